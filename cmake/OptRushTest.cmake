@@ -1,0 +1,73 @@
+# How a test is declared. Every test is built by the target `optrush-tests`, not by `all`: who only runs experiments
+# does not pay for them.
+#
+#   optrush_test(NAME files SOURCES files_test.cpp LIBS optrush_base)     GoogleTest, torch-free
+#   optrush_test(NAME rope SOURCES rope_test.cpp TORCH LABELS slow)       GoogleTest, linked with liboptrush.so
+#   optrush_command_test(NAME schema COMMAND ${OPTRUSH_TEST_PYTHON} check.py)    any program: 0 passed, 77 skipped
+#
+# Common options: LABELS (slow, lint, parity, distributed, gpu), TIMEOUT seconds (120; 900 for `slow`), SERIAL where
+# the test needs the machine for itself.
+include(GoogleTest)
+find_package(GTest 1.11 REQUIRED)
+
+add_custom_target(optrush-tests)
+
+if(NOT OPTRUSH_TEST_PYTHON)
+  find_program(OPTRUSH_TEST_PYTHON NAMES python python3 HINTS ${PROJECT_SOURCE_DIR}/.venv/bin
+               DOC "Python with the packages of requirements-test.txt")
+endif()
+
+# Sets `timeout` and `serial` in the caller from the parsed arguments.
+macro(_optrush_test_limits)
+  set(timeout 120)
+  if("slow" IN_LIST ARG_LABELS)
+    set(timeout 900)
+  endif()
+  if(ARG_TIMEOUT)
+    set(timeout ${ARG_TIMEOUT})
+  endif()
+  if(OPTRUSH_SANITIZE)
+    math(EXPR timeout "${timeout} * 4")
+  endif()
+  set(serial OFF)
+  if(ARG_SERIAL)
+    set(serial ON)
+  endif()
+endmacro()
+
+function(optrush_test)
+  cmake_parse_arguments(PARSE_ARGV 0 ARG "TORCH;SERIAL" "NAME;TIMEOUT" "SOURCES;LIBS;LABELS")
+  if(NOT ARG_NAME OR NOT ARG_SOURCES OR ARG_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "optrush_test(NAME n SOURCES s… [LIBS l…] [LABELS l…] [TIMEOUT s] [TORCH] [SERIAL]); "
+                        "not understood: ${ARG_UNPARSED_ARGUMENTS}")
+  endif()
+  _optrush_test_limits()
+  set(target test_${ARG_NAME})
+  add_executable(${target} EXCLUDE_FROM_ALL ${ARG_SOURCES})
+  set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/bin)
+  target_compile_definitions(${target} PRIVATE OPTRUSH_TESTS_DIR="${PROJECT_SOURCE_DIR}/tests"
+                                               OPTRUSH_BUILD_DIR="${PROJECT_BINARY_DIR}")
+  target_link_libraries(${target} PRIVATE ${ARG_LIBS} GTest::gmock GTest::gtest_main optrush_warnings)
+  if(ARG_TORCH)
+    target_link_libraries(${target} PRIVATE optrush_core)
+  endif()
+  add_dependencies(optrush-tests ${target})
+  gtest_discover_tests(${target} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 TEST_PREFIX "${ARG_NAME}."
+                       PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${timeout} RUN_SERIAL ${serial})
+endfunction()
+
+function(optrush_command_test)
+  cmake_parse_arguments(PARSE_ARGV 0 ARG "SERIAL" "NAME;TIMEOUT" "COMMAND;LABELS;DEPENDS;ENVIRONMENT")
+  if(NOT ARG_NAME OR NOT ARG_COMMAND OR ARG_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "optrush_command_test(NAME n COMMAND c… [DEPENDS targets…] [ENVIRONMENT K=V…] [LABELS l…] "
+                        "[TIMEOUT s] [SERIAL]); not understood: ${ARG_UNPARSED_ARGUMENTS}")
+  endif()
+  _optrush_test_limits()
+  if(ARG_DEPENDS)
+    add_dependencies(optrush-tests ${ARG_DEPENDS})
+  endif()
+  add_test(NAME ${ARG_NAME} COMMAND ${ARG_COMMAND} WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
+  set_tests_properties(${ARG_NAME} PROPERTIES
+    LABELS "${ARG_LABELS}" TIMEOUT ${timeout} RUN_SERIAL ${serial} SKIP_RETURN_CODE 77
+    ENVIRONMENT "OPTRUSH_SOURCE_DIR=${PROJECT_SOURCE_DIR};OPTRUSH_BUILD_DIR=${PROJECT_BINARY_DIR};${ARG_ENVIRONMENT}")
+endfunction()
