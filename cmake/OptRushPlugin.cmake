@@ -1,0 +1,25 @@
+# optrush_add_plugin(NAME SOURCES file... [LIBS target...])
+# Builds lib NAME.so: linked against optrush::core, with no undefined symbols, hidden visibility, the identity note kept.
+# The same function serves the project's own plugins and, installed, everybody else's.
+function(optrush_add_plugin name)
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "" "SOURCES;LIBS")
+  if(NOT ARG_SOURCES)
+    message(FATAL_ERROR "optrush_add_plugin(${name}): no SOURCES")
+  endif()
+  add_library(${name} MODULE ${ARG_SOURCES})
+  if(TARGET optrush_core)
+    set(_core optrush_core)
+  else()
+    set(_core OptimizationRush::core)
+  endif()
+  target_link_libraries(${name} PRIVATE ${_core} ${ARG_LIBS})
+  target_compile_features(${name} PRIVATE cxx_std_20)
+  target_compile_definitions(${name} PRIVATE "OPTRUSH_ABI=\"${OPTRUSH_ABI_TAG}\"")
+  target_link_options(${name} PRIVATE -Wl,-z,defs)
+  set_target_properties(
+    ${name} PROPERTIES PREFIX "" CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
+                       LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/plugins)
+  if(TARGET optrush_warnings)
+    target_link_libraries(${name} PRIVATE optrush_warnings)
+  endif()
+endfunction()

@@ -1,0 +1,81 @@
+# LibTorch as imported targets, without find_package(Torch), which demands a CUDA toolkit.
+#   Torch::cpu     c10, torch_cpu, torch
+#   Torch::cuda    c10_cuda, libcudart and CUDA's headers: enough to compile every GPU path. libtorch_cuda itself is
+#                  opened at run time where a driver is found: a CPU run must not pay 350 MB and 0.1 s for it.
+# Input: OPTRUSH_TORCH, a LibTorch folder or the folder of a Python torch package. Default: the project's .venv.
+if(NOT OPTRUSH_TORCH)
+  file(GLOB _torch_candidates ${CMAKE_SOURCE_DIR}/.venv/lib/python3.*/site-packages/torch)
+  foreach(_prefix ${CMAKE_PREFIX_PATH})
+    if(EXISTS ${_prefix}/include/torch/script.h)
+      list(APPEND _torch_candidates ${_prefix})
+    endif()
+  endforeach()
+  list(GET _torch_candidates 0 OPTRUSH_TORCH_DIR)
+else()
+  get_filename_component(OPTRUSH_TORCH_DIR ${OPTRUSH_TORCH} ABSOLUTE)
+endif()
+if(NOT OPTRUSH_TORCH_DIR OR NOT EXISTS ${OPTRUSH_TORCH_DIR}/lib/libtorch_cpu.so)
+  message(FATAL_ERROR "No LibTorch in '${OPTRUSH_TORCH_DIR}' (lib/libtorch_cpu.so is not there). Run ./optrush setup, or give "
+                      "-DOPTRUSH_TORCH=<LibTorch folder, or the folder of a Python torch package>.")
+endif()
+
+file(STRINGS ${OPTRUSH_TORCH_DIR}/include/torch/headeronly/version.h _torch_version_line REGEX "define TORCH_VERSION ")
+string(REGEX MATCH "[0-9]+\\.[0-9]+\\.[0-9]+" OPTRUSH_TORCH_VERSION "${_torch_version_line}")
+set(OPTRUSH_CUDA_VERSION none)
+if(EXISTS ${OPTRUSH_TORCH_DIR}/version.py)
+  file(STRINGS ${OPTRUSH_TORCH_DIR}/version.py _cuda_line REGEX "^cuda")
+elseif(EXISTS ${OPTRUSH_TORCH_DIR}/build-version)
+  file(STRINGS ${OPTRUSH_TORCH_DIR}/build-version _cuda_line REGEX "cu")
+  string(REGEX REPLACE ".*cu([0-9]+)([0-9])$" "\\1.\\2" _cuda_line "${_cuda_line}")
+endif()
+if(_cuda_line MATCHES "([0-9]+\\.[0-9]+)")
+  set(OPTRUSH_CUDA_VERSION ${CMAKE_MATCH_1})
+endif()
+string(REGEX MATCH "^[0-9]+" _compiler_major "${CMAKE_CXX_COMPILER_VERSION}")
+string(TOLOWER "${CMAKE_CXX_COMPILER_ID}" _compiler_id)
+set(OPTRUSH_ABI_TAG
+    "${_compiler_id} ${_compiler_major}; cxx11abi 1; c++ 20; torch ${OPTRUSH_TORCH_VERSION}; cuda ${OPTRUSH_CUDA_VERSION}")
+message(STATUS "LibTorch ${OPTRUSH_TORCH_VERSION} (CUDA ${OPTRUSH_CUDA_VERSION}) in ${OPTRUSH_TORCH_DIR}")
+
+function(_torch_library target file)
+  if(NOT TARGET ${target})
+    add_library(${target} SHARED IMPORTED GLOBAL)
+    set_target_properties(${target} PROPERTIES IMPORTED_LOCATION ${file} IMPORTED_NO_SONAME TRUE)
+  endif()
+endfunction()
+_torch_library(Torch::c10 ${OPTRUSH_TORCH_DIR}/lib/libc10.so)
+_torch_library(Torch::torch_cpu ${OPTRUSH_TORCH_DIR}/lib/libtorch_cpu.so)
+set_target_properties(Torch::c10 Torch::torch_cpu PROPERTIES IMPORTED_NO_SONAME FALSE)
+
+add_library(Torch::cpu INTERFACE IMPORTED GLOBAL)
+target_include_directories(
+  Torch::cpu SYSTEM INTERFACE ${OPTRUSH_TORCH_DIR}/include ${OPTRUSH_TORCH_DIR}/include/torch/csrc/api/include)
+target_compile_definitions(Torch::cpu INTERFACE USE_DISTRIBUTED USE_C10D_GLOO USE_RPC _GLIBCXX_USE_CXX11_ABI=1)
+target_link_libraries(Torch::cpu INTERFACE Torch::torch_cpu Torch::c10)
+
+add_library(Torch::cuda INTERFACE IMPORTED GLOBAL)
+set(OPTRUSH_HAS_CUDA OFF)
+if(NOT OPTRUSH_CUDA_VERSION STREQUAL none)
+  get_filename_component(_site ${OPTRUSH_TORCH_DIR} DIRECTORY)
+  find_path(OPTRUSH_CUDA_INCLUDE cuda_runtime_api.h
+            PATHS ${_site}/nvidia/cu13/include ${_site}/nvidia/cuda_runtime/include /usr/local/cuda/include NO_DEFAULT_PATH)
+  find_library(OPTRUSH_CUDART NAMES libcudart.so.13 libcudart.so.12 cudart
+               PATHS ${_site}/nvidia/cu13/lib ${_site}/nvidia/cuda_runtime/lib /usr/local/cuda/lib64
+                     ${OPTRUSH_TORCH_DIR}/lib NO_DEFAULT_PATH)
+  find_path(OPTRUSH_NCCL_INCLUDE nccl.h PATHS ${_site}/nvidia/nccl/include /usr/include NO_DEFAULT_PATH)
+  if(OPTRUSH_CUDA_INCLUDE AND OPTRUSH_CUDART)
+    set(OPTRUSH_HAS_CUDA ON)
+    _torch_library(Torch::c10_cuda ${OPTRUSH_TORCH_DIR}/lib/libc10_cuda.so)
+    _torch_library(Torch::cudart ${OPTRUSH_CUDART})
+    set_target_properties(Torch::c10_cuda Torch::cudart PROPERTIES IMPORTED_NO_SONAME FALSE)
+    target_include_directories(Torch::cuda SYSTEM INTERFACE ${OPTRUSH_CUDA_INCLUDE})
+    if(OPTRUSH_NCCL_INCLUDE)
+      target_include_directories(Torch::cuda SYSTEM INTERFACE ${OPTRUSH_NCCL_INCLUDE})
+      target_compile_definitions(Torch::cuda INTERFACE USE_C10D_NCCL)
+    endif()
+    target_link_libraries(Torch::cuda INTERFACE Torch::c10_cuda Torch::cudart)
+    target_compile_definitions(Torch::cuda INTERFACE OPTRUSH_HAS_CUDA=1)
+  else()
+    message(STATUS "CUDA's headers were not found beside this LibTorch: GPU paths are not built")
+  endif()
+endif()

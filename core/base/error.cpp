@@ -1,0 +1,19 @@
+#include "optrush/error.h"
+
+namespace optrush {
+namespace {
+std::string join(const std::string& what, const std::string& cure, const std::string& where) {
+  std::string text = where.empty() ? what : where + ": " + what;
+  if (!cure.empty()) text += "\n  hint: " + cure;
+  return text;
+}
+}  // namespace
+
+Error::Error(std::string what, std::string cure, std::string where)
+    : std::runtime_error(join(what, cure, where)),
+      message_(std::move(what)),
+      cure_(std::move(cure)),
+      where_(std::move(where)) {}
+
+Error Error::at(const std::string& where) const { return where_.empty() ? Error(message_, cure_, where) : *this; }
+}  // namespace optrush

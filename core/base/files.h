@@ -1,0 +1,23 @@
+#pragma once
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "optrush/json.h"
+
+namespace optrush {
+/// The whole file; an Error names the path where it can't be read.
+std::string read_file(const std::filesystem::path&);
+/// Writes through `path`.tmp, fsync and rename: readers see the old file or the new one, never a part.
+void write_file(const std::filesystem::path&, std::string_view content);
+/// Appends one line and flushes it to the kernel: journals outlive the process that writes them.
+void append_line(const std::filesystem::path&, std::string_view line);
+/// Parses JSON that may come from anywhere: duplicate keys and nesting deeper than 64 are errors; `origin` is named.
+Json parse_json(std::string_view text, const std::string& origin);
+Json read_json(const std::filesystem::path&);
+/// Indented, ASCII-safe, ending in a newline; by temp file and rename. Not finite numbers become null.
+void write_json(const std::filesystem::path&, const Json&);
+/// Lower-case hexadecimal SHA-256.
+std::string sha256(std::string_view bytes);
+std::string sha256_file(const std::filesystem::path&);
+}  // namespace optrush

@@ -1,0 +1,54 @@
+#include "base/suggest.h"
+
+#include <algorithm>
+#include <cctype>
+
+namespace optrush {
+namespace {
+/// Optimal string alignment distance (Damerau-Levenshtein without edits of an edited part), case ignored.
+size_t distance(std::string_view a, std::string_view b) {
+  const size_t columns = b.size() + 1;
+  std::vector<size_t> table((a.size() + 1) * columns);
+  auto at = [&](size_t i, size_t j) -> size_t& { return table[i * columns + j]; };
+  auto lower = [](char c) { return std::tolower(static_cast<unsigned char>(c)); };
+  for (size_t i = 0; i <= a.size(); ++i) at(i, 0) = i;
+  for (size_t j = 0; j <= b.size(); ++j) at(0, j) = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t cost = lower(a[i - 1]) == lower(b[j - 1]) ? 0 : 1;
+      at(i, j) = std::min({at(i - 1, j) + 1, at(i, j - 1) + 1, at(i - 1, j - 1) + cost});
+      if (i > 1 && j > 1 && lower(a[i - 1]) == lower(b[j - 2]) && lower(a[i - 2]) == lower(b[j - 1]))
+        at(i, j) = std::min(at(i, j), at(i - 2, j - 2) + 1);
+    }
+  }
+  return at(a.size(), b.size());
+}
+}  // namespace
+
+std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
+  std::string best;
+  size_t best_distance = std::max<size_t>(2, word.size() / 3) + 1;
+  for (const auto& candidate : candidates) {
+    const size_t d = distance(word, candidate);
+    if (d < best_distance) best = candidate, best_distance = d;
+  }
+  if (!best.empty()) return best;
+  for (const auto& candidate : candidates)
+    if (word.size() >= 3 && candidate.find(word) != std::string::npos) return candidate;
+  return {};
+}
+
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates) {
+  if (const auto best = nearest(word, candidates); !best.empty()) return "did you mean '" + best + "'?";
+  if (candidates.empty()) return "nothing is allowed here";
+  auto sorted = candidates;
+  std::sort(sorted.begin(), sorted.end());
+  return "one of: " + join(sorted);
+}
+
+std::string join(const std::vector<std::string>& words, std::string_view separator) {
+  std::string text;
+  for (const auto& word : words) text += (text.empty() ? "" : std::string(separator)) + word;
+  return text;
+}
+}  // namespace optrush

@@ -1,0 +1,13 @@
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace optrush {
+/// The candidate nearest to `word` by edit distance with transpositions, or "" where none is near.
+std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
+/// "did you mean 'rank'?" where one is near, else "one of: alpha, dropout, rank".
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates);
+/// "a, b, c".
+std::string join(const std::vector<std::string>& words, std::string_view separator = ", ");
+}  // namespace optrush

@@ -1,0 +1,64 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "optrush/json.h"
+#include "optrush/spec.h"
+
+namespace optrush {
+/// One named change, as the script wrote it.
+struct Rung {
+  std::string name;
+  std::vector<PluginUse> plugins;
+  Json settings = Json::object();    ///< merged into the spec: {"train": {...}, "model": {...}, "data": {...}, "device": ..}
+  std::vector<std::string> replace;  ///< stacked plugins that this rung takes the place of
+  std::vector<std::string> without;  ///< stacked plugins that this rung takes off
+  std::string where;                 ///< "quickstart.lua:12"
+};
+
+enum class Arrangement : uint8_t { ladder, ablation, grid };
+
+/// ladder: each rung on top of the one before. ablation: the full stack, the stack less one rung at a time, each one
+/// alone. grid: every combination of one choice from each axis (axes: rungs of one axis share `axis`).
+struct Part {
+  Arrangement arrangement = Arrangement::ladder;
+  std::vector<Rung> rungs;
+  std::vector<std::vector<Rung>> axes;  ///< grid only
+};
+
+/// What a script describes, before expansion. Plain data; printed by --dry-run.
+struct Experiment {
+  std::string name, question, script;  ///< script: absolute path
+  std::string script_sha256;
+  RunSpec base;      ///< rung 0: no plugin, unless the script gives some
+  std::vector<Part> parts;
+  int64_t rounds = 5;
+  std::string label = "local";
+  double price_per_hour = 0;  ///< 0: unknown
+  std::string currency = "USD";
+};
+
+/// One line of the report: a complete spec and its place.
+struct Variant {
+  int64_t index = 0;   ///< 0 is the base
+  std::string name;    ///< of the rung; "base" for 0
+  std::string group;   ///< base | ladder | full | without | alone | grid
+  int64_t previous = -1;          ///< variant that this one is compared with; -1 for the base
+  RunSpec spec;                   ///< round 0
+  std::vector<PluginUse> added;   ///< what the rung adds over `previous`, options as validated
+  std::vector<std::string> removed;
+  Json changed = Json::object();  ///< settings that differ from `previous`
+  std::string where;
+};
+
+/// Every variant in report order. Errors carry the rung's place in the script.
+std::vector<Variant> expand(const Experiment&);
+
+Json to_json(const Experiment&);
+Experiment experiment_from_json(const Json&, const std::string& where);
+Json to_json(const Variant&);
+Variant variant_from_json(const Json&, const std::string& where);
+
+/// Folder name of a run: "03-flash-attention-r1", "03-flash-attention-probe".
+std::string run_id(const Variant&, const RunSpec&);
+}  // namespace optrush

@@ -1,0 +1,29 @@
+#pragma once
+#include <functional>
+#include <string>
+
+#include "optrush/slot.h"
+#include "optrush/tensor.h"
+
+namespace optrush {
+/// What autocast does to the floating-point inputs: it knows ATen's names only, so an operator of one's own says.
+enum class Cast : uint8_t { keep, lower, fp32 };
+
+/// A custom derivative as data: a forward and a backward instead of a torch::autograd::Function. Eager training, a
+/// compiler, recomputation and the tests' gradcheck all read the same two functions.
+struct Differentiable {
+  struct Result {
+    Tensors outputs;
+    Tensors saved;  ///< what the backward needs: inputs, outputs or others
+  };
+  std::string name;
+  std::function<Result(const Tensors& inputs)> forward;
+  /// One gradient for each input; an undefined one where there is none.
+  std::function<Tensors(const Tensors& saved, const Tensors& output_gradients)> backward;
+  Traits traits = {.trace = Trace::pair};
+  Cast cast = Cast::keep;
+};
+
+/// Calls it under autograd. `op` must outlive the run: keep it in the plugin.
+Tensors call(const Differentiable& op, Tensors inputs);
+}  // namespace optrush

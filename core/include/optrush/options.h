@@ -1,0 +1,41 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "optrush/json.h"
+
+namespace optrush {
+/// One option of a plugin, as written in the plugin's description:
+///   {"name": "rank", "type": "integer", "default": 8, "min": 1, "max": 1024, "doc": "rank r of the update"}
+/// type: integer | number | string | boolean | list (of strings). `choices` limits a string or a list's items.
+struct OptionSchema {
+  std::string name, type, doc;
+  Json fallback;  ///< "default"; null: the option must be given
+  Json min, max;  ///< null: no limit
+  std::vector<std::string> choices;
+
+  static OptionSchema parse(const Json&, const std::string& where);
+};
+
+/// Validated options of one use of a plugin: complete, typed, in range.
+class Options {
+ public:
+  Options() = default;
+  /// Checks `given` against the schema and fills in defaults; an Error lists the option, the allowed values, the
+  /// nearest name. `where` is the place that the user wrote: "x.lua:12, plugin 'lora'".
+  Options(const std::vector<OptionSchema>&, const Json& given, const std::string& where);
+
+  int64_t integer(std::string_view name) const;
+  double number(std::string_view name) const;
+  bool boolean(std::string_view name) const;
+  std::string string(std::string_view name) const;
+  std::vector<std::string> list(std::string_view name) const;
+  const Json& json() const { return values_; }
+
+ private:
+  const Json& at(std::string_view name) const;
+  Json values_ = Json::object();
+};
+}  // namespace optrush

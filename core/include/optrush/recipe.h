@@ -1,0 +1,105 @@
+#pragma once
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "optrush/data_parallel.h"
+#include "optrush/mesh.h"
+#include "optrush/ops.h"
+#include "optrush/optimizer.h"
+#include "optrush/run.h"
+#include "optrush/slot.h"
+#include "optrush/step.h"
+
+namespace optrush {
+/// Thread-local state of a forward (autocast, saved-tensor hooks). A recomputation enters it again: it runs under the
+/// state of the backward, on a GPU even on another thread.
+class Scopes {
+ public:
+  using Guard = std::shared_ptr<void>;  ///< its destruction undoes the scope
+  /// Every scope, outermost first; leaves them in reverse.
+  class Entered {
+   public:
+    explicit Entered(std::vector<Guard> guards) : guards_(std::move(guards)) {}
+    Entered(Entered&&) = default;
+    Entered& operator=(Entered&&) = delete;
+    ~Entered() {
+      while (!guards_.empty()) guards_.pop_back();
+    }
+
+   private:
+    std::vector<Guard> guards_;
+  };
+  [[nodiscard]] Entered enter() const;
+
+ private:
+  friend class Recipe;
+  struct Scope {
+    Edit edit;
+    std::function<Guard()> enter;
+  };
+  std::vector<Scope> scopes_;
+};
+
+/// All that a training run is made of: a record of edits. apply() only records; the host checks, prints and resolves.
+class Recipe {
+ public:
+  explicit Recipe(RunSpec);
+  Recipe(const Recipe&) = delete;
+  Recipe& operator=(const Recipe&) = delete;
+
+ private:
+  RunSpec spec_;
+  std::string editor_ = "plain";
+
+ public:
+  Mesh mesh;
+  Ops ops;
+  Slot<UnitSignature, Unit> unit;
+  /// All micro-batches of a step on this rank, so that the step's token count is known before the first forward.
+  Slot<std::vector<Batch>(int64_t step)> data;
+  /// Which top units form the chunks of this rank; plain: one chunk of all.
+  Slot<std::vector<std::vector<Unit*>>(Run&)> stages;
+  Slot<std::unique_ptr<DataParallel>(Run&)> data_parallel;
+  /// The gradient that a backward starts from: ones, or a loss scale.
+  Slot<Tensor(const Tensor& loss)> loss_gradient;
+  /// From final gradients to what the optimizer sees: unscale, then clip.
+  Slot<void(std::span<Shard>, Update&)> gradients;
+  Slot<std::unique_ptr<Optimizer>(Run&)> optimizer;
+  Slot<void(Step&)> schedule;
+
+  const RunSpec& spec() const { return spec_; }
+  /// Sets a field of the training spec: set(&TrainSpec::accumulation, 4). Two plugins that disagree are an Error.
+  template <class T>
+  void set(T TrainSpec::*field, T value) {
+    claim(&(spec_.train.*field), spec_.train.*field == value);
+    spec_.train.*field = std::move(value);
+  }
+  void scope(Phase, std::function<Scopes::Guard()> enter);
+  /// Lives as long as the recipe: wraps that recompute keep a reference.
+  const Scopes& scopes() const { return scopes_; }
+  /// Handlers of one event run in order of (phase, plugin).
+  void on(Event, Phase, std::function<void(Run&)>);
+
+  /// By the host.
+  void edit_as(std::string plugin) { editor_ = std::move(plugin); }
+  void fire(Event, Run&) const;
+  /// Demands that no base offers, contradictions in the spec: an Error before anything runs.
+  void check() const;
+  std::vector<SlotInfo*> slots();
+
+ private:
+  void claim(const void* field, bool same_value);
+  struct Handler {
+    Event event;
+    Edit edit;
+    std::function<void(Run&)> call;
+  };
+  Scopes scopes_;
+  std::vector<Handler> handlers_;
+  std::map<const void*, std::string> claims_;
+};
+}  // namespace optrush

@@ -1,0 +1,33 @@
+#pragma once
+#include <span>
+#include <string>
+#include <vector>
+
+#include "optrush/mesh.h"
+#include "optrush/param.h"
+#include "optrush/spec.h"
+#include "optrush/unit.h"
+
+namespace optrush {
+class DataParallel;
+class Optimizer;
+
+/// What plugins see of a run in their events and makers.
+class Run {
+ public:
+  virtual ~Run() = default;
+  virtual const RunSpec& spec() const = 0;
+  virtual at::Device device() const = 0;
+  virtual Mesh& mesh() = 0;
+  virtual Params& params() = 0;
+  /// Top units in order of the forward.
+  virtual const std::vector<std::unique_ptr<Unit>>& units() const = 0;
+  /// Sites of one role in every unit: "linear".
+  virtual std::vector<Site*> sites(const std::string& role) const = 0;
+  virtual DataParallel& data_parallel() = 0;
+  virtual Optimizer& optimizer() = 0;
+  virtual int64_t step() const = 0;
+  /// A remark for the report: "attention ran the flash kernel".
+  virtual void note(const std::string&) = 0;
+};
+}  // namespace optrush

@@ -1,0 +1,123 @@
+#pragma once
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "optrush/error.h"
+#include "optrush/phase.h"
+#include "optrush/site.h"
+
+namespace optrush {
+/// What the tracer of a compiler sees of a function: it sees ATen calls and nothing else.
+enum class Trace : uint8_t {
+  opaque,  ///< raw kernel, collective, host state: never traced through; its plain form is traced in its place
+  aten,    ///< ATen only, and its derivative may be derived again
+  pair     ///< a Differentiable: both halves are kept
+};
+
+struct Traits {
+  Trace trace = Trace::opaque;
+  bool capturable = false;               ///< no host synchronization: may be part of a CUDA graph
+  std::vector<std::string> offers = {};  ///< features beyond the signature: "lse", "varlen", "double"
+};
+
+/// True while a compiler traces the calling thread.
+bool tracing();
+
+/// One line of a plan: who edited a slot, and how.
+struct Edit {
+  Phase phase = Phase::base;
+  std::string plugin;
+  Traits traits;
+};
+
+/// The part of a slot that does not depend on its signature: names, owners, features.
+class SlotInfo {
+ public:
+  /// `editor` names the plugin whose apply() runs; it belongs to the recipe.
+  SlotInfo(std::string name, const std::string* editor, Traits plain)
+      : name_(std::move(name)), editor_(editor), plain_{Phase::base, "plain", std::move(plain)} {}
+  SlotInfo(const SlotInfo&) = delete;
+  SlotInfo& operator=(const SlotInfo&) = delete;
+
+  const std::string& name() const { return name_; }
+  /// The plugin that replaced the base, or "plain".
+  const Edit& base() const { return base_.plugin.empty() ? plain_ : base_; }
+  /// Wraps, innermost first: sorted by (phase, plugin), whatever the order of edits.
+  std::vector<Edit> wraps() const;
+  /// The base has to offer `feature`; checked by Recipe::check().
+  void demand(std::string feature) { demands_.push_back({std::move(feature), *editor_}); }
+  void check() const;
+
+ protected:
+  void own(Traits traits);  ///< an Error names both owners
+  Edit edit(Phase phase, Traits traits) const { return {phase, *editor_, std::move(traits)}; }
+
+  struct Demand {
+    std::string feature, plugin;
+  };
+  std::string name_;
+  const std::string* editor_;
+  Edit plain_, base_;
+  std::vector<Edit> wrap_edits_;
+  std::vector<Demand> demands_;
+};
+
+/// A named place of the recipe: one base with one owner, and any number of wraps around it, nested by phase. The plain
+/// base comes from the model; resolving happens once a site after Event::placed, so makers may capture Params.
+template <class Sig, class SiteType = Site>
+class Slot;
+
+template <class R, class... A, class SiteType>
+class Slot<R(A...), SiteType> : public SlotInfo {
+ public:
+  using Fn = std::function<R(A...)>;
+  using Make = std::function<Fn(const SiteType&)>;
+  using Wrap = std::function<Fn(Fn inner, const SiteType&)>;
+  using SlotInfo::SlotInfo;
+
+  /// The same base for every site.
+  void replace(Fn base, Traits traits = {}) {
+    replace_each([base = std::move(base)](const SiteType&) { return base; }, std::move(traits));
+  }
+  /// A base made for each site; an empty function keeps the plain one there.
+  void replace_each(Make make, Traits traits = {}) {
+    own(std::move(traits));
+    make_ = std::move(make);
+  }
+  /// Return `inner` itself where the site is not wanted.
+  void wrap(Phase phase, Wrap wrap, Traits traits = {}) {
+    wrap_edits_.push_back(edit(phase, std::move(traits)));
+    wraps_.push_back({wrap_edits_.back(), std::move(wrap)});
+  }
+
+  /// Called by the host. A base that can't be traced gives way to the plain one under a tracer.
+  Fn resolve(const SiteType& site, Fn plain) const {
+    Fn fn = plain;
+    if (make_) {
+      if (Fn replaced = make_(site)) {
+        fn = base_.traits.trace != Trace::opaque || !plain
+                 ? replaced
+                 : Fn([replaced, plain](A... arguments) -> R {
+                     return tracing() ? plain(std::forward<A>(arguments)...) : replaced(std::forward<A>(arguments)...);
+                   });
+      }
+    }
+    auto ordered = wraps_;
+    std::stable_sort(ordered.begin(), ordered.end(), [](const auto& a, const auto& b) {
+      return std::pair(a.first.phase, a.first.plugin) < std::pair(b.first.phase, b.first.plugin);
+    });
+    for (const auto& [made_by, wrap] : ordered) {
+      fn = wrap(std::move(fn), site);
+      if (!fn) throw Error("plugin '" + made_by.plugin + "' wrapped slot '" + name_ + "' with an empty function");
+    }
+    return fn;
+  }
+
+ private:
+  Make make_;
+  std::vector<std::pair<Edit, Wrap>> wraps_;
+};
+}  // namespace optrush

@@ -1,0 +1,77 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "optrush/json.h"
+
+namespace optrush {
+/// Llama 3 rescaling of the rotary frequencies (Llama 3.1 model card; "rope_type": "llama3" in config.json).
+struct RopeScaling {
+  double factor = 1;  ///< 1: none
+  double low_freq_factor = 1, high_freq_factor = 4;
+  int64_t original_max_position = 8192;
+  bool operator==(const RopeScaling&) const = default;
+};
+
+enum class NormKind : uint8_t { rmsnorm, layernorm, layernorm_without_parameters };
+
+/// A Llama-like decoder (arXiv:2302.13971). Dimensions as published; `dim` is D, `ffn_dim` the SwiGLU width.
+struct LlamaSpec {
+  int64_t vocab_size = 256, dim = 256, n_layers = 4, n_heads = 8, n_kv_heads = 4;
+  int64_t head_dim = 0;  ///< 0: dim / n_heads
+  int64_t ffn_dim = 688;
+  NormKind norm = NormKind::rmsnorm;
+  double norm_eps = 1e-5, rope_theta = 10000;
+  RopeScaling rope_scaling;
+  bool tie_embeddings = true;
+  double init_std = 0.02;
+  std::string checkpoint;  ///< folder with config.json and safetensors; it then gives every field above
+};
+
+/// What a run trains on. `text`: UTF-8 file or folder, one token a byte. `tokens`: a token file (docs/experiments.md).
+struct DataSpec {
+  std::string kind = "random", path;
+  std::vector<std::string> extensions;  ///< text folders: only these (".h"); empty: every file
+};
+
+/// The training step. Sequences of one step over all data ranks: global_batch = micro_batch x accumulation x ranks.
+struct TrainSpec {
+  int64_t micro_batch = 4, accumulation = 1;
+  int64_t global_batch = 0;  ///< 0: derived; another value is checked against the product
+  int64_t seq_len = 512, steps = 10, warmup = 3;
+  uint64_t seed = 1;
+  double lr = 3e-4, beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0.1;
+  std::string dtype = "fp32";  ///< of parameters: fp32, fp64 or bf16
+};
+
+struct PluginUse {
+  std::string name;
+  Json options = Json::object();
+};
+
+/// All that one run is made of (docs/schema/run_spec.schema.json); `optrush worker --spec FILE` repeats it alone.
+struct RunSpec {
+  std::string experiment, rung, purpose = "measure";  ///< measure | probe | reference | drift: see docs/architecture.md
+  int64_t variant = 0, round = 0;
+  std::string model_kind = "llama";
+  Json model = Json::object();  ///< fields of the kind, complete after validate()
+  DataSpec data;
+  TrainSpec train;
+  std::vector<PluginUse> plugins;
+  std::string device = "auto";  ///< auto | cpu | cuda
+  int64_t threads = 0;          ///< CPU threads in one operator; 0: every core
+  double timeout_s = 3600;
+  std::vector<std::string> plugin_path;
+};
+
+/// Strict in both directions: an unknown key is an Error with "did you mean", a value out of range names the range.
+LlamaSpec llama_from_json(const Json&, const std::string& where);
+Json to_json(const LlamaSpec&);
+DataSpec data_from_json(const Json&, const std::string& where);
+Json to_json(const DataSpec&);
+TrainSpec train_from_json(const Json&, const std::string& where);
+Json to_json(const TrainSpec&);
+RunSpec run_spec_from_json(const Json&, const std::string& where);
+Json to_json(const RunSpec&);
+}  // namespace optrush

@@ -1,0 +1,9 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+namespace optrush {
+using Tensor = at::Tensor;
+using Tensors = std::vector<at::Tensor>;
+}  // namespace optrush

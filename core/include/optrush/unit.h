@@ -1,0 +1,33 @@
+#pragma once
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "optrush/batch.h"
+#include "optrush/site.h"
+
+namespace optrush {
+class Binder;
+
+/// embed: tokens are in the batch, x is undefined, returns (B, S, D). block: (B, S, D) to (B, S, D).
+/// head: (B, S, D) to the loss sum, or logits where the batch has no labels.
+using UnitSignature = Tensor(const Tensor& x, const Batch&);
+using UnitFunction = std::function<UnitSignature>;
+
+/// A part of the model that can be wrapped whole: embed, each block with its attention and mlp, head.
+struct Unit {
+  std::string path;   ///< "model.layers.3"
+  std::string role;   ///< embed, block, attention, mlp, head
+  int64_t layer = -1;
+  std::deque<Site> sites;                       ///< operators called in it, not those of its children
+  std::vector<std::unique_ptr<Unit>> children;
+  /// Makes the plain function from resolved operators and resolved children.
+  std::function<UnitFunction(const Binder&)> build;
+
+  /// Of its sites and its children's, each once, in order of first use.
+  std::vector<Param*> params() const;
+};
+}  // namespace optrush

@@ -1,0 +1,51 @@
+#pragma once
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "optrush/json.h"
+#include "optrush/options.h"
+#include "optrush/phase.h"
+
+namespace optrush {
+/// What a plugin file says of itself in its ELF note `.note.optrush`, read without loading it.
+struct PluginDescription {
+  std::filesystem::path file;
+  int64_t api = 0;           ///< plugin API version that it was built for
+  std::string abi;           ///< "gcc 12; libstdc++ cxx11=1; c++202002; torch 2.11.0; cuda 13.0"
+  std::string name, version, summary, doc, kind;  ///< kind: optimization | parallelism
+  Effect effect = Effect::exact;
+  std::vector<std::string> conflicts, requirements;  ///< names of other plugins
+  std::vector<OptionSchema> options;
+};
+
+/// The API version and ABI tag of this build, to be compared with a plugin's.
+int64_t host_api();
+std::string host_abi();
+
+/// Reads the note. Errors: not an ELF file, wrong machine, truncated, no note, a note that is not ours.
+PluginDescription read_description(const std::filesystem::path&);
+/// Every difference between the plugin's build and this one in one Error: both sides and the cure.
+void check_compatible(const PluginDescription&);
+
+/// A plugin file that can't be used, and why.
+struct Unusable {
+  std::filesystem::path file;
+  std::string reason;
+};
+/// Plugins found in `folders`, first folder first; of two with one name the first wins.
+class Catalogue {
+ public:
+  /// Search order: given folders, OPTRUSH_PLUGIN_PATH, next to the executable (../plugins). Never the working directory.
+  static Catalogue find(const std::vector<std::string>& folders);
+
+  const std::vector<PluginDescription>& plugins() const { return plugins_; }
+  const std::vector<Unusable>& unusable() const { return unusable_; }
+  /// An Error names the nearest plugin, or why the file of that name is unusable.
+  const PluginDescription& at(const std::string& name) const;
+
+ private:
+  std::vector<PluginDescription> plugins_;
+  std::vector<Unusable> unusable_;
+};
+}  // namespace optrush
