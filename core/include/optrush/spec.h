@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "optrush/json.h"
+#include "optrush/options.h"
 
 namespace optrush {
 /// Llama 3 rescaling of the rotary frequencies (Llama 3.1 model card; "rope_type": "llama3" in config.json).
@@ -27,15 +28,19 @@ struct LlamaSpec {
   bool tie_embeddings = true;
   double init_std = 0.02;
   std::string checkpoint;  ///< folder with config.json and safetensors; it then gives every field above
+
+  int64_t head_size() const { return head_dim != 0 ? head_dim : dim / n_heads; }
 };
 
-/// What a run trains on. `text`: UTF-8 file or folder, one token a byte. `tokens`: a token file (docs/experiments.md).
+/// What a run trains on. `text`: UTF-8 file or folder, one token a byte. `tokens`: a token file
+/// (docs/experiments.md).
 struct DataSpec {
   std::string kind = "random", path;
   std::vector<std::string> extensions;  ///< text folders: only these (".h"); empty: every file
 };
 
-/// The training step. Sequences of one step over all data ranks: global_batch = micro_batch x accumulation x ranks.
+/// The training step. Sequences of one step over all data ranks: global_batch = micro_batch x accumulation x
+/// ranks.
 struct TrainSpec {
   int64_t micro_batch = 4, accumulation = 1;
   int64_t global_batch = 0;  ///< 0: derived; another value is checked against the product
@@ -50,12 +55,14 @@ struct PluginUse {
   Json options = Json::object();
 };
 
-/// All that one run is made of (docs/schema/run_spec.schema.json); `optrush worker --spec FILE` repeats it alone.
+/// All that one run is made of (docs/schema/run_spec.schema.json); `optrush worker --spec FILE` repeats it
+/// alone.
 struct RunSpec {
-  std::string experiment, rung, purpose = "measure";  ///< measure | probe | reference | drift: see docs/architecture.md
+  std::string experiment, rung,
+      purpose = "measure";  ///< measure | probe | reference | drift: see docs/architecture.md
   int64_t variant = 0, round = 0;
   std::string model_kind = "llama";
-  Json model = Json::object();  ///< fields of the kind, complete after validate()
+  Json model = Json::object();  ///< fields of the kind, as validate_model() gives them
   DataSpec data;
   TrainSpec train;
   std::vector<PluginUse> plugins;
@@ -65,13 +72,35 @@ struct RunSpec {
   std::vector<std::string> plugin_path;
 };
 
-/// Strict in both directions: an unknown key is an Error with "did you mean", a value out of range names the range.
+/// Strict in both directions: an unknown key is an Error with "did you mean", a value out of range names the
+/// range. `where` is the place that the user wrote. A missing field takes its default.
 LlamaSpec llama_from_json(const Json&, const std::string& where);
+/// With a checkpoint: that field alone, for it gives the others.
 Json to_json(const LlamaSpec&);
 DataSpec data_from_json(const Json&, const std::string& where);
 Json to_json(const DataSpec&);
 TrainSpec train_from_json(const Json&, const std::string& where);
 Json to_json(const TrainSpec&);
+PluginUse plugin_use_from_json(const Json&, const std::string& where);
+Json to_json(const PluginUse&);
 RunSpec run_spec_from_json(const Json&, const std::string& where);
 Json to_json(const RunSpec&);
+
+/// Checks a model of this kind and fills in defaults.
+Json validate_model(const std::string& kind, const Json& model, const std::string& where);
+/// Sequences of one step over `ranks` data ranks; an Error where `train.global_batch` says otherwise.
+int64_t global_batch(const TrainSpec&, int64_t ranks, const std::string& where);
+
+/// `base` with the settings of a rung in place of its own: {"train": {"micro_batch": 8}, "device": "cpu"}.
+/// Another `data.kind` or `model.checkpoint` starts from that kind's defaults. Errors as in
+/// run_spec_from_json.
+RunSpec merged(const RunSpec& base, const Json& settings, const std::string& where);
+/// An Error where merged() has one.
+void check_settings(const Json& settings, const RunSpec& base, const std::string& where);
+
+/// The fields of "run", "train", "data", "llama" or "rope_scaling", in order, for docs and editor stubs.
+/// Besides the types of options there is "object".
+std::vector<OptionSchema> spec_fields(const std::string& section);
+/// docs/schema/run_spec.schema.json, made from the same fields.
+Json run_spec_schema();
 }  // namespace optrush

@@ -1,0 +1,165 @@
+#include <algorithm>
+
+#include "base/spec_fields.h"
+#include "optrush/error.h"
+
+namespace optrush {
+namespace {
+constexpr int kSchemaVersion = 1;
+
+/// Settings that a rung may change; the rest is the conductor's.
+const std::vector<std::string> kSettings = {"model", "data", "train", "device", "threads", "timeout_s"};
+
+/// `patch` over `base`, object by object. Unlike a JSON merge patch, null does not delete.
+void merge(Json& base, const Json& patch) {
+  if (!base.is_object() || !patch.is_object()) {
+    base = patch;
+    return;
+  }
+  for (const auto& [key, value] : patch.items()) {
+    if (base.contains(key))
+      merge(base[key], value);
+    else
+      base[key] = value;
+  }
+}
+
+bool replaces_data(const Json& base, const Json& settings) {
+  const auto data = settings.find("data");
+  return data != settings.end() && data->is_object() && data->contains("kind") &&
+         (*data)["kind"] != base["data"]["kind"];
+}
+bool replaces_model(const Json& settings) {
+  const auto model = settings.find("model");
+  return model != settings.end() && model->is_object() && model->contains("checkpoint");
+}
+
+/// A part with checks of its own: a spec inside the run's.
+template <class M>
+Fields<RunSpec>::Field part(M RunSpec::*member, M (*from_json)(const Json&, const std::string&),
+                            OptionSchema schema) {
+  schema.type = "object";
+  schema.fallback = to_json(M{});
+  return {schema,
+          [=](RunSpec& spec, const Json& json, const std::string&, const std::string& where) {
+            spec.*member = from_json(json, where);
+          },
+          [=](const RunSpec& spec) { return to_json(spec.*member); }};
+}
+
+Fields<RunSpec>::Field schema_version() {
+  const OptionSchema schema = {.name = "schema_version",
+                               .type = "integer",
+                               .doc = "of this format",
+                               .fallback = kSchemaVersion,
+                               .min = kSchemaVersion,
+                               .max = kSchemaVersion};
+  return {schema,
+          [=](RunSpec&, const Json& json, const std::string& subject, const std::string& where) {
+            checked(schema, json, subject, where);
+          },
+          [](const RunSpec&) { return Json(kSchemaVersion); }};
+}
+
+Fields<RunSpec>::Field model() {
+  const OptionSchema schema = {
+      .name = "model", .type = "object", .doc = "fields of the kind", .fallback = Json::object()};
+  // Kept as it is: its kind may come later in the object; run_spec_from_json() validates it.
+  return {schema, [](RunSpec& spec, const Json& json, const auto&, const auto&) { spec.model = json; },
+          [](const RunSpec& spec) { return spec.model; }};
+}
+
+Fields<RunSpec>::Field plugins() {
+  const OptionSchema schema = {.name = "plugins",
+                               .type = "list",
+                               .doc = "plugins of the run: {name, options}",
+                               .fallback = Json::array()};
+  const auto read = [](RunSpec& spec, const Json& json, const std::string& subject,
+                       const std::string& where) {
+    if (!json.is_array())
+      throw Error(subject + " must be a list of {name, options}, but is " + shown(json), {}, where);
+    for (const auto& use : json) spec.plugins.push_back(plugin_use_from_json(use, where));
+  };
+  const auto write = [](const RunSpec& spec) {
+    Json json = Json::array();
+    for (const auto& use : spec.plugins) json.push_back(to_json(use));
+    return json;
+  };
+  return {schema, read, write};
+}
+}  // namespace
+
+const Fields<PluginUse>& plugin_use_fields() {
+  using T = PluginUse;
+  const OptionSchema options = {.name = "options",
+                                .type = "object",
+                                .doc = "options of the plugin; its description says which",
+                                .fallback = Json::object()};
+  static const auto fields =
+      Fields<T>()
+          .required(&T::name, {.name = "name", .doc = "of the plugin"})
+          .custom({options,
+                   [=](T& use, const Json& json, const std::string& subject, const std::string& where) {
+                     use.options = checked(options, json, subject, where);
+                   },
+                   [](const T& use) { return use.options; }});
+  return fields;
+}
+
+const Fields<RunSpec>& run_spec_fields() {
+  using T = RunSpec;
+  static const auto fields =
+      Fields<T>()
+          .custom(schema_version())
+          .optional(&T::experiment, {.name = "experiment", .doc = "name of the experiment"})
+          .optional(&T::rung, {.name = "rung", .doc = "name of the rung"})
+          .optional(&T::purpose,
+                    {.name = "purpose",
+                     .doc = "why the run is made: to be measured, for the correctness gate, for drift",
+                     .choices = {"measure", "probe", "reference", "drift"}})
+          .optional(&T::variant, {.name = "variant", .doc = "line of the report; 0 is the base", .min = 0})
+          .optional(&T::round, {.name = "round", .doc = "repetition, from 0", .min = 0})
+          .optional(&T::model_kind, {.name = "model_kind", .doc = "kind of the model"})
+          .custom(model())
+          .custom(part(&T::data, data_from_json, {.name = "data", .doc = "what the run trains on"}))
+          .custom(part(&T::train, train_from_json, {.name = "train", .doc = "the training step"}))
+          .custom(plugins())
+          .optional(&T::device, {.name = "device",
+                                 .doc = "where the run trains; auto: a GPU where there is one",
+                                 .choices = {"auto", "cpu", "cuda"}})
+          .optional(&T::threads, {.name = "threads",
+                                  .doc = "CPU threads in one operator; 0: every core",
+                                  .min = 0,
+                                  .max = 65536})
+          .optional(&T::timeout_s,
+                    {.name = "timeout_s", .doc = "seconds until the run is ended", .min = 0.001})
+          .optional(&T::plugin_path,
+                    {.name = "plugin_path", .doc = "folders that are searched for plugins first"});
+  return fields;
+}
+
+PluginUse plugin_use_from_json(const Json& json, const std::string& where) {
+  return plugin_use_fields().read(json, "plugin", where);
+}
+Json to_json(const PluginUse& use) { return plugin_use_fields().write(use); }
+
+RunSpec run_spec_from_json(const Json& json, const std::string& where) {
+  RunSpec spec = run_spec_fields().read(json, "", where);
+  spec.model = validate_model(spec.model_kind, spec.model, where);
+  return spec;
+}
+Json to_json(const RunSpec& spec) { return run_spec_fields().write(spec); }
+
+RunSpec merged(const RunSpec& base, const Json& settings, const std::string& where) {
+  check_keys(settings, kSettings, "setting", "", where);
+  Json json = to_json(base);
+  if (replaces_data(json, settings)) json["data"] = Json::object();
+  if (replaces_model(settings)) json["model"] = Json::object();
+  merge(json, settings);
+  return run_spec_from_json(json, where);
+}
+
+void check_settings(const Json& settings, const RunSpec& base, const std::string& where) {
+  merged(base, settings, where);
+}
+}  // namespace optrush

@@ -1,0 +1,60 @@
+#include "base/spec_fields.h"
+#include "optrush/error.h"
+
+namespace optrush {
+namespace {
+Json json_schema(const OptionSchema& field) {
+  Json schema = {{"type", field.type == "list" ? "array" : field.type}};
+  if (!field.choices.empty()) schema["enum"] = field.choices;
+  if (!field.min.is_null()) schema["minimum"] = field.min;
+  if (!field.max.is_null()) schema["maximum"] = field.max;
+  if (field.type == "list") schema["items"] = {{"type", "string"}};
+  if (field.type != "object" && !field.fallback.is_null()) schema["default"] = field.fallback;
+  schema["description"] = field.doc;
+  return schema;
+}
+
+template <class T>
+Json json_schema(const Fields<T>& fields) {
+  Json schema = {{"type", "object"}, {"additionalProperties", false}, {"properties", Json::object()}};
+  for (const auto& field : fields.schemas()) {
+    schema["properties"][field.name] = json_schema(field);
+    if (field.fallback.is_null()) schema["required"].push_back(field.name);
+  }
+  return schema;
+}
+
+Json reference(const std::string& name) { return {{"$ref", "#/$defs/" + name}}; }
+}  // namespace
+
+std::vector<OptionSchema> spec_fields(const std::string& section) {
+  if (section == "run") return run_spec_fields().schemas();
+  if (section == "train") return train_fields().schemas();
+  if (section == "data") return data_fields().schemas();
+  if (section == "llama") return llama_fields().schemas();
+  if (section == "rope_scaling") return rope_scaling_fields().schemas();
+  throw Error("a spec has no section '" + section + "'");
+}
+
+Json run_spec_schema() {
+  Json schema = {
+      {"$schema", "https://json-schema.org/draft/2020-12/schema"},
+      {"$id", "optrush/run_spec"},
+      {"title", "RunSpec"},
+      {"description", "All that one run is made of; `optrush worker --spec FILE` repeats it alone."}};
+  schema.update(json_schema(run_spec_fields()));
+  schema["properties"]["data"] = reference("data");
+  schema["properties"]["train"] = reference("train");
+  schema["properties"]["plugins"]["items"] = reference("plugin_use");
+  Json llama = json_schema(llama_fields());
+  llama["properties"]["rope_scaling"] = reference("rope_scaling");
+  schema["if"] = {{"properties", {{"model_kind", {{"const", "llama"}}}}}};
+  schema["then"] = {{"properties", {{"model", reference("llama")}}}};
+  schema["$defs"] = {{"data", json_schema(data_fields())},
+                     {"train", json_schema(train_fields())},
+                     {"plugin_use", json_schema(plugin_use_fields())},
+                     {"llama", llama},
+                     {"rope_scaling", json_schema(rope_scaling_fields())}};
+  return schema;
+}
+}  // namespace optrush

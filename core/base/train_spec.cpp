@@ -1,0 +1,106 @@
+#include <algorithm>
+
+#include "base/spec_fields.h"
+#include "optrush/error.h"
+
+namespace optrush {
+namespace {
+constexpr int64_t kMostSequences = 1'000'000;  // of a micro-batch, of an accumulation, of ranks
+
+void check(const DataSpec& data, const std::string& where) {
+  const auto ignored = [&](const std::string& field) {
+    return Error("data." + field + " would be ignored: data.kind is '" + data.kind + "'", {}, where);
+  };
+  if (data.kind == "random" && !data.path.empty()) throw ignored("path");
+  if (data.kind != "random" && data.path.empty())
+    throw Error("data.path is missing", "data.kind '" + data.kind + "' reads it from there", where);
+  if (data.kind != "text" && !data.extensions.empty()) throw ignored("extensions");
+  for (const auto& extension : data.extensions)
+    if (extension.size() < 2 || extension[0] != '.')
+      throw Error("data.extensions has '" + extension + "'", "an extension starts with a dot, as in '.h'",
+                  where);
+}
+
+void check(const TrainSpec& train, const std::string& where) {
+  if (train.beta1 == 1 || train.beta2 == 1)
+    throw Error("train.beta1 and train.beta2 must be below 1", "AdamW divides by 1 - beta", where);
+  if (const int64_t one = train.micro_batch * train.accumulation; train.global_batch % one != 0)
+    throw Error("train.global_batch (" + std::to_string(train.global_batch) +
+                    ") is not a multiple of micro_batch x accumulation (" + std::to_string(one) + ")",
+                "change one of them, or leave out train.global_batch: it is derived", where);
+}
+}  // namespace
+
+const Fields<DataSpec>& data_fields() {
+  using T = DataSpec;
+  static const auto fields =
+      Fields<T>()
+          .optional(&T::kind,
+                    {.name = "kind",
+                     .doc = "random: seeded tokens; text: UTF-8, a token a byte; tokens: a token file",
+                     .choices = {"random", "text", "tokens"}})
+          .optional(&T::path, {.name = "path", .doc = "file or folder of text, or the token file"})
+          .optional(&T::extensions,
+                    {.name = "extensions", .doc = "files of a text folder, as in '.h'; empty: every file"});
+  return fields;
+}
+
+const Fields<TrainSpec>& train_fields() {
+  using T = TrainSpec;
+  static const auto fields =
+      Fields<T>()
+          .optional(&T::micro_batch, {.name = "micro_batch",
+                                      .doc = "sequences of one forward on one data rank",
+                                      .min = 1,
+                                      .max = kMostSequences})
+          .optional(&T::accumulation, {.name = "accumulation",
+                                       .doc = "micro-batches of one step on one data rank",
+                                       .min = 1,
+                                       .max = kMostSequences})
+          .optional(&T::global_batch, {.name = "global_batch",
+                                       .doc = "sequences of one step on all ranks; 0: derived, else checked",
+                                       .min = 0})
+          .optional(&T::seq_len,
+                    {.name = "seq_len", .doc = "tokens of a sequence", .min = 1, .max = int64_t{1} << 31})
+          .optional(&T::steps, {.name = "steps", .doc = "timed steps", .min = 1, .max = 1'000'000'000})
+          .optional(&T::warmup,
+                    {.name = "warmup", .doc = "steps before the timed ones", .min = 0, .max = 1'000'000'000})
+          .optional(&T::seed, {.name = "seed", .doc = "of initial weights, data and dropout", .min = 0})
+          .optional(&T::lr, {.name = "lr", .doc = "learning rate of AdamW", .min = 0})
+          .optional(&T::beta1,
+                    {.name = "beta1", .doc = "decay of AdamW's first moment, below 1", .min = 0, .max = 1})
+          .optional(&T::beta2,
+                    {.name = "beta2", .doc = "decay of AdamW's second moment, below 1", .min = 0, .max = 1})
+          .optional(&T::eps, {.name = "eps", .doc = "added to the root of AdamW's second moment", .min = 0})
+          .optional(&T::weight_decay,
+                    {.name = "weight_decay", .doc = "decoupled weight decay of matrices", .min = 0})
+          .optional(&T::dtype,
+                    {.name = "dtype", .doc = "of parameters", .choices = {"fp32", "fp64", "bf16"}});
+  return fields;
+}
+
+DataSpec data_from_json(const Json& json, const std::string& where) {
+  DataSpec data = data_fields().read(json, "data", where);
+  check(data, where);
+  return data;
+}
+Json to_json(const DataSpec& data) { return data_fields().write(data); }
+
+TrainSpec train_from_json(const Json& json, const std::string& where) {
+  TrainSpec train = train_fields().read(json, "train", where);
+  check(train, where);
+  return train;
+}
+Json to_json(const TrainSpec& train) { return train_fields().write(train); }
+
+int64_t global_batch(const TrainSpec& train, int64_t ranks, const std::string& where) {
+  const int64_t product = train.micro_batch * train.accumulation * ranks;
+  if (train.global_batch != 0 && train.global_batch != product)
+    throw Error("train.global_batch is " + std::to_string(train.global_batch) + ", but micro_batch (" +
+                    std::to_string(train.micro_batch) + ") x accumulation (" +
+                    std::to_string(train.accumulation) + ") x data ranks (" + std::to_string(ranks) +
+                    ") is " + std::to_string(product),
+                "change one of them, or leave out train.global_batch: it is derived", where);
+  return product;
+}
+}  // namespace optrush
