@@ -1,0 +1,34 @@
+# Configure and build.
+# shellcheck shell=bash
+
+# A compiler that reads torch's headers takes up to 1.5 GB.
+build_jobs() {
+  local cores memory
+  cores=$(nproc)
+  memory=$(awk '/MemAvailable/ { print int($2 / 1500000) }' /proc/meminfo)
+  echo $((memory < 1 ? 1 : memory < cores ? memory : cores))
+}
+
+# The program is built, and ninja finds nothing newer than it.
+build_current() {
+  [[ -x $build/bin/optrush ]] && stamp_is "configure-${build##*/}" "$(configure_inputs)" &&
+    [[ $(ninja -C "$build" -n "$@" 2>/dev/null) == *"no work to do"* ]]
+}
+
+configure_inputs() { printf '%s\n' "$root" "$torch_choice" "${configure_options[@]}"; }
+
+configure() {
+  locate_torch
+  logged cmake --fresh -S "$root" -B "$build" -G Ninja "-DOPTRUSH_TORCH=$torch_dir" "${configure_options[@]}"
+  stamp "configure-${build##*/}" "$(configure_inputs)"
+}
+
+# build TARGETS...: ninja shows its own progress on a terminal.
+build() {
+  if [[ ! -f $build/build.ninja ]] || ! stamp_is "configure-${build##*/}" "$(configure_inputs)"; then configure; fi
+  if on_terminal; then
+    ninja -C "$build" -j "$(build_jobs)" "$@" >&2 || fail "the build failed" "the first error stands after the first line FAILED"
+  else
+    logged ninja -C "$build" -j "$(build_jobs)" "$@"
+  fi
+}

@@ -1,0 +1,66 @@
+# Messages, steps and stamps. Everything goes to stderr: stdout belongs to the program that is started in the end.
+# shellcheck shell=bash
+
+state=$root/.optrush
+log=$state/setup.log
+
+say() { printf 'optrush: %s\n' "$*" >&2; }
+# fail WHAT [HINT]: the set-up can't go on.
+fail() {
+  printf 'optrush: %s\n' "$1" >&2
+  [[ -z ${2:-} ]] || printf '  hint: %s\n' "$2" >&2
+  exit 1
+}
+
+on_terminal() { [[ -t 2 && ${TERM:-dumb} != dumb ]]; }
+
+duration() {
+  if (($1 < 60)); then printf '%d s' "$1"; else printf '%d min %02d s' $(($1 / 60)) $(($1 % 60)); fi
+}
+
+# Copies a command's output into the log; on a terminal its newest line shows that the command is alive.
+progress() {
+  local line width=${COLUMNS:-80}
+  while IFS= read -r line || [[ -n $line ]]; do
+    printf '%s\n' "$line" >>"$log"
+    if on_terminal; then printf '\r\033[K  %.*s' $((width - 4)) "${line//[$'\t\r']/ }" >&2; fi
+  done
+  if on_terminal; then printf '\r\033[K' >&2; fi
+}
+
+# logged COMMAND...: quiet where it works, the end of its output where it doesn't.
+logged() {
+  local before=0
+  [[ ! -f $log ]] || before=$(wc -l <"$log")
+  printf -- '--- %s\n' "$*" >>"$log"
+  if ! "$@" 2>&1 | progress; then
+    tail -n "+$((before + 2))" "$log" | tail -n 40 >&2
+    fail "this command failed: $*" "the whole output is in $log; once the cause is gone, the same start goes on from here"
+  fi
+}
+
+steps_taken=()
+# step LABEL COMMAND...: one part of the set-up, with the time that it took.
+step() {
+  local label=$1 start=$SECONDS
+  shift
+  "$@"
+  steps_taken+=("$label $(duration $((SECONDS - start)))")
+  say "${steps_taken[-1]}"
+}
+
+# A stamp is a copy of what a step was made from: it is current as long as that is the same.
+stamp_is() { [[ -f $state/$1.stamp && $(<"$state/$1.stamp") == "$2" ]]; }
+stamp() {
+  printf '%s\n' "$2" >"$state/$1.stamp.tmp"
+  mv "$state/$1.stamp.tmp" "$state/$1.stamp"
+}
+
+# Names in a list file, without its comments.
+listed() {
+  local line
+  while IFS= read -r line; do
+    line=${line%%#*}
+    [[ -z ${line// /} ]] || printf '%s\n' "$line"
+  done <"$1"
+}

@@ -1,0 +1,62 @@
+# ./optrush test
+# shellcheck shell=bash
+
+test_usage() {
+  cat <<'TEXT'
+usage: ./optrush test [--quick] [--sanitize] [CTEST ARGUMENTS]
+
+  --quick      without the tests labelled slow
+  --sanitize   the same tests under AddressSanitizer and UndefinedBehaviorSanitizer, in build-sanitize
+  -L parity, -R worker, --rerun-failed, ...: any argument of ctest; `ctest --print-labels` in build/ lists the labels
+TEXT
+}
+
+# The style checks skip themselves where their programs can't be installed: they say nothing about the build.
+style_packages() {
+  local missing
+  [[ -z ${OPTRUSH_NO_APT:-} ]] && command -v apt-get >/dev/null || return 0
+  if apt_prefix; then
+    install_packages packages-test
+  else
+    mapfile -t missing < <(missing_packages "$root/setup/packages-test.txt")
+    ((${#missing[@]} == 0)) || say "not installed, so the checks that need them are skipped: ${missing[*]}"
+  fi
+}
+
+set_up_tests() {
+  packages_current packages || step "system packages:" system_packages
+  packages_current packages-test || step "packages for style checks:" style_packages
+  stamp_is requirements "$(python_inputs requirements)" || step "Python environment:" python_environment
+  stamp_is requirements-test "$(python_inputs requirements-test)" ||
+    step "Python packages for tests:" install_requirements requirements-test
+  remember_torch
+  build_current all optrush-tests || step "build with tests:" build all optrush-tests
+}
+
+# Does not return: exits as ctest does.
+test_command() {
+  local start=$SECONDS status=0 arguments=() sanitizer=()
+  while (($#)); do
+    case $1 in
+      -h | --help) test_usage && exit ;;
+      --quick) arguments+=(-LE slow) ;;
+      --sanitize)
+        build=$root/build-sanitize
+        configure_options=(-DCMAKE_BUILD_TYPE=RelWithDebInfo -DOPTRUSH_SANITIZE=ON)
+        sanitizer=(ASAN_OPTIONS=strict_string_checks=1:detect_stack_use_after_return=1
+          UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1)
+        ;;
+      *) arguments+=("$1") ;;
+    esac
+    shift
+  done
+  choose_torch
+  lock
+  set_up_tests
+  unlock
+  # Each test takes two threads, so that many of them at once don't fight for the cores.
+  env "${sanitizer[@]}" OMP_NUM_THREADS="${OMP_NUM_THREADS:-2}" ctest --test-dir "$build" -j "$(build_jobs)" \
+    --output-on-failure --no-tests=error --output-junit "$build/tests.xml" "${arguments[@]}" || status=$?
+  "$venv/bin/python" "$root/setup/summary.py" "$build/tests.xml" "$(duration $((SECONDS - start)))" || status=$?
+  exit "$status"
+}
