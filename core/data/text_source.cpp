@@ -1,0 +1,125 @@
+#include "data/text_source.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/suggest.h"
+#include "optrush/error.h"
+
+namespace optrush {
+namespace fs = std::filesystem;
+namespace {
+/// The bytes of a file from `offset` on, `text.size()` of them.
+void read_at(const fs::path& path, int64_t offset, std::span<char> text) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  int problem = fd < 0 ? errno : 0;
+  size_t done = 0;
+  while (problem == 0 && done < text.size()) {
+    const ssize_t n =
+        ::pread(fd, text.data() + done, text.size() - done, offset + static_cast<int64_t>(done));
+    if (n > 0)
+      done += static_cast<size_t>(n);
+    else if (n == 0)
+      break;
+    else if (errno != EINTR)
+      problem = errno;
+  }
+  if (fd >= 0) ::close(fd);
+  if (problem != 0) throw Error("cannot read '" + path.string() + "': " + std::strerror(problem));
+  if (done < text.size())
+    throw Error("'" + path.string() + "' became shorter while the run reads it",
+                "keep the corpus as it is during a run");
+}
+
+bool wanted(const fs::path& path, const std::vector<std::string>& extensions) {
+  return extensions.empty() || std::ranges::count(extensions, path.extension().string()) > 0;
+}
+
+std::vector<fs::path> list(const DataSpec& data) {
+  const fs::path root = data.path;
+  if (!fs::exists(root))
+    throw Error("data.path '" + data.path + "' does not exist", "give a UTF-8 file or a folder");
+  if (!fs::is_directory(root)) return {root};
+  std::vector<fs::path> paths;
+  for (const auto& entry : fs::recursive_directory_iterator(root))
+    if (entry.is_regular_file() && wanted(entry.path(), data.extensions)) paths.push_back(entry.path());
+  std::ranges::sort(paths, {}, [](const fs::path& path) { return path.generic_string(); });
+  return paths;
+}
+}  // namespace
+
+std::vector<TextSource::File> TextSource::files_of(const DataSpec& data) {
+  for (const auto& extension : data.extensions)
+    if (!extension.starts_with('.'))
+      throw Error("data.extensions: '" + extension + "' has no dot", "write '." + extension + "'");
+  std::vector<File> files;
+  int64_t begin = 0;
+  for (const auto& path : list(data)) {
+    const auto size = static_cast<int64_t>(fs::file_size(path));
+    if (size == 0) continue;
+    files.push_back({path, begin, size});
+    begin += size + 1;
+  }
+  if (files.empty())
+    throw Error("no text in '" + data.path + "'" +
+                    (data.extensions.empty() ? "" : " in files that end in " + join(data.extensions)),
+                "give a file or folder that holds UTF-8 text");
+  return files;
+}
+
+TextSource::TextSource(const DataSpec& data, uint64_t seed, int64_t sample_length)
+    : files_(files_of(data)),
+      windows_(files_.back().begin + files_.back().size, sample_length, seed,
+               "the text of '" + data.path + "'") {}
+
+void TextSource::sample(int64_t index, std::span<int64_t> tokens) const {
+  const int64_t begin = windows_.begin(index), end = begin + static_cast<int64_t>(tokens.size());
+  std::string text(tokens.size(), '\0');
+  auto file = std::prev(std::ranges::upper_bound(files_, begin, {}, &File::begin));
+  for (; file != files_.end() && file->begin < end; ++file) {
+    const int64_t from = std::max(begin, file->begin), to = std::min(end, file->begin + file->size);
+    if (from >= to) continue;
+    const int64_t offset = from - file->begin;
+    const std::span<char> part(text.data() + (from - begin), static_cast<size_t>(to - from));
+    read_at(file->path, offset, part);
+    const size_t bad = invalid_utf8({part.data(), part.size()}, offset > 0, to < file->begin + file->size);
+    if (bad != std::string::npos)
+      throw Error("'" + file->path.string() + "' is not UTF-8 at byte " +
+                      std::to_string(offset + static_cast<int64_t>(bad)),
+                  "convert it to UTF-8, or leave it out by data.extensions");
+  }
+  std::ranges::transform(text, tokens.begin(), [](char c) { return static_cast<unsigned char>(c); });
+}
+
+size_t invalid_utf8(std::string_view text, bool inside, bool cut) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const auto continues = [&](size_t i) { return (byte(i) & 0xc0) == 0x80; };
+  size_t i = 0;
+  while (inside && i < std::min<size_t>(3, text.size()) && continues(i)) ++i;
+  while (i < text.size()) {
+    const unsigned first = byte(i);
+    const size_t length = first < 0x80   ? 1
+                          : first < 0xc2 ? 0
+                          : first < 0xe0 ? 2
+                          : first < 0xf0 ? 3
+                          : first < 0xf5 ? 4
+                                         : 0;
+    if (length == 0) return i;
+    for (size_t k = 1; k < length; ++k) {
+      if (i + k == text.size()) return cut ? std::string_view::npos : i;
+      if (!continues(i + k)) return i;
+    }
+    // Overlong forms, surrogates and what is above U+10FFFF show in the second byte.
+    const unsigned second = length > 1 ? byte(i + 1) : 0;
+    if ((first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f) ||
+        (first == 0xf0 && second < 0x90) || (first == 0xf4 && second > 0x8f))
+      return i;
+    i += length;
+  }
+  return std::string_view::npos;
+}
+}  // namespace optrush

@@ -1,0 +1,33 @@
+#pragma once
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "data/token_source.h"
+#include "data/windows.h"
+
+namespace optrush {
+/// A UTF-8 file, or every file of a folder in order of their paths with a 0 byte between two; one token a
+/// byte. Only sizes are read when it opens. What a sample reads has to be valid UTF-8.
+class TextSource final : public TokenSource {
+ public:
+  TextSource(const DataSpec&, uint64_t seed, int64_t sample_length);
+
+  int64_t vocab_size() const override { return 256; }
+  void sample(int64_t index, std::span<int64_t> tokens) const override;
+
+ private:
+  struct File {
+    std::filesystem::path path;
+    int64_t begin, size;  ///< in bytes of the joined text
+  };
+  static std::vector<File> files_of(const DataSpec&);
+
+  std::vector<File> files_;
+  Windows windows_;
+};
+
+/// Offset of the first byte that no valid UTF-8 has there, or npos. `inside` says that the text may begin in
+/// the middle of a character, `cut` that it may end in one.
+size_t invalid_utf8(std::string_view text, bool inside, bool cut);
+}  // namespace optrush

@@ -1,0 +1,89 @@
+#include "data/token_file.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <string>
+
+#include "base/files.h"
+#include "optrush/error.h"
+
+namespace optrush {
+namespace {
+static_assert(std::endian::native == std::endian::little, "token files are little endian");
+
+TokenFileHeader header_of(std::span<const std::byte> bytes, const std::string& name) {
+  const auto fail = [&](const std::string& what) {
+    throw Error("'" + name + "' " + what, "docs/experiments.md shows how to write a token file");
+  };
+  TokenFileHeader header;
+  const TokenFileHeader expected;
+  if (bytes.size() < sizeof header) fail("is no token file: it has no header of 32 bytes");
+  std::memcpy(&header, bytes.data(), sizeof header);
+  if (std::memcmp(header.magic, expected.magic, sizeof header.magic) != 0)
+    fail("is no token file: it does not begin with 'ORTOKENS'");
+  if (header.version != expected.version)
+    fail("has version " + std::to_string(header.version) + " of the format; this program reads version 1");
+  if (header.token_bytes != 2 && header.token_bytes != 4)
+    fail("has tokens of " + std::to_string(header.token_bytes) + " bytes; allowed are 2 and 4");
+  if (header.vocab_size == 0) fail("has a vocabulary of 0");
+  const uint64_t space = bytes.size() - sizeof header;
+  if (header.count != space / header.token_bytes || space % header.token_bytes != 0)
+    fail("announces " + std::to_string(header.count) + " tokens of " + std::to_string(header.token_bytes) +
+         " bytes, but " + std::to_string(space) + " bytes follow the header");
+  return header;
+}
+
+template <class T>
+void append(std::string& out, std::span<const uint32_t> tokens) {
+  for (const uint32_t token : tokens) {
+    const T value = static_cast<T>(token);
+    out.append(reinterpret_cast<const char*>(&value), sizeof value);
+  }
+}
+
+template <class T>
+void copy(const std::byte* from, std::span<int64_t> tokens) {
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    T value;
+    std::memcpy(&value, from + i * sizeof value, sizeof value);
+    tokens[i] = value;
+  }
+}
+}  // namespace
+
+void write_token_file(const std::filesystem::path& path, uint32_t vocab_size,
+                      std::span<const uint32_t> tokens) {
+  const auto stranger = std::ranges::find_if(tokens, [&](uint32_t token) { return token >= vocab_size; });
+  if (stranger != tokens.end())
+    throw Error("token " + std::to_string(*stranger) + " is not below the vocabulary of " +
+                std::to_string(vocab_size));
+  TokenFileHeader header;
+  header.token_bytes = vocab_size <= 65536 ? 2 : 4;
+  header.vocab_size = vocab_size;
+  header.count = tokens.size();
+  std::string content(reinterpret_cast<const char*>(&header), sizeof header);
+  content.reserve(sizeof header + tokens.size() * header.token_bytes);
+  header.token_bytes == 2 ? append<uint16_t>(content, tokens) : append<uint32_t>(content, tokens);
+  write_file(path, content);
+}
+
+TokenFileSource::TokenFileSource(const std::filesystem::path& path, uint64_t seed, int64_t sample_length)
+    : path_(path),
+      file_(path),
+      header_(header_of(file_.bytes(), path.string())),
+      windows_(static_cast<int64_t>(header_.count), sample_length, seed, "'" + path.string() + "'") {}
+
+void TokenFileSource::sample(int64_t index, std::span<int64_t> tokens) const {
+  const int64_t begin = windows_.begin(index);
+  const std::byte* const from =
+      file_.bytes().data() + sizeof header_ + static_cast<size_t>(begin) * header_.token_bytes;
+  header_.token_bytes == 2 ? copy<uint16_t>(from, tokens) : copy<uint32_t>(from, tokens);
+  for (size_t i = 0; i < tokens.size(); ++i)
+    if (tokens[i] >= header_.vocab_size)
+      throw Error("'" + path_.string() + "' has token " + std::to_string(tokens[i]) + " at position " +
+                      std::to_string(begin + static_cast<int64_t>(i)) +
+                      ", but its header says that all are below " + std::to_string(header_.vocab_size),
+                  "write the file again with the tokenizer's vocabulary");
+}
+}  // namespace optrush

@@ -1,0 +1,51 @@
+#include "data/token_source.h"
+
+#include "base/suggest.h"
+#include "data/counter_random.h"
+#include "data/text_source.h"
+#include "data/token_file.h"
+#include "optrush/error.h"
+
+namespace optrush {
+namespace {
+/// Uniform tokens, a function of (seed, sample, position).
+class RandomSource final : public TokenSource {
+ public:
+  RandomSource(uint64_t seed, int64_t vocab_size) : seed_(seed), vocab_size_(vocab_size) {}
+
+  int64_t vocab_size() const override { return vocab_size_; }
+  void sample(int64_t index, std::span<int64_t> tokens) const override {
+    const uint64_t seed = random_at(seed_, static_cast<uint64_t>(index));
+    for (size_t i = 0; i < tokens.size(); ++i)
+      tokens[i] = static_cast<int64_t>(below(random_at(seed, i), static_cast<uint64_t>(vocab_size_)));
+  }
+
+ private:
+  uint64_t seed_;
+  int64_t vocab_size_;
+};
+
+std::unique_ptr<TokenSource> open_kind(const DataSpec& data, uint64_t seed, int64_t vocab_size,
+                                       int64_t sample_length) {
+  if (data.kind == "random") return std::make_unique<RandomSource>(seed, vocab_size);
+  if (data.kind != "text" && data.kind != "tokens")
+    throw Error("unknown data.kind '" + data.kind + "'",
+                did_you_mean(data.kind, {"random", "text", "tokens"}));
+  if (data.path.empty()) throw Error("data of kind '" + data.kind + "' needs a path", "give data.path");
+  if (data.kind == "text") return std::make_unique<TextSource>(data, seed, sample_length);
+  return std::make_unique<TokenFileSource>(data.path, seed, sample_length);
+}
+}  // namespace
+
+std::unique_ptr<TokenSource> open_source(const DataSpec& data, uint64_t seed, int64_t vocab_size,
+                                         int64_t sample_length) {
+  auto source = open_kind(data, seed, vocab_size, sample_length);
+  if (source->vocab_size() > vocab_size)
+    throw Error("the data '" + data.path + "' has tokens up to " + std::to_string(source->vocab_size() - 1) +
+                    ", but the model's vocab_size is " + std::to_string(vocab_size),
+                "set the model's vocab_size to at least " + std::to_string(source->vocab_size()) +
+                    (data.kind == "text" ? " (text has one token a byte)"
+                                         : ", or use data of this model's tokenizer"));
+  return source;
+}
+}  // namespace optrush

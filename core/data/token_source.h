@@ -1,0 +1,24 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "optrush/spec.h"
+
+namespace optrush {
+/// Samples of tokens by number. It holds no cursor: a sample's tokens depend on the seed and its number
+/// alone, whatever rank asks and in whatever order.
+class TokenSource {
+ public:
+  virtual ~TokenSource() = default;
+  /// Every token is below it.
+  virtual int64_t vocab_size() const = 0;
+  /// Fills `tokens` (of the sample length that the source was opened with) with sample `index`, from 0
+  /// without end.
+  virtual void sample(int64_t index, std::span<int64_t> tokens) const = 0;
+};
+
+/// Opens what a spec names for a model of `vocab_size` tokens; an Error says what is missing and the cure.
+std::unique_ptr<TokenSource> open_source(const DataSpec&, uint64_t seed, int64_t vocab_size,
+                                         int64_t sample_length);
+}  // namespace optrush

@@ -1,0 +1,21 @@
+#include "data/windows.h"
+
+#include "data/counter_random.h"
+#include "optrush/error.h"
+
+namespace optrush {
+Windows::Windows(int64_t corpus_tokens, int64_t sample_length, uint64_t seed, const std::string& corpus)
+    : sample_length_(sample_length), count_(corpus_tokens / sample_length), seed_(seed) {
+  if (count_ == 0)
+    throw Error(corpus + " has " + std::to_string(corpus_tokens) + " tokens, but one sample needs " +
+                    std::to_string(sample_length) + " (seq_len + 1)",
+                "give a longer corpus or a smaller train.seq_len");
+}
+
+int64_t Windows::begin(int64_t index) const {
+  const int64_t epoch = index / count_;
+  const uint64_t seed = random_at(seed_, static_cast<uint64_t>(epoch));
+  const auto window = permuted(static_cast<uint64_t>(index % count_), static_cast<uint64_t>(count_), seed);
+  return static_cast<int64_t>(window) * sample_length_;
+}
+}  // namespace optrush
