@@ -1,0 +1,25 @@
+# The installed tree: bin/ (optrush, optrush-worker), lib/ (liboptrush.so, optrush/plugins, cmake/OptimizationRush),
+# include/optrush (the SDK), share/optrush (the Lua library, experiments). It finds itself by $ORIGIN, and LibTorch
+# where it was at build time.
+include(CMakePackageConfigHelpers)
+
+set_target_properties(optrush optrush-worker optrush_core PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+set_target_properties(optrush optrush-worker PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+
+install(TARGETS optrush optrush-worker RUNTIME)
+install(TARGETS optrush_core EXPORT OptimizationRushTargets LIBRARY INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/core/include/optrush TYPE INCLUDE FILES_MATCHING PATTERN "*.h")
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/scripts ${PROJECT_SOURCE_DIR}/experiments DESTINATION ${OPTRUSH_INSTALL_DATA}
+        FILES_MATCHING PATTERN "*.lua")
+
+configure_package_config_file(
+  ${CMAKE_CURRENT_LIST_DIR}/OptimizationRushConfig.cmake.in ${PROJECT_BINARY_DIR}/generated/OptimizationRushConfig.cmake
+  INSTALL_DESTINATION ${OPTRUSH_INSTALL_CMAKE} PATH_VARS CMAKE_INSTALL_BINDIR)
+# API version 0 changes freely, so only the same minor version fits.
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/generated/OptimizationRushConfigVersion.cmake
+                                 COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/generated/OptimizationRushConfig.cmake
+              ${PROJECT_BINARY_DIR}/generated/OptimizationRushConfigVersion.cmake
+              ${CMAKE_CURRENT_LIST_DIR}/Torch.cmake ${CMAKE_CURRENT_LIST_DIR}/OptRushPlugin.cmake
+        DESTINATION ${OPTRUSH_INSTALL_CMAKE})
+install(EXPORT OptimizationRushTargets NAMESPACE OptimizationRush:: DESTINATION ${OPTRUSH_INSTALL_CMAKE})
