@@ -1,8 +1,8 @@
-# optrush_add_plugin(NAME SOURCES file... [LIBS target...])
+# optrush_add_plugin(NAME SOURCES file... [LIBS target...] [NO_INSTALL])
 # Builds lib NAME.so: linked against optrush::core, with no undefined symbols, hidden visibility, the identity note kept.
 # The same function serves the project's own plugins and, installed, everybody else's.
 function(optrush_add_plugin name)
-  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "" "SOURCES;LIBS")
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "NO_INSTALL" "" "SOURCES;LIBS")
   if(NOT ARG_SOURCES)
     message(FATAL_ERROR "optrush_add_plugin(${name}): no SOURCES")
   endif()
@@ -18,7 +18,11 @@ function(optrush_add_plugin name)
   target_link_options(${name} PRIVATE -Wl,-z,defs)
   set_target_properties(
     ${name} PROPERTIES PREFIX "" CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
-                       LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/plugins)
+                       LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/plugins
+                       INSTALL_RPATH "$ORIGIN/../.." INSTALL_RPATH_USE_LINK_PATH ON)
+  if(NOT ARG_NO_INSTALL)
+    install(TARGETS ${name} LIBRARY DESTINATION ${OPTRUSH_INSTALL_PLUGINS})
+  endif()
   if(TARGET optrush_warnings)
     target_link_libraries(${name} PRIVATE optrush_warnings)
   endif()
