@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <type_traits>
@@ -21,30 +22,19 @@ class Fields {
     std::function<Json(const T&)> write;
   };
 
+  /// The choices of an enum are the names of its enumerators 0, 1, ... in this order.
   template <class M>
   Fields& required(M T::*member, OptionSchema schema) {
     schema.type = type_of<M>();
-    return custom({schema, reader(member, schema), [=](const T& object) { return Json(object.*member); }});
+    const auto read = [=](T& object, const Json& json, const std::string& subject, const std::string& where) {
+      object.*member = decode<M>(schema, checked(schema, json, subject, where));
+    };
+    return custom({schema, read, [=](const T& object) { return encode(schema, object.*member); }});
   }
   template <class M>
   Fields& optional(M T::*member, OptionSchema schema) {
-    schema.fallback = Json(T{}.*member);
+    schema.fallback = encode(schema, T{}.*member);
     return required(member, std::move(schema));
-  }
-  /// An enum whose enumerators are 0, 1, ... in the order of `schema.choices`.
-  template <class E>
-  Fields& choice(E T::*member, OptionSchema schema) {
-    schema.type = "string";
-    const auto read = [=](T& object, const Json& json, const std::string& subject, const std::string& where) {
-      const Json name = checked(schema, json, subject, where);
-      size_t index = 0;
-      while (schema.choices[index] != name) ++index;
-      object.*member = static_cast<E>(index);
-    };
-    const auto write = [=](const T& object) {
-      return Json(schema.choices[static_cast<size_t>(object.*member)]);
-    };
-    return custom({schema, read, write});
   }
   /// A struct with fields of its own.
   template <class M>
@@ -100,16 +90,25 @@ class Fields {
       return "integer";
     else if constexpr (std::is_floating_point_v<M>)
       return "number";
-    else if constexpr (std::is_same_v<M, std::string>)
+    else if constexpr (std::is_same_v<M, std::string> || std::is_enum_v<M>)
       return "string";
     else
       return "list";
   }
   template <class M>
-  static auto reader(M T::*member, const OptionSchema& schema) {
-    return [=](T& object, const Json& json, const std::string& subject, const std::string& where) {
-      object.*member = checked(schema, json, subject, where).template get<M>();
-    };
+  static Json encode(const OptionSchema& schema, const M& value) {
+    if constexpr (std::is_enum_v<M>)
+      return schema.choices.at(static_cast<size_t>(value));
+    else
+      return value;
+  }
+  template <class M>
+  static M decode(const OptionSchema& schema, const Json& json) {
+    if constexpr (std::is_enum_v<M>)
+      return static_cast<M>(std::ranges::find(schema.choices, json.get<std::string>()) -
+                            schema.choices.begin());
+    else
+      return json.get<M>();
   }
 
   std::vector<Field> fields_;

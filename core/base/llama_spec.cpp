@@ -69,9 +69,9 @@ const Fields<LlamaSpec>& llama_fields() {
                                    .max = kLargest})
           .optional(&T::ffn_dim,
                     {.name = "ffn_dim", .doc = "inner width of the SwiGLU", .min = 1, .max = kLargest})
-          .choice(&T::norm, {.name = "norm",
-                             .doc = "normalization before attention, SwiGLU and head",
-                             .choices = {"rmsnorm", "layernorm", "layernorm_without_parameters"}})
+          .optional(&T::norm, {.name = "norm",
+                               .doc = "normalization before attention, SwiGLU and head",
+                               .choices = {"rmsnorm", "layernorm", "layernorm_without_parameters"}})
           .optional(&T::norm_eps, {.name = "norm_eps", .doc = "added to the variance in a norm", .min = 0})
           .optional(&T::rope_theta, {.name = "rope_theta", .doc = "base of the rotary frequencies", .min = 1})
           .nested(&T::rope_scaling, rope_scaling_fields(),

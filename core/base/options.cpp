@@ -1,7 +1,5 @@
 #include "optrush/options.h"
 
-#include <algorithm>
-
 #include "base/suggest.h"
 #include "base/value.h"
 #include "optrush/error.h"
@@ -36,9 +34,8 @@ OptionSchema OptionSchema::parse(const Json& json, const std::string& where) {
   OptionSchema schema;
   schema.name = text_of(json, {.name = "name", .type = "string"}, "an option", where);
   const std::string subject = "option '" + schema.name + "'";
-  const auto in_name = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; };
-  if (!std::ranges::all_of(schema.name, in_name) || schema.name[0] <= '9')
-    throw Error(subject + " must be named by lower-case letters, digits and '_'", {}, where);
+  if (!is_name(schema.name))
+    throw Error(subject + " must be named by lower-case letters, digits and '_', a letter first", {}, where);
   schema.type = text_of(json, {.name = "type", .type = "string", .choices = kTypes}, subject, where);
   schema.doc = text_of(json, {.name = "doc", .type = "string"}, subject, where);
   schema.min = bound(json, "min", schema, where);

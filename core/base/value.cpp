@@ -50,6 +50,12 @@ std::string shown(const Json& value) {
   return text;
 }
 
+bool is_name(std::string_view name) {
+  const auto letter = [](char c) { return c >= 'a' && c <= 'z'; };
+  const auto allowed = [&](char c) { return letter(c) || (c >= '0' && c <= '9') || c == '_'; };
+  return !name.empty() && letter(name[0]) && std::ranges::all_of(name, allowed);
+}
+
 std::string allowed(const OptionSchema& schema) {
   const std::string choices = "'" + join(schema.choices, "', '") + "'";
   if (schema.type == "boolean") return "true or false";

@@ -1,5 +1,6 @@
 #pragma once
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "optrush/json.h"
@@ -15,6 +16,8 @@ Json checked(const OptionSchema&, const Json& value, const std::string& subject,
 /// train". Without an owner: "unknown option 'rnk'".
 void check_keys(const Json& json, const std::vector<std::string>& keys, const std::string& noun,
                 const std::string& owner, const std::string& where);
+/// Whether `name` can be written in a script as it is: lower-case letters, digits and '_', a letter first.
+bool is_name(std::string_view name);
 /// The value as JSON for a message, shortened.
 std::string shown(const Json&);
 }  // namespace optrush

@@ -11,8 +11,8 @@ namespace optrush {
 /// What a plugin file says of itself in its ELF note `.note.optrush`, read without loading it.
 struct PluginDescription {
   std::filesystem::path file;
-  int64_t api = 0;           ///< plugin API version that it was built for
-  std::string abi;           ///< "gcc 12; libstdc++ cxx11=1; c++202002; torch 2.11.0; cuda 13.0"
+  int64_t api = 0;                                ///< plugin API version that it was built for
+  std::string abi;                                ///< "gnu 12; cxx11abi 1; c++ 20; torch 2.11.0; cuda 13.0"
   std::string name, version, summary, doc, kind;  ///< kind: optimization | parallelism
   Effect effect = Effect::exact;
   std::vector<std::string> conflicts, requirements;  ///< names of other plugins
@@ -23,12 +23,15 @@ struct PluginDescription {
 int64_t host_api();
 std::string host_abi();
 
-/// Reads the note. Errors: not an ELF file, wrong machine, truncated, no note, a note that is not ours.
+/// Reads the note. Errors: not an ELF file, wrong machine, truncated, no note, a note that is not ours. Of a
+/// plugin that was built for another API only api, abi, name and version are read.
 PluginDescription read_description(const std::filesystem::path&);
+/// The same from the text of a note: a line of JSON with api and abi, then the plugin's own JSON.
+PluginDescription parse_description(const std::string& note, const std::filesystem::path& file);
 /// Every difference between the plugin's build and this one in one Error: both sides and the cure.
 void check_compatible(const PluginDescription&);
 
-/// A plugin file that can't be used, and why.
+/// A plugin file, or a folder of them, that can't be used, and why.
 struct Unusable {
   std::filesystem::path file;
   std::string reason;
@@ -36,7 +39,8 @@ struct Unusable {
 /// Plugins found in `folders`, first folder first; of two with one name the first wins.
 class Catalogue {
  public:
-  /// Search order: given folders, OPTRUSH_PLUGIN_PATH, next to the executable (../plugins). Never the working directory.
+  /// Search order: given folders, OPTRUSH_PLUGIN_PATH, next to the executable (../plugins). Never the working
+  /// directory.
   static Catalogue find(const std::vector<std::string>& folders);
 
   const std::vector<PluginDescription>& plugins() const { return plugins_; }

@@ -1,0 +1,115 @@
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <set>
+
+#include "base/installation.h"
+#include "base/suggest.h"
+#include "optrush/error.h"
+#include "plugin/description.h"
+
+namespace optrush {
+namespace fs = std::filesystem;
+namespace {
+bool anybody_may_write(const fs::path& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 && (status.st_mode & S_IWOTH) != 0;
+}
+
+struct Folder {
+  fs::path path;
+  bool optional = false;  ///< may be missing
+};
+
+std::vector<Folder> search_order(const std::vector<std::string>& given, std::vector<Unusable>& unusable) {
+  std::vector<Folder> folders;
+  for (const auto& folder : given) folders.push_back({fs::absolute(folder)});
+  const char* variable = std::getenv("OPTRUSH_PLUGIN_PATH");
+  std::string rest = variable == nullptr ? "" : variable;
+  while (!rest.empty()) {
+    const size_t colon = std::min(rest.find(':'), rest.size());
+    const fs::path folder = rest.substr(0, colon);
+    rest.erase(0, colon + 1);
+    if (folder.is_absolute())
+      folders.push_back({folder});
+    else if (!folder.empty())
+      unusable.push_back(
+          {folder, "OPTRUSH_PLUGIN_PATH needs absolute paths: the working directory is never searched"});
+  }
+  folders.push_back({Installation::of_this_program().plugins, true});
+  return folders;
+}
+
+/// The shared objects of a folder, by name.
+std::vector<fs::path> files_of(const Folder& folder, std::vector<Unusable>& unusable) {
+  std::vector<fs::path> files;
+  std::error_code error;
+  fs::directory_iterator entries(folder.path, error);
+  if (error) {
+    if (!folder.optional) unusable.push_back({folder.path, "cannot be searched: " + error.message()});
+    return files;
+  }
+  for (const auto& entry : entries)
+    if (entry.path().extension() == ".so") files.push_back(entry.path());
+  std::ranges::sort(files);
+  return files;
+}
+
+/// The description of a file that may be loaded here.
+PluginDescription usable(const fs::path& link) {
+  const fs::path file = fs::canonical(link);
+  for (const auto& path : {file.parent_path(), file})
+    if (anybody_may_write(path))
+      throw Error("anybody may write to '" + path.string() + "', and so run code in the next experiment",
+                  "chmod o-w '" + path.string() + "'");
+  PluginDescription plugin = read_description(file);
+  check_compatible(plugin);
+  return plugin;
+}
+
+std::string plugin_name_of(const fs::path& file) {
+  const std::string stem = file.stem();
+  return stem.starts_with("lib") ? stem.substr(3) : stem;
+}
+}  // namespace
+
+Catalogue Catalogue::find(const std::vector<std::string>& given) {
+  Catalogue catalogue;
+  const auto refuse = [&](const fs::path& file, const std::string& why) {
+    catalogue.unusable_.push_back({file, why});
+  };
+  for (const auto& folder : search_order(given, catalogue.unusable_)) {
+    for (const auto& file : files_of(folder, catalogue.unusable_)) {
+      try {
+        PluginDescription plugin = usable(file);
+        const auto first = std::ranges::find(catalogue.plugins_, plugin.name, &PluginDescription::name);
+        if (first == catalogue.plugins_.end())
+          catalogue.plugins_.push_back(std::move(plugin));
+        else if (first->file != plugin.file)
+          refuse(file, "hidden by the plugin of the same name in " + first->file.string());
+      } catch (const Error& e) {
+        refuse(file, e.message() + (e.cure().empty() ? "" : "\n  hint: " + e.cure()));
+      } catch (const fs::filesystem_error& e) {
+        refuse(file, e.what());
+      }
+    }
+  }
+  return catalogue;
+}
+
+const PluginDescription& Catalogue::at(const std::string& name) const {
+  std::vector<std::string> names;
+  for (const auto& plugin : plugins_) {
+    if (plugin.name == name) return plugin;
+    names.push_back(plugin.name);
+  }
+  for (const auto& [file, reason] : unusable_)
+    if (plugin_name_of(file) == name)
+      throw Error("plugin '" + name + "' cannot be used: " + reason, {}, file.string());
+  std::string cure = did_you_mean(name, names);
+  for (const auto& [file, reason] : unusable_)
+    if (file.extension() != ".so") cure += "\n  not searched: " + file.string() + ": " + reason;
+  throw Error("no plugin '" + name + "'", cure);
+}
+}  // namespace optrush

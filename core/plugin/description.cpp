@@ -1,0 +1,169 @@
+#include "plugin/description.h"
+
+#include <fstream>
+#include <set>
+
+#include "base/fields.h"
+#include "base/files.h"
+#include "base/suggest.h"
+#include "build_info.h"
+#include "optrush/error.h"
+#include "optrush/plugin_api.h"
+#include "plugin/elf_note.h"
+
+namespace optrush {
+namespace {
+struct Identity {
+  int64_t api = -1;
+  std::string abi;
+};
+
+const Fields<Identity>& identity_fields() {
+  using T = Identity;
+  static const auto fields =
+      Fields<T>()
+          .required(
+              &T::api,
+              {.name = "api", .doc = "version of the interface that the plugin was built for", .min = 0})
+          .required(&T::abi, {.name = "abi", .doc = "compiler, C++ library and standard, torch and CUDA"});
+  return fields;
+}
+
+Fields<PluginDescription>::Field options() {
+  const OptionSchema schema = {
+      .name = "options", .type = "list", .doc = "option schemas", .fallback = Json::array()};
+  const auto read = [](PluginDescription& plugin, const Json& json, const std::string& subject,
+                       const std::string& where) {
+    if (!json.is_array())
+      throw Error(subject + " must be a list of option schemas, but is " + shown(json), {}, where);
+    std::set<std::string> seen;
+    for (const auto& option : json) {
+      plugin.options.push_back(OptionSchema::parse(option, where));
+      const std::string& name = plugin.options.back().name;
+      if (!seen.insert(name).second) throw Error("option '" + name + "' is listed twice", {}, where);
+    }
+  };
+  return {schema, read, {}};
+}
+
+/// The plugin's own part of the note.
+const Fields<PluginDescription>& description_fields() {
+  using T = PluginDescription;
+  static const auto fields =
+      Fields<T>()
+          .required(&T::name, {.name = "name", .doc = "what a script calls it"})
+          .required(&T::version, {.name = "version", .doc = "of the plugin"})
+          .required(&T::summary, {.name = "summary", .doc = "one line"})
+          .optional(&T::doc, {.name = "doc", .doc = "the rest"})
+          .required(&T::kind,
+                    {.name = "kind", .doc = "of technique", .choices = {"optimization", "parallelism"}})
+          .required(&T::effect, {.name = "effect", .doc = "on arithmetic", .choices = effect_names()})
+          .custom(options())
+          .optional(&T::conflicts,
+                    {.name = "conflicts", .doc = "plugins that cannot be stacked with this one"})
+          .optional(&T::requirements,
+                    {.name = "requires", .doc = "plugins that must be stacked with this one"});
+  return fields;
+}
+
+PluginDescription of_this_api(const Json& json, const std::string& where) {
+  PluginDescription plugin = description_fields().read(json, "the description", where);
+  if (!is_name(plugin.name))
+    throw Error(
+        "a plugin is named by lower-case letters, digits and '_', a letter first, not '" + plugin.name + "'",
+        {}, where);
+  return plugin;
+}
+
+/// Of another API only what any version is sure to have: the rest of its description may mean something else.
+PluginDescription of_another_api(const Json& json, const std::filesystem::path& file) {
+  PluginDescription plugin;
+  const auto text = [&](const char* key) {
+    const auto it = json.find(key);
+    return it != json.end() && it->is_string() ? it->get<std::string>() : std::string();
+  };
+  plugin.name = text("name");
+  if (plugin.name.empty()) plugin.name = file.stem();
+  plugin.version = text("version");
+  return plugin;
+}
+
+std::vector<std::string> split(const std::string& text, const std::string& separator) {
+  std::vector<std::string> parts;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(separator, begin), text.size());
+    parts.push_back(text.substr(begin, end - begin));
+    begin = end + separator.size();
+  }
+  return parts;
+}
+
+/// {"compiler", "gnu 12"}, {"torch", "2.11.0"}, ... of an ABI tag; the first part is the compiler's.
+std::vector<std::pair<std::string, std::string>> parts_of(const std::string& abi) {
+  std::vector<std::pair<std::string, std::string>> parts;
+  for (const auto& part : split(abi, "; ")) {
+    const size_t space = std::min(part.find(' '), part.size());
+    if (parts.empty())
+      parts.emplace_back("compiler", part);
+    else
+      parts.emplace_back(part.substr(0, space), part.substr(std::min(space + 1, part.size())));
+  }
+  return parts;
+}
+
+std::string label(const std::string& key) {
+  if (key == "cxx11abi") return "libstdc++'s C++11 ABI";
+  if (key == "c++") return "C++ standard";
+  return key;
+}
+
+std::vector<std::string> differences(const PluginDescription& plugin) {
+  std::vector<std::string> lines;
+  const auto compare = [&](const std::string& what, const std::string& theirs, const std::string& ours) {
+    if (theirs != ours) lines.push_back(what + ": plugin " + theirs + ", this program " + ours);
+  };
+  compare("plugin API", std::to_string(plugin.api), std::to_string(host_api()));
+  const auto value = [](const auto& parts, const std::string& key) -> std::string {
+    for (const auto& [name, text] : parts)
+      if (name == key) return text;
+    return "none";
+  };
+  const auto theirs = parts_of(plugin.abi), ours = parts_of(host_abi());
+  for (const auto& [key, text] : ours) compare(label(key), value(theirs, key), text);
+  for (const auto& [key, text] : theirs)
+    if (value(ours, key) == "none") compare(label(key), text, "none");
+  return lines;
+}
+}  // namespace
+
+int64_t host_api() { return kPluginApi; }
+std::string host_abi() { return OPTRUSH_ABI_TAG; }
+
+PluginDescription parse_description(const std::string& note, const std::filesystem::path& file) {
+  const std::string where = file.string();
+  const size_t line = std::min(note.find('\n'), note.size());
+  const Identity identity =
+      identity_fields().read(parse_json(note.substr(0, line), where), "identity", where);
+  const Json json = parse_json(note.substr(std::min(line + 1, note.size())), where);
+  PluginDescription plugin =
+      identity.api == host_api() ? of_this_api(json, where) : of_another_api(json, file);
+  plugin.file = file;
+  plugin.api = identity.api;
+  plugin.abi = identity.abi;
+  return plugin;
+}
+
+PluginDescription read_description(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  if (!in || !std::filesystem::is_regular_file(file)) throw Error("cannot be read", {}, file.string());
+  return parse_description(read_elf_note(in, file.string()), file);
+}
+
+void check_compatible(const PluginDescription& plugin) {
+  const auto lines = differences(plugin);
+  if (lines.empty()) return;
+  throw Error("plugin '" + plugin.name + "' was built for another host\n  " + join(lines, "\n  "),
+              "rebuild it with optrush_add_plugin() against this build (docs/plugins.md)",
+              plugin.file.string());
+}
+}  // namespace optrush

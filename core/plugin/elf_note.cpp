@@ -1,0 +1,116 @@
+#include "plugin/elf_note.h"
+
+#include <elf.h>
+
+#include <cstring>
+#include <vector>
+
+#include "optrush/error.h"
+
+namespace optrush {
+namespace {
+constexpr char kSection[] = ".note.optrush";
+constexpr char kOwner[] = "optrush";  // its terminating zero belongs to the note's name
+constexpr uint32_t kType = 1;
+constexpr uint64_t kMostBytes =
+    1 << 20;  // of a description or a table of names: a damaged size must not cost memory
+#if defined(__x86_64__)
+constexpr uint16_t kMachine = EM_X86_64;
+#elif defined(__aarch64__)
+constexpr uint16_t kMachine = EM_AARCH64;
+#endif
+
+/// A file of known size whose every read is checked.
+class Bytes {
+ public:
+  Bytes(std::istream& in, const std::string& origin) : in_(in), origin_(origin) {
+    in_.seekg(0, std::ios::end);
+    size_ = in_ ? static_cast<uint64_t>(in_.tellg()) : 0;
+  }
+  std::string at(uint64_t offset, uint64_t count) const {
+    if (offset > size_ || count > size_ - offset)
+      throw Error("truncated: a part at byte " + std::to_string(offset) + " ends after the file's " +
+                      std::to_string(size_) + " bytes",
+                  "copy or build the file again", origin_);
+    std::string bytes(count, '\0');
+    in_.seekg(static_cast<std::streamoff>(offset));
+    if (!in_.read(bytes.data(), static_cast<std::streamsize>(count)))
+      throw Error("cannot be read", {}, origin_);
+    return bytes;
+  }
+  template <class T>
+  T get(uint64_t offset) const {
+    T value;
+    std::memcpy(&value, at(offset, sizeof(T)).data(), sizeof(T));
+    return value;
+  }
+  uint64_t size() const { return size_; }
+
+ private:
+  std::istream& in_;
+  std::string origin_;
+  uint64_t size_ = 0;
+};
+
+Elf64_Ehdr header(const Bytes& file, const std::string& origin) {
+  const auto refuse = [&](const std::string& what) {
+    return Error(what, "a plugin is a shared object made by optrush_add_plugin()", origin);
+  };
+  if (file.size() < SELFMAG || file.at(0, SELFMAG) != ELFMAG) throw refuse("not an ELF file");
+  const auto elf = file.get<Elf64_Ehdr>(0);
+  if (elf.e_ident[EI_CLASS] != ELFCLASS64 || elf.e_ident[EI_DATA] != ELFDATA2LSB || elf.e_machine != kMachine)
+    throw refuse("built for another machine (ELF machine " + std::to_string(elf.e_machine) +
+                 ", this one is " + std::to_string(kMachine) + ")");
+  if (elf.e_type != ET_DYN) throw refuse("not a shared object");
+  if (elf.e_shoff == 0 || elf.e_shentsize != sizeof(Elf64_Shdr) || elf.e_shstrndx >= elf.e_shnum)
+    throw refuse("has no table of sections, so it cannot say what it is");
+  return elf;
+}
+
+/// Content of section .note.optrush; empty where there is none.
+std::string note_section(const Bytes& file, const std::string& origin) {
+  const Elf64_Ehdr elf = header(file, origin);
+  const auto section = [&](uint64_t i) { return file.get<Elf64_Shdr>(elf.e_shoff + i * sizeof(Elf64_Shdr)); };
+  const auto content = [&](const Elf64_Shdr& s) {
+    if (s.sh_size > kMostBytes)
+      throw Error("damaged: a section of " + std::to_string(s.sh_size) + " bytes", {}, origin);
+    return file.at(s.sh_offset, s.sh_size);
+  };
+  const std::string names = content(section(elf.e_shstrndx));
+  for (uint64_t i = 0; i < elf.e_shnum; ++i) {
+    const Elf64_Shdr s = section(i);
+    if (s.sh_name < names.size() && std::string(names.c_str() + s.sh_name) == kSection) return content(s);
+  }
+  return {};
+}
+}  // namespace
+
+std::string read_elf_note(std::istream& in, const std::string& origin) {
+  const std::string section = note_section(Bytes(in, origin), origin);
+  std::vector<std::string> texts;
+  const auto aligned = [](uint64_t size) { return (size + 3) / 4 * 4; };
+  for (uint64_t at = 0; at + sizeof(Elf64_Nhdr) <= section.size();) {
+    Elf64_Nhdr note;
+    std::memcpy(&note, section.data() + at, sizeof(note));
+    const uint64_t name = at + sizeof(note), text = name + aligned(note.n_namesz), end = text + note.n_descsz;
+    if (text > section.size() || end > section.size())
+      throw Error("damaged: its note ends after section " + std::string(kSection), "build the plugin again",
+                  origin);
+    const bool ours =
+        section.compare(name, note.n_namesz, kOwner, sizeof(kOwner)) == 0 && note.n_type == kType;
+    if (ours) texts.push_back(section.substr(text, note.n_descsz));
+    at = aligned(end);
+  }
+  if (texts.empty())
+    throw Error("no note in section " + std::string(kSection) + ": not a plugin of Optimization Rush",
+                "end the source with OPTRUSH_PLUGIN(Class, R\"json({...})json\") and build it with "
+                "optrush_add_plugin()",
+                origin);
+  if (texts.size() > 1)
+    throw Error("describes " + std::to_string(texts.size()) + " plugins", "build one plugin into one file",
+                origin);
+  std::string text = texts.front();
+  text.erase(text.find_last_not_of('\0') + 1);
+  return text;
+}
+}  // namespace optrush
