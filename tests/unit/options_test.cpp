@@ -1,0 +1,152 @@
+#include <gmock/gmock.h>
+
+#include "../support/error_of.h"
+#include "base/files.h"
+#include "optrush/options.h"
+#include "optrush/phase.h"
+
+namespace optrush {
+namespace {
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using testing::error_of;
+using ::testing::HasSubstr;
+
+const std::string kPlace = "x.lua:12, plugin 'lora'";
+
+std::vector<OptionSchema> schemas(const std::string& json) {
+  std::vector<OptionSchema> schemas;
+  for (const auto& option : parse_json(json, "test")) schemas.push_back(OptionSchema::parse(option, "test"));
+  return schemas;
+}
+
+std::vector<OptionSchema> lora() {
+  return schemas(R"([
+    {"name": "rank", "type": "integer", "default": 8, "min": 1, "max": 1024, "doc": "rank of the update"},
+    {"name": "alpha", "type": "number", "default": 16, "min": 0, "doc": "scale"},
+    {"name": "fused", "type": "boolean", "default": false, "doc": "one kernel"},
+    {"name": "init", "type": "string", "default": "zero", "choices": ["zero", "gaussian"], "doc": "of B"},
+    {"name": "modules", "type": "list", "choices": ["wq", "wk", "wv"], "doc": "targets"}])");
+}
+
+Options given(const std::string& json) { return Options(lora(), parse_json(json, "test"), kPlace); }
+std::string refused(const std::string& json) {
+  return error_of([&] { given(json); });
+}
+std::string bad_schema(const std::string& json) {
+  return error_of([&] { OptionSchema::parse(parse_json(json, "test"), "p.so"); });
+}
+
+TEST(Options, FillsInDefaultsInTheirOwnTypes) {
+  const Options options = given(R"({"modules": ["wq", "wv"]})");
+  EXPECT_EQ(options.integer("rank"), 8);
+  EXPECT_EQ(options.number("alpha"), 16.0);
+  EXPECT_FALSE(options.boolean("fused"));
+  EXPECT_EQ(options.string("init"), "zero");
+  EXPECT_THAT(options.list("modules"), ElementsAre("wq", "wv"));
+  EXPECT_EQ(options.json().dump(),
+            R"({"rank":8,"alpha":16.0,"fused":false,"init":"zero","modules":["wq","wv"]})");
+}
+
+TEST(Options, TakesTheNumbersAndListsOfLua) {
+  const Options options = given(R"({"rank": 64.0, "alpha": 2, "modules": {}})");
+  EXPECT_EQ(options.integer("rank"), 64);
+  EXPECT_TRUE(options.json()["rank"].is_number_integer());
+  EXPECT_EQ(options.number("alpha"), 2.0);
+  EXPECT_TRUE(options.list("modules").empty());
+}
+
+TEST(Options, NamesTheNearestOption) {
+  EXPECT_EQ(refused(R"({"rnk": 4, "modules": []})"),
+            kPlace + ": unknown option 'rnk'\n  hint: did you mean 'rank'?");
+  EXPECT_THAT(refused(R"({"zzzzzz": 4})"), HasSubstr("one of: alpha, fused, init, modules, rank"));
+}
+
+TEST(Options, NamesTheAllowedValues) {
+  EXPECT_EQ(refused(R"({"rank": 0, "modules": []})"),
+            kPlace + ": option 'rank' must be an integer between 1 and 1024, but is 0");
+  EXPECT_THAT(refused(R"({"rank": 1025})"), HasSubstr("but is 1025"));
+  EXPECT_THAT(refused(R"({"rank": 1.5})"), HasSubstr("must be an integer between 1 and 1024, but is 1.5"));
+  EXPECT_THAT(refused(R"({"rank": "8"})"), HasSubstr("but is \"8\""));
+  EXPECT_THAT(refused(R"({"rank": 9223372036854775808})"), HasSubstr("must be an integer"));
+  EXPECT_THAT(refused(R"({"rank": 1e300})"), HasSubstr("must be an integer"));
+  EXPECT_THAT(refused(R"({"rank": null})"), HasSubstr("but is null"));
+  EXPECT_THAT(refused(R"({"alpha": -1})"),
+              HasSubstr("option 'alpha' must be a number of at least 0.0, but is -1"));
+  EXPECT_THAT(refused(R"({"fused": 1})"), HasSubstr("must be true or false, but is 1"));
+  EXPECT_THAT(refused(R"({"init": "zeroo"})"),
+              AllOf(HasSubstr("must be one of 'zero', 'gaussian', but is \"zeroo\""),
+                    HasSubstr("did you mean 'zero'?")));
+  EXPECT_THAT(refused(R"({"init": ""})"), HasSubstr("must be one of"));
+  EXPECT_THAT(refused(R"({"modules": ["wq", "wz"]})"),
+              HasSubstr("a list of strings out of 'wq', 'wk', 'wv'"));
+  EXPECT_THAT(refused(R"({"modules": "wq"})"), HasSubstr("must be a list of strings"));
+  EXPECT_THAT(refused(R"({"modules": [1]})"), HasSubstr("must be a list of strings"));
+  EXPECT_THAT(refused(R"([])"), HasSubstr("options must be a table of named fields, but is []"));
+}
+
+TEST(Options, NotFiniteNumbersAreRefused) {
+  const Json infinite = {{"alpha", std::numeric_limits<double>::infinity()}, {"modules", Json::array()}};
+  EXPECT_THAT(error_of([&] { Options(lora(), infinite, kPlace); }),
+              HasSubstr("option 'alpha' must be a number"));
+}
+
+TEST(Options, SaysWhichOptionMustBeGiven) {
+  EXPECT_EQ(refused("{}"),
+            kPlace +
+                ": option 'modules' must be given\n  hint: it is a list of strings out of 'wq', 'wk', "
+                "'wv': targets");
+}
+
+TEST(Options, APluginMayReadOnlyWhatItDescribes) {
+  const Options options = given(R"({"modules": []})");
+  EXPECT_THAT(error_of([&] { options.integer("depth"); }),
+              HasSubstr("'depth', which its description does not list"));
+}
+
+TEST(OptionSchema, RefusesWhatCannotBeMeant) {
+  EXPECT_THAT(
+      bad_schema(R"({"name": "a", "type": "int", "doc": "d"})"),
+      AllOf(HasSubstr("p.so: "), HasSubstr("'type' of option 'a' must be one of"), HasSubstr("'integer'")));
+  EXPECT_THAT(bad_schema(R"({"type": "integer", "doc": "d"})"), HasSubstr("an option has no 'name'"));
+  EXPECT_THAT(bad_schema(R"({"name": "a", "type": "integer"})"), HasSubstr("option 'a' has no 'doc'"));
+  EXPECT_THAT(bad_schema(R"({"name": "a", "type": "integer", "doc": ""})"),
+              HasSubstr("'doc' of option 'a' is empty"));
+  EXPECT_THAT(bad_schema(R"({"name": "Rank", "type": "integer", "doc": "d"})"),
+              HasSubstr("lower-case letters"));
+  EXPECT_THAT(bad_schema(R"({"name": "2d", "type": "integer", "doc": "d"})"), HasSubstr("a letter first"));
+  EXPECT_THAT(bad_schema(R"({"name": "a", "type": "integer", "doc": "d", "defualt": 1})"),
+              HasSubstr("unknown key 'defualt' of an option\n  hint: did you mean 'default'?"));
+  EXPECT_THAT(bad_schema(R"({"name": "a", "type": "integer", "doc": "d", "default": 0, "min": 1})"),
+              HasSubstr("'default' of option 'a' must be an integer of at least 1, but is 0"));
+  EXPECT_THAT(bad_schema(R"({"name": "a", "type": "integer", "doc": "d", "min": 2, "max": 1})"),
+              HasSubstr("min 2 is above max 1"));
+  EXPECT_THAT(bad_schema(R"({"name": "a", "type": "integer", "doc": "d", "min": "x"})"),
+              HasSubstr("'min' of option 'a' must be an integer"));
+  EXPECT_THAT(bad_schema(R"({"name": "a", "type": "string", "doc": "d", "max": 1})"),
+              HasSubstr("'max' of option 'a' is for numbers"));
+  EXPECT_THAT(bad_schema(R"({"name": "a", "type": "integer", "doc": "d", "choices": ["x"]})"),
+              HasSubstr("'choices' of option 'a' are for strings and lists"));
+  EXPECT_THAT(bad_schema(R"({"name": "a", "type": "string", "doc": "d", "choices": []})"),
+              HasSubstr("are empty"));
+  EXPECT_THAT(bad_schema(R"({"name": "a", "type": "list", "doc": "d", "choices": ["x"], "default": ["y"]})"),
+              HasSubstr("a list of strings out of 'x', but is [\"y\"]"));
+  EXPECT_THAT(bad_schema("3"), HasSubstr("must be a table of named fields"));
+}
+
+TEST(Phase, EveryEnumeratorHasItsName) {
+  EXPECT_EQ(to_string(Phase::base), "base");
+  EXPECT_EQ(to_string(Phase::checkpoint), "checkpoint");
+  EXPECT_EQ(to_string(Phase::measure), "measure");
+  EXPECT_EQ(to_string(Event::meshed), "meshed");
+  EXPECT_EQ(to_string(Event::finished), "finished");
+}
+
+TEST(Phase, EffectsAreReadBack) {
+  for (const auto effect : {Effect::exact, Effect::rounding, Effect::precision, Effect::batch, Effect::model})
+    EXPECT_EQ(effect_from_string(to_string(effect), "x"), effect);
+  EXPECT_EQ(error_of([] { effect_from_string("exactly", "p.so"); }),
+            "p.so: unknown effect 'exactly'\n  hint: did you mean 'exact'?");
+}
+}  // namespace
+}  // namespace optrush

@@ -1,0 +1,290 @@
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <limits>
+#include <random>
+
+#include "../support/error_of.h"
+#include "base/files.h"
+#include "optrush/spec.h"
+
+namespace optrush {
+namespace {
+using ::testing::AllOf;
+using testing::error_of;
+using ::testing::HasSubstr;
+
+const std::string kPlace = "x.lua:5";
+
+std::string llama_error(const std::string& json) {
+  return error_of([&] { llama_from_json(parse_json(json, "test"), kPlace); });
+}
+std::string data_error(const std::string& json) {
+  return error_of([&] { data_from_json(parse_json(json, "test"), kPlace); });
+}
+std::string train_error(const std::string& json) {
+  return error_of([&] { train_from_json(parse_json(json, "test"), kPlace); });
+}
+std::string run_error(const std::string& json) {
+  return error_of([&] { run_spec_from_json(parse_json(json, "test"), kPlace); });
+}
+std::string settings_error(const std::string& json, const RunSpec& base = {}) {
+  return error_of([&] { check_settings(parse_json(json, "test"), base, kPlace); });
+}
+
+/// Random valid specs.
+class Random {
+ public:
+  explicit Random(uint64_t seed) : engine_(seed) {}
+  int64_t integer(int64_t low, int64_t high) {
+    return std::uniform_int_distribution<int64_t>(low, high)(engine_);
+  }
+  double number(double low, double high) { return std::uniform_real_distribution<>(low, high)(engine_); }
+  bool coin() { return integer(0, 1) == 1; }
+  std::string text() {
+    static const std::vector<std::string> words = {"",      "a",           "x y", "\"quoted\"",
+                                                   "naïve", "line\nbreak", "\\"};
+    return words[static_cast<size_t>(integer(0, 6))];
+  }
+
+  LlamaSpec llama() {
+    LlamaSpec spec;
+    if (integer(0, 9) == 0) {
+      spec.checkpoint = "/models/x";
+      return spec;
+    }
+    spec.vocab_size = integer(2, 200000);
+    spec.n_kv_heads = integer(1, 8);
+    spec.n_heads = spec.n_kv_heads * integer(1, 8);
+    spec.head_dim = coin() ? 0 : 2 * integer(1, 128);
+    spec.dim = spec.n_heads * 2 * integer(1, 64);
+    spec.n_layers = integer(1, 100);
+    spec.ffn_dim = integer(1, 50000);
+    spec.norm = static_cast<NormKind>(integer(0, 2));
+    spec.norm_eps = number(0, 1e-3);
+    spec.rope_theta = number(1, 1e6);
+    spec.rope_scaling = {number(1, 40), number(0, 1), number(1.5, 8), integer(1, 100000)};
+    spec.tie_embeddings = coin();
+    spec.init_std = number(0, 1);
+    return spec;
+  }
+  TrainSpec train() {
+    TrainSpec spec;
+    spec.micro_batch = integer(1, 64);
+    spec.accumulation = integer(1, 64);
+    spec.global_batch = coin() ? 0 : spec.micro_batch * spec.accumulation * integer(1, 1000);
+    spec.seq_len = integer(1, 100000);
+    spec.steps = integer(1, 1000);
+    spec.warmup = integer(0, 1000);
+    spec.seed = static_cast<uint64_t>(integer(0, std::numeric_limits<int64_t>::max()));
+    spec.lr = number(0, 1);
+    spec.beta1 = number(0, 0.999);
+    spec.beta2 = number(0, 0.999);
+    spec.eps = number(0, 1e-6);
+    spec.weight_decay = number(0, 1);
+    spec.dtype = std::vector<std::string>{"fp32", "fp64", "bf16"}[static_cast<size_t>(integer(0, 2))];
+    return spec;
+  }
+  DataSpec data() {
+    switch (integer(0, 2)) {
+      case 0:
+        return {};
+      case 1:
+        return {.kind = "tokens", .path = "/x.bin"};
+      default:
+        return {.kind = "text", .path = "/docs" + text(), .extensions = {".h", ".cpp"}};
+    }
+  }
+  RunSpec run() {
+    RunSpec spec;
+    spec.experiment = text();
+    spec.rung = text();
+    spec.purpose = std::vector<std::string>{"measure", "probe", "reference",
+                                            "drift"}[static_cast<size_t>(integer(0, 3))];
+    spec.variant = integer(0, 100);
+    spec.round = integer(0, 100);
+    spec.model = to_json(llama());
+    spec.data = data();
+    spec.train = train();
+    for (auto n = integer(0, 3); n > 0; --n)
+      spec.plugins.push_back(
+          {"plugin" + std::to_string(n), {{"rank", integer(1, 9)}, {"modules", {"wq", text()}}}});
+    spec.device = coin() ? "cpu" : "auto";
+    spec.threads = integer(0, 64);
+    spec.timeout_s = number(1, 1e6);
+    spec.plugin_path = {"/plugins", text()};
+    return spec;
+  }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+/// Writes and reads `spec` as a file would hold it, and compares.
+template <class Spec, class Read>
+void expect_round_trip(const Spec& spec, Read read) {
+  const Json json = to_json(spec);
+  EXPECT_EQ(to_json(read(parse_json(json.dump(2), "test"), kPlace)).dump(), json.dump());
+}
+
+TEST(Spec, RoundTripsThroughText) {
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE(seed);
+    Random random(seed);
+    expect_round_trip(random.llama(), llama_from_json);
+    expect_round_trip(random.train(), train_from_json);
+    expect_round_trip(random.data(), data_from_json);
+    expect_round_trip(random.run(), run_spec_from_json);
+  }
+}
+
+TEST(Spec, DefaultsAreThoseOfTheStructs) {
+  EXPECT_EQ(to_json(train_from_json(Json::object(), kPlace)), to_json(TrainSpec{}));
+  EXPECT_EQ(to_json(llama_from_json(Json::object(), kPlace)), to_json(LlamaSpec{}));
+  const RunSpec run = run_spec_from_json(Json::object(), kPlace);
+  EXPECT_EQ(run.model, to_json(LlamaSpec{})) << "a model is complete after reading";
+  for (const auto& field : spec_fields("train")) EXPECT_EQ(field.fallback, to_json(TrainSpec{})[field.name]);
+}
+
+TEST(LlamaSpecJson, ErrorsNameFieldRangeAndPlace) {
+  EXPECT_EQ(llama_error(R"({"n_layer": 4})"),
+            "x.lua:5: unknown field 'n_layer' of model\n  hint: did you mean 'n_layers'?");
+  EXPECT_EQ(llama_error(R"({"n_layers": 0})"),
+            "x.lua:5: model.n_layers must be an integer between 1 and 10000, but is 0");
+  EXPECT_THAT(llama_error(R"({"norm": "rms"})"),
+              HasSubstr("model.norm must be one of 'rmsnorm', 'layernorm', 'layernorm_without_parameters'"));
+  EXPECT_THAT(llama_error(R"({"dim": 250, "n_heads": 8})"),
+              HasSubstr("model.dim (250) is not a multiple of model.n_heads (8)"));
+  EXPECT_THAT(llama_error(R"({"dim": 24, "n_heads": 8})"),
+              HasSubstr("a head of 3 dimensions cannot be rotated"));
+  EXPECT_THAT(llama_error(R"({"head_dim": 63})"), HasSubstr("a head of 63 dimensions"));
+  EXPECT_THAT(llama_error(R"({"n_heads": 8, "n_kv_heads": 3})"),
+              HasSubstr("(8) is not a multiple of model.n_kv_heads (3)"));
+  EXPECT_THAT(llama_error(R"({"rope_scaling": {"facto": 8}})"),
+              HasSubstr("unknown field 'facto' of model.rope_scaling\n  hint: did you mean 'factor'?"));
+  EXPECT_THAT(llama_error(R"({"rope_scaling": {"factor": 8, "low_freq_factor": 4}})"),
+              HasSubstr("must be below"));
+  EXPECT_THAT(llama_error(R"({"rope_scaling": 8})"), HasSubstr("model.rope_scaling must be a table"));
+}
+
+TEST(LlamaSpecJson, AnOddHeadIsFineWhereHeadDimIsGiven) {
+  EXPECT_EQ(llama_from_json({{"dim", 250}, {"n_heads", 8}, {"head_dim", 32}}, kPlace).head_size(), 32);
+}
+
+TEST(LlamaSpecJson, ACheckpointGivesEverythingElse) {
+  EXPECT_EQ(to_json(llama_from_json({{"checkpoint", "/m"}}, kPlace)), Json({{"checkpoint", "/m"}}));
+  EXPECT_THAT(llama_error(R"({"checkpoint": "/m", "dim": 64})"),
+              HasSubstr("model.dim would be ignored: the checkpoint '/m' gives it"));
+}
+
+TEST(ValidateModel, KnowsItsKinds) {
+  EXPECT_EQ(validate_model("llama", {{"n_layers", 2}}, kPlace)["n_layers"], 2);
+  EXPECT_THAT(error_of([] { validate_model("lama", Json::object(), kPlace); }),
+              AllOf(HasSubstr("unknown kind of model 'lama'"), HasSubstr("did you mean 'llama'?")));
+}
+
+TEST(DataSpecJson, RefusesWhatWouldBeIgnoredOrIsMissing) {
+  EXPECT_THAT(data_error(R"({"kind": "txt"})"), HasSubstr("did you mean 'text'?"));
+  EXPECT_THAT(data_error(R"({"path": "/x"})"),
+              HasSubstr("data.path would be ignored: data.kind is 'random'"));
+  EXPECT_THAT(data_error(R"({"kind": "text"})"), HasSubstr("data.path is missing"));
+  EXPECT_THAT(data_error(R"({"kind": "tokens", "path": "/x", "extensions": [".h"]})"),
+              HasSubstr("data.extensions would be ignored"));
+  EXPECT_THAT(data_error(R"({"kind": "text", "path": "/x", "extensions": ["h"]})"),
+              HasSubstr("starts with a dot"));
+}
+
+TEST(TrainSpecJson, ChecksRangesAndProducts) {
+  EXPECT_THAT(train_error(R"({"micro_batch": 0})"),
+              HasSubstr("train.micro_batch must be an integer between 1 and"));
+  EXPECT_THAT(train_error(R"({"lr": -1})"), HasSubstr("train.lr must be a number of at least 0"));
+  EXPECT_THAT(train_error(R"({"lr": "3e-4"})"),
+              HasSubstr("train.lr must be a number of at least 0, but is \"3e-4\""));
+  EXPECT_THAT(train_error(R"({"beta2": 1})"), HasSubstr("must be below 1"));
+  EXPECT_THAT(train_error(R"({"seed": -1})"), HasSubstr("train.seed must be an integer of at least 0"));
+  EXPECT_THAT(train_error(R"({"dtype": "fp16"})"),
+              HasSubstr("train.dtype must be one of 'fp32', 'fp64', 'bf16'"));
+  EXPECT_THAT(train_error(R"({"micro_batch": 4, "accumulation": 2, "global_batch": 12})"),
+              HasSubstr("train.global_batch (12) is not a multiple of micro_batch x accumulation (8)"));
+}
+
+TEST(TrainSpecJson, GlobalBatchIsDerivedOrChecked) {
+  const TrainSpec train = {.micro_batch = 4, .accumulation = 2, .global_batch = 16};
+  EXPECT_EQ(global_batch({.micro_batch = 4, .accumulation = 2}, 3, kPlace), 24);
+  EXPECT_EQ(global_batch(train, 2, kPlace), 16);
+  EXPECT_EQ(
+      error_of([&] { global_batch(train, 4, kPlace); }),
+      "x.lua:5: train.global_batch is 16, but micro_batch (4) x accumulation (2) x data ranks (4) is 32\n"
+      "  hint: change one of them, or leave out train.global_batch: it is derived");
+}
+
+TEST(RunSpecJson, ErrorsOfItsPartsAreNamed) {
+  EXPECT_THAT(run_error(R"({"tran": {}})"), HasSubstr("unknown field 'tran'\n  hint: did you mean 'train'?"));
+  EXPECT_THAT(run_error(R"({"train": {"stesp": 1}})"), HasSubstr("unknown field 'stesp' of train"));
+  EXPECT_THAT(run_error(R"({"train": 3})"), HasSubstr("train must be a table of named fields, but is 3"));
+  EXPECT_THAT(run_error(R"({"model": [1]})"), HasSubstr("model must be a table of named fields"));
+  EXPECT_THAT(run_error(R"({"model_kind": "mamba"})"), HasSubstr("unknown kind of model 'mamba'"));
+  EXPECT_THAT(run_error(R"({"plugins": ["lora"]})"),
+              HasSubstr("plugin must be a table of named fields, but is \"lora\""));
+  EXPECT_THAT(run_error(R"({"plugins": [{"options": {}}]})"), HasSubstr("plugin.name is missing"));
+  EXPECT_THAT(run_error(R"({"plugins": {"name": "lora"}})"),
+              HasSubstr("plugins must be a list of {name, options}"));
+  EXPECT_THAT(run_error(R"({"purpose": "meassure"})"), HasSubstr("did you mean 'measure'?"));
+  EXPECT_THAT(run_error(R"({"device": "gpu"})"), HasSubstr("device must be one of 'auto', 'cpu', 'cuda'"));
+  EXPECT_THAT(run_error(R"({"schema_version": 2})"), HasSubstr("schema_version must be 1, but is 2"));
+  EXPECT_THAT(run_error("[]"), HasSubstr("must be a table of named fields, but is []"));
+}
+
+TEST(Merged, ChangesOnlyWhatIsGiven) {
+  RunSpec base;
+  base.train.lr = 0.5;
+  base.model = {{"n_layers", 3}};
+  const RunSpec spec = merged(base, {{"train", {{"micro_batch", 8}}}, {"device", "cpu"}}, kPlace);
+  EXPECT_EQ(spec.train.micro_batch, 8);
+  EXPECT_EQ(spec.train.lr, 0.5);
+  EXPECT_EQ(spec.model["n_layers"], 3);
+  EXPECT_EQ(spec.device, "cpu");
+}
+
+TEST(Merged, AnotherKindOfDataStartsAnew) {
+  RunSpec base;
+  base.data = {.kind = "text", .path = "/docs", .extensions = {".h"}};
+  EXPECT_EQ(merged(base, {{"data", {{"kind", "random"}}}}, kPlace).data.path, "");
+  EXPECT_EQ(merged(base, {{"data", {{"kind", "text"}, {"path", "/src"}}}}, kPlace).data.extensions.size(),
+            1U);
+}
+
+TEST(Merged, ACheckpointTakesThePlaceOfTheModel) {
+  EXPECT_EQ(merged({}, {{"model", {{"checkpoint", "/m"}}}}, kPlace).model, Json({{"checkpoint", "/m"}}));
+}
+
+TEST(CheckSettings, FindsWhatARungMayNotSay) {
+  EXPECT_EQ(settings_error(R"({"train": {"micro_batch": 8}})"), "");
+  EXPECT_EQ(settings_error(R"({"train": {"micro_bach": 8}})"),
+            "x.lua:5: unknown field 'micro_bach' of train\n  hint: did you mean 'micro_batch'?");
+  EXPECT_THAT(settings_error(R"({"trian": {}})"),
+              HasSubstr("unknown setting 'trian'\n  hint: did you mean 'train'?"));
+  EXPECT_THAT(settings_error(R"({"round": 3})"), HasSubstr("unknown setting 'round'"));
+  EXPECT_THAT(settings_error(R"({"train": {"lr": null}})"), HasSubstr("train.lr must be a number"));
+  EXPECT_THAT(settings_error(R"({"model": {"n_heads": 6}})"), HasSubstr("not a multiple"));
+  RunSpec base;
+  base.model = {{"checkpoint", "/m"}};
+  EXPECT_THAT(settings_error(R"({"model": {"n_layers": 2}})", base),
+              HasSubstr("model.n_layers would be ignored"));
+}
+
+TEST(RunSpecSchema, TheFileIsMadeFromTheFields) {
+  const std::filesystem::path file = OPTRUSH_TESTS_DIR "/../docs/schema/run_spec.schema.json";
+  if (std::getenv("OPTRUSH_UPDATE_GOLDEN") != nullptr) write_json(file, run_spec_schema());
+  EXPECT_EQ(read_json(file), run_spec_schema()) << "run this test once with OPTRUSH_UPDATE_GOLDEN=1";
+}
+
+TEST(SpecFields, EverySectionIsDocumented) {
+  for (const std::string section : {"run", "train", "data", "llama", "rope_scaling"})
+    for (const auto& field : spec_fields(section))
+      EXPECT_FALSE(field.doc.empty()) << section << "." << field.name;
+  EXPECT_THAT(error_of([] { spec_fields("tarin"); }), HasSubstr("no section 'tarin'"));
+}
+}  // namespace
+}  // namespace optrush
