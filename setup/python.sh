@@ -121,10 +121,10 @@ make_venv() {
 # install_requirements requirements|requirements-test: the venv holds exactly the versions that are listed.
 install_requirements() {
   venv_current || make_venv
-  [[ -n $own_torch$own_python ]] || warn_if_disk_is_short
+  [[ -n $own_torch$own_python || $1 != requirements ]] || warn_if_disk_is_short
   drop_half_installed
   requirements "$1" >"$state/$1.txt"
-  say "installing Python packages into .venv: $(paste -sd ' ' "$state/$1.txt")"
+  say "installing into .venv: $(sed 's/[;=].*//' "$state/$1.txt" | uniq | paste -sd ' ')"
   logged "$venv/bin/python" -m pip install --disable-pip-version-check --progress-bar off -r "$state/$1.txt"
   stamp "$1" "$(python_inputs "$1")"
 }

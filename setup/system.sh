@@ -3,17 +3,19 @@
 
 packages_current() { stamp_is "$1" "$(<"$root/setup/$1.txt")"; }
 
-missing_packages() {
+# Sets `missing` to the packages of a list file that are not installed.
+find_missing_packages() {
   local known wanted
-  known=" $(dpkg-query -W -f '${db:Status-Abbrev}${Package}\n' 2>/dev/null | sed -n 's/^ii *//p' | tr '\n' ' ') "
+  known=$(dpkg-query -W -f '${db:Status-Abbrev}${Package}\n') || fail "dpkg-query can't list the installed packages"
+  missing=()
   while IFS= read -r wanted; do
-    [[ $known == *" $wanted "* ]] || printf '%s\n' "$wanted"
+    [[ $'\n'$known$'\n' == *$'\nii '"$wanted"$'\n'* ]] || missing+=("$wanted")
   done < <(listed "$1")
 }
 
 # How this user may install: nothing in front (root), sudo, or not at all.
 apt_prefix() {
-  if ((EUID == 0)); then
+  if (($(id -u) == 0)); then
     privileges=()
   elif command -v sudo >/dev/null && { [[ -t 0 ]] || sudo -n true 2>/dev/null; }; then
     privileges=(sudo)
@@ -25,7 +27,7 @@ apt_prefix() {
 # install_packages packages|packages-test
 install_packages() {
   local file=$root/setup/$1.txt missing privileges
-  mapfile -t missing < <(missing_packages "$file")
+  find_missing_packages "$file"
   if ((${#missing[@]})); then
     if ! apt_prefix; then
       say "system packages are missing, and installing them takes root or sudo. Let somebody run this, then start again:"
@@ -54,19 +56,16 @@ system_packages() {
 
 # The CUDA 13 build of torch runs on a CPU everywhere, on a GPU only with driver 580 or newer.
 check_driver() {
-  local text='' major
-  if [[ -r ${OPTRUSH_DRIVER_FILE:-/proc/driver/nvidia/version} ]]; then
-    text=$(<"${OPTRUSH_DRIVER_FILE:-/proc/driver/nvidia/version}")
-    [[ $text =~ [[:space:]]([0-9]{3})\.[0-9]+ ]] || return 0
-  elif command -v nvidia-smi >/dev/null; then
+  local text=''
+  if command -v nvidia-smi >/dev/null; then
     text=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null) || return 0
-    [[ $text =~ ^([0-9]{3})\. ]] || return 0
-  else
-    return 0
+  elif [[ -r /proc/driver/nvidia/version ]]; then
+    text=$(</proc/driver/nvidia/version)
   fi
-  major=${BASH_REMATCH[1]}
-  ((major < 580)) || return 0
-  say "the NVIDIA driver is $major, but this build of torch (CUDA 13.0) needs 580 or newer: the GPU can't be used."
+  # "550.54.15", or a line of text with that in it
+  [[ " $text" =~ [[:space:]]([0-9]{3})\.[0-9]+ ]] || return 0
+  ((BASH_REMATCH[1] < 580)) || return 0
+  say "the NVIDIA driver is ${BASH_REMATCH[1]}, but this build of torch (CUDA 13.0) needs 580 or newer: the GPU can't be used."
   say "  Update the driver. Or install a CUDA 12 build of torch 2.11 (cu126 or cu128, as pytorch.org lists them) into a"
   say "  Python environment of your own and start once with OPTRUSH_PYTHON=<that environment>/bin/python ./optrush setup"
 }

@@ -18,7 +18,7 @@ style_packages() {
   if apt_prefix; then
     install_packages packages-test
   else
-    mapfile -t missing < <(missing_packages "$root/setup/packages-test.txt")
+    find_missing_packages "$root/setup/packages-test.txt"
     ((${#missing[@]} == 0)) || say "not installed, so the checks that need them are skipped: ${missing[*]}"
   fi
 }

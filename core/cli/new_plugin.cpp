@@ -1,0 +1,68 @@
+#include "cli/new_plugin.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/files.h"
+#include "build_info.h"
+#include "new_plugin_templates.h"
+#include "optrush/error.h"
+
+namespace optrush {
+namespace fs = std::filesystem;
+
+namespace {
+constexpr std::size_t kLongestName = 40;
+constexpr std::array kTargetsOfCMake = {"all", "clean", "help", "install", "package", "test"};
+
+/// "wide_swiglu" to "WideSwiglu".
+std::string class_name(const std::string& name) {
+  std::string result;
+  bool start = true;
+  for (const char c : name) {
+    if (c != '_') result += start && c >= 'a' ? static_cast<char>(c - 'a' + 'A') : c;
+    start = c == '_';
+  }
+  return result;
+}
+
+std::string filled_in(std::string text, const std::string& name) {
+  const std::array<std::pair<std::string, std::string>, 3> values = {
+      {{"@name@", name}, {"@class@", class_name(name)}, {"@version@", OPTRUSH_VERSION}}};
+  for (const auto& [placeholder, value] : values) {
+    for (std::size_t at = 0; (at = text.find(placeholder, at)) != std::string::npos; at += value.size()) {
+      text.replace(at, placeholder.size(), value);
+    }
+  }
+  return text;
+}
+}  // namespace
+
+void check_plugin_name(const std::string& name) {
+  const auto allowed = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; };
+  const bool begins_with_letter = !name.empty() && name[0] >= 'a' && name[0] <= 'z';
+  if (!begins_with_letter || name.size() > kLongestName || !std::ranges::all_of(name, allowed)) {
+    throw UsageError("'" + name + "' can't be the name of a plugin",
+                     "a lower-case letter, then lower-case letters, digits and underscores, at most " +
+                         std::to_string(kLongestName) + " characters, as in wide_swiglu");
+  }
+  if (std::ranges::find(kTargetsOfCMake, name) != kTargetsOfCMake.end()) {
+    throw UsageError("'" + name + "' can't be the name of a plugin: CMake has a target of that name",
+                     "add a word to it: my_" + name);
+  }
+}
+
+void write_new_plugin(const std::string& name, const fs::path& folder) {
+  check_plugin_name(name);
+  if (fs::exists(folder)) {
+    throw UsageError("'" + folder.string() + "' exists already", "name another folder with --dir");
+  }
+  fs::create_directories(folder / "src");
+  fs::create_directories(folder / "test");
+  write_file(folder / "CMakeLists.txt", filled_in(templates::kCMakeLists, name));
+  write_file(folder / "src" / (name + ".cpp"), filled_in(templates::kPlugin, name));
+  write_file(folder / "test" / "ladder.lua", filled_in(templates::kLadder, name));
+  write_file(folder / "README.md", filled_in(templates::kReadme, name));
+}
+}  // namespace optrush

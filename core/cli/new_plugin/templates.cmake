@@ -1,0 +1,10 @@
+# Embeds the files of a new plugin in the program: generated/new_plugin_templates.h.
+foreach(pair CMAKE:CMakeLists.txt PLUGIN:plugin.cpp LADDER:ladder.lua README:README.md)
+  string(REPLACE ":" ";" pair ${pair})
+  list(GET pair 0 name)
+  list(GET pair 1 file)
+  set(file ${CMAKE_CURRENT_LIST_DIR}/${file}.in)
+  file(READ ${file} OPTRUSH_TEMPLATE_${name})
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
+endforeach()
+configure_file(${CMAKE_CURRENT_LIST_DIR}/templates.h.in ${CMAKE_BINARY_DIR}/generated/new_plugin_templates.h @ONLY)

@@ -1,0 +1,212 @@
+# cases.sh CASE: one behaviour of the launcher each.
+# shellcheck shell=bash
+# shellcheck source-path=SCRIPTDIR source=harness.sh
+source "$(dirname "${BASH_SOURCE[0]}")/harness.sh"
+
+case_first_start_sets_up() {
+  start run x.lua "two words"
+  expect "the program's exit code comes through" is "$status" 7
+  expect "stdout is the program's alone" is "$out" "program: run x.lua two words"
+  expect "each step is named with its time" has "$err" "Python environment: "
+  expect "the total is told" has "$err" "set up in "
+  expect "the found torch is built against" has "$(<"$calls")" "-DOPTRUSH_TORCH=$work/torch"
+}
+
+case_second_start_does_nothing_again() {
+  start setup
+  expect "set-up ends well" is "$status" 0
+  : >"$calls"
+  start run x.lua
+  expect "the program runs" is "$out" "program: run x.lua"
+  expect "only ninja is asked whether something changed" is "$(<"$calls")" "ninja -C $project/build -n"
+  expect "nothing is said" is "$err" ""
+}
+
+case_changed_sources_are_built() {
+  start setup
+  rm "$project/build/bin/optrush"
+  : >"$calls"
+  start run x.lua
+  expect "the program is built again" has "$(<"$calls")" "ninja -C $project/build -j"
+  expect "it is not configured again" lacks "$(<"$calls")" "cmake"
+  expect "packages are left alone" lacks "$(<"$calls")" "pip"
+}
+
+case_no_root_no_sudo() {
+  : >"$work/installed"
+  rm "$bin/sudo"
+  start run x.lua
+  expect "it stops" is "$status" 1
+  expect "the exact command is printed" has "$err" \
+    "apt-get update && apt-get install -y --no-install-recommends g++ cmake ninja-build"
+  expect "nothing is installed" lacks "$(<"$calls")" "apt-get"
+}
+
+case_sudo_that_asks_without_terminal() {
+  : >"$work/installed"
+  stub sudo 'exit 1'
+  start run x.lua
+  expect "it stops" is "$status" 1
+  expect "the exact command is printed" has "$err" "apt-get update && apt-get install"
+}
+
+case_only_missing_packages_by_sudo() {
+  sed -i '/ mold$/d' "$work/installed"
+  start setup
+  expect "it goes on" is "$status" 0
+  expect "by sudo" has "$(<"$calls")" "sudo env DEBIAN_FRONTEND=noninteractive apt-get install"
+  expect "only what is missing" has "$(<"$calls")" "apt-get install -y --no-install-recommends mold"$'\n'
+}
+
+case_root_needs_no_sudo() {
+  stub id 'echo 0'
+  : >"$work/installed"
+  rm "$bin/sudo"
+  start setup
+  expect "it goes on" is "$status" 0
+  expect "apt runs" has "$(<"$calls")" "apt-get update"
+}
+
+case_no_apt() {
+  rm "$bin/apt-get"
+  start setup
+  expect "it stops" is "$status" 1
+  expect "it names the systems" has "$err" "Debian 12 and Ubuntu 24.04 are supported"
+  start OPTRUSH_NO_APT=1 setup
+  expect "packages put there by hand do" is "$status" 0
+}
+
+case_no_python() {
+  rm "$bin/python3"
+  start setup
+  expect "it stops" is "$status" 1
+  expect "it says what it looked for" has "$err" "no Python 3.10 to 3.14 was found"
+}
+
+case_old_python() {
+  stub python3 'exit 1'
+  start setup
+  expect "it stops" is "$status" 1
+  expect "it names the versions that fit" has "$err" "Python 3.10 to 3.14"
+}
+
+case_newer_python_beside_an_old_one() {
+  cp "$bin/python3" "$bin/python3.12"
+  stub python3 'exit 1'
+  start setup
+  expect "the one that fits is taken" is "$status" 0
+}
+
+case_torch_folder_is_wrong() {
+  start OPTRUSH_TORCH="$work" setup
+  expect "it stops" is "$status" 1
+  expect "it says what is missing there" has "$err" "is not a LibTorch: lib/libtorch_cpu.so is not there"
+  expect "it finds what was meant" has "$err" "did you mean OPTRUSH_TORCH=$work/torch?"
+  start OPTRUSH_TORCH=/nowhere setup
+  expect "it stops" is "$status" 1
+  expect "it says what it takes" has "$err" "the folder of an unpacked LibTorch"
+}
+
+case_own_torch_is_remembered() {
+  make_torch "$work/mine" 2 11 1
+  start OPTRUSH_TORCH="$work/mine" setup
+  expect "set-up ends well" is "$status" 0
+  expect "it is built against" has "$(<"$calls")" "-DOPTRUSH_TORCH=$work/mine"
+  expect "no other torch is installed" lacks "$(<"$project/.optrush/requirements.txt")" "torch"
+  : >"$calls"
+  start run x.lua
+  expect "the next start keeps it" lacks "$(<"$calls")" "cmake"
+  start OPTRUSH_TORCH= setup
+  expect "an empty value goes back" has "$(<"$calls")" "-DOPTRUSH_TORCH=$work/torch"
+  expect "and installs the pinned one" has "$(<"$project/.optrush/requirements.txt")" "torch==2.11.0"
+}
+
+case_own_python() {
+  cp "$bin/python3" "$work/their_python"
+  start OPTRUSH_PYTHON="$work/their_python" setup
+  expect "set-up ends well" is "$status" 0
+  expect "its torch is built against" has "$(<"$calls")" "-DOPTRUSH_TORCH=$work/torch"
+  expect "the environment sees its packages" is \
+    "$(<"$project/.venv/lib/python3.11/site-packages/own_torch.pth")" /own/site-packages
+}
+
+case_untested_torch_warns() {
+  make_torch "$work/mine" 2 12 0
+  start OPTRUSH_TORCH="$work/mine" setup
+  expect "it goes on" is "$status" 0
+  expect "it states the tested range" has "$err" \
+    "warning: torch 2.12.0 in $work/mine is outside the tested range (2.11.x)"
+}
+
+case_interrupted_set_up_goes_on() {
+  cp "$bin/python3" "$work/python3"
+  # shellcheck disable=SC2016
+  stub python3 'case "$*" in *"pip install"*) echo "no space left"; exit 1 ;; esac
+'"$(sed 1,2d "$work/python3")"
+  start setup
+  expect "it stops" is "$status" 1
+  expect "the command's own words are shown" has "$err" "no space left"
+  cp "$work/python3" "$bin/python3"
+  cp "$work/python3" "$project/.venv/bin/python"
+  mkdir -p "$project/.venv/lib/python3.11/site-packages/torch-2.11.0.dist-info"
+  : >"$calls"
+  start setup
+  expect "the next start ends well" is "$status" 0
+  expect "packages are not looked at again" lacks "$(<"$calls")" "dpkg-query"
+  expect "a half-installed package is dropped" test ! -e "$project/.venv/lib/python3.11/site-packages/torch-2.11.0.dist-info"
+}
+
+case_two_starts_at_once() {
+  cp "$bin/python3" "$work/python3"
+  # The first start installs for as long as the second has not come to its lock.
+  stub python3 'case "$*" in *"pip install"*)
+  for ((i = 0; i < 200; ++i)); do grep -q waiting "'"$work"'/err" && break; sleep 0.1; done ;; esac
+'"$(sed 1,2d "$work/python3")"
+  : >"$work/err"
+  env -i PATH="$bin" HOME="$work" "$project/optrush" setup >/dev/null 2>"$work/first" </dev/null &
+  until grep -q "pip install" "$calls"; do sleep 0.1; done
+  start setup
+  wait
+  expect "it ends well" is "$status" 0
+  expect "the second waits" has "$err" "another start is setting up here; waiting for it"
+  expect "the first installs" has "$(<"$work/first")" "set up in"
+  expect "once" is "$(grep -c 'pip install' "$calls")" 1
+}
+
+case_old_driver() {
+  stub nvidia-smi 'echo 550.54.15'
+  start setup
+  expect "it goes on" is "$status" 0
+  expect "it names both versions" has "$err" "the NVIDIA driver is 550, but this build of torch (CUDA 13.0) needs 580"
+  expect "it names the way out" has "$err" "OPTRUSH_PYTHON="
+}
+
+case_new_driver() {
+  stub nvidia-smi 'echo 580.65.06'
+  start setup
+  expect "nothing is said of it" lacks "$err" "driver"
+}
+
+case_help_sets_nothing_up() {
+  start --help
+  expect "it ends well" is "$status" 0
+  expect "it names the commands" has "$out" "./optrush test"
+  expect "nothing is called" is "$(<"$calls")" ""
+}
+
+case_tests_pass_arguments_to_ctest() {
+  # shellcheck disable=SC2016
+  stub ctest 'exit 8'
+  start test --quick -R worker
+  expect "ctest's exit code comes through" is "$status" 8
+  expect "slow tests are left out, arguments passed on" has "$(<"$calls")" "-LE slow -R worker"
+  expect "the tests are built" has "$(<"$calls")" "ninja -C $project/build -j"
+  expect "test packages are installed" has "$(<"$project/.optrush/requirements-test.txt")" "transformers=="
+  : >"$calls"
+  start test --sanitize
+  expect "sanitizers have their own build" has "$(<"$calls")" "-B $project/build-sanitize"
+  expect "which is told so" has "$(<"$calls")" "-DOPTRUSH_SANITIZE=ON"
+}
+
+"case_$1"
+exit $((failures > 0))

@@ -1,0 +1,76 @@
+# A copy of the launcher in a temporary folder, with every system command that it may call replaced by a stub that
+# writes down its call. Nothing of the real machine changes, and no network is used.
+# shellcheck shell=bash
+set -uo pipefail
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+project=$work/project bin=$work/bin calls=$work/calls
+mkdir -p "$project" "$bin"
+: >"$calls"
+cp -r "$OPTRUSH_SOURCE_DIR/optrush" "$OPTRUSH_SOURCE_DIR/setup" "$project"
+
+for tool in awk bash basename cat chmod cp date df dirname env flock grep head mkdir mv nproc paste readlink rm sed sleep \
+  tail touch tr uname uniq wc; do
+  ln -s "$(command -v "$tool")" "$bin/$tool"
+done
+
+# stub NAME BODY: a command that records itself, then runs BODY.
+stub() {
+  printf '#!/bin/bash\necho "%s $*" >>"%s"\n%s\n' "$1" "$calls" "$2" >"$bin/$1"
+  chmod +x "$bin/$1"
+}
+
+# A machine on which everything works. Each case then takes away or breaks what it is about.
+stub id 'echo 1000'
+stub apt-get ''
+stub sudo '[ "$1" = -n ] || [ "$1" = -v ] || exec "$@"'
+stub dpkg-query "cat $work/installed"
+sed '/^#/d; s/^/ii /' "$OPTRUSH_SOURCE_DIR/setup/packages.txt" >"$work/installed"
+# shellcheck disable=SC2016
+stub python3 'case "$*" in
+  *version_info*) exit 0 ;;
+  "-m venv"*) mkdir -p "$4/bin" "$4/lib/python3.11/site-packages" && cp "$0" "$4/bin/python" ;;
+  *find_spec*) echo '"$work"'/torch ;;
+  *purelib*) echo /own/site-packages ;;
+esac'
+# shellcheck disable=SC2016
+stub cmake 'while [ "$1" != -B ]; do shift; done; mkdir -p "$2" && touch "$2/build.ninja"'
+# shellcheck disable=SC2016
+stub ninja 'case "$*" in
+  *" -n"*) [ -x "$2/bin/optrush" ] && echo "ninja: no work to do." || echo "[1/1] program" ;;
+  *) mkdir -p "$2/bin"; printf "#!/bin/bash\necho program: \"\$@\"\nexit 7\n" >"$2/bin/optrush"; chmod +x "$2/bin/optrush" ;;
+esac'
+
+# make_torch DIR 2 11 0: what the launcher looks at in a LibTorch.
+make_torch() {
+  mkdir -p "$1/lib" "$1/include/torch/headeronly"
+  touch "$1/lib/libtorch_cpu.so"
+  printf '#define TORCH_VERSION_MAJOR %s\n#define TORCH_VERSION_MINOR %s\n#define TORCH_VERSION_PATCH %s\n' "$2" "$3" "$4" \
+    >"$1/include/torch/headeronly/version.h"
+}
+make_torch "$work/torch" 2 11 0
+
+# start [NAME=VALUE...] [ARGUMENTS...]: starts the launcher; sets status, out and err.
+start() {
+  local settings=()
+  while [[ ${1:-} == *=* ]]; do
+    settings+=("$1")
+    shift
+  done
+  env -i PATH="$bin" HOME="$work" "${settings[@]}" "$project/optrush" "$@" >"$work/out" 2>"$work/err" </dev/null
+  status=$? out=$(<"$work/out") err=$(<"$work/err")
+}
+
+failures=0
+expect() {
+  local what=$1
+  shift
+  "$@" && return
+  printf 'not so: %s\n--- status %s, stdout:\n%s\n--- stderr:\n%s\n--- calls:\n%s\n' "$what" "$status" "$out" "$err" \
+    "$(<"$calls")"
+  failures=$((failures + 1))
+}
+is() { [[ $1 == "$2" ]]; }
+has() { [[ $1 == *"$2"* ]]; }
+lacks() { [[ $1 != *"$2"* ]]; }

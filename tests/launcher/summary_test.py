@@ -1,0 +1,57 @@
+"""setup/summary.py: what is told of a run of ctest."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SUMMARY = os.path.join(os.environ["OPTRUSH_SOURCE_DIR"], "setup", "summary.py")
+
+
+def case(name, inner="", status="run"):
+    return f'<testcase name="{name}" status="{status}">{inner}</testcase>'
+
+
+def skipped(output):
+    return f'<skipped message="SKIP_REGULAR_EXPRESSION_MATCHED"/><system-out>{output}</system-out>'
+
+
+def summary(*cases):
+    with tempfile.NamedTemporaryFile("w", suffix=".xml") as file:
+        file.write("<testsuite>" + "".join(cases) + "</testsuite>")
+        file.flush()
+        done = subprocess.run([sys.executable, SUMMARY, file.name, "3 s"], capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout.strip().splitlines()
+
+
+class SummaryTest(unittest.TestCase):
+    def test_groups_and_last_line(self):
+        code, lines = summary(case("files.Files.Writes"), case("files.Files.Reads"), case("launcher.help"))
+        self.assertEqual(code, 0)
+        self.assertEqual(lines[0], "ran: files 2, launcher 1")
+        self.assertEqual(lines[-1], "tests passed: 3 passed, 0 failed, 0 skipped, 3 s with set-up")
+
+    def test_reasons_of_skips_are_counted(self):
+        code, lines = summary(
+            case("a.A.One"),
+            case("gpu.G.One", skipped("[ RUN ] One\nx_test.cpp:9: Skipped\nno CUDA device\n[  SKIPPED ] One")),
+            case("gpu.G.Two", skipped("x_test.cpp:12: Skipped\nno CUDA device\n")),
+            case("lint.lua", skipped("luacheck is not installed\n")),
+        )
+        self.assertEqual(code, 0)
+        self.assertIn("skipped 2: no CUDA device", lines)
+        self.assertIn("skipped 1: luacheck is not installed", lines)
+
+    def test_failures_are_named(self):
+        code, lines = summary(case("a.A.One"), case("b.B.Two", '<failure message=""/>', "fail"))
+        self.assertEqual(code, 1)
+        self.assertIn("FAILED: b.B.Two", lines)
+        self.assertTrue(lines[-1].startswith("tests FAILED: 1 passed, 1 failed"))
+
+    def test_nothing_run_is_a_failure(self):
+        self.assertEqual(summary(case("gpu.G.One", skipped("no CUDA device")))[0], 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,45 @@
+# lint.sh CHECK: one check over the tracked files. 77: its tool is not installed.
+# shellcheck shell=bash
+set -euo pipefail
+shopt -s nullglob
+cd "$OPTRUSH_SOURCE_DIR"
+
+tracked() { git -c safe.directory="$PWD" ls-files -- "$@"; }
+need() {
+  command -v "$1" >/dev/null && return
+  echo "$1 is not installed"
+  exit 77
+}
+
+check_clang_format() {
+  local program=clang-format-14
+  if ! command -v $program >/dev/null && [[ $(clang-format --version 2>/dev/null) == *" version 14."* ]]; then
+    program=clang-format
+  fi
+  need $program
+  tracked '*.h' '*.cpp' | xargs -r $program --dry-run --Werror
+}
+
+check_luacheck() {
+  need luacheck
+  tracked '*.lua' | xargs -r luacheck --quiet
+}
+
+check_shellcheck() {
+  need shellcheck
+  shellcheck -x -S warning optrush .ci/run
+  tracked '*.sh' | grep -v '^setup/' | xargs -r shellcheck -x -S warning
+}
+
+# Techniques come from plugins: no file of core names one.
+check_names_of_techniques() {
+  local folder found=0
+  for folder in plugins/*/*/; do
+    if tracked core | xargs -r grep -nw "$(basename "$folder")"; then found=1; fi
+  done
+  return $found
+}
+
+need git
+tracked optrush >/dev/null 2>&1 || { echo "this is not a git checkout" && exit 77; }
+"check_$1"

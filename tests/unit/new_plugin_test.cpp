@@ -1,0 +1,63 @@
+#include "cli/new_plugin.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "base/files.h"
+#include "optrush/error.h"
+
+namespace fs = std::filesystem;
+
+namespace optrush {
+namespace {
+TEST(NewPlugin, NamesThatFit) {
+  for (const auto* name : {"a", "fused_adamw", "fp8", "x_2"})
+    EXPECT_NO_THROW(check_plugin_name(name)) << name;
+}
+
+TEST(NewPlugin, NamesThatDontFitAreRefusedWithTheRule) {
+  for (const auto* name : {"", "Fused", "8bit", "_x", "a-b", "a b", "../x", "é"}) {
+    try {
+      check_plugin_name(name);
+      ADD_FAILURE() << "'" << name << "' was taken";
+    } catch (const UsageError& error) {
+      EXPECT_NE(error.cure().find("a lower-case letter, then lower-case letters, digits and underscores"),
+                std::string::npos);
+    }
+  }
+  EXPECT_THROW(check_plugin_name(std::string(41, 'a')), UsageError);
+  EXPECT_THROW(check_plugin_name("test"), UsageError);
+}
+
+class NewPluginFiles : public testing::Test {
+ protected:
+  void SetUp() override { fs::remove_all(folder_); }
+  void TearDown() override { fs::remove_all(folder_); }
+  const fs::path folder_ = fs::path(testing::TempDir()) / "optrush_new_plugin_test";
+};
+
+TEST_F(NewPluginFiles, AreFilledIn) {
+  write_new_plugin("low_bit_2x", folder_);
+  const std::string source = read_file(folder_ / "src" / "low_bit_2x.cpp");
+  EXPECT_NE(source.find("class LowBit2x : public optrush::Plugin"), std::string::npos);
+  EXPECT_NE(source.find("\"name\": \"low_bit_2x\""), std::string::npos);
+  const std::string build = read_file(folder_ / "CMakeLists.txt");
+  EXPECT_NE(build.find("optrush_add_plugin(low_bit_2x SOURCES src/low_bit_2x.cpp)"), std::string::npos);
+  // What belongs to CMake stays.
+  EXPECT_NE(build.find("${CMAKE_BINARY_DIR}/plugins"), std::string::npos);
+  for (const auto& file : fs::recursive_directory_iterator(folder_)) {
+    if (!file.is_regular_file()) continue;
+    const std::string text = read_file(file.path());
+    for (const auto* placeholder : {"@name@", "@class@", "@version@"}) {
+      EXPECT_EQ(text.find(placeholder), std::string::npos) << file.path();
+    }
+  }
+}
+
+TEST_F(NewPluginFiles, NeverOverwrite) {
+  write_new_plugin("mine", folder_);
+  EXPECT_THROW(write_new_plugin("mine", folder_), UsageError);
+}
+}  // namespace
+}  // namespace optrush
