@@ -54,6 +54,7 @@ test_command() {
   lock
   set_up_tests
   unlock
+  unset OPTRUSH_PYTHON OPTRUSH_TORCH
   # Each test takes two threads, so that many of them at once don't fight for the cores.
   env "${sanitizer[@]}" OMP_NUM_THREADS="${OMP_NUM_THREADS:-2}" ctest --test-dir "$build" -j "$(build_jobs)" \
     --output-on-failure --no-tests=error --output-junit "$build/tests.xml" "${arguments[@]}" || status=$?
