@@ -1,0 +1,29 @@
+# Installs to a folder, then does as a plugin's author does: new-plugin, configure, build, run a ladder. Nothing of the
+# source or build tree helps: the programs of the prefix run with an empty environment.
+# shellcheck shell=bash
+set -euo pipefail
+cmake=$1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+prefix=$work/prefix
+clean() { env -i PATH="$PATH" HOME="$work" LANG=C.UTF-8 "$@"; }
+
+"$cmake" --install "$OPTRUSH_BUILD_DIR" --prefix "$prefix" >"$work/install.log"
+for part in bin/optrush bin/optrush-worker lib/liboptrush.so include/optrush/plugin.h share/optrush/scripts/optrush.lua; do
+  [[ -e $prefix/$part ]] || { echo "not installed: $part" && exit 1; }
+done
+
+cd "$work"
+clean "$prefix/bin/optrush" new-plugin wide_swiglu
+clean "$cmake" -S wide_swiglu -B wide_swiglu/build -G Ninja -DCMAKE_PREFIX_PATH="$prefix"
+clean "$cmake" --build wide_swiglu/build
+described=$(clean "$prefix/bin/optrush" plugins wide_swiglu --plugin-path wide_swiglu/build/plugins)
+[[ $described == *"SwiGLU in a wider type"* ]] || { echo "not described: $described" && exit 1; }
+clean "${cmake%cmake}ctest" --test-dir wide_swiglu/build --output-on-failure
+
+# Installed beside the plugins that ship, it is found without a path.
+clean "$cmake" --install wide_swiglu/build --prefix "$prefix"
+[[ $(clean "$prefix/bin/optrush" plugins) == *wide_swiglu* ]] || { echo "not found once installed" && exit 1; }
+
+if clean "$prefix/bin/optrush" new-plugin Wide-Swiglu 2>refused; then echo "a bad name was taken" && exit 1; fi
+grep -q "a lower-case letter, then lower-case letters, digits and underscores" refused
