@@ -38,12 +38,6 @@ class Bytes {
       throw Error("cannot be read", {}, origin_);
     return bytes;
   }
-  template <class T>
-  T get(uint64_t offset) const {
-    T value;
-    std::memcpy(&value, at(offset, sizeof(T)).data(), sizeof(T));
-    return value;
-  }
   uint64_t size() const { return size_; }
 
  private:
@@ -52,12 +46,20 @@ class Bytes {
   uint64_t size_ = 0;
 };
 
+/// The structure at `offset`, which the caller knows to be inside.
+template <class T>
+T structure(const std::string& bytes, uint64_t offset) {
+  T value;
+  std::memcpy(&value, bytes.data() + offset, sizeof(T));
+  return value;
+}
+
 Elf64_Ehdr header(const Bytes& file, const std::string& origin) {
   const auto refuse = [&](const std::string& what) {
     return Error(what, "a plugin is a shared object made by optrush_add_plugin()", origin);
   };
   if (file.size() < SELFMAG || file.at(0, SELFMAG) != ELFMAG) throw refuse("not an ELF file");
-  const auto elf = file.get<Elf64_Ehdr>(0);
+  const auto elf = structure<Elf64_Ehdr>(file.at(0, sizeof(Elf64_Ehdr)), 0);
   if (elf.e_ident[EI_CLASS] != ELFCLASS64 || elf.e_ident[EI_DATA] != ELFDATA2LSB || elf.e_machine != kMachine)
     throw refuse("built for another machine (ELF machine " + std::to_string(elf.e_machine) +
                  ", this one is " + std::to_string(kMachine) + ")");
@@ -70,7 +72,8 @@ Elf64_Ehdr header(const Bytes& file, const std::string& origin) {
 /// Content of section .note.optrush; empty where there is none.
 std::string note_section(const Bytes& file, const std::string& origin) {
   const Elf64_Ehdr elf = header(file, origin);
-  const auto section = [&](uint64_t i) { return file.get<Elf64_Shdr>(elf.e_shoff + i * sizeof(Elf64_Shdr)); };
+  const std::string table = file.at(elf.e_shoff, uint64_t{elf.e_shnum} * sizeof(Elf64_Shdr));
+  const auto section = [&](uint64_t i) { return structure<Elf64_Shdr>(table, i * sizeof(Elf64_Shdr)); };
   const auto content = [&](const Elf64_Shdr& s) {
     if (s.sh_size > kMostBytes)
       throw Error("damaged: a section of " + std::to_string(s.sh_size) + " bytes", {}, origin);
@@ -90,8 +93,7 @@ std::string read_elf_note(std::istream& in, const std::string& origin) {
   std::vector<std::string> texts;
   const auto aligned = [](uint64_t size) { return (size + 3) / 4 * 4; };
   for (uint64_t at = 0; at + sizeof(Elf64_Nhdr) <= section.size();) {
-    Elf64_Nhdr note;
-    std::memcpy(&note, section.data() + at, sizeof(note));
+    const auto note = structure<Elf64_Nhdr>(section, at);
     const uint64_t name = at + sizeof(note), text = name + aligned(note.n_namesz), end = text + note.n_descsz;
     if (text > section.size() || end > section.size())
       throw Error("damaged: its note ends after section " + std::string(kSection), "build the plugin again",

@@ -1,0 +1,173 @@
+// What is said of plugin files that are broken, strange or built for another host, before any is loaded.
+#include <elf.h>
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "../support/error_of.h"
+#include "../support/temporary_folder.h"
+#include "base/files.h"
+#include "plugin/description.h"
+
+namespace optrush {
+namespace {
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::AnyOf;
+using ::testing::ElementsAre;
+using testing::error_of;
+using ::testing::HasSubstr;
+using testing::TemporaryFolder;
+
+const fs::path kFixtures = fs::path(OPTRUSH_BUILD_DIR) / "tests" / "plugins";
+
+fs::path fixture(const std::string& name) { return kFixtures / (name + ".so"); }
+
+std::string refused(const fs::path& file) {
+  return error_of([&] { check_compatible(read_description(file)); });
+}
+
+/// What is said of these bytes as a file.
+std::string refused_bytes(std::string_view bytes) {
+  const TemporaryFolder folder;
+  write_file(folder / "x.so", bytes);
+  return refused(folder / "x.so");
+}
+
+/// described.so with one field of its ELF header changed.
+template <class T>
+std::string with_header(T Elf64_Ehdr::*field, T value) {
+  std::string bytes = read_file(fixture("described"));
+  Elf64_Ehdr header;
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  header.*field = value;
+  std::memcpy(bytes.data(), &header, sizeof(header));
+  return refused_bytes(bytes);
+}
+
+TEST(ReadDescription, ReadsEveryField) {
+  const PluginDescription plugin = read_description(fixture("described"));
+  EXPECT_EQ(plugin.file, fixture("described"));
+  EXPECT_EQ(plugin.api, host_api());
+  EXPECT_EQ(plugin.abi, host_abi());
+  EXPECT_EQ(plugin.name, "described");
+  EXPECT_EQ(plugin.version, "1.2.3");
+  EXPECT_EQ(plugin.summary, "A complete description");
+  EXPECT_EQ(plugin.doc, "Every field is given.");
+  EXPECT_EQ(plugin.kind, "parallelism");
+  EXPECT_EQ(plugin.effect, Effect::rounding);
+  EXPECT_THAT(plugin.conflicts, ElementsAre("other"));
+  EXPECT_THAT(plugin.requirements, ElementsAre("first", "second"));
+  ASSERT_EQ(plugin.options.size(), 2U);
+  EXPECT_EQ(plugin.options[0].fallback, 8);
+  EXPECT_THAT(plugin.options[1].choices, ElementsAre("wq", "wv"));
+  EXPECT_EQ(refused(fixture("described")), "");
+}
+
+TEST(BadPlugin, OfAnotherApi) {
+  const auto file = fixture("other_api").string();
+  EXPECT_EQ(refused(file),
+            file +
+                ": plugin 'other_api' was built for another host\n"
+                "  plugin API: plugin 999, this program 0\n"
+                "  hint: rebuild it with optrush_add_plugin() against this build (docs/plugins.md)");
+  EXPECT_EQ(read_description(file).version, "9.0");
+}
+
+TEST(BadPlugin, OfAnotherAbiListsEveryDifferenceAtOnce) {
+  const std::string message = refused(fixture("other_abi"));
+  EXPECT_THAT(message, AllOf(HasSubstr("compiler: plugin clang 99, this program "),
+                             HasSubstr("libstdc++'s C++11 ABI: plugin 0, this program 1"),
+                             HasSubstr("C++ standard: plugin 17, this program "),
+                             HasSubstr("torch: plugin 1.0.0, this program "),
+                             HasSubstr("rocm: plugin 6.2, this program none"),
+                             HasSubstr("cuda: plugin none, this program "),
+                             HasSubstr("hint: rebuild it with optrush_add_plugin()")));
+  EXPECT_THAT(message, Not(HasSubstr("plugin API:")));
+}
+
+TEST(BadPlugin, ThatIsNoPlugin) {
+  EXPECT_THAT(refused(fixture("no_note")), HasSubstr("no note in section .note.optrush: not a plugin"));
+  EXPECT_THAT(refused(fixture("two_notes")), HasSubstr("describes 2 plugins"));
+  EXPECT_THAT(refused_bytes("#!/bin/sh\necho hello\n"), HasSubstr("not an ELF file"));
+  EXPECT_THAT(refused_bytes(""), HasSubstr("not an ELF file"));
+  EXPECT_THAT(refused(kFixtures), HasSubstr("cannot be read"));
+  EXPECT_THAT(refused(fixture("absent")), HasSubstr("cannot be read"));
+}
+
+TEST(BadPlugin, OfAnotherMachineOrKind) {
+  EXPECT_THAT(with_header(&Elf64_Ehdr::e_machine, Elf64_Half{EM_RISCV}),
+              HasSubstr("built for another machine (ELF machine 243"));
+  EXPECT_THAT(with_header(&Elf64_Ehdr::e_type, Elf64_Half{ET_REL}), HasSubstr("not a shared object"));
+  EXPECT_THAT(with_header(&Elf64_Ehdr::e_shoff, Elf64_Off{0}), HasSubstr("has no table of sections"));
+  EXPECT_THAT(with_header(&Elf64_Ehdr::e_shentsize, Elf64_Half{1}), HasSubstr("has no table of sections"));
+  EXPECT_THAT(with_header(&Elf64_Ehdr::e_shstrndx, Elf64_Half{60000}), HasSubstr("has no table of sections"));
+  EXPECT_THAT(with_header(&Elf64_Ehdr::e_shoff, Elf64_Off{~0ULL - 8}), HasSubstr("truncated"));
+  EXPECT_THAT(with_header(&Elf64_Ehdr::e_shnum, Elf64_Half{60000}),
+              AnyOf(HasSubstr("truncated"), HasSubstr("damaged")));
+}
+
+TEST(BadPlugin, CutAnywhere) {
+  const std::string whole = read_file(fixture("described"));
+  EXPECT_THAT(refused_bytes(whole.substr(0, 3)), HasSubstr("not an ELF file"));
+  for (const size_t size :
+       {size_t{4}, size_t{63}, size_t{64}, whole.size() / 4, whole.size() / 2, whole.size() - 1})
+    EXPECT_THAT(refused_bytes(whole.substr(0, size)), HasSubstr("truncated")) << size << " bytes";
+}
+
+TEST(BadPlugin, WithABadDescription) {
+  EXPECT_THAT(refused(fixture("duplicate_keys")), HasSubstr("duplicate_keys.so: duplicate JSON key 'name'"));
+  EXPECT_THAT(refused(fixture("bad_schema")),
+              HasSubstr("'default' of option 'rank' must be an integer of at least 1, but is 0"));
+}
+
+/// What is said of a description that follows this build's identity.
+std::string described(const std::string& json) {
+  const Json identity = {{"api", host_api()}, {"abi", host_abi()}};
+  return error_of([&] { parse_description(identity.dump() + "\n" + json, "p.so"); });
+}
+
+TEST(ParseDescription, RefusesWhatCannotBeMeant) {
+  const std::string start =
+      R"({"name": "a", "version": "1", "summary": "s", "kind": "optimization", "effect": "exact")";
+  EXPECT_EQ(described(start + "}"), "");
+  EXPECT_THAT(described(""), HasSubstr("p.so: not valid JSON"));
+  EXPECT_THAT(described("[]"), HasSubstr("the description must be a table of named fields"));
+  EXPECT_THAT(described("{}"), HasSubstr("the description.name is missing"));
+  EXPECT_THAT(described(start + R"(, "option": []})"),
+              HasSubstr("unknown field 'option' of the description\n  hint: did you mean 'options'?"));
+  EXPECT_THAT(described(start + R"(, "options": {"rank": 1}})"),
+              HasSubstr("must be a list of option schemas"));
+  EXPECT_THAT(described(start + R"(, "options": [{"name": "b", "type": "string", "doc": "d"},
+                                                  {"name": "b", "type": "string", "doc": "d"}]})"),
+              HasSubstr("option 'b' is listed twice"));
+  EXPECT_THAT(
+      described(
+          R"({"name": "A b", "version": "1", "summary": "s", "kind": "optimization", "effect": "exact"})"),
+      HasSubstr("a plugin is named by lower-case letters, digits and '_', a letter first, not 'A b'"));
+  EXPECT_THAT(
+      described(R"({"name": "a", "version": "1", "summary": "s", "kind": "fast", "effect": "exact"})"),
+      HasSubstr("must be one of 'optimization', 'parallelism', but is \"fast\""));
+  EXPECT_THAT(
+      described(
+          R"({"name": "a", "version": "1", "summary": "s", "kind": "optimization", "effect": "exakt"})"),
+      HasSubstr("did you mean 'exact'?"));
+}
+
+TEST(ParseDescription, NeedsAnIdentity) {
+  EXPECT_THAT(error_of([] { parse_description("{}\n{}", "p.so"); }), HasSubstr("identity.api is missing"));
+  EXPECT_THAT(error_of([] { parse_description("", "p.so"); }), HasSubstr("not valid JSON"));
+}
+
+TEST(ReadDescription, RunsNothingOfThePlugin) {
+  const TemporaryFolder folder;
+  const fs::path mark = folder / "mark";
+  ::setenv("OPTRUSH_FIXTURE_MARK", mark.c_str(), 1);
+  EXPECT_EQ(refused(fixture("side_effect")), "");
+  Catalogue::find({kFixtures.string()});
+  ::unsetenv("OPTRUSH_FIXTURE_MARK");
+  EXPECT_FALSE(fs::exists(mark));
+}
+}  // namespace
+}  // namespace optrush
