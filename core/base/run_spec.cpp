@@ -158,8 +158,4 @@ RunSpec merged(const RunSpec& base, const Json& settings, const std::string& whe
   merge(json, settings);
   return run_spec_from_json(json, where);
 }
-
-void check_settings(const Json& settings, const RunSpec& base, const std::string& where) {
-  merged(base, settings, where);
-}
 }  // namespace optrush

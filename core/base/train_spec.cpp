@@ -92,15 +92,4 @@ TrainSpec train_from_json(const Json& json, const std::string& where) {
   return train;
 }
 Json to_json(const TrainSpec& train) { return train_fields().write(train); }
-
-int64_t global_batch(const TrainSpec& train, int64_t ranks, const std::string& where) {
-  const int64_t product = train.micro_batch * train.accumulation * ranks;
-  if (train.global_batch != 0 && train.global_batch != product)
-    throw Error("train.global_batch is " + std::to_string(train.global_batch) + ", but micro_batch (" +
-                    std::to_string(train.micro_batch) + ") x accumulation (" +
-                    std::to_string(train.accumulation) + ") x data ranks (" + std::to_string(ranks) +
-                    ") is " + std::to_string(product),
-                "change one of them, or leave out train.global_batch: it is derived", where);
-  return product;
-}
 }  // namespace optrush

@@ -30,7 +30,7 @@ std::string run_error(const std::string& json) {
   return error_of([&] { run_spec_from_json(parse_json(json, "test"), kPlace); });
 }
 std::string settings_error(const std::string& json, const RunSpec& base = {}) {
-  return error_of([&] { check_settings(parse_json(json, "test"), base, kPlace); });
+  return error_of([&] { merged(base, parse_json(json, "test"), kPlace); });
 }
 
 /// Random valid specs.
@@ -209,16 +209,6 @@ TEST(TrainSpecJson, ChecksRangesAndProducts) {
               HasSubstr("train.global_batch (12) is not a multiple of micro_batch x accumulation (8)"));
 }
 
-TEST(TrainSpecJson, GlobalBatchIsDerivedOrChecked) {
-  const TrainSpec train = {.micro_batch = 4, .accumulation = 2, .global_batch = 16};
-  EXPECT_EQ(global_batch({.micro_batch = 4, .accumulation = 2}, 3, kPlace), 24);
-  EXPECT_EQ(global_batch(train, 2, kPlace), 16);
-  EXPECT_EQ(
-      error_of([&] { global_batch(train, 4, kPlace); }),
-      "x.lua:5: train.global_batch is 16, but micro_batch (4) x accumulation (2) x data ranks (4) is 32\n"
-      "  hint: change one of them, or leave out train.global_batch: it is derived");
-}
-
 TEST(RunSpecJson, ErrorsOfItsPartsAreNamed) {
   EXPECT_THAT(run_error(R"({"tran": {}})"), HasSubstr("unknown field 'tran'\n  hint: did you mean 'train'?"));
   EXPECT_THAT(run_error(R"({"train": {"stesp": 1}})"), HasSubstr("unknown field 'stesp' of train"));
@@ -259,7 +249,7 @@ TEST(Merged, ACheckpointTakesThePlaceOfTheModel) {
   EXPECT_EQ(merged({}, {{"model", {{"checkpoint", "/m"}}}}, kPlace).model, Json({{"checkpoint", "/m"}}));
 }
 
-TEST(CheckSettings, FindsWhatARungMayNotSay) {
+TEST(Merged, FindsWhatARungMayNotSay) {
   EXPECT_EQ(settings_error(R"({"train": {"micro_batch": 8}})"), "");
   EXPECT_EQ(settings_error(R"({"train": {"micro_bach": 8}})"),
             "x.lua:5: unknown field 'micro_bach' of train\n  hint: did you mean 'micro_batch'?");

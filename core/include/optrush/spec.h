@@ -88,15 +88,11 @@ Json to_json(const RunSpec&);
 
 /// Checks a model of this kind and fills in defaults.
 Json validate_model(const std::string& kind, const Json& model, const std::string& where);
-/// Sequences of one step over `ranks` data ranks; an Error where `train.global_batch` says otherwise.
-int64_t global_batch(const TrainSpec&, int64_t ranks, const std::string& where);
 
 /// `base` with the settings of a rung in place of its own: {"train": {"micro_batch": 8}, "device": "cpu"}.
 /// Another `data.kind` or `model.checkpoint` starts from that kind's defaults. Errors as in
 /// run_spec_from_json.
 RunSpec merged(const RunSpec& base, const Json& settings, const std::string& where);
-/// An Error where merged() has one.
-void check_settings(const Json& settings, const RunSpec& base, const std::string& where);
 
 /// The fields of "run", "train", "data", "llama" or "rope_scaling", in order, for docs and editor stubs.
 /// Besides the types of options there is "object".
