@@ -1,0 +1,62 @@
+#include "base/python.h"
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+
+#include "base/files.h"
+#include "build_info.h"
+#include "optrush/error.h"
+
+namespace optrush {
+namespace fs = std::filesystem;
+namespace {
+std::string shell_quoted(const std::string& word) {
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+/// Standard output of a program; empty where it fails.
+std::string output_of(const fs::path& program, const std::string& script) {
+  const std::string command =
+      shell_quoted(program) + " -c " + shell_quoted(script) + " 2>/dev/null </dev/null";
+  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "re"), &pclose);
+  if (!pipe) return "";
+  std::string text;
+  std::array<char, 4096> part{};
+  while (const size_t count = std::fread(part.data(), 1, part.size(), pipe.get()))
+    text.append(part.data(), count);
+  return text;
+}
+}  // namespace
+
+fs::path project_python() {
+  if (const char* chosen = std::getenv("OPTRUSH_PYTHON"); chosen != nullptr && *chosen != '\0') return chosen;
+  // A torch of a Python environment lies in <prefix>/lib/python3.x/site-packages/torch.
+  const fs::path torch_prefix = fs::path(OPTRUSH_TORCH_DIR) / "../../../..";
+  for (const fs::path& prefix : {fs::path(OPTRUSH_SOURCE_DIR) / ".venv", torch_prefix.lexically_normal()})
+    if (fs::exists(prefix / "bin/python")) return prefix / "bin/python";
+  return {};
+}
+
+PythonTools find_python_tools() {
+  PythonTools tools{.path = project_python()};
+  if (tools.path.empty()) return tools;
+  // The packages' own records: importing torch would take seconds.
+  const std::string text = output_of(tools.path, R"py(
+import importlib.metadata as m, json, platform
+def version(name):
+    try: return m.version(name)
+    except m.PackageNotFoundError: return ""
+print(json.dumps([platform.python_version(), version("torch"), version("vl-convert-python")]))
+)py");
+  if (text.empty()) return tools;
+  const Json facts = parse_json(text, tools.path.string());
+  tools.version = facts.at(0);
+  tools.torch = facts.at(1);
+  tools.vl_convert = facts.at(2);
+  return tools;
+}
+}  // namespace optrush

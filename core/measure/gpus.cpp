@@ -1,0 +1,61 @@
+#include "measure/gpus.h"
+
+#include "measure/cuda_library.h"
+#ifdef OPTRUSH_HAS_CUDA
+#include <cuda_runtime_api.h>
+
+#include <array>
+#endif
+
+namespace optrush {
+namespace {
+#ifdef OPTRUSH_HAS_CUDA
+std::vector<GpuInfo> cuda_gpus(const Nvml* nvml) {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) != cudaSuccess) return {};
+  std::vector<GpuInfo> gpus;
+  for (int i = 0; i < count; ++i) {
+    cudaDeviceProp properties{};
+    if (cudaGetDeviceProperties(&properties, i) != cudaSuccess) continue;
+    const auto device = nvml ? nvml->device_at(cuda_bus_id(i)) : nullptr;
+    GpuInfo gpu = device ? nvml->info(device) : GpuInfo{};
+    // CUDA's own words where they differ: of a partitioned GPU it names the partition.
+    gpu.name = properties.name;
+    gpu.memory_bytes = static_cast<int64_t>(properties.totalGlobalMem);
+    gpu.sm = "sm_" + std::to_string(properties.major) + std::to_string(properties.minor);
+    gpu.multiprocessors = properties.multiProcessorCount;
+    gpus.push_back(std::move(gpu));
+  }
+  return gpus;
+}
+#else
+std::vector<GpuInfo> cuda_gpus(const Nvml*) { return {}; }
+#endif
+}  // namespace
+
+std::vector<GpuInfo> visible_gpus(const Nvml* nvml) {
+  if (load_cuda()) return cuda_gpus(nvml);
+  std::vector<GpuInfo> gpus;
+  if (nvml)
+    for (const auto device : nvml->devices()) gpus.push_back(nvml->info(device));
+  return gpus;
+}
+
+std::string cuda_bus_id([[maybe_unused]] int index) {
+#ifdef OPTRUSH_HAS_CUDA
+  std::array<char, 32> text{};
+  if (load_cuda() && cudaDeviceGetPCIBusId(text.data(), text.size(), index) == cudaSuccess)
+    return text.data();
+#endif
+  return "";
+}
+
+int64_t cuda_cache_bytes([[maybe_unused]] int index) {
+#ifdef OPTRUSH_HAS_CUDA
+  int bytes = 0;
+  if (load_cuda() && cudaDeviceGetAttribute(&bytes, cudaDevAttrL2CacheSize, index) == cudaSuccess)
+    return bytes;
+#endif
+  return 0;
+}
+}  // namespace optrush

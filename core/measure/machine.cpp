@@ -1,0 +1,207 @@
+#include "measure/machine.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/Version.h>
+#include <dlfcn.h>
+#include <gnu/libc-version.h>
+#include <sys/utsname.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <thread>
+
+#include "build_info.h"
+#include "measure/cuda_library.h"
+#include "measure/gpus.h"
+#include "measure/matmul_peak.h"
+#include "measure/peak_table.h"
+#ifdef USE_C10D_NCCL
+#include <nccl.h>
+#endif
+
+namespace optrush {
+namespace {
+template <class T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json();
+}
+Json or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
+
+Json to_json(const CpuInfo& cpu, double busy) {
+  return {{"name", cpu.name},
+          {"cores", cpu.cores},
+          {"threads", cpu.threads},
+          {"quota", cpu.quota > 0 ? Json(cpu.quota) : Json()},
+          {"isa", cpu.isa},
+          {"cache_bytes", cpu.cache_bytes > 0 ? Json(cpu.cache_bytes) : Json()},
+          {"memory_bytes", cpu.memory_bytes},
+          {"governor", or_null(cpu.governor)},
+          {"huge_pages", or_null(cpu.huge_pages)},
+          {"load_average", cpu.load},
+          {"busy", busy}};
+}
+
+Json to_json(const GpuInfo& gpu, const std::string& driver) {
+  return {{"name", gpu.name},
+          {"memory_bytes", gpu.memory_bytes},
+          {"used_bytes", or_null(gpu.used_bytes)},
+          {"sm", gpu.sm},
+          {"multiprocessors", or_null(gpu.multiprocessors)},
+          {"driver", or_null(driver)},
+          {"ecc", or_null(gpu.ecc)},
+          {"clock_mhz", or_null(gpu.clock_mhz)},
+          {"max_clock_mhz", or_null(gpu.max_clock_mhz)},
+          {"memory_clock_mhz", or_null(gpu.memory_clock_mhz)},
+          {"power_watts", or_null(gpu.power_watts)},
+          {"power_limit_watts", or_null(gpu.power_limit_watts)},
+          {"temperature", or_null(gpu.temperature)},
+          {"throttling", gpu.throttling},
+          {"other_processes", gpu.other_processes}};
+}
+
+/// The allocator that serves malloc, told by a function that only it exports.
+std::string malloc_name() {
+  const auto present = [](const char* symbol) { return dlsym(RTLD_DEFAULT, symbol) != nullptr; };
+  if (present("mallctl")) return "jemalloc";
+  if (present("tc_version") || present("MallocExtension_Internal_GetNumericProperty")) return "tcmalloc";
+  if (present("mi_version")) return "mimalloc";
+  return std::string("glibc ") + gnu_get_libc_version();
+}
+
+std::string nccl_version() {
+#ifdef USE_C10D_NCCL
+  int code = NCCL_VERSION_CODE;
+  // The library that was loaded may be another than the header.
+  if (auto* loaded = reinterpret_cast<int (*)(int*)>(dlsym(RTLD_DEFAULT, "ncclGetVersion"))) loaded(&code);
+  return std::to_string(code / 10000) + "." + std::to_string(code / 100 % 100) + "." +
+         std::to_string(code % 100);
+#else
+  return "";
+#endif
+}
+
+double busy_now() {
+  const CpuTimes before = read_cpu_times();
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  return busy_processors(before, read_cpu_times());
+}
+
+/// Where the maker's figure is known it divides MFU, else the largest of what was measured in fp32 and bf16.
+Json peak_of(at::Device device, const std::string& name, double seconds) {
+  Json flops = Json::object();
+  for (const auto& [dtype, rate] : measure_matmul_peak(device, seconds)) flops[dtype] = rate;
+  const auto published = device.is_cuda() ? published_bf16_peak(name) : std::nullopt;
+  const double fp32 = flops.at("fp32"), bf16 = flops.at("bf16");
+  return {{"device", name},
+          {"dtype_flops", flops},
+          {"source", published ? "table" : "measured"},
+          {"mfu_dtype", published || bf16 >= fp32 ? "bf16" : "fp32"},
+          {"mfu_denominator", published.value_or(std::max(fp32, bf16))}};
+}
+
+/// Four times the last-level cache, so that arrays of that size stream from memory, and no more than a
+/// quarter of what is free.
+int64_t streaming_bytes(at::Device device, const CpuInfo& cpu) {
+  constexpr int64_t kLeast = int64_t{256} << 20;
+  const int64_t cache = device.is_cuda() ? cuda_cache_bytes(device.index()) : cpu.cache_bytes;
+  const int64_t bytes = std::max(4 * cache, kLeast);
+  return device.is_cuda() ? bytes : std::min(bytes, cpu.available_bytes / 4);
+}
+
+/// Throttling shows under load, so it is read again after the measurement.
+void add_throttling(std::vector<GpuInfo>& gpus, const Nvml* nvml) {
+  const auto after = visible_gpus(nvml);
+  for (size_t i = 0; i < std::min(gpus.size(), after.size()); ++i)
+    for (const auto& reason : after[i].throttling)
+      if (std::ranges::find(gpus[i].throttling, reason) == gpus[i].throttling.end())
+        gpus[i].throttling.push_back(reason);
+}
+
+std::string one_decimal(double value) {
+  char text[32];
+  const auto end = std::to_chars(text, text + sizeof(text), value, std::chars_format::fixed, 1).ptr;
+  return {text, end};
+}
+}  // namespace
+
+std::vector<std::string> machine_warnings(const CpuInfo& cpu, double busy, const std::vector<GpuInfo>& gpus,
+                                          const std::string& driver) {
+  constexpr double kBusyShare = 0.1;
+  constexpr int kLeastDriver = 580;  // of CUDA 13
+  std::vector<std::string> warnings;
+  if (busy > kBusyShare * static_cast<double>(cpu.threads))
+    warnings.push_back("the machine is busy: other programs use " + one_decimal(busy) + " of " +
+                       std::to_string(cpu.threads) + " processors; timings will scatter");
+  // The drivers of Intel and AMD that steer themselves are fast under "powersave".
+  if (cpu.governor == "powersave" && cpu.governor_driver != "intel_pstate" &&
+      cpu.governor_driver != "amd-pstate-epp")
+    warnings.push_back(
+        "the CPU's governor is 'powersave': its clock is held low (cpupower frequency-set -g performance)");
+  if (cpu.broken_amx)
+    warnings.push_back(
+        "this virtual machine announces AMX but hides its tiles (CPUID leaf 1Dh): oneDNN must not use it,"
+        " so bf16 is slower than on the same processor elsewhere");
+  if (cpu.quota > 0 && cpu.quota < static_cast<double>(cpu.threads))
+    warnings.push_back("a control group limits this process to " + one_decimal(cpu.quota) + " of " +
+                       std::to_string(cpu.threads) + " processors: it is paused when it uses more");
+  for (size_t i = 0; i < gpus.size(); ++i) {
+    const std::string gpu = "GPU " + std::to_string(i) + " (" + gpus[i].name + ")";
+    for (const auto& reason : gpus[i].throttling)
+      warnings.push_back(gpu + " holds its clock down: " + reason);
+    if (gpus[i].other_processes > 0)
+      warnings.push_back(gpu + " is shared with " + std::to_string(gpus[i].other_processes) +
+                         " other process" + (gpus[i].other_processes == 1 ? "" : "es"));
+  }
+  int major = 0;
+  std::from_chars(driver.data(), driver.data() + driver.size(), major);
+  if (major > 0 && major < kLeastDriver && std::string_view(OPTRUSH_CUDA_VERSION).starts_with("13"))
+    warnings.push_back("the NVIDIA driver is " + driver +
+                       ": CUDA " OPTRUSH_CUDA_VERSION
+                       " needs 580 or newer. Update it, or build against a CUDA 12 LibTorch (OPTRUSH_TORCH)");
+  return warnings;
+}
+
+Json machine_context(const MachineRequest& request) {
+  const double busy = busy_now();
+  const CpuInfo cpu = read_cpu();
+  std::string no_gpu;
+  const auto nvml = Nvml::open(no_gpu);
+  const std::string driver = nvml ? nvml->driver() : "";
+  const CudaSupport& cuda = load_cuda();
+  auto gpus = visible_gpus(nvml.get());
+
+  const bool on_gpu = request.device.is_cuda();
+  const std::string device_name = on_gpu ? gpus.at(request.device.index()).name : cpu.name;
+  const Json peak = peak_of(request.device, device_name, request.quick ? 1.2 : 8);
+  const double bandwidth =
+      measure_bandwidth(request.device, streaming_bytes(request.device, cpu), request.quick ? 0.4 : 3);
+  add_throttling(gpus, nvml.get());
+
+  utsname kernel{};
+  uname(&kernel);
+  Json context = {{"optrush_version", OPTRUSH_VERSION},
+                  {"host", kernel.nodename},
+                  {"os", operating_system()},
+                  {"kernel", std::string(kernel.sysname) + " " + kernel.release + " " + kernel.machine},
+                  {"cpu", to_json(cpu, busy)},
+                  {"gpus", Json::array()},
+                  {"no_cuda", or_null(cuda.reason)},
+                  {"torch", OPTRUSH_TORCH_VERSION},
+                  {"cuda", OPTRUSH_CUDA_VERSION},
+                  {"nccl", or_null(nccl_version())},
+                  {"compiler", OPTRUSH_COMPILER},
+                  {"build_type", OPTRUSH_BUILD_TYPE},
+                  {"torch_cpu_capability", at::get_cpu_capability()},
+                  {"mkl", at::get_mkl_version()},
+                  {"onednn", at::get_mkldnn_version()},
+                  {"openmp", at::get_openmp_version()},
+                  {"malloc", malloc_name()},
+                  {"threads", at::get_num_threads()},
+                  {"peak", peak},
+                  {"bandwidth_bytes_per_second", bandwidth},
+                  {"warnings", machine_warnings(cpu, busy, gpus, driver)}};
+  for (const auto& gpu : gpus) context["gpus"].push_back(to_json(gpu, driver));
+  return context;
+}
+}  // namespace optrush

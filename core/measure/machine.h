@@ -1,0 +1,25 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <vector>
+
+#include "measure/cpu_info.h"
+#include "measure/nvml.h"
+#include "optrush/json.h"
+
+namespace optrush {
+struct MachineRequest {
+  at::Device device = at::kCPU;  ///< whose peak is measured
+  bool quick = false;            ///< about 2 s instead of about 10
+};
+
+/// The machine and its software, the measured matmul peak and memory bandwidth: the context of a report
+/// (docs/schema/context.schema.json). CPU peaks are those of the number of threads that is set when it is
+/// called.
+Json machine_context(const MachineRequest&);
+
+/// Reasons not to trust a measurement that is taken now. `busy`: processors that others keep busy.
+std::vector<std::string> machine_warnings(const CpuInfo&, double busy, const std::vector<GpuInfo>&,
+                                          const std::string& driver);
+}  // namespace optrush

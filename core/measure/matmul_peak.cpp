@@ -1,0 +1,147 @@
+#include "measure/matmul_peak.h"
+
+#include <ATen/Context.h>
+#include <ATen/ops/add.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/rand.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <functional>
+
+namespace optrush {
+namespace {
+class Stopwatch {
+ public:
+  double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+void wait_for(at::Device device) {
+  if (!device.is_cpu())
+    c10::impl::VirtualGuardImpl(device.type())
+        .synchronizeDevice(device.has_index() ? device.index() : at::DeviceIndex(0));
+}
+
+/// Seconds of one of `calls` calls in a row, so that waiting for the device costs next to nothing.
+double time_calls(at::Device device, int64_t calls, const std::function<void()>& call) {
+  wait_for(device);
+  const Stopwatch watch;
+  for (int64_t i = 0; i < calls; ++i) call();
+  wait_for(device);
+  return watch.seconds() / static_cast<double>(calls);
+}
+
+int64_t calls_for(double seconds_each) {
+  constexpr double kSample = 5e-3;
+  return std::clamp<int64_t>(std::llround(kSample / seconds_each), 1, 1000);
+}
+
+/// Restores how fp32 matmuls are computed.
+class Tf32 {
+ public:
+  explicit Tf32(bool on) : before_(at::globalContext().allowTF32CuBLAS()) {
+    at::globalContext().setAllowTF32CuBLAS(on);
+  }
+  ~Tf32() { at::globalContext().setAllowTF32CuBLAS(before_); }
+  Tf32(const Tf32&) = delete;
+  Tf32& operator=(const Tf32&) = delete;
+
+ private:
+  bool before_;
+};
+
+/// One matmul that is repeated.
+struct Matmul {
+  size_t kind;
+  double flops;
+  at::Tensor a, b, out;
+  double seconds = 0;
+};
+
+struct Kind {
+  const char* name;
+  at::ScalarType dtype;
+  bool tf32;
+};
+
+Matmul make_matmul(size_t index, const Kind& kind, int64_t size, at::Device device) {
+  // Random values: a GPU clocks higher on zeros.
+  const auto options = at::TensorOptions(device).dtype(at::kFloat);
+  const auto matrix = [&] { return at::rand({size, size}, options).sub_(0.5).to(kind.dtype); };
+  return {index, 2.0 * std::pow(static_cast<double>(size), 3), matrix(), matrix(),
+          at::empty({size, size}, options.dtype(kind.dtype))};
+}
+
+void run(Matmul& matmul, const Kind& kind, at::Device device) {
+  const Tf32 scope(kind.tf32);
+  const auto multiply = [&] { at::mm_out(matmul.out, matmul.a, matmul.b); };
+  const double seconds = time_calls(device, matmul.seconds > 0 ? calls_for(matmul.seconds) : 1, multiply);
+  matmul.seconds = matmul.seconds > 0 ? std::min(matmul.seconds, seconds) : seconds;
+}
+
+/// The three largest sizes whose repetitions fit into `seconds`.
+std::vector<Matmul> sizes_within(double seconds, size_t index, const Kind& kind, at::Device device) {
+  constexpr int64_t kSmallest = 256, kLargest = 16384;
+  constexpr double kRepetitions = 4;
+  std::vector<Matmul> matmuls;
+  for (int64_t size = kSmallest; size <= kLargest; size *= 2) {
+    matmuls.push_back(make_matmul(index, kind, size, device));
+    run(matmuls.back(), kind, device);  // includes the library's set-up for this shape
+    run(matmuls.back(), kind, device);
+    if (matmuls.size() > 3) matmuls.erase(matmuls.begin());
+    if (matmuls.back().seconds * 8 * kRepetitions > seconds) break;
+  }
+  return matmuls;
+}
+}  // namespace
+
+std::vector<std::pair<std::string, double>> measure_matmul_peak(at::Device device, double seconds) {
+  std::vector<Kind> kinds = {{"fp32", at::kFloat, false},
+                             {"bf16", at::kBFloat16, false},
+                             {"fp16", at::kHalf, false},
+                             {"fp64", at::kDouble, false}};
+  if (device.is_cuda()) kinds.push_back({"tf32", at::kFloat, true});
+  const Stopwatch watch;
+  std::vector<Matmul> matmuls;
+  for (size_t i = 0; i < kinds.size(); ++i)
+    for (auto& matmul : sizes_within(seconds / 2 / static_cast<double>(kinds.size()), i, kinds[i], device))
+      matmuls.push_back(std::move(matmul));
+  do {
+    for (auto& matmul : matmuls) run(matmul, kinds[matmul.kind], device);
+  } while (watch.seconds() < seconds);
+  std::vector<std::pair<std::string, double>> peaks;
+  for (const auto& kind : kinds) peaks.emplace_back(kind.name, 0);
+  for (const auto& matmul : matmuls) {
+    double& peak = peaks[matmul.kind].second;
+    peak = std::max(peak, matmul.flops / matmul.seconds);
+  }
+  return peaks;
+}
+
+double measure_bandwidth(at::Device device, int64_t working_set, double seconds) {
+  const int64_t elements = working_set / 3 / static_cast<int64_t>(sizeof(float));
+  const auto options = at::TensorOptions(device).dtype(at::kFloat);
+  at::Tensor a = at::full({elements}, 0, options), b = at::full({elements}, 1, options),
+             c = at::full({elements}, 2, options);
+  const double array_bytes = static_cast<double>(elements) * sizeof(float);
+  const auto copy = [&] { a.copy_(b); };
+  const auto triad = [&] { at::add_out(a, b, c, 3); };
+  const int64_t calls = calls_for(time_calls(device, 1, copy));
+  double best = 0;
+  const Stopwatch watch;
+  do {
+    best = std::max(best, 2 * array_bytes / time_calls(device, calls, copy));
+    best = std::max(best, 3 * array_bytes / time_calls(device, calls, triad));
+  } while (watch.seconds() < seconds);
+  return best;
+}
+}  // namespace optrush

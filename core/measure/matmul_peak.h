@@ -1,0 +1,16 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace optrush {
+/// FLOP/s of the fastest square matmul, by dtype: fp32, bf16, fp16, fp64, on a GPU also tf32. Several sizes,
+/// repeated in turn so that a drift of the clock meets all of them; about `seconds` long.
+std::vector<std::pair<std::string, double>> measure_matmul_peak(at::Device, double seconds);
+
+/// Bytes per second of the faster of a copy and a triad (a = b + s c), each byte read or written counted
+/// once. `working_set`: bytes of the three arrays together.
+double measure_bandwidth(at::Device, int64_t working_set, double seconds);
+}  // namespace optrush

@@ -1,0 +1,194 @@
+#include "measure/nvml.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <array>
+#include <utility>
+
+namespace optrush {
+namespace {
+// The part of NVML's stable C interface that is used here (its header comes with the CUDA toolkit only).
+using Result = int;
+constexpr Result kSuccess = 0;
+constexpr Result kInsufficientSize = 7;
+constexpr unsigned kClockSm = 1, kClockMemory = 2, kTemperatureGpu = 0;
+
+struct Memory {
+  unsigned long long total, free, used;
+};
+struct Process {
+  unsigned pid;
+  unsigned long long used_bytes;
+  unsigned gpu_instance, compute_instance;
+};
+constexpr unsigned long long kUnknownBytes = ~0ULL;
+}  // namespace
+
+struct Nvml::Functions {
+  void* library = nullptr;
+  Result (*init)() = nullptr;
+  Result (*shutdown)() = nullptr;
+  Result (*driver)(char*, unsigned) = nullptr;
+  Result (*count)(unsigned*) = nullptr;
+  Result (*by_index)(unsigned, Device*) = nullptr;
+  Result (*by_bus_id)(const char*, Device*) = nullptr;
+  Result (*name)(Device, char*, unsigned) = nullptr;
+  Result (*memory)(Device, Memory*) = nullptr;
+  Result (*capability)(Device, int*, int*) = nullptr;
+  Result (*ecc)(Device, int*, int*) = nullptr;
+  Result (*clock)(Device, unsigned, unsigned*) = nullptr;
+  Result (*max_clock)(Device, unsigned, unsigned*) = nullptr;
+  Result (*temperature)(Device, unsigned, unsigned*) = nullptr;
+  Result (*power)(Device, unsigned*) = nullptr;
+  Result (*power_limit)(Device, unsigned*) = nullptr;
+  Result (*throttling)(Device, unsigned long long*) = nullptr;
+  Result (*energy)(Device, unsigned long long*) = nullptr;
+  Result (*processes)(Device, unsigned*, Process*) = nullptr;
+
+  template <class F>
+  void find(F*& function, const char* symbol) {
+    function = reinterpret_cast<F*>(dlsym(library, symbol));
+  }
+
+  /// The value that `function` writes, or nothing where it is missing or refuses.
+  template <class T>
+  static std::optional<T> value(Result (*function)(Device, T*), Device device) {
+    T value{};
+    return function && function(device, &value) == kSuccess ? std::optional(value) : std::nullopt;
+  }
+  static std::optional<unsigned> value(Result (*function)(Device, unsigned, unsigned*), Device device,
+                                       unsigned which) {
+    unsigned value = 0;
+    return function && function(device, which, &value) == kSuccess ? std::optional(value) : std::nullopt;
+  }
+
+  std::vector<Process> running(Device device) const {
+    if (!processes) return {};
+    std::vector<Process> list(16);
+    for (int attempt = 0; attempt < 4; ++attempt) {
+      unsigned count = static_cast<unsigned>(list.size());
+      const Result result = processes(device, &count, list.data());
+      if (result == kSuccess) {
+        list.resize(count);
+        return list;
+      }
+      if (result != kInsufficientSize) break;
+      list.resize(count + 16);
+    }
+    return {};
+  }
+};
+
+Nvml::Nvml(std::unique_ptr<Functions> functions) : call_(std::move(functions)) {}
+// The library stays loaded: it keeps threads and handlers of its own.
+Nvml::~Nvml() { call_->shutdown(); }
+
+std::unique_ptr<Nvml> Nvml::open(std::string& reason, const std::string& library) {
+  auto call = std::make_unique<Functions>();
+  call->library = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!call->library) {
+    reason = library + " was not found: no NVIDIA driver";
+    return nullptr;
+  }
+  call->find(call->init, "nvmlInit_v2");
+  call->find(call->shutdown, "nvmlShutdown");
+  call->find(call->driver, "nvmlSystemGetDriverVersion");
+  call->find(call->count, "nvmlDeviceGetCount_v2");
+  call->find(call->by_index, "nvmlDeviceGetHandleByIndex_v2");
+  call->find(call->by_bus_id, "nvmlDeviceGetHandleByPciBusId_v2");
+  call->find(call->name, "nvmlDeviceGetName");
+  call->find(call->memory, "nvmlDeviceGetMemoryInfo");
+  call->find(call->capability, "nvmlDeviceGetCudaComputeCapability");
+  call->find(call->ecc, "nvmlDeviceGetEccMode");
+  call->find(call->clock, "nvmlDeviceGetClockInfo");
+  call->find(call->max_clock, "nvmlDeviceGetMaxClockInfo");
+  call->find(call->temperature, "nvmlDeviceGetTemperature");
+  call->find(call->power, "nvmlDeviceGetPowerUsage");
+  call->find(call->power_limit, "nvmlDeviceGetEnforcedPowerLimit");
+  call->find(call->throttling, "nvmlDeviceGetCurrentClocksThrottleReasons");
+  call->find(call->energy, "nvmlDeviceGetTotalEnergyConsumption");
+  call->find(call->processes, "nvmlDeviceGetComputeRunningProcesses_v3");
+  if (!call->init || !call->shutdown || !call->driver || !call->count || !call->by_index || !call->name) {
+    reason = library + " lacks functions that every driver since 2013 has";
+    return nullptr;
+  }
+  if (const Result result = call->init(); result != kSuccess) {
+    reason = library + " does not start (NVML error " + std::to_string(result) + ")";
+    return nullptr;
+  }
+  return std::make_unique<Nvml>(std::move(call));
+}
+
+std::string Nvml::driver() const {
+  std::array<char, 96> text{};
+  return call_->driver(text.data(), text.size()) == kSuccess ? text.data() : "unknown";
+}
+
+std::vector<Nvml::Device> Nvml::devices() const {
+  unsigned count = 0;
+  if (call_->count(&count) != kSuccess) return {};
+  std::vector<Device> devices;
+  for (unsigned i = 0; i < count; ++i) {
+    Device device = nullptr;
+    if (call_->by_index(i, &device) == kSuccess) devices.push_back(device);
+  }
+  return devices;
+}
+
+Nvml::Device Nvml::device_at(const std::string& bus_id) const {
+  Device device = nullptr;
+  if (!call_->by_bus_id || call_->by_bus_id(bus_id.c_str(), &device) != kSuccess) return nullptr;
+  return device;
+}
+
+GpuInfo Nvml::info(Device device) const {
+  GpuInfo gpu;
+  std::array<char, 128> text{};
+  if (call_->name(device, text.data(), text.size()) == kSuccess) gpu.name = text.data();
+  if (const auto memory = Functions::value(call_->memory, device)) {
+    gpu.memory_bytes = static_cast<int64_t>(memory->total);
+    gpu.used_bytes = static_cast<int64_t>(memory->used);
+  }
+  if (int major = 0, minor = 0; call_->capability && call_->capability(device, &major, &minor) == kSuccess)
+    gpu.sm = "sm_" + std::to_string(major) + std::to_string(minor);
+  if (int now = 0, pending = 0; call_->ecc && call_->ecc(device, &now, &pending) == kSuccess)
+    gpu.ecc = now != 0;
+  gpu.clock_mhz = Functions::value(call_->clock, device, kClockSm);
+  gpu.max_clock_mhz = Functions::value(call_->max_clock, device, kClockSm);
+  gpu.memory_clock_mhz = Functions::value(call_->clock, device, kClockMemory);
+  gpu.temperature = Functions::value(call_->temperature, device, kTemperatureGpu);
+  if (const auto milliwatts = Functions::value(call_->power, device)) gpu.power_watts = *milliwatts / 1000.0;
+  if (const auto milliwatts = Functions::value(call_->power_limit, device))
+    gpu.power_limit_watts = *milliwatts / 1000.0;
+  if (const auto bits = Functions::value(call_->throttling, device)) gpu.throttling = throttle_names(*bits);
+  for (const Process& process : call_->running(device))
+    gpu.other_processes += process.pid != static_cast<unsigned>(getpid());
+  return gpu;
+}
+
+std::optional<double> Nvml::energy_joules(Device device) const {
+  const auto millijoules = Functions::value(call_->energy, device);
+  return millijoules ? std::optional(static_cast<double>(*millijoules) / 1000) : std::nullopt;
+}
+
+std::optional<int64_t> Nvml::process_bytes(Device device) const {
+  // In a container the driver may list host process numbers: then this process is not among them.
+  for (const Process& process : call_->running(device)) {
+    if (process.pid == static_cast<unsigned>(getpid()) && process.used_bytes != kUnknownBytes)
+      return static_cast<int64_t>(process.used_bytes);
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> throttle_names(uint64_t bits) {
+  static constexpr std::pair<uint64_t, const char*> kNames[] = {
+      {0x04, "sw_power_cap"},        {0x08, "hw_slowdown"},    {0x20, "sw_thermal_slowdown"},
+      {0x40, "hw_thermal_slowdown"}, {0x80, "hw_power_brake"},
+  };
+  std::vector<std::string> names;
+  for (const auto& [bit, name] : kNames)
+    if (bits & bit) names.emplace_back(name);
+  return names;
+}
+}  // namespace optrush
