@@ -51,12 +51,14 @@ std::string read_file(const fs::path& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-void write_file(const fs::path& path, std::string_view content) {
+void write_file(const fs::path& path, std::string_view content) { write_file(path, std::vector{content}); }
+
+void write_file(const fs::path& path, const std::vector<std::string_view>& pieces) {
   if (path.has_parent_path()) fs::create_directories(path.parent_path());
   const fs::path temporary = path.string() + ".tmp";
   {
     const Descriptor out(temporary, O_WRONLY | O_CREAT | O_TRUNC);
-    out.write(content);
+    for (const auto piece : pieces) out.write(piece);
     out.sync();
   }
   fs::rename(temporary, path);
@@ -80,7 +82,7 @@ Json parse_json(std::string_view text, const std::string& origin) {
   };
   try {
     return Json::parse(text, check);
-  } catch (const Json::parse_error& e) {
+  } catch (const Json::exception& e) {
     throw Error(std::string("not valid JSON: ") + e.what(), {}, origin);
   }
 }

@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "optrush/json.h"
 
@@ -10,6 +11,8 @@ namespace optrush {
 std::string read_file(const std::filesystem::path&);
 /// Writes through `path`.tmp, fsync and rename: readers see the old file or the new one, never a part.
 void write_file(const std::filesystem::path&, std::string_view content);
+/// The same for content in pieces: what is large need not be joined first.
+void write_file(const std::filesystem::path&, const std::vector<std::string_view>& pieces);
 /// Appends one line and flushes it to the kernel: journals outlive the process that writes them.
 void append_line(const std::filesystem::path&, std::string_view line);
 /// Parses JSON that may come from anywhere: duplicate keys and nesting deeper than 64 are errors; `origin` is named.

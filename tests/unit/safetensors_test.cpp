@@ -1,0 +1,186 @@
+#include "io/safetensors.h"
+
+#include <ATen/Functions.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <limits>
+
+#include "../support/error_of.h"
+#include "../support/temporary_folder.h"
+#include "base/files.h"
+#include "optrush/error.h"
+
+namespace optrush {
+namespace {
+namespace fs = std::filesystem;
+using optrush::testing::error_of;
+
+std::string file_of(const std::string& header, const std::string& data) {
+  const uint64_t size = header.size();
+  return std::string(reinterpret_cast<const char*>(&size), sizeof size) + header + data;
+}
+
+std::span<const std::byte> bytes_of(const std::string& content) {
+  return std::as_bytes(std::span(content.data(), content.size()));
+}
+
+std::string entry(const std::string& dtype, const std::string& shape, const std::string& offsets) {
+  return R"({"dtype":")" + dtype + R"(","shape":)" + shape + R"(,"data_offsets":)" + offsets + "}";
+}
+
+struct Refusal {
+  std::string name, file, message;
+};
+
+class Refused : public ::testing::TestWithParam<Refusal> {};
+
+TEST_P(Refused, NamesTheFileAndTheProblem) {
+  try {
+    parse_safetensors(bytes_of(GetParam().file), "x.safetensors");
+    FAIL() << "no error";
+  } catch (const Error& e) {
+    EXPECT_THAT(e.what(), ::testing::HasSubstr(GetParam().message));
+    EXPECT_EQ(e.where(), "x.safetensors");
+  }
+}
+
+const std::string kTwo = entry("F32", "[1]", "[0,4]");
+
+// The names are those of the reference implementation's error classes.
+INSTANTIATE_TEST_SUITE_P(
+    Safetensors, Refused,
+    ::testing::Values(
+        Refusal{"HeaderTooSmall", "1234567", "7 bytes are too few"},
+        Refusal{"HeaderTooSmallEmpty", "", "0 bytes are too few"},
+        Refusal{"HeaderTooLarge", file_of("{}", "").replace(0, 8, std::string("\x01\xe1\xf5\x05\0\0\0\0", 8)),
+                "a header of 100000001 bytes; at most"},
+        Refusal{"HeaderLengthWraps", std::string(8, '\xff') + "{}", "a header of 18446744073709551615 bytes"},
+        Refusal{"InvalidHeaderLength", file_of("{}", "").replace(0, 1, "\x03"),
+                "a header of 3 bytes in a file of 10"},
+        Refusal{"InvalidHeaderStart", file_of(" {}", ""), "does not begin with '{'"},
+        Refusal{"InvalidHeaderStartEmpty", file_of("", ""), "does not begin with '{'"},
+        Refusal{"InvalidHeaderUtf8", file_of("{\"\xff\":1}", ""), "not valid JSON"},
+        Refusal{"InvalidHeaderDeserialization", file_of("{\"a\":", ""), "not valid JSON"},
+        Refusal{"InvalidHeaderTrailing", file_of("{} x", ""), "not valid JSON"},
+        Refusal{"DeepNesting", file_of("{\"a\":" + std::string(70, '[') + std::string(70, ']') + "}", ""),
+                "nested deeper"},
+        Refusal{"DuplicateName", file_of("{\"a\":" + kTwo + ",\"a\":" + kTwo + "}", "1234"),
+                "duplicate JSON key 'a'"},
+        Refusal{"DuplicateKey",
+                file_of(R"({"a":{"dtype":"F32","dtype":"F32","shape":[1],"data_offsets":[0,4]}})", "1234"),
+                "duplicate JSON key 'dtype'"},
+        Refusal{"MetadataNotStrings", file_of(R"({"__metadata__":{"a":1}})", ""),
+                "must map names to strings"},
+        Refusal{"MetadataNotObject", file_of(R"({"__metadata__":"a"})", ""), "must map names to strings"},
+        Refusal{"EntryNotObject", file_of(R"({"a":[]})", ""), "tensor 'a' must be"},
+        Refusal{"EntryMissingKey", file_of(R"({"a":{"dtype":"F32","shape":[1]}})", ""),
+                "has no 'data_offsets'"},
+        Refusal{"EntryUnknownKey",
+                file_of(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4],"stride":[1]}})", "1234"),
+                "unknown key 'stride'"},
+        Refusal{"UnknownDtype", file_of("{\"a\":" + entry("F33", "[1]", "[0,4]") + "}", "1234"),
+                "dtype \"F33\""},
+        Refusal{"DtypeNotRead", file_of("{\"a\":" + entry("F8_E4M3", "[4]", "[0,4]") + "}", "1234"),
+                "one of: F64, F32, F16, BF16"},
+        Refusal{"ShapeNoList", file_of("{\"a\":" + entry("F32", "1", "[0,4]") + "}", "1234"),
+                "shape that is no list"},
+        Refusal{"ShapeNegative", file_of("{\"a\":" + entry("F32", "[-1]", "[0,4]") + "}", "1234"),
+                "no natural number"},
+        Refusal{"ShapeFraction", file_of("{\"a\":" + entry("F32", "[1.0]", "[0,4]") + "}", "1234"),
+                "no natural number"},
+        Refusal{"OffsetsNoPair", file_of("{\"a\":" + entry("F32", "[1]", "[0,4,8]") + "}", "1234"),
+                "that are no pair"},
+        Refusal{"OffsetHuge",
+                file_of("{\"a\":" + entry("F32", "[1]", "[0,99999999999999999999]") + "}", "1234"),
+                "no natural number"},
+        Refusal{"TensorInvalidInfo", file_of("{\"a\":" + entry("F32", "[2]", "[0,4]") + "}", "1234"),
+                "has 4 bytes of data, but its shape and dtype need 8"},
+        Refusal{"ValidationOverflow",
+                file_of("{\"a\":" + entry("F32", "[4611686018427387904,4]", "[0,4]") + "}", "1234"),
+                "overflows"},
+        Refusal{
+            "ValidationOverflowEmpty",
+            file_of("{\"a\":" + entry("F32", "[4611686018427387904,4611686018427387904,0]", "[0,0]") + "}",
+                    ""),
+            "overflows"},
+        Refusal{"InvalidOffsetReversed", file_of("{\"a\":" + entry("F32", "[1]", "[4,0]") + "}", "1234"),
+                "has data_offsets [4,0]"},
+        Refusal{"InvalidOffsetOutside", file_of("{\"a\":" + entry("F32", "[2]", "[0,8]") + "}", "1234"),
+                "in 4 bytes of data"},
+        Refusal{"InvalidOffsetOverlap",
+                file_of("{\"a\":" + kTwo + ",\"b\":" + entry("F32", "[1]", "[2,6]") + "}", "123456"),
+                "must not overlap"},
+        Refusal{"InvalidOffsetSame", file_of("{\"a\":" + kTwo + ",\"b\":" + kTwo + "}", "1234"),
+                "must not overlap"},
+        Refusal{"InvalidOffsetHole",
+                file_of("{\"a\":" + kTwo + ",\"b\":" + entry("F32", "[1]", "[5,9]") + "}", "123456789"),
+                "leave holes"},
+        Refusal{"InvalidOffsetStart", file_of("{\"a\":" + entry("F32", "[1]", "[4,8]") + "}", "12345678"),
+                "leave holes"},
+        Refusal{"MetadataIncompleteBuffer", file_of("{\"a\":" + kTwo + "}", "12345"),
+                "the tensors end at byte"}),
+    [](const auto& info) { return info.param.name; });
+
+TEST(Safetensors, AcceptsWhatTheFormatAllows) {
+  EXPECT_TRUE(parse_safetensors(bytes_of(file_of("{}", "")), "").empty());
+  EXPECT_TRUE(parse_safetensors(bytes_of(file_of(R"({"__metadata__":{"format":"pt"}}   )", "")), "").empty());
+  const auto header =
+      "{\"z\":" + entry("U8", "[0,7]", "[4,4]") + ",\"b\":" + entry("F32", "[]", "[0,4]") + "}";
+  const auto entries = parse_safetensors(bytes_of(file_of(header, "1234")), "");
+  ASSERT_EQ(entries.size(), 2u);
+  EXPECT_EQ(entries[0].name, "b");
+  EXPECT_TRUE(entries[0].shape.empty());
+  EXPECT_EQ(entries[0].end - entries[0].begin, 4u);
+  EXPECT_EQ(entries[1].begin, entries[1].end);
+}
+
+class SafetensorsOnDisk : public ::testing::Test {
+ protected:
+  const optrush::testing::TemporaryFolder temporary_;
+  const fs::path path_ = temporary_.path() / "test.safetensors";
+};
+
+TEST_F(SafetensorsOnDisk, EveryDtypeComesBackBitForBit) {
+  std::vector<std::pair<std::string, Tensor>> tensors;
+  for (const auto type : {at::kBool, at::kByte, at::kChar, at::kShort, at::kInt, at::kLong, at::kBFloat16,
+                          at::kHalf, at::kFloat, at::kDouble})
+    tensors.emplace_back(c10::toString(type), at::arange(6, at::kInt).view({2, 3}).remainder(2).to(type));
+  tensors.emplace_back("scalar", at::scalar_tensor(2.5, at::kDouble));
+  tensors.emplace_back("empty", at::empty({3, 0}, at::kFloat));
+  tensors.emplace_back("transposed", at::arange(6, at::kFloat).view({2, 3}).t());
+  const double tiny = 1 + std::numeric_limits<double>::epsilon();
+  tensors.emplace_back("double", at::full({1}, tiny, at::kDouble));
+  write_safetensors(path_, tensors);
+  const SafetensorsFile file(path_);
+  EXPECT_EQ(file.names().size(), tensors.size());
+  for (const auto& [name, tensor] : tensors) {
+    const Tensor read = file.read(name);
+    EXPECT_EQ(read.scalar_type(), tensor.scalar_type()) << name;
+    EXPECT_TRUE(at::equal(read, tensor)) << name;
+  }
+  EXPECT_EQ(file.read("double").item<double>(), tiny);
+  for (const auto& found : parse_safetensors(bytes_of(read_file(path_)), ""))
+    EXPECT_EQ(found.begin % c10::elementSize(found.dtype), 0u) << found.name;
+}
+
+TEST_F(SafetensorsOnDisk, ErrorsNameTheFile) {
+  write_safetensors(path_, {{"weight", at::zeros({2})}});
+  const SafetensorsFile file(path_);
+  EXPECT_THAT(error_of([&] { file.read("wieght"); }),
+              AllOf(::testing::HasSubstr(path_.string()), ::testing::HasSubstr("did you mean 'weight'")));
+  EXPECT_THAT(error_of([&] { SafetensorsFile("nowhere.safetensors"); }),
+              ::testing::HasSubstr("nowhere.safetensors"));
+  EXPECT_THAT(error_of([&] {
+                write_safetensors(path_, {{"a", at::zeros({1})}, {"a", at::zeros({1})}});
+              }),
+              ::testing::HasSubstr("two tensors are named 'a'"));
+  EXPECT_THAT(error_of([&] {
+                write_safetensors(path_, {{"a", at::zeros({1}, at::kComplexFloat)}});
+              }),
+              ::testing::HasSubstr("no dtype for ComplexFloat"));
+}
+}  // namespace
+}  // namespace optrush
