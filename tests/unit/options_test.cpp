@@ -142,6 +142,19 @@ TEST(Phase, EveryEnumeratorHasItsName) {
   EXPECT_EQ(to_string(Event::finished), "finished");
 }
 
+TEST(Phase, TheDocsNameThemAllInOrder) {
+  const std::string page = read_file(OPTRUSH_TESTS_DIR "/../docs/plugins.md");
+  size_t at = 0;
+  const auto expect_row = [&](std::string_view name) {
+    const size_t found = page.find("| `" + std::string(name) + "` |", at);
+    ASSERT_NE(found, std::string::npos) << name;
+    at = found;
+  };
+  for (auto i = 0; i <= static_cast<int>(Effect::model); ++i) expect_row(to_string(static_cast<Effect>(i)));
+  for (auto i = 0; i <= static_cast<int>(Event::finished); ++i) expect_row(to_string(static_cast<Event>(i)));
+  for (auto i = 0; i <= static_cast<int>(Phase::measure); ++i) expect_row(to_string(static_cast<Phase>(i)));
+}
+
 TEST(Phase, EffectsAreReadBack) {
   for (const auto effect : {Effect::exact, Effect::rounding, Effect::precision, Effect::batch, Effect::model})
     EXPECT_EQ(effect_from_string(to_string(effect), "x"), effect);
