@@ -1,0 +1,234 @@
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <set>
+
+#include "base/suggest.h"
+#include "experiment/experiment.h"
+#include "optrush/error.h"
+
+namespace optrush {
+namespace {
+constexpr size_t kMostVariants = 1000;  // each is trained for rounds; more is a mistake in the script
+
+/// What is stacked at some point, and where each plugin came from.
+struct Stack {
+  RunSpec spec;
+  std::map<std::string, std::string> origin;  ///< plugin -> "the base", "rung 'bf16' (x.lua:12)"
+};
+
+std::vector<std::string> names_of(const std::vector<PluginUse>& plugins) {
+  std::vector<std::string> names;
+  for (const auto& use : plugins) names.push_back(use.name);
+  return names;
+}
+
+void take_off(Stack& stack, const std::string& plugin, const std::string& key, const Rung& rung,
+              const std::set<std::string>& may_be_missing) {
+  if (std::erase_if(stack.spec.plugins, [&](const PluginUse& use) { return use.name == plugin; }) != 0 ||
+      may_be_missing.contains(plugin))
+    return;
+  const auto stacked = names_of(stack.spec.plugins);
+  std::string cure = "nothing is stacked here";
+  if (!stacked.empty()) cure = "stacked here: " + join(stacked);
+  if (const auto best = nearest(plugin, stacked); !best.empty())
+    cure = "did you mean '" + best + "'? " + cure;
+  throw Error("rung '" + rung.name + "': " + key + " names '" + plugin + "', which is not stacked", cure,
+              rung.where);
+}
+
+void put_on(Stack& stack, const PluginUse& use, const Rung& rung) {
+  for (const auto& name : names_of(stack.spec.plugins))
+    if (name == use.name)
+      throw Error("rung '" + rung.name + "' stacks '" + name + "', which " + stack.origin.at(name) +
+                      " stacked already",
+                  "say replace = \"" + name + "\" to give it other options", rung.where);
+  stack.spec.plugins.push_back(use);
+  stack.origin[use.name] = "rung '" + rung.name + "' (" + rung.where + ")";
+}
+
+/// `stack` with a rung on top. `may_be_missing`: plugins that replace and without may name although they are
+/// not stacked, because the rung that brings them was left out.
+Stack on_top(Stack stack, const Rung& rung, const std::set<std::string>& may_be_missing = {}) {
+  for (const auto& plugin : rung.without) take_off(stack, plugin, "without", rung, may_be_missing);
+  for (const auto& plugin : rung.replace) take_off(stack, plugin, "replace", rung, may_be_missing);
+  for (const auto& use : rung.plugins) put_on(stack, use, rung);
+  stack.spec = merged(stack.spec, rung.settings, rung.where);
+  return stack;
+}
+
+std::set<std::string> plugins_of(const std::vector<Rung>& rungs) {
+  std::set<std::string> names;
+  for (const auto& rung : rungs)
+    for (const auto& use : rung.plugins) names.insert(use.name);
+  return names;
+}
+
+/// Fields of `now` that differ from `before`, object by object.
+Json difference(const Json& before, const Json& now) {
+  Json changed = Json::object();
+  for (const auto& [key, value] : now.items()) {
+    const auto old = before.find(key);
+    if (old == before.end())
+      changed[key] = value;
+    else if (value.is_object() && old->is_object()) {
+      if (Json part = difference(*old, value); !part.empty()) changed[key] = std::move(part);
+    } else if (value != *old) {
+      changed[key] = value;
+    }
+  }
+  return changed;
+}
+
+Json settings_of(const RunSpec& spec) {
+  const Json all = to_json(spec);
+  Json settings = Json::object();
+  for (const char* key : {"model_kind", "model", "data", "train", "device", "threads", "timeout_s"})
+    settings[key] = all.at(key);
+  return settings;
+}
+
+bool has(const std::vector<PluginUse>& plugins, const PluginUse& wanted) {
+  return std::ranges::any_of(plugins, [&](const PluginUse& use) {
+    return use.name == wanted.name && use.options == wanted.options;
+  });
+}
+
+/// Collects variants in report order.
+class Expansion {
+ public:
+  explicit Expansion(const Experiment& experiment) {
+    base_.spec = experiment.base;
+    base_.spec.experiment = experiment.name;
+    for (const auto& use : base_.spec.plugins)
+      if (!base_.origin.emplace(use.name, "the base").second)
+        throw Error("the base stacks '" + use.name + "' twice", "list it once", experiment.script);
+    add("base", "base", -1, base_, "");
+  }
+
+  void ladder(const std::vector<Rung>& rungs) {
+    Stack stack = base_;
+    int64_t previous = 0;
+    for (const auto& rung : rungs) {
+      stack = on_top(std::move(stack), rung);
+      previous = add(rung.name, "ladder", previous, stack, rung.where);
+    }
+  }
+
+  void ablation(const std::vector<Rung>& rungs) {
+    const auto optional = plugins_of(rungs);
+    Stack full = base_;
+    for (const auto& rung : rungs) full = on_top(std::move(full), rung);
+    const int64_t top = add("full", "full", 0, full, rungs.empty() ? "" : rungs.front().where);
+    for (const auto& left_out : rungs) {
+      Stack stack = base_;
+      for (const auto& rung : rungs)
+        if (&rung != &left_out) stack = on_top(std::move(stack), rung, optional);
+      add("without " + left_out.name, "without", top, stack, left_out.where);
+    }
+    for (const auto& rung : rungs)
+      add(rung.name + " alone", "alone", 0, on_top(base_, rung, optional), rung.where);
+  }
+
+  void grid(const std::vector<std::vector<Rung>>& axes) {
+    std::set<std::string> optional;
+    for (const auto& axis : axes) optional.merge(plugins_of(axis));
+    grid(axes, 0, base_, "", "", optional);
+  }
+
+  std::vector<Variant> take() { return std::move(variants_); }
+
+ private:
+  void grid(const std::vector<std::vector<Rung>>& axes, size_t axis, const Stack& stack,
+            const std::string& name, const std::string& where, const std::set<std::string>& optional) {
+    if (axis == axes.size()) {
+      add(name, "grid", 0, stack, where);
+      return;
+    }
+    for (const auto& rung : axes[axis])
+      grid(axes, axis + 1, on_top(stack, rung, optional), name.empty() ? rung.name : name + " + " + rung.name,
+           rung.where, optional);
+  }
+
+  int64_t add(const std::string& name, const std::string& group, int64_t previous, const Stack& stack,
+              const std::string& where) {
+    if (variants_.size() == kMostVariants)
+      throw Error("the experiment has more than " + std::to_string(kMostVariants) + " rungs",
+                  "measure fewer combinations at a time", where);
+    for (const auto& other : variants_)
+      if (other.name == name)
+        throw Error(
+            "two rungs are named '" + name + "'" + (other.where.empty() ? "" : ": also " + other.where),
+            "give each its own name: reports and --only go by it", where);
+    Variant variant{.index = static_cast<int64_t>(variants_.size()),
+                    .name = name,
+                    .group = group,
+                    .previous = previous,
+                    .spec = stack.spec,
+                    .where = where};
+    variant.spec.rung = name;
+    variant.spec.variant = variant.index;
+    compare(variant);
+    variants_.push_back(std::move(variant));
+    return variants_.back().index;
+  }
+
+  void compare(Variant& variant) const {
+    if (variant.previous < 0) {
+      variant.added = variant.spec.plugins;
+      return;
+    }
+    const RunSpec& before = variants_.at(static_cast<size_t>(variant.previous)).spec;
+    for (const auto& use : variant.spec.plugins)
+      if (!has(before.plugins, use)) variant.added.push_back(use);
+    const auto now = names_of(variant.spec.plugins);
+    for (const auto& name : names_of(before.plugins))
+      if (!std::ranges::count(now, name)) variant.removed.push_back(name);
+    variant.changed = difference(settings_of(before), settings_of(variant.spec));
+  }
+
+  Stack base_;
+  std::vector<Variant> variants_;
+};
+
+/// "FlashAttention + bf16" -> "flashattention-bf16"; what cannot stand in a file name becomes one dash.
+std::string slug(const std::string& name) {
+  constexpr size_t kLongest = 40;
+  std::string text;
+  for (const char c : name) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x80 && std::isalnum(byte) != 0)
+      text += static_cast<char>(std::tolower(byte));
+    else if (!text.empty() && text.back() != '-')
+      text += '-';
+  }
+  text = text.substr(0, kLongest);
+  while (text.ends_with('-')) text.pop_back();
+  return text.empty() ? "rung" : text;
+}
+}  // namespace
+
+std::vector<Variant> expand(const Experiment& experiment) {
+  Expansion expansion(experiment);
+  for (const auto& part : experiment.parts) {
+    switch (part.arrangement) {
+      case Arrangement::ladder:
+        expansion.ladder(part.rungs);
+        break;
+      case Arrangement::ablation:
+        expansion.ablation(part.rungs);
+        break;
+      case Arrangement::grid:
+        expansion.grid(part.axes);
+        break;
+    }
+  }
+  return expansion.take();
+}
+
+std::string run_id(const Variant& variant, const RunSpec& spec) {
+  const std::string number = std::to_string(variant.index);
+  const std::string kind = spec.purpose == "measure" ? "r" + std::to_string(spec.round + 1) : spec.purpose;
+  return (number.size() < 2 ? "0" + number : number) + "-" + slug(variant.name) + "-" + kind;
+}
+}  // namespace optrush

@@ -1,0 +1,142 @@
+#include "experiment/experiment.h"
+
+#include "base/fields.h"
+
+namespace optrush {
+namespace {
+// Before the templates below, which call them.
+Json to_json(const Rung&);
+Json to_json(const std::vector<Rung>& axis);
+Json to_json(const Part&);
+
+/// A list of values that have a reader and a writer of their own.
+template <class T, class M>
+typename Fields<T>::Field list_of(std::vector<M> T::*member, M (*from_json)(const Json&, const std::string&),
+                                  OptionSchema schema) {
+  schema.type = "list";
+  schema.fallback = Json::array();
+  const auto read = [=](T& object, const Json& json, const std::string& subject, const std::string& where) {
+    if (!json.is_array()) throw Error(subject + " must be a list, but is " + shown(json), {}, where);
+    for (const auto& item : json) (object.*member).push_back(from_json(item, where));
+  };
+  const auto write = [=](const T& object) {
+    Json json = Json::array();
+    for (const auto& item : object.*member) json.push_back(to_json(item));
+    return json;
+  };
+  return {schema, read, write};
+}
+
+template <class T>
+typename Fields<T>::Field table(Json T::*member, OptionSchema schema) {
+  schema.type = "object";
+  schema.fallback = Json::object();
+  return {schema,
+          [=](T& object, const Json& json, const std::string& subject, const std::string& where) {
+            object.*member = checked(schema, json, subject, where);
+          },
+          [=](const T& object) { return object.*member; }};
+}
+
+template <class T>
+typename Fields<T>::Field run_spec(RunSpec T::*member, OptionSchema schema) {
+  schema.type = "object";
+  return {schema,
+          [=](T& object, const Json& json, const std::string&, const std::string& where) {
+            object.*member = run_spec_from_json(json, where);
+          },
+          [=](const T& object) { return to_json(object.*member); }};
+}
+
+const Fields<Rung>& rung_fields() {
+  using T = Rung;
+  static const auto fields =
+      Fields<T>()
+          .required(&T::name, {.name = "name", .doc = "of the rung"})
+          .custom(list_of(&T::plugins, plugin_use_from_json, {.name = "plugins", .doc = "that it stacks"}))
+          .custom(table(&T::settings, {.name = "settings", .doc = "that it changes"}))
+          .optional(&T::replace, {.name = "replace", .doc = "plugins that its own take the place of"})
+          .optional(&T::without, {.name = "without", .doc = "plugins that it takes off"})
+          .optional(&T::where, {.name = "where", .doc = "script:line"});
+  return fields;
+}
+
+Rung rung_from_json(const Json& json, const std::string& where) {
+  return rung_fields().read(json, "rung", where);
+}
+Json to_json(const Rung& rung) { return rung_fields().write(rung); }
+
+std::vector<Rung> axis_from_json(const Json& json, const std::string& where) {
+  if (!json.is_array()) throw Error("an axis must be a list of rungs, but is " + shown(json), {}, where);
+  std::vector<Rung> axis;
+  for (const auto& rung : json) axis.push_back(rung_from_json(rung, where));
+  return axis;
+}
+Json to_json(const std::vector<Rung>& axis) {
+  Json json = Json::array();
+  for (const auto& rung : axis) json.push_back(to_json(rung));
+  return json;
+}
+
+const Fields<Part>& part_fields() {
+  using T = Part;
+  static const auto fields =
+      Fields<T>()
+          .required(&T::arrangement,
+                    {.name = "arrangement", .doc = "of the rungs", .choices = {"ladder", "ablation", "grid"}})
+          .custom(list_of(&T::rungs, rung_from_json, {.name = "rungs", .doc = "of a ladder or an ablation"}))
+          .custom(list_of(&T::axes, axis_from_json, {.name = "axes", .doc = "of a grid: lists of rungs"}));
+  return fields;
+}
+
+Part part_from_json(const Json& json, const std::string& where) {
+  return part_fields().read(json, "part", where);
+}
+Json to_json(const Part& part) { return part_fields().write(part); }
+
+const Fields<Experiment>& experiment_fields() {
+  using T = Experiment;
+  static const auto fields =
+      Fields<T>()
+          .required(&T::name, {.name = "name", .doc = "of the experiment"})
+          .optional(&T::question, {.name = "question", .doc = "that it answers"})
+          .optional(&T::script, {.name = "script", .doc = "path"})
+          .optional(&T::script_sha256, {.name = "script_sha256", .doc = "of the script"})
+          .custom(run_spec(&T::base, {.name = "base", .doc = "rung 0"}))
+          .custom(list_of(&T::parts, part_from_json, {.name = "parts", .doc = "ladders, ablations, grids"}))
+          .optional(&T::rounds, {.name = "rounds", .doc = "runs of each rung", .min = 1})
+          .optional(&T::label, {.name = "label", .doc = "of the report"})
+          .optional(&T::price_per_hour, {.name = "price_per_hour", .doc = "0: unknown", .min = 0})
+          .optional(&T::currency, {.name = "currency", .doc = "of the price"});
+  return fields;
+}
+
+const Fields<Variant>& variant_fields() {
+  using T = Variant;
+  static const auto fields =
+      Fields<T>()
+          .required(&T::index, {.name = "index", .doc = "line of the report; 0 is the base", .min = 0})
+          .required(&T::name, {.name = "name", .doc = "of the rung"})
+          .required(&T::group, {.name = "group",
+                                .doc = "what the rung is part of",
+                                .choices = {"base", "ladder", "full", "without", "alone", "grid"}})
+          .optional(&T::previous, {.name = "previous", .doc = "variant to compare with", .min = -1})
+          .custom(run_spec(&T::spec, {.name = "spec", .doc = "of round 0"}))
+          .custom(list_of(&T::added, plugin_use_from_json, {.name = "added", .doc = "plugins over previous"}))
+          .optional(&T::removed, {.name = "removed", .doc = "plugins that previous had"})
+          .custom(table(&T::changed, {.name = "changed", .doc = "settings that differ from previous"}))
+          .optional(&T::where, {.name = "where", .doc = "script:line"});
+  return fields;
+}
+}  // namespace
+
+Json to_json(const Experiment& experiment) { return experiment_fields().write(experiment); }
+Experiment experiment_from_json(const Json& json, const std::string& where) {
+  return experiment_fields().read(json, "experiment", where);
+}
+
+Json to_json(const Variant& variant) { return variant_fields().write(variant); }
+Variant variant_from_json(const Json& json, const std::string& where) {
+  return variant_fields().read(json, "variant", where);
+}
+}  // namespace optrush

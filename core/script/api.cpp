@@ -1,0 +1,293 @@
+#include "script/api.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "base/suggest.h"
+#include "script/functions.h"
+#include "script/presets.h"
+
+namespace optrush {
+namespace {
+using Kind = Class::Kind;
+
+/// The fields of a section of the spec: their docs, ranges and defaults stand there.
+std::vector<Parameter> fields_of_spec(const std::string& section) {
+  std::vector<Parameter> fields = spec_fields(section);
+  std::erase_if(fields, [](const Parameter& field) { return field.name == "checkpoint"; });
+  for (auto& field : fields)
+    if (field.type == "object") field.type = "RopeScaling?", field.fallback = nullptr;
+  return fields;
+}
+
+Parameter run_field(const std::string& name, const std::string& name_in_lua) {
+  auto fields = spec_fields("run");
+  auto field = *std::ranges::find(fields, name, &Parameter::name);
+  field.name = name_in_lua;
+  return field;
+}
+
+/// Settings of a base and of a rung alike.
+std::vector<Parameter> settings(const std::string& model_type, bool model_required) {
+  const std::string optional = model_required ? "" : "?";
+  return {
+      {.name = "model", .type = model_type + optional, .doc = "what is trained"},
+      {.name = "data", .type = "Data?", .doc = "what it is trained on; seeded random tokens where left out"},
+      {.name = "train", .type = "TrainSettings?", .doc = "the training step"},
+      run_field("device", "device"),
+      run_field("threads", "threads"),
+      run_field("timeout_s", "timeout"),
+      {.name = "plugins",
+       .type = "PluginUse[]?",
+       .doc = "plugins to stack: their names, or { name, options } each"}};
+}
+
+std::vector<Parameter> joined(std::vector<Parameter> first, const std::vector<Parameter>& second) {
+  first.insert(first.end(), second.begin(), second.end());
+  return first;
+}
+
+std::vector<Class> classes() {
+  const Experiment defaults;
+  std::vector<Class> all = {
+      {.name = "Model", .doc = "A model to train."},
+      {.name = "Data", .doc = "What a model is trained on."},
+      {.name = "Corpus", .doc = "A text that every machine has, for rush.text."},
+      {.name = "Rung", .doc = "A named change: plugins, settings, or both."},
+      {.name = "Experiment", .doc = "A base, and what is measured against it."},
+      {.name = "Report", .doc = "What an experiment found."},
+      {.kind = Kind::alias,
+       .name = "PluginUse",
+       .doc = "the name of a plugin, or { name, options }",
+       .alias = "string|table"},
+      {.kind = Kind::table,
+       .name = "ExperimentOptions",
+       .doc = "What rush.experiment takes.",
+       .fields = joined(
+           {{.name = "name", .type = "string", .doc = "of the experiment and of its folder below reports/"},
+            {.name = "question", .type = "string?", .doc = "what it is to answer; heads the report"}},
+           settings("Model", true))},
+      {.kind = Kind::table,
+       .name = "RungSettings",
+       .doc = "What a rung changes; what it leaves out stays as it is on the rung below.",
+       .fields = joined(
+           settings("Model|LlamaFields", false),
+           {{.name = "replace",
+             .type = "string|list?",
+             .doc = "stacked plugins that this rung's own take the place of"},
+            {.name = "without", .type = "string|list?", .doc = "stacked plugins that this rung takes off"}})},
+      {.kind = Kind::table,
+       .name = "TrainSettings",
+       .doc = "The training step.",
+       .fields = fields_of_spec("train")},
+      {.kind = Kind::table,
+       .name = "LlamaFields",
+       .doc = "Dimensions of a Llama.",
+       .fields = fields_of_spec("llama")},
+      {.kind = Kind::table,
+       .name = "RopeScaling",
+       .doc = "Llama 3 rescaling of the rotary frequencies.",
+       .fields = fields_of_spec("rope_scaling")},
+      {.kind = Kind::table,
+       .name = "RandomOptions",
+       .doc = "Random tokens need none: train.seed seeds them."},
+      {.kind = Kind::table,
+       .name = "TextOptions",
+       .doc = "What rush.text takes from a folder.",
+       .fields = {{.name = "extensions",
+                   .type = "list?",
+                   .doc = "only files that end so, as in '.h'; every file where left out"}}},
+      {.kind = Kind::table,
+       .name = "RunOptions",
+       .doc = "What exp:run takes.",
+       .fields = {{.name = "rounds", .type = "integer?", .doc = "instead of the experiment's", .min = 1},
+                  {.name = "label",
+                   .type = "string",
+                   .doc = "of the report's folder: reports/<experiment>/<label>/; git ignores 'local'",
+                   .fallback = defaults.label}}},
+      {.kind = Kind::result,
+       .name = "PluginInfo",
+       .doc = "A plugin that this build can use.",
+       .fields = {{.name = "name", .type = "string", .doc = "what rush.rung calls it"},
+                  {.name = "version", .type = "string", .doc = "of the plugin"},
+                  {.name = "summary", .type = "string", .doc = "one line"},
+                  {.name = "kind",
+                   .type = "string",
+                   .doc = "of technique",
+                   .choices = {"optimization", "parallelism"}},
+                  {.name = "effect", .type = "string", .doc = "on arithmetic", .choices = effect_names()},
+                  {.name = "options", .type = "PluginOption[]", .doc = "that it takes"}}},
+      {.kind = Kind::result,
+       .name = "PluginOption",
+       .doc = "An option of a plugin.",
+       .fields = {{.name = "name", .type = "string", .doc = "of the option"},
+                  {.name = "type", .type = "string", .doc = "integer, number, string, boolean or list"},
+                  {.name = "doc", .type = "string", .doc = "one line"},
+                  {.name = "default", .type = "any?", .doc = "where left out; nil: it must be given"}}},
+  };
+  auto experiment = std::ranges::find(all, "ExperimentOptions", &Class::name);
+  experiment->fields =
+      joined(std::move(experiment->fields),
+             {{.name = "rounds",
+               .type = "integer",
+               .doc = "runs of each rung, interleaved",
+               .fallback = defaults.rounds,
+               .min = 1},
+              {.name = "price_per_hour",
+               .type = "number?",
+               .doc = "of the machine; gives the price of a million tokens",
+               .min = 0},
+              {.name = "currency", .type = "string", .doc = "of that price", .fallback = defaults.currency}});
+  return all;
+}
+
+std::vector<Function> functions_of_module() {
+  return {
+      {.name = "experiment",
+       .doc = "Describes an experiment: its base, which is rung 0.",
+       .parameters = {{.name = "options", .type = "ExperimentOptions", .doc = "the base"}},
+       .returns = "Experiment",
+       .call = functions::experiment},
+      {.name = "rung",
+       .doc = "A named change. Without a plugin, settings may come second: rush.rung(\"micro-batch 8\", { "
+              "train = { "
+              "micro_batch = 8 } }). Plugins and options are checked here, at this line.",
+       .parameters = {{.name = "name", .type = "string", .doc = "heads a row of the report"},
+                      {.name = "plugin", .type = "string|RungSettings?", .doc = "the plugin that it stacks"},
+                      {.name = "options",
+                       .type = "table?",
+                       .doc = "of the plugin; `optrush plugins NAME` lists them"},
+                      {.name = "settings", .type = "RungSettings?", .doc = "what else it changes"}},
+       .returns = "Rung",
+       .call = functions::rung},
+      {.name = "llama",
+       .doc = "A Llama by the name of a preset, changed field by field, or by its fields alone.",
+       .parameters = {{.name = "preset",
+                       .type = "string|LlamaFields?",
+                       .doc = "a preset; nil: the fields' own defaults",
+                       .choices = llama_preset_names()},
+                      {.name = "fields", .type = "LlamaFields?", .doc = "that differ from the preset"}},
+       .returns = "Model",
+       .call = functions::llama},
+      {.name = "checkpoint",
+       .doc = "A model with the weights of a Hugging Face folder: config.json and safetensors files.",
+       .parameters = {{.name = "folder",
+                       .type = "string",
+                       .doc = "a relative path starts at the script's folder"}},
+       .returns = "Model",
+       .call = functions::checkpoint},
+      {.name = "random",
+       .doc = "Seeded random tokens of the model's vocabulary.",
+       .parameters = {{.name = "options", .type = "RandomOptions?", .doc = "none"}},
+       .returns = "Data",
+       .call = functions::random},
+      {.name = "text",
+       .doc = "UTF-8 text, one token a byte: a file, a folder, or a corpus.",
+       .parameters = {{.name = "source",
+                       .type = "string|Corpus",
+                       .doc = "a relative path starts at the script's folder"},
+                      {.name = "options", .type = "TextOptions?", .doc = "which files of a folder"}},
+       .returns = "Data",
+       .call = functions::text},
+      {.name = "tokens",
+       .doc = "A token file.",
+       .parameters = {{.name = "file",
+                       .type = "string",
+                       .doc = "a relative path starts at the script's folder"}},
+       .returns = "Data",
+       .call = functions::tokens},
+      {.name = "corpus",
+       .doc = "Real text that is there after set-up on every machine.",
+       .parameters = {{.name = "name",
+                       .type = "string",
+                       .doc = "libtorch: the C++ headers of the LibTorch of this build",
+                       .choices = {"libtorch"}}},
+       .returns = "Corpus",
+       .call = functions::corpus},
+      {.name = "plugins",
+       .doc = "The plugins that this build can use.",
+       .returns = "PluginInfo[]",
+       .call = functions::plugins},
+  };
+}
+
+std::vector<Function> functions_of_classes() {
+  const Parameter rungs = {.name = "rungs", .type = "Rung[]", .doc = "in this order"};
+  return {
+      {.owner = "Experiment",
+       .name = "ladder",
+       .doc = "Measures rungs, each on top of the one before.",
+       .parameters = {rungs},
+       .returns = "Experiment",
+       .returns_doc = "itself",
+       .call = functions::ladder},
+      {.owner = "Experiment",
+       .name = "ablation",
+       .doc = "Measures all rungs stacked, all but one for each, and each one alone.",
+       .parameters = {rungs},
+       .returns = "Experiment",
+       .returns_doc = "itself",
+       .call = functions::ablation},
+      {.owner = "Experiment",
+       .name = "grid",
+       .doc = "Measures every combination of one rung from each axis.",
+       .parameters = {{.name = "axes",
+                       .type = "Rung[][]|table<string, Rung[]>",
+                       .doc = "lists of rungs; named axes are taken in the order of their names"}},
+       .returns = "Experiment",
+       .returns_doc = "itself",
+       .call = functions::grid},
+      {.owner = "Experiment",
+       .name = "run",
+       .doc = "Runs every rung in every round and writes the report.",
+       .parameters = {{.name = "options", .type = "RunOptions?", .doc = "rounds and label"}},
+       .returns = "Report",
+       .call = functions::run},
+      {.owner = "Report",
+       .name = "report",
+       .doc = "Prints the table of the report, and where it is.",
+       .returns = "Report",
+       .returns_doc = "itself",
+       .call = functions::report},
+      {.owner = "Report",
+       .name = "dir",
+       .doc = "folder of the report",
+       .returns = "string",
+       .call = functions::dir,
+       .property = true},
+  };
+}
+}  // namespace
+
+bool required(const Parameter& parameter) {
+  return parameter.fallback.is_null() && !parameter.type.ends_with('?');
+}
+
+std::string Function::title() const {
+  if (owner.empty()) return "rush." + name;
+  std::string object = owner == "Experiment" ? "exp" : owner;
+  object[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(object[0])));
+  return object + (property ? "." : ":") + name;
+}
+
+const Class* Api::find_class(const std::string& name) const {
+  const auto it = std::ranges::find(classes, name, &Class::name);
+  return it == classes.end() ? nullptr : &*it;
+}
+
+std::vector<std::string> Api::names(const std::string& owner) const {
+  std::vector<std::string> names;
+  for (const auto& function : functions)
+    if (function.owner == owner) names.push_back(function.name);
+  return names;
+}
+
+const Api& api() {
+  static const Api api = [] {
+    Api all{classes(), functions_of_module()};
+    for (auto& function : functions_of_classes()) all.functions.push_back(std::move(function));
+    return all;
+  }();
+  return api;
+}
+}  // namespace optrush

@@ -1,0 +1,54 @@
+#pragma once
+#include <exception>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "optrush/error.h"
+#include "plugin/description.h"
+#include "script/host.h"
+#include "script/objects.h"
+
+namespace optrush {
+/// What one execution of a script knows and collects; it outlives the Lua state.
+class ScriptContext {
+ public:
+  ScriptContext(const std::filesystem::path& script, ScriptHost& host, ScriptOptions options);
+
+  const std::filesystem::path& script() const { return script_; }
+  const ScriptOptions& options() const { return options_; }
+  /// A path of the script, absolute: a relative one starts at the script's folder.
+  std::filesystem::path resolve(const std::string& path) const;
+  /// Read when a script first names a plugin: many scripts and tests name none.
+  const Catalogue& catalogue();
+
+  Draft& add(Draft draft);
+  const std::vector<std::unique_ptr<Draft>>& drafts() const { return drafts_; }
+
+  std::filesystem::path run(const Experiment&);
+  void report(const std::filesystem::path& folder);
+
+  /// The last error that a bound function raised, whole; Lua gets its text.
+  std::optional<Error> last_error;
+  /// Where the Lua error of this text came from, as luaL_traceback gives it.
+  struct Traceback {
+    std::string message, frames;
+  } traceback;
+  /// What the host threw. A script cannot swallow it with pcall.
+  std::exception_ptr host_failure;
+  /// Modules that are being loaded, outermost first.
+  std::vector<std::string> loading;
+
+ private:
+  template <class Body>
+  auto through_host(const Body& body);
+
+  std::filesystem::path script_;
+  ScriptHost& host_;
+  ScriptOptions options_;
+  std::optional<Catalogue> catalogue_;
+  std::vector<std::unique_ptr<Draft>> drafts_;
+};
+}  // namespace optrush

@@ -1,0 +1,54 @@
+#include "build_info.h"
+#include "script/functions.h"
+
+namespace optrush::functions {
+namespace fs = std::filesystem;
+namespace {
+fs::path existing(const ScriptContext& context, const std::string& path) {
+  const fs::path found = context.resolve(path);
+  if (!fs::exists(found))
+    throw Error("no file or folder '" + found.string() + "'",
+                "a relative path starts at the script's folder");
+  return found;
+}
+
+DataSpec validated(const DataSpec& data, const std::string& where) {
+  return data_from_json(to_json(data), where);
+}
+}  // namespace
+
+Object random(ScriptContext&, const Call& call) { return validated({.kind = "random"}, call.where); }
+
+Object text(ScriptContext& context, const Call& call) {
+  DataSpec data{.kind = "text"};
+  const auto& source = call.arguments.at("source");
+  if (source.is<Corpus>()) {
+    data.path = source.object<Corpus>().path;
+    data.extensions = source.object<Corpus>().extensions;
+  } else {
+    data.path = existing(context, source.text());
+  }
+  if (const auto* options = call.arguments.find("options"))
+    if (const auto* extensions = options->table().find("extensions"))
+      data.extensions = extensions->json().get<std::vector<std::string>>();
+  return validated(data, call.where);
+}
+
+Object tokens(ScriptContext& context, const Call& call) {
+  const fs::path file = existing(context, call.arguments.at("file").text());
+  if (!fs::is_regular_file(file))
+    throw Error("'" + file.string() + "' is not a file",
+                "docs/experiments.md has the format of a token file");
+  return validated({.kind = "tokens", .path = file}, call.where);
+}
+
+Object corpus(ScriptContext&, const Call& call) {
+  const Corpus corpus{.name = call.arguments.at("name").text(),
+                      .path = fs::path(OPTRUSH_TORCH_DIR) / "include",
+                      .extensions = {".h"}};
+  if (!fs::is_directory(corpus.path))
+    throw Error("corpus '" + corpus.name + "': no folder '" + corpus.path + "'",
+                "the LibTorch of this build has moved; set up again, or give rush.text a folder of your own");
+  return corpus;
+}
+}  // namespace optrush::functions

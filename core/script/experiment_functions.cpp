@@ -1,0 +1,115 @@
+#include <cctype>
+
+#include "base/files.h"
+#include "experiment/stack.h"
+#include "script/functions.h"
+#include "script/plugin_use.h"
+#include "script/settings.h"
+
+namespace optrush {
+namespace {
+/// Names and labels are folders of reports.
+std::string folder_name(const std::string& text, const std::string& what) {
+  const auto plain = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
+  bool valid = !text.empty() && text.size() <= 80 && plain(text[0]);
+  for (const char c : text) valid = valid && (plain(c) || c == '.' || c == '_' || c == '-');
+  if (!valid)
+    throw Error(what + " cannot be '" + text + "'", "it names a folder: letters, digits, '.', '_' and '-'");
+  return text;
+}
+
+Draft& draft_of(const Call& call) { return *std::get<Draft*>(*call.self); }
+
+std::vector<Rung> rungs_of(const LuaValue& list, const std::string& what) {
+  std::vector<Rung> rungs;
+  for (const auto& item : list.table().items) rungs.push_back(item.object<Rung>());
+  if (rungs.empty()) throw Error(what + " has no rungs", "put rush.rung(...) between the braces");
+  return rungs;
+}
+
+/// Adds a part and expands at once, so that an error shows the script's line.
+void add_part(Draft& draft, Part part) {
+  Experiment with = draft.experiment;
+  with.parts.push_back(std::move(part));
+  expand(with);
+  draft.experiment = std::move(with);
+}
+
+/// Of an ablation or a grid, stacks that cannot be are rows of the report: they come of leaving out and
+/// combining.
+void check_stacks(const Experiment& experiment, const Catalogue& catalogue) {
+  for (const auto& variant : expand(experiment))
+    if (variant.group == "base" || variant.group == "ladder" || variant.group == "full")
+      check_stack(variant, catalogue);
+}
+}  // namespace
+
+namespace functions {
+Object experiment(ScriptContext& context, const Call& call) {
+  const LuaTable& given = call.arguments.at("options").table();
+  Draft draft{.where = call.where};
+  Experiment& experiment = draft.experiment;
+  experiment.name = folder_name(given.at("name").text(), "the name of an experiment");
+  if (const auto* question = given.find("question")) experiment.question = question->text();
+  experiment.script = context.script();
+  experiment.script_sha256 = sha256_file(context.script());
+  experiment.base = merged(RunSpec{.experiment = experiment.name}, settings_of(given), call.where);
+  if (const auto* plugins = given.find("plugins"))
+    experiment.base.plugins = plugin_uses(plugins->table().items, context, call.where);
+  for (const auto& folder : context.options().plugin_path)
+    experiment.base.plugin_path.push_back(std::filesystem::absolute(folder));
+  if (const auto* rounds = given.find("rounds")) experiment.rounds = rounds->json().get<int64_t>();
+  if (const auto* price = given.find("price_per_hour"))
+    experiment.price_per_hour = price->json().get<double>();
+  if (const auto* currency = given.find("currency"))
+    experiment.currency = one_line(currency->text(), "the currency");
+  return &context.add(std::move(draft));
+}
+
+Object ladder(ScriptContext&, const Call& call) {
+  add_part(draft_of(call), {.rungs = rungs_of(call.arguments.at("rungs"), "the ladder")});
+  return {};
+}
+
+Object ablation(ScriptContext&, const Call& call) {
+  auto rungs = rungs_of(call.arguments.at("rungs"), "the ablation");
+  if (rungs.size() == 1)
+    throw Error("an ablation of one rung compares nothing", "give it two rungs or more, or use exp:ladder");
+  add_part(draft_of(call), {.arrangement = Arrangement::ablation, .rungs = std::move(rungs)});
+  return {};
+}
+
+Object grid(ScriptContext&, const Call& call) {
+  Part part{.arrangement = Arrangement::grid};
+  const LuaTable& axes = call.arguments.at("axes").table();
+  for (const auto& axis : axes.items)
+    part.axes.push_back(rungs_of(axis, "axis " + std::to_string(part.axes.size() + 1)));
+  for (const auto& [name, axis] : axes.fields) part.axes.push_back(rungs_of(axis, "axis '" + name + "'"));
+  if (part.axes.empty())
+    throw Error("the grid has no axes", "exp:grid { batch = { rush.rung(...), ... }, ... }");
+  add_part(draft_of(call), std::move(part));
+  return {};
+}
+
+Object run(ScriptContext& context, const Call& call) {
+  Draft& draft = draft_of(call);
+  Experiment experiment = draft.experiment;
+  if (const auto* options = call.arguments.find("options")) {
+    if (const auto* rounds = options->table().find("rounds"))
+      experiment.rounds = rounds->json().get<int64_t>();
+    if (const auto* label = options->table().find("label"))
+      experiment.label = folder_name(label->text(), "the label of a report");
+  }
+  check_stacks(experiment, context.catalogue());
+  draft.ran = true;
+  return Report{context.run(experiment)};
+}
+
+Object report(ScriptContext& context, const Call& call) {
+  context.report(std::get<Report>(*call.self).folder);
+  return {};
+}
+
+Object dir(ScriptContext&, const Call& call) { return Json(std::get<Report>(*call.self).folder.string()); }
+}  // namespace functions
+}  // namespace optrush

@@ -1,0 +1,25 @@
+#pragma once
+#include "script/api.h"
+#include "script/context.h"
+
+namespace optrush::functions {
+// What stands behind the binding table; its docs are there.
+Object llama(ScriptContext&, const Call&);
+Object checkpoint(ScriptContext&, const Call&);
+
+Object random(ScriptContext&, const Call&);
+Object text(ScriptContext&, const Call&);
+Object tokens(ScriptContext&, const Call&);
+Object corpus(ScriptContext&, const Call&);
+
+Object plugins(ScriptContext&, const Call&);
+Object rung(ScriptContext&, const Call&);
+
+Object experiment(ScriptContext&, const Call&);
+Object ladder(ScriptContext&, const Call&);
+Object ablation(ScriptContext&, const Call&);
+Object grid(ScriptContext&, const Call&);
+Object run(ScriptContext&, const Call&);
+Object report(ScriptContext&, const Call&);
+Object dir(ScriptContext&, const Call&);
+}  // namespace optrush::functions

@@ -1,0 +1,60 @@
+#pragma once
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "script/objects.h"
+
+struct lua_State;
+
+namespace optrush {
+struct LuaValue;
+
+/// A Lua table as C++ data: the list part and the fields with string keys, in the order of their names.
+struct LuaTable {
+  std::vector<LuaValue> items;
+  std::map<std::string, LuaValue> fields;
+
+  /// Null where there is no such field, or it is nil.
+  const LuaValue* find(const std::string& name) const;
+  bool has(const std::string& name) const { return find(name) != nullptr; }
+  const LuaValue& at(const std::string& name) const;
+};
+
+/// Something that no bound function takes: a function, a coroutine, a foreign userdata.
+struct Unsupported {
+  std::string type;
+};
+
+/// A value that a script gave, detached from Lua except for objects, which stay where they are for the call.
+struct LuaValue {
+  std::variant<Json, LuaTable, Object*, Unsupported> data = Json();
+
+  bool is_nil() const;
+  bool is_table() const { return std::holds_alternative<LuaTable>(data); }
+  bool is_string() const;
+  const Json& json() const { return std::get<Json>(data); }
+  std::string text() const { return json().get<std::string>(); }
+  const LuaTable& table() const { return std::get<LuaTable>(data); }
+  template <class T>
+  bool is() const {
+    const auto* object = std::get_if<Object*>(&data);
+    return object != nullptr && std::holds_alternative<T>(**object);
+  }
+  template <class T>
+  T& object() const {
+    return std::get<T>(*std::get<Object*>(data));
+  }
+};
+
+/// Reads the value at `index`. Calls nothing in Lua that can raise a Lua error, so C++ objects may live
+/// around it; an optrush::Error names what cannot be read: cycles, holes in lists, mixed keys, text that is
+/// not UTF-8.
+LuaValue read_value(lua_State*, int index);
+
+/// The value as JSON: {} is an empty object. An Error where it holds an object, or both a list and fields.
+Json to_json(const LuaValue&);
+/// "a Rung", "a table", "\"x\"", "nil": for messages.
+std::string shown(const LuaValue&);
+}  // namespace optrush

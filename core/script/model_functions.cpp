@@ -1,0 +1,49 @@
+#include <fstream>
+
+#include "script/functions.h"
+#include "script/presets.h"
+
+namespace optrush::functions {
+namespace fs = std::filesystem;
+namespace {
+/// Field by field, so that { rope_scaling = { factor = 8 } } keeps the other fields of a preset's
+/// rope_scaling.
+void override_fields(Json& fields, const Json& with) {
+  for (const auto& [name, value] : with.items()) {
+    if (value.is_object() && fields.contains(name))
+      override_fields(fields[name], value);
+    else
+      fields[name] = value;
+  }
+}
+
+Json preset_fields(const std::string& name) {
+  for (const auto& preset : llama_presets())
+    if (preset.name == name) return to_json(preset.spec);
+  throw std::logic_error("no preset " + name);
+}
+}  // namespace
+
+Object llama(ScriptContext&, const Call& call) {
+  const auto* preset = call.arguments.find("preset");
+  const auto* overrides = call.arguments.find("fields");
+  if (preset != nullptr && preset->is_table()) {
+    if (overrides != nullptr)
+      throw Error("rush.llama: two tables of fields", "give the name of a preset first, or one table");
+    std::swap(preset, overrides);
+  }
+  Json fields = preset == nullptr ? to_json(LlamaSpec{}) : preset_fields(preset->text());
+  if (overrides != nullptr) override_fields(fields, to_json(*overrides));
+  return Model{validate_model("llama", fields, call.where)};
+}
+
+Object checkpoint(ScriptContext& context, const Call& call) {
+  const fs::path folder = context.resolve(call.arguments.at("folder").text());
+  if (!fs::is_regular_file(folder / "config.json"))
+    throw Error(
+        "no config.json in '" + folder.string() + "'",
+        "a checkpoint is a Hugging Face folder: config.json and safetensors files; a relative path starts at "
+        "the script's folder");
+  return Model{{{"checkpoint", folder.string()}}};
+}
+}  // namespace optrush::functions

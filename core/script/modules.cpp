@@ -1,0 +1,135 @@
+#include "script/modules.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "base/files.h"
+#include "base/suggest.h"
+#include "script/bind.h"
+#include "script/chunk.h"
+#include "script/context.h"
+#include "script/userdata.h"
+
+namespace optrush {
+namespace fs = std::filesystem;
+namespace {
+constexpr char kModules[] = "optrush.modules";  // registry table: path -> value
+
+/// "ladders.common" -> "ladders/common.lua". Words joined by dots leave no way out of a folder.
+fs::path file_of(const std::string& name) {
+  std::string path;
+  bool in_word = false, valid = true;
+  for (const char c : name) {
+    const bool letter = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-';
+    valid = valid && (letter || (c == '.' && in_word));
+    in_word = letter;
+    path += c == '.' ? '/' : c;
+  }
+  if (!valid || !in_word)
+    throw Error(
+        "'" + name + "' is not the name of a module",
+        "words joined by dots name a file in the script's folder or in the library: require \"folder.file\"");
+  return path + ".lua";
+}
+
+bool is_inside(const fs::path& file, const fs::path& folder) {
+  return std::ranges::mismatch(folder, file).in1 == folder.end();
+}
+
+/// Canonical path of a module's file. A link is followed, but not out of the folder.
+fs::path find_module(const std::string& name, const ScriptContext& context) {
+  const fs::path file = file_of(name);
+  std::vector<std::string> folders;
+  for (const auto& folder : {context.script().parent_path(), context.options().library}) {
+    std::error_code error;
+    const fs::path root = fs::canonical(folder, error);
+    if (error) continue;
+    folders.push_back(root);
+    const fs::path found = fs::canonical(root / file, error);
+    if (error || !fs::is_regular_file(found)) continue;
+    if (is_inside(found, root)) return found;
+    throw Error("module '" + name + "' is a link out of " + root.string(), "copy the file there");
+  }
+  throw Error("no module '" + name + "'", "looked for " + file.string() + " in " + join(folders, " and "));
+}
+
+/// How messages call the file: from the script's folder, or from the one above the library.
+std::string name_in_messages(const fs::path& file, const ScriptContext& context) {
+  const fs::path folder = fs::canonical(context.script().parent_path());
+  if (is_inside(file, folder)) return file.lexically_relative(folder);
+  return file.lexically_relative(fs::canonical(context.options().library).parent_path());
+}
+
+/// Canonical path of the module that a script asks for, or "optrush".
+Json resolve(lua_State* lua) {
+  if (lua_type(lua, 1) != LUA_TSTRING)
+    throw Error("require takes the name of a module", "as in require \"optrush\"");
+  size_t size = 0;
+  const char* text = lua_tolstring(lua, 1, &size);
+  const std::string name(text, size);
+  return name == "optrush" ? name : find_module(name, context_of(lua)).string();
+}
+
+/// Notes the module as being loaded. An Error where it is so already.
+Json begin_loading(const Json& path, ScriptContext& context) {
+  const std::string name = name_in_messages(path.get<std::string>(), context);
+  auto& loading = context.loading;
+  if (const auto first = std::ranges::find(loading, name); first != loading.end()) {
+    std::vector<std::string> circle(first, loading.end());
+    circle.push_back(name);
+    throw Error("modules that require each other: " + join(circle, " -> "),
+                "move what they share into a module of its own");
+  }
+  Json chunk = {{"name", "@" + name}, {"source", chunk_source(path.get<std::string>())}};
+  loading.push_back(name);
+  return chunk;
+}
+
+/// Pushes the value of a module, or raises its error.
+void execute(lua_State* lua, const Json& chunk) {
+  const auto& source = chunk["source"].get_ref<const std::string&>();
+  const auto& name = chunk["name"].get_ref<const std::string&>();
+  lua_pushcfunction(lua, keep_traceback);
+  int status = luaL_loadbufferx(lua, source.data(), source.size(), name.c_str(), "t");
+  if (status == LUA_OK) status = lua_pcall(lua, 0, 1, -2);
+  context_of(lua).loading.pop_back();
+  if (status != LUA_OK) lua_error(lua);
+  lua_remove(lua, -2);
+}
+
+int require(lua_State* lua) {
+  lua_settop(lua, 1);
+  Object& path = push_object(lua);  // both objects stay on the stack for as long as their text is used
+  Object& chunk = push_object(lua);
+  if (!attempt(lua, path, [&](Object& slot) { slot = resolve(lua); })) raise(lua, path);
+  const auto& key = std::get<Json>(path).get_ref<const std::string&>();
+  luaL_getsubtable(lua, LUA_REGISTRYINDEX, kModules);
+  lua_pushlstring(lua, key.data(), key.size());
+  lua_pushvalue(lua, -1);
+  if (lua_rawget(lua, -3) != LUA_TNIL) return 1;
+  lua_pop(lua, 1);
+  if (key == "optrush") {
+    push_module(lua);
+  } else {
+    if (!attempt(lua, chunk,
+                 [&](Object& slot) { slot = begin_loading(std::get<Json>(path), context_of(lua)); }))
+      raise(lua, chunk);
+    execute(lua, std::get<Json>(chunk));
+  }
+  if (lua_isnil(lua, -1)) {
+    lua_pop(lua, 1);
+    lua_pushboolean(lua, 1);  // so that a module without a value is still run only once
+  }
+  lua_pushvalue(lua, -1);
+  lua_insert(lua, -4);
+  lua_rawset(lua, -3);
+  lua_settop(lua, -2);
+  return 1;
+}
+}  // namespace
+
+void open_require(lua_State* lua) {
+  lua_pushcfunction(lua, require);
+  lua_setglobal(lua, "require");
+}
+}  // namespace optrush

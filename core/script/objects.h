@@ -1,0 +1,43 @@
+#pragma once
+#include <filesystem>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "experiment/experiment.h"
+
+namespace optrush {
+/// What rush.llama and rush.checkpoint give: the `model` of a spec.
+struct Model {
+  Json fields;
+};
+
+/// A named text that is found on every machine.
+struct Corpus {
+  std::string name, path;
+  std::vector<std::string> extensions;
+};
+
+/// An experiment while its script still adds to it.
+struct Draft {
+  Experiment experiment;
+  std::string where;
+  bool ran = false;
+};
+
+struct Report {
+  std::filesystem::path folder;
+};
+
+/// The error of a call, on its way to Lua.
+struct Failure {
+  std::string text;
+};
+
+/// What a bound function gives back: an object of one of the classes, plain data as Json, a failure, or
+/// nothing. It lives in a Lua userdata. A Draft belongs to the ScriptContext, which outlives the Lua state.
+using Object = std::variant<std::monostate, Model, DataSpec, Corpus, Rung, Draft*, Report, Json, Failure>;
+
+/// Name of the object's class in Lua: "Rung".
+const char* class_of(const Object&);
+}  // namespace optrush

@@ -1,0 +1,65 @@
+#include "script/presets.h"
+
+namespace optrush {
+namespace {
+constexpr int64_t kBytes = 256;  // vocabulary of byte-level text
+
+/// Llama 3.1 and 3.2 (config.json of the published weights); `factor` stretches an 8,192-token context.
+LlamaSpec llama3(int64_t dim, int64_t n_layers, int64_t n_heads, int64_t head_dim, int64_t ffn_dim,
+                 double factor, bool tied) {
+  return {.vocab_size = 128256,
+          .dim = dim,
+          .n_layers = n_layers,
+          .n_heads = n_heads,
+          .n_kv_heads = 8,
+          .head_dim = head_dim,
+          .ffn_dim = ffn_dim,
+          .rope_theta = 500000,
+          .rope_scaling = {.factor = factor,
+                           .low_freq_factor = 1,
+                           .high_freq_factor = 4,
+                           .original_max_position = 8192},
+          .tie_embeddings = tied};
+}
+
+LlamaSpec small(int64_t dim, int64_t n_layers, int64_t n_heads, int64_t n_kv_heads, int64_t ffn_dim) {
+  return {.vocab_size = kBytes,
+          .dim = dim,
+          .n_layers = n_layers,
+          .n_heads = n_heads,
+          .n_kv_heads = n_kv_heads,
+          .ffn_dim = ffn_dim};
+}
+
+LlamaSpec olmo_1b() {
+  return {.vocab_size = 50304,
+          .dim = 2048,
+          .n_layers = 16,
+          .n_heads = 16,
+          .n_kv_heads = 16,
+          .ffn_dim = 8192,
+          .norm = NormKind::layernorm_without_parameters,
+          .rope_theta = 10000,
+          .tie_embeddings = true};
+}
+}  // namespace
+
+const std::vector<Preset>& llama_presets() {
+  static const std::vector<Preset> presets = {
+      {"nano", "2 layers of 64: seconds a run; for trying a script out", small(64, 2, 4, 2, 172)},
+      {"tiny", "4 layers of 256: a laptop's CPU", small(256, 4, 8, 4, 688)},
+      {"small", "8 layers of 512: a workstation's CPU, or any GPU", small(512, 8, 8, 4, 1376)},
+      {"llama-3.2-1b", "Llama 3.2 1B", llama3(2048, 16, 32, 64, 8192, 32, true)},
+      {"llama-3.2-3b", "Llama 3.2 3B", llama3(3072, 28, 24, 128, 8192, 32, true)},
+      {"llama-3.1-8b", "Llama 3.1 8B", llama3(4096, 32, 32, 128, 14336, 8, false)},
+      {"olmo-1b", "OLMo 1B: LayerNorm without parameters", olmo_1b()},
+  };
+  return presets;
+}
+
+std::vector<std::string> llama_preset_names() {
+  std::vector<std::string> names;
+  for (const auto& preset : llama_presets()) names.push_back(preset.name);
+  return names;
+}
+}  // namespace optrush

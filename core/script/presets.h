@@ -1,0 +1,15 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "optrush/spec.h"
+
+namespace optrush {
+struct Preset {
+  std::string name, doc;
+  LlamaSpec spec;
+};
+/// Models with published dimensions, and small ones for CPUs.
+const std::vector<Preset>& llama_presets();
+std::vector<std::string> llama_preset_names();
+}  // namespace optrush

@@ -1,0 +1,70 @@
+#include <algorithm>
+
+#include "script/functions.h"
+#include "script/plugin_use.h"
+#include "script/settings.h"
+
+namespace optrush {
+namespace {
+std::vector<std::string> words(const LuaTable& table, const std::string& field) {
+  const auto* value = table.find(field);
+  if (value == nullptr) return {};
+  if (value->is_string()) return {value->text()};
+  return value->json().get<std::vector<std::string>>();
+}
+
+/// What a table of settings says, over what the rung has so far.
+void apply_settings(Rung& rung, const LuaTable& table, ScriptContext& context) {
+  if (const auto* plugins = table.find("plugins")) {
+    if (!rung.plugins.empty())
+      throw Error("rush.rung: plugins are given twice", "list all of them in plugins = { ... }");
+    rung.plugins = plugin_uses(plugins->table().items, context, rung.where);
+  }
+  rung.settings = settings_of(table);
+  rung.replace = words(table, "replace");
+  rung.without = words(table, "without");
+  if (!rung.replace.empty() && rung.plugins.empty())
+    throw Error("rush.rung: replace needs a plugin that takes the place",
+                "to take one off, say without = ...");
+}
+}  // namespace
+
+namespace functions {
+Object rung(ScriptContext& context, const Call& call) {
+  Rung rung{.name = one_line(call.arguments.at("name").text(), "the name of a rung"), .where = call.where};
+  const auto* plugin = call.arguments.find("plugin");
+  const auto* options = call.arguments.find("options");
+  const auto* settings = call.arguments.find("settings");
+  if (plugin != nullptr && plugin->is_table()) {
+    if (options != nullptr || settings != nullptr)
+      throw Error(
+          "rush.rung: too many tables",
+          "rush.rung(name, plugin, options, settings), or rush.rung(name, settings) without a plugin");
+    settings = plugin;
+  } else if (plugin != nullptr) {
+    rung.plugins = {plugin_use(plugin->text(), options, context, call.where)};
+  } else if (options != nullptr) {
+    throw Error("rush.rung: options without a plugin", "rush.rung(name, plugin, options)");
+  }
+  if (settings != nullptr) apply_settings(rung, settings->table(), context);
+  return rung;
+}
+
+Object plugins(ScriptContext& context, const Call&) {
+  Json list = Json::array();
+  for (const auto& plugin : context.catalogue().plugins()) {
+    Json options = Json::array();
+    for (const auto& option : plugin.options)
+      options.push_back(
+          {{"name", option.name}, {"type", option.type}, {"doc", option.doc}, {"default", option.fallback}});
+    list.push_back({{"name", plugin.name},
+                    {"version", plugin.version},
+                    {"summary", plugin.summary},
+                    {"kind", plugin.kind},
+                    {"effect", to_string(plugin.effect)},
+                    {"options", std::move(options)}});
+  }
+  return list;
+}
+}  // namespace functions
+}  // namespace optrush

@@ -1,0 +1,135 @@
+#include "script/sandbox.h"
+
+#include <cstdlib>
+#include <lua.hpp>
+
+#include "optrush/error.h"
+
+namespace optrush {
+namespace {
+constexpr const char* kBase[] = {"_G",     "_VERSION", "assert", "error",        "getmetatable", "ipairs",
+                                 "next",   "pairs",    "pcall",  "print",        "rawequal",     "rawget",
+                                 "rawlen", "rawset",   "select", "setmetatable", "tonumber",     "tostring",
+                                 "type",   "xpcall",   "load"};
+constexpr const char* kClock[] = {"clock", "date", "time"};
+
+void* allocate(void* used_bytes, void* block, size_t old_size, size_t new_size) {
+  auto& used = *static_cast<size_t*>(used_bytes);
+  const size_t old_bytes = block == nullptr ? 0 : old_size;  // without a block, old_size is a kind of object
+  if (new_size == 0) {
+    std::free(block);
+    used -= old_bytes;
+    return nullptr;
+  }
+  if (new_size > old_bytes && new_size - old_bytes > kMostScriptMemory - used) return nullptr;
+  void* moved = std::realloc(block, new_size);
+  if (moved != nullptr) used = used - old_bytes + new_size;
+  return moved;
+}
+
+/// Lua's own load() also takes the output of string.dump, and damaged bytecode crashes the interpreter.
+int load_text(lua_State* lua) {
+  if (lua_gettop(lua) < 3) lua_settop(lua, 3);
+  lua_pushliteral(lua, "t");
+  lua_replace(lua, 3);
+  lua_pushvalue(lua, lua_upvalueindex(1));
+  lua_insert(lua, 1);
+  lua_call(lua, lua_gettop(lua) - 1, LUA_MULTRET);
+  return lua_gettop(lua);
+}
+
+/// Opens a library and keeps, of the table at the top of the stack, only these fields, as global `name`.
+template <size_t N>
+void keep_only(lua_State* lua, const char* name, const char* const (&fields)[N]) {
+  lua_createtable(lua, 0, static_cast<int>(N));
+  for (const char* field : fields) {
+    lua_getfield(lua, -2, field);
+    lua_setfield(lua, -2, field);
+  }
+  lua_setglobal(lua, name);
+  lua_pop(lua, 1);
+}
+
+void drop_other_globals(lua_State* lua) {
+  lua_pushglobaltable(lua);
+  lua_newtable(lua);
+  for (const char* name : kBase) {
+    lua_getfield(lua, -2, name);
+    lua_setfield(lua, -2, name);
+  }
+  lua_pushnil(lua);
+  while (lua_next(lua, -3) != 0) {
+    lua_pop(lua, 1);
+    lua_pushvalue(lua, -1);
+    if (lua_rawget(lua, -3) == LUA_TNIL) {
+      lua_pushvalue(lua, -2);
+      lua_pushnil(lua);
+      lua_rawset(lua, -6);
+    }
+    lua_pop(lua, 1);
+  }
+  lua_pop(lua, 2);
+}
+}  // namespace
+
+void LuaState::Close::operator()(lua_State* lua) const { lua_close(lua); }
+
+LuaState::LuaState() : used_(std::make_unique<size_t>(0)), state_(lua_newstate(allocate, used_.get())) {
+  if (!state_) throw Error("no memory for a Lua state");
+}
+
+void open_safe_libraries(lua_State* lua) {
+  luaL_requiref(lua, LUA_GNAME, luaopen_base, 1);
+  lua_pop(lua, 1);
+  drop_other_globals(lua);
+  lua_getglobal(lua, "load");
+  lua_pushcclosure(lua, load_text, 1);
+  lua_setglobal(lua, "load");
+
+  const luaL_Reg libraries[] = {{LUA_STRLIBNAME, luaopen_string},
+                                {LUA_TABLIBNAME, luaopen_table},
+                                {LUA_MATHLIBNAME, luaopen_math},
+                                {LUA_UTF8LIBNAME, luaopen_utf8},
+                                {LUA_COLIBNAME, luaopen_coroutine}};
+  for (const auto& [name, open] : libraries) {
+    luaL_requiref(lua, name, open, 1);
+    lua_pop(lua, 1);
+  }
+  luaL_requiref(lua, LUA_OSLIBNAME, luaopen_os, 0);
+  keep_only(lua, LUA_OSLIBNAME, kClock);
+
+  lua_getglobal(lua, LUA_STRLIBNAME);
+  lua_pushnil(lua);
+  lua_setfield(lua, -2, "dump");
+  lua_pop(lua, 1);
+  lua_pushliteral(lua, "");
+  lua_getmetatable(lua, -1);
+  lua_pushboolean(lua, 0);
+  lua_setfield(lua, -2, "__metatable");  // else a script could change how every string behaves
+  lua_pop(lua, 2);
+
+  // The same script gives the same experiment.
+  lua_getglobal(lua, LUA_MATHLIBNAME);
+  lua_getfield(lua, -1, "randomseed");
+  lua_pushinteger(lua, 1);
+  lua_call(lua, 1, 0);
+  lua_pop(lua, 1);
+}
+
+const std::vector<std::string>& global_names() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all(std::begin(kBase), std::end(kBase));
+    for (const char* name : {"coroutine", "math", "os", "require", "string", "table", "utf8"})
+      all.emplace_back(name);
+    return all;
+  }();
+  return names;
+}
+
+const std::vector<std::string>& withheld_names() {
+  static const std::vector<std::string> names = {
+      "io",     "package", "debug",  "dofile",  "loadfile", "loadstring", "execute",
+      "getenv", "remove",  "rename", "tmpname", "exit",     "dump",       "collectgarbage"};
+  return names;
+}
+}  // namespace optrush
