@@ -10,6 +10,7 @@
 #include "optrush/error.h"
 #include "optrush/plugin_api.h"
 #include "plugin/elf_note.h"
+#include "plugin/needs.h"
 
 namespace optrush {
 namespace {
@@ -62,7 +63,9 @@ const Fields<PluginDescription>& description_fields() {
           .optional(&T::conflicts,
                     {.name = "conflicts", .doc = "plugins that cannot be stacked with this one"})
           .optional(&T::requirements,
-                    {.name = "requires", .doc = "plugins that must be stacked with this one"});
+                    {.name = "requires", .doc = "plugins that must be stacked with this one"})
+          .optional(&T::needs,
+                    {.name = "needs", .doc = "what the machine must offer", .choices = need_names()});
   return fields;
 }
 
@@ -101,7 +104,7 @@ std::vector<std::string> split(const std::string& text, const std::string& separ
 /// {"compiler", "gnu 12"}, {"torch", "2.11.0"}, ... of an ABI tag; the first part is the compiler's.
 std::vector<std::pair<std::string, std::string>> parts_of(const std::string& abi) {
   std::vector<std::pair<std::string, std::string>> parts;
-  for (const auto& part : split(abi, "; ")) {
+  for (const auto& part : split(abi, ", ")) {
     const size_t space = std::min(part.find(' '), part.size());
     if (parts.empty())
       parts.emplace_back("compiler", part);

@@ -12,10 +12,11 @@ namespace optrush {
 struct PluginDescription {
   std::filesystem::path file;
   int64_t api = 0;                                ///< plugin API version that it was built for
-  std::string abi;                                ///< "gnu 12; cxx11abi 1; c++ 20; torch 2.11.0; cuda 13.0"
+  std::string abi;                                ///< "gnu 12, cxx11abi 1, c++ 20, torch 2.11.0, cuda 13.0"
   std::string name, version, summary, doc, kind;  ///< kind: optimization | parallelism
   Effect effect = Effect::exact;
   std::vector<std::string> conflicts, requirements;  ///< names of other plugins
+  std::vector<std::string> needs;                    ///< of the machine: plugin/needs.h
   std::vector<OptionSchema> options;
 };
 
