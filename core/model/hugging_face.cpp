@@ -163,14 +163,15 @@ const SafetensorsFile& Checkpoint::at(const Param& param) const {
   return *found->second;
 }
 
-void Checkpoint::check(const Params& params) const {
+void Checkpoint::check_complete(const Params& model) const {
+  for (const Param* param : model.all()) at(*param);
+}
+
+void Checkpoint::check_known(const Params& all) const {
   std::vector<std::string> names;
-  for (const Param* param : params.all()) {
-    at(*param);
-    names.push_back(param->name);
-  }
+  for (const Param* param : all.all()) names.push_back(param->name);
   for (const auto& [name, file] : file_of_)
-    if (!params.contains(name) && !redundant(name, params))
+    if (!all.contains(name) && !redundant(name, all))
       throw Error("the checkpoint has '" + name + "', which the model does not", did_you_mean(name, names),
                   folder_.string());
 }

@@ -21,9 +21,10 @@ class Checkpoint {
   explicit Checkpoint(const std::filesystem::path& folder);
 
   bool contains(std::string_view name) const { return file_of_.contains(name); }
-  /// An Error where a declared parameter is missing or has another shape, or where a tensor belongs to no
-  /// parameter. Call it before plugins add parameters of their own.
-  void check(const Params&) const;
+  /// An Error where one of the model's parameters is missing or has another shape.
+  void check_complete(const Params& model) const;
+  /// An Error where a tensor belongs to no parameter, of the model or of a plugin.
+  void check_known(const Params& all) const;
   /// The full value as stored, on the CPU: its dtype is the file's.
   Tensor read(const Param&) const;
 
