@@ -1,0 +1,45 @@
+"""`optrush-worker doctor`: its JSON keeps to the schema, its page and its messages are sane."""
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+
+import jsonschema
+
+WORKER = os.path.join(os.environ["OPTRUSH_BUILD_DIR"], "bin", "optrush-worker")
+SCHEMA = pathlib.Path(os.environ["OPTRUSH_SOURCE_DIR"], "docs/schema/context.schema.json")
+
+
+def doctor(*arguments):
+    return subprocess.run([WORKER, "doctor", "--quick", *arguments], capture_output=True, text=True)
+
+
+def without_gpu(*arguments):
+    return subprocess.run([WORKER, "doctor", "--quick", *arguments], capture_output=True, text=True,
+                          env={**os.environ, "CUDA_VISIBLE_DEVICES": ""})
+
+
+with tempfile.TemporaryDirectory() as folder:
+    file = os.path.join(folder, "context.json")
+    done = doctor("--device", "cpu", "--threads", "1", "--json", file)
+    assert done.returncode == 0, done.stderr
+    with open(file) as text:
+        context = json.load(text)
+
+schema = json.loads(SCHEMA.read_text())
+jsonschema.Draft202012Validator.check_schema(schema)
+jsonschema.Draft202012Validator(schema).validate(context)
+
+peak = context["peak"]
+assert context["threads"] == 1
+assert peak["source"] == "measured" and peak["device"] == context["cpu"]["name"]
+assert peak["mfu_denominator"] == max(peak["dtype_flops"]["fp32"], peak["dtype_flops"]["bf16"])
+assert all(flops > 0 for flops in peak["dtype_flops"].values())
+for word in ("CPU", "GPU", "Software", "Matmul", "Memory", "Plugins", "Python", context["cpu"]["name"]):
+    assert word in done.stdout, word
+
+refused = without_gpu("--device", "cuda")
+assert refused.returncode == 1 and "no GPU can be used" in refused.stderr, refused.stderr
+misspelt = doctor("--device", "cdua")
+assert misspelt.returncode != 0 and "did you mean 'cuda'" in misspelt.stderr, misspelt.stderr

@@ -1,0 +1,110 @@
+#include "measure/machine.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "build_info.h"
+#include "measure/cuda_library.h"
+#include "measure/matmul_peak.h"
+#include "measure/peak_table.h"
+
+namespace optrush {
+namespace {
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+TEST(PublishedPeak, IsTheDenseFigureOfTheExactName) {
+  EXPECT_EQ(published_bf16_peak("NVIDIA A100-SXM4-80GB"), 312e12);
+  EXPECT_EQ(published_bf16_peak("NVIDIA H100 80GB HBM3"), 989e12);
+  EXPECT_EQ(published_bf16_peak("NVIDIA H100 PCIe"), 756e12);
+  EXPECT_EQ(published_bf16_peak("NVIDIA H100 NVL"), 835e12);
+  EXPECT_EQ(published_bf16_peak("NVIDIA H200"), 989e12);
+  EXPECT_EQ(published_bf16_peak("NVIDIA B200"), 2250e12);
+  EXPECT_EQ(published_bf16_peak("NVIDIA GeForce RTX 4090"), 165e12);
+  EXPECT_EQ(published_bf16_peak("NVIDIA GeForce RTX 3090"), 71e12);
+}
+
+TEST(PublishedPeak, IsNeverGuessed) {
+  for (const char* name :
+       {"", "NVIDIA H100", "NVIDIA H100 80GB HBM3 MIG 1g.10gb", "NVIDIA H200 NVL", "nvidia h200",
+        "NVIDIA GeForce RTX 4090 D", "NVIDIA GeForce RTX 4090 Laptop GPU", " NVIDIA B200"})
+    EXPECT_EQ(published_bf16_peak(name), std::nullopt) << name;
+}
+
+CpuInfo quiet_cpu() {
+  CpuInfo cpu;
+  cpu.threads = cpu.cores = 8;
+  cpu.governor = "performance";
+  return cpu;
+}
+
+TEST(MachineWarnings, AQuietMachineHasNone) {
+  GpuInfo gpu;
+  gpu.name = "NVIDIA H200";
+  EXPECT_THAT(machine_warnings(quiet_cpu(), 0.7, {gpu}, "580.65.06"), IsEmpty());
+}
+
+TEST(MachineWarnings, ABusyMachine) {
+  EXPECT_THAT(machine_warnings(quiet_cpu(), 2.25, {}, ""),
+              ElementsAre(HasSubstr("other programs use 2.2 of 8")));
+}
+
+TEST(MachineWarnings, AClockHeldLowByTheGovernor) {
+  CpuInfo cpu = quiet_cpu();
+  cpu.governor = "powersave";
+  cpu.governor_driver = "acpi-cpufreq";
+  EXPECT_THAT(machine_warnings(cpu, 0, {}, ""), ElementsAre(HasSubstr("powersave")));
+  cpu.governor_driver = "intel_pstate";
+  EXPECT_THAT(machine_warnings(cpu, 0, {}, ""), IsEmpty());
+}
+
+TEST(MachineWarnings, AQuotaBelowTheProcessors) {
+  CpuInfo cpu = quiet_cpu();
+  cpu.quota = 1.5;
+  EXPECT_THAT(machine_warnings(cpu, 0, {}, ""), ElementsAre(HasSubstr("1.5 of 8")));
+}
+
+TEST(MachineWarnings, AmxThatCannotBeUsed) {
+  CpuInfo cpu = quiet_cpu();
+  cpu.broken_amx = true;
+  EXPECT_THAT(machine_warnings(cpu, 0, {}, ""), ElementsAre(HasSubstr("AMX")));
+}
+
+TEST(MachineWarnings, AGpuThatIsSharedAndThrottled) {
+  GpuInfo gpu;
+  gpu.name = "NVIDIA H200";
+  gpu.throttling = {"sw_power_cap"};
+  gpu.other_processes = 1;
+  EXPECT_THAT(machine_warnings(quiet_cpu(), 0, {gpu}, "580.65.06"),
+              ElementsAre("GPU 0 (NVIDIA H200) holds its clock down: sw_power_cap",
+                          "GPU 0 (NVIDIA H200) is shared with 1 other process"));
+}
+
+TEST(MachineWarnings, ADriverTooOldForThisLibTorch) {
+  const bool cuda13 = std::string_view(OPTRUSH_CUDA_VERSION).starts_with("13");
+  EXPECT_EQ(machine_warnings(quiet_cpu(), 0, {}, "570.12.34").size(), cuda13 ? 1u : 0u);
+}
+
+TEST(MatmulPeak, CoversEveryDtypeWithinItsTime) {
+  const auto peaks = measure_matmul_peak(at::kCPU, 0.2);
+  ASSERT_EQ(peaks.size(), 4u);
+  for (const auto& [dtype, flops] : peaks) {
+    EXPECT_GT(flops, 1e6) << dtype;
+    EXPECT_LT(flops, 1e16) << dtype;
+  }
+}
+
+TEST(Bandwidth, IsPlausible) {
+  const double rate = measure_bandwidth(at::kCPU, 48 << 20, 0.05);
+  EXPECT_GT(rate, 1e8);
+  EXPECT_LT(rate, 1e14);
+}
+
+TEST(LoadCuda, SaysWhyNot) {
+  const CudaSupport& cuda = load_cuda();
+  EXPECT_EQ(cuda.available, cuda.reason.empty());
+  EXPECT_EQ(&load_cuda(), &cuda);
+}
+}  // namespace
+}  // namespace optrush

@@ -1,0 +1,46 @@
+#include "plugin/needs.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "../support/error_of.h"
+#include "plugin/description.h"
+
+namespace optrush {
+namespace {
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+const MachineOffer kEverything{"", "", "", 90};
+
+TEST(Needs, MetByAMachineThatHasEverything) {
+  EXPECT_EQ(unmet_needs({}, {"no driver", "no Python", "no g++", 0}), "");
+  EXPECT_EQ(unmet_needs({"cuda", "sm_80", "sm_90", "python", "compiler"}, kEverything), "");
+}
+
+TEST(Needs, EveryUnmetOneIsNamedWithItsReason) {
+  const MachineOffer offer{"no NVIDIA driver", "torch is not installed", "g++ was not found", 0};
+  EXPECT_EQ(unmet_needs({"cuda", "python", "compiler"}, offer),
+            "needs CUDA: no NVIDIA driver; needs Python: torch is not installed; "
+            "needs a C++ compiler: g++ was not found");
+}
+
+TEST(Needs, AnOlderGpuIsNotEnough) {
+  EXPECT_EQ(unmet_needs({"sm_100"}, kEverything), "needs a GPU of sm_100 or newer: this one is sm_90");
+  EXPECT_EQ(unmet_needs({"sm_90"}, {"no NVIDIA driver", "", "", 0}),
+            "needs a GPU of sm_90: no NVIDIA driver");
+}
+
+std::string note(const std::string& needs) {
+  return R"({"api":)" + std::to_string(host_api()) + R"(,"abi":"x"})" + "\n" +
+         R"({"name":"p","version":"1","summary":"s","kind":"optimization","effect":"exact","needs":)" +
+         needs + "}";
+}
+
+TEST(Needs, AreReadFromADescription) {
+  EXPECT_THAT(parse_description(note(R"(["cuda","sm_90"])"), "p.so").needs, ElementsAre("cuda", "sm_90"));
+  EXPECT_THAT(testing::error_of([] { parse_description(note(R"(["cuda","tpu"])"), "p.so"); }),
+              HasSubstr("tpu"));
+}
+}  // namespace
+}  // namespace optrush

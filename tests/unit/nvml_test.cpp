@@ -1,0 +1,98 @@
+#include "measure/nvml.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "measure/energy.h"
+
+namespace optrush {
+namespace {
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::unique_ptr<Nvml> fake() {
+  std::string reason;
+  auto nvml = Nvml::open(reason, FAKE_NVML);
+  EXPECT_TRUE(nvml) << reason;
+  return nvml;
+}
+
+TEST(Nvml, ReadsAGpu) {
+  const auto nvml = fake();
+  ASSERT_EQ(nvml->devices().size(), 2u);
+  EXPECT_EQ(nvml->driver(), "570.12.34");
+  const GpuInfo gpu = nvml->info(nvml->devices()[0]);
+  EXPECT_EQ(gpu.name, "NVIDIA H100 80GB HBM3");
+  EXPECT_EQ(gpu.sm, "sm_90");
+  EXPECT_EQ(gpu.memory_bytes, 85'000'000'000);
+  EXPECT_EQ(gpu.used_bytes, 1'000'000'000);
+  EXPECT_EQ(gpu.ecc, true);
+  EXPECT_EQ(gpu.clock_mhz, 1200);
+  EXPECT_EQ(gpu.max_clock_mhz, 1980);
+  EXPECT_EQ(gpu.memory_clock_mhz, 2619);
+  EXPECT_EQ(gpu.power_limit_watts, 500.0);
+  EXPECT_THAT(gpu.throttling, ElementsAre("sw_power_cap", "hw_thermal_slowdown"));
+  EXPECT_EQ(gpu.other_processes, 20);
+  // The fake has no such function, as an older driver may lack it.
+  EXPECT_EQ(gpu.temperature, std::nullopt);
+  EXPECT_EQ(gpu.power_watts, std::nullopt);
+}
+
+TEST(Nvml, WhatAGpuDoesNotSayStaysEmpty) {
+  const auto nvml = fake();
+  const GpuInfo gpu = nvml->info(nvml->devices()[1]);
+  EXPECT_EQ(gpu.name, "Old GPU");
+  EXPECT_EQ(gpu.sm, "sm_35");
+  EXPECT_EQ(gpu.used_bytes, std::nullopt);
+  EXPECT_EQ(gpu.ecc, std::nullopt);
+  EXPECT_EQ(gpu.clock_mhz, std::nullopt);
+  EXPECT_THAT(gpu.throttling, IsEmpty());
+  EXPECT_EQ(gpu.other_processes, 0);
+}
+
+TEST(Nvml, FindsADeviceByItsAddress) {
+  const auto nvml = fake();
+  EXPECT_EQ(nvml->device_at("0000:1b:00.0"), nvml->devices()[0]);
+  EXPECT_EQ(nvml->device_at("0000:2c:00.0"), nullptr);
+}
+
+TEST(Nvml, ItsAbsenceIsAReason) {
+  std::string reason;
+  EXPECT_EQ(Nvml::open(reason, "libno-such-nvml.so.1"), nullptr);
+  EXPECT_THAT(reason, HasSubstr("no NVIDIA driver"));
+  EXPECT_EQ(Nvml::open(reason, "libm.so.6"), nullptr);
+  EXPECT_THAT(reason, HasSubstr("lacks functions"));
+}
+
+TEST(ThrottleNames, LeaveOutIdleAndChosenClocks) {
+  EXPECT_THAT(throttle_names(0x1 | 0x2 | 0x10 | 0x100), IsEmpty());
+  EXPECT_THAT(throttle_names(0x8 | 0x20 | 0x80),
+              ElementsAre("hw_slowdown", "sw_thermal_slowdown", "hw_power_brake"));
+}
+
+TEST(DeviceMeter, EnergyCountsFromItsStart) {
+  auto nvml = fake();
+  const auto device = nvml->devices()[0];
+  DeviceMeter meter(std::move(nvml), device);
+  EXPECT_EQ(meter.joules(), std::nullopt);
+  meter.start();
+  EXPECT_EQ(meter.joules(), 5.0);
+  EXPECT_EQ(meter.joules(), 10.0);
+  EXPECT_EQ(meter.process_bytes(), 700'000'000);
+}
+
+TEST(DeviceMeter, IsEmptyWhereNothingCounts) {
+  auto nvml = fake();
+  const auto device = nvml->devices()[1];
+  DeviceMeter meter(std::move(nvml), device);
+  meter.start();
+  EXPECT_EQ(meter.joules(), std::nullopt);
+  EXPECT_EQ(meter.process_bytes(), std::nullopt);
+  DeviceMeter cpu(at::kCPU);
+  cpu.start();
+  EXPECT_EQ(cpu.joules(), std::nullopt);
+  EXPECT_EQ(cpu.process_bytes(), std::nullopt);
+}
+}  // namespace
+}  // namespace optrush
