@@ -1,0 +1,84 @@
+#include "worker/export_command.h"
+
+#include <ATen/Functions.h>
+
+#include "base/files.h"
+#include "data/batches.h"
+#include "data/token_source.h"
+#include "io/safetensors.h"
+#include "model/init.h"
+#include "model/model.h"
+#include "optrush/error.h"
+#include "train/session.h"
+
+namespace optrush {
+namespace fs = std::filesystem;
+namespace {
+Json config_of(const RunSpec& spec) {
+  if (spec.model_kind != "llama")
+    throw Error("a model of kind '" + spec.model_kind + "' has no Hugging Face form");
+  const LlamaSpec llama = llama_from_json(spec.model, "the spec's model");
+  if (llama.norm != NormKind::rmsnorm) throw Error("LlamaForCausalLM has RMSNorm, the spec another norm");
+  Json config = {{"architectures", {"LlamaForCausalLM"}},
+                 {"model_type", "llama"},
+                 {"vocab_size", llama.vocab_size},
+                 {"hidden_size", llama.dim},
+                 {"intermediate_size", llama.ffn_dim},
+                 {"num_hidden_layers", llama.n_layers},
+                 {"num_attention_heads", llama.n_heads},
+                 {"num_key_value_heads", llama.n_kv_heads},
+                 {"head_dim", llama.head_size()},
+                 {"max_position_embeddings", spec.train.seq_len},
+                 {"rms_norm_eps", llama.norm_eps},
+                 {"rope_theta", llama.rope_theta},
+                 {"rope_scaling", nullptr},
+                 {"tie_word_embeddings", llama.tie_embeddings},
+                 {"attention_bias", false},
+                 {"mlp_bias", false},
+                 {"hidden_act", "silu"},
+                 {"initializer_range", llama.init_std}};
+  if (const RopeScaling& scaling = llama.rope_scaling; scaling.factor != 1)
+    config["rope_scaling"] = {{"rope_type", "llama3"},
+                              {"factor", scaling.factor},
+                              {"low_freq_factor", scaling.low_freq_factor},
+                              {"high_freq_factor", scaling.high_freq_factor},
+                              {"original_max_position_embeddings", scaling.original_max_position}};
+  return config;
+}
+
+void write_parameters(const RunSpec& spec, const fs::path& file) {
+  Params params;
+  const Model model = declare_model(spec, params, parse_dtype(spec.train.dtype));
+  if (!model.checkpoint.empty())
+    throw Error("this model starts from the checkpoint '" + model.checkpoint + "'",
+                "give that folder to the other program");
+  std::vector<std::pair<std::string, Tensor>> values;
+  for (const Param* param : params.all())
+    values.emplace_back(param->name, initial_value(*param, spec.train.seed));
+  write_safetensors(file, std::move(values));
+}
+
+void write_tokens(const RunSpec& spec, int64_t vocab_size, const fs::path& file) {
+  const int64_t steps = spec.train.warmup + spec.train.steps,
+                rows = global_batch(spec.train, /*data_ranks=*/1);
+  const int64_t length = spec.train.seq_len + 1;
+  const auto source = open_source(spec.data, spec.train.seed, vocab_size, length);
+  const Tensor tokens = at::empty({steps, rows, length}, at::kLong);
+  for (int64_t sample = 0; sample < steps * rows; ++sample)
+    source->sample(sample,
+                   {tokens.mutable_data_ptr<int64_t>() + sample * length, static_cast<size_t>(length)});
+  write_safetensors(file, {{"tokens", tokens}});
+}
+}  // namespace
+
+int export_command(const fs::path& spec_file, const fs::path& out) {
+  const RunSpec spec = run_spec_from_json(read_json(spec_file), spec_file.string());
+  const Json config = config_of(spec);
+  fs::create_directories(out);
+  write_json(out / "spec.json", to_json(spec));
+  write_json(out / "config.json", config);
+  write_parameters(spec, out / "model.safetensors");
+  write_tokens(spec, config.at("vocab_size"), out / "tokens.safetensors");
+  return 0;
+}
+}  // namespace optrush
