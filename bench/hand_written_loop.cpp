@@ -1,7 +1,8 @@
 // The training loop that a user of LibTorch would write by hand for this one model: no host, no plugins, no
 // measurement inside the step but the clock. bench/compare.py holds the host's plain step against it.
 // usage: hand_written_loop FOLDER OUT [--keep-memory]
-//   FOLDER is what `optrush-worker export` wrote; OUT takes the RunResult; --keep-memory gives malloc the host's settings.
+//   FOLDER is what `optrush-worker export` wrote; OUT takes the RunResult; --keep-memory gives malloc the
+//   host's settings.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
