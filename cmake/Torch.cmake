@@ -38,7 +38,7 @@ endif()
 string(REGEX MATCH "^[0-9]+" _compiler_major "${CMAKE_CXX_COMPILER_VERSION}")
 string(TOLOWER "${CMAKE_CXX_COMPILER_ID}" _compiler_id)
 set(OPTRUSH_ABI_TAG
-    "${_compiler_id} ${_compiler_major}; cxx11abi 1; c++ 20; torch ${OPTRUSH_TORCH_VERSION}; cuda ${OPTRUSH_CUDA_VERSION}")
+    "${_compiler_id} ${_compiler_major}, cxx11abi 1, c++ 20, torch ${OPTRUSH_TORCH_VERSION}, cuda ${OPTRUSH_CUDA_VERSION}")
 message(STATUS "LibTorch ${OPTRUSH_TORCH_VERSION} (CUDA ${OPTRUSH_CUDA_VERSION}) in ${OPTRUSH_TORCH_DIR}")
 
 function(_torch_library target file)

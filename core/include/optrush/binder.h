@@ -4,8 +4,8 @@
 #include "optrush/unit.h"
 
 namespace optrush {
-/// Resolves the operators of a model at its sites: the plain form, what replaced it, what wraps it. A model asks it for
-/// functions and holds nothing else.
+/// Resolves the operators of a model at its sites: the plain form, what replaced it, what wraps it. A model
+/// asks it for functions and holds nothing else.
 class Binder {
  public:
   explicit Binder(const Recipe& recipe) : recipe_(recipe) {}

@@ -3,19 +3,18 @@
 #include <span>
 
 #include "optrush/param.h"
-#include "optrush/unit.h"
 
 namespace optrush {
-/// Owner of where parameters and gradients live between steps and in them: one device, replicated, sharded. Gradients
-/// are sums over Mesh::data() and Param::sum_over; the loss was divided once, by Batch::token_count.
+/// Owner of where parameters and gradients live between steps and in them: one device, replicated, sharded.
+/// Gradients are sums over Mesh::data() and Param::sum_over; the loss was divided once, by
+/// Batch::token_count. A sharded one also wraps Recipe::unit at Phase::shard, to gather before a unit and
+/// free after it.
 class DataParallel {
  public:
   virtual ~DataParallel() = default;
-  /// Takes a parameter's local value in its stored form (one tensor without a codec) and sets leaf or stored. Called
-  /// one parameter at a time, so the peak is one full parameter.
+  /// Takes a parameter's local value in its stored form (one tensor without a codec) and sets leaf or stored.
+  /// Called one parameter at a time, so the peak is one full parameter.
   virtual void store(Param&, Tensors value) = 0;
-  /// Around every top unit, at Phase::shard: gather before, free after.
-  virtual UnitFunction wrap(UnitFunction inner, const Unit&) { return inner; }
   virtual void before_forward() {}
   virtual void before_backward(const Tensor& /*out*/, bool /*last_microbatch*/) {}
   /// After the last backward of a step: every Shard::grad is final.

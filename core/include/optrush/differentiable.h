@@ -6,11 +6,12 @@
 #include "optrush/tensor.h"
 
 namespace optrush {
-/// What autocast does to the floating-point inputs: it knows ATen's names only, so an operator of one's own says.
+/// What autocast does to the floating-point inputs: it knows ATen's names only, so an operator of one's own
+/// says.
 enum class Cast : uint8_t { keep, lower, fp32 };
 
-/// A custom derivative as data: a forward and a backward instead of a torch::autograd::Function. Eager training, a
-/// compiler, recomputation and the tests' gradcheck all read the same two functions.
+/// A custom derivative as data: a forward and a backward instead of a torch::autograd::Function. Eager
+/// training, a compiler, recomputation and the tests' gradcheck all read the same two functions.
 struct Differentiable {
   struct Result {
     Tensors outputs;

@@ -19,6 +19,12 @@ class Error : public std::runtime_error {
   std::string message_, cure_, where_;
 };
 
+/// This machine lacks what the rung needs (a GPU, Python's torch): the rung is skipped, with the cure.
+class Skip : public Error {
+ public:
+  using Error::Error;
+};
+
 /// Bad usage of the command line: exit code 2.
 class UsageError : public Error {
  public:

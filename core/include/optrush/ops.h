@@ -13,8 +13,8 @@ struct NormArgs {
 
 struct AttentionArgs {
   bool causal = true;
-  double scale = 1;   ///< of the scores, before the softmax
-  bool lse = false;   ///< also give the log-sum-exp of the scores; only from a base that offers "lse"
+  double scale = 1;  ///< of the scores, before the softmax
+  bool lse = false;  ///< also give the log-sum-exp of the scores; only from a base that offers "lse"
 };
 
 struct AttentionOut {
@@ -22,23 +22,24 @@ struct AttentionOut {
   Tensor lse;  ///< (B, H, S) where asked for
 };
 
-/// The operators of the paper, one slot each. B batch, S sequence, D model width, H query heads, G key/value heads,
-/// K head width, F feed-forward width, V vocabulary.
+/// The operators of the paper, one slot each. B batch, S sequence, D model width, H query heads, G key/value
+/// heads, K head width, F feed-forward width, V vocabulary.
 struct Ops {
   explicit Ops(const std::string* editor);
 
-  using Embedding = Slot<Tensor(const Tensor& tokens)>;                            ///< (B, S) to (B, S, D)
-  using Linear = Slot<Tensor(const Tensor& x)>;                                    ///< (.., in) to (.., out)
-  using Norm = Slot<Tensor(const Tensor& x, const NormArgs&)>;                     ///< (B, S, D)
+  using Embedding = Slot<Tensor(const Tensor& tokens)>;         ///< (B, S) to (B, S, D)
+  using Linear = Slot<Tensor(const Tensor& x)>;                 ///< (.., in) to (.., out)
+  using Norm = Slot<Tensor(const Tensor& x, const NormArgs&)>;  ///< (B, S, D)
   /// {x + delta, norm of it}
   using AddNorm = Slot<std::array<Tensor, 2>(const Tensor& x, const Tensor& delta, const NormArgs&)>;
   /// q (B, H, S, K), k (B, G, S, K): both with positions applied
   using Position = Slot<std::array<Tensor, 2>(const Tensor& q, const Tensor& k, const Batch&)>;
   /// q (B, H, S, K), k and v (B, G, S, K)
-  using Attention = Slot<AttentionOut(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs&)>;
-  using Swiglu = Slot<Tensor(const Tensor& gate, const Tensor& up)>;               ///< (B, S, F)
-  /// x (B, S, D), labels (B, S): the sum, not the mean, of the cross entropies, in fp32 or fp64. Its site holds the
-  /// output matrix (V, D).
+  using Attention =
+      Slot<AttentionOut(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs&)>;
+  using Swiglu = Slot<Tensor(const Tensor& gate, const Tensor& up)>;  ///< (B, S, F)
+  /// x (B, S, D), labels (B, S): the sum, not the mean, of the cross entropies, in fp32 or fp64. Its site
+  /// holds the output matrix (V, D).
   using HeadLoss = Slot<Tensor(const Tensor& x, const Tensor& labels)>;
 
   Embedding embedding;
@@ -50,6 +51,6 @@ struct Ops {
   Swiglu swiglu;
   HeadLoss head_loss;
 
-  std::vector<SlotInfo*> all();
+  std::vector<const SlotInfo*> all() const;
 };
 }  // namespace optrush

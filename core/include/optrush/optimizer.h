@@ -9,9 +9,9 @@ namespace optrush {
 /// One update of the parameters.
 struct Update {
   double lr = 0;
-  Tensor lr_tensor;  ///< the same, 0-dim on the device: for optimizers that may not read the host (CUDA graphs)
-  Tensor skip;       ///< 0-dim float on the device, 1 where a gradient overflowed; undefined: never skip
-  double grad_scale = 1;  ///< gradients in Shard::grad are this many times too large (loss scaling before unscaling)
+  Tensor
+      lr_tensor;  ///< the same, 0-dim on the device: for optimizers that may not read the host (CUDA graphs)
+  Tensor skip;    ///< 0-dim float on the device, 1 where a gradient overflowed; undefined: never skip
 };
 
 /// A state tensor of one shard, by element of the shard or by block of `block` elements.
@@ -21,12 +21,14 @@ struct OptimizerState {
   int64_t block = 1;
 };
 
-/// Made after the shards exist; it may be called with a part of them (optimizer in backward), so it counts steps itself.
+/// Made after the shards exist; it may be called with a part of them (optimizer in backward), so it counts
+/// steps itself.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
   virtual void step(std::span<Shard>, const Update&) = 0;
-  /// Views of what it keeps for a shard: their bytes are the predicted memory; saving reads and loading writes them.
+  /// Views of what it keeps for a shard: their bytes are the predicted memory; saving reads and loading
+  /// writes them.
   virtual std::vector<OptimizerState> state(const Shard&) = 0;
 };
 }  // namespace optrush

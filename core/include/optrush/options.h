@@ -9,7 +9,8 @@
 namespace optrush {
 /// One option of a plugin, as written in the plugin's description:
 ///   {"name": "rank", "type": "integer", "default": 8, "min": 1, "max": 1024, "doc": "rank r of the update"}
-/// type: integer | number | string | boolean | list (of strings). `choices` limits a string or a list's items.
+/// type: integer | number | string | boolean | list (of strings). `choices` limits a string or a list's
+/// items.
 struct OptionSchema {
   std::string name, type, doc;
   Json fallback;  ///< "default"; null: the option must be given
@@ -23,8 +24,8 @@ struct OptionSchema {
 class Options {
  public:
   Options() = default;
-  /// Checks `given` against the schema and fills in defaults; an Error lists the option, the allowed values, the
-  /// nearest name. `where` is the place that the user wrote: "x.lua:12, plugin 'lora'".
+  /// Checks `given` against the schema and fills in defaults; an Error lists the option, the allowed values,
+  /// the nearest name. `where` is the place that the user wrote: "x.lua:12, plugin 'lora'".
   Options(const std::vector<OptionSchema>&, const Json& given, const std::string& where);
 
   int64_t integer(std::string_view name) const;

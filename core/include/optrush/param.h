@@ -10,8 +10,8 @@
 #include "optrush/tensor.h"
 
 namespace optrush {
-/// Storage form of a parameter, for example NF4. Sharding, gathering and saving see the encoded tensors, operators the
-/// decoded value.
+/// Storage form of a parameter, for example NF4. Sharding, gathering and saving see the encoded tensors,
+/// operators the decoded value.
 class Codec {
  public:
   virtual ~Codec() = default;
@@ -27,13 +27,14 @@ struct Placement {
   int64_t axis = 0, begin = 0, end = 0;
 };
 
-/// A parameter: an identity that outlives every tensor behind it. Sharding, quantization and adapters swap tensors;
-/// nobody else keeps one across steps.
+/// A parameter: an identity that outlives every tensor behind it. Sharding, quantization and adapters swap
+/// tensors; nobody else keeps one across steps.
 struct Param {
-  std::string name;                ///< Hugging Face name: key of checkpoints, seeds and reports
-  std::vector<int64_t> shape;      ///< logical: before any split
-  std::vector<std::string> axes;   ///< a label for each axis: vocab, model, heads, kv_heads, ffn, rank
-  /// Fills the full value in place. The generator is seeded by (seed, name), so every mesh starts from equal values.
+  std::string name;               ///< Hugging Face name: key of checkpoints, seeds and reports
+  std::vector<int64_t> shape;     ///< logical: before any split
+  std::vector<std::string> axes;  ///< a label for each axis: vocab, model, heads, kv_heads, ffn, rank
+  /// Fills the full value in place. The generator is seeded by (seed, name), so every mesh starts from equal
+  /// values.
   std::function<void(Tensor& value, at::Generator&)> init;
   at::ScalarType dtype = at::kFloat;
   bool trainable = true;
@@ -69,12 +70,13 @@ struct Segment {
   int64_t begin = 0, end = 0, at = 0;
 };
 
-/// What an optimizer updates: a whole local parameter, or one rank's piece of a flat one. `segments` maps it to
-/// parameters: that is how checkpoints are written and read at another number of ranks.
+/// What an optimizer updates: a whole local parameter, or one rank's piece of a flat one. `segments` maps it
+/// to parameters: that is how checkpoints are written and read at another number of ranks.
 struct Shard {
   Tensor data, grad;
   bool decay = true;
   std::vector<Segment> segments;
-  std::vector<std::string> split_over;  ///< mesh dimensions whose ranks hold different elements: norms sum over these
+  std::vector<std::string>
+      split_over;  ///< mesh dimensions whose ranks hold different elements: norms sum over these
 };
 }  // namespace optrush

@@ -5,12 +5,13 @@
 #include "optrush/recipe.h"
 
 namespace optrush {
-/// A technique. One instance for each use in a run; it lives until the process ends (libraries are never closed), so
-/// functions given to slots may capture `this` and members are the plugin's state.
+/// A technique. One instance for each use in a run; it lives until the process ends (libraries are never
+/// closed), so functions given to slots may capture `this` and members are the plugin's state.
 class Plugin {
  public:
   virtual ~Plugin() = default;
-  /// Records edits and nothing else: no device, no process group, no tensor. It also runs for `worker --plan`.
+  /// Records edits and nothing else: no device, no process group, no tensor. It also runs for `worker
+  /// --plan`.
   virtual void apply(Recipe&, const Options&) = 0;
 };
 }  // namespace optrush
@@ -21,24 +22,24 @@ class Plugin {
 /// Ends a plugin's source: OPTRUSH_PLUGIN(Lora, R"json({"name": "lora", ...})json")
 /// It puts what the plugin says of itself into an ELF note, which the host reads before it loads the file
 /// (docs/plugins.md has the fields), and exports the function that makes the plugin.
-#define OPTRUSH_PLUGIN(Class, description)                                                                          \
-  namespace {                                                                                                       \
-  constexpr char kOptrushDescription[] = "{\"api\":" OPTRUSH_STRINGIFY(OPTRUSH_PLUGIN_API) ",\"abi\":\"" OPTRUSH_ABI \
-                                         "\"}\n" description;                                                       \
-  struct OptrushNote {                                                                                              \
-    unsigned name_size = 8, description_size = sizeof(kOptrushDescription), type = 1;                               \
-    char name[8] = "optrush";                                                                                       \
-    char text[(sizeof(kOptrushDescription) + 3) / 4 * 4] = {};                                                      \
-  };                                                                                                                \
-  consteval OptrushNote optrush_make_note() {                                                                       \
-    OptrushNote note;                                                                                               \
-    for (unsigned i = 0; i < sizeof(kOptrushDescription); ++i) note.text[i] = kOptrushDescription[i];               \
-    return note;                                                                                                    \
-  }                                                                                                                 \
-  [[gnu::section(".note.optrush"), gnu::used, gnu::aligned(4)]] constinit const OptrushNote kOptrushNote =          \
-      optrush_make_note();                                                                                          \
-  }                                                                                                                 \
-  extern "C" [[gnu::visibility("default")]] optrush::Plugin* optrush_create_plugin() {                              \
-    return std::make_unique<Class>().release();                                                                     \
-  }                                                                                                                 \
+#define OPTRUSH_PLUGIN(Class, description)                                                                 \
+  namespace {                                                                                              \
+  constexpr char kOptrushDescription[] =                                                                   \
+      "{\"api\":" OPTRUSH_STRINGIFY(OPTRUSH_PLUGIN_API) ",\"abi\":\"" OPTRUSH_ABI "\"}\n" description;     \
+  struct OptrushNote {                                                                                     \
+    unsigned name_size = 8, description_size = sizeof(kOptrushDescription), type = 1;                      \
+    char name[8] = "optrush";                                                                              \
+    char text[(sizeof(kOptrushDescription) + 3) / 4 * 4] = {};                                             \
+  };                                                                                                       \
+  consteval OptrushNote optrush_make_note() {                                                              \
+    OptrushNote note;                                                                                      \
+    for (unsigned i = 0; i < sizeof(kOptrushDescription); ++i) note.text[i] = kOptrushDescription[i];      \
+    return note;                                                                                           \
+  }                                                                                                        \
+  [[gnu::section(".note.optrush"), gnu::used, gnu::aligned(4)]] constinit const OptrushNote kOptrushNote = \
+      optrush_make_note();                                                                                 \
+  }                                                                                                        \
+  extern "C" [[gnu::visibility("default")]] optrush::Plugin* optrush_create_plugin() {                     \
+    return std::make_unique<Class>().release();                                                            \
+  }                                                                                                        \
   static_assert(true)

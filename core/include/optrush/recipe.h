@@ -15,8 +15,8 @@
 #include "optrush/step.h"
 
 namespace optrush {
-/// Thread-local state of a forward (autocast, saved-tensor hooks). A recomputation enters it again: it runs under the
-/// state of the backward, on a GPU even on another thread.
+/// Thread-local state of a forward (autocast, saved-tensor hooks). A recomputation enters it again: it runs
+/// under the state of the backward, on a GPU even on another thread.
 class Scopes {
  public:
   using Guard = std::shared_ptr<void>;  ///< its destruction undoes the scope
@@ -44,7 +44,8 @@ class Scopes {
   std::vector<Scope> scopes_;
 };
 
-/// All that a training run is made of: a record of edits. apply() only records; the host checks, prints and resolves.
+/// All that a training run is made of: a record of edits. apply() only records; the host checks, prints and
+/// resolves.
 class Recipe {
  public:
   explicit Recipe(RunSpec);
@@ -59,7 +60,8 @@ class Recipe {
   Mesh mesh;
   Ops ops;
   Slot<UnitSignature, Unit> unit;
-  /// All micro-batches of a step on this rank, so that the step's token count is known before the first forward.
+  /// All micro-batches of a step on this rank, so that the step's token count is known before the first
+  /// forward.
   Slot<std::vector<Batch>(int64_t step)> data;
   /// Which top units form the chunks of this rank; plain: one chunk of all.
   Slot<std::vector<std::vector<Unit*>>(Run&)> stages;
@@ -72,7 +74,8 @@ class Recipe {
   Slot<void(Step&)> schedule;
 
   const RunSpec& spec() const { return spec_; }
-  /// Sets a field of the training spec: set(&TrainSpec::accumulation, 4). Two plugins that disagree are an Error.
+  /// Sets a field of the training spec: set(&TrainSpec::accumulation, 4). Two plugins that disagree are an
+  /// Error.
   template <class T>
   void set(T TrainSpec::*field, T value) {
     claim(&(spec_.train.*field), spec_.train.*field == value);
@@ -89,7 +92,7 @@ class Recipe {
   void fire(Event, Run&) const;
   /// Demands that no base offers, contradictions in the spec: an Error before anything runs.
   void check() const;
-  std::vector<SlotInfo*> slots();
+  std::vector<const SlotInfo*> slots() const;
 
  private:
   void claim(const void* field, bool same_value);

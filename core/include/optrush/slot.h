@@ -12,7 +12,8 @@
 namespace optrush {
 /// What the tracer of a compiler sees of a function: it sees ATen calls and nothing else.
 enum class Trace : uint8_t {
-  opaque,  ///< raw kernel, collective, host state: never traced through; its plain form is traced in its place
+  opaque,  ///< raw kernel, collective, host state: never traced through; its plain form is traced in its
+           ///< place
   aten,    ///< ATen only, and its derivative may be derived again
   pair     ///< a Differentiable: both halves are kept
 };
@@ -65,8 +66,9 @@ class SlotInfo {
   std::vector<Demand> demands_;
 };
 
-/// A named place of the recipe: one base with one owner, and any number of wraps around it, nested by phase. The plain
-/// base comes from the model; resolving happens once a site after Event::placed, so makers may capture Params.
+/// A named place of the recipe: one base with one owner, and any number of wraps around it, nested by phase.
+/// The plain base comes from the model; resolving happens once a site after Event::placed, so makers may
+/// capture Params.
 template <class Sig, class SiteType = Site>
 class Slot;
 
@@ -101,7 +103,8 @@ class Slot<R(A...), SiteType> : public SlotInfo {
         fn = base_.traits.trace != Trace::opaque || !plain
                  ? replaced
                  : Fn([replaced, plain](A... arguments) -> R {
-                     return tracing() ? plain(std::forward<A>(arguments)...) : replaced(std::forward<A>(arguments)...);
+                     return tracing() ? plain(std::forward<A>(arguments)...)
+                                      : replaced(std::forward<A>(arguments)...);
                    });
       }
     }
@@ -111,7 +114,8 @@ class Slot<R(A...), SiteType> : public SlotInfo {
     });
     for (const auto& [made_by, wrap] : ordered) {
       fn = wrap(std::move(fn), site);
-      if (!fn) throw Error("plugin '" + made_by.plugin + "' wrapped slot '" + name_ + "' with an empty function");
+      if (!fn)
+        throw Error("plugin '" + made_by.plugin + "' wrapped slot '" + name_ + "' with an empty function");
     }
     return fn;
   }

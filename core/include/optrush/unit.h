@@ -19,10 +19,10 @@ using UnitFunction = std::function<UnitSignature>;
 
 /// A part of the model that can be wrapped whole: embed, each block with its attention and mlp, head.
 struct Unit {
-  std::string path;   ///< "model.layers.3"
-  std::string role;   ///< embed, block, attention, mlp, head
+  std::string path;  ///< "model.layers.3"
+  std::string role;  ///< embed, block, attention, mlp, head
   int64_t layer = -1;
-  std::deque<Site> sites;                       ///< operators called in it, not those of its children
+  std::deque<Site> sites;  ///< operators called in it, not those of its children
   std::vector<std::unique_ptr<Unit>> children;
   /// Makes the plain function from resolved operators and resolved children.
   std::function<UnitFunction(const Binder&)> build;

@@ -1,0 +1,49 @@
+#include "data/batches.h"
+
+#include <ATen/Functions.h>
+
+#include "optrush/error.h"
+
+namespace optrush {
+int64_t global_batch(const TrainSpec& train, int64_t data_ranks) {
+  const int64_t product = train.micro_batch * train.accumulation * data_ranks;
+  if (train.global_batch != 0 && train.global_batch != product)
+    throw Error("global_batch is " + std::to_string(train.global_batch) + ", but micro_batch " +
+                    std::to_string(train.micro_batch) + " x accumulation " +
+                    std::to_string(train.accumulation) + " x " + std::to_string(data_ranks) +
+                    " data ranks is " + std::to_string(product),
+                "leave global_batch out, or make the factors agree");
+  return product;
+}
+
+Batches::Batches(const RunSpec& spec, int64_t vocab_size, const Mesh& mesh, at::Device device)
+    : train_(spec.train),
+      mesh_(mesh),
+      device_(device),
+      source_(open_source(spec.data, spec.train.seed, vocab_size, spec.train.seq_len + 1)) {
+  global_batch(train_, mesh.size("dp"));
+}
+
+std::vector<Batch> Batches::step(int64_t step) const {
+  const int64_t rows = train_.micro_batch, length = train_.seq_len;
+  const int64_t data_ranks = mesh_.size("dp");
+  const int64_t first =
+      step * global_batch(train_, data_ranks) + mesh_.rank("dp") * rows * train_.accumulation;
+  const Tensor positions =
+      at::arange(length, at::TensorOptions(at::kLong).device(device_)).expand({rows, length});
+  std::vector<Batch> batches;
+  for (int64_t micro = 0; micro < train_.accumulation; ++micro) {
+    const Tensor samples = at::empty({rows, length + 1}, at::kLong);
+    for (int64_t row = 0; row < rows; ++row)
+      source_->sample(first + micro * rows + row, {samples.mutable_data_ptr<int64_t>() + row * (length + 1),
+                                                   static_cast<size_t>(length + 1)});
+    const Tensor placed = samples.to(device_);
+    Batch& batch = batches.emplace_back();
+    batch.tokens = placed.slice(1, 0, length).contiguous();
+    batch.labels = placed.slice(1, 1, length + 1).contiguous();
+    batch.positions = positions;
+    batch.valid_tokens = rows * length;
+  }
+  return batches;
+}
+}  // namespace optrush

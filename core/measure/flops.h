@@ -1,0 +1,31 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+
+#include "model/model.h"
+#include "optrush/param.h"
+
+namespace optrush {
+/// FLOPs per token by formula (docs/architecture.md, "MFU"). P: matmul parameters, without the input
+/// embedding unless it is tied to the output; 6 P for trained ones, 4 P for frozen ones (no weight gradient).
+struct ModelFlops {
+  double mfu = 0;         ///< 6 P + 12 L S heads head_dim
+  double mfu_causal = 0;  ///< 6 P + 6 L S heads head_dim
+};
+ModelFlops model_flops(const Model&, int64_t seq_len);
+
+/// Counts the matmul FLOPs that really run on any thread while it lives, recomputation included: mm, addmm,
+/// bmm, baddbmm and the fused attentions (4 B H S S K forward, 10 backward; the causal half is not taken off,
+/// as in `mfu`).
+class ExecutedFlops {
+ public:
+  ExecutedFlops();
+  ~ExecutedFlops();
+  ExecutedFlops(const ExecutedFlops&) = delete;
+  ExecutedFlops& operator=(const ExecutedFlops&) = delete;
+  double total() const;
+
+ private:
+  uint64_t handle_ = 0;
+};
+}  // namespace optrush

@@ -1,0 +1,26 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "optrush/tensor.h"
+
+namespace optrush {
+/// Counts the bytes that autograd keeps between forward and backward: each storage once, less the ones that
+/// live anyway (parameters, the batch). What a recomputation saves again counts while it lives. Its peak is
+/// the activation memory that the recipe implies, whatever is stacked on it.
+class SavedTensorCount {
+ public:
+  /// Counts from now until stop() or destruction; one at a time in a process.
+  explicit SavedTensorCount(const Tensors& resident);
+  ~SavedTensorCount();
+  SavedTensorCount(const SavedTensorCount&) = delete;
+  SavedTensorCount& operator=(const SavedTensorCount&) = delete;
+  void stop();
+  int64_t peak_bytes() const;
+  class Ledger;
+
+ private:
+  std::shared_ptr<Ledger> ledger_;
+};
+}  // namespace optrush

@@ -1,0 +1,199 @@
+// Llama (arXiv:2302.13971) with grouped-query attention (arXiv:2305.13245). Shapes: B batch, S sequence, D
+// model width, H query heads, G key/value heads, K head width, F feed-forward width, V vocabulary.
+#include "model/llama.h"
+
+#include <ATen/Functions.h>
+
+#include <cmath>
+
+#include "model/init.h"
+#include "model/rotary.h"
+#include "optrush/binder.h"
+
+namespace optrush {
+namespace {
+struct Attention {
+  Ops::Linear::Fn wq, wk, wv, wo;
+  Ops::Position::Fn position;
+  Ops::Attention::Fn attention;
+  int64_t head_dim;
+
+  Tensor heads(const Tensor& x_BSD) const { return x_BSD.unflatten(-1, {-1, head_dim}).transpose(1, 2); }
+
+  Tensor operator()(const Tensor& x_BSD, const Batch& batch) const {
+    const auto [q_BHSK, k_BGSK] = position(heads(wq(x_BSD)), heads(wk(x_BSD)), batch);
+    const Tensor v_BGSK = heads(wv(x_BSD));
+    const AttentionArgs args{.scale = 1 / std::sqrt(static_cast<double>(head_dim))};
+    return wo(attention(q_BHSK, k_BGSK, v_BGSK, args).out.transpose(1, 2).flatten(2));
+  }
+};
+
+struct Mlp {
+  Ops::Linear::Fn gate, up, down;
+  Ops::Swiglu::Fn swiglu;
+
+  Tensor operator()(const Tensor& x_BSD, const Batch&) const { return down(swiglu(gate(x_BSD), up(x_BSD))); }
+};
+
+struct Block {
+  Ops::Norm::Fn attention_norm;
+  Ops::AddNorm::Fn mlp_norm;
+  UnitFunction attention, mlp;
+  NormArgs norm;
+
+  Tensor operator()(const Tensor& x_BSD, const Batch& batch) const {
+    const Tensor attended_BSD = attention(attention_norm(x_BSD, norm), batch);
+    const auto [h_BSD, normed_BSD] = mlp_norm(x_BSD, attended_BSD, norm);
+    return h_BSD + mlp(normed_BSD, batch);
+  }
+};
+
+struct Head {
+  Ops::Norm::Fn final_norm;
+  Ops::Linear::Fn logits;
+  Ops::HeadLoss::Fn loss;
+  NormArgs norm;
+
+  Tensor operator()(const Tensor& x_BSD, const Batch& batch) const {
+    const Tensor normed_BSD = final_norm(x_BSD, norm);
+    return batch.labels.defined() ? loss(normed_BSD, batch.labels) : logits(normed_BSD);
+  }
+};
+
+/// Declares parameters and sites; holds what all of them share.
+class Declaration {
+ public:
+  Declaration(const LlamaSpec& spec, Params& params, at::ScalarType dtype)
+      : spec_(spec), params_(params), dtype_(dtype) {}
+
+  std::unique_ptr<Unit> embed() {
+    auto unit = make_unit("model.embed_tokens", "embed", -1);
+    auto& weight = matrix("model.embed_tokens.weight", {spec_.vocab_size, spec_.dim}, {"vocab", "model"});
+    const Site& site = unit->sites.emplace_back(Site{"model.embed_tokens", "embedding", -1, {&weight}});
+    unit->build = [&site](const Binder& bind) -> UnitFunction {
+      return [embedding = bind.embedding(site)](const Tensor&, const Batch& batch) {
+        return embedding(batch.tokens);
+      };
+    };
+    return unit;
+  }
+
+  std::unique_ptr<Unit> block(int64_t layer) {
+    const std::string path = "model.layers." + std::to_string(layer);
+    auto unit = make_unit(path, "block", layer);
+    const Site& first = norm(*unit, path + ".input_layernorm", "norm");
+    const Site& second = norm(*unit, path + ".post_attention_layernorm", "add_norm");
+    const Unit& attention = *unit->children.emplace_back(this->attention(path + ".self_attn", layer));
+    const Unit& mlp = *unit->children.emplace_back(this->mlp(path + ".mlp", layer));
+    unit->build = [&, args = norm_args()](const Binder& bind) -> UnitFunction {
+      return Block{bind.norm(first), bind.add_norm(second), bind.unit(attention), bind.unit(mlp), args};
+    };
+    return unit;
+  }
+
+  std::unique_ptr<Unit> head() {
+    auto unit = make_unit("lm_head", "head", -1);
+    const Site& final_norm = norm(*unit, "model.norm", "norm");
+    auto& weight = spec_.tie_embeddings
+                       ? params_.at("model.embed_tokens.weight")
+                       : matrix("lm_head.weight", {spec_.vocab_size, spec_.dim}, {"vocab", "model"});
+    const Site& logits = unit->sites.emplace_back(Site{"lm_head", "linear", -1, {&weight}});
+    const Site& loss = unit->sites.emplace_back(Site{"loss", "head_loss", -1, {&weight}});
+    unit->build = [&, args = norm_args()](const Binder& bind) -> UnitFunction {
+      const auto linear = bind.linear(logits);
+      return Head{bind.norm(final_norm), linear, bind.head_loss(loss, linear), args};
+    };
+    return unit;
+  }
+
+ private:
+  std::unique_ptr<Unit> attention(const std::string& path, int64_t layer) {
+    auto unit = make_unit(path, "attention", layer);
+    const int64_t queries = spec_.n_heads * spec_.head_size(), keys = spec_.n_kv_heads * spec_.head_size();
+    const Site& q = linear(*unit, path + ".q_proj", queries, spec_.dim, {"heads", "model"});
+    const Site& k = linear(*unit, path + ".k_proj", keys, spec_.dim, {"kv_heads", "model"});
+    const Site& v = linear(*unit, path + ".v_proj", keys, spec_.dim, {"kv_heads", "model"});
+    const Site& o = linear(*unit, path + ".o_proj", spec_.dim, queries, {"model", "heads"});
+    const Site& position = unit->sites.emplace_back(Site{path + ".rotary", "position", layer, {}});
+    const Site& attend = unit->sites.emplace_back(Site{path, "attention", layer, {}});
+    unit->build = [&, head_dim = spec_.head_size()](const Binder& bind) -> UnitFunction {
+      return Attention{bind.linear(q),          bind.linear(k),         bind.linear(v), bind.linear(o),
+                       bind.position(position), bind.attention(attend), head_dim};
+    };
+    return unit;
+  }
+
+  std::unique_ptr<Unit> mlp(const std::string& path, int64_t layer) {
+    auto unit = make_unit(path, "mlp", layer);
+    const Site& gate = linear(*unit, path + ".gate_proj", spec_.ffn_dim, spec_.dim, {"ffn", "model"});
+    const Site& up = linear(*unit, path + ".up_proj", spec_.ffn_dim, spec_.dim, {"ffn", "model"});
+    const Site& down = linear(*unit, path + ".down_proj", spec_.dim, spec_.ffn_dim, {"model", "ffn"});
+    const Site& swiglu = unit->sites.emplace_back(Site{path + ".act_fn", "swiglu", layer, {}});
+    unit->build = [&](const Binder& bind) -> UnitFunction {
+      return Mlp{bind.linear(gate), bind.linear(up), bind.linear(down), bind.swiglu(swiglu)};
+    };
+    return unit;
+  }
+
+  const Site& linear(Unit& unit, const std::string& path, int64_t out, int64_t in,
+                     std::vector<std::string> axes) {
+    auto& weight = matrix(path + ".weight", {out, in}, std::move(axes));
+    return unit.sites.emplace_back(Site{path, "linear", unit.layer, {&weight}});
+  }
+
+  const Site& norm(Unit& unit, const std::string& path, const std::string& role) {
+    Site site{path, role, unit.layer, {}};
+    const auto vector = [&](const char* suffix, double value) {
+      site.params.push_back(&params_.add({.name = path + suffix,
+                                          .shape = {spec_.dim},
+                                          .axes = {"model"},
+                                          .init = constant(value),
+                                          .dtype = dtype_,
+                                          .decay = false}));
+    };
+    if (spec_.norm != NormKind::layernorm_without_parameters) vector(".weight", 1);
+    if (spec_.norm == NormKind::layernorm) vector(".bias", 0);
+    return unit.sites.emplace_back(std::move(site));
+  }
+
+  Param& matrix(const std::string& name, std::vector<int64_t> shape, std::vector<std::string> axes) {
+    return params_.add({.name = name,
+                        .shape = std::move(shape),
+                        .axes = std::move(axes),
+                        .init = normal(spec_.init_std),
+                        .dtype = dtype_});
+  }
+
+  static std::unique_ptr<Unit> make_unit(std::string path, std::string role, int64_t layer) {
+    auto unit = std::make_unique<Unit>();
+    unit->path = std::move(path);
+    unit->role = std::move(role);
+    unit->layer = layer;
+    return unit;
+  }
+
+  NormArgs norm_args() const { return {spec_.norm, spec_.norm_eps}; }
+
+  const LlamaSpec& spec_;
+  Params& params_;
+  at::ScalarType dtype_;
+};
+}  // namespace
+
+Model declare_llama(const LlamaSpec& spec, Params& params, at::ScalarType dtype) {
+  Declaration declare(spec, params, dtype);
+  Model model;
+  model.units.push_back(declare.embed());
+  for (int64_t layer = 0; layer < spec.n_layers; ++layer) model.units.push_back(declare.block(layer));
+  model.units.push_back(declare.head());
+  model.prepare = [frequencies = inverse_frequencies(spec),
+                   type = dtype == at::kDouble ? at::kDouble : at::kFloat](Batch& batch) {
+    fill_rotary(batch, frequencies, type);
+  };
+  model.vocab_size = spec.vocab_size;
+  model.checkpoint = spec.checkpoint;
+  model.attention_flops_per_token_and_position =
+      12.0 * static_cast<double>(spec.n_layers * spec.n_heads * spec.head_size());
+  return model;
+}
+}  // namespace optrush

@@ -1,0 +1,25 @@
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "optrush/param.h"
+#include "optrush/spec.h"
+#include "optrush/unit.h"
+
+namespace optrush {
+/// A declared model: its units in order of the forward, and what they need of a batch. Parameters have no
+/// values yet.
+struct Model {
+  std::vector<std::unique_ptr<Unit>> units;
+  std::function<void(Batch&)> prepare;  ///< side inputs from the positions, once a micro-batch
+  int64_t vocab_size = 0;
+  std::string checkpoint;  ///< folder that values come from; empty: from (seed, name)
+  /// Of the attention term 12 L S (heads x head_dim) in FLOPs per token, without S; 0: no attention.
+  double attention_flops_per_token_and_position = 0;
+};
+
+/// Declares the model of `spec.model_kind` into `params`.
+Model declare_model(const RunSpec&, Params&, at::ScalarType dtype);
+}  // namespace optrush

@@ -1,0 +1,24 @@
+#pragma once
+#include "optrush/ops.h"
+#include "optrush/spec.h"
+
+/// The operators as the papers write them: single device, plain tensors, no trick. Every rung is measured and
+/// checked against these. Types: norms, softmax and loss compute in fp32 at least (fp64 stays fp64), the
+/// result has x's type.
+namespace optrush::plain {
+/// RMSNorm (arXiv:1910.07467), x / sqrt(mean(x^2) + eps) * weight, or LayerNorm (arXiv:1607.06450). Weight
+/// and bias may be undefined.
+Tensor norm(const Tensor& x, const Tensor& weight, const Tensor& bias, const NormArgs&);
+/// Rotary position embedding (arXiv:2104.09864), halves rotated against each other as in Hugging Face's
+/// checkpoints. x (B, H, S, K), cos and sin (B, 1, S, K).
+Tensor rotate(const Tensor& x, const Tensor& cos, const Tensor& sin);
+/// softmax(q k^T scale) v with the whole S x S matrix. Query heads of one key/value head are stacked along
+/// the sequence (grouped-query attention, arXiv:2305.13245), so keys and values are not copied.
+AttentionOut attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs&);
+/// SiLU(gate) * up (arXiv:2002.05202).
+Tensor swiglu(const Tensor& gate, const Tensor& up);
+/// Sum of -log softmax(logits)[label] over labels that are not -100. logits (B, S, V), labels (B, S).
+Tensor cross_entropy_sum(const Tensor& logits, const Tensor& labels);
+/// fp32, or fp64 where x is.
+at::ScalarType accumulate_type(const Tensor& x);
+}  // namespace optrush::plain

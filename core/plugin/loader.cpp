@@ -1,0 +1,112 @@
+#include "plugin/loader.h"
+
+#define BOOST_DLL_USE_STD_FS
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <boost/dll/shared_library.hpp>
+#include <map>
+
+#include "base/files.h"
+
+namespace optrush {
+namespace {
+using CreatePlugin = Plugin*();
+
+boost::dll::shared_library open_library(const PluginDescription& plugin) {
+  // RTLD_NODELETE: code of a plugin may run until the process ends, so closing the handle must not unmap it.
+  const auto mode = boost::dll::load_mode::rtld_now | boost::dll::load_mode::rtld_local |
+                    static_cast<boost::dll::load_mode::type>(RTLD_NODELETE);
+  boost::dll::fs::error_code failure;
+  boost::dll::shared_library library(plugin.file, mode, failure);
+  if (failure) {
+    const char* reason = ::dlerror();
+    throw Error("plugin '" + plugin.name + "' (" + plugin.file.string() +
+                    ") can't be loaded: " + (reason != nullptr ? reason : failure.message()),
+                "build it again with optrush_add_plugin() against this host");
+  }
+  return library;
+}
+
+std::unique_ptr<Plugin> create(const PluginDescription& plugin) {
+  const auto library = open_library(plugin);
+  if (!library.has("optrush_create_plugin"))
+    throw Error("plugin '" + plugin.name + "' (" + plugin.file.string() +
+                    ") has no entry point optrush_create_plugin",
+                "end its source with OPTRUSH_PLUGIN(Class, description)");
+  try {
+    std::unique_ptr<Plugin> instance(library.get<CreatePlugin>("optrush_create_plugin")());
+    if (!instance) throw Error("optrush_create_plugin returned nothing");
+    return instance;
+  } catch (const std::exception& e) {
+    throw Error("plugin '" + plugin.name + "' could not be created: " + e.what());
+  }
+}
+
+void check_stack(const std::vector<LoadedPlugin>& plugins) {
+  std::map<std::string, const PluginDescription*> stacked;
+  for (const auto& plugin : plugins)
+    if (!stacked.emplace(plugin.description.name, &plugin.description).second)
+      throw Error("plugin '" + plugin.description.name + "' is stacked twice");
+  for (const auto& [name, description] : stacked) {
+    for (const auto& other : description->conflicts)
+      if (stacked.contains(other))
+        throw Error("plugins '" + name + "' and '" + other + "' can't be stacked together",
+                    "take one off: without = \"" + other + "\"");
+    for (const auto& other : description->requirements)
+      if (!stacked.contains(other))
+        throw Error("plugin '" + name + "' needs plugin '" + other + "'", "stack '" + other + "' as well");
+  }
+}
+}  // namespace
+
+std::vector<LoadedPlugin> load_plugins(const RunSpec& spec) {
+  const auto catalogue = Catalogue::find(spec.plugin_path);
+  std::vector<LoadedPlugin> plugins;
+  for (const auto& use : spec.plugins) {
+    const auto& description = catalogue.at(use.name);
+    check_compatible(description);
+    plugins.push_back(
+        {description, {}, Options(description.options, use.options, "plugin '" + use.name + "'"), {}});
+  }
+  std::sort(plugins.begin(), plugins.end(),
+            [](const auto& a, const auto& b) { return a.description.name < b.description.name; });
+  check_stack(plugins);
+  for (auto& plugin : plugins) {
+    plugin.sha256 = sha256_file(plugin.description.file);
+    plugin.instance = create(plugin.description);
+  }
+  return plugins;
+}
+
+void apply_plugins(std::vector<LoadedPlugin>& plugins, Recipe& recipe) {
+  for (auto& plugin : plugins) {
+    recipe.edit_as(plugin.description.name);
+    const std::string where = "plugin '" + plugin.description.name + "' in apply";
+    try {
+      plugin.instance->apply(recipe, plugin.options);
+    } catch (const Skip&) {
+      throw;
+    } catch (const Error& e) {
+      throw e.at(where);
+    } catch (const std::exception& e) {
+      throw Error(e.what(), {}, where);
+    }
+  }
+  recipe.edit_as("host");
+}
+
+Json to_json(const std::vector<LoadedPlugin>& plugins) {
+  Json list = Json::array();
+  for (const auto& plugin : plugins) {
+    const auto& d = plugin.description;
+    list.push_back({{"name", d.name},
+                    {"version", d.version},
+                    {"file", d.file.string()},
+                    {"sha256", plugin.sha256},
+                    {"effect", std::string(to_string(d.effect))},
+                    {"options", plugin.options.json()}});
+  }
+  return list;
+}
+}  // namespace optrush

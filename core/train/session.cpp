@@ -1,0 +1,102 @@
+#include "train/session.h"
+
+#include <ATen/Functions.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "model/hugging_face.h"
+#include "model/init.h"
+#include "train/adamw.h"
+#include "train/single_device.h"
+
+namespace optrush {
+namespace {
+void collect(Unit& unit, const std::string& role, std::vector<Site*>& found) {
+  for (auto& site : unit.sites)
+    if (site.role == role) found.push_back(&site);
+  for (auto& child : unit.children) collect(*child, role, found);
+}
+
+Tensor slice(Tensor value, const std::vector<Placement>& placements) {
+  for (const auto& p : placements) value = value.slice(p.axis, p.begin, p.end);
+  return value;
+}
+
+std::unique_ptr<DataParallel> plain_data_parallel(Run& run) {
+  if (run.mesh().data_size() > 1)
+    throw Error(std::to_string(run.mesh().data_size()) +
+                    " data-parallel ranks and nothing that makes them train one model",
+                "stack a data-parallel plugin, or start one process");
+  return make_single_device();
+}
+
+std::unique_ptr<Optimizer> plain_optimizer(Run& run) {
+  return make_adamw(run.spec().train, run.data_parallel().shards());
+}
+}  // namespace
+
+at::ScalarType parse_dtype(const std::string& name) {
+  if (name == "fp32") return at::kFloat;
+  if (name == "fp64") return at::kDouble;
+  if (name == "bf16") return at::kBFloat16;
+  throw Error("unknown dtype '" + name + "'", "one of: bf16, fp32, fp64");
+}
+
+Session::Session(Recipe& recipe, at::Device device) : recipe_(recipe), device_(device) {}
+
+void Session::declare() {
+  model_ = declare_model(spec(), params_, parse_dtype(spec().train.dtype));
+  recipe_.fire(Event::declared, *this);
+}
+
+void Session::place() {
+  data_parallel_ = recipe_.data_parallel.resolve({}, plain_data_parallel)(*this);
+  std::optional<Checkpoint> checkpoint;
+  if (!model_.checkpoint.empty()) checkpoint.emplace(model_.checkpoint).check_known(params_);
+  const at::NoGradGuard no_grad;
+  for (Param* param : params_.all()) {
+    const bool stored = checkpoint && checkpoint->contains(param->name);
+    const Tensor full = stored ? checkpoint->read(*param) : initial_value(*param, spec().train.seed);
+    const Tensor local = slice(full, param->placements).to(device_, param->dtype).contiguous();
+    data_parallel_->store(*param, param->codec ? param->codec->encode(local) : Tensors{local});
+  }
+  recipe_.fire(Event::placed, *this);
+}
+
+void Session::make_ready() {
+  const auto all_in_one = [](Run& run) {
+    std::vector<Unit*> units;
+    for (const auto& unit : run.units()) units.push_back(unit.get());
+    return std::vector<std::vector<Unit*>>{units};
+  };
+  const Binder bind(recipe_);
+  for (const auto& units : recipe_.stages.resolve({}, all_in_one)(*this)) {
+    Chunk& chunk = chunks_.emplace_back();
+    for (const Unit* unit : units) chunk.units.push_back(bind.unit(*unit));
+    chunk.has_head = !units.empty() && units.back()->role == "head";
+  }
+  loss_gradient_ = recipe_.loss_gradient.resolve({}, [](const Tensor& loss) { return at::ones_like(loss); });
+  gradients_ = recipe_.gradients.resolve({}, [](std::span<Shard>, Update&) {});
+  optimizer_ = recipe_.optimizer.resolve({}, plain_optimizer)(*this);
+  recipe_.fire(Event::ready, *this);
+}
+
+Tensor Session::forward(int64_t chunk, const Batch& batch, Tensor in) const {
+  const auto scopes = recipe_.scopes().enter();
+  const Chunk& here = chunks_.at(static_cast<size_t>(chunk));
+  for (const auto& unit : here.units) in = unit(in, batch);
+  return here.has_head && batch.labels.defined() ? in / batch.token_count : in;
+}
+
+std::vector<Site*> Session::sites(const std::string& role) const {
+  std::vector<Site*> found;
+  for (const auto& unit : model_.units) collect(*unit, role, found);
+  return found;
+}
+
+void Session::note(const std::string& text) {
+  if (std::find(notes_.begin(), notes_.end(), text) == notes_.end()) notes_.push_back(text);
+}
+}  // namespace optrush

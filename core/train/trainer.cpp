@@ -1,0 +1,214 @@
+#include "train/trainer.h"
+
+#include <ATen/Functions.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <optional>
+
+#include "data/batches.h"
+#include "measure/flops.h"
+#include "measure/memory.h"
+#include "measure/saved_tensors.h"
+#include "train/train_step.h"
+
+namespace optrush {
+namespace {
+constexpr std::array<const char*, kBuckets> kBucketNames = {"data",          "forward",   "backward",
+                                                            "communication", "optimizer", "off"};
+
+Json phases_of(const StepTime& time) {
+  Json phases;
+  for (size_t i = 0; i < static_cast<size_t>(Bucket::off); ++i)
+    phases[kBucketNames[i]] = time.seen[i] ? Json(time.seconds[i]) : Json();
+  return phases;
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const size_t n = values.size();
+  return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+/// Medians over the timed steps.
+Json summarize(const Json& steps) {
+  std::vector<double> seconds;
+  std::map<std::string, std::vector<double>> phases;
+  double tokens = 0;
+  for (const auto& step : steps) {
+    if (!step["timed"].get<bool>()) continue;
+    seconds.push_back(step["seconds"]);
+    tokens = step["tokens"];
+    for (const auto& [name, value] : step["phases"].items())
+      if (value.is_number()) phases[name].push_back(value);
+  }
+  Json summary = {{"tokens_per_second", tokens / median(seconds)}, {"step_seconds", median(seconds)}};
+  for (size_t i = 0; i < static_cast<size_t>(Bucket::off); ++i) {
+    const auto found = phases.find(kBucketNames[i]);
+    summary["phases"][kBucketNames[i]] = found == phases.end() ? Json() : Json(median(found->second));
+  }
+  return summary;
+}
+
+/// One number for all parameters, to see that training changes them.
+std::vector<double> fingerprint(DataParallel& parallel) {
+  const at::NoGradGuard no_grad;
+  std::vector<double> sums;
+  for (const Shard& shard : parallel.shards())
+    sums.push_back(at::linalg_vector_norm(shard.data, 1, {}, false, at::kDouble).item<double>() +
+                   shard.data.flatten()[0].item<double>());
+  return sums;
+}
+
+class Trainer {
+ public:
+  Trainer(Session& session, const MetricsSink& sink)
+      : session_(session),
+        sink_(sink),
+        batches_(session.spec(), session.model().vocab_size, session.mesh(), session.device()),
+        clock_(StepClock::make(session.device())),
+        data_(session.recipe().data.resolve({}, [this](int64_t step) { return batches_.step(step); })),
+        schedule_(session.recipe().schedule.resolve({}, plain_schedule)) {}
+
+  Json run() {
+    const TrainSpec& train = session_.spec().train;
+    const auto before = fingerprint(session_.data_parallel());
+    sink_({{"event", "phase"}, {"name", "warmup"}});
+    for (int64_t step = 0; step < train.warmup + train.steps; ++step) {
+      if (step == train.warmup) {
+        collect(/*wait=*/true);
+        sink_({{"event", "phase"}, {"name", "measuring"}});
+        reset_memory_peak(session_.device());
+      }
+      if (step == 0) {
+        account_first_step();
+      } else {
+        one_step(step);
+      }
+      collect(/*wait=*/false);
+    }
+    collect(true);
+    if (fingerprint(session_.data_parallel()) == before)
+      throw Error("no parameter changed in " + std::to_string(train.warmup + train.steps) + " steps",
+                  "check the learning rate and what is frozen");
+    return result();
+  }
+
+ private:
+  void one_step(int64_t number) {
+    session_.set_step(number);
+    session_.recipe().fire(Event::step_begin, session_);
+    clock_->enter(Bucket::data);
+    TrainStep step(session_, *clock_, data_(number));
+    schedule_(step);
+    clock_->end_step();
+    session_.recipe().fire(Event::step_end, session_);
+    pending_.push_back({number, step.loss(), step.gradient_norm(), step.skipped(), step.tokens()});
+  }
+
+  /// The first warm-up step also tells what the recipe keeps for the backward and which FLOPs it runs.
+  void account_first_step() {
+    Tensors resident;
+    for (Param* param : session_.params().all()) {
+      resident.insert(resident.end(), param->stored.begin(), param->stored.end());
+      if (param->leaf.defined()) resident.push_back(param->leaf);
+    }
+    const ExecutedFlops flops;
+    SavedTensorCount saved(resident);
+    one_step(0);
+    saved.stop();
+    activations_ = saved.peak_bytes();
+    executed_flops_ = flops.total();
+  }
+
+  void collect(bool wait) {
+    while (!pending_.empty()) {
+      const auto time = clock_->take(wait);
+      if (!time) return;
+      record(pending_.front(), *time);
+      pending_.pop_front();
+    }
+  }
+
+  struct Pending {
+    int64_t step;
+    Tensor loss, gradient_norm, skipped;
+    int64_t tokens;
+  };
+
+  void record(const Pending& pending, const StepTime& time) {
+    const auto number = [](const Tensor& tensor) {
+      return tensor.defined() ? Json(tensor.item<double>()) : Json();
+    };
+    const bool skipped = pending.skipped.defined() && pending.skipped.item<double>() != 0;
+    Json step = {
+        {"step", pending.step},         {"timed", pending.step >= session_.spec().train.warmup},
+        {"loss", number(pending.loss)}, {"grad_norm", skipped ? Json() : number(pending.gradient_norm)},
+        {"tokens", pending.tokens},     {"seconds", time.total()},
+        {"phases", phases_of(time)}};
+    check(step);
+    Json line = step;
+    line["event"] = "step";
+    sink_(line);
+    steps_.push_back(std::move(step));
+  }
+
+  static void check(const Json& step) {
+    const auto at = " at step " + std::to_string(step["step"].get<int64_t>());
+    if (step["loss"].is_number() && !std::isfinite(step["loss"].get<double>()))
+      throw Error("the loss is not finite" + at,
+                  "lower the learning rate, or check the precision of this rung");
+    if (!step["grad_norm"].is_number()) return;  // skipped: a loss scale that was too large
+    const double norm = step["grad_norm"];
+    if (norm == 0) throw Error("the gradient norm is zero" + at + ": nothing trains");
+    if (!std::isfinite(norm))
+      throw Error("the gradient norm is not finite" + at, "check the precision of this rung");
+  }
+
+  Json result() {
+    Json result = {{"steps", steps_}};
+    result.update(summarize(result["steps"]));
+    const auto peak = memory_peak(session_.device());
+    int64_t parameters = 0, gradients = 0, optimizer = 0;
+    for (Param* param : session_.params().all()) {
+      if (param->leaf.defined()) parameters += static_cast<int64_t>(param->leaf.nbytes());
+      for (const auto& tensor : param->stored) parameters += static_cast<int64_t>(tensor.nbytes());
+    }
+    for (const Shard& shard : session_.data_parallel().shards()) {
+      gradients += static_cast<int64_t>(shard.data.nbytes());
+      for (const auto& state : session_.optimizer().state(shard))
+        optimizer += static_cast<int64_t>(state.value.nbytes());
+    }
+    result["memory"] = {{"peak_allocated", peak.allocated},
+                        {"peak_reserved", peak.reserved ? Json(*peak.reserved) : Json()},
+                        {"process", session_.device().is_cpu() ? Json(peak_resident_bytes()) : Json()},
+                        {"predicted",
+                         {{"parameters", parameters},
+                          {"gradients", gradients},
+                          {"optimizer_state", optimizer},
+                          {"activations", activations_},
+                          {"total", parameters + gradients + optimizer + activations_}}}};
+    const auto flops = model_flops(session_.model(), session_.spec().train.seq_len);
+    result["flops_per_token"] = {{"mfu", flops.mfu},
+                                 {"mfu_causal", flops.mfu_causal},
+                                 {"hfu", executed_flops_ / result["steps"].front()["tokens"].get<double>()}};
+    return result;
+  }
+
+  Session& session_;
+  const MetricsSink& sink_;
+  Batches batches_;
+  std::unique_ptr<StepClock> clock_;
+  std::function<std::vector<Batch>(int64_t)> data_;
+  std::function<void(Step&)> schedule_;
+  std::deque<Pending> pending_;
+  Json steps_ = Json::array();
+  int64_t activations_ = 0;
+  double executed_flops_ = 0;
+};
+}  // namespace
+
+Json train(Session& session, const MetricsSink& sink) { return Trainer(session, sink).run(); }
+}  // namespace optrush

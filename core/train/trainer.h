@@ -1,0 +1,16 @@
+#pragma once
+#include <filesystem>
+#include <functional>
+
+#include "optrush/json.h"
+#include "train/session.h"
+
+namespace optrush {
+/// Called as a run goes on: one JSON object a line of metrics.jsonl.
+using MetricsSink = std::function<void(const Json&)>;
+
+/// Trains warm-up and timed steps and returns the measured part of a RunResult: steps, medians, memory,
+/// FLOPs. Throws where nothing trains: a loss or gradient norm that is not finite, a gradient norm of zero,
+/// parameters that stay.
+Json train(Session&, const MetricsSink&);
+}  // namespace optrush

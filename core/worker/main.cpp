@@ -1,0 +1,62 @@
+// optrush-worker: the process that trains. One run in one process; see `optrush-worker --help`.
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <iostream>
+
+#include "worker/commands.h"
+#include "worker/doctor_command.h"
+#include "worker/export_command.h"
+#include "worker/forward_command.h"
+
+int main(int argc, char** argv) {
+  CLI::App app("Runs one RunSpec, or tells what would run", "optrush-worker");
+  app.require_subcommand(1);
+  std::string spec, out;
+
+  auto* run =
+      app.add_subcommand("run", "train what a spec says; write OUT/result.json and OUT/metrics.jsonl");
+  run->add_option("--spec", spec, "RunSpec (JSON)")->required();
+  run->add_option("--out", out, "folder for the result")->required();
+  auto* plan = app.add_subcommand("plan", "apply the plugins of a spec and write the resolved recipe");
+  plan->add_option("--spec", spec, "RunSpec (JSON)")->required();
+  plan->add_option("--out", out, "file for the plan")->required();
+  auto* exporting = app.add_subcommand("export", "write the start of a run for other programs to repeat it");
+  exporting->add_option("--spec", spec, "RunSpec (JSON)")->required();
+  exporting->add_option("--out", out, "folder: config.json, model.safetensors, tokens.safetensors, spec.json")
+      ->required();
+  optrush::DoctorRequest request;
+  auto* doctor = app.add_subcommand("doctor", "what this machine offers, and which plugins work on it");
+  doctor->add_option("--json", request.json, "also write it to this file");
+  doctor->add_flag("--quick", request.quick, "measure for about two seconds only");
+  doctor->add_option("--device", request.device, "auto, cpu or cuda");
+  doctor->add_option("--threads", request.threads, "CPU threads; 0: every core");
+  doctor->add_option("--plugin-path", request.plugin_path, "folder with plugins; may be repeated");
+  optrush::ForwardRequest inference;
+  auto* forward = app.add_subcommand("forward", "logits, loss and gradients of a Hugging Face folder");
+  forward->add_option("--model", inference.model, "folder with config.json and safetensors")->required();
+  forward->add_option("--tokens", inference.tokens, "safetensors with int64 input_ids (B, S)")->required();
+  forward->add_option("--out", inference.out, "safetensors to write: logits, loss, grad.NAME")->required();
+  forward->add_flag("--gradients", inference.gradients, "also the gradient of every trainable parameter");
+  forward->add_option("--dtype", inference.dtype, "of the parameters: fp32, fp64 or bf16");
+  forward->add_option("--device", inference.device, "auto, cpu or cuda");
+  forward->add_option("--plugin", inference.plugins, "NAME[:key=value,...]; may be repeated");
+  forward->add_option("--plugin-path", inference.plugin_path, "folder with plugins; may be repeated");
+
+  int code = 0;
+  run->callback([&] { code = optrush::run_command(spec, out); });
+  plan->callback([&] { code = optrush::plan_command(spec, out); });
+  exporting->callback([&] { code = optrush::export_command(spec, out); });
+  forward->callback([&] { code = optrush::forward_command(inference); });
+  doctor->callback([&] { code = optrush::doctor_command(request); });
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : 2;
+  } catch (const std::exception& e) {
+    std::cerr << "optrush-worker: error: " << e.what() << "\n";
+    return 1;
+  }
+  // Threads of LibTorch and of plugins may still run; static destruction under them is not safe.
+  std::cout.flush();
+  std::quick_exit(code);
+}

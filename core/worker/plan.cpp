@@ -1,0 +1,46 @@
+#include "worker/plan.h"
+
+#include "data/batches.h"
+#include "measure/flops.h"
+
+namespace optrush {
+namespace {
+Json slots_of(const Recipe& recipe) {
+  Json slots = Json::array();
+  for (const SlotInfo* slot : recipe.slots()) {
+    Json wraps = Json::array();
+    for (const Edit& wrap : slot->wraps())
+      wraps.push_back({{"phase", std::string(to_string(wrap.phase))}, {"plugin", wrap.plugin}});
+    slots.push_back({{"slot", slot->name()}, {"base", slot->base().plugin}, {"wraps", wraps}});
+  }
+  return slots;
+}
+
+Json parameters_of(const Session& session) {
+  int64_t count = 0, trainable = 0, bytes = 0;
+  for (const Param* param : session.params().all()) {
+    count += param->numel();
+    if (param->trainable) trainable += param->numel();
+    bytes += param->numel() * static_cast<int64_t>(at::elementSize(param->dtype));
+  }
+  return {{"count", count}, {"trainable", trainable}, {"bytes", bytes}};
+}
+}  // namespace
+
+Json make_plan(const Session& session, const std::vector<LoadedPlugin>& plugins) {
+  const RunSpec& spec = session.spec();
+  Json problem = to_json(spec.train);
+  problem["global_batch"] = global_batch(spec.train, session.recipe().mesh.size("dp"));
+  const auto flops = model_flops(session.model(), spec.train.seq_len);
+  return {{"schema_version", 1},
+          {"problem", problem},
+          {"model_kind", spec.model_kind},
+          {"model", spec.model},
+          {"data", to_json(spec.data)},
+          {"plugins", to_json(plugins)},
+          {"slots", slots_of(session.recipe())},
+          {"parameters", parameters_of(session)},
+          {"flops_per_token", {{"mfu", flops.mfu}, {"mfu_causal", flops.mfu_causal}}},
+          {"notes", session.notes()}};
+}
+}  // namespace optrush

@@ -1,0 +1,114 @@
+#include <ATen/Parallel.h>
+#include <c10/util/Exception.h>
+
+#include <chrono>
+#include <regex>
+#include <thread>
+
+#include "base/files.h"
+#include "measure/memory.h"
+#include "plugin/loader.h"
+#include "train/trainer.h"
+#include "worker/commands.h"
+#include "worker/device.h"
+#include "worker/plan.h"
+
+namespace optrush {
+namespace fs = std::filesystem;
+namespace {
+using SteadyClock = std::chrono::steady_clock;
+
+Json train_spec(const RunSpec& spec, const MetricsSink& sink) {
+  const auto start = SteadyClock::now();
+  install_cpu_memory_tracking();
+  const at::Device device = open_device(spec.device);
+  const auto threads =
+      spec.threads > 0 ? spec.threads : static_cast<int64_t>(std::thread::hardware_concurrency());
+  at::set_num_threads(static_cast<int>(threads));
+
+  sink({{"event", "phase"}, {"name", "loading"}});
+  auto plugins = load_plugins(spec);
+  Recipe recipe(spec);
+  apply_plugins(plugins, recipe);
+  recipe.check();
+  recipe.mesh.settle(0, 1);
+
+  sink({{"event", "phase"}, {"name", "building"}});
+  Session session(recipe, device);
+  recipe.fire(Event::meshed, session);
+  session.declare();
+  Json result;
+  result["device"] = {
+      {"type", device.is_cuda() ? "cuda" : "cpu"}, {"name", device_name(device)}, {"threads", threads}};
+  result["plan"] = make_plan(session, plugins);
+  result["plugins"] = result["plan"]["plugins"];
+  session.place();
+  session.make_ready();
+  result["setup_seconds"] = std::chrono::duration<double>(SteadyClock::now() - start).count();
+  result.update(train(session, sink));
+  recipe.fire(Event::finished, session);
+  result["compile_seconds"] = 0.0;
+  result["energy_joules"] = nullptr;
+  result["notes"] = session.notes();
+  return result;
+}
+
+/// LibTorch's messages carry a stack trace after the first lines.
+std::string first_lines(const std::string& text) {
+  const auto end = text.find("\nException raised from");
+  return text.substr(0, end);
+}
+
+Json out_of_memory(const std::string& message) {
+  Json result = {{"status", "oom"}, {"reason", message}, {"requested_bytes", nullptr}};
+  std::smatch match;
+  if (std::regex_search(message, match, std::regex("tried to allocate ([0-9]+) bytes")))
+    result["requested_bytes"] = std::stoll(match[1]);
+  return result;
+}
+
+Json outcome_of(const RunSpec& spec, const MetricsSink& sink) {
+  try {
+    Json result = {{"status", "ok"}, {"reason", ""}};
+    result.update(train_spec(spec, sink));
+    return result;
+  } catch (const Skip& e) {
+    return {{"status", "skipped"}, {"reason", e.what()}};
+  } catch (const c10::OutOfMemoryError& e) {
+    return out_of_memory(first_lines(e.what_without_backtrace()));
+  } catch (const std::bad_alloc&) {
+    return out_of_memory("the host has no memory left");
+  } catch (const c10::Error& e) {
+    const auto message = first_lines(e.what_without_backtrace());
+    if (message.find("can't allocate memory") != std::string::npos) return out_of_memory(message);
+    return {{"status", "failed"}, {"reason", message}};
+  } catch (const std::exception& e) {
+    return {{"status", "failed"}, {"reason", first_lines(e.what())}};
+  }
+}
+}  // namespace
+
+int run_command(const fs::path& spec_file, const fs::path& out) {
+  fs::create_directories(out);
+  const RunSpec spec = run_spec_from_json(read_json(spec_file), spec_file.string());
+  const auto metrics = out / "metrics.jsonl";
+  fs::remove(metrics);
+  Json result = {{"schema_version", 1}};
+  result.update(outcome_of(spec, [&](const Json& line) { append_line(metrics, line.dump()); }));
+  write_json(out / "result.json", result);
+  return 0;
+}
+
+int plan_command(const fs::path& spec_file, const fs::path& out) {
+  const RunSpec spec = run_spec_from_json(read_json(spec_file), spec_file.string());
+  auto plugins = load_plugins(spec);
+  Recipe recipe(spec);
+  apply_plugins(plugins, recipe);
+  recipe.check();
+  recipe.mesh.settle(0, 1);
+  Session session(recipe, at::kCPU);
+  session.declare();
+  write_json(out, make_plan(session, plugins));
+  return 0;
+}
+}  // namespace optrush

@@ -1,0 +1,76 @@
+// FlashAttention (arXiv:2205.14135, 2307.08691): attention in tiles with a running softmax, so the S x S
+// matrix is never stored: memory linear in S, and far less traffic. LibTorch's scaled_dot_product_attention
+// picks or is told the kernel: flash, memory-efficient (arXiv:2112.05682), cuDNN's. Below a few hundred
+// positions there is little to win.
+#include <ATen/Context.h>
+#include <ATen/Functions.h>
+
+#include <array>
+
+#include "optrush/plugin.h"
+
+namespace {
+using namespace optrush;
+
+// The numbers of sdp::SDPBackend.
+constexpr std::array<const char*, 4> kKernels = {"math", "flash", "efficient", "cudnn"};
+
+class FlashAttention final : public Plugin {
+ public:
+  void apply(Recipe& recipe, const Options& options) override {
+    kernel_ = options.string("kernel");
+    recipe.on(Event::ready, Phase::base, [this](Run& run) { choose(run); });
+    recipe.ops.attention.replace([this](const Tensor& q, const Tensor& k, const Tensor& v,
+                                        const AttentionArgs& args) { return attend(q, k, v, args); },
+                                 {.trace = Trace::aten, .capturable = true, .offers = {"double"}});
+  }
+
+ private:
+  void choose(Run& run) {
+    run_ = &run;
+    const bool any = kernel_ == "auto";
+    if (run.device().is_cpu() && (kernel_ == "efficient" || kernel_ == "cudnn"))
+      throw Skip("the kernel '" + kernel_ + "' exists on GPUs only",
+                 "use kernel = \"flash\" or \"auto\" on a CPU");
+    auto& context = at::globalContext();
+    context.setSDPUseFlash(any || kernel_ == "flash");
+    context.setSDPUseMemEfficient(any || kernel_ == "efficient");
+    context.setSDPUseCuDNN(any || kernel_ == "cudnn");
+    context.setSDPUseMath(false);
+  }
+
+  AttentionOut attend(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args) {
+    const bool grouped = q.size(1) != k.size(1);
+    if (!checked_) check_kernel(q, k, v, args, grouped);
+    return {
+        at::scaled_dot_product_attention(q, k, v, {}, /*dropout_p=*/0.0, args.causal, args.scale, grouped),
+        {}};
+  }
+
+  /// LibTorch falls back to the plain form in silence; a rung that claims a kernel must run it.
+  void check_kernel(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args,
+                    bool grouped) {
+    const int64_t choice = at::_fused_sdp_choice(q, k, v, {}, 0.0, args.causal, args.scale, grouped);
+    if (choice < 1 || choice >= static_cast<int64_t>(kKernels.size()))
+      throw Error(
+          "no fused attention kernel takes head width " + std::to_string(q.size(-1)) + " in " +
+              std::string(c10::toString(q.scalar_type())) + " on " + q.device().str(),
+          "use bf16 or fp16 (mixed_precision), a head width that is a multiple of 8, or take the rung off");
+    run_->note(std::string("attention runs the kernel '") + kKernels[static_cast<size_t>(choice)] + "'");
+    checked_ = true;
+  }
+
+  std::string kernel_;
+  Run* run_ = nullptr;
+  bool checked_ = false;
+};
+}  // namespace
+
+OPTRUSH_PLUGIN(FlashAttention, R"json({
+  "name": "flash_attention", "version": "0.1.0", "kind": "optimization", "effect": "rounding",
+  "summary": "attention without the S x S matrix",
+  "options": [
+    {"name": "kernel", "type": "string", "default": "auto", "choices": ["auto", "flash", "efficient", "cudnn"],
+     "doc": "which fused kernel; auto takes the first that LibTorch finds fit"}
+  ]
+})json");

@@ -1,0 +1,103 @@
+// LoRA (arXiv:2106.09685): the model is frozen, and beside chosen linears W x an update B A x alpha / rank is
+// trained, with A (rank, in) and B (out, rank). Gradients and optimizer state shrink to those of A and B; the
+// backward loses a third of its matmuls. B starts at zero, so the first forward is the model's own. It trains
+// another function than full fine-tuning, and so is compared with its own plain form.
+#include <ATen/Functions.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "optrush/plugin.h"
+
+namespace {
+using namespace optrush;
+
+std::string last_name(const std::string& path) { return path.substr(path.rfind('.') + 1); }
+
+class Lora final : public Plugin {
+ public:
+  void apply(Recipe& recipe, const Options& options) override {
+    rank_ = options.integer("rank");
+    scale_ = options.number("alpha") / static_cast<double>(rank_);
+    dropout_ = options.number("dropout");
+    targets_ = options.list("target_modules");
+    recipe.on(Event::declared, Phase::adapter, [this](Run& run) { adapt(run); });
+    recipe.ops.linear.wrap(Phase::adapter,
+                           [this](auto inner, const Site& site) { return wrap(std::move(inner), site); },
+                           {.trace = Trace::aten, .capturable = true});
+  }
+
+ private:
+  struct Pair {
+    Param *down, *up;
+  };
+
+  void adapt(Run& run) {
+    for (Param* param : run.params().all()) param->trainable = false;
+    std::set<std::string> names;
+    for (Site* site : run.sites("linear")) {
+      names.insert(last_name(site->path));
+      if (std::find(targets_.begin(), targets_.end(), last_name(site->path)) != targets_.end())
+        pairs_[site->path] = add_pair(run.params(), *site);
+    }
+    for (const auto& target : targets_) {
+      if (names.contains(target)) continue;
+      std::string known;
+      for (const auto& name : names) known += (known.empty() ? "" : ", ") + name;
+      throw Error("target_modules names '" + target + "', which no linear of this model is called",
+                  "one of: " + known);
+    }
+  }
+
+  Pair add_pair(Params& params, Site& site) const {
+    const Param& weight = *site.params.at(0);
+    const auto uniform = [bound = 1 / std::sqrt(static_cast<double>(weight.shape[1]))](Tensor& value,
+                                                                                       at::Generator& g) {
+      value.uniform_(-bound, bound, g);  // kaiming_uniform(a = sqrt(5)), as PEFT
+    };
+    const auto zero = [](Tensor& value, at::Generator&) { value.zero_(); };
+    Param& down = params.add({.name = site.path + ".lora_A.weight",
+                              .shape = {rank_, weight.shape[1]},
+                              .axes = {"rank", weight.axes[1]},
+                              .init = uniform,
+                              .dtype = weight.dtype});
+    Param& up = params.add({.name = site.path + ".lora_B.weight",
+                            .shape = {weight.shape[0], rank_},
+                            .axes = {weight.axes[0], "rank"},
+                            .init = zero,
+                            .dtype = weight.dtype});
+    site.params.push_back(&down);
+    site.params.push_back(&up);
+    return {&down, &up};
+  }
+
+  Ops::Linear::Fn wrap(Ops::Linear::Fn inner, const Site& site) const {
+    const auto found = pairs_.find(site.path);
+    if (found == pairs_.end()) return inner;
+    return [inner = std::move(inner), pair = found->second, scale = scale_,
+            dropout = dropout_](const Tensor& x) {
+      const Tensor dropped = dropout > 0 ? at::dropout(x, dropout, /*train=*/true) : x;
+      return inner(x) + at::linear(at::linear(dropped, pair.down->value()), pair.up->value()) * scale;
+    };
+  }
+
+  int64_t rank_ = 0;
+  double scale_ = 0, dropout_ = 0;
+  std::vector<std::string> targets_;
+  std::map<std::string, Pair> pairs_;
+};
+}  // namespace
+
+OPTRUSH_PLUGIN(Lora, R"json({
+  "name": "lora", "version": "0.1.0", "kind": "optimization", "effect": "model",
+  "summary": "a frozen model with trained low-rank updates",
+  "options": [
+    {"name": "rank", "type": "integer", "default": 8, "min": 1, "max": 4096, "doc": "rank of the update"},
+    {"name": "alpha", "type": "number", "default": 16, "min": 0, "max": 65536, "doc": "the update is scaled by alpha / rank"},
+    {"name": "dropout", "type": "number", "default": 0, "min": 0, "max": 0.99, "doc": "of the update's input"},
+    {"name": "target_modules", "type": "list", "default": ["q_proj", "v_proj"],
+     "doc": "last names of the linears: q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj, lm_head"}
+  ]
+})json");

@@ -1,0 +1,118 @@
+// Mixed precision (arXiv:1710.03740): matmuls and attention in bf16 or fp16, reductions and the fp32 master
+// weights as they are. Half the bytes of activations, and the fast matrix units. fp16 has 5 exponent bits, so
+// small gradients vanish: its loss is scaled, and a step whose gradients overflow is skipped. On CPUs without
+// bf16 or fp16 matrix instructions it is slower than fp32.
+#include <ATen/Functions.h>
+#include <ATen/autocast_mode.h>
+#include <ATen/core/grad_mode.h>
+
+#include "optrush/plugin.h"
+
+namespace {
+using namespace optrush;
+
+/// Autocast on one device type, as torch.autocast: the previous state comes back, and casts of weights are
+/// kept until the outermost scope ends.
+class Autocast {
+ public:
+  Autocast(at::DeviceType device, at::ScalarType dtype)
+      : device_(device),
+        enabled_before_(at::autocast::is_autocast_enabled(device)),
+        dtype_before_(at::autocast::get_autocast_dtype(device)) {
+    at::autocast::set_autocast_enabled(device, true);
+    at::autocast::set_autocast_dtype(device, dtype);
+    at::autocast::increment_nesting();
+  }
+  ~Autocast() {
+    if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
+    at::autocast::set_autocast_enabled(device_, enabled_before_);
+    at::autocast::set_autocast_dtype(device_, dtype_before_);
+  }
+  Autocast(const Autocast&) = delete;
+  Autocast& operator=(const Autocast&) = delete;
+
+ private:
+  at::DeviceType device_;
+  bool enabled_before_;
+  at::ScalarType dtype_before_;
+};
+
+/// Dynamic loss scale, on the device throughout: no host waits for an overflow.
+class LossScaler {
+ public:
+  LossScaler(double initial, int64_t growth_interval, at::Device device) : growth_interval_(growth_interval) {
+    const auto options = at::TensorOptions(at::kFloat).device(device);
+    scale_ = at::full({}, initial, options);
+    growth_tracker_ = at::zeros({}, options.dtype(at::kInt));
+    overflow_ = at::zeros({}, options);
+  }
+  Tensor scaled_root(const Tensor& loss) const { return scale_.to(loss.scalar_type()); }
+  void unscale(std::span<Shard> shards, Update& update, const Mesh& mesh) {
+    const at::NoGradGuard no_grad;
+    Tensors gradients;
+    for (const Shard& shard : shards)
+      if (shard.grad.defined()) gradients.push_back(shard.grad);
+    overflow_.zero_();
+    at::_amp_foreach_non_finite_check_and_unscale_(gradients, overflow_, scale_.reciprocal());
+    if (!shards.empty()) mesh.sum(overflow_, shards.front().split_over);
+    update.skip = overflow_.clamp_max(1);
+    at::_amp_update_scale_(scale_, growth_tracker_, overflow_, /*growth=*/2.0, /*backoff=*/0.5,
+                           growth_interval_);
+  }
+
+ private:
+  int64_t growth_interval_;
+  Tensor scale_, growth_tracker_, overflow_;
+};
+
+class MixedPrecision final : public Plugin {
+ public:
+  void apply(Recipe& recipe, const Options& options) override {
+    if (recipe.spec().train.dtype != "fp32")
+      throw Error("mixed_precision needs fp32 parameters; train.dtype is " + recipe.spec().train.dtype,
+                  "leave train.dtype at fp32");
+    const bool half = options.string("dtype") == "fp16";
+    recipe.on(Event::declared, Phase::precision, [this](Run& run) { device_ = run.device().type(); });
+    recipe.scope(Phase::precision, [this, type = half ? at::kHalf : at::kBFloat16]() -> Scopes::Guard {
+      return std::make_shared<Autocast>(device_, type);
+    });
+    if (half) scale_loss(recipe, options);
+  }
+
+ private:
+  void scale_loss(Recipe& recipe, const Options& options) {
+    recipe.on(Event::ready, Phase::precision,
+              [this, initial = options.number("initial_scale"),
+               interval = options.integer("growth_interval")](Run& run) {
+                scaler_ = std::make_unique<LossScaler>(initial, interval, run.device());
+                mesh_ = &run.mesh();
+              });
+    const Traits traits{.trace = Trace::aten, .capturable = true};
+    recipe.loss_gradient.replace([this](const Tensor& loss) { return scaler_->scaled_root(loss); }, traits);
+    recipe.gradients.wrap(
+        Phase::precision,
+        [this](auto inner, const Site&) -> decltype(inner) {
+          return [this, inner](std::span<Shard> shards, Update& update) {
+            inner(shards, update);
+            scaler_->unscale(shards, update, *mesh_);
+          };
+        },
+        traits);
+  }
+
+  at::DeviceType device_ = at::kCPU;
+  std::unique_ptr<LossScaler> scaler_;
+  const Mesh* mesh_ = nullptr;
+};
+}  // namespace
+
+OPTRUSH_PLUGIN(MixedPrecision, R"json({
+  "name": "mixed_precision", "version": "0.1.0", "kind": "optimization", "effect": "precision",
+  "summary": "matmuls and attention in bf16 or fp16, fp32 master weights",
+  "options": [
+    {"name": "dtype", "type": "string", "default": "bf16", "choices": ["bf16", "fp16"], "doc": "type of the matmuls"},
+    {"name": "initial_scale", "type": "number", "default": 65536, "min": 1, "max": 1e12, "doc": "fp16: first scale of the loss"},
+    {"name": "growth_interval", "type": "integer", "default": 2000, "min": 1, "max": 1000000,
+     "doc": "fp16: steps without overflow before the scale doubles"}
+  ]
+})json");
