@@ -7,34 +7,52 @@
 #include "optrush/phase.h"
 
 namespace optrush {
-/// How one variant's training is checked (docs/architecture.md, "Correctness gate"). Pure: made from variants and
-/// their plans before anything runs, and used again by the report on the stored loss curves.
+/// The arithmetic that a whole training step stays in.
+enum class Arithmetic : uint8_t { fp64, fp32, reduced };
+/// Largest allowed relative difference of two losses at one step; 0: bit-equal.
+double tolerance_of(Effect, Arithmetic);
+
+/// How one variant's training is checked (docs/architecture.md, "Correctness gate"). Pure: made from variants
+/// and their plans before anything runs, and used again by the report on the stored loss curves.
 struct GateCheck {
   int64_t variant = 0;
-  Effect effect = Effect::exact;           ///< widest of what changed since the reference
-  std::optional<RunSpec> subject;          ///< an extra untimed run (purpose "probe") whose losses are compared;
-                                           ///< none: the variant's own run of round 0
-  std::optional<RunSpec> reference;        ///< an extra plain run (purpose "reference"); none: `reference_variant`
-  int64_t reference_variant = -1;
+  Effect effect = Effect::exact;     ///< widest of what the compared runs differ in
+  std::optional<RunSpec> subject;    ///< an extra untimed run (purpose "probe") whose losses are compared;
+                                     ///< none: the variant's own runs
+  std::optional<RunSpec> reference;  ///< an extra plain run (purpose "reference"); none: `reference_variant`
+  int64_t reference_variant = -1;    ///< -1 without `reference`: nothing to compare with
+  double tolerance = 0;              ///< largest |a - b| / |b| of two steps' losses; 0: bit-equal
+  double tolerance_if_irreproducible = 0;  ///< the same, where the reference's own rounds are not bit-equal
   bool must_fall = false;                  ///< also: the loss has to fall
   std::string explanation;                 ///< one sentence for the report
+
+  bool compares() const { return reference || reference_variant >= 0; }
 };
 
-/// `plans[i]` is the plan of variants[i] (`worker --plan`), null where it failed.
+/// `plans[i]` is the plan of variants[i] (`optrush worker --plan`), null where there is none: such a variant
+/// is neither checked nor a reference. The report gives null as well for variants that ended badly or broke
+/// the gate.
 std::vector<GateCheck> plan_gate(const std::vector<Variant>&, const std::vector<Json>& plans);
+/// The check of one variant that has a plan.
+GateCheck plan_check(const std::vector<Variant>&, const std::vector<Json>& plans, int64_t variant);
 
-/// Largest allowed difference of two loss curves. Every tolerance of the project stands in gate.cpp, in one table.
-struct Tolerance {
-  double relative;  ///< |a - b| / |b| at each step; 0: bit-equal
+/// Losses by step; a loss that is not finite is NaN.
+using LossCurve = std::vector<double>;
+
+/// What a check needs of the runs that were made for it.
+struct GateEvidence {
+  std::vector<LossCurve> own;        ///< the variant's rounds
+  std::optional<LossCurve> subject;  ///< of the probe
+  std::vector<LossCurve>
+      reference;  ///< the reference run, or the reference variant's rounds; empty: it did not run
 };
-Tolerance tolerance_of(Effect, const std::string& dtype);
 
 struct GateVerdict {
   bool passed = false, compared = false;
   double worst = 0;      ///< largest relative difference
   int64_t at_step = -1;  ///< where
-  std::string message;
+  double tolerance = 0;  ///< that was applied
+  std::string message;   ///< why it failed, or what was shown
 };
-GateVerdict judge(const GateCheck&, const std::vector<double>& losses, const std::vector<double>& reference_losses,
-                  const std::string& dtype);
+GateVerdict judge(const GateCheck&, const GateEvidence&);
 }  // namespace optrush

@@ -1,0 +1,278 @@
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+#include "base/suggest.h"
+#include "experiment/gate.h"
+#include "optrush/error.h"
+
+namespace optrush {
+namespace {
+/// Length of probe and reference runs: enough for an error of the optimizer to show in the loss.
+constexpr int64_t kProbeSteps = 4, kProbeWarmup = 2;
+
+struct Use {
+  std::string name, options;
+  Effect effect;
+  bool operator==(const Use&) const = default;
+};
+
+/// All that decides a run's losses.
+struct Setup {
+  TrainSpec train;  ///< with what plugins made of it
+  std::string model, data, device;
+  std::vector<Use> plugins;
+
+  bool uses(Effect effect) const {
+    return std::any_of(plugins.begin(), plugins.end(), [&](const Use& use) { return use.effect == effect; });
+  }
+  bool reduced() const { return train.dtype == "bf16" || uses(Effect::precision); }
+  Arithmetic arithmetic() const {
+    return reduced() ? Arithmetic::reduced : train.dtype == "fp64" ? Arithmetic::fp64 : Arithmetic::fp32;
+  }
+};
+
+struct Difference {
+  Effect effect = Effect::exact;  ///< widest, batch and model apart
+  bool any = false, batch = false, model = false;
+  bool same_task() const { return !batch && !model; }
+  void add(Effect e) {
+    any = true;
+    if (e == Effect::model)
+      model = true;
+    else
+      effect = std::max(effect, e == Effect::batch ? Effect::rounding : e);
+  }
+};
+
+Effect effect_from(const std::string& name) {
+  for (const Effect e : {Effect::exact, Effect::rounding, Effect::precision, Effect::batch, Effect::model})
+    if (to_string(e) == name) return e;
+  throw Error("unknown effect '" + name + "' in a plan", "one of: exact, rounding, precision, batch, model");
+}
+
+std::vector<Use> uses_of(const Json& plan) {
+  std::vector<Use> uses;
+  for (const auto& plugin : plan.at("plugins"))
+    uses.push_back({plugin.at("name").get<std::string>(), plugin.at("options").dump(),
+                    effect_from(plugin.at("effect").get<std::string>())});
+  std::sort(uses.begin(), uses.end(), [](const Use& a, const Use& b) { return a.name < b.name; });
+  return uses;
+}
+
+Setup setup_of(const Variant& variant, const Json& plan) {
+  const std::string where = "plan of '" + variant.name + "'";
+  try {
+    return {train_from_json(plan.at("problem"), where), plan.at("model").dump(),
+            to_json(variant.spec.data).dump(),
+            variant.spec.device + "/" + std::to_string(variant.spec.threads), uses_of(plan)};
+  } catch (const Json::exception& e) {
+    throw Error(std::string("not a plan: ") + e.what(), {}, where);
+  }
+}
+
+Difference difference(const Setup& a, const Setup& b) {
+  Difference d;
+  const auto missing_in = [&](const Setup& from, const Setup& in) {
+    for (const Use& use : from.plugins)
+      if (std::find(in.plugins.begin(), in.plugins.end(), use) == in.plugins.end()) d.add(use.effect);
+  };
+  missing_in(a, b);
+  missing_in(b, a);
+  const auto task = [](const TrainSpec& t) {
+    return std::tuple(t.seed, t.lr, t.beta1, t.beta2, t.eps, t.weight_decay);
+  };
+  if (task(a.train) != task(b.train) || a.model != b.model || a.data != b.data) d.add(Effect::model);
+  if (a.train.global_batch != b.train.global_batch || a.train.seq_len != b.train.seq_len)
+    d.any = d.batch = true;
+  if (a.train.micro_batch != b.train.micro_batch || a.train.accumulation != b.train.accumulation)
+    d.add(Effect::batch);
+  if (a.train.dtype != b.train.dtype) d.add(Effect::precision);
+  if (a.device != b.device) d.add(Effect::rounding);
+  return d;
+}
+
+/// Plans a check of one variant; every step tries one way of comparing, the tightest first.
+class Planner {
+ public:
+  Planner(const std::vector<Variant>& variants, const std::vector<Json>& plans, int64_t index)
+      : variants_(variants),
+        plans_(plans),
+        variant_(variants.at(static_cast<size_t>(index))),
+        setup_(setup(index)) {
+    check_.variant = index;
+    for (int64_t i = variant_.previous; i >= 0; i = variants.at(static_cast<size_t>(i)).previous)
+      if (!plans.at(static_cast<size_t>(i)).is_null()) ancestors_.push_back(i);
+  }
+
+  GateCheck plan() {
+    if (variant_.previous < 0)
+      check_.explanation = "the base: the others are compared with it";
+    else if (!with_ancestor() && !with_plain_form() && !at_equal_batch())
+      only_fall("there is no run to compare it with");
+    return std::move(check_);
+  }
+
+ private:
+  Setup setup(int64_t index) const {
+    const auto i = static_cast<size_t>(index);
+    return setup_of(variants_.at(i), plans_.at(i));
+  }
+  std::string quoted(int64_t index) const { return "'" + variants_[static_cast<size_t>(index)].name + "'"; }
+
+  void compare(const Difference& d, const Setup& a, const Setup& b) {
+    const Arithmetic arithmetic = std::max(a.arithmetic(), b.arithmetic());
+    check_.effect = d.effect;
+    check_.tolerance = tolerance_of(d.effect, arithmetic);
+    check_.tolerance_if_irreproducible =
+        std::max(check_.tolerance, tolerance_of(Effect::rounding, arithmetic));
+  }
+
+  /// A rung of the same task: the previous one, or for fewer bits the last one with all of them.
+  bool with_ancestor() {
+    std::vector<int64_t> same_task;
+    for (const int64_t i : ancestors_)
+      if (difference(setup_, setup(i)).same_task()) same_task.push_back(i);
+    if (same_task.empty()) return false;
+    int64_t chosen = same_task.front();
+    if (difference(setup_, setup(chosen)).effect == Effect::precision) {
+      const auto full = [&](int64_t i) { return !setup(i).reduced(); };
+      if (const auto found = std::find_if(same_task.begin(), same_task.end(), full); found != same_task.end())
+        chosen = *found;
+    }
+    const Setup other = setup(chosen);
+    compare(difference(setup_, other), setup_, other);
+    check_.reference_variant = chosen;
+    check_.explanation = "every loss is compared with " + quoted(chosen);
+    if (check_.effect == Effect::precision && !other.reduced())
+      check_.explanation += ", the last rung in " + other.train.dtype;
+    return true;
+  }
+
+  /// Another function or task: what changes it, alone on the base's plugins, is its plain form.
+  bool with_plain_form() {
+    if (ancestors_.empty() || !difference(setup_, setup(ancestors_.front())).model) return false;
+    std::set<std::string> kept;
+    for (const auto& use : variants_.front().spec.plugins) kept.insert(use.name);
+    for (const auto& use : setup_.plugins)
+      if (use.effect == Effect::model) kept.insert(use.name);
+    Setup plain = setup_;
+    std::erase_if(plain.plugins, [&](const Use& use) { return !kept.contains(use.name); });
+    const Difference d = difference(setup_, plain);
+    if (!d.any) {
+      only_fall("another function or task is trained, and nothing else is stacked: it is its own plain form");
+      return true;
+    }
+    RunSpec run = extra("reference", variant_.spec);
+    std::erase_if(run.plugins, [&](const PluginUse& use) { return !kept.contains(use.name); });
+    if (setup_.uses(Effect::batch) &&
+        !plain.uses(Effect::batch)) {  // the same batch without the plugins that made it
+      run.train.micro_batch = setup_.train.micro_batch;
+      run.train.accumulation = setup_.train.accumulation;
+    }
+    run.train.global_batch = 0;
+    compare(d, setup_, plain);
+    check_.reference = run;
+    check_.must_fall = true;
+    check_.explanation =
+        "another function or task is trained: every loss is compared with its plain form (the base with " +
+        join(names(run)) + "), and the loss has to fall";
+    return true;
+  }
+
+  /// Another batch: at an equal global batch the losses have to agree.
+  bool at_equal_batch() {
+    if (ancestors_.empty()) return false;
+    const int64_t previous = ancestors_.front();
+    const Setup other = setup(previous);
+    const TrainSpec &now = setup_.train, &then = other.train;
+    const int64_t ranks = now.global_batch / (now.micro_batch * now.accumulation);
+    const bool by_plugin = now.accumulation != variant_.spec.train.accumulation;
+    const std::string batch = std::to_string(then.global_batch) + " sequences a step";
+
+    // The variant's way of splitting, at the batch of the rung before it.
+    const int64_t parts = now.accumulation * ranks;
+    if (then.global_batch % parts == 0) {
+      Setup probe = setup_;
+      probe.train.micro_batch = then.global_batch / parts;
+      probe.train.global_batch = then.global_batch;
+      probe.train.seq_len = then.seq_len;
+      if (const Difference d = difference(probe, other); d.any) {
+        RunSpec run = extra("probe", variant_.spec);
+        run.train.micro_batch = probe.train.micro_batch;
+        run.train.global_batch = 0;
+        run.train.seq_len = then.seq_len;
+        compare(d, probe, other);
+        check_.subject = run;
+        check_.reference_variant = previous;
+        check_.explanation =
+            "another batch: a probe of it at " + batch + " is compared with " + quoted(previous);
+        return true;
+      }
+    }
+    // Only the micro-batch grew: the rung before it, accumulating up to the new batch.
+    const bool grew = now.seq_len == then.seq_len && now.global_batch % then.global_batch == 0;
+    if (grew && !by_plugin &&
+        then.accumulation == variants_[static_cast<size_t>(previous)].spec.train.accumulation) {
+      Setup accumulated = other;
+      accumulated.train.accumulation *= now.global_batch / then.global_batch;
+      accumulated.train.global_batch = now.global_batch;
+      RunSpec run = extra("reference", variants_[static_cast<size_t>(previous)].spec);
+      run.train.accumulation = accumulated.train.accumulation;
+      run.train.global_batch = 0;
+      compare(difference(setup_, accumulated), setup_, accumulated);
+      check_.reference = run;
+      check_.explanation = "another batch: every loss is compared with " + quoted(previous) +
+                           " accumulating over " + std::to_string(accumulated.train.accumulation) +
+                           " micro-batches";
+      return true;
+    }
+    only_fall(now.seq_len == then.seq_len
+                  ? "its batch cannot be split like that of " + quoted(previous)
+                  : "only the length of the sequences differs from " + quoted(previous));
+    return true;
+  }
+
+  void only_fall(const std::string& why) {
+    check_.must_fall = true;
+    check_.explanation = why + ", so only a falling loss is asked for";
+  }
+
+  RunSpec extra(const std::string& purpose, RunSpec run) const {
+    run.experiment = variant_.spec.experiment;
+    run.rung = variant_.name;
+    run.variant = variant_.index;
+    run.round = 0;
+    run.purpose = purpose;
+    run.train.steps = kProbeSteps;
+    run.train.warmup = kProbeWarmup;
+    return run;
+  }
+
+  static std::vector<std::string> names(const RunSpec& run) {
+    std::vector<std::string> names;
+    for (const auto& use : run.plugins) names.push_back(use.name);
+    if (names.empty()) names.emplace_back("its settings");
+    return names;
+  }
+
+  const std::vector<Variant>& variants_;
+  const std::vector<Json>& plans_;
+  const Variant& variant_;
+  Setup setup_;
+  std::vector<int64_t> ancestors_;  ///< nearest first, with a plan
+  GateCheck check_;
+};
+}  // namespace
+
+GateCheck plan_check(const std::vector<Variant>& variants, const std::vector<Json>& plans, int64_t variant) {
+  return Planner(variants, plans, variant).plan();
+}
+
+std::vector<GateCheck> plan_gate(const std::vector<Variant>& variants, const std::vector<Json>& plans) {
+  std::vector<GateCheck> checks;
+  for (size_t i = 0; i < variants.size(); ++i)
+    if (!plans.at(i).is_null()) checks.push_back(plan_check(variants, plans, static_cast<int64_t>(i)));
+  return checks;
+}
+}  // namespace optrush

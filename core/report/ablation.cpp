@@ -1,0 +1,42 @@
+#include <algorithm>
+
+#include "report/analysis.h"
+
+namespace optrush {
+namespace {
+const Row* named(const std::vector<Row>& rows, const std::string& name) {
+  const auto it = std::ranges::find(rows, name, &Row::name);
+  return it == rows.end() ? nullptr : &*it;
+}
+
+Ratio inverse(const Ratio& ratio) {
+  Ratio inverse{1 / ratio.value, std::nullopt, ratio.rounds};
+  if (ratio.interval) inverse.interval = Interval{1 / ratio.interval->high, 1 / ratio.interval->low};
+  return inverse;
+}
+
+/// expand() names what it makes of a rung "without <rung>" and "<rung> alone".
+AblationLine line_of(const std::string& rung, const std::vector<Row>& rows) {
+  AblationLine line{rung, {}, {}};
+  const Row* without = named(rows, "without " + rung);
+  const Row* alone = named(rows, rung + " alone");
+  const auto against_full = [&](const Row& row) {
+    return row.previous.variant >= 0 && rows[static_cast<size_t>(row.previous.variant)].group == "full";
+  };
+  if (without && without->previous.speed && against_full(*without))
+    line.in_stack = inverse(*without->previous.speed);
+  if (alone) line.alone = alone->base.speed;
+  return line;
+}
+}  // namespace
+
+std::vector<AblationLine> rank_ablation(const Experiment& experiment, const std::vector<Row>& rows) {
+  std::vector<AblationLine> lines;
+  for (const Part& part : experiment.parts)
+    if (part.arrangement == Arrangement::ablation)
+      for (const Rung& rung : part.rungs) lines.push_back(line_of(rung.name, rows));
+  std::ranges::stable_sort(lines, std::greater{},
+                           [](const AblationLine& line) { return line.in_stack ? line.in_stack->value : 0; });
+  return lines;
+}
+}  // namespace optrush

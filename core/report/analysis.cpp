@@ -1,0 +1,273 @@
+#include "report/analysis.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/suggest.h"
+#include "optrush/error.h"
+#include "report/format.h"
+#include "report/problem.h"
+
+namespace optrush {
+namespace {
+std::optional<double> number(const Json& json, const char* key) {
+  const auto it = json.find(key);
+  return it != json.end() && it->is_number() ? std::optional(it->get<double>()) : std::nullopt;
+}
+
+/// One pass over the variants in their order, as a row is compared with rows before it.
+class Analyzer {
+ public:
+  explicit Analyzer(const Stored& stored) : stored_(stored), usable_(stored.plans) {
+    out_.experiment = stored.experiment;
+    out_.context = stored.context;
+    out_.runs = stored.runs;
+  }
+
+  Analysis analyze() {
+    for (const Variant& variant : stored_.variants) {
+      out_.rows.push_back(measured(variant));
+      Row& row = out_.rows.back();
+      rate(row);
+      if (row.ok()) check(row);
+      // A row that ended badly or broke the gate is nobody's reference.
+      if (!row.ok())
+        usable_[index(row)] = nullptr;
+      else
+        compare(row);
+    }
+    find_drift();
+    out_.ablation = rank_ablation(stored_.experiment, out_.rows);
+    out_.finding = finding(out_);
+    return std::move(out_);
+  }
+
+ private:
+  static size_t index(const Row& row) { return static_cast<size_t>(row.variant); }
+
+  std::vector<const StoredRun*> runs_of(int64_t variant, const std::string& purpose) const {
+    std::vector<const StoredRun*> runs;
+    for (const auto& run : stored_.runs)
+      if (run.spec.variant == variant && run.spec.purpose == purpose) runs.push_back(&run);
+    std::ranges::stable_sort(runs, {}, [](const StoredRun* run) { return run->spec.round; });
+    return runs;
+  }
+
+  static bool sound(const StoredRun* run) {
+    return run->result.status == Status::ok && unhealthy(run->result).empty();
+  }
+
+  /// The runs of a variant that count.
+  std::vector<const StoredRun*> sound_runs(int64_t variant) const {
+    auto runs = runs_of(variant, "measure");
+    std::erase_if(runs, [](const StoredRun* run) { return !sound(run); });
+    return runs;
+  }
+
+  static void end_badly(Row& row, Status status, std::string reason) {
+    if (!row.ok()) return;
+    row.status = status;
+    row.reason = std::move(reason);
+  }
+
+  void take_status(Row& row, const std::vector<const StoredRun*>& runs) {
+    const auto planned = static_cast<size_t>(stored_.experiment.rounds);
+    for (const StoredRun* run : runs) {
+      const RunResult& result = run->result;
+      std::string reason = result.status == Status::ok ? unhealthy(result) : result.reason;
+      if (result.requested_bytes) reason += " (asked for " + bytes(*result.requested_bytes) + ")";
+      if (runs.size() > 1) reason = "round " + std::to_string(run->spec.round + 1) + ": " + reason;
+      if (!sound(run)) end_badly(row, result.status == Status::ok ? Status::failed : result.status, reason);
+    }
+    if (runs.empty()) end_badly(row, Status::skipped, "not run yet");
+    if (!runs.empty() && runs.size() < planned)
+      row.notes.push_back(std::to_string(runs.size()) + " of " + std::to_string(planned) + " rounds ran");
+    out_.missing_runs += planned - std::min(planned, runs.size());
+  }
+
+  Row measured(const Variant& variant) {
+    Row row;
+    row.variant = variant.index;
+    row.name = variant.name;
+    row.group = variant.group;
+    take_status(row, runs_of(variant.index, "measure"));
+    const auto runs = sound_runs(variant.index);
+    const auto median_of = [&](auto get) {
+      std::vector<double> values;
+      for (const StoredRun* run : runs)
+        if (const std::optional<double> value = get(run->result)) values.push_back(*value);
+      return median(values);
+    };
+    for (const StoredRun* run : runs) {
+      if (const auto speed = run->result.tokens_per_second) {
+        row.rounds.push_back(run->spec.round);
+        row.samples.push_back(*speed);
+      }
+      for (const auto& note : run->result.notes)
+        if (std::ranges::find(row.notes, note) == row.notes.end()) row.notes.push_back(note);
+    }
+    if (!runs.empty()) take_first(row, runs.front()->result);
+    row.tokens_per_second = median(row.samples);
+    row.step_seconds = median_of([](const RunResult& r) { return r.step_seconds; });
+    row.compile_seconds = median_of([](const RunResult& r) { return std::optional(r.compile_seconds); });
+    row.setup_seconds = median_of([](const RunResult& r) { return std::optional(r.setup_seconds); });
+    for (auto& [name, seconds] : row.phases)
+      seconds = median_of([&](const RunResult& r) -> std::optional<double> {
+        const auto it = std::ranges::find(r.phases, name, [](const auto& phase) { return phase.first; });
+        return it == r.phases.end() ? std::nullopt : it->second;
+      });
+    row.joules_per_token = median_of([](const RunResult& r) -> std::optional<double> {
+      if (!r.energy_joules || r.timed_tokens() == 0) return std::nullopt;
+      return *r.energy_joules / static_cast<double>(r.timed_tokens());
+    });
+    for (const StoredRun* run : runs) {
+      const auto keep_highest = [](std::optional<double>& peak, const std::optional<double>& value) {
+        if (value) peak = std::max(peak.value_or(0), *value);
+      };
+      keep_highest(row.memory.allocated, run->result.memory.allocated);
+      keep_highest(row.memory.reserved, run->result.memory.reserved);
+      keep_highest(row.memory.process, run->result.memory.process);
+    }
+    return row;
+  }
+
+  static void take_first(Row& row, const RunResult& first) {
+    row.steps = first.steps;
+    row.phases = first.phases;
+    row.memory.predicted = first.memory.predicted;
+    if (!first.steps.empty()) row.final_loss = first.steps.back().loss;
+  }
+
+  /// What follows from the measurements of one row alone.
+  void rate(Row& row) {
+    if (const auto predicted = row.memory.predicted_total();
+        predicted && row.memory.allocated.value_or(0) > 0)
+      row.prediction_error = *predicted / *row.memory.allocated - 1;
+    if (!row.tokens_per_second) return;
+    row.devices = devices_of(stored_.plans[index(row)]);
+    row.tokens_per_second_per_device = *row.tokens_per_second / static_cast<double>(row.devices);
+    if (const double price = stored_.experiment.price_per_hour; price > 0)
+      row.cost_per_million_tokens = price / 3600 / *row.tokens_per_second * 1e6;
+    const RunResult& result = sound_runs(row.variant).front()->result;
+    if (result.mfu_flops) row.model_flops_per_second = *result.mfu_flops * *row.tokens_per_second;
+    const auto peak = mfu_denominator(stored_.context);
+    if (!peak) return;
+    const auto utilization = [&](const std::optional<double>& flops) {
+      return flops ? std::optional(*flops * *row.tokens_per_second_per_device / *peak) : std::nullopt;
+    };
+    row.mfu = utilization(result.mfu_flops);
+    row.mfu_causal = utilization(result.mfu_causal_flops);
+    row.hfu = utilization(result.hfu_flops);
+    if (row.mfu && *row.mfu > 1)
+      end_badly(
+          row, Status::failed,
+          "an MFU of " + percent(*row.mfu) + " is above 100 %: the peak or the count of operations is wrong");
+  }
+
+  static std::vector<LossCurve> curves(const std::vector<const StoredRun*>& runs) {
+    std::vector<LossCurve> curves;
+    for (const StoredRun* run : runs) curves.push_back(run->result.losses());
+    return curves;
+  }
+
+  /// The extra run that the gate asks for, where it was made; `note` says how it ended else.
+  std::optional<LossCurve> extra_run(int64_t variant, const RunSpec& spec, Row& row) const {
+    for (const StoredRun* run : runs_of(variant, spec.purpose)) {
+      if (!same_work(run->spec, spec)) continue;
+      if (sound(run)) return run->result.losses();
+      const std::string bad = run->result.status == Status::ok ? unhealthy(run->result) : run->result.reason;
+      row.notes.push_back("its " + spec.purpose + " run: " + bad);
+    }
+    return std::nullopt;
+  }
+
+  void check(Row& row) {
+    if (usable_[index(row)].is_null()) {
+      row.checked = false;
+      row.notes.emplace_back("not checked: there is no plan");
+      return;
+    }
+    const GateCheck gate = plan_check(stored_.variants, usable_, row.variant);
+    GateEvidence evidence{curves(sound_runs(row.variant)), std::nullopt, {}};
+    if (gate.subject) evidence.subject = extra_run(row.variant, *gate.subject, row);
+    if (gate.reference) {
+      if (const auto curve = extra_run(row.variant, *gate.reference, row)) evidence.reference = {*curve};
+    } else if (gate.reference_variant >= 0) {
+      evidence.reference = curves(sound_runs(gate.reference_variant));
+    }
+    row.gate = gate.explanation;
+    row.verdict = judge(gate, evidence);
+    if (!row.verdict.passed) end_badly(row, Status::broken, row.verdict.message);
+    if (row.verdict.compared) {
+      const LossCurve& subject = gate.subject ? *evidence.subject : evidence.own.front();
+      const size_t last = std::min(subject.size(), evidence.reference.front().size()) - 1;
+      row.loss_change = subject[last] - evidence.reference.front()[last];
+    } else if (gate.compares()) {
+      row.checked = false;
+      row.notes.push_back(row.verdict.message);
+    }
+  }
+
+  Comparison against(const Row& row, int64_t other) const {
+    Comparison c;
+    const Row* reference = out_.row(other);
+    if (!reference) return c;
+    c.variant = other;
+    c.name = reference->name;
+    c.differs = difference_of_problems(stored_, row.variant, stored_, other);
+    std::vector<double> subject, base;
+    for (size_t i = 0; i < row.rounds.size(); ++i) {
+      const auto it = std::ranges::find(reference->rounds, row.rounds[i]);
+      if (it == reference->rounds.end()) continue;
+      subject.push_back(row.samples[i]);
+      base.push_back(reference->samples[static_cast<size_t>(it - reference->rounds.begin())]);
+    }
+    if (!subject.empty()) c.speed = paired_ratio(subject, base);
+    if (row.memory.allocated && reference->memory.allocated.value_or(0) > 0)
+      c.memory = *row.memory.allocated / *reference->memory.allocated;
+    return c;
+  }
+
+  /// Previous: the nearest row below that is ok, of the same problem where there is one. Base: variant 0,
+  /// else the first row of the stack that is ok.
+  void compare(Row& row) {
+    std::vector<int64_t> below;  // nearest first
+    for (int64_t i = stored_.variants[index(row)].previous; i >= 0;
+         i = stored_.variants[static_cast<size_t>(i)].previous)
+      if (out_.row(i)->ok()) below.push_back(i);
+    if (below.empty()) return;
+    const auto same = std::ranges::find_if(
+        below, [&](int64_t i) { return difference_of_problems(stored_, row.variant, stored_, i).empty(); });
+    row.previous = against(row, same == below.end() ? below.front() : *same);
+    row.base = against(row, below.back());
+    if (below.back() != 0)
+      row.notes.push_back("the base is not ok: '" + row.base.name + "' stands in for it");
+  }
+
+  void find_drift() {
+    const auto runs = runs_of(0, "drift");
+    if (runs.empty() || !sound(runs.back()) || !out_.rows.front().ok()) return;
+    const auto last = runs.back()->result.tokens_per_second;
+    if (last && out_.rows.front().tokens_per_second)
+      out_.drift = Drift{*out_.rows.front().tokens_per_second, *last};
+  }
+
+  const Stored& stored_;
+  std::vector<Json> usable_;  ///< plans; null for what may not be a reference
+  Analysis out_;
+};
+}  // namespace
+
+std::optional<double> mfu_denominator(const Json& context) {
+  const auto peak = context.find("peak");
+  if (peak == context.end()) return std::nullopt;
+  const auto flops = number(*peak, "mfu_denominator");
+  return flops && *flops > 0 ? flops : std::nullopt;
+}
+
+bool Analysis::any_failed() const {
+  return std::ranges::any_of(rows, [](const Row& row) { return !row.ok() && row.status != Status::skipped; });
+}
+
+Analysis analyze(const Stored& stored) { return Analyzer(stored).analyze(); }
+}  // namespace optrush

@@ -1,0 +1,92 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "experiment/gate.h"
+#include "report/statistics.h"
+#include "report/stored.h"
+
+namespace optrush {
+/// A row's speed and memory over another's.
+struct Comparison {
+  int64_t variant = -1;  ///< the other row; -1: there is none
+  std::string name;
+  std::string differs;  ///< why it is not the same problem: "8 sequences a step instead of 4"; empty: it is
+  std::optional<Ratio> speed;    ///< tokens/s over the other's, paired by round
+  std::optional<double> memory;  ///< peak memory over the other's
+};
+
+/// One variant over all its rounds. What was not measured is absent, never zero.
+struct Row {
+  int64_t variant = 0;
+  std::string name, group;
+  Status status = Status::ok;
+  std::string reason;  ///< of a status that is not ok
+  std::vector<std::string> notes;
+
+  int64_t devices = 1;
+  std::vector<int64_t> rounds;  ///< that ended well
+  std::vector<double> samples;  ///< tokens/s of all devices in those rounds
+  std::optional<double> tokens_per_second, tokens_per_second_per_device, step_seconds;
+  Phases phases;
+  Comparison previous, base;
+
+  Memory memory;
+  std::optional<double> prediction_error;        ///< predicted / measured - 1
+  std::optional<double> model_flops_per_second;  ///< by the formula `mfu`, all devices
+  std::optional<double> mfu, mfu_causal, hfu;
+
+  std::vector<StepResult> steps;  ///< of the first round that ended well
+  std::optional<double> final_loss;
+  std::optional<double> loss_change;  ///< to what the gate compares with, at the last step that both have
+  std::string gate;                   ///< how it was checked
+  GateVerdict verdict;
+  bool checked = true;  ///< false: what the gate wanted to compare with is missing
+
+  std::optional<double> compile_seconds, setup_seconds, joules_per_token, cost_per_million_tokens;
+
+  bool ok() const { return status == Status::ok; }
+};
+
+/// The base run again after everything else.
+struct Drift {
+  double first = 0, last = 0;  ///< tokens/s
+};
+
+/// What one rung is worth in the full stack, and on its own.
+struct AblationLine {
+  std::string rung;
+  std::optional<Ratio> in_stack;  ///< full stack over the stack without it
+  std::optional<Ratio> alone;     ///< alone over the base
+};
+
+/// Everything that a report says, as data.
+struct Analysis {
+  Experiment experiment;
+  Json context;
+  std::string finding;    ///< one sentence
+  std::vector<Row> rows;  ///< in the order of the variants
+  std::optional<Drift> drift;
+  std::vector<AblationLine> ablation;  ///< most valuable first
+  std::vector<StoredRun> runs;         ///< raw samples
+  size_t missing_runs = 0;
+
+  const Row* row(int64_t variant) const {
+    return variant < 0 ? nullptr : &rows[static_cast<size_t>(variant)];
+  }
+  /// A row ended badly or broke the gate; what was skipped or has not run yet is no failure.
+  bool any_failed() const;
+};
+
+Analysis analyze(const Stored&);
+
+/// What each rung of the ablations adds; most valuable first.
+std::vector<AblationLine> rank_ablation(const Experiment&, const std::vector<Row>&);
+
+/// Peak FLOP/s of one device that every MFU of the report is divided by, and where it comes from.
+std::optional<double> mfu_denominator(const Json& context);
+
+/// The sentence that a report opens with.
+std::string finding(const Analysis&);
+}  // namespace optrush

@@ -1,0 +1,117 @@
+#include <array>
+#include <functional>
+
+#include "report/format.h"
+#include "report/writers.h"
+
+namespace optrush {
+namespace {
+using Value = std::optional<double>;
+std::string text_of(const Value& value) { return value ? exact_number(*value) : ""; }
+std::string text_of(int64_t value) { return std::to_string(value); }
+std::string text_of(size_t value) { return std::to_string(value); }
+std::string text_of(const std::string& value) { return value; }
+
+Value ratio(const Comparison& c) { return c.speed ? Value(c.speed->value) : std::nullopt; }
+Value low(const Comparison& c) {
+  return c.speed && c.speed->interval ? Value(c.speed->interval->low) : std::nullopt;
+}
+Value high(const Comparison& c) {
+  return c.speed && c.speed->interval ? Value(c.speed->interval->high) : std::nullopt;
+}
+
+template <class Pairs>
+Value named(const Pairs& pairs, std::string_view wanted) {
+  for (const auto& [name, value] : pairs)
+    if (name == wanted) return value;
+  return std::nullopt;
+}
+
+struct Column {
+  const char* name;
+  std::function<std::string(const Analysis&, const Row&)> text;
+};
+
+/// The fixed columns of docs/schema/results_csv.md, in order.
+const std::vector<Column>& columns() {
+  using A = const Analysis&;
+  using R = const Row&;
+  static const auto phase = [](const char* name) {
+    return [name](A, R r) { return text_of(named(r.phases, name)); };
+  };
+  static const auto predicted = [](const char* name) {
+    return [name](A, R r) { return text_of(named(r.memory.predicted, name)); };
+  };
+  static const std::vector<Column> kColumns = {
+      {"experiment", [](A a, R) { return text_of(a.experiment.name); }},
+      {"label", [](A a, R) { return text_of(a.experiment.label); }},
+      {"variant", [](A, R r) { return text_of(r.variant); }},
+      {"rung", [](A, R r) { return text_of(r.name); }},
+      {"group", [](A, R r) { return text_of(r.group); }},
+      {"status", [](A, R r) { return std::string(to_string(r.status)); }},
+      {"reason", [](A, R r) { return text_of(r.reason); }},
+      {"rounds", [](A, R r) { return text_of(r.rounds.size()); }},
+      {"devices", [](A, R r) { return text_of(r.devices); }},
+      {"tokens_per_second", [](A, R r) { return text_of(r.tokens_per_second); }},
+      {"tokens_per_second_per_device", [](A, R r) { return text_of(r.tokens_per_second_per_device); }},
+      {"step_seconds", [](A, R r) { return text_of(r.step_seconds); }},
+      {"previous", [](A, R r) { return text_of(r.previous.name); }},
+      {"vs_previous", [](A, R r) { return text_of(ratio(r.previous)); }},
+      {"vs_previous_low", [](A, R r) { return text_of(low(r.previous)); }},
+      {"vs_previous_high", [](A, R r) { return text_of(high(r.previous)); }},
+      {"vs_previous_differs", [](A, R r) { return text_of(r.previous.differs); }},
+      {"base", [](A, R r) { return text_of(r.base.name); }},
+      {"vs_base", [](A, R r) { return text_of(ratio(r.base)); }},
+      {"vs_base_low", [](A, R r) { return text_of(low(r.base)); }},
+      {"vs_base_high", [](A, R r) { return text_of(high(r.base)); }},
+      {"vs_base_differs", [](A, R r) { return text_of(r.base.differs); }},
+      {"peak_allocated_bytes", [](A, R r) { return text_of(r.memory.allocated); }},
+      {"peak_vs_previous", [](A, R r) { return text_of(r.previous.memory); }},
+      {"peak_vs_base", [](A, R r) { return text_of(r.base.memory); }},
+      {"peak_reserved_bytes", [](A, R r) { return text_of(r.memory.reserved); }},
+      {"process_bytes", [](A, R r) { return text_of(r.memory.process); }},
+      {"predicted_parameters_bytes", predicted("parameters")},
+      {"predicted_gradients_bytes", predicted("gradients")},
+      {"predicted_optimizer_state_bytes", predicted("optimizer_state")},
+      {"predicted_activations_bytes", predicted("activations")},
+      {"predicted_total_bytes", predicted("total")},
+      {"prediction_error", [](A, R r) { return text_of(r.prediction_error); }},
+      {"model_flops_per_second", [](A, R r) { return text_of(r.model_flops_per_second); }},
+      {"mfu", [](A, R r) { return text_of(r.mfu); }},
+      {"mfu_causal", [](A, R r) { return text_of(r.mfu_causal); }},
+      {"hfu", [](A, R r) { return text_of(r.hfu); }},
+      {"data_seconds", phase("data")},
+      {"forward_seconds", phase("forward")},
+      {"backward_seconds", phase("backward")},
+      {"communication_seconds", phase("communication")},
+      {"optimizer_seconds", phase("optimizer")},
+      {"final_loss", [](A, R r) { return text_of(r.final_loss); }},
+      {"loss_change", [](A, R r) { return text_of(r.loss_change); }},
+      {"gate_worst", [](A, R r) { return r.verdict.compared ? text_of(Value(r.verdict.worst)) : ""; }},
+      {"gate_tolerance",
+       [](A, R r) { return r.verdict.compared ? text_of(Value(r.verdict.tolerance)) : ""; }},
+      {"compile_seconds", [](A, R r) { return text_of(r.compile_seconds); }},
+      {"setup_seconds", [](A, R r) { return text_of(r.setup_seconds); }},
+      {"joules_per_token", [](A, R r) { return text_of(r.joules_per_token); }},
+      {"cost_per_million_tokens", [](A, R r) { return text_of(r.cost_per_million_tokens); }},
+      {"currency", [](A a, R r) { return r.cost_per_million_tokens ? a.experiment.currency : ""; }},
+  };
+  return kColumns;
+}
+}  // namespace
+
+std::string csv(const Analysis& a) {
+  std::string text;
+  const auto add_line = [&](auto&& cell) {
+    const char* separator = "";
+    for (const Column& column : columns()) {
+      text += separator + csv_field(cell(column));
+      separator = ",";
+    }
+    text += "\r\n";
+  };
+  add_line([](const Column& column) { return std::string(column.name); });
+  for (const Row& row : a.rows) add_line([&](const Column& column) { return column.text(a, row); });
+  return text;
+}
+}  // namespace optrush

@@ -1,0 +1,166 @@
+#include "report/document.h"
+
+#include <algorithm>
+
+#include "base/suggest.h"
+#include "report/format.h"
+
+namespace optrush {
+namespace {
+Section memory_section(const Analysis& a) {
+  Section section{.title = "Memory",
+                  .chart = "memory",
+                  .caption = "Peak memory of the allocator over the timed steps, beside what was predicted."};
+  Table table{{{"rung"},
+               {"peak", true},
+               {"predicted", true},
+               {"error", true},
+               {"parameters", true},
+               {"gradients", true},
+               {"optimizer state", true},
+               {"activations", true},
+               {"reserved", true},
+               {"process", true}},
+              {}};
+  for (const Row& row : a.rows) {
+    if (!row.memory.allocated && row.memory.predicted.empty()) continue;
+    const auto part = [&](const char* name) {
+      const auto it = std::ranges::find(row.memory.predicted, name, [](const auto& p) { return p.first; });
+      return it == row.memory.predicted.end() ? std::string(kUnknown) : bytes(it->second);
+    };
+    table.rows.push_back({row.name, or_unknown(row.memory.allocated, bytes), part("total"),
+                          or_unknown(row.prediction_error, [](double e) { return change(1 + e); }),
+                          part("parameters"), part("gradients"), part("optimizer_state"), part("activations"),
+                          or_unknown(row.memory.reserved, bytes), or_unknown(row.memory.process, bytes)});
+  }
+  if (!table.rows.empty()) section.table = std::move(table);
+  return section;
+}
+
+Section loss_section(const Analysis& a) {
+  Section section{.title = "Loss and correctness",
+                  .chart = "loss",
+                  .caption = "Loss of every step, warm-up included, of each rung's first round."};
+  Table table{{{"rung"}, {"final loss", true}, {"compared how"}, {"found"}, {"allowed", true}}, {}};
+  for (const Row& row : a.rows) {
+    if (!row.final_loss) continue;
+    const auto allowed =
+        row.verdict.tolerance == 0 ? std::string("equal bits") : scientific(row.verdict.tolerance, 0);
+    table.rows.push_back({row.name, fixed(*row.final_loss, 4),
+                          row.gate.empty() ? std::string(kUnknown) : row.gate,
+                          row.verdict.message.empty() ? std::string(kUnknown) : row.verdict.message,
+                          row.verdict.compared ? allowed : std::string(kUnknown)});
+  }
+  if (!table.rows.empty()) section.table = std::move(table);
+  return section;
+}
+
+std::string samples_text(const Row& row) {
+  std::vector<std::string> samples;
+  for (const double sample : row.samples) samples.push_back(grouped(sample));
+  return samples.empty() ? std::string(kUnknown) : join(samples, " · ");
+}
+
+Section throughput_section(const Analysis& a) {
+  Section section{.title = "Throughput",
+                  .chart = "throughput",
+                  .caption = "Tokens a second of every timed step of each rung's first round."};
+  Table table{{{"rung"},
+               {"tokens/s of each round"},
+               {"tokens/s and device", true},
+               {"devices", true},
+               {"step", true},
+               {"MFU", true},
+               {"MFU, causal", true},
+               {"HFU", true},
+               {"compile", true},
+               {"set-up", true}},
+              {}};
+  const auto rate = [](double x) { return percent(x); };
+  const bool energy =
+      std::ranges::any_of(a.rows, [](const Row& row) { return row.joules_per_token.has_value(); });
+  const bool cost = a.experiment.price_per_hour > 0;
+  if (energy) table.columns.push_back({"energy a token", true});
+  if (cost) table.columns.push_back({a.experiment.currency + " a million tokens", true});
+  for (const Row& row : a.rows) {
+    if (row.samples.empty()) continue;
+    table.rows.push_back({row.name, samples_text(row), or_unknown(row.tokens_per_second_per_device, grouped),
+                          std::to_string(row.devices), or_unknown(row.step_seconds, duration),
+                          or_unknown(row.mfu, rate), or_unknown(row.mfu_causal, rate),
+                          or_unknown(row.hfu, rate), or_unknown(row.compile_seconds, duration),
+                          or_unknown(row.setup_seconds, duration)});
+    if (energy)
+      table.rows.back().push_back(
+          or_unknown(row.joules_per_token, [](double j) { return grouped(j * 1e3) + " mJ"; }));
+    if (cost) table.rows.back().push_back(or_unknown(row.cost_per_million_tokens, grouped));
+  }
+  if (!table.rows.empty()) section.table = std::move(table);
+  if (a.drift)
+    section.bullets.push_back("Drift: the base ran again after everything else at " + grouped(a.drift->last) +
+                              " tokens/s, " + change(a.drift->last / a.drift->first) + " of its median of " +
+                              grouped(a.drift->first) + ".");
+  if (cost)
+    section.bullets.push_back("Price: " + grouped(a.experiment.price_per_hour) + " " + a.experiment.currency +
+                              " an hour for all devices.");
+  return section;
+}
+
+Section ablation_section(const Analysis& a) {
+  Section section{.title = "Ablation"};
+  if (a.ablation.empty()) return section;
+  section.paragraphs = {
+      "What each rung is worth: the full stack over the stack without it, and the rung alone over the base."};
+  section.table = Table{{{"rung"}, {"in the full stack", true}, {"alone", true}}, {}};
+  for (const auto& line : a.ablation)
+    section.table->rows.push_back(
+        {line.rung, or_unknown(line.in_stack, ratio_text), or_unknown(line.alone, ratio_text)});
+  return section;
+}
+
+Section failure_section(const Analysis& a) {
+  Section section{.title = "Failures"};
+  for (const Row& row : a.rows)
+    if (!row.ok())
+      section.bullets.push_back(row.name + ": " + std::string(to_string(row.status)) + ". " + row.reason);
+  return section;
+}
+
+Section note_section(const Analysis& a) {
+  Section section{.title = "Notes"};
+  for (const Row& row : a.rows)
+    for (const auto& note : row.notes) section.bullets.push_back(row.name + ": " + note);
+  return section;
+}
+
+Section method_section(const Analysis& a) {
+  Section section{.title = "How it was measured"};
+  const TrainSpec& train = a.experiment.base.train;
+  section.bullets = {
+      "Each rung ran " + std::to_string(a.experiment.rounds) +
+          " times, one fresh process a run, rounds interleaved; the run is the sample: the median of " +
+          std::to_string(train.steps) + " timed steps after " + std::to_string(train.warmup) + " of warm-up.",
+      "A speedup is the geometric mean over rounds of the tokens/s of both in the same round; in brackets "
+      "the paired 95 % "
+      "t interval on the log ratios. Fewer than " +
+          std::to_string(kMinRounds) +
+          " rounds make no claim, and an interval that holds 1.00 is within noise.",
+      "Tokens are real tokens; padding does not count.",
+      "The FLOPs of a token are 6P + 12·L·S·heads·head_dim for the MFU; P are the parameters in matrix "
+      "products, unpadded, "
+      "without the input embedding unless it is tied; frozen ones count 4P. The causal MFU halves the part "
+      "of attention, "
+      "the HFU counts what was computed, recomputation included."};
+  return section;
+}
+
+bool empty(const Section& s) { return s.paragraphs.empty() && s.bullets.empty() && !s.table; }
+}  // namespace
+
+Document make_document(const Analysis& a) {
+  Document document{a.experiment.name, a.experiment.question, a.finding, {}};
+  for (auto* make : {ladder_section, memory_section, loss_section, throughput_section, ablation_section,
+                     failure_section, note_section, method_section, context_section})
+    if (Section section = make(a); !empty(section)) document.sections.push_back(std::move(section));
+  return document;
+}
+}  // namespace optrush

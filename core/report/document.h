@@ -1,0 +1,40 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "report/analysis.h"
+
+namespace optrush {
+/// Plain text by rows and columns; numbers stand to the right.
+struct Table {
+  struct Column {
+    std::string title;
+    bool number = false;
+  };
+  std::vector<Column> columns;
+  std::vector<std::vector<std::string>> rows;
+};
+
+/// A part of the report, before it is markdown or HTML: plain text, escaped by the writer.
+struct Section {
+  std::string title;                    ///< empty: no heading
+  std::vector<std::string> paragraphs;  ///< above the table
+  std::string chart;                    ///< name of a chart ("speed"); empty: none
+  std::string caption;                  ///< of the chart
+  std::optional<Table> table;
+  std::vector<std::string> bullets;  ///< below the table
+};
+
+/// Everything that report.md and report.html say, in their order. Empty sections are left out.
+struct Document {
+  std::string title, question, finding;
+  std::vector<Section> sections;
+};
+Document make_document(const Analysis&);
+
+/// rung | tokens/s | vs previous | vs base | peak memory | MFU | step phases | loss | status
+Section ladder_section(const Analysis&);
+/// Where and with what the experiment ran.
+Section context_section(const Analysis&);
+}  // namespace optrush

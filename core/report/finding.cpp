@@ -1,0 +1,155 @@
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "base/suggest.h"
+#include "report/analysis.h"
+#include "report/format.h"
+
+namespace optrush {
+namespace {
+constexpr double kWorthNaming = 0.05;  ///< a change of memory below this is no trade
+
+std::string interval_text(const Ratio& ratio) {
+  return "[" + fixed(ratio.interval->low, 2) + ", " + fixed(ratio.interval->high, 2) + "]";
+}
+
+/// "2.07x [1.98, 2.16]" with the remark that the batch differs, where it does.
+std::string speedup(const Comparison& c) {
+  return fixed(c.speed->value, 2) + "x " + interval_text(*c.speed) +
+         (c.differs.empty() ? "" : " in tokens/s");
+}
+
+std::string memory_against(const Row& row, const Row& other) {
+  return bytes(*row.memory.allocated) + " instead of " + bytes(*other.memory.allocated);
+}
+
+using Rows = std::vector<const Row*>;
+
+Rows select(const Analysis& a, auto&& wanted) {
+  Rows rows;
+  for (const Row& row : a.rows)
+    if (row.ok() && wanted(row)) rows.push_back(&row);
+  return rows;
+}
+
+std::string best_step(const Rows& ladder) {
+  const auto step = [](const Row* row) {
+    return row->previous.speed->claim() ? row->previous.speed->value : 0;
+  };
+  const auto best = std::ranges::max_element(ladder, {}, step);
+  if (step(*best) <= 1) return "no rung makes training faster beyond noise";
+  return (*best)->name + " pays most: " + speedup((*best)->previous) + " over the rung before it";
+}
+
+std::string whole_ladder(const Analysis& a, const Row& last) {
+  const Ratio& speed = *last.base.speed;
+  std::string text = "the whole ladder ";
+  if (last.variant != a.rows.back().variant && a.rows.back().group == "ladder")
+    text = "the ladder up to " + last.name + " ";
+  if (speed.within_noise())
+    text += "changes the speed by no more than noise (" + ratio_text(speed) + ")";
+  else
+    text += std::string("makes training ") + speedup(last.base) + (speed.value > 1 ? " faster" : " as fast");
+  const Row& base = a.rows[static_cast<size_t>(last.base.variant)];
+  if (const double memory = last.base.memory.value_or(1); std::abs(memory - 1) >= kWorthNaming)
+    text += std::string(" and takes ") + percent(std::abs(memory - 1), 0) + (memory < 1 ? " less" : " more") +
+            " memory (" + memory_against(last, base) + ")";
+  return text;
+}
+
+/// Rungs that pay for memory with speed.
+void add_trades(const Analysis& a, const Rows& ladder, std::vector<std::string>& parts) {
+  for (const Row* row : ladder) {
+    const Comparison& c = row->previous;
+    if (!c.speed->claim() || c.speed->value >= 1 || c.memory.value_or(1) > 1 - kWorthNaming) continue;
+    parts.push_back(row->name + " costs " + percent(1 - c.speed->value, 0) + " of the speed for " +
+                    percent(1 - *c.memory, 0) + " less memory (" + memory_against(*row, *a.row(c.variant)) +
+                    ")");
+  }
+}
+
+void add_ladder(const Analysis& a, std::vector<std::string>& parts) {
+  const Rows ladder = select(a, [](const Row& row) {
+    return row.group == "ladder" && row.previous.speed && row.previous.speed->interval;
+  });
+  if (ladder.empty()) return;
+  parts.push_back(best_step(ladder));
+  if (const Row& last = *ladder.back(); last.base.speed && last.base.speed->interval)
+    parts.push_back(whole_ladder(a, last));
+  add_trades(a, ladder, parts);
+}
+
+void add_ablation(const Analysis& a, std::vector<std::string>& parts) {
+  const auto claims = [](const AblationLine& line) { return line.in_stack && line.in_stack->claim(); };
+  const auto best = std::ranges::find_if(a.ablation, claims);
+  if (best != a.ablation.end() && best->in_stack->value > 1)
+    parts.push_back("in the full stack " + best->rung + " is worth most: " + fixed(best->in_stack->value, 2) +
+                    "x " + interval_text(*best->in_stack));
+  else if (std::ranges::any_of(
+               a.ablation, [](const AblationLine& line) { return line.in_stack && line.in_stack->interval; }))
+    parts.emplace_back("in the full stack no rung is worth more than noise");
+}
+
+void add_grid(const Analysis& a, std::vector<std::string>& parts) {
+  const Rows grid = select(
+      a, [](const Row& row) { return row.group == "grid" && row.base.speed && row.base.speed->interval; });
+  if (grid.empty()) return;
+  const Row& best =
+      **std::ranges::max_element(grid, {}, [](const Row* row) { return row->base.speed->value; });
+  parts.push_back("of the combinations " + best.name + " is fastest: " + speedup(best.base) +
+                  " over the base" + (best.base.speed->within_noise() ? ", which is within noise" : ""));
+}
+
+std::string what_happened(Status status) {
+  switch (status) {
+    case Status::oom:
+      return "ran out of memory";
+    case Status::crashed:
+      return "crashed";
+    case Status::timeout:
+      return "did not end in time";
+    case Status::broken:
+      return "broke the correctness gate";
+    case Status::skipped:
+      return "did not run";
+    default:
+      return "failed";
+  }
+}
+
+void add_failures(const Analysis& a, std::vector<std::string>& parts) {
+  for (const Status status :
+       {Status::broken, Status::oom, Status::crashed, Status::timeout, Status::failed, Status::skipped}) {
+    std::vector<std::string> names;
+    for (const Row& row : a.rows)
+      if (row.status == status) names.push_back(row.name);
+    if (!names.empty()) parts.push_back(join(names) + " " + what_happened(status));
+  }
+}
+
+/// Fewer rounds than a claim needs: the medians are all that can be said.
+void add_medians(const Analysis& a, std::vector<std::string>& parts) {
+  const Rows rows = select(a, [](const Row& row) { return row.tokens_per_second.has_value(); });
+  if (rows.empty()) return;
+  const Row& fastest =
+      **std::ranges::max_element(rows, {}, [](const Row* row) { return *row->tokens_per_second; });
+  parts.push_back("fewer than " + std::to_string(kMinRounds) +
+                  " rounds, so no claim is made; the fastest median is " +
+                  grouped(*fastest.tokens_per_second) + " tokens/s (" + fastest.name + ")");
+}
+}  // namespace
+
+std::string finding(const Analysis& a) {
+  std::vector<std::string> parts;
+  add_ladder(a, parts);
+  add_ablation(a, parts);
+  add_grid(a, parts);
+  if (parts.empty()) add_medians(a, parts);
+  add_failures(a, parts);
+  if (parts.empty()) parts.emplace_back("nothing was measured");
+  std::string text = join(parts, "; ") + ".";
+  if (a.missing_runs > 0) text = std::to_string(a.missing_runs) + " runs have no result yet; so far: " + text;
+  return text;
+}
+}  // namespace optrush

@@ -1,0 +1,152 @@
+#include "report/format.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+
+namespace optrush {
+namespace {
+template <class... How>
+std::string text_of(double value, How... how) {
+  std::array<char, 400> text{};
+  return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value, how...).ptr};
+}
+
+/// Three significant digits, but all digits in front of the point.
+std::string three_digits(double value) {
+  const double size = std::abs(value);
+  return fixed(value, size < 10 ? 2 : size < 100 ? 1 : 0);
+}
+
+std::string with_unit(double value, double step, const auto& units) {
+  size_t unit = 0;
+  // 999.5 would round to four digits.
+  while (std::abs(value) >= step - 0.5 && unit + 1 < units.size()) value /= step, ++unit;
+  return (unit == 0 && value == std::floor(value) ? fixed(value, 0) : three_digits(value)) + " " +
+         std::string(units[unit]);
+}
+}  // namespace
+
+std::string fixed(double value, int digits) {
+  const std::string text = text_of(value, std::chars_format::fixed, digits);
+  const bool minus_zero = text.find_first_not_of("-0.") == std::string::npos;
+  return minus_zero && text.starts_with('-') ? text.substr(1) : text;
+}
+
+std::string grouped(double value) {
+  if (std::abs(value) < 999.5) return three_digits(value);
+  const std::string digits = fixed(std::abs(value), 0);
+  std::string text = value < 0 ? "-" : "";
+  for (size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
+    text += digits[i];
+  }
+  return text;
+}
+
+std::string scientific(double value, int digits) {
+  return text_of(value, std::chars_format::scientific, digits);
+}
+
+std::string exact_number(double value) { return text_of(value); }
+
+std::string bytes(double value) {
+  static constexpr std::array<std::string_view, 5> kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
+  return with_unit(value, 1024, kUnits);
+}
+
+std::string flops_rate(double per_second) {
+  static constexpr std::array<std::string_view, 5> kUnits = {"FLOP/s", "kFLOP/s", "MFLOP/s", "GFLOP/s",
+                                                             "TFLOP/s"};
+  return with_unit(per_second, 1000, kUnits);
+}
+
+std::string duration(double seconds) {
+  if (seconds >= 0.9995) return three_digits(seconds) + " s";
+  if (seconds >= 0.9995e-3) return three_digits(seconds * 1e3) + " ms";
+  return three_digits(seconds * 1e6) + " µs";
+}
+
+std::string percent(double fraction, int digits) { return fixed(fraction * 100, digits) + " %"; }
+
+std::string change(double ratio, int digits) {
+  const std::string text = percent(ratio - 1, digits);
+  return text.starts_with('-') || text.find_first_not_of("0. %") == std::string::npos ? text : "+" + text;
+}
+
+std::string ratio_text(const Ratio& ratio) {
+  const std::string value = fixed(ratio.value, 2) + "x";
+  if (!ratio.interval)
+    return value + " (" + std::to_string(ratio.rounds) + (ratio.rounds == 1 ? " round" : " rounds") +
+           ", no claim)";
+  return value + " [" + fixed(ratio.interval->low, 2) + ", " + fixed(ratio.interval->high, 2) + "]" +
+         (ratio.within_noise() ? " within noise" : "");
+}
+
+std::string markdown_cell(std::string_view text) {
+  std::string cell;
+  for (const char c : text) {
+    switch (c) {
+      case '&':
+        cell += "&amp;";
+        break;
+      case '<':
+        cell += "&lt;";
+        break;
+      case '>':
+        cell += "&gt;";
+        break;
+      case '\n':
+        cell += "<br>";
+        break;
+      case '\r':
+      case '\t':
+        cell += ' ';
+        break;
+      default:
+        if (std::string_view("\\|`*_[]~#!$").find(c) != std::string_view::npos) cell += '\\';
+        cell += c;
+    }
+  }
+  return cell;
+}
+
+std::string html_text(std::string_view text) {
+  std::string html;
+  for (const char c : text) {
+    switch (c) {
+      case '&':
+        html += "&amp;";
+        break;
+      case '<':
+        html += "&lt;";
+        break;
+      case '>':
+        html += "&gt;";
+        break;
+      case '"':
+        html += "&quot;";
+        break;
+      case '\'':
+        html += "&#39;";
+        break;
+      default:
+        html += c;
+    }
+  }
+  return html;
+}
+
+std::string csv_field(std::string_view text) {
+  if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
+  std::string field = "\"";
+  for (const char c : text) field += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return field + "\"";
+}
+
+size_t characters(std::string_view utf8) {
+  return static_cast<size_t>(std::count_if(
+      utf8.begin(), utf8.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
+}
+}  // namespace optrush

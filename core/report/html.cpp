@@ -1,0 +1,94 @@
+#include <algorithm>
+
+#include "report/format.h"
+#include "report/theme.h"
+#include "report/writers.h"
+
+namespace optrush {
+namespace {
+constexpr const char* kPageCss = R"css(
+:root{color-scheme:light dark;--text:#1f2328;--muted:#59636e;--line:#d8dee4;--back:#ffffff;--head:#f6f8fa;--lead:#ddf4ff}
+@media (prefers-color-scheme: dark){
+  :root{--text:#e6edf3;--muted:#9198a1;--line:#30363d;--back:#0d1117;--head:#161b22;--lead:#121d2f}}
+body{margin:0 auto;max-width:1280px;padding:24px;background:var(--back);color:var(--text);
+  font:15px/1.5 system-ui,-apple-system,"Segoe UI",Helvetica,Arial,sans-serif}
+h1{margin:0 0 4px}h2{margin:40px 0 12px;padding-bottom:6px;border-bottom:1px solid var(--line)}
+.question,.caption{color:var(--muted)}
+.finding{margin:16px 0;padding:14px 18px;border-radius:8px;background:var(--lead);font-size:17px}
+.wide{overflow-x:auto;margin:12px 0}
+table{border-collapse:collapse;font-size:13.5px;font-variant-numeric:tabular-nums}
+th,td{padding:6px 12px;border:1px solid var(--line);text-align:left;vertical-align:top;max-width:420px;
+  overflow-wrap:break-word}
+th{background:var(--head);white-space:nowrap}td.number,th.number{text-align:right;white-space:nowrap}
+tbody tr:hover{background:var(--head)}
+li{margin:4px 0;white-space:pre-wrap;overflow-wrap:anywhere}
+#vg-tooltip-element.vg-tooltip{background:var(--back);color:var(--text);border-color:var(--line)}
+#vg-tooltip-element.vg-tooltip td.key{color:var(--muted)}
+.vega-embed summary{opacity:.5!important}
+)css";
+
+std::string cell(const char* tag, bool number, const std::string& text) {
+  return std::string("<") + tag + (number ? " class=\"number\">" : ">") + html_text(text) + "</" + tag + ">";
+}
+
+std::string table_of(const Table& table) {
+  std::string text = "<div class=\"wide\"><table><thead><tr>";
+  for (const auto& column : table.columns) text += cell("th", column.number, column.title);
+  text += "</tr></thead>\n<tbody>\n";
+  for (const auto& row : table.rows) {
+    text += "<tr>";
+    for (size_t i = 0; i < row.size(); ++i) text += cell("td", table.columns[i].number, row[i]);
+    text += "</tr>\n";
+  }
+  return text + "</tbody></table></div>\n";
+}
+
+std::string section_of(const Section& section, const std::vector<Chart>& charts) {
+  std::string text = "<section>\n";
+  if (!section.title.empty()) text += "<h2>" + html_text(section.title) + "</h2>\n";
+  for (const auto& paragraph : section.paragraphs) text += "<p>" + html_text(paragraph) + "</p>\n";
+  if (std::ranges::find(charts, section.chart, &Chart::name) != charts.end())
+    text += "<div class=\"wide\" id=\"" + section.chart + "\"></div>\n<p class=\"caption\">" +
+            html_text(section.caption) + "</p>\n";
+  if (section.table) text += table_of(*section.table);
+  if (!section.bullets.empty()) {
+    text += "<ul>\n";
+    for (const auto& bullet : section.bullets) text += "<li>" + html_text(bullet) + "</li>\n";
+    text += "</ul>\n";
+  }
+  return text + "</section>\n";
+}
+
+/// JSON that can stand in a script element: no text of it ends the element.
+std::string script_json(const Json& json) {
+  std::string text;
+  for (const char c : json.dump(-1, ' ', true, Json::error_handler_t::replace))
+    text += c == '<' ? std::string("\\u003c") : std::string(1, c);
+  return text;
+}
+
+std::string scripts_of(const std::vector<Chart>& charts) {
+  if (charts.empty()) return "";
+  Json specs = Json::object();
+  for (const auto& chart : charts) specs[chart.name] = chart.spec;
+  return std::string("<script>") + kLibraryMark +
+         "</script>\n<script>\nconst charts = " + script_json(specs) +
+         ";\nfor (const [name, spec] of Object.entries(charts))\n"
+         "  vegaEmbed('#' + name, spec, {renderer: 'svg', actions: {export: true, source: false, compiled: "
+         "false, "
+         "editor: false}});\n</script>\n";
+}
+}  // namespace
+
+std::string html(const Document& document, const std::vector<Chart>& charts) {
+  std::string text =
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>" +
+      html_text(document.title) + "</title>\n<style>" + kPageCss + chart_css() +
+      "</style>\n</head>\n<body>\n<h1>" + html_text(document.title) + "</h1>\n";
+  if (!document.question.empty()) text += "<p class=\"question\">" + html_text(document.question) + "</p>\n";
+  text += "<p class=\"finding\">" + html_text(document.finding) + "</p>\n";
+  for (const auto& section : document.sections) text += section_of(section, charts);
+  return text + scripts_of(charts) + "</body>\n</html>\n";
+}
+}  // namespace optrush

@@ -1,0 +1,109 @@
+#include "report/writers.h"
+
+namespace optrush {
+namespace {
+template <class T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json();
+}
+
+Json of(const std::optional<Ratio>& ratio) {
+  if (!ratio) return nullptr;
+  Json interval;
+  if (ratio->interval) interval = {ratio->interval->low, ratio->interval->high};
+  return {
+      {"value", ratio->value}, {"interval", interval}, {"rounds", ratio->rounds}, {"claim", ratio->claim()}};
+}
+
+Json of(const Comparison& c) {
+  if (c.variant < 0) return nullptr;
+  return {{"variant", c.variant},
+          {"rung", c.name},
+          {"differs", c.differs},
+          {"speed", of(c.speed)},
+          {"memory", or_null(c.memory)}};
+}
+
+template <class Pairs>
+Json object(const Pairs& pairs) {
+  Json json = Json::object();
+  for (const auto& [name, value] : pairs) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(value)>, double>)
+      json[name] = value;
+    else
+      json[name] = or_null(value);
+  }
+  return json;
+}
+
+Json of(const Memory& memory) {
+  return {{"peak_allocated", or_null(memory.allocated)},
+          {"peak_reserved", or_null(memory.reserved)},
+          {"process", or_null(memory.process)},
+          {"predicted", object(memory.predicted)}};
+}
+
+Json gate_of(const Row& row) {
+  const bool compared = row.verdict.compared;
+  return {{"explanation", row.gate},
+          {"checked", row.checked},
+          {"compared", compared},
+          {"worst", compared ? Json(row.verdict.worst) : Json()},
+          {"at_step", compared ? Json(row.verdict.at_step) : Json()},
+          {"tolerance", compared ? Json(row.verdict.tolerance) : Json()},
+          {"message", row.verdict.message}};
+}
+
+Json of(const Row& row) {
+  return {{"variant", row.variant},
+          {"rung", row.name},
+          {"group", row.group},
+          {"status", std::string(to_string(row.status))},
+          {"reason", row.reason},
+          {"notes", row.notes},
+          {"devices", row.devices},
+          {"rounds", row.rounds},
+          {"samples", row.samples},
+          {"tokens_per_second", or_null(row.tokens_per_second)},
+          {"tokens_per_second_per_device", or_null(row.tokens_per_second_per_device)},
+          {"step_seconds", or_null(row.step_seconds)},
+          {"phases", object(row.phases)},
+          {"vs_previous", of(row.previous)},
+          {"vs_base", of(row.base)},
+          {"memory", of(row.memory)},
+          {"prediction_error", or_null(row.prediction_error)},
+          {"model_flops_per_second", or_null(row.model_flops_per_second)},
+          {"mfu", or_null(row.mfu)},
+          {"mfu_causal", or_null(row.mfu_causal)},
+          {"hfu", or_null(row.hfu)},
+          {"final_loss", or_null(row.final_loss)},
+          {"loss_change", or_null(row.loss_change)},
+          {"gate", gate_of(row)},
+          {"compile_seconds", or_null(row.compile_seconds)},
+          {"setup_seconds", or_null(row.setup_seconds)},
+          {"joules_per_token", or_null(row.joules_per_token)},
+          {"cost_per_million_tokens", or_null(row.cost_per_million_tokens)}};
+}
+}  // namespace
+
+Json results_json(const Analysis& a) {
+  Json rows = Json::array(), ablation = Json::array(), runs = Json::array();
+  for (const Row& row : a.rows) rows.push_back(of(row));
+  for (const auto& line : a.ablation)
+    ablation.push_back({{"rung", line.rung}, {"in_stack", of(line.in_stack)}, {"alone", of(line.alone)}});
+  for (const auto& run : a.runs)
+    runs.push_back({{"id", run.id}, {"spec", to_json(run.spec)}, {"result", run.raw}});
+  Json drift;
+  if (a.drift)
+    drift = {{"first", a.drift->first}, {"last", a.drift->last}, {"ratio", a.drift->last / a.drift->first}};
+  return {{"schema_version", 1},
+          {"finding", a.finding},
+          {"experiment", to_json(a.experiment)},
+          {"missing_runs", a.missing_runs},
+          {"rows", rows},
+          {"drift", drift},
+          {"ablation", ablation},
+          {"context", a.context},
+          {"runs", runs}};
+}
+}  // namespace optrush

@@ -1,0 +1,88 @@
+#include "base/suggest.h"
+#include "report/document.h"
+#include "report/format.h"
+
+namespace optrush {
+namespace {
+/// A speed against another row's, which is named where it is not `expected`.
+std::string speed_cell(const Comparison& c, int64_t expected) {
+  if (!c.speed) return std::string(kUnknown);
+  std::string cell = ratio_text(*c.speed);
+  if (!c.differs.empty()) cell += " †";
+  if (c.variant != expected) cell += ", to " + c.name;
+  return cell;
+}
+
+std::string memory_cell(const Row& row) {
+  std::string cell = or_unknown(row.memory.allocated, bytes);
+  if (row.previous.memory) cell += " (" + change(*row.previous.memory) + ")";
+  return cell;
+}
+
+std::string mfu_cell(const Row& row) {
+  if (!row.model_flops_per_second) return std::string(kUnknown);
+  const std::string rate = flops_rate(*row.model_flops_per_second);
+  return row.mfu ? percent(*row.mfu) + " (" + rate + ")" : rate;
+}
+
+std::string phases_cell(const Row& row) {
+  std::vector<std::string> parts;
+  bool known = false;
+  for (const auto& [name, seconds] : row.phases) {
+    if (seconds && *seconds == 0) continue;  // a single device communicates nothing
+    known = known || seconds;
+    parts.push_back(name + " " + or_unknown(seconds, duration));
+  }
+  return known ? join(parts, ", ") : std::string(kUnknown);
+}
+
+std::string loss_cell(const Row& row) {
+  if (!row.final_loss) return std::string(kUnknown);
+  std::string change(kUnknown);
+  if (row.loss_change) {
+    const double value = *row.loss_change;
+    change = value == 0 ? "0" : (value > 0 ? "+" : "") + scientific(value);
+  }
+  return change + " (" + fixed(*row.final_loss, 4) + ")";
+}
+
+std::string status_cell(const Row& row) {
+  return std::string(to_string(row.status)) + (row.ok() && !row.checked ? " (not checked)" : "");
+}
+
+/// One line for each row that is compared across problems.
+void explain_other_problems(const Analysis& a, Section& section) {
+  for (const Row& row : a.rows)
+    for (const Comparison* c : {&row.previous, &row.base}) {
+      if (!c->speed || c->differs.empty()) continue;
+      std::string line =
+          "† " + row.name + ": tokens/s against " + c->name + ", another problem (" + c->differs + ")";
+      if (section.bullets.empty() || section.bullets.back() != line)
+        section.bullets.push_back(std::move(line));
+    }
+}
+}  // namespace
+
+Section ladder_section(const Analysis& a) {
+  Section section{
+      .chart = "speed",
+      .caption = "Median tokens a second of each rung; whiskers from the slowest to the fastest round."};
+  section.table = Table{{{"rung"},
+                         {"tokens/s", true},
+                         {"vs previous", true},
+                         {"vs base", true},
+                         {"peak memory", true},
+                         {"MFU", true},
+                         {"step phases"},
+                         {"loss Δ (final)", true},
+                         {"status"}},
+                        {}};
+  for (const Row& row : a.rows)
+    section.table->rows.push_back({row.name, or_unknown(row.tokens_per_second, grouped),
+                                   speed_cell(row.previous, row.variant - 1), speed_cell(row.base, 0),
+                                   memory_cell(row), mfu_cell(row), phases_cell(row), loss_cell(row),
+                                   status_cell(row)});
+  explain_other_problems(a, section);
+  return section;
+}
+}  // namespace optrush

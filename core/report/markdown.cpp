@@ -1,0 +1,51 @@
+#include <algorithm>
+
+#include "report/document.h"
+#include "report/format.h"
+#include "report/writers.h"
+
+namespace optrush {
+namespace {
+std::string row_of(const std::vector<std::string>& cells) {
+  std::string line = "|";
+  for (const auto& cell : cells) line += " " + cell + " |";
+  return line + "\n";
+}
+
+std::string table_of(const Table& table) {
+  std::vector<std::string> titles, rules;
+  for (const auto& column : table.columns) {
+    titles.push_back(markdown_cell(column.title));
+    rules.emplace_back(column.number ? "---:" : ":---");
+  }
+  std::string text = row_of(titles) + row_of(rules);
+  for (const auto& row : table.rows) {
+    std::vector<std::string> cells;
+    for (const auto& cell : row) cells.push_back(markdown_cell(cell));
+    text += row_of(cells);
+  }
+  return text + "\n";
+}
+
+std::string section_of(const Section& section, const std::vector<std::string>& charts) {
+  std::string text;
+  if (!section.title.empty()) text += "## " + section.title + "\n\n";
+  for (const auto& paragraph : section.paragraphs) text += markdown_cell(paragraph) + "\n\n";
+  if (std::ranges::find(charts, section.chart) != charts.end())
+    text += "![" + markdown_cell(section.caption) + "](" + section.chart + ".svg)\n\n" +
+            markdown_cell(section.caption) + "\n\n";
+  if (section.table) text += table_of(*section.table);
+  for (const auto& bullet : section.bullets) text += "- " + markdown_cell(bullet) + "\n";
+  return section.bullets.empty() ? text : text + "\n";
+}
+}  // namespace
+
+std::string markdown(const Document& document, const std::vector<std::string>& charts) {
+  std::string text =
+      "# " + markdown_cell(document.title) + "\n\n**" + markdown_cell(document.finding) + "**\n\n";
+  if (!document.question.empty()) text += "Question: " + markdown_cell(document.question) + "\n\n";
+  for (const auto& section : document.sections) text += section_of(section, charts);
+  while (text.ends_with("\n\n")) text.pop_back();
+  return text;
+}
+}  // namespace optrush

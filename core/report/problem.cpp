@@ -1,0 +1,59 @@
+#include "report/problem.h"
+
+#include <set>
+#include <vector>
+
+#include "base/suggest.h"
+#include "optrush/phase.h"
+
+namespace optrush {
+namespace {
+/// Plugins that change what is trained, with their options.
+std::set<std::string> model_plugins(const Json& plan) {
+  std::set<std::string> found;
+  for (const auto& plugin : plan.at("plugins"))
+    if (plugin.at("effect") == to_string(Effect::model))
+      found.insert(plugin.at("name").get<std::string>() + " " + plugin.at("options").dump());
+  return found;
+}
+
+Json uses(const RunSpec& spec) {
+  Json uses = Json::array();
+  for (const auto& use : spec.plugins) uses.push_back({use.name, use.options});
+  return uses;
+}
+}  // namespace
+
+std::string difference_of_problems(const Stored& of_subject, int64_t subject, const Stored& of_reference,
+                                   int64_t reference) {
+  const auto s = static_cast<size_t>(subject), r = static_cast<size_t>(reference);
+  const Json &a = of_subject.plans[s], &b = of_reference.plans[r];
+  if (a.is_null() || b.is_null()) return "no plan to compare";
+  std::vector<std::string> parts;
+  const auto count = [&](const char* key, const std::string& noun) {
+    const auto now = a.at("problem").at(key).get<int64_t>(), then = b.at("problem").at(key).get<int64_t>();
+    if (now != then)
+      parts.push_back(std::to_string(now) + " " + noun + " instead of " + std::to_string(then));
+  };
+  count("global_batch", "sequences a step");
+  count("seq_len", "tokens a sequence");
+  if (a.at("model") != b.at("model")) parts.emplace_back("another model");
+  if (model_plugins(a) != model_plugins(b)) parts.emplace_back("another function is trained");
+  if (to_json(of_subject.variants[s].spec.data) != to_json(of_reference.variants[r].spec.data))
+    parts.emplace_back("other data");
+  return join(parts);
+}
+
+int64_t devices_of(const Json& plan) {
+  if (plan.is_null()) return 1;
+  if (const auto it = plan.find("world_size"); it != plan.end()) return it->get<int64_t>();
+  const Json& problem = plan.at("problem");
+  const auto one = problem.at("micro_batch").get<int64_t>() * problem.at("accumulation").get<int64_t>();
+  return problem.at("global_batch").get<int64_t>() / one;
+}
+
+bool same_work(const RunSpec& a, const RunSpec& b) {
+  return to_json(a.train) == to_json(b.train) && uses(a) == uses(b) && a.model == b.model &&
+         a.model_kind == b.model_kind && to_json(a.data) == to_json(b.data);
+}
+}  // namespace optrush

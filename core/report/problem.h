@@ -1,0 +1,15 @@
+#pragma once
+#include <string>
+
+#include "report/stored.h"
+
+namespace optrush {
+/// What differs between the problems that two variants solve, of one report or of two: "8 sequences a step
+/// instead of 4"; empty where their speeds can be compared outright.
+std::string difference_of_problems(const Stored& of_subject, int64_t subject, const Stored& of_reference,
+                                   int64_t reference);
+/// Devices that a planned run uses: the ranks of its mesh, or of its data alone where the plan does not say.
+int64_t devices_of(const Json& plan);
+/// Whether two specs train the same thing for the same number of steps.
+bool same_work(const RunSpec&, const RunSpec&);
+}  // namespace optrush

@@ -1,0 +1,33 @@
+"""Draws the charts of a report. Its job is a JSON file:
+
+{"charts": [{"spec": {}, "svg": "speed.svg", "png": null}], "css": "...",
+ "page": {"html": "...", "mark": "text that the charts' library takes the place of", "file": "report.html"}}
+"""
+import json
+import os
+import sys
+
+try:
+    import vl_convert
+except ImportError:
+    sys.exit("vl-convert-python is not installed")
+
+
+def write(path, data):
+    """By a temporary file and a rename, as every result."""
+    with open(path + ".tmp", "wb") as out:
+        out.write(data)
+    os.replace(path + ".tmp", path)
+
+
+with open(sys.argv[1], encoding="utf-8") as file:
+    job = json.load(file)
+for chart in job["charts"]:
+    svg = vl_convert.vegalite_to_svg(chart["spec"])
+    if chart["png"]:
+        write(chart["png"], vl_convert.svg_to_png(svg, scale=2))
+    start = svg.index(">") + 1
+    write(chart["svg"], (svg[:start] + "<style>" + job["css"] + "</style>" + svg[start:]).encode())
+page = job["page"]
+library = vl_convert.javascript_bundle().replace("</script", "<\\/script")
+write(page["file"], page["html"].replace(page["mark"], library, 1).encode())

@@ -1,0 +1,62 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "optrush/json.h"
+
+namespace optrush {
+enum class Status : uint8_t { ok, oom, failed, crashed, timeout, skipped, broken };
+std::string_view to_string(Status);
+
+/// Seconds by name in the order of a step; none where a phase can't be told apart.
+using Phases = std::vector<std::pair<std::string, std::optional<double>>>;
+
+struct StepResult {
+  int64_t step = 0;
+  bool timed = false;
+  double loss = 0, grad_norm = 0;  ///< NaN where it was not finite
+  int64_t tokens = 0;
+  double seconds = 0;
+  Phases phases;
+};
+
+/// Bytes by the allocator; predicted by part: parameters, gradients, optimizer_state, activations, total.
+struct Memory {
+  std::optional<double> allocated, reserved, process;
+  std::vector<std::pair<std::string, double>> predicted;
+
+  std::optional<double> predicted_total() const;
+};
+
+/// What one run measured (docs/schema/run_result.schema.json).
+struct RunResult {
+  Status status = Status::ok;
+  std::string reason;
+  std::optional<double> requested_bytes;
+  std::string device;
+  Json plan, plugins = Json::array();
+  std::vector<StepResult> steps;
+  std::optional<double> tokens_per_second, step_seconds;
+  Phases phases;
+  Memory memory;
+  std::optional<double> mfu_flops, mfu_causal_flops, hfu_flops;  ///< FLOPs per token by each formula
+  double compile_seconds = 0, setup_seconds = 0;
+  std::optional<double> energy_joules;
+  std::vector<std::string> notes;
+
+  std::vector<double> losses() const;
+  int64_t timed_tokens() const;
+};
+
+/// Strict: unknown keys, missing ones and wrong types are Errors that name `where`.
+RunResult run_result_from_json(const Json&, const std::string& where);
+
+/// Why the training of a run that ended well is no training: a loss that is not finite, a gradient norm that
+/// is zero or not finite. Empty where it is one. A norm may be infinite during warm-up, where a gradient
+/// scaler finds its scale.
+std::string unhealthy(const RunResult&);
+}  // namespace optrush

@@ -1,0 +1,40 @@
+#pragma once
+#include <optional>
+#include <vector>
+
+namespace optrush {
+/// Fewest rounds from which an interval, and so a claim, is made.
+inline constexpr size_t kMinRounds = 3;
+
+/// Middle value, or the mean of the two middle ones; empty input has none.
+std::optional<double> median(std::vector<double>);
+
+/// Two-sided 95 % confidence interval.
+struct Interval {
+  double low = 0, high = 0;
+  bool contains(double value) const { return low <= value && value <= high; }
+  bool operator==(const Interval&) const = default;
+};
+
+/// A quotient of two positive measurements, with its interval where there are enough rounds.
+struct Ratio {
+  double value = 1;
+  std::optional<Interval> interval;
+  size_t rounds = 0;
+
+  /// Enough rounds, and 1.00 is not among the plausible values.
+  bool claim() const { return interval && !interval->contains(1.0); }
+  bool within_noise() const { return interval && interval->contains(1.0); }
+  bool operator==(const Ratio&) const = default;
+};
+
+/// Quantile of Student's t for the probability 0.975: half the width of a 95 % interval in standard errors.
+double t_quantile(double degrees_of_freedom);
+
+/// subject / reference of one round each, in pairs: geometric mean and paired t interval on the log ratios.
+Ratio paired_ratio(const std::vector<double>& subject, const std::vector<double>& reference);
+
+/// subject / reference of two machines or commits, whose rounds have no partner: Welch's t interval on the
+/// logs.
+Ratio unpaired_ratio(const std::vector<double>& subject, const std::vector<double>& reference);
+}  // namespace optrush

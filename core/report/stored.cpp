@@ -1,0 +1,69 @@
+#include "report/stored.h"
+
+#include <algorithm>
+
+#include "base/files.h"
+#include "optrush/error.h"
+
+namespace optrush {
+namespace fs = std::filesystem;
+namespace {
+StoredRun load_run(const fs::path& folder) {
+  const fs::path spec = folder / "spec.json", result = folder / "result.json";
+  Json raw = read_json(result);
+  return {folder.filename().string(), run_spec_from_json(read_json(spec), spec.string()),
+          run_result_from_json(raw, result.string()), raw};
+}
+
+void load_plans(const fs::path& file, Stored& stored) {
+  stored.plans.resize(stored.variants.size());
+  if (!fs::exists(file)) return;
+  const Json plans = read_json(file);
+  if (!plans.is_array() || plans.size() != stored.variants.size())
+    throw Error("must be a list with one plan for each of the " + std::to_string(stored.variants.size()) +
+                    " variants",
+                {}, file.string());
+  for (size_t i = 0; i < plans.size(); ++i) stored.plans[i] = plans[i];
+}
+
+void load_runs(const fs::path& folder, Stored& stored) {
+  if (!fs::is_directory(folder)) return;
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (fs::exists(entry.path() / "result.json")) stored.runs.push_back(load_run(entry.path()));
+  std::ranges::sort(stored.runs, {}, &StoredRun::id);
+  for (const auto& run : stored.runs) {
+    const auto variant = static_cast<size_t>(run.spec.variant);
+    if (variant >= stored.variants.size())
+      throw Error("variant " + std::to_string(run.spec.variant) + " is not in variants.json", {},
+                  (folder / run.id / "spec.json").string());
+    // A plan that came too late for plans.json is in the result as well.
+    if (stored.plans[variant].is_null() && run.spec.purpose == "measure")
+      stored.plans[variant] = run.result.plan;
+  }
+}
+}  // namespace
+
+Stored load_report(const fs::path& folder) {
+  const fs::path experiment = folder / "experiment.json", variants = folder / "variants.json";
+  if (!fs::exists(experiment))
+    throw Error("'" + folder.string() + "' is no folder of a report: experiment.json is missing",
+                "give reports/<experiment>/<label>");
+  Stored stored;
+  stored.folder = folder;
+  stored.experiment = experiment_from_json(read_json(experiment), experiment.string());
+  for (const auto& variant : read_json(variants))
+    stored.variants.push_back(variant_from_json(variant, variants.string()));
+  for (size_t i = 0; i < stored.variants.size(); ++i) {
+    const Variant& variant = stored.variants[i];
+    const auto index = static_cast<int64_t>(i);
+    if (variant.index != index || variant.previous >= index || (variant.previous < 0) != (i == 0))
+      throw Error("variant '" + variant.name + "' is out of order", {}, variants.string());
+  }
+  if (stored.variants.empty()) throw Error("there is no variant", {}, variants.string());
+  load_plans(folder / "plans.json", stored);
+  if (const fs::path context = folder / "context.json"; fs::exists(context))
+    stored.context = read_json(context);
+  load_runs(folder / "runs", stored);
+  return stored;
+}
+}  // namespace optrush

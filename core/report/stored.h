@@ -1,0 +1,30 @@
+#pragma once
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "experiment/experiment.h"
+#include "report/run_result.h"
+
+namespace optrush {
+struct StoredRun {
+  std::string id;  ///< name of its folder
+  RunSpec spec;
+  RunResult result;
+  Json raw;  ///< result.json as it was written
+};
+
+/// A report's folder, read whole. Runs that have no result yet are not in it.
+struct Stored {
+  std::filesystem::path folder;
+  Experiment experiment;
+  std::vector<Variant> variants;
+  std::vector<Json> plans;  ///< by variant; null where there is none
+  Json context = Json::object();
+  std::vector<StoredRun> runs;  ///< by id
+};
+
+/// Strict on what is there, an Error with the file's name otherwise; plans, context and runs may be missing,
+/// as an experiment may end at any moment.
+Stored load_report(const std::filesystem::path& folder);
+}  // namespace optrush
