@@ -165,8 +165,7 @@ def tables(chosen, context, spec):
 
 
 def write_page(text, chosen, context, spec):
-    page = PAGE.read_text() if PAGE.exists() else f"# Benchmarks\n\n{BEGIN}\n{END}\n"
-    before, _, rest = page.partition(BEGIN)
+    before, _, rest = PAGE.read_text().partition(BEGIN)
     PAGE.write_text(before + BEGIN + "\n" + text + END + rest.partition(END)[2])
     samples = {"spec": spec, "context": context,
                "programs": [{"name": program.name, "results": program.results} for program in chosen]}
