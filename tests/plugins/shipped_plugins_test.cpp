@@ -1,0 +1,148 @@
+// The plugins that ship: each alone and every allowed pair trains and passes the gate of its effect; stacking order does
+// not matter.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "experiment/gate.h"
+#include "support/training.h"
+#include "worker/plan.h"
+
+namespace optrush::testing {
+namespace {
+/// Every plugin that runs on a CPU, with options that change something.
+std::vector<PluginUse> shipped() {
+  return {{"activation_checkpointing", Json::object()},
+          {"clip_grad_norm", {{"max_norm", 0.5}}},
+          {"flash_attention", Json::object()},
+          {"fused_adamw", Json::object()},
+          {"gradient_accumulation", {{"steps", 2}}},
+          {"lora", {{"rank", 4}}},
+          {"mixed_precision", {{"dtype", "bf16"}}}};
+}
+
+Effect effect_of(const PluginUse& use) {
+  return Catalogue::find({OPTRUSH_BUILD_DIR "/plugins"}).at(use.name).effect;
+}
+
+/// The stack's losses against the plain form of the same model and the same number of sequences a step.
+void expect_gate_passes(const std::vector<PluginUse>& stack) {
+  Effect widest = Effect::exact;
+  std::vector<PluginUse> plain;
+  RunSpec spec = nano_spec(stack);
+  for (const auto& use : stack) {
+    const Effect effect = effect_of(use);
+    if (effect == Effect::model) plain.push_back(use);
+    if (effect == Effect::batch) spec.train.micro_batch /= 2;
+    if (effect != Effect::model && effect != Effect::batch) widest = std::max(widest, effect);
+    if (effect == Effect::batch) widest = std::max(widest, Effect::rounding);
+  }
+  const auto expected = losses(Trained(nano_spec(plain)).train());
+  const auto got = losses(Trained(spec).train());
+  ASSERT_EQ(got.size(), expected.size());
+  const double tolerance = tolerance_of(widest, "fp32").relative;
+  for (size_t i = 0; i < got.size(); ++i)
+    EXPECT_LE(std::abs(got[i] - expected[i]) / expected[i], tolerance) << "step " << i;
+}
+
+TEST(ShippedPlugins, EachAlonePassesItsGate) {
+  for (const auto& use : shipped()) {
+    SCOPED_TRACE(use.name);
+    expect_gate_passes({use});
+  }
+}
+
+TEST(ShippedPlugins, EveryAllowedPairPassesTheGate) {
+  const auto all = shipped();
+  for (size_t i = 0; i < all.size(); ++i)
+    for (size_t j = i + 1; j < all.size(); ++j) {
+      SCOPED_TRACE(all[i].name + " + " + all[j].name);
+      expect_gate_passes({all[i], all[j]});
+    }
+}
+
+TEST(ShippedPlugins, ApplyingInAnyOrderGivesTheSamePlan) {
+  std::mt19937 random(7);
+  std::optional<Json> expected;
+  for (int round = 0; round < 20; ++round) {
+    const RunSpec spec = nano_spec(shipped());
+    auto plugins = load_plugins(spec);
+    const Json named = to_json(plugins);
+    std::shuffle(plugins.begin(), plugins.end(), random);
+    Recipe recipe(spec);
+    apply_plugins(plugins, recipe);
+    recipe.mesh.settle(0, 1);
+    Session session(recipe, at::kCPU);
+    session.declare();
+    Json plan = make_plan(session, plugins);
+    plan["plugins"] = named;
+    if (!expected) expected = plan;
+    EXPECT_EQ(plan.dump(), expected->dump());
+  }
+}
+
+TEST(ShippedPlugins, Fp16WithTheScalerFollowsFp32) {
+  const auto expected = losses(Trained(nano_spec()).train());
+  for (const auto& stack : {std::vector<PluginUse>{{"mixed_precision", {{"dtype", "fp16"}}}},
+                            std::vector<PluginUse>{{"mixed_precision", {{"dtype", "fp16"}}}, {"fused_adamw", Json::object()}}}) {
+    const auto got = losses(Trained(nano_spec(stack)).train());
+    for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 2e-2 * expected[i]);
+  }
+}
+
+TEST(ShippedPlugins, AnOverflowingLossScaleSkipsTheStepAndBacksOff) {
+  RunSpec spec = nano_spec({{"mixed_precision", {{"dtype", "fp16"}, {"initial_scale", 1e9}}}});
+  spec.train.steps = 14;
+  const Json result = Trained(spec).train();
+  EXPECT_TRUE(result["steps"][0]["grad_norm"].is_null());
+  EXPECT_EQ(result["steps"][0]["loss"].get<double>() > 0, true);
+  EXPECT_TRUE(result["steps"].back()["grad_norm"].is_number());
+}
+
+TEST(ShippedPlugins, LoraFreezesTheModelAndCountsItsFlops) {
+  Trained trained(nano_spec({{"lora", {{"rank", 4}, {"target_modules", {"q_proj", "down_proj"}}}}}));
+  int64_t trainable = 0;
+  for (Param* param : trained.session().params().all()) {
+    const bool update = param->name.find(".lora_") != std::string::npos;
+    EXPECT_EQ(param->trainable, update) << param->name;
+    if (param->trainable) trainable += param->numel();
+  }
+  // Two blocks of q_proj (32 -> 32) and down_proj (48 -> 32), rank 4.
+  EXPECT_EQ(trainable, 2 * (4 * (32 + 32) + 4 * (48 + 32)));
+  EXPECT_THROW(Trained(nano_spec({{"lora", {{"target_modules", {"qproj"}}}}})), Error);
+}
+
+TEST(ShippedPlugins, CheckpointingDrawsTheSameDropoutAgain) {
+  const std::vector<PluginUse> lora = {{"lora", {{"rank", 4}, {"dropout", 0.5}}}};
+  auto both = lora;
+  both.push_back({"activation_checkpointing", Json::object()});
+  at::manual_seed(3);
+  const auto expected = losses(Trained(nano_spec(lora)).train());
+  at::manual_seed(3);
+  EXPECT_EQ(losses(Trained(nano_spec(both)).train()), expected);
+}
+
+TEST(ShippedPlugins, EveryNthBlockKeepsLessThanNoneAndMoreThanFull) {
+  const auto activations = [](std::vector<PluginUse> stack) {
+    RunSpec spec = nano_spec(std::move(stack));
+    spec.model["n_layers"] = 4;
+    return Trained(spec).train()["memory"]["predicted"]["activations"].get<int64_t>();
+  };
+  const int64_t none = activations({});
+  const int64_t full = activations({{"activation_checkpointing", Json::object()}});
+  const int64_t every = activations({{"activation_checkpointing", {{"policy", "every"}, {"every", 2}}}});
+  EXPECT_LT(full, every);
+  EXPECT_LT(every, none);
+}
+
+TEST(ShippedPlugins, OptionsThatWouldBeIgnoredAreErrors) {
+  EXPECT_THROW(Trained(nano_spec({{"activation_checkpointing", {{"policy", "full"}, {"every", 3}}}})), Error);
+  EXPECT_THROW(Trained(nano_spec({{"tf32", Json::object()}})), Skip);
+  EXPECT_THROW(Trained(nano_spec({{"flash_attention", {{"kernel", "cudnn"}}}})), Skip);
+  RunSpec spec = nano_spec({{"mixed_precision", Json::object()}});
+  spec.train.dtype = "fp64";
+  EXPECT_THROW(Trained{spec}, Error);
+}
+}  // namespace
+}  // namespace optrush::testing

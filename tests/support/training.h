@@ -1,0 +1,65 @@
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "plugin/loader.h"
+#include "train/session.h"
+#include "train/trainer.h"
+
+namespace optrush::testing {
+/// A Llama of two blocks on seeded random tokens; small enough for hundreds of runs in a test.
+inline RunSpec nano_spec(std::vector<PluginUse> plugins = {}) {
+  RunSpec spec;
+  spec.model = validate_model("llama",
+                              {{"vocab_size", 64},
+                               {"dim", 32},
+                               {"n_layers", 2},
+                               {"n_heads", 4},
+                               {"n_kv_heads", 2},
+                               {"ffn_dim", 48}},
+                              "test");
+  spec.train.micro_batch = 4;
+  spec.train.seq_len = 16;
+  spec.train.steps = 2;
+  spec.train.warmup = 1;
+  spec.train.lr = 1e-2;
+  spec.device = "cpu";
+  spec.plugins = std::move(plugins);
+  spec.plugin_path = {OPTRUSH_BUILD_DIR "/plugins"};
+  return spec;
+}
+
+/// A session with everything that it needs to live, built as the worker builds it; `edit` may add edits of its own.
+class Trained {
+ public:
+  explicit Trained(const RunSpec& spec, const std::function<void(Recipe&)>& edit = {})
+      : plugins_(load_plugins(spec)), recipe_(spec), session_(recipe_, at::kCPU) {
+    apply_plugins(plugins_, recipe_);
+    if (edit) {
+      recipe_.edit_as("test");
+      edit(recipe_);
+    }
+    recipe_.check();
+    recipe_.mesh.settle(0, 1);
+    session_.declare();
+    session_.place();
+    session_.make_ready();
+  }
+  Json train() {
+    return optrush::train(session_, [](const Json&) {});
+  }
+  Session& session() { return session_; }
+  std::vector<LoadedPlugin>& plugins() { return plugins_; }
+
+ private:
+  std::vector<LoadedPlugin> plugins_;
+  Recipe recipe_;
+  Session session_;
+};
+
+inline std::vector<double> losses(const Json& result) {
+  std::vector<double> values;
+  for (const auto& step : result["steps"]) values.push_back(step["loss"]);
+  return values;
+}
+}  // namespace optrush::testing

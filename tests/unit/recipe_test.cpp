@@ -1,0 +1,120 @@
+#include "optrush/recipe.h"
+
+#include <gtest/gtest.h>
+
+#include "support/error_of.h"
+#include "support/training.h"
+
+namespace optrush::testing {
+namespace {
+using Number = Slot<int(int)>;
+
+TEST(Slot, NestsWrapsByPhaseWhateverTheOrderOfEdits) {
+  const auto multiply = [](int factor) {
+    return [factor](Number::Fn inner, const Site&) -> Number::Fn { return [=](int x) { return inner(x) * factor; }; };
+  };
+  const auto add = [](int term) {
+    return [term](Number::Fn inner, const Site&) -> Number::Fn { return [=](int x) { return inner(x) + term; }; };
+  };
+  for (const bool first : {true, false}) {
+    std::string editor = "a";
+    Number slot("number", &editor, {});
+    const auto adapter = [&] { slot.wrap(Phase::adapter, add(1)); };
+    const auto shard = [&] { slot.wrap(Phase::shard, multiply(10)); };
+    first ? adapter() : shard();
+    first ? shard() : adapter();
+    EXPECT_EQ(slot.resolve({}, [](int x) { return x; })(2), 30);
+    EXPECT_EQ(slot.wraps().front().phase, Phase::adapter);
+  }
+}
+
+TEST(Slot, WrapsOfOnePhaseNestByPluginName) {
+  std::string editor = "b";
+  Number slot("number", &editor, {});
+  slot.wrap(Phase::adapter, [](Number::Fn inner, const Site&) -> Number::Fn { return [=](int x) { return inner(x) * 2; }; });
+  editor = "a";
+  slot.wrap(Phase::adapter, [](Number::Fn inner, const Site&) -> Number::Fn { return [=](int x) { return inner(x) + 1; }; });
+  EXPECT_EQ(slot.resolve({}, [](int x) { return x; })(5), 12);
+}
+
+TEST(Slot, ABaseHasOneOwner) {
+  std::string editor = "flash_attention";
+  Number slot("attention", &editor, {});
+  slot.replace([](int x) { return x; });
+  editor = "ring_attention";
+  const auto message = error_of([&] { slot.replace([](int x) { return -x; }); });
+  EXPECT_NE(message.find("'flash_attention' and 'ring_attention' both replace the slot 'attention'"), std::string::npos);
+  EXPECT_NE(message.find("replace = \"flash_attention\""), std::string::npos);
+}
+
+TEST(Slot, ABaseMadePerSiteKeepsThePlainOneWhereItIsEmpty) {
+  std::string editor = "a";
+  Number slot("number", &editor, {});
+  slot.replace_each([](const Site& site) -> Number::Fn {
+    if (site.path != "here") return {};
+    return [](int) { return 1; };
+  });
+  const auto plain = [](int) { return 0; };
+  EXPECT_EQ(slot.resolve({.path = "here"}, plain)(0), 1);
+  EXPECT_EQ(slot.resolve({.path = "there"}, plain)(0), 0);
+}
+
+TEST(Slot, ADemandThatTheBaseDoesNotOfferNamesBoth) {
+  std::string editor = "context_parallel";
+  Number slot("attention", &editor, {.offers = {"lse"}});
+  slot.demand("lse");
+  EXPECT_NO_THROW(slot.check());
+  editor = "flash_attention";
+  slot.replace([](int x) { return x; }, {.offers = {"double"}});
+  const auto message = error_of([&] { slot.check(); });
+  EXPECT_NE(message.find("plugin 'context_parallel' needs 'lse' of attention; 'flash_attention' does not offer it"),
+            std::string::npos)
+      << message;
+}
+
+TEST(Recipe, TwoPluginsMayNotSetAFieldToDifferentValues) {
+  Recipe recipe(nano_spec());
+  recipe.edit_as("a");
+  recipe.set(&TrainSpec::accumulation, int64_t{4});
+  recipe.edit_as("b");
+  EXPECT_NO_THROW(recipe.set(&TrainSpec::accumulation, int64_t{4}));
+  EXPECT_NE(error_of([&] { recipe.set(&TrainSpec::accumulation, int64_t{2}); }).find("'b'"), std::string::npos);
+}
+
+TEST(Recipe, AnExceptionInAHandlerCarriesPluginAndEvent) {
+  const auto message = error_of([] {
+    Trained(nano_spec(), [](Recipe& recipe) {
+      recipe.on(Event::placed, Phase::base, [](Run&) { throw std::runtime_error("no luck"); });
+    });
+  });
+  EXPECT_EQ(message, "plugin 'test' in event placed: no luck");
+}
+
+TEST(Recipe, ScopesAreEnteredOutermostFirstAndLeftInReverse) {
+  Recipe recipe(nano_spec());
+  std::string trace;
+  const auto scope = [&](Phase phase, char name) {
+    recipe.scope(phase, [&trace, name]() -> Scopes::Guard {
+      trace += name;
+      return {nullptr, [&trace, name](void*) { trace += static_cast<char>(std::tolower(name)); }};
+    });
+  };
+  scope(Phase::offload, 'O');
+  scope(Phase::precision, 'P');
+  { const auto entered = recipe.scopes().enter(); }
+  EXPECT_EQ(trace, "POop");
+}
+
+TEST(Events, ComeInOrderOncePerStep) {
+  std::string trace;
+  RunSpec spec = nano_spec();
+  Trained(spec, [&](Recipe& recipe) {
+    for (const auto& [event, letter] : {std::pair(Event::declared, 'd'), std::pair(Event::placed, 'p'),
+                                        std::pair(Event::ready, 'r'), std::pair(Event::step_begin, 'b'),
+                                        std::pair(Event::step_end, 'e')})
+      recipe.on(event, Phase::measure, [&trace, letter = letter](Run&) { trace += letter; });
+  }).train();
+  EXPECT_EQ(trace, "dprbebebe");
+}
+}  // namespace
+}  // namespace optrush::testing

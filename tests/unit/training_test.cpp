@@ -1,0 +1,195 @@
+// Measured training: exact bytes, exact FLOPs, and the checks that refuse a run in which nothing trains.
+#include <ATen/Functions.h>
+#include <gtest/gtest.h>
+
+#include "measure/flops.h"
+#include "measure/memory.h"
+#include "measure/saved_tensors.h"
+#include "model/operators.h"
+#include "support/error_of.h"
+#include "support/training.h"
+
+namespace optrush::testing {
+namespace {
+/// Matmul parameters of nano_spec: per block q 32x32, k and v 16x32, o 32x32, three of the MLP 48x32; head 64x32.
+constexpr double kMatmulParameters = 2 * (32 * 32 + 2 * 16 * 32 + 32 * 32 + 3 * 48 * 32) + 64 * 32;
+
+TEST(CpuMemory, CountsWhatTensorsAskFor) {
+  install_cpu_memory_tracking();
+  const int64_t before = cpu_allocated();
+  reset_memory_peak(at::kCPU);
+  {
+    const Tensor a = at::empty({1000}, at::kFloat);
+    EXPECT_EQ(cpu_allocated() - before, 4000);
+    { const Tensor b = at::empty({7}, at::kByte); }
+    EXPECT_EQ(cpu_allocated() - before, 4000);
+  }
+  EXPECT_EQ(cpu_allocated(), before);
+  EXPECT_EQ(memory_peak(at::kCPU).allocated - before, 4007);
+  EXPECT_FALSE(memory_peak(at::kCPU).reserved.has_value());
+}
+
+TEST(CpuMemory, TwoRunsOfOneSpecPeakAtTheSameByte) {
+  install_cpu_memory_tracking();
+  const auto peak = [] {
+    const int64_t before = cpu_allocated();
+    return Trained(nano_spec()).train()["memory"]["peak_allocated"].get<int64_t>() - before;
+  };
+  const int64_t first = peak();
+  EXPECT_GT(first, 0);
+  EXPECT_EQ(peak(), first);
+}
+
+TEST(SavedTensors, CountsEachStorageOnceAndNotTheParameters) {
+  const Tensor weight = at::randn({8, 8}).requires_grad_();
+  const Tensor x = at::randn({4, 8}).requires_grad_();
+  SavedTensorCount count({weight});
+  const Tensor y = at::matmul(x, weight);  // keeps x (128 bytes) and weight (resident)
+  const Tensor z = y.exp();                // keeps its own result
+  const Tensor w = z * z;                  // keeps z, which is counted already
+  count.stop();
+  EXPECT_EQ(count.peak_bytes(), 4 * 8 * 4 + 4 * 8 * 4);
+}
+
+TEST(SavedTensors, GradientsAreTheSameUnderTheCount) {
+  const Tensor x = at::randn({4, 8}, at::kDouble).requires_grad_();
+  const Tensor expected = (x.exp() * x.sin()).sum();
+  expected.backward();
+  const Tensor gradient = x.grad().clone();
+  x.mutable_grad().reset();
+  SavedTensorCount count({});
+  (x.exp() * x.sin()).sum().backward();
+  EXPECT_TRUE(at::equal(x.grad(), gradient));
+}
+
+TEST(Flops, FormulasAndWhatRuns) {
+  const Json result = Trained(nano_spec()).train();
+  const auto& flops = result["flops_per_token"];
+  const double attention = 12.0 * 2 * 16 * 32;  // 12 L S (heads head_dim)
+  EXPECT_DOUBLE_EQ(flops["mfu"], 6 * kMatmulParameters + attention);
+  EXPECT_DOUBLE_EQ(flops["mfu_causal"], 6 * kMatmulParameters + attention / 2);
+  EXPECT_DOUBLE_EQ(flops["hfu"], flops["mfu"].get<double>());
+}
+
+TEST(Flops, RecomputationShowsInHfuOnly) {
+  const Json result = Trained(nano_spec({{"activation_checkpointing", Json::object()}})).train();
+  const auto& flops = result["flops_per_token"];
+  const double blocks = 2 * (kMatmulParameters - 64 * 32) + 4.0 * 2 * 16 * 32;  // one more forward of both blocks
+  EXPECT_DOUBLE_EQ(flops["hfu"].get<double>() - flops["mfu"].get<double>(), blocks);
+}
+
+TEST(Flops, FrozenLinearsCountFourAndAdaptersSix) {
+  const Json result = Trained(nano_spec({{"lora", {{"rank", 4}}}})).train();
+  const double adapters = 2 * (4 * (32 + 32) + 4 * (32 + 16));
+  EXPECT_DOUBLE_EQ(result["flops_per_token"]["mfu"], 4 * kMatmulParameters + 6 * adapters + 12.0 * 2 * 16 * 32);
+}
+
+TEST(Training, FullCheckpointingKeepsBlockInputsAndOneBlock) {
+  const auto activations = [](int64_t layers, std::vector<PluginUse> stack) {
+    RunSpec spec = nano_spec(std::move(stack));
+    spec.model["n_layers"] = layers;
+    return Trained(spec).train()["memory"]["predicted"]["activations"].get<int64_t>();
+  };
+  const std::vector<PluginUse> full = {{"activation_checkpointing", Json::object()}};
+  const int64_t input = 4 * 16 * 32 * 4;  // (B, S, D) fp32
+  EXPECT_EQ(activations(6, full) - activations(5, full), input);
+}
+
+TEST(Training, ALossThatIsNotFiniteFails) {
+  RunSpec spec = nano_spec();
+  spec.train.lr = 1e30;
+  spec.train.steps = 6;
+  EXPECT_NE(error_of([&] { Trained(spec).train(); }).find("is not finite at step"), std::string::npos);
+}
+
+TEST(Training, ParametersThatStayFail) {
+  RunSpec spec = nano_spec();
+  spec.train.lr = 0;
+  EXPECT_NE(error_of([&] { Trained(spec).train(); }).find("no parameter changed"), std::string::npos);
+}
+
+TEST(Training, AZeroGradientFails) {
+  const auto message = error_of([] {
+    Trained(nano_spec(), [](Recipe& recipe) {
+      recipe.loss_gradient.replace([](const Tensor& loss) { return at::zeros_like(loss); });
+    }).train();
+  });
+  EXPECT_NE(message.find("gradient norm"), std::string::npos) << message;
+}
+
+TEST(Training, AccumulationEqualsOneLargeMicroBatchInDouble) {
+  RunSpec whole = nano_spec();
+  whole.train.dtype = "fp64";
+  RunSpec parts = nano_spec({{"gradient_accumulation", {{"steps", 4}}}});
+  parts.train.dtype = "fp64";
+  parts.train.micro_batch = 1;
+  const auto expected = losses(Trained(whole).train()), got = losses(Trained(parts).train());
+  for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-12);
+}
+
+TEST(Training, AGlobalBatchThatContradictsItsFactorsIsAnError) {
+  RunSpec spec = nano_spec({{"gradient_accumulation", {{"steps", 2}}}});
+  spec.train.global_batch = 4;
+  EXPECT_NE(error_of([&] { Trained(spec).train(); }).find("global_batch is 4, but micro_batch 4 x accumulation 2"),
+            std::string::npos);
+}
+
+TEST(Training, ThePlainOptimizerAndTheFusedOneAgreeInDouble) {
+  RunSpec plain = nano_spec(), fused = nano_spec({{"fused_adamw", Json::object()}});
+  plain.train.dtype = fused.train.dtype = "fp64";
+  plain.train.steps = fused.train.steps = 6;
+  const auto expected = losses(Trained(plain).train()), got = losses(Trained(fused).train());
+  for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-7);  // lr travels in fp32
+}
+
+TEST(Operators, AttentionIsSoftmaxOfScoresInDouble) {
+  const auto options = at::TensorOptions(at::kDouble);
+  const Tensor q = at::randn({2, 4, 5, 8}, options), k = at::randn({2, 2, 5, 8}, options), v = at::randn({2, 2, 5, 8}, options);
+  const AttentionOut got = plain::attention(q, k, v, {.scale = 0.25, .lse = true});
+  for (int64_t b = 0; b < 2; ++b)
+    for (int64_t h = 0; h < 4; ++h)
+      for (int64_t s = 0; s < 5; ++s) {
+        const Tensor keys = k[b][h / 2].slice(0, 0, s + 1), values = v[b][h / 2].slice(0, 0, s + 1);
+        const Tensor scores = at::mv(keys, q[b][h][s]) * 0.25;
+        const Tensor expected = at::mv(values.t(), at::softmax(scores, 0));
+        EXPECT_TRUE(at::allclose(got.out[b][h][s], expected, 1e-12, 1e-12));
+        EXPECT_TRUE(at::allclose(got.lse[b][h][s], at::logsumexp(scores, 0), 1e-12, 1e-12));
+      }
+}
+
+/// Proof that a custom derivative and an adapter live in one block: SwiGLU as a pair under LoRA.
+TEST(Differentiable, APairAndLoraInOneBlockEqualThePlainForm) {
+  const Differentiable swiglu{
+      .name = "swiglu",
+      .forward = [](const Tensors& in) -> Differentiable::Result { return {{at::silu(in[0]) * in[1]}, {in[0], in[1]}}; },
+      .backward = [](const Tensors& saved, const Tensors& gradients) -> Tensors {
+        const Tensor sigmoid = at::sigmoid(saved[0]);
+        const Tensor slope = sigmoid * (1 + saved[0] * (1 - sigmoid));
+        return {gradients[0] * saved[1] * slope, gradients[0] * saved[0] * sigmoid};
+      }};
+  RunSpec spec = nano_spec({{"lora", {{"rank", 4}, {"target_modules", {"gate_proj", "down_proj"}}}}});
+  spec.train.dtype = "fp64";
+  const auto expected = losses(Trained(spec).train());
+  int calls = 0;
+  const auto got = losses(Trained(spec, [&](Recipe& recipe) {
+                            recipe.ops.swiglu.replace(
+                                [&](const Tensor& gate, const Tensor& up) {
+                                  ++calls;
+                                  return call(swiglu, {gate, up}).at(0);
+                                },
+                                swiglu.traits);
+                          }).train());
+  EXPECT_EQ(calls, 2 * 3);
+  for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-12);
+}
+
+TEST(Differentiable, AWrongNumberOfGradientsNamesTheOperator) {
+  const Differentiable bad{.name = "halfway",
+                           .forward = [](const Tensors& in) -> Differentiable::Result { return {{in[0] * in[1]}, {}}; },
+                           .backward = [](const Tensors&, const Tensors& g) -> Tensors { return {g[0]}; }};
+  const Tensor x = at::randn({2}).requires_grad_();
+  EXPECT_NE(error_of([&] { call(bad, {x, x}).at(0).sum().backward(); }).find("operator 'halfway' returned 1 gradients"),
+            std::string::npos);
+}
+}  // namespace
+}  // namespace optrush::testing
