@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <iostream>
 
+#include "optrush/error.h"
 #include "worker/commands.h"
 #include "worker/doctor_command.h"
 #include "worker/export_command.h"
@@ -52,6 +53,9 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : 2;
+  } catch (const optrush::UsageError& e) {
+    std::cerr << "optrush-worker: " << e.what() << "\n";
+    return 2;
   } catch (const std::exception& e) {
     std::cerr << "optrush-worker: error: " << e.what() << "\n";
     return 1;

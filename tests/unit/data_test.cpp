@@ -170,6 +170,14 @@ TEST_F(Data, TokenFilesOfBothWidthsComeBack) {
   }
 }
 
+TEST_F(Data, TokenFileIsAsDocumented) {
+  const std::vector<uint32_t> tokens = {1, 0x1234};
+  write_token_file(folder_ / "corpus.bin", 0x1235, tokens);
+  using namespace std::string_literals;
+  EXPECT_EQ(read_file(folder_ / "corpus.bin"),
+            "ORTOKENS\1\0\0\0\2\0\0\0\x35\x12\0\0\0\0\0\0\2\0\0\0\0\0\0\0\1\0\x34\x12"s);
+}
+
 TEST_F(Data, TokenFileErrorsNameTheFile) {
   const auto path = folder_ / "corpus.bin";
   const std::vector<uint32_t> tokens = {1, 2, 3, 4, 5, 6, 7, 8};

@@ -1,0 +1,176 @@
+"""`optrush-worker forward` against transformers and peft: small random models, every logit, loss and gradient.
+
+An error is the largest difference of a tensor over the largest value of the reference's. 0 passed, 1 failed, 77 where
+the packages are missing."""
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+try:
+    import torch
+    import transformers
+    from safetensors.torch import load_file, save_file
+    import reference
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
+
+BUILD = Path(os.environ["OPTRUSH_BUILD_DIR"])
+WORKER = BUILD / "bin" / "optrush-worker"
+LENGTH = 37
+
+# Effects rounding and none: another order of the same sums. bf16 keeps 8 bits, and a gradient is a long chain of them.
+LIMITS = {"fp32": 1e-5, "fp64": 1e-12, "bf16": 6e-2, "exact": 0.0}
+
+
+def llama(**fields):
+    fields = {"vocab_size": 97, "hidden_size": 64, "intermediate_size": 113, "num_hidden_layers": 2,
+              "num_attention_heads": 4, "rms_norm_eps": 1e-5, **fields}
+    return transformers.LlamaConfig(**fields)
+
+
+def llama3_rope(factor):
+    # With 16 positions all three kinds of wavelength occur: kept, interpolated, stretched.
+    return {"rope_type": "llama3", "factor": factor, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 16}
+
+
+MODELS = {
+    "one kv head a head": llama(),
+    "2 heads a kv head, tied": llama(num_key_value_heads=2, tie_word_embeddings=True),
+    "4 heads a kv head": llama(hidden_size=96, num_attention_heads=8, num_key_value_heads=2, rope_theta=500000.0),
+    "one kv head, Llama 3 rope": llama(num_key_value_heads=1, rope_scaling=llama3_rope(8.0)),
+    "rope_parameters": llama(num_key_value_heads=2, rope_theta=500.0, rope_scaling=llama3_rope(32.0)),
+    "odd sizes, 5 heads of 10 on 60": llama(vocab_size=101, hidden_size=60, num_attention_heads=5,
+                                            num_key_value_heads=1, head_dim=10, num_hidden_layers=3),
+    "OLMo, tied": transformers.OlmoConfig(vocab_size=97, hidden_size=64, intermediate_size=113, num_hidden_layers=2,
+                                          num_attention_heads=4, tie_word_embeddings=True),
+    "sharded": llama(num_key_value_heads=2, num_hidden_layers=4),
+    "stored as bf16": llama(num_key_value_heads=2),
+}
+STACKS = [
+    (["flash_attention"], "fp32"),
+    (["activation_checkpointing"], "exact"),
+    (["mixed_precision:dtype=bf16"], "bf16"),
+    (["flash_attention", "activation_checkpointing", "mixed_precision:dtype=bf16"], "bf16"),
+]
+LORA = {"r": 4, "lora_alpha": 8, "target_modules": ["q_proj", "v_proj", "down_proj"]}
+LORA_PLUGIN = "lora:rank=4,alpha=8,target_modules=q_proj,v_proj,down_proj"
+
+
+class Table:
+    def __init__(self):
+        self.failed = self.passed = 0
+        self.skipped = []
+        print(f"{'model':32} {'with':58} {'dtype':5} {'tensors':>7} {'worst':>8} {'limit':>7}  tensor")
+
+    def compare(self, model, stack, dtype, ours, theirs, limit):
+        with_ = " + ".join(plugin.split(":")[0] for plugin in stack) or "plain"
+        if ours.keys() != theirs.keys():
+            print(f"{model:32} {with_:58} {dtype:5} FAILED: other names: {sorted(ours.keys() ^ theirs.keys())}")
+            self.failed += 1
+            return
+        errors = {name: error(ours[name], theirs[name]) for name in theirs}
+        worst = max(errors, key=errors.get)
+        passed = all(e <= limit for e in errors.values())  # False for nan
+        print(f"{model:32} {with_:58} {dtype:5} {len(errors):7} {errors[worst]:8.1e} {limit:7.0e}  {worst}"
+              f"{'' if passed else '  FAILED'}", flush=True)
+        self.passed += passed
+        self.failed += not passed
+
+    def skip(self, what, reason):
+        self.skipped.append(f"{what}: {reason}")
+
+
+def error(ours, theirs):
+    if ours.shape != theirs.shape:
+        return float("inf")
+    difference, largest = (ours.double() - theirs.double()).abs().max(), theirs.double().abs().max()
+    return (difference / largest).nan_to_num(nan=float("inf")).item() if largest > 0 else difference.item()
+
+
+def forward(folder, tokens, dtype, stack=()):
+    """Runs the worker; all that it wrote, by name."""
+    with tempfile.TemporaryDirectory() as scratch:
+        save_file({"input_ids": tokens}, Path(scratch) / "in.safetensors")
+        command = [WORKER, "forward", "--model", folder, "--tokens", f"{scratch}/in.safetensors", "--out",
+                   f"{scratch}/out.safetensors", "--gradients", "--dtype", dtype, "--device", "cpu"]
+        for plugin in stack:
+            command += ["--plugin", plugin]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode != 0:
+            sys.exit(f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}")
+        return load_file(f"{scratch}/out.safetensors")
+
+
+def missing_plugins(stack):
+    return [name for name in (plugin.split(":")[0] for plugin in stack)
+            if not (BUILD / "plugins" / f"{name}.so").exists()]
+
+
+def check_model(table, name, config, seed):
+    tokens = torch.randint(config.vocab_size, (2, LENGTH), generator=torch.Generator().manual_seed(seed))
+    for dtype in ("fp32", "fp64"):
+        # The doubles are drawn as doubles: a path through fp32 would show.
+        with tempfile.TemporaryDirectory() as folder, reference.InDouble() if dtype == "fp64" else contextlib.nullcontext():
+            model = reference.make(config, seed)
+            if name == "stored as bf16":
+                reference.save_rounded(model, folder)
+            else:
+                reference.save(model, folder, "50KB" if name == "sharded" else "1GB")
+            if name == "sharded" and len(list(Path(folder).glob("*.safetensors"))) < 3:
+                sys.exit("the sharded model is not in several files")
+            if name == "rope_parameters":
+                reference.use_rope_parameters(folder)
+            table.compare(name, [], dtype, forward(folder, tokens, dtype), reference.evaluate(model, tokens),
+                          LIMITS[dtype])
+
+
+def check_stacks(table, config, seed):
+    tokens = torch.randint(config.vocab_size, (2, LENGTH), generator=torch.Generator().manual_seed(seed))
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as lora_folder:
+        model = reference.make(config, seed)
+        reference.save(model, folder)
+        theirs = reference.evaluate(model, tokens)
+        plain = forward(folder, tokens, "fp32")
+        for stack, limit in STACKS:
+            if absent := missing_plugins(stack):
+                table.skip(" + ".join(stack), f"not built: {', '.join(absent)}")
+                continue
+            expected = plain if limit == "exact" else theirs
+            table.compare("2 heads a kv head, tied", stack, "fp32", forward(folder, tokens, "fp32", stack), expected,
+                          LIMITS[limit])
+        try:
+            adapted = reference.add_lora(model, **LORA)
+        except ImportError as missing:
+            table.skip("lora", str(missing))
+            return
+        reference.save_lora(adapted, folder, lora_folder)
+        adapted.zero_grad()
+        theirs = reference.evaluate(adapted, tokens)
+        for stack in ([LORA_PLUGIN], [LORA_PLUGIN, "flash_attention", "activation_checkpointing"]):
+            if absent := missing_plugins(stack):
+                table.skip(" + ".join(stack), f"not built: {', '.join(absent)}")
+                continue
+            table.compare("2 heads a kv head, tied (peft)", stack, "fp32", forward(lora_folder, tokens, "fp32", stack),
+                          theirs, LIMITS["fp32"])
+
+
+def main():
+    transformers.logging.set_verbosity_error()
+    torch.set_num_threads(2)
+    table = Table()
+    for seed, (name, config) in enumerate(MODELS.items()):
+        check_model(table, name, config, seed)
+    check_stacks(table, MODELS["2 heads a kv head, tied"], seed=20)
+    for line in table.skipped:
+        print("skipped:", line)
+    print(f"{table.passed} passed, {table.failed} failed, {len(table.skipped)} skipped")
+    return 1 if table.failed or not table.passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

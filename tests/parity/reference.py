@@ -1,0 +1,97 @@
+"""What the transformers and peft packages compute: logits, loss and every gradient of a small random model."""
+import copy
+import json
+from pathlib import Path
+
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+from torch.overrides import TorchFunctionMode
+
+
+class InDouble(TorchFunctionMode):
+    """transformers computes norms, softmax, rotary tables and loss in float32, whatever the model's type. In this mode
+    every float32 that it asks for is float64, so the reference itself is good to 1e-12."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        if func is torch.Tensor.float:
+            return args[0].double()
+        wide = lambda value: torch.float64 if value is torch.float32 else value
+        return func(*map(wide, args), **{key: wide(value) for key, value in (kwargs or {}).items()})
+
+    def __enter__(self):
+        torch.set_default_dtype(torch.float64)
+        return super().__enter__()
+
+    def __exit__(self, *exception):
+        torch.set_default_dtype(torch.float32)
+        return super().__exit__(*exception)
+
+
+def make(config, seed):
+    """A model with every parameter drawn at random, norms too: ones and zeros would hide a mistake."""
+    torch.manual_seed(seed)
+    # A copy: a model that is saved writes its dtype into its config.
+    model = transformers.AutoModelForCausalLM.from_config(copy.deepcopy(config), attn_implementation="eager")
+    assert all(parameter.dtype == torch.get_default_dtype() for parameter in model.parameters())
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.normal_(1.0 if "norm" in name else 0.0, 0.1)
+    return model.train()
+
+
+def save(model, folder, max_shard_size="1GB"):
+    model.save_pretrained(folder, safe_serialization=True, max_shard_size=max_shard_size)
+
+
+def save_rounded(model, folder):
+    """Rounds the parameters to bf16 and stores them so."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(parameter.bfloat16())
+    model.save_pretrained(folder, state_dict={name: value.bfloat16() for name, value in model.state_dict().items()})
+
+
+def use_rope_parameters(folder):
+    """Rewrites config.json in the form that newer versions of transformers write."""
+    path = Path(folder) / "config.json"
+    config = json.loads(path.read_text())
+    config["rope_parameters"] = {**(config.pop("rope_scaling") or {"rope_type": "default"}),
+                                 "rope_theta": config.pop("rope_theta")}
+    path.write_text(json.dumps(config))
+
+
+def evaluate(model, tokens):
+    """The tensors that `optrush forward --gradients` writes."""
+    result = model(input_ids=tokens, labels=tokens, use_cache=False)
+    result.loss.backward()
+    tensors = {"logits": result.logits.detach(), "loss": result.loss.detach()}
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            tensors["grad." + plain_name(name)] = parameter.grad
+    return tensors
+
+
+def plain_name(name):
+    """The name of a parameter without what peft puts around it."""
+    for added, plain in (("base_model.model.", ""), (".base_layer.", "."), (".default.", ".")):
+        name = name.replace(added, plain)
+    return name
+
+
+def add_lora(model, **options):
+    """peft's LoRA with a B that is not zero, so that the gradient of A is not either."""
+    import peft
+
+    torch.manual_seed(3)
+    return peft.get_peft_model(model, peft.LoraConfig(lora_dropout=0.0, init_lora_weights=False, **options)).train()
+
+
+def save_lora(model, base_folder, folder):
+    """The base's folder with A and B beside the weights, named as without peft."""
+    weights = load_file(Path(base_folder) / "model.safetensors")
+    for name, parameter in model.named_parameters():
+        if "lora_" in name:
+            weights[plain_name(name)] = parameter.detach().contiguous()
+    save_file(weights, Path(folder) / "model.safetensors")
+    (Path(folder) / "config.json").write_text((Path(base_folder) / "config.json").read_text())
