@@ -102,7 +102,7 @@ class Expansion {
     base_.spec.experiment = experiment.name;
     for (const auto& use : base_.spec.plugins)
       if (!base_.origin.emplace(use.name, "the base").second)
-        throw Error("the base stacks '" + use.name + "' twice", "list it once", experiment.script);
+        throw Error("the base stacks '" + use.name + "' twice", "list it once");
     add("base", "base", -1, base_, "");
   }
 

@@ -27,11 +27,9 @@ Parameter run_field(const std::string& name, const std::string& name_in_lua) {
   return field;
 }
 
-/// Settings of a base and of a rung alike.
-std::vector<Parameter> settings(const std::string& model_type, bool model_required) {
-  const std::string optional = model_required ? "" : "?";
+std::vector<Parameter> base_settings() {
   return {
-      {.name = "model", .type = model_type + optional, .doc = "what is trained"},
+      {.name = "model", .type = "Model", .doc = "what is trained"},
       {.name = "data", .type = "Data?", .doc = "what it is trained on; seeded random tokens where left out"},
       {.name = "train", .type = "TrainSettings?", .doc = "the training step"},
       run_field("device", "device"),
@@ -40,6 +38,18 @@ std::vector<Parameter> settings(const std::string& model_type, bool model_requir
       {.name = "plugins",
        .type = "PluginUse[]?",
        .doc = "plugins to stack: their names, or { name, options } each"}};
+}
+
+/// The same for a rung, where nothing has a default: what it leaves out stays.
+std::vector<Parameter> rung_settings() {
+  auto fields = base_settings();
+  for (auto& field : fields) {
+    if (field.name == "model") field.type = "Model|LlamaFields";
+    if (field.name == "data") field.doc = "what it is trained on";
+    if (!field.type.ends_with('?')) field.type += '?';
+    field.fallback = nullptr;
+  }
+  return fields;
 }
 
 std::vector<Parameter> joined(std::vector<Parameter> first, const std::vector<Parameter>& second) {
@@ -58,7 +68,7 @@ std::vector<Class> classes() {
       {.name = "Report", .doc = "What an experiment found."},
       {.kind = Kind::alias,
        .name = "PluginUse",
-       .doc = "the name of a plugin, or { name, options }",
+       .doc = "a plugin: its name, or { name, options }",
        .alias = "string|table"},
       {.kind = Kind::table,
        .name = "ExperimentOptions",
@@ -66,23 +76,24 @@ std::vector<Class> classes() {
        .fields = joined(
            {{.name = "name", .type = "string", .doc = "of the experiment and of its folder below reports/"},
             {.name = "question", .type = "string?", .doc = "what it is to answer; heads the report"}},
-           settings("Model", true))},
+           base_settings())},
       {.kind = Kind::table,
        .name = "RungSettings",
        .doc = "What a rung changes; what it leaves out stays as it is on the rung below.",
        .fields = joined(
-           settings("Model|LlamaFields", false),
+           rung_settings(),
            {{.name = "replace",
              .type = "string|list?",
              .doc = "stacked plugins that this rung's own take the place of"},
             {.name = "without", .type = "string|list?", .doc = "stacked plugins that this rung takes off"}})},
       {.kind = Kind::table,
        .name = "TrainSettings",
-       .doc = "The training step.",
+       .doc = "The training step. The defaults are those of a base; a rung changes only what it names.",
        .fields = fields_of_spec("train")},
       {.kind = Kind::table,
        .name = "LlamaFields",
-       .doc = "Dimensions of a Llama.",
+       .doc = "Dimensions of a Llama. The defaults are those without a preset; a rung changes only what it "
+              "names.",
        .fields = fields_of_spec("llama")},
       {.kind = Kind::table,
        .name = "RopeScaling",
@@ -145,7 +156,7 @@ std::vector<Function> functions_of_module() {
   return {
       {.name = "experiment",
        .doc = "Describes an experiment: its base, which is rung 0.",
-       .parameters = {{.name = "options", .type = "ExperimentOptions", .doc = "the base"}},
+       .parameters = {{.name = "base", .type = "ExperimentOptions", .doc = "what every rung starts from"}},
        .returns = "Experiment",
        .call = functions::experiment},
       {.name = "rung",
@@ -251,7 +262,7 @@ std::vector<Function> functions_of_classes() {
        .call = functions::report},
       {.owner = "Report",
        .name = "dir",
-       .doc = "folder of the report",
+       .doc = "The folder of the report.",
        .returns = "string",
        .call = functions::dir,
        .property = true},

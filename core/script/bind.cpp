@@ -18,12 +18,23 @@ Object* self_of(lua_State* lua, const Function& function) {
               "call it with a colon: " + title + (function.parameters.empty() ? "()" : " { ... }"));
 }
 
+/// Argument `index` of the call; an Error names it.
+LuaValue read_argument(lua_State* lua, const Function& function, int index) {
+  try {
+    return read_value(lua, index);
+  } catch (const Error& e) {
+    const int position = function.owner.empty() ? index : index - 1;
+    throw Error(function.title() + ": argument " + std::to_string(position) + " holds " + e.message(),
+                e.cure());
+  }
+}
+
 Object invoke(lua_State* lua, const Function& function, int given) {
   Call call{.where = position(lua)};
   const bool method = !function.owner.empty();
   if (method) call.self = self_of(lua, function);
   std::vector<LuaValue> values;
-  for (int i = method ? 2 : 1; i <= given; ++i) values.push_back(read_value(lua, i));
+  for (int i = method ? 2 : 1; i <= given; ++i) values.push_back(read_argument(lua, function, i));
   call.arguments = checked_arguments(function, std::move(values));
   return function.call(context_of(lua), call);
 }
@@ -94,10 +105,11 @@ int index_object(lua_State* lua) {
   Object& failure = push_object(lua);
   attempt(lua, failure, [&](Object&) {
     const std::string owner = lua_tolstring(lua, lua_upvalueindex(3), nullptr);
+    const auto names = api().names(owner);
     const std::string key = shown(read_value(lua, 2));
     const std::string bare = lua_type(lua, 2) == LUA_TSTRING ? lua_tolstring(lua, 2, nullptr) : "";
-    throw Error((owner.empty() ? "optrush" : "a " + owner) + " has no " + key,
-                did_you_mean(bare, api().names(owner)));
+    throw Error((owner.empty() ? "optrush" : "this " + owner) + " has no " + key,
+                names.empty() ? "it is only handed to other functions" : did_you_mean(bare, names));
   });
   raise(lua, failure);
 }

@@ -9,6 +9,8 @@
 
 namespace optrush {
 namespace {
+std::string with_article(const std::string& noun) { return (noun.starts_with('E') ? "an " : "a ") + noun; }
+
 bool is_scalar(const std::string& type) {
   return type == "integer" || type == "number" || type == "string" || type == "boolean";
 }
@@ -36,22 +38,26 @@ bool fits(const LuaValue& value, const Type& type) {
 }
 
 std::string described(const Parameter& parameter, const Type& type) {
-  if (type.form == Type::Form::list) return "a list { ... } of " + type.name;
-  if (type.form == Type::Form::map) return "a table of named " + type.name;
+  if (type.form == Type::Form::list && type.name.ends_with("[]"))
+    return "a list of lists { { ... }, ... } of " + type.name.substr(0, type.name.size() - 2);
+  if (type.form == Type::Form::map)
+    return "a table of named lists of " + type.name.substr(0, type.name.size() - 2);
+  const Class* known = api().find_class(type.name);
+  const bool alias = known != nullptr && known->kind == Class::Kind::alias;
+  if (type.form == Type::Form::list)
+    return alias ? "a list { ... }, each item " + known->doc : "a list { ... } of " + type.name;
   if (type.name == "table") return "a table";
   if (is_scalar(type.name) || type.name == "list") {
     Parameter scalar = parameter;
     scalar.type = type.name;
     return allowed(scalar);
   }
-  const Class* known = api().find_class(type.name);
-  if (known->kind == Class::Kind::object) {
-    std::vector<std::string> makers;
-    for (const auto& function : api().functions)
-      if (function.returns == type.name) makers.push_back(function.title());
-    return "a " + type.name + " from " + join(makers, " or ");
-  }
-  return known->kind == Class::Kind::alias ? known->doc : "a table of named fields";
+  if (known->kind == Class::Kind::table) return "a table of named fields";
+  if (alias) return known->doc;
+  std::vector<std::string> makers;
+  for (const auto& function : api().functions)
+    if (function.returns == type.name) makers.push_back(function.title());
+  return with_article(type.name) + " from " + join(makers, " or ");
 }
 
 std::string expected(const Parameter& parameter) {
@@ -60,89 +66,94 @@ std::string expected(const Parameter& parameter) {
   return join(texts, " or ");
 }
 
-void check(LuaValue& value, const Parameter& parameter, const std::string& subject);
+/// The fields of a table inside one of `fields` that has this name: "train = { micro_batch = ... }".
+std::string misplaced(const std::string& name, const std::vector<Parameter>& fields) {
+  for (const auto& field : fields)
+    for (const auto& type : alternatives(field.type))
+      if (const Class* known = api().find_class(type.name);
+          known != nullptr && known->kind == Class::Kind::table)
+        if (std::ranges::count(known->fields, name, &Parameter::name) != 0)
+          return field.name + " = { " + name + " = ... }";
+  return {};
+}
 
-void check_fields(LuaTable& table, const std::vector<Parameter>& fields, const std::string& subject) {
-  const std::string of = subject.empty() ? "" : " of " + subject;
+Error unknown_field(const std::string& name, const std::vector<Parameter>& fields,
+                    const std::string& subject) {
   std::vector<std::string> names;
   for (const auto& field : fields) names.push_back(field.name);
+  const std::string elsewhere = misplaced(name, fields);
+  return Error("unknown field '" + name + "'" + (subject.empty() ? "" : " of " + subject),
+               elsewhere.empty() ? did_you_mean(name, names) : "did you mean " + elsewhere + "?");
+}
+
+/// `inside` names the value in the messages about its fields; empty for the table of a call with braces.
+void check(LuaValue& value, const Parameter& parameter, const std::string& subject,
+           const std::string& inside);
+
+void check_fields(LuaTable& table, const std::vector<Parameter>& fields, const std::string& subject) {
   for (const auto& [name, value] : table.fields)
-    if (!std::ranges::count(names, name))
-      throw Error("unknown field '" + name + "'" + of, did_you_mean(name, names));
+    if (!std::ranges::count(fields, name, &Parameter::name)) throw unknown_field(name, fields, subject);
   for (const auto& field : fields) {
     const std::string name = subject.empty() ? field.name : subject + "." + field.name;
     if (table.has(field.name))
-      check(table.fields.at(field.name), field, name);
+      check(table.fields.at(field.name), field, name, name);
     else if (required(field))
       throw Error(name + " is missing", "it must be " + expected(field) + ": " + field.doc);
   }
 }
 
-void check_as(LuaValue& value, const Parameter& parameter, const Type& type, const std::string& subject) {
-  const auto part = [&](LuaValue& item, const std::string& name) {
-    Parameter of = parameter;
-    of.type = type.name;
-    check(item, of, name);
-  };
+void check_as(LuaValue& value, const Parameter& parameter, const Type& type, const std::string& subject,
+              const std::string& inside) {
+  Parameter part = parameter;
+  part.type = type.name;
   if (type.form == Type::Form::list) {
     auto& items = std::get<LuaTable>(value.data).items;
-    for (size_t i = 0; i < items.size(); ++i) part(items[i], subject + "[" + std::to_string(i + 1) + "]");
+    for (size_t i = 0; i < items.size(); ++i) {
+      const std::string name = subject + "[" + std::to_string(i + 1) + "]";
+      check(items[i], part, name, name);
+    }
   } else if (type.form == Type::Form::map) {
-    for (auto& [name, item] : std::get<LuaTable>(value.data).fields) part(item, subject + "." + name);
+    for (auto& [key, item] : std::get<LuaTable>(value.data).fields)
+      check(item, part, subject + "." + key, subject + "." + key);
   } else if (is_scalar(type.name) || type.name == "list") {
-    Parameter scalar = parameter;
-    scalar.type = type.name;
-    value.data = checked(scalar, to_json(value), subject, "");
+    value.data = checked(part, to_json(value, subject), subject, "");
   } else if (const Class* known = api().find_class(type.name);
              known != nullptr && known->kind == Class::Kind::table) {
-    check_fields(std::get<LuaTable>(value.data), known->fields, subject);
+    check_fields(std::get<LuaTable>(value.data), known->fields, inside);
   }
 }
 
-void check(LuaValue& value, const Parameter& parameter, const std::string& subject) {
+void check(LuaValue& value, const Parameter& parameter, const std::string& subject,
+           const std::string& inside) {
   for (const auto& type : alternatives(parameter.type))
-    if (fits(value, type)) return check_as(value, parameter, type, subject);
+    if (fits(value, type)) return check_as(value, parameter, type, subject, inside);
   throw Error(subject + " must be " + expected(parameter) + ", but is " + shown(value));
-}
-
-LuaTable named(const Function& function, std::vector<LuaValue> given) {
-  while (!given.empty() && given.back().is_nil()) given.pop_back();
-  const auto& parameters = function.parameters;
-  if (given.size() > parameters.size())
-    throw Error("takes " +
-                (parameters.empty() ? "no arguments" : "at most " + std::to_string(parameters.size())) +
-                ", but was given " + std::to_string(given.size()));
-  LuaTable arguments;
-  for (size_t i = 0; i < given.size(); ++i) arguments.fields[parameters[i].name] = std::move(given[i]);
-  return arguments;
-}
-
-/// The one parameter of a call with braces, exp:run { rounds = 3 }: its fields need no name in front.
-bool is_single_table(const Function& function) {
-  if (function.parameters.size() != 1) return false;
-  const auto types = alternatives(function.parameters[0].type);
-  const Class* known = types.size() == 1 ? api().find_class(types[0].name) : nullptr;
-  return types[0].form == Type::Form::name && known != nullptr && known->kind == Class::Kind::table;
 }
 }  // namespace
 
 LuaTable checked_arguments(const Function& function, std::vector<LuaValue> given) {
+  while (!given.empty() && given.back().is_nil()) given.pop_back();
+  const auto& parameters = function.parameters;
+  if (given.size() > parameters.size())
+    throw Error(function.title() + " takes " +
+                (parameters.empty() ? "no" : std::to_string(parameters.size())) +
+                (parameters.size() == 1 ? " argument" : " arguments") + ", but was given " +
+                std::to_string(given.size()));
+  LuaTable arguments;
   try {
-    LuaTable arguments = named(function, std::move(given));
-    if (is_single_table(function) && !arguments.fields.empty()) {
-      const Parameter& parameter = function.parameters[0];
-      LuaValue& value = arguments.fields.begin()->second;
-      const auto type = alternatives(parameter.type)[0];
-      if (!fits(value, type))
-        throw Error("the argument must be " + expected(parameter) + ", but is " + shown(value),
-                    "call it with braces: " + function.title() + " { ... }");
-      check_fields(std::get<LuaTable>(value.data), api().find_class(type.name)->fields, "");
-    } else {
-      check_fields(arguments, function.parameters, "");
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      const Parameter& parameter = parameters[i];
+      if (i < given.size() && !given[i].is_nil()) {
+        check(given[i], parameter, parameter.name, "");
+        arguments.fields[parameter.name] = std::move(given[i]);
+      } else if (required(parameter)) {
+        throw Error(parameter.name + (parameter.name.ends_with('s') ? " are" : " is") + " missing",
+                    "it must be " + expected(parameter) + ": " + parameter.doc);
+      }
     }
-    return arguments;
   } catch (const Error& e) {
     throw Error(function.title() + ": " + e.message(), e.cure(), e.where());
   }
+  return arguments;
 }
 }  // namespace optrush

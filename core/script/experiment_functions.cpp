@@ -46,7 +46,7 @@ void check_stacks(const Experiment& experiment, const Catalogue& catalogue) {
 
 namespace functions {
 Object experiment(ScriptContext& context, const Call& call) {
-  const LuaTable& given = call.arguments.at("options").table();
+  const LuaTable& given = call.arguments.at("base").table();
   Draft draft{.where = call.where};
   Experiment& experiment = draft.experiment;
   experiment.name = folder_name(given.at("name").text(), "the name of an experiment");
@@ -63,6 +63,7 @@ Object experiment(ScriptContext& context, const Call& call) {
     experiment.price_per_hour = price->json().get<double>();
   if (const auto* currency = given.find("currency"))
     experiment.currency = one_line(currency->text(), "the currency");
+  expand(experiment);  // an Error here has this line
   return &context.add(std::move(draft));
 }
 

@@ -1,5 +1,6 @@
 #include "script/lua_value.h"
 
+#include <cmath>
 #include <lua.hpp>
 
 #include "base/value.h"
@@ -37,7 +38,7 @@ class Reader {
       case LUA_TNUMBER:
         if (lua_isinteger(lua_, index) != 0)
           return {Json(static_cast<int64_t>(lua_tointegerx(lua_, index, nullptr)))};
-        return {Json(static_cast<double>(lua_tonumberx(lua_, index, nullptr)))};
+        return {Json(number(index))};
       case LUA_TSTRING:
         return {Json(text(index))};
       case LUA_TTABLE:
@@ -51,6 +52,12 @@ class Reader {
   }
 
  private:
+  double number(int index) const {
+    const double value = lua_tonumberx(lua_, index, nullptr);
+    if (!std::isfinite(value)) throw Error("a number that is not finite", "is there a division by zero?");
+    return value;
+  }
+
   std::string text(int index) const {
     size_t size = 0;
     const char* bytes = lua_tolstring(lua_, index, &size);
@@ -112,15 +119,16 @@ bool LuaValue::is_string() const {
 
 LuaValue read_value(lua_State* lua, int index) { return Reader(lua).read(index, 0); }
 
-Json to_json(const LuaValue& value) {
+Json to_json(const LuaValue& value, const std::string& subject) {
   if (const auto* json = std::get_if<Json>(&value.data)) return *json;
-  if (!value.is_table()) throw Error("plain values are needed here, not " + shown(value));
+  if (!value.is_table()) throw Error(subject + " must be plain values, but is " + shown(value));
   const auto& [items, fields] = value.table();
   if (!items.empty() && !fields.empty())
-    throw Error("a table with both a list and named fields", "one of the two is needed here");
+    throw Error(subject + " is " + shown(value), "one of the two is needed here");
   Json result = items.empty() ? Json::object() : Json::array();
-  for (const auto& item : items) result.push_back(to_json(item));
-  for (const auto& [name, field] : fields) result[name] = to_json(field);
+  for (const auto& item : items)
+    result.push_back(to_json(item, subject + "[" + std::to_string(result.size() + 1) + "]"));
+  for (const auto& [name, field] : fields) result[name] = to_json(field, subject + "." + name);
   return result;
 }
 
@@ -130,6 +138,7 @@ std::string shown(const LuaValue& value) {
   if (const auto* object = std::get_if<Object*>(&value.data)) return std::string("a ") + class_of(**object);
   if (const auto* other = std::get_if<Unsupported>(&value.data)) return "a " + other->type;
   const LuaTable& table = value.table();
+  if (!table.fields.empty() && !table.items.empty()) return "a table with both a list and named fields";
   if (table.fields.empty()) return table.items.empty() ? "an empty table" : "a list";
   return "a table";
 }

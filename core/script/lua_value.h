@@ -53,8 +53,9 @@ struct LuaValue {
 /// not UTF-8.
 LuaValue read_value(lua_State*, int index);
 
-/// The value as JSON: {} is an empty object. An Error where it holds an object, or both a list and fields.
-Json to_json(const LuaValue&);
+/// The value as JSON: {} is an empty object. An Error names `subject` where it holds an object of optrush, or
+/// both a list and fields.
+Json to_json(const LuaValue&, const std::string& subject);
 /// "a Rung", "a table", "\"x\"", "nil": for messages.
 std::string shown(const LuaValue&);
 }  // namespace optrush

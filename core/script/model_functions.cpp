@@ -33,7 +33,7 @@ Object llama(ScriptContext&, const Call& call) {
     std::swap(preset, overrides);
   }
   Json fields = preset == nullptr ? to_json(LlamaSpec{}) : preset_fields(preset->text());
-  if (overrides != nullptr) override_fields(fields, to_json(*overrides));
+  if (overrides != nullptr) override_fields(fields, to_json(*overrides, "fields"));
   return Model{validate_model("llama", fields, call.where)};
 }
 

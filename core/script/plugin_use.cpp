@@ -4,8 +4,13 @@ namespace optrush {
 PluginUse plugin_use(const std::string& name, const LuaValue* options, ScriptContext& context,
                      const std::string& where) {
   const auto& plugin = context.catalogue().at(name);
-  const Json given = options == nullptr ? Json::object() : to_json(*options);
-  return {name, Options(plugin.options, given, where + ", plugin '" + name + "'").json()};
+  const std::string place = where + ", plugin '" + name + "'";
+  try {
+    const Json given = options == nullptr ? Json::object() : to_json(*options, "options");
+    return {name, Options(plugin.options, given, place).json()};
+  } catch (const Error& e) {
+    throw e.at(place);
+  }
 }
 
 std::vector<PluginUse> plugin_uses(const std::vector<LuaValue>& list, ScriptContext& context,

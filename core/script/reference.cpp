@@ -27,12 +27,15 @@ std::string fallback_text(const Parameter& parameter) {
   return parameter.fallback.is_null() ? "—" : "`" + parameter.fallback.dump() + "`";
 }
 
-std::string table(const std::string& head, const std::vector<Parameter>& parameters) {
+std::string table(const std::string& head, const std::vector<Parameter>& parameters,
+                  bool with_defaults = true) {
   if (parameters.empty()) return {};
-  std::string text = "| " + head + " | type | default | |\n|---|---|---|---|\n";
+  std::string text =
+      "| " + head +
+      (with_defaults ? " | type | default | |\n|---|---|---|---|\n" : " | type | |\n|---|---|---|\n");
   for (const auto& parameter : parameters)
     text += "| `" + parameter.name + "` | " + cell(allowed_values(parameter)) + " | " +
-            cell(fallback_text(parameter)) + " | " + cell(parameter.doc) + " |\n";
+            (with_defaults ? cell(fallback_text(parameter)) + " | " : "") + cell(parameter.doc) + " |\n";
   return text + "\n";
 }
 
@@ -67,7 +70,8 @@ std::string lua_reference() {
   text += "### Presets of rush.llama\n\n" + preset_table() + "### Tables\n\n";
   for (const auto& known : api().classes) {
     if (known.kind == Class::Kind::object) continue;
-    text += "#### `" + known.name + "`\n\n" + known.doc + "\n\n" + table("field", known.fields);
+    text += "#### `" + known.name + "`\n\n" + known.doc + "\n\n" +
+            table("field", known.fields, known.kind != Class::Kind::result);
   }
   return text;
 }

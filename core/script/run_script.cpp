@@ -37,9 +37,8 @@ void run_script(const std::filesystem::path& script, ScriptHost& host, const Scr
   ScriptContext context(script, host, options);
   const std::string source = chunk_source(context.script());
   const std::string name = "@" + context.script().filename().string();
-  const LuaState state;
+  const LuaState state(context);
   lua_State* lua = state.get();
-  set_context(lua, context);
 
   lua_pushcfunction(lua, open_all);
   check(lua, lua_pcall(lua, 0, 0, 0));

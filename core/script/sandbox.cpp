@@ -3,7 +3,8 @@
 #include <cstdlib>
 #include <lua.hpp>
 
-#include "optrush/error.h"
+#include "script/context.h"
+#include "script/userdata.h"
 
 namespace optrush {
 namespace {
@@ -72,10 +73,15 @@ void drop_other_globals(lua_State* lua) {
 }
 }  // namespace
 
-void LuaState::Close::operator()(lua_State* lua) const { lua_close(lua); }
+void LuaState::Close::operator()(lua_State* lua) const {
+  context_of(lua).closing = true;
+  lua_close(lua);
+}
 
-LuaState::LuaState() : used_(std::make_unique<size_t>(0)), state_(lua_newstate(allocate, used_.get())) {
+LuaState::LuaState(ScriptContext& context)
+    : used_(std::make_unique<size_t>(0)), state_(lua_newstate(allocate, used_.get())) {
   if (!state_) throw Error("no memory for a Lua state");
+  set_context(state_.get(), context);
 }
 
 void open_safe_libraries(lua_State* lua) {

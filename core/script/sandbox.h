@@ -11,10 +11,12 @@ namespace optrush {
 
 inline constexpr size_t kMostScriptMemory = size_t{256} << 20U;
 
-/// A Lua state whose memory has a limit. Its context must be set before it runs anything.
+class ScriptContext;
+
+/// A Lua state of a context, whose memory has a limit.
 class LuaState {
  public:
-  LuaState();
+  explicit LuaState(ScriptContext&);
   lua_State* get() const { return state_.get(); }
 
  private:

@@ -7,7 +7,7 @@
 namespace optrush {
 namespace {
 Json model_of(const LuaValue& value) {
-  if (!value.is<Model>()) return to_json(value);
+  if (!value.is<Model>()) return to_json(value, "model");
   // A whole model takes the place of the one before, of its checkpoint as well.
   Json model = {{"checkpoint", ""}};
   model.update(value.object<Model>().fields);
@@ -19,7 +19,7 @@ Json settings_of(const LuaTable& table) {
   Json settings = Json::object();
   if (const auto* model = table.find("model")) settings["model"] = model_of(*model);
   if (const auto* data = table.find("data")) settings["data"] = to_json(data->object<DataSpec>());
-  if (const auto* train = table.find("train")) settings["train"] = to_json(*train);
+  if (const auto* train = table.find("train")) settings["train"] = to_json(*train, "train");
   if (const auto* device = table.find("device")) settings["device"] = device->json();
   if (const auto* threads = table.find("threads")) settings["threads"] = threads->json();
   if (const auto* timeout = table.find("timeout")) settings["timeout_s"] = timeout->json();
@@ -31,7 +31,7 @@ std::string one_line(const std::string& text, const std::string& what) {
   const bool control =
       std::ranges::any_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
   if (text.empty() || text.size() > kLongest || control)
-    throw Error(what + " must be one line of 1 to 80 bytes", "it heads a row of the report");
+    throw Error(what + " must be one line of 1 to 80 bytes", "it stands in a table of the report");
   return text;
 }
 }  // namespace optrush

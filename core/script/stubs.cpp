@@ -2,6 +2,7 @@
 
 #include "base/suggest.h"
 #include "script/api.h"
+#include "script/functions.h"
 #include "script/types.h"
 
 namespace optrush {
@@ -49,7 +50,30 @@ std::string class_stub(const Class& known) {
   return text + "\n";
 }
 
-std::string function_stub(const Function& function) {
+/// "flash_attention" -> "FlashAttentionOptions".
+std::string options_class(const std::string& plugin) {
+  std::string text;
+  bool start = true;
+  for (const char c : plugin) {
+    if (c != '_') text += start && c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+    start = c == '_';
+  }
+  return text + "Options";
+}
+
+std::string options_stub(const PluginDescription& plugin) {
+  std::string text = "---" + plugin.summary + "\n---@class " + options_class(plugin.name) + "\n";
+  for (const auto& option : plugin.options) text += entry("field", option);
+  return text + "\n";
+}
+
+/// rush.rung with one plugin's name and options.
+std::string overload(const PluginDescription& plugin) {
+  return "---@overload fun(name: string, plugin: \"" + plugin.name +
+         "\", options?: " + options_class(plugin.name) + ", settings?: RungSettings): Rung\n";
+}
+
+std::string function_stub(const Function& function, const std::vector<PluginDescription>& plugins) {
   std::string text = "---" + function.doc + "\n", names;
   for (const auto& parameter : function.parameters) {
     text += entry("param", parameter);
@@ -57,47 +81,25 @@ std::string function_stub(const Function& function) {
   }
   text += "---@return " + function.returns +
           (function.returns_doc.empty() ? "" : " # " + function.returns_doc) + "\n";
+  if (function.call == functions::rung)
+    for (const auto& plugin : plugins) text += overload(plugin);
   const std::string owner = function.owner.empty() ? "rush." : function.owner + ":";
   return text + "function " + owner + function.name + "(" + names + ") end\n\n";
 }
-
-/// "flash_attention" -> "FlashAttentionOptions".
-std::string options_class(const std::string& plugin) {
-  std::string text;
-  bool start = true;
-  for (const char c : plugin) {
-    if (c != '_' && c != '-') text += start && c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
-    start = c == '_' || c == '-';
-  }
-  return text + "Options";
-}
 }  // namespace
 
-std::string lua_stubs() {
+std::string lua_stubs(const std::vector<PluginDescription>& plugins) {
   std::string text =
       "---@meta optrush\n"
-      "-- Made from the binding table in core/script/api.cpp; do not edit. OPTRUSH_UPDATE_GOLDENS=1 makes "
-      "the test\n"
-      "-- script_reference write it anew.\n"
+      "-- Made from the binding table in core/script/api.cpp; OPTRUSH_UPDATE_GOLDENS=1 makes test_script "
+      "write it.\n"
       "error(\"editor stubs cannot be required\")\n\n";
   for (const auto& known : api().classes) text += class_stub(known);
+  for (const auto& plugin : plugins) text += options_stub(plugin);
   text +=
       "---Measures what each training optimization really buys: docs/experiments.md.\nlocal rush = {}\n\n";
   for (const auto& function : api().functions)
-    if (!function.property) text += function_stub(function);
+    if (!function.property) text += function_stub(function, plugins);
   return text + "return rush\n";
-}
-
-std::string lua_plugin_stubs(const std::vector<PluginDescription>& plugins) {
-  std::string text = "---@meta\n-- Options of the plugins that this build can use.\n\n", forms;
-  for (const auto& plugin : plugins) {
-    text += "---" + plugin.summary + "\n---@class " + options_class(plugin.name) + "\n";
-    for (const auto& option : plugin.options) text += entry("field", option);
-    text += "\n";
-    forms += "---@overload fun(name: string, plugin: \"" + plugin.name +
-             "\", options?: " + options_class(plugin.name) + ", settings?: RungSettings): Rung\n";
-  }
-  return text + "local rush = require \"optrush\"\n\n" + forms +
-         "function rush.rung(name, plugin, options, settings) end\n";
 }
 }  // namespace optrush

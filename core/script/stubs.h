@@ -6,8 +6,6 @@
 
 namespace optrush {
 /// Editor stubs (---@meta) of everything that a script can call, made from the binding table:
-/// scripts/meta/optrush.lua.
-std::string lua_stubs();
-/// The same for the options of plugins: a class for each, and rush.rung's form for it.
-std::string lua_plugin_stubs(const std::vector<PluginDescription>&);
+/// scripts/meta/optrush.lua. With plugins: also a class for the options of each, and rush.rung's form for it.
+std::string lua_stubs(const std::vector<PluginDescription>& plugins = {});
 }  // namespace optrush

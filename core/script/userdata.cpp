@@ -34,6 +34,7 @@ void push_class(lua_State* lua, const char* name) {
 }
 
 Object& push_object(lua_State* lua) {
+  if (context_of(lua).closing) luaL_error(lua, "the script has ended");
   push_class(lua, class_of(Object()));
   auto* object = new (lua_newuserdatauv(lua, sizeof(Object), 0)) Object();
   lua_insert(lua, -2);

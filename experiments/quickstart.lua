@@ -1,0 +1,27 @@
+-- Which optimizations pay on this machine?
+--
+-- A small Llama is trained on real text, the C++ headers of the installed LibTorch, from a plain fp32 step on: one
+-- optimization after the other, each on top of the last. Under five minutes on two cores:
+--
+--   ./optrush run experiments/quickstart.lua
+--
+-- The report is in reports/quickstart/local/report.md. To ask about your own model, change `model` and `train`.
+local rush = require "optrush"
+
+local exp = rush.experiment {
+  name = "quickstart",
+  question = "Which optimizations pay on this machine?",
+  model = rush.llama("tiny", { n_layers = 8 }), -- or "llama-3.2-1b", or every field by hand
+  data = rush.text(rush.corpus "libtorch"), -- or rush.random(), rush.text "folder", rush.tokens "file.bin"
+  train = { micro_batch = 4, seq_len = 512, steps = 10, warmup = 3, seed = 1, lr = 3e-4 },
+}
+
+exp:ladder {
+  rush.rung("bf16 autocast", "mixed_precision", { dtype = "bf16" }),
+  rush.rung("fused AdamW", "fused_adamw"),
+  rush.rung("FlashAttention", "flash_attention"),
+  rush.rung("micro-batch 8", { train = { micro_batch = 8 } }),
+  rush.rung("checkpointing", "activation_checkpointing", { policy = "full" }),
+}
+
+exp:run({ rounds = 3 }):report()

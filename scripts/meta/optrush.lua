@@ -1,0 +1,203 @@
+---@meta optrush
+-- Made from the binding table in core/script/api.cpp; OPTRUSH_UPDATE_GOLDENS=1 makes test_script write it.
+error("editor stubs cannot be required")
+
+---A model to train.
+---@class Model
+local Model = {}
+
+---What a model is trained on.
+---@class Data
+local Data = {}
+
+---A text that every machine has, for rush.text.
+---@class Corpus
+local Corpus = {}
+
+---A named change: plugins, settings, or both.
+---@class Rung
+local Rung = {}
+
+---A base, and what is measured against it.
+---@class Experiment
+local Experiment = {}
+
+---What an experiment found.
+---@class Report
+---@field dir string The folder of the report.
+local Report = {}
+
+---a plugin: its name, or { name, options }
+---@alias PluginUse string|table
+
+---What rush.experiment takes.
+---@class ExperimentOptions
+---@field name string of the experiment and of its folder below reports/
+---@field question? string what it is to answer; heads the report
+---@field model Model what is trained
+---@field data? Data what it is trained on; seeded random tokens where left out
+---@field train? TrainSettings the training step
+---@field device? "auto"|"cpu"|"cuda" where the run trains; auto: a GPU where there is one (default "auto")
+---@field threads? integer CPU threads in one operator; 0: every core (at least 0, at most 65536, default 0)
+---@field timeout? number seconds until the run is ended (at least 0.001, default 3600.0)
+---@field plugins? PluginUse[] plugins to stack: their names, or { name, options } each
+---@field rounds? integer runs of each rung, interleaved (at least 1, default 5)
+---@field price_per_hour? number of the machine; gives the price of a million tokens (at least 0)
+---@field currency? string of that price (default "USD")
+
+---What a rung changes; what it leaves out stays as it is on the rung below.
+---@class RungSettings
+---@field model? Model|LlamaFields what is trained
+---@field data? Data what it is trained on
+---@field train? TrainSettings the training step
+---@field device? "auto"|"cpu"|"cuda" where the run trains; auto: a GPU where there is one
+---@field threads? integer CPU threads in one operator; 0: every core (at least 0, at most 65536)
+---@field timeout? number seconds until the run is ended (at least 0.001)
+---@field plugins? PluginUse[] plugins to stack: their names, or { name, options } each
+---@field replace? string|string[] stacked plugins that this rung's own take the place of
+---@field without? string|string[] stacked plugins that this rung takes off
+
+---The training step. The defaults are those of a base; a rung changes only what it names.
+---@class TrainSettings
+---@field micro_batch? integer sequences of one forward on one data rank (at least 1, at most 1000000, default 4)
+---@field accumulation? integer micro-batches of one step on one data rank (at least 1, at most 1000000, default 1)
+---@field global_batch? integer sequences of one step on all ranks; 0: derived, else checked (at least 0, default 0)
+---@field seq_len? integer tokens of a sequence (at least 1, at most 2147483648, default 512)
+---@field steps? integer timed steps (at least 1, at most 1000000000, default 10)
+---@field warmup? integer steps before the timed ones (at least 0, at most 1000000000, default 3)
+---@field seed? integer of initial weights, data and dropout (at least 0, default 1)
+---@field lr? number learning rate of AdamW (at least 0, default 0.0003)
+---@field beta1? number decay of AdamW's first moment, below 1 (at least 0, at most 1, default 0.9)
+---@field beta2? number decay of AdamW's second moment, below 1 (at least 0, at most 1, default 0.95)
+---@field eps? number added to the root of AdamW's second moment (at least 0, default 1e-08)
+---@field weight_decay? number decoupled weight decay of matrices (at least 0, default 0.1)
+---@field dtype? "fp32"|"fp64"|"bf16" of parameters (default "fp32")
+
+---Dimensions of a Llama. The defaults are those without a preset; a rung changes only what it names.
+---@class LlamaFields
+---@field vocab_size? integer tokens of the vocabulary (at least 2, at most 2147483648, default 256)
+---@field dim? integer width of the residual stream (at least 1, at most 2147483648, default 256)
+---@field n_layers? integer blocks (at least 1, at most 10000, default 4)
+---@field n_heads? integer query heads (at least 1, at most 2147483648, default 8)
+---@field n_kv_heads? integer heads of keys and values; it divides n_heads (at least 1, at most 2147483648, default 4)
+---@field head_dim? integer width of a head, even; 0: dim / n_heads (at least 0, at most 2147483648, default 0)
+---@field ffn_dim? integer inner width of the SwiGLU (at least 1, at most 2147483648, default 688)
+---@field norm? "rmsnorm"|"layernorm"|"layernorm_without_parameters" normalization before attention, SwiGLU and head (default "rmsnorm")
+---@field norm_eps? number added to the variance in a norm (at least 0, default 1e-05)
+---@field rope_theta? number base of the rotary frequencies (at least 1, default 10000.0)
+---@field rope_scaling? RopeScaling Llama 3 rescaling of the rotary frequencies
+---@field tie_embeddings? boolean the head's weight is the embedding (default true)
+---@field init_std? number standard deviation of the initial weights (at least 0, default 0.02)
+
+---Llama 3 rescaling of the rotary frequencies.
+---@class RopeScaling
+---@field factor? number stretch of the low frequencies; 1: none (at least 1, default 1.0)
+---@field low_freq_factor? number wavelengths above original_max_position / this are stretched (at least 0, default 1.0)
+---@field high_freq_factor? number wavelengths below original_max_position / this are kept (at least 0, default 4.0)
+---@field original_max_position? integer context length that the model was trained on first (at least 1, at most 2147483648, default 8192)
+
+---Random tokens need none: train.seed seeds them.
+---@class RandomOptions
+
+---What rush.text takes from a folder.
+---@class TextOptions
+---@field extensions? string[] only files that end so, as in '.h'; every file where left out
+
+---What exp:run takes.
+---@class RunOptions
+---@field rounds? integer instead of the experiment's (at least 1)
+---@field label? string of the report's folder: reports/<experiment>/<label>/; git ignores 'local' (default "local")
+
+---A plugin that this build can use.
+---@class PluginInfo
+---@field name string what rush.rung calls it
+---@field version string of the plugin
+---@field summary string one line
+---@field kind "optimization"|"parallelism" of technique
+---@field effect "exact"|"rounding"|"precision"|"batch"|"model" on arithmetic
+---@field options PluginOption[] that it takes
+
+---An option of a plugin.
+---@class PluginOption
+---@field name string of the option
+---@field type string integer, number, string, boolean or list
+---@field doc string one line
+---@field default? any where left out; nil: it must be given
+
+---Measures what each training optimization really buys: docs/experiments.md.
+local rush = {}
+
+---Describes an experiment: its base, which is rung 0.
+---@param base ExperimentOptions what every rung starts from
+---@return Experiment
+function rush.experiment(base) end
+
+---A named change. Without a plugin, settings may come second: rush.rung("micro-batch 8", { train = { micro_batch = 8 } }). Plugins and options are checked here, at this line.
+---@param name string heads a row of the report
+---@param plugin? string|RungSettings the plugin that it stacks
+---@param options? table of the plugin; `optrush plugins NAME` lists them
+---@param settings? RungSettings what else it changes
+---@return Rung
+function rush.rung(name, plugin, options, settings) end
+
+---A Llama by the name of a preset, changed field by field, or by its fields alone.
+---@param preset? "nano"|"tiny"|"small"|"llama-3.2-1b"|"llama-3.2-3b"|"llama-3.1-8b"|"olmo-1b"|LlamaFields a preset; nil: the fields' own defaults
+---@param fields? LlamaFields that differ from the preset
+---@return Model
+function rush.llama(preset, fields) end
+
+---A model with the weights of a Hugging Face folder: config.json and safetensors files.
+---@param folder string a relative path starts at the script's folder
+---@return Model
+function rush.checkpoint(folder) end
+
+---Seeded random tokens of the model's vocabulary.
+---@param options? RandomOptions none
+---@return Data
+function rush.random(options) end
+
+---UTF-8 text, one token a byte: a file, a folder, or a corpus.
+---@param source string|Corpus a relative path starts at the script's folder
+---@param options? TextOptions which files of a folder
+---@return Data
+function rush.text(source, options) end
+
+---A token file.
+---@param file string a relative path starts at the script's folder
+---@return Data
+function rush.tokens(file) end
+
+---Real text that is there after set-up on every machine.
+---@param name "libtorch" libtorch: the C++ headers of the LibTorch of this build
+---@return Corpus
+function rush.corpus(name) end
+
+---The plugins that this build can use.
+---@return PluginInfo[]
+function rush.plugins() end
+
+---Measures rungs, each on top of the one before.
+---@param rungs Rung[] in this order
+---@return Experiment # itself
+function Experiment:ladder(rungs) end
+
+---Measures all rungs stacked, all but one for each, and each one alone.
+---@param rungs Rung[] in this order
+---@return Experiment # itself
+function Experiment:ablation(rungs) end
+
+---Measures every combination of one rung from each axis.
+---@param axes Rung[][]|table<string, Rung[]> lists of rungs; named axes are taken in the order of their names
+---@return Experiment # itself
+function Experiment:grid(axes) end
+
+---Runs every rung in every round and writes the report.
+---@param options? RunOptions rounds and label
+---@return Report
+function Experiment:run(options) end
+
+---Prints the table of the report, and where it is.
+---@return Report # itself
+function Report:report() end
+
+return rush

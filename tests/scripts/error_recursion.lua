@@ -1,0 +1,14 @@
+-- A function that calls itself for ever.
+-- expect-error: error_recursion.lua:13: stack overflow
+-- expect-error:   error_recursion.lua:13: in upvalue 'again'
+-- expect-error:   error_recursion.lua:13: in upvalue 'again'
+-- expect-error:   error_recursion.lua:13: in upvalue 'again'
+-- expect-error:   error_recursion.lua:13: in upvalue 'again'
+-- expect-error:   error_recursion.lua:13: in upvalue 'again'
+-- expect-error:   error_recursion.lua:13: in upvalue 'again'
+-- expect-error:   error_recursion.lua:13: in upvalue 'again'
+-- expect-error:   error_recursion.lua:13: in upvalue 'again'
+-- expect-error:   ...
+-- expect-error:   hint: does a function call itself without end?
+local function again(n) return 1 + again(n + 1) end
+again(1)

@@ -1,0 +1,89 @@
+// Runs every script of this folder against the comments at its head:
+//   -- expect: LINE           the whole output, line by line
+//   -- expect-error: TEXT     it fails, and the error holds TEXT
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "../support/temporary_folder.h"
+#include "base/files.h"
+#include "base/suggest.h"
+#include "build_info.h"
+#include "described_plugins.h"
+#include "optrush/error.h"
+#include "printing_host.h"
+
+namespace optrush {
+namespace {
+namespace fs = std::filesystem;
+const fs::path kScripts = fs::path(OPTRUSH_TESTS_DIR) / "scripts";
+const fs::path kLibrary = fs::path(OPTRUSH_TESTS_DIR).parent_path() / "scripts";
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+/// The comments of one kind at the head of a script.
+std::vector<std::string> expectations(const std::string& script, const std::string& kind) {
+  std::vector<std::string> found;
+  for (const auto& line : lines_of(script)) {
+    if (!line.starts_with("--")) break;
+    if (line.starts_with("-- " + kind + ": ")) found.push_back(line.substr(kind.size() + 5));
+  }
+  return found;
+}
+
+/// Paths of this machine, replaced by what they stand for.
+std::string portable(std::string text) {
+  for (const auto& [path, name] : {std::pair<std::string, std::string>{kScripts, "<scripts>"},
+                                   {kLibrary, "<library>"},
+                                   {OPTRUSH_TORCH_DIR, "<torch>"}})
+    for (size_t at = text.find(path); at != std::string::npos; at = text.find(path))
+      text.replace(at, path.size(), name);
+  return text;
+}
+
+class Golden : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(Golden, PrintsWhatItsHeadSays) {
+  const fs::path script = kScripts / GetParam();
+  const testing::TemporaryFolder plugins;
+  testing::write_described_plugins(plugins.path());
+  testing::PrintingHost host;
+  std::string error;
+  ::testing::internal::CaptureStdout();
+  try {
+    run_script(script, host, {.plugin_path = {plugins.path()}, .library = kLibrary});
+  } catch (const Error& e) {
+    error = portable(e.what());
+  }
+  const auto output = lines_of(portable(::testing::internal::GetCapturedStdout()));
+
+  const std::string text = read_file(script);
+  const auto lines = expectations(text, "expect"), errors = expectations(text, "expect-error");
+  ASSERT_FALSE(lines.empty() && errors.empty()) << "the script has no expectations";
+  EXPECT_EQ(error.empty(), errors.empty()) << error;
+  for (const auto& part : errors) EXPECT_THAT(error, ::testing::HasSubstr(part));
+  EXPECT_EQ(join(output, "\n"), join(lines, "\n"));
+}
+
+std::vector<std::string> scripts() {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(kScripts))
+    if (entry.path().extension() == ".lua") names.push_back(entry.path().filename());
+  std::ranges::sort(names);
+  return names;
+}
+
+std::string name_of(const ::testing::TestParamInfo<std::string>& info) {
+  return info.param.substr(0, info.param.find('.'));
+}
+
+INSTANTIATE_TEST_SUITE_P(Scripts, Golden, ::testing::ValuesIn(scripts()), name_of);
+}  // namespace
+}  // namespace optrush

@@ -1,0 +1,1 @@
+loaded_quietly = (loaded_quietly or 0) + 1

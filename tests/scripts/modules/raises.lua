@@ -1,0 +1,2 @@
+local function deeper() local nothing; return nothing.field end
+deeper()

@@ -1,0 +1,47 @@
+#include "printing_host.h"
+
+#include <cstdio>
+
+namespace optrush::testing {
+namespace {
+void print(const std::string& line) { std::printf("%s\n", line.c_str()); }
+
+/// How the base differs from a base without any setting.
+std::string settings_of(const RunSpec& spec) {
+  RunSpec plain;
+  plain.experiment = spec.experiment;
+  plain.rung = spec.rung;
+  plain.model = to_json(LlamaSpec{});
+  plain.plugins = spec.plugins;
+  plain.plugin_path = spec.plugin_path;
+  std::string text;
+  for (const Json& change : Json::diff(to_json(plain), to_json(spec)))
+    text += " " + change["path"].get<std::string>() +
+            (change.contains("value") ? "=" + change["value"].dump() : " gone");
+  return text;
+}
+}  // namespace
+
+std::string line_of(const Variant& variant) {
+  std::string text = variant.group + " " + std::to_string(variant.index) + " '" + variant.name + "'";
+  if (variant.previous >= 0) text += " over " + std::to_string(variant.previous);
+  text += ":";
+  for (const auto& use : variant.added)
+    text += " +" + use.name + (use.options.empty() ? "" : " " + use.options.dump());
+  for (const auto& name : variant.removed) text += " -" + name;
+  for (const auto& [key, value] : variant.changed.items()) text += " " + key + "=" + value.dump();
+  if (variant.previous < 0) text += settings_of(variant.spec);
+  return text + (variant.where.empty() ? "" : " (" + variant.where + ")");
+}
+
+std::filesystem::path PrintingHost::run(const Experiment& experiment) {
+  print("run " + experiment.name + "/" + experiment.label + ", rounds " + std::to_string(experiment.rounds));
+  if (!experiment.question.empty()) print("question: " + experiment.question);
+  if (experiment.price_per_hour > 0)
+    print("price: " + Json(experiment.price_per_hour).dump() + " " + experiment.currency);
+  for (const auto& variant : expand(experiment)) print(line_of(variant));
+  return "reports/" + experiment.name + "/" + experiment.label;
+}
+
+void PrintingHost::report(const std::filesystem::path& folder) { print("report of " + folder.string()); }
+}  // namespace optrush::testing

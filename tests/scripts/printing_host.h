@@ -1,0 +1,17 @@
+#pragma once
+#include <filesystem>
+#include <string>
+
+#include "script/host.h"
+
+namespace optrush::testing {
+/// Prints what a script asks for instead of measuring it: the expanded experiment, a line for each variant.
+class PrintingHost final : public ScriptHost {
+ public:
+  std::filesystem::path run(const Experiment&) override;
+  void report(const std::filesystem::path& folder) override;
+};
+
+/// "ladder 2 'bf16' over 1: +mixed_precision {"dtype":"bf16"} | train {"steps":3} (x.lua:4)".
+std::string line_of(const Variant&);
+}  // namespace optrush::testing

@@ -1,0 +1,264 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <set>
+
+#include "../scripts/described_plugins.h"
+#include "../support/error_of.h"
+#include "../support/temporary_folder.h"
+#include "experiment/stack.h"
+#include "optrush/error.h"
+
+namespace optrush {
+namespace {
+using ::testing::ElementsAre;
+using testing::error_of;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+Rung rung(const std::string& name, const std::vector<std::string>& plugins,
+          const Json& settings = Json::object()) {
+  Rung made{.name = name, .settings = settings, .where = name + ".lua:1"};
+  for (const auto& plugin : plugins) made.plugins.push_back({plugin});
+  return made;
+}
+
+Experiment with(std::vector<Part> parts) { return {.name = "test", .parts = std::move(parts)}; }
+Experiment ladder(std::vector<Rung> rungs) { return with({{.rungs = std::move(rungs)}}); }
+
+std::vector<std::string> stacked(const Variant& variant) {
+  std::vector<std::string> names;
+  for (const auto& use : variant.spec.plugins) names.push_back(use.name);
+  return names;
+}
+
+std::vector<std::string> names(const std::vector<Variant>& variants) {
+  std::vector<std::string> all;
+  for (const auto& variant : variants) all.push_back(variant.name);
+  return all;
+}
+
+TEST(Expand, TheBaseComesFirstAndAlone) {
+  const auto variants = expand(with({}));
+  ASSERT_EQ(variants.size(), 1U);
+  EXPECT_EQ(variants[0].name, "base");
+  EXPECT_EQ(variants[0].group, "base");
+  EXPECT_EQ(variants[0].previous, -1);
+  EXPECT_EQ(variants[0].spec.experiment, "test");
+}
+
+TEST(Expand, ARungSaysWhatItChanges) {
+  Rung swap = rung("swap", {"b"}, {{"train", {{"micro_batch", 8}}}, {"device", "cpu"}});
+  swap.replace = {"a"};
+  const auto variants = expand(ladder({rung("first", {"a"}), swap}));
+  ASSERT_EQ(variants.size(), 3U);
+  EXPECT_EQ(variants[2].previous, 1);
+  EXPECT_EQ(variants[2].spec.rung, "swap");
+  EXPECT_EQ(variants[2].spec.variant, 2);
+  EXPECT_EQ(variants[2].added.size(), 1U);
+  EXPECT_THAT(variants[2].removed, ElementsAre("a"));
+  EXPECT_EQ(variants[2].changed, Json::parse(R"({"train": {"micro_batch": 8}, "device": "cpu"})"));
+}
+
+TEST(Expand, OtherOptionsOfTheSamePluginAreAnAddition) {
+  Rung again = rung("again", {"a"});
+  again.plugins[0].options = {{"rank", 16}};
+  again.replace = {"a"};
+  const auto variants = expand(ladder({rung("first", {"a"}), again}));
+  ASSERT_EQ(variants[2].added.size(), 1U);
+  EXPECT_EQ(variants[2].added[0].options["rank"], 16);
+  EXPECT_THAT(variants[2].removed, IsEmpty());
+}
+
+TEST(Expand, AblationLeavesOutAndIsolates) {
+  const auto variants = expand(with({{.arrangement = Arrangement::ablation,
+                                      .rungs = {rung("x", {"a"}), rung("y", {"b"}), rung("z", {"c"})}}}));
+  EXPECT_THAT(names(variants), ElementsAre("base", "full", "without x", "without y", "without z", "x alone",
+                                           "y alone", "z alone"));
+  EXPECT_THAT(stacked(variants[1]), ElementsAre("a", "b", "c"));
+  EXPECT_THAT(stacked(variants[3]), ElementsAre("a", "c"));
+  EXPECT_THAT(stacked(variants[6]), ElementsAre("b"));
+  EXPECT_EQ(variants[1].previous, 0);
+  EXPECT_EQ(variants[3].previous, 1) << "compared with the full stack";
+  EXPECT_EQ(variants[6].previous, 0) << "compared with the base";
+}
+
+TEST(Expand, GridTakesEveryCombination) {
+  const auto variants = expand(with({{.arrangement = Arrangement::grid,
+                                      .axes = {{rung("a1", {"a"}), rung("a2", {})},
+                                               {rung("b1", {"b"}), rung("b2", {"c"}), rung("b3", {})}}}}));
+  EXPECT_THAT(names(variants),
+              ElementsAre("base", "a1 + b1", "a1 + b2", "a1 + b3", "a2 + b1", "a2 + b2", "a2 + b3"));
+  EXPECT_THAT(stacked(variants[2]), ElementsAre("a", "c"));
+  EXPECT_THAT(stacked(variants[6]), IsEmpty());
+}
+
+/// What a ladder must be, written the slow way: each prefix folded from the base on.
+std::vector<std::string> fold(const std::vector<Rung>& rungs, size_t count, Json& train) {
+  std::vector<std::string> plugins;
+  for (size_t i = 0; i < count; ++i) {
+    for (const auto& gone : rungs[i].replace) std::erase(plugins, gone);
+    for (const auto& gone : rungs[i].without) std::erase(plugins, gone);
+    for (const auto& use : rungs[i].plugins) plugins.push_back(use.name);
+    if (rungs[i].settings.contains("train"))
+      for (const auto& [key, value] : rungs[i].settings["train"].items()) train[key] = value;
+  }
+  return plugins;
+}
+
+/// A ladder whose every replace and without names something that is stacked.
+std::vector<Rung> random_ladder(std::mt19937& random) {
+  const auto below = [&](size_t n) { return std::uniform_int_distribution<size_t>(0, n - 1)(random); };
+  std::vector<Rung> rungs;
+  std::vector<std::string> on;
+  size_t made = 0;
+  for (size_t i = 0; i < 1 + below(8); ++i) {
+    Rung next = rung("rung " + std::to_string(i), {});
+    std::vector<std::string>* const lists[] = {&next.replace, &next.without};
+    for (auto* list : lists) {
+      if (on.empty() || below(3) != 0) continue;
+      const size_t gone = below(on.size());
+      list->push_back(on[gone]);
+      on.erase(on.begin() + static_cast<std::ptrdiff_t>(gone));
+    }
+    for (size_t n = below(3); n > 0; --n) {
+      next.plugins.push_back({"plugin" + std::to_string(made++)});
+      on.push_back(next.plugins.back().name);
+    }
+    if (below(2) == 0) next.settings["train"] = {{below(2) == 0 ? "steps" : "micro_batch", 1 + below(100)}};
+    rungs.push_back(next);
+  }
+  return rungs;
+}
+
+TEST(Expand, EachPrefixOfARandomLadderIsTheFoldOfItsRungs) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 300; ++round) {
+    const auto rungs = random_ladder(random);
+    const auto variants = expand(ladder(rungs));
+    ASSERT_EQ(variants.size(), rungs.size() + 1);
+    for (size_t i = 0; i < variants.size(); ++i) {
+      Json train = to_json(TrainSpec{});
+      EXPECT_EQ(stacked(variants[i]), fold(rungs, i, train));
+      EXPECT_EQ(to_json(variants[i].spec.train), train);
+      EXPECT_EQ(variants[i].index, static_cast<int64_t>(i));
+      EXPECT_EQ(variants[i].previous, static_cast<int64_t>(i) - 1);
+    }
+  }
+}
+
+TEST(Expand, AdditionsAndRemovalsLeadFromThePreviousVariantToThis) {
+  std::mt19937 random(11);
+  for (int round = 0; round < 300; ++round) {
+    const auto variants = expand(ladder(random_ladder(random)));
+    for (size_t i = 1; i < variants.size(); ++i) {
+      const auto before = stacked(variants[i - 1]), now = stacked(variants[i]);
+      std::set<std::string> reached(before.begin(), before.end());
+      for (const auto& name : variants[i].removed) EXPECT_EQ(reached.erase(name), 1U);
+      for (const auto& use : variants[i].added) EXPECT_TRUE(reached.insert(use.name).second);
+      EXPECT_EQ(reached, std::set<std::string>(now.begin(), now.end()));
+    }
+  }
+}
+
+TEST(Expand, RefusesWithTheRungsPlace) {
+  Rung off = rung("off", {});
+  off.without = {"unknown"};
+  EXPECT_THAT(
+      error_of([&] {
+        expand(ladder({rung("on", {"a"}), off}));
+      }),
+      HasSubstr(
+          "off.lua:1: rung 'off': without names 'unknown', which is not stacked\n  hint: stacked here: a"));
+  EXPECT_THAT(
+      error_of([&] {
+        expand(ladder({rung("on", {"a"}), rung("on again", {"a"})}));
+      }),
+      HasSubstr("on again.lua:1: rung 'on again' stacks 'a', which rung 'on' (on.lua:1) stacked already"));
+  EXPECT_THAT(error_of([&] {
+                expand(ladder({rung("bad", {}, {{"train", {{"stesp", 1}}}})}));
+              }),
+              HasSubstr("bad.lua:1: unknown field 'stesp' of train"));
+  EXPECT_THAT(error_of([&] {
+                expand(ladder({rung("same", {}), rung("same", {})}));
+              }),
+              HasSubstr("two rungs are named 'same'"));
+  Experiment base = with({});
+  base.base.plugins = {{"a"}, {"a"}};
+  EXPECT_THAT(error_of([&] { expand(base); }), HasSubstr("the base stacks 'a' twice"));
+}
+
+TEST(Expand, BasesKeepTheirPlugins) {
+  Experiment experiment = ladder({rung("more", {"b"})});
+  experiment.base.plugins = {{"a"}};
+  const auto variants = expand(experiment);
+  EXPECT_THAT(stacked(variants[0]), ElementsAre("a"));
+  EXPECT_THAT(stacked(variants[1]), ElementsAre("a", "b"));
+  EXPECT_EQ(variants[0].added.size(), 1U);
+  EXPECT_THAT(error_of([&] { expand(with({{.rungs = {rung("again", {"a"})}}})); }), IsEmpty());
+  experiment.parts[0].rungs[0].plugins = {{"a"}};
+  EXPECT_THAT(error_of([&] { expand(experiment); }), HasSubstr("which the base stacked already"));
+}
+
+TEST(ExperimentJson, RoundTrips) {
+  Experiment experiment =
+      with({{.rungs = {rung("a", {"p"}, {{"train", {{"steps", 3}}}})}},
+            {.arrangement = Arrangement::grid, .axes = {{rung("b", {"q"})}, {rung("c", {})}}}});
+  experiment.parts[0].rungs[0].plugins[0].options = {{"rank", 8}};
+  experiment.parts[0].rungs[0].without = {"z"};
+  experiment.question = "Why?";
+  experiment.rounds = 3;
+  experiment.price_per_hour = 1.25;
+  experiment.base.model = to_json(LlamaSpec{});
+  const Json json = to_json(experiment);
+  EXPECT_EQ(to_json(experiment_from_json(json, "test")), json);
+  Json wrong = json;
+  wrong["parts"][0]["arrangement"] = "lader";
+  EXPECT_THAT(error_of([&] { experiment_from_json(wrong, "x.json"); }), HasSubstr("did you mean 'ladder'?"));
+}
+
+TEST(ExperimentJson, VariantsRoundTrip) {
+  Experiment experiment = ladder({rung("a", {"p"}, {{"train", {{"steps", 3}}}})});
+  experiment.base.model = to_json(LlamaSpec{});
+  for (const auto& variant : expand(experiment)) {
+    const Json json = to_json(variant);
+    EXPECT_EQ(to_json(variant_from_json(json, "test")), json);
+  }
+}
+
+TEST(RunId, IsAFolderNameInReportOrder) {
+  Variant variant{.index = 3, .name = "FlashAttention, 2nd try"};
+  RunSpec spec;
+  EXPECT_EQ(run_id(variant, spec), "03-flashattention-2nd-try-r1");
+  spec.round = 11;
+  EXPECT_EQ(run_id(variant, spec), "03-flashattention-2nd-try-r12");
+  spec.purpose = "probe";
+  EXPECT_EQ(run_id(variant, spec), "03-flashattention-2nd-try-probe");
+  variant = {.index = 120, .name = "../../Größe"};
+  EXPECT_EQ(run_id(variant, spec), "120-gr-e-probe");
+  variant.name = "速い";
+  EXPECT_EQ(run_id(variant, spec), "120-rung-probe");
+  variant.name = std::string(80, 'x');
+  EXPECT_EQ(run_id(variant, spec), "120-" + std::string(40, 'x') + "-probe");
+}
+
+TEST(CheckStack, NamesBothPluginsAndThePlace) {
+  const testing::TemporaryFolder folder;
+  testing::write_described_plugins(folder.path());
+  const auto catalogue = Catalogue::find({folder.path()});
+  const auto check = [&](const std::vector<std::string>& plugins) {
+    const auto variants = expand(ladder({rung("r", plugins)}));
+    return error_of([&] { check_stack(variants[1], catalogue); });
+  };
+  EXPECT_THAT(check({"fused_adamw", "lora", "mixed_precision", "grad_scaler"}), IsEmpty());
+  EXPECT_THAT(check({"grad_scaler", "mixed_precision"}), IsEmpty()) << "the order does not count";
+  for (const auto& both :
+       {std::vector<std::string>{"fused_adamw", "eight_bit"}, {"eight_bit", "fused_adamw"}})
+    EXPECT_THAT(check(both), HasSubstr("r.lua:1: rung 'r': plugins 'eight_bit' and 'fused_adamw' conflict"));
+  EXPECT_THAT(check({"grad_scaler", "lora"}), HasSubstr("plugin 'grad_scaler' requires 'mixed_precision'"));
+  EXPECT_THAT(check({"lorra"}), HasSubstr("did you mean 'lora'?"));
+}
+}  // namespace
+}  // namespace optrush

@@ -1,0 +1,243 @@
+// What golden scripts cannot show: hosts that throw, links, damaged files, and what is made from the binding
+// table.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "../scripts/described_plugins.h"
+#include "../support/error_of.h"
+#include "../support/temporary_folder.h"
+#include "base/files.h"
+#include "script/api.h"
+#include "script/host.h"
+#include "script/reference.h"
+#include "script/stubs.h"
+
+namespace optrush {
+namespace {
+namespace fs = std::filesystem;
+using testing::error_of;
+using ::testing::HasSubstr;
+const fs::path kRoot = fs::path(OPTRUSH_TESTS_DIR).parent_path();
+
+/// Keeps what it is given.
+class KeepingHost final : public ScriptHost {
+ public:
+  fs::path run(const Experiment& experiment) override {
+    experiments.push_back(experiment);
+    return "reports/x";
+  }
+  void report(const fs::path&) override {}
+  std::vector<Experiment> experiments;
+};
+
+class Script : public ::testing::Test {
+ protected:
+  Script() { testing::write_described_plugins(plugins_.path()); }
+
+  void run(const std::string& text, ScriptHost& host) { run_file(write("main.lua", text), host); }
+  void run_file(const fs::path& script, ScriptHost& host) {
+    run_script(script, host, {.plugin_path = {plugins_.path()}, .library = kRoot / "scripts"});
+  }
+  std::string error(const std::string& text) {
+    KeepingHost host;
+    return error_of([&] { run(text, host); });
+  }
+  fs::path write(const std::string& name, const std::string& text) {
+    write_file(folder_ / name, text);
+    return folder_ / name;
+  }
+
+  testing::TemporaryFolder folder_, plugins_;
+};
+
+const std::string kValid = R"(local rush = require "optrush"
+rush.experiment { name = "x", model = rush.llama "nano" }:run()
+)";
+
+TEST_F(Script, GivesTheHostTheWholeExperiment) {
+  KeepingHost host;
+  run(kValid, host);
+  ASSERT_EQ(host.experiments.size(), 1U);
+  const Experiment& experiment = host.experiments[0];
+  EXPECT_EQ(experiment.script, folder_ / "main.lua");
+  EXPECT_EQ(experiment.script_sha256, sha256(kValid));
+  EXPECT_EQ(experiment.base.plugin_path, std::vector<std::string>{plugins_.path()});
+  EXPECT_EQ(experiment.base.experiment, "x");
+}
+
+TEST_F(Script, TheShippedQuickstartIsAnExperiment) {
+  KeepingHost host;
+  run_file(kRoot / "experiments" / "quickstart.lua", host);
+  ASSERT_EQ(host.experiments.size(), 1U);
+  EXPECT_EQ(host.experiments[0].name, "quickstart");
+  EXPECT_GE(expand(host.experiments[0]).size(), 5U);
+}
+
+struct Interrupted {};
+
+class ThrowingHost final : public ScriptHost {
+ public:
+  fs::path run(const Experiment&) override {
+    ++runs;
+    throw Interrupted();
+  }
+  void report(const fs::path&) override { throw std::runtime_error("disk full"); }
+  int runs = 0;
+};
+
+TEST_F(Script, WhatTheHostThrowsComesThroughUnchanged) {
+  ThrowingHost host;
+  EXPECT_THROW(run(kValid, host), Interrupted);
+}
+
+TEST_F(Script, PcallCannotSwallowTheHostsFailure) {
+  ThrowingHost host;
+  const std::string script = R"(local rush = require "optrush"
+local exp = rush.experiment { name = "x", model = rush.llama "nano" }
+for _ = 1, 3 do assert(not pcall(exp.run, exp)) end
+assert(not coroutine.resume(coroutine.create(function() exp:run() end)))
+)";
+  EXPECT_THROW(run(script, host), Interrupted);
+  EXPECT_EQ(host.runs, 1) << "after a failure nothing more is run";
+}
+
+TEST_F(Script, ErrorsKeepTheirParts) {
+  KeepingHost host;
+  try {
+    run("local rush = require 'optrush'\nrush.llama 'tinny'", host);
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.where(), "main.lua:2");
+    EXPECT_THAT(e.message(), HasSubstr("preset must be one of"));
+    EXPECT_EQ(e.cure(), "did you mean 'tiny'?");
+  }
+}
+
+TEST_F(Script, AMissingFileIsNamed) {
+  KeepingHost host;
+  EXPECT_THAT(error_of([&] { run_file(folder_ / "nowhere.lua", host); }), HasSubstr("nowhere.lua"));
+  EXPECT_THAT(error_of([&] { run_file(folder_.path(), host); }), HasSubstr(folder_.path().string()));
+}
+
+TEST_F(Script, ByteOrderMarkAndFirstLineOfAProgramAreSkipped) {
+  KeepingHost host;
+  run("\xEF\xBB\xBF#!/usr/bin/env optrush\n" + kValid, host);
+  EXPECT_EQ(host.experiments.size(), 1U);
+  EXPECT_THAT(error("#!x\nlocal = 1"), HasSubstr("main.lua:2:")) << "lines keep their numbers";
+}
+
+TEST_F(Script, BinaryFilesAreRefused) {
+  const std::string bytecode("\x1bLua\x54\x00\x19\x93\r\n\x1a\n", 12);
+  EXPECT_THAT(error(bytecode), HasSubstr("only Lua source is run"));
+  write("binary.lua", bytecode);
+  EXPECT_THAT(error("require 'binary'"), HasSubstr("only Lua source is run"));
+}
+
+TEST_F(Script, ModulesMayBeLinksOnlyInsideTheFolder) {
+  const testing::TemporaryFolder outside;
+  write_file(outside / "secret.lua", "return 1");
+  fs::create_symlink(outside / "secret.lua", folder_ / "link.lua");
+  fs::create_directory_symlink(outside.path(), folder_ / "folder");
+  EXPECT_THAT(error("require 'link'"), HasSubstr("is a link out of"));
+  EXPECT_THAT(error("require 'folder.secret'"), HasSubstr("is a link out of"));
+  write("real.lua", "return 7");
+  fs::create_symlink("real.lua", folder_ / "near.lua");
+  EXPECT_THAT(error("assert(require 'near' == 7)"), HasSubstr("describes no experiment"));
+  fs::create_directory(folder_ / "dir.lua");
+  EXPECT_THAT(error("require 'dir'"), HasSubstr("no module 'dir'"));
+}
+
+TEST_F(Script, AModuleOfALinkedScriptFolderIsFound) {
+  fs::create_directory(folder_ / "real");
+  write_file(folder_ / "real" / "part.lua", "return {}");
+  write_file(folder_ / "real" / "main.lua", "require 'part'\n" + kValid);
+  fs::create_directory_symlink(folder_ / "real", folder_ / "alias");
+  KeepingHost host;
+  run_file(folder_ / "alias" / "main.lua", host);
+  EXPECT_EQ(host.experiments.size(), 1U);
+}
+
+// ---- what is made from the binding table ------------------------------------------------------------------
+
+/// `text` is what `file` holds between `begin` and `end`; OPTRUSH_UPDATE_GOLDENS=1 writes it there.
+void expect_in_file(const fs::path& file, const std::string& begin, const std::string& end,
+                    const std::string& text) {
+  const std::string content = read_file(file);
+  const size_t first = content.find(begin);
+  ASSERT_NE(first, std::string::npos) << file << " lacks " << begin;
+  const size_t from = first + begin.size();
+  const size_t to = end.empty() ? content.size() : content.find(end, from);
+  ASSERT_NE(to, std::string::npos) << file << " lacks " << end;
+  if (std::getenv("OPTRUSH_UPDATE_GOLDENS") != nullptr)
+    write_file(file, content.substr(0, from) + text + content.substr(to));
+  else
+    EXPECT_EQ(content.substr(from, to - from), text) << "made anew by OPTRUSH_UPDATE_GOLDENS=1";
+}
+
+TEST(BindingTable, CommittedStubsAreThoseOfTheTable) {
+  expect_in_file(kRoot / "scripts" / "meta" / "optrush.lua", "", "", lua_stubs());
+}
+
+TEST(BindingTable, CommittedReferenceIsThatOfTheTable) {
+  expect_in_file(kRoot / "docs" / "experiments.md", "<!-- reference: made from core/script/api.cpp -->\n\n",
+                 "<!-- end of reference -->", lua_reference());
+}
+
+TEST(BindingTable, EveryFunctionAndFieldHasAStubAndADoc) {
+  const std::string stubs = lua_stubs();
+  for (const auto& function : api().functions) {
+    const std::string stub = function.property ? "---@field " + function.name + " "
+                             : function.owner.empty()
+                                 ? "function rush." + function.name + "("
+                                 : "function " + function.owner + ":" + function.name + "(";
+    EXPECT_THAT(stubs, HasSubstr(stub));
+    EXPECT_NE(function.call, nullptr) << function.title();
+    EXPECT_FALSE(function.doc.empty() || function.returns.empty()) << function.title();
+    for (const auto& parameter : function.parameters) {
+      EXPECT_FALSE(parameter.doc.empty()) << function.title() << " " << parameter.name;
+      EXPECT_THAT(stubs, HasSubstr("---@param " + parameter.name));
+    }
+  }
+  for (const auto& known : api().classes) {
+    EXPECT_FALSE(known.doc.empty()) << known.name;
+    for (const auto& field : known.fields) EXPECT_FALSE(field.doc.empty()) << known.name << "." << field.name;
+  }
+}
+
+/// The surface that scripts rely on. A name that goes breaks them; a new one is added here with its golden
+/// script.
+TEST(BindingTable, IsWhatScriptsRelyOn) {
+  std::vector<std::string> titles;
+  for (const auto& function : api().functions) titles.push_back(function.title());
+  EXPECT_THAT(titles, ::testing::UnorderedElementsAre(
+                          "rush.experiment", "rush.rung", "rush.llama", "rush.checkpoint", "rush.random",
+                          "rush.text", "rush.tokens", "rush.corpus", "rush.plugins", "exp:ladder",
+                          "exp:ablation", "exp:grid", "exp:run", "report:report", "report.dir"));
+}
+
+/// So that no function is bound without a script that calls it.
+TEST(BindingTable, EveryFunctionIsCalledByAGoldenScript) {
+  std::string scripts;
+  for (const auto& entry : fs::directory_iterator(kRoot / "tests" / "scripts"))
+    if (entry.path().extension() == ".lua") scripts += read_file(entry.path());
+  for (const auto& function : api().functions)
+    EXPECT_THAT(scripts, HasSubstr((function.owner.empty() ? "rush."
+                                    : function.property    ? "."
+                                                           : ":") +
+                                   function.name));
+}
+
+TEST_F(Script, StubsOfPluginsNameTheirOptions) {
+  const std::string stubs = lua_stubs(Catalogue::find({plugins_.path()}).plugins());
+  EXPECT_THAT(error(stubs), HasSubstr("editor stubs cannot be required")) << "they are valid Lua";
+  EXPECT_THAT(
+      stubs,
+      HasSubstr("---@class LoraOptions\n---@field rank? integer rank (at least 1, at most 4096, default 8)"));
+  EXPECT_THAT(stubs, HasSubstr("---@class GradientAccumulationOptions\n---@field steps integer"));
+  EXPECT_THAT(stubs, HasSubstr("---@field policy? \"full\"|\"every\" which"));
+  EXPECT_THAT(stubs, HasSubstr("plugin: \"lora\", options?: LoraOptions, settings?: RungSettings): Rung"));
+}
+}  // namespace
+}  // namespace optrush
