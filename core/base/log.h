@@ -2,7 +2,8 @@
 #include <string_view>
 
 namespace optrush::log {
-/// Diagnostics of the conductor on stderr, for --verbose. What every user should see is not logged but printed.
+/// Diagnostics of the conductor on stderr, for --verbose. What every user should see is not logged but
+/// printed.
 void enable();
 bool enabled();
 void debug(std::string_view message);

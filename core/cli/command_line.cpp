@@ -1,0 +1,100 @@
+#include "cli/command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+
+#include "base/suggest.h"
+#include "build_info.h"
+#include "cli/commands.h"
+#include "cli/interrupted.h"
+#include "launch/terminal.h"
+
+namespace optrush {
+namespace {
+void print_error(const std::string& text) {
+  const Terminal terminal = Terminal::of(2);
+  terminal.write("optrush: " + terminal.paint(Colour::red, "error:") + " " + text + "\n");
+}
+
+/// The subcommand that was given, or the program itself.
+const CLI::App& active(const CLI::App& app) {
+  const auto given = app.get_subcommands();
+  return given.empty() ? app : *given.front();
+}
+
+std::vector<std::string> option_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const auto* option : app.get_options())
+    for (const auto& name : option->get_lnames()) names.push_back("--" + name);
+  return names;
+}
+
+std::vector<std::string> command_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const auto* command : app.get_subcommands({})) names.push_back(command->get_name());
+  return names;
+}
+
+/// CLI11's complaint in our words, with the nearest name for one that is not known.
+UsageError explain(const CLI::App& app, const CLI::ParseError& error) {
+  const CLI::App& command = active(app);
+  const bool top = &command == &app;
+  const std::string name = top ? "optrush" : "optrush " + command.get_name();
+  const std::string help = "see " + name + " --help";
+  const auto unknown = app.remaining(true);
+  if (unknown.empty()) return UsageError(error.what(), help);
+  std::string word = unknown.front();
+  if (!word.starts_with('-'))
+    return top ? UsageError("there is no command '" + word + "'", did_you_mean(word, command_names(app)))
+               : UsageError("'" + word + "' is one argument too many for " + name, help);
+  word = word.substr(0, word.find('='));
+  const std::string best = nearest(word, option_names(command));
+  return UsageError(name + " has no option '" + word + "'",
+                    best.empty() ? help : "did you mean '" + best + "'? Or " + help);
+}
+
+int parse_and_run(CLI::App& app, int argc, char** argv, const int& code) {
+  try {
+    app.parse(argc, argv);
+    return code;
+  } catch (const CLI::Success& e) {  // --help, --version
+    app.exit(e);
+    return kOk;
+  } catch (const CLI::ParseError& e) {
+    throw explain(app, e);
+  }
+}
+}  // namespace
+
+int run_command_line(int argc, char** argv) {
+  CLI::App app("Measures what each training optimization really buys.", "optrush");
+  app.set_version_flag("--version", "optrush " OPTRUSH_VERSION);
+  app.require_subcommand(0, 1);
+  app.footer("optrush COMMAND --help tells more. A first experiment: optrush run experiments/quickstart.lua");
+  int code = kOk;
+  add_run_command(app, code);
+  add_report_command(app, code);
+  add_compare_command(app, code);
+  add_plugins_command(app, code);
+  add_new_plugin_command(app, code);
+  add_stubs_command(app, code);
+  add_worker_commands(app, code);
+  if (argc < 2) {
+    std::cerr << app.help();
+    return kBadUsage;
+  }
+  try {
+    return parse_and_run(app, argc, argv, code);
+  } catch (const Interrupted& e) {
+    print_error(e.what());
+    return 128 + e.signal();
+  } catch (const UsageError& e) {
+    print_error(e.what());
+    return kBadUsage;
+  } catch (const std::exception& e) {
+    print_error(e.what());
+    return kSomethingFailed;
+  }
+}
+}  // namespace optrush

@@ -1,0 +1,155 @@
+#include "cli/dry_run.h"
+
+#include <iostream>
+
+#include "base/suggest.h"
+#include "cli/interrupted.h"
+#include "launch/folder.h"
+#include "launch/planner.h"
+#include "launch/schedule.h"
+#include "report/format.h"
+
+namespace optrush {
+namespace {
+std::string plain(const Json& value) {
+  return value.is_string() ? value.get<std::string>()
+                           : value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+/// "train.steps = 10", one line for each leaf.
+void add_leaves(const Json& json, const std::string& prefix, std::vector<std::string>& lines) {
+  for (const auto& [key, value] : json.items()) {
+    const std::string name = prefix.empty() ? key : prefix + "." + key;
+    if (value.is_object() && !value.empty())
+      add_leaves(value, name, lines);
+    else
+      lines.push_back(name + " = " + plain(value));
+  }
+}
+
+std::string use_text(const Json& use) {
+  std::vector<std::string> options;
+  for (const auto& [key, value] : use.at("options").items()) options.push_back(key + " = " + plain(value));
+  return use.at("name").get<std::string>() + (options.empty() ? "" : " { " + join(options) + " }");
+}
+
+void add_slots(const Json& plan, std::vector<std::string>& lines) {
+  for (const auto& slot : plan.value("slots", Json::array())) {
+    std::vector<std::string> wraps;
+    for (const auto& wrap : slot.value("wraps", Json::array()))
+      wraps.push_back(plain(wrap.at("plugin")) + " (" + plain(wrap.at("phase")) + ")");
+    const std::string base = plain(slot.value("base", Json("plain")));
+    if (base == "plain" && wraps.empty()) continue;
+    lines.push_back("slot " + plain(slot.at("slot")) + ": " + base +
+                    (wraps.empty() ? "" : ", wrapped by " + join(wraps)));
+  }
+}
+
+std::vector<std::string> plan_lines(const Json& plan) {
+  std::vector<std::string> lines;
+  const Json& problem = plan.at("problem");
+  std::vector<std::string> batch;
+  for (const char* key : {"global_batch", "micro_batch", "accumulation", "seq_len"})
+    if (problem.contains(key)) batch.push_back(std::string(key) + " " + plain(problem[key]));
+  lines.push_back(join(batch));
+  if (const auto p = plan.find("parameters"); p != plan.end())
+    lines.push_back(grouped(p->value("count", 0.0)) + " parameters, " + grouped(p->value("trainable", 0.0)) +
+                    " trained, " + bytes(p->value("bytes", 0.0)));
+  add_slots(plan, lines);
+  for (const auto& note : plan.value("notes", Json::array())) lines.push_back("note: " + plain(note));
+  return lines;
+}
+
+std::vector<std::string> variant_lines(const Json& variant) {
+  std::vector<std::string> lines;
+  for (const auto& use : variant.at("added")) lines.push_back("+ " + use_text(use));
+  for (const auto& plugin : variant.at("removed")) lines.push_back("- " + plain(plugin));
+  add_leaves(variant.at("changed"), "", lines);
+  return lines;
+}
+
+std::vector<std::string> base_lines(const Json& spec) {
+  std::vector<std::string> lines;
+  for (const char* key : {"model_kind", "model", "data", "train", "device", "threads", "timeout_s"})
+    add_leaves({{key, spec.at(key)}}, "", lines);
+  for (const auto& use : spec.at("plugins")) lines.push_back("+ " + use_text(use));
+  return lines;
+}
+}  // namespace
+
+Json dry_run(const Experiment& experiment, const RunRequest& request) {
+  const auto variants = expand(experiment);
+  const Schedule schedule(variants, experiment.rounds, request.only);
+  Interrupts interrupts;
+  Json listed = Json::array(), failures = Json::array(), runs = Json::array();
+  std::vector<Json> plans(variants.size());
+  for (const auto& variant : variants) {
+    listed.push_back(to_json(variant));
+    if (!schedule.wanted(variant)) continue;
+    const auto planned =
+        plan_variant(variant, request.worker, {.timeout_s = request.plan_timeout_s}, interrupts);
+    if (!planned) throw Interrupted(interrupts.signal(), "nothing was run");
+    plans[static_cast<size_t>(variant.index)] = planned->plan;
+    if (planned->plan.is_null())
+      failures.push_back({{"variant", variant.index},
+                          {"status", planned->failure.status},
+                          {"reason", planned->failure.reason},
+                          {"where", variant.where}});
+  }
+  for (const auto& job : schedule.all(plans)) runs.push_back(job.id);
+  return {{"folder", report_folder(request.reports, experiment).string()},
+          {"experiment", to_json(experiment)},
+          {"variants", listed},
+          {"plans", plans},
+          {"failures", failures},
+          {"runs", runs}};
+}
+
+std::string dry_run_text(const Json& dry) {
+  const Json& experiment = dry.at("experiment");
+  std::string text = plain(experiment.at("name")) + ": " + std::to_string(dry.at("variants").size()) +
+                     " variants, " + plain(experiment.at("rounds")) + " rounds, " +
+                     std::to_string(dry.at("runs").size()) + " runs, report in " + plain(dry.at("folder")) +
+                     "\n";
+  const auto add = [&](const std::vector<std::string>& lines) {
+    for (const auto& line : lines) text += "    " + line + "\n";
+  };
+  for (const auto& variant : dry.at("variants")) {
+    const auto index = variant.at("index").get<size_t>();
+    text += "\n" + std::to_string(index) + "  " + plain(variant.at("name"));
+    if (const auto previous = variant.at("previous").get<int64_t>(); previous >= 0)
+      text += " (" + plain(variant.at("group")) + ", compared with " +
+              plain(dry.at("variants").at(static_cast<size_t>(previous)).at("name")) + ")";
+    text += "\n";
+    add(index == 0 ? base_lines(variant.at("spec")) : variant_lines(variant));
+    if (const Json& plan = dry.at("plans").at(index); !plan.is_null()) {
+      text += "  plan\n";
+      add(plan_lines(plan));
+    }
+    for (const auto& failure : dry.at("failures"))
+      if (failure.at("variant") == variant.at("index"))
+        text += "  " + plain(failure.at("status")) + ": " + plain(failure.at("reason")) + "\n";
+  }
+  text += "\nruns, in this order\n";
+  for (const auto& run : dry.at("runs")) text += "    " + plain(run) + "\n";
+  return text;
+}
+
+DryRunHost::DryRunHost(RunRequest request, Overrides overrides, bool as_json)
+    : request_(std::move(request)), overrides_(std::move(overrides)), as_json_(as_json) {}
+
+std::filesystem::path DryRunHost::run(const Experiment& described) {
+  Experiment experiment = described;
+  apply(overrides_, experiment);
+  Json dry = dry_run(experiment, request_);
+  if (!dry.at("failures").empty()) all_ok_ = false;
+  if (!as_json_) std::cout << dry_run_text(dry) << std::flush;
+  std::filesystem::path folder = dry.at("folder").get<std::string>();
+  experiments_.push_back(std::move(dry));
+  return folder;
+}
+
+void DryRunHost::finish() const {
+  if (as_json_) std::cout << experiments_.dump(2, ' ', true, Json::error_handler_t::replace) << std::endl;
+}
+}  // namespace optrush

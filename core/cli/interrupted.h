@@ -1,0 +1,16 @@
+#pragma once
+#include "launch/process.h"
+#include "optrush/error.h"
+
+namespace optrush {
+/// A signal ended the program's work early; what is done is kept.
+class Interrupted : public Error {
+ public:
+  Interrupted(int signal, std::string cure)
+      : Error("interrupted by " + describe_signal(signal), std::move(cure)), signal_(signal) {}
+  int signal() const { return signal_; }
+
+ private:
+  int signal_;
+};
+}  // namespace optrush

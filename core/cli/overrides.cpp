@@ -1,0 +1,75 @@
+#include "cli/overrides.h"
+
+#include <algorithm>
+
+#include "base/suggest.h"
+#include "optrush/error.h"
+
+namespace optrush {
+namespace {
+const std::vector<std::string> kOfExperiment = {"rounds", "price_per_hour", "currency"};
+const std::vector<std::string> kOfSpec = {"model", "data", "train", "device", "threads", "timeout_s"};
+
+/// JSON where it is some, else the text itself, so that strings need no quotes.
+Json value_of(const std::string& text) {
+  Json value = Json::parse(text, nullptr, false);
+  return value.is_discarded() ? Json(text) : value;
+}
+
+std::vector<std::string> split(const std::string& path) {
+  std::vector<std::string> keys;
+  for (size_t start = 0; start <= path.size();) {
+    const size_t end = std::min(path.find('.', start), path.size());
+    keys.push_back(path.substr(start, end - start));
+    start = end + 1;
+  }
+  return keys;
+}
+
+bool contains(const std::vector<std::string>& list, const std::string& word) {
+  return std::ranges::find(list, word) != list.end();
+}
+
+void set_in_experiment(Experiment& experiment, const std::string& key, const Json& value,
+                       const std::string& where) {
+  Json json = to_json(experiment);
+  json[key] = value;
+  experiment = experiment_from_json(json, where);
+}
+
+void set(Experiment& experiment, const std::string& assignment) {
+  const std::string where = "--set " + assignment;
+  const size_t equals = assignment.find('=');
+  if (equals == std::string::npos || equals == 0)
+    throw UsageError("--set takes key=value, not '" + assignment + "'", "for example --set train.steps=20");
+  const auto keys = split(assignment.substr(0, equals));
+  const Json value = value_of(assignment.substr(equals + 1));
+  if (keys.size() == 1 && contains(kOfExperiment, keys[0])) {
+    set_in_experiment(experiment, keys[0], value, where);
+    return;
+  }
+  if (!contains(kOfSpec, keys[0])) {
+    auto allowed = kOfSpec;
+    allowed.insert(allowed.end(), kOfExperiment.begin(), kOfExperiment.end());
+    throw UsageError("there is no setting '" + keys[0] + "'", did_you_mean(keys[0], allowed), where);
+  }
+  Json settings = value;
+  for (auto key = keys.rbegin(); key != keys.rend(); ++key) settings = Json{{*key, std::move(settings)}};
+  experiment.base = merged(experiment.base, settings, where);
+}
+}  // namespace
+
+void apply(const Overrides& overrides, Experiment& experiment) try {
+  for (const auto& assignment : overrides.set) set(experiment, assignment);
+  if (overrides.rounds) experiment.rounds = *overrides.rounds;
+  if (overrides.label) experiment.label = *overrides.label;
+  if (overrides.device)
+    experiment.base = merged(experiment.base, {{"device", *overrides.device}}, "--device");
+  if (overrides.threads)
+    experiment.base = merged(experiment.base, {{"threads", *overrides.threads}}, "--threads");
+} catch (const UsageError&) {
+  throw;
+} catch (const Error& e) {
+  throw UsageError(e.message(), e.cure(), e.where());
+}
+}  // namespace optrush

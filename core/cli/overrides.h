@@ -1,0 +1,21 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "experiment/experiment.h"
+
+namespace optrush {
+/// What the command line changes in every experiment of a script.
+struct Overrides {
+  std::vector<std::string> set;  ///< "train.steps=4", "model.n_layers=2", "rounds=3"
+  std::optional<int64_t> rounds;
+  std::optional<std::string> label;
+  std::optional<std::string> device;
+  std::optional<int64_t> threads;
+};
+
+/// Settings go to the base, and so to every rung that does not change them itself. A UsageError names the
+/// nearest key.
+void apply(const Overrides&, Experiment&);
+}  // namespace optrush

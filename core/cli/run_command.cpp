@@ -1,0 +1,111 @@
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "base/installation.h"
+#include "base/log.h"
+#include "base/suggest.h"
+#include "cli/commands.h"
+#include "cli/dry_run.h"
+#include "cli/run_host.h"
+
+namespace optrush {
+namespace fs = std::filesystem;
+
+namespace {
+struct RunOptions {
+  fs::path script, out;
+  Overrides overrides;
+  std::vector<std::string> only, plugin_path;
+  bool resume = false, dry_run = false, json = false, verbose = false;
+};
+
+void check_script(const fs::path& script) {
+  if (fs::is_regular_file(script)) return;
+  const fs::path folder = script.has_parent_path() ? script.parent_path() : fs::path(".");
+  std::vector<std::string> scripts;
+  if (fs::is_directory(folder))
+    for (const auto& entry : fs::directory_iterator(folder))
+      if (entry.path().extension() == ".lua")
+        scripts.push_back(script.has_parent_path() ? entry.path() : entry.path().filename());
+  throw UsageError("there is no script '" + script.string() + "'",
+                   scripts.empty() ? "give the path of an experiment, as in experiments/quickstart.lua"
+                                   : did_you_mean(script.string(), scripts));
+}
+
+/// reports/ of the project that the script belongs to, else of the working directory.
+fs::path default_reports(const fs::path& script) {
+  for (fs::path folder = fs::absolute(script).lexically_normal().parent_path();;
+       folder = folder.parent_path()) {
+    if (fs::is_directory(folder / "reports") || fs::exists(folder / ".git")) return folder / "reports";
+    if (folder == folder.parent_path()) return fs::current_path() / "reports";
+  }
+}
+
+std::string resume_hint(const RunOptions& options) {
+  std::string command = "optrush run " + options.script.string();
+  if (options.overrides.label) command += " --label " + *options.overrides.label;
+  return "'" + command + " --resume', with the same options, goes on with the runs that are missing";
+}
+
+int run(const RunOptions& options) {
+  if (options.verbose) log::enable();
+  if (options.json && !options.dry_run)
+    throw UsageError("--json belongs to --dry-run", "results.json has the results");
+  check_script(options.script);
+  const Installation installation = Installation::of_this_program();
+  const RunRequest request{.worker = installation.worker,
+                           .reports = options.out.empty() ? default_reports(options.script)
+                                                          : fs::absolute(options.out).lexically_normal(),
+                           .resume = options.resume,
+                           .only = options.only};
+  const ScriptOptions script{options.plugin_path, installation.scripts};
+  if (options.dry_run) {
+    DryRunHost host(request, options.overrides, options.json);
+    run_script(options.script, host, script);
+    host.finish();
+    return host.all_ok() ? kOk : kSomethingFailed;
+  }
+  RunHost host(request, options.overrides, resume_hint(options));
+  run_script(options.script, host, script);
+  return host.all_ok() ? kOk : kSomethingFailed;
+}
+}  // namespace
+
+void add_run_command(CLI::App& app, int& code) {
+  auto options = std::make_shared<RunOptions>();
+  auto* command = app.add_subcommand("run", "run an experiment and write its report");
+  command->add_option("script", options->script, "experiment (Lua)")->required();
+  command->add_flag("--dry-run", options->dry_run, "print the expanded specs and plans; run nothing");
+  command->add_flag("--json", options->json, "with --dry-run: as JSON");
+  command
+      ->add_option("--set", options->overrides.set,
+                   "override a setting, as in train.steps=20; may be repeated")
+      ->take_all()
+      ->expected(1)
+      ->type_name("KEY=VALUE");
+  command->add_option("--only", options->only, "run this rung and the base only; may be repeated")
+      ->take_all()
+      ->expected(1)
+      ->type_name("RUNG");
+  command->add_option("--rounds", options->overrides.rounds, "how often each rung runs")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--label", options->overrides.label,
+                      "name of the report; default: local, which the next one replaces");
+  command->add_flag("--resume", options->resume, "go on with the runs that are missing");
+  command->add_option("--out", options->out, "folder for reports; default: reports/ of the script's project")
+      ->type_name("FOLDER");
+  command
+      ->add_option("--plugin-path", options->plugin_path,
+                   "search this folder for plugins first; may be repeated")
+      ->take_all()
+      ->expected(1)
+      ->type_name("FOLDER");
+  command->add_option("--device", options->overrides.device, "auto, cpu or cuda");
+  command->add_option("--threads", options->overrides.threads, "CPU threads; 0: every core");
+  command->add_flag("--verbose", options->verbose, "tell on stderr what is started and why");
+  command->footer(
+      "Exit code: 0 every run ended well (or lacks what this machine does not have), 1 something failed,\n"
+      "2 bad usage, 130 interrupted.");
+  command->callback([options, &code] { code = run(*options); });
+}
+}  // namespace optrush

@@ -1,0 +1,49 @@
+#include "cli/run_host.h"
+
+#include <algorithm>
+#include <iostream>
+
+#include "base/log.h"
+#include "cli/interrupted.h"
+#include "launch/folder.h"
+#include "launch/terminal.h"
+#include "report/report.h"
+
+namespace optrush {
+namespace {
+/// The log goes to the same place as the progress line, so a live line would be torn.
+Terminal progress_terminal() {
+  Terminal terminal = Terminal::of(2);
+  if (log::enabled()) terminal.live = false;
+  return terminal;
+}
+}  // namespace
+
+RunHost::RunHost(RunRequest request, Overrides overrides, std::string resume_hint)
+    : request_(std::move(request)), overrides_(std::move(overrides)), resume_hint_(std::move(resume_hint)) {}
+
+std::filesystem::path RunHost::run(const Experiment& described) {
+  Experiment experiment = described;
+  apply(overrides_, experiment);
+  if (!folders_.insert(report_folder(request_.reports, experiment)).second)
+    throw Error("the script runs '" + experiment.name + "' with the label '" + experiment.label + "' twice",
+                "give one of the two another name, or another label in exp:run { label = ... }");
+  Progress progress(progress_terminal());
+  const RunOutcome outcome = run_experiment(experiment, request_, progress);
+  progress.stage("writing the report");
+  if (const auto warning = write_report(outcome.folder); !warning.empty())
+    progress.note("warning: " + warning, Colour::yellow);
+  if (outcome.signal != 0)
+    throw Interrupted(outcome.signal,
+                      "what is done is kept in " + outcome.folder.string() + "; " + resume_hint_);
+  const auto unsound = [](const Row& row) { return !row.ok() && row.status != Status::skipped; };
+  if (!outcome.all_ok || std::ranges::any_of(analyze(load_report(outcome.folder)).rows, unsound))
+    all_ok_ = false;
+  return outcome.folder;
+}
+
+void RunHost::report(const std::filesystem::path& folder) {
+  std::cout << ladder_table(analyze(load_report(folder))) << "\n"
+            << (folder / "report.md").string() << std::endl;
+}
+}  // namespace optrush

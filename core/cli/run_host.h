@@ -1,0 +1,27 @@
+#pragma once
+#include <set>
+
+#include "cli/overrides.h"
+#include "launch/conductor.h"
+#include "script/host.h"
+
+namespace optrush {
+/// Lets a script's experiments happen: measures, writes the reports, prints their tables.
+class RunHost : public ScriptHost {
+ public:
+  RunHost(RunRequest request, Overrides overrides, std::string resume_hint);
+
+  std::filesystem::path run(const Experiment&) override;
+  void report(const std::filesystem::path& folder) override;
+
+  /// Every run ended well and no rung broke the gate.
+  bool all_ok() const { return all_ok_; }
+
+ private:
+  RunRequest request_;
+  Overrides overrides_;
+  std::string resume_hint_;
+  std::set<std::filesystem::path> folders_;
+  bool all_ok_ = true;
+};
+}  // namespace optrush

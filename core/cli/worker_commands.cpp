@@ -1,0 +1,93 @@
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <iostream>
+#include <vector>
+
+#include "base/files.h"
+#include "base/installation.h"
+#include "cli/commands.h"
+#include "cli/interrupted.h"
+#include "launch/process.h"
+#include "launch/temporary_folder.h"
+
+namespace optrush {
+namespace fs = std::filesystem;
+
+namespace {
+[[noreturn]] void become_worker(std::vector<std::string> arguments) {
+  const std::string worker = Installation::of_this_program().worker;
+  arguments.insert(arguments.begin(), worker);
+  std::vector<char*> pointers;
+  for (auto& argument : arguments) pointers.push_back(argument.data());
+  pointers.push_back(nullptr);
+  execv(worker.c_str(), pointers.data());
+  throw Error("cannot start '" + worker + "': " + std::strerror(errno), "build it: ./optrush setup");
+}
+
+/// Runs or plans a spec in a folder that is gone afterwards, and prints what the worker wrote. Its log goes
+/// to stderr.
+int print_result_of(const std::string& what, const fs::path& spec) {
+  const TemporaryFolder folder;
+  const bool plan = what == "plan";
+  const fs::path written = folder.path() / (plan ? "plan.json" : "result.json");
+  const fs::path out = plan ? written : folder.path(), log = folder.path() / "log.txt";
+  Interrupts interrupts;
+  const Command command{
+      {Installation::of_this_program().worker, what, "--spec", spec, "--out", out}, {}, log};
+  const ProcessEnd end = run_process(command, {.timeout_s = 1e9}, interrupts);
+  std::cerr << read_file(log) << std::flush;
+  if (interrupts.signal() != 0) throw Interrupted(interrupts.signal(), "");
+  if (!fs::exists(written))
+    return end.kind == ProcessEnd::Kind::exited && end.code != 0 ? end.code : kSomethingFailed;
+  const std::string text = read_file(written);
+  std::cout << text << std::flush;
+  return plan || parse_json(text, written.string()).value("status", "") == "ok" ? kOk : kSomethingFailed;
+}
+
+int worker(const CLI::App& command, const fs::path& spec, const fs::path& out, bool plan) {
+  if (spec.empty()) {
+    auto rest = command.remaining();
+    if (rest.empty()) throw UsageError("worker needs --spec FILE", "or a subcommand: optrush worker --help");
+    become_worker(std::move(rest));
+  }
+  if (const auto rest = command.remaining(); !rest.empty())
+    throw UsageError("'" + rest.front() + "' does not go with --spec",
+                     "optrush worker --spec FILE [--plan] [--out PATH]");
+  const std::string what = plan ? "plan" : "run";
+  if (out.empty()) return print_result_of(what, spec);
+  become_worker({what, "--spec", spec, "--out", out});
+}
+}  // namespace
+
+void add_worker_commands(CLI::App& app, int& code) {
+  struct Options {
+    fs::path spec, out;
+    bool plan = false;
+  };
+  auto options = std::make_shared<Options>();
+  auto* command = app.add_subcommand("worker", "repeat one run alone: optrush worker --spec FILE");
+  command->add_option("--spec", options->spec, "RunSpec, as in reports/EXPERIMENT/LABEL/runs/RUN/spec.json");
+  command->add_flag("--plan", options->plan, "only apply the plugins and tell the resolved recipe");
+  command->add_option("--out", options->out,
+                      "folder for the result, or file for the plan; default: it is printed");
+  command->prefix_command();
+  command->callback([=, &code] { code = worker(*command, options->spec, options->out, options->plan); });
+
+  const auto pass_on = [&](const std::string& name, const std::string& description) {
+    auto* passed = app.add_subcommand(name, description);
+    passed->prefix_command();
+    passed->set_help_flag();  // the worker's own help is the right one
+    passed->callback([=] {
+      auto arguments = passed->remaining();
+      arguments.insert(arguments.begin(), name);
+      become_worker(std::move(arguments));
+    });
+  };
+  pass_on("forward", "logits, loss and gradients of a Hugging Face folder");
+  pass_on("doctor", "what this machine offers, and which plugins work on it");
+}
+}  // namespace optrush

@@ -1,0 +1,243 @@
+#include "launch/conductor.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/files.h"
+#include "base/log.h"
+#include "base/suggest.h"
+#include "launch/context.h"
+#include "launch/folder.h"
+#include "launch/journal.h"
+#include "launch/planner.h"
+#include "launch/result.h"
+#include "launch/schedule.h"
+#include "optrush/error.h"
+#include "report/analysis.h"
+
+namespace optrush {
+namespace fs = std::filesystem;
+
+namespace {
+void check_worker(const fs::path& worker) {
+  if (access(worker.c_str(), X_OK) != 0)
+    throw Error("'" + worker.string() + "' is not there or can't be executed",
+                "build it: ./optrush setup, or the target optrush-worker");
+}
+
+/// The folder, ready to be read and added to.
+const fs::path& prepared(const fs::path& folder, const Experiment& experiment, bool resume) {
+  if (resume || !has_report(folder)) return folder;
+  if (experiment.label != "local")
+    throw UsageError("there is a report in '" + folder.string() + "' already",
+                     "--resume goes on with the runs that it misses, another --label keeps it");
+  clear_report(folder);
+  return folder;
+}
+
+class Conductor {
+ public:
+  Conductor(const Experiment& experiment, const RunRequest& request, Progress& progress)
+      : experiment_(experiment),
+        request_(request),
+        progress_(progress),
+        variants_(expand(experiment)),
+        schedule_(variants_, experiment.rounds, request.only),
+        folder_(report_folder(request.reports, experiment)),
+        lock_(folder_),
+        plans_(variants_.size()),
+        journal_(prepared(folder_, experiment, request.resume)) {}
+
+  RunOutcome conduct() {
+    write_json(folder_ / "experiment.json", to_json(experiment_));
+    write_json(folder_ / "variants.json", all_as_json(variants_));
+    set_aside();
+    if (describe() && plan()) measure();
+    if (interrupts_.signal() == 0)
+      journal_.ended();
+    else
+      journal_.interrupted(describe_signal(interrupts_.signal()));
+    return {folder_, all_ok_, interrupts_.signal()};
+  }
+
+ private:
+  static Json all_as_json(const std::vector<Variant>& variants) {
+    Json list = Json::array();
+    for (const auto& variant : variants) list.push_back(to_json(variant));
+    return list;
+  }
+
+  void set_aside() {
+    const auto strangers = set_aside_strangers(folder_, variants_, experiment_.rounds);
+    if (strangers.empty()) return;
+    progress_.note(
+        std::to_string(strangers.size()) +
+            " stored runs do not belong to the experiment as it is now and were moved to replaced/: " +
+            join(strangers),
+        Colour::yellow);
+  }
+
+  /// context.json, once for a report: its runs are of one machine.
+  bool describe() {
+    const fs::path file = folder_ / "context.json";
+    const bool known = fs::exists(file);
+    progress_.stage("looking at the machine");
+    auto here = describe_machine(experiment_, request_.worker, known, interrupts_);
+    if (!here) return false;
+    if (!known) {
+      write_json(file, *here);
+      return true;
+    }
+    Json there = read_json(file);
+    if (const auto differ = difference_of_machines(there, *here); !differ.empty())
+      throw Error("the runs in '" + folder_.string() + "' were made on another machine: " + differ,
+                  "give another --label, and compare the two reports");
+    for (const char* key : {"script", "script_sha256"}) there[key] = (*here)[key];
+    write_json(file, there);
+    return true;
+  }
+
+  bool plan() {
+    for (const auto& variant : variants_) {
+      if (!schedule_.wanted(variant)) continue;
+      progress_.stage("planning " + std::to_string(variant.index + 1) + "/" +
+                      std::to_string(variants_.size()) + ": " + variant.name);
+      auto planned =
+          plan_variant(variant, request_.worker, {.timeout_s = request_.plan_timeout_s}, interrupts_);
+      if (!planned) return false;
+      plan_of(variant.index) = planned->plan;
+      if (!planned->plan.is_null()) continue;
+      progress_.note(variant.name + ": " + planned->failure.status + ", " + planned->failure.reason,
+                     Colour::red);
+      store_unstarted(variant, 0, planned->failure);
+      all_ok_ = false;
+      drop(variant, "its plan failed");
+    }
+    Json list = Json::array();
+    for (const auto& plan : plans_) list.push_back(plan);
+    write_json(folder_ / "plans.json", list);
+    return true;
+  }
+
+  void measure() {
+    if (request_.resume) tell_done();
+    execute(schedule_.round(0, plans_));
+    check_gate();
+    for (int64_t round = 1; round < experiment_.rounds; ++round) execute(schedule_.round(round, plans_));
+    check_gate();
+    execute(schedule_.drift(plans_));
+  }
+
+  void tell_done() {
+    const auto jobs = schedule_.all(plans_);
+    const auto done = std::ranges::count_if(
+        jobs, [&](const Job& job) { return result_if_done(run_folder(job.id), job, journal_).has_value(); });
+    progress_.note(std::to_string(done) + " of " + std::to_string(jobs.size()) + " runs are done already");
+  }
+
+  /// The extra runs that the report's view of the results asks for. A rung that turns out broken by them is
+  /// no reference for the next one, which may then need others.
+  void check_gate() {
+    for (size_t i = 0; i < variants_.size() && interrupts_.signal() == 0; ++i) {
+      const Stored stored = load_report(folder_);
+      std::vector<Json> usable = stored.plans;
+      for (const auto& row : analyze(stored).rows)
+        if (!row.ok()) usable.at(static_cast<size_t>(row.variant)) = nullptr;
+      if (!execute(schedule_.gate(usable))) return;
+    }
+  }
+
+  /// Whether any of them was new.
+  bool execute(std::vector<Job> jobs) {
+    std::erase_if(jobs, [&](const Job& job) { return executed_.contains(spec_sha256(job.spec)); });
+    for (const auto& job : jobs) {
+      if (interrupts_.signal() != 0) break;
+      execute(job);
+    }
+    return !jobs.empty();
+  }
+
+  void execute(const Job& job) {
+    std::string changed;
+    const fs::path folder = run_folder(job.id);
+    auto result = request_.resume ? result_if_done(folder, job, journal_, &changed) : std::nullopt;
+    if (!changed.empty()) progress_.note(job.id + " is run again: " + changed, Colour::yellow);
+    if (!result) result = run(job, folder);
+    if (!result) return;
+    executed_.insert(spec_sha256(job.spec));
+    const std::string status = result->at("status");
+    if (status == "ok") return;
+    if (status != "skipped") all_ok_ = false;
+    if (job.spec.purpose != "measure" || job.spec.round > 0) return;
+    if (experiment_.rounds > 1)
+      progress_.note(job.spec.rung + " is not run again in the other rounds", Colour::yellow);
+    drop(variants_.at(static_cast<size_t>(job.spec.variant)), "round 1 ended as '" + status + "'");
+  }
+
+  /// None where a signal came first.
+  std::optional<Json> run(const Job& job, const fs::path& folder) {
+    const std::string sha = spec_sha256(job.spec);
+    clear_run(folder);
+    write_json(folder / "spec.json", to_json(job.spec));
+    journal_.started(job.id, sha);
+    std::vector<Job> later = schedule_.all(plans_);
+    std::erase_if(later, [&](const Job& other) {
+      return other.id == job.id || executed_.contains(spec_sha256(other.spec));
+    });
+    const size_t number = executed_.size() + 1;
+    progress_.begin(job, {number, number + later.size(), schedule_.describe(job.spec)},
+                    folder / "metrics.jsonl", std::move(later));
+    const Command command{{request_.worker, "run", "--spec", folder / "spec.json", "--out", folder},
+                          worker_environment(job.spec),
+                          folder / "log.txt"};
+    const ProcessEnd end =
+        run_process(command, {.timeout_s = job.spec.timeout_s}, interrupts_, [&] { progress_.tick(); });
+    if (end.kind == ProcessEnd::Kind::interrupted) {
+      progress_.abandon();
+      return std::nullopt;
+    }
+    Json result = conclude(folder, end, job.spec);
+    journal_.finished(job.id, sha, result.at("status"));
+    progress_.end(result);
+    return result;
+  }
+
+  /// No more runs of this variant; the rounds that it misses say why.
+  void drop(const Variant& variant, const std::string& why) {
+    plan_of(variant.index) = nullptr;
+    for (int64_t round = 1; round < experiment_.rounds; ++round)
+      store_unstarted(variant, round, {"skipped", "not run: " + why});
+    log::debug("dropped " + variant.name + ": " + why);
+  }
+
+  void store_unstarted(const Variant& variant, int64_t round, const BadEnd& end) {
+    const Job job = schedule_.measured(variant, round);
+    optrush::store_unstarted(run_folder(job.id), job.spec, end.status, end.reason);
+    journal_.skipped(job.id, end.reason);
+  }
+
+  fs::path run_folder(const std::string& id) const { return folder_ / "runs" / id; }
+  Json& plan_of(int64_t variant) { return plans_.at(static_cast<size_t>(variant)); }
+
+  const Experiment& experiment_;
+  const RunRequest& request_;
+  Progress& progress_;
+  Interrupts interrupts_;
+  const std::vector<Variant> variants_;
+  const Schedule schedule_;
+  const fs::path folder_;
+  const FolderLock lock_;
+  std::vector<Json> plans_;  ///< null: no plan, or dropped
+  Journal journal_;
+  std::set<std::string> executed_;  ///< specs of the runs that have a result
+  bool all_ok_ = true;
+};
+}  // namespace
+
+RunOutcome run_experiment(const Experiment& experiment, const RunRequest& request, Progress& progress) {
+  check_worker(request.worker);
+  return Conductor(experiment, request, progress).conduct();
+}
+}  // namespace optrush

@@ -1,0 +1,94 @@
+#include "launch/context.h"
+
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <array>
+
+#include "base/files.h"
+#include "build_info.h"
+#include "launch/process.h"
+#include "launch/result.h"
+#include "launch/temporary_folder.h"
+#include "launch/text.h"
+#include "optrush/error.h"
+
+namespace optrush {
+namespace fs = std::filesystem;
+
+namespace {
+constexpr Limits kDoctorLimits{.timeout_s = 300}, kGitLimits{.timeout_s = 10};
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
+std::string operating_system() {
+  utsname system{};
+  uname(&system);
+  return std::string(system.sysname) + " " + system.release + " " + system.machine;
+}
+
+/// Of the source tree that this program was built from; "" outside of one.
+std::string commit(Interrupts& interrupts) {
+  const TemporaryFolder folder;
+  const fs::path log = folder.path() / "log.txt";
+  try {
+    const Command git{
+        {"git", "-C", OPTRUSH_SOURCE_DIR, "describe", "--always", "--dirty", "--exclude=*"}, {}, log};
+    const ProcessEnd end = run_process(git, kGitLimits, interrupts);
+    return end.kind == ProcessEnd::Kind::exited && end.code == 0 ? first_line(read_file(log)) : "";
+  } catch (const Error&) {  // there is no git
+    return "";
+  }
+}
+
+Json doctor(const RunSpec& base, const fs::path& worker, bool quick, Interrupts& interrupts) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "context.json", log = folder.path() / "log.txt";
+  Command command{
+      {worker, "doctor", "--json", out, "--device", base.device, "--threads", std::to_string(base.threads)},
+      {{"OMP_WAIT_POLICY", "passive"}},
+      log};
+  if (quick) command.arguments.emplace_back("--quick");
+  const ProcessEnd end = run_process(command, kDoctorLimits, interrupts);
+  if (end.kind == ProcessEnd::Kind::exited && fs::exists(out)) return read_json(out);
+  return {{"doctor", describe_bad_end(end, kDoctorLimits).reason + "\n" + log_tail(log)}};
+}
+
+/// Names of what computes.
+std::string cpu_of(const Json& context) {
+  const auto cpu = context.find("cpu");
+  return cpu != context.end() && cpu->is_object() ? cpu->value("name", "") : "";
+}
+std::string gpus_of(const Json& context) {
+  std::string names;
+  if (const auto gpus = context.find("gpus"); gpus != context.end() && gpus->is_array())
+    for (const auto& gpu : *gpus) names += (names.empty() ? "" : ", ") + gpu.value("name", "");
+  return names.empty() ? "none" : names;
+}
+}  // namespace
+
+std::optional<Json> describe_machine(const Experiment& experiment, const fs::path& worker, bool quick,
+                                     Interrupts& interrupts) {
+  Json context = {
+      {"date", utc_now()},   {"optrush_version", OPTRUSH_VERSION}, {"commit", commit(interrupts)},
+      {"host", host_name()}, {"os", operating_system()},           {"compiler", OPTRUSH_COMPILER}};
+  if (interrupts.signal() != 0) return std::nullopt;
+  context.update(doctor(experiment.base, worker, quick, interrupts));
+  if (interrupts.signal() != 0) return std::nullopt;
+  context["script"] = experiment.script;
+  context["script_sha256"] = experiment.script_sha256;
+  return context;
+}
+
+std::string difference_of_machines(const Json& there, const Json& here) {
+  const auto differ = [](const std::string& what, const std::string& a, const std::string& b) {
+    return what + " '" + a + "' there, '" + b + "' here";
+  };
+  if (cpu_of(there) != cpu_of(here)) return differ("CPU", cpu_of(there), cpu_of(here));
+  if (gpus_of(there) != gpus_of(here)) return differ("GPUs", gpus_of(there), gpus_of(here));
+  return {};
+}
+}  // namespace optrush

@@ -1,0 +1,19 @@
+#pragma once
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "experiment/experiment.h"
+#include "launch/signals.h"
+#include "optrush/json.h"
+
+namespace optrush {
+/// The machine and what was run on it (docs/architecture.md, "Context"): what the worker's doctor measures,
+/// and what the conductor knows. `quick`: only as far as needed to recognize it. Where the doctor fails, the
+/// rest stands alone with the reason under "doctor". None where a signal came first.
+std::optional<Json> describe_machine(const Experiment&, const std::filesystem::path& worker, bool quick,
+                                     Interrupts&);
+
+/// Why runs of both contexts must not stand in one report: "CPU 'A' there, 'B' here"; empty where they may.
+std::string difference_of_machines(const Json& there, const Json& here);
+}  // namespace optrush

@@ -1,0 +1,111 @@
+#include "launch/folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/files.h"
+#include "launch/journal.h"
+#include "launch/result.h"
+#include "optrush/error.h"
+
+namespace optrush {
+namespace fs = std::filesystem;
+
+namespace {
+void check_name(const std::string& what, const std::string& name) {
+  const auto allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_' || c == '.';
+  };
+  if (name.empty() || name.front() == '.' || name.size() > 100 || !std::ranges::all_of(name, allowed))
+    throw UsageError(what + " '" + name + "' can't be the name of a folder",
+                     "use letters, digits, '-', '_' and '.', at most 100, not '.' first");
+}
+
+/// Whether the run counts as what its folder's name says.
+bool belongs(const fs::path& run_folder, const std::vector<Variant>& variants, int64_t rounds) {
+  const fs::path file = run_folder / "spec.json";
+  try {
+    const RunSpec spec = run_spec_from_json(read_json(file), file.string());
+    if (spec.variant >= static_cast<int64_t>(variants.size())) return false;
+    const Variant& variant = variants[static_cast<size_t>(spec.variant)];
+    if (run_id(variant, spec) != run_folder.filename()) return false;
+    if (spec.purpose != "measure" && spec.purpose != "drift")
+      return true;  // the gate compares the spec itself
+    RunSpec expected = variant.spec;
+    expected.purpose = spec.purpose;
+    expected.round = spec.purpose == "drift" ? rounds : std::min(spec.round, rounds - 1);
+    return spec_sha256(spec) == spec_sha256(expected);
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+std::vector<fs::path> folders_in(const fs::path& folder) {
+  std::vector<fs::path> found;
+  if (!fs::is_directory(folder)) return found;
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (entry.is_directory()) found.push_back(entry.path());
+  std::ranges::sort(found);
+  return found;
+}
+}  // namespace
+
+fs::path report_folder(const fs::path& reports, const Experiment& experiment) {
+  check_name("the experiment's name", experiment.name);
+  check_name("the label", experiment.label);
+  return reports / experiment.name / experiment.label;
+}
+
+FolderLock::FolderLock(const fs::path& folder) {
+  fs::create_directories(folder);
+  fd_ = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd_ < 0) throw Error("cannot open '" + folder.string() + "': " + std::strerror(errno));
+  if (flock(fd_, LOCK_EX | LOCK_NB) == 0) return;
+  close(fd_);
+  throw Error("another optrush is at work in '" + folder.string() + "'",
+              "wait for its end, or give another --label");
+}
+
+FolderLock::~FolderLock() { close(fd_); }
+
+bool has_report(const fs::path& folder) {
+  return fs::exists(folder / "experiment.json") || fs::exists(folder / "journal.jsonl");
+}
+
+void clear_report(const fs::path& folder) {
+  // The journal first: whatever a kill leaves behind then counts as never started.
+  for (const std::string name : {"journal.jsonl", "experiment.json", "variants.json", "plans.json",
+                                 "context.json", "report.md", "report.html", "results.csv", "results.json"}) {
+    fs::remove(folder / name);
+    fs::remove(folder / (name + ".tmp"));
+  }
+  std::vector<fs::path> pictures;
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (entry.path().extension() == ".svg") pictures.push_back(entry.path());
+  for (const auto& picture : pictures) fs::remove(picture);
+  for (const char* name : {"runs", "replaced"}) {
+    for (const auto& run : folders_in(folder / name)) clear_run(run);
+    if (fs::is_directory(folder / name) && fs::is_empty(folder / name)) fs::remove(folder / name);
+  }
+}
+
+std::vector<std::string> set_aside_strangers(const fs::path& folder, const std::vector<Variant>& variants,
+                                             int64_t rounds) {
+  std::vector<std::string> names;
+  for (const auto& run : folders_in(folder / "runs")) {
+    if (!fs::exists(run / "result.json") || belongs(run, variants, rounds)) continue;
+    const fs::path aside = folder / "replaced" / run.filename();
+    fs::create_directories(aside.parent_path());
+    fs::remove_all(aside);  // an older one of the same name
+    fs::rename(run, aside);
+    names.push_back(run.filename());
+  }
+  return names;
+}
+}  // namespace optrush

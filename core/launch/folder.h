@@ -1,0 +1,33 @@
+#pragma once
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "experiment/experiment.h"
+
+namespace optrush {
+/// reports/<experiment>/<label>; an Error where one of the two is no name of a folder.
+std::filesystem::path report_folder(const std::filesystem::path& reports, const Experiment&);
+
+/// Keeps a second conductor out of a report's folder.
+class FolderLock {
+ public:
+  /// Makes the folder; an Error where another process holds it.
+  explicit FolderLock(const std::filesystem::path& folder);
+  ~FolderLock();
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int fd_;
+};
+
+/// Whether an experiment has left something there.
+bool has_report(const std::filesystem::path& folder);
+/// Removes what this program writes into a report's folder; other files stay.
+void clear_report(const std::filesystem::path& folder);
+/// Moves results that the experiment, as it is now, would count wrongly (another spec, a round too many) from
+/// runs/ to replaced/. Returns their names.
+std::vector<std::string> set_aside_strangers(const std::filesystem::path& folder, const std::vector<Variant>&,
+                                             int64_t rounds);
+}  // namespace optrush

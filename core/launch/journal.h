@@ -1,0 +1,36 @@
+#pragma once
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "optrush/json.h"
+#include "optrush/spec.h"
+
+namespace optrush {
+/// journal.jsonl of a report: what was started and how it ended, one line each, only ever appended to. A line
+/// that a kill cut off is passed over.
+class Journal {
+ public:
+  /// Reads what is there. A torn last line is closed, so that the next one stands alone.
+  explicit Journal(std::filesystem::path folder);
+
+  void started(const std::string& run, const std::string& spec_sha256);
+  void finished(const std::string& run, const std::string& spec_sha256, const std::string& status);
+  /// Will not be started: its plan failed, or it failed before.
+  void skipped(const std::string& run, const std::string& reason);
+  void interrupted(const std::string& reason);
+  void ended();
+
+  /// Of the spec that the run was last started with; "": never, or skipped since.
+  std::string spec_of(const std::string& run) const;
+
+ private:
+  void append(const Json& entry);
+
+  std::filesystem::path file_;
+  std::map<std::string, std::string> started_;
+};
+
+/// Identity of a spec: sha256 of its JSON.
+std::string spec_sha256(const RunSpec&);
+}  // namespace optrush

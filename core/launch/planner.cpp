@@ -1,0 +1,69 @@
+#include "launch/planner.h"
+
+#include "base/files.h"
+#include "experiment/gate.h"
+#include "launch/temporary_folder.h"
+#include "optrush/error.h"
+
+namespace optrush {
+namespace fs = std::filesystem;
+
+namespace {
+/// What the worker says on stderr, without its name in front.
+std::string stated_error(const fs::path& log) {
+  static const std::string kMark = "error: ";
+  const std::string text = log_tail(log);
+  const size_t at = text.rfind(kMark);
+  return at == std::string::npos ? text : text.substr(at + kMark.size());
+}
+
+/// An Error where the gate, and so the report, could not read it.
+void check_plan(const Variant& variant, const Json& plan) {
+  Variant alone = variant;
+  alone.index = 0;
+  alone.previous = -1;
+  plan_gate({alone}, {plan});
+}
+
+Planned failed(std::string status, std::string reason) {
+  return {nullptr, {std::move(status), std::move(reason)}};
+}
+}  // namespace
+
+std::optional<Planned> plan_variant(const Variant& variant, const fs::path& worker, const Limits& limits,
+                                    Interrupts& interrupts) {
+  const TemporaryFolder folder;
+  const fs::path spec = folder.path() / "spec.json", out = folder.path() / "plan.json",
+                 log = folder.path() / "log.txt";
+  write_json(spec, to_json(variant.spec));
+  const Command command{
+      {worker, "plan", "--spec", spec, "--out", out}, worker_environment(variant.spec), log};
+  const ProcessEnd end = run_process(command, limits, interrupts);
+  if (end.kind == ProcessEnd::Kind::interrupted) return std::nullopt;
+
+  const bool exited = end.kind == ProcessEnd::Kind::exited;
+  if (exited && end.code == 0) {
+    try {
+      Json plan = read_json(out);
+      check_plan(variant, plan);
+      return Planned{std::move(plan), {}};
+    } catch (const Error& e) {
+      return failed("failed", "while planning: " + e.message());
+    }
+  }
+  if (const auto said = stated_error(log); exited && end.code == 1 && !said.empty())
+    return failed("failed", said);
+  const BadEnd bad = describe_bad_end(end, limits);
+  const std::string tail = log_tail(log);
+  return failed(bad.status,
+                "while planning: " + bad.reason + (tail.empty() ? "" : "\nlast lines of its log:\n" + tail));
+}
+
+std::vector<std::pair<std::string, std::string>> worker_environment(const RunSpec& spec) {
+  std::vector<std::pair<std::string, std::string>> environment{{"OMP_WAIT_POLICY", "passive"}};
+  if (spec.threads > 0)
+    for (const char* name : {"OMP_NUM_THREADS", "MKL_NUM_THREADS"})
+      environment.emplace_back(name, std::to_string(spec.threads));
+  return environment;
+}
+}  // namespace optrush

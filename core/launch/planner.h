@@ -1,0 +1,29 @@
+#pragma once
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "experiment/experiment.h"
+#include "launch/process.h"
+#include "launch/result.h"
+#include "launch/signals.h"
+
+namespace optrush {
+/// What a worker resolved a variant to, or why it could not.
+struct Planned {
+  Json plan;  ///< null: none
+  BadEnd failure;
+};
+
+/// `optrush-worker plan` for one variant, in a process of its own: a plugin may throw, crash or hang. None
+/// where a signal came first.
+std::optional<Planned> plan_variant(const Variant&, const std::filesystem::path& worker, const Limits&,
+                                    Interrupts&);
+
+/// What a worker gets beside its spec: OpenMP's threads as the spec says, and sleeping while they wait, so
+/// that the threads of two OpenMP runtimes do not spin against each other.
+std::vector<std::pair<std::string, std::string>> worker_environment(const RunSpec&);
+}  // namespace optrush

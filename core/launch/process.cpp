@@ -1,0 +1,194 @@
+#include "launch/process.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+
+#include "base/log.h"
+#include "base/suggest.h"
+#include "optrush/error.h"
+
+namespace optrush {
+namespace {
+using Clock = std::chrono::steady_clock;
+constexpr std::chrono::milliseconds kTick{250};
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd = -1) : fd_(fd) {}
+  ~Descriptor() { close(); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+  void close() {
+    if (fd_ >= 0) ::close(fd_);
+    fd_ = -1;
+  }
+
+ private:
+  int fd_;
+};
+
+[[noreturn]] void fail(const std::string& what, int error) {
+  throw Error(what + ": " + std::strerror(error));
+}
+
+/// This process's environment with `added` over it, as "NAME=value".
+std::vector<std::string> merged_environment(const std::vector<std::pair<std::string, std::string>>& added) {
+  std::vector<std::string> all;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const auto replaced = [&](const auto& pair) { return text.substr(0, text.find('=')) == pair.first; };
+    if (std::none_of(added.begin(), added.end(), replaced)) all.emplace_back(text);
+  }
+  for (const auto& [name, value] : added) all.push_back(name + "=" + value);
+  return all;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& strings) {
+  std::vector<char*> result;
+  for (auto& string : strings) result.push_back(string.data());
+  result.push_back(nullptr);
+  return result;
+}
+
+/// Runs in the child between fork and exec: async-signal-safe calls only.
+[[noreturn]] void become(char* const* arguments, char* const* environment, pid_t parent, int log,
+                         int error_pipe) {
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(127);  // it died before the line above
+  const int null = open("/dev/null", O_RDONLY);
+  dup2(null, STDIN_FILENO);
+  if (log >= 0) {
+    dup2(log, STDOUT_FILENO);
+    dup2(log, STDERR_FILENO);
+  }
+  execvpe(arguments[0], arguments, environment);
+  const int error = errno;
+  [[maybe_unused]] const ssize_t written = write(error_pipe, &error, sizeof error);
+  _exit(127);
+}
+}  // namespace
+
+Process::Process(const Command& command) {
+  auto arguments = command.arguments;
+  auto environment = merged_environment(command.environment);
+  const auto argument_pointers = pointers(arguments);
+  const auto environment_pointers = pointers(environment);
+
+  const bool to_log = !command.log.empty();
+  const Descriptor log(
+      to_log ? open(command.log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644) : -1);
+  if (to_log && log.get() < 0) fail("cannot write '" + command.log.string() + "'", errno);
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) fail("cannot make a pipe", errno);
+  const Descriptor reading(ends[0]);
+  Descriptor writing(ends[1]);
+
+  const pid_t parent = getpid();
+  pid_ = fork();
+  if (pid_ < 0) fail("cannot start a process", errno);
+  if (pid_ == 0)
+    become(argument_pointers.data(), environment_pointers.data(), parent, log.get(), writing.get());
+  setpgid(pid_, pid_);  // whichever of the two comes first
+  writing.close();
+  int error = 0;
+  if (read(reading.get(), &error, sizeof error) == static_cast<ssize_t>(sizeof error)) {
+    waitpid(pid_, nullptr, 0);
+    pid_ = -1;
+    fail("cannot start '" + command.arguments.front() + "'", error);
+  }
+  log::debug("started " + std::to_string(pid_) + ": " + join(command.arguments, " "));
+}
+
+Process::~Process() {
+  if (pid_ < 0) return;
+  signal_group(SIGKILL);
+  waitpid(pid_, nullptr, 0);
+}
+
+void Process::signal_group(int number) const {
+  if (pid_ > 0) kill(-pid_, number);
+}
+
+std::optional<ProcessEnd> Process::poll() {
+  siginfo_t info{};
+  // Seen but not yet reaped, the child still holds its number, so the group that is killed is surely its own.
+  if (pid_ < 0 || waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+      info.si_pid == 0)
+    return std::nullopt;
+  signal_group(SIGKILL);
+  int status = 0;
+  waitpid(pid_, &status, 0);
+  pid_ = -1;
+  ProcessEnd end;
+  if (WIFSIGNALED(status)) {
+    end.kind = ProcessEnd::Kind::signalled;
+    end.signal = WTERMSIG(status);
+  } else {
+    end.code = WEXITSTATUS(status);
+  }
+  return end;
+}
+
+namespace {
+/// SIGTERM, some time to comply, SIGKILL. A further signal to us cuts the time short.
+void end_group(Process& process, double grace_s, Interrupts& interrupts) {
+  process.signal_group(SIGTERM);
+  const auto start = Clock::now();
+  while (seconds_since(start) < grace_s) {
+    if (process.poll()) return;
+    if (interrupts.wait(std::chrono::milliseconds(20))) break;
+  }
+  process.signal_group(SIGKILL);
+  while (!process.poll()) interrupts.wait(std::chrono::milliseconds(20));
+}
+}  // namespace
+
+ProcessEnd run_process(const Command& command, const Limits& limits, Interrupts& interrupts,
+                       const std::function<void()>& tick) {
+  const auto start = Clock::now();
+  Process process(command);
+  ProcessEnd end;
+  while (true) {
+    if (const auto ended = process.poll()) {
+      end = *ended;
+      break;
+    }
+    const double left = limits.timeout_s - seconds_since(start);
+    if (left <= 0 || interrupts.signal() != 0) {
+      end.kind = left <= 0 ? ProcessEnd::Kind::timed_out : ProcessEnd::Kind::interrupted;
+      end_group(process, limits.grace_s, interrupts);
+      break;
+    }
+    if (tick) tick();
+    interrupts.wait(std::min(kTick, std::chrono::milliseconds(static_cast<int64_t>(left * 1000) + 1)));
+  }
+  end.seconds = seconds_since(start);
+  return end;
+}
+
+std::string describe_signal(int number) {
+  const char* name = sigabbrev_np(number);
+  const char* text = sigdescr_np(number);
+  if (name == nullptr || text == nullptr) return "signal " + std::to_string(number);
+  std::string description = text;
+  description[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(description[0])));
+  return "SIG" + std::string(name) + " (" + description + ")";
+}
+}  // namespace optrush

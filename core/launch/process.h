@@ -1,0 +1,61 @@
+#pragma once
+#include <sys/types.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "launch/signals.h"
+
+namespace optrush {
+/// A program to start.
+struct Command {
+  std::vector<std::string>
+      arguments;  ///< the first is the program: a path, or a name that is looked up in PATH
+  std::vector<std::pair<std::string, std::string>> environment;  ///< added to this process's own
+  std::filesystem::path log;  ///< takes stdout and stderr, which then start empty; "": those of this process
+};
+
+struct ProcessEnd {
+  enum class Kind : uint8_t { exited, signalled, timed_out, interrupted };
+  Kind kind = Kind::exited;
+  int code = 0;    ///< exited
+  int signal = 0;  ///< signalled: by something else than us
+  double seconds = 0;
+};
+
+/// A child in a process group of its own, without terminal input. It dies with the thread that started it,
+/// whatever ends that; its whole group ends with the object.
+class Process {
+ public:
+  /// An Error where the program can't be executed.
+  explicit Process(const Command&);
+  ~Process();
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+
+  pid_t pid() const { return pid_; }
+  /// Its end, once; kills what is left of the group.
+  std::optional<ProcessEnd> poll();
+  void signal_group(int number) const;
+
+ private:
+  pid_t pid_ = -1;
+};
+
+struct Limits {
+  double timeout_s = 3600;
+  double grace_s = 5;  ///< between SIGTERM and SIGKILL
+};
+
+/// Runs a command to its end, to the time limit or to the first signal that asks to stop; `tick` is called
+/// now and then in the meantime.
+ProcessEnd run_process(const Command&, const Limits&, Interrupts&, const std::function<void()>& tick = {});
+
+/// "SIGSEGV (segmentation fault)".
+std::string describe_signal(int number);
+}  // namespace optrush

@@ -1,0 +1,95 @@
+#include "launch/progress.h"
+
+#include <cmath>
+
+#include "base/suggest.h"
+#include "launch/text.h"
+#include "report/format.h"
+
+namespace optrush {
+namespace {
+Colour colour_of(const std::string& status) {
+  if (status == "ok") return Colour::green;
+  return status == "skipped" ? Colour::yellow : Colour::red;
+}
+
+/// Minutes do not need their seconds while they are only a guess.
+std::string rough(double seconds) {
+  return seconds < 60 ? fixed(std::ceil(seconds), 0) + " s" : clock_time(std::round(seconds / 60) * 60);
+}
+}  // namespace
+
+double Progress::Current::elapsed() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+void Progress::note(const std::string& text, Colour colour) {
+  clear();
+  std::string lines;
+  for (size_t start = 0; start <= text.size();) {
+    const size_t end = std::min(text.find('\n', start), text.size());
+    lines += terminal_.paint(colour, printable(text.substr(start, end - start))) + "\n";
+    start = end + 1;
+  }
+  terminal_.write(lines);
+}
+
+void Progress::stage(const std::string& text) { draw(text); }
+
+void Progress::begin(const Job& job, const Position& position, const std::filesystem::path& metrics,
+                     std::vector<Job> later) {
+  const std::string title = "[" + std::to_string(position.number) + "/" + std::to_string(position.total) +
+                            "] " + job.spec.rung + ", " + position.purpose + ": ";
+  current_ = Current{job, title, MetricsTail(metrics), std::move(later), std::chrono::steady_clock::now()};
+  tick();
+}
+
+void Progress::tick() {
+  if (!current_ || !terminal_.live) return;
+  const RunState& state = current_->metrics.update();
+  const TrainSpec& train = current_->job.spec.train;
+  std::vector<std::string> parts;
+  if (state.steps > 0)
+    parts.push_back("step " + std::to_string(state.steps) + "/" + std::to_string(train.warmup + train.steps));
+  else
+    parts.push_back(state.phase.empty() ? "starting" : state.phase);
+  if (const auto speed = state.tokens_per_second()) parts.push_back(grouped(*speed) + " tokens/s");
+  if (state.loss) parts.push_back("loss " + fixed(*state.loss, 3));
+  if (const auto left =
+          time_left_.remaining(current_->job.spec, current_->elapsed(), state.steps, current_->later))
+    parts.push_back(rough(*left) + " left");
+  draw(current_->title + join(parts));
+}
+
+void Progress::end(const Json& result) {
+  if (!current_) return;
+  const double seconds = current_->elapsed();
+  const std::string status = result.at("status");
+  if (status == "ok") time_left_.done(current_->job.spec, seconds);
+  std::string line = printable(current_->title) + terminal_.paint(colour_of(status), status);
+  if (const auto speed = result.find("tokens_per_second"); speed != result.end() && speed->is_number())
+    line += ", " + grouped(speed->get<double>()) + " tokens/s";
+  line += ", " + clock_time(seconds);
+  if (status != "ok") line += ": " + printable(first_line(result.at("reason").get<std::string>()));
+  current_.reset();
+  clear();
+  terminal_.write(line + "\n");
+}
+
+void Progress::abandon() {
+  current_.reset();
+  clear();
+}
+
+void Progress::draw(const std::string& line) {
+  if (!terminal_.live) return;
+  // One column stays free: a full line would make some terminals wrap.
+  terminal_.write("\r\x1b[2K" + fit(line, terminal_.columns() - 1));
+  drawn_ = true;
+}
+
+void Progress::clear() {
+  if (drawn_) terminal_.write("\r\x1b[2K");
+  drawn_ = false;
+}
+}  // namespace optrush

@@ -1,0 +1,134 @@
+#include "launch/result.h"
+
+#include <algorithm>
+#include <fstream>
+
+#include "base/files.h"
+#include "launch/metrics_tail.h"
+#include "launch/text.h"
+#include "optrush/error.h"
+#include "report/run_result.h"
+
+namespace optrush {
+namespace fs = std::filesystem;
+
+namespace {
+constexpr int64_t kTailBytes = 2000;
+constexpr size_t kTailLines = 10;
+
+Json result_json(const std::string& status, const std::string& reason) {
+  return {{"schema_version", 1}, {"status", status}, {"reason", reason}};
+}
+
+/// "at step 4 of 13", "while loading".
+std::string last_seen(const fs::path& run_folder, const TrainSpec& train) {
+  const RunState state = MetricsTail(run_folder / "metrics.jsonl").update();
+  if (state.steps > 0)
+    return "after step " + std::to_string(state.steps) + " of " + std::to_string(train.warmup + train.steps);
+  return state.phase.empty() ? "before its first sign of life" : "in phase " + state.phase;
+}
+
+bool same_plugins(const Json& result) try {
+  const auto plugins = result.find("plugins");
+  return plugins == result.end() || std::ranges::all_of(*plugins, [](const Json& plugin) {
+           const fs::path file = plugin.at("file").get<std::string>();
+           return fs::is_regular_file(file) && sha256_file(file) == plugin.at("sha256");
+         });
+} catch (const Json::exception&) {
+  return false;
+}
+}  // namespace
+
+std::optional<Json> read_result(const fs::path& run_folder, std::string* problem) {
+  const auto reject = [&](const std::string& what) {
+    if (problem != nullptr) *problem = what;
+    return std::nullopt;
+  };
+  const fs::path file = run_folder / "result.json";
+  if (!fs::exists(file)) return reject("wrote no result");
+  try {
+    Json result = read_json(file);
+    run_result_from_json(result, file.string());  // the report will be as strict
+    return result;
+  } catch (const Error& e) {
+    return reject("wrote a result that can't be used (" + e.message() + ")");
+  }
+}
+
+BadEnd describe_bad_end(const ProcessEnd& end, const Limits& limits) {
+  using Kind = ProcessEnd::Kind;
+  if (end.kind == Kind::timed_out) return {"timeout", "no end within " + clock_time(limits.timeout_s)};
+  if (end.kind == Kind::signalled && end.signal == SIGKILL)
+    return {"oom", "killed, probably by the host's out-of-memory killer"};
+  if (end.kind == Kind::signalled) return {"crashed", "ended by " + describe_signal(end.signal)};
+  return {"crashed", "ended with exit code " + std::to_string(end.code)};
+}
+
+Json conclude(const fs::path& run_folder, const ProcessEnd& end, const RunSpec& spec) {
+  std::string problem;
+  const bool clean = end.kind == ProcessEnd::Kind::exited && end.code == 0;
+  const Limits limits{.timeout_s = spec.timeout_s};
+  if (auto result = read_result(run_folder, &problem)) {
+    if (clean) return *result;
+    (*result)["notes"].push_back("after its result was written, the worker came to a bad end: " +
+                                 describe_bad_end(end, limits).reason);
+    write_json(run_folder / "result.json", *result);
+    return *result;
+  }
+  BadEnd bad = describe_bad_end(end, limits);
+  if (clean) bad.reason = "the worker " + problem;
+  bad.reason += ", " + last_seen(run_folder, spec.train);
+  if (bad.status == "timeout") bad.reason += "\nraise timeout_s in the script where the run needs more time";
+  if (bad.status == "oom")
+    bad.reason += "\nuse a smaller model, micro_batch or seq_len, or a machine with more memory";
+  if (const auto tail = log_tail(run_folder / "log.txt"); !tail.empty())
+    bad.reason += "\nlast lines of log.txt:\n" + tail;
+  const Json result = result_json(bad.status, bad.reason);
+  write_json(run_folder / "result.json", result);
+  return result;
+}
+
+Json store_unstarted(const fs::path& run_folder, const RunSpec& spec, const std::string& status,
+                     const std::string& reason) {
+  clear_run(run_folder);
+  const Json result = result_json(status, reason);
+  write_json(run_folder / "spec.json", to_json(spec));
+  write_json(run_folder / "result.json", result);
+  return result;
+}
+
+std::string log_tail(const fs::path& log) {
+  std::ifstream in(log, std::ios::binary | std::ios::ate);
+  if (!in) return {};
+  const auto size = static_cast<int64_t>(in.tellg());
+  in.seekg(std::max<int64_t>(0, size - kTailBytes));
+  std::string text(std::istreambuf_iterator<char>(in), {});
+  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
+  size_t start = text.size();
+  for (size_t lines = 0; lines < kTailLines && start != std::string::npos && start > 0; ++lines)
+    start = text.rfind('\n', start - 1);
+  return start == std::string::npos || start == 0 ? text : text.substr(start + 1);
+}
+
+std::optional<Json> result_if_done(const fs::path& run_folder, const Job& job, const Journal& journal,
+                                   std::string* why_not) {
+  const auto stored = read_result(run_folder);
+  const std::string spec = journal.spec_of(job.id);
+  if (!stored || spec.empty()) return std::nullopt;
+  const std::string changed = spec != spec_sha256(job.spec) ? "its spec has changed"
+                              : !same_plugins(*stored)      ? "a plugin file has changed"
+                                                            : "";
+  if (changed.empty()) return stored;
+  if (why_not != nullptr) *why_not = changed;
+  return std::nullopt;
+}
+
+void clear_run(const fs::path& run_folder) {
+  // The result first: whatever a kill leaves behind is then not a finished run.
+  for (const std::string name : {"result.json", "spec.json", "metrics.jsonl", "log.txt"}) {
+    fs::remove(run_folder / name);
+    fs::remove(run_folder / (name + ".tmp"));
+  }
+  if (fs::is_directory(run_folder) && fs::is_empty(run_folder)) fs::remove(run_folder);
+}
+}  // namespace optrush

@@ -1,0 +1,42 @@
+#pragma once
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "launch/journal.h"
+#include "launch/process.h"
+#include "launch/schedule.h"
+#include "optrush/json.h"
+
+namespace optrush {
+/// A stored RunResult with a known status; none where the file is missing or is no such thing, and `problem`
+/// says which.
+std::optional<Json> read_result(const std::filesystem::path& run_folder, std::string* problem = nullptr);
+
+/// The result of a run whose process has ended. What the worker wrote counts, however it went down
+/// afterwards; where it wrote nothing, its end becomes a status with the last lines of its log, and is stored
+/// as its result.json.
+Json conclude(const std::filesystem::path& run_folder, const ProcessEnd&, const RunSpec&);
+
+/// Stores the result of a run that can't be started.
+Json store_unstarted(const std::filesystem::path& run_folder, const RunSpec&, const std::string& status,
+                     const std::string& reason);
+
+/// Status and reason of a process that ended badly: crashed, timeout, or oom where the kernel killed it.
+struct BadEnd {
+  std::string status, reason;
+};
+BadEnd describe_bad_end(const ProcessEnd&, const Limits&);
+
+/// The last lines of a log, for a reason; "" where it is empty.
+std::string log_tail(const std::filesystem::path& log);
+
+/// The result that makes a job done: it is readable, `journal` says that it belongs to this very spec, and
+/// the plugin files that it was measured with are the same today. Otherwise `why_not` takes what has changed,
+/// if anything has.
+std::optional<Json> result_if_done(const std::filesystem::path& run_folder, const Job&, const Journal&,
+                                   std::string* why_not = nullptr);
+
+/// Removes what a run writes from its folder, and the folder where nothing else is in it.
+void clear_run(const std::filesystem::path& run_folder);
+}  // namespace optrush

@@ -1,0 +1,75 @@
+#include "launch/schedule.h"
+
+#include <algorithm>
+
+#include "base/suggest.h"
+#include "optrush/error.h"
+
+namespace optrush {
+namespace {
+void append(std::vector<Job>& jobs, const std::vector<Job>& more) {
+  jobs.insert(jobs.end(), more.begin(), more.end());
+}
+}  // namespace
+
+Schedule::Schedule(const std::vector<Variant>& variants, int64_t rounds, std::vector<std::string> only)
+    : variants_(variants), rounds_(rounds), only_(std::move(only)) {
+  std::vector<std::string> names;
+  for (const auto& variant : variants_) names.push_back(variant.name);
+  for (const auto& name : only_)
+    if (std::ranges::find(names, name) == names.end())
+      throw UsageError("--only: the experiment has no rung '" + name + "'", did_you_mean(name, names));
+}
+
+bool Schedule::wanted(const Variant& variant) const {
+  return variant.index == 0 || only_.empty() || std::ranges::find(only_, variant.name) != only_.end();
+}
+
+std::vector<Job> Schedule::round(int64_t round, const std::vector<Json>& plans) const {
+  std::vector<Job> jobs;
+  for (const auto& variant : variants_)
+    if (wanted(variant) && !plans.at(static_cast<size_t>(variant.index)).is_null())
+      jobs.push_back(measured(variant, round));
+  return jobs;
+}
+
+std::vector<Job> Schedule::gate(const std::vector<Json>& plans) const {
+  std::vector<Job> jobs;
+  for (const auto& check : plan_gate(variants_, plans)) {
+    if (!wanted(variants_.at(static_cast<size_t>(check.variant)))) continue;
+    for (const auto& extra : {check.reference, check.subject})
+      if (extra) jobs.push_back(job(*extra, extra->purpose, 0));
+  }
+  return jobs;
+}
+
+std::vector<Job> Schedule::drift(const std::vector<Json>& plans) const {
+  if (plans.front().is_null()) return {};
+  return {job(variants_.front().spec, "drift", rounds_)};
+}
+
+std::vector<Job> Schedule::all(const std::vector<Json>& plans) const {
+  auto jobs = round(0, plans);
+  append(jobs, gate(plans));
+  for (int64_t i = 1; i < rounds_; ++i) append(jobs, round(i, plans));
+  append(jobs, drift(plans));
+  return jobs;
+}
+
+Job Schedule::measured(const Variant& variant, int64_t round) const {
+  return job(variant.spec, "measure", round);
+}
+
+std::string Schedule::describe(const RunSpec& spec) const {
+  if (spec.purpose == "measure")
+    return "round " + std::to_string(spec.round + 1) + "/" + std::to_string(rounds_);
+  return spec.purpose == "drift" ? spec.purpose : "gate " + spec.purpose;
+}
+
+Job Schedule::job(RunSpec spec, const std::string& purpose, int64_t round) const {
+  spec.purpose = purpose;
+  spec.round = round;
+  const auto& variant = variants_.at(static_cast<size_t>(spec.variant));
+  return {run_id(variant, spec), std::move(spec)};
+}
+}  // namespace optrush

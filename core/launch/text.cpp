@@ -1,0 +1,33 @@
+#include "launch/text.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <ctime>
+
+#include "report/format.h"
+
+namespace optrush {
+std::string clock_time(double seconds) {
+  if (seconds < 9.95) return fixed(seconds, 1) + " s";
+  const auto whole = static_cast<int64_t>(std::llround(std::min(seconds, 1e9)));
+  const auto parts = [](int64_t large, const char* unit, int64_t small, const char* small_unit) {
+    return std::to_string(large) + unit + (small == 0 ? "" : " " + std::to_string(small) + small_unit);
+  };
+  if (whole < 60) return std::to_string(whole) + " s";
+  if (whole < 3600) return parts(whole / 60, " min", whole % 60, " s");
+  return parts(whole / 3600, " h", whole % 3600 / 60, " min");
+}
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  std::array<char, 32> buffer{};
+  const size_t length = std::strftime(buffer.data(), buffer.size(), "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return {buffer.data(), length};
+}
+
+std::string first_line(std::string_view text) { return std::string(text.substr(0, text.find('\n'))); }
+}  // namespace optrush

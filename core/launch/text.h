@@ -1,0 +1,12 @@
+#pragma once
+#include <string>
+#include <string_view>
+
+namespace optrush {
+/// How long something takes, for people: "0.4 s", "12 s", "3 min 5 s", "1 h 2 min".
+std::string clock_time(double seconds);
+/// The present moment, "2026-08-01T12:00:00Z".
+std::string utc_now();
+/// Text up to the first line break.
+std::string first_line(std::string_view text);
+}  // namespace optrush

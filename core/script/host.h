@@ -1,0 +1,27 @@
+#pragma once
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "experiment/experiment.h"
+
+namespace optrush {
+/// What a script can make happen. The command line implements it: `optrush run` measures, `--dry-run` only
+/// prints.
+struct ScriptHost {
+  virtual ~ScriptHost() = default;
+  /// exp:run{...}: the whole experiment, every round. Returns the folder of its report once the last run has
+  /// ended.
+  virtual std::filesystem::path run(const Experiment&) = 0;
+  /// exp:report(): prints where the report is and its table.
+  virtual void report(const std::filesystem::path& folder) = 0;
+};
+
+struct ScriptOptions {
+  std::vector<std::string> plugin_path;  ///< searched first for plugins, whose options the script may name
+  std::filesystem::path library;         ///< scripts/ of the installation: what `require "optrush"` finds
+};
+
+/// Executes one Lua file. Errors carry script:line and a hint; what `host` throws comes through unchanged.
+void run_script(const std::filesystem::path& script, ScriptHost& host, const ScriptOptions&);
+}  // namespace optrush
