@@ -11,6 +11,8 @@ namespace optrush {
 namespace {
 constexpr size_t kMostVariants = 1000;  // each is trained for rounds; more is a mistake in the script
 
+constexpr size_t kLongestSlug = 40;
+
 /// What is stacked at some point, and where each plugin came from.
 struct Stack {
   RunSpec spec;
@@ -69,13 +71,9 @@ Json difference(const Json& before, const Json& now) {
   Json changed = Json::object();
   for (const auto& [key, value] : now.items()) {
     const auto old = before.find(key);
-    if (old == before.end())
-      changed[key] = value;
-    else if (value.is_object() && old->is_object()) {
-      if (Json part = difference(*old, value); !part.empty()) changed[key] = std::move(part);
-    } else if (value != *old) {
-      changed[key] = value;
-    }
+    const bool known = old != before.end();
+    if (known && value == *old) continue;
+    changed[key] = known && value.is_object() && old->is_object() ? difference(*old, value) : value;
   }
   return changed;
 }
@@ -193,7 +191,6 @@ class Expansion {
 
 /// "FlashAttention + bf16" -> "flashattention-bf16"; what cannot stand in a file name becomes one dash.
 std::string slug(const std::string& name) {
-  constexpr size_t kLongest = 40;
   std::string text;
   for (const char c : name) {
     const auto byte = static_cast<unsigned char>(c);
@@ -202,7 +199,7 @@ std::string slug(const std::string& name) {
     else if (!text.empty() && text.back() != '-')
       text += '-';
   }
-  text = text.substr(0, kLongest);
+  text = text.substr(0, kLongestSlug);
   while (text.ends_with('-')) text.pop_back();
   return text.empty() ? "rung" : text;
 }

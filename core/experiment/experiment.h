@@ -10,7 +10,8 @@ namespace optrush {
 struct Rung {
   std::string name;
   std::vector<PluginUse> plugins;
-  Json settings = Json::object();    ///< merged into the spec: {"train": {...}, "model": {...}, "data": {...}, "device": ..}
+  Json settings = Json::object();  ///< merged into the spec: {"train": {...}, "model": {...}, "data": {...},
+                                   ///< "device": ..}
   std::vector<std::string> replace;  ///< stacked plugins that this rung takes the place of
   std::vector<std::string> without;  ///< stacked plugins that this rung takes off
   std::string where;                 ///< "quickstart.lua:12"
@@ -18,8 +19,9 @@ struct Rung {
 
 enum class Arrangement : uint8_t { ladder, ablation, grid };
 
-/// ladder: each rung on top of the one before. ablation: the full stack, the stack less one rung at a time, each one
-/// alone. grid: every combination of one choice from each axis (axes: rungs of one axis share `axis`).
+/// ladder: each rung on top of the one before. ablation: the full stack, the stack less one rung at a time,
+/// each one alone. grid: every combination of one choice from each axis (axes: rungs of one axis share
+/// `axis`).
 struct Part {
   Arrangement arrangement = Arrangement::ladder;
   std::vector<Rung> rungs;
@@ -30,7 +32,7 @@ struct Part {
 struct Experiment {
   std::string name, question, script;  ///< script: absolute path
   std::string script_sha256;
-  RunSpec base;      ///< rung 0: no plugin, unless the script gives some
+  RunSpec base;  ///< rung 0: no plugin, unless the script gives some
   std::vector<Part> parts;
   int64_t rounds = 5;
   std::string label = "local";
@@ -40,12 +42,12 @@ struct Experiment {
 
 /// One line of the report: a complete spec and its place.
 struct Variant {
-  int64_t index = 0;   ///< 0 is the base
-  std::string name;    ///< of the rung; "base" for 0
-  std::string group;   ///< base | ladder | full | without | alone | grid
-  int64_t previous = -1;          ///< variant that this one is compared with; -1 for the base
-  RunSpec spec;                   ///< round 0
-  std::vector<PluginUse> added;   ///< what the rung adds over `previous`, options as validated
+  int64_t index = 0;             ///< 0 is the base
+  std::string name;              ///< of the rung; "base" for 0
+  std::string group;             ///< base | ladder | full | without | alone | grid
+  int64_t previous = -1;         ///< variant that this one is compared with; -1 for the base
+  RunSpec spec;                  ///< round 0
+  std::vector<PluginUse> added;  ///< what the rung adds over `previous`, options as validated
   std::vector<std::string> removed;
   Json changed = Json::object();  ///< settings that differ from `previous`
   std::string where;

@@ -13,6 +13,7 @@
 namespace optrush {
 namespace {
 constexpr size_t kMostFrames = 8;
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 /// The word in quotes after `label`: "(global 'io')" -> "io".
 std::string quoted_after(const std::string& label, const std::string& message) {
@@ -56,7 +57,6 @@ std::string short_frames(const std::string& traceback) {
 }  // namespace
 
 std::string chunk_source(const std::filesystem::path& file) {
-  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   std::string text = read_file(file);
   if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
   if (text.starts_with('#'))

@@ -5,7 +5,7 @@ namespace optrush::functions {
 namespace fs = std::filesystem;
 namespace {
 fs::path existing(const ScriptContext& context, const std::string& path) {
-  const fs::path found = context.resolve(path);
+  fs::path found = context.resolve(path);
   if (!fs::exists(found))
     throw Error("no file or folder '" + found.string() + "'",
                 "a relative path starts at the script's folder");

@@ -45,7 +45,7 @@ fs::path find_module(const std::string& name, const ScriptContext& context) {
     const fs::path root = fs::canonical(folder, error);
     if (error) continue;
     folders.push_back(root);
-    const fs::path found = fs::canonical(root / file, error);
+    fs::path found = fs::canonical(root / file, error);
     if (error || !fs::is_regular_file(found)) continue;
     if (is_inside(found, root)) return found;
     throw Error("module '" + name + "' is a link out of " + root.string(), "copy the file there");

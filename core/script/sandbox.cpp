@@ -14,6 +14,7 @@ constexpr const char* kBase[] = {"_G",     "_VERSION", "assert", "error",       
                                  "type",   "xpcall",   "load"};
 constexpr const char* kClock[] = {"clock", "date", "time"};
 
+// NOLINTBEGIN(cppcoreguidelines-owning-memory): the contract of lua_Alloc is that of realloc.
 void* allocate(void* used_bytes, void* block, size_t old_size, size_t new_size) {
   auto& used = *static_cast<size_t*>(used_bytes);
   const size_t old_bytes = block == nullptr ? 0 : old_size;  // without a block, old_size is a kind of object
@@ -27,6 +28,7 @@ void* allocate(void* used_bytes, void* block, size_t old_size, size_t new_size) 
   if (moved != nullptr) used = used - old_bytes + new_size;
   return moved;
 }
+// NOLINTEND(cppcoreguidelines-owning-memory)
 
 /// Lua's own load() also takes the output of string.dump, and damaged bytecode crashes the interpreter.
 int load_text(lua_State* lua) {

@@ -6,6 +6,8 @@
 
 namespace optrush {
 namespace {
+constexpr size_t kLongestLine = 80;
+
 Json model_of(const LuaValue& value) {
   if (!value.is<Model>()) return to_json(value, "model");
   // A whole model takes the place of the one before, of its checkpoint as well.
@@ -27,10 +29,9 @@ Json settings_of(const LuaTable& table) {
 }
 
 std::string one_line(const std::string& text, const std::string& what) {
-  constexpr size_t kLongest = 80;
   const bool control =
       std::ranges::any_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
-  if (text.empty() || text.size() > kLongest || control)
+  if (text.empty() || text.size() > kLongestLine || control)
     throw Error(what + " must be one line of 1 to 80 bytes", "it stands in a table of the report");
   return text;
 }

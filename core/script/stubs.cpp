@@ -28,7 +28,7 @@ std::string limits(const OptionSchema& schema) {
   std::vector<std::string> parts;
   if (!schema.min.is_null()) parts.push_back("at least " + schema.min.dump());
   if (!schema.max.is_null()) parts.push_back("at most " + schema.max.dump());
-  if (!schema.fallback.is_null() && schema.fallback != "")
+  if (!schema.fallback.is_null() && schema.fallback != Json(""))
     parts.push_back("default " + schema.fallback.dump());
   return parts.empty() ? "" : " (" + join(parts) + ")";
 }
@@ -50,7 +50,7 @@ std::string class_stub(const Class& known) {
   return text + "\n";
 }
 
-/// "flash_attention" -> "FlashAttentionOptions".
+/// "some_plugin" -> "SomePluginOptions".
 std::string options_class(const std::string& plugin) {
   std::string text;
   bool start = true;

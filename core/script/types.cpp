@@ -2,8 +2,9 @@
 
 namespace optrush {
 namespace {
+constexpr std::string_view kMap = "table<string, ";
+
 Type parse(const std::string& text) {
-  constexpr std::string_view kMap = "table<string, ";
   if (text.ends_with("[]")) return {Type::Form::list, text.substr(0, text.size() - 2)};
   if (text.starts_with(kMap))
     return {Type::Form::map, text.substr(kMap.size(), text.size() - kMap.size() - 1)};

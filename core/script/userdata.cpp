@@ -1,7 +1,7 @@
 #include "script/userdata.h"
 
 #include <cstdlib>
-#include <new>
+#include <memory>
 
 #include "script/context.h"
 
@@ -11,8 +11,7 @@ const char kMarker = 0;  // its address marks the metatables of objects; a scrip
 
 int collect(lua_State* lua) {
   if (Object* object = object_at(lua, 1)) {
-    object->~Object();
-    new (object) Object();  // a script may hold it still, in the finalizer of another value
+    *object = Object();  // a script may hold it still, in the finalizer of another value
   }
   return 0;
 }
@@ -35,8 +34,9 @@ void push_class(lua_State* lua, const char* name) {
 
 Object& push_object(lua_State* lua) {
   if (context_of(lua).closing) luaL_error(lua, "the script has ended");
-  push_class(lua, class_of(Object()));
-  auto* object = new (lua_newuserdatauv(lua, sizeof(Object), 0)) Object();
+  const char* name = class_of(Object());
+  push_class(lua, name);
+  auto* object = std::construct_at(static_cast<Object*>(lua_newuserdatauv(lua, sizeof(Object), 0)));
   lua_insert(lua, -2);
   lua_setmetatable(lua, -2);
   return *object;

@@ -75,6 +75,21 @@ TEST_F(Script, TheShippedQuickstartIsAnExperiment) {
   EXPECT_GE(expand(host.experiments[0]).size(), 5U);
 }
 
+/// Every block of Lua in the documentation runs, apart from not being a whole experiment.
+TEST_F(Script, TheExamplesOfTheDocumentationAreValid) {
+  const std::string text = read_file(kRoot / "docs" / "experiments.md"), fence = "```lua\n";
+  int blocks = 0;
+  for (size_t at = text.find(fence); at != std::string::npos; at = text.find(fence, at + 1), ++blocks) {
+    const size_t begin = at + fence.size();
+    const std::string block = text.substr(begin, text.find("```", begin) - begin);
+    const std::string said = error("local rush = require 'optrush'\n" + block);
+    const bool whole_or_part = said.empty() || said.find("describes no experiment") != std::string::npos ||
+                               said.find("is never run") != std::string::npos;
+    EXPECT_TRUE(whole_or_part) << block << said;
+  }
+  EXPECT_GE(blocks, 4);
+}
+
 struct Interrupted {};
 
 class ThrowingHost final : public ScriptHost {
