@@ -3,14 +3,17 @@
 # where it was at build time.
 include(CMakePackageConfigHelpers)
 
-set_target_properties(optrush optrush-worker optrush_core PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
-set_target_properties(optrush optrush-worker PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+# The same run path in the build tree, which has the same layout: CMake would pad another one with empty entries, and the
+# loader takes those for the working directory.
+set_target_properties(optrush optrush-worker optrush_core PROPERTIES BUILD_WITH_INSTALL_RPATH ON)
+set_target_properties(optrush-worker optrush_core PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+set_target_properties(optrush-worker PROPERTIES INSTALL_RPATH "$ORIGIN/../lib")
 
 install(TARGETS optrush optrush-worker RUNTIME)
 install(TARGETS optrush_core EXPORT OptimizationRushTargets LIBRARY INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/core/include/optrush TYPE INCLUDE FILES_MATCHING PATTERN "*.h")
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/scripts ${PROJECT_SOURCE_DIR}/experiments DESTINATION ${OPTRUSH_INSTALL_DATA}
-        FILES_MATCHING PATTERN "*.lua")
+        FILES_MATCHING PATTERN "*.lua" PATTERN "peers" EXCLUDE)
 
 configure_package_config_file(
   ${CMAKE_CURRENT_LIST_DIR}/OptimizationRushConfig.cmake.in ${PROJECT_BINARY_DIR}/generated/OptimizationRushConfig.cmake

@@ -9,7 +9,7 @@ prefix=$work/prefix
 clean() { env -i PATH="$PATH" HOME="$work" LANG=C.UTF-8 "$@"; }
 
 "$cmake" --install "$OPTRUSH_BUILD_DIR" --prefix "$prefix" >"$work/install.log"
-for part in bin/optrush bin/optrush-worker lib/liboptrush.so include/optrush/plugin.h share/optrush/scripts/optrush.lua; do
+for part in bin/optrush bin/optrush-worker lib/liboptrush.so include/optrush/plugin.h share/optrush/experiments/quickstart.lua; do
   [[ -e $prefix/$part ]] || { echo "not installed: $part" && exit 1; }
 done
 
