@@ -8,6 +8,7 @@
 #include <map>
 
 #include "base/files.h"
+#include "plugin/boundary.h"
 
 namespace optrush {
 namespace {
@@ -34,13 +35,11 @@ std::unique_ptr<Plugin> create(const PluginDescription& plugin) {
     throw Error("plugin '" + plugin.name + "' (" + plugin.file.string() +
                     ") has no entry point optrush_create_plugin",
                 "end its source with OPTRUSH_PLUGIN(Class, description)");
-  try {
-    std::unique_ptr<Plugin> instance(library.get<CreatePlugin>("optrush_create_plugin")());
-    if (!instance) throw Error("optrush_create_plugin returned nothing");
-    return instance;
-  } catch (const std::exception& e) {
-    throw Error("plugin '" + plugin.name + "' could not be created: " + e.what());
-  }
+  std::unique_ptr<Plugin> instance;
+  call_plugin("plugin '" + plugin.name + "' in its constructor",
+              [&] { instance.reset(library.get<CreatePlugin>("optrush_create_plugin")()); });
+  if (!instance) throw Error("optrush_create_plugin of plugin '" + plugin.name + "' returned nothing");
+  return instance;
 }
 
 void check_stack(const std::vector<LoadedPlugin>& plugins) {
@@ -83,15 +82,7 @@ void apply_plugins(std::vector<LoadedPlugin>& plugins, Recipe& recipe) {
   for (auto& plugin : plugins) {
     recipe.edit_as(plugin.description.name);
     const std::string where = "plugin '" + plugin.description.name + "' in apply";
-    try {
-      plugin.instance->apply(recipe, plugin.options);
-    } catch (const Skip&) {
-      throw;
-    } catch (const Error& e) {
-      throw e.at(where);
-    } catch (const std::exception& e) {
-      throw Error(e.what(), {}, where);
-    }
+    call_plugin(where, [&] { plugin.instance->apply(recipe, plugin.options); });
   }
   recipe.edit_as("host");
 }

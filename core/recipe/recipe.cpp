@@ -1,8 +1,8 @@
 #include "optrush/recipe.h"
 
-#include <c10/util/Exception.h>
-
 #include <algorithm>
+
+#include "plugin/boundary.h"
 
 namespace optrush {
 namespace {
@@ -72,17 +72,7 @@ void Recipe::fire(Event event, Run& run) const {
     if (handler.event != event) continue;
     const std::string where =
         "plugin '" + handler.edit.plugin + "' in event " + std::string(to_string(event));
-    try {
-      handler.call(run);
-    } catch (const Skip&) {
-      throw;
-    } catch (const Error& e) {
-      throw e.at(where);
-    } catch (const c10::OutOfMemoryError&) {
-      throw;
-    } catch (const std::exception& e) {
-      throw Error(e.what(), {}, where);
-    }
+    call_plugin(where, [&] { handler.call(run); });
   }
 }
 

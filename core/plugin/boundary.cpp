@@ -1,0 +1,28 @@
+#include "plugin/boundary.h"
+
+#include <c10/util/Exception.h>
+
+#include <new>
+
+#include "optrush/error.h"
+
+namespace optrush {
+void call_plugin(const std::string& where, const std::function<void()>& code) {
+  try {
+    code();
+  } catch (const Skip& e) {
+    throw Skip(e.message(), e.cure(), e.where().empty() ? where : e.where());
+  } catch (const Error& e) {
+    throw e.at(where);
+  } catch (c10::Error& e) {
+    e.add_context(where);
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& e) {
+    throw Error(e.what(), {}, where);
+  } catch (...) {
+    throw Error("threw what is no std::exception", {}, where);
+  }
+}
+}  // namespace optrush

@@ -1,0 +1,47 @@
+#include <c10/util/Exception.h>
+#include <gmock/gmock.h>
+
+#include <new>
+#include <stdexcept>
+
+#include "optrush/error.h"
+#include "plugin/boundary.h"
+
+namespace optrush {
+namespace {
+using ::testing::HasSubstr;
+
+const std::string kPlace = "plugin 'x' in apply";
+
+/// What arrives at the host as an `Exception`.
+template <class Exception>
+std::string arrives_as(const std::function<void()>& code) {
+  try {
+    call_plugin(kPlace, code);
+  } catch (const Exception& e) {
+    return e.what();
+  }
+  return {};
+}
+
+TEST(CallPlugin, PutsThePlaceInFront) {
+  EXPECT_EQ(arrives_as<Error>([] { throw std::runtime_error("no"); }), kPlace + ": no");
+  EXPECT_EQ(arrives_as<Error>([] { throw Error("no", "try"); }), kPlace + ": no\n  hint: try");
+  EXPECT_EQ(arrives_as<Error>([] { throw 42; }), kPlace + ": threw what is no std::exception");
+}
+
+TEST(CallPlugin, KeepsAPlaceThatIsThere) {
+  EXPECT_EQ(arrives_as<Error>([] { throw Error("no", "", "layers.3"); }), "layers.3: no");
+}
+
+TEST(CallPlugin, SkippedStaysSkipped) {
+  EXPECT_EQ(arrives_as<Skip>([] { throw Skip("no GPU", "buy"); }), kPlace + ": no GPU\n  hint: buy");
+}
+
+TEST(CallPlugin, OutOfMemoryStaysOutOfMemory) {
+  EXPECT_THAT(arrives_as<c10::OutOfMemoryError>([] { TORCH_CHECK_WITH(OutOfMemoryError, false, "full"); }),
+              AllOf(HasSubstr("full"), HasSubstr(kPlace)));
+  EXPECT_NE(arrives_as<std::bad_alloc>([] { throw std::bad_alloc(); }), "");
+}
+}  // namespace
+}  // namespace optrush
