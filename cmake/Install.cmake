@@ -6,8 +6,8 @@ include(CMakePackageConfigHelpers)
 # The same run path in the build tree, which has the same layout: CMake would pad another one with empty entries, and the
 # loader takes those for the working directory.
 set_target_properties(optrush optrush-worker optrush_core PROPERTIES BUILD_WITH_INSTALL_RPATH ON)
-set_target_properties(optrush-worker optrush_core PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
-set_target_properties(optrush-worker PROPERTIES INSTALL_RPATH "$ORIGIN/../lib")
+set_target_properties(optrush-worker PROPERTIES INSTALL_RPATH "$ORIGIN/../lib;${OPTRUSH_TORCH_RPATH}")
+set_target_properties(optrush_core PROPERTIES INSTALL_RPATH "${OPTRUSH_TORCH_RPATH}")
 
 install(TARGETS optrush optrush-worker RUNTIME)
 install(TARGETS optrush_core EXPORT OptimizationRushTargets LIBRARY INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})

@@ -19,7 +19,7 @@ function(optrush_add_plugin name)
   set_target_properties(
     ${name} PROPERTIES PREFIX "" CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
                        LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/plugins
-                       INSTALL_RPATH "$ORIGIN/../..;$ORIGIN/../lib" INSTALL_RPATH_USE_LINK_PATH ON
+                       INSTALL_RPATH "$ORIGIN/../..;$ORIGIN/../lib;${OPTRUSH_TORCH_RPATH}"
                        BUILD_WITH_INSTALL_RPATH ON)
   if(NOT ARG_NO_INSTALL)
     install(TARGETS ${name} LIBRARY DESTINATION ${OPTRUSH_INSTALL_PLUGINS})

@@ -83,3 +83,10 @@ if(NOT OPTRUSH_CUDA_VERSION STREQUAL none)
     message(STATUS "CUDA's headers were not found beside this LibTorch: GPU paths are not built")
   endif()
 endif()
+
+# Folders of the libraries above, for run paths.
+set(OPTRUSH_TORCH_RPATH ${OPTRUSH_TORCH_DIR}/lib)
+if(OPTRUSH_HAS_CUDA)
+  get_filename_component(_cudart_dir ${OPTRUSH_CUDART} DIRECTORY)
+  list(APPEND OPTRUSH_TORCH_RPATH ${_cudart_dir})
+endif()

@@ -82,7 +82,6 @@ void Recipe::claim(const void* field, bool same_value) {
     throw Error("plugins '" + owner->second + "' and '" + editor_ +
                     "' set the same training field to different values",
                 "stack one of them");
-  owner->second = editor_;
 }
 
 void Recipe::check() const {

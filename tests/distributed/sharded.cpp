@@ -20,8 +20,7 @@ Tensor alias(const Tensor& flat, int64_t elements) {
 }
 }  // namespace
 
-Sharded::Sharded(Run& run)
-    : mesh_(run.mesh()), ranks_(run.mesh().size("dp")), rank_(run.mesh().rank("dp")) {
+Sharded::Sharded(Run& run) : mesh_(run.mesh()), ranks_(run.mesh().size("dp")), rank_(run.mesh().rank("dp")) {
   for (const auto& unit : run.units()) {
     for (Param* param : unit->params()) {
       if (group_of_.contains(param)) continue;  // tied: it belongs to the first unit that uses it
@@ -59,7 +58,8 @@ void Sharded::store(Param& param, Tensors value) {
   const auto segment = std::find_if(group.segments.begin(), group.segments.end(),
                                     [&](const Segment& s) { return s.param == &param; });
   const int64_t piece = group.size / ranks_, first = rank_ * piece;
-  const int64_t begin = std::max(first, segment->at), end = std::min(first + piece, segment->at + segment->end);
+  const int64_t begin = std::max(first, segment->at),
+                end = std::min(first + piece, segment->at + segment->end);
   if (begin < end) {
     shard.data.slice(0, begin - first, end - first)
         .copy_(value.at(0).flatten().slice(0, begin - segment->at, end - segment->at));

@@ -6,9 +6,9 @@
 #include "optrush/recipe.h"
 
 namespace optrush::testing {
-/// Fully sharded parameters (ZeRO stage 3, arXiv:1910.02054) in the smallest complete form: flat shards, gathered around
-/// each unit in forward and backward, gradients reduced to the shard. It shows that the slots carry it; every rank runs
-/// Gloo on the CPU.
+/// Fully sharded parameters (ZeRO stage 3, arXiv:1910.02054) in the smallest complete form: flat shards,
+/// gathered around each unit in forward and backward, gradients reduced to the shard. It shows that the slots
+/// carry it; every rank runs Gloo on the CPU.
 class Sharded final : public DataParallel {
  public:
   explicit Sharded(Run&);

@@ -1,5 +1,6 @@
-// Fully sharded parameters x full checkpointing on two ranks equal one process, in double precision, to 1e-9: the proof
-// that the recipe carries both without a special case. Each rank is a process: this program started again.
+// Fully sharded parameters x full checkpointing on two ranks equal one process, in double precision, to 1e-9:
+// the proof that the recipe carries both without a special case. Each rank is a process: this program started
+// again.
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -10,6 +11,8 @@
 
 #include <cstdlib>
 #include <iostream>
+
+#include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "base/files.h"
 #include "data/batches.h"
@@ -67,13 +70,16 @@ Json train_four_steps(int64_t rank, int64_t ranks, bool checkpointing) {
     recipe.mesh.sum(loss, recipe.mesh.data());
     result["losses"].push_back(loss.item<double>());
     result["norms"].push_back(step.gradient_norm().item<double>());
-    if (sharded != nullptr && sharded->gathered_bytes() != 0) throw Error("parameters stay gathered between steps");
+    if (sharded != nullptr && sharded->gathered_bytes() != 0)
+      throw Error("parameters stay gathered between steps");
   }
   for (const Shard& shard : session.data_parallel().shards())
     for (const Segment& segment : shard.segments) {
-      const Tensor values = shard.data.flatten().slice(0, segment.at, segment.at + segment.end - segment.begin);
+      const Tensor values =
+          shard.data.flatten().slice(0, segment.at, segment.at + segment.end - segment.begin);
       for (int64_t i = 0; i < values.numel(); ++i)
-        result["values"][segment.param->name + "/" + std::to_string(segment.begin + i)] = values[i].item<double>();
+        result["values"][segment.param->name + "/" + std::to_string(segment.begin + i)] =
+            values[i].item<double>();
     }
   return result;
 }
@@ -91,8 +97,9 @@ uint16_t free_port() {
 }
 
 pid_t start_rank(int rank, uint16_t port, const std::string& out) {
-  std::vector<std::string> environment = {"OPTRUSH_TEST_OUT=" + out, "RANK=" + std::to_string(rank), "WORLD_SIZE=2",
-                                          "MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + std::to_string(port)};
+  std::vector<std::string> environment = {"OPTRUSH_TEST_OUT=" + out, "RANK=" + std::to_string(rank),
+                                          "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1",
+                                          "MASTER_PORT=" + std::to_string(port)};
   for (char** variable = environ; *variable != nullptr; ++variable) environment.emplace_back(*variable);
   std::vector<char*> pointers;
   for (auto& variable : environment) pointers.push_back(variable.data());

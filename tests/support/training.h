@@ -10,14 +10,10 @@ namespace optrush::testing {
 /// A Llama of two blocks on seeded random tokens; small enough for hundreds of runs in a test.
 inline RunSpec nano_spec(std::vector<PluginUse> plugins = {}) {
   RunSpec spec;
-  spec.model = validate_model("llama",
-                              {{"vocab_size", 64},
-                               {"dim", 32},
-                               {"n_layers", 2},
-                               {"n_heads", 4},
-                               {"n_kv_heads", 2},
-                               {"ffn_dim", 48}},
-                              "test");
+  spec.model = validate_model(
+      "llama",
+      {{"vocab_size", 64}, {"dim", 32}, {"n_layers", 2}, {"n_heads", 4}, {"n_kv_heads", 2}, {"ffn_dim", 48}},
+      "test");
   spec.train.micro_batch = 4;
   spec.train.seq_len = 16;
   spec.train.steps = 2;
@@ -29,7 +25,8 @@ inline RunSpec nano_spec(std::vector<PluginUse> plugins = {}) {
   return spec;
 }
 
-/// A session with everything that it needs to live, built as the worker builds it; `edit` may add edits of its own.
+/// A session with everything that it needs to live, built as the worker builds it; `edit` may add edits of
+/// its own.
 class Trained {
  public:
   explicit Trained(const RunSpec& spec, const std::function<void(Recipe&)>& edit = {})

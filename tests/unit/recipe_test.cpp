@@ -11,10 +11,14 @@ using Number = Slot<int(int)>;
 
 TEST(Slot, NestsWrapsByPhaseWhateverTheOrderOfEdits) {
   const auto multiply = [](int factor) {
-    return [factor](Number::Fn inner, const Site&) -> Number::Fn { return [=](int x) { return inner(x) * factor; }; };
+    return [factor](Number::Fn inner, const Site&) -> Number::Fn {
+      return [=](int x) { return inner(x) * factor; };
+    };
   };
   const auto add = [](int term) {
-    return [term](Number::Fn inner, const Site&) -> Number::Fn { return [=](int x) { return inner(x) + term; }; };
+    return [term](Number::Fn inner, const Site&) -> Number::Fn {
+      return [=](int x) { return inner(x) + term; };
+    };
   };
   for (const bool first : {true, false}) {
     std::string editor = "a";
@@ -31,9 +35,11 @@ TEST(Slot, NestsWrapsByPhaseWhateverTheOrderOfEdits) {
 TEST(Slot, WrapsOfOnePhaseNestByPluginName) {
   std::string editor = "b";
   Number slot("number", &editor, {});
-  slot.wrap(Phase::adapter, [](Number::Fn inner, const Site&) -> Number::Fn { return [=](int x) { return inner(x) * 2; }; });
+  slot.wrap(Phase::adapter,
+            [](Number::Fn inner, const Site&) -> Number::Fn { return [=](int x) { return inner(x) * 2; }; });
   editor = "a";
-  slot.wrap(Phase::adapter, [](Number::Fn inner, const Site&) -> Number::Fn { return [=](int x) { return inner(x) + 1; }; });
+  slot.wrap(Phase::adapter,
+            [](Number::Fn inner, const Site&) -> Number::Fn { return [=](int x) { return inner(x) + 1; }; });
   EXPECT_EQ(slot.resolve({}, [](int x) { return x; })(5), 12);
 }
 
@@ -43,7 +49,8 @@ TEST(Slot, ABaseHasOneOwner) {
   slot.replace([](int x) { return x; });
   editor = "ring_attention";
   const auto message = error_of([&] { slot.replace([](int x) { return -x; }); });
-  EXPECT_NE(message.find("'flash_attention' and 'ring_attention' both replace the slot 'attention'"), std::string::npos);
+  EXPECT_NE(message.find("'flash_attention' and 'ring_attention' both replace the slot 'attention'"),
+            std::string::npos);
   EXPECT_NE(message.find("replace = \"flash_attention\""), std::string::npos);
 }
 
@@ -67,8 +74,9 @@ TEST(Slot, ADemandThatTheBaseDoesNotOfferNamesBoth) {
   editor = "flash_attention";
   slot.replace([](int x) { return x; }, {.offers = {"double"}});
   const auto message = error_of([&] { slot.check(); });
-  EXPECT_NE(message.find("plugin 'context_parallel' needs 'lse' of attention; 'flash_attention' does not offer it"),
-            std::string::npos)
+  EXPECT_NE(
+      message.find("plugin 'context_parallel' needs 'lse' of attention; 'flash_attention' does not offer it"),
+      std::string::npos)
       << message;
 }
 
@@ -78,13 +86,14 @@ TEST(Recipe, TwoPluginsMayNotSetAFieldToDifferentValues) {
   recipe.set(&TrainSpec::accumulation, int64_t{4});
   recipe.edit_as("b");
   EXPECT_NO_THROW(recipe.set(&TrainSpec::accumulation, int64_t{4}));
-  EXPECT_NE(error_of([&] { recipe.set(&TrainSpec::accumulation, int64_t{2}); }).find("'b'"), std::string::npos);
+  EXPECT_NE(error_of([&] { recipe.set(&TrainSpec::accumulation, int64_t{2}); }).find("'b'"),
+            std::string::npos);
 }
 
 TEST(Recipe, AnExceptionInAHandlerCarriesPluginAndEvent) {
   const auto message = error_of([] {
     Trained(nano_spec(), [](Recipe& recipe) {
-      recipe.on(Event::placed, Phase::base, [](Run&) { throw std::runtime_error("no luck"); });
+      recipe.on(Event::placed, Phase::base, [](optrush::Run&) { throw std::runtime_error("no luck"); });
     });
   });
   EXPECT_EQ(message, "plugin 'test' in event placed: no luck");
@@ -109,10 +118,10 @@ TEST(Events, ComeInOrderOncePerStep) {
   std::string trace;
   RunSpec spec = nano_spec();
   Trained(spec, [&](Recipe& recipe) {
-    for (const auto& [event, letter] : {std::pair(Event::declared, 'd'), std::pair(Event::placed, 'p'),
-                                        std::pair(Event::ready, 'r'), std::pair(Event::step_begin, 'b'),
-                                        std::pair(Event::step_end, 'e')})
-      recipe.on(event, Phase::measure, [&trace, letter = letter](Run&) { trace += letter; });
+    for (const auto& [event, letter] :
+         {std::pair(Event::declared, 'd'), std::pair(Event::placed, 'p'), std::pair(Event::ready, 'r'),
+          std::pair(Event::step_begin, 'b'), std::pair(Event::step_end, 'e')})
+      recipe.on(event, Phase::measure, [&trace, letter = letter](optrush::Run&) { trace += letter; });
   }).train();
   EXPECT_EQ(trace, "dprbebebe");
 }

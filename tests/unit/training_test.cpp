@@ -11,7 +11,8 @@
 
 namespace optrush::testing {
 namespace {
-/// Matmul parameters of nano_spec: per block q 32x32, k and v 16x32, o 32x32, three of the MLP 48x32; head 64x32.
+/// Matmul parameters of nano_spec: per block q 32x32, k and v 16x32, o 32x32, three of the MLP 48x32; head
+/// 64x32.
 constexpr double kMatmulParameters = 2 * (32 * 32 + 2 * 16 * 32 + 32 * 32 + 3 * 48 * 32) + 64 * 32;
 
 TEST(CpuMemory, CountsWhatTensorsAskFor) {
@@ -74,14 +75,16 @@ TEST(Flops, FormulasAndWhatRuns) {
 TEST(Flops, RecomputationShowsInHfuOnly) {
   const Json result = Trained(nano_spec({{"activation_checkpointing", Json::object()}})).train();
   const auto& flops = result["flops_per_token"];
-  const double blocks = 2 * (kMatmulParameters - 64 * 32) + 4.0 * 2 * 16 * 32;  // one more forward of both blocks
+  const double blocks =
+      2 * (kMatmulParameters - 64 * 32) + 4.0 * 2 * 16 * 32;  // one more forward of both blocks
   EXPECT_DOUBLE_EQ(flops["hfu"].get<double>() - flops["mfu"].get<double>(), blocks);
 }
 
 TEST(Flops, FrozenLinearsCountFourAndAdaptersSix) {
   const Json result = Trained(nano_spec({{"lora", {{"rank", 4}}}})).train();
   const double adapters = 2 * (4 * (32 + 32) + 4 * (32 + 16));
-  EXPECT_DOUBLE_EQ(result["flops_per_token"]["mfu"], 4 * kMatmulParameters + 6 * adapters + 12.0 * 2 * 16 * 32);
+  EXPECT_DOUBLE_EQ(result["flops_per_token"]["mfu"],
+                   4 * kMatmulParameters + 6 * adapters + 12.0 * 2 * 16 * 32);
 }
 
 TEST(Training, FullCheckpointingKeepsBlockInputsAndOneBlock) {
@@ -130,8 +133,9 @@ TEST(Training, AccumulationEqualsOneLargeMicroBatchInDouble) {
 TEST(Training, AGlobalBatchThatContradictsItsFactorsIsAnError) {
   RunSpec spec = nano_spec({{"gradient_accumulation", {{"steps", 2}}}});
   spec.train.global_batch = 4;
-  EXPECT_NE(error_of([&] { Trained(spec).train(); }).find("global_batch is 4, but micro_batch 4 x accumulation 2"),
-            std::string::npos);
+  EXPECT_NE(
+      error_of([&] { Trained(spec).train(); }).find("global_batch is 4, but micro_batch 4 x accumulation 2"),
+      std::string::npos);
 }
 
 TEST(Training, ThePlainOptimizerAndTheFusedOneAgreeInDouble) {
@@ -144,7 +148,8 @@ TEST(Training, ThePlainOptimizerAndTheFusedOneAgreeInDouble) {
 
 TEST(Operators, AttentionIsSoftmaxOfScoresInDouble) {
   const auto options = at::TensorOptions(at::kDouble);
-  const Tensor q = at::randn({2, 4, 5, 8}, options), k = at::randn({2, 2, 5, 8}, options), v = at::randn({2, 2, 5, 8}, options);
+  const Tensor q = at::randn({2, 4, 5, 8}, options), k = at::randn({2, 2, 5, 8}, options),
+               v = at::randn({2, 2, 5, 8}, options);
   const AttentionOut got = plain::attention(q, k, v, {.scale = 0.25, .lse = true});
   for (int64_t b = 0; b < 2; ++b)
     for (int64_t h = 0; h < 4; ++h)
@@ -159,14 +164,15 @@ TEST(Operators, AttentionIsSoftmaxOfScoresInDouble) {
 
 /// Proof that a custom derivative and an adapter live in one block: SwiGLU as a pair under LoRA.
 TEST(Differentiable, APairAndLoraInOneBlockEqualThePlainForm) {
-  const Differentiable swiglu{
-      .name = "swiglu",
-      .forward = [](const Tensors& in) -> Differentiable::Result { return {{at::silu(in[0]) * in[1]}, {in[0], in[1]}}; },
-      .backward = [](const Tensors& saved, const Tensors& gradients) -> Tensors {
-        const Tensor sigmoid = at::sigmoid(saved[0]);
-        const Tensor slope = sigmoid * (1 + saved[0] * (1 - sigmoid));
-        return {gradients[0] * saved[1] * slope, gradients[0] * saved[0] * sigmoid};
-      }};
+  const Differentiable swiglu{.name = "swiglu",
+                              .forward = [](const Tensors& in) -> Differentiable::Result {
+                                return {{at::silu(in[0]) * in[1]}, {in[0], in[1]}};
+                              },
+                              .backward = [](const Tensors& saved, const Tensors& gradients) -> Tensors {
+                                const Tensor sigmoid = at::sigmoid(saved[0]);
+                                const Tensor slope = sigmoid * (1 + saved[0] * (1 - sigmoid));
+                                return {gradients[0] * saved[1] * slope, gradients[0] * saved[0] * sigmoid};
+                              }};
   RunSpec spec = nano_spec({{"lora", {{"rank", 4}, {"target_modules", {"gate_proj", "down_proj"}}}}});
   spec.train.dtype = "fp64";
   const auto expected = losses(Trained(spec).train());
@@ -185,10 +191,14 @@ TEST(Differentiable, APairAndLoraInOneBlockEqualThePlainForm) {
 
 TEST(Differentiable, AWrongNumberOfGradientsNamesTheOperator) {
   const Differentiable bad{.name = "halfway",
-                           .forward = [](const Tensors& in) -> Differentiable::Result { return {{in[0] * in[1]}, {}}; },
+                           .forward = [](const Tensors& in) -> Differentiable::Result {
+                             return {{in[0] * in[1]}, {}};
+                           },
                            .backward = [](const Tensors&, const Tensors& g) -> Tensors { return {g[0]}; }};
   const Tensor x = at::randn({2}).requires_grad_();
-  EXPECT_NE(error_of([&] { call(bad, {x, x}).at(0).sum().backward(); }).find("operator 'halfway' returned 1 gradients"),
+  EXPECT_NE(error_of([&] {
+              call(bad, {x, x}).at(0).sum().backward();
+            }).find("operator 'halfway' returned 1 gradients"),
             std::string::npos);
 }
 }  // namespace

@@ -1,0 +1,298 @@
+#include "launch/conductor.h"
+
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <csignal>
+#include <fstream>
+#include <thread>
+
+#include "fixture.h"
+#include "launch/folder.h"
+
+namespace optrush {
+namespace {
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using testing::error_of;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class Conductor : public testing::Launch {
+ protected:
+  std::vector<std::string> events(const std::string& event) const {
+    std::vector<std::string> runs;
+    std::istringstream lines(read_file(report() / "journal.jsonl"));
+    for (std::string line; std::getline(lines, line);)
+      if (const Json entry = Json::parse(line); entry.at("event") == event)
+        runs.push_back(entry.value("run", ""));
+    return runs;
+  }
+};
+
+TEST_F(Conductor, RoundsAreInterleavedAndTheBaseRunsLastAgain) {
+  const auto outcome = run(experiment({"a", "b"}, 3));
+  EXPECT_TRUE(outcome.all_ok);
+  EXPECT_EQ(outcome.signal, 0);
+  EXPECT_THAT(starts(), ElementsAre("00-base-r1", "01-a-r1", "02-b-r1", "00-base-r2", "01-a-r2", "02-b-r2",
+                                    "00-base-r3", "01-a-r3", "02-b-r3", "00-base-drift"));
+  EXPECT_EQ(events("started"), starts());
+  EXPECT_EQ(events("finished"), starts());
+}
+
+TEST_F(Conductor, FolderHoldsWhatTheReportReads) {
+  run(experiment({"a"}));
+  const Stored stored = load_report(report());
+  EXPECT_EQ(stored.experiment.name, "fake");
+  EXPECT_EQ(stored.variants.size(), 2);
+  EXPECT_FALSE(stored.plans.at(1).is_null());
+  EXPECT_EQ(stored.context.at("cpu").at("name"), "fake");
+  EXPECT_FALSE(stored.context.at("host").get<std::string>().empty());
+  EXPECT_EQ(stored.runs.size(), 3);
+  EXPECT_TRUE(fs::exists(report() / "runs/01-a-r1/log.txt"));
+}
+
+TEST_F(Conductor, EveryEndBecomesAStatus) {
+  const auto outcome = run(
+      experiment({"crash", "killed", "junk", "odd", "nothing", "exit3", "failed", "oom", "skip", "good"}));
+  EXPECT_FALSE(outcome.all_ok);
+  EXPECT_EQ(status("01-crash-r1"), "crashed");
+  EXPECT_THAT(reason("01-crash-r1"), HasSubstr("SIGSEGV (segmentation fault), after step 1 of 13"));
+  EXPECT_THAT(reason("01-crash-r1"), HasSubstr("the last words"));
+  EXPECT_EQ(status("02-killed-r1"), "oom");
+  EXPECT_THAT(reason("02-killed-r1"), HasSubstr("killed, probably by the host's out-of-memory killer"));
+  EXPECT_EQ(status("03-junk-r1"), "crashed");
+  EXPECT_THAT(reason("03-junk-r1"), HasSubstr("not valid JSON"));
+  EXPECT_EQ(status("04-odd-r1"), "crashed");
+  EXPECT_THAT(reason("04-odd-r1"), HasSubstr("unknown status 'splendid'"));
+  EXPECT_EQ(status("05-nothing-r1"), "crashed");
+  EXPECT_THAT(reason("05-nothing-r1"), HasSubstr("wrote no result"));
+  EXPECT_EQ(status("06-exit3-r1"), "crashed");
+  EXPECT_THAT(reason("06-exit3-r1"), HasSubstr("exit code 3"));
+  EXPECT_EQ(status("07-failed-r1"), "failed");
+  EXPECT_EQ(reason("07-failed-r1"), "no such layer");
+  EXPECT_EQ(status("08-oom-r1"), "oom");
+  EXPECT_EQ(result("08-oom-r1").at("requested_bytes"), 7);
+  EXPECT_EQ(status("09-skip-r1"), "skipped");
+  EXPECT_EQ(status("10-good-r1"), "ok");
+}
+
+TEST_F(Conductor, WhatAMachineLacksIsNoFailure) { EXPECT_TRUE(run(experiment({"skip"})).all_ok); }
+
+TEST_F(Conductor, AResultCountsWhateverCameAfterIt) {
+  EXPECT_TRUE(run(experiment({"late"})).all_ok);
+  EXPECT_EQ(status("01-late-r1"), "ok");
+  EXPECT_THAT(result("01-late-r1").at("notes").at(0), HasSubstr("SIGSEGV"));
+}
+
+TEST_F(Conductor, TimeLimitIsTheSpecs) {
+  auto e = experiment({"hang", "good"});
+  e.parts[0].rungs[0].settings = {{"timeout_s", 0.5}};
+  EXPECT_FALSE(run(e).all_ok);
+  EXPECT_EQ(status("01-hang-r1"), "timeout");
+  EXPECT_THAT(reason("01-hang-r1"), HasSubstr("no end within 0.5 s"));
+  EXPECT_EQ(status("02-good-r1"), "ok");
+  const pid_t child = read_json(report() / "runs/01-hang-r1/child.json");
+  EXPECT_FALSE(fs::exists("/proc/" + std::to_string(child) + "/cwd/"))
+      << "the worker's own child is still there";
+}
+
+TEST_F(Conductor, ARungThatFailsAtFirstIsNotRunAgain) {
+  run(experiment({"crash", "good"}, 3));
+  EXPECT_THAT(starts(), ElementsAre("00-base-r1", "01-crash-r1", "02-good-r1", "00-base-r2", "02-good-r2",
+                                    "00-base-r3", "02-good-r3", "00-base-drift"));
+  EXPECT_EQ(status("01-crash-r3"), "skipped");
+  EXPECT_EQ(reason("01-crash-r3"), "not run: round 1 ended as 'crashed'");
+  EXPECT_THAT(events("skipped"), ElementsAre("01-crash-r2", "01-crash-r3"));
+}
+
+TEST_F(Conductor, ARungThatFailsLaterGoesOn) {
+  EXPECT_FALSE(run(experiment({"crash@2"}, 3)).all_ok);
+  EXPECT_EQ(status("01-crash-2-r2"), "crashed");
+  EXPECT_EQ(status("01-crash-2-r3"), "ok");
+}
+
+TEST_F(Conductor, ABaseThatFailsDoesNotEndTheRest) {
+  auto e = experiment({"good"}, 2);
+  e.base.timeout_s = 1;
+  setenv("FAKE_WORKER_SECONDS", "0", 1);
+  e.parts[0].rungs[0].settings = {{"timeout_s", 100.0}};
+  // The base's name is fixed, so it is made to fail by its time limit.
+  e.base.timeout_s = 0.001;
+  run(e);
+  EXPECT_EQ(status("00-base-r1"), "timeout");
+  EXPECT_EQ(status("00-base-r2"), "skipped");
+  EXPECT_EQ(status("01-good-r2"), "ok");
+  EXPECT_FALSE(fs::exists(report() / "runs/00-base-drift"));
+}
+
+TEST_F(Conductor, APlanThatFailsIsARow) {
+  auto r = request();
+  r.plan_timeout_s = 1;
+  const auto outcome = run(experiment({"unplanned", "plancrash", "planhang", "planjunk", "good"}, 2), r);
+  EXPECT_FALSE(outcome.all_ok);
+  EXPECT_THAT(starts(), ElementsAre("00-base-r1", "05-good-r1", "00-base-r2", "05-good-r2", "00-base-drift"));
+  EXPECT_EQ(status("01-unplanned-r1"), "failed");
+  EXPECT_EQ(reason("01-unplanned-r1"), "x.lua:3: unknown option 'rnk'\n  hint: did you mean 'rank'?");
+  EXPECT_EQ(status("02-plancrash-r1"), "crashed");
+  EXPECT_THAT(reason("02-plancrash-r1"), HasSubstr("while planning: ended by SIGSEGV"));
+  EXPECT_EQ(status("03-planhang-r1"), "timeout");
+  EXPECT_EQ(status("04-planjunk-r1"), "failed");
+  EXPECT_EQ(status("04-planjunk-r2"), "skipped");
+  const Json plans = read_json(report() / "plans.json");
+  EXPECT_TRUE(plans.at(3).is_null());
+  EXPECT_FALSE(plans.at(5).is_null());
+}
+
+TEST_F(Conductor, TheGatesRunsFollowTheFirstRound) {
+  auto e = experiment({"doubled"}, 2);
+  e.parts[0].rungs[0].settings = {{"train", {{"micro_batch", 8}}}};
+  run(e);
+  EXPECT_THAT(starts(), ElementsAre("00-base-r1", "01-doubled-r1", "01-doubled-reference", "00-base-r2",
+                                    "01-doubled-r2", "00-base-drift"));
+  EXPECT_EQ(load_report(report()).runs.at(3).spec.purpose, "reference");
+}
+
+TEST_F(Conductor, OnlyKeepsTheBaseAndTheStacking) {
+  auto e = experiment({"first", "second"}, 2);
+  e.parts[0].rungs[0].settings = {{"train", {{"lr", 0.5}}}};
+  auto r = request();
+  r.only = {"second"};
+  EXPECT_TRUE(run(e, r).all_ok);
+  EXPECT_THAT(starts(), ::testing::Each(::testing::Not(HasSubstr("first"))));
+  EXPECT_EQ(read_json(report() / "runs/02-second-r2/spec.json").at("train").at("lr"), 0.5);
+  EXPECT_EQ(status("00-base-r1"), "ok");
+  r.only = {"secnod"};
+  EXPECT_THAT(error_of([&] { run(e, r); }), HasSubstr("did you mean 'second'?"));
+}
+
+TEST_F(Conductor, LocalIsReplacedAndLabelsAreKept) {
+  auto e = experiment({"a", "b"});
+  run(e);
+  write_file(report() / "notes.md", "of the user");
+  run(experiment({"c"}));
+  EXPECT_FALSE(fs::exists(report() / "runs/02-b-r1"));
+  EXPECT_EQ(starts().size(), 3);
+  EXPECT_TRUE(fs::exists(report() / "notes.md"));
+  e.label = "kept";
+  run(e);
+  EXPECT_THAT(error_of([&] { run(e); }), HasSubstr("--resume"));
+  EXPECT_TRUE(fs::exists(report("kept") / "runs/02-b-r1/result.json"));
+}
+
+TEST_F(Conductor, NamesThatAreNoFoldersAreRefused) {
+  for (const char* name : {"", "..", "a/b", ".hidden", "a b"}) {
+    auto e = experiment({});
+    e.label = name;
+    EXPECT_THAT(error_of([&] { run(e); }), HasSubstr("can't be the name of a folder")) << name;
+  }
+}
+
+TEST_F(Conductor, AFolderHasOneConductor) {
+  const FolderLock held(report());
+  EXPECT_THAT(error_of([&] { run(experiment({})); }), HasSubstr("another optrush is at work"));
+}
+
+TEST_F(Conductor, AMissingWorkerIsNamed) {
+  auto r = request();
+  r.worker = folder_ / "no-worker";
+  EXPECT_THAT(error_of([&] { run(experiment({}), r); }), HasSubstr("no-worker"));
+}
+
+TEST_F(Conductor, ResumeOfAWholeReportRunsNothing) {
+  run(experiment({"a", "crash"}, 2));
+  const std::string before = read_file(report() / "runs/01-a-r1/result.json");
+  EXPECT_FALSE(run(experiment({"a", "crash"}, 2), resuming()).all_ok)
+      << "what failed before is still not well";
+  EXPECT_THAT(starts(), IsEmpty());
+  EXPECT_EQ(read_file(report() / "runs/01-a-r1/result.json"), before);
+}
+
+TEST_F(Conductor, ResumeRunsWhatIsMissing) {
+  run(experiment({"a", "b"}, 2));
+  fs::remove(report() / "runs/01-a-r2/result.json");
+  fs::remove_all(report() / "runs/02-b-r1");
+  run(experiment({"a", "b"}, 2), resuming());
+  EXPECT_THAT(starts(), ElementsAre("02-b-r1", "01-a-r2"));
+}
+
+TEST_F(Conductor, ResumeAddsRounds) {
+  run(experiment({"a"}, 1));
+  run(experiment({"a"}, 2), resuming());
+  EXPECT_THAT(starts(), ElementsAre("00-base-r2", "01-a-r2", "00-base-drift"));
+}
+
+TEST_F(Conductor, ResumeRunsChangedSpecsAgain) {
+  auto e = experiment({"a", "b"});
+  run(e);
+  e.parts[0].rungs[1].settings = {{"train", {{"lr", 0.5}}}};
+  run(e, resuming());
+  EXPECT_THAT(starts(), ElementsAre("02-b-r1"));
+  EXPECT_TRUE(fs::exists(report() / "replaced/02-b-r1/result.json"));
+}
+
+TEST_F(Conductor, ResumeSetsAsideWhatIsNoLongerPartOfTheExperiment) {
+  run(experiment({"a", "b"}, 2));
+  run(experiment({"renamed"}, 1), resuming());
+  EXPECT_THAT(starts(), ElementsAre("01-renamed-r1", "00-base-drift"));
+  EXPECT_EQ(load_report(report()).runs.size(), 3);
+}
+
+TEST_F(Conductor, ResumeAfterAPluginChangedRunsItAgain) {
+  write_file(folder_ / "plugin.so", "one");
+  setenv("FAKE_PLUGIN", (folder_ / "plugin.so").c_str(), 1);
+  const auto e = experiment({"plugin", "other"});
+  run(e);
+  run(e, resuming());
+  EXPECT_THAT(starts(), IsEmpty());
+  write_file(folder_ / "plugin.so", "two");
+  run(e, resuming());
+  EXPECT_THAT(starts(), ElementsAre("01-plugin-r1"));
+}
+
+TEST_F(Conductor, ResumeStaysOnTheMachine) {
+  run(experiment({}));
+  setenv("FAKE_CPU", "another", 1);
+  EXPECT_THAT(error_of([&] { run(experiment({}), resuming()); }),
+              HasSubstr("CPU 'fake' there, 'another' here"));
+}
+
+TEST_F(Conductor, ATornJournalIsPassedOver) {
+  run(experiment({"a"}));
+  const fs::path journal = report() / "journal.jsonl";
+  const std::string whole = read_file(journal);
+  // Torn in the middle of the line that says that 01-a-r1 was started.
+  const size_t start = whole.find("01-a-r1");
+  write_file(journal, whole.substr(0, start + 3));
+  run(experiment({"a"}), resuming());
+  EXPECT_THAT(starts(), ElementsAre("01-a-r1", "00-base-drift"));
+  run(experiment({"a"}), resuming());
+  EXPECT_THAT(starts(), IsEmpty()) << "the line after the torn one was not read";
+}
+
+TEST_F(Conductor, AnInterruptKeepsWhatIsDone) {
+  const auto e = experiment({"slow", "b"});
+  // The signal comes once the slow run is under way; this process has one more thread than it, so it is sent
+  // to itself.
+  std::thread interrupter;
+  {
+    sigset_t held;
+    sigemptyset(&held);
+    sigaddset(&held, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &held, nullptr);
+    interrupter = std::thread([&] {
+      while (starts().size() < 2) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      kill(getpid(), SIGINT);
+    });
+  }
+  const auto outcome = run(e);
+  interrupter.join();
+  EXPECT_EQ(outcome.signal, SIGINT);
+  EXPECT_EQ(status("00-base-r1"), "ok");
+  EXPECT_FALSE(fs::exists(report() / "runs/01-slow-r1/result.json"));
+  EXPECT_FALSE(fs::exists(report() / "runs/02-b-r1"));
+  EXPECT_EQ(events("interrupted").size(), 1);
+  EXPECT_EQ(analyze(load_report(report())).missing_runs, 2);
+}
+}  // namespace
+}  // namespace optrush

@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+"""Stands in for optrush-worker. The name of a rung says how its runs end: its first word is a key of ENDS or PLANS.
+
+A round can be given: "crash@2" crashes in the second round only. Each start is a line of $FAKE_WORKER_STARTS.
+"""
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+
+def write(path, value):
+    with open(path + ".tmp", "w") as file:
+        json.dump(value, file)
+    os.replace(path + ".tmp", path)
+
+
+def result(spec, **changes):
+    train = spec["train"]
+    steps = [
+        {
+            "step": i,
+            "timed": i >= train["warmup"],
+            "loss": 5 - 0.1 * i,
+            "grad_norm": 1.0,
+            "tokens": 128,
+            "seconds": 0.01,
+            "phases": {"forward": 0.005},
+        }
+        for i in range(train["warmup"] + train["steps"])
+    ]
+    ok = {"schema_version": 1, "status": "ok", "reason": "", "steps": steps, "tokens_per_second": 12800.0}
+    ok.update({"step_seconds": 0.01, "device": {"type": "cpu", "name": "fake"}, "plugins": [], **changes})
+    return ok
+
+
+def end_by(number):
+    sys.stdout.flush()
+    os.kill(os.getpid(), number)
+
+
+def hang(spec, out):
+    # A child that ignores SIGTERM: only the end of the whole group ends it.
+    child = subprocess.Popen(["sh", "-c", "trap '' TERM; while :; do sleep 1; done"])
+    write(out + "/child.json", child.pid)
+    time.sleep(1000)
+
+
+def wait_for_end(spec, out):
+    time.sleep(1000)
+
+
+def crash_after_result(spec, out):
+    write(out + "/result.json", result(spec))
+    end_by(signal.SIGSEGV)
+
+
+def say_and_crash(spec, out):
+    print("the last words", flush=True)
+    with open(out + "/metrics.jsonl", "w") as file:
+        file.write('{"event":"phase","name":"warmup"}\n{"event":"step","step":0,"loss":5.0}\n')
+    end_by(signal.SIGSEGV)
+
+
+def with_plugin(spec, out):
+    import hashlib
+
+    file = os.environ["FAKE_PLUGIN"]
+    sha = hashlib.sha256(open(file, "rb").read()).hexdigest()
+    plugin = {"name": "fake", "version": "1", "file": file, "sha256": sha}
+    write(out + "/result.json", result(spec, plugins=[plugin]))
+
+
+def junk(spec, out):
+    with open(out + "/result.json", "w") as file:
+        file.write('{"status": "ok", "rea')
+
+
+ENDS = {
+    "crash": say_and_crash,
+    "killed": lambda spec, out: end_by(signal.SIGKILL),
+    "hang": hang,
+    "slow": wait_for_end,
+    "junk": junk,
+    "odd": lambda spec, out: write(out + "/result.json", result(spec, status="splendid")),
+    "nothing": lambda spec, out: None,
+    "exit3": lambda spec, out: sys.exit(3),
+    "late": crash_after_result,
+    "plugin": with_plugin,
+    "failed": lambda spec, out: write(out + "/result.json", result(spec, status="failed", reason="no such layer", steps=[])),
+    "skip": lambda spec, out: write(out + "/result.json", result(spec, status="skipped", reason="no GPU", steps=[])),
+    "oom": lambda spec, out: write(out + "/result.json", result(spec, status="oom", reason="too large", requested_bytes=7, steps=[])),
+}
+
+
+def fail_to_plan(out):
+    print("optrush-worker: error: x.lua:3: unknown option 'rnk'\n  hint: did you mean 'rank'?", file=sys.stderr)
+    sys.exit(1)
+
+
+PLANS = {
+    "unplanned": fail_to_plan,
+    "plancrash": lambda out: end_by(signal.SIGSEGV),
+    "planhang": lambda out: time.sleep(1000),
+    "planjunk": lambda out: write(out, ["no", "plan"]),
+}
+
+
+def plan(spec, out):
+    PLANS.get(spec["rung"].split(" ")[0], lambda out: None)(out)
+    if spec["rung"].split(" ")[0] == "planjunk":
+        return
+    problem = dict(spec["train"])
+    problem["global_batch"] = problem["micro_batch"] * problem["accumulation"]
+    write(out, {"schema_version": 1, "problem": problem, "model": spec["model"], "plugins": [], "slots": [], "notes": []})
+
+
+def run(spec, out):
+    word, _, only_round = spec["rung"].split(" ")[0].partition("@")
+    if spec["purpose"] != "measure" or (only_round and int(only_round) != spec["round"] + 1):
+        word = ""
+    time.sleep(float(os.environ.get("FAKE_WORKER_SECONDS", "0")))
+    ENDS.get(word, lambda spec, out: write(out + "/result.json", result(spec)))(spec, out)
+
+
+def main():
+    what, arguments = sys.argv[1], sys.argv[2:]
+    options = dict(zip(arguments[::2], arguments[1::2]))
+    if what == "doctor":
+        write(options["--json"], {"cpu": {"name": os.environ.get("FAKE_CPU", "fake")}, "gpus": []})
+        return
+    with open(options["--spec"]) as file:
+        spec = json.load(file)
+    if what == "run" and "FAKE_WORKER_STARTS" in os.environ:
+        with open(os.environ["FAKE_WORKER_STARTS"], "a") as file:
+            file.write(os.path.basename(options["--out"]) + "\n")
+    (plan if what == "plan" else run)(spec, options["--out"])
+
+
+main()

@@ -1,0 +1,77 @@
+#pragma once
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "../../support/error_of.h"
+#include "../../support/temporary_folder.h"
+#include "base/files.h"
+#include "experiment/experiment.h"
+#include "launch/conductor.h"
+#include "report/analysis.h"
+
+namespace optrush::testing {
+inline const std::filesystem::path kFakeWorker =
+    std::filesystem::path(OPTRUSH_TESTS_DIR) / "unit/launch/fake_worker.py";
+
+/// Experiments whose runs a fake worker makes, in a folder of their own.
+class Launch : public ::testing::Test {
+ protected:
+  Launch() {
+    setenv("FAKE_WORKER_STARTS", starts_file_.c_str(), 1);
+    unsetenv("FAKE_WORKER_SECONDS");
+    unsetenv("FAKE_CPU");
+  }
+
+  /// A ladder of rungs that change nothing but their name tells the fake worker how to end.
+  static Experiment experiment(const std::vector<std::string>& rungs, int64_t rounds = 1) {
+    Experiment e;
+    e.name = "fake";
+    e.rounds = rounds;
+    e.base.train.steps = 10;
+    e.base.train.warmup = 3;
+    Part ladder;
+    for (const auto& name : rungs) ladder.rungs.push_back({.name = name, .where = "fake.lua:1"});
+    if (!rungs.empty()) e.parts.push_back(ladder);
+    return e;
+  }
+
+  RunRequest request() const { return {.worker = kFakeWorker, .reports = folder_.path()}; }
+  RunRequest resuming() const {
+    RunRequest r = request();
+    r.resume = true;
+    return r;
+  }
+
+  RunOutcome run(const Experiment& e, const RunRequest& r) {
+    std::filesystem::remove(starts_file_);
+    Progress progress(silent());
+    return run_experiment(e, r, progress);
+  }
+  RunOutcome run(const Experiment& e) { return run(e, request()); }
+
+  /// Ids of the runs that were started by the last run(), in order.
+  std::vector<std::string> starts() const {
+    std::vector<std::string> lines;
+    if (!std::filesystem::exists(starts_file_)) return lines;
+    std::istringstream text(read_file(starts_file_));
+    for (std::string line; std::getline(text, line);) lines.push_back(line);
+    return lines;
+  }
+
+  std::filesystem::path report(const std::string& label = "local") const { return folder_ / "fake" / label; }
+  Json result(const std::string& id) const { return read_json(report() / "runs" / id / "result.json"); }
+  std::string status(const std::string& id) const { return result(id).at("status"); }
+  std::string reason(const std::string& id) const { return result(id).at("reason"); }
+
+  /// No terminal: what it writes goes nowhere.
+  static Terminal silent() { return {.fd = -1}; }
+
+  const TemporaryFolder folder_;
+  const std::filesystem::path starts_file_ = folder_ / "starts";
+};
+}  // namespace optrush::testing

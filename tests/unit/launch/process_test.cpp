@@ -1,0 +1,142 @@
+#include "launch/process.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <fstream>
+
+#include "../../support/error_of.h"
+#include "../../support/temporary_folder.h"
+#include "base/files.h"
+
+namespace optrush {
+namespace {
+namespace fs = std::filesystem;
+using Kind = ProcessEnd::Kind;
+using testing::error_of;
+using ::testing::HasSubstr;
+
+class ProcessTest : public ::testing::Test {
+ protected:
+  Command shell(const std::string& script) const { return {{"sh", "-c", script}, {}, log_}; }
+  std::string log() const { return read_file(log_); }
+  /// Waits for a number that the child writes to a file.
+  static pid_t number_in(const fs::path& file) {
+    for (pid_t number = 0;; usleep(1000))
+      if (std::ifstream(file) >> number) return number;
+  }
+  /// A killed process is gone once somebody has reaped it; until then it is a zombie.
+  static bool ends(pid_t pid) {
+    for (int i = 0; i < 10000; ++i, usleep(1000)) {
+      std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
+      std::string word, state;
+      if (!(stat >> word >> word >> state) || state == "Z") return true;
+    }
+    return false;
+  }
+
+  const testing::TemporaryFolder folder_;
+  const fs::path log_ = folder_ / "log.txt";
+  Interrupts interrupts_;
+};
+
+TEST_F(ProcessTest, ExitCodeAndOutput) {
+  const auto end = run_process(shell("echo out; echo err >&2; exit 7"), {}, interrupts_);
+  EXPECT_EQ(end.kind, Kind::exited);
+  EXPECT_EQ(end.code, 7);
+  EXPECT_EQ(log(), "out\nerr\n");
+}
+
+TEST_F(ProcessTest, LogStartsEmpty) {
+  write_file(log_, "of an earlier run");
+  run_process(shell("echo new"), {}, interrupts_);
+  EXPECT_EQ(log(), "new\n");
+}
+
+TEST_F(ProcessTest, EnvironmentIsAddedToAndReplaced) {
+  setenv("OPTRUSH_TEST_KEPT", "kept", 1);
+  setenv("OPTRUSH_TEST_REPLACED", "old", 1);
+  Command command = shell("echo $OPTRUSH_TEST_KEPT $OPTRUSH_TEST_REPLACED $OPTRUSH_TEST_ADDED");
+  command.environment = {{"OPTRUSH_TEST_REPLACED", "new"}, {"OPTRUSH_TEST_ADDED", "a b"}};
+  run_process(command, {}, interrupts_);
+  EXPECT_EQ(log(), "kept new a b\n");
+}
+
+TEST_F(ProcessTest, NoTerminalInput) {
+  const auto end = run_process(shell("read line && exit 1; exit 0"), {}, interrupts_);
+  EXPECT_EQ(end.code, 0);
+}
+
+TEST_F(ProcessTest, SignalsAreNotInherited) {
+  const auto end = run_process(shell("kill -INT $$; exit 0"), {}, interrupts_);
+  EXPECT_EQ(end.kind, Kind::signalled);
+  EXPECT_EQ(end.signal, SIGINT);
+}
+
+TEST_F(ProcessTest, DeathBySignal) {
+  const auto end = run_process(shell("kill -SEGV $$"), {}, interrupts_);
+  EXPECT_EQ(end.kind, Kind::signalled);
+  EXPECT_EQ(describe_signal(end.signal), "SIGSEGV (segmentation fault)");
+}
+
+TEST_F(ProcessTest, WhatCannotStartIsAnError) {
+  EXPECT_THAT(error_of([&] {
+                run_process({{folder_ / "none"}, {}, log_}, {}, interrupts_);
+              }),
+              HasSubstr("No such file or directory"));
+  write_file(folder_ / "text", "no program");
+  EXPECT_THAT(error_of([&] {
+                run_process({{folder_ / "text"}, {}, log_}, {}, interrupts_);
+              }),
+              HasSubstr("Permission denied"));
+}
+
+TEST_F(ProcessTest, TimeoutEndsTheWholeGroup) {
+  const fs::path file = folder_ / "grandchild";
+  // Both the child and its own child ignore SIGTERM.
+  const auto end = run_process(shell("trap '' TERM; sh -c 'trap \"\" TERM; echo $$ > " + file.string() +
+                                     "; while :; do sleep 1; done' & wait; wait"),
+                               {.timeout_s = 0.3, .grace_s = 0.1}, interrupts_);
+  EXPECT_EQ(end.kind, Kind::timed_out);
+  EXPECT_TRUE(ends(number_in(file)));
+}
+
+TEST_F(ProcessTest, TermIsEnoughForWhoeverListens) {
+  const auto end = run_process(shell("trap 'echo asked; exit 3' TERM; while :; do sleep 0.05; done"),
+                               {.timeout_s = 0.5, .grace_s = 60}, interrupts_);
+  EXPECT_EQ(end.kind, Kind::timed_out);
+  EXPECT_EQ(log(), "asked\n");
+}
+
+TEST_F(ProcessTest, NothingOfAGroupOutlivesItsLeader) {
+  const fs::path file = folder_ / "grandchild";
+  const auto end = run_process(shell("sh -c 'echo $$ > " + file.string() + "; sleep 1000' & while [ ! -s " +
+                                     file.string() + " ]; do sleep 0.01; done; exit 0"),
+                               {}, interrupts_);
+  EXPECT_EQ(end.kind, Kind::exited);
+  EXPECT_TRUE(ends(number_in(file)));
+}
+
+TEST_F(ProcessTest, InterruptIsAValue) {
+  const auto end = run_process(shell("sleep 1000"), {}, interrupts_, [] { raise(SIGINT); });
+  EXPECT_EQ(end.kind, Kind::interrupted);
+  EXPECT_EQ(interrupts_.signal(), SIGINT);
+}
+
+TEST_F(ProcessTest, ChildrenDieWithTheirParent) {
+  const fs::path file = folder_ / "child";
+  const pid_t parent = fork();
+  if (parent == 0) {
+    Interrupts interrupts;
+    run_process({{"sh", "-c", "echo $$ > " + file.string() + "; exec sleep 1000"}, {}, {}}, {}, interrupts);
+    _exit(0);
+  }
+  const pid_t child = number_in(file);
+  kill(parent, SIGKILL);
+  EXPECT_TRUE(ends(child));
+  EXPECT_TRUE(ends(parent));
+}
+}  // namespace
+}  // namespace optrush

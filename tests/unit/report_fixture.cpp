@@ -1,0 +1,293 @@
+#include "report_fixture.h"
+
+#include <stdlib.h>
+
+#include <cmath>
+
+#include "base/files.h"
+#include "experiment/gate.h"
+
+namespace optrush::test {
+namespace fs = std::filesystem;
+namespace {
+constexpr double kGiB = 1024.0 * 1024 * 1024;
+
+/// Between -1 and 1, the same on every machine.
+double noise(uint64_t a, uint64_t b, uint64_t c) {
+  uint64_t x = a * 0x9E3779B97F4A7C15U ^ b * 0xC2B2AE3D27D4EB4FU ^ (c + 1) * 0x165667B19E3779F9U;
+  x ^= x >> 31U;
+  x *= 0xBF58476D1CE4E5B9U;
+  return static_cast<double>(x >> 40U) / static_cast<double>(1U << 23U) - 1;
+}
+
+/// So that golden files stay readable.
+double rounded(double value, double unit) { return std::round(value / unit) * unit; }
+
+const char* effect_of(const std::string& plugin) {
+  static const std::map<std::string, const char*> kEffects = {
+      {"mixed_precision", "precision"},   {"fused_adamw", "rounding"},
+      {"flash_attention", "rounding"},    {"activation_checkpointing", "exact"},
+      {"gradient_accumulation", "batch"}, {"lora", "model"}};
+  const auto it = kEffects.find(plugin);
+  return it == kEffects.end() ? "exact" : it->second;
+}
+
+Json plugin_json(const PluginUse& use) {
+  return {{"name", use.name},
+          {"version", "0.0.0"},
+          {"file", "/synthetic/plugins/" + use.name + ".so"},
+          {"sha256", sha256("synthetic " + use.name)},
+          {"effect", effect_of(use.name)},
+          {"options", use.options}};
+}
+
+Json plan_of(const RunSpec& spec) {
+  Json problem = to_json(spec.train);
+  Json plugins = Json::array();
+  for (const auto& use : spec.plugins) {
+    plugins.push_back(plugin_json(use));
+    if (use.name == "gradient_accumulation") problem["accumulation"] = use.options.at("steps");
+  }
+  problem["global_batch"] = problem["micro_batch"].get<int64_t>() * problem["accumulation"].get<int64_t>();
+  return {{"schema_version", 1}, {"problem", problem}, {"model", spec.model}, {"plugins", plugins}};
+}
+
+Json result_of(const RunSpec& spec, const Outcome& outcome) {
+  const bool bad = outcome.status != "ok" && (outcome.bad_round < 0 || outcome.bad_round == spec.round);
+  if (bad) return {{"schema_version", 1}, {"status", outcome.status}, {"reason", outcome.reason}};
+  const Json plan = plan_of(spec);
+  const int64_t tokens = plan["problem"]["global_batch"].get<int64_t>() * spec.train.seq_len;
+  const auto variant = static_cast<uint64_t>(spec.variant), round = static_cast<uint64_t>(spec.round);
+  const double error = spec.purpose == "probe"       ? outcome.probe_loss_error
+                       : spec.purpose == "reference" ? 0
+                                                     : outcome.loss_error;
+  const double run_seconds =
+      static_cast<double>(tokens) / outcome.tokens_per_second * (1 + 0.004 * noise(variant, round, 99));
+  Json steps = Json::array();
+  for (int64_t i = 0; i < spec.train.warmup + spec.train.steps; ++i) {
+    double loss =
+        5.5 * std::exp(outcome.falls ? -0.03 * static_cast<double>(i) : 0.03 * static_cast<double>(i));
+    if (i > 0) loss *= 1 + error;
+    if (!outcome.reproducible && spec.round > 0) loss *= 1 + 1e-7;
+    const double seconds =
+        rounded(run_seconds * (1 + 0.01 * noise(variant, round, static_cast<uint64_t>(i))), 1e-6);
+    steps.push_back({{"step", i},
+                     {"timed", i >= spec.train.warmup},
+                     {"loss", loss},
+                     {"grad_norm", outcome.grad_norm},
+                     {"tokens", tokens},
+                     {"seconds", seconds},
+                     {"phases",
+                      {{"data", rounded(seconds * 0.001, 1e-7)},
+                       {"forward", rounded(seconds * 0.3, 1e-6)},
+                       {"backward", rounded(seconds * 0.6, 1e-6)},
+                       {"communication", nullptr},
+                       {"optimizer", rounded(seconds * 0.099, 1e-6)}}}});
+  }
+  Json plugins = Json::array();
+  for (const auto& use : spec.plugins) {
+    plugins.push_back(plugin_json(use));
+    plugins.back().erase("effect");
+    plugins.back().erase("options");
+  }
+  const double seconds = rounded(run_seconds, 1e-6);
+  const auto peak = static_cast<int64_t>(outcome.peak_bytes);
+  return {{"schema_version", 1},
+          {"status", "ok"},
+          {"reason", ""},
+          {"device", {{"type", "cpu"}, {"name", "Synthetic device"}}},
+          {"plan", plan},
+          {"plugins", plugins},
+          {"steps", steps},
+          {"tokens_per_second", rounded(static_cast<double>(tokens) / seconds, 1e-3)},
+          {"step_seconds", seconds},
+          {"phases", steps.back()["phases"]},
+          {"memory",
+           {{"peak_allocated", peak},
+            {"peak_reserved", nullptr},
+            {"process", peak + (64 << 20)},
+            {"predicted",
+             {{"parameters", 100 << 20},
+              {"gradients", 100 << 20},
+              {"optimizer_state", 200 << 20},
+              {"activations", peak * 9 / 10 - (400 << 20)},
+              {"total", peak * 9 / 10}}}}},
+          {"flops_per_token",
+           {{"mfu", outcome.flops_per_token},
+            {"mfu_causal", outcome.flops_per_token * 0.9},
+            {"hfu", outcome.flops_per_token * 1.2}}},
+          {"compile_seconds", 0.0},
+          {"setup_seconds", 0.25},
+          {"notes", Json::array()}};
+}
+}  // namespace
+
+SyntheticReport::SyntheticReport(const std::string& name, int64_t rounds) {
+  experiment.name = name;
+  experiment.question = "SYNTHETIC FIXTURE: no number here was measured.";
+  experiment.script = "/synthetic/" + name + ".lua";
+  experiment.script_sha256 = sha256("synthetic");
+  experiment.rounds = rounds;
+  experiment.base.model = validate_model("llama", Json::object(), "fixture");
+  experiment.base.train.steps = 4;
+  experiment.base.train.warmup = 2;
+  context = {
+      {"date", "2026-01-01T00:00:00Z"},
+      {"optrush_version", "0.0.0"},
+      {"commit", "0000000"},
+      {"host", "synthetic"},
+      {"os", "Synthetic OS 1"},
+      {"cpu", {{"name", "Synthetic device"}, {"cores", 2}, {"isa", {"avx2"}}, {"memory_bytes", 8589934592}}},
+      {"gpus", Json::array()},
+      {"torch", "2.11.0"},
+      {"compiler", "GNU 12.2.0"},
+      {"peak",
+       {{"device", "Synthetic device"},
+        {"dtype_flops", {{"fp32", 5e12}, {"bf16", 1e13}}},
+        {"source", "measured"},
+        {"mfu_dtype", "bf16"},
+        {"mfu_denominator", 1e13}}},
+      {"bandwidth_bytes_per_second", 2e10},
+      {"warnings", {"the machine does not exist"}}};
+}
+
+SyntheticReport& SyntheticReport::ladder(std::vector<Rung> rungs) {
+  experiment.parts.push_back({Arrangement::ladder, std::move(rungs), {}});
+  return *this;
+}
+
+std::vector<Json> SyntheticReport::plans(const std::vector<Variant>& variants) const {
+  std::vector<Json> plans;
+  for (const auto& variant : variants) {
+    const auto it = outcomes.find(variant.name);
+    plans.push_back(it == outcomes.end() || it->second.has_plan ? plan_of(variant.spec) : Json());
+  }
+  return plans;
+}
+
+void SyntheticReport::write(const fs::path& folder) const {
+  const auto variants = expand(experiment);
+  const auto plan_list = plans(variants);
+  const auto outcome_of = [&](const std::string& name) {
+    const auto it = outcomes.find(name);
+    return it == outcomes.end() ? Outcome{} : it->second;
+  };
+  const auto store = [&](RunSpec spec, const std::string& purpose, int64_t round, const Outcome& outcome) {
+    spec.purpose = purpose;
+    spec.round = round;
+    const fs::path run = folder / "runs" / run_id(variants.at(static_cast<size_t>(spec.variant)), spec);
+    write_json(run / "spec.json", to_json(spec));
+    write_json(run / "result.json", result_of(spec, outcome));
+  };
+  write_json(folder / "experiment.json", to_json(experiment));
+  Json variant_list = Json::array();
+  for (const auto& variant : variants) variant_list.push_back(to_json(variant));
+  write_json(folder / "variants.json", variant_list);
+  write_json(folder / "plans.json", plan_list);
+  write_json(folder / "context.json", context);
+  for (const auto& variant : variants) {
+    const Outcome outcome = outcome_of(variant.name);
+    for (int64_t round = 0; round < std::min(experiment.rounds, outcome.rounds); ++round)
+      store(variant.spec, "measure", round, outcome);
+  }
+  for (const auto& check : plan_gate(variants, plan_list)) {
+    const Outcome outcome = outcome_of(variants[static_cast<size_t>(check.variant)].name);
+    if (!outcome.has_extra_runs) continue;
+    if (check.subject) store(*check.subject, "probe", 0, outcome);
+    if (check.reference) store(*check.reference, "reference", 0, outcome);
+  }
+  if (drift_tokens_per_second > 0) {
+    Outcome drift;
+    drift.tokens_per_second = drift_tokens_per_second;
+    store(variants.front().spec, "drift", experiment.rounds, drift);
+  }
+}
+
+Rung rung(std::string name, std::string plugin, Json options) {
+  Rung rung;
+  rung.name = std::move(name);
+  rung.plugins = {{std::move(plugin), std::move(options)}};
+  rung.where = "synthetic.lua:1";
+  return rung;
+}
+
+Rung setting(std::string name, Json settings) {
+  Rung rung;
+  rung.name = std::move(name);
+  rung.settings = std::move(settings);
+  rung.where = "synthetic.lua:1";
+  return rung;
+}
+
+SyntheticReport short_ladder() {
+  SyntheticReport report("short", 3);
+  report.ladder(
+      {rung("bf16 autocast", "mixed_precision", {{"dtype", "bf16"}}), rung("fused AdamW", "fused_adamw")});
+  report["bf16 autocast"] = {.tokens_per_second = 2000, .peak_bytes = 0.8 * kGiB, .loss_error = 1e-3};
+  report["fused AdamW"] = {.tokens_per_second = 2001, .peak_bytes = 0.8 * kGiB, .loss_error = 1.1e-3};
+  report.drift_tokens_per_second = 992;
+  return report;
+}
+
+SyntheticReport long_ladder() {
+  SyntheticReport report("long", 3);
+  report.ladder(
+      {rung("bf16 autocast", "mixed_precision", {{"dtype", "bf16"}}),
+       rung("fused AdamW | one kernel for *every* <parameter>", "fused_adamw"),
+       rung("a rung with a name that is so long that no chart has room for all of it", "flash_attention"),
+       rung("wrong mask", "wrong_mask"), rung("too large", "too_large"), rung("segfaults", "segfaults"),
+       setting("micro-batch 8", {{"train", {{"micro_batch", 8}}}}),
+       rung("checkpointing", "activation_checkpointing", {{"policy", "full"}}),
+       rung("accumulation 4", "gradient_accumulation", {{"steps", 4}}),
+       rung("LoRA rank 8", "lora", {{"rank", 8}}), rung("faster than light", "faster_than_light"),
+       rung("not run", "not_run")});
+  report.experiment.price_per_hour = 2.5;
+  report.drift_tokens_per_second = 990;
+  report["bf16 autocast"] = {.tokens_per_second = 2070, .peak_bytes = 0.8 * kGiB, .loss_error = 1e-3};
+  report["fused AdamW | one kernel for *every* <parameter>"] = {
+      .tokens_per_second = 2200, .peak_bytes = 0.8 * kGiB, .loss_error = 1.1e-3};
+  report["a rung with a name that is so long that no chart has room for all of it"] = {
+      .tokens_per_second = 2205, .peak_bytes = 0.7 * kGiB, .loss_error = 1.2e-3};
+  report["wrong mask"] = {.tokens_per_second = 9000, .peak_bytes = 0.6 * kGiB, .loss_error = 0.1};
+  report["too large"] = {.status = "oom",
+                         .reason = "out of memory in the backward\nuse a smaller micro_batch"};
+  report["segfaults"] = {.tokens_per_second = 2200,
+                         .status = "crashed",
+                         .reason = "ended by SIGSEGV (segmentation fault)",
+                         .bad_round = 1};
+  for (const char* name : {"micro-batch 8", "checkpointing", "accumulation 4", "LoRA rank 8"})
+    report[name] = {.tokens_per_second = 2900, .peak_bytes = 1.2 * kGiB, .loss_error = 1.2e-3};
+  report["checkpointing"].tokens_per_second = 2400;
+  report["checkpointing"].peak_bytes = 0.7 * kGiB;
+  report["accumulation 4"].tokens_per_second = 2500;
+  report["accumulation 4"].probe_loss_error = 1e-5;
+  report["faster than light"] = {.tokens_per_second = 40000, .loss_error = 1.2e-3};
+  report["not run"] = {.rounds = 0, .has_plan = false};
+  return report;
+}
+
+SyntheticReport ablation() {
+  SyntheticReport report("ablation", 4);
+  report.experiment.parts.push_back(
+      {Arrangement::ablation,
+       {rung("fused AdamW", "fused_adamw"), rung("FlashAttention", "flash_attention"),
+        rung("bf16", "mixed_precision")},
+       {}});
+  report["full"].tokens_per_second = 2400;
+  report["without fused AdamW"].tokens_per_second = 2200;
+  report["without FlashAttention"].tokens_per_second = 2400;
+  report["without bf16"].tokens_per_second = 1200;
+  report["fused AdamW alone"].tokens_per_second = 1050;
+  report["FlashAttention alone"].tokens_per_second = 1100;
+  report["bf16 alone"].tokens_per_second = 1900;
+  for (const char* name : {"full", "without fused AdamW", "without FlashAttention", "bf16 alone"})
+    report[name].loss_error = 1e-3;
+  return report;
+}
+
+TemporaryFolder::TemporaryFolder() {
+  std::string name = (fs::temp_directory_path() / "optrush-report-XXXXXX").string();
+  path_ = mkdtemp(name.data());
+}
+TemporaryFolder::~TemporaryFolder() { fs::remove_all(path_); }
+}  // namespace optrush::test

@@ -1,0 +1,66 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "experiment/experiment.h"
+
+namespace optrush::test {
+/// What the runs of one rung are to look like.
+struct Outcome {
+  double tokens_per_second = 1000;
+  double peak_bytes = 1 << 30;
+  double loss_error = 0;        ///< relative, from the second step on
+  double probe_loss_error = 0;  ///< the same in its probe
+  double grad_norm = 1.5;
+  double flops_per_token = 1e9;
+  bool falls = true;
+  std::string status = "ok", reason;
+  int64_t bad_round = -1;                                ///< the round that has `status`; -1: all
+  int64_t rounds = std::numeric_limits<int64_t>::max();  ///< that were run
+  bool has_plan = true, has_extra_runs = true;
+  bool reproducible = true;  ///< false: rounds differ in their last digits
+};
+
+/// SYNTHETIC: a report's folder with made-up numbers, as if an experiment had run. No number in it was
+/// measured.
+struct SyntheticReport {
+  Experiment experiment;
+  Json context;
+  std::map<std::string, Outcome> outcomes;  ///< by rung; the default elsewhere
+  double drift_tokens_per_second = 0;       ///< of the base's last run; 0: it did not run
+
+  SyntheticReport(const std::string& name, int64_t rounds);
+  SyntheticReport& ladder(std::vector<Rung> rungs);
+  /// The outcome of a rung, to be changed.
+  Outcome& operator[](const std::string& rung) { return outcomes[rung]; }
+  void write(const std::filesystem::path& folder) const;
+
+  std::vector<Json> plans(const std::vector<Variant>&) const;
+};
+
+/// Eleven rungs with everything that can happen to a rung.
+SyntheticReport long_ladder();
+/// Base, one rung that pays and one that does not.
+SyntheticReport short_ladder();
+SyntheticReport ablation();
+
+Rung rung(std::string name, std::string plugin, Json options = Json::object());
+Rung setting(std::string name, Json settings);
+
+/// A folder of its own that is gone with the object.
+class TemporaryFolder {
+ public:
+  TemporaryFolder();
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+}  // namespace optrush::test

@@ -1,0 +1,77 @@
+#include "report/statistics.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "optrush/error.h"
+
+namespace optrush {
+namespace {
+TEST(Statistics, Median) {
+  EXPECT_FALSE(median({}));
+  EXPECT_EQ(median({3}), 3);
+  EXPECT_EQ(median({5, 1, 3}), 3);
+  EXPECT_EQ(median({4, 1, 3, 2}), 2.5);
+}
+
+// scipy.stats.t.ppf(0.975, df)
+TEST(Statistics, QuantileOfStudentsT) {
+  EXPECT_NEAR(t_quantile(1), 12.706204736174694, 1e-9);
+  EXPECT_NEAR(t_quantile(2), 4.302652729749462, 1e-9);
+  EXPECT_NEAR(t_quantile(4), 2.7764451051977987, 1e-9);
+  EXPECT_NEAR(t_quantile(9), 2.262157162798205, 1e-9);
+  EXPECT_NEAR(t_quantile(30), 2.0422724563012378, 1e-9);
+  EXPECT_NEAR(t_quantile(2.5), 3.5746548420036817, 1e-9);
+}
+
+// With numpy and scipy: d = log(a / b); exp(mean(d)), exp(mean(d) -+ t.ppf(0.975, 4) * std(d, ddof=1) /
+// sqrt(5))
+TEST(Statistics, PairedInterval) {
+  const Ratio ratio = paired_ratio({2010, 1985, 2050, 1990, 2025}, {1000, 1005, 995, 1010, 998});
+  EXPECT_EQ(ratio.rounds, 5U);
+  EXPECT_NEAR(ratio.value, 2.0086741712945146, 1e-12);
+  ASSERT_TRUE(ratio.interval);
+  EXPECT_NEAR(ratio.interval->low, 1.962515401878009, 1e-12);
+  EXPECT_NEAR(ratio.interval->high, 2.0559186045442863, 1e-12);
+  EXPECT_TRUE(ratio.claim());
+}
+
+TEST(Statistics, PairsCancelTheDriftOfAMachine) {
+  // Both halve their speed from the first round to the last; the ratio does not notice.
+  const Ratio ratio = paired_ratio({2000, 1500, 1000}, {1000, 750, 500});
+  EXPECT_NEAR(ratio.value, 2, 1e-12);
+  EXPECT_NEAR(ratio.interval->low, 2, 1e-12);
+  EXPECT_NEAR(ratio.interval->high, 2, 1e-12);
+}
+
+TEST(Statistics, TwoRoundsClaimNothing) {
+  const Ratio ratio = paired_ratio({2000, 2000}, {1000, 1000});
+  EXPECT_NEAR(ratio.value, 2, 1e-12);
+  EXPECT_FALSE(ratio.interval);
+  EXPECT_FALSE(ratio.claim());
+  EXPECT_FALSE(ratio.within_noise());
+}
+
+TEST(Statistics, AnIntervalThatHoldsOneIsNoise) {
+  const Ratio ratio = paired_ratio({1010, 990, 1005}, {1000, 1000, 1000});
+  EXPECT_TRUE(ratio.within_noise());
+  EXPECT_FALSE(ratio.claim());
+}
+
+// scipy.stats.ttest_ind(log(a), log(b), equal_var=False).confidence_interval(0.95)
+TEST(Statistics, UnpairedInterval) {
+  const Ratio ratio = unpaired_ratio({2010, 1985, 2050, 1990}, {1000, 1005, 940});
+  EXPECT_NEAR(ratio.value, 2.047039571104758, 1e-12);
+  ASSERT_TRUE(ratio.interval);
+  EXPECT_NEAR(ratio.interval->low, 1.8859627519417164, 1e-9);
+  EXPECT_NEAR(ratio.interval->high, 2.2218736830059362, 1e-9);
+}
+
+TEST(Statistics, RefusesWhatHasNoLogarithm) {
+  EXPECT_THROW(paired_ratio({0, 1, 1}, {1, 1, 1}), Error);
+  EXPECT_THROW(paired_ratio({1, 1}, {1, 1, 1}), Error);
+  EXPECT_THROW(paired_ratio({std::nan(""), 1, 1}, {1, 1, 1}), Error);
+}
+}  // namespace
+}  // namespace optrush
