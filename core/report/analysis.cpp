@@ -1,7 +1,7 @@
 #include "report/analysis.h"
 
 #include <algorithm>
-#include <cmath>
+#include <map>
 
 #include "base/suggest.h"
 #include "optrush/error.h"
@@ -44,6 +44,7 @@ class Analyzer {
 
  private:
   static size_t index(const Row& row) { return static_cast<size_t>(row.variant); }
+  const Variant& variant_of(const Row& row) const { return stored_.variants[index(row)]; }
 
   std::vector<const StoredRun*> runs_of(int64_t variant, const std::string& purpose) const {
     std::vector<const StoredRun*> runs;
@@ -72,17 +73,21 @@ class Analyzer {
 
   void take_status(Row& row, const std::vector<const StoredRun*>& runs) {
     const auto planned = static_cast<size_t>(stored_.experiment.rounds);
+    const bool some_sound = std::ranges::any_of(runs, sound);
     for (const StoredRun* run : runs) {
       const RunResult& result = run->result;
       std::string reason = result.status == Status::ok ? unhealthy(result) : result.reason;
       if (result.requested_bytes) reason += " (asked for " + bytes(*result.requested_bytes) + ")";
-      if (runs.size() > 1) reason = "round " + std::to_string(run->spec.round + 1) + ": " + reason;
+      if (some_sound) reason = "round " + std::to_string(run->spec.round + 1) + ": " + reason;
       if (!sound(run)) end_badly(row, result.status == Status::ok ? Status::failed : result.status, reason);
     }
-    if (runs.empty()) end_badly(row, Status::skipped, "not run yet");
-    if (!runs.empty() && runs.size() < planned)
+    row.started = !runs.empty();
+    if (!row.started) end_badly(row, Status::skipped, "not run");
+    if (row.started && runs.size() < planned && row.ok())
       row.notes.push_back(std::to_string(runs.size()) + " of " + std::to_string(planned) + " rounds ran");
-    out_.missing_runs += planned - std::min(planned, runs.size());
+    // What has failed is not run again, and what was never planned was not asked for.
+    const bool awaited = row.ok() || (!row.started && !stored_.plans[index(row)].is_null());
+    if (awaited) out_.missing_runs += planned - std::min(planned, runs.size());
   }
 
   Row measured(const Variant& variant) {
@@ -158,10 +163,11 @@ class Analyzer {
     row.mfu = utilization(result.mfu_flops);
     row.mfu_causal = utilization(result.mfu_causal_flops);
     row.hfu = utilization(result.hfu_flops);
-    if (row.mfu && *row.mfu > 1)
-      end_badly(
-          row, Status::failed,
-          "an MFU of " + percent(*row.mfu) + " is above 100 %: the peak or the count of operations is wrong");
+    for (const auto& [name, value] : {std::pair("MFU", row.mfu), std::pair("HFU", row.hfu)})
+      if (value.value_or(0) > 1)
+        end_badly(row, Status::failed,
+                  std::string("an ") + name + " of " + percent(*value) +
+                      " is above 100 %: the peak or the count of operations is wrong");
   }
 
   static std::vector<LossCurve> curves(const std::vector<const StoredRun*>& runs) {
@@ -198,6 +204,8 @@ class Analyzer {
     row.gate = gate.explanation;
     row.verdict = judge(gate, evidence);
     if (!row.verdict.passed) end_badly(row, Status::broken, row.verdict.message);
+    if (!row.verdict.compared) stand_on_broken(row);
+    if (row.status == Status::broken) culprits_.try_emplace(row.variant, variant_of(row).added);
     if (row.verdict.compared) {
       const LossCurve& subject = gate.subject ? *evidence.subject : evidence.own.front();
       const size_t last = std::min(subject.size(), evidence.reference.front().size()) - 1;
@@ -206,6 +214,22 @@ class Analyzer {
       row.checked = false;
       row.notes.push_back(row.verdict.message);
     }
+  }
+
+  /// Another batch must not hide what is known to be wrong: a rung that still stacks what broke the one below
+  /// is broken, until a run shows that it is right again.
+  void stand_on_broken(Row& row) {
+    const auto below = culprits_.find(variant_of(row).previous);
+    if (below == culprits_.end()) return;
+    const auto& stacked = variant_of(row).spec.plugins;
+    const bool gone = std::ranges::any_of(below->second, [&](const PluginUse& culprit) {
+      return std::ranges::none_of(stacked, [&](const PluginUse& use) {
+        return use.name == culprit.name && use.options == culprit.options;
+      });
+    });
+    if (gone) return;
+    end_badly(row, Status::broken, "it stands on '" + out_.row(below->first)->name + "', which is broken");
+    culprits_.emplace(row.variant, below->second);
   }
 
   Comparison against(const Row& row, int64_t other) const {
@@ -232,8 +256,7 @@ class Analyzer {
   /// else the first row of the stack that is ok.
   void compare(Row& row) {
     std::vector<int64_t> below;  // nearest first
-    for (int64_t i = stored_.variants[index(row)].previous; i >= 0;
-         i = stored_.variants[static_cast<size_t>(i)].previous)
+    for (int64_t i = variant_of(row).previous; i >= 0; i = stored_.variants[static_cast<size_t>(i)].previous)
       if (out_.row(i)->ok()) below.push_back(i);
     if (below.empty()) return;
     const auto same = std::ranges::find_if(
@@ -254,6 +277,8 @@ class Analyzer {
 
   const Stored& stored_;
   std::vector<Json> usable_;  ///< plans; null for what may not be a reference
+  std::map<int64_t, std::vector<PluginUse>>
+      culprits_;  ///< broken variant -> plugins that broke it or a rung below
   Analysis out_;
 };
 }  // namespace

@@ -24,6 +24,7 @@ struct Row {
   Status status = Status::ok;
   std::string reason;  ///< of a status that is not ok
   std::vector<std::string> notes;
+  bool started = true;  ///< false: no run of it has a result
 
   int64_t devices = 1;
   std::vector<int64_t> rounds;  ///< that ended well

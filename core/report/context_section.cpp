@@ -72,7 +72,7 @@ Section context_section(const Analysis& a) {
       table.rows.push_back({label(key), text});
   if (const auto rate = a.context.find("bandwidth_bytes_per_second");
       rate != a.context.end() && rate->is_number())
-    table.rows.push_back({"memory bandwidth, measured", bytes(rate->get<double>()) + "/s"});
+    table.rows.push_back({"memory bandwidth, measured", grouped(rate->get<double>() / 1e9) + " GB/s"});
   add_peak(a.context, table);
   table.rows.push_back({"script", a.experiment.script + ", sha256 " + a.experiment.script_sha256});
   add_plugins(a, table);

@@ -47,10 +47,13 @@ std::string whole_ladder(const Analysis& a, const Row& last) {
   std::string text = "the whole ladder ";
   if (last.variant != a.rows.back().variant && a.rows.back().group == "ladder")
     text = "the ladder up to " + last.name + " ";
+  const std::string times = fixed(speed.value, 2) + "x " + interval_text(speed);
   if (speed.within_noise())
-    text += "changes the speed by no more than noise (" + ratio_text(speed) + ")";
+    text += "changes the speed by no more than noise (" + times + ")";
+  else if (last.base.differs.empty())
+    text += "makes training " + times + (speed.value > 1 ? " faster" : " as fast");
   else
-    text += std::string("makes training ") + speedup(last.base) + (speed.value > 1 ? " faster" : " as fast");
+    text += "trains " + times + " as many tokens a second";
   const Row& base = a.rows[static_cast<size_t>(last.base.variant)];
   if (const double memory = last.base.memory.value_or(1); std::abs(memory - 1) >= kWorthNaming)
     text += std::string(" and takes ") + percent(std::abs(memory - 1), 0) + (memory < 1 ? " less" : " more") +
@@ -81,6 +84,9 @@ void add_ladder(const Analysis& a, std::vector<std::string>& parts) {
 }
 
 void add_ablation(const Analysis& a, std::vector<std::string>& parts) {
+  for (const Row* full : select(a, [](const Row& row) { return row.group == "full"; }))
+    if (full->base.speed && full->base.speed->claim())
+      parts.push_back("the full stack trains " + speedup(full->base) + " as fast as the base");
   const auto claims = [](const AblationLine& line) { return line.in_stack && line.in_stack->claim(); };
   const auto best = std::ranges::find_if(a.ablation, claims);
   if (best != a.ablation.end() && best->in_stack->value > 1)
@@ -123,7 +129,7 @@ void add_failures(const Analysis& a, std::vector<std::string>& parts) {
        {Status::broken, Status::oom, Status::crashed, Status::timeout, Status::failed, Status::skipped}) {
     std::vector<std::string> names;
     for (const Row& row : a.rows)
-      if (row.status == status) names.push_back(row.name);
+      if (row.status == status && row.started) names.push_back(row.name);
     if (!names.empty()) parts.push_back(join(names) + " " + what_happened(status));
   }
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 
@@ -16,7 +17,7 @@ std::string text_of(double value, How... how) {
 /// Three significant digits, but all digits in front of the point.
 std::string three_digits(double value) {
   const double size = std::abs(value);
-  return fixed(value, size < 10 ? 2 : size < 100 ? 1 : 0);
+  return fixed(value, size < 9.995 ? 2 : size < 99.95 ? 1 : 0);
 }
 
 std::string with_unit(double value, double step, const auto& units) {
@@ -63,6 +64,7 @@ std::string flops_rate(double per_second) {
 }
 
 std::string duration(double seconds) {
+  if (seconds == 0) return "0 s";
   if (seconds >= 0.9995) return three_digits(seconds) + " s";
   if (seconds >= 0.9995e-3) return three_digits(seconds * 1e3) + " ms";
   return three_digits(seconds * 1e6) + " µs";
@@ -76,18 +78,48 @@ std::string change(double ratio, int digits) {
 }
 
 std::string ratio_text(const Ratio& ratio) {
-  const std::string value = fixed(ratio.value, 2) + "x";
+  // Near 1 the third digit decides what is noise.
+  const int digits = std::abs(ratio.value - 1) < 0.05 ? 3 : 2;
+  const std::string value = fixed(ratio.value, digits) + "x";
   if (!ratio.interval)
     return value + " (" + std::to_string(ratio.rounds) + (ratio.rounds == 1 ? " round" : " rounds") +
            ", no claim)";
-  return value + " [" + fixed(ratio.interval->low, 2) + ", " + fixed(ratio.interval->high, 2) + "]" +
-         (ratio.within_noise() ? " within noise" : "");
+  return value + " [" + fixed(ratio.interval->low, digits) + ", " + fixed(ratio.interval->high, digits) +
+         "]" + (ratio.within_noise() ? " within noise" : "");
 }
 
 std::string markdown_cell(std::string_view text) {
+  const auto in_word = [&](size_t i) {
+    return i < text.size() && std::isalnum(static_cast<unsigned char>(text[i])) != 0;
+  };
+  // Backslashes only where they are needed: people read the file as it is, too.
+  const auto special = [&](size_t i) {
+    const char next = i + 1 < text.size() ? text[i + 1] : '\0';
+    switch (text[i]) {
+      case '\\':
+      case '|':
+      case '`':
+      case '*':
+      case '~':
+      case '$':
+        return true;
+      case '_':
+        return i == 0 || !in_word(i - 1) || !in_word(i + 1);
+      case '[':
+        return i == 0 || text[i - 1] == '!';
+      case ']':
+        return next == '(' || next == '[' || next == ':';
+      case '#':
+      case '+':
+      case '-':
+        return i == 0 && (next == ' ' || next == '\0');
+      default:
+        return false;
+    }
+  };
   std::string cell;
-  for (const char c : text) {
-    switch (c) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    switch (text[i]) {
       case '&':
         cell += "&amp;";
         break;
@@ -105,8 +137,8 @@ std::string markdown_cell(std::string_view text) {
         cell += ' ';
         break;
       default:
-        if (std::string_view("\\|`*_[]~#!$").find(c) != std::string_view::npos) cell += '\\';
-        cell += c;
+        if (special(i)) cell += '\\';
+        cell += text[i];
     }
   }
   return cell;

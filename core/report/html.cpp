@@ -10,7 +10,7 @@ constexpr const char* kPageCss = R"css(
 :root{color-scheme:light dark;--text:#1f2328;--muted:#59636e;--line:#d8dee4;--back:#ffffff;--head:#f6f8fa;--lead:#ddf4ff}
 @media (prefers-color-scheme: dark){
   :root{--text:#e6edf3;--muted:#9198a1;--line:#30363d;--back:#0d1117;--head:#161b22;--lead:#121d2f}}
-body{margin:0 auto;max-width:1280px;padding:24px;background:var(--back);color:var(--text);
+body{margin:0 auto;max-width:1440px;padding:24px;background:var(--back);color:var(--text);
   font:15px/1.5 system-ui,-apple-system,"Segoe UI",Helvetica,Arial,sans-serif}
 h1{margin:0 0 4px}h2{margin:40px 0 12px;padding-bottom:6px;border-bottom:1px solid var(--line)}
 .question,.caption{color:var(--muted)}
@@ -19,7 +19,7 @@ h1{margin:0 0 4px}h2{margin:40px 0 12px;padding-bottom:6px;border-bottom:1px sol
 table{border-collapse:collapse;font-size:13.5px;font-variant-numeric:tabular-nums}
 th,td{padding:6px 12px;border:1px solid var(--line);text-align:left;vertical-align:top;max-width:420px;
   overflow-wrap:break-word}
-th{background:var(--head);white-space:nowrap}td.number,th.number{text-align:right;white-space:nowrap}
+th{background:var(--head)}td.long{min-width:17em}td.number,th.number{text-align:right}
 tbody tr:hover{background:var(--head)}
 li{margin:4px 0;white-space:pre-wrap;overflow-wrap:anywhere}
 #vg-tooltip-element.vg-tooltip{background:var(--back);color:var(--text);border-color:var(--line)}
@@ -27,17 +27,33 @@ li{margin:4px 0;white-space:pre-wrap;overflow-wrap:anywhere}
 .vega-embed summary{opacity:.5!important}
 )css";
 
-std::string cell(const char* tag, bool number, const std::string& text) {
-  return std::string("<") + tag + (number ? " class=\"number\">" : ">") + html_text(text) + "</" + tag + ">";
+/// A number stays with its unit; only in front of brackets it may break.
+std::string number_text(const std::string& text) {
+  std::string html;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool bracket = i + 1 < text.size() && (text[i + 1] == '(' || text[i + 1] == '[');
+    html += text[i] == ' ' && !bracket ? "&nbsp;" : html_text(text.substr(i, 1));
+  }
+  return html;
+}
+
+std::string header_cell(const Table::Column& column) {
+  return (column.number ? "<th class=\"number\">" : "<th>") + html_text(column.title) + "</th>";
+}
+
+std::string cell(const Table::Column& column, const std::string& text) {
+  constexpr size_t kLong = 40;
+  if (column.number) return "<td class=\"number\">" + number_text(text) + "</td>";
+  return (text.size() > kLong ? "<td class=\"long\">" : "<td>") + html_text(text) + "</td>";
 }
 
 std::string table_of(const Table& table) {
   std::string text = "<div class=\"wide\"><table><thead><tr>";
-  for (const auto& column : table.columns) text += cell("th", column.number, column.title);
+  for (const auto& column : table.columns) text += header_cell(column);
   text += "</tr></thead>\n<tbody>\n";
   for (const auto& row : table.rows) {
     text += "<tr>";
-    for (size_t i = 0; i < row.size(); ++i) text += cell("td", table.columns[i].number, row[i]);
+    for (size_t i = 0; i < row.size(); ++i) text += cell(table.columns[i], row[i]);
     text += "</tr>\n";
   }
   return text + "</tbody></table></div>\n";

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "base/suggest.h"
 #include "report/document.h"
 #include "report/format.h"
@@ -8,9 +10,8 @@ namespace {
 std::string speed_cell(const Comparison& c, int64_t expected) {
   if (!c.speed) return std::string(kUnknown);
   std::string cell = ratio_text(*c.speed);
-  if (!c.differs.empty()) cell += " †";
-  if (c.variant != expected) cell += ", to " + c.name;
-  return cell;
+  if (!c.differs.empty()) return cell + " †";  // a remark below names it
+  return c.variant == expected ? cell : cell + ", to " + c.name;
 }
 
 std::string memory_cell(const Row& row) {
@@ -52,14 +53,15 @@ std::string status_cell(const Row& row) {
 
 /// One line for each row that is compared across problems.
 void explain_other_problems(const Analysis& a, Section& section) {
-  for (const Row& row : a.rows)
-    for (const Comparison* c : {&row.previous, &row.base}) {
-      if (!c->speed || c->differs.empty()) continue;
-      std::string line =
-          "† " + row.name + ": tokens/s against " + c->name + ", another problem (" + c->differs + ")";
-      if (section.bullets.empty() || section.bullets.back() != line)
-        section.bullets.push_back(std::move(line));
-    }
+  for (const Row& row : a.rows) {
+    std::vector<std::string> others;
+    for (const Comparison* c : {&row.previous, &row.base})
+      if (c->speed && !c->differs.empty()) others.push_back(c->name + " (" + c->differs + ")");
+    others.erase(std::unique(others.begin(), others.end()), others.end());
+    if (!others.empty())
+      section.bullets.push_back("† " + row.name + ": tokens/s against another problem, " +
+                                join(others, " and "));
+  }
 }
 }  // namespace
 
@@ -71,7 +73,7 @@ Section ladder_section(const Analysis& a) {
                          {"tokens/s", true},
                          {"vs previous", true},
                          {"vs base", true},
-                         {"peak memory", true},
+                         {"peak memory (vs previous)", true},
                          {"MFU", true},
                          {"step phases"},
                          {"loss Δ (final)", true},

@@ -32,8 +32,8 @@ std::string section_of(const Section& section, const std::vector<std::string>& c
   if (!section.title.empty()) text += "## " + section.title + "\n\n";
   for (const auto& paragraph : section.paragraphs) text += markdown_cell(paragraph) + "\n\n";
   if (std::ranges::find(charts, section.chart) != charts.end())
-    text += "![" + markdown_cell(section.caption) + "](" + section.chart + ".svg)\n\n" +
-            markdown_cell(section.caption) + "\n\n";
+    text +=
+        "![" + section.chart + "](" + section.chart + ".svg)\n\n" + markdown_cell(section.caption) + "\n\n";
   if (section.table) text += table_of(*section.table);
   for (const auto& bullet : section.bullets) text += "- " + markdown_cell(bullet) + "\n";
   return section.bullets.empty() ? text : text + "\n";

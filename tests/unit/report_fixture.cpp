@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include <cmath>
+#include <fstream>
 
 #include "base/files.h"
 #include "experiment/gate.h"
@@ -120,6 +121,11 @@ Json result_of(const RunSpec& spec, const Outcome& outcome) {
           {"setup_seconds", 0.25},
           {"notes", Json::array()}};
 }
+/// Without the flush to the disk that real results get: tests write thousands.
+void write_quickly(const fs::path& file, const Json& json) {
+  fs::create_directories(file.parent_path());
+  std::ofstream(file) << json.dump();
+}
 }  // namespace
 
 SyntheticReport::SyntheticReport(const std::string& name, int64_t rounds) {
@@ -176,21 +182,26 @@ void SyntheticReport::write(const fs::path& folder) const {
     spec.purpose = purpose;
     spec.round = round;
     const fs::path run = folder / "runs" / run_id(variants.at(static_cast<size_t>(spec.variant)), spec);
-    write_json(run / "spec.json", to_json(spec));
-    write_json(run / "result.json", result_of(spec, outcome));
+    write_quickly(run / "spec.json", to_json(spec));
+    write_quickly(run / "result.json", result_of(spec, outcome));
   };
-  write_json(folder / "experiment.json", to_json(experiment));
+  write_quickly(folder / "experiment.json", to_json(experiment));
   Json variant_list = Json::array();
   for (const auto& variant : variants) variant_list.push_back(to_json(variant));
-  write_json(folder / "variants.json", variant_list);
-  write_json(folder / "plans.json", plan_list);
-  write_json(folder / "context.json", context);
+  write_quickly(folder / "variants.json", variant_list);
+  write_quickly(folder / "plans.json", plan_list);
+  write_quickly(folder / "context.json", context);
   for (const auto& variant : variants) {
     const Outcome outcome = outcome_of(variant.name);
     for (int64_t round = 0; round < std::min(experiment.rounds, outcome.rounds); ++round)
       store(variant.spec, "measure", round, outcome);
   }
-  for (const auto& check : plan_gate(variants, plan_list)) {
+  // As the conductor does: what has failed or broke the gate by then is nobody's reference.
+  auto usable = plan_list;
+  for (const auto& variant : variants)
+    if (const Outcome o = outcome_of(variant.name); o.status != "ok" || o.loss_error > 0.05)
+      usable[static_cast<size_t>(variant.index)] = nullptr;
+  for (const auto& check : plan_gate(variants, usable)) {
     const Outcome outcome = outcome_of(variants[static_cast<size_t>(check.variant)].name);
     if (!outcome.has_extra_runs) continue;
     if (check.subject) store(*check.subject, "probe", 0, outcome);
@@ -231,13 +242,14 @@ SyntheticReport short_ladder() {
 
 SyntheticReport long_ladder() {
   SyntheticReport report("long", 3);
+  Rung larger = setting("micro-batch 8", {{"train", {{"micro_batch", 8}}}});
+  larger.without = {"wrong_mask", "too_large", "segfaults"};
   report.ladder(
       {rung("bf16 autocast", "mixed_precision", {{"dtype", "bf16"}}),
        rung("fused AdamW | one kernel for *every* <parameter>", "fused_adamw"),
        rung("a rung with a name that is so long that no chart has room for all of it", "flash_attention"),
        rung("wrong mask", "wrong_mask"), rung("too large", "too_large"), rung("segfaults", "segfaults"),
-       setting("micro-batch 8", {{"train", {{"micro_batch", 8}}}}),
-       rung("checkpointing", "activation_checkpointing", {{"policy", "full"}}),
+       larger, rung("checkpointing", "activation_checkpointing", {{"policy", "full"}}),
        rung("accumulation 4", "gradient_accumulation", {{"steps", 4}}),
        rung("LoRA rank 8", "lora", {{"rank", 8}}), rung("faster than light", "faster_than_light"),
        rung("not run", "not_run")});
@@ -248,7 +260,7 @@ SyntheticReport long_ladder() {
       .tokens_per_second = 2200, .peak_bytes = 0.8 * kGiB, .loss_error = 1.1e-3};
   report["a rung with a name that is so long that no chart has room for all of it"] = {
       .tokens_per_second = 2205, .peak_bytes = 0.7 * kGiB, .loss_error = 1.2e-3};
-  report["wrong mask"] = {.tokens_per_second = 9000, .peak_bytes = 0.6 * kGiB, .loss_error = 0.1};
+  report["wrong mask"] = {.tokens_per_second = 4000, .peak_bytes = 0.6 * kGiB, .loss_error = 0.1};
   report["too large"] = {.status = "oom",
                          .reason = "out of memory in the backward\nuse a smaller micro_batch"};
   report["segfaults"] = {.tokens_per_second = 2200,

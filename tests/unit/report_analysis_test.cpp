@@ -1,0 +1,323 @@
+#include "report/analysis.h"
+
+#include <gmock/gmock.h>
+
+#include "base/files.h"
+#include "optrush/error.h"
+#include "report_fixture.h"
+
+namespace optrush {
+namespace {
+namespace fs = std::filesystem;
+using test::rung;
+using test::setting;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::Not;
+
+Analysis analysis_of(const test::SyntheticReport& report) {
+  const test::TemporaryFolder folder;
+  report.write(folder.path());
+  return analyze(load_report(folder.path()));
+}
+
+const Row& row(const Analysis& a, const std::string& name) {
+  for (const Row& row : a.rows)
+    if (row.name == name) return row;
+  throw Error("no row " + name);
+}
+
+test::SyntheticReport three_rungs() {
+  test::SyntheticReport report("three", 3);
+  report.ladder({rung("one", "fused_adamw"), rung("two", "flash_attention"),
+                 rung("three", "activation_checkpointing")});
+  report["one"] = {.tokens_per_second = 1500};
+  report["two"] = {.tokens_per_second = 1800};
+  report["three"] = {.tokens_per_second = 1600, .peak_bytes = 1 << 29};
+  return report;
+}
+
+TEST(Analysis, SpeedsAgainstPreviousAndBase) {
+  const Analysis a = analysis_of(three_rungs());
+  const Row& two = row(a, "two");
+  EXPECT_EQ(two.previous.name, "one");
+  EXPECT_EQ(two.base.name, "base");
+  EXPECT_NEAR(two.previous.speed->value, 1.2, 0.01);
+  EXPECT_NEAR(two.base.speed->value, 1.8, 0.01);
+  EXPECT_TRUE(two.base.speed->claim());
+  EXPECT_EQ(row(a, "three").previous.memory, 0.5);
+  EXPECT_FALSE(row(a, "base").previous.speed);
+  EXPECT_FALSE(a.any_failed());
+  EXPECT_THAT(a.finding, HasSubstr("one pays most: 1.5"));
+  EXPECT_THAT(a.finding, HasSubstr("three costs 11 % of the speed for 50 % less memory"));
+}
+
+TEST(Analysis, TwoRoundsMakeNoClaim) {
+  auto report = three_rungs();
+  report.experiment.rounds = 2;
+  const Analysis a = analysis_of(report);
+  EXPECT_FALSE(row(a, "one").base.speed->interval);
+  EXPECT_THAT(a.finding, HasSubstr("no claim"));
+  EXPECT_THAT(a.finding, Not(HasSubstr("pays most")));
+}
+
+TEST(Analysis, ABrokenRungClaimsNothingAndIsNobodysReference) {
+  auto report = three_rungs();
+  report["one"].loss_error = 0.01;  // of the kind `rounding`
+  const Analysis a = analysis_of(report);
+  EXPECT_EQ(row(a, "one").status, Status::broken);
+  EXPECT_THAT(row(a, "one").reason, HasSubstr("1.0e-02"));
+  EXPECT_FALSE(row(a, "one").previous.speed);
+  EXPECT_TRUE(row(a, "one").tokens_per_second) << "what it measured is still there";
+  EXPECT_EQ(row(a, "two").previous.name, "base");
+  EXPECT_EQ(row(a, "two").status, Status::ok);
+  EXPECT_TRUE(a.any_failed());
+  EXPECT_THAT(a.finding, HasSubstr("one broke the correctness gate"));
+}
+
+TEST(Analysis, ABrokenRungIsNotCuredByABatchThatHidesIt) {
+  auto report = three_rungs();
+  report.experiment.parts[0].rungs.push_back(setting("batch", {{"train", {{"micro_batch", 8}}}}));
+  report["three"].loss_error = 0.1;
+  report["batch"].has_extra_runs = report["twice"].has_extra_runs = false;
+  const Analysis a = analysis_of(report);
+  EXPECT_EQ(row(a, "three").status, Status::broken);
+  EXPECT_EQ(row(a, "batch").status, Status::broken);
+  EXPECT_THAT(row(a, "batch").reason, HasSubstr("stands on 'three'"));
+}
+
+TEST(Analysis, TakingOffWhatBrokeARungCuresIt) {
+  auto report = three_rungs();
+  Rung larger = setting("batch", {{"train", {{"micro_batch", 8}}}});
+  larger.without = {"activation_checkpointing"};
+  report.experiment.parts[0].rungs.push_back(setting("twice", {{"train", {{"micro_batch", 8}}}}));
+  report.experiment.parts[0].rungs.push_back(larger);
+  report["three"].loss_error = 0.1;
+  report["batch"].has_extra_runs = report["twice"].has_extra_runs = false;
+  const Analysis a = analysis_of(report);
+  EXPECT_EQ(row(a, "twice").status, Status::broken);
+  EXPECT_THAT(row(a, "twice").reason, HasSubstr("stands on 'three'"));
+  EXPECT_EQ(row(a, "batch").status, Status::ok) << row(a, "batch").reason;
+  EXPECT_FALSE(row(a, "batch").checked);
+}
+
+TEST(Analysis, WhatHasFailedIsNotAwaited) {
+  auto report = three_rungs();
+  report["one"] = {.status = "oom", .reason = "out of memory", .rounds = 1};
+  report["two"].rounds = 0;
+  report["two"].has_plan = false;  // as with --only
+  const Analysis a = analysis_of(report);
+  EXPECT_EQ(a.missing_runs, 0U);
+  EXPECT_THAT(a.finding, HasSubstr("one ran out of memory"));
+  EXPECT_THAT(a.finding, Not(HasSubstr("two")));
+}
+
+TEST(Analysis, EqualBitsAreAskedOfExactRungs) {
+  auto report = three_rungs();
+  report["three"].loss_error = 1e-12;
+  EXPECT_EQ(row(analysis_of(report), "three").status, Status::broken);
+  report["two"].reproducible = false;
+  EXPECT_EQ(row(analysis_of(report), "three").status, Status::ok)
+      << "but not where the machine gives other bits";
+}
+
+TEST(Analysis, RunsThatEndedBadlyAreRows) {
+  auto report = three_rungs();
+  report["one"] = {.status = "oom", .reason = "out of memory"};
+  report["two"].status = "crashed";
+  report["two"].reason = "SIGSEGV";
+  report["two"].bad_round = 1;
+  const Analysis a = analysis_of(report);
+  EXPECT_EQ(row(a, "one").status, Status::oom);
+  EXPECT_FALSE(row(a, "one").tokens_per_second);
+  EXPECT_EQ(row(a, "two").status, Status::crashed) << "one bad round of three";
+  EXPECT_EQ(row(a, "two").reason, "round 2: SIGSEGV");
+  EXPECT_EQ(row(a, "two").samples.size(), 2U);
+  EXPECT_EQ(row(a, "three").previous.name, "base");
+  EXPECT_EQ(row(a, "three").status, Status::ok);
+}
+
+TEST(Analysis, NothingTrainsWithoutAGradient) {
+  for (const double norm : {0.0, std::nan("")}) {
+    auto report = three_rungs();
+    report["one"].grad_norm = norm;
+    const Analysis a = analysis_of(report);
+    EXPECT_EQ(row(a, "one").status, Status::failed);
+    EXPECT_THAT(row(a, "one").reason, HasSubstr("gradient norm"));
+  }
+}
+
+TEST(Analysis, MoreThanThePeakIsAnError) {
+  auto report = three_rungs();
+  report["two"].flops_per_token = 1e10;  // 1.8e13 of 1e13 FLOP/s
+  const Analysis a = analysis_of(report);
+  EXPECT_EQ(row(a, "two").status, Status::failed);
+  EXPECT_THAT(row(a, "two").reason, HasSubstr("above 100 %"));
+  EXPECT_NEAR(*row(a, "one").mfu, 0.15, 0.001);
+  EXPECT_NEAR(*row(a, "one").mfu_causal, 0.135, 0.001);
+  EXPECT_NEAR(*row(a, "one").hfu, 0.18, 0.001);
+}
+
+TEST(Analysis, WithoutAKnownPeakThereIsNoMfu) {
+  auto report = three_rungs();
+  report.context.erase("peak");
+  EXPECT_FALSE(row(analysis_of(report), "one").mfu);
+  EXPECT_TRUE(row(analysis_of(report), "one").model_flops_per_second);
+}
+
+TEST(Analysis, AnotherBatchIsSaidToBeAnotherProblem) {
+  auto report = three_rungs();
+  report.experiment.parts[0].rungs.push_back(setting("batch", {{"train", {{"micro_batch", 8}}}}));
+  report.experiment.parts[0].rungs.push_back(rung("after", "clip_grad_norm"));
+  const Analysis a = analysis_of(report);
+  EXPECT_EQ(row(a, "batch").status, Status::ok) << row(a, "batch").reason;
+  EXPECT_TRUE(row(a, "batch").verdict.compared);
+  EXPECT_EQ(row(a, "batch").previous.differs, "8 sequences a step instead of 4");
+  EXPECT_EQ(row(a, "after").previous.differs, "");
+  EXPECT_EQ(row(a, "after").previous.name, "batch");
+  EXPECT_EQ(row(a, "after").base.differs, "8 sequences a step instead of 4");
+  EXPECT_TRUE(row(a, "after").base.speed);
+}
+
+TEST(Analysis, AProbeJudgesAccumulation) {
+  auto report = three_rungs();
+  report.experiment.parts[0].rungs.push_back(rung("accumulate", "gradient_accumulation", {{"steps", 4}}));
+  report["accumulate"].loss_error = 0.04;  // at its own batch: nobody's business
+  EXPECT_EQ(row(analysis_of(report), "accumulate").status, Status::ok);
+  report["accumulate"].probe_loss_error = 0.01;
+  EXPECT_EQ(row(analysis_of(report), "accumulate").status, Status::broken);
+}
+
+TEST(Analysis, APlainFormJudgesAnotherFunction) {
+  auto report = three_rungs();
+  report.experiment.parts[0].rungs.push_back(rung("lora", "lora"));
+  EXPECT_EQ(row(analysis_of(report), "lora").status, Status::ok);
+  EXPECT_EQ(row(analysis_of(report), "lora").previous.differs, "another function is trained");
+  report["lora"].loss_error = 0.01;
+  EXPECT_EQ(row(analysis_of(report), "lora").status, Status::broken);
+  report["lora"].loss_error = 0;
+  report["lora"].falls = false;
+  EXPECT_EQ(row(analysis_of(report), "lora").status, Status::broken);
+}
+
+TEST(Analysis, WhatCouldNotBeComparedIsSaid) {
+  auto report = three_rungs();
+  report.experiment.parts[0].rungs.push_back(rung("lora", "lora"));
+  report["lora"].has_extra_runs = false;
+  const Analysis a = analysis_of(report);
+  EXPECT_EQ(row(a, "lora").status, Status::ok);
+  EXPECT_FALSE(row(a, "lora").checked);
+  EXPECT_THAT(row(a, "lora").notes, Contains(HasSubstr("its reference did not run")));
+}
+
+TEST(Analysis, AnInterruptedExperimentIsReportedAsFarAsItWent) {
+  auto report = three_rungs();
+  report["two"].rounds = 1;
+  report["three"].rounds = 0;
+  const Analysis a = analysis_of(report);
+  EXPECT_EQ(a.missing_runs, 5U);
+  EXPECT_THAT(a.finding, HasSubstr("5 runs have no result yet"));
+  EXPECT_EQ(row(a, "two").status, Status::ok);
+  EXPECT_THAT(row(a, "two").notes, Contains("1 of 3 rounds ran"));
+  EXPECT_EQ(row(a, "two").previous.speed->rounds, 1U) << "paired by round";
+  EXPECT_EQ(row(a, "three").status, Status::skipped);
+  EXPECT_FALSE(a.any_failed()) << "not run yet is no failure";
+}
+
+TEST(Analysis, WhenTheBaseFailsAnotherRowStandsInForIt) {
+  auto report = three_rungs();
+  report["base"] = {.status = "oom", .reason = "out of memory"};
+  const Analysis a = analysis_of(report);
+  EXPECT_EQ(row(a, "three").base.name, "one");
+  EXPECT_THAT(row(a, "three").notes, Contains(HasSubstr("'one' stands in for it")));
+  EXPECT_FALSE(row(a, "one").base.speed);
+}
+
+TEST(Analysis, DriftIsTheBaseAfterEverythingElse) {
+  auto report = three_rungs();
+  EXPECT_FALSE(analysis_of(report).drift);
+  report.drift_tokens_per_second = 900;
+  const Analysis a = analysis_of(report);
+  EXPECT_NEAR(a.drift->last / a.drift->first, 0.9, 0.01);
+  EXPECT_EQ(row(a, "base").samples.size(), 3U) << "it is no fourth round";
+}
+
+TEST(Analysis, PriceAndEnergyOfATask) {
+  auto report = three_rungs();
+  report.experiment.price_per_hour = 3.6;
+  EXPECT_NEAR(*row(analysis_of(report), "base").cost_per_million_tokens, 1.0, 0.01);
+  EXPECT_FALSE(row(analysis_of(report), "base").joules_per_token);
+}
+
+TEST(Analysis, AblationRanksByWorthInTheStack) {
+  const Analysis a = analysis_of(test::ablation());
+  ASSERT_EQ(a.ablation.size(), 3U);
+  EXPECT_EQ(a.ablation[0].rung, "bf16");
+  EXPECT_NEAR(a.ablation[0].in_stack->value, 2.0, 0.01);
+  EXPECT_NEAR(a.ablation[0].alone->value, 1.9, 0.01);
+  EXPECT_LT(a.ablation[0].in_stack->interval->low, a.ablation[0].in_stack->interval->high);
+  EXPECT_EQ(a.ablation[1].rung, "fused AdamW");
+  EXPECT_TRUE(a.ablation[2].in_stack->within_noise());
+  EXPECT_THAT(a.finding, HasSubstr("bf16 is worth most"));
+}
+
+TEST(Stored, ErrorsNameTheFile) {
+  const auto message_after = [](auto&& damage) {
+    const test::TemporaryFolder folder;
+    three_rungs().write(folder.path());
+    damage(folder.path());
+    try {
+      load_report(folder.path());
+    } catch (const Error& e) {
+      return std::string(e.what());
+    }
+    return std::string("no error");
+  };
+  const auto change_result = [](const fs::path& folder, auto&& change) {
+    const fs::path file = folder / "runs/01-one-r1/result.json";
+    Json json = read_json(file);
+    change(json);
+    write_json(file, json);
+  };
+  EXPECT_EQ(message_after([](const fs::path&) {}), "no error");
+  EXPECT_THAT(message_after([](const fs::path& f) { fs::remove(f / "experiment.json"); }),
+              HasSubstr("no folder of a report"));
+  EXPECT_THAT(message_after([](const fs::path& f) { write_file(f / "variants.json", "[]"); }),
+              HasSubstr("variants.json"));
+  EXPECT_THAT(message_after([](const fs::path& f) { write_file(f / "plans.json", "[null]"); }),
+              HasSubstr("plans.json"));
+  EXPECT_THAT(message_after([](const fs::path& f) { write_file(f / "runs/01-one-r1/result.json", "{"); }),
+              HasSubstr("01-one-r1/result.json"));
+  EXPECT_THAT(
+      message_after([&](const fs::path& f) { change_result(f, [](Json& j) { j["stauts"] = "ok"; }); }),
+      HasSubstr("stauts"));
+  EXPECT_THAT(
+      message_after([&](const fs::path& f) { change_result(f, [](Json& j) { j["status"] = "okay"; }); }),
+      HasSubstr("unknown status 'okay'"));
+  EXPECT_THAT(
+      message_after([&](const fs::path& f) { change_result(f, [](Json& j) { j["schema_version"] = 2; }); }),
+      HasSubstr("schema_version 2"));
+  EXPECT_THAT(message_after(
+                  [&](const fs::path& f) { change_result(f, [](Json& j) { j["steps"][0].erase("loss"); }); }),
+              HasSubstr("loss"));
+  EXPECT_THAT(message_after([&](const fs::path& f) {
+                change_result(f, [](Json& j) { j["memory"]["peak_allocated"] = "1 GiB"; });
+              }),
+              HasSubstr("peak_allocated"));
+}
+
+TEST(Stored, WhatIsMissingIsNoError) {
+  const test::TemporaryFolder folder;
+  three_rungs().write(folder.path());
+  for (const char* part : {"plans.json", "context.json", "runs/02-two-r1/result.json"})
+    fs::remove(folder.path() / part);
+  const Stored stored = load_report(folder.path());
+  EXPECT_EQ(stored.runs.size(), 11U);
+  EXPECT_FALSE(stored.plans[2].is_null()) << "the runs know it as well";
+  fs::remove_all(folder.path() / "runs");
+  const Analysis a = analyze(load_report(folder.path()));
+  EXPECT_EQ(a.finding, "nothing was measured.");
+  EXPECT_EQ(a.rows.size(), 4U);
+}
+}  // namespace
+}  // namespace optrush

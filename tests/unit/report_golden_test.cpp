@@ -1,0 +1,98 @@
+// The report's text against files in tests/fixtures/reports, which OPTRUSH_UPDATE_GOLDEN=1 writes anew. All
+// numbers in them are synthetic.
+#include <gtest/gtest.h>
+
+#include <clocale>
+#include <cstdlib>
+#include <locale>
+#include <sstream>
+
+#include "base/files.h"
+#include "report/compare.h"
+#include "report/report.h"
+#include "report/writers.h"
+#include "report_fixture.h"
+
+namespace optrush {
+namespace {
+namespace fs = std::filesystem;
+
+/// 1234.5 as "1.234,5", wherever the locale is asked.
+class DecimalComma {
+ public:
+  DecimalComma() : before_(std::locale::global(std::locale(std::locale(), new Punctuation))) {
+    for (const char* name : {"de_DE.UTF-8", "de_DE", "fr_FR.UTF-8"})
+      if (std::setlocale(LC_ALL, name)) break;
+  }
+  ~DecimalComma() {
+    std::locale::global(before_);
+    std::setlocale(LC_ALL, "C");
+  }
+  DecimalComma(const DecimalComma&) = delete;
+  DecimalComma& operator=(const DecimalComma&) = delete;
+
+ private:
+  struct Punctuation : std::numpunct<char> {
+    char do_decimal_point() const override { return ','; }
+    char do_thousands_sep() const override { return '.'; }
+    std::string do_grouping() const override { return "\3"; }
+  };
+  std::locale before_;
+};
+
+void expect_golden(const std::string& name, const std::string& text) {
+  const fs::path file = fs::path(OPTRUSH_TESTS_DIR) / "fixtures/reports" / name;
+  if (std::getenv("OPTRUSH_UPDATE_GOLDEN")) write_file(file, text);
+  // The first line that differs says more than two whole files.
+  std::istringstream found(text), expected(read_file(file));
+  for (int number = 1; found || expected; ++number) {
+    std::string found_line, expected_line;
+    std::getline(found, found_line);
+    std::getline(expected, expected_line);
+    ASSERT_EQ(found_line, expected_line) << name << ":" << number;
+  }
+}
+
+void expect_all_golden(const std::string& name, const test::SyntheticReport& report) {
+  const test::TemporaryFolder folder;
+  report.write(folder.path());
+  const Analysis analysis = analyze(load_report(folder.path()));
+  std::vector<std::string> charts;
+  for (const auto& chart : make_charts(analysis)) charts.push_back(chart.name);
+  expect_golden(name + "/report.md", markdown(make_document(analysis), charts));
+  expect_golden(name + "/results.csv", csv(analysis));
+  expect_golden(name + "/terminal.txt", ladder_table(analysis));
+  if (name == "short") expect_golden(name + "/results.json", results_json(analysis).dump(1) + "\n");
+}
+
+void expect_every_report() {
+  expect_all_golden("short", test::short_ladder());
+  expect_all_golden("long", test::long_ladder());
+  expect_all_golden("ablation", test::ablation());
+}
+
+TEST(ReportGolden, EveryReport) { expect_every_report(); }
+
+TEST(ReportGolden, TheSameWithDecimalCommas) {
+  const DecimalComma comma;
+  expect_every_report();
+}
+
+TEST(ReportGolden, Comparison) {
+  const test::TemporaryFolder a, b;
+  test::short_ladder().write(a.path());
+  auto other = test::short_ladder();
+  other.context["host"] = "another";
+  other.context["cpu"]["name"] = "Another synthetic device";
+  other["bf16 autocast"].tokens_per_second = 3000;
+  other["fused AdamW"] = {.status = "oom", .reason = "out of memory"};
+  other.experiment.parts[0].rungs.push_back(test::rung("checkpointing", "activation_checkpointing"));
+  other["checkpointing"].loss_error = 1e-3;
+  other.write(b.path());
+  std::string text = compare_reports(a.path(), b.path());
+  for (const auto& [path, name] : {std::pair(a.path(), "<A>"), std::pair(b.path(), "<B>")})
+    text.replace(text.find(path.string()), path.string().size(), name);
+  expect_golden("comparison.txt", text);
+}
+}  // namespace
+}  // namespace optrush

@@ -1,0 +1,50 @@
+"""results.json keeps to its schema, and results.csv has the documented columns."""
+import copy
+import csv
+import json
+import os
+import pathlib
+import re
+
+import jsonschema
+import referencing
+
+ROOT = pathlib.Path(os.environ["OPTRUSH_SOURCE_DIR"])
+SCHEMAS = {name: json.loads((ROOT / "docs/schema" / f"{name}.schema.json").read_text())
+           for name in ("results", "run_result", "run_spec")}
+REPORTS = ROOT / "tests/fixtures/reports"
+
+registry = referencing.Registry().with_resources(
+    (schema["$id"], referencing.Resource.from_contents(schema)) for schema in SCHEMAS.values())
+for schema in SCHEMAS.values():
+    jsonschema.Draft202012Validator.check_schema(schema)
+validator = jsonschema.Draft202012Validator(SCHEMAS["results"], registry=registry)
+
+results = json.loads((REPORTS / "short/results.json").read_text())
+validator.validate(results)
+
+
+def refused(change):
+    """Whether the schema notices what `change` does to the results."""
+    damaged = copy.deepcopy(results)
+    change(damaged)
+    return not validator.is_valid(damaged)
+
+
+assert refused(lambda r: r.update(schema_version=2))
+assert refused(lambda r: r["rows"][1].update(status="fine"))
+assert refused(lambda r: r["rows"][1].pop("mfu"))
+assert refused(lambda r: r["rows"][1]["vs_base"]["speed"].update(interval=[1]))
+assert refused(lambda r: r["runs"][0]["spec"].update(unknown=1))
+assert refused(lambda r: r["runs"][0]["result"]["steps"][0].pop("loss"))
+
+documented = re.findall(r"^\| (\w+) \|", (ROOT / "docs/schema/results_csv.md").read_text(), re.MULTILINE)[1:]
+for report in sorted(REPORTS.glob("*/results.csv")):
+    with open(report, newline="", encoding="utf-8") as file:
+        header, *rows = csv.reader(file)
+    assert header == documented, report
+    assert rows and all(len(row) == len(header) for row in rows), report
+    for row in csv.DictReader(open(report, newline="", encoding="utf-8")):
+        for column, value in row.items():
+            if column.endswith(("_seconds", "_bytes")) and value:
+                float(value)

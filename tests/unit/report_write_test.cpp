@@ -1,0 +1,82 @@
+// The files of a report, with and without the package that draws.
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <set>
+
+#include "base/files.h"
+#include "base/python.h"
+#include "report/report.h"
+#include "report_fixture.h"
+
+namespace optrush {
+namespace {
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::Not;
+
+std::set<std::string> files_of(const fs::path& folder) {
+  std::set<std::string> files;
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (entry.is_regular_file()) files.insert(entry.path().filename());
+  return files;
+}
+
+const std::set<std::string> kStored = {"experiment.json", "variants.json", "plans.json", "context.json"};
+const std::set<std::string> kTables = {"report.md", "report.html", "results.csv", "results.json"};
+const std::set<std::string> kCharts = {"speed.svg", "memory.svg", "loss.svg", "throughput.svg"};
+
+std::set<std::string> united(std::set<std::string> a, std::set<std::string> b, std::set<std::string> c = {}) {
+  a.merge(b);
+  a.merge(c);
+  return a;
+}
+
+class ReportFiles : public testing::Test {
+ protected:
+  void SetUp() override { test::long_ladder().write(folder_.path()); }
+  std::string text(const std::string& file) const { return read_file(folder_.path() / file); }
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(ReportFiles, WithoutAPythonThereAreTables) {
+  setenv("OPTRUSH_PYTHON", "/bin/false", 1);
+  const std::string warning = write_report(folder_.path());
+  unsetenv("OPTRUSH_PYTHON");
+  EXPECT_THAT(warning, HasSubstr("tables only"));
+  EXPECT_EQ(files_of(folder_.path()), united(kStored, kTables));
+  EXPECT_THAT(text("report.md"), Not(HasSubstr(".svg")));
+  EXPECT_THAT(text("report.html"), Not(HasSubstr("<script")));
+  EXPECT_THAT(text("report.html"), HasSubstr("2,064"));
+}
+
+TEST_F(ReportFiles, WithChartsInBothThemes) {
+  if (find_python_tools().vl_convert.empty()) GTEST_SKIP() << "vl-convert-python is not installed";
+  ASSERT_EQ(write_report(folder_.path(), {.png = true}), "");
+  EXPECT_EQ(files_of(folder_.path()), united(united(kStored, kTables, kCharts),
+                                             {"speed.png", "memory.png", "loss.png", "throughput.png"}));
+  for (const auto& chart : kCharts) {
+    EXPECT_THAT(text("report.md"), HasSubstr("(" + chart + ")"));
+    EXPECT_THAT(text(chart), HasSubstr("prefers-color-scheme: dark"));
+  }
+  EXPECT_THAT(text("speed.svg"), HasSubstr("2.07x"));
+  EXPECT_THAT(text("speed.svg"), HasSubstr("out of memory"));
+  const std::string page = text("report.html");
+  EXPECT_THAT(page, HasSubstr("window.vegaEmbed"));
+  for (const char* outside : {"src=\"http", "<link", "import("})
+    EXPECT_THAT(page, Not(HasSubstr(outside))) << "self-contained";
+}
+
+TEST_F(ReportFiles, AreTheSameWhenWrittenAgain) {
+  setenv("OPTRUSH_PYTHON", "/bin/false", 1);
+  write_report(folder_.path());
+  std::string before;
+  for (const auto& file : kTables) before += text(file);
+  write_report(folder_.path());
+  unsetenv("OPTRUSH_PYTHON");
+  std::string after;
+  for (const auto& file : kTables) after += text(file);
+  EXPECT_EQ(before, after);
+}
+}  // namespace
+}  // namespace optrush
