@@ -108,7 +108,7 @@ std::string csv(const Analysis& a) {
       text += separator + csv_field(cell(column));
       separator = ",";
     }
-    text += "\r\n";
+    text += "\n";
   };
   add_line([](const Column& column) { return std::string(column.name); });
   for (const Row& row : a.rows) add_line([&](const Column& column) { return column.text(a, row); });
