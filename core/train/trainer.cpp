@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "data/batches.h"
+#include "measure/energy.h"
 #include "measure/flops.h"
 #include "measure/memory.h"
 #include "measure/saved_tensors.h"
@@ -69,6 +70,7 @@ class Trainer {
         sink_(sink),
         batches_(session.spec(), session.model().vocab_size, session.mesh(), session.device()),
         clock_(StepClock::make(session.device())),
+        meter_(session.device()),
         data_(session.recipe().data.resolve({}, [this](int64_t step) { return batches_.step(step); })),
         schedule_(session.recipe().schedule.resolve({}, plain_schedule)) {}
 
@@ -81,6 +83,7 @@ class Trainer {
         collect(/*wait=*/true);
         sink_({{"event", "phase"}, {"name", "measuring"}});
         reset_memory_peak(session_.device());
+        meter_.start();
       }
       if (step == 0) {
         account_first_step();
@@ -90,6 +93,7 @@ class Trainer {
       collect(/*wait=*/false);
     }
     collect(true);
+    joules_ = meter_.joules();
     if (fingerprint(session_.data_parallel()) == before)
       throw Error("no parameter changed in " + std::to_string(train.warmup + train.steps) + " steps",
                   "check the learning rate and what is frozen");
@@ -171,6 +175,7 @@ class Trainer {
     Json result = {{"steps", steps_}};
     result.update(summarize(result["steps"]));
     const auto peak = memory_peak(session_.device());
+    const auto process = session_.device().is_cpu() ? peak_resident_bytes() : meter_.process_bytes();
     int64_t parameters = 0, gradients = 0, optimizer = 0;
     for (Param* param : session_.params().all()) {
       if (param->leaf.defined()) parameters += static_cast<int64_t>(param->leaf.nbytes());
@@ -183,13 +188,14 @@ class Trainer {
     }
     result["memory"] = {{"peak_allocated", peak.allocated},
                         {"peak_reserved", peak.reserved ? Json(*peak.reserved) : Json()},
-                        {"process", session_.device().is_cpu() ? Json(peak_resident_bytes()) : Json()},
+                        {"process", process ? Json(*process) : Json()},
                         {"predicted",
                          {{"parameters", parameters},
                           {"gradients", gradients},
                           {"optimizer_state", optimizer},
                           {"activations", activations_},
                           {"total", parameters + gradients + optimizer + activations_}}}};
+    result["energy_joules"] = joules_ ? Json(*joules_) : Json();
     const auto flops = model_flops(session_.model(), session_.spec().train.seq_len);
     result["flops_per_token"] = {{"mfu", flops.mfu},
                                  {"mfu_causal", flops.mfu_causal},
@@ -201,6 +207,8 @@ class Trainer {
   const MetricsSink& sink_;
   Batches batches_;
   std::unique_ptr<StepClock> clock_;
+  DeviceMeter meter_;
+  std::optional<double> joules_;
   std::function<std::vector<Batch>(int64_t)> data_;
   std::function<void(Step&)> schedule_;
   std::deque<Pending> pending_;

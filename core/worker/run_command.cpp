@@ -48,7 +48,6 @@ Json train_spec(const RunSpec& spec, const MetricsSink& sink) {
   result.update(train(session, sink));
   recipe.fire(Event::finished, session);
   result["compile_seconds"] = 0.0;
-  result["energy_joules"] = nullptr;
   result["notes"] = session.notes();
   return result;
 }
