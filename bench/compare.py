@@ -13,6 +13,7 @@ import json
 import math
 import os
 import pathlib
+import re
 import statistics
 import subprocess
 import sys
@@ -103,9 +104,9 @@ def programs(folder, build, python):
     return chosen
 
 
-def ratio(slow, fast):
-    """How many times faster `fast` is: the geometric mean over rounds, and its interval where there is one."""
-    logs = [math.log(a / b) for a, b in zip(slow.seconds(), fast.seconds())]
+def speedup(program, other):
+    """How many times as fast as the other: the geometric mean over rounds, and its interval where there is one."""
+    logs = [math.log(theirs / ours) for ours, theirs in zip(program.seconds(), other.seconds())]
     mean = statistics.fmean(logs)
     if len(logs) < 3:
         return math.exp(mean), None
@@ -113,10 +114,10 @@ def ratio(slow, fast):
     return math.exp(mean), (math.exp(mean - half), math.exp(mean + half))
 
 
-def ratio_text(slow, fast):
-    mean, interval = ratio(slow, fast)
+def speedup_text(program, other):
+    mean, interval = speedup(program, other)
     if interval is None:
-        return f"{mean:.3f}x ({len(slow.results)} rounds, no claim)"
+        return f"{mean:.3f}x ({len(program.results)} rounds, no claim)"
     noise = ", within noise" if interval[0] <= 1 <= interval[1] else ""
     return f"{mean:.3f}x [{interval[0]:.3f}, {interval[1]:.3f}]{noise}"
 
@@ -157,10 +158,10 @@ def tables(chosen, context, spec):
         seconds = statistics.median(program.seconds())
         tokens = program.results[0]["steps"][-1]["tokens"]
         lines.append(f"| {program.name} | {seconds * 1e3:.1f} ms | {tokens / seconds:,.0f} |")
-    lines += ["", "| program | is faster than | by | losses differ by |", "|---|---|---|---:|"]
-    for fast, slow in comparisons(chosen):
-        difference = f"{same_work(fast, slow):.1e}" if fast.stack == slow.stack else "—"
-        lines.append(f"| {fast.name} | {slow.name} | {ratio_text(slow, fast)} | {difference} |")
+    lines += ["", "| program | against | speedup | losses differ by |", "|---|---|---|---:|"]
+    for program, other in comparisons(chosen):
+        difference = f"{same_work(program, other):.1e}" if program.stack == other.stack else "—"
+        lines.append(f"| {program.name} | {other.name} | {speedup_text(program, other)} | {difference} |")
     return "\n".join(lines) + "\n"
 
 
@@ -181,7 +182,7 @@ def main():
     parser.add_argument("--seq-len", type=int, default=512)
     parser.add_argument("--micro-batch", type=int, default=4)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--only", default="", help="programs whose name holds this text")
+    parser.add_argument("--only", default="", help="programs whose name this regular expression finds")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--python", default=ROOT / ".venv/bin/python")
     parser.add_argument("--write", action="store_true", help=f"write {PAGE.relative_to(ROOT)}")
@@ -200,7 +201,7 @@ def main():
         context = json.loads((folder / "context.json").read_text())
         spec = json.loads((folder / "start/spec.json").read_text())
         chosen = [program for program in programs(folder, arguments.build, arguments.python)
-                  if arguments.only in program.name]
+                  if re.search(arguments.only, program.name)]
         for round_number in range(arguments.rounds):
             for program in chosen:
                 seconds = program.run(folder)["step_seconds"]
