@@ -1,6 +1,5 @@
 #include "measure/matmul_peak.h"
 
-#include <ATen/Context.h>
 #include <ATen/ops/add.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
@@ -9,6 +8,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <functional>
@@ -45,20 +45,6 @@ int64_t calls_for(double seconds_each) {
   return std::clamp<int64_t>(std::llround(kSample / seconds_each), 1, 1000);
 }
 
-/// Restores how fp32 matmuls are computed.
-class Tf32 {
- public:
-  explicit Tf32(bool on) : before_(at::globalContext().allowTF32CuBLAS()) {
-    at::globalContext().setAllowTF32CuBLAS(on);
-  }
-  ~Tf32() { at::globalContext().setAllowTF32CuBLAS(before_); }
-  Tf32(const Tf32&) = delete;
-  Tf32& operator=(const Tf32&) = delete;
-
- private:
-  bool before_;
-};
-
 /// One matmul that is repeated.
 struct Matmul {
   size_t kind;
@@ -70,7 +56,6 @@ struct Matmul {
 struct Kind {
   const char* name;
   at::ScalarType dtype;
-  bool tf32;
 };
 
 Matmul make_matmul(size_t index, const Kind& kind, int64_t size, at::Device device) {
@@ -81,8 +66,7 @@ Matmul make_matmul(size_t index, const Kind& kind, int64_t size, at::Device devi
           at::empty({size, size}, options.dtype(kind.dtype))};
 }
 
-void run(Matmul& matmul, const Kind& kind, at::Device device) {
-  const Tf32 scope(kind.tf32);
+void run(Matmul& matmul, at::Device device) {
   const auto multiply = [&] { at::mm_out(matmul.out, matmul.a, matmul.b); };
   const double seconds = time_calls(device, matmul.seconds > 0 ? calls_for(matmul.seconds) : 1, multiply);
   matmul.seconds = matmul.seconds > 0 ? std::min(matmul.seconds, seconds) : seconds;
@@ -90,13 +74,13 @@ void run(Matmul& matmul, const Kind& kind, at::Device device) {
 
 /// The three largest sizes whose repetitions fit into `seconds`.
 std::vector<Matmul> sizes_within(double seconds, size_t index, const Kind& kind, at::Device device) {
-  constexpr int64_t kSmallest = 256, kLargest = 16384;
+  constexpr int64_t kSmallest = 256, kLargest = 8192;  // of fp64 1.6 GB
   constexpr double kRepetitions = 4;
   std::vector<Matmul> matmuls;
   for (int64_t size = kSmallest; size <= kLargest; size *= 2) {
     matmuls.push_back(make_matmul(index, kind, size, device));
-    run(matmuls.back(), kind, device);  // includes the library's set-up for this shape
-    run(matmuls.back(), kind, device);
+    run(matmuls.back(), device);  // includes the library's set-up for this shape
+    run(matmuls.back(), device);
     if (matmuls.size() > 3) matmuls.erase(matmuls.begin());
     if (matmuls.back().seconds * 8 * kRepetitions > seconds) break;
   }
@@ -105,18 +89,15 @@ std::vector<Matmul> sizes_within(double seconds, size_t index, const Kind& kind,
 }  // namespace
 
 std::vector<std::pair<std::string, double>> measure_matmul_peak(at::Device device, double seconds) {
-  std::vector<Kind> kinds = {{"fp32", at::kFloat, false},
-                             {"bf16", at::kBFloat16, false},
-                             {"fp16", at::kHalf, false},
-                             {"fp64", at::kDouble, false}};
-  if (device.is_cuda()) kinds.push_back({"tf32", at::kFloat, true});
+  constexpr std::array<Kind, 4> kinds = {
+      {{"fp32", at::kFloat}, {"bf16", at::kBFloat16}, {"fp16", at::kHalf}, {"fp64", at::kDouble}}};
   const Stopwatch watch;
   std::vector<Matmul> matmuls;
   for (size_t i = 0; i < kinds.size(); ++i)
     for (auto& matmul : sizes_within(seconds / 2 / static_cast<double>(kinds.size()), i, kinds[i], device))
       matmuls.push_back(std::move(matmul));
   do {
-    for (auto& matmul : matmuls) run(matmul, kinds[matmul.kind], device);
+    for (auto& matmul : matmuls) run(matmul, device);
   } while (watch.seconds() < seconds);
   std::vector<std::pair<std::string, double>> peaks;
   for (const auto& kind : kinds) peaks.emplace_back(kind.name, 0);

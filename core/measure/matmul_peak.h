@@ -6,8 +6,8 @@
 #include <vector>
 
 namespace optrush {
-/// FLOP/s of the fastest square matmul, by dtype: fp32, bf16, fp16, fp64, on a GPU also tf32. Several sizes,
-/// repeated in turn so that a drift of the clock meets all of them; about `seconds` long.
+/// FLOP/s of the fastest square matmul, by dtype: fp32, bf16, fp16, fp64. Several sizes, repeated in turn so
+/// that a drift of the clock meets all of them; about `seconds` long.
 std::vector<std::pair<std::string, double>> measure_matmul_peak(at::Device, double seconds);
 
 /// Bytes per second of the faster of a copy and a triad (a = b + s c), each byte read or written counted
