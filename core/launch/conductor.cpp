@@ -51,10 +51,14 @@ class Conductor {
         journal_(prepared(folder_, experiment, request.resume)) {}
 
   RunOutcome conduct() {
-    write_json(folder_ / "experiment.json", to_json(experiment_));
-    write_json(folder_ / "variants.json", all_as_json(variants_));
-    set_aside();
-    if (describe() && plan()) measure();
+    // First of all: a resume on another machine is refused before it changes anything.
+    const bool described = describe();
+    if (described || !fs::exists(folder_ / "variants.json")) {
+      write_json(folder_ / "experiment.json", to_json(experiment_));
+      write_json(folder_ / "variants.json", all_as_json(variants_));
+      set_aside();
+    }
+    if (described && plan()) measure();
     if (interrupts_.signal() == 0)
       journal_.ended();
     else

@@ -1,6 +1,5 @@
 #include "launch/context.h"
 
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <array>
@@ -22,12 +21,6 @@ constexpr Limits kDoctorLimits{.timeout_s = 300}, kGitLimits{.timeout_s = 10};
 std::string host_name() {
   std::array<char, 256> name{};
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
-}
-
-std::string operating_system() {
-  utsname system{};
-  uname(&system);
-  return std::string(system.sysname) + " " + system.release + " " + system.machine;
 }
 
 /// Of the source tree that this program was built from; "" outside of one.
@@ -72,9 +65,10 @@ std::string gpus_of(const Json& context) {
 
 std::optional<Json> describe_machine(const Experiment& experiment, const fs::path& worker, bool quick,
                                      Interrupts& interrupts) {
-  Json context = {
-      {"date", utc_now()},   {"optrush_version", OPTRUSH_VERSION}, {"commit", commit(interrupts)},
-      {"host", host_name()}, {"os", operating_system()},           {"compiler", OPTRUSH_COMPILER}};
+  Json context = {{"date", utc_now()},
+                  {"optrush_version", OPTRUSH_VERSION},
+                  {"commit", commit(interrupts)},
+                  {"host", host_name()}};
   if (interrupts.signal() != 0) return std::nullopt;
   context.update(doctor(experiment.base, worker, quick, interrupts));
   if (interrupts.signal() != 0) return std::nullopt;

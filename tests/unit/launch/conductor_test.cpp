@@ -7,6 +7,7 @@
 #include <fstream>
 #include <thread>
 
+#include "ends.h"
 #include "fixture.h"
 #include "launch/folder.h"
 
@@ -87,14 +88,12 @@ TEST_F(Conductor, AResultCountsWhateverCameAfterIt) {
 
 TEST_F(Conductor, TimeLimitIsTheSpecs) {
   auto e = experiment({"hang", "good"});
-  e.parts[0].rungs[0].settings = {{"timeout_s", 0.5}};
+  e.parts[0].rungs[0].settings = {{"timeout_s", 3}};
   EXPECT_FALSE(run(e).all_ok);
   EXPECT_EQ(status("01-hang-r1"), "timeout");
-  EXPECT_THAT(reason("01-hang-r1"), HasSubstr("no end within 0.5 s"));
+  EXPECT_THAT(reason("01-hang-r1"), HasSubstr("no end within 3.0 s"));
   EXPECT_EQ(status("02-good-r1"), "ok");
-  const pid_t child = read_json(report() / "runs/01-hang-r1/child.json");
-  EXPECT_FALSE(fs::exists("/proc/" + std::to_string(child) + "/cwd/"))
-      << "the worker's own child is still there";
+  EXPECT_TRUE(testing::ends(read_json(report() / "runs/01-hang-r1/child.json").get<pid_t>()));
 }
 
 TEST_F(Conductor, ARungThatFailsAtFirstIsNotRunAgain) {
@@ -114,8 +113,6 @@ TEST_F(Conductor, ARungThatFailsLaterGoesOn) {
 
 TEST_F(Conductor, ABaseThatFailsDoesNotEndTheRest) {
   auto e = experiment({"good"}, 2);
-  e.base.timeout_s = 1;
-  setenv("FAKE_WORKER_SECONDS", "0", 1);
   e.parts[0].rungs[0].settings = {{"timeout_s", 100.0}};
   // The base's name is fixed, so it is made to fail by its time limit.
   e.base.timeout_s = 0.001;
@@ -251,10 +248,11 @@ TEST_F(Conductor, ResumeAfterAPluginChangedRunsItAgain) {
 }
 
 TEST_F(Conductor, ResumeStaysOnTheMachine) {
-  run(experiment({}));
+  run(experiment({"a"}));
   setenv("FAKE_CPU", "another", 1);
-  EXPECT_THAT(error_of([&] { run(experiment({}), resuming()); }),
+  EXPECT_THAT(error_of([&] { run(experiment({"b"}), resuming()); }),
               HasSubstr("CPU 'fake' there, 'another' here"));
+  EXPECT_EQ(load_report(report()).variants.at(1).name, "a") << "a refused resume changes nothing";
 }
 
 TEST_F(Conductor, ATornJournalIsPassedOver) {

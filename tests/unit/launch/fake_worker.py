@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -I -S
 """Stands in for optrush-worker. The name of a rung says how its runs end: its first word is a key of ENDS or PLANS.
 
 A round can be given: "crash@2" crashes in the second round only. Each start is a line of $FAKE_WORKER_STARTS.
@@ -6,7 +6,6 @@ A round can be given: "crash@2" crashes in the second round only. Each start is 
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 
@@ -43,8 +42,11 @@ def end_by(number):
 
 def hang(spec, out):
     # A child that ignores SIGTERM: only the end of the whole group ends it.
-    child = subprocess.Popen(["sh", "-c", "trap '' TERM; while :; do sleep 1; done"])
-    write(out + "/child.json", child.pid)
+    child = os.fork()
+    if child == 0:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        time.sleep(1000)
+    write(out + "/child.json", child)
     time.sleep(1000)
 
 
@@ -121,7 +123,6 @@ def run(spec, out):
     word, _, only_round = spec["rung"].split(" ")[0].partition("@")
     if spec["purpose"] != "measure" or (only_round and int(only_round) != spec["round"] + 1):
         word = ""
-    time.sleep(float(os.environ.get("FAKE_WORKER_SECONDS", "0")))
     ENDS.get(word, lambda spec, out: write(out + "/result.json", result(spec)))(spec, out)
 
 

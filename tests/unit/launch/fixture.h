@@ -23,7 +23,6 @@ class Launch : public ::testing::Test {
  protected:
   Launch() {
     setenv("FAKE_WORKER_STARTS", starts_file_.c_str(), 1);
-    unsetenv("FAKE_WORKER_SECONDS");
     unsetenv("FAKE_CPU");
   }
 
@@ -32,8 +31,7 @@ class Launch : public ::testing::Test {
     Experiment e;
     e.name = "fake";
     e.rounds = rounds;
-    e.base.train.steps = 10;
-    e.base.train.warmup = 3;
+    e.base = merged(RunSpec{}, {{"train", {{"steps", 10}, {"warmup", 3}}}}, "fixture");
     Part ladder;
     for (const auto& name : rungs) ladder.rungs.push_back({.name = name, .where = "fake.lua:1"});
     if (!rungs.empty()) e.parts.push_back(ladder);

@@ -1,0 +1,129 @@
+"""The command line as a user meets it: `optrush` with its worker, on a model that trains in a moment."""
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import tempfile
+import time
+
+OPTRUSH = os.path.join(os.environ["OPTRUSH_BUILD_DIR"], "bin", "optrush")
+SCRIPT = """
+local rush = require "optrush"
+local exp = rush.experiment {
+  name = "tiny",
+  question = "Does the command line work?",
+  model = rush.llama("nano"),
+  data = rush.random(),
+  train = { micro_batch = 2, seq_len = 16, steps = 3, warmup = 1 },
+}
+exp:ladder {
+  rush.rung("accumulated", "gradient_accumulation", { steps = 2 }),
+  rush.rung("longer", { train = { seq_len = 32 } }),
+}
+exp:run { rounds = 2 }:report()
+"""
+
+
+def optrush(*arguments, **options):
+    return subprocess.run([OPTRUSH, *arguments], capture_output=True, text=True, cwd=work, **options)
+
+
+def expect(done, code, *texts):
+    everything = done.stdout + done.stderr
+    assert done.returncode == code, f"exit code {done.returncode} instead of {code}:\n{everything}"
+    for text in texts:
+        assert text in everything, f"{text!r} is not in:\n{everything}"
+    assert "\x1b" not in everything, "escape sequences outside of a terminal"
+    return done
+
+
+def results(label):
+    return sorted(path.parent.name for path in (work / "reports/tiny" / label).glob("runs/*/result.json"))
+
+
+def usage():
+    expect(optrush(), 2, "Usage", "new-plugin")
+    expect(optrush("--version"), 0, "optrush 0.")
+    expect(optrush("--help"), 0, "run an experiment")
+    expect(optrush("run", "--help"), 0, "--dry-run", "Exit code")
+    expect(optrush("rnu", "tiny.lua"), 2, "optrush: error: there is no command 'rnu'", "did you mean 'run'?")
+    expect(optrush("run", "tiny.lua", "--dryrun"), 2, "no option '--dryrun'", "did you mean '--dry-run'?")
+    expect(optrush("run"), 2, "script is required")
+    expect(optrush("run", "tyni.lua"), 2, "there is no script 'tyni.lua'", "did you mean 'tiny.lua'?")
+    expect(optrush("run", "tiny.lua", "--rounds", "0"), 2, "--rounds")
+    expect(optrush("run", "tiny.lua", "--json"), 2, "--dry-run")
+    expect(optrush("run", "tiny.lua", "--set", "train.stesp=1"), 2, "did you mean 'steps'?")
+    expect(optrush("run", "tiny.lua", "--only", "logner", "--dry-run"), 2, "did you mean 'longer'?")
+    expect(optrush("run", "tiny.lua", "--label", "a/b"), 2, "can't be the name of a folder")
+    expect(optrush("report", "nowhere"), 1, "experiment.json is missing")
+
+
+def listings():
+    expect(optrush("plugins"), 0, "gradient_accumulation", "effect")
+    listed = json.loads(expect(optrush("plugins", "--json"), 0).stdout)
+    assert "gradient_accumulation" in [plugin["name"] for plugin in listed["plugins"]]
+    expect(optrush("plugins", "gradient_accumulation"), 0, "steps", "an integer")
+    expect(optrush("plugins", "gradient_acumulation"), 1, "did you mean 'gradient_accumulation'?")
+    expect(optrush("stubs"), 0, "---@meta", "gradient_accumulation")
+    expect(optrush("doctor", "--help"), 0, "--quick")
+    expect(optrush("forward"), 2)
+
+
+def dry_run():
+    text = expect(optrush("run", "tiny.lua", "--dry-run", "--set", "train.lr=0.5"), 0, "+ gradient_accumulation { steps = 2 }",
+                  "train.lr = 0.5", "train.seq_len = 32", "00-base-drift", "parameters")
+    assert "compared with accumulated" in text.stdout
+    shown = json.loads(expect(optrush("run", "tiny.lua", "--dry-run", "--json", "--rounds", "1"), 0).stdout)
+    assert [variant["name"] for variant in shown[0]["variants"]] == ["base", "accumulated", "longer"]
+    assert shown[0]["plans"][1]["problem"]["accumulation"] == 2
+    assert not (work / "reports").exists()
+
+
+def run_and_resume():
+    done = expect(optrush("run", "tiny.lua", "--label", "kept", "--rounds", "1"), 0)
+    assert re.search(r"^\[1/\d\] base, round 1/1: ok, [\d.,]+ tokens/s, ", done.stderr, re.M), done.stderr
+    assert "tokens/s" in done.stdout and "reports/tiny/kept/report.md" in done.stdout
+    expect(optrush("run", "tiny.lua", "--label", "kept"), 2, "--resume")
+    before = results("kept")
+    expect(optrush("run", "tiny.lua", "--label", "kept", "--rounds", "1", "--resume"), 0, "are done already")
+    assert results("kept") == before
+    expect(optrush("report", "reports/tiny/kept"), 0, "base", "longer")
+    expect(optrush("compare", "reports/tiny/kept", "reports/tiny/kept"), 0, "longer")
+
+
+def repeat_alone():
+    spec = "reports/tiny/kept/runs/00-base-r1/spec.json"
+    again = json.loads(optrush("worker", "--spec", spec).stdout)
+    assert again["status"] == "ok" and len(again["steps"]) == 4
+    plan = json.loads(optrush("worker", "--spec", spec, "--plan").stdout)
+    assert plan["problem"]["seq_len"] == 16
+    expect(optrush("worker", "--spec", spec, "--out", "alone"), 0)
+    assert (work / "alone/result.json").exists()
+    expect(optrush("worker", "--spec", "none.json"), 1, "none.json")
+    expect(optrush("worker"), 2, "--spec FILE")
+
+
+def interrupt():
+    with subprocess.Popen([OPTRUSH, "run", "tiny.lua", "--label", "cut", "--set", "train.steps=200"], cwd=work,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + 90
+        while not results("cut") and time.monotonic() < deadline:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130, stderr
+    assert "interrupted by SIGINT" in stderr and "--resume" in stderr, stderr
+    assert "no result yet" in (work / "reports/tiny/cut/report.md").read_text()
+    cut = results("cut")
+    expect(optrush("run", "tiny.lua", "--label", "cut", "--set", "train.steps=200", "--resume"), 0)
+    assert set(cut) < set(results("cut"))
+
+
+with tempfile.TemporaryDirectory() as folder:
+    work = pathlib.Path(folder)
+    (work / "tiny.lua").write_text(SCRIPT)
+    for case in (usage, listings, dry_run, run_and_resume, repeat_alone, interrupt):
+        case()
+        print(case.__name__, "passed", flush=True)

@@ -1,0 +1,202 @@
+#include "launch/progress.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+
+#include "../../support/temporary_folder.h"
+#include "base/files.h"
+#include "launch/text.h"
+
+namespace optrush {
+namespace {
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+TEST(Fit, CutsByColumnsNotBytes) {
+  EXPECT_EQ(fit("short", 10), "short");
+  EXPECT_EQ(fit("exactly ten", 11), "exactly ten");
+  EXPECT_EQ(fit("exactly ten", 10), "exactly t…");
+  EXPECT_EQ(fit("héllo wörld", 6), "héllo…");
+  EXPECT_EQ(fit("日本語", 6), "日本語");
+  EXPECT_EQ(fit("日本語", 5), "日本…");
+  EXPECT_EQ(fit("日本語", 4), "日…") << "half of a wide character is none";
+  EXPECT_EQ(fit("anything", 1), "…");
+  EXPECT_EQ(fit("anything", 0), "");
+}
+
+TEST(Fit, SurvivesAnyBytes) {
+  EXPECT_EQ(fit("\xff\xfe", 10).size(), 2);
+  EXPECT_EQ(fit("ab\xe6\x97", 10), "ab\xe6\x97");
+}
+
+TEST(Printable, NothingMovesTheCursor) {
+  EXPECT_EQ(printable("a\x1b[2Jb\rc\nd\te\x7f"), "a?[2Jb?c?d?e?");
+  EXPECT_EQ(printable("C1: \xc2\x9b, right to left: \xe2\x80\xae"), "C1: ?, right to left: ?");
+  EXPECT_EQ(printable("naïve 日本"), "naïve 日本");
+}
+
+TEST(ClockTime, Units) {
+  EXPECT_EQ(clock_time(0.04), "0.0 s");
+  EXPECT_EQ(clock_time(9.94), "9.9 s");
+  EXPECT_EQ(clock_time(9.96), "10 s");
+  EXPECT_EQ(clock_time(59.6), "1 min");
+  EXPECT_EQ(clock_time(185), "3 min 5 s");
+  EXPECT_EQ(clock_time(3720), "1 h 2 min");
+}
+
+class Metrics : public ::testing::Test {
+ protected:
+  const testing::TemporaryFolder folder_;
+  const std::filesystem::path file_ = folder_ / "metrics.jsonl";
+};
+
+TEST_F(Metrics, AreReadAsTheyCome) {
+  MetricsTail tail(file_);
+  EXPECT_EQ(tail.update().phase, "") << "there is no file yet";
+  append_line(file_, R"({"event":"phase","name":"warmup"})");
+  append_line(file_, R"({"event":"step","step":0,"timed":false,"loss":6.0,"tokens":100,"seconds":9.0})");
+  EXPECT_EQ(tail.update().phase, "warmup");
+  EXPECT_EQ(tail.update().steps, 1);
+  EXPECT_FALSE(tail.update().tokens_per_second()) << "warm-up does not count";
+  append_line(file_, R"({"event":"step","step":1,"timed":true,"loss":5.5,"tokens":100,"seconds":0.5})");
+  append_line(file_, R"({"event":"step","step":2,"timed":true,"loss":null,"tokens":100,"seconds":0.5})");
+  EXPECT_EQ(tail.update().steps, 3);
+  EXPECT_EQ(tail.update().tokens_per_second(), 200);
+  EXPECT_EQ(tail.update().loss, std::nullopt);
+}
+
+TEST_F(Metrics, HalfALineWaitsAndJunkIsPassedOver) {
+  MetricsTail tail(file_);
+  const std::string line = R"({"event":"step","loss":1.5})";
+  write_file(file_, "junk\n[1]\n{\"event\":\"step\",\"loss\":\"x\",\"timed\":1}\n" + line.substr(0, 12));
+  EXPECT_EQ(tail.update().steps, 1);
+  append_line(file_, line.substr(12));
+  EXPECT_EQ(tail.update().steps, 2);
+  EXPECT_EQ(tail.update().loss, 1.5);
+}
+
+RunSpec spec_of(int64_t variant, const std::string& purpose = "measure") {
+  RunSpec spec;
+  spec.rung = "rung " + std::to_string(variant);
+  spec.purpose = purpose;
+  spec.variant = variant;
+  spec.train.warmup = 3;
+  spec.train.steps = 7;
+  return spec;
+}
+
+TEST(TimeLeftTest, IsGuessedFromWhatIsDone) {
+  TimeLeft left;
+  EXPECT_FALSE(left.remaining(spec_of(0), 5, 0, {})) << "nothing is known";
+  EXPECT_EQ(left.remaining(spec_of(0), 5, 5, {}), 5) << "half of the steps are done";
+  EXPECT_EQ(left.remaining(spec_of(0), 5, 5, {{"", spec_of(1)}}), 15) << "the next one may take as long";
+  left.done(spec_of(0), 10);
+  left.done(spec_of(1), 20);
+  EXPECT_EQ(left.remaining(spec_of(0), 4, 0, {{"", spec_of(1)}, {"", spec_of(2)}}), 6 + 20 + 15);
+  EXPECT_EQ(left.remaining(spec_of(0), 40, 9, {}), 0) << "never negative";
+  EXPECT_EQ(left.expected(spec_of(0, "drift")), 10);
+  EXPECT_FALSE(left.expected(spec_of(0, "probe"))) << "of another length";
+}
+
+/// A pseudo-terminal of some width; what is written to it can be read as a screen.
+class Screen {
+ public:
+  explicit Screen(unsigned short columns) : master_(posix_openpt(O_RDWR | O_NOCTTY)) {
+    grantpt(master_);
+    unlockpt(master_);
+    slave_ = open(ptsname(master_), O_RDWR | O_NOCTTY);
+    const winsize size{.ws_row = 24, .ws_col = columns, .ws_xpixel = 0, .ws_ypixel = 0};
+    ioctl(slave_, TIOCSWINSZ, &size);
+  }
+  ~Screen() {
+    close(slave_);
+    close(master_);
+  }
+  int fd() const { return slave_; }
+  std::string written() const {
+    std::array<char, 65536> buffer{};
+    const ssize_t n = read(master_, buffer.data(), buffer.size());
+    return {buffer.data(), static_cast<size_t>(std::max<ssize_t>(n, 0))};
+  }
+
+ private:
+  int master_, slave_ = -1;
+};
+
+class ProgressTest : public Metrics {
+ protected:
+  void SetUp() override {
+    setenv("TERM", "xterm", 1);
+    unsetenv("NO_COLOR");
+  }
+  static const Job& job() {
+    static const Job job{"01-a-r1", [] {
+                           RunSpec spec = spec_of(1);
+                           spec.rung = "a";
+                           return spec;
+                         }()};
+    return job;
+  }
+};
+
+TEST_F(ProgressTest, OneLineIsRedrawnOnATerminal) {
+  const Screen screen(60);
+  Progress progress(Terminal::of(screen.fd()));
+  append_line(file_, R"({"event":"step","timed":true,"loss":5.4321,"tokens":2000,"seconds":1.0})");
+  progress.begin(job(), {2, 4, "round 1/3"}, file_, {});
+  EXPECT_THAT(screen.written(), StartsWith("\r\x1b[2K[2/4] a, round 1/3: step 1/10, 2,000 tokens/s, loss"));
+  progress.end({{"status", "ok"}, {"reason", ""}, {"tokens_per_second", 1234.0}});
+  EXPECT_THAT(screen.written(),
+              HasSubstr("[2/4] a, round 1/3: \x1b[32mok\x1b[0m, 1,234 tokens/s, 0.0 s\r\n"));
+}
+
+TEST_F(ProgressTest, TheLineIsNarrowerThanTheTerminal) {
+  const Screen screen(20);
+  Progress progress(Terminal::of(screen.fd()));
+  progress.begin(job(), {2, 4, "round 1/3"}, file_, {});
+  EXPECT_EQ(screen.written(), "\r\x1b[2K[2/4] a, round 1/3…");
+}
+
+TEST_F(ProgressTest, NoColourWhereItIsNotWanted) {
+  setenv("NO_COLOR", "1", 1);
+  const Screen screen(80);
+  Progress progress(Terminal::of(screen.fd()));
+  progress.begin(job(), {1, 1, "drift"}, file_, {});
+  progress.end({{"status", "failed"}, {"reason", "first\nsecond"}});
+  const std::string text = screen.written();
+  EXPECT_THAT(text, HasSubstr("[1/1] a, drift: failed, 0.0 s: first\r\n"));
+  EXPECT_THAT(text, Not(HasSubstr("\x1b[3")));
+}
+
+TEST_F(ProgressTest, PlainLinesWithoutATerminal) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe(ends.data()), 0);
+  {
+    Progress progress(Terminal::of(ends[1]));
+    progress.stage("planning");
+    progress.begin(job(), {1, 2, "round 1/1"}, file_, {});
+    progress.tick();
+    progress.note("a note");
+    progress.end({{"status", "ok"}, {"reason", ""}});
+  }
+  close(ends[1]);
+  std::array<char, 1000> buffer{};
+  const ssize_t n = read(ends[0], buffer.data(), buffer.size());
+  close(ends[0]);
+  EXPECT_EQ(std::string(buffer.data(), static_cast<size_t>(n)), "a note\n[1/2] a, round 1/1: ok, 0.0 s\n");
+}
+
+TEST_F(ProgressTest, ADumbTerminalIsNotRedrawn) {
+  setenv("TERM", "dumb", 1);
+  const Screen screen(80);
+  EXPECT_FALSE(Terminal::of(screen.fd()).live);
+}
+}  // namespace
+}  // namespace optrush

@@ -1,0 +1,78 @@
+#include "launch/schedule.h"
+
+#include <gmock/gmock.h>
+
+#include "../../support/error_of.h"
+#include "launch/journal.h"
+
+namespace optrush {
+namespace {
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class ScheduleTest : public ::testing::Test {
+ protected:
+  static Experiment experiment() {
+    Experiment e;
+    e.name = "x";
+    e.base = merged(RunSpec{}, Json::object(), "test");
+    e.parts.push_back(
+        {.rungs = {{.name = "wider", .settings = {{"train", {{"micro_batch", 8}}}}}, {.name = "same"}}});
+    return e;
+  }
+  std::vector<Json> plans() const {
+    std::vector<Json> plans;
+    for (const auto& variant : variants_) {
+      Json problem = to_json(variant.spec.train);
+      problem["global_batch"] = variant.spec.train.micro_batch;
+      plans.push_back({{"problem", problem}, {"model", variant.spec.model}, {"plugins", Json::array()}});
+    }
+    return plans;
+  }
+  static std::vector<std::string> ids(const std::vector<Job>& jobs) {
+    std::vector<std::string> ids;
+    for (const auto& job : jobs) ids.push_back(job.id);
+    return ids;
+  }
+
+  const std::vector<Variant> variants_ = expand(experiment());
+};
+
+TEST_F(ScheduleTest, FirstRoundGateRoundsDrift) {
+  EXPECT_THAT(ids(Schedule(variants_, 2, {}).all(plans())),
+              ElementsAre("00-base-r1", "01-wider-r1", "02-same-r1", "01-wider-reference", "00-base-r2",
+                          "01-wider-r2", "02-same-r2", "00-base-drift"));
+}
+
+TEST_F(ScheduleTest, NothingForAVariantWithoutAPlan) {
+  auto plans = this->plans();
+  plans[1] = nullptr;
+  plans[0] = nullptr;
+  EXPECT_THAT(ids(Schedule(variants_, 1, {}).all(plans)), ElementsAre("02-same-r1"));
+}
+
+TEST_F(ScheduleTest, OnlyKeepsTheBase) {
+  const Schedule schedule(variants_, 1, {"same"});
+  EXPECT_THAT(ids(schedule.round(0, plans())), ElementsAre("00-base-r1", "02-same-r1"));
+  EXPECT_THAT(testing::error_of([&] { Schedule(variants_, 1, {"wdier"}); }),
+              HasSubstr("did you mean 'wider'?"));
+}
+
+TEST_F(ScheduleTest, SpecsSayWhichOfTheRunsTheyAre) {
+  const Schedule schedule(variants_, 3, {});
+  const auto jobs = schedule.all(plans());
+  EXPECT_EQ(schedule.describe(jobs.front().spec), "round 1/3");
+  EXPECT_EQ(schedule.describe(jobs[3].spec), "gate reference");
+  EXPECT_EQ(schedule.describe(jobs.back().spec), "drift");
+  EXPECT_EQ(jobs.back().spec.round, 3) << "more rounds make it another run: it comes after all of them";
+}
+
+TEST_F(ScheduleTest, EverySpecHasItsOwnHash) {
+  std::vector<std::string> hashes;
+  for (const auto& job : Schedule(variants_, 3, {}).all(plans())) hashes.push_back(spec_sha256(job.spec));
+  std::ranges::sort(hashes);
+  EXPECT_EQ(std::ranges::adjacent_find(hashes), hashes.end());
+}
+}  // namespace
+}  // namespace optrush

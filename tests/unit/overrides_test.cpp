@@ -1,0 +1,77 @@
+#include "cli/overrides.h"
+
+#include <gmock/gmock.h>
+
+#include "../support/error_of.h"
+
+namespace optrush {
+namespace {
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class OverridesTest : public ::testing::Test {
+ protected:
+  void set(const std::string& assignment) { apply({.set = {assignment}}, experiment_); }
+  std::string error(const std::string& assignment) {
+    try {
+      set(assignment);
+    } catch (const UsageError& e) {
+      return e.what();
+    }
+    return "";
+  }
+  Experiment experiment_{.name = "x"};
+};
+
+TEST_F(OverridesTest, SettingsOfTheBase) {
+  set("train.steps=4");
+  set("train.lr=1e-3");
+  set("model.n_layers=2");
+  set("data={\"kind\": \"text\", \"path\": \"elsewhere\"}");
+  set("data.path=some folder/with spaces");
+  set("device=cpu");
+  set("timeout_s=7");
+  set("train={\"seed\": 9, \"warmup\": 5}");
+  EXPECT_EQ(experiment_.base.train.steps, 4);
+  EXPECT_EQ(experiment_.base.train.lr, 1e-3);
+  EXPECT_EQ(experiment_.base.model.at("n_layers"), 2);
+  EXPECT_EQ(experiment_.base.data.path, "some folder/with spaces");
+  EXPECT_EQ(experiment_.base.device, "cpu");
+  EXPECT_EQ(experiment_.base.timeout_s, 7);
+  EXPECT_EQ(experiment_.base.train.seed, 9U);
+  EXPECT_EQ(experiment_.base.train.warmup, 5);
+}
+
+TEST_F(OverridesTest, SettingsOfTheExperiment) {
+  set("rounds=7");
+  set("price_per_hour=2.5");
+  set("currency=EUR");
+  EXPECT_EQ(experiment_.rounds, 7);
+  EXPECT_EQ(experiment_.price_per_hour, 2.5);
+  EXPECT_EQ(experiment_.currency, "EUR");
+}
+
+TEST_F(OverridesTest, OptionsOfTheirOwn) {
+  apply({.rounds = 2, .label = "h100", .device = "cuda", .threads = 3}, experiment_);
+  EXPECT_EQ(experiment_.rounds, 2);
+  EXPECT_EQ(experiment_.label, "h100");
+  EXPECT_EQ(experiment_.base.device, "cuda");
+  EXPECT_EQ(experiment_.base.threads, 3);
+}
+
+TEST_F(OverridesTest, MistakesAreNamedWithTheNearestKey) {
+  EXPECT_THAT(error("train.stesp=4"),
+              AllOf(HasSubstr("--set train.stesp=4"), HasSubstr("did you mean 'steps'?")));
+  EXPECT_THAT(error("trian.steps=4"), HasSubstr("did you mean 'train'?"));
+  EXPECT_THAT(error("ruonds=4"), HasSubstr("did you mean 'rounds'?"));
+  EXPECT_THAT(error("model.n_layer=4"), HasSubstr("did you mean 'n_layers'?"));
+  EXPECT_THAT(error("train.steps=many"), HasSubstr("train.steps must be"));
+  EXPECT_THAT(error("rounds=0"), HasSubstr("rounds"));
+  EXPECT_THAT(error("device=gpu"), HasSubstr("'cuda'"));
+  EXPECT_THAT(error("train.steps"), HasSubstr("key=value"));
+  EXPECT_THAT(error("=4"), HasSubstr("key=value"));
+  EXPECT_THAT(error("plugins=[]"), HasSubstr("there is no setting 'plugins'"));
+  EXPECT_THAT(error("name=y"), HasSubstr("there is no setting 'name'"));
+}
+}  // namespace
+}  // namespace optrush
