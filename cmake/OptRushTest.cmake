@@ -5,7 +5,7 @@
 #   optrush_test(NAME rope SOURCES rope_test.cpp TORCH LABELS slow)       GoogleTest, linked with liboptrush.so
 #   optrush_command_test(NAME schema COMMAND ${OPTRUSH_TEST_PYTHON} check.py)    any program: 0 passed, 77 skipped
 #
-# Common options: LABELS (slow, lint, parity, distributed, gpu), TIMEOUT seconds (120; 900 for `slow`), SERIAL where
+# Common options: LABELS (unit by default, slow, lint, parity, distributed, gpu), TIMEOUT seconds (120; 900 for `slow`), SERIAL where
 # the test needs the machine for itself.
 include(GoogleTest)
 find_package(GTest 1.11 REQUIRED)
@@ -19,6 +19,9 @@ endif()
 
 # Sets `timeout` and `serial` in the caller from the parsed arguments.
 macro(_optrush_test_limits)
+  if(NOT ARG_LABELS)
+    set(ARG_LABELS unit)  # gtest_discover_tests drops an empty value: TIMEOUT would become the label
+  endif()
   set(timeout 120)
   if("slow" IN_LIST ARG_LABELS)
     set(timeout 900)

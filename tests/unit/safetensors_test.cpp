@@ -35,6 +35,8 @@ struct Refusal {
   std::string name, file, message;
 };
 
+void PrintTo(const Refusal& refusal, std::ostream* out) { *out << refusal.message; }
+
 class Refused : public ::testing::TestWithParam<Refusal> {};
 
 TEST_P(Refused, NamesTheFileAndTheProblem) {
