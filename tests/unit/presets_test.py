@@ -1,0 +1,37 @@
+"""The presets have the published sizes: parameters of each, counted by the worker's plan."""
+
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+
+# Model cards of meta-llama/Llama-3.2-1B, Llama-3.2-3B, Llama-3.1-8B and allenai/OLMo-1B.
+PUBLISHED = {
+    "llama-3.2-1b": 1_235_814_400,
+    "llama-3.2-3b": 3_212_749_824,
+    "llama-3.1-8b": 8_030_261_248,
+    "olmo-1b": 1_176_764_416,
+}
+OPTRUSH = pathlib.Path(os.environ["OPTRUSH_BUILD_DIR"]) / "bin" / "optrush"
+
+
+def planned_parameters(preset, folder):
+    script = pathlib.Path(folder) / "preset.lua"
+    script.write_text(
+        'local rush = require "optrush"\n'
+        f'local exp = rush.experiment {{ name = "p", model = rush.llama "{preset}", data = rush.random() }}\n'
+        'exp:ladder { rush.rung("fused", "fused_adamw") }\n'
+        "exp:run { rounds = 1 }\n"
+    )
+    done = subprocess.run(
+        [OPTRUSH, "run", script, "--dry-run", "--json"], capture_output=True, text=True, check=True
+    )
+    return {plan["parameters"]["count"] for plan in json.loads(done.stdout)[0]["plans"]}
+
+
+for name, parameters in PUBLISHED.items():
+    with tempfile.TemporaryDirectory() as work:
+        planned = planned_parameters(name, work)
+    assert planned == {parameters}, f"{name}: {planned}, published {parameters}"
+    print(f"{name}: {parameters:,} parameters")
