@@ -61,18 +61,22 @@ add_library(Torch::cuda INTERFACE IMPORTED GLOBAL)
 set(OPTRUSH_HAS_CUDA OFF)
 if(NOT OPTRUSH_CUDA_VERSION STREQUAL none)
   get_filename_component(_site ${OPTRUSH_TORCH_DIR} DIRECTORY)
-  find_path(OPTRUSH_CUDA_INCLUDE cuda_runtime_api.h
-            PATHS ${_site}/nvidia/cu13/include ${_site}/nvidia/cuda_runtime/include /usr/local/cuda/include NO_DEFAULT_PATH)
+  set(_cuda_includes ${_site}/nvidia/cu13/include ${_site}/nvidia/cuda_runtime/include /usr/local/cuda/include)
+  # What the runtime's headers include comes in wheels of their own: cuda-toolkit[crt,cccl].
+  find_path(OPTRUSH_CUDA_INCLUDE cuda_runtime_api.h PATHS ${_cuda_includes} NO_DEFAULT_PATH)
+  find_path(OPTRUSH_CUDA_CRT_INCLUDE crt/host_defines.h PATHS ${_cuda_includes} NO_DEFAULT_PATH)
+  find_path(OPTRUSH_CUDA_CCCL_INCLUDE nv/target PATHS ${_cuda_includes} PATH_SUFFIXES cccl NO_DEFAULT_PATH)
   find_library(OPTRUSH_CUDART NAMES libcudart.so.13 libcudart.so.12 cudart
                PATHS ${_site}/nvidia/cu13/lib ${_site}/nvidia/cuda_runtime/lib /usr/local/cuda/lib64
                      ${OPTRUSH_TORCH_DIR}/lib NO_DEFAULT_PATH)
   find_path(OPTRUSH_NCCL_INCLUDE nccl.h PATHS ${_site}/nvidia/nccl/include /usr/include NO_DEFAULT_PATH)
-  if(OPTRUSH_CUDA_INCLUDE AND OPTRUSH_CUDART)
+  if(OPTRUSH_CUDA_INCLUDE AND OPTRUSH_CUDA_CRT_INCLUDE AND OPTRUSH_CUDA_CCCL_INCLUDE AND OPTRUSH_CUDART)
     set(OPTRUSH_HAS_CUDA ON)
     _torch_library(Torch::c10_cuda ${OPTRUSH_TORCH_DIR}/lib/libc10_cuda.so)
     _torch_library(Torch::cudart ${OPTRUSH_CUDART})
     set_target_properties(Torch::c10_cuda Torch::cudart PROPERTIES IMPORTED_NO_SONAME FALSE)
-    target_include_directories(Torch::cuda SYSTEM INTERFACE ${OPTRUSH_CUDA_INCLUDE})
+    target_include_directories(Torch::cuda SYSTEM INTERFACE ${OPTRUSH_CUDA_INCLUDE} ${OPTRUSH_CUDA_CRT_INCLUDE}
+                                                            ${OPTRUSH_CUDA_CCCL_INCLUDE})
     if(OPTRUSH_NCCL_INCLUDE)
       target_include_directories(Torch::cuda SYSTEM INTERFACE ${OPTRUSH_NCCL_INCLUDE})
       target_compile_definitions(Torch::cuda INTERFACE USE_C10D_NCCL)
@@ -80,7 +84,8 @@ if(NOT OPTRUSH_CUDA_VERSION STREQUAL none)
     target_link_libraries(Torch::cuda INTERFACE Torch::c10_cuda Torch::cudart)
     target_compile_definitions(Torch::cuda INTERFACE OPTRUSH_HAS_CUDA=1)
   else()
-    message(STATUS "CUDA's headers were not found beside this LibTorch: GPU paths are not built")
+    message(STATUS "CUDA's headers are not all beside this LibTorch (pip install cuda-toolkit[cudart,crt,cccl], of its "
+                   "CUDA version): GPU paths are not built")
   endif()
 endif()
 

@@ -20,6 +20,10 @@ configure_inputs() { printf '%s\n' "$root" "$torch_choice" "${configure_options[
 configure() {
   locate_torch
   logged cmake --fresh -S "$root" -B "$build" -G Ninja "-DOPTRUSH_TORCH=$torch_dir" "${configure_options[@]}"
+  if grep -q '^OPTRUSH_CUDA_.*NOTFOUND' "$build/CMakeCache.txt"; then
+    say "CUDA's headers are not beside this torch, so the programs will run on the CPU only."
+    say "  To change that, in torch's Python environment: pip install 'cuda-toolkit[cudart,crt,cccl]==<torch's CUDA version>'"
+  fi
   stamp "configure-${build##*/}" "$(configure_inputs)"
 }
 

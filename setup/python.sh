@@ -77,7 +77,7 @@ check_torch_version() {
 
 requirements() {
   if [[ -n $own_torch$own_python ]]; then
-    listed "$root/setup/$1.txt" | sed '/^torch==/d'
+    listed "$root/setup/$1.txt" | sed '/^torch==/d; /^cuda-toolkit/d'
   else
     listed "$root/setup/$1.txt"
   fi

@@ -35,7 +35,7 @@ stub python3 'case "$*" in
   *purelib*) echo /own/site-packages ;;
 esac'
 # shellcheck disable=SC2016
-stub cmake 'while [ "$1" != -B ]; do shift; done; mkdir -p "$2" && touch "$2/build.ninja"'
+stub cmake 'while [ "$1" != -B ]; do shift; done; mkdir -p "$2" && touch "$2/build.ninja" "$2/CMakeCache.txt"'
 # shellcheck disable=SC2016
 stub ninja 'case "$*" in
   *" -n"*) [ -x "$2/bin/optrush" ] && echo "ninja: no work to do." || echo "[1/1] program" ;;
