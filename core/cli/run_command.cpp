@@ -32,13 +32,14 @@ void check_script(const fs::path& script) {
                                    : did_you_mean(script.string(), scripts));
 }
 
-/// reports/ of the project that the script belongs to, else of the working directory.
+/// reports/ of the project that the script belongs to (the folder above experiments/, or the root of its
+/// repository), else of the working directory.
 fs::path default_reports(const fs::path& script) {
-  for (fs::path folder = fs::absolute(script).lexically_normal().parent_path();;
-       folder = folder.parent_path()) {
-    if (fs::is_directory(folder / "reports") || fs::exists(folder / ".git")) return folder / "reports";
-    if (folder == folder.parent_path()) return fs::current_path() / "reports";
-  }
+  const fs::path home = fs::absolute(script).lexically_normal().parent_path();
+  if (home.filename() == "experiments") return home.parent_path() / "reports";
+  for (fs::path folder = home; folder != folder.parent_path(); folder = folder.parent_path())
+    if (fs::exists(folder / ".git")) return folder / "reports";
+  return fs::current_path() / "reports";
 }
 
 std::string resume_hint(const RunOptions& options) {

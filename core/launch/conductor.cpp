@@ -141,21 +141,31 @@ class Conductor {
     progress_.note(std::to_string(done) + " of " + std::to_string(jobs.size()) + " runs are done already");
   }
 
-  /// The extra runs that the report's view of the results asks for. A rung that turns out broken by them is
-  /// no reference for the next one, which may then need others.
   void check_gate() {
-    for (size_t i = 0; i < variants_.size() && interrupts_.signal() == 0; ++i) {
-      const Stored stored = load_report(folder_);
-      std::vector<Json> usable = stored.plans;
-      for (const auto& row : analyze(stored).rows)
-        if (!row.ok()) usable.at(static_cast<size_t>(row.variant)) = nullptr;
-      if (!execute(schedule_.gate(usable))) return;
-    }
+    while (interrupts_.signal() == 0 && execute(next_of_gate())) continue;
   }
 
-  /// Whether any of them was new.
-  bool execute(std::vector<Job> jobs) {
-    std::erase_if(jobs, [&](const Job& job) { return executed_.contains(spec_sha256(job.spec)); });
+  /// The extra runs that the report, as it would be now, misses for the first of its rows. What they show
+  /// decides whether that row is a reference for the next one, which may then need others.
+  std::vector<Job> next_of_gate() const {
+    const Stored stored = load_report(folder_);
+    std::vector<Json> usable = stored.plans;
+    for (const auto& row : analyze(stored).rows) {
+      Json& plan = usable.at(static_cast<size_t>(row.variant));
+      if ((row.ok() || row.status == Status::broken) && !plan.is_null()) {
+        auto jobs = schedule_.gate(usable, variants_.at(static_cast<size_t>(row.variant)));
+        std::erase_if(jobs, [&](const Job& job) { return is_executed(job); });
+        if (!jobs.empty()) return jobs;
+      }
+      if (!row.ok()) plan = nullptr;
+    }
+    return {};
+  }
+
+  bool is_executed(const Job& job) const { return executed_.contains(spec_sha256(job.spec)); }
+
+  /// Whether there was any.
+  bool execute(const std::vector<Job>& jobs) {
     for (const auto& job : jobs) {
       if (interrupts_.signal() != 0) break;
       execute(job);
@@ -187,12 +197,10 @@ class Conductor {
     write_json(folder / "spec.json", to_json(job.spec));
     journal_.started(job.id, sha);
     std::vector<Job> later = schedule_.all(plans_);
-    std::erase_if(later, [&](const Job& other) {
-      return other.id == job.id || executed_.contains(spec_sha256(other.spec));
-    });
-    const size_t number = executed_.size() + 1;
-    progress_.begin(job, {number, number + later.size(), schedule_.describe(job.spec)},
-                    folder / "metrics.jsonl", std::move(later));
+    std::erase_if(later, [&](const Job& other) { return other.id == job.id || is_executed(other); });
+    const Progress::Position position{executed_.size() + 1, executed_.size() + 1 + later.size(),
+                                      schedule_.describe(job.spec)};
+    progress_.begin(job, position, folder / "metrics.jsonl", std::move(later));
     const Command command{{request_.worker, "run", "--spec", folder / "spec.json", "--out", folder},
                           worker_environment(job.spec),
                           folder / "log.txt"};

@@ -33,13 +33,12 @@ std::vector<Job> Schedule::round(int64_t round, const std::vector<Json>& plans) 
   return jobs;
 }
 
-std::vector<Job> Schedule::gate(const std::vector<Json>& plans) const {
+std::vector<Job> Schedule::gate(const std::vector<Json>& plans, const Variant& variant) const {
   std::vector<Job> jobs;
-  for (const auto& check : plan_gate(variants_, plans)) {
-    if (!wanted(variants_.at(static_cast<size_t>(check.variant)))) continue;
-    for (const auto& extra : {check.reference, check.subject})
-      if (extra) jobs.push_back(job(*extra, extra->purpose, 0));
-  }
+  if (!wanted(variant)) return jobs;
+  const GateCheck check = plan_check(variants_, plans, variant.index);
+  for (const auto& extra : {check.reference, check.subject})
+    if (extra) jobs.push_back(job(*extra, extra->purpose, 0));
   return jobs;
 }
 
@@ -50,7 +49,8 @@ std::vector<Job> Schedule::drift(const std::vector<Json>& plans) const {
 
 std::vector<Job> Schedule::all(const std::vector<Json>& plans) const {
   auto jobs = round(0, plans);
-  append(jobs, gate(plans));
+  for (const auto& variant : variants_)
+    if (!plans.at(static_cast<size_t>(variant.index)).is_null()) append(jobs, gate(plans, variant));
   for (int64_t i = 1; i < rounds_; ++i) append(jobs, round(i, plans));
   append(jobs, drift(plans));
   return jobs;

@@ -22,8 +22,8 @@ class Schedule {
   bool wanted(const Variant&) const;
   /// Every variant once: rounds are interleaved (A B C A B C), so that a machine's drift cancels.
   std::vector<Job> round(int64_t round, const std::vector<Json>& plans) const;
-  /// The extra runs of the correctness gate.
-  std::vector<Job> gate(const std::vector<Json>& plans) const;
+  /// The extra runs that the correctness gate needs for one variant, which has a plan.
+  std::vector<Job> gate(const std::vector<Json>& plans, const Variant&) const;
   /// The base once more.
   std::vector<Job> drift(const std::vector<Json>& plans) const;
   /// First round, gate, the other rounds, drift.

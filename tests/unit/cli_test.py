@@ -20,7 +20,7 @@ local exp = rush.experiment {
 }
 exp:ladder {
   rush.rung("accumulated", "gradient_accumulation", { steps = 2 }),
-  rush.rung("longer", { train = { seq_len = 32 } }),
+  rush.rung("fused", "fused_adamw"),
 }
 exp:run { rounds = 2 }:report()
 """
@@ -55,7 +55,7 @@ def usage():
     expect(optrush("run", "tiny.lua", "--rounds", "0"), 2, "--rounds")
     expect(optrush("run", "tiny.lua", "--json"), 2, "--dry-run")
     expect(optrush("run", "tiny.lua", "--set", "train.stesp=1"), 2, "did you mean 'steps'?")
-    expect(optrush("run", "tiny.lua", "--only", "logner", "--dry-run"), 2, "did you mean 'longer'?")
+    expect(optrush("run", "tiny.lua", "--only", "fusde", "--dry-run"), 2, "did you mean 'fused'?")
     expect(optrush("run", "tiny.lua", "--label", "a/b"), 2, "can't be the name of a folder")
     expect(optrush("report", "nowhere"), 1, "experiment.json is missing")
 
@@ -73,10 +73,10 @@ def listings():
 
 def dry_run():
     text = expect(optrush("run", "tiny.lua", "--dry-run", "--set", "train.lr=0.5"), 0, "+ gradient_accumulation { steps = 2 }",
-                  "train.lr = 0.5", "train.seq_len = 32", "00-base-drift", "parameters")
+                  "train.lr = 0.5", "00-base-drift", "parameters")
     assert "compared with accumulated" in text.stdout
     shown = json.loads(expect(optrush("run", "tiny.lua", "--dry-run", "--json", "--rounds", "1"), 0).stdout)
-    assert [variant["name"] for variant in shown[0]["variants"]] == ["base", "accumulated", "longer"]
+    assert [variant["name"] for variant in shown[0]["variants"]] == ["base", "accumulated", "fused"]
     assert shown[0]["plans"][1]["problem"]["accumulation"] == 2
     assert not (work / "reports").exists()
 
@@ -89,8 +89,8 @@ def run_and_resume():
     before = results("kept")
     expect(optrush("run", "tiny.lua", "--label", "kept", "--rounds", "1", "--resume"), 0, "are done already")
     assert results("kept") == before
-    expect(optrush("report", "reports/tiny/kept"), 0, "base", "longer")
-    expect(optrush("compare", "reports/tiny/kept", "reports/tiny/kept"), 0, "longer")
+    expect(optrush("report", "reports/tiny/kept"), 0, "base", "fused")
+    expect(optrush("compare", "reports/tiny/kept", "reports/tiny/kept"), 0, "fused")
 
 
 def repeat_alone():
