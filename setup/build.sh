@@ -15,7 +15,8 @@ build_current() {
     [[ $(ninja -C "$build" -n "$@" 2>/dev/null) == *"no work to do"* ]]
 }
 
-configure_inputs() { printf '%s\n' "$root" "$torch_choice" "${configure_options[@]}"; }
+# What CMake finds follows from the environment, so a change there configures afresh.
+configure_inputs() { printf '%s\n' "$root" "$(python_inputs requirements)" "${configure_options[@]}"; }
 
 configure() {
   locate_torch
