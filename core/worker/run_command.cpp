@@ -11,6 +11,7 @@
 #include "train/trainer.h"
 #include "worker/commands.h"
 #include "worker/device.h"
+#include "worker/machine_offer.h"
 #include "worker/plan.h"
 
 namespace optrush {
@@ -27,6 +28,7 @@ Json train_spec(const RunSpec& spec, const MetricsSink& sink) {
   at::set_num_threads(static_cast<int>(threads));
 
   sink({{"event", "phase"}, {"name", "loading"}});
+  check_needs(spec);
   auto plugins = load_plugins(spec);
   Recipe recipe(spec);
   apply_plugins(plugins, recipe);

@@ -43,3 +43,16 @@ refused = without_gpu("--device", "cuda")
 assert refused.returncode == 1 and "no GPU can be used" in refused.stderr, refused.stderr
 misspelt = doctor("--device", "cdua")
 assert misspelt.returncode != 0 and "did you mean 'cuda'" in misspelt.stderr, misspelt.stderr
+
+# What doctor says of a plugin is what a run of it says.
+with tempfile.TemporaryDirectory() as folder:
+    spec, context = os.path.join(folder, "spec.json"), os.path.join(folder, "context.json")
+    pathlib.Path(spec).write_text(json.dumps({"plugins": [{"name": "tf32"}], "device": "cpu"}))
+    done = without_gpu("--device", "cpu", "--json", context)
+    assert done.returncode == 0, done.stderr
+    reasons = {plugin["name"]: plugin["reason"] for plugin in json.loads(pathlib.Path(context).read_text())["plugins"]}
+    assert reasons["tf32"].startswith("needs CUDA: ") and reasons["lora"] == "", reasons
+    subprocess.run([WORKER, "run", "--spec", spec, "--out", folder], check=True,
+                   env={**os.environ, "CUDA_VISIBLE_DEVICES": ""})
+    result = json.loads(pathlib.Path(folder, "result.json").read_text())
+    assert result["status"] == "skipped" and reasons["tf32"] in result["reason"], result
