@@ -15,5 +15,7 @@ Error::Error(std::string what, std::string cure, std::string where)
       cure_(std::move(cure)),
       where_(std::move(where)) {}
 
-Error Error::at(const std::string& where) const { return where_.empty() ? Error(message_, cure_, where) : *this; }
+Error Error::at(const std::string& where) const {
+  return where_.empty() ? Error(message_, cure_, where) : *this;
+}
 }  // namespace optrush

@@ -22,7 +22,8 @@ constexpr size_t kMaxJsonDepth = 64;
 
 class Descriptor {
  public:
-  Descriptor(const fs::path& path, int flags) : path_(path), fd_(::open(path.c_str(), flags | O_CLOEXEC, 0644)) {
+  Descriptor(const fs::path& path, int flags)
+      : path_(path), fd_(::open(path.c_str(), flags | O_CLOEXEC, 0644)) {
     if (fd_ < 0) fail("open", path);
   }
   ~Descriptor() { ::close(fd_); }
@@ -47,7 +48,8 @@ class Descriptor {
 
 std::string read_file(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
-  if (!in || fs::is_directory(path)) throw Error("cannot read '" + path.string() + "'", "check that the file exists");
+  if (!in || fs::is_directory(path))
+    throw Error("cannot read '" + path.string() + "'", "check that the file exists");
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
@@ -73,7 +75,8 @@ Json parse_json(std::string_view text, const std::string& origin) {
   std::vector<std::set<std::string>> keys;
   std::string problem;
   const auto check = [&](int depth, Json::parse_event_t event, Json& parsed) {
-    if (static_cast<size_t>(depth) > kMaxJsonDepth) throw Error("JSON nested deeper than 64 levels", {}, origin);
+    if (static_cast<size_t>(depth) > kMaxJsonDepth)
+      throw Error("JSON nested deeper than 64 levels", {}, origin);
     if (event == Json::parse_event_t::object_start) keys.emplace_back();
     if (event == Json::parse_event_t::object_end) keys.pop_back();
     if (event == Json::parse_event_t::key && !keys.back().insert(parsed.get<std::string>()).second)

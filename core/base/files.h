@@ -15,7 +15,8 @@ void write_file(const std::filesystem::path&, std::string_view content);
 void write_file(const std::filesystem::path&, const std::vector<std::string_view>& pieces);
 /// Appends one line and flushes it to the kernel: journals outlive the process that writes them.
 void append_line(const std::filesystem::path&, std::string_view line);
-/// Parses JSON that may come from anywhere: duplicate keys and nesting deeper than 64 are errors; `origin` is named.
+/// Parses JSON that may come from anywhere: duplicate keys and nesting deeper than 64 are errors; `origin` is
+/// named.
 Json parse_json(std::string_view text, const std::string& origin);
 Json read_json(const std::filesystem::path&);
 /// Indented, ASCII-safe, ending in a newline; by temp file and rename. Not finite numbers become null.

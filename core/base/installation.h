@@ -2,8 +2,8 @@
 #include <filesystem>
 
 namespace optrush {
-/// Where the parts of this program are, found from the running executable: in a build tree, or below the prefix that it
-/// was installed to.
+/// Where the parts of this program are, found from the running executable: in a build tree, or below the
+/// prefix that it was installed to.
 struct Installation {
   std::filesystem::path root;         ///< the build tree or the prefix
   bool installed = false;             ///< below a prefix: root/bin, root/lib, root/share/optrush

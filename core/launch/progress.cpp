@@ -8,6 +8,8 @@
 
 namespace optrush {
 namespace {
+constexpr int kWholeName = 1000;
+
 Colour colour_of(const std::string& status) {
   if (status == "ok") return Colour::green;
   return status == "skipped" ? Colour::yellow : Colour::red;
@@ -21,6 +23,11 @@ std::string rough(double seconds) {
 
 double Progress::Current::elapsed() const {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+std::string Progress::Current::title(int name_columns) const {
+  return "[" + std::to_string(position.number) + "/" + std::to_string(position.total) + "] " +
+         fit(job.spec.rung, name_columns) + ", " + position.purpose + ": ";
 }
 
 void Progress::note(const std::string& text, Colour colour) {
@@ -38,9 +45,7 @@ void Progress::stage(const std::string& text) { draw(text); }
 
 void Progress::begin(const Job& job, const Position& position, const std::filesystem::path& metrics,
                      std::vector<Job> later) {
-  const std::string title = "[" + std::to_string(position.number) + "/" + std::to_string(position.total) +
-                            "] " + job.spec.rung + ", " + position.purpose + ": ";
-  current_ = Current{job, title, MetricsTail(metrics), std::move(later), std::chrono::steady_clock::now()};
+  current_ = Current{job, position, MetricsTail(metrics), std::move(later), std::chrono::steady_clock::now()};
   tick();
 }
 
@@ -58,7 +63,7 @@ void Progress::tick() {
   if (const auto left =
           time_left_.remaining(current_->job.spec, current_->elapsed(), state.steps, current_->later))
     parts.push_back(rough(*left) + " left");
-  draw(current_->title + join(parts));
+  draw(current_->title(terminal_.columns() / 3) + join(parts));
 }
 
 void Progress::end(const Json& result) {
@@ -66,7 +71,7 @@ void Progress::end(const Json& result) {
   const double seconds = current_->elapsed();
   const std::string status = result.at("status");
   if (status == "ok") time_left_.done(current_->job.spec, seconds);
-  std::string line = printable(current_->title) + terminal_.paint(colour_of(status), status);
+  std::string line = current_->title(kWholeName) + terminal_.paint(colour_of(status), status);
   if (const auto speed = result.find("tokens_per_second"); speed != result.end() && speed->is_number())
     line += ", " + grouped(speed->get<double>()) + " tokens/s";
   line += ", " + clock_time(seconds);

@@ -41,12 +41,14 @@ class Progress {
  private:
   struct Current {
     Job job;
-    std::string title;
+    Position position;
     MetricsTail metrics;
     std::vector<Job> later;
     std::chrono::steady_clock::time_point start;
 
     double elapsed() const;
+    /// "[2/9] FlashAttention, round 1/3: ", with the name cut where it is longer than `name_columns`.
+    std::string title(int name_columns) const;
   };
   void draw(const std::string& line);
   void clear();

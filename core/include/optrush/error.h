@@ -4,7 +4,7 @@
 
 namespace optrush {
 /// An error for the user: what is wrong, where, and the cure. what() joins the parts that are given:
-/// "experiments/x.lua:12: unknown option 'rnk' of plugin 'lora'\n  hint: did you mean 'rank'?"
+/// "experiments/x.lua:12: unknown option 'rnk' of plugin 'adapter'\n  hint: did you mean 'rank'?"
 class Error : public std::runtime_error {
  public:
   explicit Error(std::string what, std::string cure = {}, std::string where = {});

@@ -25,7 +25,7 @@ class Options {
  public:
   Options() = default;
   /// Checks `given` against the schema and fills in defaults; an Error lists the option, the allowed values,
-  /// the nearest name. `where` is the place that the user wrote: "x.lua:12, plugin 'lora'".
+  /// the nearest name. `where` is the place that the user wrote: "x.lua:12, plugin 'adapter'".
   Options(const std::vector<OptionSchema>&, const Json& given, const std::string& where);
 
   int64_t integer(std::string_view name) const;

@@ -19,7 +19,7 @@ class Plugin {
 #define OPTRUSH_STRINGIFY_(x) #x
 #define OPTRUSH_STRINGIFY(x) OPTRUSH_STRINGIFY_(x)
 
-/// Ends a plugin's source: OPTRUSH_PLUGIN(Lora, R"json({"name": "lora", ...})json")
+/// Ends a plugin's source: OPTRUSH_PLUGIN(Mine, R"json({"name": "mine", ...})json")
 /// It puts what the plugin says of itself into an ELF note, which the host reads before it loads the file
 /// (docs/plugins.md has the fields), and exports the function that makes the plugin.
 #define OPTRUSH_PLUGIN(Class, description)                                                                 \
