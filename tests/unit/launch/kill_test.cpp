@@ -46,6 +46,8 @@ class Kill : public testing::Launch {
 };
 
 TEST_F(Kill, ResumeMakesEveryRunOnce) {
+  // A conductor that is killed leaves its temporary files; they go with this folder.
+  setenv("TMPDIR", folder_.path().c_str(), 1);
   const auto e = experiment({"a", "crash", "b"}, 2);
   const auto start = std::chrono::steady_clock::now();
   run(e);
