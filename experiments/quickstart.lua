@@ -11,7 +11,7 @@ local rush = require "optrush"
 local exp = rush.experiment {
   name = "quickstart",
   question = "Which optimizations pay on this machine?",
-  model = rush.llama("tiny", { n_layers = 8 }), -- or "llama-3.2-1b", or every field by hand
+  model = rush.llama("tiny", { n_layers = 4 }), -- or "llama-3.2-1b", or every field by hand
   data = rush.text(rush.corpus "libtorch"), -- or rush.random(), rush.text "folder", rush.tokens "file.bin"
   train = { micro_batch = 4, seq_len = 512, steps = 10, warmup = 3, seed = 1, lr = 3e-4 },
 }
