@@ -1,14 +1,15 @@
 #pragma once
 #include <cstdint>
 #include <memory>
-#include <vector>
+#include <optional>
 
-#include "optrush/tensor.h"
+#include "optrush/saved_tensors.h"
 
 namespace optrush {
 /// Counts the bytes that autograd keeps between forward and backward: each storage once, less the ones that
-/// live anyway (parameters, the batch). What a recomputation saves again counts while it lives. Its peak is
-/// the activation memory that the recipe implies, whatever is stacked on it.
+/// live anyway (parameters, the batch), and what was moved to another device than theirs. What a
+/// recomputation saves again counts while it lives. Its peak is the activation memory that the recipe
+/// implies, whatever is stacked on it.
 class SavedTensorCount {
  public:
   /// Counts from now until stop() or destruction; one at a time in a process.
@@ -22,5 +23,6 @@ class SavedTensorCount {
 
  private:
   std::shared_ptr<Ledger> ledger_;
+  std::optional<SavedTensorScope> scope_;
 };
 }  // namespace optrush

@@ -8,9 +8,9 @@
 
 namespace optrush {
 /// Where the time of a step goes. `off`: the host's own bookkeeping (gradient norm), which is not part of the
-/// step.
-enum class Bucket : uint8_t { data, forward, backward, communication, optimizer, off };
-inline constexpr size_t kBuckets = 6;
+/// step. `whole`: a part of the step whose phases can't be told apart.
+enum class Bucket : uint8_t { data, forward, backward, communication, optimizer, off, whole };
+inline constexpr size_t kBuckets = 7;
 
 struct StepTime {
   std::array<double, kBuckets> seconds{};

@@ -19,10 +19,11 @@ Ops::Ops(const std::string* editor)
       position("position", editor, plain()),
       attention("attention", editor, plain({"double", "lse"})),
       swiglu("swiglu", editor, plain()),
+      mlp("mlp", editor, plain()),
       head_loss("head_loss", editor, plain()) {}
 
 std::vector<const SlotInfo*> Ops::all() const {
-  return {&embedding, &linear, &norm, &add_norm, &position, &attention, &swiglu, &head_loss};
+  return {&embedding, &linear, &norm, &add_norm, &position, &attention, &swiglu, &mlp, &head_loss};
 }
 
 Recipe::Recipe(RunSpec spec)
@@ -49,6 +50,23 @@ Scopes::Entered Scopes::enter() const {
   guards.reserve(scopes_.size());
   for (const auto& scope : scopes_) guards.push_back(scope.enter());
   return Entered(std::move(guards));
+}
+
+std::string_view to_string(ActivationPolicy::Kind kind) {
+  switch (kind) {
+    case ActivationPolicy::Kind::save:
+      return "save";
+    case ActivationPolicy::Kind::selective:
+      return "selective";
+    case ActivationPolicy::Kind::budget:
+      return "budget";
+  }
+  return "";
+}
+
+void Recipe::keep_activations(ActivationPolicy policy) {
+  claim(&activations_, activations_ == policy);
+  activations_ = std::move(policy);
 }
 
 void Recipe::scope(Phase phase, std::function<Scopes::Guard()> enter) {

@@ -1,6 +1,9 @@
 #include "optrush/slot.h"
 
+#include <c10/util/Exception.h>
 #include <torch/csrc/jit/frontend/tracer.h>
+
+#include "plugin/boundary.h"
 
 namespace optrush {
 bool tracing() { return torch::jit::tracer::isTracing(); }
@@ -19,6 +22,22 @@ void SlotInfo::own(Traits traits) {
                 "stack one of them, or let a rung put one in the place of the other: replace = \"" +
                     base_.plugin + "\"");
   base_ = edit(Phase::base, std::move(traits));
+}
+
+std::string SlotInfo::place(const std::string& plugin, const std::string& path) const {
+  return (plugin.empty() ? "" : "plugin '" + plugin + "' in ") + "slot '" + name_ + "'" +
+         (path.empty() ? "" : " of " + path);
+}
+
+void SlotInfo::throw_on(const std::string& place) {
+  try {
+    throw;
+  } catch (const c10::Error& e) {
+    if (!e.context().empty()) throw;
+  } catch (...) {
+  }
+  call_plugin(place, [] { throw; });
+  std::terminate();  // not reached: call_plugin throws what it caught
 }
 
 void SlotInfo::check() const {

@@ -35,20 +35,21 @@ TrainStep::TrainStep(Session& session, StepClock& clock, std::vector<Batch> batc
 }
 
 Tensor TrainStep::forward(int64_t chunk, int64_t micro, Tensor in) {
-  clock_.enter(Bucket::forward);
+  enter(Bucket::forward);
   session_.data_parallel().before_forward();
   Batch& batch = batches_.at(static_cast<size_t>(micro));
   if (!batch.cos.defined()) session_.prepare(batch);
   Tensor out = session_.forward(chunk, batch, std::move(in));
   if (out.dim() == 0) {
     const at::NoGradGuard no_grad;
-    loss_ = loss_.defined() ? loss_ + out.detach() : out.detach().clone();
+    Tensor& loss = outcome_.loss;
+    loss = loss.defined() ? loss + out.detach() : out.detach().clone();
   }
   return out;
 }
 
 Tensor TrainStep::backward(int64_t, int64_t, const Tensor& out, const Tensor& gradient, bool last) {
-  clock_.enter(Bucket::backward);
+  enter(Bucket::backward);
   session_.data_parallel().before_backward(out, last);
   Tensor root = gradient;
   if (!root.defined()) {
@@ -61,17 +62,27 @@ Tensor TrainStep::backward(int64_t, int64_t, const Tensor& out, const Tensor& gr
 void TrainStep::update() {
   auto& parallel = session_.data_parallel();
   parallel.finish();
-  clock_.enter(Bucket::off);
-  gradient_norm_ = norm_of(parallel.shards(), session_.mesh());
-  if (gradient_norm_.defined() && loss_gradient_.defined()) gradient_norm_ = gradient_norm_ / loss_gradient_;
-  clock_.enter(Bucket::optimizer);
+  enter(Bucket::off);
+  Tensor& norm = outcome_.gradient_norm;
+  norm = norm_of(parallel.shards(), session_.mesh());
+  if (norm.defined() && loss_gradient_.defined()) norm = norm / loss_gradient_;
+  enter(Bucket::optimizer);
   Update update;
   update.lr = session_.spec().train.lr;
   update.lr_tensor = at::full({}, update.lr, at::TensorOptions(at::kFloat).device(session_.device()));
   session_.finish_gradients(update);
-  skipped_ = update.skip;
+  outcome_.skipped = update.skip;
   session_.optimizer().step(parallel.shards(), update);
   parallel.zero_gradients();
+}
+
+void TrainStep::time_as_one() {
+  enter(Bucket::whole);
+  timed_as_one_ = true;
+}
+
+void TrainStep::enter(Bucket bucket) {
+  if (!timed_as_one_) clock_.enter(bucket);
 }
 
 void plain_schedule(Step& step) {

@@ -17,20 +17,21 @@ class TrainStep final : public Step {
   Tensor backward(int64_t chunk, int64_t micro, const Tensor& out, const Tensor& gradient,
                   bool last) override;
   void update() override;
+  void time_as_one() override;
+  const StepOutcome& outcome() const override { return outcome_; }
+  void set_outcome(StepOutcome outcome) override { outcome_ = std::move(outcome); }
 
-  /// Mean loss of the global batch, on the device; undefined where this rank has no head.
-  const Tensor& loss() const { return loss_; }
-  /// L2 norm of the final gradient before clipping, loss scale taken off, on the device.
-  const Tensor& gradient_norm() const { return gradient_norm_; }
-  /// 1 where the update was skipped because a gradient overflowed; undefined where nothing can skip.
-  const Tensor& skipped() const { return skipped_; }
   int64_t tokens() const { return tokens_; }
 
  private:
+  void enter(Bucket);
+
   Session& session_;
   StepClock& clock_;
   std::vector<Batch> batches_;
-  Tensor loss_, gradient_norm_, loss_gradient_, skipped_;
+  StepOutcome outcome_;
+  Tensor loss_gradient_;
+  bool timed_as_one_ = false;
   int64_t tokens_ = 0;
 };
 

@@ -109,7 +109,8 @@ class Trainer {
     schedule_(step);
     clock_->end_step();
     session_.recipe().fire(Event::step_end, session_);
-    pending_.push_back({number, step.loss(), step.gradient_norm(), step.skipped(), step.tokens()});
+    const auto& [loss, norm, skipped] = step.outcome();
+    pending_.push_back({number, loss, norm, skipped, step.tokens()});
   }
 
   /// The first warm-up step also tells what the recipe keeps for the backward and which FLOPs it runs.

@@ -16,6 +16,13 @@ Json slots_of(const Recipe& recipe) {
   return slots;
 }
 
+Json activations_of(const ActivationPolicy& policy) {
+  Json shown = {{"policy", std::string(to_string(policy.policy))}};
+  if (policy.policy == ActivationPolicy::Kind::selective) shown["keep"] = policy.keep;
+  if (policy.policy == ActivationPolicy::Kind::budget) shown["budget"] = policy.budget;
+  return shown;
+}
+
 Json parameters_of(const Session& session) {
   int64_t count = 0, trainable = 0, bytes = 0;
   for (const Param* param : session.params().all()) {
@@ -39,6 +46,7 @@ Json make_plan(const Session& session, const std::vector<LoadedPlugin>& plugins)
           {"data", to_json(spec.data)},
           {"plugins", to_json(plugins)},
           {"slots", slots_of(session.recipe())},
+          {"activations", activations_of(session.recipe().activations())},
           {"parameters", parameters_of(session)},
           {"flops_per_token", {{"mfu", flops.mfu}, {"mfu_causal", flops.mfu_causal}}},
           {"notes", session.notes()}};

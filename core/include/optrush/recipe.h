@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "optrush/activations.h"
 #include "optrush/data_parallel.h"
 #include "optrush/mesh.h"
 #include "optrush/ops.h"
@@ -81,6 +82,9 @@ class Recipe {
     claim(&(spec_.train.*field), spec_.train.*field == value);
     spec_.train.*field = std::move(value);
   }
+  /// What blocks keep for their backward; has one owner, as a field of the training spec.
+  void keep_activations(ActivationPolicy);
+  const ActivationPolicy& activations() const { return activations_; }
   void scope(Phase, std::function<Scopes::Guard()> enter);
   /// Lives as long as the recipe: wraps that recompute keep a reference.
   const Scopes& scopes() const { return scopes_; }
@@ -101,6 +105,7 @@ class Recipe {
     Edit edit;
     std::function<void(Run&)> call;
   };
+  ActivationPolicy activations_;
   Scopes scopes_;
   std::vector<Handler> handlers_;
   std::map<const void*, std::string> claims_;

@@ -51,10 +51,16 @@ class SlotInfo {
   /// The base has to offer `feature`; checked by Recipe::check().
   void demand(std::string feature) { demands_.push_back({std::move(feature), *editor_}); }
   void check() const;
+  /// Whether anybody edited it.
+  bool edited() const { return !base_.plugin.empty() || !wrap_edits_.empty(); }
 
  protected:
   void own(Traits traits);  ///< an Error names both owners
   Edit edit(Phase phase, Traits traits) const { return {phase, *editor_, std::move(traits)}; }
+  /// "plugin 'adapter' in slot 'linear' of model.layers.0.mlp.down_proj"
+  std::string place(const std::string& plugin, const std::string& path) const;
+  /// Throws the present exception on, with `place` where it has none yet: the innermost function names it.
+  [[noreturn]] static void throw_on(const std::string& place);
 
   struct Demand {
     std::string feature, plugin;
@@ -108,6 +114,7 @@ class Slot<R(A...), SiteType> : public SlotInfo {
                    });
       }
     }
+    if (edited() && fn) fn = placed(std::move(fn), place(base_.plugin, site.path));
     auto ordered = wraps_;
     std::stable_sort(ordered.begin(), ordered.end(), [](const auto& a, const auto& b) {
       return std::pair(a.first.phase, a.first.plugin) < std::pair(b.first.phase, b.first.plugin);
@@ -116,11 +123,23 @@ class Slot<R(A...), SiteType> : public SlotInfo {
       fn = wrap(std::move(fn), site);
       if (!fn)
         throw Error("plugin '" + made_by.plugin + "' wrapped slot '" + name_ + "' with an empty function");
+      fn = placed(std::move(fn), place(made_by.plugin, site.path));
     }
     return fn;
   }
 
  private:
+  /// What it throws says where it comes from.
+  static Fn placed(Fn fn, std::string place) {
+    return [fn = std::move(fn), place = std::move(place)](A... arguments) -> R {
+      try {
+        return fn(std::forward<A>(arguments)...);
+      } catch (...) {
+        throw_on(place);
+      }
+    };
+  }
+
   Make make_;
   std::vector<std::pair<Edit, Wrap>> wraps_;
 };

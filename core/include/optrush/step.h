@@ -4,6 +4,13 @@
 #include "optrush/batch.h"
 
 namespace optrush {
+/// What the host reports of a step, on the device.
+struct StepOutcome {
+  Tensor loss;           ///< mean of the global batch; undefined where this rank has no head
+  Tensor gradient_norm;  ///< L2 norm of the final gradient before clipping, loss scale taken off
+  Tensor skipped;        ///< 1 where the update was skipped; undefined where nothing can skip
+};
+
 /// The primitives that a schedule composes; the host times each. Nothing here reads a device from the host.
 class Step {
  public:
@@ -19,5 +26,12 @@ class Step {
                           bool last) = 0;
   /// Gradients become final, pass the gradients slot, and the optimizer updates the parameters.
   virtual void update() = 0;
+
+  /// For schedules that record a step and run it again as a whole. From here on the step is timed as one: its
+  /// phases can't be told apart.
+  virtual void time_as_one() = 0;
+  /// Of the primitives that were called, or what a recorded step gave.
+  virtual const StepOutcome& outcome() const = 0;
+  virtual void set_outcome(StepOutcome) = 0;
 };
 }  // namespace optrush
