@@ -1,7 +1,6 @@
 #include <utility>
 
 #include "base/spec_fields.h"
-#include "base/suggest.h"
 #include "optrush/error.h"
 
 namespace optrush {
@@ -104,18 +103,5 @@ Json to_json(const LlamaSpec& spec) {
   Json json = llama_fields().write(spec);
   json.erase("checkpoint");
   return json;
-}
-
-Json validate_model(const std::string& kind, const Json& model, const std::string& where) {
-  using Validate = Json (*)(const Json&, const std::string&);
-  static const std::vector<std::pair<std::string, Validate>> kinds = {
-      {"llama",
-       [](const Json& json, const std::string& place) { return to_json(llama_from_json(json, place)); }}};
-  std::vector<std::string> names;
-  for (const auto& [name, validate] : kinds) {
-    if (name == kind) return validate(model, where);
-    names.push_back(name);
-  }
-  throw Error("unknown kind of model '" + kind + "'", did_you_mean(kind, names), where);
 }
 }  // namespace optrush

@@ -8,7 +8,8 @@ namespace {
 constexpr int kSchemaVersion = 1;
 
 /// Settings that a rung may change; the rest is the conductor's.
-const std::vector<std::string> kSettings = {"model", "data", "train", "device", "threads", "timeout_s"};
+const std::vector<std::string> kSettings = {"model_kind", "model",   "data",     "train",
+                                            "device",     "threads", "timeout_s"};
 
 /// `patch` over `base`, object by object. Unlike a JSON merge patch, null does not delete.
 void merge(Json& base, const Json& patch) {
@@ -30,6 +31,7 @@ bool replaces_data(const Json& base, const Json& settings) {
          (*data)["kind"] != base["data"]["kind"];
 }
 bool replaces_model(const Json& settings) {
+  if (settings.contains("model_kind")) return true;
   const auto model = settings.find("model");
   return model != settings.end() && model->is_object() && model->contains("checkpoint");
 }

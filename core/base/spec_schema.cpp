@@ -1,3 +1,4 @@
+#include "base/model_kinds.h"
 #include "base/spec_fields.h"
 #include "optrush/error.h"
 
@@ -14,10 +15,9 @@ Json json_schema(const OptionSchema& field) {
   return schema;
 }
 
-template <class T>
-Json json_schema(const Fields<T>& fields) {
+Json json_schema(const std::vector<OptionSchema>& fields) {
   Json schema = {{"type", "object"}, {"additionalProperties", false}, {"properties", Json::object()}};
-  for (const auto& field : fields.schemas()) {
+  for (const auto& field : fields) {
     schema["properties"][field.name] = json_schema(field);
     if (field.fallback.is_null()) schema["required"].push_back(field.name);
   }
@@ -31,8 +31,9 @@ std::vector<OptionSchema> spec_fields(const std::string& section) {
   if (section == "run") return run_spec_fields().schemas();
   if (section == "train") return train_fields().schemas();
   if (section == "data") return data_fields().schemas();
-  if (section == "llama") return llama_fields().schemas();
   if (section == "rope_scaling") return rope_scaling_fields().schemas();
+  for (const auto& kind : model_kinds())
+    if (section == kind.name) return kind.fields();
   throw Error("a spec has no section '" + section + "'");
 }
 
@@ -42,19 +43,20 @@ Json run_spec_schema() {
       {"$id", "optrush/run_spec"},
       {"title", "RunSpec"},
       {"description", "All that one run is made of; `optrush worker --spec FILE` repeats it alone."}};
-  schema.update(json_schema(run_spec_fields()));
+  schema.update(json_schema(run_spec_fields().schemas()));
   schema["properties"]["data"] = reference("data");
   schema["properties"]["train"] = reference("train");
   schema["properties"]["plugins"]["items"] = reference("plugin_use");
-  Json llama = json_schema(llama_fields());
-  llama["properties"]["rope_scaling"] = reference("rope_scaling");
-  schema["if"] = {{"properties", {{"model_kind", {{"const", "llama"}}}}}};
-  schema["then"] = {{"properties", {{"model", reference("llama")}}}};
-  schema["$defs"] = {{"data", json_schema(data_fields())},
-                     {"train", json_schema(train_fields())},
-                     {"plugin_use", json_schema(plugin_use_fields())},
-                     {"llama", llama},
-                     {"rope_scaling", json_schema(rope_scaling_fields())}};
+  schema["$defs"] = {{"data", json_schema(data_fields().schemas())},
+                     {"train", json_schema(train_fields().schemas())},
+                     {"plugin_use", json_schema(plugin_use_fields().schemas())},
+                     {"rope_scaling", json_schema(rope_scaling_fields().schemas())}};
+  for (const auto& kind : model_kinds()) {
+    schema["$defs"][kind.name] = json_schema(kind.fields());
+    schema["allOf"].push_back({{"if", {{"properties", {{"model_kind", {{"const", kind.name}}}}}}},
+                               {"then", {{"properties", {{"model", reference(kind.name)}}}}}});
+  }
+  schema["$defs"]["llama"]["properties"]["rope_scaling"] = reference("rope_scaling");
   return schema;
 }
 }  // namespace optrush

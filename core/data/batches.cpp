@@ -1,7 +1,9 @@
 #include "data/batches.h"
 
+#include <ATen/Context.h>
 #include <ATen/Functions.h>
 
+#include "data/counter_random.h"
 #include "optrush/error.h"
 
 namespace optrush {
@@ -16,34 +18,48 @@ int64_t global_batch(const TrainSpec& train, int64_t data_ranks) {
   return product;
 }
 
-Batches::Batches(const RunSpec& spec, int64_t vocab_size, const Mesh& mesh, at::Device device)
-    : train_(spec.train),
-      mesh_(mesh),
-      device_(device),
-      source_(open_source(spec.data, spec.train.seed, vocab_size, spec.train.seq_len + 1)) {
+Batches::Batches(const RunSpec& spec, const Model& model, const Mesh& mesh, at::Device device)
+    : train_(spec.train), mesh_(mesh), device_(device), input_dim_(model.input_dim) {
+  if (model.vocab_size > 0)
+    source_ = open_source(spec.data, spec.train.seed, model.vocab_size, spec.train.seq_len + 1);
   global_batch(train_, mesh.size("dp"));
 }
 
 std::vector<Batch> Batches::step(int64_t step) const {
-  const int64_t rows = train_.micro_batch, length = train_.seq_len;
-  const int64_t data_ranks = mesh_.size("dp");
+  const int64_t rows = train_.micro_batch, data_ranks = mesh_.size("dp");
   const int64_t first =
       step * global_batch(train_, data_ranks) + mesh_.rank("dp") * rows * train_.accumulation;
-  const Tensor positions =
-      at::arange(length, at::TensorOptions(at::kLong).device(device_)).expand({rows, length});
   std::vector<Batch> batches;
   for (int64_t micro = 0; micro < train_.accumulation; ++micro) {
-    const Tensor samples = at::empty({rows, length + 1}, at::kLong);
-    for (int64_t row = 0; row < rows; ++row)
-      source_->sample(first + micro * rows + row, {samples.mutable_data_ptr<int64_t>() + row * (length + 1),
-                                                   static_cast<size_t>(length + 1)});
-    const Tensor placed = samples.to(device_);
-    Batch& batch = batches.emplace_back();
-    batch.tokens = placed.slice(1, 0, length).contiguous();
-    batch.labels = placed.slice(1, 1, length + 1).contiguous();
-    batch.positions = positions;
-    batch.valid_tokens = rows * length;
+    batches.push_back(source_ ? tokens(first + micro * rows) : activations(first + micro * rows));
+    batches.back().valid_tokens = rows * train_.seq_len;
   }
   return batches;
+}
+
+Batch Batches::tokens(int64_t first_sample) const {
+  const int64_t rows = train_.micro_batch, length = train_.seq_len;
+  const Tensor samples = at::empty({rows, length + 1}, at::kLong);
+  for (int64_t row = 0; row < rows; ++row)
+    source_->sample(first_sample + row, {samples.mutable_data_ptr<int64_t>() + row * (length + 1),
+                                         static_cast<size_t>(length + 1)});
+  const Tensor placed = samples.to(device_);
+  Batch batch;
+  batch.tokens = placed.slice(1, 0, length).contiguous();
+  batch.labels = placed.slice(1, 1, length + 1).contiguous();
+  batch.positions = at::arange(length, at::TensorOptions(at::kLong).device(device_)).expand({rows, length});
+  return batch;
+}
+
+Batch Batches::activations(int64_t first_sample) const {
+  const int64_t rows = train_.micro_batch;
+  Batch batch;
+  batch.input = at::empty({rows, train_.seq_len, input_dim_}, at::TensorOptions(at::kFloat).device(device_));
+  at::Generator generator = at::globalContext().defaultGenerator(device_).clone();
+  for (int64_t row = 0; row < rows; ++row) {
+    generator.set_current_seed(random_at(train_.seed, static_cast<uint64_t>(first_sample + row)));
+    batch.input[row].normal_(0, 1, generator);
+  }
+  return batch;
 }
 }  // namespace optrush

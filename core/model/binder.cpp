@@ -53,6 +53,12 @@ Ops::Swiglu::Fn Binder::swiglu(const Site& site) const {
   return recipe_.ops.swiglu.resolve(site, plain::swiglu);
 }
 
+Ops::Mlp::Fn Binder::mlp(const Site& site) const {
+  return recipe_.ops.mlp.resolve(site, [](const Tensor& x, const Ops::MlpParts& parts) {
+    return parts.down(parts.swiglu(parts.gate(x), parts.up(x)));
+  });
+}
+
 Ops::HeadLoss::Fn Binder::head_loss(const Site& site, Ops::Linear::Fn logits) const {
   return recipe_.ops.head_loss.resolve(site,
                                        [logits = std::move(logits)](const Tensor& x, const Tensor& labels) {

@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "model/declare.h"
 #include "model/init.h"
 #include "model/rotary.h"
 #include "optrush/binder.h"
@@ -26,13 +27,6 @@ struct Attention {
     const AttentionArgs args{.scale = 1 / std::sqrt(static_cast<double>(head_dim))};
     return wo(attention(q_BHSK, k_BGSK, v_BGSK, args).out.transpose(1, 2).flatten(2));
   }
-};
-
-struct Mlp {
-  Ops::Linear::Fn gate, up, down;
-  Ops::Swiglu::Fn swiglu;
-
-  Tensor operator()(const Tensor& x_BSD, const Batch&) const { return down(swiglu(gate(x_BSD), up(x_BSD))); }
 };
 
 struct Block {
@@ -84,7 +78,7 @@ class Declaration {
     const Site& first = norm(*unit, path + ".input_layernorm", "norm");
     const Site& second = norm(*unit, path + ".post_attention_layernorm", "add_norm");
     const Unit& attention = *unit->children.emplace_back(this->attention(path + ".self_attn", layer));
-    const Unit& mlp = *unit->children.emplace_back(this->mlp(path + ".mlp", layer));
+    const Unit& mlp = *unit->children.emplace_back(declare_mlp(params_, path + ".mlp", layer, mlp_shape()));
     unit->build = [&, args = norm_args()](const Binder& bind) -> UnitFunction {
       return Block{bind.norm(first), bind.add_norm(second), bind.unit(attention), bind.unit(mlp), args};
     };
@@ -123,22 +117,9 @@ class Declaration {
     return unit;
   }
 
-  std::unique_ptr<Unit> mlp(const std::string& path, int64_t layer) {
-    auto unit = make_unit(path, "mlp", layer);
-    const Site& gate = linear(*unit, path + ".gate_proj", spec_.ffn_dim, spec_.dim, {"ffn", "model"});
-    const Site& up = linear(*unit, path + ".up_proj", spec_.ffn_dim, spec_.dim, {"ffn", "model"});
-    const Site& down = linear(*unit, path + ".down_proj", spec_.dim, spec_.ffn_dim, {"model", "ffn"});
-    const Site& swiglu = unit->sites.emplace_back(Site{path + ".act_fn", "swiglu", layer, {}});
-    unit->build = [&](const Binder& bind) -> UnitFunction {
-      return Mlp{bind.linear(gate), bind.linear(up), bind.linear(down), bind.swiglu(swiglu)};
-    };
-    return unit;
-  }
-
   const Site& linear(Unit& unit, const std::string& path, int64_t out, int64_t in,
                      std::vector<std::string> axes) {
-    auto& weight = matrix(path + ".weight", {out, in}, std::move(axes));
-    return unit.sites.emplace_back(Site{path, "linear", unit.layer, {&weight}});
+    return add_linear(unit, params_, path, described({out, in}, std::move(axes)));
   }
 
   const Site& norm(Unit& unit, const std::string& path, const std::string& role) {
@@ -157,21 +138,19 @@ class Declaration {
   }
 
   Param& matrix(const std::string& name, std::vector<int64_t> shape, std::vector<std::string> axes) {
-    return params_.add({.name = name,
-                        .shape = std::move(shape),
-                        .axes = std::move(axes),
-                        .init = normal(spec_.init_std),
-                        .dtype = dtype_});
+    Param param = described(std::move(shape), std::move(axes));
+    param.name = name;
+    return params_.add(std::move(param));
   }
 
-  static std::unique_ptr<Unit> make_unit(std::string path, std::string role, int64_t layer) {
-    auto unit = std::make_unique<Unit>();
-    unit->path = std::move(path);
-    unit->role = std::move(role);
-    unit->layer = layer;
-    return unit;
+  Param described(std::vector<int64_t> shape, std::vector<std::string> axes) const {
+    return {
+        .shape = std::move(shape), .axes = std::move(axes), .init = normal(spec_.init_std), .dtype = dtype_};
   }
 
+  MlpShape mlp_shape() const {
+    return {spec_.dim, spec_.ffn_dim, normal(spec_.init_std), normal(spec_.init_std), dtype_};
+  }
   NormArgs norm_args() const { return {spec_.norm, spec_.norm_eps}; }
 
   const LlamaSpec& spec_;

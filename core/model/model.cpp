@@ -3,20 +3,38 @@
 #include "base/suggest.h"
 #include "model/hugging_face.h"
 #include "model/llama.h"
+#include "model/swiglu_stack.h"
 #include "optrush/error.h"
 
 namespace optrush {
-Model declare_model(const RunSpec& spec, Params& params, at::ScalarType dtype) {
-  if (spec.model_kind == "llama") {
-    auto llama = llama_from_json(spec.model, "model");
-    if (const auto folder = llama.checkpoint; !folder.empty()) {
-      llama = llama_from_hugging_face(folder);
-      llama.checkpoint = folder;
-    }
-    Model model = declare_llama(llama, params, dtype);
-    if (!llama.checkpoint.empty()) Checkpoint(llama.checkpoint).check_complete(params);
-    return model;
+namespace {
+Model llama(const Json& json, Params& params, at::ScalarType dtype) {
+  auto spec = llama_from_json(json, "model");
+  if (const auto folder = spec.checkpoint; !folder.empty()) {
+    spec = llama_from_hugging_face(folder);
+    spec.checkpoint = folder;
   }
-  throw Error("unknown model kind '" + spec.model_kind + "'", did_you_mean(spec.model_kind, {"llama"}));
+  Model model = declare_llama(spec, params, dtype);
+  if (!spec.checkpoint.empty()) Checkpoint(spec.checkpoint).check_complete(params);
+  return model;
+}
+
+Model swiglu_stack(const Json& json, Params& params, at::ScalarType dtype) {
+  return declare_swiglu_stack(swiglu_stack_from_json(json, "model"), params, dtype);
+}
+}  // namespace
+
+Model declare_model(const RunSpec& spec, Params& params, at::ScalarType dtype) {
+  using Declare = Model (*)(const Json&, Params&, at::ScalarType);
+  static constexpr std::pair<const char*, Declare> kinds[] = {
+      {"llama", llama},
+      {"swiglu_stack", swiglu_stack},
+  };
+  std::vector<std::string> names;
+  for (const auto& [name, declare] : kinds) {
+    if (spec.model_kind == name) return declare(spec.model, params, dtype);
+    names.emplace_back(name);
+  }
+  throw Error("unknown kind of model '" + spec.model_kind + "'", did_you_mean(spec.model_kind, names));
 }
 }  // namespace optrush

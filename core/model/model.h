@@ -14,8 +14,9 @@ namespace optrush {
 struct Model {
   std::vector<std::unique_ptr<Unit>> units;
   std::function<void(Batch&)> prepare;  ///< side inputs from the positions, once a micro-batch
-  int64_t vocab_size = 0;
-  std::string checkpoint;  ///< folder that values come from; empty: from (seed, name)
+  int64_t vocab_size = 0;               ///< 0: it takes no tokens
+  int64_t input_dim = 0;                ///< of the activations that it takes in place of tokens
+  std::string checkpoint;               ///< folder that values come from; empty: from (seed, name)
   /// Of the attention term 12 L S (heads x head_dim) in FLOPs per token, without S; 0: no attention.
   double attention_flops_per_token_and_position = 0;
 };

@@ -44,7 +44,7 @@ std::vector<Parameter> base_settings() {
 std::vector<Parameter> rung_settings() {
   auto fields = base_settings();
   for (auto& field : fields) {
-    if (field.name == "model") field.type = "Model|LlamaFields";
+    if (field.name == "model") field.type = "Model|LlamaFields|SwigluStackFields";
     if (field.name == "data") field.doc = "what it is trained on";
     if (!field.type.ends_with('?')) field.type += '?';
     field.fallback = nullptr;
@@ -133,6 +133,10 @@ std::vector<Class> classes() {
        .doc = "An option of a plugin.",
        .fields = {{.name = "name", .type = "string", .doc = "of the option"},
                   {.name = "type", .type = "string", .doc = "integer, number, string, boolean or list"},
+      {.kind = Kind::table,
+       .name = "SwigluStackFields",
+       .doc = "Dimensions of a stack of SwiGLU MLPs; a rung changes only what it names.",
+       .fields = fields_of_spec("swiglu_stack")},
                   {.name = "doc", .type = "string", .doc = "one line"},
                   {.name = "default", .type = "any?", .doc = "where left out; nil: it must be given"}}},
   };
@@ -219,6 +223,15 @@ std::vector<Function> functions_of_module() {
        .doc = "The plugins that this build can use.",
        .returns = "PluginInfo[]",
        .call = functions::plugins},
+      {.name = "swiglu_stack",
+       .doc = "A stack of residual SwiGLU MLPs alone, x + mlp(x), on seeded random activations: it reads no "
+              "data. "
+              "Its loss is the mean square of the output; each of the micro_batch x seq_len positions counts "
+              "as a "
+              "token.",
+       .parameters = {{.name = "fields", .type = "SwigluStackFields?", .doc = "its dimensions"}},
+       .returns = "Model",
+       .call = functions::swiglu_stack},
   };
 }
 

@@ -37,6 +37,15 @@ bool fits(const LuaValue& value, const Type& type) {
   return object != nullptr && class_of(**object) == type.name;
 }
 
+/// Whether it is a table with every field of `value`: of two kinds of table that one is meant.
+bool knows(const Type& type, const LuaValue& value) {
+  const Class* known = type.form == Type::Form::name ? api().find_class(type.name) : nullptr;
+  return known != nullptr && known->kind == Class::Kind::table && fits(value, type) &&
+         std::ranges::all_of(value.table().fields, [&](const auto& field) {
+           return std::ranges::count(known->fields, field.first, &Parameter::name) != 0;
+         });
+}
+
 std::string described(const Parameter& parameter, const Type& type) {
   if (type.form == Type::Form::list && type.name.ends_with("[]"))
     return "a list of lists { { ... }, ... } of " + type.name.substr(0, type.name.size() - 2);
@@ -125,8 +134,12 @@ void check_as(LuaValue& value, const Parameter& parameter, const Type& type, con
 
 void check(LuaValue& value, const Parameter& parameter, const std::string& subject,
            const std::string& inside) {
-  for (const auto& type : alternatives(parameter.type))
-    if (fits(value, type)) return check_as(value, parameter, type, subject, inside);
+  const auto types = alternatives(parameter.type);
+  auto fitting = std::ranges::find_if(types, [&](const Type& type) { return fits(value, type); });
+  if (const auto knowing = std::ranges::find_if(types, [&](const Type& type) { return knows(type, value); });
+      knowing != types.end())
+    fitting = knowing;
+  if (fitting != types.end()) return check_as(value, parameter, *fitting, subject, inside);
   throw Error(subject + " must be " + expected(parameter) + ", but is " + shown(value));
 }
 }  // namespace

@@ -34,7 +34,13 @@ Object llama(ScriptContext&, const Call& call) {
   }
   Json fields = preset == nullptr ? to_json(LlamaSpec{}) : preset_fields(preset->text());
   if (overrides != nullptr) override_fields(fields, to_json(*overrides, "fields"));
-  return Model{validate_model("llama", fields, call.where)};
+  return Model{"llama", validate_model("llama", fields, call.where)};
+}
+
+Object swiglu_stack(ScriptContext&, const Call& call) {
+  Json fields = Json::object();
+  if (const auto* given = call.arguments.find("fields")) fields = to_json(*given, "fields");
+  return Model{"swiglu_stack", validate_model("swiglu_stack", fields, call.where)};
 }
 
 Object checkpoint(ScriptContext& context, const Call& call) {
@@ -44,6 +50,6 @@ Object checkpoint(ScriptContext& context, const Call& call) {
         "no config.json in '" + folder.string() + "'",
         "a checkpoint is a Hugging Face folder: config.json and safetensors files; a relative path starts at "
         "the script's folder");
-  return Model{{{"checkpoint", folder.string()}}};
+  return Model{"llama", {{"checkpoint", folder.string()}}};
 }
 }  // namespace optrush::functions

@@ -7,8 +7,9 @@
 #include "experiment/experiment.h"
 
 namespace optrush {
-/// What rush.llama and rush.checkpoint give: the `model` of a spec.
+/// What rush.llama, rush.swiglu_stack and rush.checkpoint give: the model of a spec.
 struct Model {
+  std::string kind;
   Json fields;
 };
 

@@ -7,19 +7,16 @@
 namespace optrush {
 namespace {
 constexpr size_t kLongestLine = 80;
-
-Json model_of(const LuaValue& value) {
-  if (!value.is<Model>()) return to_json(value, "model");
-  // A whole model takes the place of the one before, of its checkpoint as well.
-  Json model = {{"checkpoint", ""}};
-  model.update(value.object<Model>().fields);
-  return model;
-}
 }  // namespace
 
 Json settings_of(const LuaTable& table) {
   Json settings = Json::object();
-  if (const auto* model = table.find("model")) settings["model"] = model_of(*model);
+  if (const auto* model = table.find("model")) {
+    if (model->is<Model>())  // a whole one, which takes the place of the one before
+      settings = {{"model_kind", model->object<Model>().kind}, {"model", model->object<Model>().fields}};
+    else
+      settings["model"] = to_json(*model, "model");
+  }
   if (const auto* data = table.find("data")) settings["data"] = to_json(data->object<DataSpec>());
   if (const auto* train = table.find("train")) settings["train"] = to_json(*train, "train");
   if (const auto* device = table.find("device")) settings["device"] = device->json();

@@ -87,7 +87,8 @@ Tensor Session::forward(int64_t chunk, const Batch& batch, Tensor in) const {
   const auto scopes = recipe_.scopes().enter();
   const Chunk& here = chunks_.at(static_cast<size_t>(chunk));
   for (const auto& unit : here.units) in = unit(in, batch);
-  return here.has_head && batch.labels.defined() ? in / batch.token_count : in;
+  const bool is_loss = here.has_head && in.dim() == 0;  // else logits
+  return is_loss ? in / batch.token_count : in;
 }
 
 std::vector<Site*> Session::sites(const std::string& role) const {

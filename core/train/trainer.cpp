@@ -68,7 +68,7 @@ class Trainer {
   Trainer(Session& session, const MetricsSink& sink)
       : session_(session),
         sink_(sink),
-        batches_(session.spec(), session.model().vocab_size, session.mesh(), session.device()),
+        batches_(session.spec(), session.model(), session.mesh(), session.device()),
         clock_(StepClock::make(session.device())),
         meter_(session.device()),
         data_(session.recipe().data.resolve({}, [this](int64_t step) { return batches_.step(step); })),

@@ -57,7 +57,7 @@ Json train_four_steps(int64_t rank, int64_t ranks, bool checkpointing) {
   session.declare();
   session.place();
   session.make_ready();
-  const Batches batches(spec, session.model().vocab_size, recipe.mesh, at::kCPU);
+  const Batches batches(spec, session.model(), recipe.mesh, at::kCPU);
   const auto clock = StepClock::make(at::kCPU);
 
   Json result;

@@ -249,6 +249,14 @@ TEST(Merged, ACheckpointTakesThePlaceOfTheModel) {
   EXPECT_EQ(merged({}, {{"model", {{"checkpoint", "/m"}}}}, kPlace).model, Json({{"checkpoint", "/m"}}));
 }
 
+TEST(Merged, AnotherKindOfModelStartsAnew) {
+  const RunSpec stack = merged({}, {{"model_kind", "swiglu_stack"}, {"model", {{"dim", 8}}}}, kPlace);
+  EXPECT_EQ(stack.model, Json({{"dim", 8}, {"ffn_dim", 1024}, {"n_layers", 4}, {"init_std", 0.0}}));
+  EXPECT_EQ(merged(stack, {{"model", {{"n_layers", 2}}}}, kPlace).model["dim"], 8);
+  EXPECT_THAT(settings_error(R"({"model": {"n_heads": 4}})", stack),
+              HasSubstr("unknown field 'n_heads' of model"));
+}
+
 TEST(Merged, FindsWhatARungMayNotSay) {
   EXPECT_EQ(settings_error(R"({"train": {"micro_batch": 8}})"), "");
   EXPECT_EQ(settings_error(R"({"train": {"micro_bach": 8}})"),
@@ -271,7 +279,7 @@ TEST(RunSpecSchema, TheFileIsMadeFromTheFields) {
 }
 
 TEST(SpecFields, EverySectionIsDocumented) {
-  for (const std::string section : {"run", "train", "data", "llama", "rope_scaling"})
+  for (const std::string section : {"run", "train", "data", "llama", "rope_scaling", "swiglu_stack"})
     for (const auto& field : spec_fields(section))
       EXPECT_FALSE(field.doc.empty()) << section << "." << field.name;
   EXPECT_THAT(error_of([] { spec_fields("tarin"); }), HasSubstr("no section 'tarin'"));

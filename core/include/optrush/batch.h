@@ -1,4 +1,6 @@
 #pragma once
+#include <array>
+
 #include "optrush/tensor.h"
 
 namespace optrush {
@@ -8,10 +10,15 @@ struct Batch {
   Tensor tokens;     ///< (B, S) int64
   Tensor labels;     ///< (B, S) int64; undefined: the head returns logits (B, S, V)
   Tensor positions;  ///< (B, S) int64
-  Tensor cos, sin;   ///< (B, 1, S, K) rotary tables of `positions`, made once a micro-batch by Model::prepare
-  int64_t valid_tokens = 0;  ///< labels that count in this micro-batch
-  /// Labels that count in the whole step: all micro-batches, all ranks of Mesh::data(). Every loss sum is
+  /// (B, S, D) fp32 for a model that takes activations: the three above are then undefined.
+  Tensor input;
+  Tensor cos, sin;  ///< (B, 1, S, K) rotary tables of `positions`, made once a micro-batch by Model::prepare
+  int64_t valid_tokens = 0;  ///< labels that count in this micro-batch; without labels B x S
+  /// The same of the whole step: all micro-batches, all ranks of Mesh::data(). Every loss sum is
   /// divided by it.
   double token_count = 1;
+
+  /// Every tensor, defined or not: a trace takes them as inputs.
+  std::array<Tensor, 6> tensors() const { return {tokens, labels, positions, input, cos, sin}; }
 };
 }  // namespace optrush

@@ -17,6 +17,7 @@ class Binder {
   Ops::Position::Fn position(const Site&) const;
   Ops::Attention::Fn attention(const Site&) const;
   Ops::Swiglu::Fn swiglu(const Site&) const;
+  Ops::Mlp::Fn mlp(const Site&) const;
   /// `logits` is the resolved linear of the output matrix: the plain loss calls it.
   Ops::HeadLoss::Fn head_loss(const Site&, Ops::Linear::Fn logits) const;
   /// The unit's own function with every wrap of the unit slot.

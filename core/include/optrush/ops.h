@@ -38,6 +38,14 @@ struct Ops {
   using Attention =
       Slot<AttentionOut(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs&)>;
   using Swiglu = Slot<Tensor(const Tensor& gate, const Tensor& up)>;  ///< (B, S, F)
+  /// The resolved operators of one SwiGLU MLP, adapters and all.
+  struct MlpParts {
+    Linear::Fn gate, up, down;
+    Swiglu::Fn swiglu;
+  };
+  /// down(swiglu(gate(x), up(x))). Its site holds the matrices of gate, up and down, which count as part of
+  /// those linears: a base that is made of the parts keeps whatever was done to them.
+  using Mlp = Slot<Tensor(const Tensor& x, const MlpParts&)>;
   /// x (B, S, D), labels (B, S): the sum, not the mean, of the cross entropies, in fp32 or fp64. Its site
   /// holds the output matrix (V, D).
   using HeadLoss = Slot<Tensor(const Tensor& x, const Tensor& labels)>;
@@ -49,6 +57,7 @@ struct Ops {
   Position position;
   Attention attention;
   Swiglu swiglu;
+  Mlp mlp;
   HeadLoss head_loss;
 
   std::vector<const SlotInfo*> all() const;

@@ -11,8 +11,8 @@ struct Param;
 /// Event::declared.
 struct Site {
   std::string path;
-  std::string role;            ///< linear, norm, add_norm, embedding, position, attention, swiglu, head_loss
-  int64_t layer = -1;          ///< number of the block that it is in
+  std::string role;    ///< linear, norm, add_norm, embedding, position, attention, swiglu, mlp, head_loss
+  int64_t layer = -1;  ///< number of the block that it is in
   std::vector<Param*> params;  ///< first those of the plain operator (weight, bias), then what plugins added
 };
 }  // namespace optrush

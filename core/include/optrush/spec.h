@@ -32,6 +32,12 @@ struct LlamaSpec {
   int64_t head_size() const { return head_dim != 0 ? head_dim : dim / n_heads; }
 };
 
+/// A stack of residual SwiGLU MLPs alone (arXiv:2002.05202), x + mlp(x), on random activations.
+struct SwigluStackSpec {
+  int64_t dim = 256, ffn_dim = 1024, n_layers = 4;
+  double init_std = 0;  ///< of normal initial weights; 0: uniform in +-1 / sqrt(inputs), as torch.nn.Linear
+};
+
 /// What a run trains on. `text`: UTF-8 file or folder, one token a byte. `tokens`: a token file
 /// (docs/experiments.md).
 struct DataSpec {
@@ -77,6 +83,8 @@ struct RunSpec {
 LlamaSpec llama_from_json(const Json&, const std::string& where);
 /// With a checkpoint: that field alone, for it gives the others.
 Json to_json(const LlamaSpec&);
+SwigluStackSpec swiglu_stack_from_json(const Json&, const std::string& where);
+Json to_json(const SwigluStackSpec&);
 DataSpec data_from_json(const Json&, const std::string& where);
 Json to_json(const DataSpec&);
 TrainSpec train_from_json(const Json&, const std::string& where);
@@ -90,11 +98,12 @@ Json to_json(const RunSpec&);
 Json validate_model(const std::string& kind, const Json& model, const std::string& where);
 
 /// `base` with the settings of a rung in place of its own: {"train": {"micro_batch": 8}, "device": "cpu"}.
-/// Another `data.kind` or `model.checkpoint` starts from that kind's defaults. Errors as in
+/// Another `data.kind`, a `model_kind` or a `model.checkpoint` starts from that kind's defaults. Errors as in
 /// run_spec_from_json.
 RunSpec merged(const RunSpec& base, const Json& settings, const std::string& where);
 
-/// The fields of "run", "train", "data", "llama" or "rope_scaling", in order, for docs and editor stubs.
+/// The fields of "run", "train", "data", "rope_scaling" or a kind of model, in order, for docs and editor
+/// stubs.
 /// Besides the types of options there is "object".
 std::vector<OptionSchema> spec_fields(const std::string& section);
 /// docs/schema/run_spec.schema.json, made from the same fields.

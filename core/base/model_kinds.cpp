@@ -1,0 +1,30 @@
+#include "base/model_kinds.h"
+
+#include "base/spec_fields.h"
+#include "base/suggest.h"
+#include "optrush/error.h"
+
+namespace optrush {
+const std::vector<ModelKind>& model_kinds() {
+  static const std::vector<ModelKind> kinds = {
+      {"llama",
+       [](const Json& json, const std::string& where) { return to_json(llama_from_json(json, where)); },
+       [] { return llama_fields().schemas(); }},
+      {"swiglu_stack",
+       [](const Json& json, const std::string& where) {
+         return to_json(swiglu_stack_from_json(json, where));
+       },
+       [] { return swiglu_stack_fields().schemas(); }},
+  };
+  return kinds;
+}
+
+Json validate_model(const std::string& kind, const Json& model, const std::string& where) {
+  std::vector<std::string> names;
+  for (const auto& known : model_kinds()) {
+    if (known.name == kind) return known.validate(model, where);
+    names.push_back(known.name);
+  }
+  throw Error("unknown kind of model '" + kind + "'", did_you_mean(kind, names), where);
+}
+}  // namespace optrush

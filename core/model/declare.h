@@ -1,0 +1,23 @@
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "model/init.h"
+#include "optrush/unit.h"
+
+namespace optrush {
+/// What every kind of model declares with.
+std::unique_ptr<Unit> make_unit(std::string path, std::string role, int64_t layer);
+
+/// A matrix (out, in) and the site in `unit` that multiplies with it.
+const Site& add_linear(Unit& unit, Params&, const std::string& path, Param matrix);
+
+struct MlpShape {
+  int64_t dim = 0, ffn_dim = 0;
+  Initializer gate_and_up, down;
+  at::ScalarType dtype = at::kFloat;
+};
+/// A SwiGLU MLP (arXiv:2002.05202) as a unit of its own: gate_proj, up_proj, down_proj below `path`.
+std::unique_ptr<Unit> declare_mlp(Params&, const std::string& path, int64_t layer, const MlpShape&);
+}  // namespace optrush
