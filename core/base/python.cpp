@@ -1,8 +1,15 @@
 #include "base/python.h"
 
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <array>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 
 #include "base/files.h"
@@ -39,6 +46,30 @@ fs::path project_python() {
   for (const fs::path& prefix : {fs::path(OPTRUSH_SOURCE_DIR) / ".venv", torch_prefix.lexically_normal()})
     if (fs::exists(prefix / "bin/python")) return prefix / "bin/python";
   return {};
+}
+
+int run_python(const std::vector<std::string>& arguments, const fs::path& log) {
+  const fs::path python = project_python();
+  if (python.empty()) throw Error("there is no Python environment", "./optrush setup makes one");
+  std::vector<std::string> words = {python.string()};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> argv;
+  for (auto& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
+  posix_spawn_file_actions_adddup2(&files, STDOUT_FILENO, STDERR_FILENO);
+  pid_t child = 0;
+  const int error = posix_spawn(&child, python.c_str(), &files, nullptr, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&files);
+  if (error != 0) throw Error("can't start " + python.string() + ": " + std::strerror(error));
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0)
+    if (errno != EINTR) throw Error("lost the process of " + python.string());
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 PythonTools find_python_tools() {

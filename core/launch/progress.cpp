@@ -54,7 +54,7 @@ void Progress::tick() {
   const RunState& state = current_->metrics.update();
   const TrainSpec& train = current_->job.spec.train;
   std::vector<std::string> parts;
-  if (state.steps > 0)
+  if (state.steps > 0 && !state.phase.starts_with("compiling"))
     parts.push_back("step " + std::to_string(state.steps) + "/" + std::to_string(train.warmup + train.steps));
   else
     parts.push_back(state.phase.empty() ? "starting" : state.phase);

@@ -1,7 +1,11 @@
 #include "optrush/differentiable.h"
 
 #include <ATen/autocast_mode.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/csrc/autograd/custom_function.h>
+#include <torch/library.h>
+
+#include <utility>
 
 #include "optrush/error.h"
 
@@ -45,12 +49,43 @@ Tensors cast_inputs(const Differentiable& op, Tensors inputs) {
       input = input.to(target);
   return inputs;
 }
+
+thread_local TracedPairs* traced_pairs = nullptr;
+
+/// The operator behind the node: the tracer notes the call and runs the pair without looking into it.
+Tensors run_traced_pair(std::string pair, Tensors inputs) {
+  const auto& entry = traced_pairs->entries().at(std::stoul(pair));
+  return PairFunction::apply(entry.op, at::TensorList(inputs));
+}
+
+Tensors call_node(const std::string& pair, const Tensors& inputs) {
+  // Made at the first trace of the process and kept: nothing is registered where nothing is traced.
+  static const auto library = [] {
+    torch::Library made(torch::Library::DEF, "optrush", std::nullopt, __FILE__, __LINE__);
+    made.def("call(str pair, Tensor[] inputs) -> Tensor[]");
+    made.impl("call", torch::dispatch(c10::DispatchKey::CompositeImplicitAutograd,
+                                      torch::CppFunction::makeFromUnboxedFunction(&run_traced_pair)));
+    return made;
+  }();
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("optrush::call", "")
+                             .typed<Tensors(std::string, Tensors)>();
+  return op.call(pair, inputs);
+}
 }  // namespace
+
+TracedPairs::TracedPairs() : outer_(std::exchange(traced_pairs, this)) {}
+TracedPairs::~TracedPairs() { traced_pairs = outer_; }
 
 Tensors call(const Differentiable& op, Tensors inputs) {
   inputs = cast_inputs(op, std::move(inputs));
   // Inside the pair nothing is cast again: the halves see the types that they get.
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
-  return PairFunction::apply(&op, at::TensorList(inputs));
+  if (!tracing()) return PairFunction::apply(&op, at::TensorList(inputs));
+  if (op.traits.trace == Trace::opaque || traced_pairs == nullptr)
+    throw Error("operator '" + op.name + "' can't be traced: its halves are not made of ATen calls",
+                "give its slot a base whose traits are opaque: the plain form is traced in its place");
+  traced_pairs->entries_.push_back({&op, inputs});
+  return call_node(std::to_string(traced_pairs->entries_.size() - 1), inputs);
 }
 }  // namespace optrush

@@ -2,8 +2,10 @@
 
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/record_function.h>
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
 
 #include "model/hugging_face.h"
@@ -95,6 +97,29 @@ std::vector<Site*> Session::sites(const std::string& role) const {
   std::vector<Site*> found;
   for (const auto& unit : model_.units) collect(*unit, role, found);
   return found;
+}
+
+void Session::enter_phase(const std::string& name) {
+  phase_ = name;
+  progress_(name);
+}
+
+Run::Guard Session::compiling(const std::string& what) {
+  struct Compiling {
+    Session& session;
+    std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
+    at::DisableRecordFunctionGuard uncounted;
+    explicit Compiling(Session& session) : session(session) {}
+    Compiling(const Compiling&) = delete;
+    Compiling& operator=(const Compiling&) = delete;
+    ~Compiling() {
+      session.compile_seconds_ +=
+          std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+      session.progress_(session.phase_);
+    }
+  };
+  progress_("compiling " + what);
+  return std::make_shared<Compiling>(*this);
 }
 
 void Session::note(const std::string& text) {

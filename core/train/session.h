@@ -37,6 +37,11 @@ class Session final : public Run {
   const Params& params() const { return params_; }
   const std::vector<std::string>& notes() const { return notes_; }
   void set_step(int64_t step) { step_ = step; }
+  /// Called as the run goes from one phase to the next: loading, building, warmup, measuring, compiling.
+  using Progress = std::function<void(const std::string& phase)>;
+  void show_progress(Progress progress) { progress_ = std::move(progress); }
+  void enter_phase(const std::string& name);
+  double compile_seconds() const { return compile_seconds_; }
 
   const RunSpec& spec() const override { return recipe_.spec(); }
   at::Device device() const override { return device_; }
@@ -48,6 +53,7 @@ class Session final : public Run {
   Optimizer& optimizer() override { return *optimizer_; }
   int64_t step() const override { return step_; }
   void note(const std::string& text) override;
+  Guard compiling(const std::string& what) override;
 
  private:
   struct Chunk {
@@ -65,6 +71,9 @@ class Session final : public Run {
   std::function<void(std::span<Shard>, Update&)> gradients_;
   std::vector<std::string> notes_;
   int64_t step_ = 0;
+  Progress progress_ = [](const std::string&) {};
+  std::string phase_;
+  double compile_seconds_ = 0;
 };
 
 /// fp32, fp64, bf16.

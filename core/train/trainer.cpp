@@ -77,16 +77,16 @@ class Trainer {
   Json run() {
     const TrainSpec& train = session_.spec().train;
     const auto before = fingerprint(session_.data_parallel());
-    sink_({{"event", "phase"}, {"name", "warmup"}});
+    session_.enter_phase("warmup");
     for (int64_t step = 0; step < train.warmup + train.steps; ++step) {
       if (step == train.warmup) {
         collect(/*wait=*/true);
-        sink_({{"event", "phase"}, {"name", "measuring"}});
+        session_.enter_phase("measuring");
         reset_memory_peak(session_.device());
         meter_.start();
       }
-      if (step == 0) {
-        account_first_step();
+      if (step == accounted_step()) {
+        account_step(step);
       } else {
         one_step(step);
       }
@@ -113,8 +113,11 @@ class Trainer {
     pending_.push_back({number, loss, norm, skipped, step.tokens()});
   }
 
-  /// The first warm-up step also tells what the recipe keeps for the backward and which FLOPs it runs.
-  void account_first_step() {
+  /// The second warm-up step, where there is one: in the first a technique may still compile or choose.
+  int64_t accounted_step() const { return session_.spec().train.warmup > 1 ? 1 : 0; }
+
+  /// One warm-up step also tells what the recipe keeps for the backward and which FLOPs it runs.
+  void account_step(int64_t number) {
     Tensors resident;
     for (Param* param : session_.params().all()) {
       resident.insert(resident.end(), param->stored.begin(), param->stored.end());
@@ -122,7 +125,7 @@ class Trainer {
     }
     const ExecutedFlops flops;
     SavedTensorCount saved(resident);
-    one_step(0);
+    one_step(number);
     saved.stop();
     activations_ = saved.peak_bytes();
     executed_flops_ = flops.total();
@@ -198,9 +201,10 @@ class Trainer {
                           {"total", parameters + gradients + optimizer + activations_}}}};
     result["energy_joules"] = joules_ ? Json(*joules_) : Json();
     const auto flops = model_flops(session_.model(), session_.spec().train.seq_len);
+    const Json& accounted = result["steps"].at(static_cast<size_t>(accounted_step()));
     result["flops_per_token"] = {{"mfu", flops.mfu},
                                  {"mfu_causal", flops.mfu_causal},
-                                 {"hfu", executed_flops_ / result["steps"].front()["tokens"].get<double>()}};
+                                 {"hfu", executed_flops_ / accounted["tokens"].get<double>()}};
     return result;
   }
 

@@ -35,8 +35,9 @@ Json train_spec(const RunSpec& spec, const MetricsSink& sink) {
   recipe.check();
   recipe.mesh.settle(0, 1);
 
-  sink({{"event", "phase"}, {"name", "building"}});
   Session session(recipe, device);
+  session.show_progress([&](const std::string& phase) { sink({{"event", "phase"}, {"name", phase}}); });
+  session.enter_phase("building");
   recipe.fire(Event::meshed, session);
   session.declare();
   Json result;
@@ -49,7 +50,7 @@ Json train_spec(const RunSpec& spec, const MetricsSink& sink) {
   result["setup_seconds"] = std::chrono::duration<double>(SteadyClock::now() - start).count();
   result.update(train(session, sink));
   recipe.fire(Event::finished, session);
-  result["compile_seconds"] = 0.0;
+  result["compile_seconds"] = session.compile_seconds();
   result["notes"] = session.notes();
   return result;
 }

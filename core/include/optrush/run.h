@@ -1,4 +1,5 @@
 #pragma once
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,5 +30,9 @@ class Run {
   virtual int64_t step() const = 0;
   /// A remark for the report: "attention ran the flash kernel".
   virtual void note(const std::string&) = 0;
+  /// Time that makes code and trains nothing, from the call to the end of the guard: the report shows it
+  /// apart, the progress line shows `what`. FLOPs and kernels that run meanwhile count for no step.
+  using Guard = std::shared_ptr<void>;
+  [[nodiscard]] virtual Guard compiling(const std::string& what) = 0;
 };
 }  // namespace optrush

@@ -1,0 +1,128 @@
+#include "cache.h"
+
+#include <c10/util/hash.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <map>
+
+#include "inductor_py.h"
+#include "optrush/plugin_api.h"
+#include "optrush/python.h"
+
+namespace optrush::compile {
+namespace fs = std::filesystem;
+namespace {
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+fs::path default_root() {
+  if (const auto chosen = variable("OPTRUSH_CACHE"); !chosen.empty()) return fs::path(chosen) / "inductor";
+  if (const auto xdg = variable("XDG_CACHE_HOME"); !xdg.empty())
+    return fs::path(xdg) / "optimization-rush/inductor";
+  const auto home = variable("HOME");
+  return (home.empty() ? fs::temp_directory_path() : fs::path(home) / ".cache") /
+         "optimization-rush/inductor";
+}
+
+/// As Python's torch names them.
+std::string dtype_name(at::ScalarType type) {
+  static const std::map<at::ScalarType, std::string> names = {
+      {at::kFloat, "float32"}, {at::kDouble, "float64"}, {at::kBFloat16, "bfloat16"},
+      {at::kHalf, "float16"},  {at::kLong, "int64"},     {at::kInt, "int32"},
+      {at::kByte, "uint8"},    {at::kChar, "int8"},      {at::kBool, "bool"}};
+  const auto found = names.find(type);
+  if (found == names.end()) throw Error(std::string("can't compile for tensors of ") + c10::toString(type));
+  return found->second;
+}
+
+Json describe(const Tensors& inputs) {
+  Json described = Json::array();
+  for (const auto& tensor : inputs)
+    described.push_back({{"sizes", tensor.sizes().vec()},
+                         {"strides", tensor.strides().vec()},
+                         {"dtype", dtype_name(tensor.scalar_type())},
+                         {"device", tensor.device().str()},
+                         {"requires_grad", tensor.requires_grad()}});
+  return described;
+}
+
+Json to_json(const Request& request) {
+  return {{"mode", request.mode},
+          {"activations", request.activations},
+          {"threads", request.threads},
+          {"inputs", describe(request.inputs)}};
+}
+
+/// Code for one processor may not run on another.
+std::string processor() {
+  std::ifstream in("/proc/cpuinfo");
+  std::string line, found;
+  while (std::getline(in, line) && !line.empty())
+    if (line.starts_with("model name") || line.starts_with("flags") || line.starts_with("Features"))
+      found += line;
+  return found;
+}
+
+/// Held while one process compiles a key.
+class FileLock {
+ public:
+  explicit FileLock(const fs::path& file)
+      : descriptor_(open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
+    if (descriptor_ < 0 || flock(descriptor_, LOCK_EX) != 0)
+      throw Error("can't lock " + file.string(), "is the cache's folder writable? option 'cache' moves it");
+  }
+  ~FileLock() { close(descriptor_); }
+  FileLock(const FileLock&) = delete;
+  FileLock& operator=(const FileLock&) = delete;
+
+ private:
+  int descriptor_;
+};
+
+void write(const fs::path& file, const std::string& text) {
+  std::ofstream out(file, std::ios::binary);
+  out << text;
+  if (!out.flush()) throw Error("can't write " + file.string(), "is the disk full? option 'cache' moves it");
+}
+
+std::string last_lines(const fs::path& log) {
+  std::ifstream in(log, std::ios::binary);
+  const std::string text(std::istreambuf_iterator<char>(in), {});
+  return text.size() > 1500 ? "..." + text.substr(text.size() - 1500) : text;
+}
+}  // namespace
+
+Cache::Cache(const std::string& root) : root_(root.empty() ? default_root() : fs::path(root)) {}
+
+std::string Cache::key_of(const UnitGraph& graph, const Request& request) {
+  return c10::sha1(graph.text() + to_json(request).dump() + kInductorScript + processor() + OPTRUSH_ABI)
+      .str();
+}
+
+bool Cache::holds(const std::string& key) const { return fs::exists(folder_of(key) / "meta.json"); }
+
+void Cache::compile(const std::string& key, const UnitGraph& graph, const Request& request) const {
+  fs::create_directories(root_);
+  const FileLock lock(root_ / (key + ".lock"));
+  if (holds(key)) return;
+  const fs::path work = root_ / (key + ".part");
+  fs::remove_all(work);
+  fs::create_directories(work);
+  Json asked = to_json(request);
+  asked["pairs"] = graph.save(work);
+  write(work / "request.json", asked.dump(1));
+  write(work / "inductor.py", kInductorScript);
+  const fs::path log = work / "log.txt";
+  if (const int code = run_python({(work / "inductor.py").string(), work.string()}, log); code != 0)
+    throw Error("Inductor could not compile (exit code " + std::to_string(code) + "):\n" + last_lines(log),
+                "take the plugin 'compile' off; all that it read and said is in " + work.string());
+  fs::rename(work, folder_of(key));
+}
+}  // namespace optrush::compile

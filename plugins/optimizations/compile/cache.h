@@ -1,0 +1,34 @@
+#pragma once
+#include <filesystem>
+#include <string>
+
+#include "optrush/json.h"
+#include "unit_graph.h"
+
+namespace optrush::compile {
+/// What Inductor is asked for, beside the graph.
+struct Request {
+  std::string mode;
+  Json activations;  ///< {"policy": save|selective|budget, "keep": [...], "budget": x}
+  int64_t threads = 1;
+  Tensors inputs;  ///< examples: sizes, strides, types, who needs a gradient
+};
+
+/// Compiled units on disk, each in a folder named by the hash of all that its code depends on.
+class Cache {
+ public:
+  /// `root` empty: $OPTRUSH_CACHE, else $XDG_CACHE_HOME, else ~/.cache, and in it optimization-rush/inductor.
+  explicit Cache(const std::string& root);
+
+  static std::string key_of(const UnitGraph&, const Request&);
+  /// Where the artifact of `key` lies, complete or not yet.
+  std::filesystem::path folder_of(const std::string& key) const { return root_ / key; }
+  bool holds(const std::string& key) const;
+  /// Compiles into folder_of(key). Of several processes that ask for one key, one compiles and the others
+  /// wait.
+  void compile(const std::string& key, const UnitGraph&, const Request&) const;
+
+ private:
+  std::filesystem::path root_;
+};
+}  // namespace optrush::compile

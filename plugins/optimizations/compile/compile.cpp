@@ -1,0 +1,117 @@
+// Compilation by Inductor (PyTorch 2, ASPLOS 2024, doi:10.1145/3620665.3640366), without Python in the
+// training loop. Each block, and the head with its loss, is traced in C++ at its first call, with whatever
+// the plugins below have made of its operators; Inductor compiles forward and backward to native code that
+// reads and writes each tensor once where eager code has an operator for each step (norms, rotations, SwiGLU,
+// residuals, casts), and chooses what to save for the backward. Blocks that are alike share one artifact,
+// kept in a cache on disk. It pays where operators are small or bound by memory; with large matmuls it has
+// little left to win, and in a short run the minutes of compiling are never earned back.
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/util/Exception.h>
+
+#include <map>
+
+#include "cache.h"
+#include "compiled_unit.h"
+#include "optrush/plugin.h"
+#include "self_check.h"
+#include "unit_graph.h"
+
+namespace {
+using namespace optrush;
+using namespace optrush::compile;
+
+Json to_json(const ActivationPolicy& activations) {
+  if (activations.policy == ActivationPolicy::Kind::budget && activations.budget > 1)
+    throw Error("Inductor's partitioner takes a budget of activations as a fraction, not in bytes",
+                "give a budget between 0 and 1 where 'compile' is stacked");
+  return {
+      {"policy", to_string(activations.policy)}, {"keep", activations.keep}, {"budget", activations.budget}};
+}
+
+class Compile final : public Plugin {
+ public:
+  void apply(Recipe& recipe, const Options& options) override {
+    mode_ = options.string("mode");
+    cache_ = std::make_unique<Cache>(options.string("cache"));
+    recipe.on(Event::ready, Phase::compile, [this, &recipe](Run& run) {
+      run_ = &run;
+      activations_ = to_json(recipe.activations());
+    });
+    recipe.on(Event::finished, Phase::compile, [this](Run& run) {
+      run.note("compile: " + std::to_string(units_.size()) + " distinct units compiled for " +
+               std::to_string(sites_) + ", worst difference from eager " + c10::str(worst_));
+    });
+    recipe.unit.wrap(Phase::compile,
+                     [this](UnitFunction inner, const Unit& unit) -> UnitFunction {
+                       if (unit.role != "block" && unit.role != "head") return inner;
+                       ++sites_;
+                       return [this, inner = std::move(inner), &unit, known = Known()](
+                                  const Tensor& x, const Batch& batch) mutable {
+                         const bool trains = batch.labels.defined() || batch.input.defined();
+                         return trains ? run(inner, unit, x, batch, known) : inner(x, batch);
+                       };
+                     },
+                     {.trace = Trace::opaque, .capturable = true});
+  }
+
+ private:
+  /// What one site has compiled so far, the last call's first to look at.
+  struct Known {
+    Signature last;
+    const CompiledUnit* unit = nullptr;
+    std::map<Signature, const CompiledUnit*> all;
+  };
+
+  Tensor run(const UnitFunction& inner, const Unit& unit, const Tensor& x, const Batch& batch, Known& known) {
+    const Tensors inputs = unit_inputs(unit, x, batch);
+    Signature signature = signature_of(inputs);
+    if (signature != known.last) {
+      auto& found = known.all[signature];
+      if (found == nullptr) found = make(inner, unit, x, batch, inputs, known.all.size() > 1);
+      known.unit = found;
+      known.last = std::move(signature);
+    }
+    return (*known.unit)(inputs);
+  }
+
+  const CompiledUnit* make(const UnitFunction& inner, const Unit& unit, const Tensor& x, const Batch& batch,
+                           const Tensors& inputs, bool again) {
+    const auto guard = run_->compiling(unit.path);
+    if (again)
+      run_->note("compile: " + unit.path + " was compiled again at step " + std::to_string(run_->step()) +
+                 ": the shapes or types of its inputs changed");
+    const UnitGraph graph = trace_unit(inner, unit, x, batch);
+    const Request request{mode_, activations_, at::get_num_threads(), inputs};
+    const auto key = Cache::key_of(graph, request);
+    auto& compiled = units_[key];
+    if (!compiled) {
+      if (!cache_->holds(key)) cache_->compile(key, graph, request);
+      compiled = std::make_unique<CompiledUnit>(cache_->folder_of(key));
+      worst_ = std::max(worst_, self_check(*compiled, inner, unit, x, batch));
+    }
+    return compiled.get();
+  }
+
+  std::string mode_;
+  std::unique_ptr<Cache> cache_;
+  Run* run_ = nullptr;
+  Json activations_;
+  std::map<std::string, std::unique_ptr<CompiledUnit>> units_;
+  int64_t sites_ = 0;
+  double worst_ = 0;
+};
+}  // namespace
+
+OPTRUSH_PLUGIN(Compile, R"json({
+  "name": "compile", "version": "0.1.0", "kind": "optimization", "effect": "rounding",
+  "summary": "blocks, head and loss compiled by Inductor, forward and backward",
+  "needs": ["python", "compiler"],
+  "options": [
+    {"name": "mode", "type": "string", "default": "default",
+     "choices": ["default", "max-autotune-no-cudagraphs", "max-autotune", "reduce-overhead"],
+     "doc": "as torch.compile's; CUDA graphs of the last two come from the plugin cuda_graphs"},
+    {"name": "cache", "type": "string", "default": "",
+     "doc": "folder of compiled units; default $OPTRUSH_CACHE, $XDG_CACHE_HOME or ~/.cache"}
+  ]
+})json");

@@ -1,0 +1,189 @@
+"""Compiles a traced unit and its backward with Inductor.
+
+usage: python inductor.py FOLDER
+
+Reads FOLDER/request.json and the TorchScript beside it, writes FOLDER/unit.pt2 (models "forward" and "backward") and
+FOLDER/meta.json: where each tensor that the backward reads comes from, which inputs get a gradient, the FLOPs.
+"""
+import json
+import os
+import sys
+from pathlib import Path
+
+import torch
+import torch._inductor as inductor
+from torch._guards import detect_fake_mode
+from torch._functorch import config as functorch_config
+from torch._functorch.aot_autograd import aot_export_joint_simple
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch._inductor.decomposition import select_decomp_table
+from torch._inductor.fx_passes.joint_graph import joint_graph_passes
+from torch._inductor.package import package_aoti
+from torch.utils.checkpoint import CheckpointPolicy
+
+ATEN = torch.ops.aten
+# What the operators of a model come down to once they are traced: names of slots, and the calls that carry their work.
+CALLS_OF_SLOT = {
+    "linear": {ATEN.mm, ATEN.addmm},
+    "attention": {
+        ATEN._scaled_dot_product_flash_attention,
+        ATEN._scaled_dot_product_flash_attention_for_cpu,
+        ATEN._scaled_dot_product_efficient_attention,
+        ATEN._scaled_dot_product_cudnn_attention,
+        ATEN.bmm,
+    },
+}
+
+
+def make_input(spec):
+    dtype, device = getattr(torch, spec["dtype"]), spec["device"]
+    tensor = torch.empty_strided(spec["sizes"], spec["strides"], dtype=dtype, device=device)
+    if dtype.is_floating_point:
+        tensor.normal_()
+    else:
+        tensor.zero_()
+    return tensor.requires_grad_(spec["requires_grad"])
+
+
+def pair_function(folder, spec):
+    """The pair as one autograd function over its two traced halves: the backward stays the one that was written."""
+    forward, backward = (torch.jit.load(folder / spec[half]) for half in ("forward", "backward"))
+
+    class Pair(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, *inputs):
+            results = forward(*inputs)
+            ctx.save_for_backward(*results[spec["outputs"]:])
+            return tuple(results[: spec["outputs"]])
+
+        @staticmethod
+        def backward(ctx, *gradients):
+            computed = iter(backward(*ctx.saved_tensors, *gradients))
+            return tuple(next(computed) if given else None for given in spec["gradients"])
+
+    return Pair.apply
+
+
+def define_pairs(folder, specs):
+    pairs = [pair_function(folder, spec) for spec in specs]
+    library = torch.library.Library("optrush", "DEF")
+    library.define("call(str pair, Tensor[] inputs) -> Tensor[]")
+    library.impl("call", lambda pair, inputs: list(pairs[int(pair)](*inputs)), "CompositeImplicitAutograd")
+    return library
+
+
+def keep_only(graph, slots):
+    """Selective checkpointing: tags say what the partitioner has to save; all else it may compute again."""
+    kept = set().union(*(CALLS_OF_SLOT.get(slot, set()) for slot in slots))
+    for node in graph.nodes:
+        if node.op != "call_function":
+            continue
+        packet = getattr(node.target, "overloadpacket", None)
+        node.meta["recompute"] = CheckpointPolicy.MUST_SAVE if packet in kept else CheckpointPolicy.PREFER_RECOMPUTE
+        node.meta["ac_graph_id"] = 0
+
+
+def flops_of(module):
+    """As the host counts eager code: matmuls, and fused attention with 2 of them forward and 5 backward."""
+    total = 0
+    for node in module.graph.nodes:
+        if node.op != "call_function":
+            continue
+        packet = getattr(node.target, "overloadpacket", None)
+        shapes = [argument.meta["val"].shape for argument in node.args if isinstance(argument, torch.fx.Node)]
+        name = getattr(packet, "__name__", "")
+        if packet in (ATEN.mm, ATEN.bmm, ATEN.addmm, ATEN.baddbmm):
+            left, right = shapes[-2:]
+            total += 2 * left.numel() * right[-1]
+        elif name.startswith("_scaled_dot_product_"):
+            backward = "backward" in name
+            q, k = shapes[backward], shapes[backward + 1]
+            total += (5 if backward else 2) * 2 * q.numel() * k[-2]
+    return total
+
+
+def drop_outputs(module, keep):
+    output = next(node for node in module.graph.nodes if node.op == "output")
+    output.args = (tuple(value for value, kept in zip(output.args[0], keep) if kept),)
+    module.graph.eliminate_dead_code()
+    module.recompile()
+
+
+def saved_and_gradients(forward, backward):
+    """Saved tensors that are inputs of the forward do not travel through it; inputs without a gradient give none."""
+    placeholders = {node.name: i for i, node in enumerate(n for n in forward.graph.nodes if n.op == "placeholder")}
+    outputs = next(node for node in forward.graph.nodes if node.op == "output").args[0]
+    saved, keep, kept = [], [True], 1
+    for value in outputs[1:]:
+        is_input = value.op == "placeholder"
+        saved.append(["input", placeholders[value.name]] if is_input else ["output", kept])
+        keep.append(not is_input)
+        kept += not is_input
+    drop_outputs(forward, keep)
+    gradients = [value is not None for value in next(n for n in backward.graph.nodes if n.op == "output").args[0]]
+    drop_outputs(backward, gradients)
+    return saved, gradients
+
+
+def example_inputs(module):
+    examples = []
+    for node in module.graph.nodes:
+        if node.op == "placeholder":
+            fake = node.meta["val"]
+            examples.append(torch.empty_strided(fake.shape, fake.stride(), dtype=fake.dtype, device=fake.device).zero_())
+    return examples
+
+
+def options_of(mode):
+    # CUDA graphs are not Inductor's here: they are a technique of their own, over the whole step.
+    options = {key: value for key, value in inductor.list_mode_options(mode).items() if "cudagraph" not in key}
+    # The process that loads the code has LibTorch's libraries open; "libtorch.so" would bring the GPU's along.
+    return {**options, "aot_inductor.package": True, "aot_inductor.link_libtorch": False}
+
+
+def compile_unit(folder):
+    request = json.loads((folder / "request.json").read_text())
+    torch.set_num_threads(request["threads"])
+    torch._C._jit_set_profiling_executor(False)  # the graph as it was traced, whatever calls of it come
+    library = define_pairs(folder, request["pairs"])
+    unit = torch.jit.load(folder / "unit.pt")
+    inputs = tuple(make_input(spec) for spec in request["inputs"])
+
+    activations = request["activations"]
+    if activations["policy"] == "budget":
+        functorch_config.activation_memory_budget = activations["budget"]
+    functorch_config.recompute_views = True
+
+    with torch.jit.optimized_execution(False):
+        joint = aot_export_joint_simple(
+            lambda *arguments: tuple(unit(*arguments)), inputs, trace_joint=True, decompositions=select_decomp_table()
+        )
+    with detect_fake_mode([node.meta["val"] for node in joint.graph.nodes if node.op == "placeholder"]):
+        joint_graph_passes(joint)
+        if activations["policy"] == "selective":
+            keep_only(joint.graph, activations["keep"])
+        forward, backward = min_cut_rematerialization_partition(joint, None, num_fwd_outputs=1)
+    saved, gradients = saved_and_gradients(forward, backward)
+    flops = {"forward": flops_of(forward), "backward": flops_of(backward)}
+
+    options = options_of(request["mode"])
+    with torch.no_grad():
+        files = {
+            name: inductor.aot_compile(module, tuple(example_inputs(module)), options=options)
+            for name, module in (("forward", forward), ("backward", backward))
+        }
+    package_aoti(str(folder / "unit.pt2"), files)
+    (folder / "meta.json").write_text(json.dumps({"saved": saved, "gradients": gradients, "flops": flops}))
+    del library
+
+
+def use_wheel_cuda():
+    """Inductor asks for CUDA's headers by CUDA_HOME; the wheels bring them."""
+    wheel = Path(torch.__file__).parent.parent / "nvidia" / f"cu{(torch.version.cuda or '').split('.')[0]}"
+    if "CUDA_HOME" not in os.environ and wheel.is_dir():
+        os.environ["CUDA_HOME"] = str(wheel)
+
+
+if __name__ == "__main__":
+    use_wheel_cuda()
+    compile_unit(Path(sys.argv[1]))

@@ -1,0 +1,97 @@
+#include "self_check.h"
+
+#include <ATen/Context.h>
+#include <ATen/Functions.h>
+#include <ATen/autocast_mode.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "unit_graph.h"
+
+namespace optrush::compile {
+namespace {
+/// Another order of sums is allowed, another formula is not.
+double tolerance(at::ScalarType type) {
+  switch (type) {
+    case at::kDouble:
+      return 1e-9;
+    case at::kFloat:
+      return 1e-3;
+    default:
+      return 5e-2;
+  }
+}
+
+/// Values like those of `x`, but others; a generator of its own, so that the run's random numbers stay.
+Tensor other_values(const Tensor& x) {
+  auto generator = at::globalContext().defaultGenerator(x.device()).clone();
+  generator.set_current_seed(20241121);
+  const auto scale = x.detach().to(at::kFloat).abs().mean().item<double>();
+  const Tensor values = at::randn(x.sizes(), generator, x.options().requires_grad(false)) * (scale + 1e-3);
+  return at::empty_strided(x.sizes(), x.strides(), values.options())
+      .copy_(values)
+      .requires_grad_(x.requires_grad());
+}
+
+Batch other_batch(Batch batch) {
+  for (Tensor* tensor :
+       {&batch.tokens, &batch.labels, &batch.positions, &batch.input, &batch.cos, &batch.sin})
+    if (tensor->defined()) *tensor = tensor->roll({1}, {0}).roll({1}, {tensor->dim() - 1});
+  return batch;
+}
+
+double difference(const Tensor& is, const Tensor& expected) {
+  if (!is.isfinite().all().item<bool>()) return INFINITY;
+  const double largest = expected.abs().max().item<double>();
+  const double apart = (is - expected).abs().max().item<double>();
+  return apart == 0 ? 0 : apart / std::max(largest, 1e-12);
+}
+}  // namespace
+
+double self_check(const CompiledUnit& compiled, const UnitFunction& function, const Unit& unit,
+                  const Tensor& x, const Batch& first_batch) {
+  const at::AutoGradMode with_gradients(true);
+  const Batch batch = other_batch(first_batch);
+  const Tensor start = other_values(x);
+  const Tensors inputs = unit_inputs(unit, start, batch);
+  Tensors leaves;
+  for (const auto& input : inputs)
+    if (input.requires_grad()) leaves.push_back(input);
+
+  Tensor gradient;
+  const auto run = [&](const Tensor& out) {
+    if (!gradient.defined()) gradient = other_values(at::ones_like(out));
+    auto results =
+        torch::autograd::grad({out}, leaves, {gradient}, /*retain_graph=*/{}, /*create_graph=*/false,
+                              /*allow_unused=*/true);
+    results.insert(results.begin(), out.detach());
+    return results;
+  };
+  const Tensors expected = run(function(start, batch));
+  const Tensors computed = run(compiled(inputs));
+
+  const auto device = x.device().type();
+  const double allowed = tolerance(
+      at::autocast::is_autocast_enabled(device) ? at::autocast::get_autocast_dtype(device) : x.scalar_type());
+  double worst = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    if (!expected[i].defined() && !computed[i].defined()) continue;
+    const std::string what = i == 0 ? "its output" : "the gradient of its input " + std::to_string(i - 1);
+    if (expected[i].defined() != computed[i].defined())
+      throw Error("compiled " + unit.path + " is not what it was made of: " + what + " is " +
+                      (expected[i].defined() ? "missing" : "one that eager code does not have"),
+                  "take the plugin 'compile' off");
+    const double apart = difference(computed[i].to(at::kDouble), expected[i].to(at::kDouble));
+    worst = std::max(worst, apart);
+    if (!(apart <= allowed))
+      throw Error("compiled " + unit.path + " is not what it was made of: " + what + " differs by " +
+                      std::to_string(apart) + " of its largest value, " + std::to_string(allowed) +
+                      " is allowed",
+                  "take the plugin 'compile' off, or the plugin whose operator it can't see");
+  }
+  return worst;
+}
+}  // namespace optrush::compile

@@ -1,0 +1,180 @@
+#include "unit_graph.h"
+
+#include <ATen/Functions.h>
+#include <ATen/autocast_mode.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/util/hash.h>
+#include <torch/csrc/jit/api/module.h>
+#include <torch/csrc/jit/frontend/tracer.h>
+#include <torch/csrc/jit/passes/canonicalize.h>
+
+namespace optrush::compile {
+namespace {
+using torch::jit::Graph;
+using torch::jit::Stack;
+
+/// A cast that autocast kept from before the trace would be a constant of the graph.
+class NoAutocastCache {
+ public:
+  NoAutocastCache() : before_(at::autocast::is_autocast_cache_enabled()) {
+    at::autocast::clear_cache();
+    at::autocast::set_autocast_cache_enabled(false);
+  }
+  ~NoAutocastCache() { at::autocast::set_autocast_cache_enabled(before_); }
+  NoAutocastCache(const NoAutocastCache&) = delete;
+  NoAutocastCache& operator=(const NoAutocastCache&) = delete;
+
+ private:
+  bool before_;
+};
+
+/// `function` over tensors as a graph with one output: its tensors as a tuple.
+std::shared_ptr<Graph> trace(const Tensors& inputs, const std::function<Tensors(const Tensors&)>& function) {
+  Stack stack(inputs.begin(), inputs.end());
+  const auto on_stack = [&](const Stack& arguments) {
+    Tensors tensors;
+    for (const auto& argument : arguments) tensors.push_back(argument.toTensor());
+    std::vector<c10::IValue> results;
+    for (auto& result : function(tensors)) results.emplace_back(std::move(result));
+    return Stack{c10::ivalue::Tuple::create(std::move(results))};
+  };
+  try {
+    return torch::jit::tracer::trace(std::move(stack), on_stack, [](const Tensor&) { return std::string(); })
+        .first->graph;
+  } catch (...) {
+    torch::jit::tracer::abandon();
+    throw;
+  }
+}
+
+/// The same values without their history, as the graph of a half sees them.
+Tensors detached(const Tensors& tensors) {
+  Tensors result;
+  for (const auto& tensor : tensors)
+    result.push_back(tensor.detach().requires_grad_(tensor.requires_grad() && tensor.is_floating_point()));
+  return result;
+}
+
+UnitGraph::Pair trace_pair(const TracedPairs::Entry& entry) {
+  const at::NoGradGuard no_grad;
+  const Differentiable& op = *entry.op;
+  UnitGraph::Pair pair;
+  Differentiable::Result result;
+  pair.forward = trace(detached(entry.inputs), [&](const Tensors& inputs) {
+    result = op.forward(inputs);
+    Tensors all = result.outputs;
+    all.insert(all.end(), result.saved.begin(), result.saved.end());
+    for (const auto& tensor : all)
+      if (!tensor.defined())
+        throw Error("the forward of operator '" + op.name + "' returned an undefined tensor",
+                    "a pair that is compiled returns defined tensors only");
+    return all;
+  });
+  pair.outputs = static_cast<int64_t>(result.outputs.size());
+
+  Tensors backward_inputs = detached(result.saved);
+  for (const auto& output : result.outputs) backward_inputs.push_back(at::ones_like(output));
+  const auto saved_end = static_cast<int64_t>(result.saved.size());
+  pair.backward = trace(backward_inputs, [&](const Tensors& inputs) {
+    const Tensors saved(inputs.begin(), inputs.begin() + saved_end);
+    const Tensors gradients(inputs.begin() + saved_end, inputs.end());
+    Tensors defined;
+    pair.gradients.clear();
+    for (auto& gradient : op.backward(saved, gradients)) {
+      pair.gradients.push_back(gradient.defined());
+      if (gradient.defined()) defined.push_back(std::move(gradient));
+    }
+    return defined;
+  });
+  return pair;
+}
+
+/// A printed graph leaves out the values of its constant tensors.
+std::string text_of(const std::shared_ptr<Graph>& graph) {
+  const auto canonical = torch::jit::Canonicalize(graph);
+  std::string text = canonical->toString(/*print_source_locations=*/false);
+  for (const auto* node : canonical->nodes()) {
+    if (node->kind() != c10::prim::Constant || !node->hasAttribute(c10::attr::value) ||
+        node->kindOf(c10::attr::value) != torch::jit::AttributeKind::t)
+      continue;
+    const Tensor constant = node->t(c10::attr::value).cpu().contiguous();
+    text +=
+        "# constant " +
+        c10::sha1(std::string(static_cast<const char*>(constant.const_data_ptr()), constant.nbytes())).str() +
+        "\n";
+  }
+  return text;
+}
+
+void save_graph(const std::shared_ptr<Graph>& graph, const std::filesystem::path& file) {
+  torch::jit::Module module("Traced");
+  const auto method = graph->copy();
+  method->insertInput(0, "self")->setType(module._ivalue()->type());
+  auto* function = module._ivalue()->compilation_unit()->create_function(
+      c10::QualifiedName(*module.type()->name(), "forward"), method);
+  module.type()->addMethod(function);
+  module.save(file.string());
+}
+}  // namespace
+
+Tensors unit_inputs(const Unit& unit, const Tensor& x, const Batch& batch) {
+  Tensors inputs = {x};
+  for (const Tensor& tensor : batch.tensors())
+    if (tensor.defined()) inputs.push_back(tensor);
+  for (const Param* param : unit.params()) {
+    if (param->codec) {
+      inputs.insert(inputs.end(), param->stored.begin(), param->stored.end());
+    } else {
+      inputs.push_back(param->leaf);
+    }
+  }
+  return inputs;
+}
+
+Signature signature_of(const Tensors& inputs) {
+  Signature signature;
+  const auto device = inputs.front().device().type();
+  const bool autocast = at::autocast::is_autocast_enabled(device);
+  signature.push_back(autocast ? 1 + static_cast<int64_t>(at::autocast::get_autocast_dtype(device)) : 0);
+  for (const auto& tensor : inputs) {
+    signature.push_back(tensor.dim() * 1000 + static_cast<int64_t>(tensor.scalar_type()) * 10 +
+                        static_cast<int64_t>(tensor.requires_grad()));
+    signature.insert(signature.end(), tensor.sizes().begin(), tensor.sizes().end());
+    signature.insert(signature.end(), tensor.strides().begin(), tensor.strides().end());
+  }
+  return signature;
+}
+
+UnitGraph trace_unit(const UnitFunction& function, const Unit& unit, const Tensor& x, const Batch& batch) {
+  const at::AutoGradMode with_gradients(true);
+  const NoAutocastCache no_cache;
+  const TracedPairs pairs;
+  UnitGraph result;
+  const Tensor start = x.detach().requires_grad_(x.requires_grad());
+  result.graph = trace(unit_inputs(unit, start, batch),
+                       [&](const Tensors& inputs) { return Tensors{function(inputs.front(), batch)}; });
+  for (const auto& entry : pairs.entries()) result.pairs.push_back(trace_pair(entry));
+  return result;
+}
+
+std::string UnitGraph::text() const {
+  std::string text = text_of(graph);
+  for (const auto& pair : pairs) text += text_of(pair.forward) + text_of(pair.backward);
+  return text;
+}
+
+Json UnitGraph::save(const std::filesystem::path& folder) const {
+  save_graph(graph, folder / "unit.pt");
+  Json saved = Json::array();
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    const auto name = "pair" + std::to_string(i);
+    save_graph(pairs[i].forward, folder / (name + "_forward.pt"));
+    save_graph(pairs[i].backward, folder / (name + "_backward.pt"));
+    saved.push_back({{"forward", name + "_forward.pt"},
+                     {"backward", name + "_backward.pt"},
+                     {"outputs", pairs[i].outputs},
+                     {"gradients", pairs[i].gradients}});
+  }
+  return saved;
+}
+}  // namespace optrush::compile

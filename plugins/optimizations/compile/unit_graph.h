@@ -1,0 +1,38 @@
+#pragma once
+#include <torch/csrc/jit/ir/ir.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "optrush/json.h"
+#include "optrush/plugin.h"
+
+namespace optrush::compile {
+/// Every tensor that a call of a unit reads: x, the tensors of the batch, the tensors behind its parameters.
+/// The order is that of the graph's inputs.
+Tensors unit_inputs(const Unit&, const Tensor& x, const Batch&);
+
+/// What two calls must share to run the same code: sizes, strides, types, who needs a gradient, autocast.
+using Signature = std::vector<int64_t>;
+Signature signature_of(const Tensors& inputs);
+
+/// A unit as the tracer saw it, plugins and pairs included.
+struct UnitGraph {
+  struct Pair {
+    std::shared_ptr<torch::jit::Graph> forward, backward;
+    int64_t outputs = 0;          ///< of the forward, before what it saves
+    std::vector<bool> gradients;  ///< which inputs get one
+  };
+  std::shared_ptr<torch::jit::Graph> graph;
+  std::vector<Pair> pairs;  ///< by the index in the graph's optrush::call nodes
+
+  /// The same for units that compile to the same code.
+  std::string text() const;
+  /// unit.pt and the halves of the pairs, as TorchScript; returns what a reader has to know of the pairs.
+  Json save(const std::filesystem::path& folder) const;
+};
+
+/// Runs `function` once under the tracer. Throws where it can't be traced.
+UnitGraph trace_unit(const UnitFunction& function, const Unit&, const Tensor& x, const Batch&);
+}  // namespace optrush::compile
