@@ -17,6 +17,7 @@ constexpr size_t kLongestSlug = 40;
 struct Stack {
   RunSpec spec;
   std::map<std::string, std::string> origin;  ///< plugin -> "the base", "rung 'bf16' (x.lua:12)"
+  std::optional<External> external;
 };
 
 std::vector<std::string> names_of(const std::vector<PluginUse>& plugins) {
@@ -56,6 +57,10 @@ Stack on_top(Stack stack, const Rung& rung, const std::set<std::string>& may_be_
   for (const auto& plugin : rung.replace) take_off(stack, plugin, "replace", rung, may_be_missing);
   for (const auto& use : rung.plugins) put_on(stack, use, rung);
   stack.spec = merged(stack.spec, rung.settings, rung.where);
+  if (rung.external && stack.external)
+    throw Error("rung '" + rung.name + "' and another rung of this combination are both external",
+                "put external rungs on one axis", rung.where);
+  if (rung.external) stack.external = rung.external;
   return stack;
 }
 
@@ -108,12 +113,20 @@ class Expansion {
     Stack stack = base_;
     int64_t previous = 0;
     for (const auto& rung : rungs) {
+      if (rung.external) {
+        beside(rung, previous, stack);
+        continue;
+      }
       stack = on_top(std::move(stack), rung);
       previous = add(rung.name, "ladder", previous, stack, rung.where);
     }
   }
 
-  void ablation(const std::vector<Rung>& rungs) {
+  void ablation(const std::vector<Rung>& given) {
+    std::vector<Rung> rungs = given, others;
+    std::ranges::copy_if(given, std::back_inserter(others),
+                         [](const Rung& r) { return r.external.has_value(); });
+    std::erase_if(rungs, [](const Rung& rung) { return rung.external.has_value(); });
     const auto optional = plugins_of(rungs);
     Stack full = base_;
     for (const auto& rung : rungs) full = on_top(std::move(full), rung);
@@ -126,6 +139,7 @@ class Expansion {
     }
     for (const auto& rung : rungs)
       add(rung.name + " alone", "alone", 0, on_top(base_, rung, optional), rung.where);
+    for (const auto& rung : others) beside(rung, top, full);
   }
 
   void grid(const std::vector<std::vector<Rung>>& axes) {
@@ -148,6 +162,11 @@ class Expansion {
            rung.where, optional);
   }
 
+  /// A row of its own that nothing is stacked on.
+  void beside(const Rung& rung, int64_t previous, const Stack& stack) {
+    add(rung.name, "external", previous, on_top(stack, rung), rung.where);
+  }
+
   int64_t add(const std::string& name, const std::string& group, int64_t previous, const Stack& stack,
               const std::string& where) {
     if (variants_.size() == kMostVariants)
@@ -163,7 +182,8 @@ class Expansion {
                     .group = group,
                     .previous = previous,
                     .spec = stack.spec,
-                    .where = where};
+                    .where = where,
+                    .external = stack.external};
     variant.spec.rung = name;
     variant.spec.variant = variant.index;
     compare(variant);

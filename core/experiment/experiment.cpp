@@ -48,6 +48,19 @@ typename Fields<T>::Field run_spec(RunSpec T::*member, OptionSchema schema) {
           [=](const T& object) { return to_json(object.*member); }};
 }
 
+/// An empty table where there is none, as in reports of before there were any.
+template <class T>
+typename Fields<T>::Field external() {
+  return {{.name = "external",
+           .type = "object",
+           .doc = "a program instead of the worker",
+           .fallback = Json::object()},
+          [](T& object, const Json& json, const std::string&, const std::string& where) {
+            if (!json.empty()) object.external = external_from_json(json, where);
+          },
+          [](const T& object) { return object.external ? to_json(*object.external) : Json::object(); }};
+}
+
 const Fields<Rung>& rung_fields() {
   using T = Rung;
   static const auto fields =
@@ -57,7 +70,8 @@ const Fields<Rung>& rung_fields() {
           .custom(table(&T::settings, {.name = "settings", .doc = "that it changes"}))
           .optional(&T::replace, {.name = "replace", .doc = "plugins that its own take the place of"})
           .optional(&T::without, {.name = "without", .doc = "plugins that it takes off"})
-          .optional(&T::where, {.name = "where", .doc = "script:line"});
+          .optional(&T::where, {.name = "where", .doc = "script:line"})
+          .custom(external<T>());
   return fields;
 }
 
@@ -117,15 +131,17 @@ const Fields<Variant>& variant_fields() {
       Fields<T>()
           .required(&T::index, {.name = "index", .doc = "line of the report; 0 is the base", .min = 0})
           .required(&T::name, {.name = "name", .doc = "of the rung"})
-          .required(&T::group, {.name = "group",
-                                .doc = "what the rung is part of",
-                                .choices = {"base", "ladder", "full", "without", "alone", "grid"}})
+          .required(&T::group,
+                    {.name = "group",
+                     .doc = "what the rung is part of",
+                     .choices = {"base", "ladder", "full", "without", "alone", "grid", "external"}})
           .optional(&T::previous, {.name = "previous", .doc = "variant to compare with", .min = -1})
           .custom(run_spec(&T::spec, {.name = "spec", .doc = "of round 0"}))
           .custom(list_of(&T::added, plugin_use_from_json, {.name = "added", .doc = "plugins over previous"}))
           .optional(&T::removed, {.name = "removed", .doc = "plugins that previous had"})
           .custom(table(&T::changed, {.name = "changed", .doc = "settings that differ from previous"}))
-          .optional(&T::where, {.name = "where", .doc = "script:line"});
+          .optional(&T::where, {.name = "where", .doc = "script:line"})
+          .custom(external<T>());
   return fields;
 }
 }  // namespace

@@ -1,7 +1,9 @@
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "experiment/external.h"
 #include "optrush/json.h"
 #include "optrush/spec.h"
 
@@ -15,13 +17,15 @@ struct Rung {
   std::vector<std::string> replace;  ///< stacked plugins that this rung takes the place of
   std::vector<std::string> without;  ///< stacked plugins that this rung takes off
   std::string where;                 ///< "quickstart.lua:12"
+  std::optional<External> external;  ///< a program that does the training instead of the worker
 };
 
 enum class Arrangement : uint8_t { ladder, ablation, grid };
 
 /// ladder: each rung on top of the one before. ablation: the full stack, the stack less one rung at a time,
 /// each one alone. grid: every combination of one choice from each axis (axes: rungs of one axis share
-/// `axis`).
+/// `axis`). An external rung stands beside a ladder or an ablation, not in the stack: it does the work of the
+/// rungs below it, and the next rung is put on those.
 struct Part {
   Arrangement arrangement = Arrangement::ladder;
   std::vector<Rung> rungs;
@@ -44,13 +48,14 @@ struct Experiment {
 struct Variant {
   int64_t index = 0;             ///< 0 is the base
   std::string name;              ///< of the rung; "base" for 0
-  std::string group;             ///< base | ladder | full | without | alone | grid
+  std::string group;             ///< base | ladder | full | without | alone | grid | external
   int64_t previous = -1;         ///< variant that this one is compared with; -1 for the base
   RunSpec spec;                  ///< round 0
   std::vector<PluginUse> added;  ///< what the rung adds over `previous`, options as validated
   std::vector<std::string> removed;
   Json changed = Json::object();  ///< settings that differ from `previous`
   std::string where;
+  std::optional<External> external;
 };
 
 /// Every variant in report order. Errors carry the rung's place in the script.

@@ -152,6 +152,10 @@ class Planner {
   /// Another function or task: what changes it, alone on the base's plugins, is its plain form.
   bool with_plain_form() {
     if (ancestors_.empty() || !difference(setup_, setup(ancestors_.front())).model) return false;
+    if (variant_.external) {  // a worker has no such form
+      only_fall("another program trains another function or task");
+      return true;
+    }
     std::set<std::string> kept;
     for (const auto& use : variants_.front().spec.plugins) kept.insert(use.name);
     for (const auto& use : setup_.plugins)

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/suggest.h"
 #include "launch/context.h"
+#include "launch/external_run.h"
 #include "launch/folder.h"
 #include "launch/journal.h"
 #include "launch/planner.h"
@@ -162,7 +163,7 @@ class Conductor {
     return {};
   }
 
-  bool is_executed(const Job& job) const { return executed_.contains(spec_sha256(job.spec)); }
+  bool is_executed(const Job& job) const { return executed_.contains(identity_of(job)); }
 
   /// Whether there was any.
   bool execute(const std::vector<Job>& jobs) {
@@ -180,7 +181,7 @@ class Conductor {
     if (!changed.empty()) progress_.note(job.id + " is run again: " + changed, Colour::yellow);
     if (!result) result = run(job, folder);
     if (!result) return;
-    executed_.insert(spec_sha256(job.spec));
+    executed_.insert(identity_of(job));
     const std::string status = result->at("status");
     if (status == "ok") return;
     if (status != "skipped") all_ok_ = false;
@@ -192,28 +193,48 @@ class Conductor {
 
   /// None where a signal came first.
   std::optional<Json> run(const Job& job, const fs::path& folder) {
-    const std::string sha = spec_sha256(job.spec);
+    const std::string sha = identity_of(job);
     clear_run(folder);
     write_json(folder / "spec.json", to_json(job.spec));
+    if (job.external) write_json(folder / "external.json", to_json(*job.external));
     journal_.started(job.id, sha);
     std::vector<Job> later = schedule_.all(plans_);
     std::erase_if(later, [&](const Job& other) { return other.id == job.id || is_executed(other); });
     const Progress::Position position{executed_.size() + 1, executed_.size() + 1 + later.size(),
                                       schedule_.describe(job.spec)};
     progress_.begin(job, position, folder / "metrics.jsonl", std::move(later));
-    const Command command{{request_.worker, "run", "--spec", folder / "spec.json", "--out", folder},
-                          worker_environment(job.spec),
-                          folder / "log.txt"};
+    const auto result = job.external ? run_external(job, folder) : run_worker(job, folder);
+    if (result) {
+      journal_.finished(job.id, sha, result->at("status"));
+      progress_.end(*result);
+    } else {
+      progress_.abandon();
+    }
+    return result;
+  }
+
+  std::optional<Json> run_worker(const Job& job, const fs::path& folder) {
+    return run_program(job, folder,
+                       {{request_.worker, "run", "--spec", folder / "spec.json", "--out", folder},
+                        worker_environment(job.spec),
+                        folder / "log.txt"});
+  }
+
+  std::optional<Json> run_external(const Job& job, const fs::path& folder) {
+    if (const auto missing = missing_for(*job.external, interrupts_); !missing.empty())
+      return optrush::store_unstarted(folder, job, "skipped", missing);
+    try {
+      return run_program(job, folder, external_command(*job.external, job.spec, folder, request_.worker));
+    } catch (const Error& e) {  // there is no such program
+      return optrush::store_unstarted(folder, job, "failed", e.message());
+    }
+  }
+
+  std::optional<Json> run_program(const Job& job, const fs::path& folder, const Command& command) {
     const ProcessEnd end =
         run_process(command, {.timeout_s = job.spec.timeout_s}, interrupts_, [&] { progress_.tick(); });
-    if (end.kind == ProcessEnd::Kind::interrupted) {
-      progress_.abandon();
-      return std::nullopt;
-    }
-    Json result = conclude(folder, end, job.spec);
-    journal_.finished(job.id, sha, result.at("status"));
-    progress_.end(result);
-    return result;
+    if (end.kind == ProcessEnd::Kind::interrupted) return std::nullopt;
+    return conclude(folder, end, job);
   }
 
   /// No more runs of this variant; the rounds that it misses say why.
@@ -226,7 +247,7 @@ class Conductor {
 
   void store_unstarted(const Variant& variant, int64_t round, const BadEnd& end) {
     const Job job = schedule_.measured(variant, round);
-    optrush::store_unstarted(run_folder(job.id), job.spec, end.status, end.reason);
+    optrush::store_unstarted(run_folder(job.id), job, end.status, end.reason);
     journal_.skipped(job.id, end.reason);
   }
 

@@ -40,7 +40,11 @@ bool belongs(const fs::path& run_folder, const std::vector<Variant>& variants, i
     RunSpec expected = variant.spec;
     expected.purpose = spec.purpose;
     expected.round = spec.purpose == "drift" ? rounds : std::min(spec.round, rounds - 1);
-    return spec_sha256(spec) == spec_sha256(expected);
+    const fs::path command = run_folder / "external.json";
+    const auto external = fs::exists(command)
+                              ? std::optional(external_from_json(read_json(command), command.string()))
+                              : std::nullopt;
+    return spec_sha256(spec) == spec_sha256(expected) && external == variant.external;
   } catch (const Error&) {
     return false;
   }

@@ -2,6 +2,7 @@
 
 #include "base/files.h"
 #include "experiment/gate.h"
+#include "launch/external_run.h"
 #include "launch/temporary_folder.h"
 #include "optrush/error.h"
 
@@ -45,6 +46,7 @@ std::optional<Planned> plan_variant(const Variant& variant, const fs::path& work
   if (exited && end.code == 0) {
     try {
       Json plan = read_json(out);
+      if (variant.external) plan["plugins"].push_back(as_plugin(*variant.external, variant.name));
       check_plan(variant, plan);
       return Planned{std::move(plan), {}};
     } catch (const Error& e) {

@@ -65,7 +65,7 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
 
 /// Runs in the child between fork and exec: async-signal-safe calls only.
 [[noreturn]] void become(char* const* arguments, char* const* environment, pid_t parent, int log,
-                         int error_pipe) {
+                         const char* folder, int error_pipe) {
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -78,7 +78,7 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
     dup2(log, STDOUT_FILENO);
     dup2(log, STDERR_FILENO);
   }
-  execvpe(arguments[0], arguments, environment);
+  if (*folder == '\0' || chdir(folder) == 0) execvpe(arguments[0], arguments, environment);
   const int error = errno;
   [[maybe_unused]] const ssize_t written = write(error_pipe, &error, sizeof error);
   _exit(127);
@@ -104,7 +104,8 @@ Process::Process(const Command& command) {
   pid_ = fork();
   if (pid_ < 0) fail("cannot start a process", errno);
   if (pid_ == 0)
-    become(argument_pointers.data(), environment_pointers.data(), parent, log.get(), writing.get());
+    become(argument_pointers.data(), environment_pointers.data(), parent, log.get(), command.folder.c_str(),
+           writing.get());
   setpgid(pid_, pid_);  // whichever of the two comes first
   writing.close();
   int error = 0;

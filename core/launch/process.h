@@ -18,6 +18,7 @@ struct Command {
       arguments;  ///< the first is the program: a path, or a name that is looked up in PATH
   std::vector<std::pair<std::string, std::string>> environment;  ///< added to this process's own
   std::filesystem::path log;  ///< takes stdout and stderr, which then start empty; "": those of this process
+  std::filesystem::path folder;  ///< where it starts; "": this process's own
 };
 
 struct ProcessEnd {

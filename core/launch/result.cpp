@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "base/files.h"
+#include "launch/external_run.h"
 #include "launch/metrics_tail.h"
 #include "launch/text.h"
 #include "optrush/error.h"
@@ -64,35 +65,43 @@ BadEnd describe_bad_end(const ProcessEnd& end, const Limits& limits) {
   return {"crashed", "ended with exit code " + std::to_string(end.code)};
 }
 
-Json conclude(const fs::path& run_folder, const ProcessEnd& end, const RunSpec& spec) {
+Json conclude(const fs::path& run_folder, const ProcessEnd& end, const Job& job) {
+  const std::string program = job.external ? "the command" : "the worker";
   std::string problem;
   const bool clean = end.kind == ProcessEnd::Kind::exited && end.code == 0;
-  const Limits limits{.timeout_s = spec.timeout_s};
-  if (auto result = read_result(run_folder, &problem)) {
+  const Limits limits{.timeout_s = job.spec.timeout_s};
+  if (job.external) keep_printed_result(run_folder);
+  auto result = read_result(run_folder, &problem);
+  if (result && job.external && result->at("status") == "ok" && !result->contains("tokens_per_second")) {
+    problem = "wrote a result without tokens_per_second (docs/schema/run_result.schema.json)";
+    result.reset();
+  }
+  if (result) {
     if (clean) return *result;
-    (*result)["notes"].push_back("after its result was written, the worker came to a bad end: " +
-                                 describe_bad_end(end, limits).reason);
+    (*result)["notes"].push_back("after its result was written, " + program +
+                                 " came to a bad end: " + describe_bad_end(end, limits).reason);
     write_json(run_folder / "result.json", *result);
     return *result;
   }
   BadEnd bad = describe_bad_end(end, limits);
-  if (clean) bad.reason = "the worker " + problem;
-  bad.reason += ", " + last_seen(run_folder, spec.train);
+  if (clean) bad.reason = program + " " + problem;
+  bad.reason += ", " + last_seen(run_folder, job.spec.train);
   if (bad.status == "timeout") bad.reason += "\nraise timeout_s in the script where the run needs more time";
   if (bad.status == "oom")
     bad.reason += "\nuse a smaller model, micro_batch or seq_len, or a machine with more memory";
   if (const auto tail = log_tail(run_folder / "log.txt"); !tail.empty())
     bad.reason += "\nlast lines of log.txt:\n" + tail;
-  const Json result = result_json(bad.status, bad.reason);
-  write_json(run_folder / "result.json", result);
-  return result;
+  Json ended = result_json(bad.status, bad.reason);
+  write_json(run_folder / "result.json", ended);
+  return ended;
 }
 
-Json store_unstarted(const fs::path& run_folder, const RunSpec& spec, const std::string& status,
+Json store_unstarted(const fs::path& run_folder, const Job& job, const std::string& status,
                      const std::string& reason) {
   clear_run(run_folder);
   const Json result = result_json(status, reason);
-  write_json(run_folder / "spec.json", to_json(spec));
+  write_json(run_folder / "spec.json", to_json(job.spec));
+  if (job.external) write_json(run_folder / "external.json", to_json(*job.external));
   write_json(run_folder / "result.json", result);
   return result;
 }
@@ -115,9 +124,9 @@ std::optional<Json> result_if_done(const fs::path& run_folder, const Job& job, c
   const auto stored = read_result(run_folder);
   const std::string spec = journal.spec_of(job.id);
   if (!stored || spec.empty()) return std::nullopt;
-  const std::string changed = spec != spec_sha256(job.spec) ? "its spec has changed"
-                              : !same_plugins(*stored)      ? "a plugin file has changed"
-                                                            : "";
+  const std::string changed = spec != identity_of(job) ? "its spec has changed"
+                              : !same_plugins(*stored) ? "a plugin file has changed"
+                                                       : "";
   if (changed.empty()) return stored;
   if (why_not != nullptr) *why_not = changed;
   return std::nullopt;
@@ -125,7 +134,7 @@ std::optional<Json> result_if_done(const fs::path& run_folder, const Job& job, c
 
 void clear_run(const fs::path& run_folder) {
   // The result first: whatever a kill leaves behind is then not a finished run.
-  for (const std::string name : {"result.json", "spec.json", "metrics.jsonl", "log.txt"}) {
+  for (const std::string name : {"result.json", "spec.json", "external.json", "metrics.jsonl", "log.txt"}) {
     fs::remove(run_folder / name);
     fs::remove(run_folder / (name + ".tmp"));
   }

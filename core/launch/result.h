@@ -16,10 +16,10 @@ std::optional<Json> read_result(const std::filesystem::path& run_folder, std::st
 /// The result of a run whose process has ended. What the worker wrote counts, however it went down
 /// afterwards; where it wrote nothing, its end becomes a status with the last lines of its log, and is stored
 /// as its result.json.
-Json conclude(const std::filesystem::path& run_folder, const ProcessEnd&, const RunSpec&);
+Json conclude(const std::filesystem::path& run_folder, const ProcessEnd&, const Job&);
 
 /// Stores the result of a run that can't be started.
-Json store_unstarted(const std::filesystem::path& run_folder, const RunSpec&, const std::string& status,
+Json store_unstarted(const std::filesystem::path& run_folder, const Job&, const std::string& status,
                      const std::string& reason);
 
 /// Status and reason of a process that ended badly: crashed, timeout, or oom where the kernel killed it.

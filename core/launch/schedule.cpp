@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "base/files.h"
 #include "base/suggest.h"
+#include "launch/journal.h"
 #include "optrush/error.h"
 
 namespace optrush {
@@ -70,6 +72,13 @@ Job Schedule::job(RunSpec spec, const std::string& purpose, int64_t round) const
   spec.purpose = purpose;
   spec.round = round;
   const auto& variant = variants_.at(static_cast<size_t>(spec.variant));
-  return {run_id(variant, spec), std::move(spec)};
+  // What an external rung is compared with by the gate is made by the worker.
+  const bool own = purpose == "measure" || purpose == "probe";
+  return {run_id(variant, spec), std::move(spec), own ? variant.external : std::nullopt};
+}
+
+std::string identity_of(const Job& job) {
+  const std::string spec = spec_sha256(job.spec);
+  return job.external ? sha256(spec + to_json(*job.external).dump()) : spec;
 }
 }  // namespace optrush

@@ -1,4 +1,5 @@
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,9 +9,12 @@
 namespace optrush {
 /// One worker to start.
 struct Job {
-  std::string id;  ///< run_id(): the name of its folder
-  RunSpec spec;    ///< with its round and purpose
+  std::string id;                         ///< run_id(): the name of its folder
+  RunSpec spec;                           ///< with its round and purpose
+  std::optional<External> external = {};  ///< what trains instead of the worker
 };
+/// Of a job's spec, and of the external command where there is one: another one is another run.
+std::string identity_of(const Job&);
 
 /// Which jobs an experiment is made of, in the order of starting. Variants whose plan is null have none.
 class Schedule {

@@ -34,7 +34,8 @@ std::vector<AblationLine> rank_ablation(const Experiment& experiment, const std:
   std::vector<AblationLine> lines;
   for (const Part& part : experiment.parts)
     if (part.arrangement == Arrangement::ablation)
-      for (const Rung& rung : part.rungs) lines.push_back(line_of(rung.name, rows));
+      for (const Rung& rung : part.rungs)
+        if (!rung.external) lines.push_back(line_of(rung.name, rows));
   std::ranges::stable_sort(lines, std::greater{},
                            [](const AblationLine& line) { return line.in_stack ? line.in_stack->value : 0; });
   return lines;

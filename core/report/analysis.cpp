@@ -37,6 +37,7 @@ class Analyzer {
         compare(row);
     }
     find_drift();
+    meet_programs();
     out_.ablation = rank_ablation(stored_.experiment, out_.rows);
     out_.finding = finding(out_);
     return std::move(out_);
@@ -95,6 +96,7 @@ class Analyzer {
     row.variant = variant.index;
     row.name = variant.name;
     row.group = variant.group;
+    row.external = variant.external.has_value();
     take_status(row, runs_of(variant.index, "measure"));
     const auto runs = sound_runs(variant.index);
     const auto median_of = [&](auto get) {
@@ -153,7 +155,8 @@ class Analyzer {
     row.tokens_per_second_per_device = *row.tokens_per_second / static_cast<double>(row.devices);
     if (const double price = stored_.experiment.price_per_hour; price > 0)
       row.cost_per_million_tokens = price / 3600 / *row.tokens_per_second * 1e6;
-    const RunResult& result = sound_runs(row.variant).front()->result;
+    RunResult result = sound_runs(row.variant).front()->result;
+    if (row.external) take_planned_flops(result, stored_.plans[index(row)]);
     if (result.mfu_flops) row.model_flops_per_second = *result.mfu_flops * *row.tokens_per_second;
     const auto peak = mfu_denominator(stored_.context);
     if (!peak) return;
@@ -168,6 +171,14 @@ class Analyzer {
         end_badly(row, Status::failed,
                   std::string("an ") + name + " of " + percent(*value) +
                       " is above 100 %: the peak or the count of operations is wrong");
+  }
+
+  /// The formulas depend on the model alone, so another program's MFU is that of the plan.
+  static void take_planned_flops(RunResult& result, const Json& plan) {
+    const auto flops = plan.find("flops_per_token");
+    if (flops == plan.end()) return;
+    if (!result.mfu_flops) result.mfu_flops = number(*flops, "mfu");
+    if (!result.mfu_causal_flops) result.mfu_causal_flops = number(*flops, "mfu_causal");
   }
 
   static std::vector<LossCurve> curves(const std::vector<const StoredRun*>& runs) {
@@ -188,11 +199,12 @@ class Analyzer {
   }
 
   void check(Row& row) {
-    if (usable_[index(row)].is_null()) {
+    const auto leave = [&](const char* why) {
       row.checked = false;
-      row.notes.emplace_back("not checked: there is no plan");
-      return;
-    }
+      row.notes.emplace_back(why);
+    };
+    if (usable_[index(row)].is_null()) return leave("not checked: there is no plan");
+    if (row.external && row.steps.empty()) return leave("not checked: its program reports no losses");
     const GateCheck gate = plan_check(stored_.variants, usable_, row.variant);
     GateEvidence evidence{curves(sound_runs(row.variant)), std::nullopt, {}};
     if (gate.subject) evidence.subject = extra_run(row.variant, *gate.subject, row);
@@ -265,6 +277,25 @@ class Analyzer {
     row.base = against(row, below.back());
     if (below.back() != 0)
       row.notes.push_back("the base is not ok: '" + row.base.name + "' stands in for it");
+  }
+
+  void meet_programs() {
+    const auto slower = [](const Row* a, const Row* b) {
+      return *a->tokens_per_second < *b->tokens_per_second;
+    };
+    std::vector<const Row*> own, others;
+    for (const Row& row : out_.rows)
+      if (row.ok() && row.tokens_per_second) (row.external ? others : own).push_back(&row);
+    std::ranges::stable_sort(others, [&](const Row* a, const Row* b) { return slower(b, a); });
+    for (const Row* other : others) {
+      std::vector<const Row*> same = own;
+      std::erase_if(same, [&](const Row* row) {
+        return !difference_of_problems(stored_, row->variant, stored_, other->variant).empty();
+      });
+      if (same.empty()) continue;
+      const Row& fastest = **std::ranges::max_element(same, slower);
+      out_.programs.push_back({other->variant, fastest.variant, against(fastest, other->variant)});
+    }
   }
 
   void find_drift() {

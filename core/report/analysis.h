@@ -21,6 +21,7 @@ struct Comparison {
 struct Row {
   int64_t variant = 0;
   std::string name, group;
+  bool external = false;  ///< another program trained it
   Status status = Status::ok;
   std::string reason;  ///< of a status that is not ok
   std::vector<std::string> notes;
@@ -62,6 +63,12 @@ struct AblationLine {
   std::optional<Ratio> alone;     ///< alone over the base
 };
 
+/// Another program beside the fastest rung of the host that solves the same problem.
+struct OtherProgram {
+  int64_t variant = -1, fastest = -1;
+  Comparison comparison;  ///< of that rung with the program
+};
+
 /// Everything that a report says, as data.
 struct Analysis {
   Experiment experiment;
@@ -71,6 +78,7 @@ struct Analysis {
   std::optional<Drift> drift;
   std::vector<AblationLine> ablation;  ///< most valuable first
   std::vector<StoredRun> runs;         ///< raw samples
+  std::vector<OtherProgram> programs;  ///< fastest first
   size_t missing_runs = 0;
 
   const Row* row(int64_t variant) const {

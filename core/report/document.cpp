@@ -105,6 +105,23 @@ Section throughput_section(const Analysis& a) {
   return section;
 }
 
+Section program_section(const Analysis& a) {
+  Section section{.title = "Other programs"};
+  if (a.programs.empty()) return section;
+  section.paragraphs = {
+      "What other programs make of the same problem in the same rounds, and the fastest rung over each."};
+  section.table = Table{
+      {{"program"}, {"tokens/s", true}, {"peak memory", true}, {"fastest rung"}, {"over the program", true}},
+      {}};
+  for (const auto& program : a.programs) {
+    const Row& row = *a.row(program.variant);
+    section.table->rows.push_back({row.name, or_unknown(row.tokens_per_second, grouped),
+                                   or_unknown(row.memory.allocated, bytes), a.row(program.fastest)->name,
+                                   or_unknown(program.comparison.speed, ratio_text)});
+  }
+  return section;
+}
+
 Section ablation_section(const Analysis& a) {
   Section section{.title = "Ablation"};
   if (a.ablation.empty()) return section;
@@ -158,8 +175,8 @@ bool empty(const Section& s) { return s.paragraphs.empty() && s.bullets.empty() 
 
 Document make_document(const Analysis& a) {
   Document document{a.experiment.name, a.experiment.question, a.finding, {}};
-  for (auto* make : {ladder_section, memory_section, loss_section, throughput_section, ablation_section,
-                     failure_section, note_section, method_section, context_section})
+  for (auto* make : {ladder_section, program_section, memory_section, loss_section, throughput_section,
+                     ablation_section, failure_section, note_section, method_section, context_section})
     if (Section section = make(a); !empty(section)) document.sections.push_back(std::move(section));
   return document;
 }

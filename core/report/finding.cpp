@@ -107,6 +107,16 @@ void add_grid(const Analysis& a, std::vector<std::string>& parts) {
                   " over the base" + (best.base.speed->within_noise() ? ", which is within noise" : ""));
 }
 
+/// The fastest of the other programs: who beats that one beats them all.
+void add_programs(const Analysis& a, std::vector<std::string>& parts) {
+  if (a.programs.empty()) return;
+  const OtherProgram& best = a.programs.front();
+  if (!best.comparison.speed || !best.comparison.speed->interval) return;
+  parts.push_back(a.row(best.fastest)->name + " trains " + speedup(best.comparison) + " as fast as " +
+                  best.comparison.name + ", the fastest other program" +
+                  (best.comparison.speed->within_noise() ? ", which is within noise" : ""));
+}
+
 std::string what_happened(Status status) {
   switch (status) {
     case Status::oom:
@@ -151,6 +161,7 @@ std::string finding(const Analysis& a) {
   add_ladder(a, parts);
   add_ablation(a, parts);
   add_grid(a, parts);
+  add_programs(a, parts);
   if (parts.empty()) add_medians(a, parts);
   add_failures(a, parts);
   if (parts.empty()) parts.emplace_back("nothing was measured");

@@ -87,10 +87,14 @@ Json of(const Row& row) {
 }  // namespace
 
 Json results_json(const Analysis& a) {
-  Json rows = Json::array(), ablation = Json::array(), runs = Json::array();
+  Json rows = Json::array(), ablation = Json::array(), programs = Json::array(), runs = Json::array();
   for (const Row& row : a.rows) rows.push_back(of(row));
   for (const auto& line : a.ablation)
     ablation.push_back({{"rung", line.rung}, {"in_stack", of(line.in_stack)}, {"alone", of(line.alone)}});
+  for (const auto& program : a.programs)
+    programs.push_back({{"rung", program.comparison.name},
+                        {"fastest_rung", a.row(program.fastest)->name},
+                        {"speed", of(program.comparison.speed)}});
   for (const auto& run : a.runs)
     runs.push_back({{"id", run.id}, {"spec", to_json(run.spec)}, {"result", run.raw}});
   Json drift;
@@ -103,6 +107,7 @@ Json results_json(const Analysis& a) {
           {"rows", rows},
           {"drift", drift},
           {"ablation", ablation},
+          {"programs", programs},
           {"context", a.context},
           {"runs", runs}};
 }

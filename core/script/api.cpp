@@ -52,6 +52,13 @@ std::vector<Parameter> rung_settings() {
   return fields;
 }
 
+/// An external rung stacks nothing.
+std::vector<Parameter> external_settings() {
+  auto fields = rung_settings();
+  std::erase_if(fields, [](const Parameter& field) { return field.name == "plugins"; });
+  return fields;
+}
+
 std::vector<Parameter> joined(std::vector<Parameter> first, const std::vector<Parameter>& second) {
   first.insert(first.end(), second.begin(), second.end());
   return first;
@@ -59,6 +66,7 @@ std::vector<Parameter> joined(std::vector<Parameter> first, const std::vector<Pa
 
 std::vector<Class> classes() {
   const Experiment defaults;
+  const External defaults_of_external;
   std::vector<Class> all = {
       {.name = "Model", .doc = "A model to train."},
       {.name = "Data", .doc = "What a model is trained on."},
@@ -87,6 +95,32 @@ std::vector<Class> classes() {
              .doc = "stacked plugins that this rung's own take the place of"},
             {.name = "without", .type = "string|list?", .doc = "stacked plugins that this rung takes off"}})},
       {.kind = Kind::table,
+       .name = "ExternalOptions",
+       .doc = "What rush.external takes: a program, and what the rung changes beside that.",
+       .fields = joined(
+           {{.name = "name", .type = "string", .doc = "heads a row of the report"},
+            {.name = "command",
+             .type = "list",
+             .doc = "the program and its arguments, started in the script's folder; {python}, {spec}, {out}, "
+                    "{metrics} and {worker} are filled in"},
+            {.name = "files",
+             .type = "list?",
+             .doc =
+                 "what else decides its results: a changed file is run again. Arguments that are files count "
+                 "anyway"},
+            {.name = "env",
+             .type = "table<string, string>?",
+             .doc = "variables that are added to its environment"},
+            {.name = "preload",
+             .type = "list?",
+             .doc = "libraries that the dynamic loader takes first; skipped where one is missing"},
+            {.name = "effect",
+             .type = "string",
+             .doc = "on arithmetic, against the rung below",
+             .fallback = to_string(defaults_of_external.effect),
+             .choices = {"rounding", "precision", "model"}}},
+           external_settings())},
+      {.kind = Kind::table,
        .name = "TrainSettings",
        .doc = "The training step. The defaults are those of a base; a rung changes only what it names.",
        .fields = fields_of_spec("train")},
@@ -99,6 +133,10 @@ std::vector<Class> classes() {
        .name = "RopeScaling",
        .doc = "Llama 3 rescaling of the rotary frequencies.",
        .fields = fields_of_spec("rope_scaling")},
+      {.kind = Kind::table,
+       .name = "SwigluStackFields",
+       .doc = "Dimensions of a stack of SwiGLU MLPs; a rung changes only what it names.",
+       .fields = fields_of_spec("swiglu_stack")},
       {.kind = Kind::table,
        .name = "RandomOptions",
        .doc = "Random tokens need none: train.seed seeds them."},
@@ -133,10 +171,6 @@ std::vector<Class> classes() {
        .doc = "An option of a plugin.",
        .fields = {{.name = "name", .type = "string", .doc = "of the option"},
                   {.name = "type", .type = "string", .doc = "integer, number, string, boolean or list"},
-      {.kind = Kind::table,
-       .name = "SwigluStackFields",
-       .doc = "Dimensions of a stack of SwiGLU MLPs; a rung changes only what it names.",
-       .fields = fields_of_spec("swiglu_stack")},
                   {.name = "doc", .type = "string", .doc = "one line"},
                   {.name = "default", .type = "any?", .doc = "where left out; nil: it must be given"}}},
   };
@@ -175,6 +209,11 @@ std::vector<Function> functions_of_module() {
                       {.name = "settings", .type = "RungSettings?", .doc = "what else it changes"}},
        .returns = "Rung",
        .call = functions::rung},
+      {.name = "external",
+       .doc = "A rung that another program trains. It gets the run's spec and writes or prints a RunResult.",
+       .parameters = {{.name = "rung", .type = "ExternalOptions", .doc = "the program"}},
+       .returns = "Rung",
+       .call = functions::external},
       {.name = "llama",
        .doc = "A Llama by the name of a preset, changed field by field, or by its fields alone.",
        .parameters = {{.name = "preset",
@@ -184,6 +223,15 @@ std::vector<Function> functions_of_module() {
                       {.name = "fields", .type = "LlamaFields?", .doc = "that differ from the preset"}},
        .returns = "Model",
        .call = functions::llama},
+      {.name = "swiglu_stack",
+       .doc = "A stack of residual SwiGLU MLPs alone, x + mlp(x), on seeded random activations: it reads no "
+              "data. "
+              "Its loss is the mean square of the output; each of the micro_batch x seq_len positions counts "
+              "as a "
+              "token.",
+       .parameters = {{.name = "fields", .type = "SwigluStackFields?", .doc = "its dimensions"}},
+       .returns = "Model",
+       .call = functions::swiglu_stack},
       {.name = "checkpoint",
        .doc = "A model with the weights of a Hugging Face folder: config.json and safetensors files.",
        .parameters = {{.name = "folder",
@@ -223,15 +271,6 @@ std::vector<Function> functions_of_module() {
        .doc = "The plugins that this build can use.",
        .returns = "PluginInfo[]",
        .call = functions::plugins},
-      {.name = "swiglu_stack",
-       .doc = "A stack of residual SwiGLU MLPs alone, x + mlp(x), on seeded random activations: it reads no "
-              "data. "
-              "Its loss is the mean square of the output; each of the micro_batch x seq_len positions counts "
-              "as a "
-              "token.",
-       .parameters = {{.name = "fields", .type = "SwigluStackFields?", .doc = "its dimensions"}},
-       .returns = "Model",
-       .call = functions::swiglu_stack},
   };
 }
 

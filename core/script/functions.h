@@ -15,6 +15,7 @@ Object corpus(ScriptContext&, const Call&);
 
 Object plugins(ScriptContext&, const Call&);
 Object rung(ScriptContext&, const Call&);
+Object external(ScriptContext&, const Call&);
 
 Object experiment(ScriptContext&, const Call&);
 Object ladder(ScriptContext&, const Call&);

@@ -1,10 +1,10 @@
 """The Python twin of a run: the same model (transformers), initial values, tokens, threads and arithmetic.
 
-    optrush-worker export --spec spec.json --out start
-    python experiments/peers/transformers_twin.py --start start --out result.json
+    python transformers_twin.py --spec spec.json --out result.json --worker build/bin/optrush-worker
 
-It reads a complete RunSpec (start/spec.json, or --spec), does by hand what each stacked plugin does, and writes a
-RunResult. A plugin that it has no counterpart of is an error. --compile adds torch.compile.
+It reads a complete RunSpec, does by hand what each stacked plugin does, and writes a RunResult. A plugin that it has no
+counterpart of is an error; --with says what to do instead of what the plugins say. --start takes a folder that
+`optrush-worker export` wrote, in place of --worker.
 """
 import argparse
 import contextlib
@@ -12,7 +12,12 @@ import json
 import os
 import resource
 import statistics
+import subprocess
+import sys
+import tempfile
 import time
+
+STARTED = time.perf_counter()
 
 
 def avoid_broken_amx(cpuinfo="/proc/cpuinfo"):
@@ -24,26 +29,54 @@ def avoid_broken_amx(cpuinfo="/proc/cpuinfo"):
         os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
 
 
+def write_result(path, result):
+    with open(path + ".tmp", "w") as text:
+        json.dump(result, text, indent=1)
+    os.replace(path + ".tmp", path)
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--start", help="folder that `optrush-worker export` wrote")
+    parser.add_argument("--worker", help="optrush-worker, which exports one")
+    parser.add_argument("--spec", help="a complete RunSpec; that of --start where left out")
+    parser.add_argument("--out", required=True, help="file for the RunResult")
+    parser.add_argument("--metrics", help="file for a line of JSON a step")
+    parser.add_argument("--with", dest="techniques", nargs="*", choices=["bf16", "sdpa", "fused"],
+                        help="instead of what the spec's plugins say")
+    parser.add_argument("--compile", nargs="?", const="default",
+                        choices=["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"],
+                        help="torch.compile the model and its loss")
+    arguments = parser.parse_args()
+    if not arguments.start and not (arguments.worker and arguments.spec):
+        parser.error("--start, or --worker and --spec")
+    return arguments
+
+
+ARGUMENTS = parse_arguments()
 avoid_broken_amx()
-import torch  # noqa: E402: reads the variable
-from safetensors.torch import load_file  # noqa: E402
-from transformers import AutoModelForCausalLM  # noqa: E402
+try:
+    import torch  # reads the variable
+    from safetensors.torch import load_file
+    from transformers import AutoModelForCausalLM
+except ImportError as error:
+    write_result(ARGUMENTS.out, {"schema_version": 1, "status": "skipped",
+                                 "reason": f"{error}\nsetup/requirements-test.txt lists what it needs"})
+    sys.exit()
+
+COUNTERPARTS = {"mixed_precision": "bf16", "fused_adamw": "fused", "flash_attention": "sdpa"}
 
 
-def options_of(spec):
+def techniques_of(spec):
     """What the spec's plugins mean here."""
-    options = {"attention": "eager", "dtype": None, "fused": False}
+    found = set()
     for plugin in spec["plugins"]:
-        name, given = plugin["name"], plugin.get("options", {})
-        if name == "mixed_precision":
-            options["dtype"] = {"bf16": torch.bfloat16}[given.get("dtype", "bf16")]
-        elif name == "fused_adamw":
-            options["fused"] = True
-        elif name == "flash_attention":
-            options["attention"] = "sdpa"
-        else:
-            raise SystemExit(f"no counterpart of the plugin '{name}'")
-    return options
+        if plugin["name"] not in COUNTERPARTS:
+            raise SystemExit(f"no counterpart of the plugin '{plugin['name']}'")
+        if plugin.get("options", {}).get("dtype", "bf16") != "bf16":
+            raise SystemExit("no counterpart of autocast to anything but bf16")
+        found.add(COUNTERPARTS[plugin["name"]])
+    return found
 
 
 def make_optimizer(model, train, fused):
@@ -54,70 +87,124 @@ def make_optimizer(model, train, fused):
     return torch.optim.AdamW(groups, lr=train["lr"], betas=(train["beta1"], train["beta2"]), eps=train["eps"], **how)
 
 
-def synchronize(device):
-    if device == "cuda":
-        torch.cuda.synchronize()
+class Clock:
+    """Seconds by phase. What is not in a phase (the gradient norm, logging) does not count, as in the host."""
+
+    def __init__(self, device):
+        self.device, self.phases = device, {}
+
+    @contextlib.contextmanager
+    def phase(self, name):
+        self.synchronize()
+        started = time.perf_counter()
+        yield
+        self.synchronize()
+        self.phases[name] = self.phases.get(name, 0.0) + time.perf_counter() - started
+
+    def synchronize(self):
+        if self.device == "cuda":
+            torch.cuda.synchronize()
+
+    def take(self):
+        taken, self.phases = self.phases, {}
+        return taken
 
 
-def train(spec, start, compiled, device):
-    plan, options = spec["train"], options_of(spec)
-    model = AutoModelForCausalLM.from_pretrained(start, dtype=torch.float32, attn_implementation=options["attention"])
+class Journal:
+    """The lines that the host's progress line is fed by."""
+
+    def __init__(self, path):
+        self.file = open(path, "a") if path else None
+
+    def add(self, event, **fields):
+        if self.file:
+            print(json.dumps({"event": event, **fields}), file=self.file, flush=True)
+
+
+def train(spec, start, techniques, compiled, device, journal):
+    plan = spec["train"]
+    model = AutoModelForCausalLM.from_pretrained(start, dtype=torch.float32,
+                                                 attn_implementation="sdpa" if "sdpa" in techniques else "eager")
     model.to(device).train()
     model.config.use_cache = False
-    optimizer = make_optimizer(model, plan, options["fused"])
-    forward = torch.compile(model) if compiled else model
+    optimizer = make_optimizer(model, plan, "fused" in techniques)
+    parameters = list(model.parameters())
     tokens = load_file(os.path.join(start, "tokens.safetensors"))["tokens"]
-    steps = []
+
+    def loss_of(inputs, labels, count):
+        logits = model(input_ids=inputs, use_cache=False).logits
+        return torch.nn.functional.cross_entropy(logits.float().flatten(0, 1), labels.flatten(), reduction="sum") / count
+
+    forward = torch.compile(loss_of, mode=compiled) if compiled else loss_of
+    precision = (lambda: torch.autocast(device, torch.bfloat16)) if "bf16" in techniques else contextlib.nullcontext
+    clock, steps = Clock(device), []
+    journal.add("phase", name="compiling" if compiled else "warmup")
     for number in range(plan["warmup"] + plan["steps"]):
-        synchronize(device)
-        started = time.perf_counter()
-        samples = tokens[number].to(device)
-        count = samples.shape[0] * (samples.shape[1] - 1)
+        if device == "cuda" and number == plan["warmup"]:
+            torch.cuda.reset_peak_memory_stats()
         total = 0.0
+        with clock.phase("data"):
+            samples = tokens[number].to(device)
+        count = samples.shape[0] * (samples.shape[1] - 1)
         for part in samples.split(plan["micro_batch"]):
-            with torch.autocast(device, options["dtype"]) if options["dtype"] else contextlib.nullcontext():
-                logits = forward(input_ids=part[:, :-1], use_cache=False).logits
-            loss = torch.nn.functional.cross_entropy(logits.float().flatten(0, 1), part[:, 1:].flatten(),
-                                                     reduction="sum") / count
-            loss.backward()
-            total = total + loss.detach()
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-        synchronize(device)
-        seconds = time.perf_counter() - started
-        steps.append({"step": number, "timed": number >= plan["warmup"], "loss": float(total), "grad_norm": None,
-                      "tokens": count, "seconds": seconds, "phases": {}})
+            with clock.phase("forward"), precision():
+                loss = forward(part[:, :-1], part[:, 1:], count)
+            with clock.phase("backward"):
+                loss.backward()
+            total += float(loss.detach())
+        norm = float(torch.nn.utils.get_total_norm([p.grad for p in parameters]))
+        with clock.phase("optimizer"):
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+        phases = clock.take()
+        steps.append({"step": number, "timed": number >= plan["warmup"], "loss": total, "grad_norm": norm,
+                      "tokens": count, "seconds": sum(phases.values()), "phases": phases})
+        journal.add("step", **steps[-1])
     return steps
 
 
-def result_of(steps, threads, device):
-    median = statistics.median(step["seconds"] for step in steps if step["timed"])
+def result_of(steps, threads, device, compiled, setup_seconds):
+    timed = [step for step in steps if step["timed"]]
+    median = statistics.median(step["seconds"] for step in timed)
     peak = torch.cuda.max_memory_allocated() if device == "cuda" else None
+    # Inductor compiles in the first step, and again where it finds that shapes change.
+    compile_seconds = sum(step["seconds"] - median for step in steps if not step["timed"]) if compiled else 0
     return {"schema_version": 1, "status": "ok", "reason": "",
             "device": {"type": device, "name": "", "threads": threads},
             "steps": steps, "tokens_per_second": steps[-1]["tokens"] / median, "step_seconds": median,
+            "phases": {name: statistics.median(step["phases"][name] for step in timed) for name in timed[0]["phases"]},
             "memory": {"peak_allocated": peak,
                        "process": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024},
+            "compile_seconds": max(0, compile_seconds), "setup_seconds": setup_seconds,
             "notes": [f"torch {torch.__version__} in Python"]}
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--start", required=True, help="folder that `optrush-worker export` wrote")
-    parser.add_argument("--spec", help="another complete RunSpec of the same model, data and steps")
-    parser.add_argument("--out", required=True, help="file for the RunResult")
-    parser.add_argument("--compile", action="store_true", help="torch.compile the model")
-    arguments = parser.parse_args()
-    with open(arguments.spec or os.path.join(arguments.start, "spec.json")) as text:
+def run(start):
+    with open(ARGUMENTS.spec or os.path.join(start, "spec.json")) as text:
         spec = json.load(text)
+    techniques = techniques_of(spec) if ARGUMENTS.techniques is None else set(ARGUMENTS.techniques)
     threads = spec["threads"] or len(os.sched_getaffinity(0))
     torch.set_num_threads(threads)
     device = spec["device"]
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
-    steps = train(spec, arguments.start, arguments.compile, device)
-    with open(arguments.out, "w") as text:
-        json.dump(result_of(steps, threads, device), text, indent=1)
+    setup_seconds = time.perf_counter() - STARTED
+    steps = train(spec, start, techniques, ARGUMENTS.compile, device, Journal(ARGUMENTS.metrics))
+    write_result(ARGUMENTS.out, result_of(steps, threads, device, ARGUMENTS.compile, setup_seconds))
+
+
+def main():
+    if ARGUMENTS.start:
+        return run(ARGUMENTS.start)
+    with tempfile.TemporaryDirectory() as start:
+        # The initial values do not depend on plugins, and some are not for this machine.
+        bare = os.path.join(start, "bare.json")
+        with open(ARGUMENTS.spec) as text:
+            spec = json.load(text)
+        with open(bare, "w") as text:
+            json.dump({**spec, "plugins": []}, text)
+        subprocess.run([ARGUMENTS.worker, "export", "--spec", bare, "--out", start], check=True)
+        run(start)
 
 
 if __name__ == "__main__":

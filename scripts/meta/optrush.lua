@@ -47,7 +47,7 @@ local Report = {}
 
 ---What a rung changes; what it leaves out stays as it is on the rung below.
 ---@class RungSettings
----@field model? Model|LlamaFields what is trained
+---@field model? Model|LlamaFields|SwigluStackFields what is trained
 ---@field data? Data what it is trained on
 ---@field train? TrainSettings the training step
 ---@field device? "auto"|"cpu"|"cuda" where the run trains; auto: a GPU where there is one
@@ -56,6 +56,21 @@ local Report = {}
 ---@field plugins? PluginUse[] plugins to stack: their names, or { name, options } each
 ---@field replace? string|string[] stacked plugins that this rung's own take the place of
 ---@field without? string|string[] stacked plugins that this rung takes off
+
+---What rush.external takes: a program, and what the rung changes beside that.
+---@class ExternalOptions
+---@field name string heads a row of the report
+---@field command string[] the program and its arguments, started in the script's folder; {python}, {spec}, {out}, {metrics} and {worker} are filled in
+---@field files? string[] what else decides its results: a changed file is run again. Arguments that are files count anyway
+---@field env? table<string, string> variables that are added to its environment
+---@field preload? string[] libraries that the dynamic loader takes first; skipped where one is missing
+---@field effect? "rounding"|"precision"|"model" on arithmetic, against the rung below (default "rounding")
+---@field model? Model|LlamaFields|SwigluStackFields what is trained
+---@field data? Data what it is trained on
+---@field train? TrainSettings the training step
+---@field device? "auto"|"cpu"|"cuda" where the run trains; auto: a GPU where there is one
+---@field threads? integer CPU threads in one operator; 0: every core (at least 0, at most 65536)
+---@field timeout? number seconds until the run is ended (at least 0.001)
 
 ---The training step. The defaults are those of a base; a rung changes only what it names.
 ---@class TrainSettings
@@ -95,6 +110,13 @@ local Report = {}
 ---@field low_freq_factor? number wavelengths above original_max_position / this are stretched (at least 0, default 1.0)
 ---@field high_freq_factor? number wavelengths below original_max_position / this are kept (at least 0, default 4.0)
 ---@field original_max_position? integer context length that the model was trained on first (at least 1, at most 2147483648, default 8192)
+
+---Dimensions of a stack of SwiGLU MLPs; a rung changes only what it names.
+---@class SwigluStackFields
+---@field dim? integer width of the stack (at least 1, at most 2147483648, default 256)
+---@field ffn_dim? integer inner width of each SwiGLU (at least 1, at most 2147483648, default 1024)
+---@field n_layers? integer MLPs (at least 1, at most 10000, default 4)
+---@field init_std? number standard deviation of the initial weights; 0: uniform in ±1/√inputs, as torch.nn.Linear (at least 0, default 0.0)
 
 ---Random tokens need none: train.seed seeds them.
 ---@class RandomOptions
@@ -140,11 +162,21 @@ function rush.experiment(base) end
 ---@return Rung
 function rush.rung(name, plugin, options, settings) end
 
+---A rung that another program trains. It gets the run's spec and writes or prints a RunResult.
+---@param rung ExternalOptions the program
+---@return Rung
+function rush.external(rung) end
+
 ---A Llama by the name of a preset, changed field by field, or by its fields alone.
 ---@param preset? "nano"|"tiny"|"small"|"llama-3.2-1b"|"llama-3.2-3b"|"llama-3.1-8b"|"olmo-1b"|LlamaFields a preset; nil: the fields' own defaults
 ---@param fields? LlamaFields that differ from the preset
 ---@return Model
 function rush.llama(preset, fields) end
+
+---A stack of residual SwiGLU MLPs alone, x + mlp(x), on seeded random activations: it reads no data. Its loss is the mean square of the output; each of the micro_batch x seq_len positions counts as a token.
+---@param fields? SwigluStackFields its dimensions
+---@return Model
+function rush.swiglu_stack(fields) end
 
 ---A model with the weights of a Hugging Face folder: config.json and safetensors files.
 ---@param folder string a relative path starts at the script's folder

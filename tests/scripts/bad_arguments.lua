@@ -179,7 +179,7 @@
 -- expect: bad_arguments.lua:348: the ladder has no rungs
 -- expect:   hint: put rush.rung(...) between the braces
 -- expect: bad_arguments.lua:349: exp:ladder: rungs must be a list { ... } of Rung, but is a Rung
--- expect: bad_arguments.lua:350: exp:ladder: rungs[1] must be a Rung from rush.rung, but is "x"
+-- expect: bad_arguments.lua:350: exp:ladder: rungs[1] must be a Rung from rush.rung or rush.external, but is "x"
 -- expect: bad_arguments.lua:351: exp:ladder: argument 1 holds a list without item 2
 -- expect:   hint: a nil in the middle leaves a hole
 -- expect: bad_arguments.lua:352: two rungs are named 'x': also bad_arguments.lua:352

@@ -30,6 +30,12 @@ std::string line_of(const Variant& variant) {
     text += " +" + use.name + (use.options.empty() ? "" : " " + use.options.dump());
   for (const auto& name : variant.removed) text += " -" + name;
   for (const auto& [key, value] : variant.changed.items()) text += " " + key + "=" + value.dump();
+  if (variant.external) {
+    Json external = to_json(*variant.external);
+    for (auto& [file, hash] : external["files"].items())
+      hash = std::to_string(hash.get<std::string>().size()) + " digits";
+    text += " by " + external.dump();
+  }
   if (variant.previous < 0) text += settings_of(variant.spec);
   return text + (variant.where.empty() ? "" : " (" + variant.where + ")");
 }

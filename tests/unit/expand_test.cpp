@@ -72,6 +72,58 @@ TEST(Expand, OtherOptionsOfTheSamePluginAreAnAddition) {
   EXPECT_THAT(variants[2].removed, IsEmpty());
 }
 
+Rung external(const std::string& name) {
+  Rung made = rung(name, {}, {{"train", {{"steps", 3}}}});
+  made.external = External{.command = {"train", name}};
+  return made;
+}
+
+TEST(Expand, AnExternalRungStandsBesideItsLadder) {
+  const auto variants = expand(ladder({rung("a", {"a"}), external("other"), rung("b", {"b"})}));
+  ASSERT_EQ(names(variants), (std::vector<std::string>{"base", "a", "other", "b"}));
+  EXPECT_EQ(variants[2].group, "external");
+  EXPECT_EQ(variants[2].previous, 1);
+  EXPECT_THAT(stacked(variants[2]), ElementsAre("a")) << "it does the work of the rungs below";
+  EXPECT_EQ(variants[2].spec.train.steps, 3);
+  EXPECT_EQ(variants[2].external->command.back(), "other");
+  EXPECT_EQ(variants[3].previous, 1) << "nothing is put on another program";
+  EXPECT_EQ(variants[3].spec.train.steps, TrainSpec{}.steps);
+  EXPECT_FALSE(variants[3].external);
+}
+
+TEST(Expand, AnExternalRungStandsBesideAFullStack) {
+  const auto variants = expand(with({{.arrangement = Arrangement::ablation,
+                                      .rungs = {rung("x", {"a"}), external("other"), rung("y", {"b"})}}}));
+  EXPECT_THAT(names(variants),
+              ElementsAre("base", "full", "without x", "without y", "x alone", "y alone", "other"));
+  EXPECT_EQ(variants.back().previous, 1);
+  EXPECT_THAT(stacked(variants.back()), ElementsAre("a", "b"));
+}
+
+TEST(Expand, AnExternalRungIsAChoiceOfAGrid) {
+  const auto grid = [](std::vector<std::vector<Rung>> axes) {
+    return expand(with({{.arrangement = Arrangement::grid, .axes = std::move(axes)}}));
+  };
+  const auto variants = grid({{rung("1", {}), rung("2", {}, {{"train", {{"micro_batch", 2}}}})},
+                              {rung("own", {}), external("other")}});
+  EXPECT_THAT(names(variants), ElementsAre("base", "1 + own", "1 + other", "2 + own", "2 + other"));
+  EXPECT_FALSE(variants[3].external);
+  EXPECT_TRUE(variants[4].external);
+  EXPECT_EQ(variants[4].spec.train.micro_batch, 2);
+  EXPECT_THAT(error_of([&] { grid({{external("p")}, {external("q")}}); }), HasSubstr("both external"));
+}
+
+TEST(Expand, AnExternalRungSurvivesJson) {
+  Rung other = external("other");
+  other.external->env = {{"A", "1"}};
+  other.external->files = {{"x.py", "00"}};
+  other.external->effect = Effect::precision;
+  const Experiment e = ladder({other});
+  EXPECT_EQ(experiment_from_json(to_json(e), "test").parts[0].rungs[0].external, other.external);
+  const Variant variant = expand(e).back();
+  EXPECT_EQ(variant_from_json(to_json(variant), "test").external, variant.external);
+}
+
 TEST(Expand, AblationLeavesOutAndIsolates) {
   const auto variants = expand(with({{.arrangement = Arrangement::ablation,
                                       .rungs = {rung("x", {"a"}), rung("y", {"b"}), rung("z", {"c"})}}}));

@@ -1,0 +1,26 @@
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "optrush/json.h"
+#include "optrush/phase.h"
+
+namespace optrush {
+/// A program that does a rung's training in place of the worker (docs/experiments.md, "External rungs"): it
+/// is given the run's spec and writes or prints a RunResult.
+struct External {
+  std::vector<std::string> command;  ///< with placeholders: {python}, {spec}, {out}, {metrics}, {worker}
+  std::string folder;                ///< of the script: where the command starts
+  std::map<std::string, std::string> env;
+  std::vector<std::string> preload;          ///< libraries that the dynamic loader takes first
+  std::map<std::string, std::string> files;  ///< sha256 by path: another content is another run
+  Effect effect = Effect::rounding;          ///< on arithmetic, against the rung below
+
+  bool operator==(const External&) const = default;
+};
+
+Json to_json(const External&);
+/// An Error names `where`.
+External external_from_json(const Json&, const std::string& where);
+}  // namespace optrush

@@ -1,0 +1,95 @@
+#include "launch/external_run.h"
+
+#include "base/files.h"
+#include "base/python.h"
+#include "base/suggest.h"
+#include "launch/planner.h"
+#include "launch/result.h"
+#include "launch/temporary_folder.h"
+#include "report/run_result.h"
+
+namespace optrush {
+namespace fs = std::filesystem;
+
+namespace {
+constexpr Limits kProbeLimits{.timeout_s = 10};
+constexpr const char* kPython = "{python}";
+
+std::string filled(std::string text, const std::string& placeholder, const std::string& value) {
+  for (size_t at = text.find(placeholder); at != std::string::npos;
+       at = text.find(placeholder, at + value.size()))
+    text.replace(at, placeholder.size(), value);
+  return text;
+}
+
+std::string preload_list(const External& external) { return join(external.preload, ":"); }
+
+/// What the dynamic loader says of libraries that it can't preload; it then goes on without them.
+std::string complaint_of_loader(const External& external, Interrupts& interrupts) {
+  if (external.preload.empty()) return {};
+  const TemporaryFolder folder;
+  const fs::path log = folder.path() / "log.txt";
+  run_process({.arguments = {"true"}, .environment = {{"LD_PRELOAD", preload_list(external)}}, .log = log},
+              kProbeLimits, interrupts);
+  return log_tail(log);
+}
+}  // namespace
+
+Command external_command(const External& external, const RunSpec& spec, const fs::path& run_folder,
+                         const fs::path& worker) {
+  const fs::path folder = fs::absolute(run_folder);
+  const std::string spec_file = folder / "spec.json", out = folder / "result.json",
+                    metrics = folder / "metrics.jsonl", worker_file = fs::absolute(worker);
+  Command command{.log = folder / "log.txt", .folder = external.folder};
+  for (std::string word : external.command) {
+    if (word.find(kPython) != std::string::npos) word = filled(word, kPython, project_python().string());
+    word = filled(filled(word, "{spec}", spec_file), "{out}", out);
+    command.arguments.push_back(filled(filled(word, "{metrics}", metrics), "{worker}", worker_file));
+  }
+  command.environment = {{"OPTRUSH_SPEC", spec_file},
+                         {"OPTRUSH_OUT", out},
+                         {"OPTRUSH_METRICS", metrics},
+                         {"OPTRUSH_WORKER", worker_file}};
+  const auto add = [&](const auto& variables) {
+    command.environment.insert(command.environment.end(), variables.begin(), variables.end());
+  };
+  add(worker_environment(spec));
+  if (!external.preload.empty()) command.environment.emplace_back("LD_PRELOAD", preload_list(external));
+  add(external.env);
+  return command;
+}
+
+std::string missing_for(const External& external, Interrupts& interrupts) {
+  for (const auto& word : external.command)
+    if (word.find(kPython) != std::string::npos && project_python().empty())
+      return "there is no Python environment\nset up again, or name one by OPTRUSH_PYTHON";
+  if (const auto complaint = complaint_of_loader(external, interrupts); !complaint.empty())
+    return "a library that it preloads is missing: " + join(external.preload) + "\n" + complaint;
+  return {};
+}
+
+void keep_printed_result(const fs::path& run_folder) {
+  const fs::path out = run_folder / "result.json", log = run_folder / "log.txt";
+  if (fs::exists(out) || !fs::exists(log)) return;
+  const std::string text = read_file(log);
+  for (size_t at = text.size(); at != std::string::npos && at > 0;) {
+    at = text.rfind('{', at - 1);
+    if (at == std::string::npos) return;
+    if (at > 0 && text[at - 1] != '\n') continue;
+    const std::string_view rest = std::string_view(text).substr(at);
+    for (const auto& part : {rest, rest.substr(0, rest.find('\n'))})
+      if (const Json result = Json::parse(part, nullptr, false);
+          result.is_object() && result.contains("schema_version"))
+        return write_json(out, result);
+  }
+}
+
+Json as_plugin(const External& external, const std::string& rung) {
+  return {{"name", rung},
+          {"version", ""},
+          {"file", external.command.front()},
+          {"sha256", ""},
+          {"effect", std::string(to_string(external.effect))},
+          {"options", {{"command", external.command}, {"env", external.env}, {"preload", external.preload}}}};
+}
+}  // namespace optrush

@@ -1,0 +1,24 @@
+#pragma once
+#include <filesystem>
+#include <string>
+
+#include "experiment/external.h"
+#include "launch/process.h"
+#include "launch/schedule.h"
+
+namespace optrush {
+/// What starts a run of an external rung: placeholders filled in, the run's files as environment variables as
+/// well (OPTRUSH_SPEC, OPTRUSH_OUT, OPTRUSH_METRICS, OPTRUSH_WORKER), and what workers get of OpenMP.
+Command external_command(const External&, const RunSpec&, const std::filesystem::path& run_folder,
+                         const std::filesystem::path& worker);
+
+/// Why it can't run on this machine: no Python, a library that the loader does not find. Empty where it can.
+std::string missing_for(const External&, Interrupts&);
+
+/// A command that has printed its RunResult instead of writing it: the last JSON object of the log becomes
+/// result.json.
+void keep_printed_result(const std::filesystem::path& run_folder);
+
+/// As a plan lists what was stacked: its effect decides how the gate compares, its files are in the report.
+Json as_plugin(const External&, const std::string& rung);
+}  // namespace optrush

@@ -1,0 +1,66 @@
+#include <algorithm>
+#include <array>
+
+#include "base/files.h"
+#include "script/functions.h"
+#include "script/settings.h"
+
+namespace optrush {
+namespace fs = std::filesystem;
+namespace {
+std::vector<std::string> words(const LuaTable& table, const std::string& field) {
+  const auto* value = table.find(field);
+  return value == nullptr ? std::vector<std::string>() : value->json().get<std::vector<std::string>>();
+}
+
+/// A placeholder that is none would reach the program as it is, which is seldom meant.
+void check_placeholders(const std::vector<std::string>& command) {
+  static constexpr std::array known = {"{python}", "{spec}", "{out}", "{metrics}", "{worker}"};
+  for (const auto& word : command) {
+    const bool one = word.size() > 2 && word.front() == '{' && word.back() == '}';
+    if (one && std::ranges::find(known, word) == known.end())
+      throw Error("rush.external: unknown placeholder '" + word + "'",
+                  "one of {python}, {spec}, {out}, {metrics}, {worker}");
+  }
+}
+
+/// Those that the script lists must be there; words of the command may happen to be files.
+std::map<std::string, std::string> hashed_files(const External& external,
+                                                const std::vector<std::string>& listed,
+                                                const ScriptContext& context) {
+  std::map<std::string, std::string> hashes;
+  for (const auto& word : external.command)
+    if (const fs::path file = context.resolve(word); fs::is_regular_file(file))
+      hashes[word] = sha256_file(file);
+  for (const auto& name : listed) {
+    const fs::path file = context.resolve(name);
+    if (!fs::is_regular_file(file))
+      throw Error("rush.external: no file '" + file.string() + "'",
+                  "a relative path starts at the script's folder");
+    hashes[name] = sha256_file(file);
+  }
+  return hashes;
+}
+}  // namespace
+
+namespace functions {
+Object external(ScriptContext& context, const Call& call) {
+  const LuaTable& given = call.arguments.at("rung").table();
+  Rung rung{.name = one_line(given.at("name").text(), "the name of a rung"), .where = call.where};
+  rung.settings = settings_of(given);
+  External external{.command = words(given, "command"),
+                    .folder = context.script().parent_path(),
+                    .preload = words(given, "preload")};
+  if (external.command.empty() || external.command.front().empty())
+    throw Error("rush.external: the command is empty", R"(command = { "{python}", "train.py", ... })");
+  check_placeholders(external.command);
+  if (const auto* env = given.find("env"))
+    for (const auto& [name, value] : env->table().fields) external.env[name] = value.text();
+  if (const auto* effect = given.find("effect"))
+    external.effect = effect_from_string(effect->text(), call.where);
+  external.files = hashed_files(external, words(given, "files"), context);
+  rung.external = std::move(external);
+  return rung;
+}
+}  // namespace functions
+}  // namespace optrush

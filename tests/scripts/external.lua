@@ -1,0 +1,45 @@
+-- Rungs that another program trains.
+-- expect: run external/local, rounds 5
+-- expect: base 0 'base': /model/dim=64 /model/n_layers=2 /model/n_heads=4 /model/n_kv_heads=2 /model/ffn_dim=172
+-- expect: ladder 1 'fused' over 0: +fused_adamw (external.lua:33)
+-- expect: external 2 'other' over 1: train={"steps":3} by {"command":["{python}","external.lua","--spec","{spec}"],"folder":"<scripts>","env":{"A":"1","B":"2"},"preload":["libjemalloc.so.2"],"files":{"external.lua":"64 digits"},"effect":"precision"} (external.lua:23)
+-- expect: ladder 3 'flash' over 1: +flash_attention (external.lua:35)
+-- expect: report of reports/external/local
+-- expect: false	external.lua:39: rush.external: command is missing
+-- expect:   hint: it must be a list of strings: the program and its arguments, started in the script's folder; {python}, {spec}, {out}, {metrics} and {worker} are filled in
+-- expect: false	external.lua:40: rush.external: the command is empty
+-- expect:   hint: command = { "{python}", "train.py", ... }
+-- expect: false	external.lua:41: rush.external: unknown placeholder '{pyhton}'
+-- expect:   hint: one of {python}, {spec}, {out}, {metrics}, {worker}
+-- expect: false	external.lua:42: rush.external: no file '<scripts>/nowhere.py'
+-- expect:   hint: a relative path starts at the script's folder
+-- expect: false	external.lua:43: rush.external: env.A must be a string, but is 1
+-- expect: false	external.lua:44: rush.external: effect must be one of 'rounding', 'precision', 'model', but is "batch"
+-- expect: false	external.lua:45: rush.external: unknown field 'plugins'
+-- expect:   hint: one of: command, data, device, effect, env, files, model, name, preload, threads, timeout, train
+local rush = require "optrush"
+
+local exp = rush.experiment { name = "external", model = rush.llama "nano" }
+local program = rush.external {
+  name = "other",
+  command = { "{python}", "external.lua", "--spec", "{spec}" },
+  files = { "external.lua" },
+  env = { B = "2", A = "1" },
+  preload = { "libjemalloc.so.2" },
+  effect = "precision",
+  train = { steps = 3 },
+}
+exp:ladder {
+  rush.rung("fused", "fused_adamw"),
+  program,
+  rush.rung("flash", "flash_attention"),
+}
+exp:run():report()
+
+print(pcall(rush.external, { name = "x" }))
+print(pcall(rush.external, { name = "x", command = {} }))
+print(pcall(rush.external, { name = "x", command = { "{pyhton}", "a.py" } }))
+print(pcall(rush.external, { name = "x", command = { "a" }, files = { "nowhere.py" } }))
+print(pcall(rush.external, { name = "x", command = { "a" }, env = { A = 1 } }))
+print(pcall(rush.external, { name = "x", command = { "a" }, effect = "batch" }))
+print(pcall(rush.external, { name = "x", command = { "a" }, plugins = { "fused_adamw" } }))

@@ -1,0 +1,140 @@
+// External rungs: what a program is given, and what becomes of each of its ends.
+#include <gmock/gmock.h>
+
+#include "fixture.h"
+#include "launch/external_run.h"
+
+namespace optrush {
+namespace {
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class ExternalRung : public testing::Launch {
+ protected:
+  static Rung program(const std::string& end) {
+    Rung rung{.name = end, .where = "fake.lua:1"};
+    rung.external = External{.command = {kProgram, end}};
+    return rung;
+  }
+  /// Base, then one rung for each end.
+  static Experiment programs(const std::vector<std::string>& ends, int64_t rounds = 1) {
+    Experiment e = experiment({}, rounds);
+    e.parts.emplace_back();
+    for (const auto& end : ends) e.parts[0].rungs.push_back(program(end));
+    return e;
+  }
+  Json given(const std::string& id) const { return read_json(report() / "runs" / id / "given.json"); }
+  Analysis analysis() const { return analyze(load_report(report())); }
+
+  static inline const std::string kProgram = fs::path(OPTRUSH_TESTS_DIR) / "unit/launch/fake_program.py";
+};
+
+TEST_F(ExternalRung, EveryEndBecomesAStatus) {
+  Experiment e = programs({"write", "print", "pretty", "silent", "junk", "odd", "rateless", "lossless",
+                           "wrong", "skip", "crash", "exit3", "hang"});
+  e.parts[0].rungs.back().settings = {{"timeout_s", 1}};
+  EXPECT_FALSE(run(e).all_ok);
+  EXPECT_EQ(status("01-write-r1"), "ok");
+  EXPECT_EQ(status("02-print-r1"), "ok");
+  EXPECT_EQ(status("03-pretty-r1"), "ok");
+  EXPECT_EQ(status("04-silent-r1"), "crashed");
+  EXPECT_THAT(reason("04-silent-r1"), HasSubstr("the command wrote no result"));
+  EXPECT_EQ(status("05-junk-r1"), "crashed");
+  EXPECT_THAT(reason("05-junk-r1"), HasSubstr("not valid JSON"));
+  EXPECT_EQ(status("06-odd-r1"), "crashed");
+  EXPECT_THAT(reason("06-odd-r1"), HasSubstr("unknown field 'splendid'"));
+  EXPECT_EQ(status("07-rateless-r1"), "crashed");
+  EXPECT_THAT(reason("07-rateless-r1"), HasSubstr("without tokens_per_second"));
+  EXPECT_EQ(status("08-lossless-r1"), "ok");
+  EXPECT_EQ(status("09-wrong-r1"), "ok") << "the gate is the report's";
+  EXPECT_EQ(status("10-skip-r1"), "skipped");
+  EXPECT_EQ(reason("10-skip-r1"), "no such framework");
+  EXPECT_EQ(status("11-crash-r1"), "crashed");
+  EXPECT_THAT(reason("11-crash-r1"), HasSubstr("SIGSEGV"));
+  EXPECT_THAT(reason("11-crash-r1"), HasSubstr("the last words"));
+  EXPECT_EQ(status("12-exit3-r1"), "crashed");
+  EXPECT_EQ(status("13-hang-r1"), "timeout");
+
+  const Analysis a = analysis();
+  EXPECT_TRUE(a.rows[1].ok()) << a.rows[1].reason;
+  EXPECT_TRUE(a.rows[1].verdict.compared);
+  EXPECT_DOUBLE_EQ(a.rows[1].previous.speed->value, 0.5);
+  EXPECT_TRUE(a.rows[8].ok() && !a.rows[8].checked);
+  EXPECT_THAT(a.rows[8].notes, ElementsAre("not checked: its program reports no losses"));
+  EXPECT_EQ(a.rows[9].status, Status::broken);
+  ASSERT_EQ(a.programs.size(), 4U) << "a broken one is no rival";
+  EXPECT_EQ(a.programs[0].fastest, 0);
+  EXPECT_DOUBLE_EQ(a.programs[0].comparison.speed->value, 2);
+}
+
+TEST_F(ExternalRung, RunsInTheSameRounds) {
+  Experiment e = experiment({"a"}, 3);
+  e.parts[0].rungs.push_back(program("write"));
+  e.parts[0].rungs.push_back({.name = "b", .where = "fake.lua:2"});
+  EXPECT_TRUE(run(e).all_ok);
+  EXPECT_EQ(status("02-write-r3"), "ok");
+  const Analysis a = analysis();
+  EXPECT_EQ(a.rows[3].previous.name, "a");
+  EXPECT_EQ(a.rows[2].previous.name, "a");
+  EXPECT_EQ(a.rows[2].samples.size(), 3U);
+  EXPECT_THAT(a.finding, HasSubstr("as fast as write, the fastest other program"));
+}
+
+TEST_F(ExternalRung, IsGivenSpecOutMetricsAndItsSettings) {
+  Experiment e = programs({"write"});
+  External& external = *e.parts[0].rungs[0].external;
+  external.command.insert(external.command.end(), {"--spec={spec}", "{out}", "{metrics}", "{worker}"});
+  external.folder = folder_.path();
+  external.env = {{"FAKE_MODE", "fast"}};
+  e.parts[0].rungs[0].settings = {{"threads", 3}};
+  EXPECT_TRUE(run(e).all_ok);
+  const Json told = given("01-write-r1");
+  const fs::path folder = report() / "runs/01-write-r1";
+  EXPECT_EQ(told.at("arguments"),
+            Json({"write", "--spec=" + (folder / "spec.json").string(), (folder / "result.json").string(),
+                  (folder / "metrics.jsonl").string(), testing::kFakeWorker.string()}));
+  EXPECT_EQ(told.at("folder"), folder_.path().string());
+  EXPECT_EQ(told.at("environment").at("FAKE_MODE"), "fast");
+  EXPECT_EQ(told.at("environment").at("OMP_NUM_THREADS"), "3");
+  EXPECT_EQ(read_json(folder / "spec.json").at("threads"), 3);
+  EXPECT_EQ(external_from_json(read_json(folder / "external.json"), "test"), external);
+}
+
+TEST_F(ExternalRung, AMissingProgramFailsAndTheRestGoesOn) {
+  Experiment e = programs({"write", "print"});
+  e.parts[0].rungs[0].external->command[0] = "/no/such/program";
+  EXPECT_FALSE(run(e).all_ok);
+  EXPECT_EQ(status("01-write-r1"), "failed");
+  EXPECT_THAT(reason("01-write-r1"), HasSubstr("cannot start '/no/such/program'"));
+  EXPECT_EQ(status("02-print-r1"), "ok");
+}
+
+TEST_F(ExternalRung, AMissingLibraryIsSkipped) {
+  Experiment e = programs({"write", "print"});
+  e.parts[0].rungs[0].external->preload = {"libno-such-thing.so.7"};
+  e.parts[0].rungs[1].external->preload = {"libc.so.6"};
+  EXPECT_TRUE(run(e).all_ok) << "what a machine lacks is no failure";
+  EXPECT_EQ(status("01-write-r1"), "skipped");
+  EXPECT_THAT(reason("01-write-r1"), HasSubstr("is missing: libno-such-thing.so.7"));
+  EXPECT_EQ(given("02-print-r1").at("environment").at("LD_PRELOAD"), "libc.so.6");
+}
+
+TEST_F(ExternalRung, AnotherCommandOrFileIsAnotherRun) {
+  Experiment e = programs({"write", "print"});
+  for (Rung& rung : e.parts[0].rungs) rung.external->files = {{"train.py", "aa"}};
+  run(e);
+  const auto again = [&](const std::string& id) {
+    fs::remove(report() / "runs" / id / "given.json");
+    return [this, id] { return fs::exists(report() / "runs" / id / "given.json"); };
+  };
+  const auto first = again("01-write-r1"), second = again("02-print-r1");
+  run(e, resuming());
+  EXPECT_FALSE(first() || second());
+  e.parts[0].rungs[1].external->files["train.py"] = "bb";
+  run(e, resuming());
+  EXPECT_FALSE(first());
+  EXPECT_TRUE(second());
+}
+}  // namespace
+}  // namespace optrush
