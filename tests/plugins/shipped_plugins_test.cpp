@@ -13,9 +13,13 @@ namespace optrush::testing {
 namespace {
 /// Every plugin that runs on a CPU, with options that change something.
 std::vector<PluginUse> shipped() {
-  return {{"activation_checkpointing", Json::object()}, {"clip_grad_norm", {{"max_norm", 0.5}}},
-          {"flash_attention", Json::object()},          {"fused_adamw", Json::object()},
-          {"gradient_accumulation", {{"steps", 2}}},    {"lora", {{"rank", 4}}},
+  return {{"activation_checkpointing", Json::object()},
+          {"clip_grad_norm", {{"max_norm", 0.5}}},
+          {"flash_attention", Json::object()},
+          {"fused_adamw", Json::object()},
+          {"fused_kernels", Json::object()},
+          {"gradient_accumulation", {{"steps", 2}}},
+          {"lora", {{"rank", 4}}},
           {"mixed_precision", {{"dtype", "bf16"}}}};
 }
 

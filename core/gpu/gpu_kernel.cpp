@@ -1,0 +1,176 @@
+#include "optrush/gpu_kernel.h"
+
+#include <mutex>
+#include <utility>
+
+#include "gpu/driver.h"
+#include "gpu/kernel_cache.h"
+#include "gpu/nvrtc.h"
+#include "optrush/error.h"
+#ifdef OPTRUSH_HAS_CUDA
+#include <c10/cuda/CUDAStream.h>
+#include <cuda_runtime_api.h>
+#endif
+
+namespace optrush {
+namespace {
+/// Of CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, and the size that needs no asking.
+constexpr int kMaxDynamicShared = 8;
+constexpr int64_t kSharedWithoutAsking = 48 << 10;
+
+struct Gpu {
+  int index = 0, multiprocessors = 0;
+  std::string architecture;
+};
+
+#ifdef OPTRUSH_HAS_CUDA
+void check(cudaError_t status) {
+  if (status != cudaSuccess) throw Error(std::string("CUDA: ") + cudaGetErrorString(status));
+}
+
+Gpu current_gpu() {
+  Gpu gpu;
+  int major = 0, minor = 0;
+  check(cudaGetDevice(&gpu.index));
+  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, gpu.index));
+  check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, gpu.index));
+  check(cudaDeviceGetAttribute(&gpu.multiprocessors, cudaDevAttrMultiProcessorCount, gpu.index));
+  gpu.architecture = "sm_" + std::to_string(major) + std::to_string(minor);
+  return gpu;
+}
+
+int current_index() {
+  int index = 0;
+  check(cudaGetDevice(&index));
+  return index;
+}
+
+void* current_stream() { return c10::cuda::getCurrentCUDAStream().stream(); }
+
+/// The driver's calls need a context, which the runtime makes for a thread at its first own call that does.
+void have_context(const CudaDriver& driver) {
+  void* context = nullptr;
+  driver.check(driver.current_context(&context), "CUDA has no context");
+  if (context == nullptr) check(cudaFree(nullptr));
+}
+#else
+[[noreturn]] void no_cuda() { throw Error("GPU kernels need a CUDA build of LibTorch; this one has none"); }
+Gpu current_gpu() { no_cuda(); }
+int current_index() { no_cuda(); }
+void* current_stream() { no_cuda(); }
+void have_context(const CudaDriver&) { no_cuda(); }
+#endif
+}  // namespace
+
+GpuCode compile_gpu_kernel(const GpuSource& source, const std::string& kernel,
+                           const std::string& architecture) {
+  const Nvrtc& nvrtc = Nvrtc::open();
+  const KernelCache cache(KernelCache::default_folder());
+  const std::string key = KernelCache::key_of(source, kernel, architecture, nvrtc.version());
+  if (auto found = cache.find(key)) return *std::move(found);
+  GpuCode code = nvrtc.compile(source, kernel, architecture);
+  cache.keep(key, code);
+  return code;
+}
+
+/// Its module is never unloaded: work that uses it may still be queued when a program ends.
+class GpuKernel::Loaded {
+ public:
+  Loaded(std::string name, const GpuCode& code, Gpu gpu)
+      : driver_(CudaDriver::open()), name_(std::move(name)), gpu_(std::move(gpu)) {
+    have_context(driver_);
+    void* module = nullptr;
+    driver_.check(driver_.load(&module, code.image.data()), "kernel '" + name_ + "' can't be loaded");
+    driver_.check(driver_.function(&function_, module, code.symbol.c_str()),
+                  "kernel '" + name_ + "' is not in its module");
+    if (driver_.argument == nullptr) return;
+    for (size_t offset = 0, size = 0; driver_.argument(function_, sizes_.size(), &offset, &size) == 0;)
+      sizes_.push_back(size);
+    knows_sizes_ = true;
+  }
+
+  void launch(const GpuGrid& grid, const void* const* arguments, const size_t* sizes, size_t count) {
+    check_arguments(sizes, count);
+    have_context(driver_);
+    allow_shared(grid.shared);
+    const auto size = [](int64_t n) { return static_cast<unsigned>(n); };
+    driver_.check(driver_.launch(function_, size(grid.blocks[0]), size(grid.blocks[1]), size(grid.blocks[2]),
+                                 size(grid.threads[0]), size(grid.threads[1]), size(grid.threads[2]),
+                                 size(grid.shared), current_stream(), const_cast<void**>(arguments), nullptr),
+                  "kernel '" + name_ + "' can't be launched");
+  }
+
+  int64_t resident_blocks(int64_t threads, int64_t shared) {
+    have_context(driver_);
+    allow_shared(shared);
+    int blocks = 0;
+    driver_.check(
+        driver_.occupancy(&blocks, function_, static_cast<int>(threads), static_cast<size_t>(shared)),
+        "the occupancy of kernel '" + name_ + "' is unknown");
+    return int64_t{blocks} * gpu_.multiprocessors;
+  }
+
+ private:
+  void check_arguments(const size_t* sizes, size_t count) const {
+    if (!knows_sizes_) return;
+    if (count != sizes_.size())
+      throw Error("kernel '" + name_ + "' takes " + std::to_string(sizes_.size()) + " arguments, but " +
+                  std::to_string(count) + " were given");
+    for (size_t i = 0; i < count; ++i)
+      if (sizes[i] != sizes_[i])
+        throw Error("argument " + std::to_string(i + 1) + " of kernel '" + name_ + "' has " +
+                        std::to_string(sizes_[i]) + " bytes, but " + std::to_string(sizes[i]) + " were given",
+                    "give exactly the kernel's types: int is not int64_t");
+  }
+
+  void allow_shared(int64_t bytes) {
+    if (bytes <= kSharedWithoutAsking) return;
+    driver_.check(driver_.set_attribute(function_, kMaxDynamicShared, static_cast<int>(bytes)),
+                  "kernel '" + name_ + "' can't have " + std::to_string(bytes) + " bytes of shared memory");
+  }
+
+  const CudaDriver& driver_;
+  std::string name_;
+  Gpu gpu_;
+  void* function_ = nullptr;
+  std::vector<size_t> sizes_;
+  bool knows_sizes_ = false;
+};
+
+GpuKernel::GpuKernel(std::unique_ptr<Loaded> loaded) : loaded_(std::move(loaded)) {}
+GpuKernel::~GpuKernel() = default;
+
+void GpuKernel::enqueue(const GpuGrid& grid, const void* const* arguments, const size_t* sizes,
+                        size_t count) const {
+  loaded_->launch(grid, arguments, sizes, count);
+}
+
+int64_t GpuKernel::resident_blocks(int64_t threads, int64_t shared) const {
+  return loaded_->resident_blocks(threads, shared);
+}
+
+class GpuProgram::State {
+ public:
+  explicit State(GpuSource source) : source_(std::move(source)) {}
+  const GpuSource& source() const { return source_; }
+  const GpuKernel& kernel(const std::string& name) {
+    const std::lock_guard lock(mutex_);
+    const auto key = std::pair(current_index(), name);
+    if (const auto found = kernels_.find(key); found != kernels_.end()) return found->second;
+    Gpu gpu = current_gpu();
+    const GpuCode code = compile_gpu_kernel(source_, name, gpu.architecture);
+    return kernels_.try_emplace(key, std::make_unique<GpuKernel::Loaded>(name, code, std::move(gpu)))
+        .first->second;
+  }
+
+ private:
+  GpuSource source_;
+  std::mutex mutex_;
+  std::map<std::pair<int, std::string>, GpuKernel> kernels_;
+};
+
+GpuProgram::GpuProgram(GpuSource source) : state_(std::make_unique<State>(std::move(source))) {}
+GpuProgram::~GpuProgram() = default;
+const GpuKernel& GpuProgram::kernel(const std::string& name) const { return state_->kernel(name); }
+const GpuSource& GpuProgram::source() const { return state_->source(); }
+}  // namespace optrush

@@ -1,0 +1,151 @@
+#include "gpu/nvrtc.h"
+
+#include <dlfcn.h>
+
+#include <array>
+#include <charconv>
+#include <memory>
+#include <sstream>
+
+#include "optrush/error.h"
+
+namespace optrush {
+namespace {
+using Result = int;
+using Program = void*;
+constexpr Result kSuccess = 0, kCompilation = 6;
+
+/// Names of the library, the one that lies beside this build's LibTorch first.
+std::vector<std::string> candidates() {
+  std::vector<std::string> names;
+  if constexpr (sizeof(OPTRUSH_NVRTC) > 1) names.emplace_back(OPTRUSH_NVRTC);
+  names.insert(names.end(), {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"});
+  return names;
+}
+
+void* open_library() {
+  for (const auto& name : candidates())
+    if (void* library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
+  std::string looked;
+  for (const auto& name : candidates()) looked += (looked.empty() ? "" : ", ") + name;
+  throw Error("NVRTC, which compiles GPU kernels, was not found: " + looked,
+              "install a CUDA build of torch, which brings it, or the CUDA toolkit");
+}
+
+/// The line of the source that the first error names as "file(12): error: ...", or nothing.
+std::string line_of_error(const GpuSource& source, const std::string& log) {
+  const auto error = log.find("error");
+  const auto opening = log.rfind('(', error);
+  if (error == std::string::npos || opening == std::string::npos) return {};
+  int number = 0;
+  std::from_chars(log.data() + opening + 1, log.data() + log.size(), number);
+  const auto name_begin = log.rfind('\n', opening);
+  const std::string name = log.substr(name_begin == std::string::npos ? 0 : name_begin + 1,
+                                      opening - (name_begin == std::string::npos ? 0 : name_begin + 1));
+  const auto header = source.headers.find(name);
+  std::istringstream lines(header != source.headers.end() ? header->second : source.text);
+  std::string line;
+  for (int i = 0; i < number; ++i)
+    if (!std::getline(lines, line)) return {};
+  return "\n  line " + std::to_string(number) + " of " + name + ": " + line;
+}
+}  // namespace
+
+struct Nvrtc::Functions {
+  Result (*version)(int*, int*) = nullptr;
+  Result (*create)(Program*, const char*, const char*, int, const char* const*, const char* const*) = nullptr;
+  Result (*destroy)(Program*) = nullptr;
+  Result (*compile)(Program, int, const char* const*) = nullptr;
+  Result (*add_name)(Program, const char*) = nullptr;
+  Result (*lowered_name)(Program, const char*, const char**) = nullptr;
+  Result (*log_size)(Program, size_t*) = nullptr;
+  Result (*log)(Program, char*) = nullptr;
+  Result (*cubin_size)(Program, size_t*) = nullptr;
+  Result (*cubin)(Program, char*) = nullptr;
+  const char* (*message)(Result) = nullptr;
+
+  static Functions open() {
+    void* library = open_library();  // stays open: kernels are compiled until the process ends
+    Functions f;
+    const auto find = [&]<class F>(F*& function, const char* symbol) {
+      function = reinterpret_cast<F*>(dlsym(library, symbol));
+      if (!function) throw Error(std::string("this NVRTC lacks ") + symbol, "CUDA 12 or newer has it");
+    };
+    find(f.version, "nvrtcVersion");
+    find(f.create, "nvrtcCreateProgram");
+    find(f.destroy, "nvrtcDestroyProgram");
+    find(f.compile, "nvrtcCompileProgram");
+    find(f.add_name, "nvrtcAddNameExpression");
+    find(f.lowered_name, "nvrtcGetLoweredName");
+    find(f.log_size, "nvrtcGetProgramLogSize");
+    find(f.log, "nvrtcGetProgramLog");
+    find(f.cubin_size, "nvrtcGetCUBINSize");
+    find(f.cubin, "nvrtcGetCUBIN");
+    find(f.message, "nvrtcGetErrorString");
+    return f;
+  }
+
+  void check(Result result, const std::string& what) const {
+    if (result != kSuccess) throw Error(what + ": " + message(result));
+  }
+};
+
+Nvrtc::Nvrtc() : call_(std::make_unique<const Functions>(Functions::open())) {
+  int major = 0, minor = 0;
+  call_->check(call_->version(&major, &minor), "NVRTC does not start");
+  version_ = std::to_string(major) + "." + std::to_string(minor);
+}
+Nvrtc::~Nvrtc() = default;
+
+const Nvrtc& Nvrtc::open() {
+  static const Nvrtc nvrtc;
+  return nvrtc;
+}
+
+GpuCode Nvrtc::compile(const GpuSource& source, const std::string& kernel,
+                       const std::string& architecture) const {
+  std::vector<const char*> header_texts, header_names;
+  for (const auto& [name, text] : source.headers) {
+    header_names.push_back(name.c_str());
+    header_texts.push_back(text.c_str());
+  }
+  Program made = nullptr;
+  call_->check(call_->create(&made, source.text.c_str(), source.file.c_str(),
+                             static_cast<int>(header_names.size()), header_texts.data(), header_names.data()),
+               "NVRTC takes no program " + source.file);
+  const auto destroy = [this](void* program) { call_->destroy(&program); };
+  const std::unique_ptr<void, decltype(destroy)> program(made, destroy);
+
+  call_->check(call_->add_name(program.get(), kernel.c_str()), "NVRTC takes no kernel '" + kernel + "'");
+  std::vector<std::string> options = {"--gpu-architecture=" + architecture, "--std=c++17"};
+  for (const char* folder : {OPTRUSH_CUDA_INCLUDE, OPTRUSH_CUDA_CCCL_INCLUDE})
+    if (*folder != '\0') options.push_back(std::string("-I") + folder);
+  options.insert(options.end(), source.options.begin(), source.options.end());
+  std::vector<const char*> given;
+  for (const auto& option : options) given.push_back(option.c_str());
+
+  const Result result = call_->compile(program.get(), static_cast<int>(given.size()), given.data());
+  if (result != kSuccess) {
+    std::string log;
+    if (size_t size = 0; call_->log_size(program.get(), &size) == kSuccess && size > 1) {
+      log.resize(size);
+      call_->log(program.get(), log.data());
+      log.resize(size - 1);  // it ends with a zero
+    }
+    const std::string what = result == kCompilation ? ":\n" + log + line_of_error(source, log)
+                                                    : std::string(": ") + call_->message(result);
+    throw Error("NVRTC " + version_ + " can't compile the kernel '" + kernel + "' for " + architecture + what,
+                {}, source.file);
+  }
+  GpuCode code;
+  const char* symbol = nullptr;
+  call_->check(call_->lowered_name(program.get(), kernel.c_str(), &symbol),
+               source.file + " has no '" + kernel + "'");
+  code.symbol = symbol;
+  size_t size = 0;
+  call_->check(call_->cubin_size(program.get(), &size), "NVRTC gives no code");
+  code.image.resize(size);
+  call_->check(call_->cubin(program.get(), code.image.data()), "NVRTC gives no code");
+  return code;
+}
+}  // namespace optrush

@@ -1,0 +1,76 @@
+#pragma once
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+namespace optrush {
+/// CUDA C++ that is compiled at run time, by NVRTC, for the GPU at hand.
+struct GpuSource {
+  std::string file;  ///< its name in messages: "norm.cu"
+  std::string text;
+  std::map<std::string, std::string> headers = {};  ///< what it includes, besides CUDA's own: name to text
+  std::vector<std::string> options = {};            ///< of NVRTC, besides C++17: "-DROWS=4"
+};
+
+/// One kernel in machine code.
+struct GpuCode {
+  std::string image;   ///< a cubin
+  std::string symbol;  ///< the kernel's name in it
+};
+
+/// Compiles `kernel` ("scale", or an instance of a template: "scale<float, 4>") for an architecture: "sm_90".
+/// Needs NVRTC, but no GPU. What was compiled before comes from the disk ($OPTRUSH_CACHE, else
+/// ~/.cache/optimization-rush, in it `kernels`). An Error holds NVRTC's log and the line of the source.
+GpuCode compile_gpu_kernel(const GpuSource&, const std::string& kernel, const std::string& architecture);
+
+/// How many threads run a kernel. `shared`: dynamic shared memory of a block, in
+/// bytes.
+struct GpuGrid {
+  std::array<int64_t, 3> blocks = {1, 1, 1};
+  std::array<int64_t, 3> threads = {1, 1, 1};
+  int64_t shared = 0;
+};
+
+/// A kernel on one GPU. Belongs to its GpuProgram.
+class GpuKernel {
+ public:
+  /// Puts it on the current stream of the current device, with arguments of exactly the types that the kernel
+  /// takes: pointers, numbers, plain structs. Their number and sizes are compared with the kernel's.
+  template <class... Arguments>
+  void launch(const GpuGrid& grid, const Arguments&... arguments) const {
+    static_assert((std::is_trivially_copyable_v<Arguments> && ...), "an argument is copied byte by byte");
+    const void* addresses[] = {&arguments..., nullptr};
+    const size_t sizes[] = {sizeof(Arguments)..., 0};
+    enqueue(grid, addresses, sizes, sizeof...(Arguments));
+  }
+  /// Blocks that the whole GPU runs at the same time.
+  int64_t resident_blocks(int64_t threads, int64_t shared = 0) const;
+
+  class Loaded;
+  explicit GpuKernel(std::unique_ptr<Loaded>);
+  ~GpuKernel();
+
+ private:
+  void enqueue(const GpuGrid&, const void* const* arguments, const size_t* sizes, size_t count) const;
+  std::unique_ptr<Loaded> loaded_;
+};
+
+/// The kernels of one source, each compiled and loaded when a GPU first needs it. Nothing of CUDA is opened
+/// before.
+class GpuProgram {
+ public:
+  explicit GpuProgram(GpuSource);
+  ~GpuProgram();
+  /// For the current device; as compile_gpu_kernel.
+  const GpuKernel& kernel(const std::string& name) const;
+  const GpuSource& source() const;
+
+ private:
+  class State;
+  std::unique_ptr<State> state_;
+};
+}  // namespace optrush

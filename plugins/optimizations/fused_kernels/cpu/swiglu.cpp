@@ -1,0 +1,74 @@
+// SiLU(gate) * up (arXiv:2002.05202) on a CPU, element by element.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/swiglu.cpp"
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL)
+#include "hwy/foreach_target.h"
+// The target's own headers come after it.
+#include "cpu/lanes-inl.h"
+#include "hwy/cache_control.h"
+#include "hwy/contrib/math/math-inl.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace optrush::fused {
+namespace HWY_NAMESPACE {
+template <class D>
+HWY_INLINE hn::Vec<D> sigmoid(D d, hn::Vec<D> x) {
+  using W = hn::TFromD<D>;
+  // Where Exp's argument ends; the sigmoid is 0 long before.
+  const auto most = hn::Set(d, sizeof(W) == 8 ? W(700) : W(87));
+  const auto one = hn::Set(d, W(1));
+  return hn::Div(one, hn::Add(one, hn::Exp(d, hn::Min(hn::Neg(x), most))));
+}
+
+template <class T>
+void forward_range(const SwigluForward& p, int64_t begin, int64_t end) {
+  const auto *gate = static_cast<const T*>(p.gate), *up = static_cast<const T*>(p.up);
+  auto* out = static_cast<T*>(p.out);
+  each_vector<Wide<T>>(begin, end, [&](auto d, int64_t i) HWY_ATTR {
+    const auto x = load(d, gate + i);
+    store(d, hn::Mul(hn::Mul(x, sigmoid(d, x)), load(d, up + i)), out + i, p.stream);
+  });
+  if (p.stream) hwy::FlushStream();
+}
+
+template <class T>
+void backward_range(const SwigluBackward& p, int64_t begin, int64_t end) {
+  const auto *gate = static_cast<const T*>(p.gate), *up = static_cast<const T*>(p.up);
+  const auto* out_gradient = static_cast<const T*>(p.out_gradient);
+  auto *gate_gradient = static_cast<T*>(p.gate_gradient), *up_gradient = static_cast<T*>(p.up_gradient);
+  each_vector<Wide<T>>(begin, end, [&](auto d, int64_t i) HWY_ATTR {
+    const auto x = load(d, gate + i), y = sigmoid(d, x);
+    const auto scaled = hn::Mul(load(d, out_gradient + i), y);
+    // d SiLU = y (1 + x (1 - y))
+    const auto slope = hn::NegMulAdd(x, y, hn::Add(x, hn::Set(d, Wide<T>(1))));
+    store(d, hn::Mul(hn::Mul(scaled, load(d, up + i)), slope), gate_gradient + i, p.stream);
+    store(d, hn::Mul(scaled, x), up_gradient + i, p.stream);
+  });
+  if (p.stream) hwy::FlushStream();
+}
+
+void SwigluForwardRange(const SwigluForward& p, int64_t begin, int64_t end) {
+  with_type(p.type,
+            [&](auto* t) HWY_ATTR { forward_range<std::remove_pointer_t<decltype(t)>>(p, begin, end); });
+}
+void SwigluBackwardRange(const SwigluBackward& p, int64_t begin, int64_t end) {
+  with_type(p.type,
+            [&](auto* t) HWY_ATTR { backward_range<std::remove_pointer_t<decltype(t)>>(p, begin, end); });
+}
+}  // namespace HWY_NAMESPACE
+}  // namespace optrush::fused
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace optrush::fused {
+HWY_EXPORT(SwigluForwardRange);
+HWY_EXPORT(SwigluBackwardRange);
+void cpu::swiglu_forward(const SwigluForward& p, int64_t begin, int64_t end) {
+  HWY_DYNAMIC_DISPATCH(SwigluForwardRange)(p, begin, end);
+}
+void cpu::swiglu_backward(const SwigluBackward& p, int64_t begin, int64_t end) {
+  HWY_DYNAMIC_DISPATCH(SwigluBackwardRange)(p, begin, end);
+}
+}  // namespace optrush::fused
+#endif

@@ -1,0 +1,142 @@
+// Fused kernels: RMSNorm, residual + RMSNorm (arXiv:1910.07467), rotary embedding (arXiv:2104.09864) and
+// SwiGLU (arXiv:2002.05202), the forward and the backward of each in one pass over memory. The plain forms
+// make two to eight passes, each a tensor written and read again; these operators do a few FLOPs a byte, so
+// the passes are their cost. Norms keep their input and one number a row, and rotations nothing but the
+// tables. On a CPU they are vectors of the widest instruction set
+// found at run time, on a GPU compiled for its architecture when they first run. It pays least where matmuls
+// dwarf everything else (wide models on slow matrix units), and not at all on operators that a compiler fuses
+// anyway: under `compile` a traced block takes the plain forms.
+#include <ATen/autocast_mode.h>
+
+#include <map>
+#include <mutex>
+#include <optional>
+
+#include "optrush/plugin.h"
+#include "pairs.h"
+
+namespace {
+using namespace optrush;
+
+/// A pair for each epsilon and type of result, made when it is first asked for; it stays where it is.
+class NormPairs {
+ public:
+  using Low = std::optional<at::ScalarType>;
+  using Make = Differentiable (*)(double eps, Low);
+  explicit NormPairs(Make make) : make_(make) {}
+  const Differentiable& of(double eps, Low low) {
+    const std::lock_guard lock(mutex_);
+    const auto found = pairs_.find({eps, low});
+    return found != pairs_.end() ? found->second
+                                 : pairs_.emplace(std::pair(eps, low), make_(eps, low)).first->second;
+  }
+
+ private:
+  Make make_;
+  std::mutex mutex_;  // a backward that recomputes may run on another thread
+  std::map<std::pair<double, Low>, Differentiable> pairs_;
+};
+
+class FusedKernels final : public Plugin {
+ public:
+  void apply(Recipe& recipe, const Options& options) override {
+    const auto kernels = options.list("kernels");
+    if (kernels.empty()) throw Error("option 'kernels' is empty", "name a kernel, or take the rung off");
+    lower_ = options.boolean("autocast_output");
+    for (const std::string& kernel : kernels) {
+      if (kernel == "norm") replace_norm(recipe);
+      if (kernel == "add_norm") replace_add_norm(recipe);
+      if (kernel == "position") replace_position(recipe);
+      if (kernel == "swiglu") replace_swiglu(recipe);
+    }
+    recipe.on(Event::ready, Phase::base, [this](Run& run) { report(run); });
+  }
+
+ private:
+  static Traits traits() { return {.trace = Trace::opaque, .capturable = true, .offers = {"double"}}; }
+
+  /// What the linears after a norm would cast its result to.
+  NormPairs::Low low_type(const Tensor& x) const {
+    const auto device = x.device().type();
+    if (!lower_ || !at::autocast::is_autocast_enabled(device)) return {};
+    return at::autocast::get_autocast_dtype(device);
+  }
+
+  /// LayerNorm keeps the plain form: it has a bias, or no parameter.
+  bool fuses(const Site& site) {
+    const bool rms = !site.params.empty() && site.params.front()->name.ends_with(".weight") &&
+                     (site.params.size() == 1 || !site.params[1]->name.ends_with(".bias"));
+    (rms ? fused_sites_ : plain_sites_) += 1;
+    return rms;
+  }
+
+  void replace_norm(Recipe& recipe) {
+    recipe.ops.norm.replace_each(
+        [this](const Site& site) -> Ops::Norm::Fn {
+          if (!fuses(site)) return {};
+          return [this, weight = site.params.front()](const Tensor& x, const NormArgs& args) {
+            return call(norms_.of(args.eps, low_type(x)), {x, weight->value()}).front();
+          };
+        },
+        traits());
+  }
+
+  void replace_add_norm(Recipe& recipe) {
+    recipe.ops.add_norm.replace_each(
+        [this](const Site& site) -> Ops::AddNorm::Fn {
+          if (!fuses(site)) return {};
+          return [this, weight = site.params.front()](const Tensor& x, const Tensor& delta,
+                                                      const NormArgs& args) -> std::array<Tensor, 2> {
+            auto out = call(add_norms_.of(args.eps, low_type(x)), {x, delta, weight->value()});
+            return {std::move(out[0]), std::move(out[1])};
+          };
+        },
+        traits());
+  }
+
+  void replace_position(Recipe& recipe) {
+    ++fused_sites_;
+    recipe.ops.position.replace(
+        [this](const Tensor& q, const Tensor& k, const Batch& batch) -> std::array<Tensor, 2> {
+          auto out = call(position_, {q, k, batch.cos, batch.sin});
+          return {std::move(out[0]), std::move(out[1])};
+        },
+        traits());
+  }
+
+  void replace_swiglu(Recipe& recipe) {
+    ++fused_sites_;
+    recipe.ops.swiglu.replace(
+        [this](const Tensor& gate, const Tensor& up) {
+          return call(swiglu_, {gate, up}).front();
+        },
+        traits());
+  }
+
+  void report(Run& run) const {
+    if (fused_sites_ == 0)
+      throw Error("fused_kernels has nothing to fuse: the norms of this model are not RMSNorm",
+                  "add \"position\" or \"swiglu\" to its kernels, or take the rung off");
+    if (plain_sites_ > 0)
+      run.note("fused_kernels: " + std::to_string(plain_sites_) + " norms are no RMSNorm and stay plain");
+    if (!run.device().is_cpu() && !run.device().is_cuda())
+      throw Skip("fused_kernels has kernels for CPUs and NVIDIA GPUs, not for " + run.device().str());
+  }
+
+  bool lower_ = false;
+  int64_t fused_sites_ = 0, plain_sites_ = 0;
+  NormPairs norms_{fused::norm}, add_norms_{fused::add_norm};
+  Differentiable position_ = fused::position(), swiglu_ = fused::swiglu();
+};
+}  // namespace
+
+OPTRUSH_PLUGIN(FusedKernels, R"json({
+  "name": "fused_kernels", "version": "0.1.0", "kind": "optimization", "effect": "rounding",
+  "summary": "norms, rotary embedding and SwiGLU in one pass over memory each",
+  "options": [
+    {"name": "kernels", "type": "list", "default": ["norm", "add_norm", "position", "swiglu"],
+     "choices": ["norm", "add_norm", "position", "swiglu"], "doc": "which operators run fused"},
+    {"name": "autocast_output", "type": "boolean", "default": false,
+     "doc": "under autocast norms write the low type at once, instead of one cast in each linear after them"}
+  ]
+})json");

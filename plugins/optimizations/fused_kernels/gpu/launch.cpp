@@ -1,0 +1,126 @@
+// Launches of the GPU kernels: which instance of a template fits the types, the width and the alignment.
+#include <algorithm>
+#include <string>
+#include <type_traits>
+
+#include "gpu/programs.h"
+#include "kernels.h"
+
+namespace optrush::fused {
+namespace {
+int64_t size_of(Type type) { return type == Type::fp64 ? 8 : type == Type::fp32 ? 4 : 2; }
+
+/// Numbers in 16 bytes of the smallest type; one by one where rows or addresses do not start there.
+int64_t lanes(std::initializer_list<Type> types, int64_t width,
+              std::initializer_list<const void*> addresses) {
+  int64_t smallest = 8;
+  for (const Type type : types) smallest = std::min(smallest, size_of(type));
+  const int64_t lanes = 16 / smallest;
+  bool fits = width % lanes == 0;
+  for (const void* address : addresses) fits = fits && reinterpret_cast<uintptr_t>(address) % 16 == 0;
+  return fits ? lanes : 1;
+}
+
+/// How a block shares a row: about 16 numbers a thread, which fit its registers.
+struct RowShape {
+  int64_t lanes, threads, steps;
+  RowShape(int64_t lanes, int64_t width) : lanes(lanes) {
+    const int64_t packs = std::max<int64_t>(1, (width + lanes - 1) / lanes);
+    const int64_t wanted = std::max<int64_t>(1, 16 / lanes);
+    threads = std::clamp<int64_t>(((packs + wanted - 1) / wanted + 31) / 32 * 32, 32, 1024);
+    steps = (packs + threads - 1) / threads;
+  }
+};
+
+/// As the kernel declares it.
+struct RotateHeads {
+  const void* in;
+  void* out;
+  long long heads, in_batch, in_head, in_token, out_batch, out_head, out_token;
+};
+RotateHeads heads(const Heads& h) {
+  return {h.in, h.out, h.heads, h.in_batch, h.in_head, h.in_token, h.out_batch, h.out_head, h.out_token};
+}
+
+RowShape shape_of(const NormBackward& p) {
+  return {lanes({p.x_type, p.delta_type, p.out_type}, p.width,
+                {p.s, p.weight, p.out_gradient, p.sum_gradient, p.gradient, p.delta_gradient}),
+          p.width};
+}
+const GpuKernel& backward_kernel(const NormBackward& p, const RowShape& shape) {
+  return gpu::norm_program().kernel(gpu::norm_backward_name(p.x_type, p.delta_type, p.out_type, shape.lanes,
+                                                            shape.steps, p.sum_gradient != nullptr,
+                                                            p.delta_gradient != nullptr));
+}
+}  // namespace
+
+void gpu::norm_forward(const NormForward& p) {
+  if (p.rows == 0) return;
+  const RowShape shape(
+      lanes({p.x_type, p.delta_type, p.out_type}, p.width, {p.x, p.delta, p.weight, p.sum, p.out}), p.width);
+  const auto name =
+      norm_forward_name(p.x_type, p.delta_type, p.out_type, shape.lanes, shape.steps, p.delta != nullptr);
+  norm_program().kernel(name).launch({.blocks = {p.rows, 1, 1}, .threads = {shape.threads, 1, 1}}, p.x,
+                                     p.delta, p.weight, p.sum, p.out, p.rstd, p.width, p.eps);
+}
+
+int64_t gpu::norm_backward_blocks(const NormBackward& p) {
+  if (p.rows == 0) return 1;
+  const RowShape shape = shape_of(p);
+  return std::min(p.rows, backward_kernel(p, shape).resident_blocks(shape.threads));
+}
+
+void gpu::norm_backward(const NormBackward& p, void* weight_parts, int64_t blocks, void* weight_gradient,
+                        Type weight_type) {
+  if (p.width == 0) return;
+  const RowShape shape = shape_of(p);
+  // Without rows the blocks still write their zeros.
+  backward_kernel(p, shape).launch({.blocks = {blocks, 1, 1}, .threads = {shape.threads, 1, 1}}, p.s, p.rstd,
+                                   p.weight, p.out_gradient, p.sum_gradient, p.gradient, p.delta_gradient,
+                                   weight_parts, p.rows, p.width);
+  norm_program()
+      .kernel(sum_weight_parts_name(p.x_type, weight_type))
+      .launch({.blocks = {(p.width + 31) / 32, 1, 1}, .threads = {32, 8, 1}}, weight_parts, weight_gradient,
+              blocks, p.width);
+}
+
+void gpu::rotate(const Rotate& p) {
+  const int64_t all_heads = p.parts[0].heads + p.parts[1].heads, half = p.width / 2;
+  if (p.batch * p.tokens * all_heads * half == 0) return;
+  int64_t together = lanes({p.type}, half, {p.parts[0].in, p.parts[1].in, p.cos, p.sin});
+  for (const Heads& part : p.parts)
+    for (const int64_t stride : {part.in_batch, part.in_head, part.in_token})
+      if (stride % together != 0) together = 1;
+  const int64_t items = all_heads * half / together;
+  rotate_program()
+      .kernel(rotate_name(p.type, together))
+      .launch({.blocks = {p.batch * p.tokens, 1, 1},
+               .threads = {std::min<int64_t>(512, (items + 31) / 32 * 32), 1, 1}},
+              heads(p.parts[0]), heads(p.parts[1]), p.cos, p.sin, p.table_batch, p.table_token, p.tokens,
+              p.width, static_cast<int>(p.back));
+}
+
+namespace {
+constexpr int64_t kThreads = 256;
+GpuGrid over(int64_t count, int64_t together) {
+  return {.blocks = {(count / together + kThreads - 1) / kThreads, 1, 1}, .threads = {kThreads, 1, 1}};
+}
+}  // namespace
+
+void gpu::swiglu_forward(const SwigluForward& p) {
+  if (p.count == 0) return;
+  const int64_t together = lanes({p.type}, p.count, {p.gate, p.up, p.out});
+  swiglu_program()
+      .kernel(swiglu_name("forward", p.type, together))
+      .launch(over(p.count, together), p.gate, p.up, p.out, p.count);
+}
+
+void gpu::swiglu_backward(const SwigluBackward& p) {
+  if (p.count == 0) return;
+  const int64_t together =
+      lanes({p.type}, p.count, {p.gate, p.up, p.out_gradient, p.gate_gradient, p.up_gradient});
+  swiglu_program()
+      .kernel(swiglu_name("backward", p.type, together))
+      .launch(over(p.count, together), p.gate, p.up, p.out_gradient, p.gate_gradient, p.up_gradient, p.count);
+}
+}  // namespace optrush::fused

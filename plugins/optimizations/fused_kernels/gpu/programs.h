@@ -1,0 +1,20 @@
+#pragma once
+#include <string>
+
+#include "kernels.h"
+#include "optrush/gpu_kernel.h"
+
+/// The sources of the GPU kernels, and the names of their instances.
+namespace optrush::fused::gpu {
+const GpuProgram& norm_program();
+const GpuProgram& rotate_program();
+const GpuProgram& swiglu_program();
+
+/// `lanes` numbers a load, `steps` loads a thread.
+std::string norm_forward_name(Type x, Type delta, Type out, int64_t lanes, int64_t steps, bool adds);
+std::string norm_backward_name(Type x, Type delta, Type out, int64_t lanes, int64_t steps, bool adds,
+                               bool lowers);
+std::string sum_weight_parts_name(Type x, Type weight);
+std::string rotate_name(Type, int64_t lanes);
+std::string swiglu_name(const std::string& direction, Type, int64_t lanes);
+}  // namespace optrush::fused::gpu

@@ -1,0 +1,83 @@
+#pragma once
+#include <cstdint>
+
+/// What the kernels are given: plain pointers, so that the files of vector code see no torch. A CPU kernel
+/// does a range of rows; a GPU kernel is launched over all.
+namespace optrush::fused {
+enum class Type : uint8_t { fp32, fp64, bf16, fp16 };
+
+/// out = s * rstd * weight with s = x + delta, or s = x where there is no delta; rstd = 1 / sqrt(mean(s^2) +
+/// eps). Weight and rstd are in the type of the arithmetic: fp64 where x is, else fp32.
+struct NormForward {
+  Type x_type, delta_type, out_type;
+  const void *x, *delta, *weight;
+  void *sum, *out, *rstd;
+  int64_t rows, width;
+  double eps;
+  bool stream;  ///< stores pass by the cache
+};
+
+/// gradient = d out / d s + sum_gradient; also in delta's type where that is another one. The gradient of the
+/// weight is a sum over rows: each call adds its rows' part to `weight_part`.
+struct NormBackward {
+  Type x_type, delta_type, out_type;
+  const void *s, *rstd, *weight, *out_gradient, *sum_gradient;  ///< sum_gradient: null without delta
+  void *gradient, *delta_gradient;                              ///< delta_gradient: null where of x's type
+  int64_t rows, width;
+  bool stream;
+};
+
+/// Heads (B, H, S, K) by their strides; the last axis is dense.
+struct Heads {
+  const void* in;
+  void* out;
+  int64_t heads, in_batch, in_head, in_token, out_batch, out_head, out_token;
+};
+/// Rotates q and k by the tables, or back. Tables (B or 1, 1, S, K) in the type of the arithmetic.
+struct Rotate {
+  Type type;
+  Heads parts[2];
+  const void *cos, *sin;
+  int64_t table_batch, table_token;  ///< strides
+  int64_t batch, tokens, width;
+  bool back;
+  bool stream;
+};
+
+struct SwigluForward {
+  Type type;
+  const void *gate, *up;
+  void* out;
+  int64_t count;
+  bool stream;
+};
+struct SwigluBackward {
+  Type type;
+  const void *gate, *up, *out_gradient;
+  void *gate_gradient, *up_gradient;
+  int64_t count;
+  bool stream;
+};
+
+namespace cpu {
+void norm_forward(const NormForward&, int64_t begin_row, int64_t end_row);
+/// `weight_part`: `width` numbers, added to.
+void norm_backward(const NormBackward&, int64_t begin_row, int64_t end_row, double* weight_part);
+/// Tokens counted over the batch: b * S + s.
+void rotate(const Rotate&, int64_t begin_token, int64_t end_token);
+void swiglu_forward(const SwigluForward&, int64_t begin, int64_t end);
+void swiglu_backward(const SwigluBackward&, int64_t begin, int64_t end);
+}  // namespace cpu
+
+/// On the current stream of the current device.
+namespace gpu {
+void norm_forward(const NormForward&);
+/// How many blocks norm_backward has; each needs `width` numbers of `weight_parts`.
+int64_t norm_backward_blocks(const NormBackward&);
+void norm_backward(const NormBackward&, void* weight_parts, int64_t blocks, void* weight_gradient,
+                   Type weight_type);
+void rotate(const Rotate&);
+void swiglu_forward(const SwigluForward&);
+void swiglu_backward(const SwigluBackward&);
+}  // namespace gpu
+}  // namespace optrush::fused

@@ -1,0 +1,159 @@
+#include <ATen/Functions.h>
+#include <ATen/Parallel.h>
+#include <c10/core/DeviceGuard.h>
+
+#include <algorithm>
+
+#include "optrush/error.h"
+#include "pairs.h"
+#include "tensors.h"
+
+namespace optrush::fused {
+namespace {
+using Low = std::optional<at::ScalarType>;
+
+/// The kernels take delta in x's type, or in the lower one that the result has or autocast gives.
+Tensor fitting(const Tensor& delta, const Tensor& x, at::ScalarType result) {
+  const auto type = delta.scalar_type();
+  const bool low = type == at::kBFloat16 || type == at::kHalf;
+  const bool fits = type == x.scalar_type() ||
+                    (x.scalar_type() == at::kFloat && low && (result == at::kFloat || result == type));
+  return (fits ? delta : delta.to(x.scalar_type())).contiguous();
+}
+
+struct Normed {
+  Tensor sum, out, rstd;
+  at::ScalarType delta_type;  ///< that the kernel took
+};
+
+/// Without delta `sum` is x.
+Normed forward(const std::string& op, const Tensor& x_given, const Tensor& delta_given, const Tensor& weight,
+               double eps, Low low) {
+  const Tensor x = x_given.contiguous(), wide_weight = weight.to(wide_type(x)).contiguous();
+  const auto result = x.scalar_type() == at::kFloat ? low.value_or(at::kFloat) : x.scalar_type();
+  const Tensor delta = delta_given.defined() ? fitting(delta_given, x, result) : Tensor();
+  const int64_t width = x.size(-1), rows = width == 0 ? 0 : x.numel() / width;
+  const auto one_a_row = x.sizes().slice(0, static_cast<size_t>(x.dim() - 1));
+  Normed normed{.sum = delta.defined() ? at::empty_like(x) : x_given,
+                .out = at::empty(x.sizes(), x.options().dtype(result)),
+                .rstd = at::empty(one_a_row, x.options().dtype(wide_type(x))),
+                .delta_type = (delta.defined() ? delta : x).scalar_type()};
+  const NormForward p{.x_type = type_of(x, op),
+                      .delta_type = type_of(delta.defined() ? delta : x, op),
+                      .out_type = type_of(normed.out, op),
+                      .x = x.const_data_ptr(),
+                      .delta = delta.defined() ? delta.const_data_ptr() : nullptr,
+                      .weight = wide_weight.const_data_ptr(),
+                      .sum = delta.defined() ? normed.sum.data_ptr() : nullptr,
+                      .out = normed.out.data_ptr(),
+                      .rstd = normed.rstd.data_ptr(),
+                      .rows = rows,
+                      .width = width,
+                      .eps = eps,
+                      .stream = worth_streaming({delta.defined() ? normed.sum : Tensor(), normed.out},
+                                                width * static_cast<int64_t>(normed.out.element_size()))};
+  if (x.is_cuda()) {
+    const c10::DeviceGuard guard(x.device());
+    gpu::norm_forward(p);
+  } else {
+    at::parallel_for(0, rows, grain(width),
+                     [&](int64_t begin, int64_t end) { cpu::norm_forward(p, begin, end); });
+  }
+  return normed;
+}
+
+struct Gradients {
+  Tensor x, delta, weight;
+};
+
+/// Runs the kernel; returns the gradient of the weight.
+Tensor on_cpu(const NormBackward& p, const Tensor& weight) {
+  // Rows are cut by the number of threads alone and the parts added in their order: the same bits in each
+  // run.
+  const int64_t parts = std::max<int64_t>(1, std::min<int64_t>(at::get_num_threads(), p.rows));
+  const Tensor weight_parts = at::zeros({parts, p.width}, at::kDouble);
+  auto* sums = weight_parts.mutable_data_ptr<double>();
+  at::parallel_for(0, parts, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t part = begin; part < end; ++part)
+      cpu::norm_backward(p, p.rows * part / parts, p.rows * (part + 1) / parts, sums + part * p.width);
+  });
+  return weight_parts.sum(0).to(weight.scalar_type());
+}
+
+Tensor on_gpu(const NormBackward& p, const Tensor& weight, const Tensor& wide_weight) {
+  const c10::DeviceGuard guard(weight.device());
+  const int64_t blocks = gpu::norm_backward_blocks(p);
+  const Tensor weight_parts = at::empty({blocks, p.width}, wide_weight.options());
+  Tensor gradient = at::empty(weight.sizes(), weight.options());
+  gpu::norm_backward(p, weight_parts.data_ptr(), blocks, gradient.data_ptr(), type_of(weight, "norm"));
+  return gradient;
+}
+
+/// `delta_type`: of the residual's other term; the two share one gradient tensor where they share a type.
+Gradients backward(const std::string& op, const Tensor& s_given, const Tensor& rstd, const Tensor& weight,
+                   const Tensor& out_gradient_given, const Tensor& sum_gradient_given,
+                   at::ScalarType delta_type) {
+  const Tensor s = s_given.contiguous(), wide_weight = weight.to(wide_type(s)).contiguous();
+  const Tensor out_gradient = out_gradient_given.contiguous();
+  const bool adds = sum_gradient_given.defined();
+  const Tensor sum_gradient = adds ? sum_gradient_given.contiguous() : Tensor();
+  const int64_t width = s.size(-1), rows = width == 0 ? 0 : s.numel() / width;
+  const bool lowers = adds && delta_type != s.scalar_type();
+  Gradients gradients{at::empty_like(s),
+                      lowers ? at::empty(s.sizes(), s.options().dtype(delta_type)) : Tensor(), Tensor()};
+  const NormBackward p{
+      .x_type = type_of(s, op),
+      .delta_type = type_of(lowers ? gradients.delta : s, op),
+      .out_type = type_of(out_gradient, op),
+      .s = s.const_data_ptr(),
+      .rstd = rstd.const_data_ptr(),
+      .weight = wide_weight.const_data_ptr(),
+      .out_gradient = out_gradient.const_data_ptr(),
+      .sum_gradient = adds ? sum_gradient.const_data_ptr() : nullptr,
+      .gradient = gradients.x.data_ptr(),
+      .delta_gradient = lowers ? gradients.delta.data_ptr() : nullptr,
+      .rows = rows,
+      .width = width,
+      .stream = worth_streaming(
+          {gradients.x, gradients.delta},
+          width * static_cast<int64_t>((lowers ? gradients.delta : gradients.x).element_size()))};
+  gradients.weight = s.is_cuda() ? on_gpu(p, weight, wide_weight) : on_cpu(p, weight);
+  if (!lowers) gradients.delta = gradients.x;
+  return gradients;
+}
+}  // namespace
+
+Differentiable norm(double eps, Low low) {
+  return {.name = "fused_norm",
+          .forward = [=](const Tensors& in) -> Differentiable::Result {
+            const Normed normed = forward("norm", in[0], {}, in[1], eps, low);
+            return {{normed.out}, {in[0], normed.rstd, in[1]}};
+          },
+          .backward = [](const Tensors& saved, const Tensors& g) -> Tensors {
+            const auto gradients =
+                backward("norm", saved[0], saved[1], saved[2], g[0], {}, saved[0].scalar_type());
+            return {gradients.x, gradients.weight};
+          },
+          .traits = {.trace = Trace::opaque, .capturable = true}};
+}
+
+Differentiable add_norm(double eps, Low low) {
+  return {.name = "fused_add_norm",
+          .forward = [=](const Tensors& in) -> Differentiable::Result {
+            const auto sum_type = at::promote_types(in[0].scalar_type(), in[1].scalar_type());
+            const Normed normed = forward("add_norm", in[0].to(sum_type), in[1], in[2], eps, low);
+            // An empty tensor tells the backward delta's type.
+            return {
+                {normed.sum, normed.out},
+                {normed.sum, normed.rstd, in[2], at::empty({0}, in[1].options().dtype(normed.delta_type))}};
+          },
+          .backward = [](const Tensors& saved, const Tensors& g) -> Tensors {
+            const Tensor out_gradient = g[1].defined() ? g[1] : at::zeros_like(saved[0]);
+            const Tensor sum_gradient = g[0].defined() ? g[0] : at::zeros_like(saved[0]);
+            const auto gradients = backward("add_norm", saved[0], saved[1], saved[2], out_gradient,
+                                            sum_gradient, saved[3].scalar_type());
+            return {gradients.x, gradients.delta, gradients.weight};
+          },
+          .traits = {.trace = Trace::opaque, .capturable = true}};
+}
+}  // namespace optrush::fused

@@ -1,0 +1,17 @@
+#pragma once
+#include <optional>
+
+#include "optrush/differentiable.h"
+
+/// The operators of a block, forward and backward in one pass over memory each. Arithmetic is in fp32 (fp64
+/// for fp64) whatever the tensors' type, and rounded once.
+namespace optrush::fused {
+/// {x, weight} to {RMSNorm of x}, in `low` where x is in fp32 and a `low` is given, else in x's type.
+Differentiable norm(double eps, std::optional<at::ScalarType> low = {});
+/// {x, delta, weight} to {x + delta, RMSNorm of it}.
+Differentiable add_norm(double eps, std::optional<at::ScalarType> low = {});
+/// {q (B, H, S, K), k (B, G, S, K), cos, sin (B or 1, 1, S, K)} to {q, k rotated}.
+Differentiable position();
+/// {gate, up} to {SiLU(gate) * up}.
+Differentiable swiglu();
+}  // namespace optrush::fused

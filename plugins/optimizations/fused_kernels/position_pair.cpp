@@ -1,0 +1,68 @@
+#include <ATen/Functions.h>
+#include <ATen/Parallel.h>
+#include <c10/core/DeviceGuard.h>
+
+#include "optrush/error.h"
+#include "pairs.h"
+#include "tensors.h"
+
+namespace optrush::fused {
+namespace {
+Tensor dense_rows(const Tensor& x) { return x.stride(-1) == 1 ? x : x.contiguous(); }
+
+/// (B, H, S, K) in memory as (B, S, H, K), as linears write it and attention takes it.
+Tensor empty_heads(const Tensor& like) {
+  return at::empty({like.size(0), like.size(2), like.size(1), like.size(3)}, like.options()).transpose(1, 2);
+}
+
+Heads heads(const Tensor& in, const Tensor& out) {
+  return {in.const_data_ptr(), out.data_ptr(), in.size(1),    in.stride(0), in.stride(1),
+          in.stride(2),        out.stride(0),  out.stride(1), out.stride(2)};
+}
+
+Tensors rotate(const Tensor& q_given, const Tensor& k_given, const Tensor& cos_given, const Tensor& sin_given,
+               bool back) {
+  const Tensor q = dense_rows(q_given), k = dense_rows(k_given);
+  const int64_t width = q.size(3);
+  if (width % 2 != 0 || k.size(3) != width || k.scalar_type() != q.scalar_type())
+    throw Error("the fused kernel of position takes q and k of one type and one even head width, not " +
+                std::to_string(width) + " and " + std::to_string(k.size(3)));
+  const std::vector<int64_t> table = {q.size(0), 1, q.size(2), width};
+  const Tensor cos = cos_given.to(wide_type(q)).contiguous().expand(table);
+  const Tensor sin = sin_given.to(wide_type(q)).contiguous().expand(table);
+  const Tensors out = {empty_heads(q), empty_heads(k)};
+  const Rotate p{
+      .type = type_of(q, "position"),
+      .parts = {heads(q, out[0]), heads(k, out[1])},
+      .cos = cos.const_data_ptr(),
+      .sin = sin.const_data_ptr(),
+      .table_batch = cos.stride(0),
+      .table_token = cos.stride(2),
+      .batch = q.size(0),
+      .tokens = q.size(2),
+      .width = width,
+      .back = back,
+      .stream = worth_streaming({out[0], out[1]}, width / 2 * static_cast<int64_t>(q.element_size()))};
+  if (q.is_cuda()) {
+    const c10::DeviceGuard guard(q.device());
+    gpu::rotate(p);
+    return out;
+  }
+  at::parallel_for(0, p.batch * p.tokens, grain((q.size(1) + k.size(1)) * width),
+                   [&](int64_t begin, int64_t end) { cpu::rotate(p, begin, end); });
+  return out;
+}
+}  // namespace
+
+Differentiable position() {
+  return {.name = "fused_position",
+          .forward = [](const Tensors& in) -> Differentiable::Result {
+            return {rotate(in[0], in[1], in[2], in[3], false), {in[2], in[3]}};
+          },
+          .backward = [](const Tensors& saved, const Tensors& g) -> Tensors {
+            const Tensors rotated = rotate(g[0], g[1], saved[0], saved[1], true);
+            return {rotated[0], rotated[1], Tensor(), Tensor()};
+          },
+          .traits = {.trace = Trace::opaque, .capturable = true}};
+}
+}  // namespace optrush::fused

@@ -1,0 +1,78 @@
+#include <ATen/Functions.h>
+#include <ATen/Parallel.h>
+#include <c10/core/DeviceGuard.h>
+
+#include <algorithm>
+
+#include "optrush/error.h"
+#include "pairs.h"
+#include "tensors.h"
+
+namespace optrush::fused {
+namespace {
+/// Elements that a thread gets at least together: whole cache lines of every type.
+constexpr int64_t kBlock = 1024;
+
+template <class Kernel>
+void in_blocks(int64_t count, const Kernel& kernel) {
+  at::parallel_for(0, (count + kBlock - 1) / kBlock, grain(kBlock), [&](int64_t begin, int64_t end) {
+    kernel(begin * kBlock, std::min(count, end * kBlock));
+  });
+}
+
+void check_alike(const Tensor& gate, const Tensor& up) {
+  if (gate.sizes() != up.sizes() || gate.scalar_type() != up.scalar_type())
+    throw Error("the fused kernel of swiglu takes gate and up of one shape and type");
+}
+
+Tensor forward(const Tensor& gate_given, const Tensor& up_given) {
+  check_alike(gate_given, up_given);
+  const Tensor gate = gate_given.contiguous(), up = up_given.contiguous(), out = at::empty_like(gate);
+  const SwigluForward p{.type = type_of(gate, "swiglu"),
+                        .gate = gate.const_data_ptr(),
+                        .up = up.const_data_ptr(),
+                        .out = out.data_ptr(),
+                        .count = gate.numel(),
+                        .stream = worth_streaming({out}, static_cast<int64_t>(out.nbytes()))};
+  if (gate.is_cuda()) {
+    const c10::DeviceGuard guard(gate.device());
+    gpu::swiglu_forward(p);
+  } else {
+    in_blocks(p.count, [&](int64_t begin, int64_t end) { cpu::swiglu_forward(p, begin, end); });
+  }
+  return out;
+}
+
+Tensors backward(const Tensor& gate_given, const Tensor& up_given, const Tensor& gradient_given) {
+  const Tensor gate = gate_given.contiguous(), up = up_given.contiguous();
+  const Tensor gradient = gradient_given.contiguous();
+  const Tensors out = {at::empty_like(gate), at::empty_like(up)};
+  const SwigluBackward p{.type = type_of(gate, "swiglu"),
+                         .gate = gate.const_data_ptr(),
+                         .up = up.const_data_ptr(),
+                         .out_gradient = gradient.const_data_ptr(),
+                         .gate_gradient = out[0].data_ptr(),
+                         .up_gradient = out[1].data_ptr(),
+                         .count = gate.numel(),
+                         .stream = worth_streaming({out[0], out[1]}, static_cast<int64_t>(out[0].nbytes()))};
+  if (gate.is_cuda()) {
+    const c10::DeviceGuard guard(gate.device());
+    gpu::swiglu_backward(p);
+  } else {
+    in_blocks(p.count, [&](int64_t begin, int64_t end) { cpu::swiglu_backward(p, begin, end); });
+  }
+  return out;
+}
+}  // namespace
+
+Differentiable swiglu() {
+  return {.name = "fused_swiglu",
+          .forward = [](const Tensors& in) -> Differentiable::Result {
+            return {{forward(in[0], in[1])}, {in[0], in[1]}};
+          },
+          .backward = [](const Tensors& saved, const Tensors& g) -> Tensors {
+            return backward(saved[0], saved[1], g[0]);
+          },
+          .traits = {.trace = Trace::opaque, .capturable = true}};
+}
+}  // namespace optrush::fused

@@ -1,0 +1,54 @@
+// The fused GPU kernels against the plain forms.
+#include "on_gpu.h"
+#include "plugins/fused_cases.h"
+
+namespace optrush::testing {
+namespace {
+class FusedKernelsOnGpu : public OnGpu {};
+
+TEST_F(FusedKernelsOnGpu, EqualThePlainFormInEachType) {
+  for (const Case& c : cases())
+    for (const auto& [type, tolerance] : kTypes)
+      for (const int64_t width : {int64_t{64}, int64_t{67}, int64_t{1}, int64_t{4096}, int64_t{5000}}) {
+        SCOPED_TRACE(c.name + ", " + c10::toString(type) + ", width " + std::to_string(width));
+        expect_like_plain(c, inputs(c, type, width), tolerance * 4, at::kCUDA);
+      }
+}
+
+TEST_F(FusedKernelsOnGpu, TakeEmptyBatchesAndAnyStrides) {
+  for (const Case& c : cases()) {
+    SCOPED_TRACE(c.name);
+    expect_like_plain(c, inputs(c, at::kDouble, 24, /*batch=*/0), 1e-12, at::kCUDA);
+    Tensors in = inputs(c, at::kDouble, 24);
+    if (c.name != "position")
+      for (Tensor& each : in)
+        if (each.dim() == 3) each = each.transpose(0, 1).contiguous().transpose(0, 1);
+    expect_like_plain(c, in, 1e-12, at::kCUDA);
+  }
+}
+
+TEST_F(FusedKernelsOnGpu, TheWeightGradientIsTheSameBitsEachTime) {
+  const auto options = at::TensorOptions(at::kBFloat16).device(at::kCUDA);
+  const Tensor x = at::randn({8192, 1024}, options), g = at::randn({8192, 1024}, options);
+  const Tensor weight = at::randn({1024}, options.dtype(at::kFloat));
+  const Differentiable pair = fused::norm(kEps);
+  const auto gradient = [&] { return pair.backward(pair.forward({x, weight}).saved, {g})[1]; };
+  const Tensor first = gradient();
+  for (int i = 0; i < 5; ++i) EXPECT_TRUE(at::equal(gradient(), first));
+}
+
+TEST_F(FusedKernelsOnGpu, ALowerDeltaJoinsAnFp32Stream) {
+  const Case c = cases()[1];
+  const auto options = at::TensorOptions(at::kFloat).device(at::kCUDA);
+  const Tensors in = {at::randn({2, 3, 64}, options), at::randn({2, 3, 64}, options.dtype(at::kBFloat16)),
+                      at::randn({64}, options)};
+  const auto got = outcome([&](const Tensors& given) { return call(c.pair, given); }, in, 3);
+  const auto expected = outcome(c.plain, in, 3);
+  for (size_t i = 0; i < 2; ++i) EXPECT_TRUE(at::allclose(got.outputs[i], expected.outputs[i], 1e-4, 1e-5));
+  EXPECT_EQ(got.gradients[1].scalar_type(), at::kBFloat16);
+  for (size_t i = 0; i < 3; ++i)
+    EXPECT_TRUE(
+        at::allclose(got.gradients[i].to(at::kFloat), expected.gradients[i].to(at::kFloat), 1e-2, 1e-2));
+}
+}  // namespace
+}  // namespace optrush::testing

@@ -1,0 +1,14 @@
+#pragma once
+#include <gtest/gtest.h>
+
+#include "measure/cuda_library.h"
+
+namespace optrush::testing {
+/// Skips where there is no CUDA device, with the reason.
+class OnGpu : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (const auto& cuda = load_cuda(); !cuda) GTEST_SKIP() << "no CUDA device: " << cuda.reason;
+  }
+};
+}  // namespace optrush::testing
