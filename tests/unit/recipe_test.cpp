@@ -90,6 +90,35 @@ TEST(Recipe, TwoPluginsMayNotSetAFieldToDifferentValues) {
             std::string::npos);
 }
 
+TEST(Recipe, AnExceptionInASlotCarriesPluginSlotAndSite) {
+  const auto message = error_of([] {
+    Trained(nano_spec(), [](Recipe& recipe) {
+      recipe.ops.swiglu.replace(
+          [](const Tensor&, const Tensor&) -> Tensor { throw std::runtime_error("no luck"); });
+      recipe.unit.wrap(Phase::checkpoint, [](UnitFunction inner, const Unit&) -> UnitFunction {
+        return [=](const Tensor& x, const Batch& batch) { return inner(x, batch); };
+      });
+    }).train();
+  });
+  EXPECT_EQ(message, "plugin 'test' in slot 'swiglu' of model.layers.0.mlp.act_fn: no luck");
+}
+
+TEST(Recipe, AnExceptionOfThePlainFormIsNoPluginsFault) {
+  Trained trained(nano_spec(), [](Recipe& recipe) {
+    recipe.ops.linear.wrap(Phase::adapter, [](auto inner, const Site&) -> Ops::Linear::Fn {
+      return [=](const Tensor& x) { return inner(x.slice(-1, 1)); };
+    });
+  });
+  try {
+    trained.train();
+    FAIL() << "a matmul of unequal widths ran";
+  } catch (const c10::Error& e) {
+    const std::string message = e.what_without_backtrace();
+    EXPECT_NE(message.find("slot 'linear' of model.layers.0.self_attn."), std::string::npos) << message;
+    EXPECT_EQ(message.find("plugin"), std::string::npos) << message;
+  }
+}
+
 TEST(Recipe, AnExceptionInAHandlerCarriesPluginAndEvent) {
   const auto message = error_of([] {
     Trained(nano_spec(), [](Recipe& recipe) {

@@ -52,6 +52,24 @@ TEST(SavedTensors, CountsEachStorageOnceAndNotTheParameters) {
   EXPECT_EQ(count.peak_bytes(), 4 * 8 * 4 + 4 * 8 * 4);
 }
 
+TEST(SavedTensors, AnOuterScopeSeesWhatAnInnerOneKeeps) {
+  const Tensor x = at::randn({4, 8}).requires_grad_();
+  const SavedTensorScope narrow([](const Tensor& tensor) -> PackedTensor {
+    return {tensor.to(at::kBFloat16), [](const Tensor& kept) { return kept.to(at::kFloat); }};
+  });
+  SavedTensorCount count({});
+  Tensor y;
+  {
+    const SavedTensorScope part([](const Tensor& tensor) -> PackedTensor {
+      return {tensor.slice(0, 0, 1).clone(), [](const Tensor& kept) { return kept.expand({4, 8}); }};
+    });
+    y = x.exp();  // keeps its result: one row of four, in two bytes
+  }
+  EXPECT_EQ(count.peak_bytes(), 8 * 2);
+  y.sum().backward();
+  EXPECT_TRUE(at::equal(x.grad(), y.slice(0, 0, 1).to(at::kBFloat16).to(at::kFloat).expand({4, 8})));
+}
+
 TEST(SavedTensors, GradientsAreTheSameUnderTheCount) {
   const Tensor x = at::randn({4, 8}, at::kDouble).requires_grad_();
   const Tensor expected = (x.exp() * x.sin()).sum();

@@ -1,122 +1,173 @@
-// Activation checkpointing (arXiv:1604.06174): a block keeps its input alone and runs its forward again in
-// the backward. Activations shrink from all of every block to one input a block and the whole of one block;
-// it costs one more forward of what is checkpointed. It pays where memory is what limits the batch; with
-// memory to spare it only costs time.
-#include <ATen/Context.h>
-#include <ATen/Functions.h>
+// Activation checkpointing (arXiv:1604.06174): blocks keep less for their backward, and compute it again or
+// fetch it. It pays where memory limits the batch; with memory to spare it only costs time.
+//   full, every   a block keeps its input alone and runs its forward again: one input a block and the whole
+//   of
+//                 one block; one more forward of what is checkpointed
+//   selective     the outputs of the slots in `keep` stay, the rest runs again (arXiv:2205.05198): with
+//                 attention and linear kept, what runs again is the cheap elementwise part
+//   budget        chooses what to keep by itself: most FLOPs per byte first (arXiv:2206.14148 has the idea)
+//   offload       saved tensors wait in host memory. Pays where the bus moves them in the time that a GPU
+//                 computes; on a CPU the host's memory is the same memory, so it only costs time there
+// Every policy gives the bits of the plain gradients.
 #include <ATen/core/grad_mode.h>
-#include <torch/csrc/autograd/autograd.h>
-#include <torch/csrc/autograd/custom_function.h>
 
-#include <mutex>
+#include <algorithm>
 #include <optional>
 
+#include "budget.h"
+#include "offload.h"
 #include "optrush/plugin.h"
+#include "recompute.h"
+#include "selective.h"
 
 namespace {
 using namespace optrush;
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
-/// State of the random generator of a device, for operators such as dropout that must draw the same again.
-class RandomState {
- public:
-  explicit RandomState(at::Device device) : generator_(at::globalContext().defaultGenerator(device)) {}
-  Tensor read() const {
-    auto generator = generator_;
-    const std::lock_guard lock(generator.mutex());
-    return generator.get_state();
-  }
-  void write(const Tensor& state) const {
-    auto generator = generator_;
-    const std::lock_guard lock(generator.mutex());
-    generator.set_state(state);
-  }
-
- private:
-  at::Generator generator_;
-};
-
-/// What one checkpointed call needs to run again. Lives in the autograd node.
-struct Replay final : torch::CustomClassHolder {
-  UnitFunction forward;
-  Batch batch;
-  const Scopes* scopes = nullptr;
-  std::optional<Tensor> random;  ///< only where the forward drew random numbers
-};
-
-struct Recompute : torch::autograd::Function<Recompute> {
-  /// `anchor` requires a gradient so that the node exists even where `x` does not (a frozen embedding below
-  /// it).
-  static Tensor forward(AutogradContext* context, const c10::intrusive_ptr<Replay>& replay, const Tensor& x,
-                        const Tensor& /*anchor*/) {
-    context->saved_data["replay"] =
-        c10::IValue::make_capsule(c10::intrusive_ptr<torch::CustomClassHolder>(replay));
-    context->save_for_backward({x});
-    const RandomState random(x.device());
-    const Tensor before = random.read();
-    Tensor out = replay->forward(x, replay->batch);
-    if (!at::equal(before, random.read())) replay->random = before;
-    return out;
-  }
-
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const auto replay = c10::static_intrusive_pointer_cast<Replay>(context->saved_data["replay"].toCapsule());
-    const Tensor saved = context->get_saved_variables().front();
-    const Tensor x = saved.detach().requires_grad_(saved.requires_grad());
-    const Tensor out = run_again(*replay, x);
-    torch::autograd::backward({out}, {gradients.front()});
-    return {Tensor(), x.grad(), Tensor()};
-  }
-
-  static Tensor run_again(const Replay& replay, const Tensor& x) {
-    const at::AutoGradMode with_gradients(true);
-    const auto scopes = replay.scopes->enter();
-    const RandomState random(x.device());
-    std::optional<Tensor> present;
-    if (replay.random) present = random.read(), random.write(*replay.random);
-    const Tensor out = replay.forward(x, replay.batch);
-    if (present) random.write(*present);
-    return out;
-  }
-};
+using namespace optrush::checkpointing;
 
 class ActivationCheckpointing final : public Plugin {
  public:
   void apply(Recipe& recipe, const Options& options) override {
-    const int64_t every = options.string("policy") == "full" ? 1 : options.integer("every");
-    if (options.string("policy") == "full" && options.integer("every") != 2)
-      throw Error("option 'every' has no effect with policy = \"full\"",
-                  "use policy = \"every\", or leave it out");
-    recipe.unit.wrap(
-        Phase::checkpoint,
-        [this, every, &scopes = recipe.scopes()](UnitFunction inner, const Unit& unit) -> UnitFunction {
-          if (unit.role != "block" || unit.layer % every != 0) return inner;
-          return [this, inner = std::move(inner), &scopes](const Tensor& x, const Batch& batch) {
-            return at::GradMode::is_enabled() ? checkpointed(inner, x, batch, scopes) : inner(x, batch);
-          };
-        });
+    const std::string policy = options.string("policy");
+    check_used(options, policy);
+    recipe.on(Event::ready, Phase::checkpoint, [this](Run& run) { run_ = &run; });
+    if (policy == "full") recompute(recipe, 1);
+    if (policy == "every") recompute(recipe, options.integer("every"));
+    if (policy == "selective") select(recipe, options.list("keep"));
+    if (policy == "budget") choose(recipe, options.number("budget"));
+    if (policy == "offload") offload(recipe);
   }
 
  private:
-  Tensor checkpointed(const UnitFunction& inner, const Tensor& x, const Batch& batch, const Scopes& scopes) {
-    if (!anchor_.defined()) anchor_ = at::empty({0}, x.options()).requires_grad_();
-    auto replay = c10::make_intrusive<Replay>();
-    replay->forward = inner;
-    replay->batch = batch;
-    replay->scopes = &scopes;
-    return Recompute::apply(replay, x, anchor_);
+  using Call = std::function<Tensor(const std::shared_ptr<const UnitFunction>& inner, const Tensor& x,
+                                    const Batch&, const Unit&)>;
+
+  /// An option of another policy would be ignored.
+  static void check_used(const Options& options, const std::string& policy) {
+    const auto only = [&](const char* option, const char* user, bool is_default) {
+      if (policy != user && !is_default)
+        throw Error("option '" + std::string(option) + "' has no effect with policy = \"" + policy + "\"",
+                    "use policy = \"" + std::string(user) + "\", or leave it out");
+    };
+    only("every", "every", options.integer("every") == 2);
+    only("keep", "selective", options.list("keep") == std::vector<std::string>{"attention", "linear"});
+    only("budget", "budget", options.number("budget") == 0.5);
   }
-  Tensor anchor_;
+
+  /// Calls every block through `call` where gradients are wanted.
+  static void wrap_blocks(Recipe& recipe, Phase phase, bool gives_way_to_a_compiler, Call call) {
+    recipe.unit.wrap(phase, [=, &recipe](UnitFunction inner, const Unit& unit) -> UnitFunction {
+      if (unit.role != "block" || (gives_way_to_a_compiler && compiled(recipe))) return inner;
+      return [call, &unit, inner = std::make_shared<const UnitFunction>(std::move(inner))](
+                 const Tensor& x, const Batch& batch) {
+        return at::GradMode::is_enabled() ? call(inner, x, batch, unit) : (*inner)(x, batch);
+      };
+    });
+  }
+
+  void recompute(Recipe& recipe, int64_t every) {
+    wrap_blocks(recipe, Phase::checkpoint, false,
+                [this, every, &scopes = recipe.scopes()](const auto& inner, const Tensor& x,
+                                                         const Batch& batch, const Unit& unit) {
+                  return unit.layer % every == 0 ? recompute_(inner, x, batch, scopes) : (*inner)(x, batch);
+                });
+  }
+
+  void select(Recipe& recipe, const std::vector<std::string>& slots) {
+    recipe.keep_activations({.policy = ActivationPolicy::Kind::selective, .keep = slots});
+    operators_.watch(recipe);
+    const Keep keep = [slots](const std::string& slot, int64_t) {
+      return std::find(slots.begin(), slots.end(), slot) != slots.end();
+    };
+    wrap_blocks(recipe, Phase::checkpoint, true,
+                [this, keep, &scopes = recipe.scopes()](const auto& inner, const Tensor& x,
+                                                        const Batch& batch, const Unit& unit) {
+                  return select_in(inner, x, batch, unit, scopes, keep);
+                });
+  }
+
+  void choose(Recipe& recipe, double budget) {
+    recipe.keep_activations({.policy = ActivationPolicy::Kind::budget, .budget = budget});
+    operators_.watch(recipe);
+    wrap_blocks(recipe, Phase::checkpoint, true,
+                [this, budget, &scopes = recipe.scopes()](const auto& inner, const Tensor& x,
+                                                          const Batch& batch, const Unit& unit) {
+                  if (!plan_) plan_ = make_plan(budget, *inner, x, batch, unit);
+                  const BlockChoice& choice = plan_->blocks.at(static_cast<size_t>(unit.layer));
+                  if (choice.plain) return (*inner)(x, batch);
+                  return select_in(inner, x, batch, unit, scopes, [&](const std::string&, int64_t number) {
+                    return choice.kept.contains(number);
+                  });
+                });
+  }
+
+  void offload(Recipe& recipe) {
+    // The last block's tensors would come back at once.
+    recipe.on(Event::ready, Phase::offload, [this](Run& run) {
+      for (const auto& unit : run.units()) last_layer_ = std::max(last_layer_, unit->layer);
+    });
+    recipe.on(Event::step_end, Phase::offload, [this](Run& run) {
+      if (run.step() > 0) return;
+      run.note("offload moves " + std::to_string(offload_.moved()) + " bytes to host memory in a step" +
+               (run.device().is_cpu() ? "; on a CPU that is the same memory" : ""));
+    });
+    wrap_blocks(
+        recipe, Phase::offload, false,
+        [this](const auto& inner, const Tensor& x, const Batch& batch, const Unit& unit) {
+          if (unit.layer == last_layer_) return (*inner)(x, batch);
+          const SavedTensorScope scope([this](const Tensor& tensor) { return offload_.pack(tensor); });
+          return (*inner)(x, batch);
+        });
+  }
+
+  Tensor select_in(const std::shared_ptr<const UnitFunction>& inner, const Tensor& x, const Batch& batch,
+                   const Unit& unit, const Scopes& scopes, const Keep& keep) {
+    return std::make_shared<SelectiveCall>(inner, x, batch, scopes, operators_.block(unit.layer))
+        ->run(x, keep);
+  }
+
+  /// Blocks are alike, so the first one called tells for all.
+  BudgetPlan make_plan(double budget, const UnitFunction& inner, const Tensor& x, const Batch& batch,
+                       const Unit& unit) {
+    Tensors resident;
+    for (const Param* param : run_->params().all())
+      if (param->leaf.defined()) resident.push_back(param->leaf);
+    const auto blocks =
+        std::ranges::count_if(run_->units(), [](const auto& u) { return u->role == "block"; });
+    const BlockCost cost = cost_of(inner, x, batch, resident, operators_.block(unit.layer));
+    BudgetPlan plan = spend(budget, cost, blocks);
+    size_t operators = 0, plain = 0;
+    for (const auto& block : plan.blocks) {
+      operators += block.plain ? cost.operators.size() : block.kept.size();
+      plain += block.plain ? 1 : 0;
+    }
+    run_->note("the budget keeps " + std::to_string(plan.bytes) + " of " +
+               std::to_string(cost.plain * blocks) + " bytes in the blocks: " + std::to_string(operators) +
+               " of " + std::to_string(cost.operators.size() * plan.blocks.size()) + " operators, " +
+               std::to_string(plain) + " of " + std::to_string(blocks) + " blocks whole");
+    return plan;
+  }
+
+  Run* run_ = nullptr;
+  Recompute recompute_;
+  Operators operators_;
+  std::optional<BudgetPlan> plan_;
+  Offload offload_;
+  int64_t last_layer_ = -1;
 };
 }  // namespace
 
 OPTRUSH_PLUGIN(ActivationCheckpointing, R"json({
-  "name": "activation_checkpointing", "version": "0.1.0", "kind": "optimization", "effect": "exact",
-  "summary": "blocks keep their input and run their forward again in the backward",
+  "name": "activation_checkpointing", "version": "0.2.0", "kind": "optimization", "effect": "exact",
+  "summary": "blocks keep less for their backward and compute or fetch it again",
   "options": [
-    {"name": "policy", "type": "string", "default": "full", "choices": ["full", "every"],
-     "doc": "full: each block; every: each n-th block, by 'every'"},
-    {"name": "every", "type": "integer", "default": 2, "min": 2, "max": 1024, "doc": "policy every: block 0, n, 2n, ..."}
+    {"name": "policy", "type": "string", "default": "full",
+     "choices": ["full", "every", "selective", "budget", "offload"],
+     "doc": "full: each block runs again; every: each n-th, by 'every'; selective: 'keep' stays; budget: chosen by 'budget'; offload: to host memory"},
+    {"name": "every", "type": "integer", "default": 2, "min": 2, "max": 1024, "doc": "policy every: block 0, n, 2n, ..."},
+    {"name": "keep", "type": "list", "default": ["attention", "linear"],
+     "choices": ["attention", "linear", "norm", "add_norm", "position", "swiglu"],
+     "doc": "policy selective: slots whose outputs stay"},
+    {"name": "budget", "type": "number", "default": 0.5, "min": 0, "max": 1e15,
+     "doc": "policy budget: up to 1 a fraction of what the blocks keep without it, above 1 bytes of one micro-batch"}
   ]
 })json");

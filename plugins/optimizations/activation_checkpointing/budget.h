@@ -1,0 +1,40 @@
+#pragma once
+#include <set>
+
+#include "operators.h"
+
+namespace optrush::checkpointing {
+/// What one forward of a block costs to keep and to compute again.
+struct BlockCost {
+  struct Operator {
+    std::string slot;
+    int64_t number = 0;  ///< of the call in the block
+    int64_t bytes = 0;   ///< that keeping what it computed adds
+    double flops = 0;    ///< that running it takes, by its shapes
+  };
+  std::vector<Operator> operators;
+  int64_t input = 0;  ///< bytes of the block's input, which are always kept
+  int64_t plain = 0;  ///< bytes that the block keeps without any recomputation
+};
+
+/// Runs the block's forward once, keeping nothing and counted by nobody, to see what it saves. `resident`:
+/// tensors that live anyway (parameters).
+BlockCost cost_of(const UnitFunction& forward, const Tensor& x, const Batch&, const Tensors& resident,
+                  Operators::Block&);
+
+/// What one block keeps.
+struct BlockChoice {
+  bool plain = false;      ///< everything: nothing runs again
+  std::set<int64_t> kept;  ///< else: numbers of the operator calls that keep what they computed
+};
+
+/// For `blocks` equal blocks: the most FLOPs per byte first, until `budget` is spent. Counts and no clock
+/// decide, so every run of a spec chooses alike.
+struct BudgetPlan {
+  std::vector<BlockChoice> blocks;
+  int64_t bytes = 0;  ///< that the blocks keep
+};
+/// `budget`: up to 1 a fraction of what the plain blocks keep, above it bytes; an Error where not even the
+/// blocks' inputs fit.
+BudgetPlan spend(double budget, const BlockCost&, int64_t blocks);
+}  // namespace optrush::checkpointing

@@ -1,0 +1,129 @@
+#include "offload.h"
+
+#include <ATen/Functions.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/core/Event.h>
+#include <c10/core/StreamGuard.h>
+#include <torch/csrc/autograd/function.h>
+
+#include <algorithm>
+
+#include "origin.h"
+
+namespace optrush::checkpointing {
+namespace {
+/// The whole storage as bytes.
+Tensor bytes_of(const c10::Storage& storage, at::Device device) {
+  return at::empty({0}, at::TensorOptions(at::kByte).device(device))
+      .set_(storage, 0, {static_cast<int64_t>(storage.nbytes())}, {1});
+}
+
+/// Parameters, their casts by autocast, the batch: these live or are made again anyway.
+bool lives_anyway(const Tensor& tensor) {
+  const Tensor root = root_of(tensor);
+  if (root.is_leaf()) return true;
+  const auto& made_by = root.grad_fn();
+  const auto source = made_by->num_outputs() == 1 ? made_by->next_edge(0).function : nullptr;
+  return made_by->name() == "ToCopyBackward0" && source &&
+         source->name() == "torch::autograd::AccumulateGrad";
+}
+
+/// Copies that run beside the computing stream; in order with it where the device has no streams.
+class Beside {
+ public:
+  explicit Beside(at::Device device) : device_(device) {}
+  template <class Copy>
+  void run(const Copy& copy, std::optional<c10::Event>& done) const {
+    if (device_.is_cpu()) return copy();
+    const c10::impl::VirtualGuardImpl streams(device_.type());
+    const c10::Stream computing = streams.getStream(device_);
+    const c10::Stream beside = side_stream(streams);
+    c10::Event ready(device_.type());
+    ready.record(computing);
+    ready.block(beside);
+    const c10::StreamGuard guard(beside);
+    copy();
+    done.emplace(device_.type());
+    done->record(beside);
+  }
+  void keep_until_done(const Tensor& tensor) const {
+    if (device_.is_cpu()) return;
+    tensor.record_stream(side_stream(c10::impl::VirtualGuardImpl(device_.type())));
+  }
+  /// What is enqueued from now on sees the copy.
+  void join(const std::optional<c10::Event>& done) const {
+    if (done) done->block(c10::impl::VirtualGuardImpl(device_.type()).getStream(device_));
+  }
+
+ private:
+  /// One for each device and process, from LibTorch's pool.
+  c10::Stream side_stream(const c10::impl::VirtualGuardImpl& streams) const {
+    static const c10::Stream stream = streams.getStreamFromGlobalPool(device_, /*isHighPriority=*/true);
+    return stream;
+  }
+  at::Device device_;
+};
+}  // namespace
+
+/// One storage on the host.
+class HostCopy {
+ public:
+  HostCopy(const c10::Storage& storage, at::Device device, std::weak_ptr<HostCopy> before)
+      : beside_(device), device_(device), before_(std::move(before)) {
+    const Tensor source = bytes_of(storage, device);
+    host_ = at::empty(source.sizes(), at::TensorOptions(at::kByte).pinned_memory(!device.is_cpu()));
+    beside_.run([&] { host_.copy_(source, /*non_blocking=*/true); }, out_);
+    beside_.keep_until_done(source);
+  }
+  HostCopy(const HostCopy&) = delete;
+  HostCopy& operator=(const HostCopy&) = delete;
+
+  const Tensor& host() const { return host_; }
+  /// The storage on the device again, until the last saved tensor of it is gone.
+  const c10::Storage& back() {
+    fetch();
+    beside_.join(in_);
+    auto next = before_.lock();
+    for (int ahead = 0; next && !device_.is_cpu() && ahead < kAhead; ++ahead, next = next->before_.lock())
+      next->fetch();
+    return fetched_.storage();
+  }
+
+ private:
+  static constexpr int kAhead = 4;
+  void fetch() {
+    if (fetched_.defined()) return;
+    fetched_ = at::empty(host_.sizes(), at::TensorOptions(at::kByte).device(device_));
+    beside_.run([&] { fetched_.copy_(host_, true); }, in_);
+  }
+
+  Beside beside_;
+  at::Device device_;
+  std::weak_ptr<HostCopy> before_;  ///< moved before this one, and so needed after it
+  Tensor host_, fetched_;
+  std::optional<c10::Event> out_, in_;
+};
+
+std::shared_ptr<HostCopy> Offload::copy_of(const Tensor& tensor) {
+  std::erase_if(copies_, [](const Entry& entry) { return entry.copy.expired(); });
+  const c10::Storage& storage = tensor.storage();
+  for (const auto& [known, copy] : copies_)
+    if (known.lock().get() == storage.unsafeGetStorageImpl()) return copy.lock();
+  auto copy = std::make_shared<HostCopy>(storage, tensor.device(), last_);
+  copies_.push_back({c10::weak_intrusive_ptr(storage.getWeakStorageImpl()), copy});
+  last_ = copy;
+  moved_ += static_cast<int64_t>(storage.nbytes());
+  return copy;
+}
+
+PackedTensor Offload::pack(const Tensor& tensor) {
+  if (!tensor.has_storage() || lives_anyway(tensor)) return {tensor, [](const Tensor& kept) { return kept; }};
+  auto copy = copy_of(tensor);
+  const Tensor host = copy->host();
+  return {host,
+          [copy = std::move(copy), sizes = tensor.sizes().vec(), strides = tensor.strides().vec(),
+           offset = tensor.storage_offset(), options = tensor.options().requires_grad(false)](const Tensor&) {
+            return at::empty({0}, options).set_(copy->back(), offset, sizes, strides);
+          }};
+}
+}  // namespace optrush::checkpointing

@@ -1,0 +1,30 @@
+#pragma once
+#include <atomic>
+#include <memory>
+
+#include "optrush/saved_tensors.h"
+
+namespace optrush::checkpointing {
+class HostCopy;
+
+/// Moves what autograd saves to host memory (pinned, on a stream beside the computing one, where the device
+/// is a GPU) and back when the backward comes to it, the next ones to come already under way. Each storage
+/// moves once, however many saved tensors are views of it.
+class Offload {
+ public:
+  PackedTensor pack(const Tensor& tensor);
+  /// Bytes that were moved to the host so far.
+  int64_t moved() const { return moved_; }
+
+ private:
+  std::shared_ptr<HostCopy> copy_of(const Tensor& tensor);
+
+  struct Entry {
+    c10::weak_intrusive_ptr<c10::StorageImpl> storage;  ///< keeps its address from being another's
+    std::weak_ptr<HostCopy> copy;
+  };
+  std::vector<Entry> copies_;  ///< of the present forward
+  std::weak_ptr<HostCopy> last_;
+  int64_t moved_ = 0;
+};
+}  // namespace optrush::checkpointing

@@ -1,0 +1,72 @@
+#pragma once
+#include <torch/csrc/autograd/saved_variable.h>
+
+#include <deque>
+#include <memory>
+
+#include "operators.h"
+#include "optrush/saved_tensors.h"
+#include "origin.h"
+#include "random_state.h"
+
+namespace optrush::checkpointing {
+/// Whether the `number`-th operator call of a block keeps what it computed.
+using Keep = std::function<bool(const std::string& slot, int64_t number)>;
+
+/// One forward of a block that keeps its input and what chosen operators computed. What the others saved is
+/// dropped; the first time that the backward asks for one of those tensors, the block's forward runs again,
+/// with the kept outputs handed back instead of computed. The graph is the plain one, so gradients are its
+/// bits.
+class SelectiveCall final : public std::enable_shared_from_this<SelectiveCall> {
+ public:
+  SelectiveCall(std::shared_ptr<const UnitFunction> forward, const Tensor& x, Batch batch,
+                const Scopes& scopes, Operators::Block& block);
+  /// `x` is the tensor that it was made for.
+  Tensor run(const Tensor& x, const Keep& keep);
+
+ private:
+  class Recording;
+  class Replaying;
+  using Saved = torch::autograd::SavedVariable;
+  /// A tensor that the backward wants and that is not there until the replay.
+  struct Dropped {
+    int64_t elements = 0;
+    std::optional<Origin> origin;  ///< it follows from `value`, an input of a kept operator
+    std::optional<Saved> value;
+    bool wanted = true;  ///< until autograd lets go of it
+  };
+  struct KeptOutput {
+    std::optional<Saved> value;  ///< empty where nothing that was dropped comes after it
+    std::vector<int64_t> sizes;
+    at::TensorOptions options;
+    bool requires_grad = false;
+  };
+  struct KeptCall {
+    std::vector<std::optional<KeptOutput>> outputs;  ///< empty: undefined
+    std::deque<Dropped> inputs;
+    Tensor random_after;  ///< where its random numbers ended; undefined where the block draws none
+    int64_t calls_inside = 0;
+    size_t dropped_before_end = 0;
+  };
+
+  /// The block's input and the batch.
+  bool lives_anyway(const Tensor& tensor) const;
+  /// Held as autograd holds what it saves, and so seen by whoever counts that.
+  Saved hold(const Tensor& tensor);
+  PackedTensor drop(Dropped&);
+  void replay();
+
+  std::shared_ptr<const UnitFunction> forward_;
+  Batch batch_;
+  const Scopes& scopes_;
+  Operators::Block& block_;
+  RandomState random_;
+  Saved x_;
+  bool x_requires_grad_;
+  const void* x_storage_;
+  std::deque<Dropped> dropped_;  ///< by operators that are not kept, in order
+  std::map<int64_t, KeptCall> kept_;
+  size_t dropped_count_ = 0;
+  bool holding_ = false;
+};
+}  // namespace optrush::checkpointing

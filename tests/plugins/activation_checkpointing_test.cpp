@@ -1,0 +1,267 @@
+// Activation checkpointing: every policy gives the bits of the plain gradients, whatever is stacked with it,
+// and keeps the bytes that it says.
+#include <ATen/Functions.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "data/batches.h"
+#include "support/error_of.h"
+#include "support/training.h"
+#include "worker/plan.h"
+
+namespace optrush::testing {
+namespace {
+PluginUse checkpointing(Json options) { return {"activation_checkpointing", std::move(options)}; }
+
+std::vector<PluginUse> policies() {
+  return {checkpointing({{"policy", "full"}}),
+          checkpointing({{"policy", "every"}}),
+          checkpointing({{"policy", "selective"}}),
+          checkpointing({{"policy", "selective"}, {"keep", Json::array()}}),
+          checkpointing({{"policy", "selective"}, {"keep", {"attention"}}}),
+          checkpointing({{"policy", "selective"}, {"keep", {"norm", "position"}}}),
+          checkpointing({{"policy", "selective"}, {"keep", {"linear", "add_norm", "swiglu"}}}),
+          checkpointing({{"policy", "budget"}, {"budget", 0}}),
+          checkpointing({{"policy", "budget"}}),
+          checkpointing({{"policy", "budget"}, {"budget", 0.8}}),
+          checkpointing({{"policy", "budget"}, {"budget", 1}}),
+          checkpointing({{"policy", "offload"}})};
+}
+
+RunSpec spec_of(std::vector<PluginUse> stack, int64_t layers = 3) {
+  RunSpec spec = nano_spec(std::move(stack));
+  spec.model["n_layers"] = layers;
+  return spec;
+}
+
+/// The gradient of every trainable parameter in one step of two micro-batches.
+Tensors gradients(const RunSpec& spec, const std::function<void(Recipe&)>& edit = {}) {
+  Trained trained(spec, edit);
+  Session& session = trained.session();
+  at::manual_seed(5);
+  const Tensor tokens = at::randint(64, {4, 16}, at::kLong);
+  for (int64_t micro = 0; micro < 2; ++micro) {
+    Batch batch;
+    batch.tokens = tokens.roll(micro, 0);
+    batch.labels = tokens.roll(1 + micro, 1);
+    batch.positions = at::arange(16).expand({4, 16});
+    batch.token_count = 128;
+    session.prepare(batch);
+    session.forward(0, batch, {}).backward();
+  }
+  session.data_parallel().finish();
+  Tensors found;
+  for (const Shard& shard : session.data_parallel().shards()) found.push_back(shard.grad.clone());
+  return found;
+}
+
+void expect_equal_bits(const Tensors& got, const Tensors& expected) {
+  ASSERT_EQ(got.size(), expected.size());
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(at::equal(got[i], expected[i])) << "parameter " << i;
+}
+
+TEST(ActivationCheckpointing, EveryPolicyGivesTheBitsOfThePlainGradients) {
+  const std::vector<std::vector<PluginUse>> stacks = {
+      {},
+      {{"flash_attention", Json::object()}},
+      {{"lora", {{"rank", 4}, {"target_modules", {"q_proj", "o_proj", "up_proj", "down_proj"}}}}},
+      {{"mixed_precision", {{"dtype", "bf16"}}}, {"flash_attention", Json::object()}},
+      {{"mixed_precision", {{"dtype", "bf16"}}}, {"lora", {{"rank", 4}, {"dropout", 0.5}}}}};
+  for (const auto& stack : stacks) {
+    const Tensors expected = gradients(spec_of(stack));
+    for (const auto& policy : policies()) {
+      auto both = stack;
+      both.push_back(policy);
+      SCOPED_TRACE(policy.options.dump() + " on " + std::to_string(&stack - stacks.data()));
+      expect_equal_bits(gradients(spec_of(both)), expected);
+    }
+  }
+}
+
+TEST(ActivationCheckpointing, EveryPolicyGivesTheBitsOfAPairsGradients) {
+  const Differentiable swiglu{.name = "swiglu",
+                              .forward = [](const Tensors& in) -> Differentiable::Result {
+                                return {{at::silu(in[0]) * in[1]}, {in[0], in[1]}};
+                              },
+                              .backward = [](const Tensors& saved, const Tensors& gradients) -> Tensors {
+                                const Tensor sigmoid = at::sigmoid(saved[0]);
+                                const Tensor slope = sigmoid * (1 + saved[0] * (1 - sigmoid));
+                                return {gradients[0] * saved[1] * slope, gradients[0] * saved[0] * sigmoid};
+                              }};
+  const auto replaced = [&](Recipe& recipe) {
+    recipe.ops.swiglu.replace(
+        [&](const Tensor& gate, const Tensor& up) {
+          return call(swiglu, {gate, up}).at(0);
+        },
+        swiglu.traits);
+  };
+  const Tensors expected = gradients(spec_of({}), replaced);
+  for (const auto& policy : policies()) {
+    SCOPED_TRACE(policy.options.dump());
+    expect_equal_bits(gradients(spec_of({policy}), replaced), expected);
+  }
+}
+
+/// Activation bytes that a run with these options keeps at its peak, by the host's count. With the large
+/// vocabulary the peak is at the head, when every block holds what it keeps.
+int64_t activations(std::vector<PluginUse> stack, int64_t layers = 3, int64_t vocabulary = 2048) {
+  RunSpec spec = spec_of(std::move(stack), layers);
+  spec.model["vocab_size"] = vocabulary;
+  return Trained(spec).train()["memory"]["predicted"]["activations"];
+}
+
+// Sizes of nano_spec in elements: 4 sequences of 16 tokens.
+constexpr int64_t kTokens = 4 * 16, kModel = kTokens * 32, kKeys = kTokens * 16, kFfn = kTokens * 48,
+                  kScores = 4 * 4 * 16 * 16;
+
+TEST(ActivationCheckpointing, FullKeepsInputsAndTheLargerOfOneBlockAndTheHead) {
+  const std::vector<PluginUse> full = {checkpointing({{"policy", "full"}})};
+  const int64_t input = 4 * kModel, tokens = 8 * kTokens, tables = 2 * 4 * kTokens * 8;
+  for (const int64_t vocabulary : {64, 2048}) {
+    const int64_t block = activations({}, 4, vocabulary) - activations({}, 3, vocabulary);
+    const int64_t head = activations({}, 4, vocabulary) - 4 * block - tokens - tables;
+    EXPECT_EQ(block - input + tables > head, vocabulary == 64);
+    EXPECT_EQ(activations(full, 4, vocabulary), 4 * input + tokens + std::max(block - input + tables, head));
+  }
+}
+
+TEST(ActivationCheckpointing, SelectiveKeepsTheBytesOfItsSlots) {
+  const auto per_block = [](std::vector<PluginUse> stack) {
+    return activations(stack, 4) - activations(stack, 3);
+  };
+  const auto selective = [&](Json keep) {
+    return per_block({checkpointing({{"policy", "selective"}, {"keep", std::move(keep)}})});
+  };
+  const int64_t input = 4 * kModel;
+  EXPECT_EQ(per_block({checkpointing({{"policy", "full"}})}), input);
+  EXPECT_EQ(selective(Json::array()), input);
+  // q, k, v, o, gate and up; nothing after down_proj needs its output again.
+  const int64_t linear = 4 * (kModel + 2 * kKeys + kModel + 2 * kFfn);
+  EXPECT_EQ(selective({"linear"}), input + linear);
+  // What attention computed: the scaled q, k and v copied for the matmuls, the weights, and its output.
+  const int64_t attention = selective({"attention"}) - input;
+  EXPECT_GE(attention, 4 * (kScores + kModel));
+  EXPECT_LE(attention, 4 * (kScores + 2 * kModel + 2 * kKeys));
+  EXPECT_EQ(selective({"attention", "linear"}), input + linear + attention);
+  EXPECT_LT(input + linear + attention, per_block({}));
+}
+
+TEST(ActivationCheckpointing, CastsOfInputsAreNotKept) {
+  const auto per_block = [](Json keep) {
+    const std::vector<PluginUse> stack = {checkpointing({{"policy", "selective"}, {"keep", std::move(keep)}}),
+                                          {"mixed_precision", {{"dtype", "bf16"}}}};
+    return activations(stack, 4) - activations(stack, 3);
+  };
+  // Outputs in bf16, and the weights as bf16, which the plain form keeps as well.
+  const int64_t weights = 2 * 32 * 32 + 2 * 16 * 32 + 3 * 48 * 32;
+  EXPECT_EQ(per_block({"linear"}) - per_block(Json::array()),
+            2 * (kModel + 2 * kKeys + kModel + 2 * kFfn) + 2 * weights);
+}
+
+int64_t budgeted(const Json& result) {
+  const std::string note = result;
+  return std::stoll(note.substr(note.find("keeps ") + 6));
+}
+
+TEST(ActivationCheckpointing, ABudgetKeepsWhatItPredictsAndNotMore) {
+  const auto run = [](double budget) {
+    RunSpec spec = spec_of({checkpointing({{"policy", "budget"}, {"budget", budget}})}, 4);
+    spec.model["vocab_size"] = 2048;
+    Trained trained(spec);
+    const int64_t bytes = trained.train()["memory"]["predicted"]["activations"];
+    return std::pair(bytes, budgeted(trained.session().notes().at(0)));
+  };
+  const auto [least, least_predicted] = run(0);
+  EXPECT_EQ(least_predicted, 4 * 4 * kModel);
+  const auto [most, most_predicted] = run(1);
+  EXPECT_EQ(most, activations({}, 4));
+  EXPECT_EQ(most - least, most_predicted - least_predicted);
+  int64_t before = least;
+  for (const double budget : {0.3, 0.5, 0.7, 0.9, 100000.0, 200000.0}) {
+    const auto [bytes, predicted] = run(budget);
+    EXPECT_EQ(bytes - least, predicted - least_predicted) << budget;
+    const double limit = budget > 1 ? budget : budget * static_cast<double>(most_predicted);
+    EXPECT_LE(static_cast<double>(predicted), limit);
+    if (budget < 1) {
+      EXPECT_GT(bytes, before);
+      before = bytes;
+    }
+    EXPECT_EQ(run(budget).second, predicted);
+  }
+  EXPECT_LT(before, most);
+  EXPECT_NE(error_of([&] { run(100); }).find("a budget of 100 bytes is less than"), std::string::npos);
+}
+
+TEST(ActivationCheckpointing, ABudgetSparesTheRecomputationOfMatmulsFirst) {
+  const auto flops = [](std::vector<PluginUse> stack) {
+    return Trained(spec_of(std::move(stack))).train()["flops_per_token"]["hfu"].get<double>();
+  };
+  const double plain = flops({});
+  const double full = flops({checkpointing({{"policy", "full"}})});
+  const double half = flops({checkpointing({{"policy", "budget"}})});
+  EXPECT_GT(half, plain);
+  EXPECT_LT(half - plain, (full - plain) / 2);
+  EXPECT_EQ(flops({checkpointing({{"policy", "selective"}})}), plain);
+}
+
+TEST(ActivationCheckpointing, OffloadMovesEachStorageOnceAndComesBack) {
+  Trained trained(spec_of({checkpointing({{"policy", "offload"}})}));
+  const Json result = trained.train();
+  EXPECT_EQ(losses(result), losses(Trained(spec_of({})).train()));
+  const std::string note = trained.session().notes().at(0);
+  EXPECT_NE(note.find("on a CPU that is the same memory"), std::string::npos) << note;
+  // Two of three blocks: every saved storage once, so as many bytes as these blocks add to the plain count.
+  const int64_t moved = std::stoll(note.substr(note.find("moves ") + 6));
+  const int64_t plain = activations({}, 4) - activations({}, 3);
+  EXPECT_EQ(moved, 2 * plain);
+}
+
+TEST(ActivationCheckpointing, ACompilerCarriesOutThePolicy) {
+  int calls = 0;
+  const auto count_forwards = [&](Recipe& recipe) {
+    recipe.unit.wrap(Phase::compile, [&](UnitFunction inner, const Unit& unit) -> UnitFunction {
+      if (unit.role != "block") return inner;
+      return [&calls, inner = std::move(inner)](const Tensor& x, const Batch& batch) {
+        ++calls;
+        return inner(x, batch);
+      };
+    });
+  };
+  for (const auto& [options, expected] :
+       {std::pair(Json{{"policy", "selective"}}, 3), std::pair(Json{{"policy", "budget"}}, 3),
+        std::pair(Json{{"policy", "full"}}, 6)}) {
+    calls = 0;
+    gradients(spec_of({checkpointing(options)}), count_forwards);
+    EXPECT_EQ(calls, 2 * expected) << options;
+  }
+}
+
+TEST(ActivationCheckpointing, ThePlanShowsThePolicy) {
+  const auto shown = [](Json options) {
+    const RunSpec spec = nano_spec({checkpointing(std::move(options))});
+    auto plugins = load_plugins(spec);
+    Recipe recipe(spec);
+    apply_plugins(plugins, recipe);
+    recipe.mesh.settle(0, 1);
+    Session session(recipe, at::kCPU);
+    session.declare();
+    return make_plan(session, plugins)["activations"];
+  };
+  EXPECT_EQ(shown({{"policy", "full"}}), Json({{"policy", "save"}}));
+  EXPECT_EQ(shown({{"policy", "selective"}}),
+            Json({{"policy", "selective"}, {"keep", {"attention", "linear"}}}));
+  EXPECT_EQ(shown({{"policy", "budget"}, {"budget", 0.25}}), Json({{"policy", "budget"}, {"budget", 0.25}}));
+}
+
+TEST(ActivationCheckpointing, OptionsOfAnotherPolicyAreErrors) {
+  for (const Json& options :
+       {Json{{"policy", "selective"}, {"every", 3}}, Json{{"policy", "full"}, {"keep", {"norm"}}},
+        Json{{"policy", "offload"}, {"budget", 0.25}}})
+    EXPECT_NE(
+        error_of([&] { Trained{nano_spec({checkpointing(options)})}; }).find("has no effect with policy"),
+        std::string::npos);
+  EXPECT_THROW(Trained(nano_spec({checkpointing({{"policy", "selective"}, {"keep", {"softmax"}}})})), Error);
+}
+}  // namespace
+}  // namespace optrush::testing
