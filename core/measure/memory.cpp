@@ -8,22 +8,28 @@
 
 #include <atomic>
 #include <cstring>
+#include <mutex>
+#include <vector>
 
 #include "optrush/error.h"
+#include "optrush/host_memory.h"
 #ifdef OPTRUSH_HAS_CUDA
 #include <c10/cuda/CUDACachingAllocator.h>
 #endif
 
 namespace optrush {
 namespace {
-/// Counts the bytes that tensors ask for. The size stands in front of each block, so counting costs no second
-/// allocation and no table.
+/// Counts the bytes that tensors ask for. Their number and the source stand in front of each block, so
+/// counting costs no second allocation and no table.
 class TrackingAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {
     if (bytes == 0) return {nullptr, nullptr, &release, c10::Device(c10::kCPU)};
-    auto* block = static_cast<char*>(c10::alloc_cpu(bytes + kHeader));
-    std::memcpy(block, &bytes, sizeof(bytes));
+    const Header header{bytes, source_.load(std::memory_order_acquire)};
+    void* memory =
+        header.source != nullptr ? header.source->allocate(bytes + kHeader) : c10::alloc_cpu(bytes + kHeader);
+    auto* block = static_cast<char*>(memory);
+    std::memcpy(block, &header, sizeof(header));
     const int64_t now = current_.fetch_add(static_cast<int64_t>(bytes)) + static_cast<int64_t>(bytes);
     int64_t peak = peak_.load();
     while (now > peak && !peak_.compare_exchange_weak(peak, now)) {
@@ -37,25 +43,48 @@ class TrackingAllocator final : public c10::Allocator {
   }
   int64_t current() const { return current_; }
   int64_t peak() const { return peak_; }
-  void reset_peak() { peak_ = current_.load(); }
+  /// LibTorch's own allocator does not tell.
+  std::optional<int64_t> peak_reserved() const {
+    const HostMemory* source = source_;
+    return source != nullptr ? std::optional(source->peak_reserved()) : std::nullopt;
+  }
+  void reset_peak() {
+    peak_ = current_.load();
+    if (HostMemory* source = source_) source->reset_peak();
+  }
+  void use(std::shared_ptr<HostMemory> source) {
+    const std::lock_guard lock(mutex_);
+    source_.store(source.get(), std::memory_order_release);
+    sources_.push_back(std::move(source));
+  }
 
   static TrackingAllocator& instance() {
-    static TrackingAllocator
-        allocator;  // what LibTorch's allocator table points to; constant after installation
-    return allocator;
+    static auto* const allocator = new TrackingAllocator;  // tensors outlive static destruction
+    return *allocator;
   }
 
  private:
+  struct Header {
+    size_t bytes;
+    HostMemory* source;  ///< null: LibTorch's own
+  };
   static constexpr size_t kHeader = c10::gAlignment;
+  static_assert(sizeof(Header) <= kHeader);
   static void release(void* data) {
     if (data == nullptr) return;
     char* block = static_cast<char*>(data) - kHeader;
-    size_t bytes = 0;
-    std::memcpy(&bytes, block, sizeof(bytes));
-    instance().current_ -= static_cast<int64_t>(bytes);
-    c10::free_cpu(block);
+    Header header{};
+    std::memcpy(&header, block, sizeof(header));
+    instance().current_ -= static_cast<int64_t>(header.bytes);
+    if (header.source != nullptr)
+      header.source->release(block, header.bytes + kHeader);
+    else
+      c10::free_cpu(block);
   }
   std::atomic<int64_t> current_{0}, peak_{0};
+  std::atomic<HostMemory*> source_{nullptr};
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<HostMemory>> sources_;  ///< every one that a block may have come from
 };
 }  // namespace
 
@@ -64,6 +93,10 @@ void install_cpu_memory_tracking() {
   mallopt(M_TRIM_THRESHOLD, -1);
   mallopt(M_TOP_PAD, 64 << 20);
   c10::SetCPUAllocator(&TrackingAllocator::instance(), /*priority=*/1);
+}
+
+void use_host_memory(std::shared_ptr<HostMemory> source) {
+  TrackingAllocator::instance().use(std::move(source));
 }
 
 int64_t cpu_allocated() { return TrackingAllocator::instance().current(); }
@@ -87,7 +120,8 @@ MemoryPeak memory_peak([[maybe_unused]] at::Device device) {
     return {stats.allocated_bytes[aggregate].peak, stats.reserved_bytes[aggregate].peak};
   }
 #endif
-  return {TrackingAllocator::instance().peak(), std::nullopt};
+  const auto& allocator = TrackingAllocator::instance();
+  return {allocator.peak(), allocator.peak_reserved()};
 }
 
 int64_t peak_resident_bytes() {

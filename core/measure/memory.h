@@ -13,7 +13,7 @@ int64_t cpu_allocated();
 
 struct MemoryPeak {
   int64_t allocated = 0;
-  std::optional<int64_t> reserved;  ///< by the caching allocator of a GPU
+  std::optional<int64_t> reserved;  ///< by a caching allocator
 };
 /// Starts a new peak at the present use.
 void reset_memory_peak(at::Device);

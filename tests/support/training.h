@@ -38,6 +38,7 @@ class Trained {
     }
     recipe_.check();
     recipe_.mesh.settle(0, 1);
+    recipe_.fire(Event::meshed, session_);
     session_.declare();
     session_.place();
     session_.make_ready();

@@ -23,7 +23,8 @@ double flops_of(const std::string& slot, const Tensors& inputs, const Tensors& o
 class Probe final : public Watcher {
  public:
   Probe(const Tensor& x, const Batch& batch, const Tensors& resident) {
-    for (const Tensor& tensor : {x, batch.tokens, batch.labels, batch.positions, batch.cos, batch.sin})
+    resident_.insert(storage_of(x));
+    for (const Tensor& tensor : batch.tensors())
       if (tensor.defined()) resident_.insert(storage_of(tensor));
     for (const Tensor& tensor : resident) resident_.insert(storage_of(tensor));
     cost_.input = bytes_of(x);

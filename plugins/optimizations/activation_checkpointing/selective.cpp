@@ -116,9 +116,7 @@ SelectiveCall::SelectiveCall(std::shared_ptr<const UnitFunction> forward, const 
 bool SelectiveCall::lives_anyway(const Tensor& tensor) const {
   const void* storage = storage_of(tensor);
   const auto same = [&](const Tensor& other) { return other.defined() && storage_of(other) == storage; };
-  return storage == nullptr || storage == x_storage_ ||
-         std::ranges::any_of(
-             std::array{batch_.tokens, batch_.labels, batch_.positions, batch_.cos, batch_.sin}, same);
+  return storage == nullptr || storage == x_storage_ || std::ranges::any_of(batch_.tensors(), same);
 }
 
 SelectiveCall::Saved SelectiveCall::hold(const Tensor& tensor) {

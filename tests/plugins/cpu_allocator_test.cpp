@@ -1,0 +1,162 @@
+// The caching allocator of CPU tensors: blocks that never overlap, reuse, threads, and counts that stay
+// exact.
+#include <ATen/Functions.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+#include <set>
+#include <thread>
+
+#include "cpu_allocator/pool.h"
+#include "measure/memory.h"
+#include "support/training.h"
+
+namespace optrush::testing {
+namespace {
+using cpu_allocator::Pool;
+using cpu_allocator::SizeClass;
+
+TEST(SizeClasses, AreWideEnoughAndWasteAFifthAtMost) {
+  size_t before = 0;
+  for (size_t bytes = 65; bytes < (size_t{1} << 34); bytes += 1 + bytes / 37) {
+    const SizeClass size = SizeClass::of(bytes);
+    ASSERT_GE(size.bytes, bytes);
+    ASSERT_EQ(size.bytes % 64, 0U);
+    ASSERT_GE(size.index, before);
+    ASSERT_EQ(SizeClass::of(size.bytes).index, size.index);
+    ASSERT_LE(size.bytes - bytes, 64 + size.bytes / 5) << bytes;
+    before = size.index;
+  }
+}
+
+TEST(Pool, BlocksAreAlignedAndComeBackLastInFirstOut) {
+  Pool pool(false);
+  for (const size_t bytes : {1, 64, 200, 4096, 100'000, 1 << 20, 5 << 20}) {
+    void* const a = pool.allocate(bytes);
+    void* const b = pool.allocate(bytes);
+    EXPECT_NE(a, b);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(a) % 64, 0U);
+    pool.release(a, bytes);
+    pool.release(b, bytes);
+    EXPECT_EQ(pool.allocate(bytes), b);
+    EXPECT_EQ(pool.allocate(bytes), a);
+  }
+}
+
+TEST(Pool, HoldsWhatTheSystemGaveUntilItIsTrimmed) {
+  Pool pool(true);
+  constexpr size_t kBytes = 10 << 20;
+  void* const block = pool.allocate(kBytes);
+  std::memset(block, 1, kBytes);
+  const int64_t reserved = pool.reserved();
+  EXPECT_GE(reserved, int64_t{kBytes});
+  pool.release(block, kBytes);
+  EXPECT_EQ(pool.reserved(), reserved);
+  EXPECT_EQ(pool.allocate(kBytes), block);
+  EXPECT_EQ(pool.reserved(), reserved);
+  pool.release(block, kBytes);
+  pool.trim();
+  EXPECT_EQ(pool.reserved(), 0);
+  EXPECT_EQ(pool.peak_reserved(), reserved);
+  pool.reset_peak();
+  EXPECT_EQ(pool.peak_reserved(), 0);
+}
+
+TEST(Pool, MemoryThatTheSystemDoesNotHaveIsTheHostsOutOfMemory) {
+  Pool pool(false);
+  for (const size_t bytes : {size_t{1} << 50, size_t{1} << 62}) {
+    try {
+      pool.allocate(bytes);
+      FAIL() << bytes;
+    } catch (const c10::OutOfMemoryError& e) {
+      EXPECT_NE(std::string(e.what()).find("tried to allocate " + std::to_string(bytes) + " bytes"),
+                std::string::npos);
+    }
+  }
+}
+
+/// Allocates, frees and checks at random: every live block holds its own mark from end to end.
+void hammer(Pool& pool, uint32_t seed, int rounds) {
+  struct Live {
+    unsigned char* data;
+    size_t bytes;
+    unsigned char mark;
+  };
+  std::mt19937 random(seed);
+  std::vector<Live> live;
+  const auto drop = [&](size_t i) {
+    const Live block = live[i];
+    ASSERT_EQ(block.data[block.bytes - 1], block.mark) << "block of " << block.bytes << " bytes";
+    for (size_t at = 0; at < block.bytes; at += 61) ASSERT_EQ(block.data[at], block.mark);
+    pool.release(block.data, block.bytes);
+    live[i] = live.back();
+    live.pop_back();
+  };
+  for (int round = 0; round < rounds; ++round) {
+    if (live.size() > 64 || (!live.empty() && random() % 2 == 0)) {
+      drop(random() % live.size());
+      continue;
+    }
+    const size_t bytes = 1 + random() % (size_t{1} << (4 + random() % 18));
+    const auto mark = static_cast<unsigned char>(random());
+    auto* data = static_cast<unsigned char*>(pool.allocate(bytes));
+    std::memset(data, mark, bytes);
+    live.push_back({data, bytes, mark});
+  }
+  while (!live.empty()) drop(live.size() - 1);
+}
+
+TEST(Pool, LiveBlocksNeverOverlap) {
+  Pool pool(false);
+  for (uint32_t seed = 0; seed < 4; ++seed) hammer(pool, seed, 4000);
+}
+
+TEST(Pool, ThreadsShareIt) {
+  Pool pool(false);
+  std::vector<std::thread> threads;
+  for (uint32_t seed = 0; seed < 4; ++seed)
+    threads.emplace_back([&, seed] { hammer(pool, 100 + seed, 3000); });
+  for (auto& thread : threads) thread.join();
+}
+
+TEST(Pool, OneThreadFreesWhatAnotherMade) {
+  Pool pool(false);
+  std::vector<void*> blocks;
+  std::thread maker([&] {
+    for (int i = 0; i < 1000; ++i) blocks.push_back(pool.allocate(300));
+  });
+  maker.join();
+  EXPECT_EQ(std::set<void*>(blocks.begin(), blocks.end()).size(), 1000U);
+  std::thread([&] {
+    for (void* block : blocks) pool.release(block, 300);
+  }).join();
+  const int64_t reserved = pool.reserved();
+  for (int i = 0; i < 1000; ++i) pool.allocate(300);
+  EXPECT_EQ(pool.reserved(), reserved);
+}
+
+/// Last: from here on this process takes its tensors from the pool.
+TEST(PoolOfARun, CountsAndLossesAreThoseOfTheRunWithoutIt) {
+  install_cpu_memory_tracking();
+  const auto run = [](std::vector<PluginUse> stack) {
+    const int64_t before = cpu_allocated();
+    Json result = Trained(nano_spec(std::move(stack))).train();
+    result["peak"] = result["memory"]["peak_allocated"].get<int64_t>() - before;
+    return result;
+  };
+  run({});  // fills the caches of LibTorch's libraries
+  const Json plain = run({});
+  const Tensor older = at::full({1000}, 7.0);
+  for (const bool huge : {false, true}) {
+    const Json pooled = run({{"cpu_allocator", {{"huge_pages", huge}}}});
+    EXPECT_EQ(losses(pooled), losses(plain));
+    EXPECT_EQ(pooled["peak"], plain["peak"]);
+    EXPECT_TRUE(plain["memory"]["peak_reserved"].is_null());
+    EXPECT_GE(pooled["memory"]["peak_reserved"].get<int64_t>(), pooled["peak"].get<int64_t>());
+  }
+  // Blocks of the former source live on and go back to it.
+  EXPECT_EQ(older.sum().item<double>(), 7000);
+}
+}  // namespace
+}  // namespace optrush::testing
