@@ -145,21 +145,23 @@ class Expansion {
   void grid(const std::vector<std::vector<Rung>>& axes) {
     std::set<std::string> optional;
     for (const auto& axis : axes) optional.merge(plugins_of(axis));
-    grid(axes, 0, base_, "", "", optional);
+    grid(axes, {}, base_, "", optional);
   }
 
   std::vector<Variant> take() { return std::move(variants_); }
 
  private:
-  void grid(const std::vector<std::vector<Rung>>& axes, size_t axis, const Stack& stack,
-            const std::string& name, const std::string& where, const std::set<std::string>& optional) {
-    if (axis == axes.size()) {
-      add(name, "grid", 0, stack, where);
+  void grid(const std::vector<std::vector<Rung>>& axes, std::vector<std::string> choices, const Stack& stack,
+            const std::string& where, const std::set<std::string>& optional) {
+    if (choices.size() == axes.size()) {
+      add(grid_name(choices), "grid", 0, stack, where);
       return;
     }
-    for (const auto& rung : axes[axis])
-      grid(axes, axis + 1, on_top(stack, rung, optional), name.empty() ? rung.name : name + " + " + rung.name,
-           rung.where, optional);
+    for (const auto& rung : axes[choices.size()]) {
+      auto chosen = choices;
+      chosen.push_back(rung.name);
+      grid(axes, std::move(chosen), on_top(stack, rung, optional), rung.where, optional);
+    }
   }
 
   /// A row of its own that nothing is stacked on.
@@ -242,6 +244,8 @@ std::vector<Variant> expand(const Experiment& experiment) {
   }
   return expansion.take();
 }
+
+std::string grid_name(const std::vector<std::string>& choices) { return join(choices, " + "); }
 
 std::string run_id(const Variant& variant, const RunSpec& spec) {
   const std::string number = std::to_string(variant.index);

@@ -92,6 +92,15 @@ Json to_json(const std::vector<Rung>& axis) {
   return json;
 }
 
+Fields<Part>::Field view() {
+  return {
+      {.name = "view", .type = "object", .doc = "how the report shows a grid", .fallback = Json::object()},
+      [](Part& part, const Json& json, const std::string&, const std::string& where) {
+        part.view = grid_view_from_json(json, where);
+      },
+      [](const Part& part) { return part.view == GridView{} ? Json::object() : to_json(part.view); }};
+}
+
 const Fields<Part>& part_fields() {
   using T = Part;
   static const auto fields =
@@ -99,7 +108,9 @@ const Fields<Part>& part_fields() {
           .required(&T::arrangement,
                     {.name = "arrangement", .doc = "of the rungs", .choices = {"ladder", "ablation", "grid"}})
           .custom(list_of(&T::rungs, rung_from_json, {.name = "rungs", .doc = "of a ladder or an ablation"}))
-          .custom(list_of(&T::axes, axis_from_json, {.name = "axes", .doc = "of a grid: lists of rungs"}));
+          .custom(list_of(&T::axes, axis_from_json, {.name = "axes", .doc = "of a grid: lists of rungs"}))
+          .optional(&T::axis_names, {.name = "axis_names", .doc = "of a grid"})
+          .custom(view());
   return fields;
 }
 

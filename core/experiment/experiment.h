@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "experiment/external.h"
+#include "experiment/grid_view.h"
 #include "optrush/json.h"
 #include "optrush/spec.h"
 
@@ -30,6 +31,8 @@ struct Part {
   Arrangement arrangement = Arrangement::ladder;
   std::vector<Rung> rungs;
   std::vector<std::vector<Rung>> axes;  ///< grid only
+  std::vector<std::string> axis_names;  ///< where the script gives them
+  GridView view;                        ///< grid only
 };
 
 /// What a script describes, before expansion. Plain data; printed by --dry-run.
@@ -57,6 +60,9 @@ struct Variant {
   std::string where;
   std::optional<External> external;
 };
+
+/// What grid() names the variant of these choices.
+std::string grid_name(const std::vector<std::string>& choices);
 
 /// Every variant in report order. Errors carry the rung's place in the script.
 std::vector<Variant> expand(const Experiment&);

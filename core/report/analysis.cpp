@@ -21,6 +21,7 @@ class Analyzer {
   explicit Analyzer(const Stored& stored) : stored_(stored), usable_(stored.plans) {
     out_.experiment = stored.experiment;
     out_.context = stored.context;
+    out_.variants = stored.variants;
     out_.runs = stored.runs;
   }
 
@@ -151,6 +152,7 @@ class Analyzer {
         predicted && row.memory.allocated.value_or(0) > 0)
       row.prediction_error = *predicted / *row.memory.allocated - 1;
     if (!row.tokens_per_second) return;
+    row.work = work_of(stored_.plans[index(row)]);
     row.devices = devices_of(stored_.plans[index(row)]);
     row.tokens_per_second_per_device = *row.tokens_per_second / static_cast<double>(row.devices);
     if (const double price = stored_.experiment.price_per_hour; price > 0)
@@ -171,6 +173,16 @@ class Analyzer {
         end_badly(row, Status::failed,
                   std::string("an ") + name + " of " + percent(*value) +
                       " is above 100 %: the peak or the count of operations is wrong");
+  }
+
+  static std::optional<Work> work_of(const Json& plan) {
+    const auto work = plan.find("work");
+    if (work == plan.end() || !work->is_object()) return std::nullopt;
+    const auto part = [&](const char* pass, const char* what) {
+      return work->at(pass).at(what).get<double>();
+    };
+    return Work{part("forward", "bytes"), part("forward", "flops"), part("backward", "bytes"),
+                part("backward", "flops")};
   }
 
   /// The formulas depend on the model alone, so another program's MFU is that of the plan.

@@ -17,6 +17,12 @@ struct Comparison {
   std::optional<double> memory;  ///< peak memory over the other's
 };
 
+/// What a step of an operator alone has to do, whatever does it: the bytes that any implementation must move
+/// and the FLOPs of its formulas (docs/experiments.md, "One operator alone").
+struct Work {
+  double forward_bytes = 0, forward_flops = 0, backward_bytes = 0, backward_flops = 0;
+};
+
 /// One variant over all its rounds. What was not measured is absent, never zero.
 struct Row {
   int64_t variant = 0;
@@ -46,6 +52,7 @@ struct Row {
   GateVerdict verdict;
   bool checked = true;  ///< false: what the gate wanted to compare with is missing
 
+  std::optional<Work> work;  ///< of models that say what it is
   std::optional<double> compile_seconds, setup_seconds, joules_per_token, cost_per_million_tokens;
 
   bool ok() const { return status == Status::ok; }
@@ -75,6 +82,7 @@ struct Analysis {
   Json context;
   std::string finding;    ///< one sentence
   std::vector<Row> rows;  ///< in the order of the variants
+  std::vector<Variant> variants;
   std::optional<Drift> drift;
   std::vector<AblationLine> ablation;  ///< most valuable first
   std::vector<StoredRun> runs;         ///< raw samples

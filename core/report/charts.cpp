@@ -3,6 +3,7 @@
 
 #include "report/chart_parts.h"
 #include "report/format.h"
+#include "report/grid.h"
 #include "report/writers.h"
 
 namespace optrush {
@@ -61,6 +62,8 @@ std::vector<Chart> make_charts(const Analysis& a) {
     charts.push_back({"speed", speed_chart(a)});
     charts.push_back({"throughput", throughput_chart(a)});
   }
+  for (const Grid& grid : grids_of(a))
+    if (auto spec = grid_chart(a, grid)) charts.push_back({grid.chart, std::move(*spec)});
   if (any([](const Row& row) { return row.memory.allocated.has_value(); }))
     charts.push_back({"memory", memory_chart(a)});
   if (any([](const Row& row) { return row.final_loss && std::isfinite(*row.final_loss); }))

@@ -4,6 +4,7 @@
 
 #include "base/suggest.h"
 #include "report/format.h"
+#include "report/grid.h"
 
 namespace optrush {
 namespace {
@@ -175,9 +176,14 @@ bool empty(const Section& s) { return s.paragraphs.empty() && s.bullets.empty() 
 
 Document make_document(const Analysis& a) {
   Document document{a.experiment.name, a.experiment.question, a.finding, {}};
-  for (auto* make : {ladder_section, program_section, memory_section, loss_section, throughput_section,
-                     ablation_section, failure_section, note_section, method_section, context_section})
-    if (Section section = make(a); !empty(section)) document.sections.push_back(std::move(section));
+  const auto add = [&](Section section) {
+    if (!empty(section)) document.sections.push_back(std::move(section));
+  };
+  add(ladder_section(a));
+  for (auto& section : grid_sections(a)) add(std::move(section));
+  for (auto* make : {program_section, memory_section, loss_section, throughput_section, ablation_section,
+                     failure_section, note_section, method_section, context_section})
+    add(make(a));
   return document;
 }
 }  // namespace optrush

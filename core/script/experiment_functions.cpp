@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <cctype>
 
 #include "base/files.h"
+#include "base/suggest.h"
 #include "experiment/stack.h"
 #include "script/functions.h"
 #include "script/plugin_use.h"
@@ -25,6 +27,27 @@ std::vector<Rung> rungs_of(const LuaValue& list, const std::string& what) {
   for (const auto& item : list.table().items) rungs.push_back(item.object<Rung>());
   if (rungs.empty()) throw Error(what + " has no rungs", "put rush.rung(...) between the braces");
   return rungs;
+}
+
+/// What a view names must be there.
+void check_view(const Part& part, const RunSpec& base) {
+  const GridView& view = part.view;
+  if (!view.against.empty()) {
+    std::vector<std::string> names;
+    for (const auto& axis : part.axes)
+      for (const auto& rung : axis) names.push_back(rung.name);
+    if (std::ranges::find(names, view.against) == names.end())
+      throw Error("exp:grid: against names '" + view.against + "', which is no rung of it",
+                  did_you_mean(view.against, names));
+  }
+  if (view.x.empty() != view.curves.empty())
+    throw Error("exp:grid: x and curves go together", R"(x = "train.seq_len", curves = { "peak_memory" })");
+  std::string path = "/" + view.x;
+  std::ranges::replace(path, '.', '/');
+  const Json spec = to_json(base);
+  const Json::json_pointer pointer(view.x.empty() ? "" : path);
+  if (!view.x.empty() && (!spec.contains(pointer) || !spec.at(pointer).is_number()))
+    throw Error("exp:grid: '" + view.x + "' is no numeric setting", R"(as in x = "train.seq_len")");
 }
 
 /// Adds a part and expands at once, so that an error shows the script's line.
@@ -85,9 +108,16 @@ Object grid(ScriptContext&, const Call& call) {
   const LuaTable& axes = call.arguments.at("axes").table();
   for (const auto& axis : axes.items)
     part.axes.push_back(rungs_of(axis, "axis " + std::to_string(part.axes.size() + 1)));
-  for (const auto& [name, axis] : axes.fields) part.axes.push_back(rungs_of(axis, "axis '" + name + "'"));
+  for (const auto& [name, axis] : axes.fields) {
+    part.axes.push_back(rungs_of(axis, "axis '" + name + "'"));
+    part.axis_names.push_back(name);
+  }
   if (part.axes.empty())
     throw Error("the grid has no axes", "exp:grid { batch = { rush.rung(...), ... }, ... }");
+  if (const auto* view = call.arguments.find("view")) {
+    part.view = grid_view_from_json(to_json(*view, "view"), call.where);
+    check_view(part, draft_of(call).experiment.base);
+  }
   add_part(draft_of(call), std::move(part));
   return {};
 }

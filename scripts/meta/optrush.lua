@@ -72,6 +72,13 @@ local Report = {}
 ---@field threads? integer CPU threads in one operator; 0: every core (at least 0, at most 65536)
 ---@field timeout? number seconds until the run is ended (at least 0.001)
 
+---How a report shows a grid: a table, and curves over a setting.
+---@class GridView
+---@field columns? ("tokens_per_second"|"step_time"|"forward_time"|"backward_time"|"optimizer_time"|"compile_time"|"peak_memory"|"activations"|"flops_per_second"|"mfu"|"hfu"|"forward_bandwidth"|"backward_bandwidth"|"forward_bandwidth_share"|"backward_bandwidth_share"|"forward_flops"|"backward_flops"|"intensity"|"loss")[] of the table, beside one for each axis
+---@field against? string a rung of one axis: changes against it stand in brackets
+---@field x? string a numeric setting of the axes, as in train.seq_len
+---@field curves? ("tokens_per_second"|"step_time"|"forward_time"|"backward_time"|"optimizer_time"|"compile_time"|"peak_memory"|"activations"|"flops_per_second"|"mfu"|"hfu"|"forward_bandwidth"|"backward_bandwidth"|"forward_bandwidth_share"|"backward_bandwidth_share"|"forward_flops"|"backward_flops"|"intensity"|"loss")[] drawn over x, one line for each choice of the other axes
+
 ---The training step. The defaults are those of a base; a rung changes only what it names.
 ---@class TrainSettings
 ---@field micro_batch? integer sequences of one forward on one data rank (at least 1, at most 1000000, default 4)
@@ -220,8 +227,9 @@ function Experiment:ablation(rungs) end
 
 ---Measures every combination of one rung from each axis.
 ---@param axes Rung[][]|table<string, Rung[]> lists of rungs; named axes are taken in the order of their names
+---@param view? GridView how the report shows it
 ---@return Experiment # itself
-function Experiment:grid(axes) end
+function Experiment:grid(axes, view) end
 
 ---Runs every rung in every round and writes the report.
 ---@param options? RunOptions rounds and label

@@ -297,6 +297,30 @@ SyntheticReport ablation() {
   return report;
 }
 
+SyntheticReport grid() {
+  SyntheticReport report("grid", 3);
+  Part part{.arrangement = Arrangement::grid, .axis_names = {"sequence", "attention"}};
+  part.axes.resize(2);
+  for (const int64_t length : {256, 512, 1024, 4096})
+    part.axes[0].push_back(setting("s" + std::to_string(length), {{"train", {{"seq_len", length}}}}));
+  part.axes[1] = {rung("plain", ""), rung("flash", "flash_attention")};
+  part.axes[1][0].plugins.clear();
+  part.view = {.columns = {"forward_time", "peak_memory"},
+               .against = "plain",
+               .x = "train.seq_len",
+               .curves = {"peak_memory", "tokens_per_second"}};
+  report.experiment.parts.push_back(part);
+  for (const auto& rung : part.axes[0]) {
+    const double length = rung.settings["train"]["seq_len"].get<double>();
+    report[rung.name + " + plain"].peak_bytes = 5e8 + 1e4 * length + 1600 * length * length;
+    report[rung.name + " + flash"].peak_bytes = 5e8 + 2e4 * length;
+    report[rung.name + " + plain"].tokens_per_second = 4e5 / length;
+    report[rung.name + " + flash"].tokens_per_second = 8e5 / length;
+  }
+  report["s4096 + plain"] = {.status = "oom", .reason = "out of memory"};
+  return report;
+}
+
 TemporaryFolder::TemporaryFolder() {
   std::string name = (fs::temp_directory_path() / "optrush-report-XXXXXX").string();
   path_ = mkdtemp(name.data());

@@ -47,6 +47,8 @@ SyntheticReport long_ladder();
 /// Base, one rung that pays and one that does not.
 SyntheticReport short_ladder();
 SyntheticReport ablation();
+/// Two choices over four lengths, one of which does not fit; with a view.
+SyntheticReport grid();
 
 Rung rung(std::string name, std::string plugin, Json options = Json::object());
 Rung setting(std::string name, Json settings);

@@ -69,6 +69,7 @@ void expect_every_report() {
   expect_all_golden("short", test::short_ladder());
   expect_all_golden("long", test::long_ladder());
   expect_all_golden("ablation", test::ablation());
+  expect_all_golden("grid", test::grid());
 }
 
 TEST(ReportGolden, EveryReport) { expect_every_report(); }

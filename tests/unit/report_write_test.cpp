@@ -67,6 +67,16 @@ TEST_F(ReportFiles, WithChartsInBothThemes) {
     EXPECT_THAT(page, Not(HasSubstr(outside))) << "self-contained";
 }
 
+TEST(GridChart, IsDrawnWhereALineHasTwoPoints) {
+  if (find_python_tools().vl_convert.empty()) GTEST_SKIP() << "vl-convert-python is not installed";
+  const test::TemporaryFolder folder;
+  test::grid().write(folder.path());
+  ASSERT_EQ(write_report(folder.path(), {.png = true}), "");
+  const std::string drawing = read_file(folder.path() / "grid.svg");
+  for (const char* text : {"train.seq_len", "peak memory", "tokens/s", "plain", "flash", "1,024", "GiB"})
+    EXPECT_NE(drawing.find(text), std::string::npos) << text;
+}
+
 TEST_F(ReportFiles, AreTheSameWhenWrittenAgain) {
   setenv("OPTRUSH_PYTHON", "/bin/false", 1);
   write_report(folder_.path());

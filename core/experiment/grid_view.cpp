@@ -1,0 +1,54 @@
+#include "experiment/grid_view.h"
+
+#include "base/fields.h"
+
+namespace optrush {
+namespace {
+const Fields<GridView>& fields() {
+  using T = GridView;
+  static const auto fields =
+      Fields<T>()
+          .optional(&T::columns, {.name = "columns", .doc = "of its table", .choices = grid_column_names()})
+          .optional(&T::against, {.name = "against", .doc = "choice that the others are compared with"})
+          .optional(&T::x, {.name = "x", .doc = "numeric setting that curves are drawn over"})
+          .optional(&T::curves, {.name = "curves", .doc = "drawn over x", .choices = grid_column_names()});
+  return fields;
+}
+}  // namespace
+
+const std::vector<GridColumn>& grid_columns() {
+  static const std::vector<GridColumn> columns = {
+      {"tokens_per_second", "tokens/s"},
+      {"step_time", "step"},
+      {"forward_time", "forward"},
+      {"backward_time", "backward"},
+      {"optimizer_time", "optimizer"},
+      {"compile_time", "compile"},
+      {"peak_memory", "peak memory"},
+      {"activations", "activations, predicted"},
+      {"flops_per_second", "FLOP/s"},
+      {"mfu", "MFU"},
+      {"hfu", "HFU"},
+      {"forward_bandwidth", "forward GB/s"},
+      {"backward_bandwidth", "backward GB/s"},
+      {"forward_bandwidth_share", "forward, of the bandwidth"},
+      {"backward_bandwidth_share", "backward, of the bandwidth"},
+      {"forward_flops", "forward FLOP/s"},
+      {"backward_flops", "backward FLOP/s"},
+      {"intensity", "FLOPs a byte"},
+      {"loss", "final loss"},
+  };
+  return columns;
+}
+
+std::vector<std::string> grid_column_names() {
+  std::vector<std::string> names;
+  for (const auto& column : grid_columns()) names.push_back(column.name);
+  return names;
+}
+
+Json to_json(const GridView& view) { return fields().write(view); }
+GridView grid_view_from_json(const Json& json, const std::string& where) {
+  return fields().read(json, "view", where);
+}
+}  // namespace optrush

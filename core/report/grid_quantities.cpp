@@ -1,0 +1,71 @@
+#include <map>
+
+#include "report/format.h"
+#include "report/grid.h"
+
+namespace optrush {
+namespace {
+using Value = std::optional<double>;
+using A = const Analysis&;
+using R = const Row&;
+
+template <class Pairs>
+Value named(const Pairs& pairs, std::string_view wanted) {
+  for (const auto& [name, value] : pairs)
+    if (name == wanted) return value;
+  return std::nullopt;
+}
+
+/// Per second of a phase: of what a step has to do in it.
+Value rate(R row, double Work::*amount, const char* phase) {
+  const Value seconds = named(row.phases, phase);
+  if (!row.work || seconds.value_or(0) <= 0) return std::nullopt;
+  return (*row.work).*amount / *seconds;
+}
+
+Value bandwidth_share(A a, R row, double Work::*amount, const char* phase) {
+  const auto limit = a.context.find("bandwidth_bytes_per_second");
+  const Value bytes = rate(row, amount, phase);
+  if (!bytes || limit == a.context.end() || !limit->is_number()) return std::nullopt;
+  return *bytes / limit->get<double>();
+}
+
+Value intensity(A, R row) {
+  if (!row.work) return std::nullopt;
+  const Work& work = *row.work;
+  return (work.forward_flops + work.backward_flops) / (work.forward_bytes + work.backward_bytes);
+}
+
+std::string gigabytes(double rate) { return fixed(rate / 1e9, 2); }
+std::string share(double fraction) { return percent(fraction); }
+
+const std::map<std::string, Quantity, std::less<>>& quantities() {
+  static const std::map<std::string, Quantity, std::less<>> all = {
+      {"tokens_per_second", {[](A, R r) { return r.tokens_per_second; }, grouped}},
+      {"step_time", {[](A, R r) { return r.step_seconds; }, duration}},
+      {"forward_time", {[](A, R r) { return named(r.phases, "forward"); }, duration}},
+      {"backward_time", {[](A, R r) { return named(r.phases, "backward"); }, duration}},
+      {"optimizer_time", {[](A, R r) { return named(r.phases, "optimizer"); }, duration}},
+      {"compile_time", {[](A, R r) { return r.compile_seconds; }, duration}},
+      {"peak_memory", {[](A, R r) { return r.memory.allocated; }, bytes}},
+      {"activations", {[](A, R r) { return named(r.memory.predicted, "activations"); }, bytes}},
+      {"flops_per_second", {[](A, R r) { return r.model_flops_per_second; }, flops_rate}},
+      {"mfu", {[](A, R r) { return r.mfu; }, share}},
+      {"hfu", {[](A, R r) { return r.hfu; }, share}},
+      {"forward_bandwidth", {[](A, R r) { return rate(r, &Work::forward_bytes, "forward"); }, gigabytes}},
+      {"backward_bandwidth", {[](A, R r) { return rate(r, &Work::backward_bytes, "backward"); }, gigabytes}},
+      {"forward_bandwidth_share",
+       {[](A a, R r) { return bandwidth_share(a, r, &Work::forward_bytes, "forward"); }, share}},
+      {"backward_bandwidth_share",
+       {[](A a, R r) { return bandwidth_share(a, r, &Work::backward_bytes, "backward"); }, share}},
+      {"forward_flops", {[](A, R r) { return rate(r, &Work::forward_flops, "forward"); }, flops_rate}},
+      {"backward_flops", {[](A, R r) { return rate(r, &Work::backward_flops, "backward"); }, flops_rate}},
+      {"intensity", {intensity, [](double x) { return grouped(x); }}},
+      {"loss", {[](A, R r) { return r.final_loss; }, [](double x) { return fixed(x, 4); }}},
+  };
+  return all;
+}
+}  // namespace
+
+const Quantity& quantity_of(const std::string& column) { return quantities().at(column); }
+}  // namespace optrush
