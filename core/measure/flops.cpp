@@ -39,7 +39,8 @@ double flops_of(std::string_view name, c10::ArrayRef<const c10::IValue> in) {
   };
   if (name == kNoted) return in[0].toDouble();
   if (name == "aten::mm" || name == "aten::bmm") return matmul(0, 1);
-  if (name == "aten::addmm" || name == "aten::baddbmm") return matmul(1, 2);
+  // In place as well: gradients that add up.
+  if (name.starts_with("aten::addmm") || name.starts_with("aten::baddbmm")) return matmul(1, 2);
   // The math form calls matmuls, which are counted themselves.
   if (name.starts_with("aten::_scaled_dot_product_") && name.find("_math") == std::string_view::npos) {
     const bool backward = name.ends_with("_backward");

@@ -1,0 +1,83 @@
+// The SwiGLU MLP by what it keeps for its backward (docs/swiglu_recompute.md derives gradients and bytes).
+// Level 0 keeps x, gate, up and hidden, three tensors of tokens x ffn_dim; the formula by itself keeps a
+// fourth, SiLU(gate). Level 1 keeps x alone: its backward runs the matmuls of gate and up again, two beside
+// its six, and never the one of down. It pays where activations limit the batch: of a Llama's block the MLP
+// keeps the larger part, and recomputing it costs less than recomputing the block (activation checkpointing,
+// arXiv:1604.06174). With memory to spare it only costs time. Where linears are adapted, quantized or
+// otherwise edited, or the swiglu operator is, the MLP is made of what these slots resolve to.
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <deque>
+
+#include "mlp_pair.h"
+#include "optrush/plugin.h"
+#include "replay.h"
+
+namespace {
+using namespace optrush;
+
+class SwigluRecompute final : public Plugin {
+ public:
+  void apply(Recipe& recipe, const Options& options) override {
+    const Keep keep = options.integer("level") == 0 ? Keep::everything : Keep::input;
+    const int64_t chunk = options.integer("chunk");
+    if (keep == Keep::everything && chunk != 0)
+      throw Error("option 'chunk' has no effect at level 0", "leave it out, or use level = 1");
+    recipe.ops.mlp.replace_each(
+        [this, keep, chunk, &recipe](const Site& site) {
+          return is_plain(recipe, site) ? paired(keep, chunk, site) : of_parts(keep, recipe);
+        },
+        {.trace = Trace::pair, .capturable = true, .offers = {"double"}});
+  }
+
+ private:
+  static bool is_plain(const Recipe& recipe, const Site& site) {
+    return !recipe.ops.linear.edited() && !recipe.ops.swiglu.edited() &&
+           std::ranges::none_of(site.params, [](const Param* param) { return param->codec != nullptr; });
+  }
+
+  Ops::Mlp::Fn paired(Keep keep, int64_t chunk, const Site& site) {
+    const Param *gate = site.params.at(0), *up = site.params.at(1), *down = site.params.at(2);
+    const auto& op =
+        pairs_.emplace_back(make_mlp_pair(keep, chunk, {gate->trainable, up->trainable, down->trainable}));
+    return [&op, gate, up, down](const Tensor& x, const Ops::MlpParts&) {
+      return call(op, {x, gate->value(), up->value(), down->value()}).at(0);
+    };
+  }
+
+  Ops::Mlp::Fn of_parts(Keep keep, const Recipe& recipe) {
+    const bool own_swiglu = !recipe.ops.swiglu.edited();
+    const auto kept_whole = [this, own_swiglu](const Tensor& x, const Ops::MlpParts& parts) {
+      const Tensor gate = parts.gate(x), up = parts.up(x);
+      return parts.down(own_swiglu ? call(swiglu_, {gate, up}).at(0) : parts.swiglu(gate, up));
+    };
+    if (keep == Keep::everything) return kept_whole;
+    return [this, own_swiglu, kept_whole, &scopes = recipe.scopes()](const Tensor& x,
+                                                                     const Ops::MlpParts& parts) {
+      // A compiler decides itself what it keeps.
+      if (!at::GradMode::is_enabled() || tracing()) return kept_whole(x, parts);
+      Ops::MlpParts lean = parts;
+      if (own_swiglu)
+        lean.swiglu = [this](const Tensor& gate, const Tensor& up) {
+          return call(swiglu_, {gate, up}).at(0);
+        };
+      return recomputed_mlp(x, lean, scopes);
+    };
+  }
+
+  std::deque<Differentiable> pairs_;  // one a site: addresses must last
+  Differentiable swiglu_ = make_swiglu_pair();
+};
+}  // namespace
+
+OPTRUSH_PLUGIN(SwigluRecompute, R"json({
+  "name": "swiglu_recompute", "version": "0.1.0", "kind": "optimization", "effect": "rounding",
+  "summary": "the SwiGLU MLP keeps its input alone, or all that it computed but what is cheap",
+  "options": [
+    {"name": "level", "type": "integer", "default": 1, "min": 0, "max": 1,
+     "doc": "0: keeps x, gate, up and hidden; 1: keeps x and computes the others again in the backward"},
+    {"name": "chunk", "type": "integer", "default": 0, "min": 0, "max": 1073741824,
+     "doc": "level 1: tokens that are computed at a time; 0: 1024 on a CPU, 4096 on a GPU"}
+  ]
+})json");
