@@ -1,0 +1,57 @@
+// The head's matmul and its cross entropy in one (Liger Kernel, arXiv:2410.10989; Cut Cross-Entropy,
+// arXiv:2411.09009): logits are made for a chunk of tokens at a time, and as the loss is the end of the
+// network, their gradient is made at once, so neither is ever whole. Of tokens x vocabulary numbers, several
+// times over, a chunk is left. It pays with a large vocabulary, where the logits are the largest tensor of a
+// step; the matmuls are the same. It does not pay with a small vocabulary: the gradient of the matrix is
+// added to once a chunk, and it is made in the forward, so an evaluation should run without gradients (it
+// then makes none).
+#include <ATen/core/grad_mode.h>
+
+#include <deque>
+
+#include "loss_pair.h"
+#include "optrush/plugin.h"
+
+namespace {
+using namespace optrush;
+
+/// The loss reads the matrix itself: an adapter beside it would be left out.
+void refuse_adapters(Run& run) {
+  for (const Site* loss : run.sites("head_loss"))
+    for (const Site* linear : run.sites("linear"))
+      if (linear->params.at(0) == loss->params.at(0) && linear->params.size() > 1)
+        throw Error("fused_linear_cross_entropy multiplies with '" + loss->params[0]->name +
+                        "' itself, but an adapter added '" + linear->params[1]->name + "' to " + linear->path,
+                    "take '" + linear->path + "' off the adapter's targets, or this plugin off the stack");
+}
+
+class FusedLinearCrossEntropy final : public Plugin {
+ public:
+  void apply(Recipe& recipe, const Options& options) override {
+    recipe.on(Event::declared, Phase::measure, refuse_adapters);
+    recipe.ops.head_loss.replace_each(
+        [this, chunk = options.integer("chunk")](const Site& site) -> Ops::HeadLoss::Fn {
+          const Param* weight = site.params.at(0);
+          const auto& op = pairs_.emplace_back(make_loss_pair(chunk, weight->trainable));
+          return [&op, weight, chunk](const Tensor& x, const Tensor& labels) {
+            if (at::GradMode::is_enabled()) return call(op, {x, labels, weight->value()}).at(0);
+            return linear_cross_entropy(x, labels, weight->value(), chunk, {.x = false, .weight = false})
+                .outputs.at(0);
+          };
+        },
+        {.trace = Trace::pair, .capturable = true, .offers = {"double"}});
+  }
+
+ private:
+  std::deque<Differentiable> pairs_;  // one a site: addresses must last
+};
+}  // namespace
+
+OPTRUSH_PLUGIN(FusedLinearCrossEntropy, R"json({
+  "name": "fused_linear_cross_entropy", "version": "0.1.0", "kind": "optimization", "effect": "rounding",
+  "summary": "the logits are never whole: loss and gradient by chunks of tokens",
+  "options": [
+    {"name": "chunk", "type": "integer", "default": 0, "min": 0, "max": 1073741824,
+     "doc": "tokens whose logits exist at a time; 0: as many as make 64 MiB of fp32 logits on a CPU, 512 MiB on a GPU"}
+  ]
+})json");
