@@ -5,6 +5,7 @@ usage: python inductor.py FOLDER
 Reads FOLDER/request.json and the TorchScript beside it, writes FOLDER/unit.pt2 (models "forward" and "backward") and
 FOLDER/meta.json: where each tensor that the backward reads comes from, which inputs get a gradient, the FLOPs.
 """
+import contextlib
 import json
 import os
 import sys
@@ -19,6 +20,7 @@ from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._inductor.decomposition import select_decomp_table
 from torch._inductor.fx_passes.joint_graph import joint_graph_passes
 from torch._inductor.package import package_aoti
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.checkpoint import CheckpointPolicy
 
 ATEN = torch.ops.aten
@@ -90,15 +92,15 @@ def flops_of(module):
         if node.op != "call_function":
             continue
         packet = getattr(node.target, "overloadpacket", None)
-        shapes = [argument.meta["val"].shape for argument in node.args if isinstance(argument, torch.fx.Node)]
+        shape = lambda argument: node.args[argument].meta["val"].shape
         name = getattr(packet, "__name__", "")
-        if packet in (ATEN.mm, ATEN.bmm, ATEN.addmm, ATEN.baddbmm):
-            left, right = shapes[-2:]
-            total += 2 * left.numel() * right[-1]
+        if packet in (ATEN.mm, ATEN.bmm):
+            total += 2 * shape(0).numel() * shape(1)[-1]
+        elif packet in (ATEN.addmm, ATEN.baddbmm):
+            total += 2 * shape(1).numel() * shape(2)[-1]
         elif name.startswith("_scaled_dot_product_"):
             backward = "backward" in name
-            q, k = shapes[backward], shapes[backward + 1]
-            total += (5 if backward else 2) * 2 * q.numel() * k[-2]
+            total += (5 if backward else 2) * 2 * shape(backward).numel() * shape(backward + 1)[-2]
     return total
 
 
@@ -154,7 +156,10 @@ def compile_unit(folder):
         functorch_config.activation_memory_budget = activations["budget"]
     functorch_config.recompute_views = True
 
-    with torch.jit.optimized_execution(False):
+    # The fused kernel's log-sum-exp is declared as fp32 and comes as fp64: code compiled for it can't run.
+    double = any(tensor.dtype == torch.float64 for tensor in inputs)
+    attention = sdpa_kernel(SDPBackend.MATH) if double else contextlib.nullcontext()
+    with torch.jit.optimized_execution(False), attention:
         joint = aot_export_joint_simple(
             lambda *arguments: tuple(unit(*arguments)), inputs, trace_joint=True, decompositions=select_decomp_table()
         )

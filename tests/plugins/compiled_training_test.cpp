@@ -1,0 +1,182 @@
+// Training with the compile plugin, Inductor and its C++ compiler included: half a minute for each distinct
+// unit.
+#include <ATen/Functions.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "model/operators.h"
+#include "optrush/python.h"
+#include "support/stacks.h"
+
+namespace optrush::testing {
+namespace {
+namespace fs = std::filesystem;
+
+/// Kept between runs of the tests: a unit is compiled once for each version of what it is made of.
+const fs::path kCache = OPTRUSH_BUILD_DIR "/tests/inductor";
+
+PluginUse compile(Json options = Json::object()) {
+  options["cache"] = kCache.string();
+  return {"compile", options};
+}
+
+RunSpec with_compile(std::vector<PluginUse> stack, Json options = Json::object()) {
+  stack.push_back(compile(std::move(options)));
+  return nano_spec(std::move(stack));
+}
+
+class CompiledTraining : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (project_python().empty()) GTEST_SKIP() << "there is no Python environment to compile with";
+  }
+};
+
+void expect_equal_losses(const RunSpec& compiled, const RunSpec& eager, double tolerance,
+                         const std::function<void(Recipe&)>& edit = {}) {
+  const auto got = losses(Trained(compiled, edit).train());
+  const auto expected = losses(Trained(eager, edit).train());
+  ASSERT_EQ(got.size(), expected.size());
+  for (size_t i = 0; i < got.size(); ++i)
+    EXPECT_LE(std::abs(got[i] - expected[i]) / expected[i], tolerance) << "step " << i;
+}
+
+TEST_F(CompiledTraining, FollowsEagerInDoublePrecision) {
+  RunSpec compiled = with_compile({{"flash_attention", Json::object()}});
+  RunSpec eager = nano_spec({{"flash_attention", Json::object()}});
+  compiled.train.dtype = eager.train.dtype = "fp64";
+  compiled.train.steps = eager.train.steps = 6;
+  expect_equal_losses(compiled, eager, 1e-12);
+}
+
+TEST_F(CompiledTraining, EveryAllowedPairPassesTheGate) {
+  for (const auto& use : shipped()) {
+    SCOPED_TRACE(use.name);
+    expect_gate_passes({use, compile()});
+  }
+}
+
+TEST_F(CompiledTraining, KeepsTheBackwardThatAPairWasGiven) {
+  // y = 2 x whose backward says 5: Inductor would derive 2 again if it saw the forward alone.
+  static const Differentiable twice = {
+      .name = "twice",
+      .forward =
+          [](const Tensors& in) {
+            return Differentiable::Result{{in[0] * 2}, {}};
+          },
+      .backward = [](const Tensors&, const Tensors& gradients) { return Tensors{gradients[0] * 5}; }};
+  static const Differentiable negated = {
+      .name = "negated",
+      .forward =
+          [](const Tensors& in) {
+            return Differentiable::Result{{-in[0]}, {in[0]}};
+          },
+      .backward = [](const Tensors& saved,
+                     const Tensors& gradients) { return Tensors{gradients[0] * saved[0].cos()}; }};
+  const auto two_pairs = [](Recipe& recipe) {
+    recipe.ops.swiglu.replace(
+        [](const Tensor& gate, const Tensor& up) {
+          return call(negated, {call(twice, {plain::swiglu(gate, up)})[0]})[0];
+        },
+        {.trace = Trace::pair});
+  };
+  expect_equal_losses(with_compile({}), nano_spec(), 1e-5, two_pairs);
+}
+
+TEST_F(CompiledTraining, AValueThatTheTracerTookForAConstantIsRefused) {
+  const auto data_dependent = [](Recipe& recipe) {
+    recipe.ops.swiglu.replace(
+        [](const Tensor& gate, const Tensor& up) {
+          return plain::swiglu(gate, up) * (1 + gate.abs().sum().item<double>());
+        },
+        {.trace = Trace::aten});
+  };
+  try {
+    Trained(with_compile({}), data_dependent).train();
+    ADD_FAILURE() << "it trained";
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("is not what it was made of"), std::string::npos) << e.what();
+  }
+}
+
+TEST_F(CompiledTraining, CompilesOnceForBlocksThatAreAlikeAndNeverForWhatTheCacheHolds) {
+  static const fs::path cache = fs::temp_directory_path() / "optrush_compiles_once";
+  fs::remove_all(cache);
+  const RunSpec spec = nano_spec({{"compile", {{"cache", cache.string()}}}});
+  const auto artifacts = [] {
+    size_t count = 0;
+    for (const auto& entry : fs::directory_iterator(cache)) {
+      EXPECT_NE(entry.path().extension(), ".part") << "an unfinished artifact is left";
+      count += entry.is_directory();
+    }
+    return count;
+  };
+  Trained first(spec);
+  first.train();
+  EXPECT_EQ(artifacts(), 2) << "two blocks that are alike, and the head";
+  setenv("OPTRUSH_PYTHON", "/bin/false", 1);  // what the cache holds needs no Python
+  Trained second(spec);
+  second.train();
+  unsetenv("OPTRUSH_PYTHON");
+  EXPECT_GT(second.session().compile_seconds(), 0);
+  EXPECT_EQ(artifacts(), 2);
+  fs::remove_all(cache);
+}
+
+TEST_F(CompiledTraining, AChangedShapeIsCompiledAgainAndSaidSo) {
+  Trained trained(with_compile({}), [](Recipe& recipe) {
+    // Half of the sequence in the third step.
+    recipe.data.wrap(Phase::prefetch, [](auto inner, const Site&) -> decltype(inner) {
+      return [inner](int64_t step) {
+        auto batches = inner(step);
+        if (step == 2)
+          for (Batch& batch : batches) {
+            batch.tokens = batch.tokens.slice(1, 0, 8).contiguous();
+            batch.labels = batch.labels.slice(1, 0, 8).contiguous();
+            batch.positions = batch.positions.slice(1, 0, 8).contiguous();
+            batch.valid_tokens /= 2;
+          }
+        return batches;
+      };
+    });
+  });
+  trained.train();
+  const auto& notes = trained.session().notes();
+  EXPECT_TRUE(std::any_of(notes.begin(), notes.end(), [](const std::string& note) {
+    return note.find("model.layers.0 was compiled again at step 2") != std::string::npos;
+  }));
+}
+
+TEST_F(CompiledTraining, SelectiveAndBudgetBecomeThePartitionersPolicy) {
+  const auto activations = [](std::vector<PluginUse> stack) {
+    RunSpec spec = with_compile(std::move(stack));
+    spec.train.warmup = 2;
+    return Trained(spec).train()["memory"]["predicted"]["activations"].get<int64_t>();
+  };
+  const int64_t all = activations({});
+  const int64_t selective = activations({{"activation_checkpointing", {{"policy", "selective"}}}});
+  const int64_t budget = activations({{"activation_checkpointing", {{"policy", "budget"}, {"budget", 0.3}}}});
+  EXPECT_LE(selective, all);
+  EXPECT_LT(budget, all);
+}
+
+TEST_F(CompiledTraining, AFailingCompilerIsAnErrorWithItsLog) {
+  const fs::path cache = fs::temp_directory_path() / "optrush_failing_compiler";
+  fs::remove_all(cache);
+  setenv("OPTRUSH_PYTHON", "/bin/false", 1);
+  RunSpec spec = nano_spec({{"compile", {{"cache", cache.string()}}}});
+  try {
+    Trained(spec).train();
+    ADD_FAILURE() << "it trained";
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("Inductor could not compile (exit code 1)"), std::string::npos)
+        << e.what();
+  }
+  unsetenv("OPTRUSH_PYTHON");
+  fs::remove_all(cache);
+}
+}  // namespace
+}  // namespace optrush::testing
