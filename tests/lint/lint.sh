@@ -31,10 +31,11 @@ check_shellcheck() {
   tracked '*.sh' | grep -v '^setup/' | xargs -r shellcheck -x -S warning
 }
 
-# Techniques come from plugins: no file of core names one.
+# Techniques come from plugins: no file of core names one. A plugin may have the name of a phase, which core knows.
 check_names_of_techniques() {
   local folder found=0
   for folder in plugins/*/*/; do
+    if grep -qw "$(basename "$folder")" core/include/optrush/phase.h; then continue; fi
     if tracked core | xargs -r grep -nw "$(basename "$folder")"; then found=1; fi
   done
   return $found
