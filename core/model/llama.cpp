@@ -165,8 +165,10 @@ Model declare_llama(const LlamaSpec& spec, Params& params, at::ScalarType dtype)
   model.units.push_back(declare.embed());
   for (int64_t layer = 0; layer < spec.n_layers; ++layer) model.units.push_back(declare.block(layer));
   model.units.push_back(declare.head());
+  // Moved to the device once: a copy for each micro-batch would make the host wait.
   model.prepare = [frequencies = inverse_frequencies(spec),
-                   type = dtype == at::kDouble ? at::kDouble : at::kFloat](Batch& batch) {
+                   type = dtype == at::kDouble ? at::kDouble : at::kFloat](Batch& batch) mutable {
+    frequencies = frequencies.to(batch.positions.device());
     fill_rotary(batch, frequencies, type);
   };
   model.vocab_size = spec.vocab_size;

@@ -31,8 +31,7 @@ Tensor inverse_frequencies(const LlamaSpec& spec) {
 }
 
 void fill_rotary(Batch& batch, const Tensor& inverse_frequencies, at::ScalarType dtype) {
-  const Tensor angles =
-      batch.positions.to(at::kDouble).unsqueeze(-1) * inverse_frequencies.to(batch.positions.device());
+  const Tensor angles = batch.positions.to(at::kDouble).unsqueeze(-1) * inverse_frequencies;
   const Tensor both = at::cat({angles, angles}, -1).unsqueeze(1);
   batch.cos = both.cos().to(dtype);
   batch.sin = both.sin().to(dtype);

@@ -29,8 +29,9 @@ inline RunSpec nano_spec(std::vector<PluginUse> plugins = {}) {
 /// its own.
 class Trained {
  public:
-  explicit Trained(const RunSpec& spec, const std::function<void(Recipe&)>& edit = {})
-      : plugins_(load_plugins(spec)), recipe_(spec), session_(recipe_, at::kCPU) {
+  explicit Trained(const RunSpec& spec, const std::function<void(Recipe&)>& edit = {},
+                   at::Device device = at::kCPU)
+      : plugins_(load_plugins(spec)), recipe_(spec), session_(recipe_, device) {
     apply_plugins(plugins_, recipe_);
     if (edit) {
       recipe_.edit_as("test");

@@ -1,0 +1,58 @@
+// CUDA graphs: the whole step, forwards, backwards and update, is recorded once and then launched as one. The
+// host's work for each kernel falls away, which pays where kernels are short: small models and batches. It
+// does not pay where the GPU is busy anyway, and the graph's memory is its own: it is not given to anything
+// else between steps. https://pytorch.org/blog/accelerating-pytorch-with-cuda-graphs/ What may wait for the
+// host can't be recorded: such functions are refused by name before anything runs. Batches are copied into
+// those of the recorded step; the learning rate and the number of tokens are constants of it. Phases of a
+// replayed step can't be told apart.
+#include "capturable.h"
+#include "optrush/plugin.h"
+#include "step_graph.h"
+
+namespace {
+using namespace optrush;
+using namespace optrush::cuda_graphs;
+
+class CudaGraphs final : public Plugin {
+ public:
+  void apply(Recipe& recipe, const Options&) override {
+    recipe.on(Event::declared, Phase::capture, [&recipe](Run&) { check_capturable(recipe); });
+    recipe.on(Event::ready, Phase::capture, [this](Run& run) {
+      if (!run.device().is_cuda())
+        throw Skip("CUDA graphs exist on NVIDIA GPUs only; this run is on the CPU", "take the rung off here");
+      run_ = &run;
+      graph_ = std::make_unique<StepGraph>(run.device());
+    });
+    recipe.schedule.wrap(Phase::capture,
+                         [this](StepGraph::Schedule inner, const Site&) -> StepGraph::Schedule {
+                           return [this, inner = std::move(inner)](Step& step) { run_step(step, inner); };
+                         });
+  }
+
+ private:
+  void run_step(Step& step, const StepGraph::Schedule& schedule) {
+    const int64_t recorded = run_->spec().train.warmup - 1;
+    if (run_->step() < recorded) {
+      graph_->run_eagerly(step, schedule);
+      return;
+    }
+    step.time_as_one();
+    if (run_->step() > recorded) {
+      graph_->replay(step);
+    } else {
+      graph_->record(step, schedule);
+      run_->note(
+          "steps are launched as one CUDA graph; its memory shows in peak_reserved, not in peak_allocated");
+    }
+  }
+
+  Run* run_ = nullptr;
+  std::unique_ptr<StepGraph> graph_;
+};
+}  // namespace
+
+OPTRUSH_PLUGIN(CudaGraphs, R"json({
+  "name": "cuda_graphs", "version": "0.1.0", "kind": "optimization", "effect": "exact", "needs": ["cuda"],
+  "summary": "the whole step recorded once and launched as one CUDA graph",
+  "options": []
+})json");

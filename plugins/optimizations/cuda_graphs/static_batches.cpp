@@ -1,0 +1,42 @@
+#include "static_batches.h"
+
+#include "optrush/error.h"
+
+namespace optrush::cuda_graphs {
+namespace {
+/// Each element once: an expanded dimension has one.
+Tensor unexpanded(Tensor tensor) {
+  for (int64_t axis = 0; axis < tensor.dim(); ++axis)
+    if (tensor.stride(axis) == 0 && tensor.size(axis) > 1) tensor = tensor.narrow(axis, 0, 1);
+  return tensor;
+}
+
+void check_same(bool same, const std::string& what) {
+  if (!same)
+    throw Error("a step differs from the recorded one in " + what,
+                "cuda_graphs needs steps of one shape: take it off, or use data whose steps are alike");
+}
+}  // namespace
+
+StaticBatches::StaticBatches(const Step& step) {
+  for (int64_t micro = 0; micro < step.microbatches(); ++micro) batches_.push_back(step.batch(micro));
+}
+
+void StaticBatches::copy_from(const Step& step) const {
+  check_same(step.microbatches() == static_cast<int64_t>(batches_.size()), "its number of micro-batches");
+  for (size_t micro = 0; micro < batches_.size(); ++micro) {
+    const Batch& fresh = step.batch(static_cast<int64_t>(micro));
+    const Batch& kept = batches_[micro];
+    check_same(fresh.token_count == kept.token_count, "its number of tokens that count");
+    const auto from = fresh.tensors(), to = kept.tensors();
+    for (size_t i = 0; i < to.size(); ++i) {
+      const bool given = from[i].defined();
+      check_same(given == to[i].defined() &&
+                     (!given || (from[i].sizes() == to[i].sizes() && from[i].strides() == to[i].strides() &&
+                                 from[i].scalar_type() == to[i].scalar_type())),
+                 "the shape of its batch");
+      if (given) unexpanded(to[i]).copy_(unexpanded(from[i]), /*non_blocking=*/true);
+    }
+  }
+}
+}  // namespace optrush::cuda_graphs

@@ -1,0 +1,24 @@
+#pragma once
+#include <functional>
+#include <memory>
+
+#include "optrush/step.h"
+
+namespace optrush::cuda_graphs {
+/// Runs steps on a stream of its own: as they are at first, then recorded once, then replayed.
+class StepGraph {
+ public:
+  explicit StepGraph(at::Device);
+  ~StepGraph();
+  using Schedule = std::function<void(Step&)>;
+  void run_eagerly(Step&, const Schedule&);
+  /// Records what the schedule does with this step, and launches it.
+  void record(Step&, const Schedule&);
+  /// Launches the recorded step with the batches of this one.
+  void replay(Step&);
+
+ private:
+  class Implementation;
+  std::unique_ptr<Implementation> implementation_;
+};
+}  // namespace optrush::cuda_graphs

@@ -1,0 +1,127 @@
+// CUDA graphs as far as a CPU goes: what can't be recorded is refused by name before anything runs, and
+// batches reach the recorded step's tensors. tests/gpu holds the rest.
+#include "cuda_graphs/static_batches.h"
+
+#include <ATen/Functions.h>
+#include <gtest/gtest.h>
+
+#include "support/error_of.h"
+#include "support/training.h"
+
+namespace optrush::testing {
+namespace {
+RunSpec spec_with(std::vector<PluginUse> stack) {
+  stack.push_back({"cuda_graphs", Json::object()});
+  RunSpec spec = nano_spec(std::move(stack));
+  spec.train.warmup = 3;
+  return spec;
+}
+std::string refusal(std::vector<PluginUse> stack) {
+  return error_of([&] { Trained{spec_with(std::move(stack))}; });
+}
+
+TEST(CudaGraphs, RefuseWhatMayWaitForTheHostByName) {
+  EXPECT_NE(refusal({}).find("a CUDA graph can't hold what may wait for the host: the plain optimizer"),
+            std::string::npos);
+  EXPECT_NE(refusal({{"fused_adamw", Json::object()}, {"activation_checkpointing", Json::object()}})
+                .find("for the host: 'activation_checkpointing' in unit"),
+            std::string::npos);
+  const auto message = error_of([] {
+    Trained(spec_with({{"fused_adamw", Json::object()}}), [](Recipe& recipe) {
+      recipe.ops.norm.replace([](const Tensor& x, const NormArgs&) { return x; });
+      recipe.schedule.wrap(Phase::gradients, [](auto inner, const Site&) { return inner; });
+    });
+  });
+  EXPECT_NE(message.find("'test' in norm, 'test' in schedule"), std::string::npos) << message;
+}
+
+TEST(CudaGraphs, TakeWhatIsCapturableAndThenNeedAGpu) {
+  const std::vector<PluginUse> stack = {
+      {"clip_grad_norm", Json::object()},       {"flash_attention", Json::object()},
+      {"fused_adamw", Json::object()},          {"gradient_accumulation", {{"steps", 2}}},
+      {"mixed_precision", {{"dtype", "fp16"}}}, {"lora", Json::object()}};
+  EXPECT_THROW(Trained{spec_with(stack)}, Skip);
+  // What wraps the schedule further out runs outside of the graph.
+  EXPECT_THROW(Trained(spec_with(stack),
+                       [](Recipe& recipe) {
+                         recipe.schedule.wrap(Phase::measure, [](auto inner, const Site&) { return inner; });
+                       }),
+               Skip);
+}
+
+TEST(CudaGraphs, NeedWarmupStepsBeforeTheRecordedOne) {
+  RunSpec spec = spec_with({{"fused_adamw", Json::object()}});
+  spec.train.warmup = 2;
+  EXPECT_NE(error_of([&] { Trained{spec}; }).find("there are 2"), std::string::npos);
+}
+
+/// A step of given batches that runs nothing.
+class FakeStep final : public Step {
+ public:
+  explicit FakeStep(std::vector<Batch> batches) : batches_(std::move(batches)) {}
+  int64_t microbatches() const override { return static_cast<int64_t>(batches_.size()); }
+  const Batch& batch(int64_t micro) const override { return batches_.at(static_cast<size_t>(micro)); }
+  Tensor forward(int64_t, int64_t, Tensor in) override { return in; }
+  Tensor backward(int64_t, int64_t, const Tensor&, const Tensor&, bool) override { return {}; }
+  void update() override {}
+  void time_as_one() override {}
+  const StepOutcome& outcome() const override { return outcome_; }
+  void set_outcome(StepOutcome outcome) override { outcome_ = std::move(outcome); }
+
+ private:
+  std::vector<Batch> batches_;
+  StepOutcome outcome_;
+};
+
+Batch batch_of(int64_t value, int64_t rows = 2, double count = 6) {
+  Batch batch;
+  batch.tokens = at::full({rows, 3}, value, at::kLong);
+  batch.labels = at::full({rows, 3}, value + 1, at::kLong);
+  batch.positions = (at::arange(3) + value).expand({rows, 3});
+  batch.token_count = count;
+  return batch;
+}
+
+TEST(StaticBatches, EachStepIsCopiedIntoTheRecordedTensors) {
+  const FakeStep recorded({batch_of(1), batch_of(2)});
+  const cuda_graphs::StaticBatches batches(recorded);
+  const auto* address = recorded.batch(1).tokens.const_data_ptr();
+  const FakeStep fresh({batch_of(10), batch_of(20)});
+  batches.copy_from(fresh);
+  EXPECT_EQ(recorded.batch(1).tokens.const_data_ptr(), address);
+  for (const int64_t micro : {0, 1})
+    for (size_t i = 0; i < 3; ++i)
+      EXPECT_TRUE(at::equal(recorded.batch(micro).tensors()[i], fresh.batch(micro).tensors()[i]));
+}
+
+TEST(StaticBatches, AStepThatTheGraphCannotRunIsAnError) {
+  const cuda_graphs::StaticBatches batches(FakeStep({batch_of(1)}));
+  const auto refusal_of = [&](std::vector<Batch> step) {
+    return error_of([&] { batches.copy_from(FakeStep(std::move(step))); });
+  };
+  EXPECT_NE(refusal_of({batch_of(1), batch_of(1)}).find("number of micro-batches"), std::string::npos);
+  EXPECT_NE(refusal_of({batch_of(1, 4)}).find("shape of its batch"), std::string::npos);
+  EXPECT_NE(refusal_of({batch_of(1, 2, 5)}).find("number of tokens that count"), std::string::npos);
+  Batch positions = batch_of(1);
+  positions.positions = positions.positions.contiguous();
+  EXPECT_NE(refusal_of({positions}).find("shape of its batch"), std::string::npos);
+}
+
+TEST(Steps, OneThatIsTimedAsAWholeHasNoPhases) {
+  const Json result = Trained(nano_spec(), [](Recipe& recipe) {
+                        recipe.schedule.wrap(Phase::capture, [](auto inner, const Site&) -> decltype(inner) {
+                          return [inner](Step& step) {
+                            step.time_as_one();
+                            inner(step);
+                            step.set_outcome({step.outcome().loss + 1, step.outcome().gradient_norm, {}});
+                          };
+                        });
+                      }).train();
+  const auto plain = losses(Trained(nano_spec()).train());
+  for (const auto& [name, seconds] : result["phases"].items())
+    EXPECT_EQ(seconds.is_null(), name != "data") << name;
+  EXPECT_GT(result["step_seconds"].get<double>(), result["phases"]["data"].get<double>());
+  EXPECT_FLOAT_EQ(static_cast<float>(losses(result).back()), static_cast<float>(plain.back()) + 1);
+}
+}  // namespace
+}  // namespace optrush::testing
