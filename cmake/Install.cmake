@@ -24,5 +24,6 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/generated/OptimizationRus
 install(FILES ${PROJECT_BINARY_DIR}/generated/OptimizationRushConfig.cmake
               ${PROJECT_BINARY_DIR}/generated/OptimizationRushConfigVersion.cmake
               ${CMAKE_CURRENT_LIST_DIR}/Torch.cmake ${CMAKE_CURRENT_LIST_DIR}/OptRushPlugin.cmake
+              ${CMAKE_CURRENT_LIST_DIR}/OptRushEmbed.cmake ${CMAKE_CURRENT_LIST_DIR}/embedded.h.in
         DESTINATION ${OPTRUSH_INSTALL_CMAKE})
 install(EXPORT OptimizationRushTargets NAMESPACE OptimizationRush:: DESTINATION ${OPTRUSH_INSTALL_CMAKE})

@@ -27,9 +27,17 @@ std::string class_name(const std::string& name) {
   return result;
 }
 
-std::string filled_in(std::string text, const std::string& name) {
-  const std::array<std::pair<std::string, std::string>, 3> values = {
-      {{"@name@", name}, {"@class@", class_name(name)}, {"@version@", OPTRUSH_VERSION}}};
+/// What the README says of the GPU kernel.
+constexpr const char* kOfTheKernel =
+    "`src/@name@.cu` holds its GPU kernels, which are\ncompiled for the GPU at hand when they first run; "
+    "`test/kernels.cpp` compiles them for three architectures without a GPU.\n";
+
+std::string filled_in(std::string text, const std::string& name, bool kernel) {
+  const std::array<std::pair<std::string, std::string>, 4> values = {
+      {{"@kernel@", kernel ? kOfTheKernel : ""},
+       {"@name@", name},
+       {"@class@", class_name(name)},
+       {"@version@", OPTRUSH_VERSION}}};
   for (const auto& [placeholder, value] : values) {
     for (std::size_t at = 0; (at = text.find(placeholder, at)) != std::string::npos; at += value.size()) {
       text.replace(at, placeholder.size(), value);
@@ -53,16 +61,23 @@ void check_plugin_name(const std::string& name) {
   }
 }
 
-void write_new_plugin(const std::string& name, const fs::path& folder) {
+void write_new_plugin(const std::string& name, const fs::path& folder, bool kernel) {
   check_plugin_name(name);
   if (fs::exists(folder)) {
     throw UsageError("'" + folder.string() + "' exists already", "name another folder with --dir");
   }
   fs::create_directories(folder / "src");
   fs::create_directories(folder / "test");
-  write_file(folder / "CMakeLists.txt", filled_in(templates::kCMakeLists, name));
-  write_file(folder / "src" / (name + ".cpp"), filled_in(templates::kPlugin, name));
-  write_file(folder / "test" / "ladder.lua", filled_in(templates::kLadder, name));
-  write_file(folder / "README.md", filled_in(templates::kReadme, name));
+  const auto write = [&](const fs::path& file, const char* text) {
+    write_file(folder / file, filled_in(text, name, kernel));
+  };
+  const fs::path source = fs::path("src") / name;
+  write("CMakeLists.txt", kernel ? templates::kKernelCMakeLists : templates::kCMakeLists);
+  write(source.string() + ".cpp", kernel ? templates::kKernelPlugin : templates::kPlugin);
+  write("test/ladder.lua", kernel ? templates::kKernelLadder : templates::kLadder);
+  write("README.md", templates::kReadme);
+  if (!kernel) return;
+  write(source.string() + ".cu", templates::kKernel);
+  write("test/kernels.cpp", templates::kKernelTest);
 }
 }  // namespace optrush

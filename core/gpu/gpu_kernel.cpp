@@ -73,6 +73,21 @@ GpuCode compile_gpu_kernel(const GpuSource& source, const std::string& kernel,
   return code;
 }
 
+std::string cuda_type(at::ScalarType type) {
+  switch (type) {
+    case at::kFloat:
+      return "float";
+    case at::kDouble:
+      return "double";
+    case at::kHalf:
+      return "__half";
+    case at::kBFloat16:
+      return "__nv_bfloat16";
+    default:
+      throw Error(std::string("no GPU kernel takes tensors of ") + c10::toString(type));
+  }
+}
+
 /// Its module is never unloaded: work that uses it may still be queued when a program ends.
 class GpuKernel::Loaded {
  public:

@@ -21,6 +21,12 @@ described=$(clean "$prefix/bin/optrush" plugins wide_swiglu --plugin-path wide_s
 [[ $described == *"SwiGLU in a wider type"* ]] || { echo "not described: $described" && exit 1; }
 clean "${cmake%cmake}ctest" --test-dir wide_swiglu/build --output-on-failure
 
+# The same with a GPU kernel: it trains in its form for CPUs where there is no GPU, and compiles for three everywhere.
+clean "$prefix/bin/optrush" new-plugin fast_swiglu --kernel
+clean "$cmake" -S fast_swiglu -B fast_swiglu/build -G Ninja -DCMAKE_PREFIX_PATH="$prefix"
+clean "$cmake" --build fast_swiglu/build
+clean "${cmake%cmake}ctest" --test-dir fast_swiglu/build --output-on-failure
+
 # Installed beside the plugins that ship, it is found without a path.
 clean "$cmake" --install wide_swiglu/build --prefix "$prefix"
 [[ $(clean "$prefix/bin/optrush" plugins) == *wide_swiglu* ]] || { echo "not found once installed" && exit 1; }

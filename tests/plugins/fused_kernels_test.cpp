@@ -1,6 +1,7 @@
 // The fused kernels against the plain forms: values, every gradient, saved bytes, and the plugin in training.
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>
+#include <hwy/targets.h>
 
 #include "fused_cases.h"
 #include "measure/saved_tensors.h"
@@ -17,6 +18,31 @@ TEST(FusedKernels, EqualThePlainFormInEachType) {
         SCOPED_TRACE(c.name + ", " + c10::toString(type) + ", width " + std::to_string(width));
         expect_like_plain(c, inputs(c, type, width), tolerance);
       }
+}
+
+/// Chooses the vectors for the kernels, and lets them choose again at the end.
+class InstructionSet {
+ public:
+  explicit InstructionSet(int64_t target) { choose(target); }
+  ~InstructionSet() { choose(0); }
+  InstructionSet(const InstructionSet&) = delete;
+  InstructionSet& operator=(const InstructionSet&) = delete;
+
+ private:
+  static void choose(int64_t target) {
+    hwy::SetSupportedTargetsForTest(target);
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  }
+};
+
+TEST(FusedKernels, EqualThePlainFormWithEachInstructionSetOfThisMachine) {
+  for (int64_t rest = hwy::SupportedTargets(); rest != 0; rest &= rest - 1) {
+    const InstructionSet chosen(rest & -rest);
+    SCOPED_TRACE(hwy::TargetName(rest & -rest));
+    for (const Case& c : cases())
+      for (const auto& [type, tolerance] : kTypes)
+        for (const int64_t width : {64, 67}) expect_like_plain(c, inputs(c, type, width), tolerance);
+  }
 }
 
 TEST(FusedKernels, PassGradcheck) {

@@ -34,6 +34,15 @@ class NewPluginFiles : public testing::Test {
  protected:
   void SetUp() override { fs::remove_all(folder_); }
   void TearDown() override { fs::remove_all(folder_); }
+  void expect_no_placeholder() const {
+    for (const auto& file : fs::recursive_directory_iterator(folder_)) {
+      if (!file.is_regular_file()) continue;
+      const std::string text = read_file(file.path());
+      for (const auto* placeholder : {"@name@", "@class@", "@version@", "@kernel@"}) {
+        EXPECT_EQ(text.find(placeholder), std::string::npos) << file.path();
+      }
+    }
+  }
   const fs::path folder_ = fs::path(testing::TempDir()) / "optrush_new_plugin_test";
 };
 
@@ -46,13 +55,21 @@ TEST_F(NewPluginFiles, AreFilledIn) {
   EXPECT_NE(build.find("optrush_add_plugin(low_bit_2x SOURCES src/low_bit_2x.cpp)"), std::string::npos);
   // What belongs to CMake stays.
   EXPECT_NE(build.find("${CMAKE_BINARY_DIR}/plugins"), std::string::npos);
-  for (const auto& file : fs::recursive_directory_iterator(folder_)) {
-    if (!file.is_regular_file()) continue;
-    const std::string text = read_file(file.path());
-    for (const auto* placeholder : {"@name@", "@class@", "@version@"}) {
-      EXPECT_EQ(text.find(placeholder), std::string::npos) << file.path();
-    }
-  }
+  expect_no_placeholder();
+}
+
+TEST_F(NewPluginFiles, HaveAGpuKernelWhereAsked) {
+  write_new_plugin("fast_swiglu", folder_, /*kernel=*/true);
+  EXPECT_NE(read_file(folder_ / "src" / "fast_swiglu.cu").find("__global__ void forward"), std::string::npos);
+  const std::string source = read_file(folder_ / "src" / "fast_swiglu.cpp");
+  EXPECT_NE(source.find("#include \"fast_swiglu_cu.h\""), std::string::npos);
+  EXPECT_NE(source.find("class FastSwiglu final"), std::string::npos);
+  EXPECT_NE(
+      read_file(folder_ / "CMakeLists.txt").find("optrush_embed(fast_swiglu src/fast_swiglu.cu kKernels)"),
+      std::string::npos);
+  EXPECT_TRUE(fs::exists(folder_ / "test" / "kernels.cpp"));
+  EXPECT_NE(read_file(folder_ / "README.md").find("`src/fast_swiglu.cu` holds"), std::string::npos);
+  expect_no_placeholder();
 }
 
 TEST_F(NewPluginFiles, NeverOverwrite) {

@@ -7,6 +7,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "optrush/tensor.h"
+
 namespace optrush {
 /// CUDA C++ that is compiled at run time, by NVRTC, for the GPU at hand.
 struct GpuSource {
@@ -26,6 +28,9 @@ struct GpuCode {
 /// Needs NVRTC, but no GPU. What was compiled before comes from the disk ($OPTRUSH_CACHE, else
 /// ~/.cache/optimization-rush, in it `kernels`). An Error holds NVRTC's log and the line of the source.
 GpuCode compile_gpu_kernel(const GpuSource&, const std::string& kernel, const std::string& architecture);
+
+/// CUDA's name of a tensor's type, for instances of templates: "float", "double", "__half", "__nv_bfloat16".
+std::string cuda_type(at::ScalarType);
 
 /// How many threads run a kernel. `shared`: dynamic shared memory of a block, in
 /// bytes.

@@ -12,13 +12,48 @@
 HWY_BEFORE_NAMESPACE();
 namespace optrush::fused {
 namespace HWY_NAMESPACE {
+/// 1 / x in fp32 for x of a middling size. A division of a long vector takes as long as the whole
+/// exponential; one Newton step takes an estimate to the last bit or two.
 template <class D>
-HWY_INLINE hn::Vec<D> sigmoid(D d, hn::Vec<D> x) {
+HWY_INLINE hn::Vec<D> reciprocal(D d, hn::Vec<D> x) {
+  const auto estimate = hn::ApproximateReciprocal(x);
+  return hn::MulAdd(estimate, hn::NegMulAdd(x, estimate, hn::Set(d, 1.0F)), estimate);
+}
+
+/// e^x for |x| <= 80 in fp32, where no result is denormal, to an ulp or two: 2^n e^r with |r| <= ln(2) / 2.
+/// The polynomial is that of Cephes' expf. Half the instructions of Highway's, which serves every x.
+template <class D>
+HWY_INLINE hn::Vec<D> bounded_exp(D d, hn::Vec<D> x) {
+  const hn::RebindToSigned<D> integers;
+  const auto n = hn::Round(hn::Mul(x, hn::Set(d, 1.44269504F)));
+  // ln(2) in two parts, the first with so few bits that n times it is exact.
+  const auto r = hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4F), hn::NegMulAdd(n, hn::Set(d, 0.693359375F), x));
+  auto p = hn::Set(d, 1.9875691500e-4F);
+  for (const float c : {1.3981999507e-3F, 8.3334519073e-3F, 4.1665795894e-2F, 1.6666665459e-1F, 0.5F})
+    p = hn::MulAdd(p, r, hn::Set(d, c));
+  p = hn::MulAdd(p, hn::Mul(r, r), hn::Add(r, hn::Set(d, 1.0F)));
+  const auto exponent = hn::ShiftLeft<23>(hn::ConvertTo(integers, n));
+  return hn::BitCast(d, hn::Add(hn::BitCast(integers, p), exponent));
+}
+
+template <class D>
+struct Sigmoid {
+  hn::Vec<D> value, rest;  ///< rest: 1 - value, exact where value is almost 1
+};
+template <class D>
+HWY_INLINE Sigmoid<D> sigmoid(D d, hn::Vec<D> x) {
   using W = hn::TFromD<D>;
-  // Where Exp's argument ends; the sigmoid is 0 long before.
-  const auto most = hn::Set(d, sizeof(W) == 8 ? W(700) : W(87));
+  // Beyond, the sigmoid is 0 or 1 to any type.
+  const auto most = hn::Set(d, sizeof(W) == 8 ? W(700) : W(80));
+  const auto bounded = hn::Max(hn::Min(hn::Neg(x), most), hn::Neg(most));
   const auto one = hn::Set(d, W(1));
-  return hn::Div(one, hn::Add(one, hn::Exp(d, hn::Min(hn::Neg(x), most))));
+  if constexpr (std::is_same_v<W, float>) {
+    const auto e = bounded_exp(d, bounded), value = reciprocal(d, hn::Add(one, e));
+    return {value, hn::Mul(e, value)};
+  } else {
+    const auto e = hn::Exp(d, bounded), value = hn::Div(one, hn::Add(one, e));
+    return {value, hn::Mul(e, value)};
+  }
 }
 
 template <class T>
@@ -27,7 +62,7 @@ void forward_range(const SwigluForward& p, int64_t begin, int64_t end) {
   auto* out = static_cast<T*>(p.out);
   each_vector<Wide<T>>(begin, end, [&](auto d, int64_t i) HWY_ATTR {
     const auto x = load(d, gate + i);
-    store(d, hn::Mul(hn::Mul(x, sigmoid(d, x)), load(d, up + i)), out + i, p.stream);
+    store(d, hn::Mul(hn::Mul(x, sigmoid(d, x).value), load(d, up + i)), out + i, p.stream);
   });
   if (p.stream) hwy::FlushStream();
 }
@@ -38,10 +73,11 @@ void backward_range(const SwigluBackward& p, int64_t begin, int64_t end) {
   const auto* out_gradient = static_cast<const T*>(p.out_gradient);
   auto *gate_gradient = static_cast<T*>(p.gate_gradient), *up_gradient = static_cast<T*>(p.up_gradient);
   each_vector<Wide<T>>(begin, end, [&](auto d, int64_t i) HWY_ATTR {
-    const auto x = load(d, gate + i), y = sigmoid(d, x);
-    const auto scaled = hn::Mul(load(d, out_gradient + i), y);
+    const auto x = load(d, gate + i);
+    const Sigmoid<decltype(d)> y = sigmoid(d, x);
+    const auto scaled = hn::Mul(load(d, out_gradient + i), y.value);
     // d SiLU = y (1 + x (1 - y))
-    const auto slope = hn::NegMulAdd(x, y, hn::Add(x, hn::Set(d, Wide<T>(1))));
+    const auto slope = hn::MulAdd(x, y.rest, hn::Set(d, Wide<T>(1)));
     store(d, hn::Mul(hn::Mul(scaled, load(d, up + i)), slope), gate_gradient + i, p.stream);
     store(d, hn::Mul(scaled, x), up_gradient + i, p.stream);
   });
