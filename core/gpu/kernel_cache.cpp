@@ -2,29 +2,17 @@
 
 #include <unistd.h>
 
-#include <cstdlib>
-
 #include "base/files.h"
+#include "optrush/cache.h"
 #include "optrush/error.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
 namespace {
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr ? value : "";
-}
 constexpr std::size_t kHash = 64;  // characters of a sha256
 }  // namespace
 
-fs::path KernelCache::default_folder() {
-  if (const auto chosen = variable("OPTRUSH_CACHE"); !chosen.empty()) return fs::path(chosen) / "kernels";
-  const auto xdg = variable("XDG_CACHE_HOME"), home = variable("HOME");
-  const fs::path base = !xdg.empty()    ? fs::path(xdg)
-                        : !home.empty() ? fs::path(home) / ".cache"
-                                        : fs::temp_directory_path();
-  return base / "optimization-rush/kernels";
-}
+fs::path KernelCache::default_folder() { return cache_folder("kernels"); }
 
 std::string KernelCache::key_of(const GpuSource& source, const std::string& kernel,
                                 const std::string& architecture, const std::string& compiler) {

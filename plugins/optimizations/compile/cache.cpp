@@ -5,32 +5,18 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <map>
 
 #include "inductor_py.h"
+#include "optrush/cache.h"
 #include "optrush/plugin_api.h"
 #include "optrush/python.h"
 
 namespace optrush::compile {
 namespace fs = std::filesystem;
 namespace {
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr ? value : "";
-}
-
-fs::path default_root() {
-  if (const auto chosen = variable("OPTRUSH_CACHE"); !chosen.empty()) return fs::path(chosen) / "inductor";
-  if (const auto xdg = variable("XDG_CACHE_HOME"); !xdg.empty())
-    return fs::path(xdg) / "optimization-rush/inductor";
-  const auto home = variable("HOME");
-  return (home.empty() ? fs::temp_directory_path() : fs::path(home) / ".cache") /
-         "optimization-rush/inductor";
-}
-
 /// As Python's torch names them.
 std::string dtype_name(at::ScalarType type) {
   static const std::map<at::ScalarType, std::string> names = {
@@ -99,7 +85,7 @@ std::string last_lines(const fs::path& log) {
 }
 }  // namespace
 
-Cache::Cache(const std::string& root) : root_(root.empty() ? default_root() : fs::path(root)) {}
+Cache::Cache(const std::string& root) : root_(root.empty() ? cache_folder("inductor") : fs::path(root)) {}
 
 std::string Cache::key_of(const UnitGraph& graph, const Request& request) {
   return c10::sha1(graph.text() + to_json(request).dump() + kInductorScript + processor() + OPTRUSH_ABI)

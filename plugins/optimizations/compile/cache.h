@@ -17,7 +17,7 @@ struct Request {
 /// Compiled units on disk, each in a folder named by the hash of all that its code depends on.
 class Cache {
  public:
-  /// `root` empty: $OPTRUSH_CACHE, else $XDG_CACHE_HOME, else ~/.cache, and in it optimization-rush/inductor.
+  /// `root` empty: cache_folder("inductor").
   explicit Cache(const std::string& root);
 
   static std::string key_of(const UnitGraph&, const Request&);

@@ -1,0 +1,20 @@
+#include "optrush/cache.h"
+
+#include <cstdlib>
+
+namespace optrush {
+namespace fs = std::filesystem;
+namespace {
+fs::path variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+}  // namespace
+
+fs::path cache_folder(const std::string& kind) {
+  if (const auto chosen = variable("OPTRUSH_CACHE"); !chosen.empty()) return chosen / kind;
+  if (const auto xdg = variable("XDG_CACHE_HOME"); !xdg.empty()) return xdg / "optimization-rush" / kind;
+  const auto home = variable("HOME");
+  return (home.empty() ? fs::temp_directory_path() : home / ".cache") / "optimization-rush" / kind;
+}
+}  // namespace optrush
