@@ -62,6 +62,8 @@ void have_context(const CudaDriver&) { no_cuda(); }
 #endif
 }  // namespace
 
+std::string gpu_architecture() { return current_gpu().architecture; }
+
 GpuCode compile_gpu_kernel(const GpuSource& source, const std::string& kernel,
                            const std::string& architecture) {
   const Nvrtc& nvrtc = Nvrtc::open();

@@ -29,6 +29,9 @@ struct GpuCode {
 /// ~/.cache/optimization-rush, in it `kernels`). An Error holds NVRTC's log and the line of the source.
 GpuCode compile_gpu_kernel(const GpuSource&, const std::string& kernel, const std::string& architecture);
 
+/// Of the current device: "sm_90". An Error where there is no GPU.
+std::string gpu_architecture();
+
 /// CUDA's name of a tensor's type, for instances of templates: "float", "double", "__half", "__nv_bfloat16".
 std::string cuda_type(at::ScalarType);
 

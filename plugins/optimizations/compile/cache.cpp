@@ -11,6 +11,7 @@
 
 #include "inductor_py.h"
 #include "optrush/cache.h"
+#include "optrush/gpu_kernel.h"
 #include "optrush/plugin_api.h"
 #include "optrush/python.h"
 
@@ -47,7 +48,8 @@ Json to_json(const Request& request) {
 }
 
 /// Code for one processor may not run on another.
-std::string processor() {
+std::string processor(const at::Device& device) {
+  if (device.is_cuda()) return gpu_architecture();
   std::ifstream in("/proc/cpuinfo");
   std::string line, found;
   while (std::getline(in, line) && !line.empty())
@@ -88,7 +90,8 @@ std::string last_lines(const fs::path& log) {
 Cache::Cache(const std::string& root) : root_(root.empty() ? cache_folder("inductor") : fs::path(root)) {}
 
 std::string Cache::key_of(const UnitGraph& graph, const Request& request) {
-  return c10::sha1(graph.text() + to_json(request).dump() + kInductorScript + processor() + OPTRUSH_ABI)
+  return c10::sha1(graph.text() + to_json(request).dump() + kInductorScript +
+                   processor(request.inputs.front().device()) + OPTRUSH_ABI)
       .str();
 }
 
