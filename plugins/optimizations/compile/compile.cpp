@@ -37,6 +37,7 @@ class Compile final : public Plugin {
     recipe.on(Event::ready, Phase::compile, [this, &recipe](Run& run) {
       run_ = &run;
       activations_ = to_json(recipe.activations());
+      check_graphs(recipe, run);
     });
     recipe.on(Event::finished, Phase::compile, [this](Run& run) {
       run.note("compile: " + std::to_string(units_.size()) + " distinct units compiled for " +
@@ -56,6 +57,15 @@ class Compile final : public Plugin {
   }
 
  private:
+  /// In torch.compile two of the modes record CUDA graphs; here these are a technique over the whole step.
+  void check_graphs(const Recipe& recipe, const Run& run) const {
+    if (!run.device().is_cuda() || (mode_ != "reduce-overhead" && mode_ != "max-autotune")) return;
+    for (const Edit& wrap : recipe.schedule.wraps())
+      if (wrap.phase == Phase::capture) return;
+    throw Error("compile with mode = \"" + mode_ + "\" means CUDA graphs, and nothing records any",
+                "stack the plugin cuda_graphs, or use mode \"default\" or \"max-autotune-no-cudagraphs\"");
+  }
+
   /// What one site has compiled so far, the last call's first to look at.
   struct Known {
     Signature last;
@@ -110,7 +120,7 @@ OPTRUSH_PLUGIN(Compile, R"json({
   "options": [
     {"name": "mode", "type": "string", "default": "default",
      "choices": ["default", "max-autotune-no-cudagraphs", "max-autotune", "reduce-overhead"],
-     "doc": "as torch.compile's; CUDA graphs of the last two come from the plugin cuda_graphs"},
+     "doc": "as torch.compile's; on a GPU the last two want the plugin cuda_graphs stacked, too"},
     {"name": "cache", "type": "string", "default": "",
      "doc": "folder of compiled units; default $OPTRUSH_CACHE, $XDG_CACHE_HOME or ~/.cache"}
   ]
