@@ -1,5 +1,6 @@
 #include "base/model_kinds.h"
 
+#include "base/operator_spec.h"
 #include "base/spec_fields.h"
 #include "base/suggest.h"
 #include "optrush/error.h"
@@ -15,6 +16,12 @@ const std::vector<ModelKind>& model_kinds() {
          return to_json(swiglu_stack_from_json(json, where));
        },
        [] { return swiglu_stack_fields().schemas(); }},
+      {"operator",
+       [](const Json& json, const std::string& where) { return to_json(operator_from_json(json, where)); },
+       [] { return operator_fields().schemas(); },
+       [](const Json& model, const TrainSpec& train) {
+         return operator_work(operator_from_json(model, "model"), train);
+       }},
   };
   return kinds;
 }

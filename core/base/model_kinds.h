@@ -4,6 +4,7 @@
 
 #include "optrush/json.h"
 #include "optrush/options.h"
+#include "optrush/spec.h"
 
 namespace optrush {
 /// A kind of model without torch: what it is described by.
@@ -11,6 +12,8 @@ struct ModelKind {
   std::string name;
   Json (*validate)(const Json& model, const std::string& where);
   std::vector<OptionSchema> (*fields)();
+  /// What a step has to do whatever does it, by operator_work(); null where the kind does not say.
+  Json (*work)(const Json& model, const TrainSpec&) = nullptr;
 };
 const std::vector<ModelKind>& model_kinds();
 }  // namespace optrush

@@ -109,7 +109,6 @@ const Fields<Part>& part_fields() {
                     {.name = "arrangement", .doc = "of the rungs", .choices = {"ladder", "ablation", "grid"}})
           .custom(list_of(&T::rungs, rung_from_json, {.name = "rungs", .doc = "of a ladder or an ablation"}))
           .custom(list_of(&T::axes, axis_from_json, {.name = "axes", .doc = "of a grid: lists of rungs"}))
-          .optional(&T::axis_names, {.name = "axis_names", .doc = "of a grid"})
           .custom(view());
   return fields;
 }

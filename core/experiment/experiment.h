@@ -31,7 +31,6 @@ struct Part {
   Arrangement arrangement = Arrangement::ladder;
   std::vector<Rung> rungs;
   std::vector<std::vector<Rung>> axes;  ///< grid only
-  std::vector<std::string> axis_names;  ///< where the script gives them
   GridView view;                        ///< grid only
 };
 

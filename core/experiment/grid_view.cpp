@@ -8,6 +8,7 @@ const Fields<GridView>& fields() {
   using T = GridView;
   static const auto fields =
       Fields<T>()
+          .optional(&T::axes, {.name = "axes", .doc = "their names"})
           .optional(&T::columns, {.name = "columns", .doc = "of its table", .choices = grid_column_names()})
           .optional(&T::against, {.name = "against", .doc = "choice that the others are compared with"})
           .optional(&T::x, {.name = "x", .doc = "numeric setting that curves are drawn over"})

@@ -5,8 +5,9 @@
 #include "optrush/json.h"
 
 namespace optrush {
-/// How a report shows a grid, beside the rows that every rung has. Empty: not at all.
+/// How a report shows a grid, beside the rows that every rung has. Without columns and x: not at all.
 struct GridView {
+  std::vector<std::string> axes;     ///< their names, where the script gives them
   std::vector<std::string> columns;  ///< of a table with a column for each axis: names of grid_columns()
   std::string against;               ///< a choice of one axis: changes against it stand in brackets
   std::string x;                     ///< a numeric setting ("train.seq_len") to draw curves over

@@ -3,6 +3,7 @@
 #include "base/suggest.h"
 #include "model/hugging_face.h"
 #include "model/llama.h"
+#include "model/operator_alone.h"
 #include "model/swiglu_stack.h"
 #include "optrush/error.h"
 
@@ -22,6 +23,9 @@ Model llama(const Json& json, Params& params, at::ScalarType dtype) {
 Model swiglu_stack(const Json& json, Params& params, at::ScalarType dtype) {
   return declare_swiglu_stack(swiglu_stack_from_json(json, "model"), params, dtype);
 }
+Model operator_alone(const Json& json, Params& params, at::ScalarType dtype) {
+  return declare_operator(operator_from_json(json, "model"), params, dtype);
+}
 }  // namespace
 
 Model declare_model(const RunSpec& spec, Params& params, at::ScalarType dtype) {
@@ -29,6 +33,7 @@ Model declare_model(const RunSpec& spec, Params& params, at::ScalarType dtype) {
   static constexpr std::pair<const char*, Declare> kinds[] = {
       {"llama", llama},
       {"swiglu_stack", swiglu_stack},
+      {"operator", operator_alone},
   };
   std::vector<std::string> names;
   for (const auto& [name, declare] : kinds) {

@@ -97,7 +97,7 @@ std::string Grid::line(const GridPoint& point) const {
 std::vector<Grid> grids_of(const Analysis& a) {
   std::vector<Grid> grids;
   for (const Part& part : a.experiment.parts) {
-    if (part.arrangement != Arrangement::grid || part.view == GridView{}) continue;
+    if (part.arrangement != Arrangement::grid || (part.view.columns.empty() && part.view.x.empty())) continue;
     Grid grid{.part = &part, .chart = "grid"};
     if (!grids.empty()) grid.chart += "-" + std::to_string(grids.size() + 1);
     combine(part.axes, {}, grid.points);
@@ -106,8 +106,8 @@ std::vector<Grid> grids_of(const Analysis& a) {
         if (row.group == "grid" && row.name == grid_name(point.choices)) point.row = &row;
     std::erase_if(grid.points, [](const GridPoint& point) { return point.row == nullptr; });
     for (size_t i = 0; i < part.axes.size(); ++i)
-      grid.titles.push_back(i < part.axis_names.size() ? part.axis_names[i]
-                                                       : "choice " + std::to_string(i + 1));
+      grid.titles.push_back(i < part.view.axes.size() ? part.view.axes[i]
+                                                      : "choice " + std::to_string(i + 1));
     grids.push_back(std::move(grid));
   }
   return grids;

@@ -14,7 +14,9 @@ using Kind = Class::Kind;
 /// The fields of a section of the spec: their docs, ranges and defaults stand there.
 std::vector<Parameter> fields_of_spec(const std::string& section) {
   std::vector<Parameter> fields = spec_fields(section);
-  std::erase_if(fields, [](const Parameter& field) { return field.name == "checkpoint"; });
+  // Given by rush.checkpoint and rush.operator.
+  std::erase_if(fields,
+                [](const Parameter& field) { return field.name == "checkpoint" || field.name == "op"; });
   for (auto& field : fields)
     if (field.type == "object") field.type = "RopeScaling?", field.fallback = nullptr;
   return fields;
@@ -44,7 +46,7 @@ std::vector<Parameter> base_settings() {
 std::vector<Parameter> rung_settings() {
   auto fields = base_settings();
   for (auto& field : fields) {
-    if (field.name == "model") field.type = "Model|LlamaFields|SwigluStackFields";
+    if (field.name == "model") field.type = "Model|LlamaFields|SwigluStackFields|OperatorFields";
     if (field.name == "data") field.doc = "what it is trained on";
     if (!field.type.ends_with('?')) field.type += '?';
     field.fallback = nullptr;
@@ -57,6 +59,11 @@ std::vector<Parameter> external_settings() {
   auto fields = rung_settings();
   std::erase_if(fields, [](const Parameter& field) { return field.name == "plugins"; });
   return fields;
+}
+
+std::vector<std::string> operator_names() {
+  const auto fields = spec_fields("operator");
+  return std::ranges::find(fields, "op", &Parameter::name)->choices;
 }
 
 std::vector<Parameter> joined(std::vector<Parameter> first, const std::vector<Parameter>& second) {
@@ -123,7 +130,8 @@ std::vector<Class> classes() {
       {.kind = Kind::table,
        .name = "GridView",
        .doc = "How a report shows a grid: a table, and curves over a setting.",
-       .fields = {{.name = "columns",
+       .fields = {{.name = "axes", .type = "list?", .doc = "names of axes that were given as a list"},
+                  {.name = "columns",
                    .type = "list?",
                    .doc = "of the table, beside one for each axis",
                    .choices = grid_column_names()},
@@ -154,6 +162,10 @@ std::vector<Class> classes() {
        .name = "SwigluStackFields",
        .doc = "Dimensions of a stack of SwiGLU MLPs; a rung changes only what it names.",
        .fields = fields_of_spec("swiglu_stack")},
+      {.kind = Kind::table,
+       .name = "OperatorFields",
+       .doc = "Sizes of one operator alone; a rung changes only what it names.",
+       .fields = fields_of_spec("operator")},
       {.kind = Kind::table,
        .name = "RandomOptions",
        .doc = "Random tokens need none: train.seed seeds them."},
@@ -249,6 +261,16 @@ std::vector<Function> functions_of_module() {
        .parameters = {{.name = "fields", .type = "SwigluStackFields?", .doc = "its dimensions"}},
        .returns = "Model",
        .call = functions::swiglu_stack},
+      {.name = "operator",
+       .doc = "One operator of the block alone, on seeded random activations: it reads no data. Its loss is "
+              "the mean "
+              "square of the output; each of the micro_batch x seq_len positions counts as a token. Reports "
+              "know the "
+              "bytes and FLOPs that it needs.",
+       .parameters = {{.name = "op", .type = "string", .doc = "which", .choices = operator_names()},
+                      {.name = "fields", .type = "OperatorFields?", .doc = "its sizes"}},
+       .returns = "Model",
+       .call = functions::operator_alone},
       {.name = "checkpoint",
        .doc = "A model with the weights of a Hugging Face folder: config.json and safetensors files.",
        .parameters = {{.name = "folder",

@@ -32,6 +32,10 @@ std::vector<Rung> rungs_of(const LuaValue& list, const std::string& what) {
 /// What a view names must be there.
 void check_view(const Part& part, const RunSpec& base) {
   const GridView& view = part.view;
+  if (!view.axes.empty() && view.axes.size() != part.axes.size())
+    throw Error("exp:grid: " + std::to_string(view.axes.size()) + " names for " +
+                    std::to_string(part.axes.size()) + " axes",
+                "name each axis, or none");
   if (!view.against.empty()) {
     std::vector<std::string> names;
     for (const auto& axis : part.axes)
@@ -108,16 +112,17 @@ Object grid(ScriptContext&, const Call& call) {
   const LuaTable& axes = call.arguments.at("axes").table();
   for (const auto& axis : axes.items)
     part.axes.push_back(rungs_of(axis, "axis " + std::to_string(part.axes.size() + 1)));
+  std::vector<std::string> names;
   for (const auto& [name, axis] : axes.fields) {
     part.axes.push_back(rungs_of(axis, "axis '" + name + "'"));
-    part.axis_names.push_back(name);
+    names.push_back(name);
   }
   if (part.axes.empty())
     throw Error("the grid has no axes", "exp:grid { batch = { rush.rung(...), ... }, ... }");
-  if (const auto* view = call.arguments.find("view")) {
+  if (const auto* view = call.arguments.find("view"))
     part.view = grid_view_from_json(to_json(*view, "view"), call.where);
-    check_view(part, draft_of(call).experiment.base);
-  }
+  if (part.view.axes.empty()) part.view.axes = names;
+  check_view(part, draft_of(call).experiment.base);
   add_part(draft_of(call), std::move(part));
   return {};
 }

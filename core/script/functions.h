@@ -6,6 +6,7 @@ namespace optrush::functions {
 // What stands behind the binding table; its docs are there.
 Object llama(ScriptContext&, const Call&);
 Object swiglu_stack(ScriptContext&, const Call&);
+Object operator_alone(ScriptContext&, const Call&);
 Object checkpoint(ScriptContext&, const Call&);
 
 Object random(ScriptContext&, const Call&);

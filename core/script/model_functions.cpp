@@ -43,6 +43,13 @@ Object swiglu_stack(ScriptContext&, const Call& call) {
   return Model{"swiglu_stack", validate_model("swiglu_stack", fields, call.where)};
 }
 
+Object operator_alone(ScriptContext&, const Call& call) {
+  Json fields = Json::object();
+  if (const auto* given = call.arguments.find("fields")) fields = to_json(*given, "fields");
+  fields["op"] = call.arguments.at("op").text();
+  return Model{"operator", validate_model("operator", fields, call.where)};
+}
+
 Object checkpoint(ScriptContext& context, const Call& call) {
   const fs::path folder = context.resolve(call.arguments.at("folder").text());
   if (!fs::is_regular_file(folder / "config.json"))

@@ -1,5 +1,6 @@
 #include "worker/plan.h"
 
+#include "base/model_kinds.h"
 #include "data/batches.h"
 #include "measure/flops.h"
 
@@ -39,16 +40,20 @@ Json make_plan(const Session& session, const std::vector<LoadedPlugin>& plugins)
   Json problem = to_json(spec.train);
   problem["global_batch"] = global_batch(spec.train, session.recipe().mesh.size("dp"));
   const auto flops = model_flops(session.model(), spec.train.seq_len);
-  return {{"schema_version", 1},
-          {"problem", problem},
-          {"model_kind", spec.model_kind},
-          {"model", spec.model},
-          {"data", to_json(spec.data)},
-          {"plugins", to_json(plugins)},
-          {"slots", slots_of(session.recipe())},
-          {"activations", activations_of(session.recipe().activations())},
-          {"parameters", parameters_of(session)},
-          {"flops_per_token", {{"mfu", flops.mfu}, {"mfu_causal", flops.mfu_causal}}},
-          {"notes", session.notes()}};
+  Json plan = {{"schema_version", 1},
+               {"problem", problem},
+               {"model_kind", spec.model_kind},
+               {"model", spec.model},
+               {"data", to_json(spec.data)},
+               {"plugins", to_json(plugins)},
+               {"slots", slots_of(session.recipe())},
+               {"activations", activations_of(session.recipe().activations())},
+               {"parameters", parameters_of(session)},
+               {"flops_per_token", {{"mfu", flops.mfu}, {"mfu_causal", flops.mfu_causal}}},
+               {"notes", session.notes()}};
+  for (const auto& kind : model_kinds())
+    if (kind.name == spec.model_kind && kind.work != nullptr)
+      plan["work"] = kind.work(spec.model, spec.train);
+  return plan;
 }
 }  // namespace optrush

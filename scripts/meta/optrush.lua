@@ -47,7 +47,7 @@ local Report = {}
 
 ---What a rung changes; what it leaves out stays as it is on the rung below.
 ---@class RungSettings
----@field model? Model|LlamaFields|SwigluStackFields what is trained
+---@field model? Model|LlamaFields|SwigluStackFields|OperatorFields what is trained
 ---@field data? Data what it is trained on
 ---@field train? TrainSettings the training step
 ---@field device? "auto"|"cpu"|"cuda" where the run trains; auto: a GPU where there is one
@@ -65,7 +65,7 @@ local Report = {}
 ---@field env? table<string, string> variables that are added to its environment
 ---@field preload? string[] libraries that the dynamic loader takes first; skipped where one is missing
 ---@field effect? "rounding"|"precision"|"model" on arithmetic, against the rung below (default "rounding")
----@field model? Model|LlamaFields|SwigluStackFields what is trained
+---@field model? Model|LlamaFields|SwigluStackFields|OperatorFields what is trained
 ---@field data? Data what it is trained on
 ---@field train? TrainSettings the training step
 ---@field device? "auto"|"cpu"|"cuda" where the run trains; auto: a GPU where there is one
@@ -74,6 +74,7 @@ local Report = {}
 
 ---How a report shows a grid: a table, and curves over a setting.
 ---@class GridView
+---@field axes? string[] names of axes that were given as a list
 ---@field columns? ("tokens_per_second"|"step_time"|"forward_time"|"backward_time"|"optimizer_time"|"compile_time"|"peak_memory"|"activations"|"flops_per_second"|"mfu"|"hfu"|"forward_bandwidth"|"backward_bandwidth"|"forward_bandwidth_share"|"backward_bandwidth_share"|"forward_flops"|"backward_flops"|"intensity"|"loss")[] of the table, beside one for each axis
 ---@field against? string a rung of one axis: changes against it stand in brackets
 ---@field x? string a numeric setting of the axes, as in train.seq_len
@@ -124,6 +125,13 @@ local Report = {}
 ---@field ffn_dim? integer inner width of each SwiGLU (at least 1, at most 2147483648, default 1024)
 ---@field n_layers? integer MLPs (at least 1, at most 10000, default 4)
 ---@field init_std? number standard deviation of the initial weights; 0: uniform in ±1/√inputs, as torch.nn.Linear (at least 0, default 0.0)
+
+---Sizes of one operator alone; a rung changes only what it names.
+---@class OperatorFields
+---@field dim? integer width of each input (at least 1, at most 2147483648, default 1024)
+---@field n_heads? integer of position and attention, which cut dim into them (at least 1, at most 2147483648, default 16)
+---@field vocab_size? integer of head_loss (at least 2, at most 2147483648, default 32000)
+---@field repeat? integer how often, one after the other, so that what surrounds it weighs little (at least 1, at most 1000, default 1)
 
 ---Random tokens need none: train.seed seeds them.
 ---@class RandomOptions
@@ -184,6 +192,12 @@ function rush.llama(preset, fields) end
 ---@param fields? SwigluStackFields its dimensions
 ---@return Model
 function rush.swiglu_stack(fields) end
+
+---One operator of the block alone, on seeded random activations: it reads no data. Its loss is the mean square of the output; each of the micro_batch x seq_len positions counts as a token. Reports know the bytes and FLOPs that it needs.
+---@param op "norm"|"add_norm"|"position"|"attention"|"swiglu"|"linear"|"head_loss" which
+---@param fields? OperatorFields its sizes
+---@return Model
+function rush.operator(op, fields) end
 
 ---A model with the weights of a Hugging Face folder: config.json and safetensors files.
 ---@param folder string a relative path starts at the script's folder

@@ -299,13 +299,16 @@ SyntheticReport ablation() {
 
 SyntheticReport grid() {
   SyntheticReport report("grid", 3);
-  Part part{.arrangement = Arrangement::grid, .axis_names = {"sequence", "attention"}};
+  Part part{
+      .arrangement = Arrangement::grid,
+  };
   part.axes.resize(2);
   for (const int64_t length : {256, 512, 1024, 4096})
     part.axes[0].push_back(setting("s" + std::to_string(length), {{"train", {{"seq_len", length}}}}));
   part.axes[1] = {rung("plain", ""), rung("flash", "flash_attention")};
   part.axes[1][0].plugins.clear();
-  part.view = {.columns = {"forward_time", "peak_memory"},
+  part.view = {.axes = {"sequence", "attention"},
+               .columns = {"forward_time", "peak_memory"},
                .against = "plain",
                .x = "train.seq_len",
                .curves = {"peak_memory", "tokens_per_second"}};

@@ -228,7 +228,7 @@ TEST(BindingTable, IsWhatScriptsRelyOn) {
   for (const auto& function : api().functions) titles.push_back(function.title());
   EXPECT_THAT(titles,
               ::testing::UnorderedElementsAre(
-                  "rush.experiment", "rush.rung", "rush.external", "rush.llama", "rush.swiglu_stack",
+                  "rush.experiment", "rush.rung", "rush.external", "rush.llama", "rush.swiglu_stack", "rush.operator",
                   "rush.checkpoint", "rush.random", "rush.text", "rush.tokens", "rush.corpus", "rush.plugins",
                   "exp:ladder", "exp:ablation", "exp:grid", "exp:run", "report:report", "report.dir"));
 }

@@ -1,0 +1,193 @@
+// One operator of the block and as little else as training allows, so that its forward and backward are what
+// the phases of a step show. Its inputs are random activations, which need gradients as in a block. The loss
+// is the mean square of the outputs times a trained gain: one pass over them forward, and their gradient is
+// one more. A head loss is its own loss.
+#include "model/operator_alone.h"
+
+#include <ATen/Functions.h>
+#include <ATen/core/grad_mode.h>
+
+#include <cmath>
+
+#include "model/declare.h"
+#include "model/init.h"
+#include "model/operators.h"
+#include "model/rotary.h"
+#include "optrush/binder.h"
+
+namespace optrush {
+namespace {
+/// All inputs in one leaf: (operands, B, S, D).
+std::unique_ptr<Unit> input(int64_t operands, at::ScalarType dtype) {
+  auto unit = make_unit("input", "embed", -1);
+  unit->build = [operands, dtype](const Binder&) -> UnitFunction {
+    return [operands, dtype](const Tensor&, const Batch& batch) {
+      const Tensor& given = batch.input;
+      const Tensor x = given.view({operands, given.size(0), given.size(1), given.size(2) / operands});
+      return x.to(dtype).detach().requires_grad_(at::GradMode::is_enabled());
+    };
+  };
+  return unit;
+}
+
+/// From the inputs to one tensor that the loss is taken of.
+using Chain = std::function<Tensor(const Tensors&, const Batch&)>;
+
+class Declaration {
+ public:
+  Declaration(const OperatorSpec& spec, Params& params, at::ScalarType dtype)
+      : spec_(spec), params_(params), dtype_(dtype) {}
+
+  std::unique_ptr<Unit> operators() {
+    auto unit = make_unit("operators", "block", 0);
+    for (int64_t i = 0; i < spec_.repeat; ++i) add_site(*unit, "operators." + std::to_string(i));
+    unit->build = [spec = spec_, &sites = unit->sites](const Binder& bind) -> UnitFunction {
+      const Chain chain = chain_of(spec, sites, bind);
+      return [chain](const Tensor& x, const Batch& batch) { return chain(x.unbind(0), batch); };
+    };
+    return unit;
+  }
+
+  std::unique_ptr<Unit> loss() {
+    auto unit = make_unit("head", "head", -1);
+    const Param& gain = vector("head.gain", 1);
+    unit->sites.emplace_back(Site{"head", "gain", -1, {&params_.at(gain.name)}});
+    unit->build = [&gain, width = spec_.dim](const Binder&) -> UnitFunction {
+      return [&gain, width](const Tensor& x, const Batch&) {
+        const Tensor squares = at::linalg_vector_norm(x.to(plain::accumulate_type(x))).square();
+        return (gain.value().square() * squares).sum() / static_cast<double>(width);
+      };
+    };
+    return unit;
+  }
+
+  std::unique_ptr<Unit> head_loss() {
+    auto unit = make_unit("lm_head", "head", -1);
+    Param& weight = matrix("lm_head.weight", spec_.vocab_size, {"vocab", "model"});
+    const Site& logits = unit->sites.emplace_back(Site{"lm_head", "linear", -1, {&weight}});
+    const Site& loss = unit->sites.emplace_back(Site{"loss", "head_loss", -1, {&weight}});
+    unit->build = [&](const Binder& bind) -> UnitFunction {
+      return [loss = bind.head_loss(loss, bind.linear(logits))](const Tensor& x, const Batch& batch) {
+        return loss(x[0], batch.labels);
+      };
+    };
+    return unit;
+  }
+
+ private:
+  void add_site(Unit& unit, const std::string& path) {
+    Site site{path, spec_.op, 0, {}};
+    if (spec_.op == "linear")
+      site.params = {&matrix(path + ".weight", spec_.dim, {"model", "model"})};
+    else if (spec_.op == "norm" || spec_.op == "add_norm")
+      site.params = {&vector(path + ".weight", spec_.dim)};
+    unit.sites.push_back(std::move(site));
+  }
+
+  Param& matrix(const std::string& name, int64_t out, std::vector<std::string> axes) {
+    return params_.add({.name = name,
+                        .shape = {out, spec_.dim},
+                        .axes = std::move(axes),
+                        .init = uniform_by_fan_in(),
+                        .dtype = dtype_});
+  }
+  Param& vector(const std::string& name, int64_t size) {
+    return params_.add({.name = name,
+                        .shape = {size},
+                        .axes = {"model"},
+                        .init = constant(1),
+                        .dtype = dtype_,
+                        .decay = false});
+  }
+
+  static Chain chain_of(const OperatorSpec& spec, const std::deque<Site>& sites, const Binder& bind) {
+    const auto each = [&](auto&& resolve) {
+      std::vector<decltype(resolve(sites.front()))> functions;
+      for (const Site& site : sites) functions.push_back(resolve(site));
+      return functions;
+    };
+    const auto heads = [count = spec.n_heads](const Tensor& x) {
+      return x.unflatten(-1, {count, -1}).transpose(1, 2);
+    };
+    if (spec.op == "norm")
+      return [all = each([&](const Site& s) { return bind.norm(s); })](const Tensors& in, const Batch&) {
+        Tensor x = in[0];
+        for (const auto& norm : all) x = norm(x, NormArgs{});
+        return x;
+      };
+    if (spec.op == "linear")
+      return [all = each([&](const Site& s) { return bind.linear(s); })](const Tensors& in, const Batch&) {
+        Tensor x = in[0];
+        for (const auto& linear : all) x = linear(x);
+        return x;
+      };
+    if (spec.op == "add_norm")
+      return [all = each([&](const Site& s) { return bind.add_norm(s); })](const Tensors& in, const Batch&) {
+        std::array<Tensor, 2> pair = {in[0], in[1]};
+        for (const auto& add_norm : all) pair = add_norm(pair[0], pair[1], NormArgs{});
+        return pair[0] + pair[1];
+      };
+    if (spec.op == "swiglu")
+      return [all = each([&](const Site& s) { return bind.swiglu(s); })](const Tensors& in, const Batch&) {
+        Tensor x = in[0];
+        for (size_t i = 0; i < all.size(); ++i) x = all[i](x, in[i + 1]);
+        return x;
+      };
+    if (spec.op == "position")
+      return [heads, all = each([&](const Site& s) { return bind.position(s); })](const Tensors& in,
+                                                                                  const Batch& batch) {
+        std::array<Tensor, 2> pair = {heads(in[0]), heads(in[1])};
+        for (const auto& position : all) pair = position(pair[0], pair[1], batch);
+        return pair[0] + pair[1];
+      };
+    const AttentionArgs args{.scale = 1 / std::sqrt(static_cast<double>(spec.dim / spec.n_heads))};
+    return [heads, args, all = each([&](const Site& s) { return bind.attention(s); })](const Tensors& in,
+                                                                                       const Batch&) {
+      Tensor q = heads(in[0]);
+      for (const auto& attention : all) q = attention(q, heads(in[1]), heads(in[2]), args).out;
+      return q;
+    };
+  }
+
+  const OperatorSpec& spec_;
+  Params& params_;
+  at::ScalarType dtype_;
+};
+
+/// What an operator reads of a batch beside its inputs.
+std::function<void(Batch&)> side_inputs(const OperatorSpec& spec, at::ScalarType dtype) {
+  if (spec.op == "position")
+    return [frequencies = inverse_frequencies({.dim = spec.dim, .n_heads = spec.n_heads}),
+            type = dtype == at::kDouble ? at::kDouble : at::kFloat](Batch& batch) {
+      const int64_t rows = batch.input.size(0), length = batch.input.size(1);
+      batch.positions = at::arange(length, batch.input.options().dtype(at::kLong)).expand({rows, length});
+      fill_rotary(batch, frequencies, type);
+    };
+  if (spec.op == "head_loss")
+    return [vocabulary = spec.vocab_size](Batch& batch) {
+      constexpr int64_t kStride = 7919;  // a prime: labels are all over the vocabulary
+      const int64_t rows = batch.input.size(0), length = batch.input.size(1);
+      const auto numbers = at::arange(rows * length, batch.input.options().dtype(at::kLong));
+      batch.labels = (numbers * kStride).remainder(vocabulary).view({rows, length});
+    };
+  return [](Batch&) {};
+}
+}  // namespace
+
+Model declare_operator(const OperatorSpec& spec, Params& params, at::ScalarType dtype) {
+  Declaration declare(spec, params, dtype);
+  Model model;
+  model.units.push_back(input(spec.operands(), dtype));
+  if (spec.op == "head_loss") {
+    model.units.push_back(declare.head_loss());
+  } else {
+    model.units.push_back(declare.operators());
+    model.units.push_back(declare.loss());
+  }
+  model.prepare = side_inputs(spec, dtype);
+  model.input_dim = spec.operands() * spec.dim;
+  if (spec.op == "attention")
+    model.attention_flops_per_token_and_position = 12.0 * static_cast<double>(spec.repeat * spec.dim);
+  return model;
+}
+}  // namespace optrush

@@ -1,0 +1,73 @@
+// The kind of model that is one operator of the block alone.
+#include <ATen/Functions.h>
+#include <gtest/gtest.h>
+
+#include "base/operator_spec.h"
+#include "data/batches.h"
+#include "support/training.h"
+#include "worker/plan.h"
+
+namespace optrush::testing {
+namespace {
+RunSpec operator_spec(const std::string& op, int64_t repeat = 1, std::vector<PluginUse> plugins = {}) {
+  RunSpec spec = nano_spec(std::move(plugins));
+  spec.model_kind = "operator";
+  spec.model = validate_model(
+      "operator", {{"op", op}, {"dim", 24}, {"n_heads", 3}, {"vocab_size", 50}, {"repeat", repeat}}, "test");
+  spec.train.steps = 9;
+  return spec;
+}
+
+class EveryOperator : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(EveryOperator, Trains) {
+  const int64_t repeat = GetParam() == "head_loss" ? 1 : 3;
+  const Json result = Trained(operator_spec(GetParam(), repeat)).train();
+  ASSERT_EQ(result["steps"].size(), 10U);
+  for (const auto& step : result["steps"]) EXPECT_GT(step["grad_norm"].get<double>(), 1e-6);
+}
+
+TEST_P(EveryOperator, SaysWhatItNeeds) {
+  Trained trained(operator_spec(GetParam()));
+  const Json work = make_plan(trained.session(), trained.plugins()).at("work");
+  for (const char* pass : {"forward", "backward"})
+    for (const char* what : {"bytes", "flops"}) EXPECT_GT(work.at(pass).at(what).get<double>(), 0) << pass;
+}
+
+INSTANTIATE_TEST_SUITE_P(Operator, EveryOperator,
+                         ::testing::Values("norm", "add_norm", "position", "attention", "swiglu", "linear",
+                                           "head_loss"),
+                         [](const auto& info) { return info.param; });
+
+TEST(Operator, IsTheFormulaOfItsInputs) {
+  RunSpec spec = operator_spec("swiglu", 2);
+  spec.train.dtype = "fp64";
+  Trained trained(spec);
+  Session& session = trained.session();
+  Batch batch = Batches(spec, session.model(), session.mesh(), at::kCPU).step(0).at(0);
+  batch.token_count = static_cast<double>(batch.valid_tokens);
+  const auto in = batch.input.to(at::kDouble).view({3, 4, 16, 24}).unbind(0);
+  Tensor x = in[0];
+  for (size_t i = 1; i < 3; ++i) x = x / (1 + (-x).exp()) * in[i];
+  EXPECT_NEAR(session.forward(0, batch, {}).item<double>(), x.pow(2).mean().item<double>(), 1e-12);
+}
+
+TEST(Operator, WorkIsThatOfItsFormula) {
+  const TrainSpec train{.micro_batch = 2, .accumulation = 3, .seq_len = 8};
+  const double n = 2 * 8 * 16, steps = 3, bytes = 4;
+  const Json norm = operator_work({.op = "norm", .dim = 16, .repeat = 5}, train);
+  EXPECT_EQ(norm["forward"]["bytes"], steps * bytes * (5 * 2 * n + n)) << "x, its norm; the loss reads once";
+  EXPECT_EQ(norm["backward"]["bytes"], steps * bytes * (5 * 3 * n + 2 * n));
+  const Json linear = operator_work({.op = "linear", .dim = 16}, train);
+  EXPECT_EQ(linear["forward"]["flops"], steps * (2 * n * 16 + 2 * n));
+  EXPECT_EQ(linear["backward"]["flops"], steps * (4 * n * 16 + n));
+}
+
+TEST(Operator, PluginsFindIt) {
+  const auto plain = losses(Trained(operator_spec("attention", 2)).train());
+  const auto flash =
+      losses(Trained(operator_spec("attention", 2, {{"flash_attention", Json::object()}})).train());
+  for (size_t i = 0; i < plain.size(); ++i) EXPECT_NEAR(flash[i], plain[i], 1e-5 * plain[i]);
+}
+}  // namespace
+}  // namespace optrush::testing
