@@ -10,12 +10,17 @@ namespace optrush {
 namespace fs = std::filesystem;
 
 namespace {
-/// What the worker says on stderr, without its name in front.
-std::string stated_error(const fs::path& log) {
-  static const std::string kMark = "error: ";
-  const std::string text = log_tail(log);
-  const size_t at = text.rfind(kMark);
-  return at == std::string::npos ? text : text.substr(at + kMark.size());
+Planned failed(std::string status, std::string reason) {
+  return {nullptr, {std::move(status), std::move(reason)}};
+}
+
+/// What the worker says on stderr, without its name in front: an error, or what this machine lacks.
+Planned stated_end(const std::string& text) {
+  static const std::string kError = "optrush-worker: error: ", kSkipped = "optrush-worker: skipped: ";
+  if (const size_t at = text.rfind(kSkipped); at != std::string::npos)
+    return failed("skipped", text.substr(at + kSkipped.size()));
+  const size_t at = text.rfind(kError);
+  return failed("failed", at == std::string::npos ? text : text.substr(at + kError.size()));
 }
 
 /// An Error where the gate, and so the report, could not read it.
@@ -24,10 +29,6 @@ void check_plan(const Variant& variant, const Json& plan) {
   alone.index = 0;
   alone.previous = -1;
   plan_gate({alone}, {plan});
-}
-
-Planned failed(std::string status, std::string reason) {
-  return {nullptr, {std::move(status), std::move(reason)}};
 }
 }  // namespace
 
@@ -53,10 +54,9 @@ std::optional<Planned> plan_variant(const Variant& variant, const fs::path& work
       return failed("failed", "while planning: " + e.message());
     }
   }
-  if (const auto said = stated_error(log); exited && end.code == 1 && !said.empty())
-    return failed("failed", said);
-  const BadEnd bad = describe_bad_end(end, limits);
   const std::string tail = log_tail(log);
+  if (exited && end.code == 1 && !tail.empty()) return stated_end(tail);
+  const BadEnd bad = describe_bad_end(end, limits);
   return failed(bad.status,
                 "while planning: " + bad.reason + (tail.empty() ? "" : "\nlast lines of its log:\n" + tail));
 }

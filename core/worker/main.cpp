@@ -56,6 +56,9 @@ int main(int argc, char** argv) {
   } catch (const optrush::UsageError& e) {
     std::cerr << "optrush-worker: " << e.what() << "\n";
     return 2;
+  } catch (const optrush::Skip& e) {
+    std::cerr << "optrush-worker: skipped: " << e.what() << "\n";
+    return 1;
   } catch (const std::exception& e) {
     std::cerr << "optrush-worker: error: " << e.what() << "\n";
     return 1;

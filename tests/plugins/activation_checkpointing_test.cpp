@@ -64,13 +64,18 @@ void expect_equal_bits(const Tensors& got, const Tensors& expected) {
 TEST(ActivationCheckpointing, EveryPolicyGivesTheBitsOfThePlainGradients) {
   const std::vector<std::vector<PluginUse>> stacks = {
       {},
-      {{"flash_attention", Json::object()}},
+      {{"flash_attention", Json::object()}, {"swiglu_recompute", {{"level", 1}}}},
+      {{"fused_kernels", Json::object()}, {"fused_linear_cross_entropy", Json::object()}},
       {{"lora", {{"rank", 4}, {"target_modules", {"q_proj", "o_proj", "up_proj", "down_proj"}}}}},
       {{"mixed_precision", {{"dtype", "bf16"}}}, {"flash_attention", Json::object()}},
       {{"mixed_precision", {{"dtype", "bf16"}}}, {"lora", {{"rank", 4}, {"dropout", 0.5}}}}};
   for (const auto& stack : stacks) {
     const Tensors expected = gradients(spec_of(stack));
-    for (const auto& policy : policies()) {
+    const auto all = policies();
+    // Every second one in bf16, which is slow on many CPUs.
+    const bool narrow = !stack.empty() && stack.front().name == "mixed_precision";
+    for (size_t i = 0; i < all.size(); i += narrow ? 2 : 1) {
+      const auto& policy = all[i];
       auto both = stack;
       both.push_back(policy);
       SCOPED_TRACE(policy.options.dump() + " on " + std::to_string(&stack - stacks.data()));

@@ -126,9 +126,12 @@ TEST_F(Conductor, ABaseThatFailsDoesNotEndTheRest) {
 TEST_F(Conductor, APlanThatFailsIsARow) {
   auto r = request();
   r.plan_timeout_s = 1;
-  const auto outcome = run(experiment({"unplanned", "plancrash", "planhang", "planjunk", "good"}, 2), r);
+  const auto outcome =
+      run(experiment({"unplanned", "plancrash", "planhang", "planjunk", "good", "planskip"}, 2), r);
   EXPECT_FALSE(outcome.all_ok);
   EXPECT_THAT(starts(), ElementsAre("00-base-r1", "05-good-r1", "00-base-r2", "05-good-r2", "00-base-drift"));
+  EXPECT_EQ(status("06-planskip-r1"), "skipped");
+  EXPECT_EQ(reason("06-planskip-r1"), "plugin 'tf32' in apply: no GPU");
   EXPECT_EQ(status("01-unplanned-r1"), "failed");
   EXPECT_EQ(reason("01-unplanned-r1"), "x.lua:3: unknown option 'rnk'\n  hint: did you mean 'rank'?");
   EXPECT_EQ(status("02-plancrash-r1"), "crashed");

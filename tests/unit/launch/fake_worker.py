@@ -102,7 +102,13 @@ def fail_to_plan(out):
     sys.exit(1)
 
 
+def skip_plan(out):
+    print("optrush-worker: skipped: plugin 'tf32' in apply: no GPU", file=sys.stderr)
+    sys.exit(1)
+
+
 PLANS = {
+    "planskip": skip_plan,
     "unplanned": fail_to_plan,
     "plancrash": lambda out: end_by(signal.SIGSEGV),
     "planhang": lambda out: time.sleep(1000),
