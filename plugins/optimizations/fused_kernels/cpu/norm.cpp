@@ -44,7 +44,12 @@ void forward_rows(const NormForward& p, int64_t begin, int64_t end) {
     });
     const W rstd = 1 / std::sqrt(squares / static_cast<W>(width) + static_cast<W>(p.eps));
     static_cast<W*>(p.rstd)[row] = rstd;
+    const bool more = row + 1 < end;
     each_vector<W>(0, width, [&](auto d, int64_t i) HWY_ATTR {
+      if (more) {  // memory would idle during this second look
+        hwy::Prefetch(x + width + i);
+        if constexpr (kAdds) hwy::Prefetch(delta + width + i);
+      }
       const auto v = value(d, i);
       if constexpr (kAdds) store(d, v, sum + i, p.stream);
       store(d, hn::Mul(hn::Mul(v, hn::Set(d, rstd)), load(d, weight + i)), out + i, p.stream);
@@ -77,7 +82,13 @@ void backward_rows(const NormBackward& p, int64_t begin, int64_t end, double* we
       return hn::Mul(hn::Mul(load(d, g + i), load(d, weight + i)), load(d, s + i));
     });
     const W pull = -along * rstd * rstd * rstd / static_cast<W>(width);
+    const bool more = row + 1 < end;
     each_vector<W>(0, width, [&](auto d, int64_t i) HWY_ATTR {
+      if (more) {
+        hwy::Prefetch(s + width + i);
+        hwy::Prefetch(g + width + i);
+        if constexpr (kAdds) hwy::Prefetch(residual + width + i);
+      }
       const auto v = load(d, s + i), scaled = hn::Mul(load(d, g + i), hn::Set(d, rstd));
       auto result = hn::MulAdd(v, hn::Set(d, pull), hn::Mul(scaled, load(d, weight + i)));
       if constexpr (kAdds) result = hn::Add(result, load(d, residual + i));

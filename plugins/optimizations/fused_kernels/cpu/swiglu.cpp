@@ -20,19 +20,20 @@ HWY_INLINE hn::Vec<D> reciprocal(D d, hn::Vec<D> x) {
   return hn::MulAdd(estimate, hn::NegMulAdd(x, estimate, hn::Set(d, 1.0F)), estimate);
 }
 
-/// e^x for |x| <= 80 in fp32, where no result is denormal, to an ulp or two: 2^n e^r with |r| <= ln(2) / 2.
-/// The polynomial is that of Cephes' expf. Half the instructions of Highway's, which serves every x.
+/// e^-x in fp32 for |x| <= 80, where no result is denormal, to an ulp or two; the sigmoid spends its time
+/// here, and Highway's, which serves every x, has twice the instructions. It is 2^n e^r with |r| <= ln(2) /
+/// 2; the polynomial is the best of its degree, 3e-9 off.
 template <class D>
-HWY_INLINE hn::Vec<D> bounded_exp(D d, hn::Vec<D> x) {
+HWY_INLINE hn::Vec<D> exp_of_minus(D d, hn::Vec<D> x) {
   const hn::RebindToSigned<D> integers;
-  const auto n = hn::Round(hn::Mul(x, hn::Set(d, 1.44269504F)));
-  // ln(2) in two parts, the first with so few bits that n times it is exact.
-  const auto r = hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4F), hn::NegMulAdd(n, hn::Set(d, 0.693359375F), x));
-  auto p = hn::Set(d, 1.9875691500e-4F);
-  for (const float c : {1.3981999507e-3F, 8.3334519073e-3F, 4.1665795894e-2F, 1.6666665459e-1F, 0.5F})
+  // Adding 1.5 * 2^23 rounds to an integer, which is then in the low bits.
+  const auto magic = hn::Set(d, 12582912.0F);
+  const auto shifted = hn::MulAdd(x, hn::Set(d, -1.44269504F), magic);
+  const auto r = hn::NegMulSub(hn::Sub(shifted, magic), hn::Set(d, 0.69314718F), x);
+  auto p = hn::Set(d, 1.3814467e-3F);
+  for (const float c : {8.3687808e-3F, 4.1668393e-2F, 1.6666520e-1F, 0.49999994F, 1.0F, 1.0F})
     p = hn::MulAdd(p, r, hn::Set(d, c));
-  p = hn::MulAdd(p, hn::Mul(r, r), hn::Add(r, hn::Set(d, 1.0F)));
-  const auto exponent = hn::ShiftLeft<23>(hn::ConvertTo(integers, n));
+  const auto exponent = hn::ShiftLeft<23>(hn::BitCast(integers, shifted));
   return hn::BitCast(d, hn::Add(hn::BitCast(integers, p), exponent));
 }
 
@@ -45,13 +46,13 @@ HWY_INLINE Sigmoid<D> sigmoid(D d, hn::Vec<D> x) {
   using W = hn::TFromD<D>;
   // Beyond, the sigmoid is 0 or 1 to any type.
   const auto most = hn::Set(d, sizeof(W) == 8 ? W(700) : W(80));
-  const auto bounded = hn::Max(hn::Min(hn::Neg(x), most), hn::Neg(most));
+  const auto bounded = hn::Max(hn::Min(x, most), hn::Neg(most));
   const auto one = hn::Set(d, W(1));
   if constexpr (std::is_same_v<W, float>) {
-    const auto e = bounded_exp(d, bounded), value = reciprocal(d, hn::Add(one, e));
+    const auto e = exp_of_minus(d, bounded), value = reciprocal(d, hn::Add(one, e));
     return {value, hn::Mul(e, value)};
   } else {
-    const auto e = hn::Exp(d, bounded), value = hn::Div(one, hn::Add(one, e));
+    const auto e = hn::Exp(d, hn::Neg(bounded)), value = hn::Div(one, hn::Add(one, e));
     return {value, hn::Mul(e, value)};
   }
 }
