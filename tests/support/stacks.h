@@ -14,6 +14,7 @@ namespace optrush::testing {
 inline std::vector<PluginUse> shipped() {
   return {{"activation_checkpointing", Json::object()},
           {"clip_grad_norm", {{"max_norm", 0.5}}},
+          {"cpu_allocator", Json::object()},
           {"flash_attention", Json::object()},
           {"fused_adamw", Json::object()},
           {"fused_kernels", Json::object()},

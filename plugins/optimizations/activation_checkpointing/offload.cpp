@@ -56,7 +56,7 @@ class Beside {
   }
 
  private:
-  /// One for each device and process, from LibTorch's pool.
+  /// One for the device of this process, from LibTorch's pool.
   c10::Stream side_stream(const c10::impl::VirtualGuardImpl& streams) const {
     static const c10::Stream stream = streams.getStreamFromGlobalPool(device_, /*isHighPriority=*/true);
     return stream;
@@ -95,6 +95,7 @@ class HostCopy {
     if (fetched_.defined()) return;
     fetched_ = at::empty(host_.sizes(), at::TensorOptions(at::kByte).device(device_));
     beside_.run([&] { fetched_.copy_(host_, true); }, in_);
+    beside_.keep_until_done(fetched_);  // nobody may ask for it any more
   }
 
   Beside beside_;

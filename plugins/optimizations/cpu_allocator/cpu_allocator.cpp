@@ -15,10 +15,10 @@ class CpuAllocator final : public Plugin {
  public:
   void apply(Recipe& recipe, const Options& options) override {
     recipe.on(Event::meshed, Phase::base, [huge = options.boolean("huge_pages")](Run& run) {
-      if (!run.device().is_cpu())
+      if (run.device().is_cuda())
         throw Skip("the tensors of this run are on a GPU, which has a caching allocator already",
                    "take the rung off, or run it with device = \"cpu\"");
-      use_host_memory(std::make_shared<cpu_allocator::Pool>(huge));
+      if (run.device().is_cpu()) use_host_memory(std::make_shared<cpu_allocator::Pool>(huge));
     });
   }
 };
