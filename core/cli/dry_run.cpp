@@ -55,6 +55,8 @@ std::vector<std::string> plan_lines(const Json& plan) {
   if (const auto p = plan.find("parameters"); p != plan.end())
     lines.push_back(grouped(p->value("count", 0.0)) + " parameters, " + grouped(p->value("trainable", 0.0)) +
                     " trained, " + bytes(p->value("bytes", 0.0)));
+  if (const Json memory = plan.value("memory", Json()); !memory.is_null())
+    lines.push_back("peak of a step " + bytes(memory.at("peak_bytes")) + ", by its sizes");
   add_slots(plan, lines);
   for (const auto& note : plan.value("notes", Json::array())) lines.push_back("note: " + plain(note));
   return lines;

@@ -59,7 +59,8 @@ int run(const RunOptions& options) {
                                                           : fs::absolute(options.out).lexically_normal(),
                            .resume = options.resume,
                            .only = options.only};
-  const ScriptOptions script{options.plugin_path, installation.scripts};
+  const ScriptOptions script{options.plugin_path, installation.scripts,
+                             options.overrides.device.value_or("")};
   if (options.dry_run) {
     DryRunHost host(request, options.overrides, options.json);
     run_script(options.script, host, script);

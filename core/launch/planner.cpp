@@ -5,6 +5,7 @@
 #include "launch/external_run.h"
 #include "launch/temporary_folder.h"
 #include "optrush/error.h"
+#include "report/format.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
@@ -30,6 +31,15 @@ void check_plan(const Variant& variant, const Json& plan) {
   alone.previous = -1;
   plan_gate({alone}, {plan});
 }
+
+/// Why the variant does not fit into this machine; empty where it does, or nothing was predicted.
+std::string lacking_memory(const Json& plan) {
+  const Json memory = plan.value("memory", Json());
+  if (memory.is_null() || memory.at("peak_bytes") <= memory.at("available_bytes")) return "";
+  return "a step needs " + bytes(memory.at("peak_bytes")) + " (" + grouped(memory.at("peak_bytes")) +
+         " bytes), and this machine has " + bytes(memory.at("available_bytes")) +
+         (memory.at("device") == "cuda" ? " on its GPU" : " free");
+}
 }  // namespace
 
 std::optional<Planned> plan_variant(const Variant& variant, const fs::path& worker, const Limits& limits,
@@ -44,11 +54,15 @@ std::optional<Planned> plan_variant(const Variant& variant, const fs::path& work
   if (end.kind == ProcessEnd::Kind::interrupted) return std::nullopt;
 
   const bool exited = end.kind == ProcessEnd::Kind::exited;
-  if (exited && end.code == 0) {
+  // A plan is written whole, before its worker predicts memory: what becomes of that process then is no
+  // matter.
+  if ((exited && end.code == 0) || (!exited && fs::exists(out))) {
     try {
       Json plan = read_json(out);
       if (variant.external) plan["plugins"].push_back(as_plugin(*variant.external, variant.name));
       check_plan(variant, plan);
+      if (const auto reason = lacking_memory(plan); !variant.external && !reason.empty())
+        return failed("skipped", reason);
       return Planned{std::move(plan), {}};
     } catch (const Error& e) {
       return failed("failed", "while planning: " + e.message());

@@ -42,7 +42,8 @@ struct PairFunction : torch::autograd::Function<PairFunction> {
 Tensors cast_inputs(const Differentiable& op, Tensors inputs) {
   if (op.cast == Cast::keep || inputs.empty()) return inputs;
   const auto device = inputs.front().device().type();
-  if (!at::autocast::is_autocast_enabled(device)) return inputs;
+  if (!at::autocast::is_autocast_available(device) || !at::autocast::is_autocast_enabled(device))
+    return inputs;
   const auto target = op.cast == Cast::fp32 ? at::kFloat : at::autocast::get_autocast_dtype(device);
   for (auto& input : inputs)
     if (input.defined() && input.is_floating_point() && input.scalar_type() != at::kDouble)

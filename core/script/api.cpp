@@ -306,6 +306,12 @@ std::vector<Function> functions_of_module() {
                        .choices = {"libtorch"}}},
        .returns = "Corpus",
        .call = functions::corpus},
+      {.name = "device",
+       .doc = "\"cuda\" where there is an NVIDIA GPU, \"cpu\" elsewhere; --device decides where it is given. "
+              "For "
+              "scripts that choose sizes: what is measured is the spec, as ever.",
+       .returns = "string",
+       .call = functions::device},
       {.name = "plugins",
        .doc = "The plugins that this build can use.",
        .returns = "PluginInfo[]",

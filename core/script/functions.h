@@ -14,6 +14,7 @@ Object text(ScriptContext&, const Call&);
 Object tokens(ScriptContext&, const Call&);
 Object corpus(ScriptContext&, const Call&);
 
+Object device(ScriptContext&, const Call&);
 Object plugins(ScriptContext&, const Call&);
 Object rung(ScriptContext&, const Call&);
 Object external(ScriptContext&, const Call&);

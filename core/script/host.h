@@ -20,6 +20,7 @@ struct ScriptHost {
 struct ScriptOptions {
   std::vector<std::string> plugin_path;  ///< searched first for plugins, whose options the script may name
   std::filesystem::path library;         ///< scripts/ of the installation: what `require "optrush"` finds
+  std::string device = {};               ///< of --device: auto, cpu, cuda; empty: not given
 };
 
 /// Executes one Lua file. Errors carry script:line and a hint; what `host` throws comes through unchanged.

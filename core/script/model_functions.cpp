@@ -1,5 +1,4 @@
-#include <fstream>
-
+#include "base/visible_gpu.h"
 #include "script/functions.h"
 #include "script/presets.h"
 
@@ -41,6 +40,12 @@ Object swiglu_stack(ScriptContext&, const Call& call) {
   Json fields = Json::object();
   if (const auto* given = call.arguments.find("fields")) fields = to_json(*given, "fields");
   return Model{"swiglu_stack", validate_model("swiglu_stack", fields, call.where)};
+}
+
+Object device(ScriptContext& context, const Call&) {
+  const std::string& given = context.options().device;
+  if (given == "cpu" || given == "cuda") return Json(given);
+  return Json(gpu_is_visible() ? "cuda" : "cpu");
 }
 
 Object operator_alone(ScriptContext&, const Call& call) {

@@ -57,11 +57,14 @@ void Session::place() {
   data_parallel_ = recipe_.data_parallel.resolve({}, plain_data_parallel)(*this);
   std::optional<Checkpoint> checkpoint;
   if (!model_.checkpoint.empty()) checkpoint.emplace(model_.checkpoint).check_known(params_);
+  const auto full_value = [&](const Param& param) {
+    if (device_.is_meta()) return at::empty(param.shape, at::TensorOptions(param.dtype).device(device_));
+    const bool stored = checkpoint && checkpoint->contains(param.name);
+    return stored ? checkpoint->read(param) : initial_value(param, spec().train.seed);
+  };
   const at::NoGradGuard no_grad;
   for (Param* param : params_.all()) {
-    const bool stored = checkpoint && checkpoint->contains(param->name);
-    const Tensor full = stored ? checkpoint->read(*param) : initial_value(*param, spec().train.seed);
-    const Tensor local = slice(full, param->placements).to(device_, param->dtype).contiguous();
+    const Tensor local = slice(full_value(*param), param->placements).to(device_, param->dtype).contiguous();
     data_parallel_->store(*param, param->codec ? param->codec->encode(local) : Tensors{local});
   }
   recipe_.fire(Event::placed, *this);

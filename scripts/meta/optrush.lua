@@ -225,6 +225,10 @@ function rush.tokens(file) end
 ---@return Corpus
 function rush.corpus(name) end
 
+---"cuda" where there is an NVIDIA GPU, "cpu" elsewhere; --device decides where it is given. For scripts that choose sizes: what is measured is the spec, as ever.
+---@return string
+function rush.device() end
+
 ---The plugins that this build can use.
 ---@return PluginInfo[]
 function rush.plugins() end

@@ -58,7 +58,7 @@ TEST_P(Golden, PrintsWhatItsHeadSays) {
   std::string error;
   ::testing::internal::CaptureStdout();
   try {
-    run_script(script, host, {.plugin_path = {plugins.path()}, .library = kLibrary});
+    run_script(script, host, {.plugin_path = {plugins.path()}, .library = kLibrary, .device = "cpu"});
   } catch (const Error& e) {
     error = portable(e.what());
   }

@@ -105,6 +105,22 @@ def repeat_alone():
     expect(optrush("worker"), 2, "--spec FILE")
 
 
+def too_large():
+    (work / "large.lua").write_text("""
+local rush = require "optrush"
+local exp = rush.experiment {
+  name = "large",
+  model = rush.swiglu_stack { dim = 8, ffn_dim = 16, n_layers = 1 },
+  train = { micro_batch = 1, seq_len = 4, steps = 2, warmup = 1 },
+}
+exp:ladder { rush.rung("wide", { model = { dim = 1000000, ffn_dim = 4000000 } }) }
+exp:run { rounds = 1 }:report()
+""")
+    done = expect(optrush("run", "large.lua"), 1, "wide: skipped")
+    assert re.search(r"a step needs [\d.]+ TiB \([\d,]+ bytes\), and this machine has", done.stdout), done.stdout
+    expect(optrush("run", "large.lua", "--dry-run"), 1, "peak of a step", "skipped: a step needs")
+
+
 def interrupt():
     with subprocess.Popen([OPTRUSH, "run", "tiny.lua", "--label", "cut", "--set", "train.steps=200"], cwd=work,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -124,6 +140,6 @@ def interrupt():
 with tempfile.TemporaryDirectory() as folder:
     work = pathlib.Path(folder)
     (work / "tiny.lua").write_text(SCRIPT)
-    for case in (usage, listings, dry_run, run_and_resume, repeat_alone, interrupt):
+    for case in (usage, listings, dry_run, run_and_resume, repeat_alone, too_large, interrupt):
         case()
         print(case.__name__, "passed", flush=True)

@@ -20,7 +20,7 @@ Chunk loss_of(const Tensor& logits, const Tensor& labels, at::ScalarType wide, b
   const Tensor index = labels.clamp_min(0).unsqueeze(1);
   Tensor log_p = at::log_softmax(logits.to(wide), 1);
   const Tensor of_label = log_p.gather(1, index).squeeze(1);
-  Chunk chunk{-at::where(valid, of_label, at::zeros_like(of_label)).sum(), {}};
+  Chunk chunk{-of_label.mul(valid).sum(), {}};
   if (with_gradient) {
     Tensor& d_logits = log_p.exp_();
     d_logits.scatter_add_(1, index, at::full_like(of_label, -1).unsqueeze(1));

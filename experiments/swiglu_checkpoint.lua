@@ -1,0 +1,57 @@
+-- What does it cost to keep less of a SwiGLU MLP, and what does it save?
+--
+-- A stack of MLPs alone, at two levels: 0 keeps x, gate, up and hidden for the backward, 1 keeps x and computes the
+-- others again (docs/swiglu_recompute.md derives the bytes). On a GPU the sizes are those of a published table, on a CPU
+-- smaller ones of the same depth. A row whose step would not fit into the machine is skipped, with the bytes it needs.
+--
+--   ./optrush run experiments/swiglu_checkpoint.lua
+local rush = require "optrush"
+
+-- Batch, sequence, hidden and inner width, layers.
+local sizes = rush.device() == "cuda"
+    and {
+      { b = 16, s = 128, h = 512, i = 2048, layers = 2 },
+      { b = 32, s = 128, h = 512, i = 2048, layers = 2 },
+      { b = 8, s = 512, h = 1024, i = 4096, layers = 3 },
+      { b = 16, s = 512, h = 1024, i = 4096, layers = 3 },
+      { b = 4, s = 1024, h = 4096, i = 16384, layers = 5 },
+    }
+  or {
+    { b = 16, s = 128, h = 256, i = 1024, layers = 2 },
+    { b = 32, s = 128, h = 256, i = 1024, layers = 2 },
+    { b = 8, s = 256, h = 384, i = 1536, layers = 3 },
+    { b = 16, s = 256, h = 384, i = 1536, layers = 3 },
+    { b = 4, s = 1024, h = 512, i = 2048, layers = 5 },
+  }
+
+local function model(size)
+  return rush.swiglu_stack { dim = size.h, ffn_dim = size.i, n_layers = size.layers }
+end
+
+local function train(size)
+  return { micro_batch = size.b, seq_len = size.s, warmup = 2, steps = 15 }
+end
+
+local exp = rush.experiment {
+  name = "swiglu_checkpoint",
+  question = "What does recomputing a SwiGLU MLP cost, and what does it save?",
+  model = model(sizes[1]),
+  train = train(sizes[1]),
+}
+
+local rungs = {}
+for _, size in ipairs(sizes) do
+  local name = ("b%d s%d h%d i%d x%d"):format(size.b, size.s, size.h, size.i, size.layers)
+  rungs[#rungs + 1] = rush.rung(name, { model = model(size), train = train(size) })
+end
+
+exp:grid({
+  rungs,
+  { rush.rung("level 0", "swiglu_recompute", { level = 0 }), rush.rung("level 1", "swiglu_recompute", { level = 1 }) },
+}, {
+  axes = { "size", "level" },
+  columns = { "forward_time", "backward_time", "peak_memory", "activations", "tokens_per_second" },
+  against = "level 0",
+})
+
+exp:run({ rounds = 3 }):report()
