@@ -1,6 +1,8 @@
 // Every fused GPU kernel compiles for the architectures that matter, on a machine without a GPU too.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "gpu/programs.h"
 #include "optrush/error.h"
 
@@ -40,7 +42,12 @@ std::vector<Instance> every_kernel() {
   return all;
 }
 
-class FusedKernelsNvrtc : public ::testing::TestWithParam<const char*> {};
+class FusedKernelsNvrtc : public ::testing::TestWithParam<const char*> {
+ protected:
+  // Not the user's cache; one that lasts as long as the build, since what changed has another name in it.
+  void SetUp() override { setenv("OPTRUSH_CACHE", OPTRUSH_BUILD_DIR "/tests/cache", 1); }
+  void TearDown() override { unsetenv("OPTRUSH_CACHE"); }
+};
 
 TEST_P(FusedKernelsNvrtc, EveryKernelCompiles) {
   for (const auto& [program, kernel] : every_kernel()) {
