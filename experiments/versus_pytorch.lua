@@ -1,20 +1,21 @@
 -- Does the top of our ladder beat PyTorch's own on the same machine?
 --
--- The stack of the host beside transformers + autocast + SDPA + fused AdamW + torch.compile, with the default malloc and
--- with jemalloc: the same initial values, tokens and threads, in the same rounds. The model is a Llama
--- that fills two CPU cores; --set train.micro_batch=1 --set train.seq_len=128 is a smaller form, --set model.dim=2048 and
--- more a larger one for a GPU.
+-- The stack of the host beside transformers + autocast + SDPA + fused AdamW + torch.compile, with the default malloc
+-- and with jemalloc: the same initial values, tokens and threads, in the same rounds. The model is a Llama that fills
+-- two CPU cores, or a larger one on a GPU; --set train.micro_batch=1 --set train.seq_len=128 is a smaller form.
 --
 --   ./optrush run experiments/versus_pytorch.lua --rounds 5
 local rush = require "optrush"
 local pytorch = require "peers.pytorch"
 
+local gpu = rush.device() == "cuda"
+
 local exp = rush.experiment {
   name = "versus_pytorch",
   question = "Does the top of our ladder beat PyTorch's own?",
-  model = rush.llama "small", -- 512 wide, 8 layers
-  data = rush.text(rush.corpus "libtorch"),
-  train = { micro_batch = 4, seq_len = 512, steps = 10, warmup = 3 },
+  model = rush.llama(gpu and "llama-3.2-1b" or "small"),
+  data = gpu and rush.random() or rush.text(rush.corpus "libtorch"),
+  train = { micro_batch = 4, seq_len = gpu and 2048 or 512, steps = 10, warmup = 3 },
 }
 
 -- PyTorch's own best, beside the rungs above it: eager and every mode that differs on a CPU and on a GPU.

@@ -174,33 +174,37 @@ Json machine_context(const MachineRequest& request) {
   const bool on_gpu = request.device.is_cuda();
   const std::string device_name = on_gpu ? gpus.at(request.device.index()).name : cpu.name;
   const Json peak = peak_of(request.device, device_name, request.quick ? 1.2 : 8);
-  const double bandwidth =
-      measure_bandwidth(request.device, streaming_bytes(request.device, cpu), request.quick ? 0.4 : 3);
+  Json streams = Json::object();
+  for (const auto& [name, rate] :
+       measure_bandwidths(request.device, streaming_bytes(request.device, cpu), request.quick ? 0.5 : 4))
+    streams[name] = rate;
   add_throttling(gpus, nvml.get());
 
   utsname kernel{};
   uname(&kernel);
-  Json context = {{"optrush_version", OPTRUSH_VERSION},
-                  {"host", kernel.nodename},
-                  {"os", operating_system()},
-                  {"kernel", std::string(kernel.sysname) + " " + kernel.release + " " + kernel.machine},
-                  {"cpu", to_json(cpu, busy)},
-                  {"gpus", Json::array()},
-                  {"no_cuda", or_null(cuda.reason)},
-                  {"torch", OPTRUSH_TORCH_VERSION},
-                  {"cuda", OPTRUSH_CUDA_VERSION},
-                  {"nccl", or_null(nccl_version())},
-                  {"compiler", OPTRUSH_COMPILER},
-                  {"build_type", OPTRUSH_BUILD_TYPE},
-                  {"torch_cpu_capability", at::get_cpu_capability()},
-                  {"mkl", at::get_mkl_version()},
-                  {"onednn", at::get_mkldnn_version()},
-                  {"openmp", at::get_openmp_version()},
-                  {"malloc", malloc_name()},
-                  {"threads", at::get_num_threads()},
-                  {"peak", peak},
-                  {"bandwidth_bytes_per_second", bandwidth},
-                  {"warnings", machine_warnings(cpu, busy, gpus, driver)}};
+  Json context = {
+      {"optrush_version", OPTRUSH_VERSION},
+      {"host", kernel.nodename},
+      {"os", operating_system()},
+      {"kernel", std::string(kernel.sysname) + " " + kernel.release + " " + kernel.machine},
+      {"cpu", to_json(cpu, busy)},
+      {"gpus", Json::array()},
+      {"no_cuda", or_null(cuda.reason)},
+      {"torch", OPTRUSH_TORCH_VERSION},
+      {"cuda", OPTRUSH_CUDA_VERSION},
+      {"nccl", or_null(nccl_version())},
+      {"compiler", OPTRUSH_COMPILER},
+      {"build_type", OPTRUSH_BUILD_TYPE},
+      {"torch_cpu_capability", at::get_cpu_capability()},
+      {"mkl", at::get_mkl_version()},
+      {"onednn", at::get_mkldnn_version()},
+      {"openmp", at::get_openmp_version()},
+      {"malloc", malloc_name()},
+      {"threads", at::get_num_threads()},
+      {"peak", peak},
+      {"bandwidth_bytes_per_second", std::max(streams["copy"].get<double>(), streams["triad"].get<double>())},
+      {"streams_bytes_per_second", streams},
+      {"warnings", machine_warnings(cpu, busy, gpus, driver)}};
   for (const auto& gpu : gpus) context["gpus"].push_back(to_json(gpu, driver));
   return context;
 }

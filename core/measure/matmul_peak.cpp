@@ -5,6 +5,7 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/rand.h>
+#include <ATen/ops/sum.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
@@ -108,21 +109,36 @@ std::vector<std::pair<std::string, double>> measure_matmul_peak(at::Device devic
   return peaks;
 }
 
-double measure_bandwidth(at::Device device, int64_t working_set, double seconds) {
+std::vector<std::pair<std::string, double>> measure_bandwidths(at::Device device, int64_t working_set,
+                                                               double seconds) {
   const int64_t elements = working_set / 3 / static_cast<int64_t>(sizeof(float));
   const auto options = at::TensorOptions(device).dtype(at::kFloat);
   at::Tensor a = at::full({elements}, 0, options), b = at::full({elements}, 1, options),
              c = at::full({elements}, 2, options);
+  struct Stream {
+    const char* name;
+    double arrays;
+    std::function<void()> run;
+  };
+  const std::array<Stream, 4> streams = {{{"read", 1, [&] { b.sum(); }},
+                                          {"write", 1, [&] { a.fill_(1); }},
+                                          {"copy", 2, [&] { a.copy_(b); }},
+                                          {"triad", 3, [&] { at::add_out(a, b, c, 3); }}}};
   const double array_bytes = static_cast<double>(elements) * sizeof(float);
-  const auto copy = [&] { a.copy_(b); };
-  const auto triad = [&] { at::add_out(a, b, c, 3); };
-  const int64_t calls = calls_for(time_calls(device, 1, copy));
-  double best = 0;
+  const int64_t calls = calls_for(time_calls(device, 1, streams[2].run));
+  std::vector<std::pair<std::string, double>> best;
+  for (const auto& stream : streams) best.emplace_back(stream.name, 0);
   const Stopwatch watch;
   do {
-    best = std::max(best, 2 * array_bytes / time_calls(device, calls, copy));
-    best = std::max(best, 3 * array_bytes / time_calls(device, calls, triad));
+    for (size_t i = 0; i < streams.size(); ++i)
+      best[i].second = std::max(best[i].second,
+                                streams[i].arrays * array_bytes / time_calls(device, calls, streams[i].run));
   } while (watch.seconds() < seconds);
   return best;
+}
+
+double measure_bandwidth(at::Device device, int64_t working_set, double seconds) {
+  const auto rates = measure_bandwidths(device, working_set, seconds);
+  return std::max(rates[2].second, rates[3].second);
 }
 }  // namespace optrush

@@ -10,7 +10,10 @@ namespace optrush {
 /// that a drift of the clock meets all of them; about `seconds` long.
 std::vector<std::pair<std::string, double>> measure_matmul_peak(at::Device, double seconds);
 
-/// Bytes per second of the faster of a copy and a triad (a = b + s c), each byte read or written counted
-/// once. `working_set`: bytes of the three arrays together.
+/// Bytes per second by "read" (a sum), "write" (a fill), "copy" and "triad" (a = b + s c), each byte read or
+/// written counted once. `working_set`: bytes of the three arrays together.
+std::vector<std::pair<std::string, double>> measure_bandwidths(at::Device, int64_t working_set,
+                                                               double seconds);
+/// The faster of copy and triad, measured with the others.
 double measure_bandwidth(at::Device, int64_t working_set, double seconds);
 }  // namespace optrush

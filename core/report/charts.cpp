@@ -4,6 +4,7 @@
 #include "report/chart_parts.h"
 #include "report/format.h"
 #include "report/grid.h"
+#include "report/roofline.h"
 #include "report/writers.h"
 
 namespace optrush {
@@ -64,6 +65,7 @@ std::vector<Chart> make_charts(const Analysis& a) {
   }
   for (const Grid& grid : grids_of(a))
     if (auto spec = grid_chart(a, grid)) charts.push_back({grid.chart, std::move(*spec)});
+  if (auto spec = roofline_chart(a)) charts.push_back({"roofline", std::move(*spec)});
   if (any([](const Row& row) { return row.memory.allocated.has_value(); }))
     charts.push_back({"memory", memory_chart(a)});
   if (any([](const Row& row) { return row.final_loss && std::isfinite(*row.final_loss); }))

@@ -31,6 +31,16 @@ std::string text_of(const std::string& key, const Json& value) {
   return join(parts, value.is_array() && !value.front().is_object() ? " " : ", ");
 }
 
+/// " (read 12.0, write 8.1, copy 11.2, triad 11.9)"; "" where they were not measured.
+std::string streams_of(const Json& context) {
+  const auto streams = context.find("streams_bytes_per_second");
+  if (streams == context.end()) return "";
+  std::vector<std::string> parts;
+  for (const auto& [name, rate] : streams->items())
+    parts.push_back(name + " " + grouped(rate.get<double>() / 1e9));
+  return " (" + join(parts) + ")";
+}
+
 void add_peak(const Json& context, Table& table) {
   const auto peak = context.find("peak");
   if (peak == context.end()) return;
@@ -63,8 +73,14 @@ void add_plugins(const Analysis& a, Table& table) {
 
 Section context_section(const Analysis& a) {
   // Told in a form of their own, or of no use to a reader.
-  static const std::set<std::string> kElsewhere = {
-      "peak", "bandwidth_bytes_per_second", "plugins", "python", "warnings", "script", "script_sha256"};
+  static const std::set<std::string> kElsewhere = {"peak",
+                                                   "bandwidth_bytes_per_second",
+                                                   "streams_bytes_per_second",
+                                                   "plugins",
+                                                   "python",
+                                                   "warnings",
+                                                   "script",
+                                                   "script_sha256"};
   Section section{.title = "Context"};
   Table table{{{"what"}, {"value"}}, {}};
   for (const auto& [key, value] : a.context.items())
@@ -72,7 +88,8 @@ Section context_section(const Analysis& a) {
       table.rows.push_back({label(key), text});
   if (const auto rate = a.context.find("bandwidth_bytes_per_second");
       rate != a.context.end() && rate->is_number())
-    table.rows.push_back({"memory bandwidth, measured", grouped(rate->get<double>() / 1e9) + " GB/s"});
+    table.rows.push_back(
+        {"memory bandwidth, measured", grouped(rate->get<double>() / 1e9) + " GB/s" + streams_of(a.context)});
   add_peak(a.context, table);
   table.rows.push_back({"script", a.experiment.script + ", sha256 " + a.experiment.script_sha256});
   add_plugins(a, table);

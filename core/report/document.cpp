@@ -5,6 +5,7 @@
 #include "base/suggest.h"
 #include "report/format.h"
 #include "report/grid.h"
+#include "report/roofline.h"
 
 namespace optrush {
 namespace {
@@ -181,8 +182,8 @@ Document make_document(const Analysis& a) {
   };
   add(ladder_section(a));
   for (auto& section : grid_sections(a)) add(std::move(section));
-  for (auto* make : {program_section, memory_section, loss_section, throughput_section, ablation_section,
-                     failure_section, note_section, method_section, context_section})
+  for (auto* make : {roofline_section, program_section, memory_section, loss_section, throughput_section,
+                     ablation_section, failure_section, note_section, method_section, context_section})
     add(make(a));
   return document;
 }

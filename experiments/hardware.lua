@@ -1,0 +1,51 @@
+-- What can this machine do, and which limit is each operator of the block under?
+--
+-- Square matrix products by size and type, at powers of two and their neighbours, then every operator of the block with
+-- its FLOPs a byte against the ridge where bandwidth and arithmetic meet. The context of the report has the bandwidth
+-- of reading, writing, copying and of a triad.
+--
+--   ./optrush run experiments/hardware.lua
+local rush = require "optrush"
+
+local gpu = rush.device() == "cuda"
+local exp = rush.experiment {
+  name = "hardware",
+  question = "What can this machine do, and which limit is each operator of the block under?",
+  model = rush.operator("linear", { dim = 256, ["repeat"] = 4 }),
+  train = { micro_batch = 1, seq_len = 256, steps = 10, warmup = 3, lr = 0.01 },
+}
+
+-- Tokens and widths equal: a product of two square matrices, forward, and two backward.
+local sizes = {}
+for _, power in ipairs(gpu and { 1024, 2048, 4096, 8192 } or { 256, 512, 1024 }) do
+  for _, size in ipairs { power - 1, power, power + 1 } do
+    sizes[#sizes + 1] = rush.rung(tostring(size), { model = { dim = size }, train = { seq_len = size } })
+  end
+end
+exp:grid({ sizes, { rush.rung "fp32", rush.rung("bf16", { train = { dtype = "bf16" } }) } }, {
+  axes = { "size", "type" },
+  columns = { "forward_flops", "backward_flops", "forward_time", "backward_time" },
+  x = "model.dim",
+  curves = { "forward_flops", "backward_flops" },
+})
+
+-- The operators of a block, at one width.
+local width = gpu and 4096 or 1024
+local operators = {}
+for _, op in ipairs { "norm", "add_norm", "position", "attention", "swiglu", "linear", "head_loss" } do
+  operators[#operators + 1] = rush.rung(op, {
+    model = rush.operator(op, {
+      dim = width,
+      n_heads = 16,
+      vocab_size = 8192,
+      ["repeat"] = op ~= "head_loss" and 4 or 1,
+    }),
+    train = { micro_batch = gpu and 8 or 4, seq_len = 1024 },
+  })
+end
+exp:grid({ operators }, {
+  axes = { "operator" },
+  columns = { "intensity", "forward_bandwidth_share", "backward_bandwidth_share", "forward_flops", "backward_flops" },
+})
+
+exp:run({ rounds = 3 }):report()

@@ -1,0 +1,37 @@
+-- What does fusing each operator of the block buy, and how near is it to the memory's limit?
+--
+-- Norm, residual and norm, rotary embedding and SwiGLU, each alone: made of LibTorch's operators, and as one kernel
+-- forward and one backward. They do little arithmetic, so the bytes that any implementation has to move, over the
+-- measured bandwidth, are the least time that they can take. What a step keeps is several times a last-level cache.
+--
+--   ./optrush run experiments/kernels.lua
+local rush = require "optrush"
+
+local gpu = rush.device() == "cuda"
+local size = { dim = 2048, n_heads = 16, ["repeat"] = 4 }
+
+local operators = {}
+for _, op in ipairs { "norm", "add_norm", "position", "swiglu" } do
+  operators[#operators + 1] = rush.rung(op, { model = rush.operator(op, size) })
+end
+
+local exp = rush.experiment {
+  name = "kernels",
+  question = "What does fusing each operator of the block buy, and how near is it to the memory's limit?",
+  model = rush.operator("norm", size),
+  train = { micro_batch = gpu and 32 or 8, seq_len = 1024, steps = 10, warmup = 3, lr = 0.01 },
+}
+
+exp:grid({
+  operators,
+  { rush.rung "unfused", rush.rung("fused", "fused_kernels") },
+}, {
+  axes = { "operator", "form" },
+  columns = {
+    "forward_time", "backward_time", "forward_bandwidth", "forward_bandwidth_share", "backward_bandwidth",
+    "backward_bandwidth_share", "peak_memory",
+  },
+  against = "unfused",
+})
+
+exp:run({ rounds = 3 }):report()
