@@ -29,15 +29,8 @@ Inner inner_of(const Tensor& x, const Weights& w) {
   return {std::move(gate), std::move(up), std::move(hidden)};
 }
 
-struct Slopes {
-  Tensor gate, up;
-};
-
-/// Of hidden = SiLU(gate) up by its inputs, times the gradient of hidden.
-Slopes slopes_of(const Tensor& gate, const Tensor& up, const Tensor& d_hidden) {
-  Tensor d_up = at::silu(gate).mul_(d_hidden);
-  return {at::silu_backward(d_hidden * up, gate), std::move(d_up)};
-}
+/// The gradient of up in hidden = SiLU(gate) up.
+Tensor d_up_of(const Tensor& gate, const Tensor& d_hidden) { return at::silu(gate).mul_(d_hidden); }
 
 /// sum += a b; the first product is the sum.
 void accumulate(Tensor& sum, const Tensor& a, const Tensor& b) {
@@ -57,7 +50,10 @@ struct WeightGradients {
 Tensor backward_of(const Tensor& x, const Weights& w, const Inner& inner, const Tensor& d_out,
                    const TrainedMatrices& trained, WeightGradients& sums) {
   if (trained.down) accumulate(sums.down, d_out.t(), inner.hidden);
-  const auto [d_gate, d_up] = slopes_of(inner.gate, inner.up, at::mm(d_out, w.down));
+  Tensor d_hidden = at::mm(d_out, w.down);
+  const Tensor d_up = d_up_of(inner.gate, d_hidden);
+  const Tensor d_gate = at::silu_backward(d_hidden.mul_(inner.up), inner.gate);
+  d_hidden.reset();
   if (trained.gate) accumulate(sums.gate, d_gate.t(), x);
   if (trained.up) accumulate(sums.up, d_up.t(), x);
   return at::mm(d_gate, w.gate).addmm_(d_up, w.up);
@@ -120,8 +116,8 @@ Differentiable make_swiglu_pair() {
             return {{at::silu(in[0]).mul_(in[1])}, {in[0], in[1]}};
           },
           .backward = [](const Tensors& saved, const Tensors& gradients) -> Tensors {
-            auto [d_gate, d_up] = slopes_of(saved[0], saved[1], gradients[0]);
-            return {std::move(d_gate), std::move(d_up)};
+            const Tensor &gate = saved[0], &up = saved[1], &d_hidden = gradients[0];
+            return {at::silu_backward(d_hidden * up, gate), d_up_of(gate, d_hidden)};
           },
           .traits = {.trace = Trace::pair, .capturable = true, .offers = {"double"}}};
 }
