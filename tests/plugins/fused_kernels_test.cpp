@@ -156,11 +156,16 @@ TEST(FusedKernels, SaveNoMoreThanThePlainForms) {
     }
 }
 
-TEST(FusedKernels, AnotherTypeIsRefusedByName) {
+TEST(FusedKernels, AnotherTypeOrDeviceIsRefusedByName) {
   const Tensor whole = at::ones({2, 4}, at::kInt);
   EXPECT_NE(error_of([&] {
               fused::swiglu().forward({whole, whole});
             }).find("the fused kernel of swiglu does not take Int"),
+            std::string::npos);
+  const Tensor nowhere = at::ones({2, 4}, at::kMeta);
+  EXPECT_NE(error_of([&] {
+              fused::swiglu().forward({nowhere, nowhere});
+            }).find("not of meta"),
             std::string::npos);
   const Tensor odd = at::ones({1, 1, 2, 5});
   EXPECT_NE(error_of([&] {

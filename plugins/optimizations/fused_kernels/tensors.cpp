@@ -13,6 +13,9 @@ constexpr int64_t kElementsPerThread = 32768;
 }  // namespace
 
 Type type_of(const at::Tensor& tensor, const std::string& op) {
+  if (!tensor.is_cpu() && !tensor.is_cuda())
+    throw Error("the fused kernel of " + op + " takes tensors of a CPU or an NVIDIA GPU, not of " +
+                tensor.device().str());
   switch (tensor.scalar_type()) {
     case at::kFloat:
       return Type::fp32;

@@ -7,7 +7,7 @@
 #include "kernels.h"
 
 namespace optrush::fused {
-/// An Error names the operator and the type where no kernel takes it.
+/// An Error names the operator and the type, or the device, where no kernel takes it.
 Type type_of(const at::Tensor&, const std::string& op);
 /// fp64 where x is, else fp32.
 at::ScalarType wide_type(const at::Tensor& x);
