@@ -43,6 +43,7 @@ std::string line_of_error(const GpuSource& source, const std::string& log) {
   const std::string name = log.substr(name_begin == std::string::npos ? 0 : name_begin + 1,
                                       opening - (name_begin == std::string::npos ? 0 : name_begin + 1));
   const auto header = source.headers.find(name);
+  if (header == source.headers.end() && name != source.file) return {};  // in a header of CUDA
   std::istringstream lines(header != source.headers.end() ? header->second : source.text);
   std::string line;
   for (int i = 0; i < number; ++i)
