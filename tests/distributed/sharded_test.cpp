@@ -66,10 +66,10 @@ Json train_four_steps(int64_t rank, int64_t ranks, bool checkpointing) {
     TrainStep step(session, *clock, batches.step(i));
     plain_schedule(step);
     clock->end_step();
-    Tensor loss = step.loss();
+    Tensor loss = step.outcome().loss;
     recipe.mesh.sum(loss, recipe.mesh.data());
     result["losses"].push_back(loss.item<double>());
-    result["norms"].push_back(step.gradient_norm().item<double>());
+    result["norms"].push_back(step.outcome().gradient_norm.item<double>());
     if (sharded != nullptr && sharded->gathered_bytes() != 0)
       throw Error("parameters stay gathered between steps");
   }

@@ -18,7 +18,7 @@ class HostMemory {
   virtual void reset_peak() = 0;
 };
 
-/// CPU tensors that are made from now on take their bytes from it; the ones that exist go back to where theirs
-/// came from. It is kept until the process ends.
+/// CPU tensors that are made from now on take their bytes from it; the ones that exist go back to where
+/// theirs came from. It is kept until the process ends.
 void use_host_memory(std::shared_ptr<HostMemory>);
 }  // namespace optrush
