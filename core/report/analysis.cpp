@@ -117,7 +117,9 @@ class Analyzer {
     if (!runs.empty()) take_first(row, runs.front()->result);
     row.tokens_per_second = median(row.samples);
     row.step_seconds = median_of([](const RunResult& r) { return r.step_seconds; });
-    row.compile_seconds = median_of([](const RunResult& r) { return std::optional(r.compile_seconds); });
+    // The longest: whoever comes later reads what the first round compiled from a cache.
+    for (const StoredRun* run : runs)
+      row.compile_seconds = std::max(row.compile_seconds.value_or(0), run->result.compile_seconds);
     row.setup_seconds = median_of([](const RunResult& r) { return std::optional(r.setup_seconds); });
     for (auto& [name, seconds] : row.phases)
       seconds = median_of([&](const RunResult& r) -> std::optional<double> {
