@@ -25,6 +25,7 @@ TEST_P(EveryOperator, Trains) {
   const Json result = Trained(operator_spec(GetParam(), repeat)).train();
   ASSERT_EQ(result["steps"].size(), 10U);
   for (const auto& step : result["steps"]) EXPECT_GT(step["grad_norm"].get<double>(), 1e-6);
+  EXPECT_LT(losses(result).back(), losses(result).front());
 }
 
 TEST_P(EveryOperator, SaysWhatItNeeds) {
