@@ -1,0 +1,69 @@
+#include "report/roofline.h"
+
+#include <gtest/gtest.h>
+
+#include "report/grid.h"
+
+namespace optrush {
+namespace {
+/// A machine of 10 GB/s and 200 GFLOP/s, and a row that moves 1 GB in 0.2 s forward, 3 GB in 0.5 s backward.
+Analysis measured(double forward_flops) {
+  Analysis a;
+  a.context = {{"peak", {{"dtype_flops", {{"fp32", 200e9}}}}}, {"bandwidth_bytes_per_second", 10e9}};
+  a.variants.push_back({.name = "norm"});
+  Row row{.name = "norm"};
+  row.phases = {{"data", 1.0}, {"forward", 0.2}, {"backward", 0.5}, {"optimizer", 0.1}};
+  row.work = Work{1e9, forward_flops, 3e9, 3e9};
+  a.rows.push_back(row);
+  return a;
+}
+
+double value(const Analysis& a, const std::string& column) {
+  return quantity_of(column).value(a, a.rows[0]).value();
+}
+
+TEST(Roofline, FewFlopsAByteAreBoundByMemory) {
+  const Analysis a = measured(2e9);
+  const auto points = roofline_points(a);
+  ASSERT_EQ(points.size(), 2U);
+  EXPECT_EQ(points[0].phase, "forward");
+  EXPECT_DOUBLE_EQ(points[0].roof.ridge(), 20);
+  EXPECT_DOUBLE_EQ(points[0].intensity, 2);
+  EXPECT_TRUE(points[0].memory_bound());
+  EXPECT_DOUBLE_EQ(points[0].share(), 0.5) << "10 of 20 GFLOP/s that 10 GB/s allow";
+  EXPECT_EQ(roofline_section(a).table->rows[0][3], "memory");
+}
+
+TEST(Roofline, ManyFlopsAByteAreBoundByArithmetic) {
+  const Analysis a = measured(30e9);
+  const auto points = roofline_points(a);
+  EXPECT_FALSE(points[0].memory_bound());
+  EXPECT_DOUBLE_EQ(points[0].share(), 0.75) << "150 of 200 GFLOP/s";
+  EXPECT_TRUE(roofline_chart(a));
+}
+
+TEST(Roofline, IsLeftOutWhereNothingSaysWhatItNeeds) {
+  Analysis a = measured(1e9);
+  a.rows[0].work.reset();
+  EXPECT_FALSE(roofline_section(a).table);
+  EXPECT_FALSE(roofline_chart(a));
+  a = measured(1e9);
+  a.context.erase("peak");
+  EXPECT_TRUE(roofline_points(a).empty());
+}
+
+TEST(GridQuantities, RatesDivideTheWorkByTheTimeOfItsPhase) {
+  const Analysis a = measured(2e9);
+  EXPECT_DOUBLE_EQ(value(a, "forward_bandwidth"), 5e9);
+  EXPECT_DOUBLE_EQ(value(a, "backward_bandwidth"), 6e9);
+  EXPECT_DOUBLE_EQ(value(a, "forward_bandwidth_share"), 0.5);
+  EXPECT_DOUBLE_EQ(value(a, "backward_flops"), 6e9);
+  EXPECT_DOUBLE_EQ(value(a, "intensity"), 1.25);
+}
+
+TEST(GridQuantities, EveryColumnHasOne) {
+  const Analysis a = measured(2e9);
+  for (const auto& name : grid_column_names()) EXPECT_NO_THROW(quantity_of(name).value(a, a.rows[0])) << name;
+}
+}  // namespace
+}  // namespace optrush
