@@ -59,6 +59,13 @@ TEST_F(CompiledTraining, EveryAllowedPairPassesTheGate) {
   }
 }
 
+TEST_F(CompiledTraining, TechniquesThatRecomputeInABlockLeaveItToTheCompiler) {
+  const std::vector<PluginUse> stack = {{"lora", {{"rank", 4}, {"target_modules", {"up_proj"}}}},
+                                        {"swiglu_recompute", Json::object()},
+                                        {"fused_linear_cross_entropy", Json::object()}};
+  expect_equal_losses(with_compile(stack), nano_spec(stack), 1e-5);
+}
+
 TEST_F(CompiledTraining, KeepsTheBackwardThatAPairWasGiven) {
   // y = 2 x whose backward says 5: Inductor would derive 2 again if it saw the forward alone.
   static const Differentiable twice = {

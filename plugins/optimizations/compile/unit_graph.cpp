@@ -157,6 +157,18 @@ UnitGraph trace_unit(const UnitFunction& function, const Unit& unit, const Tenso
   return result;
 }
 
+Tensor traceable_output(const UnitFunction& function, const Unit& unit, const Tensor& x, const Batch& batch) {
+  const at::AutoGradMode with_gradients(true);
+  const NoAutocastCache no_cache;
+  const TracedPairs pairs;
+  Tensor out;
+  trace(unit_inputs(unit, x, batch), [&](const Tensors& inputs) {
+    out = function(inputs.front(), batch);
+    return Tensors{out};
+  });
+  return out;
+}
+
 std::string UnitGraph::text() const {
   std::string text = text_of(graph);
   for (const auto& pair : pairs) text += text_of(pair.forward) + text_of(pair.backward);

@@ -35,4 +35,8 @@ struct UnitGraph {
 
 /// Runs `function` once under the tracer. Throws where it can't be traced.
 UnitGraph trace_unit(const UnitFunction& function, const Unit&, const Tensor& x, const Batch&);
+
+/// The output of `function` in the form that a tracer sees, with its history: what compiled code has to
+/// equal. Outside a tracer, techniques that compute again may add gradients to parameters on their own.
+Tensor traceable_output(const UnitFunction& function, const Unit&, const Tensor& x, const Batch&);
 }  // namespace optrush::compile
