@@ -1,5 +1,6 @@
 #include "measure/flops.h"
 
+#include <ATen/core/function_schema.h>
 #include <ATen/record_function.h>
 
 #include <array>
@@ -32,7 +33,16 @@ double product(at::IntArrayRef sizes) {
   return n;
 }
 
-double flops_of(std::string_view name, c10::ArrayRef<const c10::IValue> in) {
+/// A fused kernel leaves out what the causal mask would throw away.
+bool causal(const at::RecordFunction& fn) {
+  const auto schema = fn.operator_schema();
+  const auto index = schema ? schema->argumentIndexWithName("is_causal") : std::nullopt;
+  return index && fn.inputs()[static_cast<size_t>(*index)].toBool();
+}
+
+double flops_of(const at::RecordFunction& fn) {
+  const std::string_view name = fn.name();
+  const auto in = fn.inputs();
   const auto tensor = [&](size_t i) -> const at::Tensor& { return in[i].toTensor(); };
   const auto matmul = [&](size_t a, size_t b) {
     return 2 * product(tensor(a).sizes()) * static_cast<double>(tensor(b).size(-1));
@@ -46,7 +56,7 @@ double flops_of(std::string_view name, c10::ArrayRef<const c10::IValue> in) {
     const bool backward = name.ends_with("_backward");
     const size_t q = backward ? 1 : 0;
     const double scores = 2 * product(tensor(q).sizes()) * static_cast<double>(tensor(q + 1).size(-2));
-    return scores * (backward ? 5 : 2);
+    return scores * (backward ? 5 : 2) / (causal(fn) ? 2 : 1);
   }
   return 0;
 }
@@ -71,7 +81,7 @@ ExecutedFlops::ExecutedFlops() {
   counter() = 0;
   handle_ = at::addGlobalCallback(
       at::RecordFunctionCallback([](const at::RecordFunction& fn) -> std::unique_ptr<at::ObserverContext> {
-        const double flops = flops_of(fn.name(), fn.inputs());
+        const double flops = flops_of(fn);
         if (flops > 0) counter().fetch_add(flops);
         return nullptr;
       })

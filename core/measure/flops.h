@@ -15,8 +15,8 @@ struct ModelFlops {
 ModelFlops model_flops(const Model&, int64_t seq_len);
 
 /// Counts the matmul FLOPs that really run on any thread while it lives, recomputation included: mm, addmm,
-/// bmm, baddbmm and the fused attentions (4 B H S S K forward, 10 backward; the causal half is not taken off,
-/// as in `mfu`).
+/// bmm, baddbmm and the fused attentions (4 B H S S K forward, 10 backward, half of it where they are
+/// causal).
 class ExecutedFlops {
  public:
   ExecutedFlops();

@@ -90,6 +90,13 @@ TEST(Flops, FormulasAndWhatRuns) {
   EXPECT_DOUBLE_EQ(flops["hfu"], flops["mfu"].get<double>());
 }
 
+TEST(Flops, AFusedCausalKernelRunsHalf) {
+  const Json result = Trained(nano_spec({{"flash_attention", Json::object()}})).train();
+  const double attention = 12.0 * 2 * 16 * 32;
+  // Of six matmuls two forward, and five backward: it makes the scores again. Half of each.
+  EXPECT_DOUBLE_EQ(result["flops_per_token"]["hfu"], 6 * kMatmulParameters + attention * 3.5 / 6);
+}
+
 TEST(Flops, RecomputationShowsInHfuOnly) {
   const Json result = Trained(nano_spec({{"activation_checkpointing", Json::object()}})).train();
   const auto& flops = result["flops_per_token"];

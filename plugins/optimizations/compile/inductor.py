@@ -85,8 +85,14 @@ def keep_only(graph, slots):
         node.meta["ac_graph_id"] = 0
 
 
+def causal(node):
+    names = [argument.name for argument in node.target._schema.arguments]
+    given = dict(zip(names, node.args)) | node.kwargs
+    return given.get("is_causal", False)
+
+
 def flops_of(module):
-    """As the host counts eager code: matmuls, and fused attention with 2 of them forward and 5 backward."""
+    """As the host counts eager code: matmuls, and fused attention with 2 of them forward and 5 backward, causal ones half."""
     total = 0
     for node in module.graph.nodes:
         if node.op != "call_function":
@@ -100,7 +106,8 @@ def flops_of(module):
             total += 2 * shape(1).numel() * shape(2)[-1]
         elif name.startswith("_scaled_dot_product_"):
             backward = "backward" in name
-            total += (5 if backward else 2) * 2 * shape(backward).numel() * shape(backward + 1)[-2]
+            matmuls = (5 if backward else 2) / (2 if causal(node) else 1)
+            total += matmuls * 2 * shape(backward).numel() * shape(backward + 1)[-2]
     return total
 
 
