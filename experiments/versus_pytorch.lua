@@ -1,9 +1,9 @@
 -- Does the top of our ladder beat PyTorch's own on the same machine?
 --
--- The stack of the host beside transformers + SDPA + fused AdamW + torch.compile, with the default malloc and
--- with jemalloc: the same initial values, tokens and threads, in the same rounds. On a GPU both sides run bf16 autocast; on
--- a CPU fp32. The model is a Llama that fills two CPU cores; --set model.n_layers=2 --set train.seq_len=128 is
--- a smaller form, --set model.dim=2048 and more a larger one for a GPU.
+-- The stack of the host beside transformers + SDPA + fused AdamW + torch.compile, with the default malloc and with
+-- jemalloc: the same initial values, tokens and threads, in the same rounds. On a GPU both sides run bf16 autocast, on
+-- a CPU fp32. The model is a Llama that fills two CPU cores; --set model.n_layers=2 --set train.seq_len=128 is a
+-- smaller form, --set model.dim=2048 and more a larger one for a GPU.
 --
 --   ./optrush run experiments/versus_pytorch.lua --rounds 5
 local rush = require "optrush"
