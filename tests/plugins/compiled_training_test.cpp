@@ -52,6 +52,10 @@ TEST_F(CompiledTraining, FollowsEagerInDoublePrecision) {
   expect_equal_losses(compiled, eager, 1e-12);
 }
 
+TEST_F(CompiledTraining, AnotherModeIsOtherCodeWithTheSameResults) {
+  expect_equal_losses(with_compile({}, {{"mode", "max-autotune"}}), nano_spec(), 1e-5);
+}
+
 TEST_F(CompiledTraining, EveryAllowedPairPassesTheGate) {
   for (const auto& use : shipped()) {
     SCOPED_TRACE(use.name);
@@ -150,7 +154,13 @@ TEST_F(CompiledTraining, AChangedShapeIsCompiledAgainAndSaidSo) {
       };
     });
   });
+  std::vector<std::string> phases;
+  trained.session().show_progress([&](const std::string& phase) { phases.push_back(phase); });
   trained.train();
+  const std::vector<std::string> first = {"warmup", "compiling model.layers.0", "warmup",
+                                          "compiling model.layers.1"};
+  ASSERT_GE(phases.size(), first.size());
+  EXPECT_TRUE(std::equal(first.begin(), first.end(), phases.begin()));
   const auto& notes = trained.session().notes();
   EXPECT_TRUE(std::any_of(notes.begin(), notes.end(), [](const std::string& note) {
     return note.find("model.layers.0 was compiled again at step 2") != std::string::npos;

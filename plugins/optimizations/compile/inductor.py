@@ -6,6 +6,7 @@ Reads FOLDER/request.json and the TorchScript beside it, writes FOLDER/unit.pt2 
 FOLDER/meta.json: where each tensor that the backward reads comes from, which inputs get a gradient, the FLOPs.
 """
 import contextlib
+import ctypes
 import json
 import os
 import sys
@@ -189,6 +190,14 @@ def compile_unit(folder):
     del library
 
 
+def show_torch_to_kernels():
+    """As `link_libtorch` is off, kernels that are timed here (max-autotune) find LibTorch in the process."""
+    for name in ("libtorch_cpu.so", "libtorch_cuda.so"):
+        library = Path(torch.__file__).parent / "lib" / name
+        if library.exists() and (name == "libtorch_cpu.so" or torch.cuda.is_available()):
+            ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
+
+
 def use_wheel_cuda():
     """Inductor asks for CUDA's headers by CUDA_HOME; the wheels bring them."""
     wheel = Path(torch.__file__).parent.parent / "nvidia" / f"cu{(torch.version.cuda or '').split('.')[0]}"
@@ -198,4 +207,5 @@ def use_wheel_cuda():
 
 if __name__ == "__main__":
     use_wheel_cuda()
+    show_torch_to_kernels()
     compile_unit(Path(sys.argv[1]))

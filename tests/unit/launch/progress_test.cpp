@@ -69,6 +69,8 @@ TEST_F(Metrics, AreReadAsTheyCome) {
   EXPECT_EQ(tail.update().steps, 3);
   EXPECT_EQ(tail.update().tokens_per_second(), 200);
   EXPECT_EQ(tail.update().loss, std::nullopt);
+  append_line(file_, R"({"event":"phase","name":"compiling model.layers.0"})");
+  EXPECT_EQ(tail.update().phase, "compiling model.layers.0");
 }
 
 TEST_F(Metrics, HalfALineWaitsAndJunkIsPassedOver) {
