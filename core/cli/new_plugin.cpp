@@ -6,6 +6,7 @@
 
 #include "base/files.h"
 #include "build_info.h"
+#include "launch/text.h"
 #include "new_plugin_templates.h"
 #include "optrush/error.h"
 
@@ -32,19 +33,6 @@ constexpr const char* kOfTheKernel =
     "`src/@name@.cu` holds its GPU kernels, which are\ncompiled for the GPU at hand when they first run; "
     "`test/kernels.cpp` compiles them for three architectures without a GPU.\n";
 
-std::string filled_in(std::string text, const std::string& name, bool kernel) {
-  const std::array<std::pair<std::string, std::string>, 4> values = {
-      {{"@kernel@", kernel ? kOfTheKernel : ""},
-       {"@name@", name},
-       {"@class@", class_name(name)},
-       {"@version@", OPTRUSH_VERSION}}};
-  for (const auto& [placeholder, value] : values) {
-    for (std::size_t at = 0; (at = text.find(placeholder, at)) != std::string::npos; at += value.size()) {
-      text.replace(at, placeholder.size(), value);
-    }
-  }
-  return text;
-}
 }  // namespace
 
 void check_plugin_name(const std::string& name) {
@@ -68,8 +56,12 @@ void write_new_plugin(const std::string& name, const fs::path& folder, bool kern
   }
   fs::create_directories(folder / "src");
   fs::create_directories(folder / "test");
+  const std::vector<std::pair<std::string, std::string>> values = {{"@kernel@", kernel ? kOfTheKernel : ""},
+                                                                   {"@name@", name},
+                                                                   {"@class@", class_name(name)},
+                                                                   {"@version@", OPTRUSH_VERSION}};
   const auto write = [&](const fs::path& file, const char* text) {
-    write_file(folder / file, filled_in(text, name, kernel));
+    write_file(folder / file, filled_in(text, values));
   };
   const fs::path source = fs::path("src") / name;
   write("CMakeLists.txt", kernel ? templates::kKernelCMakeLists : templates::kCMakeLists);

@@ -6,6 +6,7 @@
 #include "launch/planner.h"
 #include "launch/result.h"
 #include "launch/temporary_folder.h"
+#include "launch/text.h"
 #include "report/run_result.h"
 
 namespace optrush {
@@ -14,13 +15,6 @@ namespace fs = std::filesystem;
 namespace {
 constexpr Limits kProbeLimits{.timeout_s = 10};
 constexpr const char* kPython = "{python}";
-
-std::string filled(std::string text, const std::string& placeholder, const std::string& value) {
-  for (size_t at = text.find(placeholder); at != std::string::npos;
-       at = text.find(placeholder, at + value.size()))
-    text.replace(at, placeholder.size(), value);
-  return text;
-}
 
 std::string preload_list(const External& external) { return join(external.preload, ":"); }
 
@@ -41,11 +35,12 @@ Command external_command(const External& external, const RunSpec& spec, const fs
   const std::string spec_file = folder / "spec.json", out = folder / "result.json",
                     metrics = folder / "metrics.jsonl", worker_file = fs::absolute(worker);
   Command command{.log = folder / "log.txt", .folder = external.folder};
-  for (std::string word : external.command) {
-    if (word.find(kPython) != std::string::npos) word = filled(word, kPython, project_python().string());
-    word = filled(filled(word, "{spec}", spec_file), "{out}", out);
-    command.arguments.push_back(filled(filled(word, "{metrics}", metrics), "{worker}", worker_file));
-  }
+  const std::vector<std::pair<std::string, std::string>> values = {{kPython, project_python().string()},
+                                                                   {"{spec}", spec_file},
+                                                                   {"{out}", out},
+                                                                   {"{metrics}", metrics},
+                                                                   {"{worker}", worker_file}};
+  for (const auto& word : external.command) command.arguments.push_back(filled_in(word, values));
   command.environment = {{"OPTRUSH_SPEC", spec_file},
                          {"OPTRUSH_OUT", out},
                          {"OPTRUSH_METRICS", metrics},

@@ -30,4 +30,11 @@ std::string utc_now() {
 }
 
 std::string first_line(std::string_view text) { return std::string(text.substr(0, text.find('\n'))); }
+
+std::string filled_in(std::string text, const std::vector<std::pair<std::string, std::string>>& values) {
+  for (const auto& [placeholder, value] : values)
+    for (size_t at = 0; (at = text.find(placeholder, at)) != std::string::npos; at += value.size())
+      text.replace(at, placeholder.size(), value);
+  return text;
+}
 }  // namespace optrush

@@ -1,6 +1,8 @@
 #pragma once
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace optrush {
 /// How long something takes, for people: "0.4 s", "12 s", "3 min 5 s", "1 h 2 min".
@@ -9,4 +11,6 @@ std::string clock_time(double seconds);
 std::string utc_now();
 /// Text up to the first line break.
 std::string first_line(std::string_view text);
+/// Every placeholder replaced by its value, one pair after the other: a value may hold a later placeholder.
+std::string filled_in(std::string text, const std::vector<std::pair<std::string, std::string>>& values);
 }  // namespace optrush
