@@ -8,8 +8,7 @@
 #include <iterator>
 
 #include "io/safetensors.h"
-#include "plugin/loader.h"
-#include "train/session.h"
+#include "train/opened_run.h"
 #include "worker/device.h"
 #include "worker/plugin_argument.h"
 
@@ -107,17 +106,12 @@ int forward_command(const ForwardRequest& request) {
   const Tensor tokens = read_tokens(request.tokens);
   const RunSpec spec = spec_of(request, tokens);
   const at::Device device = open_device(spec.device);
-  auto plugins = load_plugins(spec);
-  Recipe recipe(spec);
-  apply_plugins(plugins, recipe);
-  recipe.check();
-  recipe.mesh.settle(0, 1);
-  Session session(recipe, device);
-  recipe.fire(Event::meshed, session);
-  session.declare();
+  OpenedRun run(spec, device);
+  Session& session = run.session();
+  const Recipe& recipe = run.recipe();
+  run.declare();
   check_range(tokens, session.model().vocab_size, request.tokens);
-  session.place();
-  session.make_ready();
+  run.make_ready();
   recipe.fire(Event::step_begin, session);
   const Named results = evaluate(session, batch_of(tokens.to(device)), request.gradients);
   recipe.fire(Event::step_end, session);

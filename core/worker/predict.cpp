@@ -5,7 +5,7 @@
 #include "measure/cpu_info.h"
 #include "measure/gpus.h"
 #include "measure/meta_memory.h"
-#include "plugin/loader.h"
+#include "train/opened_run.h"
 #include "train/train_step.h"
 #include "worker/device.h"
 
@@ -43,19 +43,14 @@ std::vector<Batch> shapes_of(const RunSpec& spec, const Model& model) {
 }  // namespace
 
 std::optional<int64_t> predicted_peak(const RunSpec& given) {
-  auto plugins = load_plugins(given);
-  Recipe recipe(given);
-  apply_plugins(plugins, recipe);
-  recipe.check();
-  recipe.mesh.settle(0, 1);
+  OpenedRun run(given, at::kMeta);
+  Session& session = run.session();
+  Recipe& recipe = run.recipe();
   if (!foreseeable(recipe)) return std::nullopt;
   try {
     const MetaMemory memory;
-    Session session(recipe, at::kMeta);
-    recipe.fire(Event::meshed, session);
-    session.declare();
-    session.place();
-    session.make_ready();
+    run.declare();
+    run.make_ready();
     const auto clock = StepClock::make(at::kCPU);
     recipe.fire(Event::step_begin, session);
     TrainStep step(session, *clock, shapes_of(session.spec(), session.model()));

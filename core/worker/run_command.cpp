@@ -7,7 +7,7 @@
 
 #include "base/files.h"
 #include "measure/memory.h"
-#include "plugin/loader.h"
+#include "train/opened_run.h"
 #include "train/trainer.h"
 #include "worker/commands.h"
 #include "worker/device.h"
@@ -30,27 +30,20 @@ Json train_spec(const RunSpec& spec, const MetricsSink& sink) {
 
   sink({{"event", "phase"}, {"name", "loading"}});
   check_needs(spec);
-  auto plugins = load_plugins(spec);
-  Recipe recipe(spec);
-  apply_plugins(plugins, recipe);
-  recipe.check();
-  recipe.mesh.settle(0, 1);
-
-  Session session(recipe, device);
+  OpenedRun run(spec, device);
+  Session& session = run.session();
   session.show_progress([&](const std::string& phase) { sink({{"event", "phase"}, {"name", phase}}); });
   session.enter_phase("building");
-  recipe.fire(Event::meshed, session);
-  session.declare();
+  run.declare();
   Json result;
   result["device"] = {
       {"type", device.is_cuda() ? "cuda" : "cpu"}, {"name", device_name(device)}, {"threads", threads}};
-  result["plan"] = make_plan(session, plugins);
+  result["plan"] = make_plan(session, run.plugins());
   result["plugins"] = result["plan"]["plugins"];
-  session.place();
-  session.make_ready();
+  run.make_ready();
   result["setup_seconds"] = std::chrono::duration<double>(SteadyClock::now() - start).count();
   result.update(train(session, sink));
-  recipe.fire(Event::finished, session);
+  run.recipe().fire(Event::finished, session);
   result["compile_seconds"] = session.compile_seconds();
   result["notes"] = session.notes();
   return result;
@@ -104,14 +97,9 @@ int run_command(const fs::path& spec_file, const fs::path& out) {
 
 int plan_command(const fs::path& spec_file, const fs::path& out) {
   const RunSpec spec = run_spec_from_json(read_json(spec_file), spec_file.string());
-  auto plugins = load_plugins(spec);
-  Recipe recipe(spec);
-  apply_plugins(plugins, recipe);
-  recipe.check();
-  recipe.mesh.settle(0, 1);
-  Session session(recipe, at::kCPU);
-  session.declare();
-  Json plan = make_plan(session, plugins);
+  OpenedRun run(spec, at::kCPU);
+  run.session().declare();  // nothing is meshed: a plan joins no process group
+  Json plan = make_plan(run.session(), run.plugins());
   write_json(out, plan);
   // Last: it calls plugins with tensors that they may not expect, and a plan that is written counts.
   plan["memory"] = memory_forecast(spec);

@@ -244,14 +244,9 @@ TEST(ActivationCheckpointing, ACompilerCarriesOutThePolicy) {
 
 TEST(ActivationCheckpointing, ThePlanShowsThePolicy) {
   const auto shown = [](Json options) {
-    const RunSpec spec = nano_spec({checkpointing(std::move(options))});
-    auto plugins = load_plugins(spec);
-    Recipe recipe(spec);
-    apply_plugins(plugins, recipe);
-    recipe.mesh.settle(0, 1);
-    Session session(recipe, at::kCPU);
-    session.declare();
-    return make_plan(session, plugins)["activations"];
+    OpenedRun run(nano_spec({checkpointing(std::move(options))}), at::kCPU);
+    run.declare();
+    return make_plan(run.session(), run.plugins())["activations"];
   };
   EXPECT_EQ(shown({{"policy", "full"}}), Json({{"policy", "save"}}));
   EXPECT_EQ(shown({{"policy", "selective"}}),

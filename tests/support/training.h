@@ -2,8 +2,7 @@
 #include <memory>
 #include <vector>
 
-#include "plugin/loader.h"
-#include "train/session.h"
+#include "train/opened_run.h"
 #include "train/trainer.h"
 
 namespace optrush::testing {
@@ -25,35 +24,26 @@ inline RunSpec nano_spec(std::vector<PluginUse> plugins = {}) {
   return spec;
 }
 
-/// A session with everything that it needs to live, built as the worker builds it; `edit` may add edits of
-/// its own.
+/// A run that is ready to train, opened as the worker opens it; `edit` may add edits of its own.
 class Trained {
  public:
   explicit Trained(const RunSpec& spec, const std::function<void(Recipe&)>& edit = {},
                    at::Device device = at::kCPU)
-      : plugins_(load_plugins(spec)), recipe_(spec), session_(recipe_, device) {
-    apply_plugins(plugins_, recipe_);
-    if (edit) {
-      recipe_.edit_as("test");
-      edit(recipe_);
-    }
-    recipe_.check();
-    recipe_.mesh.settle(0, 1);
-    recipe_.fire(Event::meshed, session_);
-    session_.declare();
-    session_.place();
-    session_.make_ready();
+      : run_(spec, device, [&](Recipe& recipe) {
+          recipe.edit_as("test");
+          if (edit) edit(recipe);
+        }) {
+    run_.declare();
+    run_.make_ready();
   }
   Json train() {
-    return optrush::train(session_, [](const Json&) {});
+    return optrush::train(session(), [](const Json&) {});
   }
-  Session& session() { return session_; }
-  std::vector<LoadedPlugin>& plugins() { return plugins_; }
+  Session& session() { return run_.session(); }
+  std::vector<LoadedPlugin>& plugins() { return run_.plugins(); }
 
  private:
-  std::vector<LoadedPlugin> plugins_;
-  Recipe recipe_;
-  Session session_;
+  OpenedRun run_;
 };
 
 inline std::vector<double> losses(const Json& result) {
