@@ -117,7 +117,9 @@ MemoryPeak memory_peak([[maybe_unused]] at::Device device) {
     using c10::CachingAllocator::StatType;
     const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(device.index());
     const auto aggregate = static_cast<size_t>(StatType::AGGREGATE);
-    return {stats.allocated_bytes[aggregate].peak, stats.reserved_bytes[aggregate].peak};
+    // Active, not allocated: a block that was freed while another stream still uses it (activations on their
+    // way to the host) is memory in use.
+    return {stats.active_bytes[aggregate].peak, stats.reserved_bytes[aggregate].peak};
   }
 #endif
   const auto& allocator = TrackingAllocator::instance();

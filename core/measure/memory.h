@@ -12,6 +12,7 @@ void install_cpu_memory_tracking();
 int64_t cpu_allocated();
 
 struct MemoryPeak {
+  /// Of a GPU: LibTorch's `active_bytes`, in blocks; of a CPU: what tensors asked for.
   int64_t allocated = 0;
   std::optional<int64_t> reserved;  ///< by a caching allocator
 };

@@ -1,8 +1,10 @@
 #include "measure/nvml.h"
 
 #include <dlfcn.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -23,6 +25,12 @@ struct Process {
   unsigned gpu_instance, compute_instance;
 };
 constexpr unsigned long long kUnknownBytes = ~0ULL;
+
+std::vector<unsigned> numbers_of(const std::vector<Process>& processes) {
+  std::vector<unsigned> numbers;
+  for (const Process& process : processes) numbers.push_back(process.pid);
+  return numbers;
+}
 }  // namespace
 
 struct Nvml::Functions {
@@ -162,8 +170,7 @@ GpuInfo Nvml::info(Device device) const {
   if (const auto milliwatts = Functions::value(call_->power_limit, device))
     gpu.power_limit_watts = *milliwatts / 1000.0;
   if (const auto bits = Functions::value(call_->throttling, device)) gpu.throttling = throttle_names(*bits);
-  for (const Process& process : call_->running(device))
-    gpu.other_processes += process.pid != static_cast<unsigned>(getpid());
+  gpu.other_processes = other_processes(numbers_of(call_->running(device)), ProcessView::here());
   return gpu;
 }
 
@@ -173,12 +180,30 @@ std::optional<double> Nvml::energy_joules(Device device) const {
 }
 
 std::optional<int64_t> Nvml::process_bytes(Device device) const {
-  // In a container the driver may list host process numbers: then this process is not among them.
-  for (const Process& process : call_->running(device)) {
-    if (process.pid == static_cast<unsigned>(getpid()) && process.used_bytes != kUnknownBytes)
-      return static_cast<int64_t>(process.used_bytes);
-  }
-  return std::nullopt;
+  const auto running = call_->running(device);
+  const auto own = own_process(numbers_of(running), ProcessView::here());
+  if (!own || running[*own].used_bytes == kUnknownBytes) return std::nullopt;
+  return static_cast<int64_t>(running[*own].used_bytes);
+}
+
+ProcessView ProcessView::here() {
+  // The kernel's first namespace of process numbers has this inode on every Linux (PROC_PID_INIT_INO).
+  constexpr ino_t kHost = 0xEFFFFFFC;
+  struct stat found {};
+  const bool known = stat("/proc/self/ns/pid", &found) == 0;
+  return {static_cast<unsigned>(getpid()), known && found.st_ino != kHost};
+}
+
+std::optional<size_t> own_process(const std::vector<unsigned>& listed, const ProcessView& view) {
+  const auto found = std::ranges::find(listed, view.self);
+  if (found != listed.end()) return static_cast<size_t>(found - listed.begin());
+  return view.in_namespace && listed.size() == 1 ? std::optional<size_t>(0) : std::nullopt;
+}
+
+int64_t other_processes(const std::vector<unsigned>& listed, const ProcessView& view) {
+  const bool one_is_this =
+      std::ranges::find(listed, view.self) != listed.end() || (view.in_namespace && !listed.empty());
+  return static_cast<int64_t>(listed.size()) - (one_is_this ? 1 : 0);
 }
 
 std::vector<std::string> throttle_names(uint64_t bits) {

@@ -47,6 +47,18 @@ class Nvml {
   std::unique_ptr<Functions> call_;
 };
 
+/// The driver lists process numbers of the host, and in a namespace of its own (a container) a process does
+/// not know its own among them.
+struct ProcessView {
+  unsigned self = 0;
+  bool in_namespace = false;  ///< of process numbers, not the host's
+  static ProcessView here();
+};
+/// Index of this process among those listed; in a namespace the only one listed is taken for it.
+std::optional<size_t> own_process(const std::vector<unsigned>& listed, const ProcessView&);
+/// How many others compute on the GPU. In a namespace one of those listed is taken for this process.
+int64_t other_processes(const std::vector<unsigned>& listed, const ProcessView&);
+
 /// Names of NVML's bits, less those that say that a GPU is idle or set so on purpose.
 std::vector<std::string> throttle_names(uint64_t bits);
 }  // namespace optrush

@@ -158,7 +158,8 @@ class Declaration {
 std::function<void(Batch&)> side_inputs(const OperatorSpec& spec, at::ScalarType dtype) {
   if (spec.op == "position")
     return [frequencies = inverse_frequencies({.dim = spec.dim, .n_heads = spec.n_heads}),
-            type = dtype == at::kDouble ? at::kDouble : at::kFloat](Batch& batch) {
+            type = dtype == at::kDouble ? at::kDouble : at::kFloat](Batch& batch) mutable {
+      frequencies = frequencies.to(batch.input.device());  // once: a copy makes the host wait
       const int64_t rows = batch.input.size(0), length = batch.input.size(1);
       batch.positions = at::arange(length, batch.input.options().dtype(at::kLong)).expand({rows, length});
       fill_rotary(batch, frequencies, type);

@@ -1,8 +1,6 @@
 #include <ATen/Parallel.h>
-#include <c10/util/Exception.h>
 
 #include <chrono>
-#include <regex>
 #include <thread>
 
 #include "base/files.h"
@@ -14,6 +12,7 @@
 #include "worker/machine_offer.h"
 #include "worker/plan.h"
 #include "worker/predict.h"
+#include "worker/run_failure.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
@@ -49,37 +48,13 @@ Json train_spec(const RunSpec& spec, const MetricsSink& sink) {
   return result;
 }
 
-/// LibTorch's messages carry a stack trace after the first lines.
-std::string first_lines(const std::string& text) {
-  const auto end = text.find("\nException raised from");
-  return text.substr(0, end);
-}
-
-Json out_of_memory(const std::string& message) {
-  Json result = {{"status", "oom"}, {"reason", message}, {"requested_bytes", nullptr}};
-  std::smatch match;
-  if (std::regex_search(message, match, std::regex("tried to allocate ([0-9]+) bytes")))
-    result["requested_bytes"] = std::stoll(match[1]);
-  return result;
-}
-
 Json outcome_of(const RunSpec& spec, const MetricsSink& sink) {
   try {
     Json result = {{"status", "ok"}, {"reason", ""}};
     result.update(train_spec(spec, sink));
     return result;
-  } catch (const Skip& e) {
-    return {{"status", "skipped"}, {"reason", e.what()}};
-  } catch (const c10::OutOfMemoryError& e) {
-    return out_of_memory(first_lines(e.what_without_backtrace()));
-  } catch (const std::bad_alloc&) {
-    return out_of_memory("the host has no memory left");
-  } catch (const c10::Error& e) {
-    const auto message = first_lines(e.what_without_backtrace());
-    if (message.find("can't allocate memory") != std::string::npos) return out_of_memory(message);
-    return {{"status", "failed"}, {"reason", message}};
   } catch (const std::exception& e) {
-    return {{"status", "failed"}, {"reason", first_lines(e.what())}};
+    return failure_of(e);
   }
 }
 }  // namespace

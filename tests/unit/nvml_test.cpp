@@ -65,6 +65,19 @@ TEST(Nvml, ItsAbsenceIsAReason) {
   EXPECT_THAT(reason, HasSubstr("lacks functions"));
 }
 
+TEST(Processes, InANamespaceOfProcessNumbersOneOfThemIsThisOne) {
+  const ProcessView host{.self = 7, .in_namespace = false}, container{.self = 7, .in_namespace = true};
+  EXPECT_EQ(other_processes({7, 8, 9}, host), 2);
+  EXPECT_EQ(other_processes({8, 9}, host), 2);  // this process does not compute on it
+  EXPECT_EQ(other_processes({4711}, container), 0);
+  EXPECT_EQ(other_processes({4711, 4712}, container), 1);
+  EXPECT_EQ(other_processes({}, container), 0);
+  EXPECT_EQ(own_process({4711, 7}, host), 1u);
+  EXPECT_EQ(own_process({4711}, host), std::nullopt);
+  EXPECT_EQ(own_process({4711}, container), 0u);
+  EXPECT_EQ(own_process({4711, 4712}, container), std::nullopt);
+}
+
 TEST(ThrottleNames, LeaveOutIdleAndChosenClocks) {
   EXPECT_THAT(throttle_names(0x1 | 0x2 | 0x10 | 0x100), IsEmpty());
   EXPECT_THAT(throttle_names(0x8 | 0x20 | 0x80),

@@ -114,6 +114,7 @@ class ActivationCheckpointing final : public Plugin {
         recipe, Phase::offload, false,
         [this](const auto& inner, const Tensor& x, const Batch& batch, const Unit& unit) {
           if (unit.layer == last_layer_) return (*inner)(x, batch);
+          offload_.begin_block();
           const SavedTensorScope scope([this](const Tensor& tensor) { return offload_.pack(tensor); });
           return (*inner)(x, batch);
         });

@@ -46,10 +46,6 @@ class Beside {
     done.emplace(device_.type());
     done->record(beside);
   }
-  void keep_until_done(const Tensor& tensor) const {
-    if (device_.is_cpu()) return;
-    tensor.record_stream(side_stream(c10::impl::VirtualGuardImpl(device_.type())));
-  }
   /// What is enqueued from now on sees the copy.
   void join(const std::optional<c10::Event>& done) const {
     if (done) done->block(c10::impl::VirtualGuardImpl(device_.type()).getStream(device_));
@@ -73,12 +69,23 @@ class HostCopy {
     const Tensor source = bytes_of(storage, device);
     host_ = at::empty(source.sizes(), at::TensorOptions(at::kByte).pinned_memory(!device.is_cpu()));
     beside_.run([&] { host_.copy_(source, /*non_blocking=*/true); }, out_);
-    beside_.keep_until_done(source);
+    if (out_) source_ = source;
+  }
+  /// Memory goes back in the order of the computing stream, so that is what waits, not the host.
+  ~HostCopy() {
+    let_go();
+    beside_.join(in_);
   }
   HostCopy(const HostCopy&) = delete;
   HostCopy& operator=(const HostCopy&) = delete;
 
   const Tensor& host() const { return host_; }
+  /// The device's memory is free once what is enqueued so far and the copy are done.
+  void let_go() {
+    if (!source_.defined()) return;
+    beside_.join(out_);
+    source_.reset();
+  }
   /// The storage on the device again, until the last saved tensor of it is gone.
   const c10::Storage& back() {
     fetch();
@@ -95,12 +102,12 @@ class HostCopy {
     if (fetched_.defined()) return;
     fetched_ = at::empty(host_.sizes(), at::TensorOptions(at::kByte).device(device_));
     beside_.run([&] { fetched_.copy_(host_, true); }, in_);
-    beside_.keep_until_done(fetched_);  // nobody may ask for it any more
   }
 
   Beside beside_;
   at::Device device_;
   std::weak_ptr<HostCopy> before_;  ///< moved before this one, and so needed after it
+  Tensor source_;                   ///< on its way to the host
   Tensor host_, fetched_;
   std::optional<c10::Event> out_, in_;
 };
@@ -112,9 +119,19 @@ std::shared_ptr<HostCopy> Offload::copy_of(const Tensor& tensor) {
     if (known.lock().get() == storage.unsafeGetStorageImpl()) return copy.lock();
   auto copy = std::make_shared<HostCopy>(storage, tensor.device(), last_);
   copies_.push_back({c10::weak_intrusive_ptr(storage.getWeakStorageImpl()), copy});
+  in_flight_.back().push_back(copy);
   last_ = copy;
   moved_ += static_cast<int64_t>(storage.nbytes());
   return copy;
+}
+
+void Offload::begin_block() {
+  in_flight_.emplace_back();
+  while (in_flight_.size() > kBlocksInFlight) {
+    for (const auto& copy : in_flight_.front())
+      if (const auto alive = copy.lock()) alive->let_go();
+    in_flight_.pop_front();
+  }
 }
 
 PackedTensor Offload::pack(const Tensor& tensor) {
@@ -124,6 +141,7 @@ PackedTensor Offload::pack(const Tensor& tensor) {
   return {host,
           [copy = std::move(copy), sizes = tensor.sizes().vec(), strides = tensor.strides().vec(),
            offset = tensor.storage_offset(), options = tensor.options().requires_grad(false)](const Tensor&) {
+            copy->let_go();
             return at::empty({0}, options).set_(copy->back(), offset, sizes, strides);
           }};
 }

@@ -1,6 +1,7 @@
 #pragma once
-#include <atomic>
+#include <deque>
 #include <memory>
+#include <vector>
 
 #include "optrush/saved_tensors.h"
 
@@ -9,9 +10,12 @@ class HostCopy;
 
 /// Moves what autograd saves to host memory (pinned, on a stream beside the computing one, where the device
 /// is a GPU) and back when the backward comes to it, the next ones to come already under way. Each storage
-/// moves once, however many saved tensors are views of it.
+/// moves once, however many saved tensors are views of it. Computing does not run away from the bus: it waits
+/// for the copies of two blocks ago, so no more than these are in the device's memory on their way out.
 class Offload {
  public:
+  /// Before the forward of each block.
+  void begin_block();
   PackedTensor pack(const Tensor& tensor);
   /// Bytes that were moved to the host so far.
   int64_t moved() const { return moved_; }
@@ -23,7 +27,9 @@ class Offload {
     c10::weak_intrusive_ptr<c10::StorageImpl> storage;  ///< keeps its address from being another's
     std::weak_ptr<HostCopy> copy;
   };
-  std::vector<Entry> copies_;  ///< of the present forward
+  static constexpr size_t kBlocksInFlight = 2;
+  std::vector<Entry> copies_;                                   ///< of the present forward
+  std::deque<std::vector<std::weak_ptr<HostCopy>>> in_flight_;  ///< by block
   std::weak_ptr<HostCopy> last_;
   int64_t moved_ = 0;
 };

@@ -8,6 +8,8 @@
 #include <ATen/Functions.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/core/Event.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
 
 // These are in libtorch_cuda, which a process without a GPU does not open: weak, they may be missing there.
@@ -33,6 +35,10 @@ class StepGraph::Implementation {
 
   void record(Step& step, const Schedule& schedule) {
     batches_.emplace(step);
+    // Recording allocates from a pool of its own: what the eager steps left in the cache would stay reserved
+    // beside it. Blocks return to the driver when the work that used them is done.
+    c10::cuda::device_synchronize();
+    c10::cuda::CUDACachingAllocator::emptyCache();
     const OnStream here(*this);
     graph_ = std::make_unique<at::cuda::CUDAGraph>();
     graph_->capture_begin();

@@ -1,0 +1,55 @@
+#include "worker/run_failure.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <new>
+#include <regex>
+
+#include "optrush/error.h"
+
+namespace optrush {
+namespace {
+/// LibTorch's messages carry a stack trace after the first lines.
+std::string first_lines(const std::string& text) {
+  return text.substr(0, text.find("\nException raised from"));
+}
+
+/// What says so without being a c10::OutOfMemoryError: the host's allocator, and libraries whose workspaces
+/// do not come from LibTorch's.
+bool tells_of_memory(const std::string& message) {
+  static constexpr std::array<const char*, 5> kSigns = {"can't allocate memory", "CUDA error: out of memory",
+                                                        "CUDA out of memory", "CUBLAS_STATUS_ALLOC_FAILED",
+                                                        "CUDNN_STATUS_ALLOC_FAILED"};
+  return std::ranges::any_of(kSigns,
+                             [&](const char* sign) { return message.find(sign) != std::string::npos; });
+}
+
+Json out_of_memory(const std::string& message) {
+  const auto bytes = requested_bytes(message);
+  return {{"status", "oom"}, {"reason", message}, {"requested_bytes", bytes ? Json(*bytes) : Json()}};
+}
+}  // namespace
+
+std::optional<int64_t> requested_bytes(const std::string& message) {
+  static const std::regex pattern("[Tt]ried to allocate ([0-9]+(?:\\.[0-9]+)?) (bytes|KiB|MiB|GiB)");
+  std::smatch match;
+  if (!std::regex_search(message, match, pattern)) return std::nullopt;
+  const std::string unit = match[2];
+  const int shift = unit == "GiB" ? 30 : unit == "MiB" ? 20 : unit == "KiB" ? 10 : 0;
+  return std::llround(std::ldexp(std::stod(match[1]), shift));
+}
+
+Json failure_of(const std::exception& error) {
+  if (dynamic_cast<const Skip*>(&error) != nullptr) return {{"status", "skipped"}, {"reason", error.what()}};
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr)
+    return out_of_memory("the host has no memory left");
+  const auto* from_torch = dynamic_cast<const c10::Error*>(&error);
+  const std::string message = first_lines(from_torch ? from_torch->what_without_backtrace() : error.what());
+  if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr || tells_of_memory(message))
+    return out_of_memory(message);
+  return {{"status", "failed"}, {"reason", message}};
+}
+}  // namespace optrush

@@ -1,0 +1,53 @@
+// Which end a run has that throws.
+#include "worker/run_failure.h"
+
+#include <c10/util/Exception.h>
+#include <gtest/gtest.h>
+
+#include <new>
+
+#include "optrush/error.h"
+
+namespace optrush {
+namespace {
+Json of_torch(const std::string& message) {
+  try {
+    TORCH_CHECK(false, message);
+  } catch (const std::exception& e) {
+    return failure_of(e);
+  }
+  return {};
+}
+
+TEST(RunFailure, BytesInEveryUnitThatLibTorchWrites) {
+  EXPECT_EQ(requested_bytes("CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has a total capacity of "
+                            "139.80 GiB of which 1.00 GiB is free."),
+            int64_t{5} << 29);
+  EXPECT_EQ(requested_bytes("CUDA out of memory. Tried to allocate 20.00 MiB."), 20 << 20);
+  EXPECT_EQ(requested_bytes("CUDA out of memory. Tried to allocate 512 bytes."), 512);
+  EXPECT_EQ(requested_bytes("DefaultCPUAllocator: can't allocate memory: you tried to allocate 4096 bytes."),
+            4096);
+  EXPECT_EQ(requested_bytes("the GPU has 2.50 GiB"), std::nullopt);
+}
+
+TEST(RunFailure, MemoryThatRunsOutIsOomWhoeverSaysSo) {
+  for (const char* message :
+       {"DefaultCPUAllocator: can't allocate memory: you tried to allocate 4096 bytes.",
+        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+        "cuDNN error: CUDNN_STATUS_ALLOC_FAILED", "CUDA error: out of memory\nSearch for `cudaErrorMemory"}) {
+    const Json failure = of_torch(message);
+    EXPECT_EQ(failure["status"], "oom") << message;
+    EXPECT_EQ(failure["reason"].get<std::string>().find("Exception raised from"), std::string::npos);
+  }
+  EXPECT_EQ(failure_of(std::bad_alloc())["status"], "oom");
+  // A plugin's place stands in front: the error is then one of the host's.
+  EXPECT_EQ(failure_of(Error("CUDA out of memory. Tried to allocate 1.00 GiB."))["requested_bytes"], 1 << 30);
+}
+
+TEST(RunFailure, OtherEnds) {
+  EXPECT_EQ(of_torch("CUDA error: an illegal memory access was encountered")["status"], "failed");
+  EXPECT_EQ(failure_of(Error("no", "try"))["status"], "failed");
+  EXPECT_EQ(failure_of(Skip("no GPU"))["status"], "skipped");
+}
+}  // namespace
+}  // namespace optrush
