@@ -3,12 +3,11 @@
 #include <ATen/core/function_schema.h>
 #include <ATen/record_function.h>
 
-#include <array>
 #include <atomic>
 #include <set>
 #include <string_view>
 
-#include "optrush/flops.h"
+#include "measure/noted.h"
 
 namespace optrush {
 namespace {
@@ -24,8 +23,6 @@ std::atomic<double>& counter() {
   static std::atomic<double> flops{0};  // callbacks of RecordFunction are plain functions without a context
   return flops;
 }
-
-constexpr std::string_view kNoted = "optrush::flops";
 
 double product(at::IntArrayRef sizes) {
   double n = 1;
@@ -47,7 +44,7 @@ double flops_of(const at::RecordFunction& fn) {
   const auto matmul = [&](size_t a, size_t b) {
     return 2 * product(tensor(a).sizes()) * static_cast<double>(tensor(b).size(-1));
   };
-  if (name == kNoted) return in[0].toDouble();
+  if (name == kNotedFlops) return in[0].toDouble();
   if (name == "aten::mm" || name == "aten::bmm") return matmul(0, 1);
   // In place as well: gradients that add up.
   if (name.starts_with("aten::addmm") || name.starts_with("aten::baddbmm")) return matmul(1, 2);
@@ -61,11 +58,6 @@ double flops_of(const at::RecordFunction& fn) {
   return 0;
 }
 }  // namespace
-
-void note_flops(double flops) {
-  const std::array<const c10::IValue, 1> inputs = {flops};
-  RECORD_FUNCTION(kNoted.data(), c10::ArrayRef<const c10::IValue>(inputs));
-}
 
 ModelFlops model_flops(const Model& model, int64_t seq_len) {
   std::set<const Param*> matmuls;

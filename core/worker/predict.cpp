@@ -11,16 +11,17 @@
 
 namespace optrush {
 namespace {
-/// Whether every operator consists of ATen calls; what a compiler or a recorder makes of them is not known.
+bool foreseeable(const Edit& base) {
+  return base.plugin == "plain" || base.traits.foreseeable.value_or(base.traits.trace != Trace::opaque);
+}
+
+/// Whether every function of the step can be run on tensors without values.
 bool foreseeable(const Recipe& recipe) {
-  auto slots = recipe.ops.all();
-  slots.push_back(&recipe.unit);
-  for (const SlotInfo* slot : slots) {
-    if (slot->base().traits.trace == Trace::opaque) return false;
-    for (const Edit& wrap : slot->wraps())
-      if (wrap.phase == Phase::compile || wrap.phase == Phase::offload) return false;
-  }
-  return !recipe.schedule.edited() && !recipe.data.edited();
+  return std::ranges::all_of(recipe.slots(), [](const SlotInfo* slot) {
+    return foreseeable(slot->base()) && std::ranges::all_of(slot->wraps(), [](const Edit& wrap) {
+             return wrap.traits.foreseeable.value_or(true);
+           });
+  });
 }
 
 /// Micro-batches of the right sizes, without data.

@@ -1,7 +1,20 @@
 #pragma once
+#include <initializer_list>
+#include <string>
+
+#include "optrush/tensor.h"
 
 namespace optrush {
-/// For a function whose matmuls go past LibTorch's dispatcher (compiled code, kernels of one's own): says how
-/// many FLOPs a call ran, multiply and add counted as two. `hfu` adds them to what it sees itself.
+/// The host sees what a step calls through LibTorch's dispatcher. What goes past it (compiled code, kernels
+/// of one's own) says here what it does, on whatever device it runs, and in a forecast (optrush/forecast.h)
+/// too: there it runs nothing.
+
+/// FLOPs of matmuls, multiply and add counted as two; `hfu` adds them to what it sees itself.
 void note_flops(double flops);
+
+/// `launches` kernels that read and write `bytes` together.
+void note_kernel(const std::string& name, double bytes, int64_t launches = 1);
+
+/// Bytes of these tensors' elements together; undefined ones have none, an expanded axis counts once.
+double bytes_of(std::initializer_list<Tensor>);
 }  // namespace optrush

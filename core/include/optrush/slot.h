@@ -1,6 +1,7 @@
 #pragma once
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +23,9 @@ struct Traits {
   Trace trace = Trace::opaque;
   bool capturable = false;               ///< no host synchronization: may be part of a CUDA graph
   std::vector<std::string> offers = {};  ///< features beyond the signature: "lse", "varlen", "double"
+  /// Whether a step with it can be run on tensors without values (optrush/forecast.h). Where nobody says: a
+  /// wrap can, and a base can that is not opaque.
+  std::optional<bool> foreseeable = {};
 };
 
 /// True while a compiler traces the calling thread.

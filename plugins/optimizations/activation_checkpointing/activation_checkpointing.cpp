@@ -54,14 +54,18 @@ class ActivationCheckpointing final : public Plugin {
   }
 
   /// Calls every block through `call` where gradients are wanted.
-  static void wrap_blocks(Recipe& recipe, Phase phase, bool gives_way_to_a_compiler, Call call) {
-    recipe.unit.wrap(phase, [=, &recipe](UnitFunction inner, const Unit& unit) -> UnitFunction {
-      if (unit.role != "block" || (gives_way_to_a_compiler && compiled(recipe))) return inner;
-      return [call, &unit, inner = std::make_shared<const UnitFunction>(std::move(inner))](
-                 const Tensor& x, const Batch& batch) {
-        return at::GradMode::is_enabled() ? call(inner, x, batch, unit) : (*inner)(x, batch);
-      };
-    });
+  static void wrap_blocks(Recipe& recipe, Phase phase, bool gives_way_to_a_compiler, Call call,
+                          const Traits& traits = {}) {
+    recipe.unit.wrap(
+        phase,
+        [=, &recipe](UnitFunction inner, const Unit& unit) -> UnitFunction {
+          if (unit.role != "block" || (gives_way_to_a_compiler && compiled(recipe))) return inner;
+          return [call, &unit, inner = std::make_shared<const UnitFunction>(std::move(inner))](
+                     const Tensor& x, const Batch& batch) {
+            return at::GradMode::is_enabled() ? call(inner, x, batch, unit) : (*inner)(x, batch);
+          };
+        },
+        traits);
   }
 
   void recompute(Recipe& recipe, int64_t every) {
@@ -117,7 +121,8 @@ class ActivationCheckpointing final : public Plugin {
           offload_.begin_block();
           const SavedTensorScope scope([this](const Tensor& tensor) { return offload_.pack(tensor); });
           return (*inner)(x, batch);
-        });
+        },
+        {.foreseeable = false});
   }
 
   Tensor select_in(const std::shared_ptr<const UnitFunction>& inner, const Tensor& x, const Batch& batch,

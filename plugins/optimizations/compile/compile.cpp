@@ -53,7 +53,7 @@ class Compile final : public Plugin {
                          return trains ? run(inner, unit, x, batch, known) : inner(x, batch);
                        };
                      },
-                     {.trace = Trace::opaque, .capturable = true});
+                     {.trace = Trace::opaque, .capturable = true, .foreseeable = false});
   }
 
  private:

@@ -9,7 +9,7 @@
 #include <iterator>
 
 #include "optrush/error.h"
-#include "optrush/flops.h"
+#include "optrush/costs.h"
 #include "optrush/json.h"
 
 namespace optrush::compile {

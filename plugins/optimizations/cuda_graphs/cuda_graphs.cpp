@@ -26,7 +26,8 @@ class CudaGraphs final : public Plugin {
     recipe.schedule.wrap(Phase::capture,
                          [this](StepGraph::Schedule inner, const Site&) -> StepGraph::Schedule {
                            return [this, inner = std::move(inner)](Step& step) { run_step(step, inner); };
-                         });
+                         },
+                         {.foreseeable = false});
   }
 
  private:

@@ -68,7 +68,7 @@ class FusedAdamWPlugin final : public Plugin {
   void apply(Recipe& recipe, const Options&) override {
     recipe.optimizer.replace(
         [](Run& run) { return std::make_unique<FusedAdamW>(run.spec().train, run.data_parallel().shards()); },
-        {.trace = Trace::opaque, .capturable = true, .offers = {"double"}});
+        {.trace = Trace::opaque, .capturable = true, .offers = {"double"}, .foreseeable = true});
   }
 };
 }  // namespace

@@ -1,0 +1,8 @@
+#pragma once
+#include <string_view>
+
+namespace optrush {
+/// Names under which observers of the dispatcher see what functions say of themselves (optrush/costs.h).
+inline constexpr std::string_view kNotedFlops = "optrush::flops";    ///< {flops}
+inline constexpr std::string_view kNotedKernel = "optrush::kernel";  ///< {name, bytes, launches}
+}  // namespace optrush

@@ -1,0 +1,14 @@
+#include "optrush/forecast.h"
+
+#include "simulated/device.h"
+
+namespace optrush {
+bool is_forecast(const Tensor& tensor) {
+  return tensor.is_privateuseone() && simulated::values() == simulated::Values::none;
+}
+
+at::DeviceType form_of(at::Device device) {
+  return device.is_privateuseone() ? simulated::form() : device.type();
+}
+at::DeviceType form_of(const Tensor& tensor) { return form_of(tensor.device()); }
+}  // namespace optrush

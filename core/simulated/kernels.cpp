@@ -1,0 +1,221 @@
+// Operators of the device. Those that see storages are LibTorch's own; every other one goes through one
+// function that hands its tensors to the CPU's kernel, or to the meta device's for their shapes alone.
+#include <ATen/Context.h>
+#include <ATen/EmptyTensor.h>
+#include <ATen/Functions.h>
+#include <ATen/NativeFunctions.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/native/transformers/attention.h>
+#include <ATen/ops/set_cpu_dispatch.h>
+#include <ATen/record_function.h>
+#include <torch/library.h>
+
+#include <unordered_map>
+
+#include "optrush/error.h"
+#include "optrush/tensor.h"
+#include "simulated/shapes.h"
+#include "simulated/state.h"
+
+namespace optrush::simulated {
+namespace {
+using c10::IValue;
+using torch::jit::Stack;
+constexpr c10::DispatchKeySet kKeys{c10::DispatchKey::PrivateUse1};
+
+Tensor empty(c10::IntArrayRef size, std::optional<at::ScalarType> type, std::optional<at::Layout>,
+             std::optional<at::Device>, std::optional<bool>, std::optional<at::MemoryFormat> format) {
+  return at::detail::empty_generic(size, &allocator(), kKeys, c10::dtype_or_default(type), format);
+}
+Tensor empty_strided(c10::IntArrayRef size, c10::IntArrayRef stride, std::optional<at::ScalarType> type,
+                     std::optional<at::Layout>, std::optional<at::Device>, std::optional<bool>) {
+  return at::detail::empty_strided_generic(size, stride, &allocator(), kKeys, c10::dtype_or_default(type));
+}
+
+/// The same bytes as a tensor of the CPU.
+Tensor on_host(const Tensor& tensor) {
+  return at::from_blob(tensor.data_ptr(), tensor.sizes(), tensor.strides(),
+                       at::TensorOptions(at::kCPU).dtype(tensor.scalar_type()));
+}
+
+/// Takes over a new tensor of the CPU.
+Tensor to_device(const Tensor& host) {
+  auto data = std::make_unique<Tensor>(host);
+  void* const address = host.storage().mutable_data();
+  c10::DataPtr pointer(
+      address, data.release(),
+      [](void* kept) { const std::unique_ptr<Tensor> ended(static_cast<Tensor*>(kept)); }, kDevice);
+  c10::Storage storage(c10::Storage::use_byte_size_t(), host.storage().nbytes(), std::move(pointer),
+                       &allocator(), /*resizable=*/true);
+  Tensor made = at::detail::make_tensor<c10::TensorImpl>(std::move(storage), kKeys, host.dtype());
+  made.unsafeGetTensorImpl()->set_storage_offset(host.storage_offset());
+  made.unsafeGetTensorImpl()->set_sizes_and_strides(host.sizes(), host.strides());
+  return made;
+}
+
+/// Tensors of the device in a call, each with the one that stands for it.
+class StandIns {
+ public:
+  explicit StandIns(const c10::OperatorHandle& op) : op_(op) {}
+
+  IValue stand_in(const IValue& value) {
+    if (value.isTensor()) return stand_in_of(value.toTensor());
+    if (value.isTensorList()) {
+      c10::List<Tensor> list;
+      for (const Tensor& tensor : value.toTensorVector()) list.push_back(stand_in_of(tensor));
+      return list;
+    }
+    if (value.isOptionalTensorList()) {
+      c10::List<std::optional<Tensor>> list;
+      for (const std::optional<Tensor>& tensor : value.toOptionalTensorList())
+        list.push_back(tensor ? std::optional(stand_in_of(*tensor)) : std::nullopt);
+      return list;
+    }
+    if (value.isDevice() && value.toDevice().is_privateuseone())
+      return c10::Device(values() == Values::host ? c10::kCPU : c10::kMeta);
+    return value;
+  }
+
+  IValue result(const IValue& value) {
+    if (value.isTensor()) return result_of(value.toTensor());
+    if (value.isTensorList()) {
+      c10::List<Tensor> list;
+      for (const Tensor& tensor : value.toTensorVector()) list.push_back(result_of(tensor));
+      return list;
+    }
+    return value;
+  }
+
+ private:
+  Tensor stand_in_of(const Tensor& tensor) {
+    if (!tensor.defined()) return tensor;
+    if (!tensor.is_privateuseone()) {
+      TORCH_CHECK(!tensor.is_cpu() || tensor.dim() == 0, "Expected all tensors of ", op_.schema().name(),
+                  " to be on one device, but one is on ", kDevice, " and one of ", tensor.dim(),
+                  " dimensions on ", tensor.device());
+      return tensor;
+    }
+    Tensor made = values() == Values::host ? on_host(tensor)
+                                           : at::detail::empty_strided_meta(tensor.sizes(), tensor.strides(),
+                                                                            tensor.scalar_type());
+    known_.emplace(made.unsafeGetTensorImpl(), tensor);
+    kept_.push_back(made);
+    return made;
+  }
+
+  Tensor result_of(const Tensor& tensor) const {
+    if (!tensor.defined()) return tensor;
+    if (const auto found = known_.find(tensor.unsafeGetTensorImpl()); found != known_.end())
+      return found->second;
+    if (tensor.is_meta())
+      return at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(kDevice));
+    return tensor.is_cpu() ? to_device(tensor) : tensor;
+  }
+
+  const c10::OperatorHandle& op_;
+  std::unordered_map<const c10::TensorImpl*, Tensor> known_;
+  Tensors kept_;  ///< so that no address is used twice
+};
+
+void run(const c10::OperatorHandle& op, Stack* stack) {
+  const at::DisableRecordFunctionGuard seen_once;  // as this device's operator, not as what stands in for it
+  ++State::instance().operators;
+  if (values() == Values::none && run_shape_rule(op, *stack)) return;
+  StandIns stand_ins(op);
+  const size_t first = stack->size() - op.schema().arguments().size();
+  for (size_t i = first; i < stack->size(); ++i) (*stack)[i] = stand_ins.stand_in((*stack)[i]);
+  op.callBoxed(stack);
+  for (size_t i = first; i < stack->size(); ++i) (*stack)[i] = stand_ins.result((*stack)[i]);
+}
+
+[[noreturn]] void no_values() { throw Error("a forecast has no values that the host could read"); }
+
+/// Whether the host waits: as CUDA's copies do where they block, or where memory of the host is not pinned.
+bool host_waits(const Tensor& host, bool non_blocking) {
+  return !non_blocking || !at::globalContext().isPinnedPtr(host.storage().data(), c10::kPrivateUse1);
+}
+
+Tensor copy_from(const Tensor& from, const Tensor& to, bool non_blocking) {
+  const at::DisableRecordFunctionGuard seen_once;
+  State& state = State::instance();
+  if (from.device() == to.device()) {
+    ++state.operators;
+  } else {
+    ++state.copies;
+    if (host_waits(from.is_cpu() ? from : to, non_blocking)) ++state.waits;
+  }
+  if (values() == Values::none) {
+    if (!to.is_privateuseone()) no_values();
+    return to;
+  }
+  const Tensor source = from.is_cpu() ? from : on_host(from);
+  Tensor target = to.is_cpu() ? to : on_host(to);
+  target.copy_(source);
+  return to;
+}
+Tensor copy_from_and_resize(const Tensor& from, const Tensor& to) {
+  to.resize_(from.sizes());
+  return copy_from(from, to, /*non_blocking=*/false);
+}
+
+at::Scalar local_scalar_dense(const Tensor& tensor) {
+  const at::DisableRecordFunctionGuard seen_once;
+  ++State::instance().waits;
+  if (values() == Values::none) no_values();
+  return at::_local_scalar_dense(on_host(tensor));
+}
+
+Tensor& set_storage(Tensor& self, at::Storage source, int64_t offset, c10::IntArrayRef size,
+                    c10::IntArrayRef stride) {
+  return at::cpu::set_(self, std::move(source), offset, size, stride);
+}
+Tensor as_strided(const Tensor& self, c10::IntArrayRef size, c10::IntArrayRef stride,
+                  std::optional<int64_t> offset) {
+  return at::native::as_strided_tensorimpl(self, size, stride, offset);
+}
+const Tensor& resize(const Tensor& self, c10::IntArrayRef size, std::optional<at::MemoryFormat> format) {
+  return at::native::resize_(self, size, format);
+}
+
+/// FlashAttention where any fused kernel is allowed: they keep and make tensors of the same sizes.
+int64_t attention_kernel(const Tensor&, const Tensor&, const Tensor&, const std::optional<Tensor>&, double,
+                         bool, std::optional<double>, bool) {
+  constexpr int64_t kMath = 0, kFlash = 1;
+  const auto& context = at::globalContext();
+  const bool fused =
+      context.userEnabledFlashSDP() || context.userEnabledMemEfficientSDP() || context.userEnabledCuDNNSDP();
+  return fused ? kFlash : kMath;
+}
+}  // namespace
+
+void register_kernels() {
+  static const auto own = [] {
+    torch::Library made(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
+    made.impl("empty.memory_format", empty);
+    made.impl("empty_strided", empty_strided);
+    made.impl("as_strided", as_strided);
+    made.impl("view", static_cast<Tensor (*)(const Tensor&, c10::IntArrayRef)>(at::native::view));
+    made.impl("_reshape_alias", at::native::_reshape_alias);
+    made.impl("resize_", resize);
+    made.impl("set_.source_Tensor", at::native::set_tensor_);
+    made.impl("set_.source_Storage", static_cast<Tensor& (*)(Tensor&, at::Storage)>(at::native::set_));
+    made.impl("set_.source_Storage_storage_offset", set_storage);
+    made.impl("_copy_from", copy_from);
+    made.impl("_copy_from_and_resize", copy_from_and_resize);
+    made.impl("_local_scalar_dense", local_scalar_dense);
+    made.impl("_fused_sdp_choice", attention_kernel);
+    // These are one kernel on a GPU; LibTorch would make them of several where a device says nothing.
+    for (const char* whole :
+         {"silu_backward", "_foreach_norm.Scalar", "_foreach_add_.Scalar", "_foreach_add_.List",
+          "_foreach_sub_.List", "_foreach_mul_.Tensor", "_foreach_mul_.Scalar", "_foreach_copy_"})
+      made.impl(whole, torch::CppFunction::makeFromBoxedFunction<&run>());
+    return made;
+  }();
+  static const auto others = [] {
+    torch::Library made(torch::Library::IMPL, "_", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
+    made.fallback(torch::CppFunction::makeFromBoxedFunction<&run>());
+    return made;
+  }();
+  at::native::_fused_sdp_choice_stub.set_privateuse1_dispatch_ptr(&attention_kernel);
+}
+}  // namespace optrush::simulated

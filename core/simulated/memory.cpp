@@ -1,0 +1,92 @@
+// The device's memory: counted, and taken from the host where values are kept.
+#include <ATen/Context.h>
+#include <c10/core/CPUAllocator.h>
+#include <c10/core/impl/alloc_cpu.h>
+#include <c10/util/Exception.h>
+
+#include <memory>
+#include <mutex>
+
+#include "simulated/state.h"
+
+namespace optrush::simulated {
+namespace {
+/// One block, for as long as it lives.
+struct Block {
+  explicit Block(size_t bytes) : bytes(static_cast<int64_t>(bytes)) {
+    State& state = State::instance();
+    const int64_t now = state.allocated.fetch_add(this->bytes) + this->bytes;
+    int64_t peak = state.peak.load();
+    while (now > peak && !state.peak.compare_exchange_weak(peak, now)) {
+    }
+    if (state.values == Values::host && bytes > 0) data = c10::alloc_cpu(bytes);
+  }
+  ~Block() {
+    if (data != nullptr) c10::free_cpu(data);
+    State::instance().allocated -= bytes;
+  }
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+  int64_t bytes;
+  void* data = nullptr;
+};
+
+class DeviceAllocator final : public c10::Allocator {
+ public:
+  c10::DataPtr allocate(size_t bytes) override {
+    auto block = std::make_unique<Block>(bytes);
+    void* data = block->data;
+    return {data, block.release(), &release, kDevice};
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
+  void copy_data(void* destination, const void* source, size_t count) const override {
+    if (destination != nullptr && source != nullptr) default_copy_data(destination, source, count);
+  }
+
+ private:
+  static void release(void* block) { const std::unique_ptr<Block> ended(static_cast<Block*>(block)); }
+};
+}  // namespace
+
+State& State::instance() {
+  static auto* const state = new State;  // tensors outlive static destruction
+  return *state;
+}
+
+c10::Allocator& allocator() {
+  static auto* const made = new DeviceAllocator;
+  return *made;
+}
+
+at::Device open(Values values, at::DeviceType form) {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    c10::register_privateuse1_backend("simulated");
+    c10::SetAllocator(c10::kPrivateUse1, &allocator());
+    register_hooks();
+    register_kernels();
+    at::globalContext().lazyInitDevice(c10::kPrivateUse1);
+  });
+  State& state = State::instance();
+  TORCH_CHECK(values == state.values || state.allocated == 0,
+              "the simulated device still has tensors of the other kind");
+  state.values = values;
+  state.form = form;
+  return kDevice;
+}
+
+Values values() { return State::instance().values; }
+at::DeviceType form() { return State::instance().form; }
+int64_t allocated() { return State::instance().allocated; }
+int64_t peak() { return State::instance().peak; }
+void reset_peak() { State::instance().peak = State::instance().allocated.load(); }
+
+Counts counts() {
+  const State& state = State::instance();
+  return {state.operators, state.copies, state.waits};
+}
+void reset_counts() {
+  State& state = State::instance();
+  state.operators = state.copies = state.waits = 0;
+}
+}  // namespace optrush::simulated

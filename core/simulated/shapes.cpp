@@ -1,0 +1,124 @@
+// Shapes of operators that LibTorch knows in Python alone, or not at all. What such a kernel allocates while
+// it runs is allocated here, too, so that it counts for the peak.
+#include "simulated/shapes.h"
+
+#include <ATen/Functions.h>
+#include <ATen/WrapDimUtils.h>
+
+#include <functional>
+#include <map>
+#include <string>
+
+#include "optrush/tensor.h"
+
+namespace optrush::simulated {
+namespace {
+using torch::jit::Stack;
+
+/// Arguments of one call by their place in the schema; replaced by what it returns.
+class Call {
+ public:
+  Call(const c10::FunctionSchema& schema, Stack& stack)
+      : schema_(schema), stack_(stack), first_(stack.size() - schema.arguments().size()) {}
+  const c10::IValue& argument(size_t i) const { return stack_[first_ + i]; }
+  const c10::IValue& argument(const std::string& name) const {
+    return argument(static_cast<size_t>(schema_.argumentIndexWithName(name).value()));
+  }
+  Tensor tensor(size_t i) const { return argument(i).toTensor(); }
+  void give(std::vector<c10::IValue> outputs) {
+    stack_.resize(first_);
+    for (auto& output : outputs) stack_.push_back(std::move(output));
+  }
+
+ private:
+  const c10::FunctionSchema& schema_;
+  Stack& stack_;
+  size_t first_;
+};
+
+/// Attention kernels write (B, S, H, K) and give it as (B, H, S, K).
+Tensor heads_like(const Tensor& x, int64_t count) {
+  return at::empty({x.size(0), x.size(2), count, x.size(3)}, x.options()).transpose(1, 2);
+}
+Tensor heads_like(const Tensor& x) { return heads_like(x, x.size(1)); }
+Tensor log_sum_exp(const Tensor& q) {
+  return at::empty({q.size(0), q.size(1), q.size(2)}, q.options().dtype(at::kFloat));
+}
+
+void flash_forward(Call& call) {
+  const Tensor q = call.tensor(0);
+  call.give({heads_like(q), log_sum_exp(q)});
+}
+/// FlashAttention 2 sums dQ in fp32, and makes dK and dV for every query head before groups are summed.
+void flash_backward(Call& call) {
+  const Tensor q = call.tensor(1), k = call.tensor(2), v = call.tensor(3);
+  const Tensor d_q = heads_like(q), d_k = heads_like(k), d_v = heads_like(v);
+  const Tensor sum_q = at::empty(q.sizes(), q.options().dtype(at::kFloat)), row_sums = log_sum_exp(q);
+  const bool grouped = q.size(1) != k.size(1);
+  const Tensor all_k = grouped ? heads_like(k, q.size(1)) : Tensor();
+  const Tensor all_v = grouped ? heads_like(v, q.size(1)) : Tensor();
+  call.give({d_q, d_k, d_v});
+}
+/// Outputs of the operators for GPUs: out, lse, four that describe packed sequences, two of the generator's
+/// state, a mask for debugging.
+void gpu_attention_forward(Call& call) {
+  const Tensor q = call.tensor(0);
+  const Tensor state = at::empty({}, q.options().dtype(at::kLong));
+  call.give({heads_like(q), log_sum_exp(q), Tensor(), Tensor(), q.size(2), call.tensor(1).size(2), state,
+             state, Tensor()});
+}
+
+void index_select(Call& call) {
+  const Tensor self = call.tensor(0);
+  auto sizes = self.sizes().vec();
+  sizes.at(static_cast<size_t>(at::maybe_wrap_dim(call.argument(1).toInt(), self.dim()))) =
+      call.tensor(2).numel();
+  call.give({at::empty(sizes, self.options())});
+}
+void embedding_dense_backward(Call& call) {
+  const Tensor gradient = call.tensor(0);
+  call.give({at::empty({call.argument("num_weights").toInt(), gradient.size(-1)}, gradient.options())});
+}
+/// mm and its like with a type of the result that is not the operands'.
+void matmul_into(Call& call, const Tensor& a, const Tensor& b, const c10::IValue& type) {
+  const auto result = type.isNone() ? a.scalar_type() : type.toScalarType();
+  call.give({at::empty({a.size(0), b.size(1)}, a.options().dtype(result))});
+}
+void nothing(Call& call) { call.give({}); }
+
+using Rule = std::function<void(Call&)>;
+const std::map<std::string, Rule>& rules() {
+  static const std::map<std::string, Rule> kRules = {
+      {"aten::index_select", index_select},
+      {"aten::embedding_dense_backward", embedding_dense_backward},
+      {"aten::_scaled_dot_product_flash_attention_for_cpu", flash_forward},
+      {"aten::_scaled_dot_product_flash_attention_for_cpu_backward", flash_backward},
+      {"aten::_scaled_dot_product_flash_attention", gpu_attention_forward},
+      {"aten::_scaled_dot_product_flash_attention_backward", flash_backward},
+      {"aten::_scaled_dot_product_cudnn_attention", gpu_attention_forward},
+      {"aten::_scaled_dot_product_cudnn_attention_backward", flash_backward},
+      {"aten::mm.dtype", [](Call& c) { matmul_into(c, c.tensor(0), c.tensor(1), c.argument(2)); }},
+      {"aten::addmm.dtype", [](Call& c) { matmul_into(c, c.tensor(1), c.tensor(2), c.argument(3)); }},
+      {"aten::_scaled_mm",
+       [](Call& c) { matmul_into(c, c.tensor(0), c.tensor(1), c.argument("out_dtype")); }},
+      {"aten::mm.dtype_out", [](Call& c) { c.give({c.argument("out")}); }},
+      {"aten::addmm.dtype_out", [](Call& c) { c.give({c.argument("out")}); }},
+      {"aten::_fused_adamw_", nothing},
+      {"aten::_fused_adamw_.tensor_lr", nothing},
+      {"aten::_amp_foreach_non_finite_check_and_unscale_", nothing},
+      {"aten::_amp_update_scale_", [](Call& c) { c.give({c.argument(0)}); }},
+  };
+  return kRules;
+}
+}  // namespace
+
+bool run_shape_rule(const c10::OperatorHandle& op, Stack& stack) {
+  const auto& name = op.schema().operator_name();
+  const auto found =
+      rules().find(name.overload_name.empty() ? name.name : name.name + "." + name.overload_name);
+  if (found == rules().end()) return false;
+  Call call(op.schema(), stack);
+  found->second(call);
+  return true;
+}
+}  // namespace optrush::simulated
