@@ -1,6 +1,5 @@
 #pragma once
 #include <cstdint>
-#include <memory>
 
 #include "model/model.h"
 #include "optrush/param.h"
@@ -13,19 +12,4 @@ struct ModelFlops {
   double mfu_causal = 0;  ///< 6 P + 6 L S heads head_dim
 };
 ModelFlops model_flops(const Model&, int64_t seq_len);
-
-/// Counts the matmul FLOPs that really run on any thread while it lives, recomputation included: mm, addmm,
-/// bmm, baddbmm and the fused attentions (4 B H S S K forward, 10 backward, half of it where they are
-/// causal).
-class ExecutedFlops {
- public:
-  ExecutedFlops();
-  ~ExecutedFlops();
-  ExecutedFlops(const ExecutedFlops&) = delete;
-  ExecutedFlops& operator=(const ExecutedFlops&) = delete;
-  double total() const;
-
- private:
-  uint64_t handle_ = 0;
-};
 }  // namespace optrush

@@ -3,9 +3,10 @@
 #include "simulated/device.h"
 
 namespace optrush {
-bool is_forecast(const Tensor& tensor) {
-  return tensor.is_privateuseone() && simulated::values() == simulated::Values::none;
+bool is_forecast(at::Device device) {
+  return device.is_privateuseone() && simulated::values() == simulated::Values::none;
 }
+bool is_forecast(const Tensor& tensor) { return is_forecast(tensor.device()); }
 
 at::DeviceType form_of(at::Device device) {
   return device.is_privateuseone() ? simulated::form() : device.type();

@@ -10,6 +10,7 @@
 
 #include "model/hugging_face.h"
 #include "model/init.h"
+#include "optrush/forecast.h"
 #include "train/adamw.h"
 #include "train/single_device.h"
 
@@ -58,7 +59,7 @@ void Session::place() {
   std::optional<Checkpoint> checkpoint;
   if (!model_.checkpoint.empty()) checkpoint.emplace(model_.checkpoint).check_known(params_);
   const auto full_value = [&](const Param& param) {
-    if (device_.is_meta()) return at::empty(param.shape, at::TensorOptions(param.dtype).device(device_));
+    if (is_forecast(device_)) return at::empty(param.shape, at::TensorOptions(param.dtype).device(device_));
     const bool stored = checkpoint && checkpoint->contains(param.name);
     return stored ? checkpoint->read(param) : initial_value(param, spec().train.seed);
   };

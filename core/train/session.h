@@ -17,8 +17,8 @@ class Session final : public Run {
 
   /// Parameters by name and shape; Event::declared. Touches no device: `--plan` stops here.
   void declare();
-  /// Values on the device: from the checkpoint or from (seed, name); Event::placed. On the meta device, which
-  /// has none, sizes alone.
+  /// Values on the device: from the checkpoint or from (seed, name); Event::placed. In a forecast, which has
+  /// none, sizes alone.
   void place();
   /// Resolved units, shards and optimizer; Event::ready.
   void make_ready();

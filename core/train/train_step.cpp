@@ -6,6 +6,7 @@
 namespace optrush {
 namespace {
 double sum_over_data(Mesh& mesh, double value) {
+  if (mesh.data_size() == 1) return value;
   Tensor sum = at::scalar_tensor(value, at::kDouble);
   mesh.sum(sum, mesh.data());
   return sum.item<double>();

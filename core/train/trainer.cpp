@@ -13,6 +13,7 @@
 #include "measure/flops.h"
 #include "measure/memory.h"
 #include "measure/saved_tensors.h"
+#include "measure/step_costs.h"
 #include "train/train_step.h"
 
 namespace optrush {
@@ -101,13 +102,15 @@ class Trainer {
   }
 
  private:
-  void one_step(int64_t number) {
+  void one_step(int64_t number) { one_step(number, *clock_); }
+
+  void one_step(int64_t number, StepClock& clock) {
     session_.set_step(number);
     session_.recipe().fire(Event::step_begin, session_);
-    clock_->enter(Bucket::data);
-    TrainStep step(session_, *clock_, data_(number));
+    clock.enter(Bucket::data);
+    TrainStep step(session_, clock, data_(number));
     schedule_(step);
-    clock_->end_step();
+    clock.end_step();
     session_.recipe().fire(Event::step_end, session_);
     const auto& [loss, norm, skipped] = step.outcome();
     pending_.push_back({number, loss, norm, skipped, step.tokens()});
@@ -116,19 +119,22 @@ class Trainer {
   /// The second warm-up step, where there is one: in the first a technique may still compile or choose.
   int64_t accounted_step() const { return session_.spec().train.warmup > 1 ? 1 : 0; }
 
-  /// One warm-up step also tells what the recipe keeps for the backward and which FLOPs it runs.
+  /// One warm-up step also tells what the recipe keeps for the backward and what its operators cost.
   void account_step(int64_t number) {
     Tensors resident;
     for (Param* param : session_.params().all()) {
       resident.insert(resident.end(), param->stored.begin(), param->stored.end());
       if (param->leaf.defined()) resident.push_back(param->leaf);
     }
-    const ExecutedFlops flops;
+    StepCosts costs(session_.params(), session_.device());
+    CountedClock counted(*clock_, costs);
     SavedTensorCount saved(resident);
-    one_step(number);
+    one_step(number, counted);
     saved.stop();
+    costs.stop();
     activations_ = saved.peak_bytes();
-    executed_flops_ = flops.total();
+    executed_flops_ = costs.flops();
+    costs_ = costs.to_json();
   }
 
   void collect(bool wait) {
@@ -199,6 +205,7 @@ class Trainer {
                           {"optimizer_state", optimizer},
                           {"activations", activations_},
                           {"total", parameters + gradients + optimizer + activations_}}}};
+    result["costs"] = costs_;
     result["energy_joules"] = joules_ ? Json(*joules_) : Json();
     const auto flops = model_flops(session_.model(), session_.spec().train.seq_len);
     const Json& accounted = result["steps"].at(static_cast<size_t>(accounted_step()));
@@ -220,6 +227,7 @@ class Trainer {
   Json steps_ = Json::array();
   int64_t activations_ = 0;
   double executed_flops_ = 0;
+  Json costs_;
 };
 }  // namespace
 

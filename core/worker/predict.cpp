@@ -2,12 +2,15 @@
 
 #include <ATen/Functions.h>
 
+#include <algorithm>
+
 #include "measure/cpu_info.h"
+#include "measure/cuda_library.h"
 #include "measure/gpus.h"
-#include "measure/meta_memory.h"
+#include "measure/step_costs.h"
+#include "simulated/device.h"
 #include "train/opened_run.h"
 #include "train/train_step.h"
-#include "worker/device.h"
 
 namespace optrush {
 namespace {
@@ -15,20 +18,23 @@ bool foreseeable(const Edit& base) {
   return base.plugin == "plain" || base.traits.foreseeable.value_or(base.traits.trace != Trace::opaque);
 }
 
-/// Whether every function of the step can be run on tensors without values.
-bool foreseeable(const Recipe& recipe) {
-  return std::ranges::all_of(recipe.slots(), [](const SlotInfo* slot) {
-    return foreseeable(slot->base()) && std::ranges::all_of(slot->wraps(), [](const Edit& wrap) {
-             return wrap.traits.foreseeable.value_or(true);
-           });
-  });
+/// A function of the step that can't be run on tensors without values: "'compile' in unit"; empty: none.
+std::string unforeseeable(const Recipe& recipe) {
+  for (const SlotInfo* slot : recipe.slots()) {
+    if (!foreseeable(slot->base())) return "'" + slot->base().plugin + "' in " + slot->name();
+    for (const Edit& wrap : slot->wraps())
+      if (!wrap.traits.foreseeable.value_or(true)) return "'" + wrap.plugin + "' in " + slot->name();
+  }
+  return "";
 }
 
 /// Micro-batches of the right sizes, without data.
-std::vector<Batch> shapes_of(const RunSpec& spec, const Model& model) {
-  const int64_t rows = spec.train.micro_batch, length = spec.train.seq_len;
-  const auto options = at::TensorOptions(at::kMeta);
-  std::vector<Batch> batches(static_cast<size_t>(spec.train.accumulation));
+std::vector<Batch> shapes_of(const Session& session) {
+  const TrainSpec& train = session.spec().train;
+  const Model& model = session.model();
+  const int64_t rows = train.micro_batch, length = train.seq_len;
+  const auto options = at::TensorOptions().device(session.device());
+  std::vector<Batch> batches(static_cast<size_t>(train.accumulation));
   for (Batch& batch : batches) {
     batch.valid_tokens = rows * length;
     if (model.vocab_size > 0) {
@@ -43,34 +49,51 @@ std::vector<Batch> shapes_of(const RunSpec& spec, const Model& model) {
 }
 }  // namespace
 
-std::optional<int64_t> predicted_peak(const RunSpec& given) {
-  OpenedRun run(given, at::kMeta);
+std::optional<Forecast> forecast(const RunSpec& spec, at::DeviceType form, std::string* why_not) {
+  const auto none = [&](const std::string& reason) {
+    if (why_not != nullptr) *why_not = reason;
+    return std::nullopt;
+  };
+  const at::Device device = simulated::open(simulated::Values::none, form);
+  OpenedRun run(spec, device);
   Session& session = run.session();
   Recipe& recipe = run.recipe();
-  if (!foreseeable(recipe)) return std::nullopt;
+  if (const auto name = unforeseeable(recipe); !name.empty())
+    return none("what " + name + " does can't be told from sizes");
   try {
-    const MetaMemory memory;
+    const int64_t before = simulated::allocated();
+    simulated::reset_peak();
     run.declare();
     run.make_ready();
-    const auto clock = StepClock::make(at::kCPU);
+    StepCosts costs(session.params(), device);
+    const auto clock = StepClock::make(device);
+    CountedClock counted(*clock, costs);
     recipe.fire(Event::step_begin, session);
-    TrainStep step(session, *clock, shapes_of(session.spec(), session.model()));
+    TrainStep step(session, counted, shapes_of(session));
     recipe.schedule.resolve({}, plain_schedule)(step);
-    return memory.peak();
-  } catch (const std::exception&) {
-    return std::nullopt;  // an operator, a generator or a value that meta tensors don't have
+    costs.stop();
+    return Forecast{simulated::peak() - before, costs.to_json()};
+  } catch (const std::exception& e) {
+    return none(e.what());  // an operator without sizes, or a value
   }
 }
 
-Json memory_forecast(const RunSpec& spec) try {
-  const at::Device device = open_device(spec.device);
-  const auto peak = predicted_peak(spec);
-  if (!peak) return {};
-  const auto gpus = device.is_cuda() ? visible_gpus(nullptr) : std::vector<GpuInfo>();
-  const int64_t available = gpus.empty() ? read_cpu().available_bytes : gpus.front().memory_bytes;
-  return {
-      {"peak_bytes", *peak}, {"available_bytes", available}, {"device", device.is_cuda() ? "cuda" : "cpu"}};
-} catch (const Skip&) {
-  return {};  // no such device: the run will say so
+void add_forecast(Json& plan, const RunSpec& spec) {
+  const bool gpu = spec.device == "cuda" || (spec.device == "auto" && load_cuda());
+  plan["memory"] = plan["costs"] = nullptr;
+  std::string why_not;
+  const auto found = forecast(spec, gpu ? at::kCUDA : at::kCPU, &why_not);
+  if (!found) {
+    plan["no_forecast"] = why_not;
+    return;
+  }
+  Json available = gpu ? Json() : Json(read_cpu().available_bytes);
+  if (gpu && load_cuda()) {
+    const auto gpus = visible_gpus(nullptr);
+    if (!gpus.empty()) available = gpus.front().memory_bytes;
+  }
+  plan["memory"] = {
+      {"peak_bytes", found->peak_bytes}, {"available_bytes", available}, {"device", gpu ? "cuda" : "cpu"}};
+  plan["costs"] = found->costs;
 }
 }  // namespace optrush

@@ -77,7 +77,7 @@ int plan_command(const fs::path& spec_file, const fs::path& out) {
   Json plan = make_plan(run.session(), run.plugins());
   write_json(out, plan);
   // Last: it calls plugins with tensors that they may not expect, and a plan that is written counts.
-  plan["memory"] = memory_forecast(spec);
+  add_forecast(plan, spec);
   write_json(out, plan);
   return 0;
 }

@@ -1,8 +1,10 @@
-// Memory that is predicted without using any is the memory that is then used.
+// A step on tensors without values: its peak is the one that is then measured, its operators cost what they
+// cost.
 #include "worker/predict.h"
 
 #include <gtest/gtest.h>
 
+#include "measure/cuda_library.h"
 #include "measure/memory.h"
 #include "support/swiglu_stack.h"
 
@@ -12,6 +14,11 @@ int64_t measured(const RunSpec& spec) {
   install_cpu_memory_tracking();
   const int64_t before = cpu_allocated();
   return Trained(spec).train()["memory"]["peak_allocated"].get<int64_t>() - before;
+}
+
+std::optional<int64_t> predicted_peak(const RunSpec& spec) {
+  const auto found = forecast(spec, at::kCPU);
+  return found ? std::optional(found->peak_bytes) : std::nullopt;
 }
 
 TEST(Predict, ThePeakOfAStepToTheByte) {
@@ -50,11 +57,47 @@ TEST(Predict, NeedsNeitherMemoryNorData) {
 }
 
 TEST(Predict, SaysNothingOfWhatItCannotRun) {
-  EXPECT_FALSE(predicted_peak(nano_spec({{"flash_attention", Json::object()}})).has_value());
-  EXPECT_TRUE(memory_forecast(nano_spec({{"flash_attention", Json::object()}})).is_null());
-  const Json forecast = memory_forecast(nano_spec());
-  EXPECT_EQ(forecast["device"], "cpu");
-  EXPECT_GT(forecast["available_bytes"].get<int64_t>(), forecast["peak_bytes"].get<int64_t>());
+  RunSpec spec = nano_spec({{"activation_checkpointing", {{"policy", "offload"}}}});
+  Json plan;
+  add_forecast(plan, spec);
+  EXPECT_TRUE(plan["memory"].is_null());
+  EXPECT_TRUE(plan["costs"].is_null());
+  EXPECT_EQ(plan["no_forecast"], "what 'activation_checkpointing' in unit does can't be told from sizes");
+  add_forecast(plan, nano_spec());
+  EXPECT_EQ(plan["memory"]["device"], "cpu");
+  EXPECT_GT(plan["memory"]["available_bytes"].get<int64_t>(), plan["memory"]["peak_bytes"].get<int64_t>());
+}
+
+/// Where there is no GPU its forms are foreseen all the same; what it has of memory is not known.
+TEST(Predict, AGpuNeedNotBeHere) {
+  if (load_cuda()) GTEST_SKIP() << "there is a GPU here";
+  RunSpec spec = nano_spec({{"mixed_precision", Json::object()}, {"flash_attention", Json::object()}});
+  spec.device = "cuda";
+  Json plan;
+  add_forecast(plan, spec);
+  ASSERT_FALSE(plan["memory"].is_null()) << plan["no_forecast"];
+  EXPECT_EQ(plan["memory"]["device"], "cuda");
+  EXPECT_TRUE(plan["memory"]["available_bytes"].is_null());
+  EXPECT_EQ(plan["costs"]["total"]["host_waits"], 0);
+}
+
+/// What the CPU's operators are taken to cost a GPU is what those of a device that is none cost.
+TEST(Predict, CostsAreThoseOfTheStepThatRuns) {
+  const PluginUse fused = {"fused_adamw", Json::object()}, flash = {"flash_attention", Json::object()};
+  for (const auto& stack : {std::vector<PluginUse>{}, {fused}, {fused, flash}, {{"lora", {{"rank", 4}}}}}) {
+    SCOPED_TRACE(stack.empty() ? "" : stack.back().name);
+    const RunSpec spec = nano_spec(stack);
+    std::string why_not;
+    const auto found = forecast(spec, at::kCPU, &why_not);
+    ASSERT_TRUE(found) << why_not;
+    const Json ran = Trained(spec).train()["costs"];
+    for (const char* phase : {"forward", "backward", "optimizer"})
+      for (const char* what : {"launches", "casts", "elementwise_bytes", "matmul_flops", "attention_flops"})
+        EXPECT_EQ(found->costs["phases"][phase][what], ran["phases"][phase][what])
+            << phase << " " << what << "\n"
+            << found->costs["operators"].dump() << "\n"
+            << ran["operators"].dump();
+  }
 }
 }  // namespace
 }  // namespace optrush::testing

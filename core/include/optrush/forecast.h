@@ -6,6 +6,7 @@ namespace optrush {
 /// "Plan"): calls of ATen need no care. A kernel of one's own takes part when it makes its outputs as ever,
 /// notes itself (optrush/costs.h), and then runs only where this is false. Its slot says so by
 /// Traits::foreseeable.
+bool is_forecast(at::Device);
 bool is_forecast(const Tensor&);
 
 /// The kind of device whose form of an operator is wanted (which kernel, how large a chunk): a device's own;

@@ -1,0 +1,284 @@
+#include "measure/operator_costs.h"
+
+#include <ATen/Context.h>
+#include <ATen/core/function_schema.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <set>
+
+#include "measure/noted.h"
+#include "optrush/costs.h"
+
+namespace optrush {
+namespace {
+using Names = std::set<std::string_view>;
+
+/// Memory that is asked for, and what changes no element.
+const Names kFree = {"aten::empty",          "aten::empty_like",     "aten::empty_strided",
+                     "aten::new_empty",      "aten::empty_permuted", "aten::resize_",
+                     "aten::set_",           "aten::record_stream",  "aten::new_empty_strided",
+                     "aten::requires_grad_", "aten::detach_",        "aten::_pin_memory"};
+/// The host needs values, or sizes that depend on them.
+const Names kWaits = {"aten::_local_scalar_dense", "aten::nonzero", "aten::masked_select", "aten::_unique2",
+                      "aten::equal"};
+/// One kernel on a GPU, whatever a CPU makes of them.
+const Names kWhole = {"aten::mean",
+                      "aten::silu_backward",
+                      "aten::index_select",
+                      "aten::nll_loss_forward",
+                      "aten::nll_loss_backward",
+                      "aten::embedding_dense_backward",
+                      "aten::linalg_vector_norm",
+                      "aten::_softmax",
+                      "aten::_log_softmax",
+                      "aten::_softmax_backward_data",
+                      "aten::_log_softmax_backward_data",
+                      "aten::stack",
+                      "aten::native_dropout",
+                      "aten::_amp_update_scale_",
+                      "aten::sum",
+                      "aten::cat",
+                      "aten::fill_",
+                      "aten::zero_",
+                      "aten::arange",
+                      "aten::triu",
+                      "aten::gather",
+                      "aten::scatter_add_"};
+const Names kMatmuls = {"aten::mm",      "aten::bmm",      "aten::addmm",      "aten::addmm_",
+                        "aten::baddbmm", "aten::baddbmm_", "aten::_scaled_mm", "aten::_addmm_activation"};
+/// Rows are looked up in their first tensor: no more of it is read than is looked up.
+const Names kTables = {"aten::index_select", "aten::gather", "aten::nll_loss_forward",
+                       "aten::nll_loss_backward", "aten::index"};
+
+bool is_attention(std::string_view name) {
+  return (name.starts_with("aten::_scaled_dot_product_") && name.find("_math") == std::string_view::npos) ||
+         name.starts_with("aten::_flash_attention_") || name.starts_with("aten::_efficient_attention_") ||
+         name.starts_with("aten::_cudnn_attention_");
+}
+bool is_multi_tensor(std::string_view name) {
+  return name.starts_with("aten::_foreach_") || name.starts_with("aten::_fused_adam") ||
+         name.starts_with("aten::_amp_foreach_");
+}
+
+double product(at::IntArrayRef sizes) {
+  double n = 1;
+  for (const int64_t size : sizes) n *= static_cast<double>(size);
+  return n;
+}
+double matmul_flops(const Tensor& a, const Tensor& b) {
+  return 2 * product(a.sizes()) * static_cast<double>(b.size(-1));
+}
+
+/// A fused kernel leaves out what the causal mask would throw away.
+bool causal(const at::RecordFunction& fn) {
+  const auto schema = fn.operator_schema();
+  const auto index = schema ? schema->argumentIndexWithName("is_causal") : std::nullopt;
+  return index && fn.inputs()[static_cast<size_t>(*index)].toBool();
+}
+
+/// Calls with each tensor of a value, those of lists too.
+template <class Call>
+void each_tensor(const c10::IValue& value, const Call& call) {
+  if (value.isTensor()) {
+    if (value.toTensor().defined()) call(value.toTensor());
+  } else if (value.isTensorList()) {
+    for (const Tensor& tensor : value.toTensorVector()) call(tensor);
+  } else if (value.isOptionalTensorList()) {
+    for (const std::optional<Tensor>& tensor : value.toOptionalTensorList())
+      if (tensor && tensor->defined()) call(*tensor);
+  }
+}
+
+/// Launches of a multi-tensor operator over lists of these sizes, `depth` tensors at a time.
+int64_t multi_tensor_launches(const Tensors& tensors, size_t depth) {
+  constexpr int64_t kChunk = 65536, kBlocks = 320;
+  constexpr std::array<int64_t, 5> kTensors = {110, 64, 48, 36, 30};
+  const int64_t most = kTensors[std::clamp<size_t>(depth, 1, kTensors.size()) - 1];
+  int64_t launches = 0, blocks = 0, held = 0;
+  for (const Tensor& tensor : tensors) {
+    if (tensor.numel() == 0) continue;
+    ++held;
+    for (int64_t left = (tensor.numel() + kChunk - 1) / kChunk; left > 0; --left) {
+      ++blocks;
+      const bool tensors_full = held == most && left == 1;
+      if (!tensors_full && blocks < kBlocks) continue;
+      ++launches;
+      blocks = 0;
+      held = left == 1 ? 0 : 1;
+    }
+  }
+  return launches + (blocks > 0 ? 1 : 0);
+}
+}  // namespace
+
+OperatorCost& OperatorCost::operator+=(const OperatorCost& o) {
+  launches += o.launches, host_waits += o.host_waits, copies += o.copies, casts += o.casts;
+  copied_bytes += o.copied_bytes, cast_bytes += o.cast_bytes, elementwise_bytes += o.elementwise_bytes;
+  matmul_flops += o.matmul_flops, attention_flops += o.attention_flops, noted_flops += o.noted_flops;
+  return *this;
+}
+
+OperatorCall::OperatorCall(const at::RecordFunction& fn, at::Device device)
+    : device_(device), name_(fn.name()) {
+  const auto in = fn.inputs();
+  if (name_ == kNotedFlops || name_ == kNotedKernel) {
+    kind_ = Kind::noted;
+    if (name_ == kNotedFlops) {
+      cost_.noted_flops = in[0].toDouble();
+    } else {
+      cost_.elementwise_bytes = in[1].toDouble();
+      cost_.launches = in[2].toInt();
+    }
+    return;
+  }
+  const auto schema = fn.operator_schema();
+  if (!schema) {
+    kind_ = Kind::free;
+    return;
+  }
+  bool writes = false, makes = false;
+  const auto& arguments = schema->arguments();
+  for (size_t i = 0; i < in.size() && i < arguments.size(); ++i) {
+    const auto* alias = arguments[i].alias_info();
+    const bool written = alias != nullptr && alias->isWrite();
+    writes = writes || written;
+    each_tensor(in[i], [&](const Tensor& tensor) {
+      here_ = here_ || tensor.device() == device_;
+      if (tensor.device() != device_) return;
+      const double bytes = bytes_of({tensor});
+      if (written) written_ += bytes;
+      if (written && arguments[i].is_out()) return;
+      (first_ == 0 && read_ == 0 ? first_ : others_) += bytes;
+      read_ += bytes;
+    });
+  }
+  for (const auto& output : schema->returns()) {
+    const bool tensor = output.type()->isSubtypeOf(*c10::TensorType::get()) ||
+                        output.type()->isSubtypeOf(*c10::ListType::ofTensors());
+    makes = makes || (tensor && output.alias_info() == nullptr);
+  }
+  const auto tensor = [&](size_t i) -> const Tensor& { return in[i].toTensor(); };
+  table_ = kTables.contains(name_);
+  if (kMatmuls.contains(name_)) {
+    kind_ = Kind::matmul;
+    const bool added =
+        name_.find("addmm") != std::string_view::npos || name_.find("baddbmm") != std::string_view::npos;
+    cost_.matmul_flops = added ? matmul_flops(tensor(1), tensor(2)) : matmul_flops(tensor(0), tensor(1));
+  } else if (is_attention(name_)) {
+    kind_ = Kind::attention;
+    const bool backward = name_.ends_with("_backward");
+    const size_t q = backward ? 1 : 0;
+    const double scores = 2 * product(tensor(q).sizes()) * static_cast<double>(tensor(q + 1).size(-2));
+    cost_.attention_flops = scores * (backward ? 5 : 2) / (causal(fn) ? 2 : 1);
+    const bool grouped = tensor(q).size(1) != tensor(q + 1).size(1);
+    cost_.launches = backward ? (grouped ? 5 : 3) : 1;
+  } else if (name_ == "aten::copy_") {
+    kind_ = Kind::copy;
+    begin_copy(tensor(0), tensor(1), in[2].toBool());
+  } else if (is_multi_tensor(name_)) {
+    kind_ = Kind::multi_tensor;
+    begin_multi_tensor(fn);
+  } else if (kWaits.contains(name_)) {
+    kind_ = Kind::wait;
+    if (here_ && !device_.is_cpu()) cost_.host_waits = 1;
+  } else if (kFree.contains(name_)) {
+    kind_ = Kind::free;
+  } else if (kWhole.contains(name_)) {
+    kind_ = Kind::whole;
+  } else if (!writes && !makes) {
+    kind_ = Kind::any;  // a view, or a container of others
+    read_ = written_ = 0;
+  }
+}
+
+void OperatorCall::begin_copy(const Tensor& to, const Tensor& from, bool non_blocking) {
+  if (to.numel() == 0 || !here_) return;
+  const double read = bytes_of({from}), written = bytes_of({to});
+  if (to.device() != from.device()) {
+    const Tensor& host = to.is_cpu() ? to : from;
+    cost_.copies = 1;
+    cost_.copied_bytes = written;
+    const bool staged = !at::globalContext().isPinnedPtr(host.storage().data(), device_.type());
+    if (!non_blocking || staged) cost_.host_waits = 1;
+    return;
+  }
+  cost_.launches = 1;
+  cost_.elementwise_bytes = read + written;
+  if (from.scalar_type() == to.scalar_type() || !from.is_floating_point() || !to.is_floating_point()) return;
+  cost_.casts = 1;
+  cost_.cast_bytes = read + written;
+  cast_from_ = {from};
+}
+
+void OperatorCall::begin_multi_tensor(const at::RecordFunction& fn) {
+  const auto in = fn.inputs();
+  if (!here_ || in.empty() || !in[0].isTensorList()) return;
+  const Tensors first = in[0].toTensorVector();
+  size_t depth = 0;
+  for (const auto& value : in)
+    if (value.isTensorList()) {
+      const Tensors list = value.toTensorVector();
+      // Step counts, one number a tensor, go along with the metadata.
+      if (list.size() == first.size() && (depth == 0 || list.front().sizes() == first.front().sizes()))
+        ++depth;
+    }
+  const bool in_place = name_.ends_with("_");
+  cost_.launches = multi_tensor_launches(first, in_place ? depth : depth + 1);
+  if (name_ == "aten::_foreach_norm") {
+    // Zeroed partial sums, the sums, and their reduction for each launch's tensors.
+    cost_.launches = multi_tensor_launches(first, 1) + 2;
+  }
+  cost_.elementwise_bytes = read_ + written_;
+  if (name_ != "aten::_foreach_copy_") return;
+  const Tensors from = in[1].toTensorVector();
+  for (size_t i = 0; i < from.size(); ++i)
+    if (from[i].scalar_type() != first[i].scalar_type()) {
+      cast_from_.push_back(from[i]);
+      cost_.cast_bytes += bytes_of({from[i], first[i]});
+    }
+  cost_.casts = static_cast<int64_t>(cast_from_.size());
+}
+
+OperatorCost OperatorCall::end(const at::RecordFunction& fn, bool inside) {
+  double made = 0;
+  const auto schema = fn.operator_schema();
+  const auto outputs = fn.outputs();
+  if (schema)
+    for (size_t i = 0; i < outputs.size() && i < schema->returns().size(); ++i)
+      if (schema->returns()[i].alias_info() == nullptr)
+        each_tensor(outputs[i], [&](const Tensor& tensor) {
+          here_ = here_ || tensor.device() == device_;
+          if (tensor.device() == device_) made += bytes_of({tensor});
+        });
+  switch (kind_) {
+    case Kind::free:
+      return {};
+    case Kind::noted:
+    case Kind::copy:
+    case Kind::wait:
+      return cost_;
+    case Kind::matmul:
+      cost_.launches = here_ ? 1 : 0;
+      break;
+    case Kind::attention:
+      break;
+    case Kind::multi_tensor:
+      cost_.elementwise_bytes += made;
+      break;
+    case Kind::any:
+      if (inside) return {};
+      [[fallthrough]];
+    case Kind::whole: {
+      const double looked_up = std::max(made + written_, others_);
+      const double read = table_ ? std::min(first_, looked_up) + others_ : read_;
+      if (!here_ || made + written_ == 0) return {};
+      cost_.launches = 1;
+      cost_.elementwise_bytes = read + written_ + made;
+      break;
+    }
+  }
+  return here_ ? cost_ : OperatorCost{};
+}
+}  // namespace optrush

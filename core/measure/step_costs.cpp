@@ -1,0 +1,164 @@
+#include "measure/step_costs.h"
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <string>
+
+namespace optrush {
+namespace {
+constexpr std::array<const char*, kBuckets> kNames = {"data",      "forward",     "backward", "communication",
+                                                      "optimizer", "bookkeeping", "whole"};
+constexpr auto kBookkeeping = static_cast<size_t>(Bucket::off);
+
+struct OfOperator {
+  int64_t calls = 0, launches = 0;
+  double bytes = 0;
+};
+
+Json number(double value) { return static_cast<int64_t>(value); }
+
+Json json_of(const OperatorCost& cost, bool alone) {
+  return {{"launches", cost.launches},
+          {"host_waits", alone ? Json() : Json(cost.host_waits)},
+          {"copies", alone ? Json() : Json(cost.copies)},
+          {"copied_bytes", alone ? Json() : number(cost.copied_bytes)},
+          {"casts", cost.casts},
+          {"cast_bytes", number(cost.cast_bytes)},
+          {"elementwise_bytes", number(cost.elementwise_bytes)},
+          {"matmul_flops", number(cost.matmul_flops)},
+          {"attention_flops", number(cost.attention_flops)},
+          {"noted_flops", number(cost.noted_flops)}};
+}
+}  // namespace
+
+class StepCosts::Ledger {
+ public:
+  Ledger(const Params& params, at::Device device) : device_(device) {
+    for (const Param* param : params.all()) {
+      if (param->leaf.defined() && param->leaf.has_storage())
+        casts_.emplace(param->leaf.storage().unsafeGetStorageImpl(), 0);
+    }
+  }
+  at::Device device() const { return device_; }
+  void enter(Bucket bucket) { bucket_ = static_cast<size_t>(bucket); }
+  void add(const OperatorCost& cost, const std::string& name, const Tensors& cast_from) {
+    const std::lock_guard lock(mutex_);
+    costs_[bucket_] += cost;
+    if (bucket_ != kBookkeeping) {
+      OfOperator& of = operators_[name];
+      of.calls += 1, of.launches += cost.launches, of.bytes += cost.elementwise_bytes;
+    }
+    for (const Tensor& tensor : cast_from) {
+      if (!tensor.has_storage()) continue;
+      const auto found = casts_.find(tensor.storage().unsafeGetStorageImpl());
+      if (found != casts_.end()) ++found->second;
+    }
+  }
+  const std::array<OperatorCost, kBuckets>& costs() const { return costs_; }
+  const std::map<const void*, int64_t>& casts() const { return casts_; }
+  const std::map<std::string, OfOperator>& operators() const { return operators_; }
+
+  /// Callbacks of RecordFunction are plain functions without a context.
+  static std::shared_ptr<Ledger>& present() {
+    static std::shared_ptr<Ledger> ledger;
+    return ledger;
+  }
+
+ private:
+  at::Device device_;
+  std::mutex mutex_;
+  std::atomic<size_t> bucket_{static_cast<size_t>(Bucket::data)};
+  std::array<OperatorCost, kBuckets> costs_;
+  std::map<const void*, int64_t> casts_;  ///< by the storage of a parameter
+  std::map<std::string, OfOperator> operators_;
+};
+
+namespace {
+/// One operator that runs on this thread, and the one that called it.
+struct Running final : at::ObserverContext {
+  Running(std::shared_ptr<StepCosts::Ledger> ledger, Running* outer, const at::RecordFunction& fn)
+      : ledger(std::move(ledger)), outer(outer), call(fn, this->ledger->device()) {}
+  std::shared_ptr<StepCosts::Ledger> ledger;
+  Running* outer;
+  bool inside = false;  ///< something that it called has a cost
+  OperatorCall call;
+};
+thread_local Running* running = nullptr;
+
+std::unique_ptr<at::ObserverContext> start(const at::RecordFunction& fn) {
+  // What is part of a kernel has no cost of its own.
+  if (running != nullptr && !running->call.made_of_others()) return nullptr;
+  auto ledger = StepCosts::Ledger::present();
+  if (!ledger) return nullptr;
+  auto here = std::make_unique<Running>(std::move(ledger), running, fn);
+  running = here.get();
+  return here;
+}
+
+void end(const at::RecordFunction& fn, at::ObserverContext* context) {
+  auto* here = dynamic_cast<Running*>(context);
+  if (here == nullptr) return;
+  running = here->outer;
+  const OperatorCost cost = here->call.end(fn, here->inside);
+  const bool costs = cost.launches + cost.host_waits + cost.copies > 0 || cost.noted_flops > 0;
+  if (here->outer != nullptr) here->outer->inside = here->outer->inside || here->inside || costs;
+  if (costs) here->ledger->add(cost, fn.name(), here->call.cast_from());
+}
+}  // namespace
+
+StepCosts::StepCosts(const Params& params, at::Device device)
+    : ledger_(std::make_shared<Ledger>(params, device)), device_(device) {
+  Ledger::present() = ledger_;
+  handle_ = at::addGlobalCallback(at::RecordFunctionCallback(&start, &end)
+                                      .needsInputs(true)
+                                      .needsOutputs(true)
+                                      .scopes({at::RecordScope::FUNCTION}));
+}
+StepCosts::~StepCosts() { stop(); }
+
+void StepCosts::stop() {
+  if (handle_ == 0) return;
+  at::removeCallback(handle_);
+  handle_ = 0;
+  Ledger::present().reset();
+}
+
+void StepCosts::enter(Bucket bucket) { ledger_->enter(bucket); }
+
+OperatorCost StepCosts::of(Bucket bucket) const { return ledger_->costs()[static_cast<size_t>(bucket)]; }
+
+OperatorCost StepCosts::total() const {
+  OperatorCost sum;
+  for (size_t i = 0; i < kBuckets; ++i)
+    if (i != kBookkeeping) sum += ledger_->costs()[i];
+  return sum;
+}
+
+double StepCosts::flops() const { return total().flops(); }
+
+int64_t StepCosts::most_casts_of_a_parameter() const {
+  int64_t most = 0;
+  for (const auto& [storage, casts] : ledger_->casts()) most = std::max(most, casts);
+  return most;
+}
+int64_t StepCosts::cast_parameters() const {
+  return std::ranges::count_if(ledger_->casts(), [](const auto& entry) { return entry.second > 0; });
+}
+
+Json StepCosts::to_json() const {
+  const bool alone = device_.is_cpu();
+  Json phases = Json::object(), operators = Json::object();
+  for (size_t i = 0; i < kBuckets; ++i) {
+    const OperatorCost& cost = ledger_->costs()[i];
+    if (cost.launches + cost.host_waits + cost.copies > 0) phases[kNames[i]] = json_of(cost, alone);
+  }
+  for (const auto& [name, of] : ledger_->operators())
+    operators[name] = {{"calls", of.calls}, {"launches", of.launches}, {"bytes", number(of.bytes)}};
+  return {{"total", json_of(total(), alone)},
+          {"phases", phases},
+          {"weight_casts", {{"parameters", cast_parameters()}, {"most", most_casts_of_a_parameter()}}},
+          {"operators", operators}};
+}
+}  // namespace optrush
