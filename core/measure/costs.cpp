@@ -3,25 +3,31 @@
 #include <ATen/record_function.h>
 
 #include <array>
-#include <span>
 
 #include "measure/noted.h"
 
 namespace optrush {
-namespace {
-void tell(std::string_view name, std::span<const c10::IValue> inputs) {
-  RECORD_FUNCTION(name.data(), c10::ArrayRef<const c10::IValue>(inputs.data(), inputs.size()));
-}
-}  // namespace
+struct NotedKernel::Note {
+  at::RecordFunction function{at::RecordScope::FUNCTION};
+};
 
-void note_flops(double flops) {
-  if (at::hasCallbacks()) tell(kNotedFlops, std::array<c10::IValue, 1>{c10::IValue(flops)});
+NotedKernel::NotedKernel(const std::string& name, double bytes, int64_t launches) {
+  if (!at::hasCallbacks()) return;
+  note_ = std::make_unique<Note>();
+  const std::array<c10::IValue, 3> inputs = {c10::IValue(name), c10::IValue(bytes), c10::IValue(launches)};
+  if (note_->function.isActive())
+    note_->function.before(kNotedKernel.data(),
+                           c10::ArrayRef<const c10::IValue>(inputs.data(), inputs.size()));
 }
+NotedKernel::~NotedKernel() = default;
 
 void note_kernel(const std::string& name, double bytes, int64_t launches) {
-  if (at::hasCallbacks())
-    tell(kNotedKernel,
-         std::array<c10::IValue, 3>{c10::IValue(name), c10::IValue(bytes), c10::IValue(launches)});
+  const NotedKernel kernel(name, bytes, launches);
+}
+
+void note_flops(double flops) {
+  const std::array<c10::IValue, 1> inputs = {c10::IValue(flops)};
+  RECORD_FUNCTION(kNotedFlops.data(), c10::ArrayRef<const c10::IValue>(inputs.data(), inputs.size()));
 }
 
 double bytes_of(std::initializer_list<Tensor> tensors) {

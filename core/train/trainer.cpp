@@ -64,6 +64,14 @@ std::vector<double> fingerprint(DataParallel& parallel) {
   return sums;
 }
 
+/// A number of a step on its way to the host: there once the step's last event is done, so that reading it
+/// waits for nothing that is queued after it.
+Tensor sent_to_host(const Tensor& number) {
+  if (!number.defined() || number.is_cpu()) return number;
+  Tensor host = at::empty({}, number.options().device(at::kCPU).pinned_memory(true));
+  return host.copy_(number.detach(), /*non_blocking=*/true);
+}
+
 class Trainer {
  public:
   Trainer(Session& session, const MetricsSink& sink)
@@ -110,10 +118,12 @@ class Trainer {
     clock.enter(Bucket::data);
     TrainStep step(session_, clock, data_(number));
     schedule_(step);
+    clock.enter(Bucket::off);
+    const auto& [loss, norm, skipped] = step.outcome();
+    pending_.push_back(
+        {number, sent_to_host(loss), sent_to_host(norm), sent_to_host(skipped), step.tokens()});
     clock.end_step();
     session_.recipe().fire(Event::step_end, session_);
-    const auto& [loss, norm, skipped] = step.outcome();
-    pending_.push_back({number, loss, norm, skipped, step.tokens()});
   }
 
   /// The second warm-up step, where there is one: in the first a technique may still compile or choose.

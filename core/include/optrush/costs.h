@@ -1,5 +1,6 @@
 #pragma once
 #include <initializer_list>
+#include <memory>
 #include <string>
 
 #include "optrush/tensor.h"
@@ -14,6 +15,20 @@ void note_flops(double flops);
 
 /// `launches` kernels that read and write `bytes` together.
 void note_kernel(const std::string& name, double bytes, int64_t launches = 1);
+
+/// The same, while it lives: what this thread calls of ATen meanwhile is part of these kernels, as on a CPU,
+/// where ATen may help a kernel that does all by itself on a GPU.
+class NotedKernel {
+ public:
+  NotedKernel(const std::string& name, double bytes, int64_t launches = 1);
+  ~NotedKernel();
+  NotedKernel(const NotedKernel&) = delete;
+  NotedKernel& operator=(const NotedKernel&) = delete;
+
+ private:
+  struct Note;
+  std::unique_ptr<Note> note_;  ///< none where nobody counts
+};
 
 /// Bytes of these tensors' elements together; undefined ones have none, an expanded axis counts once.
 double bytes_of(std::initializer_list<Tensor>);

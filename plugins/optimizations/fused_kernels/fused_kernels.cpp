@@ -12,6 +12,7 @@
 #include <mutex>
 #include <optional>
 
+#include "optrush/forecast.h"
 #include "optrush/plugin.h"
 #include "pairs.h"
 
@@ -53,7 +54,9 @@ class FusedKernels final : public Plugin {
   }
 
  private:
-  static Traits traits() { return {.trace = Trace::opaque, .capturable = true, .offers = {"double"}}; }
+  static Traits traits() {
+    return {.trace = Trace::opaque, .capturable = true, .offers = {"double"}, .foreseeable = true};
+  }
 
   /// What the linears after a norm would cast its result to.
   NormPairs::Low low_type(const Tensor& x) const {
@@ -119,7 +122,8 @@ class FusedKernels final : public Plugin {
                   "add \"position\" or \"swiglu\" to its kernels, or take the rung off");
     if (plain_sites_ > 0)
       run.note("fused_kernels: " + std::to_string(plain_sites_) + " norms are no RMSNorm and stay plain");
-    if (!run.device().is_cpu() && !run.device().is_cuda())
+    const auto form = form_of(run.device());
+    if (form != at::kCPU && form != at::kCUDA)
       throw Skip("fused_kernels has kernels for CPUs and NVIDIA GPUs, not for " + run.device().str());
   }
 

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 
+#include "optrush/costs.h"
 #include "optrush/error.h"
+#include "optrush/forecast.h"
 #include "pairs.h"
 #include "tensors.h"
 
@@ -52,6 +54,9 @@ Normed forward(const std::string& op, const Tensor& x_given, const Tensor& delta
                       .eps = eps,
                       .stream = worth_streaming({delta.defined() ? normed.sum : Tensor(), normed.out},
                                                 width * static_cast<int64_t>(normed.out.element_size()))};
+  const NotedKernel kernel(op, bytes_of({x, delta, wide_weight, delta.defined() ? normed.sum : Tensor(),
+                                         normed.out, normed.rstd}));
+  if (is_forecast(x)) return normed;
   if (x.is_cuda()) {
     const c10::DeviceGuard guard(x.device());
     gpu::norm_forward(p);
@@ -117,7 +122,14 @@ Gradients backward(const std::string& op, const Tensor& s_given, const Tensor& r
       .stream = worth_streaming(
           {gradients.x, gradients.delta},
           width * static_cast<int64_t>((lowers ? gradients.delta : gradients.x).element_size()))};
-  gradients.weight = s.is_cuda() ? on_gpu(p, weight, wide_weight) : on_cpu(p, weight);
+  // The second kernel adds up what the blocks of the first found for the weight.
+  const NotedKernel kernel(
+      op + "_backward",
+      bytes_of({s, rstd, wide_weight, out_gradient, sum_gradient, gradients.x, gradients.delta, weight}),
+      /*launches=*/2);
+  gradients.weight = is_forecast(s) ? at::empty(weight.sizes(), weight.options())
+                     : s.is_cuda()  ? on_gpu(p, weight, wide_weight)
+                                    : on_cpu(p, weight);
   if (!lowers) gradients.delta = gradients.x;
   return gradients;
 }

@@ -2,7 +2,9 @@
 #include <ATen/Parallel.h>
 #include <c10/core/DeviceGuard.h>
 
+#include "optrush/costs.h"
 #include "optrush/error.h"
+#include "optrush/forecast.h"
 #include "pairs.h"
 #include "tensors.h"
 
@@ -43,6 +45,8 @@ Tensors rotate(const Tensor& q_given, const Tensor& k_given, const Tensor& cos_g
       .width = width,
       .back = back,
       .stream = worth_streaming({out[0], out[1]}, width / 2 * static_cast<int64_t>(q.element_size()))};
+  const NotedKernel kernel("position", bytes_of({q, k, cos, sin, out[0], out[1]}));
+  if (is_forecast(q)) return out;
   if (q.is_cuda()) {
     const c10::DeviceGuard guard(q.device());
     gpu::rotate(p);

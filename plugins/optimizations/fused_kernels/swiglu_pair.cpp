@@ -4,7 +4,9 @@
 
 #include <algorithm>
 
+#include "optrush/costs.h"
 #include "optrush/error.h"
+#include "optrush/forecast.h"
 #include "pairs.h"
 #include "tensors.h"
 
@@ -34,6 +36,8 @@ Tensor forward(const Tensor& gate_given, const Tensor& up_given) {
                         .out = out.data_ptr(),
                         .count = gate.numel(),
                         .stream = worth_streaming({out}, static_cast<int64_t>(out.nbytes()))};
+  const NotedKernel kernel("swiglu", bytes_of({gate, up, out}));
+  if (is_forecast(gate)) return out;
   if (gate.is_cuda()) {
     const c10::DeviceGuard guard(gate.device());
     gpu::swiglu_forward(p);
@@ -55,6 +59,8 @@ Tensors backward(const Tensor& gate_given, const Tensor& up_given, const Tensor&
                          .up_gradient = out[1].data_ptr(),
                          .count = gate.numel(),
                          .stream = worth_streaming({out[0], out[1]}, static_cast<int64_t>(out[0].nbytes()))};
+  const NotedKernel kernel("swiglu_backward", bytes_of({gate, up, gradient, out[0], out[1]}));
+  if (is_forecast(gate)) return out;
   if (gate.is_cuda()) {
     const c10::DeviceGuard guard(gate.device());
     gpu::swiglu_backward(p);

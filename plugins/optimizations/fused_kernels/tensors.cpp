@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "optrush/error.h"
+#include "optrush/forecast.h"
 
 namespace optrush::fused {
 namespace {
@@ -13,7 +14,7 @@ constexpr int64_t kElementsPerThread = 32768;
 }  // namespace
 
 Type type_of(const at::Tensor& tensor, const std::string& op) {
-  if (!tensor.is_cpu() && !tensor.is_cuda())
+  if (!tensor.is_cpu() && !tensor.is_cuda() && !is_forecast(tensor))
     throw Error("the fused kernel of " + op + " takes tensors of a CPU or an NVIDIA GPU, not of " +
                 tensor.device().str());
   switch (tensor.scalar_type()) {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "optrush/forecast.h"
+
 namespace optrush {
 namespace {
 constexpr int64_t kIgnored = -100;
@@ -43,7 +45,7 @@ void accumulate(Tensor& sum, const Tensor& a, const Tensor& b, at::ScalarType wi
 
 int64_t automatic_chunk(const Tensor& weight) {
   const int64_t row = weight.size(0) * (weight.scalar_type() == at::kDouble ? 8 : 4);
-  return std::max<int64_t>(1, (weight.is_cuda() ? kBytesOnGpu : kBytesOnCpu) / row);
+  return std::max<int64_t>(1, (form_of(weight) == at::kCUDA ? kBytesOnGpu : kBytesOnCpu) / row);
 }
 
 Differentiable::Result linear_cross_entropy(const Tensor& x, const Tensor& labels, const Tensor& weight,

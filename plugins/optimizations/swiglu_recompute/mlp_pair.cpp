@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 
+#include "optrush/forecast.h"
+
 namespace optrush {
 namespace {
 /// Rows at a time where nobody says. Each chunk adds to three weight gradients, so few rows cost more than
@@ -12,7 +14,7 @@ namespace {
 constexpr int64_t kRowsOnCpu = 1024, kRowsOnGpu = 4096;
 
 int64_t rows_at_once(int64_t chunk, const Tensor& x) {
-  return chunk > 0 ? chunk : x.is_cuda() ? kRowsOnGpu : kRowsOnCpu;
+  return chunk > 0 ? chunk : form_of(x) == at::kCUDA ? kRowsOnGpu : kRowsOnCpu;
 }
 
 struct Weights {
