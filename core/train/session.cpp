@@ -1,13 +1,16 @@
 #include "train/session.h"
 
+#include <ATen/Context.h>
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/record_function.h>
 
 #include <algorithm>
 #include <chrono>
+#include <mutex>
 #include <optional>
 
+#include "data/counter_random.h"
 #include "model/hugging_face.h"
 #include "model/init.h"
 #include "optrush/forecast.h"
@@ -95,6 +98,20 @@ Tensor Session::forward(int64_t chunk, const Batch& batch, Tensor in) const {
   for (const auto& unit : here.units) in = unit(in, batch);
   const bool is_loss = here.has_head && in.dim() == 0;  // else logits
   return is_loss ? in / batch.token_count : in;
+}
+
+void Session::begin_step(int64_t step) {
+  step_ = step;
+  const uint64_t of_step = random_at(spec().train.seed, static_cast<uint64_t>(step));
+  const uint64_t draws = random_at(of_step, static_cast<uint64_t>(mesh().rank("dp")));
+  std::vector<at::Device> drawing = {at::kCPU};
+  if (device_.is_cuda()) drawing.push_back(device_);
+  for (const at::Device device : drawing) {
+    at::Generator generator = at::globalContext().defaultGenerator(device);
+    const std::lock_guard lock(generator.mutex());
+    generator.set_current_seed(draws);
+  }
+  recipe_.fire(Event::step_begin, *this);
 }
 
 std::vector<Site*> Session::sites(const std::string& role) const {

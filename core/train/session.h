@@ -37,7 +37,8 @@ class Session final : public Run {
   const Recipe& recipe() const { return recipe_; }
   const Params& params() const { return params_; }
   const std::vector<std::string>& notes() const { return notes_; }
-  void set_step(int64_t step) { step_ = step; }
+  /// Before anything of a step: what it draws (dropout) is a function of (seed, step, data rank) alone.
+  void begin_step(int64_t step);
   /// Called as the run goes from one phase to the next: loading, building, warmup, measuring, compiling.
   using Progress = std::function<void(const std::string& phase)>;
   void show_progress(Progress progress) { progress_ = std::move(progress); }

@@ -113,8 +113,7 @@ class Trainer {
   void one_step(int64_t number) { one_step(number, *clock_); }
 
   void one_step(int64_t number, StepClock& clock) {
-    session_.set_step(number);
-    session_.recipe().fire(Event::step_begin, session_);
+    session_.begin_step(number);
     clock.enter(Bucket::data);
     TrainStep step(session_, clock, data_(number));
     schedule_(step);

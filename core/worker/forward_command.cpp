@@ -112,7 +112,7 @@ int forward_command(const ForwardRequest& request) {
   run.declare();
   check_range(tokens, session.model().vocab_size, request.tokens);
   run.make_ready();
-  recipe.fire(Event::step_begin, session);
+  session.begin_step(0);
   const Named results = evaluate(session, batch_of(tokens.to(device)), request.gradients);
   recipe.fire(Event::step_end, session);
   recipe.fire(Event::finished, session);

@@ -68,7 +68,7 @@ std::optional<Forecast> forecast(const RunSpec& spec, at::DeviceType form, std::
     StepCosts costs(session.params(), device);
     const auto clock = StepClock::make(device);
     CountedClock counted(*clock, costs);
-    recipe.fire(Event::step_begin, session);
+    session.begin_step(0);
     TrainStep step(session, counted, shapes_of(session));
     recipe.schedule.resolve({}, plain_schedule)(step);
     costs.stop();

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "optrush/random_state.h"
 #include "optrush/saved_tensors.h"
 #include "origin.h"
-#include "random_state.h"
 
 namespace optrush::checkpointing {
 namespace {

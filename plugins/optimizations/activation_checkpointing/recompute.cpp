@@ -4,7 +4,7 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "random_state.h"
+#include "optrush/random_state.h"
 
 namespace optrush::checkpointing {
 namespace {

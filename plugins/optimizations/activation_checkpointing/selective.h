@@ -5,9 +5,9 @@
 #include <memory>
 
 #include "operators.h"
+#include "optrush/random_state.h"
 #include "optrush/saved_tensors.h"
 #include "origin.h"
-#include "random_state.h"
 
 namespace optrush::checkpointing {
 /// Whether the `number`-th operator call of a block keeps what it computed.

@@ -5,6 +5,9 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <optional>
+
+#include "optrush/random_state.h"
 #include "optrush/saved_tensors.h"
 
 namespace optrush {
@@ -18,13 +21,19 @@ class Replay final : public torch::CustomClassHolder {
  public:
   Replay(Ops::MlpParts parts, const Scopes& scopes) : parts_(std::move(parts)), scopes_(&scopes) {}
 
-  Tensor run(const Tensor& x) const { return parts_.swiglu(parts_.gate(x), parts_.up(x)); }
+  Tensor forward(const Tensor& x) {
+    random_.emplace(x.device());
+    Tensor out = run(x);
+    random_->forget_if_unused();
+    return out;
+  }
 
   /// The hidden activations, with the graph that leads to them.
   const Tensor& hidden(const Tensor& saved_x) {
     if (!hidden_.defined()) {
       const at::AutoGradMode with_gradients(true);
       const auto entered = scopes_->enter();
+      const RandomState::Rewound rewound(*random_);
       x_ = saved_x.detach().requires_grad_();
       hidden_ = run(x_);
     }
@@ -41,8 +50,11 @@ class Replay final : public torch::CustomClassHolder {
   }
 
  private:
+  Tensor run(const Tensor& x) const { return parts_.swiglu(parts_.gate(x), parts_.up(x)); }
+
   Ops::MlpParts parts_;
   const Scopes* scopes_;
+  std::optional<RandomState> random_;
   Tensor x_, hidden_;
 };
 
@@ -52,7 +64,7 @@ struct Hidden : torch::autograd::Function<Hidden> {
     context->saved_data["replay"] =
         c10::IValue::make_capsule(c10::intrusive_ptr<torch::CustomClassHolder>(replay));
     context->save_for_backward({x});
-    return replay->run(x);
+    return replay->forward(x);
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const auto replay = c10::static_intrusive_pointer_cast<Replay>(context->saved_data["replay"].toCapsule());

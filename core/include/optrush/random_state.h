@@ -7,8 +7,9 @@
 
 #include "optrush/tensor.h"
 
-namespace optrush::checkpointing {
-/// Random numbers of a forward, for operators such as dropout that must draw the same again.
+namespace optrush {
+/// Where a device's default generator stood before a forward, so that a recomputation draws the same numbers
+/// again: dropout then has the mask of the forward.
 class RandomState {
  public:
   explicit RandomState(at::Device device)
@@ -55,4 +56,4 @@ class RandomState {
   at::Generator generator_;
   std::optional<Tensor> before_;
 };
-}  // namespace optrush::checkpointing
+}  // namespace optrush
