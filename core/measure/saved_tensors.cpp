@@ -47,9 +47,11 @@ class SavedTensorCount::Ledger {
   int64_t now_ = 0, peak_ = 0;
 };
 
-SavedTensorCount::SavedTensorCount(const Tensors& resident) : ledger_(std::make_shared<Ledger>(resident)) {
+SavedTensorCount::SavedTensorCount(const Tensors& resident, std::function<bool(const Tensor&)> lives_anyway)
+    : ledger_(std::make_shared<Ledger>(resident)) {
   scope_.emplace(
-      [ledger = ledger_](const Tensor& tensor) -> PackedTensor {
+      [ledger = ledger_, lives_anyway = std::move(lives_anyway)](const Tensor& tensor) -> PackedTensor {
+        if (lives_anyway && lives_anyway(tensor)) return {tensor, [](const Tensor& kept) { return kept; }};
         const std::shared_ptr<const void> entry = {
             ledger->add(tensor), [ledger](const void* storage) { ledger->release(storage); }};
         return {tensor, [entry](const Tensor& kept) { return kept; }};

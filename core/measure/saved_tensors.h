@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -12,8 +13,9 @@ namespace optrush {
 /// implies, whatever is stacked on it.
 class SavedTensorCount {
  public:
-  /// Counts from now until stop() or destruction; one at a time in a process.
-  explicit SavedTensorCount(const Tensors& resident);
+  /// Counts from now until stop() or destruction; one at a time in a process. `lives_anyway` tells of tensors
+  /// that are made meanwhile.
+  explicit SavedTensorCount(const Tensors& resident, std::function<bool(const Tensor&)> lives_anyway = {});
   ~SavedTensorCount();
   SavedTensorCount(const SavedTensorCount&) = delete;
   SavedTensorCount& operator=(const SavedTensorCount&) = delete;

@@ -20,7 +20,7 @@ Ops::Embedding::Fn Binder::embedding(const Site& site) const {
 
 Ops::Linear::Fn Binder::linear(const Site& site) const {
   return recipe_.ops.linear.resolve(
-      site, [weight = site.params.at(0)](const Tensor& x) { return at::linear(x, weight->value()); });
+      site, [weight = site.params.at(0)](const Tensor& x) { return at::linear(x, weight->operand()); });
 }
 
 Ops::Norm::Fn Binder::norm(const Site& site) const {

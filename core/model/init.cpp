@@ -37,6 +37,6 @@ Tensor initial_value(const Param& param, uint64_t seed) {
   Tensor value = at::empty(param.shape, draw_type);
   at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(stream(seed, param.name));
   param.init(value, generator);
-  return value.to(param.dtype);
+  return value;
 }
 }  // namespace optrush

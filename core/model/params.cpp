@@ -1,14 +1,50 @@
+#include <ATen/Functions.h>
+#include <ATen/core/grad_mode.h>
+
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include "base/suggest.h"
 #include "optrush/error.h"
 #include "optrush/param.h"
+#include "optrush/slot.h"
 #include "optrush/unit.h"
 
 namespace optrush {
+const Tensor& StepCopy::of(const Tensor& leaf, at::ScalarType type) {
+  const bool fresh =
+      copy_.defined() && copy_.scalar_type() == type && leaf_.is_same(leaf) && version_ == leaf._version();
+  if (fresh) return copy_;
+  // Under a checkpoint the forward runs without gradients, and its recomputation with them.
+  const at::AutoGradMode with_gradients(true);
+  copy_ = leaf.to(type);
+  leaf_ = leaf;
+  version_ = leaf._version();
+  bytes_ = static_cast<int64_t>(copy_.nbytes());
+  return copy_;
+}
+
+Tensor Param::operand() const {
+  // A decoded value is made for one use: a copy of it would keep what the codec saves.
+  if (codec || !operand_type || leaf.scalar_type() == *operand_type) return value();
+  return tracing() ? leaf.to(*operand_type) : step_copy.of(leaf, *operand_type);
+}
+
 int64_t Param::numel() const {
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
+
+Tensors gradient_norms(std::span<const Shard> shards) {
+  std::map<at::ScalarType, Tensors> by_type;  // a multi-tensor kernel takes one type at a time
+  for (const Shard& shard : shards)
+    if (shard.grad.defined()) by_type[shard.grad.scalar_type()].push_back(shard.grad);
+  Tensors norms;
+  for (const auto& [type, gradients] : by_type) {
+    const auto wide = at::elementSize(type) < 4 ? std::optional(at::kFloat) : std::nullopt;
+    for (auto& norm : at::_foreach_norm(gradients, 2, wide)) norms.push_back(std::move(norm));
+  }
+  return norms;
 }
 
 Param& Params::add(Param param) {

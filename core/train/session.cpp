@@ -68,7 +68,9 @@ void Session::place() {
   };
   const at::NoGradGuard no_grad;
   for (Param* param : params_.all()) {
-    const Tensor local = slice(full_value(*param), param->placements).to(device_, param->dtype).contiguous();
+    const Tensor uncut = slice(full_value(*param), param->placements).to(device_);
+    if (param->on_value) param->on_value(uncut);
+    const Tensor local = uncut.to(param->dtype).contiguous();
     data_parallel_->store(*param, param->codec ? param->codec->encode(local) : Tensors{local});
   }
   recipe_.fire(Event::placed, *this);

@@ -14,11 +14,9 @@ double sum_over_data(Mesh& mesh, double value) {
 
 Tensor norm_of(std::span<Shard> shards, Mesh& mesh) {
   const at::NoGradGuard no_grad;
-  Tensors gradients;
-  for (const Shard& shard : shards)
-    if (shard.grad.defined()) gradients.push_back(shard.grad);
-  if (gradients.empty()) return {};
-  Tensor squares = at::stack(at::_foreach_norm(gradients)).to(at::kDouble).square().sum();
+  const Tensors norms = gradient_norms(shards);
+  if (norms.empty()) return {};
+  Tensor squares = at::stack(norms).to(at::kDouble).square().sum();
   // Shards that are split hold different elements on the ranks of one dimension list: the same for every
   // shard.
   mesh.sum(squares, shards.front().split_over);
@@ -73,6 +71,7 @@ void TrainStep::update() {
   update.lr_tensor = at::full({}, update.lr, at::TensorOptions(at::kFloat).device(session_.device()));
   session_.finish_gradients(update);
   outcome_.skipped = update.skip;
+  for (const Param* param : session_.params().all()) param->step_copy.drop();
   session_.optimizer().step(parallel.shards(), update);
   parallel.zero_gradients();
 }

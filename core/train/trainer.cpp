@@ -72,6 +72,13 @@ Tensor sent_to_host(const Tensor& number) {
   return host.copy_(number.detach(), /*non_blocking=*/true);
 }
 
+/// Gradients are in their parameter's type, unless the sum of several is asked for in another.
+int64_t gradient_bytes(const Shard& shard) {
+  const Tensor& leaf = shard.segments.front().param->leaf;
+  const auto type = leaf.defined() && leaf.grad_dtype() ? *leaf.grad_dtype() : shard.data.scalar_type();
+  return shard.data.numel() * static_cast<int64_t>(at::elementSize(type));
+}
+
 class Trainer {
  public:
   Trainer(Session& session, const MetricsSink& sink)
@@ -137,7 +144,10 @@ class Trainer {
     }
     StepCosts costs(session_.params(), session_.device());
     CountedClock counted(*clock_, costs);
-    SavedTensorCount saved(resident);
+    SavedTensorCount saved(resident, [this](const Tensor& tensor) {
+      return std::ranges::any_of(session_.params().all(),
+                                 [&](const Param* param) { return param->step_copy.holds(tensor); });
+    });
     one_step(number, counted);
     saved.stop();
     costs.stop();
@@ -198,10 +208,11 @@ class Trainer {
     int64_t parameters = 0, gradients = 0, optimizer = 0;
     for (Param* param : session_.params().all()) {
       if (param->leaf.defined()) parameters += static_cast<int64_t>(param->leaf.nbytes());
+      parameters += param->step_copy.bytes();
       for (const auto& tensor : param->stored) parameters += static_cast<int64_t>(tensor.nbytes());
     }
     for (const Shard& shard : session_.data_parallel().shards()) {
-      gradients += static_cast<int64_t>(shard.data.nbytes());
+      gradients += gradient_bytes(shard);
       for (const auto& state : session_.optimizer().state(shard))
         optimizer += static_cast<int64_t>(state.value.nbytes());
     }

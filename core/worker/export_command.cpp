@@ -54,7 +54,7 @@ void write_parameters(const RunSpec& spec, const fs::path& file) {
                 "give that folder to the other program");
   std::vector<std::pair<std::string, Tensor>> values;
   for (const Param* param : params.all())
-    values.emplace_back(param->name, initial_value(*param, spec.train.seed));
+    values.emplace_back(param->name, initial_value(*param, spec.train.seed).to(param->dtype));
   write_safetensors(file, std::move(values));
 }
 

@@ -3,6 +3,8 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +29,28 @@ struct Placement {
   int64_t axis = 0, begin = 0, end = 0;
 };
 
+/// A leaf in another type. It is cast when it is first asked for; from then on everybody gets the same
+/// tensor: micro-batches, several uses, recomputation. Its gradients go back to the leaf, also where it was
+/// first asked for without gradients. Not for threads that run at the same time; a backward that recomputes
+/// on the engine's thread while its caller waits is fine.
+class StepCopy {
+ public:
+  /// Cast again where the leaf is another tensor, or was written to, since.
+  const Tensor& of(const Tensor& leaf, at::ScalarType);
+  /// The host does so once a step, as soon as gradients are final: no step holds the copies of another.
+  void drop() {
+    copy_.reset();
+    leaf_.reset();
+  }
+  bool holds(const Tensor& tensor) const { return copy_.defined() && copy_.is_alias_of(tensor); }
+  /// Of the last copy, dropped or not; 0 where nobody asked for one.
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  Tensor copy_, leaf_;
+  int64_t version_ = 0, bytes_ = 0;
+};
+
 /// A parameter: an identity that outlives every tensor behind it. Sharding, quantization and adapters swap
 /// tensors; nobody else keeps one across steps.
 struct Param {
@@ -37,6 +61,9 @@ struct Param {
   /// values.
   std::function<void(Tensor& value, at::Generator&)> init;
   at::ScalarType dtype = at::kFloat;
+  /// Called once with the local value (of `placements`, on the device) before it is cut to `dtype`: what an
+  /// optimizer starts from that keeps more bits. Set in Event::declared.
+  std::function<void(const Tensor& uncut)> on_value = {};
   bool trainable = true;
   bool decay = true;                  ///< takes part in weight decay (matrices do, norms don't)
   std::vector<Placement> placements;  ///< logical to local, in order
@@ -44,9 +71,16 @@ struct Param {
   std::shared_ptr<const Codec> codec;
   Tensors stored;  ///< encoded form where there is a codec
   Tensor leaf;     ///< autograd leaf otherwise
+  /// What matrix products compute in where that is not the leaf's type. Set in Event::declared.
+  std::optional<at::ScalarType> operand_type = {};
+  mutable StepCopy step_copy = {};  ///< of the leaf, in `operand_type`
 
   /// What operators compute with. Read at each call, never cached.
   Tensor value() const { return codec ? codec->decode(stored) : leaf; }
+  /// The same for matrix products, which may compute in fewer bits: in `operand_type`, cast once a step. An
+  /// operator that reads value() instead computes with all bits of the leaf, and under autocast has it cast
+  /// at each use.
+  Tensor operand() const;
   int64_t numel() const;
 };
 
@@ -79,4 +113,6 @@ struct Shard {
   std::vector<std::string>
       split_over;  ///< mesh dimensions whose ranks hold different elements: norms sum over these
 };
+/// The L2 norms of the gradients that there are, each of 0 dimensions, in fp32 at least whatever their type.
+Tensors gradient_norms(std::span<const Shard>);
 }  // namespace optrush

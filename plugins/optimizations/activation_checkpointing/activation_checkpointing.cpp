@@ -136,7 +136,10 @@ class ActivationCheckpointing final : public Plugin {
                        const Unit& unit) {
     Tensors resident;
     for (const Param* param : run_->params().all())
-      if (param->leaf.defined()) resident.push_back(param->leaf);
+      if (param->leaf.defined()) {
+        resident.push_back(param->leaf);
+        resident.push_back(param->operand());
+      }
     const auto blocks =
         std::ranges::count_if(run_->units(), [](const auto& u) { return u->role == "block"; });
     const BlockCost cost = cost_of(inner, x, batch, resident, operators_.block(unit.layer));

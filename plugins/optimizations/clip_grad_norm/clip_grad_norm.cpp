@@ -30,7 +30,7 @@ class ClipGradNorm final : public Plugin {
     for (const Shard& shard : shards)
       if (shard.grad.defined()) gradients.push_back(shard.grad);
     if (gradients.empty()) return;
-    Tensor squares = at::stack(at::_foreach_norm(gradients)).square().sum();
+    Tensor squares = at::stack(gradient_norms(shards)).square().sum();
     mesh_->sum(squares, shards.front().split_over);
     // Stays on the device: no host waits for the norm.
     const Tensor factor = (limit / (squares.sqrt() + 1e-6)).clamp_max(1.0);

@@ -34,8 +34,8 @@ class FusedLinearCrossEntropy final : public Plugin {
           const Param* weight = site.params.at(0);
           const auto& op = pairs_.emplace_back(make_loss_pair(chunk, weight->trainable));
           return [&op, weight, chunk](const Tensor& x, const Tensor& labels) {
-            if (at::GradMode::is_enabled()) return call(op, {x, labels, weight->value()}).at(0);
-            return linear_cross_entropy(x, labels, weight->value(), chunk, {.x = false, .weight = false})
+            if (at::GradMode::is_enabled()) return call(op, {x, labels, weight->operand()}).at(0);
+            return linear_cross_entropy(x, labels, weight->operand(), chunk, {.x = false, .weight = false})
                 .outputs.at(0);
           };
         },

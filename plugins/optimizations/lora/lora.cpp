@@ -79,7 +79,7 @@ class Lora final : public Plugin {
     return [inner = std::move(inner), pair = found->second, scale = scale_,
             dropout = dropout_](const Tensor& x) {
       const Tensor dropped = dropout > 0 ? at::dropout(x, dropout, /*train=*/true) : x;
-      return inner(x) + at::linear(at::linear(dropped, pair.down->value()), pair.up->value()) * scale;
+      return inner(x) + at::linear(at::linear(dropped, pair.down->operand()), pair.up->operand()) * scale;
     };
   }
 

@@ -1,7 +1,8 @@
 // Mixed precision (arXiv:1710.03740): matmuls and attention in bf16 or fp16, reductions and the fp32 master
-// weights as they are. Half the bytes of activations, and the fast matrix units. fp16 has 5 exponent bits, so
-// small gradients vanish: its loss is scaled, and a step whose gradients overflow is skipped. On CPUs without
-// bf16 or fp16 matrix instructions it is slower than fp32.
+// weights as they are. Half the bytes of activations, and the fast matrix units. Each matrix is cast once a
+// step, whatever uses it; the copies live until the step's gradients are final, two bytes a number. fp16 has
+// 5 exponent bits, so small gradients vanish: its loss is scaled, and a step whose gradients overflow is
+// skipped. On CPUs without bf16 or fp16 matrix instructions it is slower than fp32.
 #include <ATen/Functions.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
@@ -72,10 +73,15 @@ class MixedPrecision final : public Plugin {
       throw Error("mixed_precision needs fp32 parameters; train.dtype is " + recipe.spec().train.dtype,
                   "leave train.dtype at fp32");
     const bool half = options.string("dtype") == "fp16";
-    recipe.on(Event::declared, Phase::precision, [this](Run& run) { device_ = run.device().type(); });
-    recipe.scope(Phase::precision, [this, type = half ? at::kHalf : at::kBFloat16]() -> Scopes::Guard {
-      return std::make_shared<Autocast>(device_, type);
+    const auto type = half ? at::kHalf : at::kBFloat16;
+    recipe.on(Event::declared, Phase::precision, [this, type](Run& run) {
+      device_ = run.device().type();
+      for (const char* role : {"linear", "head_loss"})
+        for (const Site* site : run.sites(role))
+          for (Param* param : site->params) param->operand_type = type;
     });
+    recipe.scope(Phase::precision,
+                 [this, type]() -> Scopes::Guard { return std::make_shared<Autocast>(device_, type); });
     if (half) scale_loss(recipe, options);
   }
 

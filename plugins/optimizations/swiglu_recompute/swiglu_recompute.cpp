@@ -42,7 +42,7 @@ class SwigluRecompute final : public Plugin {
     const auto& op =
         pairs_.emplace_back(make_mlp_pair(keep, chunk, {gate->trainable, up->trainable, down->trainable}));
     return [&op, gate, up, down](const Tensor& x, const Ops::MlpParts&) {
-      return call(op, {x, gate->value(), up->value(), down->value()}).at(0);
+      return call(op, {x, gate->operand(), up->operand(), down->operand()}).at(0);
     };
   }
 
