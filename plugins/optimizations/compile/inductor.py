@@ -27,7 +27,7 @@ from torch.utils.checkpoint import CheckpointPolicy
 ATEN = torch.ops.aten
 # What the operators of a model come down to once they are traced: names of slots, and the calls that carry their work.
 CALLS_OF_SLOT = {
-    "linear": {ATEN.mm, ATEN.addmm},
+    "linear": {ATEN.mm, ATEN.addmm, ATEN._scaled_mm},
     "attention": {
         ATEN._scaled_dot_product_flash_attention,
         ATEN._scaled_dot_product_flash_attention_for_cpu,
@@ -101,7 +101,7 @@ def flops_of(module):
         packet = getattr(node.target, "overloadpacket", None)
         shape = lambda argument: node.args[argument].meta["val"].shape
         name = getattr(packet, "__name__", "")
-        if packet in (ATEN.mm, ATEN.bmm):
+        if packet in (ATEN.mm, ATEN.bmm, ATEN._scaled_mm):
             total += 2 * shape(0).numel() * shape(1)[-1]
         elif packet in (ATEN.addmm, ATEN.baddbmm):
             total += 2 * shape(1).numel() * shape(2)[-1]

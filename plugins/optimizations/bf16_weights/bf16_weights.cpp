@@ -1,0 +1,83 @@
+// bf16 weights with fp32 masters (arXiv:1710.03740, section 3.1): matrices, activations and the residual
+// stream are bf16, and the optimizer keeps each matrix and its moments in fp32. Its update reads the bf16
+// gradient and writes master and weight in one pass. Autocast keeps fp32 weights, gradients and residuals and
+// casts between the two all the time; here nothing is cast, gradients and residuals are half as long. 16
+// bytes a parameter, as with autocast; 18 where gradients of several micro-batches add up, because the sum is
+// kept in fp32.
+//
+// Norm weights and other vectors stay fp32: a rounded factor (2^-9 of it) would be the same error in every
+// token, their gradients are sums over all tokens, and norms compute in fp32 anyway. They are a
+// ten-thousandth of the bytes. What bf16 costs: the residual stream is rounded at each addition, which
+// autocast's is not, and the two gradients of a tied matrix are added in bf16.
+//
+// It does not pay on processors without bf16 matrix instructions, nor where matmuls dwarf everything else;
+// models of many layers with a small residual update lose the most precision. A checkpoint's own bits are the
+// masters' first ones.
+#include <ATen/Functions.h>
+
+#include "master_adamw.h"
+#include "optrush/plugin.h"
+
+namespace {
+using namespace optrush;
+
+class Bf16Weights final : public Plugin {
+ public:
+  void apply(Recipe& recipe, const Options&) override {
+    if (recipe.spec().train.dtype == "fp64")
+      throw Error("bf16_weights keeps weights in bf16 and masters in fp32; train.dtype is fp64",
+                  "leave train.dtype at fp32");
+    recipe.set(&TrainSpec::dtype, std::string("bf16"));
+    recipe.on(Event::declared, Phase::precision, [this](Run& run) { declare(run.params()); });
+    recipe.on(Event::placed, Phase::precision, add_up_in_fp32);
+    recipe.on(Event::ready, Phase::optimizer, [](Run& run) {
+      if (!run.device().is_cpu() && !run.device().is_cuda() && !run.device().is_meta())
+        throw Skip("bf16_weights has kernels for CPUs and NVIDIA GPUs, not for " + run.device().str());
+    });
+    recipe.optimizer.replace(
+        [this](Run& run) {
+          return master_adamw::make_optimizer(run.spec().train, run.data_parallel().shards(),
+                                              std::exchange(masters_, {}));
+        },
+        {.trace = Trace::opaque, .capturable = true});
+  }
+
+ private:
+  /// Which parameters are cut to bf16, and what their masters start from.
+  void declare(Params& params) {
+    for (Param* param : params.all()) {
+      if (param->codec) continue;
+      if (param->shape.size() < 2) {
+        param->dtype = at::kFloat;
+      } else if (param->trainable) {
+        param->on_value = [this, param](const Tensor& uncut) { masters_[param] = master_from(uncut); };
+      }
+    }
+  }
+
+  /// The value itself where it is in fp32 and nobody else's: the parameter is cut from it, not it.
+  static Tensor master_from(const Tensor& uncut) {
+    return uncut.to(at::kFloat, /*non_blocking=*/false, /*copy=*/!uncut.is_contiguous())
+        .contiguous()
+        .detach();
+  }
+
+  /// Gradients of micro-batches: bf16 would lose what is 2^-8 of the sum.
+  static void add_up_in_fp32(Run& run) {
+    if (run.spec().train.accumulation == 1) return;
+    for (Param* param : run.params().all())
+      if (param->trainable && param->leaf.defined() && param->leaf.scalar_type() == at::kBFloat16)
+        param->leaf.set_grad_dtype(at::kFloat);
+  }
+
+  master_adamw::Masters masters_;
+};
+}  // namespace
+
+OPTRUSH_PLUGIN(Bf16Weights, R"json({
+  "name": "bf16_weights", "version": "0.1.0", "kind": "optimization", "effect": "precision",
+  "summary": "bf16 weights, gradients and residual stream; fp32 masters and moments in a fused AdamW",
+  "doc": "It stands in the place of mixed_precision and of the optimizer: replace = {\"mixed_precision\", \"fused_adamw\"}.",
+  "conflicts": ["mixed_precision", "fused_adamw"],
+  "options": []
+})json");

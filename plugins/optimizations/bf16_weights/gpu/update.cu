@@ -1,0 +1,78 @@
+// AdamW with master weights (arXiv:1711.05101, 1710.03740) over many shards in one launch. What is updated comes as an
+// argument of the kernel, so nothing is copied to the device for it; step counts, the learning rate and whether to skip
+// are on the device, so a step may be recorded as a graph.
+#include "lanes.cuh"
+
+constexpr int kPieces = 64, kLanes = 8, kRounds = 4;
+
+struct Piece {
+  const void* gradient;
+  float *master, *first, *second;
+  __nv_bfloat16* weight;
+  long long count;
+  int shard, first_block;
+};
+/// As the host fills it: at most 4 KB, the limit of a kernel's arguments.
+struct Pieces {
+  Piece pieces[kPieces];
+  int count;
+};
+/// Of one shard at one step.
+struct Factors {
+  float keep, step_size, root;
+};
+
+__device__ inline bool skipped(const float* skip) { return skip != nullptr && *skip != 0.0f; }
+
+/// One thread a piece: counts the step, which a skipped one does not, and makes what all its numbers share.
+__global__ void prepare(Pieces all, int* steps, Factors* factors, const float* lr, const float* skip, double beta1,
+                        double beta2, double weight_decay, unsigned long long decayed) {
+  const int i = threadIdx.x;
+  if (i >= all.count || skipped(skip)) return;
+  const int shard = all.pieces[i].shard, step = ++steps[shard];
+  const double rate = *lr, decay = (decayed >> i) & 1 ? weight_decay : 0.0;
+  factors[shard] = {static_cast<float>(1.0 - rate * decay), static_cast<float>(rate / (1.0 - pow(beta1, step))),
+                    static_cast<float>(1.0 / sqrt(1.0 - pow(beta2, step)))};
+}
+
+__device__ inline void update_one(float g, float& master, float& first, float& second, const Factors& f, float beta1,
+                                  float beta2, float eps) {
+  first += (1.0f - beta1) * (g - first);
+  second = beta2 * second + (1.0f - beta2) * g * g;
+  master = master * f.keep - f.step_size * (first / (sqrtf(second) * f.root + eps));
+}
+
+/// G: type of the gradients. Whole packs where every address starts at 16 bytes, else number by number.
+template <class G, bool writes_weight, bool packed>
+__global__ void update(Pieces all, const Factors* factors, const float* skip, float beta1, float beta2, float eps) {
+  if (skipped(skip)) return;
+  int number = 0;  // the last piece that starts at this block or before
+  for (int step = kPieces / 2; step > 0; step /= 2)
+    if (number + step < all.count && all.pieces[number + step].first_block <= static_cast<int>(blockIdx.x)) number += step;
+  const Piece& p = all.pieces[number];
+  const Factors f = factors[p.shard];
+  const G* gradient = static_cast<const G*>(p.gradient);
+  const long long block = static_cast<long long>(blockIdx.x) - p.first_block;
+#pragma unroll 1
+  for (int round = 0; round < kRounds; ++round) {
+    const long long at = ((block * kRounds + round) * blockDim.x + threadIdx.x) * kLanes;
+    if (packed && at + kLanes <= p.count) {
+      float g[kLanes], master[kLanes], first[kLanes], second[kLanes];
+      load(gradient + at, g);
+      load(p.master + at, master);
+      load(p.first + at, first);
+      load(p.second + at, second);
+#pragma unroll
+      for (int i = 0; i < kLanes; ++i) update_one(g[i], master[i], first[i], second[i], f, beta1, beta2, eps);
+      store(p.first + at, first);
+      store(p.second + at, second);
+      store(p.master + at, master);
+      if constexpr (writes_weight) store(p.weight + at, master);
+      continue;
+    }
+    for (long long i = at; i < p.count && i < at + kLanes; ++i) {
+      update_one(widen(gradient[i]), p.master[i], p.first[i], p.second[i], f, beta1, beta2, eps);
+      if constexpr (writes_weight) p.weight[i] = narrow<__nv_bfloat16>(p.master[i]);
+    }
+  }
+}

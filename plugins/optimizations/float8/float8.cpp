@@ -1,0 +1,98 @@
+// Linears of the blocks in fp8 (arXiv:2209.05433): x, W and the output's gradient are scaled, rounded to 8
+// bits and multiplied by matrix units that are twice as fast as in bf16; sums are in fp32, results in bf16.
+// Scales are dynamic: of the tensor itself, at each use. The matrix is quantized once a step, and x is kept
+// for the backward in one byte a number.
+//   tensorwise   one scale a tensor. x and W in e4m3 (3 bits of fraction), gradients in e5m2 (2, but more
+//   range) rowwise      one scale a row, a power of two; all in e4m3. An outlier costs its own row alone, so
+//   it is nearer to
+//                bf16; each tensor is quantized along both of its axes, which takes more time
+// The head stays as it is: its loss reads small differences of large logits. Widths that are no multiples of
+// 16 do, too. It pays with wide layers and many tokens, where matmuls are most of the step and quantizing, a
+// pass over each operand, is fused by a compiler; it does not with small layers, and never on a CPU: no CPU
+// multiplies fp8.
+#include <ATen/autocast_mode.h>
+
+#include <deque>
+
+#include "linear_pair.h"
+#include "optrush/gpu_kernel.h"
+#include "optrush/plugin.h"
+
+namespace {
+using namespace optrush;
+using namespace optrush::float8;
+
+constexpr int64_t kMultiple = 16;  // of every width that _scaled_mm takes
+constexpr int kOldestGpu = 89;
+
+class Float8 final : public Plugin {
+ public:
+  void apply(optrush::Recipe& recipe, const Options& options) override {
+    if (recipe.spec().train.dtype == "fp64")
+      throw Error("float8 multiplies fp32 or bf16 in 8 bits; train.dtype is fp64",
+                  "leave train.dtype at fp32");
+    scaling_ = options.string("recipe") == "rowwise" ? Scaling::rowwise : Scaling::tensorwise;
+    recipe.ops.linear.replace_each([this](const Site& site) { return replacement(site); },
+                                   {.trace = Trace::pair, .capturable = true});
+    recipe.on(Event::ready, Phase::base, [this](Run& run) { check(run); });
+    recipe.on(Event::step_end, Phase::base, [this](Run&) {
+      for (StepWeight& weight : weights_) weight.drop();
+    });
+  }
+
+ private:
+  Ops::Linear::Fn replacement(const Site& site) {
+    const Param* weight = site.params.at(0);
+    if (site.layer < 0) return {};
+    if (weight->shape[0] % kMultiple != 0 || weight->shape[1] % kMultiple != 0) {
+      ++odd_;
+      return {};
+    }
+    trains_ = trains_ || weight->trainable;
+    const auto gradients = scaling_ == Scaling::rowwise ? at::kFloat8_e4m3fn : at::kFloat8_e5m2;
+    const auto& pair = pairs_.emplace_back(
+        make_linear_pair(scaling_, gradients, weight->trainable, weights_.emplace_back()));
+    return [&pair, weight](const Tensor& x) {
+      const auto device = x.device().type();
+      const bool autocast = at::autocast::is_autocast_enabled(device);
+      const auto type = autocast ? at::autocast::get_autocast_dtype(device) : x.scalar_type();
+      return call(pair, {x, weight->value()}).front().to(type);
+    };
+  }
+
+  void check(Run& run) const {
+    if (pairs_.empty())
+      throw Error("float8 has nothing to multiply: no linear of a block has widths that are multiples of " +
+                      std::to_string(kMultiple),
+                  "take the rung off, or use such widths");
+    if (odd_ > 0)
+      run.note("float8: " + std::to_string(odd_) +
+               " linears stay as they are: their widths are no multiples of " + std::to_string(kMultiple));
+    const TrainSpec& train = run.spec().train;
+    if (const int64_t tokens = train.micro_batch * train.seq_len; trains_ && tokens % kMultiple != 0)
+      throw Error("float8 multiplies over the " + std::to_string(tokens) +
+                      " tokens of a micro-batch in the gradient of a matrix: they must be a multiple of " +
+                      std::to_string(kMultiple),
+                  "choose micro_batch and seq_len so");
+    if (run.device().is_cuda())
+      if (const auto gpu = gpu_architecture(); std::stoi(gpu.substr(gpu.find('_') + 1)) < kOldestGpu)
+        throw Skip("float8 needs a GPU of compute capability 8.9 or newer; this one is " + gpu);
+  }
+
+  Scaling scaling_ = Scaling::tensorwise;
+  std::deque<StepWeight> weights_;    // one a site: addresses must last
+  std::deque<Differentiable> pairs_;  // one a site
+  int64_t odd_ = 0;
+  bool trains_ = false;
+};
+}  // namespace
+
+OPTRUSH_PLUGIN(Float8, R"json({
+  "name": "float8", "version": "0.1.0", "kind": "optimization", "effect": "precision",
+  "summary": "linears of the blocks multiply in 8 bits, forward and backward",
+  "doc": "On a GPU it needs compute capability 8.9 (Ada, Hopper or newer); a CPU runs the same numbers, slowly.",
+  "options": [
+    {"name": "recipe", "type": "string", "default": "tensorwise", "choices": ["tensorwise", "rowwise"],
+     "doc": "one scale a tensor, or one a row: slower and nearer to bf16"}
+  ]
+})json");

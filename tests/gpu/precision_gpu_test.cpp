@@ -1,0 +1,96 @@
+// The update of bf16 weights and the products in fp8 on a GPU: as on a CPU.
+#include <ATen/Functions.h>
+
+#include <deque>
+
+#include "float8/linear_pair.h"
+#include "master_adamw.h"
+#include "on_gpu.h"
+#include "optrush/gpu_kernel.h"
+
+namespace optrush::testing {
+namespace {
+class PrecisionOnGpu : public OnGpu {};
+
+/// Shards of every kind on a device: more of them than one launch takes, odd sizes, addresses that are not at
+/// 16 bytes.
+struct Kept {
+  std::deque<Param> params;
+  std::vector<Shard> shards;
+  std::unique_ptr<Optimizer> optimizer;
+  TrainSpec spec;
+
+  explicit Kept(at::Device device) {
+    spec.lr = 1e-2;
+    spec.weight_decay = 0.1;
+    at::manual_seed(1);
+    for (int64_t i = 0; i < 150; ++i) {
+      const int64_t numbers = i == 0 ? 100'003 : 8 * (i + 1) + i % 3;
+      const Tensor value = at::randn({numbers + 1}).to(i % 4 == 0 ? at::kFloat : at::kBFloat16).to(device);
+      params.push_back({.name = std::to_string(i), .decay = i % 2 == 0});
+      params.back().leaf = value.narrow(0, i % 5 == 0 ? 1 : 0, numbers);
+      shards.push_back({.data = params.back().leaf,
+                        .grad = {},
+                        .decay = params.back().decay,
+                        .segments = {{&params.back(), 0, numbers, 0}}});
+    }
+    optimizer = master_adamw::make_optimizer(spec, shards, {});
+  }
+  /// `skip`: whether the step does not count.
+  void step(int64_t seed, bool skip) {
+    at::manual_seed(static_cast<uint64_t>(seed));
+    const at::Device device = shards.front().data.device();
+    for (Shard& shard : shards) {
+      const auto type = seed % 2 == 0 ? at::ScalarType::Float : shard.data.scalar_type();
+      shard.grad = at::randn(shard.data.sizes()).to(type).to(device);
+    }
+    Update update{.lr = spec.lr};
+    update.lr_tensor = at::full({}, spec.lr, at::TensorOptions(at::kFloat).device(device));
+    update.skip = at::full({}, skip ? 1.0 : 0.0, at::TensorOptions(at::kFloat).device(device));
+    optimizer->step(shards, update);
+  }
+};
+
+TEST_F(PrecisionOnGpu, TheUpdateIsThatOfACpu) {
+  Kept cpu(at::kCPU), gpu(at::kCUDA);
+  for (int64_t step = 0; step < 6; ++step) {
+    cpu.step(step, step == 3);
+    gpu.step(step, step == 3);
+  }
+  for (size_t i = 0; i < cpu.shards.size(); ++i) {
+    const auto expected = cpu.optimizer->state(cpu.shards[i]), got = gpu.optimizer->state(gpu.shards[i]);
+    for (size_t s = 0; s < got.size(); ++s)
+      EXPECT_TRUE(at::allclose(got[s].value.cpu(), expected[s].value, 1e-5, 1e-6)) << i << " " << got[s].name;
+    if (got.size() > 2)
+      EXPECT_TRUE(at::equal(gpu.shards[i].data, got.back().value.to(at::kBFloat16))) << i;
+    else
+      EXPECT_TRUE(at::allclose(gpu.shards[i].data.cpu(), cpu.shards[i].data, 1e-5, 1e-6)) << i;
+  }
+}
+
+TEST_F(PrecisionOnGpu, ProductsInFp8AreThoseOfACpu) {
+  const std::string gpu = gpu_architecture();
+  if (std::stoi(gpu.substr(gpu.find('_') + 1)) < 89) GTEST_SKIP() << gpu << " does not multiply fp8";
+  for (const auto scaling : {float8::Scaling::tensorwise, float8::Scaling::rowwise}) {
+    const auto gradients = scaling == float8::Scaling::rowwise ? at::kFloat8_e4m3fn : at::kFloat8_e5m2;
+    at::manual_seed(2);
+    const Tensor x = at::randn({4, 64, 512}).to(at::kBFloat16), w = at::randn({256, 512}),
+                 g = at::randn({4, 64, 256}).to(at::kBFloat16);
+    const auto run = [&](at::Device device) {
+      float8::StepWeight step_weight;
+      const auto pair = float8::make_linear_pair(scaling, gradients, true, step_weight);
+      const Tensor in = x.to(device).requires_grad_(), weight = w.to(device).requires_grad_();
+      const Tensor out = call(pair, {in, weight}).front();
+      out.backward(g.to(device));
+      return Tensors{out.detach().cpu(), in.grad().cpu(), weight.grad().cpu()};
+    };
+    const Tensors expected = run(at::kCPU), got = run(at::kCUDA);
+    for (size_t i = 0; i < got.size(); ++i) {
+      const Tensor apart = (got[i].to(at::kDouble) - expected[i].to(at::kDouble)).norm();
+      // The forward's fast sums keep fewer bits.
+      EXPECT_LT((apart / expected[i].to(at::kDouble).norm()).item<double>(), 1e-2) << i;
+    }
+  }
+}
+}  // namespace
+}  // namespace optrush::testing
