@@ -16,6 +16,7 @@
 #include <ATen/Functions.h>
 
 #include "master_adamw.h"
+#include "optrush/forecast.h"
 #include "optrush/plugin.h"
 
 namespace {
@@ -31,7 +32,7 @@ class Bf16Weights final : public Plugin {
     recipe.on(Event::declared, Phase::precision, [this](Run& run) { declare(run.params()); });
     recipe.on(Event::placed, Phase::precision, add_up_in_fp32);
     recipe.on(Event::ready, Phase::optimizer, [](Run& run) {
-      if (!run.device().is_cpu() && !run.device().is_cuda() && !run.device().is_meta())
+      if (!run.device().is_cpu() && !run.device().is_cuda() && !is_forecast(run.device()))
         throw Skip("bf16_weights has kernels for CPUs and NVIDIA GPUs, not for " + run.device().str());
     });
     recipe.optimizer.replace(
@@ -39,7 +40,7 @@ class Bf16Weights final : public Plugin {
           return master_adamw::make_optimizer(run.spec().train, run.data_parallel().shards(),
                                               std::exchange(masters_, {}));
         },
-        {.trace = Trace::opaque, .capturable = true});
+        {.trace = Trace::opaque, .capturable = true, .foreseeable = true});
   }
 
  private:

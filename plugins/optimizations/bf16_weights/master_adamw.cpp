@@ -10,7 +10,9 @@
 #include <unordered_map>
 
 #include "gpu/update.h"
+#include "optrush/costs.h"
 #include "optrush/error.h"
+#include "optrush/forecast.h"
 #include "pieces.h"
 
 namespace optrush::master_adamw {
@@ -57,15 +59,20 @@ class MasterAdamW final : public Optimizer {
 
   void step(std::span<Shard> shards, const Update& update) override {
     const at::NoGradGuard no_grad;
-    if (shards.empty() || shards.front().data.is_meta())
-      return;  // it allocates nothing, so sizes tell nothing
-    if (shards.front().data.is_cuda()) {
-      step_on_gpu(shards, update);
+    std::vector<Updated> all;
+    for (const Shard& shard : shards)
+      if (shard.grad.defined()) all.push_back({&shard, &state_.at(key(shard)), readable(shard.grad)});
+    if (all.empty()) return;
+    const NotedKernel noted("master_adamw", bytes_moved(all), launches_of(all));
+    const at::Device device = shards.front().data.device();
+    if (is_forecast(device)) return;
+    if (device.is_cuda()) {
+      step_on_gpu(all, update);
     } else {
-      step_on_cpu(shards, update);
+      step_on_cpu(all, update);
     }
     // Written behind autograd's back.
-    for (const Shard& shard : shards) shard.data.unsafeGetTensorImpl()->bump_version();
+    for (const Updated& one : all) one.shard->data.unsafeGetTensorImpl()->bump_version();
   }
 
   std::vector<OptimizerState> state(const Shard& shard) override {
@@ -91,53 +98,68 @@ class MasterAdamW final : public Optimizer {
     const bool known = gradient.scalar_type() == at::kBFloat16 || gradient.scalar_type() == at::kFloat;
     return (known ? gradient : gradient.to(at::kFloat)).contiguous();
   }
-  static Piece piece_of(const Shard& shard, const State& state, const Tensor& gradient) {
-    return {gradient.const_data_ptr(),
-            state.master.mutable_data_ptr<float>(),
-            state.first.mutable_data_ptr<float>(),
-            state.second.mutable_data_ptr<float>(),
-            writes_weight(shard) ? shard.data.mutable_data_ptr() : nullptr,
-            shard.data.numel()};
+  /// A shard that this step updates.
+  struct Updated {
+    const Shard* shard;
+    State* state;
+    Tensor gradient;
+  };
+  static Piece piece_of(const Updated& one) {
+    return {one.gradient.const_data_ptr(),
+            one.state->master.mutable_data_ptr<float>(),
+            one.state->first.mutable_data_ptr<float>(),
+            one.state->second.mutable_data_ptr<float>(),
+            writes_weight(*one.shard) ? one.shard->data.mutable_data_ptr() : nullptr,
+            one.shard->data.numel()};
+  }
+  /// Shards that one instance of the GPU's kernel takes together.
+  static size_t group_of(const Updated& one) {
+    return (type_of(one.gradient) == GradientType::bf16 ? 0U : 2U) + (writes_weight(*one.shard) ? 0U : 1U);
+  }
+  static constexpr size_t kGroups = 4;
+
+  static double bytes_moved(const std::vector<Updated>& all) {
+    double bytes = 0;
+    for (const Updated& one : all)
+      bytes += bytes_of({one.gradient}) +
+               2 * bytes_of({one.state->master, one.state->first, one.state->second}) +
+               (writes_weight(*one.shard) ? bytes_of({one.shard->data}) : 0);
+    return bytes;
+  }
+  static int64_t launches_of(const std::vector<Updated>& all) {
+    std::array<int64_t, kGroups> shards{};
+    for (const Updated& one : all) ++shards[group_of(one)];
+    int64_t launches = 0;
+    for (const int64_t count : shards) launches += gpu::launches_for(count);
+    return launches;
   }
 
-  void step_on_cpu(std::span<Shard> shards, const Update& update) {
+  void step_on_cpu(const std::vector<Updated>& all, const Update& update) {
     if (update.skip.defined() && update.skip.item<double>() != 0) return;
-    for (const Shard& shard : shards) {
-      if (!shard.grad.defined()) continue;
-      State& state = state_.at(key(shard));
-      const auto steps = static_cast<double>(++state.steps);
+    for (const Updated& one : all) {
+      const auto steps = static_cast<double>(++one.state->steps);
       const Factors factors{
           .beta1 = static_cast<float>(spec_.beta1),
           .beta2 = static_cast<float>(spec_.beta2),
           .eps = static_cast<float>(spec_.eps),
-          .keep = static_cast<float>(1 - update.lr * (shard.decay ? spec_.weight_decay : 0)),
+          .keep = static_cast<float>(1 - update.lr * (one.shard->decay ? spec_.weight_decay : 0)),
           .step_size = static_cast<float>(update.lr / (1 - std::pow(spec_.beta1, steps))),
           .root = static_cast<float>(1 / std::sqrt(1 - std::pow(spec_.beta2, steps)))};
-      const Tensor gradient = readable(shard.grad);
-      const Piece piece = piece_of(shard, state, gradient);
-      at::parallel_for(0, piece.count, kNumbersPerThread, [&](int64_t begin, int64_t end) {
-        cpu::update(piece, type_of(gradient), factors, begin, end);
-      });
+      const Piece piece = piece_of(one);
+      const GradientType type = type_of(one.gradient);
+      at::parallel_for(0, piece.count, kNumbersPerThread,
+                       [&](int64_t begin, int64_t end) { cpu::update(piece, type, factors, begin, end); });
     }
   }
 
-  void step_on_gpu(std::span<Shard> shards, const Update& update) {
+  void step_on_gpu(const std::vector<Updated>& all, const Update& update) {
     const c10::DeviceGuard guard(steps_.device());
-    struct Group {
-      GradientType type;
-      bool writes_weight;
-      std::vector<gpu::Piece> pieces = {};
-    };
-    std::array<Group, 4> groups = {Group{GradientType::bf16, true}, Group{GradientType::bf16, false},
-                                   Group{GradientType::fp32, true}, Group{GradientType::fp32, false}};
-    Tensors gradients;  // until the kernels are on the stream
-    for (const Shard& shard : shards) {
-      if (!shard.grad.defined()) continue;
-      const State& state = state_.at(key(shard));
-      const Tensor& gradient = gradients.emplace_back(readable(shard.grad));
-      for (Group& group : groups)
-        if (group.type == type_of(gradient) && group.writes_weight == writes_weight(shard))
-          group.pieces.push_back({piece_of(shard, state, gradient), state.number, shard.decay});
+    std::array<std::vector<gpu::Piece>, kGroups> groups;
+    std::array<GradientType, kGroups> types{};
+    for (const Updated& one : all) {
+      const size_t group = group_of(one);
+      types[group] = type_of(one.gradient);
+      groups[group].push_back({piece_of(one), one.state->number, one.shard->decay});
     }
     const Tensor skip = update.skip.defined() ? update.skip.to(at::kFloat) : Tensor();
     const gpu::State state{.steps = steps_.mutable_data_ptr<int32_t>(),
@@ -145,7 +167,7 @@ class MasterAdamW final : public Optimizer {
                            .lr = update.lr_tensor.const_data_ptr<float>(),
                            .skip = skip.defined() ? skip.const_data_ptr<float>() : nullptr};
     const gpu::Rates rates{spec_.beta1, spec_.beta2, spec_.eps, spec_.weight_decay};
-    for (const Group& group : groups) gpu::update(group.pieces, group.type, state, rates);
+    for (size_t group = 0; group < kGroups; ++group) gpu::update(groups[group], types[group], state, rates);
   }
 
   TrainSpec spec_;

@@ -5,6 +5,8 @@
 #include <array>
 #include <limits>
 
+#include "optrush/forecast.h"
+
 namespace optrush::float8 {
 namespace {
 /// Below this a matrix counts as zero, and its scale stays finite.
@@ -35,7 +37,7 @@ Scaled quantize_transposed(const Tensor& matrix, const Scaled& quantized, Scalin
 
 Tensor multiply(const Scaled& a, const Scaled& b, at::ScalarType out, bool fast_sums) {
   const bool one_each = a.scale.numel() == 1 && b.scale.numel() == 1;
-  if (one_each || a.values.is_cuda())
+  if (one_each || form_of(a.values) == at::kCUDA)
     return at::_scaled_mm(a.values, b.values.t(), a.scale, b.scale.t(), /*bias=*/{}, /*scale_result=*/{}, out,
                           fast_sums);
   // CPUs have the product with one scale alone. Those of rows may as well be applied to the sums, in fp32.

@@ -67,6 +67,8 @@ std::string gpu::update_name(GradientType type, bool writes_weight, bool packed)
          truth(writes_weight) + ", " + truth(packed) + ">";
 }
 
+int64_t gpu::launches_for(int64_t pieces) { return 2 * ((pieces + kPieces - 1) / kPieces); }
+
 void gpu::update(std::span<const Piece> pieces, GradientType type, const State& state, const Rates& rates) {
   for (size_t begin = 0; begin < pieces.size(); begin += kPieces)
     update_some(pieces.subspan(begin, std::min<size_t>(kPieces, pieces.size() - begin)), type, state, rates);

@@ -26,6 +26,8 @@ struct Rates {
 
 /// Pieces whose gradients are of one type, and that all have a weight or all have none.
 void update(std::span<const Piece>, GradientType, const State&, const Rates&);
+/// How many launches that takes.
+int64_t launches_for(int64_t pieces);
 
 /// For tests that compile without a GPU.
 const GpuProgram& program();
