@@ -8,6 +8,8 @@
 #include "launch/planner.h"
 #include "launch/schedule.h"
 #include "report/format.h"
+#include "report/step_cost.h"
+#include "report/writers.h"
 
 namespace optrush {
 namespace {
@@ -57,6 +59,9 @@ std::vector<std::string> plan_lines(const Json& plan) {
                     " trained, " + bytes(p->value("bytes", 0.0)));
   if (const Json memory = plan.value("memory", Json()); !memory.is_null())
     lines.push_back("peak of a step " + bytes(memory.at("peak_bytes")) + ", by its sizes");
+  if (const auto cost = step_cost_from(plan.value("costs", Json())))
+    lines.push_back(or_unknown(cost->launches, grouped) + " kernels a step, " +
+                    or_unknown(cost->elementwise_bytes, bytes) + " by elementwise ones");
   add_slots(plan, lines);
   for (const auto& note : plan.value("notes", Json::array())) lines.push_back("note: " + plain(note));
   return lines;
@@ -137,21 +142,40 @@ std::string dry_run_text(const Json& dry) {
   return text;
 }
 
-DryRunHost::DryRunHost(RunRequest request, Overrides overrides, bool as_json)
-    : request_(std::move(request)), overrides_(std::move(overrides)), as_json_(as_json) {}
+std::string planned_costs(const Json& dry) {
+  std::vector<CostLine> lines;
+  for (const auto& variant : dry.at("variants")) {
+    const auto index = variant.at("index").get<size_t>();
+    CostLine line = planned_cost(plain(variant.at("name")), dry.at("plans").at(index));
+    for (const auto& failure : dry.at("failures"))
+      if (failure.at("variant") == variant.at("index")) line.why_not = plain(failure.at("status"));
+    lines.push_back(std::move(line));
+  }
+  std::string text =
+      "# " + plain(dry.at("experiment").at("name")) +
+      ": what a step costs a GPU\n\nPredicted from the operators of one step on sizes alone: " +
+      "nothing was trained or measured.\n\n" + markdown_table(cost_table(lines));
+  for (const auto& remark : cost_remarks()) text += "- " + remark + "\n";
+  return text;
+}
+
+DryRunHost::DryRunHost(RunRequest request, Overrides overrides, DryRunForm form)
+    : request_(std::move(request)), overrides_(std::move(overrides)), form_(form) {}
 
 std::filesystem::path DryRunHost::run(const Experiment& described) {
   Experiment experiment = described;
   apply(overrides_, experiment);
   Json dry = dry_run(experiment, request_);
   if (!dry.at("failures").empty()) all_ok_ = false;
-  if (!as_json_) std::cout << dry_run_text(dry) << std::flush;
+  if (form_ == DryRunForm::text) std::cout << dry_run_text(dry) << std::flush;
+  if (form_ == DryRunForm::costs) std::cout << planned_costs(dry) << std::flush;
   std::filesystem::path folder = dry.at("folder").get<std::string>();
   experiments_.push_back(std::move(dry));
   return folder;
 }
 
 void DryRunHost::finish() const {
-  if (as_json_) std::cout << experiments_.dump(2, ' ', true, Json::error_handler_t::replace) << std::endl;
+  if (form_ == DryRunForm::json)
+    std::cout << experiments_.dump(2, ' ', true, Json::error_handler_t::replace) << std::endl;
 }
 }  // namespace optrush

@@ -7,10 +7,16 @@
 #include "script/host.h"
 
 namespace optrush {
+enum class DryRunForm : uint8_t {
+  text,
+  json,
+  costs  ///< what a step of each variant costs a GPU, as a Markdown table
+};
+
 /// Shows what a script's experiments would run, and starts nothing but the workers that plan.
 class DryRunHost : public ScriptHost {
  public:
-  DryRunHost(RunRequest request, Overrides overrides, bool as_json);
+  DryRunHost(RunRequest request, Overrides overrides, DryRunForm form);
 
   std::filesystem::path run(const Experiment&) override;
   void report(const std::filesystem::path&) override {}
@@ -23,7 +29,7 @@ class DryRunHost : public ScriptHost {
  private:
   RunRequest request_;
   Overrides overrides_;
-  bool as_json_;
+  DryRunForm form_;
   Json experiments_ = Json::array();
   bool all_ok_ = true;
 };

@@ -16,7 +16,7 @@ struct RunOptions {
   fs::path script, out;
   Overrides overrides;
   std::vector<std::string> only, plugin_path;
-  bool resume = false, dry_run = false, json = false, verbose = false;
+  bool resume = false, dry_run = false, json = false, costs = false, verbose = false;
 };
 
 void check_script(const fs::path& script) {
@@ -52,6 +52,10 @@ int run(const RunOptions& options) {
   if (options.verbose) log::enable();
   if (options.json && !options.dry_run)
     throw UsageError("--json belongs to --dry-run", "results.json has the results");
+  if (options.costs && !options.dry_run)
+    throw UsageError("--costs belongs to --dry-run", "report.md has what was counted");
+  if (options.costs && options.json)
+    throw UsageError("--costs and --json are two forms of --dry-run", "the JSON has the costs in its plans");
   check_script(options.script);
   const Installation installation = Installation::of_this_program();
   const RunRequest request{.worker = installation.worker,
@@ -62,7 +66,10 @@ int run(const RunOptions& options) {
   const ScriptOptions script{options.plugin_path, installation.scripts,
                              options.overrides.device.value_or("")};
   if (options.dry_run) {
-    DryRunHost host(request, options.overrides, options.json);
+    const DryRunForm form = options.json    ? DryRunForm::json
+                            : options.costs ? DryRunForm::costs
+                                            : DryRunForm::text;
+    DryRunHost host(request, options.overrides, form);
     run_script(options.script, host, script);
     host.finish();
     return host.all_ok() ? kOk : kSomethingFailed;
@@ -79,6 +86,9 @@ void add_run_command(CLI::App& app, int& code) {
   command->add_option("script", options->script, "experiment (Lua)")->required();
   command->add_flag("--dry-run", options->dry_run, "print the expanded specs and plans; run nothing");
   command->add_flag("--json", options->json, "with --dry-run: as JSON");
+  command->add_flag(
+      "--costs", options->costs,
+      "with --dry-run: a table of launches, host waits, casts, bytes and FLOPs of each rung's step");
   command
       ->add_option("--set", options->overrides.set,
                    "override a setting, as in train.steps=20; may be repeated")

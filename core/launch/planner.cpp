@@ -35,7 +35,9 @@ void check_plan(const Variant& variant, const Json& plan) {
 /// Why the variant does not fit into this machine; empty where it does, or nothing was predicted.
 std::string lacking_memory(const Json& plan) {
   const Json memory = plan.value("memory", Json());
-  if (memory.is_null() || memory.at("peak_bytes") <= memory.at("available_bytes")) return "";
+  if (memory.is_null() || memory.at("available_bytes").is_null() ||
+      memory.at("peak_bytes") <= memory.at("available_bytes"))
+    return "";
   return "a step needs " + bytes(memory.at("peak_bytes")) + " (" + grouped(memory.at("peak_bytes")) +
          " bytes), and this machine has " + bytes(memory.at("available_bytes")) +
          (memory.at("device") == "cuda" ? " on its GPU" : " free");

@@ -19,7 +19,10 @@ using Names = std::set<std::string_view>;
 const Names kFree = {"aten::empty",          "aten::empty_like",     "aten::empty_strided",
                      "aten::new_empty",      "aten::empty_permuted", "aten::resize_",
                      "aten::set_",           "aten::record_stream",  "aten::new_empty_strided",
-                     "aten::requires_grad_", "aten::detach_",        "aten::_pin_memory"};
+                     "aten::requires_grad_", "aten::detach_",        "aten::_pin_memory",
+                     "aten::_unsafe_view"};
+/// Made of others, or of none: never a kernel themselves.
+const Names kContainers = {"aten::_to_copy", "aten::clone", "aten::contiguous", "aten::reshape"};
 /// The host needs values, or sizes that depend on them.
 const Names kWaits = {"aten::_local_scalar_dense", "aten::nonzero", "aten::masked_select", "aten::_unique2",
                       "aten::equal"};
@@ -134,10 +137,7 @@ OperatorCall::OperatorCall(const at::RecordFunction& fn, at::Device device)
     return;
   }
   const auto schema = fn.operator_schema();
-  if (!schema) {
-    kind_ = Kind::free;
-    return;
-  }
+  if (!schema) return;  // not an operator: what the engine calls around a node's function
   bool writes = false, makes = false;
   const auto& arguments = schema->arguments();
   for (size_t i = 0; i < in.size() && i < arguments.size(); ++i) {
@@ -194,7 +194,9 @@ OperatorCall::OperatorCall(const at::RecordFunction& fn, at::Device device)
 }
 
 void OperatorCall::begin_copy(const Tensor& to, const Tensor& from, bool non_blocking) {
-  if (to.numel() == 0 || !here_) return;
+  // On a CPU numbers like 2.0 become tensors of an operator's type; a GPU's kernels take them as they are.
+  const bool number = device_.is_cpu() && from.dim() == 0 && from.scalar_type() != to.scalar_type();
+  if (to.numel() == 0 || !here_ || number) return;
   const double read = bytes_of({from}), written = bytes_of({to});
   if (to.device() != from.device()) {
     const Tensor& host = to.is_cpu() ? to : from;
@@ -268,7 +270,7 @@ OperatorCost OperatorCall::end(const at::RecordFunction& fn, bool inside) {
       cost_.elementwise_bytes += made;
       break;
     case Kind::any:
-      if (inside) return {};
+      if (inside || kContainers.contains(name_)) return {};
       [[fallthrough]];
     case Kind::whole: {
       const double looked_up = std::max(made + written_, others_);

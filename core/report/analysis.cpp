@@ -7,6 +7,7 @@
 #include "optrush/error.h"
 #include "report/format.h"
 #include "report/problem.h"
+#include "report/step_cost.h"
 
 namespace optrush {
 namespace {
@@ -115,6 +116,9 @@ class Analyzer {
         if (std::ranges::find(row.notes, note) == row.notes.end()) row.notes.push_back(note);
     }
     if (!runs.empty()) take_first(row, runs.front()->result);
+    const CostLine planned = planned_cost(row.name, stored_.plans[index(row)]);
+    row.predicted_peak = planned.peak_bytes;
+    if (!row.cost) row.cost = planned.cost;
     row.tokens_per_second = median(row.samples);
     row.step_seconds = median_of([](const RunResult& r) { return r.step_seconds; });
     // The longest: whoever comes later reads what the first round compiled from a cache.
@@ -145,6 +149,7 @@ class Analyzer {
     row.steps = first.steps;
     row.phases = first.phases;
     row.memory.predicted = first.memory.predicted;
+    row.cost = step_cost_from(first.costs);
     if (!first.steps.empty()) row.final_loss = first.steps.back().loss;
   }
 

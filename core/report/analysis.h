@@ -52,6 +52,9 @@ struct Row {
   GateVerdict verdict;
   bool checked = true;  ///< false: what the gate wanted to compare with is missing
 
+  std::optional<StepCost> cost;          ///< counted in a warm-up step; else as the plan foresees it
+  std::optional<double> predicted_peak;  ///< bytes of a step, by the plan
+
   std::optional<Work> work;  ///< of models that say what it is
   std::optional<double> compile_seconds, setup_seconds, joules_per_token, cost_per_million_tokens;
 

@@ -39,6 +39,9 @@ const std::vector<Column>& columns() {
   static const auto phase = [](const char* name) {
     return [name](A, R r) { return text_of(named(r.phases, name)); };
   };
+  static const auto cost = [](Value StepCost::*what) {
+    return [what](A, R r) { return r.cost ? text_of((*r.cost).*what) : ""; };
+  };
   static const auto predicted = [](const char* name) {
     return [name](A, R r) { return text_of(named(r.memory.predicted, name)); };
   };
@@ -85,6 +88,14 @@ const std::vector<Column>& columns() {
       {"backward_seconds", phase("backward")},
       {"communication_seconds", phase("communication")},
       {"optimizer_seconds", phase("optimizer")},
+      {"launches", cost(&StepCost::launches)},
+      {"host_waits", cost(&StepCost::host_waits)},
+      {"copies", cost(&StepCost::copies)},
+      {"copied_bytes", cost(&StepCost::copied_bytes)},
+      {"casts", cost(&StepCost::casts)},
+      {"cast_bytes", cost(&StepCost::cast_bytes)},
+      {"casts_of_a_weight", cost(&StepCost::casts_of_a_weight)},
+      {"elementwise_bytes", cost(&StepCost::elementwise_bytes)},
       {"final_loss", [](A, R r) { return text_of(r.final_loss); }},
       {"loss_change", [](A, R r) { return text_of(r.loss_change); }},
       {"gate_worst", [](A, R r) { return r.verdict.compared ? text_of(Value(r.verdict.worst)) : ""; }},

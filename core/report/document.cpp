@@ -6,6 +6,7 @@
 #include "report/format.h"
 #include "report/grid.h"
 #include "report/roofline.h"
+#include "report/step_cost.h"
 
 namespace optrush {
 namespace {
@@ -182,8 +183,9 @@ Document make_document(const Analysis& a) {
   };
   add(ladder_section(a));
   for (auto& section : grid_sections(a)) add(std::move(section));
-  for (auto* make : {roofline_section, program_section, memory_section, loss_section, throughput_section,
-                     ablation_section, failure_section, note_section, method_section, context_section})
+  for (auto* make :
+       {roofline_section, program_section, memory_section, cost_section, loss_section, throughput_section,
+        ablation_section, failure_section, note_section, method_section, context_section})
     add(make(a));
   return document;
 }

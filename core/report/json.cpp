@@ -43,6 +43,20 @@ Json of(const Memory& memory) {
           {"predicted", object(memory.predicted)}};
 }
 
+Json of(const std::optional<StepCost>& cost) {
+  if (!cost) return nullptr;
+  return {{"launches", or_null(cost->launches)},
+          {"host_waits", or_null(cost->host_waits)},
+          {"copies", or_null(cost->copies)},
+          {"copied_bytes", or_null(cost->copied_bytes)},
+          {"casts", or_null(cost->casts)},
+          {"cast_bytes", or_null(cost->cast_bytes)},
+          {"casts_of_a_weight", or_null(cost->casts_of_a_weight)},
+          {"elementwise_bytes", or_null(cost->elementwise_bytes)},
+          {"matmul_flops", or_null(cost->matmul_flops)},
+          {"attention_flops", or_null(cost->attention_flops)}};
+}
+
 Json gate_of(const Row& row) {
   const bool compared = row.verdict.compared;
   return {{"explanation", row.gate},
@@ -72,6 +86,8 @@ Json of(const Row& row) {
           {"vs_base", of(row.base)},
           {"memory", of(row.memory)},
           {"prediction_error", or_null(row.prediction_error)},
+          {"costs", of(row.cost)},
+          {"predicted_peak", or_null(row.predicted_peak)},
           {"model_flops_per_second", or_null(row.model_flops_per_second)},
           {"mfu", or_null(row.mfu)},
           {"mfu_causal", or_null(row.mfu_causal)},

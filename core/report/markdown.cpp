@@ -12,7 +12,9 @@ std::string row_of(const std::vector<std::string>& cells) {
   return line + "\n";
 }
 
-std::string table_of(const Table& table) {
+}  // namespace
+
+std::string markdown_table(const Table& table) {
   std::vector<std::string> titles, rules;
   for (const auto& column : table.columns) {
     titles.push_back(markdown_cell(column.title));
@@ -27,6 +29,7 @@ std::string table_of(const Table& table) {
   return text + "\n";
 }
 
+namespace {
 std::string section_of(const Section& section, const std::vector<std::string>& charts) {
   std::string text;
   if (!section.title.empty()) text += "## " + section.title + "\n\n";
@@ -34,7 +37,7 @@ std::string section_of(const Section& section, const std::vector<std::string>& c
   if (std::ranges::find(charts, section.chart) != charts.end())
     text +=
         "![" + section.chart + "](" + section.chart + ".svg)\n\n" + markdown_cell(section.caption) + "\n\n";
-  if (section.table) text += table_of(*section.table);
+  if (section.table) text += markdown_table(*section.table);
   for (const auto& bullet : section.bullets) text += "- " + markdown_cell(bullet) + "\n";
   return section.bullets.empty() ? text : text + "\n";
 }

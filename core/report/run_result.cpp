@@ -62,8 +62,8 @@ Memory memory_from(const Json& json) {
 RunResult read(const Json& json) {
   check_keys(json,
              {"schema_version", "status", "reason", "requested_bytes", "device", "plan", "plugins", "steps",
-              "tokens_per_second", "step_seconds", "phases", "memory", "flops_per_token", "compile_seconds",
-              "setup_seconds", "energy_joules", "notes"},
+              "tokens_per_second", "step_seconds", "phases", "memory", "flops_per_token", "costs",
+              "compile_seconds", "setup_seconds", "energy_joules", "notes"},
              "field", "a run's result", {});
   if (json.at("schema_version") != 1)
     throw Error("schema_version " + json.at("schema_version").dump() + " is not known",
@@ -87,6 +87,7 @@ RunResult read(const Json& json) {
     r.mfu_causal_flops = number(flops, "mfu_causal");
     r.hfu_flops = number(flops, "hfu");
   }
+  if (json.contains("costs")) r.costs = json.at("costs");
   r.compile_seconds = number(json, "compile_seconds").value_or(0);
   r.setup_seconds = number(json, "setup_seconds").value_or(0);
   r.energy_joules = number(json, "energy_joules");

@@ -32,6 +32,12 @@ struct Memory {
   std::optional<double> predicted_total() const;
 };
 
+/// What the operators of one step cost a GPU (measure/operator_costs.h); none: the device does not show it.
+struct StepCost {
+  std::optional<double> launches, host_waits, copies, copied_bytes, casts, cast_bytes, casts_of_a_weight,
+      elementwise_bytes, matmul_flops, attention_flops;
+};
+
 /// What one run measured (docs/schema/run_result.schema.json).
 struct RunResult {
   Status status = Status::ok;
@@ -44,6 +50,7 @@ struct RunResult {
   Phases phases;
   Memory memory;
   std::optional<double> mfu_flops, mfu_causal_flops, hfu_flops;  ///< FLOPs per token by each formula
+  Json costs;                                                    ///< of a step; null: not counted
   double compile_seconds = 0, setup_seconds = 0;
   std::optional<double> energy_joules;
   std::vector<std::string> notes;

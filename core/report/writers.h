@@ -7,6 +7,8 @@
 namespace optrush {
 /// report.md; `charts` are the names of those that were drawn.
 std::string markdown(const Document&, const std::vector<std::string>& charts);
+/// One table of it.
+std::string markdown_table(const Table&);
 /// results.csv: one line a row, always the same columns (docs/schema/results_csv.md).
 std::string csv(const Analysis&);
 /// results.json: everything, with the raw samples (docs/schema/results.schema.json).

@@ -65,6 +65,7 @@ at::Device open(Values values, at::DeviceType form) {
     c10::SetAllocator(c10::kPrivateUse1, &allocator());
     register_hooks();
     register_kernels();
+    register_autocast();
     at::globalContext().lazyInitDevice(c10::kPrivateUse1);
   });
   State& state = State::instance();

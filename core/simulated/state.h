@@ -20,4 +20,5 @@ struct State {
 c10::Allocator& allocator();
 void register_hooks();
 void register_kernels();
+void register_autocast();
 }  // namespace optrush::simulated

@@ -65,12 +65,18 @@ std::optional<Forecast> forecast(const RunSpec& spec, at::DeviceType form, std::
     simulated::reset_peak();
     run.declare();
     run.make_ready();
-    StepCosts costs(session.params(), device);
+    const auto schedule = recipe.schedule.resolve({}, plain_schedule);
     const auto clock = StepClock::make(device);
+    const auto one_step = [&](StepClock& with, int64_t number) {
+      session.begin_step(number);
+      TrainStep step(session, with, shapes_of(session));
+      schedule(step);
+      recipe.fire(Event::step_end, session);
+    };
+    one_step(*clock, 0);  // in which what is made once is made: tables, caches
+    StepCosts costs(session.params(), device);
     CountedClock counted(*clock, costs);
-    session.begin_step(0);
-    TrainStep step(session, counted, shapes_of(session));
-    recipe.schedule.resolve({}, plain_schedule)(step);
+    one_step(counted, 1);
     costs.stop();
     return Forecast{simulated::peak() - before, costs.to_json()};
   } catch (const std::exception& e) {

@@ -1,0 +1,94 @@
+#include "report/step_cost.h"
+
+#include <algorithm>
+
+#include "report/format.h"
+
+namespace optrush {
+namespace {
+std::optional<double> number(const Json& json, const char* key) {
+  const auto found = json.find(key);
+  return found == json.end() || !found->is_number() ? std::nullopt : std::optional(found->get<double>());
+}
+
+std::string count(double value) { return grouped(value); }
+std::string teraflops(double flops) { return grouped(flops * 1e-12) + " TFLOP"; }
+std::string gigabytes(double value) { return grouped(value * 1e-9) + " GB"; }
+
+/// "13 (2.10 GB)"
+std::string with_bytes(const std::optional<double>& number, const std::optional<double>& bytes) {
+  if (!number) return std::string(kUnknown);
+  return grouped(*number) + (bytes.value_or(0) > 0 ? " (" + gigabytes(*bytes) + ")" : "");
+}
+}  // namespace
+
+std::optional<StepCost> step_cost_from(const Json& costs) {
+  if (!costs.is_object()) return std::nullopt;
+  const Json total = costs.value("total", Json::object());
+  const Json weights = costs.value("weight_casts", Json::object());
+  return StepCost{.launches = number(total, "launches"),
+                  .host_waits = number(total, "host_waits"),
+                  .copies = number(total, "copies"),
+                  .copied_bytes = number(total, "copied_bytes"),
+                  .casts = number(total, "casts"),
+                  .cast_bytes = number(total, "cast_bytes"),
+                  .casts_of_a_weight = number(weights, "most"),
+                  .elementwise_bytes = number(total, "elementwise_bytes"),
+                  .matmul_flops = number(total, "matmul_flops"),
+                  .attention_flops = number(total, "attention_flops")};
+}
+
+Table cost_table(const std::vector<CostLine>& lines) {
+  Table table{{{"rung"},
+               {"launches", true},
+               {"host waits", true},
+               {"copies", true},
+               {"casts", true},
+               {"casts of a weight", true},
+               {"elementwise", true},
+               {"matmuls", true},
+               {"attention", true},
+               {"peak", true}},
+              {}};
+  for (const CostLine& line : lines) {
+    const StepCost cost = line.cost.value_or(StepCost{});
+    table.rows.push_back({line.rung + (line.why_not.empty() ? "" : " (" + line.why_not + ")"),
+                          or_unknown(cost.launches, count), or_unknown(cost.host_waits, count),
+                          with_bytes(cost.copies, cost.copied_bytes), with_bytes(cost.casts, cost.cast_bytes),
+                          or_unknown(cost.casts_of_a_weight, count),
+                          or_unknown(cost.elementwise_bytes, gigabytes),
+                          or_unknown(cost.matmul_flops, teraflops),
+                          or_unknown(cost.attention_flops, teraflops), or_unknown(line.peak_bytes, bytes)});
+  }
+  return table;
+}
+
+std::vector<std::string> cost_remarks() {
+  return {
+      "Launches are kernels that a GPU would start for the operators of a step, one for each that computes; "
+      "multi-tensor operators by their chunks.",
+      "Elementwise bytes are read and written by every kernel that is neither matmul nor attention; casts "
+      "are among them. Attention is that of fused kernels: the plain one is matmuls.",
+      "Host waits and copies are not known of a CPU, which copies nothing to itself."};
+}
+
+CostLine planned_cost(const std::string& rung, const Json& plan) {
+  if (!plan.is_object()) return {rung, {}, {}, "no plan"};
+  const Json memory = plan.value("memory", Json());
+  std::string why_not = plan.value("no_forecast", "");
+  return {rung, step_cost_from(plan.value("costs", Json())),
+          memory.is_object() ? number(memory, "peak_bytes") : std::nullopt,
+          why_not.substr(0, why_not.find('\n'))};
+}
+
+Section cost_section(const Analysis& a) {
+  Section section{.title = "What a step costs a GPU"};
+  std::vector<CostLine> lines;
+  for (const Row& row : a.rows)
+    if (row.cost) lines.push_back({row.name, row.cost, row.predicted_peak, ""});
+  if (lines.empty()) return section;
+  section.table = cost_table(lines);
+  section.bullets = cost_remarks();
+  return section;
+}
+}  // namespace optrush
