@@ -55,6 +55,9 @@ const Names kMatmuls = {"aten::mm",      "aten::bmm",      "aten::addmm",      "
 const Names kTables = {"aten::index_select", "aten::gather", "aten::nll_loss_forward",
                        "aten::nll_loss_backward", "aten::index"};
 
+/// Rows are changed in their first tensor: no more of it is read and written than is added.
+const Names kScatters = {"aten::scatter_add_", "aten::index_add_", "aten::index_put_"};
+
 bool is_attention(std::string_view name) {
   return (name.starts_with("aten::_scaled_dot_product_") && name.find("_math") == std::string_view::npos) ||
          name.starts_with("aten::_flash_attention_") || name.starts_with("aten::_efficient_attention_") ||
@@ -146,7 +149,7 @@ OperatorCall::OperatorCall(const at::RecordFunction& fn, at::Device device)
     writes = writes || written;
     each_tensor(in[i], [&](const Tensor& tensor) {
       here_ = here_ || tensor.device() == device_;
-      if (tensor.device() != device_) return;
+      if (tensor.device() != device_ || tensor.unsafeGetTensorImpl()->is_wrapped_number()) return;
       const double bytes = bytes_of({tensor});
       if (written) written_ += bytes;
       if (written && arguments[i].is_out()) return;
@@ -276,6 +279,11 @@ OperatorCost OperatorCall::end(const at::RecordFunction& fn, bool inside) {
       const double looked_up = std::max(made + written_, others_);
       const double read = table_ ? std::min(first_, looked_up) + others_ : read_;
       if (!here_ || made + written_ == 0) return {};
+      if (kScatters.contains(name_)) {
+        cost_.launches = 1;
+        cost_.elementwise_bytes = 3 * others_;
+        break;
+      }
       cost_.launches = 1;
       cost_.elementwise_bytes = read + written_ + made;
       break;
