@@ -76,6 +76,11 @@ def dry_run():
                   "train.lr = 0.5", "00-base-drift", "parameters")
     assert "compared with accumulated" in text.stdout
     shown = json.loads(expect(optrush("run", "tiny.lua", "--dry-run", "--json", "--rounds", "1"), 0).stdout)
+    table = expect(optrush("run", "tiny.lua", "--dry-run", "--costs", "--device", "cuda"), 0, "what a step costs a GPU").stdout
+    costs = [line.split(" | ") for line in table.splitlines() if line.startswith("| ")][2:]
+    assert len(costs) == len(shown[0]["variants"]) and all(int(row[1].replace(",", "")) > 100 for row in costs), table
+    assert all(row[2] == "0" for row in costs), "no rung waits for the host"
+    expect(optrush("run", "tiny.lua", "--costs"), 2, "--dry-run")
     assert [variant["name"] for variant in shown[0]["variants"]] == ["base", "accumulated", "fused"]
     assert shown[0]["plans"][1]["problem"]["accumulation"] == 2
     assert not (work / "reports").exists()

@@ -99,5 +99,50 @@ TEST(Predict, CostsAreThoseOfTheStepThatRuns) {
             << ran["operators"].dump();
   }
 }
+
+Json foreseen_costs(const RunSpec& spec, at::DeviceType form = at::kCUDA) {
+  std::string why_not;
+  const auto found = forecast(spec, form, &why_not);
+  EXPECT_TRUE(found) << why_not;
+  return found ? found->costs : Json();
+}
+
+TEST(Costs, FusedKernelsLaunchWhatTheyClaim) {
+  // One forward; one backward, and one more that adds up the weight's gradient.
+  for (const auto& [op, launches] : {std::pair("norm", 3), {"add_norm", 3}, {"position", 2}, {"swiglu", 2}}) {
+    SCOPED_TRACE(op);
+    RunSpec spec = nano_spec({{"fused_kernels", Json::object()}});
+    spec.model_kind = "operator";
+    spec.model = validate_model("operator", {{"op", op}, {"dim", 24}, {"n_heads", 3}, {"repeat", 5}}, "test");
+    EXPECT_EQ(foreseen_costs(spec)["operators"]["optrush::kernel"]["launches"], 5 * launches);
+  }
+}
+
+TEST(Costs, FusedAdamWLaunchesByChunksInsteadOfByParameters) {
+  RunSpec spec = stack_spec();
+  spec.model = validate_model("swiglu_stack", {{"dim", 1024}, {"ffn_dim", 4096}, {"n_layers", 8}}, "test");
+  const Json plain = foreseen_costs(spec);
+  EXPECT_GE(plain["phases"]["optimizer"]["launches"].get<int64_t>(), 24 * 7);
+  spec.plugins = {{"fused_adamw", Json::object()}};
+  // 24 matrices of 64 chunks of 65,536 elements, 320 chunks a launch.
+  EXPECT_EQ(foreseen_costs(spec)["operators"]["aten::_fused_adamw_"]["launches"], (24 * 64 + 319) / 320);
+}
+
+TEST(Costs, EachWeightIsCastOnceAStep) {
+  const PluginUse bf16 = {"mixed_precision", Json::object()};
+  RunSpec accumulated = nano_spec({bf16});
+  accumulated.train.accumulation = 3;
+  std::vector<RunSpec> specs = {nano_spec({bf16}), accumulated, nano_spec({bf16, {"lora", {{"rank", 4}}}}),
+                                nano_spec({bf16, {"swiglu_recompute", {{"level", 1}}}}),
+                                nano_spec({bf16, {"fused_linear_cross_entropy", {{"chunk", 20}}}})};
+  for (const char* policy : {"full", "selective", "budget"})
+    specs.push_back(nano_spec({bf16, {"activation_checkpointing", {{"policy", policy}}}}));
+  for (const RunSpec& spec : specs) {
+    SCOPED_TRACE(spec.plugins.back().name + spec.plugins.back().options.dump());
+    const Json costs = foreseen_costs(spec);
+    EXPECT_EQ(costs["weight_casts"]["most"], 1);
+    EXPECT_GE(costs["weight_casts"]["parameters"].get<int64_t>(), 15);  // seven a block, and the head
+  }
+}
 }  // namespace
 }  // namespace optrush::testing
