@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <fstream>
 
 #include "../support/temporary_folder.h"
 
@@ -23,6 +24,26 @@ TEST(VisibleGpu, IsOneThatTheDriverShowsAndNobodyHides) {
   ::setenv("CUDA_VISIBLE_DEVICES", "0", 1);
   EXPECT_TRUE(gpu_is_visible(root.path()));
   ::unsetenv("CUDA_VISIBLE_DEVICES");
+}
+
+TEST(VisibleGpu, ShowsAsADeviceWhereTheDriverIsNotInProc) {
+  const TemporaryFolder root;
+  ::unsetenv("CUDA_VISIBLE_DEVICES");
+  const auto make = [&](const char* file) {
+    const auto path = root.path() / file;
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path).put('\n');
+  };
+  for (const char* of_no_gpu : {"dev/nvidiactl", "dev/nvidia-uvm", "dev/nvidia-modeset", "dev/dxg"}) {
+    make(of_no_gpu);
+    EXPECT_FALSE(gpu_is_visible(root.path())) << of_no_gpu;
+  }
+  make("usr/lib/wsl/lib/libcuda.so.1");
+  EXPECT_TRUE(gpu_is_visible(root.path()));
+  std::filesystem::remove(root.path() / "dev/dxg");
+  EXPECT_FALSE(gpu_is_visible(root.path()));
+  make("dev/nvidia3");
+  EXPECT_TRUE(gpu_is_visible(root.path()));
 }
 }  // namespace
 }  // namespace optrush::testing
