@@ -1,10 +1,14 @@
 // The compile plugin, as far as the tracer: what becomes of a block, its pairs, its constants.
+#include <ATen/Context.h>
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "compile/cache.h"
 #include "compile/unit_graph.h"
 #include "model/operators.h"
+#include "support/error_of.h"
 #include "support/training.h"
 
 namespace optrush::testing {
@@ -111,6 +115,36 @@ TEST(CompileTrace, ARawKernelInAPairIsRefusedByName) {
   } catch (const Error& e) {
     EXPECT_NE(std::string(e.what()).find("operator 'raw' can't be traced"), std::string::npos) << e.what();
   }
+}
+
+TEST(CompileRequest, CarriesTheKernelsThatAttentionMayTake) {
+  using ::testing::ElementsAre;
+  const UnitGraph graph = Blocks().trace(0);
+  compile::Request request{.mode = "default", .activations = {}, .inputs = {at::zeros({1})}};
+  request.attention = compile::enabled_attention_kernels();
+  const auto of_any = compile::Cache::key_of(graph, request);
+  EXPECT_THAT(request.attention, ::testing::IsSupersetOf({"flash", "efficient", "math", "cudnn"}));
+
+  const Blocks chosen({{"flash_attention", {{"kernel", "flash"}}}});
+  EXPECT_THAT(request.attention = compile::enabled_attention_kernels(), ElementsAre("flash"));
+  EXPECT_NE(compile::Cache::key_of(graph, request), of_any);
+
+  at::globalContext().setSDPUseCuDNN(true);
+  at::globalContext().setSDPPriorityOrder({3, 1, 2, 0});  // cuDNN's first
+  EXPECT_THAT(compile::enabled_attention_kernels(), ElementsAre("cudnn", "flash"));
+}
+
+TEST(CompileRequest, SlotsThatACompilerCantKeepAreRefused) {
+  const auto keeping = [](const Json& slots) {
+    return error_of([&] {
+      Blocks({{"compile", Json::object()},
+              {"activation_checkpointing", {{"policy", "selective"}, {"keep", slots}}}});
+    });
+  };
+  EXPECT_EQ(keeping({"attention", "linear"}), "");
+  EXPECT_THAT(keeping({"attention", "norm"}),
+              ::testing::AllOf(::testing::HasSubstr("can't keep the slot 'norm'"),
+                               ::testing::HasSubstr("keep \"attention\", \"linear\" or both")));
 }
 
 TEST(CompileTrace, CallsDifferBySizeTypeAndWhoNeedsAGradient) {

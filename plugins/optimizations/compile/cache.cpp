@@ -1,5 +1,6 @@
 #include "cache.h"
 
+#include <ATen/Context.h>
 #include <c10/util/hash.h>
 #include <fcntl.h>
 #include <sys/file.h>
@@ -9,6 +10,7 @@
 #include <iterator>
 #include <map>
 
+#include "cuda_tools_py.h"
 #include "inductor_py.h"
 #include "optrush/cache.h"
 #include "optrush/gpu_kernel.h"
@@ -43,6 +45,7 @@ Json describe(const Tensors& inputs) {
 Json to_json(const Request& request) {
   return {{"mode", request.mode},
           {"activations", request.activations},
+          {"attention", request.attention},
           {"threads", request.threads},
           {"inputs", describe(request.inputs)}};
 }
@@ -87,10 +90,25 @@ std::string last_lines(const fs::path& log) {
 }
 }  // namespace
 
+std::vector<std::string> enabled_attention_kernels() {
+  auto& context = at::globalContext();
+  std::vector<std::string> names;
+  for (const at::SDPBackend kernel : context.sDPPriorityOrder()) {
+    if (kernel == at::SDPBackend::math && context.userEnabledMathSDP()) names.emplace_back("math");
+    if (kernel == at::SDPBackend::flash_attention && context.userEnabledFlashSDP())
+      names.emplace_back("flash");
+    if (kernel == at::SDPBackend::efficient_attention && context.userEnabledMemEfficientSDP())
+      names.emplace_back("efficient");
+    if (kernel == at::SDPBackend::cudnn_attention && context.userEnabledCuDNNSDP())
+      names.emplace_back("cudnn");
+  }
+  return names;
+}
+
 Cache::Cache(const std::string& root) : root_(root.empty() ? cache_folder("inductor") : fs::path(root)) {}
 
 std::string Cache::key_of(const UnitGraph& graph, const Request& request) {
-  return c10::sha1(graph.text() + to_json(request).dump() + kInductorScript +
+  return c10::sha1(graph.text() + to_json(request).dump() + kInductorScript + kCudaToolsScript +
                    processor(request.inputs.front().device()) + OPTRUSH_ABI)
       .str();
 }
@@ -108,8 +126,15 @@ void Cache::compile(const std::string& key, const UnitGraph& graph, const Reques
   asked["pairs"] = graph.save(work);
   write(work / "request.json", asked.dump(1));
   write(work / "inductor.py", kInductorScript);
+  write(work / "cuda_tools.py", kCudaToolsScript);
   const fs::path log = work / "log.txt";
-  if (const int code = run_python({(work / "inductor.py").string(), work.string()}, log); code != 0)
+  const int code = run_python({(work / "inductor.py").string(), work.string()}, log);
+  if (const fs::path missing = work / "missing.json"; fs::exists(missing)) {
+    std::ifstream in(missing);
+    const Json told = Json::parse(in);
+    throw Skip("can't compile here: " + told.at("what").get<std::string>(), told.at("cure"));
+  }
+  if (code != 0)
     throw Error("Inductor could not compile (exit code " + std::to_string(code) + "):\n" + last_lines(log),
                 "take the plugin 'compile' off; all that it read and said is in " + work.string());
   fs::rename(work, folder_of(key));

@@ -1,6 +1,7 @@
 #pragma once
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "optrush/json.h"
 #include "unit_graph.h"
@@ -9,10 +10,14 @@ namespace optrush::compile {
 /// What Inductor is asked for, beside the graph.
 struct Request {
   std::string mode;
-  Json activations;  ///< {"policy": save|selective|budget, "keep": [...], "budget": x}
+  Json activations;                    ///< {"policy": save|selective|budget, "keep": [...], "budget": x}
+  std::vector<std::string> attention;  ///< kernels that fused attention may take, the preferred first
   int64_t threads = 1;
   Tensors inputs;  ///< examples: sizes, strides, types, who needs a gradient
 };
+
+/// The kernels that are enabled in LibTorch's context now, as Request::attention has them.
+std::vector<std::string> enabled_attention_kernels();
 
 /// Compiled units on disk, each in a folder named by the hash of all that its code depends on.
 class Cache {
@@ -25,7 +30,7 @@ class Cache {
   std::filesystem::path folder_of(const std::string& key) const { return root_ / key; }
   bool holds(const std::string& key) const;
   /// Compiles into folder_of(key). Of several processes that ask for one key, one compiles and the others
-  /// wait.
+  /// wait. Skip where this machine lacks something that it takes.
   void compile(const std::string& key, const UnitGraph&, const Request&) const;
 
  private:

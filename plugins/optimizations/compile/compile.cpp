@@ -9,6 +9,8 @@
 #include <ATen/core/grad_mode.h>
 #include <c10/util/Exception.h>
 
+#include <algorithm>
+#include <array>
 #include <map>
 
 #include "cache.h"
@@ -21,7 +23,14 @@ namespace {
 using namespace optrush;
 using namespace optrush::compile;
 
+/// Slots whose work is a call that the traced graph still shows; inductor.py knows which.
+constexpr std::array kSlotsToKeep = {"attention", "linear"};
+
 Json to_json(const ActivationPolicy& activations) {
+  for (const auto& slot : activations.keep)
+    if (std::ranges::find(kSlotsToKeep, slot) == kSlotsToKeep.end())
+      throw Error("compiled blocks can't keep the slot '" + slot + "': its operators are fused into others",
+                  "keep \"attention\", \"linear\" or both where 'compile' is stacked, or take 'compile' off");
   if (activations.policy == ActivationPolicy::Kind::budget && activations.budget > 1)
     throw Error("Inductor's partitioner takes a budget of activations as a fraction, not in bytes",
                 "give a budget between 0 and 1 where 'compile' is stacked");
@@ -92,7 +101,7 @@ class Compile final : public Plugin {
       run_->note("compile: " + unit.path + " was compiled again at step " + std::to_string(run_->step()) +
                  ": the shapes or types of its inputs changed");
     const UnitGraph graph = trace_unit(inner, unit, x, batch);
-    const Request request{mode_, activations_, at::get_num_threads(), inputs};
+    const Request request{mode_, activations_, enabled_attention_kernels(), at::get_num_threads(), inputs};
     const auto key = Cache::key_of(graph, request);
     auto& compiled = units_[key];
     if (!compiled) {

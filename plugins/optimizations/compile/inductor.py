@@ -4,14 +4,15 @@ usage: python inductor.py FOLDER
 
 Reads FOLDER/request.json and the TorchScript beside it, writes FOLDER/unit.pt2 (models "forward" and "backward") and
 FOLDER/meta.json: where each tensor that the backward reads comes from, which inputs get a gradient, the FLOPs.
+Where this machine lacks something, FOLDER/missing.json says what, and what to do.
 """
 import contextlib
 import ctypes
 import json
-import os
 import sys
 from pathlib import Path
 
+import cuda_tools
 import torch
 import torch._inductor as inductor
 from torch._guards import detect_fake_mode
@@ -25,7 +26,15 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.checkpoint import CheckpointPolicy
 
 ATEN = torch.ops.aten
+# As the host names attention's kernels.
+ATTENTION_KERNELS = {
+    "math": SDPBackend.MATH,
+    "flash": SDPBackend.FLASH_ATTENTION,
+    "efficient": SDPBackend.EFFICIENT_ATTENTION,
+    "cudnn": SDPBackend.CUDNN_ATTENTION,
+}
 # What the operators of a model come down to once they are traced: names of slots, and the calls that carry their work.
+# compile.cpp refuses to keep any other slot.
 CALLS_OF_SLOT = {
     "linear": {ATEN.mm, ATEN.addmm, ATEN._scaled_mm},
     "attention": {
@@ -77,13 +86,21 @@ def define_pairs(folder, specs):
 
 def keep_only(graph, slots):
     """Selective checkpointing: tags say what the partitioner has to save; all else it may compute again."""
-    kept = set().union(*(CALLS_OF_SLOT.get(slot, set()) for slot in slots))
+    kept = set().union(*(CALLS_OF_SLOT[slot] for slot in slots))
     for node in graph.nodes:
         if node.op != "call_function":
             continue
         packet = getattr(node.target, "overloadpacket", None)
         node.meta["recompute"] = CheckpointPolicy.MUST_SAVE if packet in kept else CheckpointPolicy.PREFER_RECOMPUTE
         node.meta["ac_graph_id"] = 0
+
+
+def attention_as_on_host(names, inputs):
+    """The kernels that scaled_dot_product_attention may take, in the host's order."""
+    # The fused kernel's log-sum-exp is declared as fp32 and comes as fp64: code compiled for it can't run.
+    if any(tensor.dtype == torch.float64 for tensor in inputs):
+        names = ["math"]
+    return sdpa_kernel([ATTENTION_KERNELS[name] for name in names], set_priority=True)
 
 
 def causal(node):
@@ -151,8 +168,7 @@ def options_of(mode):
     return {**options, "aot_inductor.package": True, "aot_inductor.link_libtorch": False}
 
 
-def compile_unit(folder):
-    request = json.loads((folder / "request.json").read_text())
+def compile_unit(folder, request):
     torch.set_num_threads(request["threads"])
     torch._C._jit_set_profiling_executor(False)  # the graph as it was traced, whatever calls of it come
     library = define_pairs(folder, request["pairs"])
@@ -164,10 +180,7 @@ def compile_unit(folder):
         functorch_config.activation_memory_budget = activations["budget"]
     functorch_config.recompute_views = True
 
-    # The fused kernel's log-sum-exp is declared as fp32 and comes as fp64: code compiled for it can't run.
-    double = any(tensor.dtype == torch.float64 for tensor in inputs)
-    attention = sdpa_kernel(SDPBackend.MATH) if double else contextlib.nullcontext()
-    with torch.jit.optimized_execution(False), attention:
+    with torch.jit.optimized_execution(False), attention_as_on_host(request["attention"], inputs):
         joint = aot_export_joint_simple(
             lambda *arguments: tuple(unit(*arguments)), inputs, trace_joint=True, decompositions=select_decomp_table()
         )
@@ -198,14 +211,22 @@ def show_torch_to_kernels():
             ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
 
 
-def use_wheel_cuda():
-    """Inductor asks for CUDA's headers by CUDA_HOME; the wheels bring them."""
-    wheel = Path(torch.__file__).parent.parent / "nvidia" / f"cu{(torch.version.cuda or '').split('.')[0]}"
-    if "CUDA_HOME" not in os.environ and wheel.is_dir():
-        os.environ["CUDA_HOME"] = str(wheel)
+def tools_for(request):
+    if not any(spec["device"].startswith("cuda") for spec in request["inputs"]):
+        return contextlib.nullcontext()
+    return cuda_tools.ready(Path(torch.__file__).parent, int(torch.version.cuda.split(".")[0]))
+
+
+def main(folder):
+    request = json.loads((folder / "request.json").read_text())
+    try:
+        with tools_for(request):
+            show_torch_to_kernels()
+            compile_unit(folder, request)
+    except cuda_tools.Missing as missing:
+        (folder / "missing.json").write_text(json.dumps({"what": str(missing), "cure": missing.cure}))
+        sys.exit(f"{missing}\n{missing.cure}")
 
 
 if __name__ == "__main__":
-    use_wheel_cuda()
-    show_torch_to_kernels()
-    compile_unit(Path(sys.argv[1]))
+    main(Path(sys.argv[1]))
