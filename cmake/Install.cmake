@@ -1,6 +1,7 @@
 # The installed tree: bin/ (optrush, optrush-worker), lib/ (liboptrush.so, optrush/plugins, cmake/OptimizationRush),
-# include/optrush (the SDK), share/optrush (the Lua library, experiments). It finds itself by $ORIGIN, and LibTorch
-# where it was at build time.
+# include/ (the SDK, with the JSON library that its headers show), share/optrush (the Lua library, experiments). It finds
+# itself by $ORIGIN, and LibTorch where installation.json says; a wheel (packaging/) is this tree without that file, and
+# finds the torch of the Python that it is installed for.
 include(CMakePackageConfigHelpers)
 
 # The same run path in the build tree, which has the same layout: CMake would pad another one with empty entries, and the
@@ -13,7 +14,19 @@ install(TARGETS optrush optrush-worker RUNTIME)
 install(TARGETS optrush_core EXPORT OptimizationRushTargets LIBRARY INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/core/include/optrush TYPE INCLUDE FILES_MATCHING PATTERN "*.h")
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/scripts ${PROJECT_SOURCE_DIR}/experiments DESTINATION ${OPTRUSH_INSTALL_DATA}
-        FILES_MATCHING PATTERN "*.lua" PATTERN "peers" EXCLUDE)
+        FILES_MATCHING PATTERN "*.lua" PATTERN "*.py" PATTERN "__pycache__" EXCLUDE)
+
+# What the programs of the build tree and of a prefix have to be told (base/installation.h).
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/installation.json
+     CONTENT "{\"source\": \"@PROJECT_SOURCE_DIR@\", \"torch\": \"@OPTRUSH_TORCH_DIR@\"}\n" @ONLY)
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/installation.json
+     CONTENT "{\"torch\": \"@OPTRUSH_TORCH_DIR@\"}\n" @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/generated/installation.json DESTINATION ${OPTRUSH_INSTALL_DATA})
+
+# Small libraries and headers that the machine which runs it may lack.
+install(IMPORTED_RUNTIME_ARTIFACTS hwy::hwy LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+find_path(OPTRUSH_JSON_INCLUDE nlohmann/json.hpp REQUIRED)
+install(DIRECTORY ${OPTRUSH_JSON_INCLUDE}/nlohmann TYPE INCLUDE FILES_MATCHING PATTERN "*.hpp")
 
 configure_package_config_file(
   ${CMAKE_CURRENT_LIST_DIR}/OptimizationRushConfig.cmake.in ${PROJECT_BINARY_DIR}/generated/OptimizationRushConfig.cmake

@@ -18,6 +18,16 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LES
   target_compile_options(optrush_warnings INTERFACE -Wno-restrict -Wno-stringop-overflow)
 endif()
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
+
+# What is installed then names no folder of the machine that built it: __FILE__ starts at the project's root, and in
+# headers of LibTorch at site-packages.
+macro(optrush_relative_file_names)
+  if(OPTRUSH_RELATIVE_FILE_NAMES)
+    get_filename_component(_site ${OPTRUSH_TORCH_DIR} DIRECTORY)
+    add_compile_options(-ffile-prefix-map=${PROJECT_SOURCE_DIR}/= -ffile-prefix-map=${PROJECT_BINARY_DIR}/=
+                        -ffile-prefix-map=${_site}/=)
+  endif()
+endmacro()
 if(OPTRUSH_SANITIZE)
   add_compile_options(-fsanitize=address,undefined -fno-omit-frame-pointer -g1)
   add_link_options(-fsanitize=address,undefined)

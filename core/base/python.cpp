@@ -13,7 +13,8 @@
 #include <memory>
 
 #include "base/files.h"
-#include "build_info.h"
+#include "base/installation.h"
+#include "base/torch_folder.h"
 #include "optrush/error.h"
 
 namespace optrush {
@@ -37,20 +38,43 @@ std::string output_of(const fs::path& program, const std::string& script) {
     text.append(part.data(), count);
   return text;
 }
+
+/// The environment that has a torch as <environment>/lib/python3.x/site-packages/torch; empty for another
+/// layout.
+fs::path environment_of(const fs::path& torch) {
+  const fs::path packages = torch.parent_path(), version = packages.parent_path();
+  const bool fits =
+      packages.filename() == "site-packages" && version.filename().string().starts_with("python3");
+  return fits ? version.parent_path().parent_path() : fs::path();
+}
 }  // namespace
+
+TorchOfPython torch_of_python(const fs::path& python) {
+  // Nothing is imported: that would take seconds.
+  const std::string text = output_of(python, R"py(
+import importlib.util, json, sys
+spec = importlib.util.find_spec("torch")
+print(json.dumps([sys.executable, list(spec.submodule_search_locations or [""])[0] if spec else ""]))
+)py");
+  if (text.empty()) return {};
+  const Json found = parse_json(text, python.string());
+  return {found.at(0).get<std::string>(), found.at(1).get<std::string>()};
+}
 
 fs::path project_python() {
   if (const char* chosen = std::getenv("OPTRUSH_PYTHON"); chosen != nullptr && *chosen != '\0') return chosen;
-  // A torch of a Python environment lies in <prefix>/lib/python3.x/site-packages/torch.
-  const fs::path torch_prefix = fs::path(OPTRUSH_TORCH_DIR) / "../../../..";
-  for (const fs::path& prefix : {fs::path(OPTRUSH_SOURCE_DIR) / ".venv", torch_prefix.lexically_normal()})
-    if (fs::exists(prefix / "bin/python")) return prefix / "bin/python";
-  return {};
+  const fs::path source = Installation::of_this_program().source, torch = torch_folder();
+  for (const fs::path& prefix : {source.empty() ? fs::path() : source / ".venv", environment_of(torch)})
+    if (!prefix.empty() && fs::exists(prefix / "bin/python")) return prefix / "bin/python";
+  const TorchOfPython found = torch_of_python("python3");
+  std::error_code missing;
+  return fs::equivalent(found.torch, torch, missing) ? found.python : fs::path();
 }
 
 int run_python(const std::vector<std::string>& arguments, const fs::path& log) {
   const fs::path python = project_python();
-  if (python.empty()) throw Error("there is no Python environment", "./optrush setup makes one");
+  if (python.empty())
+    throw Error("there is no Python environment", "./optrush setup makes one; OPTRUSH_PYTHON names another");
   std::vector<std::string> words = {python.string()};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
@@ -77,17 +101,19 @@ PythonTools find_python_tools() {
   if (tools.path.empty()) return tools;
   // The packages' own records: importing torch would take seconds.
   const std::string text = output_of(tools.path, R"py(
-import importlib.metadata as m, json, platform
+import importlib.metadata as m, json, os, platform, sysconfig
 def version(name):
     try: return m.version(name)
     except m.PackageNotFoundError: return ""
-print(json.dumps([platform.python_version(), version("torch"), version("vl-convert-python")]))
+print(json.dumps([platform.python_version(), version("torch"), version("vl-convert-python"),
+                  os.path.exists(os.path.join(sysconfig.get_paths()["include"], "Python.h"))]))
 )py");
   if (text.empty()) return tools;
   const Json facts = parse_json(text, tools.path.string());
   tools.version = facts.at(0);
   tools.torch = facts.at(1);
   tools.vl_convert = facts.at(2);
+  tools.headers = facts.at(3);
   return tools;
 }
 }  // namespace optrush

@@ -9,6 +9,13 @@ namespace optrush {
 struct PythonTools {
   std::filesystem::path path;
   std::string version, torch, vl_convert;
+  bool headers = false;  ///< Python.h is there, which compiling for a GPU takes
 };
 PythonTools find_python_tools();
+
+/// Where a Python lies and what it would import as torch; empty where it does not start or has none.
+struct TorchOfPython {
+  std::filesystem::path python, torch;
+};
+TorchOfPython torch_of_python(const std::filesystem::path& python);
 }  // namespace optrush

@@ -8,6 +8,7 @@
 #include "build_info.h"
 #include "cli/commands.h"
 #include "cli/interrupted.h"
+#include "cli/worker_libraries.h"
 #include "launch/terminal.h"
 
 namespace optrush {
@@ -71,13 +72,15 @@ int run_command_line(int argc, char** argv) {
   CLI::App app("Measures what each training optimization really buys.", "optrush");
   app.set_version_flag("--version", "optrush " OPTRUSH_VERSION);
   app.require_subcommand(0, 1);
-  app.footer("optrush COMMAND --help tells more. A first experiment: optrush run experiments/quickstart.lua");
+  app.footer("optrush COMMAND --help tells more. A first experiment: optrush run @quickstart");
   int code = kOk;
   add_run_command(app, code);
   add_report_command(app, code);
   add_compare_command(app, code);
   add_plugins_command(app, code);
+  add_experiments_command(app, code);
   add_new_plugin_command(app, code);
+  add_sdk_command(app, code);
   add_stubs_command(app, code);
   add_worker_commands(app, code);
   if (argc < 2) {
@@ -85,6 +88,7 @@ int run_command_line(int argc, char** argv) {
     return kBadUsage;
   }
   try {
+    let_workers_find_torch();
     return parse_and_run(app, argc, argv, code);
   } catch (const Interrupted& e) {
     print_error(e.what());

@@ -7,13 +7,15 @@
 #include "cli/commands.h"
 #include "cli/dry_run.h"
 #include "cli/run_host.h"
+#include "cli/shipped_experiments.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
 
 namespace {
 struct RunOptions {
-  fs::path script, out;
+  std::string script;  ///< as given: a path, or @NAME
+  fs::path out;
   Overrides overrides;
   std::vector<std::string> only, plugin_path;
   bool resume = false, dry_run = false, json = false, costs = false, verbose = false;
@@ -28,14 +30,15 @@ void check_script(const fs::path& script) {
       if (entry.path().extension() == ".lua")
         scripts.push_back(script.has_parent_path() ? entry.path() : entry.path().filename());
   throw UsageError("there is no script '" + script.string() + "'",
-                   scripts.empty() ? "give the path of an experiment, as in experiments/quickstart.lua"
+                   scripts.empty() ? "give the path of an experiment, or one that ships, as in @quickstart"
                                    : did_you_mean(script.string(), scripts));
 }
 
 /// reports/ of the project that the script belongs to (the folder above experiments/, or the root of its
-/// repository), else of the working directory.
-fs::path default_reports(const fs::path& script) {
+/// repository), else of the working directory: also for what was installed, which may be read-only.
+fs::path default_reports(const fs::path& script, const Installation& here) {
   const fs::path home = fs::absolute(script).lexically_normal().parent_path();
+  if (here.installed && home == here.experiments) return fs::current_path() / "reports";
   if (home.filename() == "experiments") return home.parent_path() / "reports";
   for (fs::path folder = home; folder != folder.parent_path(); folder = folder.parent_path())
     if (fs::exists(folder / ".git")) return folder / "reports";
@@ -43,7 +46,7 @@ fs::path default_reports(const fs::path& script) {
 }
 
 std::string resume_hint(const RunOptions& options) {
-  std::string command = "optrush run " + options.script.string();
+  std::string command = "optrush run " + options.script;
   if (options.overrides.label) command += " --label " + *options.overrides.label;
   return "'" + command + " --resume', with the same options, goes on with the runs that are missing";
 }
@@ -56,10 +59,11 @@ int run(const RunOptions& options) {
     throw UsageError("--costs belongs to --dry-run", "report.md has what was counted");
   if (options.costs && options.json)
     throw UsageError("--costs and --json are two forms of --dry-run", "the JSON has the costs in its plans");
-  check_script(options.script);
   const Installation installation = Installation::of_this_program();
+  const fs::path path = script_named(options.script, installation);
+  check_script(path);
   const RunRequest request{.worker = installation.worker,
-                           .reports = options.out.empty() ? default_reports(options.script)
+                           .reports = options.out.empty() ? default_reports(path, installation)
                                                           : fs::absolute(options.out).lexically_normal(),
                            .resume = options.resume,
                            .only = options.only};
@@ -70,12 +74,12 @@ int run(const RunOptions& options) {
                             : options.costs ? DryRunForm::costs
                                             : DryRunForm::text;
     DryRunHost host(request, options.overrides, form);
-    run_script(options.script, host, script);
+    run_script(path, host, script);
     host.finish();
     return host.all_ok() ? kOk : kSomethingFailed;
   }
   RunHost host(request, options.overrides, resume_hint(options));
-  run_script(options.script, host, script);
+  run_script(path, host, script);
   return host.all_ok() ? kOk : kSomethingFailed;
 }
 }  // namespace
@@ -83,7 +87,7 @@ int run(const RunOptions& options) {
 void add_run_command(CLI::App& app, int& code) {
   auto options = std::make_shared<RunOptions>();
   auto* command = app.add_subcommand("run", "run an experiment and write its report");
-  command->add_option("script", options->script, "experiment (Lua)")->required();
+  command->add_option("script", options->script, "experiment (Lua), or @NAME of one that ships")->required();
   command->add_flag("--dry-run", options->dry_run, "print the expanded specs and plans; run nothing");
   command->add_flag("--json", options->json, "with --dry-run: as JSON");
   command->add_flag(
@@ -104,7 +108,9 @@ void add_run_command(CLI::App& app, int& code) {
   command->add_option("--label", options->overrides.label,
                       "name of the report; default: local, which the next one replaces");
   command->add_flag("--resume", options->resume, "go on with the runs that are missing");
-  command->add_option("--out", options->out, "folder for reports; default: reports/ of the script's project")
+  command
+      ->add_option("--out", options->out,
+                   "folder for reports; default: reports/ of the script's project, or here")
       ->type_name("FOLDER");
   command
       ->add_option("--plugin-path", options->plugin_path,

@@ -7,6 +7,7 @@
 #include <memory>
 #include <sstream>
 
+#include "base/torch_folder.h"
 #include "optrush/error.h"
 
 namespace optrush {
@@ -15,12 +16,17 @@ using Result = int;
 using Program = void*;
 constexpr Result kSuccess = 0, kCompilation = 6;
 
-/// Names of the library, the one that lies beside this build's LibTorch first.
+/// Files of the library, those that lie beside LibTorch first, then names for the loader to look up.
 std::vector<std::string> candidates() {
-  std::vector<std::string> names;
-  if constexpr (sizeof(OPTRUSH_NVRTC) > 1) names.emplace_back(OPTRUSH_NVRTC);
-  names.insert(names.end(), {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"});
-  return names;
+  constexpr std::array kNames = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
+  std::vector<std::string> files;
+  auto folders = cuda_library_folders(torch_folder());
+  folders.push_back(torch_folder() / "lib");
+  for (const auto& folder : folders)
+    for (const char* name : kNames)
+      if (std::filesystem::exists(folder / name)) files.push_back(folder / name);
+  files.insert(files.end(), kNames.begin(), kNames.end());
+  return files;
 }
 
 void* open_library() {
@@ -119,8 +125,7 @@ GpuCode Nvrtc::compile(const GpuSource& source, const std::string& kernel,
 
   call_->check(call_->add_name(program.get(), kernel.c_str()), "NVRTC takes no kernel '" + kernel + "'");
   std::vector<std::string> options = {"--gpu-architecture=" + architecture, "--std=c++17"};
-  for (const char* folder : {OPTRUSH_CUDA_INCLUDE, OPTRUSH_CUDA_CCCL_INCLUDE})
-    if (*folder != '\0') options.push_back(std::string("-I") + folder);
+  for (const auto& folder : cuda_include_folders(torch_folder())) options.push_back("-I" + folder.string());
   options.insert(options.end(), source.options.begin(), source.options.end());
   std::vector<const char*> given;
   for (const auto& option : options) given.push_back(option.c_str());

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "base/files.h"
+#include "base/installation.h"
 #include "build_info.h"
 #include "launch/process.h"
 #include "launch/result.h"
@@ -23,13 +24,15 @@ std::string host_name() {
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
-/// Of the source tree that this program was built from; "" outside of one.
+/// What this program was built from: as its installation says, or as its source tree is now; "" where neither
+/// tells.
 std::string commit(Interrupts& interrupts) {
+  const Installation here = Installation::of_this_program();
+  if (!here.commit.empty() || here.source.empty()) return here.commit;
   const TemporaryFolder folder;
   const fs::path log = folder.path() / "log.txt";
   try {
-    const Command git{
-        {"git", "-C", OPTRUSH_SOURCE_DIR, "describe", "--always", "--dirty", "--exclude=*"}, {}, log};
+    const Command git{{"git", "-C", here.source, "describe", "--always", "--dirty", "--exclude=*"}, {}, log};
     const ProcessEnd end = run_process(git, kGitLimits, interrupts);
     return end.kind == ProcessEnd::Kind::exited && end.code == 0 ? first_line(read_file(log)) : "";
   } catch (const Error&) {  // there is no git

@@ -1,4 +1,4 @@
-#include "build_info.h"
+#include "base/torch_folder.h"
 #include "script/functions.h"
 
 namespace optrush::functions {
@@ -43,12 +43,11 @@ Object tokens(ScriptContext& context, const Call& call) {
 }
 
 Object corpus(ScriptContext&, const Call& call) {
-  const Corpus corpus{.name = call.arguments.at("name").text(),
-                      .path = fs::path(OPTRUSH_TORCH_DIR) / "include",
-                      .extensions = {".h"}};
+  const Corpus corpus{
+      .name = call.arguments.at("name").text(), .path = torch_folder() / "include", .extensions = {".h"}};
   if (!fs::is_directory(corpus.path))
     throw Error("corpus '" + corpus.name + "': no folder '" + corpus.path + "'",
-                "the LibTorch of this build has moved; set up again, or give rush.text a folder of your own");
+                "there is no LibTorch there; set up again, or give rush.text a folder of your own");
   return corpus;
 }
 }  // namespace optrush::functions

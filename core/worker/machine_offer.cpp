@@ -28,14 +28,9 @@ bool can_execute(const std::string& program) {
   return false;
 }
 
-std::string no_python(const PythonTools& python) {
-  if (python.path.empty()) return "there is no Python environment (./optrush setup makes one)";
-  const std::string where = " in " + python.path.string();
-  if (python.torch.empty()) return "torch is not installed" + where;
-  // "2.11.0+cu130" is 2.11.0.
-  if (python.torch.substr(0, python.torch.find('+')) != OPTRUSH_TORCH_VERSION)
-    return "torch " + python.torch + where + " is not the " OPTRUSH_TORCH_VERSION " of this build";
-  return "";
+/// "2.11" of "2.11.0+cu130".
+std::string minor_version(const std::string& version) {
+  return version.substr(0, version.find('.', version.find('.') + 1));
 }
 
 std::string no_compiler() {
@@ -45,8 +40,22 @@ std::string no_compiler() {
 }
 }  // namespace
 
+std::string no_python(const PythonTools& python, bool for_gpu) {
+  if (python.path.empty()) return "there is no Python environment (./optrush setup makes one)";
+  const std::string where = " in " + python.path.string();
+  if (python.torch.empty()) return "torch is not installed" + where;
+  if (minor_version(python.torch) != minor_version(OPTRUSH_TORCH_VERSION))
+    return "torch " + python.torch + where + " is not the " OPTRUSH_TORCH_VERSION " of this build";
+  if (for_gpu && !python.headers)
+    return "its headers are missing (Python.h)" + where +
+           ", with which Triton compiles its launcher (Debian: apt-get install python3-dev; or name a Python "
+           "that "
+           "has them by OPTRUSH_PYTHON)";
+  return "";
+}
+
 MachineOffer machine_offer(const PythonTools& python) {
-  MachineOffer offer{load_cuda().reason, no_python(python), no_compiler()};
+  MachineOffer offer{load_cuda().reason, no_python(python, load_cuda().available), no_compiler()};
   for (const GpuInfo& gpu : visible_gpus(nullptr)) {
     const int64_t capability = std::stoll(gpu.sm.substr(3));
     // Every rank needs it, so the weakest GPU counts.

@@ -10,7 +10,7 @@
 #include "../support/temporary_folder.h"
 #include "base/files.h"
 #include "base/suggest.h"
-#include "build_info.h"
+#include "base/torch_folder.h"
 #include "described_plugins.h"
 #include "optrush/error.h"
 #include "printing_host.h"
@@ -42,7 +42,7 @@ std::vector<std::string> expectations(const std::string& script, const std::stri
 std::string portable(std::string text) {
   for (const auto& [path, name] : {std::pair<std::string, std::string>{kScripts, "<scripts>"},
                                    {kLibrary, "<library>"},
-                                   {OPTRUSH_TORCH_DIR, "<torch>"}})
+                                   {torch_folder(), "<torch>"}})
     for (size_t at = text.find(path); at != std::string::npos; at = text.find(path))
       text.replace(at, path.size(), name);
   return text;

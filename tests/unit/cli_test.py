@@ -58,6 +58,9 @@ def usage():
     expect(optrush("run", "tiny.lua", "--only", "fusde", "--dry-run"), 2, "did you mean 'fused'?")
     expect(optrush("run", "tiny.lua", "--label", "a/b"), 2, "can't be the name of a folder")
     expect(optrush("report", "nowhere"), 1, "experiment.json is missing")
+    expect(optrush("run", "@quikstart", "--dry-run"), 2, "no experiment 'quikstart' ships", "did you mean 'quickstart'?")
+    expect(optrush("sdk"), 1, "a build tree has no SDK", "cmake --install")
+    assert pathlib.Path(expect(optrush("sdk", "--torch"), 0).stdout.strip(), "lib/libtorch_cpu.so").exists()
 
 
 def listings():
@@ -66,6 +69,8 @@ def listings():
     assert "gradient_accumulation" in [plugin["name"] for plugin in listed["plugins"]]
     expect(optrush("plugins", "gradient_accumulation"), 0, "steps", "an integer")
     expect(optrush("plugins", "gradient_acumulation"), 1, "did you mean 'gradient_accumulation'?")
+    shown = expect(optrush("experiments"), 0, "@quickstart", "Which optimizations pay on this machine?").stdout
+    assert "@attention" in shown and "error" not in shown, shown
     expect(optrush("stubs"), 0, "---@meta", "gradient_accumulation")
     expect(optrush("doctor", "--help"), 0, "--quick")
     expect(optrush("forward"), 2)

@@ -44,6 +44,13 @@ assert refused.returncode == 1 and "no GPU can be used" in refused.stderr, refus
 misspelt = doctor("--device", "cdua")
 assert misspelt.returncode != 0 and "did you mean 'cuda'" in misspelt.stderr, misspelt.stderr
 
+# A driver that is too old is said to be so, with the cure: by doctor, and by what asks for the GPU.
+old_driver = {**os.environ, "LD_LIBRARY_PATH": os.environ["OPTRUSH_OLD_DRIVER"]}
+refused = subprocess.run([WORKER, "doctor", "--quick", "--device", "cuda"], capture_output=True, text=True, env=old_driver)
+assert refused.returncode == 1, refused
+for words in ("too old for CUDA", "it has CUDA 12.4", "580 or newer", "--device cpu"):
+    assert words in refused.stderr, refused.stderr
+
 # What doctor says of a plugin is what a run of it says.
 with tempfile.TemporaryDirectory() as folder:
     spec, context = os.path.join(folder, "spec.json"), os.path.join(folder, "context.json")

@@ -7,6 +7,7 @@
 #include "measure/cuda_library.h"
 #include "measure/matmul_peak.h"
 #include "measure/peak_table.h"
+#include "worker/machine_offer.h"
 
 namespace optrush {
 namespace {
@@ -99,6 +100,17 @@ TEST(Bandwidth, IsPlausible) {
   const double rate = measure_bandwidth(at::kCPU, 48 << 20, 0.05);
   EXPECT_GT(rate, 1e8);
   EXPECT_LT(rate, 1e14);
+}
+
+TEST(PythonForCompiling, HasTheTorchOfThisBuildAndHeadersWhereAGpuIs) {
+  PythonTools python{.path = "/x/python", .version = "3.12.1", .torch = OPTRUSH_TORCH_VERSION "+cu130"};
+  EXPECT_EQ(no_python(python, /*for_gpu=*/false), "");
+  EXPECT_THAT(no_python(python, /*for_gpu=*/true),
+              ::testing::AllOf(HasSubstr("Python.h"), HasSubstr("/x/python"), HasSubstr("python3-dev")));
+  python.headers = true;
+  EXPECT_EQ(no_python(python, /*for_gpu=*/true), "");
+  python.torch = "2.1.0";
+  EXPECT_THAT(no_python(python, /*for_gpu=*/false), HasSubstr("torch 2.1.0 in /x/python is not the"));
 }
 
 TEST(LoadCuda, SaysWhyNot) {

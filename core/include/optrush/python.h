@@ -4,8 +4,9 @@
 #include <vector>
 
 namespace optrush {
-/// The Python of the project's environment: OPTRUSH_PYTHON if it is set, else the .venv of the source tree,
-/// else the one that the LibTorch of this build belongs to. Empty where there is none.
+/// The Python that goes with this program: OPTRUSH_PYTHON if it is set, else the .venv of the source tree,
+/// else the one of the environment that its LibTorch lies in, else the python3 that would import that torch.
+/// Empty where there is none.
 std::filesystem::path project_python();
 
 /// Runs it with `arguments` and waits. Its output goes to `log`. Returns the exit code; 128 + n where signal

@@ -1,0 +1,69 @@
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+
+#include "cli/commands.h"
+#include "cli/shipped_experiments.h"
+#include "report/text_table.h"
+#include "script/host.h"
+
+namespace optrush {
+namespace {
+/// Notes what a script asks, and runs nothing.
+class QuestionHost : public ScriptHost {
+ public:
+  std::filesystem::path run(const Experiment& experiment) override {
+    questions_.push_back(experiment.question);
+    return {};
+  }
+  void report(const std::filesystem::path&) override {}
+  const std::vector<std::string>& questions() const { return questions_; }
+
+ private:
+  std::vector<std::string> questions_;
+};
+
+/// One object for each experiment that ships: its name, file, the questions of the script itself, and why it
+/// can't be read, if so.
+Json listed(const Installation& here) {
+  Json list = Json::array();
+  for (const auto& name : shipped_experiments(here)) {
+    const auto script = script_named("@" + name, here);
+    QuestionHost host;
+    std::string problem;
+    try {
+      run_script(script, host, {{}, here.scripts});
+    } catch (const Error& e) {
+      problem = e.what();
+    }
+    list.push_back(
+        {{"name", name}, {"file", script.string()}, {"questions", host.questions()}, {"problem", problem}});
+  }
+  return list;
+}
+
+std::string page(const Json& list) {
+  Table table{{{"experiment"}, {"question"}}, {}};
+  for (const Json& experiment : list) {
+    std::string text;
+    for (const std::string question : experiment.at("questions"))
+      text += (text.empty() ? "" : " ") + question;
+    const std::string problem = experiment.at("problem");
+    table.rows.push_back({"@" + experiment.at("name").get<std::string>(), problem.empty() ? text : problem});
+  }
+  return text_table(table) + "\noptrush run @NAME measures one; its script is a start for your own: " +
+         "optrush experiments --json tells where it is\n";
+}
+}  // namespace
+
+void add_experiments_command(CLI::App& app, int& code) {
+  auto json = std::make_shared<bool>(false);
+  auto* command = app.add_subcommand("experiments", "list the experiments that ship, with their questions");
+  command->add_flag("--json", *json, "as JSON, with the scripts' files");
+  command->callback([json, &code] {
+    const Json list = listed(Installation::of_this_program());
+    std::cout << (*json ? list.dump(2) + "\n" : page(list)) << std::flush;
+    code = kOk;
+  });
+}
+}  // namespace optrush

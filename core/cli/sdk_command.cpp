@@ -1,0 +1,37 @@
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+
+#include "base/installation.h"
+#include "base/torch_folder.h"
+#include "cli/commands.h"
+
+namespace optrush {
+namespace {
+std::filesystem::path sdk_folder() {
+  const Installation here = Installation::of_this_program();
+  if (!here.installed)
+    throw Error("a build tree has no SDK",
+                "cmake --install '" + here.root.string() + "' --prefix FOLDER, or ./optrush wheel");
+  return here.root;
+}
+
+std::filesystem::path torch() {
+  auto found = torch_folder();
+  if (found.empty())
+    throw Error("no torch was found",
+                "name the folder of a torch package by OPTRUSH_TORCH, or its Python by OPTRUSH_PYTHON");
+  return found;
+}
+}  // namespace
+
+void add_sdk_command(CLI::App& app, int& code) {
+  auto of_torch = std::make_shared<bool>(false);
+  auto* command = app.add_subcommand("sdk", "print the folder for CMAKE_PREFIX_PATH, to build plugins with");
+  command->add_flag("--torch", *of_torch, "print the folder of the torch that it goes with instead");
+  command->callback([of_torch, &code] {
+    std::cout << (*of_torch ? torch() : sdk_folder()).string() << std::endl;
+    code = kOk;
+  });
+}
+}  // namespace optrush

@@ -1,0 +1,75 @@
+#include "base/installation.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "../support/error_of.h"
+#include "../support/temporary_folder.h"
+#include "base/files.h"
+#include "base/torch_folder.h"
+
+namespace optrush::testing {
+namespace {
+namespace fs = std::filesystem;
+
+TEST(Installation, IsAPrefixWhereItsPluginsLie) {
+  const TemporaryFolder prefix;
+  fs::create_directories(prefix / "bin");
+  fs::create_directories(prefix / "lib/optrush/plugins");
+  const Installation bare = Installation::of_programs_in(prefix / "bin");
+  EXPECT_TRUE(bare.installed);
+  EXPECT_EQ(bare.worker, prefix / "bin/optrush-worker");
+  EXPECT_EQ(bare.experiments, prefix / "share/optrush/experiments");
+  EXPECT_TRUE(bare.torch.empty() && bare.source.empty() && bare.commit.empty());
+
+  fs::create_directories(prefix / "share/optrush");
+  write_file(prefix / "share/optrush/installation.json", R"({"torch": "/t/torch", "commit": "abc"})");
+  const Installation told = Installation::of_programs_in(prefix / "bin");
+  EXPECT_EQ(told.torch, "/t/torch");
+  EXPECT_EQ(told.commit, "abc");
+}
+
+TEST(Installation, IsTheBuildTreeThatAProgramLiesIn) {
+  const TemporaryFolder tree;
+  fs::create_directories(tree / "tests/bin");
+  write_file(tree / "installation.json", R"({"source": "/s", "torch": "/t/torch"})");
+  const Installation found = Installation::of_programs_in(tree / "tests/bin");
+  EXPECT_FALSE(found.installed);
+  EXPECT_EQ(found.root, tree.path());
+  EXPECT_EQ(found.plugins, tree / "plugins");
+  EXPECT_EQ(found.experiments, "/s/experiments");
+}
+
+TEST(Installation, OfAProgramAloneSaysWhatIsMissing) {
+  const TemporaryFolder bin;
+  EXPECT_THAT(error_of([&] { Installation::of_programs_in(bin.path()); }),
+              ::testing::HasSubstr("bin/, lib/ and share/ stay together"));
+}
+
+TEST(TorchFolder, IsTheOneThatIsNamedInAProcessThatLoadsNone) {
+  ::setenv("OPTRUSH_TORCH", "/named/torch", 1);
+  EXPECT_EQ(torch_folder(), "/named/torch");
+}
+
+TEST(CudaFolders, OfTorchsOwnEnvironmentComeBeforeTheToolkits) {
+  const TemporaryFolder site, toolkit;
+  fs::create_directories(site / "nvidia/cuda_runtime/include");
+  fs::create_directories(site / "nvidia/cuda_nvrtc/lib");
+  fs::create_directories(toolkit / "include/cccl");
+  fs::create_directories(toolkit / "lib64");
+  ::setenv("CUDA_HOME", toolkit.path().c_str(), 1);
+  const auto includes = cuda_include_folders(site / "torch"),
+             libraries = cuda_library_folders(site / "torch");
+  ::unsetenv("CUDA_HOME");
+  ASSERT_GE(includes.size(), 3u);
+  EXPECT_EQ(includes[0], site / "nvidia/cuda_runtime/include");
+  EXPECT_EQ(includes[1], toolkit / "include");
+  EXPECT_EQ(includes[2], toolkit / "include/cccl");
+  ASSERT_GE(libraries.size(), 2u);
+  EXPECT_EQ(libraries[0], site / "nvidia/cuda_nvrtc/lib");
+  EXPECT_EQ(libraries[1], toolkit / "lib64");
+}
+}  // namespace
+}  // namespace optrush::testing
