@@ -29,6 +29,7 @@ set_up_tests() {
   stamp_is requirements "$(python_inputs requirements)" || step "Python environment:" python_environment
   stamp_is requirements-test "$(python_inputs requirements-test)" ||
     step "Python packages for tests:" install_requirements requirements-test
+  wheel_packages
   remember_torch
   build_current all optrush-tests || step "build with tests:" build all optrush-tests
 }

@@ -61,7 +61,7 @@ try:
     from transformers import AutoModelForCausalLM
 except ImportError as error:
     write_result(ARGUMENTS.out, {"schema_version": 1, "status": "skipped",
-                                 "reason": f"{error}\nsetup/requirements-test.txt lists what it needs"})
+                                 "reason": f"{error}\n{sys.executable} -m pip install transformers safetensors"})
     sys.exit()
 
 COUNTERPARTS = {"mixed_precision": "bf16", "fused_adamw": "fused", "flash_attention": "sdpa"}

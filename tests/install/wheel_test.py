@@ -1,0 +1,126 @@
+"""What is in the wheel, and how it starts."""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+
+from wheel_support import BUILD, SITE, SOURCE, TORCH, expect, install, make_wheel, run, skip
+
+# What every Linux with a C++ runtime has.
+SYSTEM = {"libc.so.6", "libm.so.6", "libgcc_s.so.1", "libstdc++.so.6", "ld-linux-x86-64.so.2"}
+
+
+def its_size_and_metadata(wheel, work):
+    assert wheel.name.endswith("-py3-none-linux_x86_64.whl"), wheel
+    assert wheel.stat().st_size < 40e6, wheel.stat().st_size
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        metadata = archive.read(next(name for name in names if name.endswith(".dist-info/METADATA"))).decode()
+        modes = {name: archive.getinfo(name).external_attr >> 16 for name in names}
+    assert re.search(r"^Requires-Dist: torch==2\.11\.\*$", metadata, re.M), metadata
+    assert re.search(r"^Requires-Dist: vl-convert-python==\S+; extra == 'charts'$", metadata, re.M), metadata
+    assert modes["optimization_rush/bin/optrush"] & 0o111 and modes["optimization_rush/bin/optrush-worker"] & 0o111
+    for part in ("lib/liboptrush.so", "lib/optrush/plugins/compile.so", "include/optrush/plugin.h", "include/nlohmann/json.hpp",
+                 "lib/cmake/OptimizationRush/OptimizationRushConfig.cmake", "share/optrush/scripts/",
+                 "share/optrush/experiments/quickstart.lua", "share/optrush/experiments/peers/transformers_twin.py"):
+        assert any(name.startswith("optimization_rush/" + part) for name in names), f"not in the wheel: {part}"
+    # Nothing else of the system came along.
+    assert {name.split("/")[2] for name in names if name.startswith("optimization_rush/include/")} == {"optrush", "nlohmann"}
+    for library in ("lua", "spdlog", "fmt", "hwy", "nlohmann", "cli11"):
+        assert any("/licenses/" in name and library in name for name in names), f"no license of {library}"
+
+
+def libraries_of_the_machine_are_few(wheel, work):
+    """Whatever a file needs is in the wheel, in torch's or NVIDIA's wheels, or on every system."""
+    site = work / "closure"
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site)
+    inside = {file.name for file in site.rglob("*.so*")}
+    beside = {file.name for folder in (TORCH / "lib", SITE / "nvidia/cu13/lib") for file in folder.glob("*.so*")}
+    files = [file for file in site.rglob("*") if file.is_file() and file.read_bytes()[:4] == b"\x7fELF"]
+    assert len(files) > 10
+    for file in files:
+        dynamic = subprocess.run(["readelf", "-d", file], capture_output=True, text=True, check=True).stdout
+        needed = set(re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic))
+        assert needed <= inside | beside | SYSTEM, f"{file.name} needs {needed - inside - beside - SYSTEM}"
+        for folder in re.findall(r"\((?:RUNPATH|RPATH)\).*\[(.*)\]", dynamic)[0].split(":"):
+            assert folder.startswith("$ORIGIN"), f"{file.name} looks in {folder}"
+
+
+def every_python_starts_it(wheel, work):
+    """The one that it was built beside, and others of this machine; torch is found and not imported."""
+    target = work / "target"
+    install(wheel, sys.executable, "--target", target)
+    path = f"{target}:{SITE}"
+    pythons = [sys.executable] + [f"python3.{minor}" for minor in (10, 11, 12, 13) if shutil.which(f"python3.{minor}")]
+    started = 0
+    for python in pythons:
+        if subprocess.run([python, "-c", ""], capture_output=True).returncode:
+            continue  # a stand-in for a version that is not installed
+        expect(run(python, "-m", "optimization_rush", "--version", cwd=work, PYTHONPATH=path), 0, "optrush 0.")
+        expect(run(python, "-m", "optimization_rush", "sdk", "--torch", cwd=work, PYTHONPATH=path), 0, str(TORCH))
+        started += 1
+    print(f"started by {started} Pythons")
+    expect(run(target / "bin/optrush", "sdk", cwd=work, PYTHONPATH=path), 0, str(target / "optimization_rush"))
+
+
+def bits_that_unpacking_dropped_are_mended(wheel, work):
+    folder = work / "unzipped"
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)  # drops the modes
+    assert not os.access(folder / "optimization_rush/bin/optrush", os.X_OK)
+    expect(run(sys.executable, "-m", "optimization_rush", "plugins", cwd=work, PYTHONPATH=f"{folder}:{SITE}"), 0, "fused_adamw")
+    assert os.access(folder / "optimization_rush/bin/optrush-worker", os.X_OK)
+
+
+def fake_torch(folder, version, cuda, library=True):
+    (folder / "torch/lib").mkdir(parents=True)
+    (folder / "torch/__init__.py").touch()
+    (folder / "torch/version.py").write_text(f"from typing import Optional\n__version__ = '{version}'\ncuda: Optional[str] = {cuda}\n")
+    if library:
+        (folder / "torch/lib/libtorch_cpu.so").touch()
+    return folder
+
+
+def a_torch_that_does_not_fit_gets_one_message(wheel, work):
+    target = work / "target"
+    cases = {
+        "torch 2.10.0+cu128 in": fake_torch(work / "old", "2.10.0+cu128", "'12.8'"),
+        "is built for CPUs only": fake_torch(work / "cpu", "2.11.0+cpu", "None"),
+        "is built for CUDA 12.6": fake_torch(work / "cu12", "2.11.0+cu126", "'12.6'"),
+        "has no lib/libtorch_cpu.so": fake_torch(work / "bare", "2.11.0+cu130", "'13.0'", library=False),
+    }
+    # -S: without the packages of this Python, so without its torch.
+    done = run(sys.executable, "-S", "-m", "optimization_rush", "doctor", cwd=work, PYTHONPATH=str(target))
+    messages = [("has no torch", done)]
+    for text, folder in cases.items():
+        done = run(sys.executable, "-m", "optimization_rush", "doctor", cwd=work, PYTHONPATH=f"{target}:{folder}")
+        messages.append((text, done))
+    for text, done in messages:
+        output = expect(done, 1, text, "-m pip install 'torch==2.11.*'")
+        assert output.startswith("optrush: error: ") and len(output.splitlines()) == 2, output
+
+
+def no_file_names_this_machine(wheel, work):
+    # A trailing slash: a folder of this machine as the start of a path, not a word.
+    folders = {f"{folder}/".encode() for folder in (SOURCE, BUILD, SITE, TORCH, pathlib.Path.home()) if folder.parent != folder}
+    with zipfile.ZipFile(wheel) as archive:
+        found = {(name, folder) for name in archive.namelist() for folder in folders if folder in archive.read(name)}
+    if os.environ["OPTRUSH_RELATIVE_FILE_NAMES"] != "ON":
+        # Only __FILE__ of compiled code may name them then.
+        assert not [name for name, _ in found if not re.search(r"\.so(\.\d+)?$|/bin/", name)], found
+        skip("all but the file names in compiled code passed: configure with -DOPTRUSH_RELATIVE_FILE_NAMES=ON for these")
+    assert not found, sorted(found)
+
+
+with tempfile.TemporaryDirectory() as folder:
+    work = pathlib.Path(folder)
+    wheel = make_wheel(work / "dist")
+    for case in (its_size_and_metadata, libraries_of_the_machine_are_few, every_python_starts_it,
+                 bits_that_unpacking_dropped_are_mended, a_torch_that_does_not_fit_gets_one_message, no_file_names_this_machine):
+        case(wheel, work)
+        print(case.__name__, "passed", flush=True)
