@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 #include <set>
+#include <string_view>
 
 #include "measure/noted.h"
 #include "optrush/costs.h"
@@ -134,6 +135,7 @@ OperatorCall::OperatorCall(const at::RecordFunction& fn, at::Device device)
     if (name_ == kNotedFlops) {
       cost_.noted_flops = in[0].toDouble();
     } else {
+      name_ = "optrush::" + in[0].toStringRef();
       cost_.elementwise_bytes = in[1].toDouble();
       cost_.launches = in[2].toInt();
     }

@@ -1,7 +1,7 @@
 #pragma once
 #include <ATen/record_function.h>
 
-#include <string_view>
+#include <string>
 
 #include "optrush/tensor.h"
 
@@ -40,6 +40,8 @@ class OperatorCall {
   bool made_of_others() const { return kind_ == Kind::any; }
   /// With its outputs known. `inside`: what it called has a cost of its own.
   OperatorCost end(const at::RecordFunction&, bool inside);
+  /// "aten::mul"; of what notes itself "optrush::" and its name.
+  const std::string& name() const { return name_; }
   /// What was read by a change of type: of one tensor, or of several at once.
   const Tensors& cast_from() const { return cast_from_; }
 
@@ -50,7 +52,7 @@ class OperatorCall {
 
   Kind kind_ = Kind::any;
   at::Device device_;
-  std::string_view name_;
+  std::string name_;
   bool here_ = false;   ///< a tensor of it is on the device
   bool table_ = false;  ///< its first input is one that rows are looked up in
   double read_ = 0, written_ = 0, first_ = 0, others_ = 0;

@@ -104,7 +104,7 @@ void end(const at::RecordFunction& fn, at::ObserverContext* context) {
   const OperatorCost cost = here->call.end(fn, here->inside);
   const bool costs = cost.launches + cost.host_waits + cost.copies > 0 || cost.noted_flops > 0;
   if (here->outer != nullptr) here->outer->inside = here->outer->inside || here->inside || costs;
-  if (costs) here->ledger->add(cost, fn.name(), here->call.cast_from());
+  if (costs) here->ledger->add(cost, here->call.name(), here->call.cast_from());
 }
 }  // namespace
 

@@ -32,8 +32,9 @@ Tensor empty_strided(c10::IntArrayRef size, c10::IntArrayRef stride, std::option
   return at::detail::empty_strided_generic(size, stride, &allocator(), kKeys, c10::dtype_or_default(type));
 }
 
-/// The same bytes as a tensor of the CPU.
+/// The same bytes as a tensor of the CPU; where there are none, one that a kernel may resize.
 Tensor on_host(const Tensor& tensor) {
+  if (tensor.numel() == 0) return at::empty(tensor.sizes(), at::TensorOptions(tensor.scalar_type()));
   return at::from_blob(tensor.data_ptr(), tensor.sizes(), tensor.strides(),
                        at::TensorOptions(at::kCPU).dtype(tensor.scalar_type()));
 }
@@ -74,6 +75,16 @@ class StandIns {
     if (value.isDevice() && value.toDevice().is_privateuseone())
       return c10::Device(values() == Values::host ? c10::kCPU : c10::kMeta);
     return value;
+  }
+
+  /// Outputs that came without a size have got one.
+  void resize_outputs() const {
+    for (const Tensor& stand_in : kept_) {
+      const Tensor& tensor = known_.at(stand_in.unsafeGetTensorImpl());
+      if (tensor.sizes() == stand_in.sizes()) continue;
+      at::native::resize_(tensor, stand_in.sizes());
+      if (values() == Values::host) on_host(tensor).copy_(stand_in);
+    }
   }
 
   IValue result(const IValue& value) {
@@ -125,6 +136,7 @@ void run(const c10::OperatorHandle& op, Stack* stack) {
   const size_t first = stack->size() - op.schema().arguments().size();
   for (size_t i = first; i < stack->size(); ++i) (*stack)[i] = stand_ins.stand_in((*stack)[i]);
   op.callBoxed(stack);
+  stand_ins.resize_outputs();
   for (size_t i = first; i < stack->size(); ++i) (*stack)[i] = stand_ins.result((*stack)[i]);
 }
 

@@ -114,7 +114,10 @@ TEST(Costs, FusedKernelsLaunchWhatTheyClaim) {
     RunSpec spec = nano_spec({{"fused_kernels", Json::object()}});
     spec.model_kind = "operator";
     spec.model = validate_model("operator", {{"op", op}, {"dim", 24}, {"n_heads", 3}, {"repeat", 5}}, "test");
-    EXPECT_EQ(foreseen_costs(spec)["operators"]["optrush::kernel"]["launches"], 5 * launches);
+    int64_t noted = 0;
+    for (const auto& [name, of] : foreseen_costs(spec)["operators"].items())
+      if (name.starts_with("optrush::")) noted += of["launches"].get<int64_t>();
+    EXPECT_EQ(noted, 5 * launches);
   }
 }
 
