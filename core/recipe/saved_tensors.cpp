@@ -7,6 +7,8 @@
 #include <mutex>
 #include <vector>
 
+#include "recipe/engine.h"
+
 namespace optrush {
 namespace {
 using torch::autograd::SavedVariableHooks;
@@ -81,6 +83,8 @@ class Engine final : public torch::autograd::Engine {
   Packs packs_of_process_;
 };
 }  // namespace
+
+void use_saved_tensor_engine() { Engine::instance(); }
 
 SavedTensorScope::SavedTensorScope(PackTensor pack, Reach reach) : reach_(reach) {
   auto shared = std::make_shared<const PackTensor>(std::move(pack));

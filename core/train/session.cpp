@@ -14,6 +14,7 @@
 #include "model/hugging_face.h"
 #include "model/init.h"
 #include "optrush/forecast.h"
+#include "recipe/engine.h"
 #include "train/adamw.h"
 #include "train/single_device.h"
 
@@ -50,7 +51,9 @@ at::ScalarType parse_dtype(const std::string& name) {
   throw Error("unknown dtype '" + name + "'", "one of: bf16, fp32, fp64");
 }
 
-Session::Session(Recipe& recipe, at::Device device) : recipe_(recipe), device_(device) {}
+Session::Session(Recipe& recipe, at::Device device) : recipe_(recipe), device_(device) {
+  use_saved_tensor_engine();
+}
 
 void Session::declare() {
   model_ = declare_model(spec(), params_, parse_dtype(spec().train.dtype));

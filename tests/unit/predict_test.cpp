@@ -17,7 +17,9 @@ int64_t measured(const RunSpec& spec) {
 }
 
 std::optional<int64_t> predicted_peak(const RunSpec& spec) {
-  const auto found = forecast(spec, at::kCPU);
+  std::string why_not;
+  const auto found = forecast(spec, at::kCPU, &why_not);
+  EXPECT_TRUE(found) << why_not;
   return found ? std::optional(found->peak_bytes) : std::nullopt;
 }
 
@@ -115,7 +117,8 @@ TEST(Costs, FusedKernelsLaunchWhatTheyClaim) {
     spec.model_kind = "operator";
     spec.model = validate_model("operator", {{"op", op}, {"dim", 24}, {"n_heads", 3}, {"repeat", 5}}, "test");
     int64_t noted = 0;
-    for (const auto& [name, of] : foreseen_costs(spec)["operators"].items())
+    const Json costs = foreseen_costs(spec);
+    for (const auto& [name, of] : costs["operators"].items())
       if (name.starts_with("optrush::")) noted += of["launches"].get<int64_t>();
     EXPECT_EQ(noted, 5 * launches);
   }
