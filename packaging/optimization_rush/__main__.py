@@ -32,7 +32,7 @@ def torch_of_this_python(wanted, cuda):
     version = found.get("__version__", "unknown")
     if not version.startswith(wanted + "."):
         fail(f"torch {version} in {torch} does not fit: this program needs torch {wanted}", cure)
-    if found.get("cuda", "").split(".")[0] != cuda.split(".")[0]:
+    if cuda != "none" and found.get("cuda", "").split(".")[0] != cuda.split(".")[0]:
         fail(f"torch {version} in {torch} is built for {'CUDA ' + found['cuda'] if 'cuda' in found else 'CPUs only'}: "
              f"this program needs a build for CUDA {cuda}, which runs without a GPU, too",
              f"{cure} (from PyPI, which has the CUDA {cuda} build)")
