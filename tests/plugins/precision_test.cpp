@@ -490,16 +490,25 @@ TEST(Float8, TrainingFollowsFp32WhateverIsBelow) {
   EXPECT_LT(difference("tensorwise", autocast), kTolerance);
   EXPECT_LT(difference("tensorwise", {kBf16Weights}), kTolerance);
   EXPECT_LT(difference("rowwise", autocast), kTolerance);
-  // The tolerance is no blank cheque: a scale that is lost on the way is seen.
-  for (const double factor : {0.25, 4.0}) {
-    const double worst = difference("tensorwise", autocast, [factor](Recipe& recipe) {
-      recipe.ops.linear.wrap(Phase::quantize,
-                             [factor](Ops::Linear::Fn inner, const Site& site) -> Ops::Linear::Fn {
-                               if (site.layer < 0) return inner;
-                               return [inner, factor](const Tensor& x) { return inner(x) * factor; };
-                             });
-    });
-    EXPECT_GT(worst, kTolerance) << factor;
+}
+
+/// So few steps of so small a model say little by their losses. Gradient norms, which `optrush check`
+/// compares as well, tell a scale that is lost on the way from rounding.
+TEST(Float8, ALostScaleShowsInTheGradientNorm) {
+  const auto norm = [](const Stack& stack, double factor = 1) {
+    const auto scaled = [factor](Ops::Linear::Fn inner, const Site& site) -> Ops::Linear::Fn {
+      if (site.layer < 0) return inner;
+      return [inner, factor](const Tensor& x) { return inner(x) * factor; };
+    };
+    Trained trained(ten_steps(stack),
+                    [&](Recipe& recipe) { recipe.ops.linear.wrap(Phase::quantize, scaled); });
+    return trained.train()["steps"][0]["grad_norm"].get<double>();
+  };
+  const double plain = norm({});
+  for (const char* recipe : {"tensorwise", "rowwise"}) {
+    const Stack stack = {{"float8", {{"recipe", recipe}}}};
+    EXPECT_NEAR(norm(stack), plain, 0.02 * plain) << recipe;
+    EXPECT_GT(std::abs(norm(stack, 2) - plain), 0.1 * plain) << recipe;
   }
 }
 

@@ -19,6 +19,7 @@ from torch._guards import detect_fake_mode
 from torch._functorch import config as functorch_config
 from torch._functorch.aot_autograd import aot_export_joint_simple
 from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch._inductor.codegen.cpp_wrapper_cpu import CppWrapperCpu
 from torch._inductor.decomposition import select_decomp_table
 from torch._inductor.fx_passes.joint_graph import joint_graph_passes
 from torch._inductor.package import package_aoti
@@ -211,6 +212,14 @@ def show_torch_to_kernels():
             ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
 
 
+def include_types_of_fp8():
+    """Code for a CPU names fp8 types as at::Float8_… and includes nothing that declares them."""
+    given = CppWrapperCpu.get_device_include_path
+    headers = "".join(f"\n#include <c10/util/Float8_{kind}.h>" for kind in ("e4m3fn", "e5m2"))
+    declared = headers + "\nnamespace at { using namespace c10; }"
+    CppWrapperCpu.get_device_include_path = staticmethod(lambda device: given(device) + declared)
+
+
 def tools_for(request):
     if not any(spec["device"].startswith("cuda") for spec in request["inputs"]):
         return contextlib.nullcontext()
@@ -222,6 +231,7 @@ def main(folder):
     try:
         with tools_for(request):
             show_torch_to_kernels()
+            include_types_of_fp8()
             compile_unit(folder, request)
     except cuda_tools.Missing as missing:
         (folder / "missing.json").write_text(json.dumps({"what": str(missing), "cure": missing.cure}))
