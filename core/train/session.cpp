@@ -67,11 +67,13 @@ void Session::place() {
   const auto full_value = [&](const Param& param) {
     if (is_forecast(device_)) return at::empty(param.shape, at::TensorOptions(param.dtype).device(device_));
     const bool stored = checkpoint && checkpoint->contains(param.name);
-    return stored ? checkpoint->read(param) : initial_value(param, spec().train.seed);
+    return stored ? checkpoint->read(param) : initial_value(param, spec().train.seed, device_.is_cuda());
   };
   const at::NoGradGuard no_grad;
   for (Param* param : params_.all()) {
-    const Tensor uncut = slice(full_value(*param), param->placements).to(device_);
+    // To a GPU, a parameter is copied while the next one is drawn.
+    const Tensor uncut = slice(full_value(*param), param->placements)
+                             .to(at::TensorOptions(device_), /*non_blocking=*/device_.is_cuda());
     if (param->on_value) param->on_value(uncut);
     const Tensor local = uncut.to(param->dtype).contiguous();
     data_parallel_->store(*param, param->codec ? param->codec->encode(local) : Tensors{local});

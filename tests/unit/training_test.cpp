@@ -1,10 +1,12 @@
 // Measured training: exact bytes, exact FLOPs, and the checks that refuse a run in which nothing trains.
 #include <ATen/Functions.h>
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include "measure/flops.h"
 #include "measure/memory.h"
 #include "measure/saved_tensors.h"
+#include "model/init.h"
 #include "model/operators.h"
 #include "support/error_of.h"
 #include "support/training.h"
@@ -14,6 +16,31 @@ namespace {
 /// Matmul parameters of nano_spec: per block q 32x32, k and v 16x32, o 32x32, three of the MLP 48x32; head
 /// 64x32.
 constexpr double kMatmulParameters = 2 * (32 * 32 + 2 * 16 * 32 + 32 * 32 + 3 * 48 * 32) + 64 * 32;
+
+TEST(InitialValue, IsDrawnByManyThreadsAndDependsOnNone) {
+  const int64_t block = int64_t{1} << 20;
+  Param param{.name = "w", .shape = {3, block + 7}, .init = normal(0.02)};
+  const int threads = at::get_num_threads();
+  const auto drawn_by = [&](int count) {
+    at::set_num_threads(count);
+    return initial_value(param, /*seed=*/5);
+  };
+  const Tensor one = drawn_by(1), three = drawn_by(3);
+  at::set_num_threads(threads);
+  EXPECT_TRUE(at::equal(one, three));
+  EXPECT_EQ(one.sizes(), at::IntArrayRef({3, block + 7}));
+  const Tensor flat = one.view(-1);
+  for (int64_t i = 0; i < 2; ++i) {
+    const Tensor part = flat.slice(0, i * block, (i + 1) * block);
+    EXPECT_NEAR(part.mean().item<double>(), 0, 1e-4) << "block " << i;
+    EXPECT_NEAR(part.std().item<double>(), 0.02, 1e-4) << "block " << i;
+    EXPECT_FALSE(at::equal(part, flat.slice(0, (i + 1) * block, (i + 2) * block)))
+        << "a stream for each block";
+  }
+  EXPECT_FALSE(at::equal(one, initial_value(param, /*seed=*/6)));
+  param.name = "v";
+  EXPECT_FALSE(at::equal(one, initial_value(param, /*seed=*/5)));
+}
 
 TEST(CpuMemory, CountsWhatTensorsAskFor) {
   install_cpu_memory_tracking();
