@@ -118,7 +118,7 @@ const Fields<RunSpec>& run_spec_fields() {
           .optional(&T::purpose,
                     {.name = "purpose",
                      .doc = "why the run is made: to be measured, for the correctness gate, for drift",
-                     .choices = {"measure", "probe", "reference", "drift"}})
+                     .choices = {"measure", "probe", "reference", "repeat", "drift"}})
           .optional(&T::variant, {.name = "variant", .doc = "line of the report; 0 is the base", .min = 0})
           .optional(&T::round, {.name = "round", .doc = "repetition, from 0", .min = 0})
           .optional(&T::model_kind, {.name = "model_kind", .doc = "kind of the model"})

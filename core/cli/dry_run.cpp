@@ -93,8 +93,8 @@ Json dry_run(const Experiment& experiment, const RunRequest& request) {
   for (const auto& variant : variants) {
     listed.push_back(to_json(variant));
     if (!schedule.wanted(variant)) continue;
-    const auto planned =
-        plan_variant(variant, request.worker, {.timeout_s = request.plan_timeout_s}, interrupts);
+    const auto planned = plan_variant(variant, request.worker, {.timeout_s = request.plan_timeout_s},
+                                      interrupts, request.gpu_bytes);
     if (!planned) throw Interrupted(interrupts.signal(), "nothing was run");
     plans[static_cast<size_t>(variant.index)] = planned->plan;
     if (planned->plan.is_null())
@@ -160,7 +160,7 @@ std::string planned_costs(const Json& dry) {
 }
 
 DryRunHost::DryRunHost(RunRequest request, Overrides overrides, DryRunForm form)
-    : request_(std::move(request)), overrides_(std::move(overrides)), form_(form) {}
+    : AskingHost(request), request_(std::move(request)), overrides_(std::move(overrides)), form_(form) {}
 
 std::filesystem::path DryRunHost::run(const Experiment& described) {
   Experiment experiment = described;

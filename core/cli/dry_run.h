@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "cli/asking_host.h"
 #include "cli/overrides.h"
 #include "launch/conductor.h"
 #include "script/host.h"
@@ -14,7 +15,7 @@ enum class DryRunForm : uint8_t {
 };
 
 /// Shows what a script's experiments would run, and starts nothing but the workers that plan.
-class DryRunHost : public ScriptHost {
+class DryRunHost : public AskingHost {
  public:
   DryRunHost(RunRequest request, Overrides overrides, DryRunForm form);
 

@@ -18,6 +18,8 @@ struct RunOptions {
   fs::path out;
   Overrides overrides;
   std::vector<std::string> only, plugin_path;
+  std::string preset;
+  std::optional<double> as_gpu;  ///< GB of memory
   bool resume = false, dry_run = false, json = false, costs = false, verbose = false;
 };
 
@@ -51,6 +53,10 @@ std::string resume_hint(const RunOptions& options) {
   return "'" + command + " --resume', with the same options, goes on with the runs that are missing";
 }
 
+std::optional<int64_t> bytes_of(std::optional<double> gigabytes) {
+  return gigabytes ? std::optional(static_cast<int64_t>(*gigabytes * 1e9)) : std::nullopt;
+}
+
 int run(const RunOptions& options) {
   if (options.verbose) log::enable();
   if (options.json && !options.dry_run)
@@ -59,6 +65,8 @@ int run(const RunOptions& options) {
     throw UsageError("--costs belongs to --dry-run", "report.md has what was counted");
   if (options.costs && options.json)
     throw UsageError("--costs and --json are two forms of --dry-run", "the JSON has the costs in its plans");
+  if (options.as_gpu && !options.dry_run)
+    throw UsageError("--as-gpu belongs to --dry-run", "--device cuda measures on a GPU");
   const Installation installation = Installation::of_this_program();
   const fs::path path = script_named(options.script, installation);
   check_script(path);
@@ -66,19 +74,22 @@ int run(const RunOptions& options) {
                            .reports = options.out.empty() ? default_reports(path, installation)
                                                           : fs::absolute(options.out).lexically_normal(),
                            .resume = options.resume,
-                           .only = options.only};
-  const ScriptOptions script{options.plugin_path, installation.scripts,
-                             options.overrides.device.value_or("")};
+                           .only = options.only,
+                           .gpu_bytes = bytes_of(options.as_gpu)};
+  Overrides overrides = options.overrides;
+  if (options.as_gpu) overrides.device = "cuda";
+  const ScriptOptions script{options.plugin_path, installation.scripts, overrides.device.value_or(""),
+                             options.preset};
   if (options.dry_run) {
     const DryRunForm form = options.json    ? DryRunForm::json
                             : options.costs ? DryRunForm::costs
                                             : DryRunForm::text;
-    DryRunHost host(request, options.overrides, form);
+    DryRunHost host(request, overrides, form);
     run_script(path, host, script);
     host.finish();
     return host.all_ok() ? kOk : kSomethingFailed;
   }
-  RunHost host(request, options.overrides, resume_hint(options));
+  RunHost host(request, overrides, resume_hint(options));
   run_script(path, host, script);
   return host.all_ok() ? kOk : kSomethingFailed;
 }
@@ -89,6 +100,13 @@ void add_run_command(CLI::App& app, int& code) {
   auto* command = app.add_subcommand("run", "run an experiment and write its report");
   command->add_option("script", options->script, "experiment (Lua), or @NAME of one that ships")->required();
   command->add_flag("--dry-run", options->dry_run, "print the expanded specs and plans; run nothing");
+  command
+      ->add_option("--as-gpu", options->as_gpu,
+                   "with --dry-run: plan for a GPU with so many GB of memory, which need not be here")
+      ->check(CLI::PositiveNumber)
+      ->type_name("GB");
+  command->add_option("--preset", options->preset,
+                      "which form of the experiment, where the script has several");
   command->add_flag("--json", options->json, "with --dry-run: as JSON");
   command->add_flag(
       "--costs", options->costs,

@@ -20,7 +20,10 @@ Terminal progress_terminal() {
 }  // namespace
 
 RunHost::RunHost(RunRequest request, Overrides overrides, std::string resume_hint)
-    : request_(std::move(request)), overrides_(std::move(overrides)), resume_hint_(std::move(resume_hint)) {}
+    : AskingHost(request),
+      request_(std::move(request)),
+      overrides_(std::move(overrides)),
+      resume_hint_(std::move(resume_hint)) {}
 
 std::filesystem::path RunHost::run(const Experiment& described) {
   Experiment experiment = described;

@@ -1,13 +1,14 @@
 #pragma once
 #include <set>
 
+#include "cli/asking_host.h"
 #include "cli/overrides.h"
 #include "launch/conductor.h"
 #include "script/host.h"
 
 namespace optrush {
 /// Lets a script's experiments happen: measures, writes the reports, prints their tables.
-class RunHost : public ScriptHost {
+class RunHost : public AskingHost {
  public:
   RunHost(RunRequest request, Overrides overrides, std::string resume_hint);
 

@@ -110,19 +110,21 @@ class Expansion {
   }
 
   void ladder(const std::vector<Rung>& rungs) {
-    Stack stack = base_;
-    int64_t previous = 0;
+    std::vector<Step> steps = {{"base", base_, 0}};
     for (const auto& rung : rungs) {
+      const Step& below = rung.over.empty() ? steps.back() : step_named(rung.over, steps, rung);
       if (rung.external) {
-        beside(rung, previous, stack);
+        beside(rung, below.variant, below.stack);
         continue;
       }
-      stack = on_top(std::move(stack), rung);
-      previous = add(rung.name, "ladder", previous, stack, rung.where);
+      const Stack stack = on_top(below.stack, rung);
+      steps.push_back({rung.name, stack, add(rung.name, "ladder", below.variant, stack, rung.where)});
+      variants_.back().expect = rung.expect;
     }
   }
 
   void ablation(const std::vector<Rung>& given) {
+    for (const auto& rung : given) refuse_over(rung, "an ablation");
     std::vector<Rung> rungs = given, others;
     std::ranges::copy_if(given, std::back_inserter(others),
                          [](const Rung& r) { return r.external.has_value(); });
@@ -144,13 +146,38 @@ class Expansion {
 
   void grid(const std::vector<std::vector<Rung>>& axes) {
     std::set<std::string> optional;
-    for (const auto& axis : axes) optional.merge(plugins_of(axis));
+    for (const auto& axis : axes) {
+      for (const auto& rung : axis) refuse_over(rung, "a grid");
+      optional.merge(plugins_of(axis));
+    }
     grid(axes, {}, base_, "", optional);
   }
 
   std::vector<Variant> take() { return std::move(variants_); }
 
  private:
+  /// A rung of a ladder that another one may stand on.
+  struct Step {
+    std::string name;
+    Stack stack;
+    int64_t variant = 0;
+  };
+
+  static const Step& step_named(const std::string& name, const std::vector<Step>& steps, const Rung& rung) {
+    const auto found = std::ranges::find(steps, name, &Step::name);
+    if (found != steps.end()) return *found;
+    std::vector<std::string> names;
+    for (const auto& step : steps) names.push_back(step.name);
+    throw Error("rung '" + rung.name + "' stands over '" + name + "', which is no rung below it",
+                did_you_mean(name, names), rung.where);
+  }
+
+  static void refuse_over(const Rung& rung, const std::string& part) {
+    if (!rung.over.empty())
+      throw Error("rung '" + rung.name + "' stands over '" + rung.over + "' in " + part,
+                  "only a ladder has an order", rung.where);
+  }
+
   void grid(const std::vector<std::vector<Rung>>& axes, std::vector<std::string> choices, const Stack& stack,
             const std::string& where, const std::set<std::string>& optional) {
     if (choices.size() == axes.size()) {
@@ -249,7 +276,8 @@ std::string grid_name(const std::vector<std::string>& choices) { return join(cho
 
 std::string run_id(const Variant& variant, const RunSpec& spec) {
   const std::string number = std::to_string(variant.index);
-  const std::string kind = spec.purpose == "measure" ? "r" + std::to_string(spec.round + 1) : spec.purpose;
+  std::string kind = spec.purpose == "measure" ? "r" + std::to_string(spec.round + 1) : spec.purpose;
+  if (spec.purpose == "repeat" && spec.round > 0) kind = "reference-repeat";
   return (number.size() < 2 ? "0" + number : number) + "-" + slug(variant.name) + "-" + kind;
 }
 }  // namespace optrush

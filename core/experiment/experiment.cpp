@@ -61,6 +61,18 @@ typename Fields<T>::Field external() {
           [](const T& object) { return object.external ? to_json(*object.external) : Json::object(); }};
 }
 
+template <class T>
+typename Fields<T>::Field expect() {
+  return {{.name = "expect",
+           .type = "object",
+           .doc = "what others published of its change",
+           .fallback = Json::object()},
+          [](T& object, const Json& json, const std::string&, const std::string& where) {
+            if (!json.empty()) object.expect = published_from_json(json, where);
+          },
+          [](const T& object) { return object.expect ? to_json(*object.expect) : Json::object(); }};
+}
+
 const Fields<Rung>& rung_fields() {
   using T = Rung;
   static const auto fields =
@@ -70,8 +82,10 @@ const Fields<Rung>& rung_fields() {
           .custom(table(&T::settings, {.name = "settings", .doc = "that it changes"}))
           .optional(&T::replace, {.name = "replace", .doc = "plugins that its own take the place of"})
           .optional(&T::without, {.name = "without", .doc = "plugins that it takes off"})
+          .optional(&T::over, {.name = "over", .doc = "rung of the ladder that it stands on"})
           .optional(&T::where, {.name = "where", .doc = "script:line"})
-          .custom(external<T>());
+          .custom(external<T>())
+          .custom(expect<T>());
   return fields;
 }
 
@@ -151,7 +165,8 @@ const Fields<Variant>& variant_fields() {
           .optional(&T::removed, {.name = "removed", .doc = "plugins that previous had"})
           .custom(table(&T::changed, {.name = "changed", .doc = "settings that differ from previous"}))
           .optional(&T::where, {.name = "where", .doc = "script:line"})
-          .custom(external<T>());
+          .custom(external<T>())
+          .custom(expect<T>());
   return fields;
 }
 }  // namespace

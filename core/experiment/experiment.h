@@ -5,6 +5,7 @@
 
 #include "experiment/external.h"
 #include "experiment/grid_view.h"
+#include "experiment/published.h"
 #include "optrush/json.h"
 #include "optrush/spec.h"
 
@@ -17,16 +18,18 @@ struct Rung {
                                    ///< "device": ..}
   std::vector<std::string> replace;  ///< stacked plugins that this rung takes the place of
   std::vector<std::string> without;  ///< stacked plugins that this rung takes off
+  std::string over;                  ///< rung of the same ladder that it stands on; empty: the one before it
   std::string where;                 ///< "quickstart.lua:12"
   std::optional<External> external;  ///< a program that does the training instead of the worker
+  std::optional<Published> expect;   ///< of its change, by others
 };
 
 enum class Arrangement : uint8_t { ladder, ablation, grid };
 
-/// ladder: each rung on top of the one before. ablation: the full stack, the stack less one rung at a time,
-/// each one alone. grid: every combination of one choice from each axis (axes: rungs of one axis share
-/// `axis`). An external rung stands beside a ladder or an ablation, not in the stack: it does the work of the
-/// rungs below it, and the next rung is put on those.
+/// ladder: each rung on top of the one before, or of the one that it names. ablation: the full stack, the
+/// stack less one rung at a time, each one alone. grid: every combination of one choice from each axis (axes:
+/// rungs of one axis share `axis`). An external rung stands beside a ladder or an ablation, not in the stack:
+/// it does the work of the rungs below it, and the next rung is put on those.
 struct Part {
   Arrangement arrangement = Arrangement::ladder;
   std::vector<Rung> rungs;
@@ -58,6 +61,7 @@ struct Variant {
   Json changed = Json::object();  ///< settings that differ from `previous`
   std::string where;
   std::optional<External> external;
+  std::optional<Published> expect;  ///< of a rung of a ladder
 };
 
 /// What grid() names the variant of these choices.

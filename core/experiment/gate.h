@@ -23,8 +23,10 @@ struct GateCheck {
   int64_t reference_variant = -1;    ///< -1 without `reference`: nothing to compare with
   double tolerance = 0;              ///< largest |a - b| / |b| of two steps' losses; 0: bit-equal
   double tolerance_if_irreproducible = 0;  ///< the same, where the reference's own rounds are not bit-equal
-  bool must_fall = false;                  ///< also: the loss has to fall
-  std::string explanation;                 ///< one sentence for the report
+  std::optional<RunSpec> repeat;  ///< the reference once more (purpose "repeat"): says whether it repeats its
+                                  ///< own bits; none where equal bits are not asked for
+  bool must_fall = false;         ///< also: the loss has to fall
+  std::string explanation;        ///< one sentence for the report
 
   bool compares() const { return reference || reference_variant >= 0; }
 };
@@ -45,14 +47,16 @@ struct GateEvidence {
   std::optional<LossCurve> subject;  ///< of the probe
   std::vector<LossCurve>
       reference;  ///< the reference run, or the reference variant's rounds; empty: it did not run
+  std::optional<LossCurve> repeat = {};  ///< of the reference
 };
 
 struct GateVerdict {
   bool passed = false, compared = false;
-  double worst = 0;      ///< largest relative difference
-  int64_t at_step = -1;  ///< where
-  double tolerance = 0;  ///< that was applied
-  std::string message;   ///< why it failed, or what was shown
+  bool undecided = false;  ///< not bit-equal to a reference that ran once: a repeat of it would decide
+  double worst = 0;        ///< largest relative difference
+  int64_t at_step = -1;    ///< where
+  double tolerance = 0;    ///< that was applied
+  std::string message;     ///< why it failed, or what was shown
 };
 GateVerdict judge(const GateCheck&, const GateEvidence&);
 }  // namespace optrush

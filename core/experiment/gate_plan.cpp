@@ -110,6 +110,8 @@ class Planner {
       check_.explanation = "the base: the others are compared with it";
     else if (!with_ancestor() && !with_plain_form() && !at_equal_batch())
       only_fall("there is no run to compare it with");
+    if (check_.compares() && check_.tolerance < check_.tolerance_if_irreproducible)
+      check_.repeat = repeated_reference();
     return std::move(check_);
   }
 
@@ -240,6 +242,15 @@ class Planner {
   void only_fall(const std::string& why) {
     check_.must_fall = true;
     check_.explanation = why + ", so only a falling loss is asked for";
+  }
+
+  /// The variant's own rounds are repeated as round 0, a reference that was made for it as round 1.
+  RunSpec repeated_reference() const {
+    RunSpec run =
+        check_.reference ? *check_.reference : variants_[static_cast<size_t>(check_.reference_variant)].spec;
+    run.purpose = "repeat";
+    run.round = check_.reference ? 1 : 0;
+    return run;
   }
 
   RunSpec extra(const std::string& purpose, RunSpec run) const {

@@ -15,6 +15,7 @@
 #include "launch/planner.h"
 #include "launch/result.h"
 #include "launch/schedule.h"
+#include "launch/starts.h"
 #include "optrush/error.h"
 #include "report/analysis.h"
 
@@ -49,7 +50,8 @@ class Conductor {
         folder_(report_folder(request.reports, experiment)),
         lock_(folder_),
         plans_(variants_.size()),
-        journal_(prepared(folder_, experiment, request.resume)) {}
+        journal_(prepared(folder_, experiment, request.resume)),
+        starts_(fs::absolute(request.worker), folder_ / "starts") {}
 
   RunOutcome conduct() {
     // First of all: a resume on another machine is refused before it changes anything.
@@ -129,9 +131,9 @@ class Conductor {
   void measure() {
     if (request_.resume) tell_done();
     execute(schedule_.round(0, plans_));
-    check_gate();
+    check_gate(/*last=*/experiment_.rounds == 1);
     for (int64_t round = 1; round < experiment_.rounds; ++round) execute(schedule_.round(round, plans_));
-    check_gate();
+    check_gate(/*last=*/true);
     execute(schedule_.drift(plans_));
   }
 
@@ -142,19 +144,23 @@ class Conductor {
     progress_.note(std::to_string(done) + " of " + std::to_string(jobs.size()) + " runs are done already");
   }
 
-  void check_gate() {
-    while (interrupts_.signal() == 0 && execute(next_of_gate())) continue;
+  /// `last`: no other round will say whether a reference repeats its own bits.
+  void check_gate(bool last) {
+    while (interrupts_.signal() == 0 && execute(next_of_gate(last))) continue;
   }
 
   /// The extra runs that the report, as it would be now, misses for the first of its rows. What they show
   /// decides whether that row is a reference for the next one, which may then need others.
-  std::vector<Job> next_of_gate() const {
+  std::vector<Job> next_of_gate(bool last) const {
     const Stored stored = load_report(folder_);
     std::vector<Json> usable = stored.plans;
     for (const auto& row : analyze(stored).rows) {
       Json& plan = usable.at(static_cast<size_t>(row.variant));
       if ((row.ok() || row.status == Status::broken) && !plan.is_null()) {
-        auto jobs = schedule_.gate(usable, variants_.at(static_cast<size_t>(row.variant)));
+        const Variant& variant = variants_.at(static_cast<size_t>(row.variant));
+        auto jobs = schedule_.gate(usable, variant);
+        if (last && row.verdict.undecided)
+          std::ranges::move(schedule_.repeat(usable, variant), std::back_inserter(jobs));
         std::erase_if(jobs, [&](const Job& job) { return is_executed(job); });
         if (!jobs.empty()) return jobs;
       }
@@ -224,8 +230,12 @@ class Conductor {
     if (const auto missing = missing_for(*job.external, interrupts_); !missing.empty())
       return optrush::store_unstarted(folder, job, "skipped", missing);
     try {
-      return run_program(job, folder, external_command(*job.external, job.spec, folder, request_.worker));
-    } catch (const Error& e) {  // there is no such program
+      std::optional<fs::path> start = fs::path();
+      if (Starts::wanted(*job.external)) start = starts_.of(job.spec, interrupts_);
+      if (!start) return std::nullopt;
+      return run_program(job, folder,
+                         external_command(*job.external, job.spec, folder, request_.worker, *start));
+    } catch (const Error& e) {  // there is no such program, or nothing that it could start from
       return optrush::store_unstarted(folder, job, "failed", e.message());
     }
   }
@@ -264,6 +274,7 @@ class Conductor {
   const FolderLock lock_;
   std::vector<Json> plans_;  ///< null: no plan, or dropped
   Journal journal_;
+  const Starts starts_;
   std::set<std::string> executed_;  ///< specs of the runs that have a result
   bool all_ok_ = true;
 };

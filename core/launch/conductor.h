@@ -1,5 +1,6 @@
 #pragma once
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@ struct RunRequest {
   bool resume = false;            ///< go on with the runs that are missing
   std::vector<std::string> only;  ///< names of rungs; empty: all
   double plan_timeout_s = 60;
+  std::optional<int64_t> gpu_bytes;  ///< of a dry run for a GPU that this machine lacks
 };
 
 struct RunOutcome {

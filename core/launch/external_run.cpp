@@ -30,16 +30,14 @@ std::string complaint_of_loader(const External& external, Interrupts& interrupts
 }  // namespace
 
 Command external_command(const External& external, const RunSpec& spec, const fs::path& run_folder,
-                         const fs::path& worker) {
+                         const fs::path& worker, const fs::path& start) {
   const fs::path folder = fs::absolute(run_folder);
   const std::string spec_file = folder / "spec.json", out = folder / "result.json",
                     metrics = folder / "metrics.jsonl", worker_file = fs::absolute(worker);
   Command command{.log = folder / "log.txt", .folder = external.folder};
-  const std::vector<std::pair<std::string, std::string>> values = {{kPython, project_python().string()},
-                                                                   {"{spec}", spec_file},
-                                                                   {"{out}", out},
-                                                                   {"{metrics}", metrics},
-                                                                   {"{worker}", worker_file}};
+  const std::vector<std::pair<std::string, std::string>> values = {
+      {kPython, project_python().string()}, {"{spec}", spec_file},    {"{out}", out}, {"{metrics}", metrics},
+      {"{start}", start.string()},          {"{worker}", worker_file}};
   for (const auto& word : external.command) command.arguments.push_back(filled_in(word, values));
   command.environment = {{"OPTRUSH_SPEC", spec_file},
                          {"OPTRUSH_OUT", out},

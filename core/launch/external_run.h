@@ -8,9 +8,10 @@
 
 namespace optrush {
 /// What starts a run of an external rung: placeholders filled in, the run's files as environment variables as
-/// well (OPTRUSH_SPEC, OPTRUSH_OUT, OPTRUSH_METRICS, OPTRUSH_WORKER), and what workers get of OpenMP.
+/// well (OPTRUSH_SPEC, OPTRUSH_OUT, OPTRUSH_METRICS, OPTRUSH_WORKER), and what workers get of OpenMP. `start`
+/// is what {start} stands for; empty where the command does not ask for it.
 Command external_command(const External&, const RunSpec&, const std::filesystem::path& run_folder,
-                         const std::filesystem::path& worker);
+                         const std::filesystem::path& worker, const std::filesystem::path& start);
 
 /// Why it can't run on this machine: no Python, a library that the loader does not find. Empty where it can.
 std::string missing_for(const External&, Interrupts&);

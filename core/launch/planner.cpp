@@ -32,6 +32,16 @@ void check_plan(const Variant& variant, const Json& plan) {
   plan_gate({alone}, {plan});
 }
 
+/// Leaves plan.json and log.txt in the folder.
+ProcessEnd run_plan(const RunSpec& spec, const fs::path& worker, const fs::path& folder, const Limits& limits,
+                    Interrupts& interrupts) {
+  write_json(folder / "spec.json", to_json(spec));
+  const Command command{{worker, "plan", "--spec", folder / "spec.json", "--out", folder / "plan.json"},
+                        worker_environment(spec),
+                        folder / "log.txt"};
+  return run_process(command, limits, interrupts);
+}
+
 /// Why the variant does not fit into this machine; empty where it does, or nothing was predicted.
 std::string lacking_memory(const Json& plan) {
   const Json memory = plan.value("memory", Json());
@@ -45,14 +55,10 @@ std::string lacking_memory(const Json& plan) {
 }  // namespace
 
 std::optional<Planned> plan_variant(const Variant& variant, const fs::path& worker, const Limits& limits,
-                                    Interrupts& interrupts) {
+                                    Interrupts& interrupts, std::optional<int64_t> gpu_bytes) {
   const TemporaryFolder folder;
-  const fs::path spec = folder.path() / "spec.json", out = folder.path() / "plan.json",
-                 log = folder.path() / "log.txt";
-  write_json(spec, to_json(variant.spec));
-  const Command command{
-      {worker, "plan", "--spec", spec, "--out", out}, worker_environment(variant.spec), log};
-  const ProcessEnd end = run_process(command, limits, interrupts);
+  const fs::path out = folder.path() / "plan.json", log = folder.path() / "log.txt";
+  const ProcessEnd end = run_plan(variant.spec, worker, folder.path(), limits, interrupts);
   if (end.kind == ProcessEnd::Kind::interrupted) return std::nullopt;
 
   const bool exited = end.kind == ProcessEnd::Kind::exited;
@@ -61,6 +67,8 @@ std::optional<Planned> plan_variant(const Variant& variant, const fs::path& work
   if ((exited && end.code == 0) || (!exited && fs::exists(out))) {
     try {
       Json plan = read_json(out);
+      if (gpu_bytes && plan.contains("memory") && plan["memory"].is_object())
+        plan["memory"]["available_bytes"] = *gpu_bytes;
       if (variant.external) plan["plugins"].push_back(as_plugin(*variant.external, variant.name));
       check_plan(variant, plan);
       if (const auto reason = lacking_memory(plan); !variant.external && !reason.empty())
@@ -75,6 +83,17 @@ std::optional<Planned> plan_variant(const Variant& variant, const fs::path& work
   const BadEnd bad = describe_bad_end(end, limits);
   return failed(bad.status,
                 "while planning: " + bad.reason + (tail.empty() ? "" : "\nlast lines of its log:\n" + tail));
+}
+
+std::optional<int64_t> predicted_peak(const RunSpec& spec, const fs::path& worker, const Limits& limits,
+                                      Interrupts& interrupts) {
+  const TemporaryFolder folder;
+  run_plan(spec, worker, folder.path(), limits, interrupts);
+  const fs::path out = folder.path() / "plan.json";
+  if (!fs::exists(out)) return std::nullopt;
+  const Json memory = read_json(out).value("memory", Json());
+  if (!memory.is_object()) return std::nullopt;
+  return memory.at("peak_bytes").get<int64_t>();
 }
 
 std::vector<std::pair<std::string, std::string>> worker_environment(const RunSpec& spec) {

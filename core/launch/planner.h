@@ -19,9 +19,14 @@ struct Planned {
 };
 
 /// `optrush-worker plan` for one variant, in a process of its own: a plugin may throw, crash or hang. None
-/// where a signal came first.
+/// where a signal came first. `gpu_bytes`: of a GPU that is planned for and not there.
 std::optional<Planned> plan_variant(const Variant&, const std::filesystem::path& worker, const Limits&,
-                                    Interrupts&);
+                                    Interrupts&, std::optional<int64_t> gpu_bytes = std::nullopt);
+
+/// The peak of a step in bytes, as the plan of this spec foresees it; none where it does not, or there is no
+/// plan.
+std::optional<int64_t> predicted_peak(const RunSpec&, const std::filesystem::path& worker, const Limits&,
+                                      Interrupts&);
 
 /// What a worker gets beside its spec: OpenMP's threads as the spec says, and sleeping while they wait, so
 /// that the threads of two OpenMP runtimes do not spin against each other.

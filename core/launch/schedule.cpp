@@ -44,6 +44,12 @@ std::vector<Job> Schedule::gate(const std::vector<Json>& plans, const Variant& v
   return jobs;
 }
 
+std::vector<Job> Schedule::repeat(const std::vector<Json>& plans, const Variant& variant) const {
+  const GateCheck check = plan_check(variants_, plans, variant.index);
+  if (!check.repeat) return {};
+  return {job(*check.repeat, "repeat", check.repeat->round)};
+}
+
 std::vector<Job> Schedule::drift(const std::vector<Json>& plans) const {
   if (plans.front().is_null()) return {};
   return {job(variants_.front().spec, "drift", rounds_)};

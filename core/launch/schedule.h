@@ -28,6 +28,8 @@ class Schedule {
   std::vector<Job> round(int64_t round, const std::vector<Json>& plans) const;
   /// The extra runs that the correctness gate needs for one variant, which has a plan.
   std::vector<Job> gate(const std::vector<Json>& plans, const Variant&) const;
+  /// The reference of a variant once more, where only that can decide whether it is sound.
+  std::vector<Job> repeat(const std::vector<Json>& plans, const Variant&) const;
   /// The base once more.
   std::vector<Job> drift(const std::vector<Json>& plans) const;
   /// First round, gate, the other rounds, drift.

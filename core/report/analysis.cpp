@@ -99,6 +99,7 @@ class Analyzer {
     row.name = variant.name;
     row.group = variant.group;
     row.external = variant.external.has_value();
+    row.published = variant.expect;
     take_status(row, runs_of(variant.index, "measure"));
     const auto runs = sound_runs(variant.index);
     const auto median_of = [&](auto get) {
@@ -151,6 +152,7 @@ class Analyzer {
     row.memory.predicted = first.memory.predicted;
     row.cost = step_cost_from(first.costs);
     if (!first.steps.empty()) row.final_loss = first.steps.back().loss;
+    row.published_here = row.published && row.published->comparable_with(first.device);
   }
 
   /// What follows from the measurements of one row alone.
@@ -233,8 +235,10 @@ class Analyzer {
     } else if (gate.reference_variant >= 0) {
       evidence.reference = curves(sound_runs(gate.reference_variant));
     }
+    if (gate.repeat) evidence.repeat = extra_run(gate.repeat->variant, *gate.repeat, row);
     row.gate = gate.explanation;
     row.verdict = judge(gate, evidence);
+    if (row.verdict.undecided) leave("not checked to the bit: its reference ran once");
     if (!row.verdict.passed) end_badly(row, Status::broken, row.verdict.message);
     if (!row.verdict.compared) stand_on_broken(row);
     if (row.status == Status::broken) culprits_.try_emplace(row.variant, variant_of(row).added);

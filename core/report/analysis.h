@@ -54,6 +54,8 @@ struct Row {
 
   std::optional<StepCost> cost;          ///< counted in a warm-up step; else as the plan foresees it
   std::optional<double> predicted_peak;  ///< bytes of a step, by the plan
+  std::optional<Published> published;    ///< of its change, by others
+  bool published_here = false;           ///< on a device like that of this row
 
   std::optional<Work> work;  ///< of models that say what it is
   std::optional<double> compile_seconds, setup_seconds, joules_per_token, cost_per_million_tokens;

@@ -8,6 +8,8 @@ namespace optrush {
 namespace {
 using Value = std::optional<double>;
 std::string text_of(const Value& value) { return value ? exact_number(*value) : ""; }
+/// What is published is above 0.
+std::string text_of(double published) { return published > 0 ? exact_number(published) : ""; }
 std::string text_of(int64_t value) { return std::to_string(value); }
 std::string text_of(size_t value) { return std::to_string(value); }
 std::string text_of(const std::string& value) { return value; }
@@ -44,6 +46,9 @@ const std::vector<Column>& columns() {
   };
   static const auto predicted = [](const char* name) {
     return [name](A, R r) { return text_of(named(r.memory.predicted, name)); };
+  };
+  static const auto published = [](auto member) {
+    return [member](A, R r) { return r.published ? text_of((*r.published).*member) : ""; };
   };
   static const std::vector<Column> kColumns = {
       {"experiment", [](A a, R) { return text_of(a.experiment.name); }},
@@ -106,6 +111,10 @@ const std::vector<Column>& columns() {
       {"joules_per_token", [](A, R r) { return text_of(r.joules_per_token); }},
       {"cost_per_million_tokens", [](A, R r) { return text_of(r.cost_per_million_tokens); }},
       {"currency", [](A a, R r) { return r.cost_per_million_tokens ? a.experiment.currency : ""; }},
+      {"published_speedup", published(&Published::speedup)},
+      {"published_memory", published(&Published::memory)},
+      {"published_on", published(&Published::on)},
+      {"published_source", published(&Published::source)},
   };
   return kColumns;
 }

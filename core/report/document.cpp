@@ -184,8 +184,8 @@ Document make_document(const Analysis& a) {
   add(ladder_section(a));
   for (auto& section : grid_sections(a)) add(std::move(section));
   for (auto* make :
-       {roofline_section, program_section, memory_section, cost_section, loss_section, throughput_section,
-        ablation_section, failure_section, note_section, method_section, context_section})
+       {published_section, roofline_section, program_section, memory_section, cost_section, loss_section,
+        throughput_section, ablation_section, failure_section, note_section, method_section, context_section})
     add(make(a));
   return document;
 }

@@ -35,6 +35,8 @@ Document make_document(const Analysis&);
 
 /// rung | tokens/s | vs previous | vs base | peak memory | MFU | step phases | loss | status
 Section ladder_section(const Analysis&);
+/// What others published of the rungs, beside what was measured.
+Section published_section(const Analysis&);
 /// Where and with what the experiment ran.
 Section context_section(const Analysis&);
 }  // namespace optrush

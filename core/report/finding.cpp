@@ -42,10 +42,28 @@ std::string best_step(const Rows& ladder) {
   return (*best)->name + " pays most: " + speedup((*best)->previous) + " over the rung before it";
 }
 
+/// Whether some rung stands on another one than the last rung of the host before it.
+bool has_branches(const Analysis& a) {
+  int64_t before = 0;
+  for (const Variant& variant : a.variants) {
+    if (variant.group != "ladder") continue;
+    if (variant.previous != before) return true;
+    before = variant.index;
+  }
+  return false;
+}
+
+/// Where a ladder ends: at its last rung, or at the fastest where it has branches.
+const Row& end_of(const Analysis& a, const Rows& ladder) {
+  if (!has_branches(a)) return *ladder.back();
+  const auto speed = [](const Row* row) { return row->base.speed ? row->base.speed->value : 0; };
+  return **std::ranges::max_element(ladder, {}, speed);
+}
+
 std::string whole_ladder(const Analysis& a, const Row& last) {
   const Ratio& speed = *last.base.speed;
   std::string text = "the whole ladder ";
-  if (last.variant != a.rows.back().variant && a.rows.back().group == "ladder")
+  if (has_branches(a) || (last.variant != a.rows.back().variant && a.rows.back().group == "ladder"))
     text = "the ladder up to " + last.name + " ";
   const std::string times = fixed(speed.value, 2) + "x " + interval_text(speed);
   if (speed.within_noise())
@@ -78,7 +96,7 @@ void add_ladder(const Analysis& a, std::vector<std::string>& parts) {
   });
   if (ladder.empty()) return;
   parts.push_back(best_step(ladder));
-  if (const Row& last = *ladder.back(); last.base.speed && last.base.speed->interval)
+  if (const Row& last = end_of(a, ladder); last.base.speed && last.base.speed->interval)
     parts.push_back(whole_ladder(a, last));
   add_trades(a, ladder, parts);
 }

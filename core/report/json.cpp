@@ -68,6 +68,16 @@ Json gate_of(const Row& row) {
           {"message", row.verdict.message}};
 }
 
+Json published_of(const Row& row) {
+  if (!row.published) return nullptr;
+  const auto or_none = [](double value) { return value > 0 ? Json(value) : Json(); };
+  return {{"speedup", or_none(row.published->speedup)},
+          {"memory", or_none(row.published->memory)},
+          {"on", row.published->on},
+          {"source", row.published->source},
+          {"comparable", row.published_here}};
+}
+
 Json of(const Row& row) {
   return {{"variant", row.variant},
           {"rung", row.name},
@@ -84,6 +94,7 @@ Json of(const Row& row) {
           {"phases", object(row.phases)},
           {"vs_previous", of(row.previous)},
           {"vs_base", of(row.base)},
+          {"published", published_of(row)},
           {"memory", of(row.memory)},
           {"prediction_error", or_null(row.prediction_error)},
           {"costs", of(row.cost)},

@@ -1,5 +1,9 @@
 #include "script/context.h"
 
+#include <algorithm>
+
+#include "base/suggest.h"
+
 namespace optrush {
 namespace fs = std::filesystem;
 
@@ -31,7 +35,30 @@ auto ScriptContext::through_host(const Body& body) {
   }
 }
 
+std::string ScriptContext::preset(const std::vector<std::string>& names) {
+  asked_for_preset_ = true;
+  if (options_.preset.empty()) return names.front();
+  if (std::ranges::find(names, options_.preset) != names.end()) return options_.preset;
+  return through_host([&]() -> std::string {
+    throw UsageError("the script has no preset '" + options_.preset + "'",
+                     did_you_mean(options_.preset, names), "--preset");
+  });
+}
+
+const Json& ScriptContext::gpu() {
+  if (!gpu_) gpu_ = through_host([&] { return host_.gpu(); });
+  return *gpu_;
+}
+
+std::optional<int64_t> ScriptContext::predicted_peak(const RunSpec& spec) {
+  return through_host([&] { return host_.predicted_peak(spec); });
+}
+
 fs::path ScriptContext::run(const Experiment& experiment) {
+  if (!options_.preset.empty() && !asked_for_preset_)
+    through_host([] {
+      throw UsageError("the script has no presets", "leave --preset out; --set changes settings", "--preset");
+    });
   return through_host([&] { return host_.run(experiment); });
 }
 

@@ -27,6 +27,12 @@ class ScriptContext {
   Draft& add(Draft draft);
   const std::vector<std::unique_ptr<Draft>>& drafts() const { return drafts_; }
 
+  /// The choice of --preset among those of the script, the first of them where it was not given.
+  std::string preset(const std::vector<std::string>& names);
+  /// See ScriptHost. Asked once.
+  const Json& gpu();
+  std::optional<int64_t> predicted_peak(const RunSpec&);
+
   std::filesystem::path run(const Experiment&);
   void report(const std::filesystem::path& folder);
 
@@ -51,6 +57,8 @@ class ScriptContext {
   ScriptHost& host_;
   ScriptOptions options_;
   std::optional<Catalogue> catalogue_;
+  std::optional<Json> gpu_;
+  bool asked_for_preset_ = false;
   std::vector<std::unique_ptr<Draft>> drafts_;
 };
 }  // namespace optrush

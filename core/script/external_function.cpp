@@ -15,12 +15,12 @@ std::vector<std::string> words(const LuaTable& table, const std::string& field) 
 
 /// A placeholder that is none would reach the program as it is, which is seldom meant.
 void check_placeholders(const std::vector<std::string>& command) {
-  static constexpr std::array known = {"{python}", "{spec}", "{out}", "{metrics}", "{worker}"};
+  static constexpr std::array known = {"{python}", "{spec}", "{start}", "{out}", "{metrics}", "{worker}"};
   for (const auto& word : command) {
     const bool one = word.size() > 2 && word.front() == '{' && word.back() == '}';
     if (one && std::ranges::find(known, word) == known.end())
       throw Error("rush.external: unknown placeholder '" + word + "'",
-                  "one of {python}, {spec}, {out}, {metrics}, {worker}");
+                  "one of {python}, {spec}, {start}, {out}, {metrics}, {worker}");
   }
 }
 

@@ -3,6 +3,9 @@
 #include "script/context.h"
 
 namespace optrush::functions {
+/// No larger micro-batch is looked for.
+inline constexpr int64_t kMostSequences = 1024;
+
 // What stands behind the binding table; its docs are there.
 Object llama(ScriptContext&, const Call&);
 Object swiglu_stack(ScriptContext&, const Call&);
@@ -15,6 +18,9 @@ Object tokens(ScriptContext&, const Call&);
 Object corpus(ScriptContext&, const Call&);
 
 Object device(ScriptContext&, const Call&);
+Object gpu(ScriptContext&, const Call&);
+Object preset(ScriptContext&, const Call&);
+Object max_batch(ScriptContext&, const Call&);
 Object plugins(ScriptContext&, const Call&);
 Object rung(ScriptContext&, const Call&);
 Object external(ScriptContext&, const Call&);

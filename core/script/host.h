@@ -1,5 +1,6 @@
 #pragma once
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,12 +16,18 @@ struct ScriptHost {
   virtual std::filesystem::path run(const Experiment&) = 0;
   /// exp:report(): prints where the report is and its table.
   virtual void report(const std::filesystem::path& folder) = 0;
+  /// rush.gpu(): {"name", "memory_bytes", "sm"} of the GPU that runs would train on; null where there is
+  /// none.
+  virtual Json gpu() { return {}; }
+  /// Bytes that a step of this spec takes at its peak, by its plan; none where that can't be foreseen.
+  virtual std::optional<int64_t> predicted_peak(const RunSpec&) { return std::nullopt; }
 };
 
 struct ScriptOptions {
   std::vector<std::string> plugin_path;  ///< searched first for plugins, whose options the script may name
   std::filesystem::path library;         ///< scripts/ of the installation: what `require "optrush"` finds
   std::string device = {};               ///< of --device: auto, cpu, cuda; empty: not given
+  std::string preset = {};               ///< of --preset; empty: the script's first
 };
 
 /// Executes one Lua file. Errors carry script:line and a hint; what `host` throws comes through unchanged.

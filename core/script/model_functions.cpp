@@ -1,4 +1,3 @@
-#include "base/visible_gpu.h"
 #include "script/functions.h"
 #include "script/presets.h"
 
@@ -40,12 +39,6 @@ Object swiglu_stack(ScriptContext&, const Call& call) {
   Json fields = Json::object();
   if (const auto* given = call.arguments.find("fields")) fields = to_json(*given, "fields");
   return Model{"swiglu_stack", validate_model("swiglu_stack", fields, call.where)};
-}
-
-Object device(ScriptContext& context, const Call&) {
-  const std::string& given = context.options().device;
-  if (given == "cpu" || given == "cuda") return Json(given);
-  return Json(gpu_is_visible() ? "cuda" : "cpu");
 }
 
 Object operator_alone(ScriptContext&, const Call& call) {

@@ -21,8 +21,11 @@ void apply_settings(Rung& rung, const LuaTable& table, ScriptContext& context) {
     rung.plugins = plugin_uses(plugins->table().items, context, rung.where);
   }
   rung.settings = settings_of(table);
+  if (const auto* expect = table.find("expect"))
+    rung.expect = published_from_json(to_json(*expect, "expect"), rung.where);
   rung.replace = words(table, "replace");
   rung.without = words(table, "without");
+  if (const auto* over = table.find("over")) rung.over = over->text();
   if (!rung.replace.empty() && rung.plugins.empty())
     throw Error("rush.rung: replace needs a plugin that takes the place",
                 "to take one off, say without = ...");

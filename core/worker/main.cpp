@@ -25,6 +25,8 @@ int main(int argc, char** argv) {
   exporting->add_option("--spec", spec, "RunSpec (JSON)")->required();
   exporting->add_option("--out", out, "folder: config.json, model.safetensors, tokens.safetensors, spec.json")
       ->required();
+  auto* gpus = app.add_subcommand("gpus", "write which GPUs a run can train on");
+  gpus->add_option("--out", out, "file for a list (JSON)")->required();
   optrush::DoctorRequest request;
   auto* doctor = app.add_subcommand("doctor", "what this machine offers, and which plugins work on it");
   doctor->add_option("--json", request.json, "also write it to this file");
@@ -46,6 +48,7 @@ int main(int argc, char** argv) {
   int code = 0;
   run->callback([&] { code = optrush::run_command(spec, out); });
   plan->callback([&] { code = optrush::plan_command(spec, out); });
+  gpus->callback([&] { code = optrush::gpus_command(out); });
   exporting->callback([&] { code = optrush::export_command(spec, out); });
   forward->callback([&] { code = optrush::forward_command(inference); });
   doctor->callback([&] { code = optrush::doctor_command(request); });

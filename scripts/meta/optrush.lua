@@ -56,11 +56,20 @@ local Report = {}
 ---@field plugins? PluginUse[] plugins to stack: their names, or { name, options } each
 ---@field replace? string|string[] stacked plugins that this rung's own take the place of
 ---@field without? string|string[] stacked plugins that this rung takes off
+---@field over? string the rung of this ladder that it stands on and is compared with; the one before it where left out
+---@field expect? Published what others published of this change, for the report of a ladder
+
+---Published figures of a rung's change, over the rung below it.
+---@class Published
+---@field speedup? number in tokens/s: 1.75 is 75 % more (at least 0)
+---@field memory? number peak memory: 0.7 is 30 % less (at least 0)
+---@field source string who published it
+---@field on string the device, a comma, the problem: "A100-80GB, sequence 2048". Of another device the report says so
 
 ---What rush.external takes: a program, and what the rung changes beside that.
 ---@class ExternalOptions
 ---@field name string heads a row of the report
----@field command string[] the program and its arguments, started in the script's folder; {python}, {spec}, {out}, {metrics} and {worker} are filled in
+---@field command string[] the program and its arguments, started in the script's folder; {python}, {spec}, {start}, {out}, {metrics} and {worker} are filled in
 ---@field files? string[] what else decides its results: a changed file is run again. Arguments that are files count anyway
 ---@field env? table<string, string> variables that are added to its environment
 ---@field preload? string[] libraries that the dynamic loader takes first; skipped where one is missing
@@ -140,10 +149,29 @@ local Report = {}
 ---@class TextOptions
 ---@field extensions? string[] only files that end so, as in '.h'; every file where left out
 
+---What rush.max_batch asks about.
+---@class Problem
+---@field model Model what is trained
+---@field data? Data what it is trained on; seeded random tokens where left out
+---@field train? TrainSettings the training step
+---@field device? "auto"|"cpu"|"cuda" where the run trains; auto: a GPU where there is one (default "auto")
+---@field threads? integer CPU threads in one operator; 0: every core (at least 0, at most 65536, default 0)
+---@field timeout? number seconds until the run is ended (at least 0.001, default 3600.0)
+---@field plugins? PluginUse[] plugins to stack: their names, or { name, options } each
+---@field rungs? Rung[] stacked on that, as in a ladder
+---@field memory? number bytes that a step may take; the GPU's, less a tenth for what no tensor holds (at least 1)
+---@field most? integer no larger micro-batch is looked at (at least 1, at most 1024, default 1024)
+
 ---What exp:run takes.
 ---@class RunOptions
 ---@field rounds? integer instead of the experiment's (at least 1)
 ---@field label? string of the report's folder: reports/<experiment>/<label>/; git ignores 'local' (default "local")
+
+---A GPU.
+---@class Gpu
+---@field name string as the driver calls it
+---@field memory_bytes integer that it has
+---@field sm string its compute capability: sm_90
 
 ---A plugin that this build can use.
 ---@class PluginInfo
@@ -228,6 +256,20 @@ function rush.corpus(name) end
 ---"cuda" where there is an NVIDIA GPU, "cpu" elsewhere; --device decides where it is given. For scripts that choose sizes: what is measured is the spec, as ever.
 ---@return string
 function rush.device() end
+
+---The GPU that runs train on; nil where there is none, and with --device cpu.
+---@return Gpu?
+function rush.gpu() end
+
+---The largest micro-batch, a power of two, whose step is predicted to fit into the memory: by the plans of workers, which train nothing. 0 where not even one sequence fits, nil where the peak can't be foreseen (docs/architecture.md, "Plan").
+---@param problem Problem what is trained, and what is stacked
+---@return integer?
+function rush.max_batch(problem) end
+
+---A form of the experiment, chosen by --preset: one of the names; the first where it is not given.
+---@param names string[] of the forms, the usual one first
+---@return string
+function rush.preset(names) end
 
 ---The plugins that this build can use.
 ---@return PluginInfo[]

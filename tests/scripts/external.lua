@@ -6,11 +6,11 @@
 -- expect: ladder 3 'flash' over 1: +flash_attention (external.lua:35)
 -- expect: report of reports/external/local
 -- expect: false	external.lua:39: rush.external: command is missing
--- expect:   hint: it must be a list of strings: the program and its arguments, started in the script's folder; {python}, {spec}, {out}, {metrics} and {worker} are filled in
+-- expect:   hint: it must be a list of strings: the program and its arguments, started in the script's folder; {python}, {spec}, {start}, {out}, {metrics} and {worker} are filled in
 -- expect: false	external.lua:40: rush.external: the command is empty
 -- expect:   hint: command = { "{python}", "train.py", ... }
 -- expect: false	external.lua:41: rush.external: unknown placeholder '{pyhton}'
--- expect:   hint: one of {python}, {spec}, {out}, {metrics}, {worker}
+-- expect:   hint: one of {python}, {spec}, {start}, {out}, {metrics}, {worker}
 -- expect: false	external.lua:42: rush.external: no file '<scripts>/nowhere.py'
 -- expect:   hint: a relative path starts at the script's folder
 -- expect: false	external.lua:43: rush.external: env.A must be a string, but is 1

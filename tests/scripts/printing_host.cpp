@@ -30,6 +30,7 @@ std::string line_of(const Variant& variant) {
     text += " +" + use.name + (use.options.empty() ? "" : " " + use.options.dump());
   for (const auto& name : variant.removed) text += " -" + name;
   for (const auto& [key, value] : variant.changed.items()) text += " " + key + "=" + value.dump();
+  if (variant.expect) text += " expecting " + to_json(*variant.expect).dump();
   if (variant.external) {
     Json external = to_json(*variant.external);
     for (auto& [file, hash] : external["files"].items())
@@ -47,6 +48,12 @@ std::filesystem::path PrintingHost::run(const Experiment& experiment) {
     print("price: " + Json(experiment.price_per_hour).dump() + " " + experiment.currency);
   for (const auto& variant : expand(experiment)) print(line_of(variant));
   return "reports/" + experiment.name + "/" + experiment.label;
+}
+
+std::optional<int64_t> PrintingHost::predicted_peak(const RunSpec& spec) {
+  for (const auto& use : spec.plugins)
+    if (use.name == "lora") return std::nullopt;
+  return spec.train.micro_batch * spec.train.seq_len;
 }
 
 void PrintingHost::report(const std::filesystem::path& folder) { print("report of " + folder.string()); }

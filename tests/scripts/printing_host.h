@@ -10,6 +10,8 @@ class PrintingHost final : public ScriptHost {
  public:
   std::filesystem::path run(const Experiment&) override;
   void report(const std::filesystem::path& folder) override;
+  /// A byte for each token of a micro-batch; nothing is foreseen of a rung with LoRA.
+  std::optional<int64_t> predicted_peak(const RunSpec&) override;
 };
 
 /// "ladder 2 'bf16' over 1: +mixed_precision {"dtype":"bf16"} | train {"steps":3} (x.lua:4)".

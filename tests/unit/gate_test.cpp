@@ -234,7 +234,7 @@ GateCheck compared(double tolerance, double irreproducible = 1e-4) {
 TEST(GateVerdict, ExactMeansBitEqual) {
   const LossCurve curve = {5, 4.5, 4};
   EXPECT_TRUE(judge(compared(0), {{curve}, {}, {curve}}).passed);
-  const auto verdict = judge(compared(0), {{{5, std::nextafter(4.5, 5), 4}}, {}, {curve}});
+  const auto verdict = judge(compared(0), {{{5, std::nextafter(4.5, 5), 4}}, {}, {curve, curve}});
   EXPECT_FALSE(verdict.passed);
   EXPECT_TRUE(verdict.compared);
   EXPECT_EQ(verdict.at_step, 1);
@@ -245,10 +245,11 @@ TEST(GateVerdict, EachToleranceIsABound) {
   for (const double tolerance : {1e-9, 1e-4, 5e-3, 2e-2}) {
     const LossCurve reference = {5, 4.5, 4};
     const auto off_by = [&](double d) { return LossCurve{5, 4.5 * (1 + d), 4}; };
-    EXPECT_TRUE(judge(compared(tolerance), {{off_by(0.9 * tolerance)}, {}, {reference}}).passed) << tolerance;
-    EXPECT_TRUE(judge(compared(tolerance), {{off_by(-0.9 * tolerance)}, {}, {reference}}).passed)
+    EXPECT_TRUE(judge(compared(tolerance, tolerance), {{off_by(0.9 * tolerance)}, {}, {reference}}).passed)
         << tolerance;
-    const auto verdict = judge(compared(tolerance), {{off_by(1.1 * tolerance)}, {}, {reference}});
+    EXPECT_TRUE(judge(compared(tolerance, tolerance), {{off_by(-0.9 * tolerance)}, {}, {reference}}).passed)
+        << tolerance;
+    const auto verdict = judge(compared(tolerance, tolerance), {{off_by(1.1 * tolerance)}, {}, {reference}});
     EXPECT_FALSE(verdict.passed) << tolerance;
     EXPECT_NEAR(verdict.worst, 1.1 * tolerance, 0.01 * tolerance);
   }
@@ -277,6 +278,33 @@ TEST(GateVerdict, EqualBitsAreNotAskedOfAnIrreproducibleMachine) {
   EXPECT_EQ(verdict.tolerance, 1e-4);
   EXPECT_THAT(verdict.message, HasSubstr("not bit-equal"));
   EXPECT_FALSE(judge(compared(0), {{{5, 4.6, 4}}, {}, {first, second}}).passed);
+}
+
+TEST(GateVerdict, AReferenceThatRanOnceIsAskedForARepeat) {
+  const LossCurve reference = {5, 4.5, 4}, other = {5, 4.5 * (1 + 1e-7), 4};
+  const auto open = judge(compared(0), {{other}, {}, {reference}});
+  EXPECT_TRUE(open.undecided && open.passed);
+  EXPECT_EQ(open.tolerance, 1e-4);
+  EXPECT_THAT(open.message, HasSubstr("ran once"));
+  const auto repeats = judge(compared(0), {{other}, {}, {reference}, reference});
+  EXPECT_FALSE(repeats.passed || repeats.undecided) << "it repeats its own bits, so equal bits are asked for";
+  const auto differs = judge(compared(0), {{other}, {}, {reference}, LossCurve{5, 4.5, 4 * (1 + 1e-7)}});
+  EXPECT_TRUE(differs.passed && !differs.undecided);
+  EXPECT_THAT(differs.message, HasSubstr("not bit-equal"));
+  EXPECT_FALSE(judge(compared(0), {{reference}, {}, {reference}}).undecided) << "equal bits need no repeat";
+  EXPECT_FALSE(judge(compared(0), {{{5, 4.6, 4}}, {}, {reference}}).passed) << "no repeat could excuse that";
+  EXPECT_FALSE(judge(compared(1e-4), {{other}, {}, {reference}}).undecided);
+}
+
+TEST(GatePlan, TheRepeatIsOneMoreRunOfTheReference) {
+  const Ladder ladder({rung("fused", "fused_adamw"), rung("checkpointing", "activation_checkpointing")});
+  EXPECT_FALSE(ladder.check(1).repeat) << "equal bits are not asked for";
+  const GateCheck exact = ladder.check(2);
+  ASSERT_TRUE(exact.repeat);
+  EXPECT_EQ(exact.repeat->purpose, "repeat");
+  EXPECT_EQ(exact.repeat->variant, 1);
+  EXPECT_EQ(exact.repeat->train.steps, ladder.variants[1].spec.train.steps) << "of the same length";
+  EXPECT_EQ(run_id(ladder.variants[1], *exact.repeat), "01-fused-repeat");
 }
 
 TEST(GateVerdict, NotANumberNeverPasses) {

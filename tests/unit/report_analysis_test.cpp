@@ -1,4 +1,5 @@
 #include "report/analysis.h"
+#include "report/document.h"
 
 #include <gmock/gmock.h>
 
@@ -119,6 +120,47 @@ TEST(Analysis, EqualBitsAreAskedOfExactRungs) {
   report["two"].reproducible = false;
   EXPECT_EQ(row(analysis_of(report), "three").status, Status::ok)
       << "but not where the machine gives other bits";
+}
+
+TEST(Analysis, WithOneRoundARepeatOfTheReferenceDecides) {
+  auto report = three_rungs();
+  report.experiment.rounds = 1;
+  report["three"].loss_error = 1e-12;
+  EXPECT_EQ(row(analysis_of(report), "three").status, Status::broken) << "the reference repeats its bits";
+  report["two"].reproducible = false;
+  const Analysis elsewhere = analysis_of(report);
+  EXPECT_EQ(row(elsewhere, "three").status, Status::ok) << "here it does not";
+  EXPECT_TRUE(row(elsewhere, "three").checked);
+  report["three"].has_extra_runs = false;
+  const Analysis open = analysis_of(report);
+  EXPECT_EQ(row(open, "three").status, Status::ok);
+  EXPECT_FALSE(row(open, "three").checked) << "nobody knows";
+}
+
+TEST(Analysis, PublishedFiguresStandBesideTheMeasured) {
+  auto report = three_rungs();
+  report.experiment.parts[0].rungs[0].expect =
+      Published{.speedup = 1.75, .memory = 0.7, .source = "a paper", .on = "A100-80GB, sequence 2048"};
+  const Analysis a = analysis_of(report);
+  ASSERT_TRUE(row(a, "one").published);
+  EXPECT_EQ(row(a, "one").published->speedup, 1.75);
+  EXPECT_FALSE(row(a, "one").published_here) << "the synthetic device is none";
+  EXPECT_FALSE(row(a, "two").published);
+  const Section section = published_section(a);
+  ASSERT_TRUE(section.table);
+  ASSERT_EQ(section.table->rows.size(), 1U);
+  EXPECT_THAT(section.table->rows[0], testing::Contains("(1.75x)"));
+  EXPECT_THAT(section.table->rows[0], testing::Contains("(-30.0 %)"));
+  EXPECT_FALSE(section.bullets.empty());
+}
+
+TEST(Published, IsComparableOnTheSameKindOfDevice) {
+  const Published published{.speedup = 2, .source = "x", .on = "A100-80GB, sequence 2048"};
+  EXPECT_TRUE(published.comparable_with("NVIDIA A100-SXM4-80GB"));
+  EXPECT_TRUE(published.comparable_with("NVIDIA A100 80GB PCIe"));
+  EXPECT_FALSE(published.comparable_with("NVIDIA A100-SXM4-40GB"));
+  EXPECT_FALSE(published.comparable_with("NVIDIA H200"));
+  EXPECT_FALSE(published.comparable_with(""));
 }
 
 TEST(Analysis, RunsThatEndedBadlyAreRows) {

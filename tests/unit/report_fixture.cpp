@@ -69,7 +69,7 @@ Json result_of(const RunSpec& spec, const Outcome& outcome) {
     double loss =
         5.5 * std::exp(outcome.falls ? -0.03 * static_cast<double>(i) : 0.03 * static_cast<double>(i));
     if (i > 0) loss *= 1 + error;
-    if (!outcome.reproducible && spec.round > 0) loss *= 1 + 1e-7;
+    if (!outcome.reproducible && (spec.round > 0 || spec.purpose == "repeat")) loss *= 1 + 1e-7;
     const double seconds =
         rounded(run_seconds * (1 + 0.01 * noise(variant, round, static_cast<uint64_t>(i))), 1e-6);
     steps.push_back({{"step", i},
@@ -221,6 +221,9 @@ void SyntheticReport::write(const fs::path& folder) const {
     if (!outcome.has_extra_runs) continue;
     if (check.subject) store(*check.subject, "probe", 0, outcome);
     if (check.reference) store(*check.reference, "reference", 0, outcome);
+    if (check.repeat && experiment.rounds == 1 && !check.reference)
+      store(*check.repeat, "repeat", 0,
+            outcome_of(variants[static_cast<size_t>(check.reference_variant)].name));
   }
   if (drift_tokens_per_second > 0) {
     Outcome drift;

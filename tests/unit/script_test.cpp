@@ -90,6 +90,51 @@ TEST_F(Script, TheExamplesOfTheDocumentationAreValid) {
   EXPECT_GE(blocks, 4);
 }
 
+/// As a machine with a GPU would answer.
+class GpuHost final : public ScriptHost {
+ public:
+  fs::path run(const Experiment& experiment) override {
+    names.push_back(experiment.base.device + " " + experiment.name);
+    return "reports/x";
+  }
+  void report(const fs::path&) override {}
+  Json gpu() override { return {{"name", "H"}, {"memory_bytes", 100}, {"sm", "sm_90"}}; }
+  std::optional<int64_t> predicted_peak(const RunSpec& spec) override {
+    EXPECT_EQ(spec.device, "cuda");
+    return 20 * spec.train.micro_batch;
+  }
+  std::vector<std::string> names;
+};
+
+TEST_F(Script, AsksForTheGpuOfTheDevice) {
+  const fs::path script = write("gpu.lua", R"(local rush = require "optrush"
+local gpu = rush.gpu()
+local name = gpu and gpu.name .. gpu.memory_bytes .. gpu.sm or "none"
+if gpu then name = name .. "-" .. rush.max_batch { model = rush.llama "nano" } end
+rush.experiment { name = name, model = rush.llama "nano" }:run()
+)");
+  GpuHost host;
+  run_script(script, host, {.library = kRoot / "scripts", .device = "cuda"});
+  run_script(script, host, {.library = kRoot / "scripts", .device = "cpu"});
+  EXPECT_THAT(host.names, ::testing::ElementsAre("auto H100sm_90-4", "auto none"))
+      << "4 sequences of 20 bytes fit into 90 % of 100";
+}
+
+TEST_F(Script, APresetIsOneOfTheScripts) {
+  const std::string choosing = R"(local rush = require "optrush"
+rush.experiment { name = rush.preset { "short", "full" }, model = rush.llama "nano" }:run()
+)";
+  const auto name_with = [&](const std::string& preset, const std::string& text) {
+    KeepingHost host;
+    run_script(write("preset.lua", text), host, {.library = kRoot / "scripts", .preset = preset});
+    return host.experiments.at(0).name;
+  };
+  EXPECT_EQ(name_with("", choosing), "short");
+  EXPECT_EQ(name_with("full", choosing), "full");
+  EXPECT_THAT(error_of([&] { name_with("ful", choosing); }), HasSubstr("did you mean 'full'?"));
+  EXPECT_THAT(error_of([&] { name_with("full", kValid); }), HasSubstr("has no presets"));
+}
+
 struct Interrupted {};
 
 class ThrowingHost final : public ScriptHost {
@@ -226,11 +271,12 @@ TEST(BindingTable, EveryFunctionAndFieldHasAStubAndADoc) {
 TEST(BindingTable, IsWhatScriptsRelyOn) {
   std::vector<std::string> titles;
   for (const auto& function : api().functions) titles.push_back(function.title());
-  EXPECT_THAT(titles, ::testing::UnorderedElementsAre(
-                          "rush.experiment", "rush.rung", "rush.external", "rush.llama", "rush.swiglu_stack",
-                          "rush.operator", "rush.checkpoint", "rush.random", "rush.text", "rush.tokens",
-                          "rush.corpus", "rush.device", "rush.plugins", "exp:ladder", "exp:ablation",
-                          "exp:grid", "exp:run", "report:report", "report.dir"));
+  EXPECT_THAT(titles,
+              ::testing::UnorderedElementsAre(
+                  "rush.experiment", "rush.rung", "rush.external", "rush.llama", "rush.swiglu_stack",
+                  "rush.operator", "rush.checkpoint", "rush.random", "rush.text", "rush.tokens",
+                  "rush.corpus", "rush.device", "rush.gpu", "rush.max_batch", "rush.preset", "rush.plugins",
+                  "exp:ladder", "exp:ablation", "exp:grid", "exp:run", "report:report", "report.dir"));
 }
 
 /// So that no function is bound without a script that calls it.

@@ -100,7 +100,7 @@ class Random {
     RunSpec spec;
     spec.experiment = text();
     spec.rung = text();
-    spec.purpose = std::vector<std::string>{"measure", "probe", "reference",
+    spec.purpose = std::vector<std::string>{"measure", "probe", "reference", "repeat",
                                             "drift"}[static_cast<size_t>(integer(0, 3))];
     spec.variant = integer(0, 100);
     spec.round = integer(0, 100);

@@ -153,6 +153,17 @@ TEST_F(Conductor, TheGatesRunsFollowTheFirstRound) {
   EXPECT_EQ(read_json(report() / "runs/01-doubled-reference/spec.json").at("purpose"), "reference");
 }
 
+TEST_F(Conductor, AReferenceThatRanOnceIsRepeatedWhereBitsDiffer) {
+  // The second rung changes nothing, and its losses differ in the last digits.
+  run(experiment({"plain", "jitter"}));
+  EXPECT_THAT(starts(),
+              ElementsAre("00-base-r1", "01-plain-r1", "02-jitter-r1", "01-plain-repeat", "00-base-drift"));
+  EXPECT_EQ(analyze(load_report(report())).rows[2].status, Status::broken)
+      << "the reference repeats its bits";
+  run(experiment({"plain", "jitter"}, 2));
+  EXPECT_THAT(starts(), ::testing::Not(::testing::Contains(HasSubstr("repeat")))) << "its rounds show it";
+}
+
 TEST_F(Conductor, OnlyKeepsTheBaseAndTheStacking) {
   auto e = experiment({"first", "second"}, 2);
   e.parts[0].rungs[0].settings = {{"train", {{"lr", 0.5}}}};

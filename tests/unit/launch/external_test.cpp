@@ -101,6 +101,24 @@ TEST_F(ExternalRung, IsGivenSpecOutMetricsAndItsSettings) {
   EXPECT_EQ(external_from_json(read_json(folder / "external.json"), "test"), external);
 }
 
+TEST_F(ExternalRung, RunsThatStartAlikeShareOneExport) {
+  Experiment e = programs({"write", "print", "pretty"}, 2);
+  for (Rung& rung : e.parts[0].rungs) rung.external->command.emplace_back("{start}");
+  e.parts[0].rungs[1].settings = {{"threads", 2}};
+  e.parts[0].rungs[2].settings = {{"train", {{"micro_batch", 8}}}};
+  run(e);
+  const auto start_of = [&](const std::string& id) {
+    return given(id).at("arguments").at(1).get<std::string>();
+  };
+  EXPECT_EQ(start_of("01-write-r1"), start_of("01-write-r2"));
+  EXPECT_EQ(start_of("01-write-r1"), start_of("02-print-r1")) << "threads start nothing else";
+  EXPECT_NE(start_of("01-write-r1"), start_of("03-pretty-r1")) << "other tokens";
+  const auto begun = starts();
+  EXPECT_EQ(std::ranges::count_if(begun, [](const auto& line) { return line.ends_with(".tmp"); }), 3)
+      << "one export for each start: two batches, and the gate's probe";
+  EXPECT_FALSE(fs::exists(report() / "starts")) << "gigabytes are not kept";
+}
+
 TEST_F(ExternalRung, AMissingProgramFailsAndTheRestGoesOn) {
   Experiment e = programs({"write", "print"});
   e.parts[0].rungs[0].external->command[0] = "/no/such/program";

@@ -80,7 +80,15 @@ def junk(spec, out):
         file.write('{"status": "ok", "rea')
 
 
+def jitter(spec, out):
+    value = result(spec)
+    for step in value["steps"][1:]:
+        step["loss"] *= 1 + 1e-9
+    write(out + "/result.json", value)
+
+
 ENDS = {
+    "jitter": jitter,
     "crash": say_and_crash,
     "killed": lambda spec, out: end_by(signal.SIGKILL),
     "hang": hang,
@@ -140,10 +148,13 @@ def main():
         return
     with open(options["--spec"]) as file:
         spec = json.load(file)
-    if what == "run" and "FAKE_WORKER_STARTS" in os.environ:
+    if what == "export":
+        os.makedirs(options["--out"])
+        write(options["--out"] + "/config.json", {})
+    if what in ("run", "export") and "FAKE_WORKER_STARTS" in os.environ:
         with open(os.environ["FAKE_WORKER_STARTS"], "a") as file:
             file.write(os.path.basename(options["--out"]) + "\n")
-    (plan if what == "plan" else run)(spec, options["--out"])
+    {"plan": plan, "run": run, "export": lambda spec, out: None}[what](spec, options["--out"])
 
 
 main()

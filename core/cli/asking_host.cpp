@@ -1,0 +1,36 @@
+#include "cli/asking_host.h"
+
+#include "base/files.h"
+#include "cli/interrupted.h"
+#include "launch/planner.h"
+#include "launch/process.h"
+#include "launch/temporary_folder.h"
+
+namespace optrush {
+namespace fs = std::filesystem;
+namespace {
+constexpr Limits kLimits{.timeout_s = 60};
+/// The type that a GPU is taken for that is not there: the newest that the plugins' kernels were made for
+/// first.
+constexpr const char* kPlannedSm = "sm_90";
+}  // namespace
+
+Json AskingHost::gpu() {
+  if (gpu_bytes_)
+    return {{"name", "a GPU that is planned for"}, {"memory_bytes", *gpu_bytes_}, {"sm", kPlannedSm}};
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "gpus.json";
+  Interrupts interrupts;
+  run_process({{worker_, "gpus", "--out", out}, {}, folder.path() / "log.txt"}, kLimits, interrupts);
+  if (interrupts.signal() != 0) throw Interrupted(interrupts.signal(), "nothing was run");
+  const Json gpus = fs::exists(out) ? read_json(out) : Json::array();
+  return gpus.empty() ? Json() : gpus.front();
+}
+
+std::optional<int64_t> AskingHost::predicted_peak(const RunSpec& spec) {
+  Interrupts interrupts;
+  const auto peak = optrush::predicted_peak(spec, worker_, kLimits, interrupts);
+  if (interrupts.signal() != 0) throw Interrupted(interrupts.signal(), "nothing was run");
+  return peak;
+}
+}  // namespace optrush

@@ -1,0 +1,69 @@
+#include "base/visible_gpu.h"
+#include "script/functions.h"
+#include "script/plugin_use.h"
+#include "script/settings.h"
+
+namespace optrush::functions {
+namespace {
+/// The CUDA context, libraries' workspaces and what the caching allocator can't use for its fragments.
+constexpr double kShareOfTensors = 0.9;
+
+bool on_gpu(const ScriptContext& context) {
+  const std::string& given = context.options().device;
+  return given.empty() || given == "auto" ? gpu_is_visible() : given == "cuda";
+}
+
+/// The problem with its rungs on top: the last variant of that ladder.
+RunSpec stacked(const LuaTable& problem, ScriptContext& context, const std::string& where) {
+  Experiment experiment{.name = "max_batch"};
+  experiment.base = merged(RunSpec{}, settings_of(problem), where);
+  if (problem.find("device") == nullptr && on_gpu(context)) experiment.base.device = "cuda";
+  if (const auto* plugins = problem.find("plugins"))
+    experiment.base.plugins = plugin_uses(plugins->table().items, context, where);
+  for (const auto& folder : context.options().plugin_path)
+    experiment.base.plugin_path.push_back(std::filesystem::absolute(folder));
+  Part ladder;
+  if (const auto* rungs = problem.find("rungs"))
+    for (const auto& rung : rungs->table().items) ladder.rungs.push_back(rung.object<Rung>());
+  experiment.parts.push_back(std::move(ladder));
+  return expand(experiment).back().spec;
+}
+
+double memory_of(const LuaTable& problem, ScriptContext& context) {
+  if (const auto* memory = problem.find("memory")) return memory->json().get<double>();
+  const Json& gpu = on_gpu(context) ? context.gpu() : Json();
+  if (gpu.is_null())
+    throw Error("rush.max_batch: there is no GPU whose memory could be meant",
+                "memory = 16e9 says how much there is");
+  return kShareOfTensors * gpu.at("memory_bytes").get<double>();
+}
+}  // namespace
+
+Object device(ScriptContext& context, const Call&) { return Json(on_gpu(context) ? "cuda" : "cpu"); }
+
+Object gpu(ScriptContext& context, const Call&) { return on_gpu(context) ? context.gpu() : Json(); }
+
+Object preset(ScriptContext& context, const Call& call) {
+  const auto names = call.arguments.at("names").json().get<std::vector<std::string>>();
+  if (names.empty()) throw Error("rush.preset: no names", R"(rush.preset { "short", "full" })");
+  for (const auto& name : names) one_line(name, "the name of a preset");
+  return Json(context.preset(names));
+}
+
+Object max_batch(ScriptContext& context, const Call& call) {
+  const LuaTable& problem = call.arguments.at("problem").table();
+  const double memory = memory_of(problem, context);
+  const auto* given = problem.find("most");
+  const int64_t most = given == nullptr ? kMostSequences : given->json().get<int64_t>();
+  RunSpec spec = stacked(problem, context, call.where);
+  int64_t fitting = 0;
+  for (int64_t batch = 1; batch <= most; batch *= 2) {
+    spec.train.micro_batch = batch;
+    const auto peak = context.predicted_peak(spec);
+    if (!peak) return Json();
+    if (static_cast<double>(*peak) > memory) break;
+    fitting = batch;
+  }
+  return Json(fitting);
+}
+}  // namespace optrush::functions
