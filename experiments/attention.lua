@@ -2,32 +2,45 @@
 --
 -- Attention alone, forward and backward, over sequence lengths: plain, with the scores in memory, and fused, which
 -- never holds them. Memory grows with the square of the length or with the length itself; time with the square in both,
--- but at another rate. Longer sequences on a GPU than on a CPU.
+-- but at another rate. On a GPU in bf16, where the fused kernels are FlashAttention 2 and cuDNN's, with 16,384 tokens a
+-- step and sequences of up to 65,536; a plain form that does not fit into the card is a row that says what it needs.
 --
 --   ./optrush run experiments/attention.lua
 local rush = require "optrush"
 
 local gpu = rush.device() == "cuda"
-local longest = gpu and 16384 or 4096
+local tokens = gpu and 16384 or 0
+local forms = gpu
+    and {
+      rush.rung "plain",
+      rush.rung("flash", "flash_attention", { kernel = "flash" }),
+      rush.rung("cuDNN", "flash_attention", { kernel = "cudnn" }),
+    }
+  or { rush.rung "plain", rush.rung("fused", "flash_attention") }
 
 local exp = rush.experiment {
   name = "attention",
   question = "When does the S x S matrix stop paying?",
   model = rush.operator("attention", gpu and { dim = 2048, n_heads = 16 } or { dim = 256, n_heads = 4 }),
-  train = { micro_batch = 1, seq_len = 256, steps = 10, warmup = 3, lr = 0.01 },
+  train = {
+    micro_batch = 1,
+    seq_len = 256,
+    steps = 10,
+    warmup = 3,
+    lr = 0.01,
+    dtype = gpu and "bf16" or "fp32",
+  },
 }
 
 local lengths = {}
-local length = 256
+local length, factor, longest = gpu and 1024 or 256, gpu and 4 or 2, gpu and 65536 or 4096
 while length <= longest do
-  lengths[#lengths + 1] = rush.rung("S " .. length, { train = { seq_len = length } })
-  length = 2 * length
+  local train = { seq_len = length, micro_batch = math.max(1, tokens // length) }
+  lengths[#lengths + 1] = rush.rung("S " .. length, { train = train })
+  length = factor * length
 end
 
-exp:grid({
-  lengths,
-  { rush.rung "plain", rush.rung("fused", "flash_attention") },
-}, {
+exp:grid({ lengths, forms }, {
   axes = { "sequence", "attention" },
   columns = { "forward_time", "backward_time", "peak_memory", "forward_flops", "backward_flops" },
   against = "plain",

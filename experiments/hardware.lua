@@ -1,8 +1,8 @@
 -- What can this machine do, and which limit is each operator of the block under?
 --
--- Square matrix products by size and type, at powers of two and their neighbours, then every operator of the block with
--- its FLOPs a byte against the ridge where bandwidth and arithmetic meet. The context of the report has the bandwidth
--- of reading, writing, copying and of a triad.
+-- Square matrix products by size and type, at powers of two and next to one, then every operator of the block with
+-- its FLOPs a byte against the ridge where bandwidth and arithmetic meet: in bf16 on a GPU, in fp32 on a CPU. The
+-- context of the report has the bandwidth of reading, writing, copying and of a triad.
 --
 --   ./optrush run experiments/hardware.lua
 local rush = require "optrush"
@@ -18,10 +18,8 @@ local exp = rush.experiment {
 
 -- Tokens and widths equal: a product of two square matrices, forward, and two backward.
 local sizes = {}
-for _, power in ipairs(gpu and { 1024, 2048, 4096, 8192 } or { 256, 512, 1024 }) do
-  for _, size in ipairs { power - 1, power, power + 1 } do
-    sizes[#sizes + 1] = rush.rung(tostring(size), { model = { dim = size }, train = { seq_len = size } })
-  end
+for _, size in ipairs(gpu and { 1024, 4095, 4096, 4097, 8192 } or { 255, 256, 257, 512, 1024 }) do
+  sizes[#sizes + 1] = rush.rung(tostring(size), { model = { dim = size }, train = { seq_len = size } })
 end
 exp:grid({ sizes, { rush.rung "fp32", rush.rung("bf16", { train = { dtype = "bf16" } }) } }, {
   axes = { "size", "type" },
@@ -37,11 +35,11 @@ for _, op in ipairs { "norm", "add_norm", "position", "attention", "swiglu", "li
   operators[#operators + 1] = rush.rung(op, {
     model = rush.operator(op, {
       dim = width,
-      n_heads = 16,
+      n_heads = width // 64,
       vocab_size = 8192,
       ["repeat"] = op ~= "head_loss" and 4 or 1,
     }),
-    train = { micro_batch = gpu and 8 or 4, seq_len = 1024 },
+    train = { micro_batch = gpu and 8 or 4, seq_len = 1024, dtype = gpu and "bf16" or "fp32" },
   })
 end
 exp:grid({ operators }, {

@@ -2,12 +2,15 @@
 --
 -- Norm, residual and norm, rotary embedding and SwiGLU, each alone: made of LibTorch's operators, and as one kernel
 -- forward and one backward. They do little arithmetic, so the bytes that any implementation has to move, over the
--- measured bandwidth, are the least time that they can take. What a step keeps is several times a last-level cache.
+-- measured bandwidth, are the least time that they can take. What a step keeps is several times a last-level cache. On a
+-- GPU activations are bf16, as in a training step there, and each is 128 or 256 MiB, by the card's memory.
 --
 --   ./optrush run experiments/kernels.lua
 local rush = require "optrush"
 
 local gpu = rush.device() == "cuda"
+local card = rush.gpu()
+local batch = not gpu and 8 or card and card.memory_bytes >= 100e9 and 64 or 32
 
 -- Repeated until what a step keeps is near 1 GiB on a CPU: SwiGLU keeps twice as much as the others.
 local function operator(op)
@@ -23,7 +26,14 @@ local exp = rush.experiment {
   name = "kernels",
   question = "What does fusing each operator of the block buy, and how near is it to the memory's limit?",
   model = operator "norm",
-  train = { micro_batch = gpu and 32 or 8, seq_len = 1024, steps = 10, warmup = 3, lr = 0.01 },
+  train = {
+    micro_batch = batch,
+    seq_len = 1024,
+    steps = 10,
+    warmup = 3,
+    lr = 0.01,
+    dtype = gpu and "bf16" or "fp32",
+  },
 }
 
 exp:grid({

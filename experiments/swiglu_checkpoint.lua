@@ -1,21 +1,24 @@
 -- What does it cost to keep less of a SwiGLU MLP, and what does it save?
 --
 -- A stack of MLPs alone, at two levels: 0 keeps x, gate, up and hidden for the backward, 1 keeps x and computes the
--- others again (docs/swiglu_recompute.md derives the bytes). On a GPU the sizes are those of a published table, on a
--- CPU smaller ones of the same depth. A row whose step would not fit into the machine is skipped, with the bytes that
--- it needs.
+-- others again (docs/swiglu_recompute.md derives the bytes). On a GPU the sizes are those of a published table and one
+-- that fills a card, in bf16; on a CPU smaller ones of the same depth, in fp32. A row whose step would not fit into the
+-- machine is skipped, with the bytes that it needs.
 --
 --   ./optrush run experiments/swiglu_checkpoint.lua
 local rush = require "optrush"
 
 -- Batch, sequence, hidden and inner width, layers.
-local sizes = rush.device() == "cuda"
+local on_gpu = rush.device() == "cuda"
+local card = rush.gpu()
+local sizes = on_gpu
     and {
       { b = 16, s = 128, h = 512, i = 2048, layers = 2 },
       { b = 32, s = 128, h = 512, i = 2048, layers = 2 },
       { b = 8, s = 512, h = 1024, i = 4096, layers = 3 },
       { b = 16, s = 512, h = 1024, i = 4096, layers = 3 },
       { b = 4, s = 1024, h = 4096, i = 16384, layers = 5 },
+      { b = card and card.memory_bytes >= 100e9 and 32 or 16, s = 4096, h = 4096, i = 16384, layers = 5 },
     }
   or {
     { b = 16, s = 128, h = 256, i = 1024, layers = 2 },
@@ -30,7 +33,13 @@ local function model(size)
 end
 
 local function train(size)
-  return { micro_batch = size.b, seq_len = size.s, warmup = 2, steps = 15 }
+  return {
+    micro_batch = size.b,
+    seq_len = size.s,
+    warmup = 2,
+    steps = 15,
+    dtype = on_gpu and "bf16" or "fp32",
+  }
 end
 
 local exp = rush.experiment {

@@ -2,22 +2,25 @@
 --
 -- The stack of the host beside transformers + SDPA + fused AdamW + torch.compile, with the default malloc and with
 -- jemalloc: the same initial values, tokens and threads, in the same rounds. On a GPU both sides run bf16 autocast, on
--- a CPU fp32. The model is a Llama that fills two CPU cores; --set model.n_layers=2 --set train.seq_len=128 is a
--- smaller form, --set model.dim=2048 and more a larger one for a GPU.
+-- a CPU fp32. On a CPU the model is a Llama that fills two cores; on a GPU it has the blocks of Llama 3.2 1B, four of
+-- them in the short form and all sixteen in the full one.
 --
---   ./optrush run experiments/versus_pytorch.lua --rounds 5
+--   ./optrush run experiments/versus_pytorch.lua                  three rounds
+--   ./optrush run experiments/versus_pytorch.lua --preset full    five, every mode of torch.compile, the whole model
 local rush = require "optrush"
 local pytorch = require "peers.pytorch"
 
+local full = rush.preset { "short", "full" } == "full"
 local gpu = rush.device() == "cuda"
 local precision = gpu and "bf16" or "fp32"
+local block = gpu and rush.llama("llama-3.2-1b", { n_layers = full and 16 or 4 }) or rush.llama "small"
 
 local exp = rush.experiment {
   name = "versus_pytorch",
   question = "Does the top of our ladder beat PyTorch's own?",
-  model = rush.llama "small", -- 512 wide, 8 layers
+  model = block,
   data = rush.text(rush.corpus "libtorch"),
-  train = { micro_batch = 4, seq_len = 512, steps = 10, warmup = 3 },
+  train = { micro_batch = 4, seq_len = gpu and 2048 or 512, steps = 10, warmup = 3 },
 }
 
 -- Ours, one on top of the other. The compiler fuses operators by itself, from their plain form.
@@ -30,13 +33,18 @@ end
 ladder[#ladder + 1] = rush.rung("fused kernels", "fused_kernels")
 ladder[#ladder + 1] = rush.rung("fused loss", "fused_linear_cross_entropy")
 ladder[#ladder + 1] = rush.rung("compile", "compile")
+if gpu then -- torch.compile's reduce-overhead and max-autotune record CUDA graphs
+  local autotuned = { mode = "max-autotune-no-cudagraphs" }
+  if full then ladder[#ladder + 1] = rush.rung("max-autotune", "compile", autotuned, { replace = "compile" }) end
+  ladder[#ladder + 1] = rush.rung("CUDA graphs", "cuda_graphs")
+end
 
 -- PyTorch's own best: eager, and the modes of torch.compile that differ on this kind of device.
 local with = { "sdpa", "fused", gpu and "bf16" or nil }
 for _, jemalloc in ipairs(gpu and { false } or { false, true }) do
   local malloc = jemalloc and ", jemalloc" or ""
   ladder[#ladder + 1] = pytorch { name = "PyTorch " .. precision .. malloc, with = with, jemalloc = jemalloc }
-  for _, mode in ipairs { "default", "max-autotune" } do
+  for _, mode in ipairs(gpu and not full and { "default", "reduce-overhead" } or { "default", "max-autotune" }) do
     ladder[#ladder + 1] = pytorch {
       name = "torch.compile " .. mode .. malloc,
       with = with,
@@ -47,4 +55,4 @@ for _, jemalloc in ipairs(gpu and { false } or { false, true }) do
 end
 
 exp:ladder(ladder)
-exp:run({ rounds = 3 }):report()
+exp:run({ rounds = full and 5 or 3 }):report()

@@ -10,8 +10,8 @@ local rush = require "optrush"
 
 return function(options)
   local command = {
-    "{python}", "peers/transformers_twin.py", "--spec", "{spec}", "--out", "{out}", "--metrics", "{metrics}",
-    "--worker", "{worker}", "--with",
+    "{python}", "peers/transformers_twin.py", "--start", "{start}", "--spec", "{spec}", "--out", "{out}",
+    "--metrics", "{metrics}", "--with",
   }
   local reduced = false
   for _, technique in ipairs(options.with or {}) do

@@ -1,10 +1,11 @@
 """The Python twin of a run: the same model (transformers), initial values, tokens, threads and arithmetic.
 
-    python transformers_twin.py --spec spec.json --out result.json --worker build/bin/optrush-worker
+    build/bin/optrush-worker export --spec spec.json --out start
+    python transformers_twin.py --start start --out result.json
 
 It reads a complete RunSpec, does by hand what each stacked plugin does, and writes a RunResult. A plugin that it has no
-counterpart of is an error; --with says what to do instead of what the plugins say. --start takes a folder that
-`optrush-worker export` wrote, in place of --worker.
+counterpart of is an error; --with says what to do instead of what the plugins say. --start is a folder that
+`optrush-worker export` wrote. transformers 4.57 and 5 have all that it calls.
 """
 import argparse
 import contextlib
@@ -12,9 +13,7 @@ import json
 import os
 import resource
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
 
 STARTED = time.perf_counter()
@@ -37,8 +36,7 @@ def write_result(path, result):
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--start", help="folder that `optrush-worker export` wrote")
-    parser.add_argument("--worker", help="optrush-worker, which exports one")
+    parser.add_argument("--start", required=True, help="folder that `optrush-worker export` wrote")
     parser.add_argument("--spec", help="a complete RunSpec; that of --start where left out")
     parser.add_argument("--out", required=True, help="file for the RunResult")
     parser.add_argument("--metrics", help="file for a line of JSON a step")
@@ -47,10 +45,7 @@ def parse_arguments():
     parser.add_argument("--compile", nargs="?", const="default",
                         choices=["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"],
                         help="torch.compile the model and its loss")
-    arguments = parser.parse_args()
-    if not arguments.start and not (arguments.worker and arguments.spec):
-        parser.error("--start, or --worker and --spec")
-    return arguments
+    return parser.parse_args()
 
 
 ARGUMENTS = parse_arguments()
@@ -88,26 +83,35 @@ def make_optimizer(model, train, fused):
 
 
 class Clock:
-    """Seconds by phase. What is not in a phase (the gradient norm, logging) does not count, as in the host."""
+    """Seconds by phase, measured as the host does: by its clock on a CPU, by CUDA events on a GPU, where nothing waits
+    until a step is read. What is not in a phase (the gradient norm, logging) does not count."""
 
     def __init__(self, device):
-        self.device, self.phases = device, {}
+        self.device, self.spans = device, []
 
     @contextlib.contextmanager
     def phase(self, name):
-        self.synchronize()
-        started = time.perf_counter()
+        started = self.mark()
         yield
-        self.synchronize()
-        self.phases[name] = self.phases.get(name, 0.0) + time.perf_counter() - started
+        self.spans.append((name, started, self.mark()))
 
-    def synchronize(self):
-        if self.device == "cuda":
-            torch.cuda.synchronize()
+    def mark(self):
+        if self.device != "cuda":
+            return time.perf_counter()
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
 
     def take(self):
-        taken, self.phases = self.phases, {}
-        return taken
+        """The phases since the last call; on a GPU it waits for the end of the step, once."""
+        if self.device == "cuda":
+            torch.cuda.synchronize()
+        phases = {}
+        for name, start, end in self.spans:
+            seconds = start.elapsed_time(end) / 1e3 if self.device == "cuda" else end - start
+            phases[name] = phases.get(name, 0.0) + seconds
+        self.spans = []
+        return phases
 
 
 class Journal:
@@ -130,6 +134,7 @@ def train(spec, start, techniques, compiled, device, journal):
     optimizer = make_optimizer(model, plan, "fused" in techniques)
     parameters = list(model.parameters())
     tokens = load_file(os.path.join(start, "tokens.safetensors"))["tokens"]
+    tokens = tokens.pin_memory() if device == "cuda" else tokens
 
     def loss_of(inputs, labels, count):
         logits = model(input_ids=inputs, use_cache=False).logits
@@ -142,44 +147,51 @@ def train(spec, start, techniques, compiled, device, journal):
     for number in range(plan["warmup"] + plan["steps"]):
         if device == "cuda" and number == plan["warmup"]:
             torch.cuda.reset_peak_memory_stats()
-        total = 0.0
+        total = torch.zeros((), device=device)
         with clock.phase("data"):
-            samples = tokens[number].to(device)
+            samples = tokens[number].to(device, non_blocking=True)
         count = samples.shape[0] * (samples.shape[1] - 1)
         for part in samples.split(plan["micro_batch"]):
             with clock.phase("forward"), precision():
                 loss = forward(part[:, :-1], part[:, 1:], count)
             with clock.phase("backward"):
                 loss.backward()
-            total += float(loss.detach())
-        norm = float(torch.nn.utils.get_total_norm([p.grad for p in parameters]))
+            total += loss.detach()
+        norm = torch.nn.utils.get_total_norm([p.grad for p in parameters])
         with clock.phase("optimizer"):
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
         phases = clock.take()
-        steps.append({"step": number, "timed": number >= plan["warmup"], "loss": total, "grad_norm": norm,
+        steps.append({"step": number, "timed": number >= plan["warmup"], "loss": float(total), "grad_norm": float(norm),
                       "tokens": count, "seconds": sum(phases.values()), "phases": phases})
         journal.add("step", **steps[-1])
     return steps
 
 
+def memory_peaks(device):
+    """By the measures of the host: the caching allocator's peaks over the timed steps, or the resident set of a CPU.
+    torch can't tell what the process holds of a GPU's memory."""
+    if device == "cuda":
+        return {"peak_allocated": torch.cuda.max_memory_allocated(), "peak_reserved": torch.cuda.max_memory_reserved()}
+    return {"process": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
+
+
 def result_of(steps, threads, device, compiled, setup_seconds):
     timed = [step for step in steps if step["timed"]]
     median = statistics.median(step["seconds"] for step in timed)
-    peak = torch.cuda.max_memory_allocated() if device == "cuda" else None
     # Inductor compiles in the first step, and again where it finds that shapes change.
     compile_seconds = sum(step["seconds"] - median for step in steps if not step["timed"]) if compiled else 0
     return {"schema_version": 1, "status": "ok", "reason": "",
             "device": {"type": device, "name": "", "threads": threads},
             "steps": steps, "tokens_per_second": steps[-1]["tokens"] / median, "step_seconds": median,
             "phases": {name: statistics.median(step["phases"][name] for step in timed) for name in timed[0]["phases"]},
-            "memory": {"peak_allocated": peak,
-                       "process": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024},
+            "memory": memory_peaks(device),
             "compile_seconds": max(0, compile_seconds), "setup_seconds": setup_seconds,
             "notes": [f"torch {torch.__version__} in Python"]}
 
 
-def run(start):
+def main():
+    start = ARGUMENTS.start
     with open(ARGUMENTS.spec or os.path.join(start, "spec.json")) as text:
         spec = json.load(text)
     techniques = techniques_of(spec) if ARGUMENTS.techniques is None else set(ARGUMENTS.techniques)
@@ -191,20 +203,6 @@ def run(start):
     setup_seconds = time.perf_counter() - STARTED
     steps = train(spec, start, techniques, ARGUMENTS.compile, device, Journal(ARGUMENTS.metrics))
     write_result(ARGUMENTS.out, result_of(steps, threads, device, ARGUMENTS.compile, setup_seconds))
-
-
-def main():
-    if ARGUMENTS.start:
-        return run(ARGUMENTS.start)
-    with tempfile.TemporaryDirectory() as start:
-        # The initial values do not depend on plugins, and some are not for this machine.
-        bare = os.path.join(start, "bare.json")
-        with open(ARGUMENTS.spec) as text:
-            spec = json.load(text)
-        with open(bare, "w") as text:
-            json.dump({**spec, "plugins": []}, text)
-        subprocess.run([ARGUMENTS.worker, "export", "--spec", bare, "--out", start], check=True)
-        run(start)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The experiments about operators run in tiny form, and their reports say what was asked."""
+"""Experiments that ship run in tiny form, their reports say what was asked, and their forms for a GPU are sound."""
 import json
 import os
 import pathlib
@@ -25,7 +25,57 @@ def run(name, rungs, settings, folder):
     return rows, (report / "report.md").read_text()
 
 
+def planned_for(name, *options):
+    """The variants that a script makes of these options; of the plans only the base's."""
+    command = [BUILD / "bin/optrush", "run", SOURCE / f"experiments/{name}.lua", "--dry-run", "--json", "--only", "base",
+               *options]
+    return subprocess.run([str(word) for word in command], capture_output=True, text=True)
+
+
+def variants_for(name, *options):
+    done = planned_for(name, *options)
+    assert done.returncode == 0, f"{name} {options}\n{done.stderr}"
+    return {variant["name"]: variant for variant in json.loads(done.stdout)[0]["variants"]}
+
+
+def plugins_of(variant):
+    return {use["name"]: use["options"] for use in variant["spec"]["plugins"]}
+
+
+# What a script makes of a GPU, without one.
+for memory, length in (("141", 4096), ("80", 2048)):
+    for preset in ("short", "full"):
+        ladder = variants_for("single_gpu", "--as-gpu", memory, "--preset", preset)
+        assert ladder["base"]["spec"]["train"]["seq_len"] == length
+        assert ladder["base"]["spec"]["model"]["n_layers"] == 16 and ladder["base"]["spec"]["device"] == "cuda"
+        assert ladder["bf16 autocast"]["expect"]["speedup"] == 3.5
+        batch = ladder["compile"]["spec"]["train"]["micro_batch"]
+        assert batch >= 2 and ladder["PyTorch"]["spec"]["train"]["micro_batch"] == batch, "the same problem for both"
+        assert not {"mixed_precision", "fused_adamw"} & plugins_of(ladder["bf16 weights"]).keys()
+        recomputing = ladder["full checkpointing"]
+        assert recomputing["previous"] == ladder["bf16 weights"]["index"], "it branches off below the compiler"
+        assert "compile" not in plugins_of(recomputing) and "float8" not in plugins_of(recomputing)
+        assert ladder[f"sequence {8 * length}, full checkpointing"]["spec"]["train"]["seq_len"] == 8 * length
+    assert plugins_of(ladder["float8, row-wise"])["float8"]["recipe"] == "rowwise"
+small = planned_for("single_gpu", "--as-gpu", "24")
+assert small.returncode == 1 and "Llama 3.2 1B takes 44 GB" in small.stderr, small.stderr
+assert "no preset 'ful'" in planned_for("single_gpu", "--preset", "ful").stderr
+for name in ("attention", "kernels", "hardware", "swiglu_checkpoint"):
+    forms = variants_for(name, "--as-gpu", "141").values()
+    assert any(form["spec"]["train"]["dtype"] == "bf16" for form in forms), name
+ladder = variants_for("versus_pytorch", "--as-gpu", "141")
+assert "cuda_graphs" in plugins_of(ladder["CUDA graphs"]) and "torch.compile reduce-overhead" in ladder
+
 with tempfile.TemporaryDirectory() as folder:
+    tiny = {"model.dim": 64, "model.ffn_dim": 128, "model.n_layers": 2, "model.vocab_size": 256, "train.seq_len": 32,
+            "train.steps": 2, "train.warmup": 1}
+    rungs = ["FlashAttention", "micro-batch 8", "fused loss", "full checkpointing"]
+    rows, text = run("single_gpu", rungs, tiny, folder)
+    assert rows["FlashAttention"]["published"] == {
+        "speedup": 1.75, "memory": 0.7, "on": "A100-80GB, sequence 2048", "comparable": False,
+        "source": "the figures that this project set out to reproduce"}
+    assert "## Beside published figures" in text and "(1.75x)" in text
+
     rows, text = run("attention", ["S 256 + plain", "S 256 + fused", "S 512 + plain", "S 512 + fused"], {}, folder)
     peak = {rung: row["memory"]["peak_allocated"] for rung, row in rows.items()}
     # A doubled length: four times the scores, twice everything else.

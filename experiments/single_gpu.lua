@@ -1,0 +1,129 @@
+-- Which optimizations pay for Llama 3.2 1B on one GPU, in which order?
+--
+-- From a plain fp32 step up, one optimization on top of the other, with PyTorch's own best beside them in the same
+-- rounds. On a GPU with 100 GB or more sequences have 4,096 tokens, on a smaller one 2,048; the micro-batch is the
+-- largest that the plans say fits. Below 44 GB not even one sequence of the plain step fits. On a CPU a small model goes
+-- up the same ladder. Tokens are bytes of real text, so only 256 of the 128,256 entries of the vocabulary occur; the work
+-- of a step does not depend on that, the loss does.
+--
+--   ./optrush run experiments/single_gpu.lua                   one round of the rungs that tell most
+--   ./optrush run experiments/single_gpu.lua --preset full     three rounds of every rung
+--   ./optrush run experiments/single_gpu.lua --dry-run --as-gpu 80
+local rush = require "optrush"
+local pytorch = require "peers.pytorch"
+
+local full = rush.preset { "short", "full" } == "full"
+local gpu = rush.gpu()
+local on_gpu = rush.device() == "cuda"
+local memory = gpu and gpu.memory_bytes or 80e9
+
+local SMALLEST = 44e9
+if gpu and memory < SMALLEST then
+  error(("%s has %.0f GB, and Llama 3.2 1B takes %.0f GB from fp32 on; --device cpu runs the small form"):format(
+    gpu.name, memory / 1e9, SMALLEST / 1e9), 0)
+end
+
+local length = not on_gpu and 256 or memory >= 100e9 and 4096 or 2048
+local model = on_gpu and rush.llama "llama-3.2-1b" or rush.llama("tiny", { vocab_size = 8192 })
+local train = {
+  micro_batch = 1,
+  seq_len = length,
+  warmup = full and 5 or 3,
+  steps = full and 15 or 6,
+  lr = 3e-4,
+}
+local exp = rush.experiment {
+  name = "single_gpu",
+  question = "Which optimizations pay for Llama 3.2 1B on one GPU, in which order?",
+  model = model,
+  data = rush.text(rush.corpus "libtorch"),
+  train = train,
+  timeout = 1800,
+}
+
+-- What one A100-80GB gave, each over the step before it.
+local function published(speedup, of_memory)
+  return {
+    speedup = speedup,
+    memory = of_memory,
+    source = "the figures that this project set out to reproduce",
+    on = "A100-80GB, sequence 2048",
+  }
+end
+
+local ladder = {}
+local function add(rung)
+  ladder[#ladder + 1] = rung
+end
+
+add(rush.rung("bf16 autocast", "mixed_precision", { dtype = "bf16" }, { expect = published(3.5) }))
+add(rush.rung("fused AdamW", "fused_adamw", {}, { expect = published(1.1) }))
+
+-- The two fused kernels of a GPU; the one that is the faster one there stays.
+local expect_of_flash = published(1.75, 0.7)
+if not on_gpu then
+  add(rush.rung("FlashAttention", "flash_attention", {}, { expect = expect_of_flash }))
+else
+  local hopper = not gpu or tonumber(gpu.sm:match "%d+") >= 90
+  local kernels = hopper and { "flash", "cudnn" } or { "cudnn", "flash" }
+  add(rush.rung("attention " .. kernels[1], "flash_attention", { kernel = kernels[1] }, { expect = expect_of_flash }))
+  add(rush.rung("attention " .. kernels[2], "flash_attention", { kernel = kernels[2] }, { replace = "flash_attention" }))
+end
+
+-- The micro-batch that fits by now. Counted by hand where no plan foresees it: 22 GB and, for 4,096 tokens, 16 GB more.
+local function largest_batch()
+  if not on_gpu then return 8 end
+  local limit = 0.9 * memory
+  local planned = rush.max_batch { model = model, train = train, rungs = ladder, memory = limit, most = 16 }
+  if planned then return planned end
+  local by_hand = (limit - 22e9) / (16e9 * length / 4096)
+  return by_hand < 1 and 1 or 1 << math.floor(math.log(by_hand, 2))
+end
+local batch = largest_batch()
+local sizes = { batch }
+while full and sizes[1] > 2 do
+  table.insert(sizes, 1, sizes[1] // 2)
+end
+for _, size in ipairs(sizes) do
+  if size > 1 then add(rush.rung("micro-batch " .. size, { train = { micro_batch = size } })) end
+end
+
+add(rush.rung("fused kernels", "fused_kernels"))
+add(rush.rung("fused loss", "fused_linear_cross_entropy"))
+local eager = "bf16 weights"
+add(rush.rung(eager, "bf16_weights", {}, { replace = { "mixed_precision", "fused_adamw" } }))
+add(rush.rung("compile", "compile", {}, { expect = published(1.2, 0.9) }))
+if full then add(rush.rung("compile, max-autotune", "compile", { mode = "max-autotune-no-cudagraphs" }, { replace = "compile" })) end
+
+-- PyTorch's own: transformers, SDPA, fused AdamW, autocast.
+local with = { "sdpa", "fused", "bf16" }
+add(pytorch { name = "PyTorch", with = with })
+add(pytorch { name = "PyTorch, torch.compile", with = with, compile = "default" })
+if full then add(pytorch { name = "PyTorch, max-autotune", with = with, compile = "max-autotune" }) end
+
+add(rush.rung("float8", "float8", { recipe = "tensorwise" }, { over = "compile" }))
+if full then add(rush.rung("float8, row-wise", "float8", { recipe = "rowwise" }, { replace = "float8" })) end
+
+-- Less memory for more time, over the last rung without a compiler, where recomputation gives the same bits.
+local function checkpointing(name, options, settings)
+  add(rush.rung(name, "activation_checkpointing", options, settings))
+end
+checkpointing("full checkpointing", { policy = "full" }, { over = eager, expect = published(0.6) })
+if full then
+  checkpointing("selective checkpointing", { policy = "selective" }, { replace = "activation_checkpointing" })
+  checkpointing("checkpointing by budget", { policy = "budget", budget = 0.5 }, { replace = "activation_checkpointing" })
+end
+
+-- Eight times the sequence, and as many of them as can't fit while every block keeps what it computed: by hand, half of
+-- what a sequence took above.
+local long = 8 * length
+local long_batch = 1
+while on_gpu and 20e9 + long_batch * 8e9 * long / 4096 < 1.25 * memory do
+  long_batch = 2 * long_batch
+end
+local long_train = { seq_len = long, micro_batch = long_batch, warmup = 1, steps = full and 4 or 2 }
+add(rush.rung("sequence " .. long, { over = eager, train = long_train }))
+checkpointing(("sequence %d, full checkpointing"):format(long), { policy = "full" })
+
+exp:ladder(ladder)
+exp:run({ rounds = full and 3 or 1 }):report()
