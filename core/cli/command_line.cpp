@@ -77,6 +77,7 @@ int run_command_line(int argc, char** argv) {
   add_run_command(app, code);
   add_report_command(app, code);
   add_compare_command(app, code);
+  add_check_command(app, code);
   add_plugins_command(app, code);
   add_experiments_command(app, code);
   add_new_plugin_command(app, code);

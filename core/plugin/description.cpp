@@ -47,6 +47,33 @@ Fields<PluginDescription>::Field options() {
   return {schema, read, {}};
 }
 
+const Fields<CheckedForm>& checked_form_fields() {
+  using T = CheckedForm;
+  static const auto fields =
+      Fields<T>()
+          .custom({{.name = "options", .type = "object", .doc = "of the plugin", .fallback = Json::object()},
+                   [](T& form, const Json& json, const std::string& subject, const std::string& where) {
+                     if (!json.is_object())
+                       throw Error(subject + " must be an object, but is " + shown(json), {}, where);
+                     form.options = json;
+                   },
+                   {}})
+          .optional(&T::with, {.name = "with", .doc = "plugins that are stacked with it"});
+  return fields;
+}
+
+Fields<PluginDescription>::Field checks() {
+  const OptionSchema schema = {
+      .name = "check", .type = "list", .doc = "forms that optrush check runs", .fallback = Json::array()};
+  const auto read = [](PluginDescription& plugin, const Json& json, const std::string& subject,
+                       const std::string& where) {
+    if (!json.is_array() || json.empty())
+      throw Error(subject + " must be a list of one form or more, but is " + shown(json), {}, where);
+    for (const auto& form : json) plugin.checks.push_back(checked_form_fields().read(form, subject, where));
+  };
+  return {schema, read, {}};
+}
+
 /// The plugin's own part of the note.
 const Fields<PluginDescription>& description_fields() {
   using T = PluginDescription;
@@ -60,6 +87,7 @@ const Fields<PluginDescription>& description_fields() {
                     {.name = "kind", .doc = "of technique", .choices = {"optimization", "parallelism"}})
           .required(&T::effect, {.name = "effect", .doc = "on arithmetic", .choices = effect_names()})
           .custom(options())
+          .custom(checks())
           .optional(&T::conflicts,
                     {.name = "conflicts", .doc = "plugins that cannot be stacked with this one"})
           .optional(&T::requirements,
@@ -75,6 +103,7 @@ PluginDescription of_this_api(const Json& json, const std::string& where) {
     throw Error(
         "a plugin is named by lower-case letters, digits and '_', a letter first, not '" + plugin.name + "'",
         {}, where);
+  for (const CheckedForm& form : plugin.checks) Options(plugin.options, form.options, where + ", check");
   return plugin;
 }
 

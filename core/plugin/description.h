@@ -8,6 +8,12 @@
 #include "optrush/phase.h"
 
 namespace optrush {
+/// One form in which `optrush check` runs a plugin: its options, and plugins that are stacked with it.
+struct CheckedForm {
+  Json options = Json::object();
+  std::vector<std::string> with;
+};
+
 /// What a plugin file says of itself in its ELF note `.note.optrush`, read without loading it.
 struct PluginDescription {
   std::filesystem::path file;
@@ -18,6 +24,7 @@ struct PluginDescription {
   std::vector<std::string> conflicts, requirements;  ///< names of other plugins
   std::vector<std::string> needs;                    ///< of the machine: plugin/needs.h
   std::vector<OptionSchema> options;
+  std::vector<CheckedForm> checks;  ///< "check" of the description; without it, one form of defaults
 };
 
 /// The API version and ABI tag of this build, to be compared with a plugin's.

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "optrush/error.h"
+#include "recipe/call_observer.h"
 
 namespace optrush {
 namespace {
@@ -52,6 +53,7 @@ Tensors cast_inputs(const Differentiable& op, Tensors inputs) {
 }
 
 thread_local TracedPairs* traced_pairs = nullptr;
+thread_local CallObserver* call_observer = nullptr;
 
 /// The operator behind the node: the tracer notes the call and runs the pair without looking into it.
 Tensors run_traced_pair(std::string pair, Tensors inputs) {
@@ -78,11 +80,17 @@ Tensors call_node(const std::string& pair, const Tensors& inputs) {
 TracedPairs::TracedPairs() : outer_(std::exchange(traced_pairs, this)) {}
 TracedPairs::~TracedPairs() { traced_pairs = outer_; }
 
+CallObserver::CallObserver(See see) : see_(std::move(see)), outer_(std::exchange(call_observer, this)) {}
+CallObserver::~CallObserver() { call_observer = outer_; }
+
 Tensors call(const Differentiable& op, Tensors inputs) {
   inputs = cast_inputs(op, std::move(inputs));
   // Inside the pair nothing is cast again: the halves see the types that they get.
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
-  if (!tracing()) return PairFunction::apply(&op, at::TensorList(inputs));
+  if (!tracing()) {
+    if (call_observer != nullptr) call_observer->see_(op, inputs);
+    return PairFunction::apply(&op, at::TensorList(inputs));
+  }
   if (op.traits.trace == Trace::opaque || traced_pairs == nullptr)
     throw Error("operator '" + op.name + "' can't be traced: its halves are not made of ATen calls",
                 "give its slot a base whose traits are opaque: the plain form is traced in its place");

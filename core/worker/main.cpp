@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "optrush/error.h"
+#include "worker/check_command.h"
 #include "worker/commands.h"
 #include "worker/doctor_command.h"
 #include "worker/export_command.h"
@@ -44,6 +45,18 @@ int main(int argc, char** argv) {
   forward->add_option("--device", inference.device, "auto, cpu or cuda");
   forward->add_option("--plugin", inference.plugins, "NAME[:key=value,...]; may be repeated");
   forward->add_option("--plugin-path", inference.plugin_path, "folder with plugins; may be repeated");
+  optrush::CheckListRequest cases;
+  auto* listing = app.add_subcommand("check-list", "write the cases that check-run takes");
+  listing->add_option("--out", cases.out, "file for the cases (JSON)")->required();
+  listing->add_option("--device", cases.device, "auto, cpu or cuda");
+  listing->add_option("--plugin", cases.plugins, "NAME[:key=value,...]; may be repeated");
+  listing->add_option("--kind", cases.kinds, "alone, gradient, types, compiled or pair; may be repeated");
+  listing->add_option("--plugin-path", cases.plugin_path, "folder with plugins; may be repeated");
+  std::string case_file, journal;
+  auto* checking = app.add_subcommand("check-run", "run cases one after the other");
+  checking->add_option("--cases", case_file, "file of check-list")->required();
+  checking->add_option("--journal", journal, "file to append a JSON line to as a case begins and ends")
+      ->required();
 
   int code = 0;
   run->callback([&] { code = optrush::run_command(spec, out); });
@@ -51,6 +64,8 @@ int main(int argc, char** argv) {
   gpus->callback([&] { code = optrush::gpus_command(out); });
   exporting->callback([&] { code = optrush::export_command(spec, out); });
   forward->callback([&] { code = optrush::forward_command(inference); });
+  listing->callback([&] { code = optrush::check_list_command(cases); });
+  checking->callback([&] { code = optrush::check_run_command(case_file, journal); });
   doctor->callback([&] { code = optrush::doctor_command(request); });
   try {
     app.parse(argc, argv);

@@ -1,37 +1,35 @@
-// The plugins that ship: each alone and every allowed pair trains and passes the gate of its effect; stacking
-// order does not matter.
+// The plugins that ship: the order of stacking does not matter, and what each promises beyond what `optrush
+// check` holds every plugin to.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <random>
 
-#include "support/stacks.h"
 #include "support/training.h"
 #include "worker/plan.h"
 
 namespace optrush::testing {
 namespace {
-TEST(ShippedPlugins, EachAlonePassesItsGate) {
-  for (const auto& use : shipped()) {
-    SCOPED_TRACE(use.name);
-    expect_gate_passes({use});
-  }
-}
-
-TEST(ShippedPlugins, EveryAllowedPairPassesTheGate) {
-  const auto all = shipped();
-  for (size_t i = 0; i < all.size(); ++i)
-    for (size_t j = i + 1; j < all.size(); ++j) {
-      SCOPED_TRACE(all[i].name + " + " + all[j].name);
-      expect_gate_passes({all[i], all[j]});
-    }
+/// A large stack: every slot that plugins edit on a CPU has an edit.
+std::vector<PluginUse> stack() {
+  return {{"activation_checkpointing", Json::object()},
+          {"clip_grad_norm", {{"max_norm", 0.5}}},
+          {"cpu_allocator", Json::object()},
+          {"flash_attention", Json::object()},
+          {"fused_adamw", Json::object()},
+          {"fused_kernels", Json::object()},
+          {"fused_linear_cross_entropy", {{"chunk", 20}}},
+          {"gradient_accumulation", {{"steps", 2}}},
+          {"lora", {{"rank", 4}}},
+          {"mixed_precision", {{"dtype", "bf16"}}},
+          {"swiglu_recompute", {{"level", 1}}}};
 }
 
 TEST(ShippedPlugins, ApplyingInAnyOrderGivesTheSamePlan) {
   std::mt19937 random(7);
   std::optional<Json> expected;
   for (int round = 0; round < 20; ++round) {
-    const RunSpec spec = nano_spec(shipped());
+    const RunSpec spec = nano_spec(stack());
     auto plugins = load_plugins(spec);
     const Json named = to_json(plugins);
     std::shuffle(plugins.begin(), plugins.end(), random);
@@ -44,16 +42,6 @@ TEST(ShippedPlugins, ApplyingInAnyOrderGivesTheSamePlan) {
     plan["plugins"] = named;
     if (!expected) expected = plan;
     EXPECT_EQ(plan.dump(), expected->dump());
-  }
-}
-
-TEST(ShippedPlugins, Fp16WithTheScalerFollowsFp32) {
-  const auto expected = losses(Trained(nano_spec()).train());
-  for (const auto& stack :
-       {std::vector<PluginUse>{{"mixed_precision", {{"dtype", "fp16"}}}},
-        std::vector<PluginUse>{{"mixed_precision", {{"dtype", "fp16"}}}, {"fused_adamw", Json::object()}}}) {
-    const auto got = losses(Trained(nano_spec(stack)).train());
-    for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 2e-2 * expected[i]);
   }
 }
 

@@ -168,6 +168,8 @@ class ActivationCheckpointing final : public Plugin {
 OPTRUSH_PLUGIN(ActivationCheckpointing, R"json({
   "name": "activation_checkpointing", "version": "0.2.0", "kind": "optimization", "effect": "exact",
   "summary": "blocks keep less for their backward and compute or fetch it again",
+  "check": [{}, {"options": {"policy": "every"}}, {"options": {"policy": "selective"}}, {"options": {"policy": "budget"}},
+            {"options": {"policy": "offload"}}],
   "options": [
     {"name": "policy", "type": "string", "default": "full",
      "choices": ["full", "every", "selective", "budget", "offload"],

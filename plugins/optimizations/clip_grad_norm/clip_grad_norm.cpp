@@ -44,6 +44,7 @@ class ClipGradNorm final : public Plugin {
 OPTRUSH_PLUGIN(ClipGradNorm, R"json({
   "name": "clip_grad_norm", "version": "0.1.0", "kind": "optimization", "effect": "model",
   "summary": "gradients scaled down to a largest global norm",
+  "check": [{"options": {"max_norm": 0.5}}],
   "options": [
     {"name": "max_norm", "type": "number", "default": 1.0, "min": 1e-6, "max": 1e6, "doc": "largest L2 norm of all gradients together"}
   ]

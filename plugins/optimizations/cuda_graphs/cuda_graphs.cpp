@@ -55,5 +55,6 @@ class CudaGraphs final : public Plugin {
 OPTRUSH_PLUGIN(CudaGraphs, R"json({
   "name": "cuda_graphs", "version": "0.1.0", "kind": "optimization", "effect": "exact", "needs": ["cuda"],
   "summary": "the whole step recorded once and launched as one CUDA graph",
+  "check": [{"with": ["fused_adamw"]}],
   "options": []
 })json");

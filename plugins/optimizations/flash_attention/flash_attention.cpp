@@ -69,6 +69,8 @@ class FlashAttention final : public Plugin {
 OPTRUSH_PLUGIN(FlashAttention, R"json({
   "name": "flash_attention", "version": "0.1.0", "kind": "optimization", "effect": "rounding",
   "summary": "attention without the S x S matrix",
+  "check": [{}, {"options": {"kernel": "efficient"}}, {"options": {"kernel": "flash"}, "with": ["mixed_precision"]},
+            {"options": {"kernel": "cudnn"}, "with": ["mixed_precision"]}],
   "options": [
     {"name": "kernel", "type": "string", "default": "auto", "choices": ["auto", "flash", "efficient", "cudnn"],
      "doc": "which fused kernel; auto takes the first that LibTorch finds fit"}

@@ -50,6 +50,7 @@ class FusedLinearCrossEntropy final : public Plugin {
 OPTRUSH_PLUGIN(FusedLinearCrossEntropy, R"json({
   "name": "fused_linear_cross_entropy", "version": "0.1.0", "kind": "optimization", "effect": "rounding",
   "summary": "the logits are never whole: loss and gradient by chunks of tokens",
+  "check": [{"options": {"chunk": 20}}],
   "options": [
     {"name": "chunk", "type": "integer", "default": 0, "min": 0, "max": 1073741824,
      "doc": "tokens whose logits exist at a time; 0: as many as make 64 MiB of fp32 logits on a CPU, 512 MiB on a GPU"}

@@ -93,6 +93,8 @@ class Lora final : public Plugin {
 OPTRUSH_PLUGIN(Lora, R"json({
   "name": "lora", "version": "0.1.0", "kind": "optimization", "effect": "model",
   "summary": "a frozen model with trained low-rank updates",
+  "check": [{"options": {"rank": 4}},
+            {"options": {"rank": 4, "target_modules": ["o_proj", "gate_proj", "up_proj", "down_proj"]}}],
   "options": [
     {"name": "rank", "type": "integer", "default": 8, "min": 1, "max": 4096, "doc": "rank of the update"},
     {"name": "alpha", "type": "number", "default": 16, "min": 0, "max": 65536, "doc": "the update is scaled by alpha / rank"},

@@ -115,6 +115,7 @@ class MixedPrecision final : public Plugin {
 OPTRUSH_PLUGIN(MixedPrecision, R"json({
   "name": "mixed_precision", "version": "0.1.0", "kind": "optimization", "effect": "precision",
   "summary": "matmuls and attention in bf16 or fp16, fp32 master weights",
+  "check": [{}, {"options": {"dtype": "fp16"}}],
   "options": [
     {"name": "dtype", "type": "string", "default": "bf16", "choices": ["bf16", "fp16"], "doc": "type of the matmuls"},
     {"name": "initial_scale", "type": "number", "default": 65536, "min": 1, "max": 1e12, "doc": "fp16: first scale of the loss"},

@@ -74,6 +74,7 @@ class SwigluRecompute final : public Plugin {
 OPTRUSH_PLUGIN(SwigluRecompute, R"json({
   "name": "swiglu_recompute", "version": "0.1.0", "kind": "optimization", "effect": "rounding",
   "summary": "the SwiGLU MLP keeps its input alone, or all that it computed but what is cheap",
+  "check": [{"options": {"chunk": 20}}, {"options": {"level": 0}}],
   "options": [
     {"name": "level", "type": "integer", "default": 1, "min": 0, "max": 1,
      "doc": "0: keeps x, gate, up and hidden; 1: keeps x and computes the others again in the backward"},

@@ -24,6 +24,7 @@ class FreezeBlocks final : public Plugin {
 OPTRUSH_PLUGIN(FreezeBlocks, R"json({
   "name": "freeze_blocks", "version": "0.1.0", "kind": "optimization", "effect": "model",
   "summary": "the embedding and the first blocks keep their values",
+  "check": [{"options": {"blocks": 1}}],
   "options": [
     {"name": "blocks", "type": "integer", "min": 1, "max": 1024, "doc": "how many blocks, from the input on"}
   ]

@@ -1,0 +1,232 @@
+#include "check/cases.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/fields.h"
+#include "base/suggest.h"
+#include "optrush/error.h"
+
+namespace optrush {
+namespace {
+/// A plugin in one form, with what has to be stacked beside it.
+struct Form {
+  const PluginDescription* plugin = nullptr;
+  PluginUse use;
+  std::vector<std::string> with;
+  bool first = false;   ///< of its plugin's forms
+  std::string problem;  ///< why it can't be stacked at all
+};
+
+RunSpec small_spec(const SmallModel& model, const CheckRequest& request, std::vector<PluginUse> stack) {
+  RunSpec spec;
+  spec.experiment = "check";
+  spec.model_kind = model.kind;
+  spec.model = validate_model(model.kind, model.fields, "check");
+  // Three warm-up steps: the last of them is the one that a technique may record, and a step follows.
+  spec.train = {.micro_batch = 4, .seq_len = 16, .steps = 1, .warmup = 3, .lr = 1e-2};
+  spec.device = request.device;
+  spec.plugins = std::move(stack);
+  spec.plugin_path = request.plugin_path;
+  return spec;
+}
+
+std::string name_of(const Form& form) {
+  std::vector<std::string> options;
+  for (const auto& [key, value] : form.use.options.items())
+    options.push_back(key + "=" + (value.is_string() ? value.get<std::string>() : value.dump()));
+  return form.use.name + (options.empty() ? "" : "(" + join(options) + ")");
+}
+
+Form made(const PluginDescription& plugin, const CheckedForm& form, bool first) {
+  Form result{&plugin, {plugin.name, form.options}, plugin.requirements, first, {}};
+  result.with.insert(result.with.end(), form.with.begin(), form.with.end());
+  try {
+    Options(plugin.options, form.options, "");
+  } catch (const Error& e) {
+    result.problem = e.message() + "; say \"check\": [{\"options\": {...}}] in its description";
+  }
+  return result;
+}
+
+std::vector<Form> forms_of(const PluginDescription& plugin, const CheckRequest& request) {
+  std::vector<Form> forms;
+  for (const PluginUse& asked : request.plugins)
+    if (asked.name == plugin.name && !asked.options.empty())
+      forms.push_back(made(
+          plugin,
+          {asked.options, plugin.checks.empty() ? std::vector<std::string>() : plugin.checks.front().with},
+          forms.empty()));
+  if (!forms.empty()) return forms;
+  for (const CheckedForm& form : plugin.checks) forms.push_back(made(plugin, form, forms.empty()));
+  if (forms.empty()) forms.push_back(made(plugin, {}, true));
+  return forms;
+}
+
+/// The kinds in their order; stacks of two that compile come after every pair.
+int place_in_order(const CheckCase& c) {
+  const bool last = c.kind == CheckKind::compiled && c.subjects.size() > 1;
+  return last ? static_cast<int>(CheckKind::pair) + 1 : static_cast<int>(c.kind);
+}
+
+class Cases {
+ public:
+  Cases(const CheckRequest& request, const Catalogue& catalogue, const MachineOffer& offer)
+      : request_(request), offer_(offer) {
+    for (const PluginUse& asked : request.plugins) catalogue.at(asked.name);  // an Error where there is none
+    for (const auto& plugin : catalogue.plugins())
+      for (Form& form : forms_of(plugin, request)) forms_.push_back(std::move(form));
+  }
+
+  std::vector<CheckCase> all() {
+    for (const Form& form : forms_) alone(form);
+    for (size_t i = 0; i < forms_.size(); ++i)
+      for (size_t j = i + 1; j < forms_.size(); ++j) pair(forms_[i], forms_[j]);
+    std::ranges::stable_sort(cases_, {}, place_in_order);
+    return std::move(cases_);
+  }
+
+ private:
+  void alone(const Form& form) {
+    const auto stack = stack_of({&form});
+    const bool slow = compiles(stack);
+    for (const SmallModel& model : small_models()) {
+      if (slow && model.kind == "operator") continue;
+      const std::string on = model.name == "llama" ? "" : " on " + model.name;
+      add(slow ? CheckKind::compiled : CheckKind::alone, {&form}, stack, model, on);
+    }
+    if (slow) return;
+    add(CheckKind::gradient, {&form}, stack, small_models().front(), "");
+    add(CheckKind::types, {&form}, stack, small_models().front(), "");
+  }
+
+  void pair(const Form& a, const Form& b) {
+    if (a.plugin == b.plugin) return;
+    const auto stack = stack_of({&a, &b});
+    // What comes with one of them anyway is no pair of its own.
+    if (stack.size() == stack_of({&a}).size() || stack.size() == stack_of({&b}).size()) return;
+    const bool slow = compiles(stack);
+    if (slow && !(a.first && b.first)) return;
+    add(slow ? CheckKind::compiled : CheckKind::pair, {&a, &b}, stack, small_models().front(), "");
+  }
+
+  void add(CheckKind kind, const std::vector<const Form*>& forms, const std::vector<PluginUse>& stack,
+           const SmallModel& model, const std::string& on) {
+    if (!request_.kinds.empty() && std::ranges::count(request_.kinds, kind) == 0) return;
+    CheckCase made{.kind = kind, .spec = small_spec(model, request_, stack)};
+    std::vector<std::string> names;
+    for (const Form* form : forms) {
+      names.push_back(name_of(*form));
+      made.subjects.push_back(form->plugin->name);
+      if (made.skip.empty()) made.skip = form->problem;
+    }
+    if (!asked_for(made.subjects)) return;
+    made.id = std::string(to_string(kind)) + ": " + join(names, " + ") + on;
+    if (made.skip.empty()) made.skip = unmet(stack);
+    cases_.push_back(std::move(made));
+  }
+
+  bool asked_for(const std::vector<std::string>& subjects) const {
+    return request_.plugins.empty() || std::ranges::any_of(request_.plugins, [&](const PluginUse& asked) {
+             return std::ranges::count(subjects, asked.name) != 0;
+           });
+  }
+
+  const Form* first_form(const std::string& name) const {
+    const auto found = std::ranges::find_if(
+        forms_, [&](const Form& form) { return form.first && form.plugin->name == name; });
+    return found == forms_.end() ? nullptr : &*found;
+  }
+
+  /// The forms, and what has to be stacked with them in its first form. A name that the catalogue lacks
+  /// stays: the run says so.
+  std::vector<PluginUse> stack_of(const std::vector<const Form*>& forms) const {
+    std::vector<PluginUse> stack;
+    std::vector<std::string> with;
+    for (const Form* form : forms) {
+      stack.push_back(form->use);
+      with.insert(with.end(), form->with.begin(), form->with.end());
+    }
+    for (size_t i = 0; i < with.size(); ++i) {
+      if (std::ranges::count(stack, with[i], &PluginUse::name) != 0) continue;
+      const Form* other = first_form(with[i]);
+      stack.push_back(other != nullptr ? other->use : PluginUse{with[i]});
+      if (other != nullptr) with.insert(with.end(), other->with.begin(), other->with.end());
+    }
+    return stack;
+  }
+
+  /// A compiler that runs in a step takes long: such cases are few and come last.
+  bool compiles(const std::vector<PluginUse>& stack) const {
+    return std::ranges::any_of(stack, [&](const PluginUse& use) {
+      const Form* form = first_form(use.name);
+      return form != nullptr && std::ranges::count(form->plugin->needs, "compiler") != 0;
+    });
+  }
+
+  std::string unmet(const std::vector<PluginUse>& stack) const {
+    for (const PluginUse& use : stack)
+      if (const Form* form = first_form(use.name); form != nullptr)
+        if (const std::string reason = unmet_needs(form->plugin->needs, offer_); !reason.empty())
+          return use.name + " " + reason;
+    return {};
+  }
+
+  const CheckRequest& request_;
+  const MachineOffer& offer_;
+  std::vector<Form> forms_;
+  std::vector<CheckCase> cases_;
+};
+
+const std::vector<std::string> kKinds = {"alone", "gradient", "types", "compiled", "pair"};
+
+const Fields<CheckCase>& case_fields() {
+  using T = CheckCase;
+  const auto spec =
+      Fields<T>::Field{{.name = "spec", .type = "object", .doc = "what it trains"},
+                       [](T& c, const Json& json, const std::string&, const std::string& where) {
+                         c.spec = run_spec_from_json(json, where);
+                       },
+                       [](const T& c) { return to_json(c.spec); }};
+  static const auto fields =
+      Fields<T>()
+          .required(&T::id, {.name = "id", .doc = "of the case"})
+          .required(&T::kind, {.name = "kind", .doc = "of the case", .choices = kKinds})
+          .required(&T::subjects, {.name = "subjects", .doc = "plugins in question"})
+          .custom(spec)
+          .optional(&T::skip, {.name = "skip", .doc = "why it can't run here"});
+  return fields;
+}
+}  // namespace
+
+std::vector<SmallModel> small_models() {
+  std::vector<SmallModel> models = {
+      {"llama",
+       "llama",
+       {{"vocab_size", 64},
+        {"dim", 32},
+        {"n_layers", 2},
+        {"n_heads", 4},
+        {"n_kv_heads", 2},
+        {"ffn_dim", 48}}},
+      {"swiglu_stack", "swiglu_stack", {{"dim", 32}, {"ffn_dim", 48}, {"n_layers", 3}}}};
+  for (const char* op : {"norm", "add_norm", "position", "attention", "swiglu", "linear", "head_loss"})
+    models.push_back({std::string("operator ") + op,
+                      "operator",
+                      {{"op", op}, {"dim", 32}, {"n_heads", 4}, {"vocab_size", 64}}});
+  return models;
+}
+
+std::string_view to_string(CheckKind kind) { return kKinds.at(static_cast<size_t>(kind)); }
+std::vector<std::string> check_kind_names() { return kKinds; }
+
+Json to_json(const CheckCase& c) { return case_fields().write(c); }
+CheckCase check_case_from_json(const Json& json, const std::string& where) {
+  return case_fields().read(json, "case", where);
+}
+
+std::vector<CheckCase> check_cases(const CheckRequest& request, const Catalogue& catalogue,
+                                   const MachineOffer& offer) {
+  return Cases(request, catalogue, offer).all();
+}
+}  // namespace optrush

@@ -1,0 +1,49 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "optrush/spec.h"
+#include "plugin/description.h"
+#include "plugin/needs.h"
+
+namespace optrush {
+/// What a case of `optrush check` shows.
+enum class CheckKind : uint8_t {
+  alone,     ///< a plugin trains as its plain form does
+  gradient,  ///< the gradients with a plugin are the differences of its loss; so are those of its pairs
+  types,     ///< the pairs of a plugin compute in each type what they compute in double
+  compiled,  ///< as `alone` and `pair`, with a plugin that compiles at run time
+  pair       ///< two plugins train together as their plain form does
+};
+std::string_view to_string(CheckKind);
+std::vector<std::string> check_kind_names();
+
+/// One case: plain data, which any process can run.
+struct CheckCase {
+  std::string id;  ///< "pair: fused_adamw + lora(rank=4)"
+  CheckKind kind = CheckKind::alone;
+  std::vector<std::string> subjects;  ///< plugins that it is about; others of the stack only come with them
+  RunSpec spec;                       ///< a small model, a few steps, the stack, the device
+  std::string skip;                   ///< why it can't run here; empty: it can
+};
+Json to_json(const CheckCase&);
+CheckCase check_case_from_json(const Json&, const std::string& where);
+
+/// Models that train in milliseconds. The decoder comes first: it has every slot.
+struct SmallModel {
+  std::string name, kind;
+  Json fields;
+};
+std::vector<SmallModel> small_models();
+
+struct CheckRequest {
+  std::string device = "cpu";      ///< cpu or cuda
+  std::vector<PluginUse> plugins;  ///< only cases about one of them, in these options if any; empty: all
+  std::vector<CheckKind> kinds;    ///< empty: all
+  std::vector<std::string> plugin_path;
+};
+
+/// The cases that the catalogue makes, the most telling first; what compiles goes last, and alone before
+/// pairs. Loads no plugin.
+std::vector<CheckCase> check_cases(const CheckRequest&, const Catalogue&, const MachineOffer&);
+}  // namespace optrush

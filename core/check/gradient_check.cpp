@@ -1,0 +1,154 @@
+#include "check/gradient_check.h"
+
+#include <ATen/Context.h>
+#include <ATen/Functions.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <set>
+
+#include "base/suggest.h"
+#include "check/small_step.h"
+#include "optrush/gradcheck.h"
+
+namespace optrush {
+namespace {
+/// Far from every symmetric point: a matrix that starts at zero hides the gradient of its partner.
+void move_away_from_the_start(Session& session) {
+  const at::NoGradGuard no_grad;
+  at::manual_seed(2);
+  for (Param* param : session.params().all())
+    if (param->leaf.defined() && param->trainable) param->leaf.add_(at::randn_like(param->leaf), 0.02);
+}
+
+[[noreturn]] void fail(const std::string& what, double given, double expected) {
+  throw Error("the gradient of " + what + " is wrong: along one direction the backward gives " +
+              Json(given).dump() + ", differences of the forward give " + Json(expected).dump());
+}
+
+/// Each parameter along a direction of its own, in double.
+size_t check_parameters(OpenedRun& run) {
+  constexpr double kStep = 1e-6, kTolerance = 1e-4, kFloor = 1e-8;
+  move_away_from_the_start(run.session());
+  SmallStep step(run);
+  const auto gradients = step.gradients();
+  size_t checked = 0;
+  for (const auto& [param, gradient] : gradients) {
+    if (!param->leaf.defined()) continue;
+    Tensor kept, direction;
+    {
+      const at::NoGradGuard no_grad;
+      kept = param->leaf.detach().clone();
+      direction = at::randn_like(kept);
+    }
+    const auto loss_at = [&](double distance) {
+      {
+        const at::NoGradGuard no_grad;
+        param->leaf.copy_(kept + distance * direction);
+      }
+      return step.loss();
+    };
+    const double expected = (loss_at(kStep) - loss_at(-kStep)) / (2 * kStep);
+    loss_at(0);
+    const double given = gradient.defined() ? (gradient * direction).sum().item<double>() : 0;
+    const double size = gradient.defined() ? gradient.norm().item<double>() : 0;
+    if (!(std::abs(given - expected) <= kTolerance * std::max(size, std::abs(expected)) + kFloor))
+      fail(param->name, given, expected);
+    ++checked;
+  }
+  return checked;
+}
+
+/// Along the whole gradient at once, so that what fewer bits add is small beside the change of the loss.
+void check_along_the_gradient(OpenedRun& run) {
+  constexpr double kChange = 2e-2, kFarthest = 5e-2, kTolerance = 0.1;
+  SmallStep step(run);
+  const double loss = step.loss();
+  const auto gradients = step.gradients();
+  const at::NoGradGuard no_grad;
+  double squares = 0, parameters = 0;
+  Tensors kept;
+  for (const auto& [param, gradient] : gradients) {
+    kept.push_back(param->leaf.detach().clone());
+    if (!gradient.defined()) continue;
+    squares += gradient.to(at::kDouble).square().sum().item<double>();
+    parameters += kept.back().to(at::kDouble).square().sum().item<double>();
+  }
+  // The distance that changes the loss by a few percent, or the parameters by as much.
+  const double distance =
+      std::min(kChange * loss / squares, kFarthest * std::sqrt(parameters) / std::sqrt(squares));
+  // In fewer bits a parameter does not land where it was sent: what counts is where it is.
+  double given = 0;
+  const auto loss_at = [&](double times) {
+    for (size_t i = 0; i < gradients.size(); ++i) {
+      const auto& [param, gradient] = gradients[i];
+      if (!gradient.defined()) continue;
+      param->leaf.copy_(kept[i] + times * gradient.to(kept[i].scalar_type()));
+      const Tensor moved = param->leaf.to(at::kDouble) - kept[i].to(at::kDouble);
+      given += (times > 0 ? 1 : -1) * (moved * gradient).sum().item<double>();
+    }
+    const at::AutoGradMode as_in_training(true);
+    return step.loss();
+  };
+  const double above = loss_at(distance), below = loss_at(-distance);
+  if (!(std::abs(given - (above - below)) <= kTolerance * std::abs(given)))
+    fail("the whole model", given, above - below);
+}
+
+std::string names_of(const std::vector<ObservedCall>& calls) {
+  std::set<std::string> names;
+  for (const ObservedCall& each : calls) names.insert(each.op->name);
+  return join({names.begin(), names.end()});
+}
+
+void check_pair(const ObservedCall& observed) {
+  constexpr int64_t kElements = 100;
+  const auto function = [&](const Tensors& inputs) { return call(*observed.op, inputs); };
+  const bool derived =
+      std::ranges::any_of(observed.inputs, [](const Tensor& t) { return t.defined() && t.requires_grad(); });
+  if (!derived) return;
+  const std::string wrong = wrong_gradient(function, observed.inputs, {.elements = kElements});
+  if (!wrong.empty()) throw Error("the pair '" + observed.op->name + "' has a wrong backward: " + wrong);
+}
+
+bool keeps_its_bits(const CheckCase& c) {
+  const Catalogue catalogue = Catalogue::find(c.spec.plugin_path);
+  return std::ranges::none_of(c.spec.plugins, [&](const PluginUse& use) {
+    return catalogue.at(use.name).effect == Effect::precision;
+  });
+}
+
+std::string in_double(const CheckCase& c, at::Device device) {
+  RunSpec spec = c.spec;
+  spec.train.dtype = "fp64";
+  const auto run = open_run(spec, device);
+  const auto calls = observed_calls(*run);
+  const size_t parameters = check_parameters(*run);
+  for (const ObservedCall& each : calls) check_pair(each);
+  return std::to_string(parameters) + " parameters in double" +
+         (calls.empty() ? "" : "; the pairs " + names_of(calls));
+}
+}  // namespace
+
+std::string check_gradients(const CheckCase& c, at::Device device) {
+  std::string why = "its effect is fewer bits";
+  if (keeps_its_bits(c)) {
+    RunSpec wide = c.spec;
+    wide.train.dtype = "fp64";
+    try {
+      SmallStep(*open_run(wide, device)).loss();
+      why.clear();
+    } catch (const Skip&) {
+      throw;
+    } catch (const Error& e) {
+      why = "it has no double: " + e.message();
+    }
+  }
+  if (why.empty()) return in_double(c, device);
+  const auto run = open_case(c, c.spec, device);
+  check_along_the_gradient(*run);
+  return "the whole model by wide steps, as " + why;
+}
+}  // namespace optrush

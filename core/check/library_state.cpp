@@ -1,0 +1,26 @@
+#include "check/library_state.h"
+
+#include <ATen/Context.h>
+
+#include "optrush/host_memory.h"
+
+namespace optrush {
+LibraryState::LibraryState()
+    : tf32_matmul_(at::globalContext().allowTF32CuBLAS()),
+      tf32_convolution_(at::globalContext().allowTF32CuDNN()),
+      flash_(at::globalContext().userEnabledFlashSDP()),
+      efficient_(at::globalContext().userEnabledMemEfficientSDP()),
+      cudnn_(at::globalContext().userEnabledCuDNNSDP()),
+      math_(at::globalContext().userEnabledMathSDP()) {}
+
+LibraryState::~LibraryState() {
+  auto& context = at::globalContext();
+  context.setAllowTF32CuBLAS(tf32_matmul_);
+  context.setAllowTF32CuDNN(tf32_convolution_);
+  context.setSDPUseFlash(flash_);
+  context.setSDPUseMemEfficient(efficient_);
+  context.setSDPUseCuDNN(cudnn_);
+  context.setSDPUseMath(math_);
+  use_host_memory(nullptr);
+}
+}  // namespace optrush

@@ -1,0 +1,34 @@
+#include "check/run_case.h"
+
+#include <c10/util/Exception.h>
+
+#include "check/gradient_check.h"
+#include "check/library_state.h"
+#include "check/opening.h"
+#include "check/types_check.h"
+
+namespace optrush {
+namespace {
+std::string checked(const CheckCase& c, at::Device device, StackCheck& stacks) {
+  if (c.kind == CheckKind::gradient) return check_gradients(c, device);
+  if (c.kind == CheckKind::types) return check_types(c, device);
+  return stacks.run(c);
+}
+}  // namespace
+
+CheckResult run_case(const CheckCase& c, at::Device device, StackCheck& stacks) {
+  if (!c.skip.empty()) return {"skipped", c.skip};
+  const LibraryState kept;
+  try {
+    return {"ok", checked(c, device, stacks)};
+  } catch (const Skip& e) {
+    return {"skipped", e.what()};
+  } catch (const Refused& e) {
+    return {"refused", e.what()};
+  } catch (const c10::Error& e) {
+    return {"failed", e.what_without_backtrace()};
+  } catch (const std::exception& e) {
+    return {"failed", e.what()};
+  }
+}
+}  // namespace optrush

@@ -1,0 +1,83 @@
+#include "check/small_step.h"
+
+#include <ATen/Context.h>
+#include <ATen/Functions.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+
+#include "data/batches.h"
+#include "recipe/call_observer.h"
+
+namespace optrush {
+namespace {
+int64_t derived(const Tensors& inputs) {
+  return std::ranges::count_if(inputs, [](const Tensor& t) { return t.defined() && t.requires_grad(); });
+}
+
+Tensors as_leaves(const Tensors& inputs) {
+  Tensors leaves;
+  for (const Tensor& input : inputs)
+    leaves.push_back(input.defined() ? input.detach().clone().requires_grad_(input.requires_grad())
+                                     : Tensor());
+  return leaves;
+}
+}  // namespace
+
+SmallStep::SmallStep(OpenedRun& run) : run_(run), clock_(StepClock::make(run.session().device())) {
+  Session& session = run.session();
+  const Batches batches(session.spec(), session.model(), session.mesh(), session.device());
+  batches_ = run.recipe().data.resolve({}, [&](int64_t step) { return batches.step(step); })(0);
+}
+
+double SmallStep::loss() {
+  at::manual_seed(1);
+  run_.recipe().fire(Event::step_begin, run_.session());
+  TrainStep step(run_.session(), *clock_, batches_);
+  for (int64_t micro = 0; micro < step.microbatches(); ++micro) step.forward(0, micro, {});
+  run_.recipe().fire(Event::step_end, run_.session());
+  return step.outcome().loss.item<double>();
+}
+
+std::vector<std::pair<Param*, Tensor>> SmallStep::gradients() {
+  at::manual_seed(1);
+  Session& session = run_.session();
+  run_.recipe().fire(Event::step_begin, session);
+  TrainStep step(session, *clock_, batches_);
+  Tensor scale;
+  for (int64_t micro = 0; micro < step.microbatches(); ++micro) {
+    const Tensor loss = step.forward(0, micro, {});
+    scale = session.loss_gradient(loss);
+    step.backward(0, micro, loss, {}, micro + 1 == step.microbatches());
+  }
+  DataParallel& parallel = session.data_parallel();
+  parallel.finish();
+  const at::NoGradGuard no_grad;
+  std::vector<std::pair<Param*, Tensor>> named;
+  for (const Shard& shard : parallel.shards())
+    for (const Segment& segment : shard.segments) {
+      Tensor gradient;
+      if (shard.grad.defined())
+        gradient = (shard.grad.flatten().slice(0, segment.at, segment.at + segment.end - segment.begin) /
+                    scale.to(shard.grad.scalar_type()))
+                       .view(segment.param->shape);
+      named.emplace_back(segment.param, gradient);
+    }
+  parallel.zero_gradients();
+  run_.recipe().fire(Event::step_end, session);
+  return named;
+}
+
+std::vector<ObservedCall> observed_calls(OpenedRun& run) {
+  std::vector<ObservedCall> calls;
+  const CallObserver observer([&](const Differentiable& op, const Tensors& inputs) {
+    const auto known = std::ranges::find(calls, &op, &ObservedCall::op);
+    if (known == calls.end())
+      calls.push_back({&op, as_leaves(inputs)});
+    else if (derived(inputs) > derived(known->inputs))
+      known->inputs = as_leaves(inputs);
+  });
+  SmallStep(run).gradients();
+  return calls;
+}
+}  // namespace optrush

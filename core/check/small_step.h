@@ -1,0 +1,37 @@
+#pragma once
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "check/opening.h"
+#include "measure/step_clock.h"
+#include "optrush/differentiable.h"
+#include "train/train_step.h"
+
+namespace optrush {
+/// The first step of an opened run as a function of its parameters: the same batch, the same random numbers
+/// and the same events at every call.
+class SmallStep {
+ public:
+  explicit SmallStep(OpenedRun&);
+
+  /// Loss of the step by the forward that training runs, with its graph dropped.
+  double loss();
+  /// Gradient of the loss by each trainable parameter, a loss scale taken off; undefined where there is none.
+  std::vector<std::pair<Param*, Tensor>> gradients();
+
+ private:
+  OpenedRun& run_;
+  std::unique_ptr<StepClock> clock_;
+  std::vector<Batch> batches_;
+};
+
+/// A call of a pair as a plugin made it: the inputs as they were, as leaves that need the same gradients.
+struct ObservedCall {
+  const Differentiable* op = nullptr;
+  Tensors inputs;
+};
+/// Of each pair that one step of the run calls, the call with the most inputs that need gradients.
+std::vector<ObservedCall> observed_calls(OpenedRun&);
+}  // namespace optrush

@@ -1,0 +1,211 @@
+#include "check/stack_check.h"
+
+#include <ATen/Functions.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+
+#include "check/library_state.h"
+#include "check/opening.h"
+#include "data/batches.h"
+#include "experiment/gate.h"
+#include "train/trainer.h"
+
+namespace optrush {
+namespace {
+/// Copies the gradients of the first step when every other edit of them is done.
+class GradientRecorder {
+ public:
+  void edit(Recipe& recipe) {
+    recipe.on(Event::ready, Phase::measure, [this](Run& run) { run_ = &run; });
+    recipe.gradients.wrap(Phase::measure,
+                          [this](auto inner, const Site&) -> decltype(inner) {
+                            return [this, inner](std::span<Shard> shards, Update& update) {
+                              inner(shards, update);
+                              if (run_->step() == 0) record(shards);
+                            };
+                          },
+                          {.trace = Trace::aten, .capturable = true, .offers = {"double"}});
+  }
+  std::map<std::string, Tensor> take() { return std::move(gradients_); }
+
+ private:
+  void record(std::span<Shard> shards) {
+    const at::NoGradGuard no_grad;
+    for (const Shard& shard : shards)
+      for (const Segment& segment : shard.segments) {
+        if (!shard.grad.defined()) continue;
+        const Tensor flat =
+            shard.grad.flatten().slice(0, segment.at, segment.at + segment.end - segment.begin);
+        gradients_[segment.param->name] = flat.to(at::kCPU, at::kDouble).clone();
+      }
+  }
+
+  Run* run_ = nullptr;
+  std::map<std::string, Tensor> gradients_;
+};
+
+TrainingCurve curve_of(Session& session, GradientRecorder& recorder) {
+  at::manual_seed(1);
+  const Json result = train(session, [](const Json&) {});
+  session.recipe().fire(Event::finished, session);
+  TrainingCurve curve;
+  const auto number = [](const Json& value) {
+    return value.is_number() ? value.get<double>() : std::numeric_limits<double>::quiet_NaN();
+  };
+  for (const Json& step : result.at("steps")) {
+    curve.losses.push_back(number(step.at("loss")));
+    curve.norms.push_back(number(step.at("grad_norm")));
+  }
+  curve.gradients = recorder.take();
+  return curve;
+}
+
+/// Largest allowed relative differences.
+struct Tolerance {
+  double loss = 0, norm = 0, gradient = 0;
+};
+
+/// The losses' tolerances are the gate's. An update by AdamW does not depend on the gradients' scale and
+/// averages over all of them, so these are compared, too: a matrix has fewer sums than the loss, and in low
+/// precision its errors are of single roundings.
+Tolerance tolerance_for(Effect effect) {
+  switch (effect) {
+    case Effect::exact:
+      return {};
+    case Effect::precision:
+      return {tolerance_of(effect, Arithmetic::reduced), 5e-2, 0.2};
+    default:
+      return {tolerance_of(effect, Arithmetic::fp32), 1e-3, 1e-3};
+  }
+}
+
+std::string shown(double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.1e", value);
+  return text.data();
+}
+
+/// The worst relative difference; an Error where it is not allowed.
+double compare(const std::string& what, const std::vector<double>& got, const std::vector<double>& expected,
+               double tolerance) {
+  if (got.size() != expected.size()) throw Error("the plain form has another number of " + what);
+  double worst = 0;
+  for (size_t i = 0; i < got.size(); ++i) {
+    if (std::isnan(got[i]) && std::isnan(expected[i])) continue;
+    const double difference =
+        got[i] == expected[i] ? 0 : std::abs(got[i] - expected[i]) / std::abs(expected[i]);
+    worst = std::max(worst, difference);
+    if (difference <= tolerance) continue;
+    throw Error(what + " of step " + std::to_string(i) + " is " + Json(got[i]).dump() +
+                ", the plain form's " + Json(expected[i]).dump() + ": " + shown(difference) + " apart, " +
+                shown(tolerance) + " allowed");
+  }
+  return worst;
+}
+
+/// The same by the L2 norm of each parameter's gradient; parameters that only one side has are another
+/// plugin's business.
+double compare_gradients(const std::map<std::string, Tensor>& got,
+                         const std::map<std::string, Tensor>& expected, double tolerance) {
+  double total = 0, worst = 0;
+  for (const auto& [name, gradient] : expected) total += gradient.square().sum().item<double>();
+  for (const auto& [name, gradient] : got) {
+    const auto other = expected.find(name);
+    if (other == expected.end() || other->second.numel() != gradient.numel()) continue;
+    const double apart = (gradient - other->second).norm().item<double>();
+    // What is tiny beside the whole gradient has rounding errors of the large ones in it.
+    const double scale = std::max(other->second.norm().item<double>(), 1e-3 * std::sqrt(total));
+    if (apart > 0) worst = std::max(worst, apart / scale);
+    if (apart == 0 || apart <= tolerance * scale) continue;
+    throw Error("the gradient of " + name + " is " + shown(apart / scale) +
+                " of its size away from the plain form's, " + shown(tolerance) + " allowed");
+  }
+  return worst;
+}
+
+struct Comparison {
+  RunSpec subject, plain;
+  Effect effect = Effect::exact;
+};
+
+/// Which runs are to be compared, and by what.
+Comparison comparison_of(const CheckCase& c) {
+  Comparison result{c.spec, c.spec};
+  result.plain.plugins.clear();
+  const Catalogue catalogue = Catalogue::find(c.spec.plugin_path);
+  for (const PluginUse& use : c.spec.plugins) {
+    const Effect effect = catalogue.at(use.name).effect;
+    if (effect == Effect::model)
+      result.plain.plugins.push_back(use);
+    else
+      result.effect = std::max(result.effect, effect == Effect::batch ? Effect::rounding : effect);
+  }
+  return result;
+}
+}  // namespace
+
+const StackCheck::Reference& StackCheck::reference(const RunSpec& spec) {
+  const auto [found, fresh] = references_.try_emplace(to_json(spec).dump());
+  if (!fresh) return found->second;
+  const auto train_once = [&] {
+    const LibraryState kept;
+    GradientRecorder recorder;
+    const auto run = open_run(spec, device_, [&](Recipe& recipe) { recorder.edit(recipe); });
+    found->second.sequences = global_batch(run->session().spec().train, 1);
+    return curve_of(run->session(), recorder);
+  };
+  try {
+    found->second.curve = train_once();
+    // On a GPU sums by atomic additions come in any order.
+    if (!device_.is_cpu()) found->second.reproducible = train_once().losses == found->second.curve.losses;
+  } catch (...) {
+    references_.erase(found);
+    throw;
+  }
+  return found->second;
+}
+
+const StackCheck::Reference& StackCheck::in_double(RunSpec spec) {
+  try {
+    RunSpec wide = spec;
+    wide.train.dtype = "fp64";
+    return reference(wide);
+  } catch (const Error&) {  // it computes in its own types only: then its second run must equal the first
+    return reference(spec);
+  }
+}
+
+std::string StackCheck::run(const CheckCase& c) {
+  Comparison comparison = comparison_of(c);
+  int64_t sequences = 0;
+  {
+    const LibraryState kept;
+    sequences = global_batch(open_case(c, c.spec, device_)->session().spec().train, 1);
+  }
+  const bool only_models = comparison.plain.plugins.size() == c.spec.plugins.size();
+  if (only_models) comparison.effect = Effect::rounding;
+  const Reference& plain = only_models ? in_double(comparison.plain) : reference(comparison.plain);
+  const int64_t product = c.spec.train.micro_batch * plain.sequences;
+  if (product % sequences != 0)
+    throw Skip("its " + std::to_string(sequences) + " sequences a step can't be cut to the " +
+                   std::to_string(plain.sequences) + " of the plain form",
+               "say \"check\" forms in its description that double or quadruple them");
+  comparison.subject.train.micro_batch = product / sequences;
+
+  GradientRecorder recorder;
+  const auto run = open_case(c, comparison.subject, device_, [&](Recipe& recipe) { recorder.edit(recipe); });
+  const TrainingCurve curve = curve_of(run->session(), recorder);
+  if (comparison.effect == Effect::exact && !plain.reproducible) comparison.effect = Effect::rounding;
+  const Tolerance tolerance = tolerance_for(comparison.effect);
+  const double losses = compare("the loss", curve.losses, plain.curve.losses, tolerance.loss);
+  const double norms = compare("the gradient norm", curve.norms, plain.curve.norms, tolerance.norm);
+  const double gradients = compare_gradients(curve.gradients, plain.curve.gradients, tolerance.gradient);
+  return "apart from the plain form: losses " + shown(losses) + ", gradient norms " + shown(norms) +
+         ", gradients " + shown(gradients);
+}
+}  // namespace optrush

@@ -1,0 +1,168 @@
+#include "check/types_check.h"
+
+#include <ATen/Context.h>
+#include <ATen/Functions.h>
+#include <ATen/autocast_mode.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "base/suggest.h"
+#include "check/small_step.h"
+
+namespace optrush {
+namespace {
+/// How a run comes to its types: those of the parameters, and of autocast where there is any.
+struct Types {
+  std::string name, parameters;
+  std::optional<at::ScalarType> autocast;
+};
+const std::vector<Types> kTypes = {{"fp32", "fp32", {}},
+                                   {"bf16 autocast", "fp32", at::kBFloat16},
+                                   {"fp16 autocast", "fp32", at::kHalf},
+                                   {"bf16", "bf16", {}}};
+
+class Autocast {
+ public:
+  Autocast(at::DeviceType device, at::ScalarType type)
+      : device_(device),
+        enabled_(at::autocast::is_autocast_enabled(device)),
+        type_(at::autocast::get_autocast_dtype(device)) {
+    at::autocast::increment_nesting();
+    at::autocast::set_autocast_enabled(device_, true);
+    at::autocast::set_autocast_dtype(device_, type);
+  }
+  ~Autocast() {
+    if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
+    at::autocast::set_autocast_enabled(device_, enabled_);
+    at::autocast::set_autocast_dtype(device_, type_);
+  }
+  Autocast(const Autocast&) = delete;
+  Autocast& operator=(const Autocast&) = delete;
+
+ private:
+  at::DeviceType device_;
+  bool enabled_;
+  at::ScalarType type_;
+};
+
+struct Halves {
+  Tensors outputs, gradients;  ///< in double
+};
+
+bool floating(const Tensor& tensor) { return tensor.defined() && tensor.is_floating_point(); }
+
+/// Both halves on `inputs`; the output gradients are `roots` in the outputs' types.
+Halves halves_of(const Differentiable& op, const Tensors& inputs, const Tensors& roots) {
+  auto result = op.forward(inputs);
+  Tensors gradients;
+  for (size_t i = 0; i < result.outputs.size(); ++i)
+    gradients.push_back(floating(result.outputs[i]) ? roots.at(i).to(result.outputs[i].scalar_type())
+                                                    : Tensor());
+  Halves halves;
+  for (const Tensor& out : result.outputs)
+    halves.outputs.push_back(floating(out) ? out.to(at::kDouble) : Tensor());
+  for (const Tensor& gradient : op.backward(result.saved, gradients))
+    halves.gradients.push_back(floating(gradient) ? gradient.to(at::kDouble) : Tensor());
+  return halves;
+}
+
+Tensors in_double(const Tensors& tensors) {
+  Tensors wide;
+  for (const Tensor& tensor : tensors) wide.push_back(floating(tensor) ? tensor.to(at::kDouble) : tensor);
+  return wide;
+}
+
+/// A few roundings of the narrowest type: a result, what it is made of, and their sums.
+double tolerance_of_types(const Tensors& inputs) {
+  constexpr double kRoundings = 8;
+  double epsilon = 0;
+  for (const Tensor& input : inputs) {
+    if (!floating(input)) continue;
+    const auto type = input.scalar_type();
+    epsilon = std::max(epsilon, type == at::kDouble  ? 0x1p-52
+                                : type == at::kFloat ? 0x1p-20  // sums of some dozen in any order
+                                : type == at::kHalf  ? 0x1p-11
+                                                     : 0x1p-8);
+  }
+  return kRoundings * epsilon;
+}
+
+void compare(const std::string& what, const Tensors& got, const Tensors& expected, double tolerance) {
+  for (size_t i = 0; i < got.size(); ++i) {
+    if (!got[i].defined() || !expected.at(i).defined()) {
+      if (got[i].defined() != expected[i].defined())
+        throw Error(what + " " + std::to_string(i) + " is there in one type and not in the other");
+      continue;
+    }
+    const double apart = (got[i] - expected[i]).abs().max().item<double>();
+    const double scale = expected[i].abs().max().item<double>();
+    if (!(apart <= tolerance * scale))
+      throw Error(what + " " + std::to_string(i) + " is off by " + Json(apart / scale).dump() +
+                  " of its largest value; " + Json(tolerance).dump() + " is allowed");
+  }
+}
+
+void compare_with_double(const ObservedCall& observed) {
+  const Differentiable& op = *observed.op;
+  const at::NoGradGuard no_grad;
+  Tensors roots;
+  for (const Tensor& out : op.forward(observed.inputs).outputs)
+    roots.push_back(floating(out) ? at::randn(out.sizes(), out.options()) : Tensor());
+  const Halves narrow = halves_of(op, observed.inputs, roots);
+  const Halves wide = halves_of(op, in_double(observed.inputs), roots);
+  const double tolerance = tolerance_of_types(observed.inputs);
+  compare("output", narrow.outputs, wide.outputs, tolerance);
+  compare("gradient of input", narrow.gradients, wide.gradients, tolerance);
+}
+
+std::vector<ObservedCall> calls_in(const Types& types, const CheckCase& c, std::unique_ptr<OpenedRun>& run,
+                                   at::Device device) {
+  RunSpec spec = c.spec;
+  spec.train.dtype = types.parameters;
+  run = open_run(spec, device, [&](Recipe& recipe) {
+    if (types.autocast)
+      recipe.scope(Phase::precision, [type = *types.autocast, device]() -> Scopes::Guard {
+        return std::make_shared<Autocast>(device.type(), type);
+      });
+  });
+  return observed_calls(*run);
+}
+}  // namespace
+
+std::string check_types(const CheckCase& c, at::Device device) {
+  std::set<std::string> names;
+  std::vector<std::string> checked, refused;
+  open_case(c, c.spec, device);
+  for (const Types& types : kTypes) {
+    std::unique_ptr<OpenedRun> run;  // keeps what the calls point to
+    std::vector<ObservedCall> calls;
+    try {
+      calls = calls_in(types, c, run, device);
+    } catch (const Error& e) {
+      refused.push_back("not in " + types.name + ": " + e.message());
+      continue;
+    } catch (const c10::Error& e) {
+      const std::string message = e.what_without_backtrace();
+      if (message.find("not implemented for") == std::string::npos) throw;
+      refused.push_back("not in " + types.name + ": " + message);
+      continue;
+    }
+    for (const ObservedCall& observed : calls) {
+      try {
+        compare_with_double(observed);
+      } catch (const std::exception& e) {
+        throw Error("the pair '" + observed.op->name + "' in " + types.name + ": " + e.what());
+      }
+      names.insert(observed.op->name);
+    }
+    checked.push_back(types.name);
+  }
+  if (names.empty()) throw Skip("it calls no pair");
+  return join({names.begin(), names.end()}) + " in " + join(checked) +
+         (refused.empty() ? "" : "; " + join(refused, "; "));
+}
+}  // namespace optrush

@@ -1,0 +1,91 @@
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+#include <memory>
+
+#include "base/files.h"
+#include "base/installation.h"
+#include "cli/check_table.h"
+#include "cli/commands.h"
+#include "cli/interrupted.h"
+#include "launch/check_run.h"
+#include "optrush/cache.h"
+
+namespace optrush {
+namespace fs = std::filesystem;
+namespace {
+struct CheckOptions {
+  std::string device = "auto", for_time, limit;
+  std::vector<std::string> plugins, kinds, plugin_path;
+  fs::path json, folder;
+  bool resume = false;
+};
+
+int check(const CheckOptions& options) {
+  CheckSettings settings;
+  settings.worker = Installation::of_this_program().worker;
+  settings.selection = {"--device", options.device};
+  const auto pass_on = [&](const std::string& name, const std::vector<std::string>& values) {
+    for (const std::string& value : values)
+      settings.selection.insert(settings.selection.end(), {name, value});
+  };
+  pass_on("--plugin", options.plugins);
+  pass_on("--kind", options.kinds);
+  for (const std::string& folder : options.plugin_path)
+    pass_on("--plugin-path", {fs::absolute(folder).lexically_normal()});
+  settings.journal = (options.folder.empty() ? cache_folder("check") : options.folder) / "journal.jsonl";
+  settings.resume = options.resume;
+  if (!options.for_time.empty()) settings.for_s = parse_duration(options.for_time);
+  if (!options.limit.empty()) settings.limit_s = parse_duration(options.limit);
+
+  CheckOutcome outcome;
+  {
+    Progress progress(Terminal::of(2));
+    outcome = run_checks(settings, progress);
+  }
+  if (!options.json.empty()) write_json(options.json, check_json(outcome));
+  std::cout << check_table(outcome) << std::flush;
+  if (outcome.signal != 0)
+    throw Interrupted(outcome.signal, "optrush check --resume, with the same options, goes on with the rest");
+  const bool failed = std::ranges::count(outcome.cases, "failed", &CheckedCase::status) != 0;
+  return failed ? kSomethingFailed : kOk;
+}
+}  // namespace
+
+void add_check_command(CLI::App& app, int& code) {
+  auto options = std::make_shared<CheckOptions>();
+  auto* command =
+      app.add_subcommand("check", "does every plugin work on this machine, alone and with the others?");
+  const auto repeated = [&](const char* name, std::vector<std::string>& values, const char* description,
+                            const char* type) {
+    command->add_option(name, values, description)->take_all()->expected(1)->type_name(type);
+  };
+  command->add_option("--device", options->device, "auto, cpu or cuda");
+  repeated("--plugin", options->plugins, "only cases with this plugin; may be repeated",
+           "NAME[:KEY=VALUE,...]");
+  repeated("--kind", options->kinds,
+           "only cases of this kind: alone, gradient, types, compiled or pair; may be repeated", "KIND");
+  repeated("--plugin-path", options->plugin_path, "search this folder for plugins first; may be repeated",
+           "FOLDER");
+  command
+      ->add_option("--for", options->for_time,
+                   "end after this time, as in 8m; the most telling cases come first")
+      ->type_name("TIME");
+  command->add_option("--limit", options->limit, "of one case; default: 2m, 15m where it compiles")
+      ->type_name("TIME");
+  command->add_flag("--resume", options->resume,
+                    "take results that are there and still hold; run the others");
+  command
+      ->add_option("--folder", options->folder,
+                   "where results are kept for --resume; default: the user's cache")
+      ->type_name("FOLDER");
+  command->add_option("--json", options->json, "also write every case and its result to this file")
+      ->type_name("FILE");
+  command->footer(
+      "Trains small models for a few steps and compares with their plain form: losses, gradients, gradients "
+      "by\n"
+      "differences in double, every type. Exit code: 0 nothing failed, 1 something failed, 2 bad usage, 130\n"
+      "interrupted.");
+  command->callback([options, &code] { code = check(*options); });
+}
+}  // namespace optrush

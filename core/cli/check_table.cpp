@@ -1,0 +1,142 @@
+#include "cli/check_table.h"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <set>
+
+#include "base/suggest.h"
+#include "build_info.h"
+#include "launch/text.h"
+#include "optrush/error.h"
+#include "report/text_table.h"
+
+namespace optrush {
+namespace {
+const std::vector<std::string> kKinds = {"alone", "gradient", "types", "compiled", "pair"};
+const std::vector<std::string> kStatuses = {"ok", "refused", "skipped", "failed", "not run"};
+
+using Counts = std::map<std::string, size_t>;
+
+/// "12 ok", "10 ok, 2 refused"
+std::string shown(const Counts& counts) {
+  std::vector<std::string> parts;
+  for (const std::string& status : kStatuses)
+    if (const auto found = counts.find(status); found != counts.end())
+      parts.push_back(std::to_string(found->second) + " " + status);
+  return join(parts);
+}
+
+Table by_plugin(const std::vector<CheckedCase>& cases) {
+  std::map<std::string, std::map<std::string, Counts>> counts;
+  std::map<std::string, bool> failed;
+  std::set<std::string> kinds;
+  for (const CheckedCase& each : cases) {
+    kinds.insert(each.kind);
+    for (const std::string& plugin : each.subjects) {
+      ++counts[plugin][each.kind][each.status];
+      failed[plugin] = failed[plugin] || each.status == "failed";
+    }
+  }
+  Table table{{{"plugin"}, {"verdict"}}, {}};
+  for (const std::string& kind : kKinds)
+    if (kinds.contains(kind)) table.columns.push_back({kind});
+  for (const auto& [plugin, by_kind] : counts) {
+    std::vector<std::string> row = {plugin, failed[plugin] ? "FAILED" : "ok"};
+    for (const std::string& kind : kKinds) {
+      if (!kinds.contains(kind)) continue;
+      const auto found = by_kind.find(kind);
+      row.push_back(found == by_kind.end() ? "-" : shown(found->second));
+    }
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+std::string indented(const std::string& text, const std::string& margin) {
+  std::string result = margin;
+  for (const char c : text) {
+    result += c;
+    if (c == '\n') result += margin;
+  }
+  return result;
+}
+
+/// Each reason once, with the first of the cases that gave it.
+std::string reasons_of(const std::vector<CheckedCase>& cases, const std::string& status) {
+  constexpr size_t kNamed = 3;
+  std::vector<std::pair<std::string, std::vector<std::string>>> reasons;
+  for (const CheckedCase& each : cases) {
+    if (each.status != status) continue;
+    auto known =
+        std::ranges::find(reasons, each.detail, &std::pair<std::string, std::vector<std::string>>::first);
+    if (known == reasons.end()) known = reasons.insert(reasons.end(), {each.detail, {}});
+    known->second.push_back(each.id);
+  }
+  if (reasons.empty()) return {};
+  std::string text = "\n" + status + "\n";
+  for (auto& [reason, ids] : reasons) {
+    const size_t more = ids.size() > kNamed && status != "failed" ? ids.size() - kNamed : 0;
+    ids.resize(ids.size() - more);
+    for (const std::string& id : ids) text += "  " + id + "\n";
+    if (more > 0) text += "  and " + std::to_string(more) + " more\n";
+    if (!reason.empty()) text += indented(reason, "      ") + "\n";
+  }
+  return text;
+}
+
+Counts counts_of(const std::vector<CheckedCase>& cases) {
+  Counts counts;
+  for (const CheckedCase& each : cases) ++counts[each.status];
+  return counts;
+}
+}  // namespace
+
+std::string check_table(const CheckOutcome& outcome) {
+  std::string text = text_table(by_plugin(outcome.cases));
+  for (const std::string status : {"refused", "skipped", "failed"}) text += reasons_of(outcome.cases, status);
+  for (const Json& file : outcome.unusable)
+    text += "\ncan't be used: " + file.at("file").get<std::string>() + "\n" +
+            indented(file.at("reason"), "      ") + "\n";
+  text += "\n" + std::to_string(outcome.cases.size()) + " cases on " + outcome.machine + ": " +
+          shown(counts_of(outcome.cases)) + ", in " + clock_time(outcome.seconds);
+  if (outcome.resumed > 0) text += "; " + std::to_string(outcome.resumed) + " of them known from before";
+  return text + "\n";
+}
+
+Json check_json(const CheckOutcome& outcome) {
+  Json cases = Json::array();
+  for (const CheckedCase& each : outcome.cases)
+    cases.push_back({{"id", each.id},
+                     {"kind", each.kind},
+                     {"plugins", each.subjects},
+                     {"status", each.status},
+                     {"detail", each.detail},
+                     {"seconds", each.seconds}});
+  Json counts = Json::object();
+  for (const std::string& status : kStatuses)
+    counts[status] = std::ranges::count(outcome.cases, status, &CheckedCase::status);
+  return {{"schema_version", 1},
+          {"optrush_version", OPTRUSH_VERSION},
+          {"date", utc_now()},
+          {"device", outcome.device},
+          {"machine", outcome.machine},
+          {"seconds", outcome.seconds},
+          {"resumed", outcome.resumed},
+          {"interrupted", outcome.signal != 0},
+          {"counts", counts},
+          {"cases", cases},
+          {"unusable", outcome.unusable}};
+}
+
+double parse_duration(const std::string& text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const std::string unit(end, text.data() + text.size());
+  const std::map<std::string, double> units = {{"", 1}, {"s", 1}, {"m", 60}, {"min", 60}, {"h", 3600}};
+  const auto found = units.find(unit);
+  if (error != std::errc() || found == units.end() || !(value > 0) || value > 1e6)
+    throw UsageError("'" + text + "' is no time", "write seconds, or a number with s, m or h, as in 8m");
+  return value * found->second;
+}
+}  // namespace optrush

@@ -1,0 +1,109 @@
+#include "worker/check_command.h"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <thread>
+
+#include "base/files.h"
+#include "base/installation.h"
+#include "base/suggest.h"
+#include "build_info.h"
+#include "check/run_case.h"
+#include "measure/memory.h"
+#include "optrush/error.h"
+#include "worker/device.h"
+#include "worker/machine_offer.h"
+#include "worker/plugin_argument.h"
+
+namespace optrush {
+namespace fs = std::filesystem;
+namespace {
+CheckKind kind_named(const std::string& name) {
+  const auto names = check_kind_names();
+  const auto found = std::ranges::find(names, name);
+  if (found == names.end())
+    throw UsageError("there is no kind of case '" + name + "'", did_you_mean(name, names));
+  return static_cast<CheckKind>(found - names.begin());
+}
+
+/// The libraries that this process runs, so that a rebuilt program checks anew.
+std::string build_identity() {
+  const fs::path worker = Installation::of_this_program().worker;
+  std::string identity = std::string(OPTRUSH_VERSION) + host_abi() + sha256_file(worker);
+  for (const fs::path& library :
+       {worker.parent_path() / "liboptrush.so", worker.parent_path().parent_path() / "lib" / "liboptrush.so"})
+    if (fs::is_regular_file(library)) identity += sha256_file(library);
+  return identity;
+}
+
+class Identities {
+ public:
+  Identities(const Catalogue& catalogue, std::string machine) : machine_(std::move(machine)) {
+    for (const auto& plugin : catalogue.plugins()) files_[plugin.name] = sha256_file(plugin.file);
+  }
+  std::string of(const CheckCase& c) const {
+    std::string text = machine_ + to_json(c).dump();
+    for (const PluginUse& use : c.spec.plugins)
+      if (const auto file = files_.find(use.name); file != files_.end()) text += file->second;
+    return sha256(text);
+  }
+
+ private:
+  std::string machine_;
+  std::map<std::string, std::string> files_;
+};
+}  // namespace
+
+int check_list_command(const CheckListRequest& given) {
+  const at::Device device = open_device(given.device);
+  const Catalogue catalogue = Catalogue::find(given.plugin_path);
+  CheckRequest request;
+  request.device = device.is_cuda() ? "cuda" : "cpu";
+  request.plugin_path = given.plugin_path;
+  for (const auto& plugin : given.plugins)
+    request.plugins.push_back(parse_plugin_argument(plugin, catalogue));
+  for (const auto& kind : given.kinds) request.kinds.push_back(kind_named(kind));
+  const Identities identities(catalogue, device_name(device) + build_identity());
+  Json list = {{"device", request.device}, {"name", device_name(device)}};
+  list["unusable"] = Json::array();
+  for (const auto& [file, reason] : catalogue.unusable())
+    list["unusable"].push_back({{"file", file.string()}, {"reason", reason}});
+  list["cases"] = Json::array();
+  for (const CheckCase& each : check_cases(request, catalogue, machine_offer(find_python_tools()))) {
+    Json line = to_json(each);
+    line["identity"] = identities.of(each);
+    list["cases"].push_back(std::move(line));
+  }
+  write_json(given.out, list);
+  return 0;
+}
+
+int check_run_command(const fs::path& cases, const fs::path& journal) {
+  install_cpu_memory_tracking();
+  at::set_num_threads(static_cast<int>(std::thread::hardware_concurrency()));
+  const Json list = read_json(cases);
+  const at::Device device = open_device(list.at("device"));
+  StackCheck stacks(device);
+  for (Json line : list.at("cases")) {
+    const Json identity = line.at("identity");
+    line.erase("identity");
+    const CheckCase each = check_case_from_json(line, cases.string());
+    append_line(journal, Json{{"begin", each.id}, {"identity", identity}}.dump());
+    const auto start = std::chrono::steady_clock::now();
+    const CheckResult result = run_case(each, device, stacks);
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    append_line(journal, Json{{"end", each.id},
+                              {"identity", identity},
+                              {"status", result.status},
+                              {"detail", result.detail},
+                              {"seconds", seconds}}
+                             .dump(-1, ' ', true, Json::error_handler_t::replace));
+    // What a failure leaves behind in the process is not to be blamed on others.
+    if (result.status == "failed") return 0;
+  }
+  return 0;
+}
+}  // namespace optrush

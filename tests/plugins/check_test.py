@@ -1,0 +1,142 @@
+"""`optrush check` as a user meets it: plugins that fail in each way are named while the others pass; it resumes, it
+keeps to its time, and it ends when it is told to."""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+BUILD = pathlib.Path(os.environ["OPTRUSH_BUILD_DIR"])
+OPTRUSH = BUILD / "bin" / "optrush"
+# A sanitizer would end a crashing process in its own way.
+ENVIRONMENT = dict(os.environ, ASAN_OPTIONS="handle_segv=0")
+
+
+def command(work, *arguments):
+    return [str(OPTRUSH), "check", "--device", "cpu", "--folder", str(work / "state"), *arguments]
+
+
+def check(work, *arguments, code=0):
+    """What the check writes, and what it prints."""
+    out = work / "result.json"
+    out.unlink(missing_ok=True)
+    done = subprocess.run([*command(work, *arguments), "--json", str(out)], capture_output=True, text=True,
+                          env=ENVIRONMENT, check=False)
+    printed = done.stdout + done.stderr
+    assert done.returncode == code, f"exit code {done.returncode} instead of {code}:\n{printed}"
+    return json.loads(out.read_text()) if out.exists() else None, printed
+
+
+def cases_of(result, plugin):
+    found = [case for case in result["cases"] if plugin in case["plugins"]]
+    assert found, f"no case of {plugin}"
+    return found
+
+
+FAILURES = {  # plugin: what its failed cases must say, by kind
+    "crashes_in_backward": {"alone": "SIGSEGV", "gradient": "SIGSEGV"},
+    "hangs_in_slot": {"alone": "timeout: no end within", "gradient": "timeout"},
+    "not_exact": {"alone": "0.0e+00 allowed"},
+    "throws_in_slot": {"alone": "plugin 'throws_in_slot' in slot 'linear'", "gradient": "throws in a linear"},
+    "wrong_backward": {"gradient": "wrong"},
+    "wrong_gradient_norm": {"alone": "the gradient norm of step 0", "gradient": "is wrong"},
+}
+
+
+def failures_are_named(work):
+    asked = [argument for plugin in [*FAILURES, "fused_adamw", "lora"] for argument in ("--plugin", plugin)]
+    result, printed = check(work, "--plugin-path", str(BUILD / "tests/checked"), *asked, "--kind", "alone", "--kind",
+                            "gradient", "--limit", "20", code=1)
+    for plugin, kinds in FAILURES.items():
+        for kind, words in kinds.items():
+            failed = [case for case in cases_of(result, plugin) if case["kind"] == kind and case["status"] == "failed"]
+            assert any(words in case["detail"] for case in failed), f"{plugin} by {kind}: {failed}\n{printed}"
+        assert f"{plugin}" in printed and "FAILED" in printed
+    for plugin in ("fused_adamw", "lora"):
+        bad = [case for case in cases_of(result, plugin) if case["status"] not in ("ok", "refused")]
+        assert not bad, bad
+    ran = [case for case in result["cases"] if case["status"] == "not run"]
+    assert not ran, f"the check did not go on after a failure: {ran}"
+    # A factor in the backward of a pair is found in the pair itself, by its name, and not only in the whole model.
+    assert "qk_norm" in printed or "wrong: along one direction" in printed, printed
+
+
+def a_refusal_is_no_failure(work):
+    result, _ = check(work, "--plugin-path", str(BUILD / "tests/refused"), "--plugin", "owns_swiglu", "--kind", "pair")
+    both = next(case for case in result["cases"] if set(case["plugins"]) == {"owns_swiglu", "fused_kernels"})
+    assert both["status"] == "refused", both
+    assert "owns_swiglu" in both["detail"] and "fused_kernels" in both["detail"], both
+
+
+def options_of_a_plugin(work):
+    result, _ = check(work, "--plugin", "lora:rank=2,alpha=4", "--kind", "alone")
+    assert all("rank=2" in case["id"] and case["status"] in ("ok", "refused") for case in result["cases"]), result
+
+
+def bad_options(work):
+    for arguments, words in [(["--kind", "paris"], "did you mean 'pair'?"),
+                             (["--for", "soon"], "'soon' is no time"),
+                             (["--for", "0"], "'0' is no time"),
+                             (["--limit", "-3s"], "is no time"),
+                             (["--fro", "8m"], "did you mean '--for'?"),
+                             (["--plugin", "lora:rank"], "is no key=value")]:
+        _, printed = check(work, *arguments, code=2)
+        assert words in printed, f"{arguments}: {printed}"
+    for arguments, words in [(["--plugin", "lroa"], "did you mean 'lora'?"),
+                             (["--device", "cupu"], "unknown device 'cupu'")]:
+        _, printed = check(work, *arguments, code=1)
+        assert words in printed, f"{arguments}: {printed}"
+
+
+def resumes_after_a_kill(work):
+    arguments = ["--plugin", "lora", "--plugin", "fused_adamw", "--kind", "alone", "--kind", "gradient"]
+    journal = work / "state/journal.jsonl"
+    journal.unlink(missing_ok=True)
+    with subprocess.Popen(command(work, *arguments), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        while not journal.exists() or journal.read_text().count("\n") < 3:
+            assert process.poll() is None, "it ended before it could be killed"
+            time.sleep(0.01)
+        process.kill()
+    with journal.open("a") as file:
+        file.write('{"end": "cut o')  # as a kill in the middle of a line would leave it
+    result, printed = check(work, *arguments, "--resume")
+    assert 3 <= result["resumed"] < len(result["cases"]), printed
+    assert all(case["status"] in ("ok", "refused") for case in result["cases"]), printed
+    again, _ = check(work, *arguments, "--resume")
+    assert again["resumed"] == len(again["cases"])
+    anew, _ = check(work, "--plugin", "fused_adamw", "--kind", "gradient")
+    assert anew["resumed"] == 0
+
+
+def keeps_to_its_time(work):
+    result, printed = check(work, "--for", "4s")
+    assert result["counts"]["not run"] > 0 and result["counts"]["failed"] == 0, printed
+    assert "not run" in printed
+
+
+def ends_when_told_to(work):
+    journal = work / "state/journal.jsonl"
+    journal.unlink(missing_ok=True)
+    with subprocess.Popen(command(work), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        while not journal.exists():
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        out, errors = process.communicate()
+    assert process.returncode == 130, errors
+    assert "not run" in out and "--resume" in errors, out + errors
+
+
+def main():
+    for case in (bad_options, options_of_a_plugin, failures_are_named, a_refusal_is_no_failure, resumes_after_a_kill,
+                 keeps_to_its_time, ends_when_told_to):
+        if sys.argv[1:] and case.__name__ not in sys.argv[1:]:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            case(pathlib.Path(folder))
+        print("ok", case.__name__, flush=True)
+
+
+main()
