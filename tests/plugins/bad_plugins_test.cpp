@@ -155,6 +155,19 @@ TEST(ParseDescription, RefusesWhatCannotBeMeant) {
       HasSubstr("did you mean 'exact'?"));
 }
 
+TEST(ParseDescription, ChecksTheFormsThatAreToBeChecked) {
+  const std::string start =
+      R"({"name": "a", "version": "1", "summary": "s", "kind": "optimization", "effect": "exact",
+          "options": [{"name": "rank", "type": "integer", "min": 1, "doc": "d"}], "check": )";
+  EXPECT_EQ(described(start + R"([{"options": {"rank": 2}, "with": ["b"]}, {"options": {"rank": 3}}]})"), "");
+  EXPECT_THAT(described(start + "[]}"), HasSubstr("must be a list of one form or more"));
+  EXPECT_THAT(described(start + R"([{"option": {"rank": 2}}]})"), HasSubstr("did you mean 'options'?"));
+  EXPECT_THAT(described(start + R"([{"options": {"rnk": 2}}]})"),
+              HasSubstr("p.so, check: unknown option 'rnk'\n  hint: did you mean 'rank'?"));
+  EXPECT_THAT(described(start + R"([{"options": {"rank": 0}}]})"),
+              HasSubstr("must be an integer of at least 1"));
+}
+
 TEST(ParseDescription, NeedsAnIdentity) {
   EXPECT_THAT(error_of([] { parse_description("{}\n{}", "p.so"); }), HasSubstr("identity.api is missing"));
   EXPECT_THAT(error_of([] { parse_description("", "p.so"); }), HasSubstr("not valid JSON"));

@@ -46,6 +46,29 @@ FAILURES = {  # plugin: what its failed cases must say, by kind
 }
 
 
+def the_most_telling_cases_come_first(work):
+    out = work / "list.json"
+    subprocess.run([BUILD / "bin/optrush-worker", "check-list", "--device", "cpu", "--out", out], check=True)
+    cases = json.loads(out.read_text())["cases"]
+    assert len({case["id"] for case in cases}) == len({case["identity"] for case in cases}) == len(cases)
+
+    def place(case):
+        compiles_with_another = case["kind"] == "compiled" and len(case["subjects"]) > 1
+        return ["alone", "gradient", "types", "compiled", "pair"].index(case["kind"]) if not compiles_with_another else 5
+
+    places = [place(case) for case in cases]
+    assert places == sorted(places) and set(places) == set(range(6))
+    pairs = {frozenset(case["subjects"]) for case in cases if len(case["subjects"]) > 1}
+    plugins = {name for case in cases for name in case["subjects"]}
+    listed = json.loads(subprocess.run([OPTRUSH, "plugins", "--json"], capture_output=True, check=True).stdout)
+    assert plugins == {plugin["name"] for plugin in listed["plugins"]}
+    # Every pair, but for what one of the two brings with it.
+    missing = {frozenset((a, b)) for a in plugins for b in plugins if a < b} - pairs
+    for a, b in missing:
+        alone = [case for case in cases if case["subjects"] in ([a], [b])]
+        assert any({a, b} <= {use["name"] for use in case["spec"]["plugins"]} for case in alone), (a, b)
+
+
 def failures_are_named(work):
     asked = [argument for plugin in [*FAILURES, "fused_adamw", "lora"] for argument in ("--plugin", plugin)]
     result, printed = check(work, "--plugin-path", str(BUILD / "tests/checked"), *asked, "--kind", "alone", "--kind",
@@ -130,7 +153,7 @@ def ends_when_told_to(work):
 
 
 def main():
-    for case in (bad_options, options_of_a_plugin, failures_are_named, a_refusal_is_no_failure, resumes_after_a_kill,
+    for case in (bad_options, the_most_telling_cases_come_first, options_of_a_plugin, failures_are_named, a_refusal_is_no_failure, resumes_after_a_kill,
                  keeps_to_its_time, ends_when_told_to):
         if sys.argv[1:] and case.__name__ not in sys.argv[1:]:
             continue
