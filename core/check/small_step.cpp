@@ -1,6 +1,5 @@
 #include "check/small_step.h"
 
-#include <ATen/Context.h>
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
 
@@ -31,8 +30,7 @@ SmallStep::SmallStep(OpenedRun& run) : run_(run), clock_(StepClock::make(run.ses
 }
 
 double SmallStep::loss() {
-  at::manual_seed(1);
-  run_.recipe().fire(Event::step_begin, run_.session());
+  run_.session().begin_step(0);
   TrainStep step(run_.session(), *clock_, batches_);
   for (int64_t micro = 0; micro < step.microbatches(); ++micro) step.forward(0, micro, {});
   run_.recipe().fire(Event::step_end, run_.session());
@@ -40,9 +38,8 @@ double SmallStep::loss() {
 }
 
 std::vector<std::pair<Param*, Tensor>> SmallStep::gradients() {
-  at::manual_seed(1);
   Session& session = run_.session();
-  run_.recipe().fire(Event::step_begin, session);
+  session.begin_step(0);
   TrainStep step(session, *clock_, batches_);
   Tensor scale;
   for (int64_t micro = 0; micro < step.microbatches(); ++micro) {

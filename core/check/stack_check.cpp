@@ -13,6 +13,7 @@
 #include "check/opening.h"
 #include "data/batches.h"
 #include "experiment/gate.h"
+#include "model/init.h"
 #include "train/trainer.h"
 
 namespace optrush {
@@ -49,8 +50,20 @@ class GradientRecorder {
   std::map<std::string, Tensor> gradients_;
 };
 
+/// Starts from the values that a run in fp32 draws, whatever the type: draws depend on it.
+void start_as_in_fp32(Recipe& recipe) {
+  recipe.on(Event::placed, Phase::base, [](Run& run) {
+    const at::NoGradGuard no_grad;
+    for (Param* param : run.params().all()) {
+      if (!param->leaf.defined() || param->leaf.scalar_type() != at::kDouble) continue;
+      Param narrow = *param;
+      narrow.dtype = at::kFloat;
+      param->leaf.copy_(initial_value(narrow, run.spec().train.seed));
+    }
+  });
+}
+
 TrainingCurve curve_of(Session& session, GradientRecorder& recorder) {
-  at::manual_seed(1);
   const Json result = train(session, [](const Json&) {});
   session.recipe().fire(Event::finished, session);
   TrainingCurve curve;
@@ -155,7 +168,10 @@ const StackCheck::Reference& StackCheck::reference(const RunSpec& spec) {
   const auto train_once = [&] {
     const LibraryState kept;
     GradientRecorder recorder;
-    const auto run = open_run(spec, device_, [&](Recipe& recipe) { recorder.edit(recipe); });
+    const auto run = open_run(spec, device_, [&](Recipe& recipe) {
+      recorder.edit(recipe);
+      start_as_in_fp32(recipe);
+    });
     found->second.sequences = global_batch(run->session().spec().train, 1);
     return curve_of(run->session(), recorder);
   };
@@ -173,7 +189,7 @@ const StackCheck::Reference& StackCheck::reference(const RunSpec& spec) {
   return found->second;
 }
 
-const StackCheck::Reference& StackCheck::in_double(RunSpec spec) {
+const StackCheck::Reference& StackCheck::in_double(const RunSpec& spec) {
   try {
     RunSpec wide = spec;
     wide.train.dtype = "fp64";

@@ -32,7 +32,7 @@ class StackCheck {
     bool reproducible = true;  ///< a second run of it has the same bits
   };
   const Reference& reference(const RunSpec&);
-  const Reference& in_double(RunSpec);
+  const Reference& in_double(const RunSpec&);
 
   at::Device device_;
   std::map<std::string, Reference> references_;
