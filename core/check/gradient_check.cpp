@@ -113,13 +113,6 @@ void check_pair(const ObservedCall& observed) {
   if (!wrong.empty()) throw Error("the pair '" + observed.op->name + "' has a wrong backward: " + wrong);
 }
 
-bool keeps_its_bits(const CheckCase& c) {
-  const Catalogue catalogue = Catalogue::find(c.spec.plugin_path);
-  return std::ranges::none_of(c.spec.plugins, [&](const PluginUse& use) {
-    return catalogue.at(use.name).effect == Effect::precision;
-  });
-}
-
 std::string in_double(const CheckCase& c, at::Device device) {
   RunSpec spec = c.spec;
   spec.train.dtype = "fp64";

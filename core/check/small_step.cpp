@@ -65,6 +65,13 @@ std::vector<std::pair<Param*, Tensor>> SmallStep::gradients() {
   return named;
 }
 
+bool keeps_its_bits(const CheckCase& c) {
+  const Catalogue catalogue = Catalogue::find(c.spec.plugin_path);
+  return std::ranges::none_of(c.spec.plugins, [&](const PluginUse& use) {
+    return catalogue.at(use.name).effect == Effect::precision;
+  });
+}
+
 std::vector<ObservedCall> observed_calls(OpenedRun& run) {
   std::vector<ObservedCall> calls;
   const CallObserver observer([&](const Differentiable& op, const Tensors& inputs) {

@@ -32,6 +32,8 @@ struct ObservedCall {
   const Differentiable* op = nullptr;
   Tensors inputs;
 };
+/// No plugin of the stack has the effect `precision`.
+bool keeps_its_bits(const CheckCase&);
 /// Of each pair that one step of the run calls, the call with the most inputs that need gradients.
 std::vector<ObservedCall> observed_calls(OpenedRun&);
 }  // namespace optrush

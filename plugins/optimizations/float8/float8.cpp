@@ -90,6 +90,7 @@ class Float8 final : public Plugin {
 OPTRUSH_PLUGIN(Float8, R"json({
   "name": "float8", "version": "0.1.0", "kind": "optimization", "effect": "precision",
   "summary": "linears of the blocks multiply in 8 bits, forward and backward",
+  "check": [{}, {"options": {"recipe": "rowwise"}}],
   "doc": "On a GPU it needs compute capability 8.9 (Ada, Hopper or newer); a CPU runs the same numbers, slowly.",
   "options": [
     {"name": "recipe", "type": "string", "default": "tensorwise", "choices": ["tensorwise", "rowwise"],
