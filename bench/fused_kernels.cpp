@@ -56,11 +56,14 @@ std::vector<Operator> operators() {
     return plain::norm(x, weight, {}, {.eps = kEps});
   };
   return {
-      {"norm", fused::norm(kEps), [=](const Tensors& in) -> Tensors { return {norm(in[0], in[1])}; },
+      {"norm", fused::norm(kEps),
+       [=](const Tensors& in) -> Tensors {
+         return {in[0], norm(in[0], in[1])};
+       },
        [](int64_t bytes, auto options) -> Tensors {
          return {rows(bytes, 2, options), at::randn({kWidth})};
        },
-       2, 3},
+       2, 4},
       {"add_norm", fused::add_norm(kEps),
        [=](const Tensors& in) -> Tensors {
          const Tensor sum = in[0] + in[1];

@@ -33,7 +33,7 @@ Ops::AddNorm::Fn Binder::add_norm(const Site& site) const {
   return recipe_.ops.add_norm.resolve(site,
                                       [norm = norm(site)](const Tensor& x, const Tensor& delta,
                                                           const NormArgs& args) -> std::array<Tensor, 2> {
-                                        const Tensor sum = x + delta;
+                                        const Tensor sum = delta.defined() ? x + delta : x;
                                         return {sum, norm(sum, args)};
                                       });
 }

@@ -30,15 +30,14 @@ struct Attention {
 };
 
 struct Block {
-  Ops::Norm::Fn attention_norm;
-  Ops::AddNorm::Fn mlp_norm;
+  Ops::AddNorm::Fn attention_norm, mlp_norm;
   UnitFunction attention, mlp;
   NormArgs norm;
 
   Tensor operator()(const Tensor& x_BSD, const Batch& batch) const {
-    const Tensor attended_BSD = attention(attention_norm(x_BSD, norm), batch);
-    const auto [h_BSD, normed_BSD] = mlp_norm(x_BSD, attended_BSD, norm);
-    return h_BSD + mlp(normed_BSD, batch);
+    const auto [stream_BSD, first_BSD] = attention_norm(x_BSD, {}, norm);
+    const auto [h_BSD, second_BSD] = mlp_norm(stream_BSD, attention(first_BSD, batch), norm);
+    return h_BSD + mlp(second_BSD, batch);
   }
 };
 
@@ -75,12 +74,12 @@ class Declaration {
   std::unique_ptr<Unit> block(int64_t layer) {
     const std::string path = "model.layers." + std::to_string(layer);
     auto unit = make_unit(path, "block", layer);
-    const Site& first = norm(*unit, path + ".input_layernorm", "norm");
+    const Site& first = norm(*unit, path + ".input_layernorm", "add_norm");
     const Site& second = norm(*unit, path + ".post_attention_layernorm", "add_norm");
     const Unit& attention = *unit->children.emplace_back(this->attention(path + ".self_attn", layer));
     const Unit& mlp = *unit->children.emplace_back(declare_mlp(params_, path + ".mlp", layer, mlp_shape()));
     unit->build = [&, args = norm_args()](const Binder& bind) -> UnitFunction {
-      return Block{bind.norm(first), bind.add_norm(second), bind.unit(attention), bind.unit(mlp), args};
+      return Block{bind.add_norm(first), bind.add_norm(second), bind.unit(attention), bind.unit(mlp), args};
     };
     return unit;
   }

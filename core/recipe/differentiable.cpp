@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "optrush/error.h"
@@ -25,6 +26,8 @@ void check_count(const Differentiable& op, const char* what, size_t got, size_t 
 struct PairFunction : torch::autograd::Function<PairFunction> {
   static variable_list forward(AutogradContext* context, const Differentiable* op, at::TensorList inputs) {
     auto result = op->forward(inputs.vec());
+    context->set_materialize_grads(
+        false);  // zeros in place of an output's gradient would be written and read
     context->saved_data["op"] = reinterpret_cast<int64_t>(op);
     context->saved_data["inputs"] = static_cast<int64_t>(inputs.size());
     context->save_for_backward(std::move(result.saved));
@@ -32,8 +35,9 @@ struct PairFunction : torch::autograd::Function<PairFunction> {
   }
   static variable_list backward(AutogradContext* context, variable_list output_gradients) {
     const auto* op = reinterpret_cast<const Differentiable*>(context->saved_data["op"].toInt());
-    auto gradients = op->backward(context->get_saved_variables(), output_gradients);
     const auto expected = static_cast<size_t>(context->saved_data["inputs"].toInt());
+    const bool any = std::ranges::any_of(output_gradients, [](const Tensor& g) { return g.defined(); });
+    auto gradients = any ? op->backward(context->get_saved_variables(), output_gradients) : Tensors(expected);
     check_count(*op, "gradients", gradients.size(), expected);
     gradients.insert(gradients.begin(), Tensor());  // for the pointer to op
     return gradients;

@@ -1,6 +1,7 @@
-// The fused GPU kernels against the plain forms.
+// The fused GPU kernels, the loss among them, against the plain forms.
 #include "on_gpu.h"
 #include "plugins/fused_cases.h"
+#include "plugins/fused_loss_cases.h"
 
 namespace optrush::testing {
 namespace {
@@ -9,7 +10,8 @@ class FusedKernelsOnGpu : public OnGpu {};
 TEST_F(FusedKernelsOnGpu, EqualThePlainFormInEachType) {
   for (const Case& c : cases())
     for (const auto& [type, tolerance] : kTypes)
-      for (const int64_t width : {int64_t{64}, int64_t{67}, int64_t{1}, int64_t{4096}, int64_t{5000}}) {
+      for (const int64_t width :
+           {int64_t{64}, int64_t{67}, int64_t{1}, int64_t{4096}, int64_t{5000}, int64_t{16384}}) {
         SCOPED_TRACE(c.name + ", " + c10::toString(type) + ", width " + std::to_string(width));
         expect_like_plain(c, inputs(c, type, width), tolerance * 4, at::kCUDA);
       }
@@ -32,7 +34,7 @@ TEST_F(FusedKernelsOnGpu, TheWeightGradientIsTheSameBitsEachTime) {
   const Tensor x = at::randn({8192, 1024}, options), g = at::randn({8192, 1024}, options);
   const Tensor weight = at::randn({1024}, options.dtype(at::kFloat));
   const Differentiable pair = fused::norm(kEps);
-  const auto gradient = [&] { return pair.backward(pair.forward({x, weight}).saved, {g})[1]; };
+  const auto gradient = [&] { return pair.backward(pair.forward({x, weight}).saved, {Tensor(), g})[1]; };
   const Tensor first = gradient();
   for (int i = 0; i < 5; ++i) EXPECT_TRUE(at::equal(gradient(), first));
 }
@@ -49,6 +51,38 @@ TEST_F(FusedKernelsOnGpu, ALowerDeltaJoinsAnFp32Stream) {
   for (size_t i = 0; i < 3; ++i)
     EXPECT_TRUE(
         at::allclose(got.gradients[i].to(at::kFloat), expected.gradients[i].to(at::kFloat), 1e-2, 1e-2));
+}
+
+TEST_F(FusedKernelsOnGpu, TheFastSigmoidIsAsCloseAsItSays) {
+  const Tensor gate = at::linspace(-86, 86, 100001, at::kFloat), one = at::ones_like(gate);
+  const Tensor got = call(fused::swiglu(), {gate.cuda(), one.cuda()})[0].cpu().to(at::kDouble);
+  const Tensor exact = at::silu(gate.to(at::kDouble));
+  const Tensor off = ((got - exact) / exact).abs();
+  EXPECT_LE(off.masked_select(gate.abs() < 10).nan_to_num().max().item<double>(), 2e-6);
+  EXPECT_LE(off.nan_to_num().max().item<double>(), 1e-5);
+}
+
+TEST_F(FusedKernelsOnGpu, TheLossIsThePlainOneInEachTypeAtAnyVocabulary) {
+  for (const auto& [type, tolerance] : kLossTypes)
+    for (const int64_t vocabulary : {2, 64, 131, 5001, 40961})
+      for (const int64_t chunk : {0, 4})
+        expect_plain_loss(type, tolerance * (type == at::kDouble ? 10 : 2), vocabulary, chunk, at::kCUDA);
+}
+
+TEST_F(FusedKernelsOnGpu, TheLossIsTheSameBitsEachTimeAndOfWholeChunks) {
+  const auto options = at::TensorOptions(at::kBFloat16).device(at::kCUDA);
+  const Tensor x = at::randn({4096, 256}, options), weight = at::randn({128256, 256}, options);
+  const Tensor labels = at::randint(128256, {4096}, options.dtype(at::kLong));
+  const auto run = [&](int64_t chunk) { return make_loss_pair(chunk, {}).forward({x, labels, weight}); };
+  const auto whole = run(0), parts = run(1024);
+  for (int i = 0; i < 3; ++i) {
+    const auto again = run(0);
+    EXPECT_TRUE(at::equal(again.outputs[0], whole.outputs[0]));
+    for (size_t j = 0; j < 2; ++j) EXPECT_TRUE(at::equal(again.saved[j], whole.saved[j]));
+  }
+  EXPECT_NEAR(parts.outputs[0].item<double>(), whole.outputs[0].item<double>(),
+              1e-5 * whole.outputs[0].item<double>());
+  for (size_t j = 0; j < 2; ++j) EXPECT_LE(apart(parts.saved[j], whole.saved[j].cpu()), 1.0 / 64);
 }
 }  // namespace
 }  // namespace optrush::testing

@@ -17,7 +17,7 @@ namespace optrush::testing {
 inline constexpr double kEps = 1e-5;
 using Function = std::function<Tensors(const Tensors&)>;
 
-inline Tensors plain_norm(const Tensors& in) { return {plain::norm(in[0], in[1], {}, {.eps = kEps})}; }
+inline Tensors plain_norm(const Tensors& in) { return {in[0], plain::norm(in[0], in[1], {}, {.eps = kEps})}; }
 inline Tensors plain_add_norm(const Tensors& in) {
   const Tensor sum = in[0] + in[1];
   return {sum, plain::norm(sum, in[2], {}, {.eps = kEps})};

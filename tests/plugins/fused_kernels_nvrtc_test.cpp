@@ -1,36 +1,50 @@
-// Every fused GPU kernel compiles for the architectures that matter, on a machine without a GPU too.
+// Every GPU kernel of the plugins compiles for the architectures that matter, on a machine without a GPU too,
+// and what it works with stays in registers.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 
+#include "cross_entropy.h"
 #include "gpu/programs.h"
 #include "optrush/error.h"
+#include "support/cubin.h"
 
 namespace optrush::fused {
 namespace {
 constexpr Type kTypes[] = {Type::fp32, Type::fp64, Type::bf16, Type::fp16};
-constexpr int64_t lanes_of(Type type) { return type == Type::fp64 ? 2 : type == Type::fp32 ? 4 : 8; }
+int64_t lanes_of(Type type) { return 16 / size_of(type); }
+constexpr int64_t kWidth = 2048;
 
 struct Instance {
   const GpuProgram* program;
   std::string kernel;
+  /// Moves 16 bytes at a time and computes in fp32: fp64 has twice the registers a number, and rows of an odd
+  /// width twice the loops.
+  bool fast = true;
 };
 
+/// As they are launched for rows of kWidth, and for rows of an odd width.
 std::vector<Instance> every_kernel() {
   std::vector<Instance> all;
   const auto norms = [&](Type x, Type delta, Type out, int64_t lanes) {
     const auto& program = gpu::norm_program();
+    const bool fast = lanes > 1 && x != Type::fp64;
+    const auto shape = gpu::row_shape(lanes, kWidth);
     for (const bool adds : {false, true}) {
-      all.push_back({&program, gpu::norm_forward_name(x, delta, out, lanes, 2, adds)});
-      all.push_back({&program, gpu::norm_backward_name(x, delta, out, lanes, 2, adds, adds && delta != x)});
+      all.push_back({&program, gpu::norm_forward_name(x, delta, out, shape, adds), fast});
+      all.push_back(
+          {&program, gpu::norm_backward_name(x, delta, out, shape, adds, adds && delta != x), fast});
     }
   };
   for (const Type type : kTypes) {
     for (const int64_t lanes : {lanes_of(type), int64_t{1}}) {
+      const bool fast = lanes > 1 && type != Type::fp64;
       norms(type, type, type, lanes);
-      all.push_back({&gpu::rotate_program(), gpu::rotate_name(type, lanes)});
-      all.push_back({&gpu::swiglu_program(), gpu::swiglu_name("forward", type, lanes)});
-      all.push_back({&gpu::swiglu_program(), gpu::swiglu_name("backward", type, lanes)});
+      all.push_back({&gpu::rotate_program(), gpu::rotate_name(type, lanes), fast});
+      all.push_back({&gpu::swiglu_program(), gpu::swiglu_name("forward", type, lanes), fast});
+      all.push_back({&gpu::swiglu_program(), gpu::swiglu_name("backward", type, lanes), fast});
+      for (const bool gradient : {false, true})
+        all.push_back({&gpu::cross_entropy_program(), gpu::cross_entropy_name(type, lanes, gradient), fast});
     }
     all.push_back({&gpu::norm_program(), gpu::sum_weight_parts_name(type, type)});
   }
@@ -42,25 +56,48 @@ std::vector<Instance> every_kernel() {
   return all;
 }
 
-class FusedKernelsNvrtc : public ::testing::TestWithParam<const char*> {
+class FusedKernelsNvrtc : public ::testing::Test {
  protected:
   // Not the user's cache; one that lasts as long as the build, since what changed has another name in it.
   void SetUp() override { setenv("OPTRUSH_CACHE", OPTRUSH_BUILD_DIR "/tests/cache", 1); }
   void TearDown() override { unsetenv("OPTRUSH_CACHE"); }
 };
 
-TEST_P(FusedKernelsNvrtc, EveryKernelCompiles) {
-  for (const auto& [program, kernel] : every_kernel()) {
+class FusedKernelsForEach : public FusedKernelsNvrtc, public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(FusedKernelsForEach, CompileAndStayInRegisters) {
+  for (const auto& [program, kernel, fast] : every_kernel()) {
     try {
       const GpuCode code = compile_gpu_kernel(program->source(), kernel, GetParam());
       EXPECT_FALSE(code.image.empty()) << kernel;
+      const auto resources = testing::resources_of(code.image);
+      EXPECT_GT(resources.registers, 8) << kernel;
+      if (!fast) continue;
+      EXPECT_EQ(resources.local_bytes, 0) << kernel;
+      EXPECT_LE(resources.registers, 128) << kernel;
     } catch (const Error& error) {
       if (std::string(error.what()).find("was not found") != std::string::npos) GTEST_SKIP() << error.what();
       ADD_FAILURE() << error.what();
     }
   }
 }
-INSTANTIATE_TEST_SUITE_P(Architectures, FusedKernelsNvrtc, ::testing::Values("sm_80", "sm_90", "sm_100"),
+INSTANTIATE_TEST_SUITE_P(Architectures, FusedKernelsForEach, ::testing::Values("sm_80", "sm_90", "sm_100"),
                          [](const auto& info) { return std::string(info.param); });
+
+TEST_F(FusedKernelsNvrtc, ARowTooWideForItsRegistersSpillsAndTheCodeSaysSo) {
+  const auto shape = gpu::row_shape(4, 16384);
+  EXPECT_EQ(shape.threads, 1024);
+  try {
+    const GpuCode code = compile_gpu_kernel(
+        gpu::norm_program().source(),
+        gpu::norm_backward_name(Type::fp32, Type::fp32, Type::fp32, shape, true, false), "sm_90");
+    const auto resources = testing::resources_of(code.image);
+    EXPECT_LE(resources.registers * shape.threads, 65536);  // else it could not be launched
+    EXPECT_GT(resources.local_bytes, 0);
+  } catch (const Error& error) {
+    if (std::string(error.what()).find("was not found") != std::string::npos) GTEST_SKIP() << error.what();
+    ADD_FAILURE() << error.what();
+  }
+}
 }  // namespace
 }  // namespace optrush::fused

@@ -1,11 +1,14 @@
 // fused_linear_cross_entropy: loss and gradients of the plain form, and how little of the logits exists.
 #include <gtest/gtest.h>
+#include <hwy/targets.h>
 
-#include "loss_pair.h"
+#include "fused_loss_cases.h"
 #include "measure/memory.h"
-#include "model/operators.h"
+#include "measure/step_costs.h"
+#include "simulated/device.h"
 #include "support/error_of.h"
 #include "support/gradcheck.h"
+#include "support/instruction_set.h"
 #include "support/training.h"
 
 namespace optrush::testing {
@@ -27,7 +30,7 @@ Problem random_problem(at::ScalarType dtype = at::kDouble) {
 TEST(FusedLinearCrossEntropy, IsThePlainLossWithItsGradientsAtEveryChunk) {
   for (const int64_t chunk : {0, 1, 3, 14, 100}) {
     SCOPED_TRACE(chunk);
-    const Differentiable op = make_loss_pair(chunk, true);
+    const Differentiable op = make_loss_pair(chunk, {});
     const auto fused = [&](const Tensors& in) { return call(op, {in[0], in[1], in[2]}); };
     const auto [x, labels, weight] = random_problem();
     const Tensor plain = plain::cross_entropy_sum(at::linear(x, weight), labels);
@@ -43,8 +46,116 @@ TEST(FusedLinearCrossEntropy, IsThePlainLossWithItsGradientsAtEveryChunk) {
   }
 }
 
+TEST(FusedLinearCrossEntropy, IsThePlainLossInEachTypeAtAnyVocabulary) {
+  for (const auto& [type, tolerance] : kLossTypes)
+    for (const int64_t vocabulary : {2, 64, 131, 5001})
+      for (const int64_t chunk : {0, 4}) expect_plain_loss(type, tolerance, vocabulary, chunk);
+}
+
+TEST(FusedLinearCrossEntropy, IsThePlainLossWithEachInstructionSetOfThisMachine) {
+  for (int64_t rest = hwy::SupportedTargets(); rest != 0; rest &= rest - 1) {
+    const InstructionSet chosen(rest & -rest);
+    SCOPED_TRACE(hwy::TargetName(rest & -rest));
+    for (const auto& [type, tolerance] : kLossTypes) expect_plain_loss(type, tolerance, 131, 4);
+    const Tensor nan = at::full({1, 2}, std::nan("")), weight = at::ones({70, 2});
+    EXPECT_TRUE(
+        call(make_loss_pair(0, {}), {nan, at::zeros({1}, at::kLong), weight})[0].isnan().item<bool>());
+  }
+}
+
+TEST(FusedLinearCrossEntropy, WhatATracerSeesIsTheSame) {
+  for (const auto& [type, tolerance] : kLossTypes) {
+    const Tensor x = at::randn({50, 8}, at::kDouble).to(type),
+                 weight = at::randn({131, 8}, at::kDouble).to(type);
+    Tensor labels = at::randint(131, {50}, at::kLong);
+    labels[3] = -100;
+    const auto kernel = linear_cross_entropy(x, labels, weight, 20, {});
+    const auto operators = linear_cross_entropy_by_operators(x, labels, weight, 20, {});
+    EXPECT_LE(apart(kernel.outputs[0], operators.outputs[0]), tolerance);
+    for (size_t i = 0; i < 2; ++i) {
+      EXPECT_EQ(kernel.saved[i].scalar_type(), operators.saved[i].scalar_type());
+      EXPECT_LE(apart(kernel.saved[i], operators.saved[i]), 2 * tolerance);
+    }
+  }
+}
+
+TEST(FusedLinearCrossEntropy, ALongSumDoesNotOverflowInFp16) {
+  // 400 tokens push the same way: the gradient of the matrix is about 80,000, more than fp16 holds.
+  const Tensor x = at::full({400, 1}, 400.0, at::kHalf), weight = at::zeros({2, 1}, at::kHalf);
+  for (const int64_t chunk : {0, 100}) {
+    const auto saved = make_loss_pair(chunk, {}).forward({x, at::zeros({400}, at::kLong), weight}).saved;
+    EXPECT_NEAR(saved.at(1)[1].item<double>(), 80000, 100);
+  }
+}
+
+TEST(FusedLinearCrossEntropy, IsTheSameBitsEachTime) {
+  const Tensor x = at::randn({300, 16}), weight = at::randn({1000, 16}),
+               labels = at::randint(1000, {300}, at::kLong);
+  const auto run = [&] { return make_loss_pair(64, {}).forward({x, labels, weight}); };
+  const auto first = run();
+  for (int i = 0; i < 3; ++i) {
+    const auto again = run();
+    EXPECT_TRUE(at::equal(again.outputs[0], first.outputs[0]));
+    for (size_t j = 0; j < 2; ++j) EXPECT_TRUE(at::equal(again.saved[j], first.saved[j]));
+  }
+}
+
+TEST(FusedLinearCrossEntropy, NoTokensAreNoLoss) {
+  const auto result =
+      make_loss_pair(0, {}).forward({at::empty({0, 4}), at::empty({0}, at::kLong), at::ones({7, 4})});
+  EXPECT_EQ(result.outputs[0].item<double>(), 0);
+  EXPECT_EQ(result.saved[1].abs().max().item<double>(), 0);
+}
+
+TEST(FusedLinearCrossEntropy, ALabelBeyondTheVocabularyIsAnError) {
+  for (const int64_t label : {7, -1}) {
+    const auto message = error_of([&] {
+      make_loss_pair(0, {}).forward({at::ones({1, 4}), at::full({1}, label, at::kLong), at::ones({7, 4})});
+    });
+    EXPECT_NE(message.find("a label is " + std::to_string(label) + ", but the vocabulary has 7"),
+              std::string::npos)
+        << message;
+  }
+}
+
+TEST(FusedLinearCrossEntropy, OnAGpuItMovesSixBytesALogitInBf16AndNoHostWaits) {
+  const at::Device gpu = simulated::open(simulated::Values::none, at::kCUDA);
+  constexpr int64_t kTokens = 8192, kWidth = 64, kVocabulary = 32001;
+  const auto options = at::TensorOptions(at::kBFloat16).device(gpu);
+  const Tensors in = {at::empty({2, kTokens / 2, kWidth}, options),
+                      at::empty({2, kTokens / 2}, options.dtype(at::kLong)),
+                      at::empty({kVocabulary, kWidth}, options)};
+  const Params none{};
+  StepCosts costs(none, gpu);
+  costs.enter(Bucket::forward);
+  const auto result = make_loss_pair(kTokens / 2, {}).forward(in);
+  costs.stop();
+  EXPECT_EQ(result.outputs[0].scalar_type(), at::kFloat);
+  EXPECT_EQ(result.saved[0].sizes(), in[0].sizes());
+  EXPECT_EQ(result.saved[1].sizes(), in[2].sizes());
+  const OperatorCost cost = costs.of(Bucket::forward);
+  // Two chunks of three products and a kernel; the sum of the losses, and one cast of the matrix's gradient.
+  EXPECT_EQ(cost.launches, 2 * (3 + 1) + 2);
+  EXPECT_EQ(cost.host_waits, 0);
+  constexpr double kKernel = 6.0 * kTokens * kVocabulary + 12.0 * kTokens;
+  constexpr double kRest = 4.0 * kTokens + 4 + 6.0 * kVocabulary * kWidth;
+  EXPECT_DOUBLE_EQ(cost.elementwise_bytes, kKernel + kRest);
+}
+
+TEST(FusedLinearCrossEntropy, ChunksFillTheDeviceAndAreBoundedInBytes) {
+  constexpr int64_t kMiB = int64_t{1} << 20;
+  const int64_t llama = 128256 * 2;  // bytes of a row in bf16
+  EXPECT_EQ(automatic_chunk(llama, 16384, at::kCUDA), 4096);
+  EXPECT_EQ(automatic_chunk(llama * 2, 16384, at::kCUDA), 4096);       // fp32: 2 GiB at most
+  EXPECT_EQ(automatic_chunk(llama * 4, 16384, at::kCUDA), 16384 / 8);  // fp64: fewer rows
+  EXPECT_EQ(automatic_chunk(32000 * 2, 16384, at::kCUDA), 16384);      // a small vocabulary: all at once
+  EXPECT_LE(automatic_chunk(llama, 1000, at::kCPU) * llama, 64 * kMiB);
+  EXPECT_EQ(automatic_chunk(llama, 300, at::kCPU), 150);  // evenly: 261 would leave 39
+  EXPECT_EQ(automatic_chunk(128 * kMiB, 10, at::kCPU), 1);
+}
+
 TEST(FusedLinearCrossEntropy, IgnoredLabelsCountForNothing) {
-  const Differentiable op = make_loss_pair(3, true);
+  const Differentiable op = make_loss_pair(3, {});
   const auto [x, labels, weight] = random_problem();
   const Tensor loss = call(op, {x, at::full_like(labels, -100), weight}).at(0);
   loss.backward();
@@ -54,7 +165,7 @@ TEST(FusedLinearCrossEntropy, IgnoredLabelsCountForNothing) {
 }
 
 TEST(FusedLinearCrossEntropy, LogitsFarApartStayFinite) {
-  const Differentiable op = make_loss_pair(1, true);
+  const Differentiable op = make_loss_pair(1, {});
   const Tensor x = at::full({1, 1, 1}, 1e4).requires_grad_(), weight = at::tensor({1.0F, -1.0F}).view({2, 1});
   const Tensor loss = call(op, {x, at::ones({1, 1}, at::kLong), weight}).at(0);
   EXPECT_FLOAT_EQ(loss.item<float>(), 2e4F);
@@ -63,11 +174,11 @@ TEST(FusedLinearCrossEntropy, LogitsFarApartStayFinite) {
 TEST(FusedLinearCrossEntropy, AFrozenMatrixCostsNoWork) {
   const auto [x, labels, weight] = random_problem();
   const auto saved = [&](bool trained) {
-    return make_loss_pair(4, trained).forward({x.detach(), labels, weight.detach()}).saved.size();
+    return make_loss_pair(4, {.weight = trained}).forward({x.detach(), labels, weight.detach()}).saved.size();
   };
   EXPECT_EQ(saved(true), 2U);
   EXPECT_EQ(saved(false), 1U);
-  const Differentiable frozen = make_loss_pair(4, false);
+  const Differentiable frozen = make_loss_pair(4, {.weight = false});
   call(frozen, {x, labels, weight.detach()}).at(0).backward();
   EXPECT_TRUE(x.grad().defined());
 }
@@ -88,7 +199,7 @@ TEST(FusedLinearCrossEntropy, KeepsATenthOfLogitsAndTheirGradientAtALargeVocabul
     return Problem{at::randn({1, kTokens, kWidth}).requires_grad_(),
                    at::randint(kVocabulary, {1, kTokens}, at::kLong), at::randn({kVocabulary, kWidth})};
   };
-  const Differentiable op = make_loss_pair(2, /*weight_trained=*/false);
+  const Differentiable op = make_loss_pair(2, {.weight = false});
   const int64_t fused = peak_of(
       [&](const Problem& p) {
         return call(op, {p.x, p.labels, p.weight}).at(0);
@@ -100,6 +211,8 @@ TEST(FusedLinearCrossEntropy, KeepsATenthOfLogitsAndTheirGradientAtALargeVocabul
   const int64_t logits = kTokens * kVocabulary * 4;
   EXPECT_GE(plain, 2 * logits);
   EXPECT_LE(fused, 2 * logits / 10);
+  // One chunk of logits is all of that size: their gradient takes their place.
+  EXPECT_LE(fused, 2 * kVocabulary * 4 + 16384);
 }
 
 const PluginUse kFused = {"fused_linear_cross_entropy", {{"chunk", 5}}};

@@ -1,12 +1,16 @@
 // FlashAttention (arXiv:2205.14135, 2307.08691): attention in tiles with a running softmax, so the S x S
 // matrix is never stored: memory linear in S, and far less traffic. LibTorch's scaled_dot_product_attention
-// picks or is told the kernel: flash, memory-efficient (arXiv:2112.05682), cuDNN's. Below a few hundred
-// positions there is little to win.
+// is told the kernel: flash, memory-efficient (arXiv:2112.05682), cuDNN's; kernel_order.h says which one
+// "auto" tries first. cuDNN makes a plan for each new shape, so shapes that change cost time in each step;
+// here they stay. Below a few hundred positions there is little to win.
 #include <ATen/Context.h>
 #include <ATen/Functions.h>
 
+#include <algorithm>
 #include <array>
 
+#include "kernel_order.h"
+#include "optrush/gpu_kernel.h"
 #include "optrush/plugin.h"
 
 namespace {
@@ -14,6 +18,9 @@ using namespace optrush;
 
 // The numbers of sdp::SDPBackend.
 constexpr std::array<const char*, 4> kKernels = {"math", "flash", "efficient", "cudnn"};
+int64_t number_of(const std::string& kernel) {
+  return std::ranges::find(kKernels, kernel) - kKernels.begin();
+}
 
 class FlashAttention final : public Plugin {
  public:
@@ -47,16 +54,42 @@ class FlashAttention final : public Plugin {
         {}};
   }
 
+  /// The order of `auto` on a GPU. LibTorch sets one of its own at the first choice of a process, over any
+  /// that was set before.
+  std::string put_in_order() const {
+    const auto architecture = gpu_architecture();
+    const auto names = kernel_order(architecture);
+    if (names.empty()) return "auto: LibTorch's order on " + architecture;
+    std::vector<int64_t> order;
+    std::string said;
+    for (const std::string& name : names) {
+      order.push_back(number_of(name));
+      said += (said.empty() ? "" : " before ") + name;
+    }
+    order.push_back(number_of("math"));
+    at::globalContext().setSDPPriorityOrder(order);
+    return "auto: " + said + " on " + architecture;
+  }
+
   /// LibTorch falls back to the plain form in silence; a rung that claims a kernel must run it.
   void check_kernel(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args,
                     bool grouped) {
-    const int64_t choice = at::_fused_sdp_choice(q, k, v, {}, 0.0, args.causal, args.scale, grouped);
+    const auto choose = [&] {
+      return at::_fused_sdp_choice(q, k, v, {}, 0.0, args.causal, args.scale, grouped);
+    };
+    int64_t choice = choose();
+    std::string why = kernel_ == "auto" ? "auto" : "as asked";
+    if (kernel_ == "auto" && q.is_cuda()) {
+      why = put_in_order();
+      choice = choose();
+    }
     if (choice < 1 || choice >= static_cast<int64_t>(kKernels.size()))
       throw Error(
           "no fused attention kernel takes head width " + std::to_string(q.size(-1)) + " in " +
               std::string(c10::toString(q.scalar_type())) + " on " + q.device().str(),
           "use bf16 or fp16 (mixed_precision), a head width that is a multiple of 8, or take the rung off");
-    run_->note(std::string("attention runs the kernel '") + kKernels[static_cast<size_t>(choice)] + "'");
+    run_->note(std::string("attention runs the kernel '") + kKernels[static_cast<size_t>(choice)] + "' (" +
+               why + ")");
     checked_ = true;
   }
 
@@ -73,6 +106,6 @@ OPTRUSH_PLUGIN(FlashAttention, R"json({
             {"options": {"kernel": "cudnn"}, "with": ["mixed_precision"]}],
   "options": [
     {"name": "kernel", "type": "string", "default": "auto", "choices": ["auto", "flash", "efficient", "cudnn"],
-     "doc": "which fused kernel; auto takes the first that LibTorch finds fit"}
+     "doc": "which fused kernel; auto: cuDNN's on Hopper, flash on Ampere, Ada and Blackwell workstations, elsewhere LibTorch's choice; the run notes which one and why"}
   ]
 })json");

@@ -2,10 +2,11 @@
 // SwiGLU (arXiv:2002.05202), the forward and the backward of each in one pass over memory. The plain forms
 // make two to eight passes, each a tensor written and read again; these operators do a few FLOPs a byte, so
 // the passes are their cost. Norms keep their input and one number a row, and rotations nothing but the
-// tables. On a CPU they are vectors of the widest instruction set
-// found at run time, on a GPU compiled for its architecture when they first run. It pays least where matmuls
-// dwarf everything else (wide models on slow matrix units), and not at all on operators that a compiler fuses
-// anyway: under `compile` a traced block takes the plain forms.
+// tables. The gradient of the residual stream is added in the backward of the norm that branches off it. On a
+// CPU they are vectors of the widest instruction set found at run time, on a GPU compiled for its architecture
+// when they first run. It pays least where matmuls dwarf everything else (wide models on slow matrix units),
+// and not at all on operators that a compiler fuses anyway: under `compile` a traced block takes the plain
+// forms.
 #include <ATen/autocast_mode.h>
 
 #include <map>
@@ -78,7 +79,7 @@ class FusedKernels final : public Plugin {
         [this](const Site& site) -> Ops::Norm::Fn {
           if (!fuses(site)) return {};
           return [this, weight = site.params.front()](const Tensor& x, const NormArgs& args) {
-            return call(norms_.of(args.eps, low_type(x)), {x, weight->value()}).front();
+            return call(norms_.of(args.eps, low_type(x)), {x, weight->value()}).at(1);
           };
         },
         traits());
@@ -90,7 +91,9 @@ class FusedKernels final : public Plugin {
           if (!fuses(site)) return {};
           return [this, weight = site.params.front()](const Tensor& x, const Tensor& delta,
                                                       const NormArgs& args) -> std::array<Tensor, 2> {
-            auto out = call(add_norms_.of(args.eps, low_type(x)), {x, delta, weight->value()});
+            const auto low = low_type(x);
+            auto out = delta.defined() ? call(add_norms_.of(args.eps, low), {x, delta, weight->value()})
+                                       : call(norms_.of(args.eps, low), {x, weight->value()});
             return {std::move(out[0]), std::move(out[1])};
           };
         },
@@ -127,7 +130,7 @@ class FusedKernels final : public Plugin {
       throw Skip("fused_kernels has kernels for CPUs and NVIDIA GPUs, not for " + run.device().str());
   }
 
-  bool lower_ = false;
+  bool lower_ = true;
   int64_t fused_sites_ = 0, plain_sites_ = 0;
   NormPairs norms_{fused::norm}, add_norms_{fused::add_norm};
   Differentiable position_ = fused::position(), swiglu_ = fused::swiglu();
@@ -140,7 +143,7 @@ OPTRUSH_PLUGIN(FusedKernels, R"json({
   "options": [
     {"name": "kernels", "type": "list", "default": ["norm", "add_norm", "position", "swiglu"],
      "choices": ["norm", "add_norm", "position", "swiglu"], "doc": "which operators run fused"},
-    {"name": "autocast_output", "type": "boolean", "default": false,
-     "doc": "under autocast norms write the low type at once, instead of one cast in each linear after them"}
+    {"name": "autocast_output", "type": "boolean", "default": true,
+     "doc": "under autocast norms write the low type at once, to which each linear after them would cast; false: fp32"}
   ]
 })json");

@@ -1,11 +1,11 @@
 #pragma once
 #include <cstdint>
 
+#include "kernel_parts/type.h"
+
 /// What the kernels are given: plain pointers, so that the files of vector code see no torch. A CPU kernel
 /// does a range of rows; a GPU kernel is launched over all.
 namespace optrush::fused {
-enum class Type : uint8_t { fp32, fp64, bf16, fp16 };
-
 /// out = s * rstd * weight with s = x + delta, or s = x where there is no delta; rstd = 1 / sqrt(mean(s^2) +
 /// eps). Weight and rstd are in the type of the arithmetic: fp64 where x is, else fp32.
 struct NormForward {
@@ -21,7 +21,7 @@ struct NormForward {
 /// weight is a sum over rows: each call adds its rows' part to `weight_part`.
 struct NormBackward {
   Type x_type, delta_type, out_type;
-  const void *s, *rstd, *weight, *out_gradient, *sum_gradient;  ///< sum_gradient: null without delta
+  const void *s, *rstd, *weight, *out_gradient, *sum_gradient;  ///< sum_gradient: null where there is none
   void *gradient, *delta_gradient;                              ///< delta_gradient: null where of x's type
   int64_t rows, width;
   bool stream;

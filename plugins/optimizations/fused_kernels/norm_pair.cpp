@@ -4,11 +4,12 @@
 
 #include <algorithm>
 
+#include "kernel_parts/tensors.h"
+#include "kernels.h"
 #include "optrush/costs.h"
 #include "optrush/error.h"
 #include "optrush/forecast.h"
 #include "pairs.h"
-#include "tensors.h"
 
 namespace optrush::fused {
 namespace {
@@ -94,16 +95,19 @@ Tensor on_gpu(const NormBackward& p, const Tensor& weight, const Tensor& wide_we
   return gradient;
 }
 
-/// `delta_type`: of the residual's other term; the two share one gradient tensor where they share a type.
+/// Either of the output gradients may be undefined. `delta_type`: of the residual's other term; the two share
+/// one gradient tensor where they share a type.
 Gradients backward(const std::string& op, const Tensor& s_given, const Tensor& rstd, const Tensor& weight,
                    const Tensor& out_gradient_given, const Tensor& sum_gradient_given,
                    at::ScalarType delta_type) {
   const Tensor s = s_given.contiguous(), wide_weight = weight.to(wide_type(s)).contiguous();
-  const Tensor out_gradient = out_gradient_given.contiguous();
-  const bool adds = sum_gradient_given.defined();
-  const Tensor sum_gradient = adds ? sum_gradient_given.contiguous() : Tensor();
+  const Tensor out_gradient =
+      (out_gradient_given.defined() ? out_gradient_given : at::zeros_like(s)).contiguous();
+  const bool lowers = delta_type != s.scalar_type();
+  const Tensor sum_gradient = sum_gradient_given.defined() ? sum_gradient_given.contiguous()
+                              : lowers                     ? at::zeros_like(s)
+                                                           : Tensor();
   const int64_t width = s.size(-1), rows = width == 0 ? 0 : s.numel() / width;
-  const bool lowers = adds && delta_type != s.scalar_type();
   Gradients gradients{at::empty_like(s),
                       lowers ? at::empty(s.sizes(), s.options().dtype(delta_type)) : Tensor(), Tensor()};
   const NormBackward p{
@@ -114,7 +118,7 @@ Gradients backward(const std::string& op, const Tensor& s_given, const Tensor& r
       .rstd = rstd.const_data_ptr(),
       .weight = wide_weight.const_data_ptr(),
       .out_gradient = out_gradient.const_data_ptr(),
-      .sum_gradient = adds ? sum_gradient.const_data_ptr() : nullptr,
+      .sum_gradient = sum_gradient.defined() ? sum_gradient.const_data_ptr() : nullptr,
       .gradient = gradients.x.data_ptr(),
       .delta_gradient = lowers ? gradients.delta.data_ptr() : nullptr,
       .rows = rows,
@@ -139,11 +143,11 @@ Differentiable norm(double eps, Low low) {
   return {.name = "fused_norm",
           .forward = [=](const Tensors& in) -> Differentiable::Result {
             const Normed normed = forward("norm", in[0], {}, in[1], eps, low);
-            return {{normed.out}, {in[0], normed.rstd, in[1]}};
+            return {{in[0], normed.out}, {in[0], normed.rstd, in[1]}};
           },
           .backward = [](const Tensors& saved, const Tensors& g) -> Tensors {
             const auto gradients =
-                backward("norm", saved[0], saved[1], saved[2], g[0], {}, saved[0].scalar_type());
+                backward("norm", saved[0], saved[1], saved[2], g[1], g[0], saved[0].scalar_type());
             return {gradients.x, gradients.weight};
           },
           .traits = {.trace = Trace::opaque, .capturable = true}};
@@ -160,10 +164,8 @@ Differentiable add_norm(double eps, Low low) {
                 {normed.sum, normed.rstd, in[2], at::empty({0}, in[1].options().dtype(normed.delta_type))}};
           },
           .backward = [](const Tensors& saved, const Tensors& g) -> Tensors {
-            const Tensor out_gradient = g[1].defined() ? g[1] : at::zeros_like(saved[0]);
-            const Tensor sum_gradient = g[0].defined() ? g[0] : at::zeros_like(saved[0]);
-            const auto gradients = backward("add_norm", saved[0], saved[1], saved[2], out_gradient,
-                                            sum_gradient, saved[3].scalar_type());
+            const auto gradients =
+                backward("add_norm", saved[0], saved[1], saved[2], g[1], g[0], saved[3].scalar_type());
             return {gradients.x, gradients.delta, gradients.weight};
           },
           .traits = {.trace = Trace::opaque, .capturable = true}};

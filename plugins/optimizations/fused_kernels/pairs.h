@@ -6,7 +6,8 @@
 /// The operators of a block, forward and backward in one pass over memory each. Arithmetic is in fp32 (fp64
 /// for fp64) whatever the tensors' type, and rounded once.
 namespace optrush::fused {
-/// {x, weight} to {RMSNorm of x}, in `low` where x is in fp32 and a `low` is given, else in x's type.
+/// {x, weight} to {x, RMSNorm of it}, in `low` where x is in fp32 and a `low` is given, else in x's type. The
+/// backward adds the gradients of both.
 Differentiable norm(double eps, std::optional<at::ScalarType> low = {});
 /// {x, delta, weight} to {x + delta, RMSNorm of it}.
 Differentiable add_norm(double eps, std::optional<at::ScalarType> low = {});

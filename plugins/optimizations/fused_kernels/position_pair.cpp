@@ -2,11 +2,12 @@
 #include <ATen/Parallel.h>
 #include <c10/core/DeviceGuard.h>
 
+#include "kernel_parts/tensors.h"
+#include "kernels.h"
 #include "optrush/costs.h"
 #include "optrush/error.h"
 #include "optrush/forecast.h"
 #include "pairs.h"
-#include "tensors.h"
 
 namespace optrush::fused {
 namespace {
@@ -64,8 +65,12 @@ Differentiable position() {
             return {rotate(in[0], in[1], in[2], in[3], false), {in[2], in[3]}};
           },
           .backward = [](const Tensors& saved, const Tensors& g) -> Tensors {
-            const Tensors rotated = rotate(g[0], g[1], saved[0], saved[1], true);
-            return {rotated[0], rotated[1], Tensor(), Tensor()};
+            // Of an undefined gradient no head is rotated.
+            const Tensor none = (g[0].defined() ? g[0] : g[1]).narrow(1, 0, 0);
+            const auto given = [&](const Tensor& gradient) { return gradient.defined() ? gradient : none; };
+            const Tensors rotated = rotate(given(g[0]), given(g[1]), saved[0], saved[1], true);
+            return {g[0].defined() ? rotated[0] : Tensor(), g[1].defined() ? rotated[1] : Tensor(), Tensor(),
+                    Tensor()};
           },
           .traits = {.trace = Trace::opaque, .capturable = true}};
 }

@@ -4,11 +4,12 @@
 
 #include <algorithm>
 
+#include "kernel_parts/tensors.h"
+#include "kernels.h"
 #include "optrush/costs.h"
 #include "optrush/error.h"
 #include "optrush/forecast.h"
 #include "pairs.h"
-#include "tensors.h"
 
 namespace optrush::fused {
 namespace {

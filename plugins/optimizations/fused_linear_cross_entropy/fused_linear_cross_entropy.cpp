@@ -1,10 +1,11 @@
 // The head's matmul and its cross entropy in one (Liger Kernel, arXiv:2410.10989; Cut Cross-Entropy,
 // arXiv:2411.09009): logits are made for a chunk of tokens at a time, and as the loss is the end of the
 // network, their gradient is made at once, so neither is ever whole. Of tokens x vocabulary numbers, several
-// times over, a chunk is left. It pays with a large vocabulary, where the logits are the largest tensor of a
-// step; the matmuls are the same. It does not pay with a small vocabulary: the gradient of the matrix is
-// added to once a chunk, and it is made in the forward, so an evaluation should run without gradients (it
-// then makes none).
+// times over, a chunk is left, in the type of the matmul. One kernel reads a chunk's logits twice and puts
+// the gradient in their place: 6 bytes a logit in bf16. It pays with a large vocabulary, where the logits are
+// the largest tensor of a step; the matmuls are the same. It does not pay with a small vocabulary: the
+// gradient of the matrix is added to once a chunk, and it is made in the forward, so an evaluation should run
+// without gradients (it then makes none).
 #include <ATen/core/grad_mode.h>
 
 #include <deque>
@@ -32,18 +33,17 @@ class FusedLinearCrossEntropy final : public Plugin {
     recipe.ops.head_loss.replace_each(
         [this, chunk = options.integer("chunk")](const Site& site) -> Ops::HeadLoss::Fn {
           const Param* weight = site.params.at(0);
-          const auto& op = pairs_.emplace_back(make_loss_pair(chunk, weight->trainable));
-          return [&op, weight, chunk](const Tensor& x, const Tensor& labels) {
-            if (at::GradMode::is_enabled()) return call(op, {x, labels, weight->operand()}).at(0);
-            return linear_cross_entropy(x, labels, weight->operand(), chunk, {.x = false, .weight = false})
-                .outputs.at(0);
+          const auto& trains = pairs_.emplace_back(make_loss_pair(chunk, {.weight = weight->trainable}));
+          const auto& evaluates = pairs_.emplace_back(make_loss_pair(chunk, {.x = false, .weight = false}));
+          return [&trains, &evaluates, weight](const Tensor& x, const Tensor& labels) {
+            return call(at::GradMode::is_enabled() ? trains : evaluates, {x, labels, weight->operand()}).at(0);
           };
         },
         {.trace = Trace::pair, .capturable = true, .offers = {"double"}});
   }
 
  private:
-  std::deque<Differentiable> pairs_;  // one a site: addresses must last
+  std::deque<Differentiable> pairs_;  // two a site: addresses must last
 };
 }  // namespace
 
@@ -53,6 +53,6 @@ OPTRUSH_PLUGIN(FusedLinearCrossEntropy, R"json({
   "check": [{"options": {"chunk": 20}}],
   "options": [
     {"name": "chunk", "type": "integer", "default": 0, "min": 0, "max": 1073741824,
-     "doc": "tokens whose logits exist at a time; 0: as many as make 64 MiB of fp32 logits on a CPU, 512 MiB on a GPU"}
+     "doc": "tokens whose logits exist at a time; 0: as many as make 64 MiB on a CPU, 1 GiB on a GPU or 4096 where those make at most 2 GiB"}
   ]
 })json");

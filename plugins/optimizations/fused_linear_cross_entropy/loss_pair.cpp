@@ -1,91 +1,206 @@
 #include "loss_pair.h"
 
 #include <ATen/Functions.h>
+#include <ATen/Parallel.h>
+#include <c10/core/DeviceGuard.h>
 
 #include <algorithm>
+#include <optional>
+#include <span>
 
+#include "cross_entropy.h"
+#include "kernel_parts/tensors.h"
+#include "optrush/costs.h"
+#include "optrush/error.h"
 #include "optrush/forecast.h"
 
 namespace optrush {
 namespace {
-constexpr int64_t kIgnored = -100;
-constexpr int64_t kBytesOnCpu = int64_t{64} << 20, kBytesOnGpu = int64_t{512} << 20;
+constexpr int64_t kMiB = int64_t{1} << 20;
+constexpr int64_t kBytesOnCpu = 64 * kMiB, kBytesOnGpu = 1024 * kMiB, kMostBytesOnGpu = 2048 * kMiB;
+constexpr int64_t kRowsOnGpu = 4096;
+/// Rows that start there are moved and multiplied in whole vectors by a GPU.
+constexpr int64_t kAlignment = 16;
 
-struct Chunk {
-  Tensor loss;      ///< sum
-  Tensor d_logits;  ///< of the sum by the logits, in their type
-};
+int64_t ceil_of(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/// Softmax and loss in fp32 at least.
-Chunk loss_of(const Tensor& logits, const Tensor& labels, at::ScalarType wide, bool with_gradient) {
-  const Tensor valid = labels.ne(kIgnored);
-  const Tensor index = labels.clamp_min(0).unsqueeze(1);
-  Tensor log_p = at::log_softmax(logits.to(wide), 1);
-  const Tensor of_label = log_p.gather(1, index).squeeze(1);
-  Chunk chunk{-of_label.mul(valid).sum(), {}};
-  if (with_gradient) {
-    Tensor& d_logits = log_p.exp_();
-    d_logits.scatter_add_(1, index, at::full_like(of_label, -1).unsqueeze(1));
-    chunk.d_logits = d_logits.mul_(valid.unsqueeze(1)).to(logits.scalar_type());
-  }
-  return chunk;
+int64_t rows_of_chunk(int64_t chunk, const Tensor& weight, int64_t tokens) {
+  if (chunk > 0) return std::min(chunk, tokens);
+  return automatic_chunk(weight.size(0) * weight.element_size(), tokens, form_of(weight));
 }
 
-/// sum (fp32 at least) += a b
-void accumulate(Tensor& sum, const Tensor& a, const Tensor& b, at::ScalarType wide) {
-  if (!sum.defined()) {
-    sum = at::mm(a, b).to(wide);
-  } else if (a.scalar_type() == wide) {
-    sum.addmm_(a, b);
+at::ScalarType wide_of(const Tensor& x) { return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat; }
+
+/// Logits (rows, V), on a GPU with rows that start at whole vectors: an odd vocabulary is no slow one.
+Tensor empty_logits(int64_t rows, const Tensor& weight) {
+  const int64_t width = weight.size(0), together = kAlignment / weight.element_size();
+  const int64_t stride = form_of(weight) == at::kCUDA ? ceil_of(width, together) * together : width;
+  return at::empty({rows, stride}, weight.options()).narrow(1, 0, width);
+}
+
+void check_labels(const Tensor& labels, int64_t vocabulary) {
+  const std::span given(labels.const_data_ptr<int64_t>(), static_cast<size_t>(labels.numel()));
+  for (const int64_t label : given)
+    if (label != fused::kIgnored && (label < 0 || label >= vocabulary))
+      throw Error(
+          "a label is " + std::to_string(label) + ", but the vocabulary has " + std::to_string(vocabulary) +
+              " entries",
+          "labels are 0 to " + std::to_string(vocabulary - 1) + ", or -100 where nothing is to be learned");
+}
+
+/// Losses of the rows; the logits become their gradient where one is wanted.
+void cross_entropy(const Tensor& logits, const Tensor& labels, const Tensor& losses, bool gradient) {
+  const NotedKernel kernel("cross_entropy",
+                           (gradient ? 3 : 1) * bytes_of({logits}) + bytes_of({labels, losses}));
+  if (is_forecast(logits)) return;
+  const fused::CrossEntropy p{.type = fused::type_of(logits, "head_loss"),
+                              .logits = logits.data_ptr(),
+                              .labels = labels.const_data_ptr<int64_t>(),
+                              .losses = losses.data_ptr(),
+                              .rows = logits.size(0),
+                              .width = logits.size(1),
+                              .stride = logits.stride(0),
+                              .gradient = gradient};
+  if (logits.is_cuda()) {
+    const c10::DeviceGuard guard(logits.device());
+    fused::gpu::cross_entropy(p);
   } else {
-    sum.add_(at::mm(a, b));
+    at::parallel_for(0, p.rows, fused::grain(p.width),
+                     [&](int64_t begin, int64_t end) { fused::cpu::cross_entropy(p, begin, end); });
   }
+}
+
+/// The sum of products aᵀ b, of a and b in the type of the matmul, in `type`.
+class Accumulator {
+ public:
+  Accumulator(const Tensor& weight, at::ScalarType type)
+      : sum_(at::empty(weight.sizes(), weight.options().dtype(type))),
+        widens_(type != weight.scalar_type()),
+        by_parts_(widens_ && form_of(weight) != at::kCUDA) {}
+
+  void add(const Tensor& a, const Tensor& b) {
+    if (by_parts_)
+      add_part(a, b);
+    else if (widens_)  // LibTorch's own product with an fp32 result, on a GPU only: no pass to add it
+      empty_ ? at::mm_out(sum_, a.t(), b, at::kFloat) : at::addmm_out(sum_, sum_, a.t(), b, at::kFloat);
+    else
+      empty_ ? at::mm_out(sum_, a.t(), b) : at::addmm_out(sum_, sum_, a.t(), b);
+    empty_ = false;
+  }
+  const Tensor& sum() { return empty_ ? sum_.zero_() : sum_; }
+
+ private:
+  void add_part(const Tensor& a, const Tensor& b) {
+    // The product of a chunk can overflow fp16, but not bf16.
+    const bool fits = a.scalar_type() != at::kHalf;
+    const Tensor part = fits ? at::mm(a.t(), b) : at::mm(a.t().to(at::kFloat), b.to(at::kFloat));
+    empty_ ? sum_.copy_(part) : sum_.add_(part);
+  }
+
+  Tensor sum_;
+  bool widens_, by_parts_, empty_ = true;
+};
+
+/// The gradient of the weight has the type of the matmul, as that of the plain form, but not fp16, which a
+/// sum over all tokens can overflow.
+at::ScalarType type_of_sum(const Tensor& weight) {
+  return weight.scalar_type() == at::kHalf ? at::kFloat : weight.scalar_type();
+}
+
+Differentiable::Result by_kernel(const Tensor& x, const Tensor& labels, const Tensor& weight, int64_t chunk,
+                                 Gradients wanted) {
+  const auto wide = wide_of(x);
+  const Tensor rows = x.reshape({-1, x.size(-1)}), flat = labels.reshape({-1}).contiguous();
+  const int64_t tokens = rows.size(0);
+  if (flat.is_cpu()) check_labels(flat, weight.size(0));
+  const int64_t step = rows_of_chunk(chunk, weight, tokens);
+  const Tensor losses = at::empty({tokens}, x.options().dtype(wide));
+  const Tensor d_rows = wanted.x ? at::empty(rows.sizes(), x.options()) : Tensor();
+  // One product is rounded once, several are summed in fp32.
+  std::optional<Accumulator> d_weight;
+  if (wanted.weight) d_weight.emplace(weight, step < tokens ? wide : type_of_sum(weight));
+  const Tensor buffer = empty_logits(step, weight);
+  for (int64_t begin = 0; begin < tokens; begin += step) {
+    const int64_t count = std::min(step, tokens - begin);
+    const Tensor some = rows.narrow(0, begin, count);
+    Tensor logits = buffer.narrow(0, 0, count);
+    at::mm_out(logits, some, weight.t());
+    cross_entropy(logits, flat.narrow(0, begin, count), losses.narrow(0, begin, count),
+                  wanted.x || wanted.weight);
+    if (wanted.x) {
+      Tensor part = d_rows.narrow(0, begin, count);
+      at::mm_out(part, logits, weight);
+    }
+    if (wanted.weight) d_weight->add(logits, some);
+  }
+  Differentiable::Result result{{losses.sum()}, {}};
+  if (wanted.x) result.saved.push_back(d_rows.view(x.sizes()));
+  if (wanted.weight) result.saved.push_back(d_weight->sum().to(type_of_sum(weight)));
+  return result;
 }
 }  // namespace
 
-int64_t automatic_chunk(const Tensor& weight) {
-  const int64_t row = weight.size(0) * (weight.scalar_type() == at::kDouble ? 8 : 4);
-  return std::max<int64_t>(1, (form_of(weight) == at::kCUDA ? kBytesOnGpu : kBytesOnCpu) / row);
+int64_t automatic_chunk(int64_t row_bytes, int64_t tokens, at::DeviceType device) {
+  const auto rows_in = [&](int64_t bytes) { return std::max<int64_t>(1, bytes / row_bytes); };
+  const int64_t most = device == at::kCUDA
+                           ? std::max(rows_in(kBytesOnGpu), std::min(kRowsOnGpu, rows_in(kMostBytesOnGpu)))
+                           : rows_in(kBytesOnCpu);
+  return tokens == 0 ? 1 : ceil_of(tokens, ceil_of(tokens, most));
 }
 
-Differentiable::Result linear_cross_entropy(const Tensor& x, const Tensor& labels, const Tensor& weight,
-                                            int64_t chunk, Gradients wanted) {
-  const auto wide = x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+Differentiable::Result linear_cross_entropy_by_operators(const Tensor& x, const Tensor& labels,
+                                                         const Tensor& weight, int64_t chunk,
+                                                         Gradients wanted) {
+  const auto wide = wide_of(x);
   const Tensor rows = x.reshape({-1, x.size(-1)}), flat = labels.reshape({-1});
-  const int64_t step = chunk > 0 ? chunk : automatic_chunk(weight);
+  const int64_t tokens = rows.size(0), step = rows_of_chunk(chunk, weight, tokens);
   Tensor loss = at::zeros({}, x.options().dtype(wide)), d_weight;
   Tensors d_rows;
-  for (int64_t begin = 0; begin < rows.size(0); begin += step) {
-    const int64_t count = std::min(step, rows.size(0) - begin);
-    const Tensor some = rows.narrow(0, begin, count);
-    const auto [part, d_logits] =
-        loss_of(at::mm(some, weight.t()), flat.narrow(0, begin, count), wide, wanted.x || wanted.weight);
-    loss = loss + part;
+  for (int64_t begin = 0; begin < tokens; begin += step) {
+    const int64_t count = std::min(step, tokens - begin);
+    const Tensor some = rows.narrow(0, begin, count), given = flat.narrow(0, begin, count);
+    const Tensor logits = at::mm(some, weight.t());
+    const Tensor valid = given.ne(fused::kIgnored), index = given.clamp_min(0).unsqueeze(1);
+    Tensor log_p = at::log_softmax(logits.to(wide), 1);
+    const Tensor of_label = log_p.gather(1, index).squeeze(1);
+    loss = loss - of_label.mul(valid).sum();
+    if (!wanted.x && !wanted.weight) continue;
+    Tensor& p = log_p.exp_();
+    p.scatter_add_(1, index, at::full_like(of_label, -1).unsqueeze(1));
+    const Tensor d_logits = p.mul_(valid.unsqueeze(1)).to(logits.scalar_type());
     if (wanted.x) d_rows.push_back(at::mm(d_logits, weight));
-    if (wanted.weight) accumulate(d_weight, d_logits.t(), some, wide);
+    if (!wanted.weight) continue;
+    const Tensor part = at::mm(d_logits.t(), some).to(wide);
+    d_weight = d_weight.defined() ? d_weight.add_(part) : part;
   }
   Differentiable::Result result{{loss}, {}};
   if (wanted.x)
     result.saved.push_back((d_rows.size() == 1 ? d_rows.front() : at::cat(d_rows)).view(x.sizes()));
-  // As the plain form's: in the type of the matmul, but not fp16, which a sum over all tokens can overflow.
-  const auto kept = weight.scalar_type() == at::kHalf ? wide : weight.scalar_type();
-  if (wanted.weight) result.saved.push_back(d_weight.to(kept));
+  if (wanted.weight) result.saved.push_back(d_weight.to(type_of_sum(weight)));
   return result;
 }
+Differentiable::Result linear_cross_entropy(const Tensor& x, const Tensor& labels, const Tensor& weight,
+                                            int64_t chunk, Gradients wanted) {
+  const bool has_kernel = x.is_cpu() || x.is_cuda() || is_forecast(x);
+  return has_kernel && !tracing() ? by_kernel(x, labels, weight, chunk, wanted)
+                                  : linear_cross_entropy_by_operators(x, labels, weight, chunk, wanted);
+}
 
-Differentiable make_loss_pair(int64_t chunk, bool weight_trained) {
-  return {.name = "linear_cross_entropy",
-          .forward =
-              [=](const Tensors& in) {
-                return linear_cross_entropy(in[0], in[1], in[2], chunk, {.weight = weight_trained});
-              },
-          .backward = [](const Tensors& saved, const Tensors& gradients) -> Tensors {
-            const auto scaled = [&](Tensor gradient) {
-              return tracing() ? gradient * gradients[0] : gradient.mul_(gradients[0]);
-            };
-            return {scaled(saved[0]), Tensor(), saved.size() > 1 ? scaled(saved[1]) : Tensor()};
-          },
-          .traits = {.trace = Trace::pair, .capturable = true, .offers = {"double"}},
-          .cast = Cast::lower};
+Differentiable make_loss_pair(int64_t chunk, Gradients wanted) {
+  return {
+      .name = "linear_cross_entropy",
+      .forward = [=](const Tensors& in) { return linear_cross_entropy(in[0], in[1], in[2], chunk, wanted); },
+      .backward = [=](const Tensors& saved, const Tensors& gradients) -> Tensors {
+        size_t next = 0;
+        const auto scaled = [&](bool made) -> Tensor {
+          if (!made) return {};
+          Tensor gradient = saved[next++];
+          return tracing() ? gradient * gradients[0] : gradient.mul_(gradients[0]);
+        };
+        Tensor d_x = scaled(wanted.x);
+        return {d_x, Tensor(), scaled(wanted.weight)};
+      },
+      .traits = {.trace = Trace::pair, .capturable = true, .offers = {"double"}},
+      .cast = Cast::lower};
 }
 }  // namespace optrush

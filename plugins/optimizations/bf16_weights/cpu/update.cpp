@@ -5,8 +5,8 @@
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL)
 #include "hwy/foreach_target.h"
 // The target's own headers come after it.
-#include "cpu/lanes-inl.h"
 #include "hwy/highway.h"
+#include "kernel_parts/lanes-inl.h"
 #include "pieces.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -2,7 +2,7 @@
 #include <cstdint>
 
 #include "gpu/update.h"
-#include "lanes_cuh.h"
+#include "kernel_parts/gpu_instance.h"
 #include "update_cu.h"
 
 namespace optrush::master_adamw {
@@ -56,8 +56,7 @@ void update_some(std::span<const gpu::Piece> some, GradientType type, const gpu:
 }  // namespace
 
 const GpuProgram& gpu::program() {
-  static const GpuProgram program(
-      {.file = "update.cu", .text = kUpdate, .headers = {{"lanes.cuh", kLanesHeader}}});
+  static const GpuProgram program(fused::gpu::source("update.cu", kUpdate));
   return program;
 }
 

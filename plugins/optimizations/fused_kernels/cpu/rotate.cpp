@@ -5,9 +5,10 @@
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL)
 #include "hwy/foreach_target.h"
 // The target's own headers come after it.
-#include "cpu/lanes-inl.h"
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
+#include "kernel_parts/lanes-inl.h"
+#include "kernels.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace optrush::fused {

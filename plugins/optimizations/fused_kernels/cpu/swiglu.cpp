@@ -4,10 +4,12 @@
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL)
 #include "hwy/foreach_target.h"
 // The target's own headers come after it.
-#include "cpu/lanes-inl.h"
 #include "hwy/cache_control.h"
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
+#include "kernel_parts/exp-inl.h"
+#include "kernel_parts/lanes-inl.h"
+#include "kernels.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace optrush::fused {
@@ -18,23 +20,6 @@ template <class D>
 HWY_INLINE hn::Vec<D> reciprocal(D d, hn::Vec<D> x) {
   const auto estimate = hn::ApproximateReciprocal(x);
   return hn::MulAdd(estimate, hn::NegMulAdd(x, estimate, hn::Set(d, 1.0F)), estimate);
-}
-
-/// e^-x in fp32 for |x| <= 80, where no result is denormal, to an ulp or two; the sigmoid spends its time
-/// here, and Highway's, which serves every x, has twice the instructions. It is 2^n e^r with |r| <= ln(2) /
-/// 2; the polynomial is the best of its degree, 3e-9 off.
-template <class D>
-HWY_INLINE hn::Vec<D> exp_of_minus(D d, hn::Vec<D> x) {
-  const hn::RebindToSigned<D> integers;
-  // Adding 1.5 * 2^23 rounds to an integer, which is then in the low bits.
-  const auto magic = hn::Set(d, 12582912.0F);
-  const auto shifted = hn::MulAdd(x, hn::Set(d, -1.44269504F), magic);
-  const auto r = hn::NegMulSub(hn::Sub(shifted, magic), hn::Set(d, 0.69314718F), x);
-  auto p = hn::Set(d, 1.3814467e-3F);
-  for (const float c : {8.3687808e-3F, 4.1668393e-2F, 1.6666520e-1F, 0.49999994F, 1.0F, 1.0F})
-    p = hn::MulAdd(p, r, hn::Set(d, c));
-  const auto exponent = hn::ShiftLeft<23>(hn::BitCast(integers, shifted));
-  return hn::BitCast(d, hn::Add(hn::BitCast(integers, p), exponent));
 }
 
 template <class D>
@@ -49,7 +34,7 @@ HWY_INLINE Sigmoid<D> sigmoid(D d, hn::Vec<D> x) {
   const auto bounded = hn::Max(hn::Min(x, most), hn::Neg(most));
   const auto one = hn::Set(d, W(1));
   if constexpr (std::is_same_v<W, float>) {
-    const auto e = exp_of_minus(d, bounded), value = reciprocal(d, hn::Add(one, e));
+    const auto e = exp_of_moderate(d, hn::Neg(bounded)), value = reciprocal(d, hn::Add(one, e));
     return {value, hn::Mul(e, value)};
   } else {
     const auto e = hn::Exp(d, hn::Neg(bounded)), value = hn::Div(one, hn::Add(one, e));

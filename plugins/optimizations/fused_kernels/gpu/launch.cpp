@@ -4,34 +4,11 @@
 #include <type_traits>
 
 #include "gpu/programs.h"
+#include "kernel_parts/gpu_instance.h"
 #include "kernels.h"
 
 namespace optrush::fused {
 namespace {
-int64_t size_of(Type type) { return type == Type::fp64 ? 8 : type == Type::fp32 ? 4 : 2; }
-
-/// Numbers in 16 bytes of the smallest type; one by one where rows or addresses do not start there.
-int64_t lanes(std::initializer_list<Type> types, int64_t width,
-              std::initializer_list<const void*> addresses) {
-  int64_t smallest = 8;
-  for (const Type type : types) smallest = std::min(smallest, size_of(type));
-  const int64_t lanes = 16 / smallest;
-  bool fits = width % lanes == 0;
-  for (const void* address : addresses) fits = fits && reinterpret_cast<uintptr_t>(address) % 16 == 0;
-  return fits ? lanes : 1;
-}
-
-/// How a block shares a row: about 16 numbers a thread, which fit its registers.
-struct RowShape {
-  int64_t lanes, threads, steps;
-  RowShape(int64_t lanes, int64_t width) : lanes(lanes) {
-    const int64_t packs = std::max<int64_t>(1, (width + lanes - 1) / lanes);
-    const int64_t wanted = std::max<int64_t>(1, 16 / lanes);
-    threads = std::clamp<int64_t>(((packs + wanted - 1) / wanted + 31) / 32 * 32, 32, 1024);
-    steps = (packs + threads - 1) / threads;
-  }
-};
-
 /// As the kernel declares it.
 struct RotateHeads {
   const void* in;
@@ -42,24 +19,23 @@ RotateHeads heads(const Heads& h) {
   return {h.in, h.out, h.heads, h.in_batch, h.in_head, h.in_token, h.out_batch, h.out_head, h.out_token};
 }
 
-RowShape shape_of(const NormBackward& p) {
-  return {lanes({p.x_type, p.delta_type, p.out_type}, p.width,
-                {p.s, p.weight, p.out_gradient, p.sum_gradient, p.gradient, p.delta_gradient}),
-          p.width};
+gpu::RowShape shape_of(const NormBackward& p) {
+  return gpu::row_shape(
+      gpu::lanes({p.x_type, p.delta_type, p.out_type}, p.width,
+                 {p.s, p.weight, p.out_gradient, p.sum_gradient, p.gradient, p.delta_gradient}),
+      p.width);
 }
-const GpuKernel& backward_kernel(const NormBackward& p, const RowShape& shape) {
-  return gpu::norm_program().kernel(gpu::norm_backward_name(p.x_type, p.delta_type, p.out_type, shape.lanes,
-                                                            shape.steps, p.sum_gradient != nullptr,
-                                                            p.delta_gradient != nullptr));
+const GpuKernel& backward_kernel(const NormBackward& p, const gpu::RowShape& shape) {
+  return gpu::norm_program().kernel(gpu::norm_backward_name(
+      p.x_type, p.delta_type, p.out_type, shape, p.sum_gradient != nullptr, p.delta_gradient != nullptr));
 }
 }  // namespace
 
 void gpu::norm_forward(const NormForward& p) {
   if (p.rows == 0) return;
-  const RowShape shape(
+  const RowShape shape = row_shape(
       lanes({p.x_type, p.delta_type, p.out_type}, p.width, {p.x, p.delta, p.weight, p.sum, p.out}), p.width);
-  const auto name =
-      norm_forward_name(p.x_type, p.delta_type, p.out_type, shape.lanes, shape.steps, p.delta != nullptr);
+  const auto name = norm_forward_name(p.x_type, p.delta_type, p.out_type, shape, p.delta != nullptr);
   norm_program().kernel(name).launch({.blocks = {p.rows, 1, 1}, .threads = {shape.threads, 1, 1}}, p.x,
                                      p.delta, p.weight, p.sum, p.out, p.rstd, p.width, p.eps);
 }
@@ -80,8 +56,9 @@ void gpu::norm_backward(const NormBackward& p, void* weight_parts, int64_t block
                                    weight_parts, p.rows, p.width);
   norm_program()
       .kernel(sum_weight_parts_name(p.x_type, weight_type))
-      .launch({.blocks = {(p.width + 31) / 32, 1, 1}, .threads = {32, 8, 1}}, weight_parts, weight_gradient,
-              blocks, p.width);
+      .launch({.blocks = {(p.width + kPartColumns - 1) / kPartColumns, 1, 1},
+               .threads = {kPartColumns, kPartLines, 1}},
+              weight_parts, weight_gradient, blocks, p.width);
 }
 
 void gpu::rotate(const Rotate& p) {

@@ -1,22 +1,34 @@
-// RMSNorm and residual + RMSNorm (arXiv:1910.07467): a row stays in the registers of one block, N neighbours a
-// load, `steps` loads a thread. S, D, O: types of x, of delta, of the result.
+// RMSNorm and residual + RMSNorm (arXiv:1910.07467): a row stays in the registers of one block of `threads`, N
+// neighbours a load, `steps` loads a thread. S, D, O: types of x, of delta, of the result.
 #include "lanes.cuh"
 
-template <class S, class D, class O, int N, int steps, bool adds>
-__global__ void norm_forward(const S* x, const D* delta, const Wide<S>* weight, S* sum, O* out, Wide<S>* rstd,
-                             long long width, double eps) {
+template <class S, class D, class O, int N, int steps, int threads, bool adds>
+__global__ void __launch_bounds__(threads, 1)
+    norm_forward(const S* __restrict__ x, const D* __restrict__ delta, const Wide<S>* __restrict__ weight,
+                 S* __restrict__ sum, O* __restrict__ out, Wide<S>* __restrict__ rstd, long long width, double eps) {
   using W = Wide<S>;
   const long long row = blockIdx.x * width;
+  Pack<S, N> given[steps];
+  Pack<D, N> deltas[adds ? steps : 1];
+  Pack<W, N> weights[steps];
+#pragma unroll
+  for (int step = 0; step < steps; ++step) {  // every load is under way before the first is waited for
+    const int column = (step * threads + static_cast<int>(threadIdx.x)) * N;
+    if (column >= width) continue;
+    given[step] = Pack<S, N>::at(x + row + column);
+    if constexpr (adds) deltas[step] = Pack<D, N>::at(delta + row + column);
+    weights[step] = Pack<W, N>::at(weight + column);
+  }
   W values[steps][N];
   W squares = 0;
 #pragma unroll
   for (int step = 0; step < steps; ++step) {
-    const long long column = (static_cast<long long>(step) * blockDim.x + threadIdx.x) * N;
+    const int column = (step * threads + static_cast<int>(threadIdx.x)) * N;
     if (column >= width) continue;
-    load(x + row + column, values[step]);
+    given[step].unpack(values[step]);
     if constexpr (adds) {
       Wide<D> added[N];
-      load(delta + row + column, added);
+      deltas[step].unpack(added);
 #pragma unroll
       for (int i = 0; i < N; ++i) values[step][i] = widen(narrow<S>(values[step][i] + added[i]));
       store(sum + row + column, values[step]);
@@ -28,10 +40,10 @@ __global__ void norm_forward(const S* x, const D* delta, const Wide<S>* weight, 
   if (threadIdx.x == 0) rstd[blockIdx.x] = scale;
 #pragma unroll
   for (int step = 0; step < steps; ++step) {
-    const long long column = (static_cast<long long>(step) * blockDim.x + threadIdx.x) * N;
+    const int column = (step * threads + static_cast<int>(threadIdx.x)) * N;
     if (column >= width) continue;
     W factors[N];
-    load(weight + column, factors);
+    weights[step].unpack(factors);
 #pragma unroll
     for (int i = 0; i < N; ++i) factors[i] *= values[step][i] * scale;
     store(out + row + column, factors);
@@ -39,20 +51,29 @@ __global__ void norm_forward(const S* x, const D* delta, const Wide<S>* weight, 
 }
 
 /// Each block takes every gridDim.x-th row and keeps its part of the weight's gradient in registers.
-template <class S, class D, class O, int N, int steps, bool adds, bool lowers>
-__global__ void norm_backward(const S* s, const Wide<S>* rstd, const Wide<S>* weight, const O* out_gradient,
-                              const S* sum_gradient, S* gradient, D* delta_gradient, Wide<S>* weight_parts,
-                              long long rows, long long width) {
+template <class S, class D, class O, int N, int steps, int threads, bool adds, bool lowers>
+__global__ void __launch_bounds__(threads, 1)
+    norm_backward(const S* __restrict__ s, const Wide<S>* __restrict__ rstd, const Wide<S>* __restrict__ weight,
+                  const O* __restrict__ out_gradient, const S* __restrict__ sum_gradient, S* __restrict__ gradient,
+                  D* __restrict__ delta_gradient, Wide<S>* __restrict__ weight_parts, long long rows, long long width) {
   using W = Wide<S>;
   W parts[steps][N] = {};
   for (long long number = blockIdx.x; number < rows; number += gridDim.x) {
     const long long row = number * width;
     const W scale = rstd[number];
     W values[steps][N], scaled[steps][N];
+    Pack<S, N> residuals[adds ? steps : 1];
     W along = 0;
+    if constexpr (adds) {
+#pragma unroll
+      for (int step = 0; step < steps; ++step) {  // wanted at the end only, but under way before the sum
+        const int column = (step * threads + static_cast<int>(threadIdx.x)) * N;
+        if (column < width) residuals[step] = Pack<S, N>::at(sum_gradient + row + column);
+      }
+    }
 #pragma unroll
     for (int step = 0; step < steps; ++step) {
-      const long long column = (static_cast<long long>(step) * blockDim.x + threadIdx.x) * N;
+      const int column = (step * threads + static_cast<int>(threadIdx.x)) * N;
       if (column >= width) continue;
       W factors[N];
       load(s + row + column, values[step]);
@@ -69,10 +90,10 @@ __global__ void norm_backward(const S* s, const Wide<S>* rstd, const Wide<S>* we
     const W pull = block_sum(along) * scale * scale * scale / static_cast<W>(width);
 #pragma unroll
     for (int step = 0; step < steps; ++step) {
-      const long long column = (static_cast<long long>(step) * blockDim.x + threadIdx.x) * N;
+      const int column = (step * threads + static_cast<int>(threadIdx.x)) * N;
       if (column >= width) continue;
       W result[N];
-      if constexpr (adds) load(sum_gradient + row + column, result);
+      if constexpr (adds) residuals[step].unpack(result);
 #pragma unroll
       for (int i = 0; i < N; ++i) {
         const W own = scaled[step][i] - values[step][i] * pull;
@@ -84,22 +105,26 @@ __global__ void norm_backward(const S* s, const Wide<S>* rstd, const Wide<S>* we
   }
 #pragma unroll
   for (int step = 0; step < steps; ++step) {
-    const long long column = (static_cast<long long>(step) * blockDim.x + threadIdx.x) * N;
+    const int column = (step * threads + static_cast<int>(threadIdx.x)) * N;
     if (column < width) store(weight_parts + blockIdx.x * width + column, parts[step]);
   }
 }
 
-/// The second half of the weight's gradient: 8 threads a column, then their sums, always in the same order.
-template <class W, class T>
-__global__ void sum_weight_parts(const W* parts, T* gradient, long long blocks, long long width) {
-  __shared__ W sums[8][32];
-  const long long column = blockIdx.x * 32ll + threadIdx.x;
+/// The second half of the weight's gradient: `lines` threads a column, then their sums, always in the same order.
+/// A block has few columns, so that a matrix of usual width fills the GPU.
+template <class W, class T, int columns, int lines>
+__global__ void sum_weight_parts(const W* __restrict__ parts, T* __restrict__ gradient, long long blocks,
+                                 long long width) {
+  __shared__ W sums[lines][columns];
+  const long long column = static_cast<long long>(blockIdx.x) * columns + threadIdx.x;
   W sum = 0;
-  if (column < width)
-    for (long long block = threadIdx.y; block < blocks; block += 8) sum += parts[block * width + column];
+  if (column < width) {
+#pragma unroll 8
+    for (long long block = threadIdx.y; block < blocks; block += lines) sum += parts[block * width + column];
+  }
   sums[threadIdx.y][threadIdx.x] = sum;
   __syncthreads();
   if (threadIdx.y != 0 || column >= width) return;
-  for (int i = 1; i < 8; ++i) sum += sums[i][threadIdx.x];
+  for (int i = 1; i < lines; ++i) sum += sums[i][threadIdx.x];
   gradient[column] = narrow<T>(static_cast<Wide<T>>(sum));
 }

@@ -10,10 +10,15 @@ const GpuProgram& norm_program();
 const GpuProgram& rotate_program();
 const GpuProgram& swiglu_program();
 
-/// `lanes` numbers a load, `steps` loads a thread.
-std::string norm_forward_name(Type x, Type delta, Type out, int64_t lanes, int64_t steps, bool adds);
-std::string norm_backward_name(Type x, Type delta, Type out, int64_t lanes, int64_t steps, bool adds,
-                               bool lowers);
+/// How a block shares a row: `lanes` numbers a load, `steps` loads for each of `threads`.
+struct RowShape {
+  int64_t lanes, steps, threads;
+};
+RowShape row_shape(int64_t lanes, int64_t width);
+std::string norm_forward_name(Type x, Type delta, Type out, const RowShape&, bool adds);
+std::string norm_backward_name(Type x, Type delta, Type out, const RowShape&, bool adds, bool lowers);
+/// Columns of a block, and threads that share one.
+inline constexpr int64_t kPartColumns = 16, kPartLines = 32;
 std::string sum_weight_parts_name(Type x, Type weight);
 std::string rotate_name(Type, int64_t lanes);
 std::string swiglu_name(const std::string& direction, Type, int64_t lanes);

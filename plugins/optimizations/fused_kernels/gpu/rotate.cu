@@ -9,7 +9,7 @@ struct Heads {
 };
 
 template <class T, int N>
-__global__ void rotate(Heads q, Heads k, const Wide<T>* cos, const Wide<T>* sin, long long table_batch,
+__global__ void rotate(Heads q, Heads k, const Wide<T>* __restrict__ cos, const Wide<T>* __restrict__ sin, long long table_batch,
                        long long table_token, long long tokens, long long width, int back) {
   using W = Wide<T>;
   const int half = static_cast<int>(width) / 2, packs = half / N;
@@ -21,8 +21,8 @@ __global__ void rotate(Heads q, Heads k, const Wide<T>* cos, const Wide<T>* sin,
     const int column = item % packs * N, number = item / packs;
     const Heads& part = number < q.heads ? q : k;
     const long long head = number < q.heads ? number : number - q.heads;
-    const T* in = static_cast<const T*>(part.in) + b * part.in_batch + head * part.in_head + s * part.in_token;
-    T* out = static_cast<T*>(part.out) + b * part.out_batch + head * part.out_head + s * part.out_token;
+    const T* __restrict__ in = static_cast<const T*>(part.in) + b * part.in_batch + head * part.in_head + s * part.in_token;
+    T* __restrict__ out = static_cast<T*>(part.out) + b * part.out_batch + head * part.out_head + s * part.out_token;
     W first[N], second[N], first_cos[N], second_cos[N], first_sin[N], second_sin[N];
     load(in + column, first);
     load(in + half + column, second);

@@ -1,4 +1,4 @@
-#include "tensors.h"
+#include "kernel_parts/tensors.h"
 
 #include <algorithm>
 

@@ -10,7 +10,7 @@
 #include <type_traits>
 
 #include "hwy/highway.h"
-#include "kernels.h"
+#include "kernel_parts/type.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace optrush::fused {

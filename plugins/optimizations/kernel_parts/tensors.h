@@ -4,7 +4,7 @@
 #include <initializer_list>
 #include <string>
 
-#include "kernels.h"
+#include "kernel_parts/type.h"
 
 namespace optrush::fused {
 /// An Error names the operator and the type, or the device, where no kernel takes it.

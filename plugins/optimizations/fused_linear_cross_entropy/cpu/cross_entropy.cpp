@@ -1,0 +1,102 @@
+// Softmax cross entropy and its gradient in place on a CPU: a part of a row that fits the first cache is
+// looked at for its maximum and then summed, so that memory is read once for both.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/cross_entropy.cpp"
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL)
+#include "hwy/foreach_target.h"
+// The target's own headers come after it.
+#include "cross_entropy.h"
+#include "hwy/contrib/math/math-inl.h"
+#include "hwy/highway.h"
+#include "kernel_parts/exp-inl.h"
+#include "kernel_parts/lanes-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace optrush::fused {
+namespace HWY_NAMESPACE {
+/// e^x for x <= 0, a NaN for a NaN; in fp32 0 below e^-80, which is nothing beside a sum that has a 1 in it.
+template <class D>
+HWY_INLINE hn::Vec<D> exp_of_nonpositive(D d, hn::Vec<D> x) {
+  if constexpr (std::is_same_v<hn::TFromD<D>, float>) {
+    const auto least = hn::Set(d, -80.0F);
+    const auto e = hn::IfThenZeroElse(hn::Lt(x, least), exp_of_moderate(d, hn::Max(x, least)));
+    return hn::IfThenElse(hn::IsNaN(x), x, e);
+  } else {
+    return hn::Exp(d, x);
+  }
+}
+
+/// Numbers of a row that stay in the first cache.
+constexpr int64_t kPart = 2048;
+
+template <class W, class T>
+W log_sum_of_exponentials(const T* row, int64_t width) {
+  const hn::ScalableTag<W> d;
+  const hn::CappedTag<W, 1> one;
+  W max = std::numeric_limits<W>::lowest(), sum = 0;
+  for (int64_t begin = 0; begin < width; begin += kPart) {
+    const T* part = row + begin;
+    const int64_t count = std::min(kPart, width - begin);
+    auto top = hn::Set(d, max);
+    W rest = max;
+    each_vector<W>(0, count, [&](auto tag, int64_t i) HWY_ATTR {
+      if constexpr (std::is_same_v<decltype(tag), decltype(d)>)
+        top = hn::Max(top, load(tag, part + i));
+      else
+        rest = std::max(rest, hn::GetLane(load(one, part + i)));
+    });
+    const W larger = std::max(rest, hn::GetLane(hn::MaxOfLanes(d, top)));
+    sum *= std::exp(max - larger);
+    max = larger;
+    sum += sum_of<W>(count, [&](auto tag, int64_t i) HWY_ATTR {
+      return exp_of_nonpositive(tag, hn::Sub(load(tag, part + i), hn::Set(tag, max)));
+    });
+  }
+  return max + std::log(sum);
+}
+
+template <class T>
+void cross_entropy_rows(const CrossEntropy& p, int64_t begin, int64_t end) {
+  using W = Wide<T>;
+  for (int64_t i = begin; i < end; ++i) {
+    T* row = static_cast<T*>(p.logits) + i * p.stride;
+    W& loss = static_cast<W*>(p.losses)[i];
+    const int64_t label = p.labels[i];
+    const hn::CappedTag<W, 1> one;
+    if (label == kIgnored) {
+      loss = 0;
+      if (p.gradient)
+        each_vector<W>(0, p.width,
+                       [&](auto d, int64_t j) HWY_ATTR { store(d, hn::Zero(d), row + j, false); });
+      continue;
+    }
+    const W all = log_sum_of_exponentials<W>(row, p.width), of_label = hn::GetLane(load(one, row + label));
+    loss = all - of_label;
+    if (!p.gradient) continue;
+    each_vector<W>(0, p.width, [&](auto d, int64_t j) HWY_ATTR {
+      store(d, exp_of_nonpositive(d, hn::Sub(load(d, row + j), hn::Set(d, all))), row + j, false);
+    });
+    store(one, hn::Set(one, std::exp(of_label - all) - 1), row + label, false);
+  }
+}
+
+void CrossEntropyRows(const CrossEntropy& p, int64_t begin, int64_t end) {
+  with_type(p.type,
+            [&](auto* t) HWY_ATTR { cross_entropy_rows<std::remove_pointer_t<decltype(t)>>(p, begin, end); });
+}
+}  // namespace HWY_NAMESPACE
+}  // namespace optrush::fused
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace optrush::fused {
+HWY_EXPORT(CrossEntropyRows);
+void cpu::cross_entropy(const CrossEntropy& p, int64_t begin, int64_t end) {
+  HWY_DYNAMIC_DISPATCH(CrossEntropyRows)(p, begin, end);
+}
+}  // namespace optrush::fused
+#endif

@@ -1,0 +1,37 @@
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "kernel_parts/type.h"
+#include "optrush/gpu_kernel.h"
+
+/// Softmax, cross entropy and gradient of rows of logits in one kernel. It is given plain pointers, so that
+/// the file of vector code sees no torch.
+namespace optrush::fused {
+inline constexpr int64_t kIgnored = -100;
+
+/// Of each row, the cross entropy against its label; the row becomes the gradient, softmax - one-hot, where
+/// it is wanted. Where the label is kIgnored both are 0. Reads each logit twice, the second time to put its
+/// gradient there. Running maximum and sum: arXiv:1805.02867.
+struct CrossEntropy {
+  Type type;
+  void* logits;           ///< (rows, width), `stride` numbers from row to row
+  const int64_t* labels;  ///< (rows)
+  void* losses;           ///< (rows), in the type of the arithmetic: fp64 where the logits are, else fp32
+  int64_t rows, width, stride;
+  bool gradient;
+};
+
+namespace cpu {
+void cross_entropy(const CrossEntropy&, int64_t begin_row, int64_t end_row);
+}  // namespace cpu
+
+namespace gpu {
+/// On the current stream of the current device. Always the same sums, so always the same bits.
+void cross_entropy(const CrossEntropy&);
+
+const GpuProgram& cross_entropy_program();
+/// `lanes` numbers a load; above 1 a row may be followed by up to lanes - 1 numbers that do not count.
+std::string cross_entropy_name(Type, int64_t lanes, bool gradient);
+}  // namespace gpu
+}  // namespace optrush::fused

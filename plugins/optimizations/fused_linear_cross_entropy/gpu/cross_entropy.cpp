@@ -1,0 +1,38 @@
+// Which instance of the GPU kernel fits, and its launch.
+#include <algorithm>
+#include <limits>
+
+#include "cross_entropy.h"
+#include "cross_entropy_cu.h"
+#include "kernel_parts/gpu_instance.h"
+#include "optrush/error.h"
+
+namespace optrush::fused {
+namespace {
+/// As the kernel has them.
+constexpr int64_t kThreads = 1024, kTogether = 4;
+}  // namespace
+
+const GpuProgram& gpu::cross_entropy_program() {
+  static const GpuProgram program(source("cross_entropy.cu", kCrossEntropy));
+  return program;
+}
+
+std::string gpu::cross_entropy_name(Type type, int64_t lanes, bool gradient) {
+  return instance("cross_entropy", type, lanes, gradient);
+}
+
+void gpu::cross_entropy(const CrossEntropy& p) {
+  if (p.rows == 0) return;
+  if (p.width > std::numeric_limits<int>::max() / 2)
+    throw Error("the fused loss takes a vocabulary of up to 2^30 on a GPU, not " + std::to_string(p.width));
+  const int64_t wanted = lanes({p.type}, p.stride, {p.logits});
+  const int64_t together = (p.width + wanted - 1) / wanted * wanted <= p.stride ? wanted : 1;
+  const int64_t each = together * kTogether;
+  const int64_t threads = std::clamp<int64_t>(((p.width + each - 1) / each + 31) / 32 * 32, 32, kThreads);
+  cross_entropy_program()
+      .kernel(cross_entropy_name(p.type, together, p.gradient))
+      .launch({.blocks = {p.rows, 1, 1}, .threads = {threads, 1, 1}}, p.logits, p.labels, p.losses,
+              static_cast<int>(p.width), p.stride, kIgnored);
+}
+}  // namespace optrush::fused

@@ -1,0 +1,81 @@
+// Softmax cross entropy and its gradient in place (running maximum and sum: arXiv:1805.02867): a block takes a
+// row, N neighbours a load. The second look at the row begins where the first one ended: what was read last is
+// most likely still in the second cache.
+#include "lanes.cuh"
+
+__device__ inline double exponential(double x) { return exp(x); }
+/// Off by at most 2 + 1.2 |x| units in the last place, where e^x is the less the larger that is.
+__device__ inline float exponential(float x) { return __expf(x); }
+
+constexpr int kThreads = 1024;
+/// Packs of a thread whose loads are under way at a time.
+constexpr int kTogether = 4;
+
+template <class T, int N, bool gradient>
+__global__ void __launch_bounds__(kThreads, 1)
+    cross_entropy(T* logits, const long long* __restrict__ labels, Wide<T>* __restrict__ losses, int width,
+                  long long stride, long long ignored) {
+  using W = Wide<T>;
+  using Numbers = Pack<T, N>;
+  const W lowest = sizeof(W) == 8 ? W(-1.7e308) : W(-3.4e38f);
+  T* row = logits + blockIdx.x * stride;
+  const long long label = labels[blockIdx.x];
+  const bool counts = label != ignored;
+  const int hop = static_cast<int>(blockDim.x) * N, first = static_cast<int>(threadIdx.x) * N;
+  const int last = (width + hop * kTogether - 1) / (hop * kTogether) * (hop * kTogether) - hop * kTogether + first;
+  W all = 0;
+  if (counts) {
+    if (label < 0 || label >= width) __trap();
+    const W of_label = widen(row[label]);
+    W top = lowest, sum = 0;
+    for (int start = first; start <= last; start += hop * kTogether) {
+      Numbers packs[kTogether];
+#pragma unroll
+      for (int i = 0; i < kTogether; ++i)
+        if (start + i * hop < width) packs[i] = Numbers::at(row + start + i * hop);
+#pragma unroll
+      for (int i = 0; i < kTogether; ++i) {
+        const int column = start + i * hop;
+        if (column >= width) continue;
+        W values[N];
+        packs[i].unpack(values);
+        W larger = top;
+#pragma unroll
+        for (int j = 0; j < N; ++j) {
+          if (column + j >= width) values[j] = lowest;  // behind the end of the row
+          larger = max(larger, values[j]);
+        }
+        sum *= exponential(top - larger);
+        top = larger;
+#pragma unroll
+        for (int j = 0; j < N; ++j) sum += exponential(values[j] - top);
+      }
+    }
+    const W highest = block_max(top);
+    all = highest + log(block_sum(sum * exponential(top - highest)));
+    if (threadIdx.x == 0) losses[blockIdx.x] = all - of_label;
+  } else if (threadIdx.x == 0) {
+    losses[blockIdx.x] = 0;
+  }
+  if constexpr (gradient) {
+    for (int start = last; start >= 0; start -= hop * kTogether) {
+      Numbers packs[kTogether];
+#pragma unroll
+      for (int i = 0; i < kTogether; ++i)
+        if (counts && start + i * hop < width) packs[i] = Numbers::at(row + start + i * hop);
+#pragma unroll
+      for (int i = 0; i < kTogether; ++i) {
+        const int column = start + i * hop;
+        if (column >= width) continue;
+        W values[N] = {};
+        if (counts) {
+          packs[i].unpack(values);
+#pragma unroll
+          for (int j = 0; j < N; ++j)
+            values[j] = exponential(values[j] - all) - (column + j == label ? W(1) : W(0));
+        }
+        store(row + column, values);
+      }
+    }
+  }
+}

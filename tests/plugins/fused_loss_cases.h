@@ -1,0 +1,47 @@
+#pragma once
+#include <ATen/Functions.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+
+#include "loss_pair.h"
+#include "model/operators.h"
+
+/// The fused loss beside its plain form: on a CPU and on a GPU.
+namespace optrush::testing {
+/// Largest difference over the largest value.
+inline double apart(const Tensor& is, const Tensor& expected) {
+  const Tensor a = is.detach().cpu().to(at::kDouble), b = expected.detach().to(at::kDouble);
+  return (a - b).abs().max().item<double>() / b.abs().max().item<double>();
+}
+
+/// The pair on `device`, beside the plain form in fp64 on the same numbers: loss and both gradients.
+inline void expect_plain_loss(at::ScalarType type, double tolerance, int64_t vocabulary, int64_t chunk,
+                              at::Device device = at::kCPU) {
+  SCOPED_TRACE(std::string(c10::toString(type)) + ", vocabulary " + std::to_string(vocabulary) + ", chunk " +
+               std::to_string(chunk));
+  const Tensor x = at::randn({3, 9, 8}, at::kDouble).to(type).transpose(0, 1);
+  const Tensor weight = (at::randn({vocabulary, 8}, at::kDouble) * 2).to(type);
+  ASSERT_FALSE(x.is_contiguous());
+  Tensor labels = at::randint(vocabulary, {9, 3}, at::kLong);
+  labels[0].fill_(-100), labels[5][1] = -100, labels[8][2] = vocabulary - 1;
+  const Tensor wide_x = x.to(at::kDouble).requires_grad_();
+  const Tensor wide_weight = weight.to(at::kDouble).requires_grad_();
+  const Tensor expected = plain::cross_entropy_sum(at::linear(wide_x, wide_weight), labels);
+  expected.backward();
+
+  const Tensor there = x.detach().to(device).requires_grad_();
+  const Tensor weight_there = weight.detach().to(device).requires_grad_();
+  const Differentiable op = make_loss_pair(chunk, {});
+  const Tensor loss = call(op, {there, labels.to(device), weight_there}).at(0);
+  loss.backward();
+  EXPECT_EQ(loss.scalar_type(), type == at::kDouble ? at::kDouble : at::kFloat);
+  EXPECT_NEAR(loss.item<double>(), expected.item<double>(), tolerance * expected.item<double>());
+  EXPECT_LE(apart(there.grad(), wide_x.grad()), 2 * tolerance);
+  EXPECT_LE(apart(weight_there.grad(), wide_weight.grad()), 2 * tolerance);
+}
+
+inline constexpr std::pair<at::ScalarType, double> kLossTypes[] = {
+    {at::kDouble, 1e-12}, {at::kFloat, 2e-6}, {at::kBFloat16, 1.0 / 128}, {at::kHalf, 1.0 / 512}};
+}  // namespace optrush::testing

@@ -1,0 +1,261 @@
+// What the GPU kernels compute, without a GPU: their sources run by threads of the host, beside the formulas.
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <random>
+
+#include "support/cuda_on_threads.h"
+
+namespace {
+namespace loss {
+#include "fused_linear_cross_entropy/gpu/cross_entropy.cu"
+}
+namespace norms {
+#include "fused_kernels/gpu/norm.cu"
+}
+namespace rotary {
+#include "fused_kernels/gpu/rotate.cu"
+}
+namespace mlp {
+#include "fused_kernels/gpu/swiglu.cu"
+}
+
+using optrush::testing::launch;
+using Numbers = std::vector<double>;
+
+template <class T>
+T narrowed(double x) {
+  if constexpr (std::is_same_v<T, __nv_bfloat16>)
+    return __float2bfloat16_rn(static_cast<float>(x));
+  else if constexpr (std::is_same_v<T, __half>)
+    return __float2half_rn(static_cast<float>(x));
+  else
+    return static_cast<T>(x);
+}
+
+/// Numbers in memory as a kernel takes them, with an address of 16 bytes.
+template <class T>
+class Memory {
+ public:
+  explicit Memory(size_t count) : count_(count), raw_((count * sizeof(T) + 15) / 16) {}
+  explicit Memory(const Numbers& values) : Memory(values.size()) {
+    for (size_t i = 0; i < count_; ++i) data()[i] = narrowed<T>(values[i]);
+  }
+  T* data() { return reinterpret_cast<T*>(raw_.data()); }
+  Numbers numbers() {
+    Numbers all(count_);
+    for (size_t i = 0; i < count_; ++i) all[i] = static_cast<double>(norms::widen(data()[i]));
+    return all;
+  }
+
+ private:
+  size_t count_;
+  std::vector<uint4> raw_;
+};
+
+Numbers random_numbers(size_t count, unsigned seed, double scale = 1) {
+  std::mt19937 generator(seed);
+  std::normal_distribution<double> normal(0, scale);
+  Numbers all(count);
+  for (double& each : all) each = normal(generator);
+  return all;
+}
+
+void expect_near(const Numbers& got, const Numbers& expected, double tolerance) {
+  ASSERT_EQ(got.size(), expected.size());
+  for (size_t i = 0; i < got.size(); ++i)
+    ASSERT_NEAR(got[i], expected[i], tolerance * std::max(1.0, std::abs(expected[i]))) << i;
+}
+
+template <class T>
+constexpr double kTolerance = sizeof(T) == 8   ? 1e-12
+                              : sizeof(T) == 4 ? 2e-6
+                                               : 1.0 / 128;
+
+template <class T, int N, bool gradient = true>
+void check_loss(int width, unsigned int threads) {
+  SCOPED_TRACE("width " + std::to_string(width) + ", type of " + std::to_string(sizeof(T)) + " bytes");
+  constexpr int kRows = 3, kIgnored = -100;
+  const int stride = (width + N - 1) / N * N;
+  Memory<T> logits(random_numbers(static_cast<size_t>(kRows * stride), 1, 4));
+  const Numbers given = logits.numbers();
+  const long long labels[kRows] = {width - 1, kIgnored, width / 2};
+  Memory<loss::Wide<T>> losses(kRows);
+  launch(kRows, {threads, 1, 1}, [&] {
+    loss::cross_entropy<T, N, gradient>(logits.data(), labels, losses.data(), width, stride, kIgnored);
+  });
+  Numbers expected = given, expected_losses(kRows, 0.0);
+  for (int row = 0; row < kRows; ++row) {
+    const auto begin = given.begin() + row * stride;
+    const double top = *std::max_element(begin, begin + width);
+    const double sum = std::accumulate(begin, begin + width, 0.0,
+                                       [&](double all, double x) { return all + std::exp(x - top); });
+    const double log_sum = top + std::log(sum);
+    const bool counts = labels[row] != kIgnored;
+    if (counts) expected_losses[static_cast<size_t>(row)] = log_sum - begin[labels[row]];
+    for (int i = 0; i < width && gradient; ++i)
+      expected[static_cast<size_t>(row * stride + i)] =
+          counts ? std::exp(begin[i] - log_sum) - (i == labels[row] ? 1 : 0) : 0;
+  }
+  expect_near(losses.numbers(), expected_losses, sizeof(T) == 8 ? 1e-12 : 2e-6);
+  Numbers got = logits.numbers();
+  for (int row = 0; row < kRows; ++row)  // what is behind the end of a row does not count
+    for (int i = width; i < stride; ++i)
+      got[static_cast<size_t>(row * stride + i)] = expected[static_cast<size_t>(row * stride + i)];
+  expect_near(got, expected, kTolerance<T>);
+}
+
+TEST(GpuSources, TheLossAndItsGradientInPlace) {
+  for (const int width : {1, 5, 64, 131, 3001}) {
+    check_loss<float, 4>(width, 64);
+    check_loss<float, 1>(width, 32);
+    check_loss<double, 2>(width, 32);
+    check_loss<__nv_bfloat16, 8>(width, 32);
+    check_loss<__half, 8>(width, 64);
+    check_loss<__nv_bfloat16, 8, false>(width, 32);
+  }
+}
+
+/// RMSNorm of x + delta (or of x), forward and backward, as launch.cpp launches them; blocks take several
+/// rows.
+template <class S, class D, class O, int N, int steps, bool adds>
+void check_norm(int width) {
+  SCOPED_TRACE("width " + std::to_string(width) + (adds ? ", residual" : ""));
+  using W = norms::Wide<S>;
+  constexpr int kThreads = 32, kRows = 5, kBlocks = 2;
+  constexpr bool kLowers = adds && !std::is_same_v<S, D>;
+  constexpr double kEps = 1e-5;
+  ASSERT_LE(width, kThreads * steps * N);
+  const auto count = static_cast<size_t>(kRows * width), columns = static_cast<size_t>(width);
+  Memory<S> x(random_numbers(count, 1)), sum(count), residual(random_numbers(count, 4)), d_x(count);
+  Memory<D> delta(random_numbers(count, 2)), d_delta(count);
+  Memory<W> weight(random_numbers(columns, 3)), rstd(kRows), parts(kBlocks * columns);
+  Memory<O> out(count), g(random_numbers(count, 5));
+  Memory<float> d_weight(columns);
+  launch(kRows, {kThreads, 1, 1}, [&] {
+    norms::norm_forward<S, D, O, N, steps, kThreads, adds>(x.data(), adds ? delta.data() : nullptr,
+                                                           weight.data(), sum.data(), out.data(), rstd.data(),
+                                                           width, kEps);
+  });
+  S* s = adds ? sum.data() : x.data();
+  launch(kBlocks, {kThreads, 1, 1}, [&] {
+    norms::norm_backward<S, D, O, N, steps, kThreads, adds, kLowers>(
+        s, rstd.data(), weight.data(), g.data(), adds ? residual.data() : nullptr, d_x.data(),
+        kLowers ? d_delta.data() : nullptr, parts.data(), kRows, width);
+  });
+  launch(static_cast<unsigned int>((width + 15) / 16), {16, 4, 1},
+         [&] { norms::sum_weight_parts<W, float, 16, 4>(parts.data(), d_weight.data(), kBlocks, width); });
+
+  const Numbers xs = x.numbers(), deltas = delta.numbers(), w = weight.numbers(), gs = g.numbers();
+  const Numbers residuals = residual.numbers();
+  Numbers sums(count), outs(count), d_xs(count), d_ws(columns, 0.0);
+  for (size_t row = 0; row < kRows; ++row) {
+    double squares = 0, along = 0;
+    for (size_t i = row * columns; i < (row + 1) * columns; ++i) {
+      sums[i] = static_cast<double>(norms::widen(narrowed<S>(xs[i] + (adds ? deltas[i] : 0))));
+      squares += sums[i] * sums[i];
+    }
+    const double scale = 1 / std::sqrt(squares / width + kEps);
+    for (size_t i = row * columns; i < (row + 1) * columns; ++i) {
+      outs[i] = sums[i] * scale * w[i % columns];
+      along += gs[i] * w[i % columns] * sums[i];
+      d_ws[i % columns] += gs[i] * sums[i] * scale;
+    }
+    for (size_t i = row * columns; i < (row + 1) * columns; ++i)
+      d_xs[i] = gs[i] * w[i % columns] * scale - sums[i] * along * scale * scale * scale / width +
+                (adds ? residuals[i] : 0);
+  }
+  if (adds) expect_near(sum.numbers(), sums, kTolerance<S>);
+  expect_near(out.numbers(), outs, kTolerance<O>);
+  expect_near(d_x.numbers(), d_xs, 4 * kTolerance<S>);
+  if (kLowers) expect_near(d_delta.numbers(), d_xs, 2 * kTolerance<D>);
+  expect_near(d_weight.numbers(), d_ws, 1e-5);
+}
+
+TEST(GpuSources, NormsAndTheirResidual) {
+  check_norm<float, float, float, 4, 2, true>(132);
+  check_norm<float, float, float, 4, 2, false>(256);
+  check_norm<float, float, float, 1, 3, true>(67);
+  check_norm<double, double, double, 2, 2, true>(70);
+  check_norm<__nv_bfloat16, __nv_bfloat16, __nv_bfloat16, 8, 1, true>(136);
+  check_norm<float, __nv_bfloat16, __nv_bfloat16, 8, 1, true>(136);
+  check_norm<float, __half, float, 8, 1, true>(136);
+  check_norm<float, float, __half, 8, 1, false>(136);
+}
+
+template <class T, int N>
+void check_rotation() {
+  constexpr int kTokens = 3, kWidth = 16, kQueries = 3, kKeys = 1, kHalf = kWidth / 2;
+  constexpr int kAll = kTokens * kWidth;
+  using W = rotary::Wide<T>;
+  Memory<T> q(random_numbers(kQueries * kAll, 1)), k(random_numbers(kKeys * kAll, 2));
+  Memory<T> q_out(kQueries * kAll), k_out(kKeys * kAll), q_back(kQueries * kAll), k_back(kKeys * kAll);
+  Numbers cosines(kAll), sines(kAll);
+  for (int s = 0; s < kTokens; ++s)
+    for (int i = 0; i < kWidth; ++i) {
+      const double angle = s * std::pow(10.0, -i % kHalf);
+      cosines[static_cast<size_t>(s * kWidth + i)] = std::cos(angle);
+      sines[static_cast<size_t>(s * kWidth + i)] = std::sin(angle);
+    }
+  Memory<W> cos(cosines), sin(sines);
+  const auto heads = [&](Memory<T>& in, Memory<T>& out, long long count) {  // (tokens, heads, width)
+    return rotary::Heads{in.data(), out.data(), count, 0, kWidth, count * kWidth, 0, kWidth, count * kWidth};
+  };
+  const auto rotate = [&](Memory<T>& q_in, Memory<T>& k_in, Memory<T>& q_to, Memory<T>& k_to, int back) {
+    launch(kTokens, {32, 1, 1}, [&] {
+      rotary::rotate<T, N>(heads(q_in, q_to, kQueries), heads(k_in, k_to, kKeys), cos.data(), sin.data(), 0,
+                           kWidth, kTokens, kWidth, back);
+    });
+  };
+  rotate(q, k, q_out, k_out, 0);
+  rotate(q_out, k_out, q_back, k_back, 1);
+  const Numbers given = q.numbers(), tables_cos = cos.numbers(), tables_sin = sin.numbers();
+  Numbers expected(given.size());
+  for (size_t i = 0; i < given.size(); ++i) {
+    const size_t column = i % kWidth, table = i / (kQueries * kWidth) * kWidth + column;
+    const double other = column < kHalf ? -given[i + kHalf] : given[i - kHalf];
+    expected[i] = given[i] * tables_cos[table] + other * tables_sin[table];
+  }
+  expect_near(q_out.numbers(), expected, kTolerance<T>);
+  expect_near(q_back.numbers(), given, 4 * kTolerance<T>);
+  expect_near(k_back.numbers(), k.numbers(), 4 * kTolerance<T>);
+}
+
+TEST(GpuSources, RotationsThereAndBack) {
+  check_rotation<float, 4>();
+  check_rotation<float, 1>();
+  check_rotation<double, 2>();
+  check_rotation<__nv_bfloat16, 8>();
+}
+
+template <class T, int N>
+void check_swiglu() {
+  constexpr size_t kCount = 264;
+  Memory<T> gate(random_numbers(kCount, 1, 5)), up(random_numbers(kCount, 2)), g(random_numbers(kCount, 3));
+  Memory<T> out(kCount), d_gate(kCount), d_up(kCount);
+  const Place threads{64, 1, 1};
+  const auto blocks = static_cast<unsigned int>((kCount / N + 63) / 64);
+  launch(blocks, threads, [&] { mlp::swiglu_forward<T, N>(gate.data(), up.data(), out.data(), kCount); });
+  launch(blocks, threads, [&] {
+    mlp::swiglu_backward<T, N>(gate.data(), up.data(), g.data(), d_gate.data(), d_up.data(), kCount);
+  });
+  const Numbers x = gate.numbers(), u = up.numbers(), gs = g.numbers();
+  Numbers outs(kCount), d_gates(kCount), d_ups(kCount);
+  for (size_t i = 0; i < kCount; ++i) {
+    const double y = 1 / (1 + std::exp(-x[i]));
+    outs[i] = x[i] * y * u[i], d_ups[i] = gs[i] * x[i] * y;
+    d_gates[i] = gs[i] * u[i] * y * (1 + x[i] * (1 - y));
+  }
+  expect_near(out.numbers(), outs, kTolerance<T>);
+  expect_near(d_gate.numbers(), d_gates, 2 * kTolerance<T>);
+  expect_near(d_up.numbers(), d_ups, kTolerance<T>);
+}
+
+TEST(GpuSources, SwigluForwardAndBackward) {
+  check_swiglu<float, 4>();
+  check_swiglu<float, 1>();
+  check_swiglu<double, 2>();
+  check_swiglu<__nv_bfloat16, 8>();
+  check_swiglu<__half, 8>();
+}
+}  // namespace

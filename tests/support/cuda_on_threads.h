@@ -1,0 +1,91 @@
+#pragma once
+#include <algorithm>
+#include <barrier>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+/// As much of CUDA C++ as the kernels of the plugins use, carried out by threads of the host: a block is as
+/// many threads as it has, one block after the other. Their sources are included as they are, each in a
+/// namespace of its own, and run where there is no GPU. It shows that they compute what they should, not that
+/// they are fast, and no race that a GPU's order would bring out. Rounds as a GPU does; __expf is the exact
+/// one.
+#define __global__
+#define __device__
+#define __restrict__
+#define __shared__ static
+#define __launch_bounds__(...)
+
+struct alignas(16) uint4 {
+  unsigned int x, y, z, w;
+};
+struct alignas(8) uint2 {
+  unsigned int x, y;
+};
+struct Place {
+  unsigned int x = 0, y = 0, z = 0;
+};
+
+struct __half {
+  uint16_t bits;
+};
+struct __nv_bfloat16 {
+  uint16_t bits;
+};
+inline float __half2float(__half x) { return static_cast<float>(std::bit_cast<_Float16>(x.bits)); }
+inline __half __float2half_rn(float x) { return {std::bit_cast<uint16_t>(static_cast<_Float16>(x))}; }
+inline float __bfloat162float(__nv_bfloat16 x) { return std::bit_cast<float>(uint32_t{x.bits} << 16); }
+inline __nv_bfloat16 __float2bfloat16_rn(float x) {
+  const auto bits = std::bit_cast<uint32_t>(x);
+  return {static_cast<uint16_t>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16)};
+}
+
+inline thread_local Place threadIdx, blockIdx;
+inline Place blockDim, gridDim;
+
+namespace optrush::testing {
+/// Of the block that runs.
+struct Block {
+  explicit Block(unsigned int threads) : barrier(threads), exchanged(threads) {}
+  std::barrier<> barrier;
+  std::vector<double> exchanged;
+};
+inline std::unique_ptr<Block> block;
+
+/// kernel<<<blocks, threads>>>.
+inline void launch(unsigned int blocks, Place threads, const std::function<void()>& kernel) {
+  const unsigned int count = threads.x * threads.y;
+  gridDim = {blocks, 1, 1}, blockDim = {threads.x, threads.y, 1};
+  for (unsigned int number = 0; number < blocks; ++number) {
+    block = std::make_unique<Block>(count);
+    std::vector<std::jthread> running;
+    for (unsigned int i = 0; i < count; ++i)
+      running.emplace_back([&, i] {
+        threadIdx = {i % threads.x, i / threads.x, 0}, blockIdx = {number, 0, 0};
+        kernel();
+      });
+  }
+}
+}  // namespace optrush::testing
+
+inline void __syncthreads() { optrush::testing::block->barrier.arrive_and_wait(); }
+template <class T>
+T __shfl_xor_sync(unsigned int, T value, int mask) {
+  auto& exchanged = optrush::testing::block->exchanged;
+  const size_t own = threadIdx.y * blockDim.x + threadIdx.x, warp = own / 32 * 32;
+  exchanged[own] = value;
+  __syncthreads();
+  const auto other = static_cast<T>(exchanged[warp + ((own - warp) ^ static_cast<size_t>(mask))]);
+  __syncthreads();
+  return other;
+}
+inline float __expf(float x) { return std::exp(x); }
+inline float __fdividef(float a, float b) { return a / b; }
+[[noreturn]] inline void __trap() { std::abort(); }
+using std::max;
