@@ -32,7 +32,8 @@ Json listed(const Installation& here) {
     QuestionHost host;
     std::string problem;
     try {
-      run_script(script, host, {{}, here.scripts});
+      // In its form for CPUs: that of a GPU may ask for the card and for plans.
+      run_script(script, host, {.plugin_path = {}, .library = here.scripts, .device = "cpu"});
     } catch (const Error& e) {
       problem = e.what();
     }
