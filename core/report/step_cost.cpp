@@ -11,14 +11,14 @@ std::optional<double> number(const Json& json, const char* key) {
   return found == json.end() || !found->is_number() ? std::nullopt : std::optional(found->get<double>());
 }
 
-std::string count(double value) { return grouped(value); }
-std::string teraflops(double flops) { return grouped(flops * 1e-12) + " TFLOP"; }
-std::string gigabytes(double value) { return grouped(value * 1e-9) + " GB"; }
+std::string count(double value) { return value < 1000 ? fixed(value, 0) : grouped(value); }
+std::string teraflops(double flops) { return flops == 0 ? "0" : grouped(flops * 1e-12) + " TFLOP"; }
+std::string gigabytes(double value) { return value < 1e8 ? bytes(value) : grouped(value * 1e-9) + " GB"; }
 
 /// "13 (2.10 GB)"
-std::string with_bytes(const std::optional<double>& number, const std::optional<double>& bytes) {
+std::string with_bytes(const std::optional<double>& number, const std::optional<double>& size) {
   if (!number) return std::string(kUnknown);
-  return grouped(*number) + (bytes.value_or(0) > 0 ? " (" + gigabytes(*bytes) + ")" : "");
+  return count(*number) + (size.value_or(0) > 0 ? " (" + gigabytes(*size) + ")" : "");
 }
 }  // namespace
 
