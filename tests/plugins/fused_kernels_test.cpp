@@ -67,8 +67,8 @@ TEST(FusedKernels, TablesMayServeTheWholeBatch) {
   expect_like_plain(c, in, 1e-12);
 }
 
-/// Largest errors of q kᵀ over 256 positions at and below `position`, of heads in bf16 that were rotated by tables
-/// in `type`.
+/// Largest errors of q kᵀ over 256 positions at and below `position`, of heads in bf16 that were rotated by
+/// tables in `type`.
 double score_error(int64_t position, at::ScalarType type) {
   constexpr int64_t kPositions = 256, kWidth = 64;
   at::manual_seed(5);
@@ -82,8 +82,8 @@ double score_error(int64_t position, at::ScalarType type) {
     return at::matmul(rotated[0].to(at::kDouble), rotated[1].to(at::kDouble).transpose(-2, -1)) / 8;
   };
   const Tensor exact = scores(plain_position({q.to(at::kDouble), k.to(at::kDouble), batch.cos, batch.sin}));
-  const Tensor got =
-      scores(call(fused::position(), {q, k, batch.cos.to(type).to(at::kFloat), batch.sin.to(type).to(at::kFloat)}));
+  const Tensor got = scores(
+      call(fused::position(), {q, k, batch.cos.to(type).to(at::kFloat), batch.sin.to(type).to(at::kFloat)}));
   return (got - exact).square().mean().sqrt().item<double>();
 }
 

@@ -22,7 +22,7 @@ inline void expect_plain_loss(at::ScalarType type, double tolerance, int64_t voc
   SCOPED_TRACE(std::string(c10::toString(type)) + ", vocabulary " + std::to_string(vocabulary) + ", chunk " +
                std::to_string(chunk));
   const Tensor x = at::randn({3, 9, 8}, at::kDouble).to(type).transpose(0, 1);
-  const Tensor weight = (at::randn({vocabulary, 8}, at::kDouble) * 2).to(type);
+  const Tensor weight = (at::randn({vocabulary, 8}, at::kDouble) / 2).to(type);
   ASSERT_FALSE(x.is_contiguous());
   Tensor labels = at::randint(vocabulary, {9, 3}, at::kLong);
   labels[0].fill_(-100), labels[5][1] = -100, labels[8][2] = vocabulary - 1;
@@ -43,5 +43,5 @@ inline void expect_plain_loss(at::ScalarType type, double tolerance, int64_t voc
 }
 
 inline constexpr std::pair<at::ScalarType, double> kLossTypes[] = {
-    {at::kDouble, 1e-12}, {at::kFloat, 2e-6}, {at::kBFloat16, 1.0 / 128}, {at::kHalf, 1.0 / 512}};
+    {at::kDouble, 1e-12}, {at::kFloat, 2e-6}, {at::kBFloat16, 1.0 / 64}, {at::kHalf, 1.0 / 512}};
 }  // namespace optrush::testing

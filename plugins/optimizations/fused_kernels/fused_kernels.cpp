@@ -3,10 +3,10 @@
 // make two to eight passes, each a tensor written and read again; these operators do a few FLOPs a byte, so
 // the passes are their cost. Norms keep their input and one number a row, and rotations nothing but the
 // tables. The gradient of the residual stream is added in the backward of the norm that branches off it. On a
-// CPU they are vectors of the widest instruction set found at run time, on a GPU compiled for its architecture
-// when they first run. It pays least where matmuls dwarf everything else (wide models on slow matrix units),
-// and not at all on operators that a compiler fuses anyway: under `compile` a traced block takes the plain
-// forms.
+// CPU they are vectors of the widest instruction set found at run time, on a GPU compiled for its
+// architecture when they first run. It pays least where matmuls dwarf everything else (wide models on slow
+// matrix units), and not at all on operators that a compiler fuses anyway: under `compile` a traced block
+// takes the plain forms.
 #include <ATen/autocast_mode.h>
 
 #include <map>

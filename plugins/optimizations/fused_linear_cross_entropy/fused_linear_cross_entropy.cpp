@@ -36,7 +36,8 @@ class FusedLinearCrossEntropy final : public Plugin {
           const auto& trains = pairs_.emplace_back(make_loss_pair(chunk, {.weight = weight->trainable}));
           const auto& evaluates = pairs_.emplace_back(make_loss_pair(chunk, {.x = false, .weight = false}));
           return [&trains, &evaluates, weight](const Tensor& x, const Tensor& labels) {
-            return call(at::GradMode::is_enabled() ? trains : evaluates, {x, labels, weight->operand()}).at(0);
+            return call(at::GradMode::is_enabled() ? trains : evaluates, {x, labels, weight->operand()})
+                .at(0);
           };
         },
         {.trace = Trace::pair, .capturable = true, .offers = {"double"}});
