@@ -2,22 +2,22 @@
 -- expect: cpu	nil
 -- expect: short
 -- expect: 8	0	4	nil
+-- expect: false	machine.lua:42: rung 'b' stands over 'flsh', which is no rung below it
+-- expect:   hint: one of: base
 -- expect: run machine/local, rounds 5
 -- expect: base 0 'base': /model/dim=64 /model/n_layers=2 /model/n_heads=4 /model/n_kv_heads=2 /model/ffn_dim=172
--- expect: ladder 1 'flash' over 0: +flash_attention expecting {"speedup":1.75,"memory":0.7,"source":"a paper","on":"A100-80GB, sequence 2048"} (machine.lua:36)
--- expect: ladder 2 'beside' over 0: +lora {"rank":4,"alpha":16.0,"target_modules":["q_proj"]} (machine.lua:39)
--- expect: false	machine.lua:42: rush.max_batch: there is no GPU whose memory could be meant
+-- expect: ladder 1 'flash' over 0: +flash_attention expecting {"speedup":1.75,"memory":0.7,"source":"a paper","on":"A100-80GB, sequence 2048"} (machine.lua:37)
+-- expect: ladder 2 'beside' over 0: +lora {"rank":4,"alpha":16.0,"target_modules":["q_proj"]} (machine.lua:40)
+-- expect: false	machine.lua:45: rush.max_batch: there is no GPU whose memory could be meant
 -- expect:   hint: memory = 16e9 says how much there is
--- expect: false	machine.lua:43: rush.max_batch: unknown field 'memroy'
+-- expect: false	machine.lua:46: rush.max_batch: unknown field 'memroy'
 -- expect:   hint: did you mean 'memory'?
--- expect: false	machine.lua:44: rush.preset: no names
+-- expect: false	machine.lua:47: rush.preset: no names
 -- expect:   hint: rush.preset { "short", "full" }
--- expect: false	machine.lua:45: expect says neither a speedup nor a memory
+-- expect: false	machine.lua:48: expect says neither a speedup nor a memory
 -- expect:   hint: expect = { speedup = 1.75, source = ..., on = ... }
--- expect: false	machine.lua:46: rush.rung: expect.on is missing
+-- expect: false	machine.lua:49: rush.rung: expect.on is missing
 -- expect:   hint: it must be a string: the device, a comma, the problem: "A100-80GB, sequence 2048". Of another device the report says so
--- expect: false	machine.lua:48: rung 'b' stands over 'aa', which is no rung below it
--- expect:   hint: did you mean 'a'?
 local rush = require "optrush"
 
 print(rush.device(), rush.gpu())
@@ -32,18 +32,18 @@ print(
   rush.max_batch { model = nano, plugins = { "lora" }, memory = 1e9 }
 )
 
-rush.experiment { name = "machine", model = nano }:ladder {
+local exp = rush.experiment { name = "machine", model = nano }
+exp:ladder {
   rush.rung("flash", "flash_attention", nil, {
     expect = { speedup = 1.75, memory = 0.7, source = "a paper", on = "A100-80GB, sequence 2048" },
   }),
   rush.rung("beside", "lora", { rank = 4 }, { over = "base" }),
-}:run()
+}
+print(pcall(exp.ladder, exp, { rush.rung("b", { over = "flsh" }) }))
+exp:run()
 
 print(pcall(rush.max_batch, { model = nano }))
 print(pcall(rush.max_batch, { model = nano, memroy = 1 }))
 print(pcall(rush.preset, {}))
 print(pcall(rush.rung, "x", "lora", {}, { expect = { source = "a", on = "b" } }))
 print(pcall(rush.rung, "x", "lora", {}, { expect = { speedup = 1, source = "a" } }))
-print(pcall(function()
-  rush.experiment { name = "x", model = nano }:ladder { rush.rung "a", rush.rung("b", { over = "aa" }) }
-end))
