@@ -20,7 +20,7 @@ std::vector<std::string> check_kind_names();
 
 /// One case: plain data, which any process can run.
 struct CheckCase {
-  std::string id;  ///< "pair: fused_adamw + lora(rank=4)"
+  std::string id;  ///< "pair: mine(rank=4) + other"
   CheckKind kind = CheckKind::alone;
   std::vector<std::string> subjects;  ///< plugins that it is about; others of the stack only come with them
   RunSpec spec;                       ///< a small model, a few steps, the stack, the device

@@ -83,9 +83,9 @@ struct Tolerance {
   double loss = 0, norm = 0, gradient = 0;
 };
 
-/// The losses' tolerances are the gate's. An update by AdamW does not depend on the gradients' scale and
-/// averages over all of them, so these are compared, too: a matrix has fewer sums than the loss, and in low
-/// precision its errors are of single roundings.
+/// The losses' tolerances are the gate's. An update by AdamW does not depend on the gradients' scale, so
+/// these are compared, too. In few bits a matrix shows single roundings, which the loss averages over all
+/// tokens.
 Tolerance tolerance_for(Effect effect) {
   switch (effect) {
     case Effect::exact:
@@ -93,7 +93,8 @@ Tolerance tolerance_for(Effect effect) {
     case Effect::precision:
       return {tolerance_of(effect, Arithmetic::reduced), 5e-2, 0.2};
     default:
-      return {tolerance_of(effect, Arithmetic::fp32), 1e-3, 1e-3};
+      return {tolerance_of(effect, Arithmetic::fp32), tolerance_of(effect, Arithmetic::fp32),
+              tolerance_of(effect, Arithmetic::fp32)};
   }
 }
 

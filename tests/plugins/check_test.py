@@ -16,7 +16,8 @@ ENVIRONMENT = dict(os.environ, ASAN_OPTIONS="handle_segv=0")
 
 
 def command(work, *arguments):
-    return [str(OPTRUSH), "check", "--device", "cpu", "--folder", str(work / "state"), *arguments]
+    device = [] if "--device" in arguments else ["--device", "cpu"]
+    return [str(OPTRUSH), "check", *device, "--folder", str(work / "state"), *arguments]
 
 
 def check(work, *arguments, code=0):
