@@ -91,7 +91,7 @@ Tolerance tolerance_for(Effect effect) {
     case Effect::exact:
       return {};
     case Effect::precision:
-      return {tolerance_of(effect, Arithmetic::reduced), 5e-2, 0.2};
+      return {tolerance_of(effect, Arithmetic::reduced), 0.1, 0.2};
     default:
       return {tolerance_of(effect, Arithmetic::fp32), tolerance_of(effect, Arithmetic::fp32),
               tolerance_of(effect, Arithmetic::fp32)};
