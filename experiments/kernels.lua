@@ -2,8 +2,8 @@
 --
 -- Norm, residual and norm, rotary embedding and SwiGLU, each alone: made of LibTorch's operators, and as one kernel
 -- forward and one backward. They do little arithmetic, so the bytes that any implementation has to move, over the
--- measured bandwidth, are the least time that they can take. What a step keeps is several times a last-level cache. On a
--- GPU activations are bf16, as in a training step there, and each is 128 or 256 MiB, by the card's memory.
+-- measured bandwidth, are the least time that they can take. What a step keeps is several times a last-level cache. On
+-- a GPU activations are bf16, as in a training step there, and each is 128 or 256 MiB, by the card's memory.
 --
 --   ./optrush run experiments/kernels.lua
 local rush = require "optrush"

@@ -2,9 +2,9 @@
 --
 -- From a plain fp32 step up, one optimization on top of the other, with PyTorch's own best beside them in the same
 -- rounds. On a GPU with 100 GB or more sequences have 4,096 tokens, on a smaller one 2,048; the micro-batch is the
--- largest that the plans say fits. Below 44 GB not even one sequence of the plain step fits. On a CPU a small model goes
--- up the same ladder. Tokens are bytes of real text, so only 256 of the 128,256 entries of the vocabulary occur; the work
--- of a step does not depend on that, the loss does.
+-- largest that the plans say fits. Below 44 GB not even one sequence of the plain step fits. On a CPU a small model
+-- goes up the same ladder. Tokens are bytes of real text, so only 256 of the 128,256 entries of the vocabulary occur;
+-- the work of a step does not depend on that, the loss does.
 --
 --   ./optrush run experiments/single_gpu.lua                   one round of the rungs that tell most
 --   ./optrush run experiments/single_gpu.lua --preset full     three rounds of every rung
@@ -66,8 +66,11 @@ if not on_gpu then
 else
   local hopper = not gpu or tonumber(gpu.sm:match "%d+") >= 90
   local kernels = hopper and { "flash", "cudnn" } or { "cudnn", "flash" }
-  add(rush.rung("attention " .. kernels[1], "flash_attention", { kernel = kernels[1] }, { expect = expect_of_flash }))
-  add(rush.rung("attention " .. kernels[2], "flash_attention", { kernel = kernels[2] }, { replace = "flash_attention" }))
+  local function attention(kernel, settings)
+    add(rush.rung("attention " .. kernel, "flash_attention", { kernel = kernel }, settings))
+  end
+  attention(kernels[1], { expect = expect_of_flash })
+  attention(kernels[2], { replace = "flash_attention" })
 end
 
 -- The micro-batch that fits by now. Counted by hand where no plan foresees it: 22 GB and, for 4,096 tokens, 16 GB more.
@@ -93,7 +96,10 @@ add(rush.rung("fused loss", "fused_linear_cross_entropy"))
 local eager = "bf16 weights"
 add(rush.rung(eager, "bf16_weights", {}, { replace = { "mixed_precision", "fused_adamw" } }))
 add(rush.rung("compile", "compile", {}, { expect = published(1.2, 0.9) }))
-if full then add(rush.rung("compile, max-autotune", "compile", { mode = "max-autotune-no-cudagraphs" }, { replace = "compile" })) end
+if full then
+  local autotuned = { mode = "max-autotune-no-cudagraphs" }
+  add(rush.rung("compile, max-autotune", "compile", autotuned, { replace = "compile" }))
+end
 
 -- PyTorch's own: transformers, SDPA, fused AdamW, autocast.
 local with = { "sdpa", "fused", "bf16" }
@@ -110,8 +116,9 @@ local function checkpointing(name, options, settings)
 end
 checkpointing("full checkpointing", { policy = "full" }, { over = eager, expect = published(0.6) })
 if full then
-  checkpointing("selective checkpointing", { policy = "selective" }, { replace = "activation_checkpointing" })
-  checkpointing("checkpointing by budget", { policy = "budget", budget = 0.5 }, { replace = "activation_checkpointing" })
+  local instead = { replace = "activation_checkpointing" }
+  checkpointing("selective checkpointing", { policy = "selective" }, instead)
+  checkpointing("checkpointing by budget", { policy = "budget", budget = 0.5 }, instead)
 end
 
 -- Eight times the sequence, and as many of them as can't fit while every block keeps what it computed: by hand, half of

@@ -121,7 +121,8 @@ std::unique_ptr<StepClock> StepClock::make(at::Device device) {
   if (device.is_cuda()) return std::make_unique<CudaClock>();
 #endif
   // The simulated device is done with its work when it is enqueued.
-  if (!device.is_cpu() && !device.is_privateuseone()) throw Error("no clock for device '" + device.str() + "'");
+  if (!device.is_cpu() && !device.is_privateuseone())
+    throw Error("no clock for device '" + device.str() + "'");
   return std::make_unique<CpuClock>();
 }
 }  // namespace optrush
