@@ -2,9 +2,9 @@
 --
 -- From a plain fp32 step up, one optimization on top of the other, with PyTorch's own best beside them in the same
 -- rounds. On a GPU with 100 GB or more sequences have 4,096 tokens, on a smaller one 2,048; the micro-batch is the
--- largest that the plans say fits. Below 44 GB not even one sequence of the plain step fits. On a CPU a small model
--- goes up the same ladder. Tokens are bytes of real text, so only 256 of the 128,256 entries of the vocabulary occur;
--- the work of a step does not depend on that, the loss does.
+-- largest that the plans say fits. The smallest card has 44 GB: one sequence of the bf16 rung takes 38 GB by its plan.
+-- On a CPU a small model goes up the same ladder. Tokens are bytes of real text, so only 256 of the 128,256 entries of
+-- the vocabulary occur; the work of a step does not depend on that, the loss does.
 --
 --   ./optrush run experiments/single_gpu.lua                   one round of the rungs that tell most
 --   ./optrush run experiments/single_gpu.lua --preset full     three rounds of every rung
@@ -34,7 +34,8 @@ local train = {
 }
 local exp = rush.experiment {
   name = "single_gpu",
-  question = "Which optimizations pay for Llama 3.2 1B on one GPU, in which order?",
+  question = "Which optimizations pay for " .. (on_gpu and "Llama 3.2 1B on one GPU" or "a small Llama on this CPU")
+    .. ", in which order?",
   model = model,
   data = rush.text(rush.corpus "libtorch"),
   train = train,
