@@ -13,29 +13,32 @@ bool starts(const RunSpec& spec, at::Device device) {
   }
 }
 
-/// The stacks without one of the two plugins; of a plugin alone, the other models.
-std::vector<RunSpec> elsewhere(const CheckCase& c) {
-  std::vector<RunSpec> others;
-  if (c.subjects.size() > 1) {
-    for (const std::string& taken : c.subjects) {
-      others.push_back(c.spec);
-      std::erase_if(others.back().plugins, [&](const PluginUse& use) { return use.name == taken; });
-    }
-    return others;
-  }
-  for (const SmallModel& model : small_models()) {
-    if (model.kind == c.spec.model_kind || model.kind == "operator") continue;
-    others.push_back(c.spec);
-    others.back().model_kind = model.kind;
-    others.back().model = validate_model(model.kind, model.fields, "check");
-  }
-  return others;
+/// One of two plugins without the other, with what came along or without it, as that may be the other's.
+bool starts_without_the_other(const CheckCase& c, const std::string& subject, at::Device device) {
+  const auto other = [&](const PluginUse& use) {
+    return use.name != subject && std::ranges::count(c.subjects, use.name) != 0;
+  };
+  RunSpec spec = c.spec;
+  std::erase_if(spec.plugins, other);
+  if (starts(spec, device)) return true;
+  std::erase_if(spec.plugins, [&](const PluginUse& use) { return use.name != subject; });
+  return starts(spec, device);
+}
+
+bool starts_on_another_model(const CheckCase& c, at::Device device) {
+  return std::ranges::any_of(small_models(), [&](const SmallModel& model) {
+    if (model.kind == c.spec.model_kind || model.kind == "operator") return false;
+    RunSpec spec = c.spec;
+    spec.model_kind = model.kind;
+    spec.model = validate_model(model.kind, model.fields, "check");
+    return starts(spec, device);
+  });
 }
 
 bool starts_elsewhere(const CheckCase& c, at::Device device) {
-  const auto here = [&](const RunSpec& spec) { return starts(spec, device); };
-  const auto others = elsewhere(c);
-  return c.subjects.size() > 1 ? std::ranges::all_of(others, here) : std::ranges::any_of(others, here);
+  if (c.subjects.size() == 1) return starts_on_another_model(c, device);
+  return std::ranges::all_of(
+      c.subjects, [&](const std::string& subject) { return starts_without_the_other(c, subject, device); });
 }
 }  // namespace
 
