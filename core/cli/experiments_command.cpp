@@ -23,22 +23,29 @@ class QuestionHost : public ScriptHost {
   std::vector<std::string> questions_;
 };
 
+/// {"questions", "problem"} of a script as `device` would run it; why it can't be read, if so.
+Json asked_by(const std::filesystem::path& script, const Installation& here, const std::string& device) {
+  QuestionHost host;
+  std::string problem;
+  try {
+    run_script(script, host, {.plugin_path = {}, .library = here.scripts, .device = device});
+  } catch (const Error& e) {
+    problem = e.what();
+  }
+  return {{"questions", host.questions()}, {"problem", problem}};
+}
+
 /// One object for each experiment that ships: its name, file, the questions of the script itself, and why it
 /// can't be read, if so.
 Json listed(const Installation& here) {
   Json list = Json::array();
   for (const auto& name : shipped_experiments(here)) {
     const auto script = script_named("@" + name, here);
-    QuestionHost host;
-    std::string problem;
-    try {
-      // In its form for CPUs: that of a GPU may ask for the card and for plans.
-      run_script(script, host, {.plugin_path = {}, .library = here.scripts, .device = "cpu"});
-    } catch (const Error& e) {
-      problem = e.what();
-    }
-    list.push_back(
-        {{"name", name}, {"file", script.string()}, {"questions", host.questions()}, {"problem", problem}});
+    // As this machine would run it; nobody looks at the card here, so a script that has to is read for a CPU.
+    Json asked = asked_by(script, here, "");
+    if (asked.at("problem") != "") asked = asked_by(script, here, "cpu");
+    asked.update({{"name", name}, {"file", script.string()}});
+    list.push_back(std::move(asked));
   }
   return list;
 }
