@@ -107,7 +107,7 @@ class Compile final : public Plugin {
     if (!compiled) {
       if (!cache_->holds(key)) cache_->compile(key, graph, request);
       compiled = std::make_unique<CompiledUnit>(cache_->folder_of(key));
-      worst_ = std::max(worst_, self_check(*compiled, inner, unit, x, batch));
+      worst_ = std::max(worst_, self_check(*compiled, graph, inner, unit, x, batch));
     }
     return compiled.get();
   }

@@ -1,10 +1,12 @@
 #pragma once
 #include "compiled_unit.h"
 #include "optrush/plugin.h"
+#include "unit_graph.h"
 
 namespace optrush::compile {
 /// Compares a compiled unit with the function that it was made of, on other inputs than those of the trace:
 /// output and every gradient. A tracer that saw a value as a constant, or lost a derivative, shows here.
 /// Returns the worst difference, relative to the largest value of its tensor; an Error where it is too large.
-double self_check(const CompiledUnit&, const UnitFunction&, const Unit&, const Tensor& x, const Batch&);
+double self_check(const CompiledUnit&, const UnitGraph&, const UnitFunction&, const Unit&, const Tensor& x,
+                  const Batch&);
 }  // namespace optrush::compile
