@@ -118,8 +118,9 @@ std::string in_double(const CheckCase& c, at::Device device) {
   spec.train.dtype = "fp64";
   const auto run = open_run(spec, device);
   const auto calls = observed_calls(*run);
-  const size_t parameters = check_parameters(*run);
+  // The pairs first: a wrong one is named, where the whole model shows a parameter below it.
   for (const ObservedCall& each : calls) check_pair(each);
+  const size_t parameters = check_parameters(*run);
   return std::to_string(parameters) + " parameters in double" +
          (calls.empty() ? "" : "; the pairs " + names_of(calls));
 }

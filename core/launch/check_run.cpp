@@ -6,6 +6,7 @@
 #include <fstream>
 #include <map>
 #include <optional>
+#include <sstream>
 
 #include "base/files.h"
 #include "launch/process.h"
@@ -53,10 +54,14 @@ class Tail {
   size_t read_ = 0;
 };
 
-/// Results by identity, as an earlier check left them. A line that a kill cut off is passed over.
+/// Results by identity, as an earlier check left them. A line that a kill cut off is passed over, and closed
+/// so that the next one stands alone.
 std::map<std::string, Json> read_journal(const fs::path& file) {
   std::map<std::string, Json> known;
-  std::ifstream in(file);
+  if (!fs::exists(file)) return known;
+  const std::string content = read_file(file);
+  if (!content.empty() && content.back() != '\n') append_line(file, "");
+  std::istringstream in(content);
   for (std::string line; std::getline(in, line);) {
     const Json entry = Json::parse(line, nullptr, false);
     if (entry.is_object() && entry.contains("end") && entry.contains("identity") &&

@@ -42,8 +42,8 @@ FAILURES = {  # plugin: what its failed cases must say, by kind
     "hangs_in_slot": {"alone": "timeout: no end within", "gradient": "timeout"},
     "not_exact": {"alone": "0.0e+00 allowed"},
     "throws_in_slot": {"alone": "plugin 'throws_in_slot' in slot 'linear'", "gradient": "throws in a linear"},
-    "wrong_backward": {"gradient": "wrong"},
-    "wrong_gradient_norm": {"alone": "the gradient norm of step 0", "gradient": "is wrong"},
+    "wrong_backward": {"gradient": "the pair 'qk_norm' has a wrong backward: input 0"},
+    "wrong_gradient_norm": {"alone": "the gradient norm of step 0", "gradient": "is wrong: along one direction"},
 }
 
 
@@ -84,8 +84,6 @@ def failures_are_named(work):
         assert not bad, bad
     ran = [case for case in result["cases"] if case["status"] == "not run"]
     assert not ran, f"the check did not go on after a failure: {ran}"
-    # A factor in the backward of a pair is found in the pair itself, by its name, and not only in the whole model.
-    assert "qk_norm" in printed or "wrong: along one direction" in printed, printed
 
 
 def a_refusal_is_no_failure(work):
