@@ -20,7 +20,7 @@ struct Differentiable {
   };
   std::string name;
   std::function<Result(const Tensors& inputs)> forward;
-  /// One gradient for each input; an undefined one where there is none.
+  /// One gradient for each input, undefined where there is none. So may those of outputs be, but not all.
   std::function<Tensors(const Tensors& saved, const Tensors& output_gradients)> backward;
   Traits traits = {.trace = Trace::pair};
   Cast cast = Cast::keep;

@@ -30,7 +30,7 @@ struct Ops {
   using Embedding = Slot<Tensor(const Tensor& tokens)>;         ///< (B, S) to (B, S, D)
   using Linear = Slot<Tensor(const Tensor& x)>;                 ///< (.., in) to (.., out)
   using Norm = Slot<Tensor(const Tensor& x, const NormArgs&)>;  ///< (B, S, D)
-  /// {x + delta, norm of it}
+  /// {x + delta, norm of it}; where delta is undefined, as at the top of a block, {x, norm of it}
   using AddNorm = Slot<std::array<Tensor, 2>(const Tensor& x, const Tensor& delta, const NormArgs&)>;
   /// q (B, H, S, K), k (B, G, S, K): both with positions applied
   using Position = Slot<std::array<Tensor, 2>(const Tensor& q, const Tensor& k, const Batch&)>;
