@@ -1,4 +1,5 @@
 // fused_linear_cross_entropy: loss and gradients of the plain form, and how little of the logits exists.
+#include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
 
