@@ -1,6 +1,7 @@
 #include "cli/new_plugin.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 
@@ -43,7 +44,9 @@ class NewPluginFiles : public testing::Test {
       }
     }
   }
-  const fs::path folder_ = fs::path(testing::TempDir()) / "optrush_new_plugin_test";
+  // One for each process: tests run side by side.
+  const fs::path folder_ =
+      fs::path(testing::TempDir()) / ("optrush_new_plugin_test_" + std::to_string(getpid()));
 };
 
 TEST_F(NewPluginFiles, AreFilledIn) {
