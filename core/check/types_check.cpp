@@ -77,12 +77,12 @@ Tensors in_type(const Tensors& tensors, at::ScalarType type) {
 }
 
 /// A few roundings of the narrowest type: a result, what it is made of, and their sums.
-double element_tolerance(const Tensors& inputs) {
+double element_tolerance(const Tensors& inputs_and_outputs) {
   constexpr double kRoundings = 8;
   double epsilon = 0;
-  for (const Tensor& input : inputs) {
-    if (!floating(input)) continue;
-    const auto type = input.scalar_type();
+  for (const Tensor& tensor : inputs_and_outputs) {
+    if (!floating(tensor)) continue;
+    const auto type = tensor.scalar_type();
     epsilon = std::max(epsilon, type == at::kDouble  ? 0x1p-52
                                 : type == at::kFloat ? 0x1p-20  // sums of some dozen in any order
                                 : type == at::kHalf  ? 0x1p-11
@@ -122,14 +122,16 @@ constexpr double kFewBits = 0.1;
 void compare_with_double(const ObservedCall& observed, bool few_bits) {
   const Differentiable& op = *observed.op;
   const at::NoGradGuard no_grad;
-  Tensors roots;
-  for (const Tensor& out : op.forward(observed.inputs).outputs)
+  Tensors roots, seen = observed.inputs;
+  for (const Tensor& out : op.forward(observed.inputs).outputs) {
     roots.push_back(floating(out) ? at::randn(out.sizes(), out.options()) : Tensor());
+    seen.push_back(out);
+  }
   const Halves narrow = halves_of(op, observed.inputs, roots);
   // A pair that rounds on its own need not take double.
   const auto widest = few_bits ? at::kFloat : at::kDouble;
   const Halves wide = halves_of(op, in_type(observed.inputs, widest), roots);
-  const Allowed allowed{element_tolerance(observed.inputs), few_bits ? kFewBits : 0};
+  const Allowed allowed{element_tolerance(seen), few_bits ? kFewBits : 0};
   compare("output", narrow.outputs, wide.outputs, allowed);
   compare("gradient of input", narrow.gradients, wide.gradients, allowed);
 }
