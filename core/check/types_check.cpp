@@ -2,7 +2,6 @@
 
 #include <ATen/Context.h>
 #include <ATen/Functions.h>
-#include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/util/Exception.h>
 
@@ -12,6 +11,7 @@
 
 #include "base/suggest.h"
 #include "check/small_step.h"
+#include "optrush/autocast.h"
 
 namespace optrush {
 namespace {
@@ -24,30 +24,6 @@ const std::vector<Types> kTypes = {{"fp32", "fp32", {}},
                                    {"bf16 autocast", "fp32", at::kBFloat16},
                                    {"fp16 autocast", "fp32", at::kHalf},
                                    {"bf16", "bf16", {}}};
-
-class Autocast {
- public:
-  Autocast(at::DeviceType device, at::ScalarType type)
-      : device_(device),
-        enabled_(at::autocast::is_autocast_enabled(device)),
-        type_(at::autocast::get_autocast_dtype(device)) {
-    at::autocast::increment_nesting();
-    at::autocast::set_autocast_enabled(device_, true);
-    at::autocast::set_autocast_dtype(device_, type);
-  }
-  ~Autocast() {
-    if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
-    at::autocast::set_autocast_enabled(device_, enabled_);
-    at::autocast::set_autocast_dtype(device_, type_);
-  }
-  Autocast(const Autocast&) = delete;
-  Autocast& operator=(const Autocast&) = delete;
-
- private:
-  at::DeviceType device_;
-  bool enabled_;
-  at::ScalarType type_;
-};
 
 struct Halves {
   Tensors outputs, gradients;  ///< in double

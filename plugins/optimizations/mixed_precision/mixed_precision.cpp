@@ -4,39 +4,13 @@
 // 5 exponent bits, so small gradients vanish: its loss is scaled, and a step whose gradients overflow is
 // skipped. On CPUs without bf16 or fp16 matrix instructions it is slower than fp32.
 #include <ATen/Functions.h>
-#include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 
+#include "optrush/autocast.h"
 #include "optrush/plugin.h"
 
 namespace {
 using namespace optrush;
-
-/// Autocast on one device type, as torch.autocast: the previous state comes back, and casts of weights are
-/// kept until the outermost scope ends.
-class Autocast {
- public:
-  Autocast(at::DeviceType device, at::ScalarType dtype)
-      : device_(device),
-        enabled_before_(at::autocast::is_autocast_enabled(device)),
-        dtype_before_(at::autocast::get_autocast_dtype(device)) {
-    at::autocast::set_autocast_enabled(device, true);
-    at::autocast::set_autocast_dtype(device, dtype);
-    at::autocast::increment_nesting();
-  }
-  ~Autocast() {
-    if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
-    at::autocast::set_autocast_enabled(device_, enabled_before_);
-    at::autocast::set_autocast_dtype(device_, dtype_before_);
-  }
-  Autocast(const Autocast&) = delete;
-  Autocast& operator=(const Autocast&) = delete;
-
- private:
-  at::DeviceType device_;
-  bool enabled_before_;
-  at::ScalarType dtype_before_;
-};
 
 /// Dynamic loss scale, on the device throughout: no host waits for an overflow.
 class LossScaler {
