@@ -5,7 +5,8 @@
 
 namespace optrush {
 namespace {
-constexpr int64_t kMostSequences = 1'000'000;  // of a micro-batch, of an accumulation, of ranks
+constexpr int64_t kMostRanks = 65536;
+constexpr int64_t kMostSequences = 1'000'000;  // of a micro-batch, of an accumulation
 
 void check(const DataSpec& data, const std::string& where) {
   const auto ignored = [&](const std::string& field) {
@@ -49,6 +50,11 @@ const Fields<TrainSpec>& train_fields() {
   using T = TrainSpec;
   static const auto fields =
       Fields<T>()
+          .optional(&T::world_size,
+                    {.name = "world_size",
+                     .doc = "processes that train one model together: a GPU each, or a share of the cores",
+                     .min = 1,
+                     .max = kMostRanks})
           .optional(&T::micro_batch, {.name = "micro_batch",
                                       .doc = "sequences of one forward on one data rank",
                                       .min = 1,

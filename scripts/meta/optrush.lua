@@ -91,6 +91,7 @@ local Report = {}
 
 ---The training step. The defaults are those of a base; a rung changes only what it names.
 ---@class TrainSettings
+---@field world_size? integer processes that train one model together: a GPU each, or a share of the cores (at least 1, at most 65536, default 1)
 ---@field micro_batch? integer sequences of one forward on one data rank (at least 1, at most 1000000, default 4)
 ---@field accumulation? integer micro-batches of one step on one data rank (at least 1, at most 1000000, default 1)
 ---@field global_batch? integer sequences of one step on all ranks; 0: derived, else checked (at least 0, default 0)
@@ -189,6 +190,78 @@ local Report = {}
 ---@field doc string one line
 ---@field default? any where left out; nil: it must be given
 
+---blocks keep less for their backward and compute or fetch it again
+---@class ActivationCheckpointingOptions
+---@field policy? "full"|"every"|"selective"|"budget"|"offload" full: each block runs again; every: each n-th, by 'every'; selective: 'keep' stays; budget: chosen by 'budget'; offload: to host memory (default "full")
+---@field every? integer policy every: block 0, n, 2n, ... (at least 2, at most 1024, default 2)
+---@field keep? ("attention"|"linear"|"norm"|"add_norm"|"position"|"swiglu")[] policy selective: slots whose outputs stay (default ["attention","linear"])
+---@field budget? number policy budget: up to 1 a fraction of what the blocks keep without it, above 1 bytes of one micro-batch (at least 0.0, at most 1e+15, default 0.5)
+
+---bf16 weights, gradients and residual stream; fp32 masters and moments in a fused AdamW
+---@class Bf16WeightsOptions
+
+---gradients scaled down to a largest global norm
+---@class ClipGradNormOptions
+---@field max_norm? number largest L2 norm of all gradients together (at least 1e-06, at most 1000000.0, default 1.0)
+
+---blocks, head and loss compiled by Inductor, forward and backward
+---@class CompileOptions
+---@field mode? "default"|"max-autotune-no-cudagraphs"|"max-autotune"|"reduce-overhead" as torch.compile's; on a GPU the last two want the plugin cuda_graphs stacked, too (default "default")
+---@field cache? string folder of compiled units; default $OPTRUSH_CACHE, $XDG_CACHE_HOME or ~/.cache
+
+---memory of CPU tensors is kept by size and handed out again
+---@class CpuAllocatorOptions
+---@field huge_pages? boolean ask the kernel for pages of 2 MiB (default true)
+
+---the whole step recorded once and launched as one CUDA graph
+---@class CudaGraphsOptions
+
+---attention without the S x S matrix
+---@class FlashAttentionOptions
+---@field kernel? "auto"|"flash"|"efficient"|"cudnn" which fused kernel; auto: cuDNN's on Hopper, flash on Ampere, Ada and Blackwell workstations, elsewhere LibTorch's choice; the run notes which one and why (default "auto")
+
+---linears of the blocks multiply in 8 bits, forward and backward
+---@class Float8Options
+---@field recipe? "tensorwise"|"rowwise" one scale a tensor, or one a row: slower and nearer to bf16 (default "tensorwise")
+
+---AdamW in one pass over parameters, gradients and moments
+---@class FusedAdamwOptions
+
+---norms, rotary embedding and SwiGLU in one pass over memory each
+---@class FusedKernelsOptions
+---@field kernels? ("norm"|"add_norm"|"position"|"swiglu")[] which operators run fused (default ["norm","add_norm","position","swiglu"])
+---@field autocast_output? boolean under autocast norms write the low type at once, to which each linear after them would cast; false: fp32 (default true)
+
+---the logits are never whole: loss and gradient by chunks of tokens
+---@class FusedLinearCrossEntropyOptions
+---@field chunk? integer tokens whose logits exist at a time; 0: as many as make 64 MiB on a CPU, 1 GiB on a GPU or 4096 where those make at most 2 GiB (at least 0, at most 1073741824, default 0)
+
+---one update for several micro-batches
+---@class GradientAccumulationOptions
+---@field steps integer micro-batches of one update; global_batch grows by this factor (at least 2, at most 65536)
+
+---a frozen model with trained low-rank updates
+---@class LoraOptions
+---@field rank? integer rank of the update (at least 1, at most 4096, default 8)
+---@field alpha? number the update is scaled by alpha / rank (at least 0.0, at most 65536.0, default 16.0)
+---@field dropout? number of the update's input (at least 0.0, at most 0.99, default 0.0)
+---@field target_modules? string[] last names of the linears: q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj, lm_head (default ["q_proj","v_proj"])
+
+---matmuls and attention in bf16 or fp16, fp32 master weights
+---@class MixedPrecisionOptions
+---@field dtype? "bf16"|"fp16" type of the matmuls (default "bf16")
+---@field initial_scale? number fp16: first scale of the loss (at least 1.0, at most 1000000000000.0, default 65536.0)
+---@field growth_interval? integer fp16: steps without overflow before the scale doubles (at least 1, at most 1000000, default 2000)
+
+---the SwiGLU MLP keeps its input alone, or all that it computed but what is cheap
+---@class SwigluRecomputeOptions
+---@field level? integer 0: keeps x, gate, up and hidden; 1: keeps x and computes the others again in the backward (at least 0, at most 1, default 1)
+---@field chunk? integer level 1: tokens that are computed at a time; 0: 1024 on a CPU, 4096 on a GPU (at least 0, at most 1073741824, default 0)
+
+---fp32 matmuls in TF32 on the tensor cores
+---@class Tf32Options
+---@field cudnn? boolean cuDNN may use TF32 as well (default true)
+
 ---Measures what each training optimization really buys: docs/experiments.md.
 local rush = {}
 
@@ -203,6 +276,22 @@ function rush.experiment(base) end
 ---@param options? table of the plugin; `optrush plugins NAME` lists them
 ---@param settings? RungSettings what else it changes
 ---@return Rung
+---@overload fun(name: string, plugin: "activation_checkpointing", options?: ActivationCheckpointingOptions, settings?: RungSettings): Rung
+---@overload fun(name: string, plugin: "bf16_weights", options?: Bf16WeightsOptions, settings?: RungSettings): Rung
+---@overload fun(name: string, plugin: "clip_grad_norm", options?: ClipGradNormOptions, settings?: RungSettings): Rung
+---@overload fun(name: string, plugin: "compile", options?: CompileOptions, settings?: RungSettings): Rung
+---@overload fun(name: string, plugin: "cpu_allocator", options?: CpuAllocatorOptions, settings?: RungSettings): Rung
+---@overload fun(name: string, plugin: "cuda_graphs", options?: CudaGraphsOptions, settings?: RungSettings): Rung
+---@overload fun(name: string, plugin: "flash_attention", options?: FlashAttentionOptions, settings?: RungSettings): Rung
+---@overload fun(name: string, plugin: "float8", options?: Float8Options, settings?: RungSettings): Rung
+---@overload fun(name: string, plugin: "fused_adamw", options?: FusedAdamwOptions, settings?: RungSettings): Rung
+---@overload fun(name: string, plugin: "fused_kernels", options?: FusedKernelsOptions, settings?: RungSettings): Rung
+---@overload fun(name: string, plugin: "fused_linear_cross_entropy", options?: FusedLinearCrossEntropyOptions, settings?: RungSettings): Rung
+---@overload fun(name: string, plugin: "gradient_accumulation", options?: GradientAccumulationOptions, settings?: RungSettings): Rung
+---@overload fun(name: string, plugin: "lora", options?: LoraOptions, settings?: RungSettings): Rung
+---@overload fun(name: string, plugin: "mixed_precision", options?: MixedPrecisionOptions, settings?: RungSettings): Rung
+---@overload fun(name: string, plugin: "swiglu_recompute", options?: SwigluRecomputeOptions, settings?: RungSettings): Rung
+---@overload fun(name: string, plugin: "tf32", options?: Tf32Options, settings?: RungSettings): Rung
 function rush.rung(name, plugin, options, settings) end
 
 ---A rung that another program trains. It gets the run's spec and writes or prints a RunResult.

@@ -48,6 +48,7 @@ struct DataSpec {
 /// The training step. Sequences of one step over all data ranks: global_batch = micro_batch x accumulation x
 /// ranks.
 struct TrainSpec {
+  int64_t world_size = 1;  ///< processes that train one model together
   int64_t micro_batch = 4, accumulation = 1;
   int64_t global_batch = 0;  ///< 0: derived; another value is checked against the product
   int64_t seq_len = 512, steps = 10, warmup = 3;
