@@ -29,9 +29,9 @@ void move_away_from_the_start(Session& session) {
 }
 
 /// Each parameter along a direction of its own, in double.
-size_t check_parameters(OpenedRun& run) {
+size_t check_parameters(Session& run) {
   constexpr double kStep = 1e-6, kTolerance = 1e-4, kFloor = 1e-8;
-  move_away_from_the_start(run.session());
+  move_away_from_the_start(run);
   SmallStep step(run);
   const auto gradients = step.gradients();
   size_t checked = 0;
@@ -62,7 +62,7 @@ size_t check_parameters(OpenedRun& run) {
 }
 
 /// Along the whole gradient at once, so that what fewer bits add is small beside the change of the loss.
-void check_along_the_gradient(OpenedRun& run) {
+void check_along_the_gradient(Session& run) {
   constexpr double kChange = 2e-2, kFarthest = 5e-2, kTolerance = 0.1;
   SmallStep step(run);
   const double loss = step.loss();

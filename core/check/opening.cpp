@@ -44,15 +44,16 @@ bool starts_elsewhere(const CheckCase& c, at::Device device) {
 }
 }  // namespace
 
-std::unique_ptr<OpenedRun> open_run(const RunSpec& spec, at::Device device,
+std::unique_ptr<Session> open_run(const RunSpec& spec, at::Device device,
                                     const std::function<void(Recipe&)>& edit) {
-  auto run = std::make_unique<OpenedRun>(spec, device, edit);
+  auto run = Session::open(spec, device, {}, edit);
+  run->connect();
   run->declare();
   run->make_ready();
   return run;
 }
 
-std::unique_ptr<OpenedRun> open_case(const CheckCase& c, const RunSpec& spec, at::Device device,
+std::unique_ptr<Session> open_case(const CheckCase& c, const RunSpec& spec, at::Device device,
                                      const std::function<void(Recipe&)>& edit) {
   try {
     return open_run(spec, device, edit);

@@ -23,22 +23,24 @@ Tensors as_leaves(const Tensors& inputs) {
 }
 }  // namespace
 
-SmallStep::SmallStep(OpenedRun& run) : run_(run), clock_(StepClock::make(run.session().device())) {
-  Session& session = run.session();
+SmallStep::SmallStep(Session& run) : run_(run), clock_(StepClock::make(run.device())) {
+  Session& session = run;
   const Batches batches(session.spec(), session.model(), session.mesh(), session.device());
   batches_ = run.recipe().data.resolve({}, [&](int64_t step) { return batches.step(step); })(0);
 }
 
 double SmallStep::loss() {
-  run_.session().begin_step(0);
-  TrainStep step(run_.session(), *clock_, batches_);
-  for (int64_t micro = 0; micro < step.microbatches(); ++micro) step.forward(0, micro, {});
-  run_.recipe().fire(Event::step_end, run_.session());
-  return step.outcome().loss.item<double>();
+  run_.begin_step(0);
+  TrainStep step(run_, *clock_, batches_);
+  double loss = 0;
+  for (int64_t micro = 0; micro < step.microbatches(); ++micro)
+    loss += step.forward(0, micro, {}).item<double>();
+  run_.recipe().fire(Event::step_end, run_);
+  return loss;
 }
 
 std::vector<std::pair<Param*, Tensor>> SmallStep::gradients() {
-  Session& session = run_.session();
+  Session& session = run_;
   session.begin_step(0);
   TrainStep step(session, *clock_, batches_);
   Tensor scale;
@@ -55,8 +57,7 @@ std::vector<std::pair<Param*, Tensor>> SmallStep::gradients() {
     for (const Segment& segment : shard.segments) {
       Tensor gradient;
       if (shard.grad.defined())
-        gradient = (shard.grad.flatten().slice(0, segment.at, segment.at + segment.end - segment.begin) /
-                    scale.to(shard.grad.scalar_type()))
+        gradient = (Shard::part(shard.grad, segment) / scale.to(shard.grad.scalar_type()))
                        .view(segment.param->shape);
       named.emplace_back(segment.param, gradient);
     }
@@ -72,7 +73,7 @@ bool keeps_its_bits(const CheckCase& c) {
   });
 }
 
-std::vector<ObservedCall> observed_calls(OpenedRun& run) {
+std::vector<ObservedCall> observed_calls(Session& run) {
   std::vector<ObservedCall> calls;
   const CallObserver observer([&](const Differentiable& op, const Tensors& inputs) {
     const auto known = std::ranges::find(calls, &op, &ObservedCall::op);

@@ -14,7 +14,7 @@ namespace optrush {
 /// and the same events at every call.
 class SmallStep {
  public:
-  explicit SmallStep(OpenedRun&);
+  explicit SmallStep(Session&);
 
   /// Loss of the step by the forward that training runs, with its graph dropped.
   double loss();
@@ -22,7 +22,7 @@ class SmallStep {
   std::vector<std::pair<Param*, Tensor>> gradients();
 
  private:
-  OpenedRun& run_;
+  Session& run_;
   std::unique_ptr<StepClock> clock_;
   std::vector<Batch> batches_;
 };
@@ -35,5 +35,5 @@ struct ObservedCall {
 /// No plugin of the stack has the effect `precision`.
 bool keeps_its_bits(const CheckCase&);
 /// Of each pair that one step of the run calls, the call with the most inputs that need gradients.
-std::vector<ObservedCall> observed_calls(OpenedRun&);
+std::vector<ObservedCall> observed_calls(Session&);
 }  // namespace optrush

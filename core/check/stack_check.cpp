@@ -25,9 +25,9 @@ class GradientRecorder {
     recipe.on(Event::ready, Phase::measure, [this](Run& run) { run_ = &run; });
     recipe.gradients.wrap(Phase::measure,
                           [this](auto inner, const Site&) -> decltype(inner) {
-                            return [this, inner](std::span<Shard> shards, Update& update) {
-                              inner(shards, update);
-                              if (run_->step() == 0) record(shards);
+                            return [this, inner](Gradients& gradients, Update& update) {
+                              inner(gradients, update);
+                              if (run_->step() == 0) record(gradients.shards());
                             };
                           },
                           {.trace = Trace::aten, .capturable = true, .offers = {"double"}});
@@ -40,8 +40,7 @@ class GradientRecorder {
     for (const Shard& shard : shards)
       for (const Segment& segment : shard.segments) {
         if (!shard.grad.defined()) continue;
-        const Tensor flat =
-            shard.grad.flatten().slice(0, segment.at, segment.at + segment.end - segment.begin);
+        const Tensor flat = Shard::part(shard.grad, segment);
         gradients_[segment.param->name] = flat.to(at::kCPU, at::kDouble).clone();
       }
   }
@@ -173,8 +172,8 @@ const StackCheck::Reference& StackCheck::reference(const RunSpec& spec) {
       recorder.edit(recipe);
       start_as_in_fp32(recipe);
     });
-    found->second.sequences = global_batch(run->session().spec().train, 1);
-    return curve_of(run->session(), recorder);
+    found->second.sequences = global_batch(run->spec().train, run->mesh());
+    return curve_of(*run, recorder);
   };
   try {
     found->second.curve = train_once();
@@ -205,7 +204,8 @@ std::string StackCheck::run(const CheckCase& c) {
   int64_t sequences = 0;
   {
     const LibraryState kept;
-    sequences = global_batch(open_case(c, c.spec, device_)->session().spec().train, 1);
+    const auto opened = open_case(c, c.spec, device_);
+    sequences = global_batch(opened->spec().train, opened->mesh());
   }
   const bool only_models = comparison.plain.plugins.size() == c.spec.plugins.size();
   if (only_models) comparison.effect = Effect::rounding;
@@ -219,7 +219,7 @@ std::string StackCheck::run(const CheckCase& c) {
 
   GradientRecorder recorder;
   const auto run = open_case(c, comparison.subject, device_, [&](Recipe& recipe) { recorder.edit(recipe); });
-  const TrainingCurve curve = curve_of(run->session(), recorder);
+  const TrainingCurve curve = curve_of(*run, recorder);
   if (comparison.effect == Effect::exact && !plain.reproducible) comparison.effect = Effect::rounding;
   const Tolerance tolerance = tolerance_for(comparison.effect);
   const double losses = compare("the loss", curve.losses, plain.curve.losses, tolerance.loss);

@@ -112,7 +112,7 @@ void compare_with_double(const ObservedCall& observed, bool few_bits) {
   compare("gradient of input", narrow.gradients, wide.gradients, allowed);
 }
 
-std::vector<ObservedCall> calls_in(const Types& types, const CheckCase& c, std::unique_ptr<OpenedRun>& run,
+std::vector<ObservedCall> calls_in(const Types& types, const CheckCase& c, std::unique_ptr<Session>& run,
                                    at::Device device) {
   RunSpec spec = c.spec;
   spec.train.dtype = types.parameters;
@@ -131,7 +131,7 @@ std::string check_types(const CheckCase& c, at::Device device) {
   std::vector<std::string> checked, refused;
   open_case(c, c.spec, device);
   for (const Types& types : kTypes) {
-    std::unique_ptr<OpenedRun> run;  // keeps what the calls point to
+    std::unique_ptr<Session> run;  // keeps what the calls point to
     std::vector<ObservedCall> calls;
     try {
       calls = calls_in(types, c, run, device);

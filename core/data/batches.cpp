@@ -7,7 +7,8 @@
 #include "optrush/error.h"
 
 namespace optrush {
-int64_t global_batch(const TrainSpec& train, int64_t data_ranks) {
+int64_t global_batch(const TrainSpec& train, const Mesh& mesh) {
+  const int64_t data_ranks = mesh.size(mesh.batch());
   const int64_t product = train.micro_batch * train.accumulation * data_ranks;
   if (train.global_batch != 0 && train.global_batch != product)
     throw Error("global_batch is " + std::to_string(train.global_batch) + ", but micro_batch " +
@@ -22,16 +23,17 @@ Batches::Batches(const RunSpec& spec, const Model& model, const Mesh& mesh, at::
     : train_(spec.train), mesh_(mesh), device_(device), input_dim_(model.input_dim) {
   if (model.vocab_size > 0)
     source_ = open_source(spec.data, spec.train.seed, model.vocab_size, spec.train.seq_len + 1);
-  global_batch(train_, mesh.size("dp"));
+  global_batch(train_, mesh);
 }
 
 std::vector<Batch> Batches::step(int64_t step) const {
-  const int64_t rows = train_.micro_batch, data_ranks = mesh_.size("dp");
+  const int64_t rows = train_.micro_batch;
   const int64_t first =
-      step * global_batch(train_, data_ranks) + mesh_.rank("dp") * rows * train_.accumulation;
+      step * global_batch(train_, mesh_) + mesh_.rank(mesh_.batch()) * rows * train_.accumulation;
   std::vector<Batch> batches;
   for (int64_t micro = 0; micro < train_.accumulation; ++micro) {
     batches.push_back(source_ ? tokens(first + micro * rows) : activations(first + micro * rows));
+    batches.back().first_sample = first + micro * rows;
     batches.back().valid_tokens = rows * train_.seq_len;
   }
   return batches;

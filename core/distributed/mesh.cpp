@@ -1,60 +1,49 @@
 #include "optrush/mesh.h"
 
 #include <algorithm>
-#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
-#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include "base/suggest.h"
-#include "distributed/process_group.h"
+#include "distributed/groups.h"
 #include "optrush/error.h"
 
 namespace optrush {
-namespace {
-/// Outermost first.
-size_t order(const std::string& name) {
-  static const std::vector<std::string> known = {"pp", "dp", "cp", "tp"};
-  return static_cast<size_t>(std::find(known.begin(), known.end(), name) - known.begin());
-}
-}  // namespace
-
-struct Mesh::Groups {
-  c10::intrusive_ptr<c10d::Store> store;
-  std::map<std::string, c10::intrusive_ptr<c10d::ProcessGroup>> made;
-};
-
 Mesh::Mesh() : groups_(std::make_unique<Groups>()) {}
 Mesh::~Mesh() = default;
 
-void Mesh::dim(std::string name, int64_t size, Splits splits) {
-  if (size < 1) throw Error("mesh dimension '" + name + "' has size " + std::to_string(size), "at least 1");
+void Mesh::dim(Dim added) {
+  if (added.size < 1)
+    throw Error("mesh dimension '" + added.name + "' has size " + std::to_string(added.size), "at least 1");
   for (const Dim& dim : dims_) {
-    if (dim.name != name) continue;
-    if (dim.size != size)
-      throw Error("mesh dimension '" + name + "' has sizes " + std::to_string(dim.size) + " and " +
-                  std::to_string(size));
+    if (dim.name != added.name) continue;
+    if (dim.size != added.size)
+      throw Error("mesh dimension '" + dim.name + "' has sizes " + std::to_string(dim.size) + " and " +
+                  std::to_string(added.size));
     return;
   }
-  dims_.push_back({std::move(name), size, splits});
+  dims_.push_back(std::move(added));
   std::sort(dims_.begin(), dims_.end(), [](const Dim& a, const Dim& b) {
-    return std::pair(order(a.name), a.name) < std::pair(order(b.name), b.name);
+    return std::pair(a.nearness, std::string_view(a.name)) < std::pair(b.nearness, std::string_view(b.name));
   });
 }
 
 void Mesh::settle(int64_t world_rank, int64_t world_size) {
   int64_t declared = 1;
   bool has_dp = false;
-  for (const Dim& dim : dims_) declared *= dim.size, has_dp = has_dp || dim.name == "dp";
+  std::vector<std::string> sizes;
+  for (const Dim& dim : dims_) {
+    declared *= dim.size;
+    has_dp = has_dp || dim.name == "dp";
+    sizes.push_back(dim.name + " " + std::to_string(dim.size));
+  }
   if (world_size % declared != 0 || (has_dp && declared != world_size))
-    throw Error(
-        "the mesh has " + std::to_string(declared) + " places and the run " + std::to_string(world_size) +
-            " ranks",
-        "start a multiple of " + std::to_string(declared) + " processes, or change the sizes of the mesh");
-  if (!has_dp && world_size > declared) dim("dp", world_size / declared, Splits::batch);
+    throw Error("the mesh (" + join(sizes) + ") has " + std::to_string(declared) + " places and the run " +
+                    std::to_string(world_size) + (world_size == 1 ? " rank" : " ranks"),
+                "set train.world_size to " + (has_dp ? "" : std::string("a multiple of ")) +
+                    std::to_string(declared) + ", or change the sizes of the mesh");
+  if (!has_dp && world_size > declared) dim({"dp", world_size / declared, Splits::batch, 20});
   world_rank_ = world_rank;
   world_size_ = world_size;
 }
-
-void Mesh::connect(c10::intrusive_ptr<c10d::Store> store) { groups_->store = std::move(store); }
 
 size_t Mesh::index_of(std::string_view name) const {
   const auto found =
@@ -77,55 +66,62 @@ int64_t Mesh::rank(std::string_view name) const {
   return i < dims_.size() ? coordinate(i, world_rank_) : 0;
 }
 
-std::vector<std::string> Mesh::data() const {
-  std::vector<std::string> names;
+int64_t Mesh::size(const Names& dims) const {
+  int64_t product = 1;
+  for (const auto& name : dims) product *= size(name);
+  return product;
+}
+
+int64_t Mesh::rank(const Names& dims) const {
+  int64_t place = 0;
+  for (size_t i = 0; i < dims_.size(); ++i)
+    if (std::find(dims.begin(), dims.end(), dims_[i].name) != dims.end())
+      place = place * dims_[i].size + coordinate(i, world_rank_);
+  return place;
+}
+
+Mesh::Names Mesh::all() const {
+  Names names;
+  for (const Dim& dim : dims_) names.push_back(dim.name);
+  return names;
+}
+
+Mesh::Names Mesh::batch() const {
+  Names names;
+  for (const Dim& dim : dims_)
+    if (dim.splits == Splits::batch) names.push_back(dim.name);
+  return names;
+}
+
+Mesh::Names Mesh::data() const {
+  Names names;
   for (const Dim& dim : dims_)
     if (dim.splits != Splits::nothing) names.push_back(dim.name);
   return names;
 }
 
-int64_t Mesh::data_size() const {
-  int64_t size = 1;
-  for (const auto& name : data()) size *= this->size(name);
-  return size;
-}
-
-int64_t Mesh::world_size() const { return world_size_; }
-int64_t Mesh::world_rank() const { return world_rank_; }
-
-void Mesh::sum(at::Tensor& tensor, const std::vector<std::string>& names) const {
-  int64_t ranks = 1;
-  for (const auto& name : names) ranks *= size(name);
-  if (ranks == 1) return;
-  std::vector<at::Tensor> tensors = {tensor};
-  group(names).allreduce(tensors)->wait();
-}
-
-c10d::ProcessGroup& Mesh::group(const std::vector<std::string>& names) const {
-  if (!groups_->store)
-    throw Error("process groups are asked for before the mesh is connected", "use Event::meshed or later");
+Group& Mesh::group(const Names& names) const {
+  if (!groups_->connected())
+    throw Error("groups are asked for before the mesh is connected", "use Event::meshed or later");
   std::vector<bool> along(dims_.size(), false);
   for (const auto& name : names) {
     const size_t i = index_of(name);
-    if (i == dims_.size()) throw Error("the mesh has no dimension '" + name + "'");
-    along[i] = true;
+    if (i < dims_.size()) along[i] = true;  // a dimension that nobody declared has one rank
   }
+  Names here;
+  for (size_t i = 0; i < dims_.size(); ++i)
+    if (along[i] && dims_[i].size > 1) here.push_back(dims_[i].name);
   // Members agree with this rank in every other dimension.
-  int64_t size = 0, rank = 0, leader = -1;
+  std::vector<int64_t> members;
+  int64_t rank = 0;
   for (int64_t other = 0; other < world_size_; ++other) {
     bool member = true;
     for (size_t i = 0; i < dims_.size(); ++i)
       member = member && (along[i] || coordinate(i, other) == coordinate(i, world_rank_));
     if (!member) continue;
-    if (leader < 0) leader = other;
-    if (other == world_rank_) rank = size;
-    ++size;
+    if (other == world_rank_) rank = static_cast<int64_t>(members.size());
+    members.push_back(other);
   }
-  const std::string key = join(names, "+") + "@" + std::to_string(leader);
-  auto& group = groups_->made[key];
-  if (!group)
-    group = make_process_group(c10::make_intrusive<c10d::PrefixStore>("mesh/" + key, groups_->store),
-                               static_cast<int>(rank), static_cast<int>(size));
-  return *group;
+  return groups_->group(here.empty() ? "alone" : join(here, "+"), members, rank);
 }
 }  // namespace optrush

@@ -29,6 +29,9 @@ class CpuClock final : public StepClock {
     ended_.push_back(step_);
     step_ = {};
   }
+  std::optional<Bucket> present() const override {
+    return running_ ? std::optional(current_) : std::nullopt;
+  }
   std::optional<StepTime> take(bool) override {
     if (ended_.empty()) return {};
     const StepTime first = ended_.front();
@@ -80,6 +83,9 @@ class CudaClock final : public StepClock {
     mark(Bucket::off);
     ended_.push_back(std::move(marks_));
     marks_.clear();
+  }
+  std::optional<Bucket> present() const override {
+    return marks_.empty() ? std::nullopt : std::optional(marks_.back().bucket);
   }
   std::optional<StepTime> take(bool wait) override {
     if (ended_.empty() || (!wait && !ended_.front().back().event->done())) return {};

@@ -28,9 +28,30 @@ class StepClock {
   /// step.
   virtual void enter(Bucket) = 0;
   virtual void end_step() = 0;
+  /// What the present interval belongs to; none outside of a step.
+  virtual std::optional<Bucket> present() const = 0;
   /// The oldest ended step that was not taken yet. Without `wait` only if its time is already known.
   virtual std::optional<StepTime> take(bool wait) = 0;
 
   static std::unique_ptr<StepClock> make(at::Device);
+};
+
+/// While it lives, the step's time goes to another bucket: a wait for other ranks in the middle of a backward.
+/// Nothing happens outside of a step, and where phases can't be told apart or do not count.
+class BucketScope {
+ public:
+  BucketScope(StepClock& clock, Bucket bucket) : clock_(clock), outer_(clock.present()) {
+    if (outer_ == Bucket::off || outer_ == Bucket::whole) outer_.reset();
+    if (outer_) clock_.enter(bucket);
+  }
+  ~BucketScope() {
+    if (outer_) clock_.enter(*outer_);
+  }
+  BucketScope(const BucketScope&) = delete;
+  BucketScope& operator=(const BucketScope&) = delete;
+
+ private:
+  StepClock& clock_;
+  std::optional<Bucket> outer_;
 };
 }  // namespace optrush

@@ -51,6 +51,7 @@ class CountedClock final : public StepClock {
     clock_.enter(bucket);
   }
   void end_step() override { clock_.end_step(); }
+  std::optional<Bucket> present() const override { return clock_.present(); }
   std::optional<StepTime> take(bool wait) override { return clock_.take(wait); }
 
  private:

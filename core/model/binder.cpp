@@ -49,6 +49,10 @@ Ops::Attention::Fn Binder::attention(const Site& site) const {
   return recipe_.ops.attention.resolve(site, plain::attention);
 }
 
+AttentionHalves Binder::attention_halves(const Site& site) const {
+  return recipe_.ops.attention_halves.resolve(site, plain::attention_halves)();
+}
+
 Ops::Swiglu::Fn Binder::swiglu(const Site& site) const {
   return recipe_.ops.swiglu.resolve(site, plain::swiglu);
 }

@@ -17,6 +17,7 @@ struct Attention {
   Ops::Linear::Fn wq, wk, wv, wo;
   Ops::Position::Fn position;
   Ops::Attention::Fn attention;
+  AttentionHalves halves;
   int64_t head_dim;
 
   Tensor heads(const Tensor& x_BSD) const { return x_BSD.unflatten(-1, {-1, head_dim}).transpose(1, 2); }
@@ -24,7 +25,9 @@ struct Attention {
   Tensor operator()(const Tensor& x_BSD, const Batch& batch) const {
     const auto [q_BHSK, k_BGSK] = position(heads(wq(x_BSD)), heads(wk(x_BSD)), batch);
     const Tensor v_BGSK = heads(wv(x_BSD));
-    const AttentionArgs args{.scale = 1 / std::sqrt(static_cast<double>(head_dim))};
+    const AttentionArgs args{.scale = 1 / std::sqrt(static_cast<double>(head_dim)),
+                             .segments = batch.segments,
+                             .halves = &halves};
     return wo(attention(q_BHSK, k_BGSK, v_BGSK, args).out.transpose(1, 2).flatten(2));
   }
 };
@@ -110,8 +113,14 @@ class Declaration {
     const Site& position = unit->sites.emplace_back(Site{path + ".rotary", "position", layer, {}});
     const Site& attend = unit->sites.emplace_back(Site{path, "attention", layer, {}});
     unit->build = [&, head_dim = spec_.head_size()](const Binder& bind) -> UnitFunction {
-      return Attention{bind.linear(q),          bind.linear(k),         bind.linear(v), bind.linear(o),
-                       bind.position(position), bind.attention(attend), head_dim};
+      return Attention{bind.linear(q),
+                       bind.linear(k),
+                       bind.linear(v),
+                       bind.linear(o),
+                       bind.position(position),
+                       bind.attention(attend),
+                       bind.attention_halves(attend),
+                       head_dim};
     };
     return unit;
   }

@@ -2,8 +2,6 @@
 
 #include <ATen/Functions.h>
 
-#include <limits>
-
 namespace optrush::plain {
 at::ScalarType accumulate_type(const Tensor& x) {
   return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
@@ -26,23 +24,6 @@ Tensor norm(const Tensor& x, const Tensor& weight, const Tensor& bias, const Nor
 Tensor rotate(const Tensor& x, const Tensor& cos, const Tensor& sin) {
   const auto halves = x.chunk(2, -1);
   return (x * cos + at::cat({-halves[1], halves[0]}, -1) * sin).to(x.scalar_type());
-}
-
-AttentionOut attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args) {
-  const int64_t batch = q.size(0), heads = q.size(1), queries = q.size(2), width = q.size(3);
-  const int64_t groups = k.size(1), keys = k.size(2);
-  const Tensor stacked = (q * args.scale).reshape({batch, groups, heads / groups * queries, width});
-  Tensor scores = at::matmul(stacked, k.transpose(-2, -1)).to(accumulate_type(q));
-  if (args.causal) {
-    const Tensor future =
-        at::full({queries, keys}, -std::numeric_limits<double>::infinity(), scores.options()).triu(1);
-    scores = (scores.view({batch, heads, queries, keys}) + future).view({batch, groups, -1, keys});
-  }
-  const Tensor weights = at::softmax(scores, -1);
-  AttentionOut result;
-  result.out = at::matmul(weights.to(v.scalar_type()), v).view({batch, heads, queries, v.size(3)});
-  if (args.lse) result.lse = at::logsumexp(scores, -1).view({batch, heads, queries});
-  return result;
 }
 
 Tensor swiglu(const Tensor& gate, const Tensor& up) { return at::silu(gate) * up; }

@@ -1,8 +1,6 @@
-#include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 
 #include "base/suggest.h"
@@ -35,21 +33,12 @@ int64_t Param::numel() const {
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
 }
 
-Tensors gradient_norms(std::span<const Shard> shards) {
-  std::map<at::ScalarType, Tensors> by_type;  // a multi-tensor kernel takes one type at a time
-  for (const Shard& shard : shards)
-    if (shard.grad.defined()) by_type[shard.grad.scalar_type()].push_back(shard.grad);
-  Tensors norms;
-  for (const auto& [type, gradients] : by_type) {
-    const auto wide = at::elementSize(type) < 4 ? std::optional(at::kFloat) : std::nullopt;
-    for (auto& norm : at::_foreach_norm(gradients, 2, wide)) norms.push_back(std::move(norm));
-  }
-  return norms;
-}
-
 Param& Params::add(Param param) {
   if (contains(param.name)) throw Error("two parameters are named '" + param.name + "'");
-  return params_.emplace_back(std::move(param));
+  if (param.layout.shape() != param.shape) param.layout = Layout(param.shape);
+  Param& added = params_.emplace_back(std::move(param));
+  kept_.push_back(&added);
+  return added;
 }
 
 Param& Params::at(std::string_view name) {
@@ -64,16 +53,12 @@ bool Params::contains(std::string_view name) const {
   return std::any_of(params_.begin(), params_.end(), [&](const Param& p) { return p.name == name; });
 }
 
-std::vector<Param*> Params::all() {
-  std::vector<Param*> all;
-  for (auto& param : params_) all.push_back(&param);
-  return all;
-}
+std::vector<Param*> Params::all() { return kept_; }
 
-std::vector<const Param*> Params::all() const {
-  std::vector<const Param*> all;
-  for (const auto& param : params_) all.push_back(&param);
-  return all;
+std::vector<const Param*> Params::all() const { return {kept_.begin(), kept_.end()}; }
+
+void Params::keep_only(const std::vector<Param*>& kept) {
+  std::erase_if(kept_, [&](Param* param) { return std::ranges::find(kept, param) == kept.end(); });
 }
 
 std::vector<Param*> Unit::params() const {

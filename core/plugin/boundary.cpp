@@ -4,6 +4,7 @@
 
 #include <new>
 
+#include "distributed/peer_error.h"
 #include "optrush/error.h"
 
 namespace optrush {
@@ -12,6 +13,8 @@ void call_plugin(const std::string& where, const std::function<void()>& code) {
     code();
   } catch (const Skip& e) {
     throw Skip(e.message(), e.cure(), e.where().empty() ? where : e.where());
+  } catch (const PeerError&) {
+    throw;  // a consequence of what happened elsewhere
   } catch (const Error& e) {
     throw e.at(where);
   } catch (c10::Error& e) {

@@ -11,19 +11,21 @@ Traits plain(std::vector<std::string> offers = {"double"}) {
 }
 }  // namespace
 
-Ops::Ops(const std::string* editor)
+Ops::Ops(const Editor* editor)
     : embedding("embedding", editor, plain()),
       linear("linear", editor, plain()),
       norm("norm", editor, plain()),
       add_norm("add_norm", editor, plain()),
       position("position", editor, plain()),
-      attention("attention", editor, plain({"double", "lse"})),
+      attention("attention", editor, plain({"double", "lse", "segments"})),
+      attention_halves("attention_halves", editor, plain({"double", "segments"})),
       swiglu("swiglu", editor, plain()),
       mlp("mlp", editor, plain()),
       head_loss("head_loss", editor, plain()) {}
 
 std::vector<const SlotInfo*> Ops::all() const {
-  return {&embedding, &linear, &norm, &add_norm, &position, &attention, &swiglu, &mlp, &head_loss};
+  return {&embedding,        &linear, &norm, &add_norm, &position, &attention,
+          &attention_halves, &swiglu, &mlp,  &head_loss};
 }
 
 Recipe::Recipe(RunSpec spec)
@@ -70,19 +72,24 @@ void Recipe::keep_activations(ActivationPolicy policy) {
 }
 
 void Recipe::scope(Phase phase, std::function<Scopes::Guard()> enter) {
+  editor_.check_open("a scope");
   auto& scopes = scopes_.scopes_;
-  scopes.push_back({{phase, editor_, {}}, std::move(enter)});
+  scopes.push_back({{phase, editor_.name, {}}, std::move(enter)});
   // Outermost first, so the later phase comes first.
-  std::stable_sort(scopes.begin(), scopes.end(), [](const auto& a, const auto& b) {
-    return std::pair(a.edit.phase, a.edit.plugin) > std::pair(b.edit.phase, b.edit.plugin);
-  });
+  std::stable_sort(scopes.begin(), scopes.end(),
+                   [](const auto& a, const auto& b) { return b.edit < a.edit; });
 }
 
 void Recipe::on(Event event, Phase phase, std::function<void(Run&)> call) {
-  handlers_.push_back({event, {phase, editor_, {}}, std::move(call)});
-  std::stable_sort(handlers_.begin(), handlers_.end(), [](const auto& a, const auto& b) {
-    return std::pair(a.edit.phase, a.edit.plugin) < std::pair(b.edit.phase, b.edit.plugin);
-  });
+  editor_.check_open("a handler of event " + std::string(to_string(event)));
+  handlers_.push_back({event, {phase, editor_.name, {}}, std::move(call)});
+  std::stable_sort(handlers_.begin(), handlers_.end(),
+                   [](const auto& a, const auto& b) { return a.edit < b.edit; });
+}
+
+void Recipe::keep(std::string name, std::function<Tensor()> view) {
+  editor_.check_open("kept state");
+  kept_.push_back({editor_.name + "/" + name, std::move(view)});
 }
 
 void Recipe::fire(Event event, Run& run) const {
@@ -95,9 +102,10 @@ void Recipe::fire(Event event, Run& run) const {
 }
 
 void Recipe::claim(const void* field, bool same_value) {
-  const auto [owner, fresh] = claims_.try_emplace(field, editor_);
-  if (!fresh && owner->second != editor_ && !same_value)
-    throw Error("plugins '" + owner->second + "' and '" + editor_ +
+  editor_.check_open("a training field");
+  const auto [owner, fresh] = claims_.try_emplace(field, editor_.name);
+  if (!fresh && owner->second != editor_.name && !same_value)
+    throw Error("plugins '" + owner->second + "' and '" + editor_.name +
                     "' set the same training field to different values",
                 "stack one of them");
 }

@@ -8,20 +8,32 @@
 namespace optrush {
 bool tracing() { return torch::jit::tracer::isTracing(); }
 
-std::vector<Edit> SlotInfo::wraps() const {
-  auto sorted = wrap_edits_;
-  std::stable_sort(sorted.begin(), sorted.end(), [](const Edit& a, const Edit& b) {
-    return std::pair(a.phase, a.plugin) < std::pair(b.phase, b.plugin);
-  });
-  return sorted;
+void Editor::check_open(const std::string& what) const {
+  if (sealed)
+    throw Error(what + " is edited after apply(): the recipe is resolved from what apply() recorded",
+                "edit the recipe in apply(); an event handler may change parameters, not slots");
+}
+
+void SlotInfo::demand(std::string feature) {
+  editor_->check_open("the slot '" + name_ + "'");
+  demands_.push_back({std::move(feature), editor_->name});
 }
 
 void SlotInfo::own(Traits traits) {
-  if (!base_.plugin.empty() && base_.plugin != *editor_)
-    throw Error("plugins '" + base_.plugin + "' and '" + *editor_ + "' both replace the slot '" + name_ + "'",
-                "stack one of them, or let a rung put one in the place of the other: replace = \"" +
-                    base_.plugin + "\"");
-  base_ = edit(Phase::base, std::move(traits));
+  editor_->check_open("the slot '" + name_ + "'");
+  if (!base_.plugin.empty() && base_.plugin != editor_->name)
+    throw Error(
+        "plugins '" + base_.plugin + "' and '" + editor_->name + "' both replace the slot '" + name_ + "'",
+        "stack one of them, or let a rung put one in the place of the other: replace = \"" + base_.plugin +
+            "\"");
+  base_ = {Phase::base, editor_->name, std::move(traits)};
+}
+
+size_t SlotInfo::add_wrap(Phase phase, Traits traits) {
+  editor_->check_open("the slot '" + name_ + "'");
+  Edit edit{phase, editor_->name, std::move(traits)};
+  const auto place = std::upper_bound(wraps_.begin(), wraps_.end(), edit);
+  return static_cast<size_t>(wraps_.insert(place, std::move(edit)) - wraps_.begin());
 }
 
 std::string SlotInfo::place(const std::string& plugin, const std::string& path) const {
@@ -38,6 +50,11 @@ void SlotInfo::throw_on(const std::string& place) {
   }
   call_plugin(place, [] { throw; });
   std::terminate();  // not reached: call_plugin throws what it caught
+}
+
+void SlotInfo::refuse_trace(const std::string& place) {
+  throw Error(place + " can't be compiled: a tracer would not see what it does",
+              "take it or the compiler off the stack, or give the edit the traits of what it calls");
 }
 
 void SlotInfo::check() const {

@@ -13,7 +13,7 @@ class AdamW final : public Optimizer {
   AdamW(const TrainSpec& spec, std::span<Shard> shards) : spec_(spec) {
     for (const Shard& shard : shards)
       moments_[shard.data.unsafeGetTensorImpl()] = {at::zeros_like(shard.data), at::zeros_like(shard.data),
-                                                    0};
+                                                    at::zeros({}, at::kLong)};
   }
 
   void step(std::span<Shard> shards, const Update& update) override {
@@ -25,23 +25,24 @@ class AdamW final : public Optimizer {
 
   std::vector<OptimizerState> state(const Shard& shard) override {
     auto& moments = moments_.at(shard.data.unsafeGetTensorImpl());
-    return {{"exp_avg", moments.first}, {"exp_avg_sq", moments.second}};
+    return {{"exp_avg", moments.first},
+            {"exp_avg_sq", moments.second},
+            {.name = "step", .value = moments.steps, .block = 0}};
   }
 
  private:
   struct Moments {
-    Tensor first, second;
-    int64_t steps = 0;
+    Tensor first, second, steps;  ///< steps: 0 dimensions, on the host
   };
 
   void update_one(Shard& shard, double lr) {
-    auto& [first, second, steps] = moments_.at(shard.data.unsafeGetTensorImpl());
-    ++steps;
+    auto& [first, second, counted] = moments_.at(shard.data.unsafeGetTensorImpl());
+    const auto steps = static_cast<double>(++*counted.mutable_data_ptr<int64_t>());
     if (shard.decay) shard.data.mul_(1 - lr * spec_.weight_decay);
     first.lerp_(shard.grad, 1 - spec_.beta1);
     second.mul_(spec_.beta2).addcmul_(shard.grad, shard.grad, 1 - spec_.beta2);
-    const double correction1 = 1 - std::pow(spec_.beta1, static_cast<double>(steps));
-    const double correction2 = 1 - std::pow(spec_.beta2, static_cast<double>(steps));
+    const double correction1 = 1 - std::pow(spec_.beta1, steps);
+    const double correction2 = 1 - std::pow(spec_.beta2, steps);
     const Tensor denominator = (second.sqrt() / std::sqrt(correction2)).add_(spec_.eps);
     shard.data.addcdiv_(first, denominator, -lr / correction1);
   }

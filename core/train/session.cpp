@@ -6,11 +6,16 @@
 #include <ATen/record_function.h>
 
 #include <algorithm>
+#include <iterator>
 #include <chrono>
 #include <mutex>
 #include <optional>
 
+#include "base/files.h"
+#include "build_info.h"
 #include "data/counter_random.h"
+#include "distributed/rendezvous.h"
+#include "measure/step_clock.h"
 #include "model/hugging_face.h"
 #include "model/init.h"
 #include "optrush/forecast.h"
@@ -26,17 +31,28 @@ void collect(Unit& unit, const std::string& role, std::vector<Site*>& found) {
   for (auto& child : unit.children) collect(*child, role, found);
 }
 
-Tensor slice(Tensor value, const std::vector<Placement>& placements) {
-  for (const auto& p : placements) value = value.slice(p.axis, p.begin, p.end);
-  return value;
+std::unique_ptr<DataParallel> plain_data_parallel(Run& run) {
+  const int64_t ranks = run.mesh().size(run.mesh().data());
+  if (ranks > 1)
+    throw Error(std::to_string(ranks) + " data-parallel ranks and nothing that makes them train one model",
+                "stack a plugin for data parallelism, or leave train.world_size at 1");
+  return make_single_device(run);
 }
 
-std::unique_ptr<DataParallel> plain_data_parallel(Run& run) {
-  if (run.mesh().data_size() > 1)
-    throw Error(std::to_string(run.mesh().data_size()) +
-                    " data-parallel ranks and nothing that makes them train one model",
-                "stack a data-parallel plugin, or start one process");
-  return make_single_device();
+/// What the ranks of a run have to agree on before they connect.
+std::string identity_of(const RunSpec& spec) {
+  return "OptRush " OPTRUSH_VERSION ", spec " + sha256(to_json(spec).dump()).substr(0, 12);
+}
+
+/// Dropout and whatever else draws from the default generators starts here.
+void seed_generators(at::Device device, uint64_t seed) {
+  const auto set = [seed](at::Device of) {
+    at::Generator generator = at::globalContext().defaultGenerator(of);
+    const std::lock_guard lock(generator.mutex());
+    generator.set_current_seed(seed);
+  };
+  set(at::kCPU);
+  if (device.is_cuda()) set(device);
 }
 
 std::unique_ptr<Optimizer> plain_optimizer(Run& run) {
@@ -51,19 +67,62 @@ at::ScalarType parse_dtype(const std::string& name) {
   throw Error("unknown dtype '" + name + "'", "one of: bf16, fp32, fp64");
 }
 
-Session::Session(Recipe& recipe, at::Device device) : recipe_(recipe), device_(device) {
+std::unique_ptr<Session> Session::open(const RunSpec& spec, at::Device device, const Ranks& ranks,
+                                       const std::function<void(Recipe&)>& edit) {
+  if (spec.train.world_size != ranks.size)
+    throw Error("train.world_size is " + std::to_string(spec.train.world_size) + ", and the run has " +
+                std::to_string(ranks.size) + (ranks.size == 1 ? " process" : " processes"));
+  std::unique_ptr<Session> session(new Session(load_plugins(spec), spec, device, ranks));
+  Recipe& recipe = session->recipe_;
+  apply_plugins(session->plugins_, recipe);
+  if (edit) edit(recipe);
+  recipe.seal();
+  recipe.check();
+  recipe.mesh.settle(ranks.rank, ranks.size);
+  if (ranks.size == 1 || ranks.alone) recipe.mesh.groups_->connect(ranks, nullptr, device);
+  return session;
+}
+
+Session::Session(std::vector<LoadedPlugin> plugins, const RunSpec& spec, at::Device device,
+                 const Ranks& ranks)
+    : plugins_(std::move(plugins)), recipe_(spec), ranks_(ranks), device_(device) {
   use_saved_tensor_engine();
+}
+
+Session::~Session() = default;
+
+void Session::connect() {
+  if (!recipe_.mesh.groups_->connected()) {
+    store_ = rendezvous(ranks_, identity_of(recipe_.spec()));
+    recipe_.mesh.groups_->connect(ranks_, store_, device_);
+  }
+  recipe_.fire(Event::meshed, *this);
 }
 
 void Session::declare() {
   model_ = declare_model(spec(), params_, parse_dtype(spec().train.dtype));
   recipe_.fire(Event::declared, *this);
+  if (!model_.checkpoint.empty()) Checkpoint(model_.checkpoint).check_known(params_);
+  choose_units();
+  data_parallel_ = recipe_.data_parallel.resolve({}, plain_data_parallel)(*this);
+}
+
+void Session::choose_units() {
+  const auto all_in_one = [](Run& run) {
+    std::vector<Unit*> units;
+    for (const auto& unit : run.units()) units.push_back(unit.get());
+    return std::vector<std::vector<Unit*>>{units};
+  };
+  chunks_ = recipe_.stages.resolve({}, all_in_one)(*this);
+  std::vector<Param*> kept;
+  for (const auto& chunk : chunks_)
+    for (const Unit* unit : chunk) std::ranges::move(unit->params(), std::back_inserter(kept));
+  params_.keep_only(kept);
 }
 
 void Session::place() {
-  data_parallel_ = recipe_.data_parallel.resolve({}, plain_data_parallel)(*this);
   std::optional<Checkpoint> checkpoint;
-  if (!model_.checkpoint.empty()) checkpoint.emplace(model_.checkpoint).check_known(params_);
+  if (!model_.checkpoint.empty()) checkpoint.emplace(model_.checkpoint);
   const auto full_value = [&](const Param& param) {
     if (is_forecast(device_)) return at::empty(param.shape, at::TensorOptions(param.dtype).device(device_));
     const bool stored = checkpoint && checkpoint->contains(param.name);
@@ -72,54 +131,76 @@ void Session::place() {
   const at::NoGradGuard no_grad;
   for (Param* param : params_.all()) {
     // To a GPU, a parameter is copied while the next one is drawn.
-    const Tensor uncut = slice(full_value(*param), param->placements)
+    const Tensor uncut = param->layout.take(full_value(*param))
                              .to(at::TensorOptions(device_), /*non_blocking=*/device_.is_cuda());
     if (param->on_value) param->on_value(uncut);
-    const Tensor local = uncut.to(param->dtype).contiguous();
+    Tensor local = uncut.to(param->dtype).contiguous();
+    // A piece of a whole that is gone may not keep the whole.
+    if (local.storage().nbytes() > local.nbytes()) local = local.clone();
     data_parallel_->store(*param, param->codec ? param->codec->encode(local) : Tensors{local});
   }
   recipe_.fire(Event::placed, *this);
 }
 
 void Session::make_ready() {
-  const auto all_in_one = [](Run& run) {
-    std::vector<Unit*> units;
-    for (const auto& unit : run.units()) units.push_back(unit.get());
-    return std::vector<std::vector<Unit*>>{units};
-  };
+  place();
   const Binder bind(recipe_);
-  for (const auto& units : recipe_.stages.resolve({}, all_in_one)(*this)) {
-    Chunk& chunk = chunks_.emplace_back();
-    for (const Unit* unit : units) chunk.units.push_back(bind.unit(*unit));
-    chunk.has_head = !units.empty() && units.back()->role == "head";
+  const auto number_of = [&](const Unit* unit) {
+    return static_cast<uint64_t>(
+        std::ranges::find_if(model_.units, [&](const auto& each) { return each.get() == unit; }) -
+        model_.units.begin());
+  };
+  for (const auto& chunk : chunks_) {
+    auto& ready = ready_.emplace_back();
+    for (const Unit* unit : chunk)
+      ready.push_back({bind.unit(*unit), number_of(unit), unit->role == "head"});
   }
   loss_gradient_ = recipe_.loss_gradient.resolve({}, [](const Tensor& loss) { return at::ones_like(loss); });
-  gradients_ = recipe_.gradients.resolve({}, [](std::span<Shard>, Update&) {});
+  gradients_ = recipe_.gradients.resolve({}, [](Gradients&, Update&) {});
   optimizer_ = recipe_.optimizer.resolve({}, plain_optimizer)(*this);
   recipe_.fire(Event::ready, *this);
 }
 
-Tensor Session::forward(int64_t chunk, const Batch& batch, Tensor in) const {
+bool Session::has_head() const {
+  return std::ranges::any_of(chunks_, [](const auto& chunk) {
+    return std::ranges::any_of(chunk, [](const Unit* unit) { return unit->role == "head"; });
+  });
+}
+
+Tensor Session::forward(int64_t chunk, const Batch& batch, Tensor in, bool seeded) const {
   const auto scopes = recipe_.scopes().enter();
-  const Chunk& here = chunks_.at(static_cast<size_t>(chunk));
-  for (const auto& unit : here.units) in = unit(in, batch);
-  const bool is_loss = here.has_head && in.dim() == 0;  // else logits
+  const uint64_t of_step = random_at(spec().train.seed, static_cast<uint64_t>(step_));
+  const uint64_t of_batch = random_at(of_step, static_cast<uint64_t>(batch.first_sample));
+  bool is_loss = false;
+  for (const ReadyUnit& unit : ready_.at(static_cast<size_t>(chunk))) {
+    if (seeded) seed_generators(device_, random_at(of_batch, unit.number));
+    in = unit.call(in, batch);
+    is_loss = unit.is_head && in.dim() == 0;  // else logits
+  }
   return is_loss ? in / batch.token_count : in;
 }
 
 void Session::begin_step(int64_t step) {
   step_ = step;
-  const uint64_t of_step = random_at(spec().train.seed, static_cast<uint64_t>(step));
-  const uint64_t draws = random_at(of_step, static_cast<uint64_t>(mesh().rank("dp")));
-  std::vector<at::Device> drawing = {at::kCPU};
-  if (device_.is_cuda()) drawing.push_back(device_);
-  for (const at::Device device : drawing) {
-    at::Generator generator = at::globalContext().defaultGenerator(device);
-    const std::lock_guard lock(generator.mutex());
-    generator.set_current_seed(draws);
-  }
+  seed_generators(device_, random_at(spec().train.seed, static_cast<uint64_t>(step)));
   recipe_.fire(Event::step_begin, *this);
 }
+
+const TrafficTable& Session::traffic() const { return recipe_.mesh.groups_->traffic(); }
+
+void Session::expect_traffic(const std::string& collective, const Mesh::Names& dims, double bytes) {
+  expected_traffic_[{collective, recipe_.mesh.group(dims).name()}] += bytes;
+}
+
+void Session::time_waits(StepClock* clock) {
+  if (clock == nullptr)
+    recipe_.mesh.groups_->around_waits({});
+  else
+    recipe_.mesh.groups_->around_waits(
+        [clock] { return std::make_shared<BucketScope>(*clock, Bucket::communication); });
+}
+
+Run::Guard Session::bookkeeping() { return recipe_.mesh.groups_->bookkeeping(); }
 
 std::vector<Site*> Session::sites(const std::string& role) const {
   std::vector<Site*> found;

@@ -1,27 +1,51 @@
 #include "train/single_device.h"
 
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/variable.h>
+
 #include <vector>
+
+#include "optrush/mesh.h"
 
 namespace optrush {
 namespace {
 class SingleDevice final : public DataParallel {
  public:
-  void store(Param& param, Tensors value) override {
+  explicit SingleDevice(const Mesh& mesh) : mesh_(mesh) {}
+
+  void store(Param& param, Tensors values) override {
     if (param.codec) {
-      param.stored = std::move(value);
+      param.stored = std::move(values);
       return;
     }
-    param.leaf = value.at(0).detach().requires_grad_(param.trainable);
+    param.leaf = values.at(0).detach().requires_grad_(param.trainable);
     if (!param.trainable) return;
     shards_.push_back({.data = param.leaf.detach(),
                        .grad = {},
                        .decay = param.decay,
-                       .segments = {{&param, 0, param.leaf.numel(), 0}},
-                       .split_over = {}});
+                       .segments = {{&param, param.layout, 0}},
+                       .split_over = param.split_over});
   }
+
+  void before_backward(const Tensor&, bool last) override {
+    last_ = last;
+    if (heard() && accumulated_.empty()) listen();
+  }
+
   void finish() override {
-    for (Shard& shard : shards_) shard.grad = leaf(shard).grad();
+    for (size_t i = 0; i < shards_.size(); ++i) {
+      Shard& shard = shards_[i];
+      shard.grad = leaf(shard).grad();
+      sum_partial(shard);
+      if (heard() && shard.grad.defined() && !accumulated_[i].told) ready(shard);
+    }
+    for (Accumulated& each : accumulated_) {
+      each.expected = each.seen;
+      each.seen = 0;
+      each.told = false;
+    }
   }
+
   void zero_gradients() override {
     for (Shard& shard : shards_) {
       shard.grad.reset();
@@ -31,10 +55,50 @@ class SingleDevice final : public DataParallel {
   std::span<Shard> shards() override { return shards_; }
 
  private:
-  static Tensor& leaf(Shard& shard) { return shard.segments.front().param->leaf; }
+  /// How often autograd adds to a leaf in the last backward of a step. Nobody says so beforehand, as a
+  /// recomputation has a backward of its own: the first step counts.
+  struct Accumulated {
+    int64_t seen = 0, expected = 0;
+    bool told = false;
+  };
+  struct Hook final : torch::autograd::PostAccumulateGradHook {
+    Hook(SingleDevice& owner, size_t shard) : owner(owner), shard(shard) {}
+    void operator()(const Tensor&) override { owner.added_to(shard); }
+    SingleDevice& owner;
+    size_t shard;
+  };
+  void listen() {
+    accumulated_.resize(shards_.size());
+    for (size_t i = 0; i < shards_.size(); ++i)
+      torch::autograd::impl::set_post_acc_grad_hooks(leaf(shards_[i]), std::make_unique<Hook>(*this, i));
+  }
+  void added_to(size_t i) {
+    Accumulated& here = accumulated_[i];
+    Shard& shard = shards_[i];
+    if (!last_ || ++here.seen != here.expected || !param(shard).sum_over.empty()) return;
+    here.told = true;
+    shard.grad = leaf(shard).grad();
+    ready(shard);
+  }
+
+  static Param& param(Shard& shard) { return *shard.segments.front().param; }
+  static Tensor& leaf(Shard& shard) { return param(shard).leaf; }
+  void sum_partial(Shard& shard) {
+    const auto& dims = param(shard).sum_over;
+    if (dims.empty() || mesh_.size(dims) == 1) return;
+    const at::NoGradGuard no_grad;
+    if (!shard.grad.defined()) shard.grad = leaf(shard).mutable_grad() = at::zeros_like(shard.data);
+    mesh_.group(dims).all_reduce(shard.grad).wait();
+  }
+
+  const Mesh& mesh_;
   std::vector<Shard> shards_;
+  std::vector<Accumulated> accumulated_;  ///< of each shard, where somebody listens
+  bool last_ = false;
 };
 }  // namespace
 
-std::unique_ptr<DataParallel> make_single_device() { return std::make_unique<SingleDevice>(); }
+std::unique_ptr<DataParallel> make_single_device(Run& run) {
+  return std::make_unique<SingleDevice>(run.mesh());
+}
 }  // namespace optrush

@@ -5,71 +5,92 @@
 
 namespace optrush {
 namespace {
-double sum_over_data(Mesh& mesh, double value) {
-  if (mesh.data_size() == 1) return value;
-  Tensor sum = at::scalar_tensor(value, at::kDouble);
-  mesh.sum(sum, mesh.data());
+/// Counted on the host and, over several ranks, by the hosts among themselves: no device is waited for.
+double sum_over_data(const Session& session, double value) {
+  const Mesh& mesh = session.mesh();
+  if (session.ranks().alone) return value * static_cast<double>(mesh.size(mesh.data()));
+  const Tensor sum = at::scalar_tensor(value, at::kDouble);
+  mesh.group(mesh.data()).all_reduce(sum).wait();
   return sum.item<double>();
-}
-
-Tensor norm_of(std::span<Shard> shards, Mesh& mesh) {
-  const at::NoGradGuard no_grad;
-  const Tensors norms = gradient_norms(shards);
-  if (norms.empty()) return {};
-  Tensor squares = at::stack(norms).to(at::kDouble).square().sum();
-  // Shards that are split hold different elements on the ranks of one dimension list: the same for every
-  // shard.
-  mesh.sum(squares, shards.front().split_over);
-  return squares.sqrt();
 }
 }  // namespace
 
 TrainStep::TrainStep(Session& session, StepClock& clock, std::vector<Batch> batches)
     : session_(session), clock_(clock), batches_(std::move(batches)) {
+  session.time_waits(&clock);
   int64_t valid = 0;
   for (const Batch& batch : batches_) valid += batch.valid_tokens;
-  const double count = sum_over_data(session.mesh(), static_cast<double>(valid));
+  const auto counted = session.bookkeeping();
+  const double count = sum_over_data(session, static_cast<double>(valid));
   tokens_ = static_cast<int64_t>(count);
   for (Batch& batch : batches_) batch.token_count = count;
 }
+
+TrainStep::~TrainStep() { session_.time_waits(nullptr); }
 
 Tensor TrainStep::forward(int64_t chunk, int64_t micro, Tensor in) {
   enter(Bucket::forward);
   session_.data_parallel().before_forward();
   Batch& batch = batches_.at(static_cast<size_t>(micro));
   if (!batch.cos.defined()) session_.prepare(batch);
-  Tensor out = session_.forward(chunk, batch, std::move(in));
+  if (in.defined()) {
+    in = in.detach().requires_grad_();
+    inputs_[{chunk, micro}] = in;
+  }
+  Tensor out = session_.forward(chunk, batch, std::move(in), /*seeded=*/!timed_as_one_);
   if (out.dim() == 0) {
     const at::NoGradGuard no_grad;
-    Tensor& loss = outcome_.loss;
-    loss = loss.defined() ? loss + out.detach() : out.detach().clone();
+    loss_ = loss_.defined() ? loss_ + out.detach() : out.detach().clone();
   }
   return out;
 }
 
-Tensor TrainStep::backward(int64_t, int64_t, const Tensor& out, const Tensor& gradient, bool last) {
+Tensor TrainStep::backward(int64_t chunk, int64_t micro, const Tensor& out, const Tensor& gradient,
+                           bool last) {
   enter(Bucket::backward);
   session_.data_parallel().before_backward(out, last);
   Tensor root = gradient;
-  if (!root.defined()) {
-    root = loss_gradient_ = session_.loss_gradient(out);
-  }
+  if (!root.defined()) root = loss_gradient_ = session_.loss_gradient(out);
   out.backward(root);
-  return {};
+  const auto found = inputs_.extract({chunk, micro});
+  return found.empty() ? Tensor() : found.mapped().grad();
+}
+
+/// Every rank that runs the head has its part; ranks that split no data have copies of it.
+Tensor TrainStep::global_loss() const {
+  const Mesh& mesh = session_.mesh();
+  if (mesh.world_size() == 1) return loss_;
+  const at::NoGradGuard no_grad;
+  const Tensor sums = at::zeros({2}, at::TensorOptions(at::kDouble).device(session_.device()));
+  if (loss_.defined()) {
+    sums[0].copy_(loss_);
+    sums[1].fill_(1);
+  }
+  mesh.group(mesh.all()).all_reduce(sums).wait();
+  return sums[0] * static_cast<double>(mesh.size(mesh.data())) / sums[1];
+}
+
+/// A rank without the head learns the scale from the slot as well.
+Tensor TrainStep::scale_of_gradients() const {
+  if (loss_gradient_.defined()) return loss_gradient_;
+  return session_.loss_gradient(at::zeros({}, at::TensorOptions(at::kFloat).device(session_.device())));
 }
 
 void TrainStep::update() {
   auto& parallel = session_.data_parallel();
   parallel.finish();
+  Gradients gradients = session_.gradients();
   enter(Bucket::off);
-  Tensor& norm = outcome_.gradient_norm;
-  norm = norm_of(parallel.shards(), session_.mesh());
-  if (norm.defined() && loss_gradient_.defined()) norm = norm / loss_gradient_;
+  {
+    const auto counted = session_.bookkeeping();
+    outcome_.loss = global_loss();
+    outcome_.gradient_norm = gradients.norm() / scale_of_gradients();
+  }
   enter(Bucket::optimizer);
   Update update;
   update.lr = session_.spec().train.lr;
   update.lr_tensor = at::full({}, update.lr, at::TensorOptions(at::kFloat).device(session_.device()));
-  session_.finish_gradients(update);
+  session_.finish_gradients(gradients, update);
   outcome_.skipped = update.skip;
   for (const Param* param : session_.params().all()) param->step_copy.drop();
   session_.optimizer().step(parallel.shards(), update);

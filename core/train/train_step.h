@@ -1,4 +1,6 @@
 #pragma once
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "measure/step_clock.h"
@@ -10,6 +12,7 @@ namespace optrush {
 class TrainStep final : public Step {
  public:
   TrainStep(Session& session, StepClock& clock, std::vector<Batch> batches);
+  ~TrainStep() override;
 
   int64_t microbatches() const override { return static_cast<int64_t>(batches_.size()); }
   const Batch& batch(int64_t micro) const override { return batches_.at(static_cast<size_t>(micro)); }
@@ -25,12 +28,16 @@ class TrainStep final : public Step {
 
  private:
   void enter(Bucket);
+  Tensor global_loss() const;
+  Tensor scale_of_gradients() const;
 
   Session& session_;
   StepClock& clock_;
   std::vector<Batch> batches_;
   StepOutcome outcome_;
-  Tensor loss_gradient_;
+  Tensor loss_;           ///< this rank's part
+  Tensor loss_gradient_;  ///< that the last backward of a loss started from
+  std::map<std::pair<int64_t, int64_t>, Tensor> inputs_;  ///< of forwards whose backward is to come
   bool timed_as_one_ = false;
   int64_t tokens_ = 0;
 };

@@ -14,6 +14,7 @@
 #include "measure/memory.h"
 #include "measure/saved_tensors.h"
 #include "measure/step_costs.h"
+#include "train/rank_row.h"
 #include "train/train_step.h"
 
 namespace optrush {
@@ -59,8 +60,9 @@ std::vector<double> fingerprint(DataParallel& parallel) {
   const at::NoGradGuard no_grad;
   std::vector<double> sums;
   for (const Shard& shard : parallel.shards())
-    sums.push_back(at::linalg_vector_norm(shard.data, 1, {}, false, at::kDouble).item<double>() +
-                   shard.data.flatten()[0].item<double>());
+    if (shard.data.numel() > 0)
+      sums.push_back(at::linalg_vector_norm(shard.data, 1, {}, false, at::kDouble).item<double>() +
+                     shard.data.flatten()[0].item<double>());
   return sums;
 }
 
@@ -74,6 +76,7 @@ Tensor sent_to_host(const Tensor& number) {
 
 /// Gradients are in their parameter's type, unless the sum of several is asked for in another.
 int64_t gradient_bytes(const Shard& shard) {
+  if (shard.segments.empty()) return 0;
   const Tensor& leaf = shard.segments.front().param->leaf;
   const auto type = leaf.defined() && leaf.grad_dtype() ? *leaf.grad_dtype() : shard.data.scalar_type();
   return shard.data.numel() * static_cast<int64_t>(at::elementSize(type));
@@ -94,14 +97,16 @@ class Trainer {
     const TrainSpec& train = session_.spec().train;
     const auto before = fingerprint(session_.data_parallel());
     session_.enter_phase("warmup");
-    for (int64_t step = 0; step < train.warmup + train.steps; ++step) {
-      if (step == train.warmup) {
+    for (int64_t i = 0; i < train.warmup + train.steps; ++i) {
+      if (i == train.warmup) {
         collect(/*wait=*/true);
         session_.enter_phase("measuring");
         reset_memory_peak(session_.device());
+        sent_.start(session_);
         meter_.start();
       }
-      if (step == accounted_step()) {
+      const int64_t step = session_.first_step() + i;
+      if (i == accounted_step()) {
         account_step(step);
       } else {
         one_step(step);
@@ -110,7 +115,7 @@ class Trainer {
     }
     collect(true);
     joules_ = meter_.joules();
-    if (fingerprint(session_.data_parallel()) == before)
+    if (!before.empty() && fingerprint(session_.data_parallel()) == before)
       throw Error("no parameter changed in " + std::to_string(train.warmup + train.steps) + " steps",
                   "check the learning rate and what is frozen");
     return result();
@@ -177,7 +182,7 @@ class Trainer {
     };
     const bool skipped = pending.skipped.defined() && pending.skipped.item<double>() != 0;
     Json step = {
-        {"step", pending.step},         {"timed", pending.step >= session_.spec().train.warmup},
+        {"step", pending.step},         {"timed", pending.step - session_.first_step() >= session_.spec().train.warmup},
         {"loss", number(pending.loss)}, {"grad_norm", skipped ? Json() : number(pending.gradient_norm)},
         {"tokens", pending.tokens},     {"seconds", time.total()},
         {"phases", phases_of(time)}};
@@ -226,6 +231,8 @@ class Trainer {
                           {"activations", activations_},
                           {"total", parameters + gradients + optimizer + activations_}}}};
     result["costs"] = costs_;
+    if (session_.ranks().size > 1)
+      result["collectives"] = sent_.collectives(session_, session_.spec().train.steps);
     result["energy_joules"] = joules_ ? Json(*joules_) : Json();
     const auto flops = model_flops(session_.model(), session_.spec().train.seq_len);
     const Json& accounted = result["steps"].at(static_cast<size_t>(accounted_step()));
@@ -240,6 +247,7 @@ class Trainer {
   Batches batches_;
   std::unique_ptr<StepClock> clock_;
   DeviceMeter meter_;
+  SentPerStep sent_;
   std::optional<double> joules_;
   std::function<std::vector<Batch>(int64_t)> data_;
   std::function<void(Step&)> schedule_;

@@ -1,9 +1,20 @@
 #pragma once
 #include <filesystem>
+#include <string>
+
+#include "distributed/ranks.h"
 
 namespace optrush {
-/// Trains what the spec says; writes out/result.json and out/metrics.jsonl. 0 whenever a result was written.
-int run_command(const std::filesystem::path& spec, const std::filesystem::path& out);
+struct RunRequest {
+  std::filesystem::path spec, out;
+  int64_t rank = -1, local_rank = 0, local_size = 1;  ///< -1: the environment says, as torchrun sets it
+  std::string store;                                  ///< HOST:PORT where the ranks meet
+
+  Ranks ranks_of(int64_t world_size) const;
+};
+/// Trains what the spec says, as one of its ranks; writes out/result.json and out/metrics.jsonl. 0 whenever a
+/// result was written.
+int run_command(const RunRequest&);
 /// Applies the plugins and writes the plan. Errors are thrown.
 int plan_command(const std::filesystem::path& spec, const std::filesystem::path& out);
 /// Writes the GPUs that a run can train on, in CUDA's order: [{"name", "memory_bytes", "sm"}].

@@ -46,23 +46,29 @@ Json config_of(const RunSpec& spec) {
   return config;
 }
 
-void write_parameters(const RunSpec& spec, const fs::path& file) {
-  Params params;
-  const Model model = declare_model(spec, params, parse_dtype(spec.train.dtype));
-  if (!model.checkpoint.empty())
-    throw Error("this model starts from the checkpoint '" + model.checkpoint + "'",
+/// The model as it is described, without what plugins make of it, on one rank.
+RunSpec plain(RunSpec spec) {
+  spec.plugins.clear();
+  spec.train.accumulation *= spec.train.world_size;
+  spec.train.world_size = 1;
+  return spec;
+}
+
+void write_parameters(const Session& session, const fs::path& file) {
+  if (const auto& checkpoint = session.model().checkpoint; !checkpoint.empty())
+    throw Error("this model starts from the checkpoint '" + checkpoint + "'",
                 "give that folder to the other program");
   std::vector<std::pair<std::string, Tensor>> values;
-  for (const Param* param : params.all())
-    values.emplace_back(param->name, initial_value(*param, spec.train.seed).to(param->dtype));
+  for (const Param* param : session.params().all())
+    values.emplace_back(param->name, initial_value(*param, session.spec().train.seed).to(param->dtype));
   write_safetensors(file, std::move(values));
 }
 
-void write_tokens(const RunSpec& spec, int64_t vocab_size, const fs::path& file) {
-  const int64_t steps = spec.train.warmup + spec.train.steps,
-                rows = global_batch(spec.train, /*data_ranks=*/1);
+void write_tokens(const Session& session, const fs::path& file) {
+  const RunSpec& spec = session.spec();
+  const int64_t steps = spec.train.warmup + spec.train.steps, rows = global_batch(spec.train, session.mesh());
   const int64_t length = spec.train.seq_len + 1;
-  const auto source = open_source(spec.data, spec.train.seed, vocab_size, length);
+  const auto source = open_source(spec.data, spec.train.seed, session.model().vocab_size, length);
   const Tensor tokens = at::empty({steps, rows, length}, at::kLong);
   for (int64_t sample = 0; sample < steps * rows; ++sample)
     source->sample(sample,
@@ -77,8 +83,10 @@ int export_command(const fs::path& spec_file, const fs::path& out) {
   fs::create_directories(out);
   write_json(out / "spec.json", to_json(spec));
   write_json(out / "config.json", config);
-  write_parameters(spec, out / "model.safetensors");
-  write_tokens(spec, config.at("vocab_size"), out / "tokens.safetensors");
+  const auto session = Session::open(plain(spec), at::kCPU);
+  session->declare();
+  write_parameters(*session, out / "model.safetensors");
+  write_tokens(*session, out / "tokens.safetensors");
   return 0;
 }
 }  // namespace optrush

@@ -8,7 +8,7 @@
 #include <iterator>
 
 #include "io/safetensors.h"
-#include "train/opened_run.h"
+#include "train/session.h"
 #include "worker/device.h"
 #include "worker/plugin_argument.h"
 
@@ -59,7 +59,7 @@ Batch batch_of(const Tensor& tokens) {
 
 Tensor forward(const Session& session, const Batch& batch) {
   Tensor x;
-  for (int64_t chunk = 0; chunk < session.chunks(); ++chunk) x = session.forward(chunk, batch, x);
+  for (int64_t chunk = 0; chunk < std::ssize(session.chunks()); ++chunk) x = session.forward(chunk, batch, x);
   return x;
 }
 
@@ -76,7 +76,7 @@ Named gradients(Session& session, const Tensor& loss) {
     for (const Segment& segment : shard.segments) {
       if (!shard.grad.defined())
         throw Error("the backward gave no gradient of '" + segment.param->name + "'");
-      const Tensor flat = shard.grad.flatten().slice(0, segment.at, segment.at + segment.end - segment.begin);
+      const Tensor flat = Shard::part(shard.grad, segment);
       named.emplace_back("grad." + segment.param->name,
                          (flat / scale.to(flat.scalar_type())).view(segment.param->shape));
     }
@@ -106,12 +106,13 @@ int forward_command(const ForwardRequest& request) {
   const Tensor tokens = read_tokens(request.tokens);
   const RunSpec spec = spec_of(request, tokens);
   const at::Device device = open_device(spec.device);
-  OpenedRun run(spec, device);
-  Session& session = run.session();
-  const Recipe& recipe = run.recipe();
-  run.declare();
+  const auto opened = Session::open(spec, device);
+  Session& session = *opened;
+  const Recipe& recipe = session.recipe();
+  session.connect();
+  session.declare();
   check_range(tokens, session.model().vocab_size, request.tokens);
-  run.make_ready();
+  session.make_ready();
   session.begin_step(0);
   const Named results = evaluate(session, batch_of(tokens.to(device)), request.gradients);
   recipe.fire(Event::step_end, session);

@@ -17,8 +17,13 @@ int main(int argc, char** argv) {
 
   auto* run =
       app.add_subcommand("run", "train what a spec says; write OUT/result.json and OUT/metrics.jsonl");
-  run->add_option("--spec", spec, "RunSpec (JSON)")->required();
-  run->add_option("--out", out, "folder for the result")->required();
+  optrush::RunRequest training;
+  run->add_option("--spec", training.spec, "RunSpec (JSON)")->required();
+  run->add_option("--out", training.out, "folder for the result of this rank")->required();
+  run->add_option("--rank", training.rank, "which of train.world_size ranks; default: RANK and the like");
+  run->add_option("--local-rank", training.local_rank, "which of this machine's ranks");
+  run->add_option("--local-size", training.local_size, "ranks on this machine");
+  run->add_option("--store", training.store, "HOST:PORT where the ranks meet; rank 0 serves it");
   auto* plan = app.add_subcommand("plan", "apply the plugins of a spec and write the resolved recipe");
   plan->add_option("--spec", spec, "RunSpec (JSON)")->required();
   plan->add_option("--out", out, "file for the plan")->required();
@@ -59,7 +64,7 @@ int main(int argc, char** argv) {
       ->required();
 
   int code = 0;
-  run->callback([&] { code = optrush::run_command(spec, out); });
+  run->callback([&] { code = optrush::run_command(training); });
   plan->callback([&] { code = optrush::plan_command(spec, out); });
   gpus->callback([&] { code = optrush::gpus_command(out); });
   exporting->callback([&] { code = optrush::export_command(spec, out); });

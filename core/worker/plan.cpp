@@ -35,22 +35,23 @@ Json parameters_of(const Session& session) {
 }
 }  // namespace
 
-Json make_plan(const Session& session, const std::vector<LoadedPlugin>& plugins) {
+Json make_plan(const Session& session) {
   const RunSpec& spec = session.spec();
   Json problem = to_json(spec.train);
-  problem["global_batch"] = global_batch(spec.train, session.recipe().mesh.size("dp"));
+  problem["global_batch"] = global_batch(spec.train, session.mesh());
   const auto flops = model_flops(session.model(), spec.train.seq_len);
   Json plan = {{"schema_version", 1},
                {"problem", problem},
                {"model_kind", spec.model_kind},
                {"model", spec.model},
                {"data", to_json(spec.data)},
-               {"plugins", to_json(plugins)},
+               {"plugins", to_json(session.plugins())},
                {"slots", slots_of(session.recipe())},
                {"activations", activations_of(session.recipe().activations())},
                {"parameters", parameters_of(session)},
                {"flops_per_token", {{"mfu", flops.mfu}, {"mfu_causal", flops.mfu_causal}}},
                {"notes", session.notes()}};
+  for (const auto& dim : session.mesh().dims()) plan["mesh"].push_back({{"dim", dim.name}, {"size", dim.size}});
   for (const auto& kind : model_kinds())
     if (kind.name == spec.model_kind && kind.work != nullptr)
       plan["work"] = kind.work(spec.model, spec.train);

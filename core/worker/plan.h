@@ -1,10 +1,9 @@
 #pragma once
 #include "optrush/json.h"
-#include "plugin/loader.h"
 #include "train/session.h"
 
 namespace optrush {
 /// The resolved recipe as plain data (docs/architecture.md, "Plan"): what the spec became after every
 /// apply(), who owns and wraps each slot, parameters, FLOPs. `session` is declared.
-Json make_plan(const Session& session, const std::vector<LoadedPlugin>&);
+Json make_plan(const Session& session);
 }  // namespace optrush

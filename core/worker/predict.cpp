@@ -9,7 +9,7 @@
 #include "measure/gpus.h"
 #include "measure/step_costs.h"
 #include "simulated/device.h"
-#include "train/opened_run.h"
+#include "train/session.h"
 #include "train/train_step.h"
 
 namespace optrush {
@@ -55,16 +55,17 @@ std::optional<Forecast> forecast(const RunSpec& spec, at::DeviceType form, std::
     return std::nullopt;
   };
   const at::Device device = simulated::open(simulated::Values::none, form);
-  OpenedRun run(spec, device);
-  Session& session = run.session();
-  Recipe& recipe = run.recipe();
+  const auto opened = Session::open(spec, device, Ranks::planned(0, spec.train.world_size));
+  Session& session = *opened;
+  Recipe& recipe = session.recipe();
   if (const auto name = unforeseeable(recipe); !name.empty())
     return none("what " + name + " does can't be told from sizes");
   try {
     const int64_t before = simulated::allocated();
     simulated::reset_peak();
-    run.declare();
-    run.make_ready();
+    session.connect();
+    session.declare();
+    session.make_ready();
     const auto schedule = recipe.schedule.resolve({}, plain_schedule);
     const auto clock = StepClock::make(device);
     const auto one_step = [&](StepClock& with, int64_t number) {

@@ -1,11 +1,13 @@
 #include <ATen/Parallel.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
 #include "base/files.h"
 #include "measure/memory.h"
-#include "train/opened_run.h"
+#include "train/rank_row.h"
+#include "train/session.h"
 #include "train/trainer.h"
 #include "worker/commands.h"
 #include "worker/device.h"
@@ -19,39 +21,46 @@ namespace fs = std::filesystem;
 namespace {
 using SteadyClock = std::chrono::steady_clock;
 
-Json train_spec(const RunSpec& spec, const MetricsSink& sink) {
+int64_t threads_of(const RunSpec& spec, const Ranks& ranks) {
+  if (spec.threads > 0) return spec.threads;
+  return std::max<int64_t>(1, std::thread::hardware_concurrency() / ranks.local_size);
+}
+
+Json train_spec(const RunSpec& spec, const Ranks& ranks, const MetricsSink& sink) {
   const auto start = SteadyClock::now();
   install_cpu_memory_tracking();
-  const at::Device device = open_device(spec.device);
-  const auto threads =
-      spec.threads > 0 ? spec.threads : static_cast<int64_t>(std::thread::hardware_concurrency());
+  const at::Device device = open_device(spec.device, ranks.local_rank);
+  const auto threads = threads_of(spec, ranks);
   at::set_num_threads(static_cast<int>(threads));
 
   sink({{"event", "phase"}, {"name", "loading"}});
   check_needs(spec);
-  OpenedRun run(spec, device);
-  Session& session = run.session();
-  session.show_progress([&](const std::string& phase) { sink({{"event", "phase"}, {"name", phase}}); });
-  session.enter_phase("building");
-  run.declare();
+  const auto session = Session::open(spec, device, ranks);
+  session->show_progress([&](const std::string& phase) { sink({{"event", "phase"}, {"name", phase}}); });
+  if (ranks.size > 1) session->enter_phase("meeting");
+  session->connect();
+  session->enter_phase("building");
+  session->declare();
   Json result;
   result["device"] = {
       {"type", device.is_cuda() ? "cuda" : "cpu"}, {"name", device_name(device)}, {"threads", threads}};
-  result["plan"] = make_plan(session, run.plugins());
+  result["plan"] = make_plan(*session);
   result["plugins"] = result["plan"]["plugins"];
-  run.make_ready();
+  session->make_ready();
   result["setup_seconds"] = std::chrono::duration<double>(SteadyClock::now() - start).count();
-  result.update(train(session, sink));
-  run.recipe().fire(Event::finished, session);
-  result["compile_seconds"] = session.compile_seconds();
-  result["notes"] = session.notes();
+  result.update(train(*session, sink));
+  session->recipe().fire(Event::finished, *session);
+  result["compile_seconds"] = session->compile_seconds();
+  result["notes"] = session->notes();
+  const std::string place = device.is_cuda() ? device.str() + " " + device_name(device) : "cpu";
+  add_ranks(result, *session, place);
   return result;
 }
 
-Json outcome_of(const RunSpec& spec, const MetricsSink& sink) {
+Json outcome_of(const RunSpec& spec, const Ranks& ranks, const MetricsSink& sink) {
   try {
     Json result = {{"status", "ok"}, {"reason", ""}};
-    result.update(train_spec(spec, sink));
+    result.update(train_spec(spec, ranks, sink));
     return result;
   } catch (const std::exception& e) {
     return failure_of(e);
@@ -59,22 +68,34 @@ Json outcome_of(const RunSpec& spec, const MetricsSink& sink) {
 }
 }  // namespace
 
-int run_command(const fs::path& spec_file, const fs::path& out) {
-  fs::create_directories(out);
-  const RunSpec spec = run_spec_from_json(read_json(spec_file), spec_file.string());
-  const auto metrics = out / "metrics.jsonl";
+Ranks RunRequest::ranks_of(int64_t world_size) const {
+  if (world_size == 1) return {};
+  if (rank < 0) return Ranks::from_environment(world_size);
+  if (rank >= world_size)
+    throw UsageError("--rank is " + std::to_string(rank) + " of " + std::to_string(world_size));
+  Ranks ranks{.rank = rank, .size = world_size, .local_rank = local_rank, .local_size = local_size};
+  ranks.timeout = Ranks::timeout_from_environment();
+  ranks.meet_at(store);
+  return ranks;
+}
+
+int run_command(const RunRequest& request) {
+  fs::create_directories(request.out);
+  const RunSpec spec = run_spec_from_json(read_json(request.spec), request.spec.string());
+  const auto metrics = request.out / "metrics.jsonl";
   fs::remove(metrics);
   Json result = {{"schema_version", 1}};
-  result.update(outcome_of(spec, [&](const Json& line) { append_line(metrics, line.dump()); }));
-  write_json(out / "result.json", result);
+  const MetricsSink sink = [&](const Json& line) { append_line(metrics, line.dump()); };
+  result.update(outcome_of(spec, request.ranks_of(spec.train.world_size), sink));
+  write_json(request.out / "result.json", result);
   return 0;
 }
 
 int plan_command(const fs::path& spec_file, const fs::path& out) {
   const RunSpec spec = run_spec_from_json(read_json(spec_file), spec_file.string());
-  OpenedRun run(spec, at::kCPU);
-  run.session().declare();  // nothing is meshed: a plan joins no process group
-  Json plan = make_plan(run.session(), run.plugins());
+  const auto session = Session::open(spec, at::kCPU, Ranks::planned(0, spec.train.world_size));
+  session->declare();  // nothing is connected: a plan joins no process group
+  Json plan = make_plan(*session);
   write_json(out, plan);
   // Last: it calls plugins with tensors that they may not expect, and a plan that is written counts.
   add_forecast(plan, spec);

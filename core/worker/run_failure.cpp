@@ -8,6 +8,7 @@
 #include <new>
 #include <regex>
 
+#include "distributed/peer_error.h"
 #include "optrush/error.h"
 
 namespace optrush {
@@ -43,6 +44,10 @@ std::optional<int64_t> requested_bytes(const std::string& message) {
 }
 
 Json failure_of(const std::exception& error) {
+  if (const auto* peer = dynamic_cast<const PeerError*>(&error))
+    return {{"status", "failed"},
+            {"reason", error.what()},
+            {"cause", peer->cause() == PeerError::Cause::late ? "timeout" : "peer"}};
   if (dynamic_cast<const Skip*>(&error) != nullptr) return {{"status", "skipped"}, {"reason", error.what()}};
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr)
     return out_of_memory("the host has no memory left");
@@ -50,6 +55,6 @@ Json failure_of(const std::exception& error) {
   const std::string message = first_lines(from_torch ? from_torch->what_without_backtrace() : error.what());
   if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr || tells_of_memory(message))
     return out_of_memory(message);
-  return {{"status", "failed"}, {"reason", message}};
+  return {{"status", "failed"}, {"reason", message}, {"cause", "own"}};
 }
 }  // namespace optrush

@@ -32,7 +32,7 @@ struct Kept {
       shards.push_back({.data = params.back().leaf,
                         .grad = {},
                         .decay = params.back().decay,
-                        .segments = {{&params.back(), 0, numbers, 0}}});
+                        .segments = {{&params.back(), Layout({numbers}), 0}}});
     }
     optimizer = master_adamw::make_optimizer(spec, shards, {});
   }

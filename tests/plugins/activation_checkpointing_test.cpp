@@ -242,9 +242,9 @@ TEST(ActivationCheckpointing, ACompilerCarriesOutThePolicy) {
 
 TEST(ActivationCheckpointing, ThePlanShowsThePolicy) {
   const auto shown = [](Json options) {
-    OpenedRun run(nano_spec({checkpointing(std::move(options))}), at::kCPU);
-    run.declare();
-    return make_plan(run.session(), run.plugins())["activations"];
+    const auto session = Session::open(nano_spec({checkpointing(std::move(options))}), at::kCPU);
+    session->declare();
+    return make_plan(*session)["activations"];
   };
   EXPECT_EQ(shown({{"policy", "full"}}), Json({{"policy", "save"}}));
   EXPECT_EQ(shown({{"policy", "selective"}}),

@@ -178,8 +178,9 @@ const PluginUse kBf16Weights = {"bf16_weights", Json::object()};
 
 Shard shard_of(Param& param, const Tensor& value) {
   param.shape = value.sizes().vec();
+  param.layout = Layout(param.shape);
   param.leaf = value;
-  return {.data = value, .grad = {}, .decay = param.decay, .segments = {{&param, 0, value.numel(), 0}}};
+  return {.data = value, .grad = {}, .decay = param.decay, .segments = {{&param, param.layout, 0}}};
 }
 
 /// AdamW in double, written out.
@@ -365,14 +366,14 @@ TEST(Bf16Weights, MicroBatchesAddUpInFp32AndNormsAreTakenInFp32) {
     double norm = 0;
     Trained trained(spec, [&](Recipe& recipe) {
       recipe.gradients.wrap(Phase::gradients, [&](auto inner, const Site&) -> decltype(inner) {
-        return [&, inner](std::span<Shard> shards, Update& update) {
-          for (const Shard& shard : shards) {
+        return [&, inner](Gradients& gradients, Update& update) {
+          for (const Shard& shard : gradients.shards()) {
             if (shard.data.dim() > 1) {
               EXPECT_EQ(shard.grad.scalar_type(), steps > 1 ? at::kFloat : at::kBFloat16);
             }
             norm += shard.grad.to(at::kDouble).square().sum().item<double>();
           }
-          inner(shards, update);
+          inner(gradients, update);
         };
       });
     });

@@ -2,7 +2,7 @@
 #include <memory>
 #include <vector>
 
-#include "train/opened_run.h"
+#include "train/session.h"
 #include "train/trainer.h"
 
 namespace optrush::testing {
@@ -29,21 +29,22 @@ class Trained {
  public:
   explicit Trained(const RunSpec& spec, const std::function<void(Recipe&)>& edit = {},
                    at::Device device = at::kCPU)
-      : run_(spec, device, [&](Recipe& recipe) {
+      : session_(Session::open(spec, device, {}, [&](Recipe& recipe) {
           recipe.edit_as("test");
           if (edit) edit(recipe);
-        }) {
-    run_.declare();
-    run_.make_ready();
+        })) {
+    session_->connect();
+    session_->declare();
+    session_->make_ready();
   }
   Json train() {
     return optrush::train(session(), [](const Json&) {});
   }
-  Session& session() { return run_.session(); }
-  std::vector<LoadedPlugin>& plugins() { return run_.plugins(); }
+  Session& session() { return *session_; }
+  std::vector<LoadedPlugin>& plugins() { return session_->plugins(); }
 
  private:
-  OpenedRun run_;
+  std::unique_ptr<Session> session_;
 };
 
 inline std::vector<double> losses(const Json& result) {

@@ -30,7 +30,7 @@ TEST_P(EveryOperator, Trains) {
 
 TEST_P(EveryOperator, SaysWhatItNeeds) {
   Trained trained(operator_spec(GetParam()));
-  const Json work = make_plan(trained.session(), trained.plugins()).at("work");
+  const Json work = make_plan(trained.session()).at("work");
   for (const char* pass : {"forward", "backward"})
     for (const char* what : {"bytes", "flops"}) EXPECT_GT(work.at(pass).at(what).get<double>(), 0) << pass;
 }

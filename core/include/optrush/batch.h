@@ -1,9 +1,18 @@
 #pragma once
-#include <array>
+#include <map>
+#include <string>
 
 #include "optrush/tensor.h"
 
 namespace optrush {
+/// The documents of packed rows: attention stays inside each.
+struct Segments {
+  Tensor ids;           ///< (B, S) int32: number of the document, rising along a row; undefined: a row is one
+  Tensor starts;        ///< (documents + 1) int32: where each begins among the B x S positions, and the end
+  int64_t longest = 0;  ///< positions of the longest document
+  bool defined() const { return ids.defined(); }
+};
+
 /// One micro-batch of one rank. Labels are shifted by the data stage (labels[b, s] follows tokens[b, s]; -100
 /// is ignored) and positions are explicit, so that packing and context parallelism may cut anywhere.
 struct Batch {
@@ -13,12 +22,20 @@ struct Batch {
   /// (B, S, D) fp32 for a model that takes activations: the three above are then undefined.
   Tensor input;
   Tensor cos, sin;  ///< (B, 1, S, K) rotary tables of `positions`, made once a micro-batch by Model::prepare
+  Segments segments;
+  /// What plugins add, by name. Tracers and recomputation see them as they see the others.
+  std::map<std::string, Tensor> named;
+  int64_t first_sample = 0;  ///< number of its first sequence in the run: what its forward draws depends on it
   int64_t valid_tokens = 0;  ///< labels that count in this micro-batch; without labels B x S
   /// The same of the whole step: all micro-batches, all ranks of Mesh::data(). Every loss sum is
   /// divided by it.
   double token_count = 1;
 
   /// Every tensor, defined or not: a trace takes them as inputs.
-  std::array<Tensor, 6> tensors() const { return {tokens, labels, positions, input, cos, sin}; }
+  Tensors tensors() const {
+    Tensors all = {tokens, labels, positions, input, cos, sin, segments.ids, segments.starts};
+    for (const auto& [name, tensor] : named) all.push_back(tensor);
+    return all;
+  }
 };
 }  // namespace optrush

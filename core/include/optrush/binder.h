@@ -16,6 +16,7 @@ class Binder {
   Ops::AddNorm::Fn add_norm(const Site&) const;
   Ops::Position::Fn position(const Site&) const;
   Ops::Attention::Fn attention(const Site&) const;
+  AttentionHalves attention_halves(const Site&) const;
   Ops::Swiglu::Fn swiglu(const Site&) const;
   Ops::Mlp::Fn mlp(const Site&) const;
   /// `logits` is the resolved linear of the output matrix: the plain loss calls it.

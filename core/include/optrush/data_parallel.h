@@ -1,6 +1,7 @@
 #pragma once
 #include <functional>
 #include <span>
+#include <vector>
 
 #include "optrush/param.h"
 
@@ -9,19 +10,35 @@ namespace optrush {
 /// Gradients are sums over Mesh::data() and Param::sum_over; the loss was divided once, by
 /// Batch::token_count. A sharded one also wraps Recipe::unit at Phase::shard, to gather before a unit and
 /// free after it.
+///
+/// It is made when parameters are known by name and shape, without values, and gives each the layout of what
+/// this rank keeps (Param::layout, Param::split_over). Calls of a step: before_forward and before_backward for
+/// each chunk and micro-batch, finish once, zero_gradients once.
 class DataParallel {
  public:
   virtual ~DataParallel() = default;
-  /// Takes a parameter's local value in its stored form (one tensor without a codec) and sets leaf or stored.
-  /// Called one parameter at a time, so the peak is one full parameter.
-  virtual void store(Param&, Tensors value) = 0;
+  /// Takes the elements of param.layout: one tensor in layout.local_shape(), or with a codec its stored ones.
+  /// Sets leaf or stored. Called one parameter at a time, so the peak is one full parameter.
+  virtual void store(Param& param, Tensors values) = 0;
   virtual void before_forward() {}
-  virtual void before_backward(const Tensor& /*out*/, bool /*last_microbatch*/) {}
+  /// `last`: no backward of this chunk follows in this step.
+  virtual void before_backward(const Tensor& /*out*/, bool /*last*/) {}
   /// After the last backward of a step: every Shard::grad is final.
   virtual void finish() {}
   virtual void zero_gradients() = 0;
   virtual std::span<Shard> shards() = 0;
-  /// For an optimizer in the backward: called when a shard's gradient is final.
-  std::function<void(Shard&)> on_ready;
+
+  /// Calls `listener` when a shard's gradient is final, once a step for each shard that has one: in the
+  /// backward where that is known then, else in finish().
+  void on_ready(std::function<void(Shard&)> listener) { listeners_.push_back(std::move(listener)); }
+
+ protected:
+  void ready(Shard& shard) const {
+    for (const auto& listener : listeners_) listener(shard);
+  }
+  bool heard() const { return !listeners_.empty(); }
+
+ private:
+  std::vector<std::function<void(Shard&)>> listeners_;
 };
 }  // namespace optrush

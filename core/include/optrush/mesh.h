@@ -1,18 +1,11 @@
 #pragma once
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include <ATen/core/Tensor.h>
-#include <c10/util/intrusive_ptr.h>
-
-namespace c10d {
-class ProcessGroup;
-class Store;
-}  // namespace c10d
+#include "optrush/group.h"
 
 namespace optrush {
 /// What differs between the ranks along a mesh dimension.
@@ -23,10 +16,14 @@ enum class Splits : uint8_t { nothing, batch, sequence };
 /// distributed?".
 class Mesh {
  public:
+  using Names = std::vector<std::string>;
   struct Dim {
     std::string name;
     int64_t size = 1;
     Splits splits = Splits::nothing;
+    /// Ranks that are neighbours along a dimension of greater nearness lie closer together: in one machine
+    /// before across machines. "dp" has 20.
+    int64_t nearness = 0;
   };
 
   Mesh();
@@ -35,33 +32,34 @@ class Mesh {
   Mesh& operator=(const Mesh&) = delete;
 
   /// In apply(). An Error where the name is taken by another size.
-  void dim(std::string name, int64_t size, Splits);
+  void dim(Dim);
+
   int64_t size(std::string_view dim) const;
   int64_t rank(std::string_view dim) const;
-  /// Names of the dimensions that split batch or sequence: gradients and token counts sum over them.
-  std::vector<std::string> data() const;
-  int64_t data_size() const;
-  int64_t world_size() const;
-  int64_t world_rank() const;
-  const std::vector<Dim>& dims() const { return dims_; }
-  /// The group of the ranks that differ along `dims` only, flattened. After Event::meshed.
-  c10d::ProcessGroup& group(const std::vector<std::string>& dims) const;
+  /// The ranks along several dimensions taken as one, as their group counts them.
+  int64_t size(const Names& dims) const;
+  int64_t rank(const Names& dims) const;
+  const std::vector<Dim>& dims() const { return dims_; }  ///< outermost first
+  Names all() const;
+  /// The dimensions that split the batch: which ranks train on other sequences.
+  Names batch() const;
+  /// The dimensions that split batch or sequence: gradients, losses and token counts sum over them.
+  Names data() const;
+  int64_t world_size() const { return world_size_; }
+  int64_t world_rank() const { return world_rank_; }
 
-  /// Sums `tensor` in place over the ranks along `dims`; nothing happens where there is one.
-  void sum(at::Tensor& tensor, const std::vector<std::string>& dims) const;
-
-  /// By the host: fixes every size and this rank's place. Ranks count along the last dimension first; the
-  /// order of dimensions is pp, dp, cp, tp (neighbours share the fastest links), then others by name.
-  void settle(int64_t world_rank, int64_t world_size);
-  /// By the host: where groups meet. Not needed for one rank.
-  void connect(c10::intrusive_ptr<c10d::Store>);
+  /// The ranks that differ along `dims` only. After Event::meshed; every one of them has to ask.
+  Group& group(const Names& dims) const;
 
  private:
-  struct Groups;
+  friend class Session;
+  /// Fixes every size and this rank's place. An Error where the ranks can't fill the dimensions.
+  void settle(int64_t world_rank, int64_t world_size);
   size_t index_of(std::string_view dim) const;
   int64_t coordinate(size_t dim, int64_t world_rank) const;
+
   std::vector<Dim> dims_;
   int64_t world_rank_ = 0, world_size_ = 1;
-  std::unique_ptr<Groups> groups_;
+  std::unique_ptr<class Groups> groups_;
 };
 }  // namespace optrush

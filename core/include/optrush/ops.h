@@ -1,5 +1,6 @@
 #pragma once
 #include <array>
+#include <functional>
 
 #include "optrush/batch.h"
 #include "optrush/slot.h"
@@ -11,21 +12,39 @@ struct NormArgs {
   double eps = 1e-5;
 };
 
+struct AttentionHalves;
+
 struct AttentionArgs {
   bool causal = true;
-  double scale = 1;  ///< of the scores, before the softmax
-  bool lse = false;  ///< also give the log-sum-exp of the scores; only from a base that offers "lse"
+  double scale = 1;        ///< of the scores, before the softmax
+  bool lse = false;        ///< also give the log-sum-exp of the scores; only from a base that offers "lse"
+  Segments segments = {};  ///< of the batch; only for a base that offers "segments"
+  /// The same kernel in two halves, as resolved at this site. Null where the caller has none.
+  const AttentionHalves* halves = nullptr;
 };
 
 struct AttentionOut {
   Tensor out;  ///< (B, H, S, K)
-  Tensor lse;  ///< (B, H, S) where asked for
+  Tensor lse;  ///< (B, H, S) fp32, for fp64 inputs fp64; natural logarithm; where asked for
+};
+
+/// Attention without autograd, in halves that a caller combines: a ring computes one part of the keys after the
+/// other, merges the outputs by their log-sum-exps, and gives the merged ones to the backward of each part
+/// (arXiv:2310.01889).
+struct AttentionHalves {
+  /// Both members of the result are set. Queries and keys may differ in length where it is not causal.
+  std::function<AttentionOut(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs&)> forward;
+  /// {dq, dk, dv} of this part, where `out` and `lse` are those of the whole row of keys.
+  std::function<std::array<Tensor, 3>(const Tensor& gradient, const Tensor& q, const Tensor& k,
+                                      const Tensor& v, const Tensor& out, const Tensor& lse,
+                                      const AttentionArgs&)>
+      backward;
 };
 
 /// The operators of the paper, one slot each. B batch, S sequence, D model width, H query heads, G key/value
 /// heads, K head width, F feed-forward width, V vocabulary.
 struct Ops {
-  explicit Ops(const std::string* editor);
+  explicit Ops(const Editor* editor);
 
   using Embedding = Slot<Tensor(const Tensor& tokens)>;         ///< (B, S) to (B, S, D)
   using Linear = Slot<Tensor(const Tensor& x)>;                 ///< (.., in) to (.., out)
@@ -37,6 +56,8 @@ struct Ops {
   /// q (B, H, S, K), k and v (B, G, S, K)
   using Attention =
       Slot<AttentionOut(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs&)>;
+  /// Replaced by who replaces `attention`, where its kernel can: the two are one.
+  using HalvesOfAttention = Slot<AttentionHalves()>;
   using Swiglu = Slot<Tensor(const Tensor& gate, const Tensor& up)>;  ///< (B, S, F)
   /// The resolved operators of one SwiGLU MLP, adapters and all.
   struct MlpParts {
@@ -56,6 +77,7 @@ struct Ops {
   AddNorm add_norm;
   Position position;
   Attention attention;
+  HalvesOfAttention attention_halves;
   Swiglu swiglu;
   Mlp mlp;
   HeadLoss head_loss;

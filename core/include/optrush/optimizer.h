@@ -14,10 +14,12 @@ struct Update {
   Tensor skip;    ///< 0-dim float on the device, 1 where a gradient overflowed; undefined: never skip
 };
 
-/// A state tensor of one shard, by element of the shard or by block of `block` elements.
+/// A view of what an optimizer keeps for one shard.
 struct OptimizerState {
   std::string name;
   Tensor value;
+  /// Elements of the shard that one entry stands for: 1 for a moment, the block of an 8-bit optimizer for its
+  /// scales (Param::block then says so, too), 0 for one entry of the whole shard, as a count of steps.
   int64_t block = 1;
 };
 
@@ -27,8 +29,8 @@ class Optimizer {
  public:
   virtual ~Optimizer() = default;
   virtual void step(std::span<Shard>, const Update&) = 0;
-  /// Views of what it keeps for a shard: their bytes are the predicted memory; saving reads and loading
-  /// writes them.
+  /// All that it keeps for a shard: their bytes are the predicted memory; saving reads and loading writes
+  /// them.
   virtual std::vector<OptimizerState> state(const Shard&) = 0;
 };
 }  // namespace optrush

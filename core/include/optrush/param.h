@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "optrush/layout.h"
 #include "optrush/tensor.h"
 
 namespace optrush {
@@ -17,16 +18,18 @@ namespace optrush {
 class Codec {
  public:
   virtual ~Codec() = default;
-  virtual Tensors encode(const Tensor& local) const = 0;
-  virtual Tensor decode(const Tensors& stored) const = 0;
-  /// Elements that a shard must not cut.
-  virtual int64_t alignment() const { return 1; }
-};
-
-/// This rank holds [begin, end) of the logical axis `axis`, because of mesh dimension `dim`.
-struct Placement {
-  std::string dim;
-  int64_t axis = 0, begin = 0, end = 0;
+  /// Each stored tensor is flat and has one entry for every `elements_per_entry` consecutive elements.
+  struct Field {
+    std::string name;
+    at::ScalarType dtype = at::kByte;
+    int64_t elements_per_entry = 1;
+  };
+  virtual std::vector<Field> fields() const = 0;
+  /// Of a value of any shape, in order of fields(). The last entry may stand for fewer elements.
+  virtual Tensors encode(const Tensor& value) const = 0;
+  virtual Tensor decode(const Tensors& stored, at::IntArrayRef shape) const = 0;
+  /// Elements that a shard must not cut: a multiple of every elements_per_entry.
+  virtual int64_t block() const = 0;
 };
 
 /// A leaf in another type. It is cast when it is first asked for; from then on everybody gets the same
@@ -61,22 +64,32 @@ struct Param {
   /// values.
   std::function<void(Tensor& value, at::Generator&)> init;
   at::ScalarType dtype = at::kFloat;
-  /// Called once with the local value (of `placements`, on the device) before it is cut to `dtype`: what an
+  /// Called once with the elements of `layout`, on the device, before they are cut to `dtype`: what an
   /// optimizer starts from that keeps more bits. Set in Event::declared.
   std::function<void(const Tensor& uncut)> on_value = {};
   bool trainable = true;
   bool decay = true;                  ///< takes part in weight decay (matrices do, norms don't)
-  std::vector<Placement> placements;  ///< logical to local, in order
-  std::vector<std::string> sum_over;  ///< mesh dimensions besides data() over which its gradient is partial
-  std::shared_ptr<const Codec> codec;
-  Tensors stored;  ///< encoded form where there is a codec
-  Tensor leaf;     ///< autograd leaf otherwise
+  /// Which of its elements this rank keeps between steps: all, until a plugin cuts it by axes in
+  /// Event::declared, or data parallelism takes a range.
+  Layout layout = {};
+  /// Mesh dimensions whose ranks keep different elements of it.
+  std::vector<std::string> split_over = {};
+  /// Mesh dimensions besides data() over which its gradient is partial.
+  std::vector<std::string> sum_over = {};
+  /// Of a parameter that ranks hold for a use of their own each, as both ends of a pipeline do a tied embedding:
+  /// norms count it on one of them.
+  bool counted = true;
+  /// Elements that a shard must not cut, from the first one on: the block of an 8-bit optimizer.
+  int64_t block = 1;
+  std::shared_ptr<const Codec> codec = {};
+  Tensors stored = {};  ///< encoded form where there is a codec
+  Tensor leaf = {};     ///< autograd leaf otherwise, of layout.box_shape()
   /// What matrix products compute in where that is not the leaf's type. Set in Event::declared.
   std::optional<at::ScalarType> operand_type = {};
   mutable StepCopy step_copy = {};  ///< of the leaf, in `operand_type`
 
   /// What operators compute with. Read at each call, never cached.
-  Tensor value() const { return codec ? codec->decode(stored) : leaf; }
+  Tensor value() const { return codec ? codec->decode(stored, layout.box_shape()) : leaf; }
   /// The same for matrix products, which may compute in fewer bits: in `operand_type`, cast once a step. An
   /// operator that reads value() instead computes with all bits of the leaf, and under autocast has it cast
   /// at each use.
@@ -87,7 +100,7 @@ struct Param {
 /// Every parameter of the model, in order of the forward. Addresses are stable.
 class Params {
  public:
-  /// An Error where the name is taken.
+  /// An Error where the name is taken. Its layout is that of a whole tensor.
   Param& add(Param);
   Param& at(std::string_view name);
   bool contains(std::string_view name) const;
@@ -95,24 +108,32 @@ class Params {
   std::vector<const Param*> all() const;
 
  private:
+  friend class Session;
+  /// The others are not this rank's: all() leaves them out from here on.
+  void keep_only(const std::vector<Param*>& kept);
   std::deque<Param> params_;
+  std::vector<Param*> kept_;
 };
 
-/// Elements [begin, end) of a local parameter lie at offset `at` of a shard.
+/// The elements of `layout` of a parameter lie at offset `at` of a shard.
 struct Segment {
   Param* param = nullptr;
-  int64_t begin = 0, end = 0, at = 0;
+  Layout layout;
+  int64_t at = 0;
 };
 
 /// What an optimizer updates: a whole local parameter, or one rank's piece of a flat one. `segments` maps it
-/// to parameters: that is how checkpoints are written and read at another number of ranks.
+/// to logical elements: that is how state is saved and loaded at another number of ranks.
 struct Shard {
   Tensor data, grad;
   bool decay = true;
   std::vector<Segment> segments;
-  std::vector<std::string>
-      split_over;  ///< mesh dimensions whose ranks hold different elements: norms sum over these
+  /// Mesh dimensions whose ranks hold different elements. Along the others they hold copies.
+  std::vector<std::string> split_over;
+
+  /// A segment's elements of `data`, `grad` or another tensor of this shard, flat.
+  static Tensor part(const Tensor& of_shard, const Segment& segment) {
+    return of_shard.flatten().narrow(0, segment.at, segment.layout.numel());
+  }
 };
-/// The L2 norms of the gradients that there are, each of 0 dimensions, in fp32 at least whatever their type.
-Tensors gradient_norms(std::span<const Shard>);
 }  // namespace optrush

@@ -8,6 +8,7 @@
 
 #include "optrush/activations.h"
 #include "optrush/data_parallel.h"
+#include "optrush/gradients.h"
 #include "optrush/mesh.h"
 #include "optrush/ops.h"
 #include "optrush/optimizer.h"
@@ -46,7 +47,7 @@ class Scopes {
 };
 
 /// All that a training run is made of: a record of edits. apply() only records; the host checks, prints and
-/// resolves.
+/// resolves. After apply() it is sealed: an edit is an Error, for nobody would see it.
 class Recipe {
  public:
   explicit Recipe(RunSpec);
@@ -55,7 +56,7 @@ class Recipe {
 
  private:
   RunSpec spec_;
-  std::string editor_ = "plain";
+  Editor editor_;
 
  public:
   Mesh mesh;
@@ -64,13 +65,13 @@ class Recipe {
   /// All micro-batches of a step on this rank, so that the step's token count is known before the first
   /// forward.
   Slot<std::vector<Batch>(int64_t step)> data;
-  /// Which top units form the chunks of this rank; plain: one chunk of all.
+  /// Which top units form the chunks of this rank; plain: one chunk of all. Parameters have no values yet.
   Slot<std::vector<std::vector<Unit*>>(Run&)> stages;
   Slot<std::unique_ptr<DataParallel>(Run&)> data_parallel;
   /// The gradient that a backward starts from: ones, or a loss scale.
   Slot<Tensor(const Tensor& loss)> loss_gradient;
   /// From final gradients to what the optimizer sees: unscale, then clip.
-  Slot<void(std::span<Shard>, Update&)> gradients;
+  Slot<void(Gradients&, Update&)> gradients;
   Slot<std::unique_ptr<Optimizer>(Run&)> optimizer;
   Slot<void(Step&)> schedule;
 
@@ -91,9 +92,19 @@ class Recipe {
   /// Handlers of one event run in order of (phase, plugin).
   void on(Event, Phase, std::function<void(Run&)>);
 
+  /// A tensor of the plugin's own that a run which goes on from saved state starts from, the same on every rank:
+  /// a loss scale. `view` is asked when state is saved or loaded, which writes to what it returns.
+  void keep(std::string name, std::function<Tensor()> view);
+
   /// By the host.
-  void edit_as(std::string plugin) { editor_ = std::move(plugin); }
+  void edit_as(std::string plugin) { editor_.name = std::move(plugin); }
+  void seal() { editor_.sealed = true; }
   void fire(Event, Run&) const;
+  struct Kept {
+    std::string name;  ///< "mixed_precision/scale"
+    std::function<Tensor()> view;
+  };
+  const std::vector<Kept>& kept() const { return kept_; }
   /// Demands that no base offers, contradictions in the spec: an Error before anything runs.
   void check() const;
   std::vector<const SlotInfo*> slots() const;
@@ -108,6 +119,7 @@ class Recipe {
   ActivationPolicy activations_;
   Scopes scopes_;
   std::vector<Handler> handlers_;
+  std::vector<Kept> kept_;
   std::map<const void*, std::string> claims_;
 };
 }  // namespace optrush

@@ -21,13 +21,19 @@ class Run {
   virtual at::Device device() const = 0;
   virtual Mesh& mesh() = 0;
   virtual Params& params() = 0;
-  /// Top units in order of the forward.
+  /// Top units of the whole model in order of the forward.
   virtual const std::vector<std::unique_ptr<Unit>>& units() const = 0;
+  /// Those that this rank runs, by chunk (Recipe::stages): params() then has theirs alone. Known when
+  /// DataParallel is made.
+  virtual const std::vector<std::vector<Unit*>>& chunks() const = 0;
   /// Sites of one role in every unit: "linear".
   virtual std::vector<Site*> sites(const std::string& role) const = 0;
   virtual DataParallel& data_parallel() = 0;
   virtual Optimizer& optimizer() = 0;
   virtual int64_t step() const = 0;
+  /// What theory says that this rank sends in a step by a collective of the group over `dims`: the report
+  /// shows it beside what was counted. Calls for one collective and group add up.
+  virtual void expect_traffic(const std::string& collective, const Mesh::Names& dims, double bytes) = 0;
   /// A remark for the report: "attention ran the flash kernel".
   virtual void note(const std::string&) = 0;
   /// Time that makes code and trains nothing, from the call to the end of the guard: the report shows it

@@ -3,6 +3,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -36,13 +37,24 @@ struct Edit {
   Phase phase = Phase::base;
   std::string plugin;
   Traits traits;
+  /// The order of wraps around a base, of events and of scopes: whatever the order of the edits.
+  bool operator<(const Edit& other) const {
+    return std::pair(phase, std::string_view(plugin)) < std::pair(other.phase, std::string_view(other.plugin));
+  }
+};
+
+/// Whose apply() runs; it belongs to the recipe.
+struct Editor {
+  std::string name = "plain";
+  bool sealed = false;
+  /// An Error where the recipe is sealed: `what` was about to be edited.
+  void check_open(const std::string& what) const;
 };
 
 /// The part of a slot that does not depend on its signature: names, owners, features.
 class SlotInfo {
  public:
-  /// `editor` names the plugin whose apply() runs; it belongs to the recipe.
-  SlotInfo(std::string name, const std::string* editor, Traits plain)
+  SlotInfo(std::string name, const Editor* editor, Traits plain)
       : name_(std::move(name)), editor_(editor), plain_{Phase::base, "plain", std::move(plain)} {}
   SlotInfo(const SlotInfo&) = delete;
   SlotInfo& operator=(const SlotInfo&) = delete;
@@ -51,28 +63,30 @@ class SlotInfo {
   /// The plugin that replaced the base, or "plain".
   const Edit& base() const { return base_.plugin.empty() ? plain_ : base_; }
   /// Wraps, innermost first: sorted by (phase, plugin), whatever the order of edits.
-  std::vector<Edit> wraps() const;
+  const std::vector<Edit>& wraps() const { return wraps_; }
   /// The base has to offer `feature`; checked by Recipe::check().
-  void demand(std::string feature) { demands_.push_back({std::move(feature), *editor_}); }
+  void demand(std::string feature);
   void check() const;
   /// Whether anybody edited it.
-  bool edited() const { return !base_.plugin.empty() || !wrap_edits_.empty(); }
+  bool edited() const { return !base_.plugin.empty() || !wraps_.empty(); }
 
  protected:
   void own(Traits traits);  ///< an Error names both owners
-  Edit edit(Phase phase, Traits traits) const { return {phase, *editor_, std::move(traits)}; }
+  /// The place of a new wrap among wraps().
+  size_t add_wrap(Phase phase, Traits traits);
   /// "plugin 'adapter' in slot 'linear' of model.layers.0.mlp.down_proj"
   std::string place(const std::string& plugin, const std::string& path) const;
   /// Throws the present exception on, with `place` where it has none yet: the innermost function names it.
   [[noreturn]] static void throw_on(const std::string& place);
+  [[noreturn]] static void refuse_trace(const std::string& place);
 
   struct Demand {
     std::string feature, plugin;
   };
   std::string name_;
-  const std::string* editor_;
+  const Editor* editor_;
   Edit plain_, base_;
-  std::vector<Edit> wrap_edits_;
+  std::vector<Edit> wraps_;
   std::vector<Demand> demands_;
 };
 
@@ -101,11 +115,12 @@ class Slot<R(A...), SiteType> : public SlotInfo {
   }
   /// Return `inner` itself where the site is not wanted.
   void wrap(Phase phase, Wrap wrap, Traits traits = {}) {
-    wrap_edits_.push_back(edit(phase, std::move(traits)));
-    wraps_.push_back({wrap_edits_.back(), std::move(wrap)});
+    const size_t place = add_wrap(phase, std::move(traits));
+    makers_.insert(makers_.begin() + static_cast<std::ptrdiff_t>(place), std::move(wrap));
   }
 
-  /// Called by the host. A base that can't be traced gives way to the plain one under a tracer.
+  /// Called by the host. Under a tracer a base that can't be traced gives way to the plain one, and a wrap that
+  /// can't is an Error.
   Fn resolve(const SiteType& site, Fn plain) const {
     Fn fn = plain;
     if (make_) {
@@ -118,33 +133,35 @@ class Slot<R(A...), SiteType> : public SlotInfo {
                    });
       }
     }
-    if (edited() && fn) fn = placed(std::move(fn), place(base_.plugin, site.path));
-    auto ordered = wraps_;
-    std::stable_sort(ordered.begin(), ordered.end(), [](const auto& a, const auto& b) {
-      return std::pair(a.first.phase, a.first.plugin) < std::pair(b.first.phase, b.first.plugin);
-    });
-    for (const auto& [made_by, wrap] : ordered) {
-      fn = wrap(std::move(fn), site);
-      if (!fn)
-        throw Error("plugin '" + made_by.plugin + "' wrapped slot '" + name_ + "' with an empty function");
-      fn = placed(std::move(fn), place(made_by.plugin, site.path));
+    if (edited() && fn) fn = Placed{std::move(fn), place(base_.plugin, site.path), false};
+    for (size_t i = 0; i < makers_.size(); ++i) {
+      const Edit& by = wraps()[i];
+      fn = makers_[i](std::move(fn), site);
+      if (!fn) throw Error("plugin '" + by.plugin + "' wrapped slot '" + name_ + "' with an empty function");
+      const bool unchanged = fn.template target<Placed>() != nullptr;
+      if (!unchanged)
+        fn = Placed{std::move(fn), place(by.plugin, site.path), by.traits.trace == Trace::opaque};
     }
     return fn;
   }
 
  private:
-  /// What it throws says where it comes from.
-  static Fn placed(Fn fn, std::string place) {
-    return [fn = std::move(fn), place = std::move(place)](A... arguments) -> R {
+  /// A function that knows its place: what it throws says where it comes from.
+  struct Placed {
+    Fn fn;
+    std::string place;
+    bool untraceable;
+    R operator()(A... arguments) const {
+      if (untraceable && tracing()) refuse_trace(place);
       try {
         return fn(std::forward<A>(arguments)...);
       } catch (...) {
         throw_on(place);
       }
-    };
-  }
+    }
+  };
 
   Make make_;
-  std::vector<std::pair<Edit, Wrap>> wraps_;
+  std::vector<Wrap> makers_;  ///< in order of wraps()
 };
 }  // namespace optrush

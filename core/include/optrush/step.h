@@ -6,7 +6,7 @@
 namespace optrush {
 /// What the host reports of a step, on the device.
 struct StepOutcome {
-  Tensor loss;           ///< mean of the global batch; undefined where this rank has no head
+  Tensor loss;           ///< mean of the global batch, the same on every rank
   Tensor gradient_norm;  ///< L2 norm of the final gradient before clipping, loss scale taken off
   Tensor skipped;        ///< 1 where the update was skipped; undefined where nothing can skip
 };
@@ -21,7 +21,9 @@ class Step {
   /// undefined for the chunk that starts with embed; the chunk that ends with head returns the micro-batch's
   /// part of the loss.
   virtual Tensor forward(int64_t chunk, int64_t micro, Tensor in) = 0;
-  /// `gradient` is undefined for a loss. Returns the gradient of `in` where it had one.
+  /// Of what forward(chunk, micro) returned. `gradient` is undefined for a loss; `last`: no other backward of
+  /// this chunk follows in this step. Returns the gradient of that forward's `in`; undefined for the chunk that
+  /// starts with embed.
   virtual Tensor backward(int64_t chunk, int64_t micro, const Tensor& out, const Tensor& gradient,
                           bool last) = 0;
   /// Gradients become final, pass the gradients slot, and the optimizer updates the parameters.

@@ -30,9 +30,7 @@ Tensor master_of(const Shard& shard, const Masters& masters) {
   Tensor master = shard.data.to(at::kFloat);
   for (const Segment& segment : shard.segments)
     if (const auto found = masters.find(segment.param); found != masters.end())
-      master.flatten()
-          .narrow(0, segment.at, segment.end - segment.begin)
-          .copy_(found->second.flatten().narrow(0, segment.begin, segment.end - segment.begin));
+      segment.layout.copy(segment.param->layout, found->second, Shard::part(master, segment));
   return master;
 }
 
@@ -47,8 +45,8 @@ class MasterAdamW final : public Optimizer {
                         shard.segments.front().param->name + "' is in " + c10::toString(type),
                     "leave train.dtype at fp32: the plugin chooses bf16");
       const Tensor master = master_of(shard, masters);
-      state_[key(shard)] = {static_cast<int32_t>(state_.size()), 0, master, at::zeros_like(master),
-                            at::zeros_like(master)};
+      state_[key(shard)] = {static_cast<int32_t>(state_.size()), at::zeros({}, at::kLong), master,
+                            at::zeros_like(master), at::zeros_like(master)};
     }
     if (shards.empty() || !shards.front().data.is_cuda()) return;
     const auto on_device = at::TensorOptions(shards.front().data.device());
@@ -77,7 +75,10 @@ class MasterAdamW final : public Optimizer {
 
   std::vector<OptimizerState> state(const Shard& shard) override {
     const State& state = state_.at(key(shard));
-    std::vector<OptimizerState> all = {{"exp_avg", state.first}, {"exp_avg_sq", state.second}};
+    const Tensor steps = steps_.defined() ? steps_[state.number] : state.steps;
+    std::vector<OptimizerState> all = {{"exp_avg", state.first},
+                                       {"exp_avg_sq", state.second},
+                                       {.name = "step", .value = steps, .block = 0}};
     if (writes_weight(shard)) all.push_back({"master", state.master});
     return all;
   }
@@ -85,7 +86,7 @@ class MasterAdamW final : public Optimizer {
  private:
   struct State {
     int32_t number = 0;
-    int64_t steps = 0;  ///< on a CPU; a GPU counts itself
+    Tensor steps;  ///< on a CPU; a GPU counts itself
     Tensor master, first, second;
   };
   static const void* key(const Shard& shard) { return shard.data.unsafeGetTensorImpl(); }
@@ -137,7 +138,7 @@ class MasterAdamW final : public Optimizer {
   void step_on_cpu(const std::vector<Updated>& all, const Update& update) {
     if (update.skip.defined() && update.skip.item<double>() != 0) return;
     for (const Updated& one : all) {
-      const auto steps = static_cast<double>(++one.state->steps);
+      const auto steps = static_cast<double>(++*one.state->steps.mutable_data_ptr<int64_t>());
       const Factors factors{
           .beta1 = static_cast<float>(spec_.beta1),
           .beta2 = static_cast<float>(spec_.beta2),

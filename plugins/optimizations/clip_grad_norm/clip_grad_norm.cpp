@@ -3,6 +3,8 @@
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
 
+#include <map>
+
 #include "optrush/plugin.h"
 
 namespace {
@@ -11,33 +13,28 @@ using namespace optrush;
 class ClipGradNorm final : public Plugin {
  public:
   void apply(Recipe& recipe, const Options& options) override {
-    recipe.on(Event::ready, Phase::gradients, [this](Run& run) { mesh_ = &run.mesh(); });
     recipe.gradients.wrap(
         Phase::gradients,
-        [this, limit = options.number("max_norm")](auto inner, const Site&) -> decltype(inner) {
-          return [this, inner, limit](std::span<Shard> shards, Update& update) {
-            inner(shards, update);
-            clip(shards, limit);
+        [limit = options.number("max_norm")](auto inner, const Site&) -> decltype(inner) {
+          return [inner, limit](Gradients& gradients, Update& update) {
+            inner(gradients, update);
+            clip(gradients, limit);
           };
         },
         {.trace = Trace::aten, .capturable = true});
   }
 
  private:
-  void clip(std::span<Shard> shards, double limit) const {
+  static void clip(const Gradients& gradients, double limit) {
     const at::NoGradGuard no_grad;
-    Tensors gradients;
-    for (const Shard& shard : shards)
-      if (shard.grad.defined()) gradients.push_back(shard.grad);
-    if (gradients.empty()) return;
-    Tensor squares = at::stack(gradient_norms(shards)).square().sum();
-    mesh_->sum(squares, shards.front().split_over);
-    // Stays on the device: no host waits for the norm.
-    const Tensor factor = (limit / (squares.sqrt() + 1e-6)).clamp_max(1.0);
-    at::_foreach_mul_(gradients, factor);
+    // Stays on the device: no host waits for the norm. A rank without gradients takes part in it.
+    const Tensor factor = (limit / (gradients.norm() + 1e-6)).clamp_max(1.0);
+    std::map<at::ScalarType, Tensors> by_type;  // a multi-tensor kernel takes one type at a time
+    for (Tensor& gradient : gradients.tensors())
+      by_type[gradient.scalar_type()].push_back(std::move(gradient));
+    for (const auto& [type, alike] : by_type)
+      at::_foreach_mul_(alike, factor.to(type == at::kDouble ? at::kDouble : at::kFloat));
   }
-
-  const Mesh* mesh_ = nullptr;
 };
 }  // namespace
 

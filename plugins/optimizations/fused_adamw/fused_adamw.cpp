@@ -26,7 +26,9 @@ class FusedAdamW final : public Optimizer {
 
   std::vector<OptimizerState> state(const Shard& shard) override {
     const auto& moments = moments_.at(key(shard));
-    return {{"exp_avg", moments.first}, {"exp_avg_sq", moments.second}};
+    return {{"exp_avg", moments.first},
+            {"exp_avg_sq", moments.second},
+            {.name = "step", .value = moments.steps, .block = 0}};
   }
 
  private:

@@ -21,15 +21,14 @@ class LossScaler {
     growth_tracker_ = at::zeros({}, options.dtype(at::kInt));
     overflow_ = at::zeros({}, options);
   }
+  Tensor scale() const { return scale_; }
+  Tensor growth_tracker() const { return growth_tracker_; }
   Tensor scaled_root(const Tensor& loss) const { return scale_.to(loss.scalar_type()); }
-  void unscale(std::span<Shard> shards, Update& update, const Mesh& mesh) {
+  void unscale(const Gradients& gradients, Update& update) {
     const at::NoGradGuard no_grad;
-    Tensors gradients;
-    for (const Shard& shard : shards)
-      if (shard.grad.defined()) gradients.push_back(shard.grad);
     overflow_.zero_();
-    at::_amp_foreach_non_finite_check_and_unscale_(gradients, overflow_, scale_.reciprocal());
-    if (!shards.empty()) mesh.sum(overflow_, shards.front().split_over);
+    at::_amp_foreach_non_finite_check_and_unscale_(gradients.tensors(), overflow_, scale_.reciprocal());
+    gradients.agree(overflow_);
     update.skip = overflow_.clamp_max(1);
     at::_amp_update_scale_(scale_, growth_tracker_, overflow_, /*growth=*/2.0, /*backoff=*/0.5,
                            growth_interval_);
@@ -65,16 +64,17 @@ class MixedPrecision final : public Plugin {
               [this, initial = options.number("initial_scale"),
                interval = options.integer("growth_interval")](Run& run) {
                 scaler_ = std::make_unique<LossScaler>(initial, interval, run.device());
-                mesh_ = &run.mesh();
               });
+    recipe.keep("scale", [this] { return scaler_->scale(); });
+    recipe.keep("growth_tracker", [this] { return scaler_->growth_tracker(); });
     const Traits traits{.trace = Trace::aten, .capturable = true};
     recipe.loss_gradient.replace([this](const Tensor& loss) { return scaler_->scaled_root(loss); }, traits);
     recipe.gradients.wrap(
         Phase::precision,
         [this](auto inner, const Site&) -> decltype(inner) {
-          return [this, inner](std::span<Shard> shards, Update& update) {
-            inner(shards, update);
-            scaler_->unscale(shards, update, *mesh_);
+          return [this, inner](Gradients& gradients, Update& update) {
+            inner(gradients, update);
+            scaler_->unscale(gradients, update);
           };
         },
         traits);
@@ -82,7 +82,6 @@ class MixedPrecision final : public Plugin {
 
   at::DeviceType device_ = at::kCPU;
   std::unique_ptr<LossScaler> scaler_;
-  const Mesh* mesh_ = nullptr;
 };
 }  // namespace
 

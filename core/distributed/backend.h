@@ -1,0 +1,19 @@
+#pragma once
+#include <c10/core/Device.h>
+#include <c10/util/intrusive_ptr.h>
+
+#include <string>
+
+#include "distributed/ranks.h"
+
+namespace c10d {
+class ProcessGroup;
+class Store;
+}  // namespace c10d
+
+namespace optrush {
+/// c10d's group of `size` processes: Gloo for tensors on a CPU and, on a GPU, NCCL for those there.
+c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const std::string& name,
+                                                          c10::intrusive_ptr<c10d::Store>, int64_t rank,
+                                                          int64_t size, at::Device, const Ranks&);
+}  // namespace optrush

@@ -1,0 +1,243 @@
+#include "optrush/group.h"
+
+#include <ATen/Functions.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/grad_mode.h>
+
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include "distributed/backend.h"
+#include "distributed/groups.h"
+#include "distributed/peer_error.h"
+#include "optrush/forecast.h"
+#include "optrush/slot.h"
+
+namespace optrush {
+namespace {
+/// Gloo moves bytes, whatever their type.
+Tensor as_bytes(const Tensor& tensor) { return tensor.is_cpu() ? tensor.view(at::kByte) : tensor; }
+
+[[noreturn]] void throw_peer_error(const std::string& what, const std::exception& e) {
+  const std::string text = e.what(), line = text.substr(0, text.find('\n'));
+  const bool late = text.find("imed out") != std::string::npos || text.find("imeout") != std::string::npos;
+  if (late)
+    throw PeerError(PeerError::Cause::late, what + " was not joined by every rank in time (" + line + ")",
+                    "see what the other ranks do; OPTRUSH_COLLECTIVE_TIMEOUT=SECONDS waits longer");
+  throw PeerError(PeerError::Cause::gone, what + " lost a rank (" + line + ")",
+                  "the rank that ended first says why");
+}
+}  // namespace
+
+struct Pending::State {
+  c10::intrusive_ptr<c10d::Work> work;
+  std::string what;                    ///< "all_reduce of 4 MiB in group 'dp' (2 of 4)"
+  std::function<void()> then;          ///< what this process has to do itself, once all has arrived
+  Tensors kept;
+  Groups* groups;
+};
+
+void Pending::wait() {
+  if (!state_) return;
+  const auto state = std::exchange(state_, nullptr);
+  const auto exposed = state->groups->exposed_ ? state->groups->exposed_() : nullptr;
+  try {
+    state->work->wait();
+  } catch (const std::exception& e) {
+    throw_peer_error(state->what, e);
+  }
+  if (state->then) state->then();
+}
+
+bool Pending::done() const { return !state_ || state_->work->isCompleted(); }
+
+struct Group::State {
+  std::string name;
+  int64_t size = 1, rank = 0;
+  bool sends = false;  ///< false for one rank and in a forecast
+  c10::intrusive_ptr<c10d::ProcessGroup> group;
+  Groups* groups = nullptr;
+
+  /// Counts a call and starts it.
+  template <class Start>
+  Pending start(const char* collective, const Tensor& tensor, double share_sent, Tensors kept, Start&& start,
+                std::function<void()> then = {}) {
+    if (tracing())
+      throw Error(std::string(collective) + " of group '" + name + "' can't be compiled",
+                  "leave it outside of compiled blocks, or use all_reduced()");
+    const auto bytes = static_cast<double>(tensor.nbytes());
+    if (size == 1) return {};
+    Traffic& traffic = groups->traffic_[{groups->bookkeeping_ > 0 ? "bookkeeping" : collective, name}];
+    traffic.ranks = size;
+    ++traffic.calls;
+    traffic.bytes += bytes;
+    traffic.sent += bytes * share_sent;
+    if (!sends) return {};
+    Pending pending;
+    pending.state_ = std::make_shared<Pending::State>();
+    pending.state_->what = std::string(collective) + " of " + std::to_string(tensor.nbytes()) +
+                           " bytes in group '" + name + "' (rank " + std::to_string(rank) + " of " +
+                           std::to_string(size) + ")";
+    pending.state_->groups = groups;
+    pending.state_->kept = std::move(kept);
+    pending.state_->then = std::move(then);
+    const at::NoGradGuard no_grad;
+    try {
+      pending.state_->work = start();
+    } catch (const std::exception& e) {
+      throw_peer_error(pending.state_->what, e);
+    }
+    return pending;
+  }
+
+  double share() const { return static_cast<double>(size - 1) / static_cast<double>(size); }
+
+  Pending all_reduce(const char* collective, const Tensor& tensor, c10d::ReduceOp op) {
+    return start(collective, tensor, 2 * share(), {tensor}, [&] {
+      std::vector<Tensor> tensors = {tensor};
+      return group->allreduce(tensors, {.reduceOp = op});
+    });
+  }
+};
+
+Group::Group(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Group::~Group() = default;
+
+const std::string& Group::name() const { return state_->name; }
+int64_t Group::size() const { return state_->size; }
+int64_t Group::rank() const { return state_->rank; }
+
+Pending Group::all_reduce(const Tensor& tensor) {
+  return state_->all_reduce("all_reduce", tensor, c10d::ReduceOp::SUM);
+}
+
+Pending Group::all_reduce_max(const Tensor& tensor) {
+  return state_->all_reduce("all_reduce", tensor, c10d::ReduceOp::MAX);
+}
+
+Pending Group::all_gather(const Tensor& out, const Tensor& in) {
+  if (size() == 1) {
+    if (!out.is_alias_of(in) && !is_forecast(out)) out.view(-1).copy_(in.view(-1));
+    return {};
+  }
+  return state_->start("all_gather", out, state_->share(), {out, in}, [&] {
+    Tensor to = as_bytes(out), from = as_bytes(in);
+    return state_->group->_allgather_base(to, from);
+  });
+}
+
+Pending Group::reduce_scatter(const Tensor& out, const Tensor& in) {
+  if (size() == 1) {
+    if (!out.is_alias_of(in) && !is_forecast(out)) out.view(-1).copy_(in.view(-1));
+    return {};
+  }
+  if (!in.is_cpu())
+    return state_->start("reduce_scatter", in, state_->share(), {out, in}, [&] {
+      Tensor to = out, from = in;
+      return state_->group->_reduce_scatter_base(to, from);
+    });
+  // Gloo's own sends the whole tensor 1.5 times at 4 ranks, as an all-reduce does. Here each part is sent once,
+  // and summed in order of ranks, so that every mesh adds alike.
+  const Tensor arrived = at::empty_like(in);
+  const int64_t ranks = size();
+  return state_->start(
+      "reduce_scatter", in, state_->share(), {out, in, arrived},
+      [&] {
+        Tensor to = as_bytes(arrived.view(-1)), from = as_bytes(in.view(-1));
+        std::vector<int64_t> even;
+        return state_->group->alltoall_base(to, from, even, even);
+      },
+      [out, arrived, ranks] {
+        const at::NoGradGuard no_grad;
+        const Tensor parts = arrived.view({ranks, -1}), sum = out.view(-1);
+        sum.copy_(parts[0]);
+        for (int64_t rank = 1; rank < ranks; ++rank) sum.add_(parts[rank]);
+      });
+}
+
+Pending Group::all_to_all(const Tensor& out, const Tensor& in) {
+  if (size() == 1) {
+    if (!out.is_alias_of(in) && !is_forecast(out)) out.copy_(in);
+    return {};
+  }
+  return state_->start("all_to_all", in, state_->share(), {out, in}, [&] {
+    Tensor to = as_bytes(out.view(-1)), from = as_bytes(in.view(-1));
+    std::vector<int64_t> even;
+    return state_->group->alltoall_base(to, from, even, even);
+  });
+}
+
+Pending Group::broadcast(const Tensor& tensor, int64_t from) {
+  // A chain or a tree: every rank but one sends the whole once, on average.
+  return state_->start("broadcast", tensor, state_->share(), {tensor}, [&] {
+    std::vector<Tensor> tensors = {as_bytes(tensor)};
+    return state_->group->broadcast(tensors, {.rootRank = from});
+  });
+}
+
+Pending Group::send(const Tensor& tensor, int64_t to) {
+  return state_->start("send", tensor, 1, {tensor}, [&] {
+    std::vector<Tensor> tensors = {as_bytes(tensor)};
+    return state_->group->send(tensors, static_cast<int>(to), /*tag=*/0);
+  });
+}
+
+Pending Group::receive(const Tensor& tensor, int64_t from) {
+  return state_->start("receive", tensor, 0, {tensor}, [&] {
+    std::vector<Tensor> tensors = {as_bytes(tensor)};
+    return state_->group->recv(tensors, static_cast<int>(from), /*tag=*/0);
+  });
+}
+
+Tensor Group::all_reduced(const Tensor& tensor) {
+  if (size() == 1) return tensor.clone();
+  if (!tracing()) {
+    Tensor sum = tensor.clone(at::MemoryFormat::Contiguous);
+    all_reduce(sum).wait();
+    return sum;
+  }
+  static const auto start = c10::Dispatcher::singleton()
+                                .findSchemaOrThrow("_c10d_functional::all_reduce", "")
+                                .typed<Tensor(const Tensor&, std::string, std::string)>();
+  static const auto wait = c10::Dispatcher::singleton()
+                               .findSchemaOrThrow("_c10d_functional::wait_tensor", "")
+                               .typed<Tensor(const Tensor&)>();
+  return wait.call(start.call(tensor, "sum", name()));
+}
+
+c10d::ProcessGroup& Group::process_group() {
+  if (!state_->group) throw Error("group '" + name() + "' of one rank, or of a plan, has no connections");
+  return *state_->group;
+}
+
+void Groups::connect(const Ranks& ranks, c10::intrusive_ptr<c10d::Store> store, at::Device device) {
+  connected_ = true;
+  ranks_ = ranks;
+  store_ = std::move(store);
+  device_ = device;
+}
+
+std::shared_ptr<void> Groups::bookkeeping() {
+  ++bookkeeping_;
+  return {static_cast<void*>(this), [this](void*) { --bookkeeping_; }};
+}
+
+Group& Groups::group(const std::string& name, const std::vector<int64_t>& members, int64_t rank) {
+  auto& group = made_[name];
+  if (group) return *group;
+  auto state = std::make_unique<Group::State>();
+  state->name = name;
+  state->size = static_cast<int64_t>(members.size());
+  state->rank = rank;
+  state->groups = this;
+  state->sends = store_ && state->size > 1;
+  if (state->sends) {
+    // Groups of one name with other members meet elsewhere.
+    const std::string place = name + "@" + std::to_string(members.front());
+    state->group = make_process_group(place, c10::make_intrusive<c10d::PrefixStore>("group/" + place, store_),
+                                      rank, state->size, device_, ranks_);
+  }
+  group.reset(new Group(std::move(state)));  // its constructor is private
+  return *group;
+}
+}  // namespace optrush

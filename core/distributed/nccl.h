@@ -1,0 +1,29 @@
+#pragma once
+#include <c10/core/Device.h>
+#include <c10/util/intrusive_ptr.h>
+
+#include <chrono>
+
+namespace c10d {
+class Backend;
+class Store;
+}  // namespace c10d
+
+namespace optrush {
+/// NCCL for tensors on `device`. It is made by liboptrush_cuda.so, which is opened at the first call: it needs
+/// libtorch_cuda, and a CPU run does not load that.
+c10::intrusive_ptr<c10d::Backend> make_nccl_backend(c10::intrusive_ptr<c10d::Store>, int64_t rank,
+                                                    int64_t size, at::Device device,
+                                                    std::chrono::milliseconds timeout);
+
+/// What liboptrush_cuda.so exports.
+struct NcclRequest {
+  c10::intrusive_ptr<c10d::Store> store;
+  int rank, size;
+  at::Device device;
+  std::chrono::milliseconds timeout;
+  c10::intrusive_ptr<c10d::Backend> made = {};
+};
+using MakeNccl = void(NcclRequest&);
+inline constexpr const char* kMakeNccl = "optrush_make_nccl";
+}  // namespace optrush

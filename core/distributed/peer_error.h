@@ -1,0 +1,21 @@
+#pragma once
+#include <string>
+
+#include "optrush/error.h"
+
+namespace optrush {
+/// A collective that ended because of another rank: a consequence, not a cause.
+class PeerError : public Error {
+ public:
+  enum class Cause : uint8_t {
+    gone,  ///< the other rank ended, or its connection broke
+    late   ///< it did not arrive in time
+  };
+  PeerError(Cause cause, std::string what, std::string cure = {}, std::string where = {})
+      : Error(std::move(what), std::move(cure), std::move(where)), cause_(cause) {}
+  Cause cause() const { return cause_; }
+
+ private:
+  Cause cause_;
+};
+}  // namespace optrush

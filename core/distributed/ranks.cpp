@@ -1,0 +1,66 @@
+#include "distributed/ranks.h"
+
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+
+#include "optrush/error.h"
+
+namespace optrush {
+namespace {
+const char* variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr && *value != '\0' ? value : nullptr;
+}
+
+int64_t number(const std::string& name, const char* text, int64_t least, int64_t most) {
+  int64_t value = 0;
+  const auto [end, failure] = std::from_chars(text, text + std::strlen(text), value);
+  if (failure != std::errc() || *end != '\0' || value < least || value > most)
+    throw Error(name + " is '" + text + "'",
+                "a whole number from " + std::to_string(least) + " to " + std::to_string(most));
+  return value;
+}
+
+int64_t number(const char* name, int64_t least, int64_t most) {
+  const char* text = variable(name);
+  if (text == nullptr)
+    throw Error(std::string(name) + " is not set, and the spec asks for several ranks",
+                "let 'optrush run' start the ranks, or torchrun --no-python");
+  return number(name, text, least, most);
+}
+}  // namespace
+
+Ranks Ranks::from_environment(int64_t size) {
+  Ranks ranks;
+  ranks.size = number("WORLD_SIZE", 1, 65536);
+  if (ranks.size != size)
+    throw Error("WORLD_SIZE is " + std::to_string(ranks.size) + ", but train.world_size is " +
+                    std::to_string(size),
+                "start as many processes as the spec says");
+  ranks.rank = number("RANK", 0, size - 1);
+  ranks.local_rank = variable("LOCAL_RANK") != nullptr ? number("LOCAL_RANK", 0, size - 1) : ranks.rank;
+  ranks.local_size = variable("LOCAL_WORLD_SIZE") != nullptr ? number("LOCAL_WORLD_SIZE", 1, size) : size;
+  const char* host = variable("MASTER_ADDR");
+  ranks.host = host != nullptr ? host : "127.0.0.1";
+  ranks.port = static_cast<uint16_t>(number("MASTER_PORT", 1, 65535));
+  ranks.timeout = timeout_from_environment();
+  return ranks;
+}
+
+void Ranks::meet_at(const std::string& store) {
+  const size_t colon = store.rfind(':');
+  if (colon == std::string::npos || colon == 0) throw Error("'" + store + "' is no address", "HOST:PORT");
+  host = store.substr(0, colon);
+  port = static_cast<uint16_t>(number("the port of '" + store + "'", store.c_str() + colon + 1, 1, 65535));
+}
+
+std::chrono::milliseconds Ranks::timeout_from_environment() {
+  constexpr const char* kName = "OPTRUSH_COLLECTIVE_TIMEOUT";
+  return std::chrono::seconds(variable(kName) != nullptr ? number(kName, 1, 86400) : 60);
+}
+
+Ranks Ranks::planned(int64_t rank, int64_t size) {
+  return {.rank = rank, .size = size, .local_rank = rank, .local_size = size, .alone = true};
+}
+}  // namespace optrush

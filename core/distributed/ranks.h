@@ -1,0 +1,27 @@
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace optrush {
+/// This process's place among those that train one model together, and where they meet.
+struct Ranks {
+  int64_t rank = 0, size = 1;
+  int64_t local_rank = 0, local_size = 1;  ///< among those of this machine
+  std::string host;                        ///< of the store that rank 0 serves
+  uint16_t port = 0;
+  std::chrono::milliseconds timeout = std::chrono::seconds(60);  ///< of a collective, and of joining
+  /// Nothing is connected or sent: a plan of one rank's part, made by one process.
+  bool alone = false;
+
+  /// Of torchrun's variables RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT; an Error
+  /// names what is missing, or says that WORLD_SIZE is not `size`.
+  static Ranks from_environment(int64_t size);
+  /// "HOST:PORT"; an Error says what is wrong with it.
+  void meet_at(const std::string& store);
+  /// OPTRUSH_COLLECTIVE_TIMEOUT in seconds, else 60 s.
+  static std::chrono::milliseconds timeout_from_environment();
+  /// Rank `rank` of `size`, for a plan.
+  static Ranks planned(int64_t rank, int64_t size);
+};
+}  // namespace optrush

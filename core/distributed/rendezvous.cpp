@@ -1,0 +1,131 @@
+#include "distributed/rendezvous.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <torch/csrc/distributed/c10d/error.h>
+
+#include "base/suggest.h"
+#include "distributed/peer_error.h"
+
+namespace optrush {
+namespace {
+using Clock = std::chrono::steady_clock;
+
+std::string address(const Ranks& ranks) { return ranks.host + ":" + std::to_string(ranks.port); }
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "a host without a name";
+}
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+c10::intrusive_ptr<c10d::Store> open_store(const Ranks& ranks) {
+  c10d::TCPStoreOptions options;
+  options.port = ranks.port;
+  options.isServer = ranks.rank == 0;
+  options.numWorkers = static_cast<size_t>(ranks.size);
+  options.waitWorkers = false;  // join() waits, and can name who is missing
+  options.timeout = ranks.timeout;
+  try {
+    return c10::make_intrusive<c10d::TCPStore>(ranks.host, options);
+  } catch (const std::exception& e) {
+    const std::string text = first_line(e.what());
+    if (ranks.rank == 0 && text.find("EADDRINUSE") != std::string::npos)
+      throw Error("port " + std::to_string(ranks.port) + " is taken on " + host_name(),
+                  "end the program that listens there, or give MASTER_PORT another number");
+    if (ranks.rank == 0)
+      throw Error("rank 0 can't serve " + address(ranks) + " on " + host_name() + ": " + text,
+                  "MASTER_ADDR has to be an address of the machine of rank 0");
+    throw PeerError(PeerError::Cause::late,
+                    "rank " + std::to_string(ranks.rank) + " on " + host_name() + " can't reach rank 0 at " +
+                        address(ranks) + ": " + text,
+                    "check that MASTER_ADDR is the machine of rank 0, that the port is open between the "
+                    "machines (firewall), and that rank 0 was started");
+  }
+}
+
+std::vector<uint8_t> bytes(const std::string& text) { return {text.begin(), text.end()}; }
+std::string text(const std::vector<uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
+
+/// Waits for a key until the deadline.
+bool arrives(c10d::Store& store, const std::string& key, Clock::time_point deadline) {
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+  try {
+    store.wait({key}, std::max(left, std::chrono::milliseconds(1)));
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+/// What rank 0 finds out about the others; empty where all is well.
+std::string verdict_on(c10d::Store& store, const Ranks& ranks, const std::string& identity) {
+  const auto deadline = Clock::now() + ranks.timeout;
+  std::vector<std::string> missing, others;
+  for (int64_t rank = 1; rank < ranks.size; ++rank) {
+    const std::string number = std::to_string(rank), key = "join/" + number;
+    if (!arrives(store, key, deadline))
+      missing.push_back(number);
+    else if (const std::string said = text(store.get(key)); said != identity)
+      others.push_back(number + " (" + said + ")");
+  }
+  if (!missing.empty())
+    return "missing\nrank " + join(missing, ", rank ") + " of " + std::to_string(ranks.size) +
+           " did not join within " + std::to_string(ranks.timeout.count() / 1000) + " s at " + address(ranks);
+  if (!others.empty())
+    return "other\nrank " + join(others, ", rank ") + " is about to run something else than rank 0 (" +
+           identity + ")";
+  return "";
+}
+
+void join_all(c10d::Store& store, const Ranks& ranks, const std::string& identity) {
+  std::string verdict;
+  if (ranks.rank == 0) {
+    verdict = verdict_on(store, ranks, identity);
+    store.set("joined", bytes(verdict));
+  } else {
+    store.set("join/" + std::to_string(ranks.rank), bytes(identity));
+    if (!arrives(store, "joined", Clock::now() + 2 * ranks.timeout))
+      throw PeerError(PeerError::Cause::late, "rank 0 did not answer at " + address(ranks),
+                      "see the log of rank 0");
+    verdict = text(store.get("joined"));
+  }
+  if (verdict.empty()) return;
+  const std::string what = verdict.substr(verdict.find('\n') + 1);
+  if (verdict.starts_with("other")) throw Error(what, "start the same script and version on every rank");
+  throw PeerError(PeerError::Cause::late, what,
+                  "see the logs of those ranks; check that they were started and reach this address");
+}
+}  // namespace
+
+c10::intrusive_ptr<c10d::Store> rendezvous(const Ranks& ranks, const std::string& identity) {
+  auto store = open_store(ranks);
+  join_all(*store, ranks, identity);
+  return store;
+}
+
+std::vector<std::string> gather_texts(c10d::Store& store, const Ranks& ranks, const std::string& key,
+                                      const std::string& mine) {
+  store.set(key + "/" + std::to_string(ranks.rank), bytes(mine));
+  std::vector<std::string> all;
+  if (ranks.rank != 0) {
+    // Rank 0 serves the store: nobody ends before it has read.
+    arrives(store, key + "/read", Clock::now() + ranks.timeout);
+    return all;
+  }
+  const auto deadline = Clock::now() + ranks.timeout;
+  for (int64_t rank = 0; rank < ranks.size; ++rank) {
+    const std::string of_rank = key + "/" + std::to_string(rank);
+    if (!arrives(store, of_rank, deadline))
+      throw PeerError(PeerError::Cause::late,
+                      "rank " + std::to_string(rank) + " did not tell its result (" + key + ")");
+    all.push_back(text(store.get(of_rank)));
+  }
+  store.set(key + "/read", bytes("all"));
+  return all;
+}
+}  // namespace optrush

@@ -1,0 +1,85 @@
+#include "train/state.h"
+
+#include <ATen/Functions.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+
+namespace optrush {
+namespace {
+constexpr const char* kStep = "run/step";
+
+std::string model_key(const Param& param) { return "model/" + param.name; }
+std::string optimizer_key(const OptimizerState& state, const Param& param) {
+  return "optimizer/" + state.name + "/" + param.name;
+}
+std::string plugin_key(const Recipe::Kept& kept) { return "plugin/" + kept.name; }
+
+/// A segment's entries of one state of its shard.
+StatePiece entries(const OptimizerState& state, const Segment& segment) {
+  const std::string key = optimizer_key(state, *segment.param);
+  if (state.block == 0) return {key, Layout(std::vector<int64_t>{}), state.value};
+  const Layout layout = state.block == 1 ? segment.layout : segment.layout.in_blocks(state.block);
+  return {key, layout, state.value.flatten().narrow(0, segment.at / state.block, layout.numel())};
+}
+
+/// Of ranks that hold copies of a shard, the first one saves it.
+bool saves(const Shard& shard, const Mesh& mesh) {
+  return std::ranges::all_of(mesh.dims(), [&](const auto& dim) {
+    return std::ranges::find(shard.split_over, dim.name) != shard.split_over.end() || mesh.rank(dim.name) == 0;
+  });
+}
+
+/// Every tensor of this rank that is part of the state, shard by shard.
+void visit(Session& session, Shard& shard, const std::function<void(const StatePiece&)>& see) {
+  for (const Segment& segment : shard.segments) {
+    see({model_key(*segment.param), segment.layout, Shard::part(shard.data, segment)});
+    for (const auto& state : session.optimizer().state(shard)) see(entries(state, segment));
+  }
+}
+
+void load(const StatePiece& mine, const SavedState& saved) {
+  int64_t found = 0;
+  for (const StatePiece& piece : saved(mine.key)) {
+    if (piece.layout.shape() != mine.layout.shape())
+      throw Error("the saved '" + mine.key + "' has another shape than this model's",
+                  "load it into the model that it was saved from");
+    found += mine.layout.copy(piece.layout, piece.value.contiguous(), mine.value);
+  }
+  if (found != mine.layout.numel())
+    throw Error("the saved state has " + std::to_string(found) + " of the " +
+                    std::to_string(mine.layout.numel()) + " elements of '" + mine.key + "' that this rank needs",
+                found == 0 ? "was it saved by a run with the same plugins?" : "are all ranks' parts there?");
+}
+}  // namespace
+
+std::vector<StatePiece> state_to_save(Session& session, int64_t next_step) {
+  const at::NoGradGuard no_grad;
+  std::vector<StatePiece> pieces;
+  for (Shard& shard : session.data_parallel().shards())
+    if (saves(shard, session.mesh()))
+      visit(session, shard, [&](const StatePiece& piece) {
+        if (piece.layout.numel() > 0) pieces.push_back(piece);
+      });
+  if (session.mesh().world_rank() != 0) return pieces;
+  for (const auto& kept : session.recipe().kept()) {
+    const Tensor value = kept.view();
+    pieces.push_back({plugin_key(kept), Layout(value.sizes().vec()), value});
+  }
+  pieces.push_back({kStep, Layout(std::vector<int64_t>{}), at::scalar_tensor(next_step, at::kLong)});
+  return pieces;
+}
+
+void load_state(Session& session, const SavedState& saved) {
+  const at::NoGradGuard no_grad;
+  for (Shard& shard : session.data_parallel().shards())
+    visit(session, shard, [&](const StatePiece& mine) { load(mine, saved); });
+  for (const auto& kept : session.recipe().kept()) {
+    const Tensor value = kept.view();
+    load({plugin_key(kept), Layout(value.sizes().vec()), value}, saved);
+  }
+  const Tensor step = at::zeros({}, at::kLong);
+  load({kStep, Layout(std::vector<int64_t>{}), step}, saved);
+  session.go_on_from(step.item<int64_t>());
+}
+}  // namespace optrush
