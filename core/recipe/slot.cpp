@@ -32,8 +32,9 @@ void SlotInfo::own(Traits traits) {
 size_t SlotInfo::add_wrap(Phase phase, Traits traits) {
   editor_->check_open("the slot '" + name_ + "'");
   Edit edit{phase, editor_->name, std::move(traits)};
-  const auto place = std::upper_bound(wraps_.begin(), wraps_.end(), edit);
-  return static_cast<size_t>(wraps_.insert(place, std::move(edit)) - wraps_.begin());
+  const auto place = std::upper_bound(wraps_.begin(), wraps_.end(), edit) - wraps_.begin();
+  wraps_.insert(wraps_.begin() + place, std::move(edit));
+  return static_cast<size_t>(place);
 }
 
 std::string SlotInfo::place(const std::string& plugin, const std::string& path) const {

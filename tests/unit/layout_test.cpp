@@ -7,7 +7,7 @@
 
 #include <random>
 
-#include "error_of.h"
+#include "../support/error_of.h"
 
 namespace optrush {
 namespace {

@@ -21,7 +21,7 @@ TEST(Slot, NestsWrapsByPhaseWhateverTheOrderOfEdits) {
     };
   };
   for (const bool first : {true, false}) {
-    std::string editor = "a";
+    Editor editor{"a"};
     Number slot("number", &editor, {});
     const auto adapter = [&] { slot.wrap(Phase::adapter, add(1)); };
     const auto shard = [&] { slot.wrap(Phase::shard, multiply(10)); };
@@ -33,21 +33,21 @@ TEST(Slot, NestsWrapsByPhaseWhateverTheOrderOfEdits) {
 }
 
 TEST(Slot, WrapsOfOnePhaseNestByPluginName) {
-  std::string editor = "b";
+  Editor editor{"b"};
   Number slot("number", &editor, {});
   slot.wrap(Phase::adapter,
             [](Number::Fn inner, const Site&) -> Number::Fn { return [=](int x) { return inner(x) * 2; }; });
-  editor = "a";
+  editor.name = "a";
   slot.wrap(Phase::adapter,
             [](Number::Fn inner, const Site&) -> Number::Fn { return [=](int x) { return inner(x) + 1; }; });
   EXPECT_EQ(slot.resolve({}, [](int x) { return x; })(5), 12);
 }
 
 TEST(Slot, ABaseHasOneOwner) {
-  std::string editor = "flash_attention";
+  Editor editor{"flash_attention"};
   Number slot("attention", &editor, {});
   slot.replace([](int x) { return x; });
-  editor = "ring_attention";
+  editor.name = "ring_attention";
   const auto message = error_of([&] { slot.replace([](int x) { return -x; }); });
   EXPECT_NE(message.find("'flash_attention' and 'ring_attention' both replace the slot 'attention'"),
             std::string::npos);
@@ -55,7 +55,7 @@ TEST(Slot, ABaseHasOneOwner) {
 }
 
 TEST(Slot, ABaseMadePerSiteKeepsThePlainOneWhereItIsEmpty) {
-  std::string editor = "a";
+  Editor editor{"a"};
   Number slot("number", &editor, {});
   slot.replace_each([](const Site& site) -> Number::Fn {
     if (site.path != "here") return {};
@@ -67,11 +67,11 @@ TEST(Slot, ABaseMadePerSiteKeepsThePlainOneWhereItIsEmpty) {
 }
 
 TEST(Slot, ADemandThatTheBaseDoesNotOfferNamesBoth) {
-  std::string editor = "context_parallel";
+  Editor editor{"context_parallel"};
   Number slot("attention", &editor, {.offers = {"lse"}});
   slot.demand("lse");
   EXPECT_NO_THROW(slot.check());
-  editor = "flash_attention";
+  editor.name = "flash_attention";
   slot.replace([](int x) { return x; }, {.offers = {"double"}});
   const auto message = error_of([&] { slot.check(); });
   EXPECT_NE(

@@ -108,7 +108,7 @@ at::ScalarType type_of_sum(const Tensor& weight) {
 }
 
 Differentiable::Result by_kernel(const Tensor& x, const Tensor& labels, const Tensor& weight, int64_t chunk,
-                                 Gradients wanted) {
+                                 LossGradients wanted) {
   const auto wide = wide_of(x);
   const Tensor rows = x.reshape({-1, x.size(-1)}), flat = labels.reshape({-1}).contiguous();
   const int64_t tokens = rows.size(0);
@@ -150,7 +150,7 @@ int64_t automatic_chunk(int64_t row_bytes, int64_t tokens, at::DeviceType device
 
 Differentiable::Result linear_cross_entropy_by_operators(const Tensor& x, const Tensor& labels,
                                                          const Tensor& weight, int64_t chunk,
-                                                         Gradients wanted) {
+                                                         LossGradients wanted) {
   const auto wide = wide_of(x);
   const Tensor rows = x.reshape({-1, x.size(-1)}), flat = labels.reshape({-1});
   const int64_t tokens = rows.size(0), step = rows_of_chunk(chunk, weight, tokens);
@@ -180,13 +180,13 @@ Differentiable::Result linear_cross_entropy_by_operators(const Tensor& x, const 
   return result;
 }
 Differentiable::Result linear_cross_entropy(const Tensor& x, const Tensor& labels, const Tensor& weight,
-                                            int64_t chunk, Gradients wanted) {
+                                            int64_t chunk, LossGradients wanted) {
   const bool has_kernel = x.is_cpu() || x.is_cuda() || is_forecast(x);
   return has_kernel && !tracing() ? by_kernel(x, labels, weight, chunk, wanted)
                                   : linear_cross_entropy_by_operators(x, labels, weight, chunk, wanted);
 }
 
-Differentiable make_loss_pair(int64_t chunk, Gradients wanted) {
+Differentiable make_loss_pair(int64_t chunk, LossGradients wanted) {
   return {
       .name = "linear_cross_entropy",
       .forward = [=](const Tensors& in) { return linear_cross_entropy(in[0], in[1], in[2], chunk, wanted); },

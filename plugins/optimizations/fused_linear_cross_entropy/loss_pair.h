@@ -3,7 +3,7 @@
 
 namespace optrush {
 /// What a forward makes beside the loss.
-struct Gradients {
+struct LossGradients {
   bool x = true, weight = true;
 };
 
@@ -16,13 +16,13 @@ int64_t automatic_chunk(int64_t row_bytes, int64_t tokens, at::DeviceType);
 /// {the sum}, saved {of x, of the weight}, each where asked for. x (.., D), labels (..) with -100 ignored,
 /// weight (V, D) of x's type; `chunk` rows of logits exist at a time, 0: automatic.
 Differentiable::Result linear_cross_entropy(const Tensor& x, const Tensor& labels, const Tensor& weight,
-                                            int64_t chunk, Gradients);
+                                            int64_t chunk, LossGradients);
 
 /// The same made of ATen calls: what a tracer sees, and what devices without a kernel run.
 Differentiable::Result linear_cross_entropy_by_operators(const Tensor& x, const Tensor& labels,
-                                                         const Tensor& weight, int64_t chunk, Gradients);
+                                                         const Tensor& weight, int64_t chunk, LossGradients);
 
 /// The same as a pair: inputs x, labels, weight. Its backward only multiplies, in place where it is not
 /// traced: it can be run once. What is not wanted gets no gradient and costs none.
-Differentiable make_loss_pair(int64_t chunk, Gradients wanted);
+Differentiable make_loss_pair(int64_t chunk, LossGradients wanted);
 }  // namespace optrush
