@@ -1,7 +1,6 @@
 #include "distributed/backend.h"
 
 #include <cstdlib>
-#include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
@@ -10,8 +9,8 @@
 
 namespace optrush {
 namespace {
-/// The interface that the user names, else the loopback where every rank is on this machine, else the one that
-/// this machine's name resolves to.
+/// The interface that the user names, else the loopback where every rank is on this machine, else the one
+/// that this machine's name resolves to.
 std::shared_ptr<::gloo::transport::Device> gloo_device(const Ranks& ranks) {
   if (const char* interface = std::getenv("GLOO_SOCKET_IFNAME"); interface != nullptr && *interface != '\0')
     return c10d::ProcessGroupGloo::createDeviceForInterface(interface);
@@ -21,8 +20,8 @@ std::shared_ptr<::gloo::transport::Device> gloo_device(const Ranks& ranks) {
 }  // namespace
 
 c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const std::string& name,
-                                                          c10::intrusive_ptr<c10d::Store> store,
-                                                          int64_t rank, int64_t size, at::Device device,
+                                                          c10::intrusive_ptr<c10d::Store> store, int64_t rank,
+                                                          int64_t size, at::Device device,
                                                           const Ranks& ranks) {
   const auto place = static_cast<int>(rank), places = static_cast<int>(size);
   auto group = c10::make_intrusive<c10d::ProcessGroup>(store, place, places);
@@ -42,13 +41,13 @@ c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const std::string& nam
     throw;
   } catch (const std::exception& e) {
     const std::string text = e.what();
-    throw Error("the group '" + name + "' of " + std::to_string(size) +
-                    " ranks can't connect: " + text.substr(0, text.find('\n')),
-                "set GLOO_SOCKET_IFNAME (and NCCL_SOCKET_IFNAME) to the interface by which the machines reach "
-                "each other, and check that no firewall is between them");
+    throw Error(
+        "the group '" + name + "' of " + std::to_string(size) +
+            " ranks can't connect: " + text.substr(0, text.find('\n')),
+        "set GLOO_SOCKET_IFNAME (and NCCL_SOCKET_IFNAME) to the interface by which the machines reach "
+        "each other, and check that no firewall is between them");
   }
   group->setGroupName(name);
-  c10d::register_process_group(name, group);  // where functional collectives look
   return group;
 }
 }  // namespace optrush

@@ -4,6 +4,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/grad_mode.h>
 
+#include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
@@ -31,8 +32,8 @@ Tensor as_bytes(const Tensor& tensor) { return tensor.is_cpu() ? tensor.view(at:
 
 struct Pending::State {
   c10::intrusive_ptr<c10d::Work> work;
-  std::string what;                    ///< "all_reduce of 4 MiB in group 'dp' (2 of 4)"
-  std::function<void()> then;          ///< what this process has to do itself, once all has arrived
+  std::string what;            ///< "all_reduce of 4 MiB in group 'dp' (2 of 4)"
+  std::function<void()> then;  ///< what this process has to do itself, once all has arrived
   Tensors kept;
   Groups* groups;
 };
@@ -52,7 +53,7 @@ void Pending::wait() {
 bool Pending::done() const { return !state_ || state_->work->isCompleted(); }
 
 struct Group::State {
-  std::string name;
+  std::string name, registered;
   int64_t size = 1, rank = 0;
   bool sends = false;  ///< false for one rank and in a forecast
   c10::intrusive_ptr<c10d::ProcessGroup> group;
@@ -101,7 +102,9 @@ struct Group::State {
 };
 
 Group::Group(std::unique_ptr<State> state) : state_(std::move(state)) {}
-Group::~Group() = default;
+Group::~Group() {
+  if (state_->group) c10d::unregister_process_group(state_->registered);
+}
 
 const std::string& Group::name() const { return state_->name; }
 int64_t Group::size() const { return state_->size; }
@@ -136,8 +139,8 @@ Pending Group::reduce_scatter(const Tensor& out, const Tensor& in) {
       Tensor to = out, from = in;
       return state_->group->_reduce_scatter_base(to, from);
     });
-  // Gloo's own sends the whole tensor 1.5 times at 4 ranks, as an all-reduce does. Here each part is sent once,
-  // and summed in order of ranks, so that every mesh adds alike.
+  // Gloo's own sends the whole tensor 1.5 times at 4 ranks, as an all-reduce does. Here each part is sent
+  // once, and summed in order of ranks, so that every mesh adds alike.
   const Tensor arrived = at::empty_like(in);
   const int64_t ranks = size();
   return state_->start(
@@ -202,7 +205,7 @@ Tensor Group::all_reduced(const Tensor& tensor) {
   static const auto wait = c10::Dispatcher::singleton()
                                .findSchemaOrThrow("_c10d_functional::wait_tensor", "")
                                .typed<Tensor(const Tensor&)>();
-  return wait.call(start.call(tensor, "sum", name()));
+  return wait.call(start.call(tensor, "sum", state_->registered));
 }
 
 c10d::ProcessGroup& Group::process_group() {
@@ -236,6 +239,8 @@ Group& Groups::group(const std::string& name, const std::vector<int64_t>& member
     const std::string place = name + "@" + std::to_string(members.front());
     state->group = make_process_group(place, c10::make_intrusive<c10d::PrefixStore>("group/" + place, store_),
                                       rank, state->size, device_, ranks_);
+    c10d::register_process_group(place, state->group);  // where functional collectives look
+    state->registered = place;
   }
   group.reset(new Group(std::move(state)));  // its constructor is private
   return *group;

@@ -2,10 +2,10 @@
 
 #include <unistd.h>
 
+#include <torch/csrc/distributed/c10d/error.h>
 #include <algorithm>
 #include <array>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
-#include <torch/csrc/distributed/c10d/error.h>
 
 #include "base/suggest.h"
 #include "distributed/peer_error.h"
@@ -87,12 +87,20 @@ void join_all(c10d::Store& store, const Ranks& ranks, const std::string& identit
   if (ranks.rank == 0) {
     verdict = verdict_on(store, ranks, identity);
     store.set("joined", bytes(verdict));
+    if (!verdict.empty()) {
+      // The store ends with this process: those that are there read first.
+      const auto deadline = Clock::now() + std::chrono::seconds(2);
+      for (int64_t rank = 1; rank < ranks.size; ++rank)
+        if (store.check({"join/" + std::to_string(rank)}))
+          arrives(store, "read/" + std::to_string(rank), deadline);
+    }
   } else {
     store.set("join/" + std::to_string(ranks.rank), bytes(identity));
     if (!arrives(store, "joined", Clock::now() + 2 * ranks.timeout))
       throw PeerError(PeerError::Cause::late, "rank 0 did not answer at " + address(ranks),
                       "see the log of rank 0");
     verdict = text(store.get("joined"));
+    store.set("read/" + std::to_string(ranks.rank), bytes("read"));
   }
   if (verdict.empty()) return;
   const std::string what = verdict.substr(verdict.find('\n') + 1);

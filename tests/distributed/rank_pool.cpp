@@ -1,0 +1,141 @@
+#include "rank_pool.h"
+
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <iostream>
+#include <stdexcept>
+
+namespace optrush::testing {
+namespace {
+constexpr const char* kVariable = "OPTRUSH_TEST_RANK_SOCKET";
+constexpr int kLongest = 120'000;  // milliseconds
+
+void write_line(int socket, const std::string& text) {
+  const std::string line = text + "\n";
+  for (size_t at = 0; at < line.size();) {
+    const ssize_t sent = ::send(socket, line.data() + at, line.size() - at, MSG_NOSIGNAL);
+    if (sent <= 0) throw std::runtime_error("the other end of a rank's socket is gone");
+    at += static_cast<size_t>(sent);
+  }
+}
+
+/// A line, or an empty string where the other end is gone or `milliseconds` have passed.
+std::string read_line(int socket, std::string& received, int milliseconds) {
+  for (;;) {
+    if (const size_t end = received.find('\n'); end != std::string::npos) {
+      std::string line = received.substr(0, end);
+      received.erase(0, end + 1);
+      return line;
+    }
+    pollfd waiting{socket, POLLIN, 0};
+    if (::poll(&waiting, 1, milliseconds) <= 0) return {};
+    char buffer[4096];
+    const ssize_t size = ::recv(socket, buffer, sizeof buffer, 0);
+    if (size <= 0) return {};
+    received.append(buffer, static_cast<size_t>(size));
+  }
+}
+
+int play_rank(int socket, const RankJobs& jobs) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  std::string received;
+  for (;;) {
+    const std::string line = read_line(socket, received, -1);
+    if (line.empty()) return 0;
+    const Json order = Json::parse(line);
+    Json answer;
+    try {
+      Ranks ranks{.rank = order.at("rank"),
+                  .size = order.at("size"),
+                  .local_rank = order.at("rank"),
+                  .local_size = order.at("size")};
+      ranks.meet_at("127.0.0.1:" + std::to_string(order.at("port").get<int>()));
+      answer = jobs.at(order.at("job"))(ranks, order.at("arguments"));
+    } catch (const std::exception& e) {
+      answer = {{"error", e.what()}};
+    }
+    write_line(socket, answer.dump());
+  }
+}
+}  // namespace
+
+RankPool::RankPool(int64_t processes) {
+  for (int64_t i = 0; i < processes; ++i) {
+    int ends[2];
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+      throw std::runtime_error("no socket pair");
+    std::vector<std::string> environment = {"OMP_NUM_THREADS=1", "OMP_WAIT_POLICY=passive",
+                                            std::string(kVariable) + "=" + std::to_string(ends[1])};
+    for (char** variable = environ; *variable != nullptr; ++variable) environment.emplace_back(*variable);
+    std::vector<char*> pointers;
+    for (auto& variable : environment) pointers.push_back(variable.data());
+    pointers.push_back(nullptr);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], ends[1]);  // stays open over exec
+    std::string self = "/proc/self/exe";
+    char* arguments[] = {self.data(), nullptr};
+    Rank rank;
+    if (::posix_spawn(&rank.pid, self.c_str(), &actions, nullptr, arguments, pointers.data()) != 0)
+      throw std::runtime_error("a rank can't be started");
+    posix_spawn_file_actions_destroy(&actions);
+    ::close(ends[1]);
+    rank.socket = ends[0];
+    ranks_.push_back(rank);
+  }
+}
+
+RankPool::~RankPool() {
+  for (Rank& rank : ranks_) {
+    ::close(rank.socket);
+    ::kill(rank.pid, SIGKILL);
+    ::waitpid(rank.pid, nullptr, 0);
+  }
+}
+
+std::vector<Json> RankPool::run(const std::string& job, int64_t size, const Json& arguments) {
+  if (size > static_cast<int64_t>(ranks_.size())) throw std::runtime_error("the pool has fewer processes");
+  const uint16_t port = free_port();
+  for (int64_t rank = 0; rank < size; ++rank)
+    write_line(ranks_[static_cast<size_t>(rank)].socket,
+               Json({{"job", job}, {"rank", rank}, {"size", size}, {"port", port}, {"arguments", arguments}})
+                   .dump());
+  std::vector<Json> answers;
+  for (int64_t rank = 0; rank < size; ++rank)
+    answers.push_back(Json::parse(answer_of(ranks_[static_cast<size_t>(rank)])));
+  return answers;
+}
+
+std::string RankPool::answer_of(Rank& rank) {
+  std::string line = read_line(rank.socket, rank.received, kLongest);
+  if (line.empty()) throw std::runtime_error("rank process " + std::to_string(rank.pid) + " gave no answer");
+  return line;
+}
+
+int main_of_ranks(int argc, char** argv, const RankJobs& jobs) {
+  if (const char* socket = std::getenv(kVariable)) std::quick_exit(play_rank(std::atoi(socket), jobs));
+  ::testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}
+
+uint16_t free_port() {
+  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  if (::bind(fd, reinterpret_cast<sockaddr*>(&address), size) != 0) throw std::runtime_error("no free port");
+  ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size);
+  ::close(fd);
+  return ntohs(address.sin_port);
+}
+}  // namespace optrush::testing

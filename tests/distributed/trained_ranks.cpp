@@ -1,0 +1,160 @@
+#include "trained_ranks.h"
+
+#include <ATen/Functions.h>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <stdexcept>
+
+#include "data/counter_random.h"
+#include "io/safetensors.h"
+#include "measure/memory.h"
+#include "train/rank_row.h"
+#include "train/state.h"
+#include "train/trainer.h"
+
+namespace optrush::testing {
+namespace fs = std::filesystem;
+namespace {
+/// Labels of a sequence after a number that follows from the sequence's own are not counted.
+void punch_holes(Recipe& recipe) {
+  recipe.data.wrap(Phase::base,
+                   [](auto inner, const Site&) -> decltype(inner) {
+                     return [inner](int64_t step) {
+                       auto batches = inner(step);
+                       for (Batch& batch : batches) {
+                         const int64_t rows = batch.labels.size(0), length = batch.labels.size(1);
+                         batch.valid_tokens = 0;
+                         for (int64_t row = 0; row < rows; ++row) {
+                           const auto valid = static_cast<int64_t>(
+                               random_at(17, static_cast<uint64_t>(batch.first_sample + row)) %
+                               static_cast<uint64_t>(length + 1));
+                           batch.labels[row].slice(0, valid).fill_(-100);
+                           batch.valid_tokens += valid;
+                         }
+                       }
+                       return batches;
+                     };
+                   },
+                   {.trace = Trace::aten});
+}
+
+/// Each tensor whole, with NaN where this rank saves nothing.
+void save(Session& session, int64_t next_step, const fs::path& file) {
+  std::map<std::string, Tensor> whole;
+  for (const StatePiece& piece : state_to_save(session, next_step)) {
+    Tensor& tensor = whole[piece.key];
+    if (!tensor.defined())
+      tensor = at::full(piece.layout.shape(), std::numeric_limits<double>::quiet_NaN(), at::kDouble);
+    Layout(piece.layout.shape()).copy(piece.layout, piece.value.to(at::kDouble).contiguous(), tensor);
+  }
+  write_safetensors(file, {whole.begin(), whole.end()});
+}
+
+/// Every tensor of all ranks' files; an exception where an element is in none or in two.
+std::map<std::string, Tensor> merged(const fs::path& folder) {
+  std::map<std::string, Tensor> whole;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const SafetensorsFile file(entry.path());
+    for (const auto& name : file.names()) {
+      const Tensor part = file.read(name);
+      Tensor& tensor = whole[name];
+      if (!tensor.defined()) {
+        tensor = part.clone();
+        continue;
+      }
+      const Tensor given = part.isnan().logical_not();
+      // The count of steps is one for every rank that holds a piece of the parameter.
+      if (tensor.dim() > 0 && given.logical_and(tensor.isnan().logical_not()).any().item<bool>())
+        throw std::runtime_error("an element of '" + name + "' was saved twice");
+      tensor = at::where(given, part, tensor);
+    }
+  }
+  for (const auto& [name, tensor] : whole)
+    if (tensor.isnan().any().item<bool>())
+      throw std::runtime_error("an element of '" + name + "' was saved by no rank");
+  return whole;
+}
+
+SavedState from(const fs::path& folder) {
+  return [whole = merged(folder)](const std::string& key) -> std::vector<StatePiece> {
+    const auto found = whole.find(key);
+    if (found == whole.end()) return {};
+    return {{key, Layout(found->second.sizes().vec()), found->second}};
+  };
+}
+
+Json train_job(const Ranks& ranks, const Json& arguments) {
+  install_cpu_memory_tracking();
+  at::set_num_threads(1);
+  const RunSpec spec = run_spec_from_json(arguments.at("spec"), "test");
+  const auto session = Session::open(spec, at::kCPU, ranks, [&](Recipe& recipe) {
+    recipe.edit_as("test");
+    if (arguments.at("holes")) punch_holes(recipe);
+  });
+  session->connect();
+  session->declare();
+  session->make_ready();
+  if (const std::string folder = arguments.at("load"); !folder.empty()) load_state(*session, from(folder));
+  Json result = train(*session, [](const Json&) {});
+  add_ranks(result, *session, "cpu");
+  if (const std::string folder = arguments.at("save"); !folder.empty()) {
+    fs::create_directories(folder);
+    save(*session, session->step() + 1, fs::path(folder) / (std::to_string(ranks.rank) + ".safetensors"));
+  }
+  return result;
+}
+}  // namespace
+
+RankJobs training_jobs() { return {{"train", train_job}}; }
+
+TrainedRanks train_on(RankPool& pool, const RanksRun& run) {
+  if (!run.save.empty()) fs::remove_all(run.save);
+  const auto answers =
+      pool.run("train", run.spec.train.world_size,
+               {{"spec", to_json(run.spec)}, {"holes", run.holes}, {"save", run.save}, {"load", run.load}});
+  std::string errors;
+  for (const Json& answer : answers)
+    if (answer.contains("error")) errors += answer.at("error").get<std::string>() + "\n";
+  if (!errors.empty()) throw std::runtime_error(errors);
+  TrainedRanks trained{.losses = {}, .norms = {}, .result = answers.front(), .peaks = {}};
+  for (const Json& step : trained.result.at("steps")) {
+    trained.losses.push_back(step.at("loss"));
+    trained.norms.push_back(step.at("grad_norm").is_null() ? -1 : step.at("grad_norm").get<double>());
+  }
+  for (const Json& answer : answers) trained.peaks.push_back(answer.at("memory").at("peak_allocated"));
+  return trained;
+}
+
+RunSpec on_one_process(const RunSpec& spec, int64_t batch_ranks) {
+  RunSpec one = spec;
+  one.train.world_size = 1;
+  one.train.accumulation *= batch_ranks;
+  return one;
+}
+
+std::pair<double, std::string> difference_of_states(const fs::path& a, const fs::path& b) {
+  const auto first = merged(a), second = merged(b);
+  std::pair<double, std::string> worst;
+  if (first.size() != second.size()) throw std::runtime_error("the states have other tensors");
+  for (const auto& [name, tensor] : first) {
+    const auto other = second.find(name);
+    if (other == second.end()) throw std::runtime_error("only one of the states has '" + name + "'");
+    const double scale = std::max(1e-300, tensor.abs().max().item<double>());
+    const double apart = (tensor - other->second).abs().max().item<double>() / scale;
+    if (apart > worst.first) worst = {apart, name};
+  }
+  return worst;
+}
+
+double difference(const std::vector<double>& a, const std::vector<double>& b) {
+  if (a.size() != b.size()) return std::numeric_limits<double>::infinity();
+  double worst = 0;
+  for (size_t i = 0; i < a.size(); ++i)
+    worst = std::max(worst, std::abs(a[i] - b[i]) / std::max(1e-300, std::abs(b[i])));
+  return worst;
+}
+}  // namespace optrush::testing

@@ -1,0 +1,42 @@
+#pragma once
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "optrush/spec.h"
+#include "rank_pool.h"
+
+namespace optrush::testing {
+/// One run of the real trainer on some ranks of a pool.
+struct RanksRun {
+  RunSpec spec;  ///< world_size says on how many
+  /// Leaves each sequence a number of valid labels of its own, from none to all of them, the same on every
+  /// mesh.
+  bool holes = false;
+  std::string save;  ///< folder for the state after the last step; empty: none
+  std::string load;  ///< folder of a state to go on from; empty: from the start
+};
+
+/// What rank 0 tells of a run, and the state that all ranks saved together.
+struct TrainedRanks {
+  std::vector<double> losses, norms;
+  Json result;                 ///< of rank 0, as the worker would write it
+  std::vector<int64_t> peaks;  ///< bytes of tensors, by rank
+};
+
+/// An exception has the error of the first rank that failed by itself.
+TrainedRanks train_on(RankPool&, const RanksRun&);
+
+/// The same training on one process: the ranks' micro-batches one after the other.
+RunSpec on_one_process(const RunSpec& spec, int64_t batch_ranks);
+
+/// The largest difference between two saved states, relative to the largest value of each tensor, and of
+/// which; an exception where an element was saved never or twice, or a tensor is in one of them only.
+std::pair<double, std::string> difference_of_states(const std::filesystem::path& a,
+                                                    const std::filesystem::path& b);
+/// The largest relative difference of two curves.
+double difference(const std::vector<double>& a, const std::vector<double>& b);
+
+/// What rank processes have to know: "train".
+RankJobs training_jobs();
+}  // namespace optrush::testing
