@@ -1,13 +1,24 @@
-# optrush_embed(TARGET FILE CONSTANT)
+# optrush_embed(TARGET FILE [CONSTANT])
 # Makes the text of FILE a constant of the target's sources: #include "<name of FILE without its ending>_<ending>.h"
-# gives `inline constexpr char CONSTANT[]`. A change of FILE builds what includes it again.
-function(optrush_embed target file constant)
+# gives `inline constexpr char CONSTANT[]`, which is kNormCu for norm.cu where no name is given. A change of FILE builds what
+# includes it again.
+function(optrush_embed target file)
   get_filename_component(_path ${file} ABSOLUTE)
   get_filename_component(_name ${file} NAME)
   string(REPLACE "." "_" _header ${_name})
+  set(OPTRUSH_EMBED_CONSTANT ${ARGN})
+  if(NOT OPTRUSH_EMBED_CONSTANT)
+    set(OPTRUSH_EMBED_CONSTANT k)
+    string(REPLACE "_" ";" _words ${_header})
+    foreach(_word ${_words})
+      string(SUBSTRING ${_word} 0 1 _first)
+      string(SUBSTRING ${_word} 1 -1 _rest)
+      string(TOUPPER ${_first} _first)
+      string(APPEND OPTRUSH_EMBED_CONSTANT ${_first}${_rest})
+    endforeach()
+  endif()
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${_path})
   file(READ ${_path} OPTRUSH_EMBED_TEXT)
-  set(OPTRUSH_EMBED_CONSTANT ${constant})
   set(_folder ${CMAKE_BINARY_DIR}/generated/embedded/${target})
   configure_file(${CMAKE_CURRENT_FUNCTION_LIST_DIR}/embedded.h.in ${_folder}/${_header}.h @ONLY)
   target_include_directories(${target} PRIVATE ${_folder})

@@ -14,7 +14,7 @@ function(optrush_add_plugin name)
   endif()
   target_link_libraries(${name} PRIVATE ${_core} ${ARG_LIBS})
   target_compile_features(${name} PRIVATE cxx_std_20)
-  target_compile_definitions(${name} PRIVATE "OPTRUSH_ABI=\"${OPTRUSH_ABI_TAG}\"")
+  target_compile_definitions(${name} PRIVATE "OPTRUSH_TORCH_CUDA=\"${OPTRUSH_CUDA_VERSION}\"")
   target_link_options(${name} PRIVATE -Wl,-z,defs)
   set_target_properties(
     ${name} PROPERTIES PREFIX "" CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON

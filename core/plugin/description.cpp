@@ -7,6 +7,7 @@
 #include "base/files.h"
 #include "base/suggest.h"
 #include "build_info.h"
+#include "optrush/abi.h"
 #include "optrush/error.h"
 #include "optrush/plugin_api.h"
 #include "plugin/elf_note.h"
@@ -26,7 +27,9 @@ const Fields<Identity>& identity_fields() {
           .required(
               &T::api,
               {.name = "api", .doc = "version of the interface that the plugin was built for", .min = 0})
-          .required(&T::abi, {.name = "abi", .doc = "compiler, C++ library and standard, torch and CUDA"});
+          .required(&T::abi,
+                    {.name = "abi",
+                     .doc = "compiler, C++ library and standard, torch, CUDA and headers of the SDK"});
   return fields;
 }
 
@@ -146,6 +149,7 @@ std::vector<std::pair<std::string, std::string>> parts_of(const std::string& abi
 std::string label(const std::string& key) {
   if (key == "cxx11abi") return "libstdc++'s C++11 ABI";
   if (key == "c++") return "C++ standard";
+  if (key == "sdk") return "headers of the SDK";
   return key;
 }
 
@@ -169,7 +173,7 @@ std::vector<std::string> differences(const PluginDescription& plugin) {
 }  // namespace
 
 int64_t host_api() { return kPluginApi; }
-std::string host_abi() { return OPTRUSH_ABI_TAG; }
+std::string host_abi() { return OPTRUSH_ABI_OF(OPTRUSH_TORCH_VERSION, OPTRUSH_CUDA_VERSION); }
 
 PluginDescription parse_description(const std::string& note, const std::filesystem::path& file) {
   const std::string where = file.string();

@@ -8,6 +8,7 @@
 #include "../support/error_of.h"
 #include "../support/temporary_folder.h"
 #include "base/files.h"
+#include "optrush/abi.h"
 #include "plugin/description.h"
 
 namespace optrush {
@@ -80,11 +81,30 @@ TEST(BadPlugin, OfAnotherAbiListsEveryDifferenceAtOnce) {
   EXPECT_THAT(message, AllOf(HasSubstr("compiler: plugin clang 99, this program "),
                              HasSubstr("libstdc++'s C++11 ABI: plugin 0, this program 1"),
                              HasSubstr("C++ standard: plugin 17, this program "),
+                             HasSubstr("headers of the SDK: plugin none, this program "),
                              HasSubstr("torch: plugin 1.0.0, this program "),
                              HasSubstr("rocm: plugin 6.2, this program none"),
                              HasSubstr("cuda: plugin none, this program "),
                              HasSubstr("hint: rebuild it with optrush_add_plugin()")));
   EXPECT_THAT(message, Not(HasSubstr("plugin API:")));
+}
+
+TEST(BadPlugin, OfOtherHeaders) {
+  const auto file = fixture("other_headers").string();
+  EXPECT_EQ(refused(file),
+            file +
+                ": plugin 'other_headers' was built for another host\n"
+                "  headers of the SDK: plugin 0000000000000000, this program " OPTRUSH_SDK_HASH
+                "\n"
+                "  hint: rebuild it with optrush_add_plugin() against this build (docs/plugins.md)");
+}
+
+/// A plugin's tag is put together from the facts that the compiler has, not from what CMake believes.
+TEST(Abi, HoldsWhatTheCompilerSays) {
+  const std::string abi = host_abi();
+  EXPECT_THAT(abi, HasSubstr(", c++ " + std::to_string(__cplusplus) + "L, "));
+  EXPECT_THAT(abi, HasSubstr(", cxx11abi " + std::to_string(_GLIBCXX_USE_CXX11_ABI) + ", "));
+  EXPECT_THAT(abi, ::testing::EndsWith(", sdk " OPTRUSH_SDK_HASH));
 }
 
 TEST(BadPlugin, ThatIsNoPlugin) {

@@ -1,4 +1,7 @@
 #pragma once
+#include <torch/headeronly/version.h>
+
+#include "optrush/abi.h"
 #include "optrush/differentiable.h"
 #include "optrush/options.h"
 #include "optrush/plugin_api.h"
@@ -16,16 +19,15 @@ class Plugin {
 };
 }  // namespace optrush
 
-#define OPTRUSH_STRINGIFY_(x) #x
-#define OPTRUSH_STRINGIFY(x) OPTRUSH_STRINGIFY_(x)
-
 /// Ends a plugin's source: OPTRUSH_PLUGIN(Mine, R"json({"name": "mine", ...})json")
 /// It puts what the plugin says of itself into an ELF note, which the host reads before it loads the file
-/// (docs/plugins.md has the fields), and exports the function that makes the plugin.
+/// (docs/plugins.md has the fields), and exports the function that makes the plugin. optrush_add_plugin()
+/// defines OPTRUSH_TORCH_CUDA, the version of CUDA that this LibTorch was built for.
 #define OPTRUSH_PLUGIN(Class, description)                                                                 \
   namespace {                                                                                              \
   constexpr char kOptrushDescription[] =                                                                   \
-      "{\"api\":" OPTRUSH_STRINGIFY(OPTRUSH_PLUGIN_API) ",\"abi\":\"" OPTRUSH_ABI "\"}\n" description;     \
+      "{\"api\":" OPTRUSH_STRINGIFY(OPTRUSH_PLUGIN_API) ",\"abi\":\"" OPTRUSH_ABI_OF(                      \
+          TORCH_VERSION, OPTRUSH_TORCH_CUDA) "\"}\n" description;                                          \
   struct OptrushNote {                                                                                     \
     unsigned name_size = 8, description_size = sizeof(kOptrushDescription), type = 1;                      \
     char name[8] = "optrush";                                                                              \

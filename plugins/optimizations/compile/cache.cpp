@@ -1,6 +1,7 @@
 #include "cache.h"
 
 #include <ATen/Context.h>
+#include <ATen/Version.h>
 #include <c10/util/hash.h>
 #include <fcntl.h>
 #include <sys/file.h>
@@ -13,8 +14,8 @@
 #include "cuda_tools_py.h"
 #include "inductor_py.h"
 #include "optrush/cache.h"
+#include "optrush/error.h"
 #include "optrush/gpu_kernel.h"
-#include "optrush/plugin_api.h"
 #include "optrush/python.h"
 
 namespace optrush::compile {
@@ -108,8 +109,8 @@ std::vector<std::string> enabled_attention_kernels() {
 Cache::Cache(const std::string& root) : root_(root.empty() ? cache_folder("inductor") : fs::path(root)) {}
 
 std::string Cache::key_of(const UnitGraph& graph, const Request& request) {
-  return c10::sha1(graph.text() + to_json(request).dump() + kInductorScript + kCudaToolsScript +
-                   processor(request.inputs.front().device()) + OPTRUSH_ABI)
+  return c10::sha1(graph.text() + to_json(request).dump() + kInductorPy + kCudaToolsPy +
+                   processor(request.inputs.front().device()) + at::show_config())
       .str();
 }
 
@@ -125,8 +126,8 @@ void Cache::compile(const std::string& key, const UnitGraph& graph, const Reques
   Json asked = to_json(request);
   asked["pairs"] = graph.save(work);
   write(work / "request.json", asked.dump(1));
-  write(work / "inductor.py", kInductorScript);
-  write(work / "cuda_tools.py", kCudaToolsScript);
+  write(work / "inductor.py", kInductorPy);
+  write(work / "cuda_tools.py", kCudaToolsPy);
   const fs::path log = work / "log.txt";
   const int code = run_python({(work / "inductor.py").string(), work.string()}, log);
   if (const fs::path missing = work / "missing.json"; fs::exists(missing)) {

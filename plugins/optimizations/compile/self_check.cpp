@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "optrush/error.h"
 #include "unit_graph.h"
 
 namespace optrush::compile {

@@ -1,6 +1,5 @@
 #pragma once
 #include "compiled_unit.h"
-#include "optrush/plugin.h"
 #include "unit_graph.h"
 
 namespace optrush::compile {

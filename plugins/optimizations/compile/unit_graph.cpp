@@ -8,6 +8,10 @@
 #include <torch/csrc/jit/frontend/tracer.h>
 #include <torch/csrc/jit/passes/canonicalize.h>
 
+#include "optrush/differentiable.h"
+#include "optrush/error.h"
+#include "optrush/param.h"
+
 namespace optrush::compile {
 namespace {
 using torch::jit::Graph;

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "optrush/json.h"
-#include "optrush/plugin.h"
+#include "optrush/unit.h"
 
 namespace optrush::compile {
 /// Every tensor that a call of a unit reads: x, the tensors of the batch, the tensors behind its parameters.

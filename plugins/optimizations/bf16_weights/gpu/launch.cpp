@@ -56,7 +56,7 @@ void update_some(std::span<const gpu::Piece> some, GradientType type, const gpu:
 }  // namespace
 
 const GpuProgram& gpu::program() {
-  static const GpuProgram program(fused::gpu::source("update.cu", kUpdate));
+  static const GpuProgram program(fused::gpu::source("update.cu", kUpdateCu));
   return program;
 }
 

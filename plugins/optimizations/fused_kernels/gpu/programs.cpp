@@ -9,15 +9,15 @@
 
 namespace optrush::fused {
 const GpuProgram& gpu::norm_program() {
-  static const GpuProgram program(source("norm.cu", kNorm));
+  static const GpuProgram program(source("norm.cu", kNormCu));
   return program;
 }
 const GpuProgram& gpu::rotate_program() {
-  static const GpuProgram program(source("rotate.cu", kRotate));
+  static const GpuProgram program(source("rotate.cu", kRotateCu));
   return program;
 }
 const GpuProgram& gpu::swiglu_program() {
-  static const GpuProgram program(source("swiglu.cu", kSwiglu));
+  static const GpuProgram program(source("swiglu.cu", kSwigluCu));
   return program;
 }
 

@@ -14,7 +14,7 @@ constexpr int64_t kThreads = 1024, kTogether = 4;
 }  // namespace
 
 const GpuProgram& gpu::cross_entropy_program() {
-  static const GpuProgram program(source("cross_entropy.cu", kCrossEntropy));
+  static const GpuProgram program(source("cross_entropy.cu", kCrossEntropyCu));
   return program;
 }
 

@@ -6,7 +6,7 @@
 
 namespace optrush::fused {
 GpuSource gpu::source(const char* file, const char* text) {
-  return {.file = file, .text = text, .headers = {{"lanes.cuh", kLanes}}};
+  return {.file = file, .text = text, .headers = {{"lanes.cuh", kLanesCuh}}};
 }
 
 std::string gpu::argument(Type type) {

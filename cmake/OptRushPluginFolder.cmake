@@ -1,0 +1,57 @@
+# optrush_folder_library(NAME FOLDER [EXCEPT file])
+# A static library of the sources in FOLDER and below, with its texts (.py, .cu, .cuh) embedded: `norm.cu` is the constant
+# kNormCu of "norm_cu.h". Headers are found from FOLDER and from the folder around it. Nothing is made where there are no
+# sources.
+function(optrush_folder_library name folder)
+  cmake_parse_arguments(PARSE_ARGV 2 ARG "" "EXCEPT" "")
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${folder}/*.cpp)
+  list(REMOVE_ITEM sources ${folder}/${ARG_EXCEPT})
+  if(sources)
+    add_library(${name} STATIC ${sources})
+    set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden
+                                             VISIBILITY_INLINES_HIDDEN ON)
+    get_filename_component(around ${folder} DIRECTORY)
+    target_include_directories(${name} PUBLIC ${folder} ${around})
+    target_link_libraries(${name} PUBLIC optrush_core PRIVATE optrush_warnings)
+    optrush_embed_folder(${name} ${folder})
+  endif()
+endfunction()
+
+function(optrush_embed_folder target folder)
+  file(GLOB_RECURSE texts CONFIGURE_DEPENDS ${folder}/*.py ${folder}/*.cu ${folder}/*.cuh)
+  foreach(text ${texts})
+    optrush_embed(${target} ${text})
+  endforeach()
+endfunction()
+
+# optrush_add_plugin_folders(FOLDER)
+# Makes each folder FOLDER/NAME with sources a plugin of that name, from NAME/NAME.cpp. What else is in it becomes the library
+# NAME_parts, which tests and bench/ call without the plugin around. A CMakeLists.txt in it comes afterwards and says what
+# more these two need.
+function(optrush_add_plugin_folders folder)
+  get_filename_component(folder ${folder} ABSOLUTE)
+  file(GLOB entries CONFIGURE_DEPENDS LIST_DIRECTORIES true ${folder}/*)
+  foreach(entry ${entries})
+    file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${entry}/*.cpp)
+    if(sources)
+      get_filename_component(name ${entry} NAME)
+      _optrush_add_plugin_folder(${name} ${entry})
+    endif()
+  endforeach()
+endfunction()
+
+function(_optrush_add_plugin_folder name folder)
+  if(NOT EXISTS ${folder}/${name}.cpp)
+    message(FATAL_ERROR "${folder} has sources, but no ${name}.cpp: a folder of plugins/ is named as the plugin that is in it")
+  endif()
+  optrush_add_plugin(${name} SOURCES ${folder}/${name}.cpp)
+  optrush_folder_library(${name}_parts ${folder} EXCEPT ${name}.cpp)
+  if(TARGET ${name}_parts)
+    target_link_libraries(${name} PRIVATE ${name}_parts)
+  else()
+    optrush_embed_folder(${name} ${folder})
+  endif()
+  if(EXISTS ${folder}/CMakeLists.txt)
+    add_subdirectory(${folder})
+  endif()
+endfunction()

@@ -1,0 +1,20 @@
+# cmake -DHEADERS=folder -DRESULT=file -P sdk_hash.cmake
+# Writes a header with a hash of the names and contents of the SDK's headers, unless it is there with the same hash: what
+# includes it is built again when an SDK header has changed, not when one was touched.
+file(GLOB headers RELATIVE ${HEADERS} ${HEADERS}/*.h)
+list(SORT headers)
+set(all "")
+foreach(header ${headers})
+  file(SHA256 ${HEADERS}/${header} hash)
+  string(APPEND all "${hash} ${header}\n")
+endforeach()
+string(SHA256 hash "${all}")
+string(SUBSTRING ${hash} 0 16 hash)
+set(text "#pragma once\n// Made by the build from the headers beside it (optrush/abi.h).\n#define OPTRUSH_SDK_HASH \"${hash}\"\n")
+set(present "")
+if(EXISTS ${RESULT})
+  file(READ ${RESULT} present)
+endif()
+if(NOT present STREQUAL text)
+  file(WRITE ${RESULT} "${text}")
+endif()

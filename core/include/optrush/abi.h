@@ -1,0 +1,30 @@
+#pragma once
+// What a plugin and its host must have in common, as text: C++ has no stable binary interface, so both sides
+// put it together from the compiler's own macros, and the host compares before it loads a plugin.
+#include <cstddef>  // for _GLIBCXX_USE_CXX11_ABI
+
+#include "optrush/sdk_hash.h"  // OPTRUSH_SDK_HASH, made by the build from these headers
+
+#define OPTRUSH_STRINGIFY_(x) #x
+#define OPTRUSH_STRINGIFY(x) OPTRUSH_STRINGIFY_(x)
+
+#if defined(__clang__)
+#define OPTRUSH_ABI_COMPILER "clang " OPTRUSH_STRINGIFY(__clang_major__)
+#elif defined(__GNUC__)
+#define OPTRUSH_ABI_COMPILER "gnu " OPTRUSH_STRINGIFY(__GNUC__)
+#else
+#define OPTRUSH_ABI_COMPILER "unknown"
+#endif
+
+#if defined(_GLIBCXX_USE_CXX11_ABI)
+#define OPTRUSH_ABI_STRINGS OPTRUSH_STRINGIFY(_GLIBCXX_USE_CXX11_ABI)
+#else
+#define OPTRUSH_ABI_STRINGS "none"
+#endif
+
+/// "gnu 12, cxx11abi 1, c++ 202002L, torch 2.11.0, cuda 13.0, sdk 0123456789abcdef" of the source that has
+/// it; `torch` and `cuda` are text: the version of LibTorch and of the CUDA that it was built for.
+#define OPTRUSH_ABI_OF(torch, cuda)                                                            \
+  OPTRUSH_ABI_COMPILER ", cxx11abi " OPTRUSH_ABI_STRINGS                                       \
+                       ", c++ " OPTRUSH_STRINGIFY(__cplusplus) ", torch " torch ", cuda " cuda \
+                                                               ", sdk " OPTRUSH_SDK_HASH
