@@ -21,6 +21,7 @@
 #include "optrush/forecast.h"
 #include "recipe/engine.h"
 #include "train/adamw.h"
+#include "train/lost_adapters.h"
 #include "train/single_device.h"
 
 namespace optrush {
@@ -101,7 +102,9 @@ void Session::connect() {
 
 void Session::declare() {
   model_ = declare_model(spec(), params_, parse_dtype(spec().train.dtype));
+  const LostAdapters adapters(*this);
   recipe_.fire(Event::declared, *this);
+  adapters.refuse(recipe_);
   if (!model_.checkpoint.empty()) Checkpoint(model_.checkpoint).check_known(params_);
   choose_units();
   data_parallel_ = recipe_.data_parallel.resolve({}, plain_data_parallel)(*this);

@@ -16,20 +16,9 @@
 namespace {
 using namespace optrush;
 
-/// The loss reads the matrix itself: an adapter beside it would be left out.
-void refuse_adapters(Run& run) {
-  for (const Site* loss : run.sites("head_loss"))
-    for (const Site* linear : run.sites("linear"))
-      if (linear->params.at(0) == loss->params.at(0) && linear->params.size() > 1)
-        throw Error("fused_linear_cross_entropy multiplies with '" + loss->params[0]->name +
-                        "' itself, but an adapter added '" + linear->params[1]->name + "' to " + linear->path,
-                    "take '" + linear->path + "' off the adapter's targets, or this plugin off the stack");
-}
-
 class FusedLinearCrossEntropy final : public Plugin {
  public:
   void apply(Recipe& recipe, const Options& options) override {
-    recipe.on(Event::declared, Phase::measure, refuse_adapters);
     recipe.ops.head_loss.replace_each(
         [this, chunk = options.integer("chunk")](const Site& site) -> Ops::HeadLoss::Fn {
           const Param* weight = site.params.at(0);

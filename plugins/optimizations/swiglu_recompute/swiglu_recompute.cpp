@@ -28,7 +28,7 @@ class SwigluRecompute final : public Plugin {
         [this, keep, chunk, &recipe](const Site& site) {
           return is_plain(recipe, site) ? paired(keep, chunk, site) : of_parts(keep, recipe);
         },
-        {.trace = Trace::pair, .capturable = true, .offers = {"double"}});
+        {.trace = Trace::pair, .capturable = true, .offers = {"adapters", "double"}});
   }
 
  private:

@@ -1,0 +1,45 @@
+#include "train/lost_adapters.h"
+
+#include <algorithm>
+
+#include "optrush/error.h"
+
+namespace optrush {
+namespace {
+constexpr const char* kFeature = "adapters";
+
+/// "plugin 'a'", "plugins 'a' and 'b'": who wraps `linear` as an adapter.
+std::string adapters_of(const Recipe& recipe) {
+  std::string names;
+  size_t count = 0;
+  for (const Edit& wrap : recipe.ops.linear.wraps())
+    if (wrap.phase == Phase::adapter) names += (count++ > 0 ? " and '" : "'") + wrap.plugin + "'";
+  return count == 0 ? "a plugin" : (count == 1 ? "plugin " : "plugins ") + names;
+}
+}  // namespace
+
+LostAdapters::LostAdapters(const Run& run) : run_(run) {
+  for (const Site* site : run.sites("linear")) declared_.emplace_back(site, site->params.size());
+}
+
+void LostAdapters::refuse(const Recipe& recipe) const {
+  refuse(recipe.ops.mlp, "mlp", recipe);
+  refuse(recipe.ops.head_loss, "head_loss", recipe);
+}
+
+void LostAdapters::refuse(const SlotInfo& slot, const std::string& role, const Recipe& recipe) const {
+  const Edit& base = slot.base();
+  if (base.plugin == "plain" || std::ranges::count(base.traits.offers, kFeature) > 0) return;
+  for (const Site* site : run_.sites(role)) {
+    for (const auto& [linear, own] : declared_) {
+      const Param* matrix = linear->params.at(0);
+      if (linear->params.size() == own || std::ranges::count(site->params, matrix) == 0) continue;
+      throw Error(
+          "plugin '" + base.plugin + "' replaces " + slot.name() + " and would leave out '" +
+              linear->params[own]->name + "', which " + adapters_of(recipe) + " added to " + linear->path +
+              ": its base does not offer \"" + kFeature + "\"",
+          "take '" + linear->path + "' off the adapter's targets, or '" + base.plugin + "' off the stack");
+    }
+  }
+}
+}  // namespace optrush

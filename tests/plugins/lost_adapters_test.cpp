@@ -1,0 +1,61 @@
+// A base that multiplies with a linear's matrix itself, beside an adapter on that linear: refused where the
+// adapter would be left out, and only there.
+#include <ATen/Functions.h>
+#include <gmock/gmock.h>
+
+#include "support/error_of.h"
+#include "support/training.h"
+
+namespace optrush::testing {
+namespace {
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+PluginUse lora(std::vector<std::string> targets) {
+  return {"lora", {{"target_modules", std::move(targets)}}};
+}
+
+RunSpec with_the_fixture(std::vector<PluginUse> plugins) {
+  RunSpec spec = nano_spec(std::move(plugins));
+  spec.plugins.push_back({"reads_the_head", Json::object()});
+  spec.plugin_path.push_back(OPTRUSH_BUILD_DIR "/tests/adapted");
+  return spec;
+}
+
+TEST(LostAdapters, OfAHeadLossThatReadsTheMatrixAreRefused) {
+  EXPECT_THAT(error_of([] {
+                Trained(with_the_fixture({lora({"q_proj", "lm_head"})}));
+              }),
+              AllOf(HasSubstr("plugin 'reads_the_head' replaces head_loss and would leave out "
+                              "'lm_head.lora_A.weight', which plugin 'lora' added to lm_head"),
+                    HasSubstr("take 'lm_head' off the adapter's targets")));
+}
+
+TEST(LostAdapters, NothingIsLostOfOtherLinears) {
+  const RunSpec spec = with_the_fixture({lora({"q_proj", "down_proj"})});
+  const auto got = losses(Trained(spec).train());
+  const auto plain = losses(Trained(nano_spec({lora({"q_proj", "down_proj"})})).train());
+  for (size_t i = 0; i < plain.size(); ++i) EXPECT_NEAR(got[i], plain[i], 1e-5 * plain[i]);
+}
+
+/// An MLP made of its parts, with or without saying that it keeps what was done to them.
+std::function<void(Recipe&)> mlp_of_parts(std::vector<std::string> offers) {
+  return [offers](Recipe& recipe) {
+    recipe.ops.mlp.replace(
+        [](const Tensor& x, const Ops::MlpParts& parts) {
+          return parts.down(parts.swiglu(parts.gate(x), parts.up(x)));
+        },
+        {.trace = Trace::aten, .offers = offers});
+  };
+}
+
+TEST(LostAdapters, ABaseMadeOfThePartsSaysThatItKeepsThem) {
+  const RunSpec spec = nano_spec({lora({"up_proj"})});
+  EXPECT_EQ(losses(Trained(spec, mlp_of_parts({"adapters"})).train()), losses(Trained(spec).train()));
+  EXPECT_THAT(error_of([&] { Trained(spec, mlp_of_parts({})); }),
+              HasSubstr("plugin 'test' replaces mlp and would leave out "
+                        "'model.layers.0.mlp.up_proj.lora_A.weight'"));
+  EXPECT_EQ(error_of([] { Trained(nano_spec({lora({"o_proj"})}), mlp_of_parts({})); }), "");
+}
+}  // namespace
+}  // namespace optrush::testing
