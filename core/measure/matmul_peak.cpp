@@ -13,6 +13,9 @@
 #include <chrono>
 #include <cmath>
 #include <functional>
+#include <limits>
+
+#include "measure/most_flops.h"
 
 namespace optrush {
 namespace {
@@ -51,25 +54,33 @@ struct Matmul {
   size_t kind;
   double flops;
   at::Tensor a, b, out;
-  double seconds = 0;
+  double least_seconds;  ///< that this machine can need; a shorter time is the clock's error
+  double seconds = 0;    ///< of the fastest call; 0: none yet
 };
 
 struct Kind {
   const char* name;
   at::ScalarType dtype;
+  double most_flops = std::numeric_limits<double>::infinity();  ///< a second, on this machine
 };
 
 Matmul make_matmul(size_t index, const Kind& kind, int64_t size, at::Device device) {
   // Random values: a GPU clocks higher on zeros.
   const auto options = at::TensorOptions(device).dtype(at::kFloat);
   const auto matrix = [&] { return at::rand({size, size}, options).sub_(0.5).to(kind.dtype); };
-  return {index, 2.0 * std::pow(static_cast<double>(size), 3), matrix(), matrix(),
-          at::empty({size, size}, options.dtype(kind.dtype))};
+  const double flops = 2.0 * std::pow(static_cast<double>(size), 3);
+  return {index,
+          flops,
+          matrix(),
+          matrix(),
+          at::empty({size, size}, options.dtype(kind.dtype)),
+          flops / kind.most_flops};
 }
 
 void run(Matmul& matmul, at::Device device) {
   const auto multiply = [&] { at::mm_out(matmul.out, matmul.a, matmul.b); };
   const double seconds = time_calls(device, matmul.seconds > 0 ? calls_for(matmul.seconds) : 1, multiply);
+  if (seconds <= matmul.least_seconds) return;
   matmul.seconds = matmul.seconds > 0 ? std::min(matmul.seconds, seconds) : seconds;
 }
 
@@ -90,8 +101,12 @@ std::vector<Matmul> sizes_within(double seconds, size_t index, const Kind& kind,
 }  // namespace
 
 std::vector<std::pair<std::string, double>> measure_matmul_peak(at::Device device, double seconds) {
-  constexpr std::array<Kind, 4> kinds = {
+  std::array<Kind, 4> kinds = {
       {{"fp32", at::kFloat}, {"bf16", at::kBFloat16}, {"fp16", at::kHalf}, {"fp64", at::kDouble}}};
+  if (device.is_cpu()) {
+    const CpuInfo cpu = read_cpu();
+    for (Kind& kind : kinds) kind.most_flops = most_flops(cpu, kind.dtype);
+  }
   const Stopwatch watch;
   std::vector<Matmul> matmuls;
   for (size_t i = 0; i < kinds.size(); ++i)
@@ -104,7 +119,7 @@ std::vector<std::pair<std::string, double>> measure_matmul_peak(at::Device devic
   for (const auto& kind : kinds) peaks.emplace_back(kind.name, 0);
   for (const auto& matmul : matmuls) {
     double& peak = peaks[matmul.kind].second;
-    peak = std::max(peak, matmul.flops / matmul.seconds);
+    if (matmul.seconds > 0) peak = std::max(peak, matmul.flops / matmul.seconds);
   }
   return peaks;
 }

@@ -7,7 +7,8 @@
 
 namespace optrush {
 /// FLOP/s of the fastest square matmul, by dtype: fp32, bf16, fp16, fp64. Several sizes, repeated in turn so
-/// that a drift of the clock meets all of them; about `seconds` long.
+/// that a drift of the clock meets all of them; about `seconds` long. Timings that a CPU can't reach do not
+/// count (most_flops.h).
 std::vector<std::pair<std::string, double>> measure_matmul_peak(at::Device, double seconds);
 
 /// Bytes per second by "read" (a sum), "write" (a fill), "copy" and "triad" (a = b + s c), each byte read or

@@ -6,6 +6,7 @@
 #include "build_info.h"
 #include "measure/cuda_library.h"
 #include "measure/matmul_peak.h"
+#include "measure/most_flops.h"
 #include "measure/peak_table.h"
 #include "worker/machine_offer.h"
 
@@ -31,6 +32,38 @@ TEST(PublishedPeak, IsNeverGuessed) {
        {"", "NVIDIA H100", "NVIDIA H100 80GB HBM3 MIG 1g.10gb", "NVIDIA H200 NVL", "nvidia h200",
         "NVIDIA GeForce RTX 4090 D", "NVIDIA GeForce RTX 4090 Laptop GPU", " NVIDIA B200"})
     EXPECT_EQ(published_bf16_peak(name), std::nullopt) << name;
+}
+
+CpuInfo cpu_with(int64_t threads, std::vector<std::string> isa) {
+  CpuInfo cpu;
+  cpu.threads = threads;
+  cpu.isa = std::move(isa);
+  return cpu;
+}
+
+TEST(MostFlops, LiesAboveWhatProcessorsReachAndBelowWhatABrokenClockTells) {
+  const CpuInfo tiles = cpu_with(2, {"avx2", "avx512f", "avx512_bf16", "amx_tile", "amx_bf16"});
+  EXPECT_GT(most_flops(tiles, at::kFloat), 233e9);  // measured
+  EXPECT_GT(most_flops(tiles, at::kBFloat16), 1.3e12);
+  const CpuInfo server = cpu_with(256, {"avx2", "avx512f", "amx_tile", "amx_bf16"});
+  EXPECT_GT(most_flops(server, at::kBFloat16), 128 * 3.5e9 * 2048);  // what its maker says
+  constexpr double kBroken = 1e17;
+  for (const auto& isa : std::vector<std::vector<std::string>>{
+           {"sse4_2"}, {"avx"}, {"avx2"}, {"avx512f"}, {"avx512f", "amx_tile"}, {"asimd"}})
+    for (const auto type : {at::kFloat, at::kBFloat16, at::kHalf, at::kDouble})
+      EXPECT_LT(most_flops(cpu_with(256, isa), type), kBroken) << isa.front();
+}
+
+TEST(MostFlops, FollowsTheWidthOfTheTypeAndTheNumberOfProcessors) {
+  const CpuInfo one = cpu_with(1, {"avx2"}), four = cpu_with(4, {"avx2"});
+  EXPECT_EQ(most_flops(four, at::kFloat), 4 * most_flops(one, at::kFloat));
+  EXPECT_EQ(most_flops(one, at::kDouble) * 2, most_flops(one, at::kFloat));
+  EXPECT_EQ(most_flops(one, at::kHalf), 2 * most_flops(one, at::kFloat));
+}
+
+TEST(MostFlops, IsUnknownWhereTheWidthIs) {
+  for (const char* isa : {"sve", "sme", "rvv"})
+    EXPECT_TRUE(std::isinf(most_flops(cpu_with(8, {isa}), at::kFloat))) << isa;
 }
 
 CpuInfo quiet_cpu() {

@@ -1,0 +1,11 @@
+#pragma once
+#include <c10/core/ScalarType.h>
+
+#include "measure/cpu_info.h"
+
+namespace optrush {
+/// FLOP/s that no processor with these instruction sets passes: logical processors × 10 GHz × the widest
+/// multiply-add. Generous on purpose: it tells a clock that jumped from a fast matmul, not a good figure from
+/// a better one. Infinite where the width is not known.
+double most_flops(const CpuInfo&, c10::ScalarType);
+}  // namespace optrush
