@@ -18,7 +18,7 @@ bool foreseeable(const Edit& base) {
   return base.plugin == "plain" || base.traits.foreseeable.value_or(base.traits.trace != Trace::opaque);
 }
 
-/// A function of the step that can't be run on tensors without values: "'compile' in unit"; empty: none.
+/// A function of the step that can't be run on tensors without values: "'my_plugin' in unit"; empty: none.
 std::string unforeseeable(const Recipe& recipe) {
   for (const SlotInfo* slot : recipe.slots()) {
     if (!foreseeable(slot->base())) return "'" + slot->base().plugin + "' in " + slot->name();

@@ -31,12 +31,15 @@ check_shellcheck() {
   tracked '*.sh' | grep -v '^setup/' | xargs -r shellcheck -x -S warning
 }
 
-# Techniques come from plugins: no file of core names one. A plugin may have the name of a phase, which core knows.
+# Techniques come from plugins: no file of core names one. Where a plugin has the name of a phase, which is a word of
+# English, core must not use that phase, nor compare with the name, nor quote it as a plugin's.
 check_names_of_techniques() {
-  local folder found=0
-  for folder in plugins/*/*/; do
-    if grep -qw "$(basename "$folder")" core/include/optrush/phase.h; then continue; fi
-    if tracked core | xargs -r grep -nw "$(basename "$folder")"; then found=1; fi
+  local folder name pattern found=0
+  for folder in plugins/optimizations/*/ plugins/parallelism/*/; do
+    name=$(basename "$folder")
+    pattern="\\b$name\\b"
+    if grep -qw "$name" core/include/optrush/phase.h; then pattern="Phase::$name\\b|'$name'|(==|!=|\\() *\"$name\""; fi
+    if tracked core | xargs -r grep -nE "$pattern"; then found=1; fi
   done
   return $found
 }
