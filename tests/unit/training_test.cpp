@@ -166,10 +166,36 @@ TEST(Training, ParametersThatStayFail) {
 TEST(Training, AZeroGradientFails) {
   const auto message = error_of([] {
     Trained(nano_spec(), [](Recipe& recipe) {
-      recipe.loss_gradient.replace([](const Tensor& loss) { return at::zeros_like(loss); });
+      // The loss is as it was, and what goes back from it is zero.
+      recipe.ops.head_loss.wrap(Phase::measure, [](const Ops::HeadLoss::Fn& inner, const Site&) {
+        return Ops::HeadLoss::Fn([inner](const Tensor& x, const Tensor& labels) {
+          const Tensor loss = inner(x, labels);
+          return loss.detach() + 0 * loss;
+        });
+      });
     }).train();
   });
-  EXPECT_NE(message.find("gradient norm"), std::string::npos) << message;
+  EXPECT_NE(message.find("the gradient norm is zero at step 0"), std::string::npos) << message;
+}
+
+TEST(Training, TheGradientNormIsOfTheLossWhateverTheBackwardStartsFrom) {
+  const auto norms = [](const std::function<void(Recipe&)>& edit) {
+    std::vector<double> values;
+    for (const auto& step : Trained(nano_spec(), edit).train()["steps"]) values.push_back(step["grad_norm"]);
+    return values;
+  };
+  const auto scaled = norms([](Recipe& recipe) {
+    constexpr double kScale = 1024;  // a power of two: no bit of a gradient changes
+    recipe.loss_gradient.replace([](const Tensor& loss) { return at::full_like(loss, kScale); });
+    recipe.gradients.wrap(Phase::precision, [](auto inner, const Site&) -> decltype(inner) {
+      return [inner](std::span<Shard> shards, Update& update) {
+        inner(shards, update);
+        for (Shard& shard : shards)
+          if (shard.grad.defined()) shard.grad.div_(kScale);
+      };
+    });
+  });
+  EXPECT_EQ(scaled, norms({}));
 }
 
 TEST(Training, AccumulationEqualsOneLargeMicroBatchInDouble) {

@@ -1,0 +1,38 @@
+#include "launch/journal.h"
+
+#include <gtest/gtest.h>
+
+#include "../../support/temporary_folder.h"
+
+namespace optrush {
+namespace {
+using testing::TemporaryFolder;
+
+TEST(Journal, KnowsTheSpecThatARunWasStartedWith) {
+  const TemporaryFolder folder;
+  {
+    Journal journal(folder.path());
+    journal.started("a.r1", "first");
+    journal.started("a.r1", "second");
+    journal.finished("a.r1", "second", "ok");
+    EXPECT_EQ(journal.spec_of("a.r1"), "second");
+    EXPECT_EQ(journal.spec_of("a.r2"), "");
+  }
+  EXPECT_EQ(Journal(folder.path()).spec_of("a.r1"), "second");
+}
+
+TEST(Journal, ForgetsARunThatWasSkipped) {
+  const TemporaryFolder folder;
+  {
+    Journal journal(folder.path());
+    journal.started("a.r1", "spec");
+    journal.started("b.r1", "spec");
+    journal.skipped("a.r1", "its variant failed");
+    EXPECT_EQ(journal.spec_of("a.r1"), "");
+  }
+  const Journal again(folder.path());
+  EXPECT_EQ(again.spec_of("a.r1"), "");
+  EXPECT_EQ(again.spec_of("b.r1"), "spec");
+}
+}  // namespace
+}  // namespace optrush
