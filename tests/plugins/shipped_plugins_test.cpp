@@ -70,10 +70,10 @@ TEST(ShippedPlugins, ClippingScalesDownAndNeverUp) {
     Tensors seen;
     Trained trained(nano_spec(std::move(plugins)), [&](Recipe& recipe) {
       recipe.gradients.wrap(Phase::optimizer, [&](auto inner, const Site&) -> decltype(inner) {
-        return [&seen, inner, done = false](std::span<Shard> shards, Update& update) mutable {
-          inner(shards, update);
+        return [&seen, inner, done = false](Gradients& gradients, Update& update) mutable {
+          inner(gradients, update);
           if (std::exchange(done, true)) return;
-          for (const Shard& shard : shards) seen.push_back(shard.grad.clone().flatten());
+          for (const Tensor& gradient : gradients.tensors()) seen.push_back(gradient.clone().flatten());
         };
       });
     });

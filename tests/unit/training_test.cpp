@@ -188,10 +188,9 @@ TEST(Training, TheGradientNormIsOfTheLossWhateverTheBackwardStartsFrom) {
     constexpr double kScale = 1024;  // a power of two: no bit of a gradient changes
     recipe.loss_gradient.replace([](const Tensor& loss) { return at::full_like(loss, kScale); });
     recipe.gradients.wrap(Phase::precision, [](auto inner, const Site&) -> decltype(inner) {
-      return [inner](std::span<Shard> shards, Update& update) {
-        inner(shards, update);
-        for (Shard& shard : shards)
-          if (shard.grad.defined()) shard.grad.div_(kScale);
+      return [inner](Gradients& gradients, Update& update) {
+        inner(gradients, update);
+        for (Tensor& gradient : gradients.tensors()) gradient.div_(kScale);
       };
     });
   });
