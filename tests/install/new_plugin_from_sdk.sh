@@ -9,7 +9,8 @@ prefix=$work/prefix
 clean() { env -i PATH="$PATH" HOME="$work" LANG=C.UTF-8 "$@"; }
 
 "$cmake" --install "$OPTRUSH_BUILD_DIR" --prefix "$prefix" >"$work/install.log"
-for part in bin/optrush bin/optrush-worker lib/liboptrush.so include/optrush/plugin.h share/optrush/experiments/quickstart.lua; do
+for part in bin/optrush bin/optrush-worker lib/liboptrush.so include/optrush/plugin.h include/optrush/sdk_hash.h \
+  share/optrush/experiments/quickstart.lua; do
   [[ -e $prefix/$part ]] || { echo "not installed: $part" && exit 1; }
 done
 
@@ -30,6 +31,13 @@ clean "${cmake%cmake}ctest" --test-dir fast_swiglu/build --output-on-failure
 # Installed beside the plugins that ship, it is found without a path.
 clean "$cmake" --install wide_swiglu/build --prefix "$prefix"
 [[ $(clean "$prefix/bin/optrush" plugins) == *wide_swiglu* ]] || { echo "not found once installed" && exit 1; }
+
+# Built against headers that have changed since, it is refused by name.
+sed -i 's/"[0-9a-f]*"/"0000000000000000"/' "$prefix/include/optrush/sdk_hash.h"
+clean "$cmake" --build wide_swiglu/build
+refusal=$(clean "$prefix/bin/optrush" plugins wide_swiglu --plugin-path wide_swiglu/build/plugins 2>&1 || true)
+[[ $refusal == *"plugin 'wide_swiglu' was built for another host"*"headers of the SDK: plugin 0000000000000000"* ]] ||
+  { echo "not refused: $refusal" && exit 1; }
 
 if clean "$prefix/bin/optrush" new-plugin Wide-Swiglu 2>refused; then echo "a bad name was taken" && exit 1; fi
 grep -q "a lower-case letter, then lower-case letters, digits and underscores" refused
