@@ -13,6 +13,7 @@
 #include "launch/folder.h"
 #include "launch/journal.h"
 #include "launch/planner.h"
+#include "launch/rank_run.h"
 #include "launch/result.h"
 #include "launch/schedule.h"
 #include "launch/starts.h"
@@ -37,6 +38,17 @@ const fs::path& prepared(const fs::path& folder, const Experiment& experiment, b
                      "--resume goes on with the runs that it misses, another --label keeps it");
   clear_report(folder);
   return folder;
+}
+
+int64_t gpus_in(const Json& context) {
+  const auto gpus = context.find("gpus");
+  return gpus != context.end() && gpus->is_array() ? static_cast<int64_t>(gpus->size()) : 0;
+}
+
+/// What tells how far a run is.
+fs::path metrics_file(const fs::path& run_folder, const Job& job) {
+  const bool several = job.spec.train.world_size > 1 && !job.external;
+  return (several ? rank_folder(run_folder, 0) : run_folder) / "metrics.jsonl";
 }
 
 class Conductor {
@@ -93,6 +105,7 @@ class Conductor {
     progress_.stage("looking at the machine");
     auto here = describe_machine(experiment_, request_.worker, known, interrupts_);
     if (!here) return false;
+    ranks_.emplace(request_.worker, gpus_in(*here));
     if (!known) {
       write_json(file, *here);
       return true;
@@ -208,7 +221,7 @@ class Conductor {
     std::erase_if(later, [&](const Job& other) { return other.id == job.id || is_executed(other); });
     const Progress::Position position{executed_.size() + 1, executed_.size() + 1 + later.size(),
                                       schedule_.describe(job.spec)};
-    progress_.begin(job, position, folder / "metrics.jsonl", std::move(later));
+    progress_.begin(job, position, metrics_file(folder, job), std::move(later));
     const auto result = job.external ? run_external(job, folder) : run_worker(job, folder);
     if (result) {
       journal_.finished(job.id, sha, result->at("status"));
@@ -220,10 +233,17 @@ class Conductor {
   }
 
   std::optional<Json> run_worker(const Job& job, const fs::path& folder) {
+    if (job.spec.train.world_size > 1) return run_ranks(job, folder);
     return run_program(job, folder,
                        {{request_.worker, "run", "--spec", folder / "spec.json", "--out", folder},
                         worker_environment(job.spec),
                         folder / "log.txt"});
+  }
+
+  std::optional<Json> run_ranks(const Job& job, const fs::path& folder) {
+    if (const auto obstacle = ranks_->obstacle(job.spec))
+      return optrush::store_unstarted(folder, job, obstacle->status, obstacle->reason);
+    return ranks_->run(job, folder, interrupts_, [&] { progress_.tick(); });
   }
 
   std::optional<Json> run_external(const Job& job, const fs::path& folder) {
@@ -275,6 +295,7 @@ class Conductor {
   std::vector<Json> plans_;  ///< null: no plan, or dropped
   Journal journal_;
   const Starts starts_;
+  std::optional<RankRun> ranks_;    ///< once the machine is known
   std::set<std::string> executed_;  ///< specs of the runs that have a result
   bool all_ok_ = true;
 };

@@ -1,9 +1,5 @@
 #include "launch/context.h"
 
-#include <unistd.h>
-
-#include <array>
-
 #include "base/files.h"
 #include "base/installation.h"
 #include "build_info.h"
@@ -11,6 +7,7 @@
 #include "launch/result.h"
 #include "launch/temporary_folder.h"
 #include "launch/text.h"
+#include "launch/this_machine.h"
 #include "optrush/error.h"
 
 namespace optrush {
@@ -18,11 +15,6 @@ namespace fs = std::filesystem;
 
 namespace {
 constexpr Limits kDoctorLimits{.timeout_s = 300}, kGitLimits{.timeout_s = 10};
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
-}
 
 /// What this program was built from: as its installation says, or as its source tree is now; "" where neither
 /// tells.

@@ -43,13 +43,14 @@ ProcessEnd run_plan(const RunSpec& spec, const fs::path& worker, const fs::path&
 }
 
 /// Why the variant does not fit into this machine; empty where it does, or nothing was predicted.
-std::string lacking_memory(const Json& plan) {
+std::string lacking_memory(const Json& plan, int64_t ranks) {
   const Json memory = plan.value("memory", Json());
   if (memory.is_null() || memory.at("available_bytes").is_null() ||
       memory.at("peak_bytes") <= memory.at("available_bytes"))
     return "";
-  return "a step needs " + bytes(memory.at("peak_bytes")) + " (" + grouped(memory.at("peak_bytes")) +
-         " bytes), and this machine has " + bytes(memory.at("available_bytes")) +
+  return (ranks > 1 ? "a step of one of " + std::to_string(ranks) + " ranks needs " : "a step needs ") +
+         bytes(memory.at("peak_bytes")) + " (" + grouped(memory.at("peak_bytes")) + " bytes), and " +
+         (ranks > 1 ? "a rank can have " : "this machine has ") + bytes(memory.at("available_bytes")) +
          (memory.at("device") == "cuda" ? " on its GPU" : " free");
 }
 }  // namespace
@@ -71,7 +72,8 @@ std::optional<Planned> plan_variant(const Variant& variant, const fs::path& work
         plan["memory"]["available_bytes"] = *gpu_bytes;
       if (variant.external) plan["plugins"].push_back(as_plugin(*variant.external, variant.name));
       check_plan(variant, plan);
-      if (const auto reason = lacking_memory(plan); !variant.external && !reason.empty())
+      if (const auto reason = lacking_memory(plan, variant.spec.train.world_size);
+          !variant.external && !reason.empty())
         return failed("skipped", reason);
       return Planned{std::move(plan), {}};
     } catch (const Error& e) {
@@ -96,11 +98,11 @@ std::optional<int64_t> predicted_peak(const RunSpec& spec, const fs::path& worke
   return memory.at("peak_bytes").get<int64_t>();
 }
 
-std::vector<std::pair<std::string, std::string>> worker_environment(const RunSpec& spec) {
+std::vector<std::pair<std::string, std::string>> worker_environment(const RunSpec& spec, int64_t cores) {
   std::vector<std::pair<std::string, std::string>> environment{{"OMP_WAIT_POLICY", "passive"}};
-  if (spec.threads > 0)
+  if (const int64_t threads = spec.threads > 0 ? spec.threads : cores; threads > 0)
     for (const char* name : {"OMP_NUM_THREADS", "MKL_NUM_THREADS"})
-      environment.emplace_back(name, std::to_string(spec.threads));
+      environment.emplace_back(name, std::to_string(threads));
   return environment;
 }
 }  // namespace optrush

@@ -13,6 +13,7 @@
 
 #include "base/log.h"
 #include "base/suggest.h"
+#include "launch/descriptor.h"
 #include "optrush/error.h"
 
 namespace optrush {
@@ -23,22 +24,6 @@ constexpr std::chrono::milliseconds kTick{250};
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd = -1) : fd_(fd) {}
-  ~Descriptor() { close(); }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-  void close() {
-    if (fd_ >= 0) ::close(fd_);
-    fd_ = -1;
-  }
-
- private:
-  int fd_;
-};
 
 [[noreturn]] void fail(const std::string& what, int error) {
   throw Error(what + ": " + std::strerror(error));

@@ -26,8 +26,10 @@ double Progress::Current::elapsed() const {
 }
 
 std::string Progress::Current::title(int name_columns) const {
+  const int64_t ranks = job.spec.train.world_size;
   return "[" + std::to_string(position.number) + "/" + std::to_string(position.total) + "] " +
-         fit(job.spec.rung, name_columns) + ", " + position.purpose + ": ";
+         fit(job.spec.rung, name_columns) + ", " + position.purpose +
+         (ranks > 1 ? ", " + std::to_string(ranks) + " ranks" : "") + ": ";
 }
 
 void Progress::note(const std::string& text, Colour colour) {

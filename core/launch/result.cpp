@@ -17,18 +17,6 @@ namespace {
 constexpr int64_t kTailBytes = 2000;
 constexpr size_t kTailLines = 10;
 
-Json result_json(const std::string& status, const std::string& reason) {
-  return {{"schema_version", 1}, {"status", status}, {"reason", reason}};
-}
-
-/// "at step 4 of 13", "while loading".
-std::string last_seen(const fs::path& run_folder, const TrainSpec& train) {
-  const RunState state = MetricsTail(run_folder / "metrics.jsonl").update();
-  if (state.steps > 0)
-    return "after step " + std::to_string(state.steps) + " of " + std::to_string(train.warmup + train.steps);
-  return state.phase.empty() ? "before its first sign of life" : "in phase " + state.phase;
-}
-
 bool same_plugins(const Json& result) try {
   const auto plugins = result.find("plugins");
   return plugins == result.end() || std::ranges::all_of(*plugins, [](const Json& plugin) {
@@ -65,6 +53,32 @@ BadEnd describe_bad_end(const ProcessEnd& end, const Limits& limits) {
   return {"crashed", "ended with exit code " + std::to_string(end.code)};
 }
 
+BadEnd describe_end(const ProcessEnd& end, const Limits& limits, const std::string& problem,
+                    const std::string& last_seen, const std::string& log_name, const std::string& log) {
+  BadEnd bad = describe_bad_end(end, limits);
+  if (end.kind == ProcessEnd::Kind::exited && end.code == 0) bad.reason = problem;
+  bad.reason += ", " + last_seen;
+  if (bad.status == "timeout") bad.reason += "\nraise timeout_s in the script where the run needs more time";
+  if (bad.status == "oom")
+    bad.reason += "\nuse a smaller model, micro_batch or seq_len, or a machine with more memory";
+  bad.reason += last_lines(log_name, log);
+  return bad;
+}
+
+std::string last_seen(const RunState& state, const TrainSpec& train) {
+  if (state.steps > 0)
+    return "after step " + std::to_string(state.steps) + " of " + std::to_string(train.warmup + train.steps);
+  return state.phase.empty() ? "before its first sign of life" : "in phase " + state.phase;
+}
+
+std::string last_lines(const std::string& log_name, const std::string& log) {
+  return log.empty() ? "" : "\nlast lines of " + log_name + ":\n" + log;
+}
+
+Json result_json(const BadEnd& end) {
+  return {{"schema_version", 1}, {"status", end.status}, {"reason", end.reason}};
+}
+
 Json conclude(const fs::path& run_folder, const ProcessEnd& end, const Job& job) {
   const std::string program = job.external ? "the command" : "the worker";
   std::string problem;
@@ -83,15 +97,10 @@ Json conclude(const fs::path& run_folder, const ProcessEnd& end, const Job& job)
     write_json(run_folder / "result.json", *result);
     return *result;
   }
-  BadEnd bad = describe_bad_end(end, limits);
-  if (clean) bad.reason = program + " " + problem;
-  bad.reason += ", " + last_seen(run_folder, job.spec.train);
-  if (bad.status == "timeout") bad.reason += "\nraise timeout_s in the script where the run needs more time";
-  if (bad.status == "oom")
-    bad.reason += "\nuse a smaller model, micro_batch or seq_len, or a machine with more memory";
-  if (const auto tail = log_tail(run_folder / "log.txt"); !tail.empty())
-    bad.reason += "\nlast lines of log.txt:\n" + tail;
-  Json ended = result_json(bad.status, bad.reason);
+  const RunState state = MetricsTail(run_folder / "metrics.jsonl").update();
+  const Json ended =
+      result_json(describe_end(end, limits, program + " " + problem, last_seen(state, job.spec.train),
+                               "log.txt", log_tail(run_folder / "log.txt")));
   write_json(run_folder / "result.json", ended);
   return ended;
 }
@@ -99,7 +108,7 @@ Json conclude(const fs::path& run_folder, const ProcessEnd& end, const Job& job)
 Json store_unstarted(const fs::path& run_folder, const Job& job, const std::string& status,
                      const std::string& reason) {
   clear_run(run_folder);
-  const Json result = result_json(status, reason);
+  const Json result = result_json({status, reason});
   write_json(run_folder / "spec.json", to_json(job.spec));
   if (job.external) write_json(run_folder / "external.json", to_json(*job.external));
   write_json(run_folder / "result.json", result);
@@ -138,6 +147,7 @@ void clear_run(const fs::path& run_folder) {
     fs::remove(run_folder / name);
     fs::remove(run_folder / (name + ".tmp"));
   }
+  fs::remove_all(run_folder / "ranks");
   if (fs::is_directory(run_folder) && fs::is_empty(run_folder)) fs::remove(run_folder);
 }
 }  // namespace optrush

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "launch/journal.h"
+#include "launch/metrics_tail.h"
 #include "launch/process.h"
 #include "launch/schedule.h"
 #include "optrush/json.h"
@@ -27,6 +28,17 @@ struct BadEnd {
   std::string status, reason;
 };
 BadEnd describe_bad_end(const ProcessEnd&, const Limits&);
+/// The same of a program that trained and left no result: `problem` is what was wrong with that where it
+/// ended well. The reason says how far it came, what may help and what its log, which `log_name` names, said
+/// last.
+BadEnd describe_end(const ProcessEnd&, const Limits&, const std::string& problem,
+                    const std::string& last_seen, const std::string& log_name, const std::string& log);
+/// "after step 4 of 13", "in phase loading".
+std::string last_seen(const RunState&, const TrainSpec&);
+/// "\nlast lines of log.txt:\n..."; "" where it said nothing.
+std::string last_lines(const std::string& log_name, const std::string& log);
+/// A RunResult that says no more than how a run ended.
+Json result_json(const BadEnd&);
 
 /// The last lines of a log, for a reason; "" where it is empty.
 std::string log_tail(const std::filesystem::path& log);

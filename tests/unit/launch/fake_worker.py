@@ -105,6 +105,126 @@ ENDS = {
 }
 
 
+def wait_for(path):
+    for _ in range(2000):
+        if os.path.exists(path):
+            return
+        time.sleep(0.005)
+
+
+class Rank:
+    """One of several processes of a run. The word "killed:2" makes rank 2 end so, and the others as they then would."""
+
+    def __init__(self, spec, options):
+        self.spec, self.out = spec, options["--out"]
+        self.rank, self.size = int(options["--rank"]), spec["train"]["world_size"]
+        self.options = options
+        self.shared = os.environ.get("FAKE_RANKS_FOLDER", os.path.dirname(self.out))
+        names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OMP_WAIT_POLICY")
+        write(self.out + "/started.json", {"pid": os.getpid(), "options": options, "environment": {n: os.environ.get(n) for n in names}})
+
+    def steps(self, count):
+        with open(self.out + "/metrics.jsonl", "a") as file:
+            file.write('{"event":"phase","name":"warmup"}\n')
+            for i in range(count):
+                file.write('{"event":"step","step":%d,"loss":5.0}\n' % i)
+
+    def tell(self, word):
+        write(self.shared + "/" + word, self.rank)
+
+    def hear(self, word):
+        wait_for(self.shared + "/" + word)
+
+    def end(self, status="ok", **changes):
+        if self.rank > 0 and status == "ok":
+            changes.update(steps=[], tokens_per_second=None)
+        write(self.out + "/result.json", result(self.spec, status=status, **({"steps": []} if status != "ok" else {}), **changes))
+
+    def blame_peer(self):
+        self.end("failed", reason="a connection was closed by another rank", cause="peer")
+
+
+def rank_killed(rank, bad):
+    rank.steps(4)
+    if bad:
+        print("the last words", flush=True)
+        rank.tell("gone")
+        end_by(signal.SIGKILL)
+    rank.hear("gone")
+    rank.blame_peer()
+
+
+def rank_fails_after_others(rank, bad):
+    if bad:
+        rank.hear("blamed")
+        time.sleep(0.2)
+        print("where it was", flush=True)
+        return rank.end("oom", reason="too large", requested_bytes=7, cause="own")
+    rank.blame_peer()
+    rank.tell("blamed")
+
+
+def rank_hangs(rank, bad):
+    rank.steps(4 if bad else 5)
+    if bad:
+        return hang(rank.spec, rank.out)
+    time.sleep(0.2)
+    rank.end("timeout", reason="all_reduce of group dp: no answer within 60 s", cause="timeout")
+
+
+def rank_comes_late(rank, bad):
+    if bad:
+        time.sleep(0.5)
+        rank.tell("here")
+    rank.hear("here")
+    rank.end()
+
+
+def rank_fails_at_last(rank, bad):
+    if not bad:
+        rank.end()
+        return rank.tell("done")
+    rank.hear("done")
+    time.sleep(0.2)
+    sys.exit(3)
+
+
+def all_wait(rank, bad):
+    time.sleep(1000)
+
+
+def rank_skips(rank, bad):
+    rank.end("skipped", reason="no GPU")
+
+
+def port_is_taken(rank, bad):
+    with open(os.environ["FAKE_WORKER_STARTS"]) as file:
+        starts = sum(line.endswith("porttaken-r1/0\n") for line in file)
+    if rank.rank == 0 and starts == 1:
+        return rank.end("failed", reason="cannot serve the store: address already in use", cause="own")
+    rank.end()
+
+
+RANK_ENDS = {
+    "killed": rank_killed,
+    "oom": rank_fails_after_others,
+    "hang": rank_hangs,
+    "late": rank_comes_late,
+    "atlast": rank_fails_at_last,
+    "slow": all_wait,
+    "skip": rank_skips,
+    "porttaken": port_is_taken,
+}
+
+
+def run_rank(spec, options):
+    word, _, bad = spec["rung"].split(" ")[0].partition(":")
+    rank = Rank(spec, options)
+    if word in RANK_ENDS and spec["purpose"] == "measure":
+        return RANK_ENDS[word](rank, rank.rank == int(bad or 0))
+    rank.end()
+
+
 def fail_to_plan(out):
     print("optrush-worker: error: x.lua:3: unknown option 'rnk'\n  hint: did you mean 'rank'?", file=sys.stderr)
     sys.exit(1)
@@ -129,7 +249,7 @@ def plan(spec, out):
     if spec["rung"].split(" ")[0] == "planjunk":
         return
     problem = dict(spec["train"])
-    problem["global_batch"] = problem["micro_batch"] * problem["accumulation"]
+    problem["global_batch"] = problem["micro_batch"] * problem["accumulation"] * problem["world_size"]
     write(out, {"schema_version": 1, "problem": problem, "model": spec["model"], "plugins": [], "slots": [], "notes": []})
 
 
@@ -138,6 +258,12 @@ def run(spec, out):
     if spec["purpose"] != "measure" or (only_round and int(only_round) != spec["round"] + 1):
         word = ""
     ENDS.get(word, lambda spec, out: write(out + "/result.json", result(spec)))(spec, out)
+
+
+def name_of_run(options):
+    """The run's folder, and its rank where it has one."""
+    parts = os.path.dirname(options["--spec"]) if "--rank" in options else options["--out"]
+    return os.path.basename(parts) + ("/" + options["--rank"] if "--rank" in options else "")
 
 
 def main():
@@ -153,7 +279,9 @@ def main():
         write(options["--out"] + "/config.json", {})
     if what in ("run", "export") and "FAKE_WORKER_STARTS" in os.environ:
         with open(os.environ["FAKE_WORKER_STARTS"], "a") as file:
-            file.write(os.path.basename(options["--out"]) + "\n")
+            file.write(name_of_run(options) + "\n")
+    if "--rank" in options:
+        return run_rank(spec, options)
     {"plan": plan, "run": run, "export": lambda spec, out: None}[what](spec, options["--out"])
 
 

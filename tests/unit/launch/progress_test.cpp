@@ -171,6 +171,15 @@ TEST_F(ProgressTest, TheLineIsNarrowerThanTheTerminal) {
   EXPECT_EQ(screen.written_until("…"), "\r\x1b[2K[2/4] a, round 1/3…");
 }
 
+TEST_F(ProgressTest, RanksAreShown) {
+  Job several = job();
+  several.spec.train.world_size = 4;
+  const Screen screen(80);
+  Progress progress(Terminal::of(screen.fd()));
+  progress.begin(several, {2, 4, "round 1/3"}, file_, {});
+  EXPECT_EQ(screen.written_until("starting"), "\r\x1b[2K[2/4] a, round 1/3, 4 ranks: starting");
+}
+
 TEST_F(ProgressTest, NoColourWhereItIsNotWanted) {
   setenv("NO_COLOR", "1", 1);
   const Screen screen(80);

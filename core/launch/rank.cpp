@@ -1,0 +1,52 @@
+#include "launch/rank.h"
+
+#include "launch/planner.h"
+#include "launch/result.h"
+#include "launch/this_machine.h"
+
+namespace optrush {
+namespace fs = std::filesystem;
+
+namespace {
+Command rank_command(const fs::path& worker, const fs::path& spec, const fs::path& folder,
+                     const std::string& store, const RankPlace& place, const RunSpec& run) {
+  fs::create_directories(folder);
+  return {
+      {worker, "run", "--spec", spec, "--out", folder, "--rank", std::to_string(place.rank), "--local-rank",
+       std::to_string(place.local_rank), "--local-size", std::to_string(place.local_size), "--store", store},
+      worker_environment(run, place.cores),
+      folder / "log.txt"};
+}
+}  // namespace
+
+RankEnd::Verdict RankEnd::verdict() const {
+  if (!result.is_object()) return Verdict::own;
+  if (result.at("status") == "ok") return Verdict::ok;
+  const std::string cause = result.value("cause", "own");
+  return cause == "peer" ? Verdict::peer : cause == "timeout" ? Verdict::absence : Verdict::own;
+}
+
+LocalRank::LocalRank(const fs::path& worker, const fs::path& spec, const fs::path& folder,
+                     const std::string& store, const RankPlace& place, const RunSpec& run)
+    : rank_(place.rank), folder_(folder), process_(rank_command(worker, spec, folder, store, place, run)) {}
+
+std::optional<RankEnd> LocalRank::poll() {
+  const auto process = process_.poll();
+  if (!process) return std::nullopt;
+  RankEnd end{.end = *process};
+  if (auto result = read_result(folder_, &end.problem)) end.result = std::move(*result);
+  end.state = MetricsTail(folder_ / "metrics.jsonl").update();
+  end.log = log_tail(folder_ / "log.txt");
+  return end;
+}
+
+std::string LocalRank::name() const { return rank_name(rank_, host_name()); }
+
+fs::path rank_folder(const fs::path& run_folder, int64_t rank) {
+  return run_folder / "ranks" / std::to_string(rank);
+}
+
+std::string rank_name(int64_t rank, const std::string& host) {
+  return "rank " + std::to_string(rank) + (host.empty() ? "" : " (host " + host + ")");
+}
+}  // namespace optrush

@@ -1,0 +1,74 @@
+#pragma once
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "launch/metrics_tail.h"
+#include "launch/process.h"
+#include "launch/schedule.h"
+#include "optrush/json.h"
+
+namespace optrush {
+/// Where a rank is in a run: among all of them, and on its machine.
+struct RankPlace {
+  int64_t rank = 0, local_rank = 0, local_size = 1;
+  int64_t cores = 1;  ///< that its threads may use
+};
+
+/// How one rank's part of a run ended.
+struct RankEnd {
+  ProcessEnd end;
+  Json result;          ///< what its worker wrote; null: nothing that can be used
+  std::string problem;  ///< why there is no result: "wrote no result"
+  RunState state;       ///< how far it came
+  std::string log;      ///< the last lines of its log
+  std::string lost;     ///< why nothing of the above is known; "": it is
+
+  enum class Verdict : uint8_t {
+    ok,
+    own,     ///< failed by itself: this explains a run
+    peer,    ///< ended because another rank went away
+    absence  ///< another rank did not arrive at a collective in time
+  };
+  Verdict verdict() const;
+};
+
+/// One rank of a run that is under way, here or elsewhere.
+class RunningRank {
+ public:
+  virtual ~RunningRank() = default;
+  /// Its end, once.
+  virtual std::optional<RankEnd> poll() = 0;
+  /// SIGTERM to all that it has started.
+  virtual void terminate() = 0;
+  /// SIGKILL.
+  virtual void kill() = 0;
+  /// "rank 2 (host node7)"
+  virtual std::string name() const = 0;
+};
+
+/// A rank whose worker is a process of this one.
+class LocalRank : public RunningRank {
+ public:
+  /// `folder` gets the worker's files; `spec` is the run's spec.json; `store` is HOST:PORT, where rank 0
+  /// serves.
+  LocalRank(const std::filesystem::path& worker, const std::filesystem::path& spec,
+            const std::filesystem::path& folder, const std::string& store, const RankPlace&, const RunSpec&);
+
+  std::optional<RankEnd> poll() override;
+  void terminate() override { process_.signal_group(SIGTERM); }
+  void kill() override { process_.signal_group(SIGKILL); }
+  std::string name() const override;
+
+ private:
+  int64_t rank_;
+  std::filesystem::path folder_;
+  Process process_;
+};
+
+/// The folder of a rank in its run's.
+std::filesystem::path rank_folder(const std::filesystem::path& run_folder, int64_t rank);
+/// "rank 2 (host node7)".
+std::string rank_name(int64_t rank, const std::string& host);
+}  // namespace optrush

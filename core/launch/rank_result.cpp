@@ -1,0 +1,66 @@
+#include "launch/rank_result.h"
+
+#include "base/files.h"
+#include "launch/result.h"
+#include "launch/text.h"
+
+namespace optrush {
+namespace fs = std::filesystem;
+
+namespace {
+using Kind = RanksEnd::Kind;
+
+/// In the run's folder.
+std::string log_of(size_t rank) { return rank_folder("", static_cast<int64_t>(rank)) / "log.txt"; }
+
+/// Status and reason of a rank that explains a run, without its name.
+BadEnd end_of_rank(const RanksEnd& run, const Job& job, const RankLimits& limits) {
+  const RankEnd& rank = run.ends.at(run.rank);
+  const std::string seen = last_seen(rank.state, job.spec.train);
+  const std::string log = last_lines(log_of(run.rank), rank.log);
+  const auto limit = [](double seconds) { return clock_time(seconds); };
+  if (run.kind == Kind::absent)
+    return {"timeout",
+            "did not arrive where the others waited for it (last seen " + seen + ")\n" + run.waiting + log};
+  if (run.kind == Kind::lingered)
+    return {"timeout",
+            "did not end within " + limit(limits.linger_s) + " after rank 0, last seen " + seen + log};
+  if (run.kind == Kind::timed_out)
+    return describe_end({.kind = ProcessEnd::Kind::timed_out}, {.timeout_s = limits.timeout_s}, "", seen,
+                        log_of(run.rank), rank.log);
+  if (!rank.lost.empty()) return {"crashed", "was lost: " + rank.lost};
+  if (rank.result.is_object())
+    return {rank.result.at("status"), rank.result.at("reason").get<std::string>() + log};
+  return describe_end(rank.end, {}, "the worker " + rank.problem, seen, log_of(run.rank), rank.log);
+}
+
+Json failed(const RanksEnd& run, const Job& job, const RankLimits& limits) {
+  BadEnd end = end_of_rank(run, job, limits);
+  end.reason = run.names.at(run.rank) + ": " + end.reason;
+  Json result = result_json(end);
+  result["rank"] = run.rank;
+  const Json& own = run.ends.at(run.rank).result;
+  if (own.is_object() && own.contains("requested_bytes")) result["requested_bytes"] = own["requested_bytes"];
+  return result;
+}
+
+/// Rank 0's, with a note for each rank that came to a bad end after its own.
+Json succeeded(const RanksEnd& run) {
+  Json result = run.ends.front().result;
+  for (size_t i = 0; i < run.ends.size(); ++i) {
+    const ProcessEnd& end = run.ends[i].end;
+    if (end.kind == ProcessEnd::Kind::exited && end.code == 0) continue;
+    result["notes"].push_back("after its result was written, " + run.names[i] +
+                              " came to a bad end: " + describe_bad_end(end, {}).reason);
+  }
+  return result;
+}
+}  // namespace
+
+Json conclude_ranks(const fs::path& run_folder, const RanksEnd& run, const Job& job,
+                    const RankLimits& limits) {
+  Json result = run.kind == Kind::ok ? succeeded(run) : failed(run, job, limits);
+  write_json(run_folder / "result.json", result);
+  return result;
+}
+}  // namespace optrush

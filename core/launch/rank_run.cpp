@@ -1,0 +1,60 @@
+#include "launch/rank_run.h"
+
+#include "launch/free_port.h"
+#include "launch/rank_result.h"
+#include "launch/this_machine.h"
+
+namespace optrush {
+namespace fs = std::filesystem;
+
+namespace {
+constexpr std::chrono::milliseconds kPeriod{100};
+constexpr const char* kLoopback = "127.0.0.1";
+
+/// Whether the process that was to serve the store found its port taken: another program was given it between
+/// our choice and its start.
+bool port_was_taken(const RankEnd& server) {
+  const std::string said = server.result.is_object() ? server.result.value("reason", "") : server.log;
+  return said.find("EADDRINUSE") != std::string::npos ||
+         said.find("ddress already in use") != std::string::npos;
+}
+}  // namespace
+
+RankRun::RankRun(fs::path worker, int64_t gpus) : worker_(std::move(worker)), gpus_(gpus) {}
+
+std::optional<BadEnd> RankRun::obstacle(const RunSpec& spec) const {
+  const int64_t ranks = spec.train.world_size;
+  const bool on_gpus = spec.device == "cuda" || (spec.device == "auto" && gpus_ > 0);
+  if (on_gpus && ranks > gpus_)
+    return BadEnd{"skipped", "it takes " + std::to_string(ranks) +
+                                 " GPUs, one for each rank, and this machine has " + std::to_string(gpus_) +
+                                 "\nrun it with --device cpu, or on several machines"};
+  return std::nullopt;
+}
+
+std::optional<Json> RankRun::run(const Job& job, const fs::path& folder, Interrupts& interrupts,
+                                 const std::function<void()>& tick) const {
+  const RankLimits limits{.timeout_s = job.spec.timeout_s};
+  RanksEnd end;
+  for (const bool again : {true, false}) {
+    auto ranks = start(job, folder);
+    end = watch_ranks(ranks, limits, interrupts, tick, kPeriod);
+    if (end.kind == RanksEnd::Kind::interrupted) return std::nullopt;
+    if (end.kind == RanksEnd::Kind::ok || !again || !port_was_taken(end.ends.front())) break;
+    fs::remove_all(folder / "ranks");
+  }
+  return conclude_ranks(folder, end, job, limits);
+}
+
+std::vector<std::unique_ptr<RunningRank>> RankRun::start(const Job& job, const fs::path& folder) const {
+  const int64_t size = job.spec.train.world_size;
+  const std::string store = std::string(kLoopback) + ":" + std::to_string(free_port());
+  const int64_t own = usable_cores(), cores = share_of_cores(size, own, own);
+  std::vector<std::unique_ptr<RunningRank>> ranks;
+  for (int64_t rank = 0; rank < size; ++rank)
+    ranks.push_back(std::make_unique<LocalRank>(
+        worker_, folder / "spec.json", rank_folder(folder, rank), store,
+        RankPlace{.rank = rank, .local_rank = rank, .local_size = size, .cores = cores}, job.spec));
+  return ranks;
+}
+}  // namespace optrush

@@ -1,0 +1,32 @@
+#pragma once
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launch/ranks.h"
+#include "launch/result.h"
+
+namespace optrush {
+/// Makes the runs whose model several processes train together.
+class RankRun {
+ public:
+  /// `gpus`: that this machine has.
+  RankRun(std::filesystem::path worker, int64_t gpus);
+
+  /// Why a spec can't be run here; none where it can.
+  std::optional<BadEnd> obstacle(const RunSpec&) const;
+  /// Starts the ranks of a job in the folder of its run, which has its spec.json, watches them, and stores
+  /// the result. None where a signal came first.
+  std::optional<Json> run(const Job&, const std::filesystem::path& folder, Interrupts&,
+                          const std::function<void()>& tick) const;
+
+ private:
+  std::vector<std::unique_ptr<RunningRank>> start(const Job&, const std::filesystem::path& folder) const;
+
+  std::filesystem::path worker_;
+  int64_t gpus_;
+};
+}  // namespace optrush

@@ -1,0 +1,34 @@
+#include "launch/this_machine.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <thread>
+
+namespace optrush {
+namespace {
+/// CPUs in the affinity mask of a process (0: this one); 0 where the kernel does not tell.
+int64_t cores_of(pid_t process) {
+  cpu_set_t mask;
+  return sched_getaffinity(process, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask) : 0;
+}
+}  // namespace
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
+int64_t usable_cores() {
+  if (const int64_t cores = cores_of(0); cores > 0) return cores;
+  return std::max<int64_t>(1, std::thread::hardware_concurrency());
+}
+
+int64_t cores_of_parent() { return cores_of(getppid()); }
+
+int64_t share_of_cores(int64_t ranks, int64_t own, int64_t launcher) {
+  return std::max<int64_t>(1, std::min(own, std::max(own, launcher) / ranks));
+}
+}  // namespace optrush

@@ -1,0 +1,18 @@
+#pragma once
+#include <cstdint>
+#include <string>
+
+namespace optrush {
+/// The name of this machine; "" where it has none.
+std::string host_name();
+
+/// CPUs that this process may use.
+int64_t usable_cores();
+
+/// CPUs that the process may use that started this one.
+int64_t cores_of_parent();
+
+/// CPUs for each of `ranks` on this machine, at least 1. `own` are those of this process. A launcher that has
+/// `launcher` CPUs may have bound this process to some of them, which are then for its one rank.
+int64_t share_of_cores(int64_t ranks, int64_t own, int64_t launcher);
+}  // namespace optrush

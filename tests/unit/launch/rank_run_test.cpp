@@ -1,0 +1,198 @@
+// Runs of several processes by a fake worker: how each kind of failure ends in its row.
+#include <gmock/gmock.h>
+
+#include <thread>
+
+#include "ends.h"
+#include "fixture.h"
+#include "launch/this_machine.h"
+
+namespace optrush {
+namespace {
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+class RankRun : public testing::Launch {
+ protected:
+  /// Every rung, but not the base, with so many ranks.
+  static Experiment with_ranks(int64_t ranks, const std::vector<std::string>& rungs, int64_t rounds = 1) {
+    Experiment e = experiment(rungs, rounds);
+    for (auto& rung : e.parts.at(0).rungs) rung.settings = {{"train", {{"world_size", ranks}}}};
+    return e;
+  }
+  fs::path rank(const std::string& id, int64_t number) const {
+    return report() / "runs" / id / "ranks" / std::to_string(number);
+  }
+  /// Every process that a rank has started is gone.
+  void expect_all_ended(const std::string& id, int64_t ranks) const {
+    for (int64_t i = 0; i < ranks; ++i)
+      EXPECT_TRUE(testing::ends(read_json(rank(id, i) / "started.json").at("pid").get<pid_t>())) << id << i;
+  }
+  std::string host_ = " (host " + host_name() + "): ";
+};
+
+TEST_F(RankRun, RanksAreStartedWithTheirPlaces) {
+  EXPECT_TRUE(run(with_ranks(2, {"good"})).all_ok);
+  const Json result = this->result("01-good-r1");
+  EXPECT_EQ(result.at("status"), "ok");
+  EXPECT_EQ(result.at("steps").size(), 13) << "rank 0's result";
+  std::string store;
+  for (int64_t i = 0; i < 2; ++i) {
+    const Json started = read_json(rank("01-good-r1", i) / "started.json");
+    const Json& options = started.at("options");
+    EXPECT_EQ(options.at("--rank"), std::to_string(i));
+    EXPECT_EQ(options.at("--local-rank"), std::to_string(i));
+    EXPECT_EQ(options.at("--local-size"), "2");
+    EXPECT_THAT(options.at("--store").get<std::string>(), StartsWith("127.0.0.1:"));
+    EXPECT_TRUE(store.empty() || options.at("--store") == store);
+    store = options.at("--store");
+    const int64_t cores = usable_cores();
+    EXPECT_EQ(started.at("environment").at("OMP_NUM_THREADS"),
+              std::to_string(share_of_cores(2, cores, cores)));
+    EXPECT_EQ(started.at("environment").at("OMP_WAIT_POLICY"), "passive");
+    EXPECT_TRUE(fs::exists(rank("01-good-r1", i) / "log.txt"));
+  }
+  EXPECT_FALSE(fs::exists(report() / "runs/00-base-r1/ranks")) << "one rank is no other run than before";
+}
+
+TEST_F(RankRun, ThreadsOfTheSpecAreEachRanks) {
+  auto e = with_ranks(2, {"good"});
+  e.parts[0].rungs[0].settings["threads"] = 3;
+  run(e);
+  const Json started = read_json(rank("01-good-r1", 1) / "started.json");
+  EXPECT_EQ(started.at("environment").at("OMP_NUM_THREADS"), "3");
+  EXPECT_EQ(started.at("environment").at("MKL_NUM_THREADS"), "3");
+}
+
+TEST_F(RankRun, AKilledRankIsNamedBeforeThoseThatMissedIt) {
+  EXPECT_FALSE(run(with_ranks(3, {"killed:2", "good"})).all_ok);
+  EXPECT_EQ(status("01-killed-2-r1"), "oom");
+  EXPECT_EQ(result("01-killed-2-r1").at("rank"), 2);
+  EXPECT_THAT(reason("01-killed-2-r1"), StartsWith("rank 2" + host_ + "killed, probably"));
+  EXPECT_THAT(reason("01-killed-2-r1"), HasSubstr("after step 4 of 13"));
+  EXPECT_THAT(reason("01-killed-2-r1"), HasSubstr("ranks/2/log.txt:\nthe last words"));
+  expect_all_ended("01-killed-2-r1", 3);
+  EXPECT_EQ(status("02-good-r1"), "ok") << "the next rung goes on";
+}
+
+TEST_F(RankRun, AFailureThatIsToldLateStillComesFirst) {
+  run(with_ranks(3, {"oom:1"}));
+  EXPECT_EQ(status("01-oom-1-r1"), "oom");
+  EXPECT_EQ(result("01-oom-1-r1").at("requested_bytes"), 7);
+  EXPECT_EQ(reason("01-oom-1-r1"),
+            "rank 1" + host_ + "too large\nlast lines of ranks/1/log.txt:\nwhere it was");
+}
+
+TEST_F(RankRun, AHungRankIsWhoDidNotArrive) {
+  const auto start = std::chrono::steady_clock::now();
+  run(with_ranks(3, {"hang:1"}));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
+  EXPECT_EQ(status("01-hang-1-r1"), "timeout");
+  EXPECT_THAT(reason("01-hang-1-r1"), StartsWith("rank 1" + host_ + "did not arrive"));
+  EXPECT_THAT(reason("01-hang-1-r1"), HasSubstr("(last seen after step 4 of 13)"));
+  EXPECT_THAT(reason("01-hang-1-r1"), HasSubstr("all_reduce of group dp"));
+  expect_all_ended("01-hang-1-r1", 3);
+  EXPECT_TRUE(testing::ends(read_json(rank("01-hang-1-r1", 1) / "child.json").get<pid_t>()))
+      << "what a rank has started is ended, too";
+}
+
+TEST_F(RankRun, ALateRankIsWaitedFor) { EXPECT_TRUE(run(with_ranks(2, {"late:1"})).all_ok); }
+
+TEST_F(RankRun, AFailureAfterRank0sResultReplacesIt) {
+  run(with_ranks(2, {"atlast:1"}));
+  EXPECT_EQ(status("01-atlast-1-r1"), "crashed");
+  EXPECT_THAT(reason("01-atlast-1-r1"), HasSubstr("exit code 3"));
+}
+
+TEST_F(RankRun, TheTimeLimitIsTheSpecs) {
+  auto e = with_ranks(2, {"slow"});
+  e.parts[0].rungs[0].settings["timeout_s"] = 1;
+  run(e);
+  EXPECT_EQ(status("01-slow-r1"), "timeout");
+  EXPECT_THAT(reason("01-slow-r1"), HasSubstr("no end within 1.0 s"));
+  expect_all_ended("01-slow-r1", 2);
+}
+
+TEST_F(RankRun, WhatAMachineLacksIsNoFailure) {
+  EXPECT_TRUE(run(with_ranks(2, {"skip"})).all_ok);
+  EXPECT_EQ(status("01-skip-r1"), "skipped");
+}
+
+TEST_F(RankRun, ATakenPortIsChangedOnce) {
+  EXPECT_TRUE(run(with_ranks(2, {"porttaken"})).all_ok);
+  EXPECT_EQ(status("01-porttaken-r1"), "ok");
+  EXPECT_EQ(std::ranges::count(starts(), "01-porttaken-r1/0"), 2);
+}
+
+TEST_F(RankRun, MoreRanksThanGpusAreSkipped) {
+  auto e = with_ranks(2, {"good"});
+  e.base.device = "cuda";
+  EXPECT_TRUE(run(e).all_ok);
+  EXPECT_EQ(status("01-good-r1"), "skipped");
+  EXPECT_THAT(reason("01-good-r1"), HasSubstr("it takes 2 GPUs, one for each rank, and this machine has 0"));
+}
+
+TEST_F(RankRun, WorldSizesAreSweptInOneScript) {
+  auto e = experiment({"1 rank", "2 ranks", "4 ranks"});
+  for (int64_t i = 0; i < 3; ++i)
+    e.parts[0].rungs[static_cast<size_t>(i)].settings = {{"train", {{"world_size", 1 << i}}}};
+  EXPECT_TRUE(run(e).all_ok);
+  EXPECT_FALSE(fs::exists(rank("01-1-rank-r1", 0)));
+  EXPECT_TRUE(fs::exists(rank("03-4-ranks-r1", 3)));
+}
+
+TEST_F(RankRun, ResumeStartsNoRankAgain) {
+  run(with_ranks(2, {"good", "killed:1"}));
+  run(with_ranks(2, {"good", "killed:1"}), resuming());
+  EXPECT_THAT(starts(), ::testing::IsEmpty());
+}
+
+TEST_F(RankRun, WithoutTheRunsResultARunIsMissing) {
+  run(with_ranks(4, {"good"}));
+  fs::remove(report() / "runs/01-good-r1/result.json");
+  auto e = with_ranks(4, {"good"});
+  run(e, resuming());
+  EXPECT_EQ(starts().size(), 4) << "the results of its ranks do not count";
+}
+
+TEST_F(RankRun, NoRankOfAnEarlierRunIsLeft) {
+  run(with_ranks(4, {"good"}));
+  run(with_ranks(2, {"good"}));
+  EXPECT_TRUE(fs::exists(rank("01-good-r1", 1)));
+  EXPECT_FALSE(fs::exists(rank("01-good-r1", 2)));
+}
+
+TEST_F(RankRun, RanksDieWithTheConductor) {
+  const pid_t conductor = fork();
+  if (conductor == 0) {
+    run(with_ranks(2, {"slow"}));
+    _exit(0);
+  }
+  const fs::path last = rank("01-slow-r1", 1) / "started.json";
+  for (int i = 0; i < 2000 && !(fs::exists(last) && fs::exists(rank("01-slow-r1", 0) / "started.json")); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  ASSERT_TRUE(fs::exists(last));
+  kill(conductor, SIGKILL);
+  EXPECT_TRUE(testing::ends(conductor));
+  expect_all_ended("01-slow-r1", 2);
+}
+
+TEST_F(RankRun, AnInterruptEndsAllRanksAndKeepsNoResult) {
+  std::thread interrupter;
+  {
+    sigset_t held;
+    sigemptyset(&held);
+    sigaddset(&held, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &held, nullptr);
+    interrupter = std::thread([&] {
+      while (starts().size() < 3) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      kill(getpid(), SIGINT);
+    });
+  }
+  EXPECT_EQ(run(with_ranks(2, {"slow"})).signal, SIGINT);
+  interrupter.join();
+  EXPECT_FALSE(fs::exists(report() / "runs/01-slow-r1/result.json"));
+}
+}  // namespace
+}  // namespace optrush

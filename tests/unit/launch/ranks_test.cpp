@@ -1,0 +1,239 @@
+// Which rank explains a run, and that nothing of it is left.
+#include "launch/ranks.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+#include "launch/rank_result.h"
+#include "launch/this_machine.h"
+
+#include "../../support/temporary_folder.h"
+#include "base/files.h"
+
+namespace optrush {
+namespace {
+using std::chrono::milliseconds;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+using Clock = std::chrono::steady_clock;
+using Kind = RanksEnd::Kind;
+
+/// A rank that ends when its time has come, or by SIGKILL, or by SIGTERM where it listens to that.
+class ScriptedRank : public RunningRank {
+ public:
+  struct Script {
+    std::optional<milliseconds> after;  ///< none: never by itself
+    RankEnd end;
+    bool listens = true;  ///< to SIGTERM
+    bool answers = true;  ///< when it has ended
+    int64_t steps = 0;
+  };
+  ScriptedRank(int64_t rank, Script script) : rank_(rank), script_(std::move(script)) {}
+
+  std::optional<RankEnd> poll() override {
+    if (told_ || !script_.answers) return std::nullopt;
+    RankEnd end = script_.end;
+    end.state.steps = script_.steps;
+    if (killed_ != 0)
+      end = {.end = {.kind = ProcessEnd::Kind::signalled, .signal = killed_},
+             .problem = "wrote no result",
+             .state = end.state};
+    else if (!script_.after || Clock::now() - start_ < *script_.after)
+      return std::nullopt;
+    told_ = true;
+    return end;
+  }
+  void terminate() override {
+    if (script_.listens) killed_ = SIGTERM;
+  }
+  void kill() override { killed_ = SIGKILL; }
+  std::string name() const override { return rank_name(rank_, "h"); }
+  bool has_ended() const { return told_; }
+
+ private:
+  int64_t rank_;
+  Script script_;
+  Clock::time_point start_ = Clock::now();
+  int killed_ = 0;
+  bool told_ = false;
+};
+using Script = ScriptedRank::Script;
+
+RankEnd ended(const std::string& status, const std::string& cause = {}) {
+  Json result = {
+      {"schema_version", 1}, {"status", status}, {"reason", status == "ok" ? "" : "why " + status}};
+  if (!cause.empty()) result["cause"] = cause;
+  return {.result = result};
+}
+RankEnd died(int signal) {
+  return {.end = {.kind = ProcessEnd::Kind::signalled, .signal = signal},
+          .problem = "wrote no result",
+          .log = "its log"};
+}
+
+class Ranks : public ::testing::Test {
+ protected:
+  static constexpr RankLimits kLimits{
+      .timeout_s = 5, .linger_s = 0.3, .settle_s = 0.2, .grace_s = 0.2, .gone_s = 0.2};
+
+  RanksEnd watch(std::vector<Script> scripts, const RankLimits& limits = kLimits) {
+    std::vector<std::unique_ptr<RunningRank>> ranks;
+    for (auto& script : scripts)
+      ranks.push_back(std::make_unique<ScriptedRank>(static_cast<int64_t>(ranks.size()), std::move(script)));
+    auto end = watch_ranks(ranks, limits, interrupts_, {}, milliseconds(5));
+    EXPECT_EQ(end.ends.size(), scripts.size());
+    return end;
+  }
+  Json concluded(const RanksEnd& end) {
+    Job job{.id = "run", .spec = {}};
+    job.spec.train.world_size = static_cast<int64_t>(end.ends.size());
+    job.spec.train.steps = 10;
+    job.spec.train.warmup = 3;
+    const Json result = conclude_ranks(folder_.path(), end, job, kLimits);
+    EXPECT_EQ(read_json(folder_ / "result.json"), result);
+    return result;
+  }
+
+  Interrupts interrupts_;
+  const testing::TemporaryFolder folder_;
+};
+
+TEST_F(Ranks, AllWellIsTheResultOfRank0) {
+  RankEnd first = ended("ok");
+  first.result["tokens_per_second"] = 7;
+  const auto end = watch({{milliseconds(30), first}, {milliseconds(0), ended("ok")}});
+  EXPECT_EQ(end.kind, Kind::ok);
+  EXPECT_EQ(concluded(end), first.result);
+}
+
+TEST_F(Ranks, ABadEndAfterAGoodResultIsANote) {
+  RankEnd crashed = ended("ok");
+  crashed.end = died(SIGSEGV).end;
+  const Json result = concluded(watch({{milliseconds(0), ended("ok")}, {milliseconds(0), crashed}}));
+  EXPECT_EQ(result.at("status"), "ok");
+  EXPECT_THAT(result.at("notes").at(0), HasSubstr("rank 1 (host h) came to a bad end: ended by SIGSEGV"));
+}
+
+TEST_F(Ranks, WhoFailedByItselfComesBeforeItsPeers) {
+  const auto end = watch({{milliseconds(0), ended("failed", "peer")},
+                          {std::nullopt, {}},
+                          {milliseconds(60), died(SIGKILL), true, true, 4}});
+  EXPECT_EQ(end.kind, Kind::failed);
+  EXPECT_EQ(end.rank, 2);
+  const Json result = concluded(end);
+  EXPECT_EQ(result.at("status"), "oom");
+  EXPECT_EQ(result.at("rank"), 2);
+  EXPECT_THAT(
+      result.at("reason").get<std::string>(),
+      StartsWith("rank 2 (host h): killed, probably by the host's out-of-memory killer, after step 4 of 13"));
+  EXPECT_THAT(result.at("reason"), HasSubstr("last lines of ranks/2/log.txt:\nits log"));
+}
+
+TEST_F(Ranks, OfPeersAloneTheFirstIsNamed) {
+  const auto end =
+      watch({{milliseconds(50), ended("failed", "peer")}, {milliseconds(0), ended("failed", "peer")}});
+  EXPECT_EQ(end.kind, Kind::failed);
+  EXPECT_EQ(end.rank, 1);
+}
+
+TEST_F(Ranks, AResultWithoutACauseIsARanksOwn) {
+  const auto end = watch({{std::nullopt, {}}, {milliseconds(0), ended("skipped")}});
+  EXPECT_EQ(end.rank, 1);
+  EXPECT_EQ(concluded(end).at("status"), "skipped");
+  EXPECT_EQ(concluded(end).at("reason"), "rank 1 (host h): why skipped");
+}
+
+TEST_F(Ranks, WhoDidNotArriveIsWhoHasNotEnded) {
+  Script hung{std::nullopt, {}};
+  hung.listens = false;
+  hung.steps = 4;
+  const auto end = watch({{milliseconds(0), ended("timeout", "timeout")},
+                          hung,
+                          {milliseconds(120), ended("timeout", "timeout")},
+                          // It comes to the collective later than the others, and waits as they do.
+                          {milliseconds(240), ended("timeout", "timeout")}});
+  EXPECT_EQ(end.kind, Kind::absent);
+  EXPECT_EQ(end.rank, 1);
+  const Json result = concluded(end);
+  EXPECT_EQ(result.at("status"), "timeout");
+  EXPECT_THAT(
+      result.at("reason").get<std::string>(),
+      StartsWith("rank 1 (host h): did not arrive where the others waited for it (last seen after step 4 of "
+                 "13)\nrank 0 (host h): why timeout"));
+}
+
+TEST_F(Ranks, OfSeveralWhoDidNotArriveTheOneThatCameLeastFar) {
+  const auto end = watch({{milliseconds(0), ended("timeout", "timeout")},
+                          {std::nullopt, {}, true, true, 5},
+                          {std::nullopt, {}, true, true, 4}});
+  EXPECT_EQ(end.rank, 2);
+}
+
+TEST_F(Ranks, WhoWaitedIsNamedWhereNobodyIsMissing) {
+  const auto end =
+      watch({{milliseconds(0), ended("timeout", "timeout")}, {milliseconds(0), ended("timeout", "timeout")}});
+  EXPECT_EQ(end.kind, Kind::failed);
+  EXPECT_EQ(concluded(end).at("status"), "timeout");
+}
+
+TEST_F(Ranks, TheTimeLimitIsThatOfTheWholeRun) {
+  RankLimits limits = kLimits;
+  limits.timeout_s = 0.05;
+  const auto end = watch({{std::nullopt, {}, true, true, 3}, {std::nullopt, {}, true, true, 2}}, limits);
+  EXPECT_EQ(end.kind, Kind::timed_out);
+  EXPECT_EQ(end.rank, 1);
+  EXPECT_THAT(concluded(end).at("reason").get<std::string>(), StartsWith("rank 1 (host h): no end within"));
+}
+
+TEST_F(Ranks, NobodyLingersAfterRank0) {
+  const auto end = watch({{milliseconds(0), ended("ok")}, {std::nullopt, {}}});
+  EXPECT_EQ(end.kind, Kind::lingered);
+  EXPECT_EQ(concluded(end).at("status"), "timeout");
+  EXPECT_THAT(concluded(end).at("reason"), HasSubstr("after rank 0"));
+  EXPECT_EQ(watch({{milliseconds(400), ended("ok")}, {milliseconds(0), ended("ok")}}).kind, Kind::ok)
+      << "rank 0 has more to do at the end than the others";
+}
+
+TEST_F(Ranks, ALateFailureReplacesAGoodResult) {
+  const auto end = watch({{milliseconds(0), ended("ok")}, {milliseconds(50), died(SIGSEGV)}});
+  EXPECT_EQ(concluded(end).at("status"), "crashed");
+  EXPECT_EQ(concluded(end).at("rank"), 1);
+}
+
+TEST_F(Ranks, WhoDoesNotAnswerIsGivenUp) {
+  Script silent{std::nullopt, {}};
+  silent.answers = false;
+  const auto start = Clock::now();
+  const auto end = watch({{milliseconds(0), ended("failed", "own")}, silent});
+  EXPECT_EQ(end.rank, 0);
+  EXPECT_FALSE(end.ends[1].lost.empty());
+  EXPECT_LT(Clock::now() - start, std::chrono::seconds(3));
+}
+
+TEST_F(Ranks, ALostRankIsAFailedOne) {
+  const auto end =
+      watch({{std::nullopt, {}}, {milliseconds(0), RankEnd{.lost = "the connection to it was closed"}}});
+  EXPECT_EQ(concluded(end).at("reason"), "rank 1 (host h): was lost: the connection to it was closed");
+}
+
+TEST_F(Ranks, ASignalEndsAll) {
+  std::vector<std::unique_ptr<RunningRank>> ranks;
+  for (int64_t i = 0; i < 2; ++i)
+    ranks.push_back(std::make_unique<ScriptedRank>(i, Script{std::nullopt, {}}));
+  const auto end = watch_ranks(
+      ranks, kLimits, interrupts_, [] { raise(SIGINT); }, milliseconds(5));
+  EXPECT_EQ(end.kind, Kind::interrupted);
+  for (const auto& rank : ranks) EXPECT_TRUE(dynamic_cast<const ScriptedRank&>(*rank).has_ended());
+}
+
+TEST(ShareOfCores, IsEvenUnlessTheLauncherBound) {
+  EXPECT_EQ(share_of_cores(4, 16, 16), 4);
+  EXPECT_EQ(share_of_cores(4, 2, 2), 1) << "more ranks than cores";
+  EXPECT_EQ(share_of_cores(4, 4, 16), 4) << "bound to a quarter of the launcher's";
+  EXPECT_EQ(share_of_cores(8, 32, 64), 8) << "bound to one of two sockets, four ranks on each";
+  EXPECT_EQ(share_of_cores(2, 1, 64), 1) << "bound to one core";
+}
+}  // namespace
+}  // namespace optrush
