@@ -1,10 +1,14 @@
 #include "cli/asking_host.h"
 
+#include <algorithm>
+
 #include "base/files.h"
 #include "cli/interrupted.h"
+#include "launch/launcher.h"
 #include "launch/planner.h"
 #include "launch/process.h"
 #include "launch/temporary_folder.h"
+#include "launch/this_machine.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
@@ -16,15 +20,24 @@ constexpr const char* kPlannedSm = "sm_90";
 }  // namespace
 
 Json AskingHost::gpu() {
+  const Json found = gpus();
+  return found.empty() ? Json() : found.front();
+}
+
+int64_t AskingHost::ranks(bool on_gpus) {
+  if (const auto here = launched()) return here->size;
+  return on_gpus ? std::max<int64_t>(1, static_cast<int64_t>(gpus().size())) : usable_cores();
+}
+
+Json AskingHost::gpus() const {
   if (gpu_bytes_)
-    return {{"name", "a GPU that is planned for"}, {"memory_bytes", *gpu_bytes_}, {"sm", kPlannedSm}};
+    return {{{"name", "a GPU that is planned for"}, {"memory_bytes", *gpu_bytes_}, {"sm", kPlannedSm}}};
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "gpus.json";
   Interrupts interrupts;
   run_process({{worker_, "gpus", "--out", out}, {}, folder.path() / "log.txt"}, kLimits, interrupts);
   if (interrupts.signal() != 0) throw Interrupted(interrupts.signal(), "nothing was run");
-  const Json gpus = fs::exists(out) ? read_json(out) : Json::array();
-  return gpus.empty() ? Json() : gpus.front();
+  return fs::exists(out) ? read_json(out) : Json::array();
 }
 
 std::optional<int64_t> AskingHost::predicted_peak(const RunSpec& spec) {

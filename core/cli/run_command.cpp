@@ -1,13 +1,18 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "base/files.h"
 #include "base/installation.h"
 #include "base/log.h"
 #include "base/suggest.h"
 #include "cli/commands.h"
 #include "cli/dry_run.h"
+#include "cli/interrupted.h"
 #include "cli/run_host.h"
 #include "cli/shipped_experiments.h"
+#include "launch/follow.h"
+#include "launch/followers.h"
+#include "launch/terminal.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
@@ -57,8 +62,19 @@ std::optional<int64_t> bytes_of(std::optional<double> gigabytes) {
   return gigabytes ? std::optional(static_cast<int64_t>(*gigabytes * 1e9)) : std::nullopt;
 }
 
-int run(const RunOptions& options) {
-  if (options.verbose) log::enable();
+/// The other processes of a launcher's job, once they are there.
+std::unique_ptr<Followers> joined_followers(const Launched& here, const fs::path& script) {
+  auto followers = std::make_unique<Followers>(here, sha256_file(script));
+  Interrupts interrupts;
+  followers->join(join_timeout_s(), interrupts);
+  if (interrupts.signal() != 0) throw Interrupted(interrupts.signal(), "nothing was run");
+  const Terminal terminal = Terminal::of(2);
+  for (const auto& note : followers->take_notes())
+    terminal.write("optrush: " + terminal.paint(Colour::red, note) + "\n");
+  return followers;
+}
+
+void check(const RunOptions& options) {
   if (options.json && !options.dry_run)
     throw UsageError("--json belongs to --dry-run", "results.json has the results");
   if (options.costs && !options.dry_run)
@@ -67,15 +83,24 @@ int run(const RunOptions& options) {
     throw UsageError("--costs and --json are two forms of --dry-run", "the JSON has the costs in its plans");
   if (options.as_gpu && !options.dry_run)
     throw UsageError("--as-gpu belongs to --dry-run", "--device cuda measures on a GPU");
+}
+
+int run(const RunOptions& options) {
+  if (options.verbose) log::enable();
+  check(options);
   const Installation installation = Installation::of_this_program();
   const fs::path path = script_named(options.script, installation);
   check_script(path);
-  const RunRequest request{.worker = installation.worker,
-                           .reports = options.out.empty() ? default_reports(path, installation)
-                                                          : fs::absolute(options.out).lexically_normal(),
-                           .resume = options.resume,
-                           .only = options.only,
-                           .gpu_bytes = bytes_of(options.as_gpu)};
+  const auto here = launched();
+  // Where several processes were started, the first one alone reads the script.
+  if (here && here->rank > 0)
+    return options.dry_run ? kOk : follow(*here, sha256_file(path), installation.worker);
+  RunRequest request{.worker = installation.worker,
+                     .reports = options.out.empty() ? default_reports(path, installation)
+                                                    : fs::absolute(options.out).lexically_normal(),
+                     .resume = options.resume,
+                     .only = options.only,
+                     .gpu_bytes = bytes_of(options.as_gpu)};
   Overrides overrides = options.overrides;
   if (options.as_gpu) overrides.device = "cuda";
   const ScriptOptions script{options.plugin_path, installation.scripts, overrides.device.value_or(""),
@@ -89,6 +114,8 @@ int run(const RunOptions& options) {
     host.finish();
     return host.all_ok() ? kOk : kSomethingFailed;
   }
+  const auto followers = here ? joined_followers(*here, path) : nullptr;
+  request.followers = followers.get();
   RunHost host(request, overrides, resume_hint(options));
   run_script(path, host, script);
   return host.all_ok() ? kOk : kSomethingFailed;

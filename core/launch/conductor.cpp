@@ -105,7 +105,7 @@ class Conductor {
     progress_.stage("looking at the machine");
     auto here = describe_machine(experiment_, request_.worker, known, interrupts_);
     if (!here) return false;
-    ranks_.emplace(request_.worker, gpus_in(*here));
+    ranks_.emplace(request_.worker, gpus_in(*here), request_.followers);
     if (!known) {
       write_json(file, *here);
       return true;
@@ -241,9 +241,17 @@ class Conductor {
   }
 
   std::optional<Json> run_ranks(const Job& job, const fs::path& folder) {
+    tell_of_followers();
     if (const auto obstacle = ranks_->obstacle(job.spec))
       return optrush::store_unstarted(folder, job, obstacle->status, obstacle->reason);
-    return ranks_->run(job, folder, interrupts_, [&] { progress_.tick(); });
+    auto result = ranks_->run(job, folder, interrupts_, [&] { progress_.tick(); });
+    tell_of_followers();
+    return result;
+  }
+
+  void tell_of_followers() {
+    if (request_.followers == nullptr) return;
+    for (const auto& note : request_.followers->take_notes()) progress_.note(note, Colour::red);
   }
 
   std::optional<Json> run_external(const Job& job, const fs::path& folder) {

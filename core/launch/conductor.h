@@ -8,6 +8,8 @@
 #include "launch/progress.h"
 
 namespace optrush {
+class Followers;
+
 /// How to run an experiment.
 struct RunRequest {
   std::filesystem::path worker;   ///< optrush-worker
@@ -15,6 +17,7 @@ struct RunRequest {
   bool resume = false;            ///< go on with the runs that are missing
   std::vector<std::string> only;  ///< names of rungs; empty: all
   double plan_timeout_s = 60;
+  Followers* followers = nullptr;    ///< the other processes of a launcher's job; null: there are none
   std::optional<int64_t> gpu_bytes;  ///< of a dry run for a GPU that this machine lacks
 };
 

@@ -47,7 +47,8 @@ class Progress {
     std::chrono::steady_clock::time_point start;
 
     double elapsed() const;
-    /// "[2/9] FlashAttention, round 1/3, 4 ranks: ", with the name cut where it is longer than `name_columns`.
+    /// "[2/9] FlashAttention, round 1/3, 4 ranks: ", with the name cut where it is longer than
+    /// `name_columns`.
     std::string title(int name_columns) const;
   };
   void draw(const std::string& line);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "launch/followers.h"
 #include "launch/ranks.h"
 #include "launch/result.h"
 
@@ -13,8 +14,9 @@ namespace optrush {
 /// Makes the runs whose model several processes train together.
 class RankRun {
  public:
-  /// `gpus`: that this machine has.
-  RankRun(std::filesystem::path worker, int64_t gpus);
+  /// `gpus`: that this machine has. `followers`: the other processes of a launcher's job; null: this one
+  /// starts all ranks itself.
+  RankRun(std::filesystem::path worker, int64_t gpus, Followers* followers);
 
   /// Why a spec can't be run here; none where it can.
   std::optional<BadEnd> obstacle(const RunSpec&) const;
@@ -26,7 +28,11 @@ class RankRun {
  private:
   std::vector<std::unique_ptr<RunningRank>> start(const Job&, const std::filesystem::path& folder) const;
 
+  std::unique_ptr<RunningRank> start_here(int64_t rank, const Job&, const std::filesystem::path& folder,
+                                          const std::string& store) const;
+
   std::filesystem::path worker_;
   int64_t gpus_;
+  Followers* followers_;
 };
 }  // namespace optrush

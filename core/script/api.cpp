@@ -357,6 +357,11 @@ std::vector<Function> functions_of_module() {
        .doc = "The GPU that runs train on; nil where there is none, and with --device cpu.",
        .returns = "Gpu?",
        .call = functions::gpu},
+      {.name = "ranks",
+       .doc = "How many processes can train one model together (train.world_size): as many as the launcher "
+              "started, else the GPUs of this machine, else its cores.",
+       .returns = "integer",
+       .call = functions::ranks},
       {.name = "max_batch",
        .doc =
            "The largest micro-batch, a power of two, whose step is predicted to fit into the memory: by the "

@@ -50,6 +50,10 @@ const Json& ScriptContext::gpu() {
   return *gpu_;
 }
 
+int64_t ScriptContext::ranks(bool on_gpus) {
+  return through_host([&] { return host_.ranks(on_gpus); });
+}
+
 std::optional<int64_t> ScriptContext::predicted_peak(const RunSpec& spec) {
   return through_host([&] { return host_.predicted_peak(spec); });
 }

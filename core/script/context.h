@@ -29,8 +29,9 @@ class ScriptContext {
 
   /// The choice of --preset among those of the script, the first of them where it was not given.
   std::string preset(const std::vector<std::string>& names);
-  /// See ScriptHost. Asked once.
+  /// See ScriptHost; the GPU is asked for once.
   const Json& gpu();
+  int64_t ranks(bool on_gpus);
   std::optional<int64_t> predicted_peak(const RunSpec&);
 
   std::filesystem::path run(const Experiment&);

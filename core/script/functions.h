@@ -19,6 +19,7 @@ Object corpus(ScriptContext&, const Call&);
 
 Object device(ScriptContext&, const Call&);
 Object gpu(ScriptContext&, const Call&);
+Object ranks(ScriptContext&, const Call&);
 Object preset(ScriptContext&, const Call&);
 Object max_batch(ScriptContext&, const Call&);
 Object plugins(ScriptContext&, const Call&);

@@ -19,6 +19,8 @@ struct ScriptHost {
   /// rush.gpu(): {"name", "memory_bytes", "sm"} of the GPU that runs would train on; null where there is
   /// none.
   virtual Json gpu() { return {}; }
+  /// rush.ranks(): how many processes can train one model together, on GPUs or on CPUs.
+  virtual int64_t ranks([[maybe_unused]] bool on_gpus) { return 1; }
   /// Bytes that a step of this spec takes at its peak, by its plan; none where that can't be foreseen.
   virtual std::optional<int64_t> predicted_peak(const RunSpec&) { return std::nullopt; }
 };

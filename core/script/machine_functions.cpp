@@ -43,6 +43,8 @@ Object device(ScriptContext& context, const Call&) { return Json(on_gpu(context)
 
 Object gpu(ScriptContext& context, const Call&) { return on_gpu(context) ? context.gpu() : Json(); }
 
+Object ranks(ScriptContext& context, const Call&) { return Json(context.ranks(on_gpu(context))); }
+
 Object preset(ScriptContext& context, const Call& call) {
   const auto names = call.arguments.at("names").json().get<std::vector<std::string>>();
   if (names.empty()) throw Error("rush.preset: no names", R"(rush.preset { "short", "full" })");

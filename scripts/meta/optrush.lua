@@ -262,6 +262,10 @@ function rush.device() end
 ---@return Gpu?
 function rush.gpu() end
 
+---How many processes can train one model together (train.world_size): as many as the launcher started, else the GPUs of this machine, else its cores.
+---@return integer
+function rush.ranks() end
+
 ---The largest micro-batch, a power of two, whose step is predicted to fit into the memory: by the plans of workers, which train nothing. 0 where not even one sequence fits, nil where the peak can't be foreseen (docs/architecture.md, "Plan").
 ---@param problem Problem what is trained, and what is stacked
 ---@return integer?

@@ -10,6 +10,7 @@ class PrintingHost final : public ScriptHost {
  public:
   std::filesystem::path run(const Experiment&) override;
   void report(const std::filesystem::path& folder) override;
+  int64_t ranks(bool) override { return 8; }
   /// A byte for each token of a micro-batch; nothing is foreseen of a rung with LoRA.
   std::optional<int64_t> predicted_peak(const RunSpec&) override;
 };

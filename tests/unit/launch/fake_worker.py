@@ -121,6 +121,8 @@ class Rank:
         self.options = options
         self.shared = os.environ.get("FAKE_RANKS_FOLDER", os.path.dirname(self.out))
         names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OMP_WAIT_POLICY")
+        if "FAKE_PID_FILE" in os.environ:
+            write(os.environ["FAKE_PID_FILE"], os.getpid())
         write(self.out + "/started.json", {"pid": os.getpid(), "options": options, "environment": {n: os.environ.get(n) for n in names}})
 
     def steps(self, count):

@@ -1,0 +1,113 @@
+#include "launch/control.h"
+
+#include <cstdlib>
+
+#include "build_info.h"
+#include "launch/this_machine.h"
+#include "optrush/error.h"
+#include "report/run_result.h"
+
+namespace optrush {
+Hello hello_of(const Launched& here, const std::string& script_sha256) {
+  return {.rank = here.rank,
+          .size = here.size,
+          .local_rank = here.local_rank,
+          .local_size = here.local_size,
+          .host = host_name(),
+          .job = here.job,
+          .version = OPTRUSH_VERSION,
+          .script_sha256 = script_sha256};
+}
+
+Json to_json(const Hello& hello) {
+  return {{"type", "hello"},
+          {"rank", hello.rank},
+          {"size", hello.size},
+          {"local_rank", hello.local_rank},
+          {"local_size", hello.local_size},
+          {"host", hello.host},
+          {"job", hello.job},
+          {"version", hello.version},
+          {"script_sha256", hello.script_sha256}};
+}
+
+Hello hello_from_json(const Json& json) {
+  return {.rank = json.at("rank").get<int64_t>(),
+          .size = json.at("size").get<int64_t>(),
+          .local_rank = json.at("local_rank").get<int64_t>(),
+          .local_size = json.at("local_size").get<int64_t>(),
+          .host = json.at("host").get<std::string>(),
+          .job = json.at("job").get<std::string>(),
+          .version = json.at("version").get<std::string>(),
+          .script_sha256 = json.at("script_sha256").get<std::string>()};
+}
+
+std::string refusal(const Hello& rank_0, const Hello& other) {
+  const auto differ = [](const std::string& what, const std::string& theirs, const std::string& ours) {
+    return what + ": " + theirs + ", and rank 0 " + ours;
+  };
+  if (other.job != rank_0.job)
+    return differ("it is of another job", "'" + other.job + "'", "is of '" + rank_0.job + "'");
+  if (other.size != rank_0.size || other.rank < 1 || other.rank >= rank_0.size)
+    return differ("it was started with another number of ranks",
+                  "rank " + std::to_string(other.rank) + " of " + std::to_string(other.size),
+                  "as one of " + std::to_string(rank_0.size));
+  if (other.version != rank_0.version)
+    return differ("it is another version of optrush", other.version, "has " + rank_0.version);
+  if (other.script_sha256 != rank_0.script_sha256)
+    return differ("it has another script", "sha256 " + other.script_sha256.substr(0, 12),
+                  "has " + rank_0.script_sha256.substr(0, 12));
+  return {};
+}
+
+Json to_json(const RankEnd& end) {
+  const bool signalled = end.end.kind == ProcessEnd::Kind::signalled;
+  return {{"type", "end"},
+          {signalled ? "signal" : "code", signalled ? end.end.signal : end.end.code},
+          {"result", end.result},
+          {"problem", end.problem},
+          {"phase", end.state.phase},
+          {"steps", end.state.steps},
+          {"log", end.log}};
+}
+
+RankEnd rank_end_from_json(const Json& json) {
+  RankEnd end;
+  if (json.contains("signal")) {
+    end.end.kind = ProcessEnd::Kind::signalled;
+    end.end.signal = json.at("signal").get<int>();
+  } else {
+    end.end.code = json.at("code").get<int>();
+  }
+  end.result = json.at("result");
+  if (!end.result.is_null()) run_result_from_json(end.result, "a rank's result");
+  end.problem = json.at("problem").get<std::string>();
+  end.state.phase = json.at("phase").get<std::string>();
+  end.state.steps = json.at("steps").get<int64_t>();
+  end.log = json.at("log").get<std::string>();
+  return end;
+}
+
+double join_timeout_s() {
+  constexpr double kUsual = 60;
+  const char* given = std::getenv("OPTRUSH_JOIN_TIMEOUT");
+  if (given == nullptr || *given == '\0') return kUsual;
+  char* end = nullptr;
+  const double seconds = std::strtod(given, &end);
+  if (*end == '\0' && seconds > 0 && seconds < 1e6) return seconds;
+  throw Error(std::string("OPTRUSH_JOIN_TIMEOUT is '") + given + "'", "give seconds, as in 60",
+              "environment");
+}
+
+std::string advice_on_joining(const Launched& here) {
+  return "check that " + here.launcher + " starts this command for every rank, that " + here.address +
+         " is rank 0's machine (MASTER_ADDR) at an interface that the others reach, and that no firewall "
+         "holds "
+         "port " +
+         std::to_string(here.port) +
+         "; OPTRUSH_CONTROL_PORT chooses another port, OPTRUSH_JOIN_TIMEOUT waits longer than " +
+         std::to_string(static_cast<int64_t>(join_timeout_s())) + " s";
+}
+
+std::string control_address(const Launched& here) { return here.address + ":" + std::to_string(here.port); }
+}  // namespace optrush

@@ -1,0 +1,39 @@
+#pragma once
+#include <string>
+
+#include "launch/launcher.h"
+#include "launch/rank.h"
+#include "optrush/json.h"
+
+namespace optrush {
+// The processes of a job talk over one connection between rank 0 and each other one, a JSON object a line:
+//   hello     to rank 0, first: who this is
+//   welcome   it is one of the job; refused {reason}: it is not, and the connection ends
+//   start     {run, spec, store, local_size}: start this rank's worker
+//   terminate, kill   signals for that worker
+//   end       to rank 0: {run, ...} how the worker ended
+//   done      nothing more will be started
+
+/// Who a process of a job is, and what all of them must have in common.
+struct Hello {
+  int64_t rank = 0, size = 1, local_rank = 0, local_size = 1;
+  std::string host, job, version, script_sha256;
+};
+Hello hello_of(const Launched&, const std::string& script_sha256);
+Json to_json(const Hello&);
+/// Json::exception where it is none.
+Hello hello_from_json(const Json&);
+/// Why a process that says this is not of rank 0's job: another script, another version; "" where it is.
+std::string refusal(const Hello& rank_0, const Hello& other);
+
+Json to_json(const RankEnd&);
+/// Json::exception or Error where it is none.
+RankEnd rank_end_from_json(const Json&);
+
+/// How long processes of a job wait for each other at its start: OPTRUSH_JOIN_TIMEOUT, or 60 s.
+double join_timeout_s();
+/// What to look at where processes do not find each other.
+std::string advice_on_joining(const Launched&);
+/// "node1:29501".
+std::string control_address(const Launched&);
+}  // namespace optrush

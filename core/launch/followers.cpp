@@ -1,0 +1,215 @@
+#include "launch/followers.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "base/files.h"
+#include "base/log.h"
+#include "base/suggest.h"
+#include "launch/socket.h"
+#include "optrush/error.h"
+
+namespace optrush {
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+
+namespace {
+constexpr size_t kMostOfStranger = 4096, kMostOfFollower = 64U << 20;
+constexpr size_t kMostStrangers = 1024;
+constexpr std::chrono::seconds kTimeForHello{10}, kTimeForGoodbye{2};
+}  // namespace
+
+/// A rank whose worker another process of the job has started.
+class FollowingRank : public RunningRank {
+ public:
+  FollowingRank(Followers& followers, int64_t rank, int64_t run, fs::path folder)
+      : followers_(followers),
+        rank_(rank),
+        run_(run),
+        folder_(std::move(folder)),
+        name_(rank_name(rank, followers.followers_.at(rank).hello.host)) {}
+  ~FollowingRank() override {
+    // It may still have a worker, which must not meet the next run.
+    if (!ended_) followers_.drop(rank_, "it did not end its worker");
+  }
+
+  std::optional<RankEnd> poll() override {
+    if (ended_) return std::nullopt;
+    followers_.pump();
+    const auto found = followers_.followers_.find(rank_);
+    if (found == followers_.followers_.end() || found->second.run != run_) {
+      ended_ = true;
+      const auto why = followers_.gone_.find(rank_);
+      return RankEnd{.lost =
+                         why == followers_.gone_.end() ? "another process has taken its place" : why->second};
+    }
+    auto& end = found->second.end;
+    if (!end) return std::nullopt;
+    ended_ = true;
+    keep(*end);
+    return std::exchange(end, std::nullopt);
+  }
+  void terminate() override { tell("terminate"); }
+  void kill() override { tell("kill"); }
+  std::string name() const override { return name_; }
+
+ private:
+  void tell(const char* what) {
+    const auto found = followers_.followers_.find(rank_);
+    if (found != followers_.followers_.end()) found->second.channel.send({{"type", what}});
+  }
+  /// Its own machine's files are gone with its process.
+  void keep(const RankEnd& end) const {
+    fs::create_directories(folder_);
+    write_file(folder_ / "log.txt", end.log + "\n");
+    if (!end.result.is_null()) write_json(folder_ / "result.json", end.result);
+  }
+
+  Followers& followers_;
+  int64_t rank_, run_;
+  fs::path folder_;
+  std::string name_;
+  bool ended_ = false;
+};
+
+Followers::Followers(const Launched& here, const std::string& script_sha256) try
+    : here_(here),
+      own_(hello_of(here, script_sha256)),
+      listener_(listen_at(here.port, here.local_size == here.size)) {
+} catch (const Error& e) {
+  throw Error(
+      "rank 0 can't serve the other ranks: " + e.message(),
+      "another job may be there: give MASTER_PORT or OPTRUSH_CONTROL_PORT another port, in all processes");
+}
+
+Followers::~Followers() {
+  for (auto& [rank, follower] : followers_) follower.channel.send({{"type", "done"}});
+  // Whoever ends before them may have a launcher end them by a signal.
+  const auto start = Clock::now();
+  while (!followers_.empty() && Clock::now() - start < kTimeForGoodbye) {
+    pump();
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+}
+
+void Followers::join(double limit_s, Interrupts& interrupts) {
+  const auto start = Clock::now();
+  const auto absent = [&] {
+    std::vector<std::string> ranks;
+    for (int64_t rank = 1; rank < here_.size; ++rank)
+      if (!followers_.contains(rank) && !gone_.contains(rank)) ranks.push_back(std::to_string(rank));
+    return ranks;
+  };
+  for (pump(); !absent().empty(); pump()) {
+    if (interrupts.wait(milliseconds(20))) return;
+    if (Clock::now() - start < std::chrono::duration<double>(limit_s)) continue;
+    const auto ranks = absent();
+    const std::string who = ranks.size() > 1 ? "ranks " + optrush::join(ranks) : "rank " + ranks.front();
+    notes_.push_back(who + " of " + std::to_string(here_.size) + " did not join rank 0 at " +
+                     control_address(here_) + "\n" + advice_on_joining(here_));
+    for (const auto& rank : ranks)
+      gone_[std::stoll(rank)] = "it did not join rank 0 at " + control_address(here_);
+    return;
+  }
+}
+
+std::string Followers::missing(int64_t ranks) const {
+  std::vector<std::string> all;
+  for (int64_t rank = 1; rank < ranks; ++rank)
+    if (!followers_.contains(rank)) {
+      const auto why = gone_.find(rank);
+      all.push_back("rank " + std::to_string(rank) + ": " +
+                    (why == gone_.end() ? "it has not joined" : why->second));
+    }
+  return optrush::join(all, "\n");
+}
+
+std::unique_ptr<RunningRank> Followers::start(int64_t rank, int64_t ranks, const RunSpec& spec,
+                                              const std::string& store, const fs::path& folder) {
+  Follower& follower = followers_.at(rank);
+  follower.run = ++runs_;
+  follower.end.reset();
+  follower.channel.send({{"type", "start"},
+                         {"run", follower.run},
+                         {"spec", to_json(spec)},
+                         {"store", store},
+                         {"local_size", local_size(rank, ranks)}});
+  return std::make_unique<FollowingRank>(*this, rank, follower.run, folder);
+}
+
+const Hello* Followers::hello_of_rank(int64_t rank) const {
+  if (rank == 0) return &own_;
+  const auto found = followers_.find(rank);
+  return found == followers_.end() ? nullptr : &found->second.hello;
+}
+
+int64_t Followers::local_size(int64_t rank, int64_t ranks) const {
+  const Hello& one = *hello_of_rank(rank);
+  int64_t together = 0;
+  for (int64_t other = 0; other < ranks; ++other)
+    if (const Hello* hello = hello_of_rank(other); hello != nullptr && hello->host == one.host) ++together;
+  return std::max(one.local_rank + 1, std::min(together, one.local_size));
+}
+
+void Followers::pump() {
+  while (strangers_.size() < kMostStrangers) {
+    Descriptor socket = accept_from(listener_);
+    if (socket.get() < 0) break;
+    strangers_.push_back({Channel(std::move(socket), kMostOfStranger), Clock::now()});
+  }
+  for (auto& stranger : strangers_) take(stranger);
+  std::erase_if(strangers_, [](const Stranger& stranger) { return !stranger.channel.is_open(); });
+
+  std::map<int64_t, std::string> lost;
+  for (auto& [rank, follower] : followers_) try {
+      while (const auto message = follower.channel.receive()) take(rank, follower, *message);
+      if (!follower.channel.is_open()) lost[rank] = "the connection to it was closed";
+    } catch (const std::exception& e) {
+      lost[rank] = std::string("it sent what is no message: ") + e.what();
+    }
+  for (const auto& [rank, why] : lost) drop(rank, why);
+}
+
+void Followers::take(Stranger& stranger) {
+  std::optional<Hello> hello;
+  try {
+    const auto message = stranger.channel.receive();
+    if (!message) {
+      if (Clock::now() - stranger.since > kTimeForHello) stranger.channel.close();
+      return;
+    }
+    if (message->at("type") == "hello") hello = hello_from_json(*message);
+  } catch (const std::exception& e) {
+    log::debug(std::string("passed over at the control port: ") + e.what());
+  }
+  if (!hello) return stranger.channel.close();
+  std::string reason = refusal(own_, *hello);
+  if (reason.empty() && followers_.contains(hello->rank))
+    reason = "there is a rank " + std::to_string(hello->rank) + " already, on host " +
+             followers_.at(hello->rank).hello.host;
+  if (!reason.empty()) {
+    const std::string name = rank_name(hello->rank, hello->host);
+    notes_.push_back(name + " was refused: " + reason);
+    if (hello->job == own_.job && !followers_.contains(hello->rank))
+      gone_[hello->rank] = "it was refused: " + reason;
+    stranger.channel.send({{"type", "refused"}, {"reason", reason}});
+    return stranger.channel.close();
+  }
+  stranger.channel.allow(kMostOfFollower);
+  stranger.channel.send({{"type", "welcome"}});
+  gone_.erase(hello->rank);
+  followers_.emplace(hello->rank,
+                     Follower{std::exchange(stranger.channel, Channel(Descriptor(), 0)), *hello, 0, {}});
+}
+
+void Followers::take(int64_t rank, Follower& follower, const Json& message) {
+  if (message.at("type") != "end") throw Error("it is no answer");
+  if (message.at("run") == follower.run) follower.end = rank_end_from_json(message);
+  log::debug("rank " + std::to_string(rank) + " has ended its worker");
+}
+
+void Followers::drop(int64_t rank, const std::string& why) {
+  if (followers_.erase(rank) == 0) return;
+  gone_[rank] = why;
+}
+}  // namespace optrush

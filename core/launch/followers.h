@@ -1,0 +1,68 @@
+#pragma once
+#include <chrono>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "launch/channel.h"
+#include "launch/control.h"
+
+namespace optrush {
+/// The other processes of a job, as rank 0 sees them: each starts the workers of its own rank when it is told
+/// to. Nothing here blocks, except join() and the destructor for a bounded time.
+class Followers {
+ public:
+  /// Listens for them. An Error where the port is taken.
+  Followers(const Launched& here, const std::string& script_sha256);
+  /// Tells them that nothing more will come.
+  ~Followers();
+  Followers(const Followers&) = delete;
+  Followers& operator=(const Followers&) = delete;
+
+  /// Waits until every rank has said hello or was refused, until the time is over or a signal comes.
+  void join(double limit_s, Interrupts&);
+
+  const Launched& here() const { return here_; }
+  /// Why a run of so many ranks can't be made: which are missing, and why; "" where it can.
+  std::string missing(int64_t ranks) const;
+  /// Has one of them start its part of a run of `ranks`. What it leaves goes to `folder`.
+  std::unique_ptr<RunningRank> start(int64_t rank, int64_t ranks, const RunSpec&, const std::string& store,
+                                     const std::filesystem::path& folder);
+  /// How many of the ranks of a run are on the machine of one of them, which has joined.
+  int64_t local_size(int64_t rank, int64_t ranks) const;
+  /// What the user should know and was not yet told.
+  std::vector<std::string> take_notes() { return std::exchange(notes_, {}); }
+
+ private:
+  friend class FollowingRank;
+  using Clock = std::chrono::steady_clock;
+  struct Follower {
+    Channel channel;
+    Hello hello;
+    int64_t run = 0;             ///< that it was last told to start
+    std::optional<RankEnd> end;  ///< of that
+  };
+  struct Stranger {
+    Channel channel;
+    Clock::time_point since;
+  };
+
+  /// Takes connections and messages.
+  void pump();
+  void take(Stranger&);
+  void take(int64_t rank, Follower&, const Json& message);
+  void drop(int64_t rank, const std::string& why);
+  const Hello* hello_of_rank(int64_t rank) const;
+
+  Launched here_;
+  Hello own_;
+  Descriptor listener_;
+  std::vector<Stranger> strangers_;  ///< that have not said hello
+  std::map<int64_t, Follower> followers_;
+  std::map<int64_t, std::string> gone_;  ///< why a rank that is missing is
+  std::vector<std::string> notes_;
+  int64_t runs_ = 0;
+};
+}  // namespace optrush

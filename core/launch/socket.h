@@ -1,0 +1,20 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "launch/descriptor.h"
+
+namespace optrush {
+/// A TCP socket that listens: at 127.0.0.1 alone, or at every interface. An Error names the port where that
+/// fails. Sockets of this file never block.
+Descriptor listen_at(uint16_t port, bool loopback_only);
+/// The next connection that waits; an empty descriptor where none does.
+Descriptor accept_from(const Descriptor& listener);
+/// A connection to a host, made within some time; an empty descriptor where there is none, and `problem` says
+/// why.
+Descriptor connect_to(const std::string& host, uint16_t port, double timeout_s, std::string& problem);
+
+/// A TCP port that nobody listens at on this machine now.
+uint16_t free_port();
+}  // namespace optrush

@@ -1,0 +1,381 @@
+// Rank 0 and the other processes of a job, each side against a peer that this test plays.
+#include "launch/followers.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <csignal>
+#include <thread>
+
+#include "ends.h"
+#include "fixture.h"
+#include "launch/follow.h"
+#include "launch/socket.h"
+
+namespace optrush {
+namespace {
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+using testing::error_of;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+constexpr size_t kMuch = 1U << 20;
+
+/// Whether something happens within some seconds.
+bool soon(const std::function<bool()>& happens) {
+  for (int i = 0; i < 2000; ++i, std::this_thread::sleep_for(milliseconds(5)))
+    if (happens()) return true;
+  return false;
+}
+
+class JobTest : public testing::Launch {
+ protected:
+  Launched place(int64_t rank) const {
+    return {.launcher = "torchrun",
+            .rank = rank,
+            .size = 3,
+            .local_rank = rank,
+            .local_size = 3,
+            .address = "127.0.0.1",
+            .port = port_,
+            .job = "j"};
+  }
+  Channel connected() const {
+    std::string problem;
+    Descriptor socket = connect_to("127.0.0.1", port_, 5, problem);
+    EXPECT_GE(socket.get(), 0) << problem;
+    return {std::move(socket), kMuch};
+  }
+  /// The next message; null where the other side closed.
+  static Json next(Channel& channel) {
+    for (int i = 0; i < 2000 && channel.is_open(); ++i, std::this_thread::sleep_for(milliseconds(5)))
+      if (const auto message = channel.receive()) return *message;
+    return {};
+  }
+  const uint16_t port_ = free_port();
+};
+
+class OfRank0 : public JobTest {
+ protected:
+  Hello hello(int64_t rank) const { return hello_of(place(rank), "sha"); }
+  /// A peer that has said something, and the answer to it.
+  Json answer_to(Channel& channel, const Json& message) {
+    channel.send(message);
+    Json answer;
+    soon([&] {
+      followers_.missing(1);
+      followers_.join(0, interrupts_);
+      const auto came = channel.receive();
+      if (came) answer = *came;
+      return came.has_value() || !channel.is_open();
+    });
+    return answer;
+  }
+  std::unique_ptr<RunningRank> started(int64_t rank) {
+    return followers_.start(rank, 3, RunSpec{}, "127.0.0.1:1", folder_ / "rank");
+  }
+  static std::optional<RankEnd> end_of(RunningRank& rank) {
+    std::optional<RankEnd> end;
+    soon([&] { return (end = rank.poll()).has_value(); });
+    return end;
+  }
+  Interrupts interrupts_;
+  Followers followers_{place(0), "sha"};
+};
+
+TEST_F(OfRank0, AFollowerIsToldWhatToStart) {
+  Channel peer = connected();
+  EXPECT_EQ(answer_to(peer, to_json(hello(2))).at("type"), "welcome");
+  const auto rank = started(2);
+  const Json start = next(peer);
+  EXPECT_EQ(start.at("type"), "start");
+  EXPECT_EQ(start.at("store"), "127.0.0.1:1");
+  EXPECT_EQ(start.at("spec"), to_json(RunSpec{}));
+  EXPECT_FALSE(rank->poll());
+  rank->terminate();
+  EXPECT_EQ(next(peer).at("type"), "terminate");
+  RankEnd end{.result = {{"schema_version", 1}, {"status", "failed"}, {"reason", "no"}, {"cause", "peer"}}};
+  end.state.steps = 4;
+  end.log = "last words";
+  Json message = to_json(end);
+  message["run"] = start.at("run");
+  peer.send(message);
+  const auto came = end_of(*rank);
+  ASSERT_TRUE(came);
+  EXPECT_EQ(came->verdict(), RankEnd::Verdict::peer);
+  EXPECT_EQ(came->state.steps, 4);
+  EXPECT_EQ(read_file(folder_ / "rank/log.txt"), "last words\n");
+  EXPECT_EQ(read_json(folder_ / "rank/result.json").at("reason"), "no");
+  EXPECT_THAT(rank->name(), HasSubstr("rank 2 (host "));
+}
+
+TEST_F(OfRank0, WhoIsNotOfTheJobIsRefused) {
+  const auto refused = [&](const std::function<void(Hello&)>& change) {
+    Hello other = hello(1);
+    change(other);
+    Channel peer = connected();
+    const Json answer = answer_to(peer, to_json(other));
+    EXPECT_EQ(answer.value("type", ""), "refused");
+    const auto notes = followers_.take_notes();
+    EXPECT_THAT(notes.empty() ? "" : notes.front(), HasSubstr(answer.value("reason", "?")))
+        << "both sides say it";
+    return answer.value("reason", "");
+  };
+  EXPECT_THAT(refused([](Hello& h) { h.script_sha256 = "other"; }), HasSubstr("another script"));
+  EXPECT_THAT(followers_.missing(2), HasSubstr("rank 1: it was refused: it has another script"));
+  EXPECT_THAT(refused([](Hello& h) { h.version = "0"; }), HasSubstr("another version"));
+  EXPECT_THAT(refused([](Hello& h) { h.size = 4; }), HasSubstr("rank 1 of 4, and rank 0 as one of 3"));
+  EXPECT_THAT(refused([](Hello& h) { h.rank = 7; }), HasSubstr("another number of ranks"));
+  EXPECT_THAT(refused([](Hello& h) { h.job = "k"; }), HasSubstr("another job"));
+  Channel first = connected();
+  EXPECT_EQ(answer_to(first, to_json(hello(1))).at("type"), "welcome") << "a refused rank may come again";
+  EXPECT_THAT(refused([](Hello&) {}), HasSubstr("there is a rank 1 already"));
+}
+
+TEST_F(OfRank0, GarbageIsPassedOver) {
+  for (const std::string text :
+       {"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "{\"type\":\"start\"}\n",
+        "{\"type\":\"hello\",\"rank\":\"x\"}\n", "[1]\n", "\n", "{\"type\":\"hello\"", "\xff\xfe\n"}) {
+    std::string problem;
+    Descriptor socket = connect_to("127.0.0.1", port_, 5, problem);
+    ASSERT_EQ(send(socket.get(), text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
+    shutdown(socket.get(), SHUT_WR);
+    Channel peer(std::move(socket), kMuch);
+    EXPECT_TRUE(soon([&] {
+      followers_.join(0, interrupts_);
+      EXPECT_FALSE(peer.receive());
+      return !peer.is_open();
+    })) << text;
+  }
+  Channel peer = connected();
+  EXPECT_EQ(answer_to(peer, to_json(hello(1))).at("type"), "welcome");
+}
+
+TEST_F(OfRank0, ALineHasALimit) {
+  std::string problem;
+  const Descriptor socket = connect_to("127.0.0.1", port_, 5, problem);
+  const std::string much(100'000, 'x');
+  send(socket.get(), much.data(), much.size(), MSG_NOSIGNAL);
+  EXPECT_TRUE(soon([&] {
+    followers_.join(0, interrupts_);
+    return send(socket.get(), much.data(), much.size(), MSG_NOSIGNAL) < 0 && errno != EAGAIN;
+  })) << "it is cut off";
+}
+
+TEST_F(OfRank0, ALostFollowerIsALostRank) {
+  std::optional<Channel> peer(connected());
+  answer_to(*peer, to_json(hello(1)));
+  const auto rank = started(1);
+  peer.reset();
+  const auto end = end_of(*rank);
+  ASSERT_TRUE(end);
+  EXPECT_EQ(end->lost, "the connection to it was closed");
+  EXPECT_THAT(followers_.missing(2), HasSubstr("rank 1: the connection to it was closed"));
+}
+
+TEST_F(OfRank0, AnAnswerThatIsNoneEndsTheFollower) {
+  for (const Json& answer :
+       {Json{{"type", "end"}, {"run", 1}}, Json{{"type", "welcome"}}, Json{{"typ", 1}}}) {
+    Channel peer = connected();
+    answer_to(peer, to_json(hello(1)));
+    const auto rank = started(1);
+    Json message = answer;
+    const Json run = next(peer).at("run");
+    if (message.contains("run")) message["run"] = run;
+    peer.send(message);
+    const auto end = end_of(*rank);
+    ASSERT_TRUE(end);
+    EXPECT_THAT(end->lost, HasSubstr("no message")) << answer;
+  }
+}
+
+TEST_F(OfRank0, WhatEndedAnEarlierRunIsPassedOver) {
+  Channel peer = connected();
+  answer_to(peer, to_json(hello(1)));
+  const auto rank = started(1);
+  Json message = to_json(RankEnd{});
+  message["run"] = next(peer).at("run").get<int64_t>() - 1;
+  peer.send(message);
+  for (int i = 0; i < 20; ++i, std::this_thread::sleep_for(milliseconds(5))) EXPECT_FALSE(rank->poll());
+}
+
+TEST_F(OfRank0, WhoDoesNotComeIsNamedWithWhatToCheck) {
+  Channel peer = connected();
+  answer_to(peer, to_json(hello(1)));
+  followers_.take_notes();
+  followers_.join(0.05, interrupts_);
+  EXPECT_THAT(followers_.missing(2), IsEmpty());
+  EXPECT_THAT(followers_.missing(3), HasSubstr("rank 2: it did not join rank 0 at 127.0.0.1:"));
+}
+
+TEST_F(OfRank0, TheMessageNamesAllWhoAreMissing) {
+  followers_.join(0.05, interrupts_);
+  const auto notes = followers_.take_notes();
+  ASSERT_EQ(notes.size(), 1);
+  EXPECT_THAT(notes[0],
+              HasSubstr("ranks 1, 2 of 3 did not join rank 0 at 127.0.0.1:" + std::to_string(port_)));
+  for (const char* cause :
+       {"MASTER_ADDR", "interface", "firewall", "OPTRUSH_CONTROL_PORT", "OPTRUSH_JOIN_TIMEOUT"})
+    EXPECT_THAT(notes[0], HasSubstr(cause));
+}
+
+TEST_F(OfRank0, ATakenPortIsNamed) {
+  EXPECT_THAT(error_of([&] { Followers(place(0), "sha"); }),
+              HasSubstr("cannot listen at port " + std::to_string(port_)));
+  EXPECT_THAT(error_of([&] { Followers(place(0), "sha"); }), HasSubstr("OPTRUSH_CONTROL_PORT"));
+}
+
+/// A follower in a process of its own; this test is its rank 0.
+class OfAFollower : public JobTest {
+ protected:
+  OfAFollower() : listener_(listen_at(port_, true)) {}
+  ~OfAFollower() override {
+    if (pid_ > 0) kill(pid_, SIGKILL), waitpid(pid_, nullptr, 0);
+  }
+  void follow_in_child() {
+    error_file_ = folder_ / "error";
+    pid_ = fork();
+    if (pid_ != 0) return;
+    listener_.close();
+    int code = 1;
+    try {
+      code = follow(place(1), "sha", testing::kFakeWorker);
+    } catch (const Error& e) {
+      write_file(error_file_, e.what());
+    }
+    _exit(code);
+  }
+  Channel accepted() {
+    Descriptor socket;
+    soon([&] { return (socket = accept_from(listener_)).get() >= 0; });
+    return {std::move(socket), kMuch};
+  }
+  Channel welcomed() {
+    follow_in_child();
+    Channel channel = accepted();
+    EXPECT_EQ(next(channel).value("type", ""), "hello");
+    channel.send({{"type", "welcome"}});
+    return channel;
+  }
+  void start(Channel& channel, const std::string& rung) const {
+    RunSpec spec;
+    spec.rung = rung;
+    spec.train.world_size = 3;
+    channel.send({{"type", "start"},
+                  {"run", 1},
+                  {"spec", to_json(spec)},
+                  {"store", "127.0.0.1:1"},
+                  {"local_size", 3}});
+  }
+  int exit_code() {
+    int status = 0;
+    EXPECT_EQ(waitpid(std::exchange(pid_, -1), &status, 0) > 0, true);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+  std::string error() const { return fs::exists(error_file_) ? read_file(error_file_) : ""; }
+  pid_t worker() const {
+    soon([&] { return fs::exists(folder_ / "worker"); });
+    return read_json(folder_ / "worker").get<pid_t>();
+  }
+
+  Descriptor listener_;
+  fs::path error_file_;
+  pid_t pid_ = -1;
+};
+
+TEST_F(OfAFollower, ItStartsItsRankAndSaysHowThatEnded) {
+  Channel channel = welcomed();
+  start(channel, "good");
+  const Json message = next(channel);
+  EXPECT_EQ(message.at("type"), "end");
+  EXPECT_EQ(message.at("run"), 1);
+  const RankEnd end = rank_end_from_json(message);
+  EXPECT_EQ(end.verdict(), RankEnd::Verdict::ok);
+  channel.send({{"type", "done"}});
+  EXPECT_EQ(exit_code(), 0);
+  EXPECT_EQ(error(), "");
+}
+
+TEST_F(OfAFollower, ASignalEndsItsWorker) {
+  setenv("FAKE_PID_FILE", (folder_ / "worker").c_str(), 1);
+  Channel channel = welcomed();
+  start(channel, "slow");
+  const pid_t pid = worker();
+  channel.send({{"type", "terminate"}});
+  const RankEnd end = rank_end_from_json(next(channel));
+  EXPECT_EQ(end.end.signal, SIGTERM);
+  EXPECT_TRUE(testing::ends(pid));
+}
+
+TEST_F(OfAFollower, WithoutRank0NothingIsLeft) {
+  setenv("FAKE_PID_FILE", (folder_ / "worker").c_str(), 1);
+  pid_t pid = 0;
+  {
+    Channel channel = welcomed();
+    start(channel, "slow");
+    pid = worker();
+  }
+  EXPECT_EQ(exit_code(), 1);
+  EXPECT_THAT(error(), HasSubstr("the connection to rank 0 at 127.0.0.1"));
+  EXPECT_TRUE(testing::ends(pid));
+}
+
+TEST_F(OfAFollower, AnInterruptEndsItAndItsWorker) {
+  setenv("FAKE_PID_FILE", (folder_ / "worker").c_str(), 1);
+  Channel channel = welcomed();
+  start(channel, "slow");
+  const pid_t pid = worker();
+  kill(pid_, SIGINT);
+  EXPECT_EQ(exit_code(), 128 + SIGINT);
+  EXPECT_EQ(error(), "");
+  EXPECT_TRUE(testing::ends(pid));
+}
+
+TEST_F(OfAFollower, ARefusalIsAnError) {
+  follow_in_child();
+  Channel channel = accepted();
+  channel.send({{"type", "refused"}, {"reason", "it has another script"}});
+  EXPECT_EQ(exit_code(), 1);
+  EXPECT_THAT(error(), HasSubstr("rank 0 refused it: it has another script"));
+}
+
+TEST_F(OfAFollower, AnotherServerIsNoRank0) {
+  follow_in_child();
+  Descriptor socket;
+  ASSERT_TRUE(soon([&] { return (socket = accept_from(listener_)).get() >= 0; }));
+  const std::string text = "HTTP/1.1 400 Bad Request\r\n\r\n";
+  send(socket.get(), text.data(), text.size(), MSG_NOSIGNAL);
+  EXPECT_EQ(exit_code(), 1);
+  EXPECT_THAT(error(), HasSubstr("is no rank 0"));
+}
+
+TEST_F(OfAFollower, ASpecThatCannotBeReadIsARanksFailure) {
+  Channel channel = welcomed();
+  channel.send({{"type", "start"}, {"run", 1}, {"spec", {{"modle", 1}}}, {"store", ""}, {"local_size", 3}});
+  const RankEnd end = rank_end_from_json(next(channel));
+  EXPECT_EQ(end.verdict(), RankEnd::Verdict::own);
+  EXPECT_THAT(end.result.at("reason"), HasSubstr("modle"));
+}
+
+TEST_F(OfAFollower, WithoutRank0ItSaysWhatToCheck) {
+  listener_.close();
+  setenv("OPTRUSH_JOIN_TIMEOUT", "0.2", 1);
+  follow_in_child();
+  EXPECT_EQ(exit_code(), 1);
+  unsetenv("OPTRUSH_JOIN_TIMEOUT");
+  EXPECT_THAT(error(),
+              HasSubstr("there is no rank 0 at 127.0.0.1:" + std::to_string(port_) + ": Connection refused"));
+  EXPECT_THAT(error(), HasSubstr("firewall"));
+}
+
+TEST_F(OfAFollower, ALateRank0IsWaitedFor) {
+  listener_.close();
+  follow_in_child();
+  std::this_thread::sleep_for(milliseconds(300));
+  listener_ = listen_at(port_, true);
+  Channel channel = accepted();
+  EXPECT_EQ(next(channel).value("rank", 0), 1);
+}
+}  // namespace
+}  // namespace optrush
