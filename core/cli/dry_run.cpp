@@ -54,11 +54,17 @@ std::vector<std::string> plan_lines(const Json& plan) {
   for (const char* key : {"global_batch", "micro_batch", "accumulation", "seq_len"})
     if (problem.contains(key)) batch.push_back(std::string(key) + " " + plain(problem[key]));
   lines.push_back(join(batch));
+  if (const Json mesh = plan.value("mesh", Json::array()); !mesh.empty()) {
+    std::vector<std::string> dimensions;
+    for (const auto& one : mesh) dimensions.push_back(plain(one.at("dim")) + " " + plain(one.at("size")));
+    lines.push_back(plain(problem.value("world_size", Json(1))) + " ranks: " + join(dimensions, " x "));
+  }
   if (const auto p = plan.find("parameters"); p != plan.end())
     lines.push_back(grouped(p->value("count", 0.0)) + " parameters, " + grouped(p->value("trainable", 0.0)) +
                     " trained, " + bytes(p->value("bytes", 0.0)));
   if (const Json memory = plan.value("memory", Json()); !memory.is_null())
-    lines.push_back("peak of a step " + bytes(memory.at("peak_bytes")) + ", by its sizes");
+    lines.push_back((plan.contains("mesh") ? "peak of a rank's step " : "peak of a step ") +
+                    bytes(memory.at("peak_bytes")) + ", by its sizes");
   if (const auto cost = step_cost_from(plan.value("costs", Json())))
     lines.push_back(or_unknown(cost->launches, grouped) + " kernels a step, " +
                     or_unknown(cost->elementwise_bytes, bytes) + " by elementwise ones");

@@ -11,7 +11,9 @@
 #include "base/installation.h"
 #include "cli/commands.h"
 #include "cli/interrupted.h"
+#include "launch/launcher.h"
 #include "launch/process.h"
+#include "launch/rank_run.h"
 #include "launch/temporary_folder.h"
 
 namespace optrush {
@@ -27,6 +29,8 @@ namespace {
   execv(worker.c_str(), pointers.data());
   throw Error("cannot start '" + worker + "': " + std::strerror(errno), "build it: ./optrush setup");
 }
+
+bool is_ok(const Json& result) { return result.value("status", "") == "ok"; }
 
 /// Runs or plans a spec in a folder that is gone afterwards, and prints what the worker wrote. Its log goes
 /// to stderr.
@@ -45,7 +49,31 @@ int print_result_of(const std::string& what, const fs::path& spec) {
     return end.kind == ProcessEnd::Kind::exited && end.code != 0 ? end.code : kSomethingFailed;
   const std::string text = read_file(written);
   std::cout << text << std::flush;
-  return plan || parse_json(text, written.string()).value("status", "") == "ok" ? kOk : kSomethingFailed;
+  return plan || is_ok(parse_json(text, written.string())) ? kOk : kSomethingFailed;
+}
+
+/// Repeats a run of several ranks in a folder, on this machine. Its result; null after a signal.
+Json run_ranks(const RunSpec& spec, const fs::path& folder) {
+  write_json(folder / "spec.json", to_json(spec));
+  const RankRun ranks(Installation::of_this_program().worker, 0, nullptr);
+  Interrupts interrupts;
+  const auto result = ranks.run({.id = "", .spec = spec}, folder, interrupts, {});
+  for (int64_t rank = 0; rank < spec.train.world_size; ++rank)
+    if (const fs::path log = rank_folder(folder, rank) / "log.txt"; fs::exists(log))
+      std::cerr << read_file(log) << std::flush;
+  if (!result) throw Interrupted(interrupts.signal(), "");
+  return *result;
+}
+
+int print_result_of_ranks(const RunSpec& spec, const fs::path& out) {
+  if (!out.empty()) {
+    fs::create_directories(out);
+    return is_ok(run_ranks(spec, out)) ? kOk : kSomethingFailed;
+  }
+  const TemporaryFolder folder;
+  const bool ok = is_ok(run_ranks(spec, folder.path()));
+  std::cout << read_file(folder.path() / "result.json") << std::flush;
+  return ok ? kOk : kSomethingFailed;
 }
 
 int worker(const CLI::App& command, const fs::path& spec, const fs::path& out, bool plan) {
@@ -58,6 +86,9 @@ int worker(const CLI::App& command, const fs::path& spec, const fs::path& out, b
     throw UsageError("'" + rest.front() + "' does not go with --spec",
                      "optrush worker --spec FILE [--plan] [--out PATH]");
   const std::string what = plan ? "plan" : "run";
+  if (!plan && !launched())
+    if (const RunSpec run = run_spec_from_json(read_json(spec), spec.string()); run.train.world_size > 1)
+      return print_result_of_ranks(run, out);
   if (out.empty()) return print_result_of(what, spec);
   become_worker({what, "--spec", spec, "--out", out});
 }

@@ -240,13 +240,18 @@ class Conductor {
                         folder / "log.txt"});
   }
 
+  /// Of several ranks, here or by the other processes of a launcher's job.
   std::optional<Json> run_ranks(const Job& job, const fs::path& folder) {
     tell_of_followers();
     if (const auto obstacle = ranks_->obstacle(job.spec))
       return optrush::store_unstarted(folder, job, obstacle->status, obstacle->reason);
-    auto result = ranks_->run(job, folder, interrupts_, [&] { progress_.tick(); });
-    tell_of_followers();
-    return result;
+    try {
+      auto result = ranks_->run(job, folder, interrupts_, [&] { progress_.tick(); });
+      tell_of_followers();
+      return result;
+    } catch (const Error& e) {  // this machine starts no more processes
+      return optrush::store_unstarted(folder, job, "failed", e.message());
+    }
   }
 
   void tell_of_followers() {

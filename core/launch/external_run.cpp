@@ -7,6 +7,7 @@
 #include "launch/result.h"
 #include "launch/temporary_folder.h"
 #include "launch/text.h"
+#include "launch/this_machine.h"
 #include "report/run_result.h"
 
 namespace optrush {
@@ -46,7 +47,10 @@ Command external_command(const External& external, const RunSpec& spec, const fs
   const auto add = [&](const auto& variables) {
     command.environment.insert(command.environment.end(), variables.begin(), variables.end());
   };
-  add(worker_environment(spec));
+  // A program that trains with several ranks starts them itself: each has its share of the cores, as ours
+  // have.
+  const int64_t ranks = spec.train.world_size, cores = usable_cores();
+  add(worker_environment(spec, ranks > 1 ? share_of_cores(ranks, cores, cores) : 0));
   if (!external.preload.empty()) command.environment.emplace_back("LD_PRELOAD", preload_list(external));
   add(external.env);
   return command;
