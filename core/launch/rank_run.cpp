@@ -1,6 +1,6 @@
 #include "launch/rank_run.h"
 
-#include "launch/rank_result.h"
+#include "launch/conclude_ranks.h"
 #include "launch/socket.h"
 #include "launch/this_machine.h"
 

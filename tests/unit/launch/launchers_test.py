@@ -27,8 +27,8 @@ def skip(reason):
 
 
 def free_ports():
-    """The first of two ports in a row that nobody listens at."""
-    for port in range(20000, 32000, 2):
+    """The first of two ports in a row that nobody listens at; tests beside this one start elsewhere."""
+    for port in range(20000 + os.getpid() % 5000 * 2, 32000, 2):
         with socket.socket() as first, socket.socket() as second:
             try:
                 first.bind(("127.0.0.1", port))
@@ -90,7 +90,7 @@ class Job:
             "SLURM_LOCALID": rank,
             "SLURM_NTASKS_PER_NODE": size,
             "SLURM_JOB_NODELIST": "node[1-2]",
-            "SLURM_JOB_ID": 7,
+            "SLURM_JOB_ID": os.getpid(),
             "MASTER_PORT": self.port,
             **changes,
         }

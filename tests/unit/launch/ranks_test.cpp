@@ -6,7 +6,7 @@
 
 #include <csignal>
 
-#include "launch/rank_result.h"
+#include "launch/conclude_ranks.h"
 #include "launch/this_machine.h"
 
 #include "../../support/temporary_folder.h"

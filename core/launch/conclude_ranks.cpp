@@ -1,4 +1,4 @@
-#include "launch/rank_result.h"
+#include "launch/conclude_ranks.h"
 
 #include "base/files.h"
 #include "launch/result.h"
