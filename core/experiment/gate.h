@@ -11,6 +11,16 @@ namespace optrush {
 enum class Arithmetic : uint8_t { fp64, fp32, reduced };
 /// Largest allowed relative difference of two losses at one step; 0: bit-equal.
 double tolerance_of(Effect, Arithmetic);
+/// The same of two gradient norms, which scatter more: a loss is a mean over all tokens.
+double norm_tolerance_of(Effect, Arithmetic);
+
+/// Largest relative differences of two runs at one step; 0: bit-equal.
+struct Allowance {
+  double loss = 0, norm = 0;
+};
+
+/// Fewest steps of which a falling loss is asked.
+inline constexpr size_t kStepsForAFall = 12;
 
 /// How one variant's training is checked (docs/architecture.md, "Correctness gate"). Pure: made from variants
 /// and their plans before anything runs, and used again by the report on the stored loss curves.
@@ -21,11 +31,11 @@ struct GateCheck {
                                      ///< none: the variant's own runs
   std::optional<RunSpec> reference;  ///< an extra plain run (purpose "reference"); none: `reference_variant`
   int64_t reference_variant = -1;    ///< -1 without `reference`: nothing to compare with
-  double tolerance = 0;              ///< largest |a - b| / |b| of two steps' losses; 0: bit-equal
-  double tolerance_if_irreproducible = 0;  ///< the same, where the reference's own rounds are not bit-equal
+  Allowance allowed;                 ///< largest |a - b| / |b| of two steps
+  Allowance allowed_if_irreproducible;  ///< the same, where the reference's own rounds are not bit-equal
   std::optional<RunSpec> repeat;  ///< the reference once more (purpose "repeat"): says whether it repeats its
                                   ///< own bits; none where equal bits are not asked for
-  bool must_fall = false;         ///< also: the loss has to fall
+  bool must_fall = false;         ///< also: the loss has to fall, where there are kStepsForAFall steps
   std::string explanation;        ///< one sentence for the report
 
   bool compares() const { return reference || reference_variant >= 0; }
@@ -38,25 +48,34 @@ std::vector<GateCheck> plan_gate(const std::vector<Variant>&, const std::vector<
 /// The check of one variant that has a plan.
 GateCheck plan_check(const std::vector<Variant>&, const std::vector<Json>& plans, int64_t variant);
 
-/// Losses by step; a loss that is not finite is NaN.
-using LossCurve = std::vector<double>;
+/// What a run's training shows, by step. NaN: a loss that is not finite, a gradient norm that is not known
+/// because the step's update was skipped or another program does not report it.
+struct Curve {
+  std::vector<double> losses, norms;
+};
 
 /// What a check needs of the runs that were made for it.
 struct GateEvidence {
-  std::vector<LossCurve> own;        ///< the variant's rounds
-  std::optional<LossCurve> subject;  ///< of the probe
-  std::vector<LossCurve>
-      reference;  ///< the reference run, or the reference variant's rounds; empty: it did not run
-  std::optional<LossCurve> repeat = {};  ///< of the reference
+  std::vector<Curve> own;            ///< the variant's rounds
+  std::optional<Curve> subject;      ///< of the probe
+  std::vector<Curve> reference;      ///< the reference run, or the reference variant's rounds; empty: it did
+                                     ///< not run
+  std::optional<Curve> repeat = {};  ///< of the reference
+};
+
+/// Where two runs are farthest apart.
+struct Deviation {
+  double worst = 0;      ///< relative
+  int64_t at_step = -1;  ///< -1: there was no step to compare
+  double tolerance = 0;  ///< that was applied
 };
 
 struct GateVerdict {
   bool passed = false, compared = false;
   bool undecided = false;  ///< not bit-equal to a reference that ran once: a repeat of it would decide
-  double worst = 0;        ///< largest relative difference
-  int64_t at_step = -1;    ///< where
-  double tolerance = 0;    ///< that was applied
-  std::string message;     ///< why it failed, or what was shown
+  Deviation loss;
+  std::optional<Deviation> norm;  ///< none: no step has a gradient norm on both sides
+  std::string message;            ///< why it failed, or what was shown
 };
 GateVerdict judge(const GateCheck&, const GateEvidence&);
 }  // namespace optrush

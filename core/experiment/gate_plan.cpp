@@ -26,6 +26,8 @@ struct Setup {
   bool uses(Effect effect) const {
     return std::any_of(plugins.begin(), plugins.end(), [&](const Use& use) { return use.effect == effect; });
   }
+  /// Ranks that the batch is split over: fewer than the world where others split the model.
+  int64_t data_ranks() const { return train.global_batch / (train.micro_batch * train.accumulation); }
   bool reduced() const { return train.dtype == "bf16" || uses(Effect::precision); }
   Arithmetic arithmetic() const {
     return reduced() ? Arithmetic::reduced : train.dtype == "fp64" ? Arithmetic::fp64 : Arithmetic::fp32;
@@ -87,6 +89,7 @@ Difference difference(const Setup& a, const Setup& b) {
     d.any = d.batch = true;
   if (a.train.micro_batch != b.train.micro_batch || a.train.accumulation != b.train.accumulation)
     d.add(Effect::batch);
+  if (a.train.world_size != b.train.world_size) d.add(Effect::rounding);  // sums come in another order
   if (a.train.dtype != b.train.dtype) d.add(Effect::precision);
   if (a.device != b.device) d.add(Effect::rounding);
   return d;
@@ -110,7 +113,7 @@ class Planner {
       check_.explanation = "the base: the others are compared with it";
     else if (!with_ancestor() && !with_plain_form() && !at_equal_batch())
       only_fall("there is no run to compare it with");
-    if (check_.compares() && check_.tolerance < check_.tolerance_if_irreproducible)
+    if (check_.compares() && check_.allowed.loss < check_.allowed_if_irreproducible.loss)
       check_.repeat = repeated_reference();
     return std::move(check_);
   }
@@ -125,9 +128,13 @@ class Planner {
   void compare(const Difference& d, const Setup& a, const Setup& b) {
     const Arithmetic arithmetic = std::max(a.arithmetic(), b.arithmetic());
     check_.effect = d.effect;
-    check_.tolerance = tolerance_of(d.effect, arithmetic);
-    check_.tolerance_if_irreproducible =
-        std::max(check_.tolerance, tolerance_of(Effect::rounding, arithmetic));
+    const auto allowed_by = [&](Effect effect) {
+      return Allowance{tolerance_of(effect, arithmetic), norm_tolerance_of(effect, arithmetic)};
+    };
+    const Allowance rounding = allowed_by(Effect::rounding);
+    check_.allowed = allowed_by(d.effect);
+    check_.allowed_if_irreproducible = {std::max(check_.allowed.loss, rounding.loss),
+                                        std::max(check_.allowed.norm, rounding.norm)};
   }
 
   /// A rung of the same task: the previous one, or for fewer bits the last one with all of them.
@@ -145,7 +152,7 @@ class Planner {
     const Setup other = setup(chosen);
     compare(difference(setup_, other), setup_, other);
     check_.reference_variant = chosen;
-    check_.explanation = "every loss is compared with " + quoted(chosen);
+    check_.explanation = "every step is compared with " + quoted(chosen);
     if (check_.effect == Effect::precision && !other.reduced())
       check_.explanation += ", the last rung in " + other.train.dtype;
     return true;
@@ -164,26 +171,50 @@ class Planner {
       if (use.effect == Effect::model) kept.insert(use.name);
     Setup plain = setup_;
     std::erase_if(plain.plugins, [&](const Use& use) { return !kept.contains(use.name); });
-    const Difference d = difference(setup_, plain);
-    if (!d.any) {
+    if (!difference(setup_, plain).any) {
       only_fall("another function or task is trained, and nothing else is stacked: it is its own plain form");
+      return true;
+    }
+    if (!take_ranks_of_base(plain)) {
+      only_fall("another function or task is trained, and the base's ranks cannot make its batch");
       return true;
     }
     RunSpec run = extra("reference", variant_.spec);
     std::erase_if(run.plugins, [&](const PluginUse& use) { return !kept.contains(use.name); });
-    if (setup_.uses(Effect::batch) &&
-        !plain.uses(Effect::batch)) {  // the same batch without the plugins that made it
-      run.train.micro_batch = setup_.train.micro_batch;
-      run.train.accumulation = setup_.train.accumulation;
-    }
+    run.train.world_size = plain.train.world_size;
+    run.train.micro_batch = plain.train.micro_batch;
+    // Where a plugin accumulates in the plain form as well, the spec must not.
+    if (!plain.uses(Effect::batch)) run.train.accumulation = plain.train.accumulation;
     run.train.global_batch = 0;
-    compare(d, setup_, plain);
+    compare(difference(setup_, plain), setup_, plain);
     check_.reference = run;
     check_.must_fall = true;
     check_.explanation =
-        "another function or task is trained: every loss is compared with its plain form (the base with " +
-        join(names(run)) + "), and the loss has to fall";
+        "another function or task is trained: every step is compared with its plain form (the base with " +
+        join(names(run)) + on_ranks(run) + "), and the loss has to fall";
     return true;
+  }
+
+  /// The plain form may lack what connects more ranks than the base has: it makes the same batch on the
+  /// base's. False where it can't.
+  bool take_ranks_of_base(Setup& plain) const {
+    TrainSpec& train = plain.train;
+    const int64_t world = variants_.front().spec.train.world_size;
+    if (train.world_size == world) return true;
+    const int64_t ranks = plans_.front().is_null() ? world : setup(0).data_ranks();
+    int64_t& grown = plain.uses(Effect::batch) ? train.micro_batch : train.accumulation;
+    const int64_t rest = train.micro_batch * train.accumulation / grown * ranks;
+    if (train.global_batch % rest != 0) return false;
+    grown = train.global_batch / rest;
+    train.world_size = world;
+    return true;
+  }
+
+  /// " on 2 ranks" where that differs from the variant's own.
+  std::string on_ranks(const RunSpec& run) const {
+    const int64_t ranks = run.train.world_size;
+    if (ranks == setup_.train.world_size) return "";
+    return " on " + std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks");
   }
 
   /// Another batch: at an equal global batch the losses have to agree.
@@ -191,51 +222,58 @@ class Planner {
     if (ancestors_.empty()) return false;
     const int64_t previous = ancestors_.front();
     const Setup other = setup(previous);
-    const TrainSpec &now = setup_.train, &then = other.train;
-    const int64_t ranks = now.global_batch / (now.micro_batch * now.accumulation);
-    const bool by_plugin = now.accumulation != variant_.spec.train.accumulation;
-    const std::string batch = std::to_string(then.global_batch) + " sequences a step";
-
-    // The variant's way of splitting, at the batch of the rung before it.
-    const int64_t parts = now.accumulation * ranks;
-    if (then.global_batch % parts == 0) {
-      Setup probe = setup_;
-      probe.train.micro_batch = then.global_batch / parts;
-      probe.train.global_batch = then.global_batch;
-      probe.train.seq_len = then.seq_len;
-      if (const Difference d = difference(probe, other); d.any) {
-        RunSpec run = extra("probe", variant_.spec);
-        run.train.micro_batch = probe.train.micro_batch;
-        run.train.global_batch = 0;
-        run.train.seq_len = then.seq_len;
-        compare(d, probe, other);
-        check_.subject = run;
-        check_.reference_variant = previous;
-        check_.explanation =
-            "another batch: a probe of it at " + batch + " is compared with " + quoted(previous);
-        return true;
-      }
-    }
-    // Only the micro-batch grew: the rung before it, accumulating up to the new batch.
-    const bool grew = now.seq_len == then.seq_len && now.global_batch % then.global_batch == 0;
-    if (grew && !by_plugin &&
-        then.accumulation == variants_[static_cast<size_t>(previous)].spec.train.accumulation) {
-      Setup accumulated = other;
-      accumulated.train.accumulation *= now.global_batch / then.global_batch;
-      accumulated.train.global_batch = now.global_batch;
-      RunSpec run = extra("reference", variants_[static_cast<size_t>(previous)].spec);
-      run.train.accumulation = accumulated.train.accumulation;
-      run.train.global_batch = 0;
-      compare(difference(setup_, accumulated), setup_, accumulated);
-      check_.reference = run;
-      check_.explanation = "another batch: every loss is compared with " + quoted(previous) +
-                           " accumulating over " + std::to_string(accumulated.train.accumulation) +
-                           " micro-batches";
-      return true;
-    }
-    only_fall(now.seq_len == then.seq_len
+    // What the rung before it can show takes no more ranks than that one has.
+    const bool other_ranks = setup_.train.world_size != other.train.world_size;
+    if (other_ranks && by_accumulation(previous, other)) return true;
+    if (by_probe(previous, other) || by_accumulation(previous, other)) return true;
+    only_fall(setup_.train.seq_len == other.train.seq_len
                   ? "its batch cannot be split like that of " + quoted(previous)
                   : "only the length of the sequences differs from " + quoted(previous));
+    return true;
+  }
+
+  /// The variant's way of splitting, at the batch of the rung before it.
+  bool by_probe(int64_t previous, const Setup& other) {
+    const TrainSpec &now = setup_.train, &then = other.train;
+    const int64_t parts = now.accumulation * setup_.data_ranks();
+    if (then.global_batch % parts != 0) return false;
+    Setup probe = setup_;
+    probe.train.micro_batch = then.global_batch / parts;
+    probe.train.global_batch = then.global_batch;
+    probe.train.seq_len = then.seq_len;
+    const Difference d = difference(probe, other);
+    if (!d.any) return false;
+    RunSpec run = extra("probe", variant_.spec);
+    run.train.micro_batch = probe.train.micro_batch;
+    run.train.global_batch = 0;
+    run.train.seq_len = then.seq_len;
+    compare(d, probe, other);
+    check_.subject = run;
+    check_.reference_variant = previous;
+    check_.explanation = "another batch: a probe of it at " + std::to_string(then.global_batch) +
+                         " sequences a step is compared with " + quoted(previous);
+    return true;
+  }
+
+  /// Only the micro-batch or the number of ranks grew: the rung before it, accumulating up to the new batch.
+  bool by_accumulation(int64_t previous, const Setup& other) {
+    const TrainSpec &now = setup_.train, &then = other.train;
+    const RunSpec& spec = variants_[static_cast<size_t>(previous)].spec;
+    const bool grew = now.seq_len == then.seq_len && now.global_batch % then.global_batch == 0;
+    const bool by_plugin =
+        now.accumulation != variant_.spec.train.accumulation || then.accumulation != spec.train.accumulation;
+    if (!grew || by_plugin) return false;
+    Setup accumulated = other;
+    accumulated.train.accumulation *= now.global_batch / then.global_batch;
+    accumulated.train.global_batch = now.global_batch;
+    RunSpec run = extra("reference", spec);
+    run.train.accumulation = accumulated.train.accumulation;
+    run.train.global_batch = 0;
+    compare(difference(setup_, accumulated), setup_, accumulated);
+    check_.reference = run;
+    check_.explanation = "another batch: every step is compared with " + quoted(previous) + on_ranks(run) +
+                         " accumulating over " + std::to_string(accumulated.train.accumulation) +
+                         " micro-batches";
     return true;
   }
 

@@ -7,15 +7,11 @@
 #include "optrush/error.h"
 #include "report/format.h"
 #include "report/problem.h"
+#include "report/read_fields.h"
 #include "report/step_cost.h"
 
 namespace optrush {
 namespace {
-std::optional<double> number(const Json& json, const char* key) {
-  const auto it = json.find(key);
-  return it != json.end() && it->is_number() ? std::optional(it->get<double>()) : std::nullopt;
-}
-
 /// One pass over the variants in their order, as a row is compared with rows before it.
 class Analyzer {
  public:
@@ -57,14 +53,20 @@ class Analyzer {
     return runs;
   }
 
-  static bool sound(const StoredRun* run) {
-    return run->result.status == Status::ok && unhealthy(run->result).empty();
+  /// Why a run of the status ok can't count.
+  std::string flaw_of(const StoredRun& run) const {
+    // What the gate compares an external rung with is made by the worker.
+    const bool by_worker = !stored_.variants[static_cast<size_t>(run.spec.variant)].external ||
+                           run.spec.purpose == "reference" || run.spec.purpose == "repeat";
+    return unhealthy(run.result, by_worker ? Trainer::worker : Trainer::other_program);
   }
+
+  bool sound(const StoredRun* run) const { return run->result.status == Status::ok && flaw_of(*run).empty(); }
 
   /// The runs of a variant that count.
   std::vector<const StoredRun*> sound_runs(int64_t variant) const {
     auto runs = runs_of(variant, "measure");
-    std::erase_if(runs, [](const StoredRun* run) { return !sound(run); });
+    std::erase_if(runs, [&](const StoredRun* run) { return !sound(run); });
     return runs;
   }
 
@@ -76,10 +78,10 @@ class Analyzer {
 
   void take_status(Row& row, const std::vector<const StoredRun*>& runs) {
     const auto planned = static_cast<size_t>(stored_.experiment.rounds);
-    const bool some_sound = std::ranges::any_of(runs, sound);
+    const bool some_sound = std::ranges::any_of(runs, [&](const StoredRun* run) { return sound(run); });
     for (const StoredRun* run : runs) {
       const RunResult& result = run->result;
-      std::string reason = result.status == Status::ok ? unhealthy(result) : result.reason;
+      std::string reason = result.status == Status::ok ? flaw_of(*run) : result.reason;
       if (result.requested_bytes) reason += " (asked for " + bytes(*result.requested_bytes) + ")";
       if (some_sound) reason = "round " + std::to_string(run->spec.round + 1) + ": " + reason;
       if (!sound(run)) end_badly(row, result.status == Status::ok ? Status::failed : result.status, reason);
@@ -203,18 +205,18 @@ class Analyzer {
     if (!result.mfu_causal_flops) result.mfu_causal_flops = number(*flops, "mfu_causal");
   }
 
-  static std::vector<LossCurve> curves(const std::vector<const StoredRun*>& runs) {
-    std::vector<LossCurve> curves;
-    for (const StoredRun* run : runs) curves.push_back(run->result.losses());
+  static std::vector<Curve> curves(const std::vector<const StoredRun*>& runs) {
+    std::vector<Curve> curves;
+    for (const StoredRun* run : runs) curves.push_back(run->result.curve());
     return curves;
   }
 
   /// The extra run that the gate asks for, where it was made; `note` says how it ended else.
-  std::optional<LossCurve> extra_run(int64_t variant, const RunSpec& spec, Row& row) const {
+  std::optional<Curve> extra_run(int64_t variant, const RunSpec& spec, Row& row) const {
     for (const StoredRun* run : runs_of(variant, spec.purpose)) {
       if (!same_work(run->spec, spec)) continue;
-      if (sound(run)) return run->result.losses();
-      const std::string bad = run->result.status == Status::ok ? unhealthy(run->result) : run->result.reason;
+      if (sound(run)) return run->result.curve();
+      const std::string bad = run->result.status == Status::ok ? flaw_of(*run) : run->result.reason;
       row.notes.push_back("its " + spec.purpose + " run: " + bad);
     }
     return std::nullopt;
@@ -243,12 +245,15 @@ class Analyzer {
     if (!row.verdict.compared) stand_on_broken(row);
     if (row.status == Status::broken) culprits_.try_emplace(row.variant, variant_of(row).added);
     if (row.verdict.compared) {
-      const LossCurve& subject = gate.subject ? *evidence.subject : evidence.own.front();
-      const size_t last = std::min(subject.size(), evidence.reference.front().size()) - 1;
-      row.loss_change = subject[last] - evidence.reference.front()[last];
-    } else if (gate.compares()) {
+      const auto& subject = (gate.subject ? *evidence.subject : evidence.own.front()).losses;
+      const auto& reference = evidence.reference.front().losses;
+      const size_t last = std::min(subject.size(), reference.size()) - 1;
+      row.loss_change = subject[last] - reference[last];
+      if (row.external && !row.verdict.norm)
+        row.gate += "; its program reports no gradient norms, so losses alone count";
+    } else if (variant_of(row).previous >= 0) {
       row.checked = false;
-      row.notes.push_back(row.verdict.message);
+      if (gate.compares()) row.notes.push_back(row.verdict.message);
     }
   }
 

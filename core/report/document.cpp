@@ -44,17 +44,25 @@ Section loss_section(const Analysis& a) {
   Section section{.title = "Loss and correctness",
                   .chart = "loss",
                   .caption = "Loss of every step, warm-up included, of each rung's first round."};
-  Table table{{{"rung"}, {"final loss", true}, {"compared how"}, {"found"}, {"allowed", true}}, {}};
+  Table table{
+      {{"rung"}, {"final loss", true}, {"compared how"}, {"found"}, {"allowed", true}, {"of norms", true}},
+      {}};
+  const auto allowed = [](double tolerance) {
+    return tolerance == 0 ? std::string("equal bits") : exact_number(tolerance);
+  };
   for (const Row& row : a.rows) {
     if (!row.final_loss) continue;
-    const auto allowed =
-        row.verdict.tolerance == 0 ? std::string("equal bits") : scientific(row.verdict.tolerance, 0);
-    table.rows.push_back({row.name, fixed(*row.final_loss, 4),
-                          row.gate.empty() ? std::string(kUnknown) : row.gate,
-                          row.verdict.message.empty() ? std::string(kUnknown) : row.verdict.message,
-                          row.verdict.compared ? allowed : std::string(kUnknown)});
+    table.rows.push_back(
+        {row.name, fixed(*row.final_loss, 4), row.gate.empty() ? std::string(kUnknown) : row.gate,
+         row.verdict.message.empty() ? std::string(kUnknown) : row.verdict.message,
+         row.verdict.compared ? allowed(row.verdict.loss.tolerance) : std::string(kUnknown),
+         or_unknown(row.verdict.norm, [&](const Deviation& d) { return allowed(d.tolerance); })});
   }
-  if (!table.rows.empty()) section.table = std::move(table);
+  if (table.rows.empty()) return section;
+  section.table = std::move(table);
+  section.bullets = {
+      "Compared are the losses of all steps and the gradient norms of the first ones, by relative "
+      "difference: later, norms of equally good runs drift apart."};
   return section;
 }
 

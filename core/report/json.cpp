@@ -59,12 +59,19 @@ Json of(const std::optional<StepCost>& cost) {
 
 Json gate_of(const Row& row) {
   const bool compared = row.verdict.compared;
+  const Deviation& loss = row.verdict.loss;
+  Json norm;
+  if (row.verdict.norm)
+    norm = {{"worst", row.verdict.norm->worst},
+            {"at_step", row.verdict.norm->at_step},
+            {"tolerance", row.verdict.norm->tolerance}};
   return {{"explanation", row.gate},
           {"checked", row.checked},
           {"compared", compared},
-          {"worst", compared ? Json(row.verdict.worst) : Json()},
-          {"at_step", compared ? Json(row.verdict.at_step) : Json()},
-          {"tolerance", compared ? Json(row.verdict.tolerance) : Json()},
+          {"worst", compared ? Json(loss.worst) : Json()},
+          {"at_step", compared ? Json(loss.at_step) : Json()},
+          {"tolerance", compared ? Json(loss.tolerance) : Json()},
+          {"gradient_norm", norm},
           {"message", row.verdict.message}};
 }
 

@@ -46,8 +46,8 @@ std::string difference_of_problems(const Stored& of_subject, int64_t subject, co
 
 int64_t devices_of(const Json& plan) {
   if (plan.is_null()) return 1;
-  if (const auto it = plan.find("world_size"); it != plan.end()) return it->get<int64_t>();
   const Json& problem = plan.at("problem");
+  if (const auto it = problem.find("world_size"); it != problem.end()) return it->get<int64_t>();
   const auto one = problem.at("micro_batch").get<int64_t>() * problem.at("accumulation").get<int64_t>();
   return problem.at("global_batch").get<int64_t>() / one;
 }

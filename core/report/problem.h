@@ -8,7 +8,7 @@ namespace optrush {
 /// instead of 4"; empty where their speeds can be compared outright.
 std::string difference_of_problems(const Stored& of_subject, int64_t subject, const Stored& of_reference,
                                    int64_t reference);
-/// Devices that a planned run uses: the ranks of its mesh, or of its data alone where the plan does not say.
+/// Devices that a planned run uses: its ranks, or those of its data alone where an older plan does not say.
 int64_t devices_of(const Json& plan);
 /// Whether two specs train the same thing for the same number of steps.
 bool same_work(const RunSpec&, const RunSpec&);

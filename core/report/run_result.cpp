@@ -8,6 +8,7 @@
 #include "base/suggest.h"
 #include "base/value.h"
 #include "optrush/error.h"
+#include "report/read_fields.h"
 
 namespace optrush {
 namespace {
@@ -22,13 +23,6 @@ Status status_from(const std::string& name) {
   return static_cast<Status>(it - kStatusNames.begin());
 }
 
-std::optional<double> number(const Json& json, const char* key) {
-  const auto it = json.find(key);
-  if (it == json.end() || it->is_null()) return std::nullopt;
-  if (!it->is_number()) throw Error(std::string("field '") + key + "' is no number");
-  return it->get<double>();
-}
-
 Phases phases_from(const Json& json) {
   Phases phases;
   for (const auto& [name, value] : json.items()) phases.emplace_back(name, number(json, name.c_str()));
@@ -40,12 +34,14 @@ StepResult step_from(const Json& json) {
              {});
   constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
   StepResult step;
-  step.step = json.at("step").get<int64_t>();
-  step.timed = json.at("timed").get<bool>();
-  step.loss = json.at("loss").is_null() ? kNaN : json.at("loss").get<double>();
-  step.grad_norm = json.at("grad_norm").is_null() ? kNaN : json.at("grad_norm").get<double>();
-  step.tokens = json.at("tokens").get<int64_t>();
-  step.seconds = json.at("seconds").get<double>();
+  step.step = required<int64_t>(json, "step");
+  step.timed = required<bool>(json, "timed");
+  for (const char* key : {"loss", "grad_norm", "phases"})  // the first two may be null
+    if (!json.contains(key)) throw Error(std::string("field '") + key + "' of a step is missing");
+  step.loss = number(json, "loss").value_or(kNaN);
+  step.grad_norm = number(json, "grad_norm").value_or(kNaN);
+  step.tokens = required<int64_t>(json, "tokens");
+  step.seconds = required<double>(json, "seconds");
   step.phases = phases_from(json.at("phases"));
   return step;
 }
@@ -59,44 +55,36 @@ Memory memory_from(const Json& json) {
   return memory;
 }
 
+template <class Read>
+auto list_of(const Json& json, const char* key, Read read) {
+  std::vector<decltype(read(json))> list;
+  const auto it = json.find(key);
+  if (it == json.end()) return list;
+  if (!it->is_array()) throw Error(std::string("field '") + key + "' must be a list");
+  for (const auto& item : *it) list.push_back(read(item));
+  return list;
+}
+
 RunResult read(const Json& json) {
-  check_keys(json,
-             {"schema_version",
-              "status",
-              "reason",
-              "requested_bytes",
-              "device",
-              "plan",
-              "plugins",
-              "steps",
-              "tokens_per_second",
-              "step_seconds",
-              "phases",
-              "memory",
-              "flops_per_token",
-              "costs",
-              "compile_seconds",
-              "setup_seconds",
-              "energy_joules",
-              "notes",
-              "rank",
-              "cause",
-              "ranks",
-              "mesh",
-              "collectives"},
+  check_keys(json, {"schema_version",  "status",        "reason",
+                    "requested_bytes", "device",        "plan",
+                    "plugins",         "steps",         "tokens_per_second",
+                    "step_seconds",    "phases",        "memory",
+                    "flops_per_token", "costs",         "compile_seconds",
+                    "setup_seconds",   "energy_joules", "notes",
+                    "ranks",           "mesh",          "collectives",
+                    "cause",           "rank"},
              "field", "a run's result", {});
-  if (json.at("schema_version") != 1)
-    throw Error("schema_version " + json.at("schema_version").dump() + " is not known",
-                "this build reads version 1");
+  if (const auto version = required<int64_t>(json, "schema_version"); version != 1)
+    throw Error("schema_version " + std::to_string(version) + " is not known", "this build reads version 1");
   RunResult r;
-  r.status = status_from(json.at("status").get<std::string>());
-  r.reason = json.at("reason").get<std::string>();
+  r.status = status_from(required<std::string>(json, "status"));
+  r.reason = required<std::string>(json, "reason");
   r.requested_bytes = number(json, "requested_bytes");
   if (json.contains("device")) r.device = json.at("device").at("name").get<std::string>();
   if (json.contains("plan")) r.plan = json.at("plan");
   if (json.contains("plugins")) r.plugins = json.at("plugins");
-  if (json.contains("steps"))
-    for (const auto& step : json.at("steps")) r.steps.push_back(step_from(step));
+  r.steps = list_of(json, "steps", step_from);
   r.tokens_per_second = number(json, "tokens_per_second");
   r.step_seconds = number(json, "step_seconds");
   if (json.contains("phases")) r.phases = phases_from(json.at("phases"));
@@ -111,7 +99,10 @@ RunResult read(const Json& json) {
   r.compile_seconds = number(json, "compile_seconds").value_or(0);
   r.setup_seconds = number(json, "setup_seconds").value_or(0);
   r.energy_joules = number(json, "energy_joules");
-  if (json.contains("notes")) r.notes = json.at("notes").get<std::vector<std::string>>();
+  r.notes = optional_field<std::vector<std::string>>(json, "notes").value_or(r.notes);
+  r.ranks = list_of(json, "ranks", rank_result_from_json);
+  r.mesh = list_of(json, "mesh", mesh_dimension_from_json);
+  r.collectives = list_of(json, "collectives", collective_from_json);
   return r;
 }
 }  // namespace
@@ -124,10 +115,13 @@ std::optional<double> Memory::predicted_total() const {
   return std::nullopt;
 }
 
-std::vector<double> RunResult::losses() const {
-  std::vector<double> losses;
-  for (const auto& step : steps) losses.push_back(step.loss);
-  return losses;
+Curve RunResult::curve() const {
+  Curve curve;
+  for (const auto& step : steps) {
+    curve.losses.push_back(step.loss);
+    curve.norms.push_back(step.grad_norm);
+  }
+  return curve;
 }
 
 int64_t RunResult::timed_tokens() const {
@@ -146,12 +140,14 @@ RunResult run_result_from_json(const Json& json, const std::string& where) {
   }
 }
 
-std::string unhealthy(const RunResult& result) {
+std::string unhealthy(const RunResult& result, Trainer trainer) {
+  const auto has_norm = [](const StepResult& step) { return !std::isnan(step.grad_norm); };
+  const bool norms = trainer == Trainer::worker || std::ranges::any_of(result.steps, has_norm);
   for (const auto& step : result.steps) {
     const std::string at = " at step " + std::to_string(step.step);
     if (!std::isfinite(step.loss)) return "the loss is not finite" + at;
     if (step.grad_norm == 0) return "the gradient norm is zero" + at + ": nothing is trained";
-    if (step.timed && !std::isfinite(step.grad_norm))
+    if (norms && step.timed && !std::isfinite(step.grad_norm))
       return "the gradient norm is not finite, or its update was skipped," + at +
              "; more warm-up steps may help";
   }

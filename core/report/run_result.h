@@ -6,7 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "experiment/gate.h"
 #include "optrush/json.h"
+#include "report/rank_result.h"
 
 namespace optrush {
 enum class Status : uint8_t { ok, oom, failed, crashed, timeout, skipped, broken };
@@ -54,16 +56,24 @@ struct RunResult {
   double compile_seconds = 0, setup_seconds = 0;
   std::optional<double> energy_joules;
   std::vector<std::string> notes;
+  // Of runs of several ranks; empty for one.
+  std::vector<RankResult> ranks;
+  std::vector<MeshDimension> mesh;  ///< outermost first
+  std::vector<Collective> collectives;
 
-  std::vector<double> losses() const;
+  /// Losses and gradient norms by step.
+  Curve curve() const;
   int64_t timed_tokens() const;
 };
 
 /// Strict: unknown keys, missing ones and wrong types are Errors that name `where`.
 RunResult run_result_from_json(const Json&, const std::string& where);
 
+/// Who trained: another program need not report gradient norms.
+enum class Trainer : uint8_t { worker, other_program };
+
 /// Why the training of a run that ended well is no training: a loss that is not finite, a gradient norm that
 /// is zero or not finite. Empty where it is one. A norm may be infinite during warm-up, where a gradient
 /// scaler finds its scale.
-std::string unhealthy(const RunResult&);
+std::string unhealthy(const RunResult&, Trainer);
 }  // namespace optrush

@@ -12,6 +12,7 @@ namespace {
 using test::rung;
 using test::setting;
 using testing::HasSubstr;
+using testing::StartsWith;
 
 /// Variants of a ladder, their plans, and the check of each.
 struct Ladder {
@@ -46,11 +47,11 @@ TEST(GatePlan, ExactAndRoundingCompareWithThePreviousRung) {
   const Ladder ladder({rung("fused", "fused_adamw"), rung("checkpointing", "activation_checkpointing")});
   EXPECT_EQ(ladder.check(1).reference_variant, 0);
   EXPECT_EQ(ladder.check(1).effect, Effect::rounding);
-  EXPECT_EQ(ladder.check(1).tolerance, 1e-4);
+  EXPECT_EQ(ladder.check(1).allowed.loss, 1e-4);
   EXPECT_EQ(ladder.check(2).reference_variant, 1);
   EXPECT_EQ(ladder.check(2).effect, Effect::exact);
-  EXPECT_EQ(ladder.check(2).tolerance, 0);
-  EXPECT_EQ(ladder.check(2).tolerance_if_irreproducible, 1e-4);
+  EXPECT_EQ(ladder.check(2).allowed.loss, 0);
+  EXPECT_EQ(ladder.check(2).allowed_if_irreproducible.loss, 1e-4);
 }
 
 TEST(GatePlan, PrecisionComparesWithTheLastRungInFullPrecision) {
@@ -60,11 +61,11 @@ TEST(GatePlan, PrecisionComparesWithTheLastRungInFullPrecision) {
                             .replace = {"mixed_precision"},
                             .where = "x.lua:1"}});
   EXPECT_EQ(ladder.check(2).reference_variant, 1);
-  EXPECT_EQ(ladder.check(2).tolerance, 2e-2);
+  EXPECT_EQ(ladder.check(2).allowed.loss, 2e-2);
   // In fewer bits even another order of the same sums shows more.
   EXPECT_EQ(ladder.check(3).reference_variant, 2);
   EXPECT_EQ(ladder.check(3).effect, Effect::rounding);
-  EXPECT_EQ(ladder.check(3).tolerance, 5e-3);
+  EXPECT_EQ(ladder.check(3).allowed.loss, 5e-3);
   EXPECT_EQ(ladder.check(4).reference_variant, 1);
   EXPECT_THAT(ladder.check(4).explanation, HasSubstr("'fused', the last rung in fp32"));
 }
@@ -74,7 +75,7 @@ TEST(GatePlan, TakingPrecisionOffComparesTightlyWithFullPrecision) {
                        Rung{.name = "back in fp32", .without = {"mixed_precision"}, .where = "x.lua:1"}});
   EXPECT_EQ(ladder.check(3).reference_variant, 0);
   EXPECT_EQ(ladder.check(3).effect, Effect::rounding);
-  EXPECT_EQ(ladder.check(3).tolerance, 1e-4);
+  EXPECT_EQ(ladder.check(3).allowed.loss, 1e-4);
 }
 
 TEST(GatePlan, ABaseInFewerBitsIsStillAReference) {
@@ -82,13 +83,13 @@ TEST(GatePlan, ABaseInFewerBitsIsStillAReference) {
   base.plugins = {{"mixed_precision", {{"dtype", "bf16"}}}};
   const Ladder ladder({rung("fused", "fused_adamw")}, &base);
   EXPECT_EQ(ladder.check(1).reference_variant, 0);
-  EXPECT_EQ(ladder.check(1).tolerance, 5e-3);
+  EXPECT_EQ(ladder.check(1).allowed.loss, 5e-3);
 }
 
 TEST(GatePlan, DoublePrecisionIsJudgedInDoublePrecision) {
   RunSpec base = Ladder({}).report.experiment.base;
   base.train.dtype = "fp64";
-  EXPECT_EQ(Ladder({rung("fused", "fused_adamw")}, &base).check(1).tolerance, 1e-9);
+  EXPECT_EQ(Ladder({rung("fused", "fused_adamw")}, &base).check(1).allowed.loss, 1e-9);
 }
 
 TEST(GatePlan, ALargerMicroBatchIsComparedWithAccumulation) {
@@ -102,7 +103,7 @@ TEST(GatePlan, ALargerMicroBatchIsComparedWithAccumulation) {
   EXPECT_EQ(check.reference->train.accumulation, 2);
   EXPECT_EQ(check.reference->train.steps + check.reference->train.warmup, 6);
   EXPECT_EQ(names(*check.reference), std::vector<std::string>{"mixed_precision"});
-  EXPECT_EQ(check.tolerance, 5e-3);
+  EXPECT_EQ(check.allowed.loss, 5e-3);
 }
 
 TEST(GatePlan, AccumulationIsProbedAtTheBatchBeforeIt) {
@@ -115,7 +116,7 @@ TEST(GatePlan, AccumulationIsProbedAtTheBatchBeforeIt) {
   EXPECT_EQ(check.subject->train.global_batch, 0);
   EXPECT_EQ(check.subject->train.steps + check.subject->train.warmup, 6);
   EXPECT_EQ(check.reference_variant, 0);
-  EXPECT_EQ(check.tolerance, 1e-4);
+  EXPECT_EQ(check.allowed.loss, 1e-4);
   // Rungs after it are of its problem.
   EXPECT_EQ(ladder.check(2).reference_variant, 1);
   EXPECT_FALSE(ladder.check(2).subject);
@@ -223,40 +224,46 @@ TEST(GatePlan, APlanThatIsNoneIsNamed) {
   }
 }
 
+/// A curve of a program that reports no gradient norms.
+Curve losses(std::vector<double> values) { return {std::move(values), {}}; }
+Curve norms(std::vector<double> values) {
+  return {std::vector<double>(values.size(), 5.0), std::move(values)};
+}
+
 GateCheck compared(double tolerance, double irreproducible = 1e-4) {
   GateCheck check;
   check.reference_variant = 0;
-  check.tolerance = tolerance;
-  check.tolerance_if_irreproducible = irreproducible;
+  check.allowed = {tolerance, tolerance};
+  check.allowed_if_irreproducible = {irreproducible, irreproducible};
   return check;
 }
 
 TEST(GateVerdict, ExactMeansBitEqual) {
-  const LossCurve curve = {5, 4.5, 4};
+  const Curve curve = losses({5, 4.5, 4});
   EXPECT_TRUE(judge(compared(0), {{curve}, {}, {curve}}).passed);
-  const auto verdict = judge(compared(0), {{{5, std::nextafter(4.5, 5), 4}}, {}, {curve, curve}});
+  const auto verdict = judge(compared(0), {{losses({5, std::nextafter(4.5, 5), 4})}, {}, {curve, curve}});
   EXPECT_FALSE(verdict.passed);
   EXPECT_TRUE(verdict.compared);
-  EXPECT_EQ(verdict.at_step, 1);
+  EXPECT_EQ(verdict.loss.at_step, 1);
   EXPECT_THAT(verdict.message, HasSubstr("none is allowed"));
 }
 
 TEST(GateVerdict, EachToleranceIsABound) {
   for (const double tolerance : {1e-9, 1e-4, 5e-3, 2e-2}) {
-    const LossCurve reference = {5, 4.5, 4};
-    const auto off_by = [&](double d) { return LossCurve{5, 4.5 * (1 + d), 4}; };
+    const Curve reference = losses({5, 4.5, 4});
+    const auto off_by = [&](double d) { return losses({5, 4.5 * (1 + d), 4}); };
     EXPECT_TRUE(judge(compared(tolerance, tolerance), {{off_by(0.9 * tolerance)}, {}, {reference}}).passed)
         << tolerance;
     EXPECT_TRUE(judge(compared(tolerance, tolerance), {{off_by(-0.9 * tolerance)}, {}, {reference}}).passed)
         << tolerance;
     const auto verdict = judge(compared(tolerance, tolerance), {{off_by(1.1 * tolerance)}, {}, {reference}});
     EXPECT_FALSE(verdict.passed) << tolerance;
-    EXPECT_NEAR(verdict.worst, 1.1 * tolerance, 0.01 * tolerance);
+    EXPECT_NEAR(verdict.loss.worst, 1.1 * tolerance, 0.01 * tolerance);
   }
 }
 
 TEST(GateVerdict, EveryRoundCounts) {
-  const LossCurve good = {5, 4.5, 4}, bad = {5, 4.5, 3};
+  const Curve good = losses({5, 4.5, 4}), bad = losses({5, 4.5, 3});
   EXPECT_TRUE(judge(compared(1e-4), {{good, good}, {}, {good}}).passed);
   EXPECT_FALSE(judge(compared(1e-4), {{good, bad}, {}, {good}}).passed);
 }
@@ -264,35 +271,35 @@ TEST(GateVerdict, EveryRoundCounts) {
 TEST(GateVerdict, AProbeStandsForTheRung) {
   GateCheck check = compared(1e-4);
   check.subject = RunSpec{};
-  const LossCurve reference = {5, 4.5, 4}, own = {9, 8, 7};
-  EXPECT_TRUE(judge(check, {{own}, LossCurve{5, 4.5}, {reference}}).passed)
-      << "over the steps that both have";
-  EXPECT_FALSE(judge(check, {{own}, LossCurve{5, 4.6}, {reference}}).passed);
+  const Curve reference = losses({5, 4.5, 4}), own = losses({9, 8, 7});
+  EXPECT_TRUE(judge(check, {{own}, losses({5, 4.5}), {reference}}).passed) << "over the steps that both have";
+  EXPECT_FALSE(judge(check, {{own}, losses({5, 4.6}), {reference}}).passed);
 }
 
 TEST(GateVerdict, EqualBitsAreNotAskedOfAnIrreproducibleMachine) {
-  const LossCurve first = {5, 4.5, 4}, second = {5, 4.5 * (1 + 1e-7), 4};
+  const Curve first = losses({5, 4.5, 4}), second = losses({5, 4.5 * (1 + 1e-7), 4});
   EXPECT_FALSE(judge(compared(0), {{second}, {}, {first, first}}).passed);
   const auto verdict = judge(compared(0), {{second}, {}, {first, second}});
   EXPECT_TRUE(verdict.passed);
-  EXPECT_EQ(verdict.tolerance, 1e-4);
+  EXPECT_EQ(verdict.loss.tolerance, 1e-4);
   EXPECT_THAT(verdict.message, HasSubstr("not bit-equal"));
-  EXPECT_FALSE(judge(compared(0), {{{5, 4.6, 4}}, {}, {first, second}}).passed);
+  EXPECT_FALSE(judge(compared(0), {{losses({5, 4.6, 4})}, {}, {first, second}}).passed);
 }
 
 TEST(GateVerdict, AReferenceThatRanOnceIsAskedForARepeat) {
-  const LossCurve reference = {5, 4.5, 4}, other = {5, 4.5 * (1 + 1e-7), 4};
+  const Curve reference = losses({5, 4.5, 4}), other = losses({5, 4.5 * (1 + 1e-7), 4});
   const auto open = judge(compared(0), {{other}, {}, {reference}});
   EXPECT_TRUE(open.undecided && open.passed);
-  EXPECT_EQ(open.tolerance, 1e-4);
+  EXPECT_EQ(open.loss.tolerance, 1e-4);
   EXPECT_THAT(open.message, HasSubstr("ran once"));
   const auto repeats = judge(compared(0), {{other}, {}, {reference}, reference});
   EXPECT_FALSE(repeats.passed || repeats.undecided) << "it repeats its own bits, so equal bits are asked for";
-  const auto differs = judge(compared(0), {{other}, {}, {reference}, LossCurve{5, 4.5, 4 * (1 + 1e-7)}});
+  const auto differs = judge(compared(0), {{other}, {}, {reference}, losses({5, 4.5, 4 * (1 + 1e-7)})});
   EXPECT_TRUE(differs.passed && !differs.undecided);
   EXPECT_THAT(differs.message, HasSubstr("not bit-equal"));
   EXPECT_FALSE(judge(compared(0), {{reference}, {}, {reference}}).undecided) << "equal bits need no repeat";
-  EXPECT_FALSE(judge(compared(0), {{{5, 4.6, 4}}, {}, {reference}}).passed) << "no repeat could excuse that";
+  EXPECT_FALSE(judge(compared(0), {{losses({5, 4.6, 4})}, {}, {reference}}).passed)
+      << "no repeat could excuse that";
   EXPECT_FALSE(judge(compared(1e-4), {{other}, {}, {reference}}).undecided);
 }
 
@@ -309,17 +316,85 @@ TEST(GatePlan, TheRepeatIsOneMoreRunOfTheReference) {
 
 TEST(GateVerdict, NotANumberNeverPasses) {
   const double nan = std::nan("");
-  EXPECT_FALSE(judge(compared(2e-2), {{{5, nan, 4}}, {}, {{5, 4.5, 4}}}).passed);
-  EXPECT_FALSE(judge(compared(2e-2), {{{5, 4.5, 4}}, {}, {{5, nan, 4}}}).passed);
-  EXPECT_FALSE(judge(compared(2e-2), {{{}}, {}, {{5, 4.5, 4}}}).passed) << "no step at all";
+  EXPECT_FALSE(judge(compared(2e-2), {{losses({5, nan, 4})}, {}, {losses({5, 4.5, 4})}}).passed);
+  EXPECT_FALSE(judge(compared(2e-2), {{losses({5, 4.5, 4})}, {}, {losses({5, nan, 4})}}).passed);
+  EXPECT_FALSE(judge(compared(2e-2), {{losses({})}, {}, {losses({5, 4.5, 4})}}).passed) << "no step at all";
+}
+
+TEST(GateVerdict, AWrongGradientScaleBreaksARungWhoseLossesAgree) {
+  const Curve reference = norms({1.5, 1.4, 1.3});
+  const auto verdict = judge(compared(1e-4), {{norms({3, 2.8, 2.6})}, {}, {reference}});
+  EXPECT_FALSE(verdict.passed) << "an AdamW update is the same";
+  ASSERT_TRUE(verdict.norm);
+  EXPECT_NEAR(verdict.norm->worst, 1, 1e-12);
+  EXPECT_THAT(verdict.message, StartsWith("the gradient norm of step 0 is 3, 2 times the reference's 1.5"));
+  EXPECT_TRUE(judge(compared(1e-4), {{reference}, {}, {reference}}).passed);
+}
+
+TEST(GateVerdict, NormsHaveABoundOfTheirOwn) {
+  GateCheck check = compared(1e-4);
+  check.allowed.norm = check.allowed_if_irreproducible.norm = 1e-3;
+  const auto passes = [&](double d) {
+    return judge(check, {{norms({1.5, 1.4 * (1 + d)})}, {}, {norms({1.5, 1.4})}}).passed;
+  };
+  EXPECT_TRUE(passes(9e-4));
+  EXPECT_TRUE(passes(-9e-4));
+  EXPECT_FALSE(passes(1.1e-3));
+  EXPECT_FALSE(passes(-1.1e-3));
+}
+
+TEST(GateVerdict, ExactNormsAreBitEqual) {
+  const Curve reference = norms({1.5, 1.4}), other = norms({1.5, std::nextafter(1.4, 2)});
+  const auto verdict = judge(compared(0), {{other}, {}, {reference, reference}});
+  EXPECT_FALSE(verdict.passed);
+  EXPECT_THAT(verdict.message,
+              HasSubstr("the gradient norm of step 1 is 1.4000000000000001, the reference's 1.4"));
+  EXPECT_TRUE(judge(compared(0), {{other}, {}, {reference, other}}).passed) << "the machine gives other bits";
+  EXPECT_TRUE(judge(compared(0), {{other}, {}, {reference}}).undecided) << "a repeat would decide";
+}
+
+TEST(GateVerdict, NormsAreComparedUntilOneRunSkipsAnUpdate) {
+  const double skipped = std::nan("");
+  const auto both = judge(compared(1e-4), {{norms({skipped, 1.4, 1.3})}, {}, {norms({skipped, 1.4, 2.6})}});
+  EXPECT_FALSE(both.passed) << "both skipped the first";
+  EXPECT_EQ(both.norm->at_step, 2);
+  const auto one = judge(compared(1e-4), {{norms({1.5, skipped, 2.6})}, {}, {norms({1.5, 1.4, 1.3})}});
+  EXPECT_TRUE(one.passed) << "then their parameters differ";
+  EXPECT_EQ(one.norm->at_step, 0);
+  const auto none = judge(compared(1e-4), {{norms({skipped, skipped})}, {}, {norms({1.5, 1.4})}});
+  EXPECT_TRUE(none.passed && none.compared);
+  EXPECT_FALSE(none.norm);
+}
+
+TEST(GateVerdict, NormsOfALongRunMayDriftApart) {
+  std::vector<double> reference(20, 1.5), late = reference, early = reference;
+  late.back() = early[11] = 2;
+  EXPECT_TRUE(judge(compared(1e-4), {{norms(late)}, {}, {norms(reference)}}).passed);
+  EXPECT_FALSE(judge(compared(1e-4), {{norms(early)}, {}, {norms(reference)}}).passed);
+}
+
+TEST(GateTolerance, NormsScatterMoreThanLosses) {
+  for (const Effect effect : {Effect::rounding, Effect::precision, Effect::batch, Effect::model})
+    for (const Arithmetic arithmetic : {Arithmetic::fp64, Arithmetic::fp32, Arithmetic::reduced}) {
+      EXPECT_GT(norm_tolerance_of(effect, arithmetic), tolerance_of(effect, arithmetic));
+      EXPECT_LT(norm_tolerance_of(effect, arithmetic), 0.5) << "half a gradient is never right";
+    }
+  EXPECT_EQ(norm_tolerance_of(Effect::exact, Arithmetic::reduced), 0);
+}
+
+/// A loss that changes evenly.
+Curve slope(size_t steps, double change) {
+  std::vector<double> values;
+  for (size_t i = 0; i < steps; ++i) values.push_back(5 + change * static_cast<double>(i));
+  return losses(values);
 }
 
 TEST(GateVerdict, WithoutItsReferenceTheLossHasToFall) {
-  const auto fell = judge(compared(0), {{{5, 4.5, 4, 3.9, 3.8, 3.7}}, {}, {}});
+  const auto fell = judge(compared(0), {{slope(kStepsForAFall, -0.1)}, {}, {}});
   EXPECT_TRUE(fell.passed);
   EXPECT_FALSE(fell.compared);
   EXPECT_THAT(fell.message, HasSubstr("reference did not run"));
-  EXPECT_FALSE(judge(compared(0), {{{5, 5.1, 5.2, 5.3, 5.4, 5.5}}, {}, {}}).passed);
+  EXPECT_FALSE(judge(compared(0), {{slope(kStepsForAFall, 0.1)}, {}, {}}).passed);
 }
 
 GateCheck falling() {
@@ -329,20 +404,87 @@ GateCheck falling() {
 }
 
 TEST(GateVerdict, AFallingLoss) {
-  const auto passes = [](LossCurve losses) { return judge(falling(), {{std::move(losses)}, {}, {}}).passed; };
-  EXPECT_TRUE(passes({5, 4.9, 4.8, 4.7, 4.6, 4.5}));
-  EXPECT_FALSE(passes({5, 5, 5, 5, 5, 5})) << "nothing is learned";
-  EXPECT_FALSE(passes({5, 5.1, 5.2, 6, 7, 9}));
-  EXPECT_FALSE(passes({5})) << "one step shows nothing";
-  EXPECT_TRUE(passes({5.0, 5.2, 4.9, 5.1, 5.3, 5.0, 5.02, 5.21, 4.95}))
+  const auto passes = [](const Curve& curve) { return judge(falling(), {{curve}, {}, {}}).passed; };
+  EXPECT_TRUE(passes(slope(12, -0.1)));
+  EXPECT_FALSE(passes(slope(12, 0))) << "nothing is learned";
+  EXPECT_FALSE(passes(losses({5, 5.1, 5.2, 5.4, 5.6, 6, 6.5, 7, 7.5, 8, 8.5, 9})));
+  EXPECT_TRUE(passes(losses({5.0, 5.2, 4.9, 5.1, 5.3, 5.0, 5.02, 5.21, 4.95, 5.3, 5.15, 5.0})))
       << "batches differ more than it rises";
+}
+
+TEST(GateVerdict, AFewStepsShowNoFall) {
+  const auto verdict = judge(falling(), {{slope(5, 0.01)}, {}, {}});
+  EXPECT_TRUE(verdict.passed);
+  EXPECT_FALSE(verdict.compared);
+  EXPECT_THAT(verdict.message, HasSubstr("5 steps are too few to ask for a falling loss, which takes 12"));
 }
 
 TEST(GateVerdict, AFunctionThatAgreesButDoesNotTrainFails) {
   GateCheck check = compared(1e-4);
   check.must_fall = true;
-  const LossCurve flat(6, 5.0);
+  const Curve flat = slope(12, 0);
   EXPECT_FALSE(judge(check, {{flat}, {}, {flat}}).passed);
+  EXPECT_TRUE(judge(check, {{slope(6, 0)}, {}, {slope(6, 0)}}).passed) << "too few steps to say so";
+}
+
+Rung ranks(int64_t world_size, int64_t micro_batch, Json more = Json::object()) {
+  Json train = {{"world_size", world_size}, {"micro_batch", micro_batch}};
+  train.update(more);
+  Rung made =
+      setting(std::to_string(world_size) + " ranks of " + std::to_string(micro_batch), {{"train", train}});
+  if (world_size > 1) made.plugins = {{"spread", Json::object()}};
+  return made;
+}
+Rung more_ranks(int64_t world_size, int64_t micro_batch) {
+  Rung made = ranks(world_size, micro_batch);
+  made.plugins.clear();
+  return made;
+}
+
+TEST(GatePlan, MoreRanksAtAnEqualGlobalBatchAreTheSameTask) {
+  const Ladder ladder({ranks(2, 2), more_ranks(4, 1)});
+  for (const int64_t variant : {1, 2}) {
+    const GateCheck check = ladder.check(variant);
+    EXPECT_EQ(check.reference_variant, variant - 1);
+    EXPECT_FALSE(check.subject || check.reference) << "nothing more has to run";
+    EXPECT_EQ(check.effect, Effect::rounding);
+  }
+}
+
+TEST(GatePlan, AGlobalBatchThatGrowsWithTheRanksIsComparedWithFewerRanks) {
+  const Ladder ladder({ranks(2, 4), more_ranks(4, 4), more_ranks(8, 2)});
+  const GateCheck two = ladder.check(1), four = ladder.check(2);
+  ASSERT_TRUE(two.reference && four.reference);
+  EXPECT_FALSE(two.subject || four.subject);
+  EXPECT_EQ(two.reference->train.world_size, 1);
+  EXPECT_EQ(two.reference->train.accumulation, 2);
+  EXPECT_TRUE(two.reference->plugins.empty());
+  EXPECT_THAT(two.explanation, HasSubstr("'base' on 1 rank accumulating over 2 micro-batches"));
+  EXPECT_EQ(four.reference->train.world_size, 2);
+  EXPECT_EQ(four.reference->train.accumulation, 2);
+  EXPECT_EQ(names(*four.reference), std::vector<std::string>{"spread"});
+  EXPECT_EQ(four.effect, Effect::rounding);
+  EXPECT_EQ(ladder.check(3).reference_variant, 2) << "strong again";
+}
+
+TEST(GatePlan, RanksOverAnAccumulatingPluginAreProbed) {
+  const Ladder ladder({rung("accumulate", "gradient_accumulation", {{"steps", 4}}), ranks(2, 4)});
+  const GateCheck check = ladder.check(2);
+  ASSERT_TRUE(check.subject) << "a plugin decides how often the rung below accumulates";
+  EXPECT_EQ(check.subject->train.world_size, 2);
+  EXPECT_EQ(check.subject->train.micro_batch, 2);
+  EXPECT_EQ(check.reference_variant, 1);
+}
+
+TEST(GatePlan, APlainFormHasTheRanksOfTheBase) {
+  const Ladder ladder({ranks(4, 4), rung("lora", "lora", {{"rank", 8}})});
+  const GateCheck check = ladder.check(2);
+  ASSERT_TRUE(check.reference);
+  EXPECT_EQ(names(*check.reference), std::vector<std::string>{"lora"});
+  EXPECT_EQ(check.reference->train.world_size, 1) << "what connects ranks is not in it";
+  EXPECT_EQ(check.reference->train.micro_batch, 4);
+  EXPECT_EQ(check.reference->train.accumulation, 4);
+  EXPECT_THAT(check.explanation, HasSubstr("on 1 rank"));
 }
 }  // namespace
 }  // namespace optrush

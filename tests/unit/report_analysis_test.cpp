@@ -12,6 +12,7 @@ namespace {
 namespace fs = std::filesystem;
 using test::rung;
 using test::setting;
+using testing::AllOf;
 using testing::Contains;
 using testing::HasSubstr;
 using testing::Not;
@@ -179,6 +180,48 @@ TEST(Analysis, RunsThatEndedBadlyAreRows) {
   EXPECT_EQ(row(a, "three").status, Status::ok);
 }
 
+TEST(Analysis, AWrongGradientScaleIsBroken) {
+  auto report = three_rungs();
+  report["one"].norm_factor = 2;  // a sum in place of a mean: AdamW's losses are the same
+  const Analysis a = analysis_of(report);
+  EXPECT_EQ(row(a, "one").status, Status::broken);
+  EXPECT_THAT(row(a, "one").reason,
+              HasSubstr("the gradient norm of step 0 is 3, 2 times the reference's 1.5"));
+  EXPECT_EQ(row(a, "two").status, Status::ok);
+}
+
+TEST(Analysis, AnotherProgramNeedNotReportGradientNorms) {
+  auto report = three_rungs();
+  Rung program = setting("program", Json::object());
+  program.external = External{.command = {"train"}};
+  report.experiment.parts[0].rungs.push_back(program);
+  report["program"].grad_norm = std::nan("");
+  const Analysis a = analysis_of(report);
+  const Row& without = row(a, "program");
+  EXPECT_EQ(without.status, Status::ok) << without.reason;
+  EXPECT_TRUE(without.checked && without.verdict.compared);
+  EXPECT_THAT(without.gate, HasSubstr("reports no gradient norms, so losses alone count"));
+  report["program"].grad_norm = 3;
+  EXPECT_EQ(row(analysis_of(report), "program").status, Status::broken) << "what it reports is compared";
+  report["program"].grad_norm = std::nan("");
+  report["program"].loss_error = 0.1;
+  EXPECT_EQ(row(analysis_of(report), "program").status, Status::broken);
+}
+
+TEST(Analysis, WhatNothingIsComparedWithIsNotChecked) {
+  test::SyntheticReport report("alone", 3);
+  report.ladder({rung("lora", "lora")});
+  const Analysis a = analysis_of(report);
+  EXPECT_EQ(row(a, "lora").status, Status::ok);
+  EXPECT_FALSE(row(a, "lora").checked);
+  EXPECT_TRUE(row(a, "base").checked);
+  EXPECT_THAT(row(a, "lora").verdict.message, HasSubstr("too few"));
+  report["lora"].falls = false;
+  EXPECT_EQ(row(analysis_of(report), "lora").status, Status::ok);
+  report.experiment.base.train.steps = 10;
+  EXPECT_EQ(row(analysis_of(report), "lora").status, Status::broken);
+}
+
 TEST(Analysis, NothingTrainsWithoutAGradient) {
   for (const double norm : {0.0, std::nan("")}) {
     auto report = three_rungs();
@@ -239,6 +282,8 @@ TEST(Analysis, APlainFormJudgesAnotherFunction) {
   EXPECT_EQ(row(analysis_of(report), "lora").status, Status::broken);
   report["lora"].loss_error = 0;
   report["lora"].falls = false;
+  EXPECT_EQ(row(analysis_of(report), "lora").status, Status::ok) << "6 steps show no fall";
+  report.experiment.base.train.steps = 10;
   EXPECT_EQ(row(analysis_of(report), "lora").status, Status::broken);
 }
 
@@ -339,6 +384,13 @@ TEST(Stored, ErrorsNameTheFile) {
   EXPECT_THAT(
       message_after([&](const fs::path& f) { change_result(f, [](Json& j) { j["schema_version"] = 2; }); }),
       HasSubstr("schema_version 2"));
+  EXPECT_THAT(
+      message_after([&](const fs::path& f) { change_result(f, [](Json& j) { j.erase("schema_version"); }); }),
+      AllOf(HasSubstr("field 'schema_version' is missing"), Not(HasSubstr("json.exception"))));
+  EXPECT_THAT(message_after([&](const fs::path& f) {
+                change_result(f, [](Json& j) { j["steps"][0]["tokens"] = "many"; });
+              }),
+              HasSubstr("field 'tokens' must be an integer"));
   EXPECT_THAT(message_after(
                   [&](const fs::path& f) { change_result(f, [](Json& j) { j["steps"][0].erase("loss"); }); }),
               HasSubstr("loss"));

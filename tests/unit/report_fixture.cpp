@@ -25,10 +25,13 @@ double noise(uint64_t a, uint64_t b, uint64_t c) {
 double rounded(double value, double unit) { return std::round(value / unit) * unit; }
 
 const char* effect_of(const std::string& plugin) {
-  static const std::map<std::string, const char*> kEffects = {
-      {"mixed_precision", "precision"},   {"fused_adamw", "rounding"},
-      {"flash_attention", "rounding"},    {"activation_checkpointing", "exact"},
-      {"gradient_accumulation", "batch"}, {"lora", "model"}};
+  static const std::map<std::string, const char*> kEffects = {{"mixed_precision", "precision"},
+                                                              {"fused_adamw", "rounding"},
+                                                              {"flash_attention", "rounding"},
+                                                              {"spread", "rounding"},
+                                                              {"activation_checkpointing", "exact"},
+                                                              {"gradient_accumulation", "batch"},
+                                                              {"lora", "model"}};
   const auto it = kEffects.find(plugin);
   return it == kEffects.end() ? "exact" : it->second;
 }
@@ -49,7 +52,8 @@ Json plan_of(const RunSpec& spec) {
     plugins.push_back(plugin_json(use));
     if (use.name == "gradient_accumulation") problem["accumulation"] = use.options.at("steps");
   }
-  problem["global_batch"] = problem["micro_batch"].get<int64_t>() * problem["accumulation"].get<int64_t>();
+  problem["global_batch"] =
+      spec.train.world_size * problem["micro_batch"].get<int64_t>() * problem["accumulation"].get<int64_t>();
   return {{"schema_version", 1}, {"problem", problem}, {"model", spec.model}, {"plugins", plugins}};
 }
 
@@ -72,18 +76,19 @@ Json result_of(const RunSpec& spec, const Outcome& outcome) {
     if (!outcome.reproducible && (spec.round > 0 || spec.purpose == "repeat")) loss *= 1 + 1e-7;
     const double seconds =
         rounded(run_seconds * (1 + 0.01 * noise(variant, round, static_cast<uint64_t>(i))), 1e-6);
-    steps.push_back({{"step", i},
-                     {"timed", i >= spec.train.warmup},
-                     {"loss", loss},
-                     {"grad_norm", outcome.grad_norm},
-                     {"tokens", tokens},
-                     {"seconds", seconds},
-                     {"phases",
-                      {{"data", rounded(seconds * 0.001, 1e-7)},
-                       {"forward", rounded(seconds * 0.3, 1e-6)},
-                       {"backward", rounded(seconds * 0.6, 1e-6)},
-                       {"communication", nullptr},
-                       {"optimizer", rounded(seconds * 0.099, 1e-6)}}}});
+    steps.push_back(
+        {{"step", i},
+         {"timed", i >= spec.train.warmup},
+         {"loss", loss},
+         {"grad_norm", outcome.grad_norm * (spec.purpose == "reference" ? 1 : outcome.norm_factor)},
+         {"tokens", tokens},
+         {"seconds", seconds},
+         {"phases",
+          {{"data", rounded(seconds * 0.001, 1e-7)},
+           {"forward", rounded(seconds * 0.3, 1e-6)},
+           {"backward", rounded(seconds * 0.6, 1e-6)},
+           {"communication", nullptr},
+           {"optimizer", rounded(seconds * 0.099, 1e-6)}}}});
   }
   Json plugins = Json::array();
   for (const auto& use : spec.plugins) {

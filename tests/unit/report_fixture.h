@@ -16,6 +16,7 @@ struct Outcome {
   double loss_error = 0;        ///< relative, from the second step on
   double probe_loss_error = 0;  ///< the same in its probe
   double grad_norm = 1.5;
+  double norm_factor = 1;  ///< on it, but not in its reference
   double flops_per_token = 1e9;
   bool falls = true;
   std::string status = "ok", reason;

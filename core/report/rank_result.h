@@ -1,0 +1,41 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "optrush/json.h"
+
+namespace optrush {
+/// One rank of a run that several processes trained together. Seconds are medians over the timed steps, bytes
+/// of sending are of one step.
+struct RankResult {
+  int64_t rank = 0;
+  std::string host, device;
+  std::optional<double> step_seconds;               ///< of the whole step
+  std::optional<double> busy_seconds;               ///< without exposed communication
+  std::optional<double> exposed_seconds;            ///< of communication that nothing hides
+  std::optional<double> peak_allocated, predicted;  ///< bytes
+  std::optional<double> sent_bytes;
+};
+
+/// What one kind of collective costs rank 0 in a step, on one dimension of the mesh.
+struct Collective {
+  std::string name, group;
+  int64_t ranks = 1;
+  std::optional<double> calls;
+  std::optional<double> bytes;         ///< of the tensors
+  std::optional<double> sent_bytes;    ///< by this rank
+  std::optional<double> theory_bytes;  ///< that an optimal algorithm sends
+};
+
+struct MeshDimension {
+  std::string name;
+  int64_t size = 1;
+};
+
+/// Errors name the field.
+RankResult rank_result_from_json(const Json&);
+Collective collective_from_json(const Json&);
+MeshDimension mesh_dimension_from_json(const Json&);
+}  // namespace optrush
