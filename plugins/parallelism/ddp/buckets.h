@@ -1,0 +1,46 @@
+#pragma once
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "bucket_sums.h"
+
+namespace optrush::ddp {
+/// A gradient by shape and type: what a bucket has to hold.
+struct GradientForm {
+  std::vector<int64_t> shape;
+  at::TensorOptions options;
+  int64_t numel() const;
+  int64_t bytes() const { return numel() * static_cast<int64_t>(options.dtype().itemsize()); }
+};
+
+/// Flat tensors in which the gradients lie for the whole run, and are summed over the ranks. Gradients have
+/// numbers, in order of the forward. Calls of a step: begin, ready for some, complete with the others.
+class Buckets {
+ public:
+  virtual ~Buckets() = default;
+  /// Where a gradient lies; the same tensor until settle().
+  virtual Tensor view(size_t gradient) const = 0;
+  /// Before the backward after which gradients are ready.
+  virtual void begin() = 0;
+  /// In a backward: this rank's gradient is final. A bucket is sent when all of it is, and those before it
+  /// were sent; the sums are there when the backward has ended.
+  virtual void ready(size_t gradient) = 0;
+  /// After the backward: the gradients that were not ready in it are. When it returns, every sum is there.
+  virtual void complete(std::span<const size_t> others) = 0;
+  /// After a step, when no gradient is needed any more: buckets take the order in which gradients were ready.
+  virtual void settle() = 0;
+};
+
+/// c10d's Reducer over a group of several ranks.
+std::unique_ptr<Buckets> make_reducer_buckets(const std::vector<GradientForm>&, Group&, const BucketOptions&,
+                                              BucketSums::Summed);
+/// Buckets of the same sizes for one rank, and for a forecast, in which there is nobody to connect to.
+std::unique_ptr<Buckets> make_planned_buckets(const std::vector<GradientForm>&, Group&, const BucketOptions&,
+                                              BucketSums::Summed);
+
+/// Tensors of these shapes and types that hold one number each.
+Tensors stand_ins(const std::vector<GradientForm>&);
+/// The gradients of each bucket, the first one to be sent first, where they are ready in reverse order.
+std::vector<std::vector<size_t>> assign(const Tensors& gradients, const BucketOptions&);
+}  // namespace optrush::ddp

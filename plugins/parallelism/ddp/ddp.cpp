@@ -1,0 +1,52 @@
+// Distributed data parallelism (Li et al., "PyTorch Distributed", VLDB 2020, arXiv:2006.15704): every rank
+// keeps all parameters and trains on sequences of its own; gradients are summed over the ranks. c10d's
+// Reducer puts them into buckets, in the order in which the backward makes them, and a bucket is sent as soon
+// as it is full, while the backward goes on. Gradients lie in the buckets, so there is one copy of them. With
+// gradient accumulation only the last micro-batch of a step sends.
+//
+// A rank sends 2 (N - 1) / N times the gradients' bytes in a step, whatever the batch. It does not pay where
+// the link takes longer for that than the backward of a rank's sequences (slow links, small micro-batches:
+// accumulate first), and does not help where parameters, gradients and optimizer state do not fit on one
+// device: that takes a plugin that shards them. Larger buckets use the link better and begin later.
+//
+// compress = "bf16" sends half the bytes of fp32 gradients and rounds each rank's gradient, and each partial
+// sum, to 8 bits: relative errors of about 2^-9 a rank in every gradient. That is the effect `precision`
+// where the plugin itself has `rounding`.
+#include "optrush/plugin.h"
+#include "replicated.h"
+
+namespace {
+using namespace optrush;
+
+class Ddp final : public Plugin {
+ public:
+  void apply(Recipe& recipe, const Options& options) override {
+    if (recipe.spec().train.world_size == 1) return;  // one device, as it is
+    recipe.data_parallel.replace(
+        [buckets = bucket_options(options)](Run& run) { return ddp::make_replicated(run, buckets); },
+        {.trace = Trace::opaque, .foreseeable = true});
+  }
+
+ private:
+  static ddp::BucketOptions bucket_options(const Options& options) {
+    const auto bytes = [&](const char* name) {
+      return static_cast<int64_t>(options.number(name) * 1024 * 1024);
+    };
+    ddp::BucketOptions buckets{.first_bytes = bytes("first_bucket_mb"), .bytes = bytes("bucket_mb")};
+    if (options.string("compress") == "bf16") buckets.wire = at::kBFloat16;
+    return buckets;
+  }
+};
+}  // namespace
+
+OPTRUSH_PLUGIN(Ddp, R"json({
+  "name": "ddp", "version": "0.1.0", "kind": "parallelism", "effect": "rounding",
+  "summary": "whole parameters on every rank, gradients summed in buckets while the backward goes on",
+  "doc": "With train.world_size = 1 it changes nothing. compress = \"bf16\" rounds gradients to 8 bits.",
+  "conflicts": ["cuda_graphs"],
+  "options": [
+    {"name": "bucket_mb", "type": "number", "default": 25, "min": 0.0001, "max": 65536, "doc": "MiB of gradients that are sent together"},
+    {"name": "first_bucket_mb", "type": "number", "default": 1, "min": 0.0001, "max": 65536, "doc": "the same for the first bucket of a step: a small one begins early"},
+    {"name": "compress", "type": "string", "default": "none", "choices": ["none", "bf16"], "doc": "type of gradients on the wire: their own, or bf16"}
+  ]
+})json");

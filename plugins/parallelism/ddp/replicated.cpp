@@ -1,0 +1,208 @@
+#include "replicated.h"
+
+#include <ATen/Functions.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "buckets.h"
+#include "optrush/error.h"
+#include "optrush/forecast.h"
+
+namespace optrush::ddp {
+namespace {
+class Replicated final : public DataParallel {
+ public:
+  Replicated(Run& run, const BucketOptions& options) : run_(run), options_(options) {}
+
+  void store(Param& param, Tensors values) override {
+    if (param.codec) {
+      param.stored = std::move(values);
+      return;
+    }
+    param.leaf = values.at(0).detach().requires_grad_(param.trainable);
+    if (!param.trainable) return;
+    shards_.push_back({.data = param.leaf.detach(),
+                       .grad = {},
+                       .decay = param.decay,
+                       .segments = {{&param, param.layout, 0}},
+                       .split_over = param.split_over});
+  }
+
+  void before_forward() override {
+    if (!buckets_ && !shards_.empty()) make_buckets();
+  }
+
+  void before_backward(const Tensor&, bool last) override {
+    last_ = last;
+    if (last) begin();
+  }
+
+  void finish() override {
+    if (shards_.empty()) return;
+    begin();
+    agree_on_used();
+    buckets_->complete(not_sent());
+    for (size_t i = 0; i < shards_.size(); ++i) finish(i);
+    for (Local& each : local_) {
+      each.expected = std::max(each.expected, each.added);
+      each = {.expected = each.expected};
+    }
+    arrived_.clear();
+    begun_ = false;
+  }
+
+  void zero_gradients() override {
+    for (Shard& shard : shards_) {
+      shard.grad.reset();
+      leaf(shard).mutable_grad().reset();
+    }
+    if (buckets_) buckets_->settle();
+  }
+  std::span<Shard> shards() override { return shards_; }
+
+ private:
+  /// This rank's part of a shard's gradient, in the present step.
+  struct Local {
+    /// How often autograd adds to the leaf in the last backward of a step. Nobody says so beforehand, as a
+    /// recomputation has a backward of its own: the first step counts, and sends when it has ended.
+    int64_t expected = 0;
+    int64_t added = 0;
+    bool any = false;     ///< in any micro-batch
+    bool unused = false;  ///< on every rank
+    bool sent = false, told = false;
+  };
+  struct Hook final : torch::autograd::PostAccumulateGradHook {
+    Hook(Replicated& owner, size_t shard) : owner(owner), shard(shard) {}
+    void operator()(const Tensor&) override { owner.added_to(shard); }
+    Replicated& owner;
+    size_t shard;
+  };
+
+  void make_buckets() {
+    const Mesh& mesh = run_.mesh();
+    Group& group = mesh.group(mesh.data());
+    std::vector<GradientForm> forms;
+    for (size_t i = 0; i < shards_.size(); ++i) {
+      Tensor& leaf = this->leaf(shards_[i]);
+      forms.push_back(
+          {leaf.sizes().vec(),
+           leaf.options().dtype(leaf.grad_dtype().value_or(leaf.scalar_type())).requires_grad(std::nullopt)});
+      torch::autograd::impl::set_post_acc_grad_hooks(leaf, std::make_unique<Hook>(*this, i));
+    }
+    local_.resize(shards_.size());
+    const auto summed = [this](size_t shard) { this->summed(shard); };
+    const bool connected = group.size() > 1 && !is_forecast(run_.device());
+    buckets_ = connected ? make_reducer_buckets(forms, group, options_, summed)
+                         : make_planned_buckets(forms, group, options_, summed);
+    if (group.size() == 1) return;
+    const BucketSums sums(group, options_.wire, {});
+    double bytes = 0;
+    for (const GradientForm& form : forms)
+      bytes +=
+          static_cast<double>(sums.wire_bytes(form.numel(), c10::typeMetaToScalarType(form.options.dtype())));
+    const auto ranks = static_cast<double>(group.size());
+    run_.expect_traffic("all_reduce", mesh.data(), 2 * (ranks - 1) / ranks * bytes);
+  }
+
+  void begin() {
+    if (begun_) return;
+    begun_ = true;
+    buckets_->begin();
+  }
+
+  /// Autograd added to a leaf. Its gradient moves into the bucket at once: there is one copy of it, and
+  /// further micro-batches add to it there.
+  void added_to(size_t i) {
+    const at::NoGradGuard no_grad;
+    Local& here = local_[i];
+    const Tensor view = buckets_->view(i);
+    Tensor& gradient = leaf(shards_[i]).mutable_grad();
+    if (!gradient.is_alias_of(view)) {
+      view.copy_(gradient);
+      gradient = view;
+    }
+    here.any = true;
+    if (!last_) return;
+    if (here.sent)
+      throw Error("ddp: the gradient of '" + param(shards_[i]).name +
+                      "' grew after it was sent: a backward added to it once more than in the steps before",
+                  "leave out the plugin that changes the graph from step to step, or report it");
+    if (++here.added == 1) arrived_.push_back(i);
+    // With several chunks the last backward of one is not the last that adds.
+    if (here.added != here.expected || run_.chunks().size() > 1) return;
+    here.sent = true;
+    buckets_->ready(i);
+  }
+
+  /// Those that the backward did not send, in the order in which they came. Parameters without a gradient are
+  /// zeros in the sum.
+  std::vector<size_t> not_sent() {
+    std::vector<size_t> others;
+    for (const size_t i : arrived_)
+      if (!local_[i].sent) others.push_back(i);
+    for (size_t i = shards_.size(); i-- > 0;) {
+      if (local_[i].sent || local_[i].added > 0) continue;
+      if (!local_[i].any) buckets_->view(i).zero_();
+      others.push_back(i);
+    }
+    for (const size_t i : others) local_[i].sent = true;
+    return others;
+  }
+
+  /// A parameter that no rank uses has no gradient, as in one process: the optimizer leaves it alone. The
+  /// ranks ask each other in the first step, and go on asking where there is one.
+  void agree_on_used() {
+    if (!ask_for_used_) return;
+    const at::NoGradGuard no_grad;
+    Group& group = run_.mesh().group(run_.mesh().data());
+    Tensor used = at::empty({static_cast<int64_t>(local_.size())}, at::kFloat);
+    for (size_t i = 0; i < local_.size(); ++i) used[static_cast<int64_t>(i)].fill_(local_[i].any ? 1 : 0);
+    if (!is_forecast(run_.device()) && group.size() > 1) {
+      used = used.to(run_.device());
+      group.all_reduce_max(used).wait();
+      used = used.cpu();
+    }
+    for (size_t i = 0; i < local_.size(); ++i)
+      local_[i].unused = used[static_cast<int64_t>(i)].item<float>() == 0;
+    ask_for_used_ = std::ranges::any_of(local_, &Local::unused);
+  }
+
+  /// The sum over the data ranks is there.
+  void summed(size_t i) {
+    if (!heard() || ask_for_used_ || sums_further(shards_[i])) return;
+    shards_[i].grad = buckets_->view(i);
+    local_[i].told = true;
+    ready(shards_[i]);
+  }
+
+  void finish(size_t i) {
+    Shard& shard = shards_[i];
+    if (local_[i].told) return;
+    const bool further = sums_further(shard);
+    if (local_[i].unused && !further) return;
+    shard.grad = buckets_->view(i);
+    if (further) run_.mesh().group(param(shard).sum_over).all_reduce(shard.grad).wait();
+    if (heard()) ready(shard);
+  }
+
+  bool sums_further(Shard& shard) const { return run_.mesh().size(param(shard).sum_over) > 1; }
+  static Param& param(Shard& shard) { return *shard.segments.front().param; }
+  static Tensor& leaf(Shard& shard) { return param(shard).leaf; }
+
+  Run& run_;
+  BucketOptions options_;
+  std::vector<Shard> shards_;
+  std::unique_ptr<Buckets> buckets_;
+  std::vector<Local> local_;     ///< of each shard
+  std::vector<size_t> arrived_;  ///< shards in the order in which the last backward added to them
+  bool last_ = false, begun_ = false, ask_for_used_ = true;
+};
+}  // namespace
+
+std::unique_ptr<DataParallel> make_replicated(Run& run, const BucketOptions& options) {
+  return std::make_unique<Replicated>(run, options);
+}
+}  // namespace optrush::ddp

@@ -1,0 +1,12 @@
+#pragma once
+#include <memory>
+
+#include "bucket_sums.h"
+#include "optrush/data_parallel.h"
+#include "optrush/run.h"
+
+namespace optrush::ddp {
+/// Whole parameters on every rank along Mesh::data(); gradients lie in buckets, which are summed over those
+/// ranks while the backward goes on.
+std::unique_ptr<DataParallel> make_replicated(Run&, const BucketOptions&);
+}  // namespace optrush::ddp
