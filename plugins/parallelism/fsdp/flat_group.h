@@ -1,0 +1,59 @@
+#pragma once
+#include <optional>
+
+#include "flat_plan.h"
+#include "flat_storage.h"
+
+namespace optrush::fsdp {
+/// The tensors behind a plan: this rank's piece, which stays, and the whole, which comes and goes. A codec
+/// has several, one for each field.
+class FlatGroup {
+ public:
+  /// `rank`: this process's place in `ranks`, along which the flat is cut. Gives the parameters the layout of
+  /// what stays here. No memory is taken before the first value is stored.
+  FlatGroup(FlatPlan plan, Group& ranks, const Mesh::Names& dims, at::Device device, bool piece_on_host);
+
+  const FlatPlan& plan() const { return plan_; }
+  /// The elements that this rank keeps, as an optimizer sees them; they lie in piece().
+  const std::vector<Segment>& segments() const { return segments_; }
+  /// Mesh dimensions whose ranks keep other elements.
+  const std::vector<std::string>& split_over() const { return split_over_; }
+  /// Of a group without a codec.
+  const Tensor& piece() const { return fields_.front().piece; }
+  Group& ranks() const { return ranks_; }
+  /// Of the mesh, over which the flat is cut.
+  const Mesh::Names& dims() const { return dims_; }
+
+  /// Takes the elements of param.layout; the parameter gets its leaf, or its stored tensors.
+  void store(Param& param, const Tensors& values);
+
+  /// Memory is taken and the gather started. Nothing happens where it was.
+  void start_gather();
+  void wait();
+  void free();
+  bool gathering() const { return !pending_.empty(); }
+  /// Gathered, or about to be.
+  bool present() const { return fields_.front().whole.allocated(); }
+  /// After an update: the next gather brings other values.
+  void renew() const;
+  /// Of what is gathered at once.
+  double gathered_bytes() const;
+
+ private:
+  struct Field {
+    FlatStorage whole;
+    int64_t elements_per_entry;
+    at::TensorOptions kept_as;
+    Tensor piece = {};
+  };
+  void make_pieces();
+
+  FlatPlan plan_;
+  Group& ranks_;
+  Mesh::Names dims_;
+  std::vector<std::string> split_over_;
+  std::vector<Segment> segments_;
+  std::vector<Field> fields_;
+  std::vector<Pending> pending_;
+};
+}  // namespace optrush::fsdp

@@ -1,0 +1,50 @@
+#include "flat_storage.h"
+
+#include <ATen/Functions.h>
+#include <c10/core/DeviceGuard.h>
+
+namespace optrush::fsdp {
+namespace {
+c10::StorageImpl& storage_of(const Tensor& tensor) { return *tensor.storage().unsafeGetStorageImpl(); }
+}  // namespace
+
+FlatStorage::FlatStorage(int64_t size, const at::TensorOptions& options)
+    : flat_(at::empty({0}, options)), size_(size) {
+  flat_.unsafeGetTensorImpl()->set_sizes_contiguous({size});
+}
+
+Tensor FlatStorage::view(int64_t at, const std::vector<int64_t>& shape) const {
+  int64_t numel = 1;
+  for (const int64_t extent : shape) numel *= extent;
+  c10::StorageImpl& storage = storage_of(flat_);
+  const size_t present = storage.nbytes();
+  // Views are checked against the size of the memory, and read nothing of it.
+  storage.set_nbytes(flat_.nbytes());
+  Tensor made = flat_.narrow(0, at, numel).view(shape).detach();
+  storage.set_nbytes(present);
+  return made;
+}
+
+void FlatStorage::set_memory(size_t bytes) {
+  const c10::OptionalDeviceGuard guard(flat_.is_cpu() ? std::nullopt : std::optional(flat_.device()));
+  c10::StorageImpl& storage = storage_of(flat_);
+  storage.set_data_ptr_noswap(storage.allocator()->allocate(bytes));
+  storage.set_nbytes(bytes);
+}
+
+void FlatStorage::allocate() {
+  if (!allocated()) set_memory(flat_.nbytes());
+}
+
+void FlatStorage::free() {
+  if (allocated()) set_memory(0);
+}
+
+bool FlatStorage::allocated() const { return storage_of(flat_).nbytes() != 0; }
+
+Tensor FlatStorage::whole() const {
+  return at::empty({0}, flat_.options()).set_(flat_.storage(), 0, {size_}, {1});
+}
+
+void FlatStorage::renew() const { flat_.unsafeGetTensorImpl()->bump_version(); }
+}  // namespace optrush::fsdp

@@ -1,0 +1,28 @@
+#pragma once
+#include "optrush/tensor.h"
+
+namespace optrush::fsdp {
+/// A flat tensor whose memory comes and goes, while views of it stay what they are: autograd leaves and saved
+/// tensors see the memory that is there when they are read.
+class FlatStorage {
+ public:
+  /// Without memory.
+  FlatStorage(int64_t size, const at::TensorOptions& options);
+  FlatStorage(FlatStorage&&) = default;
+
+  /// A tensor of its own over elements from `at` on. It may be made while there is no memory.
+  Tensor view(int64_t at, const std::vector<int64_t>& shape) const;
+  void allocate();
+  void free();
+  bool allocated() const;
+  /// All of it, to write to: autograd does not see the writes, for the values are those that it saw.
+  Tensor whole() const;
+  /// Values differ from those that were there: what was derived from the views is old.
+  void renew() const;
+
+ private:
+  void set_memory(size_t bytes);
+  Tensor flat_;
+  int64_t size_;
+};
+}  // namespace optrush::fsdp

@@ -1,0 +1,105 @@
+// Fully sharded data parallelism: ZeRO (arXiv:1910.02054) in the form of PyTorch FSDP (arXiv:2304.11277). N
+// ranks train on other sequences and each keeps 1/N of the optimizer's state. With Ψ the bytes of the
+// parameters, a step of k micro-batches sends, times (N - 1) / N:
+//   stage 1    parameters are whole during the step, gradients are summed at its end              2Ψ
+//   stage 2    gradients are summed after each micro-batch, and only this rank's piece stays      (k + 1)Ψ
+//   stage 3    parameters are gathered around each unit, in forward and backward, and then freed  3kΨ
+//              with reshard_after_forward = false they stay from forward to backward              2kΨ
+// A unit is the embedding, a block or the head. Its parameters lie one after the other in flat tensors, of
+// which each rank keeps an equal piece. The next unit's parameters are gathered while the present one
+// computes. shard_ranks = n shards over n ranks that lie close together, and the others hold copies (hybrid
+// sharding).
+//
+// It pays where a model or its optimizer does not fit one device. Where it fits, replicas send less: stage 3
+// moves half as much again as they do, for each micro-batch, and waits wherever a unit computes faster than
+// the next one's parameters arrive: small micro-batches, slow links. Matrices that mixed_precision multiplies
+// in bf16 are gathered in bf16; parameter_type = "bf16" does so with every parameter, which is the arithmetic
+// of bf16 weights and no longer that of the model below.
+#include "optrush/plugin.h"
+#include "sharded.h"
+
+namespace {
+using namespace optrush;
+using namespace optrush::fsdp;
+
+constexpr const char* kShardDim = "fsdp";
+
+Policy policy_of(const Options& options) {
+  Policy policy{.stage = options.integer("stage"),
+                .reshard_after_forward = options.boolean("reshard_after_forward"),
+                .prefetch = options.integer("prefetch"),
+                .limit = options.integer("limit"),
+                .parameter_type = options.string("parameter_type"),
+                .reduce_type = options.string("reduce_type"),
+                .shard_ranks = options.integer("shard_ranks"),
+                .offload = options.boolean("offload")};
+  if (policy.stage != 3 && !policy.reshard_after_forward)
+    throw Error("option 'reshard_after_forward' has no effect at stage " + std::to_string(policy.stage) +
+                    ": parameters stay whole during the step",
+                "use stage = 3, or leave it out");
+  return policy;
+}
+
+class Fsdp final : public Plugin {
+ public:
+  void apply(Recipe& recipe, const Options& options) override {
+    const Policy policy = policy_of(options);
+    if (policy.shard_ranks > 0)
+      recipe.mesh.dim(
+          {.name = kShardDim, .size = policy.shard_ranks, .splits = Splits::batch, .nearness = 30});
+    recipe.data_parallel.replace(
+        [this, policy](Run& run) {
+          const auto dims = policy.shard_ranks > 0 ? Mesh::Names{kShardDim} : run.mesh().data();
+          auto made = std::make_unique<Sharded>(run, policy, dims);
+          sharded_ = made.get();
+          return made;
+        },
+        {.trace = Trace::opaque, .foreseeable = true});
+    recipe.unit.wrap(
+        Phase::shard,
+        [this](UnitFunction inner, const Unit& unit) { return sharded_->wrap(std::move(inner), unit); },
+        {.trace = Trace::opaque, .foreseeable = true});
+    recipe.on(Event::ready, Phase::shard, [this, &recipe, policy](Run& run) {
+      sharded_->expect_traffic(run);
+      if (policy.offload) check_offload(recipe, run);
+    });
+  }
+
+ private:
+  static void check_offload(const Recipe& recipe, Run& run) {
+    if (run.device().is_cpu()) {
+      run.note("offload changes nothing on a CPU: shards are in the host's memory anyway");
+    } else if (recipe.loss_gradient.edited()) {
+      throw Error("offload has its optimizer on the CPU, where the overflow of a scaled loss is not known",
+                  "use bf16, which needs no loss scale, or leave offload out");
+    }
+  }
+
+  Sharded* sharded_ = nullptr;
+};
+}  // namespace
+
+OPTRUSH_PLUGIN(Fsdp, R"json({
+  "name": "fsdp", "version": "0.1.0", "kind": "parallelism", "effect": "rounding",
+  "summary": "parameters, gradients and optimizer state in shards over the ranks (ZeRO 1, 2, 3)",
+  "conflicts": ["cuda_graphs"],
+  "check": [{}, {"options": {"stage": 1}}, {"options": {"stage": 2}}, {"options": {"reshard_after_forward": false, "prefetch": 0}}],
+  "options": [
+    {"name": "stage", "type": "integer", "default": 3, "min": 1, "max": 3,
+     "doc": "what is kept in shards: 1: optimizer state; 2: gradients, too; 3: parameters, too"},
+    {"name": "reshard_after_forward", "type": "boolean", "default": true,
+     "doc": "stage 3: a unit's parameters are freed after its forward and gathered again for its backward"},
+    {"name": "prefetch", "type": "integer", "default": 1, "min": 0, "max": 64,
+     "doc": "for how many units ahead parameters are gathered; 0: each unit waits for its own"},
+    {"name": "limit", "type": "integer", "default": 2, "min": 1, "max": 64,
+     "doc": "most gathers, and most sums of gradients, under way at once; a unit has one for each flat tensor"},
+    {"name": "parameter_type", "type": "string", "default": "model", "choices": ["model", "bf16"],
+     "doc": "what parameters are gathered in; model: their own type, and matrices in that of their products"},
+    {"name": "reduce_type", "type": "string", "default": "model", "choices": ["model", "fp32", "bf16"],
+     "doc": "what gradients are summed in; model: the type of the parameters that the optimizer updates"},
+    {"name": "shard_ranks", "type": "integer", "default": 0, "min": 0, "max": 65536,
+     "doc": "hybrid sharding: over so many neighbouring ranks, the rest hold copies; 0: over all"},
+    {"name": "offload", "type": "boolean", "default": false,
+     "doc": "shards and the optimizer stay in the host's memory and on its cores"}
+  ]
+})json");

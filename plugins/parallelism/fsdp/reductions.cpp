@@ -1,0 +1,136 @@
+#include "reductions.h"
+
+#include <ATen/Functions.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+
+namespace optrush::fsdp {
+Reductions::Reductions(const Policy& policy, const Mesh& mesh, const Mesh::Names& shard_dims,
+                       int64_t accumulation, std::function<void(Shard&)> final)
+    : policy_(policy),
+      mesh_(mesh),
+      local_sums_(policy.stage == 1 && accumulation > 1),
+      final_(std::move(final)) {
+  for (const auto& dim : mesh.data())
+    if (std::ranges::find(shard_dims, dim) == shard_dims.end()) replica_dims_.push_back(dim);
+}
+
+void Reductions::add_group(FlatGroup& group, Shard* shard) {
+  states_.push_back({&group, shard, {}, std::vector<char>(group.plan().params.size(), 0)});
+}
+
+/// Autograd's, unless a plugin asked for another one, as for sums of several micro-batches.
+at::ScalarType Reductions::gradient_type(const FlatGroup& group) const {
+  const Tensor& leaf = group.plan().first().leaf;
+  const auto asked = leaf.grad_dtype();
+  return asked && *asked != leaf.scalar_type() ? *asked : group.plan().own_type;
+}
+
+at::ScalarType Reductions::sent_type(const FlatGroup& group) const {
+  if (policy_.reduce_type == "fp32") return at::kFloat;
+  if (policy_.reduce_type == "bf16") return at::kBFloat16;
+  return gradient_type(group);
+}
+
+at::ScalarType Reductions::wide_type(const FlatGroup& group) const {
+  return at::promoteTypes(sent_type(group), gradient_type(group));
+}
+
+void Reductions::take(size_t number, size_t index, const Tensor& gradient) {
+  const at::NoGradGuard no_grad;
+  State& state = states_.at(number);
+  const FlatPlan& plan = state.group->plan();
+  if (!state.buffer.defined()) {
+    const auto type = local_sums_ ? wide_type(*state.group) : sent_type(*state.group);
+    state.buffer = at::empty({plan.size}, gradient.options().dtype(type));
+  }
+  const Placed& placed = plan.params.at(index);
+  const Tensor here = state.buffer.narrow(0, placed.at, placed.numel()).view(placed.box.box_shape());
+  if (std::exchange(state.taken.at(index), 1) != 0) {
+    here.add_(gradient);
+  } else {
+    here.copy_(gradient);
+  }
+}
+
+/// Padding, and parameters that got no gradient.
+void Reductions::fill_gaps(State& state) const {
+  const FlatPlan& plan = state.group->plan();
+  int64_t filled = 0;
+  for (size_t i = 0; i < plan.params.size(); ++i) {
+    if (state.taken[i] == 0) continue;
+    const Placed& placed = plan.params[i];
+    if (filled < placed.at) state.buffer.narrow(0, filled, placed.at - filled).zero_();
+    filled = placed.at + placed.numel();
+  }
+  if (filled < plan.size) state.buffer.narrow(0, filled, plan.size - filled).zero_();
+}
+
+void Reductions::start(size_t number, bool last) {
+  const at::NoGradGuard no_grad;
+  State& state = states_.at(number);
+  const FlatPlan& plan = state.group->plan();
+  const auto type = sent_type(*state.group);
+  if (!state.buffer.defined())
+    state.buffer = at::empty({plan.size}, plan.first().leaf.options().dtype(type).requires_grad(false));
+  fill_gaps(state);
+  std::ranges::fill(state.taken, 0);
+  state.summed = state.summed || last;
+  const Tensor whole = std::exchange(state.buffer, Tensor()).to(type);
+  Sum sum{&state, {}, at::empty({plan.piece}, whole.options()), last};
+  while (sums_[scatter].size() >= static_cast<size_t>(policy_.limit)) arrive(scatter);
+  sum.pending = state.group->ranks().reduce_scatter(sum.piece, whole);
+  sums_[scatter].push_back(std::move(sum));
+}
+
+/// The oldest sum of a hop is there and goes on. Ranks do so at the same points of a step, whatever the time:
+/// collectives have to start in one order everywhere.
+void Reductions::arrive(size_t hop) {
+  Sum sum = std::move(sums_.at(hop).front());
+  sums_.at(hop).pop_front();
+  sum.pending.wait();
+  advance(std::move(sum), hop + 1);
+}
+
+void Reductions::advance(Sum sum, size_t hop) {
+  if (hop == kHops) return add_to_shard(sum);
+  const auto& dims = hop == replicas ? replica_dims_ : sum.state->group->plan().first().sum_over;
+  if (mesh_.size(dims) == 1) return advance(std::move(sum), hop + 1);
+  while (sums_.at(hop).size() >= static_cast<size_t>(policy_.limit)) arrive(hop);
+  sum.pending = mesh_.group(dims).all_reduce(sum.piece);
+  sums_.at(hop).push_back(std::move(sum));
+}
+
+void Reductions::add_to_shard(const Sum& sum) {
+  const at::NoGradGuard no_grad;
+  State& state = *sum.state;
+  if (state.shard == nullptr) return;
+  Tensor& gradient = state.shard->grad;
+  if (gradient.defined()) {
+    gradient.add_(sum.piece.to(gradient.device()));
+  } else {
+    gradient = sum.piece.to(state.shard->data.options().dtype(wide_type(*state.group)));
+  }
+  if (sum.last) complete(state);
+}
+
+void Reductions::complete(State& state) {
+  if (state.shard == nullptr || std::exchange(state.told, true)) return;
+  state.shard->grad = state.shard->grad.to(gradient_type(*state.group));
+  final_(*state.shard);
+}
+
+void Reductions::finish() {
+  for (size_t number = states_.size(); number-- > 0;)
+    if (!states_[number].summed) start(number, /*last=*/true);
+  for (size_t hop = scatter; hop < kHops; ++hop)
+    while (!sums_.at(hop).empty()) arrive(hop);
+}
+
+void Reductions::begin_step() {
+  for (State& state : states_) state.summed = state.told = false;
+}
+
+size_t Reductions::in_flight() const { return sums_[scatter].size(); }
+}  // namespace optrush::fsdp

@@ -1,0 +1,68 @@
+#pragma once
+#include <array>
+#include <deque>
+#include <functional>
+#include <vector>
+
+#include "flat_group.h"
+
+namespace optrush::fsdp {
+/// Gradients on their way from leaves to shards: copied into one flat buffer a group, summed over the ranks
+/// with each keeping its piece, and added to those of earlier micro-batches.
+class Reductions {
+ public:
+  /// `shards` has this rank's shard of each group, or none where it has no element. `final` is told of a
+  /// shard whose gradient is complete.
+  Reductions(const Policy& policy, const Mesh& mesh, const Mesh::Names& shard_dims, int64_t accumulation,
+             std::function<void(Shard&)> final);
+
+  void add_group(FlatGroup& group, Shard* shard);
+  /// Takes the gradient of the `index`-th parameter of a group over.
+  void take(size_t group, size_t index, const Tensor& gradient);
+  /// Starts the sum over the ranks of what was taken since the last one; parameters without a gradient count
+  /// as zeros. `last`: nothing follows in this step.
+  void start(size_t group, bool last);
+  /// Groups that were not summed since the last micro-batch began are summed now, and all sums arrive.
+  void finish();
+  void begin_step();
+  /// What sums are sent in, and what a shard's gradient is in.
+  at::ScalarType sent_type(const FlatGroup&) const;
+  /// Along which ranks hold copies of the shards.
+  const Mesh::Names& replica_dims() const { return replica_dims_; }
+  size_t in_flight() const;
+
+ private:
+  struct State {
+    FlatGroup* group;
+    Shard* shard;
+    Tensor buffer;            ///< flat; undefined where nothing was taken
+    std::vector<char> taken;  ///< by parameter
+    bool summed = false;      ///< for the last time in this step
+    bool told = false;
+  };
+  struct Sum {
+    State* state;
+    Pending pending;
+    Tensor piece;
+    bool last;
+  };
+  /// A sum goes from one to the next.
+  enum Hop : size_t { scatter, replicas, partial, kHops };
+
+  at::ScalarType gradient_type(const FlatGroup&) const;
+  at::ScalarType wide_type(const FlatGroup&) const;
+  void fill_gaps(State&) const;
+  void advance(Sum, size_t hop);
+  void arrive(size_t hop);
+  void add_to_shard(const Sum&);
+  void complete(State&);
+
+  const Policy& policy_;
+  const Mesh& mesh_;
+  Mesh::Names replica_dims_;
+  bool local_sums_;  ///< gradients of micro-batches add up here before they are sent
+  std::function<void(Shard&)> final_;
+  std::vector<State> states_;
+  std::array<std::deque<Sum>, kHops> sums_;
+};
+}  // namespace optrush::fsdp

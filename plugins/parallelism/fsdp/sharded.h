@@ -1,0 +1,70 @@
+#pragma once
+#include <deque>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "gathers.h"
+#include "optrush/recipe.h"
+#include "reductions.h"
+
+namespace optrush::fsdp {
+/// Parameters, gradients and optimizer state in shards (arXiv:1910.02054, 2304.11277): each unit's parameters
+/// are gathered before they are used, and its gradients are summed so that each rank keeps a piece.
+class Sharded final : public DataParallel {
+ public:
+  /// `dims`: the dimensions of the mesh over which parameters are cut.
+  Sharded(Run&, Policy, Mesh::Names dims);
+
+  void store(Param&, Tensors values) override;
+  void before_forward() override { leave_backward(); }
+  void before_backward(const Tensor& out, bool last) override;
+  void finish() override;
+  void zero_gradients() override;
+  std::span<Shard> shards() override { return shards_; }
+
+  /// The unit with what has to happen around it; `inner` itself where it is no top unit of this rank.
+  UnitFunction wrap(UnitFunction inner, const Unit&);
+
+  const std::deque<FlatGroup>& groups() const { return groups_; }
+  const Gathers& gathers() const { return gathers_; }
+  const Reductions& reductions() const { return reductions_; }
+  /// What theory says that this rank sends in a step.
+  void expect_traffic(Run&) const;
+
+ private:
+  /// A top unit of this rank.
+  struct Place {
+    std::vector<FlatGroup*> groups;  ///< that it reads
+    std::vector<size_t> owned;       ///< trainable groups whose gradients end with it, by number
+    Place *before = nullptr, *after = nullptr;
+    bool has_backward = false;  ///< in the last forward
+  };
+  struct Hook;
+
+  void make_places(const Run&);
+  void listen();
+  void enter_forward(Place&);
+  void leave_forward(Place&, const Tensor& out);
+  void enter_backward(Place&);
+  /// The present backward, if there is one, is over.
+  void leave_backward();
+  void drop(const std::vector<Place*>& over, const Place* next);
+  void sum_gradients(const std::vector<Place*>& over);
+  void gather_ahead(const Place* from, Place* Place::*next, bool backward);
+
+  Policy policy_;
+  Mesh::Names dims_;
+  std::deque<FlatGroup> groups_;
+  std::vector<Shard> shards_;
+  std::vector<size_t> trainable_;  ///< groups of reductions_, by their number there
+  std::vector<int64_t> shard_of_;  ///< by group; -1: no element of it is here
+  std::map<const Param*, size_t> group_of_;
+  std::deque<Place> places_;
+  std::map<const Unit*, Place*> place_of_;
+  Gathers gathers_;
+  Reductions reductions_;
+  std::vector<Place*> entered_;  ///< their backward has begun and is not known to be over
+  bool in_backward_ = false, last_ = false, listening_ = false;
+};
+}  // namespace optrush::fsdp
