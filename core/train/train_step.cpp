@@ -51,7 +51,8 @@ Tensor TrainStep::backward(int64_t chunk, int64_t micro, const Tensor& out, cons
   session_.data_parallel().before_backward(out, last);
   Tensor root = gradient;
   if (!root.defined()) root = loss_gradient_ = session_.loss_gradient(out);
-  out.backward(root);
+  // A chunk whose parameters are frozen passes nothing on.
+  if (out.requires_grad() || !gradient.defined()) out.backward(root);
   const auto found = inputs_.extract({chunk, micro});
   return found.empty() ? Tensor() : found.mapped().grad();
 }

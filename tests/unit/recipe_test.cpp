@@ -1,6 +1,8 @@
 #include "optrush/recipe.h"
 
+#include <ATen/Functions.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/jit/frontend/tracer.h>
 
 #include "support/error_of.h"
 #include "support/training.h"
@@ -78,6 +80,50 @@ TEST(Slot, ADemandThatTheBaseDoesNotOfferNamesBoth) {
       message.find("plugin 'context_parallel' needs 'lse' of attention; 'flash_attention' does not offer it"),
       std::string::npos)
       << message;
+}
+
+TEST(Recipe, AnEditAfterApplyIsAnErrorOfItsOwner) {
+  const auto message = error_of([] {
+    Trained(nano_spec(), [](Recipe& recipe) {
+      recipe.on(Event::declared, Phase::adapter, [&recipe](optrush::Run&) {
+        recipe.ops.swiglu.wrap(Phase::adapter, [](auto inner, const Site&) { return inner; });
+      });
+    });
+  });
+  EXPECT_NE(message.find("plugin 'test' in event declared"), std::string::npos) << message;
+  EXPECT_NE(message.find("the slot 'swiglu' is edited after apply()"), std::string::npos) << message;
+  Recipe recipe(nano_spec());
+  recipe.seal();
+  EXPECT_NE(error_of([&] { recipe.set(&TrainSpec::accumulation, int64_t{2}); }), "");
+  EXPECT_NE(error_of([&] { recipe.on(Event::ready, Phase::base, [](optrush::Run&) {}); }), "");
+  EXPECT_NE(error_of([&] { recipe.scope(Phase::base, [] { return Scopes::Guard(); }); }), "");
+  EXPECT_NE(error_of([&] { recipe.unit.demand("double"); }), "");
+}
+
+TEST(Slot, ATracerRefusesAWrapThatItCouldNotSee) {
+  const auto trace = [](const Traits& traits, bool wanted) {
+    Editor editor{"ring"};
+    Slot<Tensor(const Tensor&)> slot("linear", &editor, {});
+    slot.wrap(
+        Phase::tensor,
+        [wanted](auto inner, const Site&) -> decltype(inner) {
+          if (!wanted) return inner;
+          return [inner](const Tensor& x) { return inner(x) + 1; };
+        },
+        traits);
+    const auto resolved = slot.resolve({"here", "linear"}, [](const Tensor& x) { return x * 2; });
+    return error_of([&] {
+      torch::jit::tracer::trace(
+          {at::ones({2})},
+          [&](torch::jit::Stack in) { return torch::jit::Stack{resolved(in.front().toTensor())}; },
+          [](const Tensor&) { return std::string(); });
+    });
+  };
+  const std::string refused = trace({}, true);
+  torch::jit::tracer::abandon();
+  EXPECT_NE(refused.find("plugin 'ring' in slot 'linear' of here can't be compiled"), std::string::npos) << refused;
+  EXPECT_EQ(trace({}, false), "");  // it gave the inner function back
+  EXPECT_EQ(trace({.trace = Trace::aten}, true), "");
 }
 
 TEST(Recipe, TwoPluginsMayNotSetAFieldToDifferentValues) {

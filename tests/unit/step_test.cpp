@@ -1,0 +1,223 @@
+// The primitives of a step that schedules compose, and what follows from (seed, step, sequence, unit) alone.
+#include <ATen/Functions.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "data/batches.h"
+#include "support/error_of.h"
+#include "support/training.h"
+#include "train/state.h"
+#include "train/train_step.h"
+
+namespace optrush::testing {
+namespace {
+RunSpec double_spec(std::vector<PluginUse> plugins = {}) {
+  RunSpec spec = nano_spec(std::move(plugins));
+  spec.train.dtype = "fp64";
+  return spec;
+}
+
+/// One chunk for each unit.
+void cut_into_units(Recipe& recipe) {
+  recipe.stages.replace([](optrush::Run& run) {
+    std::vector<std::vector<Unit*>> chunks;
+    for (const auto& unit : run.units()) chunks.push_back({unit.get()});
+    return chunks;
+  });
+}
+
+/// Runs the chunks as a pipeline would, all micro-batches through one chunk before the next one, and hands
+/// gradients from chunk to chunk.
+void chunk_by_chunk(Step& step, int64_t chunks) {
+  const int64_t micros = step.microbatches();
+  std::map<std::pair<int64_t, int64_t>, Tensor> outs;
+  for (int64_t chunk = 0; chunk < chunks; ++chunk)
+    for (int64_t micro = 0; micro < micros; ++micro) {
+      const Tensor in = chunk == 0 ? Tensor() : outs.at({chunk - 1, micro}).detach();
+      outs[{chunk, micro}] = step.forward(chunk, micro, in);
+    }
+  std::map<int64_t, Tensor> gradients;
+  for (int64_t chunk = chunks - 1; chunk >= 0; --chunk)
+    for (int64_t micro = micros - 1; micro >= 0; --micro)
+      gradients[micro] =
+          step.backward(chunk, micro, outs.at({chunk, micro}), gradients[micro], micro == 0);
+  EXPECT_FALSE(gradients[0].defined());  // nothing comes before embed
+  step.update();
+}
+
+TEST(Step, ChunksAndMicroBatchesInAnyOrderTrainAsOne) {
+  RunSpec spec = double_spec();
+  spec.train.accumulation = 3;
+  const Json whole = Trained(spec).train();
+  const Json cut = Trained(spec, [](Recipe& recipe) {
+                     cut_into_units(recipe);
+                     recipe.schedule.replace([](Step& step) { chunk_by_chunk(step, 4); });
+                   }).train();
+  for (size_t i = 0; i < whole["steps"].size(); ++i) {
+    EXPECT_NEAR(cut["steps"][i]["loss"], whole["steps"][i]["loss"], 1e-12);
+    EXPECT_NEAR(cut["steps"][i]["grad_norm"], whole["steps"][i]["grad_norm"], 1e-11);
+  }
+}
+
+TEST(Step, ARankKeepsOnlyTheParametersOfItsUnits) {
+  const auto session = Session::open(nano_spec(), at::kCPU, {}, [](Recipe& recipe) {
+    recipe.stages.replace([](optrush::Run& run) {
+      return std::vector<std::vector<Unit*>>{{run.units().at(1).get()}};
+    });
+  });
+  session->connect();
+  session->declare();
+  EXPECT_FALSE(session->has_head());
+  for (const Param* param : session->params().all()) EXPECT_EQ(param->name.rfind("model.layers.0.", 0), 0);
+  session->make_ready();
+  EXPECT_EQ(session->data_parallel().shards().size(), session->params().all().size());
+}
+
+TEST(Step, EveryListenerHearsEachShardOnceAndInTheBackward) {
+  RunSpec spec = nano_spec();
+  spec.train.accumulation = 2;
+  std::map<const Shard*, int> first, second;
+  bool updating = false;
+  int in_backward = 0;
+  Trained trained(spec, [&](Recipe& recipe) {
+    recipe.on(Event::ready, Phase::measure, [&](optrush::Run& run) {
+      run.data_parallel().on_ready([&](Shard& shard) {
+        EXPECT_TRUE(shard.grad.defined());
+        ++first[&shard];
+        if (!updating) ++in_backward;
+      });
+      run.data_parallel().on_ready([&](Shard& shard) { ++second[&shard]; });
+    });
+    recipe.schedule.wrap(Phase::measure, [&](auto inner, const Site&) -> decltype(inner) {
+      return [&, inner](Step& step) {
+        updating = false;
+        for (int64_t micro = 0; micro < step.microbatches(); ++micro) {
+          const Tensor loss = step.forward(0, micro, {});
+          step.backward(0, micro, loss, {}, micro + 1 == step.microbatches());
+        }
+        updating = true;
+        step.update();
+      };
+    });
+  });
+  trained.train();
+  const auto steps = static_cast<int>(spec.train.warmup + spec.train.steps);
+  const auto shards = trained.session().data_parallel().shards().size();
+  EXPECT_EQ(first.size(), shards);
+  EXPECT_EQ(first, second);
+  for (const auto& [shard, calls] : first) EXPECT_EQ(calls, steps);
+  // The first step finds out how often autograd adds to each leaf.
+  EXPECT_EQ(in_backward, (steps - 1) * static_cast<int>(shards));
+}
+
+TEST(Step, AGradientThatListenersSeeIsTheFinalOne) {
+  RunSpec spec = nano_spec({{"activation_checkpointing", Json::object()}});
+  spec.train.accumulation = 2;
+  std::map<const Shard*, Tensor> heard;
+  bool equal = true;
+  Trained(spec, [&](Recipe& recipe) {
+    recipe.on(Event::ready, Phase::measure, [&](optrush::Run& run) {
+      run.data_parallel().on_ready([&](Shard& shard) { heard[&shard] = shard.grad.clone(); });
+    });
+    recipe.gradients.wrap(Phase::base, [&](auto inner, const Site&) -> decltype(inner) {
+      return [&, inner](Gradients& gradients, Update& update) {
+        for (const Shard& shard : gradients.shards())
+          equal = equal && at::equal(shard.grad, heard.at(&shard));
+        inner(gradients, update);
+      };
+    });
+  }).train();
+  EXPECT_TRUE(equal);
+}
+
+TEST(Step, DropoutIsTheSameInWhateverOrderUnitsAndMicroBatchesRun) {
+  RunSpec spec = double_spec({{"lora", {{"rank", 4}, {"dropout", 0.5}}}});
+  spec.train.accumulation = 2;
+  Trained one(spec), cut(spec, cut_into_units);
+  const auto gradients = [](Trained& trained, bool by_chunks) {
+    Session& session = trained.session();
+    const Batches batches(session.spec(), session.model(), session.mesh(), at::kCPU);
+    const auto clock = StepClock::make(at::kCPU);
+    session.begin_step(0);
+    TrainStep step(session, *clock, batches.step(0));
+    if (by_chunks) {
+      chunk_by_chunk(step, 4);
+    } else {
+      plain_schedule(step);
+    }
+    return step.outcome().gradient_norm.item<double>();
+  };
+  EXPECT_NEAR(gradients(cut, true), gradients(one, false), 1e-12);
+}
+
+TEST(Step, DropoutDiffersBetweenStepsAndSequences) {
+  RunSpec spec = double_spec({{"lora", {{"rank", 4}, {"dropout", 0.5}}}});
+  Trained trained(spec);
+  Session& session = trained.session();
+  Batch batch = Batches(session.spec(), session.model(), session.mesh(), at::kCPU).step(0).at(0);
+  session.prepare(batch);
+  for (Param* param : session.params().all())
+    if (param->trainable) {
+      const at::NoGradGuard no_grad;
+      param->leaf.fill_(0.1);
+    }
+  const auto loss = [&](int64_t step, int64_t sample) {
+    session.begin_step(step);
+    batch.first_sample = sample;
+    return session.forward(0, batch, {}).item<double>();
+  };
+  const double first = loss(0, 0);
+  EXPECT_EQ(loss(0, 0), first);
+  EXPECT_NE(loss(1, 0), first);
+  EXPECT_NE(loss(0, 4), first);
+}
+
+TEST(State, GoesOnWhereItWasSaved) {
+  for (const char* optimizer : {"", "fused_adamw", "bf16_weights"}) {
+    RunSpec spec = nano_spec({{"mixed_precision", {{"dtype", "fp16"}, {"initial_scale", 1e9}}}});
+    if (std::string(optimizer) == "bf16_weights") spec.plugins.clear();
+    if (*optimizer != '\0') spec.plugins.push_back({optimizer, Json::object()});
+    spec.train.warmup = 0;
+    spec.train.steps = 18;
+    const auto whole = losses(Trained(spec).train());
+    spec.train.steps = 14;
+    Trained begun(spec);
+    const auto first = losses(begun.train());
+    std::map<std::string, std::vector<StatePiece>> saved;
+    for (auto& piece : state_to_save(begun.session(), 14)) saved[piece.key].push_back(piece);
+    spec.train.steps = 4;
+    Trained resumed(spec);
+    load_state(resumed.session(), [&](const std::string& key) { return saved[key]; });
+    const auto rest = losses(resumed.train());
+    for (size_t i = 0; i < 14; ++i) EXPECT_EQ(first[i], whole[i]) << optimizer << i;
+    for (size_t i = 0; i < 4; ++i) EXPECT_EQ(rest[i], whole[14 + i]) << optimizer << i;
+  }
+}
+
+TEST(State, SaysWhatIsMissing) {
+  Trained trained(nano_spec());
+  const auto message =
+      error_of([&] { load_state(trained.session(), [](const std::string&) { return std::vector<StatePiece>(); }); });
+  EXPECT_NE(message.find("has 0 of the"), std::string::npos) << message;
+  EXPECT_NE(message.find("'model/model.embed_tokens.weight'"), std::string::npos) << message;
+}
+
+TEST(Waiting, IsExposedCommunicationInTheMiddleOfAPhase) {
+  const auto clock = StepClock::make(at::kCPU);
+  clock->enter(Bucket::backward);
+  { const BucketScope waiting(*clock, Bucket::communication); }
+  clock->enter(Bucket::off);
+  { const BucketScope waiting(*clock, Bucket::communication); }
+  clock->end_step();
+  { const BucketScope outside(*clock, Bucket::communication); }
+  const auto time = clock->take(true);
+  ASSERT_TRUE(time.has_value());
+  const auto at = [](Bucket bucket) { return static_cast<size_t>(bucket); };
+  EXPECT_TRUE(time->seen[at(Bucket::communication)]);
+  EXPECT_TRUE(time->seen[at(Bucket::backward)]);
+  EXPECT_LT(time->seconds[at(Bucket::communication)], time->total() + time->seconds[at(Bucket::off)]);
+  EXPECT_FALSE(clock->take(true).has_value());
+}
+}  // namespace
+}  // namespace optrush::testing
