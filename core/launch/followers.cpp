@@ -113,7 +113,8 @@ void Followers::join(double limit_s, Interrupts& interrupts) {
   }
 }
 
-std::string Followers::missing(int64_t ranks) const {
+std::string Followers::missing(int64_t ranks) {
+  pump();
   std::vector<std::string> all;
   for (int64_t rank = 1; rank < ranks; ++rank)
     if (!followers_.contains(rank)) {
@@ -126,7 +127,9 @@ std::string Followers::missing(int64_t ranks) const {
 
 std::unique_ptr<RunningRank> Followers::start(int64_t rank, int64_t ranks, const RunSpec& spec,
                                               const std::string& store, const fs::path& folder) {
-  Follower& follower = followers_.at(rank);
+  const auto found = followers_.find(rank);
+  if (found == followers_.end()) throw Error("rank " + std::to_string(rank) + ": " + gone_[rank]);
+  Follower& follower = found->second;
   follower.run = ++runs_;
   follower.end.reset();
   follower.channel.send({{"type", "start"},

@@ -26,8 +26,9 @@ class Followers {
 
   const Launched& here() const { return here_; }
   /// Why a run of so many ranks can't be made: which are missing, and why; "" where it can.
-  std::string missing(int64_t ranks) const;
-  /// Has one of them start its part of a run of `ranks`. What it leaves goes to `folder`.
+  std::string missing(int64_t ranks);
+  /// Has one of them start its part of a run of `ranks`. What it leaves goes to `folder`. An Error where it
+  /// is missing.
   std::unique_ptr<RunningRank> start(int64_t rank, int64_t ranks, const RunSpec&, const std::string& store,
                                      const std::filesystem::path& folder);
   /// How many of the ranks of a run are on the machine of one of them, which has joined.

@@ -64,7 +64,6 @@ class OfRank0 : public JobTest {
     channel.send(message);
     Json answer;
     soon([&] {
-      followers_.missing(1);
       followers_.join(0, interrupts_);
       const auto came = channel.receive();
       if (came) answer = *came;
