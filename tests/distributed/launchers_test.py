@@ -1,0 +1,150 @@
+"""One script of two ranks, started here, by torchrun and by mpirun, trains the same model; a rank that is killed, or stops,
+is named in its row, and nothing is left running.
+
+    launchers_test.py CASE: here, torchrun, mpirun, killed or stopped.
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+OPTRUSH = pathlib.Path(os.environ["OPTRUSH_BUILD_DIR"]) / "bin" / "optrush"
+TORCHRUN = pathlib.Path(sys.prefix) / "bin" / "torchrun"
+SCRIPT = """
+local rush = require "optrush"
+local exp = rush.experiment {{
+  name = "ranks",
+  model = rush.llama {{ dim = 32, n_layers = 2, n_heads = 2, n_kv_heads = 2, ffn_dim = 64, vocab_size = 64 }},
+  train = {{ steps = 3, warmup = 1, seq_len = 16 }},
+  device = "cpu",
+}}
+exp:ladder {{ rush.rung("two", "{plugin}", {{}}, {{ train = {{ world_size = 2, steps = {steps} }} }}) }}
+exp:run({{ rounds = 1 }}):report()
+"""
+
+
+def skip(reason):
+    print(reason)
+    sys.exit(77)
+
+
+def data_parallel_plugin():
+    """Whichever one this build has."""
+    listed = subprocess.run([OPTRUSH, "plugins"], capture_output=True, text=True, check=True).stdout
+    for name in ("ddp", "fsdp"):
+        if name in listed:
+            return name
+    skip("this build has no plugin for data parallelism")
+
+
+class Run:
+    def __init__(self, folder, steps=3):
+        self.folder = pathlib.Path(folder)
+        self.folder.mkdir(exist_ok=True)
+        script = self.folder / "ranks.lua"
+        script.write_text(SCRIPT.format(plugin=data_parallel_plugin(), steps=steps))
+        self.command = [OPTRUSH, "run", script, "--out", self.folder / "reports"]
+        self.run = self.folder / "reports" / "ranks" / "local" / "runs" / "01-two-r1"
+
+    def by(self, *launcher, **variables):
+        """To its end."""
+        environment = dict(os.environ, **variables)
+        done = subprocess.run([*launcher, *self.command], capture_output=True, text=True, env=environment, timeout=150)
+        result = self.result()
+        assert result["status"] == "ok", (result, done.stdout, done.stderr)
+        assert done.returncode == 0, (done.stdout, done.stderr)
+        assert [row["rank"] for row in result["ranks"]] == [0, 1], result["ranks"]
+        return [step["loss"] for step in result["steps"]]
+
+    def result(self):
+        return json.loads((self.run / "result.json").read_text())
+
+    def workers(self):
+        """The process of each rank that is alive."""
+        found = {}
+        for process in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                words = (process / "cmdline").read_text().split("\0")
+            except OSError:
+                continue
+            if "--rank" in words and str(self.run / "spec.json") in words:
+                found[int(words[words.index("--rank") + 1])] = int(process.name)
+        return found
+
+
+def same_as_here(folder, *launcher, **variables):
+    expected = Run(folder / "here").by()
+    assert Run(folder / "launched").by(*launcher, **variables) == expected, "the launcher changes nothing"
+
+
+def here(folder):
+    run = Run(folder / "here")
+    losses = run.by()
+    repeated = subprocess.run([OPTRUSH, "worker", "--spec", run.run / "spec.json"], capture_output=True, text=True, timeout=150)
+    assert repeated.returncode == 0, repeated.stderr
+    assert [step["loss"] for step in json.loads(repeated.stdout)["steps"]] == losses, "a run can be repeated alone"
+
+
+def torchrun(folder):
+    if not TORCHRUN.exists():
+        skip(f"there is no {TORCHRUN}")
+    same_as_here(folder, TORCHRUN, "--no-python", "--standalone", "--nproc-per-node=2")
+
+
+def mpirun(folder):
+    if shutil.which("mpirun") is None:
+        skip("there is no mpirun: install openmpi-bin")
+    # As root, with more ranks than cores, on whatever machine tests run.
+    allowed = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    port = str(20000 + os.getpid() % 5000 * 2)
+    same_as_here(folder, "mpirun", "-n", "2", "--oversubscribe", "--bind-to", "none", MASTER_PORT=port, **allowed)
+
+
+def after(number, folder):
+    """The result of a run whose rank 1 gets a signal while it trains."""
+    run = Run(folder, steps=1_000_000)
+    environment = dict(os.environ, OPTRUSH_COLLECTIVE_TIMEOUT="4")
+    conductor = subprocess.Popen(run.command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        metrics = run.run / "ranks" / "1" / "metrics.jsonl"
+        end = time.monotonic() + 100
+        while not (metrics.exists() and '"step"' in metrics.read_text()):
+            assert time.monotonic() < end and conductor.poll() is None, "the run starts to train"
+            time.sleep(0.05)
+        os.kill(run.workers()[1], number)
+        start = time.monotonic()
+        while not (run.run / "result.json").exists():
+            assert time.monotonic() < start + 60, "the run ends"
+            time.sleep(0.05)
+        assert run.workers() == {}, "nothing of it is left"
+    finally:
+        conductor.send_signal(signal.SIGINT)
+        conductor.wait(timeout=60)
+    return run.result()
+
+
+def killed(folder):
+    result = after(signal.SIGSEGV, folder / "run")
+    assert result["status"] == "crashed" and result["rank"] == 1, result
+    assert result["reason"].startswith("rank 1 (host ") and "SIGSEGV" in result["reason"], result["reason"]
+    assert "after step" in result["reason"], result["reason"]
+
+
+def stopped(folder):
+    result = after(signal.SIGSTOP, folder / "run")
+    assert result["status"] == "timeout" and result["rank"] == 1, result
+    assert "rank 1 (host " in result["reason"] and "did not arrive" in result["reason"], result["reason"]
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        globals()[sys.argv[1]](pathlib.Path(folder))
+
+
+main()
