@@ -20,6 +20,7 @@ class Analyzer {
     out_.context = stored.context;
     out_.variants = stored.variants;
     out_.runs = stored.runs;
+    out_.plans = stored.plans;
   }
 
   Analysis analyze() {
@@ -37,6 +38,7 @@ class Analyzer {
     find_drift();
     meet_programs();
     out_.ablation = rank_ablation(stored_.experiment, out_.rows);
+    out_.scaling = find_scaling(out_);
     out_.finding = finding(out_);
     return std::move(out_);
   }
@@ -145,7 +147,45 @@ class Analyzer {
       keep_highest(row.memory.reserved, run->result.memory.reserved);
       keep_highest(row.memory.process, run->result.memory.process);
     }
+    row.devices = out_.variants[index(row)].spec.train.world_size;
+    take_ranks(row, runs);
     return row;
+  }
+
+  /// A rank's peak of memory is its largest, a row's that of its largest rank.
+  static void take_ranks(Row& row, const std::vector<const StoredRun*>& runs) {
+    if (runs.empty()) return;
+    const RunResult& first = runs.front()->result;
+    row.mesh = first.mesh;
+    row.collectives = first.collectives;
+    row.ranks = first.ranks;
+    std::vector<double> exposed;
+    for (RankResult& rank : row.ranks) {
+      take_rounds(rank, runs);
+      if (rank.peak_allocated)
+        row.memory.allocated = std::max(row.memory.allocated.value_or(0), *rank.peak_allocated);
+      if (rank.sent_bytes) row.sent_bytes = std::max(row.sent_bytes.value_or(0), *rank.sent_bytes);
+      if (rank.exposed_seconds) exposed.push_back(*rank.exposed_seconds);
+    }
+    row.exposed_seconds = median(exposed);
+  }
+
+  static void take_rounds(RankResult& rank, const std::vector<const StoredRun*>& runs) {
+    std::vector<const RankResult*> rounds;
+    for (const StoredRun* run : runs)
+      for (const RankResult& other : run->result.ranks)
+        if (other.rank == rank.rank) rounds.push_back(&other);
+    const auto values_of = [&](std::optional<double> RankResult::*member) {
+      std::vector<double> values;
+      for (const RankResult* round : rounds)
+        if (const auto& value = round->*member) values.push_back(*value);
+      return values;
+    };
+    for (const auto member :
+         {&RankResult::step_seconds, &RankResult::busy_seconds, &RankResult::exposed_seconds})
+      rank.*member = median(values_of(member));
+    if (const auto peaks = values_of(&RankResult::peak_allocated); !peaks.empty())
+      rank.peak_allocated = std::ranges::max(peaks);
   }
 
   static void take_first(Row& row, const RunResult& first) {
@@ -249,6 +289,8 @@ class Analyzer {
       const auto& reference = evidence.reference.front().losses;
       const size_t last = std::min(subject.size(), reference.size()) - 1;
       row.loss_change = subject[last] - reference[last];
+      row.loss_against = gate.reference ? "its reference run"
+                                        : stored_.variants[static_cast<size_t>(gate.reference_variant)].name;
       if (row.external && !row.verdict.norm)
         row.gate += "; its program reports no gradient norms, so losses alone count";
     } else if (variant_of(row).previous >= 0) {
@@ -280,14 +322,7 @@ class Analyzer {
     c.variant = other;
     c.name = reference->name;
     c.differs = difference_of_problems(stored_, row.variant, stored_, other);
-    std::vector<double> subject, base;
-    for (size_t i = 0; i < row.rounds.size(); ++i) {
-      const auto it = std::ranges::find(reference->rounds, row.rounds[i]);
-      if (it == reference->rounds.end()) continue;
-      subject.push_back(row.samples[i]);
-      base.push_back(reference->samples[static_cast<size_t>(it - reference->rounds.begin())]);
-    }
-    if (!subject.empty()) c.speed = paired_ratio(subject, base);
+    c.speed = paired_speed(row, *reference);
     if (row.memory.allocated && reference->memory.allocated.value_or(0) > 0)
       c.memory = *row.memory.allocated / *reference->memory.allocated;
     return c;
@@ -348,6 +383,17 @@ std::optional<double> mfu_denominator(const Json& context) {
   if (peak == context.end()) return std::nullopt;
   const auto flops = number(*peak, "mfu_denominator");
   return flops && *flops > 0 ? flops : std::nullopt;
+}
+
+std::optional<Ratio> paired_speed(const Row& subject, const Row& reference) {
+  std::vector<double> mine, others;
+  for (size_t i = 0; i < subject.rounds.size(); ++i) {
+    const auto it = std::ranges::find(reference.rounds, subject.rounds[i]);
+    if (it == reference.rounds.end()) continue;
+    mine.push_back(subject.samples[i]);
+    others.push_back(reference.samples[static_cast<size_t>(it - reference.rounds.begin())]);
+  }
+  return mine.empty() ? std::nullopt : std::optional(paired_ratio(mine, others));
 }
 
 bool Analysis::any_failed() const {

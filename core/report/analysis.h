@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "experiment/gate.h"
+#include "report/scaling.h"
 #include "report/statistics.h"
 #include "report/stored.h"
 
@@ -33,7 +34,7 @@ struct Row {
   std::vector<std::string> notes;
   bool started = true;  ///< false: no run of it has a result
 
-  int64_t devices = 1;
+  int64_t devices = 1;          ///< its ranks
   std::vector<int64_t> rounds;  ///< that ended well
   std::vector<double> samples;  ///< tokens/s of all devices in those rounds
   std::optional<double> tokens_per_second, tokens_per_second_per_device, step_seconds;
@@ -48,6 +49,7 @@ struct Row {
   std::vector<StepResult> steps;  ///< of the first round that ended well
   std::optional<double> final_loss;
   std::optional<double> loss_change;  ///< to what the gate compares with, at the last step that both have
+  std::string loss_against;           ///< what that is: a rung's name, "its reference run"
   std::string gate;                   ///< how it was checked
   GateVerdict verdict;
   bool checked = true;  ///< false: what the gate wanted to compare with is missing
@@ -56,6 +58,13 @@ struct Row {
   std::optional<double> predicted_peak;  ///< bytes of a step, by the plan
   std::optional<Published> published;    ///< of its change, by others
   bool published_here = false;           ///< on a device like that of this row
+
+  // Of several ranks: medians over rounds, and the largest memory.
+  std::vector<RankResult> ranks;
+  std::vector<MeshDimension> mesh;
+  std::vector<Collective> collectives;    ///< of the first round
+  std::optional<double> exposed_seconds;  ///< of communication that nothing hides: median over ranks
+  std::optional<double> sent_bytes;       ///< in a step, by the rank that sends most
 
   std::optional<Work> work;  ///< of models that say what it is
   std::optional<double> compile_seconds, setup_seconds, joules_per_token, cost_per_million_tokens;
@@ -88,10 +97,12 @@ struct Analysis {
   std::string finding;    ///< one sentence
   std::vector<Row> rows;  ///< in the order of the variants
   std::vector<Variant> variants;
+  std::vector<Json> plans;  ///< by variant; null where there is none
   std::optional<Drift> drift;
   std::vector<AblationLine> ablation;  ///< most valuable first
   std::vector<StoredRun> runs;         ///< raw samples
   std::vector<OtherProgram> programs;  ///< fastest first
+  std::vector<ScalingSeries> scaling;  ///< rows that differ in the number of ranks
   size_t missing_runs = 0;
 
   const Row* row(int64_t variant) const {
@@ -102,6 +113,9 @@ struct Analysis {
 };
 
 Analysis analyze(const Stored&);
+
+/// Tokens/s over the other's, in the rounds that both have; none where there is no such round.
+std::optional<Ratio> paired_speed(const Row& subject, const Row& reference);
 
 /// What each rung of the ablations adds; most valuable first.
 std::vector<AblationLine> rank_ablation(const Experiment&, const std::vector<Row>&);

@@ -22,4 +22,6 @@ Json speed_chart(const Analysis&);
 Json memory_chart(const Analysis&);
 Json loss_chart(const Analysis&);
 Json throughput_chart(const Analysis&);
+/// Of an analysis that has a scaling.
+Json scaling_chart(const Analysis&);
 }  // namespace optrush

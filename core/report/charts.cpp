@@ -63,6 +63,7 @@ std::vector<Chart> make_charts(const Analysis& a) {
     charts.push_back({"speed", speed_chart(a)});
     charts.push_back({"throughput", throughput_chart(a)});
   }
+  if (!a.scaling.empty()) charts.push_back({"scaling", scaling_chart(a)});
   for (const Grid& grid : grids_of(a))
     if (auto spec = grid_chart(a, grid)) charts.push_back({grid.chart, std::move(*spec)});
   if (auto spec = roofline_chart(a)) charts.push_back({"roofline", std::move(*spec)});

@@ -29,6 +29,10 @@ Value named(const Pairs& pairs, std::string_view wanted) {
   return std::nullopt;
 }
 
+int64_t world_size(const Analysis& a, const Row& row) {
+  return a.variants[static_cast<size_t>(row.variant)].spec.train.world_size;
+}
+
 struct Column {
   const char* name;
   std::function<std::string(const Analysis&, const Row&)> text;
@@ -60,6 +64,7 @@ const std::vector<Column>& columns() {
       {"reason", [](A, R r) { return text_of(r.reason); }},
       {"rounds", [](A, R r) { return text_of(r.rounds.size()); }},
       {"devices", [](A, R r) { return text_of(r.devices); }},
+      {"world_size", [](A a, R r) { return text_of(world_size(a, r)); }},
       {"tokens_per_second", [](A, R r) { return text_of(r.tokens_per_second); }},
       {"tokens_per_second_per_device", [](A, R r) { return text_of(r.tokens_per_second_per_device); }},
       {"step_seconds", [](A, R r) { return text_of(r.step_seconds); }},
@@ -93,6 +98,8 @@ const std::vector<Column>& columns() {
       {"backward_seconds", phase("backward")},
       {"communication_seconds", phase("communication")},
       {"optimizer_seconds", phase("optimizer")},
+      {"exposed_seconds", [](A, R r) { return text_of(r.exposed_seconds); }},
+      {"sent_bytes", [](A, R r) { return text_of(r.sent_bytes); }},
       {"launches", cost(&StepCost::launches)},
       {"host_waits", cost(&StepCost::host_waits)},
       {"copies", cost(&StepCost::copies)},

@@ -191,9 +191,9 @@ Document make_document(const Analysis& a) {
   };
   add(ladder_section(a));
   for (auto& section : grid_sections(a)) add(std::move(section));
-  for (auto* make :
-       {published_section, roofline_section, program_section, memory_section, cost_section, loss_section,
-        throughput_section, ablation_section, failure_section, note_section, method_section, context_section})
+  for (auto* make : {scaling_section, published_section, roofline_section, program_section, memory_section,
+                     rank_section, collective_section, cost_section, loss_section, throughput_section,
+                     ablation_section, failure_section, note_section, method_section, context_section})
     add(make(a));
   return document;
 }

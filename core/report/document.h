@@ -37,6 +37,12 @@ Document make_document(const Analysis&);
 Section ladder_section(const Analysis&);
 /// What others published of the rungs, beside what was measured.
 Section published_section(const Analysis&);
+/// Speedup and efficiency over the number of ranks.
+Section scaling_section(const Analysis&);
+/// A line for each rank of the rows that have several.
+Section rank_section(const Analysis&);
+/// What their collectives send, beside what theory says.
+Section collective_section(const Analysis&);
 /// Where and with what the experiment ran.
 Section context_section(const Analysis&);
 }  // namespace optrush

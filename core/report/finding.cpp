@@ -24,6 +24,8 @@ std::string memory_against(const Row& row, const Row& other) {
   return bytes(*row.memory.allocated) + " instead of " + bytes(*other.memory.allocated);
 }
 
+std::string ranks_text(int64_t ranks) { return std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks"); }
+
 using Rows = std::vector<const Row*>;
 
 Rows select(const Analysis& a, auto&& wanted) {
@@ -66,13 +68,15 @@ std::string whole_ladder(const Analysis& a, const Row& last) {
   if (has_branches(a) || (last.variant != a.rows.back().variant && a.rows.back().group == "ladder"))
     text = "the ladder up to " + last.name + " ";
   const std::string times = fixed(speed.value, 2) + "x " + interval_text(speed);
+  const Row& base = a.rows[static_cast<size_t>(last.base.variant)];
   if (speed.within_noise())
     text += "changes the speed by no more than noise (" + times + ")";
   else if (last.base.differs.empty())
     text += "makes training " + times + (speed.value > 1 ? " faster" : " as fast");
   else
     text += "trains " + times + " as many tokens a second";
-  const Row& base = a.rows[static_cast<size_t>(last.base.variant)];
+  if (last.devices != base.devices)
+    text += " on " + ranks_text(last.devices) + " instead of " + std::to_string(base.devices);
   if (const double memory = last.base.memory.value_or(1); std::abs(memory - 1) >= kWorthNaming)
     text += std::string(" and takes ") + percent(std::abs(memory - 1), 0) + (memory < 1 ? " less" : " more") +
             " memory (" + memory_against(last, base) + ")";
@@ -95,7 +99,10 @@ void add_ladder(const Analysis& a, std::vector<std::string>& parts) {
     return row.group == "ladder" && row.previous.speed && row.previous.speed->interval;
   });
   if (ladder.empty()) return;
-  parts.push_back(best_step(ladder));
+  // What more devices add is another question.
+  Rows alike = ladder;
+  std::erase_if(alike, [&](const Row* row) { return row->devices != a.row(row->previous.variant)->devices; });
+  if (!alike.empty()) parts.push_back(best_step(alike));
   if (const Row& last = end_of(a, ladder); last.base.speed && last.base.speed->interval)
     parts.push_back(whole_ladder(a, last));
   add_trades(a, ladder, parts);
@@ -119,10 +126,38 @@ void add_grid(const Analysis& a, std::vector<std::string>& parts) {
   const Rows grid = select(
       a, [](const Row& row) { return row.group == "grid" && row.base.speed && row.base.speed->interval; });
   if (grid.empty()) return;
+  // Tokens a second of another problem are no contest.
+  Rows alike = grid;
+  std::erase_if(alike, [](const Row* row) { return !row->base.differs.empty(); });
+  const Rows& rivals = alike.empty() ? grid : alike;
   const Row& best =
-      **std::ranges::max_element(grid, {}, [](const Row* row) { return row->base.speed->value; });
-  parts.push_back("of the combinations " + best.name + " is fastest: " + speedup(best.base) +
-                  " over the base" + (best.base.speed->within_noise() ? ", which is within noise" : ""));
+      **std::ranges::max_element(rivals, {}, [](const Row* row) { return row->base.speed->value; });
+  parts.push_back(std::string("of the combinations ") + (alike.empty() ? "" : "with the base's problem ") +
+                  best.name + (alike.empty() ? " makes most tokens a second: " : " is fastest: ") +
+                  speedup(best.base) + " over the base" +
+                  (best.base.speed->within_noise() ? ", which is within noise" : ""));
+}
+
+/// The series of each kind that gains most, and how much of its step waits for other ranks.
+void add_scaling(const Analysis& a, std::vector<std::string>& parts) {
+  for (const Scaling kind : {Scaling::weak, Scaling::strong}) {
+    std::vector<const ScalingSeries*> claimed;
+    for (const auto& series : a.scaling)
+      if (series.kind == kind && series.largest().speedup->interval) claimed.push_back(&series);
+    if (claimed.empty()) continue;
+    const ScalingSeries& best = **std::ranges::max_element(
+        claimed, {}, [](const ScalingSeries* series) { return series->largest().speedup->value; });
+    const ScalingPoint &from = best.points.front(), &to = best.largest();
+    const Row& row = *a.row(to.variant);
+    std::string text = best.name + " makes " + fixed(to.speedup->value, 2) + "x " +
+                       interval_text(*to.speedup) + " of the tokens a second of " + ranks_text(from.ranks) +
+                       " on " + std::to_string(to.ranks) + " (" + std::string(to_string(kind)) +
+                       " scaling, " + percent(to.efficiency, 0) + " efficient)";
+    if (row.exposed_seconds && row.step_seconds.value_or(0) > 0)
+      text += ", with " + percent(*row.exposed_seconds / *row.step_seconds, 0) +
+              " of a step in exposed communication";
+    parts.push_back(text);
+  }
 }
 
 /// The fastest of the other programs: who beats that one beats them all.
@@ -162,15 +197,19 @@ void add_failures(const Analysis& a, std::vector<std::string>& parts) {
   }
 }
 
-/// Fewer rounds than a claim needs: the medians are all that can be said.
+/// Nothing can be claimed: the medians are all that can be said.
 void add_medians(const Analysis& a, std::vector<std::string>& parts) {
   const Rows rows = select(a, [](const Row& row) { return row.tokens_per_second.has_value(); });
   if (rows.empty()) return;
   const Row& fastest =
       **std::ranges::max_element(rows, {}, [](const Row* row) { return *row->tokens_per_second; });
-  parts.push_back("fewer than " + std::to_string(kMinRounds) +
-                  " rounds, so no claim is made; the fastest median is " +
-                  grouped(*fastest.tokens_per_second) + " tokens/s (" + fastest.name + ")");
+  const bool alone = rows.size() == 1;
+  const std::string why =
+      alone ? "only " + fastest.name + " ended well, so there is nothing to compare; it trains "
+            : "fewer than " + std::to_string(kMinRounds) +
+                  " rounds, so no claim is made; the fastest median is ";
+  parts.push_back(why + grouped(*fastest.tokens_per_second) + " tokens/s" +
+                  (alone ? "" : " (" + fastest.name + ")"));
 }
 }  // namespace
 
@@ -179,6 +218,7 @@ std::string finding(const Analysis& a) {
   add_ladder(a, parts);
   add_ablation(a, parts);
   add_grid(a, parts);
+  add_scaling(a, parts);
   add_programs(a, parts);
   if (parts.empty()) add_medians(a, parts);
   add_failures(a, parts);

@@ -85,6 +85,53 @@ Json published_of(const Row& row) {
           {"comparable", row.published_here}};
 }
 
+Json mesh_of(const Row& row) {
+  Json mesh = Json::array();
+  for (const auto& dimension : row.mesh) mesh.push_back({{"dim", dimension.name}, {"size", dimension.size}});
+  return mesh;
+}
+
+Json ranks_of(const Row& row) {
+  Json ranks = Json::array();
+  for (const auto& rank : row.ranks)
+    ranks.push_back({{"rank", rank.rank},
+                     {"host", rank.host},
+                     {"device", rank.device},
+                     {"step_seconds", or_null(rank.step_seconds)},
+                     {"busy_seconds", or_null(rank.busy_seconds)},
+                     {"exposed_seconds", or_null(rank.exposed_seconds)},
+                     {"peak_allocated", or_null(rank.peak_allocated)},
+                     {"predicted", or_null(rank.predicted)},
+                     {"sent_bytes", or_null(rank.sent_bytes)}});
+  return ranks;
+}
+
+Json collectives_of(const Row& row) {
+  Json collectives = Json::array();
+  for (const auto& c : row.collectives)
+    collectives.push_back({{"name", c.name},
+                           {"group", c.group},
+                           {"ranks", c.ranks},
+                           {"calls", or_null(c.calls)},
+                           {"bytes", or_null(c.bytes)},
+                           {"sent_bytes", or_null(c.sent_bytes)},
+                           {"theory_bytes", or_null(c.theory_bytes)}});
+  return collectives;
+}
+
+Json of(const ScalingSeries& series, const Analysis& a) {
+  Json points = Json::array();
+  for (const auto& point : series.points)
+    points.push_back({{"variant", point.variant},
+                      {"rung", a.row(point.variant)->name},
+                      {"ranks", point.ranks},
+                      {"global_batch", point.global_batch},
+                      {"tokens_per_second", or_null(a.row(point.variant)->tokens_per_second)},
+                      {"speedup", of(point.speedup)},
+                      {"efficiency", point.efficiency}});
+  return {{"kind", std::string(to_string(series.kind))}, {"name", series.name}, {"points", points}};
+}
+
 Json of(const Row& row) {
   return {{"variant", row.variant},
           {"rung", row.name},
@@ -93,6 +140,11 @@ Json of(const Row& row) {
           {"reason", row.reason},
           {"notes", row.notes},
           {"devices", row.devices},
+          {"mesh", mesh_of(row)},
+          {"ranks", ranks_of(row)},
+          {"collectives", collectives_of(row)},
+          {"exposed_seconds", or_null(row.exposed_seconds)},
+          {"sent_bytes", or_null(row.sent_bytes)},
           {"rounds", row.rounds},
           {"samples", row.samples},
           {"tokens_per_second", or_null(row.tokens_per_second)},
@@ -121,7 +173,9 @@ Json of(const Row& row) {
 }  // namespace
 
 Json results_json(const Analysis& a) {
-  Json rows = Json::array(), ablation = Json::array(), programs = Json::array(), runs = Json::array();
+  Json rows = Json::array(), ablation = Json::array(), programs = Json::array(), runs = Json::array(),
+       scaling = Json::array();
+  for (const auto& series : a.scaling) scaling.push_back(of(series, a));
   for (const Row& row : a.rows) rows.push_back(of(row));
   for (const auto& line : a.ablation)
     ablation.push_back({{"rung", line.rung}, {"in_stack", of(line.in_stack)}, {"alone", of(line.alone)}});
@@ -142,6 +196,7 @@ Json results_json(const Analysis& a) {
           {"drift", drift},
           {"ablation", ablation},
           {"programs", programs},
+          {"scaling", scaling},
           {"context", a.context},
           {"runs", runs}};
 }

@@ -37,14 +37,17 @@ std::string phases_cell(const Row& row) {
   return known ? join(parts, ", ") : std::string(kUnknown);
 }
 
-std::string loss_cell(const Row& row) {
+/// The change against what the gate compares with, which is named where it is not the row before.
+std::string loss_cell(const Analysis& a, const Row& row) {
   if (!row.final_loss) return std::string(kUnknown);
   std::string change(kUnknown);
   if (row.loss_change) {
     const double value = *row.loss_change;
     change = value == 0 ? "0" : (value > 0 ? "+" : "") + scientific(value);
   }
-  return change + " (" + fixed(*row.final_loss, 4) + ")";
+  std::string cell = change + " (" + fixed(*row.final_loss, 4) + ")";
+  const bool usual = row.loss_against.empty() || row.loss_against == a.row(row.variant - 1)->name;
+  return usual ? cell : cell + ", to " + row.loss_against;
 }
 
 std::string status_cell(const Row& row) {
@@ -82,7 +85,7 @@ Section ladder_section(const Analysis& a) {
   for (const Row& row : a.rows)
     section.table->rows.push_back({row.name, or_unknown(row.tokens_per_second, grouped),
                                    speed_cell(row.previous, row.variant - 1), speed_cell(row.base, 0),
-                                   memory_cell(row), mfu_cell(row), phases_cell(row), loss_cell(row),
+                                   memory_cell(row), mfu_cell(row), phases_cell(row), loss_cell(a, row),
                                    status_cell(row)});
   explain_other_problems(a, section);
   return section;

@@ -19,7 +19,7 @@ struct Chart {
   std::string name;  ///< "speed": speed.svg
   Json spec;
 };
-/// speed, memory, loss, throughput: those that have something to show.
+/// speed, throughput, scaling, grid, roofline, memory, loss: those that have something to show.
 std::vector<Chart> make_charts(const Analysis&);
 
 /// report.html: the document with its charts as specs, self-contained but for the charts' library, which

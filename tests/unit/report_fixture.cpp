@@ -29,6 +29,7 @@ const char* effect_of(const std::string& plugin) {
                                                               {"fused_adamw", "rounding"},
                                                               {"flash_attention", "rounding"},
                                                               {"spread", "rounding"},
+                                                              {"shard", "rounding"},
                                                               {"activation_checkpointing", "exact"},
                                                               {"gradient_accumulation", "batch"},
                                                               {"lora", "model"}};
@@ -55,6 +56,43 @@ Json plan_of(const RunSpec& spec) {
   problem["global_batch"] =
       spec.train.world_size * problem["micro_batch"].get<int64_t>() * problem["accumulation"].get<int64_t>();
   return {{"schema_version", 1}, {"problem", problem}, {"model", spec.model}, {"plugins", plugins}};
+}
+
+/// What a result has of several ranks; nothing of one.
+void add_ranks(const RunSpec& spec, const Outcome& outcome, double seconds, int64_t peak, Json& result) {
+  const int64_t size = spec.train.world_size;
+  if (size == 1) return;
+  constexpr int64_t kGradients = 100 << 20;
+  const int64_t sent = 2 * kGradients * (size - 1) / size;
+  const double longest = (1 - outcome.exposed_share) * seconds;
+  result["ranks"] = Json::array();
+  for (int64_t rank = 0; rank < size; ++rank) {
+    const double busy = rank == size - 1 ? longest : longest / outcome.straggler;
+    result["ranks"].push_back({{"rank", rank},
+                               {"host", rank < 2 ? "a" : "b"},
+                               {"device", "cpu"},
+                               {"step_seconds", seconds},
+                               {"busy_seconds", rounded(busy, 1e-6)},
+                               {"exposed_seconds", rounded(seconds - busy, 1e-6)},
+                               {"peak_allocated", peak + (rank << 20)},
+                               {"predicted", peak * 9 / 10},
+                               {"sent_bytes", sent}});
+  }
+  result["mesh"] = {{{"dim", "dp"}, {"size", size}}};
+  result["collectives"] = {{{"name", "all_reduce"},
+                            {"group", "dp"},
+                            {"ranks", size},
+                            {"calls", 4},
+                            {"bytes", kGradients},
+                            {"sent_bytes", sent},
+                            {"theory_bytes", sent}},
+                           {{"name", "broadcast"},
+                            {"group", "dp"},
+                            {"ranks", size},
+                            {"calls", 1},
+                            {"bytes", 8},
+                            {"sent_bytes", 8},
+                            {"theory_bytes", nullptr}}};
 }
 
 Json result_of(const RunSpec& spec, const Outcome& outcome) {
@@ -98,48 +136,50 @@ Json result_of(const RunSpec& spec, const Outcome& outcome) {
   }
   const double seconds = rounded(run_seconds, 1e-6);
   const auto peak = static_cast<int64_t>(outcome.peak_bytes);
-  return {{"schema_version", 1},
-          {"status", "ok"},
-          {"reason", ""},
-          {"device", {{"type", "cpu"}, {"name", "Synthetic device"}}},
-          {"plan", plan},
-          {"plugins", plugins},
-          {"steps", steps},
-          {"tokens_per_second", rounded(static_cast<double>(tokens) / seconds, 1e-3)},
-          {"step_seconds", seconds},
-          {"phases", steps.back()["phases"]},
-          {"memory",
-           {{"peak_allocated", peak},
-            {"peak_reserved", nullptr},
-            {"process", peak + (64 << 20)},
-            {"predicted",
-             {{"parameters", 100 << 20},
-              {"gradients", 100 << 20},
-              {"optimizer_state", 200 << 20},
-              {"activations", peak * 9 / 10 - (400 << 20)},
-              {"total", peak * 9 / 10}}}}},
-          {"flops_per_token",
-           {{"mfu", outcome.flops_per_token},
-            {"mfu_causal", outcome.flops_per_token * 0.9},
-            {"hfu", outcome.flops_per_token * 1.2}}},
-          {"costs",
-           {{"total",
-             {{"launches", 1000},
-              {"host_waits", 0},
-              {"copies", 1},
-              {"copied_bytes", 16384},
-              {"casts", 40},
-              {"cast_bytes", 3'000'000'000},
-              {"elementwise_bytes", 40'000'000'000},
-              {"matmul_flops", 2'000'000'000'000},
-              {"attention_flops", 0},
-              {"noted_flops", 0}}},
-            {"phases", Json::object()},
-            {"weight_casts", {{"parameters", 20}, {"most", 2}}},
-            {"operators", Json::object()}}},
-          {"compile_seconds", 0.0},
-          {"setup_seconds", 0.25},
-          {"notes", Json::array()}};
+  Json result = {{"schema_version", 1},
+                 {"status", "ok"},
+                 {"reason", ""},
+                 {"device", {{"type", "cpu"}, {"name", "Synthetic device"}}},
+                 {"plan", plan},
+                 {"plugins", plugins},
+                 {"steps", steps},
+                 {"tokens_per_second", rounded(static_cast<double>(tokens) / seconds, 1e-3)},
+                 {"step_seconds", seconds},
+                 {"phases", steps.back()["phases"]},
+                 {"memory",
+                  {{"peak_allocated", peak},
+                   {"peak_reserved", nullptr},
+                   {"process", peak + (64 << 20)},
+                   {"predicted",
+                    {{"parameters", 100 << 20},
+                     {"gradients", 100 << 20},
+                     {"optimizer_state", 200 << 20},
+                     {"activations", peak * 9 / 10 - (400 << 20)},
+                     {"total", peak * 9 / 10}}}}},
+                 {"flops_per_token",
+                  {{"mfu", outcome.flops_per_token},
+                   {"mfu_causal", outcome.flops_per_token * 0.9},
+                   {"hfu", outcome.flops_per_token * 1.2}}},
+                 {"costs",
+                  {{"total",
+                    {{"launches", 1000},
+                     {"host_waits", 0},
+                     {"copies", 1},
+                     {"copied_bytes", 16384},
+                     {"casts", 40},
+                     {"cast_bytes", 3'000'000'000},
+                     {"elementwise_bytes", 40'000'000'000},
+                     {"matmul_flops", 2'000'000'000'000},
+                     {"attention_flops", 0},
+                     {"noted_flops", 0}}},
+                   {"phases", Json::object()},
+                   {"weight_casts", {{"parameters", 20}, {"most", 2}}},
+                   {"operators", Json::object()}}},
+                 {"compile_seconds", 0.0},
+                 {"setup_seconds", 0.25},
+                 {"notes", Json::array()}};
+  add_ranks(spec, outcome, seconds, peak, result);
+  return result;
 }
 /// Without the flush to the disk that real results get: tests write thousands.
 void write_quickly(const fs::path& file, const Json& json) {
@@ -317,6 +357,29 @@ SyntheticReport ablation() {
   report["bf16 alone"].tokens_per_second = 1900;
   for (const char* name : {"full", "without fused AdamW", "without FlashAttention", "bf16 alone"})
     report[name].loss_error = 1e-3;
+  return report;
+}
+
+SyntheticReport scaling() {
+  SyntheticReport report("scaling", 3);
+  const auto ranks = [](const std::string& name, const std::string& plugin, int64_t size,
+                        int64_t micro_batch) {
+    Rung made = setting(name, {{"train", {{"world_size", size}, {"micro_batch", micro_batch}}}});
+    if (!plugin.empty()) made.plugins = {{plugin, Json::object()}};
+    return made;
+  };
+  Rung sharded = ranks("sharded, 2 ranks", "shard", 2, 4);
+  sharded.over = "FlashAttention";
+  report.ladder({rung("FlashAttention", "flash_attention"), ranks("2 ranks", "spread", 2, 4),
+                 ranks("4 ranks", "", 4, 4), ranks("2 ranks, strong", "", 2, 2),
+                 ranks("4 ranks, strong", "", 4, 1), sharded, ranks("sharded, 4 ranks", "", 4, 4)});
+  report["FlashAttention"].tokens_per_second = 1200;
+  report["2 ranks"] = {.tokens_per_second = 2300, .exposed_share = 0.04};
+  report["4 ranks"] = {.tokens_per_second = 4200, .exposed_share = 0.12, .straggler = 1.25};
+  report["2 ranks, strong"] = {.tokens_per_second = 1900, .exposed_share = 0.2};
+  report["4 ranks, strong"] = {.tokens_per_second = 2500, .exposed_share = 0.45};
+  report["sharded, 2 ranks"] = {.tokens_per_second = 2000, .exposed_share = 0.16};
+  report["sharded, 4 ranks"] = {.status = "failed", .reason = "rank 2 (b): the connection was lost"};
   return report;
 }
 

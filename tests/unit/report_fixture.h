@@ -24,6 +24,9 @@ struct Outcome {
   int64_t rounds = std::numeric_limits<int64_t>::max();  ///< that were run
   bool has_plan = true, has_extra_runs = true;
   bool reproducible = true;  ///< false: rounds differ in their last digits
+  // Of several ranks:
+  double exposed_share = 0.2;  ///< of a step that is communication which nothing hides
+  double straggler = 1;        ///< how much longer the last rank is busy
 };
 
 /// SYNTHETIC: a report's folder with made-up numbers, as if an experiment had run. No number in it was
@@ -48,6 +51,9 @@ SyntheticReport long_ladder();
 /// Base, one rung that pays and one that does not.
 SyntheticReport short_ladder();
 SyntheticReport ablation();
+/// Two strategies over one to four ranks, one of them also with a global batch that stays; a rung with a
+/// straggler and one that failed.
+SyntheticReport scaling();
 /// Two choices over four lengths, one of which does not fit; with a view.
 SyntheticReport grid();
 

@@ -21,12 +21,14 @@ for schema in SCHEMAS.values():
 validator = jsonschema.Draft202012Validator(SCHEMAS["results"], registry=registry)
 
 results = json.loads((REPORTS / "short/results.json").read_text())
-validator.validate(results)
+scaling = json.loads((REPORTS / "scaling/results.json").read_text())
+for report in (results, scaling):
+    validator.validate(report)
 
 
-def refused(change):
+def refused(change, whole=results):
     """Whether the schema notices what `change` does to the results."""
-    damaged = copy.deepcopy(results)
+    damaged = copy.deepcopy(whole)
     change(damaged)
     return not validator.is_valid(damaged)
 
@@ -37,6 +39,9 @@ assert refused(lambda r: r["rows"][1].pop("mfu"))
 assert refused(lambda r: r["rows"][1]["vs_base"]["speed"].update(interval=[1]))
 assert refused(lambda r: r["runs"][0]["spec"].update(unknown=1))
 assert refused(lambda r: r["runs"][0]["result"]["steps"][0].pop("loss"))
+assert refused(lambda r: r["scaling"][0].update(kind="super"), scaling)
+assert refused(lambda r: r["rows"][2]["ranks"][0].pop("rank"), scaling)
+assert refused(lambda r: r["runs"][0]["result"]["collectives"][0].update(unknown=1), scaling)
 
 documented = re.findall(r"^\| (\w+) \|", (ROOT / "docs/schema/results_csv.md").read_text(), re.MULTILINE)[1:]
 for report in sorted(REPORTS.glob("*/results.csv")):

@@ -77,6 +77,17 @@ TEST(GridChart, IsDrawnWhereALineHasTwoPoints) {
     EXPECT_NE(drawing.find(text), std::string::npos) << text;
 }
 
+TEST(ScalingChart, HasALineForEachSeriesAndTheIdeal) {
+  if (find_python_tools().vl_convert.empty()) GTEST_SKIP() << "vl-convert-python is not installed";
+  const test::TemporaryFolder folder;
+  test::scaling().write(folder.path());
+  ASSERT_EQ(write_report(folder.path(), {.png = true}), "");
+  const std::string drawing = read_file(folder.path() / "scaling.svg");
+  for (const char* text : {"ranks", "speedup in tokens/s", "spread, weak", "spread, strong", "shard, weak",
+                           "stroke-dasharray", "88 % at 4 ranks"})
+    EXPECT_NE(drawing.find(text), std::string::npos) << text;
+}
+
 TEST_F(ReportFiles, AreTheSameWhenWrittenAgain) {
   setenv("OPTRUSH_PYTHON", "/bin/false", 1);
   write_report(folder_.path());

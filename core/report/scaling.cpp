@@ -1,0 +1,169 @@
+#include "report/scaling.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/suggest.h"
+#include "report/analysis.h"
+
+namespace optrush {
+namespace {
+/// What the ranks of a row work on.
+struct Share {
+  int64_t variant = 0, ranks = 1, micro_batch = 1, accumulation = 1, global_batch = 1;
+};
+
+/// Rows with the same model, data and plugins.
+struct Family {
+  Json rest;                         ///< all of the problem but ranks and batch
+  std::map<std::string, Json> uses;  ///< plugins with options, other than those that only shape the batch
+  std::vector<Share> members;        ///< in the order of the report
+};
+
+std::map<std::string, Json> uses_of(const Variant& variant, const Json& plan) {
+  std::map<std::string, Json> uses;
+  const Json batch = std::string(to_string(Effect::batch));
+  for (const auto& use : variant.spec.plugins) {
+    const auto listed = std::ranges::find_if(
+        plan.at("plugins"), [&](const Json& plugin) { return plugin.at("name") == use.name; });
+    if (listed == plan.at("plugins").end() || listed->at("effect") != batch) uses[use.name] = use.options;
+  }
+  if (variant.external) uses["command"] = to_json(*variant.external);
+  return uses;
+}
+
+Json rest_of(const Variant& variant, const Json& plan) {
+  Json problem = plan.at("problem");
+  for (const char* key : {"world_size", "micro_batch", "accumulation", "global_batch"}) problem.erase(key);
+  return {problem, plan.at("model"), to_json(variant.spec.data), variant.spec.device, variant.spec.threads};
+}
+
+Share share_of(const Row& row, const Json& plan) {
+  const Json& problem = plan.at("problem");
+  const auto count = [&](const char* key) { return problem.at(key).get<int64_t>(); };
+  return {row.variant, row.devices, count("micro_batch"), count("accumulation"), count("global_batch")};
+}
+
+class Finder {
+ public:
+  explicit Finder(const Analysis& analysis) : a_(analysis) {}
+
+  std::vector<ScalingSeries> find() {
+    for (const Row& row : a_.rows)
+      if (counts(row)) add(row);
+    for (Family& family : families_) {
+      if (std::ranges::none_of(family.members, [](const Share& s) { return s.ranks > 1; })) continue;
+      adopt_fewer_ranks(family);
+      add_series(family, Scaling::weak,
+                 [](const Share& s) { return std::pair(s.micro_batch, s.accumulation); });
+      add_series(family, Scaling::strong,
+                 [](const Share& s) { return std::pair(s.global_batch, int64_t{0}); });
+    }
+    tell_apart();
+    return std::move(series_);
+  }
+
+ private:
+  bool counts(const Row& row) const {
+    return row.ok() && row.tokens_per_second && !plan(row.variant).is_null();
+  }
+  const Json& plan(int64_t variant) const { return a_.plans[static_cast<size_t>(variant)]; }
+  const Variant& variant(int64_t index) const { return a_.variants[static_cast<size_t>(index)]; }
+
+  void add(const Row& row) {
+    Family family{rest_of(variant(row.variant), plan(row.variant)),
+                  uses_of(variant(row.variant), plan(row.variant)),
+                  {}};
+    auto it = std::ranges::find_if(families_, [&](const Family& other) {
+      return other.rest == family.rest && other.uses == family.uses;
+    });
+    if (it == families_.end()) it = families_.insert(families_.end(), std::move(family));
+    it->members.push_back(share_of(row, plan(row.variant)));
+  }
+
+  /// The rung below that of the fewest ranks, where that one adds nothing but ranks and what connects them.
+  void adopt_fewer_ranks(Family& family) {
+    const Share fewest = *std::ranges::min_element(family.members, {}, &Share::ranks);
+    int64_t below = variant(fewest.variant).previous;
+    while (below >= 0 && !counts(*a_.row(below))) below = variant(below).previous;
+    if (below < 0 || a_.row(below)->devices >= fewest.ranks) return;
+    const auto stays = [&](const auto& use) {
+      const auto mine = family.uses.find(use.first);
+      return mine != family.uses.end() && mine->second == use.second;
+    };
+    if (rest_of(variant(below), plan(below)) == family.rest &&
+        std::ranges::all_of(uses_of(variant(below), plan(below)), stays))
+      family.members.insert(family.members.begin(), share_of(*a_.row(below), plan(below)));
+  }
+
+  /// One series for each value of what stays the same.
+  void add_series(const Family& family, Scaling kind, auto&& same) {
+    std::map<std::pair<int64_t, int64_t>, std::vector<Share>> groups;
+    for (const Share& share : family.members) {
+      auto& group = groups[same(share)];
+      if (std::ranges::find(group, share.ranks, &Share::ranks) == group.end()) group.push_back(share);
+    }
+    for (auto& [key, shares] : groups) {
+      std::ranges::sort(shares, {}, &Share::ranks);
+      const bool grows = shares.front().global_batch != shares.back().global_batch;
+      if (shares.size() < 2 || grows != (kind == Scaling::weak)) continue;
+      if (auto made = series(kind, shares); made.points.size() > 1) series_.push_back(std::move(made));
+    }
+  }
+
+  ScalingSeries series(Scaling kind, const std::vector<Share>& shares) const {
+    ScalingSeries series{kind, name_of(shares), {}};
+    const Share& first = shares.front();
+    for (const Share& share : shares) {
+      ScalingPoint point{share.variant, share.ranks, share.global_batch, std::nullopt, 1};
+      if (share.variant != first.variant)
+        point.speedup = paired_speed(*a_.row(share.variant), *a_.row(first.variant));
+      const double growth = static_cast<double>(share.ranks) / static_cast<double>(first.ranks);
+      if (point.speedup) point.efficiency = point.speedup->value / growth;
+      if (point.speedup || share.variant == first.variant) series.points.push_back(point);
+    }
+    return series;
+  }
+
+  /// What connects the ranks: the plugins that those of one rank lack, else what the first rung of several
+  /// adds: "fsdp (stage 3)".
+  std::string name_of(const std::vector<Share>& shares) const {
+    const auto several = std::ranges::find_if(shares, [](const Share& s) { return s.ranks > 1; });
+    const Variant& rung = variant(several->variant);
+    if (rung.external) return rung.name;
+    const auto& below = variant(shares.front().variant).spec.plugins;
+    std::vector<std::string> names;
+    for (const auto& use : rung.spec.plugins)
+      if (std::ranges::find(below, use.name, &PluginUse::name) == below.end()) names.push_back(name_of(use));
+    if (names.empty())
+      for (const auto& use : rung.added) names.push_back(name_of(use));
+    return names.empty() ? rung.name : join(names, " + ");
+  }
+
+  static std::string name_of(const PluginUse& use) {
+    std::vector<std::string> options;
+    for (const auto& [key, value] : use.options.items())
+      options.push_back(key + " " + (value.is_string() ? value.get<std::string>() : value.dump()));
+    return use.name + (options.empty() ? "" : " (" + join(options) + ")");
+  }
+
+  /// Two series of one title are named by their largest rungs as well.
+  void tell_apart() {
+    std::map<std::string, int> count;
+    for (const auto& series : series_) ++count[series.title()];
+    for (auto& series : series_)
+      if (count[series.title()] > 1) series.name += " up to " + a_.row(series.largest().variant)->name;
+  }
+
+  const Analysis& a_;
+  std::vector<Family> families_;
+  std::vector<ScalingSeries> series_;
+};
+}  // namespace
+
+std::string_view to_string(Scaling kind) { return kind == Scaling::weak ? "weak" : "strong"; }
+
+std::string ScalingSeries::title() const { return name + ", " + std::string(to_string(kind)); }
+
+std::vector<ScalingSeries> find_scaling(const Analysis& analysis) { return Finder(analysis).find(); }
+}  // namespace optrush

@@ -1,0 +1,37 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "report/statistics.h"
+
+namespace optrush {
+struct Analysis;
+
+/// weak: each rank keeps its batch, so that the global one grows. strong: the global batch stays.
+enum class Scaling : uint8_t { weak, strong };
+std::string_view to_string(Scaling);
+
+struct ScalingPoint {
+  int64_t variant = 0, ranks = 1;
+  int64_t global_batch = 0;      ///< sequences of a step
+  std::optional<Ratio> speedup;  ///< tokens/s over those of the series' fewest ranks, paired by round; none
+                                 ///< for these
+  double efficiency = 1;  ///< speedup over the growth of the ranks
+};
+
+/// Rows that differ in nothing but their number of ranks, and in what that makes of their batches.
+struct ScalingSeries {
+  Scaling kind = Scaling::weak;
+  std::string name;                  ///< what connects the ranks: "ddp"
+  std::vector<ScalingPoint> points;  ///< two at least, by rising ranks
+
+  const ScalingPoint& largest() const { return points.back(); }
+  /// "ddp, weak"
+  std::string title() const;
+};
+
+/// Of the rows that ended well. A rung of one rank belongs to those above it that add what connects ranks.
+std::vector<ScalingSeries> find_scaling(const Analysis&);
+}  // namespace optrush

@@ -1,0 +1,128 @@
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "report/chart_parts.h"
+#include "report/format.h"
+
+namespace optrush {
+namespace {
+/// In the legend, where labels can't cover each other: "ddp, weak: 88 % at 4 ranks".
+std::string label_of(const ScalingSeries& series) {
+  const ScalingPoint& largest = series.largest();
+  return series.title() + ": " + percent(largest.efficiency, 0) + " at " + std::to_string(largest.ranks) +
+         " ranks";
+}
+
+Json values_of(const Analysis& a) {
+  Json values = Json::array();
+  for (const ScalingSeries& series : a.scaling)
+    for (const ScalingPoint& point : series.points) {
+      const double speedup = point.speedup ? point.speedup->value : 1;
+      Json value = {{"series", label_of(series)},
+                    {"ranks", point.ranks},
+                    {"speedup", speedup},
+                    {"rung", a.row(point.variant)->name},
+                    {"text", or_unknown(point.speedup, ratio_text)},
+                    {"efficiency", percent(point.efficiency)}};
+      if (point.speedup && point.speedup->interval)
+        value.update({{"low", point.speedup->interval->low}, {"high", point.speedup->interval->high}});
+      values.push_back(value);
+    }
+  return values;
+}
+
+/// From the fewest ranks of each series to the most of those that start there.
+Json ideal_of(const Analysis& a) {
+  std::map<int64_t, int64_t> ends;
+  for (const ScalingSeries& series : a.scaling) {
+    int64_t& most = ends[series.points.front().ranks];
+    most = std::max(most, series.largest().ranks);
+  }
+  Json values = Json::array();
+  for (const auto& [fewest, most] : ends)
+    for (const int64_t ranks : {fewest, most})
+      values.push_back({{"line", fewest},
+                        {"ranks", ranks},
+                        {"speedup", static_cast<double>(ranks) / static_cast<double>(fewest)}});
+  return values;
+}
+
+std::set<int64_t> sizes_of(const Analysis& a) {
+  std::set<int64_t> sizes;
+  for (const ScalingSeries& series : a.scaling)
+    for (const ScalingPoint& point : series.points) sizes.insert(point.ranks);
+  return sizes;
+}
+
+/// Powers of two around every speedup and the ends of its interval.
+Json speed_ticks(const Json& values, const Json& ideal) {
+  double low = 1, high = 1;
+  for (const auto* list : {&values, &ideal})
+    for (const auto& value : *list)
+      for (const char* field : {"speedup", "low", "high"}) {
+        if (!value.contains(field)) continue;
+        low = std::min(low, value.at(field).get<double>());
+        high = std::max(high, value.at(field).get<double>());
+      }
+  double tick = 1;
+  while (tick > low) tick /= 2;
+  Json ticks = {tick};
+  while (tick < high) ticks.push_back(tick *= 2);
+  return ticks;
+}
+}  // namespace
+
+Json scaling_chart(const Analysis& a) {
+  const Json values = values_of(a), ideal = ideal_of(a), ticks = speed_ticks(values, ideal);
+  Json titles = Json::array(), colours = Json::array();
+  for (size_t i = 0; i < a.scaling.size(); ++i) {
+    titles.push_back(label_of(a.scaling[i]));
+    colours.push_back(kPalette[i % kPalette.size()]);
+  }
+  const Json x = {{"field", "ranks"},
+                  {"type", "quantitative"},
+                  {"title", "ranks"},
+                  {"scale", {{"type", "log"}, {"base", 2}, {"nice", false}, {"padding", 24}}},
+                  {"axis", {{"values", Json(sizes_of(a))}, {"format", "d"}}}};
+  const auto y = [&](const char* field) {
+    return Json{
+        {"field", field},
+        {"type", "quantitative"},
+        {"title", "speedup in tokens/s"},
+        {"scale", {{"type", "log"}, {"base", 2}, {"nice", false}, {"domain", {ticks.front(), ticks.back()}}}},
+        {"axis", {{"values", ticks}, {"labelExpr", "datum.value + 'x'"}}}};
+  };
+  const Json colour = {{"field", "series"},
+                       {"type", "nominal"},
+                       {"scale", {{"domain", titles}, {"range", colours}}},
+                       {"legend",
+                        {{"title", nullptr},
+                         {"labelLimit", kNameWidth},
+                         {"orient", "bottom"},
+                         {"columns", 1},
+                         {"symbolType", "stroke"},
+                         {"symbolStrokeWidth", 2.5},
+                         {"symbolSize", 260}}}};
+  const Json tooltip = {{{"field", "series"}, {"title", "series"}},
+                        {{"field", "rung"}, {"title", "rung"}},
+                        {{"field", "ranks"}, {"title", "ranks"}},
+                        {{"field", "text"}, {"title", "speedup"}},
+                        {{"field", "efficiency"}, {"title", "efficiency"}}};
+  const Json layers = {
+      {{"data", {{"values", ideal}}},
+       {"mark", {{"type", "line"}, {"strokeDash", {5, 4}}, {"strokeWidth", 1.5}, {"color", kMuted}}},
+       {"encoding", {{"x", x}, {"y", y("speedup")}, {"detail", {{"field", "line"}}}}}},
+      {{"transform", {{{"filter", "isValid(datum.low)"}}}},
+       {"mark", {{"type", "rule"}, {"strokeWidth", 1.5}}},
+       {"encoding", {{"x", x}, {"y", y("low")}, {"y2", {{"field", "high"}}}, {"color", colour}}}},
+      {{"mark", {{"type", "line"}, {"strokeWidth", 2}, {"point", {{"size", 44}}}}},
+       {"encoding", {{"x", x}, {"y", y("speedup")}, {"color", colour}, {"tooltip", tooltip}}}}};
+  Json spec = chart_of(a, "tokens/s over ranks",
+                       "times those of the fewest ranks; dashed: every rank adds as much as the first; bars: "
+                       "95 % intervals",
+                       values, layers);
+  spec["height"] = 340;
+  return spec;
+}
+}  // namespace optrush

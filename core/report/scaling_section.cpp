@@ -1,0 +1,56 @@
+#include <algorithm>
+
+#include "report/document.h"
+#include "report/format.h"
+
+namespace optrush {
+namespace {
+/// "12.3 ms (4.1 %)" of a step.
+std::string exposed_cell(const Row& row) {
+  if (!row.exposed_seconds) return std::string(kUnknown);
+  const std::string time = duration(*row.exposed_seconds);
+  if (row.step_seconds.value_or(0) <= 0) return time;
+  return time + " (" + percent(*row.exposed_seconds / *row.step_seconds) + ")";
+}
+
+std::vector<std::string> line_of(const Analysis& a, const ScalingSeries& series, const ScalingPoint& point) {
+  const Row& row = *a.row(point.variant);
+  return {series.title(),
+          row.name,
+          std::to_string(point.ranks),
+          std::to_string(point.global_batch),
+          or_unknown(row.tokens_per_second, grouped),
+          or_unknown(point.speedup, ratio_text),
+          percent(point.efficiency),
+          exposed_cell(row)};
+}
+}  // namespace
+
+Section scaling_section(const Analysis& a) {
+  Section section{.title = "Scaling",
+                  .chart = "scaling",
+                  .caption =
+                      "Tokens a second over those of the fewest ranks; dashed: every rank adds as much as "
+                      "the first, bars: 95 % intervals."};
+  if (a.scaling.empty()) return section;
+  section.paragraphs = {
+      "Weak: each rank keeps its batch, so that the global one grows. Strong: the global batch stays. The "
+      "efficiency is the speedup over the growth of the ranks."};
+  section.table = Table{{{"series"},
+                         {"rung"},
+                         {"ranks", true},
+                         {"sequences a step", true},
+                         {"tokens/s", true},
+                         {"speedup", true},
+                         {"efficiency", true},
+                         {"exposed communication", true}},
+                        {}};
+  for (const ScalingSeries& series : a.scaling)
+    for (const ScalingPoint& point : series.points) section.table->rows.push_back(line_of(a, series, point));
+  for (const Row& row : a.rows)
+    if (!row.ok() && row.started && row.devices > 1)
+      section.bullets.push_back("Not in it: " + row.name + " (" + std::to_string(row.devices) + " ranks, " +
+                                std::string(to_string(row.status)) + ")");
+  return section;
+}
+}  // namespace optrush

@@ -1,0 +1,192 @@
+// Rungs of several ranks: what a report says of each rank, of collectives and of scaling.
+#include <gmock/gmock.h>
+
+#include "optrush/error.h"
+#include "report/document.h"
+#include "report_fixture.h"
+
+namespace optrush {
+namespace {
+using test::rung;
+using test::setting;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+Analysis analysis_of(const test::SyntheticReport& report) {
+  const test::TemporaryFolder folder;
+  report.write(folder.path());
+  return analyze(load_report(folder.path()));
+}
+
+const Row& row(const Analysis& a, const std::string& name) {
+  for (const Row& row : a.rows)
+    if (row.name == name) return row;
+  throw Error("no row " + name);
+}
+
+const ScalingSeries& series(const Analysis& a, const std::string& title) {
+  for (const auto& series : a.scaling)
+    if (series.title() == title) return series;
+  throw Error("no series " + title);
+}
+
+std::vector<std::string> rungs_of(const Analysis& a, const ScalingSeries& series) {
+  std::vector<std::string> names;
+  for (const auto& point : series.points) names.push_back(a.row(point.variant)->name);
+  return names;
+}
+
+Rung ranks(int64_t size, int64_t micro_batch) {
+  return setting(std::to_string(size) + " x " + std::to_string(micro_batch),
+                 {{"train", {{"world_size", size}, {"micro_batch", micro_batch}}}});
+}
+
+TEST(Scaling, SeriesAreNamedByWhatStaysTheSame) {
+  const Analysis a = analysis_of(test::scaling());
+  ASSERT_EQ(a.scaling.size(), 3U);
+  EXPECT_THAT(rungs_of(a, series(a, "spread, weak")), ElementsAre("FlashAttention", "2 ranks", "4 ranks"));
+  EXPECT_THAT(rungs_of(a, series(a, "spread, strong")),
+              ElementsAre("FlashAttention", "2 ranks, strong", "4 ranks, strong"));
+  EXPECT_THAT(rungs_of(a, series(a, "shard, weak")), ElementsAre("FlashAttention", "sharded, 2 ranks"))
+      << "what failed is not in it";
+}
+
+TEST(Scaling, EfficiencyIsSpeedupOverRanks) {
+  const Analysis a = analysis_of(test::scaling());
+  const ScalingSeries& weak = series(a, "spread, weak");
+  EXPECT_FALSE(weak.points.front().speedup);
+  EXPECT_EQ(weak.points.front().efficiency, 1);
+  EXPECT_NEAR(weak.largest().speedup->value, 3.5, 0.03);
+  EXPECT_NEAR(weak.largest().efficiency, 3.5 / 4, 0.01);
+  EXPECT_EQ(weak.largest().speedup->rounds, 3U);
+  EXPECT_TRUE(weak.largest().speedup->interval);
+  EXPECT_EQ(weak.largest().global_batch, 16);
+  EXPECT_EQ(series(a, "spread, strong").largest().global_batch, 4);
+}
+
+TEST(Scaling, AnotherChangeOnTheWayEndsASeries) {
+  test::SyntheticReport report("changed", 3);
+  report.ladder({ranks(2, 4), rung("FlashAttention", "flash_attention"), ranks(4, 4)});
+  const Analysis a = analysis_of(report);
+  ASSERT_EQ(a.scaling.size(), 2U);
+  EXPECT_THAT(rungs_of(a, a.scaling[0]), ElementsAre("base", "2 x 4"));
+  EXPECT_THAT(rungs_of(a, a.scaling[1]), ElementsAre("FlashAttention", "4 x 4"));
+}
+
+TEST(Scaling, StartsAtTheFewestRanksThatRan) {
+  test::SyntheticReport report("larger", 3);
+  report.experiment.base.train.world_size = 2;
+  report.ladder({ranks(4, 4), ranks(8, 4)});
+  report["4 x 4"].tokens_per_second = 1500;
+  const Analysis a = analysis_of(report);
+  ASSERT_EQ(a.scaling.size(), 1U);
+  EXPECT_NEAR(a.scaling[0].points[1].efficiency, 0.75, 0.01) << "1.5 times the speed on twice the ranks";
+}
+
+TEST(Scaling, OneRankHasNone) {
+  test::SyntheticReport report("one", 3);
+  report.ladder({setting("batch", {{"train", {{"micro_batch", 8}}}})});
+  const Analysis a = analysis_of(report);
+  EXPECT_TRUE(a.scaling.empty());
+  EXPECT_FALSE(scaling_section(a).table || rank_section(a).table || collective_section(a).table);
+}
+
+TEST(Scaling, TheFindingSaysWhereTheTimeGoes) {
+  const Analysis a = analysis_of(test::scaling());
+  EXPECT_THAT(a.finding, HasSubstr("88 % efficient"));
+  EXPECT_THAT(a.finding, HasSubstr("45 % of a step in exposed communication"));
+  EXPECT_THAT(a.finding, HasSubstr("FlashAttention pays most")) << "more devices are not what pays";
+  EXPECT_THAT(a.finding, HasSubstr("on 4 ranks instead of 1"));
+}
+
+TEST(Scaling, TwoRoundsMakeNoClaim) {
+  auto report = test::scaling();
+  report.experiment.rounds = 2;
+  const Analysis a = analysis_of(report);
+  EXPECT_FALSE(series(a, "spread, weak").largest().speedup->interval);
+  EXPECT_THAT(a.finding, Not(HasSubstr("efficient")));
+}
+
+TEST(Ranks, AnEqualGlobalBatchIsTheSameProblem) {
+  const Analysis a = analysis_of(test::scaling());
+  EXPECT_EQ(row(a, "4 ranks, strong").base.differs, "");
+  EXPECT_EQ(row(a, "4 ranks").base.differs, "16 sequences a step instead of 4");
+  EXPECT_EQ(row(a, "4 ranks").devices, 4);
+  EXPECT_NEAR(*row(a, "4 ranks").tokens_per_second_per_device, 1050, 5);
+  EXPECT_TRUE(row(a, "4 ranks").verdict.compared);
+}
+
+TEST(Ranks, ARowHasTheMemoryOfItsLargestRank) {
+  const Analysis a = analysis_of(test::scaling());
+  EXPECT_EQ(row(a, "4 ranks").memory.allocated, (1 << 30) + (3 << 20));
+  EXPECT_EQ(row(a, "4 ranks").ranks.size(), 4U);
+  EXPECT_EQ(row(a, "4 ranks").sent_bytes, 150 << 20);
+  EXPECT_TRUE(row(a, "base").ranks.empty());
+  EXPECT_FALSE(row(a, "base").sent_bytes || row(a, "base").exposed_seconds);
+}
+
+TEST(Ranks, AStragglerIsMarked) {
+  const Section section = rank_section(analysis_of(test::scaling()));
+  ASSERT_TRUE(section.table);
+  std::vector<std::string> stragglers;
+  for (const auto& line : section.table->rows)
+    if (line.back() == "yes") stragglers.push_back(line[0] + ": " + line[2]);
+  EXPECT_THAT(stragglers, ElementsAre("4 ranks: 3"));
+  EXPECT_THAT(
+      section.bullets,
+      ElementsAre("4 ranks: rank 3 on b is busy 25 % longer than the median rank; the others wait for it."));
+  auto even = test::scaling();
+  even["4 ranks"].straggler = 1.05;
+  EXPECT_TRUE(rank_section(analysis_of(even)).bullets.empty());
+}
+
+TEST(Ranks, OfManyTheOutermostAreShown) {
+  test::SyntheticReport report("many", 3);
+  report.ladder({ranks(32, 4)});
+  report["32 x 4"].straggler = 1.5;
+  const Analysis a = analysis_of(report);
+  const Section section = rank_section(a);
+  EXPECT_EQ(row(a, "32 x 4").ranks.size(), 32U);
+  EXPECT_LE(section.table->rows.size(), 4U);
+  EXPECT_EQ(section.table->rows.back()[2], "31") << "the straggler";
+  EXPECT_THAT(section.bullets.back(), HasSubstr("of 32 ranks are shown"));
+}
+
+TEST(Ranks, CollectivesStandBesideTheory) {
+  const Section section = collective_section(analysis_of(test::scaling()));
+  ASSERT_TRUE(section.table);
+  EXPECT_THAT(section.table->rows[0], ElementsAre("2 ranks", "all_reduce", "dp", "2", "4", "100 MiB",
+                                                  "100 MiB", "100 MiB", "1.000x"));
+  EXPECT_EQ(section.table->rows[1].back(), "—") << "theory says nothing of it";
+}
+
+TEST(RankResult, FieldsMayBeMissing) {
+  const RunResult result =
+      run_result_from_json({{"schema_version", 1},
+                            {"status", "failed"},
+                            {"reason", "rank 1: lost"},
+                            {"cause", "peer"},
+                            {"rank", 1},
+                            {"ranks", {{{"rank", 0}}, {{"rank", 1}, {"busy_seconds", nullptr}}}},
+                            {"collectives", {{{"name", "all_gather"}}}}},
+                           "here");
+  ASSERT_EQ(result.ranks.size(), 2U);
+  EXPECT_FALSE(result.ranks[1].busy_seconds);
+  EXPECT_EQ(result.collectives[0].name, "all_gather");
+  const auto refused = [](const Json& ranks) {
+    try {
+      run_result_from_json({{"schema_version", 1}, {"status", "ok"}, {"reason", ""}, {"ranks", ranks}},
+                           "here");
+    } catch (const Error& e) {
+      return std::string(e.what());
+    }
+    return std::string("no error");
+  };
+  EXPECT_THAT(refused({{{"host", "a"}}}), HasSubstr("field 'rank' is missing"));
+  EXPECT_THAT(refused({{{"rank", "first"}}}), HasSubstr("field 'rank' must be an integer"));
+  EXPECT_THAT(refused({{{"rank", 0}, {"hots", "a"}}}), HasSubstr("'hots'"));
+  EXPECT_THAT(refused("none"), HasSubstr("field 'ranks' must be a list"));
+}
+}  // namespace
+}  // namespace optrush
