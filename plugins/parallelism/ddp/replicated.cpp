@@ -43,8 +43,8 @@ class Replicated final : public DataParallel {
   void finish() override {
     if (shards_.empty()) return;
     begin();
-    agree_on_used();
     buckets_->complete(not_sent());
+    agree_on_used();  // after all buckets: how many of them the backward sent differs between the ranks
     for (size_t i = 0; i < shards_.size(); ++i) finish(i);
     for (Local& each : local_) {
       each.expected = std::max(each.expected, each.added);
