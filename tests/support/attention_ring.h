@@ -1,0 +1,134 @@
+#pragma once
+#include <ATen/Functions.h>
+
+#include <array>
+#include <limits>
+
+#include "optrush/ops.h"
+
+namespace optrush::testing {
+/// Out and lse of attention, and the gradients of q, k and v for an upstream gradient.
+struct Attended {
+  Tensor out, lse;
+  std::array<Tensor, 3> gradients;
+};
+
+/// Inputs of one attention; key/value heads are shared by `heads / groups` query heads each.
+struct AttentionInputs {
+  Tensor q, k, v, gradient;
+  AttentionArgs args;
+};
+struct AttentionShape {
+  int64_t batch = 2, heads = 4, groups = 2, queries = 12, keys = 12, width = 8;
+  bool causal = true;
+};
+inline AttentionInputs attention_inputs(const AttentionShape& shape, const at::TensorOptions& options) {
+  at::manual_seed(7);
+  const auto random = [&](int64_t heads, int64_t positions) {
+    // In memory as a linear leaves it: (B, S, H, K).
+    return at::randn({shape.batch, positions, heads, shape.width}, at::kDouble).to(options).transpose(1, 2);
+  };
+  AttentionInputs inputs{random(shape.heads, shape.queries),
+                         random(shape.groups, shape.keys),
+                         random(shape.groups, shape.keys),
+                         random(shape.heads, shape.queries),
+                         {}};
+  inputs.args.causal = shape.causal;
+  inputs.args.scale = 0.3;
+  return inputs;
+}
+
+/// Rows that hold documents of these lengths, which sum to a whole number of rows.
+inline Segments segments_of(const std::vector<int64_t>& lengths, int64_t rows, at::Device device = at::kCPU) {
+  Segments segments;
+  std::vector<int> starts = {0};
+  Tensors ids;
+  for (const int64_t length : lengths) {
+    ids.push_back(at::full({length}, static_cast<int64_t>(starts.size()) - 1, at::kInt));
+    starts.push_back(starts.back() + static_cast<int>(length));
+    segments.longest = std::max(segments.longest, length);
+  }
+  segments.ids = at::cat(ids).view({rows, -1}).to(device);
+  segments.starts = at::tensor(starts, at::kInt).to(device);
+  return segments;
+}
+
+/// Attention as its formula says, in the inputs' type, with heads repeated and every score masked by itself;
+/// gradients by autograd. It shares nothing with what is tested.
+inline Attended attention_by_formula(const AttentionInputs& inputs) {
+  const auto leaf = [](const Tensor& x) { return x.detach().clone().requires_grad_(); };
+  const Tensor q = leaf(inputs.q), k = leaf(inputs.k), v = leaf(inputs.v);
+  const int64_t shared = q.size(1) / k.size(1);
+  Tensor scores = at::matmul(q, k.repeat_interleave(shared, 1).transpose(-2, -1)) * inputs.args.scale;
+  Tensor hidden = at::zeros(scores.sizes(), scores.options().dtype(at::kBool));
+  if (inputs.args.causal) hidden = hidden.logical_or(at::ones_like(hidden).triu(1));
+  if (const Tensor& ids = inputs.args.segments.ids; ids.defined())
+    hidden = hidden.logical_or(ids.unsqueeze(-1).ne(ids.unsqueeze(-2)).unsqueeze(1));
+  scores = scores.masked_fill(hidden, -std::numeric_limits<double>::infinity());
+  const Tensor out = at::matmul(at::softmax(scores, -1), v.repeat_interleave(shared, 1));
+  out.backward(inputs.gradient);
+  return {out.detach(), at::logsumexp(scores.detach(), -1), {q.grad(), k.grad(), v.grad()}};
+}
+
+inline Attended attention_by_halves(const AttentionHalves& halves, const AttentionInputs& in) {
+  const auto [out, lse] = halves.forward(in.q, in.k, in.v, in.args);
+  return {out, lse, halves.backward(in.gradient, in.q, in.k, in.v, out, lse, in.args)};
+}
+
+/// As a ring of `parts` ranks computes it, on one: keys in parts, outputs merged by their log-sum-exps, and
+/// each part's backward with the merged ones. Where it is causal, queries are in parts, too: a part of
+/// queries sees the parts of keys before it whole, its own causally, and the others not at all.
+inline Attended attention_by_ring(const AttentionHalves& halves, const AttentionInputs& in, int64_t parts) {
+  const auto chunks = [](const Tensor& x, int64_t count) { return x.chunk(count, 2); };
+  const int64_t rounds = in.args.causal ? parts : 1;
+  const Tensors queries = chunks(in.q, rounds), upstream = chunks(in.gradient, rounds);
+  const Tensors keys = chunks(in.k, parts), values = chunks(in.v, parts);
+  Tensors outs, lses, dq, dk, dv;
+  for (const Tensor& part : keys) {
+    dk.push_back(at::zeros_like(part));
+    dv.push_back(at::zeros_like(part));
+  }
+  for (size_t i = 0; i < queries.size(); ++i) {
+    const size_t end = in.args.causal ? i + 1 : keys.size();
+    const auto of_part = [&](size_t j) {
+      AttentionArgs args = in.args;
+      args.causal = in.args.causal && j == i;
+      return args;
+    };
+    Tensor out, lse;
+    for (size_t j = 0; j < end; ++j) {
+      const auto part = halves.forward(queries[i], keys[j], values[j], of_part(j));
+      const Tensor wide = part.out.to(part.lse.scalar_type());
+      const Tensor sum = j == 0 ? part.lse : at::logaddexp(lse, part.lse);
+      const Tensor added = wide * (part.lse - sum).exp().unsqueeze(-1);
+      out = j == 0 ? added : out * (lse - sum).exp().unsqueeze(-1) + added;
+      lse = sum;
+    }
+    dq.push_back(at::zeros_like(queries[i]));
+    for (size_t j = 0; j < end; ++j) {
+      const auto gradients =
+          halves.backward(upstream[i], queries[i], keys[j], values[j], out, lse, of_part(j));
+      dq.back() += gradients[0];
+      dk[j] += gradients[1];
+      dv[j] += gradients[2];
+    }
+    outs.push_back(out);
+    lses.push_back(lse);
+  }
+  return {at::cat(outs, 2), at::cat(lses, 2), {at::cat(dq, 2), at::cat(dk, 2), at::cat(dv, 2)}};
+}
+
+/// The largest difference of any element, in units of the largest element of what it is compared with, or 1.
+inline double difference(const Attended& is, const Attended& expected) {
+  double worst = 0;
+  const auto compare = [&](const Tensor& a, const Tensor& b) {
+    const Tensor apart = (a.to(at::kDouble) - b.to(at::kDouble)).abs();
+    if (!apart.isfinite().all().item<bool>()) worst = std::numeric_limits<double>::infinity();
+    worst = std::max(worst, apart.max().item<double>() / std::max(1.0, b.abs().max().item<double>()));
+  };
+  compare(is.out, expected.out);
+  compare(is.lse, expected.lse);
+  for (size_t i = 0; i < 3; ++i) compare(is.gradients[i], expected.gradients[i]);
+  return worst;
+}
+}  // namespace optrush::testing

@@ -1,0 +1,161 @@
+// The plain attention and its halves: a forward with its log-sum-exp, the backward of a part of the keys, the
+// two put together as a ring does, and documents that are packed into rows.
+#include <gtest/gtest.h>
+
+#include "model/operators.h"
+#include "support/attention_ring.h"
+
+namespace optrush::testing {
+namespace {
+constexpr double kExact = 1e-12, kRing = 1e-10;
+
+std::string named(const AttentionShape& shape) {
+  return std::string(shape.causal ? "causal" : "all") + ", " + std::to_string(shape.groups) + " groups, " +
+         std::to_string(shape.queries) + " queries, " + std::to_string(shape.keys) + " keys";
+}
+
+std::vector<AttentionShape> shapes() {
+  return {{.causal = true},
+          {.causal = false},
+          {.groups = 4, .causal = true},
+          {.groups = 1, .causal = false},
+          {.queries = 5, .keys = 13, .causal = false},
+          {.queries = 12, .keys = 3, .causal = false},
+          {.queries = 1, .keys = 1, .causal = true}};
+}
+
+/// Out and gradients under autograd.
+Attended attend(const AttentionInputs& in, bool lse) {
+  const auto leaf = [](const Tensor& x) { return x.detach().clone().requires_grad_(); };
+  const Tensor q = leaf(in.q), k = leaf(in.k), v = leaf(in.v);
+  AttentionArgs args = in.args;
+  args.lse = lse;
+  const auto result = plain::attention(q, k, v, args);
+  EXPECT_EQ(result.lse.defined(), lse);
+  result.out.backward(in.gradient);
+  return {result.out.detach(), lse ? result.lse.detach() : Tensor(), {q.grad(), k.grad(), v.grad()}};
+}
+
+TEST(PlainAttention, IsItsFormula) {
+  for (const auto& shape : shapes()) {
+    SCOPED_TRACE(named(shape));
+    const auto inputs = attention_inputs(shape, at::kDouble);
+    const auto with_lse = attend(inputs, true);
+    EXPECT_LT(difference(with_lse, attention_by_formula(inputs)), kExact);
+    EXPECT_TRUE(at::equal(attend(inputs, false).out, with_lse.out));
+  }
+}
+
+TEST(PlainAttention, ItsLogSumExpHasADerivative) {
+  auto inputs = attention_inputs({.width = 2}, at::kDouble);
+  inputs.args.lse = true;
+  const auto lse_of = [&](const Tensor& q) {
+    return plain::attention(q, inputs.k, inputs.v, inputs.args).lse;
+  };
+  const Tensor q = inputs.q.clone().requires_grad_(), direction = at::randn_like(inputs.q);
+  lse_of(q).sum().backward();
+  constexpr double kStep = 1e-5;
+  const Tensor change = lse_of(inputs.q + kStep * direction) - lse_of(inputs.q - kStep * direction);
+  EXPECT_NEAR((q.grad() * direction).sum().item<double>(), change.sum().item<double>() / (2 * kStep), 1e-8);
+}
+
+TEST(AttentionHalves, ForwardIsAttentionWithItsLogSumExp) {
+  const auto halves = plain::attention_halves();
+  for (const auto& shape : shapes()) {
+    SCOPED_TRACE(named(shape));
+    auto inputs = attention_inputs(shape, at::kDouble);
+    inputs.args.lse = true;
+    const auto whole = plain::attention(inputs.q, inputs.k, inputs.v, inputs.args);
+    inputs.args.lse = false;  // a half gives it anyway
+    const auto half = halves.forward(inputs.q.requires_grad_(), inputs.k, inputs.v, inputs.args);
+    EXPECT_TRUE(at::equal(half.out, whole.out));
+    EXPECT_TRUE(at::equal(half.lse, whole.lse));
+    EXPECT_FALSE(half.out.requires_grad());
+  }
+}
+
+TEST(AttentionHalves, BackwardIsAutograds) {
+  for (const auto& shape : shapes()) {
+    SCOPED_TRACE(named(shape));
+    const auto inputs = attention_inputs(shape, at::kDouble);
+    EXPECT_LT(
+        difference(attention_by_halves(plain::attention_halves(), inputs), attention_by_formula(inputs)),
+        kExact);
+  }
+}
+
+TEST(AttentionHalves, TypesAreThoseOfTheInputs) {
+  for (const auto& [type, of_lse] : {std::pair(at::kDouble, at::kDouble), std::pair(at::kFloat, at::kFloat),
+                                     std::pair(at::kBFloat16, at::kFloat)}) {
+    const auto inputs = attention_inputs({}, type);
+    const auto got = attention_by_halves(plain::attention_halves(), inputs);
+    EXPECT_EQ(got.out.scalar_type(), type);
+    EXPECT_EQ(got.lse.scalar_type(), of_lse);
+    for (const Tensor& gradient : got.gradients) EXPECT_EQ(gradient.scalar_type(), type);
+  }
+}
+
+TEST(AttentionHalves, ARingOfPartsIsTheWhole) {
+  for (const auto& shape : {AttentionShape{.causal = true}, AttentionShape{.groups = 4, .causal = true},
+                            AttentionShape{.causal = false}, AttentionShape{.keys = 13, .causal = false}})
+    for (const int64_t parts : {2, 3, 4}) {
+      SCOPED_TRACE(named(shape) + ", parts " + std::to_string(parts));
+      const auto inputs = attention_inputs(shape, at::kDouble);
+      EXPECT_LT(difference(attention_by_ring(plain::attention_halves(), inputs, parts),
+                           attention_by_formula(inputs)),
+                kRing);
+    }
+}
+
+TEST(AttentionHalves, ABackwardWithAPartsOwnLogSumExpIsWrong) {
+  // The ring test would not notice that, if nothing depended on the merged ones.
+  const auto inputs = attention_inputs({.causal = false}, at::kDouble);
+  auto halves = plain::attention_halves();
+  halves.backward = [whole = halves](const Tensor& gradient, const Tensor& q, const Tensor& k,
+                                     const Tensor& v, const Tensor&, const Tensor&,
+                                     const AttentionArgs& args) {
+    const auto own = whole.forward(q, k, v, args);
+    return whole.backward(gradient, q, k, v, own.out, own.lse, args);
+  };
+  EXPECT_GT(difference(attention_by_ring(halves, inputs, 2), attention_by_formula(inputs)), 1e-2);
+}
+
+/// Rows of 12: documents of 5 and 7, and of 1, 10 and 1.
+AttentionInputs packed(bool causal) {
+  auto inputs = attention_inputs({.causal = causal}, at::kDouble);
+  inputs.args.segments = segments_of({5, 7, 1, 10, 1}, 2);
+  return inputs;
+}
+
+/// Each document by itself, put back where it was.
+Attended documents_alone(const AttentionInputs& in) {
+  Attended result{at::zeros_like(in.q), at::zeros({2, 4, 12}, at::kDouble), {}};
+  result.gradients = {at::zeros_like(in.q), at::zeros_like(in.k), at::zeros_like(in.v)};
+  const Tensor& starts = in.args.segments.starts;
+  for (int64_t i = 0; i + 1 < starts.numel(); ++i) {
+    const auto first = starts[i].item<int64_t>(), end = starts[i + 1].item<int64_t>();
+    const int64_t row = first / 12;
+    const auto piece = [&](const Tensor& x) {
+      return x.narrow(0, row, 1).narrow(2, first - row * 12, end - first);
+    };
+    AttentionInputs one{piece(in.q), piece(in.k), piece(in.v), piece(in.gradient), in.args};
+    one.args.segments = {};
+    const auto alone = attention_by_formula(one);
+    piece(result.out).copy_(alone.out);
+    piece(result.lse).copy_(alone.lse);
+    for (size_t j = 0; j < 3; ++j) piece(result.gradients[j]).copy_(alone.gradients[j]);
+  }
+  return result;
+}
+
+TEST(PackedDocuments, AreAttendedToAsTheyAreAlone) {
+  for (const bool causal : {true, false}) {
+    const auto inputs = packed(causal);
+    const auto alone = documents_alone(inputs);
+    EXPECT_LT(difference(attention_by_formula(inputs), alone), kExact);
+    EXPECT_LT(difference(attend(inputs, true), alone), kExact);
+    EXPECT_LT(difference(attention_by_halves(plain::attention_halves(), inputs), alone), kExact);
+  }
+}
+}  // namespace
+}  // namespace optrush::testing
