@@ -1,7 +1,9 @@
 // flash_attention on a GPU: the kernel that the architecture asks for runs, and its losses are the plain
-// form's.
+// form's; its halves in a ring are the whole, and packed documents are attended to as they are alone.
 #include "on_gpu.h"
+#include "optrush/binder.h"
 #include "optrush/gpu_kernel.h"
+#include "support/attention_ring.h"
 #include "support/training.h"
 
 namespace optrush::testing {
@@ -46,6 +48,80 @@ TEST_F(FlashAttentionOnGpu, AutoTakesCudnnOnHopperAndFlashOnAmpereAndAda) {
   } else {
     EXPECT_NE(notes.find("(auto: "), std::string::npos) << notes;
   }
+}
+
+/// What the plugin gives to the first block of a model on the GPU.
+class Resolved {
+ public:
+  explicit Resolved(const char* kernel)
+      : trained_(spec_of(kernel), {}, at::Device(at::kCUDA, 0)), bind_(trained_.session().recipe()) {}
+  AttentionHalves halves() { return bind_.attention_halves(site()); }
+  Ops::Attention::Fn attention() { return bind_.attention(site()); }
+
+ private:
+  static RunSpec spec_of(const char* kernel) {
+    RunSpec spec = nano_spec({{"flash_attention", {{"kernel", kernel}}}});
+    spec.device = "cuda";
+    return spec;
+  }
+  const Site& site() {
+    for (const auto& child : trained_.session().units().at(1)->children)
+      for (const Site& site : child->sites)
+        if (site.role == "attention") return site;
+    throw std::logic_error("a block without attention");
+  }
+  Trained trained_;
+  Binder bind_;
+};
+
+AttentionInputs inputs_on_gpu(AttentionShape shape) {
+  shape.width = 64;
+  return attention_inputs(shape, at::TensorOptions(at::kBFloat16).device(at::kCUDA));
+}
+
+AttentionInputs in_double(AttentionInputs inputs) {
+  for (Tensor* tensor : {&inputs.q, &inputs.k, &inputs.v, &inputs.gradient})
+    *tensor = tensor->to(at::kDouble);
+  return inputs;
+}
+
+constexpr double kBf16 = 5e-2;
+
+TEST_F(FlashAttentionOnGpu, HalvesInARingAreTheWhole) {
+  for (const char* kernel : {"flash", "efficient", "cudnn"}) {
+    SCOPED_TRACE(kernel);
+    Resolved resolved(kernel);
+    const int64_t groups = std::string(kernel) == "efficient" ? 4 : 2;  // which does not share heads
+    for (const auto& shape :
+         {AttentionShape{.groups = groups, .queries = 240, .keys = 240, .causal = true},
+          AttentionShape{.groups = groups, .queries = 200, .keys = 328, .causal = false}}) {
+      const auto inputs = inputs_on_gpu(shape);
+      const auto expected = attention_by_formula(in_double(inputs));
+      EXPECT_LT(difference(attention_by_halves(resolved.halves(), inputs), expected), kBf16);
+      for (const int64_t parts : {2, 3, 4})
+        EXPECT_LT(difference(attention_by_ring(resolved.halves(), inputs, parts), expected), kBf16) << parts;
+    }
+  }
+}
+
+TEST_F(FlashAttentionOnGpu, PackedDocumentsAreAttendedToAsTheyAreAlone) {
+  for (const char* kernel : {"auto", "flash", "efficient"})
+    for (const bool causal : {true, false}) {
+      SCOPED_TRACE(std::string(kernel) + (causal ? " causal" : ""));
+      Resolved resolved(kernel);
+      auto inputs = inputs_on_gpu({.groups = 4, .queries = 128, .keys = 128, .causal = causal});
+      inputs.args.segments = segments_of({50, 78, 1, 120, 7}, 2, at::kCUDA);
+      const auto expected = attention_by_formula(in_double(inputs));
+      EXPECT_LT(difference(attention_by_halves(resolved.halves(), inputs), expected), kBf16);
+
+      for (Tensor* leaf : {&inputs.q, &inputs.k, &inputs.v}) leaf->requires_grad_();
+      inputs.args.lse = true;
+      const auto result = resolved.attention()(inputs.q, inputs.k, inputs.v, inputs.args);
+      result.out.backward(inputs.gradient);
+      const Attended under_autograd{
+          result.out.detach(), result.lse, {inputs.q.grad(), inputs.k.grad(), inputs.v.grad()}};
+      EXPECT_LT(difference(under_autograd, expected), kBf16);
+    }
 }
 }  // namespace
 }  // namespace optrush::testing

@@ -1,8 +1,12 @@
-// flash_attention: which kernel is tried first, and that no tensor around it has to be copied.
+// flash_attention: which kernel is tried first, that no tensor around it has to be copied, and that its
+// log-sum-exp, its halves and what it does with packed documents are those of the formula.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "kernel_order.h"
+#include "optrush/autocast.h"
+#include "optrush/binder.h"
+#include "support/attention_ring.h"
 #include "support/error_of.h"
 #include "support/training.h"
 
@@ -62,6 +66,110 @@ TEST(FlashAttention, SaysWhichKernelRanAndWhy) {
   EXPECT_NE(notes({{"kernel", "flash"}}).find("attention runs the kernel 'flash' (as asked)"),
             std::string::npos);
   EXPECT_THROW(notes({{"kernel", "cudnn"}}), Skip);
+}
+
+/// What the plugin gives to the first block.
+class Resolved {
+ public:
+  explicit Resolved(Json options = Json::object()) : trained_(nano_spec({{"flash_attention", options}})) {}
+  Ops::Attention::Fn attention() { return Binder(trained_.session().recipe()).attention(site()); }
+  AttentionHalves halves() { return Binder(trained_.session().recipe()).attention_halves(site()); }
+  Json notes() { return trained_.session().notes(); }
+
+ private:
+  const Site& site() {
+    for (const auto& child : trained_.session().units().at(1)->children)
+      for (const Site& site : child->sites)
+        if (site.role == "attention") return site;
+    throw std::logic_error("a block without attention");
+  }
+  Trained trained_;
+};
+
+struct Precision {
+  at::ScalarType type;
+  double whole, ring;
+};
+constexpr std::array kPrecisions = {Precision{at::kDouble, 1e-12, 1e-10}, Precision{at::kFloat, 1e-5, 1e-5},
+                                    Precision{at::kBFloat16, 3e-2, 5e-2}};
+
+AttentionInputs in_double(AttentionInputs inputs) {
+  for (Tensor* tensor : {&inputs.q, &inputs.k, &inputs.v, &inputs.gradient})
+    *tensor = tensor->to(at::kDouble);
+  return inputs;
+}
+
+TEST(FlashAttentionHalves, InARingTheyAreTheWhole) {
+  Resolved resolved;
+  const auto halves = resolved.halves();
+  for (const auto& [type, of_whole, of_ring] : kPrecisions)
+    for (const auto& shape : {AttentionShape{.causal = true}, AttentionShape{.groups = 4, .causal = true},
+                              AttentionShape{.causal = false}, AttentionShape{.keys = 13, .causal = false}}) {
+      SCOPED_TRACE(std::string(c10::toString(type)) + (shape.causal ? " causal" : ""));
+      const auto inputs = attention_inputs(shape, type);
+      const auto expected = attention_by_formula(in_double(inputs));
+      const auto whole = attention_by_halves(halves, inputs);
+      EXPECT_LT(difference(whole, expected), of_whole);
+      for (const Tensor& each : {whole.out, whole.gradients[0], whole.gradients[1], whole.gradients[2]})
+        EXPECT_EQ(each.scalar_type(), type);
+      for (const int64_t parts : {2, 3, 4})
+        EXPECT_LT(difference(attention_by_ring(halves, inputs, parts), expected), of_ring) << parts;
+    }
+  EXPECT_THAT(resolved.notes().dump(), ::testing::HasSubstr("the kernel 'flash'"));
+}
+
+/// Out, lse and gradients under autograd.
+Attended attend(Resolved& resolved, const AttentionInputs& in) {
+  const auto leaf = [](const Tensor& x) { return x.detach().clone().requires_grad_(); };
+  const Tensor q = leaf(in.q), k = leaf(in.k), v = leaf(in.v);
+  AttentionArgs args = in.args;
+  args.lse = true;
+  const auto result = resolved.attention()(q, k, v, args);
+  EXPECT_FALSE(result.lse.requires_grad());
+  result.out.backward(in.gradient);
+  return {result.out.detach(), result.lse, {q.grad(), k.grad(), v.grad()}};
+}
+
+TEST(FlashAttention, GivesItsLogSumExp) {
+  Resolved resolved;
+  for (const auto& [type, of_whole, of_ring] : kPrecisions) {
+    const auto inputs = attention_inputs({}, type);
+    EXPECT_LT(difference(attend(resolved, inputs), attention_by_formula(in_double(inputs))), of_whole)
+        << type;
+  }
+}
+
+TEST(FlashAttention, TakesInTheBitsOfAutocastWhereItsOwnOperatorsAreCalled) {
+  Resolved resolved;
+  auto inputs = attention_inputs({}, at::kFloat);
+  inputs.v = inputs.v.to(at::kBFloat16);  // as a linear gives it, where the position's rotation is in fp32
+  inputs.args.lse = true;
+  const Autocast autocast(at::kCPU, at::kBFloat16);
+  EXPECT_EQ(resolved.attention()(inputs.q, inputs.k, inputs.v, inputs.args).out.scalar_type(), at::kBFloat16);
+}
+
+TEST(FlashAttention, AttendsToPackedDocumentsAsIfTheyWereAlone) {
+  Resolved resolved;
+  for (const auto& [type, of_whole, of_ring] : kPrecisions)
+    for (const bool causal : {true, false}) {
+      auto inputs = attention_inputs({.causal = causal}, type);
+      inputs.args.segments = segments_of({5, 7, 1, 10, 1}, 2);
+      const auto expected = attention_by_formula(in_double(inputs));
+      EXPECT_LT(difference(attend(resolved, inputs), expected), of_whole) << type;
+      EXPECT_LT(difference(attention_by_halves(resolved.halves(), inputs), expected), of_whole) << type;
+    }
+}
+
+TEST(FlashAttention, SaysThatCudnnTakesNoDocuments) {
+  const auto demanding = [](const Json& options, const char* feature) {
+    return error_of([&] {
+      Trained(nano_spec({{"flash_attention", options}}),
+              [&](Recipe& recipe) { recipe.ops.attention.demand(feature); });
+    });
+  };
+  for (const char* feature : {"lse", "segments", "double"})
+    EXPECT_EQ(demanding({{"kernel", "flash"}}, feature), "") << feature;
+  EXPECT_THAT(demanding({{"kernel", "cudnn"}}, "segments"), ::testing::HasSubstr("segments"));
 }
 }  // namespace
 }  // namespace optrush::testing

@@ -3,18 +3,28 @@
 // is told the kernel: flash, memory-efficient (arXiv:2112.05682), cuDNN's; kernel_order.h says which one
 // "auto" tries first. cuDNN makes a plan for each new shape, so shapes that change cost time in each step;
 // here they stay. Below a few hundred positions there is little to win.
+//
+// Where the log-sum-exp is asked for, for packed documents and in the halves of a ring, the kernel's own
+// operators are called (fused_kernel.h), with the kernel that was found at the first call.
 #include <ATen/Context.h>
 #include <ATen/Functions.h>
+#include <ATen/autocast_mode.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <array>
+#include <memory>
 
+#include "fused_kernel.h"
 #include "kernel_order.h"
+#include "optrush/forecast.h"
 #include "optrush/gpu_kernel.h"
 #include "optrush/plugin.h"
 
 namespace {
 using namespace optrush;
+using flash::FusedKernel;
+using flash::Kernel;
 
 // The numbers of sdp::SDPBackend.
 constexpr std::array<const char*, 4> kKernels = {"math", "flash", "efficient", "cudnn"};
@@ -22,14 +32,34 @@ int64_t number_of(const std::string& kernel) {
   return std::ranges::find(kKernels, kernel) - kKernels.begin();
 }
 
+/// As autocast does with scaled_dot_product_attention; it does not know the operators of the kernels.
+Tensor lowered(const Tensor& x) {
+  const auto device = x.device().type();
+  const bool lowers = at::autocast::is_autocast_available(device) &&
+                      at::autocast::is_autocast_enabled(device) && x.scalar_type() != at::kDouble;
+  return lowers ? x.to(at::autocast::get_autocast_dtype(device)) : x;
+}
+
+/// Where a query sees a key: (B, 1, S, S).
+Tensor visible(const AttentionArgs& args) {
+  const Tensor& ids = args.segments.ids;
+  const Tensor same = ids.unsqueeze(-1).eq(ids.unsqueeze(-2)).unsqueeze(1);
+  return args.causal ? same.tril() : same;
+}
+
 class FlashAttention final : public Plugin {
  public:
   void apply(Recipe& recipe, const Options& options) override {
     kernel_ = options.string("kernel");
     recipe.on(Event::ready, Phase::base, [this](Run& run) { choose(run); });
+    std::vector<std::string> offers = {"double"};
+    if (kernel_ != "cudnn") offers.emplace_back("segments");
+    const Traits halves = {.trace = Trace::aten, .capturable = true, .offers = offers};
+    offers.emplace_back("lse");
     recipe.ops.attention.replace([this](const Tensor& q, const Tensor& k, const Tensor& v,
                                         const AttentionArgs& args) { return attend(q, k, v, args); },
-                                 {.trace = Trace::aten, .capturable = true, .offers = {"double"}});
+                                 {.trace = Trace::aten, .capturable = true, .offers = std::move(offers)});
+    recipe.ops.attention_halves.replace([this] { return this->halves(); }, halves);
   }
 
  private:
@@ -48,10 +78,37 @@ class FlashAttention final : public Plugin {
 
   AttentionOut attend(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args) {
     const bool grouped = q.size(1) != k.size(1);
-    if (!checked_) check_kernel(q, k, v, args, grouped);
+    if (!fused_) fused_ = found_kernel(lowered(q), lowered(k), lowered(v), args);
+    if (args.segments.defined() && tracing()) {
+      // The documents of another batch are others: a graph may hold where they are, but not their lengths.
+      if (args.lse)
+        throw Error("the log-sum-exp of packed documents can't be compiled", "take 'compile' off");
+      return {at::scaled_dot_product_attention(q, k, v, visible(args), /*dropout_p=*/0.0, /*is_causal=*/false,
+                                               args.scale, grouped),
+              {}};
+    }
+    if (args.lse || args.segments.defined()) return fused_->forward(lowered(q), lowered(k), lowered(v), args);
     return {
         at::scaled_dot_product_attention(q, k, v, {}, /*dropout_p=*/0.0, args.causal, args.scale, grouped),
         {}};
+  }
+
+  AttentionHalves halves() {
+    const auto forward = [this](const Tensor& q, const Tensor& k, const Tensor& v,
+                                const AttentionArgs& args) {
+      const at::NoGradGuard no_grad;
+      if (!fused_) fused_ = found_kernel(q, k, v, args);
+      return fused_->forward(q, k, v, args);
+    };
+    const auto backward = [this](const Tensor& gradient, const Tensor& q, const Tensor& k, const Tensor& v,
+                                 const Tensor& out, const Tensor& lse, const AttentionArgs& args) {
+      const at::NoGradGuard no_grad;
+      if (!fused_) fused_ = found_kernel(q, k, v, args);
+      // Who merges outputs may keep them in more bits than the kernel takes.
+      const auto type = q.scalar_type();
+      return fused_->backward(gradient.to(type), q, k, v, out.to(type), lse, args);
+    };
+    return {forward, backward};
   }
 
   /// The order of `auto` on a GPU. LibTorch sets one of its own at the first choice of a process, over any
@@ -71,9 +128,11 @@ class FlashAttention final : public Plugin {
     return "auto: " + said + " on " + architecture;
   }
 
-  /// LibTorch falls back to the plain form in silence; a rung that claims a kernel must run it.
-  void check_kernel(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args,
-                    bool grouped) {
+  /// The kernel that LibTorch takes for such inputs. It falls back to the plain form in silence; a rung that
+  /// claims a kernel must run it.
+  std::unique_ptr<FusedKernel> found_kernel(const Tensor& q, const Tensor& k, const Tensor& v,
+                                            const AttentionArgs& args) {
+    const bool grouped = q.size(1) != k.size(1);
     const auto choose = [&] {
       return at::_fused_sdp_choice(q, k, v, {}, 0.0, args.causal, args.scale, grouped);
     };
@@ -88,14 +147,18 @@ class FlashAttention final : public Plugin {
           "no fused attention kernel takes head width " + std::to_string(q.size(-1)) + " in " +
               std::string(c10::toString(q.scalar_type())) + " on " + q.device().str(),
           "use bf16 or fp16 (mixed_precision), a head width that is a multiple of 8, or take the rung off");
-    run_->note(std::string("attention runs the kernel '") + kKernels[static_cast<size_t>(choice)] + "' (" +
-               why + ")");
-    checked_ = true;
+    const std::string name = kKernels[static_cast<size_t>(choice)];
+    run_->note("attention runs the kernel '" + name + "' (" + why + ")");
+    if (args.segments.defined() && name == "cudnn") run_->note("packed documents run the kernel 'flash'");
+    if (form_of(q) == at::kCPU) return std::make_unique<FusedKernel>(Kernel::cpu);
+    return std::make_unique<FusedKernel>(name == "flash"       ? Kernel::flash
+                                         : name == "efficient" ? Kernel::efficient
+                                                               : Kernel::cudnn);
   }
 
   std::string kernel_;
   Run* run_ = nullptr;
-  bool checked_ = false;
+  std::unique_ptr<FusedKernel> fused_;  ///< found at the first call
 };
 }  // namespace
 

@@ -1,0 +1,119 @@
+#include "fused_kernel.h"
+
+#include <ATen/Functions.h>
+
+#include "documents.h"
+#include "optrush/error.h"
+#include "optrush/forecast.h"
+
+namespace optrush::flash {
+namespace {
+/// The memory-efficient kernel reads the lse in blocks of so many rows.
+constexpr int64_t kRowsOfLse = 32;
+
+/// As (B, S, H, K) in memory, which the kernels write and some take for granted.
+Tensor by_rows(const Tensor& x) { return x.transpose(1, 2).contiguous().transpose(1, 2); }
+
+/// A forecast has no values, so no lengths of documents: a row counts as one, which keeps as much.
+bool by_document(const Tensor& q, const AttentionArgs& args) {
+  return args.segments.defined() && !is_forecast(q);
+}
+}  // namespace
+
+void FusedKernel::check_width(const Tensor& q) const {
+  if ((kernel_ == Kernel::flash || kernel_ == Kernel::cudnn) && q.size(-1) % 8 != 0)
+    throw Error(
+        "the fused attention kernel gives no log-sum-exp for head width " + std::to_string(q.size(-1)),
+        "use a head width that is a multiple of 8, or kernel = \"efficient\"");
+}
+
+AttentionOut FusedKernel::forward(const Tensor& q, const Tensor& k, const Tensor& v,
+                                  const AttentionArgs& args) {
+  check_width(q);
+  if (!by_document(q, args)) return forward_whole(q, k, v, args);
+  if (kernel_ != Kernel::cpu) return documents::forward_on_gpu(kernel_ == Kernel::efficient, q, k, v, args);
+  return documents::forward_each(q, k, v, args, [&](const Tensor& q, const Tensor& k, const Tensor& v) {
+    return forward_whole(q, k, v, args);
+  });
+}
+
+std::array<Tensor, 3> FusedKernel::backward(const Tensor& gradient, const Tensor& q, const Tensor& k,
+                                            const Tensor& v, const Tensor& out, const Tensor& lse,
+                                            const AttentionArgs& args) {
+  check_width(q);
+  if (!by_document(q, args)) return backward_whole(gradient, q, k, v, out, lse, args);
+  if (kernel_ != Kernel::cpu)
+    return documents::backward_on_gpu(kernel_ == Kernel::efficient, gradient, q, k, v, out, lse, args);
+  return documents::backward_each(
+      gradient, q, k, v, out, lse, args,
+      [&](const Tensor& gradient, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& out,
+          const Tensor& lse) { return backward_whole(gradient, q, k, v, out, lse, args); });
+}
+
+AttentionOut FusedKernel::forward_whole(const Tensor& q, const Tensor& k, const Tensor& v,
+                                        const AttentionArgs& args) {
+  switch (kernel_) {
+    case Kernel::cpu: {
+      const auto [out, lse] =
+          at::_scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, args.causal, {}, args.scale);
+      return {out, lse};
+    }
+    case Kernel::flash: {
+      const auto results =
+          at::_scaled_dot_product_flash_attention(q, k, v, 0.0, args.causal, false, args.scale);
+      return {std::get<0>(results), std::get<1>(results)};
+    }
+    case Kernel::efficient: {
+      const auto results = at::_scaled_dot_product_efficient_attention(
+          q, k, v, {}, /*compute_log_sumexp=*/true, 0.0, args.causal, args.scale);
+      return {std::get<0>(results), std::get<1>(results).narrow(2, 0, q.size(2))};
+    }
+    case Kernel::cudnn: {
+      const auto results = at::_scaled_dot_product_cudnn_attention(q, k, v, {}, /*compute_log_sumexp=*/true,
+                                                                   0.0, args.causal, false, args.scale);
+      const Tensor lse = std::get<1>(results);
+      cudnn_lse_has_four_axes_ = lse.dim() == 4;
+      return {std::get<0>(results), lse.dim() == 4 ? lse.squeeze(-1) : lse};
+    }
+  }
+  return {};
+}
+
+std::array<Tensor, 3> FusedKernel::backward_whole(const Tensor& gradient, const Tensor& q, const Tensor& k,
+                                                  const Tensor& v, const Tensor& out, const Tensor& lse,
+                                                  const AttentionArgs& args) {
+  const int64_t queries = q.size(2), keys = k.size(2);
+  std::array<Tensor, 3> result;
+  auto& [dq, dk, dv] = result;
+  // Without dropout the state of the generator is not read, but has to be there.
+  const Tensor state = at::empty({}, q.options().dtype(at::kLong));
+  switch (kernel_) {
+    case Kernel::cpu:
+      std::tie(dq, dk, dv) = at::_scaled_dot_product_flash_attention_for_cpu_backward(
+          gradient, q, k, v, out, lse, 0.0, args.causal, {}, args.scale);
+      break;
+    case Kernel::flash:
+      std::tie(dq, dk, dv) = at::_scaled_dot_product_flash_attention_backward(
+          gradient, q, k, v, out, lse.contiguous(), {}, {}, queries, keys, 0.0, args.causal,
+          at::empty({2}, q.options().dtype(at::kUInt64)), at::empty({}, q.options().dtype(at::kUInt64)),
+          args.scale);
+      break;
+    case Kernel::efficient: {
+      const int64_t padded = (queries + kRowsOfLse - 1) / kRowsOfLse * kRowsOfLse;
+      const Tensor rows =
+          at::constant_pad_nd(lse, {0, padded - queries}, std::numeric_limits<double>::infinity());
+      std::tie(dq, dk, dv, std::ignore) = at::_scaled_dot_product_efficient_attention_backward(
+          gradient, q, k, v, {}, by_rows(out), rows, state, state, 0.0, {true, true, true, false},
+          args.causal, args.scale);
+      break;
+    }
+    case Kernel::cudnn:
+      std::tie(dq, dk, dv) = at::_scaled_dot_product_cudnn_attention_backward(
+          by_rows(gradient), q, k, v, by_rows(out),
+          cudnn_lse_has_four_axes_ ? lse.contiguous().unsqueeze(-1) : lse.contiguous(), state, state, {}, {},
+          {}, queries, keys, 0.0, args.causal, args.scale);
+      break;
+  }
+  return result;
+}
+}  // namespace optrush::flash

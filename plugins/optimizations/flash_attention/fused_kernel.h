@@ -1,0 +1,35 @@
+#pragma once
+#include <array>
+#include <atomic>
+
+#include "optrush/ops.h"
+
+namespace optrush::flash {
+enum class Kernel : uint8_t { cpu, flash, efficient, cudnn };
+
+/// One of LibTorch's fused kernels, called by its own operators: forward with the log-sum-exp, and a backward
+/// that takes any out and lse. With segments each document is attended to alone: on a CPU one call each, on a
+/// GPU one call for all (cuDNN's kernel leaves them to flash).
+class FusedKernel {
+ public:
+  explicit FusedKernel(Kernel kernel) : kernel_(kernel) {}
+
+  /// Under autograd where it is enabled; the lse has no derivative.
+  AttentionOut forward(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs&);
+  /// {dq, dk, dv}; `out` and `lse` may be of more keys than these.
+  std::array<Tensor, 3> backward(const Tensor& gradient, const Tensor& q, const Tensor& k, const Tensor& v,
+                                 const Tensor& out, const Tensor& lse, const AttentionArgs&);
+
+ private:
+  void check_width(const Tensor& q) const;
+  AttentionOut forward_whole(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs&);
+  std::array<Tensor, 3> backward_whole(const Tensor& gradient, const Tensor& q, const Tensor& k,
+                                       const Tensor& v, const Tensor& out, const Tensor& lse,
+                                       const AttentionArgs&);
+
+  Kernel kernel_;
+  /// LibTorch's cuDNN forward gives (B, H, S) or (B, H, S, 1), and its backward wants the same. They may run
+  /// on two threads.
+  std::atomic<bool> cudnn_lse_has_four_axes_ = false;
+};
+}  // namespace optrush::flash
