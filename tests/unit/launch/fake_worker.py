@@ -123,7 +123,9 @@ class Rank:
         names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OMP_WAIT_POLICY")
         if "FAKE_PID_FILE" in os.environ:
             write(os.environ["FAKE_PID_FILE"], os.getpid())
-        write(self.out + "/started.json", {"pid": os.getpid(), "options": options, "environment": {n: os.environ.get(n) for n in names}})
+        write(self.out + "/started.json", {"options": options, "environment": {n: os.environ.get(n) for n in names}})
+
+        self.tell(f"here-{self.rank}")
 
     def steps(self, count):
         with open(self.out + "/metrics.jsonl", "a") as file:
@@ -142,6 +144,11 @@ class Rank:
             changes.update(steps=[], tokens_per_second=None)
         write(self.out + "/result.json", result(self.spec, status=status, **({"steps": []} if status != "ok" else {}), **changes))
 
+    def all_are_here(self):
+        """On a busy machine a rank may be ended before it has said anything."""
+        for rank in range(self.size):
+            self.hear(f"here-{rank}")
+
     def blame_peer(self):
         self.end("failed", reason="a connection was closed by another rank", cause="peer")
 
@@ -149,6 +156,7 @@ class Rank:
 def rank_killed(rank, bad):
     rank.steps(4)
     if bad:
+        rank.all_are_here()
         print("the last words", flush=True)
         rank.tell("gone")
         end_by(signal.SIGKILL)
@@ -170,7 +178,7 @@ def rank_hangs(rank, bad):
     rank.steps(4 if bad else 5)
     if bad:
         return hang(rank.spec, rank.out)
-    time.sleep(0.2)
+    wait_for(os.path.join(os.path.dirname(rank.out), "1", "child.json"))
     rank.end("timeout", reason="all_reduce of group dp: no answer within 60 s", cause="timeout")
 
 
