@@ -2,6 +2,7 @@
 
 #include "base/spec_fields.h"
 #include "optrush/error.h"
+#include "base/spec_json.h"
 
 namespace optrush {
 namespace {

@@ -4,6 +4,7 @@
 #include "base/spec_fields.h"
 #include "base/suggest.h"
 #include "optrush/error.h"
+#include "base/spec_json.h"
 
 namespace optrush {
 const std::vector<ModelKind>& model_kinds() {

@@ -1,4 +1,5 @@
 #include "base/operator_spec.h"
+#include "base/spec_json.h"
 
 namespace optrush {
 int64_t OperatorSpec::operands() const {

@@ -2,6 +2,7 @@
 #include <string>
 
 #include "base/fields.h"
+#include "base/spec_json.h"
 #include "optrush/spec.h"
 
 namespace optrush {

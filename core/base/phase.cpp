@@ -1,3 +1,4 @@
+#include "optrush/effect.h"
 #include "optrush/phase.h"
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 #include "base/model_kinds.h"
 #include "base/spec_fields.h"
 #include "optrush/error.h"
+#include "base/spec_json.h"
 
 namespace optrush {
 namespace {

@@ -1,4 +1,5 @@
 #include "base/spec_fields.h"
+#include "base/spec_json.h"
 
 namespace optrush {
 const Fields<SwigluStackSpec>& swiglu_stack_fields() {

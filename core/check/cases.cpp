@@ -6,6 +6,7 @@
 #include "base/fields.h"
 #include "base/suggest.h"
 #include "optrush/error.h"
+#include "base/spec_json.h"
 
 namespace optrush {
 namespace {

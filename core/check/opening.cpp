@@ -1,4 +1,5 @@
 #include "check/opening.h"
+#include "base/spec_json.h"
 
 #include <algorithm>
 

@@ -15,6 +15,7 @@
 #include "experiment/gate.h"
 #include "model/init.h"
 #include "train/trainer.h"
+#include "base/spec_json.h"
 
 namespace optrush {
 namespace {

@@ -10,6 +10,7 @@
 #include "report/format.h"
 #include "report/step_cost.h"
 #include "report/writers.h"
+#include "base/spec_json.h"
 
 namespace optrush {
 namespace {

@@ -4,6 +4,7 @@
 
 #include "base/suggest.h"
 #include "optrush/error.h"
+#include "base/spec_json.h"
 
 namespace optrush {
 namespace {

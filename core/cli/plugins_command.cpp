@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "plugin/description.h"
 #include "report/text_table.h"
+#include "base/spec_json.h"
 
 namespace optrush {
 namespace {

@@ -15,6 +15,7 @@
 #include "launch/process.h"
 #include "launch/rank_run.h"
 #include "launch/temporary_folder.h"
+#include "base/spec_json.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

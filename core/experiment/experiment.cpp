@@ -1,6 +1,7 @@
 #include "experiment/experiment.h"
 
 #include "base/fields.h"
+#include "base/spec_json.h"
 
 namespace optrush {
 namespace {

@@ -7,6 +7,7 @@
 #include "experiment/grid_view.h"
 #include "experiment/published.h"
 #include "optrush/json.h"
+#include "base/spec_json.h"
 #include "optrush/spec.h"
 
 namespace optrush {

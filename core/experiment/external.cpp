@@ -1,6 +1,7 @@
 #include "experiment/external.h"
 
 #include "base/fields.h"
+#include "base/spec_json.h"
 
 namespace optrush {
 namespace {

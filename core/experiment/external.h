@@ -4,7 +4,9 @@
 #include <vector>
 
 #include "optrush/json.h"
+#include "optrush/effect.h"
 #include "optrush/phase.h"
+#include "base/spec_json.h"
 
 namespace optrush {
 /// A program that does a rung's training in place of the worker (docs/experiments.md, "External rungs"): it

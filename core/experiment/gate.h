@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "experiment/experiment.h"
+#include "optrush/effect.h"
 #include "optrush/phase.h"
 
 namespace optrush {

@@ -5,6 +5,7 @@
 #include "base/suggest.h"
 #include "experiment/gate.h"
 #include "optrush/error.h"
+#include "base/spec_json.h"
 
 namespace optrush {
 namespace {

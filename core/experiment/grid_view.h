@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "optrush/json.h"
+#include "base/spec_json.h"
 
 namespace optrush {
 /// How a report shows a grid, beside the rows that every rung has. Without columns and x: not at all.

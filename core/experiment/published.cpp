@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/fields.h"
+#include "base/spec_json.h"
 
 namespace optrush {
 namespace {

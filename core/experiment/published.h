@@ -2,6 +2,7 @@
 #include <string>
 
 #include "optrush/json.h"
+#include "base/spec_json.h"
 
 namespace optrush {
 /// What somebody else published of a rung's change; the report puts it beside what was measured here.

@@ -20,6 +20,7 @@
 #include "launch/this_machine.h"
 #include "optrush/error.h"
 #include "report/analysis.h"
+#include "base/spec_json.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

@@ -12,6 +12,7 @@
 #include "launch/journal.h"
 #include "launch/result.h"
 #include "optrush/error.h"
+#include "base/spec_json.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

@@ -10,6 +10,7 @@
 #include "launch/temporary_folder.h"
 #include "launch/this_machine.h"
 #include "optrush/error.h"
+#include "base/spec_json.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

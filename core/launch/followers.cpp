@@ -8,6 +8,7 @@
 #include "base/suggest.h"
 #include "launch/socket.h"
 #include "optrush/error.h"
+#include "base/spec_json.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

@@ -4,6 +4,7 @@
 
 #include "base/files.h"
 #include "launch/text.h"
+#include "base/spec_json.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

@@ -6,6 +6,7 @@
 #include "launch/temporary_folder.h"
 #include "optrush/error.h"
 #include "report/format.h"
+#include "base/spec_json.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

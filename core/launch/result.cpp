@@ -9,6 +9,7 @@
 #include "launch/text.h"
 #include "optrush/error.h"
 #include "report/run_result.h"
+#include "base/spec_json.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

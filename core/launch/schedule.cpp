@@ -6,6 +6,7 @@
 #include "base/suggest.h"
 #include "launch/journal.h"
 #include "optrush/error.h"
+#include "base/spec_json.h"
 
 namespace optrush {
 namespace {

@@ -7,6 +7,7 @@
 #include "launch/process.h"
 #include "launch/result.h"
 #include "optrush/error.h"
+#include "base/spec_json.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

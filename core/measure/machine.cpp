@@ -16,6 +16,7 @@
 #include "measure/gpus.h"
 #include "measure/matmul_peak.h"
 #include "measure/peak_table.h"
+#include "base/spec_json.h"
 #ifdef USE_C10D_NCCL
 #include <nccl.h>
 #endif

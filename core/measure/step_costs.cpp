@@ -1,4 +1,5 @@
 #include "measure/step_costs.h"
+#include "base/spec_json.h"
 
 #include <algorithm>
 #include <atomic>

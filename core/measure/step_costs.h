@@ -6,6 +6,7 @@
 #include "measure/step_clock.h"
 #include "optrush/json.h"
 #include "optrush/param.h"
+#include "base/spec_json.h"
 
 namespace optrush {
 /// Counts what the operators of a step cost, by phase, on any thread, from construction to stop(): launches,

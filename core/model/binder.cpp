@@ -1,4 +1,4 @@
-#include "optrush/binder.h"
+#include "model/binder.h"
 
 #include <ATen/Functions.h>
 

@@ -1,6 +1,6 @@
 #include "model/declare.h"
 
-#include "optrush/binder.h"
+#include "model/binder.h"
 
 namespace optrush {
 std::unique_ptr<Unit> make_unit(std::string path, std::string role, int64_t layer) {

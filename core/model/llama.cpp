@@ -9,7 +9,7 @@
 #include "model/declare.h"
 #include "model/init.h"
 #include "model/rotary.h"
-#include "optrush/binder.h"
+#include "model/binder.h"
 
 namespace optrush {
 namespace {

@@ -6,6 +6,7 @@
 #include "model/operator_alone.h"
 #include "model/swiglu_stack.h"
 #include "optrush/error.h"
+#include "base/spec_json.h"
 
 namespace optrush {
 namespace {

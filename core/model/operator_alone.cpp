@@ -13,7 +13,7 @@
 #include "model/init.h"
 #include "model/operators.h"
 #include "model/rotary.h"
-#include "optrush/binder.h"
+#include "model/binder.h"
 
 namespace optrush {
 namespace {

@@ -5,6 +5,7 @@
 
 #include "optrush/json.h"
 #include "optrush/options.h"
+#include "optrush/effect.h"
 #include "optrush/phase.h"
 
 namespace optrush {

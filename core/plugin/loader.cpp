@@ -9,6 +9,7 @@
 
 #include "base/files.h"
 #include "plugin/boundary.h"
+#include "base/spec_json.h"
 
 namespace optrush {
 namespace {

@@ -5,6 +5,7 @@
 
 #include "optrush/plugin.h"
 #include "plugin/description.h"
+#include "base/spec_json.h"
 
 namespace optrush {
 /// A plugin of one run: what its file says, its validated options, its instance.

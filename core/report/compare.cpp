@@ -8,6 +8,7 @@
 #include "report/format.h"
 #include "report/problem.h"
 #include "report/text_table.h"
+#include "base/spec_json.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

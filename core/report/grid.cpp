@@ -4,6 +4,7 @@
 
 #include "base/suggest.h"
 #include "report/format.h"
+#include "base/spec_json.h"
 
 namespace optrush {
 namespace {

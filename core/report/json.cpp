@@ -1,4 +1,5 @@
 #include "report/writers.h"
+#include "base/spec_json.h"
 
 namespace optrush {
 namespace {

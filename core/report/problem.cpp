@@ -4,7 +4,9 @@
 #include <vector>
 
 #include "base/suggest.h"
+#include "optrush/effect.h"
 #include "optrush/phase.h"
+#include "base/spec_json.h"
 
 namespace optrush {
 namespace {

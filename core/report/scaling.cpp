@@ -5,6 +5,7 @@
 
 #include "base/suggest.h"
 #include "report/analysis.h"
+#include "base/spec_json.h"
 
 namespace optrush {
 namespace {

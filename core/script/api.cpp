@@ -6,6 +6,7 @@
 #include "base/suggest.h"
 #include "script/functions.h"
 #include "script/presets.h"
+#include "base/spec_json.h"
 
 namespace optrush {
 namespace {

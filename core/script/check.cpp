@@ -6,6 +6,7 @@
 #include "base/value.h"
 #include "optrush/error.h"
 #include "script/types.h"
+#include "base/spec_json.h"
 
 namespace optrush {
 namespace {

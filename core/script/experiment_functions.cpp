@@ -7,6 +7,7 @@
 #include "script/functions.h"
 #include "script/plugin_use.h"
 #include "script/settings.h"
+#include "base/spec_json.h"
 
 namespace optrush {
 namespace {

@@ -6,6 +6,7 @@
 #include "base/value.h"
 #include "optrush/error.h"
 #include "script/userdata.h"
+#include "base/spec_json.h"
 
 namespace optrush {
 namespace {

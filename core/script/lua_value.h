@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "script/objects.h"
+#include "base/spec_json.h"
 
 struct lua_State;
 

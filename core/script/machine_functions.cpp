@@ -2,6 +2,7 @@
 #include "script/functions.h"
 #include "script/plugin_use.h"
 #include "script/settings.h"
+#include "base/spec_json.h"
 
 namespace optrush::functions {
 namespace {

@@ -1,5 +1,6 @@
 #include "script/functions.h"
 #include "script/presets.h"
+#include "base/spec_json.h"
 
 namespace optrush::functions {
 namespace fs = std::filesystem;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "optrush/error.h"
+#include "base/spec_json.h"
 
 namespace optrush {
 namespace {

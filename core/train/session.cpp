@@ -23,6 +23,7 @@
 #include "train/adamw.h"
 #include "train/lost_adapters.h"
 #include "train/single_device.h"
+#include "base/spec_json.h"
 
 namespace optrush {
 namespace {

@@ -7,7 +7,7 @@
 #include "distributed/groups.h"
 #include "distributed/ranks.h"
 #include "model/model.h"
-#include "optrush/binder.h"
+#include "model/binder.h"
 #include "optrush/recipe.h"
 #include "plugin/loader.h"
 

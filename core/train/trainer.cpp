@@ -16,6 +16,7 @@
 #include "measure/step_costs.h"
 #include "train/rank_row.h"
 #include "train/train_step.h"
+#include "base/spec_json.h"
 
 namespace optrush {
 namespace {

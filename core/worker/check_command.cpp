@@ -17,6 +17,7 @@
 #include "worker/device.h"
 #include "worker/machine_offer.h"
 #include "worker/plugin_argument.h"
+#include "base/spec_json.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

@@ -10,6 +10,7 @@
 #include "model/model.h"
 #include "optrush/error.h"
 #include "train/session.h"
+#include "base/spec_json.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

@@ -3,6 +3,7 @@
 #include "base/model_kinds.h"
 #include "data/batches.h"
 #include "measure/flops.h"
+#include "base/spec_json.h"
 
 namespace optrush {
 namespace {

@@ -11,6 +11,7 @@
 #include "simulated/device.h"
 #include "train/session.h"
 #include "train/train_step.h"
+#include "base/spec_json.h"
 
 namespace optrush {
 namespace {

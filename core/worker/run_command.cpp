@@ -15,6 +15,7 @@
 #include "worker/plan.h"
 #include "worker/predict.h"
 #include "worker/run_failure.h"
+#include "base/spec_json.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

@@ -9,6 +9,7 @@
 #include "base/files.h"
 #include "optrush/error.h"
 #include "optrush/options.h"
+#include "base/spec_json.h"
 #include "optrush/spec.h"
 #include "plugin/description.h"
 #include "plugin/elf_note.h"

@@ -5,7 +5,7 @@
 
 #include "kernel_order.h"
 #include "optrush/autocast.h"
-#include "optrush/binder.h"
+#include "model/binder.h"
 #include "support/attention_ring.h"
 #include "support/error_of.h"
 #include "support/training.h"

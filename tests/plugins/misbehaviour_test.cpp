@@ -5,6 +5,7 @@
 #include "base/files.h"
 #include "launch/process.h"
 #include "launch/result.h"
+#include "base/spec_json.h"
 #include "optrush/spec.h"
 
 namespace optrush {

@@ -17,6 +17,7 @@
 #include "measure/memory.h"
 #include "support/error_of.h"
 #include "support/training.h"
+#include "base/spec_json.h"
 
 namespace optrush::testing {
 namespace {

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "support/training.h"
+#include "base/spec_json.h"
 
 namespace optrush::testing {
 namespace {

@@ -7,6 +7,7 @@
 #include "mlp_pair.h"
 #include "support/gradcheck.h"
 #include "support/swiglu_stack.h"
+#include "base/spec_json.h"
 
 namespace optrush::testing {
 namespace {

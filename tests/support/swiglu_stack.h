@@ -1,5 +1,6 @@
 #pragma once
 #include "support/training.h"
+#include "base/spec_json.h"
 
 namespace optrush::testing {
 /// A small stack of SwiGLU MLPs.

@@ -4,6 +4,7 @@
 
 #include "train/session.h"
 #include "train/trainer.h"
+#include "base/spec_json.h"
 
 namespace optrush::testing {
 /// A Llama of two blocks on seeded random tokens; small enough for hundreds of runs in a test.

@@ -10,6 +10,7 @@
 #include "../support/temporary_folder.h"
 #include "experiment/stack.h"
 #include "optrush/error.h"
+#include "base/spec_json.h"
 
 namespace optrush {
 namespace {

@@ -6,6 +6,7 @@
 #include "data/batches.h"
 #include "support/training.h"
 #include "worker/plan.h"
+#include "base/spec_json.h"
 
 namespace optrush::testing {
 namespace {

@@ -7,6 +7,7 @@
 #include "measure/cuda_library.h"
 #include "measure/memory.h"
 #include "support/swiglu_stack.h"
+#include "base/spec_json.h"
 
 namespace optrush::testing {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "base/files.h"
 #include "experiment/gate.h"
+#include "base/spec_json.h"
 
 namespace optrush::test {
 namespace fs = std::filesystem;

@@ -8,6 +8,7 @@
 #include "measure/step_costs.h"
 #include "support/error_of.h"
 #include "support/swiglu_stack.h"
+#include "base/spec_json.h"
 
 namespace optrush::testing {
 namespace {

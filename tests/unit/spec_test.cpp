@@ -7,6 +7,7 @@
 
 #include "../support/error_of.h"
 #include "base/files.h"
+#include "base/spec_json.h"
 #include "optrush/spec.h"
 
 namespace optrush {

@@ -3,7 +3,7 @@
 #include <span>
 #include <vector>
 
-#include "optrush/param.h"
+#include "optrush/shard.h"
 
 namespace optrush {
 /// Owner of where parameters and gradients live between steps and in them: one device, replicated, sharded.

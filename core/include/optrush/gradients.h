@@ -2,7 +2,7 @@
 #include <span>
 
 #include "optrush/mesh.h"
-#include "optrush/param.h"
+#include "optrush/shard.h"
 
 namespace optrush {
 /// The final gradients of a step on this rank, and what takes every rank to know of them. All ranks make the

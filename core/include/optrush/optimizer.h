@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "optrush/param.h"
+#include "optrush/shard.h"
 
 namespace optrush {
 /// One update of the parameters.

@@ -4,56 +4,16 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "optrush/codec.h"
 #include "optrush/layout.h"
+#include "optrush/step_copy.h"
 #include "optrush/tensor.h"
 
 namespace optrush {
-/// Storage form of a parameter, for example NF4. Sharding, gathering and saving see the encoded tensors,
-/// operators the decoded value.
-class Codec {
- public:
-  virtual ~Codec() = default;
-  /// Each stored tensor is flat and has one entry for every `elements_per_entry` consecutive elements.
-  struct Field {
-    std::string name;
-    at::ScalarType dtype = at::kByte;
-    int64_t elements_per_entry = 1;
-  };
-  virtual std::vector<Field> fields() const = 0;
-  /// Of a value of any shape, in order of fields(). The last entry may stand for fewer elements.
-  virtual Tensors encode(const Tensor& value) const = 0;
-  virtual Tensor decode(const Tensors& stored, at::IntArrayRef shape) const = 0;
-  /// Elements that a shard must not cut: a multiple of every elements_per_entry.
-  virtual int64_t block() const = 0;
-};
-
-/// A leaf in another type. It is cast when it is first asked for; from then on everybody gets the same
-/// tensor: micro-batches, several uses, recomputation. Its gradients go back to the leaf, also where it was
-/// first asked for without gradients. Not for threads that run at the same time; a backward that recomputes
-/// on the engine's thread while its caller waits is fine.
-class StepCopy {
- public:
-  /// Cast again where the leaf is another tensor, or was written to, since.
-  const Tensor& of(const Tensor& leaf, at::ScalarType);
-  /// The host does so once a step, as soon as gradients are final: no step holds the copies of another.
-  void drop() {
-    copy_.reset();
-    leaf_.reset();
-  }
-  bool holds(const Tensor& tensor) const { return copy_.defined() && copy_.is_alias_of(tensor); }
-  /// Of the last copy, dropped or not; 0 where nobody asked for one.
-  int64_t bytes() const { return bytes_; }
-
- private:
-  Tensor copy_, leaf_;
-  int64_t version_ = 0, bytes_ = 0;
-};
-
 /// A parameter: an identity that outlives every tensor behind it. Sharding, quantization and adapters swap
 /// tensors; nobody else keeps one across steps.
 struct Param {
@@ -113,27 +73,5 @@ class Params {
   void keep_only(const std::vector<Param*>& kept);
   std::deque<Param> params_;
   std::vector<Param*> kept_;
-};
-
-/// The elements of `layout` of a parameter lie at offset `at` of a shard.
-struct Segment {
-  Param* param = nullptr;
-  Layout layout;
-  int64_t at = 0;
-};
-
-/// What an optimizer updates: a whole local parameter, or one rank's piece of a flat one. `segments` maps it
-/// to logical elements: that is how state is saved and loaded at another number of ranks.
-struct Shard {
-  Tensor data, grad;
-  bool decay = true;
-  std::vector<Segment> segments;
-  /// Mesh dimensions whose ranks hold different elements. Along the others they hold copies.
-  std::vector<std::string> split_over;
-
-  /// A segment's elements of `data`, `grad` or another tensor of this shard, flat.
-  static Tensor part(const Tensor& of_shard, const Segment& segment) {
-    return of_shard.flatten().narrow(0, segment.at, segment.layout.numel());
-  }
 };
 }  // namespace optrush

@@ -12,40 +12,13 @@
 #include "optrush/mesh.h"
 #include "optrush/ops.h"
 #include "optrush/optimizer.h"
+#include "optrush/event.h"
 #include "optrush/run.h"
+#include "optrush/scopes.h"
 #include "optrush/slot.h"
 #include "optrush/step.h"
 
 namespace optrush {
-/// Thread-local state of a forward (autocast, saved-tensor hooks). A recomputation enters it again: it runs
-/// under the state of the backward, on a GPU even on another thread.
-class Scopes {
- public:
-  using Guard = std::shared_ptr<void>;  ///< its destruction undoes the scope
-  /// Every scope, outermost first; leaves them in reverse.
-  class Entered {
-   public:
-    explicit Entered(std::vector<Guard> guards) : guards_(std::move(guards)) {}
-    Entered(Entered&&) = default;
-    Entered& operator=(Entered&&) = delete;
-    ~Entered() {
-      while (!guards_.empty()) guards_.pop_back();
-    }
-
-   private:
-    std::vector<Guard> guards_;
-  };
-  [[nodiscard]] Entered enter() const;
-
- private:
-  friend class Recipe;
-  struct Scope {
-    Edit edit;
-    std::function<Guard()> enter;
-  };
-  std::vector<Scope> scopes_;
-};
-
 /// All that a training run is made of: a record of edits. apply() only records; the host checks, prints and
 /// resolves. After apply() it is sealed: an edit is an Error, for nobody would see it.
 class Recipe {
@@ -101,7 +74,7 @@ class Recipe {
   void seal() { editor_.sealed = true; }
   void fire(Event, Run&) const;
   struct Kept {
-    std::string name;  ///< "mixed_precision/scale"
+    std::string name;  ///< "my_plugin/scale"
     std::function<Tensor()> view;
   };
   const std::vector<Kept>& kept() const { return kept_; }

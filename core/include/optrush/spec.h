@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "optrush/json.h"
-#include "optrush/options.h"
 
 namespace optrush {
 /// Llama 3 rescaling of the rotary frequencies (Llama 3.1 model card; "rope_type": "llama3" in config.json).
@@ -78,35 +77,4 @@ struct RunSpec {
   double timeout_s = 3600;
   std::vector<std::string> plugin_path;
 };
-
-/// Strict in both directions: an unknown key is an Error with "did you mean", a value out of range names the
-/// range. `where` is the place that the user wrote. A missing field takes its default.
-LlamaSpec llama_from_json(const Json&, const std::string& where);
-/// With a checkpoint: that field alone, for it gives the others.
-Json to_json(const LlamaSpec&);
-SwigluStackSpec swiglu_stack_from_json(const Json&, const std::string& where);
-Json to_json(const SwigluStackSpec&);
-DataSpec data_from_json(const Json&, const std::string& where);
-Json to_json(const DataSpec&);
-TrainSpec train_from_json(const Json&, const std::string& where);
-Json to_json(const TrainSpec&);
-PluginUse plugin_use_from_json(const Json&, const std::string& where);
-Json to_json(const PluginUse&);
-RunSpec run_spec_from_json(const Json&, const std::string& where);
-Json to_json(const RunSpec&);
-
-/// Checks a model of this kind and fills in defaults.
-Json validate_model(const std::string& kind, const Json& model, const std::string& where);
-
-/// `base` with the settings of a rung in place of its own: {"train": {"micro_batch": 8}, "device": "cpu"}.
-/// Another `data.kind`, a `model_kind` or a `model.checkpoint` starts from that kind's defaults. Errors as in
-/// run_spec_from_json.
-RunSpec merged(const RunSpec& base, const Json& settings, const std::string& where);
-
-/// The fields of "run", "train", "data", "rope_scaling" or a kind of model, in order, for docs and editor
-/// stubs.
-/// Besides the types of options there is "object".
-std::vector<OptionSchema> spec_fields(const std::string& section);
-/// docs/schema/run_spec.schema.json, made from the same fields.
-Json run_spec_schema();
 }  // namespace optrush

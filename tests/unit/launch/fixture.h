@@ -13,6 +13,7 @@
 #include "experiment/experiment.h"
 #include "launch/conductor.h"
 #include "report/analysis.h"
+#include "base/spec_json.h"
 
 namespace optrush::testing {
 inline const std::filesystem::path kFakeWorker =

@@ -12,6 +12,7 @@
 #include "fixture.h"
 #include "launch/follow.h"
 #include "launch/socket.h"
+#include "base/spec_json.h"
 
 namespace optrush {
 namespace {

@@ -4,6 +4,7 @@
 
 #include "../../support/error_of.h"
 #include "launch/journal.h"
+#include "base/spec_json.h"
 
 namespace optrush {
 namespace {
