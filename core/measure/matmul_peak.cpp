@@ -80,8 +80,7 @@ Matmul make_matmul(size_t index, const Kind& kind, int64_t size, at::Device devi
 void run(Matmul& matmul, at::Device device) {
   const auto multiply = [&] { at::mm_out(matmul.out, matmul.a, matmul.b); };
   const double seconds = time_calls(device, matmul.seconds > 0 ? calls_for(matmul.seconds) : 1, multiply);
-  if (seconds <= matmul.least_seconds) return;
-  matmul.seconds = matmul.seconds > 0 ? std::min(matmul.seconds, seconds) : seconds;
+  matmul.seconds = shortest_possible(matmul.seconds, seconds, matmul.least_seconds);
 }
 
 /// The three largest sizes whose repetitions fit into `seconds`.

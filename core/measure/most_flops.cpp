@@ -31,4 +31,9 @@ double most_flops(const CpuInfo& cpu, c10::ScalarType type) {
   if (bytes == 2 && has_tiles(cpu)) per_cycle = std::max(per_cycle, kTiles);
   return static_cast<double>(std::max<int64_t>(cpu.threads, 1)) * kClock * per_cycle;
 }
+
+double shortest_possible(double so_far, double seconds, double least) {
+  if (seconds <= least) return so_far;
+  return so_far > 0 ? std::min(so_far, seconds) : seconds;
+}
 }  // namespace optrush

@@ -66,6 +66,18 @@ TEST(MostFlops, IsUnknownWhereTheWidthIs) {
     EXPECT_TRUE(std::isinf(most_flops(cpu_with(8, {isa}), at::kFloat))) << isa;
 }
 
+TEST(MostFlops, AnImpossibleTimingDoesNotCount) {
+  const double flops = 2.0 * 256 * 256 * 256, least = flops / most_flops(cpu_with(2, {"avx2"}), at::kFloat);
+  const double honest = flops / 100e9, better = flops / 120e9, impossible = flops / 1e17;
+  EXPECT_EQ(shortest_possible(0, impossible, least), 0);
+  EXPECT_EQ(shortest_possible(0, 0, least), 0);
+  EXPECT_EQ(shortest_possible(0, honest, least), honest);
+  EXPECT_EQ(shortest_possible(honest, better, least), better);
+  EXPECT_EQ(shortest_possible(better, honest, least), better);
+  EXPECT_EQ(shortest_possible(better, impossible, least), better);
+  EXPECT_EQ(shortest_possible(0, 0, 0), 0);  // a clock that stands still, where no limit is known
+}
+
 CpuInfo quiet_cpu() {
   CpuInfo cpu;
   cpu.threads = cpu.cores = 8;
