@@ -35,7 +35,7 @@ clean "$cmake" --install wide_swiglu/build --prefix "$prefix"
 # Built against headers that have changed since, it is refused by name.
 sed -i 's/"[0-9a-f]*"/"0000000000000000"/' "$prefix/include/optrush/sdk_hash.h"
 clean "$cmake" --build wide_swiglu/build
-refusal=$(clean "$prefix/bin/optrush" plugins wide_swiglu --plugin-path wide_swiglu/build/plugins 2>&1 || true)
+refusal=$(clean "$prefix/bin/optrush" plugins --plugin-path wide_swiglu/build/plugins 2>&1 || true)
 [[ $refusal == *"plugin 'wide_swiglu' was built for another host"*"headers of the SDK: plugin 0000000000000000"* ]] ||
   { echo "not refused: $refusal" && exit 1; }
 
