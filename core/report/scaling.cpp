@@ -127,7 +127,7 @@ class Finder {
   }
 
   /// What connects the ranks: the plugins that those of one rank lack, else what the first rung of several
-  /// adds: "fsdp (stage 3)".
+  /// adds: "my_plugin (stage 3)".
   std::string name_of(const std::vector<Share>& shares) const {
     const auto several = std::ranges::find_if(shares, [](const Share& s) { return s.ranks > 1; });
     const Variant& rung = variant(several->variant);

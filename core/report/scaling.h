@@ -18,17 +18,17 @@ struct ScalingPoint {
   int64_t global_batch = 0;      ///< sequences of a step
   std::optional<Ratio> speedup;  ///< tokens/s over those of the series' fewest ranks, paired by round; none
                                  ///< for these
-  double efficiency = 1;  ///< speedup over the growth of the ranks
+  double efficiency = 1;         ///< speedup over the growth of the ranks
 };
 
 /// Rows that differ in nothing but their number of ranks, and in what that makes of their batches.
 struct ScalingSeries {
   Scaling kind = Scaling::weak;
-  std::string name;                  ///< what connects the ranks: "ddp"
+  std::string name;                  ///< what connects the ranks: a plugin
   std::vector<ScalingPoint> points;  ///< two at least, by rising ranks
 
   const ScalingPoint& largest() const { return points.back(); }
-  /// "ddp, weak"
+  /// "my_plugin, weak"
   std::string title() const;
 };
 
