@@ -1,6 +1,7 @@
 #include "report/document.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/suggest.h"
 #include "report/format.h"
@@ -184,8 +185,17 @@ Section method_section(const Analysis& a) {
 bool empty(const Section& s) { return s.paragraphs.empty() && s.bullets.empty() && !s.table; }
 }  // namespace
 
+std::vector<std::string> warnings_of(const Analysis& a) {
+  constexpr double kFar = 0.1;
+  if (!a.drift || std::abs(a.drift->last / a.drift->first - 1) <= kFar) return {};
+  return {"The base ran again after everything else, " + change(a.drift->last / a.drift->first) +
+          " against its speed before: the machine was not steady. Pairs of the same round cancel a slow "
+          "drift, and "
+          "sudden ones widen the intervals."};
+}
+
 Document make_document(const Analysis& a) {
-  Document document{a.experiment.name, a.experiment.question, a.finding, {}};
+  Document document{a.experiment.name, a.experiment.question, a.finding, warnings_of(a), {}};
   const auto add = [&](Section section) {
     if (!empty(section)) document.sections.push_back(std::move(section));
   };

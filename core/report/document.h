@@ -29,9 +29,12 @@ struct Section {
 /// Everything that report.md and report.html say, in their order. Empty sections are left out.
 struct Document {
   std::string title, question, finding;
+  std::vector<std::string> warnings;  ///< what makes the finding doubtful, right below it
   std::vector<Section> sections;
 };
 Document make_document(const Analysis&);
+/// What makes the whole report doubtful: a base that drifted far.
+std::vector<std::string> warnings_of(const Analysis&);
 
 /// rung | tokens/s | vs previous | vs base | peak memory | MFU | step phases | loss | status
 Section ladder_section(const Analysis&);

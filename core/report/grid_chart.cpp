@@ -26,6 +26,16 @@ Json scale(const Span& span, double base, bool zero) {
   return {{"type", "log"}, {"base", base}, {"nice", false}};
 }
 
+/// From zero on in steps of a power of two, which are round numbers in KiB, MiB and GiB.
+Json byte_ticks(double largest) {
+  constexpr double kMostSteps = 6;
+  double step = 1;
+  while (largest / step > kMostSteps) step *= 2;
+  Json ticks = {0.0};
+  while (ticks.back() < largest) ticks.push_back(ticks.back().get<double>() + step);
+  return ticks;
+}
+
 /// Seconds and bytes in units that people read.
 const char* label_of(const std::string& column) {
   if (column.ends_with("_time"))
@@ -87,31 +97,34 @@ Json panel(const Grid& grid, const Panels& panels, const std::string& column, co
   }
   const bool bytes = column == "peak_memory" || column == "activations";
   const std::string title = std::ranges::find(grid_columns(), column, &GridColumn::name)->title;
+  Json y_scale = scale(y, bytes ? 2 : 10, true);
+  Json y_axis = {{"labelExpr", label_of(column)}, {"tickCount", 6}};
+  if (bytes && !y.wide()) {
+    y_axis["values"] = byte_ticks(y.high);
+    y_scale = {{"domain", {0, y_axis["values"].back()}}};
+  }
   Json x_axis = {{"format", ",d"}, {"labelFlush", false}, {"labelOverlap", "greedy"}};
   if (!ticks.empty()) x_axis["values"] = ticks;
-  return {{"width", 560},
-          {"height", kPanelHeight},
-          {"transform", {{{"filter", "datum.column === '" + column + "'"}}}},
-          {"mark", {{"type", "line"}, {"strokeWidth", 2}, {"point", {{"size", 36}}}}},
-          {"encoding",
-           {{"x",
-             {{"field", "x"},
-              {"type", "quantitative"},
-              {"title", grid.part->view.x},
-              {"scale", scale(panels.x, 2, false)},
-              {"axis", x_axis}}},
-            {"y",
-             {{"field", "y"},
-              {"type", "quantitative"},
-              {"title", title},
-              {"scale", scale(y, bytes ? 2 : 10, true)},
-              {"axis", {{"labelExpr", label_of(column)}, {"tickCount", 6}}}}},
-            {"color", by_line(panels.lines, colours)},
-            {"strokeDash", by_line(panels.lines, dashes)},
-            {"tooltip",
-             {{{"field", "line"}, {"title", "choice"}},
-              {{"field", "x"}, {"title", grid.part->view.x}},
-              {{"field", "text"}, {"title", title}}}}}}};
+  return {
+      {"width", 560},
+      {"height", kPanelHeight},
+      {"transform", {{{"filter", "datum.column === '" + column + "'"}}}},
+      {"mark", {{"type", "line"}, {"strokeWidth", 2}, {"point", {{"size", 36}}}}},
+      {"encoding",
+       {{"x",
+         {{"field", "x"},
+          {"type", "quantitative"},
+          {"title", grid.part->view.x},
+          {"scale", scale(panels.x, 2, false)},
+          {"axis", x_axis}}},
+        {"y",
+         {{"field", "y"}, {"type", "quantitative"}, {"title", title}, {"scale", y_scale}, {"axis", y_axis}}},
+        {"color", by_line(panels.lines, colours)},
+        {"strokeDash", by_line(panels.lines, dashes)},
+        {"tooltip",
+         {{{"field", "line"}, {"title", "choice"}},
+          {{"field", "x"}, {"title", grid.part->view.x}},
+          {{"field", "text"}, {"title", title}}}}}}};
 }
 }  // namespace
 

@@ -15,6 +15,7 @@ body{margin:0 auto;max-width:1440px;padding:24px;background:var(--back);color:va
 h1{margin:0 0 4px}h2{margin:40px 0 12px;padding-bottom:6px;border-bottom:1px solid var(--line)}
 .question,.caption{color:var(--muted)}
 .finding{margin:16px 0;padding:14px 18px;border-radius:8px;background:var(--lead);font-size:17px}
+.warning{padding:10px 18px;border-left:4px solid #c62828}
 .wide{overflow-x:auto;margin:12px 0}
 table{border-collapse:collapse;font-size:13.5px;font-variant-numeric:tabular-nums}
 th,td{padding:6px 12px;border:1px solid var(--line);text-align:left;vertical-align:top;max-width:420px;
@@ -104,6 +105,8 @@ std::string html(const Document& document, const std::vector<Chart>& charts) {
       "</style>\n</head>\n<body>\n<h1>" + html_text(document.title) + "</h1>\n";
   if (!document.question.empty()) text += "<p class=\"question\">" + html_text(document.question) + "</p>\n";
   text += "<p class=\"finding\">" + html_text(document.finding) + "</p>\n";
+  for (const auto& warning : document.warnings)
+    text += "<p class=\"warning\">Warning: " + html_text(warning) + "</p>\n";
   for (const auto& section : document.sections) text += section_of(section, charts);
   return text + scripts_of(charts) + "</body>\n</html>\n";
 }

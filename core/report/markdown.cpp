@@ -46,6 +46,7 @@ std::string section_of(const Section& section, const std::vector<std::string>& c
 std::string markdown(const Document& document, const std::vector<std::string>& charts) {
   std::string text =
       "# " + markdown_cell(document.title) + "\n\n**" + markdown_cell(document.finding) + "**\n\n";
+  for (const auto& warning : document.warnings) text += "> Warning: " + markdown_cell(warning) + "\n\n";
   if (!document.question.empty()) text += "Question: " + markdown_cell(document.question) + "\n\n";
   for (const auto& section : document.sections) text += section_of(section, charts);
   while (text.ends_with("\n\n")) text.pop_back();

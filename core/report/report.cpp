@@ -43,6 +43,8 @@ std::string ladder_table(const Analysis& analysis) {
       text += printable(row.name + ": " + std::string(to_string(row.status)) + ". " +
                         row.reason.substr(0, row.reason.find('\n'))) +
               "\n";
-  return text + "\n" + printable(analysis.finding) + "\n";
+  text += "\n" + printable(analysis.finding) + "\n";
+  for (const auto& warning : warnings_of(analysis)) text += "Warning: " + printable(warning) + "\n";
+  return text;
 }
 }  // namespace optrush

@@ -329,6 +329,39 @@ TEST(Analysis, DriftIsTheBaseAfterEverythingElse) {
   EXPECT_EQ(row(a, "base").samples.size(), 3U) << "it is no fourth round";
 }
 
+TEST(Analysis, ABaseThatDriftsFarIsAWarningAtTheTop) {
+  auto report = three_rungs();
+  report.drift_tokens_per_second = 950;
+  EXPECT_TRUE(make_document(analysis_of(report)).warnings.empty());
+  report.drift_tokens_per_second = 650;
+  const Document document = make_document(analysis_of(report));
+  ASSERT_EQ(document.warnings.size(), 1U);
+  EXPECT_THAT(document.warnings[0], HasSubstr("-34.8 % against its speed before"));
+}
+
+TEST(Analysis, AFindingWithoutARivalDoesNotBlameTheRounds) {
+  auto report = three_rungs();
+  for (const char* name : {"one", "two", "three"}) report[name].loss_error = 0.1;
+  const Analysis a = analysis_of(report);
+  EXPECT_THAT(a.finding, HasSubstr("only base ended well, so there is nothing to compare"));
+  EXPECT_THAT(a.finding, Not(HasSubstr("fewer than")));
+}
+
+TEST(Analysis, ACombinationOfAnotherProblemIsNotTheFastest) {
+  EXPECT_THAT(analysis_of(test::grid()).finding,
+              HasSubstr("of the combinations with the base's problem s512 + flash is fastest"));
+}
+
+TEST(Analysis, ALossIsHeldAgainstANamedRung) {
+  auto report = three_rungs();
+  report.experiment.parts[0].rungs.push_back(setting("batch", {{"train", {{"micro_batch", 8}}}}));
+  report["two"].loss_error = 0.1;
+  const Analysis a = analysis_of(report);
+  EXPECT_EQ(row(a, "three").loss_against, "one") << "the row before is broken";
+  EXPECT_EQ(row(a, "batch").loss_against, "its reference run");
+  EXPECT_THAT(ladder_section(a).table->rows[3], Contains(HasSubstr("to one")));
+}
+
 TEST(Analysis, PriceAndEnergyOfATask) {
   auto report = three_rungs();
   report.experiment.price_per_hour = 3.6;
