@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -14,13 +15,22 @@ std::string label_of(const ScalingSeries& series) {
          " ranks";
 }
 
+/// The series stand side by side, so that their intervals don't cover each other.
+double place_of(size_t series, size_t count, int64_t ranks) {
+  constexpr double kApart = 0.02;  // of a doubling
+  const double steps = static_cast<double>(series) - (static_cast<double>(count) - 1) / 2;
+  return static_cast<double>(ranks) * std::exp2(kApart * steps);
+}
+
 Json values_of(const Analysis& a) {
   Json values = Json::array();
-  for (const ScalingSeries& series : a.scaling)
-    for (const ScalingPoint& point : series.points) {
+  for (size_t i = 0; i < a.scaling.size(); ++i)
+    for (const ScalingPoint& point : a.scaling[i].points) {
+      const ScalingSeries& series = a.scaling[i];
       const double speedup = point.speedup ? point.speedup->value : 1;
       Json value = {{"series", label_of(series)},
                     {"ranks", point.ranks},
+                    {"place", place_of(i, a.scaling.size(), point.ranks)},
                     {"speedup", speedup},
                     {"rung", a.row(point.variant)->name},
                     {"text", or_unknown(point.speedup, ratio_text)},
@@ -43,7 +53,7 @@ Json ideal_of(const Analysis& a) {
   for (const auto& [fewest, most] : ends)
     for (const int64_t ranks : {fewest, most})
       values.push_back({{"line", fewest},
-                        {"ranks", ranks},
+                        {"place", ranks},
                         {"speedup", static_cast<double>(ranks) / static_cast<double>(fewest)}});
   return values;
 }
@@ -80,7 +90,7 @@ Json scaling_chart(const Analysis& a) {
     titles.push_back(label_of(a.scaling[i]));
     colours.push_back(kPalette[i % kPalette.size()]);
   }
-  const Json x = {{"field", "ranks"},
+  const Json x = {{"field", "place"},
                   {"type", "quantitative"},
                   {"title", "ranks"},
                   {"scale", {{"type", "log"}, {"base", 2}, {"nice", false}, {"padding", 24}}},
