@@ -113,7 +113,7 @@ class Finder {
   }
 
   ScalingSeries series(Scaling kind, const std::vector<Share>& shares) const {
-    ScalingSeries series{kind, name_of(shares), {}};
+    ScalingSeries series{kind, "", {}};
     const Share& first = shares.front();
     for (const Share& share : shares) {
       ScalingPoint point{share.variant, share.ranks, share.global_batch, std::nullopt, 1};
@@ -123,37 +123,60 @@ class Finder {
       if (point.speedup) point.efficiency = point.speedup->value / growth;
       if (point.speedup || share.variant == first.variant) series.points.push_back(point);
     }
+    if (series.largest().ranks > 1) series.name = name_of(series.points);
     return series;
   }
 
-  /// What connects the ranks: the plugins that those of one rank lack, else what the first rung of several
-  /// adds: "my_plugin (stage 3)".
-  std::string name_of(const std::vector<Share>& shares) const {
-    const auto several = std::ranges::find_if(shares, [](const Share& s) { return s.ranks > 1; });
-    const Variant& rung = variant(several->variant);
-    if (rung.external) return rung.name;
-    const auto& below = variant(shares.front().variant).spec.plugins;
-    std::vector<std::string> names;
+  /// The first rung of a series that has several ranks.
+  const Variant& several(const std::vector<ScalingPoint>& points) const {
+    return variant(std::ranges::find_if(points, [](const auto& p) { return p.ranks > 1; })->variant);
+  }
+
+  /// What connects the ranks: the plugins that those of one rank lack, else what the rung adds.
+  std::vector<PluginUse> connecting(const std::vector<ScalingPoint>& points) const {
+    const Variant& rung = several(points);
+    const auto& below = variant(points.front().variant).spec.plugins;
+    std::vector<PluginUse> uses;
     for (const auto& use : rung.spec.plugins)
-      if (std::ranges::find(below, use.name, &PluginUse::name) == below.end()) names.push_back(name_of(use));
-    if (names.empty())
-      for (const auto& use : rung.added) names.push_back(name_of(use));
+      if (std::ranges::find(below, use.name, &PluginUse::name) == below.end()) uses.push_back(use);
+    return uses.empty() ? rung.added : uses;
+  }
+
+  std::string name_of(const std::vector<ScalingPoint>& points) const {
+    const Variant& rung = several(points);
+    std::vector<std::string> names;
+    if (!rung.external)
+      for (const auto& use : connecting(points)) names.push_back(use.name);
     return names.empty() ? rung.name : join(names, " + ");
   }
 
-  static std::string name_of(const PluginUse& use) {
-    std::vector<std::string> options;
-    for (const auto& [key, value] : use.options.items())
-      options.push_back(key + " " + (value.is_string() ? value.get<std::string>() : value.dump()));
-    return use.name + (options.empty() ? "" : " (" + join(options) + ")");
+  /// The options of a series in which it differs from `others`: "stage 3".
+  std::string differences(const ScalingSeries& series, const std::vector<ScalingSeries>& others) const {
+    std::vector<std::string> parts;
+    for (const auto& use : connecting(series.points))
+      for (const auto& [key, value] : use.options.items()) {
+        const auto same = [&](const ScalingSeries& other) {
+          const auto uses = connecting(other.points);
+          const auto it = std::ranges::find(uses, use.name, &PluginUse::name);
+          return it == uses.end() || it->options.value(key, Json()) == value;
+        };
+        if (!std::ranges::all_of(others, same))
+          parts.push_back(key + " " + (value.is_string() ? value.get<std::string>() : value.dump()));
+      }
+    return join(parts);
   }
 
-  /// Two series of one title are named by their largest rungs as well.
+  /// Series of one title are told apart by their options, or by their largest rungs.
   void tell_apart() {
-    std::map<std::string, int> count;
-    for (const auto& series : series_) ++count[series.title()];
-    for (auto& series : series_)
-      if (count[series.title()] > 1) series.name += " up to " + a_.row(series.largest().variant)->name;
+    const std::vector<ScalingSeries> before = series_;
+    for (auto& series : series_) {
+      std::vector<ScalingSeries> rivals = before;
+      std::erase_if(rivals, [&](const ScalingSeries& other) { return other.title() != series.title(); });
+      if (rivals.size() < 2) continue;
+      const std::string options = differences(series, rivals);
+      series.name +=
+          options.empty() ? " up to " + a_.row(series.largest().variant)->name : " (" + options + ")";
+    }
   }
 
   const Analysis& a_;

@@ -84,6 +84,24 @@ TEST(Scaling, StartsAtTheFewestRanksThatRan) {
   EXPECT_NEAR(a.scaling[0].points[1].efficiency, 0.75, 0.01) << "1.5 times the speed on twice the ranks";
 }
 
+TEST(Scaling, SeriesOfOnePluginAreNamedByTheOptionsThatDiffer) {
+  test::SyntheticReport report("stages", 3);
+  std::vector<Rung> rungs;
+  for (const int64_t stage : {2, 3}) {
+    Rung made = ranks(2, 4);
+    made.name = "stage " + std::to_string(stage);
+    made.plugins = {{"shard", {{"stage", stage}, {"limit", 4}}}};
+    if (stage == 3) made.over = "start";
+    rungs.push_back(made);
+  }
+  rungs.insert(rungs.begin(), rung("start", "flash_attention"));
+  report.ladder(rungs);
+  const Analysis a = analysis_of(report);
+  ASSERT_EQ(a.scaling.size(), 2U);
+  EXPECT_EQ(a.scaling[0].title(), "shard (stage 2), weak");
+  EXPECT_EQ(a.scaling[1].title(), "shard (stage 3), weak");
+}
+
 TEST(Scaling, OneRankHasNone) {
   test::SyntheticReport report("one", 3);
   report.ladder({setting("batch", {{"train", {{"micro_batch", 8}}}})});
