@@ -24,11 +24,11 @@ struct ScalingPoint {
 /// Rows that differ in nothing but their number of ranks, and in what that makes of their batches.
 struct ScalingSeries {
   Scaling kind = Scaling::weak;
-  std::string name;                  ///< what connects the ranks: a plugin
+  std::string name;                  ///< what connects the ranks: a plugin, mostly
   std::vector<ScalingPoint> points;  ///< two at least, by rising ranks
 
   const ScalingPoint& largest() const { return points.back(); }
-  /// "my_plugin, weak"
+  /// Name and kind: "data parallel, weak".
   std::string title() const;
 };
 

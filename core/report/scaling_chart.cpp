@@ -8,7 +8,7 @@
 
 namespace optrush {
 namespace {
-/// In the legend, where labels can't cover each other: "my_plugin, weak: 88 % at 4 ranks".
+/// In the legend, where labels can't cover each other: "data parallel, weak: 88 % at 4 ranks".
 std::string label_of(const ScalingSeries& series) {
   const ScalingPoint& largest = series.largest();
   return series.title() + ": " + percent(largest.efficiency, 0) + " at " + std::to_string(largest.ranks) +
