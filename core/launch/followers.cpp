@@ -18,6 +18,7 @@ namespace {
 constexpr size_t kMostOfStranger = 4096, kMostOfFollower = 64U << 20;
 constexpr size_t kMostStrangers = 1024;
 constexpr std::chrono::seconds kTimeForHello{10}, kTimeForGoodbye{2};
+constexpr milliseconds kBetweenPumps{2};
 }  // namespace
 
 /// A rank whose worker another process of the job has started.
@@ -156,6 +157,9 @@ int64_t Followers::local_size(int64_t rank, int64_t ranks) const {
 }
 
 void Followers::pump() {
+  // Every rank of a run asks in turn: once is enough for all of them.
+  if (Clock::now() - pumped_ < kBetweenPumps) return;
+  pumped_ = Clock::now();
   while (strangers_.size() < kMostStrangers) {
     Descriptor socket = accept_from(listener_);
     if (socket.get() < 0) break;

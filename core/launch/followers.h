@@ -65,5 +65,6 @@ class Followers {
   std::map<int64_t, std::string> gone_;  ///< why a rank that is missing is
   std::vector<std::string> notes_;
   int64_t runs_ = 0;
+  Clock::time_point pumped_;
 };
 }  // namespace optrush
