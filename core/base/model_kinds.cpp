@@ -1,5 +1,6 @@
 #include "base/model_kinds.h"
 
+#include "base/collective_spec.h"
 #include "base/operator_spec.h"
 #include "base/spec_fields.h"
 #include "base/suggest.h"
@@ -23,6 +24,9 @@ const std::vector<ModelKind>& model_kinds() {
        [](const Json& model, const TrainSpec& train) {
          return operator_work(operator_from_json(model, "model"), train);
        }},
+      {"collective",
+       [](const Json& json, const std::string& where) { return to_json(collective_from_json(json, where)); },
+       [] { return collective_fields().schemas(); }},
   };
   return kinds;
 }

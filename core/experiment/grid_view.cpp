@@ -38,6 +38,10 @@ const std::vector<GridColumn>& grid_columns() {
       {"forward_flops", "forward FLOP/s"},
       {"backward_flops", "backward FLOP/s"},
       {"intensity", "FLOPs a byte"},
+      {"exposed_time", "exposed communication"},
+      {"algorithm_bandwidth", "algorithm GB/s"},
+      {"bus_bandwidth", "bus GB/s"},
+      {"collective_time", "a collective"},
       {"loss", "final loss"},
   };
   return columns;

@@ -1,6 +1,7 @@
 #include "model/model.h"
 
 #include "base/suggest.h"
+#include "model/collective_alone.h"
 #include "model/hugging_face.h"
 #include "model/llama.h"
 #include "model/operator_alone.h"
@@ -27,6 +28,9 @@ Model swiglu_stack(const Json& json, Params& params, at::ScalarType dtype) {
 Model operator_alone(const Json& json, Params& params, at::ScalarType dtype) {
   return declare_operator(operator_from_json(json, "model"), params, dtype);
 }
+Model collective_alone(const Json& json, Params& params, at::ScalarType dtype) {
+  return declare_collective(collective_from_json(json, "model"), params, dtype);
+}
 }  // namespace
 
 Model declare_model(const RunSpec& spec, Params& params, at::ScalarType dtype) {
@@ -35,6 +39,7 @@ Model declare_model(const RunSpec& spec, Params& params, at::ScalarType dtype) {
       {"llama", llama},
       {"swiglu_stack", swiglu_stack},
       {"operator", operator_alone},
+      {"collective", collective_alone},
   };
   std::vector<std::string> names;
   for (const auto& [name, declare] : kinds) {

@@ -36,6 +36,24 @@ Value intensity(A, R row) {
   return (work.forward_flops + work.backward_flops) / (work.forward_bytes + work.backward_bytes);
 }
 
+/// Of what a rank sends in a step; a receive is the other end of a send.
+double sent(R row, Value Collective::*amount) {
+  double sum = 0;
+  for (const Collective& collective : row.collectives)
+    if (collective.sent_bytes.value_or(0) > 0) sum += (collective.*amount).value_or(0);
+  return sum;
+}
+
+Value per_exposed_second(R row, double amount) {
+  if (amount == 0 || row.exposed_seconds.value_or(0) <= 0) return std::nullopt;
+  return amount / *row.exposed_seconds;
+}
+
+Value collective_time(A, R row) {
+  const Value rate = per_exposed_second(row, sent(row, &Collective::calls));
+  return rate ? Value(1 / *rate) : std::nullopt;
+}
+
 std::string gigabytes(double rate) { return fixed(rate / 1e9, 2); }
 std::string share(double fraction) { return percent(fraction); }
 
@@ -61,6 +79,12 @@ const std::map<std::string, Quantity, std::less<>>& quantities() {
       {"forward_flops", {[](A, R r) { return rate(r, &Work::forward_flops, "forward"); }, flops_rate}},
       {"backward_flops", {[](A, R r) { return rate(r, &Work::backward_flops, "backward"); }, flops_rate}},
       {"intensity", {intensity, [](double x) { return grouped(x); }}},
+      {"exposed_time", {[](A, R r) { return r.exposed_seconds; }, duration}},
+      {"algorithm_bandwidth",
+       {[](A, R r) { return per_exposed_second(r, sent(r, &Collective::bytes)); }, gigabytes}},
+      {"bus_bandwidth",
+       {[](A, R r) { return per_exposed_second(r, sent(r, &Collective::sent_bytes)); }, gigabytes}},
+      {"collective_time", {collective_time, duration}},
       {"loss", {[](A, R r) { return r.final_loss; }, [](double x) { return fixed(x, 4); }}},
   };
   return all;

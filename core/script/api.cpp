@@ -15,7 +15,7 @@ using Kind = Class::Kind;
 /// The fields of a section of the spec: their docs, ranges and defaults stand there.
 std::vector<Parameter> fields_of_spec(const std::string& section) {
   std::vector<Parameter> fields = spec_fields(section);
-  // Given by rush.checkpoint and rush.operator.
+  // Given by rush.checkpoint, rush.operator and rush.collective.
   std::erase_if(fields,
                 [](const Parameter& field) { return field.name == "checkpoint" || field.name == "op"; });
   for (auto& field : fields)
@@ -47,7 +47,8 @@ std::vector<Parameter> base_settings() {
 std::vector<Parameter> rung_settings() {
   auto fields = base_settings();
   for (auto& field : fields) {
-    if (field.name == "model") field.type = "Model|LlamaFields|SwigluStackFields|OperatorFields";
+    if (field.name == "model")
+      field.type = "Model|LlamaFields|SwigluStackFields|OperatorFields|CollectiveFields";
     if (field.name == "data") field.doc = "what it is trained on";
     if (!field.type.ends_with('?')) field.type += '?';
     field.fallback = nullptr;
@@ -62,8 +63,9 @@ std::vector<Parameter> external_settings() {
   return fields;
 }
 
-std::vector<std::string> operator_names() {
-  const auto fields = spec_fields("operator");
+/// What an operator or a collective alone may be.
+std::vector<std::string> op_names(const std::string& kind) {
+  const auto fields = spec_fields(kind);
   return std::ranges::find(fields, "op", &Parameter::name)->choices;
 }
 
@@ -187,6 +189,10 @@ std::vector<Class> classes() {
        .doc = "Sizes of one operator alone; a rung changes only what it names.",
        .fields = fields_of_spec("operator")},
       {.kind = Kind::table,
+       .name = "CollectiveFields",
+       .doc = "Sizes of one collective alone; a rung changes only what it names.",
+       .fields = fields_of_spec("collective")},
+      {.kind = Kind::table,
        .name = "RandomOptions",
        .doc = "Random tokens need none: train.seed seeds them."},
       {.kind = Kind::table,
@@ -309,10 +315,18 @@ std::vector<Function> functions_of_module() {
               "square of the output; each of the micro_batch x seq_len positions counts as a token. Reports "
               "know the "
               "bytes and FLOPs that it needs.",
-       .parameters = {{.name = "op", .type = "string", .doc = "which", .choices = operator_names()},
+       .parameters = {{.name = "op", .type = "string", .doc = "which", .choices = op_names("operator")},
                       {.name = "fields", .type = "OperatorFields?", .doc = "its sizes"}},
        .returns = "Model",
        .call = functions::operator_alone},
+      {.name = "collective",
+       .doc = "One collective alone among all ranks of a run (train.world_size), its result checked by value "
+              "before "
+              "the first step. It reads no data. Reports know its bandwidth and latency.",
+       .parameters = {{.name = "op", .type = "string", .doc = "which", .choices = op_names("collective")},
+                      {.name = "fields", .type = "CollectiveFields?", .doc = "its sizes"}},
+       .returns = "Model",
+       .call = functions::collective_alone},
       {.name = "checkpoint",
        .doc = "A model with the weights of a Hugging Face folder: config.json and safetensors files.",
        .parameters = {{.name = "folder",

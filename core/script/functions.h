@@ -10,6 +10,7 @@ inline constexpr int64_t kMostSequences = 1024;
 Object llama(ScriptContext&, const Call&);
 Object swiglu_stack(ScriptContext&, const Call&);
 Object operator_alone(ScriptContext&, const Call&);
+Object collective_alone(ScriptContext&, const Call&);
 Object checkpoint(ScriptContext&, const Call&);
 
 Object random(ScriptContext&, const Call&);

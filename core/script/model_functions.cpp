@@ -21,6 +21,13 @@ Json preset_fields(const std::string& name) {
     if (preset.name == name) return to_json(preset.spec);
   throw std::logic_error("no preset " + name);
 }
+
+Object op_alone(const char* kind, const Call& call) {
+  Json fields = Json::object();
+  if (const auto* given = call.arguments.find("fields")) fields = to_json(*given, "fields");
+  fields["op"] = call.arguments.at("op").text();
+  return Model{kind, validate_model(kind, fields, call.where)};
+}
 }  // namespace
 
 Object llama(ScriptContext&, const Call& call) {
@@ -42,12 +49,8 @@ Object swiglu_stack(ScriptContext&, const Call& call) {
   return Model{"swiglu_stack", validate_model("swiglu_stack", fields, call.where)};
 }
 
-Object operator_alone(ScriptContext&, const Call& call) {
-  Json fields = Json::object();
-  if (const auto* given = call.arguments.find("fields")) fields = to_json(*given, "fields");
-  fields["op"] = call.arguments.at("op").text();
-  return Model{"operator", validate_model("operator", fields, call.where)};
-}
+Object operator_alone(ScriptContext&, const Call& call) { return op_alone("operator", call); }
+Object collective_alone(ScriptContext&, const Call& call) { return op_alone("collective", call); }
 
 Object checkpoint(ScriptContext& context, const Call& call) {
   const fs::path folder = context.resolve(call.arguments.at("folder").text());

@@ -6,8 +6,8 @@
 #include <ATen/record_function.h>
 
 #include <algorithm>
-#include <iterator>
 #include <chrono>
+#include <iterator>
 #include <mutex>
 #include <optional>
 
@@ -16,6 +16,7 @@
 #include "data/counter_random.h"
 #include "distributed/rendezvous.h"
 #include "measure/step_clock.h"
+#include "model/collective_alone.h"
 #include "model/hugging_face.h"
 #include "model/init.h"
 #include "optrush/forecast.h"
@@ -77,6 +78,10 @@ std::unique_ptr<Session> Session::open(const RunSpec& spec, at::Device device, c
   std::unique_ptr<Session> session(new Session(load_plugins(spec), spec, device, ranks));
   Recipe& recipe = session->recipe_;
   apply_plugins(session->plugins_, recipe);
+  if (spec.model_kind == "collective") {
+    recipe.edit_as("model");
+    call_collective(collective_from_json(spec.model, "model"), recipe);
+  }
   if (edit) edit(recipe);
   recipe.seal();
   recipe.check();
@@ -156,8 +161,7 @@ void Session::make_ready() {
   };
   for (const auto& chunk : chunks_) {
     auto& ready = ready_.emplace_back();
-    for (const Unit* unit : chunk)
-      ready.push_back({bind.unit(*unit), number_of(unit), unit->role == "head"});
+    for (const Unit* unit : chunk) ready.push_back({bind.unit(*unit), number_of(unit), unit->role == "head"});
   }
   loss_gradient_ = recipe_.loss_gradient.resolve({}, [](const Tensor& loss) { return at::ones_like(loss); });
   gradients_ = recipe_.gradients.resolve({}, [](Gradients&, Update&) {});

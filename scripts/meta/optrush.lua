@@ -47,7 +47,7 @@ local Report = {}
 
 ---What a rung changes; what it leaves out stays as it is on the rung below.
 ---@class RungSettings
----@field model? Model|LlamaFields|SwigluStackFields|OperatorFields what is trained
+---@field model? Model|LlamaFields|SwigluStackFields|OperatorFields|CollectiveFields what is trained
 ---@field data? Data what it is trained on
 ---@field train? TrainSettings the training step
 ---@field device? "auto"|"cpu"|"cuda" where the run trains; auto: a GPU where there is one
@@ -74,7 +74,7 @@ local Report = {}
 ---@field env? table<string, string> variables that are added to its environment
 ---@field preload? string[] libraries that the dynamic loader takes first; skipped where one is missing
 ---@field effect? "rounding"|"precision"|"model" on arithmetic, against the rung below (default "rounding")
----@field model? Model|LlamaFields|SwigluStackFields|OperatorFields what is trained
+---@field model? Model|LlamaFields|SwigluStackFields|OperatorFields|CollectiveFields what is trained
 ---@field data? Data what it is trained on
 ---@field train? TrainSettings the training step
 ---@field device? "auto"|"cpu"|"cuda" where the run trains; auto: a GPU where there is one
@@ -84,10 +84,10 @@ local Report = {}
 ---How a report shows a grid: a table, and curves over a setting.
 ---@class GridView
 ---@field axes? string[] names of axes that were given as a list
----@field columns? ("tokens_per_second"|"step_time"|"forward_time"|"backward_time"|"optimizer_time"|"compile_time"|"peak_memory"|"activations"|"flops_per_second"|"mfu"|"hfu"|"forward_bandwidth"|"backward_bandwidth"|"forward_bandwidth_share"|"backward_bandwidth_share"|"forward_flops"|"backward_flops"|"intensity"|"loss")[] of the table, beside one for each axis
+---@field columns? ("tokens_per_second"|"step_time"|"forward_time"|"backward_time"|"optimizer_time"|"compile_time"|"peak_memory"|"activations"|"flops_per_second"|"mfu"|"hfu"|"forward_bandwidth"|"backward_bandwidth"|"forward_bandwidth_share"|"backward_bandwidth_share"|"forward_flops"|"backward_flops"|"intensity"|"exposed_time"|"algorithm_bandwidth"|"bus_bandwidth"|"collective_time"|"loss")[] of the table, beside one for each axis
 ---@field against? string a rung of one axis: changes against it stand in brackets
 ---@field x? string a numeric setting of the axes, as in train.seq_len
----@field curves? ("tokens_per_second"|"step_time"|"forward_time"|"backward_time"|"optimizer_time"|"compile_time"|"peak_memory"|"activations"|"flops_per_second"|"mfu"|"hfu"|"forward_bandwidth"|"backward_bandwidth"|"forward_bandwidth_share"|"backward_bandwidth_share"|"forward_flops"|"backward_flops"|"intensity"|"loss")[] drawn over x, one line for each choice of the other axes
+---@field curves? ("tokens_per_second"|"step_time"|"forward_time"|"backward_time"|"optimizer_time"|"compile_time"|"peak_memory"|"activations"|"flops_per_second"|"mfu"|"hfu"|"forward_bandwidth"|"backward_bandwidth"|"forward_bandwidth_share"|"backward_bandwidth_share"|"forward_flops"|"backward_flops"|"intensity"|"exposed_time"|"algorithm_bandwidth"|"bus_bandwidth"|"collective_time"|"loss")[] drawn over x, one line for each choice of the other axes
 
 ---The training step. The defaults are those of a base; a rung changes only what it names.
 ---@class TrainSettings
@@ -142,6 +142,11 @@ local Report = {}
 ---@field n_heads? integer of position and attention, which cut dim into them (at least 1, at most 2147483648, default 16)
 ---@field vocab_size? integer of head_loss (at least 2, at most 2147483648, default 32000)
 ---@field repeat? integer how often, one after the other, so that what surrounds it weighs little (at least 1, at most 1000, default 1)
+
+---Sizes of one collective alone; a rung changes only what it names.
+---@class CollectiveFields
+---@field bytes? integer of the larger of a rank's input and output, as nccl-tests counts; rounded up to fp32 numbers that the ranks share evenly (at least 4, at most 68719476736, default 1048576)
+---@field repeat? integer calls in a step, one after the other, so that what surrounds them weighs little (at least 1, at most 100000, default 1)
 
 ---Random tokens need none: train.seed seeds them.
 ---@class RandomOptions
@@ -227,6 +232,12 @@ function rush.swiglu_stack(fields) end
 ---@param fields? OperatorFields its sizes
 ---@return Model
 function rush.operator(op, fields) end
+
+---One collective alone among all ranks of a run (train.world_size), its result checked by value before the first step. It reads no data. Reports know its bandwidth and latency.
+---@param op "all_reduce"|"all_gather"|"reduce_scatter"|"all_to_all"|"send_recv" which
+---@param fields? CollectiveFields its sizes
+---@return Model
+function rush.collective(op, fields) end
 
 ---A model with the weights of a Hugging Face folder: config.json and safetensors files.
 ---@param folder string a relative path starts at the script's folder

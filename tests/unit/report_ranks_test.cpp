@@ -3,6 +3,7 @@
 
 #include "optrush/error.h"
 #include "report/document.h"
+#include "report/grid.h"
 #include "report_fixture.h"
 
 namespace optrush {
@@ -40,6 +41,24 @@ std::vector<std::string> rungs_of(const Analysis& a, const ScalingSeries& series
 Rung ranks(int64_t size, int64_t micro_batch) {
   return setting(std::to_string(size) + " x " + std::to_string(micro_batch),
                  {{"train", {{"world_size", size}, {"micro_batch", micro_batch}}}});
+}
+
+// As nccl-tests defines them: 4 ranks, 10 all-reduces of 1 MB in a step.
+TEST(Collectives, BandwidthsAndTheTimeOfACall) {
+  Row row;
+  row.collectives = {
+      {.name = "all_reduce", .group = "ranks", .ranks = 4, .calls = 10, .bytes = 10e6, .sent_bytes = 15e6}};
+  const auto value = [&](const char* column) { return quantity_of(column).value(Analysis{}, row); };
+  EXPECT_EQ(value("bus_bandwidth"), std::nullopt);
+  row.exposed_seconds = 0.01;
+  EXPECT_DOUBLE_EQ(value("algorithm_bandwidth").value(), 1e9);
+  EXPECT_DOUBLE_EQ(value("bus_bandwidth").value(), 1.5e9);
+  EXPECT_DOUBLE_EQ(value("collective_time").value(), 1e-3);
+  // The other end of a send adds nothing.
+  row.collectives = {{.name = "receive", .calls = 10, .bytes = 10e6, .sent_bytes = 0},
+                     {.name = "send", .calls = 10, .bytes = 10e6, .sent_bytes = 10e6}};
+  EXPECT_DOUBLE_EQ(value("bus_bandwidth").value(), 1e9);
+  EXPECT_DOUBLE_EQ(value("collective_time").value(), 1e-3);
 }
 
 TEST(Scaling, SeriesAreNamedByWhatStaysTheSame) {
