@@ -1,0 +1,69 @@
+-- How much do more ranks bring, each with a whole copy of the model?
+--
+-- Gradients are summed over 2, 4 and 8 ranks, as many as this machine has GPUs or cores, or as the launcher started:
+-- weak scaling (each rank keeps its micro-batch, a step has more sequences) and strong scaling (a step keeps its
+-- sequences, each rank has fewer). Beneath is the best single-device stack. Beside the largest number stand the same step
+-- without overlap (one bucket, sent when the backward has ended) and Python's DistributedDataParallel.
+--
+--   ./optrush run experiments/ddp.lua
+--   torchrun --nproc-per-node 8 --no-python ./optrush run experiments/ddp.lua     (mpirun and srun alike)
+local rush = require "optrush"
+local pytorch_ddp = require "peers.pytorch_ddp"
+
+local gpu = rush.device() == "cuda"
+local limit = rush.ranks()
+if limit < 2 then error("this machine has one GPU or core: several ranks need more, or a launcher with several machines", 0) end
+
+-- The micro-batch of one rank; strong scaling divides it.
+local batch = 8
+local exp = rush.experiment {
+  name = "ddp",
+  question = "How much do more ranks bring, each with a whole copy of the model?",
+  model = gpu and rush.llama "llama-3.2-1b" or rush.llama "tiny",
+  data = rush.text(rush.corpus "libtorch"),
+  train = { micro_batch = batch, seq_len = gpu and 2048 or 256, steps = 10, warmup = 3 },
+  -- One device and one of its ranks share nothing: on a CPU a rank has its share of the cores.
+  threads = gpu and 0 or 1,
+}
+
+local top = "fused loss"
+local ladder = {
+  rush.rung("fused AdamW", "fused_adamw"),
+  rush.rung("SDPA", "flash_attention"),
+  rush.rung("fused kernels", "fused_kernels"),
+  rush.rung(top, "fused_linear_cross_entropy"),
+}
+if gpu then table.insert(ladder, 1, rush.rung("bf16 autocast", "mixed_precision", { dtype = "bf16" })) end
+
+-- The first rung of several ranks brings the plugin, the others stand on it.
+local function add(name, train, over)
+  local settings = { train = train, over = over }
+  ladder[#ladder + 1] = over and rush.rung(name, "ddp", {}, settings) or rush.rung(name, settings)
+end
+
+local largest = 1
+for _, ranks in ipairs { 2, 4, 8 } do
+  if ranks <= limit then
+    add(ranks .. " ranks", { world_size = ranks }, ranks == 2 and top or nil)
+    largest = ranks
+  end
+end
+local most = largest .. " ranks"
+local all = 65536 -- MiB: more than any model's gradients
+ladder[#ladder + 1] = rush.rung("without overlap", "ddp", { bucket_mb = all, first_bucket_mb = all }, {
+  replace = "ddp",
+  over = most,
+})
+for _, ranks in ipairs { 2, 4, 8 } do
+  if ranks <= limit then
+    local train = { world_size = ranks, micro_batch = batch // ranks }
+    add(ranks .. " ranks, the same batch", train, ranks == 2 and top or nil)
+  end
+end
+ladder[#ladder + 1] = pytorch_ddp {
+  name = "PyTorch DDP, the same batch",
+  with = gpu and { "bf16", "sdpa", "fused" } or { "sdpa", "fused" },
+}
+
+exp:ladder(ladder)
+exp:run({ rounds = 3 }):report()
