@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "data/batches.h"
+#include "support/attention_ring.h"
 #include "support/error_of.h"
 #include "support/training.h"
 #include "worker/plan.h"
@@ -35,8 +36,10 @@ RunSpec spec_of(std::vector<PluginUse> stack, int64_t layers = 3) {
   return spec;
 }
 
-/// The gradient of every trainable parameter in one step of two micro-batches.
-Tensors gradients(const RunSpec& spec, const std::function<void(Recipe&)>& edit = {}) {
+/// The gradient of every trainable parameter in one step of two micro-batches; `change` has the last word on
+/// each.
+Tensors gradients(const RunSpec& spec, const std::function<void(Recipe&)>& edit = {},
+                  const std::function<void(Batch&, int64_t micro)>& change = {}) {
   Trained trained(spec, edit);
   Session& session = trained.session();
   at::manual_seed(5);
@@ -48,6 +51,7 @@ Tensors gradients(const RunSpec& spec, const std::function<void(Recipe&)>& edit 
     batch.positions = at::arange(16).expand({4, 16});
     batch.token_count = 128;
     session.prepare(batch);
+    if (change) change(batch, micro);
     session.forward(0, batch, {}).backward();
   }
   session.data_parallel().finish();
@@ -105,6 +109,47 @@ TEST(ActivationCheckpointing, EveryPolicyGivesTheBitsOfAPairsGradients) {
   for (const auto& policy : policies()) {
     SCOPED_TRACE(policy.options.dump());
     expect_equal_bits(gradients(spec_of({policy}), replaced), expected);
+  }
+}
+
+TEST(ActivationCheckpointing, RecomputationSeesWhatABatchCarriesByName) {
+  const auto scaled = [](Recipe& recipe) {
+    recipe.ops.position.replace(
+        [](const Tensor& q, const Tensor& k, const Batch& batch) -> std::array<Tensor, 2> {
+          const Tensor& scale = batch.named.at("scale");
+          return {q * scale, (k * scale).sin()};
+        },
+        {.trace = Trace::aten});
+  };
+  const auto by = [](double factor) {
+    return [factor](Batch& batch, int64_t micro) {
+      batch.named["scale"] =
+          (batch.positions.to(at::kFloat) * 0.1 + factor + static_cast<double>(micro)).view({4, 1, 16, 1});
+    };
+  };
+  const Tensors expected = gradients(spec_of({}), scaled, by(1));
+  EXPECT_FALSE(at::equal(gradients(spec_of({}), scaled, by(2)).front(), expected.front()));
+  for (const auto& policy : policies()) {
+    SCOPED_TRACE(policy.options.dump());
+    expect_equal_bits(gradients(spec_of({policy}), scaled, by(1)), expected);
+  }
+}
+
+TEST(ActivationCheckpointing, RecomputationSeesThePackedDocuments) {
+  const auto packed = [](Batch& batch, int64_t micro) {
+    batch.segments =
+        micro == 0 ? segments_of({16, 3, 13, 8, 8, 16}, 4) : segments_of({5, 11, 16, 16, 15, 1}, 4);
+  };
+  for (const auto& stack :
+       {std::vector<PluginUse>{}, std::vector<PluginUse>{{"flash_attention", Json::object()}}}) {
+    const Tensors expected = gradients(spec_of(stack), {}, packed);
+    EXPECT_FALSE(at::equal(gradients(spec_of(stack)).front(), expected.front()));
+    for (const auto& policy : policies()) {
+      SCOPED_TRACE(policy.options.dump() + (stack.empty() ? "" : " on flash_attention"));
+      auto both = stack;
+      both.push_back(policy);
+      expect_equal_bits(gradients(spec_of(both), {}, packed), expected);
+    }
   }
 }
 

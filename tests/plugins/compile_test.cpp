@@ -5,9 +5,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <torch/csrc/jit/runtime/graph_executor.h>
+
 #include "compile/cache.h"
+#include "compile/self_check.h"
 #include "compile/unit_graph.h"
 #include "model/operators.h"
+#include "support/attention_ring.h"
 #include "support/error_of.h"
 #include "support/training.h"
 
@@ -27,12 +31,22 @@ class Blocks {
     trained_.session().prepare(batch_);
     x_ = at::randn({2, 16, 32}).requires_grad_();
   }
-  UnitGraph trace(size_t layer) {
-    const Unit& unit = *trained_.session().units().at(layer + 1);
-    return trace_unit(Binder(trained_.session().recipe()).unit(unit), unit, x_, batch_);
+  UnitGraph trace(size_t layer) { return trace_unit(function(layer), unit(layer), x_, batch_); }
+  Batch& batch() { return batch_; }
+  Tensor eager(size_t layer) { return function(layer)(x_, batch_); }
+  /// What the graph computes of the batch as it is now.
+  Tensor run(const UnitGraph& graph, size_t layer) {
+    torch::jit::GraphExecutor executor(graph.graph, "unit");
+    torch::jit::Stack stack;
+    for (const Tensor& input : compile::unit_inputs(unit(layer), x_, batch_)) stack.emplace_back(input);
+    executor.run(stack);
+    return stack.front().toTupleRef().elements().at(0).toTensor();
   }
 
  private:
+  const Unit& unit(size_t layer) { return *trained_.session().units().at(layer + 1); }
+  UnitFunction function(size_t layer) { return Binder(trained_.session().recipe()).unit(unit(layer)); }
+
   Trained trained_;
   Batch batch_;
   Tensor x_;
@@ -100,6 +114,79 @@ TEST(CompileTrace, ConstantsAreToldApartByTheirValues) {
     };
   };
   EXPECT_NE(Blocks({}, shifted_by(1)).trace(0).text(), Blocks({}, shifted_by(2)).trace(0).text());
+}
+
+/// q and k scaled by what a plugin put into the batch under two names.
+void read_named(Recipe& recipe) {
+  recipe.ops.position.replace(
+      [](const Tensor& q, const Tensor& k, const Batch& batch) -> std::array<Tensor, 2> {
+        return {q * batch.named.at("b"), k * batch.named.at("a").exp()};
+      },
+      {.trace = Trace::aten});
+}
+
+TEST(CompileTrace, NamedTensorsOfABatchAreInputs) {
+  const auto random = [] { return at::rand({2, 1, 16, 1}) + 0.5; };
+  Blocks blocks({}, read_named);
+  const Tensor one = random();
+  blocks.batch().named = {{"a", one}, {"b", one}};  // one tensor under two names, this time
+  const UnitGraph graph = blocks.trace(0);
+  EXPECT_TRUE(at::allclose(blocks.run(graph, 0), blocks.eager(0)));
+  const Tensor before = blocks.eager(0);
+  blocks.batch().named = {{"b", random()}, {"a", random()}};
+  EXPECT_TRUE(at::allclose(blocks.run(graph, 0), blocks.eager(0)));
+  EXPECT_FALSE(at::allclose(before, blocks.eager(0)));
+}
+
+TEST(CompileTrace, ABatchWithOtherNamesIsCompiledAgain) {
+  const Tensor x = at::randn({2, 16, 32});
+  const auto signature = [&](const Batch& batch) {
+    Tensors inputs = {x};
+    for (const Tensor& tensor : batch.tensors())
+      if (tensor.defined()) inputs.push_back(tensor);
+    return compile::signature_of(inputs, batch);
+  };
+  const Tensor value = at::zeros({2, 16}, at::kInt);
+  Batch one, same, other, split, elsewhere;
+  one.named = {{"a", value}, {"b", value}};
+  same.named = {{"b", value + 1}, {"a", value + 2}};
+  other.named = {{"a", value}, {"c", value}};
+  split.named = {{"ab", value}, {"", value}};
+  elsewhere.segments.ids = value;
+  elsewhere.named = {{"a", value}};
+  EXPECT_EQ(signature(one), signature(same));
+  for (const Batch* differs : {&other, &split, &elsewhere}) EXPECT_NE(signature(one), signature(*differs));
+}
+
+TEST(CompileTrace, DocumentsOfPackedRowsAreInputs) {
+  for (const bool fused : {false, true}) {
+    SCOPED_TRACE(fused ? "flash_attention" : "plain");
+    Blocks blocks(fused ? std::vector<PluginUse>{{"flash_attention", Json::object()}}
+                        : std::vector<PluginUse>{});
+    blocks.batch().segments = segments_of({9, 7, 4, 12}, 2);
+    const UnitGraph graph = blocks.trace(0);
+    const Tensor before = blocks.eager(0);
+    EXPECT_TRUE(at::allclose(blocks.run(graph, 0), before, 1e-4, 1e-5));
+    blocks.batch().segments = segments_of({3, 13, 8, 8}, 2);
+    EXPECT_TRUE(at::allclose(blocks.run(graph, 0), blocks.eager(0), 1e-4, 1e-5));
+    EXPECT_FALSE(at::allclose(before, blocks.eager(0), 1e-4, 1e-5));
+  }
+}
+
+TEST(CompileSelfCheck, GivesEveryTensorOfABatchOtherValues) {
+  Batch batch;
+  batch.tokens = at::arange(8).view({2, 4});
+  batch.positions = at::arange(4).expand({2, 4});
+  batch.segments = segments_of({1, 3, 4}, 2);
+  batch.named = {{"strided", at::arange(8, at::kFloat).view({4, 2}).t()}, {"scale", at::full({}, 2.0)}};
+  const Batch other = compile::other_batch(batch);
+  EXPECT_EQ(compile::signature_of(other.tensors(), other), compile::signature_of(batch.tensors(), batch));
+  for (const auto& [is, was] :
+       {std::pair(other.tokens, batch.tokens), std::pair(other.segments.ids, batch.segments.ids),
+        std::pair(other.named.at("strided"), batch.named.at("strided")),
+        std::pair(other.named.at("scale"), batch.named.at("scale"))})
+    EXPECT_FALSE(at::equal(is, was)) << is;
+  EXPECT_TRUE(at::equal(other.positions, batch.positions)) << "its rows share memory";
 }
 
 TEST(CompileTrace, ARawKernelInAPairIsRefusedByName) {

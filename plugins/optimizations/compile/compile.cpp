@@ -84,7 +84,7 @@ class Compile final : public Plugin {
 
   Tensor run(const UnitFunction& inner, const Unit& unit, const Tensor& x, const Batch& batch, Known& known) {
     const Tensors inputs = unit_inputs(unit, x, batch);
-    Signature signature = signature_of(inputs);
+    Signature signature = signature_of(inputs, batch);
     if (signature != known.last) {
       auto& found = known.all[signature];
       if (found == nullptr) found = make(inner, unit, x, batch, inputs, known.all.size() > 1);
@@ -99,7 +99,7 @@ class Compile final : public Plugin {
     const auto guard = run_->compiling(unit.path);
     if (again)
       run_->note("compile: " + unit.path + " was compiled again at step " + std::to_string(run_->step()) +
-                 ": the shapes or types of its inputs changed");
+                 ": the shapes, types or names of its inputs changed");
     const UnitGraph graph = trace_unit(inner, unit, x, batch);
     const Request request{mode_, activations_, enabled_attention_kernels(), at::get_num_threads(), inputs};
     const auto key = Cache::key_of(graph, request);

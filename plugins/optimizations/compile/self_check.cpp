@@ -45,11 +45,14 @@ Tensor other_values(const Tensor& x) {
       .requires_grad_(x.requires_grad());
 }
 
-Batch other_batch(Batch batch) {
-  for (Tensor* tensor :
-       {&batch.tokens, &batch.labels, &batch.positions, &batch.input, &batch.cos, &batch.sin})
-    if (tensor->defined()) *tensor = tensor->roll({1}, {0}).roll({1}, {tensor->dim() - 1});
-  return batch;
+/// Moved along the first and the last axis, so that indices stay in range.
+Tensor moved(const Tensor& x) {
+  if (!x.defined() || !x.is_non_overlapping_and_dense()) return x;
+  if (x.dim() == 0) return x.is_floating_point() ? x.detach() * 1.25 : x;
+  const Tensor values = x.detach().roll({1}, {0}).roll({1}, {x.dim() - 1});
+  return at::empty_strided(x.sizes(), x.strides(), values.options())
+      .copy_(values)
+      .requires_grad_(x.requires_grad());
 }
 
 double difference(const Tensor& is, const Tensor& expected) {
@@ -59,6 +62,14 @@ double difference(const Tensor& is, const Tensor& expected) {
   return apart == 0 ? 0 : apart / std::max(largest, 1e-12);
 }
 }  // namespace
+
+Batch other_batch(Batch batch) {
+  for (Tensor* tensor : {&batch.tokens, &batch.labels, &batch.positions, &batch.input, &batch.cos, &batch.sin,
+                         &batch.segments.ids})
+    *tensor = moved(*tensor);
+  for (auto& [name, tensor] : batch.named) tensor = moved(tensor);
+  return batch;
+}
 
 double self_check(const CompiledUnit& compiled, const UnitGraph& graph, const UnitFunction& function,
                   const Unit& unit, const Tensor& x, const Batch& first_batch) {

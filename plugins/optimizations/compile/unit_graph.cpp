@@ -59,6 +59,19 @@ Tensors detached(const Tensors& tensors) {
   return result;
 }
 
+/// The same batch of other tensor objects: the tracer tells inputs apart by these, and two that are one
+/// tensor in this batch may be two in the next.
+Batch with_tensors_of_its_own(Batch batch) {
+  const auto renew = [](Tensor& tensor) {
+    if (tensor.defined()) tensor = tensor.detach().requires_grad_(tensor.requires_grad());
+  };
+  for (Tensor* tensor : {&batch.tokens, &batch.labels, &batch.positions, &batch.input, &batch.cos, &batch.sin,
+                         &batch.segments.ids, &batch.segments.starts})
+    renew(*tensor);
+  for (auto& [name, tensor] : batch.named) renew(tensor);
+  return batch;
+}
+
 UnitGraph::Pair trace_pair(const TracedPairs::Entry& entry) {
   const at::NoGradGuard no_grad;
   const Differentiable& op = *entry.op;
@@ -135,7 +148,7 @@ Tensors unit_inputs(const Unit& unit, const Tensor& x, const Batch& batch) {
   return inputs;
 }
 
-Signature signature_of(const Tensors& inputs) {
+Signature signature_of(const Tensors& inputs, const Batch& batch) {
   Signature signature;
   const auto device = inputs.front().device().type();
   const bool autocast = at::autocast::is_autocast_enabled(device);
@@ -146,15 +159,21 @@ Signature signature_of(const Tensors& inputs) {
     signature.insert(signature.end(), tensor.sizes().begin(), tensor.sizes().end());
     signature.insert(signature.end(), tensor.strides().begin(), tensor.strides().end());
   }
+  for (const auto& tensor : batch.tensors()) signature.push_back(static_cast<int64_t>(tensor.defined()));
+  for (const auto& [name, tensor] : batch.named) {
+    signature.push_back(static_cast<int64_t>(name.size()));
+    signature.insert(signature.end(), name.begin(), name.end());
+  }
   return signature;
 }
 
-UnitGraph trace_unit(const UnitFunction& function, const Unit& unit, const Tensor& x, const Batch& batch) {
+UnitGraph trace_unit(const UnitFunction& function, const Unit& unit, const Tensor& x, const Batch& of_call) {
   const at::AutoGradMode with_gradients(true);
   const NoAutocastCache no_cache;
   const TracedPairs pairs;
   UnitGraph result;
   const Tensor start = x.detach().requires_grad_(x.requires_grad());
+  const Batch batch = with_tensors_of_its_own(of_call);
   result.graph = trace(unit_inputs(unit, start, batch),
                        [&](const Tensors& inputs) { return Tensors{function(inputs.front(), batch)}; });
   for (const auto& entry : pairs.entries()) result.pairs.push_back(trace_pair(entry));
