@@ -2,6 +2,7 @@
 #   Torch::cpu     c10, torch_cpu, torch
 #   Torch::cuda    c10_cuda, libcudart and CUDA's headers: enough to compile every GPU path. libtorch_cuda itself is
 #                  opened at run time where a driver is found: a CPU run must not pay 350 MB and 0.1 s for it.
+#   Torch::torch_cuda  libtorch_cuda, where NCCL's header is there too (OPTRUSH_HAS_NCCL): for what is opened after it
 # Input: OPTRUSH_TORCH, a LibTorch folder or the folder of a Python torch package. Default: the project's .venv.
 if(NOT OPTRUSH_TORCH)
   file(GLOB _torch_candidates ${CMAKE_SOURCE_DIR}/.venv/lib/python3.*/site-packages/torch)
@@ -59,6 +60,7 @@ target_link_libraries(Torch::cpu INTERFACE Torch::torch_cpu Torch::c10)
 
 add_library(Torch::cuda INTERFACE IMPORTED GLOBAL)
 set(OPTRUSH_HAS_CUDA OFF)
+set(OPTRUSH_HAS_NCCL OFF)
 if(NOT OPTRUSH_CUDA_VERSION STREQUAL none)
   get_filename_component(_site ${OPTRUSH_TORCH_DIR} DIRECTORY)
   set(_cuda_includes ${_site}/nvidia/cu13/include ${_site}/nvidia/cuda_runtime/include /usr/local/cuda/include)
@@ -80,6 +82,11 @@ if(NOT OPTRUSH_CUDA_VERSION STREQUAL none)
     if(OPTRUSH_NCCL_INCLUDE)
       target_include_directories(Torch::cuda SYSTEM INTERFACE ${OPTRUSH_NCCL_INCLUDE})
       target_compile_definitions(Torch::cuda INTERFACE USE_C10D_NCCL)
+      if(EXISTS ${OPTRUSH_TORCH_DIR}/lib/libtorch_cuda.so)
+        set(OPTRUSH_HAS_NCCL ON)
+        _torch_library(Torch::torch_cuda ${OPTRUSH_TORCH_DIR}/lib/libtorch_cuda.so)
+        set_target_properties(Torch::torch_cuda PROPERTIES IMPORTED_NO_SONAME FALSE)
+      endif()
     endif()
     target_link_libraries(Torch::cuda INTERFACE Torch::c10_cuda Torch::cudart)
     target_compile_definitions(Torch::cuda INTERFACE OPTRUSH_HAS_CUDA=1)

@@ -24,7 +24,7 @@ def its_size_and_metadata(wheel, work):
     assert re.search(r"^Requires-Dist: torch==2\.11\.\*$", metadata, re.M), metadata
     assert re.search(r"^Requires-Dist: vl-convert-python==\S+; extra == 'charts'$", metadata, re.M), metadata
     assert modes["optimization_rush/bin/optrush"] & 0o111 and modes["optimization_rush/bin/optrush-worker"] & 0o111
-    for part in ("lib/liboptrush.so", "lib/optrush/plugins/compile.so", "include/optrush/plugin.h",
+    for part in ("lib/liboptrush.so", "lib/liboptrush_cuda.so", "lib/optrush/plugins/compile.so", "include/optrush/plugin.h",
                  "include/optrush/sdk_hash.h", "include/nlohmann/json.hpp",
                  "lib/cmake/OptimizationRush/OptimizationRushConfig.cmake", "share/optrush/scripts/",
                  "share/optrush/experiments/quickstart.lua", "share/optrush/experiments/peers/transformers_twin.py"):

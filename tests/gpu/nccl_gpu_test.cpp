@@ -1,0 +1,124 @@
+// What GPUs send each other by NCCL: that its library opens wherever LibTorch has it, a group of one rank,
+// and every collective of as many ranks as there are GPUs.
+#include <ATen/Functions.h>
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include "base/torch_folder.h"
+#include "distributed/backend.h"
+#include "distributed/groups.h"
+#include "distributed/nccl.h"
+#include "distributed/rendezvous.h"
+#include "on_gpu.h"
+#include "rank_pool.h"
+#include "worker/device.h"
+
+namespace optrush::testing {
+namespace {
+std::vector<double> numbers(const Tensor& tensor) {
+  const Tensor wide = tensor.to(at::kCPU, at::kDouble).contiguous();
+  return {wide.const_data_ptr<double>(), wide.const_data_ptr<double>() + wide.numel()};
+}
+
+/// Straight through c10d: a Group of one rank would send nothing.
+Json alone(const Ranks& ranks, const Json&) {
+  const at::Device device = open_device("cuda", ranks.local_rank);
+  const auto group = make_process_group("alone", rendezvous(ranks, "test"), 0, 1, device, ranks);
+  const auto options = at::TensorOptions(at::kFloat).device(device);
+  Json result;
+  std::vector<Tensor> sum = {at::full({3}, 2.0, options)};
+  group->allreduce(sum)->wait();
+  result["all_reduce"] = numbers(sum.front());
+  Tensor gathered = at::zeros({4}, options), part = at::arange(4, options);
+  group->_allgather_base(gathered, part)->wait();
+  result["all_gather"] = numbers(gathered);
+  Tensor scattered = at::zeros({4}, options);
+  group->_reduce_scatter_base(scattered, part)->wait();
+  result["reduce_scatter"] = numbers(scattered);
+  std::vector<Tensor> on_cpu = {at::full({2}, 3.0)};
+  group->allreduce(on_cpu)->wait();
+  result["on a CPU"] = numbers(on_cpu.front());
+  return result;
+}
+
+/// Rank r holds r + 1 and the like.
+Json collectives(const Ranks& ranks, const Json&) {
+  const at::Device device = open_device("cuda", ranks.local_rank);
+  const auto store = rendezvous(ranks, "test");
+  Groups groups;
+  groups.connect(ranks, store, device);
+  std::vector<int64_t> members(static_cast<size_t>(ranks.size));
+  for (int64_t i = 0; i < ranks.size; ++i) members[static_cast<size_t>(i)] = i;
+  Group& world = groups.group("world", members, ranks.rank);
+  const auto options = at::TensorOptions(at::kBFloat16).device(device);
+  const int64_t n = ranks.size;
+  const auto mine = static_cast<double>(ranks.rank + 1);
+  Json result;
+  const Tensor sum = at::full({3}, mine, options);
+  world.all_reduce(sum).wait();
+  result["all_reduce"] = numbers(sum);
+  const Tensor gathered = at::empty({2 * n}, options);
+  world.all_gather(gathered, at::full({2}, mine, options)).wait();
+  result["all_gather"] = numbers(gathered);
+  const Tensor part = at::empty({2}, options);
+  world.reduce_scatter(part, at::arange(2 * n, at::kFloat).mul_(mine).to(options)).wait();
+  result["reduce_scatter"] = numbers(part);
+  const Tensor swapped = at::empty({n}, options);
+  world.all_to_all(swapped, at::arange(n, at::kFloat).add_(10 * mine).to(options)).wait();
+  result["all_to_all"] = numbers(swapped);
+  return result;
+}
+
+/// More would say nothing new.
+int64_t ranks_here() { return std::min<int64_t>(4, at::globalContext().getNumGPUs()); }
+
+class NcclOnGpu : public OnGpu {};
+
+TEST_F(NcclOnGpu, AGroupOfOneRankGivesBackWhatItHas) {
+  RankPool pool(1);
+  const Json got = pool.run("alone", 1, {}).front();
+  ASSERT_FALSE(got.contains("error")) << got;
+  EXPECT_EQ(got["all_reduce"], Json({2, 2, 2}));
+  EXPECT_EQ(got["all_gather"], Json({0, 1, 2, 3}));
+  EXPECT_EQ(got["reduce_scatter"], Json({0, 1, 2, 3}));
+  EXPECT_EQ(got["on a CPU"], Json({3, 3}));
+}
+
+TEST_F(NcclOnGpu, EveryCollectiveOfSeveralGpusGivesWhatItShould) {
+  const int64_t n = ranks_here();
+  if (n < 2) GTEST_SKIP() << "one GPU: several ranks need one each";
+  RankPool pool(n);
+  const auto answers = pool.run("collectives", n, {});
+  const double sum = static_cast<double>(n * (n + 1)) / 2;
+  for (int64_t rank = 0; rank < n; ++rank) {
+    const Json& got = answers[static_cast<size_t>(rank)];
+    ASSERT_FALSE(got.contains("error")) << got;
+    const auto r = static_cast<double>(rank);
+    EXPECT_EQ(got["all_reduce"], Json({sum, sum, sum}));
+    EXPECT_EQ(got["reduce_scatter"], Json({2 * r * sum, (2 * r + 1) * sum}));
+    for (int64_t i = 0; i < n; ++i) {
+      EXPECT_EQ(got["all_gather"][static_cast<size_t>(2 * i)], i + 1);
+      EXPECT_EQ(got["all_to_all"][static_cast<size_t>(i)], 10 * (i + 1) + rank);
+    }
+  }
+}
+
+TEST(NcclLibrary, OpensAndHasWhatTheCoreCalls) {
+  const auto of_torch = torch_folder() / "lib" / "libtorch_cuda.so";
+  if (!std::filesystem::exists(of_torch)) GTEST_SKIP() << "this LibTorch has no CUDA";
+  // As load_cuda() does, which asks for a GPU before.
+  if (dlopen(of_torch.c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr) GTEST_SKIP() << dlerror();
+  void* library = dlopen(OPTRUSH_BUILD_DIR "/lib/liboptrush_cuda.so", RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(library, nullptr) << dlerror();
+  EXPECT_NE(dlsym(library, kMakeNccl), nullptr);
+}
+}  // namespace
+}  // namespace optrush::testing
+
+int main(int argc, char** argv) {
+  return optrush::testing::main_of_ranks(
+      argc, argv, {{"alone", optrush::testing::alone}, {"collectives", optrush::testing::collectives}});
+}
