@@ -1,9 +1,11 @@
 // What GPUs send each other by NCCL: that its library opens wherever LibTorch has it, a group of one rank,
 // and every collective of as many ranks as there are GPUs.
 #include <ATen/Functions.h>
+#include <ATen/detail/CUDAHooksInterface.h>
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
@@ -73,7 +75,7 @@ Json collectives(const Ranks& ranks, const Json&) {
 }
 
 /// More would say nothing new.
-int64_t ranks_here() { return std::min<int64_t>(4, at::globalContext().getNumGPUs()); }
+int64_t ranks_here() { return std::min<int64_t>(4, at::detail::getCUDAHooks().deviceCount()); }
 
 class NcclOnGpu : public OnGpu {};
 

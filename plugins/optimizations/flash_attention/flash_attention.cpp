@@ -87,7 +87,11 @@ class FlashAttention final : public Plugin {
                                                args.scale, grouped),
               {}};
     }
-    if (args.lse || args.segments.defined()) return fused_->forward(lowered(q), lowered(k), lowered(v), args);
+    if (args.lse || args.segments.defined()) {
+      auto result = fused_->forward(lowered(q), lowered(k), lowered(v), args);
+      if (!args.lse) result.lse.reset();
+      return result;
+    }
     return {
         at::scaled_dot_product_attention(q, k, v, {}, /*dropout_p=*/0.0, args.causal, args.scale, grouped),
         {}};
