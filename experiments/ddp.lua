@@ -2,8 +2,8 @@
 --
 -- Gradients are summed over 2, 4 and 8 ranks, as many as this machine has GPUs or cores, or as the launcher started:
 -- weak scaling (each rank keeps its micro-batch, a step has more sequences) and strong scaling (a step keeps its
--- sequences, each rank has fewer). Beneath is the best single-device stack. Beside the largest number stand the same step
--- without overlap (one bucket, sent when the backward has ended) and Python's DistributedDataParallel.
+-- sequences, each rank has fewer). Beneath is the best single-device stack. Beside the largest number stand the same
+-- step without overlap (one bucket, sent when the backward has ended) and Python's DistributedDataParallel.
 --
 --   ./optrush run experiments/ddp.lua
 --   torchrun --nproc-per-node 8 --no-python ./optrush run experiments/ddp.lua     (mpirun and srun alike)
@@ -12,7 +12,9 @@ local pytorch_ddp = require "peers.pytorch_ddp"
 
 local gpu = rush.device() == "cuda"
 local limit = rush.ranks()
-if limit < 2 then error("this machine has one GPU or core: several ranks need more, or a launcher with several machines", 0) end
+if limit < 2 then
+  error("this machine has one GPU or core: several ranks need more, or a launcher with several machines", 0)
+end
 
 -- The micro-batch of one rank; strong scaling divides it.
 local batch = 8

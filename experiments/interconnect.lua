@@ -1,8 +1,8 @@
 -- What does the link between the ranks carry, and what does a message cost?
 --
--- Each collective alone, over sizes, among all ranks that run here (or that the launcher started), its result checked by
--- value. As nccl-tests defines them: the algorithm bandwidth is the size over the time of a call; the bus bandwidth is
--- that times 2 (N - 1) / N for an all-reduce, (N - 1) / N for all-gather, reduce-scatter and all-to-all, 1 for a
+-- Each collective alone, over sizes, among all ranks that run here (or that the launcher started), its result checked
+-- by value. As nccl-tests defines them: the algorithm bandwidth is the size over the time of a call; the bus bandwidth
+-- is that times 2 (N - 1) / N for an all-reduce, (N - 1) / N for all-gather, reduce-scatter and all-to-all, 1 for a
 -- ring of sends, so that it is the link's own whatever the collective and the number of ranks. The time of the smallest
 -- message is the latency. PCIe, NVLink and Ethernet are told apart by the bus bandwidth of the largest one.
 --

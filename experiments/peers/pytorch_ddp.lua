@@ -1,5 +1,5 @@
--- Python's DistributedDataParallel under torchrun as an external rung: transformers' Llama from the same initial values,
--- on the same tokens, over the same backend.
+-- Python's DistributedDataParallel under torchrun as an external rung: transformers' Llama from the same initial
+-- values, on the same tokens, over the same backend.
 --
 --   local pytorch_ddp = require "peers.pytorch_ddp"
 --   pytorch_ddp { name = "PyTorch DDP", with = { "sdpa", "fused" } }
@@ -9,8 +9,8 @@ local rush = require "optrush"
 
 return function(options)
   local command = {
-    "{python}", "peers/ddp_twin.py", "--start", "{start}", "--spec", "{spec}", "--out", "{out}", "--metrics", "{metrics}",
-    "--with",
+    "{python}", "peers/ddp_twin.py", "--start", "{start}", "--spec", "{spec}", "--out", "{out}",
+    "--metrics", "{metrics}", "--with",
   }
   local reduced = false
   for _, technique in ipairs(options.with or {}) do
