@@ -31,6 +31,7 @@ Tensor as_bytes(const Tensor& tensor) { return tensor.is_cpu() ? tensor.view(at:
 }  // namespace
 
 struct Pending::State {
+  /// None in a plan, which holds the tensors for as long all the same.
   c10::intrusive_ptr<c10d::Work> work;
   std::string what;            ///< "all_reduce of 4 MiB in group 'dp' (2 of 4)"
   std::function<void()> then;  ///< what this process has to do itself, once all has arrived
@@ -41,6 +42,7 @@ struct Pending::State {
 void Pending::wait() {
   if (!state_) return;
   const auto state = std::exchange(state_, nullptr);
+  if (!state->work) return;
   const auto exposed = state->groups->exposed_ ? state->groups->exposed_() : nullptr;
   try {
     state->work->wait();
@@ -50,7 +52,7 @@ void Pending::wait() {
   if (state->then) state->then();
 }
 
-bool Pending::done() const { return !state_ || state_->work->isCompleted(); }
+bool Pending::done() const { return !state_ || !state_->work || state_->work->isCompleted(); }
 
 struct Group::State {
   std::string name, registered;
@@ -73,7 +75,6 @@ struct Group::State {
     ++traffic.calls;
     traffic.bytes += bytes;
     traffic.sent += bytes * share_sent;
-    if (!sends) return {};
     Pending pending;
     pending.state_ = std::make_shared<Pending::State>();
     pending.state_->what = std::string(collective) + " of " + std::to_string(tensor.nbytes()) +
@@ -82,6 +83,7 @@ struct Group::State {
     pending.state_->groups = groups;
     pending.state_->kept = std::move(kept);
     pending.state_->then = std::move(then);
+    if (!sends) return pending;
     const at::NoGradGuard no_grad;
     try {
       pending.state_->work = start();
@@ -134,7 +136,7 @@ Pending Group::reduce_scatter(const Tensor& out, const Tensor& in) {
     if (!out.is_alias_of(in) && !is_forecast(out)) out.view(-1).copy_(in.view(-1));
     return {};
   }
-  if (!in.is_cpu())
+  if (form_of(in) != at::kCPU)
     return state_->start("reduce_scatter", in, state_->share(), {out, in}, [&] {
       Tensor to = out, from = in;
       return state_->group->_reduce_scatter_base(to, from);
@@ -155,6 +157,10 @@ Pending Group::reduce_scatter(const Tensor& out, const Tensor& in) {
         const Tensor parts = arrived.view({ranks, -1}), sum = out.view(-1);
         sum.copy_(parts[0]);
         for (int64_t rank = 1; rank < ranks; ++rank) sum.add_(parts[rank]);
+        // Gloo's thread may hold it a while longer.
+        c10::StorageImpl& memory = *arrived.storage().unsafeGetStorageImpl();
+        memory.set_data_ptr_noswap(memory.allocator()->allocate(0));
+        memory.set_nbytes(0);
       });
 }
 

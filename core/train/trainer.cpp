@@ -7,6 +7,7 @@
 #include <cmath>
 #include <deque>
 #include <optional>
+#include <set>
 
 #include "data/batches.h"
 #include "measure/energy.h"
@@ -75,12 +76,30 @@ Tensor sent_to_host(const Tensor& number) {
   return host.copy_(number.detach(), /*non_blocking=*/true);
 }
 
-/// Gradients are in their parameter's type, unless the sum of several is asked for in another.
+/// Gradients are in their parameter's type, unless the sum of several is asked for in a wider one.
 int64_t gradient_bytes(const Shard& shard) {
   if (shard.segments.empty()) return 0;
   const Tensor& leaf = shard.segments.front().param->leaf;
-  const auto type = leaf.defined() && leaf.grad_dtype() ? *leaf.grad_dtype() : shard.data.scalar_type();
+  const auto own = shard.data.scalar_type();
+  const auto type = leaf.defined() && leaf.grad_dtype() ? at::promoteTypes(*leaf.grad_dtype(), own) : own;
   return shard.data.numel() * static_cast<int64_t>(at::elementSize(type));
+}
+
+/// Of the memory behind parameters between steps, shared or not, and of their copies in other types.
+int64_t parameter_bytes(Session& session) {
+  std::set<const void*> known;
+  int64_t bytes = 0;
+  const auto add = [&](const Tensor& tensor) {
+    if (tensor.defined() && known.insert(tensor.storage().unsafeGetStorageImpl()).second)
+      bytes += static_cast<int64_t>(tensor.storage().nbytes());
+  };
+  for (const Param* param : session.params().all()) {
+    add(param->leaf);
+    std::ranges::for_each(param->stored, add);
+    bytes += param->step_copy.bytes();
+  }
+  for (const Shard& shard : session.data_parallel().shards()) add(shard.data);
+  return bytes;
 }
 
 class Trainer {
@@ -211,12 +230,7 @@ class Trainer {
     result.update(summarize(result["steps"]));
     const auto peak = memory_peak(session_.device());
     const auto process = session_.device().is_cpu() ? peak_resident_bytes() : meter_.process_bytes();
-    int64_t parameters = 0, gradients = 0, optimizer = 0;
-    for (Param* param : session_.params().all()) {
-      if (param->leaf.defined()) parameters += static_cast<int64_t>(param->leaf.nbytes());
-      parameters += param->step_copy.bytes();
-      for (const auto& tensor : param->stored) parameters += static_cast<int64_t>(tensor.nbytes());
-    }
+    int64_t parameters = parameter_bytes(session_), gradients = 0, optimizer = 0;
     for (const Shard& shard : session_.data_parallel().shards()) {
       gradients += gradient_bytes(shard);
       for (const auto& state : session_.optimizer().state(shard))

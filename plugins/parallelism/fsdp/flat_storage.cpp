@@ -6,7 +6,16 @@
 namespace optrush::fsdp {
 namespace {
 c10::StorageImpl& storage_of(const Tensor& tensor) { return *tensor.storage().unsafeGetStorageImpl(); }
+
+void set_memory(const Tensor& tensor, size_t bytes) {
+  const c10::OptionalDeviceGuard guard(tensor.is_cpu() ? std::nullopt : std::optional(tensor.device()));
+  c10::StorageImpl& storage = storage_of(tensor);
+  storage.set_data_ptr_noswap(storage.allocator()->allocate(bytes));
+  storage.set_nbytes(bytes);
+}
 }  // namespace
+
+void free_memory(const Tensor& tensor) { set_memory(tensor, 0); }
 
 FlatStorage::FlatStorage(int64_t size, const at::TensorOptions& options)
     : flat_(at::empty({0}, options)), size_(size) {
@@ -25,19 +34,12 @@ Tensor FlatStorage::view(int64_t at, const std::vector<int64_t>& shape) const {
   return made;
 }
 
-void FlatStorage::set_memory(size_t bytes) {
-  const c10::OptionalDeviceGuard guard(flat_.is_cpu() ? std::nullopt : std::optional(flat_.device()));
-  c10::StorageImpl& storage = storage_of(flat_);
-  storage.set_data_ptr_noswap(storage.allocator()->allocate(bytes));
-  storage.set_nbytes(bytes);
-}
-
 void FlatStorage::allocate() {
-  if (!allocated()) set_memory(flat_.nbytes());
+  if (!allocated()) set_memory(flat_, flat_.nbytes());
 }
 
 void FlatStorage::free() {
-  if (allocated()) set_memory(0);
+  if (allocated()) free_memory(flat_);
 }
 
 bool FlatStorage::allocated() const { return storage_of(flat_).nbytes() != 0; }

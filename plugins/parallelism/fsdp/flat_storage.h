@@ -2,6 +2,9 @@
 #include "optrush/tensor.h"
 
 namespace optrush::fsdp {
+/// Of a tensor that nobody reads again: a thread of the backend may hold it for a while after it is done.
+void free_memory(const Tensor&);
+
 /// A flat tensor whose memory comes and goes, while views of it stay what they are: autograd leaves and saved
 /// tensors see the memory that is there when they are read.
 class FlatStorage {
@@ -21,7 +24,6 @@ class FlatStorage {
   void renew() const;
 
  private:
-  void set_memory(size_t bytes);
   Tensor flat_;
   int64_t size_;
 };

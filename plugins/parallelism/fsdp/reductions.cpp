@@ -77,10 +77,10 @@ void Reductions::start(size_t number, bool last) {
   fill_gaps(state);
   std::ranges::fill(state.taken, 0);
   state.summed = state.summed || last;
-  const Tensor whole = std::exchange(state.buffer, Tensor()).to(type);
-  Sum sum{&state, {}, at::empty({plan.piece}, whole.options()), last};
+  Sum sum{&state, {}, std::exchange(state.buffer, Tensor()).to(type), {}, last};
+  sum.piece = at::empty({plan.piece}, sum.whole.options());
   while (sums_[scatter].size() >= static_cast<size_t>(policy_.limit)) arrive(scatter);
-  sum.pending = state.group->ranks().reduce_scatter(sum.piece, whole);
+  sum.pending = state.group->ranks().reduce_scatter(sum.piece, sum.whole);
   sums_[scatter].push_back(std::move(sum));
 }
 
@@ -90,6 +90,7 @@ void Reductions::arrive(size_t hop) {
   Sum sum = std::move(sums_.at(hop).front());
   sums_.at(hop).pop_front();
   sum.pending.wait();
+  if (hop == scatter) free_memory(std::exchange(sum.whole, Tensor()));
   advance(std::move(sum), hop + 1);
 }
 

@@ -43,7 +43,7 @@ class Reductions {
   struct Sum {
     State* state;
     Pending pending;
-    Tensor piece;
+    Tensor whole, piece;  ///< what this rank adds, and what it keeps of the sum
     bool last;
   };
   /// A sum goes from one to the next.

@@ -1,0 +1,80 @@
+-- How should parameters be sharded over these devices, and does the link keep up?
+--
+-- Sharded data parallelism over the numbers of ranks that this machine has: gradients sharded or parameters, too, how
+-- far ahead parameters are gathered, and whether they stay from forward to backward. The batch of a step is the same
+-- everywhere, so more ranks have less work each. On GPUs it is Llama 3.1 8B with bf16 weights, which no single one of
+-- them trains; on a CPU a small Llama whose ranks share the cores.
+--
+-- The report's tables of ranks and collectives tell how much of a step waits for parameters. Where GPUs have NVLink or
+-- reach each other over PCIe, the same again without that shows what it is worth:
+--
+--   ./optrush run experiments/fsdp.lua --label p2p
+--   NCCL_P2P_DISABLE=1 ./optrush run experiments/fsdp.lua --label no-p2p
+--   ./optrush compare reports/fsdp/p2p reports/fsdp/no-p2p
+local rush = require "optrush"
+
+local gpu = rush.device() == "cuda"
+local full = rush.preset { "short", "full" } == "full"
+
+local sizes = {}
+for _, size in ipairs { 2, 4, 8 } do
+  if size <= math.max(2, rush.ranks()) then sizes[#sizes + 1] = size end
+end
+local batch = math.max(4, sizes[#sizes])
+
+local exp = rush.experiment {
+  name = "fsdp",
+  question = "How should parameters be sharded over these " .. (gpu and "GPUs" or "processes")
+    .. ", and does the link keep up?",
+  model = gpu and rush.llama "llama-3.1-8b" or rush.llama "tiny",
+  data = rush.text(rush.corpus "libtorch"),
+  plugins = gpu
+      and {
+        "bf16_weights",
+        "flash_attention",
+        "fused_linear_cross_entropy",
+        { "activation_checkpointing", { policy = "full" } },
+        "fsdp",
+      }
+    or { "fused_adamw", "flash_attention", "fsdp" },
+  train = {
+    world_size = sizes[1],
+    micro_batch = batch // sizes[1],
+    seq_len = gpu and 4096 or 128,
+    steps = full and 10 or 5,
+    warmup = 2,
+    lr = 3e-4,
+  },
+  timeout = 1800,
+}
+
+local ranks = {}
+for _, size in ipairs(sizes) do
+  ranks[#ranks + 1] = rush.rung(size .. " ranks", {
+    train = { world_size = size, micro_batch = batch // size },
+  })
+end
+
+local function sharded(name, options)
+  return rush.rung(name, "fsdp", options, { replace = "fsdp" })
+end
+local policies = {
+  sharded("stage 2", { stage = 2 }),
+  sharded("stage 3, no prefetch", { prefetch = 0 }),
+  sharded("stage 3", { prefetch = 1 }),
+  sharded("stage 3, two ahead", { prefetch = 2, limit = 4 }),
+  sharded("stage 3, kept for the backward", { reshard_after_forward = false }),
+}
+if full then
+  policies[#policies + 1] = sharded("stage 1", { stage = 1 })
+  policies[#policies + 1] = sharded("stage 3, one gather at a time", { limit = 1 })
+  policies[#policies + 1] = sharded("stage 3, sums in bf16", { reduce_type = "bf16" })
+end
+
+exp:grid({ ranks, policies }, {
+  axes = { "ranks", "sharding" },
+  columns = { "tokens_per_second", "step_time", "peak_memory" },
+  against = "stage 3, no prefetch",
+})
+
+exp:run({ rounds = full and 5 or 3 }):report()

@@ -1,0 +1,292 @@
+// Sharded training on several ranks equals one process: through the real trainer, for every stage, seeded
+// random configurations, and whatever is stacked with it. Bytes sent and held are those of theory, and state
+// that some ranks saved others go on from.
+#include <ATen/Functions.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "support/temporary_folder.h"
+#include "trained_ranks.h"
+
+namespace optrush::testing {
+namespace {
+PluginUse fsdp(Json options = Json::object()) { return {"fsdp", std::move(options)}; }
+
+RunSpec small_spec(int64_t ranks, std::vector<PluginUse> plugins, const Json& model = Json::object()) {
+  RunSpec spec;
+  Json fields = {{"vocab_size", 61}, {"dim", 24},       {"n_layers", 3},
+                 {"n_heads", 4},     {"n_kv_heads", 2}, {"ffn_dim", 36}};
+  fields.update(model);
+  spec.model = validate_model("llama", fields, "test");
+  spec.train.world_size = ranks;
+  spec.train.micro_batch = 1;
+  spec.train.seq_len = 12;
+  spec.train.warmup = 2;
+  spec.train.steps = 8;
+  spec.train.lr = 1e-2;
+  spec.train.dtype = "fp64";
+  spec.device = "cpu";
+  spec.plugins = std::move(plugins);
+  spec.plugin_path = {OPTRUSH_BUILD_DIR "/plugins"};
+  return spec;
+}
+
+RankPool& pool() {
+  static RankPool pool(8);
+  return pool;
+}
+
+RunSpec without_fsdp(RunSpec spec) {
+  std::erase_if(spec.plugins, [](const PluginUse& use) { return use.name == "fsdp"; });
+  return spec;
+}
+
+/// Ten steps on the ranks of the spec and the same on one process without shards: losses, gradient norms, and
+/// every element of the final parameters and of the optimizer's state.
+void expect_equals_one_process(const RunSpec& spec, double tolerance, bool states = true) {
+  const TemporaryFolder folder;
+  const auto many = train_on(
+      pool(), {.spec = spec, .holes = true, .save = states ? (folder / "many").string() : "", .load = {}});
+  const auto one = train_on(pool(), {.spec = without_fsdp(on_one_process(spec, spec.train.world_size)),
+                                     .holes = true,
+                                     .save = states ? (folder / "one").string() : "",
+                                     .load = {}});
+  EXPECT_LT(difference(many.losses, one.losses), tolerance);
+  EXPECT_LT(difference(many.norms, one.norms), tolerance * 100);
+  if (!states) return;
+  const auto [apart, where] = difference_of_states(folder / "many", folder / "one");
+  EXPECT_LT(apart, tolerance) << where;
+}
+
+/// The names of its stages and what else it draws, to repeat it.
+struct Drawn {
+  RunSpec spec;
+  std::string what;
+};
+
+Drawn draw(uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto one_of = [&]<class T>(std::vector<T> choices) {
+    return choices[std::uniform_int_distribution<size_t>(0, choices.size() - 1)(random)];
+  };
+  const int64_t ranks = seed == 0 ? 8 : one_of(std::vector<int64_t>{2, 3, 4});
+  Json options = {{"stage", one_of(std::vector<int>{1, 2, 3, 3})},
+                  {"prefetch", one_of(std::vector<int>{0, 1, 2})},
+                  {"limit", one_of(std::vector<int>{1, 2, 4})}};
+  if (options["stage"] == 3) options["reshard_after_forward"] = one_of(std::vector<int>{0, 1}) == 1;
+  if (ranks % 2 == 0 && one_of(std::vector<int>{0, 1, 1}) == 0) options["shard_ranks"] = ranks == 8 ? 4 : 2;
+  std::vector<PluginUse> plugins = {fsdp(options)};
+  if (one_of(std::vector<int>{0, 1, 1}) == 0)
+    plugins.push_back({"lora", {{"rank", 3}, {"target_modules", {"q_proj", "down_proj"}}}});
+  if (one_of(std::vector<int>{0, 1}) == 0) plugins.push_back({"clip_grad_norm", {{"max_norm", 0.3}}});
+  if (one_of(std::vector<int>{0, 1}) == 0) plugins.push_back({"fused_adamw", Json::object()});
+  if (one_of(std::vector<int>{0, 1}) == 0)
+    plugins.push_back(
+        {"activation_checkpointing",
+         {{"policy", one_of(std::vector<std::string>{"full", "every", "selective", "budget", "offload"})}}});
+  const int64_t heads = one_of(std::vector<int64_t>{2, 3}), head = one_of(std::vector<int64_t>{6, 10});
+  RunSpec spec = small_spec(ranks, plugins,
+                            {{"vocab_size", one_of(std::vector<int>{37, 61, 64})},
+                             {"dim", heads * head},
+                             {"n_heads", heads},
+                             {"n_kv_heads", one_of(std::vector<int64_t>{1, heads})},
+                             {"n_layers", one_of(std::vector<int>{1, 2, 3})},
+                             {"ffn_dim", one_of(std::vector<int>{13, 29, 48})},
+                             {"tie_embeddings", one_of(std::vector<int>{0, 1}) == 1}});
+  spec.train.accumulation = one_of(std::vector<int64_t>{1, 2, 3});
+  spec.train.micro_batch = one_of(std::vector<int64_t>{1, 2});
+  spec.train.seed = seed + 1;
+  return {spec, "seed " + std::to_string(seed) + ": " + to_json(spec).dump()};
+}
+
+TEST(Fsdp, RandomConfigurationsEqualOneProcess) {
+  for (uint64_t seed = 0; seed < 24; ++seed) {
+    const auto [spec, what] = draw(seed);
+    SCOPED_TRACE(what);
+    ASSERT_NO_THROW(expect_equals_one_process(spec, 1e-9));
+    if (HasFailure()) return;
+  }
+}
+
+TEST(Fsdp, EveryStageEqualsOneProcessWithEveryPolicyOfCheckpointing) {
+  for (const char* policy : {"full", "every", "selective", "budget", "offload"})
+    for (const int stage : {1, 2, 3}) {
+      SCOPED_TRACE(std::string(policy) + ", stage " + std::to_string(stage));
+      expect_equals_one_process(
+          small_spec(2, {fsdp({{"stage", stage}}), {"activation_checkpointing", {{"policy", policy}}}}),
+          1e-9);
+    }
+}
+
+TEST(Fsdp, LossesInSinglePrecisionEqualOneProcess) {
+  for (const int stage : {1, 2, 3}) {
+    RunSpec spec = small_spec(3, {fsdp({{"stage", stage}})});
+    spec.train.dtype = "fp32";
+    expect_equals_one_process(spec, 1e-5, /*states=*/false);
+  }
+}
+
+RunSpec in_fewer_bits(PluginUse precision, Json options, int64_t accumulation) {
+  RunSpec spec = small_spec(2, {fsdp(std::move(options)), std::move(precision)});
+  spec.train.dtype = "fp32";
+  spec.train.accumulation = accumulation;
+  return spec;
+}
+
+TEST(Fsdp, FewerBitsLoseNoMoreThanOnOneProcess) {
+  for (const int stage : {1, 2, 3}) {
+    const Json options = {{"stage", stage}};
+    expect_equals_one_process(in_fewer_bits({"mixed_precision", Json::object()}, options, 2), 1e-4, false);
+    expect_equals_one_process(in_fewer_bits({"mixed_precision", {{"dtype", "fp16"}}}, options, 2), 2e-3,
+                              false);
+    expect_equals_one_process(in_fewer_bits({"bf16_weights", Json::object()}, options, 2), 1e-2, false);
+    const Json all_bf16 = {{"stage", stage}, {"parameter_type", "bf16"}, {"reduce_type", "bf16"}};
+    expect_equals_one_process(in_fewer_bits({"mixed_precision", Json::object()}, all_bf16, 1), 2e-2, false);
+  }
+}
+
+double sent(const Json& result, const std::string& collective) {
+  double bytes = 0;
+  for (const auto& row : result.at("collectives"))
+    if (row.at("name") == collective) bytes += row.at("sent_bytes").get<double>();
+  return bytes;
+}
+
+double theory(const Json& result, const std::string& collective) {
+  double bytes = 0;
+  for (const auto& row : result.at("collectives"))
+    if (row.at("name") == collective && row.at("theory_bytes").is_number())
+      bytes += row.at("theory_bytes").get<double>();
+  return bytes;
+}
+
+/// Padding is small beside these.
+const Json kWide = {
+    {"vocab_size", 256}, {"dim", 64}, {"ffn_dim", 160}, {"n_layers", 4}, {"tie_embeddings", false}};
+
+double parameter_bytes(const RunSpec& spec) {
+  const Json& m = spec.model;
+  const double d = m["dim"], f = m["ffn_dim"],
+               kv = d * m["n_kv_heads"].get<double>() / m["n_heads"].get<double>();
+  const double block = 2 * d * d + 2 * d * kv + 3 * d * f + 2 * d;
+  const double all = m["n_layers"].get<double>() * block + d + 2 * m["vocab_size"].get<double>() * d;
+  return all * (spec.train.dtype == "fp64" ? 8 : 4);
+}
+
+TEST(Fsdp, SendsWhatTheorySays) {
+  const double k = 3;
+  for (const int64_t ranks : {2, 4})
+    for (const auto& [options, gathers, sums] : std::vector<std::tuple<Json, double, double>>{
+             {{{"stage", 1}}, 1, 1},
+             {{{"stage", 2}}, 1, k},
+             {{{"stage", 3}}, 2 * k, k},
+             {{{"stage", 3}, {"reshard_after_forward", false}}, k, k},
+             {{{"stage", 3}, {"prefetch", 0}}, 2 * k, k}}) {
+      RunSpec spec = small_spec(ranks, {fsdp(options)}, kWide);
+      spec.train.accumulation = static_cast<int64_t>(k);
+      spec.train.steps = 2;
+      const Json result = train_on(pool(), {.spec = spec}).result;
+      const double n = static_cast<double>(ranks), psi = parameter_bytes(spec) * (n - 1) / n;
+      SCOPED_TRACE(options.dump() + " " + result.at("collectives").dump());
+      EXPECT_NEAR(sent(result, "all_gather"), gathers * psi, 0.01 * gathers * psi);
+      EXPECT_NEAR(sent(result, "reduce_scatter"), sums * psi, 0.01 * sums * psi);
+      EXPECT_NEAR(theory(result, "all_gather"), gathers * psi, 1e-6 * psi);
+      EXPECT_NEAR(theory(result, "reduce_scatter"), sums * psi, 1e-6 * psi);
+    }
+}
+
+TEST(Fsdp, HybridShardingSendsItsPieceBetweenTheCopies) {
+  RunSpec spec = small_spec(4, {fsdp({{"shard_ranks", 2}})}, kWide);
+  spec.train.steps = 2;
+  const Json result = train_on(pool(), {.spec = spec}).result;
+  const double psi = parameter_bytes(spec);
+  EXPECT_NEAR(sent(result, "all_gather"), 2 * psi / 2, 0.01 * psi);
+  EXPECT_NEAR(sent(result, "reduce_scatter"), psi / 2, 0.01 * psi);
+  EXPECT_NEAR(sent(result, "all_reduce"), psi / 2, 0.01 * psi);
+  EXPECT_EQ(result.at("mesh"), Json::parse(R"([{"dim": "dp", "size": 2}, {"dim": "fsdp", "size": 2}])"));
+}
+
+TEST(Fsdp, MixedPrecisionGathersMatricesInHalfTheBytes) {
+  RunSpec spec = small_spec(2, {fsdp(), {"mixed_precision", Json::object()}}, kWide);
+  spec.train.dtype = "fp32";
+  spec.train.steps = 2;
+  const Json result = train_on(pool(), {.spec = spec}).result;
+  // The embedding is read as it is, and gradients are summed in the type of the masters.
+  const double psi = parameter_bytes(spec), embedding = 256 * 64 * 4;
+  EXPECT_NEAR(sent(result, "all_gather"), 2 * ((psi - embedding) / 2 + embedding) / 2, 0.02 * psi);
+  EXPECT_NEAR(sent(result, "reduce_scatter"), psi / 2, 0.01 * psi);
+}
+
+/// Bytes of tensors at a rank's peak, from theory: state, and in the backward of a block what is gathered,
+/// what is on its way, and the activations, which one process shows.
+TEST(Fsdp, HoldsWhatTheorySays) {
+  const Json model = {{"vocab_size", 64}, {"dim", 192},    {"n_heads", 4},           {"n_kv_heads", 4},
+                      {"ffn_dim", 512},   {"n_layers", 6}, {"tie_embeddings", false}};
+  const double d = 192, f = 512, n = 4, bytes = 4;
+  const double block = (4 * d * d + 3 * d * f + 2 * d) * bytes, widest = d * f * bytes;
+  for (const int stage : {1, 2, 3}) {
+    RunSpec spec = small_spec(4, {fsdp({{"stage", stage}}), {"fused_adamw", Json::object()}}, model);
+    spec.train.dtype = "fp32";
+    spec.train.accumulation = stage == 3 ? 1 : 2;
+    spec.train.seq_len = 4;
+    spec.train.steps = 3;
+    const auto trained = train_on(pool(), {.spec = spec});
+    const double psi = parameter_bytes(spec);
+    const double state = 3 * psi / n;  // parameters and both moments
+    // A sum on its way on a CPU: what is sent, what arrives, and the piece.
+    const double sum = 2 * block + block / n;
+    // Gradients that are in shards already while the second block is in its backward, and its own.
+    const double reducing = block + sum + 2 * widest;
+    const double expected = stage == 1   ? state + 2 * psi + block + block / n + 2 * widest
+                            : stage == 2 ? state + psi + psi / n + reducing
+                                         : state + 2 * block + (psi - 3 * block) / n + reducing;
+    for (const int64_t peak : trained.peaks)
+      EXPECT_NEAR(static_cast<double>(peak), expected, 0.05 * expected) << "stage " << stage;
+  }
+}
+
+TEST(Fsdp, StateSavedOnSomeRanksGoesOnOnOthers) {
+  struct Mesh {
+    int64_t ranks;
+    Json options;
+  };
+  const std::vector<std::pair<Mesh, Mesh>> cases = {
+      {{4, {{"stage", 3}}}, {2, {{"stage", 1}}}},
+      {{2, {{"stage", 2}}}, {4, {{"stage", 3}, {"shard_ranks", 2}}}},
+      {{4, {{"shard_ranks", 2}}}, {1, {{"stage", 3}}}},
+      {{1, Json::object()}, {4, {{"prefetch", 2}}}}};
+  for (const auto& [from, to] : cases) {
+    const auto spec_of = [](const Mesh& mesh, int64_t warmup, int64_t steps) {
+      RunSpec spec = small_spec(mesh.ranks, {fsdp(mesh.options), {"clip_grad_norm", {{"max_norm", 0.5}}}});
+      spec.train.micro_batch = 4 / mesh.ranks;
+      spec.train.warmup = warmup;
+      spec.train.steps = steps;
+      return spec;
+    };
+    SCOPED_TRACE(std::to_string(from.ranks) + " to " + std::to_string(to.ranks));
+    const TemporaryFolder folder;
+    const auto whole =
+        train_on(pool(), {.spec = without_fsdp(on_one_process(spec_of(from, 1, 9), from.ranks))});
+    train_on(pool(), {.spec = spec_of(from, 1, 4), .save = folder / "state"});
+    const auto rest = train_on(pool(), {.spec = spec_of(to, 1, 4), .load = folder / "state"});
+    ASSERT_EQ(rest.losses.size(), 5U);
+    EXPECT_LT(difference(rest.losses, {whole.losses.begin() + 5, whole.losses.end()}), 1e-9);
+    EXPECT_LT(difference(rest.norms, {whole.norms.begin() + 5, whole.norms.end()}), 1e-9);
+  }
+}
+
+TEST(Fsdp, RanksThatDoNotDivideIntoShardsAreRefused) {
+  EXPECT_THAT(
+      [] {
+        train_on(pool(), {.spec = small_spec(3, {fsdp({{"shard_ranks", 2}})})});
+      },
+      ::testing::ThrowsMessage<std::runtime_error>(::testing::HasSubstr("the mesh (fsdp 2) has 2 places")));
+}
+}  // namespace
+}  // namespace optrush::testing
+
+int main(int argc, char** argv) {
+  return optrush::testing::main_of_ranks(argc, argv, optrush::testing::training_jobs());
+}
