@@ -3,9 +3,9 @@
 #include "base/collective_spec.h"
 #include "base/operator_spec.h"
 #include "base/spec_fields.h"
+#include "base/spec_json.h"
 #include "base/suggest.h"
 #include "optrush/error.h"
-#include "base/spec_json.h"
 
 namespace optrush {
 const std::vector<ModelKind>& model_kinds() {

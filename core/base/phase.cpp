@@ -1,5 +1,5 @@
-#include "optrush/effect.h"
 #include "optrush/phase.h"
+#include "optrush/effect.h"
 
 #include <algorithm>
 #include <array>

@@ -1,8 +1,8 @@
 #include <algorithm>
 
 #include "base/spec_fields.h"
-#include "optrush/error.h"
 #include "base/spec_json.h"
+#include "optrush/error.h"
 
 namespace optrush {
 namespace {

@@ -1,7 +1,7 @@
 #include "base/model_kinds.h"
 #include "base/spec_fields.h"
-#include "optrush/error.h"
 #include "base/spec_json.h"
+#include "optrush/error.h"
 
 namespace optrush {
 namespace {

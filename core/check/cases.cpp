@@ -4,9 +4,9 @@
 #include <set>
 
 #include "base/fields.h"
+#include "base/spec_json.h"
 #include "base/suggest.h"
 #include "optrush/error.h"
-#include "base/spec_json.h"
 
 namespace optrush {
 namespace {

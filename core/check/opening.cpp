@@ -46,7 +46,7 @@ bool starts_elsewhere(const CheckCase& c, at::Device device) {
 }  // namespace
 
 std::unique_ptr<Session> open_run(const RunSpec& spec, at::Device device,
-                                    const std::function<void(Recipe&)>& edit) {
+                                  const std::function<void(Recipe&)>& edit) {
   auto run = Session::open(spec, device, {}, edit);
   run->connect();
   run->declare();
@@ -55,7 +55,7 @@ std::unique_ptr<Session> open_run(const RunSpec& spec, at::Device device,
 }
 
 std::unique_ptr<Session> open_case(const CheckCase& c, const RunSpec& spec, at::Device device,
-                                     const std::function<void(Recipe&)>& edit) {
+                                   const std::function<void(Recipe&)>& edit) {
   try {
     return open_run(spec, device, edit);
   } catch (const Skip&) {

@@ -2,6 +2,7 @@
 
 #include <iostream>
 
+#include "base/spec_json.h"
 #include "base/suggest.h"
 #include "cli/interrupted.h"
 #include "launch/folder.h"
@@ -10,7 +11,6 @@
 #include "report/format.h"
 #include "report/step_cost.h"
 #include "report/writers.h"
-#include "base/spec_json.h"
 
 namespace optrush {
 namespace {

@@ -9,13 +9,13 @@
 
 #include "base/files.h"
 #include "base/installation.h"
+#include "base/spec_json.h"
 #include "cli/commands.h"
 #include "cli/interrupted.h"
 #include "launch/launcher.h"
 #include "launch/process.h"
 #include "launch/rank_run.h"
 #include "launch/temporary_folder.h"
-#include "base/spec_json.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

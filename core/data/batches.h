@@ -28,6 +28,7 @@ class Batches {
   int64_t input_dim_;
   std::unique_ptr<TokenSource> source_;
 };
-/// Sequences of one step over all ranks that split the batch; an Error where the spec's global_batch is another number.
+/// Sequences of one step over all ranks that split the batch; an Error where the spec's global_batch is
+/// another number.
 int64_t global_batch(const TrainSpec&, const Mesh&);
 }  // namespace optrush

@@ -77,8 +77,8 @@ Layout Layout::cut(int64_t axis, int64_t begin, int64_t end) const {
   if (ranged()) throw Error("a flat piece of a tensor of " + shown(shape_) + " is cut by an axis");
   if (axis < 0 || axis >= static_cast<int64_t>(sizes.size()) || begin < 0 || begin > end ||
       end > sizes[static_cast<size_t>(axis)])
-    throw Error("[" + std::to_string(begin) + ", " + std::to_string(end) + ") of axis " + std::to_string(axis) +
-                " is not part of a tensor of " + shown(sizes));
+    throw Error("[" + std::to_string(begin) + ", " + std::to_string(end) + ") of axis " +
+                std::to_string(axis) + " is not part of a tensor of " + shown(sizes));
   Layout result = *this;
   const auto i = static_cast<size_t>(axis);
   result.box_.begin[i] = box_.begin[i] + begin;
@@ -101,12 +101,12 @@ Layout Layout::range(int64_t begin, int64_t end) const {
 Layout Layout::in_blocks(int64_t block) const {
   const int64_t all = product(shape_);
   const auto fail = [&] {
-    return Error("a part of a tensor of " + shown(shape_) + " is cut through blocks of " + std::to_string(block) +
-                     " elements",
+    return Error("a part of a tensor of " + shown(shape_) + " is cut through blocks of " +
+                     std::to_string(block) + " elements",
                  "cut it along its first axis at multiples of the block, or not at all");
   };
-  // The box lies in one run of the logical tensor if everything behind its first axis of more than one entry is
-  // whole.
+  // The box lies in one run of the logical tensor if everything behind its first axis of more than one entry
+  // is whole.
   int64_t first = 0;
   bool inside = false;
   for (size_t axis = 0; axis < shape_.size(); ++axis) {

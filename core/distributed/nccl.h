@@ -10,8 +10,8 @@ class Store;
 }  // namespace c10d
 
 namespace optrush {
-/// NCCL for tensors on `device`. It is made by liboptrush_cuda.so, which is opened at the first call: it needs
-/// libtorch_cuda, and a CPU run does not load that.
+/// NCCL for tensors on `device`. It is made by liboptrush_cuda.so, which is opened at the first call: it
+/// needs libtorch_cuda, and a CPU run does not load that.
 c10::intrusive_ptr<c10d::Backend> make_nccl_backend(c10::intrusive_ptr<c10d::Store>, int64_t rank,
                                                     int64_t size, at::Device device,
                                                     std::chrono::milliseconds timeout);

@@ -35,9 +35,9 @@ Ranks Ranks::from_environment(int64_t size) {
   Ranks ranks;
   ranks.size = number("WORLD_SIZE", 1, 65536);
   if (ranks.size != size)
-    throw Error("WORLD_SIZE is " + std::to_string(ranks.size) + ", but train.world_size is " +
-                    std::to_string(size),
-                "start as many processes as the spec says");
+    throw Error(
+        "WORLD_SIZE is " + std::to_string(ranks.size) + ", but train.world_size is " + std::to_string(size),
+        "start as many processes as the spec says");
   ranks.rank = number("RANK", 0, size - 1);
   ranks.local_rank = variable("LOCAL_RANK") != nullptr ? number("LOCAL_RANK", 0, size - 1) : ranks.rank;
   ranks.local_size = variable("LOCAL_WORLD_SIZE") != nullptr ? number("LOCAL_WORLD_SIZE", 1, size) : size;

@@ -14,8 +14,8 @@ struct Ranks {
   /// Nothing is connected or sent: a plan of one rank's part, made by one process.
   bool alone = false;
 
-  /// Of torchrun's variables RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT; an Error
-  /// names what is missing, or says that WORLD_SIZE is not `size`.
+  /// Of torchrun's variables RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT; an
+  /// Error names what is missing, or says that WORLD_SIZE is not `size`.
   static Ranks from_environment(int64_t size);
   /// "HOST:PORT"; an Error says what is wrong with it.
   void meet_at(const std::string& store);

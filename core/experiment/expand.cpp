@@ -3,10 +3,10 @@
 #include <map>
 #include <set>
 
+#include "base/spec_json.h"
 #include "base/suggest.h"
 #include "experiment/experiment.h"
 #include "optrush/error.h"
-#include "base/spec_json.h"
 
 namespace optrush {
 namespace {

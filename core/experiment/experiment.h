@@ -3,11 +3,11 @@
 #include <string>
 #include <vector>
 
+#include "base/spec_json.h"
 #include "experiment/external.h"
 #include "experiment/grid_view.h"
 #include "experiment/published.h"
 #include "optrush/json.h"
-#include "base/spec_json.h"
 #include "optrush/spec.h"
 
 namespace optrush {

@@ -3,10 +3,10 @@
 #include <string>
 #include <vector>
 
-#include "optrush/json.h"
-#include "optrush/effect.h"
-#include "optrush/phase.h"
 #include "base/spec_json.h"
+#include "optrush/effect.h"
+#include "optrush/json.h"
+#include "optrush/phase.h"
 
 namespace optrush {
 /// A program that does a rung's training in place of the worker (docs/experiments.md, "External rungs"): it

@@ -2,10 +2,10 @@
 #include <set>
 #include <tuple>
 
+#include "base/spec_json.h"
 #include "base/suggest.h"
 #include "experiment/gate.h"
 #include "optrush/error.h"
-#include "base/spec_json.h"
 
 namespace optrush {
 namespace {

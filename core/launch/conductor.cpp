@@ -7,6 +7,7 @@
 
 #include "base/files.h"
 #include "base/log.h"
+#include "base/spec_json.h"
 #include "base/suggest.h"
 #include "launch/context.h"
 #include "launch/external_run.h"
@@ -20,7 +21,6 @@
 #include "launch/this_machine.h"
 #include "optrush/error.h"
 #include "report/analysis.h"
-#include "base/spec_json.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

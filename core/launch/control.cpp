@@ -2,11 +2,11 @@
 
 #include <cstdlib>
 
+#include "base/spec_json.h"
 #include "build_info.h"
 #include "launch/this_machine.h"
 #include "optrush/error.h"
 #include "report/run_result.h"
-#include "base/spec_json.h"
 
 namespace optrush {
 Hello hello_of(const Launched& here, const std::string& script_sha256) {

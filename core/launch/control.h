@@ -1,10 +1,10 @@
 #pragma once
 #include <string>
 
+#include "base/spec_json.h"
 #include "launch/launcher.h"
 #include "launch/rank.h"
 #include "optrush/json.h"
-#include "base/spec_json.h"
 
 namespace optrush {
 // The processes of a job talk over one connection between rank 0 and each other one, a JSON object a line:

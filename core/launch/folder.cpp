@@ -9,10 +9,10 @@
 #include <cstring>
 
 #include "base/files.h"
+#include "base/spec_json.h"
 #include "launch/journal.h"
 #include "launch/result.h"
 #include "optrush/error.h"
-#include "base/spec_json.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

@@ -4,13 +4,13 @@
 #include <memory>
 
 #include "base/files.h"
+#include "base/spec_json.h"
 #include "launch/channel.h"
 #include "launch/control.h"
 #include "launch/socket.h"
 #include "launch/temporary_folder.h"
 #include "launch/this_machine.h"
 #include "optrush/error.h"
-#include "base/spec_json.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

@@ -5,10 +5,10 @@
 
 #include "base/files.h"
 #include "base/log.h"
+#include "base/spec_json.h"
 #include "base/suggest.h"
 #include "launch/socket.h"
 #include "optrush/error.h"
-#include "base/spec_json.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

@@ -3,8 +3,8 @@
 #include <sstream>
 
 #include "base/files.h"
-#include "launch/text.h"
 #include "base/spec_json.h"
+#include "launch/text.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

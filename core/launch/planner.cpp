@@ -1,12 +1,12 @@
 #include "launch/planner.h"
 
 #include "base/files.h"
+#include "base/spec_json.h"
 #include "experiment/gate.h"
 #include "launch/external_run.h"
 #include "launch/temporary_folder.h"
 #include "optrush/error.h"
 #include "report/format.h"
-#include "base/spec_json.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

@@ -4,12 +4,12 @@
 #include <fstream>
 
 #include "base/files.h"
+#include "base/spec_json.h"
 #include "launch/external_run.h"
 #include "launch/metrics_tail.h"
 #include "launch/text.h"
 #include "optrush/error.h"
 #include "report/run_result.h"
-#include "base/spec_json.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

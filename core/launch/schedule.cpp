@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "base/files.h"
+#include "base/spec_json.h"
 #include "base/suggest.h"
 #include "launch/journal.h"
 #include "optrush/error.h"
-#include "base/spec_json.h"
 
 namespace optrush {
 namespace {

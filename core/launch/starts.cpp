@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "base/files.h"
+#include "base/spec_json.h"
 #include "launch/planner.h"
 #include "launch/process.h"
 #include "launch/result.h"
 #include "optrush/error.h"
-#include "base/spec_json.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

@@ -29,9 +29,7 @@ class CpuClock final : public StepClock {
     ended_.push_back(step_);
     step_ = {};
   }
-  std::optional<Bucket> present() const override {
-    return running_ ? std::optional(current_) : std::nullopt;
-  }
+  std::optional<Bucket> present() const override { return running_ ? std::optional(current_) : std::nullopt; }
   std::optional<StepTime> take(bool) override {
     if (ended_.empty()) return {};
     const StepTime first = ended_.front();

@@ -36,8 +36,8 @@ class StepClock {
   static std::unique_ptr<StepClock> make(at::Device);
 };
 
-/// While it lives, the step's time goes to another bucket: a wait for other ranks in the middle of a backward.
-/// Nothing happens outside of a step, and where phases can't be told apart or do not count.
+/// While it lives, the step's time goes to another bucket: a wait for other ranks in the middle of a
+/// backward. Nothing happens outside of a step, and where phases can't be told apart or do not count.
 class BucketScope {
  public:
   BucketScope(StepClock& clock, Bucket bucket) : clock_(clock), outer_(clock.present()) {

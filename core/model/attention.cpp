@@ -30,8 +30,7 @@ Tensor mask(const Heads& shape, const AttentionArgs& args, const at::TensorOptio
 
 /// (B, G, H/G x queries, keys), in the accumulation's type.
 Tensor scores_of(const Heads& shape, const Tensor& q, const Tensor& k, const AttentionArgs& args) {
-  const Tensor scores =
-      at::matmul(shape.stacked(q * args.scale), k.transpose(-2, -1)).to(accumulate_type(q));
+  const Tensor scores = at::matmul(shape.stacked(q * args.scale), k.transpose(-2, -1)).to(accumulate_type(q));
   const Tensor hidden = mask(shape, args, scores.options());
   if (!hidden.defined()) return scores;
   return (shape.apart(scores) + hidden).view({shape.batch, shape.groups, -1, shape.keys});

@@ -1,10 +1,10 @@
 #include "model/hugging_face.h"
 
 #include "base/files.h"
+#include "base/spec_json.h"
 #include "base/suggest.h"
 #include "base/value.h"
 #include "optrush/error.h"
-#include "base/spec_json.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

@@ -6,10 +6,10 @@
 
 #include <cmath>
 
+#include "model/binder.h"
 #include "model/declare.h"
 #include "model/init.h"
 #include "model/rotary.h"
-#include "model/binder.h"
 
 namespace optrush {
 namespace {
@@ -25,9 +25,8 @@ struct Attention {
   Tensor operator()(const Tensor& x_BSD, const Batch& batch) const {
     const auto [q_BHSK, k_BGSK] = position(heads(wq(x_BSD)), heads(wk(x_BSD)), batch);
     const Tensor v_BGSK = heads(wv(x_BSD));
-    const AttentionArgs args{.scale = 1 / std::sqrt(static_cast<double>(head_dim)),
-                             .segments = batch.segments,
-                             .halves = &halves};
+    const AttentionArgs args{
+        .scale = 1 / std::sqrt(static_cast<double>(head_dim)), .segments = batch.segments, .halves = &halves};
     return wo(attention(q_BHSK, k_BGSK, v_BGSK, args).out.transpose(1, 2).flatten(2));
   }
 };

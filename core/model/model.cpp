@@ -1,5 +1,6 @@
 #include "model/model.h"
 
+#include "base/spec_json.h"
 #include "base/suggest.h"
 #include "model/collective_alone.h"
 #include "model/hugging_face.h"
@@ -7,7 +8,6 @@
 #include "model/operator_alone.h"
 #include "model/swiglu_stack.h"
 #include "optrush/error.h"
-#include "base/spec_json.h"
 
 namespace optrush {
 namespace {

@@ -9,11 +9,11 @@
 
 #include <cmath>
 
+#include "model/binder.h"
 #include "model/declare.h"
 #include "model/init.h"
 #include "model/operators.h"
 #include "model/rotary.h"
-#include "model/binder.h"
 
 namespace optrush {
 namespace {

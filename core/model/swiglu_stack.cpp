@@ -7,9 +7,9 @@
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
 
+#include "model/binder.h"
 #include "model/declare.h"
 #include "model/operators.h"
-#include "model/binder.h"
 
 namespace optrush {
 namespace {

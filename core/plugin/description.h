@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
+#include "optrush/effect.h"
 #include "optrush/json.h"
 #include "optrush/options.h"
-#include "optrush/effect.h"
 #include "optrush/phase.h"
 
 namespace optrush {

@@ -8,8 +8,8 @@
 #include <map>
 
 #include "base/files.h"
-#include "plugin/boundary.h"
 #include "base/spec_json.h"
+#include "plugin/boundary.h"
 
 namespace optrush {
 namespace {

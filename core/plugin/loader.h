@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
+#include "base/spec_json.h"
 #include "optrush/plugin.h"
 #include "plugin/description.h"
-#include "base/spec_json.h"
 
 namespace optrush {
 /// A plugin of one run: what its file says, its validated options, its instance.

@@ -24,8 +24,8 @@ Ops::Ops(const Editor* editor)
       head_loss("head_loss", editor, plain()) {}
 
 std::vector<const SlotInfo*> Ops::all() const {
-  return {&embedding,        &linear, &norm, &add_norm, &position, &attention,
-          &attention_halves, &swiglu, &mlp,  &head_loss};
+  return {&embedding, &linear,           &norm,   &add_norm, &position,
+          &attention, &attention_halves, &swiglu, &mlp,      &head_loss};
 }
 
 Recipe::Recipe(RunSpec spec)

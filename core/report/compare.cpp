@@ -4,11 +4,11 @@
 #include <map>
 #include <set>
 
+#include "base/spec_json.h"
 #include "report/document.h"
 #include "report/format.h"
 #include "report/problem.h"
 #include "report/text_table.h"
-#include "base/spec_json.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "base/spec_json.h"
 #include "base/suggest.h"
 #include "report/format.h"
-#include "base/spec_json.h"
 
 namespace optrush {
 namespace {

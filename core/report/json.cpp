@@ -1,5 +1,5 @@
-#include "report/writers.h"
 #include "base/spec_json.h"
+#include "report/writers.h"
 
 namespace optrush {
 namespace {

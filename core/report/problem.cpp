@@ -3,10 +3,10 @@
 #include <set>
 #include <vector>
 
+#include "base/spec_json.h"
 #include "base/suggest.h"
 #include "optrush/effect.h"
 #include "optrush/phase.h"
-#include "base/spec_json.h"
 
 namespace optrush {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/files.h"
-#include "optrush/error.h"
 #include "base/spec_json.h"
+#include "optrush/error.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cctype>
 
+#include "base/spec_json.h"
 #include "base/suggest.h"
 #include "script/functions.h"
 #include "script/presets.h"
-#include "base/spec_json.h"
 
 namespace optrush {
 namespace {

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
+#include "base/spec_json.h"
 #include "base/suggest.h"
 #include "base/value.h"
 #include "optrush/error.h"
 #include "script/types.h"
-#include "base/spec_json.h"
 
 namespace optrush {
 namespace {

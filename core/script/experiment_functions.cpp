@@ -2,12 +2,12 @@
 #include <cctype>
 
 #include "base/files.h"
+#include "base/spec_json.h"
 #include "base/suggest.h"
 #include "experiment/stack.h"
 #include "script/functions.h"
 #include "script/plugin_use.h"
 #include "script/settings.h"
-#include "base/spec_json.h"
 
 namespace optrush {
 namespace {

@@ -3,10 +3,10 @@
 #include <cmath>
 #include <lua.hpp>
 
+#include "base/spec_json.h"
 #include "base/value.h"
 #include "optrush/error.h"
 #include "script/userdata.h"
-#include "base/spec_json.h"
 
 namespace optrush {
 namespace {

@@ -4,8 +4,8 @@
 #include <variant>
 #include <vector>
 
-#include "script/objects.h"
 #include "base/spec_json.h"
+#include "script/objects.h"
 
 struct lua_State;
 

@@ -1,8 +1,8 @@
+#include "base/spec_json.h"
 #include "base/visible_gpu.h"
 #include "script/functions.h"
 #include "script/plugin_use.h"
 #include "script/settings.h"
-#include "base/spec_json.h"
 
 namespace optrush::functions {
 namespace {

@@ -1,6 +1,6 @@
+#include "base/spec_json.h"
 #include "script/functions.h"
 #include "script/presets.h"
-#include "base/spec_json.h"
 
 namespace optrush::functions {
 namespace fs = std::filesystem;

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "optrush/error.h"
 #include "base/spec_json.h"
+#include "optrush/error.h"
 
 namespace optrush {
 namespace {

@@ -57,7 +57,5 @@ Tensor Gradients::norm() const {
   return squares.sqrt_();
 }
 
-void Gradients::agree(const Tensor& flag) const {
-  mesh_.group(mesh_.all()).all_reduce_max(flag).wait();
-}
+void Gradients::agree(const Tensor& flag) const { mesh_.group(mesh_.all()).all_reduce_max(flag).wait(); }
 }  // namespace optrush

@@ -14,7 +14,9 @@ std::string host_name() {
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
-double per_step(double total, int64_t steps) { return total / static_cast<double>(std::max<int64_t>(1, steps)); }
+double per_step(double total, int64_t steps) {
+  return total / static_cast<double>(std::max<int64_t>(1, steps));
+}
 
 Json row_of(const Json& result, const Session& session, const std::string& device) {
   const Json& exposed = result.at("phases").at("communication");
@@ -42,14 +44,14 @@ Json SentPerStep::collectives(const Session& session, int64_t steps) const {
     const Traffic before = found == before_.end() ? Traffic{} : found->second;
     if (now.calls == before.calls) continue;
     const auto theory = session.expected_traffic().find(key);
-    list.push_back({{"name", collective},
-                    {"group", group},
-                    {"ranks", now.ranks},
-                    {"calls", per_step(static_cast<double>(now.calls - before.calls), steps)},
-                    {"bytes", per_step(now.bytes - before.bytes, steps)},
-                    {"sent_bytes", per_step(now.sent - before.sent, steps)},
-                    {"theory_bytes",
-                     theory == session.expected_traffic().end() ? Json() : Json(theory->second)}});
+    list.push_back(
+        {{"name", collective},
+         {"group", group},
+         {"ranks", now.ranks},
+         {"calls", per_step(static_cast<double>(now.calls - before.calls), steps)},
+         {"bytes", per_step(now.bytes - before.bytes, steps)},
+         {"sent_bytes", per_step(now.sent - before.sent, steps)},
+         {"theory_bytes", theory == session.expected_traffic().end() ? Json() : Json(theory->second)}});
   }
   return list;
 }

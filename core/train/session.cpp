@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "base/files.h"
+#include "base/spec_json.h"
 #include "build_info.h"
 #include "data/counter_random.h"
 #include "distributed/rendezvous.h"
@@ -24,7 +25,6 @@
 #include "train/adamw.h"
 #include "train/lost_adapters.h"
 #include "train/single_device.h"
-#include "base/spec_json.h"
 
 namespace optrush {
 namespace {

@@ -6,18 +6,18 @@
 
 #include "distributed/groups.h"
 #include "distributed/ranks.h"
-#include "model/model.h"
 #include "model/binder.h"
+#include "model/model.h"
 #include "optrush/recipe.h"
 #include "plugin/loader.h"
 
 namespace optrush {
-/// A spec made real, one stage after the other: open, connect, declare, make_ready. Training, plans, forecasts,
-/// `forward`, `export`, checks and tests all go this way.
+/// A spec made real, one stage after the other: open, connect, declare, make_ready. Training, plans,
+/// forecasts, `forward`, `export`, checks and tests all go this way.
 class Session final : public Run {
  public:
-  /// Loads the plugins of `spec` and records their edits; `edit` may add edits of the host's own. The recipe is
-  /// then checked and sealed, and the mesh has its sizes. Touches no device and joins nobody. Throws what
+  /// Loads the plugins of `spec` and records their edits; `edit` may add edits of the host's own. The recipe
+  /// is then checked and sealed, and the mesh has its sizes. Touches no device and joins nobody. Throws what
   /// loading, apply(), Recipe::check() and the mesh throw.
   static std::unique_ptr<Session> open(const RunSpec& spec, at::Device device, const Ranks& ranks = {},
                                        const std::function<void(Recipe&)>& edit = {});
@@ -25,16 +25,16 @@ class Session final : public Run {
 
   /// The ranks meet, unless they are planned only; Event::meshed.
   void connect();
-  /// Parameters by name and shape, Event::declared; then which units and which elements this rank keeps. Touches
-  /// no device: plans stop here, and need not connect.
+  /// Parameters by name and shape, Event::declared; then which units and which elements this rank keeps.
+  /// Touches no device: plans stop here, and need not connect.
   void declare();
   /// Values on the device, one parameter at a time: from the checkpoint or from (seed, name), in a forecast
   /// sizes alone; Event::placed. Then operators, shards and optimizer; Event::ready.
   void make_ready();
 
   /// Runs the units of a chunk under the scopes; the chunk with the head returns its part of the mean loss.
-  /// What a unit draws follows from (seed, step, first sequence, unit) alone, unless the caller records the step
-  /// and runs it again.
+  /// What a unit draws follows from (seed, step, first sequence, unit) alone, unless the caller records the
+  /// step and runs it again.
   Tensor forward(int64_t chunk, const Batch&, Tensor in, bool seeded = true) const;
   /// The gradient that the backward of `loss` starts from.
   Tensor loss_gradient(const Tensor& loss) const { return loss_gradient_(loss); }

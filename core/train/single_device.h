@@ -5,7 +5,7 @@
 #include "optrush/run.h"
 
 namespace optrush {
-/// Every parameter whole on one device, or what other dimensions of the mesh leave of it; autograd's gradients as
-/// they are.
+/// Every parameter whole on one device, or what other dimensions of the mesh leave of it; autograd's
+/// gradients as they are.
 std::unique_ptr<DataParallel> make_single_device(Run&);
 }  // namespace optrush

@@ -26,7 +26,8 @@ StatePiece entries(const OptimizerState& state, const Segment& segment) {
 /// Of ranks that hold copies of a shard, the first one saves it.
 bool saves(const Shard& shard, const Mesh& mesh) {
   return std::ranges::all_of(mesh.dims(), [&](const auto& dim) {
-    return std::ranges::find(shard.split_over, dim.name) != shard.split_over.end() || mesh.rank(dim.name) == 0;
+    return std::ranges::find(shard.split_over, dim.name) != shard.split_over.end() ||
+           mesh.rank(dim.name) == 0;
   });
 }
 
@@ -48,7 +49,8 @@ void load(const StatePiece& mine, const SavedState& saved) {
   }
   if (found != mine.layout.numel())
     throw Error("the saved state has " + std::to_string(found) + " of the " +
-                    std::to_string(mine.layout.numel()) + " elements of '" + mine.key + "' that this rank needs",
+                    std::to_string(mine.layout.numel()) + " elements of '" + mine.key +
+                    "' that this rank needs",
                 found == 0 ? "was it saved by a run with the same plugins?" : "are all ranks' parts there?");
 }
 }  // namespace

@@ -15,8 +15,8 @@ struct StatePiece {
 };
 
 /// What this rank has to save: all ranks together save each logical element once. Trainable parameters,
-/// everything of the optimizer, what plugins keep, and the number of the next step, from which data and random
-/// numbers follow. Frozen parameters are those that the run started from.
+/// everything of the optimizer, what plugins keep, and the number of the next step, from which data and
+/// random numbers follow. Frozen parameters are those that the run started from.
 std::vector<StatePiece> state_to_save(Session&, int64_t next_step);
 
 /// Every piece that was saved under a key, by whatever ranks.

@@ -35,8 +35,8 @@ class TrainStep final : public Step {
   StepClock& clock_;
   std::vector<Batch> batches_;
   StepOutcome outcome_;
-  Tensor loss_;           ///< this rank's part
-  Tensor loss_gradient_;  ///< that the last backward of a loss started from
+  Tensor loss_;                                           ///< this rank's part
+  Tensor loss_gradient_;                                  ///< that the last backward of a loss started from
   std::map<std::pair<int64_t, int64_t>, Tensor> inputs_;  ///< of forwards whose backward is to come
   bool timed_as_one_ = false;
   int64_t tokens_ = 0;

@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 
+#include "base/spec_json.h"
 #include "data/batches.h"
 #include "measure/energy.h"
 #include "measure/flops.h"
@@ -17,7 +18,6 @@
 #include "measure/step_costs.h"
 #include "train/rank_row.h"
 #include "train/train_step.h"
-#include "base/spec_json.h"
 
 namespace optrush {
 namespace {
@@ -201,11 +201,13 @@ class Trainer {
       return tensor.defined() ? Json(tensor.item<double>()) : Json();
     };
     const bool skipped = pending.skipped.defined() && pending.skipped.item<double>() != 0;
-    Json step = {
-        {"step", pending.step},         {"timed", pending.step - session_.first_step() >= session_.spec().train.warmup},
-        {"loss", number(pending.loss)}, {"grad_norm", skipped ? Json() : number(pending.gradient_norm)},
-        {"tokens", pending.tokens},     {"seconds", time.total()},
-        {"phases", phases_of(time)}};
+    Json step = {{"step", pending.step},
+                 {"timed", pending.step - session_.first_step() >= session_.spec().train.warmup},
+                 {"loss", number(pending.loss)},
+                 {"grad_norm", skipped ? Json() : number(pending.gradient_norm)},
+                 {"tokens", pending.tokens},
+                 {"seconds", time.total()},
+                 {"phases", phases_of(time)}};
     check(step);
     Json line = step;
     line["event"] = "step";

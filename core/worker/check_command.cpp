@@ -9,6 +9,7 @@
 
 #include "base/files.h"
 #include "base/installation.h"
+#include "base/spec_json.h"
 #include "base/suggest.h"
 #include "build_info.h"
 #include "check/run_case.h"
@@ -17,7 +18,6 @@
 #include "worker/device.h"
 #include "worker/machine_offer.h"
 #include "worker/plugin_argument.h"
-#include "base/spec_json.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

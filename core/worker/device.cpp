@@ -22,8 +22,8 @@ at::Device open_device(const std::string& name, int64_t local_rank) {
   int gpus = 0;
   cudaGetDeviceCount(&gpus);
   if (local_rank >= gpus)
-    throw Skip("this machine has " + std::to_string(gpus) + (gpus == 1 ? " GPU" : " GPUs") + ", and local rank " +
-                   std::to_string(local_rank) + " needs one of its own",
+    throw Skip("this machine has " + std::to_string(gpus) + (gpus == 1 ? " GPU" : " GPUs") +
+                   ", and local rank " + std::to_string(local_rank) + " needs one of its own",
                "lower train.world_size, or run with --device cpu");
   cudaSetDevice(index);
 #endif

@@ -4,8 +4,8 @@
 #include <string>
 
 namespace optrush {
-/// auto: the GPU of this rank where one can be used, else the CPU. cuda without a usable GPU, or with fewer than
-/// ranks of this machine, is a Skip that says why.
+/// auto: the GPU of this rank where one can be used, else the CPU. cuda without a usable GPU, or with fewer
+/// than ranks of this machine, is a Skip that says why.
 at::Device open_device(const std::string& name, int64_t local_rank = 0);
 std::string device_name(at::Device);
 }  // namespace optrush

@@ -3,6 +3,7 @@
 #include <ATen/Functions.h>
 
 #include "base/files.h"
+#include "base/spec_json.h"
 #include "data/batches.h"
 #include "data/token_source.h"
 #include "io/safetensors.h"
@@ -10,7 +11,6 @@
 #include "model/model.h"
 #include "optrush/error.h"
 #include "train/session.h"
-#include "base/spec_json.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

@@ -1,9 +1,9 @@
 #include "worker/plan.h"
 
 #include "base/model_kinds.h"
+#include "base/spec_json.h"
 #include "data/batches.h"
 #include "measure/flops.h"
-#include "base/spec_json.h"
 
 namespace optrush {
 namespace {
@@ -52,7 +52,8 @@ Json make_plan(const Session& session) {
                {"parameters", parameters_of(session)},
                {"flops_per_token", {{"mfu", flops.mfu}, {"mfu_causal", flops.mfu_causal}}},
                {"notes", session.notes()}};
-  for (const auto& dim : session.mesh().dims()) plan["mesh"].push_back({{"dim", dim.name}, {"size", dim.size}});
+  for (const auto& dim : session.mesh().dims())
+    plan["mesh"].push_back({{"dim", dim.name}, {"size", dim.size}});
   for (const auto& kind : model_kinds())
     if (kind.name == spec.model_kind && kind.work != nullptr)
       plan["work"] = kind.work(spec.model, spec.train);

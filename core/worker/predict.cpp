@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/spec_json.h"
 #include "measure/cpu_info.h"
 #include "measure/cuda_library.h"
 #include "measure/gpus.h"
@@ -11,7 +12,6 @@
 #include "simulated/device.h"
 #include "train/session.h"
 #include "train/train_step.h"
-#include "base/spec_json.h"
 
 namespace optrush {
 namespace {

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "base/files.h"
+#include "base/spec_json.h"
 #include "measure/memory.h"
 #include "train/rank_row.h"
 #include "train/session.h"
@@ -15,7 +16,6 @@
 #include "worker/plan.h"
 #include "worker/predict.h"
 #include "worker/run_failure.h"
-#include "base/spec_json.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

@@ -220,7 +220,8 @@ TEST(Fsdp, MixedPrecisionGathersMatricesInHalfTheBytes) {
 }
 
 /// Bytes of tensors at a rank's peak, from theory: state, and in the backward of a block what is gathered and
-/// what is on its way. Autograd makes a matrix's gradient and a copy in the matrix's order before it is taken.
+/// what is on its way. Autograd makes a matrix's gradient and a copy in the matrix's order before it is
+/// taken.
 TEST(Fsdp, HoldsWhatTheorySays) {
   const Json model = {{"vocab_size", 64}, {"dim", 192},    {"n_heads", 4},           {"n_kv_heads", 4},
                       {"ffn_dim", 512},   {"n_layers", 6}, {"tie_embeddings", false}};

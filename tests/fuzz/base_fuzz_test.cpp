@@ -7,9 +7,9 @@
 #include <sstream>
 
 #include "base/files.h"
+#include "base/spec_json.h"
 #include "optrush/error.h"
 #include "optrush/options.h"
-#include "base/spec_json.h"
 #include "optrush/spec.h"
 #include "plugin/description.h"
 #include "plugin/elf_note.h"

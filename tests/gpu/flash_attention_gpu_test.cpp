@@ -1,7 +1,7 @@
 // flash_attention on a GPU: the kernel that the architecture asks for runs, and its losses are the plain
 // form's; its halves in a ring are the whole, and packed documents are attended to as they are alone.
-#include "on_gpu.h"
 #include "model/binder.h"
+#include "on_gpu.h"
 #include "optrush/gpu_kernel.h"
 #include "support/attention_ring.h"
 #include "support/training.h"

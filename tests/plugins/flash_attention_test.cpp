@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "kernel_order.h"
-#include "optrush/autocast.h"
 #include "model/binder.h"
+#include "optrush/autocast.h"
 #include "support/attention_ring.h"
 #include "support/error_of.h"
 #include "support/training.h"

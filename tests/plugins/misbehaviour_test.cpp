@@ -3,9 +3,9 @@
 
 #include "../support/temporary_folder.h"
 #include "base/files.h"
+#include "base/spec_json.h"
 #include "launch/process.h"
 #include "launch/result.h"
-#include "base/spec_json.h"
 #include "optrush/spec.h"
 
 namespace optrush {

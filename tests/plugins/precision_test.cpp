@@ -10,6 +10,7 @@
 #include <limits>
 #include <set>
 
+#include "base/spec_json.h"
 #include "experiment/gate.h"
 #include "float8/linear_pair.h"
 #include "gpu/update.h"
@@ -17,7 +18,6 @@
 #include "measure/memory.h"
 #include "support/error_of.h"
 #include "support/training.h"
-#include "base/spec_json.h"
 
 namespace optrush::testing {
 namespace {

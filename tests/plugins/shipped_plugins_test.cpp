@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <random>
 
-#include "support/training.h"
 #include "base/spec_json.h"
+#include "support/training.h"
 
 namespace optrush::testing {
 namespace {

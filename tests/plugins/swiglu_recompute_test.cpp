@@ -2,12 +2,12 @@
 // many.
 #include <gtest/gtest.h>
 
+#include "base/spec_json.h"
 #include "data/batches.h"
 #include "measure/memory.h"
 #include "mlp_pair.h"
 #include "support/gradcheck.h"
 #include "support/swiglu_stack.h"
-#include "base/spec_json.h"
 
 namespace optrush::testing {
 namespace {

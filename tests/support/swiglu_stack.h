@@ -1,6 +1,6 @@
 #pragma once
-#include "support/training.h"
 #include "base/spec_json.h"
+#include "support/training.h"
 
 namespace optrush::testing {
 /// A small stack of SwiGLU MLPs.

@@ -2,9 +2,9 @@
 #include <memory>
 #include <vector>
 
+#include "base/spec_json.h"
 #include "train/session.h"
 #include "train/trainer.h"
-#include "base/spec_json.h"
 
 namespace optrush::testing {
 /// A Llama of two blocks on seeded random tokens; small enough for hundreds of runs in a test.

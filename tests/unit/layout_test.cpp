@@ -53,7 +53,8 @@ RandomLayout random_layout(std::mt19937_64& random, const std::vector<int64_t>& 
   }
   int64_t begin = 0, end = layout.numel();
   for (int64_t i = below(random, 3); i > 0; --i) {  // a range of a range
-    const int64_t size = end - begin, from = below(random, size + 1), to = from + below(random, size - from + 1);
+    const int64_t size = end - begin, from = below(random, size + 1),
+                  to = from + below(random, size - from + 1);
     layout = layout.range(from, to);
     end = begin + to;
     begin += from;
@@ -156,7 +157,9 @@ TEST(Layout, RefusesWhatIsNotThere) {
   EXPECT_THAT(error_of([&] { all.cut(1, 4, 9); }), HasSubstr("[4, 9) of axis 1"));
   EXPECT_THAT(error_of([&] { all.range(0, 49); }), HasSubstr("among 48"));
   EXPECT_THAT(error_of([&] { all.range(1, 5).cut(0, 0, 1); }), HasSubstr("cut by an axis"));
-  EXPECT_THAT(error_of([&] { all.copy(Layout({8, 6}), at::zeros({48}), at::zeros({48})); }),
+  EXPECT_THAT(error_of([&] {
+                all.copy(Layout({8, 6}), at::zeros({48}), at::zeros({48}));
+              }),
               HasSubstr("8 x 6"));
 }
 }  // namespace

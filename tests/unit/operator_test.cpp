@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "base/operator_spec.h"
+#include "base/spec_json.h"
 #include "data/batches.h"
 #include "support/training.h"
 #include "worker/plan.h"
-#include "base/spec_json.h"
 
 namespace optrush::testing {
 namespace {

@@ -2,8 +2,8 @@
 
 #include "../support/error_of.h"
 #include "base/files.h"
-#include "optrush/options.h"
 #include "optrush/effect.h"
+#include "optrush/options.h"
 #include "optrush/phase.h"
 
 namespace optrush {

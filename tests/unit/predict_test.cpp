@@ -4,10 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include "base/spec_json.h"
 #include "measure/cuda_library.h"
 #include "measure/memory.h"
 #include "support/swiglu_stack.h"
-#include "base/spec_json.h"
 
 namespace optrush::testing {
 namespace {

@@ -121,7 +121,8 @@ TEST(Slot, ATracerRefusesAWrapThatItCouldNotSee) {
   };
   const std::string refused = trace({}, true);
   torch::jit::tracer::abandon();
-  EXPECT_NE(refused.find("plugin 'ring' in slot 'linear' of here can't be compiled"), std::string::npos) << refused;
+  EXPECT_NE(refused.find("plugin 'ring' in slot 'linear' of here can't be compiled"), std::string::npos)
+      << refused;
   EXPECT_EQ(trace({}, false), "");  // it gave the inner function back
   EXPECT_EQ(trace({.trace = Trace::aten}, true), "");
 }

@@ -6,8 +6,8 @@
 #include <fstream>
 
 #include "base/files.h"
-#include "experiment/gate.h"
 #include "base/spec_json.h"
+#include "experiment/gate.h"
 
 namespace optrush::test {
 namespace fs = std::filesystem;

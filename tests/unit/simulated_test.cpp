@@ -5,10 +5,10 @@
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>
 
+#include "base/spec_json.h"
 #include "measure/step_costs.h"
 #include "support/error_of.h"
 #include "support/swiglu_stack.h"
-#include "base/spec_json.h"
 
 namespace optrush::testing {
 namespace {

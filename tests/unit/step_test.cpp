@@ -40,8 +40,7 @@ void chunk_by_chunk(Step& step, int64_t chunks) {
   std::map<int64_t, Tensor> gradients;
   for (int64_t chunk = chunks - 1; chunk >= 0; --chunk)
     for (int64_t micro = micros - 1; micro >= 0; --micro)
-      gradients[micro] =
-          step.backward(chunk, micro, outs.at({chunk, micro}), gradients[micro], micro == 0);
+      gradients[micro] = step.backward(chunk, micro, outs.at({chunk, micro}), gradients[micro], micro == 0);
   EXPECT_FALSE(gradients[0].defined());  // nothing comes before embed
   step.update();
 }
@@ -62,9 +61,8 @@ TEST(Step, ChunksAndMicroBatchesInAnyOrderTrainAsOne) {
 
 TEST(Step, ARankKeepsOnlyTheParametersOfItsUnits) {
   const auto session = Session::open(nano_spec(), at::kCPU, {}, [](Recipe& recipe) {
-    recipe.stages.replace([](optrush::Run& run) {
-      return std::vector<std::vector<Unit*>>{{run.units().at(1).get()}};
-    });
+    recipe.stages.replace(
+        [](optrush::Run& run) { return std::vector<std::vector<Unit*>>{{run.units().at(1).get()}}; });
   });
   session->connect();
   session->declare();
@@ -197,8 +195,8 @@ TEST(State, GoesOnWhereItWasSaved) {
 
 TEST(State, SaysWhatIsMissing) {
   Trained trained(nano_spec());
-  const auto message =
-      error_of([&] { load_state(trained.session(), [](const std::string&) { return std::vector<StatePiece>(); }); });
+  const auto message = error_of(
+      [&] { load_state(trained.session(), [](const std::string&) { return std::vector<StatePiece>(); }); });
   EXPECT_NE(message.find("has 0 of the"), std::string::npos) << message;
   EXPECT_NE(message.find("'model/model.embed_tokens.weight'"), std::string::npos) << message;
 }

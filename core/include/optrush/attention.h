@@ -21,12 +21,13 @@ struct AttentionOut {
   Tensor lse;  ///< (B, H, S) fp32, for fp64 inputs fp64; natural logarithm; where asked for
 };
 
-/// Attention without autograd, in halves that a caller combines: a ring computes one part of the keys after the
-/// other, merges the outputs by their log-sum-exps, and gives the merged ones to the backward of each part
-/// (arXiv:2310.01889).
+/// Attention without autograd, in halves that a caller combines: a ring computes one part of the keys after
+/// the other, merges the outputs by their log-sum-exps, and gives the merged ones to the backward of each
+/// part (arXiv:2310.01889).
 struct AttentionHalves {
   /// Both members of the result are set. Queries and keys may differ in length where it is not causal.
-  std::function<AttentionOut(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs&)> forward;
+  std::function<AttentionOut(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs&)>
+      forward;
   /// {dq, dk, dv} of this part, where `out` and `lse` are those of the whole row of keys.
   std::function<std::array<Tensor, 3>(const Tensor& gradient, const Tensor& q, const Tensor& k,
                                       const Tensor& v, const Tensor& out, const Tensor& lse,

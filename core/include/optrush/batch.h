@@ -25,7 +25,8 @@ struct Batch {
   Segments segments;
   /// What plugins add, by name. Tracers and recomputation see them as they see the others.
   std::map<std::string, Tensor> named;
-  int64_t first_sample = 0;  ///< number of its first sequence in the run: what its forward draws depends on it
+  int64_t first_sample =
+      0;  ///< number of its first sequence in the run: what its forward draws depends on it
   int64_t valid_tokens = 0;  ///< labels that count in this micro-batch; without labels B x S
   /// The same of the whole step: all micro-batches, all ranks of Mesh::data(). Every loss sum is
   /// divided by it.

@@ -12,8 +12,8 @@ namespace optrush {
 /// free after it.
 ///
 /// It is made when parameters are known by name and shape, without values, and gives each the layout of what
-/// this rank keeps (Param::layout, Param::split_over). Calls of a step: before_forward and before_backward for
-/// each chunk and micro-batch, finish once, zero_gradients once.
+/// this rank keeps (Param::layout, Param::split_over). Calls of a step: before_forward and before_backward
+/// for each chunk and micro-batch, finish once, zero_gradients once.
 class DataParallel {
  public:
   virtual ~DataParallel() = default;

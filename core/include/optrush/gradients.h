@@ -15,8 +15,8 @@ class Gradients {
   std::span<Shard> shards() const { return shards_; }
   /// Those that there are.
   Tensors tensors() const;
-  /// The L2 norm of the whole model's gradient: each logical element once, whether ranks split it, hold copies
-  /// of it, or one parameter is used twice. 0 dimensions, fp64, on the device; no host waits for it.
+  /// The L2 norm of the whole model's gradient: each logical element once, whether ranks split it, hold
+  /// copies of it, or one parameter is used twice. 0 dimensions, fp64, on the device; no host waits for it.
   Tensor norm() const;
   /// The largest over all ranks of a tensor of 0 dimensions, in place: an overflow seen anywhere.
   void agree(const Tensor& flag) const;

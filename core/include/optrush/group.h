@@ -48,8 +48,8 @@ class Group {
   Pending all_reduce(const Tensor& tensor);
   /// The largest, in place.
   Pending all_reduce_max(const Tensor& tensor);
-  /// `out`, of size() x numel of `in`, gets the ranks' `in` one after the other. `in` may be this rank's part of
-  /// `out`.
+  /// `out`, of size() x numel of `in`, gets the ranks' `in` one after the other. `in` may be this rank's part
+  /// of `out`.
   Pending all_gather(const Tensor& out, const Tensor& in);
   /// `out` gets this rank's part of the sum over the ranks of `in`, which has size() x its numel. Where `out`
   /// is of a wider type, sums are made in that type on a CPU.

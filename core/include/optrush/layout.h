@@ -41,8 +41,8 @@ class Layout {
   /// Of the box that the range was taken from.
   std::vector<int64_t> box_shape() const;
   int64_t numel() const { return end_ - begin_; }
-  bool whole() const;   ///< every logical element is here
-  bool ranged() const;  ///< a range() took a part of the box
+  bool whole() const;                             ///< every logical element is here
+  bool ranged() const;                            ///< a range() took a part of the box
   int64_t range_begin() const { return begin_; }  ///< in row-major elements of the box
   int64_t range_end() const { return end_; }
   /// At most 2 x dimensions - 1; none where nothing is here.

@@ -28,7 +28,7 @@ struct Param {
   /// optimizer starts from that keeps more bits. Set in Event::declared.
   std::function<void(const Tensor& uncut)> on_value = {};
   bool trainable = true;
-  bool decay = true;                  ///< takes part in weight decay (matrices do, norms don't)
+  bool decay = true;  ///< takes part in weight decay (matrices do, norms don't)
   /// Which of its elements this rank keeps between steps: all, until a plugin cuts it by axes in
   /// Event::declared, or data parallelism takes a range.
   Layout layout = {};
@@ -36,8 +36,8 @@ struct Param {
   std::vector<std::string> split_over = {};
   /// Mesh dimensions besides data() over which its gradient is partial.
   std::vector<std::string> sum_over = {};
-  /// Of a parameter that ranks hold for a use of their own each, as both ends of a pipeline do a tied embedding:
-  /// norms count it on one of them.
+  /// Of a parameter that ranks hold for a use of their own each, as both ends of a pipeline do a tied
+  /// embedding: norms count it on one of them.
   bool counted = true;
   /// Elements that a shard must not cut, from the first one on: the block of an 8-bit optimizer.
   int64_t block = 1;

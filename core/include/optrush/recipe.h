@@ -8,11 +8,11 @@
 
 #include "optrush/activations.h"
 #include "optrush/data_parallel.h"
+#include "optrush/event.h"
 #include "optrush/gradients.h"
 #include "optrush/mesh.h"
 #include "optrush/ops.h"
 #include "optrush/optimizer.h"
-#include "optrush/event.h"
 #include "optrush/run.h"
 #include "optrush/scopes.h"
 #include "optrush/slot.h"
@@ -65,8 +65,8 @@ class Recipe {
   /// Handlers of one event run in order of (phase, plugin).
   void on(Event, Phase, std::function<void(Run&)>);
 
-  /// A tensor of the plugin's own that a run which goes on from saved state starts from, the same on every rank:
-  /// a loss scale. `view` is asked when state is saved or loaded, which writes to what it returns.
+  /// A tensor of the plugin's own that a run which goes on from saved state starts from, the same on every
+  /// rank: a loss scale. `view` is asked when state is saved or loaded, which writes to what it returns.
   void keep(std::string name, std::function<Tensor()> view);
 
   /// By the host.

@@ -39,7 +39,8 @@ struct Edit {
   Traits traits;
   /// The order of wraps around a base, of events and of scopes: whatever the order of the edits.
   bool operator<(const Edit& other) const {
-    return std::pair(phase, std::string_view(plugin)) < std::pair(other.phase, std::string_view(other.plugin));
+    return std::pair(phase, std::string_view(plugin)) <
+           std::pair(other.phase, std::string_view(other.plugin));
   }
 };
 
@@ -119,8 +120,8 @@ class Slot<R(A...), SiteType> : public SlotInfo {
     makers_.insert(makers_.begin() + static_cast<std::ptrdiff_t>(place), std::move(wrap));
   }
 
-  /// Called by the host. Under a tracer a base that can't be traced gives way to the plain one, and a wrap that
-  /// can't is an Error.
+  /// Called by the host. Under a tracer a base that can't be traced gives way to the plain one, and a wrap
+  /// that can't is an Error.
   Fn resolve(const SiteType& site, Fn plain) const {
     Fn fn = plain;
     if (make_) {

@@ -22,8 +22,8 @@ class Step {
   /// part of the loss.
   virtual Tensor forward(int64_t chunk, int64_t micro, Tensor in) = 0;
   /// Of what forward(chunk, micro) returned. `gradient` is undefined for a loss; `last`: no other backward of
-  /// this chunk follows in this step. Returns the gradient of that forward's `in`; undefined for the chunk that
-  /// starts with embed.
+  /// this chunk follows in this step. Returns the gradient of that forward's `in`; undefined for the chunk
+  /// that starts with embed.
   virtual Tensor backward(int64_t chunk, int64_t micro, const Tensor& out, const Tensor& gradient,
                           bool last) = 0;
   /// Gradients become final, pass the gradients slot, and the optimizer updates the parameters.

@@ -76,9 +76,8 @@ class MasterAdamW final : public Optimizer {
   std::vector<OptimizerState> state(const Shard& shard) override {
     const State& state = state_.at(key(shard));
     const Tensor steps = steps_.defined() ? steps_[state.number] : state.steps;
-    std::vector<OptimizerState> all = {{"exp_avg", state.first},
-                                       {"exp_avg_sq", state.second},
-                                       {.name = "step", .value = steps, .block = 0}};
+    std::vector<OptimizerState> all = {
+        {"exp_avg", state.first}, {"exp_avg_sq", state.second}, {.name = "step", .value = steps, .block = 0}};
     if (writes_weight(shard)) all.push_back({"master", state.master});
     return all;
   }

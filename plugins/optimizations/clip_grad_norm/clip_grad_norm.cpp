@@ -13,15 +13,14 @@ using namespace optrush;
 class ClipGradNorm final : public Plugin {
  public:
   void apply(Recipe& recipe, const Options& options) override {
-    recipe.gradients.wrap(
-        Phase::gradients,
-        [limit = options.number("max_norm")](auto inner, const Site&) -> decltype(inner) {
-          return [inner, limit](Gradients& gradients, Update& update) {
-            inner(gradients, update);
-            clip(gradients, limit);
-          };
-        },
-        {.trace = Trace::aten, .capturable = true});
+    recipe.gradients.wrap(Phase::gradients,
+                          [limit = options.number("max_norm")](auto inner, const Site&) -> decltype(inner) {
+                            return [inner, limit](Gradients& gradients, Update& update) {
+                              inner(gradients, update);
+                              clip(gradients, limit);
+                            };
+                          },
+                          {.trace = Trace::aten, .capturable = true});
   }
 
  private:

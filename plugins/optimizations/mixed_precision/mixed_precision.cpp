@@ -60,11 +60,10 @@ class MixedPrecision final : public Plugin {
 
  private:
   void scale_loss(Recipe& recipe, const Options& options) {
-    recipe.on(Event::ready, Phase::precision,
-              [this, initial = options.number("initial_scale"),
-               interval = options.integer("growth_interval")](Run& run) {
-                scaler_ = std::make_unique<LossScaler>(initial, interval, run.device());
-              });
+    recipe.on(
+        Event::ready, Phase::precision,
+        [this, initial = options.number("initial_scale"), interval = options.integer("growth_interval")](
+            Run& run) { scaler_ = std::make_unique<LossScaler>(initial, interval, run.device()); });
     recipe.keep("scale", [this] { return scaler_->scale(); });
     recipe.keep("growth_tracker", [this] { return scaler_->growth_tracker(); });
     const Traits traits{.trace = Trace::aten, .capturable = true};

@@ -10,10 +10,10 @@
 #include "../../support/error_of.h"
 #include "../../support/temporary_folder.h"
 #include "base/files.h"
+#include "base/spec_json.h"
 #include "experiment/experiment.h"
 #include "launch/conductor.h"
 #include "report/analysis.h"
-#include "base/spec_json.h"
 
 namespace optrush::testing {
 inline const std::filesystem::path kFakeWorker =

@@ -8,11 +8,11 @@
 #include <csignal>
 #include <thread>
 
+#include "base/spec_json.h"
 #include "ends.h"
 #include "fixture.h"
 #include "launch/follow.h"
 #include "launch/socket.h"
-#include "base/spec_json.h"
 
 namespace optrush {
 namespace {

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 
 #include "../../support/error_of.h"
-#include "launch/journal.h"
 #include "base/spec_json.h"
+#include "launch/journal.h"
 
 namespace optrush {
 namespace {
