@@ -1,11 +1,12 @@
 #include "optrush/phase.h"
-#include "optrush/effect.h"
 
 #include <algorithm>
 #include <array>
 
 #include "base/suggest.h"
+#include "optrush/effect.h"
 #include "optrush/error.h"
+#include "optrush/event.h"
 
 namespace optrush {
 namespace {

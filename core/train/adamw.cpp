@@ -2,6 +2,7 @@
 
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/from_blob.h>
 
 #include <cmath>
 #include <unordered_map>
@@ -13,7 +14,7 @@ class AdamW final : public Optimizer {
   AdamW(const TrainSpec& spec, std::span<Shard> shards) : spec_(spec) {
     for (const Shard& shard : shards)
       moments_[shard.data.unsafeGetTensorImpl()] = {at::zeros_like(shard.data), at::zeros_like(shard.data),
-                                                    at::zeros({}, at::kLong)};
+                                                    0};
   }
 
   void step(std::span<Shard> shards, const Update& update) override {
@@ -27,17 +28,18 @@ class AdamW final : public Optimizer {
     auto& moments = moments_.at(shard.data.unsafeGetTensorImpl());
     return {{"exp_avg", moments.first},
             {"exp_avg_sq", moments.second},
-            {.name = "step", .value = moments.steps, .block = 0}};
+            {.name = "step", .value = at::from_blob(&moments.steps, {}, at::kLong), .block = 0}};
   }
 
  private:
   struct Moments {
-    Tensor first, second, steps;  ///< steps: 0 dimensions, on the host
+    Tensor first, second;
+    int64_t steps = 0;
   };
 
   void update_one(Shard& shard, double lr) {
     auto& [first, second, counted] = moments_.at(shard.data.unsafeGetTensorImpl());
-    const auto steps = static_cast<double>(++*counted.mutable_data_ptr<int64_t>());
+    const auto steps = static_cast<double>(++counted);
     if (shard.decay) shard.data.mul_(1 - lr * spec_.weight_decay);
     first.lerp_(shard.grad, 1 - spec_.beta1);
     second.mul_(spec_.beta2).addcmul_(shard.grad, shard.grad, 1 - spec_.beta2);

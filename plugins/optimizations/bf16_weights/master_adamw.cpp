@@ -3,6 +3,7 @@
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/from_blob.h>
 #include <c10/core/DeviceGuard.h>
 
 #include <array>
@@ -45,8 +46,8 @@ class MasterAdamW final : public Optimizer {
                         shard.segments.front().param->name + "' is in " + c10::toString(type),
                     "leave train.dtype at fp32: the plugin chooses bf16");
       const Tensor master = master_of(shard, masters);
-      state_[key(shard)] = {static_cast<int32_t>(state_.size()), at::zeros({}, at::kLong), master,
-                            at::zeros_like(master), at::zeros_like(master)};
+      state_[key(shard)] = {static_cast<int32_t>(state_.size()), 0, master, at::zeros_like(master),
+                            at::zeros_like(master)};
     }
     if (shards.empty() || !shards.front().data.is_cuda()) return;
     const auto on_device = at::TensorOptions(shards.front().data.device());
@@ -74,8 +75,8 @@ class MasterAdamW final : public Optimizer {
   }
 
   std::vector<OptimizerState> state(const Shard& shard) override {
-    const State& state = state_.at(key(shard));
-    const Tensor steps = steps_.defined() ? steps_[state.number] : state.steps;
+    State& state = state_.at(key(shard));
+    const Tensor steps = steps_.defined() ? steps_[state.number] : at::from_blob(&state.steps, {}, at::kLong);
     std::vector<OptimizerState> all = {
         {"exp_avg", state.first}, {"exp_avg_sq", state.second}, {.name = "step", .value = steps, .block = 0}};
     if (writes_weight(shard)) all.push_back({"master", state.master});
@@ -85,7 +86,7 @@ class MasterAdamW final : public Optimizer {
  private:
   struct State {
     int32_t number = 0;
-    Tensor steps;  ///< on a CPU; a GPU counts itself
+    int64_t steps = 0;  ///< on a CPU; a GPU counts itself
     Tensor master, first, second;
   };
   static const void* key(const Shard& shard) { return shard.data.unsafeGetTensorImpl(); }
@@ -137,7 +138,7 @@ class MasterAdamW final : public Optimizer {
   void step_on_cpu(const std::vector<Updated>& all, const Update& update) {
     if (update.skip.defined() && update.skip.item<double>() != 0) return;
     for (const Updated& one : all) {
-      const auto steps = static_cast<double>(++*one.state->steps.mutable_data_ptr<int64_t>());
+      const auto steps = static_cast<double>(++one.state->steps);
       const Factors factors{
           .beta1 = static_cast<float>(spec_.beta1),
           .beta2 = static_cast<float>(spec_.beta2),
