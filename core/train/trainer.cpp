@@ -236,7 +236,7 @@ class Trainer {
     for (const Shard& shard : session_.data_parallel().shards()) {
       gradients += gradient_bytes(shard);
       for (const auto& state : session_.optimizer().state(shard))
-        optimizer += static_cast<int64_t>(state.value.nbytes());
+        if (state.block > 0) optimizer += static_cast<int64_t>(state.value.nbytes());
     }
     result["memory"] = {{"peak_allocated", peak.allocated},
                         {"peak_reserved", peak.reserved ? Json(*peak.reserved) : Json()},
