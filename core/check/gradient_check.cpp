@@ -19,8 +19,11 @@ namespace {
 void move_away_from_the_start(Session& session) {
   const at::NoGradGuard no_grad;
   at::manual_seed(2);
-  for (Param* param : session.params().all())
-    if (param->leaf.defined() && param->trainable) param->leaf.add_(at::randn_like(param->leaf), 0.02);
+  for (Shard& shard : session.data_parallel().shards())
+    for (const Segment& segment : shard.segments) {
+      const Tensor value = Shard::part(shard.data, segment);
+      value.add_(at::randn_like(value), 0.02);
+    }
 }
 
 [[noreturn]] void fail(const std::string& what, double given, double expected) {
@@ -35,18 +38,17 @@ size_t check_parameters(Session& run) {
   SmallStep step(run);
   const auto gradients = step.gradients();
   size_t checked = 0;
-  for (const auto& [param, gradient] : gradients) {
-    if (!param->leaf.defined()) continue;
+  for (const auto& [param, value, gradient] : gradients) {
     Tensor kept, direction;
     {
       const at::NoGradGuard no_grad;
-      kept = param->leaf.detach().clone();
+      kept = value.clone();
       direction = at::randn_like(kept);
     }
     const auto loss_at = [&](double distance) {
       {
         const at::NoGradGuard no_grad;
-        param->leaf.copy_(kept + distance * direction);
+        value.copy_(kept + distance * direction);
       }
       return step.loss();
     };
@@ -70,8 +72,8 @@ void check_along_the_gradient(Session& run) {
   const at::NoGradGuard no_grad;
   double squares = 0, parameters = 0;
   Tensors kept;
-  for (const auto& [param, gradient] : gradients) {
-    kept.push_back(param->leaf.detach().clone());
+  for (const auto& [param, value, gradient] : gradients) {
+    kept.push_back(value.clone());
     if (!gradient.defined()) continue;
     squares += gradient.to(at::kDouble).square().sum().item<double>();
     parameters += kept.back().to(at::kDouble).square().sum().item<double>();
@@ -83,10 +85,10 @@ void check_along_the_gradient(Session& run) {
   double given = 0;
   const auto loss_at = [&](double times) {
     for (size_t i = 0; i < gradients.size(); ++i) {
-      const auto& [param, gradient] = gradients[i];
+      const auto& [param, value, gradient] = gradients[i];
       if (!gradient.defined()) continue;
-      param->leaf.copy_(kept[i] + times * gradient.to(kept[i].scalar_type()));
-      const Tensor moved = param->leaf.to(at::kDouble) - kept[i].to(at::kDouble);
+      value.copy_(kept[i] + times * gradient.to(kept[i].scalar_type()));
+      const Tensor moved = value.to(at::kDouble) - kept[i].to(at::kDouble);
       given += (times > 0 ? 1 : -1) * (moved * gradient).sum().item<double>();
     }
     const at::AutoGradMode as_in_training(true);

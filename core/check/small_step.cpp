@@ -39,7 +39,7 @@ double SmallStep::loss() {
   return loss;
 }
 
-std::vector<std::pair<Param*, Tensor>> SmallStep::gradients() {
+std::vector<SmallStep::Trained> SmallStep::gradients() {
   Session& session = run_;
   session.begin_step(0);
   TrainStep step(session, *clock_, batches_);
@@ -52,18 +52,17 @@ std::vector<std::pair<Param*, Tensor>> SmallStep::gradients() {
   DataParallel& parallel = session.data_parallel();
   parallel.finish();
   const at::NoGradGuard no_grad;
-  std::vector<std::pair<Param*, Tensor>> named;
+  std::vector<Trained> trained;
   for (const Shard& shard : parallel.shards())
     for (const Segment& segment : shard.segments) {
       Tensor gradient;
       if (shard.grad.defined())
-        gradient = (Shard::part(shard.grad, segment) / scale.to(shard.grad.scalar_type()))
-                       .view(segment.param->shape);
-      named.emplace_back(segment.param, gradient);
+        gradient = Shard::part(shard.grad, segment) / scale.to(shard.grad.scalar_type());
+      trained.push_back({segment.param, Shard::part(shard.data, segment), gradient});
     }
   parallel.zero_gradients();
   run_.recipe().fire(Event::step_end, session);
-  return named;
+  return trained;
 }
 
 bool keeps_its_bits(const CheckCase& c) {

@@ -18,8 +18,13 @@ class SmallStep {
 
   /// Loss of the step by the forward that training runs, with its graph dropped.
   double loss();
-  /// Gradient of the loss by each trainable parameter, a loss scale taken off; undefined where there is none.
-  std::vector<std::pair<Param*, Tensor>> gradients();
+  /// What is trained of a parameter, flat, as the optimizer sees it, and the gradient of the loss by it, a
+  /// loss scale taken off; undefined where there is none.
+  struct Trained {
+    Param* param;
+    Tensor value, gradient;
+  };
+  std::vector<Trained> gradients();
 
  private:
   Session& run_;

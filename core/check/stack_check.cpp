@@ -54,12 +54,18 @@ class GradientRecorder {
 void start_as_in_fp32(Recipe& recipe) {
   recipe.on(Event::placed, Phase::base, [](Run& run) {
     const at::NoGradGuard no_grad;
-    for (Param* param : run.params().all()) {
-      if (!param->leaf.defined() || param->leaf.scalar_type() != at::kDouble) continue;
-      Param narrow = *param;
+    const auto value_of = [&](const Param& param, const Layout& layout) {
+      Param narrow = param;
       narrow.dtype = at::kFloat;
-      param->leaf.copy_(initial_value(narrow, run.spec().train.seed));
-    }
+      return layout.take(initial_value(narrow, run.spec().train.seed)).to(at::kDouble);
+    };
+    for (Shard& shard : run.data_parallel().shards())
+      for (const Segment& segment : shard.segments)
+        if (shard.data.scalar_type() == at::kDouble)
+          Shard::part(shard.data, segment).copy_(value_of(*segment.param, segment.layout).flatten());
+    for (Param* param : run.params().all())
+      if (!param->trainable && param->leaf.defined() && param->leaf.scalar_type() == at::kDouble)
+        run.data_parallel().store(*param, {value_of(*param, param->layout)});
   });
 }
 

@@ -72,6 +72,7 @@ void FlatGroup::start_gather() {
   if (present()) return;
   const at::NoGradGuard no_grad;
   for (Field& field : fields_) {
+    if (std::exchange(field.version, field.piece._version()) != field.piece._version()) field.whole.renew();
     field.whole.allocate();
     const Tensor whole = field.whole.whole();
     const int64_t count = field.piece.numel();
@@ -91,8 +92,10 @@ void FlatGroup::free() {
   for (Field& field : fields_) field.whole.free();
 }
 
-void FlatGroup::renew() const {
-  for (const Field& field : fields_) field.whole.renew();
+bool FlatGroup::outdated() const {
+  return present() && std::ranges::any_of(fields_, [](const Field& field) {
+           return field.version != static_cast<int64_t>(field.piece._version());
+         });
 }
 
 double FlatGroup::gathered_bytes() const {

@@ -34,8 +34,8 @@ class FlatGroup {
   bool gathering() const { return !pending_.empty(); }
   /// Gathered, or about to be.
   bool present() const { return fields_.front().whole.allocated(); }
-  /// After an update: the next gather brings other values.
-  void renew() const;
+  /// The piece was written to since it was gathered.
+  bool outdated() const;
   /// Of what is gathered at once.
   double gathered_bytes() const;
 
@@ -45,6 +45,7 @@ class FlatGroup {
     int64_t elements_per_entry;
     at::TensorOptions kept_as;
     Tensor piece = {};
+    int64_t version = 0;  ///< of the piece when it was gathered last
   };
   void make_pieces();
 

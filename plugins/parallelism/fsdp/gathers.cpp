@@ -4,6 +4,7 @@
 
 namespace optrush::fsdp {
 void Gathers::need(FlatGroup& group) {
+  if (group.outdated()) drop(group);
   if (!group.present()) {
     while (in_flight_.size() >= limit_) wait_for(*in_flight_.front());
     group.start_gather();

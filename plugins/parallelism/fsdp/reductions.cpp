@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "optrush/error.h"
+
 namespace optrush::fsdp {
 Reductions::Reductions(const Policy& policy, const Mesh& mesh, const Mesh::Names& shard_dims,
                        int64_t accumulation, std::function<void(Shard&)> final)
@@ -41,6 +43,10 @@ void Reductions::take(size_t number, size_t index, const Tensor& gradient) {
   const at::NoGradGuard no_grad;
   State& state = states_.at(number);
   const FlatPlan& plan = state.group->plan();
+  if (state.started)
+    throw Error("a gradient of '" + plan.params.at(index).param->name +
+                    "' came after those of its unit were summed over the ranks",
+                "a unit that computes gradients later than its input's can't be sharded");
   if (!state.buffer.defined()) {
     const auto type = local_sums_ ? wide_type(*state.group) : sent_type(*state.group);
     state.buffer = at::empty({plan.size}, gradient.options().dtype(type));
@@ -76,6 +82,7 @@ void Reductions::start(size_t number, bool last) {
     state.buffer = at::empty({plan.size}, plan.first().leaf.options().dtype(type).requires_grad(false));
   fill_gaps(state);
   std::ranges::fill(state.taken, 0);
+  state.started = true;
   state.summed = state.summed || last;
   Sum sum{&state, {}, std::exchange(state.buffer, Tensor()).to(type), {}, last};
   sum.piece = at::empty({plan.piece}, sum.whole.options());
@@ -127,6 +134,10 @@ void Reductions::finish() {
     if (!states_[number].summed) start(number, /*last=*/true);
   for (size_t hop = scatter; hop < kHops; ++hop)
     while (!sums_.at(hop).empty()) arrive(hop);
+}
+
+void Reductions::end_backward() {
+  for (State& state : states_) state.started = false;
 }
 
 void Reductions::begin_step() {

@@ -22,6 +22,8 @@ class Reductions {
   /// Starts the sum over the ranks of what was taken since the last one; parameters without a gradient count
   /// as zeros. `last`: nothing follows in this step.
   void start(size_t group, bool last);
+  /// What comes from here on belongs to another micro-batch.
+  void end_backward();
   /// Groups that were not summed since the last micro-batch began are summed now, and all sums arrive.
   void finish();
   void begin_step();
@@ -37,6 +39,7 @@ class Reductions {
     Shard* shard;
     Tensor buffer;            ///< flat; undefined where nothing was taken
     std::vector<char> taken;  ///< by parameter
+    bool started = false;     ///< a sum in this backward
     bool summed = false;      ///< for the last time in this step
     bool told = false;
   };

@@ -126,7 +126,8 @@ void Sharded::enter_forward(Place& place) {
 }
 
 void Sharded::leave_forward(Place& place, const Tensor& out) {
-  place.has_backward = at::GradMode::is_enabled() && out.requires_grad();
+  // A leaf's gradient may be there before those of the parameters that were used with it.
+  place.has_backward = at::GradMode::is_enabled() && out.requires_grad() && !out.is_leaf();
   if (policy_.gathers_each_unit() && (policy_.reshard_after_forward || !place.has_backward))
     for (FlatGroup* group : place.groups) gathers_.drop(*group);
   if (place.has_backward) out.register_hook([this, &place](const Tensor&) { enter_backward(place); });
@@ -151,6 +152,7 @@ void Sharded::leave_backward() {
   const std::vector<Place*> over = std::exchange(entered_, {});
   drop(over, nullptr);
   sum_gradients(over);
+  reductions_.end_backward();
   in_backward_ = false;
 }
 
@@ -196,7 +198,6 @@ void Sharded::finish() {
 
 void Sharded::zero_gradients() {
   for (Shard& shard : shards_) shard.grad.reset();
-  for (const FlatGroup& group : groups_) group.renew();
   reductions_.begin_step();
 }
 
