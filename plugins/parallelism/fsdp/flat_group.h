@@ -3,6 +3,7 @@
 
 #include "flat_plan.h"
 #include "flat_storage.h"
+#include "optrush/shard.h"
 
 namespace optrush::fsdp {
 /// The tensors behind a plan: this rank's piece, which stays, and the whole, which comes and goes. A codec
