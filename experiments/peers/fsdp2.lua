@@ -1,4 +1,5 @@
--- torch's fully_shard (FSDP2) as an external rung: transformers' Llama from the same initial values, on the same tokens.
+-- torch's fully_shard (FSDP2) as an external rung: transformers' Llama from the same initial values, on the same
+-- tokens.
 --
 --   local fsdp2 = require "peers.fsdp2"
 --   fsdp2 { name = "FSDP2", ranks = 2, keep = true }
