@@ -3,6 +3,7 @@
 #include "../support/error_of.h"
 #include "base/files.h"
 #include "optrush/effect.h"
+#include "optrush/event.h"
 #include "optrush/options.h"
 #include "optrush/phase.h"
 
