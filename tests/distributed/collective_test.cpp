@@ -4,6 +4,7 @@
 
 #include "base/model_kinds.h"
 #include "base/spec_fields.h"
+#include "base/spec_json.h"
 #include "support/error_of.h"
 #include "support/training.h"
 #include "trained_ranks.h"

@@ -7,6 +7,7 @@
 
 #include <random>
 
+#include "base/spec_json.h"
 #include "support/temporary_folder.h"
 #include "trained_ranks.h"
 

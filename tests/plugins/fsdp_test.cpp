@@ -6,6 +6,7 @@
 
 #include <random>
 
+#include "base/spec_json.h"
 #include "measure/step_clock.h"
 #include "optrush/forecast.h"
 #include "sharded.h"
