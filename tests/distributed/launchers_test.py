@@ -56,6 +56,7 @@ class Run:
         """To its end."""
         environment = dict(os.environ, **variables)
         done = subprocess.run([*launcher, *self.command], capture_output=True, text=True, env=environment, timeout=150)
+        assert (self.run / "result.json").exists(), (done.stdout, done.stderr)
         result = self.result()
         assert result["status"] == "ok", (result, done.stdout, done.stderr)
         assert done.returncode == 0, (done.stdout, done.stderr)
@@ -94,7 +95,10 @@ def here(folder):
 def torchrun(folder):
     if not TORCHRUN.exists():
         skip(f"there is no {TORCHRUN}")
-    same_as_here(folder, TORCHRUN, "--no-python", "--standalone", "--nproc-per-node=2")
+    # The port after torchrun's own may be another test's.
+    port = str(20001 + os.getpid() % 5000 * 2)
+    launcher = (TORCHRUN, "--no-python", "--standalone", "--nproc-per-node=2")
+    same_as_here(folder, *launcher, OPTRUSH_CONTROL_PORT=port)
 
 
 def mpirun(folder):
