@@ -231,7 +231,8 @@ TEST(MasterAdamW, IsTheFormulaInDoubleAndWeightsAreRoundedMasters) {
   EXPECT_LT(distance(states[0].value, of_matrix.first), 1e-6);
   EXPECT_LT(distance(states[1].value, of_matrix.second), 1e-6);
   EXPECT_LT(distance(shards[1].data, of_vector.value), 1e-6);
-  EXPECT_EQ(optimizer->state(shards[1]).size(), 3U) << "moments and steps: a vector in fp32 is its own master";
+  EXPECT_EQ(optimizer->state(shards[1]).size(), 3U)
+      << "moments and steps: a vector in fp32 is its own master";
   EXPECT_TRUE(at::equal(shards[0].data, states.back().value.to(at::kBFloat16)));
 
   const Tensor before = shards[0].data.clone();
