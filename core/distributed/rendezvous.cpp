@@ -1,12 +1,10 @@
 #include "distributed/rendezvous.h"
 
-#include <unistd.h>
-
 #include <torch/csrc/distributed/c10d/error.h>
 #include <algorithm>
-#include <array>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include "base/host_name.h"
 #include "base/suggest.h"
 #include "distributed/peer_error.h"
 
@@ -15,11 +13,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 std::string address(const Ranks& ranks) { return ranks.host + ":" + std::to_string(ranks.port); }
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "a host without a name";
-}
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
@@ -35,7 +28,8 @@ c10::intrusive_ptr<c10d::Store> open_store(const Ranks& ranks) {
   } catch (const std::exception& e) {
     const std::string text = first_line(e.what());
     if (ranks.rank == 0 && text.find("EADDRINUSE") != std::string::npos)
-      throw Error("port " + std::to_string(ranks.port) + " is taken on " + host_name(),
+      // The conductor looks for the system's name of it, and tries another port.
+      throw Error("port " + std::to_string(ranks.port) + " is taken on " + host_name() + " (EADDRINUSE)",
                   "end the program that listens there, or give MASTER_PORT another number");
     if (ranks.rank == 0)
       throw Error("rank 0 can't serve " + address(ranks) + " on " + host_name() + ": " + text,

@@ -1,4 +1,5 @@
 #include "launch/context.h"
+#include "base/host_name.h"
 
 #include "base/files.h"
 #include "base/installation.h"
@@ -7,7 +8,6 @@
 #include "launch/result.h"
 #include "launch/temporary_folder.h"
 #include "launch/text.h"
-#include "launch/this_machine.h"
 #include "optrush/error.h"
 
 namespace optrush {

@@ -1,10 +1,10 @@
 #include "launch/control.h"
+#include "base/host_name.h"
 
 #include <cstdlib>
 
 #include "base/spec_json.h"
 #include "build_info.h"
-#include "launch/this_machine.h"
 #include "optrush/error.h"
 #include "report/run_result.h"
 

@@ -1,8 +1,8 @@
 #include "launch/rank.h"
+#include "base/host_name.h"
 
 #include "launch/planner.h"
 #include "launch/result.h"
-#include "launch/this_machine.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

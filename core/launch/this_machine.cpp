@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <thread>
 
 namespace optrush {
@@ -15,11 +14,6 @@ int64_t cores_of(pid_t process) {
   return sched_getaffinity(process, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask) : 0;
 }
 }  // namespace
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
-}
 
 int64_t usable_cores() {
   if (const int64_t cores = cores_of(0); cores > 0) return cores;

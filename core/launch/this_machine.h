@@ -1,11 +1,7 @@
 #pragma once
 #include <cstdint>
-#include <string>
 
 namespace optrush {
-/// The name of this machine; "" where it has none.
-std::string host_name();
-
 /// CPUs that this process may use.
 int64_t usable_cores();
 

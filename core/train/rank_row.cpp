@@ -1,19 +1,12 @@
 #include "train/rank_row.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
 
+#include "base/host_name.h"
 #include "distributed/rendezvous.h"
 
 namespace optrush {
 namespace {
-std::string host_name() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
-}
-
 double per_step(double total, int64_t steps) {
   return total / static_cast<double>(std::max<int64_t>(1, steps));
 }

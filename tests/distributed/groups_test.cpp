@@ -29,7 +29,7 @@ struct Connected {
   explicit Connected(const Ranks& ranks, const std::string& identity = "test")
       : store(rendezvous(ranks, identity)) {
     groups.connect(ranks, store, at::kCPU);
-    world = &groups.group("world", everybody(ranks.size), ranks.rank);
+    world = &groups.make("world", everybody(ranks.size), ranks.rank);
   }
 };
 
@@ -178,6 +178,7 @@ TEST(Rendezvous, SaysThatAPortIsTaken) {
   const auto held = rendezvous(holder, "test");
   const Json got = pool().run("taken_port", 1, holder.port).front();
   EXPECT_THAT(got.value("error", "none"), HasSubstr("port " + std::to_string(holder.port) + " is taken"));
+  EXPECT_THAT(got.value("error", "none"), HasSubstr("EADDRINUSE")) << "by which the conductor knows it";
 }
 
 RankJobs jobs() {
