@@ -19,6 +19,12 @@ namespace {
 /// Gloo moves bytes, whatever their type.
 Tensor as_bytes(const Tensor& tensor) { return tensor.is_cpu() ? tensor.view(at::kByte) : tensor; }
 
+/// What a rank alone gets is its own.
+Pending keep_own(const Tensor& out, const Tensor& in) {
+  if (!out.is_alias_of(in) && !is_forecast(out)) out.view(-1).copy_(in.view(-1));
+  return {};
+}
+
 [[noreturn]] void throw_peer_error(const std::string& what, const std::exception& e) {
   const std::string text = e.what(), line = text.substr(0, text.find('\n'));
   const bool late = text.find("imed out") != std::string::npos || text.find("imeout") != std::string::npos;
@@ -121,10 +127,7 @@ Pending Group::all_reduce_max(const Tensor& tensor) {
 }
 
 Pending Group::all_gather(const Tensor& out, const Tensor& in) {
-  if (size() == 1) {
-    if (!out.is_alias_of(in) && !is_forecast(out)) out.view(-1).copy_(in.view(-1));
-    return {};
-  }
+  if (size() == 1) return keep_own(out, in);
   return state_->start("all_gather", out, state_->share(), {out, in}, [&] {
     Tensor to = as_bytes(out), from = as_bytes(in);
     return state_->group->_allgather_base(to, from);
@@ -132,10 +135,7 @@ Pending Group::all_gather(const Tensor& out, const Tensor& in) {
 }
 
 Pending Group::reduce_scatter(const Tensor& out, const Tensor& in) {
-  if (size() == 1) {
-    if (!out.is_alias_of(in) && !is_forecast(out)) out.view(-1).copy_(in.view(-1));
-    return {};
-  }
+  if (size() == 1) return keep_own(out, in);
   if (form_of(in) != at::kCPU)
     return state_->start("reduce_scatter", in, state_->share(), {out, in}, [&] {
       Tensor to = out, from = in;
@@ -165,10 +165,7 @@ Pending Group::reduce_scatter(const Tensor& out, const Tensor& in) {
 }
 
 Pending Group::all_to_all(const Tensor& out, const Tensor& in) {
-  if (size() == 1) {
-    if (!out.is_alias_of(in) && !is_forecast(out)) out.copy_(in);
-    return {};
-  }
+  if (size() == 1) return keep_own(out, in);
   return state_->start("all_to_all", in, state_->share(), {out, in}, [&] {
     Tensor to = as_bytes(out.view(-1)), from = as_bytes(in.view(-1));
     std::vector<int64_t> even;
@@ -231,9 +228,12 @@ std::shared_ptr<void> Groups::bookkeeping() {
   return {static_cast<void*>(this), [this](void*) { --bookkeeping_; }};
 }
 
-Group& Groups::group(const std::string& name, const std::vector<int64_t>& members, int64_t rank) {
-  auto& group = made_[name];
-  if (group) return *group;
+Group* Groups::find(const std::string& name) const {
+  const auto found = made_.find(name);
+  return found == made_.end() ? nullptr : found->second.get();
+}
+
+Group& Groups::make(const std::string& name, const std::vector<int64_t>& members, int64_t rank) {
   auto state = std::make_unique<Group::State>();
   state->name = name;
   state->size = static_cast<int64_t>(members.size());
@@ -248,6 +248,7 @@ Group& Groups::group(const std::string& name, const std::vector<int64_t>& member
     c10d::register_process_group(place, state->group);  // where functional collectives look
     state->registered = place;
   }
+  auto& group = made_[name];
   group.reset(new Group(std::move(state)));  // its constructor is private
   return *group;
 }

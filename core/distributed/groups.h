@@ -30,8 +30,10 @@ class Groups {
   void connect(const Ranks& ranks, c10::intrusive_ptr<c10d::Store> store, at::Device device);
   bool connected() const { return connected_; }
 
-  /// The group of these world ranks, of which this process is number `rank`; made at the first call.
-  Group& group(const std::string& name, const std::vector<int64_t>& members, int64_t rank);
+  /// The group of this name; null where it was not made yet.
+  Group* find(const std::string& name) const;
+  /// Makes the group of these world ranks, of which this process is number `rank`.
+  Group& make(const std::string& name, const std::vector<int64_t>& members, int64_t rank);
 
   /// Since the run began.
   const TrafficTable& traffic() const { return traffic_; }

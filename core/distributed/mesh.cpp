@@ -111,6 +111,8 @@ Group& Mesh::group(const Names& names) const {
   Names here;
   for (size_t i = 0; i < dims_.size(); ++i)
     if (along[i] && dims_[i].size > 1) here.push_back(dims_[i].name);
+  const std::string name = here.empty() ? "alone" : join(here, "+");
+  if (Group* known = groups_->find(name)) return *known;
   // Members agree with this rank in every other dimension.
   std::vector<int64_t> members;
   int64_t rank = 0;
@@ -122,6 +124,6 @@ Group& Mesh::group(const Names& names) const {
     if (other == world_rank_) rank = static_cast<int64_t>(members.size());
     members.push_back(other);
   }
-  return groups_->group(here.empty() ? "alone" : join(here, "+"), members, rank);
+  return groups_->make(name, members, rank);
 }
 }  // namespace optrush

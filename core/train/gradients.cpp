@@ -16,18 +16,14 @@ double copies(const Shard& shard, const Mesh& mesh) {
   return static_cast<double>(ranks);
 }
 
-/// The sum of the squares of what this rank counts of a shard: all of it, unless a parameter in it is counted
-/// elsewhere.
-bool counted(const Shard& shard) {
-  return std::ranges::all_of(shard.segments, [](const Segment& segment) { return segment.param->counted; });
-}
-
+/// What this rank counts of a shard's gradient: all of it, but for parameters that another rank counts.
 Tensors counted_gradients(const Shard& shard) {
   if (!shard.grad.defined()) return {};
-  if (counted(shard)) return {shard.grad};
+  const auto counts = [](const Segment& segment) { return segment.param->counted; };
+  if (std::ranges::all_of(shard.segments, counts)) return {shard.grad};
   Tensors parts;
   for (const Segment& segment : shard.segments)
-    if (segment.param->counted) parts.push_back(Shard::part(shard.grad, segment));
+    if (counts(segment)) parts.push_back(Shard::part(shard.grad, segment));
   return parts;
 }
 }  // namespace

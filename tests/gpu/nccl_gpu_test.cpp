@@ -54,7 +54,7 @@ Json collectives(const Ranks& ranks, const Json&) {
   groups.connect(ranks, store, device);
   std::vector<int64_t> members(static_cast<size_t>(ranks.size));
   for (int64_t i = 0; i < ranks.size; ++i) members[static_cast<size_t>(i)] = i;
-  Group& world = groups.group("world", members, ranks.rank);
+  Group& world = groups.make("world", members, ranks.rank);
   const auto options = at::TensorOptions(at::kBFloat16).device(device);
   const int64_t n = ranks.size;
   const auto mine = static_cast<double>(ranks.rank + 1);
