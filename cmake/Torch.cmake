@@ -38,7 +38,7 @@ if(_cuda_line MATCHES "([0-9]+\\.[0-9]+)")
 endif()
 string(REGEX MATCH "^[0-9]+" _compiler_major "${CMAKE_CXX_COMPILER_VERSION}")
 string(TOLOWER "${CMAKE_CXX_COMPILER_ID}" _compiler_id)
-# What a plugin's build can be told before it compiles; optrush/abi.h has all of it, from the compiler itself.
+# What a plugin's build can be told before it compiles; optrush/host/abi.h has all of it, from the compiler itself.
 set(OPTRUSH_BUILT_WITH "${_compiler_id} ${_compiler_major}, torch ${OPTRUSH_TORCH_VERSION}, cuda ${OPTRUSH_CUDA_VERSION}")
 message(STATUS "LibTorch ${OPTRUSH_TORCH_VERSION} (CUDA ${OPTRUSH_CUDA_VERSION}) in ${OPTRUSH_TORCH_DIR}")
 

@@ -1,7 +1,7 @@
 # cmake -DHEADERS=folder -DRESULT=file -P sdk_hash.cmake
 # Writes a header with a hash of the names and contents of the SDK's headers, unless it is there with the same hash: what
 # includes it is built again when an SDK header has changed, not when one was touched.
-file(GLOB headers RELATIVE ${HEADERS} ${HEADERS}/*.h)
+file(GLOB headers RELATIVE ${HEADERS} ${HEADERS}/*.h ${HEADERS}/host/*.h)
 list(SORT headers)
 set(all "")
 foreach(header ${headers})
@@ -10,7 +10,7 @@ foreach(header ${headers})
 endforeach()
 string(SHA256 hash "${all}")
 string(SUBSTRING ${hash} 0 16 hash)
-set(text "#pragma once\n// Made by the build from the headers beside it (optrush/abi.h).\n#define OPTRUSH_SDK_HASH \"${hash}\"\n")
+set(text "#pragma once\n// Made by the build from the headers beside it (optrush/host/abi.h).\n#define OPTRUSH_SDK_HASH \"${hash}\"\n")
 set(present "")
 if(EXISTS ${RESULT})
   file(READ ${RESULT} present)

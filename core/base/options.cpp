@@ -7,7 +7,7 @@
 namespace optrush {
 namespace {
 const std::vector<std::string> kTypes = {"integer", "number", "string", "boolean", "list"};
-const std::vector<std::string> kKeys = {"name", "type", "default", "min", "max", "choices", "doc"};
+const std::vector<std::string> kKeys = {"name", "type", "default", "min", "max", "choices", "effects", "doc"};
 
 std::string text_of(const Json& json, const OptionSchema& schema, const std::string& subject,
                     const std::string& where) {
@@ -26,6 +26,24 @@ Json bound(const Json& json, const char* key, const OptionSchema& schema, const 
   const std::string subject = std::string("'") + key + "' of option '" + schema.name + "'";
   if (!numeric(schema)) throw Error(subject + " is for numbers, not for type " + schema.type, {}, where);
   return checked({.type = schema.type}, *it, subject, where);
+}
+
+/// "effects" of an option that chooses: by what can be chosen.
+std::map<std::string, Effect> effects_of(const Json& json, const OptionSchema& schema,
+                                         const std::string& where) {
+  const auto it = json.find("effects");
+  if (it == json.end()) return {};
+  const std::string subject = "'effects' of option '" + schema.name + "'";
+  const auto choices = schema.type == "boolean" ? std::vector<std::string>{"true", "false"} : schema.choices;
+  if (choices.empty()) throw Error(subject + " are for booleans, and for options with 'choices'", {}, where);
+  check_keys(*it, choices, "choice", subject, where);
+  std::map<std::string, Effect> effects;
+  for (const auto& [choice, effect] : it->items())
+    effects[choice] = effect_from_string(
+        checked({.type = "string", .choices = effect_names()}, effect, subject + ", '" + choice + "'", where)
+            .get<std::string>(),
+        where);
+  return effects;
 }
 }  // namespace
 
@@ -50,6 +68,7 @@ OptionSchema OptionSchema::parse(const Json& json, const std::string& where) {
     schema.choices = checked({.type = "list"}, *it, "'choices' of " + subject, where);
     if (schema.choices.empty()) throw Error("'choices' of " + subject + " are empty", {}, where);
   }
+  schema.effects = effects_of(json, schema, where);
   if (const auto it = json.find("default"); it != json.end() && !it->is_null())
     schema.fallback = checked(schema, *it, "'default' of " + subject, where);
   return schema;

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "data/batches.h"
+#include "optrush/host/resolve.h"
 #include "recipe/call_observer.h"
 
 namespace optrush {
@@ -68,7 +69,7 @@ std::vector<SmallStep::Trained> SmallStep::gradients() {
 bool keeps_its_bits(const CheckCase& c) {
   const Catalogue catalogue = Catalogue::find(c.spec.plugin_path);
   return std::ranges::none_of(c.spec.plugins, [&](const PluginUse& use) {
-    return catalogue.at(use.name).effect == Effect::precision;
+    return catalogue.at(use.name).effect_with(use.options) == Effect::precision;
   });
 }
 

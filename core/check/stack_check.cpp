@@ -159,7 +159,7 @@ Comparison comparison_of(const CheckCase& c) {
   result.plain.plugins.clear();
   const Catalogue catalogue = Catalogue::find(c.spec.plugin_path);
   for (const PluginUse& use : c.spec.plugins) {
-    const Effect effect = catalogue.at(use.name).effect;
+    const Effect effect = catalogue.at(use.name).effect_with(use.options);
     if (effect == Effect::model)
       result.plain.plugins.push_back(use);
     else

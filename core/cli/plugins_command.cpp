@@ -12,9 +12,11 @@
 namespace optrush {
 namespace {
 Json to_json(const OptionSchema& option) {
+  Json effects = Json::object();
+  for (const auto& [choice, effect] : option.effects) effects[choice] = std::string(to_string(effect));
   return {{"name", option.name}, {"type", option.type}, {"default", option.fallback},
           {"min", option.min},   {"max", option.max},   {"choices", option.choices},
-          {"doc", option.doc}};
+          {"effects", effects},  {"doc", option.doc}};
 }
 
 Json to_json(const PluginDescription& plugin) {
@@ -72,7 +74,11 @@ std::string details(const PluginDescription& plugin) {
   for (const auto& option : plugin.options)
     table.rows.push_back({option.name, allowed(option),
                           option.fallback.is_null() ? "required" : shown(option.fallback), option.doc});
-  return text + "\n" + text_table(table);
+  text += "\n" + text_table(table);
+  for (const auto& option : plugin.options)
+    for (const auto& [choice, effect] : option.effects)
+      text += "\nwith " + option.name + " = " + choice + " its effect is " + std::string(to_string(effect));
+  return text + (text.ends_with('\n') ? "" : "\n");
 }
 }  // namespace
 

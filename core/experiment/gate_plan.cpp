@@ -48,17 +48,11 @@ struct Difference {
   }
 };
 
-Effect effect_from(const std::string& name) {
-  for (const Effect e : {Effect::exact, Effect::rounding, Effect::precision, Effect::batch, Effect::model})
-    if (to_string(e) == name) return e;
-  throw Error("unknown effect '" + name + "' in a plan", "one of: exact, rounding, precision, batch, model");
-}
-
 std::vector<Use> uses_of(const Json& plan) {
   std::vector<Use> uses;
   for (const auto& plugin : plan.at("plugins"))
     uses.push_back({plugin.at("name").get<std::string>(), plugin.at("options").dump(),
-                    effect_from(plugin.at("effect").get<std::string>())});
+                    effect_from_string(plugin.at("effect").get<std::string>(), "a plan")});
   std::sort(uses.begin(), uses.end(), [](const Use& a, const Use& b) { return a.name < b.name; });
   return uses;
 }

@@ -3,6 +3,7 @@
 #include <ATen/Functions.h>
 
 #include "model/operators.h"
+#include "optrush/host/resolve.h"
 #include "optrush/param.h"
 
 namespace optrush {
@@ -63,11 +64,11 @@ Ops::Mlp::Fn Binder::mlp(const Site& site) const {
   });
 }
 
-Ops::HeadLoss::Fn Binder::head_loss(const Site& site, Ops::Linear::Fn logits) const {
-  return recipe_.ops.head_loss.resolve(site,
-                                       [logits = std::move(logits)](const Tensor& x, const Tensor& labels) {
-                                         return plain::cross_entropy_sum(logits(x), labels);
-                                       });
+Ops::HeadLoss::Fn Binder::head_loss(const Site& site) const {
+  return recipe_.ops.head_loss.resolve(
+      site, [](const Tensor& x, const Tensor& labels, const Ops::HeadParts& parts) {
+        return plain::cross_entropy_sum(parts.logits(x), labels);
+      });
 }
 
 UnitFunction Binder::unit(const Unit& unit) const { return recipe_.unit.resolve(unit, unit.build(*this)); }

@@ -19,8 +19,7 @@ class Binder {
   AttentionHalves attention_halves(const Site&) const;
   Ops::Swiglu::Fn swiglu(const Site&) const;
   Ops::Mlp::Fn mlp(const Site&) const;
-  /// `logits` is the resolved linear of the output matrix: the plain loss calls it.
-  Ops::HeadLoss::Fn head_loss(const Site&, Ops::Linear::Fn logits) const;
+  Ops::HeadLoss::Fn head_loss(const Site&) const;
   /// The unit's own function with every wrap of the unit slot.
   UnitFunction unit(const Unit&) const;
 

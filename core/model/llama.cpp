@@ -45,13 +45,13 @@ struct Block {
 
 struct Head {
   Ops::Norm::Fn final_norm;
-  Ops::Linear::Fn logits;
+  Ops::HeadParts parts;
   Ops::HeadLoss::Fn loss;
   NormArgs norm;
 
   Tensor operator()(const Tensor& x_BSD, const Batch& batch) const {
     const Tensor normed_BSD = final_norm(x_BSD, norm);
-    return batch.labels.defined() ? loss(normed_BSD, batch.labels) : logits(normed_BSD);
+    return batch.labels.defined() ? loss(normed_BSD, batch.labels, parts) : parts.logits(normed_BSD);
   }
 };
 
@@ -95,8 +95,7 @@ class Declaration {
     const Site& logits = unit->sites.emplace_back(Site{"lm_head", "linear", -1, {&weight}});
     const Site& loss = unit->sites.emplace_back(Site{"loss", "head_loss", -1, {&weight}});
     unit->build = [&, args = norm_args()](const Binder& bind) -> UnitFunction {
-      const auto linear = bind.linear(logits);
-      return Head{bind.norm(final_norm), linear, bind.head_loss(loss, linear), args};
+      return Head{bind.norm(final_norm), {bind.linear(logits)}, bind.head_loss(loss), args};
     };
     return unit;
   }

@@ -67,9 +67,8 @@ class Declaration {
     const Site& logits = unit->sites.emplace_back(Site{"lm_head", "linear", -1, {&weight}});
     const Site& loss = unit->sites.emplace_back(Site{"loss", "head_loss", -1, {&weight}});
     unit->build = [&](const Binder& bind) -> UnitFunction {
-      return [loss = bind.head_loss(loss, bind.linear(logits))](const Tensor& x, const Batch& batch) {
-        return loss(x[0], batch.labels);
-      };
+      return [loss = bind.head_loss(loss), parts = Ops::HeadParts{bind.linear(logits)}](
+                 const Tensor& x, const Batch& batch) { return loss(x[0], batch.labels, parts); };
     };
     return unit;
   }

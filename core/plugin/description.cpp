@@ -1,5 +1,6 @@
 #include "plugin/description.h"
 
+#include <algorithm>
 #include <fstream>
 #include <set>
 
@@ -7,9 +8,9 @@
 #include "base/files.h"
 #include "base/suggest.h"
 #include "build_info.h"
-#include "optrush/abi.h"
 #include "optrush/error.h"
-#include "optrush/plugin_api.h"
+#include "optrush/host/abi.h"
+#include "optrush/host/plugin_api.h"
 #include "plugin/elf_note.h"
 #include "plugin/needs.h"
 
@@ -171,6 +172,21 @@ std::vector<std::string> differences(const PluginDescription& plugin) {
   return lines;
 }
 }  // namespace
+
+Effect PluginDescription::effect_with(const Json& given) const {
+  const Json all = Options(options, given, "plugin '" + name + "'").json();
+  Effect widest = effect;
+  for (const OptionSchema& option : options) {
+    const Json& value = all.at(option.name);
+    for (const auto& [choice, further] : option.effects) {
+      const bool chosen = value.is_array()     ? std::ranges::find(value, Json(choice)) != value.end()
+                          : value.is_boolean() ? value.get<bool>() == (choice == "true")
+                                               : value == choice;
+      if (chosen) widest = std::max(widest, further);
+    }
+  }
+  return widest;
+}
 
 int64_t host_api() { return kPluginApi; }
 std::string host_abi() { return OPTRUSH_ABI_OF(OPTRUSH_TORCH_VERSION, OPTRUSH_CUDA_VERSION); }

@@ -21,11 +21,14 @@ struct PluginDescription {
   int64_t api = 0;                                ///< plugin API version that it was built for
   std::string abi;                                ///< "gnu 12, cxx11abi 1, c++ 20, torch 2.11.0, cuda 13.0"
   std::string name, version, summary, doc, kind;  ///< kind: optimization | parallelism
-  Effect effect = Effect::exact;
+  Effect effect = Effect::exact;                  ///< with any options
   std::vector<std::string> conflicts, requirements;  ///< names of other plugins
   std::vector<std::string> needs;                    ///< of the machine: plugin/needs.h
   std::vector<OptionSchema> options;
   std::vector<CheckedForm> checks;  ///< "check" of the description; without it, one form of defaults
+
+  /// With options as given in a script: the widest of its own and those of what is chosen.
+  Effect effect_with(const Json& given) const;
 };
 
 /// The API version and ABI tag of this build, to be compared with a plugin's.

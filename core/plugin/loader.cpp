@@ -9,6 +9,7 @@
 
 #include "base/files.h"
 #include "base/spec_json.h"
+#include "optrush/error.h"
 #include "plugin/boundary.h"
 
 namespace optrush {
@@ -96,7 +97,7 @@ Json to_json(const std::vector<LoadedPlugin>& plugins) {
                     {"version", d.version},
                     {"file", d.file.string()},
                     {"sha256", plugin.sha256},
-                    {"effect", std::string(to_string(d.effect))},
+                    {"effect", std::string(to_string(d.effect_with(plugin.options.json())))},
                     {"options", plugin.options.json()}});
   }
   return list;

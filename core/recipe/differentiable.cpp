@@ -1,4 +1,4 @@
-#include "optrush/differentiable.h"
+#include "optrush/traced_pairs.h"
 
 #include <ATen/autocast_mode.h>
 #include <ATen/core/dispatch/Dispatcher.h>

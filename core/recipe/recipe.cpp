@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "optrush/error.h"
 #include "plugin/boundary.h"
 
 namespace optrush {

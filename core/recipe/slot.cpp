@@ -3,6 +3,7 @@
 #include <c10/util/Exception.h>
 #include <torch/csrc/jit/frontend/tracer.h>
 
+#include "optrush/error.h"
 #include "plugin/boundary.h"
 
 namespace optrush {

@@ -28,6 +28,15 @@ Tensors counted_gradients(const Shard& shard) {
 }
 }  // namespace
 
+std::vector<Tensors> alike(Tensors tensors) {
+  std::map<std::pair<c10::DeviceType, at::ScalarType>, Tensors> kinds;
+  for (Tensor& tensor : tensors)
+    kinds[{tensor.device().type(), tensor.scalar_type()}].push_back(std::move(tensor));
+  std::vector<Tensors> all;
+  for (auto& [kind, same] : kinds) all.push_back(std::move(same));
+  return all;
+}
+
 Tensors Gradients::tensors() const {
   Tensors all;
   for (const Shard& shard : shards_)
@@ -37,17 +46,17 @@ Tensors Gradients::tensors() const {
 
 Tensor Gradients::norm() const {
   const at::NoGradGuard no_grad;
-  // A multi-tensor kernel takes one type at a time.
-  std::map<std::pair<double, at::ScalarType>, Tensors> alike;
+  std::map<double, Tensors> by_copies;
   for (const Shard& shard : shards_)
-    for (Tensor& gradient : counted_gradients(shard))
-      alike[{copies(shard, mesh_), gradient.scalar_type()}].push_back(std::move(gradient));
+    std::ranges::move(counted_gradients(shard), std::back_inserter(by_copies[copies(shard, mesh_)]));
   Tensor squares = at::zeros({}, at::TensorOptions(at::kDouble).device(device_));
-  for (const auto& [key, gradients] : alike) {
-    const auto& [ranks, type] = key;
-    const auto wide = at::elementSize(type) < 4 ? std::optional(at::kFloat) : std::nullopt;
-    const Tensor norms = at::stack(at::_foreach_norm(gradients, 2, wide)).to(at::kDouble);
-    squares.add_(norms.square().sum(), 1 / ranks);
+  for (auto& [ranks, gradients] : by_copies) {
+    for (const Tensors& same : alike(std::move(gradients))) {
+      const auto type = same.front().scalar_type();
+      const auto wide = at::elementSize(type) < 4 ? std::optional(at::kFloat) : std::nullopt;
+      const Tensor norms = at::stack(at::_foreach_norm(same, 2, wide)).to(at::kDouble);
+      squares.add_(norms.square().sum().to(device_), 1 / ranks);
+    }
   }
   mesh_.group(mesh_.all()).all_reduce(squares).wait();
   return squares.sqrt_();

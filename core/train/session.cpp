@@ -21,6 +21,7 @@
 #include "model/hugging_face.h"
 #include "model/init.h"
 #include "optrush/forecast.h"
+#include "optrush/host/resolve.h"
 #include "recipe/engine.h"
 #include "train/adamw.h"
 #include "train/lost_adapters.h"

@@ -1,10 +1,10 @@
 #include "train/single_device.h"
 
 #include <ATen/core/grad_mode.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include <vector>
 
+#include "optrush/leaf.h"
 #include "optrush/mesh.h"
 
 namespace optrush {
@@ -13,19 +13,7 @@ class SingleDevice final : public DataParallel {
  public:
   explicit SingleDevice(const Mesh& mesh) : mesh_(mesh) {}
 
-  void store(Param& param, Tensors values) override {
-    if (param.codec) {
-      param.stored = std::move(values);
-      return;
-    }
-    param.leaf = values.at(0).detach().requires_grad_(param.trainable);
-    if (!param.trainable) return;
-    shards_.push_back({.data = param.leaf.detach(),
-                       .grad = {},
-                       .decay = param.decay,
-                       .segments = {{&param, param.layout, 0}},
-                       .split_over = param.split_over});
-  }
+  void store(Param& param, Tensors values) override { keep_whole(param, std::move(values), shards_); }
 
   void before_backward(const Tensor&, bool last) override {
     last_ = last;
@@ -61,16 +49,10 @@ class SingleDevice final : public DataParallel {
     int64_t seen = 0, expected = 0;
     bool told = false;
   };
-  struct Hook final : torch::autograd::PostAccumulateGradHook {
-    Hook(SingleDevice& owner, size_t shard) : owner(owner), shard(shard) {}
-    void operator()(const Tensor&) override { owner.added_to(shard); }
-    SingleDevice& owner;
-    size_t shard;
-  };
   void listen() {
     accumulated_.resize(shards_.size());
     for (size_t i = 0; i < shards_.size(); ++i)
-      torch::autograd::impl::set_post_acc_grad_hooks(leaf(shards_[i]), std::make_unique<Hook>(*this, i));
+      after_accumulation(leaf(shards_[i]), [this, i](const Tensor&) { added_to(i); });
   }
   void added_to(size_t i) {
     Accumulated& here = accumulated_[i];

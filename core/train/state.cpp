@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "optrush/error.h"
+
 namespace optrush {
 namespace {
 constexpr const char* kStep = "run/step";

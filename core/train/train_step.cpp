@@ -90,9 +90,12 @@ void TrainStep::update() {
   enter(Bucket::optimizer);
   Update update;
   update.lr = session_.spec().train.lr;
-  update.lr_tensor = at::full({}, update.lr, at::TensorOptions(at::kFloat).device(session_.device()));
+  // Shards, and so the optimizer, may be on the host while the run is on a GPU.
+  const at::Device kept = parallel.shards().empty() ? session_.device() : parallel.shards()[0].data.device();
+  update.lr_tensor = at::full({}, update.lr, at::TensorOptions(at::kFloat).device(kept));
   session_.finish_gradients(gradients, update);
   outcome_.skipped = update.skip;
+  if (update.skip.defined()) update.skip = update.skip.to(kept);
   for (const Param* param : session_.params().all()) param->step_copy.drop();
   session_.optimizer().step(parallel.shards(), update);
   parallel.zero_gradients();

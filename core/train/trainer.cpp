@@ -16,6 +16,7 @@
 #include "measure/memory.h"
 #include "measure/saved_tensors.h"
 #include "measure/step_costs.h"
+#include "optrush/host/resolve.h"
 #include "train/rank_row.h"
 #include "train/train_step.h"
 

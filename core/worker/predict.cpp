@@ -9,6 +9,7 @@
 #include "measure/cuda_library.h"
 #include "measure/gpus.h"
 #include "measure/step_costs.h"
+#include "optrush/host/resolve.h"
 #include "simulated/device.h"
 #include "train/session.h"
 #include "train/train_step.h"

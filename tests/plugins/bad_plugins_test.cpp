@@ -8,7 +8,7 @@
 #include "../support/error_of.h"
 #include "../support/temporary_folder.h"
 #include "base/files.h"
-#include "optrush/abi.h"
+#include "optrush/host/abi.h"
 #include "plugin/description.h"
 
 namespace optrush {

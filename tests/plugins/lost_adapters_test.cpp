@@ -57,5 +57,27 @@ TEST(LostAdapters, ABaseMadeOfThePartsSaysThatItKeepsThem) {
                         "'model.layers.0.mlp.up_proj.lora_A.weight'"));
   EXPECT_EQ(error_of([] { Trained(nano_spec({lora({"o_proj"})}), mlp_of_parts({})); }), "");
 }
+/// The plain loss and the mean square of the log of the softmax's denominator, as PaLM adds it
+/// (arXiv:2204.02311).
+std::function<void(Recipe&)> z_loss(double weight) {
+  return [weight](Recipe& recipe) {
+    recipe.ops.head_loss.replace(
+        [weight](const Tensor& x, const Tensor& labels, const Ops::HeadParts& parts) {
+          const Tensor logits = parts.logits(x).flatten(0, 1);
+          return at::cross_entropy_loss(logits, labels.flatten(), {}, at::Reduction::Sum) +
+                 weight * at::logsumexp(logits, 1).square().sum();
+        },
+        {.trace = Trace::aten, .offers = {"adapters"}});
+  };
+}
+
+TEST(LostAdapters, AHeadLossMadeOfThePartsTrainsTheAdapterOfTheHead) {
+  const RunSpec spec = nano_spec({lora({"lm_head"})});
+  const auto plain = losses(Trained(spec).train());
+  const auto with_nothing_added = losses(Trained(spec, z_loss(0)).train());
+  for (size_t i = 0; i < plain.size(); ++i) EXPECT_NEAR(with_nothing_added[i], plain[i], 1e-5 * plain[i]);
+  EXPECT_LT(plain.back(), plain.front());  // nothing but the adapter can make it fall
+  EXPECT_GT(losses(Trained(spec, z_loss(1e-2)).train()).front(), plain.front() * 1.001);
+}
 }  // namespace
 }  // namespace optrush::testing

@@ -50,6 +50,18 @@ TEST(ShippedPlugins, ApplyingInAnyOrderRecordsTheSame) {
   }
 }
 
+TEST(ShippedPlugins, SumsInFewerBitsAreOfTheEffectPrecision) {
+  const auto effect_of = [](const PluginUse& use) {
+    return to_json(load_plugins(nano_spec({use}))).at(0).at("effect").get<std::string>();
+  };
+  EXPECT_EQ(effect_of({"ddp"}), "rounding");
+  EXPECT_EQ(effect_of({"ddp", {{"compress", "bf16"}}}), "precision");
+  EXPECT_EQ(effect_of({"fsdp", {{"stage", 2}}}), "rounding");
+  EXPECT_EQ(effect_of({"fsdp", {{"reduce_type", "fp32"}}}), "rounding");
+  EXPECT_EQ(effect_of({"fsdp", {{"reduce_type", "bf16"}}}), "precision");
+  EXPECT_EQ(effect_of({"fsdp", {{"parameter_type", "bf16"}}}), "precision");
+}
+
 TEST(ShippedPlugins, AnOverflowingLossScaleSkipsTheStepAndBacksOff) {
   RunSpec spec = nano_spec({{"mixed_precision", {{"dtype", "fp16"}, {"initial_scale", 1e9}}}});
   spec.train.steps = 14;

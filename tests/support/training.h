@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "base/spec_json.h"
+#include "optrush/error.h"
 #include "train/session.h"
 #include "train/trainer.h"
 

@@ -133,6 +133,13 @@ TEST(OptionSchema, RefusesWhatCannotBeMeant) {
               HasSubstr("are empty"));
   EXPECT_THAT(bad_schema(R"({"name": "a", "type": "list", "doc": "d", "choices": ["x"], "default": ["y"]})"),
               HasSubstr("a list of strings out of 'x', but is [\"y\"]"));
+  EXPECT_THAT(bad_schema(R"({"name": "a", "type": "integer", "doc": "d", "effects": {"1": "model"}})"),
+              HasSubstr("'effects' of option 'a' are for booleans, and for options with 'choices'"));
+  EXPECT_THAT(bad_schema(R"({"name": "a", "type": "string", "doc": "d", "choices": ["bf16"],
+                             "effects": {"bf61": "precision"}})"),
+              HasSubstr("did you mean 'bf16'?"));
+  EXPECT_THAT(bad_schema(R"({"name": "a", "type": "boolean", "doc": "d", "effects": {"true": "precise"}})"),
+              AllOf(HasSubstr("'effects' of option 'a', 'true' must be one of"), HasSubstr("'precision'")));
   EXPECT_THAT(bad_schema("3"), HasSubstr("must be a table of named fields"));
 }
 

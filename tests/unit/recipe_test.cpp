@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/jit/frontend/tracer.h>
 
+#include "optrush/host/resolve.h"
 #include "support/error_of.h"
 #include "support/training.h"
 

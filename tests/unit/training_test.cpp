@@ -168,8 +168,8 @@ TEST(Training, AZeroGradientFails) {
     Trained(nano_spec(), [](Recipe& recipe) {
       // The loss is as it was, and what goes back from it is zero.
       recipe.ops.head_loss.wrap(Phase::measure, [](const Ops::HeadLoss::Fn& inner, const Site&) {
-        return Ops::HeadLoss::Fn([inner](const Tensor& x, const Tensor& labels) {
-          const Tensor loss = inner(x, labels);
+        return Ops::HeadLoss::Fn([inner](const Tensor& x, const Tensor& labels, const Ops::HeadParts& parts) {
+          const Tensor loss = inner(x, labels, parts);
           return loss.detach() + 0 * loss;
         });
       });

@@ -1,10 +1,15 @@
 #pragma once
 #include <span>
+#include <vector>
 
 #include "optrush/mesh.h"
 #include "optrush/shard.h"
 
 namespace optrush {
+/// Tensors in lists of one device and one type each, as multi-tensor kernels take them: shards may lie in the
+/// host's memory beside a GPU.
+std::vector<Tensors> alike(Tensors);
+
 /// The final gradients of a step on this rank, and what takes every rank to know of them. All ranks make the
 /// same calls, also one that has no gradient.
 class Gradients {

@@ -37,9 +37,13 @@ struct Ops {
   /// down(swiglu(gate(x), up(x))). Its site holds the matrices of gate, up and down, which count as part of
   /// those linears: a base that is made of the parts keeps whatever was done to them.
   using Mlp = Slot<Tensor(const Tensor& x, const MlpParts&)>;
+  /// The resolved operators of a head, adapters and all: `logits` is (B, S, D) to (B, S, V).
+  struct HeadParts {
+    Linear::Fn logits;
+  };
   /// x (B, S, D), labels (B, S): the sum, not the mean, of the cross entropies, in fp32 or fp64. Its site
-  /// holds the output matrix (V, D).
-  using HeadLoss = Slot<Tensor(const Tensor& x, const Tensor& labels)>;
+  /// holds the output matrix (V, D), which counts as part of the linear: see Mlp.
+  using HeadLoss = Slot<Tensor(const Tensor& x, const Tensor& labels, const HeadParts&)>;
 
   Embedding embedding;
   Linear linear;

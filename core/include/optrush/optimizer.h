@@ -9,9 +9,9 @@ namespace optrush {
 /// One update of the parameters.
 struct Update {
   double lr = 0;
-  Tensor
-      lr_tensor;  ///< the same, 0-dim on the device: for optimizers that may not read the host (CUDA graphs)
-  Tensor skip;    ///< 0-dim float on the device, 1 where a gradient overflowed; undefined: never skip
+  /// The same, 0-dim on the shards' device: for optimizers that may not read the host (CUDA graphs).
+  Tensor lr_tensor;
+  Tensor skip;  ///< 0-dim float, 1 where a gradient overflowed; undefined: never skip. There as well.
 };
 
 /// A view of what an optimizer keeps for one shard.

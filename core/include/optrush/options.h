@@ -1,21 +1,24 @@
 #pragma once
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "optrush/effect.h"
 #include "optrush/json.h"
 
 namespace optrush {
 /// One option of a plugin, as written in the plugin's description:
 ///   {"name": "rank", "type": "integer", "default": 8, "min": 1, "max": 1024, "doc": "rank r of the update"}
 /// type: integer | number | string | boolean | list (of strings). `choices` limits a string or a list's
-/// items.
+/// items; `effects` names those that do more to arithmetic than the plugin: {"bf16": "precision"}.
 struct OptionSchema {
   std::string name, type, doc;
   Json fallback;  ///< "default"; null: the option must be given
   Json min, max;  ///< null: no limit
   std::vector<std::string> choices;
+  std::map<std::string, Effect> effects = {};  ///< of a boolean's "true" or "false", too
 
   static OptionSchema parse(const Json&, const std::string& where);
 };

@@ -1,10 +1,8 @@
 #pragma once
-#include <torch/headeronly/version.h>
-
-#include "optrush/abi.h"
 #include "optrush/differentiable.h"
+#include "optrush/error.h"
+#include "optrush/host/plugin_note.h"
 #include "optrush/options.h"
-#include "optrush/plugin_api.h"
 #include "optrush/recipe.h"
 
 namespace optrush {
@@ -19,29 +17,5 @@ class Plugin {
 };
 }  // namespace optrush
 
-/// Ends a plugin's source: OPTRUSH_PLUGIN(Mine, R"json({"name": "mine", ...})json")
-/// It puts what the plugin says of itself into an ELF note, which the host reads before it loads the file
-/// (docs/plugins.md has the fields), and exports the function that makes the plugin. optrush_add_plugin()
-/// defines OPTRUSH_TORCH_CUDA, the version of CUDA that this LibTorch was built for.
-#define OPTRUSH_PLUGIN(Class, description)                                                                 \
-  namespace {                                                                                              \
-  constexpr char kOptrushDescription[] =                                                                   \
-      "{\"api\":" OPTRUSH_STRINGIFY(OPTRUSH_PLUGIN_API) ",\"abi\":\"" OPTRUSH_ABI_OF(                      \
-          TORCH_VERSION, OPTRUSH_TORCH_CUDA) "\"}\n" description;                                          \
-  struct OptrushNote {                                                                                     \
-    unsigned name_size = 8, description_size = sizeof(kOptrushDescription), type = 1;                      \
-    char name[8] = "optrush";                                                                              \
-    char text[(sizeof(kOptrushDescription) + 3) / 4 * 4] = {};                                             \
-  };                                                                                                       \
-  consteval OptrushNote optrush_make_note() {                                                              \
-    OptrushNote note;                                                                                      \
-    for (unsigned i = 0; i < sizeof(kOptrushDescription); ++i) note.text[i] = kOptrushDescription[i];      \
-    return note;                                                                                           \
-  }                                                                                                        \
-  [[gnu::section(".note.optrush"), gnu::used, gnu::aligned(4)]] constinit const OptrushNote kOptrushNote = \
-      optrush_make_note();                                                                                 \
-  }                                                                                                        \
-  extern "C" [[gnu::visibility("default")]] optrush::Plugin* optrush_create_plugin() {                     \
-    return std::make_unique<Class>().release();                                                            \
-  }                                                                                                        \
-  static_assert(true)
+// A plugin's source ends with OPTRUSH_PLUGIN(Mine, R"json({"name": "mine", ...})json"), from plugin_note.h;
+// docs/plugins.md has the fields.

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "optrush/error.h"
+
 namespace optrush::checkpointing {
 namespace {
 PackedTensor as_it_is(const Tensor& tensor) {
@@ -25,7 +27,7 @@ class SelectiveCall::Recording final : public Watcher {
     inputs_ = &inputs;
     Tensors outputs = run();
     kept_ = nullptr;
-    kept.random_after = call_.random_.read();
+    kept.random_after = call_.recomputation_.random().read();
     kept.calls_inside = calls_ - number - 1;
     kept.dropped_before_end = call_.dropped_count_;
     for (const Tensor& out : outputs) {
@@ -65,7 +67,7 @@ class SelectiveCall::Replaying final : public Watcher {
     if (found == call_.kept_.end()) return run();
     KeptCall& kept = found->second;
     calls_ += kept.calls_inside;
-    if (kept.random_after.defined()) call_.random_.write(kept.random_after);
+    if (kept.random_after.defined()) call_.recomputation_.random().write(kept.random_after);
     for (Dropped& dropped : kept.inputs)
       if (dropped.wanted) dropped.value.emplace(call_.hold(inputs.at(dropped.origin->input())));
     Tensors outputs;
@@ -106,9 +108,8 @@ SelectiveCall::SelectiveCall(std::shared_ptr<const UnitFunction> forward, const 
                              const Scopes& scopes, Operators::Block& block)
     : forward_(std::move(forward)),
       batch_(std::move(batch)),
-      scopes_(scopes),
       block_(block),
-      random_(x.device()),
+      recomputation_(scopes, x.device()),
       x_(x.detach(), /*is_output=*/false),
       x_requires_grad_(x.requires_grad()),
       x_storage_(storage_of(x)) {}
@@ -140,15 +141,13 @@ PackedTensor SelectiveCall::drop(Dropped& dropped) {
 
 Tensor SelectiveCall::run(const Tensor& x, const Keep& keep) {
   Recording recording(*this, keep);
-  Tensor out;
-  {
+  const Tensor out = recomputation_.first([&] {
     const Operators::Watched watched(block_, recording);
     const SavedTensorScope scope([&](const Tensor& tensor) { return recording.pack(tensor); });
-    out = (*forward_)(x, batch_);
-  }
-  random_.forget_if_unused();
+    return (*forward_)(x, batch_);
+  });
   for (auto& [number, kept] : kept_) {
-    if (!random_.used()) kept.random_after.reset();
+    if (!recomputation_.random().used()) kept.random_after.reset();
     if (kept.dropped_before_end < dropped_count_) continue;
     for (auto& output : kept.outputs)
       if (output) output->value.reset();
@@ -157,15 +156,14 @@ Tensor SelectiveCall::run(const Tensor& x, const Keep& keep) {
 }
 
 void SelectiveCall::replay() {
-  const at::AutoGradMode with_gradients(true);
-  const auto scopes = scopes_.enter();
-  const RandomState::Rewound rewound(random_);
   Replaying replaying(*this);
-  const Operators::Watched watched(block_, replaying);
-  const SavedTensorScope scope([&](const Tensor& tensor) { return replaying.pack(tensor); });
-  const Tensor x = x_.unpack().detach().requires_grad_(x_requires_grad_);
-  x_storage_ = storage_of(x);
-  (*forward_)(x, batch_);
+  recomputation_.again([&] {
+    const Operators::Watched watched(block_, replaying);
+    const SavedTensorScope scope([&](const Tensor& tensor) { return replaying.pack(tensor); });
+    const Tensor x = x_.unpack().detach().requires_grad_(x_requires_grad_);
+    x_storage_ = storage_of(x);
+    return (*forward_)(x, batch_);
+  });
   replaying.finish();
 }
 }  // namespace optrush::checkpointing

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "operators.h"
-#include "optrush/random_state.h"
+#include "optrush/recomputation.h"
 #include "optrush/saved_tensors.h"
 #include "origin.h"
 
@@ -58,9 +58,8 @@ class SelectiveCall final : public std::enable_shared_from_this<SelectiveCall> {
 
   std::shared_ptr<const UnitFunction> forward_;
   Batch batch_;
-  const Scopes& scopes_;
   Operators::Block& block_;
-  RandomState random_;
+  Recomputation recomputation_;
   Saved x_;
   bool x_requires_grad_;
   const void* x_storage_;

@@ -3,8 +3,6 @@
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
 
-#include <map>
-
 #include "optrush/plugin.h"
 
 namespace {
@@ -28,11 +26,10 @@ class ClipGradNorm final : public Plugin {
     const at::NoGradGuard no_grad;
     // Stays on the device: no host waits for the norm. A rank without gradients takes part in it.
     const Tensor factor = (limit / (gradients.norm() + 1e-6)).clamp_max(1.0);
-    std::map<at::ScalarType, Tensors> by_type;  // a multi-tensor kernel takes one type at a time
-    for (Tensor& gradient : gradients.tensors())
-      by_type[gradient.scalar_type()].push_back(std::move(gradient));
-    for (const auto& [type, alike] : by_type)
-      at::_foreach_mul_(alike, factor.to(type == at::kDouble ? at::kDouble : at::kFloat));
+    for (const Tensors& same : alike(gradients.tensors())) {
+      const bool exact = same.front().scalar_type() == at::kDouble;
+      at::_foreach_mul_(same, factor.to(same.front().device(), exact ? at::kDouble : at::kFloat));
+    }
   }
 };
 }  // namespace

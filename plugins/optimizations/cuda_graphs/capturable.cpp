@@ -1,5 +1,7 @@
 #include "capturable.h"
 
+#include "optrush/error.h"
+
 namespace optrush::cuda_graphs {
 namespace {
 /// The first steps run as they are: libraries make their workspaces, and the host counts what is kept and

@@ -24,7 +24,7 @@ class FusedLinearCrossEntropy final : public Plugin {
           const Param* weight = site.params.at(0);
           const auto& trains = pairs_.emplace_back(make_loss_pair(chunk, {.weight = weight->trainable}));
           const auto& evaluates = pairs_.emplace_back(make_loss_pair(chunk, {.x = false, .weight = false}));
-          return [&trains, &evaluates, weight](const Tensor& x, const Tensor& labels) {
+          return [&trains, &evaluates, weight](const Tensor& x, const Tensor& labels, const Ops::HeadParts&) {
             return call(at::GradMode::is_enabled() ? trains : evaluates, {x, labels, weight->operand()})
                 .at(0);
           };

@@ -27,7 +27,11 @@ class LossScaler {
   void unscale(const Gradients& gradients, Update& update) {
     const at::NoGradGuard no_grad;
     overflow_.zero_();
-    at::_amp_foreach_non_finite_check_and_unscale_(gradients.tensors(), overflow_, scale_.reciprocal());
+    for (const Tensors& same : alike(gradients.tensors())) {
+      Tensor seen = overflow_.to(same.front().device());  // itself, unless gradients lie elsewhere
+      at::_amp_foreach_non_finite_check_and_unscale_(same, seen, scale_.reciprocal().to(seen.device()));
+      overflow_.copy_(seen);
+    }
     gradients.agree(overflow_);
     update.skip = overflow_.clamp_max(1);
     at::_amp_update_scale_(scale_, growth_tracker_, overflow_, /*growth=*/2.0, /*backoff=*/0.5,

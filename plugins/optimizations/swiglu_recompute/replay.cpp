@@ -1,13 +1,10 @@
 #include "replay.h"
 
 #include <ATen/Functions.h>
-#include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include <optional>
-
-#include "optrush/random_state.h"
+#include "optrush/recomputation.h"
 #include "optrush/saved_tensors.h"
 
 namespace optrush {
@@ -19,23 +16,18 @@ using torch::autograd::variable_list;
 /// down's backward asks for it until its own backward is done.
 class Replay final : public torch::CustomClassHolder {
  public:
-  Replay(Ops::MlpParts parts, const Scopes& scopes) : parts_(std::move(parts)), scopes_(&scopes) {}
+  Replay(Ops::MlpParts parts, Recomputation recomputation)
+      : parts_(std::move(parts)), recomputation_(std::move(recomputation)) {}
 
   Tensor forward(const Tensor& x) {
-    random_.emplace(x.device());
-    Tensor out = run(x);
-    random_->forget_if_unused();
-    return out;
+    return recomputation_.first([&] { return run(x); });
   }
 
   /// The hidden activations, with the graph that leads to them.
   const Tensor& hidden(const Tensor& saved_x) {
     if (!hidden_.defined()) {
-      const at::AutoGradMode with_gradients(true);
-      const auto entered = scopes_->enter();
-      const RandomState::Rewound rewound(*random_);
       x_ = saved_x.detach().requires_grad_();
-      hidden_ = run(x_);
+      hidden_ = recomputation_.again([&] { return run(x_); });
     }
     return hidden_;
   }
@@ -53,8 +45,7 @@ class Replay final : public torch::CustomClassHolder {
   Tensor run(const Tensor& x) const { return parts_.swiglu(parts_.gate(x), parts_.up(x)); }
 
   Ops::MlpParts parts_;
-  const Scopes* scopes_;
-  std::optional<RandomState> random_;
+  Recomputation recomputation_;
   Tensor x_, hidden_;
 };
 
@@ -76,7 +67,7 @@ struct Hidden : torch::autograd::Function<Hidden> {
 }  // namespace
 
 Tensor recomputed_mlp(const Tensor& x, const Ops::MlpParts& parts, const Scopes& scopes) {
-  const auto replay = c10::make_intrusive<Replay>(parts, scopes);
+  const auto replay = c10::make_intrusive<Replay>(parts, Recomputation(scopes, x.device()));
   // Requires a gradient so that the node exists even where x does not: parameters of gate and up may.
   const Tensor anchor = at::empty({0}, x.options()).requires_grad_();
   const Tensor hidden = Hidden::apply(replay, x, anchor);

@@ -10,8 +10,7 @@
 // device: that takes a plugin that shards them. Larger buckets use the link better and begin later.
 //
 // compress = "bf16" sends half the bytes of fp32 gradients and rounds each rank's gradient, and each partial
-// sum, to 8 bits: relative errors of about 2^-9 a rank in every gradient. That is the effect `precision`
-// where the plugin itself has `rounding`.
+// sum, to 8 bits: relative errors of about 2^-9 a rank in every gradient.
 #include "optrush/plugin.h"
 #include "replicated.h"
 
@@ -47,6 +46,6 @@ OPTRUSH_PLUGIN(Ddp, R"json({
   "options": [
     {"name": "bucket_mb", "type": "number", "default": 25, "min": 0.0001, "max": 65536, "doc": "MiB of gradients that are sent together"},
     {"name": "first_bucket_mb", "type": "number", "default": 1, "min": 0.0001, "max": 65536, "doc": "the same for the first bucket of a step: a small one begins early"},
-    {"name": "compress", "type": "string", "default": "none", "choices": ["none", "bf16"], "doc": "type of gradients on the wire: their own, or bf16"}
+    {"name": "compress", "type": "string", "default": "none", "choices": ["none", "bf16"], "effects": {"bf16": "precision"}, "doc": "type of gradients on the wire: their own, or bf16"}
   ]
 })json");

@@ -1,7 +1,6 @@
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/engine.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <map>
@@ -9,21 +8,17 @@
 #include <utility>
 
 #include "buckets.h"
+#include "optrush/leaf.h"
 
 namespace optrush::ddp {
 namespace {
 using c10::ivalue::Future;
 
 /// Runs `work` as part of a backward, for the Reducer ends with one.
-void within_a_backward(std::function<void()> work) {
-  struct Hook final : torch::autograd::PostAccumulateGradHook {
-    explicit Hook(std::function<void()> work) : work(std::move(work)) {}
-    void operator()(const Tensor&) override { work(); }
-    std::function<void()> work;
-  };
+void within_a_backward(const std::function<void()>& work) {
   const at::AutoGradMode with_gradients(true);
   Tensor leaf = at::zeros({}).requires_grad_();
-  torch::autograd::impl::set_post_acc_grad_hooks(leaf, std::make_unique<Hook>(std::move(work)));
+  after_accumulation(leaf, [&work](const Tensor&) { work(); });
   leaf.clone().backward();
 }
 

@@ -2,7 +2,6 @@
 
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <vector>
@@ -10,6 +9,7 @@
 #include "buckets.h"
 #include "optrush/error.h"
 #include "optrush/forecast.h"
+#include "optrush/leaf.h"
 
 namespace optrush::ddp {
 namespace {
@@ -17,19 +17,7 @@ class Replicated final : public DataParallel {
  public:
   Replicated(Run& run, const BucketOptions& options) : run_(run), options_(options) {}
 
-  void store(Param& param, Tensors values) override {
-    if (param.codec) {
-      param.stored = std::move(values);
-      return;
-    }
-    param.leaf = values.at(0).detach().requires_grad_(param.trainable);
-    if (!param.trainable) return;
-    shards_.push_back({.data = param.leaf.detach(),
-                       .grad = {},
-                       .decay = param.decay,
-                       .segments = {{&param, param.layout, 0}},
-                       .split_over = param.split_over});
-  }
+  void store(Param& param, Tensors values) override { keep_whole(param, std::move(values), shards_); }
 
   void before_forward() override {
     if (!buckets_ && !shards_.empty()) make_buckets();
@@ -74,12 +62,6 @@ class Replicated final : public DataParallel {
     bool unused = false;  ///< on every rank
     bool sent = false, told = false;
   };
-  struct Hook final : torch::autograd::PostAccumulateGradHook {
-    Hook(Replicated& owner, size_t shard) : owner(owner), shard(shard) {}
-    void operator()(const Tensor&) override { owner.added_to(shard); }
-    Replicated& owner;
-    size_t shard;
-  };
 
   void make_buckets() {
     const Mesh& mesh = run_.mesh();
@@ -90,7 +72,7 @@ class Replicated final : public DataParallel {
       forms.push_back(
           {leaf.sizes().vec(),
            leaf.options().dtype(leaf.grad_dtype().value_or(leaf.scalar_type())).requires_grad(std::nullopt)});
-      torch::autograd::impl::set_post_acc_grad_hooks(leaf, std::make_unique<Hook>(*this, i));
+      after_accumulation(leaf, [this, i](const Tensor&) { added_to(i); });
     }
     local_.resize(shards_.size());
     const auto summed = [this](size_t shard) { this->summed(shard); };

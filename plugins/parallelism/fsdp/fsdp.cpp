@@ -59,22 +59,14 @@ class Fsdp final : public Plugin {
         Phase::shard,
         [this](UnitFunction inner, const Unit& unit) { return sharded_->wrap(std::move(inner), unit); },
         {.trace = Trace::opaque, .foreseeable = true});
-    recipe.on(Event::ready, Phase::shard, [this, &recipe, policy](Run& run) {
+    recipe.on(Event::ready, Phase::shard, [this, policy](Run& run) {
       sharded_->expect_traffic(run);
-      if (policy.offload) check_offload(recipe, run);
+      if (policy.offload && run.device().is_cpu())
+        run.note("offload changes nothing on a CPU: shards are in the host's memory anyway");
     });
   }
 
  private:
-  static void check_offload(const Recipe& recipe, Run& run) {
-    if (run.device().is_cpu()) {
-      run.note("offload changes nothing on a CPU: shards are in the host's memory anyway");
-    } else if (recipe.loss_gradient.edited()) {
-      throw Error("offload has its optimizer on the CPU, where the overflow of a scaled loss is not known",
-                  "use bf16, which needs no loss scale, or leave offload out");
-    }
-  }
-
   Sharded* sharded_ = nullptr;
 };
 }  // namespace
@@ -93,9 +85,9 @@ OPTRUSH_PLUGIN(Fsdp, R"json({
      "doc": "for how many units ahead parameters are gathered; 0: each unit waits for its own"},
     {"name": "limit", "type": "integer", "default": 2, "min": 1, "max": 64,
      "doc": "most gathers, and most sums of gradients, under way at once; a unit has one for each flat tensor"},
-    {"name": "parameter_type", "type": "string", "default": "model", "choices": ["model", "bf16"],
+    {"name": "parameter_type", "type": "string", "default": "model", "choices": ["model", "bf16"], "effects": {"bf16": "precision"},
      "doc": "what parameters are gathered in; model: their own type, and matrices in that of their products"},
-    {"name": "reduce_type", "type": "string", "default": "model", "choices": ["model", "fp32", "bf16"],
+    {"name": "reduce_type", "type": "string", "default": "model", "choices": ["model", "fp32", "bf16"], "effects": {"bf16": "precision"},
      "doc": "what gradients are summed in; model: the type of the parameters that the optimizer updates"},
     {"name": "shard_ranks", "type": "integer", "default": 0, "min": 0, "max": 65536,
      "doc": "hybrid sharding: over so many neighbouring ranks, the rest hold copies; 0: over all"},

@@ -1,10 +1,10 @@
 #include "sharded.h"
 
 #include <ATen/core/grad_mode.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 
+#include "optrush/leaf.h"
 #include "traffic.h"
 
 namespace optrush::fsdp {
@@ -15,19 +15,6 @@ std::vector<const Unit*> top_units(const Run& run) {
   return units;
 }
 }  // namespace
-
-/// A leaf's gradient goes into the flat buffer as soon as autograd has it, and is freed.
-struct Sharded::Hook final : torch::autograd::PostAccumulateGradHook {
-  Hook(Sharded& owner, size_t group, size_t index) : owner(owner), group(group), index(index) {}
-  void operator()(const Tensor& leaf) override {
-    // A compiler that tries out what it made has gradients of its own.
-    if (!owner.in_backward_) return;
-    owner.reductions_.take(group, index, leaf.grad());
-    leaf.mutable_grad().reset();
-  }
-  Sharded& owner;
-  size_t group, index;
-};
 
 Sharded::Sharded(Run& run, Policy policy, Mesh::Names dims)
     : policy_(std::move(policy)),
@@ -86,11 +73,7 @@ void Sharded::make_places(const Run& run) {
 void Sharded::store(Param& param, Tensors values) {
   const auto found = group_of_.find(&param);
   if (found == group_of_.end()) {  // frozen, and whole on every rank
-    if (param.codec) {
-      param.stored = std::move(values);
-    } else {
-      param.leaf = values.at(0).detach();
-    }
+    keep_whole(param, std::move(values), shards_);
     return;
   }
   FlatGroup& group = groups_[found->second];
@@ -99,13 +82,18 @@ void Sharded::store(Param& param, Tensors values) {
     shards_[static_cast<size_t>(shard)].data = group.piece();
 }
 
+/// A leaf's gradient goes into the flat buffer as soon as autograd has it, and is freed.
 void Sharded::listen() {
   if (std::exchange(listening_, true)) return;
   for (size_t number = 0; number < trainable_.size(); ++number) {
     const auto& params = groups_[trainable_[number]].plan().params;
     for (size_t i = 0; i < params.size(); ++i)
-      torch::autograd::impl::set_post_acc_grad_hooks(params[i].param->leaf,
-                                                     std::make_unique<Hook>(*this, number, i));
+      after_accumulation(params[i].param->leaf, [this, number, i](const Tensor& leaf) {
+        // A compiler that tries out what it made has gradients of its own.
+        if (!in_backward_) return;
+        reductions_.take(number, i, leaf.grad());
+        leaf.mutable_grad().reset();
+      });
   }
 }
 

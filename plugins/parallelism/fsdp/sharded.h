@@ -40,7 +40,6 @@ class Sharded final : public DataParallel {
     Place *before = nullptr, *after = nullptr;
     bool has_backward = false;  ///< in the last forward
   };
-  struct Hook;
 
   void make_places(const Run&);
   void listen();

@@ -1,0 +1,46 @@
+#pragma once
+#include "optrush/error.h"
+#include "optrush/slot.h"
+
+namespace optrush {
+/// A function that knows its place: what it throws says where it comes from.
+template <class R, class... A, class SiteType>
+struct Slot<R(A...), SiteType>::Placed {
+  Fn fn;
+  std::string place;
+  bool untraceable;
+  R operator()(A... arguments) const {
+    if (untraceable && tracing()) refuse_trace(place);
+    try {
+      return fn(std::forward<A>(arguments)...);
+    } catch (...) {
+      throw_on(place);
+    }
+  }
+};
+
+/// Under a tracer a base that can't be traced gives way to the plain one, and a wrap that can't is an Error.
+template <class R, class... A, class SiteType>
+auto Slot<R(A...), SiteType>::resolve(const SiteType& site, Fn plain) const -> Fn {
+  Fn fn = plain;
+  if (make_) {
+    if (Fn replaced = make_(site)) {
+      fn = base_.traits.trace != Trace::opaque || !plain
+               ? replaced
+               : Fn([replaced, plain](A... arguments) -> R {
+                   return tracing() ? plain(std::forward<A>(arguments)...)
+                                    : replaced(std::forward<A>(arguments)...);
+                 });
+    }
+  }
+  if (edited() && fn) fn = Placed{std::move(fn), place(base_.plugin, site.path), false};
+  for (size_t i = 0; i < makers_.size(); ++i) {
+    const Edit& by = wraps()[i];
+    fn = makers_[i](std::move(fn), site);
+    if (!fn) throw Error("plugin '" + by.plugin + "' wrapped slot '" + name_ + "' with an empty function");
+    const bool unchanged = fn.template target<Placed>() != nullptr;
+    if (!unchanged) fn = Placed{std::move(fn), place(by.plugin, site.path), by.traits.trace == Trace::opaque};
+  }
+  return fn;
+}
+}  // namespace optrush

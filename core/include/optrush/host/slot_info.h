@@ -1,0 +1,69 @@
+#pragma once
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "optrush/phase.h"
+#include "optrush/traits.h"
+
+namespace optrush {
+/// One line of a plan: who edited a slot, and how.
+struct Edit {
+  Phase phase = Phase::base;
+  std::string plugin;
+  Traits traits;
+  /// The order of wraps around a base, of events and of scopes: whatever the order of the edits.
+  bool operator<(const Edit& other) const {
+    return std::pair(phase, std::string_view(plugin)) <
+           std::pair(other.phase, std::string_view(other.plugin));
+  }
+};
+
+/// Whose apply() runs; it belongs to the recipe.
+struct Editor {
+  std::string name = "plain";
+  bool sealed = false;
+  /// An Error where the recipe is sealed: `what` was about to be edited.
+  void check_open(const std::string& what) const;
+};
+
+/// The part of a slot that does not depend on its signature: names, owners, features.
+class SlotInfo {
+ public:
+  SlotInfo(std::string name, const Editor* editor, Traits plain)
+      : name_(std::move(name)), editor_(editor), plain_{Phase::base, "plain", std::move(plain)} {}
+  SlotInfo(const SlotInfo&) = delete;
+  SlotInfo& operator=(const SlotInfo&) = delete;
+
+  const std::string& name() const { return name_; }
+  /// The plugin that replaced the base, or "plain".
+  const Edit& base() const { return base_.plugin.empty() ? plain_ : base_; }
+  /// Wraps, innermost first: sorted by (phase, plugin), whatever the order of edits.
+  const std::vector<Edit>& wraps() const { return wraps_; }
+  /// The base has to offer `feature`; checked by Recipe::check().
+  void demand(std::string feature);
+  void check() const;
+  /// Whether anybody edited it.
+  bool edited() const { return !base_.plugin.empty() || !wraps_.empty(); }
+
+ protected:
+  void own(Traits traits);  ///< an Error names both owners
+  /// The place of a new wrap among wraps().
+  size_t add_wrap(Phase phase, Traits traits);
+  /// "plugin 'adapter' in slot 'linear' of model.layers.0.mlp.down_proj"
+  std::string place(const std::string& plugin, const std::string& path) const;
+  /// Throws the present exception on, with `place` where it has none yet: the innermost function names it.
+  [[noreturn]] static void throw_on(const std::string& place);
+  [[noreturn]] static void refuse_trace(const std::string& place);
+
+  struct Demand {
+    std::string feature, plugin;
+  };
+  std::string name_;
+  const Editor* editor_;
+  Edit plain_, base_;
+  std::vector<Edit> wraps_;
+  std::vector<Demand> demands_;
+};
+}  // namespace optrush
