@@ -1,0 +1,158 @@
+#include "search/search.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace optrush {
+namespace {
+using End = Forecast::End;
+
+/// The same stack, whatever the order of its parts.
+Picks sorted(Picks stack) {
+  std::ranges::sort(stack);
+  return stack;
+}
+
+Picks without(Picks stack, size_t axis) {
+  std::erase_if(stack, [&](const Pick& pick) { return pick.axis == axis; });
+  return stack;
+}
+
+/// In the place of the axis' present alternative, else on top.
+Picks with(Picks stack, const Pick& pick) {
+  const auto present = std::ranges::find(stack, pick.axis, &Pick::axis);
+  if (present == stack.end())
+    stack.push_back(pick);
+  else
+    *present = pick;
+  return stack;
+}
+
+class Search {
+ public:
+  Search(const std::vector<size_t>& choices, Laboratory& laboratory) : laboratory_(laboratory) {
+    for (size_t axis = 0; axis < choices.size(); ++axis)
+      for (size_t choice = 0; choice < choices[axis]; ++choice) all_.push_back({axis, choice});
+  }
+
+  Found run() {
+    meet_each_alone();
+    Picks best = all_that_pay();
+    std::set<Picks> visited;
+    while (visited.insert(sorted(best)).second) {
+      if (!laboratory_.goes_on()) {
+        found_.finished = false;
+        break;
+      }
+      best = improved(best);
+    }
+    std::ranges::stable_sort(best, std::greater(), [&](const Pick& pick) { return gain_.at(pick); });
+    found_.best = best;
+    return std::move(found_);
+  }
+
+ private:
+  void meet_each_alone() {
+    std::vector<Picks> singles;
+    for (const Pick& pick : all_) singles.push_back({pick});
+    const double plain = forecast({}).peak_bytes;
+    for (const Considered& each : stage({}, singles)) {
+      const Pick pick = each.stack.front();
+      gain_[pick] = each.trial.ok ? each.trial.speed : 0;
+      pays_[pick] = each.trial.ok && each.trial.faster;
+      const double peak = forecast(each.stack).peak_bytes;
+      if (each.trial.ok && peak > 0 && peak < plain) savers_.push_back(pick);
+    }
+  }
+
+  /// Of each axis the alternative that pays most, as far as they go together.
+  Picks all_that_pay() {
+    std::vector<Pick> order = all_;
+    std::ranges::stable_sort(order, std::greater(), [&](const Pick& pick) { return gain_.at(pick); });
+    Picks stack;
+    for (const Pick& pick : order) {
+      if (!pays_.at(pick) || std::ranges::count(stack, pick.axis, &Pick::axis) > 0) continue;
+      if (forecast(with(stack, pick)).end == End::fits) stack = with(stack, pick);
+    }
+    return stack;
+  }
+
+  /// One part of `stack` another way.
+  std::vector<Picks> moves(const Picks& stack) {
+    std::vector<Picks> found;
+    for (const Pick& present : stack) found.push_back(without(stack, present.axis));
+    for (const Pick& pick : all_) {
+      if (std::ranges::count(stack, pick) > 0) continue;
+      const Picks moved = with(stack, pick);
+      found.push_back(moved);
+      if (forecast(moved).end != End::too_large) continue;
+      for (const Pick& saver : savers_)
+        if (saver.axis != pick.axis && std::ranges::count(stack, saver) == 0)
+          found.push_back(with(moved, saver));
+    }
+    return found;
+  }
+
+  /// After every move that can be claimed to be faster. Two of them may be worth less together than each
+  /// alone: the next stage takes back what does not pay.
+  Picks improved(const Picks& stack) {
+    std::vector<Considered> results = stage(stack, moves(stack));
+    std::erase_if(results, [](const Considered& each) { return !each.trial.ok || !each.trial.faster; });
+    std::ranges::stable_sort(results, std::greater(),
+                             [](const Considered& each) { return each.trial.speed; });
+    Picks best = stack;
+    for (const Considered& each : results) {
+      Picks both = best;
+      for (const Pick& pick : stack)
+        if (std::ranges::count(each.stack, pick.axis, &Pick::axis) == 0) both = without(both, pick.axis);
+      for (const Pick& pick : each.stack)
+        if (std::ranges::count(stack, pick) == 0) both = with(both, pick);
+      if (&each == &results.front() || forecast(both).end == End::fits) best = both;
+    }
+    return best;
+  }
+
+  /// Runs what fits; what does not is noted.
+  std::vector<Considered> stage(const Picks& reference, const std::vector<Picks>& stacks) {
+    SearchStage stage{reference, {}};
+    std::vector<Picks> fitting;
+    for (const Picks& stack : stacks) {
+      const Forecast& known = forecast(stack);
+      stage.stacks.push_back({stack, known.end == End::fits ? "" : known.reason, {}});
+      if (known.end == End::fits) fitting.push_back(stack);
+    }
+    if (!fitting.empty()) {
+      const std::vector<Trial> trials = laboratory_.measure(reference, fitting);
+      size_t next = 0;
+      for (Considered& each : stage.stacks) {
+        if (!each.reason.empty()) continue;
+        each.trial = trials.at(next++);
+        each.reason = each.trial.reason;
+      }
+    }
+    found_.stages.push_back(stage);
+    return stage.stacks;
+  }
+
+  const Forecast& forecast(const Picks& stack) {
+    const auto known = forecasts_.find(sorted(stack));
+    return known != forecasts_.end()
+               ? known->second
+               : forecasts_.emplace(sorted(stack), laboratory_.forecast(stack)).first->second;
+  }
+
+  Laboratory& laboratory_;
+  std::vector<Pick> all_;
+  std::map<Pick, double> gain_;  ///< alone
+  std::map<Pick, bool> pays_;
+  std::vector<Pick> savers_;  ///< whose predicted peak alone is below that of nothing
+  std::map<Picks, Forecast> forecasts_;
+  Found found_;
+};
+}  // namespace
+
+Found search(const std::vector<size_t>& choices, Laboratory& laboratory) {
+  return Search(choices, laboratory).run();
+}
+}  // namespace optrush

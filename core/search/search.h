@@ -1,0 +1,68 @@
+#pragma once
+#include <compare>
+#include <string>
+#include <vector>
+
+namespace optrush {
+/// The `choice`-th alternative of the `axis`-th axis. Of an axis a stack holds one alternative at most.
+struct Pick {
+  size_t axis = 0, choice = 0;
+  auto operator<=>(const Pick&) const = default;
+};
+/// Of different axes, in order of stacking.
+using Picks = std::vector<Pick>;
+
+/// What is known of a stack without running it.
+struct Forecast {
+  enum class End : uint8_t {
+    fits,
+    refused,   ///< its parts don't go together, or the machine lacks something
+    too_large  ///< its predicted peak is above the limit
+  };
+  End end = End::fits;
+  std::string reason;     ///< of an end that is not `fits`
+  double peak_bytes = 0;  ///< predicted; 0: unknown
+};
+
+/// A stack measured beside another one.
+struct Trial {
+  bool ok = false;                      ///< it ran, and trains as it should
+  std::string reason;                   ///< where it is not ok
+  double speed = 0;                     ///< tokens/s over those of the reference
+  bool faster = false, slower = false;  ///< which of them can be claimed
+};
+
+/// What a search asks.
+class Laboratory {
+ public:
+  virtual ~Laboratory() = default;
+  virtual Forecast forecast(const Picks&) = 0;
+  /// Runs stacks beside `reference`, all in the same rounds.
+  virtual std::vector<Trial> measure(const Picks& reference, const std::vector<Picks>& stacks) = 0;
+  /// Whether there is time for another stage.
+  virtual bool goes_on() = 0;
+};
+
+/// A stack that was considered, and what became of it.
+struct Considered {
+  Picks stack;
+  std::string reason;  ///< why it was not run, or does not count; empty: see `trial`
+  Trial trial;         ///< over the reference of its stage
+};
+struct SearchStage {
+  Picks reference;
+  std::vector<Considered> stacks;
+};
+struct Found {
+  Picks best;                       ///< what pays most first
+  std::vector<SearchStage> stages;  ///< everything that was tried
+  bool finished = true;             ///< false: time was out before no move was left
+};
+
+/// Looks for the fastest stack: first each alternative alone; then all that pay, and from there moves (one
+/// part off, on, or exchanged for another alternative; for what does not fit, together with a part that saves
+/// memory) until none can be claimed to be faster. About as many stacks are run in a stage as there are
+/// alternatives, where a grid would run the product of all axes. `choices` has the number of alternatives of
+/// each axis.
+Found search(const std::vector<size_t>& choices, Laboratory&);
+}  // namespace optrush

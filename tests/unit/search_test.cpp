@@ -1,0 +1,173 @@
+// The search for the best stack, over laboratories whose speeds are known.
+#include "search/search.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <random>
+#include <set>
+
+namespace optrush {
+namespace {
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
+using End = Forecast::End;
+
+bool holds(const Picks& stack, size_t axis, size_t choice = 0) {
+  return std::ranges::count(stack, Pick{axis, choice}) > 0;
+}
+
+/// Speeds by a formula, claimed where they differ by 1 % or more.
+class Bench final : public Laboratory {
+ public:
+  using Speed = std::function<double(const Picks&)>;
+  explicit Bench(Speed speed) : speed_(std::move(speed)) {}
+
+  Forecast forecast(const Picks& stack) override {
+    ++forecasts;
+    return forecast_of(stack);
+  }
+  std::vector<Trial> measure(const Picks& reference, const std::vector<Picks>& stacks) override {
+    std::vector<Trial> trials;
+    for (const Picks& stack : stacks) {
+      EXPECT_EQ(forecast_of(stack).end, End::fits);
+      ++runs;
+      const double ratio = speed_(stack) / speed_(reference);
+      const bool ok = !broken(stack);
+      trials.push_back({ok, ok ? "" : "it breaks", ratio, ratio > 1.01, ratio < 0.99});
+    }
+    return trials;
+  }
+  bool goes_on() override { return stages_left-- > 0; }
+
+  std::function<Forecast(const Picks&)> forecast_of = [](const Picks&) { return Forecast{}; };
+  std::function<bool(const Picks&)> broken = [](const Picks&) { return false; };
+  size_t runs = 0, forecasts = 0;
+  int stages_left = 100;
+
+ private:
+  Speed speed_;
+};
+
+TEST(Search, StacksWhatPaysMostFirst) {
+  Bench bench([](const Picks& stack) {
+    return (holds(stack, 0) ? 1.1 : 1) * (holds(stack, 1) ? 0.8 : 1) * (holds(stack, 2) ? 1.5 : 1);
+  });
+  const Found found = search({1, 1, 1}, bench);
+  EXPECT_THAT(found.best, ElementsAre(Pick{2, 0}, Pick{0, 0}));
+  EXPECT_TRUE(found.finished);
+  EXPECT_EQ(found.stages.size(), 2U);  // each alone, and no move from there
+}
+
+TEST(Search, OfAnAxisTheBestAlternativeIsTaken) {
+  Bench bench([](const Picks& stack) {
+    return (holds(stack, 0, 0) ? 1.1 : 1) * (holds(stack, 0, 1) ? 1.3 : 1) * (holds(stack, 0, 2) ? 1.2 : 1);
+  });
+  EXPECT_THAT(search({3}, bench).best, ElementsAre(Pick{0, 1}));
+}
+
+TEST(Search, WhatPaysOnlyTogetherWithAnotherIsPutOnLater) {
+  Bench bench([](const Picks& stack) {
+    return (holds(stack, 0) ? 1.4 : 1) * (holds(stack, 1) ? (holds(stack, 0) ? 1.2 : 0.9) : 1);
+  });
+  EXPECT_THAT(search({1, 1}, bench).best, UnorderedElementsAre(Pick{0, 0}, Pick{1, 0}));
+}
+
+TEST(Search, WhatPaysAloneButNotInTheStackIsTakenOff) {
+  Bench bench([](const Picks& stack) {
+    if (holds(stack, 0) && holds(stack, 1)) return 1.3;  // less than the first alone
+    return holds(stack, 0) ? 1.4 : holds(stack, 1) ? 1.2 : 1.0;
+  });
+  EXPECT_THAT(search({1, 1}, bench).best, ElementsAre(Pick{0, 0}));
+}
+
+TEST(Search, WhatDoesNotGoTogetherIsNeverRun) {
+  Bench bench([](const Picks& stack) { return 1 + 0.2 * static_cast<double>(stack.size()); });
+  bench.forecast_of = [](const Picks& stack) {
+    return holds(stack, 0) && holds(stack, 2) ? Forecast{End::refused, "both replace one slot", 0}
+                                              : Forecast{};
+  };
+  const Found found = search({1, 1, 1}, bench);
+  EXPECT_EQ(found.best.size(), 2U);
+  EXPECT_FALSE(holds(found.best, 0) && holds(found.best, 2));
+}
+
+TEST(Search, WhatIsTooLargeComesWithAPartThatSavesMemory) {
+  // A larger batch is 1.5 times as fast and does not fit; recomputing costs 10 % and makes room.
+  Bench bench([](const Picks& stack) { return (holds(stack, 0) ? 1.5 : 1) * (holds(stack, 1) ? 0.9 : 1); });
+  bench.forecast_of = [](const Picks& stack) {
+    const double peak = (holds(stack, 0) ? 20 : 10) * (holds(stack, 1) ? 0.5 : 1);
+    return peak > 12 ? Forecast{End::too_large, "too large", peak} : Forecast{End::fits, "", peak};
+  };
+  EXPECT_THAT(search({1, 1}, bench).best, UnorderedElementsAre(Pick{0, 0}, Pick{1, 0}));
+}
+
+TEST(Search, AStackThatBreaksIsNoAnswer) {
+  Bench bench([](const Picks& stack) { return holds(stack, 0) ? 3.0 : 1.0; });
+  bench.broken = [](const Picks& stack) { return holds(stack, 0); };
+  const Found found = search({1}, bench);
+  EXPECT_THAT(found.best, IsEmpty());
+  EXPECT_EQ(found.stages.front().stacks.front().reason, "it breaks");
+}
+
+TEST(Search, EndsWhenTimeIsOutWithTheBestSoFar) {
+  Bench bench([](const Picks& stack) {
+    return (holds(stack, 0) ? 1.4 : 1) * (holds(stack, 1) ? (holds(stack, 0) ? 1.2 : 0.9) : 1);
+  });
+  bench.stages_left = 0;
+  const Found found = search({1, 1}, bench);
+  EXPECT_THAT(found.best, ElementsAre(Pick{0, 0}));
+  EXPECT_FALSE(found.finished);
+}
+
+/// Every stack of these axes.
+std::vector<Picks> grid(const std::vector<size_t>& choices) {
+  std::vector<Picks> all = {{}};
+  for (size_t axis = 0; axis < choices.size(); ++axis)
+    for (size_t i = 0, before = all.size(); i < before; ++i)
+      for (size_t choice = 0; choice < choices[axis]; ++choice) {
+        all.push_back(all[i]);
+        all.back().push_back({axis, choice});
+      }
+  return all;
+}
+
+TEST(Search, ComesCloseToTheBestOfTheGridInAQuarterOfItsRuns) {
+  std::mt19937 random(11);
+  std::normal_distribution<double> own(0.05, 0.15), between(0, 0.04);
+  const std::vector<size_t> choices = {1, 2, 1, 1, 2, 1, 1};
+  size_t close = 0;
+  constexpr size_t kLaboratories = 200;
+  for (size_t i = 0; i < kLaboratories; ++i) {
+    std::map<Pick, double> effect;
+    std::map<std::pair<Pick, Pick>, double> together;
+    for (const Picks& stack : grid(choices))
+      for (const Pick& a : stack) {
+        effect.try_emplace(a, own(random));
+        for (const Pick& b : stack)
+          if (a < b) together.try_emplace({a, b}, between(random));
+      }
+    const auto speed = [&](const Picks& stack) {
+      double log = 0;
+      for (const Pick& a : stack) {
+        log += effect.at(a);
+        for (const Pick& b : stack)
+          if (a < b) log += together.at({a, b});
+      }
+      return std::exp(log);
+    };
+    Bench bench(speed);
+    const double found = speed(search(choices, bench).best);
+    double best = 0;
+    for (const Picks& stack : grid(choices)) best = std::max(best, speed(stack));
+    if (found > best * 0.97) ++close;
+    EXPECT_LE(bench.runs * 4, grid(choices).size());
+  }
+  EXPECT_GE(close, kLaboratories * 9 / 10);
+}
+}  // namespace
+}  // namespace optrush
