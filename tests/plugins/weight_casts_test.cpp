@@ -1,0 +1,115 @@
+// Of mixed precision: matrices are cast once a step.
+#include <ATen/Functions.h>
+#include <ATen/core/grad_mode.h>
+#include <gtest/gtest.h>
+
+#include "measure/memory.h"
+#include "precision.h"
+
+namespace optrush::testing {
+namespace {
+int64_t matrices_of(Run& run) {
+  std::set<const Param*> found;
+  for (const Site* site : run.sites("linear")) found.insert(site->params.begin(), site->params.end());
+  return static_cast<int64_t>(found.size());
+}
+
+/// As autocast does without the copies: at each use.
+void without_copies(Recipe& recipe) {
+  recipe.on(Event::placed, Phase::measure, [](Run& run) {
+    for (Param* param : run.params().all()) param->operand_type.reset();
+  });
+}
+
+/// Casts in all steps of a short run against `steps` x matrices, and its losses against casts at each use.
+void expect_one_cast_a_step(const Stack& beside, const std::string& dtype = "bf16", bool tied = false) {
+  Stack stack = {{"mixed_precision", {{"dtype", dtype}}}};
+  stack.insert(stack.end(), beside.begin(), beside.end());
+  RunSpec spec = nano_spec(stack);
+  spec.model["tie_embeddings"] = tied;
+  Trained trained(spec);
+  Json result;
+  {
+    const CallCount count(trained.session().params());
+    result = trained.train();
+    EXPECT_EQ(count.total() - norms_of_a_run(trained.session()), 3 * matrices_of(trained.session()));
+  }
+  EXPECT_EQ(losses(result), losses(Trained(spec, without_copies).train()));
+}
+
+PluginUse checkpointing(Json options) { return {"activation_checkpointing", std::move(options)}; }
+
+TEST(WeightCasts, OnceAStepWhateverUsesThem) {
+  const PluginUse accumulation = {"gradient_accumulation", {{"steps", 2}}};
+  const PluginUse lora = {"lora", {{"rank", 4}, {"target_modules", {"q_proj", "down_proj"}}}};
+  const std::pair<std::string, Stack> cases[] = {
+      {"alone", {}},
+      {"micro-batches", {accumulation}},
+      {"full", {checkpointing({{"policy", "full"}}), accumulation}},
+      {"every", {checkpointing({{"policy", "every"}})}},
+      {"selective", {checkpointing({{"policy", "selective"}})}},
+      {"budget", {checkpointing({{"policy", "budget"}})}},
+      {"offload", {checkpointing({{"policy", "offload"}}), accumulation}},
+      {"frozen", {lora, accumulation}},
+      {"frozen, recomputed", {lora, checkpointing(Json::object())}},
+      {"pairs",
+       {{"swiglu_recompute", Json::object()}, {"fused_linear_cross_entropy", {{"chunk", 20}}}, accumulation}},
+  };
+  for (const auto& [name, beside] : cases) {
+    SCOPED_TRACE(name);
+    expect_one_cast_a_step(beside);
+  }
+}
+
+TEST(WeightCasts, TiedMatricesAreLookedUpWithAllBitsAndCastOnce) {
+  expect_one_cast_a_step({checkpointing(Json::object())}, "bf16", /*tied=*/true);
+}
+
+TEST(WeightCasts, TheLossScaleChangesNothingAboutThem) {
+  expect_one_cast_a_step({{"gradient_accumulation", {{"steps", 2}}}}, "fp16");
+}
+
+TEST(WeightCasts, CopiesAreGoneAfterEachStepAndCountAsParameters) {
+  install_cpu_memory_tracking();
+  const auto memory = [](int64_t steps, const Stack& stack) {
+    RunSpec spec = nano_spec(stack);
+    spec.train.steps = steps;
+    const int64_t before = cpu_allocated();
+    Json found = Trained(spec).train()["memory"];
+    found["peak_allocated"] = found["peak_allocated"].get<int64_t>() - before;
+    return found;
+  };
+  const PluginUse mixed = {"mixed_precision", Json::object()};
+  EXPECT_EQ(memory(2, {mixed})["peak_allocated"], memory(6, {mixed})["peak_allocated"]);
+
+  Trained trained(nano_spec({mixed}));
+  int64_t numbers = 0;
+  for (const Site* site : trained.session().sites("linear")) numbers += site->params[0]->numel();
+  const auto parameters = [&](const Stack& stack) {
+    return memory(2, stack)["predicted"]["parameters"].get<int64_t>();
+  };
+  EXPECT_EQ(parameters({mixed}) - parameters({}), 2 * numbers);
+}
+
+TEST(WeightCasts, ACopyIsMadeAgainWhereTheLeafChanged) {
+  Param param{.name = "w"};
+  param.leaf = at::ones({2, 2}).requires_grad_();
+  param.operand_type = at::kBFloat16;
+  Tensor first;
+  {
+    const at::NoGradGuard no_grad;
+    first = param.operand();
+    EXPECT_TRUE(param.operand().is_same(first));
+  }
+  EXPECT_TRUE(first.requires_grad()) << "made without gradients, used with them";
+  param.operand().sum().backward();
+  param.operand().sum().backward();
+  EXPECT_EQ(param.leaf.grad().scalar_type(), at::kFloat);
+  EXPECT_TRUE(at::equal(param.leaf.grad(), at::full({2, 2}, 2)));
+  param.leaf.detach().mul_(3);  // as an optimizer does
+  EXPECT_EQ(param.operand()[0][0].item<double>(), 3);
+  param.leaf = at::zeros({2, 2});
+  EXPECT_EQ(param.operand()[0][0].item<double>(), 0);
+}
+}  // namespace
+}  // namespace optrush::testing
