@@ -25,6 +25,8 @@ bool holds(const fs::path& folder, bool (*wanted)(const std::string&)) {
 }
 }  // namespace
 
+int64_t gpu_of(int64_t local_rank, int64_t visible) { return local_rank % std::max<int64_t>(1, visible); }
+
 bool gpu_is_visible(const fs::path& root) {
   if (const char* devices = std::getenv("CUDA_VISIBLE_DEVICES");
       devices != nullptr && (std::string_view(devices).empty() || devices[0] == '-'))

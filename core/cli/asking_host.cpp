@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
+#include "base/cores.h"
 #include "base/files.h"
 #include "cli/interrupted.h"
 #include "launch/launcher.h"
 #include "launch/planner.h"
 #include "launch/process.h"
 #include "launch/temporary_folder.h"
-#include "launch/this_machine.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/collective_timeout.h"
 #include "optrush/error.h"
 
 namespace optrush {
@@ -44,7 +45,7 @@ Ranks Ranks::from_environment(int64_t size) {
   const char* host = variable("MASTER_ADDR");
   ranks.host = host != nullptr ? host : "127.0.0.1";
   ranks.port = static_cast<uint16_t>(number("MASTER_PORT", 1, 65535));
-  ranks.timeout = timeout_from_environment();
+  ranks.timeout = collective_timeout();
   return ranks;
 }
 
@@ -53,11 +54,6 @@ void Ranks::meet_at(const std::string& store) {
   if (colon == std::string::npos || colon == 0) throw Error("'" + store + "' is no address", "HOST:PORT");
   host = store.substr(0, colon);
   port = static_cast<uint16_t>(number("the port of '" + store + "'", store.c_str() + colon + 1, 1, 65535));
-}
-
-std::chrono::milliseconds Ranks::timeout_from_environment() {
-  constexpr const char* kName = "OPTRUSH_COLLECTIVE_TIMEOUT";
-  return std::chrono::seconds(variable(kName) != nullptr ? number(kName, 1, 86400) : 60);
 }
 
 Ranks Ranks::planned(int64_t rank, int64_t size) {

@@ -11,6 +11,7 @@ struct Ranks {
   std::string host;                        ///< of the store that rank 0 serves
   uint16_t port = 0;
   std::chrono::milliseconds timeout = std::chrono::seconds(60);  ///< of a collective, and of joining
+  std::string gpu;  ///< that it trains on, the same name on every rank; "": none
   /// Nothing is connected or sent: a plan of one rank's part, made by one process.
   bool alone = false;
 
@@ -19,8 +20,6 @@ struct Ranks {
   static Ranks from_environment(int64_t size);
   /// "HOST:PORT"; an Error says what is wrong with it.
   void meet_at(const std::string& store);
-  /// OPTRUSH_COLLECTIVE_TIMEOUT in seconds, else 60 s.
-  static std::chrono::milliseconds timeout_from_environment();
   /// Rank `rank` of `size`, for a plan.
   static Ranks planned(int64_t rank, int64_t size);
 };

@@ -2,6 +2,7 @@
 
 #include <torch/csrc/distributed/c10d/error.h>
 #include <algorithm>
+#include <map>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "base/host_name.h"
@@ -108,6 +109,17 @@ c10::intrusive_ptr<c10d::Store> rendezvous(const Ranks& ranks, const std::string
   auto store = open_store(ranks);
   join_all(*store, ranks, identity);
   return store;
+}
+
+void refuse_shared_gpus(c10d::Store& store, const Ranks& ranks) {
+  if (ranks.gpu.empty()) return;
+  std::map<std::string, size_t> first;
+  const auto gpus = gather_texts(store, ranks, "gpu", ranks.gpu);
+  for (size_t rank = 0; rank < gpus.size(); ++rank)
+    if (const auto [other, alone] = first.emplace(gpus[rank], rank); !alone)
+      throw Skip("rank " + std::to_string(other->second) + " and rank " + std::to_string(rank) +
+                     " have one GPU (" + gpus[rank] + "), and each needs one of its own",
+                 "lower train.world_size, start fewer ranks on a machine, or run with --device cpu");
 }
 
 std::vector<std::string> gather_texts(c10d::Store& store, const Ranks& ranks, const std::string& key,

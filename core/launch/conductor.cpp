@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/cores.h"
 #include "base/files.h"
 #include "base/log.h"
 #include "base/spec_json.h"
@@ -18,7 +19,6 @@
 #include "launch/result.h"
 #include "launch/schedule.h"
 #include "launch/starts.h"
-#include "launch/this_machine.h"
 #include "optrush/error.h"
 #include "report/analysis.h"
 
@@ -236,7 +236,7 @@ class Conductor {
 
   std::optional<Json> run_worker(const Job& job, const fs::path& folder) {
     if (job.spec.train.world_size > 1) return run_ranks(job, folder);
-    // A launcher may have told OpenMP to be content with a process' share: here the others are idle.
+    // torchrun has told OpenMP to be content with one thread: here the others are idle.
     const int64_t cores = request_.followers == nullptr ? 0 : usable_cores();
     return run_program(job, folder,
                        {{request_.worker, "run", "--spec", folder / "spec.json", "--out", folder},

@@ -1,5 +1,6 @@
 #include "launch/external_run.h"
 
+#include "base/cores.h"
 #include "base/files.h"
 #include "base/python.h"
 #include "base/suggest.h"
@@ -7,7 +8,6 @@
 #include "launch/result.h"
 #include "launch/temporary_folder.h"
 #include "launch/text.h"
-#include "launch/this_machine.h"
 #include "report/run_result.h"
 
 namespace optrush {

@@ -3,13 +3,13 @@
 #include <chrono>
 #include <memory>
 
+#include "base/cores.h"
 #include "base/files.h"
 #include "base/spec_json.h"
 #include "launch/channel.h"
 #include "launch/control.h"
 #include "launch/socket.h"
 #include "launch/temporary_folder.h"
-#include "launch/this_machine.h"
 #include "optrush/error.h"
 
 namespace optrush {

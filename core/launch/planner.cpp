@@ -1,5 +1,6 @@
 #include "launch/planner.h"
 
+#include "base/cores.h"
 #include "base/files.h"
 #include "base/spec_json.h"
 #include "experiment/gate.h"
@@ -101,7 +102,8 @@ std::optional<int64_t> predicted_peak(const RunSpec& spec, const fs::path& worke
 
 std::vector<std::pair<std::string, std::string>> worker_environment(const RunSpec& spec, int64_t cores) {
   std::vector<std::pair<std::string, std::string>> environment{{"OMP_WAIT_POLICY", "passive"}};
-  if (const int64_t threads = spec.threads > 0 ? spec.threads : cores; threads > 0)
+  const int64_t asked = asked_threads(), otherwise = asked > 0 ? asked : cores;
+  if (const int64_t threads = spec.threads > 0 ? spec.threads : otherwise; threads > 0)
     for (const char* name : {"OMP_NUM_THREADS", "MKL_NUM_THREADS"})
       environment.emplace_back(name, std::to_string(threads));
   return environment;

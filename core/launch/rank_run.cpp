@@ -1,8 +1,11 @@
 #include "launch/rank_run.h"
 
+#include <algorithm>
+
+#include "base/collective_timeout.h"
+#include "base/cores.h"
 #include "launch/conclude_ranks.h"
 #include "launch/socket.h"
-#include "launch/this_machine.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
@@ -19,6 +22,12 @@ bool port_was_taken(const RankEnd& server) {
          said.find("ddress already in use") != std::string::npos;
 }
 }  // namespace
+
+RankLimits limits_of(const RunSpec& spec) {
+  RankLimits limits{.timeout_s = spec.timeout_s};
+  limits.linger_s = std::max(limits.linger_s, static_cast<double>(collective_timeout().count()));
+  return limits;
+}
 
 RankRun::RankRun(fs::path worker, int64_t gpus, Followers* followers)
     : worker_(std::move(worker)), gpus_(gpus), followers_(followers) {}
@@ -44,7 +53,7 @@ std::optional<BadEnd> RankRun::obstacle(const RunSpec& spec) const {
 
 std::optional<Json> RankRun::run(const Job& job, const fs::path& folder, Interrupts& interrupts,
                                  const std::function<void()>& tick) const {
-  const RankLimits limits{.timeout_s = job.spec.timeout_s};
+  const RankLimits limits = limits_of(job.spec);
   RanksEnd end;
   for (const bool again : {true, false}) {
     auto ranks = start(job, folder);

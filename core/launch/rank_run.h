@@ -11,6 +11,10 @@
 #include "launch/result.h"
 
 namespace optrush {
+/// How long the ranks of a run may take. Once rank 0 has ended well, the others may wait for a collective as
+/// long as collectives are waited for.
+RankLimits limits_of(const RunSpec&);
+
 /// Makes the runs whose model several processes train together.
 class RankRun {
  public:

@@ -102,6 +102,7 @@ Session::~Session() = default;
 void Session::connect() {
   if (!recipe_.mesh.groups_->connected()) {
     store_ = rendezvous(ranks_, identity_of(recipe_.spec()));
+    refuse_shared_gpus(*store_, ranks_);
     recipe_.mesh.groups_->connect(ranks_, store_, device_);
   }
   recipe_.fire(Event::meshed, *this);

@@ -1,6 +1,8 @@
 #include "worker/device.h"
 
+#include "base/host_name.h"
 #include "base/suggest.h"
+#include "base/visible_gpu.h"
 #include "measure/cpu_info.h"
 #include "measure/cuda_library.h"
 #include "optrush/error.h"
@@ -17,14 +19,12 @@ at::Device open_device(const std::string& name, int64_t local_rank) {
     throw Skip("no GPU can be used: " + cuda.reason, "run with --device cpu, or see optrush doctor");
   else if (!cuda)
     return at::kCPU;
-  const auto index = static_cast<at::DeviceIndex>(local_rank);
+  int visible = 1;
 #ifdef OPTRUSH_HAS_CUDA
-  int gpus = 0;
-  cudaGetDeviceCount(&gpus);
-  if (local_rank >= gpus)
-    throw Skip("this machine has " + std::to_string(gpus) + (gpus == 1 ? " GPU" : " GPUs") +
-                   ", and local rank " + std::to_string(local_rank) + " needs one of its own",
-               "lower train.world_size, or run with --device cpu");
+  cudaGetDeviceCount(&visible);
+#endif
+  const auto index = static_cast<at::DeviceIndex>(gpu_of(local_rank, visible));
+#ifdef OPTRUSH_HAS_CUDA
   cudaSetDevice(index);
 #endif
   return {at::kCUDA, index};
@@ -38,5 +38,21 @@ std::string device_name(at::Device device) {
   }
 #endif
   return read_cpu().name;
+}
+
+std::string gpu_identity([[maybe_unused]] at::Device device) {
+#ifdef OPTRUSH_HAS_CUDA
+  cudaDeviceProp properties{};
+  if (device.is_cuda() && cudaGetDeviceProperties(&properties, device.index()) == cudaSuccess) {
+    std::string uuid = host_name() + " ";
+    for (const char byte : properties.uuid.bytes) {
+      constexpr const char* kDigits = "0123456789abcdef";
+      uuid += kDigits[static_cast<unsigned char>(byte) >> 4U];
+      uuid += kDigits[static_cast<unsigned char>(byte) & 15U];
+    }
+    return uuid;
+  }
+#endif
+  return {};
 }
 }  // namespace optrush

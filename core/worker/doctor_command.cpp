@@ -3,8 +3,8 @@
 #include <ATen/Parallel.h>
 
 #include <iostream>
-#include <thread>
 
+#include "base/cores.h"
 #include "base/files.h"
 #include "measure/machine.h"
 #include "plugin/description.h"
@@ -31,8 +31,7 @@ Json plugins_here(const std::vector<std::string>& folders, const MachineOffer& o
 
 int doctor_command(const DoctorRequest& request) {
   const at::Device device = open_device(request.device);
-  const int64_t every_core = std::thread::hardware_concurrency();
-  at::set_num_threads(static_cast<int>(request.threads > 0 ? request.threads : every_core));
+  at::set_num_threads(static_cast<int>(request.threads > 0 ? request.threads : usual_threads(1)));
   Json context = machine_context({device, request.quick});
   const PythonTools python = find_python_tools();
   const MachineOffer offer = machine_offer(python);

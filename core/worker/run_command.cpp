@@ -1,9 +1,9 @@
 #include <ATen/Parallel.h>
 
-#include <algorithm>
 #include <chrono>
-#include <thread>
 
+#include "base/collective_timeout.h"
+#include "base/cores.h"
 #include "base/files.h"
 #include "base/spec_json.h"
 #include "measure/memory.h"
@@ -22,16 +22,12 @@ namespace fs = std::filesystem;
 namespace {
 using SteadyClock = std::chrono::steady_clock;
 
-int64_t threads_of(const RunSpec& spec, const Ranks& ranks) {
-  if (spec.threads > 0) return spec.threads;
-  return std::max<int64_t>(1, std::thread::hardware_concurrency() / ranks.local_size);
-}
-
-Json train_spec(const RunSpec& spec, const Ranks& ranks, const MetricsSink& sink) {
+Json train_spec(const RunSpec& spec, Ranks ranks, const MetricsSink& sink) {
   const auto start = SteadyClock::now();
   install_cpu_memory_tracking();
   const at::Device device = open_device(spec.device, ranks.local_rank);
-  const auto threads = threads_of(spec, ranks);
+  ranks.gpu = gpu_identity(device);
+  const int64_t threads = spec.threads > 0 ? spec.threads : usual_threads(ranks.local_size);
   at::set_num_threads(static_cast<int>(threads));
 
   sink({{"event", "phase"}, {"name", "loading"}});
@@ -75,7 +71,7 @@ Ranks RunRequest::ranks_of(int64_t world_size) const {
   if (rank >= world_size)
     throw UsageError("--rank is " + std::to_string(rank) + " of " + std::to_string(world_size));
   Ranks ranks{.rank = rank, .size = world_size, .local_rank = local_rank, .local_size = local_size};
-  ranks.timeout = Ranks::timeout_from_environment();
+  ranks.timeout = collective_timeout();
   ranks.meet_at(store);
   return ranks;
 }

@@ -99,6 +99,19 @@ Json meeting(const Ranks& given, const Json& arguments) {
   return "met";
 }
 
+/// Ranks whose GPUs are named by `gpus`, in their order.
+Json with_gpus(const Ranks& given, const Json& gpus) {
+  Ranks ranks = given;
+  ranks.gpu = gpus.at(static_cast<size_t>(ranks.rank)).get<std::string>();
+  const Connected connected(given);
+  try {
+    refuse_shared_gpus(*connected.store, ranks);
+  } catch (const Skip& e) {
+    return e.what();
+  }
+  return "";
+}
+
 Json taken_port(const Ranks& ranks, const Json& port) {
   Ranks there = ranks;
   there.meet_at("127.0.0.1:" + std::to_string(port.get<int>()));
@@ -172,6 +185,14 @@ TEST(Rendezvous, NamesTheRankThatRunsSomethingElse) {
   }
 }
 
+TEST(Rendezvous, NoTwoRanksHaveOneGpu) {
+  EXPECT_EQ(pool().run("with_gpus", 3, {"host gpu-0", "host gpu-1", "other gpu-0"}).front(), "");
+  EXPECT_EQ(pool().run("with_gpus", 3, {"", "", ""}).front(), "") << "a CPU has room for all";
+  EXPECT_THAT(
+      pool().run("with_gpus", 3, {"host gpu-0", "host gpu-1", "host gpu-1"}).front().get<std::string>(),
+      HasSubstr("rank 1 and rank 2 have one GPU (host gpu-1)"));
+}
+
 TEST(Rendezvous, SaysThatAPortIsTaken) {
   Ranks holder{.rank = 0, .size = 1};
   holder.meet_at("127.0.0.1:" + std::to_string(free_port()));
@@ -182,7 +203,11 @@ TEST(Rendezvous, SaysThatAPortIsTaken) {
 }
 
 RankJobs jobs() {
-  return {{"collectives", collectives}, {"lonely", lonely}, {"meeting", meeting}, {"taken_port", taken_port}};
+  return {{"collectives", collectives},
+          {"lonely", lonely},
+          {"meeting", meeting},
+          {"with_gpus", with_gpus},
+          {"taken_port", taken_port}};
 }
 }  // namespace
 }  // namespace optrush::testing

@@ -45,5 +45,15 @@ TEST(VisibleGpu, ShowsAsADeviceWhereTheDriverIsNotInProc) {
   make("dev/nvidia3");
   EXPECT_TRUE(gpu_is_visible(root.path()));
 }
+
+TEST(VisibleGpu, IsTheLocalRanksOwn) {
+  for (int64_t rank = 0; rank < 4; ++rank) {
+    EXPECT_EQ(gpu_of(rank, 8), rank);
+    EXPECT_EQ(gpu_of(rank, 4), rank);
+    EXPECT_EQ(gpu_of(rank, 1), 0) << "srun --gpus-per-task=1";
+  }
+  EXPECT_EQ(gpu_of(3, 2), 1);
+  EXPECT_EQ(gpu_of(0, 0), 0);
+}
 }  // namespace
 }  // namespace optrush::testing

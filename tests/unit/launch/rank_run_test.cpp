@@ -4,9 +4,11 @@
 #include <fstream>
 #include <thread>
 
+#include "base/cores.h"
+#include "base/host_name.h"
 #include "ends.h"
 #include "fixture.h"
-#include "launch/this_machine.h"
+#include "launch/rank_run.h"
 
 namespace optrush {
 namespace {
@@ -142,6 +144,27 @@ TEST_F(RankRun, MoreRanksThanGpusAreSkipped) {
   EXPECT_TRUE(run(e).all_ok);
   EXPECT_EQ(status("01-good-r1"), "skipped");
   EXPECT_THAT(reason("01-good-r1"), HasSubstr("it takes 2 GPUs, one for each rank, and this machine has 0"));
+}
+
+TEST_F(RankRun, TheOthersMayWaitForACollectiveAsLongAsItMayTake) {
+  const auto lingers = [](const char* timeout) {
+    setenv("OPTRUSH_COLLECTIVE_TIMEOUT", timeout, 1);
+    const double seconds = limits_of(RunSpec{}).linger_s;
+    unsetenv("OPTRUSH_COLLECTIVE_TIMEOUT");
+    return seconds;
+  };
+  EXPECT_EQ(lingers(""), 60);
+  EXPECT_EQ(lingers("10"), 60);
+  EXPECT_EQ(lingers("600"), 600);
+}
+
+TEST_F(RankRun, AWishForThreadsIsEachRanks) {
+  setenv("OMP_NUM_THREADS", "7", 1);
+  run(with_ranks(2, {"good"}));
+  unsetenv("OMP_NUM_THREADS");
+  const Json started = read_json(rank("01-good-r1", 1) / "started.json");
+  EXPECT_EQ(started.at("environment").at("OMP_NUM_THREADS"), "7");
+  EXPECT_EQ(started.at("environment").at("MKL_NUM_THREADS"), "7");
 }
 
 TEST_F(RankRun, WorldSizesAreSweptInOneScript) {

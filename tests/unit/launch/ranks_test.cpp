@@ -7,7 +7,6 @@
 #include <csignal>
 
 #include "launch/conclude_ranks.h"
-#include "launch/this_machine.h"
 
 #include "../../support/temporary_folder.h"
 #include "base/files.h"
@@ -226,14 +225,6 @@ TEST_F(Ranks, ASignalEndsAll) {
       ranks, kLimits, interrupts_, [] { raise(SIGINT); }, milliseconds(5));
   EXPECT_EQ(end.kind, Kind::interrupted);
   for (const auto& rank : ranks) EXPECT_TRUE(dynamic_cast<const ScriptedRank&>(*rank).has_ended());
-}
-
-TEST(ShareOfCores, IsEvenUnlessTheLauncherBound) {
-  EXPECT_EQ(share_of_cores(4, 16, 16), 4);
-  EXPECT_EQ(share_of_cores(4, 2, 2), 1) << "more ranks than cores";
-  EXPECT_EQ(share_of_cores(4, 4, 16), 4) << "bound to a quarter of the launcher's";
-  EXPECT_EQ(share_of_cores(8, 32, 64), 8) << "bound to one of two sockets, four ranks on each";
-  EXPECT_EQ(share_of_cores(2, 1, 64), 1) << "bound to one core";
 }
 }  // namespace
 }  // namespace optrush

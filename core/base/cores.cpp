@@ -1,9 +1,10 @@
-#include "launch/this_machine.h"
+#include "base/cores.h"
 
 #include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <thread>
 
 namespace optrush {
@@ -24,5 +25,17 @@ int64_t cores_of_parent() { return cores_of(getppid()); }
 
 int64_t share_of_cores(int64_t ranks, int64_t own, int64_t launcher) {
   return std::max<int64_t>(1, std::min(own, std::max(own, launcher) / ranks));
+}
+
+int64_t asked_threads() {
+  const char* text = std::getenv("OMP_NUM_THREADS");
+  const int64_t threads = text == nullptr ? 0 : std::max(0, std::atoi(text));  // "4,2": 4 in the outer team
+  const bool of_torchrun = threads == 1 && std::getenv("TORCHELASTIC_RUN_ID") != nullptr;
+  return of_torchrun ? 0 : threads;
+}
+
+int64_t usual_threads(int64_t ranks) {
+  const int64_t asked = asked_threads();
+  return asked > 0 ? asked : share_of_cores(ranks, usable_cores(), ranks > 1 ? cores_of_parent() : 0);
 }
 }  // namespace optrush

@@ -11,4 +11,12 @@ int64_t cores_of_parent();
 /// CPUs for each of `ranks` on this machine, at least 1. `own` are those of this process. A launcher that has
 /// `launcher` CPUs may have bound this process to some of them, which are then for its one rank.
 int64_t share_of_cores(int64_t ranks, int64_t own, int64_t launcher);
+
+/// The threads that OMP_NUM_THREADS asks for; 0 where nobody asks. torchrun sets it to 1 where it is not set:
+/// under torchrun 1 counts as nobody's wish.
+int64_t asked_threads();
+
+/// Threads of one of `ranks` on this machine where its spec names no number: those that are asked for, else
+/// its share of the cores.
+int64_t usual_threads(int64_t ranks);
 }  // namespace optrush
