@@ -108,6 +108,7 @@ class Conductor {
     auto here = describe_machine(experiment_, request_.worker, known, interrupts_);
     if (!here) return false;
     ranks_.emplace(request_.worker, gpus_in(*here), request_.followers);
+    if (request_.followers != nullptr) (*here)["hosts"] = request_.followers->hosts();
     if (!known) {
       write_json(file, *here);
       return true;

@@ -56,6 +56,16 @@ std::string gpus_of(const Json& context) {
     for (const auto& gpu : *gpus) names += (names.empty() ? "" : ", ") + gpu.value("name", "");
   return names.empty() ? "none" : names;
 }
+/// What the machines of a launcher's job compute with: "2 ranks on Xeon; 2 ranks on Xeon, 2 x H100".
+std::string hosts_of(const Json& context) {
+  std::string text;
+  for (const auto& host : context.at("hosts")) {
+    const std::string gpus = host.value("gpus", "");
+    text += (text.empty() ? "" : "; ") + std::to_string(host.at("ranks").size()) + " ranks on " +
+            host.value("cpu", "") + (gpus.empty() ? "" : ", " + gpus);
+  }
+  return text;
+}
 }  // namespace
 
 std::optional<Json> describe_machine(const Experiment& experiment, const fs::path& worker, bool quick,
@@ -78,6 +88,8 @@ std::string difference_of_machines(const Json& there, const Json& here) {
   };
   if (cpu_of(there) != cpu_of(here)) return differ("CPU", cpu_of(there), cpu_of(here));
   if (gpus_of(there) != gpus_of(here)) return differ("GPUs", gpus_of(there), gpus_of(here));
+  if (there.contains("hosts") && here.contains("hosts") && hosts_of(there) != hosts_of(here))
+    return differ("machines", hosts_of(there), hosts_of(here));
   return {};
 }
 }  // namespace optrush

@@ -17,7 +17,8 @@ Hello hello_of(const Launched& here, const std::string& script_sha256) {
           .host = host_name(),
           .job = here.job,
           .version = OPTRUSH_VERSION,
-          .script_sha256 = script_sha256};
+          .script_sha256 = script_sha256,
+          .hardware = read_hardware()};
 }
 
 Json to_json(const Hello& hello) {
@@ -29,7 +30,9 @@ Json to_json(const Hello& hello) {
           {"host", hello.host},
           {"job", hello.job},
           {"version", hello.version},
-          {"script_sha256", hello.script_sha256}};
+          {"script_sha256", hello.script_sha256},
+          {"cpu", hello.hardware.cpu},
+          {"gpus", hello.hardware.gpus}};
 }
 
 Hello hello_from_json(const Json& json) {
@@ -40,7 +43,8 @@ Hello hello_from_json(const Json& json) {
           .host = json.at("host").get<std::string>(),
           .job = json.at("job").get<std::string>(),
           .version = json.at("version").get<std::string>(),
-          .script_sha256 = json.at("script_sha256").get<std::string>()};
+          .script_sha256 = json.at("script_sha256").get<std::string>(),
+          .hardware = {json.at("cpu").get<std::string>(), json.at("gpus").get<std::string>()}};
 }
 
 std::string refusal(const Hello& rank_0, const Hello& other) {

@@ -156,6 +156,23 @@ int64_t Followers::local_size(int64_t rank, int64_t ranks) const {
   return std::max(one.local_rank + 1, std::min(together, one.local_size));
 }
 
+Json Followers::hosts() const {
+  Json hosts = Json::array();
+  std::map<std::string, size_t> place;
+  for (int64_t rank = 0; rank < here_.size; ++rank) {
+    const Hello* hello = hello_of_rank(rank);
+    if (hello == nullptr) continue;
+    const auto [at, first] = place.emplace(hello->host, hosts.size());
+    if (first)
+      hosts.push_back({{"name", hello->host},
+                       {"ranks", Json::array()},
+                       {"cpu", hello->hardware.cpu},
+                       {"gpus", hello->hardware.gpus}});
+    hosts[at->second]["ranks"].push_back(rank);
+  }
+  return hosts;
+}
+
 void Followers::pump() {
   // Every rank of a run asks in turn: once is enough for all of them.
   if (Clock::now() - pumped_ < kBetweenPumps) return;

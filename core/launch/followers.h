@@ -33,6 +33,9 @@ class Followers {
                                      const std::filesystem::path& folder);
   /// How many of the ranks of a run are on the machine of one of them, which has joined.
   int64_t local_size(int64_t rank, int64_t ranks) const;
+  /// The machines of the job, in the order of their lowest ranks: [{"name", "ranks", "cpu", "gpus"}], as far
+  /// as processes have joined. gpus is "" where there are none.
+  Json hosts() const;
   /// What the user should know and was not yet told.
   std::vector<std::string> take_notes() { return std::exchange(notes_, {}); }
 

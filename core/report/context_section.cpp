@@ -58,6 +58,20 @@ void add_peak(const Json& context, Table& table) {
                         })});
 }
 
+/// The machines of a launcher's job.
+void add_hosts(const Json& context, Table& table) {
+  const auto hosts = context.find("hosts");
+  if (hosts == context.end()) return;
+  for (const auto& host : *hosts) {
+    std::vector<std::string> ranks, parts;
+    for (const auto& rank : host.at("ranks")) ranks.push_back(rank.dump());
+    parts.push_back((ranks.size() == 1 ? "rank " : "ranks ") + join(ranks, " "));
+    for (const char* key : {"cpu", "gpus"})
+      if (const std::string text = host.value(key, ""); !text.empty()) parts.push_back(text);
+    table.rows.push_back({"host " + host.at("name").get<std::string>(), join(parts)});
+  }
+}
+
 void add_plugins(const Analysis& a, Table& table) {
   std::set<std::string> seen;
   for (const auto& run : a.runs)
@@ -77,6 +91,7 @@ Section context_section(const Analysis& a) {
                                                    "bandwidth_bytes_per_second",
                                                    "streams_bytes_per_second",
                                                    "plugins",
+                                                   "hosts",
                                                    "python",
                                                    "warnings",
                                                    "script",
@@ -91,6 +106,7 @@ Section context_section(const Analysis& a) {
     table.rows.push_back(
         {"memory bandwidth, measured", grouped(rate->get<double>() / 1e9) + " GB/s" + streams_of(a.context)});
   add_peak(a.context, table);
+  add_hosts(a.context, table);
   table.rows.push_back({"script", a.experiment.script + ", sha256 " + a.experiment.script_sha256});
   add_plugins(a, table);
   table.rows.push_back({"full spec of every run", "runs/*/spec.json"});

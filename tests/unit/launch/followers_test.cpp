@@ -8,6 +8,7 @@
 #include <csignal>
 #include <thread>
 
+#include "base/host_name.h"
 #include "base/spec_json.h"
 #include "ends.h"
 #include "fixture.h"
@@ -108,6 +109,34 @@ TEST_F(OfRank0, AFollowerIsToldWhatToStart) {
   EXPECT_EQ(read_file(folder_ / "rank/log.txt"), "last words\n");
   EXPECT_EQ(read_json(folder_ / "rank/result.json").at("reason"), "no");
   EXPECT_THAT(rank->name(), HasSubstr("rank 2 (host "));
+}
+
+TEST_F(OfRank0, TheHostsOfAJobAreTold) {
+  Hello elsewhere = hello(1), here = hello(2);
+  elsewhere.host = "elsewhere";
+  elsewhere.hardware = {"a CPU", "2 x a GPU"};
+  Channel first = connected(), second = connected();
+  EXPECT_EQ(answer_to(first, to_json(elsewhere)).at("type"), "welcome");
+  EXPECT_EQ(answer_to(second, to_json(here)).at("type"), "welcome");
+  const Json hosts = followers_.hosts();
+  ASSERT_EQ(hosts.size(), 2U) << hosts;
+  EXPECT_EQ(hosts[0].at("name"), host_name());
+  EXPECT_EQ(hosts[0].at("ranks"), Json({0, 2}));
+  EXPECT_EQ(hosts[0].at("cpu"), read_hardware().cpu);
+  EXPECT_EQ(hosts[1], (Json{{"name", "elsewhere"}, {"ranks", {1}}, {"cpu", "a CPU"}, {"gpus", "2 x a GPU"}}));
+}
+
+TEST(Hardware, IsWhatKernelAndDriverSay) {
+  const testing::TemporaryFolder root;
+  const auto write = [&](const std::string& file, const std::string& text) {
+    fs::create_directories((root / file).parent_path());
+    write_file(root / file, text);
+  };
+  EXPECT_EQ(read_hardware(root.path()), Hardware{});
+  write("proc/cpuinfo", "processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\n\nmodel name\t: another\n");
+  for (const char* gpu : {"0000:01:00.0", "0000:41:00.0"})
+    write(std::string("proc/driver/nvidia/gpus/") + gpu + "/information", "Model: \t\t Some GPU\nIRQ: 7\n");
+  EXPECT_EQ(read_hardware(root.path()), (Hardware{"Some CPU @ 2 GHz", "2 x Some GPU"}));
 }
 
 TEST_F(OfRank0, WhoIsNotOfTheJobIsRefused) {

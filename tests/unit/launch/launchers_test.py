@@ -158,6 +158,9 @@ def check_whole_job(job, code, out):
     expect(out.count("report.md") == 1, f"rank 0 alone reports: {out}")
     question = json.loads((job.report / "experiment.json").read_text())["question"]
     expect(question == "2 ranks", question)
+    hosts = json.loads((job.report / "context.json").read_text())["hosts"]
+    expect([(host["name"], host["ranks"]) for host in hosts] == [(socket.gethostname(), [0, 1])], hosts)
+    expect(f"| host {socket.gethostname()} | ranks 0 1" in (job.report / "report.md").read_text(), "hosts are told")
     expect_nothing_left(job)
 
 
