@@ -5,12 +5,8 @@
 -- everywhere, so more ranks have less work each. On GPUs it is Llama 3.1 8B with bf16 weights, which no single one of
 -- them trains; on a CPU a small Llama whose ranks share the cores.
 --
--- The report's tables of ranks and collectives tell how much of a step waits for parameters. Where GPUs have NVLink or
--- reach each other over PCIe, the same again without that shows what it is worth:
---
---   ./optrush run experiments/fsdp.lua --label p2p
---   NCCL_P2P_DISABLE=1 ./optrush run experiments/fsdp.lua --label no-p2p
---   ./optrush compare reports/fsdp/p2p reports/fsdp/no-p2p
+-- The report's tables of ranks and collectives tell how much of a step waits for parameters. GPUs that have NVLink or
+-- reach each other over PCIe run once more without that, over the host's memory: what the link is worth.
 local rush = require "optrush"
 
 local gpu = rush.device() == "cuda"
@@ -65,6 +61,12 @@ local policies = {
   sharded("stage 3, two ahead", { prefetch = 2, limit = 4 }),
   sharded("stage 3, kept for the backward", { reshard_after_forward = false }),
 }
+if gpu then
+  policies[#policies + 1] = rush.rung("stage 3, no peer access", "fsdp", { prefetch = 1 }, {
+    replace = "fsdp",
+    env = { NCCL_P2P_DISABLE = "1" },
+  })
+end
 if full then
   policies[#policies + 1] = sharded("stage 1", { stage = 1 })
   policies[#policies + 1] = sharded("stage 3, one gather at a time", { limit = 1 })

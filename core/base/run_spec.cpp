@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/run_environment.h"
 #include "base/spec_fields.h"
 #include "base/spec_json.h"
 #include "optrush/error.h"
@@ -9,8 +10,8 @@ namespace {
 constexpr int kSchemaVersion = 1;
 
 /// Settings that a rung may change; the rest is the conductor's.
-const std::vector<std::string> kSettings = {"model_kind", "model",   "data",     "train",
-                                            "device",     "threads", "timeout_s"};
+const std::vector<std::string> kSettings = {"model_kind", "model",   "data", "train",
+                                            "device",     "threads", "env",  "timeout_s"};
 
 /// `patch` over `base`, object by object. Unlike a JSON merge patch, null does not delete.
 void merge(Json& base, const Json& patch) {
@@ -70,6 +71,25 @@ Fields<RunSpec>::Field model() {
   // Kept as it is: its kind may come later in the object; run_spec_from_json() validates it.
   return {schema, [](RunSpec& spec, const Json& json, const auto&, const auto&) { spec.model = json; },
           [](const RunSpec& spec) { return spec.model; }};
+}
+
+Fields<RunSpec>::Field environment() {
+  const OptionSchema schema = {.name = "env",
+                               .type = "object",
+                               .doc = "environment variables of the run, over those that it inherits",
+                               .fallback = Json::object()};
+  const auto read = [=](RunSpec& spec, const Json& json, const std::string& subject,
+                        const std::string& where) {
+    const Json variables = checked(schema, json, subject, where);
+    for (const auto& [name, value] : variables.items()) {
+      check_run_variable(name, where);
+      const std::string text = checked({.type = "string"}, value, subject + "." + name, where);
+      if (text.find('\0') != std::string::npos)
+        throw Error(subject + "." + name + " has a zero byte", "a variable ends there", where);
+      spec.environment[name] = text;
+    }
+  };
+  return {schema, read, [](const RunSpec& spec) { return Json(spec.environment); }};
 }
 
 Fields<RunSpec>::Field plugins() {
@@ -134,6 +154,7 @@ const Fields<RunSpec>& run_spec_fields() {
                                   .doc = "CPU threads in one operator; 0: every core",
                                   .min = 0,
                                   .max = 65536})
+          .custom(environment())
           .optional(&T::timeout_s,
                     {.name = "timeout_s", .doc = "seconds until the run is ended", .min = 0.001})
           .optional(&T::plugin_path,

@@ -47,6 +47,7 @@ Json run_spec_schema() {
   schema.update(json_schema(run_spec_fields().schemas()));
   schema["properties"]["data"] = reference("data");
   schema["properties"]["train"] = reference("train");
+  schema["properties"]["env"]["additionalProperties"] = {{"type", "string"}};
   schema["properties"]["plugins"]["items"] = reference("plugin_use");
   schema["$defs"] = {{"data", json_schema(data_fields().schemas())},
                      {"train", json_schema(train_fields().schemas())},

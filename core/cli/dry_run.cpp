@@ -84,7 +84,7 @@ std::vector<std::string> variant_lines(const Json& variant) {
 
 std::vector<std::string> base_lines(const Json& spec) {
   std::vector<std::string> lines;
-  for (const char* key : {"model_kind", "model", "data", "train", "device", "threads", "timeout_s"})
+  for (const char* key : {"model_kind", "model", "data", "train", "device", "threads", "env", "timeout_s"})
     add_leaves({{key, spec.at(key)}}, "", lines);
   for (const auto& use : spec.at("plugins")) lines.push_back("+ " + use_text(use));
   return lines;

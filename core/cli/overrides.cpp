@@ -9,7 +9,7 @@
 namespace optrush {
 namespace {
 const std::vector<std::string> kOfExperiment = {"rounds", "price_per_hour", "currency"};
-const std::vector<std::string> kOfSpec = {"model", "data", "train", "device", "threads", "timeout_s"};
+const std::vector<std::string> kOfSpec = {"model", "data", "train", "device", "threads", "env", "timeout_s"};
 
 /// JSON where it is some, else the text itself, so that strings need no quotes.
 Json value_of(const std::string& text) {
@@ -44,7 +44,9 @@ void set(Experiment& experiment, const std::string& assignment) {
   if (equals == std::string::npos || equals == 0)
     throw UsageError("--set takes key=value, not '" + assignment + "'", "for example --set train.steps=20");
   const auto keys = split(assignment.substr(0, equals));
-  const Json value = value_of(assignment.substr(equals + 1));
+  // A variable's value is text, though it may look like a number.
+  const std::string text = assignment.substr(equals + 1);
+  const Json value = keys.size() > 1 && keys[0] == "env" ? Json(text) : value_of(text);
   if (keys.size() == 1 && contains(kOfExperiment, keys[0])) {
     set_in_experiment(experiment, keys[0], value, where);
     return;

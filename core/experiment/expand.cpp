@@ -87,7 +87,7 @@ Json difference(const Json& before, const Json& now) {
 Json settings_of(const RunSpec& spec) {
   const Json all = to_json(spec);
   Json settings = Json::object();
-  for (const char* key : {"model_kind", "model", "data", "train", "device", "threads", "timeout_s"})
+  for (const char* key : {"model_kind", "model", "data", "train", "device", "threads", "env", "timeout_s"})
     settings[key] = all.at(key);
   return settings;
 }

@@ -1,5 +1,8 @@
 #include "experiment/external.h"
 
+#include <algorithm>
+#include <cctype>
+
 #include "base/fields.h"
 #include "base/spec_json.h"
 
@@ -24,13 +27,32 @@ const Fields<External>& fields() {
       Fields<T>()
           .required(&T::command, {.name = "command", .doc = "the program and its arguments"})
           .optional(&T::folder, {.name = "folder", .doc = "where the command starts"})
-          .custom(texts(&T::env, {.name = "env", .doc = "variables that are added to its environment"}))
           .optional(&T::preload, {.name = "preload", .doc = "libraries that the loader takes first"})
           .custom(texts(&T::files, {.name = "files", .doc = "sha256 by path"}))
           .optional(&T::effect, {.name = "effect", .doc = "on arithmetic", .choices = effect_names()});
   return fields;
 }
 }  // namespace
+
+const std::vector<std::string>& placeholders() {
+  static const std::vector<std::string> all = {"{python}",  "{spec}",   "{start}",     "{out}",
+                                               "{metrics}", "{worker}", "{world_size}"};
+  return all;
+}
+
+std::string unknown_placeholder(const std::string& word) {
+  const auto in_name = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; };
+  for (size_t open = 0; (open = word.find('{', open)) != std::string::npos; ++open) {
+    size_t end = open + 1;
+    while (end < word.size() && in_name(word[end])) ++end;
+    const bool named = end > open + 1 && end < word.size() && word[end] == '}';
+    if (!named || (open > 0 && word[open - 1] == '$')) continue;
+    if (auto found = word.substr(open, end + 1 - open);
+        std::ranges::find(placeholders(), found) == placeholders().end())
+      return found;
+  }
+  return {};
+}
 
 Json to_json(const External& external) { return fields().write(external); }
 

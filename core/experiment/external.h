@@ -12,15 +12,20 @@ namespace optrush {
 /// A program that does a rung's training in place of the worker (docs/experiments.md, "External rungs"): it
 /// is given the run's spec and writes or prints a RunResult.
 struct External {
-  std::vector<std::string> command;  ///< with placeholders: {python}, {spec}, {out}, {metrics}, {worker}
-  std::string folder;                ///< of the script: where the command starts
-  std::map<std::string, std::string> env;
+  std::vector<std::string> command;          ///< with placeholders
+  std::string folder;                        ///< of the script: where the command starts
   std::vector<std::string> preload;          ///< libraries that the dynamic loader takes first
   std::map<std::string, std::string> files;  ///< sha256 by path: another content is another run
   Effect effect = Effect::rounding;          ///< on arithmetic, against the rung below
 
   bool operator==(const External&) const = default;
 };
+
+/// What may stand in a command for something that only the run knows: "{spec}".
+const std::vector<std::string>& placeholders();
+/// Of a word of a command, the first name in braces that is no placeholder: "{outt}" of "--out={outt}"; empty
+/// where there is none. "${HOME}" and "{\"a\": 1}" are no names in braces.
+std::string unknown_placeholder(const std::string& word);
 
 Json to_json(const External&);
 /// An Error names `where`.

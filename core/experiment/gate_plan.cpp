@@ -20,8 +20,8 @@ struct Use {
 
 /// All that decides a run's losses.
 struct Setup {
-  TrainSpec train;  ///< with what plugins made of it
-  std::string model, data, device;
+  TrainSpec train;                   ///< with what plugins made of it
+  std::string model, data, machine;  ///< machine: device, threads, environment
   std::vector<Use> plugins;
 
   bool uses(Effect effect) const {
@@ -62,7 +62,8 @@ Setup setup_of(const Variant& variant, const Json& plan) {
   try {
     return {train_from_json(plan.at("problem"), where), plan.at("model").dump(),
             to_json(variant.spec.data).dump(),
-            variant.spec.device + "/" + std::to_string(variant.spec.threads), uses_of(plan)};
+            Json({variant.spec.device, variant.spec.threads, variant.spec.environment}).dump(),
+            uses_of(plan)};
   } catch (const Json::exception& e) {
     throw Error(std::string("not a plan: ") + e.what(), {}, where);
   }
@@ -86,7 +87,7 @@ Difference difference(const Setup& a, const Setup& b) {
     d.add(Effect::batch);
   if (a.train.world_size != b.train.world_size) d.add(Effect::rounding);  // sums come in another order
   if (a.train.dtype != b.train.dtype) d.add(Effect::precision);
-  if (a.device != b.device) d.add(Effect::rounding);
+  if (a.machine != b.machine) d.add(Effect::rounding);
   return d;
 }
 

@@ -34,16 +34,22 @@ Command external_command(const External& external, const RunSpec& spec, const fs
                          const fs::path& worker, const fs::path& start) {
   const fs::path folder = fs::absolute(run_folder);
   const std::string spec_file = folder / "spec.json", out = folder / "result.json",
-                    metrics = folder / "metrics.jsonl", worker_file = fs::absolute(worker);
+                    metrics = folder / "metrics.jsonl", worker_file = fs::absolute(worker),
+                    world_size = std::to_string(spec.train.world_size);
   Command command{.log = folder / "log.txt", .folder = external.folder};
-  const std::vector<std::pair<std::string, std::string>> values = {
-      {kPython, project_python().string()}, {"{spec}", spec_file},    {"{out}", out}, {"{metrics}", metrics},
-      {"{start}", start.string()},          {"{worker}", worker_file}};
+  const std::vector<std::pair<std::string, std::string>> values = {{kPython, project_python().string()},
+                                                                   {"{spec}", spec_file},
+                                                                   {"{out}", out},
+                                                                   {"{metrics}", metrics},
+                                                                   {"{start}", start.string()},
+                                                                   {"{worker}", worker_file},
+                                                                   {"{world_size}", world_size}};
   for (const auto& word : external.command) command.arguments.push_back(filled_in(word, values));
   command.environment = {{"OPTRUSH_SPEC", spec_file},
                          {"OPTRUSH_OUT", out},
                          {"OPTRUSH_METRICS", metrics},
-                         {"OPTRUSH_WORKER", worker_file}};
+                         {"OPTRUSH_WORKER", worker_file},
+                         {"OPTRUSH_WORLD_SIZE", world_size}};
   const auto add = [&](const auto& variables) {
     command.environment.insert(command.environment.end(), variables.begin(), variables.end());
   };
@@ -52,7 +58,6 @@ Command external_command(const External& external, const RunSpec& spec, const fs
   const int64_t ranks = spec.train.world_size, cores = usable_cores();
   add(worker_environment(spec, ranks > 1 ? share_of_cores(ranks, cores, cores) : 0));
   if (!external.preload.empty()) command.environment.emplace_back("LD_PRELOAD", preload_list(external));
-  add(external.env);
   return command;
 }
 
@@ -87,6 +92,6 @@ Json as_plugin(const External& external, const std::string& rung) {
           {"file", external.command.front()},
           {"sha256", ""},
           {"effect", std::string(to_string(external.effect))},
-          {"options", {{"command", external.command}, {"env", external.env}, {"preload", external.preload}}}};
+          {"options", {{"command", external.command}, {"preload", external.preload}}}};
 }
 }  // namespace optrush

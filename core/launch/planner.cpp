@@ -106,6 +106,7 @@ std::vector<std::pair<std::string, std::string>> worker_environment(const RunSpe
   if (const int64_t threads = spec.threads > 0 ? spec.threads : otherwise; threads > 0)
     for (const char* name : {"OMP_NUM_THREADS", "MKL_NUM_THREADS"})
       environment.emplace_back(name, std::to_string(threads));
+  environment.insert(environment.end(), spec.environment.begin(), spec.environment.end());
   return environment;
 }
 }  // namespace optrush

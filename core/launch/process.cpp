@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <map>
 
 #include "base/log.h"
 #include "base/suggest.h"
@@ -29,15 +30,15 @@ double seconds_since(Clock::time_point start) {
   throw Error(what + ": " + std::strerror(error));
 }
 
-/// This process's environment with `added` over it, as "NAME=value".
+/// This process's environment with `added` over it, as "NAME=value". Of two values the later one counts.
 std::vector<std::string> merged_environment(const std::vector<std::pair<std::string, std::string>>& added) {
+  const std::map<std::string_view, std::string_view> over(added.rbegin(), added.rend());
   std::vector<std::string> all;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
-    const auto replaced = [&](const auto& pair) { return text.substr(0, text.find('=')) == pair.first; };
-    if (std::none_of(added.begin(), added.end(), replaced)) all.emplace_back(text);
+    if (!over.contains(text.substr(0, text.find('=')))) all.emplace_back(text);
   }
-  for (const auto& [name, value] : added) all.push_back(name + "=" + value);
+  for (const auto& [name, value] : over) all.push_back(std::string(name) + "=" + std::string(value));
   return all;
 }
 

@@ -16,7 +16,8 @@ namespace optrush {
 struct Command {
   std::vector<std::string>
       arguments;  ///< the first is the program: a path, or a name that is looked up in PATH
-  std::vector<std::pair<std::string, std::string>> environment;  ///< added to this process's own
+  std::vector<std::pair<std::string, std::string>>
+      environment;            ///< over this process's own; a later one counts
   std::filesystem::path log;  ///< takes stdout and stderr, which then start empty; "": those of this process
   std::filesystem::path folder;  ///< where it starts; "": this process's own
 };

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 
 #include "base/suggest.h"
 #include "report/document.h"
@@ -54,6 +55,19 @@ std::string status_cell(const Row& row) {
   return std::string(to_string(row.status)) + (row.ok() && !row.checked ? " (not checked)" : "");
 }
 
+/// One line for each environment that rows set.
+void tell_environments(const Analysis& a, Section& section) {
+  std::map<std::string, std::vector<std::string>> rungs;
+  for (const Row& row : a.rows) {
+    std::vector<std::string> variables;
+    for (const auto& [name, value] : a.variants[static_cast<size_t>(row.variant)].spec.environment)
+      variables.push_back(name + "=" + value);
+    if (!variables.empty()) rungs[join(variables, " ")].push_back(row.name);
+  }
+  for (const auto& [variables, names] : rungs)
+    section.bullets.push_back("Environment " + variables + ": " + join(names));
+}
+
 /// One line for each row that is compared across problems.
 void explain_other_problems(const Analysis& a, Section& section) {
   for (const Row& row : a.rows) {
@@ -87,6 +101,7 @@ Section ladder_section(const Analysis& a) {
                                    speed_cell(row.previous, row.variant - 1), speed_cell(row.base, 0),
                                    memory_cell(row), mfu_cell(row), phases_cell(row), loss_cell(a, row),
                                    status_cell(row)});
+  tell_environments(a, section);
   explain_other_problems(a, section);
   return section;
 }

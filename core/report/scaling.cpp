@@ -36,7 +36,12 @@ std::map<std::string, Json> uses_of(const Variant& variant, const Json& plan) {
 Json rest_of(const Variant& variant, const Json& plan) {
   Json problem = plan.at("problem");
   for (const char* key : {"world_size", "micro_batch", "accumulation", "global_batch"}) problem.erase(key);
-  return {problem, plan.at("model"), to_json(variant.spec.data), variant.spec.device, variant.spec.threads};
+  return {problem,
+          plan.at("model"),
+          to_json(variant.spec.data),
+          variant.spec.device,
+          variant.spec.threads,
+          variant.spec.environment};
 }
 
 Share share_of(const Row& row, const Json& plan) {

@@ -37,6 +37,9 @@ std::vector<Parameter> base_settings() {
       {.name = "train", .type = "TrainSettings?", .doc = "the training step"},
       run_field("device", "device"),
       run_field("threads", "threads"),
+      {.name = "env",
+       .type = "table<string, string>?",
+       .doc = "environment variables of the run, over those that it inherits"},
       run_field("timeout_s", "timeout"),
       {.name = "plugins",
        .type = "PluginUse[]?",
@@ -129,17 +132,13 @@ std::vector<Class> classes() {
            {{.name = "name", .type = "string", .doc = "heads a row of the report"},
             {.name = "command",
              .type = "list",
-             .doc =
-                 "the program and its arguments, started in the script's folder; {python}, {spec}, {start}, "
-                 "{out}, {metrics} and {worker} are filled in"},
+             .doc = "the program and its arguments, started in the script's folder; " + join(placeholders()) +
+                    " are filled in"},
             {.name = "files",
              .type = "list?",
              .doc =
                  "what else decides its results: a changed file is run again. Arguments that are files count "
                  "anyway"},
-            {.name = "env",
-             .type = "table<string, string>?",
-             .doc = "variables that are added to its environment"},
             {.name = "preload",
              .type = "list?",
              .doc = "libraries that the dynamic loader takes first; skipped where one is missing"},

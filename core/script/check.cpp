@@ -50,8 +50,9 @@ bool knows(const Type& type, const LuaValue& value) {
 std::string described(const Parameter& parameter, const Type& type) {
   if (type.form == Type::Form::list && type.name.ends_with("[]"))
     return "a list of lists { { ... }, ... } of " + type.name.substr(0, type.name.size() - 2);
-  if (type.form == Type::Form::map)
+  if (type.form == Type::Form::map && type.name.ends_with("[]"))
     return "a table of named lists of " + type.name.substr(0, type.name.size() - 2);
+  if (type.form == Type::Form::map) return "a table { NAME = ... } of " + type.name + "s";
   const Class* known = api().find_class(type.name);
   const bool alias = known != nullptr && known->kind == Class::Kind::alias;
   if (type.form == Type::Form::list)

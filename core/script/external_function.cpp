@@ -1,7 +1,5 @@
-#include <algorithm>
-#include <array>
-
 #include "base/files.h"
+#include "base/suggest.h"
 #include "script/functions.h"
 #include "script/settings.h"
 
@@ -15,13 +13,11 @@ std::vector<std::string> words(const LuaTable& table, const std::string& field) 
 
 /// A placeholder that is none would reach the program as it is, which is seldom meant.
 void check_placeholders(const std::vector<std::string>& command) {
-  static constexpr std::array known = {"{python}", "{spec}", "{start}", "{out}", "{metrics}", "{worker}"};
-  for (const auto& word : command) {
-    const bool one = word.size() > 2 && word.front() == '{' && word.back() == '}';
-    if (one && std::ranges::find(known, word) == known.end())
-      throw Error("rush.external: unknown placeholder '" + word + "'",
-                  "one of {python}, {spec}, {start}, {out}, {metrics}, {worker}");
-  }
+  for (const auto& word : command)
+    if (const auto unknown = unknown_placeholder(word); !unknown.empty())
+      throw Error("rush.external: unknown placeholder '" + unknown + "'" +
+                      (unknown == word ? "" : " in '" + word + "'"),
+                  did_you_mean(unknown, placeholders()));
 }
 
 /// Those that the script lists must be there; words of the command may happen to be files.
@@ -54,8 +50,6 @@ Object external(ScriptContext& context, const Call& call) {
   if (external.command.empty() || external.command.front().empty())
     throw Error("rush.external: the command is empty", R"(command = { "{python}", "train.py", ... })");
   check_placeholders(external.command);
-  if (const auto* env = given.find("env"))
-    for (const auto& [name, value] : env->table().fields) external.env[name] = value.text();
   if (const auto* effect = given.find("effect"))
     external.effect = effect_from_string(effect->text(), call.where);
   external.files = hashed_files(external, words(given, "files"), context);

@@ -22,6 +22,10 @@ Json settings_of(const LuaTable& table) {
   if (const auto* train = table.find("train")) settings["train"] = to_json(*train, "train");
   if (const auto* device = table.find("device")) settings["device"] = device->json();
   if (const auto* threads = table.find("threads")) settings["threads"] = threads->json();
+  if (const auto* env = table.find("env")) {
+    settings["env"] = Json::object();  // Lua's {} may be a list
+    for (const auto& [name, value] : env->table().fields) settings["env"][name] = value.text();
+  }
   if (const auto* timeout = table.find("timeout")) settings["timeout_s"] = timeout->json();
   return settings;
 }

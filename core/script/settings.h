@@ -5,7 +5,7 @@
 
 namespace optrush {
 /// The settings of a spec in a table of rush.experiment or rush.rung: {"model", "data", "train", "device",
-/// "threads", "timeout_s"}, as far as given.
+/// "threads", "env", "timeout_s"}, as far as given.
 Json settings_of(const LuaTable&);
 /// `text`, or an Error where it is empty or would break a line of a report. `what` names it.
 std::string one_line(const std::string& text, const std::string& what);

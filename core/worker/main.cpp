@@ -3,12 +3,22 @@
 #include <cstdlib>
 #include <iostream>
 
+#include "base/files.h"
+#include "base/spec_json.h"
 #include "optrush/error.h"
 #include "worker/check_command.h"
 #include "worker/commands.h"
 #include "worker/doctor_command.h"
 #include "worker/export_command.h"
 #include "worker/forward_command.h"
+#include "worker/own_environment.h"
+
+namespace {
+void own_environment_of(const std::filesystem::path& spec, char** argv) {
+  const auto run = optrush::run_spec_from_json(optrush::read_json(spec), spec.string());
+  optrush::own_environment(run.environment, argv);
+}
+}  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app("Runs one RunSpec, or tells what would run", "optrush-worker");
@@ -64,8 +74,14 @@ int main(int argc, char** argv) {
       ->required();
 
   int code = 0;
-  run->callback([&] { code = optrush::run_command(training); });
-  plan->callback([&] { code = optrush::plan_command(spec, out); });
+  run->callback([&] {
+    own_environment_of(training.spec, argv);
+    code = optrush::run_command(training);
+  });
+  plan->callback([&] {
+    own_environment_of(spec, argv);
+    code = optrush::plan_command(spec, out);
+  });
   gpus->callback([&] { code = optrush::gpus_command(out); });
   exporting->callback([&] { code = optrush::export_command(spec, out); });
   forward->callback([&] { code = optrush::forward_command(inference); });

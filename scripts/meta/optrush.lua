@@ -39,6 +39,7 @@ local Report = {}
 ---@field train? TrainSettings the training step
 ---@field device? "auto"|"cpu"|"cuda" where the run trains; auto: a GPU where there is one (default "auto")
 ---@field threads? integer CPU threads in one operator; 0: every core (at least 0, at most 65536, default 0)
+---@field env? table<string, string> environment variables of the run, over those that it inherits
 ---@field timeout? number seconds until the run is ended (at least 0.001, default 3600.0)
 ---@field plugins? PluginUse[] plugins to stack: their names, or { name, options } each
 ---@field rounds? integer runs of each rung, interleaved (at least 1, default 5)
@@ -52,6 +53,7 @@ local Report = {}
 ---@field train? TrainSettings the training step
 ---@field device? "auto"|"cpu"|"cuda" where the run trains; auto: a GPU where there is one
 ---@field threads? integer CPU threads in one operator; 0: every core (at least 0, at most 65536)
+---@field env? table<string, string> environment variables of the run, over those that it inherits
 ---@field timeout? number seconds until the run is ended (at least 0.001)
 ---@field plugins? PluginUse[] plugins to stack: their names, or { name, options } each
 ---@field replace? string|string[] stacked plugins that this rung's own take the place of
@@ -69,9 +71,8 @@ local Report = {}
 ---What rush.external takes: a program, and what the rung changes beside that.
 ---@class ExternalOptions
 ---@field name string heads a row of the report
----@field command string[] the program and its arguments, started in the script's folder; {python}, {spec}, {start}, {out}, {metrics} and {worker} are filled in
+---@field command string[] the program and its arguments, started in the script's folder; {python}, {spec}, {start}, {out}, {metrics}, {worker}, {world_size} are filled in
 ---@field files? string[] what else decides its results: a changed file is run again. Arguments that are files count anyway
----@field env? table<string, string> variables that are added to its environment
 ---@field preload? string[] libraries that the dynamic loader takes first; skipped where one is missing
 ---@field effect? "rounding"|"precision"|"model" on arithmetic, against the rung below (default "rounding")
 ---@field model? Model|LlamaFields|SwigluStackFields|OperatorFields|CollectiveFields what is trained
@@ -79,6 +80,7 @@ local Report = {}
 ---@field train? TrainSettings the training step
 ---@field device? "auto"|"cpu"|"cuda" where the run trains; auto: a GPU where there is one
 ---@field threads? integer CPU threads in one operator; 0: every core (at least 0, at most 65536)
+---@field env? table<string, string> environment variables of the run, over those that it inherits
 ---@field timeout? number seconds until the run is ended (at least 0.001)
 
 ---How a report shows a grid: a table, and curves over a setting.
@@ -162,6 +164,7 @@ local Report = {}
 ---@field train? TrainSettings the training step
 ---@field device? "auto"|"cpu"|"cuda" where the run trains; auto: a GPU where there is one (default "auto")
 ---@field threads? integer CPU threads in one operator; 0: every core (at least 0, at most 65536, default 0)
+---@field env? table<string, string> environment variables of the run, over those that it inherits
 ---@field timeout? number seconds until the run is ended (at least 0.001, default 3600.0)
 ---@field plugins? PluginUse[] plugins to stack: their names, or { name, options } each
 ---@field rungs? Rung[] stacked on that, as in a ladder

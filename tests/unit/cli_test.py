@@ -112,6 +112,12 @@ def repeat_alone():
     expect(optrush("worker", "--spec", spec, "--out", "alone"), 0)
     assert (work / "alone/result.json").exists()
     expect(optrush("worker", "--spec", "none.json"), 1, "none.json")
+    # OpenMP tells what it was given while it is loaded: before the worker has read its spec.
+    told = json.loads((work / spec).read_text())
+    told["env"] = {"OMP_DISPLAY_ENV": "true"}
+    (work / "told.json").write_text(json.dumps(told))
+    expect(optrush("worker", "--spec", "told.json", "--out", "told"), 0, "OPENMP DISPLAY ENVIRONMENT BEGIN")
+    assert json.loads((work / "told/result.json").read_text())["status"] == "ok"
     expect(optrush("worker"), 2, "--spec FILE")
 
 

@@ -116,13 +116,25 @@ TEST(Expand, AnExternalRungIsAChoiceOfAGrid) {
 
 TEST(Expand, AnExternalRungSurvivesJson) {
   Rung other = external("other");
-  other.external->env = {{"A", "1"}};
   other.external->files = {{"x.py", "00"}};
   other.external->effect = Effect::precision;
   const Experiment e = ladder({other});
   EXPECT_EQ(experiment_from_json(to_json(e), "test").parts[0].rungs[0].external, other.external);
   const Variant variant = expand(e).back();
   EXPECT_EQ(variant_from_json(to_json(variant), "test").external, variant.external);
+}
+
+TEST(Expand, TheEnvironmentIsPutOverThatOfTheRungsBelow) {
+  const auto env = [](Json variables) { return Json{{"env", std::move(variables)}}; };
+  Rung other = external("other");
+  other.settings = env({{"B", "2"}});
+  const auto variants =
+      expand(ladder({rung("a", {}, env({{"A", "1"}})), other, rung("c", {}, env({{"A", "0"}, {"C", ""}}))}));
+  using Environment = std::map<std::string, std::string>;
+  EXPECT_EQ(variants[1].spec.environment, (Environment{{"A", "1"}}));
+  EXPECT_EQ(variants[2].spec.environment, (Environment{{"A", "1"}, {"B", "2"}})) << "it does the work of a";
+  EXPECT_EQ(variants[3].spec.environment, (Environment{{"A", "0"}, {"C", ""}}));
+  EXPECT_EQ(variants[3].changed, env({{"A", "0"}, {"C", ""}}));
 }
 
 TEST(Expand, AblationLeavesOutAndIsolates) {

@@ -227,6 +227,26 @@ TEST(RunSpecJson, ErrorsOfItsPartsAreNamed) {
   EXPECT_THAT(run_error("[]"), HasSubstr("must be a table of named fields, but is []"));
 }
 
+TEST(RunSpecJson, TheEnvironmentIsTextByName) {
+  const RunSpec spec = run_spec_from_json({{"env", {{"NCCL_P2P_DISABLE", "1"}, {"_x2", ""}}}}, kPlace);
+  EXPECT_EQ(spec.environment.at("NCCL_P2P_DISABLE"), "1");
+  EXPECT_EQ(run_spec_from_json(to_json(spec), kPlace).environment, spec.environment);
+  EXPECT_THAT(run_error(R"({"env": {"A": 1}})"), HasSubstr("env.A must be a string, but is 1"));
+  EXPECT_THAT(run_error(R"({"env": {"A": "a\u0000b"}})"), HasSubstr("env.A has a zero byte"));
+  for (const std::string name : {"", "1A", "A B", "A=B", "A-B"})
+    EXPECT_THAT(run_error(Json{{"env", {{name, "x"}}}}.dump()),
+                HasSubstr("x.lua:5: env: \"" + name + "\" is no name of an environment variable"));
+}
+
+TEST(RunSpecJson, SomeVariablesAreNotARunsToSet) {
+  for (const std::string name : {"RANK", "WORLD_SIZE", "MASTER_PORT", "OMP_NUM_THREADS", "LD_PRELOAD",
+                                 "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "OPTRUSH_COLLECTIVE_TIMEOUT"})
+    EXPECT_THAT(run_error(Json{{"env", {{name, "1"}}}}.dump()), HasSubstr("a run can't set " + name));
+  EXPECT_THAT(run_error(R"({"env": {"MKL_NUM_THREADS": "2"}})"), HasSubstr("say threads = ..."));
+  for (const std::string name : {"OMP_WAIT_POLICY", "OMP_PROC_BIND", "PYTORCH_CUDA_ALLOC_CONF", "RANKS"})
+    EXPECT_EQ(run_error(Json{{"env", {{name, "1"}}}}.dump()), "");
+}
+
 TEST(Merged, ChangesOnlyWhatIsGiven) {
   RunSpec base;
   base.train.lr = 0.5;

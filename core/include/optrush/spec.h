@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -72,8 +73,9 @@ struct RunSpec {
   DataSpec data;
   TrainSpec train;
   std::vector<PluginUse> plugins;
-  std::string device = "auto";  ///< auto | cpu | cuda
-  int64_t threads = 0;          ///< CPU threads in one operator; 0: every core
+  std::string device = "auto";                     ///< auto | cpu | cuda
+  int64_t threads = 0;                             ///< CPU threads in one operator; 0: every core
+  std::map<std::string, std::string> environment;  ///< variables of its process, over those it inherits
   double timeout_s = 3600;
   std::vector<std::string> plugin_path;
 };

@@ -84,19 +84,22 @@ TEST_F(ExternalRung, RunsInTheSameRounds) {
 TEST_F(ExternalRung, IsGivenSpecOutMetricsAndItsSettings) {
   Experiment e = programs({"write"});
   External& external = *e.parts[0].rungs[0].external;
-  external.command.insert(external.command.end(), {"--spec={spec}", "{out}", "{metrics}", "{worker}"});
+  external.command.insert(external.command.end(),
+                          {"--spec={spec}", "{out}", "{metrics}", "{worker}", "--ranks={world_size}"});
   external.folder = folder_.path();
-  external.env = {{"FAKE_MODE", "fast"}};
-  e.parts[0].rungs[0].settings = {{"threads", 3}};
+  e.parts[0].rungs[0].settings = {{"threads", 3},
+                                  {"env", {{"FAKE_MODE", "fast"}, {"OMP_WAIT_POLICY", "active"}}}};
   EXPECT_TRUE(run(e).all_ok);
   const Json told = given("01-write-r1");
   const fs::path folder = report() / "runs/01-write-r1";
   EXPECT_EQ(told.at("arguments"),
             Json({"write", "--spec=" + (folder / "spec.json").string(), (folder / "result.json").string(),
-                  (folder / "metrics.jsonl").string(), testing::kFakeWorker.string()}));
+                  (folder / "metrics.jsonl").string(), testing::kFakeWorker.string(), "--ranks=1"}));
   EXPECT_EQ(told.at("folder"), folder_.path().string());
   EXPECT_EQ(told.at("environment").at("FAKE_MODE"), "fast");
+  EXPECT_EQ(told.at("environment").at("OMP_WAIT_POLICY"), "active") << "the rung has the last word";
   EXPECT_EQ(told.at("environment").at("OMP_NUM_THREADS"), "3");
+  EXPECT_EQ(told.at("environment").at("OPTRUSH_WORLD_SIZE"), "1");
   EXPECT_EQ(read_json(folder / "spec.json").at("threads"), 3);
   EXPECT_EQ(external_from_json(read_json(folder / "external.json"), "test"), external);
 }

@@ -56,6 +56,13 @@ TEST_F(ProcessTest, EnvironmentIsAddedToAndReplaced) {
   EXPECT_EQ(log(), "kept new a b\n");
 }
 
+TEST_F(ProcessTest, OfTwoValuesTheLaterOneCounts) {
+  Command command = shell("echo $OPTRUSH_TEST_TWICE");
+  command.environment = {{"OPTRUSH_TEST_TWICE", "first"}, {"OPTRUSH_TEST_TWICE", "second"}};
+  run_process(command, {}, interrupts_);
+  EXPECT_EQ(log(), "second\n");
+}
+
 TEST_F(ProcessTest, NoTerminalInput) {
   const auto end = run_process(shell("read line && exit 1; exit 0"), {}, interrupts_);
   EXPECT_EQ(end.code, 0);

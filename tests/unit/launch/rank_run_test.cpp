@@ -167,6 +167,15 @@ TEST_F(RankRun, AWishForThreadsIsEachRanks) {
   EXPECT_EQ(started.at("environment").at("MKL_NUM_THREADS"), "7");
 }
 
+TEST_F(RankRun, TheEnvironmentOfARungReachesItsRanks) {
+  auto e = with_ranks(2, {"good"});
+  e.parts[0].rungs[0].settings["env"] = {{"OMP_WAIT_POLICY", "active"}};
+  run(e);
+  for (int64_t i = 0; i < 2; ++i)
+    EXPECT_EQ(read_json(rank("01-good-r1", i) / "started.json").at("environment").at("OMP_WAIT_POLICY"),
+              "active");
+}
+
 TEST_F(RankRun, WorldSizesAreSweptInOneScript) {
   auto e = experiment({"1 rank", "2 ranks", "4 ranks"});
   for (int64_t i = 0; i < 3; ++i)
