@@ -91,7 +91,7 @@ std::string function_stub(const Function& function, const std::vector<PluginDesc
 std::string lua_stubs(const std::vector<PluginDescription>& plugins) {
   std::string text =
       "---@meta optrush\n"
-      "-- Made from the binding table in core/script/api.cpp; OPTRUSH_UPDATE_GOLDENS=1 makes test_script "
+      "-- Made from the binding table (core/script/api.h); OPTRUSH_UPDATE_GOLDENS=1 makes test_script "
       "write it.\n"
       "error(\"editor stubs cannot be required\")\n\n";
   for (const auto& known : api().classes) text += class_stub(known);

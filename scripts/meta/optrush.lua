@@ -1,5 +1,5 @@
 ---@meta optrush
--- Made from the binding table in core/script/api.cpp; OPTRUSH_UPDATE_GOLDENS=1 makes test_script write it.
+-- Made from the binding table (core/script/api.h); OPTRUSH_UPDATE_GOLDENS=1 makes test_script write it.
 error("editor stubs cannot be required")
 
 ---A model to train.
