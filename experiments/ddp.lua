@@ -8,7 +8,7 @@
 --   ./optrush run experiments/ddp.lua
 --   torchrun --nproc-per-node 8 --no-python ./optrush run experiments/ddp.lua     (mpirun and srun alike)
 local rush = require "optrush"
-local pytorch_ddp = require "peers.pytorch_ddp"
+local pytorch = require "peers.pytorch"
 
 local gpu = rush.device() == "cuda"
 local limit = math.max(2, rush.ranks()) -- with one GPU the rungs of two ranks are skipped, with the reason
@@ -59,8 +59,9 @@ for _, ranks in ipairs { 2, 4, 8 } do
     add(ranks .. " ranks, the same batch", train, ranks == 2 and top or nil)
   end
 end
-ladder[#ladder + 1] = pytorch_ddp {
+ladder[#ladder + 1] = pytorch {
   name = "PyTorch DDP, the same batch",
+  by = "ddp",
   with = gpu and { "bf16", "sdpa", "fused" } or { "sdpa", "fused" },
 }
 

@@ -6,10 +6,9 @@
 --
 --   ./optrush run experiments/versus_fsdp2.lua
 local rush = require "optrush"
-local fsdp2 = require "peers.fsdp2"
+local pytorch = require "peers.pytorch"
 
 local gpu = rush.device() == "cuda"
-local ranks = 2
 
 local exp = rush.experiment {
   name = "versus_fsdp2",
@@ -18,13 +17,16 @@ local exp = rush.experiment {
     or rush.llama("small", { n_layers = 4, tie_embeddings = false }),
   data = rush.text(rush.corpus "libtorch"),
   plugins = { "fused_adamw", "flash_attention", "fsdp" },
-  train = { world_size = ranks, micro_batch = gpu and 2 or 1, seq_len = gpu and 2048 or 256, steps = 6, warmup = 2 },
+  train = { world_size = 2, micro_batch = gpu and 2 or 1, seq_len = gpu and 2048 or 256, steps = 6, warmup = 2 },
 }
 
+local function fsdp2(name, keep)
+  return pytorch { name = name, by = "fsdp", with = { "sdpa", "fused" }, keep = keep }
+end
 exp:ladder {
-  fsdp2 { name = "FSDP2", ranks = ranks },
+  fsdp2 "FSDP2",
   rush.rung("kept for the backward", "fsdp", { reshard_after_forward = false }, { replace = "fsdp" }),
-  fsdp2 { name = "FSDP2, kept for the backward", ranks = ranks, keep = true },
+  fsdp2("FSDP2, kept for the backward", true),
 }
 
 exp:run({ rounds = 3 }):report()

@@ -2,29 +2,40 @@
 --
 --   local pytorch = require "peers.pytorch"
 --   pytorch { name = "torch.compile", with = { "bf16", "sdpa", "fused" }, compile = "default", jemalloc = true }
+--   pytorch { name = "FSDP2", by = "fsdp", with = { "sdpa", "fused" } }
 --
 --   with      any of "bf16" (autocast), "sdpa", "fused" (AdamW); none: what the naive base does
---   compile   a mode of torch.compile; nil: eager
+--   by        of several ranks: "ddp" (DistributedDataParallel) or "fsdp" (fully_shard), over the backend of ours, with
+--             the ranks and the batch of the rung that it stands on
+--   keep      fsdp: parameters stay whole from forward to backward
+--   compile   of one rank: a mode of torch.compile; nil: eager
 --   jemalloc  preloads jemalloc (Debian: libjemalloc2), keeping freed memory; skipped where it is missing
 local rush = require "optrush"
 
 return function(options)
-  local command = {
-    "{python}", "peers/transformers_twin.py", "--start", "{start}", "--spec", "{spec}", "--out", "{out}",
-    "--metrics", "{metrics}", "--with",
-  }
+  local command = { "{python}" }
+  local function add(...)
+    for _, word in ipairs { ... } do
+      command[#command + 1] = word
+    end
+  end
+  if options.by then
+    add("peers/distributed_twin.py", "--by", options.by, "--ranks", "{world_size}")
+    if options.keep then add "--keep" end
+  else
+    add "peers/transformers_twin.py"
+    if options.compile then add("--compile", options.compile) end
+  end
+  add("--start", "{start}", "--spec", "{spec}", "--out", "{out}", "--metrics", "{metrics}", "--with")
   local reduced = false
   for _, technique in ipairs(options.with or {}) do
-    command[#command + 1] = technique
+    add(technique)
     reduced = reduced or technique == "bf16"
-  end
-  if options.compile then
-    command[#command + 1] = "--compile"
-    command[#command + 1] = options.compile
   end
   return rush.external {
     name = options.name,
     command = command,
+    files = { "peers/transformers_twin.py" },
     preload = options.jemalloc and { "libjemalloc.so.2" } or nil,
     env = options.jemalloc and { MALLOC_CONF = "dirty_decay_ms:-1,muzzy_decay_ms:-1" } or nil,
     effect = reduced and "precision" or "rounding",

@@ -62,10 +62,31 @@ except ImportError as error:
 COUNTERPARTS = {"mixed_precision": "bf16", "fused_adamw": "fused", "flash_attention": "sdpa"}
 
 
-def techniques_of(spec):
-    """What the spec's plugins mean here."""
+def read_spec():
+    with open(ARGUMENTS.spec or os.path.join(ARGUMENTS.start, "spec.json")) as text:
+        return json.load(text)
+
+
+def set_threads(spec):
+    threads = spec["threads"] or int(os.environ.get("OMP_NUM_THREADS", 0)) or len(os.sched_getaffinity(0))
+    torch.set_num_threads(threads)
+    return threads
+
+
+def device_of(spec):
+    if spec["device"] != "auto":
+        return spec["device"]
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def techniques_of(spec, beside=frozenset()):
+    """Those of --with, else what the spec's plugins mean here; those in `beside` are somebody else's."""
+    if ARGUMENTS.techniques is not None:
+        return set(ARGUMENTS.techniques)
     found = set()
     for plugin in spec["plugins"]:
+        if plugin["name"] in beside:
+            continue
         if plugin["name"] not in COUNTERPARTS:
             raise SystemExit(f"no counterpart of the plugin '{plugin['name']}'")
         if plugin.get("options", {}).get("dtype", "bf16") != "bf16":
@@ -191,17 +212,10 @@ def result_of(steps, threads, device, compiled, setup_seconds):
 
 
 def main():
-    start = ARGUMENTS.start
-    with open(ARGUMENTS.spec or os.path.join(start, "spec.json")) as text:
-        spec = json.load(text)
-    techniques = techniques_of(spec) if ARGUMENTS.techniques is None else set(ARGUMENTS.techniques)
-    threads = spec["threads"] or len(os.sched_getaffinity(0))
-    torch.set_num_threads(threads)
-    device = spec["device"]
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
+    spec = read_spec()
+    threads, device = set_threads(spec), device_of(spec)
     setup_seconds = time.perf_counter() - STARTED
-    steps = train(spec, start, techniques, ARGUMENTS.compile, device, Journal(ARGUMENTS.metrics))
+    steps = train(spec, ARGUMENTS.start, techniques_of(spec), ARGUMENTS.compile, device, Journal(ARGUMENTS.metrics))
     write_result(ARGUMENTS.out, result_of(steps, threads, device, ARGUMENTS.compile, setup_seconds))
 
 
