@@ -12,8 +12,6 @@
 
 namespace optrush::testing {
 namespace {
-const PluginUse kBf16Weights = {"bf16_weights", Json::object()};
-
 Shard shard_of(Param& param, const Tensor& value) {
   param.shape = value.sizes().vec();
   param.layout = Layout(param.shape);
@@ -36,10 +34,6 @@ struct Reference {
                         ((second / (1 - std::pow(spec.beta2, t))).sqrt() + spec.eps);
   }
 };
-
-double distance(const Tensor& a, const Tensor& b) {
-  return ((a.to(at::kDouble) - b.to(at::kDouble)).norm() / b.to(at::kDouble).norm()).item<double>();
-}
 
 TEST(MasterAdamW, IsTheFormulaInDoubleAndWeightsAreRoundedMasters) {
   at::manual_seed(1);

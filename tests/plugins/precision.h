@@ -56,7 +56,14 @@ inline int64_t norms_of_a_run(Session& session) {
   return 2 * static_cast<int64_t>(session.data_parallel().shards().size());
 }
 
+inline double distance(const Tensor& a, const Tensor& b) {
+  return ((a.to(at::kDouble) - b.to(at::kDouble)).norm() / b.to(at::kDouble).norm()).item<double>();
+}
+
 using Stack = std::vector<PluginUse>;
+inline const PluginUse kBf16Weights = {"bf16_weights", Json::object()};
+
+inline PluginUse checkpointing(Json options) { return {"activation_checkpointing", std::move(options)}; }
 
 /// Largest relative difference of the losses of two runs.
 inline double apart(const Json& a, const Json& b) {

@@ -37,8 +37,6 @@ void expect_one_cast_a_step(const Stack& beside, const std::string& dtype = "bf1
   EXPECT_EQ(losses(result), losses(Trained(spec, without_copies).train()));
 }
 
-PluginUse checkpointing(Json options) { return {"activation_checkpointing", std::move(options)}; }
-
 TEST(WeightCasts, OnceAStepWhateverUsesThem) {
   const PluginUse accumulation = {"gradient_accumulation", {{"steps", 2}}};
   const PluginUse lora = {"lora", {{"rank", 4}, {"target_modules", {"q_proj", "down_proj"}}}};
