@@ -118,8 +118,8 @@ def speedup_text(program, other):
     mean, interval = speedup(program, other)
     if interval is None:
         return f"{mean:.3f}x ({len(program.results)} rounds, no claim)"
-    noise = ", within noise" if interval[0] <= 1 <= interval[1] else ""
-    return f"{mean:.3f}x [{interval[0]:.3f}, {interval[1]:.3f}]{noise}"
+    unsure = ", may be no difference" if interval[0] <= 1 <= interval[1] else ""
+    return f"{mean:.3f}x [{interval[0]:.3f}, {interval[1]:.3f}]{unsure}"
 
 
 def same_work(a, b):

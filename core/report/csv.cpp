@@ -2,6 +2,7 @@
 #include <functional>
 
 #include "report/format.h"
+#include "report/verdict.h"
 #include "report/writers.h"
 
 namespace optrush {
@@ -20,6 +21,10 @@ Value low(const Comparison& c) {
 }
 Value high(const Comparison& c) {
   return c.speed && c.speed->interval ? Value(c.speed->interval->high) : std::nullopt;
+}
+
+std::string verdict(const Comparison& c) {
+  return c.speed ? std::string(to_string(verdict_of(*c.speed).outcome)) : "";
 }
 
 template <class Pairs>
@@ -72,11 +77,13 @@ const std::vector<Column>& columns() {
       {"vs_previous", [](A, R r) { return text_of(ratio(r.previous)); }},
       {"vs_previous_low", [](A, R r) { return text_of(low(r.previous)); }},
       {"vs_previous_high", [](A, R r) { return text_of(high(r.previous)); }},
+      {"vs_previous_verdict", [](A, R r) { return verdict(r.previous); }},
       {"vs_previous_differs", [](A, R r) { return text_of(r.previous.differs); }},
       {"base", [](A, R r) { return text_of(r.base.name); }},
       {"vs_base", [](A, R r) { return text_of(ratio(r.base)); }},
       {"vs_base_low", [](A, R r) { return text_of(low(r.base)); }},
       {"vs_base_high", [](A, R r) { return text_of(high(r.base)); }},
+      {"vs_base_verdict", [](A, R r) { return verdict(r.base); }},
       {"vs_base_differs", [](A, R r) { return text_of(r.base.differs); }},
       {"peak_allocated_bytes", [](A, R r) { return text_of(r.memory.allocated); }},
       {"peak_vs_previous", [](A, R r) { return text_of(r.previous.memory); }},

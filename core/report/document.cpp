@@ -171,8 +171,12 @@ Section method_section(const Analysis& a) {
       "A speedup is the geometric mean over rounds of the tokens/s of both in the same round; in brackets "
       "the paired 95 % "
       "t interval on the log ratios. Fewer than " +
-          std::to_string(kMinRounds) +
-          " rounds make no claim, and an interval that holds 1.00 is within noise.",
+          std::to_string(kMinRounds) + " rounds make no claim.",
+      "An interval without 1.00 is a difference. Else \"no difference\" means that two one-sided tests at 5 "
+      "% "
+      "rule out any larger than the bound that the finding states, at most " +
+          percent(Standard{}.alike, 0) +
+          "; \"can't tell\" means that there may be a difference and there may be none.",
       "Tokens are real tokens; padding does not count.",
       "The FLOPs of a token are 6P + 12·L·S·heads·head_dim for the MFU; P are the parameters in matrix "
       "products, unpadded, "

@@ -5,6 +5,7 @@
 #include "base/suggest.h"
 #include "report/analysis.h"
 #include "report/format.h"
+#include "report/verdict.h"
 
 namespace optrush {
 namespace {
@@ -69,8 +70,8 @@ std::string whole_ladder(const Analysis& a, const Row& last) {
     text = "the ladder up to " + last.name + " ";
   const std::string times = fixed(speed.value, 2) + "x " + interval_text(speed);
   const Row& base = a.rows[static_cast<size_t>(last.base.variant)];
-  if (speed.within_noise())
-    text += "changes the speed by no more than noise (" + times + ")";
+  if (!speed.claim())
+    text += "shows no certain change of the speed (" + times + ", " + describe(verdict_of(speed)) + ")";
   else if (last.base.differs.empty())
     text += "makes training " + times + (speed.value > 1 ? " faster" : " as fast");
   else
@@ -135,7 +136,7 @@ void add_grid(const Analysis& a, std::vector<std::string>& parts) {
   parts.push_back(std::string("of the combinations ") + (alike.empty() ? "" : "with the base's problem ") +
                   best.name + (alike.empty() ? " makes most tokens a second: " : " is fastest: ") +
                   speedup(best.base) + " over the base" +
-                  (best.base.speed->within_noise() ? ", which is within noise" : ""));
+                  (best.base.speed->claim() ? "" : ", " + describe(verdict_of(*best.base.speed))));
 }
 
 /// The series of each kind that gains most, and how much of its step waits for other ranks.
@@ -165,9 +166,10 @@ void add_programs(const Analysis& a, std::vector<std::string>& parts) {
   if (a.programs.empty()) return;
   const OtherProgram& best = a.programs.front();
   if (!best.comparison.speed || !best.comparison.speed->interval) return;
-  parts.push_back(a.row(best.fastest)->name + " trains " + speedup(best.comparison) + " as fast as " +
-                  best.comparison.name + ", the fastest other program" +
-                  (best.comparison.speed->within_noise() ? ", which is within noise" : ""));
+  parts.push_back(
+      a.row(best.fastest)->name + " trains " + speedup(best.comparison) + " as fast as " +
+      best.comparison.name + ", the fastest other program" +
+      (best.comparison.speed->claim() ? "" : ", " + describe(verdict_of(*best.comparison.speed))));
 }
 
 std::string what_happened(Status status) {

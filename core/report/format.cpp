@@ -6,6 +6,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "report/verdict.h"
+
 namespace optrush {
 namespace {
 template <class... How>
@@ -84,8 +86,10 @@ std::string ratio_text(const Ratio& ratio) {
   if (!ratio.interval)
     return value + " (" + std::to_string(ratio.rounds) + (ratio.rounds == 1 ? " round" : " rounds") +
            ", no claim)";
+  const Outcome outcome = verdict_of(ratio).outcome;
+  const std::string suffix = ratio.claim() ? "" : " " + std::string(to_string(outcome));
   return value + " [" + fixed(ratio.interval->low, digits) + ", " + fixed(ratio.interval->high, digits) +
-         "]" + (ratio.within_noise() ? " within noise" : "");
+         "]" + suffix;
 }
 
 std::string markdown_cell(std::string_view text) {

@@ -27,7 +27,8 @@ std::string duration(double seconds);
 std::string percent(double fraction, int digits = 1);
 /// A ratio as a change: 0.8 is "-20.0 %".
 std::string change(double ratio, int digits = 1);
-/// "2.07x [1.98, 2.16]", "1.01x [0.98, 1.04] within noise", "2.07x (2 rounds, no claim)".
+/// "2.07x [1.98, 2.16]", "1.00x [0.98, 1.02] no difference", "1.0x [0.8, 1.2] can't tell", "2.07x (2 rounds,
+/// no claim)".
 std::string ratio_text(const Ratio&);
 
 /// format(value), or "—".

@@ -1,4 +1,5 @@
 #include "base/spec_json.h"
+#include "report/verdict.h"
 #include "report/writers.h"
 
 namespace optrush {
@@ -12,8 +13,13 @@ Json of(const std::optional<Ratio>& ratio) {
   if (!ratio) return nullptr;
   Json interval;
   if (ratio->interval) interval = {ratio->interval->low, ratio->interval->high};
-  return {
-      {"value", ratio->value}, {"interval", interval}, {"rounds", ratio->rounds}, {"claim", ratio->claim()}};
+  const Verdict verdict = verdict_of(*ratio);
+  return {{"value", ratio->value},
+          {"interval", interval},
+          {"rounds", ratio->rounds},
+          {"verdict", std::string(to_string(verdict.outcome))},
+          {"bound", verdict.outcome == Outcome::alike ? Json(verdict.bound) : Json()},
+          {"more_rounds", or_null(verdict.more)}};
 }
 
 Json of(const Comparison& c) {

@@ -2,6 +2,7 @@
 
 #include "report/chart_parts.h"
 #include "report/format.h"
+#include "report/verdict.h"
 
 namespace optrush {
 namespace {
@@ -18,8 +19,10 @@ std::string label_of(const Row& row) {
   if (row.variant == 0) return label + " · base";
   if (!row.base.speed) return label;
   label += " · " + fixed(row.base.speed->value, 2) + "x";
-  if (row.base.speed->within_noise()) label += " (noise)";
-  if (!row.base.speed->interval) label += " (no claim)";
+  if (!row.base.speed->interval)
+    label += " (no claim)";
+  else if (!row.base.speed->claim())
+    label += " (" + std::string(to_string(verdict_of(*row.base.speed).outcome)) + ")";
   return label + (row.base.differs.empty() ? "" : " †");
 }
 

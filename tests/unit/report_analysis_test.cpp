@@ -5,6 +5,7 @@
 
 #include "base/files.h"
 #include "optrush/error.h"
+#include "report/verdict.h"
 #include "report_fixture.h"
 
 namespace optrush {
@@ -377,7 +378,7 @@ TEST(Analysis, AblationRanksByWorthInTheStack) {
   EXPECT_NEAR(a.ablation[0].alone->value, 1.9, 0.01);
   EXPECT_LT(a.ablation[0].in_stack->interval->low, a.ablation[0].in_stack->interval->high);
   EXPECT_EQ(a.ablation[1].rung, "fused AdamW");
-  EXPECT_TRUE(a.ablation[2].in_stack->within_noise());
+  EXPECT_EQ(verdict_of(*a.ablation[2].in_stack).outcome, Outcome::alike);
   EXPECT_THAT(a.finding, HasSubstr("bf16 is worth most"));
 }
 

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "optrush/error.h"
+#include "report/verdict.h"
 
 namespace optrush {
 namespace {
@@ -50,13 +51,47 @@ TEST(Statistics, TwoRoundsClaimNothing) {
   EXPECT_NEAR(ratio.value, 2, 1e-12);
   EXPECT_FALSE(ratio.interval);
   EXPECT_FALSE(ratio.claim());
-  EXPECT_FALSE(ratio.within_noise());
+  const Verdict verdict = verdict_of(ratio);
+  EXPECT_EQ(verdict.outcome, Outcome::too_few);
+  EXPECT_EQ(verdict.more, 1U);
 }
 
-TEST(Statistics, AnIntervalThatHoldsOneIsNoise) {
+TEST(Verdict, AnIntervalWithoutOneIsADifference) {
+  EXPECT_EQ(verdict_of(paired_ratio({1020, 1021, 1022}, {1000, 1000, 1000})).outcome, Outcome::faster);
+  EXPECT_EQ(verdict_of(paired_ratio({1000, 1000, 1000}, {1020, 1021, 1022})).outcome, Outcome::slower);
+}
+
+// With scipy: the far end of the 90 % interval of the same logarithms, 1.0190.
+TEST(Verdict, NoDifferenceIsSaidWithItsBound) {
   const Ratio ratio = paired_ratio({1010, 990, 1005}, {1000, 1000, 1000});
-  EXPECT_TRUE(ratio.within_noise());
-  EXPECT_FALSE(ratio.claim());
+  const Verdict verdict = verdict_of(ratio);
+  EXPECT_EQ(verdict.outcome, Outcome::alike);
+  const double mean = std::log(ratio.value), error = ratio.standard_error();
+  EXPECT_NEAR(verdict.bound, std::exp(std::abs(mean) + 2.919985580353726 * error) - 1, 1e-9);
+  EXPECT_EQ(describe(verdict), "no difference above 2.0 %");
+  // Rounded up: 1.0 % would be less than what is plausible.
+  EXPECT_EQ(describe({Outcome::alike, 0.01001}), "no difference above 1.1 %");
+}
+
+TEST(Verdict, CantTellSaysWhatItWouldTake) {
+  const Ratio ratio = paired_ratio({1200, 900, 1100, 950}, {1000, 1000, 1000, 1000});
+  const Verdict verdict = verdict_of(ratio);
+  EXPECT_EQ(verdict.outcome, Outcome::undecided);
+  ASSERT_TRUE(verdict.more);
+  // The same mean and spread over so many rounds decide, and over one fewer they do not.
+  const auto after = [&](size_t rounds) {
+    const double mean = std::log(ratio.value), spread = ratio.standard_error() * 2;
+    const double half = t_quantile(rounds - 1.0) * spread / std::sqrt(rounds);
+    return verdict_of({ratio.value, Interval{std::exp(mean - half), std::exp(mean + half)}, rounds}).outcome;
+  };
+  EXPECT_NE(after(4 + *verdict.more), Outcome::undecided);
+  EXPECT_EQ(after(3 + *verdict.more), Outcome::undecided);
+}
+
+TEST(Verdict, WhatNobodyWouldRunIsSaid) {
+  const Verdict verdict = verdict_of({1.025, Interval{0.1, 10.5}, 3});
+  EXPECT_FALSE(verdict.more);
+  EXPECT_EQ(describe(verdict), "can't tell: more than 1,000 rounds would be needed");
 }
 
 // scipy.stats.ttest_ind(log(a), log(b), equal_var=False).confidence_interval(0.95)
