@@ -82,6 +82,14 @@ std::vector<std::string> variant_lines(const Json& variant) {
   return lines;
 }
 
+/// "5 rounds", "rounds until ±3 % or 300 s".
+std::string rounds_text(const Json& experiment) {
+  const Json& until = experiment.at("until");
+  if (until.empty()) return plain(experiment.at("rounds")) + " rounds";
+  return "rounds until ±" + percent(until.at("within").get<double>()) + " or " +
+         duration(until.at("at_most_s").get<double>());
+}
+
 std::vector<std::string> base_lines(const Json& spec) {
   std::vector<std::string> lines;
   for (const char* key : {"model_kind", "model", "data", "train", "device", "threads", "env", "timeout_s"})
@@ -93,7 +101,7 @@ std::vector<std::string> base_lines(const Json& spec) {
 
 Json dry_run(const Experiment& experiment, const RunRequest& request) {
   const auto variants = expand(experiment);
-  const Schedule schedule(variants, experiment.rounds, request.only);
+  const Schedule schedule(variants, rounds_of(experiment), request.only);
   Interrupts interrupts;
   Json listed = Json::array(), failures = Json::array(), runs = Json::array();
   std::vector<Json> plans(variants.size());
@@ -122,9 +130,9 @@ Json dry_run(const Experiment& experiment, const RunRequest& request) {
 std::string dry_run_text(const Json& dry) {
   const Json& experiment = dry.at("experiment");
   std::string text = plain(experiment.at("name")) + ": " + std::to_string(dry.at("variants").size()) +
-                     " variants, " + plain(experiment.at("rounds")) + " rounds, " +
-                     std::to_string(dry.at("runs").size()) + " runs, report in " + plain(dry.at("folder")) +
-                     "\n";
+                     " variants, " + rounds_text(experiment) + ", " + std::to_string(dry.at("runs").size()) +
+                     " runs" + (experiment.at("until").empty() ? "" : " with the first round alone") +
+                     ", report in " + plain(dry.at("folder")) + "\n";
   const auto add = [&](const std::vector<std::string>& lines) {
     for (const auto& line : lines) text += "    " + line + "\n";
   };

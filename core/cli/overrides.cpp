@@ -36,6 +36,20 @@ void set_in_experiment(Experiment& experiment, const std::string& key, const Jso
   Json json = to_json(experiment);
   json[key] = value;
   experiment = experiment_from_json(json, where);
+  if (key == "rounds") experiment.until.reset();
+}
+
+void leave_rounds_open(const Overrides& overrides, Experiment& experiment) {
+  if (!overrides.within && !overrides.at_most) return;
+  if (overrides.rounds)
+    throw UsageError("--rounds is an exact number, --within and --at-most leave it open", "give one of them");
+  if (!experiment.until && !(overrides.within && overrides.at_most))
+    throw UsageError(overrides.within ? "--within goes with --at-most" : "--at-most goes with --within",
+                     "for example --within 0.03 --at-most 5m");
+  Until until = experiment.until.value_or(Until{});
+  if (overrides.within) until.within = *overrides.within;
+  if (overrides.at_most) until.at_most_s = seconds_from(*overrides.at_most, "--at-most");
+  experiment.until = until_from_json(to_json(until), "--within");
 }
 
 void set(Experiment& experiment, const std::string& assignment) {
@@ -64,7 +78,11 @@ void set(Experiment& experiment, const std::string& assignment) {
 
 void apply(const Overrides& overrides, Experiment& experiment) try {
   for (const auto& assignment : overrides.set) set(experiment, assignment);
-  if (overrides.rounds) experiment.rounds = *overrides.rounds;
+  if (overrides.rounds) {
+    experiment.rounds = *overrides.rounds;
+    experiment.until.reset();
+  }
+  leave_rounds_open(overrides, experiment);
   if (overrides.label) experiment.label = *overrides.label;
   if (overrides.device)
     experiment.base = merged(experiment.base, {{"device", *overrides.device}}, "--device");

@@ -10,6 +10,8 @@ namespace optrush {
 struct Overrides {
   std::vector<std::string> set;  ///< "train.steps=4", "model.n_layers=2", "rounds=3"
   std::optional<int64_t> rounds;
+  std::optional<double> within;
+  std::optional<std::string> at_most;
   std::optional<std::string> label;
   std::optional<std::string> device;
   std::optional<int64_t> threads;

@@ -150,6 +150,12 @@ void add_run_command(CLI::App& app, int& code) {
       ->type_name("RUNG");
   command->add_option("--rounds", options->overrides.rounds, "how often each rung runs")
       ->check(CLI::PositiveNumber);
+  command->add_option("--within", options->overrides.within,
+                      "as many rounds as it takes until every interval is this narrow: 0.03 is ±3 %");
+  command
+      ->add_option("--at-most", options->overrides.at_most,
+                   "with --within: how long to measure, as in 90s, 5m, 1h")
+      ->type_name("TIME");
   command->add_option("--label", options->overrides.label,
                       "name of the report; default: local, which the next one replaces");
   command->add_flag("--resume", options->resume, "go on with the runs that are missing");

@@ -128,6 +128,19 @@ const Fields<Part>& part_fields() {
   return fields;
 }
 
+Fields<Experiment>::Field until() {
+  return {{.name = "until",
+           .type = "object",
+           .doc = "instead of rounds: as many as it takes",
+           .fallback = Json::object()},
+          [](Experiment& experiment, const Json& json, const std::string&, const std::string& where) {
+            if (!json.empty()) experiment.until = until_from_json(json, where);
+          },
+          [](const Experiment& experiment) {
+            return experiment.until ? to_json(*experiment.until) : Json::object();
+          }};
+}
+
 Part part_from_json(const Json& json, const std::string& where) {
   return part_fields().read(json, "part", where);
 }
@@ -144,6 +157,7 @@ const Fields<Experiment>& experiment_fields() {
           .custom(run_spec(&T::base, {.name = "base", .doc = "rung 0"}))
           .custom(list_of(&T::parts, part_from_json, {.name = "parts", .doc = "ladders, ablations, grids"}))
           .optional(&T::rounds, {.name = "rounds", .doc = "runs of each rung", .min = 1})
+          .custom(until())
           .optional(&T::label, {.name = "label", .doc = "of the report"})
           .optional(&T::price_per_hour, {.name = "price_per_hour", .doc = "0: unknown", .min = 0})
           .optional(&T::currency, {.name = "currency", .doc = "of the price"});

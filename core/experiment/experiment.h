@@ -7,6 +7,7 @@
 #include "experiment/external.h"
 #include "experiment/grid_view.h"
 #include "experiment/published.h"
+#include "experiment/until.h"
 #include "optrush/json.h"
 #include "optrush/spec.h"
 
@@ -45,6 +46,7 @@ struct Experiment {
   RunSpec base;  ///< rung 0: no plugin, unless the script gives some
   std::vector<Part> parts;
   int64_t rounds = 5;
+  std::optional<Until> until;  ///< instead of `rounds`: as many as it takes
   std::string label = "local";
   double price_per_hour = 0;  ///< 0: unknown
   std::string currency = "USD";

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <set>
 
 #include "base/cores.h"
@@ -14,6 +15,7 @@
 #include "launch/external_run.h"
 #include "launch/folder.h"
 #include "launch/journal.h"
+#include "launch/next_round.h"
 #include "launch/planner.h"
 #include "launch/rank_run.h"
 #include "launch/result.h"
@@ -60,7 +62,7 @@ class Conductor {
         request_(request),
         progress_(progress),
         variants_(expand(experiment)),
-        schedule_(variants_, experiment.rounds, request.only),
+        schedule_(variants_, rounds_of(experiment), request.only),
         folder_(report_folder(request.reports, experiment)),
         lock_(folder_),
         plans_(variants_.size()),
@@ -91,7 +93,7 @@ class Conductor {
   }
 
   void set_aside() {
-    const auto strangers = set_aside_strangers(folder_, variants_, experiment_.rounds);
+    const auto strangers = set_aside_strangers(folder_, variants_, rounds_of(experiment_));
     if (strangers.empty()) return;
     progress_.note(
         std::to_string(strangers.size()) +
@@ -146,15 +148,59 @@ class Conductor {
 
   void measure() {
     if (request_.resume) tell_done();
+    const auto start = std::chrono::steady_clock::now();
     execute(schedule_.round(0, plans_));
-    check_gate(/*last=*/experiment_.rounds == 1);
-    for (int64_t round = 1; round < experiment_.rounds; ++round) execute(schedule_.round(round, plans_));
+    check_gate(/*last=*/!schedule_.open() && experiment_.rounds == 1);
+    if (schedule_.open())
+      repeat_until(*experiment_.until, start);
+    else
+      for (int64_t round = 1; round < experiment_.rounds; ++round) execute(schedule_.round(round, plans_));
     check_gate(/*last=*/true);
     execute(schedule_.drift(plans_));
   }
 
+  /// Rounds until every interval is narrow or the time is over. What was stored of rounds counts, and what an
+  /// interrupted one lacks is made up.
+  void repeat_until(const Until& until, std::chrono::steady_clock::time_point start) {
+    int64_t round = 1;
+    for (auto begun = begun_in(round); !begun.empty(); begun = begun_in(++round))
+      execute(schedule_.begin_round(round, begun, plans_));
+    double slower = 1;  // than the sum of what the runs measured of themselves
+    while (interrupts_.signal() == 0) {
+      const Analysis now = analyze(load_report(folder_));
+      RoundState state{until, until.at_most_s - seconds_since(start), round, run_seconds(now), pairs_of(now)};
+      for (auto& [variant, seconds] : state.seconds) seconds *= slower;
+      if (const auto base = state.seconds.find(0); base != state.seconds.end())
+        state.seconds_left -= base->second;  // which runs once more at the end
+      const auto chosen = next_round(state);
+      if (chosen.empty()) break;
+      const auto before = std::chrono::steady_clock::now();
+      execute(schedule_.begin_round(round++, chosen, plans_));
+      double expected = 0;
+      for (const int64_t variant : chosen) expected += state.seconds.at(variant) / slower;
+      slower = std::max(1.0, seconds_since(before) / expected);
+    }
+  }
+
+  static double seconds_since(std::chrono::steady_clock::time_point then) {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - then).count();
+  }
+
+  /// Variants of which a run of this round was started, now or before.
+  std::vector<int64_t> begun_in(int64_t round) const {
+    std::vector<int64_t> begun;
+    for (const auto& variant : variants_)
+      if (fs::exists(run_folder(schedule_.measured(variant, round).id) / "spec.json"))
+        begun.push_back(variant.index);
+    return begun;
+  }
+
   void tell_done() {
-    const auto jobs = schedule_.all(plans_);
+    auto jobs = schedule_.all(plans_);
+    if (schedule_.open())
+      for (int64_t round = 1; !begun_in(round).empty(); ++round)
+        for (const int64_t variant : begun_in(round))
+          jobs.push_back(schedule_.measured(variants_.at(static_cast<size_t>(variant)), round));
     const auto done = std::ranges::count_if(
         jobs, [&](const Job& job) { return result_if_done(run_folder(job.id), job, journal_).has_value(); });
     progress_.note(std::to_string(done) + " of " + std::to_string(jobs.size()) + " runs are done already");
@@ -208,7 +254,7 @@ class Conductor {
     if (status == "ok") return;
     if (status != "skipped") all_ok_ = false;
     if (job.spec.purpose != "measure" || job.spec.round > 0) return;
-    if (experiment_.rounds > 1)
+    if (schedule_.open() || experiment_.rounds > 1)
       progress_.note(job.spec.rung + " is not run again in the other rounds", Colour::yellow);
     drop(variants_.at(static_cast<size_t>(job.spec.variant)), "round 1 ended as '" + status + "'");
   }
@@ -223,7 +269,7 @@ class Conductor {
     std::vector<Job> later = schedule_.all(plans_);
     std::erase_if(later, [&](const Job& other) { return other.id == job.id || is_executed(other); });
     const Progress::Position position{executed_.size() + 1, executed_.size() + 1 + later.size(),
-                                      schedule_.describe(job.spec)};
+                                      schedule_.describe(job.spec), schedule_.open()};
     progress_.begin(job, position, metrics_file(folder, job), std::move(later));
     const auto result = job.external ? run_external(job, folder) : run_worker(job, folder);
     if (result) {
@@ -288,7 +334,7 @@ class Conductor {
   /// No more runs of this variant; the rounds that it misses say why.
   void drop(const Variant& variant, const std::string& why) {
     plan_of(variant.index) = nullptr;
-    for (int64_t round = 1; round < experiment_.rounds; ++round)
+    for (int64_t round = 1; round < rounds_of(experiment_).value_or(1); ++round)
       store_unstarted(variant, round, {"skipped", "not run: " + why});
     log::debug("dropped " + variant.name + ": " + why);
   }
@@ -307,7 +353,7 @@ class Conductor {
   Progress& progress_;
   Interrupts interrupts_;
   const std::vector<Variant> variants_;
-  const Schedule schedule_;
+  Schedule schedule_;
   const fs::path folder_;
   const FolderLock lock_;
   std::vector<Json> plans_;  ///< null: no plan, or dropped

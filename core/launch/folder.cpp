@@ -29,7 +29,8 @@ void check_name(const std::string& what, const std::string& name) {
 }
 
 /// Whether the run counts as what its folder's name says.
-bool belongs(const fs::path& run_folder, const std::vector<Variant>& variants, int64_t rounds) {
+bool belongs(const fs::path& run_folder, const std::vector<Variant>& variants,
+             std::optional<int64_t> rounds) {
   const fs::path file = run_folder / "spec.json";
   try {
     const RunSpec spec = run_spec_from_json(read_json(file), file.string());
@@ -40,7 +41,8 @@ bool belongs(const fs::path& run_folder, const std::vector<Variant>& variants, i
       return true;  // the gate compares the spec itself
     RunSpec expected = variant.spec;
     expected.purpose = spec.purpose;
-    expected.round = spec.purpose == "drift" ? rounds : std::min(spec.round, rounds - 1);
+    expected.round = spec.round;
+    if (rounds) expected.round = spec.purpose == "drift" ? *rounds : std::min(spec.round, *rounds - 1);
     const fs::path command = run_folder / "external.json";
     const auto external = fs::exists(command)
                               ? std::optional(external_from_json(read_json(command), command.string()))
@@ -101,7 +103,7 @@ void clear_report(const fs::path& folder) {
 }
 
 std::vector<std::string> set_aside_strangers(const fs::path& folder, const std::vector<Variant>& variants,
-                                             int64_t rounds) {
+                                             std::optional<int64_t> rounds) {
   std::vector<std::string> names;
   for (const auto& run : folders_in(folder / "runs")) {
     if (!fs::exists(run / "result.json") || belongs(run, variants, rounds)) continue;

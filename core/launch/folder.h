@@ -1,5 +1,6 @@
 #pragma once
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,5 +30,5 @@ void clear_report(const std::filesystem::path& folder);
 /// Moves results that the experiment, as it is now, would count wrongly (another spec, a round too many) from
 /// runs/ to replaced/. Returns their names.
 std::vector<std::string> set_aside_strangers(const std::filesystem::path& folder, const std::vector<Variant>&,
-                                             int64_t rounds);
+                                             std::optional<int64_t> rounds);
 }  // namespace optrush

@@ -27,8 +27,8 @@ double Progress::Current::elapsed() const {
 
 std::string Progress::Current::title(int name_columns) const {
   const int64_t ranks = job.spec.train.world_size;
-  return "[" + std::to_string(position.number) + "/" + std::to_string(position.total) + "] " +
-         fit(job.spec.rung, name_columns) + ", " + position.purpose +
+  return "[" + std::to_string(position.number) + "/" + std::to_string(position.total) +
+         (position.open ? "+] " : "] ") + fit(job.spec.rung, name_columns) + ", " + position.purpose +
          (ranks > 1 ? ", " + std::to_string(ranks) + " ranks" : "") + ": ";
 }
 

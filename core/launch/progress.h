@@ -30,6 +30,7 @@ class Progress {
   struct Position {
     size_t number = 0, total = 0;
     std::string purpose;  ///< "round 2/3"
+    bool open = false;    ///< more than `total` may come
   };
   /// The job starts; `later` is what follows it, for the estimate.
   void begin(const Job&, const Position&, const std::filesystem::path& metrics, std::vector<Job> later);

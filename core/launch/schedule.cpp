@@ -15,7 +15,12 @@ void append(std::vector<Job>& jobs, const std::vector<Job>& more) {
 }
 }  // namespace
 
-Schedule::Schedule(const std::vector<Variant>& variants, int64_t rounds, std::vector<std::string> only)
+std::optional<int64_t> rounds_of(const Experiment& experiment) {
+  return experiment.until ? std::nullopt : std::optional(experiment.rounds);
+}
+
+Schedule::Schedule(const std::vector<Variant>& variants, std::optional<int64_t> rounds,
+                   std::vector<std::string> only)
     : variants_(variants), rounds_(rounds), only_(std::move(only)) {
   std::vector<std::string> names;
   for (const auto& variant : variants_) names.push_back(variant.name);
@@ -36,6 +41,15 @@ std::vector<Job> Schedule::round(int64_t round, const std::vector<Json>& plans) 
   return jobs;
 }
 
+std::vector<Job> Schedule::begin_round(int64_t round, const std::vector<int64_t>& chosen,
+                                       const std::vector<Json>& plans) {
+  std::vector<Job> jobs = this->round(round, plans);
+  std::erase_if(jobs,
+                [&](const Job& job) { return std::ranges::find(chosen, job.spec.variant) == chosen.end(); });
+  append(begun_, jobs);
+  return jobs;
+}
+
 std::vector<Job> Schedule::gate(const std::vector<Json>& plans, const Variant& variant) const {
   std::vector<Job> jobs;
   if (!wanted(variant)) return jobs;
@@ -53,14 +67,16 @@ std::vector<Job> Schedule::repeat(const std::vector<Json>& plans, const Variant&
 
 std::vector<Job> Schedule::drift(const std::vector<Json>& plans) const {
   if (plans.front().is_null()) return {};
-  return {job(variants_.front().spec, "drift", rounds_)};
+  const int64_t begun = begun_.empty() ? 1 : begun_.back().spec.round + 1;
+  return {job(variants_.front().spec, "drift", rounds_.value_or(begun))};
 }
 
 std::vector<Job> Schedule::all(const std::vector<Json>& plans) const {
   auto jobs = round(0, plans);
   for (const auto& variant : variants_)
     if (!plans.at(static_cast<size_t>(variant.index)).is_null()) append(jobs, gate(plans, variant));
-  for (int64_t i = 1; i < rounds_; ++i) append(jobs, round(i, plans));
+  for (int64_t i = 1; i < rounds_.value_or(1); ++i) append(jobs, round(i, plans));
+  append(jobs, begun_);
   append(jobs, drift(plans));
   return jobs;
 }
@@ -71,7 +87,7 @@ Job Schedule::measured(const Variant& variant, int64_t round) const {
 
 std::string Schedule::describe(const RunSpec& spec) const {
   if (spec.purpose == "measure")
-    return "round " + std::to_string(spec.round + 1) + "/" + std::to_string(rounds_);
+    return "round " + std::to_string(spec.round + 1) + (rounds_ ? "/" + std::to_string(*rounds_) : "");
   return spec.purpose == "drift" ? spec.purpose : "gate " + spec.purpose;
 }
 

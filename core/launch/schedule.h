@@ -16,34 +16,44 @@ struct Job {
 /// Of a job's spec, and of the external command where there is one: another one is another run.
 std::string identity_of(const Job&);
 
+/// The number of rounds; none: it is left open.
+std::optional<int64_t> rounds_of(const Experiment&);
+
 /// Which jobs an experiment is made of, in the order of starting. Variants whose plan is null have none.
 class Schedule {
  public:
   /// `only` names the rungs that are wanted; empty: all. The base is always among them. An Error names the
   /// nearest rung.
-  Schedule(const std::vector<Variant>&, int64_t rounds, std::vector<std::string> only);
+  Schedule(const std::vector<Variant>&, std::optional<int64_t> rounds, std::vector<std::string> only);
+
+  /// Whether it is not known how many rounds there will be.
+  bool open() const { return !rounds_; }
 
   bool wanted(const Variant&) const;
   /// Every variant once: rounds are interleaved (A B C A B C), so that a machine's drift cancels.
   std::vector<Job> round(int64_t round, const std::vector<Json>& plans) const;
+  /// Of an open number: a round of these variants, which is part of all() from now on.
+  std::vector<Job> begin_round(int64_t round, const std::vector<int64_t>& chosen,
+                               const std::vector<Json>& plans);
   /// The extra runs that the correctness gate needs for one variant, which has a plan.
   std::vector<Job> gate(const std::vector<Json>& plans, const Variant&) const;
   /// The reference of a variant once more, where only that can decide whether it is sound.
   std::vector<Job> repeat(const std::vector<Json>& plans, const Variant&) const;
   /// The base once more.
   std::vector<Job> drift(const std::vector<Json>& plans) const;
-  /// First round, gate, the other rounds, drift.
+  /// First round, gate, the other rounds (of an open number those that were begun), drift.
   std::vector<Job> all(const std::vector<Json>& plans) const;
 
   Job measured(const Variant&, int64_t round) const;
-  /// "round 2/3", "gate probe", "gate reference", "drift": which of its runs a job is.
+  /// "round 2/3", "round 2", "gate probe", "gate reference", "drift": which of its runs a job is.
   std::string describe(const RunSpec&) const;
 
  private:
   Job job(RunSpec, const std::string& purpose, int64_t round) const;
 
   const std::vector<Variant>& variants_;
-  int64_t rounds_;
+  std::optional<int64_t> rounds_;
+  std::vector<Job> begun_;  ///< of the rounds after the first, where their number is open
   std::vector<std::string> only_;
 };
 }  // namespace optrush

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/spec_json.h"
 #include "base/suggest.h"
 #include "optrush/error.h"
 #include "report/format.h"
@@ -79,7 +80,9 @@ class Analyzer {
   }
 
   void take_status(Row& row, const std::vector<const StoredRun*>& runs) {
-    const auto planned = static_cast<size_t>(stored_.experiment.rounds);
+    const Experiment& experiment = stored_.experiment;
+    // Of an open number one round was promised.
+    const auto planned = static_cast<size_t>(experiment.until ? 1 : experiment.rounds);
     const bool some_sound = std::ranges::any_of(runs, [&](const StoredRun* run) { return sound(run); });
     for (const StoredRun* run : runs) {
       const RunResult& result = run->result;
@@ -212,6 +215,11 @@ class Analyzer {
     if (row.external) take_planned_flops(result, stored_.plans[index(row)]);
     if (result.mfu_flops) row.model_flops_per_second = *result.mfu_flops * *row.tokens_per_second;
     const auto peak = mfu_denominator(stored_.context);
+    // What a plugin of reduced precision multiplies in is not the type of the parameters.
+    if (!reduces_precision(stored_.plans[index(row)])) row.dtype = variant_of(row).spec.train.dtype;
+    if (const auto own = peak_of_dtype(stored_.context, row.dtype);
+        own && own != peak && row.model_flops_per_second)
+      row.mfu_of_dtype = *row.model_flops_per_second / static_cast<double>(row.devices) / *own;
     if (!peak) return;
     const auto utilization = [&](const std::optional<double>& flops) {
       return flops ? std::optional(*flops * *row.tokens_per_second_per_device / *peak) : std::nullopt;
@@ -225,6 +233,12 @@ class Analyzer {
         end_badly(row, Status::failed,
                   std::string("an ") + name + " of " + percent(*value) +
                       " is above 100 %: the peak or the count of operations is wrong");
+  }
+
+  static bool reduces_precision(const Json& plan) {
+    const Json plugins = plan.is_null() ? Json::array() : plan.at("plugins");
+    return std::ranges::any_of(
+        plugins, [](const Json& plugin) { return plugin.at("effect") == to_string(Effect::precision); });
   }
 
   static std::optional<Work> work_of(const Json& plan) {
@@ -315,6 +329,15 @@ class Analyzer {
     culprits_.emplace(row.variant, below->second);
   }
 
+  /// Losses of another model, of other data or of other lengths say nothing about each other.
+  bool same_task(int64_t a, int64_t b) const {
+    const Variant &one = stored_.variants[static_cast<size_t>(a)],
+                  &other = stored_.variants[static_cast<size_t>(b)];
+    return one.spec.model_kind == other.spec.model_kind && one.spec.model == other.spec.model &&
+           to_json(one.spec.data) == to_json(other.spec.data) &&
+           one.spec.train.seq_len == other.spec.train.seq_len;
+  }
+
   Comparison against(const Row& row, int64_t other) const {
     Comparison c;
     const Row* reference = out_.row(other);
@@ -322,7 +345,8 @@ class Analyzer {
     c.variant = other;
     c.name = reference->name;
     c.differs = difference_of_problems(stored_, row.variant, stored_, other);
-    c.speed = paired_speed(row, *reference);
+    c.speed = paired_speed(row, *reference, standard_of(stored_.experiment));
+    if (same_task(row.variant, other)) c.worse = trains_worse(row.steps, reference->steps);
     if (row.memory.allocated && reference->memory.allocated.value_or(0) > 0)
       c.memory = *row.memory.allocated / *reference->memory.allocated;
     return c;
@@ -349,7 +373,9 @@ class Analyzer {
     };
     std::vector<const Row*> own, others;
     for (const Row& row : out_.rows)
-      if (row.ok() && row.tokens_per_second) (row.external ? others : own).push_back(&row);
+      // A rung that trains worse than the base must not win.
+      if (row.ok() && row.tokens_per_second && (row.external || !row.base.worse))
+        (row.external ? others : own).push_back(&row);
     std::ranges::stable_sort(others, [&](const Row* a, const Row* b) { return slower(b, a); });
     for (const Row* other : others) {
       std::vector<const Row*> same = own;
@@ -385,7 +411,13 @@ std::optional<double> mfu_denominator(const Json& context) {
   return flops && *flops > 0 ? flops : std::nullopt;
 }
 
-std::optional<Ratio> paired_speed(const Row& subject, const Row& reference) {
+std::optional<double> peak_of_dtype(const Json& context, const std::string& dtype) {
+  const Json::json_pointer pointer("/peak/dtype_flops/" + dtype);
+  if (!context.contains(pointer) || !context.at(pointer).is_number()) return std::nullopt;
+  return context.at(pointer).get<double>();
+}
+
+std::optional<Ratio> paired_speed(const Row& subject, const Row& reference, const Standard& standard) {
   std::vector<double> mine, others;
   for (size_t i = 0; i < subject.rounds.size(); ++i) {
     const auto it = std::ranges::find(reference.rounds, subject.rounds[i]);
@@ -393,7 +425,12 @@ std::optional<Ratio> paired_speed(const Row& subject, const Row& reference) {
     mine.push_back(subject.samples[i]);
     others.push_back(reference.samples[static_cast<size_t>(it - reference.rounds.begin())]);
   }
-  return mine.empty() ? std::nullopt : std::optional(paired_ratio(mine, others));
+  return mine.empty() ? std::nullopt : std::optional(paired_ratio(mine, others, standard));
+}
+
+Standard standard_of(const Experiment& experiment) {
+  // Found by simulation (tests/unit/next_round_test.cpp).
+  return experiment.until ? Standard{.error = 0.02} : Standard{};
 }
 
 bool Analysis::any_failed() const {

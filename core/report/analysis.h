@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "experiment/gate.h"
+#include "report/quality.h"
 #include "report/scaling.h"
 #include "report/statistics.h"
 #include "report/stored.h"
@@ -16,6 +17,7 @@ struct Comparison {
   std::string differs;  ///< why it is not the same problem: "8 sequences a step instead of 4"; empty: it is
   std::optional<Ratio> speed;    ///< tokens/s over the other's, paired by round
   std::optional<double> memory;  ///< peak memory over the other's
+  std::optional<Worse> worse;    ///< the row's loss is clearly above the other's, of the same model and data
 };
 
 /// What a step of an operator alone has to do, whatever does it: the bytes that any implementation must move
@@ -45,6 +47,8 @@ struct Row {
   std::optional<double> prediction_error;        ///< predicted / measured - 1
   std::optional<double> model_flops_per_second;  ///< by the formula `mfu`, all devices
   std::optional<double> mfu, mfu_causal, hfu;
+  std::string dtype;                   ///< that it multiplies in; empty: a plugin chooses another
+  std::optional<double> mfu_of_dtype;  ///< over the peak of that, where the MFU divides by another
 
   std::vector<StepResult> steps;  ///< of the first round that ended well
   std::optional<double> final_loss;
@@ -115,13 +119,19 @@ struct Analysis {
 Analysis analyze(const Stored&);
 
 /// Tokens/s over the other's, in the rounds that both have; none where there is no such round.
-std::optional<Ratio> paired_speed(const Row& subject, const Row& reference);
+std::optional<Ratio> paired_speed(const Row& subject, const Row& reference, const Standard&);
+
+/// By what the ratios of an experiment are judged: where its rounds ended when the intervals were narrow,
+/// they were looked at after each of them, and the intervals are wider for that.
+Standard standard_of(const Experiment&);
 
 /// What each rung of the ablations adds; most valuable first.
 std::vector<AblationLine> rank_ablation(const Experiment&, const std::vector<Row>&);
 
 /// Peak FLOP/s of one device that every MFU of the report is divided by, and where it comes from.
 std::optional<double> mfu_denominator(const Json& context);
+/// Peak FLOP/s of one device that was measured in an arithmetic: "fp32", "bf16".
+std::optional<double> peak_of_dtype(const Json& context, const std::string& dtype);
 
 /// The sentence that a report opens with.
 std::string finding(const Analysis&);

@@ -98,6 +98,7 @@ const std::vector<Column>& columns() {
       {"prediction_error", [](A, R r) { return text_of(r.prediction_error); }},
       {"model_flops_per_second", [](A, R r) { return text_of(r.model_flops_per_second); }},
       {"mfu", [](A, R r) { return text_of(r.mfu); }},
+      {"mfu_of_dtype", [](A, R r) { return text_of(r.mfu_of_dtype); }},
       {"mfu_causal", [](A, R r) { return text_of(r.mfu_causal); }},
       {"hfu", [](A, R r) { return text_of(r.hfu); }},
       {"data_seconds", phase("data")},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/suggest.h"
 #include "report/format.h"
@@ -161,12 +162,29 @@ Section note_section(const Analysis& a) {
   return section;
 }
 
+/// How many rounds there were, and why.
+std::string rounds_text(const Analysis& a) {
+  const auto& until = a.experiment.until;
+  if (!until) return "Each rung ran " + std::to_string(a.experiment.rounds) + " times";
+  size_t least = std::numeric_limits<size_t>::max(), most = 0;
+  for (const Row& row : a.rows)
+    if (row.ok()) {
+      least = std::min(least, row.rounds.size());
+      most = std::max(most, row.rounds.size());
+    }
+  std::string text = "Rungs ran until the intervals of their speedups were ±" + percent(until->within) +
+                     " or " + duration(until->at_most_s) + " were over";
+  if (most > 0)
+    text += ": " + std::to_string(least) + (least == most ? "" : " to " + std::to_string(most)) + " rounds";
+  return text;
+}
+
 Section method_section(const Analysis& a) {
   Section section{.title = "How it was measured"};
   const TrainSpec& train = a.experiment.base.train;
   section.bullets = {
-      "Each rung ran " + std::to_string(a.experiment.rounds) +
-          " times, one fresh process a run, rounds interleaved; the run is the sample: the median of " +
+      rounds_text(a) +
+          ", one fresh process a run, rounds interleaved; the run is the sample: the median of " +
           std::to_string(train.steps) + " timed steps after " + std::to_string(train.warmup) + " of warm-up.",
       "A speedup is the geometric mean over rounds of the tokens/s of both in the same round; in brackets "
       "the paired 95 % "

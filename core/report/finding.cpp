@@ -36,14 +36,92 @@ Rows select(const Analysis& a, auto&& wanted) {
   return rows;
 }
 
-std::string best_step(const Rows& ladder) {
-  const auto step = [](const Row* row) {
-    return row->previous.speed->claim() ? row->previous.speed->value : 0;
-  };
-  const auto best = std::ranges::max_element(ladder, {}, step);
-  if (step(*best) <= 1) return "no rung makes training faster beyond noise";
-  return (*best)->name + " pays most: " + speedup((*best)->previous) + " over the rung before it";
+/// What a rung does to the speed, with its interval; in words where it trains worse for that.
+std::string effect_text(const Row& row) {
+  std::string text =
+      row.name + " (" + fixed(row.previous.speed->value, 2) + "x " + interval_text(*row.previous.speed);
+  if (row.previous.worse) text += ", but it trains worse";
+  return text + ")";
 }
+
+std::string names_text(const Rows& rows, auto&& text_of) {
+  std::vector<std::string> texts;
+  for (const Row* row : rows) texts.push_back(text_of(*row));
+  return join(texts);
+}
+
+Rows with_outcome(const Rows& rows, Outcome outcome) {
+  Rows chosen = rows;
+  std::erase_if(chosen, [&](const Row* row) { return verdict_of(*row->previous.speed).outcome != outcome; });
+  return chosen;
+}
+
+const char* s_of_verb(const Rows& rows) { return rows.size() == 1 ? "s" : ""; }
+
+void add_gains(const Rows& ladder, std::vector<std::string>& parts) {
+  Rows gains = with_outcome(ladder, Outcome::faster);
+  // What trains worse is no better for being fast.
+  std::ranges::stable_sort(gains, [](const Row* a, const Row* b) {
+    if (a->previous.worse.has_value() != b->previous.worse.has_value()) return !a->previous.worse;
+    return a->previous.speed->value > b->previous.speed->value;
+  });
+  if (gains.empty() || gains.front()->previous.worse) {
+    parts.emplace_back("no rung is shown to make training faster");
+  } else {
+    parts.push_back(gains.front()->name + " pays most: " + speedup(gains.front()->previous) +
+                    " over the rung before it");
+    gains.erase(gains.begin());
+  }
+  if (gains.empty()) return;
+  const bool worse = gains.front()->previous.worse.has_value();
+  parts.push_back(names_text(gains, effect_text) + (worse
+                                                        ? std::string(" train") + s_of_verb(gains) + " faster"
+                                                        : std::string(" pay") + s_of_verb(gains) + ", too"));
+}
+
+void add_no_gains(const Rows& ladder, std::vector<std::string>& parts) {
+  if (const Rows alike = with_outcome(ladder, Outcome::alike); !alike.empty()) {
+    double bound = 0;
+    for (const Row* row : alike) bound = std::max(bound, verdict_of(*row->previous.speed).bound);
+    parts.push_back(names_text(alike, [](const Row& row) { return row.name; }) + " make" + s_of_verb(alike) +
+                    " " + describe({Outcome::alike, bound}));
+  }
+  const Rows unclear = with_outcome(ladder, Outcome::undecided);
+  if (unclear.empty()) return;
+  parts.push_back("of " +
+                  names_text(unclear,
+                             [](const Row& row) {
+                               const auto more = verdict_of(*row.previous.speed).more;
+                               return row.name + " (" + fixed(row.previous.speed->value, 2) + "x " +
+                                      interval_text(*row.previous.speed) + ", " +
+                                      (more ? "about " + std::to_string(*more) : "over 1,000") +
+                                      " more rounds)";
+                             }) +
+                  " it can't be told");
+}
+
+/// Another problem's tokens a second are no gain of speed.
+void add_other_problems(const Rows& ladder, std::vector<std::string>& parts) {
+  for (const Row* row : ladder) {
+    const Ratio& speed = *row->previous.speed;
+    if (row->previous.differs.empty() || !speed.claim()) continue;
+    parts.push_back(row->name + " makes " + fixed(speed.value, 2) + "x " + interval_text(speed) +
+                    " of the tokens a second, with " + row->previous.differs);
+  }
+}
+
+/// Fast or not: what a rung does to training. Of grids and ablations against the base.
+void add_quality(const Analysis& a, std::vector<std::string>& parts) {
+  for (const Row& row : a.rows) {
+    const Comparison& c = row.previous;
+    if (!row.ok() || !c.worse) continue;
+    parts.push_back(row.name + " trains worse than " + c.name + ": after equally many tokens its loss is " +
+                    fixed(c.worse->loss, 3) + " instead of " + fixed(c.worse->other, 3));
+  }
+}
+
+/// May be called the fastest: it solves the base's problem, and as well.
+bool is_rival(const Row& row) { return row.base.differs.empty() && !row.base.worse; }
 
 /// Whether some rung stands on another one than the last rung of the host before it.
 bool has_branches(const Analysis& a) {
@@ -59,7 +137,9 @@ bool has_branches(const Analysis& a) {
 /// Where a ladder ends: at its last rung, or at the fastest where it has branches.
 const Row& end_of(const Analysis& a, const Rows& ladder) {
   if (!has_branches(a)) return *ladder.back();
-  const auto speed = [](const Row* row) { return row->base.speed ? row->base.speed->value : 0; };
+  const auto speed = [](const Row* row) {
+    return row->base.speed && is_rival(*row) ? row->base.speed->value : 0;
+  };
   return **std::ranges::max_element(ladder, {}, speed);
 }
 
@@ -81,17 +161,20 @@ std::string whole_ladder(const Analysis& a, const Row& last) {
   if (const double memory = last.base.memory.value_or(1); std::abs(memory - 1) >= kWorthNaming)
     text += std::string(" and takes ") + percent(std::abs(memory - 1), 0) + (memory < 1 ? " less" : " more") +
             " memory (" + memory_against(last, base) + ")";
+  if (last.base.worse && !last.previous.worse) text += ", but trains worse than " + last.base.name;
   return text;
 }
 
-/// Rungs that pay for memory with speed.
+/// Rungs that cost speed, and the memory that it buys.
 void add_trades(const Analysis& a, const Rows& ladder, std::vector<std::string>& parts) {
   for (const Row* row : ladder) {
     const Comparison& c = row->previous;
-    if (!c.speed->claim() || c.speed->value >= 1 || c.memory.value_or(1) > 1 - kWorthNaming) continue;
-    parts.push_back(row->name + " costs " + percent(1 - c.speed->value, 0) + " of the speed for " +
-                    percent(1 - *c.memory, 0) + " less memory (" + memory_against(*row, *a.row(c.variant)) +
-                    ")");
+    if (!c.speed->claim() || c.speed->value >= 1) continue;
+    std::string text = row->name + " costs " + percent(1 - c.speed->value, 0) + " of the speed";
+    if (c.memory.value_or(1) <= 1 - kWorthNaming)
+      text += " for " + percent(1 - *c.memory, 0) + " less memory (" +
+              memory_against(*row, *a.row(c.variant)) + ")";
+    parts.push_back(text);
   }
 }
 
@@ -100,13 +183,20 @@ void add_ladder(const Analysis& a, std::vector<std::string>& parts) {
     return row.group == "ladder" && row.previous.speed && row.previous.speed->interval;
   });
   if (ladder.empty()) return;
-  // What more devices add is another question.
-  Rows alike = ladder;
-  std::erase_if(alike, [&](const Row* row) { return row->devices != a.row(row->previous.variant)->devices; });
-  if (!alike.empty()) parts.push_back(best_step(alike));
+  // What more devices add is another question, and so is another problem.
+  Rows same = ladder;
+  std::erase_if(same, [&](const Row* row) {
+    return row->devices != a.row(row->previous.variant)->devices || !row->previous.differs.empty();
+  });
+  if (!same.empty()) add_gains(same, parts);
   if (const Row& last = end_of(a, ladder); last.base.speed && last.base.speed->interval)
     parts.push_back(whole_ladder(a, last));
-  add_trades(a, ladder, parts);
+  add_trades(a, same, parts);
+  add_no_gains(same, parts);
+  Rows others = ladder;
+  std::erase_if(others,
+                [&](const Row* row) { return row->devices != a.row(row->previous.variant)->devices; });
+  add_other_problems(others, parts);
 }
 
 void add_ablation(const Analysis& a, std::vector<std::string>& parts) {
@@ -120,22 +210,24 @@ void add_ablation(const Analysis& a, std::vector<std::string>& parts) {
                     "x " + interval_text(*best->in_stack));
   else if (std::ranges::any_of(
                a.ablation, [](const AblationLine& line) { return line.in_stack && line.in_stack->interval; }))
-    parts.emplace_back("in the full stack no rung is worth more than noise");
+    parts.emplace_back("in the full stack no rung is shown to be worth anything");
 }
 
 void add_grid(const Analysis& a, std::vector<std::string>& parts) {
   const Rows grid = select(
       a, [](const Row& row) { return row.group == "grid" && row.base.speed && row.base.speed->interval; });
   if (grid.empty()) return;
-  // Tokens a second of another problem are no contest.
-  Rows alike = grid;
-  std::erase_if(alike, [](const Row* row) { return !row->base.differs.empty(); });
-  const Rows& rivals = alike.empty() ? grid : alike;
+  Rows rivals = grid;
+  std::erase_if(rivals, [](const Row* row) { return !is_rival(*row); });
+  if (rivals.empty()) {
+    parts.emplace_back("no combination solves the base's problem as well, so none is called the fastest");
+    return;
+  }
   const Row& best =
       **std::ranges::max_element(rivals, {}, [](const Row* row) { return row->base.speed->value; });
-  parts.push_back(std::string("of the combinations ") + (alike.empty() ? "" : "with the base's problem ") +
-                  best.name + (alike.empty() ? " makes most tokens a second: " : " is fastest: ") +
-                  speedup(best.base) + " over the base" +
+  parts.push_back(std::string("of the combinations ") +
+                  (rivals.size() == grid.size() ? "" : "with the base's problem ") + best.name +
+                  " is fastest: " + speedup(best.base) + " over the base" +
                   (best.base.speed->claim() ? "" : ", " + describe(verdict_of(*best.base.speed))));
 }
 
@@ -203,15 +295,23 @@ void add_failures(const Analysis& a, std::vector<std::string>& parts) {
 void add_medians(const Analysis& a, std::vector<std::string>& parts) {
   const Rows rows = select(a, [](const Row& row) { return row.tokens_per_second.has_value(); });
   if (rows.empty()) return;
-  const Row& fastest =
-      **std::ranges::max_element(rows, {}, [](const Row* row) { return *row->tokens_per_second; });
-  const bool alone = rows.size() == 1;
-  const std::string why =
-      alone ? "only " + fastest.name + " ended well, so there is nothing to compare; it trains "
-            : "fewer than " + std::to_string(kMinRounds) +
-                  " rounds, so no claim is made; the fastest median is ";
-  parts.push_back(why + grouped(*fastest.tokens_per_second) + " tokens/s" +
-                  (alone ? "" : " (" + fastest.name + ")"));
+  const auto speed = [](const Row* row) { return *row->tokens_per_second; };
+  if (rows.size() == 1) {
+    parts.push_back("only " + rows.front()->name + " ended well, so there is nothing to compare; it trains " +
+                    grouped(speed(rows.front())) + " tokens/s");
+    return;
+  }
+  const bool few = std::ranges::all_of(rows, [](const Row* row) { return row->rounds.size() < kMinRounds; });
+  std::string text = few ? "fewer than " + std::to_string(kMinRounds) + " rounds, so no claim is made"
+                         : "no two rungs that ended well have " + std::to_string(kMinRounds) +
+                               " rounds in common, so no claim is made";
+  Rows rivals = rows;
+  std::erase_if(rivals, [](const Row* row) { return !is_rival(*row); });
+  if (rivals.size() > 1) {
+    const Row* fastest = *std::ranges::max_element(rivals, {}, speed);
+    text += "; the fastest median is " + grouped(speed(fastest)) + " tokens/s (" + fastest->name + ")";
+  }
+  parts.push_back(text);
 }
 }  // namespace
 
@@ -223,6 +323,7 @@ std::string finding(const Analysis& a) {
   add_scaling(a, parts);
   add_programs(a, parts);
   if (parts.empty()) add_medians(a, parts);
+  add_quality(a, parts);
   add_failures(a, parts);
   if (parts.empty()) parts.emplace_back("nothing was measured");
   std::string text = join(parts, "; ") + ".";

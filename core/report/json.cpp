@@ -28,7 +28,8 @@ Json of(const Comparison& c) {
           {"rung", c.name},
           {"differs", c.differs},
           {"speed", of(c.speed)},
-          {"memory", or_null(c.memory)}};
+          {"memory", or_null(c.memory)},
+          {"worse", c.worse ? Json{{"loss", c.worse->loss}, {"other", c.worse->other}} : Json()}};
 }
 
 template <class Pairs>
@@ -167,6 +168,7 @@ Json of(const Row& row) {
           {"predicted_peak", or_null(row.predicted_peak)},
           {"model_flops_per_second", or_null(row.model_flops_per_second)},
           {"mfu", or_null(row.mfu)},
+          {"mfu_of_dtype", or_null(row.mfu_of_dtype)},
           {"mfu_causal", or_null(row.mfu_causal)},
           {"hfu", or_null(row.hfu)},
           {"final_loss", or_null(row.final_loss)},

@@ -24,7 +24,10 @@ std::string memory_cell(const Row& row) {
 std::string mfu_cell(const Row& row) {
   if (!row.model_flops_per_second) return std::string(kUnknown);
   const std::string rate = flops_rate(*row.model_flops_per_second);
-  return row.mfu ? percent(*row.mfu) + " (" + rate + ")" : rate;
+  std::vector<std::string> parts;
+  if (row.mfu) parts.push_back(percent(*row.mfu));
+  if (row.mfu_of_dtype) parts.push_back(percent(*row.mfu_of_dtype) + " of " + row.dtype);
+  return parts.empty() ? rate : join(parts) + " (" + rate + ")";
 }
 
 std::string phases_cell(const Row& row) {

@@ -123,7 +123,8 @@ class Finder {
     for (const Share& share : shares) {
       ScalingPoint point{share.variant, share.ranks, share.global_batch, std::nullopt, 1};
       if (share.variant != first.variant)
-        point.speedup = paired_speed(*a_.row(share.variant), *a_.row(first.variant));
+        point.speedup =
+            paired_speed(*a_.row(share.variant), *a_.row(first.variant), standard_of(a_.experiment));
       const double growth = static_cast<double>(share.ranks) / static_cast<double>(first.ranks);
       if (point.speedup) point.efficiency = point.speedup->value / growth;
       if (point.speedup || share.variant == first.variant) series.points.push_back(point);

@@ -55,6 +55,20 @@ void check_view(const Part& part, const RunSpec& base) {
     throw Error("exp:grid: '" + view.x + "' is no numeric setting", R"(as in x = "train.seq_len")");
 }
 
+/// A number of rounds, or until when.
+void take_rounds(const LuaTable& options, Experiment& experiment) {
+  const auto *rounds = options.find("rounds"), *within = options.find("within"),
+             *at_most = options.find("at_most");
+  if (rounds != nullptr && (within != nullptr || at_most != nullptr))
+    throw Error("exp:run: rounds is an exact number, within and at_most leave it open",
+                R"(give rounds = 5, or within = 0.03, at_most = "5m")");
+  if ((within != nullptr) != (at_most != nullptr))
+    throw Error("exp:run: within and at_most go together", R"(within = 0.03, at_most = "5m")");
+  if (rounds != nullptr) experiment.rounds = rounds->json().get<int64_t>();
+  if (within != nullptr)
+    experiment.until = Until{within->json().get<double>(), seconds_from(at_most->json(), "exp:run: at_most")};
+}
+
 /// Adds a part and expands at once, so that an error shows the script's line.
 void add_part(Draft& draft, Part part) {
   Experiment with = draft.experiment;
@@ -132,8 +146,7 @@ Object run(ScriptContext& context, const Call& call) {
   Draft& draft = draft_of(call);
   Experiment experiment = draft.experiment;
   if (const auto* options = call.arguments.find("options")) {
-    if (const auto* rounds = options->table().find("rounds"))
-      experiment.rounds = rounds->json().get<int64_t>();
+    take_rounds(options->table(), experiment);
     if (const auto* label = options->table().find("label"))
       experiment.label = folder_name(label->text(), "the label of a report");
   }

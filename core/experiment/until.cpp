@@ -1,0 +1,54 @@
+#include "experiment/until.h"
+
+#include <charconv>
+#include <cmath>
+
+#include "base/fields.h"
+
+namespace optrush {
+namespace {
+const Fields<Until>& fields() {
+  using T = Until;
+  static const auto fields =
+      Fields<T>()
+          .required(&T::within, {.name = "within", .doc = "0.03: intervals of ±3 %", .min = 0.0001, .max = 1})
+          .required(&T::at_most_s, {.name = "at_most_s", .doc = "seconds of measuring", .min = 0.001});
+  return fields;
+}
+
+double seconds_in(char unit) {
+  switch (unit) {
+    case 's':
+      return 1;
+    case 'm':
+      return 60;
+    case 'h':
+      return 3600;
+    default:
+      return 0;
+  }
+}
+}  // namespace
+
+double seconds_from(const Json& json, const std::string& where) {
+  double seconds = 0;
+  if (json.is_number()) seconds = json.get<double>();
+  if (json.is_string()) {
+    const auto& text = json.get_ref<const std::string&>();
+    const char* end = text.data() + text.size();
+    const auto [rest, problem] = std::from_chars(text.data(), end, seconds);
+    if (problem != std::errc() || end - rest > 1)
+      seconds = 0;
+    else if (rest != end)
+      seconds *= seconds_in(*rest);
+  }
+  if (!(seconds > 0) || !std::isfinite(seconds))
+    throw Error(shown(json) + " is no length of time", R"(seconds, or as in "90s", "5m", "1.5h")", where);
+  return seconds;
+}
+
+Json to_json(const Until& until) { return fields().write(until); }
+Until until_from_json(const Json& json, const std::string& where) {
+  return fields().read(json, "until", where);
+}
+}  // namespace optrush

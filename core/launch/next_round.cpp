@@ -1,0 +1,68 @@
+#include "launch/next_round.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+
+namespace optrush {
+namespace {
+bool narrow(const Pair& pair, const Until& until) {
+  return pair.rounds >= kLeastRounds && pair.half_width && *pair.half_width <= until.within;
+}
+
+double width_of(const Pair& pair) {
+  return pair.half_width.value_or(std::numeric_limits<double>::infinity());
+}
+
+Pair pair_of(const Row& row, const Comparison& comparison) {
+  Pair pair{row.variant, comparison.variant, comparison.speed->rounds, std::nullopt};
+  if (const auto& interval = comparison.speed->interval)
+    pair.half_width = std::log(interval->high / interval->low) / 2;
+  return pair;
+}
+}  // namespace
+
+std::vector<int64_t> next_round(const RoundState& state) {
+  if (state.rounds >= kMostRounds) return {};
+  std::vector<Pair> wide = state.pairs;
+  std::erase_if(wide, [&](const Pair& pair) {
+    return narrow(pair, state.until) || !state.seconds.contains(pair.subject) ||
+           !state.seconds.contains(pair.reference);
+  });
+  std::ranges::stable_sort(wide, std::greater{}, width_of);
+  std::set<int64_t> chosen;
+  double left = state.seconds_left;
+  for (const Pair& pair : wide) {
+    double needed = 0;
+    for (const int64_t variant : {pair.subject, pair.reference})
+      if (!chosen.contains(variant)) needed += state.seconds.at(variant);
+    if (needed > left) continue;
+    left -= needed;
+    chosen.insert({pair.subject, pair.reference});
+  }
+  return {chosen.begin(), chosen.end()};
+}
+
+std::vector<Pair> pairs_of(const Analysis& a) {
+  std::vector<Pair> pairs;
+  for (const Row& row : a.rows) {
+    if (!row.ok()) continue;
+    if (row.previous.speed) pairs.push_back(pair_of(row, row.previous));
+    if (row.base.speed && row.base.variant != row.previous.variant) pairs.push_back(pair_of(row, row.base));
+  }
+  return pairs;
+}
+
+std::map<int64_t, double> run_seconds(const Analysis& a) {
+  std::map<int64_t, double> seconds;
+  for (const StoredRun& run : a.runs) {
+    const RunResult& result = run.result;
+    if (run.spec.purpose != "measure" || !a.row(run.spec.variant)->ok() || !result.step_seconds) continue;
+    const auto& train = run.spec.train;
+    seconds[run.spec.variant] = result.setup_seconds + result.compile_seconds +
+                                *result.step_seconds * static_cast<double>(train.steps + train.warmup);
+  }
+  return seconds;
+}
+}  // namespace optrush
