@@ -15,7 +15,9 @@
 #include "launch/external_run.h"
 #include "launch/folder.h"
 #include "launch/journal.h"
+#include "launch/machine_counters.h"
 #include "launch/next_round.h"
+#include "launch/noise_probe.h"
 #include "launch/planner.h"
 #include "launch/rank_run.h"
 #include "launch/result.h"
@@ -149,12 +151,13 @@ class Conductor {
   void measure() {
     if (request_.resume) tell_done();
     const auto start = std::chrono::steady_clock::now();
-    execute(schedule_.round(0, plans_));
+    run_round(0, schedule_.round(0, plans_));
     check_gate(/*last=*/!schedule_.open() && experiment_.rounds == 1);
     if (schedule_.open())
       repeat_until(*experiment_.until, start);
     else
-      for (int64_t round = 1; round < experiment_.rounds; ++round) execute(schedule_.round(round, plans_));
+      for (int64_t round = 1; round < experiment_.rounds; ++round)
+        run_round(round, schedule_.round(round, plans_));
     check_gate(/*last=*/true);
     execute(schedule_.drift(plans_));
   }
@@ -164,7 +167,7 @@ class Conductor {
   void repeat_until(const Until& until, std::chrono::steady_clock::time_point start) {
     int64_t round = 1;
     for (auto begun = begun_in(round); !begun.empty(); begun = begun_in(++round))
-      execute(schedule_.begin_round(round, begun, plans_));
+      run_round(round, schedule_.begin_round(round, begun, plans_));
     double slower = 1;  // than the sum of what the runs measured of themselves
     while (interrupts_.signal() == 0) {
       const Analysis now = analyze(load_report(folder_));
@@ -175,11 +178,32 @@ class Conductor {
       const auto chosen = next_round(state);
       if (chosen.empty()) break;
       const auto before = std::chrono::steady_clock::now();
-      execute(schedule_.begin_round(round++, chosen, plans_));
+      run_round(round, schedule_.begin_round(round, chosen, plans_));
+      ++round;
       double expected = 0;
       for (const int64_t variant : chosen) expected += state.seconds.at(variant) / slower;
       slower = std::max(1.0, seconds_since(before) / expected);
     }
+  }
+
+  /// With a look at the machine's noise before the first and after each, where something is left to run.
+  void run_round(int64_t round, const std::vector<Job>& jobs) {
+    const bool any = std::ranges::any_of(jobs, [&](const Job& job) {
+      return !request_.resume || !result_if_done(run_folder(job.id), job, journal_);
+    });
+    if (any && !probe_) look_at_noise(round);
+    execute(jobs);
+    if (any) look_at_noise(round + 1);
+  }
+
+  void look_at_noise(int64_t rounds) {
+    if (request_.probe_s <= 0 || interrupts_.signal() != 0) return;
+    progress_.stage("looking how quiet the machine is");
+    const Json before = read_machine_counters();
+    if (!probe_) probe_.emplace(usable_cores());
+    const auto pieces = probe_->measure(request_.probe_s);
+    const Json line = to_json(noise_line(rounds, pieces, before, read_machine_counters()));
+    append_line(folder_ / "noise.jsonl", line.dump());
   }
 
   static double seconds_since(std::chrono::steady_clock::time_point then) {
@@ -359,8 +383,9 @@ class Conductor {
   std::vector<Json> plans_;  ///< null: no plan, or dropped
   Journal journal_;
   const Starts starts_;
-  std::optional<RankRun> ranks_;    ///< once the machine is known
-  std::set<std::string> executed_;  ///< specs of the runs that have a result
+  std::optional<NoiseProbe> probe_;  ///< once it was needed
+  std::optional<RankRun> ranks_;     ///< once the machine is known
+  std::set<std::string> executed_;   ///< specs of the runs that have a result
   bool all_ok_ = true;
 };
 }  // namespace

@@ -17,6 +17,7 @@ struct RunRequest {
   bool resume = false;            ///< go on with the runs that are missing
   std::vector<std::string> only;  ///< names of rungs; empty: all
   double plan_timeout_s = 60;
+  double probe_s = 0.5;              ///< of each look at the machine's noise between rounds; 0: none
   Followers* followers = nullptr;    ///< the other processes of a launcher's job; null: there are none
   std::optional<int64_t> gpu_bytes;  ///< of a dry run for a GPU that this machine lacks
 };

@@ -87,8 +87,9 @@ bool has_report(const fs::path& folder) {
 
 void clear_report(const fs::path& folder) {
   // The journal first: whatever a kill leaves behind then counts as never started.
-  for (const std::string name : {"journal.jsonl", "experiment.json", "variants.json", "plans.json",
-                                 "context.json", "report.md", "report.html", "results.csv", "results.json"}) {
+  for (const std::string name :
+       {"journal.jsonl", "experiment.json", "variants.json", "plans.json", "context.json", "noise.jsonl",
+        "report.md", "report.html", "results.csv", "results.json"}) {
     fs::remove(folder / name);
     fs::remove(folder / (name + ".tmp"));
   }

@@ -37,6 +37,7 @@ class Analyzer {
         compare(row);
     }
     find_drift();
+    out_.noise = noise_of(stored_.noise);
     meet_programs();
     out_.ablation = rank_ablation(stored_.experiment, out_.rows);
     out_.scaling = find_scaling(out_);

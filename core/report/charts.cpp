@@ -35,8 +35,14 @@ Json chart_of(const Analysis& a, const std::string& title, const std::string& su
 }
 
 Json rung_axis(const Analysis& a) {
+  std::vector<const Row*> rows;
+  for (const Row& row : a.rows) rows.push_back(&row);
+  return rung_axis(rows);
+}
+
+Json rung_axis(const std::vector<const Row*>& rows) {
   Json names = Json::array();
-  for (const Row& row : a.rows) names.push_back(row.name);
+  for (const Row* row : rows) names.push_back(row->name);
   return {{"field", "rung"},
           {"type", "nominal"},
           {"sort", names},
@@ -60,7 +66,7 @@ std::vector<Chart> make_charts(const Analysis& a) {
   std::vector<Chart> charts;
   const auto any = [&](auto&& shows) { return std::ranges::any_of(a.rows, shows); };
   if (any([](const Row& row) { return row.ok() && row.tokens_per_second; })) {
-    charts.push_back({"speed", speed_chart(a)});
+    for (const Family& family : families_of(a)) charts.push_back({family.chart, speed_chart(a, family.rows)});
     charts.push_back({"throughput", throughput_chart(a)});
   }
   if (!a.scaling.empty()) charts.push_back({"scaling", scaling_chart(a)});

@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "report/chart_parts.h"
 
@@ -59,10 +61,47 @@ Json curve_values(const Analysis& a, auto&& wanted, auto&& value_of) {
 }
 }  // namespace
 
+std::vector<LossLine> loss_lines(const Analysis& a) {
+  // What the picture shows from bottom to top.
+  double low = std::numeric_limits<double>::infinity(), high = -low;
+  for (const Row& row : a.rows)
+    for (const StepResult& step : row.steps)
+      if (std::isfinite(step.loss)) {
+        low = std::min(low, step.loss);
+        high = std::max(high, step.loss);
+      }
+  const auto covers = [&](const Row& one, const Row& other) {
+    constexpr double kApart = 0.02;
+    return one.ok() && other.ok() &&
+           std::ranges::equal(one.steps, other.steps, [&](const StepResult& x, const StepResult& y) {
+             return std::abs(x.loss - y.loss) <= kApart * (high - low);
+           });
+  };
+  std::vector<LossLine> lines;
+  for (const Row& row : a.rows) {
+    if (row.steps.empty()) continue;
+    const auto line =
+        std::ranges::find_if(lines, [&](const LossLine& drawn) { return covers(*drawn.row, row); });
+    if (line == lines.end())
+      lines.push_back({&row, {}});
+    else
+      line->others.push_back(&row);
+  }
+  return lines;
+}
+
 /// A rung that broke the gate shows here how.
 Json loss_chart(const Analysis& a) {
-  const auto all = [](const Row&) { return true; };
-  Json values = curve_values(a, all, [](const StepResult& s) { return std::optional(s.loss); });
+  Json values = Json::array();
+  for (const LossLine& line : loss_lines(a)) {
+    const size_t others = line.others.size();
+    const std::string name =
+        line.row->name +
+        (others == 0 ? "" : " and " + std::to_string(others) + (others == 1 ? " other" : " others"));
+    for (const StepResult& step : line.row->steps)
+      if (std::isfinite(step.loss))
+        values.push_back({{"rung", name}, {"step", step.step}, {"value", step.loss}});
+  }
   return curve_chart(a, "loss", "every step of the first round, warm-up included", "loss", std::move(values),
                      {{"zero", false}});
 }

@@ -5,8 +5,10 @@
 #include <limits>
 
 #include "base/suggest.h"
+#include "report/chart_parts.h"
 #include "report/format.h"
 #include "report/grid.h"
+#include "report/noise.h"
 #include "report/roofline.h"
 #include "report/step_cost.h"
 
@@ -65,6 +67,13 @@ Section loss_section(const Analysis& a) {
   section.bullets = {
       "Compared are the losses of all steps and the gradient norms of the first ones, by relative "
       "difference: later, norms of equally good runs drift apart."};
+  for (const LossLine& line : loss_lines(a)) {
+    std::vector<std::string> names;
+    for (const Row* other : line.others) names.push_back(other->name);
+    if (!names.empty())
+      section.bullets.push_back("In the picture the curve of " + line.row->name + " covers that of " +
+                                join(names) + ".");
+  }
   return section;
 }
 
@@ -209,11 +218,16 @@ bool empty(const Section& s) { return s.paragraphs.empty() && s.bullets.empty() 
 
 std::vector<std::string> warnings_of(const Analysis& a) {
   constexpr double kFar = 0.1;
-  if (!a.drift || std::abs(a.drift->last / a.drift->first - 1) <= kFar) return {};
-  return {"The base ran again after everything else, " + change(a.drift->last / a.drift->first) +
-          " against its speed before: the machine was not steady. Pairs of the same round cancel a slow "
-          "drift, and "
-          "sudden ones widen the intervals."};
+  std::vector<std::string> warnings;
+  if (const std::string noise = a.noise ? noise_warning(*a.noise) : ""; !noise.empty())
+    warnings.push_back(noise);
+  if (!a.drift || std::abs(a.drift->last / a.drift->first - 1) <= kFar) return warnings;
+  warnings.push_back(
+      "The base ran again after everything else, " + change(a.drift->last / a.drift->first) +
+      " against its speed before: the machine was not steady. Pairs of the same round cancel a slow "
+      "drift, and "
+      "sudden ones widen the intervals.");
+  return warnings;
 }
 
 Document make_document(const Analysis& a) {
@@ -221,11 +235,12 @@ Document make_document(const Analysis& a) {
   const auto add = [&](Section section) {
     if (!empty(section)) document.sections.push_back(std::move(section));
   };
-  add(ladder_section(a));
+  for (auto& section : ladder_sections(a)) add(std::move(section));
   for (auto& section : grid_sections(a)) add(std::move(section));
-  for (auto* make : {scaling_section, published_section, roofline_section, program_section, memory_section,
-                     rank_section, collective_section, cost_section, loss_section, throughput_section,
-                     ablation_section, failure_section, note_section, method_section, context_section})
+  for (auto* make :
+       {scaling_section, published_section, roofline_section, program_section, memory_section, rank_section,
+        collective_section, cost_section, loss_section, throughput_section, ablation_section, failure_section,
+        note_section, method_section, noise_section, context_section})
     add(make(a));
   return document;
 }

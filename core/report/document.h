@@ -33,11 +33,19 @@ struct Document {
   std::vector<Section> sections;
 };
 Document make_document(const Analysis&);
-/// What makes the whole report doubtful: a base that drifted far.
+/// What makes the whole report doubtful: a machine that was not quiet, a base that drifted far.
 std::vector<std::string> warnings_of(const Analysis&);
 
-/// rung | tokens/s | vs previous | vs base | peak memory | MFU | step phases | loss | status
-Section ladder_section(const Analysis&);
+/// Rows that are shown together: a ladder with the base and what stands beside it, an ablation, a grid.
+struct Family {
+  std::string title;  ///< of the section; empty: the first
+  std::string chart;  ///< of their speeds
+  std::vector<const Row*> rows;
+};
+std::vector<Family> families_of(const Analysis&);
+
+/// rung | tokens/s | vs previous | vs base | peak memory | MFU | step phases | loss | status, of each family
+std::vector<Section> ladder_sections(const Analysis&);
 /// What others published of the rungs, beside what was measured.
 Section published_section(const Analysis&);
 /// Speedup and efficiency over the number of ranks.

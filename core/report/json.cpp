@@ -140,6 +140,18 @@ Json of(const ScalingSeries& series, const Analysis& a) {
   return {{"kind", std::string(to_string(series.kind))}, {"name", series.name}, {"points", points}};
 }
 
+Json of(const Noise& noise) {
+  return {{"probes", noise.probes},
+          {"spread", noise.spread},
+          {"drift", noise.drift},
+          {"stolen", or_null(noise.stolen)},
+          {"waiting", or_null(noise.waiting)},
+          {"running", or_null(noise.running)},
+          {"throttled", or_null(noise.throttled)},
+          {"quota_throttled_us", or_null(noise.quota_throttled_us)},
+          {"settings", noise.settings}};
+}
+
 Json of(const Row& row) {
   return {{"variant", row.variant},
           {"rung", row.name},
@@ -203,6 +215,7 @@ Json results_json(const Analysis& a) {
           {"missing_runs", a.missing_runs},
           {"rows", rows},
           {"drift", drift},
+          {"noise", a.noise ? of(*a.noise) : Json()},
           {"ablation", ablation},
           {"programs", programs},
           {"scaling", scaling},

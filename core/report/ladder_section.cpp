@@ -41,17 +41,14 @@ std::string phases_cell(const Row& row) {
   return known ? join(parts, ", ") : std::string(kUnknown);
 }
 
-/// The change against what the gate compares with, which is named where it is not the row before.
-std::string loss_cell(const Analysis& a, const Row& row) {
+/// The change against what the gate compares with.
+std::string loss_cell(const Row& row) {
   if (!row.final_loss) return std::string(kUnknown);
-  std::string change(kUnknown);
-  if (row.loss_change) {
-    const double value = *row.loss_change;
-    change = value == 0 ? "0" : (value > 0 ? "+" : "") + scientific(value);
-  }
-  std::string cell = change + " (" + fixed(*row.final_loss, 4) + ")";
-  const bool usual = row.loss_against.empty() || row.loss_against == a.row(row.variant - 1)->name;
-  return usual ? cell : cell + ", to " + row.loss_against;
+  const std::string final = fixed(*row.final_loss, 4);
+  if (!row.loss_change) return std::string(kUnknown) + " (" + final + ")";
+  const double value = *row.loss_change;
+  const std::string change = value == 0 ? "0" : (value > 0 ? "+" : "") + scientific(value);
+  return change + " to " + row.loss_against + " (" + final + ")";
 }
 
 std::string status_cell(const Row& row) {
@@ -59,35 +56,35 @@ std::string status_cell(const Row& row) {
 }
 
 /// One line for each environment that rows set.
-void tell_environments(const Analysis& a, Section& section) {
+void tell_environments(const Analysis& a, const std::vector<const Row*>& rows, Section& section) {
   std::map<std::string, std::vector<std::string>> rungs;
-  for (const Row& row : a.rows) {
+  for (const Row* row : rows) {
     std::vector<std::string> variables;
-    for (const auto& [name, value] : a.variants[static_cast<size_t>(row.variant)].spec.environment)
+    for (const auto& [name, value] : a.variants[static_cast<size_t>(row->variant)].spec.environment)
       variables.push_back(name + "=" + value);
-    if (!variables.empty()) rungs[join(variables, " ")].push_back(row.name);
+    if (!variables.empty()) rungs[join(variables, " ")].push_back(row->name);
   }
   for (const auto& [variables, names] : rungs)
     section.bullets.push_back("Environment " + variables + ": " + join(names));
 }
 
 /// One line for each row that is compared across problems.
-void explain_other_problems(const Analysis& a, Section& section) {
-  for (const Row& row : a.rows) {
+void explain_other_problems(const std::vector<const Row*>& rows, Section& section) {
+  for (const Row* row : rows) {
     std::vector<std::string> others;
-    for (const Comparison* c : {&row.previous, &row.base})
+    for (const Comparison* c : {&row->previous, &row->base})
       if (c->speed && !c->differs.empty()) others.push_back(c->name + " (" + c->differs + ")");
     others.erase(std::unique(others.begin(), others.end()), others.end());
     if (!others.empty())
-      section.bullets.push_back("† " + row.name + ": tokens/s against another problem, " +
+      section.bullets.push_back("† " + row->name + ": tokens/s against another problem, " +
                                 join(others, " and "));
   }
 }
-}  // namespace
 
-Section ladder_section(const Analysis& a) {
+Section section_of(const Analysis& a, const Family& family) {
   Section section{
-      .chart = "speed",
+      .title = family.title,
+      .chart = family.chart,
       .caption = "Median tokens a second of each rung; whiskers from the slowest to the fastest round."};
   section.table = Table{{{"rung"},
                          {"tokens/s", true},
@@ -99,13 +96,39 @@ Section ladder_section(const Analysis& a) {
                          {"loss Δ (final)", true},
                          {"status"}},
                         {}};
-  for (const Row& row : a.rows)
-    section.table->rows.push_back({row.name, or_unknown(row.tokens_per_second, grouped),
-                                   speed_cell(row.previous, row.variant - 1), speed_cell(row.base, 0),
-                                   memory_cell(row), mfu_cell(row), phases_cell(row), loss_cell(a, row),
-                                   status_cell(row)});
-  tell_environments(a, section);
-  explain_other_problems(a, section);
+  for (const Row* row : family.rows)
+    section.table->rows.push_back({row->name, or_unknown(row->tokens_per_second, grouped),
+                                   speed_cell(row->previous, row->variant - 1), speed_cell(row->base, 0),
+                                   memory_cell(*row), mfu_cell(*row), phases_cell(*row), loss_cell(*row),
+                                   status_cell(*row)});
+  tell_environments(a, family.rows, section);
+  explain_other_problems(family.rows, section);
   return section;
+}
+}  // namespace
+
+std::vector<Family> families_of(const Analysis& a) {
+  std::vector<Family> families = {{"", "speed", {}},
+                                  {"Full stack, and less or more of it", "speed-ablation", {}},
+                                  {"Combinations", "speed-grid", {}}};
+  for (const Row& row : a.rows) {
+    const bool grid = row.group == "grid";
+    const bool ablation = row.group == "full" || row.group == "without" || row.group == "alone";
+    families[grid ? 2 : ablation ? 1 : 0].rows.push_back(&row);
+  }
+  std::erase_if(families, [](const Family& family) { return family.rows.empty(); });
+  // The base alone is no ladder: it opens the one table that there is.
+  if (families.size() == 2 && families.front().rows.size() == 1) {
+    families.front().rows.insert(families.front().rows.end(), families.back().rows.begin(),
+                                 families.back().rows.end());
+    families.pop_back();
+  }
+  return families;
+}
+
+std::vector<Section> ladder_sections(const Analysis& a) {
+  std::vector<Section> sections;
+  for (const Family& family : families_of(a)) sections.push_back(section_of(a, family));
+  return sections;
 }
 }  // namespace optrush

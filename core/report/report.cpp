@@ -28,16 +28,24 @@ std::string write_report(const fs::path& folder, const ReportOptions& options) {
   return problem.empty() ? "" : "the report has tables only, no charts: " + problem;
 }
 
-std::string ladder_table(const Analysis& analysis) {
-  Section ladder = ladder_section(analysis);
-  Table& table = *ladder.table;
-  // Too wide for a terminal; report.md has them.
+namespace {
+/// Too wide for a terminal; report.md has them.
+void drop_phases(Table& table) {
   const auto phases =
       std::ranges::find(table.columns, "step phases", &Table::Column::title) - table.columns.begin();
   table.columns.erase(table.columns.begin() + phases);
   for (auto& row : table.rows) row.erase(row.begin() + phases);
-  std::string text = text_table(table);
-  for (const auto& bullet : ladder.bullets) text += printable(bullet) + "\n";
+}
+}  // namespace
+
+std::string ladder_table(const Analysis& analysis) {
+  std::string text;
+  for (Section& section : ladder_sections(analysis)) {
+    drop_phases(*section.table);
+    if (!section.title.empty()) text += "\n" + section.title + "\n";
+    text += text_table(*section.table);
+    for (const auto& bullet : section.bullets) text += printable(bullet) + "\n";
+  }
   for (const Row& row : analysis.rows)
     if (!row.ok())
       text += printable(row.name + ": " + std::string(to_string(row.status)) + ". " +

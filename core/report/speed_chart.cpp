@@ -27,9 +27,10 @@ std::string label_of(const Row& row) {
 }
 
 /// A rung that is not ok claims no speed, so it has no bar.
-Json values_of(const Analysis& a) {
+Json values_of(const std::vector<const Row*>& rows) {
   Json values = Json::array();
-  for (const Row& row : a.rows) {
+  for (const Row* each : rows) {
+    const Row& row = *each;
     Json value = {{"rung", row.name},
                   {"status", std::string(to_string(row.status))},
                   {"label", label_of(row)},
@@ -50,13 +51,13 @@ Json values_of(const Analysis& a) {
 }
 }  // namespace
 
-Json speed_chart(const Analysis& a) {
-  const Json y = rung_axis(a);
+Json speed_chart(const Analysis& a, const std::vector<const Row*>& rows) {
+  const Json y = rung_axis(rows);
   const Json tooltip = {{{"field", "rung"}, {"title", "rung"}},
                         {{"field", "label"}, {"title", "tokens/s"}},
                         {{"field", "previous"}, {"title", "vs previous"}},
                         {{"field", "base"}, {"title", "vs base"}}};
-  const bool several = std::ranges::any_of(a.rows, [](const Row& r) { return !r.base.differs.empty(); });
+  const bool several = std::ranges::any_of(rows, [](const Row* r) { return !r->base.differs.empty(); });
   const Json colour = {{"field", "problem"},
                        {"type", "nominal"},
                        {"scale", {{"domain", {kSame, kAnother}}, {"range", {kPalette[0], kPalette[4]}}}},
@@ -87,7 +88,7 @@ Json speed_chart(const Analysis& a) {
          {"color", text_colour}}}}};
   Json spec = chart_of(a, "tokens/s of each rung",
                        "median over rounds, times that of the base; whiskers: slowest and fastest round",
-                       values_of(a), layers);
+                       values_of(rows), layers);
   spec["height"] = {{"step", 30}};
   return spec;
 }

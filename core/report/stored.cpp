@@ -1,6 +1,7 @@
 #include "report/stored.h"
 
 #include <algorithm>
+#include <sstream>
 
 #include "base/files.h"
 #include "base/spec_json.h"
@@ -42,6 +43,14 @@ void load_runs(const fs::path& folder, Stored& stored) {
       stored.plans[variant] = run.result.plan;
   }
 }
+/// A line that a kill cut off is passed over.
+void load_noise(const fs::path& file, Stored& stored) {
+  if (!fs::exists(file)) return;
+  std::istringstream lines(read_file(file));
+  for (std::string line; std::getline(lines, line);)
+    if (const Json json = Json::parse(line, nullptr, false); json.is_object())
+      stored.noise.push_back(noise_line_from_json(json, file.string()));
+}
 }  // namespace
 
 Stored load_report(const fs::path& folder) {
@@ -65,6 +74,7 @@ Stored load_report(const fs::path& folder) {
   if (const fs::path context = folder / "context.json"; fs::exists(context))
     stored.context = read_json(context);
   load_runs(folder / "runs", stored);
+  load_noise(folder / "noise.jsonl", stored);
   return stored;
 }
 }  // namespace optrush

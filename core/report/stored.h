@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "experiment/experiment.h"
+#include "report/noise.h"
 #include "report/run_result.h"
 
 namespace optrush {
@@ -21,7 +22,8 @@ struct Stored {
   std::vector<Variant> variants;
   std::vector<Json> plans;  ///< by variant; null where there is none
   Json context = Json::object();
-  std::vector<StoredRun> runs;  ///< by id
+  std::vector<StoredRun> runs;   ///< by id
+  std::vector<NoiseLine> noise;  ///< one for each probe of the machine
 };
 
 /// Strict on what is there, an Error with the file's name otherwise; plans, context and runs may be missing,

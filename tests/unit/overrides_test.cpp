@@ -23,6 +23,38 @@ class OverridesTest : public ::testing::Test {
   Experiment experiment_{.name = "x"};
 };
 
+TEST_F(OverridesTest, RoundsAreANumberOrLeftOpen) {
+  apply({.within = 0.02, .at_most = "90s"}, experiment_);
+  EXPECT_EQ(experiment_.until, (Until{.within = 0.02, .at_most_s = 90}));
+  apply({.at_most = "5m"}, experiment_);
+  EXPECT_EQ(experiment_.until, (Until{.within = 0.02, .at_most_s = 300}));
+  EXPECT_EQ(experiment_from_json(to_json(experiment_), "").until, experiment_.until);
+  apply({.rounds = 4}, experiment_);
+  EXPECT_FALSE(experiment_.until);
+  EXPECT_EQ(experiment_.rounds, 4);
+  const auto error_of = [&](const Overrides& overrides) -> std::string {
+    try {
+      apply(overrides, experiment_);
+    } catch (const UsageError& e) {
+      return e.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(error_of({.rounds = 4, .within = 0.02, .at_most = "1h"}), HasSubstr("exact number"));
+  EXPECT_THAT(error_of({.within = 0.02}), HasSubstr("--at-most"));
+  EXPECT_THAT(error_of({.within = 0.02, .at_most = "5 days"}), HasSubstr("no length of time"));
+  EXPECT_THAT(error_of({.within = 0, .at_most = "5m"}), HasSubstr("within"));
+}
+
+TEST(Until, LengthsOfTime) {
+  EXPECT_EQ(seconds_from(90, ""), 90);
+  EXPECT_EQ(seconds_from("90", ""), 90);
+  EXPECT_EQ(seconds_from("1.5h", ""), 5400);
+  for (const Json& wrong :
+       {Json(0), Json(-1), Json(""), Json("m"), Json("5d"), Json("inf"), Json("nan"), Json(true)})
+    EXPECT_THROW(seconds_from(wrong, ""), Error) << wrong;
+}
+
 TEST_F(OverridesTest, SettingsOfTheBase) {
   set("train.steps=4");
   set("train.lr=1e-3");

@@ -360,7 +360,7 @@ TEST(Analysis, ALossIsHeldAgainstANamedRung) {
   const Analysis a = analysis_of(report);
   EXPECT_EQ(row(a, "three").loss_against, "one") << "the row before is broken";
   EXPECT_EQ(row(a, "batch").loss_against, "its reference run");
-  EXPECT_THAT(ladder_section(a).table->rows[3], Contains(HasSubstr("to one")));
+  EXPECT_THAT(ladder_sections(a).front().table->rows[3], Contains(HasSubstr("to one")));
 }
 
 TEST(Analysis, PriceAndEnergyOfATask) {
@@ -368,6 +368,55 @@ TEST(Analysis, PriceAndEnergyOfATask) {
   report.experiment.price_per_hour = 3.6;
   EXPECT_NEAR(*row(analysis_of(report), "base").cost_per_million_tokens, 1.0, 0.01);
   EXPECT_FALSE(row(analysis_of(report), "base").joules_per_token);
+}
+
+TEST(Finding, SaysWhatMakesNoDifferenceAndWhatCantBeTold) {
+  auto report = three_rungs();
+  report["two"] = {.tokens_per_second = 1501};
+  const Analysis a = analysis_of(report);
+  EXPECT_THAT(a.finding, HasSubstr("two makes no difference above"));
+  EXPECT_THAT(a.finding, HasSubstr("three pays"));
+}
+
+TEST(Finding, AnotherProblemIsNeverTheFastest) {
+  auto report = three_rungs();
+  report.experiment.parts[0].rungs.push_back(setting("batch", {{"train", {{"micro_batch", 8}}}}));
+  report["batch"] = {.tokens_per_second = 9000};
+  const Analysis a = analysis_of(report);
+  EXPECT_THAT(a.finding, HasSubstr("one pays most"));
+  EXPECT_THAT(a.finding, HasSubstr("batch makes 5.6"));
+  EXPECT_THAT(a.finding, HasSubstr("of the tokens a second, with 8 sequences a step instead of 4"));
+  report.experiment.rounds = 2;
+  EXPECT_THAT(analysis_of(report).finding, Not(HasSubstr("(batch)"))) << "nor has it the fastest median";
+}
+
+TEST(Finding, WhatTrainsWorseIsSaid) {
+  auto report = three_rungs();
+  report.experiment.parts[0].rungs.push_back(
+      setting("larger steps", {{"train", {{"lr", 0.1}}}}));  // another task: held against its plain form
+  report["larger steps"] = {.tokens_per_second = 9000, .loss_error = 0.1};
+  report["larger steps"].has_extra_runs = false;
+  const Analysis a = analysis_of(report);
+  ASSERT_TRUE(row(a, "larger steps").ok()) << row(a, "larger steps").reason;
+  ASSERT_TRUE(row(a, "larger steps").base.worse);
+  EXPECT_THAT(a.finding, HasSubstr("larger steps trains worse than"));
+  EXPECT_THAT(a.finding, HasSubstr("one pays most"));
+  report.experiment.rounds = 2;
+  EXPECT_THAT(analysis_of(report).finding, Not(HasSubstr("(larger steps)")));
+}
+
+TEST(Analysis, LaddersAblationsAndGridsHaveTablesOfTheirOwn) {
+  EXPECT_EQ(families_of(analysis_of(three_rungs())).size(), 1U);
+  EXPECT_EQ(families_of(analysis_of(test::ablation())).size(), 1U) << "the base alone is no ladder";
+  auto report = three_rungs();
+  Part part{.arrangement = Arrangement::ablation, .rungs = {rung("four", "lora"), rung("five", "tf32")}};
+  report.experiment.parts.push_back(part);
+  const Analysis a = analysis_of(report);
+  const auto families = families_of(a);
+  ASSERT_EQ(families.size(), 2U);
+  EXPECT_EQ(families[0].rows.size(), 4U);
+  EXPECT_EQ(families[1].chart, "speed-ablation");
+  EXPECT_EQ(families[1].rows.front()->name, "full");
 }
 
 TEST(Analysis, AblationRanksByWorthInTheStack) {

@@ -67,6 +67,24 @@ TEST_F(Script, GivesTheHostTheWholeExperiment) {
   EXPECT_EQ(experiment.base.experiment, "x");
 }
 
+TEST_F(Script, RoundsAreANumberOrLeftOpen) {
+  const auto script = [](const std::string& options) {
+    return "local rush = require 'optrush'\nrush.experiment { name = 'x', model = rush.llama 'nano' }:run "
+           "{ " +
+           options + " }\n";
+  };
+  KeepingHost host;
+  run(script("within = 0.02, at_most = '5m'"), host);
+  EXPECT_EQ(host.experiments.at(0).until, (Until{.within = 0.02, .at_most_s = 300}));
+  run(script("within = 0.02, at_most = 90"), host);
+  EXPECT_EQ(host.experiments.at(1).until->at_most_s, 90);
+  EXPECT_THAT(error(script("rounds = 3, within = 0.02, at_most = '5m'")),
+              HasSubstr("rounds is an exact number"));
+  EXPECT_THAT(error(script("within = 0.02")), HasSubstr("within and at_most go together"));
+  EXPECT_THAT(error(script("within = 0.02, at_most = 'soon'")), HasSubstr("\"soon\" is no length of time"));
+  EXPECT_THAT(error(script("within = 3, at_most = '5m'")), HasSubstr("within"));
+}
+
 TEST_F(Script, TheShippedQuickstartIsAnExperiment) {
   KeepingHost host;
   run_file(kRoot / "experiments" / "quickstart.lua", host);

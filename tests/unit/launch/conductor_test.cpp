@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <fstream>
 #include <thread>
@@ -39,6 +40,79 @@ TEST_F(Conductor, RoundsAreInterleavedAndTheBaseRunsLastAgain) {
                                     "00-base-r3", "01-a-r3", "02-b-r3", "00-base-drift"));
   EXPECT_EQ(events("started"), starts());
   EXPECT_EQ(events("finished"), starts());
+}
+
+class OpenRounds : public Conductor {
+ protected:
+  static Experiment open(const std::vector<std::string>& rungs) {
+    Experiment e = experiment(rungs);
+    e.until = Until{.within = 0.03, .at_most_s = 600};
+    return e;
+  }
+  int64_t rounds_of(const std::string& rung) const {
+    return std::ranges::count_if(starts(),
+                                 [&](const std::string& id) { return id.starts_with(rung + "-r"); });
+  }
+};
+
+TEST_F(OpenRounds, GoOnUntilEveryIntervalIsNarrow) {
+  run(open({"a", "b", "noisy"}));
+  EXPECT_EQ(rounds_of("01-a"), 6) << "which is the least, and nothing scatters";
+  EXPECT_GT(rounds_of("03-noisy"), 12);
+  EXPECT_EQ(rounds_of("00-base"), rounds_of("03-noisy")) << "pairs need both";
+  EXPECT_EQ(rounds_of("02-b"), rounds_of("03-noisy"));
+  EXPECT_EQ(starts().back(), "00-base-drift");
+  const Analysis a = analyze(load_report(report()));
+  EXPECT_EQ(a.missing_runs, 0U);
+  const Ratio& speed = *a.rows[3].base.speed;
+  EXPECT_LE(std::log(speed.interval->high / speed.interval->low) / 2, 0.03);
+}
+
+TEST_F(OpenRounds, EndWhenTheTimeIsOver) {
+  Experiment e = open({"a"});
+  e.until->at_most_s = 0.001;
+  run(e);
+  EXPECT_THAT(starts(), ElementsAre("00-base-r1", "01-a-r1", "00-base-drift"));
+}
+
+TEST_F(OpenRounds, ResumeGoesOnFromWhatIsStored) {
+  run(open({"a", "noisy"}));
+  const auto all = rounds_of("02-noisy");
+  run(open({"a", "noisy"}), resuming());
+  EXPECT_THAT(starts(), IsEmpty()) << "everything is narrow";
+  // As if it had been interrupted in the fourth round.
+  for (const auto& entry : fs::directory_iterator(report() / "runs")) {
+    const std::string id = entry.path().filename();
+    const size_t r = id.rfind("-r");
+    if (r != std::string::npos && std::stoi(id.substr(r + 2)) > 4) fs::remove_all(entry.path());
+  }
+  fs::remove(report() / "runs/02-noisy-r4/result.json");
+  run(open({"a", "noisy"}), resuming());
+  EXPECT_EQ(starts().front(), "02-noisy-r4");
+  EXPECT_EQ(rounds_of("02-noisy"), all - 3);
+  EXPECT_EQ(starts().back(), "00-base-drift");
+}
+
+TEST_F(OpenRounds, WhatFailsIsNotRunAgain) {
+  run(open({"a", "failed"}));
+  EXPECT_EQ(rounds_of("02-failed"), 1);
+  EXPECT_EQ(rounds_of("01-a"), 6);
+  EXPECT_FALSE(fs::exists(report() / "runs/02-failed-r2"));
+  EXPECT_EQ(analyze(load_report(report())).missing_runs, 0U);
+}
+
+TEST_F(Conductor, LooksAtTheMachineBetweenRounds) {
+  RunRequest probing = request();
+  probing.probe_s = 0.01;
+  run(experiment({"a"}, 2), probing);
+  const Stored stored = load_report(report());
+  ASSERT_EQ(stored.noise.size(), 3U) << "before, between and after";
+  EXPECT_EQ(stored.noise.back().round, 2);
+  EXPECT_GT(stored.noise.front().median, 0);
+  EXPECT_TRUE(stored.noise.front().before.contains("steal_ticks"));
+  probing.resume = true;
+  run(experiment({"a"}, 2), probing);
+  EXPECT_EQ(load_report(report()).noise.size(), 3U) << "nothing was left to run";
 }
 
 TEST_F(Conductor, FolderHoldsWhatTheReportReads) {

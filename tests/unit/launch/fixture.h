@@ -39,7 +39,7 @@ class Launch : public ::testing::Test {
     return e;
   }
 
-  RunRequest request() const { return {.worker = kFakeWorker, .reports = folder_.path()}; }
+  RunRequest request() const { return {.worker = kFakeWorker, .reports = folder_.path(), .probe_s = 0}; }
   RunRequest resuming() const {
     RunRequest r = request();
     r.resume = true;

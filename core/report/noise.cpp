@@ -1,0 +1,175 @@
+#include "report/noise.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/fields.h"
+#include "base/suggest.h"
+#include "report/document.h"
+#include "report/format.h"
+
+namespace optrush {
+namespace {
+// From here on a report opens with it.
+constexpr double kSpread = 0.1, kDrift = 0.1, kStolen = 0.01, kWaiting = 0.1;
+
+double quantile(const std::vector<double>& sorted, double share) {
+  return sorted[static_cast<size_t>(share * static_cast<double>(sorted.size() - 1))];
+}
+
+std::optional<int64_t> integer(const Json& counters, const char* key) {
+  const auto it = counters.find(key);
+  return it != counters.end() && it->is_number_integer() ? std::optional(it->get<int64_t>()) : std::nullopt;
+}
+
+std::optional<int64_t> growth(const Json& from, const Json& to, const char* key) {
+  const auto a = integer(from, key), b = integer(to, key);
+  return a && b ? std::optional(*b - *a) : std::nullopt;
+}
+
+const Fields<NoiseLine>& fields() {
+  using T = NoiseLine;
+  const auto counters = [](Json T::*member, const char* name) {
+    return Fields<T>::Field{
+        {.name = name, .type = "object", .doc = "counters of the machine", .fallback = Json::object()},
+        [=](T& line, const Json& json, const std::string&, const std::string&) { line.*member = json; },
+        [=](const T& line) { return line.*member; }};
+  };
+  static const auto fields = Fields<T>()
+                                 .required(&T::round, {.name = "round", .doc = "rounds before it", .min = 0})
+                                 .required(&T::low, {.name = "low", .doc = "ns", .min = 1e-9})
+                                 .required(&T::median, {.name = "median", .doc = "ns", .min = 1e-9})
+                                 .required(&T::high, {.name = "high", .doc = "ns", .min = 1e-9})
+                                 .custom(counters(&T::before, "before"))
+                                 .custom(counters(&T::after, "after"));
+  return fields;
+}
+
+/// A part of a sentence with its cure.
+struct Complaint {
+  std::string what, cure;
+};
+
+std::vector<Complaint> complaints(const Noise& noise) {
+  std::vector<Complaint> found;
+  if (noise.spread > kSpread)
+    found.push_back({"equal pieces of work took times " + percent(noise.spread, 0) + " apart",
+                     "stop other programs or take a machine of its own"});
+  if (noise.drift > kDrift)
+    found.push_back({"its speed changed by " + percent(noise.drift, 0) + " between rounds",
+                     "more rounds average over it"});
+  if (noise.stolen.value_or(0) > kStolen)
+    found.push_back({"the hypervisor gave " + percent(*noise.stolen) + " of the CPU time to other machines",
+                     "a dedicated machine has no such neighbours"});
+  if (noise.waiting.value_or(0) > kWaiting)
+    found.push_back(
+        {"tasks waited for a CPU in " + percent(*noise.waiting, 0) + " of the time between rounds",
+         "stop other programs"});
+  if (noise.throttled.value_or(0) > 0)
+    found.push_back({"cores were slowed down for their heat " + std::to_string(*noise.throttled) + " times",
+                     "cool it, or limit its clock"});
+  if (noise.quota_throttled_us.value_or(0) > 0)
+    found.push_back({"the container's limit of CPU time stopped it for " +
+                         duration(static_cast<double>(*noise.quota_throttled_us) * 1e-6),
+                     "raise the limit, or give --threads as many as it allows"});
+  return found;
+}
+}  // namespace
+
+NoiseLine noise_line(int64_t round, std::vector<double> pieces, Json before, Json after) {
+  std::ranges::sort(pieces);
+  return {
+      round,           quantile(pieces, 0.1), quantile(pieces, 0.5), quantile(pieces, 0.9), std::move(before),
+      std::move(after)};
+}
+
+Json to_json(const NoiseLine& line) { return fields().write(line); }
+NoiseLine noise_line_from_json(const Json& json, const std::string& where) {
+  return fields().read(json, "probe", where);
+}
+
+std::optional<Noise> noise_of(const std::vector<NoiseLine>& lines) {
+  if (lines.empty()) return std::nullopt;
+  Noise noise{.probes = lines.size()};
+  std::vector<double> spreads, medians, waiting;
+  double ticks = 0, stolen = 0;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const NoiseLine& line = lines[i];
+    spreads.push_back(line.spread());
+    medians.push_back(line.median);
+    // Everything from the probe before: the runs of a round are where a neighbour hurts. After a restart of
+    // the machine counters begin anew.
+    const Json& from = i > 0 ? lines[i - 1].after : line.before;
+    const auto all = growth(from, line.after, "cpu_ticks"), gone = growth(from, line.after, "steal_ticks");
+    if (all && gone && *all > 0 && *gone >= 0) {
+      ticks += static_cast<double>(*all);
+      stolen += static_cast<double>(*gone);
+    }
+    if (const auto running = integer(line.before, "running"))
+      noise.running = std::max(noise.running.value_or(0), static_cast<double>(*running - 1));
+    if (const auto more = growth(from, line.after, "throttled"); more && *more >= 0)
+      noise.throttled = noise.throttled.value_or(0) + *more;
+    if (const auto more = growth(from, line.after, "quota_throttled_us"); more && *more >= 0)
+      noise.quota_throttled_us = noise.quota_throttled_us.value_or(0) + *more;
+    const auto waited = growth(line.before, line.after, "cpu_waiting_us"),
+               took = growth(line.before, line.after, "clock_us");
+    if (waited && took && *took > 0)
+      waiting.push_back(static_cast<double>(*waited) / static_cast<double>(*took));
+  }
+  noise.spread = *median(spreads);
+  noise.drift = std::ranges::max(medians) / std::ranges::min(medians) - 1;
+  if (ticks > 0) noise.stolen = stolen / ticks;
+  noise.waiting = median(waiting);
+  for (const char* key : {"quota_cpus", "governor", "huge_pages", "mhz"})
+    if (const auto it = lines.back().after.find(key); it != lines.back().after.end() && !it->is_null())
+      noise.settings[key] = *it;
+  return noise;
+}
+
+std::string noise_warning(const Noise& noise) {
+  const auto found = complaints(noise);
+  if (found.empty()) return "";
+  std::vector<std::string> what, cures;
+  for (const auto& complaint : found) {
+    what.push_back(complaint.what);
+    if (std::ranges::find(cures, complaint.cure) == cures.end()) cures.push_back(complaint.cure);
+  }
+  return "The machine was not quiet: " + join(what, "; ") + ". What would help: " + join(cures, "; ") + ".";
+}
+
+Section noise_section(const Analysis& a) {
+  Section section{.title = "The machine's noise"};
+  if (!a.noise) return section;
+  const Noise& noise = *a.noise;
+  section.paragraphs = {
+      "Between rounds, while nothing else of the experiment ran, equal pieces of work of about 10 ms were "
+      "timed "
+      "on every core."};
+  Table table{{{"figure"}, {"value", true}, {"a quiet machine has"}}, {}};
+  const auto add = [&](const char* what, const std::string& value, const std::string& quiet) {
+    table.rows.push_back({what, value, quiet});
+  };
+  add("probes", std::to_string(noise.probes), "");
+  add("spread of equal pieces", percent(noise.spread), "below " + percent(kSpread, 0));
+  add("change between probes", percent(noise.drift), "below " + percent(kDrift, 0));
+  if (noise.stolen) add("stolen by the hypervisor", percent(*noise.stolen), "below " + percent(kStolen, 0));
+  if (noise.waiting)
+    add("some task waited for a CPU while the probe ran", percent(*noise.waiting),
+        "below " + percent(kWaiting, 0));
+  if (noise.running) add("other running tasks before a probe, at most", fixed(*noise.running, 0), "0");
+  if (noise.throttled) add("slowed down for heat", std::to_string(*noise.throttled) + " times", "0 times");
+  if (noise.quota_throttled_us)
+    add("stopped by the limit of CPU time", duration(static_cast<double>(*noise.quota_throttled_us) * 1e-6),
+        "0 s");
+  if (noise.settings.contains("quota_cpus"))
+    add("limit of CPU time", fixed(noise.settings["quota_cpus"].get<double>(), 2) + " CPUs", "none");
+  if (noise.settings.contains("governor"))
+    add("frequency governor", noise.settings["governor"].get<std::string>(), "performance");
+  if (noise.settings.contains("mhz"))
+    add("clock of the fastest core", std::to_string(noise.settings["mhz"].get<int64_t>()) + " MHz", "");
+  if (noise.settings.contains("huge_pages"))
+    add("transparent huge pages", noise.settings["huge_pages"].get<std::string>(), "");
+  section.table = std::move(table);
+  return section;
+}
+}  // namespace optrush

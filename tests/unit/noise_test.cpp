@@ -1,0 +1,103 @@
+#include "report/noise.h"
+
+#include <gmock/gmock.h>
+
+#include "../support/temporary_folder.h"
+#include "base/files.h"
+#include "launch/machine_counters.h"
+#include "launch/noise_probe.h"
+
+namespace optrush {
+namespace {
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+/// Pieces that take 100 ns but for a spread; a second passes between probes.
+NoiseLine line(int64_t round, double spread = 0.01, double pace = 1, const Json& changes = Json::object()) {
+  std::vector<double> pieces;
+  for (int i = 0; i <= 100; ++i) pieces.push_back(100 * pace * (1 + spread * (i - 50) / 80.0));
+  Json before = {{"clock_us", round * 1000000}, {"cpu_ticks", round * 200}, {"steal_ticks", 0},
+                 {"cpu_waiting_us", 0},         {"throttled", 0},           {"running", 1}};
+  Json after = before;
+  after["clock_us"] = round * 1000000 + 500000;
+  after["cpu_ticks"] = round * 200 + 100;
+  after.update(changes);
+  return noise_line(round, pieces, before, after);
+}
+
+TEST(Noise, AQuietMachineHasNoWarning) {
+  const auto noise = noise_of({line(0), line(1), line(2)});
+  ASSERT_TRUE(noise);
+  EXPECT_EQ(noise->probes, 3U);
+  EXPECT_NEAR(noise->spread, 0.01, 1e-3);
+  EXPECT_THAT(noise_warning(*noise), IsEmpty());
+  EXPECT_FALSE(noise_of({}));
+}
+
+TEST(Noise, WarningsSayWhatAndWhatHelps) {
+  EXPECT_THAT(noise_warning(*noise_of({line(0, 0.5), line(1, 0.5)})),
+              ::testing::AllOf(HasSubstr("equal pieces of work took times 50 % apart"),
+                               HasSubstr("What would help")));
+  EXPECT_THAT(noise_warning(*noise_of({line(0), line(1, 0.01, 1.3)})), HasSubstr("changed by 30 %"));
+  EXPECT_THAT(noise_warning(*noise_of({line(0), line(1, 0.01, 1, {{"steal_ticks", 15}})})),
+              HasSubstr("the hypervisor gave 5.0 %"));
+  EXPECT_THAT(noise_warning(*noise_of({line(0, 0.01, 1, {{"cpu_waiting_us", 250000}})})), HasSubstr("50 %"));
+  EXPECT_THAT(noise_warning(*noise_of({line(0), line(1, 0.01, 1, {{"throttled", 3}})})),
+              HasSubstr("heat 3 times"));
+}
+
+TEST(Noise, LinesReadBack) {
+  const NoiseLine written = line(4, 0.2);
+  const NoiseLine read = noise_line_from_json(Json::parse(to_json(written).dump()), "");
+  EXPECT_EQ(to_json(read), to_json(written));
+}
+
+TEST(Counters, OfAMachineThatHasThemAll) {
+  const testing::TemporaryFolder root;
+  const auto put = [&](const std::string& file, const std::string& text) {
+    std::filesystem::create_directories((root / file).parent_path());
+    write_file(root / file, text);
+  };
+  put("proc/stat", "cpu  10 20 30 40 50 60 70 80 5 6\ncpu0 1 2\n");
+  put("proc/loadavg", "1.50 0.30 0.10 3/200 1234\n");
+  put("proc/pressure/cpu", "some avg10=0.00 avg60=0.00 avg300=0.00 total=4242\nfull avg10=0.00 total=1\n");
+  put("proc/self/cgroup", "0::/user/me\n");
+  put("sys/fs/cgroup/user/me/cpu.stat", "usage_usec 9\nnr_throttled 2\nthrottled_usec 77\n");
+  put("sys/fs/cgroup/user/me/cpu.max", "150000 100000\n");
+  for (const char* cpu : {"cpu0", "cpu1"}) {
+    const std::string folder = std::string("sys/devices/system/cpu/") + cpu;
+    put(folder + "/thermal_throttle/core_throttle_count", "2\n");
+    put(folder + "/cpufreq/scaling_cur_freq", cpu == std::string("cpu1") ? "3100000\n" : "1200000\n");
+    put(folder + "/cpufreq/scaling_governor", "powersave\n");
+  }
+  put("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n");
+  Json counters = read_machine_counters(root.path());
+  EXPECT_GT(counters["clock_us"], 0);
+  counters.erase("clock_us");
+  EXPECT_EQ(counters, Json({{"cpu_ticks", 360},
+                            {"steal_ticks", 80},
+                            {"load", 1.5},
+                            {"running", 3},
+                            {"cpu_waiting_us", 4242},
+                            {"throttled", 4},
+                            {"mhz", 3100},
+                            {"governor", "powersave"},
+                            {"huge_pages", "madvise"},
+                            {"quota_throttled_us", 77},
+                            {"quota_cpus", 1.5}}));
+}
+
+TEST(Counters, WhatIsNotThereIsNull) {
+  const testing::TemporaryFolder root;
+  for (const auto& [name, value] : read_machine_counters(root.path()).items())
+    EXPECT_TRUE(name == "clock_us" || value.is_null()) << name;
+}
+
+TEST(Probe, EveryCoreMakesAPiece) {
+  const NoiseProbe probe(3, 0.001);
+  const auto pieces = probe.measure(0);
+  EXPECT_EQ(pieces.size(), 3U);
+  for (const double piece : pieces) EXPECT_GT(piece, 0);
+}
+}  // namespace
+}  // namespace optrush
