@@ -2,7 +2,7 @@
 #include <optional>
 #include <string>
 
-#include "launch/descriptor.h"
+#include "base/descriptor.h"
 #include "optrush/json.h"
 
 namespace optrush {
@@ -20,6 +20,8 @@ class Channel {
   /// False once the other side has closed, or an error has come.
   bool is_open() const { return socket_.get() >= 0; }
   void close() { socket_.close(); }
+  /// Can be read when something has come; -1: closed.
+  int descriptor() const { return socket_.get(); }
 
  private:
   void write_pending();

@@ -14,7 +14,7 @@
 
 #include "base/log.h"
 #include "base/suggest.h"
-#include "launch/descriptor.h"
+#include "base/descriptor.h"
 #include "optrush/error.h"
 
 namespace optrush {

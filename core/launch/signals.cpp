@@ -1,5 +1,8 @@
 #include "launch/signals.h"
 
+#include <poll.h>
+#include <sys/signalfd.h>
+
 namespace optrush {
 Interrupts::Interrupts() {
   sigemptyset(&stopping_);
@@ -12,6 +15,7 @@ Interrupts::Interrupts() {
   awaited_ = stopping_;
   sigaddset(&awaited_, SIGCHLD);
   pthread_sigmask(SIG_BLOCK, &awaited_, &before_);
+  arrivals_ = Descriptor(signalfd(-1, &awaited_, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
 Interrupts::~Interrupts() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
@@ -23,5 +27,13 @@ bool Interrupts::wait(std::chrono::milliseconds time) {
   if (number <= 0 || number == SIGCHLD) return false;
   if (signal_ == 0) signal_ = number;
   return true;
+}
+
+bool Interrupts::wait(std::chrono::milliseconds time, const std::vector<int>& descriptors) {
+  std::vector<pollfd> wanted{{.fd = arrivals_.get(), .events = POLLIN, .revents = 0}};
+  for (const int descriptor : descriptors) wanted.push_back({.fd = descriptor, .events = POLLIN, .revents = 0});
+  poll(wanted.data(), wanted.size(), static_cast<int>(time.count()));
+  // The descriptor only tells that one is there: a signal is taken in one place.
+  return wanted.front().revents != 0 && wait(std::chrono::milliseconds(0));
 }
 }  // namespace optrush

@@ -6,6 +6,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 
 #include <cerrno>
 #include <cstring>
@@ -36,8 +37,9 @@ const sockaddr* general(const sockaddr_storage& address) {
   return reinterpret_cast<const sockaddr*>(&address);
 }
 
+constexpr int kWaiting = 1024;
+
 bool listens(const Descriptor& socket, const sockaddr_storage& address, socklen_t length) {
-  constexpr int kWaiting = 1024;
   set(socket, SOL_SOCKET, SO_REUSEADDR, 1);  // an earlier one of the same port is waiting for its end
   return socket.get() >= 0 && bind(socket.get(), general(address), length) == 0 &&
          listen(socket.get(), kWaiting) == 0;
@@ -80,6 +82,20 @@ Descriptor listen_at(uint16_t port, bool loopback_only) {
   Descriptor one(socket(AF_INET, kKind, 0));
   if (listens(one, ipv4(loopback_only ? INADDR_LOOPBACK : INADDR_ANY, port), sizeof(sockaddr_in))) return one;
   throw Error("cannot listen at port " + std::to_string(port) + ": " + std::strerror(errno));
+}
+
+Descriptor listen_at(const std::filesystem::path& path) {
+  sockaddr_storage address{};
+  auto* fields = reinterpret_cast<sockaddr_un*>(&address);
+  const std::string name = path.string();
+  if (name.size() >= sizeof fields->sun_path)
+    throw Error("the path '" + name + "' is too long for a socket", "set TMPDIR to a shorter one");
+  fields->sun_family = AF_UNIX;
+  name.copy(fields->sun_path, name.size());
+  Descriptor socket(::socket(AF_UNIX, kKind, 0));
+  if (bind(socket.get(), general(address), sizeof(sockaddr_un)) != 0 || listen(socket.get(), kWaiting) != 0)
+    throw Error("cannot listen at '" + name + "': " + std::strerror(errno));
+  return socket;
 }
 
 Descriptor accept_from(const Descriptor& listener) {

@@ -2,6 +2,7 @@
 
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
 #include <cmath>
@@ -19,6 +20,7 @@
 #include "optrush/host/resolve.h"
 #include "train/rank_row.h"
 #include "train/train_step.h"
+#include "train/turns.h"
 
 namespace optrush {
 namespace {
@@ -103,11 +105,19 @@ int64_t parameter_bytes(Session& session) {
   return bytes;
 }
 
+/// Until nothing runs there any more.
+void wait_for(at::Device device) {
+  if (!device.is_cpu())
+    c10::impl::VirtualGuardImpl(device.type())
+        .synchronizeDevice(device.has_index() ? device.index() : at::DeviceIndex(0));
+}
+
 class Trainer {
  public:
-  Trainer(Session& session, const MetricsSink& sink)
+  Trainer(Session& session, const MetricsSink& sink, Turns* turns)
       : session_(session),
         sink_(sink),
+        turns_(turns),
         batches_(session.spec(), session.model(), session.mesh(), session.device()),
         clock_(StepClock::make(session.device())),
         meter_(session.device()),
@@ -126,6 +136,7 @@ class Trainer {
         sent_.start(session_);
         meter_.start();
       }
+      if (i >= train.warmup) await_turn();
       const int64_t step = session_.first_step() + i;
       if (i == accounted_step()) {
         account_step(step);
@@ -135,7 +146,7 @@ class Trainer {
       collect(/*wait=*/false);
     }
     collect(true);
-    joules_ = meter_.joules();
+    if (turns_ == nullptr) joules_ = meter_.joules();  // of the whole device, so of others' turns, too
     if (!before.empty() && fingerprint(session_.data_parallel()) == before)
       throw Error("no parameter changed in " + std::to_string(train.warmup + train.steps) + " steps",
                   "check the learning rate and what is frozen");
@@ -143,6 +154,17 @@ class Trainer {
   }
 
  private:
+  /// Hands the turn on where its steps are done, once the device has nothing of them left to do.
+  void await_turn() {
+    timed_ = true;
+    if (turns_ == nullptr || left_-- > 0) return;
+    collect(/*wait=*/true);
+    wait_for(session_.device());
+    left_ = turns_->next(steps_.empty() ? 0 : steps_.back()["seconds"].get<double>()) - 1;
+    // It fills the caches that others have emptied. A step that has its turn alone is too long to show that.
+    timed_ = left_ == 0;
+  }
+
   void one_step(int64_t number) { one_step(number, *clock_); }
 
   void one_step(int64_t number, StepClock& clock) {
@@ -153,7 +175,7 @@ class Trainer {
     clock.enter(Bucket::off);
     const auto& [loss, norm, skipped] = step.outcome();
     pending_.push_back(
-        {number, sent_to_host(loss), sent_to_host(norm), sent_to_host(skipped), step.tokens()});
+        {number, timed_, sent_to_host(loss), sent_to_host(norm), sent_to_host(skipped), step.tokens()});
     clock.end_step();
     session_.recipe().fire(Event::step_end, session_);
   }
@@ -193,6 +215,7 @@ class Trainer {
 
   struct Pending {
     int64_t step;
+    bool timed;
     Tensor loss, gradient_norm, skipped;
     int64_t tokens;
   };
@@ -202,13 +225,11 @@ class Trainer {
       return tensor.defined() ? Json(tensor.item<double>()) : Json();
     };
     const bool skipped = pending.skipped.defined() && pending.skipped.item<double>() != 0;
-    Json step = {{"step", pending.step},
-                 {"timed", pending.step - session_.first_step() >= session_.spec().train.warmup},
-                 {"loss", number(pending.loss)},
-                 {"grad_norm", skipped ? Json() : number(pending.gradient_norm)},
-                 {"tokens", pending.tokens},
-                 {"seconds", time.total()},
-                 {"phases", phases_of(time)}};
+    Json step = {
+        {"step", pending.step},         {"timed", pending.timed},
+        {"loss", number(pending.loss)}, {"grad_norm", skipped ? Json() : number(pending.gradient_norm)},
+        {"tokens", pending.tokens},     {"seconds", time.total()},
+        {"phases", phases_of(time)}};
     check(step);
     Json line = step;
     line["event"] = "step";
@@ -262,6 +283,9 @@ class Trainer {
 
   Session& session_;
   const MetricsSink& sink_;
+  Turns* turns_;        ///< null: there are none
+  int64_t left_ = 0;    ///< steps of the present turn
+  bool timed_ = false;  ///< the present step
   Batches batches_;
   std::unique_ptr<StepClock> clock_;
   DeviceMeter meter_;
@@ -277,5 +301,7 @@ class Trainer {
 };
 }  // namespace
 
-Json train(Session& session, const MetricsSink& sink) { return Trainer(session, sink).run(); }
+Json train(Session& session, const MetricsSink& sink, Turns* turns) {
+  return Trainer(session, sink, turns).run();
+}
 }  // namespace optrush

@@ -6,11 +6,14 @@
 #include "train/session.h"
 
 namespace optrush {
+class Turns;
+
 /// Called as a run goes on: one JSON object a line of metrics.jsonl.
 using MetricsSink = std::function<void(const Json&)>;
 
 /// Trains warm-up and timed steps and returns the measured part of a RunResult: steps, medians, memory,
 /// FLOPs. Throws where nothing trains: a loss or gradient norm that is not finite, a gradient norm of zero,
-/// parameters that stay.
-Json train(Session&, const MetricsSink&);
+/// parameters that stay. With `turns` it warms up, and then waits for its turn between the timed steps; the
+/// first step of a turn of several is not timed.
+Json train(Session&, const MetricsSink&, Turns* turns = nullptr);
 }  // namespace optrush

@@ -10,6 +10,7 @@
 #include "train/rank_row.h"
 #include "train/session.h"
 #include "train/trainer.h"
+#include "train/turns.h"
 #include "worker/commands.h"
 #include "worker/device.h"
 #include "worker/machine_offer.h"
@@ -24,6 +25,7 @@ using SteadyClock = std::chrono::steady_clock;
 
 Json train_spec(const RunSpec& spec, Ranks ranks, const MetricsSink& sink) {
   const auto start = SteadyClock::now();
+  const auto turns = Turns::from_environment(ranks);
   install_cpu_memory_tracking();
   const at::Device device = open_device(spec.device, ranks.local_rank);
   ranks.gpu = gpu_identity(device);
@@ -45,7 +47,7 @@ Json train_spec(const RunSpec& spec, Ranks ranks, const MetricsSink& sink) {
   result["plugins"] = result["plan"]["plugins"];
   session->make_ready();
   result["setup_seconds"] = std::chrono::duration<double>(SteadyClock::now() - start).count();
-  result.update(train(*session, sink));
+  result.update(train(*session, sink, turns.get()));
   session->recipe().fire(Event::finished, *session);
   result["compile_seconds"] = session->compile_seconds();
   result["notes"] = session->notes();

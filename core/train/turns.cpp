@@ -1,0 +1,76 @@
+#include "train/turns.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "optrush/error.h"
+#include "optrush/json.h"
+
+namespace optrush {
+namespace {
+constexpr const char* kVariable = "OPTRUSH_TURNS";
+
+[[noreturn]] void fail(const std::string& what) {
+  throw Error("taking turns: " + what, std::string("unset ") + kVariable + " to train alone");
+}
+
+Descriptor connected_to(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path) fail("the path '" + path + "' is too long for a socket");
+  path.copy(address.sun_path, path.size());
+  Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+    fail("nobody answers at '" + path + "': " + std::strerror(errno));
+  return socket;
+}
+}  // namespace
+
+Turns::Turns(const std::string& socket, const Ranks& ranks)
+    : socket_(connected_to(socket)), rank_(ranks.rank), ranks_(ranks.size) {}
+
+std::unique_ptr<Turns> Turns::from_environment(const Ranks& ranks) {
+  const char* path = std::getenv(kVariable);
+  if (path == nullptr || *path == '\0') return nullptr;
+  return std::make_unique<Turns>(path, ranks);
+}
+
+int64_t Turns::next(double seconds) {
+  Json message = {{"type", ready_ ? "done" : "ready"}, {"seconds", seconds}};
+  if (!ready_) message.update({{"rank", rank_}, {"ranks", ranks_}});
+  ready_ = true;
+  send(message.dump() + "\n");
+  const std::string line = receive();
+  const Json go = Json::parse(line, nullptr, false);
+  if (!go.is_object() || go.value("type", "") != "go" || go.value("steps", 0) < 1)
+    fail("the conductor said '" + line + "'");
+  return go.at("steps");
+}
+
+void Turns::send(const std::string& line) const {
+  for (size_t sent = 0; sent < line.size();) {
+    const ssize_t n = ::send(socket_.get(), line.data() + sent, line.size() - sent, MSG_NOSIGNAL);
+    if (n < 0 && errno != EINTR) fail(std::string("the conductor is gone: ") + std::strerror(errno));
+    if (n > 0) sent += static_cast<size_t>(n);
+  }
+}
+
+std::string Turns::receive() {
+  std::array<char, 256> buffer{};
+  size_t end = std::string::npos;
+  while ((end = arrived_.find('\n')) == std::string::npos) {
+    const ssize_t n = recv(socket_.get(), buffer.data(), buffer.size(), 0);
+    if (n == 0) fail("the conductor is gone");
+    if (n < 0 && errno != EINTR) fail(std::string("the conductor is gone: ") + std::strerror(errno));
+    if (n > 0) arrived_.append(buffer.data(), static_cast<size_t>(n));
+  }
+  std::string line = arrived_.substr(0, end);
+  arrived_.erase(0, end + 1);
+  return line;
+}
+}  // namespace optrush
