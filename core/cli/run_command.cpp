@@ -1,4 +1,5 @@
 #include <CLI/CLI.hpp>
+#include <map>
 #include <memory>
 
 #include "base/files.h"
@@ -156,6 +157,15 @@ void add_run_command(CLI::App& app, int& code) {
       ->add_option("--at-most", options->overrides.at_most,
                    "with --within: how long to measure, as in 90s, 5m, 1h")
       ->type_name("TIME");
+  command
+      ->add_option("--turns", options->overrides.turns,
+                   "whether the rungs of a round take turns step by step: on, off, or auto")
+      ->transform(CLI::CheckedTransformer(
+                      std::map<std::string, InTurns>{
+                          {"auto", InTurns::automatic}, {"on", InTurns::on}, {"off", InTurns::off}},
+                      CLI::ignore_case)
+                      .description("{auto,on,off}"))
+      ->option_text("auto|on|off");
   command->add_option("--label", options->overrides.label,
                       "name of the report; default: local, which the next one replaces");
   command->add_flag("--resume", options->resume, "go on with the runs that are missing");

@@ -58,7 +58,8 @@ Json run_ranks(const RunSpec& spec, const fs::path& folder) {
   write_json(folder / "spec.json", to_json(spec));
   const RankRun ranks(Installation::of_this_program().worker, 0, nullptr);
   Interrupts interrupts;
-  const auto result = ranks.run({.id = "", .spec = spec}, folder, interrupts, {});
+  const auto run = ranks.start({.id = "", .spec = spec}, folder, interrupts, {});
+  const auto result = finish(*run, spec.timeout_s, interrupts);
   for (int64_t rank = 0; rank < spec.train.world_size; ++rank)
     if (const fs::path log = rank_folder(folder, rank) / "log.txt"; fs::exists(log))
       std::cerr << read_file(log) << std::flush;

@@ -158,6 +158,9 @@ const Fields<Experiment>& experiment_fields() {
           .custom(list_of(&T::parts, part_from_json, {.name = "parts", .doc = "ladders, ablations, grids"}))
           .optional(&T::rounds, {.name = "rounds", .doc = "runs of each rung", .min = 1})
           .custom(until())
+          .optional(&T::turns, {.name = "turns",
+                                .doc = "whether the runs of a round take turns step by step",
+                                .choices = {"auto", "on", "off"}})
           .optional(&T::label, {.name = "label", .doc = "of the report"})
           .optional(&T::price_per_hour, {.name = "price_per_hour", .doc = "0: unknown", .min = 0})
           .optional(&T::currency, {.name = "currency", .doc = "of the price"});

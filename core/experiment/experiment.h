@@ -39,6 +39,10 @@ struct Part {
   GridView view;                        ///< grid only
 };
 
+/// Whether the runs of a round take turns step by step (docs/experiments.md, "Runs in turns"); automatic:
+/// where that can be told to fit.
+enum class InTurns : uint8_t { automatic, on, off };
+
 /// What a script describes, before expansion. Plain data; printed by --dry-run.
 struct Experiment {
   std::string name, question, script;  ///< script: absolute path
@@ -47,6 +51,7 @@ struct Experiment {
   std::vector<Part> parts;
   int64_t rounds = 5;
   std::optional<Until> until;  ///< instead of `rounds`: as many as it takes
+  InTurns turns = InTurns::automatic;
   std::string label = "local";
   double price_per_hour = 0;  ///< 0: unknown
   std::string currency = "USD";

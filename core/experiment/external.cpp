@@ -29,7 +29,8 @@ const Fields<External>& fields() {
           .optional(&T::folder, {.name = "folder", .doc = "where the command starts"})
           .optional(&T::preload, {.name = "preload", .doc = "libraries that the loader takes first"})
           .custom(texts(&T::files, {.name = "files", .doc = "sha256 by path"}))
-          .optional(&T::effect, {.name = "effect", .doc = "on arithmetic", .choices = effect_names()});
+          .optional(&T::effect, {.name = "effect", .doc = "on arithmetic", .choices = effect_names()})
+          .optional(&T::turns, {.name = "turns", .doc = "it knows how to take turns with other runs"});
   return fields;
 }
 }  // namespace

@@ -17,6 +17,7 @@ struct External {
   std::vector<std::string> preload;          ///< libraries that the dynamic loader takes first
   std::map<std::string, std::string> files;  ///< sha256 by path: another content is another run
   Effect effect = Effect::rounding;          ///< on arithmetic, against the rung below
+  bool turns = false;                        ///< it knows how to take turns with other runs
 
   bool operator==(const External&) const = default;
 };

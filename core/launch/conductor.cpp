@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <random>
 #include <set>
 
 #include "base/cores.h"
@@ -15,6 +16,7 @@
 #include "launch/external_run.h"
 #include "launch/folder.h"
 #include "launch/journal.h"
+#include "launch/live_run.h"
 #include "launch/machine_counters.h"
 #include "launch/next_round.h"
 #include "launch/noise_probe.h"
@@ -23,6 +25,9 @@
 #include "launch/result.h"
 #include "launch/schedule.h"
 #include "launch/starts.h"
+#include "launch/temporary_folder.h"
+#include "launch/turn_choice.h"
+#include "launch/turn_round.h"
 #include "optrush/error.h"
 #include "report/analysis.h"
 
@@ -57,7 +62,16 @@ fs::path metrics_file(const fs::path& run_folder, const Job& job) {
   return (several ? rank_folder(run_folder, 0) : run_folder) / "metrics.jsonl";
 }
 
-class Conductor {
+/// Of runs that take turns with each other: no other group of this report has it.
+std::string group_id(int64_t round) {
+  static constexpr const char* kDigits = "0123456789abcdef";
+  std::random_device random;
+  std::string id = "r" + std::to_string(round + 1) + "-";
+  for (int i = 0; i < 12; ++i) id += kDigits[random() % 16];
+  return id;
+}
+
+class Conductor : private TurnRound::Host {
  public:
   Conductor(const Experiment& experiment, const RunRequest& request, Progress& progress)
       : experiment_(experiment),
@@ -192,7 +206,7 @@ class Conductor {
       return !request_.resume || !result_if_done(run_folder(job.id), job, journal_);
     });
     if (any && !probe_) look_at_noise(round);
-    execute(jobs);
+    execute_round(jobs, round);
     if (any) look_at_noise(round + 1);
   }
 
@@ -257,6 +271,53 @@ class Conductor {
 
   bool is_executed(const Job& job) const { return executed_.contains(identity_of(job)); }
 
+  /// Those that can take turns do so, and the others run one after the other.
+  void execute_round(std::vector<Job> jobs, int64_t round) {
+    std::vector<Job> fit = jobs;
+    std::erase_if(fit, [&](const Job& job) { return alone_.contains(job.spec.variant); });
+    fit = chosen_for_turns(fit, plans_, experiment_.turns, request_.followers != nullptr);
+    if (fit.size() > 1) execute_in_turns(fit, round);
+    std::erase_if(jobs, [&](const Job& job) { return is_executed(job); });
+    execute(jobs);
+  }
+
+  void execute_in_turns(std::vector<Job> jobs, int64_t round) {
+    std::vector<std::pair<Job, Json>> done;
+    for (const auto& job : jobs)
+      if (auto result = stored_result(job)) done.emplace_back(job, std::move(*result));
+    // Steps are compared within one group, so a group that lacks a run is run again; a bad end stays one.
+    const bool whole = done.size() == jobs.size();
+    for (const auto& [job, result] : done) {
+      if (!whole && result.at("status") == "ok") continue;
+      take(job, result);
+      std::erase_if(jobs, [&, &ended = job](const Job& other) { return other.id == ended.id; });
+    }
+    if (jobs.size() < 2) return;
+    for (const auto& job : jobs) clear_run(run_folder(job.id));
+    const TemporaryFolder sockets;
+    const auto again = TurnRound(jobs, group_id(round), sockets.path(), *this, interrupts_).conduct();
+    for (const auto& job : again) {
+      progress_.note(job.spec.rung + " was out of memory beside the others, and is run alone",
+                     Colour::yellow);
+      alone_.insert(job.spec.variant);
+    }
+  }
+
+  std::unique_ptr<LiveRun> start(const Job& job, const fs::path& socket) override {
+    return start(job, "in turns", {{"OPTRUSH_TURNS", socket.string()}});
+  }
+  void has_turn(const Job& job) override { progress_.go_on(job); }
+  void tick() override { progress_.tick(); }
+  void ended(const Job& job, const Json& result) override {
+    write_json(run_folder(job.id) / "result.json", result);
+    finished(job, result);
+    take(job, result);
+  }
+  void abandoned(const Job& job) override {
+    fs::remove(run_folder(job.id) / "result.json");
+    progress_.abandon(job);
+  }
+
   /// Whether there was any.
   bool execute(const std::vector<Job>& jobs) {
     for (const auto& job : jobs) {
@@ -267,14 +328,24 @@ class Conductor {
   }
 
   void execute(const Job& job) {
+    auto result = stored_result(job);
+    if (!result) result = run(job);
+    if (result) take(job, *result);
+  }
+
+  /// Of a run that need not be made again.
+  std::optional<Json> stored_result(const Job& job) {
+    if (!request_.resume) return std::nullopt;
     std::string changed;
-    const fs::path folder = run_folder(job.id);
-    auto result = request_.resume ? result_if_done(folder, job, journal_, &changed) : std::nullopt;
+    auto result = result_if_done(run_folder(job.id), job, journal_, &changed);
     if (!changed.empty()) progress_.note(job.id + " is run again: " + changed, Colour::yellow);
-    if (!result) result = run(job, folder);
-    if (!result) return;
+    return result;
+  }
+
+  /// What follows from how a run ended.
+  void take(const Job& job, const Json& result) {
     executed_.insert(identity_of(job));
-    const std::string status = result->at("status");
+    const std::string status = result.at("status");
     if (status == "ok") return;
     if (status != "skipped") all_ok_ = false;
     if (job.spec.purpose != "measure" || job.spec.round > 0) return;
@@ -283,76 +354,87 @@ class Conductor {
     drop(variants_.at(static_cast<size_t>(job.spec.variant)), "round 1 ended as '" + status + "'");
   }
 
-  /// None where a signal came first.
-  std::optional<Json> run(const Job& job, const fs::path& folder) {
-    const std::string sha = identity_of(job);
-    clear_run(folder);
-    write_json(folder / "spec.json", to_json(job.spec));
-    if (job.external) write_json(folder / "external.json", to_json(*job.external));
-    journal_.started(job.id, sha);
-    std::vector<Job> later = schedule_.all(plans_);
-    std::erase_if(later, [&](const Job& other) { return other.id == job.id || is_executed(other); });
-    const Progress::Position position{executed_.size() + 1, executed_.size() + 1 + later.size(),
-                                      schedule_.describe(job.spec), schedule_.open()};
-    progress_.begin(job, position, metrics_file(folder, job), std::move(later));
-    const auto result = job.external ? run_external(job, folder) : run_worker(job, folder);
-    if (result) {
-      journal_.finished(job.id, sha, result->at("status"));
-      progress_.end(*result);
-    } else {
-      progress_.abandon();
-    }
+  /// By itself. None where a signal came first.
+  std::optional<Json> run(const Job& job) {
+    const auto live = start(job, "", {});
+    const auto tick = [this] { progress_.tick(); };
+    const auto result = live ? finish(*live, job.spec.timeout_s, interrupts_, tick) : std::nullopt;
+    if (result)
+      finished(job, *result);
+    else
+      progress_.abandon(job);
     return result;
   }
 
-  std::optional<Json> run_worker(const Job& job, const fs::path& folder) {
-    if (job.spec.train.world_size > 1) return run_ranks(job, folder);
+  void finished(const Job& job, const Json& result) {
+    journal_.finished(job.id, identity_of(job), result.at("status"));
+    progress_.end(job, result);
+  }
+
+  /// Null where a signal came first. `how` is for the progress line.
+  std::unique_ptr<LiveRun> start(const Job& job, const std::string& how, const Environment& added) {
+    const fs::path folder = run_folder(job.id);
+    clear_run(folder);
+    write_json(folder / "spec.json", to_json(job.spec));
+    if (job.external) write_json(folder / "external.json", to_json(*job.external));
+    journal_.started(job.id, identity_of(job));
+    std::vector<Job> later = schedule_.all(plans_);
+    std::erase_if(later, [&](const Job& other) { return other.id == job.id || is_executed(other); });
+    const Progress::Position position{
+        executed_.size() + progress_.begun() + 1, executed_.size() + 1 + later.size(),
+        schedule_.describe(job.spec) + (how.empty() ? "" : " " + how), schedule_.open()};
+    progress_.begin(job, position, metrics_file(folder, job), std::move(later));
+    try {
+      if (job.external) return start_external(job, folder, added);
+      if (job.spec.train.world_size > 1) return start_ranks(job, folder, added);
+      return start_worker(job, folder, added);
+    } catch (const Error& e) {  // no such program, nothing that it could start from, no more processes
+      return unstarted(job, folder, "failed", e.message());
+    }
+  }
+
+  std::unique_ptr<LiveRun> start_worker(const Job& job, const fs::path& folder, const Environment& added) {
     // torchrun has told OpenMP to be content with one thread: here the others are idle.
     const int64_t cores = request_.followers == nullptr ? 0 : usable_cores();
-    return run_program(job, folder,
-                       {{request_.worker, "run", "--spec", folder / "spec.json", "--out", folder},
-                        worker_environment(job.spec, cores),
-                        folder / "log.txt"});
+    return start_program(job, folder,
+                         {{request_.worker, "run", "--spec", folder / "spec.json", "--out", folder},
+                          worker_environment(job.spec, cores),
+                          folder / "log.txt"},
+                         added);
   }
 
   /// Of several ranks, here or by the other processes of a launcher's job.
-  std::optional<Json> run_ranks(const Job& job, const fs::path& folder) {
+  std::unique_ptr<LiveRun> start_ranks(const Job& job, const fs::path& folder, const Environment& added) {
     tell_of_followers();
     if (const auto obstacle = ranks_->obstacle(job.spec))
-      return optrush::store_unstarted(folder, job, obstacle->status, obstacle->reason);
-    try {
-      auto result = ranks_->run(job, folder, interrupts_, [&] { progress_.tick(); });
-      tell_of_followers();
-      return result;
-    } catch (const Error& e) {  // this machine starts no more processes
-      return optrush::store_unstarted(folder, job, "failed", e.message());
-    }
+      return unstarted(job, folder, obstacle->status, obstacle->reason);
+    return ranks_->start(job, folder, interrupts_, added);
+  }
+
+  std::unique_ptr<LiveRun> start_external(const Job& job, const fs::path& folder, const Environment& added) {
+    if (const auto missing = missing_for(*job.external, interrupts_); !missing.empty())
+      return unstarted(job, folder, "skipped", missing);
+    std::optional<fs::path> start = fs::path();
+    if (Starts::wanted(*job.external)) start = starts_.of(job.spec, interrupts_);
+    if (!start) return nullptr;
+    return start_program(job, folder,
+                         external_command(*job.external, job.spec, folder, request_.worker, *start), added);
+  }
+
+  std::unique_ptr<LiveRun> start_program(const Job& job, const fs::path& folder, Command command,
+                                         const Environment& added) {
+    command.environment.insert(command.environment.end(), added.begin(), added.end());
+    return std::make_unique<ProcessRun>(command, job, folder, interrupts_);
+  }
+
+  static std::unique_ptr<LiveRun> unstarted(const Job& job, const fs::path& folder, const std::string& status,
+                                            const std::string& reason) {
+    return std::make_unique<UnstartedRun>(optrush::store_unstarted(folder, job, status, reason));
   }
 
   void tell_of_followers() {
     if (request_.followers == nullptr) return;
     for (const auto& note : request_.followers->take_notes()) progress_.note(note, Colour::red);
-  }
-
-  std::optional<Json> run_external(const Job& job, const fs::path& folder) {
-    if (const auto missing = missing_for(*job.external, interrupts_); !missing.empty())
-      return optrush::store_unstarted(folder, job, "skipped", missing);
-    try {
-      std::optional<fs::path> start = fs::path();
-      if (Starts::wanted(*job.external)) start = starts_.of(job.spec, interrupts_);
-      if (!start) return std::nullopt;
-      return run_program(job, folder,
-                         external_command(*job.external, job.spec, folder, request_.worker, *start));
-    } catch (const Error& e) {  // there is no such program, or nothing that it could start from
-      return optrush::store_unstarted(folder, job, "failed", e.message());
-    }
-  }
-
-  std::optional<Json> run_program(const Job& job, const fs::path& folder, const Command& command) {
-    const ProcessEnd end =
-        run_process(command, {.timeout_s = job.spec.timeout_s}, interrupts_, [&] { progress_.tick(); });
-    if (end.kind == ProcessEnd::Kind::interrupted) return std::nullopt;
-    return conclude(folder, end, job);
   }
 
   /// No more runs of this variant; the rounds that it misses say why.
@@ -386,6 +468,7 @@ class Conductor {
   std::optional<NoiseProbe> probe_;  ///< once it was needed
   std::optional<RankRun> ranks_;     ///< once the machine is known
   std::set<std::string> executed_;   ///< specs of the runs that have a result
+  std::set<int64_t> alone_;          ///< variants that were out of memory beside others
   bool all_ok_ = true;
 };
 }  // namespace

@@ -100,8 +100,8 @@ std::optional<int64_t> predicted_peak(const RunSpec& spec, const fs::path& worke
   return memory.at("peak_bytes").get<int64_t>();
 }
 
-std::vector<std::pair<std::string, std::string>> worker_environment(const RunSpec& spec, int64_t cores) {
-  std::vector<std::pair<std::string, std::string>> environment{{"OMP_WAIT_POLICY", "passive"}};
+Environment worker_environment(const RunSpec& spec, int64_t cores) {
+  Environment environment{{"OMP_WAIT_POLICY", "passive"}};
   const int64_t asked = asked_threads(), otherwise = asked > 0 ? asked : cores;
   if (const int64_t threads = spec.threads > 0 ? spec.threads : otherwise; threads > 0)
     for (const char* name : {"OMP_NUM_THREADS", "MKL_NUM_THREADS"})

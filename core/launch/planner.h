@@ -31,5 +31,5 @@ std::optional<int64_t> predicted_peak(const RunSpec&, const std::filesystem::pat
 /// What a worker gets beside its spec: OpenMP's threads as the spec says, else as OMP_NUM_THREADS asks, else
 /// `cores` (0: OpenMP's own choice), sleeping while they wait, so that the threads of two OpenMP runtimes do
 /// not spin against each other, and the variables of the spec.
-std::vector<std::pair<std::string, std::string>> worker_environment(const RunSpec&, int64_t cores = 0);
+Environment worker_environment(const RunSpec&, int64_t cores = 0);
 }  // namespace optrush

@@ -12,9 +12,9 @@
 #include <cstring>
 #include <map>
 
+#include "base/descriptor.h"
 #include "base/log.h"
 #include "base/suggest.h"
-#include "base/descriptor.h"
 #include "optrush/error.h"
 
 namespace optrush {
@@ -31,7 +31,7 @@ double seconds_since(Clock::time_point start) {
 }
 
 /// This process's environment with `added` over it, as "NAME=value". Of two values the later one counts.
-std::vector<std::string> merged_environment(const std::vector<std::pair<std::string, std::string>>& added) {
+std::vector<std::string> merged_environment(const Environment& added) {
   const std::map<std::string_view, std::string_view> over(added.rbegin(), added.rend());
   std::vector<std::string> all;
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -133,19 +133,16 @@ std::optional<ProcessEnd> Process::poll() {
   return end;
 }
 
-namespace {
-/// SIGTERM, some time to comply, SIGKILL. A further signal to us cuts the time short.
-void end_group(Process& process, double grace_s, Interrupts& interrupts) {
-  process.signal_group(SIGTERM);
+void Process::end(double grace_s, Interrupts& interrupts) {
+  signal_group(SIGTERM);
   const auto start = Clock::now();
   while (seconds_since(start) < grace_s) {
-    if (process.poll()) return;
+    if (poll()) return;
     if (interrupts.wait(std::chrono::milliseconds(20))) break;
   }
-  process.signal_group(SIGKILL);
-  while (!process.poll()) interrupts.wait(std::chrono::milliseconds(20));
+  signal_group(SIGKILL);
+  while (pid_ >= 0 && !poll()) interrupts.wait(std::chrono::milliseconds(20));
 }
-}  // namespace
 
 ProcessEnd run_process(const Command& command, const Limits& limits, Interrupts& interrupts,
                        const std::function<void()>& tick) {
@@ -160,7 +157,7 @@ ProcessEnd run_process(const Command& command, const Limits& limits, Interrupts&
     const double left = limits.timeout_s - seconds_since(start);
     if (left <= 0 || interrupts.signal() != 0) {
       end.kind = left <= 0 ? ProcessEnd::Kind::timed_out : ProcessEnd::Kind::interrupted;
-      end_group(process, limits.grace_s, interrupts);
+      process.end(limits.grace_s, interrupts);
       break;
     }
     if (tick) tick();

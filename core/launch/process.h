@@ -12,12 +12,14 @@
 #include "launch/signals.h"
 
 namespace optrush {
+/// Variables and their values, over this process's own; of two values of one variable the later counts.
+using Environment = std::vector<std::pair<std::string, std::string>>;
+
 /// A program to start.
 struct Command {
   std::vector<std::string>
       arguments;  ///< the first is the program: a path, or a name that is looked up in PATH
-  std::vector<std::pair<std::string, std::string>>
-      environment;            ///< over this process's own; a later one counts
+  Environment environment;
   std::filesystem::path log;  ///< takes stdout and stderr, which then start empty; "": those of this process
   std::filesystem::path folder;  ///< where it starts; "": this process's own
 };
@@ -44,6 +46,8 @@ class Process {
   /// Its end, once; kills what is left of the group.
   std::optional<ProcessEnd> poll();
   void signal_group(int number) const;
+  /// SIGTERM, some time to comply, SIGKILL. A further signal to us cuts the time short.
+  void end(double grace_s, Interrupts&);
 
  private:
   pid_t pid_ = -1;

@@ -1,5 +1,6 @@
 #include "launch/progress.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/suggest.h"
@@ -21,11 +22,7 @@ std::string rough(double seconds) {
 }
 }  // namespace
 
-double Progress::Current::elapsed() const {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-std::string Progress::Current::title(int name_columns) const {
+std::string Progress::Begun::title(int name_columns) const {
   const int64_t ranks = job.spec.train.world_size;
   return "[" + std::to_string(position.number) + "/" + std::to_string(position.total) +
          (position.open ? "+] " : "] ") + fit(job.spec.rung, name_columns) + ", " + position.purpose +
@@ -45,16 +42,41 @@ void Progress::note(const std::string& text, Colour colour) {
 
 void Progress::stage(const std::string& text) { draw(text); }
 
+Progress::Begun* Progress::find(const std::string& id) {
+  const auto found = std::ranges::find(begun_, id, [](const Begun& one) { return one.job.id; });
+  return found == begun_.end() ? nullptr : &*found;
+}
+
+double Progress::elapsed(const Begun& one) const {
+  if (one.job.id != present_) return one.seconds;
+  return one.seconds + std::chrono::duration<double>(std::chrono::steady_clock::now() - since_).count();
+}
+
+void Progress::pause() {
+  if (Begun* one = find(present_)) one->seconds = elapsed(*one);
+  present_.clear();
+}
+
 void Progress::begin(const Job& job, const Position& position, const std::filesystem::path& metrics,
                      std::vector<Job> later) {
-  current_ = Current{job, position, MetricsTail(metrics), std::move(later), std::chrono::steady_clock::now()};
+  begun_.push_back({job, position, MetricsTail(metrics)});
+  later_ = std::move(later);
+  std::erase_if(later_, [&](const Job& other) { return find(other.id) != nullptr; });
+  go_on(job);
+}
+
+void Progress::go_on(const Job& job) {
+  pause();
+  present_ = job.id;
+  since_ = std::chrono::steady_clock::now();
   tick();
 }
 
 void Progress::tick() {
-  if (!current_ || !terminal_.live) return;
-  const RunState& state = current_->metrics.update();
-  const TrainSpec& train = current_->job.spec.train;
+  Begun* const present = find(present_);
+  if (present == nullptr || !terminal_.live) return;
+  const RunState& state = present->state = present->metrics.update();
+  const TrainSpec& train = present->job.spec.train;
   std::vector<std::string> parts;
   if (state.steps > 0 && !state.phase.starts_with("compiling"))
     parts.push_back("step " + std::to_string(state.steps) + "/" + std::to_string(train.warmup + train.steps));
@@ -62,29 +84,30 @@ void Progress::tick() {
     parts.push_back(state.phase.empty() ? "starting" : state.phase);
   if (const auto speed = state.tokens_per_second()) parts.push_back(grouped(*speed) + " tokens/s");
   if (state.loss) parts.push_back("loss " + fixed(*state.loss, 3));
-  if (const auto left =
-          time_left_.remaining(current_->job.spec, current_->elapsed(), state.steps, current_->later))
-    parts.push_back(rough(*left) + " left");
-  draw(current_->title(terminal_.columns() / 3) + join(parts));
+  std::vector<TimeLeft::UnderWay> under_way;
+  for (const Begun& one : begun_) under_way.push_back({one.job.spec, elapsed(one), one.state.steps});
+  if (const auto left = time_left_.remaining(under_way, later_)) parts.push_back(rough(*left) + " left");
+  draw(present->title(terminal_.columns() / 3) + join(parts));
 }
 
-void Progress::end(const Json& result) {
-  if (!current_) return;
-  const double seconds = current_->elapsed();
+void Progress::end(const Job& job, const Json& result) {
+  const Begun* one = find(job.id);
+  if (one == nullptr) return;
+  const double seconds = elapsed(*one);
   const std::string status = result.at("status");
-  if (status == "ok") time_left_.done(current_->job.spec, seconds);
-  std::string line = current_->title(kWholeName) + terminal_.paint(colour_of(status), status);
+  if (status == "ok") time_left_.done(job.spec, seconds);
+  std::string line = one->title(kWholeName) + terminal_.paint(colour_of(status), status);
   if (const auto speed = result.find("tokens_per_second"); speed != result.end() && speed->is_number())
     line += ", " + grouped(speed->get<double>()) + " tokens/s";
   line += ", " + clock_time(seconds);
   if (status != "ok") line += ": " + printable(first_line(result.at("reason").get<std::string>()));
-  current_.reset();
-  clear();
+  abandon(job);
   terminal_.write(line + "\n");
 }
 
-void Progress::abandon() {
-  current_.reset();
+void Progress::abandon(const Job& job) {
+  if (present_ == job.id) pause();
+  std::erase_if(begun_, [&](const Begun& one) { return one.job.id == job.id; });
   clear();
 }
 

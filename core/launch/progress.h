@@ -14,7 +14,7 @@
 
 namespace optrush {
 /// Tells how an experiment gets on: one line for each run that ends and, on a terminal, one that is redrawn
-/// meanwhile.
+/// meanwhile. Where several runs take turns, that line is about the one whose turn it is.
 class Progress {
  public:
   explicit Progress(Terminal terminal) : terminal_(terminal) {}
@@ -32,32 +32,44 @@ class Progress {
     std::string purpose;  ///< "round 2/3"
     bool open = false;    ///< more than `total` may come
   };
-  /// The job starts; `later` is what follows it, for the estimate.
+  /// The job starts, and has the turn; `later` are those that have not come to an end either, for the
+  /// estimate.
   void begin(const Job&, const Position&, const std::filesystem::path& metrics, std::vector<Job> later);
+  /// A job that has begun goes on.
+  void go_on(const Job&);
+  /// How many have begun and not ended.
+  size_t begun() const { return begun_.size(); }
   void tick();
-  void end(const Json& result);
+  void end(const Job&, const Json& result);
   /// The job did not end by itself.
-  void abandon();
+  void abandon(const Job&);
 
  private:
-  struct Current {
+  struct Begun {
     Job job;
     Position position;
     MetricsTail metrics;
-    std::vector<Job> later;
-    std::chrono::steady_clock::time_point start;
+    RunState state = {};
+    double seconds = 0;  ///< in turns that are over
 
-    double elapsed() const;
     /// "[2/9] FlashAttention, round 1/3, 4 ranks: ", with the name cut where it is longer than
     /// `name_columns`.
     std::string title(int name_columns) const;
   };
+  /// Null: it has not begun.
+  Begun* find(const std::string& id);
+  double elapsed(const Begun&) const;
+  /// Nobody has the turn.
+  void pause();
   void draw(const std::string& line);
   void clear();
 
   Terminal terminal_;
   TimeLeft time_left_;
-  std::optional<Current> current_;
+  std::vector<Begun> begun_;
+  std::vector<Job> later_;
+  std::string present_;  ///< id of the job that has the turn; "": none
+  std::chrono::steady_clock::time_point since_;
   bool drawn_ = false;
 };
 }  // namespace optrush

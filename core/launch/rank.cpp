@@ -9,12 +9,15 @@ namespace fs = std::filesystem;
 
 namespace {
 Command rank_command(const fs::path& worker, const fs::path& spec, const fs::path& folder,
-                     const std::string& store, const RankPlace& place, const RunSpec& run) {
+                     const std::string& store, const RankPlace& place, const RunSpec& run,
+                     const Environment& added) {
   fs::create_directories(folder);
+  auto environment = worker_environment(run, place.cores);
+  environment.insert(environment.end(), added.begin(), added.end());
   return {
       {worker, "run", "--spec", spec, "--out", folder, "--rank", std::to_string(place.rank), "--local-rank",
        std::to_string(place.local_rank), "--local-size", std::to_string(place.local_size), "--store", store},
-      worker_environment(run, place.cores),
+      environment,
       folder / "log.txt"};
 }
 }  // namespace
@@ -27,8 +30,11 @@ RankEnd::Verdict RankEnd::verdict() const {
 }
 
 LocalRank::LocalRank(const fs::path& worker, const fs::path& spec, const fs::path& folder,
-                     const std::string& store, const RankPlace& place, const RunSpec& run)
-    : rank_(place.rank), folder_(folder), process_(rank_command(worker, spec, folder, store, place, run)) {}
+                     const std::string& store, const RankPlace& place, const RunSpec& run,
+                     const Environment& added)
+    : rank_(place.rank),
+      folder_(folder),
+      process_(rank_command(worker, spec, folder, store, place, run, added)) {}
 
 std::optional<RankEnd> LocalRank::poll() {
   const auto process = process_.poll();

@@ -52,9 +52,10 @@ class RunningRank {
 class LocalRank : public RunningRank {
  public:
   /// `folder` gets the worker's files; `spec` is the run's spec.json; `store` is HOST:PORT, where rank 0
-  /// serves.
+  /// serves; `added` to its environment.
   LocalRank(const std::filesystem::path& worker, const std::filesystem::path& spec,
-            const std::filesystem::path& folder, const std::string& store, const RankPlace&, const RunSpec&);
+            const std::filesystem::path& folder, const std::string& store, const RankPlace&, const RunSpec&,
+            const Environment& added);
 
   std::optional<RankEnd> poll() override;
   void terminate() override { process_.signal_group(SIGTERM); }

@@ -5,13 +5,13 @@
 #include "base/collective_timeout.h"
 #include "base/cores.h"
 #include "launch/conclude_ranks.h"
+#include "launch/ranks.h"
 #include "launch/socket.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
 
 namespace {
-constexpr std::chrono::milliseconds kPeriod{50};
 constexpr const char* kLoopback = "127.0.0.1";
 
 /// Whether the process that was to serve the store found its port taken: another program was given it between
@@ -21,6 +21,84 @@ bool port_was_taken(const RankEnd& server) {
   return said.find("EADDRINUSE") != std::string::npos ||
          said.find("ddress already in use") != std::string::npos;
 }
+/// Where the ranks of a job are started, and how.
+struct Place {
+  fs::path worker;
+  Followers* followers = nullptr;  ///< null: all of them here
+  Environment added;               ///< of those that are started here
+};
+
+std::unique_ptr<RunningRank> start_here(int64_t rank, const Job& job, const fs::path& folder,
+                                        const std::string& store, const Place& where) {
+  const int64_t size = job.spec.train.world_size, own = usable_cores();
+  RankPlace place{rank, rank, size, share_of_cores(size, own, own)};
+  if (where.followers != nullptr) {
+    place.local_rank = where.followers->here().local_rank;
+    place.local_size = where.followers->local_size(rank, size);
+    place.cores = share_of_cores(place.local_size, own, cores_of_parent());
+  }
+  return std::make_unique<LocalRank>(where.worker, folder / "spec.json", rank_folder(folder, rank), store,
+                                     place, job.spec, where.added);
+}
+
+std::vector<std::unique_ptr<RunningRank>> start_ranks(const Job& job, const fs::path& folder,
+                                                      const Place& where) {
+  const int64_t size = job.spec.train.world_size;
+  const std::string host = where.followers == nullptr ? kLoopback : where.followers->here().address;
+  const std::string store = host + ":" + std::to_string(free_port());
+  std::vector<std::unique_ptr<RunningRank>> ranks;
+  for (int64_t rank = 0; rank < size; ++rank)
+    if (rank == 0 || where.followers == nullptr)
+      ranks.push_back(start_here(rank, job, folder, store, where));
+    else
+      ranks.push_back(where.followers->start(rank, size, job.spec, store, rank_folder(folder, rank)));
+  return ranks;
+}
+
+class RunOfRanks : public LiveRun {
+ public:
+  RunOfRanks(Job job, fs::path folder, Place where, Interrupts& interrupts)
+      : job_(std::move(job)),
+        folder_(std::move(folder)),
+        where_(std::move(where)),
+        interrupts_(interrupts),
+        limits_(limits_of(job_.spec)) {
+    start();
+  }
+
+  std::optional<Json> poll() override {
+    if (watch_->goes_on()) return std::nullopt;
+    const RanksEnd end = watch_->end();
+    if (end.kind != RanksEnd::Kind::ok && !again_ && port_was_taken(end.ends.front())) {
+      again_ = true;
+      fs::remove_all(folder_ / "ranks");
+      start();
+      return std::nullopt;
+    }
+    return conclude_ranks(folder_, end, job_, limits_);
+  }
+  Json time_out() override {
+    return conclude_ranks(folder_, watch_->end(RanksEnd::Kind::timed_out), job_, limits_);
+  }
+  void end() override { watch_->end(RanksEnd::Kind::interrupted); }
+  /// Ranks elsewhere tell their ends by a connection.
+  std::chrono::milliseconds period() const override { return std::chrono::milliseconds(50); }
+
+ private:
+  void start() {
+    ranks_ = start_ranks(job_, folder_, where_);
+    watch_.emplace(ranks_, limits_, interrupts_);
+  }
+
+  Job job_;
+  fs::path folder_;
+  Place where_;
+  Interrupts& interrupts_;
+  RankLimits limits_;
+  std::vector<std::unique_ptr<RunningRank>> ranks_;
+  std::optional<RankWatch> watch_;
+  bool again_ = false;  ///< started a second time, at another port
+};
 }  // namespace
 
 RankLimits limits_of(const RunSpec& spec) {
@@ -51,43 +129,8 @@ std::optional<BadEnd> RankRun::obstacle(const RunSpec& spec) const {
   return std::nullopt;
 }
 
-std::optional<Json> RankRun::run(const Job& job, const fs::path& folder, Interrupts& interrupts,
-                                 const std::function<void()>& tick) const {
-  const RankLimits limits = limits_of(job.spec);
-  RanksEnd end;
-  for (const bool again : {true, false}) {
-    auto ranks = start(job, folder);
-    end = watch_ranks(ranks, limits, interrupts, tick, kPeriod);
-    if (end.kind == RanksEnd::Kind::interrupted) return std::nullopt;
-    if (end.kind == RanksEnd::Kind::ok || !again || !port_was_taken(end.ends.front())) break;
-    fs::remove_all(folder / "ranks");
-  }
-  return conclude_ranks(folder, end, job, limits);
-}
-
-std::vector<std::unique_ptr<RunningRank>> RankRun::start(const Job& job, const fs::path& folder) const {
-  const int64_t size = job.spec.train.world_size;
-  const std::string host = followers_ == nullptr ? kLoopback : followers_->here().address;
-  const std::string store = host + ":" + std::to_string(free_port());
-  std::vector<std::unique_ptr<RunningRank>> ranks;
-  for (int64_t rank = 0; rank < size; ++rank)
-    if (rank == 0 || followers_ == nullptr)
-      ranks.push_back(start_here(rank, job, folder, store));
-    else
-      ranks.push_back(followers_->start(rank, size, job.spec, store, rank_folder(folder, rank)));
-  return ranks;
-}
-
-std::unique_ptr<RunningRank> RankRun::start_here(int64_t rank, const Job& job, const fs::path& folder,
-                                                 const std::string& store) const {
-  const int64_t size = job.spec.train.world_size, own = usable_cores();
-  RankPlace place{rank, rank, size, share_of_cores(size, own, own)};
-  if (followers_ != nullptr) {
-    place.local_rank = followers_->here().local_rank;
-    place.local_size = followers_->local_size(rank, size);
-    place.cores = share_of_cores(place.local_size, own, cores_of_parent());
-  }
-  return std::make_unique<LocalRank>(worker_, folder / "spec.json", rank_folder(folder, rank), store, place,
-                                     job.spec);
+std::unique_ptr<LiveRun> RankRun::start(const Job& job, const fs::path& folder, Interrupts& interrupts,
+                                        const Environment& added) const {
+  return std::make_unique<RunOfRanks>(job, folder, Place{worker_, followers_, added}, interrupts);
 }
 }  // namespace optrush

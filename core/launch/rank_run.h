@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "launch/followers.h"
-#include "launch/ranks.h"
+#include "launch/live_run.h"
+#include "launch/planner.h"
 #include "launch/result.h"
 
 namespace optrush {
@@ -24,17 +25,12 @@ class RankRun {
 
   /// Why a spec can't be run here; none where it can.
   std::optional<BadEnd> obstacle(const RunSpec&) const;
-  /// Starts the ranks of a job in the folder of its run, which has its spec.json, watches them, and stores
-  /// the result. None where a signal came first.
-  std::optional<Json> run(const Job&, const std::filesystem::path& folder, Interrupts&,
-                          const std::function<void()>& tick) const;
+  /// Starts the ranks of a job in the folder of its run, which has its spec.json. `added` to the environment
+  /// of those that are started here.
+  std::unique_ptr<LiveRun> start(const Job&, const std::filesystem::path& folder, Interrupts&,
+                                 const Environment& added) const;
 
  private:
-  std::vector<std::unique_ptr<RunningRank>> start(const Job&, const std::filesystem::path& folder) const;
-
-  std::unique_ptr<RunningRank> start_here(int64_t rank, const Job&, const std::filesystem::path& folder,
-                                          const std::string& store) const;
-
   std::filesystem::path worker_;
   int64_t gpus_;
   Followers* followers_;

@@ -5,153 +5,117 @@
 
 namespace optrush {
 namespace {
-using Clock = std::chrono::steady_clock;
 using Verdict = RankEnd::Verdict;
 using Kind = RanksEnd::Kind;
 constexpr double kMostSettles = 5;
 
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
-
-class Watch {
- public:
-  Watch(std::vector<std::unique_ptr<RunningRank>>& ranks, const RankLimits& limits, Interrupts& interrupts,
-        const std::function<void()>& tick, std::chrono::milliseconds period)
-      : ranks_(ranks),
-        limits_(limits),
-        interrupts_(interrupts),
-        tick_(tick),
-        period_(period),
-        ends_(ranks.size()) {}
-
-  RanksEnd watch() {
-    while (poll() && go_on()) {
-      if (tick_) tick_();
-      interrupts_.wait(period_);
-    }
-    const auto present = running();
-    if (!present.empty()) end_others(present);
-    settle(present);
-    for (size_t i = 0; i < ranks_.size(); ++i) {
-      outcome_.names.push_back(ranks_[i]->name());
-      outcome_.ends.push_back(std::move(*ends_[i]));
-    }
-    return std::move(outcome_);
-  }
-
- private:
-  std::vector<size_t> running() const {
-    std::vector<size_t> indices;
-    for (size_t i = 0; i < ends_.size(); ++i)
-      if (!ends_[i]) indices.push_back(i);
-    return indices;
-  }
-
-  /// Takes the ends that have come. Whether a rank is still running.
-  bool poll() {
-    bool any = false;
-    for (size_t i = 0; i < ranks_.size(); ++i) {
-      if (ends_[i]) continue;
-      ends_[i] = ranks_[i]->poll();
-      if (ends_[i]) note_end(i);
-      any = any || !ends_[i];
-    }
-    return any;
-  }
-
-  void note_end(size_t i) {
-    order_.push_back(i);
-    last_end_ = Clock::now();
-    const Verdict verdict = ends_[i]->verdict();
-    if (!first_failure_ && verdict != Verdict::ok) first_failure_ = last_end_;
-  }
-
-  /// The first of those that have ended, in the order of their ends, with this verdict.
-  std::optional<size_t> first(Verdict verdict) const {
-    const auto found = std::ranges::find_if(order_, [&](size_t i) { return ends_[i]->verdict() == verdict; });
-    return found == order_.end() ? std::nullopt : std::optional(*found);
-  }
-
-  bool go_on() {
-    if (interrupts_.signal() != 0) return stop(Kind::interrupted);
-    if (first(Verdict::own)) return false;
-    // Others may still say that they wait, too: who is left then is who did not come.
-    if (first_failure_)
-      return seconds_since(last_end_) < limits_.settle_s &&
-             seconds_since(*first_failure_) < kMostSettles * limits_.settle_s;
-    if (seconds_since(start_) >= limits_.timeout_s) return stop(Kind::timed_out);
-    if (ends_[0] && seconds_since(last_end_) >= limits_.linger_s) return stop(Kind::lingered);
-    return true;
-  }
-  bool stop(Kind kind) {
-    outcome_.kind = kind;
-    return false;
-  }
-
-  void end_others(const std::vector<size_t>& present) {
-    for (const size_t i : present) ranks_[i]->terminate();
-    wait_for_ends(limits_.grace_s, /*patient=*/false);
-    for (const size_t i : running()) ranks_[i]->kill();
-    wait_for_ends(limits_.gone_s, /*patient=*/true);
-    for (const size_t i : running()) {
-      ends_[i] = RankEnd{.lost = "it did not say whether it has ended"};
-      order_.push_back(i);
-    }
-  }
-
-  /// A further signal cuts the time short, unless `patient`.
-  void wait_for_ends(double limit_s, bool patient) {
-    const auto start = Clock::now();
-    while (poll() && seconds_since(start) < limit_s)
-      if (interrupts_.wait(std::chrono::milliseconds(20)) && !patient) return;
-  }
-
-  /// Which rank explains the run. `present`: those that had not ended when that was decided.
-  void settle(const std::vector<size_t>& present) {
-    if (outcome_.kind == Kind::interrupted) return;
-    for (const size_t i : order_) {
-      const bool was_ended = std::ranges::count(present, i) != 0;
-      const Json& result = ends_[i]->result;
-      // Whom we ended counts where it still said that it had failed by itself.
-      const bool told = !was_ended || (result.is_object() && result.value("cause", "") == "own");
-      if (told && ends_[i]->verdict() == Verdict::own) return name(Kind::failed, i);
-    }
-    if (outcome_.kind != Kind::ok) return name(outcome_.kind, least_far(present));
-    const auto absence = first(Verdict::absence), peer = first(Verdict::peer);
-    if (absence && !present.empty()) {
-      outcome_.waiting =
-          ranks_[*absence]->name() + ": " + ends_[*absence]->result.at("reason").get<std::string>();
-      return name(Kind::absent, least_far(present));
-    }
-    if (absence || peer) name(Kind::failed, absence ? *absence : *peer);
-  }
-
-  void name(Kind kind, size_t rank) {
-    outcome_.kind = kind;
-    outcome_.rank = rank;
-  }
-
-  size_t least_far(const std::vector<size_t>& present) const {
-    return *std::ranges::min_element(present, {}, [&](size_t i) { return ends_[i]->state.steps; });
-  }
-
-  std::vector<std::unique_ptr<RunningRank>>& ranks_;
-  const RankLimits& limits_;
-  Interrupts& interrupts_;
-  const std::function<void()>& tick_;
-  std::chrono::milliseconds period_;
-  std::vector<std::optional<RankEnd>> ends_;
-  std::vector<size_t> order_;  ///< ranks that have ended, the first one first
-  Clock::time_point start_ = Clock::now(), last_end_ = start_;
-  std::optional<Clock::time_point> first_failure_;
-  RanksEnd outcome_;
-};
 }  // namespace
 
-RanksEnd watch_ranks(std::vector<std::unique_ptr<RunningRank>>& ranks, const RankLimits& limits,
-                     Interrupts& interrupts, const std::function<void()>& tick,
-                     std::chrono::milliseconds period) {
-  return Watch(ranks, limits, interrupts, tick, period).watch();
+RankWatch::RankWatch(std::vector<std::unique_ptr<RunningRank>>& ranks, const RankLimits& limits,
+                     Interrupts& interrupts)
+    : ranks_(ranks), limits_(limits), interrupts_(interrupts), ends_(ranks.size()) {}
+
+bool RankWatch::goes_on() {
+  if (!poll() || first(Verdict::own)) return false;
+  // Others may still say that they wait, too: who is left then is who did not come.
+  if (first_failure_)
+    return seconds_since(last_end_) < limits_.settle_s &&
+           seconds_since(*first_failure_) < kMostSettles * limits_.settle_s;
+  if (!ends_[0] || seconds_since(last_end_) < limits_.linger_s) return true;
+  outcome_.kind = Kind::lingered;
+  return false;
+}
+
+RanksEnd RankWatch::end(Kind why) {
+  if (why != Kind::ok) outcome_.kind = why;
+  const auto present = running();
+  if (!present.empty()) end_others(present);
+  settle(present);
+  for (size_t i = 0; i < ranks_.size(); ++i) {
+    outcome_.names.push_back(ranks_[i]->name());
+    outcome_.ends.push_back(std::move(*ends_[i]));
+  }
+  return std::move(outcome_);
+}
+
+std::vector<size_t> RankWatch::running() const {
+  std::vector<size_t> indices;
+  for (size_t i = 0; i < ends_.size(); ++i)
+    if (!ends_[i]) indices.push_back(i);
+  return indices;
+}
+
+/// Takes the ends that have come. Whether a rank is still running.
+bool RankWatch::poll() {
+  bool any = false;
+  for (size_t i = 0; i < ranks_.size(); ++i) {
+    if (ends_[i]) continue;
+    ends_[i] = ranks_[i]->poll();
+    if (ends_[i]) note_end(i);
+    any = any || !ends_[i];
+  }
+  return any;
+}
+
+void RankWatch::note_end(size_t i) {
+  order_.push_back(i);
+  last_end_ = Clock::now();
+  if (!first_failure_ && ends_[i]->verdict() != Verdict::ok) first_failure_ = last_end_;
+}
+
+/// The first of those that have ended, in the order of their ends, with this verdict.
+std::optional<size_t> RankWatch::first(Verdict verdict) const {
+  const auto found = std::ranges::find_if(order_, [&](size_t i) { return ends_[i]->verdict() == verdict; });
+  return found == order_.end() ? std::nullopt : std::optional(*found);
+}
+
+void RankWatch::end_others(const std::vector<size_t>& present) {
+  for (const size_t i : present) ranks_[i]->terminate();
+  wait_for_ends(limits_.grace_s, /*patient=*/false);
+  for (const size_t i : running()) ranks_[i]->kill();
+  wait_for_ends(limits_.gone_s, /*patient=*/true);
+  for (const size_t i : running()) {
+    ends_[i] = RankEnd{.lost = "it did not say whether it has ended"};
+    order_.push_back(i);
+  }
+}
+
+/// A further signal cuts the time short, unless `patient`.
+void RankWatch::wait_for_ends(double limit_s, bool patient) {
+  const auto start = Clock::now();
+  while (poll() && seconds_since(start) < limit_s)
+    if (interrupts_.wait(std::chrono::milliseconds(20)) && !patient) return;
+}
+
+/// Which rank explains the run. `present`: those that had not ended when that was decided.
+void RankWatch::settle(const std::vector<size_t>& present) {
+  if (outcome_.kind == Kind::interrupted) return;
+  for (const size_t i : order_) {
+    const bool was_ended = std::ranges::count(present, i) != 0;
+    const Json& result = ends_[i]->result;
+    // Whom we ended counts where it still said that it had failed by itself.
+    const bool told = !was_ended || (result.is_object() && result.value("cause", "") == "own");
+    if (told && ends_[i]->verdict() == Verdict::own) return name(Kind::failed, i);
+  }
+  if (outcome_.kind != Kind::ok) return name(outcome_.kind, least_far(present));
+  const auto absence = first(Verdict::absence), peer = first(Verdict::peer);
+  if (absence && !present.empty()) {
+    outcome_.waiting =
+        ranks_[*absence]->name() + ": " + ends_[*absence]->result.at("reason").get<std::string>();
+    return name(Kind::absent, least_far(present));
+  }
+  if (absence || peer) name(Kind::failed, absence ? *absence : *peer);
+}
+
+void RankWatch::name(Kind kind, size_t rank) {
+  outcome_.kind = kind;
+  outcome_.rank = rank;
+}
+
+size_t RankWatch::least_far(const std::vector<size_t>& present) const {
+  return *std::ranges::min_element(present, {}, [&](size_t i) { return ends_[i]->state.steps; });
 }
 }  // namespace optrush

@@ -33,9 +33,38 @@ struct RanksEnd {
   std::vector<std::string> names;  ///< RunningRank::name() of all ranks
 };
 
-/// Watches ranks until all have ended. Where one fails, the others are ended: SIGTERM, some time, SIGKILL. A
-/// rank that failed by itself explains a run before those that failed because it did. `tick` is called now
-/// and then; ranks are looked at every `period`.
-RanksEnd watch_ranks(std::vector<std::unique_ptr<RunningRank>>& ranks, const RankLimits&, Interrupts&,
-                     const std::function<void()>& tick, std::chrono::milliseconds period);
+/// Watches the ranks of a run. Where one fails, the others are ended: SIGTERM, some time, SIGKILL. A rank
+/// that failed by itself explains a run before those that failed because it did.
+class RankWatch {
+ public:
+  /// All three outlive it.
+  RankWatch(std::vector<std::unique_ptr<RunningRank>>&, const RankLimits&, Interrupts&);
+
+  /// Takes the ends that have come. Whether there is more to wait for.
+  bool goes_on();
+  /// Ends those that have not ended, and tells how the run did. `why`: timed_out or interrupted, where it
+  /// would have gone on.
+  RanksEnd end(RanksEnd::Kind why = RanksEnd::Kind::ok);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  bool poll();
+  void note_end(size_t rank);
+  std::vector<size_t> running() const;
+  std::optional<size_t> first(RankEnd::Verdict) const;
+  void end_others(const std::vector<size_t>& present);
+  void wait_for_ends(double limit_s, bool patient);
+  void settle(const std::vector<size_t>& present);
+  void name(RanksEnd::Kind, size_t rank);
+  size_t least_far(const std::vector<size_t>& present) const;
+
+  std::vector<std::unique_ptr<RunningRank>>& ranks_;
+  const RankLimits& limits_;
+  Interrupts& interrupts_;
+  std::vector<std::optional<RankEnd>> ends_;
+  std::vector<size_t> order_;  ///< ranks that have ended, the first one first
+  Clock::time_point last_end_ = Clock::now();
+  std::optional<Clock::time_point> first_failure_;
+  RanksEnd outcome_;
+};
 }  // namespace optrush

@@ -31,7 +31,8 @@ bool Interrupts::wait(std::chrono::milliseconds time) {
 
 bool Interrupts::wait(std::chrono::milliseconds time, const std::vector<int>& descriptors) {
   std::vector<pollfd> wanted{{.fd = arrivals_.get(), .events = POLLIN, .revents = 0}};
-  for (const int descriptor : descriptors) wanted.push_back({.fd = descriptor, .events = POLLIN, .revents = 0});
+  for (const int descriptor : descriptors)
+    wanted.push_back({.fd = descriptor, .events = POLLIN, .revents = 0});
   poll(wanted.data(), wanted.size(), static_cast<int>(time.count()));
   // The descriptor only tells that one is there: a signal is taken in one place.
   return wanted.front().revents != 0 && wait(std::chrono::milliseconds(0));

@@ -14,17 +14,23 @@ std::optional<double> TimeLeft::expected(const RunSpec& spec) const {
   return sum / count;
 }
 
-std::optional<double> TimeLeft::remaining(const RunSpec& present, double elapsed, int64_t steps,
+std::optional<double> TimeLeft::remaining(const std::vector<UnderWay>& under_way,
                                           const std::vector<Job>& later) const {
-  TimeLeft with_present = *this;
-  std::optional<double> whole = expected(present);
-  if (!whole && steps > 0)
-    whole = elapsed * static_cast<double>(present.train.warmup + present.train.steps) /
-            static_cast<double>(steps);
-  if (!whole) return std::nullopt;
-  with_present.done(present, std::max(*whole, elapsed));
-  double left = std::max(0.0, *whole - elapsed);
-  for (const auto& job : later) left += with_present.expected(job.spec).value_or(*whole);
+  TimeLeft with_these = *this;
+  double left = 0;
+  for (const auto& [spec, elapsed, steps] : under_way) {
+    std::optional<double> whole = with_these.expected(spec);
+    if (!whole && steps > 0)
+      whole =
+          elapsed * static_cast<double>(spec.train.warmup + spec.train.steps) / static_cast<double>(steps);
+    if (!whole) return std::nullopt;
+    with_these.done(spec, std::max(*whole, elapsed));
+    left += std::max(0.0, *whole - elapsed);
+  }
+  for (const auto& job : later) {
+    const auto whole = with_these.expected(job.spec);
+    left += whole ? *whole : with_these.expected(under_way.front().spec).value_or(0);
+  }
   return left;
 }
 

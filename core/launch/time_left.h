@@ -14,9 +14,14 @@ class TimeLeft {
   void done(const RunSpec&, double seconds);
   /// None before anything comparable is done.
   std::optional<double> expected(const RunSpec&) const;
-  /// Of `later` and what is left of the job that has run for `elapsed` seconds and `steps` steps.
-  std::optional<double> remaining(const RunSpec& present, double elapsed, int64_t steps,
-                                  const std::vector<Job>& later) const;
+  /// A job that has had `elapsed` seconds for `steps` steps.
+  struct UnderWay {
+    RunSpec spec;
+    double elapsed = 0;
+    int64_t steps = 0;
+  };
+  /// Of `later` and what is left of those under way; none where nothing is known of one of these.
+  std::optional<double> remaining(const std::vector<UnderWay>&, const std::vector<Job>& later) const;
 
  private:
   using Kind = std::pair<std::string, int64_t>;  ///< purpose and variant; a drift run is one of the base

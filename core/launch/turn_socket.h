@@ -8,8 +8,8 @@
 #include "launch/channel.h"
 
 namespace optrush {
-/// The conductor's end of the turns of one run: a socket that its processes connect to, one connection for each
-/// rank (docs/experiments.md, "Runs in turns").
+/// The conductor's end of the turns of one run: a socket that its processes connect to, one connection for
+/// each rank (docs/experiments.md, "Runs in turns").
 class TurnSocket {
  public:
   /// Listens at this path, which its processes get as OPTRUSH_TURNS.

@@ -120,6 +120,7 @@ class Analyzer {
       if (const auto speed = run->result.tokens_per_second) {
         row.rounds.push_back(run->spec.round);
         row.samples.push_back(*speed);
+        row.turns.push_back(in_turns(run->result));
       }
       for (const auto& note : run->result.notes)
         if (std::ranges::find(row.notes, note) == row.notes.end()) row.notes.push_back(note);
@@ -416,17 +417,6 @@ std::optional<double> peak_of_dtype(const Json& context, const std::string& dtyp
   const Json::json_pointer pointer("/peak/dtype_flops/" + dtype);
   if (!context.contains(pointer) || !context.at(pointer).is_number()) return std::nullopt;
   return context.at(pointer).get<double>();
-}
-
-std::optional<Ratio> paired_speed(const Row& subject, const Row& reference, const Standard& standard) {
-  std::vector<double> mine, others;
-  for (size_t i = 0; i < subject.rounds.size(); ++i) {
-    const auto it = std::ranges::find(reference.rounds, subject.rounds[i]);
-    if (it == reference.rounds.end()) continue;
-    mine.push_back(subject.samples[i]);
-    others.push_back(reference.samples[static_cast<size_t>(it - reference.rounds.begin())]);
-  }
-  return mine.empty() ? std::nullopt : std::optional(paired_ratio(mine, others, standard));
 }
 
 Standard standard_of(const Experiment& experiment) {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "experiment/gate.h"
+#include "report/paired_speed.h"
 #include "report/quality.h"
 #include "report/scaling.h"
 #include "report/statistics.h"
@@ -36,9 +37,10 @@ struct Row {
   std::vector<std::string> notes;
   bool started = true;  ///< false: no run of it has a result
 
-  int64_t devices = 1;          ///< its ranks
-  std::vector<int64_t> rounds;  ///< that ended well
-  std::vector<double> samples;  ///< tokens/s of all devices in those rounds
+  int64_t devices = 1;              ///< its ranks
+  std::vector<int64_t> rounds;      ///< that ended well
+  std::vector<double> samples;      ///< tokens/s of all devices in those rounds
+  std::vector<RoundInTurns> turns;  ///< what it shared with other rows in those rounds
   std::optional<double> tokens_per_second, tokens_per_second_per_device, step_seconds;
   Phases phases;
   Comparison previous, base;
@@ -118,9 +120,6 @@ struct Analysis {
 };
 
 Analysis analyze(const Stored&);
-
-/// Tokens/s over the other's, in the rounds that both have; none where there is no such round.
-std::optional<Ratio> paired_speed(const Row& subject, const Row& reference, const Standard&);
 
 /// By what the ratios of an experiment are judged: where its rounds ended when the intervals were narrow,
 /// they were looked at after each of them, and the intervals are wider for that.

@@ -80,6 +80,21 @@ void explain_other_problems(const std::vector<const Row*>& rows, Section& sectio
                                 join(others, " and "));
   }
 }
+bool took_turns(const Row& row) {
+  return std::ranges::any_of(row.turns, [](const RoundInTurns& round) { return !round.group.empty(); });
+}
+
+/// Which rows were measured in turns, where any was.
+void explain_turns(const std::vector<const Row*>& rows, Section& section) {
+  std::vector<std::string> in_turns, alone;
+  for (const Row* row : rows)
+    if (row->tokens_per_second) (took_turns(*row) ? in_turns : alone).push_back(row->name);
+  if (in_turns.empty()) return;
+  section.bullets.push_back(
+      "measured in turns, step by step, so that ratios between them pair steps of the same "
+      "seconds: " +
+      (alone.empty() ? "every row" : join(in_turns) + "; by itself: " + join(alone)));
+}
 
 Section section_of(const Analysis& a, const Family& family) {
   Section section{
@@ -103,6 +118,7 @@ Section section_of(const Analysis& a, const Family& family) {
                                    status_cell(*row)});
   tell_environments(a, family.rows, section);
   explain_other_problems(family.rows, section);
+  explain_turns(family.rows, section);
   return section;
 }
 }  // namespace

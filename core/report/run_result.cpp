@@ -73,7 +73,7 @@ RunResult read(const Json& json) {
                     "flops_per_token", "costs",         "compile_seconds",
                     "setup_seconds",   "energy_joules", "notes",
                     "ranks",           "mesh",          "collectives",
-                    "cause",           "rank"},
+                    "cause",           "rank",          "turns"},
              "field", "a run's result", {});
   if (const auto version = required<int64_t>(json, "schema_version"); version != 1)
     throw Error("schema_version " + std::to_string(version) + " is not known", "this build reads version 1");
@@ -100,6 +100,7 @@ RunResult read(const Json& json) {
   r.setup_seconds = number(json, "setup_seconds").value_or(0);
   r.energy_joules = number(json, "energy_joules");
   r.notes = optional_field<std::vector<std::string>>(json, "notes").value_or(r.notes);
+  r.turns = optional_field<std::string>(json, "turns").value_or(r.turns);
   r.ranks = list_of(json, "ranks", rank_result_from_json);
   r.mesh = list_of(json, "mesh", mesh_dimension_from_json);
   r.collectives = list_of(json, "collectives", collective_from_json);

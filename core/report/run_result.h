@@ -56,6 +56,7 @@ struct RunResult {
   double compile_seconds = 0, setup_seconds = 0;
   std::optional<double> energy_joules;
   std::vector<std::string> notes;
+  std::string turns;  ///< of the runs that took turns with this one: they all have it; "": it ran alone
   // Of runs of several ranks; empty for one.
   std::vector<RankResult> ranks;
   std::vector<MeshDimension> mesh;  ///< outermost first

@@ -149,6 +149,8 @@ Object run(ScriptContext& context, const Call& call) {
     take_rounds(options->table(), experiment);
     if (const auto* label = options->table().find("label"))
       experiment.label = folder_name(label->text(), "the label of a report");
+    if (const auto* turns = options->table().find("turns"))
+      experiment.turns = turns->json().get<bool>() ? InTurns::on : InTurns::off;
   }
   check_stacks(experiment, context.catalogue());
   draft.ran = true;

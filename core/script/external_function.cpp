@@ -52,6 +52,7 @@ Object external(ScriptContext& context, const Call& call) {
   check_placeholders(external.command);
   if (const auto* effect = given.find("effect"))
     external.effect = effect_from_string(effect->text(), call.where);
+  if (const auto* turns = given.find("turns")) external.turns = turns->json().get<bool>();
   external.files = hashed_files(external, words(given, "files"), context);
   rung.external = std::move(external);
   return rung;

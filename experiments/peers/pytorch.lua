@@ -35,7 +35,8 @@ return function(options)
   return rush.external {
     name = options.name,
     command = command,
-    files = { "peers/transformers_twin.py" },
+    files = { "peers/transformers_twin.py", "peers/turns.py" },
+    turns = not options.by,
     preload = options.jemalloc and { "libjemalloc.so.2" } or nil,
     env = options.jemalloc and { MALLOC_CONF = "dirty_decay_ms:-1,muzzy_decay_ms:-1" } or nil,
     effect = reduced and "precision" or "rounding",

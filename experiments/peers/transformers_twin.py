@@ -16,6 +16,8 @@ import statistics
 import sys
 import time
 
+from turns import Turns
+
 STARTED = time.perf_counter()
 
 
@@ -168,6 +170,7 @@ def train(spec, start, techniques, compiled, device, journal):
     for number in range(plan["warmup"] + plan["steps"]):
         if device == "cuda" and number == plan["warmup"]:
             torch.cuda.reset_peak_memory_stats()
+        timed = number >= plan["warmup"] and turns.step(steps[-1]["seconds"] if steps else 0.0)
         total = torch.zeros((), device=device)
         with clock.phase("data"):
             samples = tokens[number].to(device, non_blocking=True)
@@ -183,7 +186,7 @@ def train(spec, start, techniques, compiled, device, journal):
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
         phases = clock.take()
-        steps.append({"step": number, "timed": number >= plan["warmup"], "loss": float(total), "grad_norm": float(norm),
+        steps.append({"step": number, "timed": timed, "loss": float(total), "grad_norm": float(norm),
                       "tokens": count, "seconds": sum(phases.values()), "phases": phases})
         journal.add("step", **steps[-1])
     return steps

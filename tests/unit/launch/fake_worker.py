@@ -2,10 +2,13 @@
 """Stands in for optrush-worker. The name of a rung says how its runs end: its first word is a key of ENDS or PLANS.
 
 A round can be given: "crash@2" crashes in the second round only. Each start is a line of $FAKE_WORKER_STARTS.
+Where it is to take turns it does, and notes in $FAKE_WORKER_TURNS when it has the turn and for how many steps. A key of
+TURNS says what goes wrong in its second turn.
 """
 import json
 import os
 import signal
+import socket
 import sys
 import time
 
@@ -89,6 +92,52 @@ def jitter(spec, out):
 
 def noisy(spec, out):
     write(out + "/result.json", result(spec, tokens_per_second=12800.0 * (1 + 0.05 * (-1) ** spec["round"])))
+
+
+def note_turn(*words):
+    with open(os.environ["FAKE_WORKER_TURNS"], "a") as file:
+        print(*words, file=file)
+
+
+class Turns:
+    """The other end of the conductor's socket."""
+
+    def __init__(self, name, rank=0, ranks=1):
+        connection = socket.socket(socket.AF_UNIX)
+        connection.connect(os.environ["OPTRUSH_TURNS"])
+        self.name, self.place, self.stream, self.turn = name, {"rank": rank, "ranks": ranks}, connection.makefile("rw"), 0
+        note_turn(name, "starts")
+
+    def say(self, **message):
+        print(json.dumps(message), file=self.stream, flush=True)
+
+    def next(self):
+        note_turn(self.name, "waits")
+        seconds = float(os.environ.get("FAKE_STEP_SECONDS", "1"))
+        self.say(type="done" if self.turn else "ready", seconds=seconds, **({} if self.turn else self.place))
+        steps = json.loads(self.stream.readline())["steps"]
+        self.turn += 1
+        note_turn(self.name, "has", steps)
+        return steps
+
+
+TURNS = {
+    "turncrash": lambda turns: end_by(signal.SIGSEGV),
+    "turnkilled": lambda turns: end_by(signal.SIGKILL),
+    "turnhang": lambda turns: time.sleep(1000),
+    "turnslow": lambda turns: time.sleep(0.2),
+    "turnjunk": lambda turns: (print("after you", file=turns.stream, flush=True), time.sleep(1000)),
+    "turntwice": lambda turns: (turns.say(type="done", seconds=1), turns.say(type="done", seconds=1), time.sleep(1000)),
+    "turnclose": lambda turns: turns.stream.close(),
+    "turnsignal": lambda turns: (os.kill(os.getppid(), signal.SIGINT), time.sleep(1000)),
+}
+
+
+def take_turns(turns, steps, word):
+    while steps > 0:
+        steps -= turns.next()
+        if turns.turn >= 2 and word in TURNS:
+            TURNS[word](turns)
 
 
 ENDS = {
@@ -235,6 +284,8 @@ RANK_ENDS = {
 def run_rank(spec, options):
     word, _, bad = spec["rung"].split(" ")[0].partition(":")
     rank = Rank(spec, options)
+    if "OPTRUSH_TURNS" in os.environ:
+        take_turns(Turns(f"{spec['rung']}/{rank.rank}", rank.rank, rank.size), spec["train"]["steps"], word)
     if word in RANK_ENDS and spec["purpose"] == "measure":
         return RANK_ENDS[word](rank, rank.rank == int(bad or 0))
     rank.end()
@@ -272,6 +323,8 @@ def run(spec, out):
     word, _, only_round = spec["rung"].split(" ")[0].partition("@")
     if spec["purpose"] != "measure" or (only_round and int(only_round) != spec["round"] + 1):
         word = ""
+    if "OPTRUSH_TURNS" in os.environ and word != "silent":
+        take_turns(Turns(spec["rung"]), spec["train"]["steps"], word)
     ENDS.get(word, lambda spec, out: write(out + "/result.json", result(spec)))(spec, out)
 
 

@@ -32,6 +32,7 @@ class Launch : public ::testing::Test {
     Experiment e;
     e.name = "fake";
     e.rounds = rounds;
+    e.turns = InTurns::off;
     e.base = merged(RunSpec{}, {{"train", {{"steps", 10}, {"warmup", 3}}}}, "fixture");
     Part ladder;
     for (const auto& name : rungs) ladder.rungs.push_back({.name = name, .where = "fake.lua:1"});

@@ -95,13 +95,14 @@ RunSpec spec_of(int64_t variant, const std::string& purpose = "measure") {
 
 TEST(TimeLeftTest, IsGuessedFromWhatIsDone) {
   TimeLeft left;
-  EXPECT_FALSE(left.remaining(spec_of(0), 5, 0, {})) << "nothing is known";
-  EXPECT_EQ(left.remaining(spec_of(0), 5, 5, {}), 5) << "half of the steps are done";
-  EXPECT_EQ(left.remaining(spec_of(0), 5, 5, {{"", spec_of(1)}}), 15) << "the next one may take as long";
+  EXPECT_FALSE(left.remaining({{spec_of(0), 5, 0}}, {})) << "nothing is known";
+  EXPECT_EQ(left.remaining({{spec_of(0), 5, 5}}, {}), 5) << "half of the steps are done";
+  EXPECT_EQ(left.remaining({{spec_of(0), 5, 5}}, {{"", spec_of(1)}}), 15) << "the next one may take as long";
+  EXPECT_EQ(left.remaining({{spec_of(0), 5, 5}, {spec_of(1), 2, 0}}, {}), 5 + 8) << "both are under way";
   left.done(spec_of(0), 10);
   left.done(spec_of(1), 20);
-  EXPECT_EQ(left.remaining(spec_of(0), 4, 0, {{"", spec_of(1)}, {"", spec_of(2)}}), 6 + 20 + 15);
-  EXPECT_EQ(left.remaining(spec_of(0), 40, 9, {}), 0) << "never negative";
+  EXPECT_EQ(left.remaining({{spec_of(0), 4, 0}}, {{"", spec_of(1)}, {"", spec_of(2)}}), 6 + 20 + 15);
+  EXPECT_EQ(left.remaining({{spec_of(0), 40, 9}}, {}), 0) << "never negative";
   EXPECT_EQ(left.expected(spec_of(0, "drift")), 10);
   EXPECT_FALSE(left.expected(spec_of(0, "probe"))) << "of another length";
 }
@@ -159,7 +160,7 @@ TEST_F(ProgressTest, OneLineIsRedrawnOnATerminal) {
   append_line(file_, R"({"event":"step","timed":true,"loss":5.4321,"tokens":2000,"seconds":1.0})");
   progress.begin(job(), {2, 4, "round 1/3"}, file_, {});
   EXPECT_EQ(screen.written_until("…"), "\r\x1b[2K[2/4] a, round 1/3: step 1/10, 2,000 tokens/s, loss…");
-  progress.end({{"status", "ok"}, {"reason", ""}, {"tokens_per_second", 1234.0}});
+  progress.end(job(), {{"status", "ok"}, {"reason", ""}, {"tokens_per_second", 1234.0}});
   EXPECT_THAT(screen.written_until("\n"),
               HasSubstr("[2/4] a, round 1/3: \x1b[32mok\x1b[0m, 1,234 tokens/s, 0.0 s\r\n"));
 }
@@ -185,7 +186,7 @@ TEST_F(ProgressTest, NoColourWhereItIsNotWanted) {
   const Screen screen(80);
   Progress progress(Terminal::of(screen.fd()));
   progress.begin(job(), {1, 1, "drift"}, file_, {});
-  progress.end({{"status", "failed"}, {"reason", "first\nsecond"}});
+  progress.end(job(), {{"status", "failed"}, {"reason", "first\nsecond"}});
   const std::string text = screen.written_until("\n");
   EXPECT_THAT(text, HasSubstr("[1/1] a, drift: failed, 0.0 s: first\r\n"));
   EXPECT_THAT(text, Not(HasSubstr("\x1b[3")));
@@ -200,7 +201,7 @@ TEST_F(ProgressTest, PlainLinesWithoutATerminal) {
     progress.begin(job(), {1, 2, "round 1/1"}, file_, {});
     progress.tick();
     progress.note("a note");
-    progress.end({{"status", "ok"}, {"reason", ""}});
+    progress.end(job(), {{"status", "ok"}, {"reason", ""}});
   }
   close(ends[1]);
   std::array<char, 1000> buffer{};

@@ -81,9 +81,20 @@ class Ranks : public ::testing::Test {
     std::vector<std::unique_ptr<RunningRank>> ranks;
     for (auto& script : scripts)
       ranks.push_back(std::make_unique<ScriptedRank>(static_cast<int64_t>(ranks.size()), std::move(script)));
-    auto end = watch_ranks(ranks, limits, interrupts_, {}, milliseconds(5));
+    auto end = watch_ranks(ranks, limits);
     EXPECT_EQ(end.ends.size(), scripts.size());
     return end;
+  }
+  RanksEnd watch_ranks(std::vector<std::unique_ptr<RunningRank>>& ranks, const RankLimits& limits) {
+    RankWatch watch(ranks, limits, interrupts_);
+    const auto start = Clock::now();
+    while (watch.goes_on()) {
+      if (interrupts_.signal() != 0) return watch.end(Kind::interrupted);
+      if (std::chrono::duration<double>(Clock::now() - start).count() >= limits.timeout_s)
+        return watch.end(Kind::timed_out);
+      interrupts_.wait(milliseconds(5));
+    }
+    return watch.end();
   }
   Json concluded(const RanksEnd& end) {
     Job job{.id = "run", .spec = {}};
@@ -221,8 +232,8 @@ TEST_F(Ranks, ASignalEndsAll) {
   std::vector<std::unique_ptr<RunningRank>> ranks;
   for (int64_t i = 0; i < 2; ++i)
     ranks.push_back(std::make_unique<ScriptedRank>(i, Script{std::nullopt, {}}));
-  const auto end = watch_ranks(
-      ranks, kLimits, interrupts_, [] { raise(SIGINT); }, milliseconds(5));
+  raise(SIGINT);
+  const auto end = watch_ranks(ranks, kLimits);
   EXPECT_EQ(end.kind, Kind::interrupted);
   for (const auto& rank : ranks) EXPECT_TRUE(dynamic_cast<const ScriptedRank&>(*rank).has_ended());
 }

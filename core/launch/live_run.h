@@ -1,0 +1,56 @@
+#pragma once
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <optional>
+
+#include "launch/process.h"
+#include "launch/schedule.h"
+#include "optrush/json.h"
+
+namespace optrush {
+/// A run whose processes have been started. They end with the object.
+class LiveRun {
+ public:
+  virtual ~LiveRun() = default;
+  /// Its result, once it has ended; it is stored then.
+  virtual std::optional<Json> poll() = 0;
+  /// Ends it because its time is over. Its result, which is stored.
+  virtual Json time_out() = 0;
+  /// Ends it: SIGTERM, some time, SIGKILL. Nothing is stored.
+  virtual void end() = 0;
+  /// How often to look whether it has ended, where no signal tells.
+  virtual std::chrono::milliseconds period() const { return std::chrono::milliseconds(250); }
+};
+
+/// Waits for a run's end, for the end of its time or for the first signal that asks to stop, which leaves no
+/// result. `tick` is called now and then.
+std::optional<Json> finish(LiveRun&, double timeout_s, Interrupts&, const std::function<void()>& tick = {});
+
+/// A run that one process makes.
+class ProcessRun : public LiveRun {
+ public:
+  ProcessRun(const Command&, Job, std::filesystem::path folder, Interrupts&);
+  std::optional<Json> poll() override;
+  Json time_out() override;
+  void end() override;
+
+ private:
+  Job job_;
+  std::filesystem::path folder_;
+  Interrupts& interrupts_;
+  Process process_;
+};
+
+/// A run that could not be started, whose result is stored already.
+class UnstartedRun : public LiveRun {
+ public:
+  explicit UnstartedRun(Json result) : result_(std::move(result)) {}
+  std::optional<Json> poll() override { return result_; }
+  Json time_out() override { return result_; }
+  void end() override {}
+
+ private:
+  Json result_;
+};
+}  // namespace optrush

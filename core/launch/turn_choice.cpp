@@ -1,0 +1,44 @@
+#include "launch/turn_choice.h"
+
+namespace optrush {
+namespace {
+/// That a process holds beside what its plan foresees: LibTorch itself, threads, buffers.
+constexpr double kOverhead = 0.5e9;
+/// Part of the free memory that is given away.
+constexpr double kShare = 0.8;
+
+bool knows_turns(const Job& job, bool launched) {
+  if (job.external) return job.external->turns;
+  return job.spec.train.world_size == 1 || !launched;
+}
+
+/// Takes what it needs from the memory that is left, where that is enough; with what the plans say.
+class Room {
+ public:
+  bool takes(const Json& plan, int64_t ranks) {
+    const auto memory = plan.find("memory");
+    if (memory == plan.end() || !memory->is_object() || memory->at("device") != "cpu") return false;
+    const double need = static_cast<double>(ranks) * (memory->at("peak_bytes").get<double>() + kOverhead);
+    const double room = kShare * memory->at("available_bytes").get<double>();
+    if (taken_ + need > room) return false;
+    taken_ += need;
+    return true;
+  }
+
+ private:
+  double taken_ = 0;
+};
+}  // namespace
+
+std::vector<Job> chosen_for_turns(const std::vector<Job>& jobs, const std::vector<Json>& plans,
+                                  InTurns setting, bool launched) {
+  std::vector<Job> chosen;
+  Room room;
+  for (const auto& job : jobs) {
+    if (setting == InTurns::off || !knows_turns(job, launched)) continue;
+    const Json& plan = plans.at(static_cast<size_t>(job.spec.variant));
+    if (setting == InTurns::on || room.takes(plan, job.spec.train.world_size)) chosen.push_back(job);
+  }
+  return chosen.size() < 2 ? std::vector<Job>() : chosen;
+}
+}  // namespace optrush

@@ -1,0 +1,135 @@
+#include "launch/turn_round.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "launch/result.h"
+#include "optrush/error.h"
+
+namespace optrush {
+namespace {
+using Clock = std::chrono::steady_clock;
+constexpr double kShortestTurn = 0.25;
+constexpr int64_t kFewestTurns = 4;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+}  // namespace
+
+int64_t steps_of_a_turn(const std::vector<double>& seconds, int64_t steps) {
+  double shortest = kShortestTurn;
+  for (const double one : seconds)
+    if (one > 0) shortest = std::min(shortest, one);
+  const auto wanted = static_cast<int64_t>(std::ceil(std::min(kShortestTurn / shortest, 1e9)));
+  return std::clamp<int64_t>(wanted, 1, std::max<int64_t>(1, steps / kFewestTurns));
+}
+
+std::vector<size_t> turn_order(size_t members, size_t cycle) {
+  std::vector<size_t> order;
+  for (size_t i = 0; i < members; ++i) order.push_back((cycle + i) % members);
+  return order;
+}
+
+TurnRound::TurnRound(const std::vector<Job>& jobs, std::string id, const std::filesystem::path& folder,
+                     Host& host, Interrupts& interrupts)
+    : id_(std::move(id)), host_(host), interrupts_(interrupts) {
+  for (const auto& job : jobs) {
+    const auto path = folder / std::to_string(members_.size());
+    members_.push_back({.job = job, .socket = TurnSocket(path), .path = path});
+  }
+}
+
+std::vector<Job> TurnRound::conduct() {
+  // Until it says that it is ready, a run has the turn: nobody else sets up or warms up beside it.
+  for (auto& member : members_) {
+    member.run = interrupts_.signal() == 0 ? host_.start(member.job, member.path) : nullptr;
+    if (!member.run || !hold(member)) {
+      end_all();
+      return {};
+    }
+  }
+  const int64_t steps = steps_of_a_turn();
+  for (size_t cycle = 0; !alive().empty(); ++cycle) {
+    const auto present = alive();
+    for (const size_t i : turn_order(present.size(), cycle)) {
+      Member& member = *present[i];
+      if (!member.run) continue;
+      member.took_turns = true;
+      member.socket.go(steps);
+      if (hold(member)) continue;
+      end_all();
+      return {};
+    }
+  }
+  return again_;
+}
+
+bool TurnRound::hold(Member& member) {
+  host_.has_turn(member.job);
+  const auto start = Clock::now();
+  while (true) {
+    std::ranges::for_each(members_, [&](Member& one) { look_after(one); });
+    if (!member.run || member.socket.waits()) break;
+    if (interrupts_.signal() != 0) return false;
+    const double left = member.job.spec.timeout_s - member.held_s - seconds_since(start);
+    if (left <= 0) {
+      conclude(member, member.run->time_out());
+      break;
+    }
+    host_.tick();
+    const std::chrono::milliseconds rest(static_cast<int64_t>(left * 1000) + 1);
+    interrupts_.wait(std::min(member.run->period(), rest), member.socket.descriptors());
+  }
+  member.held_s += seconds_since(start);
+  return true;
+}
+
+void TurnRound::look_after(Member& member) {
+  if (!member.run) return;
+  try {
+    member.socket.poll();
+  } catch (const Error& e) {
+    member.run->end();
+    return conclude(member, result_json({"failed", e.message() + "\n" + e.cure()}));
+  }
+  if (auto result = member.run->poll()) conclude(member, std::move(*result));
+}
+
+void TurnRound::conclude(Member& member, Json result) {
+  member.run.reset();
+  if (result.at("status") == "oom" && !alive().empty()) {
+    again_.push_back(member.job);
+    return host_.abandoned(member.job);
+  }
+  if (result.at("status") == "ok" && member.took_turns) result["turns"] = id_;
+  host_.ended(member.job, result);
+}
+
+void TurnRound::end_all() {
+  for (auto& member : members_) {
+    if (!member.run) continue;
+    member.run->end();
+    member.run.reset();
+    host_.abandoned(member.job);
+  }
+}
+
+std::vector<TurnRound::Member*> TurnRound::alive() {
+  std::vector<Member*> all;
+  for (auto& member : members_)
+    if (member.run) all.push_back(&member);
+  return all;
+}
+
+int64_t TurnRound::steps_of_a_turn() {
+  std::vector<double> seconds;
+  int64_t steps = std::numeric_limits<int64_t>::max();
+  for (const Member* member : alive()) {
+    seconds.push_back(member->socket.step_seconds());
+    steps = std::min(steps, member->job.spec.train.steps);
+  }
+  return optrush::steps_of_a_turn(seconds, steps);
+}
+}  // namespace optrush

@@ -1,0 +1,46 @@
+#include "report/paired_speed.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "report/analysis.h"
+
+namespace optrush {
+namespace {
+/// None where the two have no timed step in common.
+std::optional<double> ratio_in_turns(const RoundInTurns& subject, const RoundInTurns& reference) {
+  if (subject.group.empty() || subject.group != reference.group) return std::nullopt;
+  std::vector<double> logs;
+  for (const auto& [step, speed] : subject.speed)
+    if (const auto other = reference.speed.find(step); other != reference.speed.end())
+      logs.push_back(std::log(speed) - std::log(other->second));
+  const auto middle = median(std::move(logs));
+  return middle ? std::optional(std::exp(*middle)) : std::nullopt;
+}
+}  // namespace
+
+RoundInTurns in_turns(const RunResult& result) {
+  RoundInTurns round{result.turns, {}};
+  if (result.turns.empty()) return round;
+  for (const auto& step : result.steps)
+    if (step.timed && step.tokens > 0 && step.seconds > 0)
+      round.speed[step.step] = static_cast<double>(step.tokens) / step.seconds;
+  return round;
+}
+
+std::optional<Ratio> paired_speed(const Row& subject, const Row& reference, const Standard& standard) {
+  std::vector<double> mine, others;
+  for (size_t i = 0; i < subject.rounds.size(); ++i) {
+    const auto it = std::ranges::find(reference.rounds, subject.rounds[i]);
+    if (it == reference.rounds.end()) continue;
+    const auto j = static_cast<size_t>(it - reference.rounds.begin());
+    // Rows that were made by hand, as in tests, may have samples alone.
+    const bool steps = i < subject.turns.size() && j < reference.turns.size();
+    const auto ratio = steps ? ratio_in_turns(subject.turns[i], reference.turns[j]) : std::nullopt;
+    mine.push_back(ratio ? *ratio : subject.samples[i]);
+    others.push_back(ratio ? 1 : reference.samples[j]);
+  }
+  return mine.empty() ? std::nullopt : std::optional(paired_ratio(mine, others, standard));
+}
+}  // namespace optrush

@@ -1,0 +1,25 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "report/run_result.h"
+#include "report/statistics.h"
+
+namespace optrush {
+struct Row;
+
+/// The steps of one round that were made in turns with those of other runs.
+struct RoundInTurns {
+  std::string group;  ///< of the runs that took turns with each other; "": it ran alone
+  std::map<int64_t, double>
+      speed;  ///< tokens/s of the timed steps, by their number; empty where it ran alone
+};
+RoundInTurns in_turns(const RunResult&);
+
+/// Tokens/s over the other's, in the rounds that both have; none where there is no such round. A round is one
+/// sample: where both took turns in it, the median over the steps of their ratios step by step, else the
+/// ratio of their medians.
+std::optional<Ratio> paired_speed(const Row& subject, const Row& reference, const Standard&);
+}  // namespace optrush

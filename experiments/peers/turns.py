@@ -1,0 +1,42 @@
+"""Takes turns with the other runs of a round (docs/experiments.md, "Runs in turns").
+
+    turns = Turns()                      # first of all: from here on the program has the turn
+    ...                                  # set up and warm up
+    for number in range(steps):
+        timed = turns.step(seconds)      # of the last step; sleeps until it is this program's turn
+        ...                              # a step, to its very end: nothing of it may still run on a device
+
+Without a conductor that asks for turns, every step is timed and nothing waits.
+"""
+import json
+import os
+import socket
+
+
+class Turns:
+    def __init__(self, rank=0, ranks=1):
+        self.place, self.left, self.stream = {"rank": rank, "ranks": ranks}, 0, None
+        if path := os.environ.get("OPTRUSH_TURNS"):
+            connection = socket.socket(socket.AF_UNIX)
+            connection.connect(path)
+            self.stream = connection.makefile("rw")
+
+    def step(self, seconds=0.0):
+        """Before each timed step. Whether it counts: the first one of a turn of several does not, as it fills the caches."""
+        if self.stream is None:
+            return True
+        first = self.left == 0
+        if first:
+            self.left = self.next(seconds)
+        self.left -= 1
+        return not first or self.left == 0
+
+    def next(self, seconds):
+        """Hands the turn on. How many steps the next one has."""
+        say = {"type": "ready", **self.place} if self.place else {"type": "done"}
+        self.place = None
+        print(json.dumps({**say, "seconds": seconds}), file=self.stream, flush=True)
+        line = self.stream.readline()
+        if not line:
+            raise SystemExit("the conductor is gone")
+        return json.loads(line)["steps"]

@@ -1,0 +1,376 @@
+// Runs that take turns with each other, by a fake worker: who comes when, and what becomes of those that end
+// badly.
+#include <gmock/gmock.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <csignal>
+
+#include "fixture.h"
+#include "launch/turn_choice.h"
+#include "launch/turn_round.h"
+
+namespace optrush {
+namespace {
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using testing::error_of;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+TEST(TurnOrder, EachCycleBeginsOneLater) {
+  EXPECT_THAT(turn_order(3, 0), ElementsAre(0, 1, 2));
+  EXPECT_THAT(turn_order(3, 1), ElementsAre(1, 2, 0));
+  EXPECT_THAT(turn_order(3, 5), ElementsAre(2, 0, 1));
+  EXPECT_THAT(turn_order(1, 7), ElementsAre(0));
+}
+
+TEST(StepsOfATurn, LastAQuarterOfASecondAndLeaveFourTurns) {
+  EXPECT_EQ(steps_of_a_turn({1.0, 2.0}, 10), 1);
+  EXPECT_EQ(steps_of_a_turn({1.0, 0.1}, 100), 3) << "by the fastest";
+  EXPECT_EQ(steps_of_a_turn({0.001}, 20), 5) << "four turns at least";
+  EXPECT_EQ(steps_of_a_turn({0.001}, 3), 1);
+  EXPECT_EQ(steps_of_a_turn({0, 0}, 20), 1) << "nobody knows";
+  EXPECT_EQ(steps_of_a_turn({1e-300}, 1 << 20), 1 << 18);
+}
+
+/// A client that says what a test wants.
+class Client {
+ public:
+  explicit Client(const fs::path& path) : socket_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+    path.string().copy(address.sun_path, sizeof address.sun_path);
+    EXPECT_EQ(connect(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  }
+  void say(const std::string& line) const {
+    const std::string whole = line + "\n";
+    EXPECT_EQ(send(socket_.get(), whole.data(), whole.size(), MSG_NOSIGNAL), whole.size());
+  }
+  std::string hears() const {
+    std::string line(200, '\0');
+    line.resize(static_cast<size_t>(recv(socket_.get(), line.data(), line.size(), 0)));
+    return line;
+  }
+
+ private:
+  Descriptor socket_;
+};
+
+class Socket : public ::testing::Test {
+ protected:
+  const testing::TemporaryFolder folder_;
+  const fs::path path_ = folder_ / "s";
+  TurnSocket socket_{path_};
+};
+
+TEST_F(Socket, TheTurnIsEveryRanks) {
+  const Client zero(path_), one(path_);
+  zero.say(R"({"type":"ready","rank":0,"ranks":2,"seconds":0.5})");
+  socket_.poll();
+  EXPECT_TRUE(socket_.spoke());
+  EXPECT_FALSE(socket_.waits()) << "the other one still works";
+  one.say(R"({"type":"ready","rank":1,"ranks":2,"seconds":0.75})");
+  socket_.poll();
+  EXPECT_TRUE(socket_.waits());
+  EXPECT_EQ(socket_.step_seconds(), 0.75);
+  socket_.go(3);
+  EXPECT_FALSE(socket_.waits());
+  EXPECT_EQ(zero.hears(), "{\"type\":\"go\",\"steps\":3}\n");
+  EXPECT_EQ(one.hears(), "{\"type\":\"go\",\"steps\":3}\n");
+  one.say(R"({"type":"done","seconds":0.25})");
+  socket_.poll();
+  EXPECT_FALSE(socket_.waits());
+  zero.say(R"({"type":"done","seconds":0.25})");
+  socket_.poll();
+  EXPECT_TRUE(socket_.waits());
+}
+
+TEST_F(Socket, NonsenseIsRefused) {
+  const auto refusal = [&](const std::vector<std::string>& lines) {
+    const fs::path path = folder_ / "other";
+    fs::remove(path);
+    TurnSocket socket(path);
+    const Client client(path);
+    for (const auto& line : lines) client.say(line);
+    return error_of([&] { socket.poll(); });
+  };
+  const std::string ready = R"({"type":"ready","rank":0,"ranks":1,"seconds":0.1})",
+                    done = R"({"type":"done","seconds":0.1})";
+  EXPECT_THAT(refusal({"good morning"}), HasSubstr("a message"));
+  EXPECT_THAT(refusal({R"({"type":"go"})"}), HasSubstr(R"(it said {"type":"go"})"));
+  EXPECT_THAT(refusal({done}), HasSubstr(R"("ready" comes first)"));
+  EXPECT_THAT(refusal({ready, done}), HasSubstr("it has not been given a turn"));
+  EXPECT_THAT(refusal({ready, ready}), HasSubstr(R"("ready" comes first and once)"));
+  EXPECT_THAT(refusal({R"({"type":"ready","rank":2,"ranks":2,"seconds":0.1})"}), HasSubstr("no such rank"));
+  EXPECT_THAT(refusal({R"({"type":"ready","rank":0,"ranks":1})"}), HasSubstr("seconds"));
+  EXPECT_THAT(refusal({std::string(5000, 'x')}), HasSubstr("a line of more than"));
+}
+
+TEST_F(Socket, RanksAgree) {
+  const Client one(path_), same(path_);
+  one.say(R"({"type":"ready","rank":0,"ranks":2,"seconds":0.1})");
+  socket_.poll();
+  same.say(R"({"type":"ready","rank":0,"ranks":2,"seconds":0.1})");
+  EXPECT_THAT(error_of([&] { socket_.poll(); }), HasSubstr("there is such a rank already"));
+}
+
+class Choice : public ::testing::Test {
+ protected:
+  static Json plan(double peak, const std::string& device = "cpu") {
+    return {{"memory", {{"peak_bytes", peak}, {"available_bytes", 10e9}, {"device", device}}}};
+  }
+  std::vector<std::string> chosen(const std::vector<Json>& plans, InTurns setting = InTurns::automatic,
+                                  bool launched = false) const {
+    std::vector<Job> jobs;
+    for (size_t i = 0; i < plans.size(); ++i) {
+      Job job{.id = std::to_string(i), .spec = {}};
+      job.spec.variant = static_cast<int64_t>(i);
+      if (i == several_) job.spec.train.world_size = 2;
+      if (i == external_) job.external = External{.turns = speaks_};
+      jobs.push_back(job);
+    }
+    std::vector<std::string> ids;
+    for (const auto& job : chosen_for_turns(jobs, plans, setting, launched)) ids.push_back(job.id);
+    return ids;
+  }
+  size_t several_ = 99, external_ = 99;
+  bool speaks_ = false;
+};
+
+TEST_F(Choice, WhatFitsTogether) {
+  EXPECT_THAT(chosen({plan(1e9), plan(1e9), plan(2e9)}), ElementsAre("0", "1", "2"));
+  EXPECT_THAT(chosen({plan(2e9), plan(6e9), plan(2e9)}), ElementsAre("0", "2"))
+      << "each as long as there is room";
+  EXPECT_THAT(chosen({plan(7e9), plan(2e9)}), IsEmpty()) << "one alone takes no turns";
+  EXPECT_THAT(chosen({plan(1e9), plan(1e9), {{"memory", nullptr}}}), ElementsAre("0", "1")) << "not foreseen";
+  EXPECT_THAT(chosen({plan(1, "cuda"), plan(1, "cuda")}), IsEmpty());
+}
+
+TEST_F(Choice, TheScriptMayAsk) {
+  EXPECT_THAT(chosen({plan(1), plan(1)}, InTurns::off), IsEmpty());
+  EXPECT_THAT(chosen({plan(9e9, "cuda"), plan(9e9), {{"memory", nullptr}}}, InTurns::on),
+              ElementsAre("0", "1", "2"));
+}
+
+TEST_F(Choice, RanksCountEach) {
+  several_ = 1;
+  EXPECT_THAT(chosen({plan(1e9), plan(3e9)}), IsEmpty()) << "1.5 + 2 * 3.5 is more than 8";
+  EXPECT_THAT(chosen({plan(1e9), plan(2e9)}), ElementsAre("0", "1"));
+  EXPECT_THAT(chosen({plan(1e9), plan(2e9)}, InTurns::on, /*launched=*/true), IsEmpty())
+      << "they may be elsewhere";
+}
+
+TEST_F(Choice, ProgramsThatSaySo) {
+  external_ = 1;
+  EXPECT_THAT(chosen({plan(1), plan(1), plan(1)}), ElementsAre("0", "2"));
+  speaks_ = true;
+  EXPECT_THAT(chosen({plan(1), plan(1), plan(1)}), ElementsAre("0", "1", "2"));
+}
+
+class Turns : public testing::Launch {
+ protected:
+  Turns() { setenv("FAKE_WORKER_TURNS", turns_file_.c_str(), 1); }
+  ~Turns() override {
+    unsetenv("FAKE_WORKER_TURNS");
+    unsetenv("FAKE_STEP_SECONDS");
+  }
+  /// Four timed steps of a second each, as the fake worker says, so a turn is one.
+  static Experiment in_turns(const std::vector<std::string>& rungs, int64_t rounds = 1) {
+    Experiment e = experiment(rungs, rounds);
+    e.base.train.steps = 4;
+    e.turns = InTurns::on;
+    return e;
+  }
+  RunOutcome run(const Experiment& e) { return run(e, request()); }
+  RunOutcome run(const Experiment& e, const RunRequest& r) {
+    fs::remove(turns_file_);
+    return Launch::run(e, r);
+  }
+  std::vector<std::string> lines() const {
+    std::vector<std::string> all;
+    std::istringstream text(read_file(turns_file_));
+    for (std::string line; std::getline(text, line);) all.push_back(line);
+    return all;
+  }
+  /// Who had the turn, in order: "base 1" had it for one step.
+  std::vector<std::string> turns() const {
+    std::vector<std::string> all;
+    for (const auto& line : lines())
+      if (const size_t has = line.find(" has "); has != std::string::npos)
+        all.push_back(line.substr(0, has) + line.substr(has + 4));
+    return all;
+  }
+  std::string group(const std::string& id) const { return result(id).value("turns", ""); }
+
+  const fs::path turns_file_ = folder_ / "turns";
+};
+
+TEST_F(Turns, TheOrderRotates) {
+  EXPECT_TRUE(run(in_turns({"a", "b"})).all_ok);
+  EXPECT_THAT(turns(), ElementsAre("base 1", "a 1", "b 1",  //
+                                   "a 1", "b 1", "base 1",  //
+                                   "b 1", "base 1", "a 1",  //
+                                   "base 1", "a 1", "b 1"));
+  EXPECT_THAT(starts(), ElementsAre("00-base-r1", "01-a-r1", "02-b-r1", "00-base-drift"));
+}
+
+TEST_F(Turns, OnlyOneWorks) {
+  run(in_turns({"turnslow", "b"}));
+  std::string working;
+  for (const auto& line : lines()) {
+    const std::string name = line.substr(0, line.find(' ')), what = line.substr(name.size() + 1);
+    if (what == "waits") {
+      EXPECT_EQ(working, name) << line;
+      working.clear();
+    } else {
+      // A run that has made its last steps ends with the turn.
+      EXPECT_TRUE(working.empty() || what == "has 1") << line << ", while " << working << " works";
+      working = name;
+    }
+  }
+}
+
+TEST_F(Turns, ShortStepsHaveSeveralInATurn) {
+  setenv("FAKE_STEP_SECONDS", "0.1", 1);
+  auto e = in_turns({"a"});
+  e.base.train.steps = 14;
+  EXPECT_TRUE(run(e).all_ok);
+  EXPECT_THAT(turns(), ElementsAre("base 3", "a 3", "a 3", "base 3", "base 3", "a 3", "a 3", "base 3",
+                                   "base 3", "a 3"));
+}
+
+TEST_F(Turns, AGroupOfARoundHasAName) {
+  EXPECT_TRUE(run(in_turns({"a"}, 2)).all_ok);
+  EXPECT_THAT(group("00-base-r1"), HasSubstr("r1-"));
+  EXPECT_EQ(group("00-base-r1"), group("01-a-r1"));
+  EXPECT_EQ(group("00-base-r2"), group("01-a-r2"));
+  EXPECT_NE(group("00-base-r1"), group("00-base-r2"));
+  EXPECT_EQ(group("00-base-drift"), "") << "it ran alone";
+}
+
+TEST_F(Turns, TheRestGoesOnWithoutWhoCrashed) {
+  EXPECT_FALSE(run(in_turns({"turncrash", "b"}, 2)).all_ok);
+  EXPECT_EQ(status("01-turncrash-r1"), "crashed");
+  EXPECT_THAT(reason("01-turncrash-r1"), HasSubstr("SIGSEGV"));
+  EXPECT_EQ(status("01-turncrash-r2"), "skipped");
+  EXPECT_EQ(group("00-base-r1"), group("02-b-r1"));
+  EXPECT_NE(group("00-base-r1"), "");
+  const auto all = turns();
+  EXPECT_THAT(std::vector(all.begin(), all.begin() + 11),
+              ElementsAre("base 1", "turncrash 1", "b 1", "turncrash 1", "b 1", "base 1", "base 1", "b 1",
+                          "b 1", "base 1", "base 1"));
+}
+
+TEST_F(Turns, AHangIsATimeout) {
+  auto e = in_turns({"turnhang", "b"});
+  e.parts[0].rungs[0].settings = {{"timeout_s", 1.5}};
+  EXPECT_FALSE(run(e).all_ok);
+  EXPECT_EQ(status("01-turnhang-r1"), "timeout");
+  EXPECT_THAT(reason("01-turnhang-r1"), HasSubstr("no end within 1.5 s"));
+  EXPECT_EQ(status("02-b-r1"), "ok");
+}
+
+TEST_F(Turns, WaitingIsNotOnTheClock) {
+  // Three turns of 0.2 s each after the first: alone it has its time, and with the others it would not.
+  auto e = in_turns({"turnslow 1", "turnslow 2", "turnslow 3", "turnslow 4", "turnslow 5", "turnslow 6"});
+  e.base.timeout_s = 3;
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_TRUE(run(e).all_ok);
+  EXPECT_GT(std::chrono::steady_clock::now() - start, std::chrono::seconds(3));
+}
+
+TEST_F(Turns, WhoSpeaksNonsenseFails) {
+  EXPECT_FALSE(run(in_turns({"turnjunk", "turntwice", "good"})).all_ok);
+  EXPECT_EQ(status("01-turnjunk-r1"), "failed");
+  EXPECT_THAT(reason("01-turnjunk-r1"), HasSubstr("not valid JSON"));
+  EXPECT_EQ(status("02-turntwice-r1"), "failed");
+  EXPECT_THAT(reason("02-turntwice-r1"),
+              AllOf(HasSubstr("it has not been given a turn"), HasSubstr("it said {")));
+  EXPECT_EQ(status("03-good-r1"), "ok");
+}
+
+TEST_F(Turns, OutOfMemoryBesideOthersIsTriedAlone) {
+  EXPECT_TRUE(run(in_turns({"turnkilled", "b"}, 2)).all_ok);
+  EXPECT_THAT(starts(), ElementsAre("00-base-r1", "01-turnkilled-r1", "02-b-r1", "01-turnkilled-r1",
+                                    "00-base-r2", "02-b-r2", "01-turnkilled-r2", "00-base-drift"))
+      << "from then on it runs by itself";
+  EXPECT_EQ(group("01-turnkilled-r1"), "");
+  EXPECT_EQ(group("00-base-r1"), group("02-b-r1"));
+}
+
+TEST_F(Turns, OutOfMemoryAloneIsOutOfMemory) {
+  EXPECT_FALSE(run(in_turns({"killed", "b"})).all_ok);
+  EXPECT_EQ(status("01-killed-r1"), "oom");
+  EXPECT_EQ(std::ranges::count(starts(), "01-killed-r1"), 2);
+}
+
+TEST_F(Turns, WhoDoesNotKnowOfThemRunsToItsEndAtOnce) {
+  EXPECT_TRUE(run(in_turns({"silent", "b"})).all_ok);
+  EXPECT_EQ(group("01-silent-r1"), "");
+  EXPECT_THAT(turns(), Each(Not(HasSubstr("silent"))));
+}
+
+TEST_F(Turns, ASignalEndsAll) {
+  const auto outcome = run(in_turns({"turnsignal", "b"}));
+  EXPECT_EQ(outcome.signal, SIGINT);
+  EXPECT_FALSE(fs::exists(report() / "runs/00-base-r1/result.json"));
+  EXPECT_FALSE(fs::exists(report() / "runs/02-b-r1/result.json"));
+}
+
+TEST_F(Turns, ResumeRunsAGroupThatLacksOneAgain) {
+  const auto e = in_turns({"a", "turncrash"}, 2);
+  run(e);
+  const std::string first = group("00-base-r1"), second = group("00-base-r2");
+  run(e, resuming());
+  EXPECT_THAT(starts(), IsEmpty());
+  fs::remove(report() / "runs/01-a-r2/result.json");
+  run(e, resuming());
+  EXPECT_THAT(starts(), ElementsAre("00-base-r2", "01-a-r2")) << "what crashed in round 1 stays as it is";
+  EXPECT_EQ(group("00-base-r1"), first);
+  EXPECT_NE(group("00-base-r2"), second);
+  EXPECT_EQ(group("00-base-r2"), group("01-a-r2"));
+}
+
+TEST_F(Turns, RanksHaveTheTurnTogether) {
+  auto e = in_turns({"a"});
+  e.parts[0].rungs[0].settings = {{"train", {{"world_size", 2}}}};
+  EXPECT_TRUE(run(e).all_ok);
+  EXPECT_EQ(group("00-base-r1"), group("01-a-r1"));
+  EXPECT_NE(group("01-a-r1"), "");
+  auto all = turns();
+  ASSERT_EQ(all.size(), 12);
+  for (const size_t i : {1, 3, 7, 9}) {  // base, a, a, base, base, ...: both ranks between two of the base
+    std::ranges::sort(all.begin() + static_cast<std::ptrdiff_t>(i),
+                      all.begin() + static_cast<std::ptrdiff_t>(i) + 2);
+    EXPECT_EQ(all[i], "a/0 1") << i;
+    EXPECT_EQ(all[i + 1], "a/1 1") << i;
+  }
+}
+
+TEST_F(Turns, OfManyRanksOneThatDiesEndsItsRun) {
+  auto e = in_turns({"turncrash", "b"});
+  e.parts[0].rungs[0].settings = {{"train", {{"world_size", 2}}}};
+  EXPECT_FALSE(run(e).all_ok);
+  EXPECT_EQ(status("01-turncrash-r1"), "crashed");
+  EXPECT_EQ(status("02-b-r1"), "ok");
+}
+
+TEST_F(Turns, AnExternalProgramTakesPart) {
+  auto e = in_turns({"a"});
+  Rung other{.name = "other", .where = "fake.lua:2"};
+  const std::string worker = testing::kFakeWorker;
+  other.external = External{
+      .command = {"sh", "-c", "exec " + worker + " run --spec {spec} --out $(dirname {out})"}, .turns = true};
+  e.parts[0].rungs.push_back(other);
+  run(e);
+  EXPECT_THAT(turns(), Contains("other 1"));
+  e.parts[0].rungs.back().external->turns = false;
+  run(e);
+  EXPECT_THAT(turns(), Not(Contains("other 1")));
+}
+}  // namespace
+}  // namespace optrush

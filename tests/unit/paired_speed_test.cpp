@@ -1,0 +1,76 @@
+#include "report/paired_speed.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "report/analysis.h"
+
+namespace optrush {
+namespace {
+StepResult step(int64_t number, bool timed, double seconds, int64_t tokens = 100) {
+  StepResult result;
+  result.step = number;
+  result.timed = timed;
+  result.seconds = seconds;
+  result.tokens = tokens;
+  return result;
+}
+
+/// A run's row with one round: `seconds` of the timed steps 3, 4, ...
+Row row(const std::string& group, const std::vector<double>& seconds, double sample) {
+  RunResult result;
+  result.turns = group;
+  result.steps.push_back(step(2, false, 99));
+  for (size_t i = 0; i < seconds.size(); ++i)
+    result.steps.push_back(step(3 + static_cast<int64_t>(i), true, seconds[i]));
+  Row made;
+  made.rounds = {0};
+  made.samples = {sample};
+  made.turns = {in_turns(result)};
+  return made;
+}
+
+TEST(PairedSpeed, StepsOfOneGroupArePaired) {
+  // The machine is slow in the middle, for both; step by step one is twice as fast.
+  const Row fast = row("g", {1, 5, 5, 1}, 100), slow = row("g", {2, 10, 10, 2}, 10);
+  EXPECT_DOUBLE_EQ(paired_speed(fast, slow)->value, 2);
+  EXPECT_DOUBLE_EQ(paired_speed(slow, fast)->value, 0.5);
+}
+
+TEST(PairedSpeed, OneStepThatWasDisturbedDoesNotCount) {
+  EXPECT_DOUBLE_EQ(paired_speed(row("g", {1, 1, 1}, 1), row("g", {2, 2, 50}, 1))->value, 2);
+  EXPECT_NEAR(paired_speed(row("g", {1, 1}, 1), row("g", {2, 8}, 1))->value, 4, 1e-12) << "in the logarithm";
+}
+
+TEST(PairedSpeed, OnlyStepsThatBothTimed) {
+  Row a = row("g", {1, 1, 1}, 1), b = row("g", {2, 3, 3}, 1);
+  b.turns[0].speed.erase(3);
+  EXPECT_NEAR(paired_speed(a, b)->value, 3, 1e-12);
+  EXPECT_EQ(a.turns[0].speed.count(2), 0) << "it was warm-up";
+}
+
+TEST(PairedSpeed, OtherGroupsArePairedByRound) {
+  EXPECT_DOUBLE_EQ(paired_speed(row("g", {1}, 30), row("h", {2}, 10))->value, 3);
+  EXPECT_DOUBLE_EQ(paired_speed(row("", {1}, 30), row("", {2}, 10))->value, 3) << "both ran alone";
+  EXPECT_DOUBLE_EQ(paired_speed(row("g", {}, 30), row("g", {}, 10))->value, 3) << "no step in common";
+}
+
+TEST(PairedSpeed, ARoundIsOneSample) {
+  Row a = row("g", {1, 1, 1, 1}, 1), b = row("g", {2, 2, 2, 2}, 1);
+  for (int64_t round = 1; round < 3; ++round) {
+    const std::string group = "g" + std::to_string(round);
+    const Row more_a = row(group, {1, 1}, 1), more_b = row(group, {2.0 + static_cast<double>(round), 3}, 1);
+    for (auto [to, from] : {std::pair(&a, &more_a), std::pair(&b, &more_b)}) {
+      to->rounds.push_back(round);
+      to->samples.push_back(from->samples[0]);
+      to->turns.push_back(from->turns[0]);
+    }
+  }
+  const auto ratio = paired_speed(a, b);
+  EXPECT_EQ(ratio->rounds, 3);
+  ASSERT_TRUE(ratio->interval);
+  EXPECT_NEAR(ratio->value, std::cbrt(2.0 * 3.0 * std::sqrt(4.0 * 3.0)), 1e-12);
+}
+}  // namespace
+}  // namespace optrush
