@@ -18,7 +18,7 @@ local exp = rush.experiment {
 }
 exp:ladder {
   rush.rung("checkpointing", "activation_checkpointing", { policy = "full" }),
-  rush.rung("two ranks", "ddp", { train = { world_size = 2 } }),
+  rush.rung("two ranks", "ddp", {}, { train = { world_size = 2 } }),
   rush.external { name = "program", command = { "%s", "program.py", "{out}" }, turns = true, train = { world_size = 1 } },
 }
 exp:run():report()
@@ -45,6 +45,7 @@ with open(sys.argv[1], "w") as out:
 def run(label, *options):
     command = [BUILD / "bin/optrush", "run", "turns.lua", "--rounds", "1", "--device", "cpu", "--label", label, *options]
     done = subprocess.run(command, capture_output=True, text=True, cwd=work)
+    assert done.returncode in (0, 1) and "error" not in done.stderr, done.stdout + done.stderr
     runs = {path.parent.name: json.loads(path.read_text())
             for path in work.glob(f"reports/turns/{label}/runs/*/result.json")}
     for name, result in runs.items():

@@ -125,7 +125,7 @@ TURNS = {
     "turncrash": lambda turns: end_by(signal.SIGSEGV),
     "turnkilled": lambda turns: end_by(signal.SIGKILL),
     "turnhang": lambda turns: time.sleep(1000),
-    "turnslow": lambda turns: time.sleep(0.2),
+    "turnslow": lambda turns: time.sleep(0.4),
     "turnjunk": lambda turns: (print("after you", file=turns.stream, flush=True), time.sleep(1000)),
     "turntwice": lambda turns: (turns.say(type="done", seconds=1), turns.say(type="done", seconds=1), time.sleep(1000)),
     "turnclose": lambda turns: turns.stream.close(),

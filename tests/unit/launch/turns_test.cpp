@@ -275,12 +275,12 @@ TEST_F(Turns, AHangIsATimeout) {
 }
 
 TEST_F(Turns, WaitingIsNotOnTheClock) {
-  // Three turns of 0.2 s each after the first: alone it has its time, and with the others it would not.
+  // Three turns of 0.4 s each: alone a run has its time, and with the others it would not.
   auto e = in_turns({"turnslow 1", "turnslow 2", "turnslow 3", "turnslow 4", "turnslow 5", "turnslow 6"});
-  e.base.timeout_s = 3;
+  e.base.timeout_s = 6;
   const auto start = std::chrono::steady_clock::now();
   EXPECT_TRUE(run(e).all_ok);
-  EXPECT_GT(std::chrono::steady_clock::now() - start, std::chrono::seconds(3));
+  EXPECT_GT(std::chrono::steady_clock::now() - start, std::chrono::seconds(6));
 }
 
 TEST_F(Turns, WhoSpeaksNonsenseFails) {
