@@ -8,6 +8,7 @@
 #include "launch/folder.h"
 #include "launch/terminal.h"
 #include "report/report.h"
+#include "search/search_experiment.h"
 
 namespace optrush {
 namespace {
@@ -25,14 +26,16 @@ RunHost::RunHost(RunRequest request, Overrides overrides, std::string resume_hin
       overrides_(std::move(overrides)),
       resume_hint_(std::move(resume_hint)) {}
 
-std::filesystem::path RunHost::run(const Experiment& described) {
+Experiment RunHost::prepared(const Experiment& described) {
   Experiment experiment = described;
   apply(overrides_, experiment);
   if (!folders_.insert(report_folder(request_.reports, experiment)).second)
     throw Error("the script runs '" + experiment.name + "' with the label '" + experiment.label + "' twice",
                 "give one of the two another name, or another label in exp:run { label = ... }");
-  Progress progress(progress_terminal());
-  const RunOutcome outcome = run_experiment(experiment, request_, progress);
+  return experiment;
+}
+
+std::filesystem::path RunHost::conclude(const RunOutcome& outcome, Progress& progress) {
   progress.stage("writing the report");
   if (const auto warning = write_report(outcome.folder); !warning.empty())
     progress.note("warning: " + warning, Colour::yellow);
@@ -43,6 +46,18 @@ std::filesystem::path RunHost::run(const Experiment& described) {
   if (!outcome.all_ok || std::ranges::any_of(analyze(load_report(outcome.folder)).rows, unsound))
     all_ok_ = false;
   return outcome.folder;
+}
+
+std::filesystem::path RunHost::run(const Experiment& described) {
+  const Experiment experiment = prepared(described);
+  Progress progress(progress_terminal());
+  return conclude(run_experiment(experiment, request_, progress), progress);
+}
+
+std::filesystem::path RunHost::search(const Experiment& described, const SearchRequest& request) {
+  const Experiment experiment = prepared(described);
+  Progress progress(progress_terminal());
+  return conclude(search_experiment(experiment, request, request_, progress), progress);
 }
 
 void RunHost::report(const std::filesystem::path& folder) {

@@ -13,12 +13,18 @@ class RunHost : public AskingHost {
   RunHost(RunRequest request, Overrides overrides, std::string resume_hint);
 
   std::filesystem::path run(const Experiment&) override;
+  std::filesystem::path search(const Experiment&, const SearchRequest&) override;
   void report(const std::filesystem::path& folder) override;
 
   /// Every run ended well and no rung broke the gate.
   bool all_ok() const { return all_ok_; }
 
  private:
+  /// With the command line's overrides.
+  Experiment prepared(const Experiment&);
+  /// Writes the report.
+  std::filesystem::path conclude(const RunOutcome&, Progress&);
+
   RunRequest request_;
   Overrides overrides_;
   std::string resume_hint_;

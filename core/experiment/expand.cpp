@@ -6,6 +6,7 @@
 #include "base/spec_json.h"
 #include "base/suggest.h"
 #include "experiment/experiment.h"
+#include "experiment/spec_difference.h"
 #include "optrush/error.h"
 
 namespace optrush {
@@ -70,32 +71,6 @@ std::set<std::string> plugins_of(const std::vector<Rung>& rungs) {
   for (const auto& rung : rungs)
     for (const auto& use : rung.plugins) names.insert(use.name);
   return names;
-}
-
-/// Fields of `now` that differ from `before`, object by object.
-Json difference(const Json& before, const Json& now) {
-  Json changed = Json::object();
-  for (const auto& [key, value] : now.items()) {
-    const auto old = before.find(key);
-    const bool known = old != before.end();
-    if (known && value == *old) continue;
-    changed[key] = known && value.is_object() && old->is_object() ? difference(*old, value) : value;
-  }
-  return changed;
-}
-
-Json settings_of(const RunSpec& spec) {
-  const Json all = to_json(spec);
-  Json settings = Json::object();
-  for (const char* key : {"model_kind", "model", "data", "train", "device", "threads", "env", "timeout_s"})
-    settings[key] = all.at(key);
-  return settings;
-}
-
-bool has(const std::vector<PluginUse>& plugins, const PluginUse& wanted) {
-  return std::ranges::any_of(plugins, [&](const PluginUse& use) {
-    return use.name == wanted.name && use.options == wanted.options;
-  });
 }
 
 /// Collects variants in report order.

@@ -76,7 +76,7 @@ std::optional<Planned> plan_variant(const Variant& variant, const fs::path& work
       check_plan(variant, plan);
       if (const auto reason = lacking_memory(plan, variant.spec.train.world_size);
           !variant.external && !reason.empty())
-        return failed("skipped", reason);
+        return Planned{.failure = {"skipped", reason}, .lacks_memory = true};
       return Planned{std::move(plan), {}};
     } catch (const Error& e) {
       return failed("failed", "while planning: " + e.message());

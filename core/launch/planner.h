@@ -15,7 +15,8 @@ namespace optrush {
 /// What a worker resolved a variant to, or why it could not.
 struct Planned {
   Json plan;  ///< null: none
-  BadEnd failure;
+  BadEnd failure = {};
+  bool lacks_memory = false;  ///< the failure: what it foresees does not fit into this machine
 };
 
 /// `optrush-worker plan` for one variant, in a process of its own: a plugin may throw, crash or hang. None

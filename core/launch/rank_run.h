@@ -9,6 +9,7 @@
 #include "launch/followers.h"
 #include "launch/live_run.h"
 #include "launch/planner.h"
+#include "launch/ranks.h"
 #include "launch/result.h"
 
 namespace optrush {

@@ -22,6 +22,7 @@ class Analyzer {
     out_.variants = stored.variants;
     out_.runs = stored.runs;
     out_.plans = stored.plans;
+    out_.tried = stored.tried;
   }
 
   Analysis analyze() {

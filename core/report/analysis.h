@@ -105,6 +105,7 @@ struct Analysis {
   std::vector<Variant> variants;
   std::vector<Json> plans;  ///< by variant; null where there is none
   std::optional<Drift> drift;
+  Json tried;                          ///< Stored::tried
   std::optional<Noise> noise;          ///< of the machine; none: it was not probed
   std::vector<AblationLine> ablation;  ///< most valuable first
   std::vector<StoredRun> runs;         ///< raw samples

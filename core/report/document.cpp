@@ -240,7 +240,7 @@ Document make_document(const Analysis& a) {
   for (auto* make :
        {scaling_section, published_section, roofline_section, program_section, memory_section, rank_section,
         collective_section, cost_section, loss_section, throughput_section, ablation_section, failure_section,
-        note_section, method_section, noise_section, context_section})
+        tried_section, note_section, method_section, noise_section, context_section})
     add(make(a));
   return document;
 }

@@ -54,6 +54,8 @@ Section scaling_section(const Analysis&);
 Section rank_section(const Analysis&);
 /// What their collectives send, beside what theory says.
 Section collective_section(const Analysis&);
+/// Everything that a search considered, stage by stage.
+Section tried_section(const Analysis&);
 /// Where and with what the experiment ran.
 Section context_section(const Analysis&);
 }  // namespace optrush

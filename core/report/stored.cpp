@@ -75,6 +75,7 @@ Stored load_report(const fs::path& folder) {
     stored.context = read_json(context);
   load_runs(folder / "runs", stored);
   load_noise(folder / "noise.jsonl", stored);
+  if (fs::exists(folder / "tried.json")) stored.tried = read_json(folder / "tried.json");
   return stored;
 }
 }  // namespace optrush

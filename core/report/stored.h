@@ -24,6 +24,7 @@ struct Stored {
   Json context = Json::object();
   std::vector<StoredRun> runs;   ///< by id
   std::vector<NoiseLine> noise;  ///< one for each probe of the machine
+  Json tried = {};               ///< what a search considered (tried.json); null: this was none
 };
 
 /// Strict on what is there, an Error with the file's name otherwise; plans, context and runs may be missing,

@@ -58,11 +58,20 @@ std::optional<int64_t> ScriptContext::predicted_peak(const RunSpec& spec) {
   return through_host([&] { return host_.predicted_peak(spec); });
 }
 
-fs::path ScriptContext::run(const Experiment& experiment) {
+void ScriptContext::check_preset() {
   if (!options_.preset.empty() && !asked_for_preset_)
     through_host([] {
       throw UsageError("the script has no presets", "leave --preset out; --set changes settings", "--preset");
     });
+}
+
+fs::path ScriptContext::search(const Experiment& experiment, const SearchRequest& request) {
+  check_preset();
+  return through_host([&] { return host_.search(experiment, request); });
+}
+
+fs::path ScriptContext::run(const Experiment& experiment) {
+  check_preset();
   return through_host([&] { return host_.run(experiment); });
 }
 

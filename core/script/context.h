@@ -35,6 +35,7 @@ class ScriptContext {
   std::optional<int64_t> predicted_peak(const RunSpec&);
 
   std::filesystem::path run(const Experiment&);
+  std::filesystem::path search(const Experiment&, const SearchRequest&);
   void report(const std::filesystem::path& folder);
 
   /// The last error that a bound function raised, whole; Lua gets its text.
@@ -53,6 +54,8 @@ class ScriptContext {
  private:
   template <class Body>
   auto through_host(const Body& body);
+  /// Before the first run: --preset was given to a script that asks for none.
+  void check_preset();
 
   std::filesystem::path script_;
   ScriptHost& host_;

@@ -11,16 +11,6 @@
 
 namespace optrush {
 namespace {
-/// Names and labels are folders of reports.
-std::string folder_name(const std::string& text, const std::string& what) {
-  const auto plain = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
-  bool valid = !text.empty() && text.size() <= 80 && plain(text[0]);
-  for (const char c : text) valid = valid && (plain(c) || c == '.' || c == '_' || c == '-');
-  if (!valid)
-    throw Error(what + " cannot be '" + text + "'", "it names a folder: letters, digits, '.', '_' and '-'");
-  return text;
-}
-
 Draft& draft_of(const Call& call) { return *std::get<Draft*>(*call.self); }
 
 std::vector<Rung> rungs_of(const LuaValue& list, const std::string& what) {
@@ -87,6 +77,15 @@ void check_stacks(const Experiment& experiment, const Catalogue& catalogue) {
 }  // namespace
 
 namespace functions {
+std::string folder_name(const std::string& text, const std::string& what) {
+  const auto plain = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
+  bool valid = !text.empty() && text.size() <= 80 && plain(text[0]);
+  for (const char c : text) valid = valid && (plain(c) || c == '.' || c == '_' || c == '-');
+  if (!valid)
+    throw Error(what + " cannot be '" + text + "'", "it names a folder: letters, digits, '.', '_' and '-'");
+  return text;
+}
+
 Object experiment(ScriptContext& context, const Call& call) {
   const LuaTable& given = call.arguments.at("base").table();
   Draft draft{.where = call.where};

@@ -27,11 +27,15 @@ Object plugins(ScriptContext&, const Call&);
 Object rung(ScriptContext&, const Call&);
 Object external(ScriptContext&, const Call&);
 
+/// The name of a folder of reports, as the script gives it; an Error says what it may consist of.
+std::string folder_name(const std::string& text, const std::string& what);
+
 Object experiment(ScriptContext&, const Call&);
 Object ladder(ScriptContext&, const Call&);
 Object ablation(ScriptContext&, const Call&);
 Object grid(ScriptContext&, const Call&);
 Object run(ScriptContext&, const Call&);
+Object search(ScriptContext&, const Call&);
 Object report(ScriptContext&, const Call&);
 Object dir(ScriptContext&, const Call&);
 }  // namespace optrush::functions

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "experiment/experiment.h"
+#include "experiment/search_request.h"
 
 namespace optrush {
 /// What a script can make happen. The command line implements it: `optrush run` measures, `--dry-run` only
@@ -14,6 +15,11 @@ struct ScriptHost {
   /// exp:run{...}: the whole experiment, every round. Returns the folder of its report once the last run has
   /// ended.
   virtual std::filesystem::path run(const Experiment&) = 0;
+  /// exp:search{...}: looks for the fastest stack and measures it as a ladder. Returns as run() does. Who
+  /// measures nothing is shown each part alone.
+  virtual std::filesystem::path search(const Experiment& experiment, const SearchRequest& request) {
+    return run(each_alone(experiment, request));
+  }
   /// exp:report(): prints where the report is and its table.
   virtual void report(const std::filesystem::path& folder) = 0;
   /// rush.gpu(): {"name", "memory_bytes", "sm"} of the GPU that runs would train on; null where there is

@@ -28,6 +28,7 @@ struct Forecast {
 struct Trial {
   bool ok = false;                      ///< it ran, and trains as it should
   std::string reason;                   ///< where it is not ok
+  std::string said;                     ///< for readers: "1.21x [1.18, 1.24], faster"
   double speed = 0;                     ///< tokens/s over those of the reference
   bool faster = false, slower = false;  ///< which of them can be claimed
 };

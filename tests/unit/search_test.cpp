@@ -38,7 +38,7 @@ class Bench final : public Laboratory {
       ++runs;
       const double ratio = speed_(stack) / speed_(reference);
       const bool ok = !broken(stack);
-      trials.push_back({ok, ok ? "" : "it breaks", ratio, ratio > 1.01, ratio < 0.99});
+      trials.push_back({ok, ok ? "" : "it breaks", "", ratio, ratio > 1.01, ratio < 0.99});
     }
     return trials;
   }

@@ -1,0 +1,75 @@
+#include <array>
+#include <cmath>
+
+#include "experiment/search_request.h"
+#include "optrush/error.h"
+#include "script/functions.h"
+
+namespace optrush::functions {
+namespace {
+/// 20e9, "20GB", "512 MiB": in bytes.
+double bytes_from(const Json& given, const std::string& what) {
+  if (given.is_number()) return given.get<double>();
+  const std::string text = given.get<std::string>();
+  size_t end = 0;
+  double number = 0;
+  try {
+    number = std::stod(text, &end);
+  } catch (const std::exception&) {
+    end = 0;
+  }
+  const std::string unit = text.substr(std::min(text.find_first_not_of(' ', end), text.size()));
+  constexpr std::array<std::pair<const char*, double>, 5> kUnits = {
+      {{"B", 1}, {"MB", 1e6}, {"MiB", 1 << 20}, {"GB", 1e9}, {"GiB", 1 << 30}}};
+  for (const auto& [name, bytes] : kUnits)
+    if (end > 0 && unit == name && number > 0 && std::isfinite(number)) return number * bytes;
+  throw Error(what + " is '" + text + "'", R"(bytes, or as in "20GB", "512MB", "16GiB")");
+}
+
+std::vector<Rung> axis_of(const LuaValue& item, size_t number) {
+  std::vector<Rung> rungs;
+  if (item.is_table())
+    for (const auto& rung : item.table().items) rungs.push_back(rung.object<Rung>());
+  else
+    rungs.push_back(item.object<Rung>());
+  if (rungs.empty())
+    throw Error("exp:search: part " + std::to_string(number) + " has no rung", "put rush.rung(...) into it");
+  for (const Rung& rung : rungs) {
+    if (rung.external)
+      throw Error("exp:search: '" + rung.name + "' is another program, which nothing can be stacked on",
+                  "measure it in a ladder, beside what the search found", rung.where);
+    if (!rung.over.empty())
+      throw Error("exp:search: '" + rung.name + "' stands over '" + rung.over + "'",
+                  "a search finds the order by itself: leave `over` out", rung.where);
+  }
+  return rungs;
+}
+}  // namespace
+
+Object search(ScriptContext& context, const Call& call) {
+  Draft& draft = *std::get<Draft*>(*call.self);
+  Experiment experiment = draft.experiment;
+  if (!experiment.parts.empty())
+    throw Error("exp:search: the experiment has a ladder, an ablation or a grid already",
+                "give the search an experiment of its own");
+  SearchRequest request;
+  for (const auto& item : call.arguments.at("parts").table().items)
+    request.axes.push_back(axis_of(item, request.axes.size() + 1));
+  if (request.axes.empty()) throw Error("exp:search has no parts", "put rush.rung(...) between the braces");
+  if (const auto* options = call.arguments.find("options")) {
+    const LuaTable& given = options->table();
+    if (const auto* memory = given.find("memory"))
+      request.memory_bytes = bytes_from(memory->json(), "exp:search: memory");
+    if (const auto* within = given.find("within")) request.until.within = within->json().get<double>();
+    if (const auto* at_most = given.find("at_most"))
+      request.until.at_most_s = seconds_from(at_most->json(), "exp:search: at_most");
+    if (const auto* turns = given.find("turns"))
+      experiment.turns = turns->json().get<bool>() ? InTurns::on : InTurns::off;
+    if (const auto* label = given.find("label"))
+      experiment.label = folder_name(label->text(), "the label of a report");
+  }
+  expand(each_alone(experiment, request));  // an Error here has this line
+  draft.ran = true;
+  return Report{context.search(experiment, request)};
+}
+}  // namespace optrush::functions

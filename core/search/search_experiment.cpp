@@ -1,0 +1,80 @@
+#include "search/search_experiment.h"
+
+#include "base/files.h"
+#include "base/suggest.h"
+#include "experiment/spec_difference.h"
+#include "launch/folder.h"
+#include "optrush/error.h"
+#include "search/stage_laboratory.h"
+
+namespace optrush {
+namespace fs = std::filesystem;
+namespace {
+constexpr const char* kStages = "tried";
+
+/// Stages of an earlier search are kept where this one goes on with it.
+void prepare(const fs::path& folder, const Experiment& experiment, bool resume) {
+  if (resume || !(fs::exists(folder / kStages) || has_report(folder))) return;
+  if (experiment.label != "local")
+    throw UsageError("there is a report in '" + folder.string() + "' already",
+                     "--resume goes on with the stages that it misses, another --label keeps it");
+  fs::remove_all(folder / kStages);
+  fs::remove(folder / "tried.json");
+}
+
+Json as_json(const Found& found, const Stacks& stacks) {
+  Json stages = Json::array();
+  for (const SearchStage& stage : found.stages) {
+    Json rows = Json::array();
+    for (const Considered& each : stage.stacks)
+      rows.push_back({{"stack", stacks.name(each.stack)},
+                      {"change", stacks.change(stage.reference, each.stack)},
+                      {"speed", each.trial.ok ? Json(each.trial.speed) : Json()},
+                      {"result", each.trial.ok ? each.trial.said : each.reason}});
+    stages.push_back({{"reference", stacks.name(stage.reference)}, {"stacks", rows}});
+  }
+  return {{"schema_version", 1},
+          {"best", stacks.name(found.best)},
+          {"finished", found.finished},
+          {"stages", stages}};
+}
+
+/// One rung for each part, on top of those that pay more.
+Part ladder_of(const Picks& best, const Stacks& stacks) {
+  Part ladder;
+  Picks below;
+  for (const Pick& pick : best) {
+    Picks here = below;
+    here.push_back(pick);
+    ladder.rungs.push_back(rung_between(stacks.spec(below), stacks.spec(here), stacks.name(pick)));
+    below = std::move(here);
+  }
+  return ladder;
+}
+}  // namespace
+
+RunOutcome search_experiment(const Experiment& experiment, const SearchRequest& request,
+                             const RunRequest& run, Progress& progress) {
+  const fs::path folder = report_folder(run.reports, experiment);
+  const Stacks stacks(experiment, request);
+  Found found;
+  Experiment result = experiment;
+  {
+    fs::create_directories(folder);
+    const FolderLock lock(folder);
+    prepare(folder, experiment, run.resume);
+    StageLaboratory laboratory(experiment, request, stacks, run, folder / kStages, progress);
+    try {
+      found = search(stacks.choices(), laboratory);
+    } catch (const StageInterrupted& interrupted) {
+      return {interrupted.folder, true, interrupted.signal};
+    }
+    result.until = request.until;
+    result.until->at_most_s = std::max(1.0, laboratory.seconds_left());
+  }
+  result.parts = {ladder_of(found.best, stacks)};
+  const RunOutcome outcome = run_experiment(result, run, progress);
+  write_json(folder / "tried.json", as_json(found, stacks));
+  return outcome;
+}
+}  // namespace optrush

@@ -1,0 +1,39 @@
+#include "search/stacks.h"
+
+#include <algorithm>
+
+#include "base/suggest.h"
+
+namespace optrush {
+std::vector<size_t> Stacks::choices() const {
+  std::vector<size_t> sizes;
+  for (const auto& axis : request_.axes) sizes.push_back(axis.size());
+  return sizes;
+}
+
+std::string Stacks::name(const Picks& picks) const {
+  if (picks.empty()) return "base";
+  std::vector<std::string> names;
+  for (const Pick& pick : picks) names.push_back(name(pick));
+  return join(names, " + ");
+}
+
+std::string Stacks::change(const Picks& from, const Picks& to) const {
+  std::vector<std::string> parts;
+  for (const Pick& pick : to)
+    if (std::ranges::count(from, pick) == 0) parts.push_back("+ " + name(pick));
+  for (const Pick& pick : from)
+    if (std::ranges::count(to, pick) == 0) parts.push_back("- " + name(pick));
+  return join(parts, ", ");
+}
+
+RunSpec Stacks::spec(const Picks& picks) const {
+  if (picks.empty()) return experiment_.base;
+  // A grid with one choice on each axis is one stack; its rungs may replace plugins that another one brings.
+  Experiment one = experiment_;
+  Part grid{.arrangement = Arrangement::grid};
+  for (const Pick& pick : picks) grid.axes.push_back({rung(pick)});
+  one.parts = {grid};
+  return expand(one).back().spec;
+}
+}  // namespace optrush

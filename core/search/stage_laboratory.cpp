@@ -1,0 +1,110 @@
+#include "search/stage_laboratory.h"
+
+#include <algorithm>
+
+#include "experiment/spec_difference.h"
+#include "experiment/stack.h"
+#include "launch/planner.h"
+#include "optrush/error.h"
+#include "report/analysis.h"
+#include "report/format.h"
+#include "report/report.h"
+#include "report/verdict.h"
+
+namespace optrush {
+namespace {
+/// Of the time that is left: a stage has as many stacks as the search has parts, and later ones are fewer.
+constexpr double kShareOfStage = 1.0 / 3;
+/// Of all the time, for the ladder of what was found.
+constexpr double kShareOfLadder = 0.2;
+
+Trial trial_of(const Row& row) {
+  if (!row.ok()) return {.reason = std::string(to_string(row.status)) + ": " + row.reason};
+  if (!row.previous.speed) return {.reason = "it has no round together with the reference"};
+  const Verdict verdict = verdict_of(*row.previous.speed);
+  return {.ok = true,
+          .said = ratio_text(*row.previous.speed) + ", " + describe(verdict),
+          .speed = row.previous.speed->value,
+          .faster = verdict.outcome == Outcome::faster,
+          .slower = verdict.outcome == Outcome::slower};
+}
+}  // namespace
+
+StageLaboratory::StageLaboratory(const Experiment& experiment, const SearchRequest& request,
+                                 const Stacks& stacks, const RunRequest& run, std::filesystem::path folder,
+                                 Progress& progress)
+    : experiment_(experiment),
+      request_(request),
+      stacks_(stacks),
+      run_(run),
+      folder_(std::move(folder)),
+      progress_(progress),
+      catalogue_(Catalogue::find(experiment.base.plugin_path)) {
+  run_.only.clear();
+}
+
+double StageLaboratory::seconds_left() const {
+  return request_.until.at_most_s - std::chrono::duration<double>(Clock::now() - start_).count();
+}
+
+bool StageLaboratory::goes_on() { return seconds_left() > kShareOfLadder * request_.until.at_most_s; }
+
+Forecast StageLaboratory::forecast(const Picks& picks) {
+  try {
+    return planned(picks);
+  } catch (const Error& e) {
+    return {Forecast::End::refused, e.message(), 0};
+  }
+}
+
+Forecast StageLaboratory::planned(const Picks& picks) {
+  progress_.stage("planning " + stacks_.name(picks));
+  const Variant variant{.name = stacks_.name(picks), .spec = stacks_.spec(picks)};
+  check_stack(variant, catalogue_);
+  Interrupts interrupts;
+  const auto planned = plan_variant(variant, run_.worker, {.timeout_s = run_.plan_timeout_s}, interrupts);
+  if (!planned) throw StageInterrupted{folder_, interrupts.signal()};
+  if (planned->lacks_memory) return {Forecast::End::too_large, planned->failure.reason, 0};
+  if (planned->plan.is_null()) return {Forecast::End::refused, planned->failure.reason, 0};
+  const Json memory = planned->plan.value("memory", Json());
+  const double peak = memory.is_object() ? memory.at("peak_bytes").get<double>() : 0;
+  if (request_.memory_bytes && peak > *request_.memory_bytes)
+    return {Forecast::End::too_large,
+            "a step needs " + bytes(peak) + ", and memory is " + bytes(*request_.memory_bytes), peak};
+  return {Forecast::End::fits, "", peak};
+}
+
+Experiment StageLaboratory::stage(const Picks& reference, const std::vector<Picks>& stacks) const {
+  Experiment stage = experiment_;
+  stage.name = folder_.filename();
+  stage.label = std::to_string(stages_);
+  stage.question = "What is better than " + stacks_.name(reference) + "?";
+  stage.base = stacks_.spec(reference);
+  stage.until = request_.until;
+  stage.until->at_most_s = kShareOfStage * std::max(0.0, seconds_left());
+  Part ladder;
+  for (const Picks& stack : stacks) {
+    Rung rung = rung_between(stage.base, stacks_.spec(stack), stacks_.change(reference, stack));
+    rung.over = "base";
+    ladder.rungs.push_back(std::move(rung));
+  }
+  stage.parts = {ladder};
+  return stage;
+}
+
+std::vector<Trial> StageLaboratory::measure(const Picks& reference, const std::vector<Picks>& stacks) {
+  ++stages_;
+  const Experiment stage = this->stage(reference, stacks);
+  progress_.note("search, stage " + stage.label + ": " + std::to_string(stacks.size()) + " stacks beside " +
+                 stacks_.name(reference));
+  RunRequest request = run_;
+  request.reports = folder_.parent_path();
+  const RunOutcome outcome = run_experiment(stage, request, progress_);
+  write_report(outcome.folder);
+  if (outcome.signal != 0) throw StageInterrupted{outcome.folder, outcome.signal};
+  const Analysis analysis = analyze(load_report(outcome.folder));
+  std::vector<Trial> trials;
+  for (size_t i = 0; i < stacks.size(); ++i) trials.push_back(trial_of(analysis.rows.at(i + 1)));
+  return trials;
+}
+}  // namespace optrush

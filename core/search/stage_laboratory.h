@@ -1,0 +1,43 @@
+#pragma once
+#include <chrono>
+
+#include "launch/conductor.h"
+#include "launch/signals.h"
+#include "plugin/description.h"
+#include "search/stacks.h"
+
+namespace optrush {
+/// The present stage was ended by a signal.
+struct StageInterrupted {
+  std::filesystem::path folder;  ///< of what it has
+  int signal = 0;
+};
+
+/// Answers a search by plans of workers, and by an experiment for each stage, with a report of its own in
+/// `folder`/<number of the stage>. Stages that are stored there are not run again where the request resumes.
+class StageLaboratory final : public Laboratory {
+ public:
+  using Clock = std::chrono::steady_clock;
+  StageLaboratory(const Experiment&, const SearchRequest&, const Stacks&, const RunRequest&,
+                  std::filesystem::path folder, Progress&);
+
+  Forecast forecast(const Picks&) override;
+  std::vector<Trial> measure(const Picks& reference, const std::vector<Picks>& stacks) override;
+  bool goes_on() override;
+  double seconds_left() const;
+
+ private:
+  Forecast planned(const Picks&);
+  Experiment stage(const Picks& reference, const std::vector<Picks>& stacks) const;
+
+  const Experiment& experiment_;
+  const SearchRequest& request_;
+  const Stacks& stacks_;
+  RunRequest run_;
+  std::filesystem::path folder_;
+  Progress& progress_;
+  Catalogue catalogue_;
+  Clock::time_point start_ = Clock::now();
+  int64_t stages_ = 0;
+};
+}  // namespace optrush
