@@ -75,6 +75,7 @@ local Report = {}
 ---@field files? string[] what else decides its results: a changed file is run again. Arguments that are files count anyway
 ---@field preload? string[] libraries that the dynamic loader takes first; skipped where one is missing
 ---@field effect? "rounding"|"precision"|"model" on arithmetic, against the rung below (default "rounding")
+---@field turns? boolean it knows how to take turns with other runs, as docs/experiments.md says (default false)
 ---@field model? Model|LlamaFields|SwigluStackFields|OperatorFields|CollectiveFields what is trained
 ---@field data? Data what it is trained on
 ---@field train? TrainSettings the training step
@@ -175,6 +176,7 @@ local Report = {}
 ---@class RunOptions
 ---@field rounds? integer instead of the experiment's (at least 1)
 ---@field label? string of the report's folder: reports/<experiment>/<label>/; git ignores 'local' (default "local")
+---@field turns? boolean whether the rungs of a round take turns step by step; left out: on a CPU, where they fit into its memory together
 
 ---A GPU.
 ---@class Gpu

@@ -76,5 +76,30 @@ TEST_F(Kill, ResumeMakesEveryRunOnce) {
   for (const auto& id : starts()) started.insert(id);
   EXPECT_LE(starts().size(), started.size() + kills);
 }
+
+TEST_F(Kill, AGroupOfRunsInTurnsIsMadeWhole) {
+  setenv("TMPDIR", folder_.path().c_str(), 1);
+  auto e = experiment({"a", "b"}, 2);
+  e.turns = InTurns::on;
+  setenv("FAKE_WORKER_TURNS", (folder_ / "turns").c_str(), 1);
+  run(e);
+  const auto expected = done();
+  std::filesystem::remove_all(report());
+  // Later each time, so that a run of the second round is cut off, too.
+  for (int i = 1; i < 6 && !run_killed(e, std::chrono::milliseconds(i * 700)); ++i) continue;
+  Progress progress(silent());
+  run_experiment(e, resuming(), progress);
+  unsetenv("FAKE_WORKER_TURNS");
+  EXPECT_EQ(done(), expected);
+  // A kill may come between a result and the name of its group, so one may lack that; two in a round never
+  // are.
+  std::map<int64_t, std::set<std::string>> groups;
+  for (const auto& run : load_report(report()).runs) {
+    EXPECT_EQ(run.result.status, Status::ok) << run.id;
+    if (!run.result.turns.empty()) groups[run.spec.round].insert(run.result.turns);
+  }
+  EXPECT_EQ(groups.size(), 2);
+  for (const auto& [round, names] : groups) EXPECT_EQ(names.size(), 1) << round;
+}
 }  // namespace
 }  // namespace optrush
