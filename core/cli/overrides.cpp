@@ -83,7 +83,7 @@ void apply(const Overrides& overrides, Experiment& experiment) try {
     experiment.until.reset();
   }
   leave_rounds_open(overrides, experiment);
-  if (overrides.turns) experiment.turns = *overrides.turns;
+  if (overrides.turns) set_in_experiment(experiment, "turns", *overrides.turns, "--turns");
   if (overrides.label) experiment.label = *overrides.label;
   if (overrides.device)
     experiment.base = merged(experiment.base, {{"device", *overrides.device}}, "--device");

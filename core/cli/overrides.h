@@ -15,7 +15,7 @@ struct Overrides {
   std::optional<std::string> label;
   std::optional<std::string> device;
   std::optional<int64_t> threads;
-  std::optional<InTurns> turns;
+  std::optional<std::string> turns;
 };
 
 /// Settings go to the base, and so to every rung that does not change them itself. A UsageError names the

@@ -1,5 +1,4 @@
 #include <CLI/CLI.hpp>
-#include <map>
 #include <memory>
 
 #include "base/files.h"
@@ -159,13 +158,8 @@ void add_run_command(CLI::App& app, int& code) {
       ->type_name("TIME");
   command
       ->add_option("--turns", options->overrides.turns,
-                   "whether the rungs of a round take turns step by step: on, off, or auto")
-      ->transform(CLI::CheckedTransformer(
-                      std::map<std::string, InTurns>{
-                          {"auto", InTurns::automatic}, {"on", InTurns::on}, {"off", InTurns::off}},
-                      CLI::ignore_case)
-                      .description("{auto,on,off}"))
-      ->option_text("auto|on|off");
+                   "whether the rungs of a round take turns step by step: on, off or auto")
+      ->type_name("WHEN");
   command->add_option("--label", options->overrides.label,
                       "name of the report; default: local, which the next one replaces");
   command->add_flag("--resume", options->resume, "go on with the runs that are missing");

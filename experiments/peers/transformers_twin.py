@@ -148,7 +148,7 @@ class Journal:
             print(json.dumps({"event": event, **fields}), file=self.file, flush=True)
 
 
-def train(spec, start, techniques, compiled, device, journal):
+def train(spec, start, techniques, compiled, device, journal, turns):
     plan = spec["train"]
     model = AutoModelForCausalLM.from_pretrained(start, dtype=torch.float32,
                                                  attn_implementation="sdpa" if "sdpa" in techniques else "eager")
@@ -218,7 +218,7 @@ def main():
     spec = read_spec()
     threads, device = set_threads(spec), device_of(spec)
     setup_seconds = time.perf_counter() - STARTED
-    steps = train(spec, ARGUMENTS.start, techniques_of(spec), ARGUMENTS.compile, device, Journal(ARGUMENTS.metrics))
+    steps = train(spec, ARGUMENTS.start, techniques_of(spec), ARGUMENTS.compile, device, Journal(ARGUMENTS.metrics), Turns())
     write_result(ARGUMENTS.out, result_of(steps, threads, device, ARGUMENTS.compile, setup_seconds))
 
 

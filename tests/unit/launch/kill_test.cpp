@@ -15,6 +15,10 @@ namespace optrush {
 namespace {
 class Kill : public testing::Launch {
  protected:
+  // A conductor that is killed leaves its temporary files; they go with this folder.
+  Kill() { setenv("TMPDIR", folder_.path().c_str(), 1); }
+  ~Kill() override { unsetenv("TMPDIR"); }
+
   std::map<std::string, int> finished() const {
     std::map<std::string, int> count;
     std::istringstream lines(read_file(report() / "journal.jsonl"));
@@ -46,8 +50,6 @@ class Kill : public testing::Launch {
 };
 
 TEST_F(Kill, ResumeMakesEveryRunOnce) {
-  // A conductor that is killed leaves its temporary files; they go with this folder.
-  setenv("TMPDIR", folder_.path().c_str(), 1);
   const auto e = experiment({"a", "crash", "b"}, 2);
   const auto start = std::chrono::steady_clock::now();
   run(e);
@@ -78,7 +80,6 @@ TEST_F(Kill, ResumeMakesEveryRunOnce) {
 }
 
 TEST_F(Kill, AGroupOfRunsInTurnsIsMadeWhole) {
-  setenv("TMPDIR", folder_.path().c_str(), 1);
   auto e = experiment({"a", "b"}, 2);
   e.turns = InTurns::on;
   setenv("FAKE_WORKER_TURNS", (folder_ / "turns").c_str(), 1);
