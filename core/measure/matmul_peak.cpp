@@ -6,7 +6,6 @@
 #include <ATen/ops/mm.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/sum.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
 #include <array>
@@ -16,6 +15,7 @@
 #include <limits>
 
 #include "measure/most_flops.h"
+#include "measure/wait_for.h"
 
 namespace optrush {
 namespace {
@@ -28,12 +28,6 @@ class Stopwatch {
  private:
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
-
-void wait_for(at::Device device) {
-  if (!device.is_cpu())
-    c10::impl::VirtualGuardImpl(device.type())
-        .synchronizeDevice(device.has_index() ? device.index() : at::DeviceIndex(0));
-}
 
 /// Seconds of one of `calls` calls in a row, so that waiting for the device costs next to nothing.
 double time_calls(at::Device device, int64_t calls, const std::function<void()>& call) {

@@ -2,7 +2,6 @@
 
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
 #include <cmath>
@@ -17,6 +16,7 @@
 #include "measure/memory.h"
 #include "measure/saved_tensors.h"
 #include "measure/step_costs.h"
+#include "measure/wait_for.h"
 #include "optrush/host/resolve.h"
 #include "train/rank_row.h"
 #include "train/train_step.h"
@@ -103,13 +103,6 @@ int64_t parameter_bytes(Session& session) {
   }
   for (const Shard& shard : session.data_parallel().shards()) add(shard.data);
   return bytes;
-}
-
-/// Until nothing runs there any more.
-void wait_for(at::Device device) {
-  if (!device.is_cpu())
-    c10::impl::VirtualGuardImpl(device.type())
-        .synchronizeDevice(device.has_index() ? device.index() : at::DeviceIndex(0));
 }
 
 class Trainer {

@@ -1,0 +1,11 @@
+#include "measure/wait_for.h"
+
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+namespace optrush {
+void wait_for(c10::Device device) {
+  if (!device.is_cpu())
+    c10::impl::VirtualGuardImpl(device.type())
+        .synchronizeDevice(device.has_index() ? device.index() : c10::DeviceIndex(0));
+}
+}  // namespace optrush
