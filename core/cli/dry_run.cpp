@@ -1,6 +1,7 @@
 #include "cli/dry_run.h"
 
 #include <iostream>
+#include <set>
 
 #include "base/spec_json.h"
 #include "base/suggest.h"
@@ -100,12 +101,14 @@ std::vector<std::string> base_lines(const Json& spec) {
 }  // namespace
 
 Json dry_run(const Experiment& experiment, const RunRequest& request) {
-  const auto variants = expand(experiment);
+  auto variants = expand(experiment);
   const Schedule schedule(variants, rounds_of(experiment), request.only);
   Interrupts interrupts;
   Json listed = Json::array(), failures = Json::array(), runs = Json::array();
   std::vector<Json> plans(variants.size());
-  for (const auto& variant : variants) {
+  std::set<std::string> refused;
+  for (size_t i = 0; i < variants.size(); ++i) {
+    const Variant variant = variants[i];
     listed.push_back(to_json(variant));
     if (!schedule.wanted(variant)) continue;
     const auto planned = plan_variant(variant, request.worker, {.timeout_s = request.plan_timeout_s},
@@ -117,6 +120,10 @@ Json dry_run(const Experiment& experiment, const RunRequest& request) {
                           {"status", planned->failure.status},
                           {"reason", planned->failure.reason},
                           {"where", variant.where}});
+    if (planned->refused && variant.group == "ladder") {
+      refused.insert(variant.name);
+      variants = expand(experiment, refused);
+    }
   }
   for (const auto& job : schedule.all(plans)) runs.push_back(job.id);
   return {{"folder", report_folder(request.reports, experiment).string()},

@@ -76,7 +76,7 @@ std::set<std::string> plugins_of(const std::vector<Rung>& rungs) {
 /// Collects variants in report order.
 class Expansion {
  public:
-  explicit Expansion(const Experiment& experiment) {
+  Expansion(const Experiment& experiment, const std::set<std::string>& cannot_be) : cannot_be_(cannot_be) {
     base_.spec = experiment.base;
     base_.spec.experiment = experiment.name;
     for (const auto& use : base_.spec.plugins)
@@ -86,16 +86,25 @@ class Expansion {
   }
 
   void ladder(const std::vector<Rung>& rungs) {
-    std::vector<Step> steps = {{"base", base_, 0}};
+    std::vector<Step> steps = {{"base", base_, 0, {}}};
+    std::set<std::string> missing;  // plugins of rungs that can't be
     for (const auto& rung : rungs) {
-      const Step& below = rung.over.empty() ? steps.back() : step_named(rung.over, steps, rung);
+      const Step below = rung.over.empty() ? steps.back() : step_named(rung.over, steps, rung);
       if (rung.external) {
         beside(rung, below.variant, below.stack);
+        variants_.back().passed_over = below.passed_over;
         continue;
       }
-      const Stack stack = on_top(below.stack, rung);
-      steps.push_back({rung.name, stack, add(rung.name, "ladder", below.variant, stack, rung.where)});
+      const Stack stack = on_top(below.stack, rung, missing);
+      const int64_t index = add(rung.name, "ladder", below.variant, stack, rung.where);
       variants_.back().expect = rung.expect;
+      variants_.back().passed_over = below.passed_over;
+      steps.push_back({rung.name, stack, index, {}});
+      if (!cannot_be_.contains(rung.name)) continue;
+      for (const auto& use : rung.plugins) missing.insert(use.name);
+      steps.back() = below;
+      steps.back().name = rung.name;
+      steps.back().passed_over.push_back(rung.name);
     }
   }
 
@@ -137,6 +146,7 @@ class Expansion {
     std::string name;
     Stack stack;
     int64_t variant = 0;
+    std::vector<std::string> passed_over;  ///< rungs in place of which it is stood on
   };
 
   static const Step& step_named(const std::string& name, const std::vector<Step>& steps, const Rung& rung) {
@@ -210,6 +220,7 @@ class Expansion {
     variant.changed = difference(settings_of(before), settings_of(variant.spec));
   }
 
+  const std::set<std::string>& cannot_be_;
   Stack base_;
   std::vector<Variant> variants_;
 };
@@ -230,8 +241,8 @@ std::string slug(const std::string& name) {
 }
 }  // namespace
 
-std::vector<Variant> expand(const Experiment& experiment) {
-  Expansion expansion(experiment);
+std::vector<Variant> expand(const Experiment& experiment, const std::set<std::string>& cannot_be) {
+  Expansion expansion(experiment, cannot_be);
   for (const auto& part : experiment.parts) {
     switch (part.arrangement) {
       case Arrangement::ladder:

@@ -183,6 +183,7 @@ const Fields<Variant>& variant_fields() {
           .optional(&T::removed, {.name = "removed", .doc = "plugins that previous had"})
           .custom(table(&T::changed, {.name = "changed", .doc = "settings that differ from previous"}))
           .optional(&T::where, {.name = "where", .doc = "script:line"})
+          .optional(&T::passed_over, {.name = "passed_over", .doc = "rungs right below that can't be"})
           .custom(external<T>())
           .custom(expect<T>());
   return fields;

@@ -1,5 +1,6 @@
 #pragma once
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -69,14 +70,16 @@ struct Variant {
   Json changed = Json::object();  ///< settings that differ from `previous`
   std::string where;
   std::optional<External> external;
-  std::optional<Published> expect;  ///< of a rung of a ladder
+  std::optional<Published> expect;       ///< of a rung of a ladder
+  std::vector<std::string> passed_over;  ///< rungs right below that can't be: it stands on `previous` instead
 };
 
 /// What grid() names the variant of these choices.
 std::string grid_name(const std::vector<std::string>& choices);
 
-/// Every variant in report order. Errors carry the rung's place in the script.
-std::vector<Variant> expand(const Experiment&);
+/// Every variant in report order. Errors carry the rung's place in the script. What a ladder stacks on one of
+/// the rungs that `cannot_be` stands on the one below that instead.
+std::vector<Variant> expand(const Experiment&, const std::set<std::string>& cannot_be = {});
 
 Json to_json(const Experiment&);
 Experiment experiment_from_json(const Json&, const std::string& where);

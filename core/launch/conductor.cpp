@@ -88,11 +88,7 @@ class Conductor : private TurnRound::Host {
   RunOutcome conduct() {
     // First of all: a resume on another machine is refused before it changes anything.
     const bool described = describe();
-    if (described || !fs::exists(folder_ / "variants.json")) {
-      write_json(folder_ / "experiment.json", to_json(experiment_));
-      write_json(folder_ / "variants.json", all_as_json(variants_));
-      set_aside();
-    }
+    if (!fs::exists(folder_ / "variants.json")) write_variants();
     if (described && plan()) measure();
     if (interrupts_.signal() == 0)
       journal_.ended();
@@ -102,6 +98,11 @@ class Conductor : private TurnRound::Host {
   }
 
  private:
+  void write_variants() const {
+    write_json(folder_ / "experiment.json", to_json(experiment_));
+    write_json(folder_ / "variants.json", all_as_json(variants_));
+  }
+
   static Json all_as_json(const std::vector<Variant>& variants) {
     Json list = Json::array();
     for (const auto& variant : variants) list.push_back(to_json(variant));
@@ -141,7 +142,10 @@ class Conductor : private TurnRound::Host {
   }
 
   bool plan() {
-    for (const auto& variant : variants_) {
+    std::set<std::string> refused;
+    std::vector<std::pair<int64_t, BadEnd>> failures;
+    for (size_t i = 0; i < variants_.size(); ++i) {
+      const Variant variant = variants_[i];
       if (!schedule_.wanted(variant)) continue;
       progress_.stage("planning " + std::to_string(variant.index + 1) + "/" +
                       std::to_string(variants_.size()) + ": " + variant.name);
@@ -152,7 +156,17 @@ class Conductor : private TurnRound::Host {
       if (!planned->plan.is_null()) continue;
       progress_.note(variant.name + ": " + planned->failure.status + ", " + planned->failure.reason,
                      Colour::red);
-      store_unstarted(variant, 0, planned->failure);
+      failures.emplace_back(variant.index, planned->failure);
+      if (!planned->refused || variant.group != "ladder") continue;
+      refused.insert(variant.name);
+      variants_ = expand(experiment_, refused);
+    }
+    // What belongs to the experiment is known only now: a rung above a refused one has another stack.
+    write_variants();
+    set_aside();
+    for (const auto& [index, failure] : failures) {
+      const Variant& variant = variants_.at(static_cast<size_t>(index));
+      store_unstarted(variant, 0, failure);
       all_ok_ = false;
       drop(variant, "its plan failed");
     }
@@ -458,7 +472,7 @@ class Conductor : private TurnRound::Host {
   const RunRequest& request_;
   Progress& progress_;
   Interrupts interrupts_;
-  const std::vector<Variant> variants_;
+  std::vector<Variant> variants_;  ///< final once they are planned
   Schedule schedule_;
   const fs::path folder_;
   const FolderLock lock_;

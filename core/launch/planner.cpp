@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 namespace {
 Planned failed(std::string status, std::string reason) {
-  return {nullptr, {std::move(status), std::move(reason)}};
+  return {nullptr, {std::move(status), std::move(reason)}, false};
 }
 
 /// What the worker says on stderr, without its name in front: an error, or what this machine lacks.
@@ -23,7 +23,9 @@ Planned stated_end(const std::string& text) {
   if (const size_t at = text.rfind(kSkipped); at != std::string::npos)
     return failed("skipped", text.substr(at + kSkipped.size()));
   const size_t at = text.rfind(kError);
-  return failed("failed", at == std::string::npos ? text : text.substr(at + kError.size()));
+  Planned planned = failed("failed", at == std::string::npos ? text : text.substr(at + kError.size()));
+  planned.refused = at != std::string::npos;
+  return planned;
 }
 
 /// An Error where the gate, and so the report, could not read it.
@@ -77,7 +79,7 @@ std::optional<Planned> plan_variant(const Variant& variant, const fs::path& work
       if (const auto reason = lacking_memory(plan, variant.spec.train.world_size);
           !variant.external && !reason.empty())
         return Planned{.failure = {"skipped", reason}, .lacks_memory = true};
-      return Planned{std::move(plan), {}};
+      return Planned{.plan = std::move(plan)};
     } catch (const Error& e) {
       return failed("failed", "while planning: " + e.message());
     }

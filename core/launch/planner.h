@@ -16,7 +16,8 @@ namespace optrush {
 struct Planned {
   Json plan;  ///< null: none
   BadEnd failure = {};
-  bool lacks_memory = false;  ///< the failure: what it foresees does not fit into this machine
+  bool refused = false;  ///< the worker said what is wrong with it: it can't be, whatever is stacked on it
+  bool lacks_memory = false;  ///< what it foresees does not fit into this machine
 };
 
 /// `optrush-worker plan` for one variant, in a process of its own: a plugin may throw, crash or hang. None

@@ -109,6 +109,9 @@ class Analyzer {
     row.group = variant.group;
     row.external = variant.external.has_value();
     row.published = variant.expect;
+    if (!variant.passed_over.empty())
+      row.notes.push_back("stands on '" + stored_.variants[static_cast<size_t>(variant.previous)].name +
+                          "': " + join(variant.passed_over) + " failed");
     take_status(row, runs_of(variant.index, "measure"));
     const auto runs = sound_runs(variant.index);
     const auto median_of = [&](auto get) {

@@ -175,6 +175,8 @@ local Report = {}
 ---What exp:run takes.
 ---@class RunOptions
 ---@field rounds? integer instead of the experiment's (at least 1)
+---@field within? number instead of rounds: as many as it takes until the intervals are ± this; 0.03 is 3 % (at least 0.0001, at most 1)
+---@field at_most? number|string with within: how long to measure, in seconds or as "90s", "5m", "1h"
 ---@field label? string of the report's folder: reports/<experiment>/<label>/; git ignores 'local' (default "local")
 ---@field turns? boolean whether the rungs of a round take turns step by step; left out: on a CPU, where they fit into its memory together
 
@@ -313,7 +315,7 @@ function Experiment:ablation(rungs) end
 function Experiment:grid(axes, view) end
 
 ---Runs every rung in every round and writes the report.
----@param options? RunOptions rounds and label
+---@param options? RunOptions rounds, or within and at_most; label
 ---@return Report
 function Experiment:run(options) end
 

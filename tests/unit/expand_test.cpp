@@ -325,5 +325,32 @@ TEST(CheckStack, NamesBothPluginsAndThePlace) {
   EXPECT_THAT(check({"grad_scaler", "lora"}), HasSubstr("plugin 'grad_scaler' requires 'mixed_precision'"));
   EXPECT_THAT(check({"lorra"}), HasSubstr("did you mean 'lora'?"));
 }
+TEST(Expand, WhatCannotBeIsPassedOver) {
+  Experiment experiment{.name = "x"};
+  Part ladder;
+  ladder.rungs = {{.name = "a", .plugins = {{"one", {}}}},
+                  {.name = "bad", .plugins = {{"two", {}}}},
+                  {.name = "b", .plugins = {{"three", {}}}, .replace = {"two"}},
+                  {.name = "c", .plugins = {{"four", {}}}},
+                  {.name = "d", .plugins = {{"five", {}}}, .over = "bad"}};
+  experiment.parts = {ladder};
+  const auto names = [](const Variant& variant) {
+    std::vector<std::string> names;
+    for (const auto& use : variant.spec.plugins) names.push_back(use.name);
+    return names;
+  };
+  const auto variants = expand(experiment, {"bad"});
+  ASSERT_EQ(variants.size(), 6U);
+  EXPECT_EQ(names(variants[2]), (std::vector<std::string>{"one", "two"})) << "its own row stays";
+  EXPECT_EQ(names(variants[3]), (std::vector<std::string>{"one", "three"}));
+  EXPECT_EQ(variants[3].previous, 1);
+  EXPECT_EQ(variants[3].passed_over, std::vector<std::string>{"bad"});
+  EXPECT_EQ(variants[4].previous, 3);
+  EXPECT_TRUE(variants[4].passed_over.empty());
+  EXPECT_EQ(names(variants[5]), (std::vector<std::string>{"one", "five"})) << "also who names it";
+  EXPECT_EQ(variant_from_json(to_json(variants[3]), "").passed_over, variants[3].passed_over);
+  EXPECT_EQ(variants[3].index, expand(experiment)[3].index) << "rows keep their numbers";
+}
+
 }  // namespace
 }  // namespace optrush

@@ -91,7 +91,7 @@ def jitter(spec, out):
 
 
 def noisy(spec, out):
-    write(out + "/result.json", result(spec, tokens_per_second=12800.0 * (1 + 0.05 * (-1) ** spec["round"])))
+    write(out + "/result.json", result(spec, tokens_per_second=12800.0 * (1 + 0.03 * (-1) ** spec["round"])))
 
 
 def note_turn(*words):
