@@ -106,7 +106,7 @@ void add_other_problems(const Rows& ladder, std::vector<std::string>& parts) {
     const Ratio& speed = *row->previous.speed;
     if (row->previous.differs.empty() || !speed.claim()) continue;
     parts.push_back(row->name + " makes " + fixed(speed.value, 2) + "x " + interval_text(speed) +
-                    " of the tokens a second, with " + row->previous.differs);
+                    " of the tokens a second, of another problem (" + row->previous.differs + ")");
   }
 }
 

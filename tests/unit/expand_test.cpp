@@ -328,11 +328,11 @@ TEST(CheckStack, NamesBothPluginsAndThePlace) {
 TEST(Expand, WhatCannotBeIsPassedOver) {
   Experiment experiment{.name = "x"};
   Part ladder;
-  ladder.rungs = {{.name = "a", .plugins = {{"one", {}}}},
-                  {.name = "bad", .plugins = {{"two", {}}}},
-                  {.name = "b", .plugins = {{"three", {}}}, .replace = {"two"}},
-                  {.name = "c", .plugins = {{"four", {}}}},
-                  {.name = "d", .plugins = {{"five", {}}}, .over = "bad"}};
+  ladder.rungs = {{.name = "a", .plugins = {{"one", Json::object()}}},
+                  {.name = "bad", .plugins = {{"two", Json::object()}}},
+                  {.name = "b", .plugins = {{"three", Json::object()}}, .replace = {"two"}},
+                  {.name = "c", .plugins = {{"four", Json::object()}}},
+                  {.name = "d", .plugins = {{"five", Json::object()}}, .over = "bad"}};
   experiment.parts = {ladder};
   const auto names = [](const Variant& variant) {
     std::vector<std::string> names;

@@ -85,6 +85,7 @@ TEST_F(OpenRounds, ResumeGoesOnFromWhatIsStored) {
     for (const char* rung : {"00-base", "01-a", "02-noisy"})
       fs::remove_all(report() / "runs" / (rung + ("-r" + std::to_string(round))));
   fs::remove(report() / "runs/02-noisy-r4/result.json");
+  fs::remove_all(report() / "runs/00-base-drift");
   run(open({"a", "noisy"}), resuming());
   EXPECT_EQ(starts().front(), "02-noisy-r4");
   EXPECT_EQ(rounds_of("02-noisy"), all - 3);
