@@ -131,6 +131,7 @@ Json dry_run(const Experiment& experiment, const RunRequest& request) {
           {"variants", listed},
           {"plans", plans},
           {"failures", failures},
+          {"only", schedule.only()},
           {"runs", runs}};
 }
 
@@ -140,6 +141,10 @@ std::string dry_run_text(const Json& dry) {
                      " variants, " + rounds_text(experiment) + ", " + std::to_string(dry.at("runs").size()) +
                      " runs" + (experiment.at("until").empty() ? "" : " with the first round alone") +
                      ", report in " + plain(dry.at("folder")) + "\n";
+  if (!dry.at("only").empty())
+    text += "--only: " + join(dry.at("only").get<std::vector<std::string>>()) + ", and the base\n";
+  for (const auto& [name, value] : experiment.at("arguments").items())
+    text += "argument " + name + " = " + plain(value) + "\n";
   const auto add = [&](const std::vector<std::string>& lines) {
     for (const auto& line : lines) text += "    " + line + "\n";
   };

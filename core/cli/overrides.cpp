@@ -4,18 +4,14 @@
 
 #include "base/spec_json.h"
 #include "base/suggest.h"
+#include "base/text_value.h"
+#include "cli/plugin_override.h"
 #include "optrush/error.h"
 
 namespace optrush {
 namespace {
 const std::vector<std::string> kOfExperiment = {"rounds", "price_per_hour", "currency"};
 const std::vector<std::string> kOfSpec = {"model", "data", "train", "device", "threads", "env", "timeout_s"};
-
-/// JSON where it is some, else the text itself, so that strings need no quotes.
-Json value_of(const std::string& text) {
-  Json value = Json::parse(text, nullptr, false);
-  return value.is_discarded() ? Json(text) : value;
-}
 
 std::vector<std::string> split(const std::string& path) {
   std::vector<std::string> keys;
@@ -60,15 +56,18 @@ void set(Experiment& experiment, const std::string& assignment) {
   const auto keys = split(assignment.substr(0, equals));
   // A variable's value is text, though it may look like a number.
   const std::string text = assignment.substr(equals + 1);
-  const Json value = keys.size() > 1 && keys[0] == "env" ? Json(text) : value_of(text);
+  const Json value = keys.size() > 1 && keys[0] == "env" ? Json(text) : text_value(text);
   if (keys.size() == 1 && contains(kOfExperiment, keys[0])) {
     set_in_experiment(experiment, keys[0], value, where);
     return;
   }
   if (!contains(kOfSpec, keys[0])) {
+    const auto plugins = stacked_plugins(experiment);
+    if (contains(plugins, keys[0])) return set_plugin_option(experiment, keys, text, where);
     auto allowed = kOfSpec;
-    allowed.insert(allowed.end(), kOfExperiment.begin(), kOfExperiment.end());
-    throw UsageError("there is no setting '" + keys[0] + "'", did_you_mean(keys[0], allowed), where);
+    for (const auto& more : {kOfExperiment, plugins}) allowed.insert(allowed.end(), more.begin(), more.end());
+    throw UsageError("there is no setting '" + keys[0] + "', and no rung stacks a plugin of that name",
+                     did_you_mean(keys[0], allowed), where);
   }
   Json settings = value;
   for (auto key = keys.rbegin(); key != keys.rend(); ++key) settings = Json{{*key, std::move(settings)}};

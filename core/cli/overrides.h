@@ -8,7 +8,7 @@
 namespace optrush {
 /// What the command line changes in every experiment of a script.
 struct Overrides {
-  std::vector<std::string> set;  ///< "train.steps=4", "model.n_layers=2", "rounds=3"
+  std::vector<std::string> set;  ///< "train.steps=4", "rounds=3", "PLUGIN.option=16"
   std::optional<int64_t> rounds;
   std::optional<double> within;
   std::optional<std::string> at_most;
@@ -18,7 +18,7 @@ struct Overrides {
   std::optional<std::string> turns;
 };
 
-/// Settings go to the base, and so to every rung that does not change them itself. A UsageError names the
-/// nearest key.
+/// Settings go to the base, and so to every rung that does not change them itself; options of a plugin to
+/// every rung that stacks it. A UsageError names the nearest key.
 void apply(const Overrides&, Experiment&);
 }  // namespace optrush

@@ -22,7 +22,7 @@ struct RunOptions {
   std::string script;  ///< as given: a path, or @NAME
   fs::path out;
   Overrides overrides;
-  std::vector<std::string> only, plugin_path;
+  std::vector<std::string> only, plugin_path, arguments;
   std::string preset;
   std::optional<double> as_gpu;  ///< GB of memory
   bool resume = false, dry_run = false, json = false, costs = false, verbose = false;
@@ -74,6 +74,19 @@ std::unique_ptr<Followers> joined_followers(const Launched& here, const fs::path
   return followers;
 }
 
+/// "layers=8" -> {"layers", "8"}.
+std::map<std::string, std::string> named(const std::vector<std::string>& arguments) {
+  std::map<std::string, std::string> values;
+  for (const auto& argument : arguments) {
+    const size_t equals = argument.find('=');
+    if (equals == std::string::npos || equals == 0)
+      throw UsageError("--arg takes name=value, not '" + argument + "'", "for example --arg layers=8");
+    if (!values.emplace(argument.substr(0, equals), argument.substr(equals + 1)).second)
+      throw UsageError("--arg gives '" + argument.substr(0, equals) + "' twice", "give it once");
+  }
+  return values;
+}
+
 void check(const RunOptions& options) {
   if (options.json && !options.dry_run)
     throw UsageError("--json belongs to --dry-run", "results.json has the results");
@@ -104,7 +117,7 @@ int run(const RunOptions& options) {
   Overrides overrides = options.overrides;
   if (options.as_gpu) overrides.device = "cuda";
   const ScriptOptions script{options.plugin_path, installation.scripts, overrides.device.value_or(""),
-                             options.preset};
+                             options.preset, named(options.arguments)};
   if (options.dry_run) {
     const DryRunForm form = options.json    ? DryRunForm::json
                             : options.costs ? DryRunForm::costs
@@ -134,17 +147,26 @@ void add_run_command(CLI::App& app, int& code) {
       ->type_name("GB");
   command->add_option("--preset", options->preset,
                       "which form of the experiment, where the script has several");
+  command
+      ->add_option("--arg", options->arguments,
+                   "an argument that the script reads with rush.arg; may be repeated")
+      ->take_all()
+      ->expected(1)
+      ->type_name("NAME=VALUE");
   command->add_flag("--json", options->json, "with --dry-run: as JSON");
   command->add_flag(
       "--costs", options->costs,
       "with --dry-run: a table of launches, host waits, casts, bytes and FLOPs of each rung's step");
   command
       ->add_option("--set", options->overrides.set,
-                   "override a setting, as in train.steps=20; may be repeated")
+                   "override a setting, as in train.steps=20 or PLUGIN.OPTION=4; may be repeated")
       ->take_all()
       ->expected(1)
       ->type_name("KEY=VALUE");
-  command->add_option("--only", options->only, "run this rung and the base only; may be repeated")
+  command
+      ->add_option(
+          "--only", options->only,
+          "run this rung, or those that a pattern matches ('fused*'), and the base only; may be repeated")
       ->take_all()
       ->expected(1)
       ->type_name("RUNG");

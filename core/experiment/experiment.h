@@ -48,7 +48,8 @@ enum class InTurns : uint8_t { automatic, on, off };
 struct Experiment {
   std::string name, question, script;  ///< script: absolute path
   std::string script_sha256;
-  RunSpec base;  ///< rung 0: no plugin, unless the script gives some
+  Json arguments = Json::object();  ///< that the script read, given or not: {"layers": 8}
+  RunSpec base;                     ///< rung 0: no plugin, unless the script gives some
   std::vector<Part> parts;
   int64_t rounds = 5;
   std::optional<Until> until;  ///< instead of `rounds`: as many as it takes

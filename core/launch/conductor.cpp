@@ -41,8 +41,23 @@ void check_worker(const fs::path& worker) {
                 "build it: ./optrush setup, or the target optrush-worker");
 }
 
+/// A report has one value of each argument. One that the script did not read then is of a changed script.
+void check_arguments(const fs::path& folder, const Experiment& experiment) {
+  const fs::path file = folder / "experiment.json";
+  if (!fs::exists(file)) return;
+  const Json before = experiment_from_json(read_json(file), file.string()).arguments;
+  for (const auto& [name, value] : experiment.arguments.items())
+    if (const auto old = before.find(name); old != before.end() && *old != value)
+      throw UsageError("the report in '" + folder.string() + "' was begun with " + name + " = " +
+                           old->dump() + ", not " + value.dump(),
+                       "give --arg " + name + "=" +
+                           (old->is_string() ? old->get<std::string>() : old->dump()) +
+                           ", or another --label");
+}
+
 /// The folder, ready to be read and added to.
 const fs::path& prepared(const fs::path& folder, const Experiment& experiment, bool resume) {
+  if (resume && has_report(folder)) check_arguments(folder, experiment);
   if (resume || !has_report(folder)) return folder;
   if (experiment.label != "local")
     throw UsageError("there is a report in '" + folder.string() + "' already",
@@ -86,6 +101,7 @@ class Conductor : private TurnRound::Host {
         starts_(fs::absolute(request.worker), folder_ / "starts") {}
 
   RunOutcome conduct() {
+    if (!request_.only.empty()) progress_.note("--only: " + join(schedule_.only()) + ", and the base");
     // First of all: a resume on another machine is refused before it changes anything.
     const bool described = describe();
     if (!fs::exists(folder_ / "variants.json")) write_variants();

@@ -1,5 +1,7 @@
 #include "launch/schedule.h"
 
+#include <fnmatch.h>
+
 #include <algorithm>
 
 #include "base/files.h"
@@ -13,6 +15,15 @@ namespace {
 void append(std::vector<Job>& jobs, const std::vector<Job>& more) {
   jobs.insert(jobs.end(), more.begin(), more.end());
 }
+/// The rung of this name, else those that the pattern matches.
+std::vector<std::string> chosen_by(const std::string& pattern, const std::vector<std::string>& names) {
+  if (std::ranges::find(names, pattern) != names.end()) return {pattern};
+  std::vector<std::string> chosen;
+  std::ranges::copy_if(names, std::back_inserter(chosen), [&](const std::string& name) {
+    return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
+  });
+  return chosen;
+}
 }  // namespace
 
 std::optional<int64_t> rounds_of(const Experiment& experiment) {
@@ -20,13 +31,17 @@ std::optional<int64_t> rounds_of(const Experiment& experiment) {
 }
 
 Schedule::Schedule(const std::vector<Variant>& variants, std::optional<int64_t> rounds,
-                   std::vector<std::string> only)
-    : variants_(variants), rounds_(rounds), only_(std::move(only)) {
+                   const std::vector<std::string>& only)
+    : variants_(variants), rounds_(rounds) {
   std::vector<std::string> names;
   for (const auto& variant : variants_) names.push_back(variant.name);
-  for (const auto& name : only_)
-    if (std::ranges::find(names, name) == names.end())
-      throw UsageError("--only: the experiment has no rung '" + name + "'", did_you_mean(name, names));
+  for (const auto& pattern : only) {
+    const auto chosen = chosen_by(pattern, names);
+    if (chosen.empty())
+      throw UsageError("--only: the experiment has no rung '" + pattern + "'", did_you_mean(pattern, names));
+    for (const auto& name : chosen)
+      if (std::ranges::find(only_, name) == only_.end()) only_.push_back(name);
+  }
 }
 
 bool Schedule::wanted(const Variant& variant) const {

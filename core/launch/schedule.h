@@ -22,14 +22,16 @@ std::optional<int64_t> rounds_of(const Experiment&);
 /// Which jobs an experiment is made of, in the order of starting. Variants whose plan is null have none.
 class Schedule {
  public:
-  /// `only` names the rungs that are wanted; empty: all. The base is always among them. An Error names the
-  /// nearest rung.
-  Schedule(const std::vector<Variant>&, std::optional<int64_t> rounds, std::vector<std::string> only);
+  /// `only` names the rungs that are wanted, each or as a pattern ("fused*", "[ab]?"); empty: all. The base
+  /// is always among them. An Error names the nearest rung.
+  Schedule(const std::vector<Variant>&, std::optional<int64_t> rounds, const std::vector<std::string>& only);
 
   /// Whether it is not known how many rounds there will be.
   bool open() const { return !rounds_; }
 
   bool wanted(const Variant&) const;
+  /// Names of the rungs that `only` chose; empty: all.
+  const std::vector<std::string>& only() const { return only_; }
   /// Every variant once: rounds are interleaved (A B C A B C), so that a machine's drift cancels.
   std::vector<Job> round(int64_t round, const std::vector<Json>& plans) const;
   /// Of an open number: a round of these variants, which is part of all() from now on.

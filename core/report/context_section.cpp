@@ -107,6 +107,8 @@ Section context_section(const Analysis& a) {
         {"memory bandwidth, measured", grouped(rate->get<double>() / 1e9) + " GB/s" + streams_of(a.context)});
   add_peak(a.context, table);
   add_hosts(a.context, table);
+  for (const auto& [name, value] : a.experiment.arguments.items())
+    table.rows.push_back({"argument " + name, value.is_string() ? value.get<std::string>() : value.dump()});
   table.rows.push_back({"script", a.experiment.script + ", sha256 " + a.experiment.script_sha256});
   add_plugins(a, table);
   table.rows.push_back({"full spec of every run", "runs/*/spec.json"});

@@ -137,6 +137,15 @@ std::vector<Function> functions_of_module() {
        .parameters = {{.name = "names", .type = "list", .doc = "of the forms, the usual one first"}},
        .returns = "string",
        .call = functions::preset},
+      {.name = "arg",
+       .doc = "An argument of the script: what --arg NAME=VALUE gives it, of the type of its default. To be "
+              "read "
+              "before the first exp:run. The report says which values it ran with.",
+       .parameters = {{.name = "name", .type = "string", .doc = "lower-case letters, digits and '_'"},
+                      {.name = "default", .type = "Scalar", .doc = "where --arg does not give it"},
+                      {.name = "choices", .type = "list?", .doc = "the values that a string may have"}},
+       .returns = "Scalar",
+       .call = functions::arg},
       {.name = "plugins",
        .doc = "The plugins that this build can use.",
        .returns = "PluginInfo[]",

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "base/suggest.h"
+#include "base/text_value.h"
+#include "base/value.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
@@ -45,6 +47,34 @@ std::string ScriptContext::preset(const std::vector<std::string>& names) {
   });
 }
 
+Json ScriptContext::argument(const OptionSchema& schema) {
+  Json value = schema.fallback;
+  if (const auto given = options_.arguments.find(schema.name); given != options_.arguments.end())
+    through_host([&] {
+      try {
+        value = checked(schema, text_value(given->second, schema.type), "the argument " + schema.name,
+                        "--arg " + schema.name + "=" + given->second);
+      } catch (const Error& e) {
+        throw UsageError(e.message(), e.cure(), e.where());
+      }
+    });
+  if (const auto before = arguments_.find(schema.name); before != arguments_.end() && *before != value)
+    throw Error("the argument " + schema.name + " had another default before: " + before->dump(),
+                "ask once, and keep the value in a local");
+  arguments_[schema.name] = value;
+  return value;
+}
+
+void ScriptContext::refuse_unknown_arguments() const {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : arguments_.items()) names.push_back(name);
+  for (const auto& [name, text] : options_.arguments)
+    if (!arguments_.contains(name))
+      throw UsageError("the script has no argument '" + name + "'",
+                       names.empty() ? "it reads none; --set changes settings" : did_you_mean(name, names),
+                       "--arg");
+}
+
 const Json& ScriptContext::gpu() {
   if (!gpu_) gpu_ = through_host([&] { return host_.gpu(); });
   return *gpu_;
@@ -58,20 +88,21 @@ std::optional<int64_t> ScriptContext::predicted_peak(const RunSpec& spec) {
   return through_host([&] { return host_.predicted_peak(spec); });
 }
 
-void ScriptContext::check_preset() {
+void ScriptContext::check_options() {
   if (!options_.preset.empty() && !asked_for_preset_)
     through_host([] {
       throw UsageError("the script has no presets", "leave --preset out; --set changes settings", "--preset");
     });
+  through_host([&] { refuse_unknown_arguments(); });
 }
 
 fs::path ScriptContext::search(const Experiment& experiment, const SearchRequest& request) {
-  check_preset();
+  check_options();
   return through_host([&] { return host_.search(experiment, request); });
 }
 
 fs::path ScriptContext::run(const Experiment& experiment) {
-  check_preset();
+  check_options();
   return through_host([&] { return host_.run(experiment); });
 }
 

@@ -29,6 +29,10 @@ class ScriptContext {
 
   /// The choice of --preset among those of the script, the first of them where it was not given.
   std::string preset(const std::vector<std::string>& names);
+  /// The value that --arg gives this argument of the script, else `fallback`.
+  Json argument(const OptionSchema&);
+  /// All that were asked for so far, with their values.
+  const Json& arguments() const { return arguments_; }
   /// See ScriptHost; the GPU is asked for once.
   const Json& gpu();
   int64_t ranks(bool on_gpus);
@@ -54,8 +58,9 @@ class ScriptContext {
  private:
   template <class Body>
   auto through_host(const Body& body);
-  /// Before the first run: --preset was given to a script that asks for none.
-  void check_preset();
+  /// Before the first run: --preset or --arg give what the script does not ask for.
+  void check_options();
+  void refuse_unknown_arguments() const;
 
   std::filesystem::path script_;
   ScriptHost& host_;
@@ -63,6 +68,7 @@ class ScriptContext {
   std::optional<Catalogue> catalogue_;
   std::optional<Json> gpu_;
   bool asked_for_preset_ = false;
+  Json arguments_ = Json::object();
   std::vector<std::unique_ptr<Draft>> drafts_;
 };
 }  // namespace optrush

@@ -151,6 +151,7 @@ Object run(ScriptContext& context, const Call& call) {
     if (const auto* turns = options->table().find("turns"))
       experiment.turns = turns->json().get<bool>() ? InTurns::on : InTurns::off;
   }
+  experiment.arguments = context.arguments();
   check_stacks(experiment, context.catalogue());
   draft.ran = true;
   return Report{context.run(experiment)};

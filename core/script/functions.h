@@ -22,6 +22,7 @@ Object device(ScriptContext&, const Call&);
 Object gpu(ScriptContext&, const Call&);
 Object ranks(ScriptContext&, const Call&);
 Object preset(ScriptContext&, const Call&);
+Object arg(ScriptContext&, const Call&);
 Object max_batch(ScriptContext&, const Call&);
 Object plugins(ScriptContext&, const Call&);
 Object rung(ScriptContext&, const Call&);

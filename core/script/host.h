@@ -1,5 +1,6 @@
 #pragma once
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -36,6 +37,7 @@ struct ScriptOptions {
   std::filesystem::path library;         ///< scripts/ of the installation: what `require "optrush"` finds
   std::string device = {};               ///< of --device: auto, cpu, cuda; empty: not given
   std::string preset = {};               ///< of --preset; empty: the script's first
+  std::map<std::string, std::string> arguments = {};  ///< of --arg
 };
 
 /// Executes one Lua file. Errors carry script:line and a hint; what `host` throws comes through unchanged.

@@ -1,4 +1,5 @@
 #include "base/spec_json.h"
+#include "base/value.h"
 #include "base/visible_gpu.h"
 #include "script/functions.h"
 #include "script/plugin_use.h"
@@ -38,6 +39,12 @@ double memory_of(const LuaTable& problem, ScriptContext& context) {
                 "memory = 16e9 says how much there is");
   return kShareOfTensors * gpu.at("memory_bytes").get<double>();
 }
+
+std::string type_of_scalar(const Json& value) {
+  if (value.is_boolean()) return "boolean";
+  if (value.is_string()) return "string";
+  return value.is_number_integer() ? "integer" : "number";
+}
 }  // namespace
 
 Object device(ScriptContext& context, const Call&) { return Json(on_gpu(context) ? "cuda" : "cpu"); }
@@ -51,6 +58,21 @@ Object preset(ScriptContext& context, const Call& call) {
   if (names.empty()) throw Error("rush.preset: no names", R"(rush.preset { "short", "full" })");
   for (const auto& name : names) one_line(name, "the name of a preset");
   return Json(context.preset(names));
+}
+
+Object arg(ScriptContext& context, const Call& call) {
+  const std::string name = call.arguments.at("name").text();
+  const Json& fallback = call.arguments.at("default").json();
+  if (!is_name(name))
+    throw Error("rush.arg: '" + name + "' can't be the name of an argument",
+                "lower-case letters, digits and '_', as in --arg layers=8");
+  OptionSchema schema{.name = name, .type = type_of_scalar(fallback), .fallback = fallback};
+  if (const auto* choices = call.arguments.find("choices"))
+    schema.choices = choices->json().get<std::vector<std::string>>();
+  if (!schema.choices.empty() && schema.type != "string")
+    throw Error("rush.arg: choices go with a string, but the default is " + shown(fallback));
+  checked(schema, fallback, "rush.arg: the default", "");
+  return context.argument(schema);
 }
 
 Object max_batch(ScriptContext& context, const Call& call) {

@@ -69,6 +69,7 @@ Object search(ScriptContext& context, const Call& call) {
       experiment.label = folder_name(label->text(), "the label of a report");
   }
   expand(each_alone(experiment, request));  // an Error here has this line
+  experiment.arguments = context.arguments();
   draft.ran = true;
   return Report{context.search(experiment, request)};
 }

@@ -27,6 +27,9 @@ local Experiment = {}
 ---@field dir string The folder of the report.
 local Report = {}
 
+---a number, a string, true or false
+---@alias Scalar integer|number|string|boolean
+
 ---a plugin: its name, or { name, options }
 ---@alias PluginUse string|table
 
@@ -293,6 +296,13 @@ function rush.max_batch(problem) end
 ---@param names string[] of the forms, the usual one first
 ---@return string
 function rush.preset(names) end
+
+---An argument of the script: what --arg NAME=VALUE gives it, of the type of its default. To be read before the first exp:run. The report says which values it ran with.
+---@param name string lower-case letters, digits and '_'
+---@param default Scalar where --arg does not give it
+---@param choices? string[] the values that a string may have
+---@return Scalar
+function rush.arg(name, default, choices) end
 
 ---The plugins that this build can use.
 ---@return PluginInfo[]

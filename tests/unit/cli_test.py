@@ -56,6 +56,9 @@ def usage():
     expect(optrush("run", "tiny.lua", "--json"), 2, "--dry-run")
     expect(optrush("run", "tiny.lua", "--set", "train.stesp=1"), 2, "did you mean 'steps'?")
     expect(optrush("run", "tiny.lua", "--only", "fusde", "--dry-run"), 2, "did you mean 'fused'?")
+    expect(optrush("run", "tiny.lua", "--set", "gradient_accumulation.stps=4", "--dry-run"), 2, "did you mean 'steps'?")
+    expect(optrush("run", "tiny.lua", "--arg", "size=4", "--dry-run"), 2, "the script has no argument 'size'")
+    expect(optrush("run", "tiny.lua", "--arg", "size", "--dry-run"), 2, "--arg takes name=value")
     expect(optrush("run", "tiny.lua", "--label", "a/b"), 2, "can't be the name of a folder")
     expect(optrush("report", "nowhere"), 1, "experiment.json is missing")
     expect(optrush("run", "@quikstart", "--dry-run"), 2, "no experiment 'quikstart' ships", "did you mean 'quickstart'?")
@@ -80,6 +83,10 @@ def dry_run():
     text = expect(optrush("run", "tiny.lua", "--dry-run", "--set", "train.lr=0.5"), 0, "+ gradient_accumulation { steps = 2 }",
                   "train.lr = 0.5", "00-base-drift", "parameters")
     assert "compared with accumulated" in text.stdout
+    expect(optrush("run", "tiny.lua", "--dry-run", "--set", "gradient_accumulation.steps=4", "--only", "f*s?d", "--only",
+                   "acc*"), 0, "+ gradient_accumulation { steps = 4 }", "--only: fused, accumulated, and the base")
+    (work / "sized.lua").write_text(SCRIPT.replace("seq_len = 16", 'seq_len = rush.arg("length", 16)'))
+    expect(optrush("run", "sized.lua", "--dry-run", "--arg", "length=8"), 0, "argument length = 8", "train.seq_len = 8")
     shown = json.loads(expect(optrush("run", "tiny.lua", "--dry-run", "--json", "--rounds", "1"), 0).stdout)
     table = expect(optrush("run", "tiny.lua", "--dry-run", "--costs", "--device", "cuda"), 0, "what a step costs a GPU").stdout
     costs = [line.split(" | ") for line in table.splitlines() if line.startswith("| ")][2:]

@@ -2,7 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include "../scripts/described_plugins.h"
 #include "../support/error_of.h"
+#include "../support/temporary_folder.h"
 
 namespace optrush {
 namespace {
@@ -94,6 +96,50 @@ TEST_F(OverridesTest, OptionsOfTheirOwn) {
   EXPECT_EQ(experiment_.label, "h100");
   EXPECT_EQ(experiment_.base.device, "cuda");
   EXPECT_EQ(experiment_.base.threads, 3);
+}
+
+class PluginOverrides : public OverridesTest {
+ protected:
+  PluginOverrides() {
+    testing::write_described_plugins(plugins_.path());
+    experiment_.base.plugin_path = {plugins_.path()};
+    experiment_.base.plugins = {{"mixed_precision", {{"dtype", "bf16"}}}};
+    experiment_.parts = {{.rungs = {adapters("adapters", 8), {.name = "wide"}}},
+                         {.arrangement = Arrangement::grid, .axes = {{adapters("lora", 8)}}}};
+  }
+  static Rung adapters(const std::string& name, int64_t rank) {
+    return {.name = name,
+            .plugins = {{"lora", {{"rank", rank}, {"alpha", 16.0}, {"target_modules", {"q_proj"}}}}}};
+  }
+  const testing::TemporaryFolder plugins_;
+};
+
+TEST_F(PluginOverrides, AnOptionChangesWhereverThePluginIsStacked) {
+  set("lora.rank=16");
+  set("lora.target_modules=[\"k_proj\", \"v_proj\"]");
+  set("mixed_precision.dtype=fp16");
+  const Json expected = {{"rank", 16}, {"alpha", 16.0}, {"target_modules", {"k_proj", "v_proj"}}};
+  EXPECT_EQ(experiment_.parts[0].rungs[0].plugins[0].options, expected);
+  EXPECT_EQ(experiment_.parts[1].axes[0][0].plugins[0].options, expected);
+  EXPECT_EQ(experiment_.base.plugins[0].options.at("dtype"), "fp16");
+  EXPECT_EQ(expand(experiment_).at(1).spec.plugins.at(1).options.at("rank"), 16);
+}
+
+TEST_F(PluginOverrides, MistakesAreNamedWithTheNearestKey) {
+  EXPECT_THAT(error("lroa.rank=16"), AllOf(HasSubstr("stacks a plugin"), HasSubstr("did you mean 'lora'?")));
+  EXPECT_THAT(error("fused_adamw.x=1"), HasSubstr("no rung stacks a plugin of that name"));
+  EXPECT_THAT(error("lora.rnak=16"),
+              AllOf(HasSubstr("--set lora.rnak=16"), HasSubstr("did you mean 'rank'?")));
+  EXPECT_THAT(error("lora.rank=many"), HasSubstr("an integer between 1 and 4096"));
+  EXPECT_THAT(error("mixed_precision.dtype=bf61"), HasSubstr("did you mean 'bf16'?"));
+  EXPECT_THAT(error("lora=16"), AllOf(HasSubstr("'lora' is a plugin"), HasSubstr("lora.rank")));
+  EXPECT_THAT(error("lora.rank.more=16"), HasSubstr("'lora' is a plugin"));
+}
+
+TEST_F(PluginOverrides, RungsThatDifferInTheOptionAreNotMadeAlike) {
+  experiment_.parts[0].rungs.push_back(adapters("high rank", 64));
+  EXPECT_THAT(error("lora.rank=16"), AllOf(HasSubstr("would become alike"), HasSubstr("'high rank' has 64")));
+  EXPECT_EQ(error("lora.alpha=2"), "") << "in which they do not differ";
 }
 
 TEST_F(OverridesTest, MistakesAreNamedWithTheNearestKey) {

@@ -17,6 +17,7 @@
 namespace optrush {
 namespace {
 namespace fs = std::filesystem;
+using ::testing::AllOf;
 using testing::error_of;
 using ::testing::HasSubstr;
 const fs::path kRoot = fs::path(OPTRUSH_TESTS_DIR).parent_path();
@@ -151,6 +152,38 @@ rush.experiment { name = rush.preset { "short", "full" }, model = rush.llama "na
   EXPECT_EQ(name_with("full", choosing), "full");
   EXPECT_THAT(error_of([&] { name_with("ful", choosing); }), HasSubstr("did you mean 'full'?"));
   EXPECT_THAT(error_of([&] { name_with("full", kValid); }), HasSubstr("has no presets"));
+}
+
+TEST_F(Script, ArgumentsHaveTheTypeOfTheirDefault) {
+  const std::string reading = R"(local rush = require "optrush"
+local layers, share = rush.arg("layers", 2), rush.arg("share", 0.5)
+local mode, quick = rush.arg("mode", "a", { "a", "b" }), rush.arg("quick", false)
+assert(math.type(layers) == "integer" and math.type(share) == "float" and type(quick) == "boolean")
+rush.experiment { name = "x", model = rush.llama("nano", { n_layers = layers }) }:run()
+)";
+  const auto arguments_with = [&](const std::map<std::string, std::string>& given, const std::string& text) {
+    KeepingHost host;
+    run_script(write("arguments.lua", text), host, {.library = kRoot / "scripts", .arguments = given});
+    EXPECT_EQ(host.experiments.at(0).base.model.at("n_layers"),
+              host.experiments.at(0).arguments.value("layers", 2));
+    return host.experiments.at(0).arguments;
+  };
+  EXPECT_EQ(arguments_with({}, reading),
+            Json({{"layers", 2}, {"share", 0.5}, {"mode", "a"}, {"quick", false}}));
+  EXPECT_EQ(arguments_with({{"layers", "4"}, {"share", "1"}, {"mode", "b"}, {"quick", "true"}}, reading),
+            Json({{"layers", 4}, {"share", 1.0}, {"mode", "b"}, {"quick", true}}));
+  const auto refused = [&](const std::string& name, const std::string& value, const std::string& text) {
+    return error_of([&] { arguments_with({{name, value}}, text); });
+  };
+  EXPECT_THAT(refused("layers", "many", reading),
+              AllOf(HasSubstr("--arg layers=many"), HasSubstr("must be an integer")));
+  EXPECT_THAT(refused("layers", "2.5", reading), HasSubstr("must be an integer"));
+  EXPECT_THAT(refused("mode", "c", reading), HasSubstr("one of 'a', 'b'"));
+  EXPECT_THAT(refused("layrs", "4", reading), HasSubstr("did you mean 'layers'?"));
+  EXPECT_THAT(refused("layers", "4", kValid), HasSubstr("--set changes settings"));
+  EXPECT_THAT(refused("layers", "many", "pcall(require 'optrush'.arg, 'layers', 1)\n" + kValid),
+              HasSubstr("must be an integer"))
+      << "pcall does not hide it";
 }
 
 struct Interrupted {};
@@ -294,8 +327,8 @@ TEST(BindingTable, IsWhatScriptsRelyOn) {
                           "rush.experiment", "rush.rung", "rush.external", "rush.llama", "rush.swiglu_stack",
                           "rush.operator", "rush.collective", "rush.checkpoint", "rush.random", "rush.text",
                           "rush.tokens", "rush.corpus", "rush.device", "rush.gpu", "rush.ranks",
-                          "rush.max_batch", "rush.preset", "rush.plugins", "exp:ladder", "exp:ablation",
-                          "exp:grid", "exp:run", "report:report", "report.dir"));
+                          "rush.max_batch", "rush.preset", "rush.arg", "rush.plugins", "exp:ladder",
+                          "exp:ablation", "exp:grid", "exp:run", "report:report", "report.dir"));
 }
 
 /// So that no function is bound without a script that calls it.

@@ -353,6 +353,18 @@ TEST_F(Conductor, ResumeAfterAPluginChangedRunsItAgain) {
   EXPECT_THAT(starts(), ElementsAre("01-plugin-r1"));
 }
 
+TEST_F(Conductor, ResumeKeepsTheArguments) {
+  auto e = experiment({"a"});
+  e.arguments = {{"layers", 4}};
+  run(e);
+  e.arguments = {{"layers", 4}, {"new", true}};
+  run(e, resuming());
+  EXPECT_THAT(starts(), IsEmpty()) << "the script reads one more";
+  e.arguments["layers"] = 8;
+  EXPECT_THAT(error_of([&] { run(e, resuming()); }), HasSubstr("begun with layers = 4, not 8"));
+  EXPECT_EQ(load_report(report()).experiment.arguments.at("layers"), 4);
+}
+
 TEST_F(Conductor, ResumeStaysOnTheMachine) {
   run(experiment({"a"}));
   setenv("FAKE_CPU", "another", 1);

@@ -60,6 +60,17 @@ TEST_F(ScheduleTest, OnlyKeepsTheBase) {
               HasSubstr("did you mean 'wider'?"));
 }
 
+TEST_F(ScheduleTest, OnlyTakesPatterns) {
+  const Schedule schedule(variants_, 1, {"*e", "wid[de]r"});
+  EXPECT_THAT(schedule.only(), ElementsAre("base", "same", "wider"));
+  EXPECT_THAT(ids(schedule.round(0, plans())), ElementsAre("00-base-r1", "01-wider-r1", "02-same-r1"));
+  EXPECT_THAT(testing::error_of([&] { Schedule(variants_, 1, {"same", "x*"}); }), HasSubstr("no rung 'x*'"));
+  auto starred = experiment();
+  starred.parts[0].rungs[0].name = "s*";
+  const auto variants = expand(starred);
+  EXPECT_THAT(Schedule(variants, 1, {"s*"}).only(), ElementsAre("s*")) << "a name is no pattern";
+}
+
 TEST_F(ScheduleTest, SpecsSayWhichOfTheRunsTheyAre) {
   const Schedule schedule(variants_, 3, {});
   const auto jobs = schedule.all(plans());
