@@ -2,19 +2,31 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
-#include <utility>
 
 #include "cli/commands.h"
 #include "report/compare.h"
 
 namespace optrush {
 void add_compare_command(CLI::App& app, int& code) {
-  auto folders = std::make_shared<std::pair<std::filesystem::path, std::filesystem::path>>();
-  auto* command = app.add_subcommand("compare", "two reports side by side: machines, commits");
-  command->add_option("A", folders->first, "reports/EXPERIMENT/LABEL")->required();
-  command->add_option("B", folders->second, "the same of another; differences are B over A")->required();
-  command->callback([folders, &code] {
-    std::cout << compare_reports(folders->first, folders->second) << std::flush;
+  struct Options {
+    std::vector<std::filesystem::path> folders;
+    bool json = false, markdown = false;
+  };
+  auto options = std::make_shared<Options>();
+  auto* command = app.add_subcommand("compare", "reports side by side: machines, commits");
+  command
+      ->add_option("reports", options->folders,
+                   "two or more reports/EXPERIMENT/LABEL; ratios are over the first")
+      ->required();
+  auto* json = command->add_flag("--json", options->json, "as JSON");
+  command->add_flag("--markdown", options->markdown, "as Markdown tables")->excludes(json);
+  command->callback([options, &code] {
+    const ComparedReports compared = compare_reports(options->folders);
+    if (options->json)
+      std::cout << comparison_json(compared).dump(2, ' ', true, Json::error_handler_t::replace) << "\n";
+    else
+      std::cout << (options->markdown ? comparison_markdown(compared) : comparison_text(compared));
+    std::cout << std::flush;
     code = kOk;
   });
 }

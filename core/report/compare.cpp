@@ -5,10 +5,10 @@
 #include <set>
 
 #include "base/spec_json.h"
-#include "report/document.h"
+#include "optrush/error.h"
+#include "report/analysis.h"
 #include "report/format.h"
 #include "report/problem.h"
-#include "report/text_table.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
@@ -24,17 +24,37 @@ struct Side {
   }
 };
 
-using Facts = std::map<std::string, std::string>;
+struct Value {
+  Json raw;
+  std::string text = std::string(kUnknown);
+};
+using Facts = std::map<std::string, Value>;
+
+std::string with_unit_of(const std::string& path, double value) {
+  const auto has = [&](const char* part) { return path.find(part) != std::string::npos; };
+  if (has("bytes_per_second")) return bytes(value) + "/s";
+  if (has("bytes")) return bytes(value);
+  return has("flops") ? flops_rate(value) : grouped(value);
+}
+
+/// A leaf for people, in few digits: what counts bytes or FLOPs says so in its path.
+std::string text_of(const std::string& path, const Json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  const bool counts_bytes = path.ends_with("bytes") && value.is_number();
+  if (value.is_number_float() || counts_bytes) return with_unit_of(path, value.get<double>());
+  return value.dump();
+}
 
 /// Every leaf by its path: "cpu.name".
-void flatten(const std::string& path, const Json& json, Facts& facts) {
+void flatten(const std::string& path, const Json& json, Facts& facts, bool exact = false) {
   if (json.is_object())
     for (const auto& [key, value] : json.items())
-      flatten(path.empty() ? key : path + "." + key, value, facts);
+      flatten(path.empty() ? key : path + "." + key, value, facts, exact);
   else if (json.is_array() && !json.empty() && json.front().is_structured())
-    for (size_t i = 0; i < json.size(); ++i) flatten(path + "[" + std::to_string(i) + "]", json[i], facts);
+    for (size_t i = 0; i < json.size(); ++i)
+      flatten(path + "[" + std::to_string(i) + "]", json[i], facts, exact);
   else
-    facts[path] = json.is_string() ? json.get<std::string>() : json.dump();
+    facts[path] = {json, exact && !json.is_string() ? json.dump() : text_of(path, json)};
 }
 
 /// The machine, and the spec that every rung starts from.
@@ -42,86 +62,85 @@ Facts facts_of(const Side& side) {
   Facts facts;
   flatten("", side.stored.context, facts);
   const Experiment& experiment = side.stored.experiment;
-  flatten("base", to_json(experiment.base), facts);
-  facts["rounds"] = std::to_string(experiment.rounds);
-  facts["script"] = experiment.script;
-  facts["script_sha256"] = experiment.script_sha256;
+  flatten("base", to_json(experiment.base), facts, /*exact=*/true);
+  flatten("argument", experiment.arguments, facts, /*exact=*/true);
+  facts["rounds"] = {experiment.rounds, std::to_string(experiment.rounds)};
+  facts["script"] = {experiment.script, experiment.script};
+  facts["script_sha256"] = {experiment.script_sha256, experiment.script_sha256};
   for (const auto& run : side.stored.runs)
     for (const auto& plugin : run.result.plugins) {
       const std::string name = plugin.at("name"), version = plugin.at("version"),
-                        sha256 = plugin.at("sha256");
-      facts["plugin " + name] = version + ", sha256 " + sha256;
+                        sha256 = plugin.at("sha256"), text = version + ", sha256 " + sha256;
+      facts["plugin " + name] = {text, text};
     }
   return facts;
 }
 
-Table differing_context(const Side& a, const Side& b) {
-  Table table{{{"context"}, {"A"}, {"B"}}, {}};
-  const Facts left = facts_of(a), right = facts_of(b);
+std::vector<ComparedReports::Fact> differing_facts(const std::vector<Side>& sides) {
+  std::vector<Facts> all;
   std::set<std::string> keys;
-  for (const auto& facts : {left, right})
-    for (const auto& [key, value] : facts) keys.insert(key);
-  const auto value = [](const Facts& facts, const std::string& key) {
-    const auto it = facts.find(key);
-    return it == facts.end() ? std::string(kUnknown) : it->second;
-  };
-  for (const auto& key : keys)
-    if (value(left, key) != value(right, key))
-      table.rows.push_back({key, value(left, key), value(right, key)});
-  return table;
-}
-
-std::string status_of(const Row* row) {
-  return row ? std::string(to_string(row->status)) : std::string(kUnknown);
-}
-
-std::string speed_of(const Row* row) {
-  return row ? or_unknown(row->tokens_per_second, grouped) : std::string(kUnknown);
-}
-
-std::string memory_of(const Row* row) {
-  return row ? or_unknown(row->memory.allocated, bytes) : std::string(kUnknown);
-}
-
-std::vector<std::string> line_of(const std::string& name, const Side& a, const Side& b,
-                                 std::string& remarks) {
-  const Row *left = a.row(name), *right = b.row(name);
-  std::string speed(kUnknown), memory(kUnknown);
-  if (left && right && left->ok() && right->ok()) {
-    if (!left->samples.empty() && !right->samples.empty())
-      speed = ratio_text(unpaired_ratio(right->samples, left->samples));
-    if (left->memory.allocated.value_or(0) > 0 && right->memory.allocated)
-      memory = change(*right->memory.allocated / *left->memory.allocated);
-    const auto differs = difference_of_problems(b.stored, right->variant, a.stored, left->variant);
-    if (!differs.empty()) {
-      speed += " †";
-      remarks += "† " + name + ": another problem in B: " + differs + "\n";
-    }
+  for (const auto& side : sides) {
+    all.push_back(facts_of(side));
+    for (const auto& [key, value] : all.back()) keys.insert(key);
   }
-  return {name,   speed_of(left),  speed_of(right), speed, memory_of(left), memory_of(right),
-          memory, status_of(left), status_of(right)};
+  std::vector<ComparedReports::Fact> differing;
+  for (const auto& key : keys) {
+    ComparedReports::Fact fact{key, {}, {}};
+    for (const auto& facts : all) {
+      const auto found = facts.find(key);
+      const Value value = found == facts.end() ? Value{} : found->second;
+      fact.values.push_back(value.raw);
+      fact.texts.push_back(value.text);
+    }
+    // Measured numbers never repeat: they differ where a reader sees it.
+    if (std::ranges::count(fact.texts, fact.texts.front()) != std::ssize(fact.texts))
+      differing.push_back(std::move(fact));
+  }
+  return differing;
+}
+
+ComparedReports::Cell cell_of(const Side& side, const Row& row, const Side& first, const Row* reference) {
+  ComparedReports::Cell cell{row.status, row.tokens_per_second, row.memory.allocated, {}, {}, {}};
+  if (reference == nullptr || &side == &first || !row.ok() || !reference->ok()) return cell;
+  if (!row.samples.empty() && !reference->samples.empty())
+    cell.speed = unpaired_ratio(row.samples, reference->samples);
+  if (reference->memory.allocated.value_or(0) > 0 && row.memory.allocated)
+    cell.memory_ratio = *row.memory.allocated / *reference->memory.allocated;
+  cell.differs = difference_of_problems(side.stored, row.variant, first.stored, reference->variant);
+  return cell;
+}
+
+/// "A" to "Z", then "AA".
+std::string letters(size_t index) {
+  const std::string last(1, static_cast<char>('A' + index % 26));
+  return index < 26 ? last : letters(index / 26 - 1) + last;
 }
 }  // namespace
 
-std::string compare_reports(const fs::path& a_folder, const fs::path& b_folder) {
-  const Side a(a_folder), b(b_folder);
-  std::string text = "A: " + a_folder.string() + "\nB: " + b_folder.string() + "\n\n";
-  const Table context = differing_context(a, b);
-  text += (context.rows.empty() ? "the context is the same\n" : text_table(context)) + "\n";
-  Table rungs{{{"rung"},
-               {"A tokens/s", true},
-               {"B tokens/s", true},
-               {"B over A", true},
-               {"A memory", true},
-               {"B memory", true},
-               {"B over A", true},
-               {"A"},
-               {"B"}},
-              {}};
-  std::string remarks;
-  for (const Row& row : a.analysis.rows) rungs.rows.push_back(line_of(row.name, a, b, remarks));
-  for (const Row& row : b.analysis.rows)
-    if (!a.row(row.name)) rungs.rows.push_back(line_of(row.name, a, b, remarks));
-  return text + text_table(rungs) + remarks;
+ComparedReports compare_reports(const std::vector<fs::path>& folders) {
+  if (folders.size() < 2)
+    throw UsageError("a comparison needs two reports or more",
+                     "optrush compare reports/x/before reports/x/after");
+  std::vector<Side> sides;
+  for (const auto& folder : folders) sides.emplace_back(folder);
+  ComparedReports compared;
+  std::vector<std::string> rungs;
+  for (size_t i = 0; i < sides.size(); ++i) {
+    compared.reports.push_back({letters(i), folders[i], sides[i].analysis.finding});
+    for (const auto& row : sides[i].analysis.rows)
+      if (std::ranges::find(rungs, row.name) == rungs.end()) rungs.push_back(row.name);
+  }
+  compared.facts = differing_facts(sides);
+  for (const auto& rung : rungs) {
+    ComparedReports::Line line{rung, {}};
+    const Row* reference = sides.front().row(rung);
+    for (const auto& side : sides) {
+      const Row* row = side.row(rung);
+      line.cells.push_back(row == nullptr ? std::nullopt
+                                          : std::optional(cell_of(side, *row, sides.front(), reference)));
+    }
+    compared.lines.push_back(std::move(line));
+  }
+  return compared;
 }
 }  // namespace optrush

@@ -1,9 +1,51 @@
 #pragma once
 #include <filesystem>
+#include <optional>
 #include <string>
+#include <vector>
+
+#include "optrush/json.h"
+#include "report/run_result.h"
+#include "report/statistics.h"
 
 namespace optrush {
-/// Two reports side by side, for a terminal: what differs in their context, then every rung of either with
-/// its difference, B over A, and interval.
-std::string compare_reports(const std::filesystem::path& a, const std::filesystem::path& b);
+/// Several reports side by side, as data. The first one is what the others are compared with.
+struct ComparedReports {
+  struct Report {
+    std::string name;  ///< "A", "B", ...
+    std::filesystem::path folder;
+    std::string finding;
+  };
+  /// What is not the same in all of them: of the machine, the base, the script, the plugins.
+  struct Fact {
+    std::string key;                 ///< "cpu.name"
+    std::vector<Json> values;        ///< by report; null: it does not say
+    std::vector<std::string> texts;  ///< the same for people: "15.6 GiB"
+  };
+  /// A rung as one report has it.
+  struct Cell {
+    Status status = Status::ok;
+    std::optional<double> tokens_per_second, memory;  ///< bytes, at the peak
+    std::optional<Ratio> speed;                       ///< tokens/s over the first report's
+    std::optional<double> memory_ratio;
+    std::string differs;  ///< why it is another problem than in the first: "8 layers instead of 4"
+  };
+  struct Line {
+    std::string rung;
+    std::vector<std::optional<Cell>> cells;  ///< by report; none: it has no such rung
+  };
+  std::vector<Report> reports;
+  std::vector<Fact> facts;
+  std::vector<Line> lines;  ///< rungs of the first report, then others
+};
+
+/// At least two folders of reports. Rungs belong together by their names.
+ComparedReports compare_reports(const std::vector<std::filesystem::path>& folders);
+
+// What differs in their context, then every rung with its ratio to the first report and interval.
+/// For a terminal.
+std::string comparison_text(const ComparedReports&);
+std::string comparison_markdown(const ComparedReports&);
+/// docs/schema/comparison.schema.json
+Json comparison_json(const ComparedReports&);
 }  // namespace optrush

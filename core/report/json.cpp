@@ -9,25 +9,12 @@ Json or_null(const std::optional<T>& value) {
   return value ? Json(*value) : Json();
 }
 
-Json of(const std::optional<Ratio>& ratio) {
-  if (!ratio) return nullptr;
-  Json interval;
-  if (ratio->interval) interval = {ratio->interval->low, ratio->interval->high};
-  const Verdict verdict = verdict_of(*ratio);
-  return {{"value", ratio->value},
-          {"interval", interval},
-          {"rounds", ratio->rounds},
-          {"verdict", std::string(to_string(verdict.outcome))},
-          {"bound", verdict.outcome == Outcome::alike ? Json(verdict.bound) : Json()},
-          {"more_rounds", or_null(verdict.more)}};
-}
-
 Json of(const Comparison& c) {
   if (c.variant < 0) return nullptr;
   return {{"variant", c.variant},
           {"rung", c.name},
           {"differs", c.differs},
-          {"speed", of(c.speed)},
+          {"speed", ratio_json(c.speed)},
           {"memory", or_null(c.memory)},
           {"worse", c.worse ? Json{{"loss", c.worse->loss}, {"other", c.worse->other}} : Json()}};
 }
@@ -135,7 +122,7 @@ Json of(const ScalingSeries& series, const Analysis& a) {
                       {"ranks", point.ranks},
                       {"global_batch", point.global_batch},
                       {"tokens_per_second", or_null(a.row(point.variant)->tokens_per_second)},
-                      {"speedup", of(point.speedup)},
+                      {"speedup", ratio_json(point.speedup)},
                       {"efficiency", point.efficiency}});
   return {{"kind", std::string(to_string(series.kind))}, {"name", series.name}, {"points", points}};
 }
@@ -193,17 +180,31 @@ Json of(const Row& row) {
 }
 }  // namespace
 
+Json ratio_json(const std::optional<Ratio>& ratio) {
+  if (!ratio) return nullptr;
+  Json interval;
+  if (ratio->interval) interval = {ratio->interval->low, ratio->interval->high};
+  const Verdict verdict = verdict_of(*ratio);
+  return {{"value", ratio->value},
+          {"interval", interval},
+          {"rounds", ratio->rounds},
+          {"verdict", std::string(to_string(verdict.outcome))},
+          {"bound", verdict.outcome == Outcome::alike ? Json(verdict.bound) : Json()},
+          {"more_rounds", or_null(verdict.more)}};
+}
+
 Json results_json(const Analysis& a) {
   Json rows = Json::array(), ablation = Json::array(), programs = Json::array(), runs = Json::array(),
        scaling = Json::array();
   for (const auto& series : a.scaling) scaling.push_back(of(series, a));
   for (const Row& row : a.rows) rows.push_back(of(row));
   for (const auto& line : a.ablation)
-    ablation.push_back({{"rung", line.rung}, {"in_stack", of(line.in_stack)}, {"alone", of(line.alone)}});
+    ablation.push_back(
+        {{"rung", line.rung}, {"in_stack", ratio_json(line.in_stack)}, {"alone", ratio_json(line.alone)}});
   for (const auto& program : a.programs)
     programs.push_back({{"rung", program.comparison.name},
                         {"fastest_rung", a.row(program.fastest)->name},
-                        {"speed", of(program.comparison.speed)}});
+                        {"speed", ratio_json(program.comparison.speed)}});
   for (const auto& run : a.runs)
     runs.push_back({{"id", run.id}, {"spec", to_json(run.spec)}, {"result", run.raw}});
   Json drift;

@@ -13,6 +13,8 @@ std::string markdown_table(const Table&);
 std::string csv(const Analysis&);
 /// results.json: everything, with the raw samples (docs/schema/results.schema.json).
 Json results_json(const Analysis&);
+/// A ratio as everything that is JSON has it; null where there is none.
+Json ratio_json(const std::optional<Ratio>&);
 
 /// A chart as a Vega-Lite spec, without colours of a theme.
 struct Chart {

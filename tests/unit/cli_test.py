@@ -107,7 +107,13 @@ def run_and_resume():
     expect(optrush("run", "tiny.lua", "--label", "kept", "--rounds", "1", "--resume"), 0, "are done already")
     assert results("kept") == before
     expect(optrush("report", "reports/tiny/kept"), 0, "base", "fused")
-    expect(optrush("compare", "reports/tiny/kept", "reports/tiny/kept"), 0, "fused")
+    both = ("compare", "reports/tiny/kept", "reports/tiny/kept")
+    expect(optrush(*both), 0, "fused", "B over A", "the context is the same")
+    expect(optrush(*both, "reports/tiny/kept", "--markdown"), 0, "| rung |", "C over A")
+    compared = json.loads(expect(optrush(*both, "--json"), 0).stdout)
+    assert [line["rung"] for line in compared["rungs"]] == ["base", "accumulated", "fused"]
+    expect(optrush("compare", "reports/tiny/kept"), 2, "two reports or more")
+    expect(optrush(*both, "--json", "--markdown"), 2, "--json")
 
 
 def repeat_alone():

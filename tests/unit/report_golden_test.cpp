@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "base/files.h"
+#include "optrush/error.h"
 #include "report/compare.h"
 #include "report/report.h"
 #include "report/writers.h"
@@ -88,7 +89,7 @@ TEST(ReportGolden, TheSameWithDecimalCommas) {
 }
 
 TEST(ReportGolden, Comparison) {
-  const test::TemporaryFolder a, b;
+  const test::TemporaryFolder a, b, c;
   test::short_ladder().write(a.path());
   auto other = test::short_ladder();
   other.context["host"] = "another";
@@ -98,10 +99,18 @@ TEST(ReportGolden, Comparison) {
   other.experiment.parts[0].rungs.push_back(test::rung("checkpointing", "activation_checkpointing"));
   other["checkpointing"].loss_error = 1e-3;
   other.write(b.path());
-  std::string text = compare_reports(a.path(), b.path());
-  for (const auto& [path, name] : {std::pair(a.path(), "<A>"), std::pair(b.path(), "<B>")})
-    text.replace(text.find(path.string()), path.string().size(), name);
-  expect_golden("comparison.txt", text);
+  auto third = test::short_ladder();
+  third.experiment.arguments = {{"layers", 4}};
+  third.context["memory_bytes"] = int64_t{64} << 30;
+  third.context["bandwidth_bytes_per_second"] = 10333342824.293709;
+  third["bf16 autocast"].tokens_per_second = 1500;
+  third.write(c.path());
+  ComparedReports compared = compare_reports({a.path(), b.path(), c.path()});
+  for (auto& report : compared.reports) report.folder = "reports/" + report.name;
+  expect_golden("comparison.txt", comparison_text(compared));
+  expect_golden("comparison.md", comparison_markdown(compared));
+  expect_golden("comparison.json", comparison_json(compared).dump(1) + "\n");
+  EXPECT_THROW(compare_reports({a.path()}), UsageError);
 }
 }  // namespace
 }  // namespace optrush

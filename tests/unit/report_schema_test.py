@@ -11,7 +11,7 @@ import referencing
 
 ROOT = pathlib.Path(os.environ["OPTRUSH_SOURCE_DIR"])
 SCHEMAS = {name: json.loads((ROOT / "docs/schema" / f"{name}.schema.json").read_text())
-           for name in ("results", "run_result", "run_spec")}
+           for name in ("results", "run_result", "run_spec", "comparison")}
 REPORTS = ROOT / "tests/fixtures/reports"
 
 registry = referencing.Registry().with_resources(
@@ -42,6 +42,12 @@ assert refused(lambda r: r["runs"][0]["result"]["steps"][0].pop("loss"))
 assert refused(lambda r: r["scaling"][0].update(kind="super"), scaling)
 assert refused(lambda r: r["rows"][2]["ranks"][0].pop("rank"), scaling)
 assert refused(lambda r: r["runs"][0]["result"]["collectives"][0].update(unknown=1), scaling)
+
+comparison = json.loads((REPORTS / "comparison.json").read_text())
+compared = jsonschema.Draft202012Validator(SCHEMAS["comparison"], registry=registry)
+compared.validate(comparison)
+comparison["rungs"][1]["reports"][1]["speed_vs_first"]["interval"] = [1]
+assert not compared.is_valid(comparison)
 
 documented = re.findall(r"^\| (\w+) \|", (ROOT / "docs/schema/results_csv.md").read_text(), re.MULTILINE)[1:]
 for report in sorted(REPORTS.glob("*/results.csv")):

@@ -1,0 +1,127 @@
+#include <algorithm>
+
+#include "report/compare.h"
+#include "report/document.h"
+#include "report/format.h"
+#include "report/text_table.h"
+#include "report/writers.h"
+
+namespace optrush {
+namespace {
+using Cell = ComparedReports::Cell;
+
+std::string status_of(const Cell& cell) { return std::string(to_string(cell.status)); }
+
+/// A value of every report, beside its ratio to the first; the status instead of a value where a rung did not
+/// end well.
+template <class Value, class Ratio>
+Table table_of(const ComparedReports& compared, const std::string& what, Value value, Ratio ratio) {
+  const auto& reports = compared.reports;
+  Table table{{{"rung"}}, {}};
+  for (const auto& report : reports) {
+    table.columns.push_back({report.name + " " + what, true});
+    if (&report != &reports.front())
+      table.columns.push_back({report.name + " over " + reports.front().name, true});
+  }
+  for (const auto& line : compared.lines) {
+    std::vector<std::string> cells = {line.rung};
+    for (size_t i = 0; i < line.cells.size(); ++i) {
+      const auto& cell = line.cells[i];
+      const bool ok = cell && cell->status == Status::ok;
+      cells.push_back(!cell ? std::string(kUnknown) : ok ? value(*cell) : status_of(*cell));
+      if (i > 0) cells.push_back(ok ? ratio(*cell) : std::string(kUnknown));
+    }
+    table.rows.push_back(std::move(cells));
+  }
+  return table;
+}
+
+Table speeds(const ComparedReports& compared) {
+  return table_of(
+      compared, "tokens/s", [](const Cell& cell) { return or_unknown(cell.tokens_per_second, grouped); },
+      [](const Cell& cell) {
+        return or_unknown(cell.speed, ratio_text) + (cell.differs.empty() ? "" : " †");
+      });
+}
+
+Table memories(const ComparedReports& compared) {
+  return table_of(
+      compared, "memory", [](const Cell& cell) { return or_unknown(cell.memory, bytes); },
+      [](const Cell& cell) {
+        return or_unknown(cell.memory_ratio, [](double ratio) { return change(ratio); });
+      });
+}
+
+Table context(const ComparedReports& compared) {
+  Table table{{{"context"}}, {}};
+  for (const auto& report : compared.reports) table.columns.push_back({report.name});
+  for (const auto& fact : compared.facts) {
+    std::vector<std::string> cells = {fact.key};
+    cells.insert(cells.end(), fact.texts.begin(), fact.texts.end());
+    table.rows.push_back(std::move(cells));
+  }
+  return table;
+}
+
+std::vector<std::string> remarks(const ComparedReports& compared) {
+  std::vector<std::string> remarks;
+  for (const auto& line : compared.lines)
+    for (size_t i = 0; i < line.cells.size(); ++i)
+      if (line.cells[i] && !line.cells[i]->differs.empty())
+        remarks.push_back("† " + line.rung + ": another problem in " + compared.reports[i].name + ": " +
+                          line.cells[i]->differs);
+  return remarks;
+}
+
+constexpr const char* kSameContext = "the context is the same";
+}  // namespace
+
+std::string comparison_text(const ComparedReports& compared) {
+  std::string text;
+  for (const auto& report : compared.reports) text += report.name + ": " + report.folder.string() + "\n";
+  text += "\n" + (compared.facts.empty() ? std::string(kSameContext) + "\n" : text_table(context(compared)));
+  text += "\n" + text_table(speeds(compared));
+  for (const auto& remark : remarks(compared)) text += remark + "\n";
+  return text + "\n" + text_table(memories(compared));
+}
+
+std::string comparison_markdown(const ComparedReports& compared) {
+  std::string text = "# Comparison\n\n";
+  for (const auto& report : compared.reports)
+    text += "- " + report.name + ": " + markdown_cell(report.folder.string()) + ": " +
+            markdown_cell(report.finding) + "\n";
+  text += "\n## Speed\n\n" + markdown_table(speeds(compared));
+  for (const auto& remark : remarks(compared)) text += "- " + markdown_cell(remark) + "\n";
+  if (!remarks(compared).empty()) text += "\n";
+  text += "## Peak memory\n\n" + markdown_table(memories(compared)) + "## What differs\n\n";
+  return text +
+         (compared.facts.empty() ? std::string(kSameContext) + "\n" : markdown_table(context(compared)));
+}
+
+namespace {
+Json cell_json(const std::optional<Cell>& cell) {
+  if (!cell) return nullptr;
+  const auto or_null = [](const std::optional<double>& value) { return value ? Json(*value) : Json(); };
+  return {{"status", status_of(*cell)},
+          {"tokens_per_second", or_null(cell->tokens_per_second)},
+          {"peak_allocated", or_null(cell->memory)},
+          {"speed_vs_first", ratio_json(cell->speed)},
+          {"memory_vs_first", or_null(cell->memory_ratio)},
+          {"differs", cell->differs}};
+}
+}  // namespace
+
+Json comparison_json(const ComparedReports& compared) {
+  Json reports = Json::array(), facts = Json::array(), rungs = Json::array();
+  for (const auto& report : compared.reports)
+    reports.push_back(
+        {{"name", report.name}, {"folder", report.folder.string()}, {"finding", report.finding}});
+  for (const auto& fact : compared.facts) facts.push_back({{"key", fact.key}, {"values", fact.values}});
+  for (const auto& line : compared.lines) {
+    Json cells = Json::array();
+    for (const auto& cell : line.cells) cells.push_back(cell_json(cell));
+    rungs.push_back({{"rung", line.rung}, {"reports", cells}});
+  }
+  return {{"schema_version", 1}, {"reports", reports}, {"context", facts}, {"rungs", rungs}};
+}
+}  // namespace optrush
