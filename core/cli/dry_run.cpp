@@ -6,6 +6,7 @@
 #include "base/spec_json.h"
 #include "base/suggest.h"
 #include "cli/interrupted.h"
+#include "launch/estimate.h"
 #include "launch/folder.h"
 #include "launch/planner.h"
 #include "launch/schedule.h"
@@ -91,6 +92,27 @@ std::string rounds_text(const Json& experiment) {
          duration(until.at("at_most_s").get<double>());
 }
 
+/// How long it will take, by what the report of this label holds; null where that is nothing.
+Json estimate_of(const std::vector<Job>& jobs, const std::filesystem::path& folder) {
+  if (!has_report(folder)) return nullptr;
+  try {
+    const TimeEstimate estimate = estimate_time(jobs, load_report(folder));
+    if (estimate.known == 0) return nullptr;
+    return {{"seconds", estimate.seconds}, {"known_runs", estimate.known}, {"runs", estimate.all}};
+  } catch (const Error&) {  // a damaged report is nothing to learn from
+    return nullptr;
+  }
+}
+
+std::string estimate_text(const Json& dry) {
+  const Json& estimate = dry.at("estimate");
+  if (estimate.is_null()) return "time: unknown; after one run with this label it is told from its results\n";
+  const auto known = estimate.at("known_runs").get<size_t>(), all = estimate.at("runs").get<size_t>();
+  return "time: about " + duration(estimate.at("seconds")) + " for " +
+         (known == all ? "all runs" : std::to_string(known) + " of the runs, unknown for the others") +
+         ", by results of the same specs in that folder\n";
+}
+
 std::vector<std::string> base_lines(const Json& spec) {
   std::vector<std::string> lines;
   for (const char* key : {"model_kind", "model", "data", "train", "device", "threads", "env", "timeout_s"})
@@ -125,8 +147,11 @@ Json dry_run(const Experiment& experiment, const RunRequest& request) {
       variants = expand(experiment, refused);
     }
   }
-  for (const auto& job : schedule.all(plans)) runs.push_back(job.id);
-  return {{"folder", report_folder(request.reports, experiment).string()},
+  const auto jobs = schedule.all(plans);
+  for (const auto& job : jobs) runs.push_back(job.id);
+  const auto folder = report_folder(request.reports, experiment);
+  return {{"folder", folder.string()},
+          {"estimate", estimate_of(jobs, folder)},
           {"experiment", to_json(experiment)},
           {"variants", listed},
           {"plans", plans},
@@ -141,6 +166,7 @@ std::string dry_run_text(const Json& dry) {
                      " variants, " + rounds_text(experiment) + ", " + std::to_string(dry.at("runs").size()) +
                      " runs" + (experiment.at("until").empty() ? "" : " with the first round alone") +
                      ", report in " + plain(dry.at("folder")) + "\n";
+  text += estimate_text(dry);
   if (!dry.at("only").empty())
     text += "--only: " + join(dry.at("only").get<std::vector<std::string>>()) + ", and the base\n";
   for (const auto& [name, value] : experiment.at("arguments").items())
