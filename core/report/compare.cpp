@@ -34,7 +34,7 @@ std::string with_unit_of(const std::string& path, double value) {
   const auto has = [&](const char* part) { return path.find(part) != std::string::npos; };
   if (has("bytes_per_second")) return bytes(value) + "/s";
   if (has("bytes")) return bytes(value);
-  return has("flops") ? flops_rate(value) : grouped(value);
+  return has("flops") || has("mfu_denominator") ? flops_rate(value) : grouped(value);
 }
 
 /// A leaf for people, in few digits: what counts bytes or FLOPs says so in its path.
