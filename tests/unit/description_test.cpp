@@ -38,13 +38,15 @@ std::string note(const std::string& needs) {
 }
 
 TEST(Description, AnEffectIsThatOfThePluginOrTheWiderOneOfAChoice) {
-  const auto plugin = parse_description(R"({"api":)" + std::to_string(host_api()) + R"(,"abi":"x"})" + "\n" + R"({
+  const auto plugin =
+      parse_description(R"({"api":)" + std::to_string(host_api()) + R"(,"abi":"x"})" + "\n" + R"({
     "name": "p", "version": "1", "summary": "s", "kind": "optimization", "effect": "rounding", "options": [
       {"name": "wire", "type": "string", "default": "none", "choices": ["none", "bf16", "same"], "doc": "d",
        "effects": {"bf16": "precision", "same": "exact"}},
       {"name": "parts", "type": "list", "default": [], "choices": ["a", "b"], "doc": "d", "effects": {"b": "model"}},
       {"name": "approximate", "type": "boolean", "default": false, "doc": "d", "effects": {"true": "precision"}}]
-  })", "p.so");
+  })",
+                        "p.so");
   EXPECT_EQ(plugin.effect_with(Json::object()), Effect::rounding);
   EXPECT_EQ(plugin.effect_with({{"wire", "bf16"}}), Effect::precision);
   EXPECT_EQ(plugin.effect_with({{"wire", "same"}}), Effect::rounding);
