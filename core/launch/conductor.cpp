@@ -7,24 +7,20 @@
 #include <random>
 #include <set>
 
-#include "base/cores.h"
 #include "base/files.h"
 #include "base/log.h"
 #include "base/spec_json.h"
 #include "base/suggest.h"
 #include "launch/context.h"
-#include "launch/external_run.h"
 #include "launch/folder.h"
 #include "launch/journal.h"
 #include "launch/live_run.h"
-#include "launch/machine_counters.h"
 #include "launch/next_round.h"
-#include "launch/noise_probe.h"
+#include "launch/noise_log.h"
 #include "launch/planner.h"
-#include "launch/rank_run.h"
 #include "launch/result.h"
+#include "launch/run_starter.h"
 #include "launch/schedule.h"
-#include "launch/starts.h"
 #include "launch/temporary_folder.h"
 #include "launch/turn_choice.h"
 #include "launch/turn_round.h"
@@ -39,31 +35,6 @@ void check_worker(const fs::path& worker) {
   if (access(worker.c_str(), X_OK) != 0)
     throw Error("'" + worker.string() + "' is not there or can't be executed",
                 "build it: ./optrush setup, or the target optrush-worker");
-}
-
-/// A report has one value of each argument. One that the script did not read then is of a changed script.
-void check_arguments(const fs::path& folder, const Experiment& experiment) {
-  const fs::path file = folder / "experiment.json";
-  if (!fs::exists(file)) return;
-  const Json before = experiment_from_json(read_json(file), file.string()).arguments;
-  for (const auto& [name, value] : experiment.arguments.items())
-    if (const auto old = before.find(name); old != before.end() && *old != value)
-      throw UsageError("the report in '" + folder.string() + "' was begun with " + name + " = " +
-                           old->dump() + ", not " + value.dump(),
-                       "give --arg " + name + "=" +
-                           (old->is_string() ? old->get<std::string>() : old->dump()) +
-                           ", or another --label");
-}
-
-/// The folder, ready to be read and added to.
-const fs::path& prepared(const fs::path& folder, const Experiment& experiment, bool resume) {
-  if (resume && has_report(folder)) check_arguments(folder, experiment);
-  if (resume || !has_report(folder)) return folder;
-  if (experiment.label != "local")
-    throw UsageError("there is a report in '" + folder.string() + "' already",
-                     "--resume goes on with the runs that it misses, another --label keeps it");
-  clear_report(folder);
-  return folder;
 }
 
 int64_t gpus_in(const Json& context) {
@@ -97,8 +68,9 @@ class Conductor : private TurnRound::Host {
         folder_(report_folder(request.reports, experiment)),
         lock_(folder_),
         plans_(variants_.size()),
-        journal_(prepared(folder_, experiment, request.resume)),
-        starts_(fs::absolute(request.worker), folder_ / "starts") {}
+        journal_(begun_report(folder_, experiment, request.resume)),
+        starter_(request.worker, request.followers, folder_ / "starts", interrupts_),
+        noise_(folder_ / "noise.jsonl", request.probe_s) {}
 
   RunOutcome conduct() {
     if (!request_.only.empty()) progress_.note("--only: " + join(schedule_.only()) + ", and the base");
@@ -142,7 +114,7 @@ class Conductor : private TurnRound::Host {
     progress_.stage("looking at the machine");
     auto here = describe_machine(experiment_, request_.worker, known, interrupts_);
     if (!here) return false;
-    ranks_.emplace(request_.worker, gpus_in(*here), request_.followers);
+    starter_.machine_has(gpus_in(*here));
     if (request_.followers != nullptr) (*here)["hosts"] = request_.followers->hosts();
     if (!known) {
       write_json(file, *here);
@@ -235,19 +207,15 @@ class Conductor : private TurnRound::Host {
     const bool any = std::ranges::any_of(jobs, [&](const Job& job) {
       return !request_.resume || !result_if_done(run_folder(job.id), job, journal_);
     });
-    if (any && !probe_) look_at_noise(round);
+    if (any && !noise_.begun()) look_at_noise(round);
     execute_round(jobs, round);
     if (any) look_at_noise(round + 1);
   }
 
   void look_at_noise(int64_t rounds) {
-    if (request_.probe_s <= 0 || interrupts_.signal() != 0) return;
+    if (noise_.off() || interrupts_.signal() != 0) return;
     progress_.stage("looking how quiet the machine is");
-    const Json before = read_machine_counters();
-    if (!probe_) probe_.emplace(usable_cores());
-    const auto pieces = probe_->measure(request_.probe_s);
-    const Json line = to_json(noise_line(rounds, pieces, before, read_machine_counters()));
-    append_line(folder_ / "noise.jsonl", line.dump());
+    noise_.look(rounds);
   }
 
   static double seconds_since(std::chrono::steady_clock::time_point then) {
@@ -414,52 +382,8 @@ class Conductor : private TurnRound::Host {
         executed_.size() + progress_.begun() + 1, executed_.size() + 1 + later.size(),
         schedule_.describe(job.spec) + (how.empty() ? "" : " " + how), schedule_.open()};
     progress_.begin(job, position, metrics_file(folder, job), std::move(later));
-    try {
-      if (job.external) return start_external(job, folder, added);
-      if (job.spec.train.world_size > 1) return start_ranks(job, folder, added);
-      return start_worker(job, folder, added);
-    } catch (const Error& e) {  // no such program, nothing that it could start from, no more processes
-      return unstarted(job, folder, "failed", e.message());
-    }
-  }
-
-  std::unique_ptr<LiveRun> start_worker(const Job& job, const fs::path& folder, const Environment& added) {
-    // torchrun has told OpenMP to be content with one thread: here the others are idle.
-    const int64_t cores = request_.followers == nullptr ? 0 : usable_cores();
-    return start_program(job, folder,
-                         {{request_.worker, "run", "--spec", folder / "spec.json", "--out", folder},
-                          worker_environment(job.spec, cores),
-                          folder / "log.txt"},
-                         added);
-  }
-
-  /// Of several ranks, here or by the other processes of a launcher's job.
-  std::unique_ptr<LiveRun> start_ranks(const Job& job, const fs::path& folder, const Environment& added) {
     tell_of_followers();
-    if (const auto obstacle = ranks_->obstacle(job.spec))
-      return unstarted(job, folder, obstacle->status, obstacle->reason);
-    return ranks_->start(job, folder, interrupts_, added);
-  }
-
-  std::unique_ptr<LiveRun> start_external(const Job& job, const fs::path& folder, const Environment& added) {
-    if (const auto missing = missing_for(*job.external, interrupts_); !missing.empty())
-      return unstarted(job, folder, "skipped", missing);
-    std::optional<fs::path> start = fs::path();
-    if (Starts::wanted(*job.external)) start = starts_.of(job.spec, interrupts_);
-    if (!start) return nullptr;
-    return start_program(job, folder,
-                         external_command(*job.external, job.spec, folder, request_.worker, *start), added);
-  }
-
-  std::unique_ptr<LiveRun> start_program(const Job& job, const fs::path& folder, Command command,
-                                         const Environment& added) {
-    command.environment.insert(command.environment.end(), added.begin(), added.end());
-    return std::make_unique<ProcessRun>(command, job, folder, interrupts_);
-  }
-
-  static std::unique_ptr<LiveRun> unstarted(const Job& job, const fs::path& folder, const std::string& status,
-                                            const std::string& reason) {
-    return std::make_unique<UnstartedRun>(optrush::store_unstarted(folder, job, status, reason));
+    return starter_.start(job, folder, added);
   }
 
   void tell_of_followers() {
@@ -494,11 +418,10 @@ class Conductor : private TurnRound::Host {
   const FolderLock lock_;
   std::vector<Json> plans_;  ///< null: no plan, or dropped
   Journal journal_;
-  const Starts starts_;
-  std::optional<NoiseProbe> probe_;  ///< once it was needed
-  std::optional<RankRun> ranks_;     ///< once the machine is known
-  std::set<std::string> executed_;   ///< specs of the runs that have a result
-  std::set<int64_t> alone_;          ///< variants that were out of memory beside others
+  RunStarter starter_;
+  NoiseLog noise_;
+  std::set<std::string> executed_;  ///< specs of the runs that have a result
+  std::set<int64_t> alone_;         ///< variants that were out of memory beside others
   bool all_ok_ = true;
 };
 }  // namespace

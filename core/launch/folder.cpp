@@ -61,6 +61,20 @@ std::vector<fs::path> folders_in(const fs::path& folder) {
   std::ranges::sort(found);
   return found;
 }
+
+/// A report has one value of each argument. One that the script did not read then is of a changed script.
+void check_arguments(const fs::path& folder, const Experiment& experiment) {
+  const fs::path file = folder / "experiment.json";
+  if (!fs::exists(file)) return;
+  const Json before = experiment_from_json(read_json(file), file.string()).arguments;
+  for (const auto& [name, value] : experiment.arguments.items())
+    if (const auto old = before.find(name); old != before.end() && *old != value)
+      throw UsageError("the report in '" + folder.string() + "' was begun with " + name + " = " +
+                           old->dump() + ", not " + value.dump(),
+                       "give --arg " + name + "=" +
+                           (old->is_string() ? old->get<std::string>() : old->dump()) +
+                           ", or another --label");
+}
 }  // namespace
 
 fs::path report_folder(const fs::path& reports, const Experiment& experiment) {
@@ -89,7 +103,7 @@ void clear_report(const fs::path& folder) {
   // The journal first: whatever a kill leaves behind then counts as never started.
   for (const std::string name :
        {"journal.jsonl", "experiment.json", "variants.json", "plans.json", "context.json", "noise.jsonl",
-        "report.md", "report.html", "results.csv", "results.json"}) {
+        "report.md", "report.html", "results.csv", "results.json", "tried.json"}) {
     fs::remove(folder / name);
     fs::remove(folder / (name + ".tmp"));
   }
@@ -101,6 +115,16 @@ void clear_report(const fs::path& folder) {
     for (const auto& run : folders_in(folder / name)) clear_run(run);
     if (fs::is_directory(folder / name) && fs::is_empty(folder / name)) fs::remove(folder / name);
   }
+}
+
+const fs::path& begun_report(const fs::path& folder, const Experiment& experiment, bool resume) {
+  if (resume && has_report(folder)) check_arguments(folder, experiment);
+  if (resume || !has_report(folder)) return folder;
+  if (experiment.label != "local")
+    throw UsageError("there is a report in '" + folder.string() + "' already",
+                     "--resume goes on with the runs that it misses, another --label keeps it");
+  clear_report(folder);
+  return folder;
 }
 
 std::vector<std::string> set_aside_strangers(const fs::path& folder, const std::vector<Variant>& variants,

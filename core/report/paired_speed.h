@@ -21,5 +21,5 @@ RoundInTurns in_turns(const RunResult&);
 /// Tokens/s over the other's, in the rounds that both have; none where there is no such round. A round is one
 /// sample: where both took turns in it, the median over the steps of their ratios step by step, else the
 /// ratio of their medians.
-std::optional<Ratio> paired_speed(const Row& subject, const Row& reference, const Standard&);
+std::optional<Ratio> paired_speed(const Row& subject, const Row& reference, const Standard& = {});
 }  // namespace optrush

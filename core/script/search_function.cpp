@@ -62,7 +62,7 @@ Object search(ScriptContext& context, const Call& call) {
       request.memory_bytes = bytes_from(memory->json(), "exp:search: memory");
     if (const auto* within = given.find("within")) request.until.within = within->json().get<double>();
     if (const auto* at_most = given.find("at_most"))
-      request.until.at_most_s = seconds_from(at_most->json(), "exp:search: at_most");
+      request.until.at_most_s = seconds_from(at_most->json(), call.where + ": exp:search: at_most");
     if (const auto* turns = given.find("turns"))
       experiment.turns = turns->json().get<bool>() ? InTurns::on : InTurns::off;
     if (const auto* label = given.find("label"))

@@ -23,7 +23,8 @@ Trial trial_of(const Row& row) {
   if (!row.previous.speed) return {.reason = "it has no round together with the reference"};
   const Verdict verdict = verdict_of(*row.previous.speed);
   return {.ok = true,
-          .said = ratio_text(*row.previous.speed) + ", " + describe(verdict),
+          .said = ratio_text(*row.previous.speed) +
+                  (row.previous.speed->claim() ? ", " + std::string(to_string(verdict.outcome)) : ""),
           .speed = row.previous.speed->value,
           .faster = verdict.outcome == Outcome::faster,
           .slower = verdict.outcome == Outcome::slower};

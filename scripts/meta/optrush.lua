@@ -183,6 +183,17 @@ local Report = {}
 ---@field label? string of the report's folder: reports/<experiment>/<label>/; git ignores 'local' (default "local")
 ---@field turns? boolean whether the rungs of a round take turns step by step; left out: on a CPU, where they fit into its memory together
 
+---a rung, or a list of rungs of which one is chosen
+---@alias SearchPart Rung|Rung[]
+
+---What exp:search takes beside its parts.
+---@class SearchOptions
+---@field memory? number|string bytes, or "20GB": no stack whose step is foreseen to need more; left out: what is free
+---@field within? number every stage runs as many rounds as it takes until its intervals are ± this (at least 0.0001, at most 1, default 0.02)
+---@field at_most? number|string how long all of it may take, in seconds or as "90s", "20m", "1h" (default 1200.0)
+---@field label? string of the report's folder: reports/<experiment>/<label>/; git ignores 'local' (default "local")
+---@field turns? boolean whether the stacks of a round take turns step by step; left out: as in exp:run
+
 ---A GPU.
 ---@class Gpu
 ---@field name string as the driver calls it
@@ -328,6 +339,12 @@ function Experiment:grid(axes, view) end
 ---@param options? RunOptions rounds, or within and at_most; label
 ---@return Report
 function Experiment:run(options) end
+
+---Looks for the fastest stack of these parts, and measures it as a ladder: what pays most first.
+---@param parts SearchPart[] of which any number is stacked; of a list of rungs one at most
+---@param options? SearchOptions limits and label
+---@return Report
+function Experiment:search(parts, options) end
 
 ---Prints the table of the report, and where it is.
 ---@return Report # itself

@@ -1,0 +1,16 @@
+#include "launch/noise_log.h"
+
+#include "base/cores.h"
+#include "base/files.h"
+#include "launch/machine_counters.h"
+#include "report/noise.h"
+
+namespace optrush {
+void NoiseLog::look(int64_t rounds) {
+  const Json before = read_machine_counters();
+  if (!probe_) probe_.emplace(usable_cores());
+  const auto pieces = probe_->measure(seconds_);
+  const Json line = to_json(noise_line(rounds, pieces, before, read_machine_counters()));
+  append_line(file_, line.dump());
+}
+}  // namespace optrush

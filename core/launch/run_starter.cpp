@@ -1,0 +1,70 @@
+#include "launch/run_starter.h"
+
+#include "base/cores.h"
+#include "launch/external_run.h"
+#include "launch/result.h"
+#include "optrush/error.h"
+
+namespace optrush {
+namespace fs = std::filesystem;
+
+namespace {
+std::unique_ptr<LiveRun> unstarted(const Job& job, const fs::path& folder, const std::string& status,
+                                   const std::string& reason) {
+  return std::make_unique<UnstartedRun>(store_unstarted(folder, job, status, reason));
+}
+}  // namespace
+
+RunStarter::RunStarter(const fs::path& worker, Followers* followers, const fs::path& starts,
+                       Interrupts& interrupts)
+    : worker_(worker),
+      followers_(followers),
+      starts_(fs::absolute(worker), starts),
+      interrupts_(interrupts) {}
+
+void RunStarter::machine_has(int64_t gpus) { ranks_.emplace(worker_, gpus, followers_); }
+
+std::unique_ptr<LiveRun> RunStarter::start(const Job& job, const fs::path& folder, const Environment& added) {
+  try {
+    if (job.external) return external(job, folder, added);
+    if (job.spec.train.world_size > 1) return ranks(job, folder, added);
+    return worker(job, folder, added);
+  } catch (const Error& e) {  // no such program, nothing that it could start from, no more processes
+    return unstarted(job, folder, "failed", e.message());
+  }
+}
+
+std::unique_ptr<LiveRun> RunStarter::worker(const Job& job, const fs::path& folder,
+                                            const Environment& added) {
+  // torchrun has told OpenMP to be content with one thread: here the others are idle.
+  const int64_t cores = followers_ == nullptr ? 0 : usable_cores();
+  return program(job, folder,
+                 {{worker_, "run", "--spec", folder / "spec.json", "--out", folder},
+                  worker_environment(job.spec, cores),
+                  folder / "log.txt"},
+                 added);
+}
+
+/// Here, or by the other processes of a launcher's job.
+std::unique_ptr<LiveRun> RunStarter::ranks(const Job& job, const fs::path& folder, const Environment& added) {
+  if (const auto obstacle = ranks_->obstacle(job.spec))
+    return unstarted(job, folder, obstacle->status, obstacle->reason);
+  return ranks_->start(job, folder, interrupts_, added);
+}
+
+std::unique_ptr<LiveRun> RunStarter::external(const Job& job, const fs::path& folder,
+                                              const Environment& added) {
+  if (const auto missing = missing_for(*job.external, interrupts_); !missing.empty())
+    return unstarted(job, folder, "skipped", missing);
+  std::optional<fs::path> start = fs::path();
+  if (Starts::wanted(*job.external)) start = starts_.of(job.spec, interrupts_);
+  if (!start) return nullptr;
+  return program(job, folder, external_command(*job.external, job.spec, folder, worker_, *start), added);
+}
+
+std::unique_ptr<LiveRun> RunStarter::program(const Job& job, const fs::path& folder, Command command,
+                                             const Environment& added) {
+  command.environment.insert(command.environment.end(), added.begin(), added.end());
+  return std::make_unique<ProcessRun>(command, job, folder, interrupts_);
+}
+}  // namespace optrush
