@@ -25,6 +25,7 @@ class Launch : public ::testing::Test {
   Launch() {
     setenv("FAKE_WORKER_STARTS", starts_file_.c_str(), 1);
     unsetenv("FAKE_CPU");
+    unsetenv("OMP_NUM_THREADS");  // a wish of whoever starts the tests
   }
 
   /// A ladder of rungs that change nothing but their name tells the fake worker how to end.
