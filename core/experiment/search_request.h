@@ -5,12 +5,14 @@
 #include "experiment/experiment.h"
 
 namespace optrush {
+/// How narrow the intervals of each stage get, and how long all of them may take, where nobody says.
+inline constexpr Until kSearchUntil = {.within = 0.02, .at_most_s = 1200};
+
 /// Among which stacks the fastest is looked for: of each axis one rung, or none, on top of the experiment's
-/// base.
+/// base. Experiment::until bounds the search.
 struct SearchRequest {
   std::vector<std::vector<Rung>> axes;
-  std::optional<double> memory_bytes;                 ///< no stack may be foreseen to need more
-  Until until = {.within = 0.02, .at_most_s = 1200};  ///< of each interval, and for everything
+  std::optional<double> memory_bytes;  ///< no stack may be foreseen to need more
 };
 
 /// The experiment with each rung of the search by itself on top of the base.

@@ -117,12 +117,16 @@ void clear_report(const fs::path& folder) {
   }
 }
 
-const fs::path& begun_report(const fs::path& folder, const Experiment& experiment, bool resume) {
-  if (resume && has_report(folder)) check_arguments(folder, experiment);
-  if (resume || !has_report(folder)) return folder;
+void check_replaceable(const fs::path& folder, const Experiment& experiment) {
   if (experiment.label != "local")
     throw UsageError("there is a report in '" + folder.string() + "' already",
                      "--resume goes on with the runs that it misses, another --label keeps it");
+}
+
+fs::path begun_report(const fs::path& folder, const Experiment& experiment, bool resume) {
+  if (resume && has_report(folder)) check_arguments(folder, experiment);
+  if (resume || !has_report(folder)) return folder;
+  check_replaceable(folder, experiment);
   clear_report(folder);
   return folder;
 }

@@ -27,8 +27,9 @@ class FolderLock {
 bool has_report(const std::filesystem::path& folder);
 /// `folder`, ready to be read and added to: cleared, where a new report takes the place of another one. An
 /// Error where that would lose one, or where the experiment was begun with other arguments.
-const std::filesystem::path& begun_report(const std::filesystem::path& folder, const Experiment&,
-                                          bool resume);
+std::filesystem::path begun_report(const std::filesystem::path& folder, const Experiment&, bool resume);
+/// An Error unless a new report may take the place of the one that is in the folder.
+void check_replaceable(const std::filesystem::path& folder, const Experiment&);
 /// Removes what this program writes into a report's folder; other files stay.
 void clear_report(const std::filesystem::path& folder);
 /// Moves results that the experiment, as it is now, would count wrongly (another spec, a round too many) from

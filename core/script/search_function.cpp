@@ -56,13 +56,14 @@ Object search(ScriptContext& context, const Call& call) {
   for (const auto& item : call.arguments.at("parts").table().items)
     request.axes.push_back(axis_of(item, request.axes.size() + 1));
   if (request.axes.empty()) throw Error("exp:search has no parts", "put rush.rung(...) between the braces");
+  Until& until = experiment.until.emplace(kSearchUntil);
   if (const auto* options = call.arguments.find("options")) {
     const LuaTable& given = options->table();
     if (const auto* memory = given.find("memory"))
       request.memory_bytes = bytes_from(memory->json(), "exp:search: memory");
-    if (const auto* within = given.find("within")) request.until.within = within->json().get<double>();
+    if (const auto* within = given.find("within")) until.within = within->json().get<double>();
     if (const auto* at_most = given.find("at_most"))
-      request.until.at_most_s = seconds_from(at_most->json(), call.where + ": exp:search: at_most");
+      until.at_most_s = seconds_from(at_most->json(), call.where + ": exp:search: at_most");
     if (const auto* turns = given.find("turns"))
       experiment.turns = turns->json().get<bool>() ? InTurns::on : InTurns::off;
     if (const auto* label = given.find("label"))

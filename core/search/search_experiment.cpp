@@ -12,12 +12,19 @@ namespace fs = std::filesystem;
 namespace {
 constexpr const char* kStages = "tried";
 
+/// What can't be meant is said before anything runs.
+void check(const Experiment& experiment, const RunRequest& run) {
+  if (!run.only.empty())
+    throw UsageError("--only names rungs, and a search chooses them itself", "leave --only out");
+  if (!experiment.until)
+    throw UsageError("--rounds is an exact number, and a search runs as many as it takes",
+                     "bound it by --within and --at-most");
+}
+
 /// Stages of an earlier search are kept where this one goes on with it.
 void prepare(const fs::path& folder, const Experiment& experiment, bool resume) {
   if (resume || !(fs::exists(folder / kStages) || has_report(folder))) return;
-  if (experiment.label != "local")
-    throw UsageError("there is a report in '" + folder.string() + "' already",
-                     "--resume goes on with the stages that it misses, another --label keeps it");
+  check_replaceable(folder, experiment);
   fs::remove_all(folder / kStages);
   fs::remove(folder / "tried.json");
 }
@@ -55,6 +62,7 @@ Part ladder_of(const Picks& best, const Stacks& stacks) {
 
 RunOutcome search_experiment(const Experiment& experiment, const SearchRequest& request,
                              const RunRequest& run, Progress& progress) {
+  check(experiment, run);
   const fs::path folder = report_folder(run.reports, experiment);
   const Stacks stacks(experiment, request);
   Found found;
@@ -69,7 +77,6 @@ RunOutcome search_experiment(const Experiment& experiment, const SearchRequest& 
     } catch (const StageInterrupted& interrupted) {
       return {interrupted.folder, true, interrupted.signal};
     }
-    result.until = request.until;
     result.until->at_most_s = std::max(1.0, laboratory.seconds_left());
   }
   result.parts = {ladder_of(found.best, stacks)};

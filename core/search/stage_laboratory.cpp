@@ -45,10 +45,10 @@ StageLaboratory::StageLaboratory(const Experiment& experiment, const SearchReque
 }
 
 double StageLaboratory::seconds_left() const {
-  return request_.until.at_most_s - std::chrono::duration<double>(Clock::now() - start_).count();
+  return experiment_.until->at_most_s - std::chrono::duration<double>(Clock::now() - start_).count();
 }
 
-bool StageLaboratory::goes_on() { return seconds_left() > kShareOfLadder * request_.until.at_most_s; }
+bool StageLaboratory::goes_on() { return seconds_left() > kShareOfLadder * experiment_.until->at_most_s; }
 
 Forecast StageLaboratory::forecast(const Picks& picks) {
   try {
@@ -81,7 +81,6 @@ Experiment StageLaboratory::stage(const Picks& reference, const std::vector<Pick
   stage.label = std::to_string(stages_);
   stage.question = "What is better than " + stacks_.name(reference) + "?";
   stage.base = stacks_.spec(reference);
-  stage.until = request_.until;
   stage.until->at_most_s = kShareOfStage * std::max(0.0, seconds_left());
   Part ladder;
   for (const Picks& stack : stacks) {

@@ -18,6 +18,7 @@ struct StageInterrupted {
 class StageLaboratory final : public Laboratory {
  public:
   using Clock = std::chrono::steady_clock;
+  /// The experiment has an `until`.
   StageLaboratory(const Experiment&, const SearchRequest&, const Stacks&, const RunRequest&,
                   std::filesystem::path folder, Progress&);
 
