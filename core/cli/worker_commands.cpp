@@ -13,6 +13,7 @@
 #include "cli/commands.h"
 #include "cli/interrupted.h"
 #include "launch/launcher.h"
+#include "launch/planner.h"
 #include "launch/process.h"
 #include "launch/rank_run.h"
 #include "launch/temporary_folder.h"
@@ -29,6 +30,11 @@ namespace {
   pointers.push_back(nullptr);
   execv(worker.c_str(), pointers.data());
   throw Error("cannot start '" + worker + "': " + std::strerror(errno), "build it: ./optrush setup");
+}
+
+/// What is started from here runs as a conductor would have run the spec.
+void take_environment_of(const RunSpec& spec) {
+  for (const auto& [name, value] : worker_environment(spec)) setenv(name.c_str(), value.c_str(), 1);
 }
 
 bool is_ok(const Json& result) { return result.value("status", "") == "ok"; }
@@ -88,9 +94,9 @@ int worker(const CLI::App& command, const fs::path& spec, const fs::path& out, b
     throw UsageError("'" + rest.front() + "' does not go with --spec",
                      "optrush worker --spec FILE [--plan] [--out PATH]");
   const std::string what = plan ? "plan" : "run";
-  if (!plan && !launched())
-    if (const RunSpec run = run_spec_from_json(read_json(spec), spec.string()); run.train.world_size > 1)
-      return print_result_of_ranks(run, out);
+  const RunSpec run = run_spec_from_json(read_json(spec), spec.string());
+  if (!plan && !launched() && run.train.world_size > 1) return print_result_of_ranks(run, out);
+  take_environment_of(run);
   if (out.empty()) return print_result_of(what, spec);
   become_worker({what, "--spec", spec, "--out", out});
 }

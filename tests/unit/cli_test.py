@@ -129,7 +129,8 @@ def repeat_alone():
     told = json.loads((work / spec).read_text())
     told["env"] = {"OMP_DISPLAY_ENV": "true"}
     (work / "told.json").write_text(json.dumps(told))
-    expect(optrush("worker", "--spec", "told.json", "--out", "told"), 0, "OPENMP DISPLAY ENVIRONMENT BEGIN")
+    told_so = expect(optrush("worker", "--spec", "told.json", "--out", "told"), 0, "OPENMP DISPLAY ENVIRONMENT BEGIN")
+    assert "OMP_WAIT_POLICY = 'PASSIVE'" in told_so.stdout + told_so.stderr, "threads sleep as in the experiment's run"
     assert json.loads((work / "told/result.json").read_text())["status"] == "ok"
     expect(optrush("worker"), 2, "--spec FILE")
 
