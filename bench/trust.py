@@ -1,14 +1,17 @@
-"""How far can a verdict be trusted? Ladders of equal rungs, and rungs with a planted slowdown.
+"""How far can a verdict be trusted? Ladders of equal rungs, and of rungs with a planted slowdown.
 
-    python bench/trust.py [--ladders 40] [--rungs 10] [--shares 0.02 0.03 0.05] [--turns on|off] [--load 0] [--json FILE]
+    python bench/trust.py LOG [--equal 40] [--planted 12] [--turns on off] [--load 0] [--steps 20] [--at-most 60s]
+    python bench/trust.py LOG --tell
 
-Each ladder has a base and rungs that stand on it. In one of equal rungs every "faster" or "slower" is false: at most
-5 % of the rungs should get one. In one with planted slowdowns each rung burns a known share of its step (the plugin of
-tests/fixtures/plugins/burns.cpp) and should be called slower. --load keeps so many cores busy meanwhile. The plugin is
-built by `ninja fixture_burns`.
+Each ladder has a base and ten rungs that stand on it. In one of equal rungs every "faster" or "slower" is false: at most
+5 % of the rungs should get one. In one with planted slowdowns each rung burns 2, 3 or 5 % of its step (the plugin of
+tests/fixtures/plugins/burns.cpp, built by `ninja fixture_burns`) and should be called slower. Ladders in turns and one
+after the other alternate, so both meet the same machine. --load keeps so many cores busy meanwhile. A line of LOG is a
+ladder; a start that finds some there goes on, and --tell prints the table of what is there.
 """
 
 import argparse
+import collections
 import contextlib
 import json
 import multiprocessing
@@ -19,6 +22,7 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+SHARES = {"equal": [0.0] * 10, "planted": [0.02] * 3 + [0.03] * 4 + [0.05] * 3}
 SCRIPT = """local rush = require "optrush"
 local exp = rush.experiment {{
   name = "trust",
@@ -51,57 +55,80 @@ def loaded(processes):
         burner.terminate()
 
 
-def measure(options, shares):
-    """Verdict and half width (in logarithms) of each rung against the base, and the seconds that the ladder took."""
+def measure(options, kind, turns):
+    """What a ladder says of its rungs, and the seconds that it took."""
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        script = folder / "trust.lua"
         # Rungs must differ: a share of 1e-9 of a step is none.
-        listed = ", ".join(f"{share + (i + 1) * 1e-9:.12f}" for i, share in enumerate(shares))
-        script.write_text(SCRIPT.format(steps=options.steps, shares=listed, within=options.within, at_most=options.at_most))
+        shares = ", ".join(f"{share + (i + 1) * 1e-9:.12f}" for i, share in enumerate(SHARES[kind]))
+        script = folder / "trust.lua"
+        script.write_text(SCRIPT.format(steps=options.steps, shares=shares, within=options.within, at_most=options.at_most))
+        command = [options.build / "bin" / "optrush", "run", script, "--out", folder, "--device", "cpu"]
+        command += ["--plugin-path", options.build / "tests" / "measured", "--turns", turns]
         started = time.monotonic()
-        command = [options.build / "bin" / "optrush", "run", script, "--out", folder, "--device", "cpu",
-                   "--plugin-path", options.build / "tests" / "measured", "--turns", options.turns]
         subprocess.run(command, check=True, capture_output=True)
         seconds = time.monotonic() - started
         results = json.loads((folder / "trust" / "local" / "results.json").read_text())
-    return [row["vs_previous"]["speed"] for row in results["rows"][1:]], seconds
+    speeds = [row["vs_previous"]["speed"] or {} for row in results["rows"][1:]]
+    rungs = [
+        {"share": share, "verdict": speed.get("verdict", "none"), "interval": speed.get("interval"), "rounds": speed.get("rounds", 0)}
+        for share, speed in zip(SHARES[kind], speeds, strict=True)
+    ]
+    return {"kind": kind, "turns": turns, "load": options.load, "steps": options.steps, "seconds": seconds, "rungs": rungs}
+
+
+def ladders(log):
+    return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+
+
+def tell(log):
+    """Of each condition and planted share: verdicts, the median half width of the intervals, rounds, seconds of a ladder."""
+    rungs, seconds = collections.defaultdict(list), collections.defaultdict(list)
+    for ladder in ladders(log):
+        condition = (ladder["load"], ladder["turns"], ladder["kind"], ladder["steps"])
+        seconds[condition].append(ladder["seconds"])
+        for rung in ladder["rungs"]:
+            rungs[(*condition, rung["share"])].append(rung)
+    print("| load | turns | steps | planted | rungs | faster | slower | no difference | can't tell | half width | rounds | s a ladder |")
+    print("|---:|:---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
+    for (load, turns, kind, steps, share), found in sorted(rungs.items()):
+        count = collections.Counter(rung["verdict"] for rung in found)
+        verdicts = " | ".join(str(count[verdict]) for verdict in ("faster", "slower", "no difference", "can't tell"))
+        widths = [(rung["interval"][1] / rung["interval"][0]) ** 0.5 - 1 for rung in found if rung["interval"]]
+        width = f"{statistics.median(widths):.1%}" if widths else "none"
+        rounds = statistics.median(rung["rounds"] for rung in found)
+        took = statistics.median(seconds[load, turns, kind, steps])
+        print(f"| {load} | {turns} | {steps} | {share:.0%} | {len(found)} | {verdicts} | {width} | {rounds:g} | {took:.0f} |")
 
 
 def main():
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("log", type=pathlib.Path)
     options.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
-    options.add_argument("--ladders", type=int, default=40)
-    options.add_argument("--rungs", type=int, default=10)
-    options.add_argument("--shares", type=float, nargs="*", default=[0.02, 0.03, 0.05])
-    options.add_argument("--steps", type=int, default=10)
-    options.add_argument("--within", type=float, default=0.03)
-    options.add_argument("--at-most", default="2m")
-    options.add_argument("--turns", choices=["on", "off"], default="on")
+    options.add_argument("--equal", type=int, default=40, help="ladders of equal rungs, of each kind of turns")
+    options.add_argument("--planted", type=int, default=12, help="ladders of planted slowdowns, of each kind of turns")
+    options.add_argument("--turns", choices=["on", "off"], nargs="+", default=["on", "off"])
     options.add_argument("--load", type=int, default=0)
-    options.add_argument("--json", type=pathlib.Path)
+    options.add_argument("--steps", type=int, default=20)
+    options.add_argument("--within", type=float, default=0.02)
+    options.add_argument("--at-most", default="60s")
+    options.add_argument("--tell", action="store_true")
     given = options.parse_args()
-    found = {}
-    with loaded(given.load):
-        for share in [0.0, *given.shares]:
-            speeds, seconds = [], []
-            for number in range(given.ladders):
-                ladder, took = measure(given, [share] * given.rungs)
-                speeds += ladder
-                seconds.append(took)
-                print(f"share {share}: ladder {number + 1} of {given.ladders}, {took:.0f} s", flush=True)
-            verdicts = [speed["verdict"] if speed else "none" for speed in speeds]
-            found[share] = {
-                "rungs": len(speeds),
-                "verdicts": {verdict: verdicts.count(verdict) for verdict in sorted(set(verdicts))},
-                "median_half_width": statistics.median(
-                    (speed["interval"][1] / speed["interval"][0]) ** 0.5 - 1 for speed in speeds if speed and speed["interval"]),
-                "median_seconds": statistics.median(seconds),
-            }
-    for share, line in found.items():
-        print(f"{share:.0%} planted: {line['verdicts']}, ±{line['median_half_width']:.1%}, {line['median_seconds']:.0f} s a ladder")
-    if given.json:
-        given.json.write_text(json.dumps({"options": {k: str(v) for k, v in vars(given).items()}, "found": found}, indent=2))
+    wanted = {(kind, turns): count for kind, count in (("equal", given.equal), ("planted", given.planted)) for turns in given.turns if count > 0}
+    with loaded(0 if given.tell else given.load):
+        while not given.tell:
+            done = collections.Counter(
+                (ladder["kind"], ladder["turns"]) for ladder in ladders(given.log) if (ladder["load"], ladder["steps"]) == (given.load, given.steps)
+            )
+            # The condition that is furthest behind its number comes next.
+            condition = min(wanted, key=lambda one: done[one] / wanted[one])
+            if done[condition] >= wanted[condition]:
+                break
+            ladder = measure(given, *condition)
+            with given.log.open("a") as log:
+                print(json.dumps(ladder), file=log)
+            print(f"{condition[0]}, turns {condition[1]}: {done[condition] + 1} of {wanted[condition]}, {ladder['seconds']:.0f} s", flush=True)
+    tell(given.log)
 
 
 if __name__ == "__main__":
