@@ -13,7 +13,7 @@ local exp = rush.experiment {
   question = "Which optimizations pay on this machine?",
   model = rush.llama("tiny", { n_layers = 4 }), -- or "llama-3.2-1b", or every field by hand
   data = rush.text(rush.corpus "libtorch"), -- or rush.random(), rush.text "folder", rush.tokens "file.bin"
-  train = { micro_batch = 4, seq_len = 512, steps = 10, warmup = 3, seed = 1, lr = 3e-4 },
+  train = { micro_batch = 4, seq_len = 512, steps = 8, warmup = 2, seed = 1, lr = 3e-4 },
 }
 
 exp:ladder {
@@ -24,4 +24,4 @@ exp:ladder {
   rush.rung("checkpointing", "activation_checkpointing", { policy = "full" }),
 }
 
-exp:run({ rounds = 3 }):report()
+exp:run({ within = 0.03, at_most = "4m" }):report()

@@ -64,7 +64,7 @@ std::vector<Complaint> complaints(const Noise& noise) {
   if (noise.waiting.value_or(0) > kWaiting)
     found.push_back(
         {"tasks waited for a CPU in " + percent(*noise.waiting, 0) + " of the time between rounds",
-         "stop other programs"});
+         "stop other programs or take a machine of its own"});
   if (noise.throttled.value_or(0) > 0)
     found.push_back({"cores were slowed down for their heat " + std::to_string(*noise.throttled) + " times",
                      "cool it, or limit its clock"});
