@@ -62,6 +62,7 @@ struct GateEvidence {
   std::vector<Curve> reference;      ///< the reference run, or the reference variant's rounds; empty: it did
                                      ///< not run
   std::optional<Curve> repeat = {};  ///< of the reference
+  std::optional<Curve> base = {};    ///< of the base, where it learns from the same batches
 };
 
 /// Where two runs are farthest apart.

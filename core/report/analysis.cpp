@@ -298,6 +298,8 @@ class Analyzer {
       evidence.reference = curves(sound_runs(gate.reference_variant));
     }
     if (gate.repeat) evidence.repeat = extra_run(gate.repeat->variant, *gate.repeat, row);
+    if (row.variant != 0 && same_batches(row.variant))
+      if (auto base = curves(sound_runs(0)); !base.empty()) evidence.base = std::move(base.front());
     row.gate = gate.explanation;
     row.verdict = judge(gate, evidence);
     if (row.verdict.undecided) leave("not checked to the bit: its reference ran once");
@@ -322,6 +324,16 @@ class Analyzer {
   /// Another batch must not hide what is known to be wrong: a rung that still stacks what broke the one below
   /// is broken, until a run shows that it is right again.
   void stand_on_broken(Row& row) {
+  /// Whether a variant learns from the very batches of the base.
+  bool same_batches(int64_t variant) const {
+    if (!same_task(variant, 0)) return false;
+    const Json &one = usable_[static_cast<size_t>(variant)], &base = usable_.front();
+    if (one.is_null() || base.is_null()) return false;
+    return stored_.variants[static_cast<size_t>(variant)].spec.train.seed ==
+               stored_.variants.front().spec.train.seed &&
+           one.at("problem").at("global_batch") == base.at("problem").at("global_batch");
+  }
+
     const auto below = culprits_.find(variant_of(row).previous);
     if (below == culprits_.end()) return;
     const auto& stacked = variant_of(row).spec.plugins;

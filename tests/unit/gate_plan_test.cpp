@@ -1,0 +1,295 @@
+#include "experiment/gate.h"
+
+#include <gmock/gmock.h>
+
+#include "optrush/error.h"
+#include "report_fixture.h"
+
+namespace optrush {
+namespace {
+using test::rung;
+using test::setting;
+using testing::HasSubstr;
+
+/// Variants of a ladder, their plans, and the check of each.
+struct Ladder {
+  test::SyntheticReport report{"gate", 3};
+  std::vector<Variant> variants;
+  std::vector<Json> plans;
+
+  explicit Ladder(std::vector<Rung> rungs, const RunSpec* base = nullptr) {
+    if (base) report.experiment.base = *base;
+    report.ladder(std::move(rungs));
+    variants = expand(report.experiment);
+    plans = report.plans(variants);
+  }
+  GateCheck check(int64_t variant) const { return plan_check(variants, plans, variant); }
+};
+
+Rung bf16() { return rung("bf16", "mixed_precision", {{"dtype", "bf16"}}); }
+
+std::vector<std::string> names(const RunSpec& spec) {
+  std::vector<std::string> names;
+  for (const auto& use : spec.plugins) names.push_back(use.name);
+  return names;
+}
+
+TEST(GatePlan, TheBaseIsComparedWithNothing) {
+  const GateCheck check = Ladder({bf16()}).check(0);
+  EXPECT_FALSE(check.compares());
+  EXPECT_FALSE(check.must_fall);
+}
+
+TEST(GatePlan, ExactAndRoundingCompareWithThePreviousRung) {
+  const Ladder ladder({rung("fused", "fused_adamw"), rung("checkpointing", "activation_checkpointing")});
+  EXPECT_EQ(ladder.check(1).reference_variant, 0);
+  EXPECT_EQ(ladder.check(1).effect, Effect::rounding);
+  EXPECT_EQ(ladder.check(1).allowed.loss, 1e-4);
+  EXPECT_EQ(ladder.check(2).reference_variant, 1);
+  EXPECT_EQ(ladder.check(2).effect, Effect::exact);
+  EXPECT_EQ(ladder.check(2).allowed.loss, 0);
+  EXPECT_EQ(ladder.check(2).allowed_if_irreproducible.loss, 1e-4);
+}
+
+TEST(GatePlan, PrecisionComparesWithTheLastRungInFullPrecision) {
+  const Ladder ladder({rung("fused", "fused_adamw"), bf16(), rung("flash", "flash_attention"),
+                       Rung{.name = "fp16",
+                            .plugins = {{"mixed_precision", {{"dtype", "fp16"}}}},
+                            .replace = {"mixed_precision"},
+                            .where = "x.lua:1"}});
+  EXPECT_EQ(ladder.check(2).reference_variant, 1);
+  EXPECT_EQ(ladder.check(2).allowed.loss, 2e-2);
+  // In fewer bits even another order of the same sums shows more.
+  EXPECT_EQ(ladder.check(3).reference_variant, 2);
+  EXPECT_EQ(ladder.check(3).effect, Effect::rounding);
+  EXPECT_EQ(ladder.check(3).allowed.loss, 5e-3);
+  EXPECT_EQ(ladder.check(4).reference_variant, 1);
+  EXPECT_THAT(ladder.check(4).explanation, HasSubstr("'fused', the last rung in fp32"));
+}
+
+TEST(GatePlan, TakingPrecisionOffComparesTightlyWithFullPrecision) {
+  const Ladder ladder({bf16(), rung("fused", "fused_adamw"),
+                       Rung{.name = "back in fp32", .without = {"mixed_precision"}, .where = "x.lua:1"}});
+  EXPECT_EQ(ladder.check(3).reference_variant, 0);
+  EXPECT_EQ(ladder.check(3).effect, Effect::rounding);
+  EXPECT_EQ(ladder.check(3).allowed.loss, 1e-4);
+}
+
+TEST(GatePlan, ABaseInFewerBitsIsStillAReference) {
+  RunSpec base = Ladder({}).report.experiment.base;
+  base.plugins = {{"mixed_precision", {{"dtype", "bf16"}}}};
+  const Ladder ladder({rung("fused", "fused_adamw")}, &base);
+  EXPECT_EQ(ladder.check(1).reference_variant, 0);
+  EXPECT_EQ(ladder.check(1).allowed.loss, 5e-3);
+}
+
+TEST(GatePlan, DoublePrecisionIsJudgedInDoublePrecision) {
+  RunSpec base = Ladder({}).report.experiment.base;
+  base.train.dtype = "fp64";
+  EXPECT_EQ(Ladder({rung("fused", "fused_adamw")}, &base).check(1).allowed.loss, 1e-9);
+}
+
+TEST(GatePlan, ALargerMicroBatchIsComparedWithAccumulation) {
+  const GateCheck check =
+      Ladder({bf16(), setting("micro-batch 8", {{"train", {{"micro_batch", 8}}}})}).check(2);
+  ASSERT_TRUE(check.reference);
+  EXPECT_FALSE(check.subject);
+  EXPECT_EQ(check.reference->purpose, "reference");
+  EXPECT_EQ(check.reference->variant, 2);
+  EXPECT_EQ(check.reference->train.micro_batch, 4);
+  EXPECT_EQ(check.reference->train.accumulation, 2);
+  EXPECT_EQ(check.reference->train.steps + check.reference->train.warmup, 6);
+  EXPECT_EQ(names(*check.reference), std::vector<std::string>{"mixed_precision"});
+  EXPECT_EQ(check.allowed.loss, 5e-3);
+}
+
+TEST(GatePlan, AccumulationIsProbedAtTheBatchBeforeIt) {
+  const Ladder ladder(
+      {rung("accumulate", "gradient_accumulation", {{"steps", 4}}), rung("fused", "fused_adamw")});
+  const GateCheck check = ladder.check(1);
+  ASSERT_TRUE(check.subject);
+  EXPECT_EQ(check.subject->purpose, "probe");
+  EXPECT_EQ(check.subject->train.micro_batch, 1);
+  EXPECT_EQ(check.subject->train.global_batch, 0);
+  EXPECT_EQ(check.subject->train.steps + check.subject->train.warmup, 6);
+  EXPECT_EQ(check.reference_variant, 0);
+  EXPECT_EQ(check.allowed.loss, 1e-4);
+  // Rungs after it are of its problem.
+  EXPECT_EQ(ladder.check(2).reference_variant, 1);
+  EXPECT_FALSE(ladder.check(2).subject);
+}
+
+TEST(GatePlan, ABatchThatCannotBeSplitOnlyHasToTrain) {
+  const GateCheck check = Ladder({rung("accumulate", "gradient_accumulation", {{"steps", 3}})}).check(1);
+  EXPECT_FALSE(check.compares());
+  EXPECT_TRUE(check.must_fall);
+  EXPECT_THAT(check.explanation, HasSubstr("cannot be split"));
+}
+
+TEST(GatePlan, ANewBatchWithAPluginIsProbedWithThePlugin) {
+  Rung both = rung("flash at 8", "flash_attention");
+  both.settings = {{"train", {{"micro_batch", 8}, {"seq_len", 1024}}}};
+  const GateCheck check = Ladder({both}).check(1);
+  ASSERT_TRUE(check.subject);
+  EXPECT_EQ(check.subject->train.micro_batch, 4);
+  EXPECT_EQ(check.subject->train.seq_len, 512);
+  EXPECT_EQ(names(*check.subject), std::vector<std::string>{"flash_attention"});
+  EXPECT_EQ(check.effect, Effect::rounding);
+}
+
+TEST(GatePlan, OnlyAnotherSequenceLengthHasToTrain) {
+  const GateCheck check = Ladder({setting("long", {{"train", {{"seq_len", 1024}}}})}).check(1);
+  EXPECT_FALSE(check.compares());
+  EXPECT_TRUE(check.must_fall);
+}
+
+TEST(GatePlan, AnEqualGlobalBatchIsTheSameTask) {
+  const GateCheck check =
+      Ladder({setting("split", {{"train", {{"micro_batch", 2}, {"accumulation", 2}}}})}).check(1);
+  EXPECT_EQ(check.reference_variant, 0);
+  EXPECT_EQ(check.effect, Effect::rounding);
+  EXPECT_FALSE(check.subject);
+}
+
+TEST(GatePlan, AnotherFunctionIsComparedWithItsPlainForm) {
+  RunSpec base = Ladder({}).report.experiment.base;
+  base.plugins = {{"fused_adamw", Json::object()}};
+  const Ladder ladder({bf16(), rung("accumulate", "gradient_accumulation", {{"steps", 4}}),
+                       rung("lora", "lora", {{"rank", 8}}), rung("flash", "flash_attention")},
+                      &base);
+  const GateCheck check = ladder.check(3);
+  ASSERT_TRUE(check.reference);
+  EXPECT_EQ(names(*check.reference), (std::vector<std::string>{"fused_adamw", "lora"}));
+  EXPECT_EQ(check.reference->plugins.back().options, Json({{"rank", 8}}));
+  EXPECT_EQ(check.reference->train.accumulation, 4) << "the same batch without the plugin";
+  EXPECT_EQ(check.effect, Effect::precision);
+  EXPECT_TRUE(check.must_fall);
+  EXPECT_EQ(ladder.check(4).reference_variant, 3) << "the same function again";
+}
+
+TEST(GatePlan, AFunctionAloneIsItsOwnPlainForm) {
+  const GateCheck check = Ladder({rung("lora", "lora", {{"rank", 8}})}).check(1);
+  EXPECT_FALSE(check.compares());
+  EXPECT_TRUE(check.must_fall);
+}
+
+TEST(GatePlan, AnotherSeedIsAnotherTask) {
+  const Ladder ladder({bf16(), setting("seed 2", {{"train", {{"seed", 2}}}})});
+  ASSERT_TRUE(ladder.check(2).reference);
+  EXPECT_EQ(ladder.check(2).reference->train.seed, 2U);
+  EXPECT_TRUE(ladder.check(2).reference->plugins.empty());
+}
+
+TEST(GatePlan, ARungWithoutAPlanIsNobodysReference) {
+  Ladder ladder({rung("broken", "broken_plugin"), rung("fused", "fused_adamw")});
+  ladder.plans[1] = nullptr;
+  EXPECT_EQ(ladder.check(2).reference_variant, 0);
+  const auto checks = plan_gate(ladder.variants, ladder.plans);
+  ASSERT_EQ(checks.size(), 2U);
+  EXPECT_EQ(checks[0].variant, 0);
+  EXPECT_EQ(checks[1].variant, 2);
+  ladder.plans[0] = nullptr;
+  EXPECT_FALSE(ladder.check(2).compares());
+  EXPECT_TRUE(ladder.check(2).must_fall);
+}
+
+TEST(GatePlan, AnAblationComparesWithTheFullStack) {
+  const auto report = test::ablation();
+  const auto variants = expand(report.experiment);
+  const auto plans = report.plans(variants);
+  const auto reference = [&](const std::string& name) {
+    for (const auto& variant : variants)
+      if (variant.name == name)
+        return variants.at(static_cast<size_t>(plan_check(variants, plans, variant.index).reference_variant))
+            .name;
+    return std::string("no such variant");
+  };
+  EXPECT_EQ(reference("full"), "base");
+  EXPECT_EQ(reference("without fused AdamW"), "full");
+  EXPECT_EQ(reference("without bf16"), "base") << "in fp32 the base is the narrower reference";
+  EXPECT_EQ(reference("bf16 alone"), "base");
+}
+
+TEST(GatePlan, APlanThatIsNoneIsNamed) {
+  Ladder ladder({bf16()});
+  ladder.plans[1].erase("plugins");
+  try {
+    ladder.check(1);
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_THAT(e.what(), HasSubstr("plan of 'bf16'"));
+  }
+}
+
+TEST(GatePlan, TheRepeatIsOneMoreRunOfTheReference) {
+  const Ladder ladder({rung("fused", "fused_adamw"), rung("checkpointing", "activation_checkpointing")});
+  EXPECT_FALSE(ladder.check(1).repeat) << "equal bits are not asked for";
+  const GateCheck exact = ladder.check(2);
+  ASSERT_TRUE(exact.repeat);
+  EXPECT_EQ(exact.repeat->purpose, "repeat");
+  EXPECT_EQ(exact.repeat->variant, 1);
+  EXPECT_EQ(exact.repeat->train.steps, ladder.variants[1].spec.train.steps) << "of the same length";
+  EXPECT_EQ(run_id(ladder.variants[1], *exact.repeat), "01-fused-repeat");
+}
+
+Rung ranks(int64_t world_size, int64_t micro_batch, Json more = Json::object()) {
+  Json train = {{"world_size", world_size}, {"micro_batch", micro_batch}};
+  train.update(more);
+  Rung made =
+      setting(std::to_string(world_size) + " ranks of " + std::to_string(micro_batch), {{"train", train}});
+  if (world_size > 1) made.plugins = {{"spread", Json::object()}};
+  return made;
+}
+Rung more_ranks(int64_t world_size, int64_t micro_batch) {
+  Rung made = ranks(world_size, micro_batch);
+  made.plugins.clear();
+  return made;
+}
+
+TEST(GatePlan, MoreRanksAtAnEqualGlobalBatchAreTheSameTask) {
+  const Ladder ladder({ranks(2, 2), more_ranks(4, 1)});
+  for (const int64_t variant : {1, 2}) {
+    const GateCheck check = ladder.check(variant);
+    EXPECT_EQ(check.reference_variant, variant - 1);
+    EXPECT_FALSE(check.subject || check.reference) << "nothing more has to run";
+    EXPECT_EQ(check.effect, Effect::rounding);
+  }
+}
+
+TEST(GatePlan, AGlobalBatchThatGrowsWithTheRanksIsComparedWithFewerRanks) {
+  const Ladder ladder({ranks(2, 4), more_ranks(4, 4), more_ranks(8, 2)});
+  const GateCheck two = ladder.check(1), four = ladder.check(2);
+  ASSERT_TRUE(two.reference && four.reference);
+  EXPECT_FALSE(two.subject || four.subject);
+  EXPECT_EQ(two.reference->train.world_size, 1);
+  EXPECT_EQ(two.reference->train.accumulation, 2);
+  EXPECT_TRUE(two.reference->plugins.empty());
+  EXPECT_THAT(two.explanation, HasSubstr("'base' on 1 rank accumulating over 2 micro-batches"));
+  EXPECT_EQ(four.reference->train.world_size, 2);
+  EXPECT_EQ(four.reference->train.accumulation, 2);
+  EXPECT_EQ(names(*four.reference), std::vector<std::string>{"spread"});
+  EXPECT_EQ(four.effect, Effect::rounding);
+  EXPECT_EQ(ladder.check(3).reference_variant, 2) << "strong again";
+}
+
+TEST(GatePlan, RanksOverAnAccumulatingPluginAreProbed) {
+  const Ladder ladder({rung("accumulate", "gradient_accumulation", {{"steps", 4}}), ranks(2, 4)});
+  const GateCheck check = ladder.check(2);
+  ASSERT_TRUE(check.subject) << "a plugin decides how often the rung below accumulates";
+  EXPECT_EQ(check.subject->train.world_size, 2);
+  EXPECT_EQ(check.subject->train.micro_batch, 2);
+  EXPECT_EQ(check.reference_variant, 1);
+}
+
+TEST(GatePlan, APlainFormHasTheRanksOfTheBase) {
+  const Ladder ladder({ranks(4, 4), rung("lora", "lora", {{"rank", 8}})});
+  const GateCheck check = ladder.check(2);
+  ASSERT_TRUE(check.reference);
+  EXPECT_EQ(names(*check.reference), std::vector<std::string>{"lora"});
+  EXPECT_EQ(check.reference->train.world_size, 1) << "what connects ranks is not in it";
+  EXPECT_EQ(check.reference->train.micro_batch, 4);
+  EXPECT_EQ(check.reference->train.accumulation, 4);
+  EXPECT_THAT(check.explanation, HasSubstr("on 1 rank"));
+}
+}  // namespace
+}  // namespace optrush
