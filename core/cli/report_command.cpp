@@ -5,23 +5,39 @@
 
 #include "cli/commands.h"
 #include "report/report.h"
+#include "report/tracking.h"
 
 namespace optrush {
 void add_report_command(CLI::App& app, int& code) {
   struct Options {
-    std::filesystem::path folder;
+    std::filesystem::path folder, out;
+    std::string tracker;
     ReportOptions report;
   };
   auto options = std::make_shared<Options>();
   auto* command = app.add_subcommand("report", "write a report again from its stored results");
   command->add_option("folder", options->folder, "reports/EXPERIMENT/LABEL")->required();
   command->add_flag("--png", options->report.png, "the charts as PNG, too");
+  auto* to =
+      command->add_option("--to", options->tracker,
+                          "instead of writing the report: its runs as csv, or for tensorboard or wandb");
+  to->type_name("FORMAT")->check(CLI::IsMember({"csv", "tensorboard", "wandb"}));
+  command->add_option("--out", options->out, "with --to: where they go; else exported/FORMAT in the folder")
+      ->type_name("FOLDER")
+      ->needs(to);
   command->callback([options, &code] {
+    code = kOk;
+    if (!options->tracker.empty()) {
+      const auto folder =
+          options->out.empty() ? options->folder / "exported" / options->tracker : options->out;
+      write_tracked(analyze(load_report(options->folder)), *tracker_of(options->tracker), folder);
+      std::cout << folder.string() << std::endl;
+      return;
+    }
     const std::string warning = write_report(options->folder, options->report);
     std::cout << ladder_table(analyze(load_report(options->folder))) << "\n"
               << (options->folder / "report.md").string() << std::endl;
     if (!warning.empty()) std::cerr << "optrush: warning: " << warning << "\n";
-    code = kOk;
   });
 }
 }  // namespace optrush

@@ -1,0 +1,78 @@
+#include <cmath>
+#include <vector>
+
+#include "report/format.h"
+#include "report/tracking.h"
+
+namespace optrush {
+namespace {
+std::string number(double value) { return std::isfinite(value) ? exact_number(value) : ""; }
+std::string number(const std::optional<double>& value) { return value ? number(*value) : ""; }
+
+/// The phases of a step, in order; a program may report others.
+const std::vector<std::string> kPhases = {"data", "forward", "backward", "communication", "optimizer"};
+
+void add_phases(const Phases& phases, std::vector<std::string>& cells) {
+  for (const std::string& wanted : kPhases) {
+    cells.emplace_back();
+    for (const auto& [name, seconds] : phases)
+      if (name == wanted) cells.back() = number(seconds);
+  }
+}
+
+void add_titles(std::vector<std::string>& titles) {
+  for (const std::string& phase : kPhases) titles.push_back(phase + "_seconds");
+}
+
+void add_line(const std::vector<std::string>& cells, std::string& text) {
+  for (size_t i = 0; i < cells.size(); ++i) text += (i == 0 ? "" : ",") + csv_field(cells[i]);
+  text += "\n";
+}
+
+std::vector<std::string> head_of(const Analysis& a, const StoredRun& run) {
+  return {run.id, std::to_string(run.spec.variant), a.row(run.spec.variant)->name, run.spec.purpose,
+          std::to_string(run.spec.round + 1)};
+}
+const std::vector<std::string> kHead = {"run", "variant", "rung", "purpose", "round"};
+}  // namespace
+
+std::string runs_csv(const Analysis& a) {
+  std::vector<std::string> titles = kHead;
+  titles.insert(titles.end(),
+                {"status", "tokens_per_second", "step_seconds", "peak_memory_bytes", "reserved_memory_bytes",
+                 "process_memory_bytes", "compile_seconds", "setup_seconds", "energy_joules"});
+  add_titles(titles);
+  std::string text;
+  add_line(titles, text);
+  for (const StoredRun& run : a.runs) {
+    const RunResult& result = run.result;
+    auto cells = head_of(a, run);
+    cells.emplace_back(to_string(result.status));
+    for (const auto& value :
+         {result.tokens_per_second, result.step_seconds, result.memory.allocated, result.memory.reserved,
+          result.memory.process, std::optional(result.compile_seconds), std::optional(result.setup_seconds),
+          result.energy_joules})
+      cells.push_back(number(value));
+    add_phases(result.phases, cells);
+    add_line(cells, text);
+  }
+  return text;
+}
+
+std::string steps_csv(const Analysis& a) {
+  std::vector<std::string> titles = kHead;
+  titles.insert(titles.end(), {"step", "timed", "loss", "grad_norm", "tokens", "seconds"});
+  add_titles(titles);
+  std::string text;
+  add_line(titles, text);
+  for (const StoredRun& run : a.runs)
+    for (const StepResult& step : run.result.steps) {
+      auto cells = head_of(a, run);
+      cells.insert(cells.end(), {std::to_string(step.step), step.timed ? "1" : "0", number(step.loss),
+                                 number(step.grad_norm), std::to_string(step.tokens), number(step.seconds)});
+      add_phases(step.phases, cells);
+      add_line(cells, text);
+    }
+  return text;
+}
+}  // namespace optrush

@@ -1,0 +1,96 @@
+#include <cmath>
+
+#include "base/spec_json.h"
+#include "base/suggest.h"
+#include "report/tracking.h"
+
+namespace optrush {
+namespace {
+/// Sets what is known.
+void put(Json& values, const std::string& name, const std::optional<double>& value) {
+  if (value && std::isfinite(*value)) values[name] = *value;
+}
+
+/// {"train": {"lr": 1}} is {"train.lr": 1}; a list is one text.
+void flatten(const std::string& name, const Json& value, Json& out) {
+  if (value.is_object()) {
+    for (const auto& [key, item] : value.items()) flatten(name.empty() ? key : name + "." + key, item, out);
+  } else if (value.is_array()) {
+    std::vector<std::string> items;
+    for (const auto& item : value) items.push_back(item.is_string() ? item.get<std::string>() : item.dump());
+    if (!items.empty()) out[name] = join(items);
+  } else if (!value.is_null() && value != "") {
+    out[name] = value;
+  }
+}
+
+Json hyperparameters_of(const RunSpec& spec) {
+  Json out = Json::object();
+  std::vector<std::string> stack;
+  for (const PluginUse& use : spec.plugins) {
+    stack.push_back(use.name);
+    flatten("plugin." + use.name, use.options, out);
+  }
+  out["stack"] = stack.empty() ? "none" : join(stack, " + ");
+  const Json all = to_json(spec);
+  for (const char* part : {"model_kind", "model", "data", "train", "device", "threads", "env"})
+    if (const auto found = all.find(part); found != all.end()) flatten(part, *found, out);
+  return out;
+}
+
+Json step_of(const StepResult& step) {
+  Json values = Json::object();
+  put(values, "loss", step.loss);
+  put(values, "grad_norm", step.grad_norm);
+  // Warm-up steps have no speed to be shown.
+  if (step.timed && step.seconds > 0) {
+    put(values, "tokens_per_second", static_cast<double>(step.tokens) / step.seconds);
+    put(values, "step_seconds", step.seconds);
+    for (const auto& [phase, seconds] : step.phases) put(values, "phase/" + phase, seconds);
+  }
+  return {{"step", step.step}, {"seconds", step.seconds}, {"values", std::move(values)}};
+}
+
+void put_speedup(Json& summary, const std::string& name, const Comparison& comparison) {
+  if (!comparison.speed) return;
+  put(summary, name, comparison.speed->value);
+  if (!comparison.speed->interval) return;
+  put(summary, name + "_low", comparison.speed->interval->low);
+  put(summary, name + "_high", comparison.speed->interval->high);
+}
+
+Json summary_of(const RunResult& result, const Row& row) {
+  Json summary = Json::object();
+  put(summary, "run/tokens_per_second", result.tokens_per_second);
+  put(summary, "run/step_seconds", result.step_seconds);
+  for (const auto& [phase, seconds] : result.phases) put(summary, "run/phase/" + phase, seconds);
+  put(summary, "run/peak_memory_bytes", result.memory.allocated);
+  put(summary, "run/reserved_memory_bytes", result.memory.reserved);
+  put(summary, "run/process_memory_bytes", result.memory.process);
+  put(summary, "rung/tokens_per_second", row.tokens_per_second);
+  put(summary, "rung/peak_memory_bytes", row.memory.allocated);
+  put(summary, "rung/mfu", row.mfu);
+  put_speedup(summary, "rung/speedup_vs_base", row.base);
+  put_speedup(summary, "rung/speedup_vs_previous", row.previous);
+  return summary;
+}
+}  // namespace
+
+Json tracked_runs(const Analysis& a) {
+  Json runs = Json::array();
+  for (const StoredRun& run : a.runs) {
+    const Row* row = a.row(run.spec.variant);
+    if (run.result.steps.empty() || row == nullptr) continue;
+    Json steps = Json::array();
+    for (const StepResult& step : run.result.steps) steps.push_back(step_of(step));
+    runs.push_back({{"id", run.id},
+                    {"rung", row->name},
+                    {"purpose", run.spec.purpose},
+                    {"round", run.spec.round + 1},
+                    {"hyperparameters", hyperparameters_of(run.spec)},
+                    {"steps", std::move(steps)},
+                    {"summary", summary_of(run.result, *row)}});
+  }
+  return {{"experiment", a.experiment.name}, {"runs", std::move(runs)}};
+}
+}  // namespace optrush
