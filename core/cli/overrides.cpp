@@ -11,7 +11,7 @@
 namespace optrush {
 namespace {
 const std::vector<std::string> kOfExperiment = {"rounds", "price_per_hour", "currency"};
-const std::vector<std::string> kOfSpec = {"model", "data", "train", "device", "threads", "env", "timeout_s"};
+const std::vector<std::string> kOfSpec = {"model", "data", "train", "device", "threads", "env", "timeout"};
 
 std::vector<std::string> split(const std::string& path) {
   std::vector<std::string> keys;
@@ -53,7 +53,7 @@ void set(Experiment& experiment, const std::string& assignment) {
   const size_t equals = assignment.find('=');
   if (equals == std::string::npos || equals == 0)
     throw UsageError("--set takes key=value, not '" + assignment + "'", "for example --set train.steps=20");
-  const auto keys = split(assignment.substr(0, equals));
+  auto keys = split(assignment.substr(0, equals));
   // A variable's value is text, though it may look like a number.
   const std::string text = assignment.substr(equals + 1);
   const Json value = keys.size() > 1 && keys[0] == "env" ? Json(text) : text_value(text);
@@ -61,7 +61,7 @@ void set(Experiment& experiment, const std::string& assignment) {
     set_in_experiment(experiment, keys[0], value, where);
     return;
   }
-  if (!contains(kOfSpec, keys[0])) {
+  if (!contains(kOfSpec, keys[0]) && keys[0] != "timeout_s") {
     const auto plugins = stacked_plugins(experiment);
     if (contains(plugins, keys[0])) return set_plugin_option(experiment, keys, text, where);
     auto allowed = kOfSpec;
@@ -70,6 +70,7 @@ void set(Experiment& experiment, const std::string& assignment) {
                      did_you_mean(keys[0], allowed), where);
   }
   Json settings = value;
+  if (keys[0] == "timeout") keys[0] = "timeout_s";  // a spec's name says the unit
   for (auto key = keys.rbegin(); key != keys.rend(); ++key) settings = Json{{*key, std::move(settings)}};
   experiment.base = merged(experiment.base, settings, where);
 }

@@ -59,7 +59,9 @@ BadEnd describe_end(const ProcessEnd& end, const Limits& limits, const std::stri
   BadEnd bad = describe_bad_end(end, limits);
   if (end.kind == ProcessEnd::Kind::exited && end.code == 0) bad.reason = problem;
   bad.reason += ", " + last_seen;
-  if (bad.status == "timeout") bad.reason += "\nraise timeout_s in the script where the run needs more time";
+  if (bad.status == "timeout")
+    bad.reason +=
+        "\nwhere the run needs more time, raise `timeout` in the script or give --set timeout=SECONDS";
   if (bad.status == "oom")
     bad.reason += "\nuse a smaller model, micro_batch or seq_len, or a machine with more memory";
   bad.reason += last_lines(log_name, log);

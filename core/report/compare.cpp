@@ -57,21 +57,34 @@ void flatten(const std::string& path, const Json& json, Facts& facts, bool exact
     facts[path] = {json, exact && !json.is_string() ? json.dump() : text_of(path, json)};
 }
 
+/// Of the moment, not of the machine: when it was, and how busy. A report warns of that by itself.
+bool of_the_moment(const std::string& key) { return key == "date" || key == "warnings"; }
+
+/// Enough of a hash to see that it is another.
+std::string short_hash(const std::string& sha256) { return sha256.substr(0, 12); }
+
 /// The machine, and the spec that every rung starts from.
 Facts facts_of(const Side& side) {
   Facts facts;
-  flatten("", side.stored.context, facts);
+  Json context = side.stored.context;
+  for (auto it = context.begin(); it != context.end();)
+    it = of_the_moment(it.key()) ? context.erase(it) : std::next(it);
+  if (const auto cpu = context.find("cpu"); cpu != context.end() && cpu->is_object())
+    for (const char* load : {"busy", "load_average"}) cpu->erase(load);
+  flatten("", context, facts);
   const Experiment& experiment = side.stored.experiment;
-  flatten("base", to_json(experiment.base), facts, /*exact=*/true);
+  Json base = to_json(experiment.base);
+  for (const char* of_the_run : {"experiment", "rung", "purpose", "variant", "round"}) base.erase(of_the_run);
+  flatten("base", base, facts, /*exact=*/true);
   flatten("argument", experiment.arguments, facts, /*exact=*/true);
   facts["rounds"] = {experiment.rounds, std::to_string(experiment.rounds)};
   facts["script"] = {experiment.script, experiment.script};
-  facts["script_sha256"] = {experiment.script_sha256, experiment.script_sha256};
+  facts["script_sha256"] = {experiment.script_sha256, short_hash(experiment.script_sha256)};
   for (const auto& run : side.stored.runs)
     for (const auto& plugin : run.result.plugins) {
       const std::string name = plugin.at("name"), version = plugin.at("version"),
-                        sha256 = plugin.at("sha256"), text = version + ", sha256 " + sha256;
-      facts["plugin " + name] = {text, text};
+                        sha256 = plugin.at("sha256");
+      facts["plugin " + name] = {version + ", sha256 " + sha256, version + ", sha256 " + short_hash(sha256)};
     }
   return facts;
 }

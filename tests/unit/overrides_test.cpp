@@ -64,7 +64,7 @@ TEST_F(OverridesTest, SettingsOfTheBase) {
   set("data={\"kind\": \"text\", \"path\": \"elsewhere\"}");
   set("data.path=some folder/with spaces");
   set("device=cpu");
-  set("timeout_s=7");
+  set("timeout=7");
   set("env.SOME_MODE=1");
   set("train={\"seed\": 9, \"warmup\": 5}");
   EXPECT_EQ(experiment_.base.train.steps, 4);
@@ -73,6 +73,8 @@ TEST_F(OverridesTest, SettingsOfTheBase) {
   EXPECT_EQ(experiment_.base.data.path, "some folder/with spaces");
   EXPECT_EQ(experiment_.base.device, "cpu");
   EXPECT_EQ(experiment_.base.timeout_s, 7);
+  set("timeout_s=8");
+  EXPECT_EQ(experiment_.base.timeout_s, 8) << "as a stored spec has it";
   EXPECT_EQ(experiment_.base.environment.at("SOME_MODE"), "1");
   EXPECT_EQ(experiment_.base.train.seed, 9U);
   EXPECT_EQ(experiment_.base.train.warmup, 5);
