@@ -311,6 +311,9 @@ class Analyzer {
       const auto& reference = evidence.reference.front().losses;
       const size_t last = std::min(subject.size(), reference.size()) - 1;
       row.loss_change = subject[last] - reference[last];
+      for (size_t i = 0; i <= last; ++i)
+        row.losses_apart.push_back(
+            subject[i] == reference[i] ? 0 : std::abs(subject[i] - reference[i]) / std::abs(reference[i]));
       row.loss_against = gate.reference ? "its reference run"
                                         : stored_.variants[static_cast<size_t>(gate.reference_variant)].name;
       if (row.external && !row.verdict.norm)
@@ -321,9 +324,6 @@ class Analyzer {
     }
   }
 
-  /// Another batch must not hide what is known to be wrong: a rung that still stacks what broke the one below
-  /// is broken, until a run shows that it is right again.
-  void stand_on_broken(Row& row) {
   /// Whether a variant learns from the very batches of the base.
   bool same_batches(int64_t variant) const {
     if (!same_task(variant, 0)) return false;
@@ -334,6 +334,9 @@ class Analyzer {
            one.at("problem").at("global_batch") == base.at("problem").at("global_batch");
   }
 
+  /// Another batch must not hide what is known to be wrong: a rung that still stacks what broke the one below
+  /// is broken, until a run shows that it is right again.
+  void stand_on_broken(Row& row) {
     const auto below = culprits_.find(variant_of(row).previous);
     if (below == culprits_.end()) return;
     const auto& stacked = variant_of(row).spec.plugins;

@@ -56,6 +56,7 @@ struct Row {
   std::optional<double> final_loss;
   std::optional<double> loss_change;  ///< to what the gate compares with, at the last step that both have
   std::string loss_against;           ///< what that is: a rung's name, "its reference run"
+  std::vector<double> losses_apart;   ///< relative distance from that, by step
   std::string gate;                   ///< how it was checked
   GateVerdict verdict;
   bool checked = true;  ///< false: what the gate wanted to compare with is missing

@@ -49,13 +49,7 @@ void add_peak(const Json& context, Table& table) {
     for (const auto& [dtype, flops] : dtypes->items())
       if (flops.is_number()) rates.push_back(dtype + " " + flops_rate(flops.get<double>()));
   if (!rates.empty()) table.rows.push_back({"matmul peak, measured", join(rates)});
-  const bool published = peak->value("source", "") == "table";
-  const std::string source = (published ? "the maker's dense " : "the measured ") +
-                             peak->value("mfu_dtype", "bf16") + " matmul peak of " +
-                             peak->value("device", "the device");
-  table.rows.push_back({"MFU divides by", or_unknown(mfu_denominator(context), [&](double flops) {
-                          return flops_rate(flops) + " a device: " + source;
-                        })});
+  table.rows.push_back({"MFU divides by", mfu_peak_text(context)});
 }
 
 /// The machines of a launcher's job.
@@ -84,6 +78,15 @@ void add_plugins(const Analysis& a, Table& table) {
     }
 }
 }  // namespace
+
+std::string mfu_peak_text(const Json& context) {
+  return or_unknown(mfu_denominator(context), [&](double flops) {
+    const Json& peak = context.at("peak");
+    return flops_rate(flops) +
+           " a device: " + (peak.value("source", "") == "table" ? "the maker's dense " : "the measured ") +
+           peak.value("mfu_dtype", "bf16") + " matmul peak of " + peak.value("device", "the device");
+  });
+}
 
 Section context_section(const Analysis& a) {
   // Told in a form of their own, or of no use to a reader.

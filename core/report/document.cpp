@@ -1,6 +1,7 @@
 #include "report/document.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <limits>
 
@@ -14,9 +15,16 @@
 
 namespace optrush {
 namespace {
-Section memory_section(const Analysis& a) {
-  Section section{.title = "Memory",
-                  .chart = "memory",
+/// "Memory", or "Memory: combinations" of a family beside the ladder.
+std::string title_for(const std::string& what, const Family& family) {
+  std::string of = family.title;
+  if (!of.empty()) of.front() = static_cast<char>(std::tolower(static_cast<unsigned char>(of.front())));
+  return of.empty() ? what : what + ": " + of;
+}
+
+Section memory_section(const Family& family) {
+  Section section{.title = title_for("Memory", family),
+                  .chart = "memory" + family.suffix,
                   .caption = "Peak memory of the allocator over the timed steps, beside what was predicted."};
   Table table{{{"rung"},
                {"peak", true},
@@ -29,7 +37,8 @@ Section memory_section(const Analysis& a) {
                {"reserved", true},
                {"process", true}},
               {}};
-  for (const Row& row : a.rows) {
+  for (const Row* each : family.rows) {
+    const Row& row = *each;
     if (!row.memory.allocated && row.memory.predicted.empty()) continue;
     const auto part = [&](const char* name) {
       const auto it = std::ranges::find(row.memory.predicted, name, [](const auto& p) { return p.first; });
@@ -44,17 +53,20 @@ Section memory_section(const Analysis& a) {
   return section;
 }
 
-Section loss_section(const Analysis& a) {
-  Section section{.title = "Loss and correctness",
-                  .chart = "loss",
-                  .caption = "Loss of every step, warm-up included, of each rung's first round."};
+Section loss_section(const Family& family) {
+  Section section{.title = title_for("Loss and correctness", family),
+                  .chart = "loss" + family.suffix,
+                  .caption =
+                      "Loss of every step, warm-up included, of each rung's first round. Below: how far "
+                      "it is from what the gate compares it with, and how far it may be."};
   Table table{
       {{"rung"}, {"final loss", true}, {"compared how"}, {"found"}, {"allowed", true}, {"of norms", true}},
       {}};
   const auto allowed = [](double tolerance) {
     return tolerance == 0 ? std::string("equal bits") : exact_number(tolerance);
   };
-  for (const Row& row : a.rows) {
+  for (const Row* each : family.rows) {
+    const Row& row = *each;
     if (!row.final_loss) continue;
     table.rows.push_back(
         {row.name, fixed(*row.final_loss, 4), row.gate.empty() ? std::string(kUnknown) : row.gate,
@@ -67,13 +79,19 @@ Section loss_section(const Analysis& a) {
   section.bullets = {
       "Compared are the losses of all steps and the gradient norms of the first ones, by relative "
       "difference: later, norms of equally good runs drift apart."};
-  for (const LossLine& line : loss_lines(a)) {
+  for (const LossLine& line : loss_lines(family.rows)) {
     std::vector<std::string> names;
     for (const Row* other : line.others) names.push_back(other->name);
     if (!names.empty())
       section.bullets.push_back("In the picture the curve of " + line.row->name + " covers that of " +
                                 join(names) + ".");
   }
+  std::vector<std::string> equal;
+  for (const Row* row : family.rows)
+    if (!row->losses_apart.empty() && std::ranges::all_of(row->losses_apart, [](double d) { return d == 0; }))
+      equal.push_back(row->name);
+  if (!equal.empty())
+    section.bullets.push_back("Losses bit-equal to what they are compared with: " + join(equal) + ".");
   return section;
 }
 
@@ -83,9 +101,9 @@ std::string samples_text(const Row& row) {
   return samples.empty() ? std::string(kUnknown) : join(samples, " · ");
 }
 
-Section throughput_section(const Analysis& a) {
-  Section section{.title = "Throughput",
-                  .chart = "throughput",
+Section throughput_section(const Analysis& a, const Family& family) {
+  Section section{.title = title_for("Throughput", family),
+                  .chart = "throughput" + family.suffix,
                   .caption = "Tokens a second of every timed step of each rung's first round."};
   Table table{{{"rung"},
                {"tokens/s of each round"},
@@ -104,7 +122,8 @@ Section throughput_section(const Analysis& a) {
   const bool cost = a.experiment.price_per_hour > 0;
   if (energy) table.columns.push_back({"energy a token", true});
   if (cost) table.columns.push_back({a.experiment.currency + " a million tokens", true});
-  for (const Row& row : a.rows) {
+  for (const Row* each : family.rows) {
+    const Row& row = *each;
     if (row.samples.empty()) continue;
     table.rows.push_back({row.name, samples_text(row), or_unknown(row.tokens_per_second_per_device, grouped),
                           std::to_string(row.devices), or_unknown(row.step_seconds, duration),
@@ -117,11 +136,12 @@ Section throughput_section(const Analysis& a) {
     if (cost) table.rows.back().push_back(or_unknown(row.cost_per_million_tokens, grouped));
   }
   if (!table.rows.empty()) section.table = std::move(table);
-  if (a.drift)
+  const bool first = family.suffix.empty();  // what is of the whole report stands there
+  if (a.drift && first)
     section.bullets.push_back("Drift: the base ran again after everything else at " + grouped(a.drift->last) +
                               " tokens/s, " + change(a.drift->last / a.drift->first) + " of its median of " +
                               grouped(a.drift->first) + ".");
-  if (cost)
+  if (cost && first)
     section.bullets.push_back("Price: " + grouped(a.experiment.price_per_hour) + " " + a.experiment.currency +
                               " an hour for all devices.");
   return section;
@@ -237,10 +257,14 @@ Document make_document(const Analysis& a) {
   };
   for (auto& section : ladder_sections(a)) add(std::move(section));
   for (auto& section : grid_sections(a)) add(std::move(section));
-  for (auto* make :
-       {scaling_section, published_section, roofline_section, program_section, memory_section, rank_section,
-        collective_section, cost_section, loss_section, throughput_section, ablation_section, failure_section,
-        tried_section, note_section, method_section, noise_section, context_section})
+  const auto families = families_of(a);
+  for (auto* make : {scaling_section, published_section, roofline_section, program_section}) add(make(a));
+  for (const Family& family : families) add(memory_section(family));
+  for (auto* make : {rank_section, collective_section, cost_section}) add(make(a));
+  for (const Family& family : families) add(loss_section(family));
+  for (const Family& family : families) add(throughput_section(a, family));
+  for (auto* make : {ablation_section, failure_section, tried_section, note_section, method_section,
+                     noise_section, context_section})
     add(make(a));
   return document;
 }

@@ -38,14 +38,16 @@ std::vector<std::string> warnings_of(const Analysis&);
 
 /// Rows that are shown together: a ladder with the base and what stands beside it, an ablation, a grid.
 struct Family {
-  std::string title;  ///< of the section; empty: the first
-  std::string chart;  ///< of their speeds
+  std::string title;   ///< of the section; empty: the first
+  std::string suffix;  ///< of the names of their charts
   std::vector<const Row*> rows;
 };
 std::vector<Family> families_of(const Analysis&);
 
 /// rung | tokens/s | vs previous | vs base | peak memory | MFU | step phases | loss | status, of each family
 std::vector<Section> ladder_sections(const Analysis&);
+/// What every MFU divides by: "400 GFLOP/s a device: the measured bf16 matmul peak of EPYC"; "—": unknown.
+std::string mfu_peak_text(const Json& context);
 /// What others published of the rungs, beside what was measured.
 Section published_section(const Analysis&);
 /// Speedup and efficiency over the number of ranks.

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <set>
 
+#include "report/axis_ticks.h"
 #include "report/chart_parts.h"
 #include "report/grid.h"
 
@@ -19,22 +20,6 @@ struct Span {
   }
   bool wide() const { return low > 0 && high / low >= kWideSpan; }
 };
-
-/// Bytes count in powers of two, everything else in powers of ten.
-Json scale(const Span& span, double base, bool zero) {
-  if (!span.wide()) return {{"zero", zero}, {"nice", true}};
-  return {{"type", "log"}, {"base", base}, {"nice", false}};
-}
-
-/// From zero on in steps of a power of two, which are round numbers in KiB, MiB and GiB.
-Json byte_ticks(double largest) {
-  constexpr double kMostSteps = 6;
-  double step = 1;
-  while (largest / step > kMostSteps) step *= 2;
-  Json ticks = {0.0};
-  while (ticks.back() < largest) ticks.push_back(ticks.back().get<double>() + step);
-  return ticks;
-}
 
 /// Seconds and bytes in units that people read.
 const char* label_of(const std::string& column) {
@@ -76,37 +61,32 @@ Panels collect(const Analysis& a, const Grid& grid) {
   return panels;
 }
 
-Json by_line(const std::vector<std::string>& lines, const Json& range) {
-  return {{"field", "line"},
-          {"type", "nominal"},
-          {"scale", {{"domain", lines}, {"range", range}}},
-          {"legend",
-           {{"title", nullptr},
-            {"labelLimit", kNameWidth},
-            {"symbolType", "stroke"},
-            {"symbolStrokeWidth", 2.5},
-            {"symbolSize", 260}}}};
+bool counts_bytes(const std::string& column) { return column == "peak_memory" || column == "activations"; }
+
+/// Scale and ticks of what a panel shows.
+std::pair<Json, std::vector<double>> y_scale(const std::string& column, const Span& span) {
+  const bool bytes = counts_bytes(column);
+  if (span.wide()) {
+    auto ticks = bytes ? log_byte_ticks(span.low, span.high) : log_ticks(span.low, span.high);
+    return {{{"type", "log"}, {"domain", {ticks.front(), ticks.back()}}}, std::move(ticks)};
+  }
+  if (!bytes) return {{{"zero", true}, {"nice", true}}, {}};
+  auto ticks = byte_ticks(span.high);
+  return {{{"domain", {0, ticks.back()}}}, std::move(ticks)};
 }
 
 Json panel(const Grid& grid, const Panels& panels, const std::string& column, const Span& y,
            const Json& ticks) {
-  Json colours = Json::array(), dashes = Json::array();
-  for (size_t i = 0; i < panels.lines.size(); ++i) {
-    colours.push_back(kPalette[i % kPalette.size()]);
-    dashes.push_back(i < kPalette.size() ? Json{1, 0} : Json{4, 2});
-  }
-  const bool bytes = column == "peak_memory" || column == "activations";
   const std::string title = std::ranges::find(grid_columns(), column, &GridColumn::name)->title;
-  Json y_scale = scale(y, bytes ? 2 : 10, true);
-  Json y_axis = {{"labelExpr", label_of(column)}, {"tickCount", 6}};
-  if (bytes && !y.wide()) {
-    y_axis["values"] = byte_ticks(y.high);
-    y_scale = {{"domain", {0, y_axis["values"].back()}}};
-  }
+  const auto [scale, y_ticks] = y_scale(column, y);
+  Json y_axis = {{"labelExpr", label_of(column)}};
+  y_ticks.empty() ? y_axis["tickCount"] = 6 : y_axis["values"] = y_ticks;
   Json x_axis = {{"format", ",d"}, {"labelFlush", false}, {"labelOverlap", "greedy"}};
   if (!ticks.empty()) x_axis["values"] = ticks;
+  const Json x_scale = panels.x.wide() ? Json{{"type", "log"}, {"base", 2}, {"nice", false}}
+                                       : Json{{"zero", false}, {"nice", true}};
   return {
-      {"width", 560},
+      {"width", kChartWidth},
       {"height", kPanelHeight},
       {"transform", {{{"filter", "datum.column === '" + column + "'"}}}},
       {"mark", {{"type", "line"}, {"strokeWidth", 2}, {"point", {{"size", 36}}}}},
@@ -115,12 +95,12 @@ Json panel(const Grid& grid, const Panels& panels, const std::string& column, co
          {{"field", "x"},
           {"type", "quantitative"},
           {"title", grid.part->view.x},
-          {"scale", scale(panels.x, 2, false)},
+          {"scale", x_scale},
           {"axis", x_axis}}},
         {"y",
-         {{"field", "y"}, {"type", "quantitative"}, {"title", title}, {"scale", y_scale}, {"axis", y_axis}}},
-        {"color", by_line(panels.lines, colours)},
-        {"strokeDash", by_line(panels.lines, dashes)},
+         {{"field", "y"}, {"type", "quantitative"}, {"title", title}, {"scale", scale}, {"axis", y_axis}}},
+        {"color", colour_by("line", panels.lines)},
+        {"strokeDash", dash_by("line", panels.lines)},
         {"tooltip",
          {{{"field", "line"}, {"title", "choice"}},
           {{"field", "x"}, {"title", grid.part->view.x}},
@@ -137,10 +117,7 @@ std::optional<Json> grid_chart(const Analysis& a, const Grid& grid) {
   const Json ticks = measured.size() <= kMostTicks ? Json(measured) : Json::array();
   Json list = Json::array();
   for (const auto& [column, span] : panels.y) list.push_back(panel(grid, panels, column, span, ticks));
-  Json spec = chart_of(a, "over " + grid.part->view.x, "medians over rounds", panels.values, Json::array());
-  spec.erase("layer");
-  spec.erase("width");
-  spec["vconcat"] = std::move(list);
-  return spec;
+  return chart_of_panels(a, "over " + grid.part->view.x, "medians over rounds", panels.values,
+                         std::move(list));
 }
 }  // namespace optrush

@@ -80,6 +80,20 @@ void explain_other_problems(const std::vector<const Row*>& rows, Section& sectio
                                 join(others, " and "));
   }
 }
+
+/// Which peak each share is one of.
+void explain_mfu(const Analysis& a, const std::vector<const Row*>& rows, Section& section) {
+  if (std::ranges::none_of(rows, [](const Row* row) { return row->mfu.has_value(); })) return;
+  std::string text = "MFU divides by " + mfu_peak_text(a.context);
+  std::map<std::string, std::vector<std::string>> own;
+  for (const Row* row : rows)
+    if (row->mfu_of_dtype) own[row->dtype].push_back(row->name);
+  for (const auto& [dtype, names] : own)
+    text += "; \"of " + dtype + "\" by " + or_unknown(peak_of_dtype(a.context, dtype), flops_rate) +
+            ", measured, of rows that multiply in it";
+  section.bullets.push_back(text);
+}
+
 bool took_turns(const Row& row) {
   return std::ranges::any_of(row.turns, [](const RoundInTurns& round) { return !round.group.empty(); });
 }
@@ -99,7 +113,7 @@ void explain_turns(const std::vector<const Row*>& rows, Section& section) {
 Section section_of(const Analysis& a, const Family& family) {
   Section section{
       .title = family.title,
-      .chart = family.chart,
+      .chart = "speed" + family.suffix,
       .caption = "Median tokens a second of each rung; whiskers from the slowest to the fastest round."};
   section.table = Table{{{"rung"},
                          {"tokens/s", true},
@@ -119,14 +133,14 @@ Section section_of(const Analysis& a, const Family& family) {
   tell_environments(a, family.rows, section);
   explain_other_problems(family.rows, section);
   explain_turns(family.rows, section);
+  explain_mfu(a, family.rows, section);
   return section;
 }
 }  // namespace
 
 std::vector<Family> families_of(const Analysis& a) {
-  std::vector<Family> families = {{"", "speed", {}},
-                                  {"Full stack, and less or more of it", "speed-ablation", {}},
-                                  {"Combinations", "speed-grid", {}}};
+  std::vector<Family> families = {
+      {"", "", {}}, {"Full stack, and less or more of it", "-ablation", {}}, {"Combinations", "-grid", {}}};
   for (const Row& row : a.rows) {
     const bool grid = row.group == "grid";
     const bool ablation = row.group == "full" || row.group == "without" || row.group == "alone";

@@ -20,9 +20,10 @@ constexpr std::array<std::pair<const char*, const char*>, 4> kParts = {
      {"activations", "activations"}}};
 constexpr const char* kMeasured = "measured peak";
 
-Json memory_values(const Analysis& a, double unit) {
+Json memory_values(const std::vector<const Row*>& rows, double unit) {
   Json values = Json::array();
-  for (const Row& row : a.rows) {
+  for (const Row* each : rows) {
+    const Row& row = *each;
     if (row.memory.allocated)
       values.push_back({{"rung", row.name},
                         {"kind", "measured"},
@@ -43,9 +44,10 @@ Json memory_values(const Analysis& a, double unit) {
   return values;
 }
 
-Json memory_labels(const Analysis& a, double unit) {
+Json memory_labels(const std::vector<const Row*>& rows, double unit) {
   Json labels = Json::array();
-  for (const Row& row : a.rows) {
+  for (const Row* each : rows) {
+    const Row& row = *each;
     if (row.memory.allocated)
       labels.push_back({{"rung", row.name},
                         {"kind", "measured"},
@@ -64,12 +66,13 @@ Json memory_labels(const Analysis& a, double unit) {
 
 }  // namespace
 
-Json memory_chart(const Analysis& a) {
+Json memory_chart(const Analysis& a, const std::vector<const Row*>& rows) {
   double largest = 0;
-  for (const Row& row : a.rows)
-    largest = std::max({largest, row.memory.allocated.value_or(0), row.memory.predicted_total().value_or(0)});
+  for (const Row* row : rows)
+    largest =
+        std::max({largest, row->memory.allocated.value_or(0), row->memory.predicted_total().value_or(0)});
   const auto [unit, unit_name] = byte_unit(largest);
-  const Json y = rung_axis(a);
+  const Json y = rung_axis(rows);
   const Json offset = {{"field", "kind"}, {"sort", {"measured", "predicted"}}};
   Json domain = {kMeasured}, range = {kPalette[0]};
   for (size_t i = 0; i < kParts.size(); ++i) {
@@ -93,13 +96,13 @@ Json memory_chart(const Analysis& a) {
          {"color", colour},
          {"order", {{"field", "order"}}},
          {"tooltip", tooltip}}}},
-      {{"data", {{"values", memory_labels(a, unit)}}},
+      {{"data", {{"values", memory_labels(rows, unit)}}},
        {"mark", {{"type", "text"}, {"align", "left"}, {"dx", 5}, {"fontSize", 11}, {"color", kText}}},
        {"encoding",
         {{"y", y}, {"yOffset", offset}, {"x", quantity("size", title)}, {"text", {{"field", "label"}}}}}}};
   Json spec = chart_of(a, "peak memory of each rung",
                        "the allocator's peak over the timed steps, beside the prediction",
-                       memory_values(a, unit), layers);
+                       memory_values(rows, unit), layers);
   spec["height"] = {{"step", 20}};
   return spec;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "report/axis_ticks.h"
 #include "report/chart_parts.h"
 #include "report/format.h"
 
@@ -27,23 +28,74 @@ void add_points(const Analysis& a, const Row& row, std::vector<RooflinePoint>& p
   }
 }
 
-Json roof_layer(const std::vector<RooflinePoint>& points) {
-  const auto [low, high] = std::ranges::minmax(points, {}, &RooflinePoint::intensity);
+struct Axes {
+  Json x, y;
+};
+
+Axes axes_of(const std::vector<RooflinePoint>& points) {
+  const auto [left, right] = std::ranges::minmax(points, {}, &RooflinePoint::intensity);
+  const auto [low, high] = std::ranges::minmax(points, {}, &RooflinePoint::flops);
+  double first = left.intensity, last = right.intensity, top = high.flops;
+  for (const RooflinePoint& point : points) {
+    first = std::min(first, point.roof.ridge());
+    last = std::max(last, point.roof.ridge());
+    top = std::max(top, point.roof.flops);
+  }
+  const auto axis = [](const char* field, const char* title, const std::vector<double>& ticks) {
+    return Json{{"field", field},
+                {"type", "quantitative"},
+                {"title", title},
+                {"scale", {{"type", "log"}, {"domain", {ticks.front(), ticks.back()}}}},
+                {"axis", {{"format", "~s"}, {"values", ticks}, {"labelFlush", false}}}};
+  };
+  return {axis("x", "FLOPs a byte", log_ticks(first, last)), axis("y", "FLOP/s", log_ticks(low.flops, top))};
+}
+
+Json roof_layer(const std::vector<RooflinePoint>& points, const Axes& axes) {
+  const auto& ends = axes.x.at("scale").at("domain");
   Json values = Json::array();
   std::set<std::string> drawn;
   for (const auto& point : points) {
     if (!drawn.insert(point.dtype).second) continue;
-    const double ridge = point.roof.ridge();
-    for (const double x : {std::min(low.intensity, ridge) / 2, ridge, std::max(high.intensity, ridge) * 2})
+    for (const double x : {ends.front().get<double>(), point.roof.ridge(), ends.back().get<double>()})
       values.push_back({{"roof", point.dtype}, {"x", x}, {"y", point.roof.at(x)}});
   }
   return {{"data", {{"values", values}}},
-          {"mark", {{"type", "line"}, {"color", kMuted}, {"strokeWidth", 1.5}}},
+          {"mark", {{"type", "line"}, {"color", kMuted}, {"strokeWidth", 1.5}, {"clip", true}}},
           {"encoding",
-           {{"x", {{"field", "x"}, {"type", "quantitative"}}},
-            {"y", {{"field", "y"}, {"type", "quantitative"}}},
+           {{"x", axes.x},
+            {"y", axes.y},
             {"detail", {{"field", "roof"}}},
             {"tooltip", {{{"field", "roof"}, {"title", "limits of"}}}}}}};
+}
+
+/// Colours and shapes tell the rungs apart.
+Json panel(const std::vector<RooflinePoint>& points, const Axes& axes, const std::string& phase) {
+  static const std::vector<std::string> kShapes = {"circle", "square",        "triangle-up",  "diamond",
+                                                   "cross",  "triangle-down", "triangle-left"};
+  std::vector<std::string> names;
+  Json shapes = Json::array();
+  for (const RooflinePoint& point : points)
+    if (std::ranges::find(names, point.row->name) == names.end()) names.push_back(point.row->name);
+  for (size_t i = 0; i < names.size(); ++i) shapes.push_back(kShapes[i % kShapes.size()]);
+  Json colour = colour_by("rung", names);
+  colour["legend"] = {{"title", nullptr}, {"labelLimit", kNameWidth}, {"symbolLimit", 60}};
+  Json shape = colour;
+  shape["scale"]["range"] = shapes;
+  const Json marks = {
+      {"transform", {{{"filter", "datum.phase === '" + phase + "'"}}}},
+      {"mark", {{"type", "point"}, {"filled", true}, {"size", 70}, {"opacity", 1}}},
+      {"encoding",
+       {{"x", axes.x},
+        {"y", axes.y},
+        {"color", colour},
+        {"shape", shape},
+        {"tooltip",
+         {{{"field", "rung"}}, {{"field", "phase"}}, {{"field", "share"}, {"title", "of the limit"}}}}}}};
+  return {{"title", {{"text", phase}, {"fontSize", 13}, {"offset", 16}}},
+          {"width", kChartWidth},
+          {"height", 260},
+          {"layer", {roof_layer(points, axes), marks}}};
 }
 }  // namespace
 
@@ -103,30 +155,12 @@ std::optional<Json> roofline_chart(const Analysis& a) {
                       {"x", point.intensity},
                       {"y", point.flops},
                       {"share", percent(point.share())}});
-  const auto axis = [](const char* field, const char* title, const char* format) {
-    return Json{{"field", field},
-                {"type", "quantitative"},
-                {"title", title},
-                {"scale", {{"type", "log"}, {"nice", false}}},
-                {"axis", {{"format", format}, {"tickCount", 6}, {"labelOverlap", "greedy"}}}};
-  };
-  const Json marks = {
-      {"mark", {{"type", "point"}, {"filled", true}, {"size", 70}, {"opacity", 0.85}}},
-      {"encoding",
-       {{"x", axis("x", "FLOPs a byte", "~g")},
-        {"y", axis("y", "FLOP/s", "~s")},
-        {"color",
-         {{"field", "rung"},
-          {"type", "nominal"},
-          {"sort", nullptr},
-          {"scale", {{"range", kPalette}}},
-          {"legend", {{"title", nullptr}, {"labelLimit", kNameWidth}, {"symbolLimit", 40}}}}},
-        {"shape", {{"field", "phase"}, {"type", "nominal"}, {"legend", {{"title", nullptr}}}}},
-        {"tooltip",
-         {{{"field", "rung"}}, {{"field", "phase"}}, {{"field", "share"}, {"title", "of the limit"}}}}}}};
-  Json spec = chart_of(a, "roofline", "medians over rounds; the line is what this machine allows", values,
-                       Json::array({roof_layer(points), marks}));
-  spec["height"] = 360;
-  return spec;
+  const Axes axes = axes_of(points);
+  Json panels = Json::array();
+  for (const char* phase : {"forward", "backward"})
+    if (std::ranges::find(points, phase, &RooflinePoint::phase) != points.end())
+      panels.push_back(panel(points, axes, phase));
+  return chart_of_panels(a, "roofline", "medians over rounds; the line is what this machine allows",
+                         std::move(values), std::move(panels));
 }
 }  // namespace optrush

@@ -85,11 +85,8 @@ Json speed_ticks(const Json& values, const Json& ideal) {
 
 Json scaling_chart(const Analysis& a) {
   const Json values = values_of(a), ideal = ideal_of(a), ticks = speed_ticks(values, ideal);
-  Json titles = Json::array(), colours = Json::array();
-  for (size_t i = 0; i < a.scaling.size(); ++i) {
-    titles.push_back(label_of(a.scaling[i]));
-    colours.push_back(kPalette[i % kPalette.size()]);
-  }
+  std::vector<std::string> titles;
+  for (const ScalingSeries& series : a.scaling) titles.push_back(label_of(series));
   const Json x = {{"field", "place"},
                   {"type", "quantitative"},
                   {"title", "ranks"},
@@ -103,17 +100,8 @@ Json scaling_chart(const Analysis& a) {
         {"scale", {{"type", "log"}, {"base", 2}, {"nice", false}, {"domain", {ticks.front(), ticks.back()}}}},
         {"axis", {{"values", ticks}, {"labelExpr", "datum.value + 'x'"}}}};
   };
-  const Json colour = {{"field", "series"},
-                       {"type", "nominal"},
-                       {"scale", {{"domain", titles}, {"range", colours}}},
-                       {"legend",
-                        {{"title", nullptr},
-                         {"labelLimit", kNameWidth},
-                         {"orient", "bottom"},
-                         {"columns", 1},
-                         {"symbolType", "stroke"},
-                         {"symbolStrokeWidth", 2.5},
-                         {"symbolSize", 260}}}};
+  Json colour = colour_by("series", titles);
+  colour["legend"].update({{"orient", "bottom"}, {"columns", 1}});
   const Json tooltip = {{{"field", "series"}, {"title", "series"}},
                         {{"field", "rung"}, {"title", "rung"}},
                         {{"field", "ranks"}, {"title", "ranks"}},

@@ -3,41 +3,27 @@
 
 #include <gmock/gmock.h>
 
-#include "base/files.h"
+#include <algorithm>
+
 #include "optrush/error.h"
 #include "report/verdict.h"
 #include "report_fixture.h"
 
 namespace optrush {
 namespace {
-namespace fs = std::filesystem;
+using test::analysis_of;
 using test::rung;
 using test::setting;
-using testing::AllOf;
+using test::three_rungs;
 using testing::Contains;
+using testing::Each;
 using testing::HasSubstr;
 using testing::Not;
-
-Analysis analysis_of(const test::SyntheticReport& report) {
-  const test::TemporaryFolder folder;
-  report.write(folder.path());
-  return analyze(load_report(folder.path()));
-}
 
 const Row& row(const Analysis& a, const std::string& name) {
   for (const Row& row : a.rows)
     if (row.name == name) return row;
   throw Error("no row " + name);
-}
-
-test::SyntheticReport three_rungs() {
-  test::SyntheticReport report("three", 3);
-  report.ladder({rung("one", "fused_adamw"), rung("two", "flash_attention"),
-                 rung("three", "activation_checkpointing")});
-  report["one"] = {.tokens_per_second = 1500};
-  report["two"] = {.tokens_per_second = 1800};
-  report["three"] = {.tokens_per_second = 1600, .peak_bytes = 1 << 29};
-  return report;
 }
 
 TEST(Analysis, SpeedsAgainstPreviousAndBase) {
@@ -76,6 +62,17 @@ TEST(Analysis, ABrokenRungClaimsNothingAndIsNobodysReference) {
   EXPECT_EQ(row(a, "two").status, Status::ok);
   EXPECT_TRUE(a.any_failed());
   EXPECT_THAT(a.finding, HasSubstr("one broke the correctness gate"));
+}
+
+TEST(Analysis, LossesHaveADistanceFromWhatTheyAreComparedWith) {
+  auto report = three_rungs();
+  report["one"].loss_error = 0.01;
+  const Analysis a = analysis_of(report);
+  const auto& one = row(a, "one").losses_apart;
+  ASSERT_EQ(one.size(), row(a, "one").steps.size());
+  EXPECT_NEAR(*std::ranges::max_element(one), row(a, "one").verdict.loss.worst, 1e-12);
+  EXPECT_THAT(row(a, "three").losses_apart, Each(0.0));
+  EXPECT_TRUE(row(a, "base").losses_apart.empty()) << "it is compared with nothing";
 }
 
 TEST(Analysis, ABrokenRungIsNotCuredByABatchThatHidesIt) {
@@ -407,20 +404,6 @@ TEST(Finding, WhatTrainsWorseIsSaid) {
   EXPECT_THAT(analysis_of(report).finding, Not(HasSubstr("(larger steps)")));
 }
 
-TEST(Analysis, LaddersAblationsAndGridsHaveTablesOfTheirOwn) {
-  EXPECT_EQ(families_of(analysis_of(three_rungs())).size(), 1U);
-  EXPECT_EQ(families_of(analysis_of(test::ablation())).size(), 1U) << "the base alone is no ladder";
-  auto report = three_rungs();
-  Part part{.arrangement = Arrangement::ablation, .rungs = {rung("four", "lora"), rung("five", "tf32")}};
-  report.experiment.parts.push_back(part);
-  const Analysis a = analysis_of(report);
-  const auto families = families_of(a);
-  ASSERT_EQ(families.size(), 2U);
-  EXPECT_EQ(families[0].rows.size(), 4U);
-  EXPECT_EQ(families[1].chart, "speed-ablation");
-  EXPECT_EQ(families[1].rows.front()->name, "full");
-}
-
 TEST(Analysis, AblationRanksByWorthInTheStack) {
   const Analysis a = analysis_of(test::ablation());
   ASSERT_EQ(a.ablation.size(), 3U);
@@ -431,72 +414,6 @@ TEST(Analysis, AblationRanksByWorthInTheStack) {
   EXPECT_EQ(a.ablation[1].rung, "fused AdamW");
   EXPECT_EQ(verdict_of(*a.ablation[2].in_stack).outcome, Outcome::alike);
   EXPECT_THAT(a.finding, HasSubstr("bf16 is worth most"));
-}
-
-TEST(Stored, ErrorsNameTheFile) {
-  const auto message_after = [](auto&& damage) {
-    const test::TemporaryFolder folder;
-    three_rungs().write(folder.path());
-    damage(folder.path());
-    try {
-      load_report(folder.path());
-    } catch (const Error& e) {
-      return std::string(e.what());
-    }
-    return std::string("no error");
-  };
-  const auto change_result = [](const fs::path& folder, auto&& change) {
-    const fs::path file = folder / "runs/01-one-r1/result.json";
-    Json json = read_json(file);
-    change(json);
-    write_json(file, json);
-  };
-  EXPECT_EQ(message_after([](const fs::path&) {}), "no error");
-  EXPECT_THAT(message_after([](const fs::path& f) { fs::remove(f / "experiment.json"); }),
-              HasSubstr("no folder of a report"));
-  EXPECT_THAT(message_after([](const fs::path& f) { write_file(f / "variants.json", "[]"); }),
-              HasSubstr("variants.json"));
-  EXPECT_THAT(message_after([](const fs::path& f) { write_file(f / "plans.json", "[null]"); }),
-              HasSubstr("plans.json"));
-  EXPECT_THAT(message_after([](const fs::path& f) { write_file(f / "runs/01-one-r1/result.json", "{"); }),
-              HasSubstr("01-one-r1/result.json"));
-  EXPECT_THAT(
-      message_after([&](const fs::path& f) { change_result(f, [](Json& j) { j["stauts"] = "ok"; }); }),
-      HasSubstr("stauts"));
-  EXPECT_THAT(
-      message_after([&](const fs::path& f) { change_result(f, [](Json& j) { j["status"] = "okay"; }); }),
-      HasSubstr("unknown status 'okay'"));
-  EXPECT_THAT(
-      message_after([&](const fs::path& f) { change_result(f, [](Json& j) { j["schema_version"] = 2; }); }),
-      HasSubstr("schema_version 2"));
-  EXPECT_THAT(
-      message_after([&](const fs::path& f) { change_result(f, [](Json& j) { j.erase("schema_version"); }); }),
-      AllOf(HasSubstr("field 'schema_version' is missing"), Not(HasSubstr("json.exception"))));
-  EXPECT_THAT(message_after([&](const fs::path& f) {
-                change_result(f, [](Json& j) { j["steps"][0]["tokens"] = "many"; });
-              }),
-              HasSubstr("field 'tokens' must be an integer"));
-  EXPECT_THAT(message_after(
-                  [&](const fs::path& f) { change_result(f, [](Json& j) { j["steps"][0].erase("loss"); }); }),
-              HasSubstr("loss"));
-  EXPECT_THAT(message_after([&](const fs::path& f) {
-                change_result(f, [](Json& j) { j["memory"]["peak_allocated"] = "1 GiB"; });
-              }),
-              HasSubstr("peak_allocated"));
-}
-
-TEST(Stored, WhatIsMissingIsNoError) {
-  const test::TemporaryFolder folder;
-  three_rungs().write(folder.path());
-  for (const char* part : {"plans.json", "context.json", "runs/02-two-r1/result.json"})
-    fs::remove(folder.path() / part);
-  const Stored stored = load_report(folder.path());
-  EXPECT_EQ(stored.runs.size(), 11U);
-  EXPECT_FALSE(stored.plans[2].is_null()) << "the runs know it as well";
-  fs::remove_all(folder.path() / "runs");
-  const Analysis a = analyze(load_report(folder.path()));
-  EXPECT_EQ(a.finding, "nothing was measured.");
-  EXPECT_EQ(a.rows.size(), 4U);
 }
 }  // namespace
 }  // namespace optrush

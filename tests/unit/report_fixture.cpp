@@ -416,4 +416,20 @@ TemporaryFolder::TemporaryFolder() {
   path_ = mkdtemp(name.data());
 }
 TemporaryFolder::~TemporaryFolder() { fs::remove_all(path_); }
+
+SyntheticReport three_rungs() {
+  SyntheticReport report("three", 3);
+  report.ladder({rung("one", "fused_adamw"), rung("two", "flash_attention"),
+                 rung("three", "activation_checkpointing")});
+  report["one"] = {.tokens_per_second = 1500};
+  report["two"] = {.tokens_per_second = 1800};
+  report["three"] = {.tokens_per_second = 1600, .peak_bytes = 1 << 29};
+  return report;
+}
+
+Analysis analysis_of(const SyntheticReport& report) {
+  const TemporaryFolder folder;
+  report.write(folder.path());
+  return analyze(load_report(folder.path()));
+}
 }  // namespace optrush::test

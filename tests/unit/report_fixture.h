@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "experiment/experiment.h"
+#include "report/analysis.h"
 
 namespace optrush::test {
 /// What the runs of one rung are to look like.
@@ -51,6 +52,8 @@ SyntheticReport long_ladder();
 /// Base, one rung that pays and one that does not.
 SyntheticReport short_ladder();
 SyntheticReport ablation();
+/// Base and "one", "two", "three" on top of each other, three rounds.
+SyntheticReport three_rungs();
 /// Two strategies over one to four ranks, one of them also with a global batch that stays; a rung with a
 /// straggler and one that failed.
 SyntheticReport scaling();
@@ -59,6 +62,9 @@ SyntheticReport grid();
 
 Rung rung(std::string name, std::string plugin, Json options = Json::object());
 Rung setting(std::string name, Json settings);
+
+/// Of the report as it is written to a folder.
+Analysis analysis_of(const SyntheticReport&);
 
 /// A folder of its own that is gone with the object.
 class TemporaryFolder {

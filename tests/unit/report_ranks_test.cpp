@@ -14,12 +14,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-Analysis analysis_of(const test::SyntheticReport& report) {
-  const test::TemporaryFolder folder;
-  report.write(folder.path());
-  return analyze(load_report(folder.path()));
-}
-
 const Row& row(const Analysis& a, const std::string& name) {
   for (const Row& row : a.rows)
     if (row.name == name) return row;

@@ -1,0 +1,128 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "report/chart_parts.h"
+
+namespace optrush {
+namespace {
+/// The curves, a line for all that can't be told apart. A rung that broke the gate shows here how.
+Json curves(const std::vector<const Row*>& rows, Json& values) {
+  std::vector<std::string> names;
+  for (const LossLine& line : loss_lines(rows)) {
+    const size_t others = line.others.size();
+    names.push_back(
+        line.row->name +
+        (others == 0 ? "" : " and " + std::to_string(others) + (others == 1 ? " other" : " others")));
+    for (const StepResult& step : line.row->steps)
+      if (std::isfinite(step.loss))
+        values.push_back({{"line", names.back()}, {"step", step.step}, {"loss", step.loss}});
+  }
+  const Json tooltip = {{{"field", "line"}, {"title", "rung"}},
+                        {{"field", "step"}, {"title", "step"}},
+                        {{"field", "loss"}, {"title", "loss"}, {"format", ",.6~g"}}};
+  return {
+      {"width", kChartWidth},
+      {"height", 300},
+      {"transform", {{{"filter", "isValid(datum.loss)"}}}},
+      {"mark", {{"type", "line"}, {"strokeWidth", 2}, {"point", {{"size", 22}}}}},
+      {"encoding",
+       {{"x", step_axis(values)},
+        {"y", {{"field", "loss"}, {"type", "quantitative"}, {"title", "loss"}, {"scale", {{"zero", false}}}}},
+        {"color", colour_by("line", names)},
+        {"strokeDash", dash_by("line", names)},
+        {"tooltip", tooltip}}}};
+}
+
+/// How far each rung is from what it is compared with, beside what is allowed. What is bit-equal has no point
+/// on a logarithmic axis, and no strip.
+std::optional<Json> distances(const std::vector<const Row*>& rows, Json& values) {
+  std::vector<std::string> names;
+  double low = std::numeric_limits<double>::infinity(), high = 0;
+  const auto add = [&](const Row& row, Json value, const char* field, double distance) {
+    low = std::min(low, distance);
+    high = std::max(high, distance);
+    value.update({{"rung", row.name}, {field, distance}});
+    values.push_back(std::move(value));
+  };
+  for (const Row* row : rows) {
+    bool any = false;
+    for (size_t i = 0; i < row->losses_apart.size(); ++i)
+      if (const double apart = row->losses_apart[i]; apart > 0 && std::isfinite(apart)) {
+        add(*row, {{"step", i}, {"to", row->loss_against}}, "apart", apart);
+        any = true;
+      }
+    if (!any) continue;
+    names.push_back(row->name);
+    if (row->verdict.loss.tolerance > 0) add(*row, Json::object(), "allowed", row->verdict.loss.tolerance);
+  }
+  if (names.empty()) return std::nullopt;
+  // Whole decades, an even number of them for the tick in the middle.
+  const double top = std::ceil(std::log10(high));
+  const double half = std::max(1.0, std::ceil((top - std::floor(std::log10(low))) / 2));
+  const Json ticks = {std::pow(10, top - 2 * half), std::pow(10, top - half), std::pow(10, top)};
+  const auto y = [&](const char* field) {
+    return Json{{"field", field},
+                {"type", "quantitative"},
+                {"title", nullptr},
+                {"scale", {{"type", "log"}, {"domain", {ticks.front(), ticks.back()}}}},
+                {"axis", {{"values", ticks}, {"format", ".0e"}}}};
+  };
+  const Json tooltip = {{{"field", "rung"}, {"title", "rung"}},
+                        {{"field", "to"}, {"title", "compared with"}},
+                        {{"field", "step"}, {"title", "step"}},
+                        {{"field", "apart"}, {"title", "relative distance"}, {"format", ".2e"}}};
+  Json panel = strips(
+      "rung", names,
+      {{{"transform", {{{"filter", "isValid(datum.allowed)"}}}},
+        {"mark", {{"type", "rule"}, {"strokeDash", {4, 3}}, {"strokeWidth", 1.5}, {"color", kBad}}},
+        {"encoding", {{"y", y("allowed")}}}},
+       {{"transform", {{{"filter", "isValid(datum.apart)"}}}},
+        {"mark", {{"type", "line"}, {"strokeWidth", 1.5}, {"color", kPalette[0]}, {"point", {{"size", 18}}}}},
+        {"encoding", {{"x", step_axis(values)}, {"y", y("apart")}, {"tooltip", tooltip}}}}});
+  panel["transform"] = {{{"filter", "isValid(datum.rung)"}}};
+  panel["title"] = {{"text", "distance from what the gate compares it with, relative to that loss"},
+                    {"subtitle", {"logarithmic; dashed: what is allowed; bit-equal steps have no point"}},
+                    {"fontSize", 12},
+                    {"fontWeight", "normal"}};
+  return panel;
+}
+}  // namespace
+
+std::vector<LossLine> loss_lines(const std::vector<const Row*>& rows) {
+  // What the picture shows from bottom to top.
+  double low = std::numeric_limits<double>::infinity(), high = -low;
+  for (const Row* row : rows)
+    for (const StepResult& step : row->steps)
+      if (std::isfinite(step.loss)) {
+        low = std::min(low, step.loss);
+        high = std::max(high, step.loss);
+      }
+  const auto covers = [&](const Row& one, const Row& other) {
+    constexpr double kApart = 0.02;
+    return one.ok() && other.ok() &&
+           std::ranges::equal(one.steps, other.steps, [&](const StepResult& x, const StepResult& y) {
+             return std::abs(x.loss - y.loss) <= kApart * (high - low);
+           });
+  };
+  std::vector<LossLine> lines;
+  for (const Row* row : rows) {
+    if (row->steps.empty()) continue;
+    const auto line =
+        std::ranges::find_if(lines, [&](const LossLine& drawn) { return covers(*drawn.row, *row); });
+    if (line == lines.end())
+      lines.push_back({row, {}});
+    else
+      line->others.push_back(row);
+  }
+  return lines;
+}
+
+Json loss_chart(const Analysis& a, const std::vector<const Row*>& rows) {
+  Json values = Json::array(), panels = Json::array();
+  panels.push_back(curves(rows, values));
+  if (auto below = distances(rows, values)) panels.push_back(std::move(*below));
+  return chart_of_panels(a, "loss", "every step of the first round, warm-up included", std::move(values),
+                         std::move(panels));
+}
+}  // namespace optrush

@@ -1,0 +1,86 @@
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <set>
+
+#include "report/chart_parts.h"
+#include "report/writers.h"
+#include "report_fixture.h"
+
+namespace optrush {
+namespace {
+using test::analysis_of;
+using test::rung;
+using test::three_rungs;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+const Chart& chart(const std::vector<Chart>& charts, const std::string& name) {
+  const auto found = std::ranges::find(charts, name, &Chart::name);
+  EXPECT_NE(found, charts.end()) << name;
+  return *found;
+}
+
+TEST(Families, LaddersAblationsAndGridsHaveTablesOfTheirOwn) {
+  EXPECT_EQ(families_of(analysis_of(three_rungs())).size(), 1U);
+  EXPECT_EQ(families_of(analysis_of(test::ablation())).size(), 1U) << "the base alone is no ladder";
+  auto report = three_rungs();
+  Part part{.arrangement = Arrangement::ablation, .rungs = {rung("four", "lora"), rung("five", "tf32")}};
+  report.experiment.parts.push_back(part);
+  const Analysis a = analysis_of(report);
+  const auto families = families_of(a);
+  ASSERT_EQ(families.size(), 2U);
+  EXPECT_EQ(families[0].rows.size(), 4U);
+  EXPECT_EQ(families[1].suffix, "-ablation");
+  EXPECT_EQ(families[1].rows.front()->name, "full");
+}
+
+TEST(Charts, EachFamilyHasItsOwn) {
+  auto report = three_rungs();
+  Part part{.arrangement = Arrangement::ablation, .rungs = {rung("four", "lora"), rung("five", "tf32")}};
+  report.experiment.parts.push_back(part);
+  const auto charts = make_charts(analysis_of(report));
+  std::vector<std::string> names;
+  for (const Chart& each : charts) names.push_back(each.name);
+  EXPECT_THAT(names, ElementsAre("speed", "speed-ablation", "memory", "memory-ablation", "loss",
+                                 "loss-ablation", "throughput", "throughput-ablation"));
+  for (const char* what : {"speed", "memory", "throughput"}) {
+    const std::string ladder = chart(charts, what).spec.dump(),
+                      ablation = chart(charts, what + std::string("-ablation")).spec.dump();
+    EXPECT_THAT(ladder, HasSubstr("\"three\""));
+    EXPECT_THAT(ladder, Not(HasSubstr("without four")));
+    EXPECT_THAT(ablation, HasSubstr("without four"));
+    EXPECT_THAT(ablation, Not(HasSubstr("\"three\"")));
+  }
+}
+
+TEST(Charts, LossesThatAgreeAreToldApartByTheirDistance) {
+  auto report = three_rungs();
+  report["two"].loss_error = report["three"].loss_error = 1e-5;
+  const Json spec = chart(make_charts(analysis_of(report)), "loss").spec;
+  ASSERT_EQ(spec.at("vconcat").size(), 2U);
+  EXPECT_THAT(spec.at("vconcat")[0].dump(), HasSubstr("base and 3 others"));
+  EXPECT_THAT(spec.at("vconcat")[1].at("facet").at("row").at("sort"), Json({"two"}))
+      << "the others are bit-equal";
+  double apart = 0, allowed = 0;
+  for (const auto& value : spec.at("data").at("values")) {
+    apart = std::max(apart, value.value("apart", 0.0));
+    allowed = value.value("allowed", allowed);
+  }
+  EXPECT_NEAR(apart, 1e-5, 1e-6);
+  EXPECT_EQ(allowed, 1e-4);
+  const Json equal = chart(make_charts(analysis_of(three_rungs())), "loss").spec;
+  EXPECT_EQ(equal.at("vconcat").size(), 1U) << "nothing differs";
+}
+
+TEST(Charts, ManyLinesAreToldApartByColourAndDash) {
+  const std::vector<std::string> names(3 * kPalette.size(), "name");
+  const Json colours = colour_by("line", names).at("scale").at("range"),
+             dashes = dash_by("line", names).at("scale").at("range");
+  std::set<std::string> styles;
+  for (size_t i = 0; i < names.size(); ++i) styles.insert(colours[i].dump() + dashes[i].dump());
+  EXPECT_EQ(styles.size(), names.size());
+}
+}  // namespace
+}  // namespace optrush
