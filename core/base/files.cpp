@@ -71,6 +71,13 @@ void append_line(const fs::path& path, std::string_view line) {
   out.write(std::string(line) + "\n");
 }
 
+void close_torn_line(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary | std::ios::ate);
+  if (!in || in.tellg() <= 0) return;
+  in.seekg(-1, std::ios::end);
+  if (in.get() != '\n') append_line(path, "");
+}
+
 Json parse_json(std::string_view text, const std::string& origin) {
   std::vector<std::set<std::string>> keys;
   std::string problem;

@@ -15,6 +15,8 @@ void write_file(const std::filesystem::path&, std::string_view content);
 void write_file(const std::filesystem::path&, const std::vector<std::string_view>& pieces);
 /// Appends one line and flushes it to the kernel: journals outlive the process that writes them.
 void append_line(const std::filesystem::path&, std::string_view line);
+/// Ends a last line that a kill cut off, so that the next one stands alone. Without a file nothing happens.
+void close_torn_line(const std::filesystem::path&);
 /// Parses JSON that may come from anywhere: duplicate keys and nesting deeper than 64 are errors; `origin` is
 /// named.
 Json parse_json(std::string_view text, const std::string& origin);

@@ -1,7 +1,6 @@
 #include "cli/dry_run.h"
 
 #include <iostream>
-#include <set>
 
 #include "base/spec_json.h"
 #include "base/suggest.h"
@@ -128,25 +127,17 @@ Json dry_run(const Experiment& experiment, const RunRequest& request) {
   Interrupts interrupts;
   Json listed = Json::array(), failures = Json::array(), runs = Json::array();
   std::vector<Json> plans(variants.size());
-  std::set<std::string> refused;
-  for (size_t i = 0; i < variants.size(); ++i) {
-    const Variant variant = variants[i];
-    listed.push_back(to_json(variant));
-    if (!schedule.wanted(variant)) continue;
-    const auto planned = plan_variant(variant, request.worker, {.timeout_s = request.plan_timeout_s},
-                                      interrupts, request.gpu_bytes);
-    if (!planned) throw Interrupted(interrupts.signal(), "nothing was run");
-    plans[static_cast<size_t>(variant.index)] = planned->plan;
-    if (planned->plan.is_null())
-      failures.push_back({{"variant", variant.index},
-                          {"status", planned->failure.status},
-                          {"reason", planned->failure.reason},
-                          {"where", variant.where}});
-    if (planned->refused && variant.group == "ladder") {
-      refused.insert(variant.name);
-      variants = expand(experiment, refused);
-    }
-  }
+  const auto without_plan =
+      plan_all(experiment, variants, schedule, plans,
+               {request.worker, {.timeout_s = request.plan_timeout_s}, request.gpu_bytes}, interrupts,
+               [](const Variant&) {});
+  if (!without_plan) throw Interrupted(interrupts.signal(), "nothing was run");
+  for (const auto& [index, failure] : *without_plan)
+    failures.push_back({{"variant", index},
+                        {"status", failure.status},
+                        {"reason", failure.reason},
+                        {"where", variants.at(static_cast<size_t>(index)).where}});
+  for (const auto& variant : variants) listed.push_back(to_json(variant));
   const auto jobs = schedule.all(plans);
   for (const auto& job : jobs) runs.push_back(job.id);
   const auto folder = report_folder(request.reports, experiment);
@@ -182,7 +173,10 @@ std::string dry_run_text(const Json& dry) {
               plain(dry.at("variants").at(static_cast<size_t>(previous)).at("name")) + ")";
     text += "\n";
     add(index == 0 ? base_lines(variant.at("spec")) : variant_lines(variant));
-    if (const Json& plan = dry.at("plans").at(index); !plan.is_null()) {
+    if (const auto same = variant.at("same_as").get<int64_t>(); same >= 0)
+      text +=
+          "  the same run as " + plain(dry.at("variants").at(static_cast<size_t>(same)).at("name")) + "\n";
+    else if (const Json& plan = dry.at("plans").at(index); !plan.is_null()) {
       text += "  plan\n";
       add(plan_lines(plan));
     }
@@ -213,7 +207,10 @@ std::string planned_costs(const Json& dry) {
 }
 
 DryRunHost::DryRunHost(RunRequest request, Overrides overrides, DryRunForm form)
-    : AskingHost(request), request_(std::move(request)), overrides_(std::move(overrides)), form_(form) {}
+    : AskingHost(request),
+      request_(std::move(request)),
+      overrides_(std::move(overrides)),
+      form_(form) {}
 
 std::filesystem::path DryRunHost::run(const Experiment& described) {
   Experiment experiment = described;

@@ -73,6 +73,15 @@ std::set<std::string> plugins_of(const std::vector<Rung>& rungs) {
   return names;
 }
 
+/// Of everything that decides what is run. Edits of plugins commute, so their order does not.
+std::string work_of(RunSpec spec, const std::optional<External>& external) {
+  spec.rung.clear();
+  spec.variant = 0;
+  std::ranges::sort(spec.plugins, {}, &PluginUse::name);
+  return to_json(spec).dump(-1, ' ', true, Json::error_handler_t::replace) +
+         (external ? to_json(*external).dump(-1, ' ', true, Json::error_handler_t::replace) : "");
+}
+
 /// Collects variants in report order.
 class Expansion {
  public:
@@ -86,6 +95,7 @@ class Expansion {
   }
 
   void ladder(const std::vector<Rung>& rungs) {
+    begin_part(/*equals_are_meant=*/true);
     std::vector<Step> steps = {{"base", base_, 0, {}}};
     std::set<std::string> missing;  // plugins of rungs that can't be
     for (const auto& rung : rungs) {
@@ -110,6 +120,7 @@ class Expansion {
 
   void ablation(const std::vector<Rung>& given) {
     for (const auto& rung : given) refuse_over(rung, "an ablation");
+    begin_part(/*equals_are_meant=*/false);
     std::vector<Rung> rungs = given, others;
     std::ranges::copy_if(given, std::back_inserter(others),
                          [](const Rung& r) { return r.external.has_value(); });
@@ -135,6 +146,7 @@ class Expansion {
       for (const auto& rung : axis) refuse_over(rung, "a grid");
       optional.merge(plugins_of(axis));
     }
+    begin_part(/*equals_are_meant=*/false);
     grid(axes, {}, base_, "", optional);
   }
 
@@ -202,8 +214,22 @@ class Expansion {
     variant.spec.rung = name;
     variant.spec.variant = variant.index;
     compare(variant);
+    variant.same_as = same_as(variant);
     variants_.push_back(std::move(variant));
     return variants_.back().index;
+  }
+
+  void begin_part(bool equals_are_meant) {
+    equals_are_meant_ = equals_are_meant;
+    part_begins_ = static_cast<int64_t>(variants_.size());
+  }
+
+  /// The earlier variant whose runs are those of `variant`, too; -1: none.
+  int64_t same_as(const Variant& variant) {
+    const auto [first, is_new] =
+        first_of_.try_emplace(work_of(variant.spec, variant.external), variant.index);
+    const bool meant = equals_are_meant_ && (first->second == 0 || first->second >= part_begins_);
+    return is_new || meant ? -1 : first->second;
   }
 
   void compare(Variant& variant) const {
@@ -223,6 +249,9 @@ class Expansion {
   const std::set<std::string>& cannot_be_;
   Stack base_;
   std::vector<Variant> variants_;
+  std::map<std::string, int64_t> first_of_;  ///< work_of() -> the first variant with this stack
+  bool equals_are_meant_ = false;            ///< in the present part
+  int64_t part_begins_ = 0;                  ///< its first variant
 };
 
 /// "FlashAttention + bf16" -> "flashattention-bf16"; what cannot stand in a file name becomes one dash.

@@ -185,6 +185,9 @@ const Fields<Variant>& variant_fields() {
           .custom(table(&T::changed, {.name = "changed", .doc = "settings that differ from previous"}))
           .optional(&T::where, {.name = "where", .doc = "script:line"})
           .optional(&T::passed_over, {.name = "passed_over", .doc = "rungs right below that can't be"})
+          .optional(
+              &T::same_as,
+              {.name = "same_as", .doc = "earlier variant that has its runs; -1: it has its own", .min = -1})
           .custom(external<T>())
           .custom(expect<T>());
   return fields;

@@ -73,13 +73,21 @@ struct Variant {
   std::optional<External> external;
   std::optional<Published> expect;       ///< of a rung of a ladder
   std::vector<std::string> passed_over;  ///< rungs right below that can't be: it stands on `previous` instead
+  int64_t same_as = -1;  ///< earlier variant with the same stack, whose runs are this one's, too; -1: it has
+                         ///< its own
+
+  bool has_own_runs() const { return same_as < 0; }
+  /// The variant whose runs this one shows.
+  int64_t runs_of() const { return has_own_runs() ? index : same_as; }
 };
 
 /// What grid() names the variant of these choices.
 std::string grid_name(const std::vector<std::string>& choices);
 
 /// Every variant in report order. Errors carry the rung's place in the script. What a ladder stacks on one of
-/// the rungs that `cannot_be` stands on the one below that instead.
+/// the rungs that `cannot_be` stands on the one below that instead. A stack that an earlier part has already,
+/// or a combination that is the base, is not run again (`same_as`); within one ladder equal rungs have runs
+/// of their own, as who writes them wants to see what chance does.
 std::vector<Variant> expand(const Experiment&, const std::set<std::string>& cannot_be = {});
 
 Json to_json(const Experiment&);

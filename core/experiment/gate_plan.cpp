@@ -280,8 +280,10 @@ class Planner {
 
   /// The variant's own rounds are repeated as round 0, a reference that was made for it as round 1.
   RunSpec repeated_reference() const {
-    RunSpec run =
-        check_.reference ? *check_.reference : variants_[static_cast<size_t>(check_.reference_variant)].spec;
+    const auto spec_of = [&](int64_t index) { return variants_[static_cast<size_t>(index)].spec; };
+    RunSpec run = check_.reference
+                      ? *check_.reference
+                      : spec_of(variants_[static_cast<size_t>(check_.reference_variant)].runs_of());
     run.purpose = "repeat";
     run.round = check_.reference ? 1 : 0;
     return run;

@@ -37,6 +37,7 @@ bool belongs(const fs::path& run_folder, const std::vector<Variant>& variants,
     if (spec.variant >= static_cast<int64_t>(variants.size())) return false;
     const Variant& variant = variants[static_cast<size_t>(spec.variant)];
     if (run_id(variant, spec) != run_folder.filename()) return false;
+    if (!variant.has_own_runs()) return false;
     if (spec.purpose != "measure" && spec.purpose != "drift")
       return true;  // the gate compares the spec itself
     RunSpec expected = variant.spec;

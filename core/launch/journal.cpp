@@ -16,7 +16,7 @@ std::string dumped(const Json& json) { return json.dump(-1, ' ', true, Json::err
 Journal::Journal(fs::path folder) : file_(std::move(folder) / "journal.jsonl") {
   if (!fs::exists(file_)) return;
   const std::string content = read_file(file_);
-  if (!content.empty() && content.back() != '\n') append_line(file_, "");
+  close_torn_line(file_);
   std::istringstream lines(content);
   for (std::string line; std::getline(lines, line);) {
     const Json entry = Json::parse(line, nullptr, false);

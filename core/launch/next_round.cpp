@@ -5,6 +5,8 @@
 #include <limits>
 #include <set>
 
+#include "launch/run_seconds.h"
+
 namespace optrush {
 namespace {
 bool narrow(const Pair& pair, const Until& until) {
@@ -15,8 +17,9 @@ double width_of(const Pair& pair) {
   return pair.half_width.value_or(std::numeric_limits<double>::infinity());
 }
 
-Pair pair_of(const Row& row, const Comparison& comparison) {
-  Pair pair{row.variant, comparison.variant, comparison.speed->rounds, std::nullopt};
+Pair pair_of(const Analysis& a, const Row& row, const Comparison& comparison) {
+  const Row& reference = *a.row(comparison.variant);
+  Pair pair{row.runs_of(), reference.runs_of(), comparison.speed->rounds, std::nullopt};
   if (const auto& interval = comparison.speed->interval)
     pair.half_width = std::log(interval->high / interval->low) / 2;
   return pair;
@@ -48,8 +51,10 @@ std::vector<Pair> pairs_of(const Analysis& a) {
   std::vector<Pair> pairs;
   for (const Row& row : a.rows) {
     if (!row.ok()) continue;
-    if (row.previous.speed) pairs.push_back(pair_of(row, row.previous));
-    if (row.base.speed && row.base.variant != row.previous.variant) pairs.push_back(pair_of(row, row.base));
+    const auto compares = [](const Comparison& c) { return c.speed && !c.speed->same_run; };
+    if (compares(row.previous)) pairs.push_back(pair_of(a, row, row.previous));
+    if (compares(row.base) && row.base.variant != row.previous.variant)
+      pairs.push_back(pair_of(a, row, row.base));
   }
   return pairs;
 }
@@ -60,8 +65,7 @@ std::map<int64_t, double> run_seconds(const Analysis& a) {
     const RunResult& result = run.result;
     if (run.spec.purpose != "measure" || !a.row(run.spec.variant)->ok() || !result.step_seconds) continue;
     const auto& train = run.spec.train;
-    seconds[run.spec.variant] = result.setup_seconds + result.compile_seconds +
-                                *result.step_seconds * static_cast<double>(train.steps + train.warmup);
+    seconds[run.spec.variant] = seconds_of(result, train.steps + train.warmup);
   }
   return seconds;
 }

@@ -6,6 +6,10 @@
 #include "report/noise.h"
 
 namespace optrush {
+NoiseLog::NoiseLog(std::filesystem::path file, double seconds) : file_(std::move(file)), seconds_(seconds) {
+  close_torn_line(file_);
+}
+
 void NoiseLog::look(int64_t rounds) {
   const Json before = read_machine_counters();
   if (!probe_) probe_.emplace(usable_cores());

@@ -9,7 +9,7 @@ namespace optrush {
 class NoiseLog {
  public:
   /// `seconds` of each probe; 0: none.
-  NoiseLog(std::filesystem::path file, double seconds) : file_(std::move(file)), seconds_(seconds) {}
+  NoiseLog(std::filesystem::path file, double seconds);
 
   bool off() const { return seconds_ <= 0; }
   /// Whether it has probed yet.

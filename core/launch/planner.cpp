@@ -1,5 +1,8 @@
 #include "launch/planner.h"
 
+#include <algorithm>
+#include <set>
+
 #include "base/cores.h"
 #include "base/files.h"
 #include "base/spec_json.h"
@@ -89,6 +92,39 @@ std::optional<Planned> plan_variant(const Variant& variant, const fs::path& work
   const BadEnd bad = describe_bad_end(end, limits);
   return failed(bad.status,
                 "while planning: " + bad.reason + (tail.empty() ? "" : "\nlast lines of its log:\n" + tail));
+}
+
+std::optional<std::vector<NoPlan>> plan_all(const Experiment& experiment, std::vector<Variant>& variants,
+                                            const Schedule& schedule, std::vector<Json>& plans,
+                                            const PlanRequest& request, Interrupts& interrupts,
+                                            const std::function<void(const Variant&)>& begins) {
+  std::vector<NoPlan> failures;
+  std::set<int64_t> refused;
+  std::set<std::string> refused_rungs;
+  for (size_t i = 0; i < variants.size(); ++i) {
+    const Variant variant = variants[i];
+    if (!schedule.wanted(variant)) continue;
+    Planned planned;
+    if (variant.has_own_runs()) {
+      begins(variant);
+      auto made = plan_variant(variant, request.worker, request.limits, interrupts, request.gpu_bytes);
+      if (!made) return std::nullopt;
+      planned = std::move(*made);
+    } else {
+      planned.plan = plans.at(static_cast<size_t>(variant.same_as));
+      const auto failed = std::ranges::find(failures, variant.same_as, &NoPlan::variant);
+      if (failed != failures.end()) planned.failure = failed->failure;
+      planned.refused = refused.contains(variant.same_as);
+    }
+    plans.at(i) = planned.plan;
+    if (planned.plan.is_null()) failures.push_back({variant.index, planned.failure});
+    if (!planned.refused) continue;
+    refused.insert(variant.index);
+    if (variant.group != "ladder") continue;
+    refused_rungs.insert(variant.name);
+    variants = expand(experiment, refused_rungs);
+  }
+  return failures;
 }
 
 std::optional<int64_t> predicted_peak(const RunSpec& spec, const fs::path& worker, const Limits& limits,

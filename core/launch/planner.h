@@ -9,6 +9,7 @@
 #include "experiment/experiment.h"
 #include "launch/process.h"
 #include "launch/result.h"
+#include "launch/schedule.h"
 #include "launch/signals.h"
 
 namespace optrush {
@@ -24,6 +25,25 @@ struct Planned {
 /// where a signal came first. `gpu_bytes`: of a GPU that is planned for and not there.
 std::optional<Planned> plan_variant(const Variant&, const std::filesystem::path& worker, const Limits&,
                                     Interrupts&, std::optional<int64_t> gpu_bytes = std::nullopt);
+
+/// How plans are made.
+struct PlanRequest {
+  std::filesystem::path worker;
+  Limits limits;
+  std::optional<int64_t> gpu_bytes = {};  ///< of a GPU that is planned for and not there
+};
+/// Why a variant has no plan.
+struct NoPlan {
+  int64_t variant = 0;
+  BadEnd failure;
+};
+
+/// Plans of the variants that are wanted, into `plans` by variant. What a ladder stacks on a refused rung is
+/// put on the one below that: `variants`, which the schedule is of, change. `begins` is told of each variant
+/// that a worker is started for; one whose runs are another's has its plan. None where a signal came first.
+std::optional<std::vector<NoPlan>> plan_all(const Experiment&, std::vector<Variant>& variants,
+                                            const Schedule&, std::vector<Json>& plans, const PlanRequest&,
+                                            Interrupts&, const std::function<void(const Variant&)>& begins);
 
 /// The peak of a step in bytes, as the plan of this spec foresees it; none where it does not, or there is no
 /// plan.

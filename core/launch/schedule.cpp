@@ -45,13 +45,15 @@ Schedule::Schedule(const std::vector<Variant>& variants, std::optional<int64_t> 
 }
 
 bool Schedule::wanted(const Variant& variant) const {
-  return variant.index == 0 || only_.empty() || std::ranges::find(only_, variant.name) != only_.end();
+  return variant.runs_of() == 0 || only_.empty() || std::ranges::any_of(variants_, [&](const Variant& other) {
+           return other.runs_of() == variant.runs_of() && std::ranges::find(only_, other.name) != only_.end();
+         });
 }
 
 std::vector<Job> Schedule::round(int64_t round, const std::vector<Json>& plans) const {
   std::vector<Job> jobs;
   for (const auto& variant : variants_)
-    if (wanted(variant) && !plans.at(static_cast<size_t>(variant.index)).is_null())
+    if (variant.has_own_runs() && wanted(variant) && !plans.at(static_cast<size_t>(variant.index)).is_null())
       jobs.push_back(measured(variant, round));
   return jobs;
 }
@@ -67,7 +69,7 @@ std::vector<Job> Schedule::begin_round(int64_t round, const std::vector<int64_t>
 
 std::vector<Job> Schedule::gate(const std::vector<Json>& plans, const Variant& variant) const {
   std::vector<Job> jobs;
-  if (!wanted(variant)) return jobs;
+  if (!variant.has_own_runs() || !wanted(variant)) return jobs;
   const GateCheck check = plan_check(variants_, plans, variant.index);
   for (const auto& extra : {check.reference, check.subject})
     if (extra) jobs.push_back(job(*extra, extra->purpose, 0));
@@ -75,6 +77,7 @@ std::vector<Job> Schedule::gate(const std::vector<Json>& plans, const Variant& v
 }
 
 std::vector<Job> Schedule::repeat(const std::vector<Json>& plans, const Variant& variant) const {
+  if (!variant.has_own_runs()) return {};
   const GateCheck check = plan_check(variants_, plans, variant.index);
   if (!check.repeat) return {};
   return {job(*check.repeat, "repeat", check.repeat->round)};

@@ -19,7 +19,8 @@ std::string identity_of(const Job&);
 /// The number of rounds; none: it is left open.
 std::optional<int64_t> rounds_of(const Experiment&);
 
-/// Which jobs an experiment is made of, in the order of starting. Variants whose plan is null have none.
+/// Which jobs an experiment is made of, in the order of starting. Variants whose plan is null have none, and
+/// those whose runs are another's.
 class Schedule {
  public:
   /// `only` names the rungs that are wanted, each or as a pattern ("fused*", "[ab]?"); empty: all. The base
@@ -29,6 +30,7 @@ class Schedule {
   /// Whether it is not known how many rounds there will be.
   bool open() const { return !rounds_; }
 
+  /// Also where only another variant with the same runs is.
   bool wanted(const Variant&) const;
   /// Names of the rungs that `only` chose; empty: all.
   const std::vector<std::string>& only() const { return only_; }
@@ -37,7 +39,8 @@ class Schedule {
   /// Of an open number: a round of these variants, which is part of all() from now on.
   std::vector<Job> begin_round(int64_t round, const std::vector<int64_t>& chosen,
                                const std::vector<Json>& plans);
-  /// The extra runs that the correctness gate needs for one variant, which has a plan.
+  /// The extra runs that the correctness gate needs for one variant, which has a plan; none for one whose
+  /// runs are another's, as they are checked there.
   std::vector<Job> gate(const std::vector<Json>& plans, const Variant&) const;
   /// The reference of a variant once more, where only that can decide whether it is sound.
   std::vector<Job> repeat(const std::vector<Json>& plans, const Variant&) const;

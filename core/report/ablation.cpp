@@ -11,6 +11,7 @@ const Row* named(const std::vector<Row>& rows, const std::string& name) {
 
 Ratio inverse(const Ratio& ratio) {
   Ratio inverse{1 / ratio.value, std::nullopt, ratio.rounds};
+  inverse.same_run = ratio.same_run;
   if (ratio.interval) inverse.interval = Interval{1 / ratio.interval->high, 1 / ratio.interval->low};
   return inverse;
 }

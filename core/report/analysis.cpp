@@ -50,10 +50,12 @@ class Analyzer {
   static size_t index(const Row& row) { return static_cast<size_t>(row.variant); }
   const Variant& variant_of(const Row& row) const { return stored_.variants[index(row)]; }
 
+  /// Its own, or those of the variant whose stack it has.
   std::vector<const StoredRun*> runs_of(int64_t variant, const std::string& purpose) const {
+    const int64_t owner = stored_.variants[static_cast<size_t>(variant)].runs_of();
     std::vector<const StoredRun*> runs;
     for (const auto& run : stored_.runs)
-      if (run.spec.variant == variant && run.spec.purpose == purpose) runs.push_back(&run);
+      if (run.spec.variant == owner && run.spec.purpose == purpose) runs.push_back(&run);
     std::ranges::stable_sort(runs, {}, [](const StoredRun* run) { return run->spec.round; });
     return runs;
   }
@@ -98,7 +100,8 @@ class Analyzer {
     if (row.started && runs.size() < planned && row.ok())
       row.notes.push_back(std::to_string(runs.size()) + " of " + std::to_string(planned) + " rounds ran");
     // What has failed is not run again, and what was never planned was not asked for.
-    const bool awaited = row.ok() || (!row.started && !stored_.plans[index(row)].is_null());
+    const bool awaited =
+        row.same_as < 0 && (row.ok() || (!row.started && !stored_.plans[index(row)].is_null()));
     if (awaited) out_.missing_runs += planned - std::min(planned, runs.size());
   }
 
@@ -107,6 +110,10 @@ class Analyzer {
     row.variant = variant.index;
     row.name = variant.name;
     row.group = variant.group;
+    row.same_as = variant.same_as;
+    if (row.same_as >= 0)
+      row.notes.push_back("the same run as '" + stored_.variants[static_cast<size_t>(row.same_as)].name +
+                          "'");
     row.external = variant.external.has_value();
     row.published = variant.expect;
     if (!variant.passed_over.empty())
@@ -287,6 +294,7 @@ class Analyzer {
       row.checked = false;
       row.notes.emplace_back(why);
     };
+    if (row.same_as >= 0) return take_check(row, *out_.row(row.same_as));
     if (usable_[index(row)].is_null()) return leave("not checked: there is no plan");
     if (row.external && row.steps.empty()) return leave("not checked: its program reports no losses");
     const GateCheck gate = plan_check(stored_.variants, usable_, row.variant);
@@ -334,6 +342,19 @@ class Analyzer {
            one.at("problem").at("global_batch") == base.at("problem").at("global_batch");
   }
 
+  /// Runs are checked once, at the place where they were made.
+  void take_check(Row& row, const Row& owner) {
+    row.checked = owner.checked;
+    row.gate = owner.gate;
+    row.verdict = owner.verdict;
+    row.loss_change = owner.loss_change;
+    row.loss_against = owner.loss_against;
+    row.losses_apart = owner.losses_apart;
+    if (!owner.ok()) end_badly(row, owner.status, owner.reason);
+    if (const auto culprits = culprits_.find(owner.variant); culprits != culprits_.end())
+      culprits_.emplace(row.variant, culprits->second);
+  }
+
   /// Another batch must not hide what is known to be wrong: a rung that still stacks what broke the one below
   /// is broken, until a run shows that it is right again.
   void stand_on_broken(Row& row) {
@@ -366,7 +387,10 @@ class Analyzer {
     c.variant = other;
     c.name = reference->name;
     c.differs = difference_of_problems(stored_, row.variant, stored_, other);
-    c.speed = paired_speed(row, *reference, standard_of(stored_.experiment));
+    if (row.runs_of() == reference->runs_of())
+      c.speed = Ratio{.rounds = row.samples.size(), .same_run = true};
+    else
+      c.speed = paired_speed(row, *reference, standard_of(stored_.experiment));
     if (same_task(row.variant, other)) c.worse = trains_worse(row.steps, reference->steps);
     if (row.memory.allocated && reference->memory.allocated.value_or(0) > 0)
       c.memory = *row.memory.allocated / *reference->memory.allocated;

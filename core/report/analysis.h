@@ -31,6 +31,7 @@ struct Work {
 struct Row {
   int64_t variant = 0;
   std::string name, group;
+  int64_t same_as = -1;   ///< the variant whose runs it shows; -1: its own
   bool external = false;  ///< another program trained it
   Status status = Status::ok;
   std::string reason;  ///< of a status that is not ok
@@ -77,6 +78,8 @@ struct Row {
   std::optional<double> compile_seconds, setup_seconds, joules_per_token, cost_per_million_tokens;
 
   bool ok() const { return status == Status::ok; }
+  /// The variant whose runs it shows.
+  int64_t runs_of() const { return same_as < 0 ? variant : same_as; }
 };
 
 /// The base run again after everything else.

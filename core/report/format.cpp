@@ -80,6 +80,7 @@ std::string change(double ratio, int digits) {
 }
 
 std::string ratio_text(const Ratio& ratio) {
+  if (ratio.same_run) return std::string(to_string(Outcome::same_run));
   // Near 1 the third digit decides what is noise.
   const int digits = std::abs(ratio.value - 1) < 0.05 ? 3 : 2;
   const std::string value = fixed(ratio.value, digits) + "x";

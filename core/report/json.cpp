@@ -197,7 +197,10 @@ Json results_json(const Analysis& a) {
   Json rows = Json::array(), ablation = Json::array(), programs = Json::array(), runs = Json::array(),
        scaling = Json::array();
   for (const auto& series : a.scaling) scaling.push_back(of(series, a));
-  for (const Row& row : a.rows) rows.push_back(of(row));
+  for (const Row& row : a.rows) {
+    rows.push_back(of(row));
+    if (row.same_as >= 0) rows.back()["same_as"] = row.same_as;
+  }
   for (const auto& line : a.ablation)
     ablation.push_back(
         {{"rung", line.rung}, {"in_stack", ratio_json(line.in_stack)}, {"alone", ratio_json(line.alone)}});

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "base/suggest.h"
 #include "report/document.h"
@@ -94,6 +95,30 @@ void explain_mfu(const Analysis& a, const std::vector<const Row*>& rows, Section
   section.bullets.push_back(text);
 }
 
+/// One line for each row that shows another's runs.
+void explain_same_runs(const Analysis& a, const std::vector<const Row*>& rows, Section& section) {
+  for (const Row* row : rows)
+    if (row->same_as >= 0)
+      section.bullets.push_back(row->name + ": the same stack as " + a.row(row->same_as)->name +
+                                ", and so the same run");
+}
+
+/// The micro-batch of each row, where rows of one problem split it differently.
+void explain_micro_batches(const Analysis& a, const std::vector<const Row*>& rows, Section& section) {
+  std::vector<std::string> splits;
+  std::set<int64_t> micro_batches;
+  bool accumulates = false;
+  for (const Row* row : rows) {
+    const TrainSpec& train = a.variants[static_cast<size_t>(row->variant)].spec.train;
+    micro_batches.insert(train.micro_batch);
+    accumulates = accumulates || train.accumulation > 1;
+    splits.push_back(row->name + " " + std::to_string(train.micro_batch) +
+                     (train.accumulation > 1 ? " x " + std::to_string(train.accumulation) : ""));
+  }
+  if (accumulates && micro_batches.size() > 1)
+    section.bullets.push_back("Sequences of a micro-batch, and how many make a step: " + join(splits));
+}
+
 bool took_turns(const Row& row) {
   return std::ranges::any_of(row.turns, [](const RoundInTurns& round) { return !round.group.empty(); });
 }
@@ -101,8 +126,15 @@ bool took_turns(const Row& row) {
 /// Which rows were measured in turns, where any was.
 void explain_turns(const std::vector<const Row*>& rows, Section& section) {
   std::vector<std::string> in_turns, alone;
-  for (const Row* row : rows)
-    if (row->tokens_per_second) (took_turns(*row) ? in_turns : alone).push_back(row->name);
+  for (const Row* row : rows) {
+    if (!row->tokens_per_second) continue;
+    const bool unforeseen = !row->predicted_peak && !row->external;
+    if (took_turns(*row))
+      in_turns.push_back(row->name);
+    else
+      alone.push_back(row->name +
+                      (unforeseen ? " (its memory can't be foreseen: --turns on takes it in)" : ""));
+  }
   if (in_turns.empty()) return;
   section.bullets.push_back(
       "measured in turns, step by step, so that ratios between them pair steps of the same "
@@ -132,6 +164,8 @@ Section section_of(const Analysis& a, const Family& family) {
                                    status_cell(*row)});
   tell_environments(a, family.rows, section);
   explain_other_problems(family.rows, section);
+  explain_micro_batches(a, family.rows, section);
+  explain_same_runs(a, family.rows, section);
   explain_turns(family.rows, section);
   explain_mfu(a, family.rows, section);
   return section;

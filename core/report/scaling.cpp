@@ -56,7 +56,7 @@ class Finder {
 
   std::vector<ScalingSeries> find() {
     for (const Row& row : a_.rows)
-      if (counts(row)) add(row);
+      if (counts(row) && row.same_as < 0) add(row);
     for (Family& family : families_) {
       if (std::ranges::none_of(family.members, [](const Share& s) { return s.ranks > 1; })) continue;
       adopt_fewer_ranks(family);

@@ -18,6 +18,7 @@ std::string label_of(const Row& row) {
   std::string label = or_unknown(row.tokens_per_second, grouped);
   if (row.variant == 0) return label + " · base";
   if (!row.base.speed) return label;
+  if (row.base.speed->same_run) return label + " · the base's run";
   label += " · " + fixed(row.base.speed->value, 2) + "x";
   if (!row.base.speed->interval)
     label += " (no claim)";

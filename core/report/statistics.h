@@ -30,7 +30,8 @@ struct Ratio {
   std::optional<Interval> interval;
   size_t rounds = 0;
   Standard standard = {};
-  double degrees = 0;  ///< of freedom; 0: rounds - 1
+  double degrees = 0;     ///< of freedom; 0: rounds - 1
+  bool same_run = false;  ///< of a run and itself: 1 by its nature, and nothing to be claimed
 
   /// Enough rounds, and 1.00 is not among the plausible values.
   bool claim() const { return interval && !interval->contains(1.0); }

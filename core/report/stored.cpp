@@ -14,7 +14,7 @@ StoredRun load_run(const fs::path& folder) {
   const fs::path spec = folder / "spec.json", result = folder / "result.json";
   Json raw = read_json(result);
   return {folder.filename().string(), run_spec_from_json(read_json(spec), spec.string()),
-          run_result_from_json(raw, result.string()), raw};
+          run_result_from_json(raw, result.string()), raw, fs::last_write_time(result)};
 }
 
 void load_plans(const fs::path& file, Stored& stored) {
@@ -28,10 +28,29 @@ void load_plans(const fs::path& file, Stored& stored) {
   for (size_t i = 0; i < plans.size(); ++i) stored.plans[i] = plans[i];
 }
 
-void load_runs(const fs::path& folder, Stored& stored) {
+/// A line that a kill cut off is passed over.
+void load_noise(const fs::path& file, Stored& stored) {
+  if (!fs::exists(file)) return;
+  std::istringstream lines(read_file(file));
+  for (std::string line; std::getline(lines, line);)
+    if (const Json json = Json::parse(line, nullptr, false); json.is_object())
+      stored.noise.push_back(noise_line_from_json(json, file.string()));
+}
+}  // namespace
+
+void load_new_runs(Stored& stored) {
+  const fs::path folder = stored.folder / "runs";
+  std::vector<StoredRun> known = std::move(stored.runs);
+  stored.runs.clear();
   if (!fs::is_directory(folder)) return;
-  for (const auto& entry : fs::directory_iterator(folder))
-    if (fs::exists(entry.path() / "result.json")) stored.runs.push_back(load_run(entry.path()));
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const fs::path result = entry.path() / "result.json";
+    if (!fs::exists(result)) continue;
+    const auto before = std::ranges::lower_bound(known, entry.path().filename().string(), {}, &StoredRun::id);
+    const bool unchanged = before != known.end() && before->id == entry.path().filename().string() &&
+                           before->written == fs::last_write_time(result);
+    stored.runs.push_back(unchanged ? std::move(*before) : load_run(entry.path()));
+  }
   std::ranges::sort(stored.runs, {}, &StoredRun::id);
   for (const auto& run : stored.runs) {
     const auto variant = static_cast<size_t>(run.spec.variant);
@@ -43,15 +62,6 @@ void load_runs(const fs::path& folder, Stored& stored) {
       stored.plans[variant] = run.result.plan;
   }
 }
-/// A line that a kill cut off is passed over.
-void load_noise(const fs::path& file, Stored& stored) {
-  if (!fs::exists(file)) return;
-  std::istringstream lines(read_file(file));
-  for (std::string line; std::getline(lines, line);)
-    if (const Json json = Json::parse(line, nullptr, false); json.is_object())
-      stored.noise.push_back(noise_line_from_json(json, file.string()));
-}
-}  // namespace
 
 Stored load_report(const fs::path& folder) {
   const fs::path experiment = folder / "experiment.json", variants = folder / "variants.json";
@@ -66,14 +76,15 @@ Stored load_report(const fs::path& folder) {
   for (size_t i = 0; i < stored.variants.size(); ++i) {
     const Variant& variant = stored.variants[i];
     const auto index = static_cast<int64_t>(i);
-    if (variant.index != index || variant.previous >= index || (variant.previous < 0) != (i == 0))
+    if (variant.index != index || variant.previous >= index || (variant.previous < 0) != (i == 0) ||
+        variant.same_as >= index)
       throw Error("variant '" + variant.name + "' is out of order", {}, variants.string());
   }
   if (stored.variants.empty()) throw Error("there is no variant", {}, variants.string());
   load_plans(folder / "plans.json", stored);
   if (const fs::path context = folder / "context.json"; fs::exists(context))
     stored.context = read_json(context);
-  load_runs(folder / "runs", stored);
+  load_new_runs(stored);
   load_noise(folder / "noise.jsonl", stored);
   if (fs::exists(folder / "tried.json")) stored.tried = read_json(folder / "tried.json");
   return stored;

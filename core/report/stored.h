@@ -12,7 +12,8 @@ struct StoredRun {
   std::string id;  ///< name of its folder
   RunSpec spec;
   RunResult result;
-  Json raw;  ///< result.json as it was written
+  Json raw;                                      ///< result.json as it was written
+  std::filesystem::file_time_type written = {};  ///< when that was
 };
 
 /// A report's folder, read whole. Runs that have no result yet are not in it.
@@ -30,4 +31,7 @@ struct Stored {
 /// Strict on what is there, an Error with the file's name otherwise; plans, context and runs may be missing,
 /// as an experiment may end at any moment.
 Stored load_report(const std::filesystem::path& folder);
+/// Brings `runs` up to date with the folder, of which it reads the results alone that are new or were
+/// replaced.
+void load_new_runs(Stored&);
 }  // namespace optrush

@@ -44,11 +44,14 @@ std::string_view to_string(Outcome outcome) {
       return "can't tell";
     case Outcome::too_few:
       return "too few rounds";
+    case Outcome::same_run:
+      return "the same run";
   }
   return "";
 }
 
 Verdict verdict_of(const Ratio& ratio) {
+  if (ratio.same_run) return {Outcome::same_run};
   if (!ratio.interval) return {Outcome::too_few, 0, kMinRounds - std::min(kMinRounds, ratio.rounds)};
   if (ratio.claim()) return {ratio.value > 1 ? Outcome::faster : Outcome::slower};
   const double bound =

@@ -12,8 +12,9 @@ enum class Outcome : uint8_t {
   alike,      ///< any difference is small: the interval of two one-sided tests lies within ±bound
   undecided,  ///< there may be a difference, and there may be none
   too_few,    ///< fewer than kMinRounds
+  same_run,   ///< both sides are one run
 };
-/// "faster", "slower", "no difference", "can't tell", "too few rounds"
+/// "faster", "slower", "no difference", "can't tell", "too few rounds", "the same run"
 std::string_view to_string(Outcome);
 
 /// What the rounds say of a ratio of speeds.

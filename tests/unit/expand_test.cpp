@@ -26,7 +26,9 @@ Rung rung(const std::string& name, const std::vector<std::string>& plugins,
   return made;
 }
 
-Experiment with(std::vector<Part> parts) { return {.name = "test", .parts = std::move(parts)}; }
+Experiment with(std::vector<Part> parts) {
+  return {.name = "test", .base = merged(RunSpec{}, Json::object(), "test"), .parts = std::move(parts)};
+}
 Experiment ladder(std::vector<Rung> rungs) { return with({{.rungs = std::move(rungs)}}); }
 
 std::vector<std::string> stacked(const Variant& variant) {
@@ -48,6 +50,52 @@ TEST(Expand, TheBaseComesFirstAndAlone) {
   EXPECT_EQ(variants[0].group, "base");
   EXPECT_EQ(variants[0].previous, -1);
   EXPECT_EQ(variants[0].spec.experiment, "test");
+}
+
+std::vector<int64_t> owners(const std::vector<Variant>& variants) {
+  std::vector<int64_t> owners;
+  for (const auto& variant : variants) owners.push_back(variant.runs_of());
+  return owners;
+}
+
+TEST(Expand, EqualStacksOfDifferentPartsAreRunOnce) {
+  const std::vector<Rung> rungs = {rung("a", {"a"}), rung("b", {"b"})};
+  const auto variants =
+      expand(with({{.rungs = rungs}, {.arrangement = Arrangement::ablation, .rungs = rungs}}));
+  EXPECT_THAT(names(variants),
+              ElementsAre("base", "a", "b", "full", "without a", "without b", "a alone", "b alone"));
+  // The full stack is the top of the ladder; without b it is a, which is also a alone.
+  EXPECT_THAT(owners(variants), ElementsAre(0, 1, 2, 2, 4, 1, 1, 4));
+  EXPECT_FALSE(variants[3].has_own_runs());
+  EXPECT_EQ(variant_from_json(to_json(variants[3]), "test").same_as, 2);
+  Json old = to_json(variants[3]);
+  old.erase("same_as");
+  EXPECT_TRUE(variant_from_json(old, "test").has_own_runs()) << "as reports of before say nothing";
+}
+
+TEST(Expand, ACombinationOfPlainChoicesIsTheBase) {
+  const auto variants =
+      expand(with({{.arrangement = Arrangement::grid,
+                    .axes = {{rung("plain", {}), rung("a", {"a"})}, {rung("off", {}), rung("b", {"b"})}}},
+                   {.rungs = {rung("b first", {"b"}), rung("then a", {"a"})}}}));
+  // The order of plugins is no difference: the second rung of the ladder is the last combination.
+  EXPECT_THAT(owners(variants), ElementsAre(0, 0, 2, 3, 4, 2, 4));
+}
+
+TEST(Expand, WhatDiffersInAnythingIsRun) {
+  const Part of = {.arrangement = Arrangement::grid,
+                   .axes = {{rung("s", {}, {{"train", {{"steps", 7}}}}), rung("t", {}, {{"timeout_s", 5.0}}),
+                             rung("e", {}, {{"env", {{"A", "1"}}}}), rung("p", {"p"})}}};
+  EXPECT_THAT(owners(expand(with({of}))), ElementsAre(0, 1, 2, 3, 4));
+  Rung program{.name = "program", .external = External{.command = {"x"}}};
+  EXPECT_THAT(
+      owners(expand(with({{.arrangement = Arrangement::grid, .axes = {{program, rung("none", {})}}}}))),
+      ElementsAre(0, 1, 0));
+}
+
+TEST(Expand, EqualRungsOfOneLadderShowWhatChanceDoes) {
+  EXPECT_THAT(owners(expand(ladder({rung("one", {}), rung("two", {}), rung("a", {"a"})}))),
+              ElementsAre(0, 1, 2, 3));
 }
 
 TEST(Expand, ARungSaysWhatItChanges) {

@@ -5,6 +5,7 @@
 #include "../support/temporary_folder.h"
 #include "base/files.h"
 #include "launch/machine_counters.h"
+#include "launch/noise_log.h"
 #include "launch/noise_probe.h"
 
 namespace optrush {
@@ -32,6 +33,19 @@ TEST(Noise, AQuietMachineHasNoWarning) {
   EXPECT_NEAR(noise->spread, 0.01, 1e-3);
   EXPECT_THAT(noise_warning(*noise), IsEmpty());
   EXPECT_FALSE(noise_of({}));
+}
+
+TEST(NoiseLog, ATornLineIsClosedAndTheNextOneKept) {
+  const testing::TemporaryFolder folder;
+  const auto file = folder / "noise.jsonl";
+  write_file(file, R"({"round": 0, "lo)");
+  NoiseLog(file, 0.01).look(1);
+  std::istringstream lines(read_file(file));
+  std::string torn, whole;
+  std::getline(lines, torn);
+  std::getline(lines, whole);
+  EXPECT_EQ(torn, R"({"round": 0, "lo)");
+  EXPECT_EQ(noise_line_from_json(Json::parse(whole), "test").round, 1);
 }
 
 TEST(Noise, WarningsSayWhatAndWhatHelps) {

@@ -26,6 +26,49 @@ const Row& row(const Analysis& a, const std::string& name) {
   throw Error("no row " + name);
 }
 
+/// base, one, and a grid of which two combinations are those.
+test::SyntheticReport equal_stacks() {
+  test::SyntheticReport report("equal", 4);
+  report.ladder({rung("one", "fused_adamw")});
+  report.experiment.parts.push_back(
+      {.arrangement = Arrangement::grid,
+       .axes = {{setting("plain", Json::object()), rung("fused", "fused_adamw")},
+                {setting("off", Json::object()), rung("flash", "flash_attention")}}});
+  report.equals_run_once = true;
+  report["one"] = {.tokens_per_second = 1500};
+  report["plain + flash"] = {.tokens_per_second = 1200};
+  report["fused + flash"] = {.tokens_per_second = 1800};
+  return report;
+}
+
+TEST(Analysis, ARunAndItselfAreNoComparison) {
+  const Analysis a = analysis_of(equal_stacks());
+  EXPECT_EQ(a.missing_runs, 0U);
+  const Row &plain = row(a, "plain + off"), &fused = row(a, "fused + off");
+  EXPECT_EQ(plain.same_as, 0);
+  EXPECT_EQ(plain.samples, row(a, "base").samples);
+  EXPECT_TRUE(plain.base.speed->same_run);
+  EXPECT_EQ(plain.base.speed->value, 1);
+  EXPECT_EQ(describe(verdict_of(*plain.base.speed)), "the same run");
+  EXPECT_FALSE(plain.base.speed->claim());
+  EXPECT_EQ(fused.same_as, 1);
+  EXPECT_EQ(*fused.base.speed, *row(a, "one").base.speed) << "against the base it is the rung of the ladder";
+  EXPECT_THAT(fused.notes, Contains("the same run as 'one'"));
+  EXPECT_THAT(a.finding, HasSubstr("fused + flash is fastest"));
+  EXPECT_THAT(a.finding, Not(HasSubstr("plain + off")));
+  const auto sections = ladder_sections(a);
+  EXPECT_THAT(sections.back().bullets, Contains("fused + off: the same stack as one, and so the same run"));
+  EXPECT_EQ(sections.back().table->rows.front().at(3), "the same run");
+}
+
+TEST(Analysis, WhatBreaksTheGateIsBrokenWhereverItsRunIsShown) {
+  test::SyntheticReport report = equal_stacks();
+  report["one"].loss_error = 0.5;
+  const Analysis a = analysis_of(report);
+  EXPECT_EQ(row(a, "one").status, Status::broken);
+  EXPECT_EQ(row(a, "fused + off").status, Status::broken);
+}
+
 TEST(Analysis, SpeedsAgainstPreviousAndBase) {
   const Analysis a = analysis_of(three_rungs());
   const Row& two = row(a, "two");

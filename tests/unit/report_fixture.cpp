@@ -233,7 +233,9 @@ std::vector<Json> SyntheticReport::plans(const std::vector<Variant>& variants) c
 }
 
 void SyntheticReport::write(const fs::path& folder) const {
-  const auto variants = expand(experiment);
+  auto variants = expand(experiment);
+  if (!equals_run_once)
+    for (auto& variant : variants) variant.same_as = -1;
   const auto plan_list = plans(variants);
   const auto outcome_of = [&](const std::string& name) {
     const auto it = outcomes.find(name);
@@ -254,6 +256,7 @@ void SyntheticReport::write(const fs::path& folder) const {
   write_quickly(folder / "context.json", context);
   for (const auto& variant : variants) {
     const Outcome outcome = outcome_of(variant.name);
+    if (!variant.has_own_runs()) continue;
     for (int64_t round = 0; round < std::min(experiment.rounds, outcome.rounds); ++round)
       store(variant.spec, "measure", round, outcome);
   }

@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <chrono>
+
 #include "base/files.h"
 #include "optrush/error.h"
 #include "report/analysis.h"
@@ -14,6 +17,38 @@ using test::three_rungs;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
+
+TEST(Stored, ReadsWhatIsNewAlone) {
+  const test::TemporaryFolder folder;
+  three_rungs().write(folder.path());
+  const fs::path runs = folder.path() / "runs";
+  Stored stored = load_report(folder.path());
+  // A result that was read is not read again: damage is not seen as long as its time is the same.
+  const fs::path known = runs / "00-base-r1" / "result.json";
+  const auto written = fs::last_write_time(known);
+  write_file(known, "damaged");
+  fs::last_write_time(known, written);
+  const fs::path replaced = runs / "01-one-r1" / "result.json";
+  Json result = read_json(replaced);
+  result["tokens_per_second"] = 7;
+  write_json(replaced, result);
+  fs::last_write_time(replaced, written + std::chrono::seconds(1));
+  fs::remove_all(runs / "02-two-r1");
+  fs::create_directories(runs / "02-two-r4");
+  Json spec = read_json(runs / "02-two-r2" / "spec.json");
+  spec["round"] = 3;
+  write_json(runs / "02-two-r4" / "spec.json", spec);
+  fs::copy(runs / "02-two-r2" / "result.json", runs / "02-two-r4" / "result.json");
+  const size_t before = stored.runs.size();
+  load_new_runs(stored);
+  EXPECT_EQ(stored.runs.size(), before) << "one is gone, and one is new";
+  const auto of = [&](const std::string& id) { return std::ranges::find(stored.runs, id, &StoredRun::id); };
+  EXPECT_NE(of("00-base-r1"), stored.runs.end());
+  EXPECT_EQ(of("01-one-r1")->result.tokens_per_second, 7);
+  EXPECT_EQ(of("02-two-r1"), stored.runs.end());
+  EXPECT_EQ(of("02-two-r4")->spec.round, 3);
+  EXPECT_TRUE(std::ranges::is_sorted(stored.runs, {}, &StoredRun::id));
+}
 
 TEST(Stored, ErrorsNameTheFile) {
   const auto message_after = [](auto&& damage) {

@@ -15,6 +15,7 @@
 namespace optrush {
 namespace {
 namespace fs = std::filesystem;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using testing::error_of;
 using ::testing::HasSubstr;
@@ -42,6 +43,47 @@ TEST_F(Conductor, RoundsAreInterleavedAndTheBaseRunsLastAgain) {
   EXPECT_EQ(events("finished"), starts());
 }
 
+/// A ladder of a and b, and the ablation of the same.
+Experiment ladder_and_ablation(Experiment e) {
+  std::vector<Rung> rungs;
+  for (const char* name : {"a", "b"})
+    rungs.push_back({.name = name, .settings = {{"env", {{name, "1"}}}}, .where = "fake.lua:1"});
+  e.parts = {{.rungs = rungs}, {.arrangement = Arrangement::ablation, .rungs = rungs}};
+  return e;
+}
+
+TEST_F(Conductor, EqualStacksAreTrainedOnce) {
+  const Experiment e = ladder_and_ablation(experiment({}, 2));
+  EXPECT_TRUE(run(e).all_ok);
+  EXPECT_THAT(starts(), ElementsAre("00-base-r1", "01-a-r1", "02-b-r1", "04-without-a-r1", "00-base-r2",
+                                    "01-a-r2", "02-b-r2", "04-without-a-r2", "00-base-drift"));
+  const Analysis a = analyze(load_report(report()));
+  EXPECT_EQ(a.missing_runs, 0U);
+  const Row &full = a.rows.at(3), &without_b = a.rows.at(5);
+  EXPECT_EQ(full.samples, a.rows.at(2).samples);
+  EXPECT_THAT(without_b.notes, Contains("the same run as 'a'"));
+  EXPECT_FALSE(without_b.previous.speed->same_run) << "the full stack is b's run, and this one is a's";
+  run(e, resuming());
+  EXPECT_THAT(starts(), IsEmpty());
+}
+
+TEST_F(Conductor, OnlyOfAnEqualStackRunsItWhereItsRunsAre) {
+  RunRequest only = request();
+  only.only = {"full"};
+  run(ladder_and_ablation(experiment({})), only);
+  EXPECT_THAT(starts(), ElementsAre("00-base-r1", "02-b-r1", "00-base-drift"));
+  EXPECT_TRUE(analyze(load_report(report())).rows.at(3).ok());
+}
+
+TEST_F(Conductor, AnEqualStackFailsAsTheOneThatRan) {
+  Experiment e = ladder_and_ablation(experiment({}));
+  for (auto& part : e.parts) part.rungs[1].name = "crash b";
+  EXPECT_FALSE(run(e).all_ok);
+  const Analysis a = analyze(load_report(report()));
+  EXPECT_EQ(a.rows.at(3).status, Status::crashed);
+  EXPECT_EQ(a.rows.at(3).reason, a.rows.at(2).reason);
+}
+
 class OpenRounds : public Conductor {
  protected:
   static Experiment open(const std::vector<std::string>& rungs) {
@@ -66,6 +108,13 @@ TEST_F(OpenRounds, GoOnUntilEveryIntervalIsNarrow) {
   EXPECT_EQ(a.missing_runs, 0U);
   const Ratio& speed = *a.rows[3].base.speed;
   EXPECT_LE(std::log(speed.interval->high / speed.interval->low) / 2, 0.03);
+}
+
+TEST_F(OpenRounds, CountEqualStacksOnce) {
+  run(ladder_and_ablation(open({})));
+  EXPECT_EQ(rounds_of("01-a"), 6);
+  EXPECT_EQ(rounds_of("04-without-a"), 6);
+  EXPECT_EQ(rounds_of("03-full") + rounds_of("05-without-b") + rounds_of("06-a-alone"), 0);
 }
 
 TEST_F(OpenRounds, EndWhenTheTimeIsOver) {

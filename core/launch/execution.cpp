@@ -1,0 +1,190 @@
+#include "launch/execution.h"
+
+#include <algorithm>
+#include <random>
+
+#include "base/files.h"
+#include "base/log.h"
+#include "base/spec_json.h"
+#include "launch/live_run.h"
+#include "launch/temporary_folder.h"
+#include "launch/turn_choice.h"
+
+namespace optrush {
+namespace fs = std::filesystem;
+
+namespace {
+/// What tells how far a run is.
+fs::path metrics_file(const fs::path& run_folder, const Job& job) {
+  const bool several = job.spec.train.world_size > 1 && !job.external;
+  return (several ? rank_folder(run_folder, 0) : run_folder) / "metrics.jsonl";
+}
+
+/// Of runs that take turns with each other: no other group of this report has it.
+std::string group_id(int64_t round) {
+  static constexpr const char* kDigits = "0123456789abcdef";
+  std::random_device random;
+  std::string id = "r" + std::to_string(round + 1) + "-";
+  for (int i = 0; i < 12; ++i) id += kDigits[random() % 16];
+  return id;
+}
+}  // namespace
+
+Runs::Runs(const Experiment& experiment, const std::vector<std::string>& only)
+    : variants(expand(experiment)), schedule(variants, rounds_of(experiment), only), plans(variants.size()) {}
+
+Execution::Execution(const Experiment& experiment, const RunRequest& request, Runs& runs,
+                     const fs::path& folder, Interrupts& interrupts, Progress& progress)
+    : experiment_(experiment),
+      request_(request),
+      runs_(runs),
+      folder_(folder),
+      interrupts_(interrupts),
+      progress_(progress),
+      journal_(folder),
+      starter_(request.worker, request.followers, folder / "starts", interrupts) {}
+
+bool Execution::is_done(const Job& job) const {
+  return request_.resume && result_if_done(run_folder(job.id), job, journal_).has_value();
+}
+
+void Execution::cannot_run(const Variant& variant, const BadEnd& end) {
+  store_unstarted(variant, 0, end);
+  all_ok_ = false;
+  drop(variant, "its plan failed");
+}
+
+void Execution::execute_round(std::vector<Job> jobs, int64_t round) {
+  std::vector<Job> fit = jobs;
+  std::erase_if(fit, [&](const Job& job) { return alone_.contains(job.spec.variant); });
+  fit = chosen_for_turns(fit, runs_.plans, experiment_.turns, request_.followers != nullptr);
+  if (fit.size() > 1) execute_in_turns(fit, round);
+  std::erase_if(jobs, [&](const Job& job) { return is_executed(job); });
+  execute(jobs);
+}
+
+void Execution::execute_in_turns(std::vector<Job> jobs, int64_t round) {
+  std::vector<std::pair<Job, Json>> done;
+  for (const auto& job : jobs)
+    if (auto result = stored_result(job)) done.emplace_back(job, std::move(*result));
+  // Steps are compared within one group, so a group that lacks a run is run again; a bad end stays one.
+  const bool whole = done.size() == jobs.size();
+  for (const auto& [job, result] : done) {
+    if (!whole && result.at("status") == "ok") continue;
+    take(job, result);
+    std::erase_if(jobs, [&, &ended = job](const Job& other) { return other.id == ended.id; });
+  }
+  if (jobs.size() < 2) return;
+  for (const auto& job : jobs) clear_run(run_folder(job.id));
+  const TemporaryFolder sockets;
+  const auto again = TurnRound(jobs, group_id(round), sockets.path(), *this, interrupts_).conduct();
+  for (const auto& job : again) {
+    progress_.note(job.spec.rung + " was out of memory beside the others, and is run alone", Colour::yellow);
+    alone_.insert(job.spec.variant);
+  }
+}
+
+std::unique_ptr<LiveRun> Execution::start(const Job& job, const fs::path& socket) {
+  return start(job, "in turns", {{"OPTRUSH_TURNS", socket.string()}});
+}
+void Execution::has_turn(const Job& job) { progress_.go_on(job); }
+void Execution::tick() { progress_.tick(); }
+void Execution::ended(const Job& job, const Json& result) {
+  write_json(run_folder(job.id) / "result.json", result);
+  finished(job, result);
+  take(job, result);
+}
+void Execution::abandoned(const Job& job) {
+  fs::remove(run_folder(job.id) / "result.json");
+  progress_.abandon(job);
+}
+
+bool Execution::execute(const std::vector<Job>& jobs) {
+  for (const auto& job : jobs) {
+    if (interrupts_.signal() != 0) break;
+    execute(job);
+  }
+  return !jobs.empty();
+}
+
+void Execution::execute(const Job& job) {
+  auto result = stored_result(job);
+  if (!result) result = run(job);
+  if (result) take(job, *result);
+}
+
+/// Of a run that need not be made again.
+std::optional<Json> Execution::stored_result(const Job& job) {
+  if (!request_.resume) return std::nullopt;
+  std::string changed;
+  auto result = result_if_done(run_folder(job.id), job, journal_, &changed);
+  if (!changed.empty()) progress_.note(job.id + " is run again: " + changed, Colour::yellow);
+  return result;
+}
+
+/// What follows from how a run ended.
+void Execution::take(const Job& job, const Json& result) {
+  executed_.insert(identity_of(job));
+  const std::string status = result.at("status");
+  if (status == "ok") return;
+  if (status != "skipped") all_ok_ = false;
+  if (job.spec.purpose != "measure" || job.spec.round > 0) return;
+  if (runs_.schedule.open() || experiment_.rounds > 1)
+    progress_.note(job.spec.rung + " is not run again in the other rounds", Colour::yellow);
+  drop(runs_.variants.at(static_cast<size_t>(job.spec.variant)), "round 1 ended as '" + status + "'");
+}
+
+/// By itself. None where a signal came first.
+std::optional<Json> Execution::run(const Job& job) {
+  const auto live = start(job, "", {});
+  const auto tick = [this] { progress_.tick(); };
+  const auto result = live ? finish(*live, job.spec.timeout_s, interrupts_, tick) : std::nullopt;
+  if (result)
+    finished(job, *result);
+  else
+    progress_.abandon(job);
+  return result;
+}
+
+void Execution::finished(const Job& job, const Json& result) {
+  journal_.finished(job.id, identity_of(job), result.at("status"));
+  progress_.end(job, result);
+}
+
+/// Null where a signal came first. `how` is for the progress line.
+std::unique_ptr<LiveRun> Execution::start(const Job& job, const std::string& how, const Environment& added) {
+  const fs::path folder = run_folder(job.id);
+  clear_run(folder);
+  write_json(folder / "spec.json", to_json(job.spec));
+  if (job.external) write_json(folder / "external.json", to_json(*job.external));
+  journal_.started(job.id, identity_of(job));
+  std::vector<Job> later = runs_.schedule.all(runs_.plans);
+  std::erase_if(later, [&](const Job& other) { return other.id == job.id || is_executed(other); });
+  const Progress::Position position{
+      executed_.size() + progress_.begun() + 1, executed_.size() + 1 + later.size(),
+      runs_.schedule.describe(job.spec) + (how.empty() ? "" : " " + how), runs_.schedule.open()};
+  progress_.begin(job, position, metrics_file(folder, job), std::move(later));
+  tell_of_followers();
+  return starter_.start(job, folder, added);
+}
+
+void Execution::tell_of_followers() {
+  if (request_.followers == nullptr) return;
+  for (const auto& note : request_.followers->take_notes()) progress_.note(note, Colour::red);
+}
+
+/// No more runs of this variant; the rounds that it misses say why.
+void Execution::drop(const Variant& variant, const std::string& why) {
+  for (const auto& other : runs_.variants)
+    if (other.runs_of() == variant.index) runs_.plans.at(static_cast<size_t>(other.index)) = nullptr;
+  for (int64_t round = 1; round < rounds_of(experiment_).value_or(1); ++round)
+    store_unstarted(variant, round, {"skipped", "not run: " + why});
+  log::debug("dropped " + variant.name + ": " + why);
+}
+
+void Execution::store_unstarted(const Variant& variant, int64_t round, const BadEnd& end) {
+  const Job job = runs_.schedule.measured(variant, round);
+  optrush::store_unstarted(run_folder(job.id), job, end.status, end.reason);
+  journal_.skipped(job.id, end.reason);
+}
+}  // namespace optrush

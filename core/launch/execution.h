@@ -1,0 +1,81 @@
+#pragma once
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "launch/conductor.h"
+#include "launch/journal.h"
+#include "launch/result.h"
+#include "launch/run_starter.h"
+#include "launch/schedule.h"
+#include "launch/turn_round.h"
+
+namespace optrush {
+/// What an experiment runs, and what is known of it while it does.
+struct Runs {
+  std::vector<Variant> variants;  ///< final once they are planned
+  Schedule schedule;              ///< of these variants
+  std::vector<Json> plans;        ///< by variant; null: no plan, or dropped
+
+  Runs(const Experiment&, const std::vector<std::string>& only);
+  Runs(const Runs&) = delete;
+  Runs& operator=(const Runs&) = delete;
+};
+
+/// Runs jobs, one by one or in turns, and stores and journals how they end. What is done already, where the
+/// request resumes, is not run again.
+class Execution : private TurnRound::Host {
+ public:
+  Execution(const Experiment&, const RunRequest&, Runs&, const std::filesystem::path& folder, Interrupts&,
+            Progress&);
+
+  /// How many GPUs this machine has: before the first run.
+  void machine_has(int64_t gpus) { starter_.machine_has(gpus); }
+  /// One after the other. Whether there was any.
+  bool execute(const std::vector<Job>&);
+  /// Jobs of one round: those that can take turns do so, and the others run one after the other.
+  void execute_round(std::vector<Job>, int64_t round);
+  /// No run of this variant can be made: its plan failed.
+  void cannot_run(const Variant&, const BadEnd&);
+
+  bool is_executed(const Job& job) const { return executed_.contains(identity_of(job)); }
+  /// Whether a result of it is stored that counts, and the request resumes.
+  bool is_done(const Job&) const;
+  std::filesystem::path run_folder(const std::string& id) const { return folder_ / "runs" / id; }
+  Journal& journal() { return journal_; }
+  bool all_ok() const { return all_ok_; }
+
+ private:
+  void execute_in_turns(std::vector<Job>, int64_t round);
+  void execute(const Job&);
+  std::optional<Json> stored_result(const Job&);
+  void take(const Job&, const Json& result);
+  std::optional<Json> run(const Job&);
+  void finished(const Job&, const Json& result);
+  std::unique_ptr<LiveRun> start(const Job&, const std::string& how, const Environment& added);
+  void tell_of_followers();
+  void drop(const Variant&, const std::string& why);
+  void store_unstarted(const Variant&, int64_t round, const BadEnd&);
+
+  std::unique_ptr<LiveRun> start(const Job&, const std::filesystem::path& socket) override;
+  void has_turn(const Job&) override;
+  void tick() override;
+  void ended(const Job&, const Json& result) override;
+  void abandoned(const Job&) override;
+
+  const Experiment& experiment_;
+  const RunRequest& request_;
+  Runs& runs_;
+  const std::filesystem::path folder_;
+  Interrupts& interrupts_;
+  Progress& progress_;
+  Journal journal_;
+  RunStarter starter_;
+  std::set<std::string> executed_;  ///< specs of the runs that have a result
+  std::set<int64_t> alone_;         ///< variants that were out of memory beside others
+  bool all_ok_ = true;
+};
+}  // namespace optrush
