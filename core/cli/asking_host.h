@@ -1,4 +1,5 @@
 #pragma once
+#include "cli/memory_trials.h"
 #include "launch/conductor.h"
 #include "script/host.h"
 
@@ -6,16 +7,23 @@ namespace optrush {
 /// Answers what a script asks about the machine, through workers.
 class AskingHost : public ScriptHost {
  public:
-  explicit AskingHost(const RunRequest& request) : worker_(request.worker), gpu_bytes_(request.gpu_bytes) {}
+  /// `label`: of the command line; "": not given.
+  explicit AskingHost(const RunRequest& request, const std::string& label = "")
+      : worker_(request.worker), gpu_bytes_(request.gpu_bytes), trials_(request, label) {}
 
   Json gpu() override;
   int64_t ranks(bool on_gpus) override;
   std::optional<int64_t> predicted_peak(const RunSpec&) override;
+  /// As it was answered before.
+  std::optional<bool> holds(const MemoryTrial& trial) override { return trials_.remembered(trial); }
 
- private:
+ protected:
+  MemoryTrials& trials() { return trials_; }
   Json gpus() const;
 
+ private:
   std::filesystem::path worker_;
   std::optional<int64_t> gpu_bytes_;  ///< of a GPU that is planned for and not there
+  MemoryTrials trials_;
 };
 }  // namespace optrush

@@ -207,7 +207,7 @@ std::string planned_costs(const Json& dry) {
 }
 
 DryRunHost::DryRunHost(RunRequest request, Overrides overrides, DryRunForm form)
-    : AskingHost(request),
+    : AskingHost(request, overrides.label.value_or("")),
       request_(std::move(request)),
       overrides_(std::move(overrides)),
       form_(form) {}

@@ -21,7 +21,7 @@ Terminal progress_terminal() {
 }  // namespace
 
 RunHost::RunHost(RunRequest request, Overrides overrides, std::string resume_hint)
-    : AskingHost(request),
+    : AskingHost(request, overrides.label.value_or("")),
       request_(std::move(request)),
       overrides_(std::move(overrides)),
       resume_hint_(std::move(resume_hint)) {}
@@ -58,6 +58,15 @@ std::filesystem::path RunHost::search(const Experiment& described, const SearchR
   const Experiment experiment = prepared(described);
   Progress progress(progress_terminal());
   return conclude(search_experiment(experiment, request, request_, progress), progress);
+}
+
+std::optional<bool> RunHost::holds(const MemoryTrial& trial) {
+  if (request_.resume)
+    if (const auto answer = trials().remembered(trial)) return answer;
+  Progress progress(progress_terminal());
+  progress.stage("trying micro-batch " + std::to_string(trial.spec.train.micro_batch));
+  const bool several = trial.spec.train.world_size > 1;
+  return trials().run(trial, several ? static_cast<int64_t>(gpus().size()) : 0);
 }
 
 void RunHost::report(const std::filesystem::path& folder) {

@@ -15,6 +15,8 @@ class RunHost : public AskingHost {
   std::filesystem::path run(const Experiment&) override;
   std::filesystem::path search(const Experiment&, const SearchRequest&) override;
   void report(const std::filesystem::path& folder) override;
+  /// Runs the trial, unless a resumed script asks what it asked before.
+  std::optional<bool> holds(const MemoryTrial&) override;
 
   /// Every run ended well and no rung broke the gate.
   bool all_ok() const { return all_ok_; }

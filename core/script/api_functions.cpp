@@ -126,7 +126,8 @@ std::vector<Function> functions_of_module() {
        .doc =
            "The largest micro-batch, a power of two, whose step is predicted to fit into the memory: by the "
            "plans "
-           "of workers, which train nothing. 0 where not even one sequence fits, nil where the peak can't be "
+           "of workers, which train nothing; with trial, by runs of two steps as well. 0 where not even one "
+           "sequence fits, nil where the peak can't be "
            "foreseen (docs/architecture.md, \"Plan\").",
        .parameters = {{.name = "problem", .type = "Problem", .doc = "what is trained, and what is stacked"}},
        .returns = "integer?",
@@ -159,7 +160,8 @@ std::vector<Function> functions_of_classes() {
       {.owner = "Experiment",
        .name = "ladder",
        .doc = "Measures rungs, each on top of the one before.",
-       .parameters = {rungs},
+       .parameters = {rungs,
+                      {.name = "options", .type = "LadderOptions?", .doc = "how large the batches are"}},
        .returns = "Experiment",
        .returns_doc = "itself",
        .call = functions::ladder},

@@ -88,6 +88,10 @@ std::optional<int64_t> ScriptContext::predicted_peak(const RunSpec& spec) {
   return through_host([&] { return host_.predicted_peak(spec); });
 }
 
+std::optional<bool> ScriptContext::holds(const RunSpec& spec, double memory_bytes) {
+  return through_host([&] { return host_.holds({spec, memory_bytes, script_}); });
+}
+
 void ScriptContext::check_options() {
   if (!options_.preset.empty() && !asked_for_preset_)
     through_host([] {

@@ -37,6 +37,7 @@ class ScriptContext {
   const Json& gpu();
   int64_t ranks(bool on_gpus);
   std::optional<int64_t> predicted_peak(const RunSpec&);
+  std::optional<bool> holds(const RunSpec&, double memory_bytes);
 
   std::filesystem::path run(const Experiment&);
   std::filesystem::path search(const Experiment&, const SearchRequest&);

@@ -6,6 +6,7 @@
 #include "base/suggest.h"
 #include "experiment/stack.h"
 #include "script/functions.h"
+#include "script/max_batch.h"
 #include "script/plugin_use.h"
 #include "script/settings.h"
 
@@ -108,8 +109,20 @@ Object experiment(ScriptContext& context, const Call& call) {
   return &context.add(std::move(draft));
 }
 
-Object ladder(ScriptContext&, const Call& call) {
-  add_part(draft_of(call), {.rungs = rungs_of(call.arguments.at("rungs"), "the ladder")});
+Object ladder(ScriptContext& context, const Call& call) {
+  Part part{.rungs = rungs_of(call.arguments.at("rungs"), "the ladder")};
+  if (const auto* options = call.arguments.find("options")) {
+    const LuaTable& given = options->table();
+    const auto *batch = given.find("batch"), *trial = given.find("trial");
+    if (batch != nullptr && batch->text() == "max")
+      fill_memory(part, draft_of(call).experiment,
+                  {.memory_bytes = memory_limit(given, context, "exp:ladder"),
+                   .trial = trial != nullptr && trial->json().get<bool>()},
+                  context);
+    else if (given.has("memory") || (trial != nullptr && trial->json().get<bool>()))
+      throw Error("exp:ladder: memory and trial are of a batch that is looked for", R"(batch = "max")");
+  }
+  add_part(draft_of(call), std::move(part));
   return {};
 }
 

@@ -9,6 +9,13 @@
 #include "experiment/search_request.h"
 
 namespace optrush {
+/// A short run that shows whether a batch fits.
+struct MemoryTrial {
+  RunSpec spec;
+  double memory_bytes = 0;       ///< that its peak may reach
+  std::filesystem::path script;  ///< which asks: the answer is remembered for it
+};
+
 /// What a script can make happen. The command line implements it: `optrush run` measures, `--dry-run` only
 /// prints.
 struct ScriptHost {
@@ -30,6 +37,8 @@ struct ScriptHost {
   virtual int64_t ranks([[maybe_unused]] bool on_gpus) { return 1; }
   /// Bytes that a step of this spec takes at its peak, by its plan; none where that can't be foreseen.
   virtual std::optional<int64_t> predicted_peak(const RunSpec&) { return std::nullopt; }
+  /// Whether two real steps stay within the memory; none: who only shows what would run can't tell.
+  virtual std::optional<bool> holds(const MemoryTrial&) { return std::nullopt; }
 };
 
 struct ScriptOptions {

@@ -1,20 +1,12 @@
 #include "base/spec_json.h"
 #include "base/value.h"
-#include "base/visible_gpu.h"
 #include "script/functions.h"
+#include "script/max_batch.h"
 #include "script/plugin_use.h"
 #include "script/settings.h"
 
 namespace optrush::functions {
 namespace {
-/// The CUDA context, libraries' workspaces and what the caching allocator can't use for its fragments.
-constexpr double kShareOfTensors = 0.9;
-
-bool on_gpu(const ScriptContext& context) {
-  const std::string& given = context.options().device;
-  return given.empty() || given == "auto" ? gpu_is_visible() : given == "cuda";
-}
-
 /// The problem with its rungs on top: the last variant of that ladder.
 RunSpec stacked(const LuaTable& problem, ScriptContext& context, const std::string& where) {
   Experiment experiment{.name = "max_batch"};
@@ -29,15 +21,6 @@ RunSpec stacked(const LuaTable& problem, ScriptContext& context, const std::stri
     for (const auto& rung : rungs->table().items) ladder.rungs.push_back(rung.object<Rung>());
   experiment.parts.push_back(std::move(ladder));
   return expand(experiment).back().spec;
-}
-
-double memory_of(const LuaTable& problem, ScriptContext& context) {
-  if (const auto* memory = problem.find("memory")) return memory->json().get<double>();
-  const Json& gpu = on_gpu(context) ? context.gpu() : Json();
-  if (gpu.is_null())
-    throw Error("rush.max_batch: there is no GPU whose memory could be meant",
-                "memory = 16e9 says how much there is");
-  return kShareOfTensors * gpu.at("memory_bytes").get<double>();
 }
 
 std::string type_of_scalar(const Json& value) {
@@ -77,18 +60,12 @@ Object arg(ScriptContext& context, const Call& call) {
 
 Object max_batch(ScriptContext& context, const Call& call) {
   const LuaTable& problem = call.arguments.at("problem").table();
-  const double memory = memory_of(problem, context);
-  const auto* given = problem.find("most");
-  const int64_t most = given == nullptr ? kMostSequences : given->json().get<int64_t>();
-  RunSpec spec = stacked(problem, context, call.where);
-  int64_t fitting = 0;
-  for (int64_t batch = 1; batch <= most; batch *= 2) {
-    spec.train.micro_batch = batch;
-    const auto peak = context.predicted_peak(spec);
-    if (!peak) return Json();
-    if (static_cast<double>(*peak) > memory) break;
-    fitting = batch;
-  }
-  return Json(fitting);
+  const auto* most = problem.find("most");
+  const auto* trial = problem.find("trial");
+  const BatchLimits limits{.memory_bytes = memory_limit(problem, context, "rush.max_batch"),
+                           .most = most == nullptr ? kMostSequences : most->json().get<int64_t>(),
+                           .trial = trial != nullptr && trial->json().get<bool>()};
+  const auto batch = largest_micro_batch(stacked(problem, context, call.where), limits, context);
+  return batch ? Json(*batch) : Json();
 }
 }  // namespace optrush::functions

@@ -1,31 +1,10 @@
-#include <array>
-#include <cmath>
-
 #include "experiment/search_request.h"
 #include "optrush/error.h"
+#include "script/byte_size.h"
 #include "script/functions.h"
 
 namespace optrush::functions {
 namespace {
-/// 20e9, "20GB", "512 MiB": in bytes.
-double bytes_from(const Json& given, const std::string& what) {
-  if (given.is_number()) return given.get<double>();
-  const std::string text = given.get<std::string>();
-  size_t end = 0;
-  double number = 0;
-  try {
-    number = std::stod(text, &end);
-  } catch (const std::exception&) {
-    end = 0;
-  }
-  const std::string unit = text.substr(std::min(text.find_first_not_of(' ', end), text.size()));
-  constexpr std::array<std::pair<const char*, double>, 5> kUnits = {
-      {{"B", 1}, {"MB", 1e6}, {"MiB", 1 << 20}, {"GB", 1e9}, {"GiB", 1 << 30}}};
-  for (const auto& [name, bytes] : kUnits)
-    if (end > 0 && unit == name && number > 0 && std::isfinite(number)) return number * bytes;
-  throw Error(what + " is '" + text + "'", R"(bytes, or as in "20GB", "512MB", "16GiB")");
-}
-
 std::vector<Rung> axis_of(const LuaValue& item, size_t number) {
   std::vector<Rung> rungs;
   if (item.is_table())

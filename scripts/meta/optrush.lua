@@ -172,8 +172,15 @@ local Report = {}
 ---@field timeout? number seconds until the run is ended (at least 0.001, default 3600.0)
 ---@field plugins? PluginUse[] plugins to stack: their names, or { name, options } each
 ---@field rungs? Rung[] stacked on that, as in a ladder
----@field memory? number bytes that a step may take; the GPU's, less a tenth for what no tensor holds (at least 1)
+---@field memory? number|string bytes that a step may take, or "20GB"; the GPU's, less a tenth for what no tensor holds
 ---@field most? integer no larger micro-batch is looked at (at least 1, at most 1024, default 1024)
+---@field trial? boolean run two steps of what is foreseen to fit, and halve it until it does; --resume keeps the answer (default false)
+
+---How large the batches of a ladder are.
+---@class LadderOptions
+---@field batch? "same"|"max" same: as the rungs say; max: each rung has the largest micro-batch, a power of two, that its stack holds, and accumulates up to the base's sequences a step (default "same")
+---@field memory? number|string of batch = "max": bytes that a step may take, or "20GB"; the GPU's, less a tenth
+---@field trial? boolean of batch = "max": confirm what is foreseen by a run of two steps, halved until it fits (default false)
 
 ---What exp:run takes.
 ---@class RunOptions
@@ -298,7 +305,7 @@ function rush.gpu() end
 ---@return integer
 function rush.ranks() end
 
----The largest micro-batch, a power of two, whose step is predicted to fit into the memory: by the plans of workers, which train nothing. 0 where not even one sequence fits, nil where the peak can't be foreseen (docs/architecture.md, "Plan").
+---The largest micro-batch, a power of two, whose step is predicted to fit into the memory: by the plans of workers, which train nothing; with trial, by runs of two steps as well. 0 where not even one sequence fits, nil where the peak can't be foreseen (docs/architecture.md, "Plan").
 ---@param problem Problem what is trained, and what is stacked
 ---@return integer?
 function rush.max_batch(problem) end
@@ -321,8 +328,9 @@ function rush.plugins() end
 
 ---Measures rungs, each on top of the one before.
 ---@param rungs Rung[] in this order
+---@param options? LadderOptions how large the batches are
 ---@return Experiment # itself
-function Experiment:ladder(rungs) end
+function Experiment:ladder(rungs, options) end
 
 ---Measures all rungs stacked, all but one for each, and each one alone.
 ---@param rungs Rung[] in this order

@@ -9,7 +9,7 @@
 -- expect: ladder 1 'flash' over 0: +flash_attention expecting {"speedup":1.75,"memory":0.7,"source":"a paper","on":"A100-80GB, sequence 2048"} (machine.lua:37)
 -- expect: ladder 2 'beside' over 0: +lora {"rank":4,"alpha":16.0,"target_modules":["q_proj"]} (machine.lua:40)
 -- expect: false	machine.lua:45: rush.max_batch: there is no GPU whose memory could be meant
--- expect:   hint: memory = 16e9 says how much there is
+-- expect:   hint: memory = "16GB" says how much there is
 -- expect: false	machine.lua:46: rush.max_batch: unknown field 'memroy'
 -- expect:   hint: did you mean 'memory'?
 -- expect: false	machine.lua:47: rush.preset: no names

@@ -151,6 +151,60 @@ exp:run { rounds = 1 }:report()
     expect(optrush("run", "large.lua", "--dry-run"), 1, "peak of a step", "skipped: a step needs")
 
 
+def equal_stacks():
+    """A ladder and the ablation of the same rungs: what is the same is planned and run once."""
+    rungs = '{ rush.rung("fused", "fused_adamw"), rush.rung("flash", "flash_attention") }'
+    (work / "both.lua").write_text(f"""
+local rush = require "optrush"
+local exp = rush.experiment {{ name = "both", model = rush.llama("nano"),
+                              train = {{ micro_batch = 2, seq_len = 16, steps = 2, warmup = 1 }} }}
+exp:ladder{rungs}:ablation{rungs}
+exp:run {{ rounds = 1 }}:report()
+""")
+    shown = expect(optrush("run", "both.lua", "--dry-run"), 0, "the same run as flash", "the same run as fused").stdout
+    listed = shown[shown.index("runs, in this order"):].split()[4:]
+    assert listed == ["00-base-r1", "01-fused-r1", "02-flash-r1", "04-without-fused-r1", "00-base-drift"], listed
+    expect(optrush("run", "both.lua"), 0, "full: the same stack as flash, and so the same run")
+    rows = json.loads((work / "reports/both/local/results.json").read_text())["rows"]
+    assert rows[3]["same_as"] == 2 and rows[3]["samples"] == rows[2]["samples"]
+    assert sorted(path.name for path in (work / "reports/both/local/runs").iterdir()) == sorted(listed)
+
+
+def trials():
+    """batch = "max" with runs that confirm it, and what a resumed script remembers of them."""
+    (work / "filled.lua").write_text("""
+local rush = require "optrush"
+local exp = rush.experiment { name = "filled", model = rush.llama("nano"),
+                              train = { micro_batch = 2, accumulation = 4, seq_len = 16, steps = 2, warmup = 1 } }
+exp:ladder({ rush.rung("fused", "fused_adamw") }, { batch = "max", memory = "1GB", trial = true })
+exp:run { rounds = 1 }:report()
+""")
+    expect(optrush("run", "filled.lua", "--dry-run"), 0, "train.micro_batch = 8", "train.accumulation = 1")
+    assert not (work / "reports/trials.jsonl").exists(), "a dry run tries nothing"
+    expect(optrush("run", "filled.lua"), 0)
+    answers = [json.loads(line) for line in (work / "reports/trials.jsonl").read_text().splitlines()]
+    assert [(answer["micro_batch"], answer["holds"]) for answer in answers] == [(8, True)], answers
+    assert 0 < answers[0]["peak_bytes"] < 1e9
+    # As if the run had not fitted: a resumed script believes it, and halves.
+    answers[0]["holds"] = False
+    (work / "reports/trials.jsonl").write_text(json.dumps(answers[0]))
+    expect(optrush("run", "filled.lua", "--resume"), 0, "do not belong to the experiment as it is now")
+    spec = json.loads((work / "reports/filled/local/runs/01-fused-r1/spec.json").read_text())
+    assert (spec["train"]["micro_batch"], spec["train"]["accumulation"]) == (4, 2)
+    assert len((work / "reports/trials.jsonl").read_text().splitlines()) == 2, "four sequences were tried, eight were not again"
+
+
+def searches():
+    (work / "search.lua").write_text("""
+local rush = require "optrush"
+local exp = rush.experiment { name = "best", model = rush.llama("nano"), train = { micro_batch = 2, seq_len = 16, steps = 2 } }
+exp:search({ rush.rung("fused", "fused_adamw") }, { at_most = "1m" }):report()
+""")
+    expect(optrush("run", "search.lua", "--only", "fused"), 2, "--only names rungs, and a search chooses them itself")
+    expect(optrush("run", "search.lua", "--rounds", "3"), 2, "--rounds is an exact number", "--within and --at-most")
+    assert not (work / "reports/best").exists(), "nothing was run"
+
+
 def interrupt():
     # Runs in turns end nearly together, which leaves little to be cut off.
     with subprocess.Popen([OPTRUSH, "run", "tiny.lua", "--label", "cut", "--set", "train.steps=200", "--turns", "off"], cwd=work,
@@ -171,6 +225,7 @@ def interrupt():
 with tempfile.TemporaryDirectory() as folder:
     work = pathlib.Path(folder)
     (work / "tiny.lua").write_text(SCRIPT)
-    for case in (usage, listings, dry_run, run_and_resume, repeat_alone, too_large, interrupt):
+    for case in (usage, listings, dry_run, run_and_resume, repeat_alone, too_large, equal_stacks, trials, searches,
+                 interrupt):
         case()
         print(case.__name__, "passed", flush=True)

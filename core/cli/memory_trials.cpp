@@ -1,0 +1,77 @@
+#include "cli/memory_trials.h"
+
+#include <algorithm>
+#include <sstream>
+
+#include "base/files.h"
+#include "base/spec_json.h"
+#include "cli/interrupted.h"
+#include "launch/run_starter.h"
+#include "launch/temporary_folder.h"
+#include "optrush/error.h"
+#include "report/run_result.h"
+
+namespace optrush {
+namespace fs = std::filesystem;
+namespace {
+/// The second of which is the first with the optimizer's state in memory.
+constexpr int64_t kWarmup = 1, kSteps = 1;
+
+double peak_of(const RunResult& result) {
+  double peak = result.memory.allocated.value_or(0);
+  for (const auto& rank : result.ranks) peak = std::max(peak, rank.peak_allocated.value_or(0));
+  return peak;
+}
+}  // namespace
+
+MemoryTrials::MemoryTrials(RunRequest request, std::string label)
+    : request_(std::move(request)), label_(std::move(label)), file_(request_.reports / "trials.jsonl") {}
+
+std::string MemoryTrials::key_of(const MemoryTrial& trial) const {
+  return sha256(Json({trial.script.string(), label_, to_json(trial.spec), trial.memory_bytes})
+                    .dump(-1, ' ', true, Json::error_handler_t::replace));
+}
+
+std::optional<bool> MemoryTrials::remembered(const MemoryTrial& trial) const {
+  if (!fs::exists(file_)) return std::nullopt;
+  std::optional<bool> answer;
+  std::istringstream lines(read_file(file_));
+  for (std::string line; std::getline(lines, line);)
+    if (const Json json = Json::parse(line, nullptr, false);
+        json.is_object() && json.value("key", "") == key_of(trial))
+      answer = json.value("holds", false);
+  return answer;
+}
+
+bool MemoryTrials::run(const MemoryTrial& trial, int64_t gpus) {
+  const TemporaryFolder folder;
+  Interrupts interrupts;
+  Job job{.id = "trial", .spec = trial.spec};
+  job.spec.train.warmup = kWarmup;
+  job.spec.train.steps = kSteps;
+  write_json(folder.path() / "spec.json", to_json(job.spec));
+  RunStarter starter(request_.worker, request_.followers, folder.path() / "starts", interrupts);
+  starter.machine_has(gpus);
+  const auto live = starter.start(job, folder.path(), {});
+  const auto ended = live ? finish(*live, job.spec.timeout_s, interrupts, [] {}) : std::nullopt;
+  if (!ended) throw Interrupted(interrupts.signal(), "nothing was run");
+  const RunResult result = run_result_from_json(*ended, "a trial of the batch");
+  if (result.status != Status::ok && result.status != Status::oom)
+    throw Error("a trial of micro-batch " + std::to_string(job.spec.train.micro_batch) + " ended as '" +
+                    std::string(to_string(result.status)) + "': " + result.reason,
+                "leave trial out to go by what is foreseen");
+  const double peak = peak_of(result);
+  const bool holds = result.status == Status::ok && peak <= trial.memory_bytes;
+  fs::create_directories(file_.parent_path());
+  const Json line = {{"key", key_of(trial)},
+                     {"script", trial.script.string()},
+                     {"micro_batch", job.spec.train.micro_batch},
+                     {"memory_bytes", trial.memory_bytes},
+                     {"status", std::string(to_string(result.status))},
+                     {"peak_bytes", peak},
+                     {"holds", holds}};
+  close_torn_line(file_);
+  append_line(file_, line.dump(-1, ' ', true, Json::error_handler_t::replace));
+  return holds;
+}
+}  // namespace optrush

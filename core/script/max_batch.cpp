@@ -1,0 +1,108 @@
+#include "script/max_batch.h"
+
+#include <cmath>
+
+#include "base/visible_gpu.h"
+#include "optrush/error.h"
+#include "script/byte_size.h"
+
+namespace optrush {
+namespace {
+/// The CUDA context, libraries' workspaces and what the caching allocator can't use for its fragments.
+constexpr double kShareOfTensors = 0.9;
+
+void set_batch(RunSpec& spec, int64_t batch, int64_t sequences) {
+  spec.train.micro_batch = batch;
+  if (sequences > 0) spec.train.accumulation = sequences / batch;
+}
+
+/// The stack of this rung, the last of a ladder of the first `count`.
+RunSpec stack_of(const Part& ladder, size_t count, Experiment experiment) {
+  experiment.parts = {ladder};
+  experiment.parts.front().rungs.resize(count);
+  return expand(experiment).back().spec;
+}
+
+void refuse_own_batch(const Rung& rung) {
+  const auto train = rung.settings.find("train");
+  for (const char* key : {"micro_batch", "accumulation", "global_batch"})
+    if (train != rung.settings.end() && train->contains(key))
+      throw Error("rung '" + rung.name + "' sets train." + key + ", and batch = \"max\" chooses the batch",
+                  "leave it out, or put this rung in a ladder without that option", rung.where);
+}
+}  // namespace
+
+bool on_gpu(const ScriptContext& context) {
+  const std::string& given = context.options().device;
+  return given.empty() || given == "auto" ? gpu_is_visible() : given == "cuda";
+}
+
+double memory_limit(const LuaTable& options, ScriptContext& context, const std::string& who) {
+  if (const auto* memory = options.find("memory")) return bytes_from(memory->json(), who + ": memory");
+  const Json& gpu = on_gpu(context) ? context.gpu() : Json();
+  if (gpu.is_null())
+    throw Error(who + ": there is no GPU whose memory could be meant",
+                R"(memory = "16GB" says how much there is)");
+  return kShareOfTensors * gpu.at("memory_bytes").get<double>();
+}
+
+std::optional<int64_t> largest_micro_batch(RunSpec spec, const BatchLimits& limits, ScriptContext& context) {
+  std::optional<int64_t> fitting;
+  bool foreseen = true;
+  for (int64_t batch = 1; batch <= limits.most; batch *= 2) {
+    if (limits.divides > 0 && limits.divides % batch != 0) break;
+    set_batch(spec, batch, limits.divides);
+    const auto peak = context.predicted_peak(spec);
+    if (!peak) {
+      foreseen = false;
+      break;
+    }
+    fitting = fitting.value_or(0);
+    if (static_cast<double>(*peak) > limits.memory_bytes) break;
+    fitting = batch;
+  }
+  if (!limits.trial) return foreseen ? fitting : std::nullopt;
+  const auto holds = [&](int64_t batch) {
+    set_batch(spec, batch, limits.divides);
+    return context.holds(spec, limits.memory_bytes);
+  };
+  if (foreseen) {
+    int64_t batch = fitting.value_or(0);
+    while (batch > 0 && !holds(batch).value_or(true)) batch /= 2;
+    return batch;
+  }
+  // Nothing says where to begin, and a run that is far too large may take the machine down.
+  int64_t held = 0;
+  for (int64_t batch = 1; batch <= limits.most; batch *= 2) {
+    if (limits.divides > 0 && limits.divides % batch != 0) break;
+    const auto answer = holds(batch);
+    if (!answer) return std::nullopt;
+    if (!*answer) break;
+    held = batch;
+  }
+  return held;
+}
+
+void fill_memory(Part& ladder, const Experiment& experiment, BatchLimits limits, ScriptContext& context) {
+  const TrainSpec& base = experiment.base.train;
+  limits.divides = limits.most = base.micro_batch * base.accumulation;
+  for (size_t i = 0; i < ladder.rungs.size(); ++i) {
+    Rung& rung = ladder.rungs[i];
+    refuse_own_batch(rung);
+    if (rung.external) continue;
+    RunSpec stack = stack_of(ladder, i + 1, experiment);
+    if (on_gpu(context)) stack.device = "cuda";
+    const auto batch = largest_micro_batch(stack, limits, context);
+    if (!batch && limits.trial) continue;  // a dry run can't know: the batch of the rung below
+    if (!batch)
+      throw Error("rung '" + rung.name + "': what its step takes can't be foreseen",
+                  "trial = true finds the batch by running it", rung.where);
+    if (*batch == 0)
+      throw Error("rung '" + rung.name + "': not even one sequence fits into " +
+                      std::to_string(std::llround(limits.memory_bytes)) + " bytes",
+                  "give more memory, or a shorter sequence or smaller model", rung.where);
+    rung.settings["train"]["micro_batch"] = *batch;
+    rung.settings["train"]["accumulation"] = limits.divides / *batch;
+  }
+}
+}  // namespace optrush

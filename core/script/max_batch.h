@@ -1,0 +1,33 @@
+#pragma once
+#include <optional>
+#include <string>
+
+#include "script/context.h"
+#include "script/lua_value.h"
+
+namespace optrush {
+/// Whether the runs of a script train on a GPU: where there is one, unless --device says otherwise.
+bool on_gpu(const ScriptContext&);
+
+/// Bytes that a step may take: what `options` says in `memory`, else the GPU's less a tenth for what no
+/// tensor holds. An Error, which names `who`, where neither is known.
+double memory_limit(const LuaTable& options, ScriptContext&, const std::string& who);
+
+/// How a micro-batch is looked for.
+struct BatchLimits {
+  double memory_bytes = 0;
+  int64_t most = 1;     ///< sequences
+  int64_t divides = 0;  ///< a number of sequences that micro-batches have to make up; 0: any
+  bool trial = false;   ///< what is foreseen has to be confirmed by a run of two steps
+};
+
+/// The largest power of two that a step of this spec can hold as its micro-batch; where `divides` says so,
+/// accumulation makes up the rest of the step. 0: not even one sequence fits. None where it can't be
+/// foreseen, and no trial is to be made or can be.
+std::optional<int64_t> largest_micro_batch(RunSpec, const BatchLimits&, ScriptContext&);
+
+/// Gives each rung of a ladder, on top of the base of `experiment`, the largest micro-batch that its own
+/// stack holds, at the base's sequences a step. External rungs have that of the rungs below. An Error names
+/// the rung that can't.
+void fill_memory(Part& ladder, const Experiment&, BatchLimits, ScriptContext&);
+}  // namespace optrush
