@@ -66,6 +66,23 @@ for name in ("attention", "kernels", "hardware", "swiglu_checkpoint"):
 ladder = variants_for("versus_pytorch", "--as-gpu", "141")
 assert "cuda_graphs" in plugins_of(ladder["CUDA graphs"]) and "torch.compile reduce-overhead" in ladder
 
+parts = variants_for("best_stack")
+assert {"fused AdamW", "batch x4", "SwiGLU recompute", "caching allocator"} < parts.keys() and "compile" not in parts
+parts = variants_for("best_stack", "--as-gpu", "141", "--preset", "full")
+assert "compile" in parts and "caching allocator" not in parts and parts["base"]["spec"]["model"]["n_layers"] == 16
+
+
+def search(name, settings, folder):
+    """What a search of a few seconds considered: its first stage, whatever the time."""
+    command = [BUILD / "bin/optrush", "run", SOURCE / f"experiments/{name}.lua", "--out", folder, "--at-most", "5s",
+               "--device", "cpu", "--threads", "1"]
+    for key, value in settings.items():
+        command += ["--set", f"{key}={value}"]
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
+    assert done.returncode == 0, f"{name}\n{done.stdout}\n{done.stderr}"
+    return json.loads((pathlib.Path(folder) / name / "local/tried.json").read_text())
+
+
 with tempfile.TemporaryDirectory() as folder:
     tiny = {"model.dim": 64, "model.ffn_dim": 128, "model.n_layers": 2, "model.vocab_size": 256, "train.seq_len": 32,
             "train.steps": 2, "train.warmup": 1}
@@ -75,6 +92,12 @@ with tempfile.TemporaryDirectory() as folder:
         "speedup": 1.75, "memory": 0.7, "on": "A100-80GB, sequence 2048", "comparable": False,
         "source": "the figures that this project set out to reproduce"}
     assert "## Beside published figures" in text and "(1.75x)" in text
+
+    tried = search("best_stack", tiny, folder)
+    assert [row["stack"] for row in tried["stages"][0]["stacks"]] == [
+        "fused AdamW", "SDPA", "fused kernels", "fused loss", "batch x2", "batch x4", "checkpointing", "SwiGLU recompute",
+        "caching allocator"]
+    assert all(row["speed"] for row in tried["stages"][0]["stacks"]), tried
 
     rows, text = run("attention", ["S 256 + plain", "S 256 + fused", "S 512 + plain", "S 512 + fused"], {}, folder)
     peak = {rung: row["memory"]["peak_allocated"] for rung, row in rows.items()}

@@ -1,0 +1,49 @@
+-- Which of our optimizations make the fastest stack on this machine, and in which order do they pay?
+--
+-- exp:search measures each part alone, stacks those that pay, and goes on with every move from there (one part off, one
+-- on, one exchanged) until none can be claimed to be faster. What it found is measured once more as a ladder, what pays
+-- most first, and the report lists everything that was tried. All parts train the same model in full precision; of the
+-- batch, the loss and the blocks' memory one choice at most is stacked. On a CPU the model is small, so that all of it
+-- takes minutes on two cores; on a GPU it has blocks of Llama 3.2 1B.
+--
+--   ./optrush run experiments/best_stack.lua                  ten minutes at most
+--   ./optrush run experiments/best_stack.lua --preset full    forty, a larger model, and the compiler
+--   ./optrush run experiments/best_stack.lua --arg memory=2GB no stack that needs more
+local rush = require "optrush"
+
+local full = rush.preset { "short", "full" } == "full"
+local memory = rush.arg("memory", "")
+local gpu = rush.device() == "cuda"
+local batch = gpu and 2 or 4
+
+local model = rush.llama("tiny", { n_layers = 4 })
+if full then model = rush.llama("small", { n_layers = 4 }) end
+if gpu then model = rush.llama("llama-3.2-1b", { n_layers = full and 16 or 4 }) end
+
+local exp = rush.experiment {
+  name = "best_stack",
+  question = "Which of our optimizations make the fastest stack here?",
+  model = model,
+  data = rush.text(rush.corpus "libtorch"),
+  train = { micro_batch = batch, seq_len = gpu and 2048 or 256, steps = full and 8 or 6, warmup = 2 },
+}
+
+local parts = {
+  rush.rung("fused AdamW", "fused_adamw"),
+  rush.rung("SDPA", "flash_attention"),
+  rush.rung("fused kernels", "fused_kernels"),
+  rush.rung("fused loss", "fused_linear_cross_entropy"),
+  {
+    rush.rung("batch x2", { train = { micro_batch = 2 * batch } }),
+    rush.rung("batch x4", { train = { micro_batch = 4 * batch } }),
+  },
+  { rush.rung("checkpointing", "activation_checkpointing"), rush.rung("SwiGLU recompute", "swiglu_recompute") },
+}
+if not gpu then parts[#parts + 1] = rush.rung("caching allocator", "cpu_allocator") end
+if full or gpu then parts[#parts + 1] = rush.rung("compile", "compile") end
+
+exp:search(parts, {
+  at_most = full and "40m" or "10m",
+  within = full and 0.02 or 0.03,
+  memory = memory ~= "" and memory or nil,
+}):report()
