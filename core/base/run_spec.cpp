@@ -73,6 +73,16 @@ Fields<RunSpec>::Field model() {
           [](const RunSpec& spec) { return spec.model; }};
 }
 
+void check_validate(const RunSpec& spec, const std::string& where) {
+  if (spec.validate.every == 0) return;
+  if (spec.model_kind != "llama")
+    throw Error("validate: a model of kind '" + spec.model_kind + "' is not trained on tokens",
+                "leave validate out, or train a Llama", where);
+  if (!validates_on_own_data(spec) && spec.data.kind != "random" && to_json(spec.validate.data) == to_json(spec.data))
+    throw Error("validate.data is what training reads", "leave it out: the end of the data is then held out",
+                where);
+}
+
 Fields<RunSpec>::Field environment() {
   const OptionSchema schema = {.name = "env",
                                .type = "object",
@@ -146,6 +156,8 @@ const Fields<RunSpec>& run_spec_fields() {
           .custom(model())
           .custom(part(&T::data, data_from_json, {.name = "data", .doc = "what the run trains on"}))
           .custom(part(&T::train, train_from_json, {.name = "train", .doc = "the training step"}))
+          .custom(part(&T::validate, validate_from_json,
+                       {.name = "validate", .doc = "the loss on data that training never reads"}))
           .custom(plugins())
           .optional(&T::device, {.name = "device",
                                  .doc = "where the run trains; auto: a GPU where there is one",
@@ -158,7 +170,10 @@ const Fields<RunSpec>& run_spec_fields() {
           .optional(&T::timeout_s,
                     {.name = "timeout_s", .doc = "seconds until the run is ended", .min = 0.001})
           .optional(&T::plugin_path,
-                    {.name = "plugin_path", .doc = "folders that are searched for plugins first"});
+                    {.name = "plugin_path", .doc = "folders that are searched for plugins first"})
+          .optional(&T::trace,
+                    {.name = "trace",
+                     .doc = "one more step after the timed ones, profiled: trace.json beside the result"});
   return fields;
 }
 
@@ -167,9 +182,18 @@ PluginUse plugin_use_from_json(const Json& json, const std::string& where) {
 }
 Json to_json(const PluginUse& use) { return plugin_use_fields().write(use); }
 
+bool validates_on_own_data(const RunSpec& spec) {
+  return spec.validate.every > 0 && spec.validate.data.kind == ValidateSpec{}.data.kind;
+}
+
+int64_t held_out(const RunSpec& spec) {
+  return validates_on_own_data(spec) && spec.data.kind != "random" ? spec.validate.sequences : 0;
+}
+
 RunSpec run_spec_from_json(const Json& json, const std::string& where) {
   RunSpec spec = run_spec_fields().read(json, "", where);
   spec.model = validate_model(spec.model_kind, spec.model, where);
+  check_validate(spec, where);
   return spec;
 }
 Json to_json(const RunSpec& spec) { return run_spec_fields().write(spec); }

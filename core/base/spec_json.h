@@ -17,10 +17,17 @@ DataSpec data_from_json(const Json&, const std::string& where);
 Json to_json(const DataSpec&);
 TrainSpec train_from_json(const Json&, const std::string& where);
 Json to_json(const TrainSpec&);
+ValidateSpec validate_from_json(const Json&, const std::string& where);
+Json to_json(const ValidateSpec&);
 PluginUse plugin_use_from_json(const Json&, const std::string& where);
 Json to_json(const PluginUse&);
 RunSpec run_spec_from_json(const Json&, const std::string& where);
 Json to_json(const RunSpec&);
+
+/// Whether a run validates on the end of its own data, or on other sequences of random data.
+bool validates_on_own_data(const RunSpec&);
+/// Sequences at the end of its text or tokens that training leaves out.
+int64_t held_out(const RunSpec&);
 
 /// Checks a model of this kind and fills in defaults.
 Json validate_model(const std::string& kind, const Json& model, const std::string& where);
@@ -30,7 +37,7 @@ Json validate_model(const std::string& kind, const Json& model, const std::strin
 /// run_spec_from_json.
 RunSpec merged(const RunSpec& base, const Json& settings, const std::string& where);
 
-/// The fields of "run", "train", "data", "rope_scaling" or a kind of model, in order, for docs and editor
+/// The fields of "run", "train", "data", "validate", "rope_scaling" or a kind of model, in order, for docs and editor
 /// stubs.
 /// Besides the types of options there is "object".
 std::vector<OptionSchema> spec_fields(const std::string& section);

@@ -7,7 +7,7 @@
 namespace optrush {
 namespace {
 constexpr int64_t kMostRanks = 65536;
-constexpr int64_t kMostSequences = 1'000'000;  // of a micro-batch, of an accumulation
+constexpr int64_t kMostSequences = 1'000'000;  // of a micro-batch, of an accumulation, of a validation
 
 void check(const DataSpec& data, const std::string& where) {
   const auto ignored = [&](const std::string& field) {
@@ -85,6 +85,38 @@ const Fields<TrainSpec>& train_fields() {
                     {.name = "dtype", .doc = "of parameters", .choices = {"fp32", "fp64", "bf16"}});
   return fields;
 }
+
+const Fields<ValidateSpec>& validate_fields() {
+  using T = ValidateSpec;
+  const OptionSchema data = {
+      .name = "data",
+      .type = "object",
+      .doc = "where they come from; kind held_out: the end of the run's own text or tokens, which training "
+             "then leaves out, and other sequences of random data",
+      .fallback = to_json(T{}.data)};
+  const auto read = [](T& validate, const Json& json, const std::string&, const std::string& where) {
+    if (json == to_json(T{}.data)) return;
+    validate.data = data_from_json(json, where);
+  };
+  static const auto fields =
+      Fields<T>()
+          .optional(&T::every,
+                    {.name = "every",
+                     .doc = "steps from one validation to the next, warm-up included; 0: none",
+                     .min = 0,
+                     .max = 1'000'000'000})
+          .optional(&T::sequences, {.name = "sequences",
+                                    .doc = "of train.seq_len, over all ranks",
+                                    .min = 1,
+                                    .max = kMostSequences})
+          .custom({data, read, [](const T& validate) { return to_json(validate.data); }});
+  return fields;
+}
+
+ValidateSpec validate_from_json(const Json& json, const std::string& where) {
+  return validate_fields().read(json, "validate", where);
+}
+Json to_json(const ValidateSpec& validate) { return validate_fields().write(validate); }
 
 DataSpec data_from_json(const Json& json, const std::string& where) {
   DataSpec data = data_fields().read(json, "data", where);

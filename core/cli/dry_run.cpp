@@ -123,7 +123,7 @@ std::vector<std::string> base_lines(const Json& spec) {
 
 Json dry_run(const Experiment& experiment, const RunRequest& request) {
   auto variants = expand(experiment);
-  const Schedule schedule(variants, rounds_of(experiment), request.only);
+  const Schedule schedule(variants, rounds_of(experiment), request.only, experiment.trace);
   Interrupts interrupts;
   Json listed = Json::array(), failures = Json::array(), runs = Json::array();
   std::vector<Json> plans(variants.size());

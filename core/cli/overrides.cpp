@@ -84,6 +84,7 @@ void apply(const Overrides& overrides, Experiment& experiment) try {
   }
   leave_rounds_open(overrides, experiment);
   if (overrides.turns) set_in_experiment(experiment, "turns", *overrides.turns, "--turns");
+  if (overrides.trace) experiment.trace = true;
   if (overrides.label) experiment.label = *overrides.label;
   if (overrides.device)
     experiment.base = merged(experiment.base, {{"device", *overrides.device}}, "--device");

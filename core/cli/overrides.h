@@ -16,6 +16,7 @@ struct Overrides {
   std::optional<std::string> device;
   std::optional<int64_t> threads;
   std::optional<std::string> turns;
+  bool trace = false;
 };
 
 /// Settings go to the base, and so to every rung that does not change them itself; options of a plugin to

@@ -182,6 +182,8 @@ void add_run_command(CLI::App& app, int& code) {
       ->add_option("--turns", options->overrides.turns,
                    "whether the rungs of a round take turns step by step: on, off or auto")
       ->type_name("WHEN");
+  command->add_flag("--trace", options->overrides.trace,
+                    "every rung's first round leaves a Chrome trace of one more step");
   command->add_option("--label", options->overrides.label,
                       "name of the report; default: local, which the next one replaces");
   command->add_flag("--resume", options->resume, "go on with the runs that are missing");

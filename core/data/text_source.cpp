@@ -71,10 +71,10 @@ std::vector<TextSource::File> TextSource::files_of(const DataSpec& data) {
   return files;
 }
 
-TextSource::TextSource(const DataSpec& data, uint64_t seed, int64_t sample_length)
+TextSource::TextSource(const DataSpec& data, uint64_t seed, int64_t sample_length, const Share& share)
     : files_(files_of(data)),
       windows_(files_.back().begin + files_.back().size, sample_length, seed,
-               "the text of '" + data.path + "'") {}
+               "the text of '" + data.path + "'", share) {}
 
 void TextSource::sample(int64_t index, std::span<int64_t> tokens) const {
   const int64_t begin = windows_.begin(index), end = begin + static_cast<int64_t>(tokens.size());

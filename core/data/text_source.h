@@ -11,7 +11,7 @@ namespace optrush {
 /// byte. Only sizes are read when it opens. What a sample reads has to be valid UTF-8.
 class TextSource final : public TokenSource {
  public:
-  TextSource(const DataSpec&, uint64_t seed, int64_t sample_length);
+  TextSource(const DataSpec&, uint64_t seed, int64_t sample_length, const Share& share = {});
 
   int64_t vocab_size() const override { return 256; }
   void sample(int64_t index, std::span<int64_t> tokens) const override;

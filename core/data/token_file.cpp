@@ -68,11 +68,12 @@ void write_token_file(const std::filesystem::path& path, uint32_t vocab_size,
   write_file(path, content);
 }
 
-TokenFileSource::TokenFileSource(const std::filesystem::path& path, uint64_t seed, int64_t sample_length)
+TokenFileSource::TokenFileSource(const std::filesystem::path& path, uint64_t seed, int64_t sample_length,
+                                 const Share& share)
     : path_(path),
       file_(path),
       header_(header_of(file_.bytes(), path.string())),
-      windows_(static_cast<int64_t>(header_.count), sample_length, seed, "'" + path.string() + "'") {}
+      windows_(static_cast<int64_t>(header_.count), sample_length, seed, "'" + path.string() + "'", share) {}
 
 void TokenFileSource::sample(int64_t index, std::span<int64_t> tokens) const {
   const int64_t begin = windows_.begin(index);

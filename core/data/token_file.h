@@ -28,7 +28,8 @@ void write_token_file(const std::filesystem::path&, uint32_t vocab_size, std::sp
 /// Samples from a mapped token file.
 class TokenFileSource final : public TokenSource {
  public:
-  TokenFileSource(const std::filesystem::path&, uint64_t seed, int64_t sample_length);
+  TokenFileSource(const std::filesystem::path&, uint64_t seed, int64_t sample_length,
+                  const Share& share = {});
 
   int64_t vocab_size() const override { return header_.vocab_size; }
   void sample(int64_t index, std::span<int64_t> tokens) const override;

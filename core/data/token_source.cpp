@@ -1,5 +1,6 @@
 #include "data/token_source.h"
 
+#include "base/spec_json.h"
 #include "base/suggest.h"
 #include "data/counter_random.h"
 #include "data/text_source.h"
@@ -26,20 +27,34 @@ class RandomSource final : public TokenSource {
 };
 
 std::unique_ptr<TokenSource> open_kind(const DataSpec& data, uint64_t seed, int64_t vocab_size,
-                                       int64_t sample_length) {
+                                       int64_t sample_length, const Share& share) {
   if (data.kind == "random") return std::make_unique<RandomSource>(seed, vocab_size);
   if (data.kind != "text" && data.kind != "tokens")
     throw Error("unknown data.kind '" + data.kind + "'",
                 did_you_mean(data.kind, {"random", "text", "tokens"}));
   if (data.path.empty()) throw Error("data of kind '" + data.kind + "' needs a path", "give data.path");
-  if (data.kind == "text") return std::make_unique<TextSource>(data, seed, sample_length);
-  return std::make_unique<TokenFileSource>(data.path, seed, sample_length);
+  if (data.kind == "text") return std::make_unique<TextSource>(data, seed, sample_length, share);
+  return std::make_unique<TokenFileSource>(data.path, seed, sample_length, share);
 }
+
+/// Another stream of random numbers than that of training.
+constexpr uint64_t kValidation = 0x76616c6964617465;
 }  // namespace
 
+std::unique_ptr<TokenSource> open_training(const RunSpec& spec, int64_t vocab_size) {
+  return open_source(spec.data, spec.train.seed, vocab_size, spec.train.seq_len + 1,
+                     {.held_out = held_out(spec)});
+}
+
+std::unique_ptr<TokenSource> open_validation(const RunSpec& spec, int64_t vocab_size) {
+  const DataSpec& data = validates_on_own_data(spec) ? spec.data : spec.validate.data;
+  return open_source(data, random_at(spec.train.seed, kValidation), vocab_size, spec.train.seq_len + 1,
+                     {.held_out = spec.validate.sequences, .gives_held_out = true});
+}
+
 std::unique_ptr<TokenSource> open_source(const DataSpec& data, uint64_t seed, int64_t vocab_size,
-                                         int64_t sample_length) {
-  auto source = open_kind(data, seed, vocab_size, sample_length);
+                                         int64_t sample_length, const Share& share) {
+  auto source = open_kind(data, seed, vocab_size, sample_length, share);
   if (source->vocab_size() > vocab_size)
     throw Error("the data '" + data.path + "' has tokens up to " + std::to_string(source->vocab_size() - 1) +
                     ", but the model's vocab_size is " + std::to_string(vocab_size),

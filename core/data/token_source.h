@@ -3,6 +3,7 @@
 #include <memory>
 #include <span>
 
+#include "data/windows.h"
 #include "optrush/spec.h"
 
 namespace optrush {
@@ -20,5 +21,9 @@ class TokenSource {
 
 /// Opens what a spec names for a model of `vocab_size` tokens; an Error says what is missing and the cure.
 std::unique_ptr<TokenSource> open_source(const DataSpec&, uint64_t seed, int64_t vocab_size,
-                                         int64_t sample_length);
+                                         int64_t sample_length, const Share& share = {});
+/// What a run trains on, in samples of seq_len + 1 tokens: all of its data but what it holds out.
+std::unique_ptr<TokenSource> open_training(const RunSpec&, int64_t vocab_size);
+/// What it validates on: samples 0 to validate.sequences - 1.
+std::unique_ptr<TokenSource> open_validation(const RunSpec&, int64_t vocab_size);
 }  // namespace optrush

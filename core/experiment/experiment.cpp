@@ -162,6 +162,8 @@ const Fields<Experiment>& experiment_fields() {
           .optional(&T::turns, {.name = "turns",
                                 .doc = "whether the runs of a round take turns step by step",
                                 .choices = {"auto", "on", "off"}})
+          .optional(&T::target_loss, {.name = "target_loss", .doc = "0: none", .min = 0})
+          .optional(&T::trace, {.name = "trace", .doc = "whether first rounds leave a trace of a step"})
           .optional(&T::label, {.name = "label", .doc = "of the report"})
           .optional(&T::price_per_hour, {.name = "price_per_hour", .doc = "0: unknown", .min = 0})
           .optional(&T::currency, {.name = "currency", .doc = "of the price"});

@@ -13,8 +13,20 @@ std::string work_of(RunSpec spec, const std::optional<External>& external) {
   spec.purpose = "measure";
   spec.rung.clear();
   spec.round = spec.variant = spec.train.warmup = 0;
+  spec.trace = false;
   spec.train.steps = 1;
   return identity_of({"", std::move(spec), external});
+}
+
+struct Took {
+  std::vector<const RunResult*> runs;
+  std::vector<double> validation;
+};
+
+/// How often a run validates.
+double validations_of(const RunSpec& spec) {
+  const int64_t steps = spec.train.steps + spec.train.warmup, every = spec.validate.every;
+  return every == 0 || spec.purpose != "measure" ? 0 : static_cast<double>((steps + every - 1) / every);
 }
 
 std::optional<External> external_of(const StoredRun& run, const Stored& stored) {
@@ -24,19 +36,23 @@ std::optional<External> external_of(const StoredRun& run, const Stored& stored) 
 }  // namespace
 
 TimeEstimate estimate_time(const std::vector<Job>& jobs, const Stored& stored) {
-  std::map<std::string, std::vector<const RunResult*>> took;
+  std::map<std::string, Took> took;
   for (const auto& run : stored.runs) {
     if (run.result.status != Status::ok || !run.result.step_seconds) continue;
-    took[work_of(run.spec, external_of(run, stored))].push_back(&run.result);
+    Took& same = took[work_of(run.spec, external_of(run, stored))];
+    same.runs.push_back(&run.result);
+    for (const Json& point : run.raw.value("validation", Json::array()))
+      same.validation.push_back(point.value("seconds", 0.0));
   }
   TimeEstimate estimate{.all = jobs.size()};
   for (const auto& job : jobs) {
     const auto found = took.find(work_of(job.spec, job.external));
     if (found == took.end()) continue;
     std::vector<double> seconds;
-    for (const RunResult* run : found->second)
+    for (const RunResult* run : found->second.runs)
       seconds.push_back(seconds_of(*run, job.spec.train.steps + job.spec.train.warmup));
     estimate.seconds += *median(seconds);
+    estimate.seconds += median(found->second.validation).value_or(0) * validations_of(job.spec);
     ++estimate.known;
   }
   return estimate;

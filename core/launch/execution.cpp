@@ -31,7 +31,9 @@ std::string group_id(int64_t round) {
 }  // namespace
 
 Runs::Runs(const Experiment& experiment, const std::vector<std::string>& only)
-    : variants(expand(experiment)), schedule(variants, rounds_of(experiment), only), plans(variants.size()) {}
+    : variants(expand(experiment)),
+      schedule(variants, rounds_of(experiment), only, experiment.trace),
+      plans(variants.size()) {}
 
 Execution::Execution(const Experiment& experiment, const RunRequest& request, Runs& runs,
                      const fs::path& folder, Interrupts& interrupts, Progress& progress)

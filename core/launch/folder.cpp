@@ -43,6 +43,7 @@ bool belongs(const fs::path& run_folder, const std::vector<Variant>& variants,
     RunSpec expected = variant.spec;
     expected.purpose = spec.purpose;
     expected.round = spec.round;
+    expected.trace = spec.trace;  // its result is the same
     if (rounds) expected.round = spec.purpose == "drift" ? *rounds : std::min(spec.round, *rounds - 1);
     const fs::path command = run_folder / "external.json";
     const auto external = fs::exists(command)

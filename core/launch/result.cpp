@@ -146,7 +146,8 @@ std::optional<Json> result_if_done(const fs::path& run_folder, const Job& job, c
 
 void clear_run(const fs::path& run_folder) {
   // The result first: whatever a kill leaves behind is then not a finished run.
-  for (const std::string name : {"result.json", "spec.json", "external.json", "metrics.jsonl", "log.txt"}) {
+  for (const std::string name :
+       {"result.json", "spec.json", "external.json", "metrics.jsonl", "log.txt", "trace.json"}) {
     fs::remove(run_folder / name);
     fs::remove(run_folder / (name + ".tmp"));
   }

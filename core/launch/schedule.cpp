@@ -31,8 +31,8 @@ std::optional<int64_t> rounds_of(const Experiment& experiment) {
 }
 
 Schedule::Schedule(const std::vector<Variant>& variants, std::optional<int64_t> rounds,
-                   const std::vector<std::string>& only)
-    : variants_(variants), rounds_(rounds) {
+                   const std::vector<std::string>& only, bool trace)
+    : variants_(variants), rounds_(rounds), trace_(trace) {
   std::vector<std::string> names;
   for (const auto& variant : variants_) names.push_back(variant.name);
   for (const auto& pattern : only) {
@@ -113,6 +113,7 @@ Job Schedule::job(RunSpec spec, const std::string& purpose, int64_t round) const
   spec.purpose = purpose;
   spec.round = round;
   const auto& variant = variants_.at(static_cast<size_t>(spec.variant));
+  spec.trace = trace_ && purpose == "measure" && round == 0 && !variant.external;
   // What an external rung is compared with by the gate is made by the worker.
   const bool own = purpose == "measure" || purpose == "probe";
   return {run_id(variant, spec), std::move(spec), own ? variant.external : std::nullopt};

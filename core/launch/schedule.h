@@ -25,7 +25,9 @@ class Schedule {
  public:
   /// `only` names the rungs that are wanted, each or as a pattern ("fused*", "[ab]?"); empty: all. The base
   /// is always among them. An Error names the nearest rung.
-  Schedule(const std::vector<Variant>&, std::optional<int64_t> rounds, const std::vector<std::string>& only);
+  /// `trace`: of each measured first round.
+  Schedule(const std::vector<Variant>&, std::optional<int64_t> rounds, const std::vector<std::string>& only,
+           bool trace = false);
 
   /// Whether it is not known how many rounds there will be.
   bool open() const { return !rounds_; }
@@ -60,5 +62,6 @@ class Schedule {
   std::optional<int64_t> rounds_;
   std::vector<Job> begun_;  ///< of the rounds after the first, where their number is open
   std::vector<std::string> only_;
+  bool trace_;
 };
 }  // namespace optrush

@@ -20,6 +20,7 @@ RunSpec start_of(const RunSpec& spec) {
   start.model = spec.model;
   start.data = spec.data;
   start.train = spec.train;
+  start.validate = spec.validate;  // what it holds out is not trained on
   return start;
 }
 }  // namespace

@@ -93,6 +93,30 @@ void Recipe::keep(std::string name, std::function<Tensor()> view) {
   kept_.push_back({editor_.name + "/" + name, std::move(view)});
 }
 
+void Recipe::counter(Counter counter, std::function<double()> read) {
+  editor_.check_open("a counter");
+  constexpr size_t kLongestName = 40, kLongestUnit = 16;
+  constexpr std::ptrdiff_t kMost = 16;
+  const auto is_text = [](const std::string& text, size_t longest) {
+    return text.size() <= longest && std::ranges::none_of(text, [](char c) {
+             return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+           });
+  };
+  const std::string subject = "plugin '" + editor_.name + "': counter '" + counter.name + "'";
+  if (counter.name.empty() || !is_text(counter.name, kLongestName))
+    throw Error(subject + " needs a name of one line", "of 1 to 40 bytes: it heads a column of the report");
+  if (!is_text(counter.unit, kLongestUnit))
+    throw Error(subject + " has the unit '" + counter.unit + "'", "one line of 16 bytes at most");
+  if (!read) throw Error(subject + " has nothing that reads it");
+  const auto own = [&](const Counted& counted) { return counted.plugin == editor_.name; };
+  if (std::ranges::count_if(counters_, own) == kMost)
+    throw Error(subject + " is one too many", "a plugin has 16 counters at most");
+  for (const Counted& counted : counters_)
+    if (own(counted) && counted.counter.name == counter.name)
+      throw Error(subject + " is there twice", "give each a name of its own");
+  counters_.push_back({editor_.name, std::move(counter), std::move(read)});
+}
+
 void Recipe::fire(Event event, Run& run) const {
   for (const auto& handler : handlers_) {
     if (handler.event != event) continue;

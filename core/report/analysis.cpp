@@ -137,6 +137,14 @@ class Analyzer {
         if (std::ranges::find(row.notes, note) == row.notes.end()) row.notes.push_back(note);
     }
     if (!runs.empty()) take_first(row, runs.front()->result);
+    take_counters(row, runs);
+    for (const StoredRun* run : runs)
+      if (row.traces.empty()) row.traces = run->traces;
+    if (const double target = stored_.experiment.target_loss; target > 0) {
+      std::vector<const RunResult*> results;
+      for (const StoredRun* run : runs) results.push_back(&run->result);
+      row.time_to_loss = time_to_loss(results, target);
+    }
     const CostLine planned = planned_cost(row.name, stored_.plans[index(row)]);
     row.predicted_peak = planned.peak_bytes;
     if (!row.cost) row.cost = planned.cost;
@@ -204,8 +212,21 @@ class Analyzer {
       rank.peak_allocated = std::ranges::max(peaks);
   }
 
+  static void take_counters(Row& row, const std::vector<const StoredRun*>& runs) {
+    if (runs.empty()) return;
+    row.counters = runs.front()->result.counters;
+    for (CounterResult& counter : row.counters) {
+      std::vector<double> values;
+      for (const StoredRun* run : runs)
+        for (const CounterResult& other : run->result.counters)
+          if (other.same_as(counter)) values.push_back(other.value);
+      counter.value = *median(values);
+    }
+  }
+
   static void take_first(Row& row, const RunResult& first) {
     row.steps = first.steps;
+    row.validation = first.validation;
     row.phases = first.phases;
     row.memory.predicted = first.memory.predicted;
     row.cost = step_cost_from(first.costs);

@@ -9,6 +9,7 @@
 #include "report/scaling.h"
 #include "report/statistics.h"
 #include "report/stored.h"
+#include "report/time_to_loss.h"
 
 namespace optrush {
 /// A row's speed and memory over another's.
@@ -73,6 +74,11 @@ struct Row {
   std::vector<Collective> collectives;    ///< of the first round
   std::optional<double> exposed_seconds;  ///< of communication that nothing hides: median over ranks
   std::optional<double> sent_bytes;       ///< in a step, by the rank that sends most
+
+  std::vector<ValidationPoint> validation;  ///< of the first round
+  std::optional<TimeToLoss> time_to_loss;   ///< none: the experiment has no target, or the row no losses
+  std::vector<CounterResult> counters;      ///< of plugins, medians over rounds
+  std::vector<std::string> traces;          ///< of the first round that has any
 
   std::optional<Work> work;  ///< of models that say what it is
   std::optional<double> compile_seconds, setup_seconds, joules_per_token, cost_per_million_tokens;

@@ -34,6 +34,15 @@ Value named(const Pairs& pairs, std::string_view wanted) {
   return std::nullopt;
 }
 
+/// "mine: gathers=12; mine: gathered=4096"
+std::string counters_of(const Row& row) {
+  std::string text;
+  for (const CounterResult& counter : row.counters)
+    text +=
+        (text.empty() ? "" : "; ") + counter.plugin + ": " + counter.name + "=" + exact_number(counter.value);
+  return text;
+}
+
 int64_t world_size(const Analysis& a, const Row& row) {
   return a.variants[static_cast<size_t>(row.variant)].spec.train.world_size;
 }
@@ -118,6 +127,10 @@ const std::vector<Column>& columns() {
       {"elementwise_bytes", cost(&StepCost::elementwise_bytes)},
       {"final_loss", [](A, R r) { return text_of(r.final_loss); }},
       {"loss_change", [](A, R r) { return text_of(r.loss_change); }},
+      {"validation_loss",
+       [](A, R r) { return r.validation.empty() ? "" : exact_number(r.validation.back().loss); }},
+      {"seconds_to_loss", [](A, R r) { return r.time_to_loss ? text_of(r.time_to_loss->seconds) : ""; }},
+      {"counters", [](A, R r) { return counters_of(r); }},
       {"gate_worst", [](A, R r) { return r.verdict.compared ? text_of(Value(r.verdict.loss.worst)) : ""; }},
       {"gate_tolerance",
        [](A, R r) { return r.verdict.compared ? text_of(Value(r.verdict.loss.tolerance)) : ""; }},

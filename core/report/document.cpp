@@ -233,7 +233,9 @@ Section method_section(const Analysis& a) {
   return section;
 }
 
-bool empty(const Section& s) { return s.paragraphs.empty() && s.bullets.empty() && !s.table; }
+bool empty(const Section& s) {
+  return s.paragraphs.empty() && s.bullets.empty() && s.links.empty() && !s.table;
+}
 }  // namespace
 
 std::vector<std::string> warnings_of(const Analysis& a) {
@@ -260,11 +262,11 @@ Document make_document(const Analysis& a) {
   const auto families = families_of(a);
   for (auto* make : {scaling_section, published_section, roofline_section, program_section}) add(make(a));
   for (const Family& family : families) add(memory_section(family));
-  for (auto* make : {rank_section, collective_section, cost_section}) add(make(a));
+  for (auto* make : {rank_section, collective_section, counter_section, cost_section}) add(make(a));
   for (const Family& family : families) add(loss_section(family));
   for (const Family& family : families) add(throughput_section(a, family));
-  for (auto* make : {ablation_section, failure_section, tried_section, note_section, method_section,
-                     noise_section, context_section})
+  for (auto* make : {ablation_section, failure_section, tried_section, trace_section, note_section,
+                     method_section, noise_section, context_section})
     add(make(a));
   return document;
 }

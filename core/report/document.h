@@ -24,6 +24,10 @@ struct Section {
   std::string caption;                  ///< of the chart
   std::optional<Table> table;
   std::vector<std::string> bullets;  ///< below the table
+  struct Link {
+    std::string text, file;  ///< in the report's folder
+  };
+  std::vector<Link> links;  ///< below them
 };
 
 /// Everything that report.md and report.html say, in their order. Empty sections are left out.
@@ -56,6 +60,10 @@ Section scaling_section(const Analysis&);
 Section rank_section(const Analysis&);
 /// What their collectives send, beside what theory says.
 Section collective_section(const Analysis&);
+/// What plugins count, a column each.
+Section counter_section(const Analysis&);
+/// Where the traces of steps are.
+Section trace_section(const Analysis&);
 /// Everything that a search considered, stage by stage.
 Section tried_section(const Analysis&);
 /// Where and with what the experiment ran.

@@ -73,6 +73,12 @@ std::string section_of(const Section& section, const std::vector<Chart>& charts)
     for (const auto& bullet : section.bullets) text += "<li>" + html_text(bullet) + "</li>\n";
     text += "</ul>\n";
   }
+  if (!section.links.empty()) {
+    text += "<ul>\n";
+    for (const auto& link : section.links)
+      text += "<li><a href=\"" + html_text(link.file) + "\">" + html_text(link.text) + "</a></li>\n";
+    text += "</ul>\n";
+  }
   return text + "</section>\n";
 }
 

@@ -86,6 +86,30 @@ Json mesh_of(const Row& row) {
   return mesh;
 }
 
+Json validation_of(const Row& row) {
+  Json points = Json::array();
+  for (const auto& point : row.validation) points.push_back({{"step", point.step}, {"loss", point.loss}});
+  return points;
+}
+
+Json time_to_loss_of(const Row& row) {
+  if (!row.time_to_loss) return nullptr;
+  return {{"seconds", or_null(row.time_to_loss->seconds)},
+          {"reached", row.time_to_loss->seconds.has_value()},
+          {"by", row.time_to_loss->validated ? "validation loss" : "training loss"}};
+}
+
+Json counters_of(const Row& row) {
+  Json counters = Json::array();
+  for (const auto& counter : row.counters)
+    counters.push_back({{"plugin", counter.plugin},
+                        {"name", counter.name},
+                        {"unit", counter.unit},
+                        {"per", counter.per_step ? "step" : "run"},
+                        {"value", counter.value}});
+  return counters;
+}
+
 Json ranks_of(const Row& row) {
   Json ranks = Json::array();
   for (const auto& rank : row.ranks)
@@ -172,6 +196,11 @@ Json of(const Row& row) {
           {"hfu", or_null(row.hfu)},
           {"final_loss", or_null(row.final_loss)},
           {"loss_change", or_null(row.loss_change)},
+          {"validation", validation_of(row)},
+          {"validation_loss", row.validation.empty() ? Json() : Json(row.validation.back().loss)},
+          {"time_to_loss", time_to_loss_of(row)},
+          {"counters", counters_of(row)},
+          {"traces", row.traces},
           {"gate", gate_of(row)},
           {"compile_seconds", or_null(row.compile_seconds)},
           {"setup_seconds", or_null(row.setup_seconds)},

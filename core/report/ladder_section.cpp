@@ -52,6 +52,38 @@ std::string loss_cell(const Row& row) {
   return change + " to " + row.loss_against + " (" + final + ")";
 }
 
+std::string validation_cell(const Row& row) {
+  return row.validation.empty() ? std::string(kUnknown) : fixed(row.validation.back().loss, 4);
+}
+
+std::string time_to_loss_cell(const Row& row) {
+  if (!row.time_to_loss) return std::string(kUnknown);
+  return row.time_to_loss->seconds ? duration(*row.time_to_loss->seconds) : "not reached";
+}
+
+/// What the losses of these rows are, where a column tells more than the last one of training.
+void explain_losses(const Analysis& a, const std::vector<const Row*>& rows, Section& section) {
+  const auto validated = [](const Row* row) { return !row->validation.empty(); };
+  if (std::ranges::any_of(rows, validated)) {
+    const ValidateSpec& validate = a.experiment.base.validate;
+    section.bullets.push_back("Validation loss: after the last step, of " +
+                              std::to_string(validate.sequences) + " sequences that training never reads");
+  }
+  const auto timed = [&](bool by_validation) {
+    return std::ranges::any_of(rows, [&](const Row* row) {
+      return row->time_to_loss && row->time_to_loss->validated == by_validation;
+    });
+  };
+  if (!timed(true) && !timed(false)) return;
+  const std::string smoothed = "mean training loss of " + std::to_string(kSmoothedSteps) + " steps";
+  section.bullets.push_back("Time to loss: seconds of training steps, warm-up included, until the " +
+                            (!timed(false)  ? "validation loss"
+                             : !timed(true) ? smoothed
+                                            : "validation loss, where there is none the " + smoothed + ",") +
+                            " is " + exact_number(a.experiment.target_loss) +
+                            " or less; the median of the rounds, where all of them reach it");
+}
+
 std::string status_cell(const Row& row) {
   return std::string(to_string(row.status)) + (row.ok() && !row.checked ? " (not checked)" : "");
 }
@@ -154,14 +186,21 @@ Section section_of(const Analysis& a, const Family& family) {
                          {"peak memory (vs previous)", true},
                          {"MFU", true},
                          {"step phases"},
-                         {"loss Δ (final)", true},
-                         {"status"}},
+                         {"loss Δ (final)", true}},
                         {}};
   for (const Row* row : family.rows)
     section.table->rows.push_back({row->name, or_unknown(row->tokens_per_second, grouped),
                                    speed_cell(row->previous, row->variant - 1), speed_cell(row->base, 0),
-                                   memory_cell(*row), mfu_cell(*row), phases_cell(*row), loss_cell(*row),
-                                   status_cell(*row)});
+                                   memory_cell(*row), mfu_cell(*row), phases_cell(*row), loss_cell(*row)});
+  const auto add_column = [&](const Table::Column& column, auto cell) {
+    section.table->columns.push_back(column);
+    for (size_t i = 0; i < family.rows.size(); ++i) section.table->rows[i].push_back(cell(*family.rows[i]));
+  };
+  if (std::ranges::any_of(family.rows, [](const Row* row) { return !row->validation.empty(); }))
+    add_column({"validation loss", true}, validation_cell);
+  if (a.experiment.target_loss > 0) add_column({"time to loss", true}, time_to_loss_cell);
+  add_column({"status"}, status_cell);
+  explain_losses(a, family.rows, section);
   tell_environments(a, family.rows, section);
   explain_other_problems(family.rows, section);
   explain_micro_batches(a, family.rows, section);

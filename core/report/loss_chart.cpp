@@ -6,6 +6,10 @@
 
 namespace optrush {
 namespace {
+bool validates(const std::vector<const Row*>& rows) {
+  return std::ranges::any_of(rows, [](const Row* row) { return !row->validation.empty(); });
+}
+
 /// The curves, a line for all that can't be told apart. A rung that broke the gate shows here how.
 Json curves(const std::vector<const Row*>& rows, Json& values) {
   std::vector<std::string> names;
@@ -17,21 +21,31 @@ Json curves(const std::vector<const Row*>& rows, Json& values) {
     for (const StepResult& step : line.row->steps)
       if (std::isfinite(step.loss))
         values.push_back({{"line", names.back()}, {"step", step.step}, {"loss", step.loss}});
+    for (const ValidationPoint& point : line.row->validation)
+      values.push_back({{"line", names.back()}, {"step", point.step}, {"validation", point.loss}});
   }
-  const Json tooltip = {{{"field", "line"}, {"title", "rung"}},
-                        {{"field", "step"}, {"title", "step"}},
-                        {{"field", "loss"}, {"title", "loss"}, {"format", ",.6~g"}}};
-  return {
-      {"width", kChartWidth},
-      {"height", 300},
-      {"transform", {{{"filter", "isValid(datum.loss)"}}}},
-      {"mark", {{"type", "line"}, {"strokeWidth", 2}, {"point", {{"size", 22}}}}},
-      {"encoding",
-       {{"x", step_axis(values)},
-        {"y", {{"field", "loss"}, {"type", "quantitative"}, {"title", "loss"}, {"scale", {{"zero", false}}}}},
-        {"color", colour_by("line", names)},
-        {"strokeDash", dash_by("line", names)},
-        {"tooltip", tooltip}}}};
+  const auto layer = [&](const char* field, const char* title, Json mark) {
+    const Json tooltip = {{{"field", "line"}, {"title", "rung"}},
+                          {{"field", "step"}, {"title", "step"}},
+                          {{"field", field}, {"title", title}, {"format", ",.6~g"}}};
+    return Json{
+        {"transform", {{{"filter", std::string("isValid(datum.") + field + ")"}}}},
+        {"mark", std::move(mark)},
+        {"encoding",
+         {{"x", step_axis(values)},
+          {"y",
+           {{"field", field}, {"type", "quantitative"}, {"title", "loss"}, {"scale", {{"zero", false}}}}},
+          {"color", colour_by("line", names)},
+          {"tooltip", tooltip}}}};
+  };
+  Json lines = layer("loss", "loss", {{"type", "line"}, {"strokeWidth", 2}, {"point", {{"size", 22}}}});
+  lines["encoding"]["strokeDash"] = dash_by("line", names);
+  const Json marks =
+      layer("validation", "validation loss",
+            {{"type", "point"}, {"shape", "diamond"}, {"filled", true}, {"opacity", 1}, {"size", 90}});
+  return {{"width", kChartWidth},
+          {"height", 300},
+          {"layer", validates(rows) ? Json::array({lines, marks}) : Json::array({lines})}};
 }
 
 /// How far each rung is from what it is compared with, beside what is allowed. What is bit-equal has no point
@@ -122,7 +136,9 @@ Json loss_chart(const Analysis& a, const std::vector<const Row*>& rows) {
   Json values = Json::array(), panels = Json::array();
   panels.push_back(curves(rows, values));
   if (auto below = distances(rows, values)) panels.push_back(std::move(*below));
-  return chart_of_panels(a, "loss", "every step of the first round, warm-up included", std::move(values),
-                         std::move(panels));
+  const std::string subtitle =
+      std::string("every step of the first round, warm-up included") +
+      (validates(rows) ? "; diamonds: on data that training never reads, before that step" : "");
+  return chart_of_panels(a, "loss", subtitle, std::move(values), std::move(panels));
 }
 }  // namespace optrush

@@ -39,7 +39,9 @@ std::string section_of(const Section& section, const std::vector<std::string>& c
         "![" + section.chart + "](" + section.chart + ".svg)\n\n" + markdown_cell(section.caption) + "\n\n";
   if (section.table) text += markdown_table(*section.table);
   for (const auto& bullet : section.bullets) text += "- " + markdown_cell(bullet) + "\n";
-  return section.bullets.empty() ? text : text + "\n";
+  for (const auto& link : section.links)
+    text += "- [" + markdown_cell(link.text) + "](" + markdown_cell(link.file) + ")\n";
+  return section.bullets.empty() && section.links.empty() ? text : text + "\n";
 }
 }  // namespace
 

@@ -43,6 +43,8 @@ std::string difference_of_problems(const Stored& of_subject, int64_t subject, co
   if (model_plugins(a) != model_plugins(b)) parts.emplace_back("another function is trained");
   if (to_json(of_subject.variants[s].spec.data) != to_json(of_reference.variants[r].spec.data))
     parts.emplace_back("other data");
+  else if (held_out(of_subject.variants[s].spec) != held_out(of_reference.variants[r].spec))
+    parts.emplace_back("another part of the data is held out");
   return join(parts);
 }
 
@@ -56,6 +58,6 @@ int64_t devices_of(const Json& plan) {
 
 bool same_work(const RunSpec& a, const RunSpec& b) {
   return to_json(a.train) == to_json(b.train) && uses(a) == uses(b) && a.model == b.model &&
-         a.model_kind == b.model_kind && to_json(a.data) == to_json(b.data);
+         a.model_kind == b.model_kind && to_json(a.data) == to_json(b.data) && held_out(a) == held_out(b);
 }
 }  // namespace optrush

@@ -65,6 +65,26 @@ auto list_of(const Json& json, const char* key, Read read) {
   return list;
 }
 
+ValidationPoint validation_point_from(const Json& json) {
+  check_keys(json, {"step", "loss", "seconds"}, "field", "a validation", {});
+  return {required<int64_t>(json, "step"), required<double>(json, "loss")};
+}
+
+std::vector<CounterResult> counters_from(const Json& json) {
+  std::vector<CounterResult> counters;
+  const auto found = json.find("counters");
+  if (found == json.end()) return counters;
+  for (const auto& [plugin, list] : found->items())
+    for (const Json& counter : list) {
+      check_keys(counter, {"name", "unit", "per", "over_ranks", "value"}, "field", "a counter", {});
+      counters.push_back({plugin, required<std::string>(counter, "name"),
+                          optional_field<std::string>(counter, "unit").value_or(""),
+                          optional_field<std::string>(counter, "per").value_or("run") == "step",
+                          required<double>(counter, "value")});
+    }
+  return counters;
+}
+
 RunResult read(const Json& json) {
   check_keys(json, {"schema_version",  "status",        "reason",
                     "requested_bytes", "device",        "plan",
@@ -73,7 +93,8 @@ RunResult read(const Json& json) {
                     "flops_per_token", "costs",         "compile_seconds",
                     "setup_seconds",   "energy_joules", "notes",
                     "ranks",           "mesh",          "collectives",
-                    "cause",           "rank",          "turns"},
+                    "cause",           "rank",          "turns",
+                    "validation",      "counters"},
              "field", "a run's result", {});
   if (const auto version = required<int64_t>(json, "schema_version"); version != 1)
     throw Error("schema_version " + std::to_string(version) + " is not known", "this build reads version 1");
@@ -101,6 +122,8 @@ RunResult read(const Json& json) {
   r.energy_joules = number(json, "energy_joules");
   r.notes = optional_field<std::vector<std::string>>(json, "notes").value_or(r.notes);
   r.turns = optional_field<std::string>(json, "turns").value_or(r.turns);
+  r.validation = list_of(json, "validation", validation_point_from);
+  r.counters = counters_from(json);
   r.ranks = list_of(json, "ranks", rank_result_from_json);
   r.mesh = list_of(json, "mesh", mesh_dimension_from_json);
   r.collectives = list_of(json, "collectives", collective_from_json);

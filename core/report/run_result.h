@@ -40,6 +40,22 @@ struct StepCost {
       elementwise_bytes, matmul_flops, attention_flops;
 };
 
+/// The loss on data that training never reads.
+struct ValidationPoint {
+  int64_t step = 0;  ///< that the parameters are about to train on
+  double loss = 0;
+};
+
+/// A number that a plugin tells of a run, over its ranks.
+struct CounterResult {
+  std::string plugin, name, unit;
+  bool per_step = false;  ///< else of the whole run
+  double value = 0;
+  bool same_as(const CounterResult& other) const {
+    return plugin == other.plugin && name == other.name && unit == other.unit && per_step == other.per_step;
+  }
+};
+
 /// What one run measured (docs/schema/run_result.schema.json).
 struct RunResult {
   Status status = Status::ok;
@@ -56,6 +72,8 @@ struct RunResult {
   double compile_seconds = 0, setup_seconds = 0;
   std::optional<double> energy_joules;
   std::vector<std::string> notes;
+  std::vector<ValidationPoint> validation;  ///< in order of steps
+  std::vector<CounterResult> counters;
   std::string turns;  ///< of the runs that took turns with this one: they all have it; "": it ran alone
   // Of runs of several ranks; empty for one.
   std::vector<RankResult> ranks;

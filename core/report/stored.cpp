@@ -10,11 +10,28 @@
 namespace optrush {
 namespace fs = std::filesystem;
 namespace {
+/// The traces of a run, from "runs/" on.
+std::vector<std::string> traces_of(const fs::path& run) {
+  std::vector<std::string> traces;
+  const auto add = [&](const fs::path& folder) {
+    if (const fs::path file = folder / "trace.json"; fs::is_regular_file(file))
+      traces.push_back(fs::relative(file, run.parent_path().parent_path()).generic_string());
+  };
+  add(run);
+  for (int64_t rank = 0; fs::is_directory(run / "ranks" / std::to_string(rank)); ++rank)
+    add(run / "ranks" / std::to_string(rank));
+  return traces;
+}
+
 StoredRun load_run(const fs::path& folder) {
   const fs::path spec = folder / "spec.json", result = folder / "result.json";
   Json raw = read_json(result);
-  return {folder.filename().string(), run_spec_from_json(read_json(spec), spec.string()),
-          run_result_from_json(raw, result.string()), raw, fs::last_write_time(result)};
+  return {folder.filename().string(),
+          run_spec_from_json(read_json(spec), spec.string()),
+          run_result_from_json(raw, result.string()),
+          raw,
+          fs::last_write_time(result),
+          traces_of(folder)};
 }
 
 void load_plans(const fs::path& file, Stored& stored) {

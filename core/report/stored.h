@@ -14,6 +14,7 @@ struct StoredRun {
   RunResult result;
   Json raw;                                      ///< result.json as it was written
   std::filesystem::file_time_type written = {};  ///< when that was
+  std::vector<std::string> traces = {};          ///< of a step, one a rank: paths in the report's folder
 };
 
 /// A report's folder, read whole. Runs that have no result yet are not in it.

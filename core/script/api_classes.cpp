@@ -20,6 +20,19 @@ std::vector<Parameter> fields_of_spec(const std::string& section) {
   return fields;
 }
 
+/// What a script says of validation: how often has to be said.
+std::vector<Parameter> validate_fields_of_script() {
+  auto fields = spec_fields("validate");
+  for (auto& field : fields) {
+    if (field.name == "every") field.fallback = nullptr, field.min = 1, field.doc = "steps from one to the next";
+    if (field.name == "data")
+      field.type = "Data?", field.fallback = nullptr,
+      field.doc = "where they come from; left out: the end of the experiment's own text or token file, which "
+                  "training then leaves out, or other random sequences";
+  }
+  return fields;
+}
+
 Parameter run_field(const std::string& name, const std::string& name_in_lua) {
   auto fields = spec_fields("run");
   auto field = *std::ranges::find(fields, name, &Parameter::name);
@@ -170,6 +183,11 @@ std::vector<Class> api_classes() {
        .doc = "The training step. The defaults are those of a base; a rung changes only what it names.",
        .fields = fields_of_spec("train")},
       {.kind = Kind::table,
+       .name = "ValidateOptions",
+       .doc = "The loss on data that training never reads: the same sequences for every rung, outside of the "
+              "steps' time; also after the last step.",
+       .fields = validate_fields_of_script()},
+      {.kind = Kind::table,
        .name = "LlamaFields",
        .doc = "Dimensions of a Llama. The defaults are those without a preset; a rung changes only what it "
               "names.",
@@ -260,7 +278,11 @@ std::vector<Class> api_classes() {
              .type = "boolean?",
              .doc =
                  "whether the rungs of a round take turns step by step; left out: on a CPU, where they fit "
-                 "into its memory together"}}},
+                 "into its memory together"},
+            {.name = "trace",
+             .type = "boolean",
+             .doc = "the first round of every rung leaves a Chrome trace of one more step",
+             .fallback = defaults.trace}}},
       {.kind = Kind::alias,
        .name = "SearchPart",
        .doc = "a rung, or a list of rungs of which one is chosen",
@@ -324,6 +346,14 @@ std::vector<Class> api_classes() {
                .doc = "runs of each rung, interleaved",
                .fallback = defaults.rounds,
                .min = 1},
+              {.name = "validate",
+               .type = "ValidateOptions?",
+               .doc = "the loss on data that training never reads"},
+              {.name = "target_loss",
+               .type = "number?",
+               .doc = "the report says how many seconds each rung trains until its validation loss is there; "
+                      "without validate, the mean training loss of 10 steps",
+               .min = 0.000001},
               {.name = "price_per_hour",
                .type = "number?",
                .doc = "of the machine; gives the price of a million tokens",

@@ -60,6 +60,14 @@ void take_rounds(const LuaTable& options, Experiment& experiment) {
     experiment.until = Until{within->json().get<double>(), seconds_from(at_most->json(), "exp:run: at_most")};
 }
 
+RunSpec validating(RunSpec base, const LuaTable& given, const std::string& where) {
+  Json json = to_json(base);
+  for (const char* name : {"every", "sequences"})
+    if (const auto* value = given.find(name)) json["validate"][name] = value->json();
+  if (const auto* data = given.find("data")) json["validate"]["data"] = to_json(data->object<DataSpec>());
+  return run_spec_from_json(json, where);
+}
+
 /// Adds a part and expands at once, so that an error shows the script's line.
 void add_part(Draft& draft, Part part) {
   Experiment with = draft.experiment;
@@ -96,6 +104,9 @@ Object experiment(ScriptContext& context, const Call& call) {
   experiment.script = context.script();
   experiment.script_sha256 = sha256_file(context.script());
   experiment.base = merged(RunSpec{.experiment = experiment.name}, settings_of(given), call.where);
+  if (const auto* validate = given.find("validate"))
+    experiment.base = validating(std::move(experiment.base), validate->table(), call.where);
+  if (const auto* target = given.find("target_loss")) experiment.target_loss = target->json().get<double>();
   if (const auto* plugins = given.find("plugins"))
     experiment.base.plugins = plugin_uses(plugins->table().items, context, call.where);
   for (const auto& folder : context.options().plugin_path)
@@ -163,6 +174,7 @@ Object run(ScriptContext& context, const Call& call) {
       experiment.label = folder_name(label->text(), "the label of a report");
     if (const auto* turns = options->table().find("turns"))
       experiment.turns = turns->json().get<bool>() ? InTurns::on : InTurns::off;
+    if (const auto* trace = options->table().find("trace")) experiment.trace = trace->json().get<bool>();
   }
   experiment.arguments = context.arguments();
   check_stacks(experiment, context.catalogue());

@@ -4,6 +4,7 @@
 
 #include "base/host_name.h"
 #include "distributed/rendezvous.h"
+#include "train/counters.h"
 
 namespace optrush {
 namespace {
@@ -53,7 +54,13 @@ void add_ranks(Json& result, Session& session, const std::string& device) {
   if (session.ranks().size == 1) return;
   const Json mine = row_of(result, session, device);
   const auto rows = gather_texts(*session.store(), session.ranks(), "rank_row", mine.dump());
+  std::vector<std::string> counters;
+  if (result.contains("counters"))
+    counters = gather_texts(*session.store(), session.ranks(), "counters", result["counters"].dump());
   if (session.ranks().rank != 0) return;
+  std::vector<Json> counted;
+  for (const auto& text : counters) counted.push_back(Json::parse(text));
+  if (!counted.empty()) result["counters"] = over_ranks(counted);
   for (const auto& row : rows) result["ranks"].push_back(Json::parse(row));
   for (const auto& dim : session.mesh().dims())
     result["mesh"].push_back({{"dim", dim.name}, {"size", dim.size}});

@@ -26,6 +26,7 @@
 #include "train/adamw.h"
 #include "train/lost_adapters.h"
 #include "train/single_device.h"
+#include "train/validation.h"
 
 namespace optrush {
 namespace {
@@ -86,6 +87,7 @@ std::unique_ptr<Session> Session::open(const RunSpec& spec, at::Device device, c
   if (edit) edit(recipe);
   recipe.seal();
   recipe.check();
+  if (spec.validate.every > 0) Validation::check(recipe);
   recipe.mesh.settle(ranks.rank, ranks.size);
   if (ranks.size == 1 || ranks.alone) recipe.mesh.groups_->connect(ranks, nullptr, device);
   return session;

@@ -3,18 +3,9 @@
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
 
-namespace optrush {
-namespace {
-/// Counted on the host and, over several ranks, by the hosts among themselves: no device is waited for.
-double sum_over_data(const Session& session, double value) {
-  const Mesh& mesh = session.mesh();
-  if (session.ranks().alone) return value * static_cast<double>(mesh.size(mesh.data()));
-  const Tensor sum = at::scalar_tensor(value, at::kDouble);
-  mesh.group(mesh.data()).all_reduce(sum).wait();
-  return sum.item<double>();
-}
-}  // namespace
+#include "train/loss_sums.h"
 
+namespace optrush {
 TrainStep::TrainStep(Session& session, StepClock& clock, std::vector<Batch> batches)
     : session_(session), clock_(clock), batches_(std::move(batches)) {
   session.time_waits(&clock);
@@ -57,20 +48,6 @@ Tensor TrainStep::backward(int64_t chunk, int64_t micro, const Tensor& out, cons
   return found.empty() ? Tensor() : found.mapped().grad();
 }
 
-/// Every rank that runs the head has its part; ranks that split no data have copies of it.
-Tensor TrainStep::global_loss() const {
-  const Mesh& mesh = session_.mesh();
-  if (mesh.world_size() == 1) return loss_;
-  const at::NoGradGuard no_grad;
-  const Tensor sums = at::zeros({2}, at::TensorOptions(at::kDouble).device(session_.device()));
-  if (loss_.defined()) {
-    sums[0].copy_(loss_);
-    sums[1].fill_(1);
-  }
-  mesh.group(mesh.all()).all_reduce(sums).wait();
-  return sums[0] * static_cast<double>(mesh.size(mesh.data())) / sums[1];
-}
-
 /// A rank without the head learns the scale from the slot as well.
 Tensor TrainStep::scale_of_gradients() const {
   if (loss_gradient_.defined()) return loss_gradient_;
@@ -84,7 +61,7 @@ void TrainStep::update() {
   enter(Bucket::off);
   {
     const auto counted = session_.bookkeeping();
-    outcome_.loss = global_loss();
+    outcome_.loss = global_loss(session_, loss_);
     outcome_.gradient_norm = gradients.norm() / scale_of_gradients();
   }
   enter(Bucket::optimizer);

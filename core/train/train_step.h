@@ -28,7 +28,6 @@ class TrainStep final : public Step {
 
  private:
   void enter(Bucket);
-  Tensor global_loss() const;
   Tensor scale_of_gradients() const;
 
   Session& session_;

@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <deque>
 #include <optional>
@@ -16,11 +17,15 @@
 #include "measure/memory.h"
 #include "measure/saved_tensors.h"
 #include "measure/step_costs.h"
+#include "measure/step_trace.h"
 #include "measure/wait_for.h"
+#include "optrush/evaluation.h"
 #include "optrush/host/resolve.h"
+#include "train/counters.h"
 #include "train/rank_row.h"
 #include "train/train_step.h"
 #include "train/turns.h"
+#include "train/validation.h"
 
 namespace optrush {
 namespace {
@@ -105,6 +110,12 @@ int64_t parameter_bytes(Session& session) {
   return bytes;
 }
 
+/// The highest of several peaks.
+void raise(MemoryPeak& highest, const MemoryPeak& peak) {
+  highest.allocated = std::max(highest.allocated, peak.allocated);
+  if (peak.reserved) highest.reserved = std::max(highest.reserved.value_or(0), *peak.reserved);
+}
+
 class Trainer {
  public:
   Trainer(Session& session, const MetricsSink& sink, Turns* turns)
@@ -114,20 +125,24 @@ class Trainer {
         batches_(session.spec(), session.model(), session.mesh(), session.device()),
         clock_(StepClock::make(session.device())),
         meter_(session.device()),
-        data_(session.recipe().data.resolve({}, [this](int64_t step) { return batches_.step(step); })),
+        data_(session.recipe().data.resolve(
+            {}, [this](int64_t step) { return evaluating() ? batches_.validation() : batches_.step(step); })),
+        counters_(session.recipe()),
         schedule_(session.recipe().schedule.resolve({}, plain_schedule)) {}
 
   Json run() {
     const TrainSpec& train = session_.spec().train;
     const auto before = fingerprint(session_.data_parallel());
-    session_.enter_phase("warmup");
+    // The runs of the gate tell whether a technique is right, and nothing else.
+    if (session_.spec().validate.every > 0 && session_.spec().purpose == "measure")
+      validation_.emplace(session_, data_);
+    enter_phase("warmup");
     for (int64_t i = 0; i < train.warmup + train.steps; ++i) {
       if (i == train.warmup) {
         collect(/*wait=*/true);
-        session_.enter_phase("measuring");
-        reset_memory_peak(session_.device());
+        enter_phase("measuring");
         sent_.start(session_);
-        meter_.start();
+        start_measuring();
       }
       if (i >= train.warmup) await_turn();
       const int64_t step = session_.first_step() + i;
@@ -137,16 +152,69 @@ class Trainer {
         one_step(step);
       }
       collect(/*wait=*/false);
+      if (i + 1 == train.warmup + train.steps) stop_measuring();
+      if (validation_ && validation_->due(i + 1)) validate(i + 1);
     }
-    collect(true);
-    if (turns_ == nullptr) joules_ = meter_.joules();  // of the whole device, so of others' turns, too
     if (!before.empty() && fingerprint(session_.data_parallel()) == before)
       throw Error("no parameter changed in " + std::to_string(train.warmup + train.steps) + " steps",
                   "check the learning rate and what is frozen");
     return result();
   }
 
+  /// One more step, which leaves nothing but the file.
+  void trace(const std::filesystem::path& file) {
+    const TrainSpec& train = session_.spec().train;
+    enter_phase("tracing");
+    StepTrace profiled(session_.device());
+    TracedClock clock(*clock_);
+    one_step(session_.first_step() + train.warmup + train.steps, clock);
+    wait_for(session_.device());
+    profiled.save(file);
+  }
+
  private:
+  void enter_phase(const std::string& name) {
+    phase_ = name;
+    session_.enter_phase(name);
+  }
+
+  /// What is measured over the timed steps together: memory, energy, counters of plugins.
+  void start_measuring() {
+    counters_.start();
+    reset_memory_peak(session_.device());
+    meter_.start();
+    measures_ = true;
+  }
+  void stop_measuring() {
+    collect(/*wait=*/true);
+    if (const auto joules = meter_.joules()) joules_ = joules_.value_or(0) + *joules;
+    raise(peak_, memory_peak(session_.device()));
+    counters_.stop();
+    measures_ = false;
+  }
+
+  /// Between two steps, and in the time of neither.
+  void validate(int64_t done) {
+    const bool interrupts = measures_;
+    const std::string phase = phase_;
+    interrupts ? stop_measuring() : collect(/*wait=*/true);
+    wait_for(session_.device());
+    enter_phase("validating");
+    const auto start = std::chrono::steady_clock::now();
+    const double loss = validation_->loss();
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    if (!std::isfinite(loss))
+      throw Error("the validation loss is not finite after " + std::to_string(done) + " steps",
+                  "check validate.data and the precision of this rung");
+    Json point = {{"step", session_.first_step() + done}, {"loss", loss}, {"seconds", seconds}};
+    Json line = point;
+    line["event"] = "validation";
+    sink_(line);
+    points_.push_back(std::move(point));
+    enter_phase(phase);
+    if (interrupts) start_measuring();
+  }
+
   /// Hands the turn on where its steps are done, once the device has nothing of them left to do.
   void await_turn() {
     timed_ = true;
@@ -245,7 +313,6 @@ class Trainer {
   Json result() {
     Json result = {{"steps", steps_}};
     result.update(summarize(result["steps"]));
-    const auto peak = memory_peak(session_.device());
     const auto process = session_.device().is_cpu() ? peak_resident_bytes() : meter_.process_bytes();
     int64_t parameters = parameter_bytes(session_), gradients = 0, optimizer = 0;
     for (const Shard& shard : session_.data_parallel().shards()) {
@@ -253,8 +320,8 @@ class Trainer {
       for (const auto& state : session_.optimizer().state(shard))
         if (state.block > 0) optimizer += static_cast<int64_t>(state.value.nbytes());
     }
-    result["memory"] = {{"peak_allocated", peak.allocated},
-                        {"peak_reserved", peak.reserved ? Json(*peak.reserved) : Json()},
+    result["memory"] = {{"peak_allocated", peak_.allocated},
+                        {"peak_reserved", peak_.reserved ? Json(*peak_.reserved) : Json()},
                         {"process", process ? Json(*process) : Json()},
                         {"predicted",
                          {{"parameters", parameters},
@@ -265,7 +332,11 @@ class Trainer {
     result["costs"] = costs_;
     if (session_.ranks().size > 1)
       result["collectives"] = sent_.collectives(session_, session_.spec().train.steps);
-    result["energy_joules"] = joules_ ? Json(*joules_) : Json();
+    // Of the whole device, so of others' turns, too.
+    result["energy_joules"] = joules_ && turns_ == nullptr ? Json(*joules_) : Json();
+    if (!points_.empty()) result["validation"] = points_;
+    if (!session_.recipe().counters().empty())
+      result["counters"] = counters_.to_json(session_.spec().train.steps);
     const auto flops = model_flops(session_.model(), session_.spec().train.seq_len);
     const Json& accounted = result["steps"].at(static_cast<size_t>(accounted_step()));
     result["flops_per_token"] = {{"mfu", flops.mfu},
@@ -284,7 +355,13 @@ class Trainer {
   DeviceMeter meter_;
   SentPerStep sent_;
   std::optional<double> joules_;
+  MemoryPeak peak_;
+  bool measures_ = false;
+  std::string phase_;
   std::function<std::vector<Batch>(int64_t)> data_;
+  Counters counters_;
+  std::optional<Validation> validation_;
+  Json points_ = Json::array();  ///< of the validation
   std::function<void(Step&)> schedule_;
   std::deque<Pending> pending_;
   Json steps_ = Json::array();
@@ -294,7 +371,10 @@ class Trainer {
 };
 }  // namespace
 
-Json train(Session& session, const MetricsSink& sink, Turns* turns) {
-  return Trainer(session, sink, turns).run();
+Json train(Session& session, const MetricsSink& sink, Turns* turns, const std::filesystem::path& trace) {
+  Trainer trainer(session, sink, turns);
+  Json result = trainer.run();
+  if (session.spec().trace && !trace.empty()) trainer.trace(trace);
+  return result;
 }
 }  // namespace optrush

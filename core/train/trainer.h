@@ -14,6 +14,7 @@ using MetricsSink = std::function<void(const Json&)>;
 /// Trains warm-up and timed steps and returns the measured part of a RunResult: steps, medians, memory,
 /// FLOPs. Throws where nothing trains: a loss or gradient norm that is not finite, a gradient norm of zero,
 /// parameters that stay. With `turns` it warms up, and then waits for its turn between the timed steps; the
-/// first step of a turn of several is not timed.
-Json train(Session&, const MetricsSink&, Turns* turns = nullptr);
+/// first step of a turn of several is not timed. Where the spec wants a trace, one more step follows that the
+/// result knows nothing of, and `trace` is written.
+Json train(Session&, const MetricsSink&, Turns* turns = nullptr, const std::filesystem::path& trace = {});
 }  // namespace optrush

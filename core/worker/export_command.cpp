@@ -69,7 +69,7 @@ void write_tokens(const Session& session, const fs::path& file) {
   const RunSpec& spec = session.spec();
   const int64_t steps = spec.train.warmup + spec.train.steps, rows = global_batch(spec.train, session.mesh());
   const int64_t length = spec.train.seq_len + 1;
-  const auto source = open_source(spec.data, spec.train.seed, session.model().vocab_size, length);
+  const auto source = open_training(spec, session.model().vocab_size);
   const Tensor tokens = at::empty({steps, rows, length}, at::kLong);
   for (int64_t sample = 0; sample < steps * rows; ++sample)
     source->sample(sample,

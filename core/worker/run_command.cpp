@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 namespace {
 using SteadyClock = std::chrono::steady_clock;
 
-Json train_spec(const RunSpec& spec, Ranks ranks, const MetricsSink& sink) {
+Json train_spec(const RunSpec& spec, Ranks ranks, const fs::path& out, const MetricsSink& sink) {
   const auto start = SteadyClock::now();
   const auto turns = Turns::from_environment(ranks);
   install_cpu_memory_tracking();
@@ -47,7 +47,7 @@ Json train_spec(const RunSpec& spec, Ranks ranks, const MetricsSink& sink) {
   result["plugins"] = result["plan"]["plugins"];
   session->make_ready();
   result["setup_seconds"] = std::chrono::duration<double>(SteadyClock::now() - start).count();
-  result.update(train(*session, sink, turns.get()));
+  result.update(train(*session, sink, turns.get(), out / "trace.json"));
   session->recipe().fire(Event::finished, *session);
   result["compile_seconds"] = session->compile_seconds();
   result["notes"] = session->notes();
@@ -56,10 +56,10 @@ Json train_spec(const RunSpec& spec, Ranks ranks, const MetricsSink& sink) {
   return result;
 }
 
-Json outcome_of(const RunSpec& spec, const Ranks& ranks, const MetricsSink& sink) {
+Json outcome_of(const RunSpec& spec, const Ranks& ranks, const fs::path& out, const MetricsSink& sink) {
   try {
     Json result = {{"status", "ok"}, {"reason", ""}};
-    result.update(train_spec(spec, ranks, sink));
+    result.update(train_spec(spec, ranks, out, sink));
     return result;
   } catch (const std::exception& e) {
     return failure_of(e);
@@ -85,7 +85,7 @@ int run_command(const RunRequest& request) {
   fs::remove(metrics);
   Json result = {{"schema_version", 1}};
   const MetricsSink sink = [&](const Json& line) { append_line(metrics, line.dump()); };
-  result.update(outcome_of(spec, request.ranks_of(spec.train.world_size), sink));
+  result.update(outcome_of(spec, request.ranks_of(spec.train.world_size), request.out, sink));
   write_json(request.out / "result.json", result);
   return 0;
 }

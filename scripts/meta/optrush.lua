@@ -46,6 +46,8 @@ local Report = {}
 ---@field timeout? number seconds until the run is ended (at least 0.001, default 3600.0)
 ---@field plugins? PluginUse[] plugins to stack: their names, or { name, options } each
 ---@field rounds? integer runs of each rung, interleaved (at least 1, default 5)
+---@field validate? ValidateOptions the loss on data that training never reads
+---@field target_loss? number the report says how many seconds each rung trains until its validation loss is there; without validate, the mean training loss of 10 steps (at least 1e-06)
 ---@field price_per_hour? number of the machine; gives the price of a million tokens (at least 0)
 ---@field currency? string of that price (default "USD")
 
@@ -111,6 +113,12 @@ local Report = {}
 ---@field eps? number added to the root of AdamW's second moment (at least 0, default 1e-08)
 ---@field weight_decay? number decoupled weight decay of matrices (at least 0, default 0.1)
 ---@field dtype? "fp32"|"fp64"|"bf16" of parameters (default "fp32")
+
+---The loss on data that training never reads: the same sequences for every rung, outside of the steps' time; also after the last step.
+---@class ValidateOptions
+---@field every integer steps from one to the next (at least 1, at most 1000000000)
+---@field sequences? integer of train.seq_len, over all ranks (at least 1, at most 1000000, default 32)
+---@field data? Data where they come from; left out: the end of the experiment's own text or token file, which training then leaves out, or other random sequences
 
 ---Dimensions of a Llama. The defaults are those without a preset; a rung changes only what it names.
 ---@class LlamaFields
@@ -189,6 +197,7 @@ local Report = {}
 ---@field at_most? number|string with within: how long to measure, in seconds or as "90s", "5m", "1h"
 ---@field label? string of the report's folder: reports/<experiment>/<label>/; git ignores 'local' (default "local")
 ---@field turns? boolean whether the rungs of a round take turns step by step; left out: on a CPU, where they fit into its memory together
+---@field trace? boolean the first round of every rung leaves a Chrome trace of one more step (default false)
 
 ---a rung, or a list of rungs of which one is chosen
 ---@alias SearchPart Rung|Rung[]

@@ -280,6 +280,63 @@ TEST(Fsdp, StateSavedOnSomeRanksGoesOnOnOthers) {
   }
 }
 
+std::vector<double> validation_losses(const TrainedRanks& trained) {
+  std::vector<double> losses;
+  for (const Json& point : trained.result.at("validation")) losses.push_back(point.at("loss"));
+  return losses;
+}
+
+/// Ranks that share held-out sequences tell the loss of one process, and their steps know nothing of it.
+void expect_validates_as_one_process(RunSpec spec) {
+  SCOPED_TRACE(spec.plugins.front().name + spec.plugins.front().options.dump());
+  const auto without = train_on(pool(), {.spec = spec, .save = "", .load = ""});
+  spec.validate.every = 4;
+  spec.validate.sequences = 7;  // what is left over is another number of rows on each rank
+  const auto with = train_on(pool(), {.spec = spec, .save = "", .load = ""});
+  RunSpec alone = on_one_process(spec, spec.train.world_size);
+  alone.plugins.clear();
+  const auto one = train_on(pool(), {.spec = alone, .save = "", .load = ""});
+  EXPECT_EQ(validation_losses(with).size(), 3U);
+  EXPECT_LT(difference(validation_losses(with), validation_losses(one)), 1e-9);
+  EXPECT_EQ(with.losses, without.losses);
+  EXPECT_EQ(with.norms, without.norms);
+  EXPECT_EQ(with.result.at("collectives"), without.result.at("collectives"));
+  EXPECT_EQ(with.result.value("counters", Json()), without.result.value("counters", Json()));
+  // When a collective lets go of its buffers differs from run to run.
+  for (size_t rank = 0; rank < with.peaks.size(); ++rank)
+    EXPECT_NEAR(with.peaks[rank], without.peaks[rank], 4096) << "rank " << rank;
+}
+
+TEST(Validation, RanksEqualOneProcess) {
+  for (const Json& options : {Json{{"stage", 1}}, Json{{"stage", 2}}, Json{{"stage", 3}, {"prefetch", 2}},
+                              Json{{"stage", 3}, {"reshard_after_forward", false}}}) {
+    RunSpec spec = small_spec(2, {fsdp(options)});
+    spec.train.accumulation = 2;
+    expect_validates_as_one_process(spec);
+  }
+  expect_validates_as_one_process(small_spec(4, {fsdp({{"shard_ranks", 2}})}));
+  for (const int64_t accumulation : {1, 3}) {
+    RunSpec spec = small_spec(3, {{"ddp", Json::object()}});
+    spec.train.accumulation = accumulation;
+    spec.train.micro_batch = 2;
+    expect_validates_as_one_process(spec);
+  }
+}
+
+TEST(Fsdp, CountsItsGathers) {
+  // Embedding, three blocks and the head (tied to the embedding).
+  const auto counted = [](const Json& options, int64_t accumulation) {
+    RunSpec spec = small_spec(2, {fsdp(options)});
+    spec.train.accumulation = accumulation;
+    const Json counters = train_on(pool(), {.spec = spec, .save = "", .load = ""}).result.at("counters");
+    return counters.at("fsdp").at(0).at("value").get<double>();
+  };
+  const double once = counted({{"stage", 1}}, 1);
+  EXPECT_EQ(counted({{"stage", 1}}, 3), once);  // whole for the step
+  EXPECT_GT(counted({{"stage", 3}}, 1), once);
+  EXPECT_EQ(counted({{"stage", 3}}, 3), 3 * counted({{"stage", 3}}, 1));
+}
+
 TEST(Fsdp, RanksThatDoNotDivideIntoShardsAreRefused) {
   EXPECT_THAT(
       [] {

@@ -162,6 +162,24 @@ TEST_F(CompiledTraining, AChangedShapeIsCompiledAgainAndSaidSo) {
   }));
 }
 
+TEST_F(CompiledTraining, ValidationTakesTheCodeOfTraining) {
+  RunSpec spec = with_compile({});
+  const auto alone = losses(Trained(spec).train());
+  spec.validate.every = 1;
+  Trained trained(spec);
+  const Json result = trained.train();
+  EXPECT_EQ(losses(result), alone);
+  for (const auto& note : trained.session().notes())
+    EXPECT_EQ(note.find("compiled again"), std::string::npos) << note;
+  const Json& counters = result.at("counters").at("compile");
+  EXPECT_EQ(counters.at(1).at("name"), "graphs");
+  EXPECT_EQ(counters.at(1).at("value"), 2);  // a block, and the head
+  spec.plugins.clear();
+  const Json eager = Trained(spec).train();
+  for (size_t i = 0; i < eager.at("validation").size(); ++i)
+    EXPECT_NEAR(result["validation"][i]["loss"], eager["validation"][i]["loss"], 1e-4);
+}
+
 TEST_F(CompiledTraining, SelectiveAndBudgetBecomeThePartitionersPolicy) {
   const auto activations = [](std::vector<PluginUse> stack) {
     RunSpec spec = with_compile(std::move(stack));

@@ -47,6 +47,8 @@ std::filesystem::path PrintingHost::run(const Experiment& experiment) {
   if (!experiment.question.empty()) print("question: " + experiment.question);
   if (experiment.price_per_hour > 0)
     print("price: " + Json(experiment.price_per_hour).dump() + " " + experiment.currency);
+  if (experiment.target_loss > 0) print("target loss: " + Json(experiment.target_loss).dump());
+  if (experiment.trace) print("traced");
   for (const auto& variant : expand(experiment)) print(line_of(variant));
   return "reports/" + experiment.name + "/" + experiment.label;
 }

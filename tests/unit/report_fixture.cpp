@@ -59,6 +59,25 @@ Json plan_of(const RunSpec& spec) {
   return {{"schema_version", 1}, {"problem", problem}, {"model", spec.model}, {"plugins", plugins}};
 }
 
+/// Of runs that validate: every validation is 2 % above the step's loss, and two plugins count.
+void add_validation(const RunSpec& spec, Json& result) {
+  if (spec.validate.every == 0 || spec.purpose != "measure") return;
+  const auto steps = static_cast<int64_t>(result["steps"].size());
+  for (int64_t done = 1; done <= steps; ++done)
+    if (done % spec.validate.every == 0 || done == steps)
+      result["validation"].push_back(
+          {{"step", done},
+           {"loss", 1.02 * result["steps"][static_cast<size_t>(done - 1)]["loss"].get<double>()},
+           {"seconds", 0.5}});
+  for (const auto& use : spec.plugins) {
+    result["counters"][use.name] = {
+        {{"name", "moved"}, {"unit", "bytes"}, {"per", "step"}, {"over_ranks", "sum"}, {"value", 3 << 20}}};
+    if (use.name == "mixed_precision")
+      result["counters"][use.name].push_back(
+          {{"name", "skipped updates"}, {"unit", ""}, {"per", "run"}, {"over_ranks", "max"}, {"value", 2}});
+  }
+}
+
 /// What a result has of several ranks; nothing of one.
 void add_ranks(const RunSpec& spec, const Outcome& outcome, double seconds, int64_t peak, Json& result) {
   const int64_t size = spec.train.world_size;
@@ -180,6 +199,7 @@ Json result_of(const RunSpec& spec, const Outcome& outcome) {
                  {"setup_seconds", 0.25},
                  {"notes", Json::array()}};
   add_ranks(spec, outcome, seconds, peak, result);
+  add_validation(spec, result);
   return result;
 }
 /// Without the flush to the disk that real results get: tests write thousands.
@@ -247,6 +267,8 @@ void SyntheticReport::write(const fs::path& folder) const {
     const fs::path run = folder / "runs" / run_id(variants.at(static_cast<size_t>(spec.variant)), spec);
     write_quickly(run / "spec.json", to_json(spec));
     write_quickly(run / "result.json", result_of(spec, outcome));
+    if (experiment.trace && purpose == "measure" && round == 0)
+      write_quickly(run / "trace.json", {{"traceEvents", Json::array()}});
   };
   write_quickly(folder / "experiment.json", to_json(experiment));
   Json variant_list = Json::array();
@@ -304,6 +326,16 @@ SyntheticReport short_ladder() {
   report["bf16 autocast"] = {.tokens_per_second = 2000, .peak_bytes = 0.8 * kGiB, .loss_error = 1e-3};
   report["fused AdamW"] = {.tokens_per_second = 2001, .peak_bytes = 0.8 * kGiB, .loss_error = 1.1e-3};
   report.drift_tokens_per_second = 992;
+  return report;
+}
+
+SyntheticReport validated() {
+  SyntheticReport report = short_ladder();
+  report.experiment.name = "validated";
+  report.experiment.base.validate.every = 5;
+  report.experiment.target_loss = 4.84;
+  report.experiment.trace = true;
+  report["fused AdamW"].loss_error = 0.004;
   return report;
 }
 

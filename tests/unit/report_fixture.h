@@ -52,6 +52,8 @@ struct SyntheticReport {
 SyntheticReport long_ladder();
 /// Base, one rung that pays and one that does not.
 SyntheticReport short_ladder();
+/// The same with a loss on held-out data, a target that one rung misses, numbers of plugins, and traces.
+SyntheticReport validated();
 SyntheticReport ablation();
 /// Base and "one", "two", "three" on top of each other, three rounds.
 SyntheticReport three_rungs();

@@ -22,7 +22,8 @@ validator = jsonschema.Draft202012Validator(SCHEMAS["results"], registry=registr
 
 results = json.loads((REPORTS / "short/results.json").read_text())
 scaling = json.loads((REPORTS / "scaling/results.json").read_text())
-for report in (results, scaling):
+validated = json.loads((REPORTS / "validated/results.json").read_text())
+for report in (results, scaling, validated):
     validator.validate(report)
 
 
@@ -39,6 +40,10 @@ assert refused(lambda r: r["rows"][1].pop("mfu"))
 assert refused(lambda r: r["rows"][1]["vs_base"]["speed"].update(interval=[1]))
 assert refused(lambda r: r["runs"][0]["spec"].update(unknown=1))
 assert refused(lambda r: r["runs"][0]["result"]["steps"][0].pop("loss"))
+assert refused(lambda r: r["rows"][1]["time_to_loss"].update(by="luck"), validated)
+assert refused(lambda r: r["rows"][1]["counters"][0].pop("plugin"), validated)
+assert refused(lambda r: r["runs"][0]["result"]["validation"][0].pop("loss"), validated)
+assert refused(lambda r: r["runs"][0]["result"]["counters"]["mixed_precision"][0].pop("value"), validated)
 assert refused(lambda r: r["scaling"][0].update(kind="super"), scaling)
 assert refused(lambda r: r["rows"][2]["ranks"][0].pop("rank"), scaling)
 assert refused(lambda r: r["runs"][0]["result"]["collectives"][0].update(unknown=1), scaling)

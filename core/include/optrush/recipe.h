@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "optrush/activations.h"
+#include "optrush/counter.h"
 #include "optrush/data_parallel.h"
 #include "optrush/event.h"
 #include "optrush/gradients.h"
@@ -69,6 +70,11 @@ class Recipe {
   /// rank: a loss scale. `view` is asked when state is saved or loaded, which writes to what it returns.
   void keep(std::string name, std::function<Tensor()> view);
 
+  /// A number of the plugin's own for the report (result.json, results.csv). `read` is asked between steps,
+  /// never in one, from Event::ready on: when the timed steps begin and when they are over, and around what
+  /// is run between them. It may wait for the device. What is not finite is an Error with the plugin's name.
+  void counter(Counter, std::function<double()> read);
+
   /// By the host.
   void edit_as(std::string plugin) { editor_.name = std::move(plugin); }
   void seal() { editor_.sealed = true; }
@@ -78,6 +84,12 @@ class Recipe {
     std::function<Tensor()> view;
   };
   const std::vector<Kept>& kept() const { return kept_; }
+  struct Counted {
+    std::string plugin;
+    Counter counter;
+    std::function<double()> read;
+  };
+  const std::vector<Counted>& counters() const { return counters_; }
   /// Demands that no base offers, contradictions in the spec: an Error before anything runs.
   void check() const;
   std::vector<const SlotInfo*> slots() const;
@@ -93,6 +105,7 @@ class Recipe {
   Scopes scopes_;
   std::vector<Handler> handlers_;
   std::vector<Kept> kept_;
+  std::vector<Counted> counters_;
   std::map<const void*, std::string> claims_;
 };
 }  // namespace optrush

@@ -57,6 +57,16 @@ struct TrainSpec {
   std::string dtype = "fp32";  ///< of parameters: fp32, fp64 or bf16
 };
 
+/// The loss on data that training never reads, between steps and outside of their time. The same sequences
+/// whatever the rung and the mesh.
+struct ValidateSpec {
+  int64_t every = 0;       ///< steps, warm-up included; also after the last one; 0: never
+  int64_t sequences = 32;  ///< of train.seq_len, over all ranks
+  /// Where they come from. `kind` "held_out": the end of the run's own text or token file, which training then
+  /// leaves out; other sequences of random data.
+  DataSpec data{.kind = "held_out", .path = {}, .extensions = {}};
+};
+
 struct PluginUse {
   std::string name;
   Json options = Json::object();
@@ -72,11 +82,13 @@ struct RunSpec {
   Json model = Json::object();  ///< fields of the kind, as validate_model() gives them
   DataSpec data;
   TrainSpec train;
+  ValidateSpec validate;
   std::vector<PluginUse> plugins;
   std::string device = "auto";                     ///< auto | cpu | cuda
   int64_t threads = 0;                             ///< CPU threads in one operator; 0: every core
   std::map<std::string, std::string> environment;  ///< variables of its process, over those it inherits
   double timeout_s = 3600;
   std::vector<std::string> plugin_path;
+  bool trace = false;  ///< one more step after the timed ones, under LibTorch's profiler
 };
 }  // namespace optrush

@@ -109,6 +109,8 @@ class ActivationCheckpointing final : public Plugin {
     recipe.on(Event::ready, Phase::offload, [this](Run& run) {
       for (const auto& unit : run.units()) last_layer_ = std::max(last_layer_, unit->layer);
     });
+    recipe.counter({.name = "moved to the host", .unit = "bytes", .per = Per::step},
+                   [this] { return static_cast<double>(offload_.moved()); });
     recipe.on(Event::step_end, Phase::offload, [this](Run& run) {
       if (run.step() > 0) return;
       run.note("offload moves " + std::to_string(offload_.moved()) + " bytes to host memory in a step" +

@@ -11,10 +11,12 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <map>
 
 #include "cache.h"
 #include "compiled_unit.h"
+#include "optrush/evaluation.h"
 #include "optrush/plugin.h"
 #include "self_check.h"
 #include "unit_graph.h"
@@ -48,6 +50,9 @@ class Compile final : public Plugin {
       activations_ = to_json(recipe.activations());
       check_graphs(recipe, run);
     });
+    recipe.counter({.name = "compiling", .unit = "s", .over_ranks = OverRanks::max}, [this] { return seconds_; });
+    recipe.counter({.name = "graphs", .over_ranks = OverRanks::max},
+                   [this] { return static_cast<double>(units_.size()); });
     recipe.on(Event::finished, Phase::compile, [this](Run& run) {
       run.note("compile: " + std::to_string(units_.size()) + " distinct units compiled for " +
                std::to_string(sites_) + ", worst difference from eager " + c10::str(worst_));
@@ -80,9 +85,14 @@ class Compile final : public Plugin {
     Signature last;
     const CompiledUnit* unit = nullptr;
     std::map<Signature, const CompiledUnit*> all;
+    bool x_has_gradient = false;  ///< in training
   };
 
-  Tensor run(const UnitFunction& inner, const Unit& unit, const Tensor& x, const Batch& batch, Known& known) {
+  Tensor run(const UnitFunction& inner, const Unit& unit, const Tensor& given, const Batch& batch,
+             Known& known) {
+    // Its forward is the same with a gradient and without: what training has compiled serves.
+    if (!evaluating()) known.x_has_gradient = given.requires_grad();
+    const Tensor x = evaluating() ? given.detach().requires_grad_(known.x_has_gradient) : given;
     const Tensors inputs = unit_inputs(unit, x, batch);
     Signature signature = signature_of(inputs, batch);
     if (signature != known.last) {
@@ -97,6 +107,7 @@ class Compile final : public Plugin {
   const CompiledUnit* make(const UnitFunction& inner, const Unit& unit, const Tensor& x, const Batch& batch,
                            const Tensors& inputs, bool again) {
     const auto guard = run_->compiling(unit.path);
+    const auto start = std::chrono::steady_clock::now();
     if (again)
       run_->note("compile: " + unit.path + " was compiled again at step " + std::to_string(run_->step()) +
                  ": the shapes, types or names of its inputs changed");
@@ -109,6 +120,7 @@ class Compile final : public Plugin {
       compiled = std::make_unique<CompiledUnit>(cache_->folder_of(key));
       worst_ = std::max(worst_, self_check(*compiled, graph, inner, unit, x, batch));
     }
+    seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return compiled.get();
   }
 
@@ -118,7 +130,7 @@ class Compile final : public Plugin {
   Json activations_;
   std::map<std::string, std::unique_ptr<CompiledUnit>> units_;
   int64_t sites_ = 0;
-  double worst_ = 0;
+  double worst_ = 0, seconds_ = 0;
 };
 }  // namespace
 

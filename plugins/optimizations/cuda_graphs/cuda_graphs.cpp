@@ -16,6 +16,9 @@ using namespace optrush::cuda_graphs;
 class CudaGraphs final : public Plugin {
  public:
   void apply(Recipe& recipe, const Options&) override {
+    if (recipe.spec().validate.every > 0)
+      throw Error("cuda_graphs records whole steps, and validate runs forwards between them",
+                  "take cuda_graphs off, or leave validate out");
     recipe.on(Event::declared, Phase::capture, [&recipe](Run&) { check_capturable(recipe); });
     recipe.on(Event::ready, Phase::capture, [this](Run& run) {
       if (!run.device().is_cuda())

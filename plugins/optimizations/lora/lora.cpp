@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 
+#include "optrush/evaluation.h"
 #include "optrush/plugin.h"
 
 namespace {
@@ -78,7 +79,7 @@ class Lora final : public Plugin {
     if (found == pairs_.end()) return inner;
     return [inner = std::move(inner), pair = found->second, scale = scale_,
             dropout = dropout_](const Tensor& x) {
-      const Tensor dropped = dropout > 0 ? at::dropout(x, dropout, /*train=*/true) : x;
+      const Tensor dropped = dropout > 0 && !evaluating() ? at::dropout(x, dropout, /*train=*/true) : x;
       return inner(x) + at::linear(at::linear(dropped, pair.down->operand()), pair.up->operand()) * scale;
     };
   }

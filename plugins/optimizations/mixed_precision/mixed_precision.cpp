@@ -20,9 +20,12 @@ class LossScaler {
     scale_ = at::full({}, initial, options);
     growth_tracker_ = at::zeros({}, options.dtype(at::kInt));
     overflow_ = at::zeros({}, options);
+    skipped_ = at::zeros({}, options);
   }
   Tensor scale() const { return scale_; }
   Tensor growth_tracker() const { return growth_tracker_; }
+  /// Updates that were skipped so far.
+  Tensor skipped() const { return skipped_; }
   Tensor scaled_root(const Tensor& loss) const { return scale_.to(loss.scalar_type()); }
   void unscale(const Gradients& gradients, Update& update) {
     const at::NoGradGuard no_grad;
@@ -34,13 +37,14 @@ class LossScaler {
     }
     gradients.agree(overflow_);
     update.skip = overflow_.clamp_max(1);
+    skipped_.add_(update.skip);
     at::_amp_update_scale_(scale_, growth_tracker_, overflow_, /*growth=*/2.0, /*backoff=*/0.5,
                            growth_interval_);
   }
 
  private:
   int64_t growth_interval_;
-  Tensor scale_, growth_tracker_, overflow_;
+  Tensor scale_, growth_tracker_, overflow_, skipped_;
 };
 
 class MixedPrecision final : public Plugin {
@@ -70,6 +74,11 @@ class MixedPrecision final : public Plugin {
             Run& run) { scaler_ = std::make_unique<LossScaler>(initial, interval, run.device()); });
     recipe.keep("scale", [this] { return scaler_->scale(); });
     recipe.keep("growth_tracker", [this] { return scaler_->growth_tracker(); });
+    // Every rank has the same.
+    recipe.counter({.name = "loss scale at the end", .over_ranks = OverRanks::max},
+                   [this] { return scaler_->scale().item<double>(); });
+    recipe.counter({.name = "skipped updates", .over_ranks = OverRanks::max},
+                   [this] { return scaler_->skipped().item<double>(); });
     const Traits traits{.trace = Trace::aten, .capturable = true};
     recipe.loss_gradient.replace([this](const Tensor& loss) { return scaler_->scaled_root(loss); }, traits);
     recipe.gradients.wrap(

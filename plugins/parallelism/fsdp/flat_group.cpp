@@ -70,6 +70,7 @@ void FlatGroup::store(Param& param, const Tensors& values) {
 
 void FlatGroup::start_gather() {
   if (present()) return;
+  ++gathers_;
   const at::NoGradGuard no_grad;
   for (Field& field : fields_) {
     if (std::exchange(field.version, field.piece._version()) != field.piece._version()) field.whole.renew();

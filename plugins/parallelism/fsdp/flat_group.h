@@ -39,6 +39,8 @@ class FlatGroup {
   bool outdated() const;
   /// Of what is gathered at once.
   double gathered_bytes() const;
+  /// How often it was gathered so far.
+  int64_t gathers() const { return gathers_; }
 
  private:
   struct Field {
@@ -57,5 +59,6 @@ class FlatGroup {
   std::vector<Segment> segments_;
   std::vector<Field> fields_;
   std::vector<Pending> pending_;
+  int64_t gathers_ = 0;
 };
 }  // namespace optrush::fsdp

@@ -59,6 +59,11 @@ class Fsdp final : public Plugin {
         Phase::shard,
         [this](UnitFunction inner, const Unit& unit) { return sharded_->wrap(std::move(inner), unit); },
         {.trace = Trace::opaque, .foreseeable = true});
+    // Every rank gathers the same.
+    recipe.counter({.name = "gathers", .per = Per::step, .over_ranks = OverRanks::max},
+                   [this] { return static_cast<double>(sharded_->gathered_groups()); });
+    recipe.counter({.name = "gathered", .unit = "bytes", .per = Per::step, .over_ranks = OverRanks::max},
+                   [this] { return sharded_->gathered_bytes(); });
     recipe.on(Event::ready, Phase::shard, [this, policy](Run& run) {
       sharded_->expect_traffic(run);
       if (policy.offload && run.device().is_cpu())

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "optrush/evaluation.h"
 #include "optrush/leaf.h"
 #include "traffic.h"
 
@@ -118,6 +119,9 @@ void Sharded::leave_forward(Place& place, const Tensor& out) {
   place.has_backward = at::GradMode::is_enabled() && out.requires_grad() && !out.is_leaf();
   if (policy_.gathers_each_unit() && (policy_.reshard_after_forward || !place.has_backward))
     for (FlatGroup* group : place.groups) gathers_.drop(*group);
+  // Between steps nothing stays whole: at stages 1 and 2 only a step's end would free it.
+  if (evaluating() && place.after == nullptr)
+    for (FlatGroup& group : groups_) gathers_.drop(group);
   if (place.has_backward) out.register_hook([this, &place](const Tensor&) { enter_backward(place); });
 }
 
@@ -187,6 +191,18 @@ void Sharded::finish() {
 void Sharded::zero_gradients() {
   for (Shard& shard : shards_) shard.grad.reset();
   reductions_.begin_step();
+}
+
+int64_t Sharded::gathered_groups() const {
+  int64_t gathers = 0;
+  for (const FlatGroup& group : groups_) gathers += group.gathers();
+  return gathers;
+}
+
+double Sharded::gathered_bytes() const {
+  double bytes = 0;
+  for (const FlatGroup& group : groups_) bytes += static_cast<double>(group.gathers()) * group.gathered_bytes();
+  return bytes;
 }
 
 void Sharded::expect_traffic(Run& run) const {

@@ -29,6 +29,9 @@ class Sharded final : public DataParallel {
   const std::deque<FlatGroup>& groups() const { return groups_; }
   const Gathers& gathers() const { return gathers_; }
   const Reductions& reductions() const { return reductions_; }
+  /// How often a group was gathered so far, and the bytes of the parameters that were.
+  int64_t gathered_groups() const;
+  double gathered_bytes() const;
   /// What theory says that this rank sends in a step.
   void expect_traffic(Run&) const;
 

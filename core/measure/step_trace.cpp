@@ -1,0 +1,49 @@
+#include "measure/step_trace.h"
+
+#include <torch/csrc/autograd/profiler_kineto.h>
+
+#include <array>
+#include <set>
+
+namespace optrush {
+namespace {
+namespace profiler = torch::autograd::profiler;
+using torch::profiler::impl::ActivityType;
+
+constexpr std::array<const char*, kBuckets> kNames = {
+    "data", "forward", "backward", "communication", "optimizer", "bookkeeping", "step"};
+}  // namespace
+
+StepTrace::StepTrace(at::Device device) {
+  std::set<ActivityType> activities = {ActivityType::CPU};
+  if (device.is_cuda()) activities.insert(ActivityType::CUDA);
+  const torch::profiler::impl::ProfilerConfig config(torch::profiler::impl::ProfilerState::KINETO,
+                                                     /*report_input_shapes=*/true);
+  profiler::prepareProfiler(config, activities);
+  profiler::enableProfiler(config, activities);
+}
+
+StepTrace::~StepTrace() {
+  if (running_) profiler::disableProfiler();
+}
+
+void StepTrace::save(const std::filesystem::path& file) {
+  running_ = false;
+  const auto result = profiler::disableProfiler();
+  const std::filesystem::path unfinished = file.string() + ".tmp";
+  result->save(unfinished.string());
+  std::filesystem::rename(unfinished, file);
+}
+
+void TracedClock::enter(Bucket bucket) {
+  clock_.enter(bucket);
+  range_.reset();
+  range_.emplace(at::RecordScope::USER_SCOPE);
+  if (range_->isActive()) range_->before(kNames.at(static_cast<size_t>(bucket)));
+}
+
+void TracedClock::end_step() {
+  range_.reset();
+  clock_.end_step();
+}
+}  // namespace optrush

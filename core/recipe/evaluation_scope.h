@@ -1,0 +1,17 @@
+#pragma once
+#include <ATen/core/grad_mode.h>
+
+namespace optrush {
+/// While it lives, forwards of this thread tell a loss and nothing else (optrush/evaluation.h).
+class EvaluationScope {
+ public:
+  EvaluationScope();
+  ~EvaluationScope();
+  EvaluationScope(const EvaluationScope&) = delete;
+  EvaluationScope& operator=(const EvaluationScope&) = delete;
+
+ private:
+  at::NoGradGuard no_grad_;
+  bool outer_;
+};
+}  // namespace optrush

@@ -1,0 +1,22 @@
+#pragma once
+#include <optional>
+#include <vector>
+
+#include "report/run_result.h"
+
+namespace optrush {
+/// Where no validation tells the loss, it is the mean of the training losses of so many steps.
+inline constexpr int64_t kSmoothedSteps = 10;
+
+/// How long runs of one rung train until their loss is at or below a target.
+struct TimeToLoss {
+  /// Of the steps up to there, warm-up included and validation not; none: not reached in every round.
+  std::optional<double> seconds;
+  bool validated = false;  ///< by the validation loss; else by the smoothed training loss
+};
+
+/// Of one run; none where it has neither losses of a validation nor of a step.
+std::optional<TimeToLoss> time_to_loss(const RunResult&, double target);
+/// Of all rounds: their median, where all of them reach it.
+std::optional<TimeToLoss> time_to_loss(const std::vector<const RunResult*>& rounds, double target);
+}  // namespace optrush

@@ -1,0 +1,73 @@
+#include "train/validation.h"
+
+#include <ATen/Functions.h>
+
+#include <optional>
+
+#include "optrush/random_state.h"
+#include "recipe/evaluation_scope.h"
+#include "train/loss_sums.h"
+
+namespace optrush {
+namespace {
+/// Puts the generators that forwards draw from back where they stood.
+class KeptGenerators {
+ public:
+  explicit KeptGenerators(at::Device device) : cpu_(at::kCPU), host_(cpu_.read()) {
+    if (device.is_cpu()) return;
+    own_.emplace(device);
+    device_ = own_->read();
+  }
+  ~KeptGenerators() {
+    cpu_.write(host_);
+    if (own_) own_->write(device_);
+  }
+  KeptGenerators(const KeptGenerators&) = delete;
+  KeptGenerators& operator=(const KeptGenerators&) = delete;
+
+ private:
+  RandomState cpu_;
+  Tensor host_, device_;
+  std::optional<RandomState> own_;
+};
+}  // namespace
+
+bool Validation::due(int64_t done) const {
+  const TrainSpec& train = session_.spec().train;
+  return done % session_.spec().validate.every == 0 || done == train.warmup + train.steps;
+}
+
+double Validation::loss() const {
+  const EvaluationScope evaluation;
+  const KeptGenerators kept(session_.device());
+  const auto not_of_a_step = session_.bookkeeping();
+  auto batches = data_(session_.step());
+  double valid = 0;
+  for (const Batch& batch : batches) valid += static_cast<double>(batch.valid_tokens);
+  const double tokens = sum_over_data(session_, valid);
+  Tensor sum;
+  for (Batch& batch : batches) {
+    batch.token_count = tokens;
+    session_.data_parallel().before_forward();
+    if (!batch.cos.defined()) session_.prepare(batch);
+    const Tensor part = session_.forward(0, batch, {}).to(at::kDouble);
+    sum = sum.defined() ? sum + part : part;
+  }
+  const double loss = global_loss(session_, sum).item<double>();
+  // A step makes its own: these were cast without a thought of gradients.
+  for (const Param* param : session_.params().all()) param->step_copy.drop();
+  return loss;
+}
+
+void Validation::check(const Recipe& recipe) {
+  if (const auto& owner = recipe.data.base().plugin; recipe.data.edited() && owner != "plain")
+    throw Error("validate: plugin '" + owner + "' gives the run its data, and no held-out data is known of it",
+                "take it off, or leave validate out");
+  const auto& stages = recipe.stages;
+  if (stages.edited())
+    throw Error("validate: plugin '" +
+                    (stages.wraps().empty() ? stages.base().plugin : stages.wraps().front().plugin) +
+                    "' cuts the model into stages, whose order belongs to its schedule",
+                "take it off, or leave validate out");
+}
+}  // namespace optrush

@@ -1,0 +1,29 @@
+#pragma once
+#include <functional>
+#include <vector>
+
+#include "optrush/recipe.h"
+#include "train/session.h"
+
+namespace optrush {
+/// The loss on data that training never reads (RunSpec::validate): forwards through the resolved slots,
+/// without gradients. It leaves nothing behind that a step could see.
+class Validation {
+ public:
+  /// `data` gives this rank's micro-batches where `evaluating()`.
+  using Data = std::function<std::vector<Batch>(int64_t step)>;
+  Validation(Session& session, Data data) : session_(session), data_(std::move(data)) {}
+
+  /// Whether to validate when `done` steps of the run are.
+  bool due(int64_t done) const;
+  /// The mean over every token of every rank's sequences, the same on all of them.
+  double loss() const;
+
+  /// An Error that names the plugin under which no such forward is known. Before anything runs.
+  static void check(const Recipe&);
+
+ private:
+  Session& session_;
+  Data data_;
+};
+}  // namespace optrush
