@@ -27,7 +27,8 @@ const char* label_of(const std::string& column) {
     return "datum.value < 1 ? format(datum.value * 1000, ',.3~r') + ' ms' : format(datum.value, ',.3~r') + ' "
            "s'";
   if (column == "peak_memory" || column == "activations")
-    return "datum.value < 1048576 ? format(datum.value / 1024, ',.3~r') + ' KiB' : datum.value < 1073741824 "
+    return "datum.value == 0 ? '0' : datum.value < 1048576 ? format(datum.value / 1024, ',.3~r') + ' KiB' : "
+           "datum.value < 1073741824 "
            "? "
            "format(datum.value / 1048576, ',.3~r') + ' MiB' : format(datum.value / 1073741824, ',.3~r') + ' "
            "GiB'";

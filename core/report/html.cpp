@@ -20,7 +20,7 @@ h1{margin:0 0 4px}h2{margin:40px 0 12px;padding-bottom:6px;border-bottom:1px sol
 table{border-collapse:collapse;font-size:13.5px;font-variant-numeric:tabular-nums}
 th,td{padding:6px 12px;border:1px solid var(--line);text-align:left;vertical-align:top;max-width:420px;
   overflow-wrap:break-word}
-th{background:var(--head)}td.long{min-width:17em}td.number,th.number{text-align:right}
+th{background:var(--head)}td.long{min-width:17em}td.number,th.number{text-align:right}.whole{white-space:nowrap}
 tbody tr:hover{background:var(--head)}
 li{margin:4px 0;white-space:pre-wrap;overflow-wrap:anywhere}
 #vg-tooltip-element.vg-tooltip{background:var(--back);color:var(--text);border-color:var(--line)}
@@ -28,12 +28,21 @@ li{margin:4px 0;white-space:pre-wrap;overflow-wrap:anywhere}
 .vega-embed summary{opacity:.5!important}
 )css";
 
+/// "4.8e-07" is one word, though a browser would break it behind its hyphen.
+std::string word_text(const std::string& word) {
+  const bool power = word.find("e-") != std::string::npos;
+  return power ? "<span class=\"whole\">" + html_text(word) + "</span>" : html_text(word);
+}
+
 /// A number stays with its unit; only in front of brackets it may break.
 std::string number_text(const std::string& text) {
   std::string html;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const bool bracket = i + 1 < text.size() && (text[i + 1] == '(' || text[i + 1] == '[');
-    html += text[i] == ' ' && !bracket ? "&nbsp;" : html_text(text.substr(i, 1));
+  for (size_t start = 0; start <= text.size();) {
+    const size_t end = std::min(text.find(' ', start), text.size());
+    const bool bracket = start < text.size() && (text[start] == '(' || text[start] == '[');
+    if (start > 0) html += bracket ? " " : "&nbsp;";
+    html += word_text(text.substr(start, end - start));
+    start = end + 1;
   }
   return html;
 }

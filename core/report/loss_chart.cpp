@@ -96,7 +96,9 @@ std::optional<Json> distances(const std::vector<const Row*>& rows, Json& values)
         {"encoding", {{"x", step_axis(values)}, {"y", y("apart")}, {"tooltip", tooltip}}}}});
   panel["transform"] = {{{"filter", "isValid(datum.rung)"}}};
   panel["title"] = {{"text", "distance from what the gate compares it with, relative to that loss"},
-                    {"subtitle", {"logarithmic; dashed: what is allowed; bit-equal steps have no point"}},
+                    {"subtitle",
+                     {"logarithmic; dashed: what is allowed (no line: equal bits only); a step of equal bits "
+                      "has no point"}},
                     {"fontSize", 12},
                     {"fontWeight", "normal"}};
   return panel;
