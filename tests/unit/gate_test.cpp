@@ -212,5 +212,15 @@ TEST(GateVerdict, HarderBatchesAreNotHeldAgainstARung) {
   EXPECT_FALSE(judge(falling(), {.own = {slope(12, 0.1)}, .base = slope(12, 0.05)}).passed)
       << "it rises twice as much";
 }
+
+TEST(GateVerdict, ATrainingThatDivergesIsNotExcusedByItsOwnScatter) {
+  const Curve diverges = losses({5.5, 29, 29.2, 48.9, 31.6, 38.2, 38.9, 42.3, 41.7, 36.1, 38.4, 36.7});
+  Curve base = losses({5.5, 5.6, 5.6, 5.5, 5.6, 5.5, 5.5, 5.6, 5.5, 5.6, 5.5, 5.5});
+  EXPECT_FALSE(judge(falling(), {.own = {diverges}, .base = base}).passed);
+  Curve noisy = base;
+  for (size_t i = 0; i < noisy.losses.size(); ++i) noisy.losses[i] += i % 3 == 0 ? -0.04 : 0.04;
+  EXPECT_TRUE(judge(falling(), {.own = {noisy}, .base = slope(12, -1e-4)}).passed)
+      << "it may scatter by itself, as dropout does";
+}
 }  // namespace
 }  // namespace optrush
