@@ -66,12 +66,17 @@ class Search {
     }
   }
 
-  /// Of each axis the alternative that pays most, as far as they go together.
-  Picks all_that_pay() {
+  /// Every alternative, those first that gain most alone.
+  std::vector<Pick> by_gain() const {
     std::vector<Pick> order = all_;
     std::ranges::stable_sort(order, std::greater(), [&](const Pick& pick) { return gain_.at(pick); });
+    return order;
+  }
+
+  /// Of each axis the alternative that pays most, as far as they go together.
+  Picks all_that_pay() {
     Picks stack;
-    for (const Pick& pick : order) {
+    for (const Pick& pick : by_gain()) {
       if (!pays_.at(pick) || std::ranges::count(stack, pick.axis, &Pick::axis) > 0) continue;
       if (forecast(with(stack, pick)).end == End::fits) stack = with(stack, pick);
     }
@@ -91,7 +96,19 @@ class Search {
         if (saver.axis != pick.axis && std::ranges::count(stack, saver) == 0)
           found.push_back(with(moved, saver));
     }
+    const Picks together = with_all_that_seem_to_pay(stack);
+    if (std::ranges::count(found, sorted(together), sorted) == 0 && sorted(together) != sorted(stack))
+      found.push_back(together);
     return found;
+  }
+
+  /// Each of many small gains may be too small to be claimed, and all of them together not.
+  Picks with_all_that_seem_to_pay(Picks stack) {
+    for (const Pick& pick : by_gain()) {
+      if (gain_.at(pick) <= 1 || std::ranges::count(stack, pick.axis, &Pick::axis) > 0) continue;
+      if (forecast(with(stack, pick)).end == End::fits) stack = with(stack, pick);
+    }
+    return stack;
   }
 
   /// After every move that can be claimed to be faster. Two of them may be worth less together than each

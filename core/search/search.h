@@ -62,8 +62,8 @@ struct Found {
 
 /// Looks for the fastest stack: first each alternative alone; then all that pay, and from there moves (one
 /// part off, on, or exchanged for another alternative; for what does not fit, together with a part that saves
-/// memory) until none can be claimed to be faster. About as many stacks are run in a stage as there are
-/// alternatives, where a grid would run the product of all axes. `choices` has the number of alternatives of
-/// each axis.
+/// memory; or everything on that was faster alone, claimed or not) until none can be claimed to be faster.
+/// About as many stacks are run in a stage as there are alternatives, where a grid would run the product of
+/// all axes. `choices` has the number of alternatives of each axis.
 Found search(const std::vector<size_t>& choices, Laboratory&);
 }  // namespace optrush

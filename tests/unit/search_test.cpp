@@ -85,6 +85,14 @@ TEST(Search, WhatPaysAloneButNotInTheStackIsTakenOff) {
   EXPECT_THAT(search({1, 1}, bench).best, ElementsAre(Pick{0, 0}));
 }
 
+TEST(Search, GainsTooSmallToBeClaimedAreTriedTogether) {
+  // 0.8 % each, and a claim takes 1 %.
+  Bench bench([](const Picks& stack) {
+    return std::pow(1.008, static_cast<double>(stack.size())) * (holds(stack, 3) ? 0.9 : 1);
+  });
+  EXPECT_THAT(search({1, 1, 1, 1}, bench).best, UnorderedElementsAre(Pick{0, 0}, Pick{1, 0}, Pick{2, 0}));
+}
+
 TEST(Search, WhatDoesNotGoTogetherIsNeverRun) {
   Bench bench([](const Picks& stack) { return 1 + 0.2 * static_cast<double>(stack.size()); });
   bench.forecast_of = [](const Picks& stack) {
