@@ -12,6 +12,7 @@
 #include "launch/folder.h"
 #include "launch/next_round.h"
 #include "launch/noise_log.h"
+#include "launch/peak_log.h"
 #include "launch/planner.h"
 #include "optrush/error.h"
 #include "report/analysis.h"
@@ -42,7 +43,8 @@ class Conductor {
         lock_(folder_),
         execution_(experiment, request, runs_, begun_report(folder_, experiment, request.resume), interrupts_,
                    progress),
-        noise_(folder_ / "noise.jsonl", request.probe_s) {}
+        noise_(folder_ / "noise.jsonl", request.probe_s),
+        peaks_(folder_, request.worker, experiment.base, interrupts_) {}
 
   RunOutcome conduct() {
     if (!request_.only.empty()) progress_.note("--only: " + join(runs_.schedule.only()) + ", and the base");
@@ -131,8 +133,10 @@ class Conductor {
     if (runs_.schedule.open())
       repeat_until(*experiment_.until, start);
     else
-      for (int64_t round = 1; round < experiment_.rounds; ++round)
+      for (int64_t round = 1; round < experiment_.rounds; ++round) {
+        peaks_.look(round);
         run_round(round, runs_.schedule.round(round, runs_.plans));
+      }
     check_gate(/*last=*/true);
     execution_.execute(runs_.schedule.drift(runs_.plans));
   }
@@ -145,6 +149,7 @@ class Conductor {
       run_round(round, runs_.schedule.begin_round(round, begun, runs_.plans));
     double slower = 1;  // than the sum of what the runs measured of themselves
     while (interrupts_.signal() == 0) {
+      peaks_.look(round);
       const Analysis now = analyze(so_far());
       RoundState state{until, until.at_most_s - seconds_since(start), round, run_seconds(now), pairs_of(now)};
       for (auto& [variant, seconds] : state.seconds) seconds *= slower;
@@ -226,10 +231,12 @@ class Conductor {
 
   /// What the report's folder holds by now. Of many rounds, only what is new is read.
   const Stored& so_far() {
-    if (stored_)
-      load_new_runs(*stored_);
-    else
+    if (!stored_) {
       stored_ = load_report(folder_);
+    } else {
+      load_new_runs(*stored_);
+      stored_->context = read_json(folder_ / "context.json");
+    }
     return *stored_;
   }
 
@@ -242,6 +249,7 @@ class Conductor {
   const FolderLock lock_;
   Execution execution_;
   NoiseLog noise_;
+  PeakLog peaks_;
   std::optional<Stored> stored_;  ///< none before the first look
 };
 }  // namespace

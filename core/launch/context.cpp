@@ -32,19 +32,6 @@ std::string commit(Interrupts& interrupts) {
   }
 }
 
-Json doctor(const RunSpec& base, const fs::path& worker, bool quick, Interrupts& interrupts) {
-  const TemporaryFolder folder;
-  const fs::path out = folder.path() / "context.json", log = folder.path() / "log.txt";
-  Command command{
-      {worker, "doctor", "--json", out, "--device", base.device, "--threads", std::to_string(base.threads)},
-      {{"OMP_WAIT_POLICY", "passive"}},
-      log};
-  if (quick) command.arguments.emplace_back("--quick");
-  const ProcessEnd end = run_process(command, kDoctorLimits, interrupts);
-  if (end.kind == ProcessEnd::Kind::exited && fs::exists(out)) return read_json(out);
-  return {{"doctor", describe_bad_end(end, kDoctorLimits).reason + "\n" + log_tail(log)}};
-}
-
 /// Names of what computes.
 std::string cpu_of(const Json& context) {
   const auto cpu = context.find("cpu");
@@ -68,6 +55,19 @@ std::string hosts_of(const Json& context) {
 }
 }  // namespace
 
+Json ask_doctor(const RunSpec& base, const fs::path& worker, bool quick, Interrupts& interrupts) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "context.json", log = folder.path() / "log.txt";
+  Command command{
+      {worker, "doctor", "--json", out, "--device", base.device, "--threads", std::to_string(base.threads)},
+      {{"OMP_WAIT_POLICY", "passive"}},
+      log};
+  if (quick) command.arguments.emplace_back("--quick");
+  const ProcessEnd end = run_process(command, kDoctorLimits, interrupts);
+  if (end.kind == ProcessEnd::Kind::exited && fs::exists(out)) return read_json(out);
+  return {{"doctor", describe_bad_end(end, kDoctorLimits).reason + "\n" + log_tail(log)}};
+}
+
 std::optional<Json> describe_machine(const Experiment& experiment, const fs::path& worker, bool quick,
                                      Interrupts& interrupts) {
   Json context = {{"date", utc_now()},
@@ -75,7 +75,7 @@ std::optional<Json> describe_machine(const Experiment& experiment, const fs::pat
                   {"commit", commit(interrupts)},
                   {"host", host_name()}};
   if (interrupts.signal() != 0) return std::nullopt;
-  context.update(doctor(experiment.base, worker, quick, interrupts));
+  context.update(ask_doctor(experiment.base, worker, quick, interrupts));
   if (interrupts.signal() != 0) return std::nullopt;
   context["script"] = experiment.script;
   context["script_sha256"] = experiment.script_sha256;

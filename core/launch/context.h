@@ -14,6 +14,9 @@ namespace optrush {
 std::optional<Json> describe_machine(const Experiment&, const std::filesystem::path& worker, bool quick,
                                      Interrupts&);
 
+/// What the worker's doctor writes of the machine that this spec would train on.
+Json ask_doctor(const RunSpec&, const std::filesystem::path& worker, bool quick, Interrupts&);
+
 /// Why runs of both contexts must not stand in one report: "CPU 'A' there, 'B' here"; empty where they may.
 std::string difference_of_machines(const Json& there, const Json& here);
 }  // namespace optrush

@@ -105,7 +105,7 @@ void clear_report(const fs::path& folder) {
   // The journal first: whatever a kill leaves behind then counts as never started.
   for (const std::string name :
        {"journal.jsonl", "experiment.json", "variants.json", "plans.json", "context.json", "noise.jsonl",
-        "report.md", "report.html", "results.csv", "results.json", "tried.json"}) {
+        "peaks.jsonl", "report.md", "report.html", "results.csv", "results.json", "tried.json"}) {
     fs::remove(folder / name);
     fs::remove(folder / (name + ".tmp"));
   }

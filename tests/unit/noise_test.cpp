@@ -7,6 +7,7 @@
 #include "launch/machine_counters.h"
 #include "launch/noise_log.h"
 #include "launch/noise_probe.h"
+#include "launch/peak_log.h"
 
 namespace optrush {
 namespace {
@@ -46,6 +47,28 @@ TEST(NoiseLog, ATornLineIsClosedAndTheNextOneKept) {
   std::getline(lines, whole);
   EXPECT_EQ(torn, R"({"round": 0, "lo)");
   EXPECT_EQ(noise_line_from_json(Json::parse(whole), "test").round, 1);
+}
+
+TEST(PeakLog, TheBestOfEachArithmeticStays) {
+  const Json busy = {{"host", "h"},
+                     {"peak",
+                      {{"dtype_flops", {{"fp32", 5.0}, {"bf16", 3.0}}},
+                       {"source", "measured"},
+                       {"mfu_dtype", "fp32"},
+                       {"mfu_denominator", 5.0}}}};
+  Json quiet = busy;
+  quiet["peak"]["dtype_flops"] = {{"fp32", 4.0}, {"bf16", 9.0}};
+  quiet["peak"]["mfu_dtype"] = "bf16";
+  quiet["peak"]["mfu_denominator"] = 9.0;
+  const Json best = with_best_peaks(busy, quiet);
+  EXPECT_EQ(best.at("peak").at("dtype_flops"), Json({{"fp32", 5.0}, {"bf16", 9.0}}));
+  EXPECT_EQ(best.at("peak").at("mfu_denominator"), 9.0);
+  EXPECT_EQ(best.at("peak").at("mfu_dtype"), "bf16");
+  EXPECT_EQ(with_best_peaks(best, busy), best) << "what is lower changes nothing";
+  EXPECT_EQ(with_best_peaks(busy, {{"doctor", "it crashed"}}), busy);
+  Json table = busy;
+  table["peak"]["source"] = "table";
+  EXPECT_EQ(with_best_peaks(table, quiet).at("peak").at("mfu_denominator"), 5.0) << "the maker's figure";
 }
 
 TEST(Noise, WarningsSayWhatAndWhatHelps) {
