@@ -78,7 +78,8 @@ void check_validate(const RunSpec& spec, const std::string& where) {
   if (spec.model_kind != "llama")
     throw Error("validate: a model of kind '" + spec.model_kind + "' is not trained on tokens",
                 "leave validate out, or train a Llama", where);
-  if (!validates_on_own_data(spec) && spec.data.kind != "random" && to_json(spec.validate.data) == to_json(spec.data))
+  if (!validates_on_own_data(spec) && spec.data.kind != "random" &&
+      to_json(spec.validate.data) == to_json(spec.data))
     throw Error("validate.data is what training reads", "leave it out: the end of the data is then held out",
                 where);
 }

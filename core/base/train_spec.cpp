@@ -91,8 +91,9 @@ const Fields<ValidateSpec>& validate_fields() {
   const OptionSchema data = {
       .name = "data",
       .type = "object",
-      .doc = "where they come from; kind held_out: the end of the run's own text or tokens, which training "
-             "then leaves out, and other sequences of random data",
+      .doc =
+          "where they come from; kind held_out: the end of the run's own text or tokens, which training "
+          "then leaves out, and other sequences of random data",
       .fallback = to_json(T{}.data)};
   const auto read = [](T& validate, const Json& json, const std::string&, const std::string& where) {
     if (json == to_json(T{}.data)) return;
@@ -100,11 +101,10 @@ const Fields<ValidateSpec>& validate_fields() {
   };
   static const auto fields =
       Fields<T>()
-          .optional(&T::every,
-                    {.name = "every",
-                     .doc = "steps from one validation to the next, warm-up included; 0: none",
-                     .min = 0,
-                     .max = 1'000'000'000})
+          .optional(&T::every, {.name = "every",
+                                .doc = "steps from one validation to the next, warm-up included; 0: none",
+                                .min = 0,
+                                .max = 1'000'000'000})
           .optional(&T::sequences, {.name = "sequences",
                                     .doc = "of train.seq_len, over all ranks",
                                     .min = 1,

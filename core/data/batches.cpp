@@ -38,7 +38,8 @@ std::vector<Batch> Batches::step(int64_t step) const {
       step * global_batch(train_, mesh_) + mesh_.rank(mesh_.batch()) * rows * train_.accumulation;
   std::vector<Batch> batches;
   for (int64_t micro = 0; micro < train_.accumulation; ++micro) {
-    batches.push_back(source_ ? tokens(*source_, first + micro * rows, rows) : activations(first + micro * rows));
+    batches.push_back(source_ ? tokens(*source_, first + micro * rows, rows)
+                              : activations(first + micro * rows));
     batches.back().first_sample = first + micro * rows;
     batches.back().valid_tokens = rows * train_.seq_len;
   }
@@ -66,8 +67,8 @@ Batch Batches::tokens(const TokenSource& source, int64_t first_sample, int64_t s
   const Tensor read =
       at::empty({rows, length + 1}, at::TensorOptions(at::kLong).pinned_memory(!device_.is_cpu()));
   for (int64_t row = 0; row < samples; ++row)
-    source.sample(first_sample + row, {read.mutable_data_ptr<int64_t>() + row * (length + 1),
-                                       static_cast<size_t>(length + 1)});
+    source.sample(first_sample + row,
+                  {read.mutable_data_ptr<int64_t>() + row * (length + 1), static_cast<size_t>(length + 1)});
   if (samples < rows) read.slice(0, samples).zero_();
   const Tensor placed = read.to(device_, /*non_blocking=*/true);
   Batch batch;

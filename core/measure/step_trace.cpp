@@ -10,8 +10,8 @@ namespace {
 namespace profiler = torch::autograd::profiler;
 using torch::profiler::impl::ActivityType;
 
-constexpr std::array<const char*, kBuckets> kNames = {
-    "data", "forward", "backward", "communication", "optimizer", "bookkeeping", "step"};
+constexpr std::array<const char*, kBuckets> kNames = {"data",      "forward",     "backward", "communication",
+                                                      "optimizer", "bookkeeping", "step"};
 }  // namespace
 
 StepTrace::StepTrace(at::Device device) {

@@ -7,8 +7,8 @@
 #include "measure/step_clock.h"
 
 namespace optrush {
-/// LibTorch's profiler over what runs from construction to save(): operators of this thread and of autograd's,
-/// and what a GPU does for them.
+/// LibTorch's profiler over what runs from construction to save(): operators of this thread and of
+/// autograd's, and what a GPU does for them.
 class StepTrace {
  public:
   explicit StepTrace(at::Device);

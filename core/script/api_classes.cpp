@@ -24,11 +24,13 @@ std::vector<Parameter> fields_of_spec(const std::string& section) {
 std::vector<Parameter> validate_fields_of_script() {
   auto fields = spec_fields("validate");
   for (auto& field : fields) {
-    if (field.name == "every") field.fallback = nullptr, field.min = 1, field.doc = "steps from one to the next";
+    if (field.name == "every")
+      field.fallback = nullptr, field.min = 1, field.doc = "steps from one to the next";
     if (field.name == "data")
       field.type = "Data?", field.fallback = nullptr,
-      field.doc = "where they come from; left out: the end of the experiment's own text or token file, which "
-                  "training then leaves out, or other random sequences";
+      field.doc =
+          "where they come from; left out: the end of the experiment's own text or token file, which "
+          "training then leaves out, or other random sequences";
   }
   return fields;
 }
@@ -339,26 +341,24 @@ std::vector<Class> api_classes() {
                   {.name = "default", .type = "any?", .doc = "where left out; nil: it must be given"}}},
   };
   auto experiment = std::ranges::find(all, "ExperimentOptions", &Class::name);
-  experiment->fields =
-      joined(std::move(experiment->fields),
-             {{.name = "rounds",
-               .type = "integer",
-               .doc = "runs of each rung, interleaved",
-               .fallback = defaults.rounds,
-               .min = 1},
-              {.name = "validate",
-               .type = "ValidateOptions?",
-               .doc = "the loss on data that training never reads"},
-              {.name = "target_loss",
-               .type = "number?",
-               .doc = "the report says how many seconds each rung trains until its validation loss is there; "
-                      "without validate, the mean training loss of 10 steps",
-               .min = 0.000001},
-              {.name = "price_per_hour",
-               .type = "number?",
-               .doc = "of the machine; gives the price of a million tokens",
-               .min = 0},
-              {.name = "currency", .type = "string", .doc = "of that price", .fallback = defaults.currency}});
+  experiment->fields = joined(
+      std::move(experiment->fields),
+      {{.name = "rounds",
+        .type = "integer",
+        .doc = "runs of each rung, interleaved",
+        .fallback = defaults.rounds,
+        .min = 1},
+       {.name = "validate", .type = "ValidateOptions?", .doc = "the loss on data that training never reads"},
+       {.name = "target_loss",
+        .type = "number?",
+        .doc = "the report says how many seconds each rung trains until its validation loss is there; "
+               "without validate, the mean training loss of 10 steps",
+        .min = 0.000001},
+       {.name = "price_per_hour",
+        .type = "number?",
+        .doc = "of the machine; gives the price of a million tokens",
+        .min = 0},
+       {.name = "currency", .type = "string", .doc = "of that price", .fallback = defaults.currency}});
   return all;
 }
 }  // namespace optrush

@@ -61,8 +61,9 @@ double Validation::loss() const {
 
 void Validation::check(const Recipe& recipe) {
   if (const auto& owner = recipe.data.base().plugin; recipe.data.edited() && owner != "plain")
-    throw Error("validate: plugin '" + owner + "' gives the run its data, and no held-out data is known of it",
-                "take it off, or leave validate out");
+    throw Error(
+        "validate: plugin '" + owner + "' gives the run its data, and no held-out data is known of it",
+        "take it off, or leave validate out");
   const auto& stages = recipe.stages;
   if (stages.edited())
     throw Error("validate: plugin '" +

@@ -5,8 +5,8 @@
 namespace optrush {
 /// How the values of a run's ranks become the one that the report shows.
 enum class OverRanks : uint8_t { sum, mean, max };
-/// Of what a counter's number is: `run`, what it reads at the end; `step`, what the timed steps added, divided
-/// by their number.
+/// Of what a counter's number is: `run`, what it reads at the end; `step`, what the timed steps added,
+/// divided by their number.
 enum class Per : uint8_t { run, step };
 
 /// A number that a plugin tells of a run: a column of the report. A plugin has 16 at most.

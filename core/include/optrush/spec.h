@@ -62,8 +62,8 @@ struct TrainSpec {
 struct ValidateSpec {
   int64_t every = 0;       ///< steps, warm-up included; also after the last one; 0: never
   int64_t sequences = 32;  ///< of train.seq_len, over all ranks
-  /// Where they come from. `kind` "held_out": the end of the run's own text or token file, which training then
-  /// leaves out; other sequences of random data.
+  /// Where they come from. `kind` "held_out": the end of the run's own text or token file, which training
+  /// then leaves out; other sequences of random data.
   DataSpec data{.kind = "held_out", .path = {}, .extensions = {}};
 };
 

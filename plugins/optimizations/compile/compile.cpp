@@ -50,7 +50,8 @@ class Compile final : public Plugin {
       activations_ = to_json(recipe.activations());
       check_graphs(recipe, run);
     });
-    recipe.counter({.name = "compiling", .unit = "s", .over_ranks = OverRanks::max}, [this] { return seconds_; });
+    recipe.counter({.name = "compiling", .unit = "s", .over_ranks = OverRanks::max},
+                   [this] { return seconds_; });
     recipe.counter({.name = "graphs", .over_ranks = OverRanks::max},
                    [this] { return static_cast<double>(units_.size()); });
     recipe.on(Event::finished, Phase::compile, [this](Run& run) {

@@ -201,7 +201,8 @@ int64_t Sharded::gathered_groups() const {
 
 double Sharded::gathered_bytes() const {
   double bytes = 0;
-  for (const FlatGroup& group : groups_) bytes += static_cast<double>(group.gathers()) * group.gathered_bytes();
+  for (const FlatGroup& group : groups_)
+    bytes += static_cast<double>(group.gathers()) * group.gathered_bytes();
   return bytes;
 }
 
