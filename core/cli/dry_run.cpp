@@ -67,6 +67,9 @@ std::vector<std::string> plan_lines(const Json& plan) {
   if (const Json memory = plan.value("memory", Json()); !memory.is_null())
     lines.push_back((plan.contains("mesh") ? "peak of a rank's step " : "peak of a step ") +
                     bytes(memory.at("peak_bytes")) + ", by its sizes");
+  else if (plan.contains("no_forecast"))
+    lines.push_back("its memory can't be foreseen (" + plain(plan.at("no_forecast")) +
+                    "), so it takes turns with --turns on alone");
   if (const auto cost = step_cost_from(plan.value("costs", Json())))
     lines.push_back(or_unknown(cost->launches, grouped) + " kernels a step, " +
                     or_unknown(cost->elementwise_bytes, bytes) + " by elementwise ones");

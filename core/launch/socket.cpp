@@ -6,12 +6,12 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include <cerrno>
 #include <cstring>
 #include <memory>
 
+#include "base/unix_address.h"
 #include "optrush/error.h"
 
 namespace optrush {
@@ -85,15 +85,13 @@ Descriptor listen_at(uint16_t port, bool loopback_only) {
 }
 
 Descriptor listen_at(const std::filesystem::path& path) {
-  sockaddr_storage address{};
-  auto* fields = reinterpret_cast<sockaddr_un*>(&address);
   const std::string name = path.string();
-  if (name.size() >= sizeof fields->sun_path)
+  const auto address = unix_address(name);
+  if (!address)
     throw Error("the path '" + name + "' is too long for a socket", "set TMPDIR to a shorter one");
-  fields->sun_family = AF_UNIX;
-  name.copy(fields->sun_path, name.size());
   Descriptor socket(::socket(AF_UNIX, kKind, 0));
-  if (bind(socket.get(), general(address), sizeof(sockaddr_un)) != 0 || listen(socket.get(), kWaiting) != 0)
+  const auto* general_address = reinterpret_cast<const sockaddr*>(&*address);
+  if (bind(socket.get(), general_address, sizeof *address) != 0 || listen(socket.get(), kWaiting) != 0)
     throw Error("cannot listen at '" + name + "': " + std::strerror(errno));
   return socket;
 }

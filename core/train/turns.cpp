@@ -1,13 +1,13 @@
 #include "train/turns.h"
 
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 
+#include "base/unix_address.h"
 #include "optrush/error.h"
 #include "optrush/json.h"
 
@@ -20,12 +20,10 @@ constexpr const char* kVariable = "OPTRUSH_TURNS";
 }
 
 Descriptor connected_to(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path) fail("the path '" + path + "' is too long for a socket");
-  path.copy(address.sun_path, path.size());
+  const auto address = unix_address(path);
+  if (!address) fail("the path '" + path + "' is too long for a socket");
   Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+  if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0)
     fail("nobody answers at '" + path + "': " + std::strerror(errno));
   return socket;
 }

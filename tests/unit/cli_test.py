@@ -85,6 +85,9 @@ def dry_run():
     assert "compared with accumulated" in text.stdout
     expect(optrush("run", "tiny.lua", "--dry-run", "--set", "gradient_accumulation.steps=4", "--only", "f*s?d", "--only",
                    "acc*"), 0, "+ gradient_accumulation { steps = 4 }", "--only: fused, accumulated, and the base")
+    (work / "compiled.lua").write_text(SCRIPT.replace('"fused", "fused_adamw"', '"compiled", "compile"'))
+    expect(optrush("run", "compiled.lua", "--dry-run"), 0, "its memory can't be foreseen (what 'compile' in unit does",
+           "takes turns with --turns on alone")
     (work / "sized.lua").write_text(SCRIPT.replace("seq_len = 16", 'seq_len = rush.arg("length", 16)'))
     expect(optrush("run", "sized.lua", "--dry-run", "--arg", "length=8"), 0, "argument length = 8", "train.seq_len = 8")
     shown = json.loads(expect(optrush("run", "tiny.lua", "--dry-run", "--json", "--rounds", "1"), 0).stdout)
