@@ -5,7 +5,7 @@
 For each model, `optrush run` searches and then measures every combination of the same parts. A run has the same steps
 in both, and a stack six rounds, which is the least of an experiment that ends by its intervals. The stack that was found
 is looked up in the grid: its speed is the one that the grid measured, over the best that the grid measured. --budget is
-the seconds that all of it may take: a sixth of each model's share is the search's, and the grid stops its rounds when
+the seconds that all of it may take: a quarter of each model's share is the search's, and the grid stops its rounds when
 the rest is over (its first round is always whole). --choices leaves parts out from the end, for a trial.
 """
 
@@ -102,7 +102,7 @@ def combination(axes, best):
 def compare(options, model, folder):
     axes, share = AXES[: options.choices], options.budget / len(options.models)
     head = dict(zip(("model", "batch", "seq_len"), MODELS[model], strict=True), steps=options.steps)
-    search_s = share / 6
+    search_s = share / 4
     searched, took = run(options, folder, SCRIPT.format(name="search", **head) + search_part(axes, search_s), "search")
     left = max(60.0, share - took)
     measured, grid_took = run(options, folder, SCRIPT.format(name="grid", **head) + grid_part(axes, left), "grid")

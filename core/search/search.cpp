@@ -47,6 +47,9 @@ class Search {
       }
       best = improved(best);
     }
+    const auto too_short = [](const Considered& each) { return each.trial.ok && each.trial.too_short; };
+    if (!found_.stages.empty() && std::ranges::any_of(found_.stages.back().stacks, too_short))
+      found_.finished = false;
     std::ranges::stable_sort(best, std::greater(), [&](const Pick& pick) { return gain_.at(pick); });
     found_.best = best;
     return std::move(found_);

@@ -31,6 +31,7 @@ struct Trial {
   std::string said;                     ///< for readers: "1.21x [1.18, 1.24], faster"
   double speed = 0;                     ///< tokens/s over those of the reference
   bool faster = false, slower = false;  ///< which of them can be claimed
+  bool too_short = false;               ///< time was out before anything could be claimed
 };
 
 /// What a search asks.

@@ -27,7 +27,8 @@ Trial trial_of(const Row& row) {
                   (row.previous.speed->claim() ? ", " + std::string(to_string(verdict.outcome)) : ""),
           .speed = row.previous.speed->value,
           .faster = verdict.outcome == Outcome::faster,
-          .slower = verdict.outcome == Outcome::slower};
+          .slower = verdict.outcome == Outcome::slower,
+          .too_short = verdict.outcome == Outcome::too_few};
 }
 }  // namespace
 

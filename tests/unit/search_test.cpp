@@ -132,6 +132,18 @@ TEST(Search, EndsWhenTimeIsOutWithTheBestSoFar) {
   EXPECT_FALSE(found.finished);
 }
 
+TEST(Search, AStageThatCouldClaimNothingIsNoEnd) {
+  class Hurried final : public Laboratory {
+   public:
+    Forecast forecast(const Picks&) override { return {}; }
+    std::vector<Trial> measure(const Picks&, const std::vector<Picks>& stacks) override {
+      return std::vector<Trial>(stacks.size(), {.ok = true, .speed = 1.3, .too_short = true});
+    }
+    bool goes_on() override { return true; }
+  } hurried;
+  EXPECT_FALSE(search({1}, hurried).finished);
+}
+
 /// Every stack of these axes.
 std::vector<Picks> grid(const std::vector<size_t>& choices) {
   std::vector<Picks> all = {{}};
