@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "base/files.h"
 #include "base/spec_json.h"
@@ -89,7 +91,12 @@ FolderLock::FolderLock(const fs::path& folder) {
   fs::create_directories(folder);
   fd_ = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd_ < 0) throw Error("cannot open '" + folder.string() + "': " + std::strerror(errno));
-  if (flock(fd_, LOCK_EX | LOCK_NB) == 0) return;
+  // A conductor that was killed may leave a child that holds the lock until it has become its program.
+  const auto start = std::chrono::steady_clock::now();
+  do {
+    if (flock(fd_, LOCK_EX | LOCK_NB) == 0) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  } while (std::chrono::steady_clock::now() - start < std::chrono::seconds(1));
   close(fd_);
   throw Error("another optrush is at work in '" + folder.string() + "'",
               "wait for its end, or give another --label");
