@@ -65,9 +65,13 @@ Ops::Mlp::Fn Binder::mlp(const Site& site) const {
 }
 
 Ops::HeadLoss::Fn Binder::head_loss(const Site& site) const {
+  // Made at the first call: only then it is known that there is a part.
   return recipe_.ops.head_loss.resolve(
-      site, [](const Tensor& x, const Tensor& labels, const Ops::HeadParts& parts) {
-        return plain::cross_entropy_sum(parts.logits(x), labels);
+      site, [of_part = std::make_shared<std::optional<Differentiable>>()](
+                const Tensor& x, const Tensor& labels, const Ops::HeadParts& parts) {
+        if (!parts.part) return plain::cross_entropy_sum(parts.logits(x), labels);
+        if (!*of_part) of_part->emplace(plain::cross_entropy_of_part(*parts.part));
+        return call(**of_part, {parts.logits(x), labels}).at(0);
       });
 }
 

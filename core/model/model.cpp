@@ -11,12 +11,17 @@
 
 namespace optrush {
 namespace {
-Model llama(const Json& json, Params& params, at::ScalarType dtype) {
+LlamaSpec complete(const Json& json) {
   auto spec = llama_from_json(json, "model");
   if (const auto folder = spec.checkpoint; !folder.empty()) {
     spec = llama_from_hugging_face(folder);
     spec.checkpoint = folder;
   }
+  return spec;
+}
+
+Model llama(const Json& json, Params& params, at::ScalarType dtype) {
+  const LlamaSpec spec = complete(json);
   Model model = declare_llama(spec, params, dtype);
   if (!spec.checkpoint.empty()) Checkpoint(spec.checkpoint).check_complete(params);
   return model;
@@ -32,6 +37,12 @@ Model collective_alone(const Json& json, Params& params, at::ScalarType dtype) {
   return declare_collective(collective_from_json(json, "model"), params, dtype);
 }
 }  // namespace
+
+LlamaSpec llama_of(const RunSpec& spec) {
+  if (spec.model_kind != "llama")
+    throw Error("a model of kind '" + spec.model_kind + "' is no decoder", "take a llama");
+  return complete(spec.model);
+}
 
 Model declare_model(const RunSpec& spec, Params& params, at::ScalarType dtype) {
   using Declare = Model (*)(const Json&, Params&, at::ScalarType);

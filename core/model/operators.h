@@ -1,4 +1,5 @@
 #pragma once
+#include "optrush/differentiable.h"
 #include "optrush/ops.h"
 #include "optrush/spec.h"
 
@@ -20,6 +21,8 @@ AttentionHalves attention_halves();
 Tensor swiglu(const Tensor& gate, const Tensor& up);
 /// Sum of -log softmax(logits)[label] over labels that are not -100. logits (B, S, V), labels (B, S).
 Tensor cross_entropy_sum(const Tensor& logits, const Tensor& labels);
+/// The same of logits (B, S, end - begin) of a part of the vocabulary: inputs logits and labels.
+Differentiable cross_entropy_of_part(const VocabularyPart&);
 /// fp32, or fp64 where x is.
 at::ScalarType accumulate_type(const Tensor& x);
 }  // namespace optrush::plain

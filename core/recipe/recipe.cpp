@@ -22,7 +22,7 @@ Ops::Ops(const Editor* editor)
       attention_halves("attention_halves", editor, plain({"double", "segments"})),
       swiglu("swiglu", editor, plain()),
       mlp("mlp", editor, plain()),
-      head_loss("head_loss", editor, plain()) {}
+      head_loss("head_loss", editor, plain({"double", "vocabulary"})) {}
 
 std::vector<const SlotInfo*> Ops::all() const {
   return {&embedding, &linear,           &norm,   &add_norm, &position,

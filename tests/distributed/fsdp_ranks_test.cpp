@@ -8,57 +8,22 @@
 #include <random>
 
 #include "base/spec_json.h"
+#include "exactness.h"
 #include "support/temporary_folder.h"
-#include "trained_ranks.h"
 
 namespace optrush::testing {
 namespace {
 PluginUse fsdp(Json options = Json::object()) { return {"fsdp", std::move(options)}; }
-
-RunSpec small_spec(int64_t ranks, std::vector<PluginUse> plugins, const Json& model = Json::object()) {
-  RunSpec spec;
-  Json fields = {{"vocab_size", 61}, {"dim", 24},       {"n_layers", 3},
-                 {"n_heads", 4},     {"n_kv_heads", 2}, {"ffn_dim", 36}};
-  fields.update(model);
-  spec.model = validate_model("llama", fields, "test");
-  spec.train.world_size = ranks;
-  spec.train.micro_batch = 1;
-  spec.train.seq_len = 12;
-  spec.train.warmup = 2;
-  spec.train.steps = 8;
-  spec.train.lr = 1e-2;
-  spec.train.dtype = "fp64";
-  spec.device = "cpu";
-  spec.plugins = std::move(plugins);
-  spec.plugin_path = {OPTRUSH_BUILD_DIR "/plugins"};
-  return spec;
-}
 
 RankPool& pool() {
   static RankPool pool(8);
   return pool;
 }
 
-RunSpec without_fsdp(RunSpec spec) {
-  std::erase_if(spec.plugins, [](const PluginUse& use) { return use.name == "fsdp"; });
-  return spec;
-}
+RunSpec without_fsdp(const RunSpec& spec) { return one_process_of(spec, spec.train.world_size, {"fsdp"}); }
 
-/// Ten steps on the ranks of the spec and the same on one process without shards: losses, gradient norms, and
-/// every element of the final parameters and of the optimizer's state.
 void expect_equals_one_process(const RunSpec& spec, double tolerance, bool states = true) {
-  const TemporaryFolder folder;
-  const auto many = train_on(
-      pool(), {.spec = spec, .holes = true, .save = states ? (folder / "many").string() : "", .load = {}});
-  const auto one = train_on(pool(), {.spec = without_fsdp(on_one_process(spec, spec.train.world_size)),
-                                     .holes = true,
-                                     .save = states ? (folder / "one").string() : "",
-                                     .load = {}});
-  EXPECT_LT(difference(many.losses, one.losses), tolerance);
-  EXPECT_LT(difference(many.norms, one.norms), tolerance * 100);
-  if (!states) return;
-  const auto [apart, where] = difference_of_states(folder / "many", folder / "one");
-  EXPECT_LT(apart, tolerance) << where;
+  expect_equal_training(pool(), spec, without_fsdp(spec), tolerance, states);
 }
 
 /// The names of its stages and what else it draws, to repeat it.
@@ -146,21 +111,6 @@ TEST(Fsdp, FewerBitsLoseNoMoreThanOnOneProcess) {
     const Json all_bf16 = {{"stage", stage}, {"parameter_type", "bf16"}, {"reduce_type", "bf16"}};
     expect_equals_one_process(in_fewer_bits({"mixed_precision", Json::object()}, all_bf16, 1), 2e-2, false);
   }
-}
-
-double sent(const Json& result, const std::string& collective) {
-  double bytes = 0;
-  for (const auto& row : result.at("collectives"))
-    if (row.at("name") == collective) bytes += row.at("sent_bytes").get<double>();
-  return bytes;
-}
-
-double theory(const Json& result, const std::string& collective) {
-  double bytes = 0;
-  for (const auto& row : result.at("collectives"))
-    if (row.at("name") == collective && row.at("theory_bytes").is_number())
-      bytes += row.at("theory_bytes").get<double>();
-  return bytes;
 }
 
 /// Padding is small beside these.
@@ -270,8 +220,7 @@ TEST(Fsdp, StateSavedOnSomeRanksGoesOnOnOthers) {
     };
     SCOPED_TRACE(std::to_string(from.ranks) + " to " + std::to_string(to.ranks));
     const TemporaryFolder folder;
-    const auto whole =
-        train_on(pool(), {.spec = without_fsdp(on_one_process(spec_of(from, 1, 9), from.ranks))});
+    const auto whole = train_on(pool(), {.spec = without_fsdp(spec_of(from, 1, 9))});
     train_on(pool(), {.spec = spec_of(from, 1, 4), .save = folder / "state"});
     const auto rest = train_on(pool(), {.spec = spec_of(to, 1, 4), .load = folder / "state"});
     ASSERT_EQ(rest.losses.size(), 5U);

@@ -1,9 +1,11 @@
 #pragma once
 #include <array>
+#include <optional>
 
 #include "optrush/attention.h"
 #include "optrush/slot.h"
 #include "optrush/spec.h"
+#include "optrush/vocabulary.h"
 
 namespace optrush {
 struct NormArgs {
@@ -37,12 +39,16 @@ struct Ops {
   /// down(swiglu(gate(x), up(x))). Its site holds the matrices of gate, up and down, which count as part of
   /// those linears: a base that is made of the parts keeps whatever was done to them.
   using Mlp = Slot<Tensor(const Tensor& x, const MlpParts&)>;
-  /// The resolved operators of a head, adapters and all: `logits` is (B, S, D) to (B, S, V).
+  /// The resolved operators of a head, adapters and all: `logits` is (B, S, D) to (B, S, V), or to the
+  /// entries of the part where there is one.
   struct HeadParts {
     Linear::Fn logits;
+    std::optional<VocabularyPart> part = {};
   };
   /// x (B, S, D), labels (B, S): the sum, not the mean, of the cross entropies, in fp32 or fp64. Its site
-  /// holds the output matrix (V, D), which counts as part of the linear: see Mlp.
+  /// holds the output matrix (V, D), which counts as part of the linear: see Mlp. A base that
+  /// offers "vocabulary" heeds the part: labels are of the whole vocabulary, the loss is that of all of it
+  /// and the same on every rank of the group, and the gradient of x is the part's.
   using HeadLoss = Slot<Tensor(const Tensor& x, const Tensor& labels, const HeadParts&)>;
 
   Embedding embedding;

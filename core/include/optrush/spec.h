@@ -91,4 +91,8 @@ struct RunSpec {
   std::vector<std::string> plugin_path;
   bool trace = false;  ///< one more step after the timed ones, under LibTorch's profiler
 };
+
+/// The decoder that a run trains, read from its checkpoint where it has one. An Error where the model is of
+/// another kind.
+LlamaSpec llama_of(const RunSpec&);
 }  // namespace optrush

@@ -9,6 +9,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <deque>
+#include <optional>
 
 #include "loss_pair.h"
 #include "optrush/plugin.h"
@@ -22,18 +23,26 @@ class FusedLinearCrossEntropy final : public Plugin {
     recipe.ops.head_loss.replace_each(
         [this, chunk = options.integer("chunk")](const Site& site) -> Ops::HeadLoss::Fn {
           const Param* weight = site.params.at(0);
-          const auto& trains = pairs_.emplace_back(make_loss_pair(chunk, {.weight = weight->trainable}));
-          const auto& evaluates = pairs_.emplace_back(make_loss_pair(chunk, {.x = false, .weight = false}));
-          return [&trains, &evaluates, weight](const Tensor& x, const Tensor& labels, const Ops::HeadParts&) {
-            return call(at::GradMode::is_enabled() ? trains : evaluates, {x, labels, weight->operand()})
+          SitePairs& pairs = sites_.emplace_back();
+          return [&pairs, weight, chunk](const Tensor& x, const Tensor& labels, const Ops::HeadParts& parts) {
+            // Made at the first call: only then it is known whether ranks split the vocabulary.
+            if (!pairs.trains) {
+              pairs.trains = make_loss_pair(chunk, {.weight = weight->trainable}, parts.part);
+              pairs.evaluates = make_loss_pair(chunk, {.x = false, .weight = false}, parts.part);
+            }
+            return call(at::GradMode::is_enabled() ? *pairs.trains : *pairs.evaluates,
+                        {x, labels, weight->operand()})
                 .at(0);
           };
         },
-        {.trace = Trace::pair, .capturable = true, .offers = {"double"}});
+        {.trace = Trace::pair, .capturable = true, .offers = {"double", "vocabulary"}});
   }
 
  private:
-  std::deque<Differentiable> pairs_;  // two a site: addresses must last
+  struct SitePairs {
+    std::optional<Differentiable> trains, evaluates;
+  };
+  std::deque<SitePairs> sites_;  // addresses must last
 };
 }  // namespace
 

@@ -70,6 +70,29 @@ void cross_entropy(const Tensor& logits, const Tensor& labels, const Tensor& los
   }
 }
 
+/// Cross entropies of rows of logits, and what makes their gradient.
+struct Rows {
+  Tensor losses, gradient;
+};
+
+Rows rows_of(const Tensor& logits, const Tensor& labels, bool gradient) {
+  const Tensor valid = labels.ne(fused::kIgnored), index = labels.clamp_min(0).unsqueeze(1);
+  Tensor log_p = at::log_softmax(logits, 1);
+  const Tensor of_label = log_p.gather(1, index).squeeze(1);
+  Rows rows{of_label.neg().mul(valid), {}};
+  if (!gradient) return rows;
+  Tensor& p = log_p.exp_();
+  p.scatter_add_(1, index, at::full_like(of_label, -1).unsqueeze(1));
+  rows.gradient = p.mul_(valid.unsqueeze(1));
+  return rows;
+}
+
+Rows rows_of_part(const Tensor& logits, const Tensor& labels, bool gradient, const VocabularyPart& part) {
+  const auto [lse, of_label] = over_vocabulary(logits, labels, part);
+  return {(lse - of_label).mul(labels.ne(fused::kIgnored)),
+          gradient ? gradient_of_part(logits, labels, lse, part) : Tensor()};
+}
+
 /// The sum of products aᵀ b, of a and b in the type of the matmul, in `type`.
 class Accumulator {
  public:
@@ -150,7 +173,8 @@ int64_t automatic_chunk(int64_t row_bytes, int64_t tokens, at::DeviceType device
 
 Differentiable::Result linear_cross_entropy_by_operators(const Tensor& x, const Tensor& labels,
                                                          const Tensor& weight, int64_t chunk,
-                                                         LossGradients wanted) {
+                                                         LossGradients wanted,
+                                                         const std::optional<VocabularyPart>& part) {
   const auto wide = wide_of(x);
   const Tensor rows = x.reshape({-1, x.size(-1)}), flat = labels.reshape({-1});
   const int64_t tokens = rows.size(0), step = rows_of_chunk(chunk, weight, tokens);
@@ -160,18 +184,16 @@ Differentiable::Result linear_cross_entropy_by_operators(const Tensor& x, const 
     const int64_t count = std::min(step, tokens - begin);
     const Tensor some = rows.narrow(0, begin, count), given = flat.narrow(0, begin, count);
     const Tensor logits = at::mm(some, weight.t());
-    const Tensor valid = given.ne(fused::kIgnored), index = given.clamp_min(0).unsqueeze(1);
-    Tensor log_p = at::log_softmax(logits.to(wide), 1);
-    const Tensor of_label = log_p.gather(1, index).squeeze(1);
-    loss = loss - of_label.mul(valid).sum();
-    if (!wanted.x && !wanted.weight) continue;
-    Tensor& p = log_p.exp_();
-    p.scatter_add_(1, index, at::full_like(of_label, -1).unsqueeze(1));
-    const Tensor d_logits = p.mul_(valid.unsqueeze(1)).to(logits.scalar_type());
+    const bool gradient = wanted.x || wanted.weight;
+    const auto [losses, of_logits] = part ? rows_of_part(logits.to(wide), given, gradient, *part)
+                                          : rows_of(logits.to(wide), given, gradient);
+    loss = loss + losses.sum();
+    if (!gradient) continue;
+    const Tensor d_logits = of_logits.to(logits.scalar_type());
     if (wanted.x) d_rows.push_back(at::mm(d_logits, weight));
     if (!wanted.weight) continue;
-    const Tensor part = at::mm(d_logits.t(), some).to(wide);
-    d_weight = d_weight.defined() ? d_weight.add_(part) : part;
+    const Tensor of_chunk = at::mm(d_logits.t(), some).to(wide);
+    d_weight = d_weight.defined() ? d_weight.add_(of_chunk) : of_chunk;
   }
   Differentiable::Result result{{loss}, {}};
   if (wanted.x)
@@ -186,21 +208,25 @@ Differentiable::Result linear_cross_entropy(const Tensor& x, const Tensor& label
                                   : linear_cross_entropy_by_operators(x, labels, weight, chunk, wanted);
 }
 
-Differentiable make_loss_pair(int64_t chunk, LossGradients wanted) {
-  return {
-      .name = "linear_cross_entropy",
-      .forward = [=](const Tensors& in) { return linear_cross_entropy(in[0], in[1], in[2], chunk, wanted); },
-      .backward = [=](const Tensors& saved, const Tensors& gradients) -> Tensors {
-        size_t next = 0;
-        const auto scaled = [&](bool made) -> Tensor {
-          if (!made) return {};
-          Tensor gradient = saved[next++];
-          return tracing() ? gradient * gradients[0] : gradient.mul_(gradients[0]);
-        };
-        Tensor d_x = scaled(wanted.x);
-        return {d_x, Tensor(), scaled(wanted.weight)};
-      },
-      .traits = {.trace = Trace::pair, .capturable = true, .offers = {"double"}},
-      .cast = Cast::lower};
+Differentiable make_loss_pair(int64_t chunk, LossGradients wanted,
+                              const std::optional<VocabularyPart>& part) {
+  return {.name = "linear_cross_entropy",
+          .forward =
+              [=](const Tensors& in) {
+                return part ? linear_cross_entropy_by_operators(in[0], in[1], in[2], chunk, wanted, part)
+                            : linear_cross_entropy(in[0], in[1], in[2], chunk, wanted);
+              },
+          .backward = [=](const Tensors& saved, const Tensors& gradients) -> Tensors {
+            size_t next = 0;
+            const auto scaled = [&](bool made) -> Tensor {
+              if (!made) return {};
+              Tensor gradient = saved[next++];
+              return tracing() ? gradient * gradients[0] : gradient.mul_(gradients[0]);
+            };
+            Tensor d_x = scaled(wanted.x);
+            return {d_x, Tensor(), scaled(wanted.weight)};
+          },
+          .traits = {.trace = Trace::pair, .capturable = true, .offers = {"double"}},
+          .cast = Cast::lower};
 }
 }  // namespace optrush

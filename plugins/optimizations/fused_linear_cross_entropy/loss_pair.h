@@ -1,5 +1,8 @@
 #pragma once
+#include <optional>
+
 #include "optrush/differentiable.h"
+#include "optrush/vocabulary.h"
 
 namespace optrush {
 /// What a forward makes beside the loss.
@@ -18,11 +21,14 @@ int64_t automatic_chunk(int64_t row_bytes, int64_t tokens, at::DeviceType);
 Differentiable::Result linear_cross_entropy(const Tensor& x, const Tensor& labels, const Tensor& weight,
                                             int64_t chunk, LossGradients);
 
-/// The same made of ATen calls: what a tracer sees, and what devices without a kernel run.
+/// The same made of ATen calls: what a tracer sees, and what devices without a kernel run. Where ranks split
+/// the vocabulary, `weight` has this one's rows, the sum is that of all, and the gradients are the part's.
 Differentiable::Result linear_cross_entropy_by_operators(const Tensor& x, const Tensor& labels,
-                                                         const Tensor& weight, int64_t chunk, LossGradients);
+                                                         const Tensor& weight, int64_t chunk, LossGradients,
+                                                         const std::optional<VocabularyPart>& part = {});
 
 /// The same as a pair: inputs x, labels, weight. Its backward only multiplies, in place where it is not
 /// traced: it can be run once. What is not wanted gets no gradient and costs none.
-Differentiable make_loss_pair(int64_t chunk, LossGradients wanted);
+Differentiable make_loss_pair(int64_t chunk, LossGradients wanted,
+                              const std::optional<VocabularyPart>& part = {});
 }  // namespace optrush

@@ -77,6 +77,12 @@ class Lora final : public Plugin {
   Ops::Linear::Fn wrap(Ops::Linear::Fn inner, const Site& site) const {
     const auto found = pairs_.find(site.path);
     if (found == pairs_.end()) return inner;
+    if (const Param& down = *found->second.down;
+        dropout_ > 0 && down.layout.box_shape().at(1) < down.shape[1])
+      throw Error("lora: dropout of an input of which '" + site.path +
+                      "' has a part on each rank, which "
+                      "would draw otherwise than one device does",
+                  "dropout = 0, or leave '" + last_name(site.path) + "' out of target_modules");
     return [inner = std::move(inner), pair = found->second, scale = scale_,
             dropout = dropout_](const Tensor& x) {
       const Tensor dropped = dropout > 0 && !evaluating() ? at::dropout(x, dropout, /*train=*/true) : x;

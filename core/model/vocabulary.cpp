@@ -1,0 +1,38 @@
+#include "optrush/vocabulary.h"
+
+#include <ATen/Functions.h>
+
+namespace optrush {
+namespace {
+/// Where a row's label lies in the part, and whether it does.
+struct Place {
+  Tensor index;   ///< (rows, 1)
+  Tensor inside;  ///< (rows)
+};
+
+Place place_of(const Tensor& labels, const VocabularyPart& part) {
+  const Tensor inside = labels.ge(part.begin).logical_and(labels.lt(part.end));
+  return {labels.sub(part.begin).masked_fill(inside.logical_not(), 0).unsqueeze(1), inside};
+}
+}  // namespace
+
+VocabularySums over_vocabulary(const Tensor& logits, const Tensor& labels, const VocabularyPart& part) {
+  const int64_t ranks = part.group->size(), rank = part.group->rank(), rows = logits.size(0);
+  const auto [index, inside] = place_of(labels, part);
+  const Tensor own = at::logsumexp(logits, 1).unsqueeze(0);
+  const Tensor label = logits.gather(1, index).squeeze(1).mul(inside).unsqueeze(0);
+  // Each rank's log-sum-exp has a row of its own, and one rank has the logit of a label: a sum gathers both.
+  const Tensor all =
+      part.group->all_reduced(at::cat({at::zeros({rank, rows}, logits.options()), own,
+                                       at::zeros({ranks - 1 - rank, rows}, logits.options()), label}));
+  return {at::logsumexp(all.narrow(0, 0, ranks), 0), all.select(0, ranks)};
+}
+
+Tensor gradient_of_part(const Tensor& logits, const Tensor& labels, const Tensor& lse,
+                        const VocabularyPart& part) {
+  const auto [index, inside] = place_of(labels, part);
+  const Tensor softmax = at::exp(logits - lse.unsqueeze(1));
+  const Tensor gradient = softmax.scatter_add(1, index, inside.to(logits.scalar_type()).neg().unsqueeze(1));
+  return gradient.mul(labels.ne(-100).unsqueeze(1));
+}
+}  // namespace optrush

@@ -1,0 +1,61 @@
+#include "cuts.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "optrush/error.h"
+#include "optrush/unit.h"
+
+namespace optrush::tensor_parallel {
+namespace {
+void add(std::vector<std::string>& dims, const Mesh::Names& more) {
+  for (const auto& dim : more)
+    if (std::ranges::find(dims, dim) == dims.end()) dims.push_back(dim);
+}
+
+bool is_cut(const Param& param, const AxisCuts& cuts) {
+  return std::ranges::any_of(param.axes, [&](const auto& axis) { return cuts.contains(axis); });
+}
+
+void cut(Param& param, const AxisCuts& cuts, const Mesh& mesh) {
+  for (size_t axis = 0; axis < param.axes.size(); ++axis) {
+    const auto found = cuts.find(param.axes[axis]);
+    if (found == cuts.end()) continue;
+    const auto [begin, end] = range_of(found->second, param.shape[axis], mesh, param.name);
+    param.layout = param.layout.cut(static_cast<int64_t>(axis), begin, end);
+    add(param.split_over, found->second.over);
+    add(param.sum_over, found->second.copied);
+  }
+}
+
+void visit(const Unit& unit, const std::function<void(const Unit&)>& see) {
+  see(unit);
+  for (const auto& child : unit.children) visit(*child, see);
+}
+}  // namespace
+
+Range range_of(const AxisCut& cut, int64_t elements, const Mesh& mesh, const std::string& what) {
+  const int64_t ranks = mesh.size(cut.over), rank = mesh.rank(cut.over), grains = elements / cut.grain;
+  if (grains < ranks)
+    throw Error("tensor_parallel can't cut '" + what + "': " + std::to_string(grains) + " parts for " +
+                    std::to_string(ranks) + " ranks",
+                "at most size = " + std::to_string(grains));
+  return {grains * rank / ranks * cut.grain, grains * (rank + 1) / ranks * cut.grain};
+}
+
+void cut_parameters(Run& run, const AxisCuts& cuts, const Mesh::Names& ranks, bool by_sequence) {
+  for (Param* param : run.params().all()) cut(*param, cuts, run.mesh());
+  const auto partial = [&](Param* param) {
+    if (!is_cut(*param, cuts)) add(param->sum_over, ranks);
+  };
+  for (const auto& top : run.units())
+    visit(*top, [&](const Unit& unit) {
+      if (unit.role == "attention" || unit.role == "mlp") std::ranges::for_each(unit.params(), partial);
+      for (const Site& site : unit.sites) {
+        const bool norm = site.role == "norm" || site.role == "add_norm";
+        if ((unit.role == "head" && site.role == "linear") || (norm && by_sequence))
+          std::ranges::for_each(site.params, partial);
+      }
+    });
+}
+}  // namespace optrush::tensor_parallel

@@ -1,0 +1,26 @@
+#pragma once
+#include <cstdint>
+
+#include "optrush/differentiable.h"
+#include "optrush/group.h"
+
+namespace optrush::tensor_parallel {
+/// A part of the model in which each rank computes with its own cut of the matrices. What it takes in is the
+/// same on every rank, and what a rank makes is a summand of what comes out (f and g of arXiv:1909.08053). In
+/// parts of the sequence, ranks keep (B, S / ranks, D) each outside of regions (arXiv:2205.05198). Lives as
+/// long as the run.
+class Region {
+ public:
+  Region(Group& ranks, bool by_sequence);
+  Region(const Region&) = delete;
+  Region& operator=(const Region&) = delete;
+
+  /// x as every rank needs it. The backward sums its gradient, to which each rank adds.
+  Tensor enter(const Tensor& x) const { return call(enter_, {x}).at(0); }
+  /// The sum of the ranks' parts. The backward hands its gradient to each.
+  Tensor leave(const Tensor& part) const { return call(leave_, {part}).at(0); }
+
+ private:
+  Differentiable enter_, leave_;
+};
+}  // namespace optrush::tensor_parallel

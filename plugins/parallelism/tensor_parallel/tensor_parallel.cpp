@@ -1,0 +1,166 @@
+// Tensor parallelism (Megatron-LM, arXiv:1909.08053): ranks train on the same sequences, and each has a cut
+// of every matrix: some of the heads, of the feed-forward width and of the vocabulary. Attention and MLP
+// begin with matrices that are cut by outputs and end with one that is cut by inputs, so a rank's part of
+// either is a summand, and one sum over the ranks makes it whole. Parameters, gradients, optimizer state and
+// the activations inside of attention and MLP fall by the number of ranks. A layer sends four sums of a
+// micro-batch's activations (B, S, D), 2 (N - 1) / N times their bytes each: two in the forward, two in the
+// backward.
+//
+// It pays where a model, or its activations, does not fit a device and ranks are as near as NVLink makes
+// them; every sum is waited for. It does not pay over slow links, nor where the cut matrices get too small to
+// keep a device busy. sequence = true (arXiv:2205.05198) keeps the activations between, the residual stream
+// and the norms, in parts of the sequence as well; its gathers and reduce-scatters send what the sums did.
+//
+// Key and value heads that are fewer than the ranks are copied: groups of ranks share one, and add up its
+// gradient. An output of the head is never whole: the loss needs its log-sum-exps alone.
+#include <ATen/Functions.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "cuts.h"
+#include "optrush/plugin.h"
+#include "region.h"
+
+namespace {
+using namespace optrush;
+using namespace optrush::tensor_parallel;
+
+constexpr const char *kDim = "tp", *kShared = "tp_shared";
+
+std::string text(int64_t number) { return std::to_string(number); }
+
+class TensorParallel final : public Plugin {
+ public:
+  void apply(Recipe& recipe, const Options& options) override {
+    size_ = options.integer("size");
+    by_sequence_ = options.boolean("sequence");
+    if (size_ == 1) return;
+    parts_ = size_;
+    if (recipe.spec().model_kind == "llama")
+      cut_decoder(llama_of(recipe.spec()), recipe.spec().train);
+    else if (recipe.spec().model_kind == "swiglu_stack" && !by_sequence_)
+      cuts_ = {{"ffn", {{kDim}, {}, 1}}};
+    else
+      throw Error("tensor_parallel can't cut a model of kind '" + recipe.spec().model_kind + "'" +
+                      (by_sequence_ ? " by its sequence" : ""),
+                  "take a llama");
+    const int64_t shared = size_ / parts_;
+    recipe.mesh.dim({.name = kDim, .size = parts_, .nearness = 40});
+    if (shared > 1) recipe.mesh.dim({.name = kShared, .size = shared, .nearness = 41});
+    edit(recipe);
+  }
+
+ private:
+  void cut_decoder(const LlamaSpec& model, const TrainSpec& train) {
+    if (model.n_heads % size_ != 0)
+      throw Error("tensor_parallel: " + text(model.n_heads) + " heads can't be cut into " + text(size_),
+                  "a size that divides the number of heads");
+    if (model.n_kv_heads % size_ != 0 && size_ % model.n_kv_heads != 0)
+      throw Error("tensor_parallel: " + text(model.n_kv_heads) + " key/value heads can neither be cut into " +
+                      text(size_) + " nor shared among " + text(size_) + " ranks evenly",
+                  "a size that divides the number of key/value heads, or a multiple of it");
+    if (by_sequence_ && train.seq_len % size_ != 0)
+      throw Error("tensor_parallel: a sequence of " + text(train.seq_len) + " positions can't be cut into " +
+                      text(size_),
+                  "a train.seq_len that size = " + text(size_) + " divides, or sequence = false");
+    parts_ = std::min(size_, model.n_kv_heads);
+    ranks_ = parts_ == size_ ? Mesh::Names{kDim} : Mesh::Names{kDim, kShared};
+    const Mesh::Names copied = parts_ == size_ ? Mesh::Names{} : Mesh::Names{kShared};
+    cuts_ = {{"vocab", {ranks_, {}, 1}},
+             {"ffn", {ranks_, {}, 1}},
+             {"heads", {ranks_, {}, model.head_size()}},
+             {"kv_heads", {{kDim}, copied, model.head_size()}}};
+  }
+
+  void edit(Recipe& recipe) {
+    const Mesh& mesh = recipe.mesh;
+    recipe.on(Event::declared, Phase::tensor, [this](Run& run) {
+      cut_parameters(run, cuts_, ranks_, by_sequence_);
+      region_.emplace(run.mesh().group(ranks_), by_sequence_);
+    });
+    const Traits traits{.trace = by_sequence_ ? Trace::opaque : Trace::pair, .foreseeable = true};
+    recipe.unit.wrap(
+        Phase::tensor,
+        [this](UnitFunction inner, const Unit& unit) -> UnitFunction {
+          if (unit.role != "attention" && unit.role != "mlp") return inner;
+          return [this, inner = std::move(inner)](const Tensor& x, const Batch& batch) {
+            return region_->leave(inner(region_->enter(x), batch));
+          };
+        },
+        traits);
+    recipe.ops.embedding.wrap(
+        Phase::tensor,
+        [this, &mesh](Ops::Embedding::Fn inner, const Site& site) -> Ops::Embedding::Fn {
+          return [this, inner = std::move(inner),
+                  part = vocabulary(*site.params.at(0), mesh)](const Tensor& tokens) {
+            const Tensor absent = tokens.lt(part.begin).logical_or(tokens.ge(part.end));
+            const Tensor rows = inner(tokens.sub(part.begin).masked_fill(absent, 0));
+            return region_->leave(rows.masked_fill(absent.unsqueeze(-1), 0));
+          };
+        },
+        traits);
+    recipe.ops.head_loss.demand("vocabulary");
+    recipe.ops.head_loss.wrap(
+        Phase::tensor,
+        [this, &mesh](Ops::HeadLoss::Fn inner, const Site& site) -> Ops::HeadLoss::Fn {
+          return [this, inner = std::move(inner), part = vocabulary(*site.params.at(0), mesh)](
+                     const Tensor& x, const Tensor& labels, const Ops::HeadParts& parts) {
+            return inner(region_->enter(x), labels, {parts.logits, part});
+          };
+        },
+        traits);
+    recipe.on(Event::ready, Phase::tensor, [this, &recipe](Run& run) { expect_traffic(run, recipe); });
+  }
+
+  VocabularyPart vocabulary(const Param& matrix, const Mesh& mesh) const {
+    const auto [begin, end] = range_of(cuts_.at("vocab"), matrix.shape.at(0), mesh, matrix.name);
+    return {begin, end, &mesh.group(ranks_)};
+  }
+
+  /// Two sums a layer of what matrix products give and two of gradients, one behind the embedding and one
+  /// before the head, and the sums of the loss. Not where a forward is computed again, and again sends.
+  void expect_traffic(Run& run, const Recipe& recipe) const {
+    if (recipe.activations().policy != ActivationPolicy::Kind::save) return;
+    const TrainSpec& train = run.spec().train;
+    const auto layers = static_cast<double>(run.sites("mlp").size());
+    const Param& matrix = *run.sites("mlp").front()->params.at(0);
+    const auto product = static_cast<double>(at::elementSize(matrix.operand_type.value_or(matrix.dtype)));
+    const auto stream = static_cast<double>(at::elementSize(matrix.dtype));
+    const auto rows = static_cast<double>(train.accumulation * train.micro_batch * train.seq_len);
+    const double numbers = rows * static_cast<double>(matrix.shape.at(1));
+    const double share = static_cast<double>(size_ - 1) / static_cast<double>(size_);
+    const bool decoder = !run.sites("head_loss").empty();
+    const double leaving = numbers * (2 * layers * product + (decoder ? stream : 0));
+    const double entering = numbers * (2 * layers + (decoder ? 1 : 0)) * stream;
+    if (by_sequence_) {
+      for (const char* collective : {"all_gather", "reduce_scatter"})
+        run.expect_traffic(collective, ranks_, share * (leaving + entering));
+    } else {
+      run.expect_traffic("all_reduce", ranks_, 2 * share * (leaving + entering));
+    }
+    const double wide = std::max(stream, 4.0);
+    if (decoder)
+      run.expect_traffic("all_reduce", ranks_, 2 * share * rows * static_cast<double>(size_ + 1) * wide);
+  }
+
+  int64_t size_ = 1;
+  int64_t parts_ = 1;  ///< of key and value heads
+  bool by_sequence_ = false;
+  Mesh::Names ranks_ = {kDim};
+  AxisCuts cuts_;
+  std::optional<Region> region_;
+};
+}  // namespace
+
+OPTRUSH_PLUGIN(TensorParallel, R"json({
+  "name": "tensor_parallel", "version": "0.1.0", "kind": "parallelism", "effect": "rounding",
+  "summary": "each rank has a cut of every matrix: of heads, feed-forward width and vocabulary",
+  "doc": "Of train.world_size ranks, `size` train on the same sequences; the others are left to data parallelism.",
+  "conflicts": ["cuda_graphs"],
+  "options": [
+    {"name": "size", "type": "integer", "default": 2, "min": 1, "max": 65536, "doc": "ranks that cut a matrix"},
+    {"name": "sequence", "type": "boolean", "default": false,
+     "doc": "the residual stream and the norms are cut, too: each rank has a part of the sequence"}
+  ]
+})json");

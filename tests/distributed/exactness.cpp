@@ -1,0 +1,65 @@
+#include "exactness.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/spec_json.h"
+#include "support/temporary_folder.h"
+
+namespace optrush::testing {
+namespace {
+double sum_of(const Json& result, const std::string& collective, const char* field) {
+  double bytes = 0;
+  for (const auto& row : result.at("collectives"))
+    if (row.at("name") == collective && row.at(field).is_number()) bytes += row.at(field).get<double>();
+  return bytes;
+}
+}  // namespace
+
+RunSpec small_spec(int64_t ranks, std::vector<PluginUse> plugins, const Json& model) {
+  RunSpec spec;
+  Json fields = {{"vocab_size", 61}, {"dim", 24},       {"n_layers", 3},
+                 {"n_heads", 4},     {"n_kv_heads", 2}, {"ffn_dim", 36}};
+  fields.update(model);
+  spec.model = validate_model("llama", fields, "test");
+  spec.train.world_size = ranks;
+  spec.train.micro_batch = 1;
+  spec.train.seq_len = 12;
+  spec.train.warmup = 2;
+  spec.train.steps = 8;
+  spec.train.lr = 1e-2;
+  spec.train.dtype = "fp64";
+  spec.device = "cpu";
+  spec.plugins = std::move(plugins);
+  spec.plugin_path = {OPTRUSH_BUILD_DIR "/plugins"};
+  return spec;
+}
+
+RunSpec one_process_of(RunSpec spec, int64_t batch_ranks, const std::vector<std::string>& without) {
+  spec = on_one_process(spec, batch_ranks);
+  std::erase_if(spec.plugins,
+                [&](const PluginUse& use) { return std::ranges::count(without, use.name) > 0; });
+  return spec;
+}
+
+void expect_equal_training(RankPool& pool, const RunSpec& many, const RunSpec& one, double tolerance,
+                           bool states) {
+  const TemporaryFolder folder;
+  const auto saved = [&](const char* name) { return states ? (folder / name).string() : ""; };
+  const auto a = train_on(pool, {.spec = many, .holes = true, .save = saved("many"), .load = {}});
+  const auto b = train_on(pool, {.spec = one, .holes = true, .save = saved("one"), .load = {}});
+  EXPECT_LT(difference(a.losses, b.losses), tolerance);
+  EXPECT_LT(difference(a.norms, b.norms), tolerance * 100);
+  if (!states) return;
+  const auto [apart, where] = difference_of_states(folder / "many", folder / "one");
+  EXPECT_LT(apart, tolerance) << where;
+}
+
+double sent(const Json& result, const std::string& collective) {
+  return sum_of(result, collective, "sent_bytes");
+}
+double theory(const Json& result, const std::string& collective) {
+  return sum_of(result, collective, "theory_bytes");
+}
+}  // namespace optrush::testing

@@ -1,0 +1,22 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "trained_ranks.h"
+
+namespace optrush::testing {
+/// A small decoder with odd sizes, in double, for ten steps on so many ranks.
+RunSpec small_spec(int64_t ranks, std::vector<PluginUse> plugins, const Json& model = Json::object());
+
+/// The same on one process: micro-batches of `batch_ranks` one after the other, without the named plugins.
+RunSpec one_process_of(RunSpec spec, int64_t batch_ranks, const std::vector<std::string>& without);
+
+/// Ten steps of both, sequences with unequal numbers of labels: losses, gradient norms, and every element of
+/// the final parameters and of the optimizer's state.
+void expect_equal_training(RankPool&, const RunSpec& many, const RunSpec& one, double tolerance,
+                           bool states = true);
+
+/// Bytes that a rank sent in a step by a collective, and those that theory says.
+double sent(const Json& result, const std::string& collective);
+double theory(const Json& result, const std::string& collective);
+}  // namespace optrush::testing

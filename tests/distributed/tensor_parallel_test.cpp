@@ -1,0 +1,224 @@
+// Tensor parallelism on several ranks equals one process: through the real trainer, for seeded random models
+// and meshes, and whatever is stacked with it. Bytes sent and held are those of theory, and state that some
+// ranks saved others go on from.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "base/spec_json.h"
+#include "exactness.h"
+#include "support/temporary_folder.h"
+
+namespace optrush::testing {
+namespace {
+using ::testing::HasSubstr;
+
+const std::vector<std::string> kStrategies = {"tensor_parallel", "ddp", "fsdp"};
+
+PluginUse tensor_parallel(int64_t size, bool sequence = false) {
+  return {"tensor_parallel", {{"size", size}, {"sequence", sequence}}};
+}
+
+RankPool& pool() {
+  static RankPool pool(8);
+  return pool;
+}
+
+void expect_equals_one_process(const RunSpec& spec, int64_t size, double tolerance, bool states = true) {
+  expect_equal_training(pool(), spec, one_process_of(spec, spec.train.world_size / size, kStrategies),
+                        tolerance, states);
+}
+
+struct Drawn {
+  RunSpec spec;
+  int64_t size = 1;
+  std::string what;
+};
+
+Drawn draw(uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto one_of = [&]<class T>(std::vector<T> choices) {
+    return choices[std::uniform_int_distribution<size_t>(0, choices.size() - 1)(random)];
+  };
+  const auto sometimes = [&] { return one_of(std::vector<int>{0, 1}) == 1; };
+  const int64_t size = seed == 0 ? 4 : one_of(std::vector<int64_t>{2, 2, 3, 4});
+  const int64_t batch_ranks = seed == 0 ? 2 : size == 4 ? 1 : one_of(std::vector<int64_t>{1, 2});
+  const bool sequence = sometimes();
+  std::vector<PluginUse> plugins = {tensor_parallel(size, sequence)};
+  if (batch_ranks > 1)
+    plugins.push_back(sometimes() ? PluginUse{"ddp", Json::object()}
+                                  : PluginUse{"fsdp", {{"stage", one_of(std::vector<int>{1, 2, 3})}}});
+  const bool tied = sometimes();
+  if (sometimes())
+    plugins.push_back(
+        {"lora", {{"rank", 3}, {"target_modules", {"q_proj", "v_proj", "o_proj", "down_proj"}}}});
+  if (sometimes()) plugins.push_back({"clip_grad_norm", {{"max_norm", 0.3}}});
+  if (sometimes()) plugins.push_back({"fused_adamw", Json::object()});
+  if (sometimes()) plugins.push_back({"fused_kernels", Json::object()});
+  if (sometimes()) plugins.push_back({"flash_attention", Json::object()});
+  if (sometimes()) plugins.push_back({"swiglu_recompute", Json::object()});
+  if (sometimes())
+    plugins.push_back({"fused_linear_cross_entropy", {{"chunk", one_of(std::vector<int>{0, 5})}}});
+  if (sometimes())
+    plugins.push_back(
+        {"activation_checkpointing",
+         {{"policy", one_of(std::vector<std::string>{"full", "every", "selective", "budget"})}}});
+  const int64_t heads = size * one_of(std::vector<int64_t>{1, 2}), head = one_of(std::vector<int64_t>{4, 6});
+  // As many key and value heads as ranks, fewer, or as many as heads.
+  const int64_t keys = one_of(std::vector<int64_t>{1, size, heads});
+  RunSpec spec = small_spec(size * batch_ranks, plugins,
+                            {{"vocab_size", one_of(std::vector<int>{37, 61, 64})},
+                             {"dim", heads * head},
+                             {"n_heads", heads},
+                             {"n_kv_heads", keys},
+                             {"n_layers", one_of(std::vector<int>{1, 2})},
+                             {"ffn_dim", one_of(std::vector<int>{13, 29, 48})},
+                             {"tie_embeddings", tied}});
+  spec.train.accumulation = one_of(std::vector<int64_t>{1, 2});
+  spec.train.micro_batch = one_of(std::vector<int64_t>{1, 2});
+  spec.train.seed = seed + 1;
+  return {spec, size, "seed " + std::to_string(seed) + ": " + to_json(spec).dump()};
+}
+
+TEST(TensorParallel, RandomConfigurationsEqualOneProcess) {
+  for (uint64_t seed = 0; seed < 24; ++seed) {
+    const auto [spec, size, what] = draw(seed);
+    SCOPED_TRACE(what);
+    ASSERT_NO_THROW(expect_equals_one_process(spec, size, 1e-9));
+    if (HasFailure()) return;
+  }
+}
+
+TEST(TensorParallel, FewerBitsLoseNoMoreThanOnOneProcess) {
+  for (const bool sequence : {false, true}) {
+    RunSpec spec = small_spec(2, {tensor_parallel(2, sequence), {"mixed_precision", Json::object()}});
+    spec.train.dtype = "fp32";
+    expect_equals_one_process(spec, 2, 5e-3, false);
+    spec.plugins[1] = {"bf16_weights", Json::object()};
+    expect_equals_one_process(spec, 2, 2e-2, false);
+  }
+}
+
+/// Sequences long enough that what else is sent is small.
+RunSpec wide_spec(int64_t ranks, std::vector<PluginUse> plugins) {
+  RunSpec spec =
+      small_spec(ranks, std::move(plugins),
+                 {{"vocab_size", 64}, {"dim", 64}, {"n_heads", 4}, {"n_kv_heads", 4}, {"ffn_dim", 160}});
+  spec.train.seq_len = 32;
+  spec.train.accumulation = 2;
+  spec.train.steps = 2;
+  return spec;
+}
+
+TEST(TensorParallel, SendsWhatTheorySays) {
+  for (const int64_t ranks : {2, 4})
+    for (const bool sequence : {false, true}) {
+      const RunSpec spec = wide_spec(ranks, {tensor_parallel(ranks, sequence)});
+      const Json result = train_on(pool(), {.spec = spec}).result;
+      SCOPED_TRACE(result.at("collectives").dump());
+      const double n = static_cast<double>(ranks), share = (n - 1) / n, activations = 2.0 * 32 * 64 * 8;
+      const double loss = 2 * share * 2 * 32 * (n + 1) * 8, sums = 4 * 3 + 2;
+      const double norms = sequence ? 2 * share * 7 * 64 * 8 : 0;
+      EXPECT_NEAR(sent(result, "all_reduce"), loss + norms + (sequence ? 0 : 2 * share * sums * activations),
+                  1);
+      EXPECT_NEAR(sent(result, "all_gather"), sequence ? share * sums * activations : 0, 1);
+      EXPECT_NEAR(sent(result, "reduce_scatter"), sequence ? share * sums * activations : 0, 1);
+      EXPECT_NEAR(theory(result, "all_reduce"), sent(result, "all_reduce") - norms, 1);
+      EXPECT_NEAR(theory(result, "all_gather"), sent(result, "all_gather"), 1);
+    }
+}
+
+/// Parameters and both moments fall by the number of ranks; the norms alone are whole.
+TEST(TensorParallel, KeepsItsPartOfTheState) {
+  const auto peak = [](int64_t ranks) {
+    std::vector<PluginUse> plugins = {{"fused_adamw", Json::object()}};
+    if (ranks > 1) plugins.push_back(tensor_parallel(ranks));
+    RunSpec spec =
+        small_spec(ranks, plugins,
+                   {{"vocab_size", 512}, {"dim", 256}, {"n_heads", 4}, {"n_kv_heads", 4}, {"ffn_dim", 512}});
+    spec.train.seq_len = 4;
+    spec.train.steps = 2;
+    return static_cast<double>(train_on(pool(), {.spec = spec}).peaks.front());
+  };
+  const double whole = peak(1);
+  EXPECT_NEAR(peak(2), whole / 2, 0.05 * whole / 2);
+  EXPECT_NEAR(peak(4), whole / 4, 0.05 * whole / 4);
+}
+
+/// With long sequences and parts of them, so do activations.
+TEST(TensorParallel, KeepsItsPartOfTheActivations) {
+  const auto peak = [](int64_t ranks) {
+    std::vector<PluginUse> plugins = {{"fused_linear_cross_entropy", {{"chunk", 8}}},
+                                      {"flash_attention", Json::object()}};
+    if (ranks > 1) plugins.push_back(tensor_parallel(ranks, true));
+    RunSpec spec =
+        small_spec(ranks, plugins, {{"n_layers", 6}, {"dim", 32}, {"n_kv_heads", 4}, {"ffn_dim", 64}});
+    spec.train.seq_len = 1024;
+    spec.train.steps = 1;
+    return static_cast<double>(train_on(pool(), {.spec = spec}).peaks.front());
+  };
+  const double whole = peak(1);
+  EXPECT_LT(peak(2), 0.62 * whole);
+  EXPECT_LT(peak(4), 0.40 * whole);
+}
+
+TEST(TensorParallel, StateSavedOnSomeRanksGoesOnOnOthers) {
+  struct Mesh {
+    int64_t ranks, size;
+    std::vector<PluginUse> plugins;
+  };
+  const PluginUse ddp = {"ddp", Json::object()}, fsdp = {"fsdp", Json::object()};
+  const std::vector<std::pair<Mesh, Mesh>> cases = {
+      {{4, 2, {tensor_parallel(2), ddp}}, {1, 1, {}}},
+      {{1, 1, {}}, {4, 4, {tensor_parallel(4, true)}}},
+      {{2, 2, {tensor_parallel(2)}}, {4, 2, {tensor_parallel(2, true), fsdp}}},
+      {{4, 2, {tensor_parallel(2), fsdp}}, {3, 1, {fsdp}}}};
+  for (const auto& [from, to] : cases) {
+    const auto spec_of = [](const Mesh& mesh, int64_t warmup, int64_t steps) {
+      RunSpec spec = small_spec(mesh.ranks, mesh.plugins);
+      spec.train.micro_batch = 6 / (mesh.ranks / mesh.size);
+      spec.train.warmup = warmup;
+      spec.train.steps = steps;
+      return spec;
+    };
+    SCOPED_TRACE(std::to_string(from.ranks) + " to " + std::to_string(to.ranks));
+    const TemporaryFolder folder;
+    const auto whole =
+        train_on(pool(), {.spec = one_process_of(spec_of(from, 1, 9), from.ranks / from.size, kStrategies)});
+    train_on(pool(), {.spec = spec_of(from, 1, 4), .save = folder / "state"});
+    const auto rest = train_on(pool(), {.spec = spec_of(to, 1, 4), .load = folder / "state"});
+    ASSERT_EQ(rest.losses.size(), 5U);
+    EXPECT_LT(difference(rest.losses, {whole.losses.begin() + 5, whole.losses.end()}), 1e-9);
+    EXPECT_LT(difference(rest.norms, {whole.norms.begin() + 5, whole.norms.end()}), 1e-9);
+  }
+}
+
+TEST(TensorParallel, WhatCannotBeCutIsRefused) {
+  const auto refusal = [](const RunSpec& spec) -> std::string {
+    try {
+      train_on(pool(), {.spec = spec});
+    } catch (const std::runtime_error& e) {
+      return e.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(refusal(small_spec(3, {tensor_parallel(3)})), HasSubstr("4 heads can't be cut into 3"));
+  EXPECT_THAT(refusal(small_spec(4, {tensor_parallel(4)}, {{"dim", 48}, {"n_heads", 12}, {"n_kv_heads", 6}})),
+              HasSubstr("6 key/value heads can neither be cut into 4 nor shared"));
+  RunSpec odd = small_spec(2, {tensor_parallel(2, true)});
+  odd.train.seq_len = 11;
+  EXPECT_THAT(refusal(odd), HasSubstr("11 positions can't be cut into 2"));
+  EXPECT_THAT(refusal(small_spec(3, {tensor_parallel(2), {"ddp", Json::object()}})),
+              HasSubstr("the mesh (tp 2) has 2 places"));
+  EXPECT_THAT(refusal(small_spec(4, {tensor_parallel(2)})), HasSubstr("2 data-parallel ranks"));
+  EXPECT_THAT(refusal(small_spec(
+                  2, {tensor_parallel(2), {"lora", {{"dropout", 0.1}, {"target_modules", {"o_proj"}}}}})),
+              HasSubstr("dropout of an input"));
+}
+}  // namespace
+}  // namespace optrush::testing
+
+int main(int argc, char** argv) {
+  return optrush::testing::main_of_ranks(argc, argv, optrush::testing::training_jobs());
+}
