@@ -26,7 +26,7 @@ Tensor scattered(Group& group, const Tensor& whole) {
   return sum;
 }
 
-Differentiable linear_pair(std::string name, Exchange forward, Exchange backward, Trace trace) {
+Differentiable linear_pair(std::string name, Exchange forward, Exchange backward) {
   return {.name = std::move(name),
           .forward = [forward = std::move(forward)](const Tensors& in) -> Differentiable::Result {
             return {{forward(in[0])}, {}};
@@ -34,7 +34,7 @@ Differentiable linear_pair(std::string name, Exchange forward, Exchange backward
           .backward = [backward = std::move(backward)](const Tensors&, const Tensors& gradients) -> Tensors {
             return {backward(gradients[0])};
           },
-          .traits = {.trace = trace, .offers = {"double"}, .foreseeable = true}};
+          .traits = {.trace = Trace::opaque, .offers = {"double"}, .foreseeable = true}};
 }
 }  // namespace
 
@@ -43,10 +43,7 @@ Region::Region(Group& ranks, bool by_sequence) {
   const Exchange sum = [&ranks](const Tensor& x) { return ranks.all_reduced(x); };
   const Exchange gather = [&ranks](const Tensor& x) { return gathered(ranks, x); };
   const Exchange scatter = [&ranks](const Tensor& x) { return scattered(ranks, x.contiguous()); };
-  const Trace trace = by_sequence ? Trace::opaque : Trace::pair;
-  enter_ =
-      linear_pair("enter_tensor_parallel", by_sequence ? gather : same, by_sequence ? scatter : sum, trace);
-  leave_ =
-      linear_pair("leave_tensor_parallel", by_sequence ? scatter : sum, by_sequence ? gather : same, trace);
+  enter_ = linear_pair("enter_tensor_parallel", by_sequence ? gather : same, by_sequence ? scatter : sum);
+  leave_ = linear_pair("leave_tensor_parallel", by_sequence ? scatter : sum, by_sequence ? gather : same);
 }
 }  // namespace optrush::tensor_parallel

@@ -35,7 +35,7 @@ class TensorParallel final : public Plugin {
   void apply(Recipe& recipe, const Options& options) override {
     size_ = options.integer("size");
     by_sequence_ = options.boolean("sequence");
-    if (size_ == 1) return;
+    if (size_ == 1 || recipe.spec().train.world_size == 1) return;
     parts_ = size_;
     if (recipe.spec().model_kind == "llama")
       cut_decoder(llama_of(recipe.spec()), recipe.spec().train);
@@ -79,7 +79,7 @@ class TensorParallel final : public Plugin {
       cut_parameters(run, cuts_, ranks_, by_sequence_);
       region_.emplace(run.mesh().group(ranks_), by_sequence_);
     });
-    const Traits traits{.trace = by_sequence_ ? Trace::opaque : Trace::pair, .foreseeable = true};
+    const Traits traits{.trace = Trace::opaque, .foreseeable = true};
     recipe.unit.wrap(
         Phase::tensor,
         [this](UnitFunction inner, const Unit& unit) -> UnitFunction {
@@ -156,7 +156,7 @@ class TensorParallel final : public Plugin {
 OPTRUSH_PLUGIN(TensorParallel, R"json({
   "name": "tensor_parallel", "version": "0.1.0", "kind": "parallelism", "effect": "rounding",
   "summary": "each rank has a cut of every matrix: of heads, feed-forward width and vocabulary",
-  "doc": "Of train.world_size ranks, `size` train on the same sequences; the others are left to data parallelism.",
+  "doc": "With train.world_size = 1 it changes nothing. Of more ranks, `size` train on the same sequences; the others are left to data parallelism.",
   "conflicts": ["cuda_graphs"],
   "options": [
     {"name": "size", "type": "integer", "default": 2, "min": 1, "max": 65536, "doc": "ranks that cut a matrix"},
