@@ -60,7 +60,7 @@ std::map<std::string, Json> read_journal(const fs::path& file) {
   std::map<std::string, Json> known;
   if (!fs::exists(file)) return known;
   const std::string content = read_file(file);
-  if (!content.empty() && content.back() != '\n') append_line(file, "");
+  close_torn_line(file);
   std::istringstream in(content);
   for (std::string line; std::getline(in, line);) {
     const Json entry = Json::parse(line, nullptr, false);

@@ -2,36 +2,11 @@
 
 #include <ATen/Functions.h>
 
-#include <optional>
-
 #include "optrush/random_state.h"
 #include "recipe/evaluation_scope.h"
 #include "train/loss_sums.h"
 
 namespace optrush {
-namespace {
-/// Puts the generators that forwards draw from back where they stood.
-class KeptGenerators {
- public:
-  explicit KeptGenerators(at::Device device) : cpu_(at::kCPU), host_(cpu_.read()) {
-    if (device.is_cpu()) return;
-    own_.emplace(device);
-    device_ = own_->read();
-  }
-  ~KeptGenerators() {
-    cpu_.write(host_);
-    if (own_) own_->write(device_);
-  }
-  KeptGenerators(const KeptGenerators&) = delete;
-  KeptGenerators& operator=(const KeptGenerators&) = delete;
-
- private:
-  RandomState cpu_;
-  Tensor host_, device_;
-  std::optional<RandomState> own_;
-};
-}  // namespace
-
 bool Validation::due(int64_t done) const {
   const TrainSpec& train = session_.spec().train;
   return done % session_.spec().validate.every == 0 || done == train.warmup + train.steps;
@@ -39,7 +14,9 @@ bool Validation::due(int64_t done) const {
 
 double Validation::loss() const {
   const EvaluationScope evaluation;
-  const KeptGenerators kept(session_.device());
+  // Afterwards the generators stand where training left them.
+  const RandomState host(at::kCPU), device(session_.device());
+  const RandomState::Rewound host_afterwards(host), device_afterwards(device);
   const auto not_of_a_step = session_.bookkeeping();
   auto batches = data_(session_.step());
   double valid = 0;
