@@ -4,9 +4,11 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
 #include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <type_traits>
 
 #include "distributed/backend.h"
 #include "distributed/groups.h"
@@ -16,6 +18,8 @@
 
 namespace optrush {
 namespace {
+using Works = std::vector<c10::intrusive_ptr<c10d::Work>>;
+
 /// Gloo moves bytes, whatever their type.
 Tensor as_bytes(const Tensor& tensor) { return tensor.is_cpu() ? tensor.view(at::kByte) : tensor; }
 
@@ -38,7 +42,7 @@ Pending keep_own(const Tensor& out, const Tensor& in) {
 
 struct Pending::State {
   /// None in a plan, which holds the tensors for as long all the same.
-  c10::intrusive_ptr<c10d::Work> work;
+  Works works;
   std::string what;            ///< "all_reduce of 4 MiB in group 'dp' (2 of 4)"
   std::function<void()> then;  ///< what this process has to do itself, once all has arrived
   Tensors kept;
@@ -48,17 +52,19 @@ struct Pending::State {
 void Pending::wait() {
   if (!state_) return;
   const auto state = std::exchange(state_, nullptr);
-  if (!state->work) return;
+  if (state->works.empty()) return;
   const auto exposed = state->groups->exposed_ ? state->groups->exposed_() : nullptr;
   try {
-    state->work->wait();
+    for (const auto& work : state->works) work->wait();
   } catch (const std::exception& e) {
     throw_peer_error(state->what, e);
   }
   if (state->then) state->then();
 }
 
-bool Pending::done() const { return !state_ || !state_->work || state_->work->isCompleted(); }
+bool Pending::done() const {
+  return !state_ || std::ranges::all_of(state_->works, [](const auto& work) { return work->isCompleted(); });
+}
 
 struct Group::State {
   std::string name, registered;
@@ -92,7 +98,10 @@ struct Group::State {
     if (!sends) return pending;
     const at::NoGradGuard no_grad;
     try {
-      pending.state_->work = start();
+      if constexpr (std::is_same_v<std::invoke_result_t<Start>, Works>)
+        pending.state_->works = start();
+      else
+        pending.state_->works = {start()};
     } catch (const std::exception& e) {
       throw_peer_error(pending.state_->what, e);
     }
@@ -192,6 +201,21 @@ Pending Group::receive(const Tensor& tensor, int64_t from) {
   return state_->start("receive", tensor, 0, {tensor}, [&] {
     std::vector<Tensor> tensors = {as_bytes(tensor)};
     return state_->group->recv(tensors, static_cast<int>(from), /*tag=*/0);
+  });
+}
+
+Pending Group::exchange(const Tensor& out, int64_t from, const Tensor& in, int64_t to) {
+  if (size() == 1) return keep_own(out, in);
+  return state_->start("send", in, 1, {out, in}, [&]() -> Works {
+    std::vector<Tensor> there = {as_bytes(in)}, here = {as_bytes(out)};
+    c10d::ProcessGroup& group = *state_->group;
+    const auto send = [&] { return group.send(there, static_cast<int>(to), /*tag=*/0); };
+    const auto receive = [&] { return group.recv(here, static_cast<int>(from), /*tag=*/0); };
+    if (in.is_cpu()) return {send(), receive()};
+    group.startCoalescing(in.device().type());
+    send();
+    receive();
+    return {group.endCoalescing(in.device().type())};
   });
 }
 

@@ -86,18 +86,26 @@ Mesh::Names Mesh::all() const {
   return names;
 }
 
-Mesh::Names Mesh::batch() const {
-  Names names;
-  for (const Dim& dim : dims_)
-    if (dim.splits == Splits::batch) names.push_back(dim.name);
+namespace {
+template <class Wanted>
+Mesh::Names names_of(const std::vector<Mesh::Dim>& dims, Wanted wanted) {
+  Mesh::Names names;
+  for (const Mesh::Dim& dim : dims)
+    if (wanted(dim.splits)) names.push_back(dim.name);
   return names;
+}
+}  // namespace
+
+Mesh::Names Mesh::batch() const {
+  return names_of(dims_, [](Splits splits) { return splits == Splits::batch; });
+}
+
+Mesh::Names Mesh::sequence() const {
+  return names_of(dims_, [](Splits splits) { return splits == Splits::sequence; });
 }
 
 Mesh::Names Mesh::data() const {
-  Names names;
-  for (const Dim& dim : dims_)
-    if (dim.splits != Splits::nothing) names.push_back(dim.name);
-  return names;
+  return names_of(dims_, [](Splits splits) { return splits != Splits::nothing; });
 }
 
 Group& Mesh::group(const Names& names) const {

@@ -56,9 +56,7 @@ class Exchange {
     } else {
       // Around a ring, all at the same time.
       const int64_t ranks = group_->size(), rank = group_->rank();
-      Pending arrives = group_->receive(out_, (rank + ranks - 1) % ranks);
-      group_->send(in_, (rank + 1) % ranks).wait();
-      arrives.wait();
+      group_->exchange(out_, (rank + ranks - 1) % ranks, in_, (rank + 1) % ranks).wait();
     }
   }
 

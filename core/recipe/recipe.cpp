@@ -35,7 +35,7 @@ Recipe::Recipe(RunSpec spec)
       unit("unit", &editor_, plain()),
       data("data", &editor_, {}),
       stages("stages", &editor_, {}),
-      data_parallel("data_parallel", &editor_, plain()),
+      data_parallel("data_parallel", &editor_, plain({"double", "late_gradients"})),
       loss_gradient("loss_gradient", &editor_, plain()),
       gradients("gradients", &editor_, plain()),
       optimizer("optimizer", &editor_, {.offers = {"double"}}),

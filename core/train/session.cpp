@@ -216,7 +216,10 @@ Run::Guard Session::bookkeeping() { return recipe_.mesh.groups_->bookkeeping(); 
 
 std::vector<Site*> Session::sites(const std::string& role) const {
   std::vector<Site*> found;
-  for (const auto& unit : model_.units) collect(*unit, role, found);
+  if (chunks_.empty())
+    for (const auto& unit : model_.units) collect(*unit, role, found);
+  for (const auto& chunk : chunks_)
+    for (Unit* unit : chunk) collect(*unit, role, found);
   return found;
 }
 

@@ -34,10 +34,12 @@ bool saves(const Shard& shard, const Mesh& mesh) {
 }
 
 /// Every tensor of this rank that is part of the state, shard by shard.
-void visit(Session& session, Shard& shard, const std::function<void(const StatePiece&)>& see) {
+void visit(Session& session, Shard& shard,
+           const std::function<void(const Param&, const StatePiece&)>& see) {
   for (const Segment& segment : shard.segments) {
-    see({model_key(*segment.param), segment.layout, Shard::part(shard.data, segment)});
-    for (const auto& state : session.optimizer().state(shard)) see(entries(state, segment));
+    const Param& param = *segment.param;
+    see(param, {model_key(param), segment.layout, Shard::part(shard.data, segment)});
+    for (const auto& state : session.optimizer().state(shard)) see(param, entries(state, segment));
   }
 }
 
@@ -62,8 +64,8 @@ std::vector<StatePiece> state_to_save(Session& session, int64_t next_step) {
   std::vector<StatePiece> pieces;
   for (Shard& shard : session.data_parallel().shards())
     if (saves(shard, session.mesh()))
-      visit(session, shard, [&](const StatePiece& piece) {
-        if (piece.layout.numel() > 0) pieces.push_back(piece);
+      visit(session, shard, [&](const Param& param, const StatePiece& piece) {
+        if (param.counted && piece.layout.numel() > 0) pieces.push_back(piece);
       });
   if (session.mesh().world_rank() != 0) return pieces;
   for (const auto& kept : session.recipe().kept()) {
@@ -77,7 +79,7 @@ std::vector<StatePiece> state_to_save(Session& session, int64_t next_step) {
 void load_state(Session& session, const SavedState& saved) {
   const at::NoGradGuard no_grad;
   for (Shard& shard : session.data_parallel().shards())
-    visit(session, shard, [&](const StatePiece& mine) { load(mine, saved); });
+    visit(session, shard, [&](const Param&, const StatePiece& mine) { load(mine, saved); });
   for (const auto& kept : session.recipe().kept()) {
     const Tensor value = kept.view();
     load({plugin_key(kept), Layout(value.sizes().vec()), value}, saved);

@@ -69,10 +69,11 @@ std::optional<Forecast> forecast(const RunSpec& spec, at::DeviceType form, std::
     session.declare();
     session.make_ready();
     const auto schedule = recipe.schedule.resolve({}, plain_schedule);
+    const auto data = recipe.data.resolve({}, [&](int64_t) { return shapes_of(session); });
     const auto clock = StepClock::make(device);
     const auto one_step = [&](StepClock& with, int64_t number) {
       session.begin_step(number);
-      TrainStep step(session, with, shapes_of(session));
+      TrainStep step(session, with, data(number));
       schedule(step);
       recipe.fire(Event::step_end, session);
     };

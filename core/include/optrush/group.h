@@ -59,6 +59,9 @@ class Group {
   Pending broadcast(const Tensor& tensor, int64_t from);
   Pending send(const Tensor& tensor, int64_t to);
   Pending receive(const Tensor& tensor, int64_t from);
+  /// Sends `in` to one rank and receives `out` from one, the same or another, in one call: ranks that all
+  /// send before they receive would wait for each other on a GPU. Counts as "send".
+  Pending exchange(const Tensor& out, int64_t from, const Tensor& in, int64_t to);
 
   /// The sum over the ranks as an operator: under a tracer it is a node of the graph
   /// (_c10d_functional::all_reduce). It has no derivative of its own.

@@ -43,6 +43,8 @@ class Mesh {
   Names all() const;
   /// The dimensions that split the batch: which ranks train on other sequences.
   Names batch() const;
+  /// The dimensions that split the sequence: which ranks train on other positions of the same sequences.
+  Names sequence() const;
   /// The dimensions that split batch or sequence: gradients, losses and token counts sum over them.
   Names data() const;
   int64_t world_size() const { return world_size_; }

@@ -37,7 +37,7 @@ struct Param {
   /// Mesh dimensions besides data() over which its gradient is partial.
   std::vector<std::string> sum_over = {};
   /// Of a parameter that ranks hold for a use of their own each, as both ends of a pipeline do a tied
-  /// embedding: norms count it on one of them.
+  /// embedding: norms count it on one of them, and that one saves it.
   bool counted = true;
   /// Elements that a shard must not cut, from the first one on: the block of an 8-bit optimizer.
   int64_t block = 1;

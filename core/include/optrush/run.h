@@ -26,7 +26,7 @@ class Run {
   /// Those that this rank runs, by chunk (Recipe::stages): params() then has theirs alone. Known when
   /// DataParallel is made.
   virtual const std::vector<std::vector<Unit*>>& chunks() const = 0;
-  /// Sites of one role in every unit: "linear".
+  /// Sites of one role, "linear": in every unit of the model, and once chunks() are known in those alone.
   virtual std::vector<Site*> sites(const std::string& role) const = 0;
   virtual DataParallel& data_parallel() = 0;
   virtual Optimizer& optimizer() = 0;

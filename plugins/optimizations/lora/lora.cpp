@@ -26,7 +26,9 @@ class Lora final : public Plugin {
     targets_ = options.list("target_modules");
     recipe.on(Event::declared, Phase::adapter, [this](Run& run) { adapt(run); });
     recipe.ops.linear.wrap(Phase::adapter,
-                           [this](auto inner, const Site& site) { return wrap(std::move(inner), site); },
+                           [this, &mesh = recipe.mesh](auto inner, const Site& site) {
+                             return wrap(std::move(inner), site, mesh);
+                           },
                            {.trace = Trace::aten, .capturable = true});
   }
 
@@ -74,11 +76,11 @@ class Lora final : public Plugin {
     return {&down, &up};
   }
 
-  Ops::Linear::Fn wrap(Ops::Linear::Fn inner, const Site& site) const {
+  Ops::Linear::Fn wrap(Ops::Linear::Fn inner, const Site& site, const Mesh& mesh) const {
     const auto found = pairs_.find(site.path);
     if (found == pairs_.end()) return inner;
     if (const Param& down = *found->second.down;
-        dropout_ > 0 && down.layout.box_shape().at(1) < down.shape[1])
+        dropout_ > 0 && (down.layout.box_shape().at(1) < down.shape[1] || mesh.size(mesh.sequence()) > 1))
       throw Error("lora: dropout of an input of which '" + site.path +
                       "' has a part on each rank, which "
                       "would draw otherwise than one device does",

@@ -38,7 +38,7 @@ class TensorParallel final : public Plugin {
     if (size_ == 1 || recipe.spec().train.world_size == 1) return;
     parts_ = size_;
     if (recipe.spec().model_kind == "llama")
-      cut_decoder(llama_of(recipe.spec()), recipe.spec().train);
+      cut_decoder(llama_of(recipe.spec()));
     else if (recipe.spec().model_kind == "swiglu_stack" && !by_sequence_)
       cuts_ = {{"ffn", {{kDim}, {}, 1}}};
     else
@@ -52,7 +52,7 @@ class TensorParallel final : public Plugin {
   }
 
  private:
-  void cut_decoder(const LlamaSpec& model, const TrainSpec& train) {
+  void cut_decoder(const LlamaSpec& model) {
     if (model.n_heads % size_ != 0)
       throw Error("tensor_parallel: " + text(model.n_heads) + " heads can't be cut into " + text(size_),
                   "a size that divides the number of heads");
@@ -60,10 +60,6 @@ class TensorParallel final : public Plugin {
       throw Error("tensor_parallel: " + text(model.n_kv_heads) + " key/value heads can neither be cut into " +
                       text(size_) + " nor shared among " + text(size_) + " ranks evenly",
                   "a size that divides the number of key/value heads, or a multiple of it");
-    if (by_sequence_ && train.seq_len % size_ != 0)
-      throw Error("tensor_parallel: a sequence of " + text(train.seq_len) + " positions can't be cut into " +
-                      text(size_),
-                  "a train.seq_len that size = " + text(size_) + " divides, or sequence = false");
     parts_ = std::min(size_, model.n_kv_heads);
     ranks_ = parts_ == size_ ? Mesh::Names{kDim} : Mesh::Names{kDim, kShared};
     const Mesh::Names copied = parts_ == size_ ? Mesh::Names{} : Mesh::Names{kShared};
@@ -76,6 +72,7 @@ class TensorParallel final : public Plugin {
   void edit(Recipe& recipe) {
     const Mesh& mesh = recipe.mesh;
     recipe.on(Event::declared, Phase::tensor, [this](Run& run) {
+      if (by_sequence_) refuse_uneven(positions(run));
       cut_parameters(run, cuts_, ranks_, by_sequence_);
       region_.emplace(run.mesh().group(ranks_), by_sequence_);
     });
@@ -113,6 +110,18 @@ class TensorParallel final : public Plugin {
     recipe.on(Event::ready, Phase::tensor, [this, &recipe](Run& run) { expect_traffic(run, recipe); });
   }
 
+  /// Of a sequence that are left to these ranks.
+  static int64_t positions(Run& run) {
+    return run.spec().train.seq_len / run.mesh().size(run.mesh().sequence());
+  }
+
+  void refuse_uneven(int64_t positions) const {
+    if (positions % size_ != 0)
+      throw Error(
+          "tensor_parallel: a sequence of " + text(positions) + " positions can't be cut into " + text(size_),
+          "a train.seq_len that size = " + text(size_) + " divides, or sequence = false");
+  }
+
   VocabularyPart vocabulary(const Param& matrix, const Mesh& mesh) const {
     const auto [begin, end] = range_of(cuts_.at("vocab"), matrix.shape.at(0), mesh, matrix.name);
     return {begin, end, &mesh.group(ranks_)};
@@ -124,15 +133,17 @@ class TensorParallel final : public Plugin {
     if (recipe.activations().policy != ActivationPolicy::Kind::save) return;
     const TrainSpec& train = run.spec().train;
     const auto layers = static_cast<double>(run.sites("mlp").size());
-    const Param& matrix = *run.sites("mlp").front()->params.at(0);
+    // Of a linear, or on a rank that has the embedding alone of that: (.., D) either way.
+    const auto linears = run.sites("linear");
+    const Param& matrix = *(linears.empty() ? run.sites("embedding") : linears).front()->params.at(0);
     const auto product = static_cast<double>(at::elementSize(matrix.operand_type.value_or(matrix.dtype)));
     const auto stream = static_cast<double>(at::elementSize(matrix.dtype));
-    const auto rows = static_cast<double>(train.accumulation * train.micro_batch * train.seq_len);
+    const auto rows = static_cast<double>(train.accumulation * train.micro_batch * positions(run));
     const double numbers = rows * static_cast<double>(matrix.shape.at(1));
     const double share = static_cast<double>(size_ - 1) / static_cast<double>(size_);
-    const bool decoder = !run.sites("head_loss").empty();
-    const double leaving = numbers * (2 * layers * product + (decoder ? stream : 0));
-    const double entering = numbers * (2 * layers + (decoder ? 1 : 0)) * stream;
+    const bool first = !run.sites("embedding").empty(), last = !run.sites("head_loss").empty();
+    const double leaving = numbers * (2 * layers * product + (first ? stream : 0));
+    const double entering = numbers * (2 * layers + (last ? 1 : 0)) * stream;
     if (by_sequence_) {
       for (const char* collective : {"all_gather", "reduce_scatter"})
         run.expect_traffic(collective, ranks_, share * (leaving + entering));
@@ -140,7 +151,7 @@ class TensorParallel final : public Plugin {
       run.expect_traffic("all_reduce", ranks_, 2 * share * (leaving + entering));
     }
     const double wide = std::max(stream, 4.0);
-    if (decoder)
+    if (last)
       run.expect_traffic("all_reduce", ranks_, 2 * share * rows * static_cast<double>(size_ + 1) * wide);
   }
 

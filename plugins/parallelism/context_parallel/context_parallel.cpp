@@ -1,0 +1,159 @@
+// Context parallelism: ranks train on other positions of the same sequences. Everything but attention works
+// position by position, so its activations, logits among them, fall by the number of ranks; parameters are
+// whole, and a plugin for data parallelism sums their gradients over these ranks as over any others.
+//
+// kind = "ring" (arXiv:2310.01889): keys and values go around the ranks while each computes with those that
+// it has. A layer sends N - 1 times a rank's keys and values in the forward, and in the backward them and
+// their gradients (in fp32). The number of ranks is bounded by the sequence alone; what is sent hides behind
+// the kernel where a rank's part of the sequence is long. kind = "all_to_all" (arXiv:2309.14509): before
+// attention ranks exchange parts of the sequence for heads, and behind it back. It sends less, (N - 1) / N of
+// a rank's q, k, v and output once each, and waits for it; the ranks have to divide query and key/value
+// heads.
+//
+// It pays where one sequence does not fit a device, after checkpointing. For short sequences data parallelism
+// sends nothing in the forward, and does the same work.
+#include <memory>
+#include <optional>
+
+#include "heads_exchange.h"
+#include "optrush/plugin.h"
+#include "ring.h"
+#include "slices.h"
+
+namespace {
+using namespace optrush;
+using namespace optrush::context_parallel;
+
+constexpr const char* kDim = "cp";
+
+std::string text(int64_t number) { return std::to_string(number); }
+
+class ContextParallel final : public Plugin {
+ public:
+  void apply(Recipe& recipe, const Options& options) override {
+    size_ = options.integer("size");
+    by_ring_ = options.string("kind") == "ring";
+    const TrainSpec& train = recipe.spec().train;
+    if (size_ == 1 || train.world_size == 1) return;
+    if (recipe.spec().model_kind != "llama")
+      throw Error(
+          "context_parallel can't cut the sequences of a model of kind '" + recipe.spec().model_kind + "'",
+          "take a llama");
+    const int64_t parts = by_ring_ ? 2 * size_ : size_;
+    if (train.seq_len % parts != 0)
+      throw Error("context_parallel: a sequence of " + text(train.seq_len) + " positions can't be cut into " +
+                      text(parts) + " equal parts" + (by_ring_ ? ", two for each rank of the ring" : ""),
+                  "a train.seq_len that is a multiple of " + text(parts) + ", or fewer ranks");
+    recipe.mesh.dim({.name = kDim, .size = size_, .splits = Splits::sequence, .nearness = 30});
+    if (!by_ring_) recipe.on(Event::declared, Phase::context, [this](Run& run) { refuse_uneven_heads(run); });
+    cut_batches(recipe);
+    exchange_in_attention(recipe);
+    recipe.on(Event::ready, Phase::context, [this, &recipe](Run& run) { expect_traffic(run, recipe); });
+  }
+
+ private:
+  /// Of those that are left to a rank where matrices are cut, too.
+  void refuse_uneven_heads(Run& run) const {
+    const LlamaSpec model = llama_of(run.spec());
+    for (const char* name : {"q_proj", "k_proj"}) {
+      const int64_t heads = heads_of(run, name, model.head_size());
+      if (heads % size_ != 0)
+        throw Error("context_parallel: " + text(size_) + " ranks can't divide " + text(heads) +
+                        " heads of '" + name + "' on each",
+                    "kind = \"ring\", which cuts no heads, or a size that divides them");
+    }
+  }
+
+  static int64_t heads_of(Run& run, const std::string& linear, int64_t head_size) {
+    for (const Site* site : run.sites("linear"))
+      if (site->path.ends_with(linear)) return site->params.at(0)->layout.box_shape().at(0) / head_size;
+    return 0;
+  }
+
+  void cut_batches(Recipe& recipe) const {
+    recipe.data.wrap(Phase::context,
+                     [this, &mesh = recipe.mesh](auto inner, const Site&) -> decltype(inner) {
+                       return [this, &mesh, inner = std::move(inner)](int64_t step) {
+                         std::vector<Batch> batches = inner(step);
+                         for (Batch& batch : batches) {
+                           if (by_ring_ && batch.segments.defined())
+                             throw Error("context_parallel: a ring takes no packed documents",
+                                         "kind = \"all_to_all\"");
+                           batch = slice_of(std::move(batch), size_, mesh.rank(kDim), by_ring_);
+                         }
+                         return batches;
+                       };
+                     },
+                     {.trace = Trace::aten, .foreseeable = true});
+  }
+
+  void exchange_in_attention(Recipe& recipe) {
+    recipe.ops.attention.wrap(
+        Phase::context,
+        [this, &mesh = recipe.mesh](Ops::Attention::Fn inner, const Site&) -> Ops::Attention::Fn {
+          Group& ranks = mesh.group({kDim});
+          return by_ring_ ? ring(ranks) : between_exchanges(ranks, std::move(inner));
+        },
+        {.trace = Trace::opaque, .foreseeable = true});
+  }
+
+  /// Its kernel is the halves of the one that it takes the place of; they come with the first call.
+  static Ops::Attention::Fn ring(Group& ranks) {
+    return [&ranks, made = std::make_shared<std::optional<Ring>>()](
+               const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args) {
+      if (!*made) {
+        if (args.halves == nullptr)
+          throw Error("context_parallel: this model's attention has no halves", "kind = \"all_to_all\"");
+        made->emplace(ranks, args);
+      }
+      return (**made)(q, k, v);
+    };
+  }
+
+  Ops::Attention::Fn between_exchanges(Group& ranks, Ops::Attention::Fn inner) {
+    if (!exchange_) exchange_.emplace(ranks);
+    return [this, inner = std::move(inner)](const Tensor& q, const Tensor& k, const Tensor& v,
+                                            const AttentionArgs& args) -> AttentionOut {
+      if (args.lse) throw Error("context_parallel: the log-sum-exp is that of some heads", "kind = \"ring\"");
+      const auto whole = [&](const Tensor& x) { return exchange_->whole_sequence(x); };
+      return {exchange_->all_heads(inner(whole(q), whole(k), whole(v), args).out), {}};
+    };
+  }
+
+  /// Not where a forward is computed again, and again sends.
+  void expect_traffic(Run& run, const Recipe& recipe) const {
+    if (recipe.activations().policy != ActivationPolicy::Kind::save) return;
+    const TrainSpec& train = run.spec().train;
+    const LlamaSpec model = llama_of(run.spec());
+    const auto layers = static_cast<double>(run.sites("attention").size());
+    if (layers == 0) return;
+    const Param& matrix = *run.sites("linear").front()->params.at(0);
+    const auto type = matrix.operand_type.value_or(matrix.dtype);
+    const auto width = static_cast<double>(at::elementSize(type)), wide = type == at::kDouble ? 8.0 : 4.0;
+    const double rows = static_cast<double>(train.accumulation * train.micro_batch * train.seq_len / size_) *
+                        static_cast<double>(model.head_size());
+    const double keys = 2 * rows * static_cast<double>(heads_of(run, "k_proj", model.head_size()));
+    const double queries = 2 * rows * static_cast<double>(heads_of(run, "q_proj", model.head_size()));
+    const auto n = static_cast<double>(size_);
+    if (by_ring_)
+      run.expect_traffic("send", {kDim}, layers * (n - 1) * keys * (2 * width + wide));
+    else
+      run.expect_traffic("all_to_all", {kDim}, layers * (n - 1) / n * 2 * (keys + queries) * width);
+  }
+
+  int64_t size_ = 1;
+  bool by_ring_ = true;
+  std::optional<HeadsExchange> exchange_;
+};
+}  // namespace
+
+OPTRUSH_PLUGIN(ContextParallel, R"json({
+  "name": "context_parallel", "version": "0.1.0", "kind": "parallelism", "effect": "rounding",
+  "summary": "each rank has a part of every sequence; keys and values, or heads, are exchanged in attention",
+  "doc": "With train.world_size = 1 it changes nothing. Of more ranks, `size` share each sequence. Gradients are summed over them, too, by ddp or fsdp, which has to be stacked with it.",
+  "conflicts": ["cuda_graphs"],
+  "options": [
+    {"name": "size", "type": "integer", "default": 2, "min": 1, "max": 65536, "doc": "ranks that share a sequence"},
+    {"name": "kind", "type": "string", "default": "ring", "choices": ["ring", "all_to_all"], "doc": "what is exchanged: keys and values around a ring, or parts of the sequence for heads and back"}
+  ]
+})json");

@@ -1,0 +1,48 @@
+#pragma once
+#include <cstdint>
+
+#include "optrush/attention.h"
+#include "optrush/differentiable.h"
+#include "optrush/group.h"
+
+namespace optrush::context_parallel {
+/// Ring attention (arXiv:2310.01889): queries stay, keys and values go around. At each of N steps a rank
+/// computes attention of its queries to the keys that are there, by the forward half of its kernel, while the
+/// next ones arrive; outputs are merged by their log-sum-exps. The backward goes around once more, and the
+/// gradients of keys and values go with them, one rank further at each step until they are home.
+///
+/// Positions are cut in zigzag (slices.h), so under a causal mask a step needs all queries and the first half
+/// of the keys, or the second half of the queries and all keys: as much work on each rank. Lives as long as
+/// the run.
+class Ring {
+ public:
+  /// `args` of the site; its segments and lse are not looked at.
+  Ring(Group& ranks, const AttentionArgs& args);
+  Ring(const Ring&) = delete;
+  Ring& operator=(const Ring&) = delete;
+
+  /// {out, lse} of q (B, H, S / N, K), k and v (B, G, S / N, K). The lse has no derivative.
+  AttentionOut operator()(const Tensor& q, const Tensor& k, const Tensor& v) const;
+
+ private:
+  /// What a step computes: queries from the first or the second half on, so many keys.
+  struct Step {
+    bool causal;
+    int64_t first_query, queries, keys;
+  };
+  Step step_of(int64_t owner, int64_t length) const;
+  /// Whose keys and values are here at a step.
+  int64_t owner_at(int64_t step) const;
+  AttentionArgs args_of(const Step&) const;
+  /// Sends `tensor` to the next rank, while the one of the rank before arrives in the result.
+  Pending pass_on(const Tensor& tensor, Tensor& arriving) const;
+
+  Differentiable::Result forward(const Tensors& qkv) const;
+  Tensors backward(const Tensors& saved, const Tensor& gradient) const;
+
+  Group& ranks_;
+  AttentionArgs args_;
+  AttentionHalves halves_;
+  Differentiable pair_;
+};
+}  // namespace optrush::context_parallel

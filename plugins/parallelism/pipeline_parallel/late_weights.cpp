@@ -1,0 +1,45 @@
+#include "late_weights.h"
+
+#include <ATen/Functions.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "optrush/param.h"
+
+namespace optrush::pipeline_parallel {
+Ops::Linear::Fn LateWeights::linear(const Site& site) {
+  const Param* weight = site.params.at(0);
+  const Differentiable& pair = pairs_.emplace_back(Differentiable{
+      .name = "linear_with_late_weights",
+      .forward = [](const Tensors& in) -> Differentiable::Result {
+        return {{at::linear(in[0], in[1])}, {in[0], in[1]}};
+      },
+      .backward = [this, weight](const Tensors& saved, const Tensors& gradients) -> Tensors {
+        const Tensor &x = saved[0], &matrix = saved[1], &gradient = gradients[0];
+        if (weight->trainable) waiting_.push_back({micro_, weight, x, gradient});
+        return {at::matmul(gradient, matrix), {}};
+      },
+      .traits = {.trace = Trace::opaque, .capturable = false, .offers = {"double"}, .foreseeable = true},
+      .cast = Cast::lower});
+  return [&pair, weight](const Tensor& x) {
+    // Where no gradient goes further back, nobody waits for the first half.
+    if (!x.requires_grad()) return at::linear(x, weight->operand());
+    return call(pair, {x, weight->operand().detach()}).at(0);
+  };
+}
+
+void LateWeights::run(int64_t micro) {
+  const auto others = std::ranges::partition(waiting_, [&](const Half& half) { return half.micro != micro; });
+  std::vector<Half> due(std::move_iterator(others.begin()), std::move_iterator(others.end()));
+  waiting_.erase(others.begin(), waiting_.end());
+  for (Half& half : due) {
+    const Tensor rows = half.x.flatten(0, -2), gradient = half.gradient.flatten(0, -2);
+    const Tensor of_weight = at::matmul(gradient.t(), rows);
+    half.x.reset();
+    half.gradient.reset();
+    // Through the cast that the step shares, where there is one, to whoever listens to the parameter.
+    half.weight->operand().backward(of_weight, /*retain_graph=*/true);
+  }
+}
+}  // namespace optrush::pipeline_parallel

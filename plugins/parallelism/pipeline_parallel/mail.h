@@ -1,0 +1,74 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "optrush/group.h"
+#include "timeline.h"
+
+namespace optrush::pipeline_parallel {
+/// Sizes and type of what stages hand each other; every boundary has the same.
+struct Form {
+  std::vector<int64_t> sizes;
+  at::ScalarType type = at::kFloat;
+};
+
+/// What one rank of a pipeline sends to its neighbours and gets from them in a step. Between two ranks
+/// everything goes in one order that both know (Timeline::between), so no tags are needed, and ranks that
+/// send to each other at the same time do not wait for each other. One receive is posted ahead of its use.
+class Mail {
+ public:
+  Mail(Group& ranks, const Timeline&, at::Device);
+
+  /// Of an activation or a gradient that is due to another rank.
+  void send(const Message&, const Tensor& tensor, int64_t to);
+  /// Waits for it.
+  Tensor receive(const Message&, int64_t from);
+  /// Everything that was sent has gone, and the next step begins with the first message again.
+  void end_step();
+
+  /// Of a boundary; none before the first one.
+  const std::optional<Form>& form() const { return form_; }
+  /// Seconds that this host waited so far.
+  double waited() const { return waited_; }
+
+ private:
+  struct Link {
+    std::vector<Message> order;
+    size_t next = 0;       ///< the first message that is neither sent nor asked for
+    bool told = false;     ///< the other rank knows the form
+    bool greeted = false;  ///< this one has it from there
+  };
+  struct Arriving {
+    Tensor tensor;
+    Pending pending;
+  };
+  struct Leaving {
+    int64_t to;
+    size_t number;
+    Pending pending;
+  };
+  using Key = std::pair<int64_t, size_t>;  ///< the other rank, and the number in order
+
+  bool is_mine(const Message&) const;
+  static size_t number_of(const Link&, const Message&);
+  /// Posts receives until the link's next message is number `end`.
+  void ask(int64_t rank, Link&, size_t end);
+  void ask_ahead();
+  void tell_form(int64_t to, Link&);
+  void learn_form(int64_t from, Link&);
+  void wait(Pending&);
+  /// Waits for what was sent to a rank before a message of its own that is here: it had asked for it by then.
+  void end_sends(int64_t to, size_t before);
+
+  Group& ranks_;
+  at::Device device_;
+  std::optional<Form> form_;
+  std::map<int64_t, Link> links_;
+  std::map<Key, Arriving> arriving_;
+  std::vector<Leaving> leaving_;
+  double waited_ = 0;
+};
+}  // namespace optrush::pipeline_parallel

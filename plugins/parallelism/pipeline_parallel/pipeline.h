@@ -1,0 +1,43 @@
+#pragma once
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "late_weights.h"
+#include "mail.h"
+#include "optrush/run.h"
+#include "optrush/step.h"
+#include "order.h"
+
+namespace optrush::pipeline_parallel {
+/// One rank's part of the pipeline: it does what its order says, hands activations on and gradients back.
+class Pipeline {
+ public:
+  /// After Event::meshed. `late`: null but for zero-bubble schedules.
+  Pipeline(Run&, const Shape&, LateWeights* late);
+
+  void step(Step&);
+
+  /// Part of the time of forwards and backwards in which this host waited for other stages: median of the
+  /// steps so far, in percent.
+  double bubble_percent() const;
+
+ private:
+  void forward(Step&, const Action&);
+  void backward(Step&, const Action&);
+  /// Once the form of a boundary is known.
+  void expect_traffic() const;
+  int64_t next_rank() const { return (rank_ + 1) % shape_.ranks; }
+  int64_t previous_rank() const { return (rank_ + shape_.ranks - 1) % shape_.ranks; }
+
+  Run& run_;
+  Shape shape_;
+  int64_t rank_;
+  std::vector<Action> order_;
+  Mail mail_;
+  LateWeights* late_;
+  using Key = std::pair<int64_t, int64_t>;  ///< chunk and micro-batch
+  std::map<Key, Tensor> outputs_;           ///< of forwards whose backward is to come
+  std::vector<double> bubbles_;             ///< of each step
+};
+}  // namespace optrush::pipeline_parallel

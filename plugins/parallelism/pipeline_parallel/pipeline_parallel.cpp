@@ -1,0 +1,158 @@
+// Pipeline parallelism: ranks have other layers of one model. A step's micro-batches go through them one
+// after the other, activations forwards and gradients back, so all ranks work at the same time but for the
+// bubble at a step's begin and end. Parameters, gradients and optimizer state fall by the number of ranks,
+// and what is sent is one activation (B, S, D) a micro-batch and boundary each way: the least of all
+// strategies.
+//
+// With p ranks and m micro-batches (train.accumulation) a rank waits for (p - 1) / (m + p - 1) of the time:
+//   gpipe (arXiv:1811.06965) keeps the activations of all m micro-batches;
+//   1f1b (arXiv:2104.04473) waits as long and keeps those of p at most;
+//   interleaved (the same paper), with v chunks a rank, waits for (p - 1) / (m v + p - 1), and sends v times
+//   as often; it takes a multiple of p micro-batches; zero_bubble (ZB-H1, arXiv:2401.10241) splits the
+//   backward of linears in that of their input, which other stages wait for, and that of their weight, which
+//   fills waits: about a third of the bubble, the memory of 1f1b.
+//
+// It pays across slow links, and where a model does not fit. It does not with few micro-batches, and a stage
+// that takes longer than the others makes all of them wait: units are cut by FLOPs and bytes, or as `blocks`
+// says.
+#include <ATen/Context.h>
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+
+#include "optrush/plugin.h"
+#include "partition.h"
+#include "pipeline.h"
+#include "tied_ends.h"
+#include "timeline.h"
+
+namespace {
+using namespace optrush;
+using namespace optrush::pipeline_parallel;
+
+constexpr const char* kDim = "pp";
+
+std::string text(int64_t number) { return std::to_string(number); }
+
+Schedule schedule_of(const std::string& name) {
+  if (name == "gpipe") return Schedule::gpipe;
+  if (name == "interleaved") return Schedule::interleaved;
+  return name == "zero_bubble" ? Schedule::zero_bubble : Schedule::one_f_one_b;
+}
+
+class PipelineParallel final : public Plugin {
+ public:
+  void apply(Recipe& recipe, const Options& options) override {
+    shape_ = {.schedule = schedule_of(options.string("schedule")),
+              .ranks = options.integer("size"),
+              .chunks = options.integer("chunks")};
+    blocks_ = options.string("blocks");
+    if (shape_.ranks == 1 || recipe.spec().train.world_size == 1) return;
+    const std::string& kind = recipe.spec().model_kind;
+    if (kind != "llama" && kind != "swiglu_stack")
+      throw Error("pipeline_parallel can't cut a model of kind '" + kind + "'",
+                  "take a llama or a swiglu_stack");
+    if (shape_.schedule != Schedule::interleaved) {
+      if (shape_.chunks > 2)
+        throw Error(
+            "pipeline_parallel: " + text(shape_.chunks) + " chunks a rank are for schedule = \"interleaved\"",
+            "leave chunks out, or take that schedule");
+      shape_.chunks = 1;
+    }
+    recipe.mesh.dim({.name = kDim, .size = shape_.ranks, .splits = Splits::nothing, .nearness = 10});
+    recipe.stages.replace([this](Run& run) { return stages(run); });
+    recipe.data_parallel.wrap(Phase::pipeline,
+                              [this](auto inner, const Site&) -> decltype(inner) {
+                                return [this, inner = std::move(inner)](Run& run) {
+                                  return with_tied_ends(inner(run), tied_, run);
+                                };
+                              },
+                              {.trace = Trace::opaque, .foreseeable = true});
+    recipe.schedule.replace([this](Step& step) { pipeline_->step(step); },
+                            {.trace = Trace::opaque, .foreseeable = true});
+    if (shape_.schedule == Schedule::zero_bubble) split_backward_of_linears(recipe);
+    recipe.on(Event::ready, Phase::pipeline,
+              [this](Run& run) { pipeline_.emplace(run, shape_, late_.get()); });
+    // A GPU's host does not wait for it: there the exposed communication of the report shows the bubble.
+    if (recipe.spec().device == "cpu" || !at::hasCUDA()) count_bubble(recipe);
+  }
+
+ private:
+  void split_backward_of_linears(Recipe& recipe) {
+    late_ = std::make_unique<LateWeights>();
+    recipe.data_parallel.demand("late_gradients");
+    recipe.ops.linear.replace_each([this](const Site& site) { return late_->linear(site); },
+                                   {.trace = Trace::opaque, .offers = {"double"}, .foreseeable = true});
+  }
+
+  std::vector<std::vector<Unit*>> stages(Run& run) {
+    shape_.micros = run.spec().train.accumulation;
+    if (shape_.schedule == Schedule::interleaved && shape_.micros % shape_.ranks != 0)
+      throw Error(
+          "pipeline_parallel: an interleaved schedule of " + text(shape_.ranks) + " ranks can't take " +
+              text(shape_.micros) + " micro-batches",
+          "a train.accumulation that is a multiple of " + text(shape_.ranks) + ", or schedule = \"1f1b\"");
+    const auto& units = run.units();
+    const auto counts = units_of_stages(units, run.spec(), shape_.stages(), blocks_, run.device().is_cuda());
+    const int64_t rank = run.mesh().rank(kDim);
+    std::vector<std::vector<Unit*>> chunks(static_cast<size_t>(shape_.chunks));
+    std::map<const Param*, std::set<int64_t>> users;
+    size_t next = 0;
+    std::string cut;
+    for (int64_t stage = 0; stage < shape_.stages(); ++stage) {
+      const int64_t count = counts.at(static_cast<size_t>(stage));
+      cut += (stage == 0 ? "" : ", ") + text(count);
+      for (int64_t i = 0; i < count; ++i, ++next) {
+        Unit* unit = units.at(next).get();
+        for (const Param* param : unit->params()) users[param].insert(stage);
+        if (stage % shape_.ranks == rank)
+          chunks.at(static_cast<size_t>(stage / shape_.ranks)).push_back(unit);
+      }
+    }
+    for (Param* param : run.params().all()) place(*param, users[param], rank);
+    run.note("the pipeline's stages have " + cut + " units (embedding, blocks, head)");
+    return chunks;
+  }
+
+  /// Ranks have parameters of their own, but for a tied one, which both ends have.
+  void place(Param& param, const std::set<int64_t>& stages, int64_t rank) {
+    param.split_over.emplace_back(kDim);
+    if (stages.size() < 2) return;
+    const int64_t first = *stages.begin() % shape_.ranks, last = *stages.rbegin() % shape_.ranks;
+    if (stages.size() > 2)
+      throw Error("pipeline_parallel: " + text(std::ssize(stages)) + " stages use '" + param.name + "'",
+                  "a parameter may be shared by two stages at most");
+    if (first == last) return;
+    tied_.push_back({&param, first, last});
+    param.counted = rank != last;
+  }
+
+  void count_bubble(Recipe& recipe) {
+    recipe.counter({.name = "pipeline bubble", .unit = "%", .over_ranks = OverRanks::mean},
+                   [this] { return pipeline_->bubble_percent(); });
+    recipe.counter({.name = "bubble in theory", .unit = "%", .over_ranks = OverRanks::mean},
+                   [this] { return 100 * Timeline(shape_).bubble(); });
+  }
+
+  Shape shape_;
+  std::string blocks_;
+  std::vector<TiedParam> tied_;
+  std::unique_ptr<LateWeights> late_;  ///< null but for zero-bubble schedules
+  std::optional<Pipeline> pipeline_;
+};
+}  // namespace
+
+OPTRUSH_PLUGIN(PipelineParallel, R"json({
+  "name": "pipeline_parallel", "version": "0.1.0", "kind": "parallelism", "effect": "rounding",
+  "summary": "each rank has other layers; micro-batches pass through them, and all ranks work at a time",
+  "doc": "With train.world_size = 1 it changes nothing. Of more ranks, `size` form a pipeline. Its micro-batches are those of gradient_accumulation.",
+  "conflicts": ["cuda_graphs"],
+  "options": [
+    {"name": "size", "type": "integer", "default": 2, "min": 1, "max": 65536, "doc": "ranks of a pipeline"},
+    {"name": "schedule", "type": "string", "default": "1f1b", "choices": ["gpipe", "1f1b", "interleaved", "zero_bubble"], "doc": "in which order a rank does forwards and backwards"},
+    {"name": "chunks", "type": "integer", "default": 2, "min": 1, "max": 1024, "doc": "pieces of the model on each rank, for the interleaved schedule"},
+    {"name": "blocks", "type": "string", "default": "", "doc": "blocks on each stage, \"3,5\"; empty: so that stages take as long as each other"}
+  ]
+})json");

@@ -1,0 +1,54 @@
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "order.h"
+
+namespace optrush::pipeline_parallel {
+/// How long a stage takes for a micro-batch, in any unit.
+struct Costs {
+  double forward = 1, backward = 2, weights = 0;
+};
+/// Equal stages of a model of matrix products: a backward is two forwards, one for inputs and one for
+/// weights.
+Costs usual_costs(const Shape&);
+
+/// What a stage hands to the next one, or a gradient to the one before.
+struct Message {
+  bool gradient = false;
+  int64_t stage = 0;  ///< that made it
+  int64_t micro = 0;
+  bool operator==(const Message&) const = default;
+};
+
+/// All ranks' orders put on one time axis, as if sending took no time. An Error where ranks would wait for
+/// each other for ever.
+class Timeline {
+ public:
+  explicit Timeline(const Shape&);
+  Timeline(const Shape&, const Costs&);
+
+  double length() const { return length_; }
+  /// Part of the ranks' time in which they wait, 0 to 1.
+  double bubble() const;
+  /// Everything that two ranks send each other, in order of the time at which it is made. It is the same on
+  /// both, and each has made what it sends before a message of the other before it needs that one.
+  std::vector<Message> between(int64_t rank, int64_t other) const;
+  /// The most micro-batches whose forward a rank has done, and whose last backward it has not: of all its
+  /// chunks together.
+  int64_t in_flight(int64_t rank) const;
+
+ private:
+  struct Made {
+    double time;
+    Message message;
+    int64_t from, to;
+  };
+  void run(const Costs&);
+
+  Shape shape_;
+  std::vector<std::vector<Action>> orders_;
+  std::vector<Made> made_;
+  double length_ = 0, busy_ = 0;
+};
+}  // namespace optrush::pipeline_parallel

@@ -1,0 +1,203 @@
+// Context parallelism on several ranks equals one process: through the real trainer, for seeded random models
+// and meshes, and whatever is stacked with it. Bytes sent and held are those of theory, and what is sent is
+// under way while a kernel runs.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "base/spec_json.h"
+#include "context_parallel/slices.h"
+#include "exactness.h"
+#include "support/temporary_folder.h"
+
+namespace optrush::testing {
+namespace {
+using ::testing::HasSubstr;
+
+const std::vector<std::string> kStrategies = {"context_parallel", "tensor_parallel", "ddp", "fsdp"};
+
+PluginUse context_parallel(int64_t size, const char* kind = "ring") {
+  return {"context_parallel", {{"size", size}, {"kind", kind}}};
+}
+
+RankPool& pool() {
+  static RankPool pool(8);
+  return pool;
+}
+
+TEST(ContextSlices, ZigzagGivesEachRankAsManyPairsOfQueryAndKey) {
+  for (const int64_t ranks : {2, 3, 4, 8}) {
+    const int64_t length = 4 * ranks;
+    std::vector<int64_t> seen;
+    int64_t expected = -1;
+    for (int64_t rank = 0; rank < ranks; ++rank) {
+      int64_t pairs = 0;
+      for (const auto& [begin, count] : context_parallel::slices_of(length, ranks, rank, /*zigzag=*/true))
+        for (int64_t position = begin; position < begin + count; ++position) {
+          seen.push_back(position);
+          pairs += position + 1;
+        }
+      if (rank == 0) expected = pairs;
+      EXPECT_EQ(pairs, expected) << ranks << " ranks, rank " << rank;
+    }
+    std::ranges::sort(seen);
+    for (int64_t position = 0; position < length; ++position)
+      EXPECT_EQ(seen.at(static_cast<size_t>(position)), position);
+  }
+}
+
+struct Drawn {
+  RunSpec spec;
+  int64_t batch_ranks = 1;
+  std::string what;
+};
+
+Drawn draw(uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto one_of = [&]<class T>(std::vector<T> choices) {
+    return choices[std::uniform_int_distribution<size_t>(0, choices.size() - 1)(random)];
+  };
+  const auto sometimes = [&] { return one_of(std::vector<int>{0, 1}) == 1; };
+  const bool ring = seed % 3 != 2;
+  const int64_t size = seed == 0 ? 8 : ring ? one_of(std::vector<int64_t>{2, 3, 4}) : 2;
+  const int64_t matrices = size == 2 ? one_of(std::vector<int64_t>{1, 2}) : 1;
+  const int64_t batch_ranks = size * matrices <= 3 ? one_of(std::vector<int64_t>{1, 2}) : 1;
+  std::vector<PluginUse> plugins = {context_parallel(size, ring ? "ring" : "all_to_all")};
+  if (matrices > 1) plugins.push_back({"tensor_parallel", {{"size", matrices}, {"sequence", sometimes()}}});
+  plugins.push_back(sometimes() ? PluginUse{"ddp", Json::object()}
+                                : PluginUse{"fsdp", {{"stage", one_of(std::vector<int>{1, 2, 3})}}});
+  const bool tied = sometimes();
+  if (sometimes()) plugins.push_back({"lora", {{"rank", 3}, {"target_modules", {"q_proj", "down_proj"}}}});
+  if (sometimes()) plugins.push_back({"clip_grad_norm", {{"max_norm", 0.3}}});
+  if (sometimes()) plugins.push_back({"fused_adamw", Json::object()});
+  if (sometimes()) plugins.push_back({"fused_kernels", Json::object()});
+  if (sometimes()) plugins.push_back({"flash_attention", Json::object()});
+  if (sometimes()) plugins.push_back({"fused_linear_cross_entropy", {{"chunk", 5}}});
+  if (sometimes())
+    plugins.push_back(
+        {"activation_checkpointing",
+         {{"policy", one_of(std::vector<std::string>{"full", "every", "selective", "budget"})}}});
+  const int64_t groups = matrices * (ring ? 1 : size), heads = groups * one_of(std::vector<int64_t>{1, 2});
+  const int64_t head = one_of(std::vector<int64_t>{4, 6});
+  RunSpec spec = small_spec(size * matrices * batch_ranks, plugins,
+                            {{"vocab_size", one_of(std::vector<int>{37, 64})},
+                             {"dim", heads * head},
+                             {"n_heads", heads},
+                             {"n_kv_heads", one_of(std::vector<int64_t>{groups, heads})},
+                             {"n_layers", one_of(std::vector<int>{1, 2})},
+                             {"ffn_dim", one_of(std::vector<int>{13, 29})},
+                             {"tie_embeddings", tied}});
+  spec.train.seq_len = 2 * size * matrices * one_of(std::vector<int64_t>{1, 3});
+  spec.train.accumulation = one_of(std::vector<int64_t>{1, 2});
+  // A step of one sequence may have no label that counts.
+  spec.train.micro_batch =
+      spec.train.accumulation * batch_ranks == 1 ? 3 : one_of(std::vector<int64_t>{1, 2});
+  spec.train.seed = seed + 1;
+  return {spec, batch_ranks, "seed " + std::to_string(seed) + ": " + to_json(spec).dump()};
+}
+
+TEST(ContextParallel, RandomConfigurationsEqualOneProcess) {
+  for (uint64_t seed = 0; seed < 24; ++seed) {
+    const auto [spec, batch_ranks, what] = draw(seed);
+    SCOPED_TRACE(what);
+    ASSERT_NO_THROW(
+        expect_equal_training(pool(), spec, one_process_of(spec, batch_ranks, kStrategies), 1e-9));
+    if (HasFailure()) return;
+  }
+}
+
+TEST(ContextParallel, FewerBitsLoseNoMoreThanOnOneProcess) {
+  for (const char* kind : {"ring", "all_to_all"})
+    for (const char* attention : {"", "flash_attention"}) {
+      RunSpec spec = small_spec(
+          2, {context_parallel(2, kind), {"ddp", Json::object()}, {"mixed_precision", Json::object()}});
+      if (*attention != '\0') spec.plugins.push_back({attention, Json::object()});
+      spec.train.dtype = "fp32";
+      expect_equal_training(pool(), spec, one_process_of(spec, 1, kStrategies), 5e-3, false);
+    }
+}
+
+/// (N - 1) times keys and values in the forward, them and their gradients in the backward; or q, k, v and the
+/// output once each way.
+TEST(ContextParallel, SendsWhatTheorySays) {
+  for (const int64_t ranks : {2, 4})
+    for (const bool ring : {true, false}) {
+      RunSpec spec =
+          small_spec(ranks, {context_parallel(ranks, ring ? "ring" : "all_to_all"), {"ddp", Json::object()}},
+                     {{"dim", 32}, {"n_heads", 8}, {"n_kv_heads", 4}});
+      spec.train.seq_len = 32;
+      spec.train.accumulation = 2;
+      spec.train.steps = 2;
+      const Json result = train_on(pool(), {.spec = spec}).result;
+      SCOPED_TRACE(result.at("collectives").dump());
+      const double n = static_cast<double>(ranks), rows = 2 * 32 / n, layers = 3;
+      const double keys = rows * 2 * 4 * 4 * 8, queries = rows * 2 * 8 * 4 * 8;
+      EXPECT_NEAR(sent(result, "send"), ring ? layers * (n - 1) * 3 * keys : 0, 1);
+      EXPECT_NEAR(sent(result, "all_to_all"), ring ? 0 : layers * (n - 1) / n * 2 * (keys + queries), 1);
+      for (const char* collective : {"send", "all_to_all"})
+        EXPECT_NEAR(theory(result, collective), sent(result, collective), 1);
+    }
+}
+
+/// Activations, which are most of it, fall by the number of ranks.
+TEST(ContextParallel, KeepsItsPartOfTheActivations) {
+  const auto peak = [](int64_t ranks) {
+    std::vector<PluginUse> plugins = {{"fused_linear_cross_entropy", {{"chunk", 8}}},
+                                      {"flash_attention", Json::object()}};
+    if (ranks > 1) plugins.insert(plugins.end(), {context_parallel(ranks), {"ddp", Json::object()}});
+    RunSpec spec =
+        small_spec(ranks, plugins, {{"n_layers", 6}, {"dim", 32}, {"n_kv_heads", 4}, {"ffn_dim", 64}});
+    spec.train.seq_len = 2048;
+    spec.train.steps = 1;
+    return static_cast<double>(train_on(pool(), {.spec = spec}).peaks.front());
+  };
+  const double whole = peak(1);
+  EXPECT_LT(peak(2), 0.56 * whole);
+  EXPECT_LT(peak(4), 0.33 * whole);
+}
+
+TEST(ContextParallel, StateSavedOnSomeRanksGoesOnOnOthers) {
+  const TemporaryFolder folder;
+  const auto spec_of = [](int64_t ranks, std::vector<PluginUse> plugins, int64_t steps) {
+    RunSpec spec = small_spec(ranks, std::move(plugins));
+    spec.train.micro_batch = 2;
+    spec.train.warmup = 1;
+    spec.train.steps = steps;
+    return spec;
+  };
+  const PluginUse ddp = {"ddp", Json::object()}, fsdp = {"fsdp", Json::object()};
+  const auto whole = train_on(pool(), {.spec = spec_of(1, {}, 9)});
+  train_on(pool(), {.spec = spec_of(2, {context_parallel(2), fsdp}, 4), .save = folder / "state"});
+  for (const RunSpec& to : {spec_of(1, {}, 4), spec_of(3, {context_parallel(3), ddp}, 4)}) {
+    const auto rest = train_on(pool(), {.spec = to, .load = folder / "state"});
+    ASSERT_EQ(rest.losses.size(), 5U);
+    EXPECT_LT(difference(rest.losses, {whole.losses.begin() + 5, whole.losses.end()}), 1e-9);
+  }
+}
+
+TEST(ContextParallel, WhatCannotBeCutIsRefused) {
+  const auto refusal = [](const RunSpec& spec) -> std::string {
+    try {
+      train_on(pool(), {.spec = spec});
+    } catch (const std::runtime_error& e) {
+      return e.what();
+    }
+    return "";
+  };
+  const PluginUse ddp = {"ddp", Json::object()};
+  RunSpec odd = small_spec(2, {context_parallel(2), ddp});
+  odd.train.seq_len = 6;
+  EXPECT_THAT(refusal(odd), HasSubstr("6 positions can't be cut into 4 equal parts, two for each rank"));
+  EXPECT_THAT(refusal(small_spec(4, {context_parallel(4, "all_to_all"), ddp})),
+              HasSubstr("4 ranks can't divide 2 heads of 'k_proj'"));
+  EXPECT_THAT(refusal(small_spec(2, {context_parallel(2)})), HasSubstr("2 data-parallel ranks"));
+  EXPECT_THAT(refusal(small_spec(2, {context_parallel(2), ddp, {"lora", {{"dropout", 0.1}}}})),
+              HasSubstr("dropout"));
+}
+}  // namespace
+}  // namespace optrush::testing
+
+int main(int argc, char** argv) {
+  return optrush::testing::main_of_ranks(argc, argv, optrush::testing::training_jobs());
+}

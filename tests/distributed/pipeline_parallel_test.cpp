@@ -1,0 +1,231 @@
+// Pipelines of several ranks equal one process: through the real trainer, for seeded random models, meshes
+// and schedules, and whatever is stacked with them. Bytes sent are those of theory, activations held follow
+// the schedule, and state that some ranks saved others go on from.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "base/spec_json.h"
+#include "exactness.h"
+#include "support/temporary_folder.h"
+
+namespace optrush::testing {
+namespace {
+using ::testing::HasSubstr;
+
+const std::vector<std::string> kStrategies = {"pipeline_parallel", "context_parallel", "tensor_parallel",
+                                              "ddp", "fsdp"};
+
+PluginUse pipeline(int64_t size, const std::string& schedule = "1f1b", Json more = Json::object()) {
+  Json options = {{"size", size}, {"schedule", schedule}};
+  options.update(more);
+  return {"pipeline_parallel", options};
+}
+
+RankPool& pool() {
+  static RankPool pool(8);
+  return pool;
+}
+
+struct Drawn {
+  RunSpec spec;
+  int64_t batch_ranks = 1;
+  std::string what;
+};
+
+/// A mesh of pipelines with whatever else splits the ranks: at most 8.
+Drawn draw(uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto one_of = [&]<class T>(std::vector<T> choices) {
+    return choices[std::uniform_int_distribution<size_t>(0, choices.size() - 1)(random)];
+  };
+  const auto sometimes = [&] { return one_of(std::vector<int>{0, 1}) == 1; };
+  const auto schedule = std::vector<std::string>{"1f1b", "gpipe", "interleaved", "zero_bubble"}.at(seed % 4);
+  const int64_t stages = seed < 4 ? 3 : one_of(std::vector<int64_t>{2, 2, 3, 4});
+  const int64_t room = 8 / stages;
+  const int64_t matrices = room >= 2 ? one_of(std::vector<int64_t>{1, 2}) : 1;
+  const int64_t positions = room / matrices >= 2 ? one_of(std::vector<int64_t>{1, 1, 2}) : 1;
+  const int64_t batch_ranks = room / matrices / positions >= 2 ? one_of(std::vector<int64_t>{1, 2}) : 1;
+  const bool late = schedule == "zero_bubble";
+  std::vector<PluginUse> plugins = {pipeline(stages, schedule)};
+  if (matrices > 1) plugins.push_back({"tensor_parallel", {{"size", matrices}, {"sequence", sometimes()}}});
+  if (positions > 1) plugins.push_back({"context_parallel", {{"size", positions}}});
+  if (batch_ranks * positions > 1)
+    plugins.push_back(late || sometimes()
+                          ? PluginUse{"ddp", Json::object()}
+                          : PluginUse{"fsdp", {{"stage", one_of(std::vector<int>{1, 2, 3})}}});
+  const bool tied = sometimes();
+  if (sometimes()) plugins.push_back({"lora", {{"rank", 3}, {"target_modules", {"q_proj", "down_proj"}}}});
+  if (sometimes()) plugins.push_back({"clip_grad_norm", {{"max_norm", 0.3}}});
+  if (sometimes()) plugins.push_back({"fused_adamw", Json::object()});
+  if (sometimes()) plugins.push_back({"fused_kernels", Json::object()});
+  if (sometimes()) plugins.push_back({"flash_attention", Json::object()});
+  if (sometimes()) plugins.push_back({"swiglu_recompute", Json::object()});
+  if (sometimes()) plugins.push_back({"fused_linear_cross_entropy", {{"chunk", 5}}});
+  if (sometimes())
+    plugins.push_back(
+        {"activation_checkpointing",
+         {{"policy", one_of(std::vector<std::string>{"full", "every", "selective", "budget"})}}});
+  RunSpec spec = small_spec(
+      stages * matrices * positions * batch_ranks, plugins,
+      {{"vocab_size", one_of(std::vector<int>{37, 64})},
+       {"dim", 24},
+       {"n_heads", 4},
+       {"n_kv_heads", one_of(std::vector<int>{2, 4})},
+       {"n_layers", schedule == "interleaved" ? 2 * stages : one_of(std::vector<int64_t>{2, 3, 5})},
+       {"ffn_dim", one_of(std::vector<int>{13, 29})},
+       {"tie_embeddings", tied}});
+  spec.train.seq_len = 8;
+  spec.train.accumulation = schedule == "interleaved" ? stages * one_of(std::vector<int64_t>{1, 2})
+                                                      : one_of(std::vector<int64_t>{1, 2, 3, 5});
+  // A step of one sequence may have no label that counts.
+  spec.train.micro_batch =
+      spec.train.accumulation * batch_ranks == 1 ? 3 : one_of(std::vector<int64_t>{1, 2});
+  spec.train.seed = seed + 1;
+  return {spec, batch_ranks, "seed " + std::to_string(seed) + ": " + to_json(spec).dump()};
+}
+
+TEST(PipelineParallel, RandomConfigurationsEqualOneProcess) {
+  for (uint64_t seed = 0; seed < 32; ++seed) {
+    const auto [spec, batch_ranks, what] = draw(seed);
+    SCOPED_TRACE(what);
+    ASSERT_NO_THROW(
+        expect_equal_training(pool(), spec, one_process_of(spec, batch_ranks, kStrategies), 1e-9));
+    if (HasFailure()) return;
+  }
+}
+
+TEST(PipelineParallel, DropoutDrawsWhatOneProcessDraws) {
+  const RunSpec spec = small_spec(2, {pipeline(2), {"lora", {{"rank", 2}, {"dropout", 0.4}}}});
+  expect_equal_training(pool(), spec, one_process_of(spec, 1, kStrategies), 1e-9);
+}
+
+TEST(PipelineParallel, FewerBitsLoseNoMoreThanOnOneProcess) {
+  for (const char* schedule : {"1f1b", "zero_bubble"})
+    for (const char* precision : {"mixed_precision", "bf16_weights"}) {
+      RunSpec spec = small_spec(2, {pipeline(2, schedule), {precision, Json::object()}});
+      spec.train.dtype = "fp32";
+      spec.train.accumulation = 3;
+      expect_equal_training(pool(), spec, one_process_of(spec, 1, kStrategies), 2e-2, false);
+    }
+}
+
+RunSpec deep_spec(int64_t ranks, const PluginUse& plugin, int64_t micros) {
+  RunSpec spec =
+      small_spec(ranks, {plugin, {"flash_attention", Json::object()}},
+                 {{"vocab_size", 16}, {"n_layers", 2 * ranks}, {"n_kv_heads", 4}, {"tie_embeddings", false}});
+  spec.train.accumulation = micros;
+  spec.train.steps = 2;
+  return spec;
+}
+
+/// An activation forth and a gradient back for each boundary and micro-batch.
+TEST(PipelineParallel, SendsWhatTheorySays) {
+  for (const char* schedule : {"gpipe", "1f1b", "interleaved", "zero_bubble"})
+    for (const int64_t ranks : {2, 4}) {
+      const Json result = train_on(pool(), {.spec = deep_spec(ranks, pipeline(ranks, schedule), 4)}).result;
+      SCOPED_TRACE(std::string(schedule) + " " + result.at("collectives").dump());
+      const double boundary = 12.0 * 24 * 8, messages = std::string(schedule) == "interleaved" ? 3 : 1;
+      EXPECT_NEAR(sent(result, "send"), 4 * messages * boundary, 1);
+      EXPECT_NEAR(theory(result, "send"), sent(result, "send"), 1);
+    }
+}
+
+/// A rank keeps as many micro-batches' activations as its schedule has in flight.
+TEST(PipelineParallel, KeepsTheActivationsInFlight) {
+  const auto kept = [](const char* schedule, int64_t micros) {
+    RunSpec spec = deep_spec(4, pipeline(4, schedule, {{"blocks", "2,2,2,2"}}), micros);
+    spec.train.seq_len = 256;
+    const Json result = train_on(pool(), {.spec = spec}).result;
+    std::vector<double> by_rank;
+    for (const Json& rank : result.at("ranks")) by_rank.push_back(rank.at("peak_allocated"));
+    return by_rank;
+  };
+  const auto few = kept("gpipe", 4), many = kept("gpipe", 8);
+  const auto of_four = kept("1f1b", 4), of_eight = kept("1f1b", 8), late = kept("zero_bubble", 8);
+  // What one more micro-batch in flight costs a rank in the middle.
+  const double of_one = (many[1] - few[1]) / 4;
+  EXPECT_GT(of_one, 12.0 * 24 * 8);
+  EXPECT_NEAR(of_eight[1], of_four[1], 0.05 * of_one);
+  EXPECT_NEAR(many[1] - of_eight[1], (8 - 3) * of_one, 0.25 * of_one);
+  EXPECT_NEAR(of_eight[1] - of_eight[2], of_one, 0.25 * of_one);
+  EXPECT_LT(late[1], of_eight[0] + of_one);
+}
+
+TEST(PipelineParallel, CountsItsBubble) {
+  RunSpec spec = deep_spec(2, pipeline(2), 4);
+  const Json result = train_on(pool(), {.spec = spec}).result;
+  const auto counter = [&](const std::string& name) -> double {
+    for (const Json& each : result.at("counters").at("pipeline_parallel"))
+      if (each.at("name") == name) return each.at("value");
+    throw std::runtime_error("no counter " + name + " in " + result.at("counters").dump());
+  };
+  EXPECT_NEAR(counter("bubble in theory"), 100.0 / 5, 1e-9);
+  EXPECT_GT(counter("pipeline bubble"), 0);
+  EXPECT_LT(counter("pipeline bubble"), 100);
+}
+
+TEST(PipelineParallel, StateSavedOnSomeRanksGoesOnOnOthers) {
+  const PluginUse ddp = {"ddp", Json::object()}, fsdp = {"fsdp", Json::object()};
+  struct Mesh {
+    int64_t ranks, batch_ranks;
+    std::vector<PluginUse> plugins;
+  };
+  const PluginUse matrices = {"tensor_parallel", {{"size", 2}}},
+                  positions = {"context_parallel", {{"size", 2}}};
+  const std::vector<std::pair<Mesh, Mesh>> cases = {
+      {{4, 2, {matrices, ddp}}, {4, 1, {pipeline(2), positions, ddp}}},
+      {{4, 1, {pipeline(2), positions, fsdp}}, {1, 1, {}}},
+      {{1, 1, {}}, {3, 1, {pipeline(3, "zero_bubble")}}}};
+  for (const auto& [from, to] : cases)
+    for (const bool tied : {false, true}) {
+      const auto spec_of = [tied = tied](const Mesh& mesh, int64_t steps) {
+        RunSpec spec = small_spec(mesh.ranks, mesh.plugins, {{"tie_embeddings", tied}});
+        spec.train.accumulation = 2;
+        spec.train.micro_batch = 2 / mesh.batch_ranks;
+        spec.train.warmup = 1;
+        spec.train.steps = steps;
+        return spec;
+      };
+      SCOPED_TRACE(std::to_string(from.ranks) + " to " + std::to_string(to.ranks));
+      const TemporaryFolder folder;
+      const auto whole = train_on(pool(), {.spec = spec_of({1, 1, {}}, 9)});
+      train_on(pool(), {.spec = spec_of(from, 4), .save = folder / "state"});
+      const auto rest = train_on(pool(), {.spec = spec_of(to, 4), .load = folder / "state"});
+      ASSERT_EQ(rest.losses.size(), 5U);
+      EXPECT_LT(difference(rest.losses, {whole.losses.begin() + 5, whole.losses.end()}), 1e-9);
+      EXPECT_LT(difference(rest.norms, {whole.norms.begin() + 5, whole.norms.end()}), 1e-7);
+    }
+}
+
+TEST(PipelineParallel, WhatCannotBeCutIsRefused) {
+  const auto refusal = [](const RunSpec& spec) -> std::string {
+    try {
+      train_on(pool(), {.spec = spec});
+    } catch (const std::runtime_error& e) {
+      return e.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(refusal(small_spec(8, {pipeline(8)})),
+              HasSubstr("5 units (embedding, blocks, head) can't be cut into 8"));
+  RunSpec odd = small_spec(2, {pipeline(2, "interleaved")});
+  odd.train.accumulation = 3;
+  EXPECT_THAT(refusal(odd), HasSubstr("2 ranks can't take 3 micro-batches"));
+  EXPECT_THAT(refusal(small_spec(2, {pipeline(2, "1f1b", {{"blocks", "1,1"}})})),
+              HasSubstr("puts 2 blocks on 2 stages; there are 3 blocks"));
+  EXPECT_THAT(refusal(small_spec(2, {pipeline(2, "1f1b", {{"blocks", "1,two"}})})), HasSubstr("has 'two'"));
+  EXPECT_THAT(refusal(small_spec(2, {pipeline(2, "1f1b", {{"chunks", 3}})})),
+              HasSubstr("3 chunks a rank are for schedule"));
+  EXPECT_THAT(refusal(small_spec(4, {pipeline(2, "zero_bubble"), {"fsdp", Json::object()}})),
+              HasSubstr("'fsdp' does not offer it"));
+  EXPECT_THAT(refusal(small_spec(3, {pipeline(2), {"ddp", Json::object()}})),
+              HasSubstr("the mesh (pp 2) has 2 places"));
+}
+}  // namespace
+}  // namespace optrush::testing
+
+int main(int argc, char** argv) {
+  return optrush::testing::main_of_ranks(argc, argv, optrush::testing::training_jobs());
+}

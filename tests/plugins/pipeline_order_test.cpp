@@ -1,0 +1,210 @@
+// What the ranks of a pipeline do in a step, and when: against the papers' figures, and for every small
+// shape.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <random>
+#include <sstream>
+
+#include "pipeline_parallel/order.h"
+#include "pipeline_parallel/partition.h"
+#include "pipeline_parallel/timeline.h"
+
+namespace optrush::pipeline_parallel {
+namespace {
+using ::testing::ElementsAre;
+
+/// "F1 F2 B1", micro-batches from 1 as in the figures; with several chunks "F1a B1b".
+std::string written(const Shape& shape, int64_t rank) {
+  std::ostringstream out;
+  for (const auto& [work, chunk, micro] : order_of(shape, rank)) {
+    out << (out.tellp() > 0 ? " " : "") << "FBW"[static_cast<size_t>(work)] << micro + 1;
+    if (shape.chunks > 1) out << static_cast<char>('a' + chunk);
+  }
+  return out.str();
+}
+
+TEST(PipelineOrder, GpipeIsThatOfItsFigure) {  // arXiv:1811.06965, figure 2c, backwards in order
+  const Shape shape{Schedule::gpipe, 4, 1, 4};
+  for (int64_t rank = 0; rank < 4; ++rank) EXPECT_EQ(written(shape, rank), "F1 F2 F3 F4 B1 B2 B3 B4");
+}
+
+TEST(PipelineOrder, OneForwardOneBackwardIsThatOfItsFigure) {  // arXiv:2104.04473, figure 4, top
+  const Shape shape{Schedule::one_f_one_b, 4, 1, 8};
+  EXPECT_EQ(written(shape, 0), "F1 F2 F3 F4 B1 F5 B2 F6 B3 F7 B4 F8 B5 B6 B7 B8");
+  EXPECT_EQ(written(shape, 1), "F1 F2 F3 B1 F4 B2 F5 B3 F6 B4 F7 B5 F8 B6 B7 B8");
+  EXPECT_EQ(written(shape, 2), "F1 F2 B1 F3 B2 F4 B3 F5 B4 F6 B5 F7 B6 F8 B7 B8");
+  EXPECT_EQ(written(shape, 3), "F1 B1 F2 B2 F3 B3 F4 B4 F5 B5 F6 B6 F7 B7 F8 B8");
+}
+
+TEST(PipelineOrder, InterleavedIsThatOfItsFigure) {  // arXiv:2104.04473, figure 4, bottom
+  const Shape shape{Schedule::interleaved, 4, 2, 8};
+  EXPECT_EQ(written(shape, 0),
+            "F1a F2a F3a F4a F1b F2b F3b F4b F5a F6a F7a B1b F8a B2b F5b B3b F6b B4b F7b B1a F8b B2a "
+            "B3a B4a B5b B6b B7b B8b B5a B6a B7a B8a");
+  EXPECT_EQ(written(shape, 3),
+            "F1a F2a F3a F4a F1b B1b F2b B2b F3b B3b F4b B4b F5a B1a F6a B2a F7a B3a F8a B4a "
+            "F5b B5b F6b B6b F7b B7b F8b B8b B5a B6a B7a B8a");
+}
+
+TEST(PipelineOrder, ZeroBubbleIsThatOfItsFigure) {  // arXiv:2401.10241, figure 2, ZB-H1
+  const Shape shape{Schedule::zero_bubble, 4, 1, 8};
+  EXPECT_EQ(written(shape, 0), "F1 F2 F3 F4 B1 W1 F5 B2 W2 F6 B3 W3 F7 B4 W4 F8 B5 W5 B6 W6 B7 W7 B8 W8");
+  EXPECT_EQ(written(shape, 3), "F1 B1 F2 B2 F3 B3 F4 B4 W1 F5 B5 W2 F6 B6 W3 F7 B7 W4 F8 B8 W5 W6 W7 W8");
+}
+
+std::vector<Shape> shapes() {
+  std::vector<Shape> all;
+  for (int64_t ranks = 2; ranks <= 6; ++ranks)
+    for (int64_t micros = 1; micros <= 13; ++micros) {
+      for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b, Schedule::zero_bubble})
+        all.push_back({schedule, ranks, 1, micros});
+      for (int64_t chunks = 1; chunks <= 3; ++chunks)
+        if (micros % ranks == 0) all.push_back({Schedule::interleaved, ranks, chunks, micros});
+    }
+  return all;
+}
+
+std::string named(const Shape& shape) {
+  return "schedule " + std::to_string(static_cast<int>(shape.schedule)) + ", " + std::to_string(shape.ranks) +
+         " ranks, " + std::to_string(shape.chunks) + " chunks, " + std::to_string(shape.micros);
+}
+
+TEST(PipelineOrder, EverythingIsDoneOnceAndGradientsAddUpInOrder) {
+  for (const Shape& shape : shapes())
+    for (int64_t rank = 0; rank < shape.ranks; ++rank) {
+      SCOPED_TRACE(named(shape));
+      std::map<std::pair<Work, int64_t>, std::vector<int64_t>> micros;
+      for (const auto& [work, chunk, micro] : order_of(shape, rank)) micros[{work, chunk}].push_back(micro);
+      const size_t kinds = shape.schedule == Schedule::zero_bubble ? 3 : 2;
+      EXPECT_EQ(micros.size(), kinds * static_cast<size_t>(shape.chunks));
+      std::vector<int64_t> all(static_cast<size_t>(shape.micros));
+      for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int64_t>(i);
+      for (const auto& [kind, in_order] : micros) EXPECT_EQ(in_order, all);
+    }
+}
+
+/// Each rank goes through its order; before it sends a message it asks for those of the other that come
+/// before it, and before it needs one it has sent what comes before that.
+TEST(PipelineTimeline, RanksAgreeOnAnOrderOfMessagesThatNobodyWaitsInForEver) {
+  for (const Shape& shape : shapes()) {
+    SCOPED_TRACE(named(shape));
+    const Timeline timeline(shape);
+    for (int64_t rank = 0; rank < shape.ranks; ++rank)
+      for (int64_t other = 0; other < shape.ranks; ++other) {
+        if (rank == other) continue;
+        const auto order = timeline.between(rank, other);
+        EXPECT_EQ(order, timeline.between(other, rank));
+        size_t sent = 0;  // how far this rank has come in the order, by what it sent
+        const auto number = [&](const Message& message) {
+          return static_cast<size_t>(std::ranges::find(order, message) - order.begin());
+        };
+        const auto mine_before = [&](size_t end) {
+          return std::ranges::count_if(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(end),
+                                       [&](const Message& m) { return m.stage % shape.ranks == rank; });
+        };
+        std::ptrdiff_t done = 0;
+        for (const auto& [work, chunk, micro] : order_of(shape, rank)) {
+          if (work == Work::weights) continue;
+          const int64_t stage = shape.stage_of(rank, chunk);
+          const bool gradient = work == Work::backward;
+          const int64_t from = gradient ? stage + 1 : stage - 1;
+          if (from >= 0 && from < shape.stages() && from % shape.ranks == other) {
+            const size_t needed = number({gradient, from, micro});
+            ASSERT_LT(needed, order.size());
+            EXPECT_LE(mine_before(needed), done);
+          }
+          const int64_t to = gradient ? stage - 1 : stage + 1;
+          if (to >= 0 && to < shape.stages() && to % shape.ranks == other) {
+            const size_t here = number({gradient, stage, micro});
+            ASSERT_LT(here, order.size());
+            EXPECT_GE(here, sent);
+            sent = here;
+            ++done;
+          }
+        }
+      }
+  }
+}
+
+/// (p - 1) / (m v + p - 1) for whole backwards.
+TEST(PipelineTimeline, TheBubbleIsThatOfThePapers) {
+  for (const Shape& shape : shapes()) {
+    SCOPED_TRACE(named(shape));
+    const double waits = static_cast<double>(shape.ranks - 1), m = static_cast<double>(shape.micros);
+    const Timeline timeline(shape);
+    if (shape.schedule == Schedule::zero_bubble) {
+      // (p - 1) (F + B - W), where there are micro-batches enough to fill the waits with.
+      if (shape.micros >= 2 * shape.ranks)
+        EXPECT_NEAR(timeline.length(), 3 * m + waits, 1e-9);
+      else
+        EXPECT_LE(timeline.bubble(), waits / (m + waits) + 1e-9);
+      continue;
+    }
+    EXPECT_NEAR(timeline.bubble(), waits / (m * static_cast<double>(shape.chunks) + waits), 1e-9);
+  }
+}
+
+TEST(PipelineTimeline, ActivationsInFlightAreThoseOfThePapers) {
+  for (const Shape& shape : shapes()) {
+    SCOPED_TRACE(named(shape));
+    const Timeline timeline(shape);
+    for (int64_t rank = 0; rank < shape.ranks; ++rank) {
+      const int64_t deep = shape.ranks - rank, flying = timeline.in_flight(rank);
+      if (shape.schedule == Schedule::gpipe) {
+        EXPECT_EQ(flying, shape.micros);
+      } else if (shape.schedule == Schedule::one_f_one_b) {
+        EXPECT_EQ(flying, std::min(deep, shape.micros));
+      } else if (shape.schedule == Schedule::zero_bubble) {
+        EXPECT_LE(flying, std::min(shape.ranks, shape.micros));
+      }
+    }
+  }
+}
+
+/// Every way to cut is tried.
+double best_by_trial(const std::vector<double>& costs, int64_t parts) {
+  if (parts == 1) return std::accumulate(costs.begin(), costs.end(), 0.0);
+  double best = std::numeric_limits<double>::infinity(), sum = 0;
+  for (size_t i = 0; i + static_cast<size_t>(parts) <= costs.size(); ++i) {
+    sum += costs[i];
+    best = std::min(
+        best, std::max(sum, best_by_trial({costs.begin() + static_cast<std::ptrdiff_t>(i) + 1, costs.end()},
+                                          parts - 1)));
+  }
+  return best;
+}
+
+TEST(PipelinePartition, TheLargestPartIsAsSmallAsCanBe) {
+  std::mt19937_64 random(5);
+  for (int trial = 0; trial < 300; ++trial) {
+    const int64_t count = std::uniform_int_distribution<int64_t>(1, 9)(random);
+    const int64_t parts = std::uniform_int_distribution<int64_t>(1, count)(random);
+    std::vector<double> costs;
+    for (int64_t i = 0; i < count; ++i)
+      costs.push_back(std::uniform_real_distribution<double>(0, 10)(random));
+    const auto counts = even_parts(costs, parts);
+    ASSERT_EQ(std::ssize(counts), parts);
+    double largest = 0;
+    size_t next = 0;
+    for (const int64_t in_part : counts) {
+      EXPECT_GE(in_part, 1);
+      double sum = 0;
+      for (int64_t i = 0; i < in_part; ++i) sum += costs.at(next++);
+      largest = std::max(largest, sum);
+    }
+    EXPECT_EQ(next, costs.size());
+    EXPECT_NEAR(largest, best_by_trial(costs, parts), 1e-6);
+  }
+}
+
+TEST(PipelinePartition, EqualCostsAreCutEvenly) {
+  EXPECT_THAT(even_parts({1, 1, 1, 1, 1, 1}, 3), ElementsAre(2, 2, 2));
+  EXPECT_THAT(even_parts({0.1, 1, 1, 1, 1, 2}, 2), ElementsAre(4, 2));
+}
+}  // namespace
+}  // namespace optrush::pipeline_parallel
