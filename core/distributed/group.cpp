@@ -11,6 +11,7 @@
 #include <type_traits>
 
 #include "distributed/backend.h"
+#include "distributed/functional_group.h"
 #include "distributed/groups.h"
 #include "distributed/peer_error.h"
 #include "optrush/forecast.h"
@@ -71,7 +72,38 @@ struct Group::State {
   int64_t size = 1, rank = 0;
   bool sends = false;  ///< false for one rank and in a forecast
   c10::intrusive_ptr<c10d::ProcessGroup> group;
+  c10::intrusive_ptr<c10d::ProcessGroup> functional;  ///< the same, for compiled code
   Groups* groups = nullptr;
+
+  void count(const char* collective, double bytes, double share_sent) const {
+    Traffic& traffic = groups->traffic_[{groups->bookkeeping_ > 0 ? "bookkeeping" : collective, name}];
+    traffic.ranks = size;
+    ++traffic.calls;
+    traffic.bytes += bytes;
+    traffic.sent += bytes * share_sent;
+  }
+
+  std::string described(const char* collective, size_t bytes) const {
+    return std::string(collective) + " of " + std::to_string(bytes) + " bytes in group '" + name +
+           "' (rank " + std::to_string(rank) + " of " + std::to_string(size) + ")";
+  }
+
+  /// What compiled code sends is counted, waited for and named as the rest.
+  FunctionalCalls of_compiled_code() const {
+    return {.begun =
+                [this](const Tensor& tensor) {
+                  count("all_reduce", static_cast<double>(tensor.nbytes()), 2 * share());
+                },
+            .around_wait =
+                [this](const std::function<void()>& wait, size_t bytes) {
+                  const auto exposed = groups->exposed_ ? groups->exposed_() : nullptr;
+                  try {
+                    wait();
+                  } catch (const std::exception& e) {
+                    throw_peer_error(described("all_reduce", bytes), e);
+                  }
+                }};
+  }
 
   /// Counts a call and starts it.
   template <class Start>
@@ -80,18 +112,11 @@ struct Group::State {
     if (tracing())
       throw Error(std::string(collective) + " of group '" + name + "' can't be compiled",
                   "leave it outside of compiled blocks, or use all_reduced()");
-    const auto bytes = static_cast<double>(tensor.nbytes());
     if (size == 1) return {};
-    Traffic& traffic = groups->traffic_[{groups->bookkeeping_ > 0 ? "bookkeeping" : collective, name}];
-    traffic.ranks = size;
-    ++traffic.calls;
-    traffic.bytes += bytes;
-    traffic.sent += bytes * share_sent;
+    count(collective, static_cast<double>(tensor.nbytes()), share_sent);
     Pending pending;
     pending.state_ = std::make_shared<Pending::State>();
-    pending.state_->what = std::string(collective) + " of " + std::to_string(tensor.nbytes()) +
-                           " bytes in group '" + name + "' (rank " + std::to_string(rank) + " of " +
-                           std::to_string(size) + ")";
+    pending.state_->what = described(collective, tensor.nbytes());
     pending.state_->groups = groups;
     pending.state_->kept = std::move(kept);
     pending.state_->then = std::move(then);
@@ -269,7 +294,9 @@ Group& Groups::make(const std::string& name, const std::vector<int64_t>& members
     const std::string place = name + "@" + std::to_string(members.front());
     state->group = make_process_group(place, c10::make_intrusive<c10d::PrefixStore>("group/" + place, store_),
                                       rank, state->size, device_, ranks_);
-    c10d::register_process_group(place, state->group);  // where functional collectives look
+    // Where functional collectives look.
+    state->functional = functional_group(state->group, state->of_compiled_code());
+    c10d::register_process_group(place, state->functional);
     state->registered = place;
   }
   auto& group = made_[name];

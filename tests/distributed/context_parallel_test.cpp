@@ -1,15 +1,19 @@
 // Context parallelism on several ranks equals one process: through the real trainer, for seeded random models
 // and meshes, and whatever is stacked with it. Bytes sent and held are those of theory, and what is sent is
 // under way while a kernel runs.
+#include <ATen/Functions.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <random>
 
 #include "base/spec_json.h"
+#include "context_parallel/ring.h"
 #include "context_parallel/slices.h"
 #include "exactness.h"
+#include "model/operators.h"
 #include "support/temporary_folder.h"
+#include "train/session.h"
 
 namespace optrush::testing {
 namespace {
@@ -140,6 +144,48 @@ TEST(ContextParallel, SendsWhatTheorySays) {
     }
 }
 
+}  // namespace
+
+/// A ring by itself, with kernels that note how many sends had begun when they ran.
+Json ring_job(const Ranks& ranks, const Json&) {
+  RunSpec spec = small_spec(ranks.size, {context_parallel(ranks.size), {"ddp", Json::object()}});
+  spec.train.seq_len = 2 * ranks.size;
+  const auto session = Session::open(spec, at::kCPU, ranks);
+  session->connect();
+  Group& group = session->mesh().group({"cp"});
+  Json seen = {{"forward", Json::array()}, {"backward", Json::array()}};
+  const auto sends = [&] {
+    return session->traffic().contains({"send", "cp"}) ? session->traffic().at({"send", "cp"}).calls : 0;
+  };
+  const AttentionHalves plain = plain::attention_halves();
+  const AttentionHalves noted = {
+      [&](const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args) {
+        seen["forward"].push_back(sends());
+        return plain.forward(q, k, v, args);
+      },
+      [&](const Tensor& gradient, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& out,
+          const Tensor& lse, const AttentionArgs& args) {
+        seen["backward"].push_back(sends());
+        return plain.backward(gradient, q, k, v, out, lse, args);
+      }};
+  const context_parallel::Ring ring(group, {.causal = true, .scale = 0.5, .halves = &noted});
+  const Tensor q = at::randn({1, 2, 4, 4}).requires_grad_(), k = at::randn({1, 2, 4, 4}),
+               v = at::randn({1, 2, 4, 4});
+  ring(q, k, v).out.sum().backward();
+  return seen;
+}
+
+namespace {
+TEST(ContextParallel, KeysAndValuesAreUnderWayWhileAKernelRuns) {
+  for (const Json& seen : pool().run("ring", 4, {})) {
+    ASSERT_FALSE(seen.contains("error")) << seen.dump();
+    // The next keys and values have been sent before each kernel but the last.
+    EXPECT_EQ(seen.at("forward"), Json({1, 2, 3, 3}));
+    // Three of them again, and from the second kernel on gradients, each sent when it is made.
+    EXPECT_EQ(seen.at("backward"), Json({3 + 1, 3 + 2, 3 + 4, 3 + 5}));
+  }
+}
+
 /// Activations, which are most of it, fall by the number of ranks.
 TEST(ContextParallel, KeepsItsPartOfTheActivations) {
   const auto peak = [](int64_t ranks) {
@@ -199,5 +245,7 @@ TEST(ContextParallel, WhatCannotBeCutIsRefused) {
 }  // namespace optrush::testing
 
 int main(int argc, char** argv) {
-  return optrush::testing::main_of_ranks(argc, argv, optrush::testing::training_jobs());
+  auto jobs = optrush::testing::training_jobs();
+  jobs["ring"] = optrush::testing::ring_job;
+  return optrush::testing::main_of_ranks(argc, argv, jobs);
 }

@@ -1,7 +1,7 @@
 """One script of two ranks, started here, by torchrun and by mpirun, trains the same model; a rank that is killed, or stops,
 is named in its row, and nothing is left running.
 
-    launchers_test.py CASE: here, torchrun, mpirun, killed or stopped.
+    launchers_test.py CASE: here, torchrun, mpirun, killed, stopped, pipeline_killed or pipeline_stopped.
 """
 
 import json
@@ -21,7 +21,7 @@ local rush = require "optrush"
 local exp = rush.experiment {{
   name = "ranks",
   model = rush.llama {{ dim = 32, n_layers = 2, n_heads = 2, n_kv_heads = 2, ffn_dim = 64, vocab_size = 64 }},
-  train = {{ steps = 3, warmup = 1, seq_len = 16 }},
+  train = {{ steps = 3, warmup = 1, seq_len = 16, accumulation = 4 }},
   device = "cpu",
 }}
 exp:ladder {{ rush.rung("two", "{plugin}", {{}}, {{ train = {{ world_size = 2, steps = {steps} }} }}) }}
@@ -44,11 +44,11 @@ def data_parallel_plugin():
 
 
 class Run:
-    def __init__(self, folder, steps=3):
+    def __init__(self, folder, steps=3, plugin=None):
         self.folder = pathlib.Path(folder)
         self.folder.mkdir(exist_ok=True)
         script = self.folder / "ranks.lua"
-        script.write_text(SCRIPT.format(plugin=data_parallel_plugin(), steps=steps))
+        script.write_text(SCRIPT.format(plugin=plugin or data_parallel_plugin(), steps=steps))
         self.command = [OPTRUSH, "run", script, "--out", self.folder / "reports"]
         self.run = self.folder / "reports" / "ranks" / "local" / "runs" / "01-two-r1"
 
@@ -110,9 +110,9 @@ def mpirun(folder):
     same_as_here(folder, "mpirun", "-n", "2", "--oversubscribe", "--bind-to", "none", MASTER_PORT=port, **allowed)
 
 
-def after(number, folder):
+def after(number, folder, plugin=None):
     """The result of a run whose rank 1 gets a signal while it trains."""
-    run = Run(folder, steps=1_000_000)
+    run = Run(folder, steps=1_000_000, plugin=plugin)
     environment = dict(os.environ, OPTRUSH_COLLECTIVE_TIMEOUT="4")
     conductor = subprocess.Popen(run.command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
@@ -133,17 +133,25 @@ def after(number, folder):
     return run.result()
 
 
-def killed(folder):
-    result = after(signal.SIGSEGV, folder / "run")
+def killed(folder, plugin=None):
+    result = after(signal.SIGSEGV, folder / "run", plugin)
     assert result["status"] == "crashed" and result["rank"] == 1, result
     assert result["reason"].startswith("rank 1 (host ") and "SIGSEGV" in result["reason"], result["reason"]
     assert "after step" in result["reason"], result["reason"]
 
 
-def stopped(folder):
-    result = after(signal.SIGSTOP, folder / "run")
+def stopped(folder, plugin=None):
+    result = after(signal.SIGSTOP, folder / "run", plugin)
     assert result["status"] == "timeout" and result["rank"] == 1, result
     assert "rank 1 (host " in result["reason"] and "did not arrive" in result["reason"], result["reason"]
+
+
+def pipeline_killed(folder):
+    killed(folder, "pipeline_parallel")
+
+
+def pipeline_stopped(folder):
+    stopped(folder, "pipeline_parallel")
 
 
 def main():

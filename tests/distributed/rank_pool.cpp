@@ -17,7 +17,6 @@
 namespace optrush::testing {
 namespace {
 constexpr const char* kVariable = "OPTRUSH_TEST_RANK_SOCKET";
-constexpr int kLongest = 120'000;  // milliseconds
 
 void write_line(int socket, const std::string& text) {
   const std::string line = text + "\n";
@@ -68,7 +67,7 @@ int play_rank(int socket, const RankJobs& jobs) {
 }
 }  // namespace
 
-RankPool::RankPool(int64_t processes) {
+RankPool::RankPool(int64_t processes, std::chrono::seconds longest) : longest_(longest) {
   for (int64_t i = 0; i < processes; ++i) {
     int ends[2];
     if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
@@ -116,7 +115,7 @@ std::vector<Json> RankPool::run(const std::string& job, int64_t size, const Json
 }
 
 std::string RankPool::answer_of(Rank& rank) {
-  std::string line = read_line(rank.socket, rank.received, kLongest);
+  std::string line = read_line(rank.socket, rank.received, static_cast<int>(longest_.count()));
   if (line.empty()) throw std::runtime_error("rank process " + std::to_string(rank.pid) + " gave no answer");
   return line;
 }

@@ -1,4 +1,5 @@
 #pragma once
+#include <chrono>
 #include <functional>
 #include <map>
 #include <string>
@@ -16,13 +17,13 @@ using RankJobs = std::map<std::string, RankJob>;
 /// for starting a process once. Each is this test program, started again.
 class RankPool {
  public:
-  explicit RankPool(int64_t processes);
+  explicit RankPool(int64_t processes, std::chrono::seconds longest = std::chrono::minutes(2));
   ~RankPool();
   RankPool(const RankPool&) = delete;
   RankPool& operator=(const RankPool&) = delete;
 
   /// Runs the job on `size` ranks; their answers by rank. A rank that threw answers {"error": "..."}; one
-  /// that died or took longer than two minutes ends the pool with an exception.
+  /// that died or took longer than `longest` ends the pool with an exception.
   std::vector<Json> run(const std::string& job, int64_t size, const Json& arguments);
 
  private:
@@ -32,6 +33,7 @@ class RankPool {
   };
   std::string answer_of(Rank&);
   std::vector<Rank> ranks_;
+  std::chrono::milliseconds longest_;
 };
 
 /// The main function of a test program with a pool: plays a rank where the pool started it, else runs the

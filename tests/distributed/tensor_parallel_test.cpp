@@ -46,6 +46,7 @@ Drawn draw(uint64_t seed) {
   const int64_t batch_ranks = seed == 0 ? 2 : size == 4 ? 1 : one_of(std::vector<int64_t>{1, 2});
   const bool sequence = sometimes();
   std::vector<PluginUse> plugins = {tensor_parallel(size, sequence)};
+  if (!sequence) plugins.front().options["overlap"] = one_of(std::vector<int>{1, 3});
   if (batch_ranks > 1)
     plugins.push_back(sometimes() ? PluginUse{"ddp", Json::object()}
                                   : PluginUse{"fsdp", {{"stage", one_of(std::vector<int>{1, 2, 3})}}});
@@ -206,6 +207,8 @@ TEST(TensorParallel, WhatCannotBeCutIsRefused) {
   EXPECT_THAT(refusal(small_spec(3, {tensor_parallel(3)})), HasSubstr("4 heads can't be cut into 3"));
   EXPECT_THAT(refusal(small_spec(4, {tensor_parallel(4)}, {{"dim", 48}, {"n_heads", 12}, {"n_kv_heads", 6}})),
               HasSubstr("6 key/value heads can neither be cut into 4 nor shared"));
+  EXPECT_THAT(refusal(small_spec(2, {{"tensor_parallel", {{"sequence", true}, {"overlap", 2}}}})),
+              HasSubstr("not summed in parts"));
   RunSpec odd = small_spec(2, {tensor_parallel(2, true)});
   odd.train.seq_len = 11;
   EXPECT_THAT(refusal(odd), HasSubstr("11 positions can't be cut into 2"));

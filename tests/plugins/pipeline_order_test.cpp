@@ -1,5 +1,6 @@
 // What the ranks of a pipeline do in a step, and when: against the papers' figures, and for every small
 // shape.
+#include <ATen/Functions.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +11,8 @@
 #include <random>
 #include <sstream>
 
+#include "optrush/param.h"
+#include "pipeline_parallel/late_weights.h"
 #include "pipeline_parallel/order.h"
 #include "pipeline_parallel/partition.h"
 #include "pipeline_parallel/timeline.h"
@@ -164,6 +167,31 @@ TEST(PipelineTimeline, ActivationsInFlightAreThoseOfThePapers) {
       }
     }
   }
+}
+
+/// The backward gives the gradient of the input alone; that of the weight comes when the schedule says.
+TEST(LateWeights, WaitForTheirMicroBatch) {
+  Param weight{.name = "w", .shape = {3, 2}};
+  weight.leaf = at::randn({3, 2}, at::kDouble).requires_grad_();
+  const Site site{"w", "linear", 0, {&weight}};
+  LateWeights late;
+  const auto linear = late.linear(site);
+  const Tensor inputs = at::randn({2, 5, 2}, at::kDouble), upstream = at::randn({2, 5, 3}, at::kDouble);
+  for (int64_t micro = 0; micro < 2; ++micro) {
+    const Tensor x = inputs[micro].clone().requires_grad_();
+    late.begin(micro);
+    linear(x).backward(upstream[micro]);
+    EXPECT_TRUE(at::allclose(x.grad(), at::matmul(upstream[micro], weight.leaf.detach()))) << micro;
+    EXPECT_FALSE(weight.leaf.grad().defined()) << micro;
+  }
+  Tensor sum = at::zeros({3, 2}, at::kDouble);
+  for (const int64_t micro : {1, 0}) {
+    late.run(micro);
+    sum += at::matmul(upstream[micro].t(), inputs[micro]);
+    EXPECT_TRUE(at::allclose(weight.leaf.grad(), sum)) << micro;
+  }
+  late.run(0);
+  EXPECT_TRUE(at::allclose(weight.leaf.grad(), sum)) << "once";
 }
 
 /// Every way to cut is tried.

@@ -1,8 +1,10 @@
 #pragma once
 #include <cstdint>
+#include <vector>
 
 #include "optrush/differentiable.h"
 #include "optrush/group.h"
+#include "optrush/ops.h"
 
 namespace optrush::tensor_parallel {
 /// A part of the model in which each rank computes with its own cut of the matrices. What it takes in is the
@@ -19,8 +21,12 @@ class Region {
   Tensor enter(const Tensor& x) const { return call(enter_, {x}).at(0); }
   /// The sum of the ranks' parts. The backward hands its gradient to each.
   Tensor leave(const Tensor& part) const { return call(leave_, {part}).at(0); }
+  /// leave(linear(x)), so many positions after the others: the sum of some is under way while the next are
+  /// computed. Not in parts of the sequence.
+  Tensor leave_in_parts(const Ops::Linear::Fn& linear, const Tensor& x, int64_t parts) const;
 
  private:
-  Differentiable enter_, leave_;
+  Differentiable enter_, leave_, start_leaving_;
+  mutable std::vector<Pending> under_way_;  ///< of the present leave_in_parts
 };
 }  // namespace optrush::tensor_parallel

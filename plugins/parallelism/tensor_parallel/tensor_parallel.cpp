@@ -6,6 +6,10 @@
 // micro-batch's activations (B, S, D), 2 (N - 1) / N times their bytes each: two in the forward, two in the
 // backward.
 //
+// overlap = n hides forward sums behind the product that they follow, in the manner of arXiv:2410.01359: it
+// is cut into n along the sequence. Smaller products use a device less well, and the backward's sums are
+// still waited for.
+//
 // It pays where a model, or its activations, does not fit a device and ranks are as near as NVLink makes
 // them; every sum is waited for. It does not pay over slow links, nor where the cut matrices get too small to
 // keep a device busy. sequence = true (arXiv:2205.05198) keeps the activations between, the residual stream
@@ -35,6 +39,10 @@ class TensorParallel final : public Plugin {
   void apply(Recipe& recipe, const Options& options) override {
     size_ = options.integer("size");
     by_sequence_ = options.boolean("sequence");
+    overlap_ = options.integer("overlap");
+    if (by_sequence_ && overlap_ > 1)
+      throw Error("tensor_parallel: a part of the sequence is not summed in parts",
+                  "overlap = 1, or sequence = false");
     if (size_ == 1 || recipe.spec().train.world_size == 1) return;
     parts_ = size_;
     if (recipe.spec().model_kind == "llama")
@@ -76,16 +84,21 @@ class TensorParallel final : public Plugin {
       cut_parameters(run, cuts_, ranks_, by_sequence_);
       region_.emplace(run.mesh().group(ranks_), by_sequence_);
     });
-    const Traits traits{.trace = Trace::opaque, .foreseeable = true};
+    // Compiled code can start a sum over ranks, and no other collective.
+    const bool sums_alone = !by_sequence_ && overlap_ == 1;
+    const Traits traits{.trace = sums_alone ? Trace::aten : Trace::opaque, .foreseeable = true};
     recipe.unit.wrap(
         Phase::tensor,
-        [this](UnitFunction inner, const Unit& unit) -> UnitFunction {
+        [this, &recipe](UnitFunction inner, const Unit& unit) -> UnitFunction {
           if (unit.role != "attention" && unit.role != "mlp") return inner;
-          return [this, inner = std::move(inner)](const Tensor& x, const Batch& batch) {
-            return region_->leave(inner(region_->enter(x), batch));
+          const bool has_left = leaves_in_parts(recipe, unit.role);
+          return [this, has_left, inner = std::move(inner)](const Tensor& x, const Batch& batch) {
+            const Tensor out = inner(region_->enter(x), batch);
+            return has_left ? out : region_->leave(out);
           };
         },
         traits);
+    if (overlap_ > 1) sum_in_parts(recipe);
     recipe.ops.embedding.wrap(
         Phase::tensor,
         [this, &mesh](Ops::Embedding::Fn inner, const Site& site) -> Ops::Embedding::Fn {
@@ -108,6 +121,25 @@ class TensorParallel final : public Plugin {
         },
         traits);
     recipe.on(Event::ready, Phase::tensor, [this, &recipe](Run& run) { expect_traffic(run, recipe); });
+  }
+
+  /// Whether the last linear of attention or MLP sums already. An `mlp` of a plugin may not call it.
+  bool leaves_in_parts(const Recipe& recipe, const std::string& role) const {
+    return overlap_ > 1 && (role == "attention" || !recipe.ops.mlp.edited());
+  }
+
+  void sum_in_parts(Recipe& recipe) {
+    recipe.ops.linear.wrap(Phase::tensor,
+                           [this, &recipe](Ops::Linear::Fn inner, const Site& site) -> Ops::Linear::Fn {
+                             const std::string& of_input = site.params.at(0)->axes.at(1);
+                             const bool last = of_input == "heads" || of_input == "ffn";
+                             if (!last || !leaves_in_parts(recipe, of_input == "ffn" ? "mlp" : "attention"))
+                               return inner;
+                             return [this, inner = std::move(inner)](const Tensor& x) {
+                               return region_->leave_in_parts(inner, x, overlap_);
+                             };
+                           },
+                           {.trace = Trace::opaque, .foreseeable = true});
   }
 
   /// Of a sequence that are left to these ranks.
@@ -158,6 +190,7 @@ class TensorParallel final : public Plugin {
   int64_t size_ = 1;
   int64_t parts_ = 1;  ///< of key and value heads
   bool by_sequence_ = false;
+  int64_t overlap_ = 1;
   Mesh::Names ranks_ = {kDim};
   AxisCuts cuts_;
   std::optional<Region> region_;
@@ -172,6 +205,8 @@ OPTRUSH_PLUGIN(TensorParallel, R"json({
   "options": [
     {"name": "size", "type": "integer", "default": 2, "min": 1, "max": 65536, "doc": "ranks that cut a matrix"},
     {"name": "sequence", "type": "boolean", "default": false,
-     "doc": "the residual stream and the norms are cut, too: each rank has a part of the sequence"}
+     "doc": "the residual stream and the norms are cut, too: each rank has a part of the sequence"},
+    {"name": "overlap", "type": "integer", "default": 1, "min": 1, "max": 64,
+     "doc": "parts of the sequence in which the last products of attention and MLP are made: the sum of one is under way while the next is computed"}
   ]
 })json");

@@ -1,0 +1,64 @@
+// Compiled blocks on several ranks: sums over ranks inside of them are part of the compiled code, and
+// counted; other exchanges inside of a block are refused by name.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "exactness.h"
+#include "optrush/python.h"
+
+namespace optrush::testing {
+namespace {
+using ::testing::HasSubstr;
+
+RankPool& pool() {
+  static RankPool pool(2, std::chrono::minutes(10));
+  return pool;
+}
+
+RunSpec spec_of(std::vector<PluginUse> plugins, bool compiled) {
+  if (compiled) plugins.push_back({"compile", {{"cache", OPTRUSH_BUILD_DIR "/tests/inductor"}}});
+  RunSpec spec = small_spec(2, std::move(plugins), {{"n_layers", 2}});
+  spec.train.dtype = "fp32";
+  spec.train.accumulation = 2;
+  return spec;
+}
+
+TEST(CompiledParallel, TrainsAsWithoutACompilerAndCountsWhatItSends) {
+  if (project_python().empty()) GTEST_SKIP() << "there is no Python environment to compile with";
+  const std::vector<PluginUse> strategies = {{"tensor_parallel", Json::object()},
+                                             {"pipeline_parallel", Json::object()}};
+  for (const PluginUse& strategy : strategies) {
+    SCOPED_TRACE(strategy.name);
+    const auto compiled = train_on(pool(), {.spec = spec_of({strategy}, true)});
+    const auto eager = train_on(pool(), {.spec = spec_of({strategy}, false)});
+    EXPECT_LT(difference(compiled.losses, eager.losses), 1e-5);
+    EXPECT_LT(difference(compiled.norms, eager.norms), 1e-4);
+    EXPECT_THAT(Json(compiled.result.at("collectives")).dump(), HasSubstr("sent_bytes"));
+    for (const char* collective : {"all_reduce", "send"})
+      EXPECT_EQ(sent(compiled.result, collective), sent(eager.result, collective)) << collective;
+  }
+}
+
+TEST(CompiledParallel, OtherExchangesInsideOfABlockAreRefused) {
+  if (project_python().empty()) GTEST_SKIP() << "there is no Python environment to compile with";
+  const std::vector<std::vector<PluginUse>> stacks = {
+      {{"tensor_parallel", {{"sequence", true}}}},
+      {{"tensor_parallel", {{"overlap", 2}}}},
+      {{"context_parallel", Json::object()}, {"ddp", Json::object()}}};
+  for (const auto& stack : stacks) {
+    SCOPED_TRACE(stack.front().name + stack.front().options.dump());
+    try {
+      train_on(pool(), {.spec = spec_of(stack, true)});
+      FAIL() << "trained";
+    } catch (const std::runtime_error& e) {
+      EXPECT_THAT(e.what(), HasSubstr("'" + stack.front().name + "'"));
+      EXPECT_THAT(e.what(), HasSubstr("can't be compiled"));
+    }
+  }
+}
+}  // namespace
+}  // namespace optrush::testing
+
+int main(int argc, char** argv) {
+  return optrush::testing::main_of_ranks(argc, argv, optrush::testing::training_jobs());
+}
