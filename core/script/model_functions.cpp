@@ -16,12 +16,6 @@ void override_fields(Json& fields, const Json& with) {
   }
 }
 
-Json preset_fields(const std::string& name) {
-  for (const auto& preset : llama_presets())
-    if (preset.name == name) return to_json(preset.spec);
-  throw std::logic_error("no preset " + name);
-}
-
 Object op_alone(const char* kind, const Call& call) {
   Json fields = Json::object();
   if (const auto* given = call.arguments.find("fields")) fields = to_json(*given, "fields");
@@ -38,7 +32,7 @@ Object llama(ScriptContext&, const Call& call) {
       throw Error("rush.llama: two tables of fields", "give the name of a preset first, or one table");
     std::swap(preset, overrides);
   }
-  Json fields = preset == nullptr ? to_json(LlamaSpec{}) : preset_fields(preset->text());
+  Json fields = preset == nullptr ? to_json(LlamaSpec{}) : to_json(llama_preset(preset->text()));
   if (overrides != nullptr) override_fields(fields, to_json(*overrides, "fields"));
   return Model{"llama", validate_model("llama", fields, call.where)};
 }

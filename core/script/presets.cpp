@@ -1,5 +1,8 @@
 #include "script/presets.h"
 
+#include "base/suggest.h"
+#include "optrush/error.h"
+
 namespace optrush {
 namespace {
 constexpr int64_t kBytes = 256;  // vocabulary of byte-level text
@@ -52,6 +55,7 @@ const std::vector<Preset>& llama_presets() {
       {"llama-3.2-1b", "Llama 3.2 1B", llama3(2048, 16, 32, 64, 8192, 32, true)},
       {"llama-3.2-3b", "Llama 3.2 3B", llama3(3072, 28, 24, 128, 8192, 32, true)},
       {"llama-3.1-8b", "Llama 3.1 8B", llama3(4096, 32, 32, 128, 14336, 8, false)},
+      {"llama-3.1-70b", "Llama 3.1 70B", llama3(8192, 80, 64, 128, 28672, 8, false)},
       {"olmo-1b", "OLMo 1B: LayerNorm without parameters", olmo_1b()},
   };
   return presets;
@@ -61,5 +65,11 @@ std::vector<std::string> llama_preset_names() {
   std::vector<std::string> names;
   for (const auto& preset : llama_presets()) names.push_back(preset.name);
   return names;
+}
+
+const LlamaSpec& llama_preset(const std::string& name) {
+  for (const auto& preset : llama_presets())
+    if (preset.name == name) return preset.spec;
+  throw Error("there is no model '" + name + "'", did_you_mean(name, llama_preset_names()));
 }
 }  // namespace optrush

@@ -254,7 +254,7 @@ function rush.rung(name, plugin, options, settings) end
 function rush.external(rung) end
 
 ---A Llama by the name of a preset, changed field by field, or by its fields alone.
----@param preset? "nano"|"tiny"|"small"|"llama-3.2-1b"|"llama-3.2-3b"|"llama-3.1-8b"|"olmo-1b"|LlamaFields a preset; nil: the fields' own defaults
+---@param preset? "nano"|"tiny"|"small"|"llama-3.2-1b"|"llama-3.2-3b"|"llama-3.1-8b"|"llama-3.1-70b"|"olmo-1b"|LlamaFields a preset; nil: the fields' own defaults
 ---@param fields? LlamaFields that differ from the preset
 ---@return Model
 function rush.llama(preset, fields) end

@@ -6,11 +6,12 @@ import pathlib
 import subprocess
 import tempfile
 
-# Model cards of meta-llama/Llama-3.2-1B, Llama-3.2-3B, Llama-3.1-8B and allenai/OLMo-1B.
+# Model cards of meta-llama/Llama-3.2-1B, Llama-3.2-3B, Llama-3.1-8B, Llama-3.1-70B and allenai/OLMo-1B.
 PUBLISHED = {
     "llama-3.2-1b": 1_235_814_400,
     "llama-3.2-3b": 3_212_749_824,
     "llama-3.1-8b": 8_030_261_248,
+    "llama-3.1-70b": 70_553_706_496,
     "olmo-1b": 1_176_764_416,
 }
 OPTRUSH = pathlib.Path(os.environ["OPTRUSH_BUILD_DIR"]) / "bin" / "optrush"
@@ -25,7 +26,7 @@ def planned_parameters(preset, folder):
         "exp:run { rounds = 1 }\n"
     )
     # Planned for a GPU that any of them fits into: a rung that does not fit into its machine has no plan.
-    done = subprocess.run([OPTRUSH, "run", script, "--dry-run", "--json", "--as-gpu", "1000"], capture_output=True, text=True)
+    done = subprocess.run([OPTRUSH, "run", script, "--dry-run", "--json", "--as-gpu", "2000"], capture_output=True, text=True)
     assert done.returncode in (0, 1), done.stderr
     return {plan["parameters"]["count"] for plan in json.loads(done.stdout)[0]["plans"] if plan}
 
