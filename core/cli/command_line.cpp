@@ -78,6 +78,7 @@ int run_command_line(int argc, char** argv) {
   add_report_command(app, code);
   add_compare_command(app, code);
   add_check_command(app, code);
+  add_plan_mesh_command(app, code);
   add_plugins_command(app, code);
   add_experiments_command(app, code);
   add_new_plugin_command(app, code);

@@ -79,6 +79,25 @@ def listings():
     expect(optrush("forward"), 2)
 
 
+def plan_mesh():
+    expect(optrush("plan-mesh", "--model", "llama-3.1-8b", "--devices", "8"), 0, "dp 8", "Assumptions", "not a measurement")
+    expect(optrush("plan-mesh", "--model", "llama-3.1-70b", "--devices", "8"), 0, "the smallest needs")
+    own = ("--flops", "4T", "--memory", "16GB", "--link", "2GB", "--per-node", "4")
+    text = expect(optrush("plan-mesh", "--model", "tiny", "n_layers=8", "--devices", "4", *own, "--markdown"), 0, "| dp 4 |")
+    assert "--flops 4T, as given" in text.stdout
+    planned = json.loads(expect(optrush("plan-mesh", "--model", "tiny", "--devices", "4", "--top", "2", "--json"), 0).stdout)
+    assert len(planned["mixes"]) == 2 and planned["mixes"][0]["seconds"]["step"] > 0
+    expect(optrush("plan-mesh", "--projection", "--global-batch", "64"), 0, "Projection, not a measurement", "torchtitan", "Megatron")
+    expect(optrush("plan-mesh"), 2, "--model and --devices")
+    expect(optrush("plan-mesh", "--model", "llama-3.1-8", "--devices", "8"), 2, "did you mean 'llama-3.1-8b'?")
+    expect(optrush("plan-mesh", "--model", "tiny", "n_layer=8", "--devices", "8"), 2, "did you mean 'n_layers'?")
+    expect(optrush("plan-mesh", "--model", "tiny", "--devices", "8", "--hardware", "h20"), 2, "there is no hardware 'h20'")
+    expect(optrush("plan-mesh", "--model", "tiny", "--devices", "8", "--dtype", "bf61"), 2, "did you mean 'bf16'?")
+    expect(optrush("plan-mesh", "--model", "tiny", "--devices", "8", "--flops", "4 T"), 2, "--flops is '4 T'")
+    expect(optrush("plan-mesh", "--model", "tiny", "--devices", "16", *own), 2, "the network of a device is not known")
+    expect(optrush("plan-mesh", "--model", "tiny", "--devices", "8", "--by", "speed"), 2, "--by")
+
+
 def dry_run():
     text = expect(optrush("run", "tiny.lua", "--dry-run", "--set", "train.lr=0.5"), 0, "+ gradient_accumulation { steps = 2 }",
                   "train.lr = 0.5", "00-base-drift", "parameters")
@@ -228,7 +247,7 @@ def interrupt():
 with tempfile.TemporaryDirectory() as folder:
     work = pathlib.Path(folder)
     (work / "tiny.lua").write_text(SCRIPT)
-    for case in (usage, listings, dry_run, run_and_resume, repeat_alone, too_large, equal_stacks, trials, searches,
+    for case in (usage, listings, plan_mesh, dry_run, run_and_resume, repeat_alone, too_large, equal_stacks, trials, searches,
                  interrupt):
         case()
         print(case.__name__, "passed", flush=True)

@@ -1,0 +1,56 @@
+#include "mesh_plan/estimates.h"
+
+#include <algorithm>
+
+#include "mesh_plan/measured_hardware.h"
+#include "optrush/error.h"
+
+namespace optrush {
+namespace {
+const RunSpec& spec_of(const Analysis& a, const Row& row) {
+  return a.variants[static_cast<size_t>(row.variant)].spec;
+}
+
+bool stands_on(const RunSpec& spec, const RunSpec& single) {
+  return std::ranges::all_of(single.plugins, [&](const PluginUse& use) {
+    return std::ranges::any_of(spec.plugins, [&](const PluginUse& own) {
+      return own.name == use.name && own.options == use.options;
+    });
+  });
+}
+
+bool usable(const Analysis& a, const Row& row) {
+  const RunSpec& spec = spec_of(a, row);
+  return row.ok() && !row.external && row.step_seconds && spec.model_kind == "llama" &&
+         !spec.model.contains("checkpoint") && !a.plans[static_cast<size_t>(row.variant)].is_null();
+}
+
+const Row* single_of(const Analysis& a, const Row& row) {
+  const Row* best = nullptr;
+  for (const Row& other : a.rows) {
+    const bool fits = other.devices == 1 && usable(a, other) &&
+                      spec_of(a, other).model == spec_of(a, row).model &&
+                      stands_on(spec_of(a, row), spec_of(a, other));
+    if (fits && (best == nullptr || spec_of(a, other).plugins.size() > spec_of(a, *best).plugins.size()))
+      best = &other;
+  }
+  return best;
+}
+}  // namespace
+
+std::vector<Estimate> estimates_of(const Analysis& a, const Hardware& hardware) {
+  if (hardware.node.bandwidth <= 0)
+    throw UsageError("what the link between the ranks carries is not known",
+                     "--links with a report of experiments/interconnect.lua, or --link 2GB");
+  std::vector<Estimate> estimates;
+  for (const Row& row : a.rows) {
+    if (row.devices < 2 || !usable(a, row)) continue;
+    const Row* single = single_of(a, row);
+    if (single == nullptr) continue;
+    const auto [problem, mix] = measured_mix(a, row);
+    estimates.push_back(
+        {row.name, single->name, planned(mix, problem, reached_by(a, *single, hardware)), *row.step_seconds});
+  }
+  return estimates;
+}
+}  // namespace optrush

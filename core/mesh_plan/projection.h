@@ -1,0 +1,29 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "mesh_plan/mesh_plan.h"
+#include "mesh_plan/published_runs.h"
+
+namespace optrush {
+/// The best mix of a number of devices; none where nothing fits.
+struct ProjectedSize {
+  std::string model;
+  int64_t devices = 1;
+  MeshPlan plan;
+};
+
+/// What was published, and what this model of a step says of the same settings.
+struct ProjectedRun {
+  const PublishedRun* published = nullptr;
+  Mix mix;
+  double tokens_per_second = 0;  ///< of one device; 0: no mix fits
+  /// Projected over published, less one.
+  double error() const { return tokens_per_second / published->tokens_per_second - 1; }
+};
+
+/// Llama 3.1 8B and 70B on 8 to 4,096 devices. `problem` gives all but the model.
+std::vector<ProjectedSize> project_sizes(const TrainingProblem& problem, const Hardware&);
+/// Each published run with its own settings.
+std::vector<ProjectedRun> project_published();
+}  // namespace optrush

@@ -1,0 +1,370 @@
+// Plans of meshes: sizes of published models, mixes, volumes and memory by formula. No hardware.
+#include "mesh_plan/mesh_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+#include "mesh_plan/estimates.h"
+#include "mesh_plan/measured_hardware.h"
+#include "mesh_plan/mesh_table.h"
+#include "optrush/error.h"
+#include "report_fixture.h"
+#include "script/presets.h"
+
+namespace optrush {
+namespace {
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+TrainingProblem problem_of(const std::string& model, int64_t batch = 64) {
+  return {.model = llama_preset(model), .global_batch = batch};
+}
+
+/// What a rank of one stage sends for a purpose.
+double sent(const Mix& mix, const TrainingProblem& problem, const std::string& what) {
+  const DecoderWork work(problem.model);
+  const StageShare whole{.blocks = work.blocks, .embedding = true, .head = true};
+  double bytes = 0;
+  for (const Traffic& traffic : traffic_of(mix, problem, whole, hardware_preset("h100")))
+    if (traffic.what == what) bytes += traffic.bytes;
+  return bytes;
+}
+
+TEST(DecoderWork, HasThePublishedNumbersOfParameters) {
+  const auto parameters = [](const char* model) { return DecoderWork(llama_preset(model)).parameters(); };
+  EXPECT_EQ(parameters("llama-3.2-1b"), 1'235'814'400);
+  EXPECT_EQ(parameters("llama-3.2-3b"), 3'212'749'824);
+  EXPECT_EQ(parameters("llama-3.1-8b"), 8'030'261'248);
+  EXPECT_EQ(parameters("llama-3.1-70b"), 70'553'706'496);
+  EXPECT_EQ(parameters("olmo-1b"), 1'176'764'416);
+}
+
+// The published arithmetic of a token at 8,192: 57.91 GFLOP with every score.
+TEST(DecoderWork, CountsFlopsAsTheMfuDoes) {
+  EXPECT_NEAR(DecoderWork(llama_preset("llama-3.1-8b")).mfu_flops(8192), 57.91e9, 0.01e9);
+}
+
+TEST(Meshes, EveryFactorizationOnce) {
+  for (const int64_t devices : {1, 7, 12, 64, 96}) {
+    std::set<std::tuple<int64_t, int64_t, int64_t, int64_t>> seen;
+    for (const Mix& mix : meshes_of(devices)) {
+      EXPECT_EQ(mix.devices(), devices);
+      EXPECT_TRUE(seen.insert({mix.pp, mix.dp, mix.cp, mix.tp}).second) << mesh_text(mix);
+    }
+    size_t expected = 0;
+    for (int64_t pp = 1; pp <= devices; ++pp)
+      for (int64_t dp = 1; pp * dp <= devices; ++dp)
+        for (int64_t cp = 1; pp * dp * cp <= devices; ++cp) expected += devices % (pp * dp * cp) == 0 ? 1 : 0;
+    EXPECT_EQ(seen.size(), expected) << devices;
+  }
+}
+
+TEST(Meshes, ShardsAreOverAllReplicasOrThoseOfANode) {
+  const auto shardings = [](Mix mesh) {
+    std::set<std::pair<int64_t, int64_t>> found;
+    for (const Mix& mix : shardings_of(mesh, 8)) found.insert({mix.stage, mix.shard_ranks});
+    return found;
+  };
+  using Found = std::set<std::pair<int64_t, int64_t>>;
+  EXPECT_EQ(shardings({.pp = 4, .tp = 2}), (Found{{0, 1}}));
+  EXPECT_EQ(shardings({.dp = 8}), (Found{{0, 1}, {1, 8}, {2, 8}, {3, 8}}));
+  EXPECT_EQ(shardings({.dp = 8, .tp = 4}), (Found{{0, 1}, {1, 8}, {1, 2}, {2, 8}, {2, 2}, {3, 8}, {3, 2}}));
+}
+
+TEST(Refusals, SayWhy) {
+  const TrainingProblem problem = problem_of("llama-3.2-3b");  // 28 blocks, 24 heads, 8 for keys
+  const auto why = [&](Mix mix) {
+    mix.accumulation = std::max<int64_t>(1, problem.global_batch / mix.dp);
+    return refusal(mix, problem);
+  };
+  EXPECT_THAT(why({.pp = 2, .dp = 4, .cp = 2, .tp = 8}), IsEmpty());
+  EXPECT_THAT(why({.tp = 16}), HasSubstr("24 heads"));
+  EXPECT_THAT(why({.tp = 3}), HasSubstr("8 key/value heads"));
+  EXPECT_THAT(why({.pp = 32}), HasSubstr("28 blocks"));
+  EXPECT_THAT(why({.dp = 128}), HasSubstr("64 sequences"));
+  EXPECT_THAT(why({.cp = 5}), HasSubstr("8192 positions"));
+  TrainingProblem longer = problem;
+  longer.seq_len = 24 * 1024;
+  EXPECT_THAT(refusal({.tp = 24, .accumulation = 64}, longer), IsEmpty())
+      << "three ranks share a head of keys";
+  EXPECT_THAT(refusal({.dp = 4, .accumulation = 3}, problem), HasSubstr("do not add up"));
+  EXPECT_THAT(refusal({.pp = 4, .dp = 32, .accumulation = 2, .chunks = 2}, problem),
+              HasSubstr("interleaved"));
+}
+
+TEST(Schedules, EachIsValidAndTrainsTheWholeBatch) {
+  const TrainingProblem problem = problem_of("llama-3.2-1b");
+  const auto schedules = schedules_of({.pp = 4, .dp = 2, .stage = 1, .shard_ranks = 2}, problem);
+  EXPECT_GT(schedules.size(), 10U);
+  for (const Mix& mix : schedules) {
+    EXPECT_THAT(refusal(mix, problem), IsEmpty());
+    EXPECT_EQ(mix.dp * mix.micro_batch * mix.accumulation, 64);
+  }
+}
+
+// docs/plugins.md: 2 Psi, (k + 1) Psi and 3 k Psi, times (N - 1) / N; in fp32 every Psi is the same.
+TEST(Volumes, OfReplicas) {
+  TrainingProblem problem = problem_of("llama-3.2-1b");
+  problem.precision = Precision::fp32;
+  const double psi = 4 * DecoderWork(problem.model).parameters(), each = psi * 7 / 8;
+  const auto all = [&](int64_t stage) {
+    const Mix mix{
+        .dp = 8, .stage = stage, .shard_ranks = stage > 0 ? 8 : 1, .micro_batch = 2, .accumulation = 4};
+    return sent(mix, problem, "gradients") + sent(mix, problem, "parameters");
+  };
+  EXPECT_DOUBLE_EQ(all(0), 2 * each);
+  EXPECT_DOUBLE_EQ(all(1), 2 * each);
+  EXPECT_DOUBLE_EQ(all(2), (4 + 1) * each);
+  EXPECT_DOUBLE_EQ(all(3), 3 * 4 * each);
+}
+
+TEST(Volumes, OfShardsInANodeAndCopiesBeyond) {
+  TrainingProblem problem = problem_of("llama-3.2-1b");
+  problem.precision = Precision::fp32;
+  const double psi = 4 * DecoderWork(problem.model).parameters();
+  const Mix mix{.dp = 64, .stage = 3, .shard_ranks = 8};
+  EXPECT_DOUBLE_EQ(sent(mix, problem, "parameters"), 2 * psi * 7 / 8);
+  EXPECT_DOUBLE_EQ(sent(mix, problem, "gradients"), psi * 7 / 8);
+  EXPECT_DOUBLE_EQ(sent(mix, problem, "pieces"), 2 * psi / 8 * 7 / 8);
+}
+
+TEST(Volumes, OfCutsPartsAndStages) {
+  const TrainingProblem problem = problem_of("llama-3.1-8b");
+  const DecoderWork work(problem.model);
+  const double stream = 2 * 8192 * work.width * 2;  // two sequences in bf16
+  const Mix cut{.tp = 4, .micro_batch = 2, .accumulation = 32};
+  EXPECT_DOUBLE_EQ(sent(cut, problem, "sums"), 32 * (4 * 32 + 2) * 2 * 0.75 * stream);
+  Mix again = cut;
+  again.recompute = Recompute::full;
+  EXPECT_DOUBLE_EQ(sent(again, problem, "sums"), 32 * (6 * 32 + 2) * 2 * 0.75 * stream);
+  const Mix parts{.cp = 4, .micro_batch = 2, .accumulation = 32};
+  const double keys = 2 * 2.0 * 8192 / 4 * 1024 * 2;  // and values, of a part
+  EXPECT_DOUBLE_EQ(sent(parts, problem, "keys"), 32.0 * 32 * 3 * 3 * keys);
+  const Mix stages{.pp = 4, .micro_batch = 2, .accumulation = 32};
+  EXPECT_DOUBLE_EQ(sent(stages, problem, "boundaries"), 32 * 2 * stream);
+}
+
+TEST(Rings, UseTheLinksOfTheirRanksInANode) {
+  const Hardware h100 = hardware_preset("h100");
+  EXPECT_FALSE(ring_of(h100, 1, 8).over_network);
+  EXPECT_DOUBLE_EQ(ring_of(h100, 1, 8).bandwidth, h100.node.bandwidth);
+  EXPECT_DOUBLE_EQ(ring_of(h100, 8, 16).bandwidth, h100.network.bandwidth) << "one rank a node";
+  EXPECT_DOUBLE_EQ(ring_of(h100, 2, 16).bandwidth, 4 * h100.network.bandwidth);
+  EXPECT_DOUBLE_EQ(ring_of(h100, 1, 16).bandwidth, h100.node.bandwidth) << "eight links carry more";
+  EXPECT_NEAR(ring_of(h100, 1, 16).latency, 14 * 1.9e-6 + 4e-6, 1e-12);
+}
+
+// 16 bytes a parameter, 18 where micro-batches add up (docs/plugins.md), and a share of them in shards.
+TEST(MixMemory, OfStatesByStage) {
+  const TrainingProblem problem = problem_of("llama-3.2-1b");
+  const double parameters = DecoderWork(problem.model).parameters();
+  const auto states = [&](const Mix& mix) {
+    const MixMemory memory = memory_of(mix, problem);
+    return (memory.parameters + memory.gradients + memory.optimizer) / parameters;
+  };
+  EXPECT_NEAR(states({.dp = 64}), 16, 1e-9);
+  EXPECT_NEAR(states({.dp = 8, .accumulation = 8}), 18, 1e-9);
+  double before = states({.dp = 64});
+  for (int64_t stage = 1; stage <= 3; ++stage) {
+    const double now = states({.dp = 64, .stage = stage, .shard_ranks = 64});
+    EXPECT_LT(now, before) << stage;
+    before = now;
+  }
+}
+
+// What `optrush run --dry-run --as-gpu 1000` foresees by running each operator on sizes, of Llama 3.2 1B at 2
+// x 4096 tokens with fused operators. GB.
+TEST(MixMemory, AgreesWithForecastsOfAStep) {
+  struct Case {
+    Precision precision;
+    Mix mix;
+    double forecast;
+  };
+  const std::vector<Case> cases = {
+      {Precision::bf16, {.micro_batch = 2}, 29.983},
+      {Precision::bf16, {.micro_batch = 2, .recompute = Recompute::full}, 20.647},
+      {Precision::bf16, {.dp = 4, .micro_batch = 2}, 32.455},
+      {Precision::bf16, {.dp = 4, .stage = 1, .shard_ranks = 4, .micro_batch = 2}, 19.479},
+      {Precision::bf16, {.dp = 4, .stage = 2, .shard_ranks = 4, .micro_batch = 2}, 19.479},
+      {Precision::bf16, {.dp = 4, .stage = 3, .shard_ranks = 4, .micro_batch = 2}, 17.532},
+      {Precision::bf16, {.dp = 4, .stage = 3, .shard_ranks = 4, .micro_batch = 2, .accumulation = 2}, 20.066},
+      {Precision::mixed, {.micro_batch = 2}, 31.090},
+      {Precision::mixed, {.micro_batch = 2, .accumulation = 2}, 36.038},
+      {Precision::mixed, {.micro_batch = 4}, 42.253},
+      {Precision::mixed, {.micro_batch = 2, .recompute = Recompute::every_second}, 26.115},
+      {Precision::mixed, {.dp = 4, .micro_batch = 2}, 36.034},
+      {Precision::mixed, {.dp = 4, .stage = 2, .shard_ranks = 4, .micro_batch = 2}, 21.019},
+      {Precision::mixed, {.dp = 4, .stage = 3, .shard_ranks = 4, .micro_batch = 2}, 19.072},
+  };
+  for (const auto& [precision, mix, forecast] : cases) {
+    TrainingProblem problem = problem_of("llama-3.2-1b", mix.dp * mix.micro_batch * mix.accumulation);
+    problem.precision = precision;
+    problem.seq_len = 4096;
+    EXPECT_NEAR(memory_of(mix, problem).total() / 1e9 / forecast, 1, 0.03)
+        << to_string(precision) << " " << mesh_text(mix) << ", " << sharding_text(mix);
+  }
+}
+
+TEST(MixMemory, FallsWithCutsAndRecomputation) {
+  const TrainingProblem problem = problem_of("llama-3.1-8b");
+  const auto total = [&](const Mix& mix) { return memory_of(mix, problem).total(); };
+  const auto activations = [&](const Mix& mix) { return memory_of(mix, problem).activations; };
+  EXPECT_LT(total({.dp = 8, .tp = 2, .accumulation = 8}), total({.dp = 8, .accumulation = 8}));
+  EXPECT_LT(total({.pp = 2, .dp = 8, .accumulation = 8}), total({.dp = 8, .accumulation = 8}));
+  EXPECT_LT(activations({.dp = 8, .cp = 2, .accumulation = 8}), activations({.dp = 8, .accumulation = 8}));
+  const Mix plain{.dp = 8, .accumulation = 8};
+  Mix again = plain;
+  again.recompute = Recompute::every_second;
+  Mix full = plain;
+  full.recompute = Recompute::full;
+  EXPECT_LT(activations(again), activations(plain));
+  EXPECT_LT(activations(full), activations(again));
+}
+
+// Four stages of eight micro-batches wait for three of eleven; two chunks halve that.
+TEST(MixCost, TheBubbleOfAPipeline) {
+  TrainingProblem problem = problem_of("llama-3.1-8b", 8);
+  Hardware hardware = hardware_preset("h100");
+  const Mix mix{.pp = 4, .accumulation = 8};
+  const MixCost cost = cost_of(mix, problem, hardware);
+  EXPECT_NEAR(cost.bubble / (cost.bubble + cost.compute), 3.0 / 11, 1e-9);
+  Mix chunks = mix;
+  chunks.chunks = 2;
+  EXPECT_NEAR(cost_of(chunks, problem, hardware).bubble, cost.bubble / 2, 1e-9);
+}
+
+TEST(MixCost, BlocksMakeUpForTheHead) {
+  const DecoderWork work(llama_preset("llama-3.1-8b"));
+  const auto stages = stages_of({.pp = 8}, work, 8192);
+  ASSERT_EQ(stages.size(), 2U);
+  EXPECT_EQ(stages[0].blocks, 5);
+  EXPECT_LE(stages[1].blocks, 3) << "the head is worth two blocks";
+  EXPECT_GE(7 * stages[0].blocks + stages[1].blocks, 32);
+}
+
+TEST(MixCost, ExposesWhatComputationCannotHide) {
+  const TrainingProblem problem = problem_of("llama-3.1-8b", 64);
+  const Mix mix{.dp = 64, .stage = 3, .shard_ranks = 64};
+  Hardware hardware = hardware_preset("h100");
+  const double fast = cost_of(mix, problem, hardware).exposed;
+  hardware.node.bandwidth /= 100;
+  hardware.network.bandwidth /= 100;
+  const MixCost slow = cost_of(mix, problem, hardware);
+  EXPECT_GT(slow.exposed, 10 * fast);
+  double sending = 0;
+  for (const Traffic& traffic : slow.traffic) sending += traffic.seconds();
+  EXPECT_LE(slow.exposed, sending * (1 + 1e-9));
+}
+
+TEST(MeshPlan, ShowsWhatFitsBestFirst) {
+  const MeshPlan plan = plan_mesh(problem_of("llama-3.1-8b"), hardware_preset("h100"), 8, PlanOrder::tokens);
+  ASSERT_FALSE(plan.fitting.empty());
+  for (size_t i = 0; i < plan.fitting.size(); ++i) {
+    EXPECT_LE(plan.fitting[i].memory.total(), kUsableMemory * plan.hardware.memory);
+    if (i > 0) {
+      EXPECT_GE(plan.fitting[i - 1].cost.tokens_per_second, plan.fitting[i].cost.tokens_per_second);
+    }
+  }
+  EXPECT_GT(plan.too_large, 0U) << "copies of 8B do not fit";
+  const MeshPlan least = plan_mesh(plan.problem, plan.hardware, 8, PlanOrder::memory);
+  EXPECT_LE(least.fitting.front().memory.total(), plan.fitting.front().memory.total());
+}
+
+TEST(MeshPlan, SaysWhatTheSmallestNeedsWhereNothingFits) {
+  const MeshPlan plan = plan_mesh(problem_of("llama-3.1-70b"), hardware_preset("h100"), 8, PlanOrder::tokens);
+  EXPECT_THAT(plan.fitting, IsEmpty());
+  ASSERT_TRUE(plan.smallest);
+  EXPECT_GT(plan.smallest->memory.total(), 70.55e9 * 16 / 8);
+  EXPECT_THAT(plan_text(plan, "70B", 5, TableForm::text), HasSubstr("the smallest needs"));
+}
+
+TEST(MeshTable, NamesEveryAssumption) {
+  const MeshPlan plan = plan_mesh(problem_of("llama-3.2-1b"), hardware_preset("h200"), 2, PlanOrder::tokens);
+  const std::string text = plan_text(plan, "1B", 1, TableForm::text);
+  for (const char* part : {"1B (1,235,814,400 parameters) on 2 x h200", "not a measurement", "dp 2",
+                           "more mixes fit", "45 % of the data sheet", "sums of tp are waited for"})
+    EXPECT_THAT(text, HasSubstr(part));
+  EXPECT_THAT(plan_text(plan, "1B", 1, TableForm::markdown), HasSubstr("| mesh | sharding |"));
+  const Json json = plan_json(plan, "1B", 1);
+  EXPECT_EQ(json.at("mixes").size(), 1U);
+  EXPECT_EQ(json.at("mixes")[0].at("mix").at("dp"), 2);
+}
+
+Hardware round_numbers() {
+  Hardware hardware{.name = "boxes", .flops = 1e12, .memory = 4e9, .memory_bandwidth = 1e11, .per_node = 2};
+  hardware.node = {10e9, 1e-6};
+  hardware.network = {1e9, 1e-5};
+  hardware.sources = {"round numbers"};
+  return hardware;
+}
+
+TEST(MeshTable, IsStable) {
+  TrainingProblem problem = problem_of("nano", 8);
+  problem.seq_len = 64;
+  const MeshPlan plan = plan_mesh(problem, round_numbers(), 4, PlanOrder::tokens);
+  const std::string text = plan_text(plan, "nano", 2, TableForm::text);
+  EXPECT_EQ(
+      text.substr(0, text.find("Assumptions")),
+      R"(nano (107,328 parameters) on 4 x boxes: 8 sequences of 64 tokens a step, bf16. A prediction, not a measurement.
+
+mesh        sharding  micro-batches  chunks  recomputed    memory  a device sends in a step              bubble  exposed    step  tokens/s a device  MFU
+pp 2, dp 2  stage 1   1 x 4               1  none        1.08 MiB  dp 181 KiB node, pp 96.0 KiB network    10 %     48 %  259 µs            494,577    —
+pp 2, dp 2  stage 2   1 x 4               1  none        1.14 MiB  dp 544 KiB node, pp 96.0 KiB network    10 %     48 %  259 µs            494,577    —
+
+- 37 more mixes fit (--top)
+- 1 mesh can't be: pp has more parts than the 2 blocks
+
+)");
+}
+
+TEST(Published, EveryMixIsValidAndNamesItsSource) {
+  for (const PublishedRun& run : published_runs()) {
+    EXPECT_THAT(run.source, HasSubstr(".md"));
+    EXPECT_GT(run.tokens_per_second, 0);
+    const std::string why = run.has_mix() ? refusal(run.mix, run.problem) : "";
+    EXPECT_THAT(why, IsEmpty()) << run.source << " " << run.devices;
+  }
+}
+
+TEST(Presets, AnUnknownHardwareNamesTheNearest) {
+  try {
+    hardware_preset("h20");
+    FAIL();
+  } catch (const UsageError& e) {
+    EXPECT_THAT(e.what(), HasSubstr("did you mean"));
+  }
+}
+
+TEST(Estimates, StandBesideTheMeasuredStep) {
+  const Analysis a = analysis_of(test::scaling());
+  Hardware hardware = measured_hardware(a, Precision::fp32);
+  EXPECT_THROW(estimates_of(a, hardware), UsageError) << "no link is known";
+  hardware.node.bandwidth = 10e9;
+  const auto estimates = estimates_of(a, hardware);
+  ASSERT_FALSE(estimates.empty());
+  for (const Estimate& estimate : estimates) {
+    EXPECT_EQ(estimate.from, "FlashAttention") << estimate.rung;
+    EXPECT_GT(estimate.measured, 0);
+    EXPECT_NEAR(estimate.error(), estimate.estimated() / estimate.measured - 1, 1e-12);
+  }
+  EXPECT_THAT(estimates_text(estimates, hardware, TableForm::text), HasSubstr("measured"));
+}
+
+// The row that the phases came from is estimated as it was measured.
+TEST(Estimates, OneDeviceIsItself) {
+  const Analysis a = analysis_of(test::scaling());
+  const Row& row = a.rows.at(1);
+  const MeasuredMix measured = measured_mix(a, row);
+  const MixCost cost =
+      cost_of(measured.mix, measured.problem, reached_by(a, row, measured_hardware(a, Precision::fp32)));
+  double phases = 0;
+  for (const auto& [name, seconds] : row.phases)
+    if (name == "forward" || name == "backward") phases += seconds.value_or(0);
+  EXPECT_NEAR(cost.compute, phases, 1e-9 * phases);
+}
+}  // namespace
+}  // namespace optrush
