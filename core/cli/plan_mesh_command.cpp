@@ -9,8 +9,10 @@
 #include "base/suggest.h"
 #include "base/text_value.h"
 #include "cli/commands.h"
+#include "mesh_plan/estimates_table.h"
 #include "mesh_plan/measured_hardware.h"
 #include "mesh_plan/mesh_table.h"
+#include "mesh_plan/projection_table.h"
 #include "script/byte_size.h"
 #include "script/presets.h"
 

@@ -19,11 +19,7 @@ bool stands_on(const RunSpec& spec, const RunSpec& single) {
   });
 }
 
-bool usable(const Analysis& a, const Row& row) {
-  const RunSpec& spec = spec_of(a, row);
-  return row.ok() && !row.external && row.step_seconds && spec.model_kind == "llama" &&
-         !spec.model.contains("checkpoint") && !a.plans[static_cast<size_t>(row.variant)].is_null();
-}
+bool usable(const Analysis& a, const Row& row) { return row.step_seconds && trained_decoder(a, row); }
 
 const Row* single_of(const Analysis& a, const Row& row) {
   const Row* best = nullptr;

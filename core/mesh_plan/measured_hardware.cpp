@@ -54,24 +54,24 @@ Precision precision_of(const Row& row, const std::string& dtype) {
   return row.dtype.empty() ? Precision::mixed : Precision::fp32;
 }
 
-bool is_decoder(const Analysis& a, const Row& row) {
-  const RunSpec& spec = spec_of(a, row);
-  return row.ok() && !row.external && spec.model_kind == "llama" && !spec.model.contains("checkpoint") &&
-         !plan_of(a, row).is_null();
-}
-
 const Row* fastest_of_one_device(const Analysis& a) {
   const Row* fastest = nullptr;
   for (const Row& row : a.rows) {
-    if (row.devices != 1 || !is_decoder(a, row) || phase(row, "forward") <= 0) continue;
+    if (row.devices != 1 || !trained_decoder(a, row) || phase(row, "forward") <= 0) continue;
     if (fastest == nullptr || row.tokens_per_second > fastest->tokens_per_second) fastest = &row;
   }
   return fastest;
 }
 }  // namespace
 
+bool trained_decoder(const Analysis& a, const Row& row) {
+  const RunSpec& spec = spec_of(a, row);
+  return row.ok() && !row.external && spec.model_kind == "llama" && !spec.model.contains("checkpoint") &&
+         !plan_of(a, row).is_null();
+}
+
 MeasuredMix measured_mix(const Analysis& a, const Row& row) {
-  if (!is_decoder(a, row))
+  if (!trained_decoder(a, row))
     throw Error("rung '" + row.name + "' did not train a decoder by its dimensions to the end",
                 "estimates are for models of rush.llama");
   const TrainSpec train = train_from_json(plan_of(a, row).at("problem"), row.name);
@@ -93,7 +93,7 @@ Hardware reached_by(const Analysis& a, const Row& row, Hardware hardware) {
   Hardware unit;
   unit.flops = 1;
   const PassSeconds flops = pass_seconds(measured.mix, measured.problem, whole, unit);
-  const double passes = static_cast<double>(measured.mix.accumulation);
+  const double passes = real(measured.mix.accumulation);
   hardware.flops =
       passes * (flops.forward + flops.backward) / (phase(row, "forward") + phase(row, "backward"));
   const double update = NumberBytes(measured.problem.precision).update(measured.mix.accumulation);
@@ -131,8 +131,8 @@ void set_measured_link(const Analysis& a, Hardware& hardware) {
     if (!row.ok() || row.devices < 2) continue;
     bandwidth = std::max(bandwidth, quantity_of("bus_bandwidth").value(a, row).value_or(0));
     if (spec_of(a, row).model.value("op", "") == "all_reduce")
-      hop = std::min(hop, quantity_of("collective_time").value(a, row).value_or(INFINITY) /
-                              (2 * static_cast<double>(row.devices - 1)));
+      hop = std::min(
+          hop, quantity_of("collective_time").value(a, row).value_or(INFINITY) / (2 * real(row.devices - 1)));
   }
   if (bandwidth == 0)
     throw Error("the report measured no collective alone", "a report of experiments/interconnect.lua");

@@ -4,7 +4,9 @@
 #include "report/analysis.h"
 
 namespace optrush {
-/// What one row trained, as a problem and a mix. Errors where it is no decoder.
+/// Whether a row of the host trained a decoder, given by its dimensions, to the end.
+bool trained_decoder(const Analysis&, const Row&);
+/// What one row trained, as a problem and a mix. An Error where it trained no decoder.
 struct MeasuredMix {
   TrainingProblem problem;
   Mix mix;

@@ -7,6 +7,9 @@
 #include "optrush/spec.h"
 
 namespace optrush {
+/// Counts as they stand in formulas.
+constexpr double real(int64_t count) { return static_cast<double>(count); }
+
 /// Which blocks keep their input alone and run again in the backward.
 enum class Recompute : uint8_t { none, every_second, full };
 /// Share of the blocks.

@@ -7,22 +7,20 @@ namespace optrush {
 namespace {
 constexpr double kChunk = 4096;  // tokens whose logits the loss has at a time
 
-double number(int64_t value) { return static_cast<double>(value); }
-
 /// Tokens of a micro-batch on one rank.
 double tokens_of(const Mix& mix, const TrainingProblem& problem) {
-  return number(mix.micro_batch * problem.seq_len) / number(mix.cp);
+  return real(mix.micro_batch * problem.seq_len) / real(mix.cp);
 }
 
 /// Ranks that cut keys and values; where there are more, they share heads.
-double key_cuts(const Mix& mix, const DecoderWork& work) { return std::min(number(mix.tp), work.key_heads); }
+double key_cuts(const Mix& mix, const DecoderWork& work) { return std::min(real(mix.tp), work.key_heads); }
 
 /// arXiv:2205.05198, section 4.2.3: the first of p stages holds p micro-batches, and with v chunks each a
 /// share (p - 1) / (p v) more.
 double first_in_flight(const Mix& mix) {
-  const double p = number(mix.pp), chunks = number(mix.chunks);
+  const double p = real(mix.pp), chunks = real(mix.chunks);
   const double held = mix.chunks == 1 ? p : p + (p - 1) / chunks;
-  return std::min(held, number(mix.accumulation));
+  return std::min(held, real(mix.accumulation));
 }
 
 /// Whole parameters beside the shards: all of them, or the present unit and the next one.
@@ -40,7 +38,7 @@ MixMemory stage_memory(const Mix& mix, const TrainingProblem& problem, const Dec
                        const StageShare& stage) {
   const NumberBytes bytes(problem.precision);
   const LocalParameters local = local_parameters(mix, work, stage);
-  const double shards = number(mix.shard_ranks);
+  const double shards = real(mix.shard_ranks);
   const double unit = std::max(local.block, stage.embedding || stage.head ? local.vocabulary : 0);
   MixMemory memory;
   if (mix.stage == 0)
@@ -53,7 +51,7 @@ MixMemory stage_memory(const Mix& mix, const TrainingProblem& problem, const Dec
   memory.together = mix.accumulation > 1 || (mix.stage == 0 && mix.replicas() > 1);
   memory.optimizer = local.total * bytes.optimizer / (mix.stage >= 1 ? shards : 1);
 
-  const double tokens = tokens_of(mix, problem), tp = number(mix.tp);
+  const double tokens = tokens_of(mix, problem), tp = real(mix.tp);
   const double whole = block_activations(mix, problem);
   const double input = tokens * work.width * bytes.stream / tp;
   const double again = share_of(mix.recompute);
@@ -76,7 +74,7 @@ MixMemory stage_memory(const Mix& mix, const TrainingProblem& problem, const Dec
 std::vector<StageShare> stages_of(const Mix& mix, const DecoderWork& work, double seq_len) {
   if (mix.pp == 1) return {{.blocks = work.blocks, .embedding = true, .head = true}};
   const double head = work.head_products() / (work.block_products() + work.block_attention(seq_len));
-  const double others = number(mix.pp - 1);
+  const double others = real(mix.pp - 1);
   double last = 0, slowest = INFINITY;
   for (double blocks = 0; blocks <= work.blocks - others; ++blocks) {
     const double time = std::max(std::ceil((work.blocks - blocks) / others), blocks + head);
@@ -91,7 +89,7 @@ std::vector<StageShare> stages_of(const Mix& mix, const DecoderWork& work, doubl
 }
 
 LocalParameters local_parameters(const Mix& mix, const DecoderWork& work, const StageShare& stage) {
-  const double tp = number(mix.tp);
+  const double tp = real(mix.tp);
   LocalParameters local;
   local.block_matrix = work.width * ((2 * work.query_width + 3 * work.ffn_width) / tp +
                                      2 * work.key_width / key_cuts(mix, work));
@@ -107,7 +105,7 @@ LocalParameters local_parameters(const Mix& mix, const DecoderWork& work, const 
 double block_activations(const Mix& mix, const TrainingProblem& problem) {
   const DecoderWork work(problem.model);
   const NumberBytes bytes(problem.precision);
-  const double tp = number(mix.tp);
+  const double tp = real(mix.tp);
   const double stream = 2 * work.width / tp;  // the inputs of both norms, with a number a row beside
   // The inputs of attention and of the MLP, which tp gathers; queries and the attention's result; gate, up
   // and their product; keys and values.
@@ -120,7 +118,7 @@ double block_activations(const Mix& mix, const TrainingProblem& problem) {
 MixMemory memory_of(const Mix& mix, const TrainingProblem& problem) {
   const DecoderWork work(problem.model);
   MixMemory fullest;
-  for (const StageShare& stage : stages_of(mix, work, number(problem.seq_len))) {
+  for (const StageShare& stage : stages_of(mix, work, real(problem.seq_len))) {
     const MixMemory memory = stage_memory(mix, problem, work, stage);
     if (memory.total() > fullest.total()) fullest = memory;
   }

@@ -4,10 +4,8 @@
 
 namespace optrush {
 namespace {
-double number(int64_t value) { return static_cast<double>(value); }
-
 /// What a gather or a scatter of `bytes` sends.
-double round_of(double bytes, int64_t ranks) { return bytes * number(ranks - 1) / number(ranks); }
+double round_of(double bytes, int64_t ranks) { return bytes * real(ranks - 1) / real(ranks); }
 
 class Counting {
  public:
@@ -18,8 +16,8 @@ class Counting {
         hardware_(hardware),
         work_(problem.model),
         bytes_(problem.precision),
-        micro_batches_(number(mix.accumulation)),
-        stream_(number(mix.micro_batch * problem.seq_len) / number(mix.cp) * work_.width * bytes_.stream) {}
+        micro_batches_(real(mix.accumulation)),
+        stream_(real(mix.micro_batch * problem.seq_len) / real(mix.cp) * work_.width * bytes_.stream) {}
 
   std::vector<Traffic> all() {
     if (mix_.replicas() > 1) replicas();
@@ -52,7 +50,7 @@ class Counting {
     add("dp", "gradients", reductions * round_of(kept, ring.ranks), reductions * units, ring);
     const int64_t copies = mix_.replicas() / mix_.shard_ranks;
     if (copies > 1)
-      add("dp", "pieces", 2 * round_of(kept / number(mix_.shard_ranks), copies), 2 * units,
+      add("dp", "pieces", 2 * round_of(kept / real(mix_.shard_ranks), copies), 2 * units,
           ring_of(hardware_, mix_.tp * mix_.shard_ranks, copies));
   }
 
@@ -63,19 +61,19 @@ class Counting {
   }
 
   void keys() {
-    const double hops = micro_batches_ * stage_.blocks * number(mix_.cp - 1) * (3 + share_of(mix_.recompute));
+    const double hops = micro_batches_ * stage_.blocks * real(mix_.cp - 1) * (3 + share_of(mix_.recompute));
     const Ring ring = ring_of(hardware_, mix_.tp, mix_.cp);
-    add("cp", "keys", hops * ring_message(mix_, problem_), hops / std::max(1.0, number(mix_.cp - 1)), ring);
+    add("cp", "keys", hops * ring_message(mix_, problem_), hops / std::max(1.0, real(mix_.cp - 1)), ring);
   }
 
   void boundaries() {
     // Of two stages each has one neighbour; others, and interleaved ones, send forward and back.
-    const double sides = mix_.pp == 2 && mix_.chunks == 1 ? 1 : 2 * number(mix_.chunks);
+    const double sides = mix_.pp == 2 && mix_.chunks == 1 ? 1 : 2 * real(mix_.chunks);
     const Ring ring = ring_of(hardware_, mix_.devices() / mix_.pp, mix_.pp);
     const double messages = micro_batches_ * sides;
-    add("pp", "boundaries", messages * stream_ / number(mix_.tp), messages, ring);
+    add("pp", "boundaries", messages * stream_ / real(mix_.tp), messages, ring);
     if (work_.tied)
-      add("pp", "tied embedding", work_.embedding / number(mix_.tp) * bytes_.gradients(mix_.accumulation), 1,
+      add("pp", "tied embedding", work_.embedding / real(mix_.tp) * bytes_.gradients(mix_.accumulation), 1,
           ring);
   }
 
@@ -93,7 +91,7 @@ class Counting {
 double Traffic::seconds() const {
   const bool neighbours = dimension == "cp" || dimension == "pp";
   return bytes / (neighbours ? ring.hop : ring.bandwidth) +
-         rounds * (dimension == "pp" ? ring.latency / number(ring.ranks - 1) : ring.latency);
+         rounds * (dimension == "pp" ? ring.latency / real(ring.ranks - 1) : ring.latency);
 }
 
 std::vector<Traffic> traffic_of(const Mix& mix, const TrainingProblem& problem, const StageShare& stage,
@@ -103,8 +101,8 @@ std::vector<Traffic> traffic_of(const Mix& mix, const TrainingProblem& problem, 
 
 double ring_message(const Mix& mix, const TrainingProblem& problem) {
   const DecoderWork work(problem.model);
-  const double tokens = number(mix.micro_batch * problem.seq_len) / number(mix.cp);
-  return 2 * tokens * work.key_width / std::min(number(mix.tp), work.key_heads) *
+  const double tokens = real(mix.micro_batch * problem.seq_len) / real(mix.cp);
+  return 2 * tokens * work.key_width / std::min(real(mix.tp), work.key_heads) *
          NumberBytes(problem.precision).activation;
 }
 }  // namespace optrush

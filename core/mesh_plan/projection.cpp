@@ -8,7 +8,7 @@ constexpr int64_t kSmallest = 8, kLargest = 4096;
 
 ProjectedRun project(const PublishedRun& run) {
   const Hardware hardware = hardware_preset(run.hardware);
-  const auto devices = static_cast<double>(run.devices);
+  const auto devices = real(run.devices);
   if (run.has_mix()) {
     Mix mix = run.mix;
     return {&run, mix, cost_of(mix, run.problem, hardware).tokens_per_second / devices};

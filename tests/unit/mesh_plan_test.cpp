@@ -8,9 +8,10 @@
 #include <set>
 #include <tuple>
 
-#include "mesh_plan/estimates.h"
+#include "mesh_plan/estimates_table.h"
 #include "mesh_plan/measured_hardware.h"
 #include "mesh_plan/mesh_table.h"
+#include "mesh_plan/projection_table.h"
 #include "optrush/error.h"
 #include "report_fixture.h"
 #include "script/presets.h"
