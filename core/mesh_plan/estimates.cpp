@@ -34,6 +34,12 @@ const Row* single_of(const Analysis& a, const Row& row) {
 }
 }  // namespace
 
+double Estimate::estimated_sent() const {
+  double bytes = 0;
+  for (const Traffic& traffic : planned.cost.traffic) bytes += traffic.bytes;
+  return bytes;
+}
+
 std::vector<Estimate> estimates_of(const Analysis& a, const Hardware& hardware) {
   if (hardware.node.bandwidth <= 0)
     throw UsageError("what the link between the ranks carries is not known",
@@ -44,8 +50,8 @@ std::vector<Estimate> estimates_of(const Analysis& a, const Hardware& hardware) 
     const Row* single = single_of(a, row);
     if (single == nullptr) continue;
     const auto [problem, mix] = measured_mix(a, row);
-    estimates.push_back(
-        {row.name, single->name, planned(mix, problem, reached_by(a, *single, hardware)), *row.step_seconds});
+    estimates.push_back({row.name, single->name, planned(mix, problem, reached_by(a, *single, hardware)),
+                         *row.step_seconds, row.sent_bytes});
   }
   return estimates;
 }

@@ -1,4 +1,5 @@
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,7 +11,10 @@ namespace optrush {
 struct Estimate {
   std::string rung, from;  ///< its name, and that of the row of one device
   PlannedMix planned;
-  double measured = 0;  ///< seconds of its step
+  double measured = 0;         ///< seconds of its step
+  std::optional<double> sent;  ///< bytes of a step, counted; of the rank that sends most
+
+  double estimated_sent() const;
 
   double estimated() const { return planned.cost.step(); }
   double error() const { return estimated() / measured - 1; }

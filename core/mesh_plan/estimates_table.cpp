@@ -9,14 +9,15 @@ std::string estimates_text(const std::vector<Estimate>& estimates, const Hardwar
                {"sharding"},
                {"phases of"},
                {"a rank sends in a step"},
-               {"estimated", true},
+               {"counted", true},
+               {"step, estimated", true},
                {"measured", true},
                {"error", true}},
               {}};
   for (const Estimate& e : estimates)
     table.rows.push_back({e.rung, mesh_text(e.planned.mix), sharding_text(e.planned.mix), e.from,
-                          sends_text(e.planned.cost), duration(e.estimated()), duration(e.measured),
-                          change(1 + e.error())});
+                          sends_text(e.planned.cost), or_unknown(e.sent, bytes), duration(e.estimated()),
+                          duration(e.measured), change(1 + e.error())});
   return heading(
              "Steps of several ranks, estimated from one device's phases and the link on " + hardware.name,
              form) +
@@ -29,6 +30,8 @@ Json estimates_json(const std::vector<Estimate>& estimates, const Hardware& hard
     rows.push_back({{"rung", e.rung},
                     {"phases_of", e.from},
                     {"planned", planned_json(e.planned)},
+                    {"estimated_sent_bytes", e.estimated_sent()},
+                    {"counted_sent_bytes", e.sent ? Json(*e.sent) : Json()},
                     {"estimated_seconds", e.estimated()},
                     {"measured_seconds", e.measured},
                     {"error", e.error()}});

@@ -350,6 +350,8 @@ TEST(Estimates, StandBesideTheMeasuredStep) {
   for (const Estimate& estimate : estimates) {
     EXPECT_EQ(estimate.from, "FlashAttention") << estimate.rung;
     EXPECT_GT(estimate.measured, 0);
+    EXPECT_GT(estimate.sent.value(), 0);
+    EXPECT_GT(estimate.estimated_sent(), 0);
     EXPECT_NEAR(estimate.error(), estimate.estimated() / estimate.measured - 1, 1e-12);
   }
   EXPECT_THAT(estimates_text(estimates, hardware, TableForm::text), HasSubstr("measured"));
