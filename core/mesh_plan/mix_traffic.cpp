@@ -44,8 +44,10 @@ class Counting {
     const Ring ring = ring_of(hardware_, mix_.tp, mix_.shard_ranks);
     const double gathers = mix_.stage == 3 ? 2 * micro_batches_ : 1;
     const double reductions = mix_.stage >= 2 ? micro_batches_ : 1;
+    // An embedding is gathered as it is kept, and once more for the head where that has the same matrix.
+    const bool again = mix_.stage == 3 && work_.tied && stage_.embedding && stage_.head;
     const double own = stage_.embedding ? local.vocabulary * (bytes_.weight - bytes_.operand) : 0;
-    const double whole = local.total * bytes_.operand + own;  // an embedding is gathered as it is kept
+    const double whole = local.total * bytes_.operand + own + (again ? local.vocabulary * bytes_.weight : 0);
     add("dp", "parameters", gathers * round_of(whole, ring.ranks), gathers * units, ring);
     add("dp", "gradients", reductions * round_of(kept, ring.ranks), reductions * units, ring);
     const int64_t copies = mix_.replicas() / mix_.shard_ranks;

@@ -109,7 +109,7 @@ TEST(Schedules, EachIsValidAndTrainsTheWholeBatch) {
 
 // docs/plugins.md: 2 Psi, (k + 1) Psi and 3 k Psi, times (N - 1) / N; in fp32 every Psi is the same.
 TEST(Volumes, OfReplicas) {
-  TrainingProblem problem = problem_of("llama-3.2-1b");
+  TrainingProblem problem = problem_of("llama-3.1-8b");
   problem.precision = Precision::fp32;
   const double psi = 4 * DecoderWork(problem.model).parameters(), each = psi * 7 / 8;
   const auto all = [&](int64_t stage) {
@@ -124,13 +124,22 @@ TEST(Volumes, OfReplicas) {
 }
 
 TEST(Volumes, OfShardsInANodeAndCopiesBeyond) {
-  TrainingProblem problem = problem_of("llama-3.2-1b");
+  TrainingProblem problem = problem_of("llama-3.1-8b");
   problem.precision = Precision::fp32;
   const double psi = 4 * DecoderWork(problem.model).parameters();
   const Mix mix{.dp = 64, .stage = 3, .shard_ranks = 8};
   EXPECT_DOUBLE_EQ(sent(mix, problem, "parameters"), 2 * psi * 7 / 8);
   EXPECT_DOUBLE_EQ(sent(mix, problem, "gradients"), psi * 7 / 8);
   EXPECT_DOUBLE_EQ(sent(mix, problem, "pieces"), 2 * psi / 8 * 7 / 8);
+}
+
+// As two ranks over Gloo counted: the tied matrix is gathered for the embedding, and for the head.
+TEST(Volumes, ATiedMatrixIsGatheredTwice) {
+  TrainingProblem problem = problem_of("tiny", 8);
+  problem.precision = Precision::fp32;
+  const Mix mix{.dp = 2, .stage = 3, .shard_ranks = 2, .micro_batch = 4};
+  EXPECT_EQ(sent(mix, problem, "parameters"), 12'133'376) << "as counted in a run";
+  EXPECT_EQ(sent(mix, problem, "gradients"), 5'935'616);
 }
 
 TEST(Volumes, OfCutsPartsAndStages) {
