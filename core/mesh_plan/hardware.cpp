@@ -1,6 +1,7 @@
 #include "mesh_plan/hardware.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/suggest.h"
 #include "optrush/error.h"
@@ -65,7 +66,7 @@ Ring ring_of(const Hardware& hardware, int64_t inner, int64_t ranks) {
     ring.latency = hops * hardware.node.hop_seconds;
     return ring;
   }
-  const auto nodes = static_cast<double>((ranks + near - 1) / near);
+  const double nodes = std::ceil(static_cast<double>(ranks) / static_cast<double>(near));
   ring.bandwidth = static_cast<double>(near) * hardware.network.bandwidth;
   if (near > 1) ring.bandwidth = std::min(ring.bandwidth, hardware.node.bandwidth);
   ring.hop = hardware.network.bandwidth;

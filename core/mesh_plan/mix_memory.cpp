@@ -59,8 +59,8 @@ MixMemory stage_memory(const Mix& mix, const TrainingProblem& problem, const Dec
   // What the backward of one block has beside: gradients inside its MLP and of its input.
   const double working = tokens * (3 * work.ffn_width / tp + 2 * work.width) * bytes.activation;
   memory.activations = stage.in_flight * stage.blocks * block + (again > 0 ? whole : 0) + working;
-  if (stage.head) {  // the loss makes the gradients of its input and matrix in the forward, the latter in
-                     // fp32.
+  // The loss makes the gradients of its input and matrix in the forward, the latter in fp32.
+  if (stage.head) {
     const double logits = std::min(tokens, kChunk) * local.vocabulary / work.width * bytes.activation;
     memory.activations +=
         tokens * work.width * (bytes.activation + 2 * bytes.stream) + 4 * local.vocabulary + logits;

@@ -23,8 +23,8 @@ TrainingProblem problem(const LlamaSpec& model, Precision precision, int64_t bat
 
 /// Tokens a second of a device from an MFU that counts every score.
 double tokens_of_mfu(double mfu, const TrainingProblem& run) {
-  constexpr double kPeak = 989e12;  // H100 SXM, dense bf16
-  return mfu * kPeak / DecoderWork(run.model).mfu_flops(real(run.seq_len));
+  constexpr double peak = 989e12;  // H100 SXM, dense bf16
+  return mfu * peak / DecoderWork(run.model).mfu_flops(real(run.seq_len));
 }
 
 std::vector<PublishedRun> torchtitan() {
