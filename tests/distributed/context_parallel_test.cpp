@@ -203,6 +203,14 @@ TEST(ContextParallel, KeepsItsPartOfTheActivations) {
   EXPECT_LT(peak(4), 0.33 * whole);
 }
 
+TEST(ContextParallel, APlanForeseesThePeak) {
+  for (const char* kind : {"ring", "all_to_all"}) {
+    RunSpec spec = small_spec(2, {context_parallel(2, kind), {"ddp", Json::object()}});
+    spec.train.seq_len = 128;
+    expect_foreseen_peak(pool(), spec);
+  }
+}
+
 TEST(ContextParallel, StateSavedOnSomeRanksGoesOnOnOthers) {
   const TemporaryFolder folder;
   const auto spec_of = [](int64_t ranks, std::vector<PluginUse> plugins, int64_t steps) {

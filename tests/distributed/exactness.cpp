@@ -6,6 +6,7 @@
 
 #include "base/spec_json.h"
 #include "support/temporary_folder.h"
+#include "worker/predict.h"
 
 namespace optrush::testing {
 namespace {
@@ -54,6 +55,14 @@ void expect_equal_training(RankPool& pool, const RunSpec& many, const RunSpec& o
   if (!states) return;
   const auto [apart, where] = difference_of_states(folder / "many", folder / "one");
   EXPECT_LT(apart, tolerance) << where;
+}
+
+void expect_foreseen_peak(RankPool& pool, const RunSpec& spec) {
+  std::string why_not;
+  const auto foreseen = forecast(spec, at::kCPU, &why_not);
+  ASSERT_TRUE(foreseen) << why_not;
+  const auto measured = static_cast<double>(train_on(pool, {.spec = spec}).peaks.front());
+  EXPECT_NEAR(static_cast<double>(foreseen->peak_bytes), measured, 0.01 * measured);
 }
 
 double sent(const Json& result, const std::string& collective) {

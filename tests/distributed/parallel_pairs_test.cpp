@@ -6,11 +6,13 @@
 
 #include <fstream>
 #include <iterator>
+#include <map>
 
 #include "exactness.h"
 
 namespace optrush::testing {
 namespace {
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
 const std::vector<std::string> kStrategies = {"ddp", "fsdp", "tensor_parallel", "context_parallel",
@@ -20,6 +22,7 @@ const std::vector<std::string> kStrategies = {"ddp", "fsdp", "tensor_parallel", 
 struct Strategy {
   std::string name;
   struct Form {
+    std::string label;
     int64_t ranks, batch_ranks;
     std::vector<PluginUse> plugins;
   };
@@ -32,16 +35,20 @@ std::vector<Strategy> strategies() {
   const auto pipeline = [](const char* schedule) {
     return use("pipeline_parallel", {{"size", 2}, {"schedule", schedule}});
   };
-  return {
-      {"ddp", {{2, 2, {use("ddp")}}}},
-      {"fsdp", {{2, 2, {use("fsdp", {{"stage", 2}})}}, {4, 4, {use("fsdp", {{"shard_ranks", 2}})}}}},
-      {"tensor_parallel",
-       {{2, 1, {use("tensor_parallel")}}, {2, 1, {use("tensor_parallel", {{"sequence", true}})}}}},
-      {"context_parallel",
-       {{2, 1, {use("context_parallel"), use("ddp")}},
-        {2, 1, {use("context_parallel", {{"kind", "all_to_all"}}), use("fsdp")}}}},
-      {"pipeline_parallel",
-       {{2, 1, {pipeline("1f1b")}}, {2, 1, {pipeline("interleaved")}}, {2, 1, {pipeline("zero_bubble")}}}}};
+  return {{"ddp", {{"", 2, 2, {use("ddp")}}}},
+          {"fsdp",
+           {{"stage 2", 2, 2, {use("fsdp", {{"stage", 2}})}},
+            {"hybrid", 4, 4, {use("fsdp", {{"shard_ranks", 2}})}}}},
+          {"tensor_parallel",
+           {{"sums", 2, 1, {use("tensor_parallel")}},
+            {"sequence", 2, 1, {use("tensor_parallel", {{"sequence", true}})}}}},
+          {"context_parallel",
+           {{"ring", 2, 1, {use("context_parallel"), use("ddp")}},
+            {"all_to_all", 2, 1, {use("context_parallel", {{"kind", "all_to_all"}}), use("fsdp")}}}},
+          {"pipeline_parallel",
+           {{"1f1b", 2, 1, {pipeline("1f1b")}},
+            {"interleaved", 2, 1, {pipeline("interleaved")}},
+            {"zero_bubble", 2, 1, {pipeline("zero_bubble")}}}}};
 }
 
 /// A row: a plugin in several forms, and how far it may be from one process with it.
@@ -64,7 +71,7 @@ std::vector<Row> rows() {
       {"fused_adamw"},
       {"fused_kernels"},
       {"fused_linear_cross_entropy", {{{"chunk", 5}}}},
-      {"gradient_accumulation", {{{"steps", 4}}}},
+      {"gradient_accumulation", {{{"steps", 8}}}},
       {"lora", {{{"rank", 3}}}},
       {"mixed_precision", {Json::object()}, "fp32", 2e-2},
       {"swiglu_recompute"}};
@@ -75,15 +82,16 @@ RankPool& pool() {
   return pool;
 }
 
-/// Four sequences a step, on whatever mesh.
+/// Eight sequences a step, on whatever mesh.
 RunSpec spec_of(const Row& row, const Json& options, int64_t ranks, int64_t batch_ranks,
                 std::vector<PluginUse> strategy) {
   strategy.push_back({row.name, options});
-  RunSpec spec = small_spec(ranks, std::move(strategy), {{"n_kv_heads", 2}});
+  RunSpec spec = small_spec(ranks, std::move(strategy), {{"n_layers", 2}, {"dim", 32}, {"ffn_dim", 64}});
   spec.train.dtype = row.dtype;
+  spec.train.seq_len = 32;
   spec.train.warmup = 1;
   spec.train.steps = 2;
-  spec.train.accumulation = 4 / batch_ranks;
+  spec.train.accumulation = 8 / batch_ranks;
   if (row.name == "gradient_accumulation") {
     spec.plugins.back().options["steps"] = spec.train.accumulation;
     spec.train.accumulation = 1;
@@ -91,22 +99,42 @@ RunSpec spec_of(const Row& row, const Json& options, int64_t ranks, int64_t batc
   return spec;
 }
 
-/// "" where each form trains as one process does, else the refusal.
-std::string refusal_of(const Row& row, const Strategy& strategy) {
-  for (const auto& [ranks, batch_ranks, plugins] : strategy.forms)
-    for (const Json& options : row.options) {
-      const RunSpec spec = spec_of(row, options, ranks, batch_ranks, plugins);
-      SCOPED_TRACE(plugins.front().options.dump() + " " + options.dump());
-      try {
-        const auto many = train_on(pool(), {.spec = spec, .holes = true});
-        const auto one = train_on(pool(), {.spec = spec_of(row, options, 1, 1, {}), .holes = true});
-        EXPECT_LT(difference(many.losses, one.losses), row.tolerance);
-        EXPECT_LT(difference(many.norms, one.norms), std::min(row.tolerance * 100, 0.3));
-      } catch (const std::runtime_error& e) {
-        return e.what();
-      }
+/// Each trained once.
+const TrainedRanks& on_one_process(const Row& row, const Json& options) {
+  static std::map<std::string, TrainedRanks> known;
+  const auto [found, is_new] = known.try_emplace(row.name + options.dump());
+  if (is_new) found->second = train_on(pool(), {.spec = spec_of(row, options, 1, 1, {}), .holes = true});
+  return found->second;
+}
+
+/// "" where the plugin trains with this form as one process does, else the refusal.
+std::string refusal_of(const Row& row, const Strategy::Form& form) {
+  for (const Json& options : row.options) {
+    const RunSpec spec = spec_of(row, options, form.ranks, form.batch_ranks, form.plugins);
+    SCOPED_TRACE(row.name + options.dump() + " with " + form.plugins.front().name + " " + form.label);
+    try {
+      const auto many = train_on(pool(), {.spec = spec, .holes = true});
+      const TrainedRanks& one = on_one_process(row, options);
+      EXPECT_LT(difference(many.losses, one.losses), row.tolerance);
+      EXPECT_LT(difference(many.norms, one.norms), std::min(row.tolerance * 100, 0.3));
+    } catch (const std::runtime_error& e) {
+      EXPECT_THAT(e.what(), AnyOf(HasSubstr("can't be stacked together"), HasSubstr("both replace")));
+      return e.what();
     }
+  }
   return "";
+}
+
+/// What the table says of a plugin with a strategy.
+std::string cell(const Row& row, const Strategy& strategy) {
+  std::string refused;
+  size_t count = 0;
+  for (const auto& form : strategy.forms) {
+    if (refusal_of(row, form).empty()) continue;
+    refused += (++count == 1 ? "`" : ", `") + form.label + "`";
+  }
+  if (count == strategy.forms.size()) return "no";
+  return count == 0 ? "yes" : "not " + refused;
 }
 
 TEST(ParallelPairs, TrainAsOneProcessOrAreRefusedAndTheDocsSaySo) {
@@ -117,19 +145,12 @@ TEST(ParallelPairs, TrainAsOneProcessOrAreRefusedAndTheDocsSaySo) {
   table += "\n";
   for (const Row& row : rows()) {
     table += "| `" + row.name + "` |";
-    for (const Strategy& strategy : strategies()) {
-      SCOPED_TRACE(row.name + " with " + strategy.name);
-      const std::string refusal = refusal_of(row, strategy);
-      if (!refusal.empty()) {
-        EXPECT_THAT(refusal, HasSubstr("conflict"));
-      }
-      table += refusal.empty() ? " yes |" : " no |";
-    }
+    for (const Strategy& strategy : strategies()) table += " " + cell(row, strategy) + " |";
     table += "\n";
   }
   std::ifstream file(OPTRUSH_SOURCE_DIR "/docs/plugins.md");
   const std::string docs{std::istreambuf_iterator<char>(file), {}};
-  EXPECT_THAT(docs, HasSubstr(table));
+  EXPECT_TRUE(docs.find(table) != std::string::npos) << "docs/plugins.md should have\n" << table;
 }
 }  // namespace
 }  // namespace optrush::testing

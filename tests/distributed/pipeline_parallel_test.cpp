@@ -153,6 +153,15 @@ TEST(PipelineParallel, KeepsTheActivationsInFlight) {
   EXPECT_LT(late[1], of_eight[0] + of_one);
 }
 
+TEST(PipelineParallel, APlanForeseesThePeak) {
+  for (const char* schedule : {"gpipe", "1f1b", "interleaved", "zero_bubble"}) {
+    SCOPED_TRACE(schedule);
+    RunSpec spec = deep_spec(2, pipeline(2, schedule), 4);
+    spec.train.seq_len = 128;
+    expect_foreseen_peak(pool(), spec);
+  }
+}
+
 TEST(PipelineParallel, CountsItsBubble) {
   RunSpec spec = deep_spec(2, pipeline(2), 4);
   const Json result = train_on(pool(), {.spec = spec}).result;

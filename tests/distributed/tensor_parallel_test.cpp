@@ -147,6 +147,11 @@ TEST(TensorParallel, KeepsItsPartOfTheState) {
   EXPECT_NEAR(peak(4), whole / 4, 0.05 * whole / 4);
 }
 
+TEST(TensorParallel, APlanForeseesThePeak) {
+  for (const bool sequence : {false, true})
+    expect_foreseen_peak(pool(), wide_spec(2, {tensor_parallel(2, sequence)}));
+}
+
 /// With long sequences and parts of them, so do activations.
 TEST(TensorParallel, KeepsItsPartOfTheActivations) {
   const auto peak = [](int64_t ranks) {
