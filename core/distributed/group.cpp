@@ -68,7 +68,7 @@ bool Pending::done() const {
 }
 
 struct Group::State {
-  std::string name, registered;
+  std::string name;
   int64_t size = 1, rank = 0;
   bool sends = false;  ///< false for one rank and in a forecast
   c10::intrusive_ptr<c10d::ProcessGroup> group;
@@ -145,7 +145,7 @@ struct Group::State {
 
 Group::Group(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Group::~Group() {
-  if (state_->group) c10d::unregister_process_group(state_->registered);
+  if (state_->group) c10d::unregister_process_group(state_->name);
 }
 
 const std::string& Group::name() const { return state_->name; }
@@ -257,7 +257,7 @@ Tensor Group::all_reduced(const Tensor& tensor) {
   static const auto wait = c10::Dispatcher::singleton()
                                .findSchemaOrThrow("_c10d_functional::wait_tensor", "")
                                .typed<Tensor(const Tensor&)>();
-  return wait.call(start.call(tensor, "sum", state_->registered));
+  return wait.call(start.call(tensor, "sum", state_->name));
 }
 
 c10d::ProcessGroup& Group::process_group() {
@@ -294,10 +294,9 @@ Group& Groups::make(const std::string& name, const std::vector<int64_t>& members
     const std::string place = name + "@" + std::to_string(members.front());
     state->group = make_process_group(place, c10::make_intrusive<c10d::PrefixStore>("group/" + place, store_),
                                       rank, state->size, device_, ranks_);
-    // Where functional collectives look.
+    // Where functional collectives look: by a name that every rank's code shares.
     state->functional = functional_group(state->group, state->of_compiled_code());
-    c10d::register_process_group(place, state->functional);
-    state->registered = place;
+    c10d::register_process_group(name, state->functional);
   }
   auto& group = made_[name];
   group.reset(new Group(std::move(state)));  // its constructor is private

@@ -11,8 +11,8 @@ struct Place {
 };
 
 Place place_of(const Tensor& labels, const VocabularyPart& part) {
-  const Tensor inside = labels.ge(part.begin).bitwise_and(labels.lt(part.end));
-  return {labels.sub(part.begin).masked_fill(inside.bitwise_not(), 0).unsqueeze(1), inside};
+  const Tensor inside = labels.ge(part.begin).logical_and(labels.lt(part.end));
+  return {labels.sub(part.begin).masked_fill(inside.logical_not(), 0).unsqueeze(1), inside};
 }
 }  // namespace
 

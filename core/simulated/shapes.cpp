@@ -2,6 +2,7 @@
 // it runs is allocated here, too, so that it counts for the peak.
 #include "simulated/shapes.h"
 
+#include <ATen/ExpandUtils.h>
 #include <ATen/Functions.h>
 #include <ATen/WrapDimUtils.h>
 
@@ -84,6 +85,13 @@ void matmul_into(Call& call, const Tensor& a, const Tensor& b, const c10::IValue
   const auto result = type.isNone() ? a.scalar_type() : type.toScalarType();
   call.give({at::empty({a.size(0), b.size(1)}, a.options().dtype(result))});
 }
+/// Elementwise, of one tensor or two, and then where to.
+void into_out(Call& call) {
+  const Tensor a = call.tensor(0), out = call.argument("out").toTensor();
+  const bool is_binary = !call.tensor(1).is_same(out);
+  out.resize_(is_binary ? at::infer_size(a.sizes(), call.tensor(1).sizes()) : a.sizes().vec());
+  call.give({out});
+}
 void nothing(Call& call) { call.give({}); }
 
 using Rule = std::function<void(Call&)>;
@@ -103,6 +111,10 @@ const std::map<std::string, Rule>& rules() {
        [](Call& c) { matmul_into(c, c.tensor(0), c.tensor(1), c.argument("out_dtype")); }},
       {"aten::mm.dtype_out", [](Call& c) { c.give({c.argument("out")}); }},
       {"aten::addmm.dtype_out", [](Call& c) { c.give({c.argument("out")}); }},
+      {"aten::abs.out", into_out},
+      {"aten::logical_and.out", into_out},
+      {"aten::logical_not.out", into_out},
+      {"aten::logical_or.out", into_out},
       {"aten::_fused_adamw_", nothing},
       {"aten::_fused_adamw_.tensor_lr", nothing},
       {"aten::_amp_foreach_non_finite_check_and_unscale_", nothing},

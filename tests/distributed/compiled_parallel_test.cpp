@@ -11,13 +11,13 @@ namespace {
 using ::testing::HasSubstr;
 
 RankPool& pool() {
-  static RankPool pool(2, std::chrono::minutes(10));
+  static RankPool pool(4, std::chrono::minutes(10));
   return pool;
 }
 
-RunSpec spec_of(std::vector<PluginUse> plugins, bool compiled) {
+RunSpec spec_of(int64_t ranks, std::vector<PluginUse> plugins, bool compiled) {
   if (compiled) plugins.push_back({"compile", {{"cache", OPTRUSH_BUILD_DIR "/tests/inductor"}}});
-  RunSpec spec = small_spec(2, std::move(plugins), {{"n_layers", 2}});
+  RunSpec spec = small_spec(ranks, std::move(plugins), {{"n_layers", 2}});
   spec.train.dtype = "fp32";
   spec.train.accumulation = 2;
   return spec;
@@ -27,15 +27,13 @@ TEST(CompiledParallel, TrainsAsWithoutACompilerAndCountsWhatItSends) {
   if (project_python().empty()) GTEST_SKIP() << "there is no Python environment to compile with";
   const std::vector<PluginUse> strategies = {{"tensor_parallel", Json::object()},
                                              {"pipeline_parallel", Json::object()}};
-  for (const PluginUse& strategy : strategies) {
-    SCOPED_TRACE(strategy.name);
-    const auto compiled = train_on(pool(), {.spec = spec_of({strategy}, true)});
-    const auto eager = train_on(pool(), {.spec = spec_of({strategy}, false)});
-    EXPECT_LT(difference(compiled.losses, eager.losses), 1e-5);
-    EXPECT_LT(difference(compiled.norms, eager.norms), 1e-4);
-    EXPECT_THAT(Json(compiled.result.at("collectives")).dump(), HasSubstr("sent_bytes"));
-    for (const char* collective : {"all_reduce", "send"})
-      EXPECT_EQ(sent(compiled.result, collective), sent(eager.result, collective)) << collective;
+  const auto compiled = train_on(pool(), {.spec = spec_of(4, strategies, true)});
+  const auto eager = train_on(pool(), {.spec = spec_of(4, strategies, false)});
+  EXPECT_LT(difference(compiled.losses, eager.losses), 1e-5);
+  EXPECT_LT(difference(compiled.norms, eager.norms), 1e-4);
+  for (const char* collective : {"all_reduce", "send"}) {
+    EXPECT_GT(sent(compiled.result, collective), 0) << collective;
+    EXPECT_EQ(sent(compiled.result, collective), sent(eager.result, collective)) << collective;
   }
 }
 
@@ -48,7 +46,7 @@ TEST(CompiledParallel, OtherExchangesInsideOfABlockAreRefused) {
   for (const auto& stack : stacks) {
     SCOPED_TRACE(stack.front().name + stack.front().options.dump());
     try {
-      train_on(pool(), {.spec = spec_of(stack, true)});
+      train_on(pool(), {.spec = spec_of(2, stack, true)});
       FAIL() << "trained";
     } catch (const std::runtime_error& e) {
       EXPECT_THAT(e.what(), HasSubstr("'" + stack.front().name + "'"));

@@ -102,7 +102,7 @@ Drawn draw(uint64_t seed) {
 }
 
 TEST(ContextParallel, RandomConfigurationsEqualOneProcess) {
-  for (uint64_t seed = 0; seed < 24; ++seed) {
+  for (uint64_t seed = 0; seed < 18; ++seed) {
     const auto [spec, batch_ranks, what] = draw(seed);
     SCOPED_TRACE(what);
     ASSERT_NO_THROW(

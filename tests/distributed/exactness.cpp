@@ -62,7 +62,7 @@ void expect_foreseen_peak(RankPool& pool, const RunSpec& spec) {
   const auto foreseen = forecast(spec, at::kCPU, &why_not);
   ASSERT_TRUE(foreseen) << why_not;
   const auto measured = static_cast<double>(train_on(pool, {.spec = spec}).peaks.front());
-  EXPECT_NEAR(static_cast<double>(foreseen->peak_bytes), measured, 0.01 * measured);
+  EXPECT_NEAR(static_cast<double>(foreseen->peak_bytes), measured, 0.02 * measured);
 }
 
 double sent(const Json& result, const std::string& collective) {

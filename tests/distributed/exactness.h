@@ -16,7 +16,7 @@ RunSpec one_process_of(RunSpec spec, int64_t batch_ranks, const std::vector<std:
 void expect_equal_training(RankPool&, const RunSpec& many, const RunSpec& one, double tolerance,
                            bool states = true);
 
-/// The peak of a step of rank 0 is the one that a plan foresees, to a hundredth.
+/// The peak of a step of rank 0 is the one that a plan foresees, to two hundredths.
 void expect_foreseen_peak(RankPool&, const RunSpec& spec);
 
 /// Bytes that a rank sent in a step by a collective, and those that theory says.

@@ -62,7 +62,8 @@ class PipelineParallel final : public Plugin {
       shape_.chunks = 1;
     }
     recipe.mesh.dim({.name = kDim, .size = shape_.ranks, .splits = Splits::nothing, .nearness = 10});
-    recipe.stages.replace([this](Run& run) { return stages(run); });
+    recipe.stages.replace([this](Run& run) { return stages(run); },
+                          {.trace = Trace::opaque, .foreseeable = true});
     recipe.data_parallel.wrap(Phase::pipeline,
                               [this](auto inner, const Site&) -> decltype(inner) {
                                 return [this, inner = std::move(inner)](Run& run) {

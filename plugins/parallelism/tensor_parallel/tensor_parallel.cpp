@@ -104,7 +104,7 @@ class TensorParallel final : public Plugin {
         [this, &mesh](Ops::Embedding::Fn inner, const Site& site) -> Ops::Embedding::Fn {
           return [this, inner = std::move(inner),
                   part = vocabulary(*site.params.at(0), mesh)](const Tensor& tokens) {
-            const Tensor absent = tokens.lt(part.begin).bitwise_or(tokens.ge(part.end));
+            const Tensor absent = tokens.lt(part.begin).logical_or(tokens.ge(part.end));
             const Tensor rows = inner(tokens.sub(part.begin).masked_fill(absent, 0));
             return region_->leave(rows.masked_fill(absent.unsqueeze(-1), 0));
           };
