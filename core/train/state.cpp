@@ -34,8 +34,7 @@ bool saves(const Shard& shard, const Mesh& mesh) {
 }
 
 /// Every tensor of this rank that is part of the state, shard by shard.
-void visit(Session& session, Shard& shard,
-           const std::function<void(const Param&, const StatePiece&)>& see) {
+void visit(Session& session, Shard& shard, const std::function<void(const Param&, const StatePiece&)>& see) {
   for (const Segment& segment : shard.segments) {
     const Param& param = *segment.param;
     see(param, {model_key(param), segment.layout, Shard::part(shard.data, segment)});

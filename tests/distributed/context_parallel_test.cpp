@@ -5,13 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <random>
-
-#include "base/spec_json.h"
 #include "context_parallel/ring.h"
 #include "context_parallel/slices.h"
-#include "exactness.h"
 #include "model/operators.h"
+#include "random_training.h"
 #include "support/temporary_folder.h"
 #include "train/session.h"
 
@@ -51,65 +48,31 @@ TEST(ContextSlices, ZigzagGivesEachRankAsManyPairsOfQueryAndKey) {
   }
 }
 
-struct Drawn {
-  RunSpec spec;
-  int64_t batch_ranks = 1;
-  std::string what;
-};
-
-Drawn draw(uint64_t seed) {
-  std::mt19937_64 random(seed);
-  const auto one_of = [&]<class T>(std::vector<T> choices) {
-    return choices[std::uniform_int_distribution<size_t>(0, choices.size() - 1)(random)];
-  };
-  const auto sometimes = [&] { return one_of(std::vector<int>{0, 1}) == 1; };
+RandomTraining draw(Draws& draws, uint64_t seed) {
   const bool ring = seed % 3 != 2;
-  const int64_t size = seed == 0 ? 8 : ring ? one_of(std::vector<int64_t>{2, 3, 4}) : 2;
-  const int64_t matrices = size == 2 ? one_of(std::vector<int64_t>{1, 2}) : 1;
-  const int64_t batch_ranks = size * matrices <= 3 ? one_of(std::vector<int64_t>{1, 2}) : 1;
+  const int64_t size = seed == 0 ? 8 : ring ? draws.one_of<int64_t>({2, 3, 4}) : 2;
+  const int64_t matrices = size == 2 ? draws.one_of<int64_t>({1, 2}) : 1;
+  const int64_t batch_ranks = size * matrices <= 3 ? draws.one_of<int64_t>({1, 2}) : 1;
   std::vector<PluginUse> plugins = {context_parallel(size, ring ? "ring" : "all_to_all")};
-  if (matrices > 1) plugins.push_back({"tensor_parallel", {{"size", matrices}, {"sequence", sometimes()}}});
-  plugins.push_back(sometimes() ? PluginUse{"ddp", Json::object()}
-                                : PluginUse{"fsdp", {{"stage", one_of(std::vector<int>{1, 2, 3})}}});
-  const bool tied = sometimes();
-  if (sometimes()) plugins.push_back({"lora", {{"rank", 3}, {"target_modules", {"q_proj", "down_proj"}}}});
-  if (sometimes()) plugins.push_back({"clip_grad_norm", {{"max_norm", 0.3}}});
-  if (sometimes()) plugins.push_back({"fused_adamw", Json::object()});
-  if (sometimes()) plugins.push_back({"fused_kernels", Json::object()});
-  if (sometimes()) plugins.push_back({"flash_attention", Json::object()});
-  if (sometimes()) plugins.push_back({"fused_linear_cross_entropy", {{"chunk", 5}}});
-  if (sometimes())
-    plugins.push_back(
-        {"activation_checkpointing",
-         {{"policy", one_of(std::vector<std::string>{"full", "every", "selective", "budget"})}}});
-  const int64_t groups = matrices * (ring ? 1 : size), heads = groups * one_of(std::vector<int64_t>{1, 2});
-  const int64_t head = one_of(std::vector<int64_t>{4, 6});
+  if (matrices > 1)
+    plugins.push_back({"tensor_parallel", {{"size", matrices}, {"sequence", draws.sometimes()}}});
+  plugins.push_back(some_data_parallelism(draws));
+  add_some_plugins(draws, plugins);
+  const int64_t groups = matrices * (ring ? 1 : size), heads = groups * draws.one_of<int64_t>({1, 2});
   RunSpec spec = small_spec(size * matrices * batch_ranks, plugins,
-                            {{"vocab_size", one_of(std::vector<int>{37, 64})},
-                             {"dim", heads * head},
+                            {{"vocab_size", draws.one_of<int>({37, 64})},
+                             {"dim", heads * draws.one_of<int64_t>({4, 6})},
                              {"n_heads", heads},
-                             {"n_kv_heads", one_of(std::vector<int64_t>{groups, heads})},
-                             {"n_layers", one_of(std::vector<int>{1, 2})},
-                             {"ffn_dim", one_of(std::vector<int>{13, 29})},
-                             {"tie_embeddings", tied}});
-  spec.train.seq_len = 2 * size * matrices * one_of(std::vector<int64_t>{1, 3});
-  spec.train.accumulation = one_of(std::vector<int64_t>{1, 2});
-  // A step of one sequence may have no label that counts.
-  spec.train.micro_batch =
-      spec.train.accumulation * batch_ranks == 1 ? 3 : one_of(std::vector<int64_t>{1, 2});
-  spec.train.seed = seed + 1;
-  return {spec, batch_ranks, "seed " + std::to_string(seed) + ": " + to_json(spec).dump()};
+                             {"n_kv_heads", draws.one_of<int64_t>({groups, heads})},
+                             {"n_layers", draws.one_of<int>({1, 2})},
+                             {"ffn_dim", draws.one_of<int>({13, 29})},
+                             {"tie_embeddings", draws.sometimes()}});
+  spec.train.seq_len = 2 * size * matrices * draws.one_of<int64_t>({1, 3});
+  spec.train.accumulation = draws.one_of<int64_t>({1, 2});
+  return {spec, batch_ranks};
 }
 
-TEST(ContextParallel, RandomConfigurationsEqualOneProcess) {
-  for (uint64_t seed = 0; seed < 18; ++seed) {
-    const auto [spec, batch_ranks, what] = draw(seed);
-    SCOPED_TRACE(what);
-    ASSERT_NO_THROW(
-        expect_equal_training(pool(), spec, one_process_of(spec, batch_ranks, kStrategies), 1e-9));
-    if (HasFailure()) return;
-  }
-}
+TEST(ContextParallel, RandomConfigurationsEqualOneProcess) { expect_equal_for_seeds(pool(), 18, draw); }
 
 TEST(ContextParallel, FewerBitsLoseNoMoreThanOnOneProcess) {
   for (const char* kind : {"ring", "all_to_all"})
@@ -231,14 +194,7 @@ TEST(ContextParallel, StateSavedOnSomeRanksGoesOnOnOthers) {
 }
 
 TEST(ContextParallel, WhatCannotBeCutIsRefused) {
-  const auto refusal = [](const RunSpec& spec) -> std::string {
-    try {
-      train_on(pool(), {.spec = spec});
-    } catch (const std::runtime_error& e) {
-      return e.what();
-    }
-    return "";
-  };
+  const auto refusal = [](const RunSpec& spec) { return refusal_of(pool(), spec); };
   const PluginUse ddp = {"ddp", Json::object()};
   RunSpec odd = small_spec(2, {context_parallel(2), ddp});
   odd.train.seq_len = 6;

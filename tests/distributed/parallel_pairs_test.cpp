@@ -15,9 +15,6 @@ namespace {
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
-const std::vector<std::string> kStrategies = {"ddp", "fsdp", "tensor_parallel", "context_parallel",
-                                              "pipeline_parallel"};
-
 /// A column of the table, in several forms.
 struct Strategy {
   std::string name;

@@ -4,10 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <random>
-
-#include "base/spec_json.h"
-#include "exactness.h"
+#include "random_training.h"
 #include "support/temporary_folder.h"
 
 namespace optrush::testing {
@@ -28,73 +25,34 @@ RankPool& pool() {
   return pool;
 }
 
-struct Drawn {
-  RunSpec spec;
-  int64_t batch_ranks = 1;
-  std::string what;
-};
-
 /// A mesh of pipelines with whatever else splits the ranks: at most 8.
-Drawn draw(uint64_t seed) {
-  std::mt19937_64 random(seed);
-  const auto one_of = [&]<class T>(std::vector<T> choices) {
-    return choices[std::uniform_int_distribution<size_t>(0, choices.size() - 1)(random)];
-  };
-  const auto sometimes = [&] { return one_of(std::vector<int>{0, 1}) == 1; };
+RandomTraining draw(Draws& draws, uint64_t seed) {
   const auto schedule = std::vector<std::string>{"1f1b", "gpipe", "interleaved", "zero_bubble"}.at(seed % 4);
-  const int64_t stages = seed < 4 ? 3 : one_of(std::vector<int64_t>{2, 2, 3, 4});
-  const int64_t room = 8 / stages;
-  const int64_t matrices = room >= 2 ? one_of(std::vector<int64_t>{1, 2}) : 1;
-  const int64_t positions = room / matrices >= 2 ? one_of(std::vector<int64_t>{1, 1, 2}) : 1;
-  const int64_t batch_ranks = room / matrices / positions >= 2 ? one_of(std::vector<int64_t>{1, 2}) : 1;
-  const bool late = schedule == "zero_bubble";
+  const bool interleaved = schedule == "interleaved", late = schedule == "zero_bubble";
+  const int64_t stages = seed < 4 ? 3 : draws.one_of<int64_t>({2, 2, 3, 4}), room = 8 / stages;
+  const int64_t matrices = room >= 2 ? draws.one_of<int64_t>({1, 2}) : 1;
+  const int64_t positions = room / matrices >= 2 ? draws.one_of<int64_t>({1, 1, 2}) : 1;
+  const int64_t batch_ranks = room / matrices / positions >= 2 ? draws.one_of<int64_t>({1, 2}) : 1;
   std::vector<PluginUse> plugins = {pipeline(stages, schedule)};
-  if (matrices > 1) plugins.push_back({"tensor_parallel", {{"size", matrices}, {"sequence", sometimes()}}});
+  if (matrices > 1)
+    plugins.push_back({"tensor_parallel", {{"size", matrices}, {"sequence", draws.sometimes()}}});
   if (positions > 1) plugins.push_back({"context_parallel", {{"size", positions}}});
   if (batch_ranks * positions > 1)
-    plugins.push_back(late || sometimes()
-                          ? PluginUse{"ddp", Json::object()}
-                          : PluginUse{"fsdp", {{"stage", one_of(std::vector<int>{1, 2, 3})}}});
-  const bool tied = sometimes();
-  if (sometimes()) plugins.push_back({"lora", {{"rank", 3}, {"target_modules", {"q_proj", "down_proj"}}}});
-  if (sometimes()) plugins.push_back({"clip_grad_norm", {{"max_norm", 0.3}}});
-  if (sometimes()) plugins.push_back({"fused_adamw", Json::object()});
-  if (sometimes()) plugins.push_back({"fused_kernels", Json::object()});
-  if (sometimes()) plugins.push_back({"flash_attention", Json::object()});
-  if (sometimes()) plugins.push_back({"swiglu_recompute", Json::object()});
-  if (sometimes()) plugins.push_back({"fused_linear_cross_entropy", {{"chunk", 5}}});
-  if (sometimes())
-    plugins.push_back(
-        {"activation_checkpointing",
-         {{"policy", one_of(std::vector<std::string>{"full", "every", "selective", "budget"})}}});
-  RunSpec spec = small_spec(
-      stages * matrices * positions * batch_ranks, plugins,
-      {{"vocab_size", one_of(std::vector<int>{37, 64})},
-       {"dim", 24},
-       {"n_heads", 4},
-       {"n_kv_heads", one_of(std::vector<int>{2, 4})},
-       {"n_layers", schedule == "interleaved" ? 2 * stages : one_of(std::vector<int64_t>{2, 3, 5})},
-       {"ffn_dim", one_of(std::vector<int>{13, 29})},
-       {"tie_embeddings", tied}});
+    plugins.push_back(late ? PluginUse{"ddp", Json::object()} : some_data_parallelism(draws));
+  add_some_plugins(draws, plugins);
+  RunSpec spec = small_spec(stages * matrices * positions * batch_ranks, plugins,
+                            {{"vocab_size", draws.one_of<int>({37, 64})},
+                             {"n_kv_heads", draws.one_of<int>({2, 4})},
+                             {"n_layers", interleaved ? 2 * stages : draws.one_of<int64_t>({2, 3, 5})},
+                             {"ffn_dim", draws.one_of<int>({13, 29})},
+                             {"tie_embeddings", draws.sometimes()}});
   spec.train.seq_len = 8;
-  spec.train.accumulation = schedule == "interleaved" ? stages * one_of(std::vector<int64_t>{1, 2})
-                                                      : one_of(std::vector<int64_t>{1, 2, 3, 5});
-  // A step of one sequence may have no label that counts.
-  spec.train.micro_batch =
-      spec.train.accumulation * batch_ranks == 1 ? 3 : one_of(std::vector<int64_t>{1, 2});
-  spec.train.seed = seed + 1;
-  return {spec, batch_ranks, "seed " + std::to_string(seed) + ": " + to_json(spec).dump()};
+  spec.train.accumulation =
+      interleaved ? stages * draws.one_of<int64_t>({1, 2}) : draws.one_of<int64_t>({1, 2, 3, 5});
+  return {spec, batch_ranks};
 }
 
-TEST(PipelineParallel, RandomConfigurationsEqualOneProcess) {
-  for (uint64_t seed = 0; seed < 24; ++seed) {
-    const auto [spec, batch_ranks, what] = draw(seed);
-    SCOPED_TRACE(what);
-    ASSERT_NO_THROW(
-        expect_equal_training(pool(), spec, one_process_of(spec, batch_ranks, kStrategies), 1e-9));
-    if (HasFailure()) return;
-  }
-}
+TEST(PipelineParallel, RandomConfigurationsEqualOneProcess) { expect_equal_for_seeds(pool(), 24, draw); }
 
 TEST(PipelineParallel, DropoutDrawsWhatOneProcessDraws) {
   const RunSpec spec = small_spec(2, {pipeline(2), {"lora", {{"rank", 2}, {"dropout", 0.4}}}});
@@ -209,14 +167,7 @@ TEST(PipelineParallel, StateSavedOnSomeRanksGoesOnOnOthers) {
 }
 
 TEST(PipelineParallel, WhatCannotBeCutIsRefused) {
-  const auto refusal = [](const RunSpec& spec) -> std::string {
-    try {
-      train_on(pool(), {.spec = spec});
-    } catch (const std::runtime_error& e) {
-      return e.what();
-    }
-    return "";
-  };
+  const auto refusal = [](const RunSpec& spec) { return refusal_of(pool(), spec); };
   EXPECT_THAT(refusal(small_spec(8, {pipeline(8)})),
               HasSubstr("5 units (embedding, blocks, head) can't be cut into 8"));
   RunSpec odd = small_spec(2, {pipeline(2, "interleaved")});

@@ -4,10 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <random>
-
-#include "base/spec_json.h"
-#include "exactness.h"
+#include "random_training.h"
 #include "support/temporary_folder.h"
 
 namespace optrush::testing {
@@ -30,66 +27,30 @@ void expect_equals_one_process(const RunSpec& spec, int64_t size, double toleran
                         tolerance, states);
 }
 
-struct Drawn {
-  RunSpec spec;
-  int64_t size = 1;
-  std::string what;
-};
-
-Drawn draw(uint64_t seed) {
-  std::mt19937_64 random(seed);
-  const auto one_of = [&]<class T>(std::vector<T> choices) {
-    return choices[std::uniform_int_distribution<size_t>(0, choices.size() - 1)(random)];
-  };
-  const auto sometimes = [&] { return one_of(std::vector<int>{0, 1}) == 1; };
-  const int64_t size = seed == 0 ? 4 : one_of(std::vector<int64_t>{2, 2, 3, 4});
-  const int64_t batch_ranks = seed == 0 ? 2 : size == 4 ? 1 : one_of(std::vector<int64_t>{1, 2});
-  const bool sequence = sometimes();
+RandomTraining draw(Draws& draws, uint64_t seed) {
+  const int64_t size = seed == 0 ? 4 : draws.one_of<int64_t>({2, 2, 3, 4});
+  const int64_t batch_ranks = seed == 0 ? 2 : size == 4 ? 1 : draws.one_of<int64_t>({1, 2});
+  const bool sequence = draws.sometimes();
   std::vector<PluginUse> plugins = {tensor_parallel(size, sequence)};
-  if (!sequence) plugins.front().options["overlap"] = one_of(std::vector<int>{1, 3});
-  if (batch_ranks > 1)
-    plugins.push_back(sometimes() ? PluginUse{"ddp", Json::object()}
-                                  : PluginUse{"fsdp", {{"stage", one_of(std::vector<int>{1, 2, 3})}}});
-  const bool tied = sometimes();
-  if (sometimes())
-    plugins.push_back(
-        {"lora", {{"rank", 3}, {"target_modules", {"q_proj", "v_proj", "o_proj", "down_proj"}}}});
-  if (sometimes()) plugins.push_back({"clip_grad_norm", {{"max_norm", 0.3}}});
-  if (sometimes()) plugins.push_back({"fused_adamw", Json::object()});
-  if (sometimes()) plugins.push_back({"fused_kernels", Json::object()});
-  if (sometimes()) plugins.push_back({"flash_attention", Json::object()});
-  if (sometimes()) plugins.push_back({"swiglu_recompute", Json::object()});
-  if (sometimes())
-    plugins.push_back({"fused_linear_cross_entropy", {{"chunk", one_of(std::vector<int>{0, 5})}}});
-  if (sometimes())
-    plugins.push_back(
-        {"activation_checkpointing",
-         {{"policy", one_of(std::vector<std::string>{"full", "every", "selective", "budget"})}}});
-  const int64_t heads = size * one_of(std::vector<int64_t>{1, 2}), head = one_of(std::vector<int64_t>{4, 6});
+  if (!sequence) plugins.front().options["overlap"] = draws.one_of<int>({1, 3});
+  if (batch_ranks > 1) plugins.push_back(some_data_parallelism(draws));
+  add_some_plugins(draws, plugins);
+  const int64_t heads = size * draws.one_of<int64_t>({1, 2}), head = draws.one_of<int64_t>({4, 6});
   // As many key and value heads as ranks, fewer, or as many as heads.
-  const int64_t keys = one_of(std::vector<int64_t>{1, size, heads});
+  const int64_t keys = draws.one_of<int64_t>({1, size, heads});
   RunSpec spec = small_spec(size * batch_ranks, plugins,
-                            {{"vocab_size", one_of(std::vector<int>{37, 61, 64})},
+                            {{"vocab_size", draws.one_of<int>({37, 61, 64})},
                              {"dim", heads * head},
                              {"n_heads", heads},
                              {"n_kv_heads", keys},
-                             {"n_layers", one_of(std::vector<int>{1, 2})},
-                             {"ffn_dim", one_of(std::vector<int>{13, 29, 48})},
-                             {"tie_embeddings", tied}});
-  spec.train.accumulation = one_of(std::vector<int64_t>{1, 2});
-  spec.train.micro_batch = one_of(std::vector<int64_t>{1, 2});
-  spec.train.seed = seed + 1;
-  return {spec, size, "seed " + std::to_string(seed) + ": " + to_json(spec).dump()};
+                             {"n_layers", draws.one_of<int>({1, 2})},
+                             {"ffn_dim", draws.one_of<int>({13, 29, 48})},
+                             {"tie_embeddings", draws.sometimes()}});
+  spec.train.accumulation = draws.one_of<int64_t>({1, 2});
+  return {spec, batch_ranks};
 }
 
-TEST(TensorParallel, RandomConfigurationsEqualOneProcess) {
-  for (uint64_t seed = 0; seed < 18; ++seed) {
-    const auto [spec, size, what] = draw(seed);
-    SCOPED_TRACE(what);
-    ASSERT_NO_THROW(expect_equals_one_process(spec, size, 1e-9));
-    if (HasFailure()) return;
-  }
-}
+TEST(TensorParallel, RandomConfigurationsEqualOneProcess) { expect_equal_for_seeds(pool(), 18, draw); }
 
 TEST(TensorParallel, FewerBitsLoseNoMoreThanOnOneProcess) {
   for (const bool sequence : {false, true}) {
@@ -201,14 +162,7 @@ TEST(TensorParallel, StateSavedOnSomeRanksGoesOnOnOthers) {
 }
 
 TEST(TensorParallel, WhatCannotBeCutIsRefused) {
-  const auto refusal = [](const RunSpec& spec) -> std::string {
-    try {
-      train_on(pool(), {.spec = spec});
-    } catch (const std::runtime_error& e) {
-      return e.what();
-    }
-    return "";
-  };
+  const auto refusal = [](const RunSpec& spec) { return refusal_of(pool(), spec); };
   EXPECT_THAT(refusal(small_spec(3, {tensor_parallel(3)})), HasSubstr("4 heads can't be cut into 3"));
   EXPECT_THAT(refusal(small_spec(4, {tensor_parallel(4)}, {{"dim", 48}, {"n_heads", 12}, {"n_kv_heads", 6}})),
               HasSubstr("6 key/value heads can neither be cut into 4 nor shared"));

@@ -25,7 +25,7 @@ class Replicated final : public DataParallel {
 
   void before_backward(const Tensor&, bool last) override {
     last_ = last;
-    if (last) begin();
+    if (last && buckets_) begin();  // a rank may have frozen parameters alone
   }
 
   void finish() override {
