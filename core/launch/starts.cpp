@@ -13,13 +13,16 @@ namespace optrush {
 namespace fs = std::filesystem;
 
 namespace {
-/// What is exported depends on the problem alone: neither on plugins nor on the rung or round.
+/// What is exported depends on the problem, and by the sequences of a step on what plugins accumulate and how
+/// they use ranks; not on the rung or round.
 RunSpec start_of(const RunSpec& spec) {
   RunSpec start;
   start.model_kind = spec.model_kind;
   start.model = spec.model;
   start.data = spec.data;
   start.train = spec.train;
+  start.plugins = spec.plugins;
+  start.plugin_path = spec.plugin_path;
   start.validate = spec.validate;  // what it holds out is not trained on
   return start;
 }

@@ -39,7 +39,7 @@ Section memory_section(const Family& family) {
               {}};
   for (const Row* each : family.rows) {
     const Row& row = *each;
-    if (!row.memory.allocated && row.memory.predicted.empty()) continue;
+    if (!row.memory.allocated && row.memory.predicted.empty() && !row.memory.process) continue;
     const auto part = [&](const char* name) {
       const auto it = std::ranges::find(row.memory.predicted, name, [](const auto& p) { return p.first; });
       return it == row.memory.predicted.end() ? std::string(kUnknown) : bytes(it->second);

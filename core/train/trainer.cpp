@@ -180,7 +180,10 @@ class Trainer {
 
   /// What is measured over the timed steps together: memory, energy, counters of plugins.
   void start_measuring() {
-    counters_.start();
+    {
+      const auto not_of_a_step = session_.bookkeeping();  // a counter may ask the other ranks
+      counters_.start();
+    }
     reset_memory_peak(session_.device());
     meter_.start();
     measures_ = true;
@@ -189,6 +192,7 @@ class Trainer {
     collect(/*wait=*/true);
     if (const auto joules = meter_.joules()) joules_ = joules_.value_or(0) + *joules;
     raise(peak_, memory_peak(session_.device()));
+    const auto not_of_a_step = session_.bookkeeping();
     counters_.stop();
     measures_ = false;
   }

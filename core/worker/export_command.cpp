@@ -50,7 +50,6 @@ Json config_of(const RunSpec& spec) {
 /// The model as it is described, without what plugins make of it, on one rank.
 RunSpec plain(RunSpec spec) {
   spec.plugins.clear();
-  spec.train.accumulation *= spec.train.world_size;
   spec.train.world_size = 1;
   return spec;
 }
@@ -65,10 +64,16 @@ void write_parameters(const Session& session, const fs::path& file) {
   write_safetensors(file, std::move(values));
 }
 
-void write_tokens(const Session& session, const fs::path& file) {
+/// Of a step: what plugins accumulate, and what their mesh leaves to data parallelism, decides.
+int64_t sequences_of(const RunSpec& spec) {
+  const auto planned = Session::open(
+      spec, at::kCPU, spec.train.world_size > 1 ? Ranks::planned(0, spec.train.world_size) : Ranks{});
+  return global_batch(planned->spec().train, planned->mesh());
+}
+
+void write_tokens(const Session& session, int64_t rows, const fs::path& file) {
   const RunSpec& spec = session.spec();
-  const int64_t steps = spec.train.warmup + spec.train.steps, rows = global_batch(spec.train, session.mesh());
-  const int64_t length = spec.train.seq_len + 1;
+  const int64_t steps = spec.train.warmup + spec.train.steps, length = spec.train.seq_len + 1;
   const auto source = open_training(spec, session.model().vocab_size);
   const Tensor tokens = at::empty({steps, rows, length}, at::kLong);
   for (int64_t sample = 0; sample < steps * rows; ++sample)
@@ -87,7 +92,7 @@ int export_command(const fs::path& spec_file, const fs::path& out) {
   const auto session = Session::open(plain(spec), at::kCPU);
   session->declare();
   write_parameters(*session, out / "model.safetensors");
-  write_tokens(*session, out / "tokens.safetensors");
+  write_tokens(*session, sequences_of(spec), out / "tokens.safetensors");
   return 0;
 }
 }  // namespace optrush

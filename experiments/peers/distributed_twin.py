@@ -4,9 +4,16 @@
     python distributed_twin.py --by ddp --ranks 2 --start start --out result.json
 
 --by ddp is DistributedDataParallel, --by fsdp is fully_shard (FSDP2) with the host's units: embedding, each block, norm
-and head. It starts its ranks by torchrun. Each takes its part of every step's sequences, as the host's ranks do; Gloo on a
-CPU, NCCL on GPUs. Rank 0 writes the result, with the resident set of its own process. The other arguments are those of
-transformers_twin.py.
+and head; each rank takes its part of every step's sequences, as the host's ranks do. By the other three all ranks train
+on the same sequences:
+
+    tp  parallelize_module, with matrices cut as the host cuts them, and loss_parallel
+    pp  PipelineStage with equally many blocks on each rank, and the schedule that --schedule names. Its forwards and
+        backwards are one call, and so one phase of a step: pipeline
+    cp  context_parallel around the model, and DistributedDataParallel for the gradients; it needs GPUs
+
+It starts its ranks by torchrun; Gloo on a CPU, NCCL on GPUs. Rank 0 writes the result, with the memory of the rank that
+needs most. The other arguments are those of transformers_twin.py.
 """
 import argparse
 import contextlib
@@ -24,9 +31,11 @@ GIVEN = "DISTRIBUTED_TWIN_ARGUMENTS"
 def own_arguments(words):
     """Those of this program; transformers_twin reads the rest."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--by", choices=["ddp", "fsdp"], required=True, help="what connects the ranks")
+    parser.add_argument("--by", choices=["ddp", "fsdp", "tp", "pp", "cp"], required=True,
+                        help="what connects the ranks")
     parser.add_argument("--ranks", type=int, required=True, help="as train.world_size")
     parser.add_argument("--keep", action="store_true", help="fsdp: parameters stay whole from forward to backward")
+    parser.add_argument("--schedule", choices=["GPipe", "1F1B"], default="1F1B", help="pp: of its micro-batches")
     own, sys.argv[1:] = parser.parse_known_args(words)
     return own
 
@@ -47,74 +56,234 @@ if GIVEN not in os.environ:
 OWN = own_arguments(json.loads(os.environ[GIVEN]))
 
 import transformers_twin as twin  # noqa: E402  it reads the arguments
+from turns import Turns  # noqa: E402
 
 RANK, RANKS, LOCAL_RANK = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
 
 import torch  # noqa: E402  after transformers_twin has set what it reads
 import torch.distributed as dist  # noqa: E402
+from torch.distributed import pipelining  # noqa: E402
 from torch.distributed.fsdp import FSDPModule, fully_shard  # noqa: E402
+from torch.distributed.tensor import DTensor, Replicate, Shard  # noqa: E402
+from torch.distributed.tensor.experimental import context_parallel  # noqa: E402
+from torch.distributed.tensor.parallel import (  # noqa: E402
+    ColwiseParallel, RowwiseParallel, loss_parallel, parallelize_module)
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
+from transformers.integrations.sdpa_attention import repeat_kv  # noqa: E402
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS  # noqa: E402
 
 
-# Both return the module to call, what undoes its averages, and a context in which it does not sum gradients.
-def replicated(model):
-    replica = DistributedDataParallel(model, gradient_as_bucket_view=True)
-    return replica, RANKS, replica.no_sync
+def mesh_of(model):
+    return dist.init_device_mesh(model.device.type, (RANKS,))
 
 
-def sharded(model):
-    inner = model.model
-    mesh = dist.init_device_mesh(model.device.type, (RANKS,))
-    for unit in [inner.embed_tokens, *inner.layers, [inner.norm, model.lm_head], model]:
-        fully_shard(unit, mesh=mesh, reshard_after_forward=not OWN.keep)
-    for module in model.modules():
-        if isinstance(module, FSDPModule):
-            module.set_gradient_divide_factor(1.0)
-            module.set_force_sum_reduction_for_comms(True)  # Gloo has no sum with a factor
-    return model, 1, contextlib.nullcontext  # it sums at every backward, as the host does
+def mean_loss(logits, labels, count):
+    return torch.nn.functional.cross_entropy(logits.float().flatten(0, 1), labels.flatten(), reduction="sum") / count
+
+
+class Parts:
+    """Micro-batches one after the other, gradients added up; each kind of parallelism changes what it has to."""
+
+    averaged = 1  # what the ranks' sum of gradients is divided by
+    shares = 1  # parts that a step's sequences are cut into
+
+    def __init__(self, model, plan, precision):
+        self.model = self.module = model
+        self.parts, self.precision = plan["accumulation"], precision
+
+    def step(self, samples, count, clock):
+        """This rank's summand of the loss, a mean over `count` tokens; gradients are those of all ranks."""
+        total = torch.zeros((), device=samples.device)
+        parts = samples.tensor_split(self.parts)
+        for number, part in enumerate(parts, 1):
+            with self.around(number == len(parts)):
+                total += self.part(part[:, :-1], part[:, 1:], count, clock)
+        return total
+
+    def part(self, inputs, labels, count, clock, **places):
+        with clock.phase("forward"), self.precision():
+            loss = mean_loss(self.module(input_ids=inputs, use_cache=False, **places).logits, labels, count)
+        with clock.phase("backward"):
+            (loss * self.averaged).backward()
+        return loss.detach()
+
+    def around(self, last):
+        return contextlib.nullcontext()
+
+    def norm(self):
+        return norm_of(self.model)
+
+
+def norm_of(model):
+    """Of this rank's gradients, cut ones whole. Those that are cut can't be stacked with others."""
+    cut, others = [], []
+    for parameter in model.parameters():
+        (cut if isinstance(parameter, DTensor) else others).append(parameter.grad)
+    norms = [torch.nn.utils.get_total_norm(gradients) for gradients in (cut, others) if gradients]
+    return torch.stack([norm.full_tensor() if isinstance(norm, DTensor) else norm for norm in norms]).norm()
+
+
+class Replicated(Parts):
+    averaged = shares = RANKS
+
+    def __init__(self, model, *others):
+        super().__init__(model, *others)
+        self.module = DistributedDataParallel(model, gradient_as_bucket_view=True)
+
+    def around(self, last):
+        return contextlib.nullcontext() if last else self.module.no_sync()
+
+
+class Sharded(Parts):
+    shares = RANKS  # it sums at every backward, as the host does
+
+    def __init__(self, model, *others):
+        super().__init__(model, *others)
+        inner, mesh = model.model, mesh_of(model)
+        for unit in [inner.embed_tokens, *inner.layers, [inner.norm, model.lm_head], model]:
+            fully_shard(unit, mesh=mesh, reshard_after_forward=not OWN.keep)
+        for module in model.modules():
+            if isinstance(module, FSDPModule):
+                module.set_gradient_divide_factor(1.0)
+                module.set_force_sum_reduction_for_comms(True)  # Gloo has no sum with a factor
+
+
+class Cut(Parts):
+    def __init__(self, model, *others):
+        super().__init__(model, *others)
+        by = {"model.embed_tokens": RowwiseParallel(input_layouts=Replicate()),
+              "lm_head": ColwiseParallel(output_layouts=Shard(-1), use_local_output=False)}
+        for name in ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "mlp.gate_proj", "mlp.up_proj"):
+            by[f"model.layers.*.{name}"] = ColwiseParallel()
+        for name in ("self_attn.o_proj", "mlp.down_proj"):
+            by[f"model.layers.*.{name}"] = RowwiseParallel()
+        parallelize_module(model, mesh_of(model), by)
+
+    def step(self, *arguments):
+        return super().step(*arguments) / RANKS  # each has all of it
+
+    def part(self, *arguments):
+        return super().part(*arguments).full_tensor()
+
+    def around(self, last):
+        return loss_parallel()
+
+
+class Stage(torch.nn.Module):
+    """Equally many blocks; the first stage has the embedding, too, the last one norm and head."""
+
+    def __init__(self, model, precision):
+        super().__init__()
+        self.model, self.precision, inner = model, precision, model.model
+        first, end = (len(inner.layers) * rank // RANKS for rank in (RANK, RANK + 1))
+        inner.layers = inner.layers[first:end]
+        if RANK > 0:
+            inner.embed_tokens = None
+        if RANK + 1 < RANKS:
+            inner.norm = model.lm_head = torch.nn.Identity()
+
+    def forward(self, x):
+        inputs = {"inputs_embeds": x} if RANK > 0 else {"input_ids": x}
+        with self.precision():
+            return self.model(**inputs, use_cache=False).logits
+
+
+class Piped(Parts):
+    def __init__(self, model, *others):
+        super().__init__(model, *others)
+        stage = pipelining.PipelineStage(Stage(model, self.precision), RANK, RANKS, model.device)
+        schedule = {"GPipe": pipelining.ScheduleGPipe, "1F1B": pipelining.Schedule1F1B}[OWN.schedule]
+        self.schedule = schedule(stage, self.parts, loss_fn=self.loss, scale_grads=False)
+
+    def loss(self, logits, labels):
+        return mean_loss(logits, labels, self.count)
+
+    def step(self, samples, count, clock):
+        self.count, losses = count, []
+        inputs = [samples[:, :-1].contiguous()] if RANK == 0 else []
+        labels = {"target": samples[:, 1:], "losses": losses} if RANK + 1 == RANKS else {}
+        with clock.phase("pipeline"):
+            self.schedule.step(*inputs, **labels, return_outputs=False)
+        return torch.stack(losses).sum() if losses else torch.zeros((), device=samples.device)
+
+    def norm(self):
+        squared = super().norm() ** 2
+        dist.all_reduce(squared)
+        return squared.sqrt()
+
+
+def causal_attention(module, query, key, value, mask, scaling=None, **_):
+    key, value = (repeat_kv(x, module.num_key_value_groups) for x in (key, value))
+    out = torch.nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True, scale=scaling)
+    return out.transpose(1, 2).contiguous(), None
+
+
+class Ring(Replicated):
+    shares = 1
+
+    def __init__(self, model, *others):
+        super().__init__(model, *others)
+        self.mesh = mesh_of(model)
+        # transformers' own would take a rank's positions, which are not contiguous, for packed documents.
+        ALL_ATTENTION_FUNCTIONS.register("ring", causal_attention)
+        model.config._attn_implementation = "ring"
+
+    def part(self, inputs, labels, *arguments):
+        positions = torch.arange(inputs.shape[1], device=inputs.device).expand_as(inputs)
+        # It cuts them in place.
+        cut = [x.clone(memory_format=torch.contiguous_format) for x in (inputs, labels, positions)]
+        with context_parallel(self.mesh, buffers=cut, buffer_seq_dims=[1, 1, 1], no_restore_buffers=set(cut)):
+            return super().part(*cut[:2], *arguments, position_ids=cut[2])
+
+
+KINDS = {"ddp": Replicated, "fsdp": Sharded, "tp": Cut, "pp": Piped, "cp": Ring}
+# The host's plugins that they are the counterparts of.
+PLUGINS = {"ddp": {"ddp"}, "fsdp": {"fsdp"}, "tp": {"tensor_parallel"}, "pp": {"pipeline_parallel"},
+           "cp": {"context_parallel", "ddp"}}
 
 
 def train(spec, start, techniques, device, journal):
     plan = spec["train"]
     model = twin.AutoModelForCausalLM.from_pretrained(
         start, dtype=torch.float32, attn_implementation="sdpa" if "sdpa" in techniques else "eager")
+    if OWN.by in ("tp", "pp") and model.config.tie_word_embeddings:
+        raise SystemExit(f"--by {OWN.by} can't cut a model whose head has the embedding's weight")
     model.to(device).train()
     model.config.use_cache = False
-    module, averaged, alone = {"ddp": replicated, "fsdp": sharded}[OWN.by](model)
-    optimizer = twin.make_optimizer(model, plan, "fused" in techniques)
-    tokens = twin.load_file(os.path.join(start, "tokens.safetensors"))["tokens"]
     precision = (lambda: torch.autocast(device, torch.bfloat16)) if "bf16" in techniques else contextlib.nullcontext
-    clock, steps = twin.Clock(device), []
+    kind = KINDS[OWN.by](model, plan, precision)
+    optimizer = twin.make_optimizer(model, plan, "fused" in techniques)
+    # In the order in which steps take them.
+    tokens = twin.load_file(os.path.join(start, "tokens.safetensors"))["tokens"].flatten(0, 1)
+    sequences = plan["micro_batch"] * plan["accumulation"]  # of a share
+    count = sequences * kind.shares * (tokens.shape[1] - 1)
+    clock, steps, turns = twin.Clock(device), [], Turns(RANK, RANKS)
     journal.add("phase", name="warmup")
     for number in range(plan["warmup"] + plan["steps"]):
         if device == "cuda" and number == plan["warmup"]:
             torch.cuda.reset_peak_memory_stats()
-        total = torch.zeros((), device=device)
+        timed = number >= plan["warmup"] and turns.step(steps[-1]["seconds"] if steps else 0.0)
         with clock.phase("data"):
-            samples = tokens[number].chunk(RANKS)[RANK].to(device, non_blocking=True)
-        count = tokens.shape[1] * (tokens.shape[2] - 1)
-        parts = samples.split(plan["micro_batch"])
-        for part in parts:
-            with contextlib.nullcontext() if part is parts[-1] else alone():
-                with clock.phase("forward"), precision():
-                    logits = module(input_ids=part[:, :-1], use_cache=False).logits
-                    loss = torch.nn.functional.cross_entropy(logits.float().flatten(0, 1), part[:, 1:].flatten(),
-                                                             reduction="sum") / count
-                with clock.phase("backward"):
-                    (loss * averaged).backward()
-            total += loss.detach()
+            first = (number * kind.shares + RANK % kind.shares) * sequences
+            samples = tokens[first:first + sequences].to(device, non_blocking=True)
+        total = kind.step(samples, count, clock)
         # Norm and logged loss are bookkeeping, which the host does not count either.
-        norm = torch.nn.utils.get_total_norm([p.grad for p in model.parameters()])
-        norm = norm.full_tensor() if OWN.by == "fsdp" else norm
+        norm = kind.norm()
         dist.all_reduce(total)
         with clock.phase("optimizer"):
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
         phases = clock.take()
-        steps.append({"step": number, "timed": number >= plan["warmup"], "loss": float(total), "grad_norm": float(norm),
+        steps.append({"step": number, "timed": timed, "loss": float(total), "grad_norm": float(norm),
                       "tokens": count, "seconds": sum(phases.values()), "phases": phases})
         journal.add("step", **steps[-1])
     return steps
+
+
+def largest_of_ranks(own):
+    peaks = [None] * RANKS
+    dist.all_gather_object(peaks, own)
+    return {name: max(peak[name] for peak in peaks) for name in own}
 
 
 def main():
@@ -130,9 +299,10 @@ def main():
     dist.init_process_group("nccl" if device == "cuda" else "gloo")
     setup_seconds = time.perf_counter() - STARTED
     journal = twin.Journal(twin.ARGUMENTS.metrics if RANK == 0 else None)
-    steps = train(spec, start, twin.techniques_of(spec, beside={OWN.by}), device, journal)
+    steps = train(spec, start, twin.techniques_of(spec, beside=PLUGINS[OWN.by]), device, journal)
+    memory = largest_of_ranks(twin.memory_peaks(device))
     if RANK == 0:
-        result = twin.result_of(steps, threads, device, None, setup_seconds)
+        result = twin.result_of(steps, threads, device, None, setup_seconds) | {"memory": memory}
         result["notes"] = [f"{note}, {RANKS} ranks" for note in result["notes"]]
         twin.write_result(twin.ARGUMENTS.out, result)
     dist.destroy_process_group()

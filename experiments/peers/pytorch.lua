@@ -5,9 +5,11 @@
 --   pytorch { name = "FSDP2", by = "fsdp", with = { "sdpa", "fused" } }
 --
 --   with      any of "bf16" (autocast), "sdpa", "fused" (AdamW); none: what the naive base does
---   by        of several ranks: "ddp" (DistributedDataParallel) or "fsdp" (fully_shard), over the backend of ours, with
---             the ranks and the batch of the rung that it stands on
+--   by        of several ranks: "ddp" (DistributedDataParallel), "fsdp" (fully_shard), "tp" (parallelize_module), "pp"
+--             (PipelineStage) or "cp" (context_parallel, on GPUs), over the backend of ours, with the ranks and the
+--             batch of the rung that it stands on; tp and pp want tie_embeddings = false
 --   keep      fsdp: parameters stay whole from forward to backward
+--   schedule  pp: "GPipe" or "1F1B"
 --   compile   of one rank: a mode of torch.compile; nil: eager
 --   jemalloc  preloads jemalloc (Debian: libjemalloc2), keeping freed memory; skipped where it is missing
 local rush = require "optrush"
@@ -22,6 +24,7 @@ return function(options)
   if options.by then
     add("peers/distributed_twin.py", "--by", options.by, "--ranks", "{world_size}")
     if options.keep then add "--keep" end
+    if options.schedule then add("--schedule", options.schedule) end
   else
     add "peers/transformers_twin.py"
     if options.compile then add("--compile", options.compile) end
@@ -36,7 +39,7 @@ return function(options)
     name = options.name,
     command = command,
     files = { "peers/transformers_twin.py", "peers/turns.py" },
-    turns = not options.by,
+    turns = true,
     preload = options.jemalloc and { "libjemalloc.so.2" } or nil,
     env = options.jemalloc and { MALLOC_CONF = "dirty_decay_ms:-1,muzzy_decay_ms:-1" } or nil,
     effect = reduced and "precision" or "rounding",

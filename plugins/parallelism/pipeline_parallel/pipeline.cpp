@@ -2,7 +2,6 @@
 
 #include <ATen/Functions.h>
 
-#include <algorithm>
 #include <chrono>
 
 namespace optrush::pipeline_parallel {
@@ -38,8 +37,9 @@ void Pipeline::step(Step& step) {
   }
   mail_.end_step();
   const double seconds = seconds_since(start);
-  if (bubbles_.empty()) expect_traffic();
-  bubbles_.push_back((mail_.waited() - waited) / std::max(seconds, 1e-9));
+  if (lengths_.empty()) expect_traffic();
+  lengths_.push_back(seconds);
+  busy_.push_back(seconds - (mail_.waited() - waited));
   step.update();
 }
 
@@ -81,11 +81,13 @@ void Pipeline::expect_traffic() const {
   run_.expect_traffic("send", {"pp"}, bytes);
 }
 
+/// Steps begin together, as the update before asked all ranks for the gradients' norm, and end with the rank
+/// that is last.
 double Pipeline::bubble_percent() const {
-  if (bubbles_.empty()) return 0;
-  std::vector<double> sorted = bubbles_;
-  const auto middle = sorted.begin() + std::ssize(sorted) / 2;
-  std::ranges::nth_element(sorted, middle);
-  return 100 * *middle;
+  if (lengths_.empty()) return 0;
+  const Tensor lengths = at::tensor(lengths_, at::kDouble);
+  run_.mesh().group({"pp"}).all_reduce_max(lengths).wait();
+  const Tensor idle = 1 - at::tensor(busy_, at::kDouble) / lengths;
+  return 100 * idle.median().item<double>();
 }
 }  // namespace optrush::pipeline_parallel

@@ -18,8 +18,8 @@ class Pipeline {
 
   void step(Step&);
 
-  /// Part of the time of forwards and backwards in which this host waited for other stages: median of the
-  /// steps so far, in percent.
+  /// Part of the time of forwards and backwards, from the first on any rank to the last, in which this rank
+  /// had nothing to do: median of the steps so far, in percent. Every rank has to ask.
   double bubble_percent() const;
 
  private:
@@ -38,6 +38,6 @@ class Pipeline {
   LateWeights* late_;
   using Key = std::pair<int64_t, int64_t>;  ///< chunk and micro-batch
   std::map<Key, Tensor> outputs_;           ///< of forwards whose backward is to come
-  std::vector<double> bubbles_;             ///< of each step
+  std::vector<double> lengths_, busy_;      ///< seconds of each step
 };
 }  // namespace optrush::pipeline_parallel

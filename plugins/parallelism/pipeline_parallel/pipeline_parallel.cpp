@@ -76,8 +76,7 @@ class PipelineParallel final : public Plugin {
     if (shape_.schedule == Schedule::zero_bubble) split_backward_of_linears(recipe);
     recipe.on(Event::ready, Phase::pipeline,
               [this](Run& run) { pipeline_.emplace(run, shape_, late_.get()); });
-    // A GPU's host does not wait for it: there the exposed communication of the report shows the bubble.
-    if (recipe.spec().device == "cpu" || !at::hasCUDA()) count_bubble(recipe);
+    count_bubble(recipe);
   }
 
  private:
@@ -131,8 +130,10 @@ class PipelineParallel final : public Plugin {
   }
 
   void count_bubble(Recipe& recipe) {
-    recipe.counter({.name = "pipeline bubble", .unit = "%", .over_ranks = OverRanks::mean},
-                   [this] { return pipeline_->bubble_percent(); });
+    // A GPU's host does not wait for it: there the exposed communication of the report shows the bubble.
+    if (recipe.spec().device == "cpu" || !at::hasCUDA())
+      recipe.counter({.name = "pipeline bubble", .unit = "%", .over_ranks = OverRanks::mean},
+                     [this] { return pipeline_->bubble_percent(); });
     recipe.counter({.name = "bubble in theory", .unit = "%", .over_ranks = OverRanks::mean},
                    [this] { return 100 * Timeline(shape_).bubble(); });
   }

@@ -1,0 +1,62 @@
+-- Which schedule of a pipeline waits least, with how many micro-batches, and does its bubble agree with theory?
+--
+-- The same step (so many sequences, whatever the micro-batch) through a pipeline of all ranks under each schedule, cut
+-- into more and more micro-batches. "What plugins count" has the bubble that was measured, the mean over the ranks of
+-- the time in which they wait for each other, beside the one of theory: equal stages, backwards of two forwards,
+-- messages that take no time. What is above theory is uneven stages, messages, and ranks that share cores with
+-- something else. "Grid" has what a bubble costs, and what a schedule keeps in memory: gpipe all micro-batches, the
+-- others as many as there are ranks. Smaller micro-batches have a smaller bubble and smaller matrix products. A GPU's
+-- host waits for nobody: there the exposed communication is the bubble.
+--
+--   ./optrush run experiments/pipeline.lua
+--   ./optrush run experiments/pipeline.lua --arg ranks=4      of more ranks than cores the bubble says little
+local rush = require "optrush"
+
+local gpu = rush.device() == "cuda"
+local ranks = rush.arg("ranks", math.min(8, math.max(2, rush.ranks())))
+local batch = 8 * ranks
+-- The interleaved schedule has two chunks a rank: two blocks each.
+local layers = math.max(gpu and 16 or 8, 4 * ranks)
+
+local exp = rush.experiment {
+  name = "pipeline",
+  question = "Which schedule of a pipeline waits least, with how many micro-batches, and does theory agree?",
+  model = rush.llama(gpu and "llama-3.2-1b" or "tiny", { n_layers = layers }),
+  data = rush.text(rush.corpus "libtorch"),
+  plugins = gpu and { "bf16_weights", "flash_attention", "fused_linear_cross_entropy", "pipeline_parallel" }
+    or { "fused_adamw", "flash_attention", "pipeline_parallel" },
+  train = {
+    world_size = ranks,
+    micro_batch = batch // ranks,
+    accumulation = ranks,
+    seq_len = gpu and 2048 or 128,
+    steps = 6,
+    warmup = 2,
+  },
+}
+
+local schedules = {}
+for _, schedule in ipairs { "gpipe", "1f1b", "interleaved", "zero_bubble" } do
+  schedules[#schedules + 1] = rush.rung(schedule, "pipeline_parallel", { size = ranks, schedule = schedule }, {
+    replace = "pipeline_parallel",
+  })
+end
+
+local cuts = {}
+for _, factor in ipairs { 1, 2, 4, 8 } do
+  local count = factor * ranks
+  cuts[#cuts + 1] = rush.rung(count .. " micro-batches", {
+    train = { accumulation = count, micro_batch = batch // count },
+  })
+end
+
+exp:grid({ schedules, cuts }, {
+  axes = { "schedule", "micro-batches" },
+  columns = { "tokens_per_second", "step_time", "exposed_time", "peak_memory" },
+  against = "gpipe",
+  x = "train.accumulation",
+  curves = { "step_time", "peak_memory" },
+})
+
+-- Step by step in turns, as what else runs on these cores slows all schedules alike.
+exp:run({ rounds = 3, turns = not gpu or nil }):report()

@@ -1,0 +1,59 @@
+-- Are our tensor, pipeline and context parallelism as fast and as small as PyTorch's own?
+--
+-- The same Llama in fp32, with fused AdamW and fused attention on both sides, on two ranks, from the same values, on
+-- the same tokens, in the same rounds, over the same backend: Gloo on CPUs, NCCL on GPUs. Beside our tensor_parallel
+-- stands torch's parallelize_module with loss_parallel; beside our pipeline_parallel stand its ScheduleGPipe and
+-- Schedule1F1B, cut at the same block. Beneath is the step of one rank. "vs previous" in a row of torch's is torch over
+-- ours.
+--
+-- Torch's context_parallel stands beside our ring on GPUs only. Of attention's kernels it knows those of CUDA; on a
+-- CPU torch 2.11 says "NotImplementedError: Operator aten._scaled_dot_product_flash_attention_for_cpu.default does not
+-- have a sharding strategy registered."
+--
+--   ./optrush run experiments/versus_parallel.lua
+local rush = require "optrush"
+local pytorch = require "peers.pytorch"
+
+local gpu = rush.device() == "cuda"
+local layers = gpu and 16 or 4
+local halves = ("%d,%d"):format(layers // 2, layers // 2)
+
+local exp = rush.experiment {
+  name = "versus_parallel",
+  question = "Are our tensor, pipeline and context parallelism as fast and as small as PyTorch's own?",
+  model = rush.llama(gpu and "llama-3.2-1b" or "small", { n_layers = layers, tie_embeddings = false }),
+  data = rush.text(rush.corpus "libtorch"),
+  plugins = { "fused_adamw", "flash_attention" },
+  train = {
+    micro_batch = 1,
+    accumulation = 8, -- the micro-batches of a pipeline
+    seq_len = gpu and 2048 or 256,
+    steps = 6,
+    warmup = 2,
+  },
+  -- One rank and one of two share nothing: on a CPU each has its share of the cores.
+  threads = gpu and 0 or 1,
+}
+
+local ladder = {}
+local function add(ours, plugins, theirs)
+  ladder[#ladder + 1] = rush.rung(ours, { plugins = plugins, train = { world_size = 2 }, over = "base" })
+  if not theirs then return end
+  theirs.with = { "sdpa", "fused" }
+  ladder[#ladder + 1] = pytorch(theirs)
+end
+
+local function pipeline(schedule)
+  return { { "pipeline_parallel", { size = 2, schedule = schedule, blocks = halves } } }
+end
+add("tensor parallel", { { "tensor_parallel", { size = 2 } } }, { name = "PyTorch, tensor parallel", by = "tp" })
+add("pipeline, GPipe", pipeline "gpipe", { name = "PyTorch, ScheduleGPipe", by = "pp", schedule = "GPipe" })
+add("pipeline, 1F1B", pipeline "1f1b", { name = "PyTorch, Schedule1F1B", by = "pp", schedule = "1F1B" })
+add("ring", { { "context_parallel", { size = 2, kind = "ring" } }, "ddp" }, gpu and {
+  name = "PyTorch, context parallel",
+  by = "cp",
+} or nil)
+
+exp:ladder(ladder)
+-- Step by step in turns, as other programs on the same cores slow both sides alike.
+exp:run({ rounds = 3, turns = not gpu or nil }):report()
