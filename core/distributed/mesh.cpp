@@ -15,6 +15,8 @@ void Mesh::dim(Dim added) {
     throw Error("mesh dimension '" + added.name + "' has size " + std::to_string(added.size), "at least 1");
   for (const Dim& dim : dims_) {
     if (dim.name != added.name) continue;
+    if (dim.splits != added.splits)
+      throw Error("mesh dimension '" + dim.name + "' is declared twice, and is not to split the same");
     if (dim.size != added.size)
       throw Error("mesh dimension '" + dim.name + "' has sizes " + std::to_string(dim.size) + " and " +
                   std::to_string(added.size));

@@ -225,9 +225,12 @@ void add_grid(const Analysis& a, std::vector<std::string>& parts) {
   }
   const Row& best =
       **std::ranges::max_element(rivals, {}, [](const Row* row) { return row->base.speed->value; });
-  parts.push_back(std::string("of the combinations ") +
-                  (rivals.size() == grid.size() ? "" : "with the base's problem ") + best.name +
-                  " is fastest: " + speedup(best.base) + " over the base" +
+  const std::string which = rivals.size() == grid.size() ? "" : "with the base's problem ";
+  const std::string said =
+      best.base.speed->value < 1
+          ? "no combination " + which + "is faster than the base; next comes " + best.name + ": "
+          : "of the combinations " + which + best.name + " is fastest: ";
+  parts.push_back(said + speedup(best.base) + " over the base" +
                   (best.base.speed->claim() ? "" : ", " + describe(verdict_of(*best.base.speed))));
 }
 

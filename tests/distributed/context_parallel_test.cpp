@@ -166,6 +166,29 @@ TEST(ContextParallel, KeepsItsPartOfTheActivations) {
   EXPECT_LT(peak(4), 0.33 * whole);
 }
 
+/// Held-out sequences are cut as training's are, and counted once.
+TEST(ContextParallel, ValidatesAsOneProcess) {
+  const auto validated = [](const TrainedRanks& trained) {
+    std::vector<double> losses;
+    for (const Json& point : trained.result.at("validation")) losses.push_back(point.at("loss"));
+    return losses;
+  };
+  const PluginUse ddp = {"ddp", Json::object()}, cut = {"tensor_parallel", {{"size", 2}}};
+  const std::vector<std::vector<PluginUse>> stacks = {{context_parallel(2), ddp},
+                                                      {context_parallel(2, "all_to_all"), cut, ddp}};
+  for (const auto& stack : stacks) {
+    RunSpec spec = small_spec(std::ssize(stack) > 2 ? 4 : 2, stack, {{"n_kv_heads", 4}});
+    spec.validate.every = 4;
+    spec.validate.sequences = 5;
+    spec.train.micro_batch = 2;  // one row is left over
+    const auto many = train_on(pool(), {.spec = spec});
+    const auto one = train_on(pool(), {.spec = one_process_of(spec, 1, kStrategies)});
+    ASSERT_EQ(validated(many).size(), 3U);
+    EXPECT_LT(difference(validated(many), validated(one)), 1e-9);
+    EXPECT_LT(difference(many.losses, one.losses), 1e-9);
+  }
+}
+
 TEST(ContextParallel, APlanForeseesThePeak) {
   for (const char* kind : {"ring", "all_to_all"}) {
     RunSpec spec = small_spec(2, {context_parallel(2, kind), {"ddp", Json::object()}});

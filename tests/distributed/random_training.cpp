@@ -23,8 +23,7 @@ void add_some_plugins(Draws& draws, std::vector<PluginUse>& plugins) {
   maybe("flash_attention");
   maybe("swiglu_recompute");
   maybe("fused_linear_cross_entropy", {{"chunk", draws.one_of<int>({0, 5})}});
-  maybe("activation_checkpointing",
-        {{"policy", draws.one_of<std::string>({"full", "every", "selective", "budget"})}});
+  maybe("activation_checkpointing", {{"policy", draws.one_of<std::string>({"full", "every", "selective"})}});
 }
 
 void expect_equal_for_seeds(RankPool& pool, uint64_t seeds,

@@ -393,6 +393,15 @@ TEST(Analysis, ACombinationOfAnotherProblemIsNotTheFastest) {
               HasSubstr("of the combinations with the base's problem s512 + flash is fastest"));
 }
 
+TEST(Analysis, WhereEveryCombinationIsSlowerNoneIsCalledTheFastest) {
+  auto report = test::grid();
+  report["s512 + flash"].tokens_per_second = 900;
+  EXPECT_THAT(
+      analysis_of(report).finding,
+      HasSubstr(
+          "no combination with the base's problem is faster than the base; next comes s512 + flash: 0.9"));
+}
+
 TEST(Analysis, ALossIsHeldAgainstANamedRung) {
   auto report = three_rungs();
   report.experiment.parts[0].rungs.push_back(setting("batch", {{"train", {{"micro_batch", 8}}}}));

@@ -29,7 +29,13 @@ class ActivationCheckpointing final : public Plugin {
   void apply(Recipe& recipe, const Options& options) override {
     const std::string policy = options.string("policy");
     check_used(options, policy);
-    recipe.on(Event::ready, Phase::checkpoint, [this](Run& run) { run_ = &run; });
+    recipe.on(Event::ready, Phase::checkpoint, [this](Run& run) {
+      run_ = &run;
+      for (const auto& chunk : run.chunks())
+        for (const Unit* unit : chunk)
+          if (unit->role == "block") layers_.push_back(unit->layer);
+      std::ranges::sort(layers_);
+    });
     if (policy == "full") recompute(recipe, 1);
     if (policy == "every") recompute(recipe, options.integer("every"));
     if (policy == "selective") select(recipe, options.list("keep"));
@@ -92,11 +98,13 @@ class ActivationCheckpointing final : public Plugin {
   void choose(Recipe& recipe, double budget) {
     recipe.keep_activations({.policy = ActivationPolicy::Kind::budget, .budget = budget});
     operators_.watch(recipe);
+    recipe.on(Event::declared, Phase::checkpoint, refuse_uneven_cuts);
     wrap_blocks(recipe, Phase::checkpoint, true,
                 [this, budget, &scopes = recipe.scopes()](const auto& inner, const Tensor& x,
                                                           const Batch& batch, const Unit& unit) {
                   if (!plan_) plan_ = make_plan(budget, *inner, x, batch, unit);
-                  const BlockChoice& choice = plan_->blocks.at(static_cast<size_t>(unit.layer));
+                  const auto place = std::ranges::find(layers_, unit.layer) - layers_.begin();
+                  const BlockChoice& choice = plan_->blocks.at(static_cast<size_t>(place));
                   if (choice.plain) return (*inner)(x, batch);
                   return select_in(inner, x, batch, unit, scopes, [&](const std::string&, int64_t number) {
                     return choice.kept.contains(number);
@@ -106,9 +114,6 @@ class ActivationCheckpointing final : public Plugin {
 
   void offload(Recipe& recipe) {
     // The last block's tensors would come back at once.
-    recipe.on(Event::ready, Phase::offload, [this](Run& run) {
-      for (const auto& unit : run.units()) last_layer_ = std::max(last_layer_, unit->layer);
-    });
     recipe.counter({.name = "moved to the host", .unit = "bytes", .per = Per::step},
                    [this] { return static_cast<double>(offload_.moved()); });
     recipe.on(Event::step_end, Phase::offload, [this](Run& run) {
@@ -119,7 +124,7 @@ class ActivationCheckpointing final : public Plugin {
     wrap_blocks(
         recipe, Phase::offload, false,
         [this](const auto& inner, const Tensor& x, const Batch& batch, const Unit& unit) {
-          if (unit.layer == last_layer_) return (*inner)(x, batch);
+          if (unit.layer == layers_.back()) return (*inner)(x, batch);
           offload_.begin_block();
           const SavedTensorScope scope([this](const Tensor& tensor) { return offload_.pack(tensor); });
           return (*inner)(x, batch);
@@ -133,6 +138,18 @@ class ActivationCheckpointing final : public Plugin {
         ->run(x, keep);
   }
 
+  /// Ranks that cut a block count the bytes of their own parts. Where these are not equal they might choose
+  /// differently, and a block that runs again on some of them only would send what nobody expects.
+  static void refuse_uneven_cuts(Run& run) {
+    for (const auto& unit : run.units())
+      for (const Param* param : unit->params())
+        for (size_t axis = 0; unit->role == "block" && axis < param->shape.size(); ++axis)
+          if (param->shape[axis] % param->layout.box_shape().at(axis) != 0)
+            throw Error("activation_checkpointing: ranks have cuts of '" + param->name +
+                            "' that are not equal, and might spend a budget differently",
+                        "policy = \"full\" or \"selective\", or a width that the ranks divide");
+  }
+
   /// Blocks are alike, so the first one called tells for all.
   BudgetPlan make_plan(double budget, const UnitFunction& inner, const Tensor& x, const Batch& batch,
                        const Unit& unit) {
@@ -142,8 +159,7 @@ class ActivationCheckpointing final : public Plugin {
         resident.push_back(param->leaf);
         resident.push_back(param->operand());
       }
-    const auto blocks =
-        std::ranges::count_if(run_->units(), [](const auto& u) { return u->role == "block"; });
+    const auto blocks = std::ssize(layers_);
     const BlockCost cost = cost_of(inner, x, batch, resident, operators_.block(unit.layer));
     BudgetPlan plan = spend(budget, cost, blocks);
     size_t operators = 0, plain = 0;
@@ -159,11 +175,11 @@ class ActivationCheckpointing final : public Plugin {
   }
 
   Run* run_ = nullptr;
+  std::vector<int64_t> layers_;  ///< of the blocks that this rank runs
   Recompute recompute_;
   Operators operators_;
   std::optional<BudgetPlan> plan_;
   Offload offload_;
-  int64_t last_layer_ = -1;
 };
 }  // namespace
 

@@ -45,13 +45,26 @@ class ContextParallel final : public Plugin {
                       text(parts) + " equal parts" + (by_ring_ ? ", two for each rank of the ring" : ""),
                   "a train.seq_len that is a multiple of " + text(parts) + ", or fewer ranks");
     recipe.mesh.dim({.name = kDim, .size = size_, .splits = Splits::sequence, .nearness = 30});
-    if (!by_ring_) recipe.on(Event::declared, Phase::context, [this](Run& run) { refuse_uneven_heads(run); });
+    recipe.on(Event::declared, Phase::context, [this, &recipe](Run& run) {
+      by_ring_ ? refuse_other_attention(recipe) : refuse_uneven_heads(run);
+    });
     cut_batches(recipe);
     exchange_in_attention(recipe);
     recipe.on(Event::ready, Phase::context, [this, &recipe](Run& run) { expect_traffic(run, recipe); });
   }
 
  private:
+  /// A ring computes with the halves, so they have to be those of the attention that it takes the place of.
+  static void refuse_other_attention(const Recipe& recipe) {
+    const SlotInfo &attention = recipe.ops.attention, &halves = recipe.ops.attention_halves;
+    std::string other = attention.base().plugin == halves.base().plugin ? "" : attention.base().plugin;
+    for (const Edit& wrap : attention.wraps())
+      if (wrap.phase < Phase::context) other = wrap.plugin;
+    if (!other.empty())
+      throw Error("context_parallel: a ring would leave out what '" + other + "' makes of attention",
+                  "kind = \"all_to_all\", or a plugin that gives attention_halves as well");
+  }
+
   /// Of those that are left to a rank where matrices are cut, too.
   void refuse_uneven_heads(Run& run) const {
     const LlamaSpec model = llama_of(run.spec());
@@ -76,9 +89,6 @@ class ContextParallel final : public Plugin {
                        return [this, &mesh, inner = std::move(inner)](int64_t step) {
                          std::vector<Batch> batches = inner(step);
                          for (Batch& batch : batches) {
-                           if (by_ring_ && batch.segments.defined())
-                             throw Error("context_parallel: a ring takes no packed documents",
-                                         "kind = \"all_to_all\"");
                            batch = slice_of(std::move(batch), size_, mesh.rank(kDim), by_ring_);
                          }
                          return batches;
@@ -101,6 +111,8 @@ class ContextParallel final : public Plugin {
   static Ops::Attention::Fn ring(Group& ranks) {
     return [&ranks, made = std::make_shared<std::optional<Ring>>()](
                const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args) {
+      if (args.segments.defined())
+        throw Error("context_parallel: a ring takes no packed documents", "kind = \"all_to_all\"");
       if (!*made) {
         if (args.halves == nullptr)
           throw Error("context_parallel: this model's attention has no halves", "kind = \"all_to_all\"");

@@ -59,9 +59,9 @@ AttentionOut Ring::operator()(const Tensor& q, const Tensor& k, const Tensor& v)
 int64_t Ring::owner_at(int64_t step) const { return (ranks_.rank() - step + ranks_.size()) % ranks_.size(); }
 
 Ring::Step Ring::step_of(int64_t owner, int64_t length) const {
-  if (!args_.causal || owner == ranks_.rank()) return {args_.causal, 0, length, length};
-  if (owner < ranks_.rank()) return {false, 0, length, length / 2};
-  return {false, length / 2, length - length / 2, length};
+  if (!args_.causal || owner == ranks_.rank()) return {args_.causal, 0, length};
+  if (owner < ranks_.rank()) return {false, 0, length / 2};
+  return {false, length / 2, length};
 }
 
 AttentionArgs Ring::args_of(const Step& step) const {

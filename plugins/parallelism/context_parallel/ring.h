@@ -25,10 +25,10 @@ class Ring {
   AttentionOut operator()(const Tensor& q, const Tensor& k, const Tensor& v) const;
 
  private:
-  /// What a step computes: queries from the first or the second half on, so many keys.
+  /// What a step computes: queries from this one on, so many keys.
   struct Step {
     bool causal;
-    int64_t first_query, queries, keys;
+    int64_t first_query, keys;
   };
   Step step_of(int64_t owner, int64_t length) const;
   /// Whose keys and values are here at a step.

@@ -1,6 +1,7 @@
 #include "late_weights.h"
 
 #include <ATen/Functions.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <iterator>
@@ -34,8 +35,11 @@ void LateWeights::run(int64_t micro) {
   std::vector<Half> due(std::move_iterator(others.begin()), std::move_iterator(others.end()));
   waiting_.erase(others.begin(), waiting_.end());
   for (Half& half : due) {
-    const Tensor rows = half.x.flatten(0, -2), gradient = half.gradient.flatten(0, -2);
-    const Tensor of_weight = at::matmul(gradient.t(), rows);
+    Tensor of_weight;
+    {
+      const at::NoGradGuard no_grad;
+      of_weight = at::matmul(half.gradient.flatten(0, -2).t(), half.x.flatten(0, -2));
+    }
     half.x.reset();
     half.gradient.reset();
     // Through the cast that the step shares, where there is one, to whoever listens to the parameter.

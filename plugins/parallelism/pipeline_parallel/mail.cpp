@@ -31,6 +31,10 @@ size_t Mail::number_of(const Link& link, const Message& message) {
 void Mail::send(const Message& message, const Tensor& tensor, int64_t to) {
   Link& link = links_.at(to);
   if (!form_) form_ = Form{tensor.sizes().vec(), tensor.scalar_type()};
+  if (tensor.sizes() != c10::IntArrayRef(form_->sizes) || tensor.scalar_type() != form_->type)
+    throw Error("pipeline_parallel: stage " + std::to_string(message.stage) +
+                    " hands on another size or type than the boundaries before it",
+                "a plugin that changes what blocks return has to do so in all of them");
   const size_t number = number_of(link, message);
   ask(to, link, number);
   if (!message.gradient) tell_form(to, link);

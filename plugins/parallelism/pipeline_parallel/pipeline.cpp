@@ -81,8 +81,8 @@ void Pipeline::expect_traffic() const {
   run_.expect_traffic("send", {"pp"}, bytes);
 }
 
-/// Steps begin together, as the update before asked all ranks for the gradients' norm, and end with the rank
-/// that is last.
+/// A step begins on all ranks at about one time, as the update before asked all of them for the gradients'
+/// norm, but for what the optimizer takes longer on some. It ends with the rank that is last.
 double Pipeline::bubble_percent() const {
   if (lengths_.empty()) return 0;
   const Tensor lengths = at::tensor(lengths_, at::kDouble);

@@ -22,6 +22,7 @@
 #include <optional>
 #include <set>
 
+#include "optrush/forecast.h"
 #include "optrush/plugin.h"
 #include "partition.h"
 #include "pipeline.h"
@@ -95,7 +96,8 @@ class PipelineParallel final : public Plugin {
               text(shape_.micros) + " micro-batches",
           "a train.accumulation that is a multiple of " + text(shape_.ranks) + ", or schedule = \"1f1b\"");
     const auto& units = run.units();
-    const auto counts = units_of_stages(units, run.spec(), shape_.stages(), blocks_, run.device().is_cuda());
+    const auto counts =
+        units_of_stages(units, run.spec(), shape_.stages(), blocks_, form_of(run.device()) == at::kCUDA);
     const int64_t rank = run.mesh().rank(kDim);
     std::vector<std::vector<Unit*>> chunks(static_cast<size_t>(shape_.chunks));
     std::map<const Param*, std::set<int64_t>> users;

@@ -57,6 +57,7 @@ Region::Region(Group& ranks, bool by_sequence) {
 }
 
 Tensor Region::leave_in_parts(const Ops::Linear::Fn& linear, const Tensor& x, int64_t parts) const {
+  under_way_.clear();
   Tensors sums;
   for (const Tensor& rows : x.tensor_split(parts, 1))
     sums.push_back(call(start_leaving_, {linear(rows)}).at(0));

@@ -80,7 +80,7 @@ class TensorParallel final : public Plugin {
   void edit(Recipe& recipe) {
     const Mesh& mesh = recipe.mesh;
     recipe.on(Event::declared, Phase::tensor, [this](Run& run) {
-      if (by_sequence_) refuse_uneven(positions(run));
+      refuse_uneven(positions(run));
       cut_parameters(run, cuts_, ranks_, by_sequence_);
       region_.emplace(run.mesh().group(ranks_), by_sequence_);
     });
@@ -148,7 +148,11 @@ class TensorParallel final : public Plugin {
   }
 
   void refuse_uneven(int64_t positions) const {
-    if (positions % size_ != 0)
+    if (overlap_ > positions)
+      throw Error("tensor_parallel: a sequence of " + text(positions) + " positions has no " +
+                      text(overlap_) + " parts",
+                  "a smaller overlap");
+    if (by_sequence_ && positions % size_ != 0)
       throw Error(
           "tensor_parallel: a sequence of " + text(positions) + " positions can't be cut into " + text(size_),
           "a train.seq_len that size = " + text(size_) + " divides, or sequence = false");
@@ -159,12 +163,12 @@ class TensorParallel final : public Plugin {
     return {begin, end, &mesh.group(ranks_)};
   }
 
-  /// Two sums a layer of what matrix products give and two of gradients, one behind the embedding and one
-  /// before the head, and the sums of the loss. Not where a forward is computed again, and again sends.
+  /// A sum behind each region of what matrix products give and one of gradients, one behind the embedding and
+  /// one before the head, and the sums of the loss. Not where a forward is computed again, and again sends.
   void expect_traffic(Run& run, const Recipe& recipe) const {
     if (recipe.activations().policy != ActivationPolicy::Kind::save) return;
     const TrainSpec& train = run.spec().train;
-    const auto layers = static_cast<double>(run.sites("mlp").size());
+    const auto regions = static_cast<double>(run.sites("attention").size() + run.sites("mlp").size());
     // Of a linear, or on a rank that has the embedding alone of that: (.., D) either way.
     const auto linears = run.sites("linear");
     const Param& matrix = *(linears.empty() ? run.sites("embedding") : linears).front()->params.at(0);
@@ -174,8 +178,8 @@ class TensorParallel final : public Plugin {
     const double numbers = rows * static_cast<double>(matrix.shape.at(1));
     const double share = static_cast<double>(size_ - 1) / static_cast<double>(size_);
     const bool first = !run.sites("embedding").empty(), last = !run.sites("head_loss").empty();
-    const double leaving = numbers * (2 * layers * product + (first ? stream : 0));
-    const double entering = numbers * (2 * layers + (last ? 1 : 0)) * stream;
+    const double leaving = numbers * (regions * product + (first ? stream : 0));
+    const double entering = numbers * (regions + (last ? 1 : 0)) * stream;
     if (by_sequence_) {
       for (const char* collective : {"all_gather", "reduce_scatter"})
         run.expect_traffic(collective, ranks_, share * (leaving + entering));
