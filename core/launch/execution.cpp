@@ -78,8 +78,10 @@ void Execution::execute_in_turns(std::vector<Job> jobs, int64_t round) {
   }
   if (jobs.size() < 2) return;
   for (const auto& job : jobs) clear_run(run_folder(job.id));
+  std::vector<Job> started;
+  for (const size_t i : start_order(jobs.size(), round)) started.push_back(jobs[i]);
   const TemporaryFolder sockets;
-  const auto again = TurnRound(jobs, group_id(round), sockets.path(), *this, interrupts_).conduct();
+  const auto again = TurnRound(started, group_id(round), sockets.path(), *this, interrupts_).conduct();
   for (const auto& job : again) {
     progress_.note(job.spec.rung + " was out of memory beside the others, and is run alone", Colour::yellow);
     alone_.insert(job.spec.variant);

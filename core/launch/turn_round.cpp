@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <random>
+#include <utility>
 
 #include "launch/result.h"
 #include "optrush/error.h"
@@ -29,6 +31,14 @@ int64_t steps_of_a_turn(const std::vector<double>& seconds, int64_t steps) {
 std::vector<size_t> turn_order(size_t members, size_t cycle) {
   std::vector<size_t> order;
   for (size_t i = 0; i < members; ++i) order.push_back((cycle + i) % members);
+  return order;
+}
+
+std::vector<size_t> start_order(size_t members, int64_t round) {
+  std::vector<size_t> order = turn_order(members, 0);
+  if (round <= 1) return order;
+  std::mt19937_64 random(static_cast<uint64_t>(round));
+  for (size_t left = members; left > 1; --left) std::swap(order[left - 1], order[random() % left]);
   return order;
 }
 

@@ -4,7 +4,9 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <algorithm>
 #include <csignal>
+#include <set>
 
 #include "fixture.h"
 #include "launch/turn_choice.h"
@@ -21,6 +23,23 @@ using testing::error_of;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
+
+TEST(StartOrder, EachRoundHasOneOfItsOwnAndTheFirstTheScripts) {
+  const auto first = start_order(6, 1);
+  EXPECT_TRUE(std::ranges::is_sorted(first));
+  std::set<std::vector<size_t>> orders;
+  std::vector<double> places(6, 0);
+  for (int64_t round = 1; round <= 60; ++round) {
+    auto order = start_order(6, round);
+    EXPECT_EQ(order, start_order(6, round));
+    orders.insert(order);
+    for (size_t place = 0; place < 6; ++place) places[order[place]] += static_cast<double>(place) / 60;
+    std::ranges::sort(order);
+    EXPECT_EQ(order, first);
+  }
+  EXPECT_GT(orders.size(), 50U);
+  for (const double place : places) EXPECT_NEAR(place, 2.5, 0.8) << "on average in the middle";
+}
 
 TEST(TurnOrder, EachCycleBeginsOneLater) {
   EXPECT_THAT(turn_order(3, 0), ElementsAre(0, 1, 2));
