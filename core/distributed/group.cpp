@@ -39,6 +39,15 @@ Pending keep_own(const Tensor& out, const Tensor& in) {
   throw PeerError(PeerError::Cause::gone, what + " lost a rank (" + line + ")",
                   "the rank that ended first says why");
 }
+
+/// An error names what was waited for.
+void wait_named(const std::string& what, const std::function<void()>& wait) {
+  try {
+    wait();
+  } catch (const std::exception& e) {
+    throw_peer_error(what, e);
+  }
+}
 }  // namespace
 
 struct Pending::State {
@@ -55,11 +64,9 @@ void Pending::wait() {
   const auto state = std::exchange(state_, nullptr);
   if (state->works.empty()) return;
   const auto exposed = state->groups->exposed_ ? state->groups->exposed_() : nullptr;
-  try {
+  wait_named(state->what, [&] {
     for (const auto& work : state->works) work->wait();
-  } catch (const std::exception& e) {
-    throw_peer_error(state->what, e);
-  }
+  });
   if (state->then) state->then();
 }
 
@@ -97,11 +104,7 @@ struct Group::State {
             .around_wait =
                 [this](const std::function<void()>& wait, size_t bytes) {
                   const auto exposed = groups->exposed_ ? groups->exposed_() : nullptr;
-                  try {
-                    wait();
-                  } catch (const std::exception& e) {
-                    throw_peer_error(described("all_reduce", bytes), e);
-                  }
+                  wait_named(described("all_reduce", bytes), wait);
                 }};
   }
 

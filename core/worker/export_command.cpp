@@ -66,8 +66,7 @@ void write_parameters(const Session& session, const fs::path& file) {
 
 /// Of a step: what plugins accumulate, and what their mesh leaves to data parallelism, decides.
 int64_t sequences_of(const RunSpec& spec) {
-  const auto planned = Session::open(
-      spec, at::kCPU, spec.train.world_size > 1 ? Ranks::planned(0, spec.train.world_size) : Ranks{});
+  const auto planned = Session::open(spec, at::kCPU, Ranks::planned(0, spec.train.world_size));
   return global_batch(planned->spec().train, planned->mesh());
 }
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
+#include <set>
 
 #include "base/spec_json.h"
 #include "support/temporary_folder.h"
@@ -37,10 +37,11 @@ RunSpec small_spec(int64_t ranks, std::vector<PluginUse> plugins, const Json& mo
   return spec;
 }
 
-RunSpec one_process_of(RunSpec spec, int64_t batch_ranks, const std::vector<std::string>& without) {
+RunSpec one_process_of(RunSpec spec, int64_t batch_ranks) {
+  static const std::set<std::string> kStrategies = {"context_parallel", "ddp", "fsdp", "pipeline_parallel",
+                                                    "tensor_parallel"};
   spec = on_one_process(spec, batch_ranks);
-  std::erase_if(spec.plugins,
-                [&](const PluginUse& use) { return std::ranges::count(without, use.name) > 0; });
+  std::erase_if(spec.plugins, [&](const PluginUse& use) { return kStrategies.contains(use.name); });
   return spec;
 }
 
@@ -63,6 +64,12 @@ void expect_foreseen_peak(RankPool& pool, const RunSpec& spec) {
   ASSERT_TRUE(foreseen) << why_not;
   const auto measured = static_cast<double>(train_on(pool, {.spec = spec}).peaks.front());
   EXPECT_NEAR(static_cast<double>(foreseen->peak_bytes), measured, 0.02 * measured);
+}
+
+std::vector<double> validation_losses(const TrainedRanks& trained) {
+  std::vector<double> losses;
+  for (const Json& point : trained.result.at("validation")) losses.push_back(point.at("loss"));
+  return losses;
 }
 
 double sent(const Json& result, const std::string& collective) {

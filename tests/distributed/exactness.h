@@ -8,8 +8,9 @@ namespace optrush::testing {
 /// A small decoder with odd sizes, in double, for ten steps on so many ranks.
 RunSpec small_spec(int64_t ranks, std::vector<PluginUse> plugins, const Json& model = Json::object());
 
-/// The same on one process: micro-batches of `batch_ranks` one after the other, without the named plugins.
-RunSpec one_process_of(RunSpec spec, int64_t batch_ranks, const std::vector<std::string>& without);
+/// The same on one process: micro-batches of `batch_ranks` one after the other, without the plugins for
+/// several ranks.
+RunSpec one_process_of(RunSpec spec, int64_t batch_ranks);
 
 /// Ten steps of both, sequences with unequal numbers of labels: losses, gradient norms, and every element of
 /// the final parameters and of the optimizer's state.
@@ -18,6 +19,9 @@ void expect_equal_training(RankPool&, const RunSpec& many, const RunSpec& one, d
 
 /// The peak of a step of rank 0 is the one that a plan foresees, to two hundredths.
 void expect_foreseen_peak(RankPool&, const RunSpec& spec);
+
+/// Of a run that validates.
+std::vector<double> validation_losses(const TrainedRanks&);
 
 /// Bytes that a rank sent in a step by a collective, and those that theory says.
 double sent(const Json& result, const std::string& collective);

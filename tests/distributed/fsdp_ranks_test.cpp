@@ -20,7 +20,7 @@ RankPool& pool() {
   return pool;
 }
 
-RunSpec without_fsdp(const RunSpec& spec) { return one_process_of(spec, spec.train.world_size, {"fsdp"}); }
+RunSpec without_fsdp(const RunSpec& spec) { return one_process_of(spec, spec.train.world_size); }
 
 void expect_equals_one_process(const RunSpec& spec, double tolerance, bool states = true) {
   expect_equal_training(pool(), spec, without_fsdp(spec), tolerance, states);
@@ -227,12 +227,6 @@ TEST(Fsdp, StateSavedOnSomeRanksGoesOnOnOthers) {
     EXPECT_LT(difference(rest.losses, {whole.losses.begin() + 5, whole.losses.end()}), 1e-9);
     EXPECT_LT(difference(rest.norms, {whole.norms.begin() + 5, whole.norms.end()}), 1e-9);
   }
-}
-
-std::vector<double> validation_losses(const TrainedRanks& trained) {
-  std::vector<double> losses;
-  for (const Json& point : trained.result.at("validation")) losses.push_back(point.at("loss"));
-  return losses;
 }
 
 /// Ranks that share held-out sequences tell the loss of one process, and their steps know nothing of it.

@@ -11,9 +11,6 @@ namespace optrush::testing {
 namespace {
 using ::testing::HasSubstr;
 
-const std::vector<std::string> kStrategies = {"pipeline_parallel", "context_parallel", "tensor_parallel",
-                                              "ddp", "fsdp"};
-
 PluginUse pipeline(int64_t size, const std::string& schedule = "1f1b", Json more = Json::object()) {
   Json options = {{"size", size}, {"schedule", schedule}};
   options.update(more);
@@ -56,7 +53,7 @@ TEST(PipelineParallel, RandomConfigurationsEqualOneProcess) { expect_equal_for_s
 
 TEST(PipelineParallel, DropoutDrawsWhatOneProcessDraws) {
   const RunSpec spec = small_spec(2, {pipeline(2), {"lora", {{"rank", 2}, {"dropout", 0.4}}}});
-  expect_equal_training(pool(), spec, one_process_of(spec, 1, kStrategies), 1e-9);
+  expect_equal_training(pool(), spec, one_process_of(spec, 1), 1e-9);
 }
 
 TEST(PipelineParallel, FewerBitsLoseNoMoreThanOnOneProcess) {
@@ -65,7 +62,7 @@ TEST(PipelineParallel, FewerBitsLoseNoMoreThanOnOneProcess) {
       RunSpec spec = small_spec(2, {pipeline(2, schedule), {precision, Json::object()}});
       spec.train.dtype = "fp32";
       spec.train.accumulation = 3;
-      expect_equal_training(pool(), spec, one_process_of(spec, 1, kStrategies), 2e-2, false);
+      expect_equal_training(pool(), spec, one_process_of(spec, 1), 2e-2, false);
     }
 }
 

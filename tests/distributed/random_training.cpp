@@ -35,8 +35,7 @@ void expect_equal_for_seeds(RankPool& pool, uint64_t seeds,
     const int64_t rounds = spec.train.accumulation * batch_ranks;
     spec.train.micro_batch = rounds < 3 ? 3 : draws.one_of<int64_t>({1, 2});
     SCOPED_TRACE("seed " + std::to_string(seed) + ": " + to_json(spec).dump());
-    const RunSpec one = one_process_of(
-        spec, batch_ranks, {"pipeline_parallel", "context_parallel", "tensor_parallel", "ddp", "fsdp"});
+    const RunSpec one = one_process_of(spec, batch_ranks);
     ASSERT_NO_THROW(expect_equal_training(pool, spec, one, 1e-9));
     if (::testing::Test::HasFailure()) return;
   }

@@ -11,8 +11,6 @@ namespace optrush::testing {
 namespace {
 using ::testing::HasSubstr;
 
-const std::vector<std::string> kStrategies = {"tensor_parallel", "ddp", "fsdp"};
-
 PluginUse tensor_parallel(int64_t size, bool sequence = false) {
   return {"tensor_parallel", {{"size", size}, {"sequence", sequence}}};
 }
@@ -23,8 +21,7 @@ RankPool& pool() {
 }
 
 void expect_equals_one_process(const RunSpec& spec, int64_t size, double tolerance, bool states = true) {
-  expect_equal_training(pool(), spec, one_process_of(spec, spec.train.world_size / size, kStrategies),
-                        tolerance, states);
+  expect_equal_training(pool(), spec, one_process_of(spec, spec.train.world_size / size), tolerance, states);
 }
 
 RandomTraining draw(Draws& draws, uint64_t seed) {
@@ -152,7 +149,7 @@ TEST(TensorParallel, StateSavedOnSomeRanksGoesOnOnOthers) {
     SCOPED_TRACE(std::to_string(from.ranks) + " to " + std::to_string(to.ranks));
     const TemporaryFolder folder;
     const auto whole =
-        train_on(pool(), {.spec = one_process_of(spec_of(from, 1, 9), from.ranks / from.size, kStrategies)});
+        train_on(pool(), {.spec = one_process_of(spec_of(from, 1, 9), from.ranks / from.size)});
     train_on(pool(), {.spec = spec_of(from, 1, 4), .save = folder / "state"});
     const auto rest = train_on(pool(), {.spec = spec_of(to, 1, 4), .load = folder / "state"});
     ASSERT_EQ(rest.losses.size(), 5U);

@@ -113,7 +113,6 @@ class ActivationCheckpointing final : public Plugin {
   }
 
   void offload(Recipe& recipe) {
-    // The last block's tensors would come back at once.
     recipe.counter({.name = "moved to the host", .unit = "bytes", .per = Per::step},
                    [this] { return static_cast<double>(offload_.moved()); });
     recipe.on(Event::step_end, Phase::offload, [this](Run& run) {
@@ -124,6 +123,7 @@ class ActivationCheckpointing final : public Plugin {
     wrap_blocks(
         recipe, Phase::offload, false,
         [this](const auto& inner, const Tensor& x, const Batch& batch, const Unit& unit) {
+          // The last block's tensors would come back at once.
           if (unit.layer == layers_.back()) return (*inner)(x, batch);
           offload_.begin_block();
           const SavedTensorScope scope([this](const Tensor& tensor) { return offload_.pack(tensor); });

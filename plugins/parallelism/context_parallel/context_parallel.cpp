@@ -88,9 +88,8 @@ class ContextParallel final : public Plugin {
                      [this, &mesh = recipe.mesh](auto inner, const Site&) -> decltype(inner) {
                        return [this, &mesh, inner = std::move(inner)](int64_t step) {
                          std::vector<Batch> batches = inner(step);
-                         for (Batch& batch : batches) {
+                         for (Batch& batch : batches)
                            batch = slice_of(std::move(batch), size_, mesh.rank(kDim), by_ring_);
-                         }
                          return batches;
                        };
                      },

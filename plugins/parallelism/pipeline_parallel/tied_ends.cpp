@@ -47,19 +47,17 @@ class TiedEnds final : public DataParallel {
                                [&](const Segment& segment) { return found(segment.param) != nullptr; });
   }
 
-  /// Both ends add in one order, so their copies stay equal to the bit.
+  /// A sum of two has the same bits on both ends, so their copies stay equal.
   void add_other_end(Shard& shard, const Segment& segment, const TiedParam& tied) {
     if (segment.layout.numel() == 0) return;
     if (!shard.grad.defined()) shard.grad = at::zeros_like(shard.data);
     shard.grad = shard.grad.contiguous();
     Group& ranks = run_.mesh().group({"pp"});
-    const bool is_first = ranks.rank() == tied.first;
-    const int64_t other = is_first ? tied.last : tied.first;
+    const int64_t other = ranks.rank() == tied.first ? tied.last : tied.first;
     const Tensor mine = Shard::part(shard.grad, segment);
     const Tensor theirs = at::empty_like(mine);
     ranks.exchange(theirs, other, mine, other).wait();
-    const Tensor sum = is_first ? mine + theirs : theirs + mine;
-    mine.copy_(sum);
+    mine.add_(theirs);
     if (!told_) run_.expect_traffic("send", {"pp"}, static_cast<double>(mine.nbytes()));
   }
 
