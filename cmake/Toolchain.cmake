@@ -15,7 +15,7 @@ add_library(optrush_warnings INTERFACE)
 target_compile_options(optrush_warnings INTERFACE -Wall -Wextra -Werror -Wno-missing-field-initializers)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # False alarms of GCC 12 on std::string + (GCC bug 105651).
-  target_compile_options(optrush_warnings INTERFACE -Wno-restrict -Wno-stringop-overflow)
+  target_compile_options(optrush_warnings INTERFACE -Wno-array-bounds -Wno-restrict -Wno-stringop-overflow -Wno-stringop-overread)
 endif()
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 
