@@ -1,9 +1,11 @@
 """The helper of the plugin compile: attention is traced with the kernels that the host chose."""
 import os
 import pathlib
+import subprocess
 import sys
 
 import torch
+from torch._inductor.cpu_vec_isa import valid_vec_isa_list
 from torch.fx.experimental.proxy_tensor import make_fx
 
 sys.path.insert(0, str(pathlib.Path(os.environ["OPTRUSH_SOURCE_DIR"], "plugins/optimizations/compile")))
@@ -30,4 +32,9 @@ assert not is_fused(calls_of_attention(["flash"], torch.float64))
 for name in ("math", "flash", "efficient", "cudnn"):
     assert inductor.ATTENTION_KERNELS[name]
 assert set(inductor.CALLS_OF_SLOT) == {"attention", "linear"}
+# The instruction sets that are tried in this process are those that Inductor finds by itself.
+LIST_SETS = "from torch._inductor.cpu_vec_isa import valid_vec_isa_list; print([str(isa) for isa in valid_vec_isa_list()])"
+alone = subprocess.run([sys.executable, "-c", LIST_SETS], capture_output=True, text=True, check=True).stdout.strip()
+inductor.try_instruction_sets_here()
+assert str([str(isa) for isa in valid_vec_isa_list()]) == alone, alone
 print("passed")

@@ -9,12 +9,15 @@ Where this machine lacks something, FOLDER/missing.json says what, and what to d
 import contextlib
 import ctypes
 import json
+import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import cuda_tools
 import torch
 import torch._inductor as inductor
+import torch._inductor.cpu_vec_isa as cpu_vec_isa
 from torch._guards import detect_fake_mode
 from torch._functorch import config as functorch_config
 from torch._functorch.aot_autograd import aot_export_joint_simple
@@ -238,6 +241,14 @@ def include_types_of_fp8():
     CppWrapperCpu.get_device_include_path = staticmethod(lambda device: given(device) + declared)
 
 
+def try_instruction_sets_here():
+    """Inductor loads a library for each set of a CPU in a Python of its own, which imports torch for two seconds. Loading it
+    executes nothing of it, so this process can."""
+    cpu_vec_isa.subprocess = SimpleNamespace(
+        check_call=lambda command, **_: exec(command[command.index("-c") + 1], {}), DEVNULL=subprocess.DEVNULL
+    )
+
+
 def tools_for(request):
     if not any(spec["device"].startswith("cuda") for spec in request["inputs"]):
         return contextlib.nullcontext()
@@ -250,6 +261,7 @@ def main(folder):
         with tools_for(request):
             show_torch_to_kernels()
             include_types_of_fp8()
+            try_instruction_sets_here()
             compile_unit(folder, request)
     except cuda_tools.Missing as missing:
         (folder / "missing.json").write_text(json.dumps({"what": str(missing), "cure": missing.cure}))
