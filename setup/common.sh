@@ -18,12 +18,26 @@ duration() {
   if (($1 < 60)); then printf '%d s' "$1"; else printf '%d min %02d s' $(($1 / 60)) $(($1 % 60)); fi
 }
 
-# Copies a command's output into the log; on a terminal its newest line shows that the command is alive.
+# Seconds between two signs of life where there is no terminal.
+: "${OPTRUSH_TELL_EVERY:=60}"
+
+# Copies a command's output into the log. Its newest line shows that the command is alive: at once on a terminal, once a minute
+# elsewhere.
 progress() {
-  local line width=${COLUMNS:-80}
-  while IFS= read -r line || [[ -n $line ]]; do
-    printf '%s\n' "$line" >>"$log"
-    if on_terminal; then printf '\r\033[K  %.*s' $((width - 4)) "${line//[$'\t\r']/ }" >&2; fi
+  local line part='' newest='' width=${COLUMNS:-80} told=$SECONDS status=0
+  until ((status == 1)); do
+    status=0
+    IFS= read -r -t 1 line || status=$?
+    part+=$line # of a line that took longer than the wait
+    if ((status == 0)) || [[ $status == 1 && -n $part ]]; then
+      printf '%s\n' "$part" >>"$log"
+      newest=${part//[$'\t\r']/ } part=''
+      if on_terminal; then printf '\r\033[K  %.*s' $((width - 4)) "$newest" >&2; fi
+    fi
+    if ! on_terminal && ((SECONDS - told >= OPTRUSH_TELL_EVERY)); then
+      printf '  after %s: %.*s\n' "$(duration "$SECONDS")" 100 "$newest" >&2
+      told=$SECONDS
+    fi
   done
   if on_terminal; then printf '\r\033[K' >&2; fi
 }

@@ -32,6 +32,16 @@ case_changed_sources_are_built() {
   expect "packages are left alone" lacks "$(<"$calls")" "pip"
 }
 
+case_a_long_step_shows_that_it_lives() {
+  cp "$bin/ninja" "$work/ninja"
+  stub ninja 'case "$*" in *" -n"*) ;; *) printf "[1/2] first.o\nhalf of"; sleep 2.5; printf " a line\n" ;; esac
+'"$(sed 1,2d "$work/ninja")"
+  start OPTRUSH_TELL_EVERY=1 setup
+  expect "set-up ends well" is "$status" 0
+  expect "the newest line is told, with the time" has "$err" " s: [1/2] first.o"
+  expect "the log has each line whole" has "$(<"$project/.optrush/setup.log")" $'first.o\nhalf of a line'
+}
+
 case_no_root_no_sudo() {
   : >"$work/installed"
   rm "$bin/sudo"
