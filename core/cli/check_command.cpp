@@ -58,7 +58,7 @@ void add_check_command(CLI::App& app, int& code) {
       app.add_subcommand("check", "does every plugin work on this machine, alone and with the others?");
   const auto repeated = [&](const char* name, std::vector<std::string>& values, const char* description,
                             const char* type) {
-    command->add_option(name, values, description)->take_all()->expected(1)->type_name(type);
+    return command->add_option(name, values, description)->take_all()->expected(1)->type_name(type);
   };
   command->add_option("--device", options->device, "auto, cpu or cuda");
   repeated("--plugin", options->plugins, "only cases with this plugin; may be repeated",
@@ -66,7 +66,8 @@ void add_check_command(CLI::App& app, int& code) {
   repeated("--kind", options->kinds,
            "only cases of this kind: alone, gradient, types, compiled or pair; may be repeated", "KIND");
   repeated("--plugin-path", options->plugin_path, "search this folder for plugins first; may be repeated",
-           "FOLDER");
+           "FOLDER")
+      ->check(CLI::ExistingDirectory);
   command
       ->add_option("--for", options->for_time,
                    "end after this time, as in 8m; the most telling cases come first")

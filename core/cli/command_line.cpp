@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iostream>
 
+#include "base/printable.h"
 #include "base/suggest.h"
 #include "build_info.h"
 #include "cli/commands.h"
@@ -15,7 +16,7 @@ namespace optrush {
 namespace {
 void print_error(const std::string& text) {
   const Terminal terminal = Terminal::of(2);
-  terminal.write("optrush: " + terminal.paint(Colour::red, "error:") + " " + text + "\n");
+  terminal.write("optrush: " + terminal.paint(Colour::red, "error:") + " " + printable_lines(text) + "\n");
 }
 
 /// The subcommand that was given, or the program itself.
@@ -91,7 +92,9 @@ int run_command_line(int argc, char** argv) {
   }
   try {
     let_workers_find_torch();
-    return parse_and_run(app, argc, argv, code);
+    const int end = parse_and_run(app, argc, argv, code);
+    if (!std::cout.flush()) throw Error("can't write to the standard output", "is its disk full, or its reader gone?");
+    return end;
   } catch (const Interrupted& e) {
     print_error(e.what());
     return 128 + e.signal();

@@ -2,6 +2,7 @@
 
 #include <iostream>
 
+#include "base/printable.h"
 #include "base/spec_json.h"
 #include "base/suggest.h"
 #include "cli/interrupted.h"
@@ -220,7 +221,7 @@ std::filesystem::path DryRunHost::run(const Experiment& described) {
   apply(overrides_, experiment);
   Json dry = dry_run(experiment, request_);
   if (!dry.at("failures").empty()) all_ok_ = false;
-  if (form_ == DryRunForm::text) std::cout << dry_run_text(dry) << std::flush;
+  if (form_ == DryRunForm::text) std::cout << printable_lines(dry_run_text(dry)) << std::flush;
   if (form_ == DryRunForm::costs) std::cout << planned_costs(dry) << std::flush;
   std::filesystem::path folder = dry.at("folder").get<std::string>();
   experiments_.push_back(std::move(dry));

@@ -94,6 +94,7 @@ void add_plugins_command(CLI::App& app, int& code) {
   command->add_flag("--json", options->json, "as JSON");
   command
       ->add_option("--plugin-path", options->folders, "search this folder for plugins first; may be repeated")
+      ->check(CLI::ExistingDirectory)
       ->take_all()
       ->expected(1)
       ->type_name("FOLDER");

@@ -194,6 +194,7 @@ void add_run_command(CLI::App& app, int& code) {
   command
       ->add_option("--plugin-path", options->plugin_path,
                    "search this folder for plugins first; may be repeated")
+      ->check(CLI::ExistingDirectory)
       ->take_all()
       ->expected(1)
       ->type_name("FOLDER");

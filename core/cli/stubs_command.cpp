@@ -11,6 +11,7 @@ void add_stubs_command(CLI::App& app, int& code) {
   auto* command =
       app.add_subcommand("stubs", "print the Lua library's editor stubs, with the plugins' options");
   command->add_option("--plugin-path", *folders, "search this folder for plugins first; may be repeated")
+      ->check(CLI::ExistingDirectory)
       ->take_all()
       ->expected(1)
       ->type_name("FOLDER");

@@ -1,3 +1,4 @@
+#include "base/printable.h"
 #include "launch/progress.h"
 
 #include <algorithm>
@@ -31,13 +32,7 @@ std::string Progress::Begun::title(int name_columns) const {
 
 void Progress::note(const std::string& text, Colour colour) {
   clear();
-  std::string lines;
-  for (size_t start = 0; start <= text.size();) {
-    const size_t end = std::min(text.find('\n', start), text.size());
-    lines += terminal_.paint(colour, printable(text.substr(start, end - start))) + "\n";
-    start = end + 1;
-  }
-  terminal_.write(lines);
+  terminal_.write(terminal_.paint(colour, printable_lines(text)) + "\n");
 }
 
 void Progress::stage(const std::string& text) { draw(text); }
@@ -100,7 +95,7 @@ void Progress::end(const Job& job, const Json& result) {
   if (const auto speed = result.find("tokens_per_second"); speed != result.end() && speed->is_number())
     line += ", " + grouped(speed->get<double>()) + " tokens/s";
   line += ", " + clock_time(seconds);
-  if (status != "ok") line += ": " + printable(first_line(result.at("reason").get<std::string>()));
+  if (status != "ok") line += ": " + printable(with_cure(result.at("reason").get<std::string>()));
   abandon(job);
   terminal_.write(line + "\n");
 }

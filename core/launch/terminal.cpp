@@ -8,26 +8,13 @@
 #include <cstdlib>
 #include <utility>
 
+#include "base/printable.h"
+
 namespace optrush {
 namespace {
 bool set(const char* name) {
   const char* value = std::getenv(name);
   return value != nullptr && *value != '\0';
-}
-
-/// Length of the UTF-8 sequence that starts here; 1 for a byte that starts none.
-size_t sequence_length(std::string_view text) {
-  const auto lead = static_cast<unsigned char>(text[0]);
-  const size_t length = lead < 0xC0 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-  return std::min(length, text.size());
-}
-
-char32_t code_point(std::string_view sequence) {
-  const auto lead = static_cast<unsigned char>(sequence[0]);
-  if (sequence.size() == 1) return lead;
-  char32_t value = lead & (0x7Fu >> sequence.size());
-  for (const char c : sequence.substr(1)) value = (value << 6) | (static_cast<unsigned char>(c) & 0x3Fu);
-  return value;
 }
 
 /// Columns of a character: 0 for combining marks, 2 for East Asian wide ones and emoji. An overestimate only
@@ -72,18 +59,6 @@ void Terminal::write(std::string_view text) const {
   }
 }
 
-std::string printable(std::string_view utf8) {
-  std::string result;
-  while (!utf8.empty()) {
-    const auto sequence = utf8.substr(0, sequence_length(utf8));
-    const char32_t c = code_point(sequence);
-    const bool control = c < 0x20 || (c >= 0x7F && c < 0xA0) || (c >= 0x202A && c <= 0x202E);
-    result += control ? "?" : std::string(sequence);
-    utf8.remove_prefix(sequence.size());
-  }
-  return result;
-}
-
 std::string fit(std::string_view utf8, int columns) {
   const std::string whole = printable(utf8);
   std::string_view rest = whole;
@@ -91,12 +66,12 @@ std::string fit(std::string_view utf8, int columns) {
   std::string shorter;  // what fits beside an ellipsis
   int used = 0;
   while (!rest.empty()) {
-    const auto sequence = rest.substr(0, sequence_length(rest));
-    used += width(code_point(sequence));
+    const Character next = first_character(rest);
+    used += width(next.code);
     if (used > columns) return columns > 0 ? shorter + "…" : "";
-    kept += sequence;
+    kept += next.bytes;
     if (used < columns) shorter = kept;
-    rest.remove_prefix(sequence.size());
+    rest.remove_prefix(next.bytes.size());
   }
   return kept;
 }

@@ -20,8 +20,6 @@ struct Terminal {
   void write(std::string_view text) const;
 };
 
-/// Control characters as '?', so that a name can't move the cursor.
-std::string printable(std::string_view utf8);
-/// Cut to `columns`, the last of them "…" where something was cut.
+/// Printable, and cut to `columns`, the last of them "…" where something was cut.
 std::string fit(std::string_view utf8, int columns);
 }  // namespace optrush

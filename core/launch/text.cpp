@@ -31,6 +31,13 @@ std::string utc_now() {
 
 std::string first_line(std::string_view text) { return std::string(text.substr(0, text.find('\n'))); }
 
+std::string with_cure(std::string_view error) {
+  static constexpr std::string_view kCure = "\n  hint: ";
+  const size_t cure = error.find(kCure);
+  if (cure == std::string_view::npos) return first_line(error);
+  return first_line(error) + " (" + first_line(error.substr(cure + kCure.size())) + ")";
+}
+
 std::string filled_in(std::string text, const std::vector<std::pair<std::string, std::string>>& values) {
   for (const auto& [placeholder, value] : values)
     for (size_t at = 0; (at = text.find(placeholder, at)) != std::string::npos; at += value.size())

@@ -3,7 +3,8 @@
 #include <algorithm>
 
 #include "base/files.h"
-#include "launch/terminal.h"
+#include "base/printable.h"
+#include "launch/text.h"
 #include "report/document.h"
 #include "report/render.h"
 #include "report/text_table.h"
@@ -49,7 +50,7 @@ std::string ladder_table(const Analysis& analysis) {
   for (const Row& row : analysis.rows)
     if (!row.ok())
       text += printable(row.name + ": " + std::string(to_string(row.status)) + ". " +
-                        row.reason.substr(0, row.reason.find('\n'))) +
+                        with_cure(row.reason)) +
               "\n";
   text += "\n" + printable(analysis.finding) + "\n";
   for (const auto& warning : warnings_of(analysis)) text += "Warning: " + printable(warning) + "\n";

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/printable.h"
 #include "launch/terminal.h"
 #include "report/format.h"
 

@@ -35,6 +35,8 @@ std::string hint(const std::string& message) {
       return "did you mean '" + best + "'?";
   }
   if (message.find("stack overflow") != std::string::npos) return "does a function call itself without end?";
+  if (message.find("runs without end") != std::string::npos)
+    return "an experiment only describes runs; does a loop never end?";
   if (message.find("binary chunk") != std::string::npos) return "only Lua source is run";
   return {};
 }

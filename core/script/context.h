@@ -51,6 +51,8 @@ class ScriptContext {
   } traceback;
   /// What the host threw. A script cannot swallow it with pcall.
   std::exception_ptr host_failure;
+  /// Of Lua, executed so far; see limit_instructions().
+  int64_t instructions = 0;
   /// The Lua state is being closed: finalizers still run, but what they make would never be collected.
   bool closing = false;
   /// Modules that are being loaded, outermost first.

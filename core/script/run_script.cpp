@@ -42,6 +42,7 @@ void run_script(const std::filesystem::path& script, ScriptHost& host, const Scr
 
   lua_pushcfunction(lua, open_all);
   check(lua, lua_pcall(lua, 0, 0, 0));
+  limit_instructions(lua);
   lua_pushcfunction(lua, keep_traceback);
   check(lua, luaL_loadbufferx(lua, source.data(), source.size(), name.c_str(), "t"));
   check(lua, lua_pcall(lua, 0, 0, -2));

@@ -41,6 +41,16 @@ int load_text(lua_State* lua) {
   return lua_gettop(lua);
 }
 
+constexpr int kInstructionsBetweenLooks = 1'000'000;
+
+void count_instructions(lua_State* lua, lua_Debug*) {
+  int64_t& instructions = context_of(lua).instructions;
+  instructions += kInstructionsBetweenLooks;
+  if (instructions < kMostScriptInstructions) return;
+  lua_sethook(lua, count_instructions, LUA_MASKCOUNT, 1);  // a pcall may catch this one, not the next as well
+  luaL_error(lua, "the script runs without end");
+}
+
 /// Opens a library and keeps, of the table at the top of the stack, only these fields, as global `name`.
 template <size_t N>
 void keep_only(lua_State* lua, const char* name, const char* const (&fields)[N]) {
@@ -122,6 +132,10 @@ void open_safe_libraries(lua_State* lua) {
   lua_pushinteger(lua, 1);
   lua_call(lua, 1, 0);
   lua_pop(lua, 1);
+}
+
+void limit_instructions(lua_State* lua) {
+  lua_sethook(lua, count_instructions, LUA_MASKCOUNT, kInstructionsBetweenLooks);
 }
 
 const std::vector<std::string>& global_names() {

@@ -1,7 +1,6 @@
 #include "script/settings.h"
 
-#include <algorithm>
-
+#include "base/printable.h"
 #include "base/spec_json.h"
 #include "optrush/error.h"
 
@@ -31,10 +30,11 @@ Json settings_of(const LuaTable& table) {
 }
 
 std::string one_line(const std::string& text, const std::string& what) {
-  const bool control =
-      std::ranges::any_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
-  if (text.empty() || text.size() > kLongestLine || control)
+  if (text.empty() || text.size() > kLongestLine)
     throw Error(what + " must be one line of 1 to 80 bytes", "it stands in a table of the report");
+  if (has_hidden_character(text))
+    throw Error(what + " has a character that isn't seen, such as a line end: '" + printable(text) + "'",
+                "it stands in a table of the report, and in charts");
   return text;
 }
 }  // namespace optrush

@@ -38,7 +38,9 @@ TEST(Fit, SurvivesAnyBytes) {
 TEST(Printable, NothingMovesTheCursor) {
   EXPECT_EQ(printable("a\x1b[2Jb\rc\nd\te\x7f"), "a?[2Jb?c?d?e?");
   EXPECT_EQ(printable("C1: \xc2\x9b, right to left: \xe2\x80\xae"), "C1: ?, right to left: ?");
-  EXPECT_EQ(printable("naïve 日本"), "naïve 日本");
+  EXPECT_EQ(printable("ends \xe2\x80\xa8 and marks \xe2\x81\xa6\xef\xbb\xbf"), "ends ? and marks ??");
+  EXPECT_EQ(printable("naïve 日本 👩\u200D💻"), "naïve 日本 👩\u200D💻");
+  EXPECT_EQ(printable_lines("one\ntwo\r\n\x1b[31m"), "one\ntwo?\n?[31m");
 }
 
 TEST(ClockTime, Units) {

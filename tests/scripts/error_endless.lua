@@ -1,0 +1,7 @@
+-- Loops that catch every error, in a coroutine and outside.
+-- expect-error: error_endless.lua:6: the script runs without end
+-- expect-error:   hint: an experiment only describes runs; does a loop never end?
+pcall(coroutine.wrap(function() while true do end end))
+while true do
+  pcall(function() while true do end end)
+end
