@@ -1,81 +1,158 @@
 #include "base/files.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <set>
 #include <vector>
 
+#include "base/descriptor.h"
 #include "optrush/error.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
 namespace {
 constexpr size_t kMaxJsonDepth = 64;
+constexpr size_t kMostBytes = size_t{1} << 30U;  // of a file that is read whole
 
 [[noreturn]] void fail(const std::string& action, const fs::path& path) {
   throw Error("cannot " + action + " '" + path.string() + "': " + std::strerror(errno));
 }
 
-class Descriptor {
+std::string kind_of(mode_t mode) {
+  if (S_ISDIR(mode)) return "a folder";
+  if (S_ISFIFO(mode)) return "a pipe";
+  return S_ISSOCK(mode) ? "a socket" : "a device";
+}
+
+/// A regular file that is open. Of anything else (a pipe, a device, a folder) none is made: to open one may wait
+/// for ever, to read one may never end.
+class OpenFile {
  public:
-  Descriptor(const fs::path& path, int flags)
-      : path_(path), fd_(::open(path.c_str(), flags | O_CLOEXEC, 0644)) {
-    if (fd_ < 0) fail("open", path);
+  OpenFile(const fs::path& path, int flags)
+      : path_(path), fd_(::open(path.c_str(), flags | O_CLOEXEC | O_NONBLOCK, 0644)) {
+    const bool reading = (flags & O_ACCMODE) == O_RDONLY;
+    if (fd_.get() < 0) fail(reading ? "read" : "open", path);
+    if (::fstat(fd_.get(), &status_) != 0) fail("look at", path);
+    if (!S_ISREG(status_.st_mode))
+      throw Error("cannot " + std::string(reading ? "read" : "write") + " '" + path.string() + "': it is " +
+                      kind_of(status_.st_mode) + " and no file",
+                  "remove it, or put the file in its place");
   }
-  ~Descriptor() { ::close(fd_); }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
+  std::string read() const {
+    std::string bytes;
+    bytes.resize(static_cast<size_t>(status_.st_size) + 1);  // one more finds the end without another round
+    size_t filled = 0;
+    while (true) {
+      const ssize_t n = ::read(fd_.get(), bytes.data() + filled, bytes.size() - filled);
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) fail("read", path_);
+      if (n == 0) break;
+      filled += static_cast<size_t>(n);
+      if (filled > kMostBytes) too_large();
+      if (filled == bytes.size()) bytes.resize(2 * filled);
+    }
+    bytes.resize(filled);
+    return bytes;
+  }
+  size_t size() const { return static_cast<size_t>(status_.st_size); }
+  void check_size() const {
+    if (size() > kMostBytes) too_large();
+  }
+  char last() const {
+    char byte = 0;
+    if (::pread(fd_.get(), &byte, 1, status_.st_size - 1) != 1) fail("read", path_);
+    return byte;
+  }
   void write(std::string_view bytes) const {
     while (!bytes.empty()) {
-      const ssize_t n = ::write(fd_, bytes.data(), bytes.size());
+      const ssize_t n = ::write(fd_.get(), bytes.data(), bytes.size());
       if (n < 0 && errno != EINTR) fail("write", path_);
       if (n > 0) bytes.remove_prefix(static_cast<size_t>(n));
     }
   }
   void sync() const {
-    if (::fsync(fd_) != 0 && errno != EINVAL) fail("flush", path_);
+    if (::fsync(fd_.get()) != 0 && errno != EINVAL) fail("flush", path_);
   }
 
  private:
+  [[noreturn]] void too_large() const {
+    throw Error("'" + path_.string() + "' has more than 1 GiB, which no such file has",
+                "remove it, or put the file in its place");
+  }
+
   fs::path path_;
-  int fd_;
+  Descriptor fd_;
+  struct stat status_ = {};
+};
+
+/// Written beside `path` and renamed to it; gone where that fails. Each process has names of its own, so several
+/// may write one file at a time.
+class Replacement {
+ public:
+  explicit Replacement(const fs::path& path)
+      : path_(path), temporary_(path.string() + "." + std::to_string(::getpid()) + ".tmp") {}
+  ~Replacement() {
+    if (!done_) ::unlink(temporary_.c_str());
+  }
+  Replacement(const Replacement&) = delete;
+  Replacement& operator=(const Replacement&) = delete;
+  const fs::path& temporary() const { return temporary_; }
+  void put_in_place() {
+    if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("write", path_);
+    done_ = true;
+  }
+
+ private:
+  fs::path path_, temporary_;
+  bool done_ = false;
 };
 }  // namespace
 
+bool is_there(const fs::path& path) {
+  struct stat status = {};
+  return ::lstat(path.c_str(), &status) == 0;
+}
+
 std::string read_file(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in || fs::is_directory(path))
-    throw Error("cannot read '" + path.string() + "'", "check that the file exists");
-  return {std::istreambuf_iterator<char>(in), {}};
+  const OpenFile in(path, O_RDONLY);
+  in.check_size();
+  return in.read();
 }
 
 void write_file(const fs::path& path, std::string_view content) { write_file(path, std::vector{content}); }
 
 void write_file(const fs::path& path, const std::vector<std::string_view>& pieces) {
   if (path.has_parent_path()) fs::create_directories(path.parent_path());
-  const fs::path temporary = path.string() + ".tmp";
+  Replacement replacement(path);
   {
-    const Descriptor out(temporary, O_WRONLY | O_CREAT | O_TRUNC);
+    const OpenFile out(replacement.temporary(), O_WRONLY | O_CREAT | O_TRUNC);
     for (const auto piece : pieces) out.write(piece);
     out.sync();
   }
-  fs::rename(temporary, path);
+  replacement.put_in_place();
+}
+
+void remove_unfinished(const fs::path& folder) {
+  if (!fs::is_directory(folder)) return;
+  std::vector<fs::path> left;
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (entry.path().extension() == ".tmp") left.push_back(entry.path());
+  for (const auto& path : left) fs::remove_all(path);
 }
 
 void append_line(const fs::path& path, std::string_view line) {
-  const Descriptor out(path, O_WRONLY | O_CREAT | O_APPEND);
+  const OpenFile out(path, O_WRONLY | O_CREAT | O_APPEND);
   out.write(std::string(line) + "\n");
 }
 
 void close_torn_line(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary | std::ios::ate);
-  if (!in || in.tellg() <= 0) return;
-  in.seekg(-1, std::ios::end);
-  if (in.get() != '\n') append_line(path, "");
+  if (!is_there(path)) return;
+  const OpenFile in(path, O_RDONLY);
+  if (in.size() > 0 && in.last() != '\n') append_line(path, "");
 }
 
 Json parse_json(std::string_view text, const std::string& origin) {
@@ -93,13 +170,25 @@ Json parse_json(std::string_view text, const std::string& origin) {
   try {
     return Json::parse(text, check);
   } catch (const Json::exception& e) {
-    throw Error(std::string("not valid JSON: ") + e.what(), {}, origin);
+    const std::string text = e.what();  // "[json.exception.parse_error.101] parse error at line 3, ..."
+    const size_t tag = text.find("] ");
+    throw Error("not valid JSON: " + (tag == std::string::npos ? text : text.substr(tag + 2)), {}, origin);
   }
 }
 
-Json read_json(const fs::path& path) { return parse_json(read_file(path), path.string()); }
-
-void write_json(const fs::path& path, const Json& json) {
-  write_file(path, json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n");
+Json parse_stored(std::string_view text, const std::string& origin) {
+  try {
+    return parse_json(text, origin);
+  } catch (const Error& e) {
+    throw Error(e.message(), "restore the file, or mend it where it was edited", origin);
+  }
 }
+
+Json read_json(const fs::path& path) { return parse_stored(read_file(path), path.string()); }
+
+std::string json_text(const Json& json) {
+  return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
+}
+
+void write_json(const fs::path& path, const Json& json) { write_file(path, json_text(json)); }
 }  // namespace optrush

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
 
 #include "base/printable.h"
@@ -10,6 +11,7 @@
 #include "cli/commands.h"
 #include "cli/interrupted.h"
 #include "cli/worker_libraries.h"
+#include "launch/strays.h"
 #include "launch/terminal.h"
 
 namespace optrush {
@@ -90,6 +92,7 @@ int run_command_line(int argc, char** argv) {
     std::cerr << app.help();
     return kBadUsage;
   }
+  adopt_orphans();
   try {
     let_workers_find_torch();
     const int end = parse_and_run(app, argc, argv, code);
@@ -101,6 +104,12 @@ int run_command_line(int argc, char** argv) {
   } catch (const UsageError& e) {
     print_error(e.what());
     return kBadUsage;
+  } catch (const std::filesystem::filesystem_error& e) {
+    print_error("'" + e.path1().string() + "': " + e.code().message());
+    return kSomethingFailed;
+  } catch (const std::bad_alloc&) {
+    print_error("there is not enough memory");
+    return kSomethingFailed;
   } catch (const std::exception& e) {
     print_error(e.what());
     return kSomethingFailed;

@@ -33,7 +33,7 @@ std::string MemoryTrials::key_of(const MemoryTrial& trial) const {
 }
 
 std::optional<bool> MemoryTrials::remembered(const MemoryTrial& trial) const {
-  if (!fs::exists(file_)) return std::nullopt;
+  if (!is_there(file_)) return std::nullopt;
   std::optional<bool> answer;
   std::istringstream lines(read_file(file_));
   for (std::string line; std::getline(lines, line);)

@@ -17,10 +17,11 @@ MappedFile::MappedFile(const std::filesystem::path& path) {
     throw Error("cannot read '" + path.string() + "': " + std::strerror(code),
                 "check the path and its permissions");
   };
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) fail(errno);
   struct stat status = {};
   int problem = ::fstat(fd, &status) != 0 ? errno : S_ISDIR(status.st_mode) ? EISDIR : 0;
+  if (problem == 0 && !S_ISREG(status.st_mode)) problem = EINVAL;  // a pipe or a device
   if (problem == 0 && status.st_size > 0) {
     size_ = static_cast<size_t>(status.st_size);
     void* const address = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd, 0);

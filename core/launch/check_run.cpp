@@ -58,7 +58,7 @@ class Tail {
 /// so that the next one stands alone.
 std::map<std::string, Json> read_journal(const fs::path& file) {
   std::map<std::string, Json> known;
-  if (!fs::exists(file)) return known;
+  if (!is_there(file)) return known;
   const std::string content = read_file(file);
   close_torn_line(file);
   std::istringstream in(content);

@@ -60,7 +60,9 @@ Json succeeded(const RanksEnd& run) {
 Json conclude_ranks(const fs::path& run_folder, const RanksEnd& run, const Job& job,
                     const RankLimits& limits) {
   Json result = run.kind == Kind::ok ? succeeded(run) : failed(run, job, limits);
-  write_json(run_folder / "result.json", result);
+  for (const auto& rank : run.ends) note_strays(result, rank.end);
+  check_disk(run_folder, result);
+  store_result(run_folder, result);
   return result;
 }
 }  // namespace optrush

@@ -50,7 +50,7 @@ class Conductor {
     if (!request_.only.empty()) progress_.note("--only: " + join(runs_.schedule.only()) + ", and the base");
     // First of all: a resume on another machine is refused before it changes anything.
     const bool described = describe();
-    if (!fs::exists(folder_ / "variants.json")) write_variants();
+    if (!is_there(folder_ / "variants.json")) write_variants();
     if (described && plan()) measure();
     if (interrupts_.signal() == 0)
       execution_.journal().ended();
@@ -60,9 +60,9 @@ class Conductor {
   }
 
  private:
-  void write_variants() const {
-    write_json(folder_ / "experiment.json", to_json(experiment_));
-    write_json(folder_ / "variants.json", all_as_json(runs_.variants));
+  void write_variants() {
+    execution_.journal().write("experiment.json", to_json(experiment_));
+    execution_.journal().write("variants.json", all_as_json(runs_.variants));
   }
 
   static Json all_as_json(const std::vector<Variant>& variants) {
@@ -84,7 +84,8 @@ class Conductor {
   /// context.json, once for a report: its runs are of one machine.
   bool describe() {
     const fs::path file = folder_ / "context.json";
-    const bool known = fs::exists(file);
+    // A look that failed is not kept: the next conductor looks again.
+    const bool known = is_there(file) && !read_json(file).contains("doctor");
     progress_.stage("looking at the machine");
     auto here = describe_machine(experiment_, request_.worker, known, interrupts_);
     if (!here) return false;
@@ -95,6 +96,11 @@ class Conductor {
       return true;
     }
     Json there = read_json(file);
+    if (here->contains("doctor")) {
+      progress_.note("whether this is the same machine is not known: " + here->at("doctor").get<std::string>(),
+                     Colour::yellow);
+      return true;
+    }
     if (const auto differ = difference_of_machines(there, *here); !differ.empty())
       throw Error("the runs in '" + folder_.string() + "' were made on another machine: " + differ,
                   "give another --label, and compare the two reports");
@@ -121,7 +127,7 @@ class Conductor {
     }
     Json list = Json::array();
     for (const auto& plan : runs_.plans) list.push_back(plan);
-    write_json(folder_ / "plans.json", list);
+    execution_.journal().write("plans.json", list);
     return true;
   }
 

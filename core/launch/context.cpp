@@ -64,7 +64,7 @@ Json ask_doctor(const RunSpec& base, const fs::path& worker, bool quick, Interru
       log};
   if (quick) command.arguments.emplace_back("--quick");
   const ProcessEnd end = run_process(command, kDoctorLimits, interrupts);
-  if (end.kind == ProcessEnd::Kind::exited && fs::exists(out)) return read_json(out);
+  if (end.kind == ProcessEnd::Kind::exited && is_there(out)) return read_json(out);
   return {{"doctor", describe_bad_end(end, kDoctorLimits).reason + "\n" + log_tail(log)}};
 }
 

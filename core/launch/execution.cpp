@@ -94,12 +94,12 @@ std::unique_ptr<LiveRun> Execution::start(const Job& job, const fs::path& socket
 void Execution::has_turn(const Job& job) { progress_.go_on(job); }
 void Execution::tick() { progress_.tick(); }
 void Execution::ended(const Job& job, const Json& result) {
-  write_json(run_folder(job.id) / "result.json", result);
+  store_result(run_folder(job.id), result);
   finished(job, result);
   take(job, result);
 }
 void Execution::abandoned(const Job& job) {
-  fs::remove(run_folder(job.id) / "result.json");
+  fs::remove_all(run_folder(job.id) / "result.json");
   progress_.abandon(job);
 }
 
@@ -151,7 +151,7 @@ std::optional<Json> Execution::run(const Job& job) {
 }
 
 void Execution::finished(const Job& job, const Json& result) {
-  journal_.finished(job.id, identity_of(job), result.at("status"));
+  journal_.finished(job.id, identity_of(job), result.at("status"), sha256_file(run_folder(job.id) / "result.json"));
   progress_.end(job, result);
 }
 
@@ -161,7 +161,7 @@ std::unique_ptr<LiveRun> Execution::start(const Job& job, const std::string& how
   clear_run(folder);
   write_json(folder / "spec.json", to_json(job.spec));
   if (job.external) write_json(folder / "external.json", to_json(*job.external));
-  journal_.started(job.id, identity_of(job));
+  journal_.started(job.id, identity_of(job), sha256_file(folder / "spec.json"));
   std::vector<Job> later = runs_.schedule.all(runs_.plans);
   std::erase_if(later, [&](const Job& other) { return other.id == job.id || is_executed(other); });
   const Progress::Position position{
@@ -188,6 +188,7 @@ void Execution::drop(const Variant& variant, const std::string& why) {
 
 void Execution::store_unstarted(const Variant& variant, int64_t round, const BadEnd& end) {
   const Job job = runs_.schedule.measured(variant, round);
+  if (is_done(job)) return;  // what was measured before is kept
   optrush::store_unstarted(run_folder(job.id), job, end.status, end.reason);
   journal_.skipped(job.id, end.reason);
 }

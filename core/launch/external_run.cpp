@@ -72,7 +72,7 @@ std::string missing_for(const External& external, Interrupts& interrupts) {
 
 void keep_printed_result(const fs::path& run_folder) {
   const fs::path out = run_folder / "result.json", log = run_folder / "log.txt";
-  if (fs::exists(out) || !fs::exists(log)) return;
+  if (is_there(out) || !fs::exists(log)) return;
   const std::string text = read_file(log);
   for (size_t at = text.size(); at != std::string::npos && at > 0;) {
     at = text.rfind('{', at - 1);

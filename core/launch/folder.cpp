@@ -48,7 +48,7 @@ bool belongs(const fs::path& run_folder, const std::vector<Variant>& variants,
     expected.trace = spec.trace;  // its result is the same
     if (rounds) expected.round = spec.purpose == "drift" ? *rounds : std::min(spec.round, *rounds - 1);
     const fs::path command = run_folder / "external.json";
-    const auto external = fs::exists(command)
+    const auto external = is_there(command)
                               ? std::optional(external_from_json(read_json(command), command.string()))
                               : std::nullopt;
     return spec_sha256(spec) == spec_sha256(expected) && external == variant.external;
@@ -69,7 +69,7 @@ std::vector<fs::path> folders_in(const fs::path& folder) {
 /// A report has one value of each argument. One that the script did not read then is of a changed script.
 void check_arguments(const fs::path& folder, const Experiment& experiment) {
   const fs::path file = folder / "experiment.json";
-  if (!fs::exists(file)) return;
+  if (!is_there(file)) return;
   const Json before = experiment_from_json(read_json(file), file.string()).arguments;
   for (const auto& [name, value] : experiment.arguments.items())
     if (const auto old = before.find(name); old != before.end() && *old != value)
@@ -105,7 +105,7 @@ FolderLock::FolderLock(const fs::path& folder) {
 FolderLock::~FolderLock() { close(fd_); }
 
 bool has_report(const fs::path& folder) {
-  return fs::exists(folder / "experiment.json") || fs::exists(folder / "journal.jsonl");
+  return is_there(folder / "experiment.json") || is_there(folder / "journal.jsonl");
 }
 
 void clear_report(const fs::path& folder) {
@@ -144,7 +144,7 @@ std::vector<std::string> set_aside_strangers(const fs::path& folder, const std::
                                              std::optional<int64_t> rounds) {
   std::vector<std::string> names;
   for (const auto& run : folders_in(folder / "runs")) {
-    if (!fs::exists(run / "result.json") || belongs(run, variants, rounds)) continue;
+    if (!is_there(run / "result.json") || belongs(run, variants, rounds)) continue;
     const fs::path aside = folder / "replaced" / run.filename();
     fs::create_directories(aside.parent_path());
     fs::remove_all(aside);  // an older one of the same name

@@ -14,7 +14,7 @@ std::string dumped(const Json& json) { return json.dump(-1, ' ', true, Json::err
 }  // namespace
 
 Journal::Journal(fs::path folder) : file_(std::move(folder) / "journal.jsonl") {
-  if (!fs::exists(file_)) return;
+  if (!is_there(file_)) return;
   const std::string content = read_file(file_);
   close_torn_line(file_);
   std::istringstream lines(content);
@@ -25,23 +25,42 @@ Journal::Journal(fs::path folder) : file_(std::move(folder) / "journal.jsonl") {
       const auto it = entry.find(key);
       return it != entry.end() && it->is_string() ? it->get<std::string>() : std::string();
     };
-    if (text("event") == "started") started_[text("run")] = text("spec_sha256");
-    if (text("event") == "skipped") started_.erase(text("run"));
+    if (text("event") == "started") begins(text("run"), text("spec_sha256"));
+    if (text("event") == "finished") finished_[text("run")] = text("sha256");
+    if (text("event") == "skipped") forget(text("run"));
   }
 }
 
-void Journal::started(const std::string& run, const std::string& sha) {
-  append({{"event", "started"}, {"run", run}, {"spec_sha256", sha}});
-  started_[run] = sha;
+void Journal::started(const std::string& run, const std::string& spec, const std::string& sha256) {
+  append({{"event", "started"}, {"run", run}, {"spec_sha256", spec}, {"sha256", sha256}});
+  begins(run, spec);
 }
 
-void Journal::finished(const std::string& run, const std::string& sha, const std::string& status) {
-  append({{"event", "finished"}, {"run", run}, {"spec_sha256", sha}, {"status", status}});
+void Journal::finished(const std::string& run, const std::string& spec, const std::string& status,
+                       const std::string& sha256) {
+  append({{"event", "finished"}, {"run", run}, {"spec_sha256", spec}, {"status", status}, {"sha256", sha256}});
+  finished_[run] = sha256;
+}
+
+void Journal::write(const std::string& file, const Json& json) {
+  const std::string content = json_text(json);
+  append({{"event", "wrote"}, {"file", file}, {"sha256", sha256(content)}});
+  write_file(file_.parent_path() / file, content);
+}
+
+void Journal::begins(const std::string& run, const std::string& spec) {
+  started_[run] = spec;
+  finished_.erase(run);
+}
+
+void Journal::forget(const std::string& run) {
+  started_.erase(run);
+  finished_.erase(run);
 }
 
 void Journal::skipped(const std::string& run, const std::string& reason) {
   append({{"event", "skipped"}, {"run", run}, {"reason", reason}});
-  started_.erase(run);
+  forget(run);
 }
 
 void Journal::interrupted(const std::string& reason) {
@@ -53,6 +72,11 @@ void Journal::ended() { append({{"event", "ended"}}); }
 std::string Journal::spec_of(const std::string& run) const {
   const auto it = started_.find(run);
   return it == started_.end() ? std::string() : it->second;
+}
+
+std::string Journal::result_of(const std::string& run) const {
+  const auto it = finished_.find(run);
+  return it == finished_.end() ? std::string() : it->second;
 }
 
 void Journal::append(const Json& entry) {

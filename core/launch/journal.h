@@ -14,8 +14,13 @@ class Journal {
   /// Reads what is there. A torn last line is closed, so that the next one stands alone.
   explicit Journal(std::filesystem::path folder);
 
-  void started(const std::string& run, const std::string& spec_sha256);
-  void finished(const std::string& run, const std::string& spec_sha256, const std::string& status);
+  /// `sha256`: of spec.json as it lies there, which reports check.
+  void started(const std::string& run, const std::string& spec_sha256, const std::string& sha256);
+  /// `sha256`: of result.json.
+  void finished(const std::string& run, const std::string& spec_sha256, const std::string& status,
+                const std::string& sha256);
+  /// Writes a file of the folder whose sum reports check.
+  void write(const std::string& file, const Json&);
   /// Will not be started: its plan failed, or it failed before.
   void skipped(const std::string& run, const std::string& reason);
   void interrupted(const std::string& reason);
@@ -23,12 +28,16 @@ class Journal {
 
   /// Of the spec that the run was last started with; "": never, or skipped since.
   std::string spec_of(const std::string& run) const;
+  /// Sum of the result that it finished with; "": none is known.
+  std::string result_of(const std::string& run) const;
 
  private:
   void append(const Json& entry);
+  void begins(const std::string& run, const std::string& spec);
+  void forget(const std::string& run);
 
   std::filesystem::path file_;
-  std::map<std::string, std::string> started_;
+  std::map<std::string, std::string> started_, finished_;  ///< by run: sum of its spec, of its result
 };
 
 /// Identity of a spec: sha256 of its JSON.

@@ -11,6 +11,8 @@ std::optional<double> RunState::tokens_per_second() const {
 }
 
 const RunState& MetricsTail::update() {
+  std::error_code unreadable;
+  if (!std::filesystem::is_regular_file(file_, unreadable)) return state_;
   std::ifstream in(file_, std::ios::binary);
   if (!in.seekg(offset_)) return state_;
   std::string added(std::istreambuf_iterator<char>(in), {});

@@ -15,6 +15,7 @@
 #include "base/descriptor.h"
 #include "base/log.h"
 #include "base/suggest.h"
+#include "launch/strays.h"
 #include "optrush/error.h"
 
 namespace optrush {
@@ -71,6 +72,8 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
 }
 }  // namespace
 
+int Process::alive_ = 0;
+
 Process::Process(const Command& command) {
   auto arguments = command.arguments;
   auto environment = merged_environment(command.environment);
@@ -100,13 +103,16 @@ Process::Process(const Command& command) {
     pid_ = -1;
     fail("cannot start '" + command.arguments.front() + "'", error);
   }
+  ++alive_;
   log::debug("started " + std::to_string(pid_) + ": " + join(command.arguments, " "));
 }
 
 Process::~Process() {
   if (pid_ < 0) return;
+  const pid_t group = pid_;
   signal_group(SIGKILL);
   waitpid(pid_, nullptr, 0);
+  if (--alive_ == 0) end_orphans(group);
 }
 
 void Process::signal_group(int number) const {
@@ -122,8 +128,9 @@ std::optional<ProcessEnd> Process::poll() {
   signal_group(SIGKILL);
   int status = 0;
   waitpid(pid_, &status, 0);
-  pid_ = -1;
   ProcessEnd end;
+  if (--alive_ == 0) end.strays = end_orphans(pid_);
+  pid_ = -1;
   if (WIFSIGNALED(status)) {
     end.kind = ProcessEnd::Kind::signalled;
     end.signal = WTERMSIG(status);

@@ -30,6 +30,7 @@ struct ProcessEnd {
   int code = 0;    ///< exited
   int signal = 0;  ///< signalled: by something else than us
   double seconds = 0;
+  std::vector<std::string> strays;  ///< what it had left running outside of its group, and was ended
 };
 
 /// A child in a process group of its own, without terminal input. It dies with the thread that started it,
@@ -51,6 +52,7 @@ class Process {
 
  private:
   pid_t pid_ = -1;
+  static int alive_;
 };
 
 struct Limits {

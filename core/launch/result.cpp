@@ -5,6 +5,7 @@
 
 #include "base/files.h"
 #include "base/spec_json.h"
+#include "base/suggest.h"
 #include "launch/external_run.h"
 #include "launch/metrics_tail.h"
 #include "launch/text.h"
@@ -17,6 +18,8 @@ namespace fs = std::filesystem;
 namespace {
 constexpr int64_t kTailBytes = 2000;
 constexpr size_t kTailLines = 10;
+constexpr uintmax_t kFullDisk = 1 << 20;
+constexpr const char* kNoSpace = "No space left on device";
 
 bool same_plugins(const Json& result) try {
   const auto plugins = result.find("plugins");
@@ -35,7 +38,7 @@ std::optional<Json> read_result(const fs::path& run_folder, std::string* problem
     return std::nullopt;
   };
   const fs::path file = run_folder / "result.json";
-  if (!fs::exists(file)) return reject("wrote no result");
+  if (!is_there(file)) return reject("wrote no result");
   try {
     Json result = read_json(file);
     run_result_from_json(result, file.string());  // the report will be as strict
@@ -82,7 +85,31 @@ Json result_json(const BadEnd& end) {
   return {{"schema_version", 1}, {"status", end.status}, {"reason", end.reason}};
 }
 
-Json conclude(const fs::path& run_folder, const ProcessEnd& end, const Job& job) {
+void store_result(const fs::path& run_folder, const Json& result) {
+  const fs::path file = run_folder / "result.json";
+  std::error_code unknown;
+  if (fs::symlink_status(file, unknown).type() != fs::file_type::regular) fs::remove_all(file, unknown);
+  write_json(file, result);
+}
+
+void check_disk(const fs::path& run_folder, const Json& result) {
+  if (result.at("status") == "ok" || result.at("status") == "skipped") return;
+  std::error_code unknown;
+  const fs::space_info space = fs::space(run_folder, unknown);
+  const bool full = !unknown && space.available < kFullDisk;
+  if (!full && result.at("reason").get<std::string>().find(kNoSpace) == std::string::npos) return;
+  fs::remove_all(run_folder / "result.json", unknown);
+  throw DiskFull("the disk is full: a run in '" + run_folder.string() + "' could not be finished",
+                 "free some space, then --resume makes this run and those that are missing");
+}
+
+void note_strays(Json& result, const ProcessEnd& end) {
+  if (!end.strays.empty())
+    result["notes"].push_back("left running outside of its process group, and ended: " + join(end.strays));
+}
+
+namespace {
+Json concluded(const fs::path& run_folder, const ProcessEnd& end, const Job& job) {
   const std::string program = job.external ? "the command" : "the worker";
   std::string problem;
   const bool clean = end.kind == ProcessEnd::Kind::exited && end.code == 0;
@@ -93,19 +120,30 @@ Json conclude(const fs::path& run_folder, const ProcessEnd& end, const Job& job)
     problem = "wrote a result without tokens_per_second (docs/schema/run_result.schema.json)";
     result.reset();
   }
-  if (result) {
-    if (clean) return *result;
+  if (result && clean && end.strays.empty()) return *result;
+  if (result && !clean)
     (*result)["notes"].push_back("after its result was written, " + program +
                                  " came to a bad end: " + describe_bad_end(end, limits).reason);
-    write_json(run_folder / "result.json", *result);
-    return *result;
+  if (!result) {
+    const RunState state = MetricsTail(run_folder / "metrics.jsonl").update();
+    result = result_json(describe_end(end, limits, program + " " + problem, last_seen(state, job.spec.train),
+                                      "log.txt", log_tail(run_folder / "log.txt")));
   }
-  const RunState state = MetricsTail(run_folder / "metrics.jsonl").update();
-  const Json ended =
-      result_json(describe_end(end, limits, program + " " + problem, last_seen(state, job.spec.train),
-                               "log.txt", log_tail(run_folder / "log.txt")));
-  write_json(run_folder / "result.json", ended);
-  return ended;
+  note_strays(*result, end);
+  return *result;
+}
+}  // namespace
+
+Json conclude(const fs::path& run_folder, const ProcessEnd& end, const Job& job) {
+  Json result;
+  try {
+    result = concluded(run_folder, end, job);
+  } catch (const std::exception& e) {  // whatever a run leaves behind is that run's end, not the experiment's
+    result = result_json({"crashed", std::string("left a folder that can't be read: ") + e.what()});
+  }
+  check_disk(run_folder, result);
+  store_result(run_folder, result);
+  return result;
 }
 
 Json store_unstarted(const fs::path& run_folder, const Job& job, const std::string& status,
@@ -119,8 +157,10 @@ Json store_unstarted(const fs::path& run_folder, const Job& job, const std::stri
 }
 
 std::string log_tail(const fs::path& log) {
-  std::ifstream in(log, std::ios::binary | std::ios::ate);
-  if (!in) return {};
+  std::error_code unreadable;
+  std::ifstream in;
+  if (fs::is_regular_file(log, unreadable)) in.open(log, std::ios::binary | std::ios::ate);
+  if (!in.is_open()) return {};
   const auto size = static_cast<int64_t>(in.tellg());
   in.seekg(std::max<int64_t>(0, size - kTailBytes));
   std::string text(std::istreambuf_iterator<char>(in), {});
@@ -136,7 +176,10 @@ std::optional<Json> result_if_done(const fs::path& run_folder, const Job& job, c
   const auto stored = read_result(run_folder);
   const std::string spec = journal.spec_of(job.id);
   if (!stored || spec.empty()) return std::nullopt;
+  const std::string written = journal.result_of(job.id);
   const std::string changed = spec != identity_of(job) ? "its spec has changed"
+                              : !written.empty() && written != sha256_file(run_folder / "result.json")
+                                  ? "its result was changed after it was written"
                               : !same_plugins(*stored) ? "a plugin file has changed"
                                                        : "";
   if (changed.empty()) return stored;
@@ -146,12 +189,10 @@ std::optional<Json> result_if_done(const fs::path& run_folder, const Job& job, c
 
 void clear_run(const fs::path& run_folder) {
   // The result first: whatever a kill leaves behind is then not a finished run.
-  for (const std::string name :
-       {"result.json", "spec.json", "external.json", "metrics.jsonl", "log.txt", "trace.json"}) {
-    fs::remove(run_folder / name);
-    fs::remove(run_folder / (name + ".tmp"));
-  }
-  fs::remove_all(run_folder / "ranks");
+  for (const char* name :
+       {"result.json", "spec.json", "external.json", "metrics.jsonl", "log.txt", "trace.json", "ranks"})
+    fs::remove_all(run_folder / name);
+  remove_unfinished(run_folder);
   if (fs::is_directory(run_folder) && fs::is_empty(run_folder)) fs::remove(run_folder);
 }
 }  // namespace optrush

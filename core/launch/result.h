@@ -7,6 +7,7 @@
 #include "launch/metrics_tail.h"
 #include "launch/process.h"
 #include "launch/schedule.h"
+#include "optrush/error.h"
 #include "optrush/json.h"
 
 namespace optrush {
@@ -18,6 +19,17 @@ std::optional<Json> read_result(const std::filesystem::path& run_folder, std::st
 /// afterwards; where it wrote nothing, its end becomes a status with the last lines of its log, and is stored
 /// as its result.json.
 Json conclude(const std::filesystem::path& run_folder, const ProcessEnd&, const Job&);
+
+/// Ends an experiment whose disk is full: what it has not room for says nothing about a rung.
+class DiskFull : public Error {
+ public:
+  using Error::Error;
+};
+/// A DiskFull where a run ended badly on a full disk; the run is then an unfinished one.
+void check_disk(const std::filesystem::path& run_folder, const Json& result);
+/// As result.json, whatever is there now.
+void store_result(const std::filesystem::path& run_folder, const Json& result);
+void note_strays(Json& result, const ProcessEnd&);
 
 /// Stores the result of a run that can't be started.
 Json store_unstarted(const std::filesystem::path& run_folder, const Job&, const std::string& status,

@@ -3,8 +3,12 @@
 #include <poll.h>
 #include <sys/signalfd.h>
 
+#include <csignal>
+
 namespace optrush {
 Interrupts::Interrupts() {
+  // Some parents ignore it, and the ends of our children would then never be told.
+  std::signal(SIGCHLD, SIG_DFL);
   sigemptyset(&stopping_);
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction present {};

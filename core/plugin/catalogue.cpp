@@ -58,7 +58,9 @@ std::vector<fs::path> files_of(const Folder& folder, std::vector<Unusable>& unus
 
 /// The description of a file that may be loaded here.
 PluginDescription usable(const fs::path& link) {
-  const fs::path file = fs::canonical(link);
+  std::error_code broken;
+  const fs::path file = fs::canonical(link, broken);
+  if (broken) throw Error("leads nowhere: " + broken.message());
   for (const auto& path : {file.parent_path(), file})
     if (anybody_may_write(path))
       throw Error("anybody may write to '" + path.string() + "', and so run code in the next experiment",

@@ -206,8 +206,10 @@ PluginDescription parse_description(const std::string& note, const std::filesyst
 }
 
 PluginDescription read_description(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in || !std::filesystem::is_regular_file(file)) throw Error("cannot be read", {}, file.string());
+  std::error_code unreadable;
+  std::ifstream in;
+  if (std::filesystem::is_regular_file(file, unreadable)) in.open(file, std::ios::binary);
+  if (!in.is_open()) throw Error("cannot be read", {}, file.string());
   return parse_description(read_elf_note(in, file.string()), file);
 }
 

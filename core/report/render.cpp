@@ -1,5 +1,7 @@
 #include "report/render.h"
 
+#include <unistd.h>
+
 #include "base/files.h"
 #include "base/python.h"
 #include "launch/process.h"
@@ -37,7 +39,9 @@ std::string draw(const fs::path& folder, const std::vector<Chart>& charts, const
                  bool png) {
   const fs::path python = project_python();
   if (python.empty()) return "there is no Python environment";
-  const Scratch job{folder / ".charts.json"}, log{folder / ".charts.log"};
+  // Several may draw in one folder at a time.
+  const std::string own = ".charts." + std::to_string(getpid());
+  const Scratch job{folder / (own + ".json")}, log{folder / (own + ".log")};
   write_json(job.path, job_of(folder, charts, page, png));
   try {
     Interrupts interrupts;

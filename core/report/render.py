@@ -15,9 +15,10 @@ except ImportError:
 
 def write(path, data):
     """By a temporary file and a rename, as every result."""
-    with open(path + ".tmp", "wb") as out:
+    unfinished = f"{path}.{os.getpid()}.tmp"
+    with open(unfinished, "wb") as out:
         out.write(data)
-    os.replace(path + ".tmp", path)
+    os.replace(unfinished, path)
 
 
 with open(sys.argv[1], encoding="utf-8") as file:

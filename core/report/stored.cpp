@@ -6,6 +6,7 @@
 #include "base/files.h"
 #include "base/spec_json.h"
 #include "optrush/error.h"
+#include "report/sums.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
@@ -23,21 +24,21 @@ std::vector<std::string> traces_of(const fs::path& run) {
   return traces;
 }
 
-StoredRun load_run(const fs::path& folder) {
+StoredRun load_run(const fs::path& folder, const Sums& sums) {
   const fs::path spec = folder / "spec.json", result = folder / "result.json";
-  Json raw = read_json(result);
+  Json raw = sums.read(result);
   return {folder.filename().string(),
-          run_spec_from_json(read_json(spec), spec.string()),
+          run_spec_from_json(sums.read(spec), spec.string()),
           run_result_from_json(raw, result.string()),
           raw,
           fs::last_write_time(result),
           traces_of(folder)};
 }
 
-void load_plans(const fs::path& file, Stored& stored) {
+void load_plans(const fs::path& file, const Sums& sums, Stored& stored) {
   stored.plans.resize(stored.variants.size());
-  if (!fs::exists(file)) return;
-  const Json plans = read_json(file);
+  if (!is_there(file)) return;
+  const Json plans = sums.read(file);
   if (!plans.is_array() || plans.size() != stored.variants.size())
     throw Error("must be a list with one plan for each of the " + std::to_string(stored.variants.size()) +
                     " variants",
@@ -47,7 +48,7 @@ void load_plans(const fs::path& file, Stored& stored) {
 
 /// A line that a kill cut off is passed over.
 void load_noise(const fs::path& file, Stored& stored) {
-  if (!fs::exists(file)) return;
+  if (!is_there(file)) return;
   std::istringstream lines(read_file(file));
   for (std::string line; std::getline(lines, line);)
     if (const Json json = Json::parse(line, nullptr, false); json.is_object())
@@ -56,17 +57,18 @@ void load_noise(const fs::path& file, Stored& stored) {
 }  // namespace
 
 void load_new_runs(Stored& stored) {
+  const Sums sums(stored.folder);
   const fs::path folder = stored.folder / "runs";
   std::vector<StoredRun> known = std::move(stored.runs);
   stored.runs.clear();
   if (!fs::is_directory(folder)) return;
   for (const auto& entry : fs::directory_iterator(folder)) {
     const fs::path result = entry.path() / "result.json";
-    if (!fs::exists(result)) continue;
+    if (!is_there(result)) continue;
     const auto before = std::ranges::lower_bound(known, entry.path().filename().string(), {}, &StoredRun::id);
     const bool unchanged = before != known.end() && before->id == entry.path().filename().string() &&
                            before->written == fs::last_write_time(result);
-    stored.runs.push_back(unchanged ? std::move(*before) : load_run(entry.path()));
+    stored.runs.push_back(unchanged ? std::move(*before) : load_run(entry.path(), sums));
   }
   std::ranges::sort(stored.runs, {}, &StoredRun::id);
   for (const auto& run : stored.runs) {
@@ -82,13 +84,14 @@ void load_new_runs(Stored& stored) {
 
 Stored load_report(const fs::path& folder) {
   const fs::path experiment = folder / "experiment.json", variants = folder / "variants.json";
-  if (!fs::exists(experiment))
+  if (!is_there(experiment))
     throw Error("'" + folder.string() + "' is no folder of a report: experiment.json is missing",
                 "give reports/<experiment>/<label>");
+  const Sums sums(folder);
   Stored stored;
   stored.folder = folder;
-  stored.experiment = experiment_from_json(read_json(experiment), experiment.string());
-  for (const auto& variant : read_json(variants))
+  stored.experiment = experiment_from_json(sums.read(experiment), experiment.string());
+  for (const auto& variant : sums.read(variants))
     stored.variants.push_back(variant_from_json(variant, variants.string()));
   for (size_t i = 0; i < stored.variants.size(); ++i) {
     const Variant& variant = stored.variants[i];
@@ -98,12 +101,12 @@ Stored load_report(const fs::path& folder) {
       throw Error("variant '" + variant.name + "' is out of order", {}, variants.string());
   }
   if (stored.variants.empty()) throw Error("there is no variant", {}, variants.string());
-  load_plans(folder / "plans.json", stored);
-  if (const fs::path context = folder / "context.json"; fs::exists(context))
+  load_plans(folder / "plans.json", sums, stored);
+  if (const fs::path context = folder / "context.json"; is_there(context))
     stored.context = read_json(context);
   load_new_runs(stored);
   load_noise(folder / "noise.jsonl", stored);
-  if (fs::exists(folder / "tried.json")) stored.tried = read_json(folder / "tried.json");
+  if (is_there(folder / "tried.json")) stored.tried = read_json(folder / "tried.json");
   return stored;
 }
 }  // namespace optrush

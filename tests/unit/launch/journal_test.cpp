@@ -12,9 +12,9 @@ TEST(Journal, KnowsTheSpecThatARunWasStartedWith) {
   const TemporaryFolder folder;
   {
     Journal journal(folder.path());
-    journal.started("a.r1", "first");
-    journal.started("a.r1", "second");
-    journal.finished("a.r1", "second", "ok");
+    journal.started("a.r1", "first", "");
+    journal.started("a.r1", "second", "");
+    journal.finished("a.r1", "second", "ok", "");
     EXPECT_EQ(journal.spec_of("a.r1"), "second");
     EXPECT_EQ(journal.spec_of("a.r2"), "");
   }
@@ -25,8 +25,8 @@ TEST(Journal, ForgetsARunThatWasSkipped) {
   const TemporaryFolder folder;
   {
     Journal journal(folder.path());
-    journal.started("a.r1", "spec");
-    journal.started("b.r1", "spec");
+    journal.started("a.r1", "spec", "");
+    journal.started("b.r1", "spec", "");
     journal.skipped("a.r1", "its variant failed");
     EXPECT_EQ(journal.spec_of("a.r1"), "");
   }

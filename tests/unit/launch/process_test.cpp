@@ -11,6 +11,7 @@
 #include "../../support/temporary_folder.h"
 #include "base/files.h"
 #include "ends.h"
+#include "launch/strays.h"
 
 namespace optrush {
 namespace {
@@ -136,6 +137,24 @@ TEST_F(ProcessTest, ChildrenDieWithTheirParent) {
   kill(parent, SIGKILL);
   EXPECT_TRUE(ends(child));
   EXPECT_TRUE(ends(parent));
+}
+/// What left its group and its session, and whose parent has ended.
+TEST_F(ProcessTest, WhatHidFromItsGroupIsEndedAndNamed) {
+  adopt_orphans();
+  const fs::path number = folder_ / "number";
+  const auto end = run_process(
+      shell("setsid sh -c 'echo $$ > " + number.string() + "; exec sleep 1000' & while ! test -s " + number.string() +
+            "; do sleep 0.01; done"),
+      {}, interrupts_);
+  EXPECT_EQ(kill(number_in(number), 0), -1);
+  ASSERT_EQ(end.strays.size(), 1U);
+  EXPECT_THAT(end.strays.front(), HasSubstr("sleep ("));
+}
+
+TEST_F(ProcessTest, EndsAreToldWhereTheParentIgnoresThem) {
+  std::signal(SIGCHLD, SIG_IGN);
+  Interrupts interrupts;
+  EXPECT_EQ(run_process(shell("exit 3"), {.timeout_s = 20}, interrupts).code, 3);
 }
 }  // namespace
 }  // namespace optrush

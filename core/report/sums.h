@@ -1,0 +1,25 @@
+#pragma once
+#include <filesystem>
+#include <map>
+#include <set>
+#include <string>
+
+#include "optrush/json.h"
+
+namespace optrush {
+/// What the files of a report were when they were written, by its journal. A disk or a hand may have changed a digit
+/// since, which no reader would see. Files that the journal does not know are not checked.
+class Sums {
+ public:
+  explicit Sums(const std::filesystem::path& folder);
+
+  /// Reads a JSON file of the report; an Error where its bytes are others.
+  Json read(const std::filesystem::path& file) const;
+
+ private:
+  void take(const Json& entry);
+
+  std::filesystem::path folder_;
+  std::map<std::string, std::set<std::string>> known_;  ///< by path in the folder: each sum that was ever right
+};
+}  // namespace optrush

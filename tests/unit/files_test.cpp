@@ -1,0 +1,74 @@
+// Files that may be anything: what is read is a regular file of a bearable size, whoever put it there.
+#include "base/files.h"
+
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+
+#include <fstream>
+#include <thread>
+
+#include "../support/error_of.h"
+#include "../support/temporary_folder.h"
+#include "optrush/error.h"
+
+namespace optrush {
+namespace {
+namespace fs = std::filesystem;
+using testing::error_of;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class Files : public ::testing::Test {
+ protected:
+  std::string read_error() const {
+    return error_of([&] { read_file(file_); });
+  }
+  const testing::TemporaryFolder folder_;
+  const fs::path file_ = folder_ / "file.json";
+};
+
+TEST_F(Files, APipeIsNotWaitedFor) {
+  mkfifo(file_.c_str(), 0644);
+  EXPECT_THAT(read_error(), AllOf(HasSubstr(file_.string()), HasSubstr("a pipe")));
+  EXPECT_THAT(error_of([&] { append_line(file_, "x"); }), HasSubstr(file_.string()));
+}
+
+TEST_F(Files, ADeviceIsNotRead) {
+  fs::create_symlink("/dev/zero", file_);
+  EXPECT_THAT(read_error(), AllOf(HasSubstr(file_.string()), HasSubstr("a device")));
+}
+
+TEST_F(Files, ALinkToItselfIsThereAndCanNotBeRead) {
+  fs::create_symlink(file_, file_);
+  EXPECT_TRUE(is_there(file_));
+  EXPECT_THAT(read_error(), HasSubstr(file_.string()));
+}
+
+TEST_F(Files, AFolderIsNeitherReadNorReplaced) {
+  fs::create_directory(file_);
+  EXPECT_THAT(read_error(), HasSubstr("a folder"));
+  EXPECT_THAT(error_of([&] { write_file(file_, "x"); }), HasSubstr(file_.string()));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_.path()), {}), 1) << "what could not be written is gone";
+}
+
+TEST_F(Files, AFileOfManyGigabytesIsRefusedBeforeItIsRead) {
+  std::ofstream(file_).close();
+  fs::resize_file(file_, uintmax_t{1} << 40U);
+  EXPECT_THAT(read_error(), AllOf(HasSubstr(file_.string()), HasSubstr("1 GiB")));
+}
+
+TEST_F(Files, BrokenJsonIsNamedInOurWords) {
+  write_file(file_, "{\"a\": [1,");
+  EXPECT_THAT(error_of([&] { read_json(file_); }),
+              AllOf(HasSubstr(file_.string()), HasSubstr("line 1"), Not(HasSubstr("json.exception"))));
+}
+
+TEST_F(Files, WritersThatWereKilledLeaveNothingForGood) {
+  write_file(folder_ / "result.json.4711.tmp", "half");
+  write_file(file_, "{}");
+  remove_unfinished(folder_.path());
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_.path()), {}), 1);
+}
+}  // namespace
+}  // namespace optrush

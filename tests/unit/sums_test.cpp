@@ -1,0 +1,57 @@
+// A stored file that was changed after it was written is found, and nothing else is.
+#include "report/sums.h"
+
+#include <gmock/gmock.h>
+
+#include "../support/error_of.h"
+#include "../support/temporary_folder.h"
+#include "base/files.h"
+#include "launch/journal.h"
+
+namespace optrush {
+namespace {
+using testing::error_of;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class SumsTest : public ::testing::Test {
+ protected:
+  Json read(const std::filesystem::path& file) const { return Sums(folder_.path()).read(file); }
+  const testing::TemporaryFolder folder_;
+  Journal journal_{folder_.path()};
+  const std::filesystem::path plans_ = folder_ / "plans.json", result_ = folder_ / "runs/a/result.json";
+};
+
+TEST_F(SumsTest, WhatIsUnknownIsNotChecked) {
+  write_json(plans_, {1});
+  EXPECT_EQ(read(plans_), Json({1}));
+}
+
+TEST_F(SumsTest, AChangedDigitIsFound) {
+  journal_.write("plans.json", {1, 2});
+  EXPECT_EQ(read(plans_), Json({1, 2}));
+  write_json(plans_, {1, 3});
+  EXPECT_THAT(error_of([&] { read(plans_); }), AllOf(HasSubstr(plans_.string()), HasSubstr("remove it")));
+}
+
+/// A conductor that was killed between the journal's line and the file has left the file before.
+TEST_F(SumsTest, TheFileBeforeIsRightToo) {
+  journal_.write("plans.json", {1});
+  const std::string before = read_file(plans_);
+  journal_.write("plans.json", {2});
+  write_file(plans_, before);
+  EXPECT_EQ(read(plans_), Json({1}));
+}
+
+TEST_F(SumsTest, AResultIsThatOfTheLastAttempt) {
+  write_json(result_, {1});
+  journal_.started("a", "spec", "");
+  journal_.finished("a", "spec", "ok", sha256_file(result_));
+  EXPECT_EQ(read(result_), Json({1}));
+  write_json(result_, {2});
+  EXPECT_THAT(error_of([&] { read(result_); }), HasSubstr("the folder '" + result_.parent_path().string()));
+  journal_.started("a", "spec", "");
+  EXPECT_EQ(read(result_), Json({2})) << "the conductor was killed before it knew the new one";
+}
+}  // namespace
+}  // namespace optrush
