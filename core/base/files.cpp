@@ -28,8 +28,27 @@ std::string kind_of(mode_t mode) {
   return S_ISSOCK(mode) ? "a socket" : "a device";
 }
 
-/// A regular file that is open. Of anything else (a pipe, a device, a folder) none is made: to open one may wait
-/// for ever, to read one may never end.
+void write_all(int fd, std::string_view bytes, const fs::path& path) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
+    if (n < 0 && errno != EINTR) fail("write", path);
+    if (n > 0) bytes.remove_prefix(static_cast<size_t>(n));
+  }
+}
+
+bool is_device_or_pipe(const fs::path& path) {
+  struct stat status = {};
+  return ::stat(path.c_str(), &status) == 0 && (S_ISCHR(status.st_mode) || S_ISFIFO(status.st_mode));
+}
+
+void write_into(const fs::path& path, const std::vector<std::string_view>& pieces) {
+  const Descriptor out(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK));  // no wait for a reader
+  if (out.get() < 0 || ::fcntl(out.get(), F_SETFL, 0) != 0) fail("open", path);
+  for (const auto piece : pieces) write_all(out.get(), piece, path);
+}
+
+/// A regular file that is open. Of anything else (a pipe, a device, a folder) none is made: to open one may
+/// wait for ever, to read one may never end.
 class OpenFile {
  public:
   OpenFile(const fs::path& path, int flags)
@@ -67,13 +86,7 @@ class OpenFile {
     if (::pread(fd_.get(), &byte, 1, status_.st_size - 1) != 1) fail("read", path_);
     return byte;
   }
-  void write(std::string_view bytes) const {
-    while (!bytes.empty()) {
-      const ssize_t n = ::write(fd_.get(), bytes.data(), bytes.size());
-      if (n < 0 && errno != EINTR) fail("write", path_);
-      if (n > 0) bytes.remove_prefix(static_cast<size_t>(n));
-    }
-  }
+  void write(std::string_view bytes) const { write_all(fd_.get(), bytes, path_); }
   void sync() const {
     if (::fsync(fd_.get()) != 0 && errno != EINVAL) fail("flush", path_);
   }
@@ -89,8 +102,8 @@ class OpenFile {
   struct stat status_ = {};
 };
 
-/// Written beside `path` and renamed to it; gone where that fails. Each process has names of its own, so several
-/// may write one file at a time.
+/// Written beside `path` and renamed to it; gone where that fails. Each process has names of its own, so
+/// several may write one file at a time.
 class Replacement {
  public:
   explicit Replacement(const fs::path& path)
@@ -126,6 +139,10 @@ std::string read_file(const fs::path& path) {
 void write_file(const fs::path& path, std::string_view content) { write_file(path, std::vector{content}); }
 
 void write_file(const fs::path& path, const std::vector<std::string_view>& pieces) {
+  if (is_device_or_pipe(path)) {  // "--json /dev/stdout": a rename would put a file in its place
+    write_into(path, pieces);
+    return;
+  }
   if (path.has_parent_path()) fs::create_directories(path.parent_path());
   Replacement replacement(path);
   {

@@ -9,9 +9,11 @@
 namespace optrush {
 /// Whether something has this name, be it only a link that leads nowhere.
 bool is_there(const std::filesystem::path&);
-/// The whole file; an Error names the path where it can't be read, is no regular file, or has more than 1 GiB.
+/// The whole file; an Error names the path where it can't be read, is no regular file, or has more than 1
+/// GiB.
 std::string read_file(const std::filesystem::path&);
-/// Writes through `path`.PID.tmp, fsync and rename: readers see the old file or the new one, never a part.
+/// Writes through `path`.PID.tmp, fsync and rename: readers see the old file or the new one, never a part. A
+/// device or pipe, such as /dev/stdout, is written into.
 void write_file(const std::filesystem::path&, std::string_view content);
 /// The same for content in pieces: what is large need not be joined first.
 void write_file(const std::filesystem::path&, const std::vector<std::string_view>& pieces);

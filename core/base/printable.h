@@ -3,8 +3,8 @@
 #include <string_view>
 
 namespace optrush {
-/// The first character of a text that is not empty: its bytes, and its code point. A byte that starts no UTF-8
-/// sequence is one of its own.
+/// The first character of a text that is not empty: its bytes, and its code point. A byte that starts no
+/// UTF-8 sequence is one of its own.
 struct Character {
   std::string_view bytes;
   char32_t code = 0;

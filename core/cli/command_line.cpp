@@ -96,7 +96,8 @@ int run_command_line(int argc, char** argv) {
   try {
     let_workers_find_torch();
     const int end = parse_and_run(app, argc, argv, code);
-    if (!std::cout.flush()) throw Error("can't write to the standard output", "is its disk full, or its reader gone?");
+    if (!std::cout.flush())
+      throw Error("can't write to the standard output", "is its disk full, or its reader gone?");
     return end;
   } catch (const Interrupted& e) {
     print_error(e.what());

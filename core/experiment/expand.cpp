@@ -11,22 +11,10 @@
 
 namespace optrush {
 namespace {
-constexpr size_t kMostVariants = 1000;  // each is trained for rounds; more is a mistake in the script
+constexpr size_t kMostVariants = 1000;        // each is trained for rounds; more is a mistake in the script
 constexpr int64_t kMostGivenRounds = 10'000;  // a spec each, all of them known beforehand
 
 constexpr size_t kLongestSlug = 40;
-
-/// They reach terminals and tables: a bell, an escape or the end of a line would act there.
-void check_name(const std::string& name, const std::string& where) {
-  const auto control = [](char c) {
-    const auto byte = static_cast<unsigned char>(c);
-    return byte < 0x20 || byte == 0x7f;
-  };
-  if (std::ranges::any_of(name, control))
-    throw Error("the rung name " + Json(name).dump(-1, ' ', true, Json::error_handler_t::replace) +
-                    " has a control character",
-                "give a name of one line", where);
-}
 
 /// What is stacked at some point, and where each plugin came from.
 struct Stack {
@@ -209,7 +197,6 @@ class Expansion {
 
   int64_t add(const std::string& name, const std::string& group, int64_t previous, const Stack& stack,
               const std::string& where) {
-    check_name(name, where);
     if (variants_.size() == kMostVariants)
       throw Error("the experiment has more than " + std::to_string(kMostVariants) + " rungs",
                   "measure fewer combinations at a time", where);

@@ -97,8 +97,9 @@ class Conductor {
     }
     Json there = read_json(file);
     if (here->contains("doctor")) {
-      progress_.note("whether this is the same machine is not known: " + here->at("doctor").get<std::string>(),
-                     Colour::yellow);
+      progress_.note(
+          "whether this is the same machine is not known: " + here->at("doctor").get<std::string>(),
+          Colour::yellow);
       return true;
     }
     if (const auto differ = difference_of_machines(there, *here); !differ.empty())

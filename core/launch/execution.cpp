@@ -151,7 +151,8 @@ std::optional<Json> Execution::run(const Job& job) {
 }
 
 void Execution::finished(const Job& job, const Json& result) {
-  journal_.finished(job.id, identity_of(job), result.at("status"), sha256_file(run_folder(job.id) / "result.json"));
+  journal_.finished(job.id, identity_of(job), result.at("status"),
+                    sha256_file(run_folder(job.id) / "result.json"));
   progress_.end(job, result);
 }
 

@@ -38,7 +38,8 @@ void Journal::started(const std::string& run, const std::string& spec, const std
 
 void Journal::finished(const std::string& run, const std::string& spec, const std::string& status,
                        const std::string& sha256) {
-  append({{"event", "finished"}, {"run", run}, {"spec_sha256", spec}, {"status", status}, {"sha256", sha256}});
+  append(
+      {{"event", "finished"}, {"run", run}, {"spec_sha256", spec}, {"status", status}, {"sha256", sha256}});
   finished_[run] = sha256;
 }
 

@@ -1,5 +1,5 @@
-#include "base/printable.h"
 #include "launch/progress.h"
+#include "base/printable.h"
 
 #include <algorithm>
 #include <cmath>

@@ -16,7 +16,11 @@ namespace fs = std::filesystem;
 
 namespace {
 constexpr int kMostGenerations = 100;  // of processes that start others while they are ended
-bool adopting = false;
+
+bool adopting() {
+  int answer = 0;
+  return prctl(PR_GET_CHILD_SUBREAPER, &answer) == 0 && answer != 0;
+}
 
 struct Child {
   pid_t pid = 0, group = 0;
@@ -47,18 +51,19 @@ std::vector<Child> children() {
 }
 }  // namespace
 
-void adopt_orphans() { adopting = prctl(PR_SET_CHILD_SUBREAPER, 1) == 0; }
+void adopt_orphans() { prctl(PR_SET_CHILD_SUBREAPER, 1); }
 
 std::vector<std::string> end_orphans(pid_t group) {
   std::vector<std::string> names;
-  if (!adopting) return names;
+  if (!adopting()) return names;
   for (int generation = 0; generation < kMostGenerations; ++generation) {
     const auto orphans = children();
     if (orphans.empty()) break;
     for (const auto& orphan : orphans) kill(orphan.pid, SIGKILL);
     for (const auto& orphan : orphans) {
       waitpid(orphan.pid, nullptr, 0);  // its own children are adopted now, and are the next generation
-      if (!orphan.ended && orphan.group != group) names.push_back(orphan.name + " (" + std::to_string(orphan.pid) + ")");
+      if (!orphan.ended && orphan.group != group)
+        names.push_back(orphan.name + " (" + std::to_string(orphan.pid) + ")");
     }
   }
   return names;

@@ -5,11 +5,11 @@
 #include <vector>
 
 namespace optrush {
-/// From now on processes that outlive the one that started them become children of this process, wherever they
-/// have gone: other process groups, other sessions. So nothing that a run started can hide.
+/// From now on processes that outlive the one that started them become children of this process, wherever
+/// they have gone: other process groups, other sessions. So nothing that a run started can hide.
 void adopt_orphans();
 
-/// Once no run is alive: ends what was adopted. Tells which were in another group than the run's, where its end
-/// had not reached them: "sleep (4711)". Without adopt_orphans() nothing is done.
+/// Once no run is alive: ends what was adopted. Tells which were in another group than the run's, where its
+/// end had not reached them: "sleep (4711)". Without adopt_orphans() nothing is done.
 std::vector<std::string> end_orphans(pid_t group);
 }  // namespace optrush

@@ -11,7 +11,8 @@ std::string clock_time(double seconds);
 std::string utc_now();
 /// Text up to the first line break.
 std::string first_line(std::string_view text);
-/// The first line of an error's text, and its cure in parentheses: "no GPU can be used (run with --device cpu)".
+/// The first line of an error's text, and its cure in parentheses: "no GPU can be used (run with --device
+/// cpu)".
 std::string with_cure(std::string_view error);
 /// Every placeholder replaced by its value, one pair after the other: a value may hold a later placeholder.
 std::string filled_in(std::string text, const std::vector<std::pair<std::string, std::string>>& values);

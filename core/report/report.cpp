@@ -49,8 +49,7 @@ std::string ladder_table(const Analysis& analysis) {
   }
   for (const Row& row : analysis.rows)
     if (!row.ok())
-      text += printable(row.name + ": " + std::string(to_string(row.status)) + ". " +
-                        with_cure(row.reason)) +
+      text += printable(row.name + ": " + std::string(to_string(row.status)) + ". " + with_cure(row.reason)) +
               "\n";
   text += "\n" + printable(analysis.finding) + "\n";
   for (const auto& warning : warnings_of(analysis)) text += "Warning: " + printable(warning) + "\n";

@@ -41,10 +41,12 @@ Json Sums::read(const fs::path& file) const {
   const std::string content = read_file(file);
   const std::string name = file.lexically_relative(folder_).generic_string();
   const auto sums = known_.find(name);
-  if (sums == known_.end() || sums->second.contains(sha256(content))) return parse_stored(content, file.string());
+  if (sums == known_.end() || sums->second.contains(sha256(content)))
+    return parse_stored(content, file.string());
   const bool of_run = name.starts_with("runs/");
   throw Error("was changed after it was written: its sha256 is not in journal.jsonl",
-              "restore it, or remove " + (of_run ? "the folder '" + file.parent_path().string() + "'" : "it") +
+              "restore it, or remove " +
+                  (of_run ? "the folder '" + file.parent_path().string() + "'" : "it") +
                   ": --resume makes it again",
               file.string());
 }

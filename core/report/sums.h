@@ -7,8 +7,8 @@
 #include "optrush/json.h"
 
 namespace optrush {
-/// What the files of a report were when they were written, by its journal. A disk or a hand may have changed a digit
-/// since, which no reader would see. Files that the journal does not know are not checked.
+/// What the files of a report were when they were written, by its journal. A disk or a hand may have changed
+/// a digit since, which no reader would see. Files that the journal does not know are not checked.
 class Sums {
  public:
   explicit Sums(const std::filesystem::path& folder);
@@ -20,6 +20,7 @@ class Sums {
   void take(const Json& entry);
 
   std::filesystem::path folder_;
-  std::map<std::string, std::set<std::string>> known_;  ///< by path in the folder: each sum that was ever right
+  std::map<std::string, std::set<std::string>>
+      known_;  ///< by path in the folder: each sum that was ever right
 };
 }  // namespace optrush

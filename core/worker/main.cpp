@@ -49,7 +49,8 @@ int main(int argc, char** argv) {
   doctor->add_flag("--quick", request.quick, "measure for about two seconds only");
   doctor->add_option("--device", request.device, "auto, cpu or cuda");
   doctor->add_option("--threads", request.threads, "CPU threads; 0: every core");
-  doctor->add_option("--plugin-path", request.plugin_path, "folder with plugins; may be repeated")->check(CLI::ExistingDirectory);
+  doctor->add_option("--plugin-path", request.plugin_path, "folder with plugins; may be repeated")
+      ->check(CLI::ExistingDirectory);
   optrush::ForwardRequest inference;
   auto* forward = app.add_subcommand("forward", "logits, loss and gradients of a Hugging Face folder");
   forward->add_option("--model", inference.model, "folder with config.json and safetensors")->required();
@@ -59,14 +60,16 @@ int main(int argc, char** argv) {
   forward->add_option("--dtype", inference.dtype, "of the parameters: fp32, fp64 or bf16");
   forward->add_option("--device", inference.device, "auto, cpu or cuda");
   forward->add_option("--plugin", inference.plugins, "NAME[:key=value,...]; may be repeated");
-  forward->add_option("--plugin-path", inference.plugin_path, "folder with plugins; may be repeated")->check(CLI::ExistingDirectory);
+  forward->add_option("--plugin-path", inference.plugin_path, "folder with plugins; may be repeated")
+      ->check(CLI::ExistingDirectory);
   optrush::CheckListRequest cases;
   auto* listing = app.add_subcommand("check-list", "write the cases that check-run takes");
   listing->add_option("--out", cases.out, "file for the cases (JSON)")->required();
   listing->add_option("--device", cases.device, "auto, cpu or cuda");
   listing->add_option("--plugin", cases.plugins, "NAME[:key=value,...]; may be repeated");
   listing->add_option("--kind", cases.kinds, "alone, gradient, types, compiled or pair; may be repeated");
-  listing->add_option("--plugin-path", cases.plugin_path, "folder with plugins; may be repeated")->check(CLI::ExistingDirectory);
+  listing->add_option("--plugin-path", cases.plugin_path, "folder with plugins; may be repeated")
+      ->check(CLI::ExistingDirectory);
   std::string case_file, journal;
   auto* checking = app.add_subcommand("check-run", "run cases one after the other");
   checking->add_option("--cases", case_file, "file of check-list")->required();

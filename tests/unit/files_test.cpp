@@ -1,8 +1,10 @@
 // Files that may be anything: what is read is a regular file of a bearable size, whoever put it there.
 #include "base/files.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <thread>
@@ -14,8 +16,8 @@
 namespace optrush {
 namespace {
 namespace fs = std::filesystem;
-using testing::error_of;
 using ::testing::AllOf;
+using testing::error_of;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -49,7 +51,20 @@ TEST_F(Files, AFolderIsNeitherReadNorReplaced) {
   fs::create_directory(file_);
   EXPECT_THAT(read_error(), HasSubstr("a folder"));
   EXPECT_THAT(error_of([&] { write_file(file_, "x"); }), HasSubstr(file_.string()));
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder_.path()), {}), 1) << "what could not be written is gone";
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_.path()), {}), 1)
+      << "what could not be written is gone";
+}
+
+TEST_F(Files, APipeIsWrittenIntoAndStaysOne) {
+  mkfifo(file_.c_str(), 0644);
+  EXPECT_THAT(error_of([&] { write_file(file_, "x"); }), HasSubstr(file_.string())) << "nobody reads it";
+  const int reader = open(file_.c_str(), O_RDONLY | O_NONBLOCK);
+  write_file(file_, "text");
+  std::string read_back(5, ' ');
+  EXPECT_EQ(::read(reader, read_back.data(), read_back.size()), 4);
+  close(reader);
+  EXPECT_EQ(read_back, "text ");
+  EXPECT_TRUE(fs::is_fifo(file_));
 }
 
 TEST_F(Files, AFileOfManyGigabytesIsRefusedBeforeItIsRead) {

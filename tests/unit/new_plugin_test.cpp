@@ -56,7 +56,8 @@ TEST_F(NewPluginFiles, AreFilledIn) {
   EXPECT_NE(source.find("\"name\": \"low_bit_2x\""), std::string::npos);
   const std::string build = read_file(folder_ / "CMakeLists.txt");
   EXPECT_NE(build.find("optrush_add_plugin(low_bit_2x SOURCES src/low_bit_2x.cpp)"), std::string::npos);
-  EXPECT_NE(build.find("set(CMAKE_BUILD_TYPE Release)"), std::string::npos) << "it would be measured unoptimized";
+  EXPECT_NE(build.find("set(CMAKE_BUILD_TYPE Release)"), std::string::npos)
+      << "it would be measured unoptimized";
   // What belongs to CMake stays.
   EXPECT_NE(build.find("${CMAKE_BINARY_DIR}/plugins"), std::string::npos);
   expect_no_placeholder();

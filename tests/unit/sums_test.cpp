@@ -10,8 +10,8 @@
 
 namespace optrush {
 namespace {
-using testing::error_of;
 using ::testing::AllOf;
+using testing::error_of;
 using ::testing::HasSubstr;
 
 class SumsTest : public ::testing::Test {

@@ -142,10 +142,10 @@ TEST_F(ProcessTest, ChildrenDieWithTheirParent) {
 TEST_F(ProcessTest, WhatHidFromItsGroupIsEndedAndNamed) {
   adopt_orphans();
   const fs::path number = folder_ / "number";
-  const auto end = run_process(
-      shell("setsid sh -c 'echo $$ > " + number.string() + "; exec sleep 1000' & while ! test -s " + number.string() +
-            "; do sleep 0.01; done"),
-      {}, interrupts_);
+  const auto end =
+      run_process(shell("setsid sh -c 'echo $$ > " + number.string() +
+                        "; exec sleep 1000' & while ! test -s " + number.string() + "; do sleep 0.01; done"),
+                  {}, interrupts_);
   EXPECT_EQ(kill(number_in(number), 0), -1);
   ASSERT_EQ(end.strays.size(), 1U);
   EXPECT_THAT(end.strays.front(), HasSubstr("sleep ("));
