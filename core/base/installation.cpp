@@ -1,6 +1,7 @@
 #include "base/installation.h"
 
 #include "base/files.h"
+#include "base/value.h"
 #include "build_info.h"
 #include "optrush/error.h"
 
@@ -11,10 +12,15 @@ constexpr const char* kFile = "installation.json";
 
 void read_fields(const fs::path& file, Installation& found) {
   if (!fs::exists(file)) return;
-  const Json fields = read_json(file);
-  found.source = fields.value("source", "");
-  found.torch = fields.value("torch", "");
-  found.commit = fields.value("commit", "");
+  const Json fields = checked({.type = "object"}, read_json(file), "what is installed", file.string());
+  const auto text = [&](const char* key) -> std::string {
+    const auto it = fields.find(key);
+    return it == fields.end() ? ""
+                              : checked({.type = "string"}, *it, std::string("'") + key + "'", file.string());
+  };
+  found.source = text("source");
+  found.torch = text("torch");
+  found.commit = text("commit");
 }
 
 Installation below_prefix(const fs::path& prefix) {

@@ -15,7 +15,8 @@ Fields<External>::Field texts(Texts External::*member, OptionSchema schema) {
   schema.fallback = Json::object();
   const auto read = [=](External& external, const Json& json, const std::string& subject,
                         const std::string& where) {
-    for (const auto& [name, value] : json.items())
+    const Json table = checked(schema, json, subject, where);
+    for (const auto& [name, value] : table.items())
       (external.*member)[name] = checked({.type = "string"}, value, subject + "." + name, where);
   };
   return {schema, read, [=](const External& external) { return Json(external.*member); }};

@@ -6,9 +6,19 @@
 #include "base/spec_json.h"
 #include "build_info.h"
 #include "optrush/error.h"
+#include "report/read_fields.h"
 #include "report/run_result.h"
 
 namespace optrush {
+namespace {
+/// An exit code or a signal.
+int small_number(const Json& json, const char* key) {
+  const auto number = required<int64_t>(json, key);
+  if (number < 0 || number > 255) throw Error(std::string("field '") + key + "' must be from 0 to 255");
+  return static_cast<int>(number);
+}
+}  // namespace
+
 Hello hello_of(const Launched& here, const std::string& script_sha256) {
   return {.rank = here.rank,
           .size = here.size,
@@ -36,15 +46,16 @@ Json to_json(const Hello& hello) {
 }
 
 Hello hello_from_json(const Json& json) {
-  return {.rank = json.at("rank").get<int64_t>(),
-          .size = json.at("size").get<int64_t>(),
-          .local_rank = json.at("local_rank").get<int64_t>(),
-          .local_size = json.at("local_size").get<int64_t>(),
-          .host = json.at("host").get<std::string>(),
-          .job = json.at("job").get<std::string>(),
-          .version = json.at("version").get<std::string>(),
-          .script_sha256 = json.at("script_sha256").get<std::string>(),
-          .hardware = {json.at("cpu").get<std::string>(), json.at("gpus").get<std::string>()}};
+  const auto text = [&](const char* key) { return required<std::string>(json, key); };
+  return {.rank = required<int64_t>(json, "rank"),
+          .size = required<int64_t>(json, "size"),
+          .local_rank = required<int64_t>(json, "local_rank"),
+          .local_size = required<int64_t>(json, "local_size"),
+          .host = text("host"),
+          .job = text("job"),
+          .version = text("version"),
+          .script_sha256 = text("script_sha256"),
+          .hardware = {text("cpu"), text("gpus")}};
 }
 
 std::string refusal(const Hello& rank_0, const Hello& other) {
@@ -78,18 +89,16 @@ Json to_json(const RankEnd& end) {
 
 RankEnd rank_end_from_json(const Json& json) {
   RankEnd end;
-  if (json.contains("signal")) {
-    end.end.kind = ProcessEnd::Kind::signalled;
-    end.end.signal = json.at("signal").get<int>();
-  } else {
-    end.end.code = json.at("code").get<int>();
-  }
+  const bool signalled = json.contains("signal");
+  if (signalled) end.end.kind = ProcessEnd::Kind::signalled;
+  (signalled ? end.end.signal : end.end.code) = small_number(json, signalled ? "signal" : "code");
+  if (!json.contains("result")) throw Error("field 'result' is missing");
   end.result = json.at("result");
   if (!end.result.is_null()) run_result_from_json(end.result, "a rank's result");
-  end.problem = json.at("problem").get<std::string>();
-  end.state.phase = json.at("phase").get<std::string>();
-  end.state.steps = json.at("steps").get<int64_t>();
-  end.log = json.at("log").get<std::string>();
+  end.problem = required<std::string>(json, "problem");
+  end.state.phase = required<std::string>(json, "phase");
+  end.state.steps = required<int64_t>(json, "steps");
+  end.log = required<std::string>(json, "log");
   return end;
 }
 

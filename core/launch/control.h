@@ -24,13 +24,13 @@ struct Hello {
 };
 Hello hello_of(const Launched&, const std::string& script_sha256);
 Json to_json(const Hello&);
-/// Json::exception where it is none.
+/// An Error where it is none.
 Hello hello_from_json(const Json&);
 /// Why a process that says this is not of rank 0's job: another script, another version; "" where it is.
 std::string refusal(const Hello& rank_0, const Hello& other);
 
 Json to_json(const RankEnd&);
-/// Json::exception or Error where it is none.
+/// An Error where it is none.
 RankEnd rank_end_from_json(const Json&);
 
 /// How long processes of a job wait for each other at its start: OPTRUSH_JOIN_TIMEOUT, or 60 s.

@@ -10,6 +10,7 @@ namespace optrush {
 namespace {
 constexpr const char* kLoopback = "127.0.0.1";
 constexpr int64_t kUsualPort = 29500, kLastPort = 65534;
+constexpr int64_t kMostRanks = 1'000'000;
 /// Ports of SLURM jobs: above those of services, below those that the kernel hands out.
 constexpr int64_t kFirstSlurmPort = 15000, kSlurmPorts = 5000;
 
@@ -19,6 +20,8 @@ std::optional<int64_t> integer(const std::string& text) {
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return value;
 }
+
+bool is_count(const std::optional<int64_t>& number) { return number && *number > 0 && *number <= kMostRanks; }
 
 /// Reads the variables of one launcher.
 class Reader {
@@ -70,8 +73,7 @@ class Reader {
 
 /// Rank and size by the names that a launcher has for them.
 void read_ranks(Reader& reader, const std::string& rank, const std::string& size) {
-  constexpr int64_t kMost = 1'000'000;
-  reader.found().size = reader.needed(size, 1, kMost);
+  reader.found().size = reader.needed(size, 1, kMostRanks);
   reader.found().rank = reader.needed(rank, 0, reader.found().size - 1);
 }
 
@@ -98,7 +100,7 @@ int64_t slurm_tasks_here(const Reader& reader, int64_t size) {
   const int64_t node = reader.number("SLURM_NODEID", 0, 1'000'000).value_or(0);
   for (const char* name : {"SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"})
     if (const auto list = reader.text(name))
-      if (const auto tasks = tasks_of_node(*list, node)) return *tasks;
+      if (const auto tasks = tasks_of_node(*list, node); tasks && *tasks <= size) return *tasks;
   if (const auto tasks = reader.number("SLURM_NTASKS_PER_NODE", 1, size)) return *tasks;
   return size;
 }
@@ -110,8 +112,8 @@ Launched by_srun(const Lookup& lookup) {
   Launched& found = reader.found();
   found.local_size = slurm_tasks_here(reader, found.size);
   found.local_rank = reader.needed("SLURM_LOCALID", 0, found.local_size - 1);
-  const int64_t job = reader.number("SLURM_JOB_ID", 0, INT64_MAX).value_or(0);
-  const int64_t step = reader.number("SLURM_STEP_ID", 0, INT64_MAX).value_or(0);
+  const int64_t job = reader.number("SLURM_JOB_ID", 0, UINT32_MAX).value_or(0);
+  const int64_t step = reader.number("SLURM_STEP_ID", 0, UINT32_MAX).value_or(0);
   auto hosts = reader.text("SLURM_STEP_NODELIST");
   if (!hosts) hosts = reader.text("SLURM_JOB_NODELIST");
   return reader.at(hosts ? std::optional(first_host(*hosts)) : std::nullopt,
@@ -171,7 +173,7 @@ std::optional<int64_t> tasks_of_node(const std::string& list, int64_t node) {
     std::optional<int64_t> nodes = 1;
     if (times != std::string::npos)
       nodes = part.ends_with(')') ? integer(part.substr(times + 2, part.size() - times - 3)) : std::nullopt;
-    if (!tasks || !nodes) return std::nullopt;
+    if (!is_count(tasks) || !is_count(nodes)) return std::nullopt;
     first += *nodes;
     if (node < first) return tasks;
     start = end + 1;

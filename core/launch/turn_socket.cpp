@@ -4,6 +4,7 @@
 
 #include "launch/socket.h"
 #include "optrush/error.h"
+#include "report/read_fields.h"
 
 namespace optrush {
 namespace {
@@ -28,9 +29,9 @@ void TurnSocket::poll() {
 }
 
 void TurnSocket::take(Connection& connection, const Json& message) try {
-  const std::string type = message.at("type");
+  const auto type = required<std::string>(message, "type");
   if (type == "ready" && connection.rank < 0) {
-    const auto rank = message.at("rank").get<int64_t>(), size = message.at("ranks").get<int64_t>();
+    const auto rank = required<int64_t>(message, "rank"), size = required<int64_t>(message, "ranks");
     if (rank < 0 || rank >= size) refuse(message, "there is no such rank");
     if (spoke() && size != size_) refuse(message, "another rank is one of " + std::to_string(size_));
     if (std::ranges::count(connections_, rank, &Connection::rank) != 0)
@@ -41,10 +42,10 @@ void TurnSocket::take(Connection& connection, const Json& message) try {
     refuse(message, R"("ready" comes first and once, then "done")");
   }
   if (connection.waits) refuse(message, "it has not been given a turn");
-  connection.seconds = message.at("seconds");
+  connection.seconds = required<double>(message, "seconds");
   connection.waits = true;
-} catch (const Json::exception& e) {
-  refuse(message, e.what());
+} catch (const Error& e) {
+  refuse(message, e.message());
 }
 
 bool TurnSocket::waits() const {

@@ -155,8 +155,8 @@ class Analyzer {
       row.compile_seconds = std::max(row.compile_seconds.value_or(0), run->result.compile_seconds);
     row.setup_seconds = median_of([](const RunResult& r) { return std::optional(r.setup_seconds); });
     for (auto& [name, seconds] : row.phases)
-      seconds = median_of([&](const RunResult& r) -> std::optional<double> {
-        const auto it = std::ranges::find(r.phases, name, [](const auto& phase) { return phase.first; });
+      seconds = median_of([&wanted = name](const RunResult& r) -> std::optional<double> {
+        const auto it = std::ranges::find(r.phases, wanted, [](const auto& phase) { return phase.first; });
         return it == r.phases.end() ? std::nullopt : it->second;
       });
     row.joules_per_token = median_of([](const RunResult& r) -> std::optional<double> {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/fields.h"
 #include "base/suggest.h"
@@ -13,13 +14,21 @@ namespace {
 // From here on a report opens with it.
 constexpr double kSpread = 0.1, kDrift = 0.1, kStolen = 0.01, kWaiting = 0.1;
 
+/// What a report says of the machine's settings, by its type.
+constexpr std::pair<const char*, const char*> kSettings[] = {
+    {"quota_cpus", "number"}, {"governor", "string"}, {"huge_pages", "string"}, {"mhz", "integer"}};
+
 double quantile(const std::vector<double>& sorted, double share) {
   return sorted[static_cast<size_t>(share * static_cast<double>(sorted.size() - 1))];
 }
 
 std::optional<int64_t> integer(const Json& counters, const char* key) {
   const auto it = counters.find(key);
-  return it != counters.end() && it->is_number_integer() ? std::optional(it->get<int64_t>()) : std::nullopt;
+  // Counters of a machine are far below this; sums and differences of them are numbers then.
+  constexpr int64_t kMost = int64_t{1} << 60;
+  if (it == counters.end() || !it->is_number_integer()) return std::nullopt;
+  const auto value = it->get<int64_t>();
+  return value >= 0 && value < kMost ? std::optional(value) : std::nullopt;
 }
 
 std::optional<int64_t> growth(const Json& from, const Json& to, const char* key) {
@@ -30,9 +39,16 @@ std::optional<int64_t> growth(const Json& from, const Json& to, const char* key)
 const Fields<NoiseLine>& fields() {
   using T = NoiseLine;
   const auto counters = [](Json T::*member, const char* name) {
+    const OptionSchema schema = {
+        .name = name, .type = "object", .doc = "counters of the machine", .fallback = Json::object()};
     return Fields<T>::Field{
-        {.name = name, .type = "object", .doc = "counters of the machine", .fallback = Json::object()},
-        [=](T& line, const Json& json, const std::string&, const std::string&) { line.*member = json; },
+        schema,
+        [=](T& line, const Json& json, const std::string& subject, const std::string& where) {
+          line.*member = checked(schema, json, subject, where);
+          for (const auto& [key, type] : kSettings)
+            if (const auto it = json.find(key); it != json.end() && !it->is_null())
+              checked({.type = type}, *it, subject + "." + key, where);
+        },
         [=](const T& line) { return line.*member; }};
   };
   static const auto fields = Fields<T>()
@@ -120,7 +136,7 @@ std::optional<Noise> noise_of(const std::vector<NoiseLine>& lines) {
   noise.drift = std::ranges::max(medians) / std::ranges::min(medians) - 1;
   if (ticks > 0) noise.stolen = stolen / ticks;
   noise.waiting = median(waiting);
-  for (const char* key : {"quota_cpus", "governor", "huge_pages", "mhz"})
+  for (const auto& [key, type] : kSettings)
     if (const auto it = lines.back().after.find(key); it != lines.back().after.end() && !it->is_null())
       noise.settings[key] = *it;
   return noise;

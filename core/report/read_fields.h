@@ -1,5 +1,6 @@
 #pragma once
 #include <cmath>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -29,10 +30,13 @@ bool is_of_type(const Json& value) {
     return value.is_string();
   else if constexpr (std::is_same_v<T, bool>)
     return value.is_boolean();
-  else if constexpr (std::is_integral_v<T>)
-    return value.is_number_integer() ||
-           (value.is_number_float() && std::trunc(value.get<double>()) == value.get<double>());
-  else if constexpr (std::is_floating_point_v<T>)
+  else if constexpr (std::is_integral_v<T>) {
+    static_assert(std::is_same_v<T, int64_t>);
+    if (value.is_number_unsigned()) return value.get<uint64_t>() <= INT64_MAX;
+    if (!value.is_number_float()) return value.is_number_integer();
+    const auto number = value.get<double>();
+    return std::trunc(number) == number && std::abs(number) < 0x1p63;
+  } else if constexpr (std::is_floating_point_v<T>)
     return value.is_number();
   else
     return value.is_array();

@@ -8,6 +8,7 @@
 #include "base/suggest.h"
 #include "base/value.h"
 #include "optrush/error.h"
+#include "report/document_checks.h"
 #include "report/read_fields.h"
 
 namespace optrush {
@@ -41,6 +42,9 @@ StepResult step_from(const Json& json) {
   step.loss = number(json, "loss").value_or(kNaN);
   step.grad_norm = number(json, "grad_norm").value_or(kNaN);
   step.tokens = required<int64_t>(json, "tokens");
+  // So that a sum over steps is a number.
+  if (constexpr int64_t kMost = 1'000'000'000'000; step.tokens < 0 || step.tokens > kMost)
+    throw Error("a step of " + std::to_string(step.tokens) + " tokens");
   step.seconds = required<double>(json, "seconds");
   step.phases = phases_from(json.at("phases"));
   return step;
@@ -104,7 +108,10 @@ RunResult read(const Json& json) {
   r.requested_bytes = number(json, "requested_bytes");
   if (json.contains("device")) r.device = json.at("device").at("name").get<std::string>();
   if (json.contains("plan")) r.plan = json.at("plan");
-  if (json.contains("plugins")) r.plugins = json.at("plugins");
+  if (json.contains("plugins")) {
+    r.plugins = json.at("plugins");
+    check_used_plugins(r.plugins, {});
+  }
   r.steps = list_of(json, "steps", step_from);
   r.tokens_per_second = number(json, "tokens_per_second");
   r.step_seconds = number(json, "step_seconds");

@@ -161,10 +161,10 @@ class Finder {
     std::vector<std::string> parts;
     for (const auto& use : connecting(series.points))
       for (const auto& [key, value] : use.options.items()) {
-        const auto same = [&](const ScalingSeries& other) {
+        const auto same = [&, &option = key, &here = value](const ScalingSeries& other) {
           const auto uses = connecting(other.points);
           const auto it = std::ranges::find(uses, use.name, &PluginUse::name);
-          return it == uses.end() || it->options.value(key, Json()) == value;
+          return it == uses.end() || it->options.value(option, Json()) == here;
         };
         if (!std::ranges::all_of(others, same))
           parts.push_back(key + " " + (value.is_string() ? value.get<std::string>() : value.dump()));

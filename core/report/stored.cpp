@@ -6,6 +6,7 @@
 #include "base/files.h"
 #include "base/spec_json.h"
 #include "optrush/error.h"
+#include "report/document_checks.h"
 #include "report/sums.h"
 
 namespace optrush {
@@ -27,12 +28,14 @@ std::vector<std::string> traces_of(const fs::path& run) {
 StoredRun load_run(const fs::path& folder, const Sums& sums) {
   const fs::path spec = folder / "spec.json", result = folder / "result.json";
   Json raw = sums.read(result);
-  return {folder.filename().string(),
-          run_spec_from_json(sums.read(spec), spec.string()),
-          run_result_from_json(raw, result.string()),
-          raw,
-          fs::last_write_time(result),
-          traces_of(folder)};
+  StoredRun run = {folder.filename().string(),
+                   run_spec_from_json(sums.read(spec), spec.string()),
+                   run_result_from_json(raw, result.string()),
+                   raw,
+                   fs::last_write_time(result),
+                   traces_of(folder)};
+  check_plan(run.result.plan, result.string());
+  return run;
 }
 
 void load_plans(const fs::path& file, const Sums& sums, Stored& stored) {
@@ -43,7 +46,10 @@ void load_plans(const fs::path& file, const Sums& sums, Stored& stored) {
     throw Error("must be a list with one plan for each of the " + std::to_string(stored.variants.size()) +
                     " variants",
                 {}, file.string());
-  for (size_t i = 0; i < plans.size(); ++i) stored.plans[i] = plans[i];
+  for (size_t i = 0; i < plans.size(); ++i) {
+    check_plan(plans[i], file.string());
+    stored.plans[i] = plans[i];
+  }
 }
 
 /// A line that a kill cut off is passed over.
@@ -102,11 +108,16 @@ Stored load_report(const fs::path& folder) {
   }
   if (stored.variants.empty()) throw Error("there is no variant", {}, variants.string());
   load_plans(folder / "plans.json", sums, stored);
-  if (const fs::path context = folder / "context.json"; is_there(context))
+  if (const fs::path context = folder / "context.json"; is_there(context)) {
     stored.context = read_json(context);
+    check_context(stored.context, context.string());
+  }
   load_new_runs(stored);
   load_noise(folder / "noise.jsonl", stored);
-  if (is_there(folder / "tried.json")) stored.tried = read_json(folder / "tried.json");
+  if (const fs::path tried = folder / "tried.json"; is_there(tried)) {
+    stored.tried = read_json(tried);
+    check_tried(stored.tried, tried.string());
+  }
   return stored;
 }
 }  // namespace optrush

@@ -20,7 +20,7 @@ double bytes_from(const Json& given, const std::string& what) {
   constexpr std::array<std::pair<const char*, double>, 5> kUnits = {
       {{"B", 1}, {"MB", 1e6}, {"MiB", 1 << 20}, {"GB", 1e9}, {"GiB", 1 << 30}}};
   for (const auto& [name, bytes] : kUnits)
-    if (end > 0 && unit == name && number > 0 && std::isfinite(number)) return number * bytes;
+    if (end > 0 && unit == name && number > 0 && std::isfinite(number * bytes)) return number * bytes;
   throw Error(what + " is '" + text + "'", R"(bytes, or as in "20GB", "512MB", "16GiB")");
 }
 }  // namespace optrush

@@ -45,9 +45,9 @@ int64_t Turns::next(double seconds) {
   send(message.dump() + "\n");
   const std::string line = receive();
   const Json go = Json::parse(line, nullptr, false);
-  if (!go.is_object() || go.value("type", "") != "go" || go.value("steps", 0) < 1)
-    fail("the conductor said '" + line + "'");
-  return go.at("steps");
+  const Json steps = go.is_object() && go.value("type", Json()) == "go" ? go.value("steps", Json()) : Json();
+  if (!steps.is_number_integer() || steps.get<int64_t>() < 1) fail("the conductor said '" + line + "'");
+  return steps;
 }
 
 void Turns::send(const std::string& line) const {

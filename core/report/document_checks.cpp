@@ -1,0 +1,121 @@
+#include "report/document_checks.h"
+
+#include "base/spec_json.h"
+#include "base/value.h"
+#include "optrush/effect.h"
+#include "optrush/error.h"
+
+namespace optrush {
+namespace {
+/// A table of a document, with its place in each error.
+class Part {
+ public:
+  Part(const Json& json, std::string subject, const std::string& where)
+      : json_(json), subject_(std::move(subject)), where_(where) {
+    checked({.type = "object"}, json_, subject_, where_);
+  }
+
+  bool has(const char* key) const { return json_.contains(key); }
+  const Json& at(const char* key) const {
+    const auto it = json_.find(key);
+    if (it == json_.end()) throw Error(named(key) + " is missing", {}, where_);
+    return *it;
+  }
+  Part part(const char* key) const { return {at(key), named(key), where_}; }
+  /// Each has to be there, in this type.
+  void need(const char* type, std::initializer_list<const char*> keys) const {
+    for (const char* key : keys) checked({.type = type}, at(key), named(key), where_);
+  }
+  /// Each may be missing.
+  void allow(const char* type, std::initializer_list<const char*> keys) const {
+    for (const char* key : keys)
+      if (has(key)) need(type, {key});
+  }
+  void need_all(const char* type) const {
+    for (const auto& [key, value] : json_.items()) checked({.type = type}, value, named(key.c_str()), where_);
+  }
+  void need_one_of(const char* key, const std::vector<std::string>& choices) const {
+    checked({.type = "string", .choices = choices}, at(key), named(key), where_);
+  }
+  std::vector<Part> tables(const char* key) const { return tables_of(at(key), named(key), where_); }
+  static std::vector<Part> tables_of(const Json& list, const std::string& subject, const std::string& where) {
+    if (!list.is_array()) throw Error(subject + " must be a list, but is " + shown(list), {}, where);
+    std::vector<Part> parts;
+    for (const Json& item : list) parts.emplace_back(item, "an entry of " + subject, where);
+    return parts;
+  }
+
+  std::string named(const char* key) const { return "'" + std::string(key) + "' of " + subject_; }
+
+ private:
+  const Json& json_;
+  std::string subject_;
+  const std::string& where_;
+};
+
+/// Ranks divide the batch of a step by what one of them makes of it.
+void check_batch(const Part& problem, const TrainSpec& train, const std::string& where) {
+  int64_t of_a_rank = 0;
+  if (__builtin_mul_overflow(train.micro_batch, train.accumulation, &of_a_rank) || of_a_rank < 1 ||
+      train.global_batch < of_a_rank || train.global_batch % of_a_rank != 0)
+    throw Error(problem.named("global_batch") +
+                    " must be a multiple of micro_batch times accumulation, but is " +
+                    std::to_string(train.global_batch),
+                {}, where);
+}
+}  // namespace
+
+void check_plan(const Json& json, const std::string& where) {
+  if (json.is_null()) return;
+  const Part plan(json, "a plan", where);
+  const Part problem = plan.part("problem");
+  problem.need("integer", {"micro_batch", "accumulation", "global_batch", "seq_len"});
+  check_batch(problem, train_from_json(plan.at("problem"), where), where);
+  plan.need("object", {"model"});
+  for (const Part& plugin : plan.tables("plugins")) {
+    plugin.need("string", {"name"});
+    plugin.need_one_of("effect", effect_names());
+    plugin.need("object", {"options"});
+  }
+  plan.allow("object", {"flops_per_token"});
+  plan.allow("string", {"no_forecast"});
+  if (!plan.has("work") || !plan.at("work").is_object()) return;
+  for (const char* pass : {"forward", "backward"})
+    plan.part("work").part(pass).need("number", {"bytes", "flops"});
+}
+
+void check_context(const Json& json, const std::string& where) {
+  const Part context(json, "the context", where);
+  if (context.has("peak")) {
+    const Part peak = context.part("peak");
+    peak.allow("string", {"source", "mfu_dtype", "device"});
+    peak.allow("object", {"dtype_flops"});
+  }
+  if (context.has("streams_bytes_per_second")) context.part("streams_bytes_per_second").need_all("number");
+  if (context.has("hosts"))
+    for (const Part& host : context.tables("hosts")) {
+      host.need("string", {"name"});
+      host.allow("string", {"cpu", "gpus"});
+      if (!host.at("ranks").is_array()) throw Error(host.named("ranks") + " must be a list", {}, where);
+    }
+  context.allow("list", {"warnings"});
+}
+
+void check_tried(const Json& json, const std::string& where) {
+  if (json.is_null()) return;
+  const Part tried(json, "a search", where);
+  tried.need("boolean", {"finished"});
+  for (const Part& stage : tried.tables("stages")) {
+    stage.need("string", {"reference"});
+    for (const Part& stack : stage.tables("stacks")) {
+      stack.need("string", {"change", "result"});
+      stack.at("speed");
+    }
+  }
+}
+
+void check_used_plugins(const Json& json, const std::string& where) {
+  for (const Part& plugin : Part::tables_of(json, "'plugins'", where))
+    plugin.need("string", {"name", "version", "sha256", "file"});
+}
+}  // namespace optrush
