@@ -32,3 +32,13 @@ if(OPTRUSH_SANITIZE)
   add_compile_options(-fsanitize=address,undefined -fno-omit-frame-pointer -g1)
   add_link_options(-fsanitize=address,undefined)
 endif()
+if(OPTRUSH_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL Clang)
+    message(FATAL_ERROR "OPTRUSH_FUZZ needs clang, which has libFuzzer: -DCMAKE_CXX_COMPILER=clang++ "
+                        "(Debian: clang and libclang-rt-14-dev)")
+  endif()
+  # With assertions of the standard library and of the JSON library: what they forbid is a finding.
+  add_compile_options(-O1 -gline-tables-only -UNDEBUG -D_GLIBCXX_ASSERTIONS -fno-omit-frame-pointer
+                      -fsanitize=fuzzer-no-link,address,undefined,float-cast-overflow -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=address,undefined,float-cast-overflow)
+endif()

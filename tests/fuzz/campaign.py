@@ -1,0 +1,142 @@
+"""Runs the libFuzzer targets of tests/fuzz, each for a number of inputs in all, and prints a table of what they did.
+
+  python tests/fuzz/campaign.py                       10,000,000 inputs of each target
+  python tests/fuzz/campaign.py --for 3600            no longer than an hour; the next call goes on from there
+  python tests/fuzz/campaign.py --table               what was done so far
+
+It builds the targets with clang into build-fuzz. Targets take turns, so that each has had its share whenever it ends.
+build-fuzz/campaign/NAME has the inputs that reached something new (corpus), those that ended a target (findings) and
+libFuzzer's output (log.txt). A finding is mended first, then its input becomes a file of tests/fuzz/corpus/NAME.
+"""
+
+import argparse
+import concurrent.futures
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parent.parent.parent
+FUZZ = SOURCE / "tests" / "fuzz"
+TURN = 250_000  # inputs
+MOST_FINDINGS = 5  # then a target is left alone until they are mended
+LIMITS = ["-max_len=4096", "-timeout=30", "-rss_limit_mb=4096"]
+LONGER = {"report": "-max_len=32768", "run_result": "-max_len=16384"}  # documents that say little in 4 KiB
+
+
+def build(folder, jobs):
+    if not (folder / "build.ninja").exists():
+        subprocess.run(["cmake", "-S", SOURCE, "-B", folder, "-G", "Ninja", "-DOPTRUSH_FUZZ=ON", "-DCMAKE_CXX_COMPILER=clang++",
+                        "-DCMAKE_C_COMPILER=clang"], check=True)
+    subprocess.run(["ninja", "-C", folder, f"-j{max(jobs, 2)}", "optrush-fuzz"], check=True)
+
+
+class Target:
+    def __init__(self, name, build_folder):
+        self.name = name
+        self.program = build_folder / "tests" / "fuzz" / f"fuzz_{name}"
+        self.folder = build_folder / "campaign" / name
+        self.state_file = self.folder / "state.json"
+        self.state = {"inputs": 0, "seconds": 0.0, "cpu_seconds": 0.0, "edges": 0, "turns": 0}
+        if self.state_file.exists():
+            self.state = json.loads(self.state_file.read_text())
+
+    def findings(self):
+        return sorted((self.folder / "findings").glob("*")) if (self.folder / "findings").exists() else []
+
+    def stopped(self):
+        return len(self.findings()) >= MOST_FINDINGS
+
+    def turn(self, inputs, seconds):
+        """One start of libFuzzer, for so many inputs and no longer than `seconds`."""
+        for part in ("corpus", "findings"):
+            (self.folder / part).mkdir(parents=True, exist_ok=True)
+        dictionary = FUZZ / f"{self.name}.dict"
+        command = [self.program, f"-runs={inputs}", f"-max_total_time={seconds}", *LIMITS, LONGER.get(self.name, LIMITS[0]),
+                   f"-seed={self.state['turns'] + 1}", "-print_final_stats=1", "-print_funcs=0",
+                   f"-dict={dictionary if dictionary.exists() else FUZZ / 'json.dict'}",
+                   f"-artifact_prefix={self.folder / 'findings'}/", self.folder / "corpus", FUZZ / "corpus" / self.name]
+        memory = Path("/dev/shm") if Path("/dev/shm").is_dir() else None
+        files = tempfile.mkdtemp(prefix="optrush-fuzz-", dir=memory)
+        environment = dict(os.environ, TMPDIR=files, OMP_NUM_THREADS="1", UBSAN_OPTIONS="print_stacktrace=1")
+        started = time.monotonic()
+        with open(self.folder / "turn.txt", "wb") as output:
+            process = subprocess.Popen([str(word) for word in command], stdout=output, stderr=output, env=environment, cwd=files)
+            _, status, usage = os.wait4(process.pid, 0)
+        shutil.rmtree(files, ignore_errors=True)
+        said = (self.folder / "turn.txt").read_text(errors="replace")
+        with open(self.folder / "log.txt", "a") as log:
+            log.write(said)
+        self.take(said, time.monotonic() - started, usage)
+        return os.waitstatus_to_exitcode(status)
+
+    def take(self, said, seconds, usage):
+        executed = re.findall(r"number_of_executed_units: (\d+)", said)
+        edges = re.findall(r" cov: (\d+)", said)
+        if not executed:
+            sys.exit(f"{self.name} did not start; it said:\n{said[-2000:]}")
+        self.state["inputs"] += int(executed[-1])
+        self.state["seconds"] += seconds
+        self.state["cpu_seconds"] += usage.ru_utime + usage.ru_stime
+        self.state["edges"] = max([self.state["edges"], *map(int, edges)])
+        self.state["turns"] += 1
+        self.state_file.write_text(json.dumps(self.state) + "\n")
+
+
+def table(targets):
+    lines = ["| target | inputs | seconds | of the CPU | inputs/s of the CPU | edges | findings |", "|---|---|---|---|---|---|---|"]
+    for target in targets:
+        state = target.state
+        rate = f"{state['inputs'] / state['cpu_seconds']:,.0f}" if state["cpu_seconds"] > 0 else "—"
+        lines.append(f"| {target.name} | {state['inputs']:,} | {state['seconds']:,.0f} | {state['cpu_seconds']:,.0f} | {rate} | "
+                     f"{state['edges']:,} | {len(target.findings())} |")
+    return "\n".join(lines)
+
+
+def run(targets, inputs, limit_s, jobs):
+    end = time.monotonic() + limit_s
+
+    def one_turn(target):
+        left = int(end - time.monotonic())
+        if left > 0:
+            code = target.turn(min(TURN, inputs - target.state["inputs"]), left)
+            print(f"{target.name}: {target.state['inputs']:,} inputs, {target.state['edges']:,} edges"
+                  + (f", FINDING: see {target.folder}" if code != 0 else ""), flush=True)
+
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        while time.monotonic() < end:
+            open_ones = [target for target in targets if target.state["inputs"] < inputs and not target.stopped()]
+            if not open_ones:
+                break
+            list(pool.map(one_turn, open_ones))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--inputs", type=int, default=10_000_000, help="of each target, with those of earlier calls")
+    parser.add_argument("--for", dest="limit_s", type=float, default=float("inf"), help="seconds, for all targets together")
+    parser.add_argument("--jobs", type=int, default=1, help="targets that run at once")
+    parser.add_argument("--build", type=Path, default=SOURCE / "build-fuzz", help="folder of the build")
+    parser.add_argument("--table", action="store_true", help="run nothing")
+    parser.add_argument("targets", nargs="*", help="names; all where none is given")
+    arguments = parser.parse_args()
+    folder = arguments.build.resolve()
+    names = sorted(path.name for path in (FUZZ / "corpus").iterdir())
+    unknown = set(arguments.targets) - set(names)
+    if unknown:
+        parser.error(f"no target {', '.join(sorted(unknown))}; there are {', '.join(names)}")
+    targets = [Target(name, folder) for name in arguments.targets or names]
+    if not arguments.table:
+        build(folder, arguments.jobs)
+        run(targets, arguments.inputs, min(arguments.limit_s, 1e9), arguments.jobs)
+    print(table(targets))
+    return 1 if any(target.findings() for target in targets) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,17 @@
+// libFuzzer's own changes, and one in four of those that know JSON.
+#include <algorithm>
+#include <cstring>
+
+#include "mutate.h"
+
+extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t most);
+
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t most, unsigned seed) {
+  if (seed % 4 != 0) return LLVMFuzzerMutate(data, size, most);
+  static const std::vector<std::string> no_words;  // libFuzzer has the dictionary
+  const std::string changed =
+      optrush::fuzz::Mutator(seed, no_words)({reinterpret_cast<const char*>(data), size});
+  const size_t kept = std::min(changed.size(), most);
+  std::memcpy(data, changed.data(), kept);
+  return kept;
+}

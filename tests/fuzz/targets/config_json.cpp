@@ -1,0 +1,21 @@
+// config.json of a Hugging Face folder.
+#include "base/spec_json.h"
+#include "model/hugging_face.h"
+#include "target.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace optrush;
+  static const fuzz::Files files;
+  files.write("config.json", fuzz::text_of(data, size));
+  fuzz::feed([&] {
+    const LlamaSpec spec = llama_from_hugging_face(files.path());
+    fuzz::hold(spec.n_heads > 0 && spec.n_heads % spec.n_kv_heads == 0, "heads are shared evenly");
+    const Json json = to_json(spec);
+    try {
+      fuzz::hold(to_json(llama_from_json(json, "again")) == json, "the model is read again as the same");
+    } catch (const Error& e) {
+      fuzz::fail(std::string("the model is refused by a spec: ") + e.what());
+    }
+  });
+  return 0;
+}

@@ -1,0 +1,51 @@
+// Messages between the processes of a launcher's job, as either side takes them: lines of JSON over a socket.
+#include "launch/control.h"
+
+#include <sys/socket.h>
+
+#include "launch/channel.h"
+#include "target.h"
+
+namespace {
+using namespace optrush;
+
+/// Both sides pass over a Json::exception as no message.
+void take(const Json& message) try {
+  const std::string type = message.at("type");
+  if (type == "hello") {
+    const Hello hello = hello_from_json(message);
+    fuzz::hold(to_json(hello_from_json(to_json(hello))) == to_json(hello),
+               "a hello is read as it is written");
+    const Hello rank_0{.size = 4, .job = "1", .version = hello.version, .script_sha256 = "s"};
+    if (refusal(rank_0, hello).empty())
+      fuzz::hold(hello.rank > 0 && hello.rank < rank_0.size, "who is taken is a rank of the job");
+  }
+  if (type == "end") {
+    const RankEnd end = rank_end_from_json(message);
+    fuzz::hold(to_json(rank_end_from_json(to_json(end))) == to_json(end), "an end is read as it is written");
+  }
+  if (type == "start") {
+    static_cast<void>(message.at("run").get<int64_t>());
+    run_spec_from_json(message.at("spec"), "rank 0");
+    const int64_t local_size = message.at("local_size");
+    static_cast<void>(local_size);
+  }
+} catch (const Json::exception& e) {
+  throw Error(e.what());
+}
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  int ends[2] = {-1, -1};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0)
+    fuzz::fail("no pair of sockets");
+  const Descriptor far(ends[0]);
+  Channel channel(Descriptor(ends[1]), 4096);
+  static_cast<void>(::send(far.get(), data, size, MSG_NOSIGNAL));
+  ::shutdown(far.get(), SHUT_WR);
+  fuzz::feed([&] {
+    while (const auto message = channel.receive()) take(*message);
+    fuzz::hold(!channel.is_open(), "a channel ends where the other side does");
+  });
+  return 0;
+}

@@ -1,0 +1,12 @@
+// experiment.json: what a script described, read again by reports and --resume.
+#include "experiment/experiment.h"
+
+#include "target.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace optrush;
+  fuzz::feed_document(fuzz::text_of(data, size), [](const Json& json) {
+    return to_json(experiment_from_json(json, "experiment.json"));
+  });
+  return 0;
+}

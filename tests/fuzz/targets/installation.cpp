@@ -1,0 +1,15 @@
+// installation.json, which a build tree or a prefix has.
+#include "base/installation.h"
+
+#include "target.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace optrush;
+  static const fuzz::Files files;
+  files.write("installation.json", fuzz::text_of(data, size));
+  fuzz::feed([&] {
+    const Installation found = Installation::of_programs_in(files / "bin");
+    fuzz::hold(!found.installed && found.root == files.path(), "the file's folder is the build tree");
+  });
+  return 0;
+}

@@ -1,0 +1,29 @@
+// metrics.jsonl of a run, read while a worker or another program writes it.
+#include "launch/metrics_tail.h"
+
+#include "target.h"
+
+namespace {
+using optrush::RunState;
+
+bool same(const RunState& a, const RunState& b) {
+  const auto number = [](const std::optional<double>& value) { return value.value_or(-1); };
+  return a.phase == b.phase && a.steps == b.steps && number(a.loss) == number(b.loss) &&
+         a.timed_tokens == b.timed_tokens && a.timed_seconds == b.timed_seconds;
+}
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace optrush;
+  static const fuzz::Files files;
+  const std::string text = fuzz::text_of(data, size);
+  fuzz::feed([&] {
+    files.write("metrics.jsonl", text.substr(0, size / 2));
+    MetricsTail in_pieces(files / "metrics.jsonl");
+    in_pieces.update();
+    files.write("metrics.jsonl", text);
+    MetricsTail at_once(files / "metrics.jsonl");
+    fuzz::hold(same(in_pieces.update(), at_once.update()), "pieces of a file are read as the whole");
+  });
+  return 0;
+}

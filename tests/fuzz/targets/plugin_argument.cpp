@@ -1,0 +1,15 @@
+// --plugin NAME:key=value,key=value of optrush-worker.
+#include "worker/plugin_argument.h"
+
+#include "plugins_folder.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace optrush;
+  static const Catalogue catalogue = Catalogue::find({fuzz::plugins_folder()});
+  fuzz::feed([&] {
+    const PluginUse use = parse_plugin_argument(fuzz::text_of(data, size), catalogue);
+    const Options options(catalogue.at(use.name).options, use.options, "--plugin");
+    fuzz::hold(options.json().is_object(), "options are named");
+  });
+  return 0;
+}

@@ -1,0 +1,18 @@
+// Words of the command line and of scripts with a unit: "5m", "512 MiB", and values by their look.
+#include "base/text_value.h"
+#include "experiment/until.h"
+#include "script/byte_size.h"
+#include "target.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace optrush;
+  const std::string text = fuzz::text_of(data, size);
+  fuzz::feed([&] { fuzz::hold(seconds_from(text, "--at-most") > 0, "a length of time is positive"); });
+  fuzz::feed([&] { fuzz::hold(bytes_from(text, "memory") > 0, "a size is positive"); });
+  fuzz::feed([&] {
+    const Json value = text_value(text);
+    fuzz::hold(text_value(text, "string") == text, "text is text");
+    fuzz::hold(!value.is_discarded(), "whatever is written is a value");
+  });
+  return 0;
+}

@@ -1,0 +1,65 @@
+// A report's folder, as `optrush report` and `optrush compare` read it. The input has its files as one
+// document:
+// {"experiment", "variants", "plans", "context", "tried", "noise": [lines], "runs": [{"spec", "result"}]}.
+#include "report/report.h"
+
+#include "report/compare.h"
+#include "report/document.h"
+#include "report/render.h"
+#include "report/stored.h"
+#include "report/writers.h"
+#include "target.h"
+
+namespace {
+using namespace optrush;
+namespace fs = std::filesystem;
+
+void put(const fuzz::Files& files, const Json& input, const std::string& name) {
+  if (const auto it = input.find(name); it != input.end())
+    files.write(name + ".json", it->dump(-1, ' ', true, Json::error_handler_t::replace));
+  else
+    fs::remove(files / (name + ".json"));
+}
+
+void put_folder(const fuzz::Files& files, const Json& input) {
+  constexpr size_t kMostRuns = 8;
+  for (const char* name : {"experiment", "variants", "plans", "context", "tried"}) put(files, input, name);
+  std::string noise;
+  if (const auto it = input.find("noise"); it != input.end())
+    for (const Json& line : *it) noise += line.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n";
+  files.write("noise.jsonl", noise);
+  fs::remove_all(files / "runs");
+  const Json runs = input.value("runs", Json::array());
+  for (size_t i = 0; i < std::min(runs.is_array() ? runs.size() : 0, kMostRuns); ++i) {
+    const std::string run = "runs/" + std::to_string(i) + "/";
+    fs::create_directories(files / run);
+    if (!runs[i].is_object()) continue;
+    for (const char* name : {"spec", "result"})
+      if (const auto it = runs[i].find(name); it != runs[i].end())
+        files.write(run + name + ".json", it->dump(-1, ' ', true, Json::error_handler_t::replace));
+  }
+}
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  static const fuzz::Files files;
+  const Json input = Json::parse(fuzz::text_of(data, size), nullptr, false);
+  if (!input.is_object()) return -1;
+  put_folder(files, input);
+  fuzz::feed([&] {
+    const Analysis analysis = analyze(load_report(files.path()));
+    fuzz::hold(analysis.rows.size() == analysis.variants.size(), "every variant has a row");
+    const Document document = make_document(analysis);
+    const std::vector<Chart> charts = make_charts(analysis);
+    fuzz::hold(!csv(analysis).empty() && !markdown(document, {}).empty() && !html(document, charts).empty(),
+               "a report has something to say");
+    fuzz::hold(results_json(analysis).is_object() && !ladder_table(analysis).empty(),
+               "a report has its figures");
+    const ComparedReports with_itself = compare_reports({files.path(), files.path()});
+    fuzz::hold(with_itself.facts.empty(), "a report differs from itself in nothing");
+    comparison_text(with_itself);
+    comparison_markdown(with_itself);
+    comparison_json(with_itself);
+  });
+  return 0;
+}

@@ -1,0 +1,10 @@
+// spec.json: what a worker is told to train.
+#include "base/spec_json.h"
+#include "target.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace optrush;
+  fuzz::feed_document(fuzz::text_of(data, size),
+                      [](const Json& json) { return to_json(run_spec_from_json(json, "spec.json")); });
+  return 0;
+}

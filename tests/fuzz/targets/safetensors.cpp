@@ -1,0 +1,23 @@
+// A safetensors file: a header of JSON and the bytes of tensors.
+#include "io/safetensors.h"
+
+#include <ATen/Functions.h>
+
+#include "target.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace optrush;
+  fuzz::feed([&] {
+    const auto file = std::as_bytes(std::span(data, size));
+    size_t reached = 0;
+    for (const auto& entry : parse_safetensors(file, "input")) {
+      fuzz::hold(entry.begin <= entry.end && entry.end <= size, "a tensor lies in the file");
+      fuzz::hold(reached == 0 || entry.begin == reached, "there are no holes");
+      reached = entry.end;
+      const Tensor tensor = at::empty(entry.shape, entry.dtype);
+      fuzz::hold(tensor.nbytes() == entry.end - entry.begin, "a tensor has the bytes of its shape");
+    }
+    fuzz::hold(reached == 0 || reached == size, "the tensors end with the file");
+  });
+  return 0;
+}
