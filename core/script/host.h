@@ -47,6 +47,8 @@ struct ScriptOptions {
   std::string device = {};               ///< of --device: auto, cpu, cuda; empty: not given
   std::string preset = {};               ///< of --preset; empty: the script's first
   std::map<std::string, std::string> arguments = {};  ///< of --arg
+  /// Of Lua's virtual machine: about ten seconds. What functions of C and the host do is not counted.
+  int64_t most_instructions = 1'000'000'000;
 };
 
 /// Executes one Lua file. Errors carry script:line and a hint; what `host` throws comes through unchanged.

@@ -41,12 +41,12 @@ int load_text(lua_State* lua) {
   return lua_gettop(lua);
 }
 
-constexpr int kInstructionsBetweenLooks = 1'000'000;
+constexpr int kInstructionsBetweenLooks = 10'000;
 
 void count_instructions(lua_State* lua, lua_Debug*) {
-  int64_t& instructions = context_of(lua).instructions;
-  instructions += kInstructionsBetweenLooks;
-  if (instructions < kMostScriptInstructions) return;
+  ScriptContext& context = context_of(lua);
+  context.instructions += kInstructionsBetweenLooks;
+  if (context.instructions < context.options().most_instructions) return;
   lua_sethook(lua, count_instructions, LUA_MASKCOUNT, 1);  // a pcall may catch this one, not the next as well
   luaL_error(lua, "the script runs without end");
 }

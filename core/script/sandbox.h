@@ -1,6 +1,5 @@
 #pragma once
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,8 +10,6 @@ namespace optrush {
 // A guard rail against accidents, not a boundary: experiments are trusted code (docs/experiments.md).
 
 inline constexpr size_t kMostScriptMemory = size_t{256} << 20U;
-/// Of Lua's virtual machine, about ten seconds. Time in functions of C and of the host is not counted.
-inline constexpr int64_t kMostScriptInstructions = 1'000'000'000;
 
 class ScriptContext;
 
@@ -32,7 +29,8 @@ class LuaState {
 
 /// Opens what a script may use of Lua's library. May raise a Lua error.
 void open_safe_libraries(lua_State*);
-/// From now on the script ends after kMostScriptInstructions, in coroutines as well, whatever it catches.
+/// From now on the script ends after ScriptOptions::most_instructions, in coroutines as well, whatever it
+/// catches.
 void limit_instructions(lua_State*);
 
 /// Globals that a script has, and names of the stock library that it lacks, for hints.

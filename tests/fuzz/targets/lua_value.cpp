@@ -6,10 +6,20 @@
 
 #include "target.h"
 
+namespace {
+constexpr int kMostInstructions = 20'000;
+
+void stop(lua_State* lua, lua_Debug*) {
+  lua_sethook(lua, stop, LUA_MASKCOUNT, 1);  // what catches the error gets it again
+  luaL_error(lua, "too many instructions");
+}
+}  // namespace
+
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace optrush;
   const std::unique_ptr<lua_State, void (*)(lua_State*)> state(luaL_newstate(), lua_close);
   lua_State* lua = state.get();
+  lua_sethook(lua, stop, LUA_MASKCOUNT, kMostInstructions);
   const std::string chunk = "return " + fuzz::text_of(data, size);
   fuzz::feed([&] {
     if (luaL_loadbufferx(lua, chunk.data(), chunk.size(), "input", "t") != LUA_OK ||

@@ -28,7 +28,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   files.write("script.lua", fuzz::text_of(data, size));
   fuzz::feed([&] {
     ReadingHost host;
-    run_script(files / "script.lua", host, {.plugin_path = {fuzz::plugins_folder()}});
+    run_script(files / "script.lua", host,
+               {.plugin_path = {fuzz::plugins_folder()}, .most_instructions = 20'000});
   });
   return 0;
 }
