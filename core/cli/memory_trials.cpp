@@ -38,8 +38,8 @@ std::optional<bool> MemoryTrials::remembered(const MemoryTrial& trial) const {
   std::istringstream lines(read_file(file_));
   for (std::string line; std::getline(lines, line);)
     if (const Json json = Json::parse(line, nullptr, false);
-        json.is_object() && json.value("key", "") == key_of(trial))
-      answer = json.value("holds", false);
+        json.is_object() && json.contains("key") && json["key"] == key_of(trial))
+      answer = json.contains("holds") && json["holds"] == true;
   return answer;
 }
 

@@ -41,7 +41,8 @@ bool wanted(const fs::path& path, const std::vector<std::string>& extensions) {
 
 std::vector<fs::path> list(const DataSpec& data) {
   const fs::path root = data.path;
-  if (!fs::exists(root))
+  std::error_code unreadable;  // a link to itself
+  if (!fs::exists(root, unreadable))
     throw Error("data.path '" + data.path + "' does not exist", "give a UTF-8 file or a folder");
   if (!fs::is_directory(root)) return {root};
   std::vector<fs::path> paths;

@@ -110,12 +110,11 @@ bool has_report(const fs::path& folder) {
 
 void clear_report(const fs::path& folder) {
   // The journal first: whatever a kill leaves behind then counts as never started.
-  for (const std::string name :
+  for (const char* name :
        {"journal.jsonl", "experiment.json", "variants.json", "plans.json", "context.json", "noise.jsonl",
-        "peaks.jsonl", "report.md", "report.html", "results.csv", "results.json", "tried.json"}) {
-    fs::remove(folder / name);
-    fs::remove(folder / (name + ".tmp"));
-  }
+        "peaks.jsonl", "report.md", "report.html", "results.csv", "results.json", "tried.json"})
+    fs::remove_all(folder / name);
+  remove_unfinished(folder);
   std::vector<fs::path> pictures;
   for (const auto& entry : fs::directory_iterator(folder))
     if (entry.path().extension() == ".svg") pictures.push_back(entry.path());

@@ -112,11 +112,11 @@ LlamaSpec llama_from_hugging_face(const fs::path& folder) {
 
 Checkpoint::Checkpoint(const fs::path& folder) : folder_(folder) {
   const fs::path index = folder / "model.safetensors.index.json";
-  if (fs::exists(folder / "model.safetensors")) {
+  if (is_there(folder / "model.safetensors")) {
     open("model.safetensors");
     return;
   }
-  if (!fs::exists(index))
+  if (!is_there(index))
     throw Error("no model.safetensors and no model.safetensors.index.json", "save the model as safetensors",
                 folder.string());
   const Json json = read_json(index), map = json.is_object() ? json.value("weight_map", Json()) : Json();

@@ -10,14 +10,14 @@ import fault_signals
 import readers
 
 OVER_EXPERIMENTS = (*fault_signals.KINDS, *fault_machine.KINDS)
-READERS = {"report": 40, "resume": 12, "forward": 20, "worker": 10, "plugins": 8, "script": 10}
+READERS = {"report": 40, "resume": 5, "forward": 20, "worker": 10, "plugins": 8, "script": 10}
 
 
 def endless(campaign):
     """In an order that the seed decides, until enough faults have struck."""
     for number in itertools.count():
         random = campaign.random(f"order {number}")
-        what = random.choices(("experiment", "plugin", "files"), (25, 10, 65))[0]
+        what = random.choices(("experiment", "plugin", "files"), (12, 6, 82))[0]
         if what == "experiment":
             name = random.choice(chains.RUNNING)
             kinds = random.choices(OVER_EXPERIMENTS, k=chains.LENGTH)

@@ -373,6 +373,12 @@ TEST(CheckStack, NamesBothPluginsAndThePlace) {
   EXPECT_THAT(check({"grad_scaler", "lora"}), HasSubstr("plugin 'grad_scaler' requires 'mixed_precision'"));
   EXPECT_THAT(check({"lorra"}), HasSubstr("did you mean 'lora'?"));
 }
+TEST(Expand, MoreRoundsThanAnybodyMeansAreRefused) {
+  Experiment experiment;
+  experiment.rounds = 1'000'000;
+  EXPECT_THAT(error_of([&] { expand(experiment); }), HasSubstr("1000000 rounds"));
+}
+
 TEST(Expand, WhatCannotBeIsPassedOver) {
   Experiment experiment{.name = "x"};
   Part ladder;

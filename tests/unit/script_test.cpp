@@ -20,6 +20,7 @@ namespace fs = std::filesystem;
 using ::testing::AllOf;
 using testing::error_of;
 using ::testing::HasSubstr;
+using ::testing::Not;
 const fs::path kRoot = fs::path(OPTRUSH_TESTS_DIR).parent_path();
 
 /// Keeps what it is given.
@@ -84,6 +85,16 @@ TEST_F(Script, RoundsAreANumberOrLeftOpen) {
   EXPECT_THAT(error(script("within = 0.02")), HasSubstr("within and at_most go together"));
   EXPECT_THAT(error(script("within = 0.02, at_most = 'soon'")), HasSubstr("\"soon\" is no length of time"));
   EXPECT_THAT(error(script("within = 3, at_most = '5m'")), HasSubstr("within"));
+}
+
+TEST_F(Script, NamesDoNothingToATerminal) {
+  const auto named = [&](const std::string& name) {
+    return error("local rush = require 'optrush'\nrush.rung(\"" + name + "\")\n");
+  };
+  for (const std::string control : {"\\a", "\\u{9b}31m", "\\u{202e}", "\\u{2066}", "\\u{2028}"})
+    EXPECT_THAT(named("a" + control + "b"), HasSubstr("one line")) << control;
+  for (const std::string letter : {"é", "→", "中", "\\u{a0}", "\\u{2027}", "\\u{202f}"})
+    EXPECT_THAT(named("a" + letter + "b"), Not(HasSubstr("one line"))) << letter;
 }
 
 TEST_F(Script, TheShippedQuickstartIsAnExperiment) {

@@ -9,8 +9,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   files.write("journal.jsonl", fuzz::text_of(data, size));
   fuzz::feed([&] {
     Journal journal(files.path());
-    journal.started("run", "sha");
-    fuzz::hold(Journal(files.path()).spec_of("run") == "sha", "a line that is appended is read");
+    journal.started("run", "spec", "sum");
+    journal.finished("run", "spec", "ok", "result");
+    const Journal again(files.path());
+    fuzz::hold(again.spec_of("run") == "spec" && again.result_of("run") == "result",
+               "what is appended is read");
     journal.skipped("run", "reason");
     fuzz::hold(Journal(files.path()).spec_of("run").empty(), "a run that was skipped is not known");
   });

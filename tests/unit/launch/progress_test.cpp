@@ -11,6 +11,7 @@
 
 #include "../../support/temporary_folder.h"
 #include "base/files.h"
+#include "base/printable.h"
 #include "launch/text.h"
 
 namespace optrush {
