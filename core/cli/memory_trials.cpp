@@ -34,12 +34,13 @@ std::string MemoryTrials::key_of(const MemoryTrial& trial) const {
 
 std::optional<bool> MemoryTrials::remembered(const MemoryTrial& trial) const {
   if (!is_there(file_)) return std::nullopt;
+  const std::string key = key_of(trial);
   std::optional<bool> answer;
   std::istringstream lines(read_file(file_));
   for (std::string line; std::getline(lines, line);)
     if (const Json json = Json::parse(line, nullptr, false);
-        json.is_object() && json.contains("key") && json["key"] == key_of(trial))
-      answer = json.contains("holds") && json["holds"] == true;
+        json.is_object() && json.value("key", Json()) == key)
+      answer = json.value("holds", Json()) == true;
   return answer;
 }
 

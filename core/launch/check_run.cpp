@@ -64,8 +64,10 @@ std::map<std::string, Json> read_journal(const fs::path& file) {
   std::istringstream in(content);
   for (std::string line; std::getline(in, line);) {
     const Json entry = Json::parse(line, nullptr, false);
-    if (entry.is_object() && entry.contains("end") && entry.contains("identity") &&
-        entry.contains("status") && entry.contains("detail"))
+    if (!entry.is_object() || !entry.contains("end")) continue;
+    const auto is_text = [&](const char* key) { return entry.value(key, Json()).is_string(); };
+    if (is_text("identity") && is_text("status") && is_text("detail") &&
+        entry.value("seconds", Json(0)).is_number())
       known[entry["identity"]] = entry;
   }
   return known;

@@ -16,6 +16,7 @@
 #include "launch/planner.h"
 #include "optrush/error.h"
 #include "report/analysis.h"
+#include "report/document_checks.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
@@ -102,6 +103,7 @@ class Conductor {
           Colour::yellow);
       return true;
     }
+    check_context(there, file.string());
     if (const auto differ = difference_of_machines(there, *here); !differ.empty())
       throw Error("the runs in '" + folder_.string() + "' were made on another machine: " + differ,
                   "give another --label, and compare the two reports");

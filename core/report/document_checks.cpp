@@ -90,6 +90,8 @@ void check_context(const Json& json, const std::string& where) {
     const Part peak = context.part("peak");
     peak.allow("string", {"source", "mfu_dtype", "device"});
     peak.allow("object", {"dtype_flops"});
+    if (peak.has("mfu_denominator") && !peak.at("mfu_denominator").is_null())
+      peak.need("number", {"mfu_denominator"});
   }
   if (context.has("streams_bytes_per_second")) context.part("streams_bytes_per_second").need_all("number");
   if (context.has("hosts"))

@@ -34,6 +34,9 @@ Collective collective_from_json(const Json& json) {
 
 MeshDimension mesh_dimension_from_json(const Json& json) {
   check_keys(json, {"dim", "size"}, "field", "a dimension of the mesh", {});
-  return {required<std::string>(json, "dim"), required<int64_t>(json, "size")};
+  constexpr int64_t kMost = 1'000'000;
+  const auto size = required<int64_t>(json, "size");
+  if (size < 1 || size > kMost) throw Error("a dimension of the mesh of " + std::to_string(size) + " ranks");
+  return {required<std::string>(json, "dim"), size};
 }
 }  // namespace optrush

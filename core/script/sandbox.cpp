@@ -48,7 +48,10 @@ void count_instructions(lua_State* lua, lua_Debug*) {
   context.instructions += kInstructionsBetweenLooks;
   if (context.instructions < context.options().most_instructions) return;
   lua_sethook(lua, count_instructions, LUA_MASKCOUNT, 1);  // a pcall may catch this one, not the next as well
-  luaL_error(lua, "the script runs without end");
+  luaL_where(lua, 0);
+  lua_pushliteral(lua, "the script runs without end");
+  lua_concat(lua, 2);
+  lua_error(lua);
 }
 
 /// Opens a library and keeps, of the table at the top of the stack, only these fields, as global `name`.

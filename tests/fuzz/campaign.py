@@ -23,7 +23,6 @@ from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parent.parent.parent
 FUZZ = SOURCE / "tests" / "fuzz"
-TURN = 250_000  # inputs
 MOST_FINDINGS = 5  # then a target is left alone until they are mended
 LIMITS = ["-max_len=4096", "-timeout=30", "-rss_limit_mb=4096"]
 LONGER = {"report": "-max_len=32768", "run_result": "-max_len=16384"}  # documents that say little in 4 KiB
@@ -42,6 +41,7 @@ class Target:
         self.program = build_folder / "tests" / "fuzz" / f"fuzz_{name}"
         self.folder = build_folder / "campaign" / name
         self.state_file = self.folder / "state.json"
+        self.stuck = False  # the same input ends it again
         self.state = {"inputs": 0, "seconds": 0.0, "cpu_seconds": 0.0, "edges": 0, "turns": 0}
         if self.state_file.exists():
             self.state = json.loads(self.state_file.read_text())
@@ -50,12 +50,13 @@ class Target:
         return sorted((self.folder / "findings").glob("*")) if (self.folder / "findings").exists() else []
 
     def stopped(self):
-        return len(self.findings()) >= MOST_FINDINGS
+        return self.stuck or len(self.findings()) >= MOST_FINDINGS
 
     def turn(self, inputs, seconds):
         """One start of libFuzzer, for so many inputs and no longer than `seconds`."""
         for part in ("corpus", "findings"):
             (self.folder / part).mkdir(parents=True, exist_ok=True)
+        known = len(self.findings())
         dictionary = FUZZ / f"{self.name}.dict"
         command = [self.program, f"-runs={inputs}", f"-max_total_time={seconds}", *LIMITS, LONGER.get(self.name, LIMITS[0]),
                    f"-seed={self.state['turns'] + 1}", "-print_final_stats=1", "-print_funcs=0",
@@ -73,7 +74,9 @@ class Target:
         with open(self.folder / "log.txt", "a") as log:
             log.write(said)
         self.take(said, time.monotonic() - started, usage)
-        return os.waitstatus_to_exitcode(status)
+        code = os.waitstatus_to_exitcode(status)
+        self.stuck = code != 0 and len(self.findings()) == known
+        return code
 
     def take(self, said, seconds, usage):
         executed = re.findall(r"number_of_executed_units: (\d+)", said)
@@ -98,13 +101,13 @@ def table(targets):
     return "\n".join(lines)
 
 
-def run(targets, inputs, limit_s, jobs):
+def run(targets, inputs, turn, limit_s, jobs):
     end = time.monotonic() + limit_s
 
     def one_turn(target):
         left = int(end - time.monotonic())
         if left > 0:
-            code = target.turn(min(TURN, inputs - target.state["inputs"]), left)
+            code = target.turn(min(turn, inputs - target.state["inputs"]), left)
             print(f"{target.name}: {target.state['inputs']:,} inputs, {target.state['edges']:,} edges"
                   + (f", FINDING: see {target.folder}" if code != 0 else ""), flush=True)
 
@@ -120,6 +123,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--inputs", type=int, default=10_000_000, help="of each target, with those of earlier calls")
     parser.add_argument("--for", dest="limit_s", type=float, default=float("inf"), help="seconds, for all targets together")
+    parser.add_argument("--turn", type=int, default=250_000, help="inputs of a target before the next one has its turn")
     parser.add_argument("--jobs", type=int, default=1, help="targets that run at once")
     parser.add_argument("--build", type=Path, default=SOURCE / "build-fuzz", help="folder of the build")
     parser.add_argument("--table", action="store_true", help="run nothing")
@@ -133,7 +137,7 @@ def main():
     targets = [Target(name, folder) for name in arguments.targets or names]
     if not arguments.table:
         build(folder, arguments.jobs)
-        run(targets, arguments.inputs, min(arguments.limit_s, 1e9), arguments.jobs)
+        run(targets, arguments.inputs, arguments.turn, min(arguments.limit_s, 1e9), arguments.jobs)
     print(table(targets))
     return 1 if any(target.findings() for target in targets) else 0
 

@@ -49,8 +49,8 @@
 -- expect: bad_arguments.lua:268: rush.experiment: timeout must be a number of at least 0.001, but is 0
 -- expect: bad_arguments.lua:269: rush.experiment: rounds must be an integer of at least 1, but is 0
 -- expect: bad_arguments.lua:270: rush.experiment: price_per_hour must be a number of at least 0, but is -1
--- expect: bad_arguments.lua:271: the currency must be one line of 1 to 80 bytes
--- expect:   hint: it stands in a table of the report
+-- expect: bad_arguments.lua:271: the currency has a character that isn't seen, such as a line end: 'E?UR'
+-- expect:   hint: it stands in a table of the report, and in charts
 -- expect: bad_arguments.lua:272: rush.experiment: plugins must be a list { ... }, each item a plugin: its name, or { name, options }, but is "lora"
 -- expect: bad_arguments.lua:273: no plugin 'lroa'
 -- expect:   hint: did you mean 'lora'?
@@ -73,8 +73,8 @@
 -- expect:   hint: it must be a string: heads a row of the report
 -- expect: bad_arguments.lua:284: the name of a rung must be one line of 1 to 80 bytes
 -- expect:   hint: it stands in a table of the report
--- expect: bad_arguments.lua:285: the name of a rung must be one line of 1 to 80 bytes
--- expect:   hint: it stands in a table of the report
+-- expect: bad_arguments.lua:285: the name of a rung has a character that isn't seen, such as a line end: 'a?b'
+-- expect:   hint: it stands in a table of the report, and in charts
 -- expect: bad_arguments.lua:286: the name of a rung must be one line of 1 to 80 bytes
 -- expect:   hint: it stands in a table of the report
 -- expect: bad_arguments.lua:287: rush.rung: name must be a string, but is a list
