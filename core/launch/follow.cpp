@@ -11,6 +11,7 @@
 #include "launch/socket.h"
 #include "launch/temporary_folder.h"
 #include "optrush/error.h"
+#include "report/read_fields.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
@@ -97,13 +98,13 @@ class Follower {
 
   void start(const Json& message) {
     rank_.reset();
-    run_ = message.at("run").get<int64_t>();
+    run_ = required<int64_t>(message, "run");
     folder_.emplace();
     try {
       const RunSpec spec = run_spec_from_json(message.at("spec"), "rank 0");
       const fs::path file = folder_->path() / "spec.json";
       write_json(file, to_json(spec));
-      const int64_t local_size = message.at("local_size");
+      const auto local_size = required<int64_t>(message, "local_size");
       const int64_t cores = share_of_cores(local_size, usable_cores(), cores_of_parent());
       const RankPlace place{here_.rank, here_.local_rank, local_size, cores};
       rank_ = std::make_unique<LocalRank>(worker_, file, folder_->path() / "out", message.at("store"), place,

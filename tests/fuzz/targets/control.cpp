@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include "launch/channel.h"
+#include "report/read_fields.h"
 #include "target.h"
 
 namespace {
@@ -25,10 +26,9 @@ void take(const Json& message) try {
     fuzz::hold(to_json(rank_end_from_json(to_json(end))) == to_json(end), "an end is read as it is written");
   }
   if (type == "start") {
-    static_cast<void>(message.at("run").get<int64_t>());
+    static_cast<void>(required<int64_t>(message, "run"));
     run_spec_from_json(message.at("spec"), "rank 0");
-    const int64_t local_size = message.at("local_size");
-    static_cast<void>(local_size);
+    static_cast<void>(required<int64_t>(message, "local_size"));
   }
 } catch (const Json::exception& e) {
   throw Error(e.what());
