@@ -85,7 +85,10 @@ void check_plan(const Json& json, const std::string& where) {
 }
 
 void check_context(const Json& json, const std::string& where) {
+  if (!json.is_object() || !json.contains("date"))
+    throw Error("is no description of a machine", "restore it, or remove it: --resume makes it again", where);
   const Part context(json, "the context", where);
+  context.need("string", {"date"});
   if (context.has("peak")) {
     const Part peak = context.part("peak");
     peak.allow("string", {"source", "mfu_dtype", "device"});
