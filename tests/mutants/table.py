@@ -12,7 +12,7 @@ def tell(log, ids):
              _table(log, seeded, "change", lambda mutant: mutant["site"]["kind"])]
     for id, mutant in sorted(mutants.items(), key=lambda item: (item[1]["file"], item[1]["site"]["line"])):
         outcome, site = _outcome(log, id), mutant["site"]
-        if outcome != "killed" or site["kind"] == "by hand":
+        if outcome not in ("killed", "to do") or site["kind"] == "by hand":
             by = log.verdicts.get(id, {}).get("by", "")
             parts.append(f"{id} {mutant['file']}:{site['line']} ({site['kind']}) {outcome} {by}\n"
                          f"    - {_flat(site['original'])}\n    + {site['mutated'] or '(left out)'}")

@@ -3,6 +3,7 @@ import json
 import mmap
 import os
 import re
+import resource
 import signal
 import subprocess
 import time
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SKIPPED = 77
+MOST_BYTES = 12 << 30  # of memory, and of a file: a mutant that never ends leaves the machine to others
 
 
 @dataclass
@@ -45,16 +47,17 @@ class Runner:
 
     def run(self, test, limit, mutant=0):
         """(passed, seconds, numbers of the mutants reached)"""
-        reach = self.folder / "reach"
+        reach = self.folder / f"reach.{os.getpid()}"
         reach.write_bytes(bytes(self.size))
         mark = f"OPTRUSH_MUTANT_RUN={os.getpid()}.{time.monotonic_ns()}"
         cache = self.folder / "cache"  # kernels that were compiled by a mutant are not for others
         marks = dict([mark.split("=")], OPTRUSH_MUTANT=str(mutant), OPTRUSH_MUTANT_REACH=str(reach), OPTRUSH_CACHE=str(cache))
-        output = self.folder / "output"
+        output = self.folder / f"output.{os.getpid()}"
         start = time.monotonic()
         with open(output, "wb") as log:
             process = subprocess.Popen(test.command, cwd=test.folder, env={**os.environ, **test.environment, **marks},
-                                       stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+                                       stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+                                       preexec_fn=settle)
             try:
                 code = process.wait(limit)
             except subprocess.TimeoutExpired:
@@ -65,6 +68,14 @@ class Runner:
         passed = code in (0, SKIPPED) or bool(skipped)
         with open(reach, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as reached:
             return passed, time.monotonic() - start, [number for number in range(1, self.size) if reached[number]]
+
+
+def settle():
+    """Runs in the test's process: the limits, and no signal that is ignored because the campaign runs in the background."""
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    for kind in (resource.RLIMIT_DATA, resource.RLIMIT_FSIZE):
+        resource.setrlimit(kind, (MOST_BYTES, MOST_BYTES))
 
 
 def end_all(mark):

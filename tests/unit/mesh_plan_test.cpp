@@ -12,6 +12,7 @@
 #include "mesh_plan/measured_hardware.h"
 #include "mesh_plan/mesh_table.h"
 #include "mesh_plan/projection_table.h"
+#include "mesh_plan/table_parts.h"
 #include "optrush/error.h"
 #include "report_fixture.h"
 #include "script/presets.h"
@@ -304,6 +305,11 @@ TEST(MeshTable, NamesEveryAssumption) {
   EXPECT_EQ(json.at("mixes")[0].at("mix").at("dp"), 2);
 }
 
+TEST(MeshTable, AnMfuHasOneDecimal) {
+  EXPECT_EQ(mfu_text(0.4567), "45.7 %");
+  EXPECT_EQ(mfu_text(0), "—");
+}
+
 Hardware round_numbers() {
   Hardware hardware{.name = "boxes", .flops = 1e12, .memory = 4e9, .memory_bandwidth = 1e11, .per_node = 2};
   hardware.node = {10e9, 1e-6};
@@ -338,6 +344,14 @@ TEST(Published, EveryMixIsValidAndNamesItsSource) {
     const std::string why = run.has_mix() ? refusal(run.mix, run.problem) : "";
     EXPECT_THAT(why, IsEmpty()) << run.source << " " << run.devices;
   }
+}
+
+TEST(Presets, Fp8IsTwiceAsFastWhereThereIsFp8) {
+  for (const char* name : {"h100", "h200"}) {
+    const Hardware hopper = hardware_preset(name);
+    EXPECT_NEAR(hopper.fp8_flops / hopper.flops, 2, 2e-3) << name;
+  }
+  EXPECT_EQ(hardware_preset("a100").fp8_flops, 0);
 }
 
 TEST(Presets, AnUnknownHardwareNamesTheNearest) {

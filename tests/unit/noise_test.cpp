@@ -8,6 +8,8 @@
 #include "launch/noise_log.h"
 #include "launch/noise_probe.h"
 #include "launch/peak_log.h"
+#include "report/analysis.h"
+#include "report/document.h"
 
 namespace optrush {
 namespace {
@@ -81,6 +83,24 @@ TEST(Noise, WarningsSayWhatAndWhatHelps) {
   EXPECT_THAT(noise_warning(*noise_of({line(0, 0.01, 1, {{"cpu_waiting_us", 250000}})})), HasSubstr("50 %"));
   EXPECT_THAT(noise_warning(*noise_of({line(0), line(1, 0.01, 1, {{"throttled", 3}})})),
               HasSubstr("heat 3 times"));
+}
+
+TEST(Noise, TheSectionHasARowForEachFigure) {
+  const Json all = {{"governor", "powersave"}, {"mhz", 3100}, {"huge_pages", "madvise"}, {"quota_cpus", 2.5}};
+  Analysis a;
+  a.noise = noise_of({line(0, 0.01, 1, all), line(1, 0.01, 1, all)});
+  const Section section = noise_section(a);
+  ASSERT_TRUE(section.table);
+  const auto value_of = [&](const std::string& figure) {
+    for (const auto& row : section.table->rows)
+      if (row.front() == figure) return row.at(1);
+    return std::string();
+  };
+  EXPECT_EQ(value_of("probes"), "2");
+  EXPECT_EQ(value_of("limit of CPU time"), "2.50 CPUs");
+  EXPECT_EQ(value_of("frequency governor"), "powersave");
+  EXPECT_EQ(value_of("clock of the fastest core"), "3100 MHz");
+  EXPECT_EQ(value_of("transparent huge pages"), "madvise");
 }
 
 TEST(Noise, LinesReadBack) {

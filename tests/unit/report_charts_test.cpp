@@ -74,6 +74,23 @@ TEST(Charts, LossesThatAgreeAreToldApartByTheirDistance) {
   EXPECT_EQ(equal.at("vconcat").size(), 1U) << "nothing differs";
 }
 
+TEST(Charts, StepsAreMarkedByRoundNumbers) {
+  const auto ticks = [](double last) {
+    return step_axis({{{"step", 0}}, {{"step", last}}}).at("axis").at("values");
+  };
+  EXPECT_EQ(ticks(4), Json({0.0, 1.0, 2.0, 3.0, 4.0}));
+  EXPECT_EQ(ticks(20)[1], 2);
+  EXPECT_EQ(ticks(40)[1], 5);
+  EXPECT_EQ(ticks(100)[1], 10);
+  EXPECT_EQ(ticks(200)[1], 20);
+}
+
+TEST(Charts, OnlyRungsThatRanHaveASpeed) {
+  auto report = three_rungs();
+  for (const char* rung : {"base", "one", "two", "three"}) report[rung].status = "failed";
+  for (const Chart& each : make_charts(analysis_of(report))) EXPECT_NE(each.name, "speed");
+}
+
 TEST(Charts, ManyLinesAreToldApartByColourAndDash) {
   const std::vector<std::string> names(3 * kPalette.size(), "name");
   const Json colours = colour_by("line", names).at("scale").at("range"),

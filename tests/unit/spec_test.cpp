@@ -268,6 +268,8 @@ TEST(Merged, AnotherKindOfDataStartsAnew) {
 
 TEST(Merged, ACheckpointTakesThePlaceOfTheModel) {
   EXPECT_EQ(merged({}, {{"model", {{"checkpoint", "/m"}}}}, kPlace).model, Json({{"checkpoint", "/m"}}));
+  const RunSpec small = merged({}, {{"model", {{"dim", 64}}}}, kPlace);
+  EXPECT_EQ(merged(small, {{"model", {{"checkpoint", "/m"}}}}, kPlace).model, Json({{"checkpoint", "/m"}}));
 }
 
 TEST(Merged, AnotherKindOfModelStartsAnew) {

@@ -88,6 +88,12 @@ TEST(Verdict, CantTellSaysWhatItWouldTake) {
   EXPECT_EQ(after(3 + *verdict.more), Outcome::undecided);
 }
 
+// With so few rounds it matters that n of them leave n - 1 degrees of freedom: t(3) 0.1 / 2 > 0.14 > t(4) 0.1 / sqrt(5).
+TEST(Verdict, OfThreeRoundsItCountsTheDegreesOfFreedom) {
+  const Ratio ratio = paired_ratio({std::exp(0.04), std::exp(0.14), std::exp(0.24)}, {1, 1, 1});
+  EXPECT_EQ(verdict_of(ratio).more, 2U);
+}
+
 TEST(Verdict, WhatNobodyWouldRunIsSaid) {
   const Verdict verdict = verdict_of({1.025, Interval{0.1, 10.5}, 3});
   EXPECT_FALSE(verdict.more);
