@@ -249,6 +249,28 @@ TEST(Analysis, AnotherProgramNeedNotReportGradientNorms) {
   EXPECT_EQ(row(analysis_of(report), "program").status, Status::broken);
 }
 
+TEST(Analysis, AnotherProgramMeetsTheFastestRung) {
+  auto report = three_rungs();
+  for (const auto& [name, speed] : {std::pair("slow program", 900.0), std::pair("fast program", 1700.0)}) {
+    Rung program = setting(name, Json::object());
+    program.external = External{.command = {"train"}};
+    report.experiment.parts[0].rungs.push_back(program);
+    report[name].tokens_per_second = speed;
+  }
+  const Analysis a = analysis_of(report);
+  ASSERT_EQ(a.programs.size(), 2U);
+  EXPECT_EQ(a.row(a.programs[0].variant)->name, "fast program") << "the fastest first";
+  for (const auto& program : a.programs) EXPECT_EQ(a.row(program.fastest)->name, "two");
+}
+
+TEST(Analysis, APeakOfNothingHasNoErrorOfItsPrediction) {
+  auto report = three_rungs();
+  report["one"].peak_bytes = 0;
+  const Analysis a = analysis_of(report);
+  EXPECT_FALSE(row(a, "one").prediction_error);
+  EXPECT_NEAR(row(a, "two").prediction_error.value_or(0), -0.1, 1e-6);
+}
+
 TEST(Analysis, WhatNothingIsComparedWithIsNotChecked) {
   test::SyntheticReport report("alone", 3);
   report.ladder({rung("lora", "lora")});

@@ -1,7 +1,9 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
+#include <tuple>
 
 #include "report/chart_parts.h"
 #include "report/writers.h"
@@ -53,6 +55,43 @@ TEST(Charts, EachFamilyHasItsOwn) {
     EXPECT_THAT(ablation, HasSubstr("without four"));
     EXPECT_THAT(ablation, Not(HasSubstr("\"three\"")));
   }
+}
+
+TEST(Charts, SpeedsSayWhatFailedAndWhatIsAnotherProblem) {
+  auto report = three_rungs();
+  report["two"].status = "oom";
+  report["three"].status = "failed";
+  const auto labels_and_legend = [&] {
+    const Json spec = chart(make_charts(analysis_of(report)), "speed").spec;
+    std::string labels;
+    for (const auto& value : spec.at("data").at("values"))
+      labels += value.at("rung").get<std::string>() + ": " + value.at("label").get<std::string>() + "\n";
+    return std::pair(labels, spec.at("layer")[0].at("encoding").at("color").at("legend"));
+  };
+  auto [labels, legend] = labels_and_legend();
+  EXPECT_THAT(labels, HasSubstr("two: out of memory\n"));
+  EXPECT_THAT(labels, HasSubstr("three: failed\n"));
+  EXPECT_TRUE(legend.is_null()) << "all rungs have the problem of the base";
+  report.experiment.parts[0].rungs.push_back(test::setting("longer", {{"train", {{"seq_len", 4096}}}}));
+  std::tie(labels, legend) = labels_and_legend();
+  EXPECT_THAT(labels, HasSubstr(" †"));
+  EXPECT_TRUE(legend.is_object());
+}
+
+TEST(Charts, CurvesOfBytesAreMarkedByPowersOfTwo) {
+  const Json spec = chart(make_charts(analysis_of(test::grid())), "grid").spec;
+  std::set<std::string> shown;
+  for (const Json& panel : spec.at("vconcat")) {
+    const Json& encoding = panel.at("encoding");
+    EXPECT_EQ(encoding.at("x").at("scale").at("base"), 2);
+    const std::string title = encoding.at("y").at("title");
+    shown.insert(title);
+    const Json ticks = encoding.at("y").at("axis").value("values", Json::array());
+    if (title.find("memory") == std::string::npos) continue;
+    ASSERT_GE(ticks.size(), 2U);
+    EXPECT_EQ(std::exp2(std::round(std::log2(ticks[1].get<double>()))), ticks[1]);
+  }
+  EXPECT_EQ(shown.size(), 2U);
 }
 
 TEST(Charts, LossesThatAgreeAreToldApartByTheirDistance) {

@@ -88,7 +88,8 @@ TEST(Verdict, CantTellSaysWhatItWouldTake) {
   EXPECT_EQ(after(3 + *verdict.more), Outcome::undecided);
 }
 
-// With so few rounds it matters that n of them leave n - 1 degrees of freedom: t(3) 0.1 / 2 > 0.14 > t(4) 0.1 / sqrt(5).
+// With so few rounds it matters that n of them leave n - 1 degrees of freedom: t(3) 0.1 / 2 > 0.14 > t(4) 0.1
+// / sqrt(5).
 TEST(Verdict, OfThreeRoundsItCountsTheDegreesOfFreedom) {
   const Ratio ratio = paired_ratio({std::exp(0.04), std::exp(0.14), std::exp(0.24)}, {1, 1, 1});
   EXPECT_EQ(verdict_of(ratio).more, 2U);
