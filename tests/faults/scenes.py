@@ -11,7 +11,7 @@ import time
 BUILD = pathlib.Path(os.environ.get("OPTRUSH_BUILD_DIR", pathlib.Path(__file__).resolve().parents[2] / "build"))
 OPTRUSH = BUILD / "bin" / "optrush"
 MARK = "OPTRUSH_FAULT_CAMPAIGN"
-HANG = 150  # seconds: no command here takes a tenth of it on a quiet machine
+HANG = 600  # seconds: a hundred times what a command here takes on a quiet machine, as others may use this one
 
 HEAD = """
 local rush = require "optrush"
@@ -30,9 +30,15 @@ exp:run({ rounds = 2, turns = false }):report()""",
 exp:run({ rounds = 2, turns = false }):report()""",
     "turns": """exp:ladder { rush.rung("fused", "fused_adamw") }
 exp:run({ rounds = 2, turns = true }):report()""",
-    "external": """exp:ladder { rush.external { name = "program", effect = "model", command = { "PYTHON", "-I", "-S", "program.py" } }, rush.rung("fused", "fused_adamw") }
+    "external": """exp:ladder {
+  rush.external { name = "program", effect = "model", command = { "PYTHON", "-I", "-S", "program.py" } },
+  rush.rung("fused", "fused_adamw"),
+}
 exp:run({ rounds = 2, turns = false }):report()""",
-    "plugin": """exp:ladder { rush.rung("bad", "misbehaves", { how = rush.arg("how", "nothing") }), rush.rung("good", "fused_adamw", {}, { over = "base" }) }
+    "plugin": """exp:ladder {
+  rush.rung("bad", "misbehaves", { how = rush.arg("how", "nothing") }),
+  rush.rung("good", "fused_adamw", {}, { over = "base" }),
+}
 exp:run({ rounds = 1, turns = false }):report()""",
 }
 PROGRAM = '''import json, os, time
