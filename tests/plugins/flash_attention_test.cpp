@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "fused_kernel.h"
 #include "kernel_order.h"
 #include "model/binder.h"
 #include "optrush/autocast.h"
@@ -20,6 +21,20 @@ TEST(FlashAttention, TriesCudnnFirstOnHopperAndFlashWhereItWasFoundFaster) {
     EXPECT_EQ(kernel_order(architecture).front(), "flash") << architecture;
   for (const char* architecture : {"sm_75", "sm_100", "sm_103"})
     EXPECT_TRUE(kernel_order(architecture).empty()) << architecture;
+}
+
+TEST(FlashAttention, SaysWhichKernelsNeedAHeadWidthOfEight) {
+  const Tensor x = at::randn({1, 2, 4, 12});
+  const auto refusal = [&](flash::Kernel kernel) -> std::string {
+    try {
+      return error_of([&] { flash::FusedKernel(kernel).forward(x, x, x, {}); });
+    } catch (const std::exception&) {
+      return "";  // of LibTorch: these kernels are for GPUs
+    }
+  };
+  for (const auto kernel : {flash::Kernel::flash, flash::Kernel::cudnn})
+    EXPECT_THAT(refusal(kernel), ::testing::HasSubstr("no log-sum-exp for head width 12"));
+  for (const auto kernel : {flash::Kernel::efficient, flash::Kernel::cpu}) EXPECT_EQ(refusal(kernel), "");
 }
 
 /// (B, H, S, K) in memory as (B, S, H, K), axes of one element aside: what linears before and after take as

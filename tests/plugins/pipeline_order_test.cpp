@@ -230,6 +230,16 @@ TEST(PipelinePartition, TheLargestPartIsAsSmallAsCanBe) {
   }
 }
 
+TEST(PipelineTimeline, ABackwardIsTwoForwards) {
+  for (const int64_t chunks : {1, 2}) {
+    const Costs usual = usual_costs({Schedule::one_f_one_b, 2, chunks, 4});
+    EXPECT_EQ(usual.forward, 1.0 / static_cast<double>(chunks));
+    EXPECT_EQ(usual.backward, 2 * usual.forward);
+    const Costs parted = usual_costs({Schedule::zero_bubble, 2, chunks, 4});
+    EXPECT_EQ(parted.backward + parted.weights, usual.backward) << "one for inputs and one for weights";
+  }
+}
+
 TEST(PipelinePartition, EqualCostsAreCutEvenly) {
   EXPECT_THAT(even_parts({1, 1, 1, 1, 1, 1}, 3), ElementsAre(2, 2, 2));
   EXPECT_THAT(even_parts({0.1, 1, 1, 1, 1, 2}, 2), ElementsAre(4, 2));

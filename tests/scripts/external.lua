@@ -2,7 +2,7 @@
 -- expect: run external/local, rounds 5
 -- expect: base 0 'base': /model/dim=64 /model/n_layers=2 /model/n_heads=4 /model/n_kv_heads=2 /model/ffn_dim=172
 -- expect: ladder 1 'fused' over 0: +fused_adamw (external.lua:39)
--- expect: external 2 'other' over 1: train={"steps":3} env={"A":"1","B":"2"} by {"command":["{python}","external.lua","--spec","{spec}"],"folder":"<scripts>","preload":["libjemalloc.so.2"],"files":{"external.lua":"64 digits"},"effect":"precision","turns":false} (external.lua:29)
+-- expect: external 2 'other' over 1: train={"steps":3} env={"A":"1","B":"2"} by {"command":["{python}","external.lua","--spec","{spec}"],"folder":"<scripts>","preload":["libjemalloc.so.2"],"files":{"external.lua":"64 digits","require.lua":"64 digits"},"effect":"precision","turns":false} (external.lua:29)
 -- expect: ladder 3 'flash' over 1: +flash_attention (external.lua:41)
 -- expect: report of reports/external/local
 -- expect: false	external.lua:45: rush.external: command is missing
@@ -29,7 +29,7 @@ local exp = rush.experiment { name = "external", model = rush.llama "nano" }
 local program = rush.external {
   name = "other",
   command = { "{python}", "external.lua", "--spec", "{spec}" },
-  files = { "external.lua" },
+  files = { "external.lua", "require.lua" },
   env = { B = "2", A = "1" },
   preload = { "libjemalloc.so.2" },
   effect = "precision",

@@ -2,6 +2,10 @@
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <map>
+#include <string>
+
 #include "base/operator_spec.h"
 #include "base/spec_json.h"
 #include "data/batches.h"
@@ -63,6 +67,27 @@ TEST(Operator, WorkIsThatOfItsFormula) {
   const Json linear = operator_work({.op = "linear", .dim = 16}, train);
   EXPECT_EQ(linear["forward"]["flops"], steps * (2 * n * 16 + 2 * n));
   EXPECT_EQ(linear["backward"]["flops"], steps * (4 * n * 16 + n));
+}
+
+TEST(Operator, WorkOfOneMoreIsThatOfTheOperatorAlone) {
+  const TrainSpec train{.micro_batch = 2, .seq_len = 8};
+  const double n = 2 * 8 * 16;
+  const auto more = [&](const char* op, const char* pass, const char* what) {
+    const auto of = [&](int64_t repeat) {
+      return operator_work({.op = op, .dim = 16, .repeat = repeat}, train)[pass][what].get<double>();
+    };
+    return (of(3) - of(2)) / n / (std::string(what) == "bytes" ? 4 : 1);
+  };
+  const std::map<std::string, std::array<double, 4>> expected = {{"norm", {2, 4, 3, 8}},
+                                                                 {"add_norm", {4, 5, 4, 9}},
+                                                                 {"position", {4, 6, 4, 6}},
+                                                                 };
+  for (const auto& [op, figures] : expected) {
+    EXPECT_EQ(more(op.c_str(), "forward", "bytes"), figures[0]) << op;
+    EXPECT_EQ(more(op.c_str(), "forward", "flops"), figures[1]) << op;
+    EXPECT_EQ(more(op.c_str(), "backward", "bytes"), figures[2]) << op;
+    EXPECT_EQ(more(op.c_str(), "backward", "flops"), figures[3]) << op;
+  }
 }
 
 TEST(Operator, PluginsFindIt) {

@@ -81,6 +81,8 @@ TEST(Slot, ADemandThatTheBaseDoesNotOfferNamesBoth) {
       message.find("plugin 'context_parallel' needs 'lse' of attention; 'flash_attention' does not offer it"),
       std::string::npos)
       << message;
+  slot.replace([](int x) { return x; }, {.offers = {"double", "segments"}});
+  EXPECT_NE(error_of([&] { slot.check(); }).find("(it offers 'double', 'segments')"), std::string::npos);
 }
 
 TEST(Recipe, AnEditAfterApplyIsAnErrorOfItsOwner) {
