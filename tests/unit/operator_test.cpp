@@ -78,10 +78,8 @@ TEST(Operator, WorkOfOneMoreIsThatOfTheOperatorAlone) {
     };
     return (of(3) - of(2)) / n / (std::string(what) == "bytes" ? 4 : 1);
   };
-  const std::map<std::string, std::array<double, 4>> expected = {{"norm", {2, 4, 3, 8}},
-                                                                 {"add_norm", {4, 5, 4, 9}},
-                                                                 {"position", {4, 6, 4, 6}},
-                                                                 };
+  const std::map<std::string, std::array<double, 4>> expected = {
+      {"norm", {2, 4, 3, 8}}, {"add_norm", {4, 5, 4, 9}}, {"position", {4, 6, 4, 6}}};
   for (const auto& [op, figures] : expected) {
     EXPECT_EQ(more(op.c_str(), "forward", "bytes"), figures[0]) << op;
     EXPECT_EQ(more(op.c_str(), "forward", "flops"), figures[1]) << op;

@@ -126,7 +126,8 @@ TEST(Charts, StepsAreMarkedByRoundNumbers) {
 
 TEST(Charts, OnlyRungsThatRanHaveASpeed) {
   auto report = three_rungs();
-  for (const char* rung : {"base", "one", "two", "three"}) report[rung].status = "failed";
+  for (const char* rung : {"base", "one", "two", "three"})
+    report[rung].flops_per_token = 1e12;  // above the peak
   for (const Chart& each : make_charts(analysis_of(report))) EXPECT_NE(each.name, "speed");
 }
 
