@@ -42,6 +42,14 @@ TEST(InitialValue, IsDrawnByManyThreadsAndDependsOnNone) {
   EXPECT_FALSE(at::equal(one, initial_value(param, /*seed=*/5)));
 }
 
+TEST(InitialValue, UniformIsBoundedByTheNumberOfInputs) {
+  const Tensor drawn =
+      initial_value({.name = "a", .shape = {4, 400}, .init = uniform_by_fan_in()}, /*seed=*/5);
+  const double largest = drawn.abs().max().item<double>();
+  EXPECT_LE(largest, 1.0 / 20);
+  EXPECT_GT(largest, 0.95 / 20);
+}
+
 TEST(CpuMemory, CountsWhatTensorsAskFor) {
   install_cpu_memory_tracking();
   const int64_t before = cpu_allocated();
