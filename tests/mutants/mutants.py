@@ -307,7 +307,8 @@ def main():
 
     tests = [test for test in tests_of(options.build)
              if "lint" not in test.labels and (options.slow or "slow" not in test.labels)
-             and (not options.known or test.name in log.tests) and re.search(options.tests, test.name) and not re.search(options.without, test.name)]
+             and (not options.known or test.name in log.tests)
+             and re.search(options.tests, test.name) and not re.search(options.without, test.name)]
     for test in tests:
         if options.changed and re.search(options.changed, test.name) and test.name in log.tests:
             log.add(entry="forgotten", name=test.name)
