@@ -62,7 +62,7 @@ Json conclude_ranks(const fs::path& run_folder, const RanksEnd& run, const Job& 
   Json result = run.kind == Kind::ok ? succeeded(run) : failed(run, job, limits);
   for (const auto& rank : run.ends) note_strays(result, rank.end);
   check_disk(run_folder, result);
-  store_result(run_folder, result);
+  store_result(run_folder, job, result);
   return result;
 }
 }  // namespace optrush

@@ -94,7 +94,7 @@ std::unique_ptr<LiveRun> Execution::start(const Job& job, const fs::path& socket
 void Execution::has_turn(const Job& job) { progress_.go_on(job); }
 void Execution::tick() { progress_.tick(); }
 void Execution::ended(const Job& job, const Json& result) {
-  store_result(run_folder(job.id), result);
+  store_result(run_folder(job.id), job, result);
   finished(job, result);
   take(job, result);
 }
@@ -160,8 +160,7 @@ void Execution::finished(const Job& job, const Json& result) {
 std::unique_ptr<LiveRun> Execution::start(const Job& job, const std::string& how, const Environment& added) {
   const fs::path folder = run_folder(job.id);
   clear_run(folder);
-  write_json(folder / "spec.json", to_json(job.spec));
-  if (job.external) write_json(folder / "external.json", to_json(*job.external));
+  store_job(folder, job);
   journal_.started(job.id, identity_of(job), sha256_file(folder / "spec.json"));
   std::vector<Job> later = runs_.schedule.all(runs_.plans);
   std::erase_if(later, [&](const Job& other) { return other.id == job.id || is_executed(other); });

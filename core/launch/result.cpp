@@ -85,7 +85,13 @@ Json result_json(const BadEnd& end) {
   return {{"schema_version", 1}, {"status", end.status}, {"reason", end.reason}};
 }
 
-void store_result(const fs::path& run_folder, const Json& result) {
+void store_job(const fs::path& run_folder, const Job& job) {
+  write_json(run_folder / "spec.json", to_json(job.spec));
+  if (job.external) write_json(run_folder / "external.json", to_json(*job.external));
+}
+
+void store_result(const fs::path& run_folder, const Job& job, const Json& result) {
+  if (!is_there(run_folder / "spec.json")) store_job(run_folder, job);
   const fs::path file = run_folder / "result.json";
   std::error_code unknown;
   if (fs::symlink_status(file, unknown).type() != fs::file_type::regular) fs::remove_all(file, unknown);
@@ -142,7 +148,7 @@ Json conclude(const fs::path& run_folder, const ProcessEnd& end, const Job& job)
     result = result_json({"crashed", std::string("left a folder that can't be read: ") + e.what()});
   }
   check_disk(run_folder, result);
-  store_result(run_folder, result);
+  store_result(run_folder, job, result);
   return result;
 }
 
@@ -150,8 +156,7 @@ Json store_unstarted(const fs::path& run_folder, const Job& job, const std::stri
                      const std::string& reason) {
   clear_run(run_folder);
   const Json result = result_json({status, reason});
-  write_json(run_folder / "spec.json", to_json(job.spec));
-  if (job.external) write_json(run_folder / "external.json", to_json(*job.external));
+  store_job(run_folder, job);
   write_json(run_folder / "result.json", result);
   return result;
 }

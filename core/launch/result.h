@@ -27,8 +27,10 @@ class DiskFull : public Error {
 };
 /// A DiskFull where a run ended badly on a full disk; the run is then an unfinished one.
 void check_disk(const std::filesystem::path& run_folder, const Json& result);
-/// As result.json, whatever is there now.
-void store_result(const std::filesystem::path& run_folder, const Json& result);
+/// What the run is: spec.json, and external.json of another program.
+void store_job(const std::filesystem::path& run_folder, const Job&);
+/// As result.json, whatever is there now. The job as well where the run has removed it.
+void store_result(const std::filesystem::path& run_folder, const Job&, const Json& result);
 void note_strays(Json& result, const ProcessEnd&);
 
 /// Stores the result of a run that can't be started.

@@ -68,6 +68,13 @@ TEST_F(ExternalRung, EveryEndBecomesAStatus) {
   EXPECT_DOUBLE_EQ(a.programs[0].comparison.speed->value, 2);
 }
 
+TEST_F(ExternalRung, ARemovedFolderIsThatRunsEnd) {
+  EXPECT_FALSE(run(programs({"removes", "write"})).all_ok);
+  EXPECT_EQ(status("01-removes-r1"), "crashed");
+  EXPECT_EQ(status("02-write-r1"), "ok");
+  EXPECT_EQ(analysis().rows[1].status, Status::crashed) << "the report can be read";
+}
+
 TEST_F(ExternalRung, RunsInTheSameRounds) {
   Experiment e = experiment({"a"}, 3);
   e.parts[0].rungs.push_back(program("write"));

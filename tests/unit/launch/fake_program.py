@@ -2,6 +2,7 @@
 """An external rung's program: its argument says how it ends. What it was given is in given.json beside the result."""
 import json
 import os
+import shutil
 import signal
 import sys
 import time
@@ -47,6 +48,7 @@ ENDS = {
     "skip": lambda: write({"schema_version": 1, "status": "skipped", "reason": "no such framework"}),
     "crash": crash,
     "hang": lambda: time.sleep(1000),
+    "removes": lambda: shutil.rmtree(os.path.dirname(OUT)),
     "exit3": lambda: sys.exit(3),
 }
 
