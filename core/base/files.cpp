@@ -62,8 +62,9 @@ class OpenFile {
                   "remove it, or put the file in its place");
   }
   std::string read() const {
+    if (size() > kMostBytes) too_large();
     std::string bytes;
-    bytes.resize(static_cast<size_t>(status_.st_size) + 1);  // one more finds the end without another round
+    bytes.resize(size() + 1);  // one more finds the end without another round
     size_t filled = 0;
     while (true) {
       const ssize_t n = ::read(fd_.get(), bytes.data() + filled, bytes.size() - filled);
@@ -78,9 +79,6 @@ class OpenFile {
     return bytes;
   }
   size_t size() const { return static_cast<size_t>(status_.st_size); }
-  void check_size() const {
-    if (size() > kMostBytes) too_large();
-  }
   char last() const {
     char byte = 0;
     if (::pread(fd_.get(), &byte, 1, status_.st_size - 1) != 1) fail("read", path_);
@@ -130,11 +128,7 @@ bool is_there(const fs::path& path) {
   return ::lstat(path.c_str(), &status) == 0;
 }
 
-std::string read_file(const fs::path& path) {
-  const OpenFile in(path, O_RDONLY);
-  in.check_size();
-  return in.read();
-}
+std::string read_file(const fs::path& path) { return OpenFile(path, O_RDONLY).read(); }
 
 void write_file(const fs::path& path, std::string_view content) { write_file(path, std::vector{content}); }
 

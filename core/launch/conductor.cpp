@@ -86,7 +86,9 @@ class Conductor {
   bool describe() {
     const fs::path file = folder_ / "context.json";
     // A look that failed is not kept: the next conductor looks again.
-    const bool known = is_there(file) && !read_json(file).contains("doctor");
+    std::optional<Json> there;
+    if (is_there(file)) there = read_json(file);
+    const bool known = there && !there->contains("doctor");
     progress_.stage("looking at the machine");
     auto here = describe_machine(experiment_, request_.worker, known, interrupts_);
     if (!here) return false;
@@ -96,19 +98,18 @@ class Conductor {
       write_json(file, *here);
       return true;
     }
-    Json there = read_json(file);
     if (here->contains("doctor")) {
       progress_.note(
           "whether this is the same machine is not known: " + here->at("doctor").get<std::string>(),
           Colour::yellow);
       return true;
     }
-    check_context(there, file.string());
-    if (const auto differ = difference_of_machines(there, *here); !differ.empty())
+    check_context(*there, file.string());
+    if (const auto differ = difference_of_machines(*there, *here); !differ.empty())
       throw Error("the runs in '" + folder_.string() + "' were made on another machine: " + differ,
                   "give another --label, and compare the two reports");
-    for (const char* key : {"script", "script_sha256"}) there[key] = (*here)[key];
-    write_json(file, there);
+    for (const char* key : {"script", "script_sha256"}) (*there)[key] = (*here)[key];
+    write_json(file, *there);
     return true;
   }
 

@@ -60,10 +60,8 @@ void load_noise(const fs::path& file, Stored& stored) {
     if (const Json json = Json::parse(line, nullptr, false); json.is_object())
       stored.noise.push_back(noise_line_from_json(json, file.string()));
 }
-}  // namespace
 
-void load_new_runs(Stored& stored) {
-  const Sums sums(stored.folder);
+void load_runs(const Sums& sums, Stored& stored) {
   const fs::path folder = stored.folder / "runs";
   std::vector<StoredRun> known = std::move(stored.runs);
   stored.runs.clear();
@@ -87,6 +85,9 @@ void load_new_runs(Stored& stored) {
       stored.plans[variant] = run.result.plan;
   }
 }
+}  // namespace
+
+void load_new_runs(Stored& stored) { load_runs(Sums(stored.folder), stored); }
 
 Stored load_report(const fs::path& folder) {
   const fs::path experiment = folder / "experiment.json", variants = folder / "variants.json";
@@ -112,7 +113,7 @@ Stored load_report(const fs::path& folder) {
     stored.context = read_json(context);
     check_context(stored.context, context.string());
   }
-  load_new_runs(stored);
+  load_runs(sums, stored);
   load_noise(folder / "noise.jsonl", stored);
   if (const fs::path tried = folder / "tried.json"; is_there(tried)) {
     stored.tried = read_json(tried);

@@ -50,20 +50,15 @@ void feed(const Read& read) {
   }
 }
 
-/// As write_json() writes it.
-inline std::string written(const Json& json) {
-  return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
-}
-
 /// A document: `read` gives what is written of its value. That has to be read again, as the same.
 template <class Read>
 void feed_document(const std::string& text, const Read& read) {
   std::optional<Json> once;
   feed([&] { once = read(parse_json(text, "input")); });
   if (!once) return;
-  const std::string first = written(*once);
+  const std::string first = json_text(*once);
   try {
-    const std::string second = written(read(parse_json(first, "what was written")));
+    const std::string second = json_text(read(parse_json(first, "what was written")));
     hold(second == first, "what was written is read as another value:\n" + first + "\n" + second);
   } catch (const Error& e) {
     fail(std::string("what was written is refused: ") + e.what() + "\n" + first);
