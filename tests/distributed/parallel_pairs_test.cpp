@@ -59,6 +59,7 @@ struct Row {
 std::vector<Row> rows() {
   return {
       {"activation_checkpointing", {{{"policy", "full"}}, {{"policy", "selective"}}, {{"policy", "budget"}}}},
+      {"adamw_8bit", {Json::object()}, "fp32", 2e-2},
       {"bf16_weights", {Json::object()}, "fp32", 2e-2},
       {"clip_grad_norm", {{{"max_norm", 0.3}}}},
       {"cpu_allocator"},

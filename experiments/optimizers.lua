@@ -1,0 +1,26 @@
+-- What do AdamW's moments cost, in 32 bits and in 8?
+--
+-- The same Llama with the plain optimizer, with a fused one, and with one that keeps its moments in 8 bits: a quarter of their
+-- memory. Loss curves are held against the fused one's. On a CPU decoding costs more than fewer bytes save; a GPU waits for
+-- memory here.
+--
+--   ./optrush run experiments/optimizers.lua
+local rush = require "optrush"
+
+local gpu = rush.device() == "cuda"
+
+local exp = rush.experiment {
+  name = "optimizers",
+  question = "What do AdamW's moments cost, in 32 bits and in 8?",
+  model = gpu and rush.llama "llama-3.2-1b" or rush.llama("small", { n_layers = 4 }),
+  data = rush.text(rush.corpus "libtorch"),
+  train = { micro_batch = gpu and 2 or 1, seq_len = gpu and 2048 or 256, steps = 10, warmup = 3, lr = 3e-4 },
+  plugins = { "flash_attention", { "mixed_precision", { dtype = "bf16" } } },
+}
+
+exp:ladder {
+  rush.rung("fused AdamW", "fused_adamw"),
+  rush.rung("8-bit AdamW", "adamw_8bit", {}, { replace = "fused_adamw" }),
+}
+
+exp:run({ within = 0.03, at_most = "6m" }):report()

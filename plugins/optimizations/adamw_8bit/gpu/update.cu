@@ -1,0 +1,142 @@
+// AdamW (arXiv:1711.05101) with moments in 8 bits (arXiv:2110.02861) over many shards in one launch. A warp has a block of
+// 256 numbers at a time: it decodes both moments, updates them, finds their largest magnitudes and encodes them again. Step
+// counts, the learning rate and whether to skip are on the device, so a step may be recorded as a graph.
+#include "lanes.cuh"
+
+constexpr int kPieces = 48, kWarps = 8, kRounds = 4, kLanes = 8, kBlock = 32 * kLanes;
+// As code.h has them.
+constexpr int kFirstBucket = (127 - 23) << 7, kBuckets = (127 << 7) + 1 - kFirstBucket;
+
+struct Piece {
+  const void* gradient;
+  float* data;
+  unsigned char *first, *second;
+  float *first_scales, *second_scales;
+  long long count;
+  int shard, first_block;
+};
+/// As the host fills it: at most 4 KB, the limit of a kernel's arguments.
+struct Pieces {
+  Piece pieces[kPieces];
+  int count;
+};
+/// Of one shard at one step.
+struct Factors {
+  float keep, step_size, root;
+};
+struct Bucket {
+  float border;
+  int low;
+};
+struct Code {
+  float values[256];
+  Bucket buckets[kBuckets];
+};
+struct Tables {
+  Code first, second;
+};
+
+__device__ inline bool skipped(const float* skip) { return skip != nullptr && *skip != 0.0f; }
+
+/// One thread a piece: what all its numbers share.
+__global__ void prepare(Pieces all, const float* steps, Factors* factors, const float* lr, const float* skip, double beta1,
+                        double beta2, double weight_decay, unsigned long long decayed) {
+  const int i = threadIdx.x;
+  if (i >= all.count || skipped(skip)) return;
+  const int shard = all.pieces[i].shard;
+  const double rate = *lr, decay = (decayed >> i) & 1 ? weight_decay : 0.0, step = steps[shard];
+  factors[shard] = {static_cast<float>(1.0 - rate * decay), static_cast<float>(rate / (1.0 - pow(beta1, step))),
+                    static_cast<float>(1.0 / sqrt(1.0 - pow(beta2, step)))};
+}
+
+__device__ inline int rank_of(const Code& code, float magnitude) {
+  const int bucket = min(max((__float_as_int(magnitude) >> 16) - kFirstBucket, 0), kBuckets - 1);
+  const Bucket found = code.buckets[bucket];
+  return found.low + (magnitude > found.border ? 1 : 0);
+}
+
+/// -1 is missing: 128 numbers above 0, and 127 below.
+__device__ inline unsigned char with_sign(const Code& code, float value) {
+  const int rank = rank_of(code, fabsf(value));
+  return static_cast<unsigned char>(127 + (value < 0 ? -min(rank, 127) : rank));
+}
+/// What is not 0 stays above 0: the update divides by its root.
+__device__ inline unsigned char without_sign(const Code& code, float value) {
+  return static_cast<unsigned char>(max(rank_of(code, value), value > 0 ? 1 : 0));
+}
+
+__device__ inline float warp_max(float value) {
+  for (int step = 16; step > 0; step /= 2) value = fmaxf(value, __shfl_xor_sync(0xffffffffu, value, step));
+  return value;
+}
+
+/// G: type of the gradients. Whole packs where every address starts at one, else number by number.
+template <class G, bool packed>
+__global__ void update(Pieces all, const Factors* factors, const float* skip, const Tables* tables, float beta1, float beta2,
+                       float eps) {
+  if (skipped(skip)) return;
+  int number = 0;  // the last piece that starts at this block or before
+  for (int step = 32; step > 0; step /= 2)
+    if (number + step < all.count && all.pieces[number + step].first_block <= static_cast<int>(blockIdx.x)) number += step;
+  const Piece& p = all.pieces[number];
+  const Factors f = factors[p.shard];
+  const G* gradient = static_cast<const G*>(p.gradient);
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  const long long start = (static_cast<long long>(blockIdx.x) - p.first_block) * kWarps * kRounds;
+#pragma unroll 1
+  for (int round = 0; round < kRounds; ++round) {
+    const long long block = start + round * kWarps + warp, at = block * kBlock + lane * kLanes;
+    const bool any = block * kBlock < p.count, whole = packed && at + kLanes <= p.count;
+    float g[kLanes], data[kLanes], first[kLanes], second[kLanes];
+    alignas(8) unsigned char first_codes[kLanes], second_codes[kLanes];
+    if (whole) {
+      load(gradient + at, g);
+      load(p.data + at, data);
+      *reinterpret_cast<uint2*>(first_codes) = *reinterpret_cast<const uint2*>(p.first + at);
+      *reinterpret_cast<uint2*>(second_codes) = *reinterpret_cast<const uint2*>(p.second + at);
+    } else {
+#pragma unroll
+      for (int i = 0; i < kLanes; ++i) {
+        const bool there = at + i < p.count;
+        g[i] = there ? widen(gradient[at + i]) : 0.0f;
+        data[i] = there ? p.data[at + i] : 0.0f;
+        first_codes[i] = there ? p.first[at + i] : 127;
+        second_codes[i] = there ? p.second[at + i] : 0;
+      }
+    }
+    const float first_scale = any ? p.first_scales[block] : 0.0f, second_scale = any ? p.second_scales[block] : 0.0f;
+    float first_most = 0, second_most = 0;
+#pragma unroll
+    for (int i = 0; i < kLanes; ++i) {
+      first[i] = tables->first.values[first_codes[i]] * first_scale;
+      second[i] = tables->second.values[second_codes[i]] * second_scale;
+      first[i] += (1.0f - beta1) * (g[i] - first[i]);
+      second[i] = beta2 * second[i] + (1.0f - beta2) * g[i] * g[i];
+      data[i] = data[i] * f.keep - f.step_size * (first[i] / (sqrtf(second[i]) * f.root + eps));
+      first_most = fmaxf(first_most, fabsf(first[i]));
+      second_most = fmaxf(second_most, second[i]);
+    }
+    first_most = warp_max(first_most), second_most = warp_max(second_most);
+    const float first_inverse = first_most > 0 ? 1.0f / first_most : 0.0f,
+                second_inverse = second_most > 0 ? 1.0f / second_most : 0.0f;
+#pragma unroll
+    for (int i = 0; i < kLanes; ++i) {
+      first_codes[i] = with_sign(tables->first, first[i] * first_inverse);
+      second_codes[i] = without_sign(tables->second, second[i] * second_inverse);
+    }
+    if (any && lane == 0) p.first_scales[block] = first_most, p.second_scales[block] = second_most;
+    if (whole) {
+      store(p.data + at, data);
+      *reinterpret_cast<uint2*>(p.first + at) = *reinterpret_cast<const uint2*>(first_codes);
+      *reinterpret_cast<uint2*>(p.second + at) = *reinterpret_cast<const uint2*>(second_codes);
+    } else {
+#pragma unroll
+      for (int i = 0; i < kLanes; ++i) {
+        if (at + i >= p.count) break;
+        p.data[at + i] = data[i];
+        p.first[at + i] = first_codes[i];
+        p.second[at + i] = second_codes[i];
+      }
+    }
+  }
+}

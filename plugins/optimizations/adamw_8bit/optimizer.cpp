@@ -1,0 +1,214 @@
+#include "optimizer.h"
+
+#include <ATen/Functions.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/core/DeviceGuard.h>
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+
+#include "code.h"
+#include "gpu/update.h"
+#include "optrush/costs.h"
+#include "optrush/error.h"
+#include "optrush/forecast.h"
+#include "pieces.h"
+
+namespace optrush::adamw_8bit {
+namespace {
+constexpr int64_t kBlocksPerThread = 64;
+
+int64_t blocks_of(int64_t numbers) { return (numbers + kBlock - 1) / kBlock; }
+
+/// Moments of a shard: codes and their scales, or fp32 numbers without scales.
+struct Moments {
+  int32_t number = 0;  ///< where its count of steps is
+  Tensor first, second, first_scales, second_scales, steps;
+  bool narrow() const { return first_scales.defined(); }
+};
+
+class AdamW8bit final : public Optimizer {
+ public:
+  AdamW8bit(const TrainSpec& spec, std::span<Shard> shards) : spec_(spec) {
+    const at::NoGradGuard no_grad;
+    if (shards.empty()) return;
+    const auto on_device = at::TensorOptions(shards.front().data.device());
+    steps_ = at::zeros({static_cast<int64_t>(shards.size())}, on_device.dtype(at::kFloat));
+    for (const Shard& shard : shards) add(shard);
+    if (!shards.front().data.is_cuda()) return;
+    factors_ = at::empty({steps_.numel(), 3}, on_device.dtype(at::kFloat));
+    tables_ = gpu::tables_on(shards.front().data.device());
+  }
+
+  void step(std::span<Shard> shards, const Update& update) override {
+    const at::NoGradGuard no_grad;
+    std::vector<Updated> narrow, wide;
+    Tensors steps;
+    for (const Shard& shard : shards) {
+      if (!shard.grad.defined()) continue;
+      Moments& moments = moments_.at(key(shard));
+      steps.push_back(moments.steps);
+      (moments.narrow() ? narrow : wide).push_back({&shard, &moments, readable(shard.grad)});
+    }
+    if (steps.empty()) return;
+    at::_foreach_add_(steps, 1);
+    // A skipped step does not count.
+    if (update.skip.defined()) at::_foreach_sub_(steps, Tensors(steps.size(), update.skip));
+    for (const bool decay : {true, false}) step_wide(wide, decay, update);
+    if (!narrow.empty()) step_narrow(narrow, update);
+  }
+
+  std::vector<OptimizerState> state(const Shard& shard) override {
+    const Moments& moments = moments_.at(key(shard));
+    std::vector<OptimizerState> all = {{"exp_avg", moments.first},
+                                       {"exp_avg_sq", moments.second},
+                                       {.name = "step", .value = moments.steps, .block = 0}};
+    if (!moments.narrow()) return all;
+    all.push_back({.name = "exp_avg_scale", .value = moments.first_scales, .block = kBlock});
+    all.push_back({.name = "exp_avg_sq_scale", .value = moments.second_scales, .block = kBlock});
+    return all;
+  }
+
+ private:
+  /// A shard that this step updates.
+  struct Updated {
+    const Shard* shard;
+    Moments* moments;
+    Tensor gradient;
+  };
+  static const void* key(const Shard& shard) { return shard.data.unsafeGetTensorImpl(); }
+  /// As the kernels read it: dense, in bf16 or fp32.
+  static Tensor readable(const Tensor& gradient) {
+    const bool known = gradient.scalar_type() == at::kBFloat16 || gradient.scalar_type() == at::kFloat;
+    return (known ? gradient : gradient.to(at::kFloat)).contiguous();
+  }
+  static GradientType type_of(const Updated& one) {
+    return one.gradient.scalar_type() == at::kBFloat16 ? GradientType::bf16 : GradientType::fp32;
+  }
+
+  void add(const Shard& shard) {
+    if (shard.data.scalar_type() != at::kFloat)
+      throw Error("8-bit moments are kept beside parameters in fp32; '" + shard.segments.front().param->name +
+                      "' is in " + c10::toString(shard.data.scalar_type()),
+                  "leave train.dtype at fp32");
+    const bool narrow =
+        std::ranges::all_of(shard.segments, [](const Segment& s) { return is_narrow(*s.param); });
+    Moments moments{.number = static_cast<int32_t>(moments_.size())};
+    moments.steps = steps_[moments.number];
+    const auto zeros = [&](int64_t count, at::ScalarType type) {
+      return at::zeros({count}, shard.data.options().dtype(type));
+    };
+    if (narrow) {
+      const int64_t count = shard.data.numel(), blocks = blocks_of(count);
+      // Of a scale of 0 every code stands for 0, so a first step reads zeros.
+      moments.first = zeros(count, at::kByte), moments.second = zeros(count, at::kByte);
+      moments.first_scales = zeros(blocks, at::kFloat), moments.second_scales = zeros(blocks, at::kFloat);
+    } else {
+      moments.first = at::zeros_like(shard.data), moments.second = at::zeros_like(shard.data);
+    }
+    moments_[key(shard)] = std::move(moments);
+  }
+
+  void step_wide(const std::vector<Updated>& all, bool decay, const Update& update) {
+    Tensors data, gradients, first, second, steps;
+    for (const Updated& one : all) {
+      if (one.shard->decay != decay) continue;
+      data.push_back(one.shard->data);
+      gradients.push_back(one.gradient.to(at::kFloat));
+      first.push_back(one.moments->first);
+      second.push_back(one.moments->second);
+      steps.push_back(one.moments->steps);
+    }
+    if (data.empty()) return;
+    const auto skip = update.skip.defined() ? std::optional<Tensor>(update.skip) : std::nullopt;
+    at::_fused_adamw_(data, gradients, first, second, /*max_exp_avg_sqs=*/{}, steps, update.lr_tensor,
+                      spec_.beta1, spec_.beta2, decay ? spec_.weight_decay : 0, spec_.eps, /*amsgrad=*/false,
+                      /*maximize=*/false,
+                      /*grad_scale=*/std::nullopt, skip);
+  }
+
+  void step_narrow(const std::vector<Updated>& all, const Update& update) {
+    const NotedKernel noted("adamw_8bit", bytes_moved(all), launches_of(all));
+    const at::Device device = steps_.device();
+    if (is_forecast(device)) return;
+    if (device.is_cuda())
+      step_on_gpu(all, update);
+    else
+      step_on_cpu(all, update);
+    // Written behind autograd's back.
+    for (const Updated& one : all) one.shard->data.unsafeGetTensorImpl()->bump_version();
+  }
+
+  static double bytes_moved(const std::vector<Updated>& all) {
+    double bytes = 0;
+    for (const Updated& one : all)
+      bytes +=
+          bytes_of({one.gradient}) + 2 * bytes_of({one.shard->data, one.moments->first, one.moments->second,
+                                                   one.moments->first_scales, one.moments->second_scales});
+    return bytes;
+  }
+  static int64_t launches_of(const std::vector<Updated>& all) {
+    const auto low = std::ranges::count(all, GradientType::bf16, type_of);
+    return gpu::launches_for(low) + gpu::launches_for(static_cast<int64_t>(all.size()) - low);
+  }
+
+  static Piece piece_of(const Updated& one) {
+    const Moments& moments = *one.moments;
+    return {.gradient = one.gradient.const_data_ptr(),
+            .data = one.shard->data.mutable_data_ptr<float>(),
+            .first = moments.first.mutable_data_ptr<uint8_t>(),
+            .second = moments.second.mutable_data_ptr<uint8_t>(),
+            .first_scales = moments.first_scales.mutable_data_ptr<float>(),
+            .second_scales = moments.second_scales.mutable_data_ptr<float>(),
+            .count = one.shard->data.numel()};
+  }
+
+  void step_on_cpu(const std::vector<Updated>& all, const Update& update) {
+    if (update.skip.defined() && update.skip.item<double>() != 0) return;
+    for (const Updated& one : all) {
+      const auto steps = one.moments->steps.item<double>();
+      const Factors factors{
+          .beta1 = static_cast<float>(spec_.beta1),
+          .beta2 = static_cast<float>(spec_.beta2),
+          .eps = static_cast<float>(spec_.eps),
+          .keep = static_cast<float>(1 - update.lr * (one.shard->decay ? spec_.weight_decay : 0)),
+          .step_size = static_cast<float>(update.lr / (1 - std::pow(spec_.beta1, steps))),
+          .root = static_cast<float>(1 / std::sqrt(1 - std::pow(spec_.beta2, steps)))};
+      const Piece piece = piece_of(one);
+      const GradientType type = type_of(one);
+      at::parallel_for(0, blocks_of(piece.count), kBlocksPerThread,
+                       [&](int64_t begin, int64_t end) { cpu::update(piece, type, factors, begin, end); });
+    }
+  }
+
+  void step_on_gpu(const std::vector<Updated>& all, const Update& update) {
+    const c10::DeviceGuard guard(steps_.device());
+    const Tensor skip = update.skip.defined() ? update.skip.to(at::kFloat) : Tensor();
+    const gpu::State state{.steps = steps_.const_data_ptr<float>(),
+                           .factors = factors_.mutable_data_ptr<float>(),
+                           .lr = update.lr_tensor.const_data_ptr<float>(),
+                           .skip = skip.defined() ? skip.const_data_ptr<float>() : nullptr,
+                           .tables = tables_.const_data_ptr()};
+    const gpu::Rates rates{spec_.beta1, spec_.beta2, spec_.eps, spec_.weight_decay};
+    for (const auto type : {GradientType::bf16, GradientType::fp32}) {
+      std::vector<gpu::Piece> pieces;
+      for (const Updated& one : all)
+        if (type_of(one) == type) pieces.push_back({piece_of(one), one.moments->number, one.shard->decay});
+      gpu::update(pieces, type, state, rates);
+    }
+  }
+
+  TrainSpec spec_;
+  std::unordered_map<const void*, Moments> moments_;
+  Tensor steps_, factors_, tables_;
+};
+}  // namespace
+
+bool is_narrow(const Param& param) { return param.shape.size() >= 2; }
+
+std::unique_ptr<Optimizer> make_optimizer(const TrainSpec& spec, std::span<Shard> shards) {
+  return std::make_unique<AdamW8bit>(spec, shards);
+}
+}  // namespace optrush::adamw_8bit

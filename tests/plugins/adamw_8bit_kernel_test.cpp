@@ -1,0 +1,108 @@
+// The GPU's update of 8-bit moments, run by threads of the host, is that of a CPU.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include "support/cuda_on_threads.h"
+
+namespace {
+namespace gpu {
+#include "adamw_8bit/gpu/update.cu"
+}
+}  // namespace
+
+#include "adamw_8bit/code.h"
+#include "adamw_8bit/pieces.h"
+
+namespace {
+namespace host = optrush::adamw_8bit;
+
+struct Numbers {
+  std::vector<float> gradient, data, first_scales, second_scales;
+  std::vector<uint8_t> first, second;
+  explicit Numbers(size_t count)
+      : gradient(count),
+        data(count),
+        first_scales((count + 255) / 256),
+        second_scales((count + 255) / 256),
+        first(count),
+        second(count) {
+    std::mt19937 generator(7);
+    std::normal_distribution<float> normal;
+    std::uniform_int_distribution<int> code(0, 255);
+    for (float& x : gradient) x = normal(generator);
+    for (float& x : data) x = normal(generator);
+    for (uint8_t& x : first) x = static_cast<uint8_t>(code(generator));
+    for (uint8_t& x : second) x = static_cast<uint8_t>(code(generator));
+    for (float& x : first_scales) x = 0.5F;
+    for (float& x : second_scales) x = 0.25F;
+  }
+};
+
+void check_update(size_t count, bool shifted) {
+  SCOPED_TRACE(std::to_string(count) + (shifted ? " shifted" : ""));
+  Numbers cpu(count), device(count);
+  const double beta1 = 0.9, beta2 = 0.95, lr = 0.01, decay = 0.1, steps = 3;
+  const host::Factors factors{.beta1 = static_cast<float>(beta1),
+                              .beta2 = static_cast<float>(beta2),
+                              .eps = 1e-8F,
+                              .keep = static_cast<float>(1 - lr * decay),
+                              .step_size = static_cast<float>(lr / (1 - std::pow(beta1, steps))),
+                              .root = static_cast<float>(1 / std::sqrt(1 - std::pow(beta2, steps)))};
+  host::cpu::update({cpu.gradient.data(), cpu.data.data(), cpu.first.data(), cpu.second.data(),
+                     cpu.first_scales.data(), cpu.second_scales.data(), static_cast<int64_t>(count)},
+                    host::GradientType::fp32, factors, 0, static_cast<int64_t>(cpu.first_scales.size()));
+  static gpu::Tables tables;
+  for (const auto& [to, from] :
+       {std::pair(&tables.first, &host::signed_code()), {&tables.second, &host::unsigned_code()}}) {
+    std::ranges::copy(from->values, to->values);
+    for (size_t i = 0; i < from->buckets.size(); ++i)
+      to->buckets[i] = {from->buckets[i].border, from->buckets[i].low};
+  }
+  gpu::Pieces pieces{};
+  pieces.count = 1;
+  pieces.pieces[0] = {device.gradient.data(),
+                      device.data.data(),
+                      device.first.data(),
+                      device.second.data(),
+                      device.first_scales.data(),
+                      device.second_scales.data(),
+                      static_cast<long long>(count),
+                      0,
+                      0};
+  gpu::Factors on_device{};
+  const auto counted = static_cast<float>(steps), rate = static_cast<float>(lr);
+  optrush::testing::launch(1, {64, 1, 1}, [&] {
+    gpu::prepare(pieces, &counted, &on_device, &rate, nullptr, beta1, beta2, decay, /*decayed=*/1);
+  });
+  const auto blocks = static_cast<unsigned int>((count + 8191) / 8192);
+  optrush::testing::launch(blocks, {gpu::kWarps * 32, 1, 1}, [&] {
+    if (shifted)
+      gpu::update<float, false>(pieces, &on_device, nullptr, &tables, factors.beta1, factors.beta2,
+                                factors.eps);
+    else
+      gpu::update<float, true>(pieces, &on_device, nullptr, &tables, factors.beta1, factors.beta2,
+                               factors.eps);
+  });
+  for (size_t i = 0; i < count; ++i) {
+    ASSERT_NEAR(device.data[i], cpu.data[i], 1e-5F * std::max(1.0F, std::abs(cpu.data[i]))) << i;
+    // Sums are rounded in another order: a number beside a border may get the code next to it.
+    ASSERT_LE(std::abs(int{device.first[i]} - int{cpu.first[i]}), 1) << i;
+    ASSERT_LE(std::abs(int{device.second[i]} - int{cpu.second[i]}), 1) << i;
+  }
+  for (size_t b = 0; b < cpu.first_scales.size(); ++b) {
+    EXPECT_FLOAT_EQ(device.first_scales[b], cpu.first_scales[b]) << b;
+    EXPECT_FLOAT_EQ(device.second_scales[b], cpu.second_scales[b]) << b;
+  }
+}
+
+TEST(AdamW8bitKernel, IsTheUpdateOfACpu) {
+  check_update(256 * 3, false);
+  check_update(256 * 2 + 100, false);
+  check_update(5, false);
+  check_update(256 + 77, true);
+  check_update(8192 + 300, false);
+}
+}  // namespace
