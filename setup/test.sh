@@ -3,10 +3,11 @@
 
 test_usage() {
   cat <<'TEXT'
-usage: ./optrush test [--quick] [--sanitize] [CTEST ARGUMENTS]
+usage: ./optrush test [--quick] [--sanitize[=thread]] [CTEST ARGUMENTS]
 
   --quick      without the tests labelled slow
   --sanitize   the same tests under AddressSanitizer and UndefinedBehaviorSanitizer, in build-sanitize
+  --sanitize=thread  under ThreadSanitizer, in build-sanitize-thread: for the tests with threads, `-L threads`
   -L parity, -R worker, --rerun-failed, ...: any argument of ctest; `ctest --print-labels` in build/ lists the labels
 TEXT
 }
@@ -34,6 +35,12 @@ set_up_tests() {
   build_current all optrush-tests || step "build with tests:" build all optrush-tests
 }
 
+# sanitized_build KIND SUFFIX: every kind has a build of its own.
+sanitized_build() {
+  build=$root/build-sanitize$2
+  configure_options=(-DCMAKE_BUILD_TYPE=RelWithDebInfo "-DOPTRUSH_SANITIZE=$1" -DOPTRUSH_UNITY=ON)
+}
+
 # Does not return: exits as ctest does.
 test_command() {
   local start=$SECONDS status=0 arguments=() sanitizer=()
@@ -41,11 +48,15 @@ test_command() {
     case $1 in
       -h | --help) test_usage && exit ;;
       --quick) arguments+=(-LE slow) ;;
-      --sanitize)
-        build=$root/build-sanitize
-        configure_options=(-DCMAKE_BUILD_TYPE=RelWithDebInfo -DOPTRUSH_SANITIZE=ON)
+      --sanitize | --sanitize=address)
+        sanitized_build address ""
         sanitizer=(ASAN_OPTIONS=strict_string_checks=1:detect_stack_use_after_return=1
-          UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1)
+          LSAN_OPTIONS="suppressions=$root/tests/sanitizers/leak.supp:print_suppressions=0"
+          UBSAN_OPTIONS="suppressions=$root/tests/sanitizers/undefined.supp:print_stacktrace=1:halt_on_error=1")
+        ;;
+      --sanitize=thread)
+        sanitized_build thread -thread
+        sanitizer=(TSAN_OPTIONS="suppressions=$root/tests/sanitizers/thread.supp:halt_on_error=1:second_deadlock_stack=1")
         ;;
       *) arguments+=("$1") ;;
     esac

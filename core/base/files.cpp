@@ -4,9 +4,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <set>
+#include <sstream>
 #include <vector>
 
 #include "base/descriptor.h"
@@ -130,6 +132,16 @@ bool is_there(const fs::path& path) {
 
 std::string read_file(const fs::path& path) { return OpenFile(path, O_RDONLY).read(); }
 
+std::string rest_of(std::istream& in) {
+  std::string text;
+  std::array<char, 4096> piece{};
+  do {
+    in.read(piece.data(), piece.size());
+    text.append(piece.data(), static_cast<size_t>(in.gcount()));
+  } while (in);
+  return text;
+}
+
 void write_file(const fs::path& path, std::string_view content) { write_file(path, std::vector{content}); }
 
 void write_file(const fs::path& path, const std::vector<std::string_view>& pieces) {
@@ -193,6 +205,16 @@ Json parse_stored(std::string_view text, const std::string& origin) {
   } catch (const Error& e) {
     throw Error(e.message(), "restore the file, or mend it where it was edited", origin);
   }
+}
+
+std::vector<Json> read_json_lines(const fs::path& path) {
+  std::vector<Json> entries;
+  if (!is_there(path)) return entries;
+  std::istringstream lines(read_file(path));
+  for (std::string line; std::getline(lines, line);)
+    if (Json entry = Json::parse(line, nullptr, false); entry.is_object())
+      entries.push_back(std::move(entry));
+  return entries;
 }
 
 Json read_json(const fs::path& path) { return parse_stored(read_file(path), path.string()); }

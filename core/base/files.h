@@ -1,5 +1,6 @@
 #pragma once
 #include <filesystem>
+#include <iosfwd>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,9 @@ bool is_there(const std::filesystem::path&);
 /// The whole file; an Error names the path where it can't be read, is no regular file, or has more than 1
 /// GiB.
 std::string read_file(const std::filesystem::path&);
+/// What is left of a stream, up to where a read fails, as of a file in /proc whose process ends meanwhile.
+/// Iterators over a stream's buffer throw there.
+std::string rest_of(std::istream&);
 /// Writes through `path`.PID.tmp, fsync and rename: readers see the old file or the new one, never a part. A
 /// device or pipe, such as /dev/stdout, is written into.
 void write_file(const std::filesystem::path&, std::string_view content);
@@ -29,6 +33,9 @@ Json parse_json(std::string_view text, const std::string& origin);
 /// Of a file that this project wrote: the cure is to restore it.
 Json parse_stored(std::string_view text, const std::string& origin);
 Json read_json(const std::filesystem::path&);
+/// The objects of a file that grows line by line; none where there is no file. A line that a kill cut off is
+/// passed over.
+std::vector<Json> read_json_lines(const std::filesystem::path&);
 /// Indented, ASCII-safe, ending in a newline. Not finite numbers become null.
 std::string json_text(const Json&);
 /// json_text() by temporary file and rename.

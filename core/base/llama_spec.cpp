@@ -8,7 +8,7 @@ namespace optrush {
 namespace {
 constexpr int64_t kLargest = int64_t{1} << 31;  // products of two dimensions stay far from overflow
 
-void check(const LlamaSpec& spec, const std::string& where) {
+void check_llama(const LlamaSpec& spec, const std::string& where) {
   const auto refuse = [&](const std::string& what, const std::string& cure) {
     throw Error(what, cure, where);
   };
@@ -89,7 +89,7 @@ const Fields<LlamaSpec>& llama_fields() {
 LlamaSpec llama_from_json(const Json& json, const std::string& where) {
   const LlamaSpec spec = llama_fields().read(json, "model", where);
   if (spec.checkpoint.empty()) {
-    check(spec, where);
+    check_llama(spec, where);
   } else {
     for (const auto& [key, value] : json.items())
       if (key != "checkpoint")

@@ -9,7 +9,7 @@ namespace {
 constexpr int64_t kMostRanks = 65536;
 constexpr int64_t kMostSequences = 1'000'000;  // of a micro-batch, of an accumulation, of a validation
 
-void check(const DataSpec& data, const std::string& where) {
+void check_train(const DataSpec& data, const std::string& where) {
   const auto ignored = [&](const std::string& field) {
     return Error("data." + field + " would be ignored: data.kind is '" + data.kind + "'", {}, where);
   };
@@ -23,7 +23,7 @@ void check(const DataSpec& data, const std::string& where) {
                   where);
 }
 
-void check(const TrainSpec& train, const std::string& where) {
+void check_train(const TrainSpec& train, const std::string& where) {
   if (train.beta1 == 1 || train.beta2 == 1)
     throw Error("train.beta1 and train.beta2 must be below 1", "AdamW divides by 1 - beta", where);
   if (const int64_t one = train.micro_batch * train.accumulation; train.global_batch % one != 0)
@@ -120,14 +120,14 @@ Json to_json(const ValidateSpec& validate) { return validate_fields().write(vali
 
 DataSpec data_from_json(const Json& json, const std::string& where) {
   DataSpec data = data_fields().read(json, "data", where);
-  check(data, where);
+  check_train(data, where);
   return data;
 }
 Json to_json(const DataSpec& data) { return data_fields().write(data); }
 
 TrainSpec train_from_json(const Json& json, const std::string& where) {
   TrainSpec train = train_fields().read(json, "train", where);
-  check(train, where);
+  check_train(train, where);
   return train;
 }
 Json to_json(const TrainSpec& train) { return train_fields().write(train); }

@@ -58,8 +58,8 @@ std::vector<int64_t> chosen(int64_t count, int64_t most) {
   return indices;
 }
 
-std::string compare(const Weighted& weighted, const Tensor& input, const Tensor& gradient,
-                    const GradientCheck& check) {
+std::string compare_gradient(const Weighted& weighted, const Tensor& input, const Tensor& gradient,
+                             const GradientCheck& check) {
   double worst = 0, largest = 0, there = 0, expected = 0;
   for (const int64_t index : chosen(input.numel(), check.elements)) {
     const Tensor place = element(input, index);
@@ -103,7 +103,7 @@ std::string wrong_gradient(const Function& function, const Tensors& inputs, cons
   const at::NoGradGuard no_grad;
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!derived(inputs[i])) continue;
-    if (auto wrong = compare(weighted, inputs[i], gradients[i], check); !wrong.empty())
+    if (auto wrong = compare_gradient(weighted, inputs[i], gradients[i], check); !wrong.empty())
       return "input " + std::to_string(i) + ": " + wrong;
   }
   return {};

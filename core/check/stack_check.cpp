@@ -111,8 +111,8 @@ std::string shown(double value) {
 }
 
 /// The worst relative difference; an Error where it is not allowed.
-double compare(const std::string& what, const std::vector<double>& got, const std::vector<double>& expected,
-               double tolerance) {
+double compare_curve(const std::string& what, const std::vector<double>& got,
+                     const std::vector<double>& expected, double tolerance) {
   if (got.size() != expected.size()) throw Error("the plain form has another number of " + what);
   double worst = 0;
   for (size_t i = 0; i < got.size(); ++i) {
@@ -229,8 +229,8 @@ std::string StackCheck::run(const CheckCase& c) {
   const TrainingCurve curve = curve_of(*run, recorder);
   if (comparison.effect == Effect::exact && !plain.reproducible) comparison.effect = Effect::rounding;
   const Tolerance tolerance = tolerance_for(comparison.effect);
-  const double losses = compare("the loss", curve.losses, plain.curve.losses, tolerance.loss);
-  const double norms = compare("the gradient norm", curve.norms, plain.curve.norms, tolerance.norm);
+  const double losses = compare_curve("the loss", curve.losses, plain.curve.losses, tolerance.loss);
+  const double norms = compare_curve("the gradient norm", curve.norms, plain.curve.norms, tolerance.norm);
   const double gradients = compare_gradients(curve.gradients, plain.curve.gradients, tolerance.gradient);
   return "apart from the plain form: losses " + shown(losses) + ", gradient norms " + shown(norms) +
          ", gradients " + shown(gradients);

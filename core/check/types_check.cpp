@@ -73,7 +73,8 @@ struct Allowed {
   double element = 0, norm = 0;
 };
 
-void compare(const std::string& what, const Tensors& got, const Tensors& expected, const Allowed& allowed) {
+void compare_tensors(const std::string& what, const Tensors& got, const Tensors& expected,
+                     const Allowed& allowed) {
   for (size_t i = 0; i < got.size(); ++i) {
     if (!got[i].defined() || !expected.at(i).defined()) {
       if (got[i].defined() != expected[i].defined())
@@ -108,8 +109,8 @@ void compare_with_double(const ObservedCall& observed, bool few_bits) {
   const auto widest = few_bits ? at::kFloat : at::kDouble;
   const Halves wide = halves_of(op, in_type(observed.inputs, widest), roots);
   const Allowed allowed{element_tolerance(seen), few_bits ? kFewBits : 0};
-  compare("output", narrow.outputs, wide.outputs, allowed);
-  compare("gradient of input", narrow.gradients, wide.gradients, allowed);
+  compare_tensors("output", narrow.outputs, wide.outputs, allowed);
+  compare_tensors("gradient of input", narrow.gradients, wide.gradients, allowed);
 }
 
 std::vector<ObservedCall> calls_in(const Types& types, const CheckCase& c, std::unique_ptr<Session>& run,

@@ -21,7 +21,7 @@ struct CheckOptions {
   bool resume = false;
 };
 
-int check(const CheckOptions& options) {
+int check_plugins(const CheckOptions& options) {
   CheckSettings settings;
   settings.worker = Installation::of_this_program().worker;
   settings.selection = {"--device", options.device};
@@ -87,6 +87,6 @@ void add_check_command(CLI::App& app, int& code) {
       "by\n"
       "differences in double, every type. Exit code: 0 nothing failed, 1 something failed, 2 bad usage, 130\n"
       "interrupted.");
-  command->callback([options, &code] { code = check(*options); });
+  command->callback([options, &code] { code = check_plugins(*options); });
 }
 }  // namespace optrush

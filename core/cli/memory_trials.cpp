@@ -1,7 +1,6 @@
 #include "cli/memory_trials.h"
 
 #include <algorithm>
-#include <sstream>
 
 #include "base/files.h"
 #include "base/spec_json.h"
@@ -33,14 +32,10 @@ std::string MemoryTrials::key_of(const MemoryTrial& trial) const {
 }
 
 std::optional<bool> MemoryTrials::remembered(const MemoryTrial& trial) const {
-  if (!is_there(file_)) return std::nullopt;
   const std::string key = key_of(trial);
   std::optional<bool> answer;
-  std::istringstream lines(read_file(file_));
-  for (std::string line; std::getline(lines, line);)
-    if (const Json json = Json::parse(line, nullptr, false);
-        json.is_object() && json.value("key", Json()) == key)
-      answer = json.value("holds", Json()) == true;
+  for (const Json& line : read_json_lines(file_))
+    if (line.value("key", Json()) == key) answer = line.value("holds", Json()) == true;
   return answer;
 }
 

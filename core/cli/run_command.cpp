@@ -87,7 +87,7 @@ std::map<std::string, std::string> named(const std::vector<std::string>& argumen
   return values;
 }
 
-void check(const RunOptions& options) {
+void check_options(const RunOptions& options) {
   if (options.json && !options.dry_run)
     throw UsageError("--json belongs to --dry-run", "results.json has the results");
   if (options.costs && !options.dry_run)
@@ -100,7 +100,7 @@ void check(const RunOptions& options) {
 
 int run(const RunOptions& options) {
   if (options.verbose) log::enable();
-  check(options);
+  check_options(options);
   const Installation installation = Installation::of_this_program();
   const fs::path path = script_named(options.script, installation);
   check_script(path);

@@ -22,7 +22,7 @@ Fields<External>::Field texts(Texts External::*member, OptionSchema schema) {
   return {schema, read, [=](const External& external) { return Json(external.*member); }};
 }
 
-const Fields<External>& fields() {
+const Fields<External>& external_fields() {
   using T = External;
   static const auto fields =
       Fields<T>()
@@ -56,10 +56,10 @@ std::string unknown_placeholder(const std::string& word) {
   return {};
 }
 
-Json to_json(const External& external) { return fields().write(external); }
+Json to_json(const External& external) { return external_fields().write(external); }
 
 External external_from_json(const Json& json, const std::string& where) {
-  External external = fields().read(json, "external", where);
+  External external = external_fields().read(json, "external", where);
   if (external.command.empty()) throw Error("external.command is empty", {}, where);
   return external;
 }

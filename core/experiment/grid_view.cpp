@@ -5,7 +5,7 @@
 
 namespace optrush {
 namespace {
-const Fields<GridView>& fields() {
+const Fields<GridView>& grid_view_fields() {
   using T = GridView;
   static const auto fields =
       Fields<T>()
@@ -53,8 +53,8 @@ std::vector<std::string> grid_column_names() {
   return names;
 }
 
-Json to_json(const GridView& view) { return fields().write(view); }
+Json to_json(const GridView& view) { return grid_view_fields().write(view); }
 GridView grid_view_from_json(const Json& json, const std::string& where) {
-  return fields().read(json, "view", where);
+  return grid_view_fields().read(json, "view", where);
 }
 }  // namespace optrush

@@ -10,7 +10,7 @@ namespace optrush {
 namespace {
 constexpr double kMost = 1000;
 
-const Fields<Published>& fields() {
+const Fields<Published>& published_fields() {
   using T = Published;
   static const auto fields =
       Fields<T>()
@@ -50,10 +50,10 @@ bool Published::comparable_with(const std::string& device) const {
   });
 }
 
-Json to_json(const Published& published) { return fields().write(published); }
+Json to_json(const Published& published) { return published_fields().write(published); }
 
 Published published_from_json(const Json& json, const std::string& where) {
-  Published published = fields().read(json, "expect", where);
+  Published published = published_fields().read(json, "expect", where);
   if (published.speedup == 0 && published.memory == 0)
     throw Error("expect says neither a speedup nor a memory",
                 "expect = { speedup = 1.75, source = ..., on = ... }", where);

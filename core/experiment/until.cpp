@@ -7,12 +7,13 @@
 
 namespace optrush {
 namespace {
-const Fields<Until>& fields() {
+const Fields<Until>& until_fields() {
   using T = Until;
   static const auto fields =
       Fields<T>()
           .required(&T::within, {.name = "within", .doc = "0.03: intervals of ±3 %", .min = 0.0001, .max = 1})
-          .required(&T::at_most_s, {.name = "at_most_s", .doc = "seconds of measuring", .min = 0.001});
+          .required(&T::at_most_s, {.name = "at_most_s", .doc = "seconds of measuring", .min = 0.001})
+          .optional(&T::race, {.name = "race", .doc = "only what may still turn out faster runs on"});
   return fields;
 }
 
@@ -47,8 +48,8 @@ double seconds_from(const Json& json, const std::string& where) {
   return seconds;
 }
 
-Json to_json(const Until& until) { return fields().write(until); }
+Json to_json(const Until& until) { return until_fields().write(until); }
 Until until_from_json(const Json& json, const std::string& where) {
-  return fields().read(json, "until", where);
+  return until_fields().read(json, "until", where);
 }
 }  // namespace optrush

@@ -6,9 +6,9 @@
 #include <fstream>
 #include <map>
 #include <optional>
-#include <sstream>
 
 #include "base/files.h"
+#include "base/seconds_since.h"
 #include "launch/process.h"
 #include "launch/result.h"
 #include "launch/temporary_folder.h"
@@ -20,10 +20,6 @@ namespace fs = std::filesystem;
 namespace {
 using Clock = std::chrono::steady_clock;
 constexpr double kListLimit = 120, kCaseLimit = 120, kCompiledLimit = 900;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 /// What the worker said on stderr before it gave up, without its name.
 std::string stated(const fs::path& log) {
@@ -58,13 +54,10 @@ class Tail {
 /// so that the next one stands alone.
 std::map<std::string, Json> read_journal(const fs::path& file) {
   std::map<std::string, Json> known;
-  if (!is_there(file)) return known;
-  const std::string content = read_file(file);
+  const auto entries = read_json_lines(file);
   close_torn_line(file);
-  std::istringstream in(content);
-  for (std::string line; std::getline(in, line);) {
-    const Json entry = Json::parse(line, nullptr, false);
-    if (!entry.is_object() || !entry.contains("end")) continue;
+  for (const Json& entry : entries) {
+    if (!entry.contains("end")) continue;
     const auto is_text = [&](const char* key) { return entry.value(key, Json()).is_string(); };
     if (is_text("identity") && is_text("status") && is_text("detail") &&
         entry.value("seconds", Json(0)).is_number())

@@ -34,7 +34,7 @@ BadEnd end_of_rank(const RanksEnd& run, const Job& job, const RankLimits& limits
   return describe_end(rank.end, {}, "the worker " + rank.problem, seen, log_of(run.rank), rank.log);
 }
 
-Json failed(const RanksEnd& run, const Job& job, const RankLimits& limits) {
+Json failed_run(const RanksEnd& run, const Job& job, const RankLimits& limits) {
   BadEnd end = end_of_rank(run, job, limits);
   end.reason = run.names.at(run.rank) + ": " + end.reason;
   Json result = result_json(end);
@@ -59,7 +59,7 @@ Json succeeded(const RanksEnd& run) {
 
 Json conclude_ranks(const fs::path& run_folder, const RanksEnd& run, const Job& job,
                     const RankLimits& limits) {
-  Json result = run.kind == Kind::ok ? succeeded(run) : failed(run, job, limits);
+  Json result = run.kind == Kind::ok ? succeeded(run) : failed_run(run, job, limits);
   for (const auto& rank : run.ends) note_strays(result, rank.end);
   check_disk(run_folder, result);
   store_result(run_folder, job, result);

@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "base/files.h"
+#include "base/seconds_since.h"
 #include "base/suggest.h"
 #include "launch/context.h"
 #include "launch/execution.h"
@@ -17,6 +18,7 @@
 #include "optrush/error.h"
 #include "report/analysis.h"
 #include "report/document_checks.h"
+#include "report/sums.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
@@ -45,7 +47,7 @@ class Conductor {
         execution_(experiment, request, runs_, begun_report(folder_, experiment, request.resume), interrupts_,
                    progress),
         noise_(folder_ / "noise.jsonl", request.probe_s),
-        peaks_(folder_, request.worker, experiment.base, interrupts_) {}
+        peaks_(folder_, request.worker, experiment.base, execution_.journal(), interrupts_) {}
 
   RunOutcome conduct() {
     if (!request_.only.empty()) progress_.note("--only: " + join(runs_.schedule.only()) + ", and the base");
@@ -85,9 +87,10 @@ class Conductor {
   /// context.json, once for a report: its runs are of one machine.
   bool describe() {
     const fs::path file = folder_ / "context.json";
-    // A look that failed is not kept: the next conductor looks again.
+    // A look that failed is not kept, nor one that a disk or a hand has changed: the next conductor looks
+    // again.
     std::optional<Json> there;
-    if (is_there(file)) there = read_json(file);
+    if (is_there(file) && Sums(folder_).agree(file)) there = read_json(file);
     const bool known = there && !there->contains("doctor");
     progress_.stage("looking at the machine");
     auto here = describe_machine(experiment_, request_.worker, known, interrupts_);
@@ -95,7 +98,7 @@ class Conductor {
     execution_.machine_has(gpus_in(*here));
     if (request_.followers != nullptr) (*here)["hosts"] = request_.followers->hosts();
     if (!known) {
-      write_json(file, *here);
+      execution_.journal().write("context.json", *here);
       return true;
     }
     if (here->contains("doctor")) {
@@ -109,7 +112,7 @@ class Conductor {
       throw Error("the runs in '" + folder_.string() + "' were made on another machine: " + differ,
                   "give another --label, and compare the two reports");
     for (const char* key : {"script", "script_sha256"}) (*there)[key] = (*here)[key];
-    write_json(file, *there);
+    execution_.journal().write("context.json", *there);
     return true;
   }
 
@@ -188,10 +191,6 @@ class Conductor {
     if (noise_.off() || interrupts_.signal() != 0) return;
     progress_.stage("looking how quiet the machine is");
     noise_.look(rounds);
-  }
-
-  static double seconds_since(std::chrono::steady_clock::time_point then) {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - then).count();
   }
 
   /// Variants of which a run of this round was started, now or before.

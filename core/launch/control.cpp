@@ -28,7 +28,7 @@ Hello hello_of(const Launched& here, const std::string& script_sha256) {
           .job = here.job,
           .version = OPTRUSH_VERSION,
           .script_sha256 = script_sha256,
-          .hardware = read_hardware()};
+          .hardware = read_hardware_names()};
 }
 
 Json to_json(const Hello& hello) {

@@ -2,7 +2,7 @@
 #include <string>
 
 #include "base/spec_json.h"
-#include "launch/hardware.h"
+#include "launch/hardware_names.h"
 #include "launch/launcher.h"
 #include "launch/rank.h"
 #include "optrush/json.h"
@@ -20,7 +20,7 @@ namespace optrush {
 struct Hello {
   int64_t rank = 0, size = 1, local_rank = 0, local_size = 1;
   std::string host, job, version, script_sha256;
-  Hardware hardware;
+  HardwareNames hardware;
 };
 Hello hello_of(const Launched&, const std::string& script_sha256);
 Json to_json(const Hello&);

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
-constexpr size_t kMostBytes = 64U << 20;
+constexpr size_t kMostBytesOfAFile = 64U << 20;
 constexpr milliseconds kPeriod{20};
 constexpr double kConnectLimit = 5;
 
@@ -52,7 +52,7 @@ class Follower {
     while (interrupts_.signal() == 0) {
       Descriptor socket = connect_to(here_.address, here_.port, kConnectLimit, problem);
       if (socket.get() >= 0) {
-        channel_ = Channel(std::move(socket), kMostBytes);
+        channel_ = Channel(std::move(socket), kMostBytesOfAFile);
         return;
       }
       if (is_late())
@@ -133,7 +133,7 @@ class Follower {
   const Hello hello_;
   const fs::path worker_;
   Interrupts interrupts_;
-  Channel channel_{Descriptor(), kMostBytes};
+  Channel channel_{Descriptor(), kMostBytesOfAFile};
   Clock::time_point start_ = Clock::now();
   bool joined_ = false, done_ = false;
   int64_t run_ = 0;

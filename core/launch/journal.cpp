@@ -1,7 +1,5 @@
 #include "launch/journal.h"
 
-#include <sstream>
-
 #include "base/files.h"
 #include "base/spec_json.h"
 #include "launch/text.h"
@@ -14,13 +12,9 @@ std::string dumped(const Json& json) { return json.dump(-1, ' ', true, Json::err
 }  // namespace
 
 Journal::Journal(fs::path folder) : file_(std::move(folder) / "journal.jsonl") {
-  if (!is_there(file_)) return;
-  const std::string content = read_file(file_);
+  const auto entries = read_json_lines(file_);
   close_torn_line(file_);
-  std::istringstream lines(content);
-  for (std::string line; std::getline(lines, line);) {
-    const Json entry = Json::parse(line, nullptr, false);
-    if (!entry.is_object()) continue;
+  for (const Json& entry : entries) {
     const auto text = [&](const char* key) {
       const auto it = entry.find(key);
       return it != entry.end() && it->is_string() ? it->get<std::string>() : std::string();

@@ -4,11 +4,11 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "launch/socket.h"
 #include "optrush/error.h"
 
 namespace optrush {
 namespace {
-constexpr const char* kLoopback = "127.0.0.1";
 constexpr int64_t kUsualPort = 29500, kLastPort = 65534;
 constexpr int64_t kMostRanks = 1'000'000;
 /// Ports of SLURM jobs: above those of services, below those that the kernel hands out.

@@ -2,6 +2,7 @@
 
 #include <fstream>
 
+#include "base/files.h"
 #include "optrush/json.h"
 
 namespace optrush {
@@ -15,7 +16,7 @@ const RunState& MetricsTail::update() {
   if (!std::filesystem::is_regular_file(file_, unreadable)) return state_;
   std::ifstream in(file_, std::ios::binary);
   if (!in.seekg(offset_)) return state_;
-  std::string added(std::istreambuf_iterator<char>(in), {});
+  const std::string added = rest_of(in);
   offset_ += static_cast<int64_t>(added.size());
   partial_ += added;
   size_t start = 0;

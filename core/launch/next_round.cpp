@@ -10,6 +10,7 @@
 namespace optrush {
 namespace {
 bool narrow(const Pair& pair, const Until& until) {
+  if (pair.settled && pair.rounds >= kLeastRoundsOfARace) return true;
   return pair.rounds >= kLeastRounds && pair.half_width && *pair.half_width <= until.within;
 }
 
@@ -20,8 +21,11 @@ double width_of(const Pair& pair) {
 Pair pair_of(const Analysis& a, const Row& row, const Comparison& comparison) {
   const Row& reference = *a.row(comparison.variant);
   Pair pair{row.runs_of(), reference.runs_of(), comparison.speed->rounds, std::nullopt};
-  if (const auto& interval = comparison.speed->interval)
+  if (const auto& interval = comparison.speed->interval) {
     pair.half_width = std::log(interval->high / interval->low) / 2;
+    const auto& until = a.experiment.until;
+    pair.settled = until && until->race && (interval->low > 1 || std::log(interval->high) < until->within);
+  }
   return pair;
 }
 }  // namespace

@@ -6,13 +6,11 @@
 #include <cmath>
 #include <thread>
 
+#include "base/seconds_since.h"
+
 namespace optrush {
 namespace {
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point then) {
-  return std::chrono::duration<double>(Clock::now() - then).count();
-}
 
 /// Larger than a core's own caches, as tensors are.
 constexpr size_t kWords = size_t{1} << 20;  // 8 MiB

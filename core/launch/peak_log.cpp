@@ -9,7 +9,7 @@ namespace optrush {
 namespace fs = std::filesystem;
 namespace {
 /// Of the time of an experiment.
-constexpr double kShare = 0.05;
+constexpr double kShareOfTime = 0.05;
 /// Until it is known: what a measurement takes on two cores.
 constexpr double kTakes_s = 10;
 
@@ -38,17 +38,20 @@ Json with_best_peaks(Json context, const Json& other) {
   return context;
 }
 
-PeakLog::PeakLog(fs::path folder, fs::path worker, const RunSpec& base, Interrupts& interrupts)
+PeakLog::PeakLog(fs::path folder, fs::path worker, const RunSpec& base, Journal& journal,
+                 Interrupts& interrupts)
     : folder_(std::move(folder)),
       worker_(std::move(worker)),
       base_(base),
+      journal_(journal),
       interrupts_(interrupts),
       takes_s_(kTakes_s) {}
 
 void PeakLog::look(int64_t rounds) {
   const auto seconds_since_last = [&] { return std::chrono::duration<double>(Clock::now() - last_).count(); };
   const fs::path file = folder_ / "context.json", log = folder_ / "peaks.jsonl";
-  if (interrupts_.signal() != 0 || takes_s_ > kShare * seconds_since_last() || !fs::exists(file)) return;
+  if (interrupts_.signal() != 0 || takes_s_ > kShareOfTime * seconds_since_last() || !fs::exists(file))
+    return;
   const Json before = read_json(file);
   if (!has_peaks(before)) return;
   last_ = Clock::now();
@@ -58,6 +61,6 @@ void PeakLog::look(int64_t rounds) {
   close_torn_line(log);
   if (!fs::exists(log)) note(log, 0, before);
   note(log, rounds, now);
-  write_json(file, with_best_peaks(before, now));
+  journal_.write("context.json", with_best_peaks(before, now));
 }
 }  // namespace optrush

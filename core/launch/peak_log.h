@@ -2,6 +2,7 @@
 #include <chrono>
 #include <filesystem>
 
+#include "launch/journal.h"
 #include "launch/signals.h"
 #include "optrush/json.h"
 #include "optrush/spec.h"
@@ -13,7 +14,8 @@ namespace optrush {
 class PeakLog {
  public:
   /// `folder` of the report, whose context.json gets there before the first look.
-  PeakLog(std::filesystem::path folder, std::filesystem::path worker, const RunSpec& base, Interrupts&);
+  PeakLog(std::filesystem::path folder, std::filesystem::path worker, const RunSpec& base, Journal&,
+          Interrupts&);
 
   /// After so many rounds, while no run is alive; only where the measurement takes a small part of the time
   /// that has passed since the last one.
@@ -24,6 +26,7 @@ class PeakLog {
 
   std::filesystem::path folder_, worker_;
   const RunSpec& base_;
+  Journal& journal_;
   Interrupts& interrupts_;
   Clock::time_point last_ = Clock::now();
   double takes_s_;  ///< a measurement

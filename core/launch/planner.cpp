@@ -16,7 +16,7 @@ namespace optrush {
 namespace fs = std::filesystem;
 
 namespace {
-Planned failed(std::string status, std::string reason) {
+Planned failed_plan(std::string status, std::string reason) {
   return {nullptr, {std::move(status), std::move(reason)}, false};
 }
 
@@ -24,9 +24,9 @@ Planned failed(std::string status, std::string reason) {
 Planned stated_end(const std::string& text) {
   static const std::string kError = "optrush-worker: error: ", kSkipped = "optrush-worker: skipped: ";
   if (const size_t at = text.rfind(kSkipped); at != std::string::npos)
-    return failed("skipped", text.substr(at + kSkipped.size()));
+    return failed_plan("skipped", text.substr(at + kSkipped.size()));
   const size_t at = text.rfind(kError);
-  Planned planned = failed("failed", at == std::string::npos ? text : text.substr(at + kError.size()));
+  Planned planned = failed_plan("failed", at == std::string::npos ? text : text.substr(at + kError.size()));
   planned.refused = at != std::string::npos;
   return planned;
 }
@@ -84,14 +84,14 @@ std::optional<Planned> plan_variant(const Variant& variant, const fs::path& work
         return Planned{.failure = {"skipped", reason}, .lacks_memory = true};
       return Planned{.plan = std::move(plan)};
     } catch (const Error& e) {
-      return failed("failed", "while planning: " + e.message());
+      return failed_plan("failed", "while planning: " + e.message());
     }
   }
   const std::string tail = log_tail(log);
   if (exited && end.code == 1 && !tail.empty()) return stated_end(tail);
   const BadEnd bad = describe_bad_end(end, limits);
-  return failed(bad.status,
-                "while planning: " + bad.reason + (tail.empty() ? "" : "\nlast lines of its log:\n" + tail));
+  return failed_plan(bad.status, "while planning: " + bad.reason +
+                                     (tail.empty() ? "" : "\nlast lines of its log:\n" + tail));
 }
 
 std::optional<std::vector<NoPlan>> plan_all(const Experiment& experiment, std::vector<Variant>& variants,

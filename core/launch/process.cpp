@@ -14,6 +14,7 @@
 
 #include "base/descriptor.h"
 #include "base/log.h"
+#include "base/seconds_since.h"
 #include "base/suggest.h"
 #include "launch/strays.h"
 #include "optrush/error.h"
@@ -22,10 +23,6 @@ namespace optrush {
 namespace {
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kTick{250};
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 [[noreturn]] void fail(const std::string& what, int error) {
   throw Error(what + ": " + std::strerror(error));

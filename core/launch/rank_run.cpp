@@ -12,8 +12,6 @@ namespace optrush {
 namespace fs = std::filesystem;
 
 namespace {
-constexpr const char* kLoopback = "127.0.0.1";
-
 /// Whether the process that was to serve the store found its port taken: another program was given it between
 /// our choice and its start.
 bool port_was_taken(const RankEnd& server) {

@@ -3,15 +3,14 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/seconds_since.h"
+
 namespace optrush {
 namespace {
 using Verdict = RankEnd::Verdict;
 using Kind = RanksEnd::Kind;
 constexpr double kMostSettles = 5;
 
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 }  // namespace
 
 RankWatch::RankWatch(std::vector<std::unique_ptr<RunningRank>>& ranks, const RankLimits& limits,

@@ -168,7 +168,7 @@ std::string log_tail(const fs::path& log) {
   if (!in.is_open()) return {};
   const auto size = static_cast<int64_t>(in.tellg());
   in.seekg(std::max<int64_t>(0, size - kTailBytes));
-  std::string text(std::istreambuf_iterator<char>(in), {});
+  std::string text = rest_of(in);
   while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
   size_t start = text.size();
   for (size_t lines = 0; lines < kTailLines && start != std::string::npos && start > 0; ++lines)

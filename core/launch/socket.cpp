@@ -18,18 +18,18 @@ namespace optrush {
 namespace {
 constexpr int kKind = SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK;
 
-void set(const Descriptor& socket, int level, int option, int value) {
+void set_option(const Descriptor& socket, int level, int option, int value) {
   setsockopt(socket.get(), level, option, &value, sizeof value);
 }
 
 /// A machine that vanishes closes nothing: the kernel asks it every few seconds.
 void watch_peer(const Descriptor& socket) {
-  set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
-  set(socket, IPPROTO_TCP, TCP_KEEPIDLE, 3);
-  set(socket, IPPROTO_TCP, TCP_KEEPINTVL, 2);
-  set(socket, IPPROTO_TCP, TCP_KEEPCNT, 2);
-  set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, 7000);
-  set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+  set_option(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set_option(socket, IPPROTO_TCP, TCP_KEEPIDLE, 3);
+  set_option(socket, IPPROTO_TCP, TCP_KEEPINTVL, 2);
+  set_option(socket, IPPROTO_TCP, TCP_KEEPCNT, 2);
+  set_option(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, 7000);
+  set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
 }
 
 /// Of any address family: both have the port at the same place.
@@ -40,7 +40,7 @@ const sockaddr* general(const sockaddr_storage& address) {
 constexpr int kWaiting = 1024;
 
 bool listens(const Descriptor& socket, const sockaddr_storage& address, socklen_t length) {
-  set(socket, SOL_SOCKET, SO_REUSEADDR, 1);  // an earlier one of the same port is waiting for its end
+  set_option(socket, SOL_SOCKET, SO_REUSEADDR, 1);  // an earlier one of the same port is waiting for its end
   return socket.get() >= 0 && bind(socket.get(), general(address), length) == 0 &&
          listen(socket.get(), kWaiting) == 0;
 }
@@ -76,7 +76,7 @@ int result_of_connect(const Descriptor& socket, double timeout_s) {
 Descriptor listen_at(uint16_t port, bool loopback_only) {
   if (!loopback_only) {
     Descriptor both(socket(AF_INET6, kKind, 0));
-    set(both, IPPROTO_IPV6, IPV6_V6ONLY, 0);
+    set_option(both, IPPROTO_IPV6, IPV6_V6ONLY, 0);
     if (listens(both, any_ipv6(port), sizeof(sockaddr_in6))) return both;
   }
   Descriptor one(socket(AF_INET, kKind, 0));

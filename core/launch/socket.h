@@ -7,6 +7,9 @@
 #include "base/descriptor.h"
 
 namespace optrush {
+/// This machine alone.
+inline constexpr const char* kLoopback = "127.0.0.1";
+
 /// A TCP socket that listens: at 127.0.0.1 alone, or at every interface. An Error names the port where that
 /// fails. Sockets of this file never block.
 Descriptor listen_at(uint16_t port, bool loopback_only);

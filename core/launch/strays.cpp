@@ -8,8 +8,9 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <sstream>
+
+#include "base/files.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
@@ -37,7 +38,7 @@ std::vector<Child> children() {
     Child child;
     if (std::from_chars(number.data(), number.data() + number.size(), child.pid).ec != std::errc()) continue;
     std::ifstream in(entry->path() / "stat");
-    const std::string text(std::istreambuf_iterator<char>(in), {});
+    const std::string text = rest_of(in);
     const size_t open = text.find('('), close = text.rfind(')');
     if (open == std::string::npos || close == std::string::npos || close + 4 >= text.size()) continue;
     std::istringstream numbers(text.substr(close + 4));

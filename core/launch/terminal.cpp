@@ -12,7 +12,7 @@
 
 namespace optrush {
 namespace {
-bool set(const char* name) {
+bool is_set(const char* name) {
   const char* value = std::getenv(name);
   return value != nullptr && *value != '\0';
 }
@@ -37,7 +37,7 @@ int width(char32_t c) {
 Terminal Terminal::of(int fd) {
   const char* kind = std::getenv("TERM");
   const bool live = isatty(fd) == 1 && kind != nullptr && std::string_view(kind) != "dumb";
-  return {fd, live, live && !set("NO_COLOR")};
+  return {fd, live, live && !is_set("NO_COLOR")};
 }
 
 int Terminal::columns() const {

@@ -5,7 +5,7 @@ namespace {
 /// That a process holds beside what its plan foresees: LibTorch itself, threads, buffers.
 constexpr double kOverhead = 0.5e9;
 /// Part of the free memory that is given away.
-constexpr double kShare = 0.8;
+constexpr double kShareOfMemory = 0.8;
 
 bool knows_turns(const Job& job, bool launched) {
   if (job.external) return job.external->turns;
@@ -19,7 +19,7 @@ class Room {
     const auto memory = plan.find("memory");
     if (memory == plan.end() || !memory->is_object() || memory->at("device") != "cpu") return false;
     const double need = static_cast<double>(ranks) * (memory->at("peak_bytes").get<double>() + kOverhead);
-    const double room = kShare * memory->at("available_bytes").get<double>();
+    const double room = kShareOfMemory * memory->at("available_bytes").get<double>();
     if (taken_ + need > room) return false;
     taken_ += need;
     return true;

@@ -6,6 +6,7 @@
 #include <random>
 #include <utility>
 
+#include "base/seconds_since.h"
 #include "launch/result.h"
 #include "optrush/error.h"
 
@@ -15,9 +16,6 @@ using Clock = std::chrono::steady_clock;
 constexpr double kShortestTurn = 0.25;
 constexpr int64_t kFewestTurns = 4;
 
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 }  // namespace
 
 int64_t steps_of_a_turn(const std::vector<double>& seconds, int64_t steps) {

@@ -8,7 +8,7 @@
 
 namespace optrush {
 namespace {
-constexpr size_t kMostBytes = 4096;
+constexpr size_t kMostBytesOfALine = 4096;
 
 [[noreturn]] void refuse(const Json& message, const std::string& why) {
   throw Error("it does not take turns as it should: " + why, "it said " + message.dump());
@@ -19,7 +19,7 @@ TurnSocket::TurnSocket(const std::filesystem::path& path) : listener_(listen_at(
 
 void TurnSocket::poll() {
   for (Descriptor next = accept_from(listener_); next.get() >= 0; next = accept_from(listener_))
-    connections_.push_back({.channel = Channel(std::move(next), kMostBytes)});
+    connections_.push_back({.channel = Channel(std::move(next), kMostBytesOfALine)});
   for (auto& connection : connections_)
     while (connection.channel.is_open()) {
       const auto message = connection.channel.receive();

@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <charconv>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <set>
 #include <sstream>
 #include <string_view>
+
+#include "base/files.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
@@ -22,7 +23,7 @@ std::string trimmed(const std::string& text) {
 // Absent files are normal here: kernels, containers and processors differ in what they show.
 std::string contents(const fs::path& file) {
   std::ifstream in(file);
-  return trimmed({std::istreambuf_iterator<char>(in), {}});
+  return trimmed(rest_of(in));
 }
 
 /// The number that `text` starts with, or `otherwise`.

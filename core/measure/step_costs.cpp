@@ -18,19 +18,19 @@ struct OfOperator {
   double bytes = 0;
 };
 
-Json number(double value) { return static_cast<int64_t>(value); }
+Json whole_number(double value) { return static_cast<int64_t>(value); }
 
 Json json_of(const OperatorCost& cost, bool alone) {
   return {{"launches", cost.launches},
           {"host_waits", alone ? Json() : Json(cost.host_waits)},
           {"copies", alone ? Json() : Json(cost.copies)},
-          {"copied_bytes", alone ? Json() : number(cost.copied_bytes)},
+          {"copied_bytes", alone ? Json() : whole_number(cost.copied_bytes)},
           {"casts", cost.casts},
-          {"cast_bytes", number(cost.cast_bytes)},
-          {"elementwise_bytes", number(cost.elementwise_bytes)},
-          {"matmul_flops", number(cost.matmul_flops)},
-          {"attention_flops", number(cost.attention_flops)},
-          {"noted_flops", number(cost.noted_flops)}};
+          {"cast_bytes", whole_number(cost.cast_bytes)},
+          {"elementwise_bytes", whole_number(cost.elementwise_bytes)},
+          {"matmul_flops", whole_number(cost.matmul_flops)},
+          {"attention_flops", whole_number(cost.attention_flops)},
+          {"noted_flops", whole_number(cost.noted_flops)}};
 }
 }  // namespace
 
@@ -156,7 +156,7 @@ Json StepCosts::to_json() const {
     if (cost.launches + cost.host_waits + cost.copies > 0) phases[kNames[i]] = json_of(cost, alone);
   }
   for (const auto& [name, of] : ledger_->operators())
-    operators[name] = {{"calls", of.calls}, {"launches", of.launches}, {"bytes", number(of.bytes)}};
+    operators[name] = {{"calls", of.calls}, {"launches", of.launches}, {"bytes", whole_number(of.bytes)}};
   return {{"total", json_of(total(), alone)},
           {"phases", phases},
           {"weight_casts", {{"parameters", cast_parameters()}, {"most", most_casts_of_a_parameter()}}},

@@ -10,8 +10,8 @@ namespace {
 namespace profiler = torch::autograd::profiler;
 using torch::profiler::impl::ActivityType;
 
-constexpr std::array<const char*, kBuckets> kNames = {"data",      "forward",     "backward", "communication",
-                                                      "optimizer", "bookkeeping", "step"};
+constexpr std::array<const char*, kBuckets> kRangeNames = {
+    "data", "forward", "backward", "communication", "optimizer", "bookkeeping", "step"};
 }  // namespace
 
 StepTrace::StepTrace(at::Device device) {
@@ -39,7 +39,7 @@ void TracedClock::enter(Bucket bucket) {
   clock_.enter(bucket);
   range_.reset();
   range_.emplace(at::RecordScope::USER_SCOPE);
-  if (range_->isActive()) range_->before(kNames.at(static_cast<size_t>(bucket)));
+  if (range_->isActive()) range_->before(kRangeNames.at(static_cast<size_t>(bucket)));
 }
 
 void TracedClock::end_step() {

@@ -7,10 +7,6 @@
 
 namespace optrush {
 namespace {
-const RunSpec& spec_of(const Analysis& a, const Row& row) {
-  return a.variants[static_cast<size_t>(row.variant)].spec;
-}
-
 bool stands_on(const RunSpec& spec, const RunSpec& single) {
   return std::ranges::all_of(single.plugins, [&](const PluginUse& use) {
     return std::ranges::any_of(spec.plugins, [&](const PluginUse& own) {
@@ -24,10 +20,9 @@ bool usable(const Analysis& a, const Row& row) { return row.step_seconds && trai
 const Row* single_of(const Analysis& a, const Row& row) {
   const Row* best = nullptr;
   for (const Row& other : a.rows) {
-    const bool fits = other.devices == 1 && usable(a, other) &&
-                      spec_of(a, other).model == spec_of(a, row).model &&
-                      stands_on(spec_of(a, row), spec_of(a, other));
-    if (fits && (best == nullptr || spec_of(a, other).plugins.size() > spec_of(a, *best).plugins.size()))
+    const bool fits = other.devices == 1 && usable(a, other) && a.spec(other).model == a.spec(row).model &&
+                      stands_on(a.spec(row), a.spec(other));
+    if (fits && (best == nullptr || a.spec(other).plugins.size() > a.spec(*best).plugins.size()))
       best = &other;
   }
   return best;

@@ -13,10 +13,6 @@ namespace optrush {
 namespace {
 const Json& plan_of(const Analysis& a, const Row& row) { return a.plans[static_cast<size_t>(row.variant)]; }
 
-const RunSpec& spec_of(const Analysis& a, const Row& row) {
-  return a.variants[static_cast<size_t>(row.variant)].spec;
-}
-
 double phase(const Row& row, const char* name) {
   for (const auto& [phase, seconds] : row.phases)
     if (phase == name) return seconds.value_or(0);
@@ -65,7 +61,7 @@ const Row* fastest_of_one_device(const Analysis& a) {
 }  // namespace
 
 bool trained_decoder(const Analysis& a, const Row& row) {
-  const RunSpec& spec = spec_of(a, row);
+  const RunSpec& spec = a.spec(row);
   return row.ok() && !row.external && spec.model_kind == "llama" && !spec.model.contains("checkpoint") &&
          !plan_of(a, row).is_null();
 }
@@ -79,7 +75,7 @@ MeasuredMix measured_mix(const Analysis& a, const Row& row) {
   measured.mix = mesh_of(a, row);
   measured.mix.micro_batch = train.micro_batch;
   measured.mix.accumulation = train.accumulation;
-  measured.problem = {.model = llama_from_json(spec_of(a, row).model, row.name),
+  measured.problem = {.model = llama_from_json(a.spec(row).model, row.name),
                       .precision = precision_of(row, train.dtype),
                       .seq_len = train.seq_len,
                       .global_batch = measured.mix.dp * train.micro_batch * train.accumulation};
@@ -130,7 +126,7 @@ void set_measured_link(const Analysis& a, Hardware& hardware) {
   for (const Row& row : a.rows) {
     if (!row.ok() || row.devices < 2) continue;
     bandwidth = std::max(bandwidth, quantity_of("bus_bandwidth").value(a, row).value_or(0));
-    if (spec_of(a, row).model.value("op", "") == "all_reduce")
+    if (a.spec(row).model.value("op", "") == "all_reduce")
       hop = std::min(
           hop, quantity_of("collective_time").value(a, row).value_or(INFINITY) / (2 * real(row.devices - 1)));
   }

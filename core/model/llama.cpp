@@ -56,9 +56,9 @@ struct Head {
 };
 
 /// Declares parameters and sites; holds what all of them share.
-class Declaration {
+class LlamaDeclaration {
  public:
-  Declaration(const LlamaSpec& spec, Params& params, at::ScalarType dtype)
+  LlamaDeclaration(const LlamaSpec& spec, Params& params, at::ScalarType dtype)
       : spec_(spec), params_(params), dtype_(dtype) {}
 
   std::unique_ptr<Unit> embed() {
@@ -166,7 +166,7 @@ class Declaration {
 }  // namespace
 
 Model declare_llama(const LlamaSpec& spec, Params& params, at::ScalarType dtype) {
-  Declaration declare(spec, params, dtype);
+  LlamaDeclaration declare(spec, params, dtype);
   Model model;
   model.units.push_back(declare.embed());
   for (int64_t layer = 0; layer < spec.n_layers; ++layer) model.units.push_back(declare.block(layer));

@@ -18,7 +18,7 @@
 namespace optrush {
 namespace {
 /// All inputs in one leaf: (operands, B, S, D).
-std::unique_ptr<Unit> input(int64_t operands, at::ScalarType dtype) {
+std::unique_ptr<Unit> operator_input(int64_t operands, at::ScalarType dtype) {
   auto unit = make_unit("input", "embed", -1);
   unit->build = [operands, dtype](const Binder&) -> UnitFunction {
     return [operands, dtype](const Tensor&, const Batch& batch) {
@@ -33,9 +33,9 @@ std::unique_ptr<Unit> input(int64_t operands, at::ScalarType dtype) {
 /// From the inputs to one tensor that the loss is taken of.
 using Chain = std::function<Tensor(const Tensors&, const Batch&)>;
 
-class Declaration {
+class OperatorDeclaration {
  public:
-  Declaration(const OperatorSpec& spec, Params& params, at::ScalarType dtype)
+  OperatorDeclaration(const OperatorSpec& spec, Params& params, at::ScalarType dtype)
       : spec_(spec), params_(params), dtype_(dtype) {}
 
   std::unique_ptr<Unit> operators() {
@@ -188,9 +188,9 @@ std::function<void(Batch&)> same_inputs() {
 }  // namespace
 
 Model declare_operator(const OperatorSpec& spec, Params& params, at::ScalarType dtype) {
-  Declaration declare(spec, params, dtype);
+  OperatorDeclaration declare(spec, params, dtype);
   Model model;
-  model.units.push_back(input(spec.operands(), dtype));
+  model.units.push_back(operator_input(spec.operands(), dtype));
   if (spec.op == "head_loss") {
     model.units.push_back(declare.head_loss());
   } else {

@@ -13,7 +13,7 @@
 
 namespace optrush {
 namespace {
-std::unique_ptr<Unit> input(at::ScalarType dtype) {
+std::unique_ptr<Unit> stack_input(at::ScalarType dtype) {
   auto unit = make_unit("input", "embed", -1);
   unit->build = [dtype](const Binder&) -> UnitFunction {
     return [dtype](const Tensor&, const Batch& batch) {
@@ -51,7 +51,7 @@ std::unique_ptr<Unit> head() {
 
 Model declare_swiglu_stack(const SwigluStackSpec& spec, Params& params, at::ScalarType dtype) {
   Model model;
-  model.units.push_back(input(dtype));
+  model.units.push_back(stack_input(dtype));
   for (int64_t layer = 0; layer < spec.n_layers; ++layer)
     model.units.push_back(block(layer, spec, params, dtype));
   model.units.push_back(head());

@@ -4,7 +4,7 @@
 
 namespace optrush {
 namespace {
-const Row* named(const std::vector<Row>& rows, const std::string& name) {
+const Row* row_named(const std::vector<Row>& rows, const std::string& name) {
   const auto it = std::ranges::find(rows, name, &Row::name);
   return it == rows.end() ? nullptr : &*it;
 }
@@ -17,10 +17,10 @@ Ratio inverse(const Ratio& ratio) {
 }
 
 /// expand() names what it makes of a rung "without <rung>" and "<rung> alone".
-AblationLine line_of(const std::string& rung, const std::vector<Row>& rows) {
+AblationLine ablation_line(const std::string& rung, const std::vector<Row>& rows) {
   AblationLine line{rung, {}, {}};
-  const Row* without = named(rows, "without " + rung);
-  const Row* alone = named(rows, rung + " alone");
+  const Row* without = row_named(rows, "without " + rung);
+  const Row* alone = row_named(rows, rung + " alone");
   const auto against_full = [&](const Row& row) {
     return row.previous.variant >= 0 && rows[static_cast<size_t>(row.previous.variant)].group == "full";
   };
@@ -36,7 +36,7 @@ std::vector<AblationLine> rank_ablation(const Experiment& experiment, const std:
   for (const Part& part : experiment.parts)
     if (part.arrangement == Arrangement::ablation)
       for (const Rung& rung : part.rungs)
-        if (!rung.external) lines.push_back(line_of(rung.name, rows));
+        if (!rung.external) lines.push_back(ablation_line(rung.name, rows));
   std::ranges::stable_sort(lines, std::greater{},
                            [](const AblationLine& line) { return line.in_stack ? line.in_stack->value : 0; });
   return lines;

@@ -126,6 +126,7 @@ struct Analysis {
   const Row* row(int64_t variant) const {
     return variant < 0 ? nullptr : &rows[static_cast<size_t>(variant)];
   }
+  const RunSpec& spec(const Row& row) const { return variants[static_cast<size_t>(row.variant)].spec; }
   /// A row ended badly or broke the gate; what was skipped or has not run yet is no failure.
   bool any_failed() const;
 };

@@ -24,11 +24,11 @@ struct Side {
   }
 };
 
-struct Value {
+struct Fact {
   Json raw;
   std::string text = std::string(kUnknown);
 };
-using Facts = std::map<std::string, Value>;
+using Facts = std::map<std::string, Fact>;
 
 std::string with_unit_of(const std::string& path, double value) {
   const auto has = [&](const char* part) { return path.find(part) != std::string::npos; };
@@ -38,7 +38,7 @@ std::string with_unit_of(const std::string& path, double value) {
 }
 
 /// A leaf for people, in few digits: what counts bytes or FLOPs says so in its path.
-std::string text_of(const std::string& path, const Json& value) {
+std::string leaf_text(const std::string& path, const Json& value) {
   if (value.is_string()) return value.get<std::string>();
   const bool counts_bytes = path.ends_with("bytes") && value.is_number();
   if (value.is_number_float() || counts_bytes) return with_unit_of(path, value.get<double>());
@@ -46,15 +46,15 @@ std::string text_of(const std::string& path, const Json& value) {
 }
 
 /// Every leaf by its path: "cpu.name".
-void flatten(const std::string& path, const Json& json, Facts& facts, bool exact = false) {
+void flatten_facts(const std::string& path, const Json& json, Facts& facts, bool exact = false) {
   if (json.is_object())
     for (const auto& [key, value] : json.items())
-      flatten(path.empty() ? key : path + "." + key, value, facts, exact);
+      flatten_facts(path.empty() ? key : path + "." + key, value, facts, exact);
   else if (json.is_array() && !json.empty() && json.front().is_structured())
     for (size_t i = 0; i < json.size(); ++i)
-      flatten(path + "[" + std::to_string(i) + "]", json[i], facts, exact);
+      flatten_facts(path + "[" + std::to_string(i) + "]", json[i], facts, exact);
   else
-    facts[path] = {json, exact && !json.is_string() ? json.dump() : text_of(path, json)};
+    facts[path] = {json, exact && !json.is_string() ? json.dump() : leaf_text(path, json)};
 }
 
 /// Of the moment, not of the machine: when it was, and how busy. A report warns of that by itself.
@@ -71,12 +71,12 @@ Facts facts_of(const Side& side) {
     it = of_the_moment(it.key()) ? context.erase(it) : std::next(it);
   if (const auto cpu = context.find("cpu"); cpu != context.end() && cpu->is_object())
     for (const char* load : {"busy", "load_average"}) cpu->erase(load);
-  flatten("", context, facts);
+  flatten_facts("", context, facts);
   const Experiment& experiment = side.stored.experiment;
   Json base = to_json(experiment.base);
   for (const char* of_the_run : {"experiment", "rung", "purpose", "variant", "round"}) base.erase(of_the_run);
-  flatten("base", base, facts, /*exact=*/true);
-  flatten("argument", experiment.arguments, facts, /*exact=*/true);
+  flatten_facts("base", base, facts, /*exact=*/true);
+  flatten_facts("argument", experiment.arguments, facts, /*exact=*/true);
   facts["rounds"] = {experiment.rounds, std::to_string(experiment.rounds)};
   facts["script"] = {experiment.script, experiment.script};
   facts["script_sha256"] = {experiment.script_sha256, short_hash(experiment.script_sha256)};
@@ -101,7 +101,7 @@ std::vector<ComparedReports::Fact> differing_facts(const std::vector<Side>& side
     ComparedReports::Fact fact{key, {}, {}};
     for (const auto& facts : all) {
       const auto found = facts.find(key);
-      const Value value = found == facts.end() ? Value{} : found->second;
+      const Fact value = found == facts.end() ? Fact{} : found->second;
       fact.values.push_back(value.raw);
       fact.texts.push_back(value.text);
     }

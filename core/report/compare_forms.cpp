@@ -15,7 +15,7 @@ std::string status_of(const Cell& cell) { return std::string(to_string(cell.stat
 /// A value of every report, beside its ratio to the first; the status instead of a value where a rung did not
 /// end well.
 template <class Value, class Ratio>
-Table table_of(const ComparedReports& compared, const std::string& what, Value value, Ratio ratio) {
+Table comparison_table(const ComparedReports& compared, const std::string& what, Value value, Ratio ratio) {
   const auto& reports = compared.reports;
   Table table{{{"rung"}}, {}};
   for (const auto& report : reports) {
@@ -37,7 +37,7 @@ Table table_of(const ComparedReports& compared, const std::string& what, Value v
 }
 
 Table speeds(const ComparedReports& compared) {
-  return table_of(
+  return comparison_table(
       compared, "tokens/s", [](const Cell& cell) { return or_unknown(cell.tokens_per_second, grouped); },
       [](const Cell& cell) {
         return or_unknown(cell.speed, ratio_text) + (cell.differs.empty() ? "" : " †");
@@ -45,7 +45,7 @@ Table speeds(const ComparedReports& compared) {
 }
 
 Table memories(const ComparedReports& compared) {
-  return table_of(
+  return comparison_table(
       compared, "memory", [](const Cell& cell) { return or_unknown(cell.memory, bytes); },
       [](const Cell& cell) {
         return or_unknown(cell.memory_ratio, [](double ratio) { return change(ratio); });

@@ -17,7 +17,7 @@ std::vector<const CounterResult*> columns_of(const Analysis& a) {
   return columns;
 }
 
-std::string title_of(const CounterResult& counter) {
+std::string counter_title(const CounterResult& counter) {
   return counter.plugin + ": " + counter.name + (counter.per_step ? " a step" : "");
 }
 
@@ -39,7 +39,7 @@ Section counter_section(const Analysis& a) {
       "timed "
       "steps added, over their number."};
   Table table{{{"rung"}}, {}};
-  for (const auto* column : columns) table.columns.push_back({title_of(*column), true});
+  for (const auto* column : columns) table.columns.push_back({counter_title(*column), true});
   for (const Row& row : a.rows) {
     if (row.counters.empty()) continue;
     std::vector<std::string> cells = {row.name};

@@ -7,20 +7,20 @@
 
 namespace optrush {
 namespace {
-using Value = std::optional<double>;
-std::string text_of(const Value& value) { return value ? exact_number(*value) : ""; }
+using Number = std::optional<double>;
+std::string csv_cell(const Number& value) { return value ? exact_number(*value) : ""; }
 /// What is published is above 0.
-std::string text_of(double published) { return published > 0 ? exact_number(published) : ""; }
-std::string text_of(int64_t value) { return std::to_string(value); }
-std::string text_of(size_t value) { return std::to_string(value); }
-std::string text_of(const std::string& value) { return value; }
+std::string csv_cell(double published) { return published > 0 ? exact_number(published) : ""; }
+std::string csv_cell(int64_t value) { return std::to_string(value); }
+std::string csv_cell(size_t value) { return std::to_string(value); }
+std::string csv_cell(const std::string& value) { return value; }
 
-Value ratio(const Comparison& c) { return c.speed ? Value(c.speed->value) : std::nullopt; }
-Value low(const Comparison& c) {
-  return c.speed && c.speed->interval ? Value(c.speed->interval->low) : std::nullopt;
+Number ratio(const Comparison& c) { return c.speed ? Number(c.speed->value) : std::nullopt; }
+Number low(const Comparison& c) {
+  return c.speed && c.speed->interval ? Number(c.speed->interval->low) : std::nullopt;
 }
-Value high(const Comparison& c) {
-  return c.speed && c.speed->interval ? Value(c.speed->interval->high) : std::nullopt;
+Number high(const Comparison& c) {
+  return c.speed && c.speed->interval ? Number(c.speed->interval->high) : std::nullopt;
 }
 
 std::string verdict(const Comparison& c) {
@@ -28,14 +28,14 @@ std::string verdict(const Comparison& c) {
 }
 
 template <class Pairs>
-Value named(const Pairs& pairs, std::string_view wanted) {
+Number value_named(const Pairs& pairs, std::string_view wanted) {
   for (const auto& [name, value] : pairs)
     if (name == wanted) return value;
   return std::nullopt;
 }
 
 /// "mine: gathers=12; mine: gathered=4096"
-std::string counters_of(const Row& row) {
+std::string counters_text(const Row& row) {
   std::string text;
   for (const CounterResult& counter : row.counters)
     text +=
@@ -43,9 +43,7 @@ std::string counters_of(const Row& row) {
   return text;
 }
 
-int64_t world_size(const Analysis& a, const Row& row) {
-  return a.variants[static_cast<size_t>(row.variant)].spec.train.world_size;
-}
+int64_t world_size(const Analysis& a, const Row& row) { return a.spec(row).train.world_size; }
 
 struct Column {
   const char* name;
@@ -57,66 +55,66 @@ const std::vector<Column>& columns() {
   using A = const Analysis&;
   using R = const Row&;
   static const auto phase = [](const char* name) {
-    return [name](A, R r) { return text_of(named(r.phases, name)); };
+    return [name](A, R r) { return csv_cell(value_named(r.phases, name)); };
   };
-  static const auto cost = [](Value StepCost::*what) {
-    return [what](A, R r) { return r.cost ? text_of((*r.cost).*what) : ""; };
+  static const auto cost = [](Number StepCost::*what) {
+    return [what](A, R r) { return r.cost ? csv_cell((*r.cost).*what) : ""; };
   };
   static const auto predicted = [](const char* name) {
-    return [name](A, R r) { return text_of(named(r.memory.predicted, name)); };
+    return [name](A, R r) { return csv_cell(value_named(r.memory.predicted, name)); };
   };
   static const auto published = [](auto member) {
-    return [member](A, R r) { return r.published ? text_of((*r.published).*member) : ""; };
+    return [member](A, R r) { return r.published ? csv_cell((*r.published).*member) : ""; };
   };
   static const std::vector<Column> kColumns = {
-      {"experiment", [](A a, R) { return text_of(a.experiment.name); }},
-      {"label", [](A a, R) { return text_of(a.experiment.label); }},
-      {"variant", [](A, R r) { return text_of(r.variant); }},
-      {"rung", [](A, R r) { return text_of(r.name); }},
-      {"group", [](A, R r) { return text_of(r.group); }},
+      {"experiment", [](A a, R) { return csv_cell(a.experiment.name); }},
+      {"label", [](A a, R) { return csv_cell(a.experiment.label); }},
+      {"variant", [](A, R r) { return csv_cell(r.variant); }},
+      {"rung", [](A, R r) { return csv_cell(r.name); }},
+      {"group", [](A, R r) { return csv_cell(r.group); }},
       {"status", [](A, R r) { return std::string(to_string(r.status)); }},
-      {"reason", [](A, R r) { return text_of(r.reason); }},
-      {"rounds", [](A, R r) { return text_of(r.rounds.size()); }},
-      {"devices", [](A, R r) { return text_of(r.devices); }},
-      {"world_size", [](A a, R r) { return text_of(world_size(a, r)); }},
-      {"tokens_per_second", [](A, R r) { return text_of(r.tokens_per_second); }},
-      {"tokens_per_second_per_device", [](A, R r) { return text_of(r.tokens_per_second_per_device); }},
-      {"step_seconds", [](A, R r) { return text_of(r.step_seconds); }},
-      {"previous", [](A, R r) { return text_of(r.previous.name); }},
-      {"vs_previous", [](A, R r) { return text_of(ratio(r.previous)); }},
-      {"vs_previous_low", [](A, R r) { return text_of(low(r.previous)); }},
-      {"vs_previous_high", [](A, R r) { return text_of(high(r.previous)); }},
+      {"reason", [](A, R r) { return csv_cell(r.reason); }},
+      {"rounds", [](A, R r) { return csv_cell(r.rounds.size()); }},
+      {"devices", [](A, R r) { return csv_cell(r.devices); }},
+      {"world_size", [](A a, R r) { return csv_cell(world_size(a, r)); }},
+      {"tokens_per_second", [](A, R r) { return csv_cell(r.tokens_per_second); }},
+      {"tokens_per_second_per_device", [](A, R r) { return csv_cell(r.tokens_per_second_per_device); }},
+      {"step_seconds", [](A, R r) { return csv_cell(r.step_seconds); }},
+      {"previous", [](A, R r) { return csv_cell(r.previous.name); }},
+      {"vs_previous", [](A, R r) { return csv_cell(ratio(r.previous)); }},
+      {"vs_previous_low", [](A, R r) { return csv_cell(low(r.previous)); }},
+      {"vs_previous_high", [](A, R r) { return csv_cell(high(r.previous)); }},
       {"vs_previous_verdict", [](A, R r) { return verdict(r.previous); }},
-      {"vs_previous_differs", [](A, R r) { return text_of(r.previous.differs); }},
-      {"base", [](A, R r) { return text_of(r.base.name); }},
-      {"vs_base", [](A, R r) { return text_of(ratio(r.base)); }},
-      {"vs_base_low", [](A, R r) { return text_of(low(r.base)); }},
-      {"vs_base_high", [](A, R r) { return text_of(high(r.base)); }},
+      {"vs_previous_differs", [](A, R r) { return csv_cell(r.previous.differs); }},
+      {"base", [](A, R r) { return csv_cell(r.base.name); }},
+      {"vs_base", [](A, R r) { return csv_cell(ratio(r.base)); }},
+      {"vs_base_low", [](A, R r) { return csv_cell(low(r.base)); }},
+      {"vs_base_high", [](A, R r) { return csv_cell(high(r.base)); }},
       {"vs_base_verdict", [](A, R r) { return verdict(r.base); }},
-      {"vs_base_differs", [](A, R r) { return text_of(r.base.differs); }},
-      {"peak_allocated_bytes", [](A, R r) { return text_of(r.memory.allocated); }},
-      {"peak_vs_previous", [](A, R r) { return text_of(r.previous.memory); }},
-      {"peak_vs_base", [](A, R r) { return text_of(r.base.memory); }},
-      {"peak_reserved_bytes", [](A, R r) { return text_of(r.memory.reserved); }},
-      {"process_bytes", [](A, R r) { return text_of(r.memory.process); }},
+      {"vs_base_differs", [](A, R r) { return csv_cell(r.base.differs); }},
+      {"peak_allocated_bytes", [](A, R r) { return csv_cell(r.memory.allocated); }},
+      {"peak_vs_previous", [](A, R r) { return csv_cell(r.previous.memory); }},
+      {"peak_vs_base", [](A, R r) { return csv_cell(r.base.memory); }},
+      {"peak_reserved_bytes", [](A, R r) { return csv_cell(r.memory.reserved); }},
+      {"process_bytes", [](A, R r) { return csv_cell(r.memory.process); }},
       {"predicted_parameters_bytes", predicted("parameters")},
       {"predicted_gradients_bytes", predicted("gradients")},
       {"predicted_optimizer_state_bytes", predicted("optimizer_state")},
       {"predicted_activations_bytes", predicted("activations")},
       {"predicted_total_bytes", predicted("total")},
-      {"prediction_error", [](A, R r) { return text_of(r.prediction_error); }},
-      {"model_flops_per_second", [](A, R r) { return text_of(r.model_flops_per_second); }},
-      {"mfu", [](A, R r) { return text_of(r.mfu); }},
-      {"mfu_of_dtype", [](A, R r) { return text_of(r.mfu_of_dtype); }},
-      {"mfu_causal", [](A, R r) { return text_of(r.mfu_causal); }},
-      {"hfu", [](A, R r) { return text_of(r.hfu); }},
+      {"prediction_error", [](A, R r) { return csv_cell(r.prediction_error); }},
+      {"model_flops_per_second", [](A, R r) { return csv_cell(r.model_flops_per_second); }},
+      {"mfu", [](A, R r) { return csv_cell(r.mfu); }},
+      {"mfu_of_dtype", [](A, R r) { return csv_cell(r.mfu_of_dtype); }},
+      {"mfu_causal", [](A, R r) { return csv_cell(r.mfu_causal); }},
+      {"hfu", [](A, R r) { return csv_cell(r.hfu); }},
       {"data_seconds", phase("data")},
       {"forward_seconds", phase("forward")},
       {"backward_seconds", phase("backward")},
       {"communication_seconds", phase("communication")},
       {"optimizer_seconds", phase("optimizer")},
-      {"exposed_seconds", [](A, R r) { return text_of(r.exposed_seconds); }},
-      {"sent_bytes", [](A, R r) { return text_of(r.sent_bytes); }},
+      {"exposed_seconds", [](A, R r) { return csv_cell(r.exposed_seconds); }},
+      {"sent_bytes", [](A, R r) { return csv_cell(r.sent_bytes); }},
       {"launches", cost(&StepCost::launches)},
       {"host_waits", cost(&StepCost::host_waits)},
       {"copies", cost(&StepCost::copies)},
@@ -125,22 +123,23 @@ const std::vector<Column>& columns() {
       {"cast_bytes", cost(&StepCost::cast_bytes)},
       {"casts_of_a_weight", cost(&StepCost::casts_of_a_weight)},
       {"elementwise_bytes", cost(&StepCost::elementwise_bytes)},
-      {"final_loss", [](A, R r) { return text_of(r.final_loss); }},
-      {"loss_change", [](A, R r) { return text_of(r.loss_change); }},
+      {"final_loss", [](A, R r) { return csv_cell(r.final_loss); }},
+      {"loss_change", [](A, R r) { return csv_cell(r.loss_change); }},
       {"validation_loss",
        [](A, R r) { return r.validation.empty() ? "" : exact_number(r.validation.back().loss); }},
-      {"seconds_to_loss", [](A, R r) { return r.time_to_loss ? text_of(r.time_to_loss->seconds) : ""; }},
-      {"counters", [](A, R r) { return counters_of(r); }},
-      {"gate_worst", [](A, R r) { return r.verdict.compared ? text_of(Value(r.verdict.loss.worst)) : ""; }},
+      {"seconds_to_loss", [](A, R r) { return r.time_to_loss ? csv_cell(r.time_to_loss->seconds) : ""; }},
+      {"counters", [](A, R r) { return counters_text(r); }},
+      {"gate_worst", [](A, R r) { return r.verdict.compared ? csv_cell(Number(r.verdict.loss.worst)) : ""; }},
       {"gate_tolerance",
-       [](A, R r) { return r.verdict.compared ? text_of(Value(r.verdict.loss.tolerance)) : ""; }},
-      {"gate_norm_worst", [](A, R r) { return r.verdict.norm ? text_of(Value(r.verdict.norm->worst)) : ""; }},
+       [](A, R r) { return r.verdict.compared ? csv_cell(Number(r.verdict.loss.tolerance)) : ""; }},
+      {"gate_norm_worst",
+       [](A, R r) { return r.verdict.norm ? csv_cell(Number(r.verdict.norm->worst)) : ""; }},
       {"gate_norm_tolerance",
-       [](A, R r) { return r.verdict.norm ? text_of(Value(r.verdict.norm->tolerance)) : ""; }},
-      {"compile_seconds", [](A, R r) { return text_of(r.compile_seconds); }},
-      {"setup_seconds", [](A, R r) { return text_of(r.setup_seconds); }},
-      {"joules_per_token", [](A, R r) { return text_of(r.joules_per_token); }},
-      {"cost_per_million_tokens", [](A, R r) { return text_of(r.cost_per_million_tokens); }},
+       [](A, R r) { return r.verdict.norm ? csv_cell(Number(r.verdict.norm->tolerance)) : ""; }},
+      {"compile_seconds", [](A, R r) { return csv_cell(r.compile_seconds); }},
+      {"setup_seconds", [](A, R r) { return csv_cell(r.setup_seconds); }},
+      {"joules_per_token", [](A, R r) { return csv_cell(r.joules_per_token); }},
+      {"cost_per_million_tokens", [](A, R r) { return csv_cell(r.cost_per_million_tokens); }},
       {"currency", [](A a, R r) { return r.cost_per_million_tokens ? a.experiment.currency : ""; }},
       {"published_speedup", published(&Published::speedup)},
       {"published_memory", published(&Published::memory)},

@@ -8,9 +8,9 @@
 namespace optrush {
 namespace {
 /// A table of a document, with its place in each error.
-class Part {
+class DocumentPart {
  public:
-  Part(const Json& json, std::string subject, const std::string& where)
+  DocumentPart(const Json& json, std::string subject, const std::string& where)
       : json_(json), subject_(std::move(subject)), where_(where) {
     checked({.type = "object"}, json_, subject_, where_);
   }
@@ -21,7 +21,7 @@ class Part {
     if (it == json_.end()) throw Error(named(key) + " is missing", {}, where_);
     return *it;
   }
-  Part part(const char* key) const { return {at(key), named(key), where_}; }
+  DocumentPart part(const char* key) const { return {at(key), named(key), where_}; }
   /// Each has to be there, in this type.
   void need(const char* type, std::initializer_list<const char*> keys) const {
     for (const char* key : keys) checked({.type = type}, at(key), named(key), where_);
@@ -37,10 +37,11 @@ class Part {
   void need_one_of(const char* key, const std::vector<std::string>& choices) const {
     checked({.type = "string", .choices = choices}, at(key), named(key), where_);
   }
-  std::vector<Part> tables(const char* key) const { return tables_of(at(key), named(key), where_); }
-  static std::vector<Part> tables_of(const Json& list, const std::string& subject, const std::string& where) {
+  std::vector<DocumentPart> tables(const char* key) const { return tables_of(at(key), named(key), where_); }
+  static std::vector<DocumentPart> tables_of(const Json& list, const std::string& subject,
+                                             const std::string& where) {
     if (!list.is_array()) throw Error(subject + " must be a list, but is " + shown(list), {}, where);
-    std::vector<Part> parts;
+    std::vector<DocumentPart> parts;
     for (const Json& item : list) parts.emplace_back(item, "an entry of " + subject, where);
     return parts;
   }
@@ -54,7 +55,7 @@ class Part {
 };
 
 /// Ranks divide the batch of a step by what one of them makes of it.
-void check_batch(const Part& problem, const TrainSpec& train, const std::string& where) {
+void check_batch(const DocumentPart& problem, const TrainSpec& train, const std::string& where) {
   int64_t of_a_rank = 0;
   if (__builtin_mul_overflow(train.micro_batch, train.accumulation, &of_a_rank) || of_a_rank < 1 ||
       train.global_batch < of_a_rank || train.global_batch % of_a_rank != 0)
@@ -67,12 +68,12 @@ void check_batch(const Part& problem, const TrainSpec& train, const std::string&
 
 void check_plan(const Json& json, const std::string& where) {
   if (json.is_null()) return;
-  const Part plan(json, "a plan", where);
-  const Part problem = plan.part("problem");
+  const DocumentPart plan(json, "a plan", where);
+  const DocumentPart problem = plan.part("problem");
   problem.need("integer", {"micro_batch", "accumulation", "global_batch", "seq_len"});
   check_batch(problem, train_from_json(plan.at("problem"), where), where);
   plan.need("object", {"model"});
-  for (const Part& plugin : plan.tables("plugins")) {
+  for (const DocumentPart& plugin : plan.tables("plugins")) {
     plugin.need("string", {"name"});
     plugin.need_one_of("effect", effect_names());
     plugin.need("object", {"options"});
@@ -87,10 +88,10 @@ void check_plan(const Json& json, const std::string& where) {
 void check_context(const Json& json, const std::string& where) {
   if (!json.is_object() || !json.contains("date"))
     throw Error("is no description of a machine", "restore it, or remove it: --resume makes it again", where);
-  const Part context(json, "the context", where);
+  const DocumentPart context(json, "the context", where);
   context.need("string", {"date"});
   if (context.has("peak")) {
-    const Part peak = context.part("peak");
+    const DocumentPart peak = context.part("peak");
     peak.allow("string", {"source", "mfu_dtype", "device"});
     peak.allow("object", {"dtype_flops"});
     if (peak.has("mfu_denominator") && !peak.at("mfu_denominator").is_null())
@@ -98,7 +99,7 @@ void check_context(const Json& json, const std::string& where) {
   }
   if (context.has("streams_bytes_per_second")) context.part("streams_bytes_per_second").need_all("number");
   if (context.has("hosts"))
-    for (const Part& host : context.tables("hosts")) {
+    for (const DocumentPart& host : context.tables("hosts")) {
       host.need("string", {"name"});
       host.allow("string", {"cpu", "gpus"});
       if (!host.at("ranks").is_array()) throw Error(host.named("ranks") + " must be a list", {}, where);
@@ -108,11 +109,11 @@ void check_context(const Json& json, const std::string& where) {
 
 void check_tried(const Json& json, const std::string& where) {
   if (json.is_null()) return;
-  const Part tried(json, "a search", where);
+  const DocumentPart tried(json, "a search", where);
   tried.need("boolean", {"finished"});
-  for (const Part& stage : tried.tables("stages")) {
+  for (const DocumentPart& stage : tried.tables("stages")) {
     stage.need("string", {"reference"});
-    for (const Part& stack : stage.tables("stacks")) {
+    for (const DocumentPart& stack : stage.tables("stacks")) {
       stack.need("string", {"change", "result"});
       stack.at("speed");
     }
@@ -120,7 +121,7 @@ void check_tried(const Json& json, const std::string& where) {
 }
 
 void check_used_plugins(const Json& json, const std::string& where) {
-  for (const Part& plugin : Part::tables_of(json, "'plugins'", where))
+  for (const DocumentPart& plugin : DocumentPart::tables_of(json, "'plugins'", where))
     plugin.need("string", {"name", "version", "sha256", "file"});
 }
 }  // namespace optrush

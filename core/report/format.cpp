@@ -11,7 +11,7 @@
 namespace optrush {
 namespace {
 template <class... How>
-std::string text_of(double value, How... how) {
+std::string to_text(double value, How... how) {
   std::array<char, 400> text{};
   return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value, how...).ptr};
 }
@@ -32,7 +32,7 @@ std::string with_unit(double value, double step, const auto& units) {
 }  // namespace
 
 std::string fixed(double value, int digits) {
-  const std::string text = text_of(value, std::chars_format::fixed, digits);
+  const std::string text = to_text(value, std::chars_format::fixed, digits);
   const bool minus_zero = text.find_first_not_of("-0.") == std::string::npos;
   return minus_zero && text.starts_with('-') ? text.substr(1) : text;
 }
@@ -49,10 +49,10 @@ std::string grouped(double value) {
 }
 
 std::string scientific(double value, int digits) {
-  return text_of(value, std::chars_format::scientific, digits);
+  return to_text(value, std::chars_format::scientific, digits);
 }
 
-std::string exact_number(double value) { return text_of(value); }
+std::string exact_number(double value) { return to_text(value); }
 
 std::string bytes(double value) {
   static constexpr std::array<std::string_view, 5> kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};

@@ -43,8 +43,8 @@ const GridPoint* reference_of(const Grid& grid, const GridPoint& point) {
   return it == grid.points.end() ? nullptr : &*it;
 }
 
-std::string cell(const Analysis& a, const Quantity& quantity, const GridPoint& point,
-                 const GridPoint* reference) {
+std::string grid_cell(const Analysis& a, const Quantity& quantity, const GridPoint& point,
+                      const GridPoint* reference) {
   const auto value = quantity.value(a, *point.row);
   if (!value) return std::string(kUnknown);
   std::string text = quantity.text(*value);
@@ -53,11 +53,11 @@ std::string cell(const Analysis& a, const Quantity& quantity, const GridPoint& p
   return other.value_or(0) > 0 ? text + " (" + change(*value / *other) + ")" : text;
 }
 
-const std::string& title_of(const std::string& column) {
+const std::string& column_title(const std::string& column) {
   return std::ranges::find(grid_columns(), column, &GridColumn::name)->title;
 }
 
-Section section_of(const Analysis& a, const Grid& grid) {
+Section grid_section(const Analysis& a, const Grid& grid) {
   const GridView& view = grid.part->view;
   Section section{.title = "Grid", .chart = grid.chart};
   section.caption = "Medians of all rounds, drawn over " + view.x + ".";
@@ -66,12 +66,13 @@ Section section_of(const Analysis& a, const Grid& grid) {
                                  "' with the other choices the same.");
   Table table;
   for (const auto& title : grid.titles) table.columns.push_back({title});
-  for (const auto& column : view.columns) table.columns.push_back({title_of(column), true});
+  for (const auto& column : view.columns) table.columns.push_back({column_title(column), true});
   table.columns.push_back({"status"});
   for (const auto& point : grid.points) {
     auto cells = point.choices;
     const GridPoint* reference = reference_of(grid, point);
-    for (const auto& column : view.columns) cells.push_back(cell(a, quantity_of(column), point, reference));
+    for (const auto& column : view.columns)
+      cells.push_back(grid_cell(a, quantity_of(column), point, reference));
     cells.emplace_back(to_string(point.row->status));
     table.rows.push_back(std::move(cells));
   }
@@ -116,7 +117,7 @@ std::vector<Grid> grids_of(const Analysis& a) {
 
 std::vector<Section> grid_sections(const Analysis& a) {
   std::vector<Section> sections;
-  for (const Grid& grid : grids_of(a)) sections.push_back(section_of(a, grid));
+  for (const Grid& grid : grids_of(a)) sections.push_back(grid_section(a, grid));
   return sections;
 }
 }  // namespace optrush

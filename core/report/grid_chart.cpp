@@ -22,7 +22,7 @@ struct Span {
 };
 
 /// Seconds and bytes in units that people read.
-const char* label_of(const std::string& column) {
+const char* axis_label(const std::string& column) {
   if (column.ends_with("_time"))
     return "datum.value < 1 ? format(datum.value * 1000, ',.3~r') + ' ms' : format(datum.value, ',.3~r') + ' "
            "s'";
@@ -76,11 +76,11 @@ std::pair<Json, std::vector<double>> y_scale(const std::string& column, const Sp
   return {{{"domain", {0, ticks.back()}}}, std::move(ticks)};
 }
 
-Json panel(const Grid& grid, const Panels& panels, const std::string& column, const Span& y,
-           const Json& ticks) {
+Json grid_panel(const Grid& grid, const Panels& panels, const std::string& column, const Span& y,
+                const Json& ticks) {
   const std::string title = std::ranges::find(grid_columns(), column, &GridColumn::name)->title;
   const auto [scale, y_ticks] = y_scale(column, y);
-  Json y_axis = {{"labelExpr", label_of(column)}};
+  Json y_axis = {{"labelExpr", axis_label(column)}};
   y_ticks.empty() ? y_axis["tickCount"] = 6 : y_axis["values"] = y_ticks;
   Json x_axis = {{"format", ",d"}, {"labelFlush", false}, {"labelOverlap", "greedy"}};
   if (!ticks.empty()) x_axis["values"] = ticks;
@@ -117,7 +117,7 @@ std::optional<Json> grid_chart(const Analysis& a, const Grid& grid) {
   constexpr size_t kMostTicks = 10;  // at each measured point, as long as they can be told apart
   const Json ticks = measured.size() <= kMostTicks ? Json(measured) : Json::array();
   Json list = Json::array();
-  for (const auto& [column, span] : panels.y) list.push_back(panel(grid, panels, column, span, ticks));
+  for (const auto& [column, span] : panels.y) list.push_back(grid_panel(grid, panels, column, span, ticks));
   return chart_of_panels(a, "over " + grid.part->view.x, "medians over rounds", panels.values,
                          std::move(list));
 }

@@ -5,56 +5,56 @@
 
 namespace optrush {
 namespace {
-using Value = std::optional<double>;
+using MaybeNumber = std::optional<double>;
 using A = const Analysis&;
 using R = const Row&;
 
 template <class Pairs>
-Value named(const Pairs& pairs, std::string_view wanted) {
+MaybeNumber named(const Pairs& pairs, std::string_view wanted) {
   for (const auto& [name, value] : pairs)
     if (name == wanted) return value;
   return std::nullopt;
 }
 
 /// Per second of a phase: of what a step has to do in it.
-Value rate(R row, double Work::*amount, const char* phase) {
-  const Value seconds = named(row.phases, phase);
+MaybeNumber rate(R row, double Work::*amount, const char* phase) {
+  const MaybeNumber seconds = named(row.phases, phase);
   if (!row.work || seconds.value_or(0) <= 0) return std::nullopt;
   return (*row.work).*amount / *seconds;
 }
 
-Value bandwidth_share(A a, R row, double Work::*amount, const char* phase) {
+MaybeNumber bandwidth_share(A a, R row, double Work::*amount, const char* phase) {
   const auto limit = a.context.find("bandwidth_bytes_per_second");
-  const Value bytes = rate(row, amount, phase);
+  const MaybeNumber bytes = rate(row, amount, phase);
   if (!bytes || limit == a.context.end() || !limit->is_number()) return std::nullopt;
   return *bytes / limit->get<double>();
 }
 
-Value intensity(A, R row) {
+MaybeNumber intensity(A, R row) {
   if (!row.work) return std::nullopt;
   const Work& work = *row.work;
   return (work.forward_flops + work.backward_flops) / (work.forward_bytes + work.backward_bytes);
 }
 
 /// Of what a rank sends in a step; a receive is the other end of a send.
-double sent(R row, Value Collective::*amount) {
+double sent(R row, MaybeNumber Collective::*amount) {
   double sum = 0;
   for (const Collective& collective : row.collectives)
     if (collective.sent_bytes.value_or(0) > 0) sum += (collective.*amount).value_or(0);
   return sum;
 }
 
-Value per_exposed_second(R row, double amount) {
+MaybeNumber per_exposed_second(R row, double amount) {
   if (amount == 0 || row.exposed_seconds.value_or(0) <= 0) return std::nullopt;
   return amount / *row.exposed_seconds;
 }
 
-Value collective_time(A, R row) {
-  const Value rate = per_exposed_second(row, sent(row, &Collective::calls));
-  return rate ? Value(1 / *rate) : std::nullopt;
+MaybeNumber collective_time(A, R row) {
+  const MaybeNumber rate = per_exposed_second(row, sent(row, &Collective::calls));
+  return rate ? MaybeNumber(1 / *rate) : std::nullopt;
 }
 
-std::string gigabytes(double rate) { return fixed(rate / 1e9, 2); }
+std::string gigabyte_rate(double rate) { return fixed(rate / 1e9, 2); }
 std::string share(double fraction) { return percent(fraction); }
 
 const std::map<std::string, Quantity, std::less<>>& quantities() {
@@ -70,8 +70,9 @@ const std::map<std::string, Quantity, std::less<>>& quantities() {
       {"flops_per_second", {[](A, R r) { return r.model_flops_per_second; }, flops_rate}},
       {"mfu", {[](A, R r) { return r.mfu; }, share}},
       {"hfu", {[](A, R r) { return r.hfu; }, share}},
-      {"forward_bandwidth", {[](A, R r) { return rate(r, &Work::forward_bytes, "forward"); }, gigabytes}},
-      {"backward_bandwidth", {[](A, R r) { return rate(r, &Work::backward_bytes, "backward"); }, gigabytes}},
+      {"forward_bandwidth", {[](A, R r) { return rate(r, &Work::forward_bytes, "forward"); }, gigabyte_rate}},
+      {"backward_bandwidth",
+       {[](A, R r) { return rate(r, &Work::backward_bytes, "backward"); }, gigabyte_rate}},
       {"forward_bandwidth_share",
        {[](A a, R r) { return bandwidth_share(a, r, &Work::forward_bytes, "forward"); }, share}},
       {"backward_bandwidth_share",
@@ -81,9 +82,9 @@ const std::map<std::string, Quantity, std::less<>>& quantities() {
       {"intensity", {intensity, [](double x) { return grouped(x); }}},
       {"exposed_time", {[](A, R r) { return r.exposed_seconds; }, duration}},
       {"algorithm_bandwidth",
-       {[](A, R r) { return per_exposed_second(r, sent(r, &Collective::bytes)); }, gigabytes}},
+       {[](A, R r) { return per_exposed_second(r, sent(r, &Collective::bytes)); }, gigabyte_rate}},
       {"bus_bandwidth",
-       {[](A, R r) { return per_exposed_second(r, sent(r, &Collective::sent_bytes)); }, gigabytes}},
+       {[](A, R r) { return per_exposed_second(r, sent(r, &Collective::sent_bytes)); }, gigabyte_rate}},
       {"collective_time", {collective_time, duration}},
       {"loss", {[](A, R r) { return r.final_loss; }, [](double x) { return fixed(x, 4); }}},
   };

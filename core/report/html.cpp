@@ -51,32 +51,32 @@ std::string header_cell(const Table::Column& column) {
   return (column.number ? "<th class=\"number\">" : "<th>") + html_text(column.title) + "</th>";
 }
 
-std::string cell(const Table::Column& column, const std::string& text) {
+std::string html_cell(const Table::Column& column, const std::string& text) {
   constexpr size_t kLong = 40;
   if (column.number) return "<td class=\"number\">" + number_text(text) + "</td>";
   return (text.size() > kLong ? "<td class=\"long\">" : "<td>") + html_text(text) + "</td>";
 }
 
-std::string table_of(const Table& table) {
+std::string html_table(const Table& table) {
   std::string text = "<div class=\"wide\"><table><thead><tr>";
   for (const auto& column : table.columns) text += header_cell(column);
   text += "</tr></thead>\n<tbody>\n";
   for (const auto& row : table.rows) {
     text += "<tr>";
-    for (size_t i = 0; i < row.size(); ++i) text += cell(table.columns[i], row[i]);
+    for (size_t i = 0; i < row.size(); ++i) text += html_cell(table.columns[i], row[i]);
     text += "</tr>\n";
   }
   return text + "</tbody></table></div>\n";
 }
 
-std::string section_of(const Section& section, const std::vector<Chart>& charts) {
+std::string html_section(const Section& section, const std::vector<Chart>& charts) {
   std::string text = "<section>\n";
   if (!section.title.empty()) text += "<h2>" + html_text(section.title) + "</h2>\n";
   for (const auto& paragraph : section.paragraphs) text += "<p>" + html_text(paragraph) + "</p>\n";
   if (std::ranges::find(charts, section.chart, &Chart::name) != charts.end())
     text += "<div class=\"wide\" id=\"" + section.chart + "\"></div>\n<p class=\"caption\">" +
             html_text(section.caption) + "</p>\n";
-  if (section.table) text += table_of(*section.table);
+  if (section.table) text += html_table(*section.table);
   if (!section.bullets.empty()) {
     text += "<ul>\n";
     for (const auto& bullet : section.bullets) text += "<li>" + html_text(bullet) + "</li>\n";
@@ -122,7 +122,7 @@ std::string html(const Document& document, const std::vector<Chart>& charts) {
   text += "<p class=\"finding\">" + html_text(document.finding) + "</p>\n";
   for (const auto& warning : document.warnings)
     text += "<p class=\"warning\">Warning: " + html_text(warning) + "</p>\n";
-  for (const auto& section : document.sections) text += section_of(section, charts);
+  for (const auto& section : document.sections) text += html_section(section, charts);
   return text + scripts_of(charts) + "</body>\n</html>\n";
 }
 }  // namespace optrush

@@ -99,7 +99,7 @@ Json time_to_loss_of(const Row& row) {
           {"by", row.time_to_loss->validated ? "validation loss" : "training loss"}};
 }
 
-Json counters_of(const Row& row) {
+Json counters_json(const Row& row) {
   Json counters = Json::array();
   for (const auto& counter : row.counters)
     counters.push_back({{"plugin", counter.plugin},
@@ -199,7 +199,7 @@ Json of(const Row& row) {
           {"validation", validation_of(row)},
           {"validation_loss", row.validation.empty() ? Json() : Json(row.validation.back().loss)},
           {"time_to_loss", time_to_loss_of(row)},
-          {"counters", counters_of(row)},
+          {"counters", counters_json(row)},
           {"traces", row.traces},
           {"gate", gate_of(row)},
           {"compile_seconds", or_null(row.compile_seconds)},

@@ -16,7 +16,7 @@ std::string speed_cell(const Comparison& c, int64_t expected) {
   return c.variant == expected ? cell : cell + ", to " + c.name;
 }
 
-std::string memory_cell(const Row& row) {
+std::string row_memory_cell(const Row& row) {
   std::string cell = or_unknown(row.memory.allocated, bytes);
   if (row.previous.memory) cell += " (" + change(*row.previous.memory) + ")";
   return cell;
@@ -174,7 +174,7 @@ void explain_turns(const std::vector<const Row*>& rows, Section& section) {
       (alone.empty() ? "every row" : join(in_turns) + "; by itself: " + join(alone)));
 }
 
-Section section_of(const Analysis& a, const Family& family) {
+Section family_section(const Analysis& a, const Family& family) {
   Section section{
       .title = family.title,
       .chart = "speed" + family.suffix,
@@ -191,7 +191,8 @@ Section section_of(const Analysis& a, const Family& family) {
   for (const Row* row : family.rows)
     section.table->rows.push_back({row->name, or_unknown(row->tokens_per_second, grouped),
                                    speed_cell(row->previous, row->variant - 1), speed_cell(row->base, 0),
-                                   memory_cell(*row), mfu_cell(*row), phases_cell(*row), loss_cell(*row)});
+                                   row_memory_cell(*row), mfu_cell(*row), phases_cell(*row),
+                                   loss_cell(*row)});
   const auto add_column = [&](const Table::Column& column, auto cell) {
     section.table->columns.push_back(column);
     for (size_t i = 0; i < family.rows.size(); ++i) section.table->rows[i].push_back(cell(*family.rows[i]));
@@ -231,7 +232,7 @@ std::vector<Family> families_of(const Analysis& a) {
 
 std::vector<Section> ladder_sections(const Analysis& a) {
   std::vector<Section> sections;
-  for (const Family& family : families_of(a)) sections.push_back(section_of(a, family));
+  for (const Family& family : families_of(a)) sections.push_back(family_section(a, family));
   return sections;
 }
 }  // namespace optrush

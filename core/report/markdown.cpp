@@ -30,7 +30,7 @@ std::string markdown_table(const Table& table) {
 }
 
 namespace {
-std::string section_of(const Section& section, const std::vector<std::string>& charts) {
+std::string markdown_section(const Section& section, const std::vector<std::string>& charts) {
   std::string text;
   if (!section.title.empty()) text += "## " + section.title + "\n\n";
   for (const auto& paragraph : section.paragraphs) text += markdown_cell(paragraph) + "\n\n";
@@ -50,7 +50,7 @@ std::string markdown(const Document& document, const std::vector<std::string>& c
       "# " + markdown_cell(document.title) + "\n\n**" + markdown_cell(document.finding) + "**\n\n";
   for (const auto& warning : document.warnings) text += "> Warning: " + markdown_cell(warning) + "\n\n";
   if (!document.question.empty()) text += "Question: " + markdown_cell(document.question) + "\n\n";
-  for (const auto& section : document.sections) text += section_of(section, charts);
+  for (const auto& section : document.sections) text += markdown_section(section, charts);
   while (text.ends_with("\n\n")) text.pop_back();
   return text;
 }

@@ -12,7 +12,7 @@
 namespace optrush {
 namespace fs = std::filesystem;
 namespace {
-constexpr double kTimeout = 120;
+constexpr double kRenderTimeout = 120;
 
 /// A file that is gone when its user is.
 struct Scratch {
@@ -45,8 +45,9 @@ std::string draw(const fs::path& folder, const std::vector<Chart>& charts, const
   write_json(job.path, job_of(folder, charts, page, png));
   try {
     Interrupts interrupts;
-    const ProcessEnd end = run_process(
-        {{python.string(), "-c", kRenderScript, job.path.string()}, {}, log.path}, {kTimeout}, interrupts);
+    const ProcessEnd end =
+        run_process({{python.string(), "-c", kRenderScript, job.path.string()}, {}, log.path},
+                    {kRenderTimeout}, interrupts);
     if (end.kind == ProcessEnd::Kind::exited && end.code == 0) return "";
     if (end.kind != ProcessEnd::Kind::exited) return "the drawing did not end";
   } catch (const Error& e) {

@@ -11,9 +11,7 @@
 
 namespace optrush {
 namespace {
-std::string dtype_of(const Analysis& a, const Row& row) {
-  return a.variants[static_cast<size_t>(row.variant)].spec.train.dtype;
-}
+std::string dtype_of(const Analysis& a, const Row& row) { return a.spec(row).train.dtype; }
 
 void add_points(const Analysis& a, const Row& row, std::vector<RooflinePoint>& points) {
   const std::string dtype = dtype_of(a, row);
@@ -70,7 +68,7 @@ Json roof_layer(const std::vector<RooflinePoint>& points, const Axes& axes) {
 }
 
 /// Colours and shapes tell the rungs apart.
-Json panel(const std::vector<RooflinePoint>& points, const Axes& axes, const std::string& phase) {
+Json roofline_panel(const std::vector<RooflinePoint>& points, const Axes& axes, const std::string& phase) {
   static const std::vector<std::string> kShapes = {"circle", "square",        "triangle-up",  "diamond",
                                                    "cross",  "triangle-down", "triangle-left"};
   std::vector<std::string> names;
@@ -159,7 +157,7 @@ std::optional<Json> roofline_chart(const Analysis& a) {
   Json panels = Json::array();
   for (const char* phase : {"forward", "backward"})
     if (std::ranges::find(points, phase, &RooflinePoint::phase) != points.end())
-      panels.push_back(panel(points, axes, phase));
+      panels.push_back(roofline_panel(points, axes, phase));
   return chart_of_panels(a, "roofline", "medians over rounds; the line is what this machine allows",
                          std::move(values), std::move(panels));
 }

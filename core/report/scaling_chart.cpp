@@ -9,7 +9,7 @@
 namespace optrush {
 namespace {
 /// In the legend, where labels can't cover each other: "data parallel, weak: 88 % at 4 ranks".
-std::string label_of(const ScalingSeries& series) {
+std::string series_label(const ScalingSeries& series) {
   const ScalingPoint& largest = series.largest();
   return series.title() + ": " + percent(largest.efficiency, 0) + " at " + std::to_string(largest.ranks) +
          " ranks";
@@ -22,13 +22,13 @@ double place_of(size_t series, size_t count, int64_t ranks) {
   return static_cast<double>(ranks) * std::exp2(kApart * steps);
 }
 
-Json values_of(const Analysis& a) {
+Json scaling_values(const Analysis& a) {
   Json values = Json::array();
   for (size_t i = 0; i < a.scaling.size(); ++i)
     for (const ScalingPoint& point : a.scaling[i].points) {
       const ScalingSeries& series = a.scaling[i];
       const double speedup = point.speedup ? point.speedup->value : 1;
-      Json value = {{"series", label_of(series)},
+      Json value = {{"series", series_label(series)},
                     {"ranks", point.ranks},
                     {"place", place_of(i, a.scaling.size(), point.ranks)},
                     {"speedup", speedup},
@@ -84,9 +84,9 @@ Json speed_ticks(const Json& values, const Json& ideal) {
 }  // namespace
 
 Json scaling_chart(const Analysis& a) {
-  const Json values = values_of(a), ideal = ideal_of(a), ticks = speed_ticks(values, ideal);
+  const Json values = scaling_values(a), ideal = ideal_of(a), ticks = speed_ticks(values, ideal);
   std::vector<std::string> titles;
-  for (const ScalingSeries& series : a.scaling) titles.push_back(label_of(series));
+  for (const ScalingSeries& series : a.scaling) titles.push_back(series_label(series));
   const Json x = {{"field", "place"},
                   {"type", "quantitative"},
                   {"title", "ranks"},

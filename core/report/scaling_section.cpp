@@ -13,7 +13,8 @@ std::string exposed_cell(const Row& row) {
   return time + " (" + percent(*row.exposed_seconds / *row.step_seconds) + ")";
 }
 
-std::vector<std::string> line_of(const Analysis& a, const ScalingSeries& series, const ScalingPoint& point) {
+std::vector<std::string> point_line(const Analysis& a, const ScalingSeries& series,
+                                    const ScalingPoint& point) {
   const Row& row = *a.row(point.variant);
   return {series.title(),
           row.name,
@@ -46,7 +47,8 @@ Section scaling_section(const Analysis& a) {
                          {"exposed communication", true}},
                         {}};
   for (const ScalingSeries& series : a.scaling)
-    for (const ScalingPoint& point : series.points) section.table->rows.push_back(line_of(a, series, point));
+    for (const ScalingPoint& point : series.points)
+      section.table->rows.push_back(point_line(a, series, point));
   for (const Row& row : a.rows)
     if (!row.ok() && row.started && row.devices > 1)
       section.bullets.push_back("Not in it: " + row.name + " (" + std::to_string(row.devices) + " ranks, " +

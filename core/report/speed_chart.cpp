@@ -9,7 +9,7 @@ namespace {
 constexpr const char* kSame = "same problem as the base";
 constexpr const char* kAnother = "another problem (†)";
 
-std::string label_of(const Row& row) {
+std::string row_label(const Row& row) {
   if (!row.ok()) {
     const std::string status =
         row.status == Status::oom ? "out of memory" : std::string(to_string(row.status));
@@ -28,13 +28,13 @@ std::string label_of(const Row& row) {
 }
 
 /// A rung that is not ok claims no speed, so it has no bar.
-Json values_of(const std::vector<const Row*>& rows) {
+Json speed_values(const std::vector<const Row*>& rows) {
   Json values = Json::array();
   for (const Row* each : rows) {
     const Row& row = *each;
     Json value = {{"rung", row.name},
                   {"status", std::string(to_string(row.status))},
-                  {"label", label_of(row)},
+                  {"label", row_label(row)},
                   {"at", 0}};
     if (row.ok() && row.tokens_per_second) {
       const auto [low, high] = std::ranges::minmax(row.samples);
@@ -89,7 +89,7 @@ Json speed_chart(const Analysis& a, const std::vector<const Row*>& rows) {
          {"color", text_colour}}}}};
   Json spec = chart_of(a, "tokens/s of each rung",
                        "median over rounds, times that of the base; whiskers: slowest and fastest round",
-                       values_of(rows), layers);
+                       speed_values(rows), layers);
   spec["height"] = {{"step", 30}};
   return spec;
 }

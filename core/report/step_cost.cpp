@@ -6,7 +6,7 @@
 
 namespace optrush {
 namespace {
-std::optional<double> number(const Json& json, const char* key) {
+std::optional<double> number_in(const Json& json, const char* key) {
   const auto found = json.find(key);
   return found == json.end() || !found->is_number() ? std::nullopt : std::optional(found->get<double>());
 }
@@ -26,16 +26,16 @@ std::optional<StepCost> step_cost_from(const Json& costs) {
   if (!costs.is_object()) return std::nullopt;
   const Json total = costs.value("total", Json::object());
   const Json weights = costs.value("weight_casts", Json::object());
-  return StepCost{.launches = number(total, "launches"),
-                  .host_waits = number(total, "host_waits"),
-                  .copies = number(total, "copies"),
-                  .copied_bytes = number(total, "copied_bytes"),
-                  .casts = number(total, "casts"),
-                  .cast_bytes = number(total, "cast_bytes"),
-                  .casts_of_a_weight = number(weights, "most"),
-                  .elementwise_bytes = number(total, "elementwise_bytes"),
-                  .matmul_flops = number(total, "matmul_flops"),
-                  .attention_flops = number(total, "attention_flops")};
+  return StepCost{.launches = number_in(total, "launches"),
+                  .host_waits = number_in(total, "host_waits"),
+                  .copies = number_in(total, "copies"),
+                  .copied_bytes = number_in(total, "copied_bytes"),
+                  .casts = number_in(total, "casts"),
+                  .cast_bytes = number_in(total, "cast_bytes"),
+                  .casts_of_a_weight = number_in(weights, "most"),
+                  .elementwise_bytes = number_in(total, "elementwise_bytes"),
+                  .matmul_flops = number_in(total, "matmul_flops"),
+                  .attention_flops = number_in(total, "attention_flops")};
 }
 
 Table cost_table(const std::vector<CostLine>& lines) {
@@ -77,7 +77,7 @@ CostLine planned_cost(const std::string& rung, const Json& plan) {
   const Json memory = plan.value("memory", Json());
   std::string why_not = plan.value("no_forecast", "");
   return {rung, step_cost_from(plan.value("costs", Json())),
-          memory.is_object() ? number(memory, "peak_bytes") : std::nullopt,
+          memory.is_object() ? number_in(memory, "peak_bytes") : std::nullopt,
           why_not.substr(0, why_not.find('\n'))};
 }
 

@@ -1,7 +1,6 @@
 #include "report/stored.h"
 
 #include <algorithm>
-#include <sstream>
 
 #include "base/files.h"
 #include "base/spec_json.h"
@@ -52,13 +51,9 @@ void load_plans(const fs::path& file, const Sums& sums, Stored& stored) {
   }
 }
 
-/// A line that a kill cut off is passed over.
 void load_noise(const fs::path& file, Stored& stored) {
-  if (!is_there(file)) return;
-  std::istringstream lines(read_file(file));
-  for (std::string line; std::getline(lines, line);)
-    if (const Json json = Json::parse(line, nullptr, false); json.is_object())
-      stored.noise.push_back(noise_line_from_json(json, file.string()));
+  for (const Json& line : read_json_lines(file))
+    stored.noise.push_back(noise_line_from_json(line, file.string()));
 }
 
 void load_runs(const Sums& sums, Stored& stored) {
@@ -110,13 +105,13 @@ Stored load_report(const fs::path& folder) {
   if (stored.variants.empty()) throw Error("there is no variant", {}, variants.string());
   load_plans(folder / "plans.json", sums, stored);
   if (const fs::path context = folder / "context.json"; is_there(context)) {
-    stored.context = read_json(context);
+    stored.context = sums.read(context);
     check_context(stored.context, context.string());
   }
   load_runs(sums, stored);
   load_noise(folder / "noise.jsonl", stored);
   if (const fs::path tried = folder / "tried.json"; is_there(tried)) {
-    stored.tried = read_json(tried);
+    stored.tried = sums.read(tried);
     check_tried(stored.tried, tried.string());
   }
   return stored;

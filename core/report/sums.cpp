@@ -1,7 +1,5 @@
 #include "report/sums.h"
 
-#include <sstream>
-
 #include "base/files.h"
 #include "optrush/error.h"
 
@@ -9,11 +7,7 @@ namespace optrush {
 namespace fs = std::filesystem;
 
 Sums::Sums(const fs::path& folder) : folder_(folder) {
-  const fs::path journal = folder / "journal.jsonl";
-  if (!is_there(journal)) return;
-  std::istringstream lines(read_file(journal));
-  for (std::string line; std::getline(lines, line);)
-    if (const Json entry = Json::parse(line, nullptr, false); entry.is_object()) take(entry);
+  for (const Json& entry : read_json_lines(folder / "journal.jsonl")) take(entry);
 }
 
 void Sums::take(const Json& entry) {
@@ -37,13 +31,17 @@ void Sums::take(const Json& entry) {
     known_.erase(run + "/spec.json");
 }
 
+bool Sums::agree(const fs::path& file) const { return agree(file, read_file(file)); }
+
+bool Sums::agree(const fs::path& file, const std::string& content) const {
+  const auto sums = known_.find(file.lexically_relative(folder_).generic_string());
+  return sums == known_.end() || sums->second.contains(sha256(content));
+}
+
 Json Sums::read(const fs::path& file) const {
   const std::string content = read_file(file);
-  const std::string name = file.lexically_relative(folder_).generic_string();
-  const auto sums = known_.find(name);
-  if (sums == known_.end() || sums->second.contains(sha256(content)))
-    return parse_stored(content, file.string());
-  const bool of_run = name.starts_with("runs/");
+  if (agree(file, content)) return parse_stored(content, file.string());
+  const bool of_run = file.lexically_relative(folder_).generic_string().starts_with("runs/");
   throw Error("was changed after it was written: its sha256 is not in journal.jsonl",
               "restore it, or remove " +
                   (of_run ? "the folder '" + file.parent_path().string() + "'" : "it") +

@@ -6,8 +6,8 @@
 
 namespace optrush {
 namespace {
-std::string number(double value) { return std::isfinite(value) ? exact_number(value) : ""; }
-std::string number(const std::optional<double>& value) { return value ? number(*value) : ""; }
+std::string number_cell(double value) { return std::isfinite(value) ? exact_number(value) : ""; }
+std::string number_cell(const std::optional<double>& value) { return value ? number_cell(*value) : ""; }
 
 /// The phases of a step, in order; a program may report others.
 const std::vector<std::string> kPhases = {"data", "forward", "backward", "communication", "optimizer"};
@@ -16,7 +16,7 @@ void add_phases(const Phases& phases, std::vector<std::string>& cells) {
   for (const std::string& wanted : kPhases) {
     cells.emplace_back();
     for (const auto& [name, seconds] : phases)
-      if (name == wanted) cells.back() = number(seconds);
+      if (name == wanted) cells.back() = number_cell(seconds);
   }
 }
 
@@ -52,7 +52,7 @@ std::string runs_csv(const Analysis& a) {
          {result.tokens_per_second, result.step_seconds, result.memory.allocated, result.memory.reserved,
           result.memory.process, std::optional(result.compile_seconds), std::optional(result.setup_seconds),
           result.energy_joules})
-      cells.push_back(number(value));
+      cells.push_back(number_cell(value));
     add_phases(result.phases, cells);
     add_line(cells, text);
   }
@@ -68,8 +68,9 @@ std::string steps_csv(const Analysis& a) {
   for (const StoredRun& run : a.runs)
     for (const StepResult& step : run.result.steps) {
       auto cells = head_of(a, run);
-      cells.insert(cells.end(), {std::to_string(step.step), step.timed ? "1" : "0", number(step.loss),
-                                 number(step.grad_norm), std::to_string(step.tokens), number(step.seconds)});
+      cells.insert(cells.end(),
+                   {std::to_string(step.step), step.timed ? "1" : "0", number_cell(step.loss),
+                    number_cell(step.grad_norm), std::to_string(step.tokens), number_cell(step.seconds)});
       add_phases(step.phases, cells);
       add_line(cells, text);
     }

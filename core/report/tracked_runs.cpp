@@ -12,9 +12,10 @@ void put(Json& values, const std::string& name, const std::optional<double>& val
 }
 
 /// {"train": {"lr": 1}} is {"train.lr": 1}; a list is one text.
-void flatten(const std::string& name, const Json& value, Json& out) {
+void flatten_options(const std::string& name, const Json& value, Json& out) {
   if (value.is_object()) {
-    for (const auto& [key, item] : value.items()) flatten(name.empty() ? key : name + "." + key, item, out);
+    for (const auto& [key, item] : value.items())
+      flatten_options(name.empty() ? key : name + "." + key, item, out);
   } else if (value.is_array()) {
     std::vector<std::string> items;
     for (const auto& item : value) items.push_back(item.is_string() ? item.get<std::string>() : item.dump());
@@ -29,12 +30,12 @@ Json hyperparameters_of(const RunSpec& spec) {
   std::vector<std::string> stack;
   for (const PluginUse& use : spec.plugins) {
     stack.push_back(use.name);
-    flatten("plugin." + use.name, use.options, out);
+    flatten_options("plugin." + use.name, use.options, out);
   }
   out["stack"] = stack.empty() ? "none" : join(stack, " + ");
   const Json all = to_json(spec);
   for (const char* part : {"model_kind", "model", "data", "train", "device", "threads", "env"})
-    if (const auto found = all.find(part); found != all.end()) flatten(part, *found, out);
+    if (const auto found = all.find(part); found != all.end()) flatten_options(part, *found, out);
   return out;
 }
 

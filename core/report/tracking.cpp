@@ -11,7 +11,7 @@
 namespace optrush {
 namespace fs = std::filesystem;
 namespace {
-constexpr double kTimeout = 600;
+constexpr double kExportTimeout = 600;
 constexpr int kMissing = 3;  ///< tracking.py's exit code for a package that is not there
 
 /// Runs of two exports in one folder would be shown as one.
@@ -35,8 +35,8 @@ void run_script(Json job, const std::string& tracker, const fs::path& folder) {
   const fs::path file = scratch.path() / "job.json", log = scratch.path() / "log.txt";
   write_json(file, job);
   Interrupts interrupts;
-  const ProcessEnd end =
-      run_process({{python.string(), "-c", kTrackingScript, file.string()}, {}, log}, {kTimeout}, interrupts);
+  const ProcessEnd end = run_process({{python.string(), "-c", kTrackingScript, file.string()}, {}, log},
+                                     {kExportTimeout}, interrupts);
   if (end.kind == ProcessEnd::Kind::exited && end.code == 0) return;
   const std::string said = last_line(read_file(log));
   if (end.kind == ProcessEnd::Kind::exited && end.code == kMissing)

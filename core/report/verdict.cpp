@@ -7,7 +7,7 @@
 
 namespace optrush {
 namespace {
-constexpr size_t kMostRounds = 1000;  ///< nobody runs more to tell two rungs apart
+constexpr size_t kMostUsefulRounds = 1000;  ///< nobody runs more to tell two rungs apart
 
 /// The largest difference that two one-sided tests do not rule out, as a logarithm.
 double farthest(double mean, double standard_error, double degrees, const Standard& standard) {
@@ -25,7 +25,7 @@ std::optional<size_t> more_rounds(const Ratio& ratio) {
     return t_quantile(n - 1, ratio.standard.error) * error < std::abs(mean) ||
            farthest(mean, error, n - 1, ratio.standard) <= std::log1p(ratio.standard.alike);
   };
-  size_t low = ratio.rounds, high = kMostRounds;
+  size_t low = ratio.rounds, high = kMostUsefulRounds;
   if (low >= high || !decides(high)) return std::nullopt;
   while (high - low > 1) (decides((low + high) / 2) ? high : low) = (low + high) / 2;
   return high - ratio.rounds;
@@ -67,7 +67,8 @@ std::string describe(const Verdict& verdict) {
       // Rounded up: what is stated has to hold.
       return text + " above " + fixed(std::max(1.0, std::ceil(verdict.bound * 1000 - 1e-9)) / 10, 1) + " %";
     case Outcome::undecided:
-      if (!verdict.more) return text + ": more than " + grouped(kMostRounds) + " rounds would be needed";
+      if (!verdict.more)
+        return text + ": more than " + grouped(kMostUsefulRounds) + " rounds would be needed";
       return text + ": about " + std::to_string(*verdict.more) +
              (*verdict.more == 1 ? " more round would" : " more rounds would");
     case Outcome::too_few:

@@ -98,8 +98,8 @@ Error unknown_field(const std::string& name, const std::vector<Parameter>& field
 }
 
 /// `inside` names the value in the messages about its fields; empty for the table of a call with braces.
-void check(LuaValue& value, const Parameter& parameter, const std::string& subject,
-           const std::string& inside);
+void check_value(LuaValue& value, const Parameter& parameter, const std::string& subject,
+                 const std::string& inside);
 
 void check_fields(LuaTable& table, const std::vector<Parameter>& fields, const std::string& subject) {
   for (const auto& [name, value] : table.fields)
@@ -107,7 +107,7 @@ void check_fields(LuaTable& table, const std::vector<Parameter>& fields, const s
   for (const auto& field : fields) {
     const std::string name = subject.empty() ? field.name : subject + "." + field.name;
     if (table.has(field.name))
-      check(table.fields.at(field.name), field, name, name);
+      check_value(table.fields.at(field.name), field, name, name);
     else if (required(field))
       throw Error(name + " is missing", "it must be " + expected(field) + ": " + field.doc);
   }
@@ -121,11 +121,11 @@ void check_as(LuaValue& value, const Parameter& parameter, const Type& type, con
     auto& items = std::get<LuaTable>(value.data).items;
     for (size_t i = 0; i < items.size(); ++i) {
       const std::string name = subject + "[" + std::to_string(i + 1) + "]";
-      check(items[i], part, name, name);
+      check_value(items[i], part, name, name);
     }
   } else if (type.form == Type::Form::map) {
     for (auto& [key, item] : std::get<LuaTable>(value.data).fields)
-      check(item, part, subject + "." + key, subject + "." + key);
+      check_value(item, part, subject + "." + key, subject + "." + key);
   } else if (is_scalar(type.name) || type.name == "list") {
     value.data = checked(part, to_json(value, subject), subject, "");
   } else if (const Class* known = api().find_class(type.name);
@@ -134,8 +134,8 @@ void check_as(LuaValue& value, const Parameter& parameter, const Type& type, con
   }
 }
 
-void check(LuaValue& value, const Parameter& parameter, const std::string& subject,
-           const std::string& inside) {
+void check_value(LuaValue& value, const Parameter& parameter, const std::string& subject,
+                 const std::string& inside) {
   const auto types = alternatives(parameter.type);
   auto fitting = std::ranges::find_if(types, [&](const Type& type) { return fits(value, type); });
   if (const auto knowing = std::ranges::find_if(types, [&](const Type& type) { return knows(type, value); });
@@ -159,7 +159,7 @@ LuaTable checked_arguments(const Function& function, std::vector<LuaValue> given
     for (size_t i = 0; i < parameters.size(); ++i) {
       const Parameter& parameter = parameters[i];
       if (i < given.size() && !given[i].is_nil()) {
-        check(given[i], parameter, parameter.name, "");
+        check_value(given[i], parameter, parameter.name, "");
         arguments.fields[parameter.name] = std::move(given[i]);
       } else if (required(parameter)) {
         throw Error(parameter.name + (parameter.name.ends_with('s') ? " are" : " is") + " missing",

@@ -6,7 +6,7 @@
 namespace optrush {
 namespace fs = std::filesystem;
 namespace {
-std::vector<std::string> words(const LuaTable& table, const std::string& field) {
+std::vector<std::string> external_words(const LuaTable& table, const std::string& field) {
   const auto* value = table.find(field);
   return value == nullptr ? std::vector<std::string>() : value->json().get<std::vector<std::string>>();
 }
@@ -44,16 +44,16 @@ Object external(ScriptContext& context, const Call& call) {
   const LuaTable& given = call.arguments.at("rung").table();
   Rung rung{.name = one_line(given.at("name").text(), "the name of a rung"), .where = call.where};
   rung.settings = settings_of(given);
-  External external{.command = words(given, "command"),
+  External external{.command = external_words(given, "command"),
                     .folder = context.script().parent_path(),
-                    .preload = words(given, "preload")};
+                    .preload = external_words(given, "preload")};
   if (external.command.empty() || external.command.front().empty())
     throw Error("rush.external: the command is empty", R"(command = { "{python}", "train.py", ... })");
   check_placeholders(external.command);
   if (const auto* effect = given.find("effect"))
     external.effect = effect_from_string(effect->text(), call.where);
   if (const auto* turns = given.find("turns")) external.turns = turns->json().get<bool>();
-  external.files = hashed_files(external, words(given, "files"), context);
+  external.files = hashed_files(external, external_words(given, "files"), context);
   rung.external = std::move(external);
   return rung;
 }

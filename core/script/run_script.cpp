@@ -15,7 +15,7 @@ int open_all(lua_State* lua) {
   return 0;
 }
 
-void check(lua_State* lua, int status) {
+void check_status(lua_State* lua, int status) {
   if (status == LUA_OK) return;
   if (const auto& failure = context_of(lua).host_failure) std::rethrow_exception(failure);
   throw script_error(lua, status);
@@ -41,11 +41,11 @@ void run_script(const std::filesystem::path& script, ScriptHost& host, const Scr
   lua_State* lua = state.get();
 
   lua_pushcfunction(lua, open_all);
-  check(lua, lua_pcall(lua, 0, 0, 0));
+  check_status(lua, lua_pcall(lua, 0, 0, 0));
   limit_instructions(lua);
   lua_pushcfunction(lua, keep_traceback);
-  check(lua, luaL_loadbufferx(lua, source.data(), source.size(), name.c_str(), "t"));
-  check(lua, lua_pcall(lua, 0, 0, -2));
+  check_status(lua, luaL_loadbufferx(lua, source.data(), source.size(), name.c_str(), "t"));
+  check_status(lua, lua_pcall(lua, 0, 0, -2));
   if (context.host_failure) std::rethrow_exception(context.host_failure);
   check_ran(context);
 }

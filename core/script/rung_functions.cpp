@@ -7,7 +7,7 @@
 
 namespace optrush {
 namespace {
-std::vector<std::string> words(const LuaTable& table, const std::string& field) {
+std::vector<std::string> rung_words(const LuaTable& table, const std::string& field) {
   const auto* value = table.find(field);
   if (value == nullptr) return {};
   if (value->is_string()) return {value->text()};
@@ -24,8 +24,8 @@ void apply_settings(Rung& rung, const LuaTable& table, ScriptContext& context) {
   rung.settings = settings_of(table);
   if (const auto* expect = table.find("expect"))
     rung.expect = published_from_json(to_json(*expect, "expect"), rung.where);
-  rung.replace = words(table, "replace");
-  rung.without = words(table, "without");
+  rung.replace = rung_words(table, "replace");
+  rung.without = rung_words(table, "without");
   if (const auto* over = table.find("over")) rung.over = over->text();
   if (!rung.replace.empty() && rung.plugins.empty())
     throw Error("rush.rung: replace needs a plugin that takes the place",

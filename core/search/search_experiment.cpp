@@ -4,6 +4,7 @@
 #include "base/suggest.h"
 #include "experiment/spec_difference.h"
 #include "launch/folder.h"
+#include "launch/journal.h"
 #include "optrush/error.h"
 #include "search/stage_laboratory.h"
 
@@ -81,7 +82,7 @@ RunOutcome search_experiment(const Experiment& experiment, const SearchRequest& 
   }
   result.parts = {ladder_of(found.best, stacks)};
   const RunOutcome outcome = run_experiment(result, run, progress);
-  write_json(folder / "tried.json", as_json(found, stacks));
+  Journal(folder).write("tried.json", as_json(found, stacks));
   return outcome;
 }
 }  // namespace optrush

@@ -13,8 +13,9 @@
 
 namespace optrush {
 namespace {
-/// Of the time that is left: a stage has as many stacks as the search has parts, and later ones are fewer.
-constexpr double kShareOfStage = 1.0 / 3;
+/// Of the time that is left for stages: the first one meets everything, and there should be time for two
+/// more.
+constexpr double kShareOfFirstStage = 1.0 / 3, kShareOfStage = 2.0 / 3;
 /// Of all the time, for the ladder of what was found.
 constexpr double kShareOfLadder = 0.2;
 
@@ -82,7 +83,9 @@ Experiment StageLaboratory::stage(const Picks& reference, const std::vector<Pick
   stage.label = std::to_string(stages_);
   stage.question = "What is better than " + stacks_.name(reference) + "?";
   stage.base = stacks_.spec(reference);
-  stage.until->at_most_s = kShareOfStage * std::max(0.0, seconds_left());
+  stage.until->race = true;
+  stage.until->at_most_s = (stages_ == 1 ? kShareOfFirstStage : kShareOfStage) *
+                           std::max(0.0, seconds_left() - kShareOfLadder * experiment_.until->at_most_s);
   Part ladder;
   for (const Picks& stack : stacks) {
     Rung rung = rung_between(stage.base, stacks_.spec(stack), stacks_.change(reference, stack));

@@ -215,7 +215,11 @@ case_tests_pass_arguments_to_ctest() {
   : >"$calls"
   start test --sanitize
   expect "sanitizers have their own build" has "$(<"$calls")" "-B $project/build-sanitize"
-  expect "which is told so" has "$(<"$calls")" "-DOPTRUSH_SANITIZE=ON"
+  expect "which is told so" has "$(<"$calls")" "-DOPTRUSH_SANITIZE=address"
+  : >"$calls"
+  start test --sanitize=thread -L threads
+  expect "each kind has its own" has "$(<"$calls")" "-B $project/build-sanitize-thread"
+  expect "which is told so" has "$(<"$calls")" "-DOPTRUSH_SANITIZE=thread"
 }
 
 case_a_wheel_is_packed_from_the_build() {

@@ -55,6 +55,15 @@ TEST_F(Files, AFolderIsNeitherReadNorReplaced) {
       << "what could not be written is gone";
 }
 
+TEST_F(Files, TheRestOfAStreamEndsWhereAReadFails) {
+  write_file(folder_ / "some", std::string(10000, 'x') + "\n");
+  std::ifstream file(folder_ / "some");
+  file.seekg(3);
+  EXPECT_EQ(rest_of(file).size(), 9998U);
+  std::ifstream folder(folder_.path());  // opens, and can't be read
+  EXPECT_EQ(rest_of(folder), "");
+}
+
 TEST_F(Files, APipeIsWrittenIntoAndStaysOne) {
   mkfifo(file_.c_str(), 0644);
   EXPECT_THAT(error_of([&] { write_file(file_, "x"); }), HasSubstr(file_.string())) << "nobody reads it";

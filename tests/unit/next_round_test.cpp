@@ -41,6 +41,16 @@ TEST(NextRound, WhatCantRunAgainIsLeftOut) {
   EXPECT_THAT(next_round(state({{5, 0, 6, 0.4}, {1, 0, 6, 0.04}})), ElementsAre(0, 1));
 }
 
+TEST(NextRound, ARaceGoesOnWithoutWhatIsSettled) {
+  const auto raced = [](size_t rounds) {
+    RoundState race = state({{1, 0, rounds, 0.2, true}, {2, 0, rounds, 0.2}, {3, 0, 6, 0.02}});
+    race.until.race = true;
+    return next_round(race);
+  };
+  EXPECT_THAT(raced(kLeastRoundsOfARace), ElementsAre(0, 2));
+  EXPECT_THAT(raced(kLeastRoundsOfARace - 1), ElementsAre(0, 1, 2));
+}
+
 TEST(NextRound, EndsAtTheMostRounds) {
   RoundState late = state({{1, 0, 6, 0.4}});
   late.rounds = kMostRounds;

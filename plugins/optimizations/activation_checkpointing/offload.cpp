@@ -13,7 +13,7 @@
 namespace optrush::checkpointing {
 namespace {
 /// The whole storage as bytes.
-Tensor bytes_of(const c10::Storage& storage, at::Device device) {
+Tensor as_bytes(const c10::Storage& storage, at::Device device) {
   return at::empty({0}, at::TensorOptions(at::kByte).device(device))
       .set_(storage, 0, {static_cast<int64_t>(storage.nbytes())}, {1});
 }
@@ -66,7 +66,7 @@ class HostCopy {
  public:
   HostCopy(const c10::Storage& storage, at::Device device, std::weak_ptr<HostCopy> before)
       : beside_(device), device_(device), before_(std::move(before)) {
-    const Tensor source = bytes_of(storage, device);
+    const Tensor source = as_bytes(storage, device);
     host_ = at::empty(source.sizes(), at::TensorOptions(at::kByte).pinned_memory(!device.is_cpu()));
     beside_.run([&] { host_.copy_(source, /*non_blocking=*/true); }, out_);
     if (out_) source_ = source;

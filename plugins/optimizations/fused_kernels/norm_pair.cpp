@@ -30,8 +30,8 @@ struct Normed {
 };
 
 /// Without delta `sum` is x.
-Normed forward(const std::string& op, const Tensor& x_given, const Tensor& delta_given, const Tensor& weight,
-               double eps, Low low) {
+Normed norm_forward(const std::string& op, const Tensor& x_given, const Tensor& delta_given,
+                    const Tensor& weight, double eps, Low low) {
   const Tensor x = x_given.contiguous(), wide_weight = weight.to(wide_type(x)).contiguous();
   const auto result = x.scalar_type() == at::kFloat ? low.value_or(at::kFloat) : x.scalar_type();
   const Tensor delta = delta_given.defined() ? fitting(delta_given, x, result) : Tensor();
@@ -97,9 +97,9 @@ Tensor on_gpu(const NormBackward& p, const Tensor& weight, const Tensor& wide_we
 
 /// Either of the output gradients may be undefined. `delta_type`: of the residual's other term; the two share
 /// one gradient tensor where they share a type.
-Gradients backward(const std::string& op, const Tensor& s_given, const Tensor& rstd, const Tensor& weight,
-                   const Tensor& out_gradient_given, const Tensor& sum_gradient_given,
-                   at::ScalarType delta_type) {
+Gradients norm_backward(const std::string& op, const Tensor& s_given, const Tensor& rstd,
+                        const Tensor& weight, const Tensor& out_gradient_given,
+                        const Tensor& sum_gradient_given, at::ScalarType delta_type) {
   const Tensor s = s_given.contiguous(), wide_weight = weight.to(wide_type(s)).contiguous();
   const Tensor out_gradient =
       (out_gradient_given.defined() ? out_gradient_given : at::zeros_like(s)).contiguous();
@@ -142,12 +142,12 @@ Gradients backward(const std::string& op, const Tensor& s_given, const Tensor& r
 Differentiable norm(double eps, Low low) {
   return {.name = "fused_norm",
           .forward = [=](const Tensors& in) -> Differentiable::Result {
-            const Normed normed = forward("norm", in[0], {}, in[1], eps, low);
+            const Normed normed = norm_forward("norm", in[0], {}, in[1], eps, low);
             return {{in[0], normed.out}, {in[0], normed.rstd, in[1]}};
           },
           .backward = [](const Tensors& saved, const Tensors& g) -> Tensors {
             const auto gradients =
-                backward("norm", saved[0], saved[1], saved[2], g[1], g[0], saved[0].scalar_type());
+                norm_backward("norm", saved[0], saved[1], saved[2], g[1], g[0], saved[0].scalar_type());
             return {gradients.x, gradients.weight};
           },
           .traits = {.trace = Trace::opaque, .capturable = true}};
@@ -157,7 +157,7 @@ Differentiable add_norm(double eps, Low low) {
   return {.name = "fused_add_norm",
           .forward = [=](const Tensors& in) -> Differentiable::Result {
             const auto sum_type = at::promote_types(in[0].scalar_type(), in[1].scalar_type());
-            const Normed normed = forward("add_norm", in[0].to(sum_type), in[1], in[2], eps, low);
+            const Normed normed = norm_forward("add_norm", in[0].to(sum_type), in[1], in[2], eps, low);
             // An empty tensor tells the backward delta's type.
             return {
                 {normed.sum, normed.out},
@@ -165,7 +165,7 @@ Differentiable add_norm(double eps, Low low) {
           },
           .backward = [](const Tensors& saved, const Tensors& g) -> Tensors {
             const auto gradients =
-                backward("add_norm", saved[0], saved[1], saved[2], g[1], g[0], saved[3].scalar_type());
+                norm_backward("add_norm", saved[0], saved[1], saved[2], g[1], g[0], saved[3].scalar_type());
             return {gradients.x, gradients.delta, gradients.weight};
           },
           .traits = {.trace = Trace::opaque, .capturable = true}};

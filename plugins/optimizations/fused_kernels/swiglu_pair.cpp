@@ -28,7 +28,7 @@ void check_alike(const Tensor& gate, const Tensor& up) {
     throw Error("the fused kernel of swiglu takes gate and up of one shape and type");
 }
 
-Tensor forward(const Tensor& gate_given, const Tensor& up_given) {
+Tensor swiglu_forward(const Tensor& gate_given, const Tensor& up_given) {
   check_alike(gate_given, up_given);
   const Tensor gate = gate_given.contiguous(), up = up_given.contiguous(), out = at::empty_like(gate);
   const SwigluForward p{.type = type_of(gate, "swiglu"),
@@ -48,7 +48,7 @@ Tensor forward(const Tensor& gate_given, const Tensor& up_given) {
   return out;
 }
 
-Tensors backward(const Tensor& gate_given, const Tensor& up_given, const Tensor& gradient_given) {
+Tensors swiglu_backward(const Tensor& gate_given, const Tensor& up_given, const Tensor& gradient_given) {
   const Tensor gate = gate_given.contiguous(), up = up_given.contiguous();
   const Tensor gradient = gradient_given.contiguous();
   const Tensors out = {at::empty_like(gate), at::empty_like(up)};
@@ -75,10 +75,10 @@ Tensors backward(const Tensor& gate_given, const Tensor& up_given, const Tensor&
 Differentiable swiglu() {
   return {.name = "fused_swiglu",
           .forward = [](const Tensors& in) -> Differentiable::Result {
-            return {{forward(in[0], in[1])}, {in[0], in[1]}};
+            return {{swiglu_forward(in[0], in[1])}, {in[0], in[1]}};
           },
           .backward = [](const Tensors& saved, const Tensors& g) -> Tensors {
-            return backward(saved[0], saved[1], g[0]);
+            return swiglu_backward(saved[0], saved[1], g[0]);
           },
           .traits = {.trace = Trace::opaque, .capturable = true}};
 }

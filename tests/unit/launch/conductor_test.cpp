@@ -15,6 +15,7 @@
 namespace optrush {
 namespace {
 namespace fs = std::filesystem;
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using testing::error_of;
@@ -108,6 +109,17 @@ TEST_F(OpenRounds, GoOnUntilEveryIntervalIsNarrow) {
   EXPECT_EQ(a.missing_runs, 0U);
   const Ratio& speed = *a.rows[3].base.speed;
   EXPECT_LE(std::log(speed.interval->high / speed.interval->low) / 2, 0.03);
+}
+
+TEST_F(OpenRounds, OfARaceGoOnForWhoMayStillBeFaster) {
+  Experiment race = open({"noisy", "ahead", "behind"});
+  race.until->race = true;
+  for (Rung& rung : race.parts.front().rungs) rung.over = "base";
+  run(race);
+  EXPECT_EQ(rounds_of("02-ahead"), 4);
+  EXPECT_EQ(rounds_of("03-behind"), 4);
+  EXPECT_GT(rounds_of("01-noisy"), 6);
+  EXPECT_EQ(rounds_of("00-base"), rounds_of("01-noisy"));
 }
 
 TEST_F(OpenRounds, CountEqualStacksOnce) {
@@ -420,6 +432,19 @@ TEST_F(Conductor, ResumeStaysOnTheMachine) {
   EXPECT_THAT(error_of([&] { run(experiment({"b"}), resuming()); }),
               HasSubstr("CPU 'fake' there, 'another' here"));
   EXPECT_EQ(load_report(report()).variants.at(1).name, "a") << "a refused resume changes nothing";
+}
+
+TEST_F(Conductor, AMachineWhoseDescriptionWasChangedIsLookedAtAgain) {
+  run(experiment({"a"}));
+  const fs::path context = report() / "context.json";
+  std::string content = read_file(context);
+  content.replace(content.find("\"fake\""), 6, "\"fame\"");
+  write_file(context, content);
+  EXPECT_THAT(error_of([&] { load_report(report()); }),
+              AllOf(HasSubstr("context.json"), HasSubstr("changed after it was written")));
+  run(experiment({"a"}), resuming());
+  EXPECT_THAT(starts(), IsEmpty());
+  EXPECT_EQ(load_report(report()).context.at("cpu").at("name"), "fake");
 }
 
 TEST_F(Conductor, ATornJournalIsPassedOver) {

@@ -90,8 +90,8 @@ def jitter(spec, out):
     write(out + "/result.json", value)
 
 
-def noisy(spec, out):
-    write(out + "/result.json", result(spec, tokens_per_second=12800.0 * (1 + 0.03 * (-1) ** spec["round"])))
+def noisy(spec, out, speed=1.0):
+    write(out + "/result.json", result(spec, tokens_per_second=speed * 12800.0 * (1 + 0.03 * (-1) ** spec["round"])))
 
 
 def note_turn(*words):
@@ -142,6 +142,8 @@ def take_turns(turns, steps, word):
 
 ENDS = {
     "noisy": noisy,
+    "ahead": lambda spec, out: noisy(spec, out, 1.3),
+    "behind": lambda spec, out: noisy(spec, out, 0.7),
     "jitter": jitter,
     "crash": say_and_crash,
     "killed": lambda spec, out: end_by(signal.SIGKILL),

@@ -122,21 +122,21 @@ TEST_F(OfRank0, TheHostsOfAJobAreTold) {
   ASSERT_EQ(hosts.size(), 2U) << hosts;
   EXPECT_EQ(hosts[0].at("name"), host_name());
   EXPECT_EQ(hosts[0].at("ranks"), Json({0, 2}));
-  EXPECT_EQ(hosts[0].at("cpu"), read_hardware().cpu);
+  EXPECT_EQ(hosts[0].at("cpu"), read_hardware_names().cpu);
   EXPECT_EQ(hosts[1], (Json{{"name", "elsewhere"}, {"ranks", {1}}, {"cpu", "a CPU"}, {"gpus", "2 x a GPU"}}));
 }
 
-TEST(Hardware, IsWhatKernelAndDriverSay) {
+TEST(HardwareNames, IsWhatKernelAndDriverSay) {
   const testing::TemporaryFolder root;
   const auto write = [&](const std::string& file, const std::string& text) {
     fs::create_directories((root / file).parent_path());
     write_file(root / file, text);
   };
-  EXPECT_EQ(read_hardware(root.path()), Hardware{});
+  EXPECT_EQ(read_hardware_names(root.path()), HardwareNames{});
   write("proc/cpuinfo", "processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\n\nmodel name\t: another\n");
   for (const char* gpu : {"0000:01:00.0", "0000:41:00.0"})
     write(std::string("proc/driver/nvidia/gpus/") + gpu + "/information", "Model: \t\t Some GPU\nIRQ: 7\n");
-  EXPECT_EQ(read_hardware(root.path()), (Hardware{"Some CPU @ 2 GHz", "2 x Some GPU"}));
+  EXPECT_EQ(read_hardware_names(root.path()), (HardwareNames{"Some CPU @ 2 GHz", "2 x Some GPU"}));
 }
 
 TEST_F(OfRank0, WhoIsNotOfTheJobIsRefused) {

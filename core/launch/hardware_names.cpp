@@ -1,4 +1,4 @@
-#include "launch/hardware.h"
+#include "launch/hardware_names.h"
 
 #include <fstream>
 #include <map>
@@ -23,7 +23,7 @@ std::string field_of(const fs::path& file, const std::string& key) {
 }
 }  // namespace
 
-Hardware read_hardware(const fs::path& root) {
+HardwareNames read_hardware_names(const fs::path& root) {
   std::map<std::string, int64_t> models;
   std::error_code none;
   for (fs::directory_iterator gpu(root / "proc/driver/nvidia/gpus", none), end; !none && gpu != end;

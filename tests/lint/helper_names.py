@@ -1,0 +1,64 @@
+"""Helpers of the files of one folder have different names: `OPTRUSH_UNITY` compiles these files together, and one of two
+overloads that a file was written without could be called silently. Aliases may be repeated where they say the same."""
+
+import collections
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+# What a line at the left margin declares: a type, an alias, a constant, a function.
+DECLARED = re.compile(
+    r"^(?:template\s*<[^;{]*?>\s*)?(?:\[\[\w+\]\]\s*)?(?:static |inline |constexpr |const )*"
+    r"(?:(?:class|struct|enum class|enum|union)\s+(\w+)|(using\s+\w+\s*=.*|namespace\s+\w+\s*=.*)"
+    r"|[\w:<>,\s*&.()\[\]]*?[\s*&>](\w+)\s*[(={;\[])"
+)
+OVERLOADED_FOR_TYPES = {"to_json", "operator"}
+
+
+def helpers(text):
+    """Names of what is in the unnamed namespaces of a file, and its static functions. An alias is its whole line."""
+    inside = False
+    for line in text.split("\n"):
+        if line.startswith("namespace {"):
+            inside = True
+        elif line.startswith("}  // namespace"):
+            inside = False
+        elif (inside or line.startswith("static ")) and re.match(r"[A-Za-z\[]", line):
+            found = DECLARED.match(line)
+            if found and not line.startswith(("namespace {", "return ")):
+                kind, alias, name = found.groups()
+                if not alias:
+                    yield kind or name
+
+
+def clashes(files):
+    folders = collections.defaultdict(lambda: collections.defaultdict(list))
+    for file in files:
+        # Highway's files are compiled alone.
+        text = file.read_text()
+        if "foreach_target" not in text:
+            for name in set(helpers(text)) - OVERLOADED_FOR_TYPES:
+                folders[file.parent][name].append(file.name)
+    for folder, names in sorted(folders.items()):
+        for name, where in sorted(names.items()):
+            if len(where) > 1:
+                yield f"{folder}: '{name}' is a helper of {' and of '.join(sorted(where))}: give one another name, or share it by a header"
+
+
+def main():
+    os.chdir(os.environ.get("OPTRUSH_SOURCE_DIR", "."))
+    tracked = subprocess.run(
+        ["git", "-c", f"safe.directory={pathlib.Path.cwd()}", "ls-files", "core/*.cpp", "plugins/*.cpp"], capture_output=True, text=True
+    )
+    if tracked.returncode != 0:
+        print("this is not a git checkout")
+        return 77
+    found = list(clashes([pathlib.Path(name) for name in tracked.stdout.split()]))
+    print("\n".join(found))
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
