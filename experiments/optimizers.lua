@@ -1,8 +1,8 @@
 -- What do AdamW's moments cost, in 32 bits and in 8?
 --
--- The same Llama with the plain optimizer, with a fused one, and with one that keeps its moments in 8 bits: a quarter of their
--- memory. Loss curves are held against the fused one's. On a CPU decoding costs more than fewer bytes save; a GPU waits for
--- memory here.
+-- The same Llama with the plain optimizer, with a fused one, and with one that keeps its moments in 8 bits: a
+-- quarter of their memory. Loss curves are held against the fused one's. On a CPU decoding costs more than fewer
+-- bytes save; a GPU waits for memory here.
 --
 --   ./optrush run experiments/optimizers.lua
 local rush = require "optrush"

@@ -55,7 +55,9 @@ def main():
     if tracked.returncode != 0:
         print("this is not a git checkout")
         return 77
-    found = list(clashes([pathlib.Path(name) for name in tracked.stdout.split()]))
+    # A file that was renamed and not yet committed is still tracked by its old name.
+    files = [pathlib.Path(name) for name in tracked.stdout.split()]
+    found = list(clashes([file for file in files if file.exists()]))
     print("\n".join(found))
     return 1 if found else 0
 
