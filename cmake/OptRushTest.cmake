@@ -5,7 +5,7 @@
 #   optrush_test(NAME rope SOURCES rope_test.cpp TORCH LABELS slow)       GoogleTest, linked with liboptrush.so
 #   optrush_command_test(NAME schema COMMAND ${OPTRUSH_TEST_PYTHON} check.py)    any program: 0 passed, 77 skipped
 #
-# Common options: LABELS (unit by default, slow, lint, parity, distributed, gpu), TIMEOUT seconds (120; 900 for `slow`), SERIAL where
+# Common options: LABELS (unit by default, slow, threads, lint, parity, distributed, gpu), TIMEOUT seconds (120; 900 for `slow`), SERIAL where
 # the test needs the machine for itself.
 include(GoogleTest)
 find_package(GTest 1.11 REQUIRED)

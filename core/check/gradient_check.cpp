@@ -66,6 +66,7 @@ size_t check_parameters(Session& run) {
 /// Along the whole gradient at once, so that what fewer bits add is small beside the change of the loss.
 void check_along_the_gradient(Session& run) {
   constexpr double kChange = 2e-2, kFarthest = 5e-2, kTolerance = 0.1;
+  move_away_from_the_start(run);
   SmallStep step(run);
   const double loss = step.loss();
   const auto gradients = step.gradients();
@@ -143,8 +144,15 @@ std::string check_gradients(const CheckCase& c, at::Device device) {
     }
   }
   if (why.empty()) return in_double(c, device);
-  const auto run = open_case(c, c.spec, device);
-  check_along_the_gradient(*run);
+  // What only stores in fewer bits computes a fixed function: in double its gradient is exact.
+  try {
+    return in_double(c, device);
+  } catch (const Skip&) {
+    throw;
+  } catch (const Error&) {
+    const auto run = open_case(c, c.spec, device);
+    check_along_the_gradient(*run);
+  }
   return "the whole model by wide steps, as " + why;
 }
 }  // namespace optrush

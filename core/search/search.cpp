@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 namespace optrush {
@@ -114,21 +115,38 @@ class Search {
     return stack;
   }
 
-  /// After every move that can be claimed to be faster. Two of them may be worth less together than each
-  /// alone: the next stage takes back what does not pay.
+  /// What a move does to each axis that it changes: another alternative, or none.
+  static std::map<size_t, std::optional<Pick>> changes(const Picks& from, const Picks& to) {
+    std::map<size_t, std::optional<Pick>> found;
+    for (const Pick& pick : from)
+      if (std::ranges::count(to, pick.axis, &Pick::axis) == 0) found[pick.axis] = std::nullopt;
+    for (const Pick& pick : to)
+      if (std::ranges::count(from, pick) == 0) found[pick.axis] = pick;
+    return found;
+  }
+
+  /// After every move that can be claimed to be faster, the fastest first: one that would change otherwise
+  /// what a faster one has changed is left out. Two of them may be worth less together than each alone: the
+  /// next stage takes back what does not pay.
   Picks improved(const Picks& stack) {
     std::vector<Considered> results = stage(stack, moves(stack));
     std::erase_if(results, [](const Considered& each) { return !each.trial.ok || !each.trial.faster; });
     std::ranges::stable_sort(results, std::greater(),
                              [](const Considered& each) { return each.trial.speed; });
     Picks best = stack;
+    std::map<size_t, std::optional<Pick>> changed;
     for (const Considered& each : results) {
+      const auto move = changes(stack, each.stack);
+      const auto contradicts = [&](const auto& change) {
+        const auto known = changed.find(change.first);
+        return known != changed.end() && known->second != change.second;
+      };
+      if (std::ranges::any_of(move, contradicts)) continue;
       Picks both = best;
-      for (const Pick& pick : stack)
-        if (std::ranges::count(each.stack, pick.axis, &Pick::axis) == 0) both = without(both, pick.axis);
-      for (const Pick& pick : each.stack)
-        if (std::ranges::count(stack, pick) == 0) both = with(both, pick);
-      if (&each == &results.front() || forecast(both).end == End::fits) best = both;
+      for (const auto& [axis, pick] : move) both = pick ? with(both, *pick) : without(both, axis);
+      if (!changed.empty() && forecast(both).end != End::fits) continue;
+      best = both;
+      changed.insert(move.begin(), move.end());
     }
     return best;
   }

@@ -70,7 +70,7 @@ Json collectives(const Ranks& ranks, const Json& arguments) {
   sent.wait();
   result["receive"] = numbers(from_left);
   for (const auto& [key, traffic] : connected.groups.traffic())
-    result["traffic"][key.first] = {traffic.calls, traffic.bytes, traffic.sent};
+    result["traffic"][key.first] = {traffic.calls, traffic.bytes, traffic.sent, traffic.ranks};
   return result;
 }
 
@@ -151,12 +151,12 @@ TEST(Groups, EveryCollectiveGivesWhatItShould) {
 TEST(Groups, BytesAreCountedWhereTheyAreSent) {
   const double n = 4;
   const Json traffic = pool().run("collectives", 4, "fp32").at(2).at("traffic");
-  EXPECT_EQ(traffic["all_reduce"], Json({2, 2 * 12.0, 2 * 12.0 * 2 * (n - 1) / n}));
-  EXPECT_EQ(traffic["all_gather"], Json({1, 32.0, 32.0 * (n - 1) / n}));
-  EXPECT_EQ(traffic["reduce_scatter"], Json({1, 32.0, 32.0 * (n - 1) / n}));
-  EXPECT_EQ(traffic["all_to_all"], Json({1, 16.0, 16.0 * (n - 1) / n}));
-  EXPECT_EQ(traffic["send"], Json({1, 8.0, 8.0}));
-  EXPECT_EQ(traffic["receive"], Json({1, 8.0, 0.0}));
+  EXPECT_EQ(traffic["all_reduce"], Json({2, 2 * 12.0, 2 * 12.0 * 2 * (n - 1) / n, 4}));
+  EXPECT_EQ(traffic["all_gather"], Json({1, 32.0, 32.0 * (n - 1) / n, 4}));
+  EXPECT_EQ(traffic["reduce_scatter"], Json({1, 32.0, 32.0 * (n - 1) / n, 4}));
+  EXPECT_EQ(traffic["all_to_all"], Json({1, 16.0, 16.0 * (n - 1) / n, 4}));
+  EXPECT_EQ(traffic["send"], Json({1, 8.0, 8.0, 4}));
+  EXPECT_EQ(traffic["receive"], Json({1, 8.0, 0.0, 4}));
 }
 
 TEST(Groups, ARankThatIsLateIsNamedAsLate) {

@@ -54,6 +54,7 @@ struct Row {
   std::vector<Json> options = {Json::object()};
   std::string dtype = "fp64";
   double tolerance = 1e-9;
+  std::vector<PluginUse> with = {};  ///< what it needs below it
 };
 
 std::vector<Row> rows() {
@@ -72,6 +73,8 @@ std::vector<Row> rows() {
       {"gradient_accumulation", {{{"steps", 8}}}},
       {"lora", {{{"rank", 3}}}},
       {"mixed_precision", {Json::object()}, "fp32", 2e-2},
+      // Ranks that cut a matrix by columns encode other blocks than one process does.
+      {"nf4", {Json::object()}, "fp32", 5e-2, {use("lora", {{"rank", 3}})}},
       {"swiglu_recompute"}};
 }
 
@@ -83,6 +86,7 @@ RankPool& pool() {
 /// Eight sequences a step, on whatever mesh.
 RunSpec spec_of(const Row& row, const Json& options, int64_t ranks, int64_t batch_ranks,
                 std::vector<PluginUse> strategy) {
+  strategy.insert(strategy.end(), row.with.begin(), row.with.end());
   strategy.push_back({row.name, options});
   RunSpec spec = small_spec(ranks, std::move(strategy), {{"n_layers", 2}, {"dim", 32}, {"ffn_dim", 64}});
   spec.train.dtype = row.dtype;

@@ -46,7 +46,7 @@ def results(label):
 def usage():
     expect(optrush(), 2, "Usage", "new-plugin")
     expect(optrush("--version"), 0, "optrush 0.")
-    expect(optrush("--help"), 0, "run an experiment")
+    expect(optrush("--help"), 0, "run an experiment", "optrush run @quickstart")
     expect(optrush("run", "--help"), 0, "--dry-run", "Exit code")
     expect(optrush("rnu", "tiny.lua"), 2, "optrush: error: there is no command 'rnu'", "did you mean 'run'?")
     expect(optrush("run", "tiny.lua", "--dryrun"), 2, "no option '--dryrun'", "did you mean '--dry-run'?")

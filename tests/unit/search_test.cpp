@@ -77,6 +77,17 @@ TEST(Search, WhatPaysOnlyTogetherWithAnotherIsPutOnLater) {
   EXPECT_THAT(search({1, 1}, bench).best, UnorderedElementsAre(Pick{0, 0}, Pick{1, 0}));
 }
 
+TEST(Search, ASlowerAlternativeOfAnAxisDoesNotTakeTheFasterOnesPlace) {
+  // Neither pays alone; on top of the first part both do.
+  Bench bench([](const Picks& stack) {
+    const double batch = holds(stack, 1, 0) ? 1.2 : holds(stack, 1, 1) ? 1.3 : 1;
+    return holds(stack, 0) ? 1.4 * batch : holds(stack, 1, 0) || holds(stack, 1, 1) ? 0.9 : 1.0;
+  });
+  const Found found = search({1, 2}, bench);
+  EXPECT_THAT(found.best, UnorderedElementsAre(Pick{0, 0}, Pick{1, 1}));
+  EXPECT_EQ(found.stages.size(), 3U) << "at once, not by another stage";
+}
+
 TEST(Search, WhatPaysAloneButNotInTheStackIsTakenOff) {
   Bench bench([](const Picks& stack) {
     if (holds(stack, 0) && holds(stack, 1)) return 1.3;  // less than the first alone

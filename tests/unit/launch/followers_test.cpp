@@ -85,6 +85,31 @@ class OfRank0 : public JobTest {
   Followers followers_{place(0), "sha"};
 };
 
+TEST_F(JobTest, FollowersAreToldThatItIsDone) {
+  Launched zero = place(0), one = place(1);
+  zero.size = one.size = 2;
+  std::vector<std::string> heard;
+  std::jthread peer;
+  {
+    Followers followers(zero, "sha");
+    Channel channel = connected();
+    channel.send(to_json(hello_of(one, "sha")));
+    Interrupts interrupts;
+    followers.join(5, interrupts);
+    ASSERT_EQ(next(channel).at("type"), "welcome");
+    // The goodbye waits for a follower to close its end.
+    peer = std::jthread([&heard, channel = std::move(channel)]() mutable {
+      soon([&] {
+        while (const auto message = channel.receive()) heard.push_back(message->at("type"));
+        return !heard.empty() || !channel.is_open();
+      });
+      channel.close();
+    });
+  }
+  peer.join();
+  EXPECT_EQ(heard, std::vector<std::string>{"done"});
+}
+
 TEST_F(OfRank0, AFollowerIsToldWhatToStart) {
   Channel peer = connected();
   EXPECT_EQ(answer_to(peer, to_json(hello(2))).at("type"), "welcome");

@@ -1,0 +1,43 @@
+-- How little memory does fine-tuning take, and what does that cost?
+--
+-- From full fine-tuning down: adapters instead of every matrix (LoRA), frozen matrices in 4 bits (QLoRA), and
+-- recomputed activations. Where there are several devices, shards of what is left over two of them (FSDP + QLoRA), at
+-- the same number of sequences a step. On a GPU it is Llama 3.2 1B, with your own weights by --arg checkpoint=FOLDER.
+--
+--   ./optrush run experiments/qlora.lua
+--   ./optrush run experiments/qlora.lua --arg checkpoint=path/to/hf-folder
+local rush = require "optrush"
+
+local gpu = rush.device() == "cuda"
+local checkpoint = rush.arg("checkpoint", "")
+
+local function model()
+  if checkpoint ~= "" then return rush.checkpoint(checkpoint) end
+  return gpu and rush.llama "llama-3.2-1b" or rush.llama("small", { n_layers = 4 })
+end
+
+local exp = rush.experiment {
+  name = "qlora",
+  question = "How little memory does fine-tuning take, and what does that cost?",
+  model = model(),
+  data = rush.text(rush.corpus "libtorch"),
+  train = { micro_batch = 4, seq_len = gpu and 2048 or 128, steps = 6, warmup = 2, lr = 3e-4 },
+  plugins = { "flash_attention", "fused_adamw", { "mixed_precision", { dtype = "bf16" } } },
+  timeout = 1800,
+}
+
+local ladder = {
+  rush.rung("LoRA", "lora", {
+    rank = 16,
+    alpha = 32,
+    target_modules = { "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj" },
+  }),
+  rush.rung("4-bit matrices", "nf4"),
+  rush.rung("checkpointing", "activation_checkpointing", { policy = "full" }),
+}
+if rush.ranks() > 1 then
+  ladder[#ladder + 1] = rush.rung("FSDP", "fsdp", {}, { train = { world_size = 2, micro_batch = 2 } })
+end
+exp:ladder(ladder)
+
+exp:run({ within = 0.03, at_most = "6m" }):report()

@@ -1,0 +1,33 @@
+#pragma once
+#include <array>
+#include <cstdint>
+
+/// What 4 bits of a matrix stand for (arXiv:2305.14314, section 3 and appendix E). No torch here: the
+/// kernels read it, too.
+namespace optrush::nf4 {
+/// Consecutive numbers that share a scale, the largest magnitude among them.
+inline constexpr int64_t kBlock = 64;
+/// Consecutive scales that are quantized together.
+inline constexpr int64_t kScales = 256;
+
+/// NormalFloat: each is as likely among the numbers of a normal distribution over their largest magnitude;
+/// 0 is one of them.
+inline constexpr std::array<float, 16> kNumbers = {
+    -1.0F,
+    -0.6961928009986877F,
+    -0.5250730514526367F,
+    -0.39491748809814453F,
+    -0.28444138169288635F,
+    -0.18477343022823334F,
+    -0.09105003625154495F,
+    0.0F,
+    0.07958029955625534F,
+    0.16093020141124725F,
+    0.24611230194568634F,
+    0.33791524171829224F,
+    0.44070982933044434F,
+    0.5626170039176941F,
+    0.7229568362236023F,
+    1.0F,
+};
+}  // namespace optrush::nf4

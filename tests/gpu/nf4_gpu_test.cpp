@@ -1,0 +1,30 @@
+// Matrices in 4 bits on a GPU: encoded and decoded as on a CPU.
+#include <ATen/Functions.h>
+
+#include "nf4/codec.h"
+#include "on_gpu.h"
+
+namespace optrush::testing {
+namespace {
+class Nf4OnGpu : public OnGpu {};
+
+TEST_F(Nf4OnGpu, EncodesAndDecodesAsACpu) {
+  at::manual_seed(1);
+  for (const bool twice : {false, true})
+    for (const int64_t count : {1L, 1001L, 100'003L, 4096L * 512}) {
+      const nf4::Nf4Codec codec(twice);
+      const Tensor value = at::randn({count});
+      const Tensors stored = codec.encode(value);
+      Tensors on_gpu;
+      for (const Tensor& field : stored) on_gpu.push_back(field.to(at::kCUDA));
+      for (const auto type : {at::kFloat, at::kBFloat16, at::kHalf})
+        EXPECT_TRUE(
+            at::equal(codec.decode_as(type, on_gpu, {count}).cpu(), codec.decode_as(type, stored, {count})))
+            << count << " " << type;
+      // A number in the middle between two may be given either: nothing but rounding of a scale decides.
+      const Tensor there = codec.decode(codec.encode(value.to(at::kCUDA)), {count}).cpu();
+      EXPECT_LT((there - codec.decode(stored, {count})).ne(0).to(at::kDouble).mean().item<double>(), 1e-3);
+    }
+}
+}  // namespace
+}  // namespace optrush::testing
