@@ -16,7 +16,8 @@ void check_train(const DataSpec& data, const std::string& where) {
   if (data.kind == "random" && !data.path.empty()) throw ignored("path");
   if (data.kind != "random" && data.path.empty())
     throw Error("data.path is missing", "data.kind '" + data.kind + "' reads it from there", where);
-  if (data.kind != "text" && !data.extensions.empty()) throw ignored("extensions");
+  if (data.kind != "text" && data.kind != "documents" && !data.extensions.empty())
+    throw ignored("extensions");
   for (const auto& extension : data.extensions)
     if (extension.size() < 2 || extension[0] != '.')
       throw Error("data.extensions has '" + extension + "'", "an extension starts with a dot, as in '.h'",
@@ -37,13 +38,16 @@ const Fields<DataSpec>& data_fields() {
   using T = DataSpec;
   static const auto fields =
       Fields<T>()
-          .optional(&T::kind,
-                    {.name = "kind",
-                     .doc = "random: seeded tokens; text: UTF-8, a token a byte; tokens: a token file",
-                     .choices = {"random", "text", "tokens"}})
-          .optional(&T::path, {.name = "path", .doc = "file or folder of text, or the token file"})
+          .optional(
+              &T::kind,
+              {.name = "kind",
+               .doc = "random: seeded tokens; text: UTF-8, a token a byte; tokens: a token file; documents: "
+                      "prompts and completions, or whole texts",
+               .choices = {"random", "text", "tokens", "documents"}})
+          .optional(&T::path,
+                    {.name = "path", .doc = "file or folder of text or documents, or the token file"})
           .optional(&T::extensions,
-                    {.name = "extensions", .doc = "files of a text folder, as in '.h'; empty: every file"});
+                    {.name = "extensions", .doc = "files of a folder, as in '.h'; empty: every file"});
   return fields;
 }
 

@@ -26,7 +26,8 @@ Tensors as_leaves(const Tensors& inputs) {
 
 SmallStep::SmallStep(Session& run) : run_(run), clock_(StepClock::make(run.device())) {
   Session& session = run;
-  const Batches batches(session.spec(), session.model(), session.mesh(), session.device());
+  const Batches batches(session.spec(), session.model(), session.mesh(), session.device(),
+                        session.recipe().rows.resolve({}, one_document_each));
   batches_ = run.recipe().data.resolve({}, [&](int64_t step) { return batches.step(step); })(0);
 }
 

@@ -5,10 +5,40 @@
 
 #include <algorithm>
 
+#include "base/spec_json.h"
 #include "data/counter_random.h"
 #include "optrush/error.h"
 
 namespace optrush {
+namespace {
+std::unique_ptr<DocumentRows> document_rows(const DataSpec& data, const RunSpec& spec, int64_t vocab_size,
+                                            const LayRows& lay, const Share& share) {
+  // One token more than a sequence takes tells that there are more.
+  auto rows = std::make_unique<DocumentRows>(Documents(data.path, data.extensions, spec.train.seq_len + 2),
+                                             spec.train.seq_len, spec.train.seed, lay, share);
+  check_vocabulary(data, rows->vocab_size(), vocab_size);
+  return rows;
+}
+
+/// Of (B, S) numbers of documents. There are always as many starts, the last ones of nothing: compiled code
+/// and kernels see one shape.
+Segments segments_of(const Tensor& ids, int64_t most_documents, at::Device device) {
+  const int64_t rows = ids.size(0), length = ids.size(1);
+  const Tensor starts = at::full({rows * most_documents + 1}, rows * length, ids.options());
+  int32_t* start = starts.mutable_data_ptr<int32_t>();
+  const int32_t* id = ids.const_data_ptr<int32_t>();
+  Segments segments;
+  int64_t count = 0;
+  for (int64_t i = 0; i < rows * length; ++i)
+    if (i % length == 0 || id[i] != id[i - 1]) start[count++] = static_cast<int32_t>(i);
+  for (int64_t i = 0; i < count; ++i)
+    segments.longest = std::max<int64_t>(segments.longest, start[i + 1] - start[i]);
+  segments.ids = ids.to(device, /*non_blocking=*/true);
+  segments.starts = starts.to(device, /*non_blocking=*/true);
+  return segments;
+}
+}  // namespace
+
 int64_t global_batch(const TrainSpec& train, const Mesh& mesh) {
   const int64_t data_ranks = mesh.size(mesh.batch());
   const int64_t product = train.micro_batch * train.accumulation * data_ranks;
@@ -21,15 +51,27 @@ int64_t global_batch(const TrainSpec& train, const Mesh& mesh) {
   return product;
 }
 
-Batches::Batches(const RunSpec& spec, const Model& model, const Mesh& mesh, at::Device device)
+Batches::Batches(const RunSpec& spec, const Model& model, const Mesh& mesh, at::Device device,
+                 const LayRows& lay)
     : train_(spec.train),
       validation_sequences_(spec.validate.sequences),
       mesh_(mesh),
       device_(device),
       input_dim_(model.input_dim) {
-  if (model.vocab_size > 0) source_ = open_training(spec, model.vocab_size);
-  if (model.vocab_size > 0 && spec.validate.every > 0) validation_ = open_validation(spec, model.vocab_size);
   global_batch(train_, mesh);
+  const int64_t vocab_size = model.vocab_size;
+  if (vocab_size == 0) return;
+  if (spec.data.kind == "documents")
+    training_.documents = document_rows(spec.data, spec, vocab_size, lay, {.held_out = held_out(spec)});
+  else
+    training_.windows = open_training(spec, vocab_size);
+  if (spec.validate.every == 0) return;
+  // One document each, whatever training makes of its own.
+  if (const DataSpec& data = validation_data(spec); data.kind == "documents")
+    validation_.documents = document_rows(data, spec, vocab_size, one_document_each,
+                                          {.held_out = spec.validate.sequences, .gives_held_out = true});
+  else
+    validation_.windows = open_validation(spec, vocab_size);
 }
 
 std::vector<Batch> Batches::step(int64_t step) const {
@@ -38,10 +80,8 @@ std::vector<Batch> Batches::step(int64_t step) const {
       step * global_batch(train_, mesh_) + mesh_.rank(mesh_.batch()) * rows * train_.accumulation;
   std::vector<Batch> batches;
   for (int64_t micro = 0; micro < train_.accumulation; ++micro) {
-    batches.push_back(source_ ? tokens(*source_, first + micro * rows, rows)
-                              : activations(first + micro * rows));
-    batches.back().first_sample = first + micro * rows;
-    batches.back().valid_tokens = rows * train_.seq_len;
+    batches.push_back(training_ ? sequences(training_, first + micro * rows, rows)
+                                : activations(first + micro * rows));
   }
   return batches;
 }
@@ -53,15 +93,19 @@ std::vector<Batch> Batches::validation() const {
   for (int64_t round = 0; round < rounds; ++round) {
     const int64_t first = (round * ranks + mesh_.rank(mesh_.batch())) * rows;
     const int64_t counted = std::clamp<int64_t>(validation_sequences_ - first, 0, rows);
-    batches.push_back(tokens(*validation_, first, counted));
-    batches.back().first_sample = first;
-    batches.back().valid_tokens = counted * train_.seq_len;
+    batches.push_back(sequences(validation_, first, counted));
   }
   return batches;
 }
 
-/// The first `samples` rows; the others are of token 0, and none of their labels counts.
-Batch Batches::tokens(const TokenSource& source, int64_t first_sample, int64_t samples) const {
+Batch Batches::sequences(const Source& source, int64_t first_sample, int64_t samples) const {
+  Batch batch = source.windows ? windows(*source.windows, first_sample, samples)
+                               : documents(*source.documents, first_sample, samples);
+  batch.first_sample = first_sample;
+  return batch;
+}
+
+Batch Batches::windows(const TokenSource& source, int64_t first_sample, int64_t samples) const {
   const int64_t rows = train_.micro_batch, length = train_.seq_len;
   // Pinned where a copy follows: the host goes on while it runs.
   const Tensor read =
@@ -76,9 +120,32 @@ Batch Batches::tokens(const TokenSource& source, int64_t first_sample, int64_t s
   batch.labels = placed.slice(1, 1, length + 1).contiguous();
   if (samples < rows) {
     if (batch.labels.is_alias_of(placed)) batch.labels = batch.labels.clone();  // of one row, with the tokens
-    batch.labels.slice(0, samples).fill_(-100);
+    batch.labels.slice(0, samples).fill_(kIgnoredLabel);
   }
   batch.positions = at::arange(length, at::TensorOptions(at::kLong).device(device_)).expand({rows, length});
+  batch.valid_tokens = samples * length;
+  return batch;
+}
+
+Batch Batches::documents(const DocumentRows& source, int64_t first_sample, int64_t samples) const {
+  const int64_t rows = train_.micro_batch, length = train_.seq_len;
+  const auto options = at::TensorOptions(at::kLong).pinned_memory(!device_.is_cpu());
+  const Tensor read = at::zeros({3, rows, length}, options);  // tokens, labels, positions
+  const Tensor ids = at::zeros({rows, length}, options.dtype(at::kInt));
+  read[1].fill_(kIgnoredLabel);
+  Batch batch;
+  for (int64_t row = 0; row < samples; ++row) {
+    const auto numbers = [&](int64_t which) {
+      return std::span(read[which][row].mutable_data_ptr<int64_t>(), static_cast<size_t>(length));
+    };
+    const std::span<int32_t> documents(ids[row].mutable_data_ptr<int32_t>(), static_cast<size_t>(length));
+    batch.valid_tokens += source.fill(first_sample + row, {numbers(0), numbers(1), numbers(2), documents});
+  }
+  const Tensor placed = read.to(device_, /*non_blocking=*/true);
+  batch.tokens = placed[0];
+  batch.labels = placed[1];
+  batch.positions = placed[2];
+  if (source.most_documents() > 1) batch.segments = segments_of(ids, source.most_documents(), device_);
   return batch;
 }
 
@@ -91,6 +158,8 @@ Batch Batches::activations(int64_t first_sample) const {
     generator.set_current_seed(random_at(train_.seed, static_cast<uint64_t>(first_sample + row)));
     batch.input[row].normal_(0, 1, generator);
   }
+  batch.first_sample = first_sample;
+  batch.valid_tokens = rows * train_.seq_len;
   return batch;
 }
 }  // namespace optrush

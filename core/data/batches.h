@@ -2,6 +2,7 @@
 #include <memory>
 #include <vector>
 
+#include "data/document_rows.h"
 #include "data/token_source.h"
 #include "model/model.h"
 #include "optrush/batch.h"
@@ -15,14 +16,26 @@ namespace optrush {
 /// one type of device.
 class Batches {
  public:
-  Batches(const RunSpec&, const Model&, const Mesh&, at::Device);
+  /// `lay`: of data that is documents.
+  Batches(const RunSpec&, const Model&, const Mesh&, at::Device, const LayRows& lay = one_document_each);
   std::vector<Batch> step(int64_t step) const;
   /// This rank's part of what the run validates on, in micro-batches of the size of training's; rows that are
   /// left over have no label that counts.
   std::vector<Batch> validation() const;
+  /// What became of documents; "" where there are none.
+  std::string description() const { return training_.documents ? training_.documents->description() : ""; }
 
  private:
-  Batch tokens(const TokenSource&, int64_t first_sample, int64_t samples) const;
+  /// What sequences are made of: windows of a stream of tokens, or documents.
+  struct Source {
+    std::unique_ptr<TokenSource> windows;
+    std::unique_ptr<DocumentRows> documents;
+    explicit operator bool() const { return windows || documents; }
+  };
+  /// The first `samples` rows; the others are of token 0, and none of their labels counts.
+  Batch sequences(const Source&, int64_t first_sample, int64_t samples) const;
+  Batch windows(const TokenSource&, int64_t first_sample, int64_t samples) const;
+  Batch documents(const DocumentRows&, int64_t first_sample, int64_t samples) const;
   Batch activations(int64_t first_sample) const;
 
   TrainSpec train_;
@@ -30,7 +43,7 @@ class Batches {
   const Mesh& mesh_;
   at::Device device_;
   int64_t input_dim_;
-  std::unique_ptr<TokenSource> source_, validation_;  ///< null: there is none
+  Source training_, validation_;  ///< empty: there is none
 };
 /// Sequences of one step over all ranks that split the batch; an Error where the spec's global_batch is
 /// another number.

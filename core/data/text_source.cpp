@@ -38,8 +38,12 @@ void read_at(const fs::path& path, int64_t offset, std::span<char> text) {
 bool wanted(const fs::path& path, const std::vector<std::string>& extensions) {
   return extensions.empty() || std::ranges::count(extensions, path.extension().string()) > 0;
 }
+}  // namespace
 
-std::vector<fs::path> list(const DataSpec& data) {
+std::vector<fs::path> text_files(const DataSpec& data) {
+  for (const auto& extension : data.extensions)
+    if (!extension.starts_with('.'))
+      throw Error("data.extensions: '" + extension + "' has no dot", "write '." + extension + "'");
   const fs::path root = data.path;
   std::error_code unreadable;  // a link to itself
   if (!fs::exists(root, unreadable))
@@ -51,15 +55,10 @@ std::vector<fs::path> list(const DataSpec& data) {
   std::ranges::sort(paths, {}, [](const fs::path& path) { return path.generic_string(); });
   return paths;
 }
-}  // namespace
-
 std::vector<TextSource::File> TextSource::files_of(const DataSpec& data) {
-  for (const auto& extension : data.extensions)
-    if (!extension.starts_with('.'))
-      throw Error("data.extensions: '" + extension + "' has no dot", "write '." + extension + "'");
   std::vector<File> files;
   int64_t begin = 0;
-  for (const auto& path : list(data)) {
+  for (const auto& path : text_files(data)) {
     const auto size = static_cast<int64_t>(fs::file_size(path));
     if (size == 0) continue;
     files.push_back({path, begin, size});

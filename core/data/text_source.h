@@ -27,6 +27,9 @@ class TextSource final : public TokenSource {
   Windows windows_;
 };
 
+/// The file, or the wanted files of a folder, in order of their paths.
+std::vector<std::filesystem::path> text_files(const DataSpec&);
+
 /// Offset of the first byte that no valid UTF-8 has there, or npos. `inside` says that the text may begin in
 /// the middle of a character, `cut` that it may end in one.
 size_t invalid_utf8(std::string_view text, bool inside, bool cut);

@@ -29,9 +29,12 @@ class RandomSource final : public TokenSource {
 std::unique_ptr<TokenSource> open_kind(const DataSpec& data, uint64_t seed, int64_t vocab_size,
                                        int64_t sample_length, const Share& share) {
   if (data.kind == "random") return std::make_unique<RandomSource>(seed, vocab_size);
+  if (data.kind == "documents")
+    throw Error("documents are no stream of tokens",
+                "give text or a token file to what reads one: an external program");
   if (data.kind != "text" && data.kind != "tokens")
     throw Error("unknown data.kind '" + data.kind + "'",
-                did_you_mean(data.kind, {"random", "text", "tokens"}));
+                did_you_mean(data.kind, {"random", "text", "tokens", "documents"}));
   if (data.path.empty()) throw Error("data of kind '" + data.kind + "' needs a path", "give data.path");
   if (data.kind == "text") return std::make_unique<TextSource>(data, seed, sample_length, share);
   return std::make_unique<TokenFileSource>(data.path, seed, sample_length, share);
@@ -46,21 +49,28 @@ std::unique_ptr<TokenSource> open_training(const RunSpec& spec, int64_t vocab_si
                      {.held_out = held_out(spec)});
 }
 
+const DataSpec& validation_data(const RunSpec& spec) {
+  return validates_on_own_data(spec) ? spec.data : spec.validate.data;
+}
+
 std::unique_ptr<TokenSource> open_validation(const RunSpec& spec, int64_t vocab_size) {
-  const DataSpec& data = validates_on_own_data(spec) ? spec.data : spec.validate.data;
-  return open_source(data, random_at(spec.train.seed, kValidation), vocab_size, spec.train.seq_len + 1,
-                     {.held_out = spec.validate.sequences, .gives_held_out = true});
+  return open_source(validation_data(spec), random_at(spec.train.seed, kValidation), vocab_size,
+                     spec.train.seq_len + 1, {.held_out = spec.validate.sequences, .gives_held_out = true});
 }
 
 std::unique_ptr<TokenSource> open_source(const DataSpec& data, uint64_t seed, int64_t vocab_size,
                                          int64_t sample_length, const Share& share) {
   auto source = open_kind(data, seed, vocab_size, sample_length, share);
-  if (source->vocab_size() > vocab_size)
-    throw Error("the data '" + data.path + "' has tokens up to " + std::to_string(source->vocab_size() - 1) +
-                    ", but the model's vocab_size is " + std::to_string(vocab_size),
-                "set the model's vocab_size to at least " + std::to_string(source->vocab_size()) +
-                    (data.kind == "text" ? " (text has one token a byte)"
-                                         : ", or use data of this model's tokenizer"));
+  check_vocabulary(data, source->vocab_size(), vocab_size);
   return source;
+}
+
+void check_vocabulary(const DataSpec& data, int64_t tokens, int64_t vocab_size) {
+  if (tokens <= vocab_size) return;
+  throw Error("the data '" + data.path + "' has tokens up to " + std::to_string(tokens - 1) +
+                  ", but the model's vocab_size is " + std::to_string(vocab_size),
+              "set the model's vocab_size to at least " + std::to_string(tokens) +
+                  (data.kind == "tokens" ? ", or use data of this model's tokenizer"
+                                         : " (text has one token a byte)"));
 }
 }  // namespace optrush

@@ -34,6 +34,7 @@ Recipe::Recipe(RunSpec spec)
       ops(&editor_),
       unit("unit", &editor_, plain()),
       data("data", &editor_, {}),
+      rows("rows", &editor_, plain()),
       stages("stages", &editor_, {}),
       data_parallel("data_parallel", &editor_, plain({"double", "late_gradients"})),
       loss_gradient("loss_gradient", &editor_, plain()),
@@ -43,8 +44,8 @@ Recipe::Recipe(RunSpec spec)
 
 std::vector<const SlotInfo*> Recipe::slots() const {
   auto all = ops.all();
-  all.insert(all.end(),
-             {&unit, &data, &stages, &data_parallel, &loss_gradient, &gradients, &optimizer, &schedule});
+  all.insert(all.end(), {&unit, &data, &rows, &stages, &data_parallel, &loss_gradient, &gradients, &optimizer,
+                         &schedule});
   return all;
 }
 

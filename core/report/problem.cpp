@@ -40,7 +40,7 @@ std::string difference_of_problems(const Stored& of_subject, int64_t subject, co
   count("global_batch", "sequences a step");
   count("seq_len", "tokens a sequence");
   if (a.at("model") != b.at("model")) parts.emplace_back("another model");
-  if (model_plugins(a) != model_plugins(b)) parts.emplace_back("another function is trained");
+  if (model_plugins(a) != model_plugins(b)) parts.emplace_back("another function or task is trained");
   if (to_json(of_subject.variants[s].spec.data) != to_json(of_reference.variants[r].spec.data))
     parts.emplace_back("other data");
   else if (held_out(of_subject.variants[s].spec) != held_out(of_reference.variants[r].spec))

@@ -89,7 +89,7 @@ std::vector<Class> api_classes() {
   std::vector<Class> all = {
       {.name = "Model", .doc = "A model to train."},
       {.name = "Data", .doc = "What a model is trained on."},
-      {.name = "Corpus", .doc = "A text that every machine has, for rush.text."},
+      {.name = "Corpus", .doc = "A text that every machine has, for rush.text and rush.documents."},
       {.name = "Rung", .doc = "A named change: plugins, settings, or both."},
       {.name = "Experiment", .doc = "A base, and what is measured against it."},
       {.name = "Report", .doc = "What an experiment found."},
@@ -215,7 +215,7 @@ std::vector<Class> api_classes() {
        .doc = "Random tokens need none: train.seed seeds them."},
       {.kind = Kind::table,
        .name = "TextOptions",
-       .doc = "What rush.text takes from a folder.",
+       .doc = "What rush.text and rush.documents take from a folder.",
        .fields = {{.name = "extensions",
                    .type = "list?",
                    .doc = "only files that end so, as in '.h'; every file where left out"}}},

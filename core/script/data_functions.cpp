@@ -20,8 +20,10 @@ DataSpec validated(const DataSpec& data, const std::string& where) {
 
 Object random(ScriptContext&, const Call& call) { return validated({.kind = "random"}, call.where); }
 
-Object text(ScriptContext& context, const Call& call) {
-  DataSpec data{.kind = "text"};
+namespace {
+/// A file, a folder or a corpus, and which files of it.
+DataSpec read_from(const std::string& kind, ScriptContext& context, const Call& call) {
+  DataSpec data{.kind = kind};
   const auto& source = call.arguments.at("source");
   if (source.is<Corpus>()) {
     data.path = source.object<Corpus>().path;
@@ -34,6 +36,11 @@ Object text(ScriptContext& context, const Call& call) {
       data.extensions = extensions->json().get<std::vector<std::string>>();
   return validated(data, call.where);
 }
+}  // namespace
+
+Object text(ScriptContext& context, const Call& call) { return read_from("text", context, call); }
+
+Object documents(ScriptContext& context, const Call& call) { return read_from("documents", context, call); }
 
 Object tokens(ScriptContext& context, const Call& call) {
   const fs::path file = existing(context, call.arguments.at("file").text());

@@ -46,7 +46,8 @@ class Search {
         found_.finished = false;
         break;
       }
-      best = improved(best);
+      const Picks claimed = improved(best);
+      best = sorted(claimed) == sorted(best) ? with_what_seems_to_pay(best) : claimed;
     }
     const auto too_short = [](const Considered& each) { return each.trial.ok && each.trial.too_short; };
     if (!found_.stages.empty() && std::ranges::any_of(found_.stages.back().stacks, too_short))
@@ -63,7 +64,7 @@ class Search {
     const double plain = forecast({}).peak_bytes;
     for (const Considered& each : stage({}, singles)) {
       const Pick pick = each.stack.front();
-      gain_[pick] = each.trial.ok ? each.trial.speed : 0;
+      gain_[pick] = latest_[pick] = each.trial.ok ? each.trial.speed : 0;
       pays_[pick] = each.trial.ok && each.trial.faster;
       const double peak = forecast(each.stack).peak_bytes;
       if (each.trial.ok && peak > 0 && peak < plain) savers_.push_back(pick);
@@ -100,19 +101,34 @@ class Search {
         if (saver.axis != pick.axis && std::ranges::count(stack, saver) == 0)
           found.push_back(with(moved, saver));
     }
-    const Picks together = with_all_that_seem_to_pay(stack);
+    const Picks together = all_that_seem_to_pay_on(stack);
     if (std::ranges::count(found, sorted(together), sorted) == 0 && sorted(together) != sorted(stack))
       found.push_back(together);
     return found;
   }
 
-  /// Each of many small gains may be too small to be claimed, and all of them together not.
-  Picks with_all_that_seem_to_pay(Picks stack) {
-    for (const Pick& pick : by_gain()) {
-      if (gain_.at(pick) <= 1 || std::ranges::count(stack, pick.axis, &Pick::axis) > 0) continue;
+  /// Each of many small gains may be too small to be claimed, and all of them together not. By what each was
+  /// worth when it was last put on top of a stack.
+  Picks all_that_seem_to_pay_on(Picks stack) {
+    std::vector<Pick> order = all_;
+    std::ranges::stable_sort(order, std::greater(), [&](const Pick& pick) { return latest_.at(pick); });
+    for (const Pick& pick : order) {
+      if (latest_.at(pick) <= 1 || std::ranges::count(stack, pick.axis, &Pick::axis) > 0) continue;
       if (forecast(with(stack, pick)).end == End::fits) stack = with(stack, pick);
     }
     return stack;
+  }
+
+  /// Where no move from `stack` can be claimed: all together that seem to pay on top of it, if that is not
+  /// measured to be slower. It is the better guess; the ladder of the result says how sure each part is.
+  Picks with_what_seems_to_pay(const Picks& stack) {
+    const Picks together = all_that_seem_to_pay_on(stack);
+    const auto is_it = [&](const Considered& each) { return sorted(each.stack) == sorted(together); };
+    if (is_it({stack, "", {}}) || !laboratory_.goes_on()) return stack;
+    const auto& known = found_.stages.back().stacks;
+    const auto measured = std::ranges::find_if(known, is_it);
+    const Considered result = measured != known.end() ? *measured : stage(stack, {together}).front();
+    return result.trial.ok && result.trial.speed > 1 ? together : stack;
   }
 
   /// What a move does to each axis that it changes: another alternative, or none.
@@ -130,6 +146,10 @@ class Search {
   /// next stage takes back what does not pay.
   Picks improved(const Picks& stack) {
     std::vector<Considered> results = stage(stack, moves(stack));
+    for (const Considered& each : results)
+      if (const auto move = changes(stack, each.stack);
+          each.stack.size() == stack.size() + 1 && move.size() == 1 && move.begin()->second)
+        latest_[*move.begin()->second] = each.trial.ok ? each.trial.speed : 0;
     std::erase_if(results, [](const Considered& each) { return !each.trial.ok || !each.trial.faster; });
     std::ranges::stable_sort(results, std::greater(),
                              [](const Considered& each) { return each.trial.speed; });
@@ -182,7 +202,8 @@ class Search {
 
   Laboratory& laboratory_;
   std::vector<Pick> all_;
-  std::map<Pick, double> gain_;  ///< alone
+  std::map<Pick, double> gain_;    ///< alone
+  std::map<Pick, double> latest_;  ///< when it was last put on top of a stack
   std::map<Pick, bool> pays_;
   std::vector<Pick> savers_;  ///< whose predicted peak alone is below that of nothing
   std::map<Picks, Forecast> forecasts_;

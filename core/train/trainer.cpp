@@ -122,7 +122,8 @@ class Trainer {
       : session_(session),
         sink_(sink),
         turns_(turns),
-        batches_(session.spec(), session.model(), session.mesh(), session.device()),
+        batches_(session.spec(), session.model(), session.mesh(), session.device(),
+                 session.recipe().rows.resolve({}, one_document_each)),
         clock_(StepClock::make(session.device())),
         meter_(session.device()),
         data_(session.recipe().data.resolve(
@@ -132,6 +133,7 @@ class Trainer {
 
   Json run() {
     const TrainSpec& train = session_.spec().train;
+    if (const std::string text = batches_.description(); !text.empty()) session_.note(text);
     const auto before = fingerprint(session_.data_parallel());
     // The runs of the gate tell whether a technique is right, and nothing else.
     if (session_.spec().validate.every > 0 && session_.spec().purpose == "measure")

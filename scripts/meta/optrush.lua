@@ -10,7 +10,7 @@ local Model = {}
 ---@class Data
 local Data = {}
 
----A text that every machine has, for rush.text.
+---A text that every machine has, for rush.text and rush.documents.
 ---@class Corpus
 local Corpus = {}
 
@@ -165,7 +165,7 @@ local Report = {}
 ---Random tokens need none: train.seed seeds them.
 ---@class RandomOptions
 
----What rush.text takes from a folder.
+---What rush.text and rush.documents take from a folder.
 ---@class TextOptions
 ---@field extensions? string[] only files that end so, as in '.h'; every file where left out
 
@@ -291,6 +291,12 @@ function rush.random(options) end
 ---@param options? TextOptions which files of a folder
 ---@return Data
 function rush.text(source, options) end
+
+---Documents to tune a model on: a file with one JSON object a line, or each file of a folder or a corpus.
+---@param source string|Corpus a relative path starts at the script's folder
+---@param options? TextOptions which files of a folder
+---@return Data
+function rush.documents(source, options) end
 
 ---A token file.
 ---@param file string a relative path starts at the script's folder

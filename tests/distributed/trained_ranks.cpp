@@ -28,15 +28,14 @@ void punch_holes(Recipe& recipe) {
           auto batches = inner(step);
           for (Batch& batch : batches) {
             const int64_t rows = batch.labels.size(0), length = batch.labels.size(1);
-            batch.valid_tokens = 0;
             batch.labels = batch.labels.clone();  // of one sequence they share memory with the tokens
             for (int64_t row = 0; row < rows; ++row) {
               const auto valid =
                   static_cast<int64_t>(random_at(17, static_cast<uint64_t>(batch.first_sample + row)) %
                                        static_cast<uint64_t>(length + 1));
               batch.labels[row].slice(0, valid).fill_(-100);
-              batch.valid_tokens += valid;
             }
+            batch.valid_tokens = batch.labels.ge(0).sum().item<int64_t>();
           }
           return batches;
         };

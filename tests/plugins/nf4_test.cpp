@@ -4,6 +4,7 @@
 
 #include "codec.h"
 #include "gpu/program.h"
+#include "io/safetensors.h"
 #include "linear_pair.h"
 #include "numbers.h"
 #include "optrush/gradcheck.h"
@@ -54,6 +55,16 @@ TEST(Nf4, EachNumberBecomesTheNearestOfItsBlock) {
     const Tensor nearest = (value.unsqueeze(1) - scale.unsqueeze(1) * numbers).abs().amin(1);
     EXPECT_TRUE(at::allclose((value - decoded).abs(), nearest, 1e-5, 1e-9)) << count;
   }
+}
+
+TEST(Nf4, BytesAreThoseOfBitsandbytes) {
+  // Made by tests/parity/bitsandbytes_nf4.py.
+  const SafetensorsFile file(OPTRUSH_TESTS_DIR "/fixtures/nf4_bitsandbytes.safetensors");
+  const Nf4Codec codec(false);
+  const Tensors stored = codec.encode(file.read("value"));
+  EXPECT_TRUE(at::equal(stored[0], file.read("numbers")));
+  EXPECT_TRUE(at::equal(stored[1], file.read("scales")));
+  EXPECT_TRUE(at::equal(codec.decode(stored, {32, 64}), file.read("decoded")));
 }
 
 TEST(Nf4, LargestNumbersAndZerosAreKept) {

@@ -3,7 +3,7 @@
 -- expect: bad_arguments.lua:237: optrush has no "rugn"
 -- expect:   hint: did you mean 'rung'?
 -- expect: bad_arguments.lua:238: optrush has no 1
--- expect:   hint: one of: arg, checkpoint, collective, corpus, device, experiment, external, gpu, llama, max_batch, operator, plugins, preset, random, ranks, rung, swiglu_stack, text, tokens
+-- expect:   hint: one of: arg, checkpoint, collective, corpus, device, documents, experiment, external, gpu, llama, max_batch, operator, plugins, preset, random, ranks, rung, swiglu_stack, text, tokens
 -- expect: bad_arguments.lua:239: the objects of optrush cannot be changed
 -- expect:   hint: keep your own values in a table of your own
 -- expect: bad_arguments.lua:240: attempt to call a optrush value (upvalue 'rush')
@@ -27,8 +27,8 @@
 -- expect: bad_arguments.lua:251: rush.experiment: model must be a Model from rush.llama or rush.swiglu_stack or rush.operator or rush.collective or rush.checkpoint, but is "tiny"
 -- expect: bad_arguments.lua:252: rush.experiment: model must be a Model from rush.llama or rush.swiglu_stack or rush.operator or rush.collective or rush.checkpoint, but is an empty table
 -- expect: bad_arguments.lua:253: rush.experiment: model must be a Model from rush.llama or rush.swiglu_stack or rush.operator or rush.collective or rush.checkpoint, but is a Data
--- expect: bad_arguments.lua:254: rush.experiment: data must be a Data from rush.random or rush.text or rush.tokens, but is "libtorch"
--- expect: bad_arguments.lua:255: rush.experiment: data must be a Data from rush.random or rush.text or rush.tokens, but is a Corpus
+-- expect: bad_arguments.lua:254: rush.experiment: data must be a Data from rush.random or rush.text or rush.documents or rush.tokens, but is "libtorch"
+-- expect: bad_arguments.lua:255: rush.experiment: data must be a Data from rush.random or rush.text or rush.documents or rush.tokens, but is a Corpus
 -- expect: bad_arguments.lua:256: rush.experiment: train must be a table of named fields, but is 3
 -- expect: bad_arguments.lua:257: rush.experiment: train must be a table of named fields, but is a list
 -- expect: bad_arguments.lua:258: rush.experiment: unknown field 'micro_bach' of train

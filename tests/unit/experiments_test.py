@@ -117,3 +117,15 @@ with tempfile.TemporaryDirectory() as folder:
     lines = [line for line in text.splitlines() if line.startswith(("| norm | forward", "| linear | forward"))]
     assert "| memory |" in lines[0] and len(lines) == 2, lines
     assert "triad" in text
+
+    small = {**tiny, "train.seq_len": 64}
+    rows, _ = run("optimizers", ["fused AdamW", "8-bit AdamW"], small, folder)
+    predicted = {rung: row["memory"]["predicted"]["optimizer_state"] for rung, row in rows.items()}
+    assert predicted["8-bit AdamW"] < 0.3 * predicted["fused AdamW"], predicted
+
+    rows, _ = run("qlora", ["LoRA", "4-bit matrices", "checkpointing"], small, folder)
+    parameters = {rung: rows[rung]["memory"]["predicted"]["parameters"] for rung in ("LoRA", "4-bit matrices")}
+    assert parameters["4-bit matrices"] < 0.6 * parameters["LoRA"], parameters
+
+    rows, text = run("sft", ["packing", "LoRA", "4-bit matrices"], {**small, "train.seq_len": 2048, "train.micro_batch": 1}, folder)
+    assert " of their positions filled" in text

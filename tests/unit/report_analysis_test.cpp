@@ -340,7 +340,7 @@ TEST(Analysis, APlainFormJudgesAnotherFunction) {
   auto report = three_rungs();
   report.experiment.parts[0].rungs.push_back(rung("lora", "lora"));
   EXPECT_EQ(row(analysis_of(report), "lora").status, Status::ok);
-  EXPECT_EQ(row(analysis_of(report), "lora").previous.differs, "another function is trained");
+  EXPECT_EQ(row(analysis_of(report), "lora").previous.differs, "another function or task is trained");
   report["lora"].loss_error = 0.01;
   EXPECT_EQ(row(analysis_of(report), "lora").status, Status::broken);
   report["lora"].loss_error = 0;

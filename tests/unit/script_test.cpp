@@ -338,9 +338,9 @@ TEST(BindingTable, IsWhatScriptsRelyOn) {
               ::testing::UnorderedElementsAre(
                   "rush.experiment", "rush.rung", "rush.external", "rush.llama", "rush.swiglu_stack",
                   "rush.operator", "rush.collective", "rush.checkpoint", "rush.random", "rush.text",
-                  "rush.tokens", "rush.corpus", "rush.device", "rush.gpu", "rush.ranks", "rush.max_batch",
-                  "rush.preset", "rush.arg", "rush.plugins", "exp:ladder", "exp:ablation", "exp:grid",
-                  "exp:run", "exp:search", "report:report", "report.dir"));
+                  "rush.documents", "rush.tokens", "rush.corpus", "rush.device", "rush.gpu", "rush.ranks",
+                  "rush.max_batch", "rush.preset", "rush.arg", "rush.plugins", "exp:ladder", "exp:ablation",
+                  "exp:grid", "exp:run", "exp:search", "report:report", "report.dir"));
 }
 
 /// So that no function is bound without a script that calls it.

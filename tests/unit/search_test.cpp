@@ -104,6 +104,15 @@ TEST(Search, GainsTooSmallToBeClaimedAreTriedTogether) {
   EXPECT_THAT(search({1, 1, 1, 1}, bench).best, UnorderedElementsAre(Pick{0, 0}, Pick{1, 0}, Pick{2, 0}));
 }
 
+TEST(Search, GainsTooSmallToBeClaimedAreTriedTogetherByWhatTheyAreWorthInTheStack) {
+  // Nothing alone, 0.8 % each on top of the first part.
+  Bench bench([](const Picks& stack) {
+    const auto others = static_cast<double>(stack.size()) - (holds(stack, 0) ? 1 : 0);
+    return holds(stack, 0) ? 1.4 * std::pow(1.008, others) : std::pow(0.999, others);
+  });
+  EXPECT_EQ(search({1, 1, 1, 1}, bench).best.size(), 4U);
+}
+
 TEST(Search, WhatDoesNotGoTogetherIsNeverRun) {
   Bench bench([](const Picks& stack) { return 1 + 0.2 * static_cast<double>(stack.size()); });
   bench.forecast_of = [](const Picks& stack) {

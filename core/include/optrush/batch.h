@@ -7,14 +7,16 @@
 namespace optrush {
 /// The documents of packed rows: attention stays inside each.
 struct Segments {
-  Tensor ids;           ///< (B, S) int32: number of the document, rising along a row; undefined: a row is one
-  Tensor starts;        ///< (documents + 1) int32: where each begins among the B x S positions, and the end
+  Tensor ids;  ///< (B, S) int32: number of the document, rising along a row; undefined: a row is one
+  /// (documents + 1) int32: where each begins among the B x S positions, and the end. The last documents may
+  /// be of nothing, so that every batch has as many.
+  Tensor starts;
   int64_t longest = 0;  ///< positions of the longest document
   bool defined() const { return ids.defined(); }
 };
 
 /// One micro-batch of one rank. Labels are shifted by the data stage (labels[b, s] follows tokens[b, s]; -100
-/// is ignored) and positions are explicit, so that packing and context parallelism may cut anywhere.
+/// is ignored) and positions are explicit, so that packed rows and context parallelism may cut anywhere.
 struct Batch {
   Tensor tokens;     ///< (B, S) int64
   Tensor labels;     ///< (B, S) int64; undefined: the head returns logits (B, S, V)

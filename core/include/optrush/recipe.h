@@ -14,6 +14,7 @@
 #include "optrush/mesh.h"
 #include "optrush/ops.h"
 #include "optrush/optimizer.h"
+#include "optrush/rows.h"
 #include "optrush/run.h"
 #include "optrush/scopes.h"
 #include "optrush/slot.h"
@@ -39,6 +40,10 @@ class Recipe {
   /// All micro-batches of a step on this rank, so that the step's token count is known before the first
   /// forward.
   Slot<std::vector<Batch>(int64_t step)> data;
+  /// Which documents lie in which sequence of seq_len positions, where the data is documents; plain: one in
+  /// each. `lengths`, in positions, are at most seq_len. Every document is laid once. A pure function: each
+  /// rank calls it.
+  Slot<Rows(std::span<const int64_t> lengths, int64_t seq_len)> rows;
   /// Which top units form the chunks of this rank; plain: one chunk of all. Parameters have no values yet.
   Slot<std::vector<std::vector<Unit*>>(Run&)> stages;
   Slot<std::unique_ptr<DataParallel>(Run&)> data_parallel;

@@ -12,9 +12,13 @@ Tensor heads_of(const Tensor& positions, int64_t batch) {
   return positions.unflatten(0, {batch, -1}).transpose(1, 2);
 }
 
+/// Of those that have any position.
 std::vector<int64_t> lengths_of(const Segments& segments) {
   const Tensor lengths = segments.starts.diff().to(at::kLong);
-  return {lengths.const_data_ptr<int64_t>(), lengths.const_data_ptr<int64_t>() + lengths.numel()};
+  std::vector<int64_t> all(lengths.const_data_ptr<int64_t>(),
+                           lengths.const_data_ptr<int64_t>() + lengths.numel());
+  std::erase(all, 0);
+  return all;
 }
 
 /// Each document as (1, H, length, K); the lse as (1, H, length).

@@ -56,6 +56,10 @@ class ContextParallel final : public Plugin {
  private:
   /// A ring computes with the halves, so they have to be those of the attention that it takes the place of.
   static void refuse_other_attention(const Recipe& recipe) {
+    if (recipe.rows.edited())
+      throw Error("context_parallel: a ring takes no packed documents, which '" + recipe.rows.base().plugin +
+                      "' makes",
+                  "kind = \"all_to_all\"");
     const SlotInfo &attention = recipe.ops.attention, &halves = recipe.ops.attention_halves;
     std::string other = attention.base().plugin == halves.base().plugin ? "" : attention.base().plugin;
     for (const Edit& wrap : attention.wraps())

@@ -1,0 +1,137 @@
+#include "data/document_rows.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "data/counter_random.h"
+#include "optrush/error.h"
+
+namespace optrush {
+namespace {
+std::string percent(int64_t part, int64_t whole) {
+  return std::to_string(std::lround(100.0 * static_cast<double>(part) / static_cast<double>(whole))) + " %";
+}
+
+[[noreturn]] void refuse_rows(const std::string& what) {
+  throw Error("the plugin of slot 'rows' lays documents wrongly: " + what, "this is a mistake in the plugin");
+}
+
+/// Every document once, no sequence empty or longer than it may be.
+void check_rows(const Rows& rows, std::span<const int64_t> lengths, int64_t seq_len) {
+  std::vector<bool> seen(lengths.size());
+  size_t count = 0;
+  for (const auto& row : rows) {
+    int64_t filled = 0;
+    for (const int64_t document : row) {
+      if (document < 0 || document >= static_cast<int64_t>(lengths.size()))
+        refuse_rows("there is no document " + std::to_string(document));
+      const auto i = static_cast<size_t>(document);
+      if (seen[i]) refuse_rows("document " + std::to_string(document) + " is there twice");
+      seen[i] = true;
+      filled += lengths[i];
+      ++count;
+    }
+    if (filled > seq_len)
+      refuse_rows("a sequence of " + std::to_string(seq_len) + " positions has documents of " +
+                  std::to_string(filled));
+    if (row.empty()) refuse_rows("a sequence is empty");
+  }
+  if (count != lengths.size())
+    refuse_rows(std::to_string(lengths.size() - count) + " documents are in no sequence");
+}
+}  // namespace
+
+Rows one_document_each(std::span<const int64_t> lengths, int64_t) {
+  Rows rows;
+  for (size_t i = 0; i < lengths.size(); ++i) rows.push_back({static_cast<int64_t>(i)});
+  return rows;
+}
+
+DocumentRows::DocumentRows(Documents documents, int64_t seq_len, uint64_t seed, const LayRows& lay,
+                           const Share& share)
+    : documents_(std::move(documents)), seq_len_(seq_len), seed_(seed), shuffled_(!share.gives_held_out) {
+  choose(share);
+  std::vector<int64_t> lengths;
+  for (const int64_t document : used_) lengths.push_back(positions_of(document));
+  rows_ = lay(lengths, seq_len);
+  check_rows(rows_, lengths, seq_len);
+  for (const auto& row : rows_) {
+    int64_t filled = 0;
+    for (const int64_t place : row) filled += lengths[static_cast<size_t>(place)];
+    // Where every sequence is one document, padding behind it needs no number: nothing looks back from there.
+    if (row.size() > 1)
+      most_ = std::max(most_, static_cast<int64_t>(row.size()) + (filled < seq_len ? 1 : 0));
+  }
+}
+
+/// All but the last ones, which are held out, or these; without those that have no label that counts.
+void DocumentRows::choose(const Share& share) {
+  const int64_t all = documents_.count(), training = all - share.held_out;
+  for (int64_t i = share.gives_held_out ? std::max<int64_t>(0, training) : 0;
+       i < (share.gives_held_out ? all : training); ++i) {
+    if (documents_.prompt(i) > positions_of(i)) {
+      ++left_out_;
+      continue;
+    }
+    used_.push_back(i);
+    if (static_cast<int64_t>(documents_.tokens(i).size()) - 1 > seq_len_) ++cut_;
+  }
+  if (training < 0 || used_.empty())
+    throw Error("no document is left to " + std::string(share.gives_held_out ? "validate" : "train") +
+                    " on: of " + std::to_string(all) + " validate holds out " +
+                    std::to_string(share.held_out) + ", and the prompts of " + std::to_string(left_out_) +
+                    " fill a sequence",
+                "give more documents, a smaller validate.sequences or a larger train.seq_len");
+}
+
+int64_t DocumentRows::positions_of(int64_t document) const {
+  return std::min(static_cast<int64_t>(documents_.tokens(document).size()) - 1, seq_len_);
+}
+
+int64_t DocumentRows::fill(int64_t index, const RowView& to) const {
+  const auto count = static_cast<int64_t>(rows_.size());
+  uint64_t number = static_cast<uint64_t>(index % count);
+  if (shuffled_)
+    number = permuted(number, static_cast<uint64_t>(count),
+                      random_at(seed_, static_cast<uint64_t>(index / count)));
+  int64_t at = 0, counted = 0;
+  int32_t order = 0;
+  for (const int64_t place : rows_[number]) {
+    const int64_t document = used_[static_cast<size_t>(place)];
+    const auto tokens = documents_.tokens(document);
+    const int64_t length = positions_of(document), prompt = documents_.prompt(document);
+    for (int64_t i = 0; i < length; ++i) {
+      const auto here = static_cast<size_t>(at + i), next = static_cast<size_t>(i + 1);
+      const bool counts = i + 1 >= prompt;
+      to.tokens[here] = tokens[next - 1];
+      to.labels[here] = counts ? static_cast<int64_t>(tokens[next]) : kIgnoredLabel;
+      to.positions[here] = i;
+      to.documents[here] = order;
+      counted += counts ? 1 : 0;
+    }
+    at += length;
+    ++order;
+  }
+  for (int64_t i = at; i < seq_len_; ++i) {
+    const auto here = static_cast<size_t>(i);
+    to.tokens[here] = 0;
+    to.labels[here] = kIgnoredLabel;
+    to.positions[here] = i - at;
+    to.documents[here] = order;
+  }
+  return counted;
+}
+
+std::string DocumentRows::description() const {
+  int64_t filled = 0;
+  for (const int64_t document : used_) filled += positions_of(document);
+  const auto sequences = static_cast<int64_t>(rows_.size());
+  std::string text = std::to_string(used_.size()) + " documents in " + std::to_string(sequences) +
+                     " sequences, " + percent(filled, sequences * seq_len_) + " of their positions filled";
+  if (cut_ > 0)
+    text += "; " + std::to_string(cut_) + " were cut at " + std::to_string(seq_len_ + 1) + " tokens";
+  if (left_out_ > 0)
+    text += "; the prompts of " + std::to_string(left_out_) + " fill a sequence, they are left out";
+  return text;
+}
+}  // namespace optrush

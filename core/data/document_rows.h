@@ -1,0 +1,53 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+
+#include "data/documents.h"
+#include "data/windows.h"
+#include "optrush/rows.h"
+
+namespace optrush {
+/// Lays documents of these lengths, in positions, into sequences of seq_len of them.
+using LayRows = std::function<Rows(std::span<const int64_t> lengths, int64_t seq_len)>;
+/// One document a sequence, in their order.
+Rows one_document_each(std::span<const int64_t> lengths, int64_t seq_len);
+
+/// A label that no loss is taken on.
+inline constexpr int64_t kIgnoredLabel = -100;
+
+/// What one sequence is filled with, seq_len numbers each.
+struct RowView {
+  std::span<int64_t> tokens, labels, positions;
+  std::span<int32_t> documents;  ///< numbers from 0 on, rising; padding is one more at the end
+};
+
+/// Sequences made of whole documents. A document takes a position for each token but its last, which is only
+/// a label; what is longer than a sequence is cut, and one whose prompt fills it is left out. Sequences are
+/// shuffled anew in each epoch, by the seed and their number alone.
+class DocumentRows {
+ public:
+  /// An Error where `lay` leaves a document out, repeats one, or fills a sequence beyond its end.
+  DocumentRows(Documents, int64_t seq_len, uint64_t seed, const LayRows& lay, const Share& = {});
+
+  /// Fills sequence `index`, from 0 without end. Returns how many of its labels count.
+  int64_t fill(int64_t index, const RowView&) const;
+  /// The most documents of a sequence, padding among them: 1 where none has a neighbour.
+  int64_t most_documents() const { return most_; }
+  int64_t vocab_size() const { return documents_.vocab_size(); }
+  /// "12 documents in 5 sequences, 61 % of their positions filled; 2 were cut at 128 tokens"
+  std::string description() const;
+
+ private:
+  void choose(const Share&);
+  int64_t positions_of(int64_t document) const;
+
+  Documents documents_;
+  int64_t seq_len_, most_ = 1, cut_ = 0, left_out_ = 0;
+  uint64_t seed_;
+  bool shuffled_;
+  std::vector<int64_t> used_;  ///< documents, in their order
+  Rows rows_;                  ///< of places in used_
+};
+}  // namespace optrush

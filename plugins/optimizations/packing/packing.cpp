@@ -1,0 +1,30 @@
+// Several documents in one sequence, so that little of it is padding (arXiv:2107.02027). Attention stays
+// inside each document and positions begin anew, so a document's loss is what it is alone; only how many
+// documents share a step changes, and which: so its losses are not those of another rung, step by step, and
+// its effect is that of another task. It pays by as much as documents are shorter than a sequence, and
+// nothing where they fill it.
+#include "optrush/plugin.h"
+#include "pack.h"
+
+namespace {
+using namespace optrush;
+
+class Packing final : public Plugin {
+ public:
+  void apply(Recipe& recipe, const Options&) override {
+    if (recipe.spec().data.kind != "documents")
+      throw Skip("packing lays documents together; the data of kind '" + recipe.spec().data.kind +
+                     "' fills every sequence already",
+                 "give the experiment data = rush.documents(...), or take the rung off");
+    recipe.rows.replace(packing::pack, {.trace = Trace::aten, .capturable = true, .offers = {"double"}});
+    recipe.ops.attention.demand("segments");
+  }
+};
+}  // namespace
+
+OPTRUSH_PLUGIN(Packing, R"json({
+  "name": "packing", "version": "0.1.0", "kind": "optimization", "effect": "model",
+  "summary": "several documents in one sequence, attended to and counted each for itself",
+  "doc": "For data of rush.documents.",
+  "options": []
+})json");

@@ -1,0 +1,187 @@
+// Documents: reading them, and the sequences that are made of them.
+#include "data/document_rows.h"
+
+#include <ATen/Functions.h>
+#include <gmock/gmock.h>
+
+#include <fstream>
+#include <map>
+
+#include "data/batches.h"
+#include "support/error_of.h"
+#include "support/temporary_folder.h"
+#include "support/training.h"
+
+namespace optrush::testing {
+namespace {
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+class DocumentsTest : public ::testing::Test {
+ protected:
+  fs::path written(const std::string& text, const std::string& name = "data.jsonl") const {
+    fs::create_directories((folder_ / name).parent_path());
+    std::ofstream(folder_ / name) << text;
+    return folder_ / name;
+  }
+  Documents documents(const std::string& text) const { return {written(text), {}, 1000}; }
+  std::string refusal(const std::string& text) const {
+    return error_of([&] { (void)documents(text); });
+  }
+  const TemporaryFolder folder_;
+};
+
+std::vector<uint32_t> tokens_of(const Documents& documents, int64_t i) {
+  const auto tokens = documents.tokens(i);
+  return {tokens.begin(), tokens.end()};
+}
+
+TEST_F(DocumentsTest, EachFormIsRead) {
+  const Documents read = documents(R"({"prompt": "ab", "completion": "c", "id": 7}
+
+{"text": "de"}
+{"tokens": [5, 300, 2], "prompt_tokens": 1})");
+  ASSERT_EQ(read.count(), 3);
+  EXPECT_THAT(tokens_of(read, 0), ElementsAre('a', 'b', 'c', 0));
+  EXPECT_THAT(tokens_of(read, 1), ElementsAre('d', 'e', 0));
+  EXPECT_THAT(tokens_of(read, 2), ElementsAre(5, 300, 2));
+  EXPECT_EQ(read.prompt(0), 2);
+  EXPECT_EQ(read.prompt(1), 0);
+  EXPECT_EQ(read.prompt(2), 1);
+  EXPECT_EQ(read.vocab_size(), 301);
+}
+
+TEST_F(DocumentsTest, EachFileOfAFolderIsADocument) {
+  written("two", "texts/b.txt");
+  written("one", "texts/a.txt");
+  written("", "texts/empty.txt");
+  written("no", "texts/c.md");
+  const Documents read(folder_ / "texts", {".txt"}, 1000);
+  ASSERT_EQ(read.count(), 2);
+  EXPECT_THAT(tokens_of(read, 0), ElementsAre('o', 'n', 'e', 0));
+  EXPECT_THAT(tokens_of(read, 1), ElementsAre('t', 'w', 'o', 0));
+  written("\xff", "texts/d.txt");
+  EXPECT_THAT(error_of([&] { Documents(folder_ / "texts", {".txt"}, 1000); }),
+              HasSubstr("d.txt' is not UTF-8 at byte 0"));
+}
+
+TEST_F(DocumentsTest, NonsenseIsRefusedWithItsLine) {
+  EXPECT_THAT(refusal("{\"text\": \"a\"}\n{\"text\": 3}"), HasSubstr("data.jsonl:2"));
+  EXPECT_THAT(refusal("{\"text\": \"a\"}\n{\"text\": 3}"), HasSubstr("'text' has to be a string"));
+  EXPECT_THAT(refusal("[1]"), HasSubstr("a document is a JSON object"));
+  EXPECT_THAT(refusal("{\"text\""), HasSubstr("data.jsonl:1"));
+  EXPECT_THAT(refusal("{\"prompt\": \"a\"}"), HasSubstr("nothing to predict"));
+  EXPECT_THAT(refusal("{\"messages\": []}"), HasSubstr("apply it first"));
+  EXPECT_THAT(refusal("{\"tokens\": [1]}"), HasSubstr("two tokens at least"));
+  EXPECT_THAT(refusal("{\"tokens\": [1, -2]}"), HasSubstr("'tokens' has -2"));
+  EXPECT_THAT(refusal("{\"tokens\": [1, 2.5]}"), HasSubstr("'tokens' has 2.5"));
+  EXPECT_THAT(refusal("{\"tokens\": 3}"), HasSubstr("a list of numbers"));
+  EXPECT_THAT(refusal("{\"tokens\": [1, 2], \"prompt_tokens\": 3}"), HasSubstr("0 to 2"));
+  EXPECT_THAT(refusal("\n  \n"), HasSubstr("has no documents"));
+}
+
+/// One sequence.
+struct Filled {
+  std::vector<int64_t> tokens, labels, positions;
+  std::vector<int32_t> documents;
+  int64_t counted;
+
+  Filled(const DocumentRows& rows, int64_t index, size_t length)
+      : tokens(length),
+        labels(length),
+        positions(length),
+        documents(length),
+        counted(rows.fill(index, view())) {}
+  RowView view() { return {tokens, labels, positions, documents}; }
+};
+
+TEST_F(DocumentsTest, ASequenceIsADocumentWithPadding) {
+  const DocumentRows rows(documents(R"({"tokens": [11, 12, 13, 14], "prompt_tokens": 2})"), 5, 1,
+                          one_document_each);
+  const Filled filled(rows, 0, 5);
+  EXPECT_THAT(filled.tokens, ElementsAre(11, 12, 13, 0, 0));
+  EXPECT_THAT(filled.labels, ElementsAre(-100, 13, 14, -100, -100)) << "what is given is not learned";
+  EXPECT_EQ(filled.counted, 2);
+  EXPECT_EQ(rows.most_documents(), 1);
+  EXPECT_EQ(rows.description(), "1 documents in 1 sequences, 60 % of their positions filled");
+}
+
+TEST_F(DocumentsTest, DocumentsOfASequenceBeginAnew) {
+  const auto lay = [](std::span<const int64_t>, int64_t) { return Rows{{1, 0}}; };
+  const DocumentRows rows(documents("{\"tokens\": [1, 2, 3]}\n{\"tokens\": [4, 5]}"), 5, 1, lay);
+  const Filled filled(rows, 0, 5);
+  EXPECT_THAT(filled.tokens, ElementsAre(4, 1, 2, 0, 0));
+  EXPECT_THAT(filled.labels, ElementsAre(5, 2, 3, -100, -100));
+  EXPECT_THAT(filled.positions, ElementsAre(0, 0, 1, 0, 1));
+  EXPECT_THAT(filled.documents, ElementsAre(0, 1, 1, 2, 2));
+  EXPECT_EQ(rows.most_documents(), 3) << "padding is one";
+}
+
+TEST_F(DocumentsTest, LongOnesAreCutAndPromptsThatFillASequenceLeftOut) {
+  const DocumentRows rows(documents(R"({"tokens": [1, 2, 3, 4, 5, 6]}
+{"tokens": [1, 2, 3, 4, 5], "prompt_tokens": 4}
+{"tokens": [1, 2, 3, 4, 5], "prompt_tokens": 3}
+{"tokens": [7, 8], "prompt_tokens": 2})"),
+                          3, 1, one_document_each);
+  EXPECT_EQ(rows.description(),
+            "2 documents in 2 sequences, 100 % of their positions filled; 2 were cut at 4 tokens; the "
+            "prompts of 2 fill a "
+            "sequence, they are left out");
+  for (int64_t i = 0; i < 2; ++i) EXPECT_GT(Filled(rows, i, 3).counted, 0);
+}
+
+TEST_F(DocumentsTest, EpochsAreShuffledAndTheLastDocumentsHeldOut) {
+  std::string text;
+  for (int i = 1; i <= 20; ++i) text += "{\"tokens\": [" + std::to_string(i) + ", 0]}\n";
+  const DocumentRows rows(documents(text), 2, 3, one_document_each, {.held_out = 4});
+  std::vector<std::vector<int64_t>> epochs(2);
+  for (int64_t i = 0; i < 32; ++i)
+    epochs[static_cast<size_t>(i / 16)].push_back(Filled(rows, i, 2).tokens[0]);
+  EXPECT_NE(epochs[0], epochs[1]);
+  for (auto& epoch : epochs) {
+    std::ranges::sort(epoch);
+    for (int64_t i = 0; i < 16; ++i) EXPECT_EQ(epoch[static_cast<size_t>(i)], i + 1);
+  }
+  const DocumentRows held(documents(text), 2, 3, one_document_each, {.held_out = 4, .gives_held_out = true});
+  for (int64_t i = 0; i < 4; ++i) EXPECT_EQ(Filled(held, i, 2).tokens[0], 17 + i);
+  EXPECT_THAT(error_of([&] { DocumentRows(documents(text), 2, 3, one_document_each, {.held_out = 20}); }),
+              HasSubstr("no document is left to train on: of 20 validate holds out 20"));
+}
+
+TEST_F(DocumentsTest, APluginThatLaysThemWronglyIsNamed) {
+  const auto refusal = [&](const Rows& rows) {
+    return error_of([&] {
+      DocumentRows(documents("{\"tokens\": [1, 2, 3]}\n{\"tokens\": [4, 5]}"), 2, 1,
+                   [&](std::span<const int64_t>, int64_t) { return rows; });
+    });
+  };
+  EXPECT_THAT(refusal({{0}, {0}}), HasSubstr("document 0 is there twice"));
+  EXPECT_THAT(refusal({{0}, {2}}), HasSubstr("there is no document 2"));
+  EXPECT_THAT(refusal({{0, 1}}), HasSubstr("a sequence of 2 positions has documents of 3"));
+  EXPECT_THAT(refusal({{0}}), HasSubstr("1 documents are in no sequence"));
+  EXPECT_THAT(refusal({{0}, {}, {1}}), HasSubstr("a sequence is empty"));
+}
+
+TEST_F(DocumentsTest, BatchesCountTheirLabelsAndNameTheirDocuments) {
+  RunSpec spec = nano_spec();
+  spec.data = {.kind = "documents", .path = written(R"({"tokens": [1, 2, 3, 4], "prompt_tokens": 2}
+{"tokens": [5, 6]}
+{"tokens": [7, 8, 9]})")};
+  spec.train.micro_batch = 1;
+  spec.train.seq_len = 7;
+  Trained run(spec);
+  const Session& session = run.session();
+  const auto alone = Batches(spec, session.model(), session.mesh(), at::kCPU).step(0).at(0);
+  EXPECT_FALSE(alone.segments.defined());
+  EXPECT_EQ(alone.valid_tokens, alone.labels.ne(-100).sum().item<int64_t>());
+  const auto lay = [](std::span<const int64_t>, int64_t) { return Rows{{0, 1, 2}}; };
+  const Batch packed = Batches(spec, session.model(), session.mesh(), at::kCPU, lay).step(0).at(0);
+  EXPECT_EQ(packed.valid_tokens, 2 + 1 + 2);
+  EXPECT_TRUE(at::equal(packed.segments.ids, at::tensor({0, 0, 0, 1, 2, 2, 3}, at::kInt).unsqueeze(0)));
+  EXPECT_TRUE(at::equal(packed.segments.starts, at::tensor({0, 3, 4, 6, 7}, at::kInt)));
+  EXPECT_EQ(packed.segments.longest, 3);
+}
+}  // namespace
+}  // namespace optrush::testing
