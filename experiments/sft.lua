@@ -13,7 +13,7 @@ local file, checkpoint = rush.arg("data", ""), rush.arg("checkpoint", "")
 
 local function model()
   if checkpoint ~= "" then return rush.checkpoint(checkpoint) end
-  return gpu and rush.llama "llama-3.2-1b" or rush.llama("tiny", { vocab_size = 256 })
+  return gpu and rush.llama "llama-3.2-1b" or rush.llama("tiny", { n_layers = 2, vocab_size = 256 })
 end
 
 local exp = rush.experiment {
@@ -21,7 +21,7 @@ local exp = rush.experiment {
   question = "What does fine-tuning on documents cost, and how much of it is padding?",
   model = model(),
   data = rush.documents(file ~= "" and file or rush.corpus "libtorch"),
-  train = { micro_batch = 4, seq_len = gpu and 4096 or 512, steps = 8, warmup = 2, lr = 3e-4 },
+  train = { micro_batch = 4, seq_len = gpu and 4096 or 2048, steps = 8, warmup = 2, lr = 3e-4 },
   plugins = { "flash_attention", "fused_adamw", { "mixed_precision", { dtype = "bf16" } } },
   timeout = 1800,
 }

@@ -23,9 +23,16 @@ std::optional<double> ratio_in_turns(const RoundInTurns& subject, const RoundInT
 RoundInTurns in_turns(const RunResult& result) {
   RoundInTurns round{result.turns, {}};
   if (result.turns.empty()) return round;
+  // Which documents a step has is chance, and another one for each rung: the mean of all steps counts.
+  double tokens = 0, steps = 0;
+  const auto usable = [](const auto& step) { return step.timed && step.tokens > 0 && step.seconds > 0; };
+  for (const auto& step : result.steps) {
+    if (!usable(step)) continue;
+    tokens += static_cast<double>(step.tokens);
+    ++steps;
+  }
   for (const auto& step : result.steps)
-    if (step.timed && step.tokens > 0 && step.seconds > 0)
-      round.speed[step.step] = static_cast<double>(step.tokens) / step.seconds;
+    if (usable(step)) round.speed[step.step] = tokens / steps / step.seconds;
   return round;
 }
 

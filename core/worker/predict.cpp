@@ -83,8 +83,11 @@ std::optional<Forecast> forecast(const RunSpec& spec, at::DeviceType form, std::
     one_step(counted, 1);
     costs.stop();
     return Forecast{simulated::peak() - before, costs.to_json()};
+  } catch (const c10::Error& e) {
+    const std::string message = e.what_without_backtrace();
+    return none(message.substr(0, message.find('\n')));  // an operator without sizes, or a value
   } catch (const std::exception& e) {
-    return none(e.what());  // an operator without sizes, or a value
+    return none(e.what());
   }
 }
 

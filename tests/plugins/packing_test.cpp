@@ -88,6 +88,23 @@ TEST_F(PackingTest, ADocumentTrainsAsItDoesAlone) {
   }
 }
 
+TEST_F(PackingTest, TheSpeedIsThatOfTheMeanOfAllSteps) {
+  RunSpec run = spec({}, false);
+  run.train.micro_batch = 3;
+  const Json result = Trained(run).train();
+  double tokens = 0, steps = 0;
+  std::set<int64_t> kinds;
+  for (const Json& step : result["steps"])
+    if (step["timed"].get<bool>()) {
+      tokens += step["tokens"].get<double>();
+      kinds.insert(step["tokens"].get<int64_t>());
+      ++steps;
+    }
+  EXPECT_GT(kinds.size(), 1U) << "steps should differ";
+  EXPECT_DOUBLE_EQ(result["tokens_per_second"].get<double>() * result["step_seconds"].get<double>(),
+                   tokens / steps);
+}
+
 TEST_F(PackingTest, OtherDataIsRefused) {
   RunSpec other = spec({}, true);
   other.data = {};

@@ -43,6 +43,19 @@ TEST(PairedSpeed, OneStepThatWasDisturbedDoesNotCount) {
   EXPECT_NEAR(paired_speed(row("g", {1, 1}, 1), row("g", {2, 8}, 1))->value, 4, 1e-12) << "in the logarithm";
 }
 
+TEST(PairedSpeed, StepsOfDocumentsCountByTheMeanOfTheirTokens) {
+  RunResult packed, alone;
+  packed.turns = alone.turns = "g";
+  for (int64_t i = 0; i < 3; ++i) {
+    packed.steps.push_back(step(i, true, 2, 90 + 10 * i));
+    alone.steps.push_back(step(i, true, 2, i == 0 ? 130 : 10));
+  }
+  Row subject = row("g", {}, 1), reference = row("g", {}, 1);
+  subject.turns = {in_turns(packed)};
+  reference.turns = {in_turns(alone)};
+  EXPECT_DOUBLE_EQ(paired_speed(subject, reference)->value, 2);
+}
+
 TEST(PairedSpeed, OnlyStepsThatBothTimed) {
   Row a = row("g", {1, 1, 1}, 1), b = row("g", {2, 3, 3}, 1);
   b.turns[0].speed.erase(3);

@@ -98,10 +98,12 @@ int64_t Nf4Codec::block() const { return double_quantization_ ? kBlock * kScales
 Tensors Nf4Codec::encode(const Tensor& value) const {
   const at::NoGradGuard no_grad;
   const int64_t count = value.numel();
-  if (count == 0) {
-    Tensors none;
-    for (const Field& field : fields()) none.push_back(at::empty({0}, value.options().dtype(field.dtype)));
-    return none;
+  if (count == 0 || is_forecast(value)) {
+    Tensors sizes;
+    for (const Field& field : fields())
+      sizes.push_back(at::empty({(count + field.elements_per_entry - 1) / field.elements_per_entry},
+                                value.options().dtype(field.dtype)));
+    return sizes;
   }
   const Tensor blocks =
       at::constant_pad_nd(value.flatten().to(at::kFloat), {0, (kBlock - count % kBlock) % kBlock})
