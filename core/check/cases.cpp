@@ -6,6 +6,7 @@
 #include "base/fields.h"
 #include "base/spec_json.h"
 #include "base/suggest.h"
+#include "check/small_documents.h"
 #include "optrush/error.h"
 
 namespace optrush {
@@ -15,6 +16,7 @@ struct Form {
   const PluginDescription* plugin = nullptr;
   PluginUse use;
   std::vector<std::string> with;
+  std::string data;     ///< kind of the data
   bool first = false;   ///< of its plugin's forms
   std::string problem;  ///< why it can't be stacked at all
 };
@@ -40,7 +42,7 @@ std::string name_of(const Form& form) {
 }
 
 Form made(const PluginDescription& plugin, const CheckedForm& form, bool first) {
-  Form result{&plugin, {plugin.name, form.options}, plugin.requirements, first, {}};
+  Form result{&plugin, {plugin.name, form.options}, plugin.requirements, form.data, first, {}};
   result.with.insert(result.with.end(), form.with.begin(), form.with.end());
   try {
     Options(plugin.options, form.options, "");
@@ -52,12 +54,12 @@ Form made(const PluginDescription& plugin, const CheckedForm& form, bool first) 
 
 std::vector<Form> forms_of(const PluginDescription& plugin, const CheckRequest& request) {
   std::vector<Form> forms;
-  for (const PluginUse& asked : request.plugins)
-    if (asked.name == plugin.name && !asked.options.empty())
-      forms.push_back(made(
-          plugin,
-          {asked.options, plugin.checks.empty() ? std::vector<std::string>() : plugin.checks.front().with},
-          forms.empty()));
+  for (const PluginUse& asked : request.plugins) {
+    if (asked.name != plugin.name || asked.options.empty()) continue;
+    CheckedForm form = plugin.checks.empty() ? CheckedForm{} : plugin.checks.front();
+    form.options = asked.options;
+    forms.push_back(made(plugin, form, forms.empty()));
+  }
   if (!forms.empty()) return forms;
   for (const CheckedForm& form : plugin.checks) forms.push_back(made(plugin, form, forms.empty()));
   if (forms.empty()) forms.push_back(made(plugin, {}, true));
@@ -117,6 +119,7 @@ class Cases {
     if (!request_.kinds.empty() && std::ranges::count(request_.kinds, kind) == 0) return;
     CheckCase made{.kind = kind, .spec = small_spec(model, request_, stack)};
     std::vector<std::string> names;
+    if (trains_on_documents(forms, stack)) made.spec.data = small_documents();
     for (const Form* form : forms) {
       names.push_back(name_of(*form));
       made.subjects.push_back(form->plugin->name);
@@ -126,6 +129,13 @@ class Cases {
     made.id = std::string(to_string(kind)) + ": " + join(names, " + ") + on;
     if (made.skip.empty()) made.skip = unmet(stack);
     cases_.push_back(std::move(made));
+  }
+
+  /// One of the forms asks for it, or what comes along in its first form.
+  bool trains_on_documents(const std::vector<const Form*>& forms, const std::vector<PluginUse>& stack) const {
+    const auto asks = [](const Form* form) { return form != nullptr && form->data == "documents"; };
+    return std::ranges::any_of(forms, asks) ||
+           std::ranges::any_of(stack, [&](const PluginUse& use) { return asks(first_form(use.name)); });
   }
 
   bool asked_for(const std::vector<std::string>& subjects) const {

@@ -62,7 +62,9 @@ const Fields<CheckedForm>& checked_form_fields() {
                      form.options = json;
                    },
                    {}})
-          .optional(&T::with, {.name = "with", .doc = "plugins that are stacked with it"});
+          .optional(&T::with, {.name = "with", .doc = "plugins that are stacked with it"})
+          .optional(&T::data,
+                    {.name = "data", .doc = "what it trains on", .choices = {"random", "documents"}});
   return fields;
 }
 

@@ -9,10 +9,12 @@
 #include "optrush/phase.h"
 
 namespace optrush {
-/// One form in which `optrush check` runs a plugin: its options, and plugins that are stacked with it.
+/// One form in which `optrush check` runs a plugin: its options, plugins that are stacked with it, and the
+/// kind of its data.
 struct CheckedForm {
   Json options = Json::object();
   std::vector<std::string> with;
+  std::string data = "random";  ///< or "documents"
 };
 
 /// What a plugin file says of itself in its ELF note `.note.optrush`, read without loading it.

@@ -228,7 +228,7 @@ class Analyzer {
     row.steps = first.steps;
     row.validation = first.validation;
     row.phases = first.phases;
-    row.memory.predicted = first.memory.predicted;
+    row.memory.parts = first.memory.parts;
     row.cost = step_cost_from(first.costs);
     if (!first.steps.empty()) row.final_loss = first.steps.back().loss;
     row.published_here = row.published && row.published->comparable_with(first.device);
@@ -236,9 +236,8 @@ class Analyzer {
 
   /// What follows from the measurements of one row alone.
   void rate(Row& row) {
-    if (const auto predicted = row.memory.predicted_total();
-        predicted && row.memory.allocated.value_or(0) > 0)
-      row.prediction_error = *predicted / *row.memory.allocated - 1;
+    if (row.predicted_peak && row.memory.allocated.value_or(0) > 0)
+      row.prediction_error = *row.predicted_peak / *row.memory.allocated - 1;
     if (!row.tokens_per_second) return;
     row.work = work_of(stored_.plans[index(row)]);
     row.devices = devices_of(stored_.plans[index(row)]);

@@ -48,7 +48,7 @@ struct Row {
   Comparison previous, base;
 
   Memory memory;
-  std::optional<double> prediction_error;        ///< predicted / measured - 1
+  std::optional<double> prediction_error;        ///< predicted_peak / measured - 1
   std::optional<double> model_flops_per_second;  ///< by the formula `mfu`, all devices
   std::optional<double> mfu, mfu_causal, hfu;
   std::string dtype;                   ///< that it multiplies in; empty: a plugin chooses another

@@ -115,15 +115,17 @@ Json dash_by(const std::string& field, const std::vector<std::string>& names) {
 
 Json strips(const std::string& field, const std::vector<std::string>& names, Json layers) {
   constexpr int kHeight = 40;
-  return {{"facet",
-           {{"row",
-             {{"field", field},
-              {"type", "nominal"},
-              {"sort", names},
-              {"title", nullptr},
-              {"header", {{"labelAngle", 0}, {"labelAlign", "left"}, {"labelLimit", kNameWidth}}}}}}},
-          {"spacing", 16},
-          {"spec", {{"width", kChartWidth}, {"height", kHeight}, {"layer", std::move(layers)}}}};
+  return {
+      {"facet",
+       {{"row",
+         {{"field", field},
+          {"type", "nominal"},
+          {"sort", names},
+          {"title", nullptr},
+          {"header",
+           {{"labelAngle", 0}, {"labelAlign", "left"}, {"labelPadding", 24}, {"labelLimit", kNameWidth}}}}}}},
+      {"spacing", 16},
+      {"spec", {{"width", kChartWidth}, {"height", kHeight}, {"layer", std::move(layers)}}}};
 }
 
 std::vector<Chart> make_charts(const Analysis& a) {

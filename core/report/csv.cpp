@@ -60,8 +60,8 @@ const std::vector<Column>& columns() {
   static const auto cost = [](Number StepCost::*what) {
     return [what](A, R r) { return r.cost ? csv_cell((*r.cost).*what) : ""; };
   };
-  static const auto predicted = [](const char* name) {
-    return [name](A, R r) { return csv_cell(value_named(r.memory.predicted, name)); };
+  static const auto part = [](const char* name) {
+    return [name](A, R r) { return csv_cell(value_named(r.memory.parts, name)); };
   };
   static const auto published = [](auto member) {
     return [member](A, R r) { return r.published ? csv_cell((*r.published).*member) : ""; };
@@ -97,11 +97,11 @@ const std::vector<Column>& columns() {
       {"peak_vs_base", [](A, R r) { return csv_cell(r.base.memory); }},
       {"peak_reserved_bytes", [](A, R r) { return csv_cell(r.memory.reserved); }},
       {"process_bytes", [](A, R r) { return csv_cell(r.memory.process); }},
-      {"predicted_parameters_bytes", predicted("parameters")},
-      {"predicted_gradients_bytes", predicted("gradients")},
-      {"predicted_optimizer_state_bytes", predicted("optimizer_state")},
-      {"predicted_activations_bytes", predicted("activations")},
-      {"predicted_total_bytes", predicted("total")},
+      {"parameters_bytes", part("parameters")},
+      {"gradients_bytes", part("gradients")},
+      {"optimizer_state_bytes", part("optimizer_state")},
+      {"activations_bytes", part("activations")},
+      {"predicted_peak_bytes", [](A, R r) { return csv_cell(r.predicted_peak); }},
       {"prediction_error", [](A, R r) { return csv_cell(r.prediction_error); }},
       {"model_flops_per_second", [](A, R r) { return csv_cell(r.model_flops_per_second); }},
       {"mfu", [](A, R r) { return csv_cell(r.mfu); }},

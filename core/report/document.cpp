@@ -23,9 +23,13 @@ std::string title_for(const std::string& what, const Family& family) {
 }
 
 Section memory_section(const Family& family) {
-  Section section{.title = title_for("Memory", family),
-                  .chart = "memory" + family.suffix,
-                  .caption = "Peak memory of the allocator over the timed steps, beside what was predicted."};
+  Section section{
+      .title = title_for("Memory", family),
+      .chart = "memory" + family.suffix,
+      .caption =
+          "Peak memory of the allocator over the timed steps; the line across it is what the plan "
+          "foresaw before anything was trained. Below it the tensors of a step by what they "
+          "are for: not all of them are there at once, and temporary ones are not among them."};
   Table table{{{"rung"},
                {"peak", true},
                {"predicted", true},
@@ -39,12 +43,13 @@ Section memory_section(const Family& family) {
               {}};
   for (const Row* each : family.rows) {
     const Row& row = *each;
-    if (!row.memory.allocated && row.memory.predicted.empty() && !row.memory.process) continue;
+    if (!row.memory.allocated && row.memory.parts.empty() && !row.memory.process) continue;
     const auto part = [&](const char* name) {
-      const auto it = std::ranges::find(row.memory.predicted, name, [](const auto& p) { return p.first; });
-      return it == row.memory.predicted.end() ? std::string(kUnknown) : bytes(it->second);
+      const auto it = std::ranges::find(row.memory.parts, name, [](const auto& p) { return p.first; });
+      return it == row.memory.parts.end() ? std::string(kUnknown) : bytes(it->second);
     };
-    table.rows.push_back({row.name, or_unknown(row.memory.allocated, bytes), part("total"),
+    table.rows.push_back({row.name, or_unknown(row.memory.allocated, bytes),
+                          or_unknown(row.predicted_peak, bytes),
                           or_unknown(row.prediction_error, [](double e) { return change(1 + e); }),
                           part("parameters"), part("gradients"), part("optimizer_state"), part("activations"),
                           or_unknown(row.memory.reserved, bytes), or_unknown(row.memory.process, bytes)});

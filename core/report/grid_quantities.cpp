@@ -66,7 +66,7 @@ const std::map<std::string, Quantity, std::less<>>& quantities() {
       {"optimizer_time", {[](A, R r) { return named(r.phases, "optimizer"); }, duration}},
       {"compile_time", {[](A, R r) { return r.compile_seconds; }, duration}},
       {"peak_memory", {[](A, R r) { return r.memory.allocated; }, bytes}},
-      {"activations", {[](A, R r) { return named(r.memory.predicted, "activations"); }, bytes}},
+      {"activations", {[](A, R r) { return named(r.memory.parts, "activations"); }, bytes}},
       {"flops_per_second", {[](A, R r) { return r.model_flops_per_second; }, flops_rate}},
       {"mfu", {[](A, R r) { return r.mfu; }, share}},
       {"hfu", {[](A, R r) { return r.hfu; }, share}},

@@ -35,7 +35,7 @@ Json of(const Memory& memory) {
   return {{"peak_allocated", or_null(memory.allocated)},
           {"peak_reserved", or_null(memory.reserved)},
           {"process", or_null(memory.process)},
-          {"predicted", object(memory.predicted)}};
+          {"parts", object(memory.parts)}};
 }
 
 Json of(const std::optional<StepCost>& cost) {
@@ -120,7 +120,7 @@ Json ranks_of(const Row& row) {
                      {"busy_seconds", or_null(rank.busy_seconds)},
                      {"exposed_seconds", or_null(rank.exposed_seconds)},
                      {"peak_allocated", or_null(rank.peak_allocated)},
-                     {"predicted", or_null(rank.predicted)},
+                     {"parts", or_null(rank.parts)},
                      {"sent_bytes", or_null(rank.sent_bytes)}});
   return ranks;
 }

@@ -19,61 +19,64 @@ constexpr std::array<std::pair<const char*, const char*>, 4> kParts = {
      {"optimizer_state", "optimizer state"},
      {"activations", "activations"}}};
 constexpr const char* kMeasured = "measured peak";
+constexpr const char* kParted = "parts";
 
 Json memory_values(const std::vector<const Row*>& rows, double unit) {
   Json values = Json::array();
-  for (const Row* each : rows) {
-    const Row& row = *each;
-    if (row.memory.allocated)
-      values.push_back({{"rung", row.name},
-                        {"kind", "measured"},
-                        {"part", kMeasured},
-                        {"order", 0},
-                        {"size", *row.memory.allocated / unit},
-                        {"text", bytes(*row.memory.allocated)}});
-    for (const auto& [name, size] : row.memory.predicted)
+  const auto add = [&](const Row& row, const char* bar, const char* part, size_t order, double size) {
+    values.push_back({{"rung", row.name},
+                      {"bar", bar},
+                      {"part", part},
+                      {"order", order},
+                      {"size", size / unit},
+                      {"text", bytes(size)}});
+  };
+  for (const Row* row : rows) {
+    if (row->memory.allocated) add(*row, kMeasured, kMeasured, 0, *row->memory.allocated);
+    for (const auto& [name, size] : row->memory.parts)
       for (size_t i = 0; i < kParts.size(); ++i)
-        if (name == kParts[i].first)
-          values.push_back({{"rung", row.name},
-                            {"kind", "predicted"},
-                            {"part", kParts[i].second},
-                            {"order", i + 1},
-                            {"size", size / unit},
-                            {"text", bytes(size)}});
+        if (name == kParts[i].first) add(*row, kParted, kParts[i].second, i + 1, size);
   }
   return values;
 }
 
+/// Beside the measured bar: its size, and how far the prediction is from it.
 Json memory_labels(const std::vector<const Row*>& rows, double unit) {
   Json labels = Json::array();
-  for (const Row* each : rows) {
-    const Row& row = *each;
-    if (row.memory.allocated)
-      labels.push_back({{"rung", row.name},
-                        {"kind", "measured"},
-                        {"size", *row.memory.allocated / unit},
-                        {"label", bytes(*row.memory.allocated)}});
-    if (const auto total = row.memory.predicted_total())
-      labels.push_back(
-          {{"rung", row.name},
-           {"kind", "predicted"},
-           {"size", *total / unit},
-           {"label", bytes(*total) +
-                         (row.prediction_error ? " (" + change(1 + *row.prediction_error, 0) + ")" : "")}});
+  for (const Row* row : rows) {
+    if (!row->memory.allocated) continue;
+    const double end = std::max(*row->memory.allocated, row->predicted_peak.value_or(0));
+    const std::string predicted =
+        row->prediction_error ? ", predicted " + change(1 + *row->prediction_error, 0) : "";
+    labels.push_back({{"rung", row->name},
+                      {"bar", kMeasured},
+                      {"size", end / unit},
+                      {"label", bytes(*row->memory.allocated) + predicted}});
   }
   return labels;
 }
 
+Json predictions(const std::vector<const Row*>& rows, double unit) {
+  Json values = Json::array();
+  for (const Row* row : rows)
+    if (row->predicted_peak && row->memory.allocated)
+      values.push_back({{"rung", row->name},
+                        {"bar", kMeasured},
+                        {"part", "predicted peak"},
+                        {"size", *row->predicted_peak / unit},
+                        {"text", bytes(*row->predicted_peak)}});
+  return values;
+}
 }  // namespace
 
 Json memory_chart(const Analysis& a, const std::vector<const Row*>& rows) {
   double largest = 0;
   for (const Row* row : rows)
     largest =
-        std::max({largest, row->memory.allocated.value_or(0), row->memory.predicted_total().value_or(0)});
+        std::max({largest, row->memory.allocated.value_or(0), row->memory.total_of_parts().value_or(0)});
   const auto [unit, unit_name] = byte_unit(largest);
   const Json y = rung_axis(rows);
-  const Json offset = {{"field", "kind"}, {"sort", {"measured", "predicted"}}};
+  const Json offset = {{"field", "bar"}, {"sort", {kMeasured, kParted}}};
   Json domain = {kMeasured}, range = {kPalette[0]};
   for (size_t i = 0; i < kParts.size(); ++i) {
     domain.push_back(kParts[i].second);
@@ -87,7 +90,7 @@ Json memory_chart(const Analysis& a, const std::vector<const Row*>& rows) {
                         {{"field", "part"}, {"title", "part"}},
                         {{"field", "text"}, {"title", "size"}}};
   const std::string title = std::string("peak memory in ") + unit_name;
-  const Json layers = {
+  Json layers = {
       {{"mark", {{"type", "bar"}}},
        {"encoding",
         {{"y", y},
@@ -100,8 +103,15 @@ Json memory_chart(const Analysis& a, const std::vector<const Row*>& rows) {
        {"mark", {{"type", "text"}, {"align", "left"}, {"dx", 5}, {"fontSize", 11}, {"color", kText}}},
        {"encoding",
         {{"y", y}, {"yOffset", offset}, {"x", quantity("size", title)}, {"text", {{"field", "label"}}}}}}};
+  if (const Json predicted = predictions(rows, unit); !predicted.empty())
+    layers.push_back(
+        {{"data", {{"values", predicted}}},
+         {"mark", {{"type", "tick"}, {"thickness", 2}, {"color", kText}, {"size", 16}}},
+         {"encoding",
+          {{"y", y}, {"yOffset", offset}, {"x", quantity("size", title)}, {"tooltip", tooltip}}}});
   Json spec = chart_of(a, "peak memory of each rung",
-                       "the allocator's peak over the timed steps, beside the prediction",
+                       "the allocator's peak over the timed steps, and across it the prediction; below: what "
+                       "its tensors are for",
                        memory_values(rows, unit), layers);
   spec["height"] = {{"step", 20}};
   return spec;

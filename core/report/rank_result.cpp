@@ -7,7 +7,7 @@ namespace optrush {
 RankResult rank_result_from_json(const Json& json) {
   check_keys(json,
              {"rank", "host", "device", "step_seconds", "busy_seconds", "exposed_seconds", "peak_allocated",
-              "predicted", "sent_bytes"},
+              "parts", "sent_bytes"},
              "field", "a rank", {});
   return {required<int64_t>(json, "rank"),
           optional_field<std::string>(json, "host").value_or(""),
@@ -16,7 +16,7 @@ RankResult rank_result_from_json(const Json& json) {
           number(json, "busy_seconds"),
           number(json, "exposed_seconds"),
           number(json, "peak_allocated"),
-          number(json, "predicted"),
+          number(json, "parts"),
           number(json, "sent_bytes")};
 }
 

@@ -38,11 +38,6 @@ std::vector<const RankResult*> shown_ranks(const Row& row) {
   return shown;
 }
 
-std::string rank_memory_cell(const RankResult& rank) {
-  if (!rank.peak_allocated || rank.predicted.value_or(0) <= 0) return or_unknown(rank.peak_allocated, bytes);
-  return bytes(*rank.peak_allocated) + " (" + change(*rank.peak_allocated / *rank.predicted) + ")";
-}
-
 void add_remarks(const Row& row, const std::optional<double>& median, size_t shown, Section& section) {
   for (const RankResult& rank : row.ranks)
     if (straggles(rank, median))
@@ -78,8 +73,8 @@ Section rank_section(const Analysis& a) {
                {"rank", true},
                {"host"},
                {"device"},
-               {"peak memory (over predicted)", true},
-               {"predicted", true},
+               {"peak memory", true},
+               {"model states and activations", true},
                {"step", true},
                {"busy", true},
                {"exposed communication", true},
@@ -91,13 +86,14 @@ Section rank_section(const Analysis& a) {
     const auto median = median_busy(row);
     const auto shown = shown_ranks(row);
     for (const RankResult* rank : shown)
-      table.rows.push_back(
-          {row.name, mesh_text(row), std::to_string(rank->rank),
-           rank->host.empty() ? std::string(kUnknown) : rank->host,
-           rank->device.empty() ? std::string(kUnknown) : rank->device, rank_memory_cell(*rank),
-           or_unknown(rank->predicted, bytes), or_unknown(rank->step_seconds, duration),
-           or_unknown(rank->busy_seconds, duration), or_unknown(rank->exposed_seconds, duration),
-           or_unknown(rank->sent_bytes, bytes), straggles(*rank, median) ? "yes" : ""});
+      table.rows.push_back({row.name, mesh_text(row), std::to_string(rank->rank),
+                            rank->host.empty() ? std::string(kUnknown) : rank->host,
+                            rank->device.empty() ? std::string(kUnknown) : rank->device,
+                            or_unknown(rank->peak_allocated, bytes), or_unknown(rank->parts, bytes),
+                            or_unknown(rank->step_seconds, duration),
+                            or_unknown(rank->busy_seconds, duration),
+                            or_unknown(rank->exposed_seconds, duration), or_unknown(rank->sent_bytes, bytes),
+                            straggles(*rank, median) ? "yes" : ""});
     add_remarks(row, median, shown.size(), section);
   }
   if (table.rows.empty()) return section;

@@ -51,11 +51,11 @@ StepResult step_from(const Json& json) {
 }
 
 Memory memory_from(const Json& json) {
-  check_keys(json, {"peak_allocated", "peak_reserved", "process", "predicted"}, "field", "memory", {});
+  check_keys(json, {"peak_allocated", "peak_reserved", "process", "parts"}, "field", "memory", {});
   Memory memory{number(json, "peak_allocated"), number(json, "peak_reserved"), number(json, "process"), {}};
-  if (json.contains("predicted"))
-    for (const auto& [part, bytes] : json.at("predicted").items())
-      if (!bytes.is_null()) memory.predicted.emplace_back(part, bytes.get<double>());
+  if (json.contains("parts"))
+    for (const auto& [part, bytes] : json.at("parts").items())
+      if (!bytes.is_null()) memory.parts.emplace_back(part, bytes.get<double>());
   return memory;
 }
 
@@ -140,8 +140,8 @@ RunResult read(const Json& json) {
 
 std::string_view to_string(Status status) { return kStatusNames.at(static_cast<size_t>(status)); }
 
-std::optional<double> Memory::predicted_total() const {
-  for (const auto& [part, bytes] : predicted)
+std::optional<double> Memory::total_of_parts() const {
+  for (const auto& [part, bytes] : parts)
     if (part == "total") return bytes;
   return std::nullopt;
 }

@@ -26,12 +26,14 @@ struct StepResult {
   Phases phases;
 };
 
-/// Bytes by the allocator; predicted by part: parameters, gradients, optimizer_state, activations, total.
+/// Bytes by the allocator, and of the tensors of a step by kind: parameters, gradients, optimizer_state,
+/// activations (what the backward keeps), total. They need not all be there at once, and temporary ones are
+/// none of them.
 struct Memory {
   std::optional<double> allocated, reserved, process;
-  std::vector<std::pair<std::string, double>> predicted;
+  std::vector<std::pair<std::string, double>> parts;
 
-  std::optional<double> predicted_total() const;
+  std::optional<double> total_of_parts() const;
 };
 
 /// What the operators of one step cost a GPU (measure/operator_costs.h); none: the device does not show it.

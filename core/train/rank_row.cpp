@@ -24,7 +24,7 @@ Json row_of(const Json& result, const Session& session, const std::string& devic
           {"busy_seconds", seconds - waited},
           {"exposed_seconds", waited},
           {"peak_allocated", result.at("memory").at("peak_allocated")},
-          {"predicted", result.at("memory").at("predicted").at("total")},
+          {"parts", result.at("memory").at("parts").at("total")},
           {"sent_bytes", sent}};
 }
 }  // namespace

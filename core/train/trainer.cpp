@@ -331,7 +331,7 @@ class Trainer {
     result["memory"] = {{"peak_allocated", peak_.allocated},
                         {"peak_reserved", peak_.reserved ? Json(*peak_.reserved) : Json()},
                         {"process", process ? Json(*process) : Json()},
-                        {"predicted",
+                        {"parts",
                          {{"parameters", parameters},
                           {"gradients", gradients},
                           {"optimizer_state", optimizer},

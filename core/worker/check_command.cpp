@@ -13,6 +13,7 @@
 #include "base/suggest.h"
 #include "build_info.h"
 #include "check/run_case.h"
+#include "check/small_documents.h"
 #include "measure/memory.h"
 #include "optrush/error.h"
 #include "worker/device.h"
@@ -88,10 +89,13 @@ int check_run_command(const fs::path& cases, const fs::path& journal) {
   const Json list = read_json(cases);
   const at::Device device = open_device(list.at("device"));
   StackCheck stacks(device);
+  const fs::path folder = fs::absolute(cases).parent_path();
+  write_small_documents(folder);
   for (Json line : list.at("cases")) {
     const Json identity = line.at("identity");
     line.erase("identity");
-    const CheckCase each = check_case_from_json(line, cases.string());
+    CheckCase each = check_case_from_json(line, cases.string());
+    if (!each.spec.data.path.empty()) each.spec.data.path = (folder / each.spec.data.path).string();
     append_line(journal, Json{{"begin", each.id}, {"identity", identity}}.dump());
     const auto start = std::chrono::steady_clock::now();
     const CheckResult result = run_case(each, device, stacks);

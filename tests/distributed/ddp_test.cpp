@@ -62,7 +62,7 @@ Json all_reduce_of(const TrainedRanks& trained) {
 /// What theory says that a rank sends: 2 (N - 1) / N of the gradients.
 double theory(const TrainedRanks& trained, int64_t ranks) {
   const double n = static_cast<double>(ranks);
-  return 2 * (n - 1) / n * trained.result.at("memory").at("predicted").at("gradients").get<double>();
+  return 2 * (n - 1) / n * trained.result.at("memory").at("parts").at("gradients").get<double>();
 }
 
 void expect_equal(const RunSpec& spec, bool holes, double tolerance) {
@@ -197,7 +197,7 @@ TEST(Ddp, KeepsOneCopyOfTheGradients) {
   alone.train.world_size = 1;
   const auto several = train_on(pool(), {.spec = with_ddp(spec)});
   const auto one = train_on(pool(), {.spec = alone});
-  const auto gradients = several.result.at("memory").at("predicted").at("gradients").get<double>();
+  const auto gradients = several.result.at("memory").at("parts").at("gradients").get<double>();
   for (const int64_t peak : several.peaks)
     EXPECT_NEAR(static_cast<double>(peak), static_cast<double>(one.peaks.front()), 0.05 * gradients);
 }

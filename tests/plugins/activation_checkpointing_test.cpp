@@ -158,7 +158,7 @@ TEST(ActivationCheckpointing, RecomputationSeesThePackedDocuments) {
 int64_t activations(std::vector<PluginUse> stack, int64_t layers = 3, int64_t vocabulary = 2048) {
   RunSpec spec = spec_of(std::move(stack), layers);
   spec.model["vocab_size"] = vocabulary;
-  return Trained(spec).train()["memory"]["predicted"]["activations"];
+  return Trained(spec).train()["memory"]["parts"]["activations"];
 }
 
 // Sizes of nano_spec in elements: 4 sequences of 16 tokens.
@@ -217,7 +217,7 @@ TEST(ActivationCheckpointing, ABudgetKeepsWhatItPredictsAndNotMore) {
     RunSpec spec = spec_of({checkpointing({{"policy", "budget"}, {"budget", budget}})}, 4);
     spec.model["vocab_size"] = 2048;
     Trained trained(spec);
-    const int64_t bytes = trained.train()["memory"]["predicted"]["activations"];
+    const int64_t bytes = trained.train()["memory"]["parts"]["activations"];
     return std::pair(bytes, budgeted(trained.session().notes().at(0)));
   };
   const auto [least, least_predicted] = run(0);

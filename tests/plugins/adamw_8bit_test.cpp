@@ -164,7 +164,7 @@ TEST(AdamW8bit, TwoBytesAParameterAndEightABlock) {
     bytes += param->shape.size() > 1 ? 2 * count + 8 * blocks : 8 * count;
     EXPECT_EQ(param->block, param->shape.size() > 1 ? kBlock : 1) << param->name;
   }
-  EXPECT_EQ(trained.train()["memory"]["predicted"]["optimizer_state"], bytes);
+  EXPECT_EQ(trained.train()["memory"]["parts"]["optimizer_state"], bytes);
 }
 
 TEST(AdamW8bit, TrainsAsTheWideOne) {

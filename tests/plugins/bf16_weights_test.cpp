@@ -152,12 +152,12 @@ TEST(Bf16Weights, BytesOfEachPart) {
     (param->shape.size() > 1 ? matrices : vectors) += param->numel();
     EXPECT_EQ(param->leaf.scalar_type(), param->shape.size() > 1 ? at::kBFloat16 : at::kFloat) << param->name;
   }
-  const Json memory = trained.train()["memory"]["predicted"];
+  const Json memory = trained.train()["memory"]["parts"];
   EXPECT_EQ(memory["parameters"], 2 * matrices + 4 * vectors);
   EXPECT_EQ(memory["gradients"], 2 * matrices + 4 * vectors);
   EXPECT_EQ(memory["optimizer_state"], (4 + 8) * matrices + 8 * vectors);
   RunSpec accumulating = nano_spec({kBf16Weights, {"gradient_accumulation", {{"steps", 2}}}});
-  EXPECT_EQ(Trained(accumulating).train()["memory"]["predicted"]["gradients"], 4 * (matrices + vectors));
+  EXPECT_EQ(Trained(accumulating).train()["memory"]["parts"]["gradients"], 4 * (matrices + vectors));
 }
 
 TEST(Bf16Weights, MastersStartUnrounded) {

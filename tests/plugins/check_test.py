@@ -98,6 +98,14 @@ def options_of_a_plugin(work):
     assert all("rank=2" in case["id"] and case["status"] in ("ok", "refused") for case in result["cases"]), result
 
 
+def documents_for_a_plugin_that_asks_for_them(work):
+    result, printed = check(work, "--plugin", "packing", "--kind", "alone", "--kind", "pair")
+    by_kind = {kind: [case["status"] for case in result["cases"] if case["kind"] == kind] for kind in ("alone", "pair")}
+    assert by_kind["alone"].count("ok") == 1 and set(by_kind["alone"]) == {"ok", "refused"}, printed
+    assert by_kind["pair"].count("ok") >= 10, printed
+    assert not any("documents" in case["detail"] for case in result["cases"] if case["status"] == "skipped"), printed
+
+
 def bad_options(work):
     for arguments, words in [(["--kind", "paris"], "did you mean 'pair'?"),
                              (["--for", "soon"], "'soon' is no time"),
@@ -152,7 +160,7 @@ def ends_when_told_to(work):
 
 
 def main():
-    for case in (bad_options, the_most_telling_cases_come_first, options_of_a_plugin, failures_are_named, a_refusal_is_no_failure, resumes_after_a_kill,
+    for case in (bad_options, the_most_telling_cases_come_first, options_of_a_plugin, documents_for_a_plugin_that_asks_for_them, failures_are_named, a_refusal_is_no_failure, resumes_after_a_kill,
                  keeps_to_its_time, ends_when_told_to):
         if sys.argv[1:] and case.__name__ not in sys.argv[1:]:
             continue

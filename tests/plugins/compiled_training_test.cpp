@@ -184,7 +184,7 @@ TEST_F(CompiledTraining, SelectiveAndBudgetBecomeThePartitionersPolicy) {
   const auto activations = [](std::vector<PluginUse> stack) {
     RunSpec spec = with_compile(std::move(stack));
     spec.train.warmup = 2;
-    return Trained(spec).train()["memory"]["predicted"]["activations"].get<int64_t>();
+    return Trained(spec).train()["memory"]["parts"]["activations"].get<int64_t>();
   };
   const int64_t all = activations({});
   const int64_t selective = activations({{"activation_checkpointing", {{"policy", "selective"}}}});

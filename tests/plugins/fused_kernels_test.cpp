@@ -222,7 +222,7 @@ TEST(FusedKernelsPlugin, ComposesWithRecomputationAndAdapters) {
 
 TEST(FusedKernelsPlugin, KeepsLessForTheBackward) {
   const auto activations = [](std::vector<PluginUse> stack) {
-    return Trained(nano_spec(std::move(stack))).train()["memory"]["predicted"]["activations"].get<int64_t>();
+    return Trained(nano_spec(std::move(stack))).train()["memory"]["parts"]["activations"].get<int64_t>();
   };
   EXPECT_LT(activations({fused_with()}), activations({}));
   const PluginUse mixed = {"mixed_precision", Json::object()};

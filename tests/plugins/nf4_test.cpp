@@ -175,7 +175,7 @@ TEST(Nf4, OnlyFrozenMatricesOfTheBlocksAreEncoded) {
 
 TEST(Nf4, TheMemoryOfParametersIsThatOfTheCodes) {
   const auto parameters = [](const Json& result) {
-    return result["memory"]["predicted"]["parameters"].get<int64_t>();
+    return result["memory"]["parts"]["parameters"].get<int64_t>();
   };
   // Of each block 2 x (32 x 32 + 16 x 32) + 3 x 48 x 32 numbers lose 4 bytes each, and gain their codes'.
   int64_t saved = 0;
@@ -186,7 +186,7 @@ TEST(Nf4, TheMemoryOfParametersIsThatOfTheCodes) {
 
 TEST(Nf4, NoDecodedMatrixIsKeptForTheBackward) {
   const auto kept = [](const Json& result) {
-    return result["memory"]["predicted"]["activations"].get<int64_t>();
+    return result["memory"]["parts"]["activations"].get<int64_t>();
   };
   EXPECT_EQ(kept(trained({kLora, kNf4})), kept(trained({kLora})));
 }

@@ -137,7 +137,7 @@ TEST(ShippedPlugins, EveryNthBlockKeepsLessThanNoneAndMoreThanFull) {
   const auto activations = [](std::vector<PluginUse> stack) {
     RunSpec spec = nano_spec(std::move(stack));
     spec.model["n_layers"] = 4;
-    return Trained(spec).train()["memory"]["predicted"]["activations"].get<int64_t>();
+    return Trained(spec).train()["memory"]["parts"]["activations"].get<int64_t>();
   };
   const int64_t none = activations({});
   const int64_t full = activations({{"activation_checkpointing", Json::object()}});

@@ -143,7 +143,7 @@ RunSpec spec_of(const Shape& shape, std::vector<PluginUse> stack) {
 
 TEST(SwigluRecompute, Level1KeepsItsInputOnlyAndLevel0ThreeTensorsMore) {
   const auto activations = [](const Shape& shape, const PluginUse& use) {
-    return Trained(spec_of(shape, {use})).train()["memory"]["predicted"]["activations"].get<int64_t>();
+    return Trained(spec_of(shape, {use})).train()["memory"]["parts"]["activations"].get<int64_t>();
   };
   for (const Shape& shape : kShapes) {
     // The input of each layer, and the output of the last, which the loss keeps.

@@ -84,7 +84,7 @@ TEST(WeightCasts, CopiesAreGoneAfterEachStepAndCountAsParameters) {
   int64_t numbers = 0;
   for (const Site* site : trained.session().sites("linear")) numbers += site->params[0]->numel();
   const auto parameters = [&](const Stack& stack) {
-    return memory(2, stack)["predicted"]["parameters"].get<int64_t>();
+    return memory(2, stack)["parts"]["parameters"].get<int64_t>();
   };
   EXPECT_EQ(parameters({mixed}) - parameters({}), 2 * numbers);
 }

@@ -120,11 +120,11 @@ with tempfile.TemporaryDirectory() as folder:
 
     small = {**tiny, "train.seq_len": 64}
     rows, _ = run("optimizers", ["fused AdamW", "8-bit AdamW"], small, folder)
-    predicted = {rung: row["memory"]["predicted"]["optimizer_state"] for rung, row in rows.items()}
-    assert predicted["8-bit AdamW"] < 0.3 * predicted["fused AdamW"], predicted
+    states = {rung: row["memory"]["parts"]["optimizer_state"] for rung, row in rows.items()}
+    assert states["8-bit AdamW"] < 0.3 * states["fused AdamW"], states
 
     rows, _ = run("qlora", ["LoRA", "4-bit matrices", "checkpointing"], small, folder)
-    parameters = {rung: rows[rung]["memory"]["predicted"]["parameters"] for rung in ("LoRA", "4-bit matrices")}
+    parameters = {rung: rows[rung]["memory"]["parts"]["parameters"] for rung in ("LoRA", "4-bit matrices")}
     assert parameters["4-bit matrices"] < 0.6 * parameters["LoRA"], parameters
 
     rows, text = run("sft", ["packing", "LoRA", "4-bit matrices"], {**small, "train.seq_len": 2048, "train.micro_batch": 1}, folder)

@@ -95,7 +95,7 @@ void add_ranks(const RunSpec& spec, const Outcome& outcome, double seconds, int6
                                {"busy_seconds", rounded(busy, 1e-6)},
                                {"exposed_seconds", rounded(seconds - busy, 1e-6)},
                                {"peak_allocated", peak + (rank << 20)},
-                               {"predicted", peak * 9 / 10},
+                               {"parts", peak * 9 / 10},
                                {"sent_bytes", sent}});
   }
   result["mesh"] = {{{"dim", "dp"}, {"size", size}}};
@@ -170,7 +170,7 @@ Json result_of(const RunSpec& spec, const Outcome& outcome) {
                   {{"peak_allocated", peak},
                    {"peak_reserved", nullptr},
                    {"process", peak + (64 << 20)},
-                   {"predicted",
+                   {"parts",
                     {{"parameters", 100 << 20},
                      {"gradients", 100 << 20},
                      {"optimizer_state", 200 << 20},
@@ -247,7 +247,12 @@ std::vector<Json> SyntheticReport::plans(const std::vector<Variant>& variants) c
   std::vector<Json> plans;
   for (const auto& variant : variants) {
     const auto it = outcomes.find(variant.name);
-    plans.push_back(it == outcomes.end() || it->second.has_plan ? plan_of(variant.spec) : Json());
+    const Outcome outcome = it == outcomes.end() ? Outcome{} : it->second;
+    plans.push_back(outcome.has_plan ? plan_of(variant.spec) : Json());
+    if (outcome.has_plan)
+      plans.back()["memory"] = {{"peak_bytes", std::floor(outcome.peak_bytes * 0.9)},
+                                {"available_bytes", 1LL << 34},
+                                {"device", "cpu"}};
   }
   return plans;
 }

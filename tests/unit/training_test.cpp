@@ -151,7 +151,7 @@ TEST(Training, FullCheckpointingKeepsBlockInputsAndOneBlock) {
   const auto activations = [](int64_t layers, std::vector<PluginUse> stack) {
     RunSpec spec = nano_spec(std::move(stack));
     spec.model["n_layers"] = layers;
-    return Trained(spec).train()["memory"]["predicted"]["activations"].get<int64_t>();
+    return Trained(spec).train()["memory"]["parts"]["activations"].get<int64_t>();
   };
   const std::vector<PluginUse> full = {{"activation_checkpointing", Json::object()}};
   const int64_t input = 4 * 16 * 32 * 4;  // (B, S, D) fp32

@@ -26,5 +26,6 @@ OPTRUSH_PLUGIN(Packing, R"json({
   "name": "packing", "version": "0.1.0", "kind": "optimization", "effect": "model",
   "summary": "several documents in one sequence, attended to and counted each for itself",
   "doc": "For data of rush.documents.",
+  "check": [{"data": "documents"}],
   "options": []
 })json");
