@@ -6,8 +6,10 @@ For each model, `optrush run` measures every combination of the same parts, each
 quarter of the seconds that this took, gate and report included. A run has the same steps in both. What the search found
 is looked up in the grid: its speed there over that of the best combination, twice. Once as measured, where the best of
 hundreds of noisy figures is one that was lucky, too; once as a fit of the grid has it (least squares on the logarithms:
-each part, and each pair of parts), where hundreds of runs stand behind each figure. --choices leaves parts out from the
-end. A grid that lies in --keep is taken as it is.
+each part, and each pair of parts), where hundreds of runs stand behind each figure. Then the stack that was found meets
+the best --rivals combinations of each kind in one experiment, in turns, until the intervals are ±2 % or --final is over:
+its speed over that of the fastest of them is what counts. --choices leaves parts out from the end. A grid or a search that
+lies in --keep is taken as it is.
 """
 
 import argparse
@@ -28,15 +30,15 @@ MODELS = {
     "tiny": ('rush.llama("tiny", { n_layers = 2 })', 2, 128),
     "long": ('rush.llama("nano", { n_layers = 2 })', 1, 1024),
 }
-# An axis is a list of alternatives: a name, and what rush.rung takes after it; BATCH is the base's micro-batch.
+# An axis is a list of alternatives: a name, and a plugin or the micro-batch over the base's.
 AXES = [
-    [("fused AdamW", '"fused_adamw"')],
-    [("SDPA", '"flash_attention"')],
-    [("fused loss", '"fused_linear_cross_entropy"')],
-    [("batch x2", "{ train = { micro_batch = 2 * BATCH } }"), ("batch x4", "{ train = { micro_batch = 4 * BATCH } }")],
-    [("fused kernels", '"fused_kernels"')],
-    [("checkpointing", '"activation_checkpointing"'), ("SwiGLU recompute", '"swiglu_recompute"')],
-    [("caching allocator", '"cpu_allocator"')],
+    [("fused AdamW", "fused_adamw")],
+    [("SDPA", "flash_attention")],
+    [("fused loss", "fused_linear_cross_entropy")],
+    [("batch x2", 2), ("batch x4", 4)],
+    [("fused kernels", "fused_kernels")],
+    [("checkpointing", "activation_checkpointing"), ("SwiGLU recompute", "swiglu_recompute")],
+    [("caching allocator", "cpu_allocator")],
 ]
 SCRIPT = """local rush = require "optrush"
 local BATCH = {batch}
@@ -44,13 +46,17 @@ local exp = rush.experiment {{
   name = "{name}",
   model = {model},
   data = rush.text(rush.corpus "libtorch"),
-  train = {{ micro_batch = BATCH, seq_len = {seq_len}, steps = {steps}, warmup = 2 }},
+  train = {{ micro_batch = {factor} * BATCH, seq_len = {seq_len}, steps = {steps}, warmup = 2 }},
+  plugins = {{ {plugins} }},
 }}
 """
+PLAIN = {"factor": 1, "plugins": ""}
 
 
 def rung(name, change=None):
-    return f'rush.rung("{name}", {change})' if change else f'rush.rung "{name}"'
+    if change is None:
+        return f'rush.rung "{name}"'
+    return f'rush.rung("{name}", {{ train = {{ micro_batch = {change} * BATCH }} }})' if isinstance(change, int) else f'rush.rung("{name}", "{change}")'
 
 
 def plain(axis):
@@ -118,12 +124,56 @@ def fitted(speeds):
     return dict(zip(speeds, np.exp(explained).tolist(), strict=True))
 
 
+def quoted(names):
+    return ", ".join(f'"{name}"' for name in sorted(names))
+
+
+def parts_of(axes, combination):
+    """The plugins of a combination, and its micro-batch over the base's."""
+    changes = [change for axis, name in zip(axes, combination.split(" + "), strict=True) for each, change in axis if each == name]
+    return {change for change in changes if isinstance(change, str)}, next((change for change in changes if isinstance(change, int)), 1)
+
+
+def final_part(axes, found, rivals, seconds):
+    """A rung for each rival, over the stack that was found."""
+    own, _ = parts_of(axes, found)
+    lines = []
+    for i, rival in enumerate(rivals):
+        plugins, factor = parts_of(axes, rival)
+        lines.append(
+            f'rush.rung("rival {i}", {{ plugins = {{ {quoted(plugins - own)} }}, without = {{ {quoted(own - plugins)} }},'
+            f' train = {{ micro_batch = {factor} * BATCH }}, over = "base" }})'
+        )
+    return "exp:ladder {\n" + ",\n".join(lines) + f'\n}}\nexp:run {{ within = 0.02, at_most = "{seconds:.0f}s" }}\n'
+
+
+def final(options, head, axes, folder, found, rivals):
+    """The speed of the stack that was found over that of each rival, with its interval."""
+    plugins, factor = parts_of(axes, found)
+    script = SCRIPT.format(name="final", **{**head, "steps": options.final_steps}, factor=factor, plugins=quoted(plugins))
+    report, _ = run(options, folder, script + final_part(axes, found, rivals, options.final), "final", "on")
+    rows = json.loads((report / "results.json").read_text())["rows"]
+    speeds = {rivals[int(row["rung"].split()[1])]: row["vs_base"]["speed"] for row in rows[1:] if row["status"] == "ok"}
+    return {name: {"value": 1 / s["value"], "interval": [1 / s["interval"][1], 1 / s["interval"][0]]} for name, s in speeds.items()}
+
+
+def searched(options, head, axes, folder, seconds):
+    """The report, and the seconds that it took."""
+    kept = folder / "search_seconds.json"
+    if kept.exists():
+        return folder / "search/local", json.loads(kept.read_text())
+    script = SCRIPT.format(name="search", **head, **PLAIN) + search_part(axes, seconds)
+    report, took = run(options, folder, script, "search", options.turns)
+    kept.write_text(json.dumps(took))
+    return report, took
+
+
 def measured_grid(options, head, axes, folder):
     """The report, and the seconds that it took."""
     kept = folder / "grid_seconds.json"
     if kept.exists():
         return folder / "grid/local", json.loads(kept.read_text())
-    report, took = run(options, folder, SCRIPT.format(name="grid", **head) + grid_part(axes, options.rounds), "grid", "off")
+    report, took = run(options, folder, SCRIPT.format(name="grid", **head, **PLAIN) + grid_part(axes, options.rounds), "grid", "off")
     kept.write_text(json.dumps(took))
     return report, took
 
@@ -132,13 +182,15 @@ def compare(options, model, folder):
     axes = AXES[: options.choices]
     head = dict(zip(("model", "batch", "seq_len"), MODELS[model], strict=True), steps=options.steps)
     measured, grid_took = measured_grid(options, head, axes, folder)
-    searched, took = run(options, folder, SCRIPT.format(name="search", **head) + search_part(axes, SHARE * grid_took), "search", options.turns)
-    tried = json.loads((searched / "tried.json").read_text())
+    report, took = searched(options, head, axes, folder, SHARE * grid_took)
+    tried = json.loads((report / "tried.json").read_text())
     speeds, combinations = speeds_of(measured)
     best = max(speeds, key=speeds.get)
     found = combination(axes, tried["best"])
     fit = fitted(speeds)
     fit_best = max(fit, key=fit.get)
+    ranked = [sorted(kind, key=kind.get, reverse=True)[: options.rivals] for kind in (fit, speeds)]
+    rivals = [name for name in dict.fromkeys(ranked[0] + ranked[1]) if name != found]
     return {
         "model": model,
         "combinations": combinations,
@@ -150,8 +202,9 @@ def compare(options, model, folder):
         "share": speeds[found] / speeds[best] if found in speeds else 0.0,
         "fit_best": fit_best,
         "fit_share": fit[found] / fit[fit_best] if found in fit else 0.0,
+        "final": final(options, head, axes, folder, found, rivals) if rivals else {},
         "finished": tried["finished"],
-        "search_runs": runs_in(searched),
+        "search_runs": runs_in(report),
         "grid_runs": runs_in(measured),
         "search_seconds": took,
         "grid_seconds": grid_took,
@@ -165,8 +218,13 @@ def describe(line):
             f"{line['model']}: {line['combinations']} combinations, {line['sound']} of them sound",
             f"  grid's best    {line['grid_best_speed']:.2f}x the base: {line['grid_best']}",
             f"  search found   {speed}: {line['found']}" + ("" if line["finished"] else " (time was out)"),
-            f"  its speed      {line['share']:.3f} of the grid's best as measured, {line['fit_share']:.3f} by the fit (0.97 is wanted)",
+            f"  its speed      {line['share']:.3f} of the grid's best as measured, {line['fit_share']:.3f} by the fit",
             f"  the fit's best {line['fit_best']}",
+            f"  of the fastest rival, side by side: {min([1.0, *(over['value'] for over in line['final'].values())]):.3f} (0.97 is wanted)",
+            *(
+                f"  in turns       {over['value']:.3f} [{over['interval'][0]:.3f}, {over['interval'][1]:.3f}] of {rival}"
+                for rival, over in sorted(line["final"].items(), key=lambda item: item[1]["value"])
+            ),
             f"  runs           {line['search_runs']} / {line['grid_runs']} = {line['search_runs'] / line['grid_runs']:.3f}"
             f" (0.25 is wanted), {line['search_seconds']:.0f} s / {line['grid_seconds']:.0f} s",
         ]
@@ -180,6 +238,9 @@ def main():
     options.add_argument("--rounds", type=int, default=6, help="of the grid")
     options.add_argument("--steps", type=int, default=6)
     options.add_argument("--choices", type=int, default=len(AXES), help="how many of the parts")
+    options.add_argument("--rivals", type=int, default=3, help="best combinations as measured, and by the fit, that meet what was found")
+    options.add_argument("--final", type=float, default=240, help="seconds of that")
+    options.add_argument("--final-steps", type=int, default=20)
     options.add_argument("--turns", choices=["auto", "on", "off"], default="auto", help="of the search; so many workers as a grid has are never alive at once")
     options.add_argument("--keep", type=pathlib.Path, help="folder for scripts and reports; default: none is kept")
     options.add_argument("--json", type=pathlib.Path)
