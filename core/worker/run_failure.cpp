@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <new>
-#include <regex>
+#include <string_view>
+#include <utility>
 
 #include "distributed/peer_error.h"
 #include "optrush/error.h"
@@ -35,12 +37,19 @@ Json out_of_memory(const std::string& message) {
 }  // namespace
 
 std::optional<int64_t> requested_bytes(const std::string& message) {
-  static const std::regex pattern("[Tt]ried to allocate ([0-9]+(?:\\.[0-9]+)?) (bytes|KiB|MiB|GiB)");
-  std::smatch match;
-  if (!std::regex_search(message, match, pattern)) return std::nullopt;
-  const std::string unit = match[2];
-  const int shift = unit == "GiB" ? 30 : unit == "MiB" ? 20 : unit == "KiB" ? 10 : 0;
-  return std::llround(std::ldexp(std::stod(match[1]), shift));
+  static constexpr std::string_view kBefore = "ried to allocate ";
+  static constexpr std::array<std::pair<std::string_view, int>, 4> kUnits = {
+      {{" bytes", 0}, {" KiB", 10}, {" MiB", 20}, {" GiB", 30}}};
+  const size_t found = message.find(kBefore);
+  if (found == std::string::npos) return std::nullopt;
+  const char* const end = message.data() + message.size();
+  double number = 0;
+  const auto [after, error] = std::from_chars(message.data() + found + kBefore.size(), end, number);
+  if (error != std::errc() || !(number >= 0)) return std::nullopt;
+  const std::string_view rest(after, end);
+  for (const auto& [unit, shift] : kUnits)
+    if (rest.starts_with(unit)) return std::llround(std::ldexp(number, shift));
+  return std::nullopt;
 }
 
 Json failure_of(const std::exception& error) {
