@@ -58,7 +58,8 @@ Rows with_outcome(const Rows& rows, Outcome outcome) {
 
 const char* s_of_verb(const Rows& rows) { return rows.size() == 1 ? "s" : ""; }
 
-void add_gains(const Rows& ladder, std::vector<std::string>& parts) {
+/// `alone`: no rung of the ladder is another problem, of which something else is told.
+void add_gains(const Rows& ladder, bool alone, std::vector<std::string>& parts) {
   Rows gains = with_outcome(ladder, Outcome::faster);
   // What trains worse is no better for being fast.
   std::ranges::stable_sort(gains, [](const Row* a, const Row* b) {
@@ -66,7 +67,7 @@ void add_gains(const Rows& ladder, std::vector<std::string>& parts) {
     return a->previous.speed->value > b->previous.speed->value;
   });
   if (gains.empty() || gains.front()->previous.worse) {
-    parts.emplace_back("no rung is shown to make training faster");
+    if (alone) parts.emplace_back("no rung is shown to make training faster");
   } else {
     parts.push_back(gains.front()->name + " pays most: " + speedup(gains.front()->previous) +
                     " over the rung before it");
@@ -188,7 +189,7 @@ void add_ladder(const Analysis& a, std::vector<std::string>& parts) {
   std::erase_if(same, [&](const Row* row) {
     return row->devices != a.row(row->previous.variant)->devices || !row->previous.differs.empty();
   });
-  if (!same.empty()) add_gains(same, parts);
+  if (!same.empty()) add_gains(same, same.size() == ladder.size(), parts);
   if (const Row& last = end_of(a, ladder); last.base.speed && last.base.speed->interval)
     parts.push_back(whole_ladder(a, last));
   add_trades(a, same, parts);

@@ -336,6 +336,17 @@ TEST(Analysis, AProbeJudgesAccumulation) {
   EXPECT_EQ(row(analysis_of(report), "accumulate").status, Status::broken);
 }
 
+TEST(Finding, OfALadderOfOtherTasksItIsNotSaidThatNothingPays) {
+  auto report = three_rungs();
+  for (const char* name : {"one", "two", "three"}) report[name].tokens_per_second = 990;
+  EXPECT_THAT(analysis_of(report).finding, HasSubstr("no rung is shown to make training faster"));
+  report.experiment.parts[0].rungs.insert(report.experiment.parts[0].rungs.begin(), rung("lora", "lora"));
+  report["lora"].tokens_per_second = 1300;
+  const std::string finding = analysis_of(report).finding;
+  EXPECT_THAT(finding, Not(HasSubstr("no rung is shown")));
+  EXPECT_THAT(finding, HasSubstr("lora makes 1.3"));
+}
+
 TEST(Analysis, APlainFormJudgesAnotherFunction) {
   auto report = three_rungs();
   report.experiment.parts[0].rungs.push_back(rung("lora", "lora"));

@@ -16,7 +16,7 @@ enum class Trace : uint8_t {
 struct Traits {
   Trace trace = Trace::opaque;
   bool capturable = false;               ///< no host synchronization: may be part of a CUDA graph
-  std::vector<std::string> offers = {};  ///< features beyond the signature: "lse", "varlen", "double"
+  std::vector<std::string> offers = {};  ///< features beyond the signature: "lse", "segments", "double"
   /// Whether a step with it can be run on tensors without values (optrush/forecast.h). Where nobody says: a
   /// wrap can, and a base can that is not opaque.
   std::optional<bool> foreseeable = {};
