@@ -35,6 +35,7 @@ if(OPTRUSH_SANITIZE)
     message(FATAL_ERROR "OPTRUSH_SANITIZE is address or thread, not ${OPTRUSH_SANITIZE}")
   endif()
   add_compile_options(-O1 -g1 -fno-omit-frame-pointer -fsanitize=${_sanitizers_${OPTRUSH_SANITIZE}})
+  target_compile_options(optrush_warnings INTERFACE -Wno-maybe-uninitialized)  # GCC: false alarms in what they add
   if(OPTRUSH_SANITIZE STREQUAL address)
     # AddressSanitizer sees null pointers and ends of objects, too; these checks would triple the time to compile. LibTorch
     # does not export the types that vptr compares.
