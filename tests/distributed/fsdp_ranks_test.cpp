@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <random>
 
 #include "base/spec_json.h"
@@ -229,9 +231,30 @@ TEST(Fsdp, StateSavedOnSomeRanksGoesOnOnOthers) {
   }
 }
 
+/// A collective that lets go of its buffers late raises a rank's peak: the lowest of a few runs is held.
+void expect_equal_peaks(const RunSpec& one, std::vector<int64_t> peaks_of_one, const RunSpec& other,
+                        std::vector<int64_t> peaks_of_other) {
+  constexpr int64_t kNear = 4096;
+  const auto lower = [](std::vector<int64_t>& peaks, const RunSpec& spec) {
+    const auto again = train_on(pool(), {.spec = spec, .save = "", .load = ""}).peaks;
+    for (size_t rank = 0; rank < peaks.size(); ++rank) peaks[rank] = std::min(peaks[rank], again[rank]);
+  };
+  const auto differs = [&] {
+    return !std::ranges::equal(peaks_of_one, peaks_of_other,
+                               [](int64_t a, int64_t b) { return std::abs(a - b) <= kNear; });
+  };
+  for (int attempt = 0; attempt < 3 && differs(); ++attempt) {
+    lower(peaks_of_one, one);
+    lower(peaks_of_other, other);
+  }
+  for (size_t rank = 0; rank < peaks_of_one.size(); ++rank)
+    EXPECT_NEAR(peaks_of_one[rank], peaks_of_other[rank], kNear) << "rank " << rank;
+}
+
 /// Ranks that share held-out sequences tell the loss of one process, and their steps know nothing of it.
 void expect_validates_as_one_process(RunSpec spec) {
   SCOPED_TRACE(spec.plugins.front().name + spec.plugins.front().options.dump());
+  const RunSpec spec_without = spec;
   const auto without = train_on(pool(), {.spec = spec, .save = "", .load = ""});
   spec.validate.every = 4;
   spec.validate.sequences = 7;  // what is left over is another number of rows on each rank
@@ -245,9 +268,7 @@ void expect_validates_as_one_process(RunSpec spec) {
   EXPECT_EQ(with.norms, without.norms);
   EXPECT_EQ(with.result.at("collectives"), without.result.at("collectives"));
   EXPECT_EQ(with.result.value("counters", Json()), without.result.value("counters", Json()));
-  // When a collective lets go of its buffers differs from run to run.
-  for (size_t rank = 0; rank < with.peaks.size(); ++rank)
-    EXPECT_NEAR(with.peaks[rank], without.peaks[rank], 4096) << "rank " << rank;
+  expect_equal_peaks(spec, with.peaks, spec_without, without.peaks);
 }
 
 TEST(Validation, RanksEqualOneProcess) {
