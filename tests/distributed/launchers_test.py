@@ -15,6 +15,8 @@ import tempfile
 import time
 
 OPTRUSH = pathlib.Path(os.environ["OPTRUSH_BUILD_DIR"]) / "bin" / "optrush"
+# A sanitizer would end a crashing process in its own way.
+os.environ["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "") + ":handle_segv=0"
 TORCHRUN = pathlib.Path(sys.prefix) / "bin" / "torchrun"
 SCRIPT = """
 local rush = require "optrush"
