@@ -44,11 +44,14 @@ std::optional<int64_t> requested_bytes(const std::string& message) {
   if (found == std::string::npos) return std::nullopt;
   const char* const end = message.data() + message.size();
   double number = 0;
-  const auto [after, error] = std::from_chars(message.data() + found + kBefore.size(), end, number);
-  if (error != std::errc() || !(number >= 0)) return std::nullopt;
+  const auto [after, error] =
+      std::from_chars(message.data() + found + kBefore.size(), end, number, std::chars_format::fixed);
+  if (error != std::errc()) return std::nullopt;
   const std::string_view rest(after, end);
   for (const auto& [unit, shift] : kUnits)
-    if (rest.starts_with(unit)) return std::llround(std::ldexp(number, shift));
+    if (const double bytes = std::ldexp(number, shift);
+        rest.starts_with(unit) && bytes >= 0 && bytes < 0x1p63)
+      return std::llround(bytes);
   return std::nullopt;
 }
 

@@ -25,6 +25,8 @@ TEST(RunFailure, BytesInEveryUnitThatLibTorchWrites) {
             int64_t{5} << 29);
   EXPECT_EQ(requested_bytes("CUDA out of memory. Tried to allocate 20.00 MiB."), 20 << 20);
   EXPECT_EQ(requested_bytes("CUDA out of memory. Tried to allocate 512 bytes."), 512);
+  for (const char* number : {"inf", "nan", "-1", "1e3", "99999999999999999999", "", "some"})
+    EXPECT_FALSE(requested_bytes(std::string("Tried to allocate ") + number + " GiB.")) << number;
   EXPECT_EQ(requested_bytes("DefaultCPUAllocator: can't allocate memory: you tried to allocate 4096 bytes."),
             4096);
   EXPECT_EQ(requested_bytes("the GPU has 2.50 GiB"), std::nullopt);
