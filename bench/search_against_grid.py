@@ -56,7 +56,9 @@ PLAIN = {"factor": 1, "plugins": ""}
 def rung(name, change=None):
     if change is None:
         return f'rush.rung "{name}"'
-    return f'rush.rung("{name}", {{ train = {{ micro_batch = {change} * BATCH }} }})' if isinstance(change, int) else f'rush.rung("{name}", "{change}")'
+    if isinstance(change, int):
+        return f'rush.rung("{name}", {{ train = {{ micro_batch = {change} * BATCH }} }})'
+    return f'rush.rung("{name}", "{change}")'
 
 
 def plain(axis):
@@ -154,28 +156,29 @@ def final(options, head, axes, folder, found, rivals):
     report, _ = run(options, folder, script + final_part(axes, found, rivals, options.final), "final", "on")
     rows = json.loads((report / "results.json").read_text())["rows"]
     speeds = {rivals[int(row["rung"].split()[1])]: row["vs_base"]["speed"] for row in rows[1:] if row["status"] == "ok"}
+    if any(speed is None or speed["interval"] is None for speed in speeds.values()):
+        raise SystemExit(f"--final {options.final:g} is too short: not every rival had three rounds in so many seconds")
     return {name: {"value": 1 / s["value"], "interval": [1 / s["interval"][1], 1 / s["interval"][0]]} for name, s in speeds.items()}
 
 
-def searched(options, head, axes, folder, seconds):
-    """The report, and the seconds that it took."""
-    kept = folder / "search_seconds.json"
-    if kept.exists():
-        return folder / "search/local", json.loads(kept.read_text())
-    script = SCRIPT.format(name="search", **head, **PLAIN) + search_part(axes, seconds)
-    report, took = run(options, folder, script, "search", options.turns)
-    kept.write_text(json.dumps(took))
+def kept(folder, name, measure):
+    """The report, and the seconds that it took; measured where the folder lacks it."""
+    seconds = folder / f"{name}_seconds.json"
+    if seconds.exists():
+        return folder / name / "local", json.loads(seconds.read_text())
+    report, took = measure()
+    seconds.write_text(json.dumps(took))
     return report, took
+
+
+def searched(options, head, axes, folder, seconds):
+    script = SCRIPT.format(name="search", **head, **PLAIN) + search_part(axes, seconds)
+    return kept(folder, "search", lambda: run(options, folder, script, "search", options.turns))
 
 
 def measured_grid(options, head, axes, folder):
-    """The report, and the seconds that it took."""
-    kept = folder / "grid_seconds.json"
-    if kept.exists():
-        return folder / "grid/local", json.loads(kept.read_text())
-    report, took = run(options, folder, SCRIPT.format(name="grid", **head, **PLAIN) + grid_part(axes, options.rounds), "grid", "off")
-    kept.write_text(json.dumps(took))
-    return report, took
+    script = SCRIPT.format(name="grid", **head, **PLAIN) + grid_part(axes, options.rounds)
+    return kept(folder, "grid", lambda: run(options, folder, script, "grid", "off"))
 
 
 def compare(options, model, folder):
