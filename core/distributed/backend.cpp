@@ -4,6 +4,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
+#include "base/first_line.h"
 #include "distributed/nccl.h"
 #include "optrush/error.h"
 
@@ -40,10 +41,9 @@ c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const std::string& nam
   } catch (const Error&) {
     throw;
   } catch (const std::exception& e) {
-    const std::string text = e.what();
     throw Error(
         "the group '" + name + "' of " + std::to_string(size) +
-            " ranks can't connect: " + text.substr(0, text.find('\n')),
+            " ranks can't connect: " + first_line(e.what()),
         "set GLOO_SOCKET_IFNAME (and NCCL_SOCKET_IFNAME) to the interface by which the machines reach "
         "each other, and check that no firewall is between them");
   }

@@ -10,6 +10,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <type_traits>
 
+#include "base/first_line.h"
 #include "distributed/backend.h"
 #include "distributed/functional_group.h"
 #include "distributed/groups.h"
@@ -31,7 +32,7 @@ Pending keep_own(const Tensor& out, const Tensor& in) {
 }
 
 [[noreturn]] void throw_peer_error(const std::string& what, const std::exception& e) {
-  const std::string text = e.what(), line = text.substr(0, text.find('\n'));
+  const std::string text = e.what(), line = first_line(text);
   const bool late = text.find("imed out") != std::string::npos || text.find("imeout") != std::string::npos;
   if (late)
     throw PeerError(PeerError::Cause::late, what + " was not joined by every rank in time (" + line + ")",

@@ -5,6 +5,7 @@
 #include <map>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include "base/first_line.h"
 #include "base/host_name.h"
 #include "base/suggest.h"
 #include "distributed/peer_error.h"
@@ -14,8 +15,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 std::string address(const Ranks& ranks) { return ranks.host + ":" + std::to_string(ranks.port); }
-
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 c10::intrusive_ptr<c10d::Store> open_store(const Ranks& ranks) {
   c10d::TCPStoreOptions options;

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/files.h"
+#include "base/first_line.h"
 #include "base/seconds_since.h"
 #include "launch/process.h"
 #include "launch/result.h"

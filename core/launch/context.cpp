@@ -2,6 +2,7 @@
 #include "base/host_name.h"
 
 #include "base/files.h"
+#include "base/first_line.h"
 #include "base/installation.h"
 #include "build_info.h"
 #include "launch/process.h"

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <ctime>
 
+#include "base/first_line.h"
 #include "report/format.h"
 
 namespace optrush {
@@ -28,8 +29,6 @@ std::string utc_now() {
   const size_t length = std::strftime(buffer.data(), buffer.size(), "%Y-%m-%dT%H:%M:%SZ", &utc);
   return {buffer.data(), length};
 }
-
-std::string first_line(std::string_view text) { return std::string(text.substr(0, text.find('\n'))); }
 
 std::string with_cure(std::string_view error) {
   static constexpr std::string_view kCure = "\n  hint: ";

@@ -9,8 +9,6 @@ namespace optrush {
 std::string clock_time(double seconds);
 /// The present moment, "2026-08-01T12:00:00Z".
 std::string utc_now();
-/// Text up to the first line break.
-std::string first_line(std::string_view text);
 /// The first line of an error's text, and its cure in parentheses: "no GPU can be used (run with --device
 /// cpu)".
 std::string with_cure(std::string_view error);

@@ -37,7 +37,8 @@ struct Row {
   Status status = Status::ok;
   std::string reason;  ///< of a status that is not ok
   std::vector<std::string> notes;
-  bool started = true;  ///< false: no run of it has a result
+  bool started = true;        ///< false: no run of it has a result
+  size_t missing_rounds = 0;  ///< that `--resume` would still run
 
   int64_t devices = 1;              ///< its ranks
   std::vector<int64_t> rounds;      ///< that ended well
@@ -84,6 +85,8 @@ struct Row {
   std::optional<double> compile_seconds, setup_seconds, joules_per_token, cost_per_million_tokens;
 
   bool ok() const { return status == Status::ok; }
+  /// What ended it first stays.
+  void end_badly(Status, std::string why);
   /// The variant whose runs it shows.
   int64_t runs_of() const { return same_as < 0 ? variant : same_as; }
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/first_line.h"
 #include "report/format.h"
 
 namespace optrush {
@@ -75,10 +76,9 @@ std::vector<std::string> cost_remarks() {
 CostLine planned_cost(const std::string& rung, const Json& plan) {
   if (!plan.is_object()) return {rung, {}, {}, "no plan"};
   const Json memory = plan.value("memory", Json());
-  std::string why_not = plan.value("no_forecast", "");
   return {rung, step_cost_from(plan.value("costs", Json())),
           memory.is_object() ? number_in(memory, "peak_bytes") : std::nullopt,
-          why_not.substr(0, why_not.find('\n'))};
+          first_line(plan.value("no_forecast", ""))};
 }
 
 Section cost_section(const Analysis& a) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/first_line.h"
 #include "base/spec_json.h"
 #include "measure/cpu_info.h"
 #include "measure/cuda_library.h"
@@ -84,8 +85,7 @@ std::optional<Forecast> forecast(const RunSpec& spec, at::DeviceType form, std::
     costs.stop();
     return Forecast{simulated::peak() - before, costs.to_json()};
   } catch (const c10::Error& e) {
-    const std::string message = e.what_without_backtrace();
-    return none(message.substr(0, message.find('\n')));  // an operator without sizes, or a value
+    return none(first_line(e.what_without_backtrace()));  // an operator without sizes, or a value
   } catch (const std::exception& e) {
     return none(e.what());
   }
