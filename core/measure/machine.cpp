@@ -104,9 +104,10 @@ Json peak_of(at::Device device, const std::string& name, double seconds) {
 /// Four times the last-level cache, so that arrays of that size stream from memory, and no more than a
 /// quarter of what is free.
 int64_t streaming_bytes(at::Device device, const CpuInfo& cpu) {
-  constexpr int64_t kLeast = int64_t{256} << 20;
+  // On a GPU enough for a copy to take much longer than it takes to start.
+  const int64_t least = int64_t{device.is_cuda() ? 2048 : 256} << 20;
   const int64_t cache = device.is_cuda() ? cuda_cache_bytes(device.index()) : cpu.cache_bytes;
-  const int64_t bytes = std::max(4 * cache, kLeast);
+  const int64_t bytes = std::max(4 * cache, least);
   return device.is_cuda() ? bytes : std::min(bytes, cpu.available_bytes / 4);
 }
 

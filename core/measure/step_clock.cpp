@@ -62,7 +62,15 @@ class CudaEvent {
   CudaEvent(const CudaEvent&) = delete;
   CudaEvent& operator=(const CudaEvent&) = delete;
   void record() { check(cudaEventRecord(event_, c10::cuda::getCurrentCUDAStream())); }
-  bool done() const { return cudaEventQuery(event_) == cudaSuccess; }
+  bool done() const {
+    const cudaError_t status = cudaEventQuery(event_);
+    if (status == cudaErrorNotReady) {
+      (void)cudaGetLastError();  // no error, but the next check of a launch would find it there
+      return false;
+    }
+    check(status);
+    return true;
+  }
   void wait() const { check(cudaEventSynchronize(event_)); }
   double seconds_since(const CudaEvent& start) const {
     float milliseconds = 0;

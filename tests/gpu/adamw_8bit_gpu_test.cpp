@@ -17,7 +17,8 @@ struct Kept {
   std::unique_ptr<Optimizer> optimizer;
   TrainSpec spec;
 
-  explicit Kept(at::Device device) {
+  /// `packed`: every address is at 16 bytes, as in training.
+  explicit Kept(at::Device device, bool packed) {
     spec.lr = 1e-2;
     spec.weight_decay = 0.1;
     at::manual_seed(1);
@@ -26,7 +27,7 @@ struct Kept {
       const Tensor value = at::randn({numbers + 1}).to(device);
       params.push_back({.name = std::to_string(i), .shape = {numbers}, .decay = i % 2 == 0});
       if (i % 7 != 0) params.back().shape.push_back(1);
-      params.back().leaf = value.narrow(0, i % 5 == 0 ? 1 : 0, numbers);
+      params.back().leaf = value.narrow(0, !packed && i % 5 == 0 ? 1 : 0, numbers);
       shards.push_back({.data = params.back().leaf,
                         .grad = {},
                         .decay = params.back().decay,
@@ -47,8 +48,8 @@ struct Kept {
   }
 };
 
-TEST_F(AdamW8bitOnGpu, TheUpdateIsThatOfACpu) {
-  Kept cpu(at::kCPU), gpu(at::kCUDA);
+void expect_equal_updates(bool packed) {
+  Kept cpu(at::kCPU, packed), gpu(at::kCUDA, packed);
   for (int64_t step = 0; step < 6; ++step) {
     cpu.step(step, step == 3);
     gpu.step(step, step == 3);
@@ -68,5 +69,8 @@ TEST_F(AdamW8bitOnGpu, TheUpdateIsThatOfACpu) {
     }
   }
 }
+
+TEST_F(AdamW8bitOnGpu, TheUpdateIsThatOfACpu) { expect_equal_updates(/*packed=*/false); }
+TEST_F(AdamW8bitOnGpu, TheUpdateInWholePacksIsThatOfACpu) { expect_equal_updates(/*packed=*/true); }
 }  // namespace
 }  // namespace optrush::testing

@@ -34,7 +34,7 @@ TEST_F(FlashAttentionOnGpu, EveryKernelTrainsLikeThePlainForm) {
     for (size_t i = 0; i < plain.losses.size(); ++i)
       EXPECT_NEAR(fused.losses[i], plain.losses[i], 1e-2 * plain.losses[i]);
     if (std::string(kernel) == "auto") continue;
-    EXPECT_NE(fused.notes.find("the kernel '" + std::string(kernel) + "' (as asked)"), std::string::npos);
+    EXPECT_NE(fused.notes.find("the kernel '" + std::string(kernel) + "' (as asked"), std::string::npos);
   }
 }
 
@@ -91,10 +91,8 @@ TEST_F(FlashAttentionOnGpu, HalvesInARingAreTheWhole) {
   for (const char* kernel : {"flash", "efficient", "cudnn"}) {
     SCOPED_TRACE(kernel);
     Resolved resolved(kernel);
-    const int64_t groups = std::string(kernel) == "efficient" ? 4 : 2;  // which does not share heads
-    for (const auto& shape :
-         {AttentionShape{.groups = groups, .queries = 240, .keys = 240, .causal = true},
-          AttentionShape{.groups = groups, .queries = 200, .keys = 328, .causal = false}}) {
+    for (const auto& shape : {AttentionShape{.groups = 2, .queries = 240, .keys = 240, .causal = true},
+                              AttentionShape{.groups = 2, .queries = 200, .keys = 328, .causal = false}}) {
       const auto inputs = inputs_on_gpu(shape);
       const auto expected = attention_by_formula(in_double(inputs));
       EXPECT_LT(difference(attention_by_halves(resolved.halves(), inputs), expected), kBf16);

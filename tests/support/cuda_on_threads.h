@@ -86,6 +86,8 @@ T __shfl_xor_sync(unsigned int, T value, int mask) {
   return other;
 }
 inline float __expf(float x) { return std::exp(x); }
+inline float __fadd_rn(float a, float b) { return a + b; }
+inline float __fmul_rn(float a, float b) { return a * b; }
 inline float __fdividef(float a, float b) { return a / b; }
 [[noreturn]] inline void __trap() { std::abort(); }
 inline int __float_as_int(float x) { return std::bit_cast<int>(x); }

@@ -40,6 +40,13 @@ Tensor lowered(const Tensor& x) {
   return lowers ? x.to(at::autocast::get_autocast_dtype(device)) : x;
 }
 
+/// Keys or values (B, H_kv, S, K), a copy for each of the heads that share them.
+Tensor for_each_head(const Tensor& x, int64_t heads) { return x.repeat_interleave(heads / x.size(1), 1); }
+/// The sum of the copies' gradients.
+Tensor of_shared(const Tensor& gradient, int64_t shared) {
+  return gradient.unflatten(1, {shared, -1}).sum(2);
+}
+
 /// Where a query sees a key: (B, 1, S, S).
 Tensor visible(const AttentionArgs& args) {
   const Tensor& ids = args.segments.ids;
@@ -76,9 +83,11 @@ class FlashAttention final : public Plugin {
     context.setSDPUseMath(false);
   }
 
-  AttentionOut attend(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args) {
+  AttentionOut attend(const Tensor& q, const Tensor& shared_k, const Tensor& shared_v,
+                      const AttentionArgs& args) {
+    if (!fused_) fused_ = found_kernel(lowered(q), lowered(shared_k), lowered(shared_v), args);
+    const Tensor k = as_the_kernel_takes_it(shared_k, q), v = as_the_kernel_takes_it(shared_v, q);
     const bool grouped = q.size(1) != k.size(1);
-    if (!fused_) fused_ = found_kernel(lowered(q), lowered(k), lowered(v), args);
     if (args.segments.defined() && tracing()) {
       // The documents of another batch are others: a graph may hold where they are, but not their lengths.
       if (args.lse)
@@ -102,7 +111,7 @@ class FlashAttention final : public Plugin {
                                 const AttentionArgs& args) {
       const at::NoGradGuard no_grad;
       if (!fused_) fused_ = found_kernel(q, k, v, args);
-      return fused_->forward(q, k, v, args);
+      return fused_->forward(q, as_the_kernel_takes_it(k, q), as_the_kernel_takes_it(v, q), args);
     };
     const auto backward = [this](const Tensor& gradient, const Tensor& q, const Tensor& k, const Tensor& v,
                                  const Tensor& out, const Tensor& lse, const AttentionArgs& args) {
@@ -110,7 +119,13 @@ class FlashAttention final : public Plugin {
       if (!fused_) fused_ = found_kernel(q, k, v, args);
       // Who merges outputs may keep them in more bits than the kernel takes.
       const auto type = q.scalar_type();
-      return fused_->backward(gradient.to(type), q, k, v, out.to(type), lse, args);
+      auto gradients = fused_->backward(gradient.to(type), q, as_the_kernel_takes_it(k, q),
+                                        as_the_kernel_takes_it(v, q), out.to(type), lse, args);
+      if (copies_) {
+        gradients[1] = of_shared(gradients[1], k.size(1));
+        gradients[2] = of_shared(gradients[2], v.size(1));
+      }
+      return gradients;
     };
     return {forward, backward};
   }
@@ -137,14 +152,24 @@ class FlashAttention final : public Plugin {
   std::unique_ptr<FusedKernel> found_kernel(const Tensor& q, const Tensor& k, const Tensor& v,
                                             const AttentionArgs& args) {
     const bool grouped = q.size(1) != k.size(1);
-    const auto choose = [&] {
-      return at::_fused_sdp_choice(q, k, v, {}, 0.0, args.causal, args.scale, grouped);
+    const auto choose = [&](const Tensor& keys, const Tensor& values) -> int64_t {
+      try {
+        return at::_fused_sdp_choice(q, keys, values, {}, 0.0, args.causal, args.scale,
+                                     q.size(1) != keys.size(1));
+      } catch (const c10::Error&) {  // on a GPU LibTorch throws where no kernel takes them
+        return 0;
+      }
     };
-    int64_t choice = choose();
+    int64_t choice = choose(k, v);
     std::string why = kernel_ == "auto" ? "auto" : "as asked";
     if (kernel_ == "auto" && q.is_cuda()) {
       why = put_in_order();
-      choice = choose();
+      choice = choose(k, v);
+    }
+    if (choice < 1 && grouped) {
+      choice = choose(for_each_head(k, q.size(1)), for_each_head(v, q.size(1)));
+      copies_ = choice >= 1;
+      why += ", which shares no keys: they are copied for each head";
     }
     if (choice < 1 || choice >= static_cast<int64_t>(kKernels.size()))
       throw Error(
@@ -160,8 +185,13 @@ class FlashAttention final : public Plugin {
                                                                : Kernel::cudnn);
   }
 
+  Tensor as_the_kernel_takes_it(const Tensor& shared, const Tensor& q) const {
+    return copies_ && shared.size(1) != q.size(1) ? for_each_head(shared, q.size(1)) : shared;
+  }
+
   std::string kernel_;
   Run* run_ = nullptr;
+  bool copies_ = false;                 ///< the kernel takes as many heads of keys and values as of queries
   std::unique_ptr<FusedKernel> fused_;  ///< found at the first call
 };
 }  // namespace

@@ -34,7 +34,8 @@ struct Encoded {
 __device__ inline float scale_of(const Encoded& from, long long block) {
   if (from.scales != nullptr) return from.scales[block];
   const long long group = block / kScales;
-  return from.scale_means[group] + static_cast<float>(from.scale_codes[block]) * from.scale_steps[group];
+  // Rounded twice, as on a CPU: one fused operation would give other bits.
+  return __fadd_rn(from.scale_means[group], __fmul_rn(static_cast<float>(from.scale_codes[block]), from.scale_steps[group]));
 }
 
 /// Whole packs where both addresses start at one, else number by number.
