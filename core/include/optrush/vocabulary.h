@@ -7,6 +7,7 @@ namespace optrush {
 /// The entries of a vocabulary whose logits are made here, where ranks split it.
 struct VocabularyPart {
   int64_t begin = 0, end = 0;
+  int64_t widest = 0;      ///< rows of the largest part: ranks that cut their work by it cut it alike
   Group* group = nullptr;  ///< the ranks that have the others
 };
 

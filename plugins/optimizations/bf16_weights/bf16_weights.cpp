@@ -56,11 +56,11 @@ class Bf16Weights final : public Plugin {
     }
   }
 
-  /// The value itself where it is in fp32 and nobody else's: the parameter is cut from it, not it.
+  /// The value itself where it is in fp32 and nobody else's: the parameter is cut from it, not it. A piece of
+  /// a whole that nobody else needs may not keep the whole.
   static Tensor master_from(const Tensor& uncut) {
-    return uncut.to(at::kFloat, /*non_blocking=*/false, /*copy=*/!uncut.is_contiguous())
-        .contiguous()
-        .detach();
+    const Tensor master = uncut.to(at::kFloat).contiguous().detach();
+    return master.storage().nbytes() > master.nbytes() ? master.clone() : master;
   }
 
   /// Gradients of micro-batches: bf16 would lose what is 2^-8 of the sum.

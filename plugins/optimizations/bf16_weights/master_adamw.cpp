@@ -27,7 +27,7 @@ Tensor master_of(const Shard& shard, const Masters& masters) {
   const Segment& first = shard.segments.front();
   if (const auto found = masters.find(first.param);
       shard.segments.size() == 1 && found != masters.end() && found->second.numel() == shard.data.numel())
-    return found->second.view(shard.data.sizes());
+    return found->second.to(shard.data.device()).view(shard.data.sizes());  // which may lie on the host
   Tensor master = shard.data.to(at::kFloat);
   for (const Segment& segment : shard.segments)
     if (const auto found = masters.find(segment.param); found != masters.end())

@@ -24,9 +24,10 @@ constexpr int64_t kAlignment = 16;
 
 int64_t ceil_of(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-int64_t rows_of_chunk(int64_t chunk, const Tensor& weight, int64_t tokens) {
+/// `width`: of the vocabulary here.
+int64_t rows_of_chunk(int64_t chunk, const Tensor& weight, int64_t width, int64_t tokens) {
   if (chunk > 0) return std::min(chunk, tokens);
-  return automatic_chunk(weight.size(0) * weight.element_size(), tokens, form_of(weight));
+  return automatic_chunk(width * weight.element_size(), tokens, form_of(weight));
 }
 
 at::ScalarType wide_of(const Tensor& x) { return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat; }
@@ -136,7 +137,7 @@ Differentiable::Result by_kernel(const Tensor& x, const Tensor& labels, const Te
   const Tensor rows = x.reshape({-1, x.size(-1)}), flat = labels.reshape({-1}).contiguous();
   const int64_t tokens = rows.size(0);
   if (flat.is_cpu()) check_labels(flat, weight.size(0));
-  const int64_t step = rows_of_chunk(chunk, weight, tokens);
+  const int64_t step = rows_of_chunk(chunk, weight, weight.size(0), tokens);
   const Tensor losses = at::empty({tokens}, x.options().dtype(wide));
   const Tensor d_rows = wanted.x ? at::empty(rows.sizes(), x.options()) : Tensor();
   // One product is rounded once, several are summed in fp32.
@@ -177,7 +178,9 @@ Differentiable::Result linear_cross_entropy_by_operators(const Tensor& x, const 
                                                          const std::optional<VocabularyPart>& part) {
   const auto wide = wide_of(x);
   const Tensor rows = x.reshape({-1, x.size(-1)}), flat = labels.reshape({-1});
-  const int64_t tokens = rows.size(0), step = rows_of_chunk(chunk, weight, tokens);
+  // Each chunk is a sum over the ranks: all of them have as many.
+  const int64_t tokens = rows.size(0), width = part ? part->widest : weight.size(0),
+                step = rows_of_chunk(chunk, weight, width, tokens);
   Tensor loss = at::zeros({}, x.options().dtype(wide)), d_weight;
   Tensors d_rows;
   for (int64_t begin = 0; begin < tokens; begin += step) {

@@ -38,6 +38,9 @@ class Lora final : public Plugin {
   };
 
   void adapt(Run& run) {
+    if (targets_.empty())
+      throw Error("target_modules is empty: nothing would be trained",
+                  "name linears, as { \"q_proj\", \"v_proj\" }");
     for (Param* param : run.params().all()) param->trainable = false;
     std::set<std::string> names;
     for (Site* site : run.sites("linear")) {

@@ -159,8 +159,10 @@ class TensorParallel final : public Plugin {
   }
 
   VocabularyPart vocabulary(const Param& matrix, const Mesh& mesh) const {
-    const auto [begin, end] = range_of(cuts_.at("vocab"), matrix.shape.at(0), mesh, matrix.name);
-    return {begin, end, &mesh.group(ranks_)};
+    const AxisCut& cut = cuts_.at("vocab");
+    const auto [begin, end] = range_of(cut, matrix.shape.at(0), mesh, matrix.name);
+    const int64_t grains = matrix.shape.at(0) / cut.grain, widest = (grains + size_ - 1) / size_ * cut.grain;
+    return {begin, end, widest, &mesh.group(ranks_)};
   }
 
   /// A sum behind each region of what matrix products give and one of gradients, one behind the embedding and
