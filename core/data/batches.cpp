@@ -20,19 +20,18 @@ std::unique_ptr<DocumentRows> document_rows(const DataSpec& data, const RunSpec&
   return rows;
 }
 
-/// Of (B, S) numbers of documents. There are always as many starts, the last ones of nothing: compiled code
-/// and kernels see one shape.
-Segments segments_of(const Tensor& ids, int64_t most_documents, at::Device device) {
+/// Of (B, S) numbers of documents. There are always as many starts, the last ones of nothing, and `longest`
+/// is that of the whole data: compiled code, kernels and graphs see one shape.
+Segments segments_of(const Tensor& ids, const DocumentRows& source, at::Device device) {
   const int64_t rows = ids.size(0), length = ids.size(1);
-  const Tensor starts = at::full({rows * most_documents + 1}, rows * length, ids.options());
+  const Tensor starts = at::full({rows * source.most_documents() + 1}, rows * length,
+                                 ids.options().pinned_memory(!device.is_cpu()));
   int32_t* start = starts.mutable_data_ptr<int32_t>();
   const int32_t* id = ids.const_data_ptr<int32_t>();
-  Segments segments;
+  Segments segments{.longest = source.longest()};
   int64_t count = 0;
   for (int64_t i = 0; i < rows * length; ++i)
     if (i % length == 0 || id[i] != id[i - 1]) start[count++] = static_cast<int32_t>(i);
-  for (int64_t i = 0; i < count; ++i)
-    segments.longest = std::max<int64_t>(segments.longest, start[i + 1] - start[i]);
   segments.ids = ids.to(device, /*non_blocking=*/true);
   segments.starts = starts.to(device, /*non_blocking=*/true);
   return segments;
@@ -54,7 +53,8 @@ int64_t global_batch(const TrainSpec& train, const Mesh& mesh) {
 Batches::Batches(const RunSpec& spec, const Model& model, const Mesh& mesh, at::Device device,
                  const LayRows& lay)
     : train_(spec.train),
-      validation_sequences_(spec.validate.sequences),
+      asked_for_validation_(spec.validate.sequences),
+      validation_sequences_(asked_for_validation_),
       mesh_(mesh),
       device_(device),
       input_dim_(model.input_dim) {
@@ -67,11 +67,22 @@ Batches::Batches(const RunSpec& spec, const Model& model, const Mesh& mesh, at::
     training_.windows = open_training(spec, vocab_size);
   if (spec.validate.every == 0) return;
   // One document each, whatever training makes of its own.
-  if (const DataSpec& data = validation_data(spec); data.kind == "documents")
+  if (const DataSpec& data = validation_data(spec); data.kind == "documents") {
     validation_.documents = document_rows(data, spec, vocab_size, one_document_each,
                                           {.held_out = spec.validate.sequences, .gives_held_out = true});
-  else
+    // Fewer where prompts fill a sequence: no document counts twice.
+    validation_sequences_ = std::min(validation_sequences_, validation_.documents->count());
+  } else
     validation_.windows = open_validation(spec, vocab_size);
+}
+
+std::string Batches::description() const {
+  std::string text = training_.documents ? training_.documents->description() : "";
+  if (validation_sequences_ < asked_for_validation_)
+    text += std::string(text.empty() ? "" : "; ") + "validation has " +
+            std::to_string(validation_sequences_) + " documents instead of " +
+            std::to_string(asked_for_validation_) + ": the prompts of the others fill a sequence";
+  return text;
 }
 
 std::vector<Batch> Batches::step(int64_t step) const {
@@ -145,7 +156,7 @@ Batch Batches::documents(const DocumentRows& source, int64_t first_sample, int64
   batch.tokens = placed[0];
   batch.labels = placed[1];
   batch.positions = placed[2];
-  if (source.most_documents() > 1) batch.segments = segments_of(ids, source.most_documents(), device_);
+  if (source.most_documents() > 1) batch.segments = segments_of(ids, source, device_);
   return batch;
 }
 

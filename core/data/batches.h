@@ -23,7 +23,7 @@ class Batches {
   /// left over have no label that counts.
   std::vector<Batch> validation() const;
   /// What became of documents; "" where there are none.
-  std::string description() const { return training_.documents ? training_.documents->description() : ""; }
+  std::string description() const;
 
  private:
   /// What sequences are made of: windows of a stream of tokens, or documents.
@@ -39,7 +39,7 @@ class Batches {
   Batch activations(int64_t first_sample) const;
 
   TrainSpec train_;
-  int64_t validation_sequences_;
+  int64_t asked_for_validation_, validation_sequences_;
   const Mesh& mesh_;
   at::Device device_;
   int64_t input_dim_;

@@ -57,7 +57,12 @@ DocumentRows::DocumentRows(Documents documents, int64_t seq_len, uint64_t seed, 
   check_rows(rows_, lengths, seq_len);
   for (const auto& row : rows_) {
     int64_t filled = 0;
-    for (const int64_t place : row) filled += lengths[static_cast<size_t>(place)];
+    for (const int64_t place : row) {
+      const int64_t length = lengths[static_cast<size_t>(place)];
+      longest_ = std::max(longest_, length);
+      filled += length;
+    }
+    longest_ = std::max(longest_, seq_len - filled);
     // Where every sequence is one document, padding behind it needs no number: nothing looks back from there.
     if (row.size() > 1)
       most_ = std::max(most_, static_cast<int64_t>(row.size()) + (filled < seq_len ? 1 : 0));
@@ -89,11 +94,10 @@ int64_t DocumentRows::positions_of(int64_t document) const {
 }
 
 int64_t DocumentRows::fill(int64_t index, const RowView& to) const {
-  const auto count = static_cast<int64_t>(rows_.size());
-  uint64_t number = static_cast<uint64_t>(index % count);
+  uint64_t number = static_cast<uint64_t>(index % count());
   if (shuffled_)
-    number = permuted(number, static_cast<uint64_t>(count),
-                      random_at(seed_, static_cast<uint64_t>(index / count)));
+    number = permuted(number, static_cast<uint64_t>(count()),
+                      random_at(seed_, static_cast<uint64_t>(index / count())));
   int64_t at = 0, counted = 0;
   int32_t order = 0;
   for (const int64_t place : rows_[number]) {

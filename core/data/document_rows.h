@@ -35,6 +35,10 @@ class DocumentRows {
   int64_t fill(int64_t index, const RowView&) const;
   /// The most documents of a sequence, padding among them: 1 where none has a neighbour.
   int64_t most_documents() const { return most_; }
+  /// The most positions of a document, or of the padding behind some.
+  int64_t longest() const { return longest_; }
+  /// Sequences of an epoch.
+  int64_t count() const { return static_cast<int64_t>(rows_.size()); }
   int64_t vocab_size() const { return documents_.vocab_size(); }
   /// "12 documents in 5 sequences, 61 % of their positions filled; 2 were cut at 128 tokens"
   std::string description() const;
@@ -44,7 +48,7 @@ class DocumentRows {
   int64_t positions_of(int64_t document) const;
 
   Documents documents_;
-  int64_t seq_len_, most_ = 1, cut_ = 0, left_out_ = 0;
+  int64_t seq_len_, most_ = 1, longest_ = 0, cut_ = 0, left_out_ = 0;
   uint64_t seed_;
   bool shuffled_;
   std::vector<int64_t> used_;  ///< documents, in their order

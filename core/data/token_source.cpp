@@ -67,10 +67,10 @@ std::unique_ptr<TokenSource> open_source(const DataSpec& data, uint64_t seed, in
 
 void check_vocabulary(const DataSpec& data, int64_t tokens, int64_t vocab_size) {
   if (tokens <= vocab_size) return;
-  throw Error("the data '" + data.path + "' has tokens up to " + std::to_string(tokens - 1) +
-                  ", but the model's vocab_size is " + std::to_string(vocab_size),
-              "set the model's vocab_size to at least " + std::to_string(tokens) +
-                  (data.kind == "tokens" ? ", or use data of this model's tokenizer"
-                                         : " (text has one token a byte)"));
+  throw Error(
+      "the data '" + data.path + "' has tokens up to " + std::to_string(tokens - 1) +
+          ", but the model's vocab_size is " + std::to_string(vocab_size),
+      "set the model's vocab_size to at least " + std::to_string(tokens) +
+          (data.kind == "text" ? " (text has one token a byte)" : ", or use data of this model's tokenizer"));
 }
 }  // namespace optrush

@@ -117,6 +117,7 @@ TEST_F(DocumentsTest, DocumentsOfASequenceBeginAnew) {
   EXPECT_THAT(filled.positions, ElementsAre(0, 0, 1, 0, 1));
   EXPECT_THAT(filled.documents, ElementsAre(0, 1, 1, 2, 2));
   EXPECT_EQ(rows.most_documents(), 3) << "padding is one";
+  EXPECT_EQ(rows.longest(), 2);
 }
 
 TEST_F(DocumentsTest, LongOnesAreCutAndPromptsThatFillASequenceLeftOut) {
@@ -182,6 +183,30 @@ TEST_F(DocumentsTest, BatchesCountTheirLabelsAndNameTheirDocuments) {
   EXPECT_TRUE(at::equal(packed.segments.ids, at::tensor({0, 0, 0, 1, 2, 2, 3}, at::kInt).unsqueeze(0)));
   EXPECT_TRUE(at::equal(packed.segments.starts, at::tensor({0, 3, 4, 6, 7}, at::kInt)));
   EXPECT_EQ(packed.segments.longest, 3);
+  const auto two = [](std::span<const int64_t>, int64_t) { return Rows{{0}, {1, 2}}; };
+  for (int64_t step = 0; step < 2; ++step)
+    EXPECT_EQ(Batches(spec, session.model(), session.mesh(), at::kCPU, two).step(step).at(0).segments.longest,
+              4)
+        << "padding is as a document, and every batch has one number";
+}
+
+TEST_F(DocumentsTest, NoDocumentIsValidatedOnTwice) {
+  RunSpec spec = nano_spec();
+  spec.data = {.kind = "documents", .path = written(R"({"tokens": [1, 2, 3]}
+{"tokens": [4, 5, 6]}
+{"tokens": [7, 8, 9, 7, 8, 9], "prompt_tokens": 6}
+{"tokens": [2, 3]})")};
+  spec.train.micro_batch = 4;
+  spec.train.seq_len = 4;
+  spec.validate.every = 1;
+  spec.validate.sequences = 3;
+  Trained run(spec);
+  const Session& session = run.session();
+  const Batches batches(spec, session.model(), session.mesh(), at::kCPU);
+  const auto validation = batches.validation();
+  ASSERT_EQ(validation.size(), 1U);
+  EXPECT_EQ(validation[0].valid_tokens, 2 + 1) << "the prompt of one fills a sequence";
+  EXPECT_THAT(batches.description(), HasSubstr("validation has 2 documents instead of 3"));
 }
 }  // namespace
 }  // namespace optrush::testing

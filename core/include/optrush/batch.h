@@ -11,7 +11,7 @@ struct Segments {
   /// (documents + 1) int32: where each begins among the B x S positions, and the end. The last documents may
   /// be of nothing, so that every batch has as many.
   Tensor starts;
-  int64_t longest = 0;  ///< positions of the longest document
+  int64_t longest = 0;  ///< no document has more positions; the same in every batch of a run
   bool defined() const { return ids.defined(); }
 };
 
