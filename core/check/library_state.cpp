@@ -11,7 +11,10 @@ LibraryState::LibraryState()
       flash_(at::globalContext().userEnabledFlashSDP()),
       efficient_(at::globalContext().userEnabledMemEfficientSDP()),
       cudnn_(at::globalContext().userEnabledCuDNNSDP()),
-      math_(at::globalContext().userEnabledMathSDP()) {}
+      math_(at::globalContext().userEnabledMathSDP()) {
+  for (const at::SDPBackend kernel : at::globalContext().sDPPriorityOrder())
+    order_.push_back(static_cast<int64_t>(kernel));
+}
 
 LibraryState::~LibraryState() {
   auto& context = at::globalContext();
@@ -21,6 +24,7 @@ LibraryState::~LibraryState() {
   context.setSDPUseMemEfficient(efficient_);
   context.setSDPUseCuDNN(cudnn_);
   context.setSDPUseMath(math_);
+  context.setSDPPriorityOrder(order_);
   use_host_memory(nullptr);
 }
 }  // namespace optrush

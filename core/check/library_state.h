@@ -1,4 +1,6 @@
 #pragma once
+#include <cstdint>
+#include <vector>
 
 namespace optrush {
 /// Keeps what a plugin may set in LibTorch for the whole process (precision of matmuls, choice of attention
@@ -14,5 +16,6 @@ class LibraryState {
  private:
   bool tf32_matmul_, tf32_convolution_;
   bool flash_, efficient_, cudnn_, math_;
+  std::vector<int64_t> order_;  ///< in which attention kernels are tried
 };
 }  // namespace optrush

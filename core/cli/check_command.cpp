@@ -8,8 +8,10 @@
 #include "cli/check_table.h"
 #include "cli/commands.h"
 #include "cli/interrupted.h"
+#include "experiment/until.h"
 #include "launch/check_run.h"
 #include "optrush/cache.h"
+#include "optrush/error.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
@@ -20,6 +22,12 @@ struct CheckOptions {
   fs::path json, folder;
   bool resume = false;
 };
+
+double seconds_given(const std::string& text, const std::string& option) try {
+  return seconds_from(text, option);
+} catch (const Error& e) {
+  throw UsageError(e.message(), e.cure(), e.where());
+}
 
 int check_plugins(const CheckOptions& options) {
   CheckSettings settings;
@@ -35,8 +43,8 @@ int check_plugins(const CheckOptions& options) {
     pass_on("--plugin-path", {fs::absolute(folder).lexically_normal()});
   settings.journal = (options.folder.empty() ? cache_folder("check") : options.folder) / "journal.jsonl";
   settings.resume = options.resume;
-  if (!options.for_time.empty()) settings.for_s = parse_duration(options.for_time);
-  if (!options.limit.empty()) settings.limit_s = parse_duration(options.limit);
+  if (!options.for_time.empty()) settings.for_s = seconds_given(options.for_time, "--for");
+  if (!options.limit.empty()) settings.limit_s = seconds_given(options.limit, "--limit");
 
   CheckOutcome outcome;
   {

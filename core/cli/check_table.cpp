@@ -1,7 +1,6 @@
 #include "cli/check_table.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <set>
 
@@ -129,14 +128,4 @@ Json check_json(const CheckOutcome& outcome) {
           {"unusable", outcome.unusable}};
 }
 
-double parse_duration(const std::string& text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const std::string unit(end, text.data() + text.size());
-  const std::map<std::string, double> units = {{"", 1}, {"s", 1}, {"m", 60}, {"min", 60}, {"h", 3600}};
-  const auto found = units.find(unit);
-  if (error != std::errc() || found == units.end() || !(value > 0) || value > 1e6)
-    throw UsageError("'" + text + "' is no time", "write seconds, or a number with s, m or h, as in 8m");
-  return value * found->second;
-}
 }  // namespace optrush

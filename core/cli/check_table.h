@@ -9,6 +9,4 @@ namespace optrush {
 std::string check_table(const CheckOutcome&);
 /// {"schema_version", "device", "machine", "counts", "cases", "unusable", ...} for programs.
 Json check_json(const CheckOutcome&);
-/// A time as people write it, in seconds: "90", "90s", "8m", "1h". A UsageError names the forms.
-double parse_duration(const std::string& text);
 }  // namespace optrush

@@ -17,17 +17,11 @@ const Fields<Until>& until_fields() {
   return fields;
 }
 
-double seconds_in(char unit) {
-  switch (unit) {
-    case 's':
-      return 1;
-    case 'm':
-      return 60;
-    case 'h':
-      return 3600;
-    default:
-      return 0;
-  }
+/// 0: there is no such unit.
+double seconds_in(std::string_view unit) {
+  if (unit.empty() || unit == "s") return 1;
+  if (unit == "m" || unit == "min") return 60;
+  return unit == "h" ? 3600 : 0;
 }
 }  // namespace
 
@@ -38,10 +32,7 @@ double seconds_from(const Json& json, const std::string& where) {
     const auto& text = json.get_ref<const std::string&>();
     const char* end = text.data() + text.size();
     const auto [rest, problem] = std::from_chars(text.data(), end, seconds);
-    if (problem != std::errc() || end - rest > 1)
-      seconds = 0;
-    else if (rest != end)
-      seconds *= seconds_in(*rest);
+    seconds = problem == std::errc() ? seconds * seconds_in({rest, end}) : 0;
   }
   if (!(seconds > 0) || !std::isfinite(seconds))
     throw Error(shown(json) + " is no length of time", R"(seconds, or as in "90s", "5m", "1.5h")", where);

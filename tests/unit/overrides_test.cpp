@@ -43,6 +43,7 @@ TEST_F(OverridesTest, RoundsAreANumberOrLeftOpen) {
     return "";
   };
   EXPECT_THAT(error_of({.rounds = 4, .within = 0.02, .at_most = "1h"}), HasSubstr("exact number"));
+  EXPECT_THAT(error_of({.set = {"rounds=4"}, .within = 0.02, .at_most = "1h"}), HasSubstr("exact number"));
   EXPECT_THAT(error_of({.within = 0.02}), HasSubstr("--at-most"));
   EXPECT_THAT(error_of({.within = 0.02, .at_most = "5 days"}), HasSubstr("no length of time"));
   EXPECT_THAT(error_of({.within = 0, .at_most = "5m"}), HasSubstr("within"));
@@ -52,6 +53,7 @@ TEST(Until, LengthsOfTime) {
   EXPECT_EQ(seconds_from(90, ""), 90);
   EXPECT_EQ(seconds_from("90", ""), 90);
   EXPECT_EQ(seconds_from("1.5h", ""), 5400);
+  EXPECT_EQ(seconds_from("8min", ""), 480);
   for (const Json& wrong :
        {Json(0), Json(-1), Json(""), Json("m"), Json("5d"), Json("inf"), Json("nan"), Json(true)})
     EXPECT_THROW(seconds_from(wrong, ""), Error) << wrong;
