@@ -37,8 +37,10 @@ Experiment RunHost::prepared(const Experiment& described) {
 
 std::filesystem::path RunHost::conclude(const RunOutcome& outcome, Progress& progress) {
   progress.stage("writing the report");
-  if (const auto warning = write_report(outcome.folder); !warning.empty())
-    progress.note("warning: " + warning, Colour::yellow);
+  // A signal may come before there is anything to tell of: while a search plans its first stage.
+  if (outcome.signal == 0 || has_report(outcome.folder))
+    if (const auto warning = write_report(outcome.folder); !warning.empty())
+      progress.note("warning: " + warning, Colour::yellow);
   if (outcome.signal != 0)
     throw Interrupted(outcome.signal,
                       "what is done is kept in " + outcome.folder.string() + "; " + resume_hint_);

@@ -91,19 +91,20 @@ class Search {
   /// One part of `stack` another way.
   std::vector<Picks> moves(const Picks& stack) {
     std::vector<Picks> found;
-    for (const Pick& present : stack) found.push_back(without(stack, present.axis));
+    std::set<Picks> known{sorted(stack)};
+    const auto add = [&](const Picks& moved) {
+      if (known.insert(sorted(moved)).second) found.push_back(moved);
+    };
+    for (const Pick& present : stack) add(without(stack, present.axis));
     for (const Pick& pick : all_) {
       if (std::ranges::count(stack, pick) > 0) continue;
       const Picks moved = with(stack, pick);
-      found.push_back(moved);
+      add(moved);
       if (forecast(moved).end != End::too_large) continue;
       for (const Pick& saver : savers_)
-        if (saver.axis != pick.axis && std::ranges::count(stack, saver) == 0)
-          found.push_back(with(moved, saver));
+        if (saver.axis != pick.axis && std::ranges::count(stack, saver) == 0) add(with(moved, saver));
     }
-    const Picks together = all_that_seem_to_pay_on(stack);
-    if (std::ranges::count(found, sorted(together), sorted) == 0 && sorted(together) != sorted(stack))
-      found.push_back(together);
+    add(all_that_seem_to_pay_on(stack));
     return found;
   }
 
@@ -131,6 +132,12 @@ class Search {
     return result.trial.ok && result.trial.speed > 1 ? together : stack;
   }
 
+  /// Parts that pay alone may not train together.
+  Picks without_the_least(const Picks& stack) const {
+    const auto gain = [&](const Pick& pick) { return gain_.at(pick); };
+    return without(stack, std::ranges::min_element(stack, {}, gain)->axis);
+  }
+
   /// What a move does to each axis that it changes: another alternative, or none.
   static std::map<size_t, std::optional<Pick>> changes(const Picks& from, const Picks& to) {
     std::map<size_t, std::optional<Pick>> found;
@@ -146,6 +153,8 @@ class Search {
   /// next stage takes back what does not pay.
   Picks improved(const Picks& stack) {
     std::vector<Considered> results = stage(stack, moves(stack));
+    const auto beside_nothing = [](const Considered& each) { return each.trial.reference_failed; };
+    if (!stack.empty() && std::ranges::any_of(results, beside_nothing)) return without_the_least(stack);
     for (const Considered& each : results)
       if (const auto move = changes(stack, each.stack);
           each.stack.size() == stack.size() + 1 && move.size() == 1 && move.begin()->second)

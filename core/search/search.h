@@ -26,12 +26,13 @@ struct Forecast {
 
 /// A stack measured beside another one.
 struct Trial {
-  bool ok = false;                      ///< it ran, and trains as it should
-  std::string reason;                   ///< where it is not ok
-  std::string said;                     ///< for readers: "1.21x [1.18, 1.24], faster"
-  double speed = 0;                     ///< tokens/s over those of the reference
-  bool faster = false, slower = false;  ///< which of them can be claimed
-  bool too_short = false;               ///< time was out before anything could be claimed
+  bool ok = false;                ///< it ran, and trains as it should
+  std::string reason;             ///< where it is not ok
+  std::string said;               ///< for readers: "1.21x [1.18, 1.24], faster"
+  double speed = 0;               ///< tokens/s over those of the reference
+  bool faster = false;            ///< that can be claimed
+  bool too_short = false;         ///< time was out before anything could be claimed
+  bool reference_failed = false;  ///< the reference does not train as it should, so nothing is known
 };
 
 /// What a search asks.

@@ -18,6 +18,7 @@ namespace {
 constexpr double kShareOfFirstStage = 1.0 / 3, kShareOfStage = 2.0 / 3;
 /// Of all the time, for the ladder of what was found.
 constexpr double kShareOfLadder = 0.2;
+constexpr double kShortestStage = 1;  // seconds
 
 Trial trial_of(const Row& row) {
   if (!row.ok()) return {.reason = std::string(to_string(row.status)) + ": " + row.reason};
@@ -28,7 +29,6 @@ Trial trial_of(const Row& row) {
                   (row.previous.speed->claim() ? ", " + std::string(to_string(verdict.outcome)) : ""),
           .speed = row.previous.speed->value,
           .faster = verdict.outcome == Outcome::faster,
-          .slower = verdict.outcome == Outcome::slower,
           .too_short = verdict.outcome == Outcome::too_few};
 }
 }  // namespace
@@ -84,8 +84,10 @@ Experiment StageLaboratory::stage(const Picks& reference, const std::vector<Pick
   stage.question = "What is better than " + stacks_.name(reference) + "?";
   stage.base = stacks_.spec(reference);
   stage.until->race = true;
-  stage.until->at_most_s = (stages_ == 1 ? kShareOfFirstStage : kShareOfStage) *
-                           std::max(0.0, seconds_left() - kShareOfLadder * experiment_.until->at_most_s);
+  // Planning may have taken all of the time: one round is then all that the stage makes.
+  stage.until->at_most_s =
+      std::max(kShortestStage, (stages_ == 1 ? kShareOfFirstStage : kShareOfStage) *
+                                   (seconds_left() - kShareOfLadder * experiment_.until->at_most_s));
   Part ladder;
   for (const Picks& stack : stacks) {
     Rung rung = rung_between(stage.base, stacks_.spec(stack), stacks_.change(reference, stack));
@@ -108,7 +110,14 @@ std::vector<Trial> StageLaboratory::measure(const Picks& reference, const std::v
   if (outcome.signal != 0) throw StageInterrupted{outcome.folder, outcome.signal};
   const Analysis analysis = analyze(load_report(outcome.folder));
   std::vector<Trial> trials;
-  for (size_t i = 0; i < stacks.size(); ++i) trials.push_back(trial_of(analysis.rows.at(i + 1)));
+  const Row& beside = analysis.rows.front();
+  for (size_t i = 0; i < stacks.size(); ++i) {
+    trials.push_back(trial_of(analysis.rows.at(i + 1)));
+    if (beside.ok()) continue;
+    trials.back() = {
+        .reason = "the reference is " + std::string(to_string(beside.status)) + ": " + beside.reason,
+        .reference_failed = true};
+  }
   return trials;
 }
 }  // namespace optrush

@@ -38,7 +38,10 @@ class Bench final : public Laboratory {
       ++runs;
       const double ratio = speed_(stack) / speed_(reference);
       const bool ok = !broken(stack);
-      trials.push_back({ok, ok ? "" : "it breaks", "", ratio, ratio > 1.01, ratio < 0.99});
+      if (broken(reference))
+        trials.push_back({.reason = "the reference breaks", .reference_failed = true});
+      else
+        trials.push_back({.ok = ok, .reason = ok ? "" : "it breaks", .speed = ratio, .faster = ratio > 1.01});
     }
     return trials;
   }
@@ -140,6 +143,38 @@ TEST(Search, AStackThatBreaksIsNoAnswer) {
   const Found found = search({1}, bench);
   EXPECT_THAT(found.best, IsEmpty());
   EXPECT_EQ(found.stages.front().stacks.front().reason, "it breaks");
+}
+
+TEST(Search, PartsThatPayAloneAndBreakTogetherAreTakenApart) {
+  Bench bench([](const Picks& stack) {
+    return (holds(stack, 0) ? 1.5 : 1) * (holds(stack, 1) ? 1.3 : 1) * (holds(stack, 2) ? 1.2 : 1);
+  });
+  bench.broken = [](const Picks& stack) { return holds(stack, 0) && holds(stack, 2); };
+  const Found found = search({1, 1, 1}, bench);
+  EXPECT_THAT(found.best, ElementsAre(Pick{0, 0}, Pick{1, 0}));
+  EXPECT_TRUE(found.finished);
+  EXPECT_EQ(found.stages.at(1).reference.size(), 3U);
+  EXPECT_EQ(found.stages.at(1).stacks.front().reason, "the reference breaks");
+  bench.broken = [](const Picks&) { return true; };
+  EXPECT_THAT(search({1, 1, 1}, bench).best, IsEmpty()) << "it ends where nothing trains";
+}
+
+TEST(Search, NoStackIsRunTwiceInAStage) {
+  // Two parts that save memory, and each is too large without the other.
+  Bench bench([](const Picks&) { return 1.0; });
+  bench.forecast_of = [](const Picks& stack) {
+    const bool one = holds(stack, 0) != holds(stack, 1);
+    if (stack.size() == 1) return Forecast{End::fits, "", 5};
+    return one ? Forecast{End::too_large, "too large", 20} : Forecast{End::fits, "", 10};
+  };
+  for (const SearchStage& stage : search({1, 1, 1}, bench).stages) {
+    std::set<Picks> seen;
+    for (const Considered& each : stage.stacks) {
+      Picks stack = each.stack;
+      std::ranges::sort(stack);
+      EXPECT_TRUE(seen.insert(stack).second);
+    }
+  }
 }
 
 TEST(Search, EndsWhenTimeIsOutWithTheBestSoFar) {
