@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 
 #include "base/files.h"
 #include "base/seconds_since.h"
@@ -116,13 +117,26 @@ class Conductor {
     return true;
   }
 
+  /// Rungs that could not be when the stored variants were written.
+  std::set<std::string> passed_over() const {
+    const fs::path file = folder_ / "variants.json";
+    std::set<std::string> rungs;
+    if (!Sums(folder_).agree(file)) return rungs;
+    for (const Json& variant : read_json(file))
+      for (auto& rung : variant_from_json(variant, file.string()).passed_over) rungs.insert(std::move(rung));
+    return rungs;
+  }
+
   bool plan() {
-    const auto failures = plan_all(
-        experiment_, runs_.variants, runs_.schedule, runs_.plans,
-        {request_.worker, {.timeout_s = request_.plan_timeout_s}}, interrupts_, [&](const Variant& variant) {
-          progress_.stage("planning " + std::to_string(variant.index + 1) + "/" +
-                          std::to_string(runs_.variants.size()) + ": " + variant.name);
-        });
+    const auto failures =
+        plan_all(experiment_, runs_.variants, runs_.schedule, runs_.plans,
+                 {.worker = request_.worker,
+                  .limits = {.timeout_s = request_.plan_timeout_s},
+                  .refused_before = passed_over()},
+                 interrupts_, [&](const Variant& variant) {
+                   progress_.stage("planning " + std::to_string(variant.index + 1) + "/" +
+                                   std::to_string(runs_.variants.size()) + ": " + variant.name);
+                 });
     if (!failures) return false;
     // What belongs to the experiment is known only now: a rung above a refused one has another stack.
     write_variants();

@@ -60,6 +60,19 @@ std::string lacking_memory(const Json& plan, int64_t ranks) {
          (ranks > 1 ? "a rank can have " : "this machine has ") + bytes(memory.at("available_bytes")) +
          (memory.at("device") == "cuda" ? " on its GPU" : " free");
 }
+/// Rungs of a ladder that are not wanted but lie below one that is: whether they can be decides what it
+/// stands on.
+std::set<int64_t> only_stood_on(const std::vector<Variant>& variants, const Schedule& schedule) {
+  std::set<int64_t> below;
+  for (const Variant& variant : variants) {
+    if (!schedule.wanted(variant)) continue;
+    for (int64_t i = variant.previous; i >= 0; i = variants[static_cast<size_t>(i)].previous) {
+      const Variant& other = variants[static_cast<size_t>(i)];
+      if (other.group == "ladder" && other.has_own_runs() && !schedule.wanted(other)) below.insert(i);
+    }
+  }
+  return below;
+}
 }  // namespace
 
 std::optional<Planned> plan_variant(const Variant& variant, const fs::path& worker, const Limits& limits,
@@ -100,10 +113,17 @@ std::optional<std::vector<NoPlan>> plan_all(const Experiment& experiment, std::v
                                             const std::function<void(const Variant&)>& begins) {
   std::vector<NoPlan> failures;
   std::set<int64_t> refused;
+  const std::set<int64_t> below = only_stood_on(variants, schedule);
   std::set<std::string> refused_rungs;
+  for (const Variant& variant : variants)
+    if (!schedule.wanted(variant) && !below.contains(variant.index) &&
+        request.refused_before.contains(variant.name))
+      refused_rungs.insert(variant.name);
+  if (!refused_rungs.empty()) variants = expand(experiment, refused_rungs);
   for (size_t i = 0; i < variants.size(); ++i) {
     const Variant variant = variants[i];
-    if (!schedule.wanted(variant)) continue;
+    const bool wanted = schedule.wanted(variant);
+    if (!wanted && !below.contains(variant.index)) continue;
     Planned planned;
     if (variant.has_own_runs()) {
       begins(variant);
@@ -116,8 +136,8 @@ std::optional<std::vector<NoPlan>> plan_all(const Experiment& experiment, std::v
       if (failed != failures.end()) planned.failure = failed->failure;
       planned.refused = refused.contains(variant.same_as);
     }
-    plans.at(i) = planned.plan;
-    if (planned.plan.is_null()) failures.push_back({variant.index, planned.failure});
+    if (wanted) plans.at(i) = planned.plan;
+    if (wanted && planned.plan.is_null()) failures.push_back({variant.index, planned.failure});
     if (!planned.refused) continue;
     refused.insert(variant.index);
     if (variant.group != "ladder") continue;

@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,6 +32,8 @@ struct PlanRequest {
   std::filesystem::path worker;
   Limits limits;
   std::optional<int64_t> gpu_bytes = {};  ///< of a GPU that is planned for and not there
+  /// Rungs that an earlier call found refused: those stay it that are not planned now.
+  std::set<std::string> refused_before = {};
 };
 /// Why a variant has no plan.
 struct NoPlan {
@@ -39,7 +42,8 @@ struct NoPlan {
 };
 
 /// Plans of the variants that are wanted, into `plans` by variant. What a ladder stacks on a refused rung is
-/// put on the one below that: `variants`, which the schedule is of, change. `begins` is told of each variant
+/// put on the one below that, for which rungs below a wanted one are planned as well: `variants`, which the
+/// schedule is of, change. `begins` is told of each variant
 /// that a worker is started for; one whose runs are another's has its plan. None where a signal came first.
 std::optional<std::vector<NoPlan>> plan_all(const Experiment&, std::vector<Variant>& variants,
                                             const Schedule&, std::vector<Json>& plans, const PlanRequest&,

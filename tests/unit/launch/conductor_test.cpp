@@ -180,6 +180,25 @@ TEST_F(Conductor, WhatIsStackedOnARefusedRungStandsOnTheOneBelow) {
   EXPECT_THAT(starts(), IsEmpty()) << "the runs of the new stacks are no strangers";
 }
 
+TEST_F(Conductor, OnlyStandsOnTheRungBelowARefusedOneToo) {
+  Experiment e = experiment({"a", "unplanned", "b", "c"});
+  for (Rung& rung : e.parts[0].rungs)
+    rung.settings = {{"train", {{"lr", 0.1 + 0.1 * (&rung - e.parts[0].rungs.data())}}}};
+  e.parts[0].rungs[1].settings = {{"train", {{"warmup", 2}}}};
+  RunRequest only = request();
+  only.only = {"b"};
+  EXPECT_TRUE(run(e, only).all_ok) << "what it does not stand on is no failure of this run";
+  EXPECT_THAT(starts(), ElementsAre("00-base-r1", "03-b-r1", "00-base-drift"));
+  EXPECT_EQ(load_report(report()).variants.at(3).spec.train.warmup, 3);
+  run(e, resuming());
+  EXPECT_THAT(starts(), ElementsAre("01-a-r1", "04-c-r1"));
+  only = resuming();
+  only.only = {"a"};
+  run(e, only);
+  EXPECT_THAT(starts(), IsEmpty()) << "and runs above it stay what they are";
+  EXPECT_FALSE(fs::exists(report() / "replaced"));
+}
+
 TEST_F(Conductor, LooksAtTheMachineBetweenRounds) {
   RunRequest probing = request();
   probing.probe_s = 0.01;
