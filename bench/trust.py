@@ -14,6 +14,7 @@ import argparse
 import collections
 import contextlib
 import json
+import math
 import multiprocessing
 import pathlib
 import statistics
@@ -81,16 +82,36 @@ def ladders(log):
     return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
 
 
+def over_base(logs):
+    """Geometric mean of ratios, by their logarithms, one a ladder: rungs of one ladder share their base."""
+    mean = statistics.fmean(logs) if logs else 0
+    if len(logs) < 4:
+        return f"{math.exp(mean):.3f}" if logs else "none"
+    half = student_t(len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs))
+    return f"{math.exp(mean):.3f} [{math.exp(mean - half):.3f}, {math.exp(mean + half):.3f}]"
+
+
+def student_t(degrees):
+    """The 97.5 % quantile, to 1 % from three degrees of freedom on (Cornish-Fisher)."""
+    z = statistics.NormalDist().inv_cdf(0.975)
+    return z + (z**3 + z) / (4 * degrees) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * degrees**2) + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * degrees**3)
+
+
 def tell(log):
-    """Of each condition and planted share: verdicts, the median half width of the intervals, rounds, seconds of a ladder."""
-    rungs, seconds = collections.defaultdict(list), collections.defaultdict(list)
+    """Of each condition and planted share: verdicts, the median half width of the intervals, rounds, seconds of a ladder,
+    and how fast the rungs of a ladder are together, over its base: the mean over ladders and its 95 % interval."""
+    rungs, seconds, together = collections.defaultdict(list), collections.defaultdict(list), collections.defaultdict(list)
     for ladder in ladders(log):
         condition = (ladder["load"], ladder["turns"], ladder["kind"], ladder["steps"])
         seconds[condition].append(ladder["seconds"])
         for rung in ladder["rungs"]:
             rungs[(*condition, rung["share"])].append(rung)
-    print("| load | turns | steps | planted | rungs | faster | slower | no difference | can't tell | half width | rounds | s a ladder |")
-    print("|---:|:---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
+        for share in {rung["share"] for rung in ladder["rungs"]}:
+            ratios = [math.sqrt(math.prod(rung["interval"])) for rung in ladder["rungs"] if rung["share"] == share and rung["interval"]]
+            if ratios:
+                together[(*condition, share)].append(statistics.fmean(map(math.log, ratios)))
+    print("| load | turns | steps | planted | rungs | faster | slower | no difference | can't tell | half width | rounds | s a ladder | over the base |")
+    print("|---:|:---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|:---|")
     for (load, turns, kind, steps, share), found in sorted(rungs.items()):
         count = collections.Counter(rung["verdict"] for rung in found)
         verdicts = " | ".join(str(count[verdict]) for verdict in ("faster", "slower", "no difference", "can't tell"))
@@ -98,7 +119,7 @@ def tell(log):
         width = f"{statistics.median(widths):.1%}" if widths else "none"
         rounds = statistics.median(rung["rounds"] for rung in found)
         took = statistics.median(seconds[load, turns, kind, steps])
-        print(f"| {load} | {turns} | {steps} | {share:.0%} | {len(found)} | {verdicts} | {width} | {rounds:g} | {took:.0f} |")
+        print(f"| {load} | {turns} | {steps} | {share:.0%} | {len(found)} | {verdicts} | {width} | {rounds:g} | {took:.0f} | {over_base(together[load, turns, kind, steps, share])} |")
 
 
 def main():

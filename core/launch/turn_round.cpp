@@ -34,9 +34,11 @@ std::vector<size_t> turn_order(size_t members, size_t cycle) {
 
 std::vector<size_t> start_order(size_t members, int64_t round) {
   std::vector<size_t> order = turn_order(members, 0);
-  if (round <= 1) return order;
-  std::mt19937_64 random(static_cast<uint64_t>(round));
-  for (size_t left = members; left > 1; --left) std::swap(order[left - 1], order[random() % left]);
+  const int64_t pair = round / 2;
+  std::mt19937_64 random(static_cast<uint64_t>(pair));
+  for (size_t left = pair > 0 ? members : 0; left > 1; --left)
+    std::swap(order[left - 1], order[random() % left]);
+  if (round % 2 == 1) std::ranges::reverse(order);
   return order;
 }
 

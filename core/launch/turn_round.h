@@ -67,8 +67,9 @@ class TurnRound {
 /// more than leave `steps` to at least four turns. `seconds`: of a step of each run; 0: not known.
 int64_t steps_of_a_turn(const std::vector<double>& seconds, int64_t steps);
 
-/// In which order a round starts its runs: the first in the script's, every other one in an order of its own,
-/// the same in every experiment. What a place brings is then no rung's own.
+/// In which order a round, from 0 on, starts its runs: the first in the script's, every second one after that
+/// in an order of its own, the same in every experiment, and the rounds between in the reverse of the one
+/// before. What a place brings is then no rung's own, in two rounds already.
 std::vector<size_t> start_order(size_t members, int64_t round);
 
 /// Who comes when: of `members`, each cycle begins one later than the last, and ends with those that it left
