@@ -37,8 +37,9 @@ void set_in_experiment(Experiment& experiment, const std::string& key, const Jso
 
 void leave_rounds_open(const Overrides& overrides, Experiment& experiment) {
   if (!overrides.within && !overrides.at_most) return;
-  if (overrides.rounds)
-    throw UsageError("--rounds is an exact number, --within and --at-most leave it open", "give one of them");
+  const auto sets_rounds = [](const std::string& assignment) { return assignment.starts_with("rounds="); };
+  if (overrides.rounds || std::ranges::any_of(overrides.set, sets_rounds))
+    throw UsageError("rounds is an exact number, --within and --at-most leave it open", "give one of them");
   if (!experiment.until && !(overrides.within && overrides.at_most))
     throw UsageError(overrides.within ? "--within goes with --at-most" : "--at-most goes with --within",
                      "for example --within 0.03 --at-most 5m");

@@ -150,6 +150,8 @@ void show_estimates(const PlanRequest& options, const Hardware& hardware) {
 
 void plan(const PlanRequest& options) {
   const Hardware hardware = hardware_of(options);
+  if (!options.report.empty() && options.projection)
+    throw UsageError("--report and --projection are answers to two questions", "give one of them");
   if (!options.report.empty() && options.devices == 0) return show_estimates(options, hardware);
   TrainingProblem problem{.precision = precision_from(options.dtype),
                           .seq_len = options.seq_len,

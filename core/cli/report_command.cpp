@@ -17,11 +17,11 @@ void add_report_command(CLI::App& app, int& code) {
   auto options = std::make_shared<Options>();
   auto* command = app.add_subcommand("report", "write a report again from its stored results");
   command->add_option("folder", options->folder, "reports/EXPERIMENT/LABEL")->required();
-  command->add_flag("--png", options->report.png, "the charts as PNG, too");
+  auto* png = command->add_flag("--png", options->report.png, "the charts as PNG, too");
   auto* to =
       command->add_option("--to", options->tracker,
                           "instead of writing the report: its runs as csv, or for tensorboard or wandb");
-  to->type_name("FORMAT")->check(CLI::IsMember({"csv", "tensorboard", "wandb"}));
+  to->type_name("FORMAT")->excludes(png)->check(CLI::IsMember({"csv", "tensorboard", "wandb"}));
   command->add_option("--out", options->out, "with --to: where they go; else exported/FORMAT in the folder")
       ->type_name("FOLDER")
       ->needs(to);

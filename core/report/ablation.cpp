@@ -10,8 +10,8 @@ const Row* row_named(const std::vector<Row>& rows, const std::string& name) {
 }
 
 Ratio inverse(const Ratio& ratio) {
-  Ratio inverse{1 / ratio.value, std::nullopt, ratio.rounds};
-  inverse.same_run = ratio.same_run;
+  Ratio inverse = ratio;
+  inverse.value = 1 / ratio.value;
   if (ratio.interval) inverse.interval = Interval{1 / ratio.interval->high, 1 / ratio.interval->low};
   return inverse;
 }

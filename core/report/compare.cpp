@@ -77,7 +77,11 @@ Facts facts_of(const Side& side) {
   for (const char* of_the_run : {"experiment", "rung", "purpose", "variant", "round"}) base.erase(of_the_run);
   flatten_facts("base", base, facts, /*exact=*/true);
   flatten_facts("argument", experiment.arguments, facts, /*exact=*/true);
-  facts["rounds"] = {experiment.rounds, std::to_string(experiment.rounds)};
+  if (const auto& until = experiment.until)
+    facts["rounds"] = {to_json(*until),
+                       "within " + percent(until->within) + " or " + duration(until->at_most_s)};
+  else
+    facts["rounds"] = {experiment.rounds, std::to_string(experiment.rounds)};
   facts["script"] = {experiment.script, experiment.script};
   facts["script_sha256"] = {experiment.script_sha256, short_hash(experiment.script_sha256)};
   for (const auto& run : side.stored.runs)

@@ -216,18 +216,19 @@ std::string rounds_text(const Analysis& a) {
 Section method_section(const Analysis& a) {
   Section section{.title = "How it was measured"};
   const TrainSpec& train = a.experiment.base.train;
+  const Standard standard = standard_of(a.experiment);
   section.bullets = {
       rounds_text(a) +
           ", one fresh process a run, rounds interleaved; the run is the sample: the median of " +
           std::to_string(train.steps) + " timed steps after " + std::to_string(train.warmup) + " of warm-up.",
       "A speedup is the geometric mean over rounds of the tokens/s of both in the same round; in brackets "
-      "the paired 95 % "
-      "t interval on the log ratios. Fewer than " +
+      "the paired " +
+          percent(1 - standard.error, 0) + " t interval on the log ratios. Fewer than " +
           std::to_string(kMinRounds) + " rounds make no claim.",
-      "An interval without 1.00 is a difference. Else \"no difference\" means that two one-sided tests at 5 "
-      "% "
-      "rule out any larger than the bound that the finding states, at most " +
-          percent(Standard{}.alike, 0) +
+      "An interval without 1.00 is a difference. Else \"no difference\" means that two one-sided tests at " +
+          percent(standard.error, 0) +
+          " rule out any larger than the bound that the finding states, at most " +
+          percent(standard.alike, 0) +
           "; \"can't tell\" means that there may be a difference and there may be none.",
       "Tokens are real tokens; padding does not count.",
       "The FLOPs of a token are 6P + 12·L·S·heads·head_dim for the MFU; P are the parameters in matrix "

@@ -67,7 +67,9 @@ void add_gains(const Rows& ladder, bool alone, std::vector<std::string>& parts) 
     return a->previous.speed->value > b->previous.speed->value;
   });
   if (gains.empty() || gains.front()->previous.worse) {
-    if (alone) parts.emplace_back("no rung is shown to make training faster");
+    if (alone)
+      parts.push_back(std::string("no rung is shown to make training faster") +
+                      (gains.empty() ? "" : " without training worse"));
   } else {
     parts.push_back(gains.front()->name + " pays most: " + speedup(gains.front()->previous) +
                     " over the rung before it");

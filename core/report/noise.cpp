@@ -114,8 +114,10 @@ std::optional<Noise> noise_of(const std::vector<NoiseLine>& lines) {
     spreads.push_back(line.spread());
     medians.push_back(line.median);
     // Everything from the probe before: the runs of a round are where a neighbour hurts. After a restart of
-    // the machine counters begin anew.
-    const Json& from = i > 0 ? lines[i - 1].after : line.before;
+    // the machine counters begin anew. What lies between two calls of the program, the second of which begins
+    // with a probe where the first one ended, is not of the experiment.
+    const bool goes_on = i > 0 && line.round > lines[i - 1].round;
+    const Json& from = goes_on ? lines[i - 1].after : line.before;
     const auto all = growth(from, line.after, "cpu_ticks"), gone = growth(from, line.after, "steal_ticks");
     if (all && gone && *all > 0 && *gone >= 0) {
       ticks += static_cast<double>(*all);

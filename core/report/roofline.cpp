@@ -101,11 +101,9 @@ double Roof::at(double intensity) const { return std::min(flops, intensity * ban
 
 std::optional<Roof> roof_of(const Json& context, const std::string& dtype) {
   const auto bandwidth = context.find("bandwidth_bytes_per_second");
-  const Json::json_pointer peak("/peak/dtype_flops/" + dtype);
-  if (bandwidth == context.end() || !bandwidth->is_number() || !context.contains(peak) ||
-      !context.at(peak).is_number())
-    return std::nullopt;
-  return Roof{context.at(peak).get<double>(), bandwidth->get<double>()};
+  const auto peak = peak_of_dtype(context, dtype);
+  if (bandwidth == context.end() || !bandwidth->is_number() || !peak) return std::nullopt;
+  return Roof{*peak, bandwidth->get<double>()};
 }
 
 std::vector<RooflinePoint> roofline_points(const Analysis& a) {

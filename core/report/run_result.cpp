@@ -114,6 +114,8 @@ RunResult read(const Json& json) {
   }
   r.steps = list_of(json, "steps", step_from);
   r.tokens_per_second = number(json, "tokens_per_second");
+  if (r.tokens_per_second && !(*r.tokens_per_second > 0))
+    throw Error("tokens_per_second is " + shown(json.at("tokens_per_second")) + ", and a speed is above 0");
   r.step_seconds = number(json, "step_seconds");
   if (json.contains("phases")) r.phases = phases_from(json.at("phases"));
   if (json.contains("memory")) r.memory = memory_from(json.at("memory"));

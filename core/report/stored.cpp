@@ -1,6 +1,7 @@
 #include "report/stored.h"
 
 #include <algorithm>
+#include <map>
 
 #include "base/files.h"
 #include "base/spec_json.h"
@@ -58,16 +59,16 @@ void load_noise(const fs::path& file, Stored& stored) {
 
 void load_runs(const Sums& sums, Stored& stored) {
   const fs::path folder = stored.folder / "runs";
-  std::vector<StoredRun> known = std::move(stored.runs);
+  std::map<std::string, StoredRun> known;
+  for (StoredRun& run : stored.runs) known.insert_or_assign(run.id, std::move(run));
   stored.runs.clear();
   if (!fs::is_directory(folder)) return;
   for (const auto& entry : fs::directory_iterator(folder)) {
     const fs::path result = entry.path() / "result.json";
     if (!is_there(result)) continue;
-    const auto before = std::ranges::lower_bound(known, entry.path().filename().string(), {}, &StoredRun::id);
-    const bool unchanged = before != known.end() && before->id == entry.path().filename().string() &&
-                           before->written == fs::last_write_time(result);
-    stored.runs.push_back(unchanged ? std::move(*before) : load_run(entry.path(), sums));
+    const auto before = known.find(entry.path().filename().string());
+    const bool unchanged = before != known.end() && before->second.written == fs::last_write_time(result);
+    stored.runs.push_back(unchanged ? std::move(before->second) : load_run(entry.path(), sums));
   }
   std::ranges::sort(stored.runs, {}, &StoredRun::id);
   for (const auto& run : stored.runs) {

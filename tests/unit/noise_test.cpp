@@ -38,6 +38,14 @@ TEST(Noise, AQuietMachineHasNoWarning) {
   EXPECT_FALSE(noise_of({}));
 }
 
+TEST(Noise, WhatHappensBetweenTwoCallsIsNotTheExperiments) {
+  NoiseLine resumed = line(1);  // begins where the first call ended, with counters that have grown meanwhile
+  for (Json* counters : {&resumed.before, &resumed.after}) (*counters)["throttled"] = 900;
+  EXPECT_EQ(noise_of({line(0), line(1), resumed})->throttled, 0);
+  resumed.after["throttled"] = 903;
+  EXPECT_EQ(noise_of({line(0), line(1), resumed})->throttled, 3);
+}
+
 TEST(NoiseLog, ATornLineIsClosedAndTheNextOneKept) {
   const testing::TemporaryFolder folder;
   const auto file = folder / "noise.jsonl";

@@ -498,6 +498,8 @@ TEST(Analysis, AblationRanksByWorthInTheStack) {
   EXPECT_LT(a.ablation[0].in_stack->interval->low, a.ablation[0].in_stack->interval->high);
   EXPECT_EQ(a.ablation[1].rung, "fused AdamW");
   EXPECT_EQ(verdict_of(*a.ablation[2].in_stack).outcome, Outcome::alike);
+  EXPECT_EQ(a.ablation[2].in_stack->standard,
+            row(a, "without " + a.ablation[2].rung).previous.speed->standard);
   EXPECT_THAT(a.finding, HasSubstr("bf16 is worth most"));
 }
 }  // namespace

@@ -192,6 +192,15 @@ TEST(Ranks, CollectivesStandBesideTheory) {
   EXPECT_EQ(section.table->rows[1].back(), "—") << "theory says nothing of it";
 }
 
+TEST(RunResult, ASpeedIsAboveNothing) {
+  for (const double speed : {0.0, -1.0})
+    EXPECT_THROW(
+        run_result_from_json(
+            {{"schema_version", 1}, {"status", "ok"}, {"reason", ""}, {"tokens_per_second", speed}}, "here"),
+        Error)
+        << speed;
+}
+
 TEST(RankResult, FieldsMayBeMissing) {
   const RunResult result =
       run_result_from_json({{"schema_version", 1},
