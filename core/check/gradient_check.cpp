@@ -45,7 +45,7 @@ size_t check_parameters(Session& run) {
       kept = value.clone();
       direction = at::randn_like(kept);
     }
-    const auto loss_at = [&](double distance) {
+    const auto loss_at = [&, &value = value](double distance) {
       {
         const at::NoGradGuard no_grad;
         value.copy_(kept + distance * direction);

@@ -170,8 +170,9 @@ Comparison comparison_of(const CheckCase& c) {
 }  // namespace
 
 const StackCheck::Reference& StackCheck::reference(const RunSpec& spec) {
-  const auto [found, fresh] = references_.try_emplace(to_json(spec).dump());
-  if (!fresh) return found->second;
+  const auto [place, fresh] = references_.try_emplace(to_json(spec).dump());
+  Reference& found = place->second;
+  if (!fresh) return found;
   const auto train_once = [&] {
     const LibraryState kept;
     GradientRecorder recorder;
@@ -179,21 +180,21 @@ const StackCheck::Reference& StackCheck::reference(const RunSpec& spec) {
       recorder.edit(recipe);
       start_as_in_fp32(recipe);
     });
-    found->second.sequences = global_batch(run->spec().train, run->mesh());
+    found.sequences = global_batch(run->spec().train, run->mesh());
     return curve_of(*run, recorder);
   };
   try {
-    found->second.curve = train_once();
+    found.curve = train_once();
     // On a GPU sums by atomic additions come in any order.
     if (!device_.is_cpu()) {
-      const TrainingCurve again = train_once(), &first = found->second.curve;
-      found->second.reproducible = again.losses == first.losses && again.norms == first.norms;
+      const TrainingCurve again = train_once(), &first = found.curve;
+      found.reproducible = again.losses == first.losses && again.norms == first.norms;
     }
   } catch (...) {
-    references_.erase(found);
+    references_.erase(place);
     throw;
   }
-  return found->second;
+  return found;
 }
 
 const StackCheck::Reference& StackCheck::in_double(const RunSpec& spec) {

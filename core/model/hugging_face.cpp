@@ -173,8 +173,8 @@ void Checkpoint::check_known(const Params& all) const {
   for (const Param* param : all.all()) names.push_back(param->name);
   for (const auto& [name, file] : file_of_)
     if (!all.contains(name) && !redundant(name, all))
-      throw Error("the checkpoint has '" + name + "', which the model does not", did_you_mean(name, names),
-                  folder_.string());
+      throw Error("the checkpoint has '" + name + "', which the model of its config.json does not",
+                  did_you_mean(name, names), folder_.string());
 }
 
 Tensor Checkpoint::read(const Param& param) const { return at(param).read(param.name); }

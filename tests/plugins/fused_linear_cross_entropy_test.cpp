@@ -174,7 +174,7 @@ TEST(FusedLinearCrossEntropy, LogitsFarApartStayFinite) {
 
 TEST(FusedLinearCrossEntropy, AFrozenMatrixCostsNoWork) {
   const auto [x, labels, weight] = random_problem();
-  const auto saved = [&](bool trained) {
+  const auto saved = [&x = x, &labels = labels, &weight = weight](bool trained) {
     return make_loss_pair(4, {.weight = trained}).forward({x.detach(), labels, weight.detach()}).saved.size();
   };
   EXPECT_EQ(saved(true), 2U);

@@ -106,7 +106,8 @@ TEST_F(HuggingFace, RefusesWhatWouldNeedAnotherModel) {
       {{{"head_dim", 7}}, "cannot be rotated"},
   };
   for (const auto& [patch, message] : cases)
-    EXPECT_THAT(error_of([&] { config(patch); }), AllOf(HasSubstr(message), HasSubstr("config.json")))
+    EXPECT_THAT(error_of([&, &patch = patch] { config(patch); }),
+                AllOf(HasSubstr(message), HasSubstr("config.json")))
         << patch;
   EXPECT_NO_THROW(config({{"attention_bias", false}, {"attention_dropout", 0.0}, {"hidden_act", "silu"}}));
   fs::remove(folder_ / "config.json");
@@ -146,7 +147,7 @@ TEST_F(HuggingFace, ChecksNamesAndShapesBothWays) {
   Params unknown;
   unknown.add(param("lm_head.weight", {2, 3}));
   EXPECT_THAT(error_of([&] { checkpoint.check_known(unknown); }),
-              HasSubstr("has 'model.embed_tokens.weight', which the model does not"));
+              HasSubstr("has 'model.embed_tokens.weight', which the model of its config.json does not"));
   Params transposed;
   transposed.add(param("model.embed_tokens.weight", {3, 2}));
   EXPECT_THAT(error_of([&] { checkpoint.check_complete(transposed); }),

@@ -31,9 +31,10 @@ Ops::Linear::Fn LateWeights::linear(const Site& site) {
 }
 
 void LateWeights::run(int64_t micro) {
-  const auto others = std::ranges::partition(waiting_, [&](const Half& half) { return half.micro != micro; });
-  std::vector<Half> due(std::move_iterator(others.begin()), std::move_iterator(others.end()));
-  waiting_.erase(others.begin(), waiting_.end());
+  const auto later = [&](const Half& half) { return half.micro != micro; };
+  const auto first = std::partition(waiting_.begin(), waiting_.end(), later);
+  std::vector<Half> due(std::make_move_iterator(first), std::make_move_iterator(waiting_.end()));
+  waiting_.erase(first, waiting_.end());
   for (Half& half : due) {
     Tensor of_weight;
     {

@@ -69,8 +69,8 @@ void Mail::ask(int64_t rank, Link& link, size_t end) {
 /// Where nothing that came before is unused, and its form is known.
 void Mail::ask_ahead() {
   for (auto& [rank, link] : links_) {
-    const bool waits =
-        std::ranges::any_of(arriving_, [&](const auto& each) { return each.first.first == rank; });
+    const bool waits = std::ranges::any_of(
+        arriving_, [&, &rank = rank](const auto& each) { return each.first.first == rank; });
     if (waits || link.next == link.order.size() || is_mine(link.order[link.next])) continue;
     if (link.greeted || link.order[link.next].gradient) ask(rank, link, link.next + 1);
   }
