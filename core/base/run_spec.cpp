@@ -159,6 +159,11 @@ const Fields<RunSpec>& run_spec_fields() {
           .custom(part(&T::train, train_from_json, {.name = "train", .doc = "the training step"}))
           .custom(part(&T::validate, validate_from_json,
                        {.name = "validate", .doc = "the loss on data that training never reads"}))
+          .nested(&T::save, save_fields(),
+                  {.name = "save", .doc = "the state that another run can go on from"})
+          .optional(&T::start, {.name = "start",
+                                .doc = "folder of a saved state that the run goes on from; empty: from the "
+                                       "model's initial values"})
           .custom(plugins())
           .optional(&T::device, {.name = "device",
                                  .doc = "where the run trains; auto: a GPU where there is one",

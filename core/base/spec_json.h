@@ -37,8 +37,8 @@ Json validate_model(const std::string& kind, const Json& model, const std::strin
 /// run_spec_from_json.
 RunSpec merged(const RunSpec& base, const Json& settings, const std::string& where);
 
-/// The fields of "run", "train", "data", "validate", "rope_scaling" or a kind of model, in order, for docs
-/// and editor stubs. Besides the types of options there is "object".
+/// The fields of "run", "train", "data", "validate", "save", "rope_scaling" or a kind of model, in order, for
+/// docs and editor stubs. Besides the types of options there is "object".
 std::vector<OptionSchema> spec_fields(const std::string& section);
 /// docs/schema/run_spec.schema.json, made from the same fields.
 Json run_spec_schema();

@@ -122,6 +122,16 @@ ValidateSpec validate_from_json(const Json& json, const std::string& where) {
 }
 Json to_json(const ValidateSpec& validate) { return validate_fields().write(validate); }
 
+const Fields<SaveSpec>& save_fields() {
+  static const auto fields = Fields<SaveSpec>().optional(
+      &SaveSpec::every, {.name = "every",
+                         .doc = "steps from one saved state to the next, warm-up included; also after the "
+                                "last one; 0: none is saved",
+                         .min = 0,
+                         .max = 1'000'000'000});
+  return fields;
+}
+
 DataSpec data_from_json(const Json& json, const std::string& where) {
   DataSpec data = data_fields().read(json, "data", where);
   check_train(data, where);

@@ -127,6 +127,7 @@ void add_worker_commands(CLI::App& app, int& code) {
     });
   };
   pass_on("forward", "logits, loss and gradients of a Hugging Face folder");
+  pass_on("weights", "write what a run has trained as a Hugging Face or PEFT folder");
   pass_on("doctor", "what this machine offers, and which plugins work on it");
 }
 }  // namespace optrush

@@ -98,11 +98,12 @@ std::string_view header_of(std::span<const std::byte> file, const std::string& o
   return header;
 }
 
-void check_metadata(const Json& metadata, const std::string& origin) {
+SafetensorsMetadata metadata_from_json(const Json& metadata, const std::string& origin) {
   const bool strings =
       metadata.is_object() && std::ranges::all_of(metadata, [](const Json& v) { return v.is_string(); });
   if (!strings)
     throw Error("'__metadata__' must map names to strings, but is " + shown(metadata), {}, origin);
+  return metadata.get<SafetensorsMetadata>();
 }
 
 const char* name_of(at::ScalarType type) {
@@ -112,14 +113,15 @@ const char* name_of(at::ScalarType type) {
 }
 }  // namespace
 
-std::vector<SafetensorsEntry> parse_safetensors(std::span<const std::byte> file, const std::string& origin) {
+SafetensorsHeader parse_safetensors(std::span<const std::byte> file, const std::string& origin) {
   const std::string_view text = header_of(file, origin);
   const size_t data_begin = sizeof(uint64_t) + text.size(), data_size = file.size() - data_begin;
   const Json header = parse_json(text, origin);
   std::vector<SafetensorsEntry> entries;
+  SafetensorsMetadata metadata;
   for (const auto& [name, info] : header.items()) {
     if (name == "__metadata__") {
-      check_metadata(info, origin);
+      metadata = metadata_from_json(info, origin);
       continue;
     }
     const EntryReader reader(name, info, origin);
@@ -149,11 +151,13 @@ std::vector<SafetensorsEntry> parse_safetensors(std::span<const std::byte> file,
     throw Error("the tensors end at byte " + std::to_string(reached) + ", but the file has " +
                     std::to_string(file.size()),
                 {}, origin);
-  return entries;
+  return {std::move(entries), std::move(metadata)};
 }
 
 SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path.string()), file_(path) {
-  for (auto& entry : parse_safetensors(file_.bytes(), path_)) entries_.emplace(entry.name, std::move(entry));
+  SafetensorsHeader header = parse_safetensors(file_.bytes(), path_);
+  for (auto& entry : header.entries) entries_.emplace(entry.name, std::move(entry));
+  metadata_ = std::move(header.metadata);
 }
 
 std::vector<std::string> SafetensorsFile::names() const {
@@ -177,12 +181,13 @@ Tensor SafetensorsFile::read(std::string_view name) const {
   return tensor;
 }
 
-void write_safetensors(const std::filesystem::path& path,
-                       std::vector<std::pair<std::string, Tensor>> tensors) {
+void write_safetensors(const std::filesystem::path& path, std::vector<std::pair<std::string, Tensor>> tensors,
+                       const SafetensorsMetadata& metadata) {
   // Wide elements first, so that each tensor is aligned for readers that map it.
   std::ranges::stable_sort(tensors, std::greater(),
                            [](const auto& named) { return named.second.element_size(); });
   Json header = Json::object();
+  if (!metadata.empty()) header["__metadata__"] = metadata;
   std::vector<Tensor> values;  // on the CPU, contiguous
   size_t offset = 0;
   for (const auto& [name, tensor] : tensors) {

@@ -22,10 +22,17 @@ struct SafetensorsEntry {
   size_t begin = 0, end = 0;
 };
 
+/// Texts by name that a file carries beside its tensors ("__metadata__").
+using SafetensorsMetadata = std::map<std::string, std::string>;
+
+struct SafetensorsHeader {
+  std::vector<SafetensorsEntry> entries;  ///< in order of their data
+  SafetensorsMetadata metadata;
+};
+
 /// Reads and checks the header of the format (https://github.com/huggingface/safetensors): every tensor lies
-/// inside the file, with the size of its shape, without overlap and without holes. Entries come in order of
-/// their data.
-std::vector<SafetensorsEntry> parse_safetensors(std::span<const std::byte> file, const std::string& origin);
+/// inside the file, with the size of its shape, without overlap and without holes.
+SafetensorsHeader parse_safetensors(std::span<const std::byte> file, const std::string& origin);
 
 /// A safetensors file, mapped. Nothing of its data is read until a tensor is.
 class SafetensorsFile {
@@ -38,13 +45,16 @@ class SafetensorsFile {
   /// A copy on the CPU, in the stored dtype.
   Tensor read(std::string_view name) const;
   std::vector<std::string> names() const;
+  const SafetensorsMetadata& metadata() const { return metadata_; }
 
  private:
   std::string path_;
   MappedFile file_;
   std::map<std::string, SafetensorsEntry, std::less<>> entries_;
+  SafetensorsMetadata metadata_;
 };
 
 /// Writes by temporary file and rename. Tensors may be on any device and have any strides; dtypes are kept.
-void write_safetensors(const std::filesystem::path&, std::vector<std::pair<std::string, Tensor>> tensors);
+void write_safetensors(const std::filesystem::path&, std::vector<std::pair<std::string, Tensor>> tensors,
+                       const SafetensorsMetadata& metadata = {});
 }  // namespace optrush

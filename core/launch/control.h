@@ -11,7 +11,7 @@ namespace optrush {
 // The processes of a job talk over one connection between rank 0 and each other one, a JSON object a line:
 //   hello     to rank 0, first: who this is
 //   welcome   it is one of the job; refused {reason}: it is not, and the connection ends
-//   start     {run, spec, store, local_size}: start this rank's worker
+//   start     {run, spec, store, state, local_size}: start this rank's worker
 //   terminate, kill   signals for that worker
 //   end       to rank 0: {run, ...} how the worker ended
 //   done      nothing more will be started

@@ -127,8 +127,8 @@ std::string Followers::missing(int64_t ranks) {
   return optrush::join(all, "\n");
 }
 
-std::unique_ptr<RunningRank> Followers::start(int64_t rank, int64_t ranks, const RunSpec& spec,
-                                              const std::string& store, const fs::path& folder) {
+std::unique_ptr<RunningRank> Followers::start(int64_t rank, const RunSpec& spec, const std::string& store,
+                                              const fs::path& run_folder) {
   const auto found = followers_.find(rank);
   if (found == followers_.end()) throw Error("rank " + std::to_string(rank) + ": " + gone_[rank]);
   Follower& follower = found->second;
@@ -138,8 +138,9 @@ std::unique_ptr<RunningRank> Followers::start(int64_t rank, int64_t ranks, const
                          {"run", follower.run},
                          {"spec", to_json(spec)},
                          {"store", store},
-                         {"local_size", local_size(rank, ranks)}});
-  return std::make_unique<FollowingRank>(*this, rank, follower.run, folder);
+                         {"state", fs::absolute(state_folder(run_folder)).string()},
+                         {"local_size", local_size(rank, spec.train.world_size)}});
+  return std::make_unique<FollowingRank>(*this, rank, follower.run, rank_folder(run_folder, rank));
 }
 
 const Hello* Followers::hello_of_rank(int64_t rank) const {

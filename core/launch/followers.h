@@ -27,10 +27,10 @@ class Followers {
   const Launched& here() const { return here_; }
   /// Why a run of so many ranks can't be made: which are missing, and why; "" where it can.
   std::string missing(int64_t ranks);
-  /// Has one of them start its part of a run of `ranks`. What it leaves goes to `folder`. An Error where it
-  /// is missing.
-  std::unique_ptr<RunningRank> start(int64_t rank, int64_t ranks, const RunSpec&, const std::string& store,
-                                     const std::filesystem::path& folder);
+  /// Has one of them start its part of a run, whose files are below `run_folder`. An Error where it is
+  /// missing.
+  std::unique_ptr<RunningRank> start(int64_t rank, const RunSpec&, const std::string& store,
+                                     const std::filesystem::path& run_folder);
   /// How many of the ranks of a run are on the machine of one of them, which has joined.
   int64_t local_size(int64_t rank, int64_t ranks) const;
   /// The machines of the job, in the order of their lowest ranks: [{"name", "ranks", "cpu", "gpus"}], as far

@@ -8,17 +8,16 @@ namespace optrush {
 namespace fs = std::filesystem;
 
 namespace {
-Command rank_command(const fs::path& worker, const fs::path& spec, const fs::path& folder,
-                     const std::string& store, const RankPlace& place, const RunSpec& run,
-                     const Environment& added) {
-  fs::create_directories(folder);
+Command rank_command(const fs::path& worker, const RankFiles& files, const std::string& store,
+                     const RankPlace& place, const RunSpec& run, const Environment& added) {
+  fs::create_directories(files.folder);
   auto environment = worker_environment(run, place.cores);
   environment.insert(environment.end(), added.begin(), added.end());
-  return {
-      {worker, "run", "--spec", spec, "--out", folder, "--rank", std::to_string(place.rank), "--local-rank",
-       std::to_string(place.local_rank), "--local-size", std::to_string(place.local_size), "--store", store},
-      environment,
-      folder / "log.txt"};
+  return {{worker, "run", "--spec", files.spec, "--out", files.folder, "--state", files.state, "--rank",
+           std::to_string(place.rank), "--local-rank", std::to_string(place.local_rank), "--local-size",
+           std::to_string(place.local_size), "--store", store},
+          environment,
+          files.folder / "log.txt"};
 }
 }  // namespace
 
@@ -29,12 +28,11 @@ RankEnd::Verdict RankEnd::verdict() const {
   return cause == "peer" ? Verdict::peer : cause == "timeout" ? Verdict::absence : Verdict::own;
 }
 
-LocalRank::LocalRank(const fs::path& worker, const fs::path& spec, const fs::path& folder,
-                     const std::string& store, const RankPlace& place, const RunSpec& run,
-                     const Environment& added)
+LocalRank::LocalRank(const fs::path& worker, const RankFiles& files, const std::string& store,
+                     const RankPlace& place, const RunSpec& run, const Environment& added)
     : rank_(place.rank),
-      folder_(folder),
-      process_(rank_command(worker, spec, folder, store, place, run, added)) {}
+      folder_(files.folder),
+      process_(rank_command(worker, files, store, place, run, added)) {}
 
 std::optional<RankEnd> LocalRank::poll() {
   const auto process = process_.poll();
@@ -47,6 +45,8 @@ std::optional<RankEnd> LocalRank::poll() {
 }
 
 std::string LocalRank::name() const { return rank_name(rank_, host_name()); }
+
+fs::path state_folder(const fs::path& run_folder) { return run_folder / "state"; }
 
 fs::path rank_folder(const fs::path& run_folder, int64_t rank) {
   return run_folder / "ranks" / std::to_string(rank);

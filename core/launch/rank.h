@@ -16,6 +16,13 @@ struct RankPlace {
   int64_t cores = 1;  ///< that its threads may use
 };
 
+/// Paths of a rank that is started here.
+struct RankFiles {
+  std::filesystem::path spec;    ///< the run's spec.json
+  std::filesystem::path folder;  ///< for what this rank writes
+  std::filesystem::path state;   ///< for the state that the spec wants saved, one folder for all ranks
+};
+
 /// How one rank's part of a run ended.
 struct RankEnd {
   ProcessEnd end;
@@ -51,11 +58,9 @@ class RunningRank {
 /// A rank whose worker is a process of this one.
 class LocalRank : public RunningRank {
  public:
-  /// `folder` gets the worker's files; `spec` is the run's spec.json; `store` is HOST:PORT, where rank 0
-  /// serves; `added` to its environment.
-  LocalRank(const std::filesystem::path& worker, const std::filesystem::path& spec,
-            const std::filesystem::path& folder, const std::string& store, const RankPlace&, const RunSpec&,
-            const Environment& added);
+  /// `store` is HOST:PORT, where rank 0 serves; `added` to its environment.
+  LocalRank(const std::filesystem::path& worker, const RankFiles&, const std::string& store, const RankPlace&,
+            const RunSpec&, const Environment& added);
 
   std::optional<RankEnd> poll() override;
   void terminate() override { process_.signal_group(SIGTERM); }
@@ -68,6 +73,8 @@ class LocalRank : public RunningRank {
   Process process_;
 };
 
+/// Where the ranks of a run save its state, in the run's folder.
+std::filesystem::path state_folder(const std::filesystem::path& run_folder);
 /// The folder of a rank in its run's.
 std::filesystem::path rank_folder(const std::filesystem::path& run_folder, int64_t rank);
 /// "rank 2 (host node7)".

@@ -24,6 +24,7 @@ RunSpec start_of(const RunSpec& spec) {
   start.plugins = spec.plugins;
   start.plugin_path = spec.plugin_path;
   start.validate = spec.validate;  // what it holds out is not trained on
+  start.start = spec.start;
   return start;
 }
 }  // namespace

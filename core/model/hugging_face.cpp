@@ -110,6 +110,35 @@ LlamaSpec llama_from_hugging_face(const fs::path& folder) {
   return llama_from_json(model, config.where());
 }
 
+Json hugging_face_config(const LlamaSpec& llama, int64_t max_positions) {
+  if (llama.norm != NormKind::rmsnorm) throw Error("LlamaForCausalLM has RMSNorm, the spec another norm");
+  Json config = {{"architectures", {"LlamaForCausalLM"}},
+                 {"model_type", "llama"},
+                 {"vocab_size", llama.vocab_size},
+                 {"hidden_size", llama.dim},
+                 {"intermediate_size", llama.ffn_dim},
+                 {"num_hidden_layers", llama.n_layers},
+                 {"num_attention_heads", llama.n_heads},
+                 {"num_key_value_heads", llama.n_kv_heads},
+                 {"head_dim", llama.head_size()},
+                 {"max_position_embeddings", max_positions},
+                 {"rms_norm_eps", llama.norm_eps},
+                 {"rope_theta", llama.rope_theta},
+                 {"rope_scaling", nullptr},
+                 {"tie_word_embeddings", llama.tie_embeddings},
+                 {"attention_bias", false},
+                 {"mlp_bias", false},
+                 {"hidden_act", "silu"},
+                 {"initializer_range", llama.init_std}};
+  if (const RopeScaling& scaling = llama.rope_scaling; scaling.factor != 1)
+    config["rope_scaling"] = {{"rope_type", "llama3"},
+                              {"factor", scaling.factor},
+                              {"low_freq_factor", scaling.low_freq_factor},
+                              {"high_freq_factor", scaling.high_freq_factor},
+                              {"original_max_position_embeddings", scaling.original_max_position}};
+  return config;
+}
+
 Checkpoint::Checkpoint(const fs::path& folder) : folder_(folder) {
   const fs::path index = folder / "model.safetensors.index.json";
   if (is_there(folder / "model.safetensors")) {

@@ -14,6 +14,9 @@ namespace optrush {
 /// another model. `checkpoint` of the result is empty.
 LlamaSpec llama_from_hugging_face(const std::filesystem::path& folder);
 
+/// config.json of LlamaForCausalLM for this model. An Error where it has no such form.
+Json hugging_face_config(const LlamaSpec&, int64_t max_positions);
+
 /// The weights of a Hugging Face folder: model.safetensors, or model.safetensors.index.json and the files
 /// that it names.
 class Checkpoint {

@@ -73,6 +73,11 @@ void Recipe::keep_activations(ActivationPolicy policy) {
   activations_ = std::move(policy);
 }
 
+void Recipe::describe_adapter(Json config) {
+  claim(&adapter_, false);
+  adapter_ = std::move(config);
+}
+
 void Recipe::scope(Phase phase, std::function<Scopes::Guard()> enter) {
   editor_.check_open("a scope");
   auto& scopes = scopes_.scopes_;

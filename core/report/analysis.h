@@ -80,6 +80,8 @@ struct Row {
   std::optional<TimeToLoss> time_to_loss;   ///< none: the experiment has no target, or the row no losses
   std::vector<CounterResult> counters;      ///< of plugins, medians over rounds
   std::vector<std::string> traces;          ///< of the first round that has any
+  std::vector<SavedPoint> saved;            ///< by the first round
+  std::string state;                        ///< where the last of them is, in the report's folder
 
   std::optional<Work> work;  ///< of models that say what it is
   std::optional<double> compile_seconds, setup_seconds, joules_per_token, cost_per_million_tokens;

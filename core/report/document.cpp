@@ -271,8 +271,8 @@ Document make_document(const Analysis& a) {
   for (auto* make : {rank_section, collective_section, counter_section, cost_section}) add(make(a));
   for (const Family& family : families) add(loss_section(family));
   for (const Family& family : families) add(throughput_section(a, family));
-  for (auto* make : {ablation_section, failure_section, tried_section, trace_section, note_section,
-                     method_section, noise_section, context_section})
+  for (auto* make : {ablation_section, failure_section, tried_section, trace_section, state_section,
+                     note_section, method_section, noise_section, context_section})
     add(make(a));
   return document;
 }

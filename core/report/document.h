@@ -64,6 +64,8 @@ Section collective_section(const Analysis&);
 Section counter_section(const Analysis&);
 /// Where the traces of steps are.
 Section trace_section(const Analysis&);
+/// Where saved states are, and what saving them took.
+Section state_section(const Analysis&);
 /// Everything that a search considered, stage by stage.
 Section tried_section(const Analysis&);
 /// Where and with what the experiment ran.

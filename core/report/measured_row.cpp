@@ -87,6 +87,10 @@ void take_rounds(Row& row, const RunsOfRow& runs) {
     for (const auto& note : run->result.notes)
       if (std::ranges::find(row.notes, note) == row.notes.end()) row.notes.push_back(note);
     if (row.traces.empty()) row.traces = run->traces;
+    if (!run->result.saved.empty()) {
+      row.saved = run->result.saved;
+      row.state = "runs/" + run->id + "/state";
+    }
   }
 }
 

@@ -41,6 +41,8 @@ std::string difference_of_problems(const Stored& of_subject, int64_t subject, co
   count("seq_len", "tokens a sequence");
   if (a.at("model") != b.at("model")) parts.emplace_back("another model");
   if (model_plugins(a) != model_plugins(b)) parts.emplace_back("another function or task is trained");
+  if (of_subject.variants[s].spec.start != of_reference.variants[r].spec.start)
+    parts.emplace_back("another state to start from");
   if (to_json(of_subject.variants[s].spec.data) != to_json(of_reference.variants[r].spec.data))
     parts.emplace_back("other data");
   else if (held_out(of_subject.variants[s].spec) != held_out(of_reference.variants[r].spec))

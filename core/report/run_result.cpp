@@ -74,6 +74,12 @@ ValidationPoint validation_point_from(const Json& json) {
   return {required<int64_t>(json, "step"), required<double>(json, "loss")};
 }
 
+SavedPoint saved_point_from(const Json& json) {
+  check_keys(json, {"step", "seconds", "bytes"}, "field", "a saved state", {});
+  return {required<int64_t>(json, "step"), required<double>(json, "seconds"),
+          required<double>(json, "bytes")};
+}
+
 std::vector<CounterResult> counters_from(const Json& json) {
   std::vector<CounterResult> counters;
   const auto found = json.find("counters");
@@ -98,7 +104,7 @@ RunResult read(const Json& json) {
                     "setup_seconds",   "energy_joules", "notes",
                     "ranks",           "mesh",          "collectives",
                     "cause",           "rank",          "turns",
-                    "validation",      "counters"},
+                    "validation",      "counters",      "saved"},
              "field", "a run's result", {});
   if (const auto version = required<int64_t>(json, "schema_version"); version != 1)
     throw Error("schema_version " + std::to_string(version) + " is not known", "this build reads version 1");
@@ -132,6 +138,7 @@ RunResult read(const Json& json) {
   r.notes = optional_field<std::vector<std::string>>(json, "notes").value_or(r.notes);
   r.turns = optional_field<std::string>(json, "turns").value_or(r.turns);
   r.validation = list_of(json, "validation", validation_point_from);
+  r.saved = list_of(json, "saved", saved_point_from);
   r.counters = counters_from(json);
   r.ranks = list_of(json, "ranks", rank_result_from_json);
   r.mesh = list_of(json, "mesh", mesh_dimension_from_json);

@@ -58,6 +58,12 @@ struct CounterResult {
   }
 };
 
+/// A state that a run has saved.
+struct SavedPoint {
+  int64_t step = 0;  ///< the next one
+  double seconds = 0, bytes = 0;
+};
+
 /// What one run measured (docs/schema/run_result.schema.json).
 struct RunResult {
   Status status = Status::ok;
@@ -75,6 +81,7 @@ struct RunResult {
   std::optional<double> energy_joules;
   std::vector<std::string> notes;
   std::vector<ValidationPoint> validation;  ///< in order of steps
+  std::vector<SavedPoint> saved;            ///< the same
   std::vector<CounterResult> counters;
   std::string turns;  ///< of the runs that took turns with this one: they all have it; "": it ran alone
   // Of runs of several ranks; empty for one.

@@ -190,6 +190,12 @@ std::vector<Class> api_classes() {
               "steps' time; also after the last step.",
        .fields = validate_fields_of_script()},
       {.kind = Kind::table,
+       .name = "SaveOptions",
+       .doc =
+           "A state of each rung's first round that another experiment can go on from (start), saved between "
+           "steps and outside of their time; also after the last step. The last one is left.",
+       .fields = {{.name = "every", .type = "integer", .doc = "steps from one to the next", .min = 1}}},
+      {.kind = Kind::table,
        .name = "LlamaFields",
        .doc = "Dimensions of a Llama. The defaults are those without a preset; a rung changes only what it "
               "names.",
@@ -349,6 +355,11 @@ std::vector<Class> api_classes() {
         .fallback = defaults.rounds,
         .min = 1},
        {.name = "validate", .type = "ValidateOptions?", .doc = "the loss on data that training never reads"},
+       {.name = "save", .type = "SaveOptions?", .doc = "the state that another run can go on from"},
+       {.name = "start",
+        .type = "string?",
+        .doc = "folder of a run with a saved state that every rung goes on from: with its parameters, the "
+               "optimizer's state and the number of the step"},
        {.name = "target_loss",
         .type = "number?",
         .doc = "the report says how many seconds each rung trains until its validation loss is there; "

@@ -60,6 +60,17 @@ void take_rounds(const LuaTable& options, Experiment& experiment) {
     experiment.until = Until{within->json().get<double>(), seconds_from(at_most->json(), "exp:run: at_most")};
 }
 
+/// The folder with the state; of a run's folder, the one in it.
+std::string saved_state(const std::filesystem::path& folder) {
+  for (const auto& candidate : {folder, folder / "state"})
+    if (std::filesystem::is_regular_file(candidate / "state.json"))
+      return std::filesystem::absolute(candidate).lexically_normal().string();
+  throw Error(
+      "no state was saved in '" + folder.string() + "'",
+      "name the folder of a run with save = { every = ... }, as its report does; a relative path starts "
+      "at the script's folder");
+}
+
 RunSpec validating(RunSpec base, const LuaTable& given, const std::string& where) {
   Json json = to_json(base);
   for (const char* name : {"every", "sequences"})
@@ -106,6 +117,10 @@ Object experiment(ScriptContext& context, const Call& call) {
   experiment.base = merged(RunSpec{.experiment = experiment.name}, settings_of(given), call.where);
   if (const auto* validate = given.find("validate"))
     experiment.base = validating(std::move(experiment.base), validate->table(), call.where);
+  if (const auto* save = given.find("save"))
+    experiment.base.save.every = save->table().at("every").json().get<int64_t>();
+  if (const auto* start = given.find("start"))
+    experiment.base.start = saved_state(context.resolve(start->text()));
   if (const auto* target = given.find("target_loss")) experiment.target_loss = target->json().get<double>();
   if (const auto* plugins = given.find("plugins"))
     experiment.base.plugins = plugin_uses(plugins->table().items, context, call.where);

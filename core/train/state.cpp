@@ -33,12 +33,15 @@ bool saves(const Shard& shard, const Mesh& mesh) {
   });
 }
 
+StatePiece parameter(const Shard& shard, const Segment& segment) {
+  return {model_key(*segment.param), segment.layout, Shard::part(shard.data, segment)};
+}
+
 /// Every tensor of this rank that is part of the state, shard by shard.
 void visit(Session& session, Shard& shard, const std::function<void(const Param&, const StatePiece&)>& see) {
   for (const Segment& segment : shard.segments) {
-    const Param& param = *segment.param;
-    see(param, {model_key(param), segment.layout, Shard::part(shard.data, segment)});
-    for (const auto& state : session.optimizer().state(shard)) see(param, entries(state, segment));
+    see(*segment.param, parameter(shard, segment));
+    for (const auto& state : session.optimizer().state(shard)) see(*segment.param, entries(state, segment));
   }
 }
 
@@ -86,5 +89,11 @@ void load_state(Session& session, const SavedState& saved) {
   const Tensor step = at::zeros({}, at::kLong);
   load({kStep, Layout(std::vector<int64_t>{}), step}, saved);
   session.go_on_from(step.item<int64_t>());
+}
+
+void load_parameters(Session& session, const SavedState& saved) {
+  const at::NoGradGuard no_grad;
+  for (const Shard& shard : session.data_parallel().shards())
+    for (const Segment& segment : shard.segments) load(parameter(shard, segment), saved);
 }
 }  // namespace optrush

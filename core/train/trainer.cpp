@@ -23,6 +23,7 @@
 #include "optrush/host/resolve.h"
 #include "train/counters.h"
 #include "train/rank_row.h"
+#include "train/saving.h"
 #include "train/train_step.h"
 #include "train/turns.h"
 #include "train/validation.h"
@@ -120,10 +121,11 @@ void raise(MemoryPeak& highest, const MemoryPeak& peak) {
 
 class Trainer {
  public:
-  Trainer(Session& session, const MetricsSink& sink, Turns* turns)
+  Trainer(Session& session, const MetricsSink& sink, Turns* turns, const TrainFiles& files)
       : session_(session),
         sink_(sink),
         turns_(turns),
+        files_(files),
         batches_(session.spec(), session.model(), session.mesh(), session.device(),
                  session.recipe().rows.resolve({}, one_document_each)),
         clock_(StepClock::make(session.device())),
@@ -138,8 +140,12 @@ class Trainer {
     if (const std::string text = batches_.description(); !text.empty()) session_.note(text);
     const auto before = fingerprint(session_.data_parallel());
     // The runs of the gate tell whether a technique is right, and nothing else.
-    if (session_.spec().validate.every > 0 && session_.spec().purpose == "measure")
-      validation_.emplace(session_, data_);
+    if (session_.spec().purpose == "measure") {
+      if (session_.spec().validate.every > 0) validation_.emplace(session_, data_);
+      // Of several rounds, the first one's state is the run's.
+      if (session_.spec().save.every > 0 && session_.spec().round == 0 && !files_.state.empty())
+        saving_.emplace(session_, files_.state);
+    }
     enter_phase("warmup");
     for (int64_t i = 0; i < train.warmup + train.steps; ++i) {
       if (i == train.warmup) {
@@ -157,7 +163,8 @@ class Trainer {
       }
       collect(/*wait=*/false);
       if (i + 1 == train.warmup + train.steps) stop_measuring();
-      if (validation_ && validation_->due(i + 1)) validate(i + 1);
+      if (validation_ && validation_->due(i + 1)) between_steps("validating", [&] { validate(i + 1); });
+      if (saving_ && saving_->due(i + 1)) between_steps("saving", [&] { save(step + 1); });
     }
     if (!before.empty() && fingerprint(session_.data_parallel()) == before)
       throw Error("no parameter changed in " + std::to_string(train.warmup + train.steps) + " steps",
@@ -166,14 +173,14 @@ class Trainer {
   }
 
   /// One more step, which leaves nothing but the file.
-  void trace(const std::filesystem::path& file) {
+  void trace() {
     const TrainSpec& train = session_.spec().train;
     enter_phase("tracing");
     StepTrace profiled(session_.device());
     TracedClock clock(*clock_);
     one_step(session_.first_step() + train.warmup + train.steps, clock);
     wait_for(session_.device());
-    profiled.save(file);
+    profiled.save(files_.trace);
   }
 
  private:
@@ -201,13 +208,19 @@ class Trainer {
     measures_ = false;
   }
 
-  /// Between two steps, and in the time of neither.
-  void validate(int64_t done) {
+  /// In the time of neither.
+  void between_steps(const std::string& phase, const std::function<void()>& act) {
     const bool interrupts = measures_;
-    const std::string phase = phase_;
+    const std::string before = phase_;
     interrupts ? stop_measuring() : collect(/*wait=*/true);
     wait_for(session_.device());
-    enter_phase("validating");
+    enter_phase(phase);
+    act();
+    enter_phase(before);
+    if (interrupts) start_measuring();
+  }
+
+  void validate(int64_t done) {
     const auto start = std::chrono::steady_clock::now();
     const double loss = validation_->loss();
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -215,12 +228,19 @@ class Trainer {
       throw Error("the validation loss is not finite after " + std::to_string(done) + " steps",
                   "check validate.data and the precision of this rung");
     Json point = {{"step", session_.first_step() + done}, {"loss", loss}, {"seconds", seconds}};
-    Json line = point;
-    line["event"] = "validation";
-    sink_(line);
+    tell("validation", point);
     points_.push_back(std::move(point));
-    enter_phase(phase);
-    if (interrupts) start_measuring();
+  }
+
+  void save(int64_t next_step) {
+    Json saved = saving_->save(next_step);
+    tell("saved", saved);
+    saved_.push_back(std::move(saved));
+  }
+
+  void tell(const std::string& event, Json line) {
+    line["event"] = event;
+    sink_(line);
   }
 
   /// Hands the turn on where its steps are done, once the device has nothing of them left to do.
@@ -300,9 +320,7 @@ class Trainer {
         {"tokens", pending.tokens},     {"seconds", time.total()},
         {"phases", phases_of(time)}};
     check(step);
-    Json line = step;
-    line["event"] = "step";
-    sink_(line);
+    tell("step", step);
     steps_.push_back(std::move(step));
   }
 
@@ -343,6 +361,7 @@ class Trainer {
     // Of the whole device, so of others' turns, too.
     result["energy_joules"] = joules_ && turns_ == nullptr ? Json(*joules_) : Json();
     if (!points_.empty()) result["validation"] = points_;
+    if (!saved_.empty()) result["saved"] = saved_;
     if (!session_.recipe().counters().empty())
       result["counters"] = counters_.to_json(session_.spec().train.steps);
     const auto flops = model_flops(session_.model(), session_.spec().train.seq_len);
@@ -355,7 +374,8 @@ class Trainer {
 
   Session& session_;
   const MetricsSink& sink_;
-  Turns* turns_;        ///< null: there are none
+  Turns* turns_;  ///< null: there are none
+  TrainFiles files_;
   int64_t left_ = 0;    ///< steps of the present turn
   bool timed_ = false;  ///< the present step
   Batches batches_;
@@ -370,6 +390,8 @@ class Trainer {
   Counters counters_;
   std::optional<Validation> validation_;
   Json points_ = Json::array();  ///< of the validation
+  std::optional<Saving> saving_;
+  Json saved_ = Json::array();
   std::function<void(Step&)> schedule_;
   std::deque<Pending> pending_;
   Json steps_ = Json::array();
@@ -379,10 +401,10 @@ class Trainer {
 };
 }  // namespace
 
-Json train(Session& session, const MetricsSink& sink, Turns* turns, const std::filesystem::path& trace) {
-  Trainer trainer(session, sink, turns);
+Json train(Session& session, const MetricsSink& sink, Turns* turns, const TrainFiles& files) {
+  Trainer trainer(session, sink, turns, files);
   Json result = trainer.run();
-  if (session.spec().trace && !trace.empty()) trainer.trace(trace);
+  if (session.spec().trace && !files.trace.empty()) trainer.trace();
   return result;
 }
 }  // namespace optrush

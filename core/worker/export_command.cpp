@@ -7,6 +7,7 @@
 #include "data/batches.h"
 #include "data/token_source.h"
 #include "io/safetensors.h"
+#include "model/hugging_face.h"
 #include "model/init.h"
 #include "model/model.h"
 #include "optrush/error.h"
@@ -16,35 +17,12 @@ namespace optrush {
 namespace fs = std::filesystem;
 namespace {
 Json config_of(const RunSpec& spec) {
+  if (!spec.start.empty())
+    throw Error("this run goes on from the state in '" + spec.start + "', which other programs can't read",
+                "write its weights by optrush weights, and start from that checkpoint");
   if (spec.model_kind != "llama")
     throw Error("a model of kind '" + spec.model_kind + "' has no Hugging Face form");
-  const LlamaSpec llama = llama_from_json(spec.model, "the spec's model");
-  if (llama.norm != NormKind::rmsnorm) throw Error("LlamaForCausalLM has RMSNorm, the spec another norm");
-  Json config = {{"architectures", {"LlamaForCausalLM"}},
-                 {"model_type", "llama"},
-                 {"vocab_size", llama.vocab_size},
-                 {"hidden_size", llama.dim},
-                 {"intermediate_size", llama.ffn_dim},
-                 {"num_hidden_layers", llama.n_layers},
-                 {"num_attention_heads", llama.n_heads},
-                 {"num_key_value_heads", llama.n_kv_heads},
-                 {"head_dim", llama.head_size()},
-                 {"max_position_embeddings", spec.train.seq_len},
-                 {"rms_norm_eps", llama.norm_eps},
-                 {"rope_theta", llama.rope_theta},
-                 {"rope_scaling", nullptr},
-                 {"tie_word_embeddings", llama.tie_embeddings},
-                 {"attention_bias", false},
-                 {"mlp_bias", false},
-                 {"hidden_act", "silu"},
-                 {"initializer_range", llama.init_std}};
-  if (const RopeScaling& scaling = llama.rope_scaling; scaling.factor != 1)
-    config["rope_scaling"] = {{"rope_type", "llama3"},
-                              {"factor", scaling.factor},
-                              {"low_freq_factor", scaling.low_freq_factor},
-                              {"high_freq_factor", scaling.high_freq_factor},
-                              {"original_max_position_embeddings", scaling.original_max_position}};
-  return config;
+  return hugging_face_config(llama_from_json(spec.model, "the spec's model"), spec.train.seq_len);
 }
 
 /// The model as it is described, without what plugins make of it, on one rank.

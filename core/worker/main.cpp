@@ -12,6 +12,7 @@
 #include "worker/export_command.h"
 #include "worker/forward_command.h"
 #include "worker/own_environment.h"
+#include "worker/weights_command.h"
 
 namespace {
 void own_environment_of(const std::filesystem::path& spec, char** argv) {
@@ -30,6 +31,8 @@ int main(int argc, char** argv) {
   optrush::RunRequest training;
   run->add_option("--spec", training.spec, "RunSpec (JSON)")->required();
   run->add_option("--out", training.out, "folder for the result of this rank")->required();
+  run->add_option("--state", training.state,
+                  "folder for the state that the spec wants saved, one for all ranks; default: OUT/state");
   run->add_option("--rank", training.rank, "which of train.world_size ranks; default: RANK and the like");
   run->add_option("--local-rank", training.local_rank, "which of this machine's ranks");
   run->add_option("--local-size", training.local_size, "ranks on this machine");
@@ -62,6 +65,14 @@ int main(int argc, char** argv) {
   forward->add_option("--plugin", inference.plugins, "NAME[:key=value,...]; may be repeated");
   forward->add_option("--plugin-path", inference.plugin_path, "folder with plugins; may be repeated")
       ->check(CLI::ExistingDirectory);
+  optrush::WeightsRequest trained;
+  auto* weights = app.add_subcommand("weights", "write what a run has trained for other programs");
+  weights->add_option("run", trained.run, "folder of a run with a saved state")->required();
+  weights->add_option("out", trained.out, "new folder, of Hugging Face's form, or of PEFT's for an adapter")
+      ->required();
+  weights->add_flag("--merge", trained.merge, "an adapter into the matrices of the model");
+  weights->add_option("--dtype", trained.dtype, "fp32, fp64 or bf16; default: as it was trained")
+      ->check(CLI::IsMember({"fp32", "fp64", "bf16"}));
   optrush::CheckListRequest cases;
   auto* listing = app.add_subcommand("check-list", "write the cases that check-run takes");
   listing->add_option("--out", cases.out, "file for the cases (JSON)")->required();
@@ -87,6 +98,7 @@ int main(int argc, char** argv) {
   });
   gpus->callback([&] { code = optrush::gpus_command(out); });
   exporting->callback([&] { code = optrush::export_command(spec, out); });
+  weights->callback([&] { code = optrush::weights_command(trained); });
   forward->callback([&] { code = optrush::forward_command(inference); });
   listing->callback([&] { code = optrush::check_list_command(cases); });
   checking->callback([&] { code = optrush::check_run_command(case_file, journal); });

@@ -9,6 +9,7 @@
 #include "measure/memory.h"
 #include "train/rank_row.h"
 #include "train/session.h"
+#include "train/state.h"
 #include "train/trainer.h"
 #include "train/turns.h"
 #include "worker/commands.h"
@@ -23,7 +24,12 @@ namespace fs = std::filesystem;
 namespace {
 using SteadyClock = std::chrono::steady_clock;
 
-Json train_spec(const RunSpec& spec, Ranks ranks, const fs::path& out, const MetricsSink& sink) {
+void go_on_from(Session& session, const fs::path& folder) {
+  const StateFolder state(folder);
+  load_state(session, [&](const std::string& key) { return state.read(key); });
+}
+
+Json train_spec(const RunSpec& spec, Ranks ranks, const TrainFiles& files, const MetricsSink& sink) {
   const auto start = SteadyClock::now();
   const auto turns = Turns::from_environment(ranks);
   install_cpu_memory_tracking();
@@ -46,8 +52,9 @@ Json train_spec(const RunSpec& spec, Ranks ranks, const fs::path& out, const Met
   result["plan"] = make_plan(*session);
   result["plugins"] = result["plan"]["plugins"];
   session->make_ready();
+  if (!spec.start.empty()) go_on_from(*session, spec.start);
   result["setup_seconds"] = std::chrono::duration<double>(SteadyClock::now() - start).count();
-  result.update(train(*session, sink, turns.get(), out / "trace.json"));
+  result.update(train(*session, sink, turns.get(), files));
   session->recipe().fire(Event::finished, *session);
   result["compile_seconds"] = session->compile_seconds();
   result["notes"] = session->notes();
@@ -56,10 +63,10 @@ Json train_spec(const RunSpec& spec, Ranks ranks, const fs::path& out, const Met
   return result;
 }
 
-Json outcome_of(const RunSpec& spec, const Ranks& ranks, const fs::path& out, const MetricsSink& sink) {
+Json outcome_of(const RunSpec& spec, const Ranks& ranks, const TrainFiles& files, const MetricsSink& sink) {
   try {
     Json result = {{"status", "ok"}, {"reason", ""}};
-    result.update(train_spec(spec, ranks, out, sink));
+    result.update(train_spec(spec, ranks, files, sink));
     return result;
   } catch (const std::exception& e) {
     return failure_of(e);
@@ -85,7 +92,9 @@ int run_command(const RunRequest& request) {
   fs::remove(metrics);
   Json result = {{"schema_version", 1}};
   const MetricsSink sink = [&](const Json& line) { append_line(metrics, line.dump()); };
-  result.update(outcome_of(spec, request.ranks_of(spec.train.world_size), request.out, sink));
+  const TrainFiles files{.trace = request.out / "trace.json",
+                         .state = request.state.empty() ? request.out / "state" : request.state};
+  result.update(outcome_of(spec, request.ranks_of(spec.train.world_size), files, sink));
   write_json(request.out / "result.json", result);
   return 0;
 }

@@ -47,6 +47,8 @@ local Report = {}
 ---@field plugins? PluginUse[] plugins to stack: their names, or { name, options } each
 ---@field rounds? integer runs of each rung, interleaved (at least 1, default 5)
 ---@field validate? ValidateOptions the loss on data that training never reads
+---@field save? SaveOptions the state that another run can go on from
+---@field start? string folder of a run with a saved state that every rung goes on from: with its parameters, the optimizer's state and the number of the step
 ---@field target_loss? number the report says how many seconds each rung trains until its validation loss is there; without validate, the mean training loss of 10 steps (at least 1e-06)
 ---@field price_per_hour? number of the machine; gives the price of a million tokens (at least 0)
 ---@field currency? string of that price (default "USD")
@@ -119,6 +121,10 @@ local Report = {}
 ---@field every integer steps from one to the next (at least 1, at most 1000000000)
 ---@field sequences? integer of train.seq_len, over all ranks (at least 1, at most 1000000, default 32)
 ---@field data? Data where they come from; left out: the end of the experiment's own text or token file, which training then leaves out, or other random sequences
+
+---A state of each rung's first round that another experiment can go on from (start), saved between steps and outside of their time; also after the last step. The last one is left.
+---@class SaveOptions
+---@field every integer steps from one to the next (at least 1)
 
 ---Dimensions of a Llama. The defaults are those without a preset; a rung changes only what it names.
 ---@class LlamaFields

@@ -130,11 +130,14 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return info.param.name; });
 
 TEST(Safetensors, AcceptsWhatTheFormatAllows) {
-  EXPECT_TRUE(parse_safetensors(bytes_of(file_of("{}", "")), "").empty());
-  EXPECT_TRUE(parse_safetensors(bytes_of(file_of(R"({"__metadata__":{"format":"pt"}}   )", "")), "").empty());
+  EXPECT_TRUE(parse_safetensors(bytes_of(file_of("{}", "")), "").entries.empty());
+  const auto only_text =
+      parse_safetensors(bytes_of(file_of(R"({"__metadata__":{"format":"pt"}}   )", "")), "");
+  EXPECT_TRUE(only_text.entries.empty());
+  EXPECT_EQ(only_text.metadata, (SafetensorsMetadata{{"format", "pt"}}));
   const auto header =
       "{\"z\":" + entry("U8", "[0,7]", "[4,4]") + ",\"b\":" + entry("F32", "[]", "[0,4]") + "}";
-  const auto entries = parse_safetensors(bytes_of(file_of(header, "1234")), "");
+  const auto entries = parse_safetensors(bytes_of(file_of(header, "1234")), "").entries;
   ASSERT_EQ(entries.size(), 2u);
   EXPECT_EQ(entries[0].name, "b");
   EXPECT_TRUE(entries[0].shape.empty());
@@ -158,8 +161,9 @@ TEST_F(SafetensorsOnDisk, EveryDtypeComesBackBitForBit) {
   tensors.emplace_back("transposed", at::arange(6, at::kFloat).view({2, 3}).t());
   const double tiny = 1 + std::numeric_limits<double>::epsilon();
   tensors.emplace_back("double", at::full({1}, tiny, at::kDouble));
-  write_safetensors(path_, tensors);
+  write_safetensors(path_, tensors, {{"format", "pt"}});
   const SafetensorsFile file(path_);
+  EXPECT_EQ(file.metadata().at("format"), "pt");
   EXPECT_EQ(file.names().size(), tensors.size());
   for (const auto& [name, tensor] : tensors) {
     const Tensor read = file.read(name);
@@ -167,7 +171,8 @@ TEST_F(SafetensorsOnDisk, EveryDtypeComesBackBitForBit) {
     EXPECT_TRUE(at::equal(read, tensor)) << name;
   }
   EXPECT_EQ(file.read("double").item<double>(), tiny);
-  for (const auto& found : parse_safetensors(bytes_of(read_file(path_)), ""))
+  const std::string bytes = read_file(path_);
+  for (const auto& found : parse_safetensors(bytes_of(bytes), "").entries)
     EXPECT_EQ(found.begin % c10::elementSize(found.dtype), 0u) << found.name;
 }
 

@@ -30,8 +30,7 @@ std::map<std::string, int> names_in(const Json& trace) {
 TEST(Trace, HasTheOperatorsOfOneStepInRangesOfItsPhases) {
   const TemporaryFolder folder;
   Trained trained(traced_spec());
-  train(
-      trained.session(), [](const Json&) {}, nullptr, folder / "trace.json");
+  train(trained.session(), [](const Json&) {}, nullptr, {.trace = folder / "trace.json"});
   const auto names = names_in(read_json(folder / "trace.json"));
   EXPECT_EQ(names.at("forward"), 2);  // a micro-batch each
   EXPECT_EQ(names.at("backward"), 2);
@@ -51,8 +50,7 @@ TEST(Trace, LeavesTheResultAsItIsAndTheTimedStepsWithoutAProfiler) {
       recipe.on(Event::step_end, Phase::measure,
                 [&](optrush::Run&) { profiled.push_back(torch::profiler::impl::profilerEnabled()); });
     });
-    return train(
-        run.session(), [](const Json&) {}, nullptr, folder / "trace.json");
+    return train(run.session(), [](const Json&) {}, nullptr, {.trace = folder / "trace.json"});
   };
   std::vector<bool> with, without;
   const Json traced = trained(true, with), plain = trained(false, without);

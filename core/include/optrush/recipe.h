@@ -75,6 +75,11 @@ class Recipe {
   /// rank: a loss scale. `view` is asked when state is saved or loaded, which writes to what it returns.
   void keep(std::string name, std::function<Tensor()> view);
 
+  /// What adapter_config.json of PEFT says of the parameters that this plugin adds to the model's, by which
+  /// other programs read them (optrush weights). Has one owner.
+  void describe_adapter(Json config);
+  const Json& adapter() const { return adapter_; }
+
   /// A number of the plugin's own for the report (result.json, results.csv). `read` is asked between steps,
   /// never in one, from Event::ready on: when the timed steps begin and when they are over, and around what
   /// is run between them. It may wait for the device. What is not finite is an Error with the plugin's name.
@@ -107,6 +112,7 @@ class Recipe {
     std::function<void(Run&)> call;
   };
   ActivationPolicy activations_;
+  Json adapter_;
   Scopes scopes_;
   std::vector<Handler> handlers_;
   std::vector<Kept> kept_;

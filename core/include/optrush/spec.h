@@ -67,6 +67,11 @@ struct ValidateSpec {
   DataSpec data{.kind = "held_out", .path = {}, .extensions = {}};
 };
 
+/// Saving the state of a run, from which another one can go on, between steps and outside of their time.
+struct SaveSpec {
+  int64_t every = 0;  ///< steps, warm-up included; also after the last one; 0: never
+};
+
 struct PluginUse {
   std::string name;
   Json options = Json::object();
@@ -83,6 +88,9 @@ struct RunSpec {
   DataSpec data;
   TrainSpec train;
   ValidateSpec validate;
+  SaveSpec save;
+  /// Folder of a saved state that the run goes on from; empty: from the model's initial values.
+  std::string start;
   std::vector<PluginUse> plugins;
   std::string device = "auto";                     ///< auto | cpu | cuda
   int64_t threads = 0;                             ///< CPU threads in one operator; 0: every core

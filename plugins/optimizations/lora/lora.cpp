@@ -24,6 +24,13 @@ class Lora final : public Plugin {
     scale_ = options.number("alpha") / static_cast<double>(rank_);
     dropout_ = options.number("dropout");
     targets_ = options.list("target_modules");
+    recipe.describe_adapter({{"peft_type", "LORA"},
+                             {"task_type", "CAUSAL_LM"},
+                             {"r", rank_},
+                             {"lora_alpha", options.number("alpha")},
+                             {"lora_dropout", dropout_},
+                             {"target_modules", targets_},
+                             {"bias", "none"}});
     recipe.on(Event::declared, Phase::adapter, [this](Run& run) { adapt(run); });
     recipe.ops.linear.wrap(Phase::adapter,
                            [this, &mesh = recipe.mesh](auto inner, const Site& site) {

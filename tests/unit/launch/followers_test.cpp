@@ -74,7 +74,9 @@ class OfRank0 : public JobTest {
     return answer;
   }
   std::unique_ptr<RunningRank> started(int64_t rank) {
-    return followers_.start(rank, 3, RunSpec{}, "127.0.0.1:1", folder_ / "rank");
+    RunSpec spec;
+    spec.train.world_size = 3;
+    return followers_.start(rank, spec, "127.0.0.1:1", folder_.path());
   }
   static std::optional<RankEnd> end_of(RunningRank& rank) {
     std::optional<RankEnd> end;
@@ -117,7 +119,8 @@ TEST_F(OfRank0, AFollowerIsToldWhatToStart) {
   const Json start = next(peer);
   EXPECT_EQ(start.at("type"), "start");
   EXPECT_EQ(start.at("store"), "127.0.0.1:1");
-  EXPECT_EQ(start.at("spec"), to_json(RunSpec{}));
+  EXPECT_EQ(start.at("state"), (folder_ / "state").string());
+  EXPECT_EQ(start.at("spec").at("train").at("world_size"), 3);
   EXPECT_FALSE(rank->poll());
   rank->terminate();
   EXPECT_EQ(next(peer).at("type"), "terminate");
@@ -131,8 +134,8 @@ TEST_F(OfRank0, AFollowerIsToldWhatToStart) {
   ASSERT_TRUE(came);
   EXPECT_EQ(came->verdict(), RankEnd::Verdict::peer);
   EXPECT_EQ(came->state.steps, 4);
-  EXPECT_EQ(read_file(folder_ / "rank/log.txt"), "last words\n");
-  EXPECT_EQ(read_json(folder_ / "rank/result.json").at("reason"), "no");
+  EXPECT_EQ(read_file(folder_ / "ranks/2/log.txt"), "last words\n");
+  EXPECT_EQ(read_json(folder_ / "ranks/2/result.json").at("reason"), "no");
   EXPECT_THAT(rank->name(), HasSubstr("rank 2 (host "));
 }
 
@@ -320,6 +323,7 @@ class OfAFollower : public JobTest {
                   {"run", 1},
                   {"spec", to_json(spec)},
                   {"store", "127.0.0.1:1"},
+                  {"state", "/tmp/state"},
                   {"local_size", 3}});
   }
   int exit_code() {

@@ -1,0 +1,179 @@
+#include "io/state_folder.h"
+
+#include <ATen/Functions.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "base/files.h"
+#include "base/value.h"
+#include "optrush/error.h"
+
+namespace optrush {
+namespace fs = std::filesystem;
+namespace {
+constexpr const char* kIndex = "optrush_state";  // in a file's metadata
+constexpr int64_t kSchemaVersion = 1, kMostRanks = 1 << 20, kMostSteps = int64_t{1} << 52;
+constexpr const char* kCure = "save the state again, or start from another one";
+
+std::string numbered(const char* format, int64_t number) {
+  char text[64];
+  std::snprintf(text, sizeof text, format, static_cast<long long>(number));
+  return text;
+}
+std::string step_name(int64_t step) { return numbered("step-%08lld", step); }
+std::string rank_file(int64_t rank) { return numbered("rank-%05lld.safetensors", rank); }
+
+/// A box of a tensor of `shape`, as the layout that has just this box.
+Layout box_from_json(const Json& json, const std::vector<int64_t>& shape, const std::string& where) {
+  const auto fail = [&] { throw Error("the state's index has a box " + shown(json), kCure, where); };
+  if (!json.is_array() || json.size() != shape.size()) fail();
+  Layout box(shape);
+  for (size_t axis = 0; axis < shape.size(); ++axis) {
+    const Json& range = json[axis];
+    if (!range.is_array() || range.size() != 2 || !range[0].is_number_unsigned() ||
+        !range[1].is_number_unsigned())
+      fail();
+    const auto begin = range[0].get<uint64_t>(), end = range[1].get<uint64_t>();
+    if (begin > end || end > static_cast<uint64_t>(shape[axis])) fail();
+    box = box.cut(static_cast<int64_t>(axis), static_cast<int64_t>(begin), static_cast<int64_t>(end));
+  }
+  return box;
+}
+
+Json to_json(const Layout::Box& box) {
+  Json json = Json::array();
+  for (size_t axis = 0; axis < box.begin.size(); ++axis) json.push_back({box.begin[axis], box.end[axis]});
+  return json;
+}
+
+std::vector<int64_t> shape_from_json(const Json& json, const std::string& where) {
+  std::vector<int64_t> shape;
+  int64_t elements = 1;
+  const auto fail = [&] { throw Error("the state's index has a shape " + shown(json), kCure, where); };
+  if (!json.is_array()) fail();
+  for (const Json& size : json) {
+    if (!size.is_number_unsigned() || size.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX)) fail();
+    shape.push_back(size.get<int64_t>());
+    if (__builtin_mul_overflow(elements, std::max<int64_t>(shape.back(), 1), &elements)) fail();
+  }
+  return shape;
+}
+}  // namespace
+
+void write_state_part(const fs::path& folder, int64_t step, int64_t rank,
+                      const std::vector<StatePiece>& pieces) {
+  std::vector<std::pair<std::string, Tensor>> tensors;
+  Json index = Json::object();
+  for (const StatePiece& piece : pieces) {
+    // A rank may have several pieces of one tensor.
+    const std::string name = piece.key + "#" + std::to_string(tensors.size());
+    Json boxes = Json::array();
+    for (const auto& part : piece.layout.pieces()) boxes.push_back(to_json(part.box));
+    index[name] = {{"key", piece.key}, {"shape", piece.layout.shape()}, {"boxes", boxes}};
+    tensors.emplace_back(name, piece.value.flatten());
+  }
+  fs::create_directories(folder / step_name(step));
+  write_safetensors(folder / step_name(step) / rank_file(rank), std::move(tensors), {{kIndex, index.dump()}});
+}
+
+int64_t commit_state(const fs::path& folder, int64_t step, int64_t ranks) {
+  int64_t bytes = 0;
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    const fs::path file = folder / step_name(step) / rank_file(rank);
+    if (!fs::exists(file))
+      throw Error("rank " + std::to_string(rank) + " has saved its part of the state elsewhere",
+                  "give --reports a folder that all machines share", file.string());
+    bytes += static_cast<int64_t>(fs::file_size(file));
+  }
+  write_json(folder / "state.json", {{"schema_version", kSchemaVersion}, {"step", step}, {"ranks", ranks}});
+  std::vector<fs::path> before;
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (const auto name = entry.path().filename().string();
+        name.starts_with("step-") && name != step_name(step))
+      before.push_back(entry.path());
+  for (const auto& old : before) fs::remove_all(old);
+  return bytes;
+}
+
+StateFolder::StateFolder(const fs::path& folder) : folder_(folder) {
+  const fs::path head = folder / "state.json";
+  if (!is_there(head))
+    throw Error("no state was saved in '" + folder.string() + "'",
+                "name the folder 'state' of a run with save = { every = ... }");
+  const Json json = read_json(head);
+  const auto number = [&](const char* name, int64_t least, int64_t most) {
+    if (!json.is_object() || !json.contains(name))
+      throw Error("'" + std::string(name) + "' is missing", kCure, head.string());
+    return checked({.type = "integer", .min = least, .max = most}, json[name], name, head.string())
+        .get<int64_t>();
+  };
+  number("schema_version", kSchemaVersion, kSchemaVersion);
+  step_ = number("step", 0, kMostSteps);
+  const int64_t ranks = number("ranks", 1, kMostRanks);
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    const fs::path file = folder / step_name(step_) / rank_file(rank);
+    read_index(files_.try_emplace(file, file).first->second, file.string());
+  }
+}
+
+void StateFolder::read_index(const SafetensorsFile& file, const std::string& where) {
+  const auto found = file.metadata().find(kIndex);
+  if (found == file.metadata().end()) throw Error("this file has no index of a state", kCure, where);
+  const Json index = parse_json(found->second, where);
+  if (!index.is_object()) throw Error("the state's index is " + shown(index), kCure, where);
+  for (const auto& [name, entry] : index.items()) {
+    if (!entry.is_object() || !entry.contains("key") || !entry["key"].is_string() ||
+        !entry.contains("boxes") || !entry["boxes"].is_array() || !entry.contains("shape"))
+      throw Error("the state's index says of '" + name + "': " + shown(entry), kCure, where);
+    const auto shape = shape_from_json(entry["shape"], where);
+    Part part{.file = &file, .tensor = name};
+    int64_t elements = 0;
+    for (const Json& box : entry["boxes"])
+      elements += part.boxes.emplace_back(box_from_json(box, shape, where)).numel();
+    const auto& stored = file.entry(name);
+    if (stored.shape != std::vector<int64_t>{elements})
+      throw Error("'" + name + "' has a shape " + Json(stored.shape).dump() + ", and its boxes " +
+                      std::to_string(elements) + " elements",
+                  kCure, where);
+    parts_[entry["key"]].push_back(std::move(part));
+  }
+}
+
+std::vector<std::string> StateFolder::keys() const {
+  std::vector<std::string> keys;
+  for (const auto& [key, parts] : parts_) keys.push_back(key);
+  return keys;
+}
+
+std::vector<StatePiece> StateFolder::read(const std::string& key) const {
+  std::vector<StatePiece> pieces;
+  const auto found = parts_.find(key);
+  if (found == parts_.end()) return pieces;
+  for (const Part& part : found->second) {
+    const Tensor all = part.file->read(part.tensor);
+    int64_t at = 0;
+    for (const Layout& box : part.boxes) {
+      pieces.push_back({key, box, all.narrow(0, at, box.numel())});
+      at += box.numel();
+    }
+    // One entry for a whole shard, as a count of steps: each rank that has a part of it saved it.
+    if (!pieces.empty() && pieces.back().layout.shape().empty()) break;
+  }
+  return pieces;
+}
+
+Tensor StateFolder::whole(const std::string& key) const {
+  const auto pieces = read(key);
+  if (pieces.empty()) throw Error("the state has no '" + key + "'", kCure, folder_.string());
+  const Layout all(pieces.front().layout.shape());
+  const Tensor value = at::empty(all.shape(), pieces.front().value.scalar_type());
+  int64_t found = 0;
+  for (const StatePiece& piece : pieces) found += all.copy(piece.layout, piece.value, value);
+  if (found != all.numel())
+    throw Error("the state has " + std::to_string(found) + " of the " + std::to_string(all.numel()) +
+                    " elements of '" + key + "'",
+                kCure, folder_.string());
+  return value;
+}
+}  // namespace optrush

@@ -1,0 +1,24 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+
+#include "optrush/json.h"
+#include "train/session.h"
+
+namespace optrush {
+/// Saves the state of a run in a folder (RunSpec::save), each rank its part.
+class Saving {
+ public:
+  Saving(Session& session, std::filesystem::path folder) : session_(session), folder_(std::move(folder)) {}
+
+  /// Whether to save when `done` steps of the run are.
+  bool due(int64_t done) const;
+  /// The state from which the next step is `next_step`. All ranks call it; when one returns, all parts are
+  /// there and count. Returns what it took: {"step", "seconds", "bytes"}, the bytes of all ranks on rank 0.
+  Json save(int64_t next_step) const;
+
+ private:
+  Session& session_;
+  std::filesystem::path folder_;
+};
+}  // namespace optrush
