@@ -16,7 +16,8 @@ void check_train(const DataSpec& data, const std::string& where) {
   if (data.kind == "random" && !data.path.empty()) throw ignored("path");
   if (data.kind != "random" && data.path.empty())
     throw Error("data.path is missing", "data.kind '" + data.kind + "' reads it from there", where);
-  if (data.kind != "text" && data.kind != "documents" && !data.extensions.empty())
+  if (data.kind != "text" && data.kind != "documents" && data.kind != "preferences" &&
+      !data.extensions.empty())
     throw ignored("extensions");
   for (const auto& extension : data.extensions)
     if (extension.size() < 2 || extension[0] != '.')
@@ -42,8 +43,9 @@ const Fields<DataSpec>& data_fields() {
               &T::kind,
               {.name = "kind",
                .doc = "random: seeded tokens; text: UTF-8, a token a byte; tokens: a token file; documents: "
-                      "prompts and completions, or whole texts",
-               .choices = {"random", "text", "tokens", "documents"}})
+                      "prompts and completions, or whole texts; preferences: prompts with a chosen and a "
+                      "rejected answer",
+               .choices = {"random", "text", "tokens", "documents", "preferences"}})
           .optional(&T::path,
                     {.name = "path", .doc = "file or folder of text or documents, or the token file"})
           .optional(&T::extensions,

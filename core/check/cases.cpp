@@ -6,7 +6,7 @@
 #include "base/fields.h"
 #include "base/spec_json.h"
 #include "base/suggest.h"
-#include "check/small_documents.h"
+#include "check/small_data.h"
 #include "optrush/error.h"
 
 namespace optrush {
@@ -47,7 +47,7 @@ Form made(const PluginDescription& plugin, const CheckedForm& form, bool first) 
   try {
     Options(plugin.options, form.options, "");
   } catch (const Error& e) {
-    result.problem = e.message() + "; say \"check\": [{\"options\": {...}}] in its description";
+    result.problem = e.message() + R"(; say "check": [{"options": {...}}] in its description)";
   }
   return result;
 }
@@ -119,7 +119,9 @@ class Cases {
     if (!request_.kinds.empty() && std::ranges::count(request_.kinds, kind) == 0) return;
     CheckCase made{.kind = kind, .spec = small_spec(model, request_, stack)};
     std::vector<std::string> names;
-    if (trains_on_documents(forms, stack)) made.spec.data = small_documents();
+    const auto data = data_of(forms, stack);
+    if (!data.empty()) made.spec.data = small_data(*data.begin());
+    if (data.size() > 1) made.skip = "they train on other data: " + join({data.begin(), data.end()});
     for (const Form* form : forms) {
       names.push_back(name_of(*form));
       made.subjects.push_back(form->plugin->name);
@@ -131,11 +133,16 @@ class Cases {
     cases_.push_back(std::move(made));
   }
 
-  /// One of the forms asks for it, or what comes along in its first form.
-  bool trains_on_documents(const std::vector<const Form*>& forms, const std::vector<PluginUse>& stack) const {
-    const auto asks = [](const Form* form) { return form != nullptr && form->data == "documents"; };
-    return std::ranges::any_of(forms, asks) ||
-           std::ranges::any_of(stack, [&](const PluginUse& use) { return asks(first_form(use.name)); });
+  /// The kinds that the forms ask for, and what comes along in its first form.
+  std::set<std::string> data_of(const std::vector<const Form*>& forms,
+                                const std::vector<PluginUse>& stack) const {
+    std::set<std::string> kinds;
+    const auto ask = [&](const Form* form) {
+      if (form != nullptr && form->data != "random") kinds.insert(form->data);
+    };
+    std::ranges::for_each(forms, ask);
+    for (const PluginUse& use : stack) ask(first_form(use.name));
+    return kinds;
   }
 
   bool asked_for(const std::vector<std::string>& subjects) const {

@@ -11,11 +11,21 @@
 
 namespace optrush {
 namespace {
+bool made_of_documents(const DataSpec& data) {
+  return data.kind == "documents" || data.kind == "preferences";
+}
+
 std::unique_ptr<DocumentRows> document_rows(const DataSpec& data, const RunSpec& spec, int64_t vocab_size,
                                             const LayRows& lay, const Share& share) {
   // One token more than a sequence takes tells that there are more.
-  auto rows = std::make_unique<DocumentRows>(Documents(data.path, data.extensions, spec.train.seq_len + 2),
-                                             spec.train.seq_len, spec.train.seed, lay, share);
+  Documents documents(data.path, data.extensions, spec.train.seq_len + 2,
+                      data.kind == "preferences" ? Documents::Form::pairs : Documents::Form::single);
+  if (spec.train.micro_batch % documents.together() != 0)
+    throw Error("train.micro_batch is " + std::to_string(spec.train.micro_batch) +
+                    ", and the two answers of a pair are two sequences of one micro-batch",
+                "give an even number");
+  auto rows =
+      std::make_unique<DocumentRows>(std::move(documents), spec.train.seq_len, spec.train.seed, lay, share);
   check_vocabulary(data, rows->vocab_size(), vocab_size);
   return rows;
 }
@@ -61,13 +71,13 @@ Batches::Batches(const RunSpec& spec, const Model& model, const Mesh& mesh, at::
   global_batch(train_, mesh);
   const int64_t vocab_size = model.vocab_size;
   if (vocab_size == 0) return;
-  if (spec.data.kind == "documents")
+  if (made_of_documents(spec.data))
     training_.documents = document_rows(spec.data, spec, vocab_size, lay, {.held_out = held_out(spec)});
   else
     training_.windows = open_training(spec, vocab_size);
   if (spec.validate.every == 0) return;
   // One document each, whatever training makes of its own.
-  if (const DataSpec& data = validation_data(spec); data.kind == "documents") {
+  if (const DataSpec& data = validation_data(spec); made_of_documents(data)) {
     validation_.documents = document_rows(data, spec, vocab_size, one_document_each,
                                           {.held_out = spec.validate.sequences, .gives_held_out = true});
     // Fewer where prompts fill a sequence: no document counts twice.

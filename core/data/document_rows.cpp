@@ -53,7 +53,7 @@ DocumentRows::DocumentRows(Documents documents, int64_t seq_len, uint64_t seed, 
   choose(share);
   std::vector<int64_t> lengths;
   for (const int64_t document : used_) lengths.push_back(positions_of(document));
-  rows_ = lay(lengths, seq_len);
+  rows_ = documents_.together() > 1 ? one_document_each(lengths, seq_len) : lay(lengths, seq_len);
   check_rows(rows_, lengths, seq_len);
   for (const auto& row : rows_) {
     int64_t filled = 0;
@@ -71,15 +71,21 @@ DocumentRows::DocumentRows(Documents documents, int64_t seq_len, uint64_t seed, 
 
 /// All but the last ones, which are held out, or these; without those that have no label that counts.
 void DocumentRows::choose(const Share& share) {
-  const int64_t all = documents_.count(), training = all - share.held_out;
+  const int64_t all = documents_.count(), training = all - share.held_out, together = documents_.together();
+  if (share.held_out % together != 0)
+    throw Error("validate holds out " + std::to_string(share.held_out) + " sequences of pairs",
+                "give an even number of validate.sequences");
+  const auto learned_from = [&](int64_t i) { return documents_.prompt(i) <= positions_of(i); };
   for (int64_t i = share.gives_held_out ? std::max<int64_t>(0, training) : 0;
-       i < (share.gives_held_out ? all : training); ++i) {
-    if (documents_.prompt(i) > positions_of(i)) {
-      ++left_out_;
+       i < (share.gives_held_out ? all : training); i += together) {
+    if (!learned_from(i) || !learned_from(i + together - 1)) {
+      left_out_ += together;
       continue;
     }
-    used_.push_back(i);
-    if (static_cast<int64_t>(documents_.tokens(i).size()) - 1 > seq_len_) ++cut_;
+    for (int64_t each = i; each < i + together; ++each) {
+      used_.push_back(each);
+      if (static_cast<int64_t>(documents_.tokens(each).size()) - 1 > seq_len_) ++cut_;
+    }
   }
   if (training < 0 || used_.empty())
     throw Error("no document is left to " + std::string(share.gives_held_out ? "validate" : "train") +
@@ -94,10 +100,14 @@ int64_t DocumentRows::positions_of(int64_t document) const {
 }
 
 int64_t DocumentRows::fill(int64_t index, const RowView& to) const {
-  uint64_t number = static_cast<uint64_t>(index % count());
+  const auto together = static_cast<uint64_t>(documents_.together()), all = static_cast<uint64_t>(count());
+  const auto here = static_cast<uint64_t>(index % count());
+  uint64_t number = here;
   if (shuffled_)
-    number = permuted(number, static_cast<uint64_t>(count()),
-                      random_at(seed_, static_cast<uint64_t>(index / count())));
+    number =
+        permuted(here / together, all / together, random_at(seed_, static_cast<uint64_t>(index / count()))) *
+            together +
+        here % together;
   int64_t at = 0, counted = 0;
   int32_t order = 0;
   for (const int64_t place : rows_[number]) {

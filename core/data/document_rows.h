@@ -25,7 +25,8 @@ struct RowView {
 
 /// Sequences made of whole documents. A document takes a position for each token but its last, which is only
 /// a label; what is longer than a sequence is cut, and one whose prompt fills it is left out. Sequences are
-/// shuffled anew in each epoch, by the seed and their number alone.
+/// shuffled anew in each epoch, by the seed and their number alone. Of pairs, both lie in sequences of their
+/// own that follow each other, or neither is there.
 class DocumentRows {
  public:
   /// An Error where `lay` leaves a document out, repeats one, or fills a sequence beyond its end.

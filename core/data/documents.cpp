@@ -14,6 +14,8 @@ namespace {
 constexpr int64_t kBytes = 256;
 constexpr uint64_t kMostTokens = uint64_t{1} << 31;  // of a vocabulary
 
+const char* const kPairs =
+    R"(a line is {"prompt": "...", "chosen": "...", "rejected": "..."}, each a string or a list of tokens)";
 const char* const kForms =
     R"(a line is {"prompt": "...", "completion": "..."}, {"text": "..."} or {"tokens": [...], "prompt_tokens": 0})";
 
@@ -23,9 +25,10 @@ std::string text_field(const Json& line, const char* name, const std::string& wh
   return line[name].get<std::string>();
 }
 
-uint32_t token_of(const Json& value, const std::string& where) {
+uint32_t token_of(const Json& value, const std::string& name, const std::string& cure,
+                  const std::string& where) {
   if (!value.is_number_unsigned() || value.get<uint64_t>() >= kMostTokens)
-    throw Error("'tokens' has " + value.dump().substr(0, 40) + ", which is no number of a token", kForms,
+    throw Error("'" + name + "' has " + value.dump().substr(0, 40) + ", which is no number of a token", cure,
                 where);
   return static_cast<uint32_t>(value.get<uint64_t>());
 }
@@ -41,20 +44,26 @@ int64_t prompt_of(const Json& line, size_t tokens, const std::string& where) {
 }
 }  // namespace
 
-Documents::Documents(const fs::path& path, const std::vector<std::string>& extensions, int64_t most_tokens)
-    : most_tokens_(most_tokens) {
+Documents::Documents(const fs::path& path, const std::vector<std::string>& extensions, int64_t most_tokens,
+                     Form form)
+    : form_(form), most_tokens_(most_tokens) {
   if (!fs::is_directory(path)) {
     read_lines(path);
     return;
   }
+  std::vector<std::string> texts;
   for (const fs::path& file : text_files({.kind = "text", .path = path.string(), .extensions = extensions})) {
     const std::string text = read_file(file);
     if (text.empty()) continue;
     if (const size_t bad = invalid_utf8(text, false, false); bad != std::string::npos)
       throw Error("'" + file.string() + "' is not UTF-8 at byte " + std::to_string(bad),
                   "convert it to UTF-8, or leave it out by data.extensions");
-    add_text("", text);
+    if (form == Form::pairs)
+      texts.push_back(text.substr(0, static_cast<size_t>(most_tokens)));
+    else
+      add_text("", text);
   }
+  if (form == Form::pairs) add_pairs(texts);
   if (count() == 0)
     throw Error("no documents in '" + path.string() + "'", "give a folder that holds UTF-8 text");
 }
@@ -72,6 +81,18 @@ void Documents::add_text(const std::string& prompt, const std::string& completio
   add(0);
   vocab_size_ = std::max(vocab_size_, kBytes);
   end_document(static_cast<int64_t>(prompt.size()), "");
+}
+
+/// Of each text its first half is the prompt, its second one the chosen answer, and as much of the next
+/// text's second half the rejected one.
+void Documents::add_pairs(const std::vector<std::string>& texts) {
+  if (texts.size() < 2) throw Error("a pair takes the answers of two texts, and there is one", kPairs);
+  for (size_t i = 0; i < texts.size(); ++i) {
+    const auto half = [](const std::string& text) { return text.substr(text.size() / 2); };
+    const std::string prompt = texts[i].substr(0, texts[i].size() / 2), chosen = half(texts[i]);
+    add_text(prompt, chosen);
+    add_text(prompt, half(texts[(i + 1) % texts.size()]).substr(0, chosen.size()));
+  }
 }
 
 void Documents::add(uint32_t token) {
@@ -104,11 +125,12 @@ void Documents::read_lines(const fs::path& path) {
 void Documents::read_line(const std::string& text, const std::string& where) {
   const Json line = parse_json(text, where);
   if (!line.is_object()) throw Error("a document is a JSON object", kForms, where);
+  if (form_ == Form::pairs) return read_pair(line, where);
   if (line.contains("tokens")) {
     const Json& tokens = line["tokens"];
     if (!tokens.is_array()) throw Error("'tokens' has to be a list of numbers", kForms, where);
     for (const Json& token : tokens) {
-      const uint32_t number = token_of(token, where);
+      const uint32_t number = token_of(token, "tokens", kForms, where);
       add(number);
       vocab_size_ = std::max(vocab_size_, int64_t{number} + 1);
     }
@@ -121,5 +143,36 @@ void Documents::read_line(const std::string& text, const std::string& where) {
   const std::string completion = text_field(line, line.contains("text") ? "text" : "completion", where);
   if (completion.empty()) throw Error("the document has nothing to predict", kForms, where);
   add_text(text_field(line, "prompt", where), completion);
+}
+
+/// Strings are a token a byte with a 0 behind the last one, as documents are; tokens are taken as they are.
+void Documents::read_pair(const Json& line, const std::string& where) {
+  const auto part = [&](const char* name) {
+    const Json& given = line.contains(name) ? line[name] : Json();
+    std::vector<uint32_t> tokens;
+    if (given.is_string()) {
+      for (const char c : given.get<std::string>()) tokens.push_back(static_cast<unsigned char>(c));
+      if (std::string_view(name) != "prompt") tokens.push_back(0);
+      vocab_size_ = std::max(vocab_size_, kBytes);
+    } else if (given.is_array()) {
+      for (const Json& token : given) tokens.push_back(token_of(token, name, kPairs, where));
+    } else {
+      throw Error(
+          "'" + std::string(name) + "' is " + (given.is_null() ? "missing" : "neither text nor tokens"),
+          kPairs, where);
+    }
+    if (tokens.empty()) throw Error("'" + std::string(name) + "' is empty", kPairs, where);
+    return tokens;
+  };
+  const auto prompt = part("prompt");
+  for (const char* name : {"chosen", "rejected"}) {
+    const auto answer = part(name);
+    for (const auto* tokens : {&prompt, &answer})
+      for (const uint32_t token : *tokens) {
+        add(token);
+        vocab_size_ = std::max(vocab_size_, int64_t{token} + 1);
+      }
+    end_document(static_cast<int64_t>(prompt.size()), where);
+  }
 }
 }  // namespace optrush

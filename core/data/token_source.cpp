@@ -29,12 +29,12 @@ class RandomSource final : public TokenSource {
 std::unique_ptr<TokenSource> open_kind(const DataSpec& data, uint64_t seed, int64_t vocab_size,
                                        int64_t sample_length, const Share& share) {
   if (data.kind == "random") return std::make_unique<RandomSource>(seed, vocab_size);
-  if (data.kind == "documents")
-    throw Error("documents are no stream of tokens",
+  if (data.kind == "documents" || data.kind == "preferences")
+    throw Error(data.kind + " are no stream of tokens",
                 "give text or a token file to what reads one: an external program");
   if (data.kind != "text" && data.kind != "tokens")
     throw Error("unknown data.kind '" + data.kind + "'",
-                did_you_mean(data.kind, {"random", "text", "tokens", "documents"}));
+                did_you_mean(data.kind, {"random", "text", "tokens", "documents", "preferences"}));
   if (data.path.empty()) throw Error("data of kind '" + data.kind + "' needs a path", "give data.path");
   if (data.kind == "text") return std::make_unique<TextSource>(data, seed, sample_length, share);
   return std::make_unique<TokenFileSource>(data.path, seed, sample_length, share);

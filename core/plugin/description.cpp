@@ -63,8 +63,9 @@ const Fields<CheckedForm>& checked_form_fields() {
                    },
                    {}})
           .optional(&T::with, {.name = "with", .doc = "plugins that are stacked with it"})
-          .optional(&T::data,
-                    {.name = "data", .doc = "what it trains on", .choices = {"random", "documents"}});
+          .optional(&T::data, {.name = "data",
+                               .doc = "what it trains on",
+                               .choices = {"random", "documents", "preferences"}});
   return fields;
 }
 

@@ -14,7 +14,7 @@ namespace optrush {
 struct CheckedForm {
   Json options = Json::object();
   std::vector<std::string> with;
-  std::string data = "random";  ///< or "documents"
+  std::string data = "random";  ///< or "documents", "preferences"
 };
 
 /// What a plugin file says of itself in its ELF note `.note.optrush`, read without loading it.

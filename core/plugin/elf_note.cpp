@@ -23,7 +23,7 @@ constexpr uint16_t kMachine = EM_AARCH64;
 /// A file of known size whose every read is checked.
 class Bytes {
  public:
-  Bytes(std::istream& in, const std::string& origin) : in_(in), origin_(origin) {
+  Bytes(std::istream& in, std::string origin) : in_(in), origin_(std::move(origin)) {
     in_.seekg(0, std::ios::end);
     size_ = in_ ? static_cast<uint64_t>(in_.tellg()) : 0;
   }

@@ -6,10 +6,18 @@
 
 namespace optrush {
 namespace {
-thread_local bool evaluates = false;
+thread_local bool evaluates = false, refers = false;
 }  // namespace
 
 bool evaluating() { return evaluates; }
+bool of_reference() { return refers; }
+
+ReferenceScope::ReferenceScope()
+    : outer_evaluates_(std::exchange(evaluates, true)), outer_refers_(std::exchange(refers, true)) {}
+ReferenceScope::~ReferenceScope() {
+  evaluates = outer_evaluates_;
+  refers = outer_refers_;
+}
 
 EvaluationScope::EvaluationScope() : outer_(std::exchange(evaluates, true)) {}
 EvaluationScope::~EvaluationScope() { evaluates = outer_; }

@@ -143,5 +143,11 @@ void Recipe::claim(const void* field, bool same_value) {
 
 void Recipe::check() const {
   for (const SlotInfo* slot : slots()) slot->check();
+  const auto learns = [](const Edit& wrap) {
+    return std::ranges::find(wrap.traits.offers, "preferences") != wrap.traits.offers.end();
+  };
+  if (spec_.data.kind == "preferences" && std::ranges::none_of(unit.wraps(), learns))
+    throw Error("the data is pairs of answers, and no plugin learns from pairs",
+                "stack one that does (optrush plugins), or give other data");
 }
 }  // namespace optrush

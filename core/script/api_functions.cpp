@@ -101,6 +101,17 @@ std::vector<Function> functions_of_module() {
                       {.name = "options", .type = "TextOptions?", .doc = "which files of a folder"}},
        .returns = "Data",
        .call = functions::documents},
+      {.name = "preferences",
+       .doc =
+           "Pairs of answers to learn from which one is preferred: a file with one JSON object a line, or "
+           "the "
+           "files of a folder or a corpus, where each text's second half is the chosen answer to its first.",
+       .parameters = {{.name = "source",
+                       .type = "string|Corpus",
+                       .doc = "a relative path starts at the script's folder"},
+                      {.name = "options", .type = "TextOptions?", .doc = "which files of a folder"}},
+       .returns = "Data",
+       .call = functions::preferences},
       {.name = "tokens",
        .doc = "A token file.",
        .parameters = {{.name = "file",

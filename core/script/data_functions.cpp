@@ -42,6 +42,10 @@ Object text(ScriptContext& context, const Call& call) { return read_from("text",
 
 Object documents(ScriptContext& context, const Call& call) { return read_from("documents", context, call); }
 
+Object preferences(ScriptContext& context, const Call& call) {
+  return read_from("preferences", context, call);
+}
+
 Object tokens(ScriptContext& context, const Call& call) {
   const fs::path file = existing(context, call.arguments.at("file").text());
   if (!fs::is_regular_file(file))

@@ -13,7 +13,7 @@
 #include "base/suggest.h"
 #include "build_info.h"
 #include "check/run_case.h"
-#include "check/small_documents.h"
+#include "check/small_data.h"
 #include "measure/memory.h"
 #include "optrush/error.h"
 #include "worker/device.h"
@@ -90,7 +90,7 @@ int check_run_command(const fs::path& cases, const fs::path& journal) {
   const at::Device device = open_device(list.at("device"));
   StackCheck stacks(device);
   const fs::path folder = fs::absolute(cases).parent_path();
-  write_small_documents(folder);
+  write_small_data(folder);
   for (Json line : list.at("cases")) {
     const Json identity = line.at("identity");
     line.erase("identity");

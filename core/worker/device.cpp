@@ -15,10 +15,10 @@ at::Device open_device(const std::string& name, int64_t local_rank) {
   if (name == "cpu") return at::kCPU;
   if (name != "auto" && name != "cuda")
     throw Error("unknown device '" + name + "'", did_you_mean(name, {"auto", "cpu", "cuda"}));
-  if (const auto& cuda = load_cuda(); !cuda && name == "cuda")
+  if (const auto& cuda = load_cuda(); !cuda) {
+    if (name == "auto") return at::kCPU;
     throw Skip("no GPU can be used: " + cuda.reason, "run with --device cpu, or see optrush doctor");
-  else if (!cuda)
-    return at::kCPU;
+  }
   int visible = 1;
 #ifdef OPTRUSH_HAS_CUDA
   cudaGetDeviceCount(&visible);

@@ -75,7 +75,7 @@ void gpu_section(Page& page, const Json& context) {
       facts.push_back(gpu.at("clock_mhz").dump() + " of " + gpu.at("max_clock_mhz").dump() + " MHz");
     if (!gpu.at("power_limit_watts").is_null())
       facts.push_back("limit " + number(gpu.at("power_limit_watts")) + " W");
-    if (!gpu.at("ecc").is_null()) facts.push_back(gpu.at("ecc") ? "ECC on" : "ECC off");
+    if (!gpu.at("ecc").is_null()) facts.emplace_back(gpu.at("ecc") ? "ECC on" : "ECC off");
     if (!facts.empty()) page.line("  " + join(facts));
   }
   if (const Json& reason = context.at("no_cuda"); !reason.is_null())

@@ -17,7 +17,7 @@ namespace {
 using Named = std::vector<std::pair<std::string, Tensor>>;
 
 Tensor read_tokens(const std::filesystem::path& path) {
-  const Tensor tokens = SafetensorsFile(path).read("input_ids");
+  Tensor tokens = SafetensorsFile(path).read("input_ids");
   if (tokens.dim() != 2 || tokens.scalar_type() != at::kLong || tokens.size(0) < 1 || tokens.size(1) < 2)
     throw Error("'input_ids' must be int64 of shape (B, S) with S of at least 2", {}, path.string());
   return tokens;

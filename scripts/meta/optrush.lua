@@ -304,6 +304,12 @@ function rush.text(source, options) end
 ---@return Data
 function rush.documents(source, options) end
 
+---Pairs of answers to learn from which one is preferred: a file with one JSON object a line, or the files of a folder or a corpus, where each text's second half is the chosen answer to its first.
+---@param source string|Corpus a relative path starts at the script's folder
+---@param options? TextOptions which files of a folder
+---@return Data
+function rush.preferences(source, options) end
+
 ---A token file.
 ---@param file string a relative path starts at the script's folder
 ---@return Data

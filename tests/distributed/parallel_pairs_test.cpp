@@ -66,6 +66,7 @@ std::vector<Row> rows() {
       {"clip_grad_norm", {{{"max_norm", 0.3}}}},
       {"cpu_allocator"},
       {"cuda_graphs"},
+      {"dpo", {Json::object()}, "fp64", 1e-9, {use("lora", {{"rank", 3}})}},
       {"flash_attention"},
       {"float8", {Json::object()}, "fp32", 5e-2},
       {"fused_adamw"},
@@ -99,6 +100,22 @@ std::string documents() {
   return path;
 }
 
+/// Sixteen pairs of answers.
+std::string preferences() {
+  static const TemporaryFolder folder;
+  const auto path = folder / "preferences.jsonl";
+  if (std::filesystem::exists(path)) return path;
+  std::ofstream file(path);
+  for (int i = 0; i < 16; ++i) {
+    file << R"({"prompt": [1, )" << i << R"(], "chosen": [2)";
+    for (int j = 0; j < 2 + i * 5 % 11; ++j) file << ", " << (7 * i + 5 * j * j) % 61;
+    file << R"(], "rejected": [3)";
+    for (int j = 0; j < 2 + i * 7 % 13; ++j) file << ", " << (13 * i + 3 * j * j) % 61;
+    file << "]}\n";
+  }
+  return path;
+}
+
 /// Eight sequences a step, on whatever mesh.
 RunSpec spec_of(const Row& row, const Json& options, int64_t ranks, int64_t batch_ranks,
                 std::vector<PluginUse> strategy) {
@@ -111,6 +128,11 @@ RunSpec spec_of(const Row& row, const Json& options, int64_t ranks, int64_t batc
   spec.train.steps = 2;
   spec.train.accumulation = 8 / batch_ranks;
   if (row.name == "packing") spec.data = {.kind = "documents", .path = documents()};
+  if (row.name == "dpo") {
+    spec.data = {.kind = "preferences", .path = preferences()};
+    spec.train.micro_batch *= 2;
+    spec.train.accumulation /= 2;
+  }
   if (row.name == "gradient_accumulation") {
     spec.plugins.back().options["steps"] = spec.train.accumulation;
     spec.train.accumulation = 1;
@@ -138,7 +160,7 @@ std::string refusal_of(const Row& row, const Strategy::Form& form) {
       EXPECT_LT(difference(many.norms, one.norms), std::min(row.tolerance * 100, 0.3));
     } catch (const std::runtime_error& e) {
       EXPECT_THAT(e.what(), AnyOf(HasSubstr("can't be stacked together"), HasSubstr("both replace"),
-                                  HasSubstr("takes no packed documents")));
+                                  HasSubstr("takes no packed documents"), HasSubstr("dpo: ")));
       return e.what();
     }
   }

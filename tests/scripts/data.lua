@@ -15,12 +15,15 @@
 -- expect: base 0 'base': /model/dim=64 /model/n_layers=2 /model/n_heads=4 /model/n_kv_heads=2 /model/ffn_dim=172 /data/kind="tokens" /data/path="<scripts>/data.lua"
 -- expect: run data8/local, rounds 5
 -- expect: base 0 'base': /model/dim=64 /model/n_layers=2 /model/n_heads=4 /model/n_kv_heads=2 /model/ffn_dim=172 /data/kind="documents" /data/path="<torch>/include" /data/extensions/-=".h"
+-- expect: run data9/local, rounds 5
+-- expect: base 0 'base': /model/dim=64 /model/n_layers=2 /model/n_heads=4 /model/n_kv_heads=2 /model/ffn_dim=172 /data/kind="preferences" /data/path="<torch>/include" /data/extensions/-=".h"
 local rush = require "optrush"
 
 local corpus = rush.corpus "libtorch"
 for i, data in ipairs {
   rush.random(), rush.random {}, rush.text "ladder.lua", rush.text("modules", { extensions = { ".lua", ".txt" } }),
   rush.text(corpus), rush.text(corpus, { extensions = { ".hpp" } }), rush.tokens "data.lua", rush.documents(corpus),
+  rush.preferences(corpus),
 } do
   rush.experiment { name = "data" .. i, model = rush.llama "nano", data = data }:run()
 end

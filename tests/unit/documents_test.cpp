@@ -151,6 +151,73 @@ TEST_F(DocumentsTest, EpochsAreShuffledAndTheLastDocumentsHeldOut) {
               HasSubstr("no document is left to train on: of 20 validate holds out 20"));
 }
 
+TEST_F(DocumentsTest, APairIsTwoAnswersToOnePrompt) {
+  const Documents read(written(R"({"prompt": "ab", "chosen": "c", "rejected": "de"}
+{"prompt": [5, 300], "chosen": [2], "rejected": [9, 9]})"),
+                       {}, 1000, Documents::Form::pairs);
+  ASSERT_EQ(read.count(), 4);
+  EXPECT_EQ(read.together(), 2);
+  EXPECT_THAT(tokens_of(read, 0), ElementsAre('a', 'b', 'c', 0));
+  EXPECT_THAT(tokens_of(read, 1), ElementsAre('a', 'b', 'd', 'e', 0));
+  EXPECT_THAT(tokens_of(read, 2), ElementsAre(5, 300, 2));
+  EXPECT_THAT(tokens_of(read, 3), ElementsAre(5, 300, 9, 9));
+  for (int64_t i = 0; i < 4; ++i) EXPECT_EQ(read.prompt(i), 2);
+  EXPECT_EQ(read.vocab_size(), 301);
+  const auto refused = [&](const std::string& line, const std::string& what) {
+    EXPECT_THAT(error_of([&] { Documents(written(line), {}, 1000, Documents::Form::pairs); }),
+                ::testing::AllOf(HasSubstr("data.jsonl:1"), HasSubstr(what)));
+  };
+  refused(R"({"prompt": "a", "chosen": "b"})", "'rejected' is missing");
+  refused(R"({"prompt": "a", "chosen": 7, "rejected": "c"})", "'chosen' is neither text nor tokens");
+  refused(R"({"prompt": "", "chosen": [], "rejected": "c"})", "'prompt' is empty");
+  refused(R"({"prompt": [1], "chosen": [-1], "rejected": "c"})", "'chosen' has -1");
+  refused(R"({"tokens": [1, 2]})", "'prompt' is missing");
+}
+
+TEST_F(DocumentsTest, TextsMakePairsOfTheirHalves) {
+  written("abcd", "texts/1.txt");
+  written("vwxyz", "texts/2.txt");
+  const Documents read(folder_ / "texts", {}, 1000, Documents::Form::pairs);
+  ASSERT_EQ(read.count(), 4);
+  EXPECT_THAT(tokens_of(read, 0), ElementsAre('a', 'b', 'c', 'd', 0));
+  EXPECT_THAT(tokens_of(read, 1), ElementsAre('a', 'b', 'x', 'y', 0));
+  EXPECT_THAT(tokens_of(read, 2), ElementsAre('v', 'w', 'x', 'y', 'z', 0));
+  EXPECT_THAT(tokens_of(read, 3), ElementsAre('v', 'w', 'c', 'd', 0));
+  written("alone", "one/1.txt");
+  EXPECT_THAT(error_of([&] { Documents(folder_ / "one", {}, 1000, Documents::Form::pairs); }),
+              HasSubstr("two texts"));
+}
+
+TEST_F(DocumentsTest, PairsStayTogether) {
+  std::string text;
+  for (int i = 1; i <= 12; ++i)
+    text += "{\"prompt\": [" + std::to_string(i) + (i == 3 ? ", 0, 0, 0, 0" : "") +
+            "], \"chosen\": [100, 1], \"rejected\": [101]}\n";
+  const auto pairs = [&] { return Documents(written(text), {}, 1000, Documents::Form::pairs); };
+  const auto never = [](std::span<const int64_t>, int64_t) -> Rows {
+    throw std::logic_error("pairs are not laid");
+  };
+  const DocumentRows rows(pairs(), 4, 3, never, {.held_out = 4});
+  EXPECT_EQ(rows.count(), 18) << "of 12 pairs two are held out, and the prompt of one fills a sequence";
+  std::vector<std::vector<int64_t>> epochs(2);
+  for (int64_t i = 0; i < 36; i += 2) {
+    const Filled chosen(rows, i, 4), rejected(rows, i + 1, 4);
+    EXPECT_EQ(chosen.tokens[0], rejected.tokens[0]) << "one prompt";
+    EXPECT_THAT(chosen.labels, ElementsAre(100, 1, -100, -100));
+    EXPECT_THAT(rejected.labels, ElementsAre(101, -100, -100, -100));
+    epochs[static_cast<size_t>(i / 18)].push_back(chosen.tokens[0]);
+  }
+  EXPECT_NE(epochs[0], epochs[1]);
+  for (auto& epoch : epochs) {
+    std::ranges::sort(epoch);
+    EXPECT_THAT(epoch, ElementsAre(1, 2, 4, 5, 6, 7, 8, 9, 10));
+  }
+  const DocumentRows held(pairs(), 4, 3, never, {.held_out = 4, .gives_held_out = true});
+  EXPECT_EQ(Filled(held, 2, 4).tokens[0], 12);
+  EXPECT_THAT(error_of([&] { DocumentRows(pairs(), 4, 3, never, {.held_out = 3}); }),
+              HasSubstr("an even number of validate.sequences"));
+}
+
 TEST_F(DocumentsTest, APluginThatLaysThemWronglyIsNamed) {
   const auto refusal = [&](const Rows& rows) {
     return error_of([&] {

@@ -129,3 +129,7 @@ with tempfile.TemporaryDirectory() as folder:
 
     rows, text = run("sft", ["packing", "LoRA", "4-bit matrices"], {**small, "train.seq_len": 2048, "train.micro_batch": 1}, folder)
     assert " of their positions filled" in text
+
+    _, text = run("dpo", ["mixed precision", "FlashAttention", "fused loss", "4-bit matrices"],
+                     {**small, "train.seq_len": 128, "train.micro_batch": 2}, folder)
+    assert "dpo: accuracy" in text and "dpo: reward margin" in text

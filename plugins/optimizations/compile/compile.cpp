@@ -64,7 +64,8 @@ class Compile final : public Plugin {
                        ++sites_;
                        return [this, inner = std::move(inner), &unit, known = Known()](
                                   const Tensor& x, const Batch& batch) mutable {
-                         const bool trains = batch.labels.defined() || batch.input.defined();
+                         const bool trains =
+                             (batch.labels.defined() || batch.input.defined()) && !of_reference();
                          return trains ? run(inner, unit, x, batch, known) : inner(x, batch);
                        };
                      },

@@ -97,6 +97,7 @@ class Lora final : public Plugin {
                   "dropout = 0, or leave '" + last_name(site.path) + "' out of target_modules");
     return [inner = std::move(inner), pair = found->second, scale = scale_,
             dropout = dropout_](const Tensor& x) {
+      if (of_reference()) return inner(x);
       const Tensor dropped = dropout > 0 && !evaluating() ? at::dropout(x, dropout, /*train=*/true) : x;
       return inner(x) + at::linear(at::linear(dropped, pair.down->operand()), pair.up->operand()) * scale;
     };

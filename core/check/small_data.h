@@ -1,0 +1,12 @@
+#pragma once
+#include <filesystem>
+
+#include "optrush/spec.h"
+
+namespace optrush {
+/// What a case trains on whose form asks for "documents" or "preferences": some of every length up to a
+/// sequence, the same ones everywhere. A list of cases names the file, and who runs them writes both beside
+/// the list.
+DataSpec small_data(const std::string& kind);
+void write_small_data(const std::filesystem::path& folder);
+}  // namespace optrush

@@ -1,0 +1,44 @@
+-- What does learning from preferences cost, and what pays in it?
+--
+-- Direct preference optimization beside an adapter: each step is a forward of the reference, which is the model without
+-- its adapter, and a forward and a backward of the model, on pairs of answers. Without a file of your own the pairs are made of the
+-- C++ headers of LibTorch: a text's second half is preferred to another one's.
+--
+--   ./optrush run experiments/dpo.lua
+--   ./optrush run experiments/dpo.lua --arg data=pairs.jsonl --arg checkpoint=path/to/hf-folder
+local rush = require "optrush"
+
+local gpu = rush.device() == "cuda"
+local file, checkpoint = rush.arg("data", ""), rush.arg("checkpoint", "")
+
+local function model()
+  if checkpoint ~= "" then return rush.checkpoint(checkpoint) end
+  return gpu and rush.llama "llama-3.2-1b" or rush.llama("tiny", { n_layers = 2, vocab_size = 256 })
+end
+
+local exp = rush.experiment {
+  name = "dpo",
+  question = "What does learning from preferences cost, and what pays in it?",
+  model = model(),
+  data = rush.preferences(file ~= "" and file or rush.corpus "libtorch"),
+  train = { micro_batch = 4, seq_len = gpu and 1024 or 512, steps = 8, warmup = 2, lr = 3e-4 },
+  plugins = {
+    { "lora", {
+      rank = 16,
+      alpha = 32,
+      target_modules = { "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj" },
+    } },
+    { "dpo", { beta = 0.1 } },
+    "fused_adamw",
+  },
+  timeout = 1800,
+}
+
+exp:ladder {
+  rush.rung("mixed precision", "mixed_precision", { dtype = "bf16" }),
+  rush.rung("FlashAttention", "flash_attention"),
+  rush.rung("fused loss", "fused_linear_cross_entropy"),
+  rush.rung("4-bit matrices", "nf4"),
+}
+
+exp:run({ within = 0.03, at_most = "5m" }):report()

@@ -1,0 +1,154 @@
+// Direct preference optimization (arXiv:2305.18290). The data are pairs of answers to a prompt, the chosen
+// one and the rejected one behind it. With the log-probability of an answer y under the model and under the
+// reference, and the margin of a pair
+//   m = (log p(chosen) - log p_ref(chosen)) - (log p(rejected) - log p_ref(rejected)),
+// the loss of a pair is -log sigmoid(beta m); `label_smoothing` s takes it as mislabelled with probability s:
+// -(1 - s) log sigmoid(beta m) - s log sigmoid(-beta m). The loss of a step is the mean over its pairs.
+//
+// The reference is the model as it is without its adapter, so it takes no memory: each micro-batch costs one
+// more forward, without gradients. The log-probability of an answer is minus the sum of the cross entropies
+// of its row, so whatever makes the head's loss (a fused one, one in parts of the vocabulary) makes it here.
+#include <ATen/Functions.h>
+#include <ATen/core/grad_mode.h>
+
+#include <map>
+#include <set>
+
+#include "optrush/evaluation.h"
+#include "optrush/plugin.h"
+
+namespace {
+using namespace optrush;
+
+class Dpo final : public Plugin {
+ public:
+  void apply(Recipe& recipe, const Options& options) override {
+    if (recipe.spec().data.kind != "preferences")
+      throw Skip(
+          "dpo learns from pairs of answers, and the data is of kind '" + recipe.spec().data.kind + "'",
+          "give the experiment data = rush.preferences(...), or take the rung off");
+    if (recipe.spec().validate.every > 0)
+      throw Error("dpo: the loss on held-out pairs is not there yet", "leave validate out");
+    beta_ = options.number("beta");
+    label_smoothing_ = options.number("label_smoothing");
+    recipe.on(Event::declared, Phase::precision, [this, &recipe](Run& run) {
+      run_ = &run;
+      check_whole(recipe);
+      check_adapter(run);
+    });
+    recipe.schedule.wrap(Phase::gradients, [this](auto inner, const Site&) { return after_reference(inner); },
+                         {.trace = Trace::aten});
+    // Inside of what gathers a unit's parameters; outside of what compiles it, which then sees the head
+    // alone.
+    recipe.unit.wrap(Phase::checkpoint, [this](auto inner, const Unit& unit) { return on_head(inner, unit); },
+                     {.trace = Trace::aten, .offers = {"preferences"}});
+    recipe.counter({.name = "accuracy", .per = Per::step, .over_ranks = OverRanks::mean},
+                   [this] { return total(accuracy_); });
+    recipe.counter({.name = "reward margin", .per = Per::step, .over_ranks = OverRanks::mean},
+                   [this] { return total(margin_); });
+  }
+
+ private:
+  /// The reference is what is left without what plugins have added: nothing else may be trained.
+  static void check_adapter(Run& run) {
+    std::set<const Param*> added;
+    for (const Site* site : run.sites("linear")) added.insert(site->params.begin() + 1, site->params.end());
+    for (const Param* param : run.params().all())
+      if (param->trainable && !added.contains(param))
+        throw Error("dpo compares with the model without its adapter, and '" + param->name +
+                        "' of the model itself is trained",
+                    "stack a plugin that freezes the model and trains something beside it: lora");
+  }
+
+  static void check_whole(const Recipe& recipe) {
+    if (recipe.stages.edited())
+      throw Error("dpo: the model is cut into stages, and the reference's forward knows no schedule for them",
+                  "take the plugin off that cuts it");
+    if (recipe.mesh.size(recipe.mesh.sequence()) > 1)
+      throw Error(
+          "dpo: each rank has a part of every sequence, and an answer's log-probability is of all of it",
+          "split the batch instead: ddp or fsdp");
+  }
+
+  std::function<void(Step&)> after_reference(std::function<void(Step&)> inner) {
+    return [this, inner = std::move(inner)](Step& step) {
+      reference_.clear();
+      {
+        const ReferenceScope without_adapter;
+        for (int64_t micro = 0; micro < step.microbatches(); ++micro)
+          reference_[step.batch(micro).first_sample] = step.forward(0, micro, {});
+      }
+      // Each step counts by its share, whatever its micro-batches.
+      share_ = 1 / static_cast<double>(step.microbatches());
+      inner(step);
+    };
+  }
+
+  UnitFunction on_head(UnitFunction inner, const Unit& unit) {
+    if (unit.role != "head") return inner;
+    return [this, inner = std::move(inner)](const Tensor& x_BSD, const Batch& batch) {
+      if (!batch.labels.defined()) return inner(x_BSD, batch);
+      const Tensor log_p_B = log_probabilities(inner, x_BSD, batch);
+      if (of_reference()) return log_p_B;
+      // A forward that is part of no step, as a check's, has no reference: the answers themselves compete.
+      const auto reference = reference_.find(batch.first_sample);
+      return loss(reference == reference_.end() ? log_p_B : log_p_B - reference->second, batch);
+    };
+  }
+
+  /// Of each row's answer, one after the other: the head gives a sum.
+  static Tensor log_probabilities(const UnitFunction& head, const Tensor& x_BSD, const Batch& batch) {
+    const Tensors x_1SD = x_BSD.split(1), labels_1S = batch.labels.split(1);
+    Tensors rows;
+    for (size_t row = 0; row < x_1SD.size(); ++row) {
+      Batch one = batch;
+      one.labels = labels_1S[row];
+      rows.push_back(-head(x_1SD[row], one));
+    }
+    return at::stack(rows);
+  }
+
+  /// `gain_B`: of each answer's log-probability over the reference's.
+  Tensor loss(const Tensor& gain_B, const Batch& batch) {
+    const Tensor gain_P2 = gain_B.view({-1, 2});
+    const Tensor margin_P = (gain_P2.select(1, 0) - gain_P2.select(1, 1)) * beta_;
+    count(margin_P.detach());
+    const Tensor sum = -(1 - label_smoothing_) * at::log_sigmoid(margin_P).sum() -
+                       label_smoothing_ * at::log_sigmoid(-margin_P).sum();
+    // The step divides by its tokens: the mean over pairs is meant.
+    return sum * (batch.token_count / pairs_of_step());
+  }
+
+  double pairs_of_step() const {
+    const TrainSpec& train = run_->spec().train;
+    const auto ranks = static_cast<double>(run_->mesh().size(run_->mesh().batch()));
+    return static_cast<double>(train.micro_batch * train.accumulation) / 2 * ranks;
+  }
+
+  void count(const Tensor& margin_P) {
+    const at::NoGradGuard no_grad;
+    const auto add = [&](Tensor& to, const Tensor& value) {
+      to = to.defined() ? to + value * share_ : value * share_;
+    };
+    add(accuracy_, margin_P.gt(0).to(margin_P.scalar_type()).mean());
+    add(margin_, margin_P.mean());
+  }
+  static double total(const Tensor& counted) { return counted.defined() ? counted.item<double>() : 0; }
+
+  double beta_ = 0, label_smoothing_ = 0, share_ = 1;
+  Run* run_ = nullptr;
+  std::map<int64_t, Tensor> reference_;  ///< of the step's micro-batches, by their first sequence
+  Tensor accuracy_, margin_;             ///< sums over steps, on the device
+};
+}  // namespace
+
+OPTRUSH_PLUGIN(Dpo, R"json({
+  "name": "dpo", "version": "0.1.0", "kind": "optimization", "effect": "model",
+  "summary": "learns from pairs of answers which one is preferred (DPO), beside an adapter",
+  "doc": "For data of rush.preferences. The reference is the model without its adapter.",
+  "check": [{"with": ["lora"], "data": "preferences"}],
+  "options": [
+    {"name": "beta", "type": "number", "default": 0.1, "min": 0, "max": 100, "doc": "how much a margin counts, so how close the model stays to the reference"},
+    {"name": "label_smoothing", "type": "number", "default": 0, "min": 0, "max": 0.5, "doc": "probability that a pair is labelled the wrong way"}
+  ]
+})json");

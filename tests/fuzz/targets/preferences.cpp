@@ -1,0 +1,9 @@
+// Pairs of answers, a JSON object a line.
+#include "sequences.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace optrush;
+  static const fuzz::Files files;
+  fuzz::feed_sequences(files, fuzz::text_of(data, size), Documents::Form::pairs);
+  return 0;
+}

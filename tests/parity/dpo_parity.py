@@ -1,0 +1,133 @@
+"""Plugin dpo through `optrush run`: loss and gradient norm of a step are those that transformers and peft compute of the same
+adapter and pairs, and other plugins and meshes leave them as they are."""
+import json
+import math
+import os
+import pathlib
+import random
+import subprocess
+import tempfile
+
+import torch
+from peft import PeftModel
+from transformers import LlamaForCausalLM
+
+BUILD = pathlib.Path(os.environ["OPTRUSH_BUILD_DIR"])
+BETA, SMOOTHING = 0.5, 0.1
+HEAD = """
+local rush = require "optrush"
+local exp = rush.experiment {
+  name = "%(name)s",
+  model = rush.llama("nano", { tie_embeddings = false }),
+  data = rush.preferences "pairs.jsonl",
+  threads = 1,
+  train = { micro_batch = 8, seq_len = 24, steps = %(steps)d, warmup = 0, lr = 2e-2 },
+  plugins = { { "lora", { rank = 4, alpha = 32, target_modules = { "q_proj", "v_proj", "down_proj" } } },
+              { "dpo", { beta = 0.5, label_smoothing = 0.1 } } },
+  %(more)s
+}
+"""
+LADDER = """
+exp:ablation {
+  rush.rung("fused loss", "fused_linear_cross_entropy"),
+  rush.rung("checkpointing", "activation_checkpointing"),
+  rush.rung("SDPA", "flash_attention"),
+  rush.rung("accumulation", "gradient_accumulation", { steps = 2 }, { train = { micro_batch = 4 } }),
+}
+exp:ladder {
+  rush.rung("replicas", "ddp", {}, { train = { world_size = 2, micro_batch = 4 } }),
+  rush.rung("shards", "fsdp", { stage = 3 }, { replace = "ddp" }),
+  rush.rung("tensor", "tensor_parallel", { size = 2 }, { without = "fsdp", train = { micro_batch = 8 } }),
+}
+"""
+
+
+def write_pairs(work):
+    random.seed(3)
+    with open(work / "pairs.jsonl", "w", encoding="utf-8") as file:
+        for _ in range(4):
+            pair = {name: [random.randrange(256) for _ in range(random.randrange(2, 11))] for name in ("prompt", "chosen", "rejected")}
+            file.write(json.dumps(pair) + "\n")
+    return [json.loads(line) for line in (work / "pairs.jsonl").read_text().splitlines()]
+
+
+def run(work, name, steps, more="", parts="", code=0):
+    (work / f"{name}.lua").write_text(HEAD % {"name": name, "steps": steps, "more": more} + parts + "exp:run { rounds = 1 }\n")
+    done = subprocess.run([BUILD / "bin/optrush", "run", f"{name}.lua", "--device", "cpu"], capture_output=True, text=True, cwd=work)
+    assert done.returncode == code, f"{done.returncode}\n{done.stdout}{done.stderr}"
+    return work / f"reports/{name}/local", done.stdout + done.stderr
+
+
+def steps_of(folder):
+    result = json.loads((folder / "result.json").read_text())
+    assert result["status"] == "ok", f"{folder}: {result['reason']}"
+    return {step["step"]: step for step in result["steps"]}, result
+
+
+def log_probability(model, prompt, answer):
+    tokens = torch.tensor([prompt + answer])
+    log_p = model(tokens).logits[0, :-1].log_softmax(-1)
+    return log_p[torch.arange(len(tokens[0]) - 1), tokens[0, 1:]][len(prompt) - 1:].sum()
+
+
+def dpo(model, pairs):
+    """Loss, margins and gradient norm of a step of all pairs."""
+    losses, margins = [], []
+    for pair in pairs:
+        gain = {}
+        for answer in ("chosen", "rejected"):
+            with torch.no_grad(), model.disable_adapter():
+                reference = log_probability(model, pair["prompt"], pair[answer])
+            gain[answer] = log_probability(model, pair["prompt"], pair[answer]) - reference
+        margin = BETA * (gain["chosen"] - gain["rejected"])
+        log_sigmoid = torch.nn.functional.logsigmoid
+        losses.append(-(1 - SMOOTHING) * log_sigmoid(margin) - SMOOTHING * log_sigmoid(-margin))
+        margins.append(margin.item())
+    loss = torch.stack(losses).mean()
+    loss.backward()
+    norm = torch.stack([param.grad.norm() for param in model.parameters() if param.grad is not None]).norm()
+    return loss.item(), margins, norm.item()
+
+
+with tempfile.TemporaryDirectory() as folder:
+    work = pathlib.Path(folder)
+    pairs = write_pairs(work)
+    report, _ = run(work, "dpo", 6, parts=LADDER)
+    base, result = steps_of(report / "runs/00-base-r1")
+    assert abs(base[0]["loss"] - math.log(2)) < 1e-6, "at the start the model is the reference"
+    assert base[5]["loss"] < 0.6, base[5]
+    counters = {counter["name"]: counter["value"] for counter in result["counters"]["dpo"]}
+    assert 0.5 < counters["accuracy"] <= 1 and counters["reward margin"] > 0, counters
+
+    # What transformers and peft make of the adapter after three steps, where the fourth one begins.
+    report_of_three, _ = run(work, "three", 3, "save = { every = 3 },")
+    saved = report_of_three / "runs/00-base-r1"
+    spec = json.loads((saved / "spec.json").read_text())
+    spec["data"], spec["plugins"] = {"kind": "random", "path": "", "extensions": []}, []
+    (work / "spec.json").write_text(json.dumps(spec))
+    for command in (["worker", "export", "--spec", "spec.json", "--out", "start"], ["weights", saved, "adapter"]):
+        subprocess.run([BUILD / "bin/optrush", *command], check=True, cwd=work)
+    model = PeftModel.from_pretrained(LlamaForCausalLM.from_pretrained(work / "start"), work / "adapter", is_trainable=True).eval()
+    loss, _, norm = dpo(model, pairs)
+    assert abs(loss - base[3]["loss"]) < 1e-5, (loss, base[3])
+    assert abs(norm - base[3]["grad_norm"]) < 1e-4 * norm, (norm, base[3])
+
+    # The same pairs by other means and on other meshes.
+    others = [path.parent for path in report.glob("runs/*/result.json")]
+    assert len(others) > 8, others
+    for other in others:
+        steps, _ = steps_of(other)
+        assert all(abs(step["loss"] - base[number]["loss"]) < 2e-4 for number, step in steps.items() if number in base), (other, steps)
+
+    # What it can't do is refused by name.
+    for more, parts, what in (
+            ("", 'exp:ladder { rush.rung("stages", "pipeline_parallel", { size = 2 }, { train = { world_size = 2 } }) }\n',
+             "the model is cut into stages"),
+            ("", 'exp:ladder { rush.rung("parts", "context_parallel", { size = 2 }, { train = { world_size = 2 } }) }\n',
+             "a part of every sequence"),
+            ("", 'exp:ladder { rush.rung("odd", { train = { micro_batch = 3 } }) }\n', "micro_batch is 3"),
+            ("", 'exp:ladder { rush.rung("alone", { without = "dpo" }) }\n', "no plugin learns from pairs"),
+            ("", 'exp:ladder { rush.rung("whole", { without = "lora" }) }\n', "of the model itself is trained"),
+            ("validate = { every = 2 },", "", "leave validate out")):
+        _, said = run(work, "refused", 2, more, parts, code=1)
+        assert what in said, (what, said)
