@@ -19,6 +19,7 @@ namespace optrush::testing {
 namespace {
 using compile::trace_unit;
 using compile::UnitGraph;
+using ::testing::AllOf;
 
 /// Resolved blocks of the nano model, and a call of them.
 class Blocks {
@@ -84,6 +85,13 @@ TEST(CompileTrace, WhatAPluginChangesInABlockChangesItsText) {
   EXPECT_NE(Blocks({{"flash_attention", Json::object()}}).trace(0).text(), plain);
   EXPECT_NE(Blocks({{"lora", {{"rank", 4}}}}).trace(0).text(), plain);
   EXPECT_EQ(Blocks({{"fused_adamw", Json::object()}}).trace(0).text(), plain);
+}
+
+TEST(CompileTrace, RandomNumbersAreRefused) {
+  Blocks draws({{"lora", {{"rank", 4}, {"dropout", 0.5}}}});
+  EXPECT_THAT(error_of([&] { draws.trace(0); }),
+              AllOf(::testing::HasSubstr("draws random numbers (aten::dropout)"),
+                    ::testing::HasSubstr("dropout to 0")));
 }
 
 TEST(CompileTrace, AnOpaqueBaseGivesWayToThePlainOne) {

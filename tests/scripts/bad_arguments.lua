@@ -27,8 +27,8 @@
 -- expect: bad_arguments.lua:251: rush.experiment: model must be a Model from rush.llama or rush.swiglu_stack or rush.operator or rush.collective or rush.checkpoint, but is "tiny"
 -- expect: bad_arguments.lua:252: rush.experiment: model must be a Model from rush.llama or rush.swiglu_stack or rush.operator or rush.collective or rush.checkpoint, but is an empty table
 -- expect: bad_arguments.lua:253: rush.experiment: model must be a Model from rush.llama or rush.swiglu_stack or rush.operator or rush.collective or rush.checkpoint, but is a Data
--- expect: bad_arguments.lua:254: rush.experiment: data must be a Data from rush.random or rush.text or rush.documents or rush.tokens, but is "libtorch"
--- expect: bad_arguments.lua:255: rush.experiment: data must be a Data from rush.random or rush.text or rush.documents or rush.tokens, but is a Corpus
+-- expect: bad_arguments.lua:254: rush.experiment: data must be a Data from rush.random or rush.text or rush.documents or rush.preferences or rush.tokens, but is "libtorch"
+-- expect: bad_arguments.lua:255: rush.experiment: data must be a Data from rush.random or rush.text or rush.documents or rush.preferences or rush.tokens, but is a Corpus
 -- expect: bad_arguments.lua:256: rush.experiment: train must be a table of named fields, but is 3
 -- expect: bad_arguments.lua:257: rush.experiment: train must be a table of named fields, but is a list
 -- expect: bad_arguments.lua:258: rush.experiment: unknown field 'micro_bach' of train

@@ -132,6 +132,18 @@ void save_graph(const std::shared_ptr<Graph>& graph, const std::filesystem::path
   module.type()->addMethod(function);
   module.save(file.string());
 }
+
+/// Compiled code would draw others than the step's. Fused attention has a dropout of its own, which nobody
+/// uses.
+void refuse_random_numbers(torch::jit::Graph& graph) {
+  for (const auto* node : graph.nodes()) {
+    const std::string name = node->kind().toQualString();
+    if (node->isNondeterministic() && name.find("scaled_dot_product") == std::string::npos)
+      throw Error(
+          "it draws random numbers (" + name + "), and compiled code would draw others than the step's",
+          "set the plugin's dropout to 0, or take compile off");
+  }
+}
 }  // namespace
 
 Tensors unit_inputs(const Unit& unit, const Tensor& x, const Batch& batch) {
@@ -176,6 +188,7 @@ UnitGraph trace_unit(const UnitFunction& function, const Unit& unit, const Tenso
   const Batch batch = with_tensors_of_its_own(of_call);
   result.graph = trace(unit_inputs(unit, start, batch),
                        [&](const Tensors& inputs) { return Tensors{function(inputs.front(), batch)}; });
+  refuse_random_numbers(*result.graph);
   for (const auto& entry : pairs.entries()) result.pairs.push_back(trace_pair(entry));
   return result;
 }
