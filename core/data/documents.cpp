@@ -59,7 +59,8 @@ Documents::Documents(const fs::path& path, const std::vector<std::string>& exten
       throw Error("'" + file.string() + "' is not UTF-8 at byte " + std::to_string(bad),
                   "convert it to UTF-8, or leave it out by data.extensions");
     if (form == Form::pairs)
-      texts.push_back(text.substr(0, static_cast<size_t>(most_tokens)));
+      // The end of a long one: beginnings are often alike.
+      texts.push_back(text.substr(text.size() - std::min(text.size(), static_cast<size_t>(most_tokens))));
     else
       add_text("", text);
   }
@@ -83,15 +84,21 @@ void Documents::add_text(const std::string& prompt, const std::string& completio
   end_document(static_cast<int64_t>(prompt.size()), "");
 }
 
-/// Of each text its first half is the prompt, its second one the chosen answer, and as much of the next
-/// text's second half the rejected one.
+/// Of each text its first half is the prompt, its second one the chosen answer, and as much of the second
+/// half of the next text that has another one is the rejected one.
 void Documents::add_pairs(const std::vector<std::string>& texts) {
-  if (texts.size() < 2) throw Error("a pair takes the answers of two texts, and there is one", kPairs);
   for (size_t i = 0; i < texts.size(); ++i) {
-    const auto half = [](const std::string& text) { return text.substr(text.size() / 2); };
-    const std::string prompt = texts[i].substr(0, texts[i].size() / 2), chosen = half(texts[i]);
+    const size_t half = texts[i].size() / 2;
+    const std::string prompt = texts[i].substr(0, half), chosen = texts[i].substr(half);
+    std::string rejected = chosen;
+    for (size_t next = 1; next < texts.size() && rejected == chosen; ++next) {
+      const std::string& other = texts[(i + next) % texts.size()];
+      rejected = other.substr(other.size() / 2).substr(0, chosen.size());
+    }
+    if (rejected == chosen)
+      throw Error("a pair takes the answers of two texts, and no two of these have different ones", kPairs);
     add_text(prompt, chosen);
-    add_text(prompt, half(texts[(i + 1) % texts.size()]).substr(0, chosen.size()));
+    add_text(prompt, rejected);
   }
 }
 

@@ -186,6 +186,11 @@ TEST_F(DocumentsTest, TextsMakePairsOfTheirHalves) {
   written("alone", "one/1.txt");
   EXPECT_THAT(error_of([&] { Documents(folder_ / "one", {}, 1000, Documents::Form::pairs); }),
               HasSubstr("two texts"));
+  for (const char* text : {"1.txt", "2.txt", "3.txt"})
+    written(std::string("ABsame") + (text[0] == '3' ? "!" : "E"), std::string("alike/") + text);
+  const Documents alike(folder_ / "alike", {}, 4, Documents::Form::pairs);  // the last four bytes of each
+  EXPECT_THAT(tokens_of(alike, 0), ElementsAre('a', 'm', 'e', 'E'));
+  EXPECT_THAT(tokens_of(alike, 1), ElementsAre('a', 'm', 'e', '!')) << "not the next one, which is the same";
 }
 
 TEST_F(DocumentsTest, PairsStayTogether) {
