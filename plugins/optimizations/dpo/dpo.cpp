@@ -113,8 +113,10 @@ class Dpo final : public Plugin {
     const Tensor gain_P2 = gain_B.view({-1, 2});
     const Tensor margin_P = (gain_P2.select(1, 0) - gain_P2.select(1, 1)) * beta_;
     count(margin_P.detach());
-    const Tensor sum = -(1 - label_smoothing_) * at::log_sigmoid(margin_P).sum() -
-                       label_smoothing_ * at::log_sigmoid(-margin_P).sum();
+    // -log sigmoid(m) is softplus(-m), which has a forecast; linear where that is exact in double.
+    const auto softplus = [](const Tensor& m) { return at::softplus(m, 1, /*threshold=*/50); };
+    const Tensor sum =
+        (1 - label_smoothing_) * softplus(-margin_P).sum() + label_smoothing_ * softplus(margin_P).sum();
     // The step divides by its tokens: the mean over pairs is meant.
     return sum * (batch.token_count / pairs_of_step());
   }
