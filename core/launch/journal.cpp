@@ -11,7 +11,7 @@ namespace {
 std::string dumped(const Json& json) { return json.dump(-1, ' ', true, Json::error_handler_t::replace); }
 }  // namespace
 
-Journal::Journal(fs::path folder) : file_(std::move(folder) / "journal.jsonl") {
+Journal::Journal(const fs::path& folder) : file_(folder / "journal.jsonl") {
   const auto entries = read_json_lines(file_);
   close_torn_line(file_);
   for (const Json& entry : entries) {

@@ -12,7 +12,7 @@ namespace optrush {
 class Journal {
  public:
   /// Reads what is there. A torn last line is closed, so that the next one stands alone.
-  explicit Journal(std::filesystem::path folder);
+  explicit Journal(const std::filesystem::path& folder);
 
   /// `sha256`: of spec.json as it lies there, which reports check.
   void started(const std::string& run, const std::string& spec_sha256, const std::string& sha256);

@@ -52,7 +52,7 @@ class Process {
 
  private:
   pid_t pid_ = -1;
-  static int alive_;
+  static int alive_;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables): a fact of the process
 };
 
 struct Limits {

@@ -29,9 +29,9 @@ CudaSupport open_cuda() {
   if (!dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL))
     return unavailable("no NVIDIA driver: libcuda.so.1 was not found");
   int devices = 0;
-  if (const cudaError_t status = cudaGetDeviceCount(&devices); status == cudaErrorInsufficientDriver)
-    return unavailable(too_old_driver());
-  else if (status != cudaSuccess)
+  const cudaError_t status = cudaGetDeviceCount(&devices);
+  if (status == cudaErrorInsufficientDriver) return unavailable(too_old_driver());
+  if (status != cudaSuccess)
     return unavailable(std::string("CUDA does not start: ") + cudaGetErrorString(status));
   if (devices == 0)
     return unavailable("the NVIDIA driver shows no GPU to this process (CUDA_VISIBLE_DEVICES?)");

@@ -138,10 +138,10 @@ std::vector<std::string> machine_warnings(const CpuInfo& cpu, double busy, const
   // The drivers of Intel and AMD that steer themselves are fast under "powersave".
   if (cpu.governor == "powersave" && cpu.governor_driver != "intel_pstate" &&
       cpu.governor_driver != "amd-pstate-epp")
-    warnings.push_back(
+    warnings.emplace_back(
         "the CPU's governor is 'powersave': its clock is held low (cpupower frequency-set -g performance)");
   if (cpu.broken_amx)
-    warnings.push_back(
+    warnings.emplace_back(
         "this virtual machine announces AMX but hides its tiles (CPUID leaf 1Dh): oneDNN must not use it,"
         " so bf16 is slower than on the same processor elsewhere");
   if (cpu.quota > 0 && cpu.quota < static_cast<double>(cpu.threads))

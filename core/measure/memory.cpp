@@ -59,7 +59,7 @@ class TrackingAllocator final : public c10::Allocator {
   }
 
   static TrackingAllocator& instance() {
-    static auto* const allocator = new TrackingAllocator;  // tensors outlive static destruction
+    static auto* const allocator = new TrackingAllocator;  // NOLINT: tensors outlive static destruction
     return *allocator;
   }
 

@@ -251,7 +251,7 @@ void OperatorCall::begin_multi_tensor(const at::RecordFunction& fn) {
 OperatorCost OperatorCall::end(const at::RecordFunction& fn, bool inside) {
   double made = 0;
   const auto schema = fn.operator_schema();
-  const auto outputs = fn.outputs();
+  const auto& outputs = fn.outputs();
   if (schema)
     for (size_t i = 0; i < outputs.size() && i < schema->returns().size(); ++i)
       if (schema->returns()[i].alias_info() == nullptr)

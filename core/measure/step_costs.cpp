@@ -86,6 +86,7 @@ struct Running final : at::ObserverContext {
   bool inside = false;  ///< something that it called has a cost
   OperatorCall call;
 };
+// NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables): of the thread that runs the step
 thread_local Running* running = nullptr;
 
 std::unique_ptr<at::ObserverContext> start(const at::RecordFunction& fn) {

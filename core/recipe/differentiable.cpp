@@ -56,8 +56,10 @@ Tensors cast_inputs(const Differentiable& op, Tensors inputs) {
   return inputs;
 }
 
+// NOLINTBEGIN(cppcoreguidelines-avoid-non-const-global-variables): of the thread that calls
 thread_local TracedPairs* traced_pairs = nullptr;
 thread_local CallObserver* call_observer = nullptr;
+// NOLINTEND(cppcoreguidelines-avoid-non-const-global-variables)
 
 /// The operator behind the node: the tracer notes the call and runs the pair without looking into it.
 Tensors run_traced_pair(std::string pair, Tensors inputs) {

@@ -6,6 +6,8 @@
 
 namespace optrush {
 namespace {
+// Of the thread whose forward it is.
+// NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables)
 thread_local bool evaluates = false, refers = false;
 }  // namespace
 

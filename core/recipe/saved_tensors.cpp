@@ -53,7 +53,7 @@ class Engine final : public torch::autograd::Engine {
  public:
   static Engine& instance() {
     static Engine* const engine = [] {
-      auto* made = new Engine;  // as LibTorch's own: its threads outlive static destruction
+      auto* made = new Engine;  // NOLINT: as LibTorch's own, its threads outlive static destruction
       torch::autograd::set_default_engine_stub([]() -> torch::autograd::Engine& { return instance(); });
       return made;
     }();

@@ -20,7 +20,7 @@ void flatten_options(const std::string& name, const Json& value, Json& out) {
     std::vector<std::string> items;
     for (const auto& item : value) items.push_back(item.is_string() ? item.get<std::string>() : item.dump());
     if (!items.empty()) out[name] = join(items);
-  } else if (!value.is_null() && value != "") {
+  } else if (!value.is_null() && !(value.is_string() && value.get_ref<const std::string&>().empty())) {
     out[name] = value;
   }
 }

@@ -71,7 +71,7 @@ std::string saved_state(const std::filesystem::path& folder) {
       "at the script's folder");
 }
 
-RunSpec validating(RunSpec base, const LuaTable& given, const std::string& where) {
+RunSpec validating(const RunSpec& base, const LuaTable& given, const std::string& where) {
   Json json = to_json(base);
   for (const char* name : {"every", "sequences"})
     if (const auto* value = given.find(name)) json["validate"][name] = value->json();
@@ -116,7 +116,7 @@ Object experiment(ScriptContext& context, const Call& call) {
   experiment.script_sha256 = sha256_file(context.script());
   experiment.base = merged(RunSpec{.experiment = experiment.name}, settings_of(given), call.where);
   if (const auto* validate = given.find("validate"))
-    experiment.base = validating(std::move(experiment.base), validate->table(), call.where);
+    experiment.base = validating(experiment.base, validate->table(), call.where);
   if (const auto* save = given.find("save"))
     experiment.base.save.every = save->table().at("every").json().get<int64_t>();
   if (const auto* start = given.find("start"))

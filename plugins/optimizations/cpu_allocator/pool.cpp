@@ -30,7 +30,7 @@ void* Pool::allocate(size_t bytes) {
 void Pool::release(void* block, size_t bytes) noexcept {
   List& list = lists_[SizeClass::of(bytes).index];
   const std::lock_guard lock(list.mutex);
-  list.first = new (block) Free{list.first};
+  list.first = new (block) Free{list.first};  // NOLINT(cppcoreguidelines-owning-memory): in place
 }
 
 void* Pool::cut(size_t bytes) {
