@@ -123,7 +123,7 @@ with tempfile.TemporaryDirectory() as folder:
     # What is missing is said where it was asked for.
     (work / "nothing.lua").write_text(SCRIPT % {"name": "nothing", "steps": 2, "plugins": "", "more": 'start = "nowhere",'})
     said = optrush(work, "run", "nothing.lua", code=1)
-    assert "nothing.lua:2" in said and "no state was saved in" in said, said
+    assert "nothing.lua:3" in said and "no state was saved in" in said, said
     (work / "other.lua").write_text(SCRIPT % {"name": "other", "steps": 2, "plugins": LORA, "more": f'start = "{start}",'})
     said = optrush(work, "run", "other.lua", "--device", "cpu", code=1)
     assert "was it saved by a run with the same plugins?" in said, said
