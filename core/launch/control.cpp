@@ -1,8 +1,7 @@
 #include "launch/control.h"
+
+#include "base/environment_seconds.h"
 #include "base/host_name.h"
-
-#include <cstdlib>
-
 #include "base/spec_json.h"
 #include "build_info.h"
 #include "optrush/error.h"
@@ -102,16 +101,7 @@ RankEnd rank_end_from_json(const Json& json) {
   return end;
 }
 
-double join_timeout_s() {
-  constexpr double kUsual = 60;
-  const char* given = std::getenv("OPTRUSH_JOIN_TIMEOUT");
-  if (given == nullptr || *given == '\0') return kUsual;
-  char* end = nullptr;
-  const double seconds = std::strtod(given, &end);
-  if (*end == '\0' && seconds > 0 && seconds < 1e6) return seconds;
-  throw Error(std::string("OPTRUSH_JOIN_TIMEOUT is '") + given + "'", "give seconds, as in 60",
-              "environment");
-}
+double join_timeout_s() { return environment_seconds("OPTRUSH_JOIN_TIMEOUT", 60); }
 
 std::string advice_on_joining(const Launched& here) {
   return "check that " + here.launcher + " starts this command for every rank, that " + here.address +

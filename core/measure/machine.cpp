@@ -175,10 +175,11 @@ Json machine_context(const MachineRequest& request) {
 
   const bool on_gpu = request.device.is_cuda();
   const std::string device_name = on_gpu ? gpus.at(request.device.index()).name : cpu.name;
-  const Json peak = peak_of(request.device, device_name, request.quick ? 1.2 : 8);
+  constexpr double kPeakShare = 2.0 / 3;
+  const Json peak = peak_of(request.device, device_name, kPeakShare * request.probe_s);
   Json streams = Json::object();
-  for (const auto& [name, rate] :
-       measure_bandwidths(request.device, streaming_bytes(request.device, cpu), request.quick ? 0.5 : 4))
+  for (const auto& [name, rate] : measure_bandwidths(request.device, streaming_bytes(request.device, cpu),
+                                                     (1 - kPeakShare) * request.probe_s))
     streams[name] = rate;
   add_throttling(gpus, nvml.get());
 
@@ -203,6 +204,7 @@ Json machine_context(const MachineRequest& request) {
       {"openmp", at::get_openmp_version()},
       {"malloc", malloc_name()},
       {"threads", at::get_num_threads()},
+      {"probe_s", request.probe_s},
       {"peak", peak},
       {"bandwidth_bytes_per_second", std::max(streams["copy"].get<double>(), streams["triad"].get<double>())},
       {"streams_bytes_per_second", streams},

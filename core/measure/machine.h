@@ -11,7 +11,7 @@
 namespace optrush {
 struct MachineRequest {
   at::Device device = at::kCPU;  ///< whose peak is measured
-  bool quick = false;            ///< about 2 s instead of about 10
+  double probe_s = 12;           ///< for how long speeds are measured
 };
 
 /// The machine and its software, the measured matmul peak and memory bandwidth: the context of a report

@@ -55,7 +55,9 @@ TEST_F(Wishes, ForTheTimeOfACollectiveAreHeard) {
   EXPECT_EQ(collective_timeout().count(), 60);
   setenv("OPTRUSH_COLLECTIVE_TIMEOUT", "900", 1);
   EXPECT_EQ(collective_timeout().count(), 900);
-  for (const char* nonsense : {"0", "1.5", "x", "90000"}) {
+  setenv("OPTRUSH_COLLECTIVE_TIMEOUT", "1.5", 1);
+  EXPECT_EQ(collective_timeout().count(), 2) << "whole seconds";
+  for (const char* nonsense : {"0", "-1", "1 s", "x", "nan", "90000"}) {
     setenv("OPTRUSH_COLLECTIVE_TIMEOUT", nonsense, 1);
     EXPECT_THROW(collective_timeout(), Error) << nonsense;
   }
