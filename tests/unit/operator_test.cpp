@@ -67,6 +67,9 @@ TEST(Operator, WorkIsThatOfItsFormula) {
   const Json linear = operator_work({.op = "linear", .dim = 16}, train);
   EXPECT_EQ(linear["forward"]["flops"], steps * (2 * n * 16 + 2 * n));
   EXPECT_EQ(linear["backward"]["flops"], steps * (4 * n * 16 + n));
+  const Json head = operator_work({.op = "head_loss", .dim = 16, .vocab_size = 40}, train);
+  EXPECT_EQ(head["forward"]["bytes"], steps * bytes * (n + 16 * 40)) << "no logits";
+  EXPECT_EQ(head["backward"]["bytes"], steps * bytes * (2 * n + 2 * 16 * 40)) << "nor their gradient";
 }
 
 TEST(Operator, WorkOfOneMoreIsThatOfTheOperatorAlone) {

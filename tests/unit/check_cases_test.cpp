@@ -1,0 +1,59 @@
+#include "check/cases.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "../scripts/described_plugins.h"
+#include "../support/error_of.h"
+#include "../support/temporary_folder.h"
+
+namespace optrush {
+namespace {
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+/// The cases of plugins that only describe themselves: nothing is run.
+class CheckCases : public ::testing::Test {
+ protected:
+  CheckCases() { testing::write_described_plugins(folder_.path()); }
+
+  std::vector<std::string> ids(std::vector<PluginUse> plugins, std::vector<CheckKind> kinds) const {
+    const CheckRequest request{.plugins = std::move(plugins), .kinds = std::move(kinds)};
+    std::vector<std::string> ids;
+    for (const CheckCase& each :
+         check_cases(request, Catalogue::find({folder_.path().string()}), MachineOffer{}))
+      ids.push_back(each.id);
+    return ids;
+  }
+
+ private:
+  testing::TemporaryFolder folder_;
+};
+
+TEST_F(CheckCases, APluginIsCheckedInTheFormsOfItsDescription) {
+  EXPECT_THAT(
+      ids({{"activation_checkpointing"}}, {CheckKind::types}),
+      ElementsAre("types: activation_checkpointing", "types: activation_checkpointing(policy=every)"));
+}
+
+TEST_F(CheckCases, OptionsThatWereAskedForAreItsOnlyForm) {
+  EXPECT_THAT(ids({{"activation_checkpointing", {{"every", 3}}}}, {CheckKind::types}),
+              ElementsAre("types: activation_checkpointing(every=3)"));
+  EXPECT_THAT(ids({{"activation_checkpointing"}, {"lora", {{"rank", 4}}}}, {CheckKind::types}),
+              ElementsAre("types: activation_checkpointing", "types: activation_checkpointing(policy=every)",
+                          "types: lora(rank=4)"))
+      << "options are those of the plugin that they were given with";
+}
+
+TEST_F(CheckCases, APairIsOfAPluginThatWasAskedForAndAnyOther) {
+  const auto pairs = ids({{"lora", {{"rank", 4}}}}, {CheckKind::pair});
+  EXPECT_THAT(pairs, Contains("pair: activation_checkpointing(policy=every) + lora(rank=4)"));
+  for (const auto& id : pairs) EXPECT_THAT(id, HasSubstr("lora(rank=4)"));
+}
+
+TEST_F(CheckCases, APluginThatIsNotThereIsAnError) {
+  EXPECT_THAT(testing::error_of([&] { ids({{"loar"}}, {}); }), HasSubstr("lora"));
+}
+}  // namespace
+}  // namespace optrush
