@@ -93,7 +93,7 @@ void each_tensor(const c10::IValue& value, const Call& call) {
   } else if (value.isTensorList()) {
     for (const Tensor& tensor : value.toTensorVector()) call(tensor);
   } else if (value.isOptionalTensorList()) {
-    for (const std::optional<Tensor>& tensor : value.toOptionalTensorList())
+    for (const std::optional<Tensor> tensor : value.toOptionalTensorList())
       if (tensor && tensor->defined()) call(*tensor);
   }
 }

@@ -71,7 +71,7 @@ void read_rope(const Config& config, Json& model) {
                              {"high_freq_factor", number("high_freq_factor")},
                              {"original_max_position", number("original_max_position_embeddings")}};
   else if (type != "default")
-    config.refuse("'" + name + ".rope_type' is " + shown(type), "supported are \"default\" and \"llama3\"");
+    config.refuse("'" + name + ".rope_type' is " + shown(type), R"(supported are "default" and "llama3")");
 }
 
 /// "lm_head.weight" of a tied model that stores it twice, and tables that older versions stored with the

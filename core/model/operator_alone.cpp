@@ -139,7 +139,8 @@ class OperatorDeclaration {
         for (const auto& position : all) pair = position(pair[0], pair[1], batch);
         return pair[0] + pair[1];
       };
-    const AttentionArgs args{.scale = 1 / std::sqrt(static_cast<double>(spec.dim / spec.n_heads))};
+    const int64_t head_dim = spec.dim / spec.n_heads;
+    const AttentionArgs args{.scale = 1 / std::sqrt(static_cast<double>(head_dim))};
     return [heads, args, all = each([&](const Site& s) { return bind.attention(s); })](const Tensors& in,
                                                                                        const Batch&) {
       Tensor q = heads(in[0]);

@@ -62,6 +62,7 @@ thread_local CallObserver* call_observer = nullptr;
 // NOLINTEND(cppcoreguidelines-avoid-non-const-global-variables)
 
 /// The operator behind the node: the tracer notes the call and runs the pair without looking into it.
+// NOLINTNEXTLINE(performance-unnecessary-value-param): the dispatcher gives values
 Tensors run_traced_pair(std::string pair, Tensors inputs) {
   const auto& entry = traced_pairs->entries().at(std::stoul(pair));
   return PairFunction::apply(entry.op, at::TensorList(inputs));

@@ -96,7 +96,7 @@ void Recipe::on(Event event, Phase phase, std::function<void(Run&)> call) {
 
 void Recipe::keep(std::string name, std::function<Tensor()> view) {
   editor_.check_open("kept state");
-  kept_.push_back({editor_.name + "/" + name, std::move(view)});
+  kept_.push_back({editor_.name + "/" + std::move(name), std::move(view)});
 }
 
 void Recipe::counter(Counter counter, std::function<double()> read) {

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <mutex>
+#include <ranges>
 #include <vector>
 
 #include "recipe/engine.h"
@@ -38,7 +39,7 @@ class PackedChain final : public SavedVariableHooks {
   }
   Tensor call_unpack_hook() override {
     Tensor tensor = kept_;
-    for (auto unpack = unpacks_.rbegin(); unpack != unpacks_.rend(); ++unpack) tensor = (*unpack)(tensor);
+    for (const auto& unpack : std::views::reverse(unpacks_)) tensor = unpack(tensor);
     return tensor;
   }
 

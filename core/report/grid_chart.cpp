@@ -69,11 +69,13 @@ std::pair<Json, std::vector<double>> y_scale(const std::string& column, const Sp
   const bool bytes = counts_bytes(column);
   if (span.wide()) {
     auto ticks = bytes ? log_byte_ticks(span.low, span.high) : log_ticks(span.low, span.high);
-    return {{{"type", "log"}, {"domain", {ticks.front(), ticks.back()}}}, std::move(ticks)};
+    Json scale = {{"type", "log"}, {"domain", {ticks.front(), ticks.back()}}};
+    return {std::move(scale), std::move(ticks)};
   }
   if (!bytes) return {{{"zero", true}, {"nice", true}}, {}};
   auto ticks = byte_ticks(span.high);
-  return {{{"domain", {0, ticks.back()}}}, std::move(ticks)};
+  Json scale = {{"domain", {0, ticks.back()}}};
+  return {std::move(scale), std::move(ticks)};
 }
 
 Json grid_panel(const Grid& grid, const Panels& panels, const std::string& column, const Span& y,

@@ -6,12 +6,13 @@
 
 #include <cmath>
 #include <unordered_map>
+#include <utility>
 
 namespace optrush {
 namespace {
 class AdamW final : public Optimizer {
  public:
-  AdamW(const TrainSpec& spec, std::span<Shard> shards) : spec_(spec) {
+  AdamW(TrainSpec spec, std::span<Shard> shards) : spec_(std::move(spec)) {
     for (const Shard& shard : shards)
       moments_[shard.data.unsafeGetTensorImpl()] = {at::zeros_like(shard.data), at::zeros_like(shard.data),
                                                     0};

@@ -9,6 +9,7 @@
 #include <array>
 #include <cmath>
 #include <unordered_map>
+#include <utility>
 
 #include "gpu/update.h"
 #include "optrush/costs.h"
@@ -37,7 +38,7 @@ Tensor master_of(const Shard& shard, const Masters& masters) {
 
 class MasterAdamW final : public Optimizer {
  public:
-  MasterAdamW(const TrainSpec& spec, std::span<Shard> shards, const Masters& masters) : spec_(spec) {
+  MasterAdamW(TrainSpec spec, std::span<Shard> shards, const Masters& masters) : spec_(std::move(spec)) {
     const at::NoGradGuard no_grad;
     for (const Shard& shard : shards) {
       const auto type = shard.data.scalar_type();
@@ -177,7 +178,8 @@ class MasterAdamW final : public Optimizer {
 };
 }  // namespace
 
-std::unique_ptr<Optimizer> make_optimizer(const TrainSpec& spec, std::span<Shard> shards, Masters masters) {
+std::unique_ptr<Optimizer> make_optimizer(const TrainSpec& spec, std::span<Shard> shards,
+                                          const Masters& masters) {
   return std::make_unique<MasterAdamW>(spec, shards, masters);
 }
 }  // namespace optrush::master_adamw

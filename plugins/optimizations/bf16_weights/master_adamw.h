@@ -13,5 +13,5 @@ using Masters = std::map<const Param*, Tensor>;
 /// one pass reads the gradient (bf16 or fp32), updates master and moments, and writes the weight, rounded to
 /// nearest. Shards in fp32 are their own masters. A master starts from `masters`, or from the shard where it
 /// is missing. An Error where a shard is in another type.
-std::unique_ptr<Optimizer> make_optimizer(const TrainSpec&, std::span<Shard>, Masters masters);
+std::unique_ptr<Optimizer> make_optimizer(const TrainSpec&, std::span<Shard>, const Masters& masters);
 }  // namespace optrush::master_adamw

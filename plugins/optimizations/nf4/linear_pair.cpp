@@ -3,7 +3,8 @@
 #include <ATen/Functions.h>
 
 namespace optrush::nf4 {
-Differentiable make_linear_pair(std::shared_ptr<const Nf4Codec> codec, std::vector<int64_t> shape) {
+Differentiable make_linear_pair(const std::shared_ptr<const Nf4Codec>& codec,
+                                const std::vector<int64_t>& shape) {
   return {.name = "nf4_linear",
           .forward = [codec, shape](const Tensors& in) -> Differentiable::Result {
             Tensors stored(in.begin() + 1, in.end());

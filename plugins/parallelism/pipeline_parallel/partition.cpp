@@ -32,7 +32,7 @@ std::vector<int64_t> numbers_of(const std::string& text) {
       number = std::stoll(item, &end);
     } catch (const std::exception&) {
     }
-    if (number < 0 || item.find_first_not_of(" ", end) != std::string::npos)
+    if (number < 0 || item.find_first_not_of(' ', end) != std::string::npos)
       throw Error("pipeline_parallel: blocks = \"" + text + "\" has '" + item + "'",
                   "numbers of blocks between commas, one for each stage: \"3,5\"");
     numbers.push_back(number);
