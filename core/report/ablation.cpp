@@ -18,15 +18,20 @@ Ratio inverse(const Ratio& ratio) {
 
 /// expand() names what it makes of a rung "without <rung>" and "<rung> alone".
 AblationLine ablation_line(const std::string& rung, const std::vector<Row>& rows) {
-  AblationLine line{rung, {}, {}};
+  AblationLine line{.rung = rung};
   const Row* without = row_named(rows, "without " + rung);
   const Row* alone = row_named(rows, rung + " alone");
   const auto against_full = [&](const Row& row) {
     return row.previous.variant >= 0 && rows[static_cast<size_t>(row.previous.variant)].group == "full";
   };
-  if (without && without->previous.speed && against_full(*without))
-    line.in_stack = inverse(*without->previous.speed);
-  if (alone) line.alone = alone->base.speed;
+  if (without && against_full(*without)) {
+    if (without->previous.speed) line.in_stack = inverse(*without->previous.speed);
+    if (without->previous.memory) line.memory_in_stack = 1 / *without->previous.memory;
+  }
+  if (alone) {
+    line.alone = alone->base.speed;
+    line.memory_alone = alone->base.memory;
+  }
   return line;
 }
 }  // namespace

@@ -101,8 +101,9 @@ struct Drift {
 /// What one rung is worth in the full stack, and on its own.
 struct AblationLine {
   std::string rung;
-  std::optional<Ratio> in_stack;  ///< full stack over the stack without it
-  std::optional<Ratio> alone;     ///< alone over the base
+  std::optional<Ratio> in_stack;                        ///< full stack over the stack without it
+  std::optional<Ratio> alone;                           ///< alone over the base
+  std::optional<double> memory_in_stack, memory_alone;  ///< of the peak, in the same way
 };
 
 /// Another program beside the fastest rung of the host that solves the same problem.

@@ -174,10 +174,17 @@ Section ablation_section(const Analysis& a) {
   if (a.ablation.empty()) return section;
   section.paragraphs = {
       "What each rung is worth: the full stack over the stack without it, and the rung alone over the base."};
-  section.table = Table{{{"rung"}, {"in the full stack", true}, {"alone", true}}, {}};
+  section.table = Table{{{"rung"},
+                         {"speed in the full stack", true},
+                         {"speed alone", true},
+                         {"peak memory in the full stack", true},
+                         {"peak memory alone", true}},
+                        {}};
+  const auto percent_more = [](double ratio) { return change(ratio); };
   for (const auto& line : a.ablation)
     section.table->rows.push_back(
-        {line.rung, or_unknown(line.in_stack, ratio_text), or_unknown(line.alone, ratio_text)});
+        {line.rung, or_unknown(line.in_stack, ratio_text), or_unknown(line.alone, ratio_text),
+         or_unknown(line.memory_in_stack, percent_more), or_unknown(line.memory_alone, percent_more)});
   return section;
 }
 

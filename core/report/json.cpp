@@ -231,8 +231,11 @@ Json results_json(const Analysis& a) {
     if (row.same_as >= 0) rows.back()["same_as"] = row.same_as;
   }
   for (const auto& line : a.ablation)
-    ablation.push_back(
-        {{"rung", line.rung}, {"in_stack", ratio_json(line.in_stack)}, {"alone", ratio_json(line.alone)}});
+    ablation.push_back({{"rung", line.rung},
+                        {"in_stack", ratio_json(line.in_stack)},
+                        {"alone", ratio_json(line.alone)},
+                        {"memory_in_stack", or_null(line.memory_in_stack)},
+                        {"memory_alone", or_null(line.memory_alone)}});
   for (const auto& program : a.programs)
     programs.push_back({{"rung", program.comparison.name},
                         {"fastest_rung", a.row(program.fastest)->name},

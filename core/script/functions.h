@@ -17,7 +17,6 @@ Object random(ScriptContext&, const Call&);
 Object text(ScriptContext&, const Call&);
 Object documents(ScriptContext&, const Call&);
 Object preferences(ScriptContext&, const Call&);
-Object preferences(ScriptContext&, const Call&);
 Object tokens(ScriptContext&, const Call&);
 Object corpus(ScriptContext&, const Call&);
 

@@ -68,7 +68,7 @@ class StandIns {
     }
     if (value.isOptionalTensorList()) {
       c10::List<std::optional<Tensor>> list;
-      for (const std::optional<Tensor>& tensor : value.toOptionalTensorList())
+      for (const std::optional<Tensor> tensor : value.toOptionalTensorList())
         list.push_back(tensor ? std::optional(stand_in_of(*tensor)) : std::nullopt);
       return list;
     }

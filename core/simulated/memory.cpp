@@ -49,12 +49,12 @@ class DeviceAllocator final : public c10::Allocator {
 }  // namespace
 
 State& State::instance() {
-  static auto* const state = new State;  // tensors outlive static destruction
+  static auto* const state = new State;  // NOLINT: tensors outlive static destruction
   return *state;
 }
 
 c10::Allocator& allocator() {
-  static auto* const made = new DeviceAllocator;
+  static auto* const made = new DeviceAllocator;  // NOLINT: as above
   return *made;
 }
 

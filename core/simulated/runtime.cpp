@@ -14,7 +14,7 @@
 
 namespace optrush::simulated {
 namespace {
-thread_local c10::StreamId current_stream = 0;
+thread_local c10::StreamId current_stream = 0;  // NOLINT: of the thread that calls
 
 class Guard final : public c10::impl::DeviceGuardImplInterface {
  public:
@@ -76,7 +76,7 @@ class PinnedAllocator final : public c10::Allocator {
     return next != blocks_.begin() && at < std::prev(next)->first + std::prev(next)->second;
   }
   static PinnedAllocator& instance() {
-    static auto* const made = new PinnedAllocator;
+    static auto* const made = new PinnedAllocator;  // NOLINT: tensors outlive static destruction
     return *made;
   }
 
@@ -122,5 +122,7 @@ class Hooks final : public at::PrivateUse1HooksInterface {
 };
 }  // namespace
 
-void register_hooks() { at::RegisterPrivateUse1HooksInterface(new Hooks); }
+void register_hooks() {
+  at::RegisterPrivateUse1HooksInterface(new Hooks);  // NOLINT: LibTorch keeps it for ever
+}
 }  // namespace optrush::simulated

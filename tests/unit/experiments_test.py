@@ -66,6 +66,10 @@ for name in ("attention", "kernels", "hardware", "swiglu_checkpoint"):
 ladder = variants_for("versus_pytorch", "--as-gpu", "141")
 assert "cuda_graphs" in plugins_of(ladder["CUDA graphs"]) and "torch.compile reduce-overhead" in ladder
 
+parts = variants_for("ranking", "--as-gpu", "80", "--preset", "compile")
+assert {"full", "without compile", "whole batch alone"} < parts.keys() and parts["base"]["spec"]["model"]["n_layers"] == 16
+assert len({part["spec"]["train"]["micro_batch"] * part["spec"]["train"]["accumulation"] for part in parts.values()}) == 1
+
 parts = variants_for("best_stack")
 assert {"fused AdamW", "batch x4", "SwiGLU recompute", "caching allocator"} < parts.keys() and "compile" not in parts
 parts = variants_for("best_stack", "--as-gpu", "141", "--preset", "full")
@@ -92,6 +96,11 @@ with tempfile.TemporaryDirectory() as folder:
         "speedup": 1.75, "memory": 0.7, "on": "A100-80GB, sequence 2048", "comparable": False,
         "source": "the figures that this project set out to reproduce"}
     assert "## Beside published figures" in text and "(1.75x)" in text
+
+    rows, text = run("ranking", ["full", "without whole batch", "whole batch alone"], tiny, folder)
+    without, full, alone = (rows[name]["memory"]["peak_allocated"] for name in ("without whole batch", "full", "whole batch alone"))
+    worth = next(line for line in text.splitlines() if line.startswith("| whole batch | "))
+    assert f"| {full / without - 1:+.1%} |".replace("%", " %") in worth and alone > full, (worth, without, full, alone)
 
     tried = search("best_stack", tiny, folder)
     assert [row["stack"] for row in tried["stages"][0]["stacks"]] == [

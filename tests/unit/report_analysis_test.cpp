@@ -500,6 +500,8 @@ TEST(Analysis, AblationRanksByWorthInTheStack) {
   EXPECT_EQ(verdict_of(*a.ablation[2].in_stack).outcome, Outcome::alike);
   EXPECT_EQ(a.ablation[2].in_stack->standard,
             row(a, "without " + a.ablation[2].rung).previous.speed->standard);
+  EXPECT_EQ(a.ablation[0].memory_in_stack, 0.5);
+  EXPECT_EQ(a.ablation[0].memory_alone, 0.75);
   EXPECT_THAT(a.finding, HasSubstr("bf16 is worth most"));
 }
 }  // namespace
