@@ -177,8 +177,8 @@ class Expansion {
                   "only a ladder has an order", rung.where);
   }
 
-  void grid(const std::vector<std::vector<Rung>>& axes, std::vector<std::string> choices, const Stack& stack,
-            const std::string& where, const std::set<std::string>& optional) {
+  void grid(const std::vector<std::vector<Rung>>& axes, const std::vector<std::string>& choices,
+            const Stack& stack, const std::string& where, const std::set<std::string>& optional) {
     if (choices.size() == axes.size()) {
       add(grid_name(choices), "grid", 0, stack, where);
       return;
@@ -186,7 +186,7 @@ class Expansion {
     for (const auto& rung : axes[choices.size()]) {
       auto chosen = choices;
       chosen.push_back(rung.name);
-      grid(axes, std::move(chosen), on_top(stack, rung, optional), rung.where, optional);
+      grid(axes, chosen, on_top(stack, rung, optional), rung.where, optional);
     }
   }
 

@@ -69,7 +69,7 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
 }
 }  // namespace
 
-int Process::alive_ = 0;
+int Process::alive_ = 0;  // NOLINT: a fact of the process
 
 Process::Process(const Command& command) {
   auto arguments = command.arguments;

@@ -52,7 +52,7 @@ class Process {
 
  private:
   pid_t pid_ = -1;
-  static int alive_;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables): a fact of the process
+  static int alive_;  // NOLINT: a fact of the process
 };
 
 struct Limits {

@@ -74,7 +74,7 @@ std::string html_section(const Section& section, const std::vector<Chart>& chart
   if (!section.title.empty()) text += "<h2>" + html_text(section.title) + "</h2>\n";
   for (const auto& paragraph : section.paragraphs) text += "<p>" + html_text(paragraph) + "</p>\n";
   if (std::ranges::find(charts, section.chart, &Chart::name) != charts.end())
-    text += "<div class=\"wide\" id=\"" + section.chart + "\"></div>\n<p class=\"caption\">" +
+    text += R"(<div class="wide" id=")" + section.chart + "\"></div>\n<p class=\"caption\">" +
             html_text(section.caption) + "</p>\n";
   if (section.table) text += html_table(*section.table);
   if (!section.bullets.empty()) {

@@ -93,9 +93,8 @@ std::unique_ptr<Session> Session::open(const RunSpec& spec, at::Device device, c
   return session;
 }
 
-Session::Session(std::vector<LoadedPlugin> plugins, const RunSpec& spec, at::Device device,
-                 const Ranks& ranks)
-    : plugins_(std::move(plugins)), recipe_(spec), ranks_(ranks), device_(device) {
+Session::Session(std::vector<LoadedPlugin> plugins, const RunSpec& spec, at::Device device, Ranks ranks)
+    : plugins_(std::move(plugins)), recipe_(spec), ranks_(std::move(ranks)), device_(device) {
   use_saved_tensor_engine();
 }
 

@@ -93,7 +93,7 @@ class Session final : public Run {
   Guard compiling(const std::string& what) override;
 
  private:
-  Session(std::vector<LoadedPlugin> plugins, const RunSpec& spec, at::Device device, const Ranks& ranks);
+  Session(std::vector<LoadedPlugin> plugins, const RunSpec& spec, at::Device device, Ranks ranks);
   void choose_units();
   void place();
 

@@ -121,11 +121,11 @@ void raise(MemoryPeak& highest, const MemoryPeak& peak) {
 
 class Trainer {
  public:
-  Trainer(Session& session, const MetricsSink& sink, Turns* turns, const TrainFiles& files)
+  Trainer(Session& session, const MetricsSink& sink, Turns* turns, TrainFiles files)
       : session_(session),
         sink_(sink),
         turns_(turns),
-        files_(files),
+        files_(std::move(files)),
         batches_(session.spec(), session.model(), session.mesh(), session.device(),
                  session.recipe().rows.resolve({}, one_document_each)),
         clock_(StepClock::make(session.device())),

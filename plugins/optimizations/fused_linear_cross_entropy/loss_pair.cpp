@@ -223,7 +223,7 @@ Differentiable make_loss_pair(int64_t chunk, LossGradients wanted,
             size_t next = 0;
             const auto scaled = [&](bool made) -> Tensor {
               if (!made) return {};
-              Tensor gradient = saved[next++];
+              const Tensor& gradient = saved[next++];
               return tracing() ? gradient * gradients[0] : gradient.mul_(gradients[0]);
             };
             Tensor d_x = scaled(wanted.x);
