@@ -7,7 +7,6 @@ namespace optrush {
 Windows::Windows(int64_t corpus_tokens, int64_t sample_length, uint64_t seed, const std::string& corpus,
                  const Share& share)
     : sample_length_(sample_length),
-      first_(0),
       count_(corpus_tokens / sample_length),
       shuffled_(!share.gives_held_out),
       seed_(seed) {

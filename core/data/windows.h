@@ -21,7 +21,7 @@ class Windows {
   int64_t begin(int64_t index) const;
 
  private:
-  int64_t sample_length_, first_, count_;  ///< in windows
+  int64_t sample_length_, first_ = 0, count_;  ///< in windows
   bool shuffled_;
   uint64_t seed_;
 };

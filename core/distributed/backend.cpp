@@ -21,8 +21,8 @@ std::shared_ptr<::gloo::transport::Device> gloo_device(const Ranks& ranks) {
 }  // namespace
 
 c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const std::string& name,
-                                                          c10::intrusive_ptr<c10d::Store> store, int64_t rank,
-                                                          int64_t size, at::Device device,
+                                                          const c10::intrusive_ptr<c10d::Store>& store,
+                                                          int64_t rank, int64_t size, at::Device device,
                                                           const Ranks& ranks) {
   const auto place = static_cast<int>(rank), places = static_cast<int>(size);
   auto group = c10::make_intrusive<c10d::ProcessGroup>(store, place, places);

@@ -14,6 +14,7 @@ class Store;
 namespace optrush {
 /// c10d's group of `size` processes: Gloo for tensors on a CPU and, on a GPU, NCCL for those there.
 c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const std::string& name,
-                                                          c10::intrusive_ptr<c10d::Store>, int64_t rank,
-                                                          int64_t size, at::Device, const Ranks&);
+                                                          const c10::intrusive_ptr<c10d::Store>&,
+                                                          int64_t rank, int64_t size, at::Device,
+                                                          const Ranks&);
 }  // namespace optrush

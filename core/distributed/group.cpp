@@ -303,7 +303,7 @@ Group& Groups::make(const std::string& name, const std::vector<int64_t>& members
     c10d::register_process_group(name, state->functional);
   }
   auto& group = made_[name];
-  group.reset(new Group(std::move(state)));  // its constructor is private
+  group.reset(new Group(std::move(state)));  // NOLINT: its constructor is private
   return *group;
 }
 }  // namespace optrush

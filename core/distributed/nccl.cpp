@@ -28,7 +28,7 @@ MakeNccl* open_maker() {
 c10::intrusive_ptr<c10d::Backend> make_nccl_backend(c10::intrusive_ptr<c10d::Store> store, int64_t rank,
                                                     int64_t size, at::Device device,
                                                     std::chrono::milliseconds timeout) {
-  static MakeNccl* const make = open_maker();
+  static MakeNccl* const make = open_maker();  // NOLINT: a function
   NcclRequest request{std::move(store), static_cast<int>(rank), static_cast<int>(size), device, timeout};
   make(request);
   return request.made;

@@ -26,7 +26,9 @@ struct Took {
 /// How often a run validates.
 double validations_of(const RunSpec& spec) {
   const int64_t steps = spec.train.steps + spec.train.warmup, every = spec.validate.every;
-  return every == 0 || spec.purpose != "measure" ? 0 : static_cast<double>((steps + every - 1) / every);
+  if (every == 0 || spec.purpose != "measure") return 0;
+  const int64_t times = (steps + every - 1) / every;
+  return static_cast<double>(times);
 }
 
 std::optional<External> external_of(const StoredRun& run, const Stored& stored) {

@@ -45,8 +45,7 @@ std::vector<double> pieces_of_core(int64_t units, double seconds, std::atomic<ui
 }
 }  // namespace
 
-NoiseProbe::NoiseProbe(int64_t threads, double piece_s)
-    : threads_(std::max<int64_t>(1, threads)), units_(16) {
+NoiseProbe::NoiseProbe(int64_t threads, double piece_s) : threads_(std::max<int64_t>(1, threads)) {
   std::atomic<uint64_t> sum = 0;
   const auto pieces = pieces_of_core(units_, piece_s, sum);
   const double fastest = std::ranges::min(pieces) * 1e-9;

@@ -14,6 +14,6 @@ class NoiseProbe {
   std::vector<double> measure(double seconds) const;
 
  private:
-  int64_t threads_, units_;
+  int64_t threads_, units_ = 16;
 };
 }  // namespace optrush

@@ -11,7 +11,7 @@ namespace {
 /// Of the time of an experiment.
 constexpr double kShareOfTime = 0.05;
 /// Until it is known: what a measurement takes on two cores.
-constexpr double kTakes_s = 10;
+constexpr double kUsualSeconds = 10;
 
 bool has_peaks(const Json& context) {
   const Json::json_pointer pointer("/peak/dtype_flops");
@@ -45,7 +45,7 @@ PeakLog::PeakLog(fs::path folder, fs::path worker, const RunSpec& base, Journal&
       base_(base),
       journal_(journal),
       interrupts_(interrupts),
-      takes_s_(kTakes_s) {}
+      takes_s_(kUsualSeconds) {}
 
 void PeakLog::look(int64_t rounds) {
   const auto seconds_since_last = [&] { return std::chrono::duration<double>(Clock::now() - last_).count(); };

@@ -7,7 +7,7 @@ namespace optrush {
 /// The `choice`-th alternative of the `axis`-th axis. Of an axis a stack holds one alternative at most.
 struct Pick {
   size_t axis = 0, choice = 0;
-  auto operator<=>(const Pick&) const = default;
+  auto operator<=>(const Pick&) const = default;  // NOLINT(modernize-use-nullptr): of what clang makes of it
 };
 /// Of different axes, in order of stacking.
 using Picks = std::vector<Pick>;

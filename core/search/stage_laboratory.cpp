@@ -34,12 +34,12 @@ Trial trial_of(const Row& row) {
 }  // namespace
 
 StageLaboratory::StageLaboratory(const Experiment& experiment, const SearchRequest& request,
-                                 const Stacks& stacks, const RunRequest& run, std::filesystem::path folder,
+                                 const Stacks& stacks, RunRequest run, std::filesystem::path folder,
                                  Progress& progress)
     : experiment_(experiment),
       request_(request),
       stacks_(stacks),
-      run_(run),
+      run_(std::move(run)),
       folder_(std::move(folder)),
       progress_(progress),
       catalogue_(Catalogue::find(experiment.base.plugin_path)) {

@@ -19,7 +19,7 @@ class StageLaboratory final : public Laboratory {
  public:
   using Clock = std::chrono::steady_clock;
   /// The experiment has an `until`.
-  StageLaboratory(const Experiment&, const SearchRequest&, const Stacks&, const RunRequest&,
+  StageLaboratory(const Experiment&, const SearchRequest&, const Stacks&, RunRequest,
                   std::filesystem::path folder, Progress&);
 
   Forecast forecast(const Picks&) override;

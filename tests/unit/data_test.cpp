@@ -65,7 +65,8 @@ TEST_F(Data, RandomTokensAreUniform) {
   constexpr int64_t kVocab = 10, kLength = 20000;
   std::vector<int64_t> counts(kVocab);
   for (const int64_t token : sample(*open_source({}, 1, kVocab, kLength), 0, kLength)) counts.at(token)++;
-  for (const int64_t count : counts) EXPECT_NEAR(count, kLength / kVocab, 200);  // 4.7 standard deviations
+  for (const int64_t count : counts)
+    EXPECT_NEAR(count, 1.0 * kLength / kVocab, 200);  // 4.7 standard deviations
 }
 
 TEST_F(Data, TextIsReadInWindowsOncePerEpoch) {
@@ -134,7 +135,7 @@ TEST(Utf8, FindsWhatIsInvalid) {
   for (const auto* text : {"", "plain", "\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80", "\xed\x9f\xbf",
                            "\xee\x80\x80", "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf",
                            "a\xe2\x82\xac"
-                           "b"})
+                           "b"})  // NOLINT(bugprone-suspicious-missing-comma)
     EXPECT_EQ(whole(text), kValid) << text;
   const std::vector<std::pair<const char*, size_t>> invalid = {
       {"\x80", 0},

@@ -34,8 +34,8 @@ Code make_code(bool has_sign) {
   code.zero = has_sign ? code.highest - 1 : 0;
   for (int32_t rank = 0; rank <= code.highest; ++rank) {
     const auto r = static_cast<size_t>(rank);
-    code.values[static_cast<size_t>(code.zero + rank)] = ranks[r];
-    if (has_sign && rank < code.highest) code.values[static_cast<size_t>(code.zero - rank)] = -ranks[r];
+    code.values[static_cast<size_t>(code.zero) + r] = ranks[r];
+    if (has_sign && rank < code.highest) code.values[static_cast<size_t>(code.zero) - r] = -ranks[r];
   }
   int32_t low = 0;
   for (int32_t bucket = 0; bucket < kBuckets; ++bucket) {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <unordered_map>
+#include <utility>
 
 #include "code.h"
 #include "gpu/update.h"
@@ -31,7 +32,7 @@ struct Moments {
 
 class AdamW8bit final : public Optimizer {
  public:
-  AdamW8bit(const TrainSpec& spec, std::span<Shard> shards) : spec_(spec) {
+  AdamW8bit(TrainSpec spec, std::span<Shard> shards) : spec_(std::move(spec)) {
     const at::NoGradGuard no_grad;
     if (shards.empty()) return;
     const auto on_device = at::TensorOptions(shards.front().data.device());

@@ -102,7 +102,8 @@ void update_block(const Piece& p, const Factors& f, int64_t block) {
   });
 }
 
-void UpdateBlocks(const Piece& p, GradientType type, const Factors& f, int64_t begin, int64_t end) {
+void update_blocks_each_type(const Piece& p, GradientType type, const Factors& f, int64_t begin,
+                             int64_t end) {
   for (int64_t block = begin; block < end; ++block)
     if (type == GradientType::bf16)
       update_block<lanes::Bf16>(p, f, block);
@@ -115,9 +116,9 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace optrush::adamw_8bit {
-HWY_EXPORT(UpdateBlocks);
+HWY_EXPORT(update_blocks_each_type);
 void cpu::update(const Piece& p, GradientType type, const Factors& f, int64_t begin, int64_t end) {
-  HWY_DYNAMIC_DISPATCH(UpdateBlocks)(p, type, f, begin, end);
+  HWY_DYNAMIC_DISPATCH(update_blocks_each_type)(p, type, f, begin, end);
 }
 }  // namespace optrush::adamw_8bit
 #endif

@@ -125,13 +125,13 @@ void with_types(const Parameters& p, bool adds, const Run& run) {
   });
 }
 
-void NormForwardRows(const NormForward& p, int64_t begin, int64_t end) {
+void norm_forward_each_type(const NormForward& p, int64_t begin, int64_t end) {
   with_types(p, p.delta != nullptr, [&](auto* s, auto* delta, auto* o) HWY_ATTR {
     forward_rows<std::remove_pointer_t<decltype(s)>, std::remove_pointer_t<decltype(delta)>,
                  std::remove_pointer_t<decltype(o)>>(p, begin, end);
   });
 }
-void NormBackwardRows(const NormBackward& p, int64_t begin, int64_t end, double* weight_part) {
+void norm_backward_each_type(const NormBackward& p, int64_t begin, int64_t end, double* weight_part) {
   with_types(p, p.sum_gradient != nullptr, [&](auto* s, auto* delta, auto* o) HWY_ATTR {
     backward_rows<std::remove_pointer_t<decltype(s)>, std::remove_pointer_t<decltype(delta)>,
                   std::remove_pointer_t<decltype(o)>>(p, begin, end, weight_part);
@@ -143,13 +143,13 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace optrush::fused {
-HWY_EXPORT(NormForwardRows);
-HWY_EXPORT(NormBackwardRows);
+HWY_EXPORT(norm_forward_each_type);
+HWY_EXPORT(norm_backward_each_type);
 void cpu::norm_forward(const NormForward& p, int64_t begin, int64_t end) {
-  HWY_DYNAMIC_DISPATCH(NormForwardRows)(p, begin, end);
+  HWY_DYNAMIC_DISPATCH(norm_forward_each_type)(p, begin, end);
 }
 void cpu::norm_backward(const NormBackward& p, int64_t begin, int64_t end, double* weight_part) {
-  HWY_DYNAMIC_DISPATCH(NormBackwardRows)(p, begin, end, weight_part);
+  HWY_DYNAMIC_DISPATCH(norm_backward_each_type)(p, begin, end, weight_part);
 }
 }  // namespace optrush::fused
 #endif

@@ -43,7 +43,7 @@ void rotate_tokens(const Rotate& p, int64_t begin, int64_t end) {
   if (p.stream) hwy::FlushStream();
 }
 
-void RotateTokens(const Rotate& p, int64_t begin, int64_t end) {
+void rotate_each_type(const Rotate& p, int64_t begin, int64_t end) {
   with_type(p.type,
             [&](auto* t) HWY_ATTR { rotate_tokens<std::remove_pointer_t<decltype(t)>>(p, begin, end); });
 }
@@ -53,9 +53,9 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace optrush::fused {
-HWY_EXPORT(RotateTokens);
+HWY_EXPORT(rotate_each_type);
 void cpu::rotate(const Rotate& p, int64_t begin, int64_t end) {
-  HWY_DYNAMIC_DISPATCH(RotateTokens)(p, begin, end);
+  HWY_DYNAMIC_DISPATCH(rotate_each_type)(p, begin, end);
 }
 }  // namespace optrush::fused
 #endif

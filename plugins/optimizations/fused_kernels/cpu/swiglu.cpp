@@ -70,11 +70,11 @@ void backward_range(const SwigluBackward& p, int64_t begin, int64_t end) {
   if (p.stream) hwy::FlushStream();
 }
 
-void SwigluForwardRange(const SwigluForward& p, int64_t begin, int64_t end) {
+void swiglu_forward_each_type(const SwigluForward& p, int64_t begin, int64_t end) {
   with_type(p.type,
             [&](auto* t) HWY_ATTR { forward_range<std::remove_pointer_t<decltype(t)>>(p, begin, end); });
 }
-void SwigluBackwardRange(const SwigluBackward& p, int64_t begin, int64_t end) {
+void swiglu_backward_each_type(const SwigluBackward& p, int64_t begin, int64_t end) {
   with_type(p.type,
             [&](auto* t) HWY_ATTR { backward_range<std::remove_pointer_t<decltype(t)>>(p, begin, end); });
 }
@@ -84,13 +84,13 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace optrush::fused {
-HWY_EXPORT(SwigluForwardRange);
-HWY_EXPORT(SwigluBackwardRange);
+HWY_EXPORT(swiglu_forward_each_type);
+HWY_EXPORT(swiglu_backward_each_type);
 void cpu::swiglu_forward(const SwigluForward& p, int64_t begin, int64_t end) {
-  HWY_DYNAMIC_DISPATCH(SwigluForwardRange)(p, begin, end);
+  HWY_DYNAMIC_DISPATCH(swiglu_forward_each_type)(p, begin, end);
 }
 void cpu::swiglu_backward(const SwigluBackward& p, int64_t begin, int64_t end) {
-  HWY_DYNAMIC_DISPATCH(SwigluBackwardRange)(p, begin, end);
+  HWY_DYNAMIC_DISPATCH(swiglu_backward_each_type)(p, begin, end);
 }
 }  // namespace optrush::fused
 #endif

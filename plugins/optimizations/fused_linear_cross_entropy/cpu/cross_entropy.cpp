@@ -84,7 +84,7 @@ void cross_entropy_rows(const CrossEntropy& p, int64_t begin, int64_t end) {
   }
 }
 
-void CrossEntropyRows(const CrossEntropy& p, int64_t begin, int64_t end) {
+void cross_entropy_each_type(const CrossEntropy& p, int64_t begin, int64_t end) {
   with_type(p.type,
             [&](auto* t) HWY_ATTR { cross_entropy_rows<std::remove_pointer_t<decltype(t)>>(p, begin, end); });
 }
@@ -94,9 +94,9 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace optrush::fused {
-HWY_EXPORT(CrossEntropyRows);
+HWY_EXPORT(cross_entropy_each_type);
 void cpu::cross_entropy(const CrossEntropy& p, int64_t begin, int64_t end) {
-  HWY_DYNAMIC_DISPATCH(CrossEntropyRows)(p, begin, end);
+  HWY_DYNAMIC_DISPATCH(cross_entropy_each_type)(p, begin, end);
 }
 }  // namespace optrush::fused
 #endif
