@@ -33,9 +33,10 @@ Json plugins_here(const std::vector<std::string>& folders, const MachineOffer& o
 int doctor_command(const DoctorRequest& request) {
   const at::Device device = open_device(request.device);
   at::set_num_threads(static_cast<int>(request.threads > 0 ? request.threads : usual_threads(1)));
-  constexpr double kQuick_s = 2, kUsual_s = 12, kMost_s = 120;
+  constexpr double kQuick_s = 2, kMost_s = 120;
   const double probe_s =
-      request.quick ? kQuick_s : environment_seconds("OPTRUSH_PROBE_SECONDS", kUsual_s, kMost_s);
+      request.quick ? kQuick_s
+                    : environment_seconds("OPTRUSH_PROBE_SECONDS", MachineRequest{}.probe_s, kMost_s);
   Json context = machine_context({device, probe_s});
   const PythonTools python = find_python_tools();
   const MachineOffer offer = machine_offer(python);

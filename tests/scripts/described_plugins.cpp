@@ -69,7 +69,7 @@ void write_described_plugins(const std::filesystem::path& folder) {
       described("eight_bit", "precision", "[]"),
       described("grad_scaler", "exact", "[]"),
   };
-  all.at(3)["check"] = Json::parse(R"([{}, {"options": {"policy": "every"}}])");
+  all[3]["check"] = Json::parse(R"([{}, {"options": {"policy": "every"}}])");
   all[6]["conflicts"] = {"fused_adamw"};
   all[7]["requires"] = {"mixed_precision"};
   const Json identity = {{"api", host_api()}, {"abi", host_abi()}};
