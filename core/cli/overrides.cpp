@@ -1,7 +1,6 @@
 #include "cli/overrides.h"
 
 #include <algorithm>
-#include <ranges>
 
 #include "base/spec_json.h"
 #include "base/suggest.h"
@@ -73,7 +72,7 @@ void set(Experiment& experiment, const std::string& assignment) {
   }
   Json settings = value;
   if (keys[0] == "timeout") keys[0] = "timeout_s";  // a spec's name says the unit
-  for (const auto& key : std::views::reverse(keys)) settings = Json{{key, std::move(settings)}};
+  for (auto key = keys.rbegin(); key != keys.rend(); ++key) settings = Json{{*key, std::move(settings)}};
   experiment.base = merged(experiment.base, settings, where);
 }
 }  // namespace

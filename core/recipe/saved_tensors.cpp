@@ -5,7 +5,6 @@
 
 #include <memory>
 #include <mutex>
-#include <ranges>
 #include <vector>
 
 #include "recipe/engine.h"
@@ -39,7 +38,7 @@ class PackedChain final : public SavedVariableHooks {
   }
   Tensor call_unpack_hook() override {
     Tensor tensor = kept_;
-    for (const auto& unpack : std::views::reverse(unpacks_)) tensor = unpack(tensor);
+    for (auto unpack = unpacks_.rbegin(); unpack != unpacks_.rend(); ++unpack) tensor = (*unpack)(tensor);
     return tensor;
   }
 

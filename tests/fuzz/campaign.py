@@ -24,8 +24,12 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parent.parent.parent
 FUZZ = SOURCE / "tests" / "fuzz"
 MOST_FINDINGS = 5  # then a target is left alone until they are mended
-LIMITS = ["-max_len=4096", "-timeout=30", "-rss_limit_mb=4096"]
-LONGER = {"report": "-max_len=32768", "run_result": "-max_len=16384"}  # documents that say little in 4 KiB
+LIMITS = ["-timeout=30", "-rss_limit_mb=4096"]
+LENGTHS = {"report": 32768, "run_result": 16384,  # documents that say little in 4 KiB
+           "journal": 1024, "metrics": 1024}  # lines that are read one by one, several times an input
+# What an input costs beside the reader: weighing the corpus anew after each, a stack for every allocation.
+SPEED = ["-entropic=0"]
+ASAN = "malloc_context_size=0:quarantine_size_mb=16:allocator_release_to_os_interval_ms=-1"
 
 
 def build(folder, jobs):
@@ -58,13 +62,15 @@ class Target:
             (self.folder / part).mkdir(parents=True, exist_ok=True)
         known = len(self.findings())
         dictionary = FUZZ / f"{self.name}.dict"
-        command = [self.program, f"-runs={inputs}", f"-max_total_time={seconds}", *LIMITS, LONGER.get(self.name, LIMITS[0]),
+        command = [self.program, f"-runs={inputs}", f"-max_total_time={seconds}", *LIMITS, *SPEED,
+                   f"-max_len={LENGTHS.get(self.name, 4096)}",
                    f"-seed={self.state['turns'] + 1}", "-print_final_stats=1", "-print_funcs=0",
                    f"-dict={dictionary if dictionary.exists() else FUZZ / 'json.dict'}",
                    f"-artifact_prefix={self.folder / 'findings'}/", self.folder / "corpus", FUZZ / "corpus" / self.name]
         memory = Path("/dev/shm") if Path("/dev/shm").is_dir() else None
         files = tempfile.mkdtemp(prefix="optrush-fuzz-", dir=memory)
-        environment = dict(os.environ, TMPDIR=files, OMP_NUM_THREADS="1", UBSAN_OPTIONS="print_stacktrace=1")
+        environment = dict(os.environ, TMPDIR=files, OMP_NUM_THREADS="1", ASAN_OPTIONS=ASAN,
+                           UBSAN_OPTIONS="print_stacktrace=1")
         started = time.monotonic()
         with open(self.folder / "turn.txt", "wb") as output:
             process = subprocess.Popen([str(word) for word in command], stdout=output, stderr=output, env=environment, cwd=files)

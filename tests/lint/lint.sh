@@ -44,6 +44,11 @@ check_names_of_techniques() {
   return $found
 }
 
+# Views of GCC 12's library are templates that clang 14 can't compile.
+check_clang_14() {
+  ! tracked core plugins bench tests | grep -E '[.](h|cpp)$' | xargs grep -nE 'std::(ranges::)?views::|std::ranges::(subrange|partition)\b'
+}
+
 need git
 tracked optrush >/dev/null 2>&1 || { echo "this is not a git checkout" && exit 77; }
 "check_$1"
