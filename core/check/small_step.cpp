@@ -33,7 +33,7 @@ SmallStep::SmallStep(Session& run) : run_(run), clock_(StepClock::make(run.devic
 
 double SmallStep::loss() {
   run_.begin_step(0);
-  TrainStep step(run_, *clock_, batches_);
+  TrainStep step(run_, *clock_, batches_, Updates::no);
   double loss = 0;
   for (int64_t micro = 0; micro < step.microbatches(); ++micro)
     loss += step.forward(0, micro, {}).item<double>();
@@ -44,7 +44,7 @@ double SmallStep::loss() {
 std::vector<SmallStep::Trained> SmallStep::gradients() {
   Session& session = run_;
   session.begin_step(0);
-  TrainStep step(session, *clock_, batches_);
+  TrainStep step(session, *clock_, batches_, Updates::no);
   Tensor scale;
   for (int64_t micro = 0; micro < step.microbatches(); ++micro) {
     const Tensor loss = step.forward(0, micro, {});

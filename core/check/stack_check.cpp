@@ -19,11 +19,17 @@
 
 namespace optrush {
 namespace {
-/// Copies the gradients of the first step when every other edit of them is done.
+/// Copies the gradients of the first step when every other edit of them is done. One that is used and freed
+/// in the backward is copied as it is heard of, before its user hears of it.
 class GradientRecorder {
  public:
   void edit(Recipe& recipe) {
-    recipe.on(Event::ready, Phase::measure, [this](Run& run) { run_ = &run; });
+    recipe.on(Event::placed, Phase::base, [this](Run& run) {
+      run_ = &run;
+      run.data_parallel().on_ready([this](Shard& shard) {
+        if (run_->step() == 0) record({&shard, 1});
+      });
+    });
     recipe.gradients.wrap(Phase::measure,
                           [this](auto inner, const Site&) -> decltype(inner) {
                             return [this, inner](Gradients& gradients, Update& update) {

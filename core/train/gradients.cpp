@@ -26,12 +26,29 @@ Tensors counted_gradients(const Shard& shard) {
     if (counts(segment)) parts.push_back(Shard::part(shard.grad, segment));
   return parts;
 }
+
+using Kind = std::pair<c10::DeviceType, at::ScalarType>;
+Kind kind_of(const Tensor& tensor) { return {tensor.device().type(), tensor.scalar_type()}; }
+
+/// The L2 norm of each, of 0 dimensions, in fp32 at least.
+Tensors norms_of(const Tensors& tensors) {
+  std::map<Kind, std::vector<size_t>> kinds;
+  for (size_t i = 0; i < tensors.size(); ++i) kinds[kind_of(tensors[i])].push_back(i);
+  Tensors norms(tensors.size());
+  for (const auto& [kind, places] : kinds) {
+    const auto wide = at::elementSize(kind.second) < 4 ? std::optional(at::kFloat) : std::nullopt;
+    Tensors same;
+    for (const size_t i : places) same.push_back(tensors[i]);
+    const auto found = at::_foreach_norm(same, 2, wide);
+    for (size_t k = 0; k < places.size(); ++k) norms[places[k]] = found[k];
+  }
+  return norms;
+}
 }  // namespace
 
 std::vector<Tensors> alike(Tensors tensors) {
-  std::map<std::pair<c10::DeviceType, at::ScalarType>, Tensors> kinds;
-  for (Tensor& tensor : tensors)
-    kinds[{tensor.device().type(), tensor.scalar_type()}].push_back(std::move(tensor));
+  std::map<Kind, Tensors> kinds;
+  for (Tensor& tensor : tensors) kinds[kind_of(tensor)].push_back(std::move(tensor));
   std::vector<Tensors> all;
   for (auto& [kind, same] : kinds) all.push_back(std::move(same));
   return all;
@@ -46,20 +63,33 @@ Tensors Gradients::tensors() const {
 
 Tensor Gradients::norm() const {
   const at::NoGradGuard no_grad;
-  std::map<double, Tensors> by_copies;
+  Tensors gradients;
   for (const Shard& shard : shards_)
-    std::ranges::move(counted_gradients(shard), std::back_inserter(by_copies[copies(shard, mesh_)]));
-  Tensor squares = at::zeros({}, at::TensorOptions(at::kDouble).device(device_));
-  for (auto& [ranks, gradients] : by_copies) {
-    for (const Tensors& same : alike(std::move(gradients))) {
-      const auto type = same.front().scalar_type();
-      const auto wide = at::elementSize(type) < 4 ? std::optional(at::kFloat) : std::nullopt;
-      const Tensor norms = at::stack(at::_foreach_norm(same, 2, wide)).to(at::kDouble);
-      squares.add_(norms.square().sum().to(device_), 1 / ranks);
-    }
+    std::ranges::move(counted_gradients(shard), std::back_inserter(gradients));
+  const Tensors norms = norms_of(gradients);
+  // In order of the shards, whether released or not: the sum has the same bits.
+  std::map<double, Tensors> by_copies;
+  auto next = norms.begin();
+  for (const Shard& shard : shards_) {
+    Tensors& same = by_copies[copies(shard, mesh_)];
+    same.insert(same.end(), shard.released.begin(), shard.released.end());
+    for (size_t parts = counted_gradients(shard).size(); parts > 0; --parts) same.push_back(*next++);
   }
+  Tensor squares = at::zeros({}, at::TensorOptions(at::kDouble).device(device_));
+  for (auto& [ranks, of_copies] : by_copies)
+    for (const Tensors& same : alike(std::move(of_copies)))
+      squares.add_(at::stack(same).to(at::kDouble).square().sum().to(device_), 1 / ranks);
   mesh_.group(mesh_.all()).all_reduce(squares).wait();
   return squares.sqrt_();
+}
+
+void Gradients::release(Shard& shard) {
+  if (shard.grad.storage().nbytes() > shard.grad.nbytes()) return;
+  const at::NoGradGuard no_grad;
+  shard.released = norms_of(counted_gradients(shard));
+  shard.grad.reset();
+  for (const Segment& segment : shard.segments)
+    if (segment.param->leaf.defined()) segment.param->leaf.mutable_grad().reset();
 }
 
 void Gradients::agree(const Tensor& flag) const { mesh_.group(mesh_.all()).all_reduce_max(flag).wait(); }

@@ -197,6 +197,24 @@ void Session::begin_step(int64_t step) {
   recipe_.fire(Event::step_begin, *this);
 }
 
+void Session::updates(bool does) {
+  updates_ = does;
+  update_.reset();
+}
+
+const Update* Session::update() {
+  if (!updates_) return nullptr;
+  if (!update_) {
+    // Shards, and so the optimizer, may be on the host while the run is on a GPU.
+    const auto shards = data_parallel_->shards();
+    const at::Device kept = shards.empty() ? device_ : shards[0].data.device();
+    const double lr = spec().train.lr;
+    update_ = Update{
+        .lr = lr, .lr_tensor = at::full({}, lr, at::TensorOptions(at::kFloat).device(kept)), .skip = {}};
+  }
+  return &*update_;
+}
+
 const TrafficTable& Session::traffic() const { return recipe_.mesh.groups_->traffic(); }
 
 void Session::expect_traffic(const std::string& collective, const Mesh::Names& dims, double bytes) {

@@ -1,6 +1,7 @@
 #pragma once
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -59,6 +60,8 @@ class Session final : public Run {
 
   /// Before anything of a step.
   void begin_step(int64_t step);
+  /// From here on to `false`, a step that ends with an update.
+  void updates(bool does);
   /// The step that training starts with: 0, or where saved state goes on.
   int64_t first_step() const { return first_step_; }
   void go_on_from(int64_t step) { first_step_ = step; }
@@ -88,6 +91,7 @@ class Session final : public Run {
   DataParallel& data_parallel() override { return *data_parallel_; }
   Optimizer& optimizer() override { return *optimizer_; }
   int64_t step() const override { return step_; }
+  const Update* update() override;
   void expect_traffic(const std::string& collective, const Mesh::Names& dims, double bytes) override;
   void note(const std::string& text) override;
   Guard compiling(const std::string& what) override;
@@ -118,6 +122,8 @@ class Session final : public Run {
   std::vector<std::string> notes_;
   Expected expected_traffic_;
   int64_t step_ = 0, first_step_ = 0;
+  bool updates_ = false;
+  std::optional<Update> update_;
   Progress progress_ = [](const std::string&) {};
   std::string phase_;
   double compile_seconds_ = 0;

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "optrush/error.h"
 #include "optrush/leaf.h"
 #include "optrush/mesh.h"
 
@@ -21,6 +22,7 @@ class SingleDevice final : public DataParallel {
   }
 
   void finish() override {
+    last_ = false;  // what a compiler tries out between steps is no gradient of one
     for (size_t i = 0; i < shards_.size(); ++i) {
       Shard& shard = shards_[i];
       shard.grad = leaf(shard).grad();
@@ -44,19 +46,27 @@ class SingleDevice final : public DataParallel {
 
  private:
   /// How often autograd adds to a leaf in the last backward of a step. Nobody says so beforehand, as a
-  /// recomputation has a backward of its own: the first step counts.
+  /// recomputation has a backward of its own: the first step counts. One process expects once until then, so
+  /// that listeners which free gradients have what they need from the first step on; several ranks may run
+  /// parts of a backward later.
   struct Accumulated {
     int64_t seen = 0, expected = 0;
     bool told = false;
   };
   void listen() {
-    accumulated_.resize(shards_.size());
+    accumulated_.resize(shards_.size(), {.expected = mesh_.size(mesh_.all()) == 1 ? 1 : 0});
     for (size_t i = 0; i < shards_.size(); ++i)
       after_accumulation(leaf(shards_[i]), [this, i](const Tensor&) { added_to(i); });
   }
   void added_to(size_t i) {
     Accumulated& here = accumulated_[i];
     Shard& shard = shards_[i];
+    if (here.told)
+      throw Error(
+          "the gradient of '" + param(shard).name +
+              "' grew after it was final: a backward added to it once "
+              "more than expected",
+          "take off the plugin that uses gradients in the backward, or the one whose backward runs in parts");
     if (!last_ || ++here.seen != here.expected || !param(shard).sum_over.empty()) return;
     here.told = true;
     shard.grad = leaf(shard).grad();

@@ -6,9 +6,11 @@
 #include "train/loss_sums.h"
 
 namespace optrush {
-TrainStep::TrainStep(Session& session, StepClock& clock, std::vector<Batch> batches)
+TrainStep::TrainStep(Session& session, StepClock& clock, std::vector<Batch> batches, Updates updates)
     : session_(session), clock_(clock), batches_(std::move(batches)) {
   session.time_waits(&clock);
+  session.updates(updates == Updates::yes);
+  for (Shard& shard : session.data_parallel().shards()) shard.released.clear();
   int64_t valid = 0;
   for (const Batch& batch : batches_) valid += batch.valid_tokens;
   const auto counted = session.bookkeeping();
@@ -17,7 +19,10 @@ TrainStep::TrainStep(Session& session, StepClock& clock, std::vector<Batch> batc
   for (Batch& batch : batches_) batch.token_count = count;
 }
 
-TrainStep::~TrainStep() { session_.time_waits(nullptr); }
+TrainStep::~TrainStep() {
+  session_.updates(false);
+  session_.time_waits(nullptr);
+}
 
 Tensor TrainStep::forward(int64_t chunk, int64_t micro, Tensor in) {
   enter(Bucket::forward);
@@ -65,14 +70,10 @@ void TrainStep::update() {
     outcome_.gradient_norm = gradients.norm() / scale_of_gradients();
   }
   enter(Bucket::optimizer);
-  Update update;
-  update.lr = session_.spec().train.lr;
-  // Shards, and so the optimizer, may be on the host while the run is on a GPU.
-  const at::Device kept = parallel.shards().empty() ? session_.device() : parallel.shards()[0].data.device();
-  update.lr_tensor = at::full({}, update.lr, at::TensorOptions(at::kFloat).device(kept));
+  Update update = *session_.update();
   session_.finish_gradients(gradients, update);
   outcome_.skipped = update.skip;
-  if (update.skip.defined()) update.skip = update.skip.to(kept);
+  if (update.skip.defined()) update.skip = update.skip.to(update.lr_tensor.device());
   for (const Param* param : session_.params().all()) param->step_copy.drop();
   session_.optimizer().step(parallel.shards(), update);
   parallel.zero_gradients();

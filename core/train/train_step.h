@@ -8,10 +8,13 @@
 #include "train/session.h"
 
 namespace optrush {
+/// Whether a step ends with an update.
+enum class Updates : uint8_t { yes, no };
+
 /// One step of a session: the primitives that schedules compose, each in its bucket of the clock.
 class TrainStep final : public Step {
  public:
-  TrainStep(Session& session, StepClock& clock, std::vector<Batch> batches);
+  TrainStep(Session& session, StepClock& clock, std::vector<Batch> batches, Updates updates = Updates::yes);
   ~TrainStep() override;
 
   int64_t microbatches() const override { return static_cast<int64_t>(batches_.size()); }

@@ -340,12 +340,18 @@ class Trainer {
     Json result = {{"steps", steps_}};
     result.update(summarize(result["steps"]));
     const auto process = session_.device().is_cpu() ? peak_resident_bytes() : meter_.process_bytes();
-    int64_t parameters = parameter_bytes(session_), gradients = 0, optimizer = 0;
+    int64_t parameters = parameter_bytes(session_), gradients = 0, largest_released = 0, optimizer = 0;
+    // Several micro-batches add to every gradient before one is final.
+    const bool adds_up = session_.spec().train.accumulation > 1;
     for (const Shard& shard : session_.data_parallel().shards()) {
-      gradients += gradient_bytes(shard);
+      if (shard.released.empty() || adds_up)
+        gradients += gradient_bytes(shard);
+      else
+        largest_released = std::max(largest_released, gradient_bytes(shard));
       for (const auto& state : session_.optimizer().state(shard))
         if (state.block > 0) optimizer += static_cast<int64_t>(state.value.nbytes());
     }
+    gradients += largest_released;
     result["memory"] = {{"peak_allocated", peak_.allocated},
                         {"peak_reserved", peak_.reserved ? Json(*peak_.reserved) : Json()},
                         {"process", process ? Json(*process) : Json()},

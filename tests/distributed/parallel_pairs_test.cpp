@@ -77,6 +77,7 @@ std::vector<Row> rows() {
       {"mixed_precision", {Json::object()}, "fp32", 2e-2},
       // Ranks that cut a matrix by columns encode other blocks than one process does.
       {"nf4", {Json::object()}, "fp32", 5e-2, {use("lora", {{"rank", 3}})}},
+      {"optimizer_in_backward"},
       {"packing"},
       {"swiglu_recompute"}};
 }
@@ -127,6 +128,10 @@ RunSpec spec_of(const Row& row, const Json& options, int64_t ranks, int64_t batc
   spec.train.warmup = 1;
   spec.train.steps = 2;
   spec.train.accumulation = 8 / batch_ranks;
+  if (row.name == "optimizer_in_backward") {  // one micro-batch for each of several ranks
+    spec.train.micro_batch *= 4;
+    spec.train.accumulation /= 4;
+  }
   if (row.name == "packing") spec.data = {.kind = "documents", .path = documents()};
   if (row.name == "dpo") {
     spec.data = {.kind = "preferences", .path = preferences()};

@@ -30,9 +30,9 @@ TEST(Predict, ThePeakOfAStepToTheByte) {
   accumulated.train.accumulation = 3;
   RunSpec wide = stack_spec({{"swiglu_recompute", {{"level", 1}}}});
   wide.train.seq_len = 200;
-  for (const RunSpec& spec :
-       {nano_spec(), nano_spec({lora}), nano_spec({lora, {"nf4", Json::object()}}), accumulated, stack_spec(),
-        stack_spec({{"swiglu_recompute", {{"level", 0}}}}), wide}) {
+  for (const RunSpec& spec : {nano_spec(), nano_spec({{"optimizer_in_backward", Json::object()}}),
+                              nano_spec({lora}), nano_spec({lora, {"nf4", Json::object()}}), accumulated,
+                              stack_spec(), stack_spec({{"swiglu_recompute", {{"level", 0}}}}), wide}) {
     SCOPED_TRACE(to_json(spec).dump());
     const auto predicted = predicted_peak(spec);
     ASSERT_TRUE(predicted.has_value());

@@ -12,6 +12,7 @@
 namespace optrush {
 class DataParallel;
 class Optimizer;
+struct Update;
 
 /// What plugins see of a run in their events and makers.
 class Run {
@@ -31,6 +32,9 @@ class Run {
   virtual DataParallel& data_parallel() = 0;
   virtual Optimizer& optimizer() = 0;
   virtual int64_t step() const = 0;
+  /// What the optimizer is told in the present step, for one that steps before Step::update; null where a
+  /// step has no update, as in checks of gradients. Later wraps of Recipe::gradients may still change it.
+  virtual const Update* update() = 0;
   /// What theory says that this rank sends in a step by a collective of the group over `dims`: the report
   /// shows it beside what was counted. Calls for one collective and group add up.
   virtual void expect_traffic(const std::string& collective, const Mesh::Names& dims, double bytes) = 0;

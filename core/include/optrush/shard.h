@@ -16,6 +16,9 @@ struct Segment {
 /// to logical elements: that is how state is saved and loaded at another number of ranks.
 struct Shard {
   Tensor data, grad;
+  /// L2 norms of the gradient's parts, where it was used and freed before the step's end: see
+  /// Gradients::release.
+  Tensors released;
   bool decay = true;
   std::vector<Segment> segments;
   /// Mesh dimensions whose ranks hold different elements. Along the others they hold copies.

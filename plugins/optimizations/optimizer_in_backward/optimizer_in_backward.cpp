@@ -1,0 +1,68 @@
+// The optimizer in the backward (LOMO, arXiv:2306.09782, section 3.1, for any optimizer that takes parameters
+// one by one): each parameter is updated as soon as its gradient is final, and the gradient is freed, so that
+// those of all parameters are never there together. What is left of them is the largest one on one device,
+// and the shards of the units in flight under fsdp.
+//
+// It saves the bytes of the gradients where the peak of a step is in the backward or the update, as in full
+// fine-tuning with small batches: 4 bytes a parameter in fp32. It saves nothing where micro-batches
+// accumulate, for their sum needs all gradients, and under ddp, whose buckets stay. It costs launches: an
+// optimizer is called once for each parameter. Whatever looks at all gradients before the update can't be
+// there: clipping by the global norm, the loss scale of fp16.
+#include "optrush/error.h"
+#include "optrush/plugin.h"
+
+namespace {
+using namespace optrush;
+
+class InBackward final : public Optimizer {
+ public:
+  InBackward(Run& run, std::unique_ptr<Optimizer> inner) : inner_(std::move(inner)) {
+    run.data_parallel().on_ready([this, &run](Shard& shard) {
+      const Update* update = run.update();
+      if (update == nullptr) return;
+      inner_->step({&shard, 1}, *update);
+      Gradients::release(shard);
+    });
+  }
+
+  /// Every shard that has a gradient was heard of.
+  void step(std::span<Shard>, const Update&) override {}
+  std::vector<OptimizerState> state(const Shard& shard) override { return inner_->state(shard); }
+
+ private:
+  std::unique_ptr<Optimizer> inner_;
+};
+
+/// What changes gradients once all are there; whoever wraps at Phase::measure only looks.
+void refuse_edits_of_gradients(const Recipe& recipe) {
+  for (const Edit& edit : recipe.gradients.wraps())
+    if (edit.phase != Phase::measure)
+      throw Error("optimizer_in_backward uses each gradient before the others are there, and '" +
+                      edit.plugin + "' edits them when all are",
+                  "take one of the two off the stack (mixed_precision: in bf16, which needs no loss scale)");
+}
+
+class OptimizerInBackward final : public Plugin {
+ public:
+  void apply(Recipe& recipe, const Options&) override {
+    recipe.on(Event::declared, Phase::optimizer, [&recipe](Run& run) {
+      refuse_edits_of_gradients(recipe);
+      const int64_t micro_batches = run.spec().train.accumulation;
+      if (micro_batches > 1)
+        run.note("optimizer_in_backward: the gradients of " + std::to_string(micro_batches) +
+                 " micro-batches add up before any is final, so all of them are kept");
+    });
+    recipe.optimizer.wrap(Phase::optimizer, [](auto inner, const Site&) -> decltype(inner) {
+      return [inner](Run& run) { return std::make_unique<InBackward>(run, inner(run)); };
+    });
+  }
+};
+}  // namespace
+
+OPTRUSH_PLUGIN(OptimizerInBackward, R"json({
+  "name": "optimizer_in_backward", "version": "0.1.0", "kind": "optimization", "effect": "exact",
+  "summary": "each parameter updated as soon as its gradient is final, which is then freed",
+  "doc": "Saves the memory of the gradients where one micro-batch makes a step.",
+  "conflicts": ["clip_grad_norm", "cuda_graphs"],
+  "options": []
+})json");

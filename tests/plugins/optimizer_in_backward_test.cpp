@@ -1,0 +1,146 @@
+// Parameters updated in the backward: the same training to the bit, with less memory.
+#include <ATen/Functions.h>
+#include <gmock/gmock.h>
+
+#include "measure/memory.h"
+#include "support/error_of.h"
+#include "support/training.h"
+
+namespace optrush::testing {
+namespace {
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+using Stack = std::vector<PluginUse>;
+PluginUse use(const char* name, Json options = Json::object()) { return {name, std::move(options)}; }
+const PluginUse kInBackward = use("optimizer_in_backward");
+
+/// Losses and gradient norms of a training, and its parameters after it.
+struct Training {
+  explicit Training(const RunSpec& spec) : before(tracked()), run(spec), result(run.train()) {
+    for (const Json& step : result["steps"]) curve.emplace_back(step["loss"], step["grad_norm"]);
+    for (const Param* param : run.session().params().all()) values.push_back(param->leaf.detach().clone());
+  }
+  static int64_t tracked() {
+    install_cpu_memory_tracking();
+    return cpu_allocated();
+  }
+  /// Bytes of a step.
+  int64_t peak() const { return result["memory"]["peak_allocated"].get<int64_t>() - before; }
+  int64_t gradients() const { return result["memory"]["parts"]["gradients"]; }
+
+  int64_t before = 0;
+  Trained run;
+  Json result;
+  std::vector<std::pair<double, double>> curve;
+  Tensors values;
+};
+
+Stack with(Stack stack) {
+  stack.push_back(kInBackward);
+  return stack;
+}
+
+void expect_the_same(const Training& a, const Training& b) {
+  EXPECT_EQ(a.curve, b.curve);
+  ASSERT_EQ(a.values.size(), b.values.size());
+  for (size_t i = 0; i < a.values.size(); ++i) EXPECT_TRUE(at::equal(a.values[i], b.values[i])) << i;
+}
+
+TEST(OptimizerInBackward, TrainsToTheSameBitsWithEveryOptimizer) {
+  for (const Stack& stack :
+       {Stack{},
+        {use("fused_adamw")},
+        {use("bf16_weights")},
+        {use("adamw_8bit")},
+        {use("mixed_precision"), use("fused_adamw")},
+        {use("lora", {{"rank", 4}, {"dropout", 0.5}})},
+        {use("activation_checkpointing"), use("fused_linear_cross_entropy"), use("swiglu_recompute")}}) {
+    SCOPED_TRACE(stack.empty() ? "plain" : stack.front().name);
+    for (const bool tied : {false, true}) {
+      RunSpec spec = nano_spec(stack), in_backward = nano_spec(with(stack));
+      for (RunSpec* each : {&spec, &in_backward}) {
+        each->model["tie_embeddings"] = tied;
+        each->train.steps = 4;
+      }
+      expect_the_same(Training(in_backward), Training(spec));
+    }
+  }
+}
+
+TEST(OptimizerInBackward, UpdatesOneParameterAfterTheOtherFromTheFirstStepOn) {
+  // How many gradients there are each time one is final, in two steps.
+  std::vector<int64_t> held;
+  RunSpec spec = nano_spec({kInBackward});
+  spec.train.warmup = 0;
+  Trained trained(spec, [&](Recipe& recipe) {
+    recipe.on(Event::placed, Phase::measure, [&](optrush::Run& run) {
+      run.data_parallel().on_ready([&](Shard&) {
+        held.push_back(std::ranges::count_if(
+            run.params().all(), [](const Param* param) { return param->leaf.grad().defined(); }));
+      });
+    });
+  });
+  trained.train();
+  EXPECT_EQ(held.size(), 2 * trained.session().data_parallel().shards().size());
+  // Those of the parameters of one operator may be there together.
+  EXPECT_LE(std::ranges::max(held), 4);
+}
+
+TEST(OptimizerInBackward, SavesTheGradientsOfAllOtherParameters) {
+  RunSpec spec = nano_spec({use("fused_adamw")});
+  spec.model["dim"] = 128;
+  spec.model["ffn_dim"] = 384;
+  spec.model["n_layers"] = 6;
+  spec.train.micro_batch = 1;
+  spec.train.seq_len = 8;
+  const Training plain(spec);
+  spec.plugins.push_back(kInBackward);
+  const Training in_backward(spec);
+  expect_the_same(in_backward, plain);
+  const int64_t largest = 4 * 128 * 384;
+  EXPECT_EQ(in_backward.gradients(), largest);
+  const int64_t saved = plain.gradients() - largest;
+  // The peak comes earlier in the backward, where activations are there beside it.
+  EXPECT_LT(in_backward.peak(), plain.peak() - saved * 3 / 4);
+  EXPECT_GE(in_backward.peak(), plain.peak() - saved);
+}
+
+TEST(OptimizerInBackward, SumsOverMicroBatchesFirst) {
+  RunSpec spec = nano_spec();
+  spec.train.accumulation = 3;
+  const Training plain(spec);
+  spec.plugins.push_back(kInBackward);
+  Training in_backward(spec);
+  expect_the_same(in_backward, plain);
+  EXPECT_EQ(in_backward.gradients(), plain.gradients()) << "all are there until the last micro-batch";
+  EXPECT_THAT(in_backward.run.session().notes(), ElementsAre(HasSubstr("3 micro-batches add up")));
+}
+
+TEST(OptimizerInBackward, RefusesByNameWhatLooksAtAllGradients) {
+  const auto opened = [](Stack stack) {
+    return error_of([&] { Trained trained(nano_spec(with(std::move(stack)))); });
+  };
+  EXPECT_THAT(opened({use("clip_grad_norm")}), HasSubstr("clip_grad_norm"));
+  EXPECT_THAT(opened({use("mixed_precision", {{"dtype", "fp16"}})}),
+              HasSubstr("'mixed_precision' edits them"));
+  Trained in_bf16(nano_spec(with({use("mixed_precision")})));
+}
+
+/// What adds to a gradient after it was used would be lost: an error names the parameter.
+TEST(OptimizerInBackward, ABackwardInPartsIsAnError) {
+  const auto backward_twice = [](Recipe& recipe) {
+    recipe.schedule.wrap(Phase::measure, [](auto inner, const Site&) -> decltype(inner) {
+      return [](Step& step) {
+        const Tensor loss = step.forward(0, 0, {}), again = step.forward(0, 0, {});
+        step.backward(0, 0, loss, {}, true);
+        step.backward(0, 0, again, {}, true);
+        step.update();
+      };
+    });
+  };
+  EXPECT_THAT(error_of([&] { Trained(nano_spec({kInBackward}), backward_twice).train(); }),
+              HasSubstr("grew after it was final"));
+}
+}  // namespace
+}  // namespace optrush::testing
