@@ -128,9 +128,10 @@ RunSpec spec_of(const Row& row, const Json& options, int64_t ranks, int64_t batc
   spec.train.warmup = 1;
   spec.train.steps = 2;
   spec.train.accumulation = 8 / batch_ranks;
-  if (row.name == "optimizer_in_backward") {  // one micro-batch for each of several ranks
-    spec.train.micro_batch *= 4;
-    spec.train.accumulation /= 4;
+  if (row.name == "optimizer_in_backward") {  // one micro-batch for each of several ranks with their own data
+    const int64_t together = std::min<int64_t>(4, spec.train.accumulation);
+    spec.train.micro_batch *= together;
+    spec.train.accumulation /= together;
   }
   if (row.name == "packing") spec.data = {.kind = "documents", .path = documents()};
   if (row.name == "dpo") {
