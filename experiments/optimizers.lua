@@ -2,8 +2,9 @@
 --
 -- AdamW in fp32 keeps 12 bytes a parameter beside the parameter: two moments and the gradient. The same Llama with the
 -- plain optimizer, with a fused one, then with each parameter updated in the backward, so that gradients are freed one
--- by one, and with moments in 8 bits, a quarter of their memory. Loss curves are held against those of the rung below.
--- On a CPU decoding costs more than fewer bytes save; a GPU waits for memory here.
+-- by one, and with moments in 8 bits, a quarter of their memory. Activations are recomputed and the loss is fused, as
+-- where a model just fits, so that the peak of a step is in the update. Loss curves are held against those of the rung
+-- below. On a CPU decoding costs more than fewer bytes save; a GPU waits for memory here.
 --
 --   ./optrush run experiments/optimizers.lua
 local rush = require "optrush"
@@ -16,7 +17,12 @@ local exp = rush.experiment {
   model = gpu and rush.llama "llama-3.2-1b" or rush.llama("small", { n_layers = 4 }),
   data = rush.text(rush.corpus "libtorch"),
   train = { micro_batch = gpu and 2 or 1, seq_len = gpu and 2048 or 256, steps = 10, warmup = 3, lr = 3e-4 },
-  plugins = { "flash_attention", { "mixed_precision", { dtype = "bf16" } } },
+  plugins = {
+    "flash_attention",
+    { "mixed_precision", { dtype = "bf16" } },
+    "fused_linear_cross_entropy",
+    { "activation_checkpointing", { policy = "full" } },
+  },
 }
 
 exp:ladder {
