@@ -5,7 +5,8 @@
 -- padding counts as nothing. Without a file of your own the documents are the C++ headers of LibTorch.
 --
 --   ./optrush run experiments/sft.lua
---   ./optrush run experiments/sft.lua --arg data=chats.jsonl --arg checkpoint=path/to/hf-folder
+--   ./optrush tokenize chats.jsonl tokens.jsonl --model path/to/hf-folder
+--   ./optrush run experiments/sft.lua --arg data=tokens.jsonl --arg checkpoint=path/to/hf-folder
 local rush = require "optrush"
 
 local gpu = rush.device() == "cuda"

@@ -18,6 +18,8 @@ void add_new_plugin_command(CLI::App&, int& code);
 void add_experiments_command(CLI::App&, int& code);
 void add_sdk_command(CLI::App&, int& code);
 void add_stubs_command(CLI::App&, int& code);
+/// Python takes this process's place.
+void add_tokenize_command(CLI::App&, int& code);
 /// worker, forward and doctor: optrush-worker takes this process's place.
 void add_worker_commands(CLI::App&, int& code);
 

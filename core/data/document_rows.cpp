@@ -75,7 +75,10 @@ void DocumentRows::choose(const Share& share) {
   if (share.held_out % together != 0)
     throw Error("validate holds out " + std::to_string(share.held_out) + " sequences of pairs",
                 "give an even number of validate.sequences");
-  const auto learned_from = [&](int64_t i) { return documents_.prompt(i) <= positions_of(i); };
+  const auto learned_from = [&](int64_t i) {
+    const auto trained = documents_.trained(i);
+    return !trained.empty() && trained.front().begin <= positions_of(i);
+  };
   for (int64_t i = share.gives_held_out ? std::max<int64_t>(0, training) : 0;
        i < (share.gives_held_out ? all : training); i += together) {
     if (!learned_from(i) || !learned_from(i + together - 1)) {
@@ -113,10 +116,13 @@ int64_t DocumentRows::fill(int64_t index, const RowView& to) const {
   for (const int64_t place : rows_[number]) {
     const int64_t document = used_[static_cast<size_t>(place)];
     const auto tokens = documents_.tokens(document);
-    const int64_t length = positions_of(document), prompt = documents_.prompt(document);
+    const auto trained = documents_.trained(document);
+    const int64_t length = positions_of(document);
+    auto span = trained.begin();
     for (int64_t i = 0; i < length; ++i) {
       const auto here = static_cast<size_t>(at + i), next = static_cast<size_t>(i + 1);
-      const bool counts = i + 1 >= prompt;
+      while (span != trained.end() && span->end <= i + 1) ++span;
+      const bool counts = span != trained.end() && span->begin <= i + 1;
       to.tokens[here] = tokens[next - 1];
       to.labels[here] = counts ? static_cast<int64_t>(tokens[next]) : kIgnoredLabel;
       to.positions[here] = i;

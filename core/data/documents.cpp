@@ -17,7 +17,7 @@ constexpr uint64_t kMostTokens = uint64_t{1} << 31;  // of a vocabulary
 const char* const kPairs =
     R"(a line is {"prompt": "...", "chosen": "...", "rejected": "..."}, each a string or a list of tokens)";
 const char* const kForms =
-    R"(a line is {"prompt": "...", "completion": "..."}, {"text": "..."} or {"tokens": [...], "prompt_tokens": 0})";
+    R"(a line is {"prompt": "...", "completion": "..."}, {"text": "..."} or {"tokens": [...]} with "prompt_tokens": 2 or "trained": [[2, 5]])";
 
 std::string text_field(const Json& line, const char* name, const std::string& where) {
   if (!line.contains(name)) return "";
@@ -33,14 +33,45 @@ uint32_t token_of(const Json& value, const std::string& name, const std::string&
   return static_cast<uint32_t>(value.get<uint64_t>());
 }
 
-int64_t prompt_of(const Json& line, size_t tokens, const std::string& where) {
-  if (!line.contains("prompt_tokens")) return 0;
-  const Json& given = line["prompt_tokens"];
-  if (!given.is_number_unsigned() || given.get<uint64_t>() > tokens)
-    throw Error(
-        "'prompt_tokens' is how many of the document's tokens are given: 0 to " + std::to_string(tokens),
-        kForms, where);
-  return given.get<int64_t>();
+/// Of values of all documents those of one.
+template <class T>
+std::span<const T> part_of(const std::vector<T>& all, const std::vector<int64_t>& begins, int64_t document) {
+  const auto i = static_cast<size_t>(document);
+  return std::span(all).subspan(static_cast<size_t>(begins[i]),
+                                static_cast<size_t>(begins[i + 1] - begins[i]));
+}
+
+bool is_up_to(const Json& value, size_t most) {
+  return value.is_number_unsigned() && value.get<uint64_t>() <= most;
+}
+
+/// On which of a line's tokens a loss is taken.
+std::vector<TokenSpan> trained_of(const Json& line, size_t tokens, const std::string& where) {
+  const bool has_prompt = line.contains("prompt_tokens");
+  if (!line.contains("trained")) {
+    const Json& given = has_prompt ? line["prompt_tokens"] : Json(0U);
+    if (!is_up_to(given, tokens))
+      throw Error(
+          "'prompt_tokens' is how many of the document's tokens are given: 0 to " + std::to_string(tokens),
+          kForms, where);
+    return {{given.get<int64_t>(), INT64_MAX}};
+  }
+  if (has_prompt) throw Error("a document has either 'prompt_tokens' or 'trained'", kForms, where);
+  const auto refuse = [&](const std::string& what) {
+    throw Error("'trained' " + what,
+                "it is a list of [begin, end], in order and apart: [[2, 5]] is the tokens 2, 3 and 4", where);
+  };
+  std::vector<TokenSpan> spans;
+  if (!line["trained"].is_array()) refuse("is no list");
+  for (const Json& span : line["trained"]) {
+    if (!span.is_array() || span.size() != 2 || !is_up_to(span[0], tokens) || !is_up_to(span[1], tokens))
+      refuse("has " + span.dump().substr(0, 40) + " and the document " + std::to_string(tokens) + " tokens");
+    const TokenSpan read{span[0].get<int64_t>(), span[1].get<int64_t>()};
+    if (read.begin >= read.end || (!spans.empty() && read.begin < spans.back().end))
+      refuse("has " + span.dump() + (read.begin >= read.end ? ", which is empty" : " behind a later one"));
+    spans.push_back(read);
+  }
+  return spans;
 }
 }  // namespace
 
@@ -70,9 +101,11 @@ Documents::Documents(const fs::path& path, const std::vector<std::string>& exten
 }
 
 std::span<const uint32_t> Documents::tokens(int64_t document) const {
-  const auto i = static_cast<size_t>(document);
-  return std::span(tokens_).subspan(static_cast<size_t>(begins_[i]),
-                                    static_cast<size_t>(begins_[i + 1] - begins_[i]));
+  return part_of(tokens_, begins_, document);
+}
+
+std::span<const TokenSpan> Documents::trained(int64_t document) const {
+  return part_of(trained_, trained_begins_, document);
 }
 
 /// A token a byte, and a 0 behind the last one: the end is something to learn, too.
@@ -106,13 +139,15 @@ void Documents::add(uint32_t token) {
   if (static_cast<int64_t>(tokens_.size()) - begins_.back() < most_tokens_) tokens_.push_back(token);
 }
 
-void Documents::end_document(int64_t prompt, const std::string& where) {
+void Documents::end_document(const std::vector<TokenSpan>& trained, const std::string& where) {
   const auto end = static_cast<int64_t>(tokens_.size());
   if (end - begins_.back() < 2)
     throw Error("a document has two tokens at least: one is read and the next one is predicted", kForms,
                 where);
   begins_.push_back(end);
-  prompts_.push_back(prompt);
+  for (const TokenSpan& span : trained)
+    if (span.end > 1) trained_.push_back({std::max<int64_t>(span.begin, 1), span.end});
+  trained_begins_.push_back(static_cast<int64_t>(trained_.size()));
 }
 
 void Documents::read_lines(const fs::path& path) {
@@ -141,12 +176,12 @@ void Documents::read_line(const std::string& text, const std::string& where) {
       add(number);
       vocab_size_ = std::max(vocab_size_, int64_t{number} + 1);
     }
-    end_document(prompt_of(line, tokens.size(), where), where);
+    end_document(trained_of(line, tokens.size(), where), where);
     return;
   }
   if (line.contains("messages"))
     throw Error("'messages' need the template of a model's chats",
-                "apply it first: write tokens and prompt_tokens", where);
+                "apply it first: optrush tokenize FILE OUT --model FOLDER", where);
   const std::string completion = text_field(line, line.contains("text") ? "text" : "completion", where);
   if (completion.empty()) throw Error("the document has nothing to predict", kForms, where);
   add_text(text_field(line, "prompt", where), completion);

@@ -8,6 +8,12 @@
 #include "optrush/json.h"
 
 namespace optrush {
+/// Tokens `begin` to `end` - 1 of a document.
+struct TokenSpan {
+  int64_t begin = 0, end = 0;
+  bool operator==(const TokenSpan&) const = default;
+};
+
 /// What a model is tuned on, document by document: a file with one JSON object a line, or a folder whose
 /// files are documents (docs/experiments.md, "Documents" and "Preferences"). They are kept in memory, 4 bytes
 /// a token, up to `most_tokens` of each.
@@ -26,8 +32,9 @@ class Documents {
   int64_t count() const { return static_cast<int64_t>(begins_.size()) - 1; }
   /// Its tokens, two at least.
   std::span<const uint32_t> tokens(int64_t document) const;
-  /// How many of its first tokens are given, so that no loss is taken on them.
-  int64_t prompt(int64_t document) const { return prompts_[static_cast<size_t>(document)]; }
+  /// Those that a loss is taken on, in order, the first token never: what is left is given. Of a document
+  /// that was cut they are those of the whole.
+  std::span<const TokenSpan> trained(int64_t document) const;
   /// Every token is below it.
   int64_t vocab_size() const { return vocab_size_; }
 
@@ -35,7 +42,10 @@ class Documents {
   void add_text(const std::string& prompt, const std::string& completion);
   void add_pairs(const std::vector<std::string>& texts);
   void add(uint32_t token);
-  void end_document(int64_t prompt, const std::string& where);
+  void end_document(int64_t prompt, const std::string& where) {
+    end_document(std::vector{TokenSpan{prompt, INT64_MAX}}, where);
+  }
+  void end_document(const std::vector<TokenSpan>& trained, const std::string& where);
   void read_lines(const std::filesystem::path&);
   void read_line(const std::string& line, const std::string& where);
   void read_pair(const Json& line, const std::string& where);
@@ -43,7 +53,9 @@ class Documents {
   Form form_;
   int64_t most_tokens_;
   std::vector<uint32_t> tokens_;
-  std::vector<int64_t> begins_ = {0}, prompts_;
+  std::vector<int64_t> begins_ = {0};  ///< of a document's tokens, and the end of all
+  std::vector<TokenSpan> trained_;
+  std::vector<int64_t> trained_begins_ = {0};  ///< of a document's spans
   int64_t vocab_size_ = 0;
 };
 }  // namespace optrush

@@ -38,6 +38,8 @@ std::vector<uint32_t> tokens_of(const Documents& documents, int64_t i) {
   return {tokens.begin(), tokens.end()};
 }
 
+int64_t first_trained(const Documents& documents, int64_t i) { return documents.trained(i).front().begin; }
+
 TEST_F(DocumentsTest, EachFormIsRead) {
   const Documents read = documents(R"({"prompt": "ab", "completion": "c", "id": 7}
 
@@ -47,10 +49,44 @@ TEST_F(DocumentsTest, EachFormIsRead) {
   EXPECT_THAT(tokens_of(read, 0), ElementsAre('a', 'b', 'c', 0));
   EXPECT_THAT(tokens_of(read, 1), ElementsAre('d', 'e', 0));
   EXPECT_THAT(tokens_of(read, 2), ElementsAre(5, 300, 2));
-  EXPECT_EQ(read.prompt(0), 2);
-  EXPECT_EQ(read.prompt(1), 0);
-  EXPECT_EQ(read.prompt(2), 1);
+  EXPECT_EQ(first_trained(read, 0), 2);
+  EXPECT_EQ(first_trained(read, 1), 1) << "nothing predicts the first token";
+  EXPECT_EQ(first_trained(read, 2), 1);
   EXPECT_EQ(read.vocab_size(), 301);
+}
+
+TEST_F(DocumentsTest, ALossIsTakenOnTheSpansThatAreNamed) {
+  const auto read = [&](const std::string& spans) {
+    return documents(R"({"tokens": [10, 11, 12, 13, 14, 15, 16], "trained": )" + spans + "}");
+  };
+  const auto labels = [&](const std::string& spans, int64_t seq_len) {
+    const DocumentRows rows(read(spans), seq_len, 1, one_document_each);
+    std::vector<int64_t> tokens(8), labels(8), positions(8);
+    std::vector<int32_t> order(8);
+    const int64_t counted = rows.fill(0, {tokens, labels, positions, order});
+    labels.resize(static_cast<size_t>(seq_len));
+    EXPECT_EQ(counted, std::ranges::count_if(labels, [](int64_t label) { return label != kIgnoredLabel; }));
+    return labels;
+  };
+  constexpr int64_t kNone = kIgnoredLabel;
+  EXPECT_THAT(labels("[[2, 4], [6, 7]]", 8), ElementsAre(kNone, 12, 13, kNone, kNone, 16, kNone, kNone));
+  EXPECT_THAT(labels("[[2, 4], [6, 7]]", 4), ElementsAre(kNone, 12, 13, kNone)) << "cut";
+  EXPECT_THAT(labels("[[0, 3], [3, 4]]", 6), ElementsAre(11, 12, 13, kNone, kNone, kNone)) << "side by side";
+  EXPECT_THAT(read("[[2, 4], [6, 7]]").trained(0), ElementsAre(TokenSpan{2, 4}, TokenSpan{6, 7}));
+  for (const char* none : {"[]", "[[0, 1]]", "[[6, 7]]"})
+    EXPECT_THAT(error_of([&] { DocumentRows(read(none), 5, 1, one_document_each); }),
+                HasSubstr("no document is left to train on"));
+  const auto refused = [&](const std::string& rest, const std::string& what) {
+    EXPECT_THAT(refusal(R"({"tokens": [1, 2, 3], )" + rest + "}"),
+                ::testing::AllOf(HasSubstr("data.jsonl:1"), HasSubstr(what)));
+  };
+  refused(R"("trained": 2)", "is no list");
+  refused(R"("trained": [[1, 4]])", "has [1,4] and the document 3 tokens");
+  refused(R"("trained": [[2]])", "has [2]");
+  refused(R"("trained": [[-1, 2]])", "has [-1,2]");
+  refused(R"("trained": [[2, 2]])", "which is empty");
+  refused(R"("trained": [[1, 3], [0, 1]])", "has [0,1] behind a later one");
+  refused(R"("trained": [[0, 1]], "prompt_tokens": 1)", "either 'prompt_tokens' or 'trained'");
 }
 
 TEST_F(DocumentsTest, EachFileOfAFolderIsADocument) {
@@ -161,7 +197,7 @@ TEST_F(DocumentsTest, APairIsTwoAnswersToOnePrompt) {
   EXPECT_THAT(tokens_of(read, 1), ElementsAre('a', 'b', 'd', 'e', 0));
   EXPECT_THAT(tokens_of(read, 2), ElementsAre(5, 300, 2));
   EXPECT_THAT(tokens_of(read, 3), ElementsAre(5, 300, 9, 9));
-  for (int64_t i = 0; i < 4; ++i) EXPECT_EQ(read.prompt(i), 2);
+  for (int64_t i = 0; i < 4; ++i) EXPECT_EQ(first_trained(read, i), 2);
   EXPECT_EQ(read.vocab_size(), 301);
   const auto refused = [&](const std::string& line, const std::string& what) {
     EXPECT_THAT(error_of([&] { Documents(written(line), {}, 1000, Documents::Form::pairs); }),

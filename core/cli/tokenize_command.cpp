@@ -1,0 +1,51 @@
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "base/installation.h"
+#include "cli/commands.h"
+#include "optrush/python.h"
+
+namespace optrush {
+namespace {
+struct Conversion {
+  std::string source, target, model, turns = "all";
+};
+
+/// Tokenizers and chat templates are those of transformers: its script takes this process's place.
+[[noreturn]] void tokenize(const Conversion& asked) {
+  const std::string python = project_python();
+  if (python.empty())
+    throw Error("there is no Python, which a model's tokenizer takes",
+                "./optrush setup makes an environment; OPTRUSH_PYTHON names another");
+  const std::string script = Installation::of_this_program().scripts / "tokenize_documents.py";
+  const std::vector<std::string> words = {python,    script,      asked.source, asked.target,
+                                          "--model", asked.model, "--turns",    asked.turns};
+  std::vector<char*> pointers;
+  for (const auto& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
+  pointers.push_back(nullptr);
+  execv(python.c_str(), pointers.data());
+  throw Error("cannot start '" + python + "': " + std::strerror(errno), "name a Python by OPTRUSH_PYTHON");
+}
+}  // namespace
+
+void add_tokenize_command(CLI::App& app, int&) {
+  auto asked = std::make_shared<Conversion>();
+  auto* command = app.add_subcommand(
+      "tokenize", "texts, conversations or preferences as tokens of a model, to tune it on");
+  command
+      ->add_option("file", asked->source, "one JSON object a line: messages, text, or prompt and completion")
+      ->required()
+      ->check(CLI::ExistingFile);
+  command->add_option("out", asked->target, "what rush.documents or rush.preferences reads")->required();
+  command->add_option("--model", asked->model, "Hugging Face folder that has the tokenizer")->required();
+  command
+      ->add_option("--turns", asked->turns, "on which turns of the assistant the loss is taken: all or last")
+      ->check(CLI::IsMember({"all", "last"}));
+  command->callback([asked] { tokenize(*asked); });
+}
+}  // namespace optrush
