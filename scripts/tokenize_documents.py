@@ -55,11 +55,12 @@ class Tokens:
 
     def turn(self, messages, place, whole, tools):
         """[begin, end) of a turn of the assistant in the tokens of the whole conversation."""
-        before, until = messages[:place], messages[:place + 1]
+        before, until = messages[:place], self.chat(messages[:place + 1], tools)
         # What is common may end inside of what the template puts before an answer: tokens merge at its end.
         begin = common(self.chat(before, tools, asks=True), whole) if before else 0
-        end = common(self.chat(until, tools), whole)
-        if (before and begin < common(self.chat(before, tools), whole)) or begin >= end or end < len(self.chat(until, tools)):
+        end = common(until, whole)
+        ends_the_chat = until[-1] == self.tokenizer.eos_token_id  # some templates end a chat, not a turn, with it
+        if (before and begin < common(self.chat(before, tools), whole)) or begin >= end or end < len(until) - ends_the_chat:
             raise Refused(f"the chat template writes turn {place + 1} otherwise once later ones follow",
                           "--turns last takes the loss on the last answer alone" if self.turns == "all"
                           else "split the conversation, so that each answer to learn from is the last one")
