@@ -145,6 +145,7 @@ Batch Batches::windows(const TokenSource& source, int64_t first_sample, int64_t 
   }
   batch.positions = at::arange(length, at::TensorOptions(at::kLong).device(device_)).expand({rows, length});
   batch.valid_tokens = samples * length;
+  batch.valid_sequences = samples;
   return batch;
 }
 
@@ -160,7 +161,9 @@ Batch Batches::documents(const DocumentRows& source, int64_t first_sample, int64
       return std::span(read[which][row].mutable_data_ptr<int64_t>(), static_cast<size_t>(length));
     };
     const std::span<int32_t> documents(ids[row].mutable_data_ptr<int32_t>(), static_cast<size_t>(length));
-    batch.valid_tokens += source.fill(first_sample + row, {numbers(0), numbers(1), numbers(2), documents});
+    const int64_t counted = source.fill(first_sample + row, {numbers(0), numbers(1), numbers(2), documents});
+    batch.valid_tokens += counted;
+    batch.valid_sequences += counted > 0 ? 1 : 0;
   }
   const Tensor placed = read.to(device_, /*non_blocking=*/true);
   batch.tokens = placed[0];
@@ -181,6 +184,7 @@ Batch Batches::activations(int64_t first_sample) const {
   }
   batch.first_sample = first_sample;
   batch.valid_tokens = rows * train_.seq_len;
+  batch.valid_sequences = rows;
   return batch;
 }
 }  // namespace optrush

@@ -40,12 +40,13 @@ Recipe::Recipe(RunSpec spec)
       loss_gradient("loss_gradient", &editor_, plain()),
       gradients("gradients", &editor_, plain()),
       optimizer("optimizer", &editor_, {.offers = {"double"}}),
-      schedule("schedule", &editor_, plain()) {}
+      schedule("schedule", &editor_, plain()),
+      evaluation("evaluation", &editor_, plain()) {}
 
 std::vector<const SlotInfo*> Recipe::slots() const {
   auto all = ops.all();
   all.insert(all.end(), {&unit, &data, &rows, &stages, &data_parallel, &loss_gradient, &gradients, &optimizer,
-                         &schedule});
+                         &schedule, &evaluation});
   return all;
 }
 

@@ -4,12 +4,29 @@
 #include <ATen/core/grad_mode.h>
 
 namespace optrush {
-double sum_over_data(const Session& session, double value) {
+void count_step(const Session& session, std::span<Batch> batches) {
   const Mesh& mesh = session.mesh();
-  if (session.ranks().alone) return value * static_cast<double>(mesh.size(mesh.data()));
-  const Tensor sum = at::scalar_tensor(value, at::kDouble);
-  mesh.group(mesh.data()).all_reduce(sum).wait();
-  return sum.item<double>();
+  double tokens = 0, sequences = 0;
+  for (const Batch& batch : batches) {
+    tokens += static_cast<double>(batch.valid_tokens);
+    sequences += static_cast<double>(batch.valid_sequences);
+  }
+  if (session.ranks().alone) {
+    const auto ranks = static_cast<double>(mesh.size(mesh.data()));
+    tokens *= ranks;
+    sequences *= ranks;
+  } else {
+    const Tensor sums =
+        at::stack({at::scalar_tensor(tokens, at::kDouble), at::scalar_tensor(sequences, at::kDouble)});
+    mesh.group(mesh.data()).all_reduce(sums).wait();
+    tokens = sums[0].item<double>();
+    sequences = sums[1].item<double>();
+  }
+  for (Batch& batch : batches) {
+    batch.token_count = tokens;
+    // Ranks that split sequences have all of them.
+    batch.sequence_count = sequences / static_cast<double>(mesh.size(mesh.sequence()));
+  }
 }
 
 /// Every rank that runs the head has its part; ranks that split no data have copies of it.

@@ -11,12 +11,9 @@ TrainStep::TrainStep(Session& session, StepClock& clock, std::vector<Batch> batc
   session.time_waits(&clock);
   session.updates(updates == Updates::yes);
   for (Shard& shard : session.data_parallel().shards()) shard.released.clear();
-  int64_t valid = 0;
-  for (const Batch& batch : batches_) valid += batch.valid_tokens;
   const auto counted = session.bookkeeping();
-  const double count = sum_over_data(session, static_cast<double>(valid));
-  tokens_ = static_cast<int64_t>(count);
-  for (Batch& batch : batches_) batch.token_count = count;
+  count_step(session, batches_);
+  tokens_ = static_cast<int64_t>(batches_.front().token_count);
 }
 
 TrainStep::~TrainStep() {

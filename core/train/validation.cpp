@@ -2,11 +2,20 @@
 
 #include <ATen/Functions.h>
 
+#include "optrush/host/resolve.h"
 #include "optrush/random_state.h"
 #include "recipe/evaluation_scope.h"
 #include "train/loss_sums.h"
 
 namespace optrush {
+Validation::Validation(Session& session, Data data)
+    : session_(session),
+      data_(std::move(data)),
+      loss_(session.recipe().evaluation.resolve({}, [&session](const Batch& batch) {
+        session.data_parallel().before_forward();
+        return session.forward(0, batch, {});
+      })) {}
+
 bool Validation::due(int64_t done) const {
   const TrainSpec& train = session_.spec().train;
   return done % session_.spec().validate.every == 0 || done == train.warmup + train.steps;
@@ -19,15 +28,11 @@ double Validation::loss() const {
   const RandomState::Rewound host_afterwards(host), device_afterwards(device);
   const auto not_of_a_step = session_.bookkeeping();
   auto batches = data_(session_.step());
-  double valid = 0;
-  for (const Batch& batch : batches) valid += static_cast<double>(batch.valid_tokens);
-  const double tokens = sum_over_data(session_, valid);
+  count_step(session_, batches);
   Tensor sum;
   for (Batch& batch : batches) {
-    batch.token_count = tokens;
-    session_.data_parallel().before_forward();
     if (!batch.cos.defined()) session_.prepare(batch);
-    const Tensor part = session_.forward(0, batch, {}).to(at::kDouble);
+    const Tensor part = loss_(batch).to(at::kDouble);
     sum = sum.defined() ? sum + part : part;
   }
   const double loss = global_loss(session_, sum).item<double>();

@@ -12,7 +12,7 @@ class Validation {
  public:
   /// `data` gives this rank's micro-batches where `evaluating()`.
   using Data = std::function<std::vector<Batch>(int64_t step)>;
-  Validation(Session& session, Data data) : session_(session), data_(std::move(data)) {}
+  Validation(Session& session, Data data);
 
   /// Whether to validate when `done` steps of the run are.
   bool due(int64_t done) const;
@@ -25,5 +25,6 @@ class Validation {
  private:
   Session& session_;
   Data data_;
+  std::function<Tensor(const Batch&)> loss_;
 };
 }  // namespace optrush

@@ -40,6 +40,7 @@ std::vector<Batch> shapes_of(const Session& session) {
   std::vector<Batch> batches(static_cast<size_t>(train.accumulation));
   for (Batch& batch : batches) {
     batch.valid_tokens = rows * length;
+    batch.valid_sequences = rows;
     if (model.vocab_size > 0) {
       batch.tokens = at::empty({rows, length}, options.dtype(at::kLong));
       batch.labels = at::empty_like(batch.tokens);

@@ -19,7 +19,7 @@ local rush = require "optrush"
 local exp = rush.experiment {
   name = "%(name)s",
   model = rush.llama("nano", { tie_embeddings = false }),
-  data = rush.preferences "pairs.jsonl",
+  data = rush.preferences "%(data)s.jsonl",
   threads = 1,
   train = { micro_batch = 8, seq_len = 24, steps = %(steps)d, warmup = 0, lr = 2e-2 },
   plugins = { { "lora", { rank = 4, alpha = 32, target_modules = { "q_proj", "v_proj", "down_proj" } } },
@@ -43,16 +43,18 @@ exp:ladder {
 
 
 def write_pairs(work):
+    """Four to train on, and three that are held out behind them."""
     random.seed(3)
-    with open(work / "pairs.jsonl", "w", encoding="utf-8") as file:
-        for _ in range(4):
-            pair = {name: [random.randrange(256) for _ in range(random.randrange(2, 11))] for name in ("prompt", "chosen", "rejected")}
-            file.write(json.dumps(pair) + "\n")
-    return [json.loads(line) for line in (work / "pairs.jsonl").read_text().splitlines()]
+    pairs = [{name: [random.randrange(256) for _ in range(random.randrange(2, 11))] for name in ("prompt", "chosen", "rejected")}
+             for _ in range(7)]
+    for name, part in (("pairs", pairs[:4]), ("more", pairs)):
+        (work / f"{name}.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in part))
+    return pairs[:4], pairs[4:]
 
 
-def run(work, name, steps, more="", parts="", code=0):
-    (work / f"{name}.lua").write_text(HEAD % {"name": name, "steps": steps, "more": more} + parts + "exp:run { rounds = 1 }\n")
+def run(work, name, steps, more="", parts="", code=0, data="pairs"):
+    head = HEAD % {"name": name, "steps": steps, "more": more, "data": data}
+    (work / f"{name}.lua").write_text(head + parts + "exp:run { rounds = 1 }\n")
     done = subprocess.run([BUILD / "bin/optrush", "run", f"{name}.lua", "--device", "cpu"], capture_output=True, text=True, cwd=work)
     assert done.returncode == code, f"{done.returncode}\n{done.stdout}{done.stderr}"
     return work / f"reports/{name}/local", done.stdout + done.stderr
@@ -70,8 +72,8 @@ def log_probability(model, prompt, answer):
     return log_p[torch.arange(len(tokens[0]) - 1), tokens[0, 1:]][len(prompt) - 1:].sum()
 
 
-def dpo(model, pairs):
-    """Loss, margins and gradient norm of a step of all pairs."""
+def dpo_loss(model, pairs):
+    """Mean loss and the margins."""
     losses, margins = [], []
     for pair in pairs:
         gain = {}
@@ -83,7 +85,12 @@ def dpo(model, pairs):
         log_sigmoid = torch.nn.functional.logsigmoid
         losses.append(-(1 - SMOOTHING) * log_sigmoid(margin) - SMOOTHING * log_sigmoid(-margin))
         margins.append(margin.item())
-    loss = torch.stack(losses).mean()
+    return torch.stack(losses).mean(), margins
+
+
+def dpo(model, pairs):
+    """Loss, margins and gradient norm of a step of all pairs."""
+    loss, margins = dpo_loss(model, pairs)
     loss.backward()
     norm = torch.stack([param.grad.norm() for param in model.parameters() if param.grad is not None]).norm()
     return loss.item(), margins, norm.item()
@@ -91,7 +98,7 @@ def dpo(model, pairs):
 
 with tempfile.TemporaryDirectory() as folder:
     work = pathlib.Path(folder)
-    pairs = write_pairs(work)
+    pairs, held_out = write_pairs(work)
     report, _ = run(work, "dpo", 6, parts=LADDER)
     base, result = steps_of(report / "runs/00-base-r1")
     assert abs(base[0]["loss"] - math.log(2)) < 1e-6, "at the start the model is the reference"
@@ -112,6 +119,21 @@ with tempfile.TemporaryDirectory() as folder:
     assert abs(loss - base[3]["loss"]) < 1e-5, (loss, base[3])
     assert abs(norm - base[3]["grad_norm"]) < 1e-4 * norm, (norm, base[3])
 
+    # Pairs that are held out: rows of nothing fill up the micro-batch.
+    held, _ = run(work, "held", 3, "validate = { every = 3, sequences = 6 },", LADDER, data="more")
+    with torch.no_grad():
+        truth = dpo_loss(model, held_out)[0].item()
+    validated = [path.parent for path in held.glob("runs/*/result.json")]
+    assert len(validated) > 8, validated
+    measured = 0
+    for place in validated:
+        steps, result = steps_of(place)
+        assert all(abs(step["loss"] - base[number]["loss"]) < 2e-4 for number, step in steps.items() if number in base), (place, steps)
+        for point in result.get("validation", []):
+            assert abs(point["loss"] - truth) < 1e-5, (place, point, truth)
+            measured += 1
+    assert measured > 7, measured
+
     # The same pairs by other means and on other meshes.
     others = [path.parent for path in report.glob("runs/*/result.json")]
     assert len(others) > 8, others
@@ -127,7 +149,6 @@ with tempfile.TemporaryDirectory() as folder:
              "a part of every sequence"),
             ("", 'exp:ladder { rush.rung("odd", { train = { micro_batch = 3 } }) }\n', "micro_batch is 3"),
             ("", 'exp:ladder { rush.rung("alone", { without = "dpo" }) }\n', "no plugin learns from pairs"),
-            ("", 'exp:ladder { rush.rung("whole", { without = "lora" }) }\n', "of the model itself is trained"),
-            ("validate = { every = 2 },", "", "leave validate out")):
+            ("", 'exp:ladder { rush.rung("whole", { without = "lora" }) }\n', "of the model itself is trained")):
         _, said = run(work, "refused", 2, more, parts, code=1)
         assert what in said, (what, said)

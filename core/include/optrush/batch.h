@@ -29,10 +29,10 @@ struct Batch {
   std::map<std::string, Tensor> named;
   int64_t first_sample =
       0;  ///< number of its first sequence in the run: what its forward draws depends on it
-  int64_t valid_tokens = 0;  ///< labels that count in this micro-batch; without labels B x S
-  /// The same of the whole step: all micro-batches, all ranks of Mesh::data(). Every loss sum is
-  /// divided by it.
-  double token_count = 1;
+  int64_t valid_tokens = 0;     ///< labels that count in this micro-batch; without labels B x S
+  int64_t valid_sequences = 0;  ///< of which a label counts
+  /// The same of the whole step: all micro-batches, all ranks. Every loss sum is divided by the tokens.
+  double token_count = 1, sequence_count = 1;
 
   /// Every tensor, defined or not: a trace takes them as inputs.
   Tensors tensors() const {

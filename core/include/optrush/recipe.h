@@ -53,6 +53,9 @@ class Recipe {
   Slot<void(Gradients&, Update&)> gradients;
   Slot<std::unique_ptr<Optimizer>(Run&)> optimizer;
   Slot<void(Step&)> schedule;
+  /// A held-out micro-batch's part of the loss, without gradients; plain: the model's forward. Whoever wraps
+  /// `schedule` because its loss takes more than that wraps this, too.
+  Slot<Tensor(const Batch&)> evaluation;
 
   const RunSpec& spec() const { return spec_; }
   /// Sets a field of the training spec: set(&TrainSpec::accumulation, 4). Two plugins that disagree are an

@@ -27,17 +27,22 @@ class Dpo final : public Plugin {
       throw Skip(
           "dpo learns from pairs of answers, and the data is of kind '" + recipe.spec().data.kind + "'",
           "give the experiment data = rush.preferences(...), or take the rung off");
-    if (recipe.spec().validate.every > 0)
-      throw Error("dpo: the loss on held-out pairs is not there yet", "leave validate out");
     beta_ = options.number("beta");
     label_smoothing_ = options.number("label_smoothing");
     recipe.on(Event::declared, Phase::precision, [this, &recipe](Run& run) {
-      run_ = &run;
       check_whole(recipe);
       check_adapter(run);
     });
     recipe.schedule.wrap(Phase::gradients, [this](auto inner, const Site&) { return after_reference(inner); },
                          {.trace = Trace::aten});
+    recipe.evaluation.wrap(Phase::gradients,
+                           [this](auto inner, const Site&) -> decltype(inner) {
+                             return [this, inner](const Batch& batch) {
+                               refer(batch, [&] { return inner(batch); });
+                               return inner(batch);
+                             };
+                           },
+                           {.trace = Trace::aten});
     // Inside of what gathers a unit's parameters; outside of what compiles it, which then sees the head
     // alone.
     recipe.unit.wrap(Phase::checkpoint, [this](auto inner, const Unit& unit) { return on_head(inner, unit); },
@@ -73,15 +78,18 @@ class Dpo final : public Plugin {
   std::function<void(Step&)> after_reference(std::function<void(Step&)> inner) {
     return [this, inner = std::move(inner)](Step& step) {
       reference_.clear();
-      {
-        const ReferenceScope without_adapter;
-        for (int64_t micro = 0; micro < step.microbatches(); ++micro)
-          reference_[step.batch(micro).first_sample] = step.forward(0, micro, {});
-      }
+      for (int64_t micro = 0; micro < step.microbatches(); ++micro)
+        refer(step.batch(micro), [&] { return step.forward(0, micro, {}); });
       // Each step counts by its share, whatever its micro-batches.
       share_ = 1 / static_cast<double>(step.microbatches());
       inner(step);
     };
+  }
+
+  /// Keeps the log-probabilities of a micro-batch's answers under the reference.
+  void refer(const Batch& batch, const std::function<Tensor()>& forward) {
+    const ReferenceScope without_adapter;
+    reference_[batch.first_sample] = forward();
   }
 
   UnitFunction on_head(UnitFunction inner, const Unit& unit) {
@@ -112,19 +120,17 @@ class Dpo final : public Plugin {
   Tensor loss(const Tensor& gain_B, const Batch& batch) {
     const Tensor gain_P2 = gain_B.view({-1, 2});
     const Tensor margin_P = (gain_P2.select(1, 0) - gain_P2.select(1, 1)) * beta_;
-    count(margin_P.detach());
     // -log sigmoid(m) is softplus(-m), which has a forecast; linear where that is exact in double.
     const auto softplus = [](const Tensor& m) { return at::softplus(m, 1, /*threshold=*/50); };
-    const Tensor sum =
-        (1 - label_smoothing_) * softplus(-margin_P).sum() + label_smoothing_ * softplus(margin_P).sum();
+    Tensor loss_P = (1 - label_smoothing_) * softplus(-margin_P) + label_smoothing_ * softplus(margin_P);
+    if (evaluating()) {  // the last micro-batch may have rows of nothing
+      const Tensor counts_P2 = batch.labels.ge(0).any(1).view({-1, 2});
+      loss_P = loss_P * counts_P2.select(1, 0).to(loss_P.scalar_type());
+    } else {
+      count(margin_P.detach());
+    }
     // The step divides by its tokens: the mean over pairs is meant.
-    return sum * (batch.token_count / pairs_of_step());
-  }
-
-  double pairs_of_step() const {
-    const TrainSpec& train = run_->spec().train;
-    const auto ranks = static_cast<double>(run_->mesh().size(run_->mesh().batch()));
-    return static_cast<double>(train.micro_batch * train.accumulation) / 2 * ranks;
+    return loss_P.sum() * (batch.token_count / (batch.sequence_count / 2));
   }
 
   void count(const Tensor& margin_P) {
@@ -138,7 +144,6 @@ class Dpo final : public Plugin {
   static double total(const Tensor& counted) { return counted.defined() ? counted.item<double>() : 0; }
 
   double beta_ = 0, label_smoothing_ = 0, share_ = 1;
-  Run* run_ = nullptr;
   std::map<int64_t, Tensor> reference_;  ///< of the step's micro-batches, by their first sequence
   Tensor accuracy_, margin_;             ///< sums over steps, on the device
 };
