@@ -28,6 +28,15 @@ void check_train(const DataSpec& data, const std::string& where) {
 void check_train(const TrainSpec& train, const std::string& where) {
   if (train.beta1 == 1 || train.beta2 == 1)
     throw Error("train.beta1 and train.beta2 must be below 1", "AdamW divides by 1 - beta", where);
+  if (train.lr_decay == "none" && (train.lr_steps != 0 || train.lr_min != 0))
+    throw Error(std::string("train.") + (train.lr_steps != 0 ? "lr_steps" : "lr_min") +
+                    " would be ignored: train.lr_decay is 'none'",
+                "set train.lr_decay to linear or cosine", where);
+  if (train.lr_decay != "none" && train.lr_steps <= train.lr_warmup)
+    throw Error("train.lr_decay is '" + train.lr_decay + "' over the steps from train.lr_warmup (" +
+                    std::to_string(train.lr_warmup) + ") to train.lr_steps (" +
+                    std::to_string(train.lr_steps) + ")",
+                "set train.lr_steps to the steps of the whole training", where);
   if (const int64_t one = train.micro_batch * train.accumulation; train.global_batch % one != 0)
     throw Error("train.global_batch (" + std::to_string(train.global_batch) +
                     ") is not a multiple of micro_batch x accumulation (" + std::to_string(one) + ")",
@@ -79,7 +88,23 @@ const Fields<TrainSpec>& train_fields() {
           .optional(&T::warmup,
                     {.name = "warmup", .doc = "steps before the timed ones", .min = 0, .max = 1'000'000'000})
           .optional(&T::seed, {.name = "seed", .doc = "of initial weights, data and dropout", .min = 0})
-          .optional(&T::lr, {.name = "lr", .doc = "learning rate of AdamW", .min = 0})
+          .optional(&T::lr, {.name = "lr", .doc = "learning rate of AdamW, the highest of the run", .min = 0})
+          .optional(&T::lr_warmup, {.name = "lr_warmup",
+                                    .doc = "steps, timed or not, over which the learning rate rises to lr",
+                                    .min = 0,
+                                    .max = 1'000'000'000})
+          .optional(&T::lr_decay, {.name = "lr_decay",
+                                   .doc = "how the learning rate falls from lr_warmup to lr_steps",
+                                   .choices = {"none", "linear", "cosine"}})
+          .optional(&T::lr_steps,
+                    {.name = "lr_steps",
+                     .doc = "steps of the whole training, of which a run may be a part; lr_decay takes it",
+                     .min = 0,
+                     .max = 1'000'000'000})
+          .optional(&T::lr_min, {.name = "lr_min",
+                                 .doc = "what is left of lr after lr_steps, as a share of it",
+                                 .min = 0,
+                                 .max = 1})
           .optional(&T::beta1,
                     {.name = "beta1", .doc = "decay of AdamW's first moment, below 1", .min = 0, .max = 1})
           .optional(&T::beta2,

@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "base/files.h"
+#include "base/learning_rate.h"
 #include "base/spec_json.h"
 #include "build_info.h"
 #include "data/counter_random.h"
@@ -199,21 +200,20 @@ void Session::begin_step(int64_t step) {
 
 void Session::updates(bool does) {
   updates_ = does;
-  update_.reset();
-}
-
-const Update* Session::update() {
-  if (!updates_) return nullptr;
-  if (!update_) {
+  if (!does) return;
+  const double lr = learning_rate(spec().train, step_);
+  if (!update_.lr_tensor.defined()) {
     // Shards, and so the optimizer, may be on the host while the run is on a GPU.
     const auto shards = data_parallel_->shards();
     const at::Device kept = shards.empty() ? device_ : shards[0].data.device();
-    const double lr = spec().train.lr;
-    update_ = Update{
-        .lr = lr, .lr_tensor = at::full({}, lr, at::TensorOptions(at::kFloat).device(kept)), .skip = {}};
+    update_.lr_tensor = at::full({}, lr, at::TensorOptions(at::kFloat).device(kept));
+  } else if (lr != update_.lr) {
+    update_.lr_tensor.fill_(lr);  // in its place: a recorded step reads it there
   }
-  return &*update_;
+  update_.lr = lr;
 }
+
+const Update* Session::update() { return updates_ ? &update_ : nullptr; }
 
 const TrafficTable& Session::traffic() const { return recipe_.mesh.groups_->traffic(); }
 

@@ -1,7 +1,6 @@
 #pragma once
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -60,7 +59,7 @@ class Session final : public Run {
 
   /// Before anything of a step.
   void begin_step(int64_t step);
-  /// From here on to `false`, a step that ends with an update.
+  /// From here on to `false`, a step that ends with an update, at this step's learning rate.
   void updates(bool does);
   /// The step that training starts with: 0, or where saved state goes on.
   int64_t first_step() const { return first_step_; }
@@ -123,7 +122,7 @@ class Session final : public Run {
   Expected expected_traffic_;
   int64_t step_ = 0, first_step_ = 0;
   bool updates_ = false;
-  std::optional<Update> update_;
+  Update update_;
   Progress progress_ = [](const std::string&) {};
   std::string phase_;
   double compile_seconds_ = 0;

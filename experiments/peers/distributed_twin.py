@@ -270,6 +270,7 @@ def train(spec, start, techniques, device, journal):
         # Norm and logged loss are bookkeeping, which the host does not count either.
         norm = kind.norm()
         dist.all_reduce(total)
+        twin.set_learning_rate(optimizer, plan, number)
         with clock.phase("optimizer"):
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)

@@ -10,6 +10,7 @@ counterpart of is an error; --with says what to do instead of what the plugins s
 import argparse
 import contextlib
 import json
+import math
 import os
 import resource
 import statistics
@@ -97,6 +98,23 @@ def techniques_of(spec, beside=frozenset()):
     return found
 
 
+def learning_rate(train, step):
+    """That of a step of the spec: docs/experiments.md, TrainSpec."""
+    warmup, decay = train.get("lr_warmup", 0), train.get("lr_decay", "none")
+    if step < warmup:
+        return train["lr"] * (step + 1) / (warmup + 1)
+    if decay == "none":
+        return train["lr"]
+    done = min(1.0, (step - warmup) / (train["lr_steps"] - warmup))
+    left = 1 - done if decay == "linear" else (1 + math.cos(math.pi * done)) / 2
+    return train["lr"] * (train["lr_min"] + (1 - train["lr_min"]) * left)
+
+
+def set_learning_rate(optimizer, train, step):
+    for group in optimizer.param_groups:
+        group["lr"] = learning_rate(train, step)
+
+
 def make_optimizer(model, train, fused):
     matrices = [p for p in model.parameters() if p.dim() > 1]
     others = [p for p in model.parameters() if p.dim() <= 1]
@@ -182,6 +200,7 @@ def train(spec, start, techniques, compiled, device, journal, turns):
                 loss.backward()
             total += loss.detach()
         norm = torch.nn.utils.get_total_norm([p.grad for p in parameters])
+        set_learning_rate(optimizer, plan, number)
         with clock.phase("optimizer"):
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)

@@ -47,7 +47,7 @@ def one_rank(folder):
 
 
 def two_ranks(folder):
-    accumulated = {"train.accumulation": 2}
+    accumulated = {"train.accumulation": 2, "train.lr_warmup": 2, "train.lr_decay": "linear", "train.lr_steps": 5}
     _, _, rows = run(folder, "versus_fsdp2", ["FSDP2", "FSDP2, kept for the backward"], **accumulated)
     assert_agrees(rows["FSDP2"])
     _, _, rows = run(folder, "ddp", ["2 ranks, the same batch", "PyTorch DDP, the same batch"], **accumulated)

@@ -61,3 +61,13 @@ with tempfile.TemporaryDirectory() as name:
     # The loop knows no accumulation: it takes the whole batch at once.
     run(BUILD / "bin/hand_written_loop", start, folder / "loop.json")
     assert_near(ours, losses(folder / "loop.json"), 2e-5, "hand-written loop")
+
+    # A learning rate of each step's own.
+    for decay in ("cosine", "linear"):
+        falling = {**SPEC, "train": {**SPEC["train"], "lr_warmup": 2, "lr_decay": decay, "lr_steps": 5, "lr_min": 0.1}}
+        (folder / "falling.json").write_text(json.dumps(falling))
+        run(WORKER, "export", "--spec", folder / "falling.json", "--out", start)
+        run(sys.executable, SOURCE / "experiments/peers/transformers_twin.py", "--start", start, "--out", folder / "falling-twin.json")
+        scheduled = host(folder, "scheduled", falling)
+        assert_near(scheduled, losses(folder / "falling-twin.json"), 2e-5, f"Python twin, {decay}")
+        assert max(abs(a - b) / b for a, b in zip(scheduled, ours)) > 1e-3, "another rate trains otherwise"

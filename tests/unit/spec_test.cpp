@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <limits>
@@ -7,6 +8,7 @@
 
 #include "../support/error_of.h"
 #include "base/files.h"
+#include "base/learning_rate.h"
 #include "base/spec_json.h"
 #include "optrush/spec.h"
 
@@ -80,6 +82,12 @@ class Random {
     spec.warmup = integer(0, 1000);
     spec.seed = static_cast<uint64_t>(integer(0, std::numeric_limits<int64_t>::max()));
     spec.lr = number(0, 1);
+    spec.lr_warmup = integer(0, 1000);
+    if (coin()) {
+      spec.lr_decay = coin() ? "linear" : "cosine";
+      spec.lr_steps = spec.lr_warmup + integer(1, 1000);
+      spec.lr_min = number(0, 1);
+    }
     spec.beta1 = number(0, 0.999);
     spec.beta2 = number(0, 0.999);
     spec.eps = number(0, 1e-6);
@@ -208,6 +216,41 @@ TEST(TrainSpecJson, ChecksRangesAndProducts) {
               HasSubstr("train.dtype must be one of 'fp32', 'fp64', 'bf16'"));
   EXPECT_THAT(train_error(R"({"micro_batch": 4, "accumulation": 2, "global_batch": 12})"),
               HasSubstr("train.global_batch (12) is not a multiple of micro_batch x accumulation (8)"));
+}
+
+TEST(TrainSpecJson, ALearningRateFallsOverStepsThatAreSaid) {
+  EXPECT_THAT(train_error(R"({"lr_decay": "cosine"})"),
+              HasSubstr("set train.lr_steps to the steps of the whole training"));
+  EXPECT_THAT(train_error(R"({"lr_decay": "linear", "lr_warmup": 9, "lr_steps": 9})"),
+              HasSubstr("from train.lr_warmup (9)"));
+  EXPECT_THAT(train_error(R"({"lr_steps": 10})"), HasSubstr("train.lr_steps would be ignored"));
+  EXPECT_THAT(train_error(R"({"lr_min": 0.1})"), HasSubstr("train.lr_min would be ignored"));
+  EXPECT_THAT(train_error(R"({"lr_decay": "cosin"})"), HasSubstr("'none', 'linear', 'cosine'"));
+  EXPECT_THAT(train_error(R"({"lr_min": 2})"), HasSubstr("between 0 and 1"));
+}
+
+TEST(LearningRate, RisesToItsHighestAndFallsToWhatIsLeft) {
+  const auto rates = [](const TrainSpec& train) {
+    std::vector<double> all;
+    for (int64_t step = 0; step < 10; ++step) all.push_back(learning_rate(train, step));
+    return all;
+  };
+  const auto near = [](std::vector<double> values) {
+    return ::testing::Pointwise(::testing::DoubleNear(1e-12), values);
+  };
+  TrainSpec train;
+  train.lr = 1;
+  EXPECT_THAT(rates(train), ::testing::Each(1.0));
+  train.lr_warmup = 3;
+  EXPECT_THAT(rates(train), near({0.25, 0.5, 0.75, 1, 1, 1, 1, 1, 1, 1}));
+  train.lr_decay = "linear";
+  train.lr_steps = 7;
+  EXPECT_THAT(rates(train), near({0.25, 0.5, 0.75, 1, 0.75, 0.5, 0.25, 0, 0, 0}));
+  train.lr_min = 0.2;
+  EXPECT_THAT(rates(train), near({0.25, 0.5, 0.75, 1, 0.8, 0.6, 0.4, 0.2, 0.2, 0.2}));
+  train.lr_decay = "cosine";
+  const double first = 0.2 + 0.8 * (1 + std::sqrt(0.5)) / 2, last = 0.2 + 0.8 * (1 - std::sqrt(0.5)) / 2;
+  EXPECT_THAT(rates(train), near({0.25, 0.5, 0.75, 1, first, 0.6, last, 0.2, 0.2, 0.2}));
 }
 
 TEST(RunSpecJson, ErrorsOfItsPartsAreNamed) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <set>
 
 #include "data/batches.h"
 #include "support/error_of.h"
@@ -106,6 +107,36 @@ TEST(Step, EveryListenerHearsEachShardOnceAndInTheBackward) {
   EXPECT_EQ(first, second);
   for (const auto& [shard, calls] : first) EXPECT_EQ(calls, steps);
   EXPECT_EQ(in_backward, steps * static_cast<int>(shards));
+}
+
+/// Where an optimizer steps in the backward, too: it asks the run.
+TEST(Step, TheOptimizerIsToldTheRateOfItsStep) {
+  RunSpec spec = nano_spec();
+  spec.train.lr = 1;
+  spec.train.lr_warmup = 1;
+  spec.train.lr_decay = "linear";
+  spec.train.lr_steps = 3;
+  std::vector<double> told, asked;
+  std::set<const void*> places;
+  Trained(spec, [&](Recipe& recipe) {
+    recipe.on(Event::ready, Phase::measure, [&](optrush::Run& run) {
+      EXPECT_EQ(run.update(), nullptr) << "no step is under way";
+      run.data_parallel().on_ready([&](Shard& shard) {
+        if (&shard == run.data_parallel().shards().data()) asked.push_back(run.update()->lr);
+      });
+    });
+    recipe.gradients.wrap(Phase::base, [&](auto inner, const Site&) -> decltype(inner) {
+      return [&, inner](Gradients& gradients, Update& update) {
+        inner(gradients, update);
+        told.push_back(update.lr);
+        EXPECT_EQ(update.lr_tensor.item<float>(), static_cast<float>(update.lr));
+        places.insert(update.lr_tensor.const_data_ptr());
+      };
+    });
+  }).train();
+  EXPECT_EQ(told, (std::vector<double>{0.5, 1, 0.5}));
+  EXPECT_EQ(asked, told);
+  EXPECT_EQ(places.size(), 1) << "a recorded step reads it in one place";
 }
 
 TEST(Step, AGradientThatListenersSeeIsTheFinalOne) {

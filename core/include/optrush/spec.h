@@ -53,7 +53,12 @@ struct TrainSpec {
   int64_t global_batch = 0;  ///< 0: derived; another value is checked against the product
   int64_t seq_len = 512, steps = 10, warmup = 3;
   uint64_t seed = 1;
-  double lr = 3e-4, beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0.1;
+  double lr = 3e-4;               ///< the highest: see lr_warmup and lr_decay
+  int64_t lr_warmup = 0;          ///< steps before lr is reached
+  std::string lr_decay = "none";  ///< linear or cosine: from lr_warmup to lr_steps, then constant
+  int64_t lr_steps = 0;
+  double lr_min = 0;  ///< what is left of lr after lr_steps, as a share
+  double beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0.1;
   std::string dtype = "fp32";  ///< of parameters: fp32, fp64 or bf16
 };
 

@@ -3,8 +3,8 @@
 // does not pay where the GPU is busy anyway, and the graph's memory is its own: it is not given to anything
 // else between steps. https://pytorch.org/blog/accelerating-pytorch-with-cuda-graphs/ What may wait for the
 // host can't be recorded: such functions are refused by name before anything runs. Batches are copied into
-// those of the recorded step; the learning rate and the number of tokens are constants of it. Phases of a
-// replayed step can't be told apart.
+// those of the recorded step; the number of tokens is a constant of it, the learning rate is read from a
+// tensor. Phases of a replayed step can't be told apart.
 #include "capturable.h"
 #include "optrush/plugin.h"
 #include "step_graph.h"
