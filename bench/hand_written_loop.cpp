@@ -107,6 +107,8 @@ class Llama {
 class AdamW {
  public:
   AdamW(const std::vector<Tensor>& parameters, const Json& train) : parameters_(parameters) {
+    if (train.value("lr_warmup", 0) != 0 || train.value("lr_decay", "none") != "none")
+      throw std::runtime_error("the loop knows no learning rate that changes");
     lr_ = train.at("lr");
     beta1_ = train.at("beta1");
     beta2_ = train.at("beta2");

@@ -36,42 +36,65 @@ class Tokens:
     def __init__(self, tokenizer, turns):
         self.tokenizer = tokenizer
         self.turns = turns
+        self.end = tokenizer.eos_token_id
+        self.special = set(tokenizer.all_special_ids) | {
+            number for number, token in tokenizer.added_tokens_decoder.items() if token.special}
 
     def text(self, text, ends=True):
         """The special tokens that the tokenizer itself puts there, and its end of a text behind them."""
         tokens = list(self.tokenizer(text)["input_ids"])
-        end = self.tokenizer.eos_token_id
-        if end is not None and tokens and tokens[-1] == end:
+        if self.end is not None and tokens and tokens[-1] == self.end:
             tokens.pop()
-        return tokens + [end] if ends and end is not None else tokens
+        return tokens + [self.end] if ends and self.end is not None else tokens
 
     def chat(self, messages, tools=None, asks=False):
         """`asks`: with what the template puts before an answer."""
+        if not self.tokenizer.chat_template:
+            raise Refused("the tokenizer has no chat template",
+                          "take the folder of the model that was tuned for chats, or give prompt and completion as text")
         try:
             return list(self.tokenizer.apply_chat_template(messages, tools=tools, tokenize=True, return_dict=False,
                                                            add_generation_prompt=asks))
         except Exception as error:  # a template may raise what it likes
-            raise Refused(f"the chat template refuses it: {error}", "see what roles and order the model's template takes")
+            raise Refused(f"the chat template refuses it: {error}", "see what roles and order the model's template takes") from None
+
+    def begins(self, shorter, whole):
+        """Whether a conversation begins as its first messages alone do. Some templates end every chat as a text ends, and a token
+        may take in what follows."""
+        ended = bool(shorter) and shorter[-1] == self.end
+        return common(shorter, whole) >= len(shorter) - ended - (0 if shorter and shorter[-1] in self.special else 1)
+
+    def asked(self, before, tools, wholes):
+        """How many tokens of each of these conversations stand before the answer to their first messages."""
+        asking = self.chat(before, tools, asks=True)
+        if not all(self.begins(self.chat(before, tools), whole) for whole in wholes):
+            raise Refused(f"the chat template writes the messages before {len(before) + 1} otherwise once that one follows",
+                          "no span of it is the answer alone: use a template that begins alike, or split system text off")
+        # What is common may end inside of what the template puts before an answer: tokens merge at its end.
+        return min(common(asking, whole) for whole in wholes)
 
     def turn(self, messages, place, whole, tools):
         """[begin, end) of a turn of the assistant in the tokens of the whole conversation."""
-        before, until = messages[:place], self.chat(messages[:place + 1], tools)
-        # What is common may end inside of what the template puts before an answer: tokens merge at its end.
-        begin = common(self.chat(before, tools, asks=True), whole) if before else 0
-        end = common(until, whole)
-        ends_the_chat = until[-1] == self.tokenizer.eos_token_id  # some templates end a chat, not a turn, with it
-        if (before and begin < common(self.chat(before, tools), whole)) or begin >= end or end < len(until) - ends_the_chat:
+        until = self.chat(messages[:place + 1], tools)
+        if not self.begins(until, whole):
             raise Refused(f"the chat template writes turn {place + 1} otherwise once later ones follow",
                           "--turns last takes the loss on the last answer alone" if self.turns == "all"
                           else "split the conversation, so that each answer to learn from is the last one")
+        begin, end = self.asked(messages[:place], tools, [whole]), common(until, whole)
+        # Behind the token that ends a turn some templates put white space, which no model is asked for.
+        last = max((i for i in range(begin, end) if whole[i] in self.special), default=end)
+        if not self.tokenizer.decode(whole[last + 1:end]).strip():
+            end = min(last + 1, end)
+        if begin >= end:
+            raise Refused(f"turn {place + 1} has nothing to learn from")
         return [begin, end]
 
     def conversation(self, messages, tools, first=0):
-        """All of it; the loss is taken on the assistant's turns from message `first` on."""
+        """All of it; the loss is taken on the assistant's turns from message `first` on, each an answer to what is before it."""
         whole = self.chat(messages, tools)
-        places = [i for i in range(first, len(messages)) if messages[i]["role"] == "assistant"]
+        places = [i for i in range(max(first, 1), len(messages)) if messages[i]["role"] == "assistant"]
         if not places:
-            raise Refused("no message of the assistant is there to learn from")
+            raise Refused("no answer of the assistant is there to learn from")
         wanted = places if self.turns == "all" else places[-1:]
         return {"tokens": whole, "trained": [self.turn(messages, place, whole, tools) for place in wanted]}
 
@@ -80,42 +103,58 @@ class Tokens:
             return self.conversation(prompt + completion, tools, first=len(prompt))
         if not isinstance(prompt, str) or not isinstance(completion, str):
             raise Refused("'prompt' and 'completion' have to be two texts or two lists of messages")
+        if not completion:
+            raise Refused("'completion' is empty")
         whole = self.text(prompt + completion)
         return {"tokens": whole, "prompt_tokens": common(self.text(prompt, ends=False), whole)}
 
     def preference(self, line):
         prompt, chosen, rejected = (line.get(name) for name in ("prompt", "chosen", "rejected"))
+        if chosen is not None and chosen == rejected:
+            raise Refused("'chosen' and 'rejected' are the same", "leave out what nothing can be learned from")
         if is_conversation(chosen) and is_conversation(rejected) and prompt is None:  # it is what both begin with
             shared = common(chosen, rejected)
             prompt, chosen, rejected = chosen[:shared], chosen[shared:], rejected[shared:]
         tools = line.get("tools")
         if is_conversation(prompt) and is_conversation(chosen) and is_conversation(rejected):
-            asked = self.chat(prompt, tools, asks=True)
+            for answer in (chosen, rejected):
+                if answer[0]["role"] != "assistant" or any(message["role"] not in ("assistant", "tool") for message in answer):
+                    raise Refused("an answer has messages that the assistant does not write",
+                                  "what the user says belongs to the prompt, which is the same for both answers")
             answers = [self.chat(prompt + answer, tools) for answer in (chosen, rejected)]
-        elif all(isinstance(part, str) for part in (prompt, chosen, rejected)):
-            asked = self.text(prompt, ends=False)
+            given = self.asked(prompt, tools, answers)
+        elif all(isinstance(part, str) and part for part in (prompt, chosen, rejected)):
             answers = [self.text(prompt + answer) for answer in (chosen, rejected)]
+            given = min(common(self.text(prompt, ends=False), answer) for answer in answers)
         else:
             raise Refused("'prompt', 'chosen' and 'rejected' have to be three texts or three lists of messages")
-        given = min(common(asked, answer) for answer in answers)
         if given == 0 or any(len(answer) == given for answer in answers):
             raise Refused("a pair has a prompt and two answers")
         return {"prompt": answers[0][:given], "chosen": answers[0][given:], "rejected": answers[1][given:]}
 
-    def line(self, line):
-        if not isinstance(line, dict):
-            raise Refused("a line is a JSON object")
-        if "chosen" in line or "rejected" in line:
-            return self.preference(line)
+    def document(self, line):
         if "messages" in line:
             if not is_conversation(line["messages"]):
                 raise Refused("'messages' has to be a list of {\"role\": ..., \"content\": ...}")
-            return self.conversation(line["messages"], line.get("tools"))
-        if "prompt" in line:
-            return self.completion(line["prompt"], line.get("completion"), line.get("tools"))
-        if not isinstance(line.get("text"), str) or not line["text"]:
+            made = self.conversation(line["messages"], line.get("tools"))
+        elif "prompt" in line:
+            made = self.completion(line["prompt"], line.get("completion"), line.get("tools"))
+        elif isinstance(line.get("text"), str) and line["text"]:
+            made = {"tokens": self.text(line["text"])}
+        else:
             raise Refused("there is nothing to learn from")
-        return {"tokens": self.text(line["text"])}
+        if len(made["tokens"]) < 2:
+            raise Refused("it is one token, and one is read where the next one is predicted")
+        return made
+
+    def line(self, line):
+        if not isinstance(line, dict):
+            raise Refused("a line is a JSON object")
+        try:
+            json.dumps(line, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise Refused("it has half of a character: a surrogate without its other one", "cut texts between characters") from None
+        return self.preference(line) if "chosen" in line or "rejected" in line else self.document(line)
 
 
 class Counts:
@@ -144,6 +183,8 @@ class Counts:
 
 def write(source, target, tokens):
     """All of a file, or nothing."""
+    if os.path.exists(target) and os.path.samefile(source, target):
+        raise Refused(f"'{target}' is what is read", "give another name for what is written")
     counts, kinds = Counts(), set()
     folder = os.path.dirname(os.path.abspath(target))
     with tempfile.NamedTemporaryFile("w", dir=folder, prefix=".tokenize-", delete=False) as out:
@@ -188,10 +229,15 @@ def load(model):
         raise Refused(f"transformers is not installed for {sys.executable}",
                       f"{sys.executable} -m pip install transformers, or name another Python by OPTRUSH_PYTHON") from None
     try:
-        return AutoTokenizer.from_pretrained(model)
+        return AutoTokenizer.from_pretrained(model, local_files_only=True)
     except Exception as error:  # of transformers, of huggingface_hub, of files
         raise Refused(f"'{model}' has no tokenizer that transformers can load: {error}",
                       "give the folder of a model, with tokenizer.json and tokenizer_config.json") from None
+
+
+def refuse(what, cure):
+    print(f"optrush: error: {what}\n  hint: {cure}", file=sys.stderr)
+    return 1
 
 
 def main(words=None):
@@ -203,11 +249,12 @@ def main(words=None):
     arguments = parser.parse_args(words)
     try:
         counts, kind = write(arguments.source, arguments.target, Tokens(load(arguments.model), arguments.turns))
-    except (Refused, OSError, UnicodeDecodeError) as error:
-        print(f"optrush: error: {error}", file=sys.stderr)
-        if isinstance(error, Refused):
-            print(f"  hint: {error.cure}", file=sys.stderr)
-        return 1
+    except Refused as error:
+        return refuse(error, error.cure)
+    except UnicodeDecodeError as error:
+        return refuse(f"'{arguments.source}' is not UTF-8: {error}", "convert it to UTF-8")
+    except OSError as error:
+        return refuse(error, "read one file and write another, in a folder that can be written to")
     reader = "rush.documents" if kind == "documents" else "rush.preferences"
     print(f"{counts}\n{reader} {json.dumps(arguments.target)} reads them")
     return 0

@@ -31,7 +31,7 @@ void check_train(const TrainSpec& train, const std::string& where) {
   if (train.lr_decay == "none" && (train.lr_steps != 0 || train.lr_min != 0))
     throw Error(std::string("train.") + (train.lr_steps != 0 ? "lr_steps" : "lr_min") +
                     " would be ignored: train.lr_decay is 'none'",
-                "set train.lr_decay to linear or cosine", where);
+                "set train.lr_decay to linear or cosine, or train.lr_steps and train.lr_min to 0", where);
   if (train.lr_decay != "none" && train.lr_steps <= train.lr_warmup)
     throw Error("train.lr_decay is '" + train.lr_decay + "' over the steps from train.lr_warmup (" +
                     std::to_string(train.lr_warmup) + ") to train.lr_steps (" +

@@ -42,7 +42,9 @@ void add_tokenize_command(CLI::App& app, int&) {
       ->required()
       ->check(CLI::ExistingFile);
   command->add_option("out", asked->target, "what rush.documents or rush.preferences reads")->required();
-  command->add_option("--model", asked->model, "Hugging Face folder that has the tokenizer")->required();
+  command->add_option("--model", asked->model, "Hugging Face folder that has the tokenizer")
+      ->required()
+      ->check(CLI::ExistingDirectory);
   command
       ->add_option("--turns", asked->turns, "on which turns of the assistant the loss is taken: all or last")
       ->check(CLI::IsMember({"all", "last"}));

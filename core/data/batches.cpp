@@ -91,7 +91,7 @@ std::string Batches::description() const {
   if (validation_sequences_ < asked_for_validation_)
     text += std::string(text.empty() ? "" : "; ") + "validation has " +
             std::to_string(validation_sequences_) + " documents instead of " +
-            std::to_string(asked_for_validation_) + ": the prompts of the others fill a sequence";
+            std::to_string(asked_for_validation_) + ": the others have nothing to learn within a sequence";
   return text;
 }
 

@@ -93,8 +93,8 @@ void DocumentRows::choose(const Share& share) {
   if (training < 0 || used_.empty())
     throw Error("no document is left to " + std::string(share.gives_held_out ? "validate" : "train") +
                     " on: of " + std::to_string(all) + " validate holds out " +
-                    std::to_string(share.held_out) + ", and the prompts of " + std::to_string(left_out_) +
-                    " fill a sequence",
+                    std::to_string(share.held_out) + ", and " + std::to_string(left_out_) +
+                    " have nothing to learn within a sequence, as their prompts fill it",
                 "give more documents, a smaller validate.sequences or a larger train.seq_len");
 }
 
@@ -151,7 +151,8 @@ std::string DocumentRows::description() const {
   if (cut_ > 0)
     text += "; " + std::to_string(cut_) + " were cut at " + std::to_string(seq_len_ + 1) + " tokens";
   if (left_out_ > 0)
-    text += "; the prompts of " + std::to_string(left_out_) + " fill a sequence, they are left out";
+    text += "; " + std::to_string(left_out_) +
+            " have nothing to learn within a sequence, as their prompts fill it, and are left out";
   return text;
 }
 }  // namespace optrush

@@ -64,8 +64,10 @@ std::vector<TokenSpan> trained_of(const Json& line, size_t tokens, const std::st
   std::vector<TokenSpan> spans;
   if (!line["trained"].is_array()) refuse("is no list");
   for (const Json& span : line["trained"]) {
-    if (!span.is_array() || span.size() != 2 || !is_up_to(span[0], tokens) || !is_up_to(span[1], tokens))
-      refuse("has " + span.dump().substr(0, 40) + " and the document " + std::to_string(tokens) + " tokens");
+    const std::string shown = span.dump().substr(0, 40);
+    if (!span.is_array() || span.size() != 2) refuse("has " + shown + ", which is no pair of numbers");
+    if (!is_up_to(span[0], tokens) || !is_up_to(span[1], tokens))
+      refuse("has " + shown + " and the document " + std::to_string(tokens) + " tokens");
     const TokenSpan read{span[0].get<int64_t>(), span[1].get<int64_t>()};
     if (read.begin >= read.end || (!spans.empty() && read.begin < spans.back().end))
       refuse("has " + span.dump() + (read.begin >= read.end ? ", which is empty" : " behind a later one"));

@@ -78,7 +78,8 @@ Difference difference(const Setup& a, const Setup& b) {
   missing_in(a, b);
   missing_in(b, a);
   const auto task = [](const TrainSpec& t) {
-    return std::tuple(t.seed, t.lr, t.beta1, t.beta2, t.eps, t.weight_decay);
+    return std::tuple(t.seed, t.lr, t.lr_warmup, t.lr_decay, t.lr_steps, t.lr_min, t.beta1, t.beta2, t.eps,
+                      t.weight_decay);
   };
   if (task(a.train) != task(b.train) || a.model != b.model || a.data != b.data) d.add(Effect::model);
   if (a.train.global_batch != b.train.global_batch || a.train.seq_len != b.train.seq_len)

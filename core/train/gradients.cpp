@@ -84,7 +84,7 @@ Tensor Gradients::norm() const {
 }
 
 void Gradients::release(Shard& shard) {
-  if (shard.grad.storage().nbytes() > shard.grad.nbytes()) return;
+  if (shard.grad_in_buffer) return;
   const at::NoGradGuard no_grad;
   shard.released = norms_of(counted_gradients(shard));
   shard.grad.reset();

@@ -207,7 +207,7 @@ void Session::updates(bool does) {
     const auto shards = data_parallel_->shards();
     const at::Device kept = shards.empty() ? device_ : shards[0].data.device();
     update_.lr_tensor = at::full({}, lr, at::TensorOptions(at::kFloat).device(kept));
-  } else if (lr != update_.lr) {
+  } else {
     update_.lr_tensor.fill_(lr);  // in its place: a recorded step reads it there
   }
   update_.lr = lr;

@@ -53,7 +53,9 @@ Batch batch_of(const Tensor& tokens) {
   batch.labels = at::cat({tokens.slice(1, 1), at::full({rows, 1}, -100, tokens.options())}, 1);
   batch.positions = at::arange(length, tokens.options()).expand({rows, length});
   batch.valid_tokens = rows * (length - 1);
+  batch.valid_sequences = rows;
   batch.token_count = static_cast<double>(batch.valid_tokens);
+  batch.sequence_count = static_cast<double>(rows);
   return batch;
 }
 

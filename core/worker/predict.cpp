@@ -24,6 +24,7 @@ bool foreseeable(const Edit& base) {
 /// A function of the step that can't be run on tensors without values: "'my_plugin' in unit"; empty: none.
 std::string unforeseeable(const Recipe& recipe) {
   for (const SlotInfo* slot : recipe.slots()) {
+    if (slot == &recipe.evaluation) continue;  // between steps
     if (!foreseeable(slot->base())) return "'" + slot->base().plugin + "' in " + slot->name();
     for (const Edit& wrap : slot->wraps())
       if (!wrap.traits.foreseeable.value_or(true)) return "'" + wrap.plugin + "' in " + slot->name();

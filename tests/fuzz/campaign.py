@@ -69,7 +69,7 @@ class Target:
                    f"-artifact_prefix={self.folder / 'findings'}/", self.folder / "corpus", FUZZ / "corpus" / self.name]
         memory = Path("/dev/shm") if Path("/dev/shm").is_dir() else None
         files = tempfile.mkdtemp(prefix="optrush-fuzz-", dir=memory)
-        environment = dict(os.environ, TMPDIR=files, OMP_NUM_THREADS="1", ASAN_OPTIONS=ASAN,
+        environment = dict(os.environ, TMPDIR=files, OMP_NUM_THREADS="1", ASAN_OPTIONS=f"{ASAN}:{os.environ.get('ASAN_OPTIONS', '')}",
                            UBSAN_OPTIONS="print_stacktrace=1")
         started = time.monotonic()
         with open(self.folder / "turn.txt", "wb") as output:

@@ -149,6 +149,7 @@ with tempfile.TemporaryDirectory() as folder:
              "a part of every sequence"),
             ("", 'exp:ladder { rush.rung("odd", { train = { micro_batch = 3 } }) }\n', "micro_batch is 3"),
             ("", 'exp:ladder { rush.rung("alone", { without = "dpo" }) }\n', "no plugin learns from pairs"),
+            ("validate = { every = 2, data = rush.random() },", "", "validate.data is of kind 'random'"),
             ("", 'exp:ladder { rush.rung("whole", { without = "lora" }) }\n', "of the model itself is trained")):
         _, said = run(work, "refused", 2, more, parts, code=1)
         assert what in said, (what, said)

@@ -29,7 +29,14 @@ def messages(chat):
     return [{"role": role, "content": content} for role, content in chat]
 
 
-def save_model(folder, kept="m.content"):
+# As ChatML, a line ends behind the token that ends a turn; and one that shows the system's text beside the last message alone.
+WITH_LINES = TEMPLATE.replace("{% endgeneration %}", "{% endgeneration %}\n").replace("KEPT", "m.content")
+SYSTEM_LAST = """{% set said = messages[0].content + ' ' if messages[0].role == 'system' else '' %}{% for m in messages %}\
+{% if m.role == 'user' %}<|head|>{{ said if loop.last or loop.nextitem is not defined else '' }}{{ m.content }}<|/head|>\
+{% elif m.role == 'assistant' %}{{ m.content }}<|eot|>{% endif %}{% endfor %}"""
+
+
+def save_model(folder, kept="m.content", template=TEMPLATE):
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     bpe.decoder = decoders.ByteLevel()
@@ -37,7 +44,7 @@ def save_model(folder, kept="m.content"):
     bpe.train_from_iterator(words, trainers.BpeTrainer(vocab_size=320, special_tokens=["<|bos|>", "<|eot|>", "<|head|>", "<|/head|>"],
                                                        initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=bpe, bos_token="<|bos|>", eos_token="<|eot|>")
-    tokenizer.chat_template = TEMPLATE.replace("KEPT", kept)
+    tokenizer.chat_template = template.replace("KEPT", kept) if template else None
     tokenizer.save_pretrained(folder)
     torch.manual_seed(1)
     config = LlamaConfig(vocab_size=len(tokenizer), hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
@@ -97,6 +104,18 @@ def test_chats(work, tokenizer):
         assert one == {"tokens": every["tokens"], "trained": every["trained"][-1:]}
 
 
+def test_line_ends(work):
+    tokenizer, _ = save_model(work / "lines", template=WITH_LINES)
+    made, _ = tokenized(work, [{"messages": messages(chat)} for chat in CHATS], model="lines")
+    for chat, line in zip(CHATS, made):
+        truth = tokenizer.apply_chat_template(messages(chat), tokenize=True, return_dict=True, return_assistant_tokens_mask=True)
+        assert line["tokens"] == truth["input_ids"] and mask_of(line) == truth["assistant_masks"], chat
+    # A conversation may begin with the assistant, whose greeting answers nothing.
+    made, _ = tokenized(work, [{"messages": messages([("assistant", "Hello!"), *CHATS[0]])}], model="lines")
+    (begin, end), = made[0]["trained"]
+    assert tokenizer.decode(made[0]["tokens"][begin:end]) == "4<|eot|>"
+
+
 def test_texts(work, tokenizer):
     made, _ = tokenized(work, [{"text": "hello"}, {"prompt": "What is ", "completion": "4?"},
                                {"prompt": messages(CHATS[1][:4]), "completion": messages(CHATS[1][4:])}])
@@ -133,9 +152,16 @@ def test_refusals(work):
 
     refused(["{"], "in.jsonl:1", "Expecting")
     refused([{"text": "a"}, {"messages": []}], "in.jsonl:2", "'messages'")
-    refused([{"messages": messages(CHATS[0][:1])}], "no message of the assistant")
+    refused([{"messages": messages(CHATS[0][:1])}], "no answer of the assistant")
     refused([{"text": "a"}, {"prompt": "a", "chosen": "b", "rejected": "c"}], "documents and pairs")
     refused([{"prompt": "a", "chosen": "b"}], "three texts")
+    refused([{"prompt": "a", "chosen": "b", "rejected": "b"}], "are the same")
+    refused([{"prompt": "a", "completion": ""}], "'completion' is empty")
+    refused(['{"text": "half \\ud83d"}'], "in.jsonl:1", "half of a character")
+    hello, more = [("user", "hello"), ("assistant", "Hello!")], [("user", "again"), ("assistant", "no")]
+    for pair in ({"prompt": messages(hello[:1]), "chosen": messages(hello[1:] + more), "rejected": messages(hello[1:])},
+                 {"chosen": messages(hello + more), "rejected": messages(hello + [("user", "Who are you?"), ("assistant", "4")])}):
+        refused([pair], "the assistant does not write")
     refused([{"prompt": "a", "chosen": "b", "rejected": ["c"]}], "three texts")
     refused([{"completion": "a"}], "nothing to learn from")
     refused([], "has no lines")
@@ -146,8 +172,23 @@ def test_refusals(work):
     refused(chats, "in.jsonl:1", "turn 3 otherwise", "--turns last", model="forgetful")
     made, _ = tokenized(work, chats, "--turns", "last", model="forgetful")
     assert len(made[0]["trained"]) == 1
-    done = optrush("tokenize", "in.jsonl", "out.jsonl", cwd=work)
-    assert done.returncode == 2 and "--model" in done.stderr, done.stderr
+    # A template that writes what was before an answer otherwise once it follows: no span is the answer alone.
+    save_model(work / "system", template=SYSTEM_LAST)
+    asked, answer = CHATS[1][:2], [("assistant", "4")]
+    chat = {"messages": messages(asked + answer)}
+    pair = {"prompt": messages(asked), "chosen": messages(answer), "rejected": messages([("assistant", "no")])}
+    for line in (chat, pair):
+        for turns in ("all", "last"):
+            refused([line], "the messages before 3 otherwise", model="system", options=("--turns", turns))
+    save_model(work / "base", template="")
+    refused([chat], "no chat template", "prompt and completion as text", model="base")
+    tokenized(work, [{"text": "a"}])
+    for command, what, code in ((["in.jsonl", "out.jsonl"], "--model", 2), (["in.jsonl", "out.jsonl", "--model", "nowhere"], "nowhere", 2),
+                                (["nowhere", "out.jsonl", "--model", "model"], "nowhere", 2),
+                                (["in.jsonl", "./in.jsonl", "--model", "model"], "is what is read", 1)):
+        done = optrush("tokenize", *command, cwd=work)
+        assert done.returncode == code and what in done.stderr, (command, done.returncode, done.stderr)
+    assert json.loads((work / "in.jsonl").read_text()) == {"text": "a"}
 
 
 def test_a_run(work, model):
@@ -185,6 +226,7 @@ with tempfile.TemporaryDirectory() as folder:
     place = pathlib.Path(folder)
     tokens, llama = save_model(place / "model")
     test_chats(place, tokens)
+    test_line_ends(place)
     test_texts(place, tokens)
     test_preferences(place, tokens)
     test_refusals(place)

@@ -124,7 +124,31 @@ TEST(OptimizerInBackward, RefusesByNameWhatLooksAtAllGradients) {
   EXPECT_THAT(opened({use("clip_grad_norm")}), HasSubstr("clip_grad_norm"));
   EXPECT_THAT(opened({use("mixed_precision", {{"dtype", "fp16"}})}),
               HasSubstr("'mixed_precision' edits them"));
+  const auto edited = [](const std::function<void(Recipe&)>& edit) {
+    return error_of([&] { Trained trained(nano_spec({kInBackward}), edit); });
+  };
+  EXPECT_THAT(edited([](Recipe& recipe) { recipe.gradients.replace([](Gradients&, Update&) {}); }),
+              HasSubstr("'test' edits them"));
+  EXPECT_THAT(edited([](Recipe& recipe) {
+                recipe.gradients.wrap(Phase::optimizer, [](auto inner, const Site&) { return inner; });
+              }),
+              HasSubstr("'test' edits them"));
   Trained in_bf16(nano_spec(with({use("mixed_precision")})));
+}
+
+TEST(OptimizerInBackward, AGradientInABufferStaysThere) {
+  Trained trained(nano_spec());
+  Shard& shard = trained.session().data_parallel().shards().front();
+  shard.grad = at::ones_like(shard.data);
+  shard.grad_in_buffer = true;
+  Gradients::release(shard);
+  EXPECT_TRUE(shard.grad.defined());
+  EXPECT_TRUE(shard.released.empty()) << "it would be counted as saved";
+  shard.grad_in_buffer = false;
+  const double norm = trained.session().gradients().norm().item<double>();
+  Gradients::release(shard);
+  EXPECT_FALSE(shard.grad.defined());
+  EXPECT_EQ(trained.session().gradients().norm().item<double>(), norm);
 }
 
 /// What adds to a gradient after it was used would be lost: an error names the parameter.

@@ -82,7 +82,7 @@ TEST_F(DocumentsTest, ALossIsTakenOnTheSpansThatAreNamed) {
   };
   refused(R"("trained": 2)", "is no list");
   refused(R"("trained": [[1, 4]])", "has [1,4] and the document 3 tokens");
-  refused(R"("trained": [[2]])", "has [2]");
+  refused(R"("trained": [[2]])", "has [2], which is no pair");
   refused(R"("trained": [[-1, 2]])", "has [-1,2]");
   refused(R"("trained": [[2, 2]])", "which is empty");
   refused(R"("trained": [[1, 3], [0, 1]])", "has [0,1] behind a later one");
@@ -164,8 +164,7 @@ TEST_F(DocumentsTest, LongOnesAreCutAndPromptsThatFillASequenceLeftOut) {
                           3, 1, one_document_each);
   EXPECT_EQ(rows.description(),
             "2 documents in 2 sequences, 100 % of their positions filled; 2 were cut at 4 tokens; the "
-            "prompts of 2 fill a "
-            "sequence, they are left out");
+            "2 have nothing to learn within a sequence, as their prompts fill it, and are left out");
   for (int64_t i = 0; i < 2; ++i) EXPECT_GT(Filled(rows, i, 3).counted, 0);
 }
 

@@ -173,6 +173,15 @@ TEST(GatePlan, AFunctionAloneIsItsOwnPlainForm) {
   EXPECT_TRUE(check.must_fall);
 }
 
+TEST(GatePlan, ALearningRateThatChangesIsAnotherTask) {
+  for (const Json& train :
+       {Json{{"lr", 0.1}}, Json{{"lr_warmup", 2}}, Json{{"lr_decay", "linear"}, {"lr_steps", 9}}}) {
+    const Ladder ladder({setting("rate", {{"train", train}}), rung("fused", "fused_adamw")});
+    EXPECT_EQ(ladder.check(1).effect, Effect::model) << train;
+    EXPECT_EQ(ladder.check(2).reference_variant, 1) << train;
+  }
+}
+
 TEST(GatePlan, AnotherSeedIsAnotherTask) {
   const Ladder ladder({bf16(), setting("seed 2", {{"train", {{"seed", 2}}}})});
   ASSERT_TRUE(ladder.check(2).reference);

@@ -207,6 +207,9 @@ TEST(State, GoesOnWhereItWasSaved) {
     if (std::string(optimizer) == "bf16_weights") spec.plugins.clear();
     if (*optimizer != '\0') spec.plugins.push_back({optimizer, Json::object()});
     spec.train.warmup = 0;
+    spec.train.lr_warmup = 9;
+    spec.train.lr_decay = "linear";
+    spec.train.lr_steps = 17;
     spec.train.steps = 18;
     const auto whole = losses(Trained(spec).train());
     spec.train.steps = 14;

@@ -23,8 +23,8 @@ class Gradients {
   /// The L2 norm of the whole model's gradient: each logical element once, whether ranks split it, hold
   /// copies of it, or one parameter is used twice. 0 dimensions, fp64, on the device; no host waits for it.
   Tensor norm() const;
-  /// Frees the final gradient of a shard that needs it no longer; norm() still counts it. A part of a buffer
-  /// stays as it is: freeing it would give no memory back.
+  /// Frees the final gradient of a shard that needs it no longer; norm() still counts it. What lies in a
+  /// buffer that stays is left there: freeing it would give no memory back.
   static void release(Shard&);
   /// The largest over all ranks of a tensor of 0 dimensions, in place: an overflow seen anywhere.
   void agree(const Tensor& flag) const;

@@ -19,6 +19,7 @@ struct Shard {
   /// L2 norms of the gradient's parts, where it was used and freed before the step's end: see
   /// Gradients::release.
   Tensors released;
+  bool grad_in_buffer = false;  ///< a part of a buffer that stays from step to step
   bool decay = true;
   std::vector<Segment> segments;
   /// Mesh dimensions whose ranks hold different elements. Along the others they hold copies.

@@ -8,8 +8,11 @@ namespace {
 /// run.
 constexpr int64_t kWarmup = 3;
 
-/// Batches are made and units are assigned outside of a step; so is what wraps the schedule further out.
-bool outside_of_step(const SlotInfo& slot) { return slot.name() == "data" || slot.name() == "stages"; }
+/// Batches are made, units assigned and held-out losses computed outside of a step; so is what wraps the
+/// schedule further out.
+bool outside_of_step(const SlotInfo& slot) {
+  return slot.name() == "data" || slot.name() == "stages" || slot.name() == "evaluation";
+}
 }  // namespace
 
 std::vector<std::string> uncapturable(const Recipe& recipe) {

@@ -27,6 +27,12 @@ class Dpo final : public Plugin {
       throw Skip(
           "dpo learns from pairs of answers, and the data is of kind '" + recipe.spec().data.kind + "'",
           "give the experiment data = rush.preferences(...), or take the rung off");
+    const ValidateSpec& validate = recipe.spec().validate;
+    if (validate.every > 0 && validate.data.kind != "held_out" && validate.data.kind != "preferences")
+      throw Error(
+          "dpo validates on pairs of answers, and validate.data is of kind '" + validate.data.kind + "'",
+          "leave validate.data out, which holds pairs of the training's own out, or give "
+          "rush.preferences(...)");
     beta_ = options.number("beta");
     label_smoothing_ = options.number("label_smoothing");
     recipe.on(Event::declared, Phase::precision, [this, &recipe](Run& run) {

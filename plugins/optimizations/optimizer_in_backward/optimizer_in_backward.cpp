@@ -35,8 +35,10 @@ class InBackward final : public Optimizer {
 
 /// What changes gradients once all are there; whoever wraps at Phase::measure only looks.
 void refuse_edits_of_gradients(const Recipe& recipe) {
-  for (const Edit& edit : recipe.gradients.wraps())
-    if (edit.phase != Phase::measure)
+  std::vector<Edit> edits = recipe.gradients.wraps();
+  edits.push_back(recipe.gradients.base());
+  for (const Edit& edit : edits)
+    if (edit.phase != Phase::measure && edit.plugin != "plain")
       throw Error("optimizer_in_backward uses each gradient before the others are there, and '" +
                       edit.plugin + "' edits them when all are",
                   "take one of the two off the stack (mixed_precision: in bf16, which needs no loss scale)");

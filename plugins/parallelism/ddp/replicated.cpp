@@ -17,7 +17,11 @@ class Replicated final : public DataParallel {
  public:
   Replicated(Run& run, const BucketOptions& options) : run_(run), options_(options) {}
 
-  void store(Param& param, Tensors values) override { keep_whole(param, std::move(values), shards_); }
+  void store(Param& param, Tensors values) override {
+    const size_t before = shards_.size();
+    keep_whole(param, std::move(values), shards_);
+    if (shards_.size() > before) shards_.back().grad_in_buffer = true;
+  }
 
   void before_forward() override {
     if (!buckets_ && !shards_.empty()) make_buckets();
