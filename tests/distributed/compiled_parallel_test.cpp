@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "exactness.h"
 #include "optrush/python.h"
 
@@ -58,5 +60,7 @@ TEST(CompiledParallel, OtherExchangesInsideOfABlockAreRefused) {
 }  // namespace optrush::testing
 
 int main(int argc, char** argv) {
+  // A rank waits for the others while they compile, which takes minutes where sanitizers look on.
+  setenv("OPTRUSH_COLLECTIVE_TIMEOUT", "600", /*overwrite=*/0);
   return optrush::testing::main_of_ranks(argc, argv, optrush::testing::training_jobs());
 }
