@@ -49,7 +49,8 @@ void leave_rounds_open(const Overrides& overrides, Experiment& experiment) {
   experiment.until = until_from_json(to_json(until), "--within");
 }
 
-void set(Experiment& experiment, const std::string& assignment) {
+/// What an assignment sets in every spec; null where it was of something else and is done.
+Json set(Experiment& experiment, const std::string& assignment) {
   const std::string where = "--set " + assignment;
   const size_t equals = assignment.find('=');
   if (equals == std::string::npos || equals == 0)
@@ -60,11 +61,14 @@ void set(Experiment& experiment, const std::string& assignment) {
   const Json value = keys.size() > 1 && keys[0] == "env" ? Json(text) : text_value(text);
   if (keys.size() == 1 && contains(kOfExperiment, keys[0])) {
     set_in_experiment(experiment, keys[0], value, where);
-    return;
+    return {};
   }
   if (!contains(kOfSpec, keys[0]) && keys[0] != "timeout_s") {
     const auto plugins = stacked_plugins(experiment);
-    if (contains(plugins, keys[0])) return set_plugin_option(experiment, keys, text, where);
+    if (contains(plugins, keys[0])) {
+      set_plugin_option(experiment, keys, text, where);
+      return {};
+    }
     auto allowed = kOfSpec;
     for (const auto& more : {kOfExperiment, plugins}) allowed.insert(allowed.end(), more.begin(), more.end());
     throw UsageError("there is no setting '" + keys[0] + "', and no rung stacks a plugin of that name",
@@ -73,12 +77,29 @@ void set(Experiment& experiment, const std::string& assignment) {
   Json settings = value;
   if (keys[0] == "timeout") keys[0] = "timeout_s";  // a spec's name says the unit
   for (auto key = keys.rbegin(); key != keys.rend(); ++key) settings = Json{{*key, std::move(settings)}};
-  experiment.base = merged(experiment.base, settings, where);
+  return settings;
+}
+
+/// One after the other. What is refused alone may hold together, as lr_decay and lr_steps do.
+void set_all(Experiment& experiment, const std::vector<std::string>& assignments) {
+  Json refused;
+  std::string where;
+  for (const auto& assignment : assignments) {
+    const Json settings = set(experiment, assignment);
+    if (settings.is_null()) continue;
+    try {
+      experiment.base = merged(experiment.base, settings, "--set " + assignment);
+    } catch (const Error&) {
+      refused.merge_patch(settings);
+      where += (where.empty() ? "--set " : " --set ") + assignment;
+    }
+  }
+  if (!refused.is_null()) experiment.base = merged(experiment.base, refused, where);
 }
 }  // namespace
 
 void apply(const Overrides& overrides, Experiment& experiment) try {
-  for (const auto& assignment : overrides.set) set(experiment, assignment);
+  set_all(experiment, overrides.set);
   if (overrides.rounds) {
     experiment.rounds = *overrides.rounds;
     experiment.until.reset();

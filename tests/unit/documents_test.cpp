@@ -163,7 +163,7 @@ TEST_F(DocumentsTest, LongOnesAreCutAndPromptsThatFillASequenceLeftOut) {
 {"tokens": [7, 8], "prompt_tokens": 2})"),
                           3, 1, one_document_each);
   EXPECT_EQ(rows.description(),
-            "2 documents in 2 sequences, 100 % of their positions filled; 2 were cut at 4 tokens; the "
+            "2 documents in 2 sequences, 100 % of their positions filled; 2 were cut at 4 tokens; "
             "2 have nothing to learn within a sequence, as their prompts fill it, and are left out");
   for (int64_t i = 0; i < 2; ++i) EXPECT_GT(Filled(rows, i, 3).counted, 0);
 }

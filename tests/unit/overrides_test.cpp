@@ -82,6 +82,23 @@ TEST_F(OverridesTest, SettingsOfTheBase) {
   EXPECT_EQ(experiment_.base.train.warmup, 5);
 }
 
+TEST_F(OverridesTest, SettingsThatHoldOnlyTogether) {
+  apply({.set = {"train.lr_decay=cosine", "train.steps=6", "train.lr_min=0.1", "train.lr_steps=20"}},
+        experiment_);
+  EXPECT_EQ(experiment_.base.train.lr_decay, "cosine");
+  EXPECT_EQ(experiment_.base.train.lr_steps, 20);
+  EXPECT_EQ(experiment_.base.train.lr_min, 0.1);
+  EXPECT_EQ(experiment_.base.train.steps, 6);
+  const auto refused = [](std::vector<std::string> assignments) {
+    Experiment fresh;
+    return testing::error_of([&] { apply({.set = std::move(assignments)}, fresh); });
+  };
+  EXPECT_THAT(refused({"train.lr_decay=linear", "train.steps=4"}),
+              AllOf(HasSubstr("--set train.lr_decay=linear: "), HasSubstr("train.lr_steps (0)")));
+  EXPECT_THAT(refused({"train.lr_steps=4", "train.lr=-1"}),
+              HasSubstr("--set train.lr_steps=4 --set train.lr=-1: train.lr must be a number"));
+}
+
 TEST_F(OverridesTest, SettingsOfTheExperiment) {
   set("rounds=7");
   set("price_per_hour=2.5");
