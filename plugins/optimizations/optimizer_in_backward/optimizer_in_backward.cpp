@@ -6,8 +6,8 @@
 // It saves the bytes of the gradients where the peak of a step is in the backward or the update, as in full
 // fine-tuning with small batches: 4 bytes a parameter in fp32. It saves nothing where micro-batches
 // accumulate, for their sum needs all gradients, and under ddp, whose buckets stay. It costs launches: an
-// optimizer is called once for each parameter. Whatever looks at all gradients before the update can't be
-// there: clipping by the global norm, the loss scale of fp16.
+// optimizer is called once for each parameter, in the time of the backward. Whatever looks at all gradients
+// before the update can't be there: clipping by the global norm, the loss scale of fp16.
 #include "optrush/error.h"
 #include "optrush/plugin.h"
 
