@@ -35,7 +35,7 @@ class Dpo final : public Plugin {
           "rush.preferences(...)");
     beta_ = options.number("beta");
     label_smoothing_ = options.number("label_smoothing");
-    recipe.on(Event::declared, Phase::precision, [this, &recipe](Run& run) {
+    recipe.on(Event::declared, Phase::precision, [&recipe](Run& run) {
       check_whole(recipe);
       check_adapter(run);
     });
