@@ -26,7 +26,7 @@ RankPool& pool() {
 }
 
 /// Buckets far smaller than the model, so that there are many.
-PluginUse ddp(Json options = Json::object()) {
+PluginUse ddp(const Json& options = Json::object()) {
   Json all = {{"bucket_mb", 0.008}, {"first_bucket_mb", 0.001}};
   all.update(options);
   return {"ddp", all};

@@ -11,7 +11,7 @@ namespace optrush::testing {
 namespace {
 using ::testing::HasSubstr;
 
-PluginUse pipeline(int64_t size, const std::string& schedule = "1f1b", Json more = Json::object()) {
+PluginUse pipeline(int64_t size, const std::string& schedule = "1f1b", const Json& more = Json::object()) {
   Json options = {{"size", size}, {"schedule", schedule}};
   options.update(more);
   return {"pipeline_parallel", options};

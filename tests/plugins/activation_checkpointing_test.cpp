@@ -177,7 +177,7 @@ TEST(ActivationCheckpointing, FullKeepsInputsAndTheLargerOfOneBlockAndTheHead) {
 }
 
 TEST(ActivationCheckpointing, SelectiveKeepsTheBytesOfItsSlots) {
-  const auto per_block = [](std::vector<PluginUse> stack) {
+  const auto per_block = [](const std::vector<PluginUse>& stack) {
     return activations(stack, 4) - activations(stack, 3);
   };
   const auto selective = [&](Json keep) {
