@@ -125,7 +125,8 @@ class Tokens:
             given = self.asked(prompt, tools, answers)
         elif all(isinstance(part, str) and part for part in (prompt, chosen, rejected)):
             answers = [self.text(prompt + answer) for answer in (chosen, rejected)]
-            given = min(common(self.text(prompt, ends=False), answer) for answer in answers)
+            asked = self.text(prompt, ends=False)
+            given = min(common(asked, answer) for answer in answers)
         else:
             raise Refused("'prompt', 'chosen' and 'rejected' have to be three texts or three lists of messages")
         if given == 0 or any(len(answer) == given for answer in answers):
@@ -164,16 +165,17 @@ class Counts:
         self.lines = self.tokens = self.trained = self.longest = 0
 
     def add(self, made):
-        self.lines += 1
         if "tokens" in made:
-            length = len(made["tokens"])
-            spans = made.get("trained") or [[made.get("prompt_tokens", 0), length]]
+            lengths = [len(made["tokens"])]
+            spans = made.get("trained") or [[made.get("prompt_tokens", 0), lengths[0]]]
             self.trained += sum(end - max(begin, 1) for begin, end in spans)
         else:
-            length = len(made["prompt"]) + max(len(made["chosen"]), len(made["rejected"]))
-            self.trained += len(made["chosen"]) + len(made["rejected"])
-        self.tokens += length if "tokens" in made else 2 * len(made["prompt"]) + len(made["chosen"]) + len(made["rejected"])
-        self.longest = max(self.longest, length)
+            answers = [len(made[name]) for name in ("chosen", "rejected")]
+            lengths = [len(made["prompt"]) + answer for answer in answers]
+            self.trained += sum(answers)
+        self.lines += 1
+        self.tokens += sum(lengths)
+        self.longest = max(self.longest, *lengths)
 
     def __str__(self):
         share = 100 * self.trained / max(self.tokens, 1)

@@ -7,6 +7,7 @@
 namespace optrush {
 namespace {
 constexpr int64_t kMostRanks = 65536;
+constexpr int64_t kMostSteps = 1'000'000'000;
 constexpr int64_t kMostSequences = 1'000'000;  // of a micro-batch, of an accumulation, of a validation
 
 void check_train(const DataSpec& data, const std::string& where) {
@@ -84,15 +85,15 @@ const Fields<TrainSpec>& train_fields() {
                                        .min = 0})
           .optional(&T::seq_len,
                     {.name = "seq_len", .doc = "tokens of a sequence", .min = 1, .max = int64_t{1} << 31})
-          .optional(&T::steps, {.name = "steps", .doc = "timed steps", .min = 1, .max = 1'000'000'000})
+          .optional(&T::steps, {.name = "steps", .doc = "timed steps", .min = 1, .max = kMostSteps})
           .optional(&T::warmup,
-                    {.name = "warmup", .doc = "steps before the timed ones", .min = 0, .max = 1'000'000'000})
+                    {.name = "warmup", .doc = "steps before the timed ones", .min = 0, .max = kMostSteps})
           .optional(&T::seed, {.name = "seed", .doc = "of initial weights, data and dropout", .min = 0})
           .optional(&T::lr, {.name = "lr", .doc = "learning rate of AdamW, the highest of the run", .min = 0})
           .optional(&T::lr_warmup, {.name = "lr_warmup",
                                     .doc = "steps, timed or not, over which the learning rate rises to lr",
                                     .min = 0,
-                                    .max = 1'000'000'000})
+                                    .max = kMostSteps})
           .optional(&T::lr_decay, {.name = "lr_decay",
                                    .doc = "how the learning rate falls from lr_warmup to lr_steps",
                                    .choices = {"none", "linear", "cosine"}})
@@ -100,7 +101,7 @@ const Fields<TrainSpec>& train_fields() {
                     {.name = "lr_steps",
                      .doc = "steps of the whole training, of which a run may be a part; lr_decay takes it",
                      .min = 0,
-                     .max = 1'000'000'000})
+                     .max = kMostSteps})
           .optional(&T::lr_min, {.name = "lr_min",
                                  .doc = "what is left of lr after lr_steps, as a share of it",
                                  .min = 0,
@@ -135,7 +136,7 @@ const Fields<ValidateSpec>& validate_fields() {
           .optional(&T::every, {.name = "every",
                                 .doc = "steps from one validation to the next, warm-up included; 0: none",
                                 .min = 0,
-                                .max = 1'000'000'000})
+                                .max = kMostSteps})
           .optional(&T::sequences, {.name = "sequences",
                                     .doc = "of train.seq_len, over all ranks",
                                     .min = 1,
@@ -155,7 +156,7 @@ const Fields<SaveSpec>& save_fields() {
                          .doc = "steps from one saved state to the next, warm-up included; also after the "
                                 "last one; 0: none is saved",
                          .min = 0,
-                         .max = 1'000'000'000});
+                         .max = kMostSteps});
   return fields;
 }
 

@@ -20,7 +20,7 @@ namespace optrush {
 namespace {
 namespace fs = std::filesystem;
 
-struct PlanRequest {
+struct MeshPlanRequest {
   std::vector<std::string> model;
   int64_t devices = 0, per_node = 0, seq_len = 8192, global_batch = 1024;
   size_t top = 20;
@@ -79,13 +79,13 @@ double size_from(const std::string& text, const std::string& option) {
   }
 }
 
-Hardware preset_of(const PlanRequest& options) {
+Hardware preset_of(const MeshPlanRequest& options) {
   if (precision_from(options.dtype) == Precision::fp32 && options.flops.empty())
     throw UsageError("the presets say what devices compute in bf16", "--flops for fp32, or --dtype mixed");
   return hardware_preset(options.hardware.empty() ? "h100" : options.hardware);
 }
 
-Hardware named_or_measured(const PlanRequest& options) {
+Hardware named_or_measured(const MeshPlanRequest& options) {
   if (!options.report.empty() && !options.hardware.empty())
     throw UsageError("--hardware and --report both say what the devices do", "leave one of them out");
   Hardware hardware;
@@ -100,7 +100,7 @@ Hardware named_or_measured(const PlanRequest& options) {
 }
 
 /// What the command line gives takes the place of a preset's or a report's.
-Hardware hardware_of(const PlanRequest& options) {
+Hardware hardware_of(const MeshPlanRequest& options) {
   Hardware hardware = named_or_measured(options);
   const auto given = [&](const std::string& text, const char* option, double& value) {
     if (text.empty()) return;
@@ -140,7 +140,7 @@ void check_known(const Hardware& hardware, const TrainingProblem& problem, int64
 
 void print(const Json& json) { std::cout << json.dump(2, ' ', true, Json::error_handler_t::replace) << "\n"; }
 
-void show_estimates(const PlanRequest& options, const Hardware& hardware) {
+void show_estimates(const MeshPlanRequest& options, const Hardware& hardware) {
   const auto estimates = estimates_of(analyze(load_report(options.report)), hardware);
   if (options.json)
     print(estimates_json(estimates, hardware));
@@ -148,7 +148,7 @@ void show_estimates(const PlanRequest& options, const Hardware& hardware) {
     std::cout << estimates_text(estimates, hardware, options.form());
 }
 
-void plan(const PlanRequest& options) {
+void plan(const MeshPlanRequest& options) {
   const Hardware hardware = hardware_of(options);
   if (!options.report.empty() && options.projection)
     throw UsageError("--report and --projection are answers to two questions", "give one of them");
@@ -182,7 +182,7 @@ void plan(const PlanRequest& options) {
 }  // namespace
 
 void add_plan_mesh_command(CLI::App& app, int& code) {
-  auto options = std::make_shared<PlanRequest>();
+  auto options = std::make_shared<MeshPlanRequest>();
   auto* command = app.add_subcommand(
       "plan-mesh", "which mixes of parallelism fit by prediction, what each sends, and an estimated step");
   command

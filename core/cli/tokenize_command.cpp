@@ -1,12 +1,8 @@
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
-#include <cerrno>
-#include <cstring>
 #include <memory>
-#include <vector>
 
 #include "base/installation.h"
+#include "cli/become.h"
 #include "cli/commands.h"
 #include "optrush/python.h"
 
@@ -23,13 +19,8 @@ struct Conversion {
     throw Error("there is no Python, which a model's tokenizer takes",
                 "./optrush setup makes an environment; OPTRUSH_PYTHON names another");
   const std::string script = Installation::of_this_program().scripts / "tokenize_documents.py";
-  const std::vector<std::string> words = {python,    script,      asked.source, asked.target,
-                                          "--model", asked.model, "--turns",    asked.turns};
-  std::vector<char*> pointers;
-  for (const auto& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
-  pointers.push_back(nullptr);
-  execv(python.c_str(), pointers.data());
-  throw Error("cannot start '" + python + "': " + std::strerror(errno), "name a Python by OPTRUSH_PYTHON");
+  become({python, script, asked.source, asked.target, "--model", asked.model, "--turns", asked.turns},
+         "name a Python by OPTRUSH_PYTHON");
 }
 }  // namespace
 

@@ -1,15 +1,12 @@
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <iostream>
 #include <vector>
 
 #include "base/files.h"
 #include "base/installation.h"
 #include "base/spec_json.h"
+#include "cli/become.h"
 #include "cli/commands.h"
 #include "cli/interrupted.h"
 #include "launch/launcher.h"
@@ -23,13 +20,8 @@ namespace fs = std::filesystem;
 
 namespace {
 [[noreturn]] void become_worker(std::vector<std::string> arguments) {
-  const std::string worker = Installation::of_this_program().worker;
-  arguments.insert(arguments.begin(), worker);
-  std::vector<char*> pointers;
-  for (auto& argument : arguments) pointers.push_back(argument.data());
-  pointers.push_back(nullptr);
-  execv(worker.c_str(), pointers.data());
-  throw Error("cannot start '" + worker + "': " + std::strerror(errno), "build it: ./optrush setup");
+  arguments.insert(arguments.begin(), Installation::of_this_program().worker);
+  become(std::move(arguments), "build it: ./optrush setup");
 }
 
 /// What is started from here runs as a conductor would have run the spec.

@@ -64,16 +64,22 @@ Tensors Gradients::tensors() const {
 Tensor Gradients::norm() const {
   const at::NoGradGuard no_grad;
   Tensors gradients;
-  for (const Shard& shard : shards_)
-    std::ranges::move(counted_gradients(shard), std::back_inserter(gradients));
+  std::vector<ptrdiff_t> parts;  // of each shard
+  for (const Shard& shard : shards_) {
+    const Tensors counted = counted_gradients(shard);
+    parts.push_back(std::ssize(counted));
+    gradients.insert(gradients.end(), counted.begin(), counted.end());
+  }
   const Tensors norms = norms_of(gradients);
   // In order of the shards, whether released or not: the sum has the same bits.
   std::map<double, Tensors> by_copies;
   auto next = norms.begin();
-  for (const Shard& shard : shards_) {
+  for (size_t i = 0; i < shards_.size(); ++i) {
+    const Shard& shard = shards_[i];
     Tensors& same = by_copies[copies(shard, mesh_)];
     same.insert(same.end(), shard.released.begin(), shard.released.end());
-    for (size_t parts = counted_gradients(shard).size(); parts > 0; --parts) same.push_back(*next++);
+    same.insert(same.end(), next, next + parts[i]);
+    next += parts[i];
   }
   Tensor squares = at::zeros({}, at::TensorOptions(at::kDouble).device(device_));
   for (auto& [ranks, of_copies] : by_copies)

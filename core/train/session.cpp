@@ -206,10 +206,9 @@ void Session::updates(bool does) {
     // Shards, and so the optimizer, may be on the host while the run is on a GPU.
     const auto shards = data_parallel_->shards();
     const at::Device kept = shards.empty() ? device_ : shards[0].data.device();
-    update_.lr_tensor = at::full({}, lr, at::TensorOptions(at::kFloat).device(kept));
-  } else {
-    update_.lr_tensor.fill_(lr);  // in its place: a recorded step reads it there
+    update_.lr_tensor = at::empty({}, at::TensorOptions(at::kFloat).device(kept));
   }
+  update_.lr_tensor.fill_(lr);  // in its place: a recorded step reads it there
   update_.lr = lr;
 }
 

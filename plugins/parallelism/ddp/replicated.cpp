@@ -17,11 +17,7 @@ class Replicated final : public DataParallel {
  public:
   Replicated(Run& run, const BucketOptions& options) : run_(run), options_(options) {}
 
-  void store(Param& param, Tensors values) override {
-    const size_t before = shards_.size();
-    keep_whole(param, std::move(values), shards_);
-    if (shards_.size() > before) shards_.back().grad_in_buffer = true;
-  }
+  void store(Param& param, Tensors values) override { keep_whole(param, std::move(values), shards_); }
 
   void before_forward() override {
     if (!buckets_ && !shards_.empty()) make_buckets();
@@ -72,6 +68,7 @@ class Replicated final : public DataParallel {
     Group& group = mesh.group(mesh.data());
     std::vector<GradientForm> forms;
     for (size_t i = 0; i < shards_.size(); ++i) {
+      shards_[i].grad_in_buffer = true;
       Tensor& leaf = this->leaf(shards_[i]);
       forms.push_back(
           {leaf.sizes().vec(),
