@@ -49,6 +49,17 @@ check_clang_14() {
   ! tracked core plugins bench tests | grep -E '[.](h|cpp)$' | xargs grep -nE 'std::(ranges::)?views::|std::ranges::(subrange|partition)\b'
 }
 
+# A test that the CMakeLists.txt above it does not name never runs.
+check_every_test_is_run() {
+  local file name folder found=0
+  while read -r file; do
+    name=$(basename "$file") folder=$(dirname "$file")
+    [[ -f $folder/CMakeLists.txt ]] || folder=$(dirname "$folder")
+    grep -qE "\b${name//./[.]}|(^|[ (])${name%_test.*}([ )]|$)" "$folder/CMakeLists.txt" || { echo "nothing runs $file" && found=1; }
+  done < <(tracked tests | grep -E '_(test|parity)[.](cpp|py)$')
+  return $found
+}
+
 need git
 tracked optrush >/dev/null 2>&1 || { echo "this is not a git checkout" && exit 77; }
 "check_$1"
