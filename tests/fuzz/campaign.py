@@ -3,8 +3,10 @@
   python tests/fuzz/campaign.py                       10,000,000 inputs of each target
   python tests/fuzz/campaign.py --for 3600            no longer than an hour; the next call goes on from there
   python tests/fuzz/campaign.py --table               what was done so far
+  python tests/fuzz/campaign.py --record              that, added to tests/fuzz/campaign.json
 
 It builds the targets with clang into build-fuzz. Targets take turns, so that each has had its share whenever it ends.
+campaign.json counts what was done on every machine; a campaign goes on from there.
 build-fuzz/campaign/NAME has the inputs that reached something new (corpus), those that ended a target (findings) and
 libFuzzer's output (log.txt). A finding is mended first, then its input becomes a file of tests/fuzz/corpus/NAME.
 """
@@ -23,6 +25,8 @@ from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parent.parent.parent
 FUZZ = SOURCE / "tests" / "fuzz"
+RECORD = FUZZ / "campaign.json"
+NOTHING = {"inputs": 0, "seconds": 0.0, "cpu_seconds": 0.0, "edges": 0, "turns": 0}
 MOST_FINDINGS = 5  # then a target is left alone until they are mended
 LIMITS = ["-timeout=30", "-rss_limit_mb=4096"]
 LENGTHS = {"report": 32768, "run_result": 16384,  # documents that say little in 4 KiB
@@ -40,15 +44,25 @@ def build(folder, jobs):
 
 
 class Target:
-    def __init__(self, name, build_folder):
+    def __init__(self, name, build_folder, recorded):
         self.name = name
+        self.recorded = dict(NOTHING, **recorded)
         self.program = build_folder / "tests" / "fuzz" / f"fuzz_{name}"
         self.folder = build_folder / "campaign" / name
         self.state_file = self.folder / "state.json"
         self.stuck = False  # the same input ends it again
-        self.state = {"inputs": 0, "seconds": 0.0, "cpu_seconds": 0.0, "edges": 0, "turns": 0}
+        self.state = dict(NOTHING)  # since the last record
         if self.state_file.exists():
             self.state = json.loads(self.state_file.read_text())
+
+    def total(self):
+        return {key: (max if key == "edges" else sum)((self.recorded[key], self.state[key])) for key in NOTHING}
+
+    def record(self):
+        self.recorded = {key: round(value) for key, value in self.total().items()}
+        self.state = dict(NOTHING)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.state_file.write_text(json.dumps(self.state) + "\n")
 
     def findings(self):
         return sorted((self.folder / "findings").glob("*")) if (self.folder / "findings").exists() else []
@@ -64,7 +78,7 @@ class Target:
         dictionary = FUZZ / f"{self.name}.dict"
         command = [self.program, f"-runs={inputs}", f"-max_total_time={seconds}", *LIMITS, *SPEED,
                    f"-max_len={LENGTHS.get(self.name, 4096)}",
-                   f"-seed={self.state['turns'] + 1}", "-print_final_stats=1", "-print_funcs=0",
+                   f"-seed={self.total()['turns'] + 1}", "-print_final_stats=1", "-print_funcs=0",
                    f"-dict={dictionary if dictionary.exists() else FUZZ / 'json.dict'}",
                    f"-artifact_prefix={self.folder / 'findings'}/", self.folder / "corpus", FUZZ / "corpus" / self.name]
         memory = Path("/dev/shm") if Path("/dev/shm").is_dir() else None
@@ -100,7 +114,7 @@ class Target:
 def table(targets):
     lines = ["| target | inputs | seconds | of the CPU | inputs/s of the CPU | edges | findings |", "|---|---|---|---|---|---|---|"]
     for target in targets:
-        state = target.state
+        state = target.total()
         rate = f"{state['inputs'] / state['cpu_seconds']:,.0f}" if state["cpu_seconds"] > 0 else "—"
         lines.append(f"| {target.name} | {state['inputs']:,} | {state['seconds']:,.0f} | {state['cpu_seconds']:,.0f} | {rate} | "
                      f"{state['edges']:,} | {len(target.findings())} |")
@@ -113,13 +127,13 @@ def run(targets, inputs, turn, limit_s, jobs):
     def one_turn(target):
         left = int(end - time.monotonic())
         if left > 0:
-            code = target.turn(min(turn, inputs - target.state["inputs"]), left)
-            print(f"{target.name}: {target.state['inputs']:,} inputs, {target.state['edges']:,} edges"
+            code = target.turn(min(turn, inputs - target.total()["inputs"]), left)
+            print(f"{target.name}: {target.total()['inputs']:,} inputs, {target.total()['edges']:,} edges"
                   + (f", FINDING: see {target.folder}" if code != 0 else ""), flush=True)
 
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         while time.monotonic() < end:
-            open_ones = [target for target in targets if target.state["inputs"] < inputs and not target.stopped()]
+            open_ones = [target for target in targets if target.total()["inputs"] < inputs and not target.stopped()]
             if not open_ones:
                 break
             list(pool.map(one_turn, open_ones))
@@ -127,12 +141,13 @@ def run(targets, inputs, turn, limit_s, jobs):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--inputs", type=int, default=10_000_000, help="of each target, with those of earlier calls")
+    parser.add_argument("--inputs", type=int, default=10_000_000, help="of each target, with those of earlier calls and of the record")
     parser.add_argument("--for", dest="limit_s", type=float, default=float("inf"), help="seconds, for all targets together")
     parser.add_argument("--turn", type=int, default=250_000, help="inputs of a target before the next one has its turn")
     parser.add_argument("--jobs", type=int, default=1, help="targets that run at once")
     parser.add_argument("--build", type=Path, default=SOURCE / "build-fuzz", help="folder of the build")
     parser.add_argument("--table", action="store_true", help="run nothing")
+    parser.add_argument("--record", action="store_true", help="run nothing; add what was done to campaign.json")
     parser.add_argument("targets", nargs="*", help="names; all where none is given")
     arguments = parser.parse_args()
     folder = arguments.build.resolve()
@@ -140,8 +155,15 @@ def main():
     unknown = set(arguments.targets) - set(names)
     if unknown:
         parser.error(f"no target {', '.join(sorted(unknown))}; there are {', '.join(names)}")
-    targets = [Target(name, folder) for name in arguments.targets or names]
-    if not arguments.table:
+    recorded = json.loads(RECORD.read_text())
+    targets = [Target(name, folder, recorded.get(name, {})) for name in arguments.targets or names]
+    if arguments.record:
+        for target in targets:
+            target.record()
+            recorded[target.name] = target.recorded
+        text = ",\n".join(f'  "{name}": {json.dumps(recorded[name])}' for name in names if name in recorded)
+        RECORD.write_text(f"{{\n{text}\n}}\n")
+    elif not arguments.table:
         build(folder, arguments.jobs)
         run(targets, arguments.inputs, arguments.turn, min(arguments.limit_s, 1e9), arguments.jobs)
     print(table(targets))
