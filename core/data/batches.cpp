@@ -67,7 +67,8 @@ Batches::Batches(const RunSpec& spec, const Model& model, const Mesh& mesh, at::
       validation_sequences_(asked_for_validation_),
       mesh_(mesh),
       device_(device),
-      input_dim_(model.input_dim) {
+      input_dim_(model.input_dim),
+      generator_(at::globalContext().defaultGenerator(device).clone()) {
   global_batch(train_, mesh);
   const int64_t vocab_size = model.vocab_size;
   if (vocab_size == 0) return;
@@ -177,7 +178,7 @@ Batch Batches::activations(int64_t first_sample) const {
   const int64_t rows = train_.micro_batch;
   Batch batch;
   batch.input = at::empty({rows, train_.seq_len, input_dim_}, at::TensorOptions(at::kFloat).device(device_));
-  at::Generator generator = at::globalContext().defaultGenerator(device_).clone();
+  at::Generator generator = generator_.clone();
   for (int64_t row = 0; row < rows; ++row) {
     generator.set_current_seed(random_at(train_.seed, static_cast<uint64_t>(first_sample + row)));
     batch.input[row].normal_(0, 1, generator);

@@ -1,4 +1,6 @@
 #pragma once
+#include <ATen/core/Generator.h>
+
 #include <memory>
 #include <vector>
 
@@ -43,6 +45,7 @@ class Batches {
   const Mesh& mesh_;
   at::Device device_;
   int64_t input_dim_;
+  at::Generator generator_;       ///< of the device; copies are seeded, so that any thread may ask for a step
   Source training_, validation_;  ///< empty: there is none
 };
 /// Sequences of one step over all ranks that split the batch; an Error where the spec's global_batch is

@@ -22,6 +22,7 @@ const std::vector<GridColumn>& grid_columns() {
   static const std::vector<GridColumn> columns = {
       {"tokens_per_second", "tokens/s"},
       {"step_time", "step"},
+      {"data_time", "data"},
       {"forward_time", "forward"},
       {"backward_time", "backward"},
       {"optimizer_time", "optimizer"},
@@ -43,6 +44,9 @@ const std::vector<GridColumn>& grid_columns() {
       {"bus_bandwidth", "bus GB/s"},
       {"collective_time", "a collective"},
       {"loss", "final loss"},
+      {"validation_loss", "validation loss"},
+      {"time_to_loss", "time to loss"},
+      {"steps_to_loss", "steps to loss"},
   };
   return columns;
 }

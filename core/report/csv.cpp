@@ -128,6 +128,7 @@ const std::vector<Column>& columns() {
       {"validation_loss",
        [](A, R r) { return r.validation.empty() ? "" : exact_number(r.validation.back().loss); }},
       {"seconds_to_loss", [](A, R r) { return r.time_to_loss ? csv_cell(r.time_to_loss->seconds) : ""; }},
+      {"steps_to_loss", [](A, R r) { return r.time_to_loss ? csv_cell(r.time_to_loss->steps) : ""; }},
       {"counters", [](A, R r) { return counters_text(r); }},
       {"gate_worst", [](A, R r) { return r.verdict.compared ? csv_cell(Number(r.verdict.loss.worst)) : ""; }},
       {"gate_tolerance",

@@ -270,6 +270,28 @@ void add_programs(const Analysis& a, std::vector<std::string>& parts) {
       (best.comparison.speed->claim() ? "" : ", " + describe(verdict_of(*best.comparison.speed))));
 }
 
+/// Which row has its loss down to the target first, where that takes other steps than the base's, or else
+/// than the last one's: in equally many the first is the fastest, of which other parts tell.
+void add_time_to_loss(const Analysis& a, std::vector<std::string>& parts) {
+  const Rows reached =
+      select(a, [](const Row& row) { return row.time_to_loss && row.time_to_loss->seconds; });
+  if (reached.empty()) return;
+  const auto seconds = [](const Row* row) { return *row->time_to_loss->seconds; };
+  const Row& first = **std::ranges::min_element(reached, {}, seconds);
+  const Row& last = **std::ranges::max_element(reached, {}, seconds);
+  const bool with_base = reached.front()->variant == 0 && reached.front() != &first;
+  const Row& other = with_base ? *reached.front() : last;
+  if (first.time_to_loss->steps == other.time_to_loss->steps) return;
+  const auto needs = [](const Row& row) {
+    return std::to_string(*row.time_to_loss->steps) + " steps and " + duration(*row.time_to_loss->seconds);
+  };
+  parts.push_back(first.name + " is first at a loss of " + exact_number(a.experiment.target_loss) +
+                  ", after " + needs(first) + ", where " + other.name + " takes " + needs(other) +
+                  (first.rounds.size() < kMinRounds ? " (in fewer than " + std::to_string(kMinRounds) +
+                                                          " rounds, so of the seconds no claim is made)"
+                                                    : ""));
+}
+
 std::string what_happened(Status status) {
   switch (status) {
     case Status::oom:
@@ -323,6 +345,7 @@ void add_medians(const Analysis& a, std::vector<std::string>& parts) {
 
 std::string finding(const Analysis& a) {
   std::vector<std::string> parts;
+  add_time_to_loss(a, parts);
   add_ladder(a, parts);
   add_ablation(a, parts);
   add_grid(a, parts);

@@ -56,11 +56,13 @@ MaybeNumber collective_time(A, R row) {
 
 std::string gigabyte_rate(double rate) { return fixed(rate / 1e9, 2); }
 std::string share(double fraction) { return percent(fraction); }
+std::string loss(double nats) { return fixed(nats, 4); }
 
 const std::map<std::string, Quantity, std::less<>>& quantities() {
   static const std::map<std::string, Quantity, std::less<>> all = {
       {"tokens_per_second", {[](A, R r) { return r.tokens_per_second; }, grouped}},
       {"step_time", {[](A, R r) { return r.step_seconds; }, duration}},
+      {"data_time", {[](A, R r) { return named(r.phases, "data"); }, duration}},
       {"forward_time", {[](A, R r) { return named(r.phases, "forward"); }, duration}},
       {"backward_time", {[](A, R r) { return named(r.phases, "backward"); }, duration}},
       {"optimizer_time", {[](A, R r) { return named(r.phases, "optimizer"); }, duration}},
@@ -86,7 +88,14 @@ const std::map<std::string, Quantity, std::less<>>& quantities() {
       {"bus_bandwidth",
        {[](A, R r) { return per_exposed_second(r, sent(r, &Collective::sent_bytes)); }, gigabyte_rate}},
       {"collective_time", {collective_time, duration}},
-      {"loss", {[](A, R r) { return r.final_loss; }, [](double x) { return fixed(x, 4); }}},
+      {"loss", {[](A, R r) { return r.final_loss; }, loss}},
+      {"validation_loss",
+       {[](A, R r) { return r.validation.empty() ? MaybeNumber() : r.validation.back().loss; }, loss}},
+      {"time_to_loss",
+       {[](A, R r) { return r.time_to_loss ? r.time_to_loss->seconds : MaybeNumber(); }, duration}},
+      {"steps_to_loss",
+       {[](A, R r) { return r.time_to_loss ? MaybeNumber(r.time_to_loss->steps) : MaybeNumber(); },
+        [](double x) { return grouped(x); }}},
   };
   return all;
 }

@@ -95,6 +95,7 @@ Json validation_of(const Row& row) {
 Json time_to_loss_of(const Row& row) {
   if (!row.time_to_loss) return nullptr;
   return {{"seconds", or_null(row.time_to_loss->seconds)},
+          {"steps", or_null(row.time_to_loss->steps)},
           {"reached", row.time_to_loss->seconds.has_value()},
           {"by", row.time_to_loss->validated ? "validation loss" : "training loss"}};
 }

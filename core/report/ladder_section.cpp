@@ -58,7 +58,8 @@ std::string validation_cell(const Row& row) {
 
 std::string time_to_loss_cell(const Row& row) {
   if (!row.time_to_loss) return std::string(kUnknown);
-  return row.time_to_loss->seconds ? duration(*row.time_to_loss->seconds) : "not reached";
+  if (!row.time_to_loss->seconds) return "not reached";
+  return duration(*row.time_to_loss->seconds) + ", " + std::to_string(*row.time_to_loss->steps) + " steps";
 }
 
 /// What the losses of these rows are, where a column tells more than the last one of training.

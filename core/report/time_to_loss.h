@@ -12,11 +12,12 @@ inline constexpr int64_t kSmoothedSteps = 10;
 struct TimeToLoss {
   /// Of the steps up to there, warm-up included and validation not; none: not reached in every round.
   std::optional<double> seconds;
-  bool validated = false;  ///< by the validation loss; else by the smoothed training loss
+  std::optional<int64_t> steps;  ///< their number: in the round that took most
+  bool validated = false;        ///< by the validation loss; else by the smoothed training loss
 };
 
 /// Of one run; none where it has neither losses of a validation nor of a step.
 std::optional<TimeToLoss> time_to_loss(const RunResult&, double target);
-/// Of all rounds: their median, where all of them reach it.
+/// Of all rounds: their median of the seconds, where all of them reach it.
 std::optional<TimeToLoss> time_to_loss(const std::vector<const RunResult*>& rounds, double target);
 }  // namespace optrush

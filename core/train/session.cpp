@@ -61,8 +61,8 @@ void seed_generators(at::Device device, uint64_t seed) {
   if (device.is_cuda()) set(device);
 }
 
-std::unique_ptr<Optimizer> plain_optimizer(Run& run) {
-  return make_adamw(run.spec().train, run.data_parallel().shards());
+std::unique_ptr<Optimizer> plain_optimizer(Run& run, std::span<Shard> shards) {
+  return make_adamw(run.spec().train, shards);
 }
 }  // namespace
 
@@ -169,7 +169,7 @@ void Session::make_ready() {
   }
   loss_gradient_ = recipe_.loss_gradient.resolve({}, [](const Tensor& loss) { return at::ones_like(loss); });
   gradients_ = recipe_.gradients.resolve({}, [](Gradients&, Update&) {});
-  optimizer_ = recipe_.optimizer.resolve({}, plain_optimizer)(*this);
+  optimizer_ = recipe_.optimizer.resolve({}, plain_optimizer)(*this, data_parallel_->shards());
   recipe_.fire(Event::ready, *this);
 }
 

@@ -252,7 +252,7 @@ def train(spec, start, techniques, device, journal):
     model.config.use_cache = False
     precision = (lambda: torch.autocast(device, torch.bfloat16)) if "bf16" in techniques else contextlib.nullcontext
     kind = KINDS[OWN.by](model, plan, precision)
-    optimizer = twin.make_optimizer(model, plan, "fused" in techniques)
+    optimizer = twin.make_optimizer(model, plan, techniques)
     # In the order in which steps take them.
     tokens = twin.load_file(os.path.join(start, "tokens.safetensors"))["tokens"].flatten(0, 1)
     sequences = plan["micro_batch"] * plan["accumulation"]  # of a share

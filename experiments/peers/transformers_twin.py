@@ -43,7 +43,7 @@ def parse_arguments():
     parser.add_argument("--spec", help="a complete RunSpec; that of --start where left out")
     parser.add_argument("--out", required=True, help="file for the RunResult")
     parser.add_argument("--metrics", help="file for a line of JSON a step")
-    parser.add_argument("--with", dest="techniques", nargs="*", choices=["bf16", "sdpa", "fused"],
+    parser.add_argument("--with", dest="techniques", nargs="*", choices=["bf16", "sdpa", "fused", "muon"],
                         help="instead of what the spec's plugins say")
     parser.add_argument("--compile", nargs="?", const="default",
                         choices=["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"],
@@ -62,7 +62,7 @@ except ImportError as error:
                                  "reason": f"{error}\n{sys.executable} -m pip install transformers safetensors"})
     sys.exit()
 
-COUNTERPARTS = {"mixed_precision": "bf16", "fused_adamw": "fused", "flash_attention": "sdpa"}
+COUNTERPARTS = {"mixed_precision": "bf16", "fused_adamw": "fused", "flash_attention": "sdpa", "muon": "muon"}
 
 
 def read_spec():
@@ -94,6 +94,8 @@ def techniques_of(spec, beside=frozenset()):
             raise SystemExit(f"no counterpart of the plugin '{plugin['name']}'")
         if plugin.get("options", {}).get("dtype", "bf16") != "bf16":
             raise SystemExit("no counterpart of autocast to anything but bf16")
+        if plugin["name"] == "muon" and plugin.get("options"):
+            raise SystemExit("no counterpart of muon with other options than its defaults")
         found.add(COUNTERPARTS[plugin["name"]])
     return found
 
@@ -115,12 +117,35 @@ def set_learning_rate(optimizer, train, step):
         group["lr"] = learning_rate(train, step)
 
 
-def make_optimizer(model, train, fused):
-    matrices = [p for p in model.parameters() if p.dim() > 1]
-    others = [p for p in model.parameters() if p.dim() <= 1]
-    groups = [{"params": matrices, "weight_decay": train["weight_decay"]}, {"params": others, "weight_decay": 0.0}]
-    how = {"fused": True} if fused else {"foreach": False}
-    return torch.optim.AdamW(groups, lr=train["lr"], betas=(train["beta1"], train["beta2"]), eps=train["eps"], **how)
+class Both:
+    """Two optimizers of one model, with the calls of one."""
+
+    def __init__(self, *optimizers):
+        self.optimizers = optimizers
+        self.param_groups = [group for optimizer in optimizers for group in optimizer.param_groups]
+
+    def step(self):
+        for optimizer in self.optimizers:
+            optimizer.step()
+
+    def zero_grad(self, set_to_none):
+        for optimizer in self.optimizers:
+            optimizer.zero_grad(set_to_none=set_to_none)
+
+
+def make_optimizer(model, train, techniques):
+    """AdamW, without decay of vectors; with "muon" Muon for what is neither a vector, the embedding nor the head."""
+    matrices = [(name, p) for name, p in model.named_parameters() if p.dim() > 1]
+    vectors = [p for p in model.parameters() if p.dim() <= 1]
+    inside = [p for name, p in matrices if "muon" in techniques and not name.startswith(("model.embed_tokens", "lm_head"))]
+    others = [p for _, p in matrices if all(p is not each for each in inside)]
+    decay = {"weight_decay": train["weight_decay"]}
+    how = {"fused": True} if "fused" in techniques else {"foreach": False}
+    adamw = torch.optim.AdamW([{"params": others, **decay}, {"params": vectors, "weight_decay": 0.0}], lr=train["lr"],
+                              betas=(train["beta1"], train["beta2"]), eps=train["eps"], **how)
+    if not inside:
+        return adamw
+    return Both(torch.optim.Muon(inside, lr=train["lr"], adjust_lr_fn="match_rms_adamw", **decay), adamw)
 
 
 class Clock:
@@ -172,7 +197,7 @@ def train(spec, start, techniques, compiled, device, journal, turns):
                                                  attn_implementation="sdpa" if "sdpa" in techniques else "eager")
     model.to(device).train()
     model.config.use_cache = False
-    optimizer = make_optimizer(model, plan, "fused" in techniques)
+    optimizer = make_optimizer(model, plan, techniques)
     parameters = list(model.parameters())
     tokens = load_file(os.path.join(start, "tokens.safetensors"))["tokens"]
     tokens = tokens.pin_memory() if device == "cuda" else tokens

@@ -75,10 +75,12 @@ std::vector<Row> rows() {
       {"gradient_accumulation", {{{"steps", 8}}}},
       {"lora", {{{"rank", 3}}}},
       {"mixed_precision", {Json::object()}, "fp32", 2e-2},
+      {"muon"},
       // Ranks that cut a matrix by columns encode other blocks than one process does.
       {"nf4", {Json::object()}, "fp32", 5e-2, {use("lora", {{"rank", 3}})}},
       {"optimizer_in_backward"},
       {"packing"},
+      {"prefetch"},
       {"swiglu_recompute"}};
 }
 

@@ -54,6 +54,7 @@ TEST(OptimizerInBackward, TrainsToTheSameBitsWithEveryOptimizer) {
         {use("fused_adamw")},
         {use("bf16_weights")},
         {use("adamw_8bit")},
+        {use("muon"), use("fused_adamw")},
         {use("mixed_precision"), use("fused_adamw")},
         {use("lora", {{"rank", 4}, {"dropout", 0.5}})},
         {use("activation_checkpointing"), use("fused_linear_cross_entropy"), use("swiglu_recompute")}}) {

@@ -1,5 +1,5 @@
 -- Every combination; named axes come in the order of their names, listed axes as they are listed.
--- expect: false	grid.lua:36: exp:grid: columns must be a list of strings out of 'tokens_per_second', 'step_time', 'forward_time', 'backward_time', 'optimizer_time', 'compile_time', 'peak_memory', 'activations', 'flops_per_second', 'mfu', 'hfu', 'forward_bandwidth', 'backward_bandwidth', 'forward_bandwidth_share', 'backward_bandwidth_share', 'forward_flops', 'backward_flops', 'intensity', 'exposed_time', 'algorithm_bandwidth', 'bus_bandwidth', 'collective_time', 'loss', but is ["forward_tim"]
+-- expect: false	grid.lua:36: exp:grid: columns must be a list of strings out of 'tokens_per_second', 'step_time', 'data_time', 'forward_time', 'backward_time', 'optimizer_time', 'compile_time', 'peak_memory', 'activations', 'flops_per_second', 'mfu', 'hfu', 'forward_bandwidth', 'backward_bandwidth', 'forward_bandwidth_share', 'backward_bandwidth_share', 'forward_flops', 'backward_flops', 'intensity', 'exposed_time', 'algorithm_bandwidth', 'bus_bandwidth', 'collective_time', 'loss', 'validation_loss', 'time_to_loss', 'steps_to_loss', but is ["forward_tim"]
 -- expect:   hint: did you mean 'forward_time'?
 -- expect: false	grid.lua:37: exp:grid: against names 'c', which is no rung of it
 -- expect:   hint: did you mean 'a'?

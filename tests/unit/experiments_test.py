@@ -133,6 +133,16 @@ with tempfile.TemporaryDirectory() as folder:
     assert parts["in the backward"]["gradients"] < 0.5 * parts["fused AdamW"]["gradients"], parts
     assert parts["8-bit AdamW"]["optimizer_state"] < 0.3 * parts["fused AdamW"]["optimizer_state"], parts
 
+    rows, text = run("data_loading", ["text + when needed", "text + one step ahead"], small, folder)
+    ahead = rows["text + one step ahead"]
+    assert ahead["gate"]["compared"] and ahead["gate"]["worst"] == 0, "the same batches"
+    assert "| data | made | step | data | peak memory |" in text
+
+    rows, text = run("time_to_loss", ["lr 0.002 + AdamW", "lr 0.002 + Muon"],
+ {**small, "train.steps": 40}, folder)
+    assert "| learning rate | optimizer | step | validation loss | steps to loss | time to loss |" in text
+    assert rows["lr 0.002 + Muon"]["time_to_loss"]["by"] == "validation loss", rows
+
     rows, _ = run("qlora", ["LoRA", "4-bit matrices", "checkpointing"], small, folder)
     parameters = {rung: rows[rung]["memory"]["parts"]["parameters"] for rung in ("LoRA", "4-bit matrices")}
     assert parameters["4-bit matrices"] < 0.6 * parameters["LoRA"], parameters

@@ -1,10 +1,16 @@
 // How long a run trains until its loss is at a target.
 #include "report/time_to_loss.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "report/analysis.h"
 
 namespace optrush {
 namespace {
+using ::testing::HasSubstr;
+using ::testing::Not;
+
 /// Steps of two seconds with these losses; the first one is warm-up.
 RunResult run_of(const std::vector<double>& losses, const std::vector<ValidationPoint>& validation = {}) {
   RunResult run;
@@ -23,6 +29,7 @@ RunResult run_of(const std::vector<double>& losses, const std::vector<Validation
 TEST(TimeToLoss, IsOfTheStepsBeforeTheFirstValidationThatIsThere) {
   const RunResult run = run_of({9, 1, 1, 1, 1, 1}, {{2, 4.0}, {4, 3.0}, {6, 2.9}});
   EXPECT_EQ(time_to_loss(run, 3.0)->seconds, 8);
+  EXPECT_EQ(time_to_loss(run, 3.0)->steps, 4);
   EXPECT_TRUE(time_to_loss(run, 3.0)->validated);
   EXPECT_EQ(time_to_loss(run, 4.5)->seconds, 4);
   EXPECT_FALSE(time_to_loss(run, 2.0)->seconds);
@@ -35,6 +42,7 @@ TEST(TimeToLoss, WithoutValidationTheMeanOfTenStepsCounts) {
   const RunResult run = run_of(losses);
   EXPECT_FALSE(time_to_loss(run, 2.0)->validated);
   EXPECT_EQ(time_to_loss(run, 2.0)->seconds, 40);
+  EXPECT_EQ(time_to_loss(run, 2.0)->steps, 20);
   EXPECT_EQ(time_to_loss(run, 3.0)->seconds, 30);  // five of four, five of two
   EXPECT_FALSE(time_to_loss(run, 1.9)->seconds);
   EXPECT_FALSE(time_to_loss(run_of({1, 1, 1}), 3.0)->seconds);  // fewer steps than it takes
@@ -44,8 +52,39 @@ TEST(TimeToLoss, RoundsGiveTheirMedianWhereAllOfThemAreThere) {
   const RunResult fast = run_of({9, 9, 9, 9}, {{2, 3.0}, {4, 3.0}}),
                   slow = run_of({9, 9, 9, 9}, {{2, 5}, {4, 3.0}}), never = run_of({9, 9, 9, 9}, {{4, 5}});
   EXPECT_EQ(time_to_loss({&fast, &slow}, 3.0)->seconds, 6);
+  EXPECT_EQ(time_to_loss({&fast, &slow}, 3.0)->steps, 4);
   EXPECT_FALSE(time_to_loss({&fast, &never}, 3.0)->seconds);
   EXPECT_TRUE(time_to_loss({&fast, &never}, 3.0)->validated);
+}
+
+/// A report whose rows reach the target after these seconds and steps; 0: never.
+std::string finding_of(const std::vector<std::pair<double, int64_t>>& needs) {
+  Analysis a;
+  a.experiment.target_loss = 2.5;
+  for (const auto& [seconds, steps] : needs) {
+    Row row;
+    row.variant = static_cast<int64_t>(a.rows.size());
+    row.name = row.variant == 0 ? "base" : "rung " + std::to_string(row.variant);
+    row.status = Status::ok;
+    row.rounds.resize(3);
+    row.time_to_loss = TimeToLoss{.validated = true};
+    if (steps > 0) row.time_to_loss = TimeToLoss{seconds, steps, true};
+    a.rows.push_back(row);
+  }
+  return finding(a);
+}
+
+TEST(TimeToLoss, TheFindingNamesWhoIsFirst) {
+  EXPECT_EQ(
+      finding_of({{20, 100}, {12, 80}, {0, 0}}),
+      "rung 1 is first at a loss of 2.5, after 80 steps and 12.0 s, where base takes 100 steps and 20.0 s.");
+  EXPECT_EQ(
+      finding_of({{0, 0}, {12, 80}, {15, 60}}),
+      "rung 1 is first at a loss of 2.5, after 80 steps and 12.0 s, where rung 2 takes 60 steps and 15.0 s.");
+  // The base itself, and what is only faster.
+  EXPECT_THAT(finding_of({{10, 100}, {12, 80}}), HasSubstr("base is first at a loss of 2.5"));
+  EXPECT_THAT(finding_of({{20, 100}, {12, 100}}), Not(HasSubstr("is first")));
+  EXPECT_THAT(finding_of({{20, 100}, {0, 0}}), Not(HasSubstr("is first")));
 }
 
 TEST(TimeToLoss, WhatHasNoLossesHasNone) {

@@ -11,7 +11,7 @@ enum class Effect : uint8_t {
   rounding,   ///< the same formula in another order
   precision,  ///< fewer bits
   batch,      ///< another number of sequences a step
-  model       ///< another function or task, or other trainable parameters
+  model       ///< another function, task or rule of the update, or other trainable parameters
 };
 std::string_view to_string(Effect);
 std::vector<std::string> effect_names();

@@ -38,7 +38,7 @@ class Recipe {
   Ops ops;
   Slot<UnitSignature, Unit> unit;
   /// All micro-batches of a step on this rank, so that the step's token count is known before the first
-  /// forward.
+  /// forward. A function of the step alone, which another thread than the training's may ask ahead of time.
   Slot<std::vector<Batch>(int64_t step)> data;
   /// Which documents lie in which sequence of seq_len positions, where the data is documents; plain: one in
   /// each. `lengths`, in positions, are at most seq_len. Every document is laid once. A pure function: each
@@ -51,7 +51,8 @@ class Recipe {
   Slot<Tensor(const Tensor& loss)> loss_gradient;
   /// From final gradients to what the optimizer sees: unscale, then clip.
   Slot<void(Gradients&, Update&)> gradients;
-  Slot<std::unique_ptr<Optimizer>(Run&)> optimizer;
+  /// Of these shards: all of the rank's, or those that a wrap leaves to what it wraps.
+  Slot<std::unique_ptr<Optimizer>(Run&, std::span<Shard>)> optimizer;
   Slot<void(Step&)> schedule;
   /// A held-out micro-batch's part of the loss, without gradients; plain: the model's forward. Whoever wraps
   /// `schedule` because its loss takes more than that wraps this, too.

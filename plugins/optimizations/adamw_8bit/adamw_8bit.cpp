@@ -28,7 +28,9 @@ class AdamW8bitPlugin final : public Plugin {
         throw Skip("adamw_8bit has kernels for CPUs and NVIDIA GPUs, not for " + run.device().str());
     });
     recipe.optimizer.replace(
-        [](Run& run) { return adamw_8bit::make_optimizer(run.spec().train, run.data_parallel().shards()); },
+        [](Run& run, std::span<Shard> shards) {
+          return adamw_8bit::make_optimizer(run.spec().train, shards);
+        },
         {.trace = Trace::opaque, .capturable = true, .foreseeable = true});
   }
 };

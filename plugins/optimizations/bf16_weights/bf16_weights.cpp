@@ -36,9 +36,8 @@ class Bf16Weights final : public Plugin {
         throw Skip("bf16_weights has kernels for CPUs and NVIDIA GPUs, not for " + run.device().str());
     });
     recipe.optimizer.replace(
-        [this](Run& run) {
-          return master_adamw::make_optimizer(run.spec().train, run.data_parallel().shards(),
-                                              std::exchange(masters_, {}));
+        [this](Run& run, std::span<Shard> shards) {
+          return master_adamw::make_optimizer(run.spec().train, shards, std::exchange(masters_, {}));
         },
         {.trace = Trace::opaque, .capturable = true, .foreseeable = true});
   }

@@ -69,7 +69,9 @@ class FusedAdamWPlugin final : public Plugin {
  public:
   void apply(Recipe& recipe, const Options&) override {
     recipe.optimizer.replace(
-        [](Run& run) { return std::make_unique<FusedAdamW>(run.spec().train, run.data_parallel().shards()); },
+        [](Run& run, std::span<Shard> shards) {
+          return std::make_unique<FusedAdamW>(run.spec().train, shards);
+        },
         {.trace = Trace::opaque, .capturable = true, .offers = {"double"}, .foreseeable = true});
   }
 };

@@ -55,7 +55,9 @@ class OptimizerInBackward final : public Plugin {
                  " micro-batches add up before any is final, so all of them are kept");
     });
     recipe.optimizer.wrap(Phase::optimizer, [](auto inner, const Site&) -> decltype(inner) {
-      return [inner](Run& run) { return std::make_unique<InBackward>(run, inner(run)); };
+      return [inner](Run& run, std::span<Shard> shards) {
+        return std::make_unique<InBackward>(run, inner(run, shards));
+      };
     });
   }
 };

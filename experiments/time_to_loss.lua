@@ -1,0 +1,38 @@
+-- Which optimizer is first at a loss, and at which learning rate?
+--
+-- Speed alone does not say how soon a model is good: an optimizer may take longer for a step and need fewer of them.
+-- The same Llama on text, by AdamW and by Muon, each at several learning rates, until the loss on held-out sequences is
+-- at the target. The time is that of training alone.
+--
+--   ./optrush run experiments/time_to_loss.lua
+--   ./optrush run experiments/time_to_loss.lua --arg target=2.2 --set train.steps=600
+local rush = require "optrush"
+
+local gpu = rush.device() == "cuda"
+
+local exp = rush.experiment {
+  name = "time_to_loss",
+  question = "Which optimizer is first at a loss, and at which learning rate?",
+  model = gpu and rush.llama("small", { n_layers = 12 }) or rush.llama "tiny",
+  data = rush.text(rush.corpus "libtorch"),
+  train = { micro_batch = gpu and 32 or 8, seq_len = gpu and 1024 or 256, steps = 300, warmup = 2, lr = 1e-3, lr_warmup = 20 },
+  plugins = { "flash_attention", "fused_adamw", "clip_grad_norm" },
+  validate = { every = 20, sequences = 64 },
+  target_loss = tonumber(rush.arg("target", "2.0")),
+  timeout = 3600,
+}
+
+local rates = {}
+for _, lr in ipairs { 1e-3, 2e-3, 4e-3 } do
+  rates[#rates + 1] = rush.rung(string.format("lr %g", lr), { train = { lr = lr } })
+end
+
+exp:grid({ rates, { rush.rung "AdamW", rush.rung("Muon", "muon") } }, {
+  axes = { "learning rate", "optimizer" },
+  columns = { "step_time", "validation_loss", "steps_to_loss", "time_to_loss" },
+  against = "AdamW",
+  x = "train.lr",
+  curves = { "time_to_loss", "validation_loss" },
+})
+
+exp:run({ rounds = 1 }):report()

@@ -1,0 +1,36 @@
+#pragma once
+#include <memory>
+
+#include "optrush/optimizer.h"
+#include "optrush/spec.h"
+#include "orthogonalize.h"
+
+namespace optrush::muon {
+/// How an orthogonal update of a matrix (A, B) is scaled beside the learning rate.
+enum class Scale {
+  match_rms,  ///< 0.2 sqrt(max(A, B)): as long as AdamW's updates are, whose rate it then takes
+  spectral    ///< sqrt(max(1, A / B)): the published form, with a rate of its own
+};
+
+struct Settings {
+  double momentum = 0.95;
+  bool nesterov = true;
+  int64_t steps = 5;
+  Scale scale = Scale::match_rms;
+  Arithmetic arithmetic = Arithmetic::bf16;
+};
+
+/// A matrix inside of the model, from features to features: neither an embedding nor the head, whose rows are
+/// tokens.
+bool is_hidden_matrix(const Param&);
+
+/// Muon for hidden matrices, `others` (made of the other shards, by the same order) for the rest.
+std::unique_ptr<Optimizer> make_optimizer(const TrainSpec&, const Settings&, std::span<Shard> matrices,
+                                          std::unique_ptr<Optimizer> others);
+
+/// Those that Muon updates, and the rest. An Error names a hidden matrix of which this rank has a part only.
+struct Split {
+  std::vector<Shard> matrices, others;
+};
+Split split(std::span<Shard>);
+}  // namespace optrush::muon

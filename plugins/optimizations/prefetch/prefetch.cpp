@@ -1,0 +1,76 @@
+// Data loading: while a step runs, the batches of the next one are made by a thread of their own, as the
+// workers of PyTorch's DataLoader do, one step ahead. It pays by the `data` part of a step and nothing more:
+// much where batches are decoded, tokenized or read from slow storage, next to nothing where tokens are
+// mapped from a file. A step's batches more are in memory meanwhile. While a CUDA graph is recorded no other
+// thread may allocate, so the two exclude each other.
+#include <c10/core/DeviceGuard.h>
+
+#include <future>
+#include <memory>
+
+#include "optrush/evaluation.h"
+#include "optrush/forecast.h"
+#include "optrush/plugin.h"
+
+namespace {
+using namespace optrush;
+
+using Data = std::function<std::vector<Batch>(int64_t step)>;
+
+/// Gives the batches of one step after the other, each asked for before it is needed.
+class Ahead {
+ public:
+  Ahead(Data data, at::Device device) : data_(std::move(data)), device_(device) {}
+
+  std::vector<Batch> operator()(int64_t step) {
+    std::vector<Batch> batches = next_.valid() && step_ == step ? next_.get() : data_(step);
+    step_ = step + 1;
+    next_ = ask();
+    return batches;
+  }
+
+ private:
+  std::future<std::vector<Batch>> ask() {
+    const auto make = [this, step = step_] {
+      const c10::DeviceGuard guard(device_);
+      return data_(step);
+    };
+    if (!is_forecast(device_)) return std::async(std::launch::async, make);
+    std::promise<std::vector<Batch>> made;  // the simulated device knows one thread
+    made.set_value(make());
+    return made.get_future();
+  }
+
+  Data data_;
+  at::Device device_;
+  int64_t step_ = 0;
+  std::future<std::vector<Batch>> next_;  ///< last: its end is awaited before the others go
+};
+
+class Prefetch final : public Plugin {
+ public:
+  void apply(Recipe& recipe, const Options&) override {
+    recipe.on(Event::ready, Phase::prefetch, [this](Run& run) { device_ = run.device(); });
+    // Held by the slot's function and not by the plugin: it ends before the data that it reads.
+    recipe.data.wrap(Phase::prefetch,
+                     [this](Data inner, const Site&) -> Data {
+                       auto ahead = std::make_shared<Ahead>(inner, device_);
+                       return [ahead, inner = std::move(inner)](int64_t step) {
+                         return evaluating() ? inner(step) : (*ahead)(step);
+                       };
+                     },
+                     {.trace = Trace::aten});
+  }
+
+ private:
+  at::Device device_ = at::kCPU;
+};
+}  // namespace
+
+OPTRUSH_PLUGIN(Prefetch, R"json({
+  "name": "prefetch", "version": "0.1.0", "kind": "optimization", "effect": "exact",
+  "summary": "the batches of the next step are made while this one runs",
+  "conflicts": ["cuda_graphs"],
+  "check": [{}, {"data": "documents"}],
+  "options": []
+})json");
