@@ -122,6 +122,7 @@ std::string preferences() {
 /// Eight sequences a step, on whatever mesh.
 RunSpec spec_of(const Row& row, const Json& options, int64_t ranks, int64_t batch_ranks,
                 std::vector<PluginUse> strategy) {
+  if (row.name == "muon" && strategy.size() > 1) strategy[1] = use("ddp");  // beside context_parallel
   strategy.insert(strategy.end(), row.with.begin(), row.with.end());
   strategy.push_back({row.name, options});
   RunSpec spec = small_spec(ranks, std::move(strategy), {{"n_layers", 2}, {"dim", 32}, {"ffn_dim", 64}});

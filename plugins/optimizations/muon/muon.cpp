@@ -1,11 +1,13 @@
 // Muon (https://kellerjordan.github.io/posts/muon/, arXiv:2502.16982): the update of a matrix is its momentum
 // made nearly orthogonal, so that directions which are rare in the gradients count as the frequent ones do.
 // It pays in steps: a loss is reached after fewer of them than with AdamW. It costs matrix products, about
-// 20 d³ of a square matrix of width d, whatever the batch: little beside 6 d² a token where a step has many
-// tokens, and much where it has few. Its memory is one number a parameter beside it, where AdamW has two.
+// 30 d³ operations for a square matrix of width d, whatever the batch, beside the 6 d² of each token: little
+// where a step has many more tokens than 5 d, much where it has few. Its memory is one number a parameter
+// beside it, where AdamW has two.
 //
-// Embedding, head and vectors are updated by the optimizer that is stacked below, at the same learning rate:
-// by default an update is scaled to be as long as AdamW's.
+// The iteration computes in the type that the model multiplies the matrix in: in bf16, as is published, where
+// products are in bf16, else in the matrix's own. Embedding, head and vectors are updated by the optimizer
+// that is stacked below, at the same learning rate: by default an update is scaled to be as long as AdamW's.
 #include "optimizer.h"
 #include "optrush/error.h"
 #include "optrush/plugin.h"
@@ -20,8 +22,6 @@ class MuonPlugin final : public Plugin {
     settings_.nesterov = options.boolean("nesterov");
     settings_.steps = options.integer("steps");
     settings_.scale = options.string("scale") == "spectral" ? muon::Scale::spectral : muon::Scale::match_rms;
-    settings_.arithmetic =
-        options.string("dtype") == "fp32" ? muon::Arithmetic::fp32 : muon::Arithmetic::bf16;
     recipe.on(Event::declared, Phase::gradients, [](Run& run) {
       for (const Param* param : run.params().all())
         if (param->trainable && muon::is_hidden_matrix(*param)) return;
@@ -47,12 +47,11 @@ OPTRUSH_PLUGIN(MuonPlugin, R"json({
   "summary": "matrices updated by their orthogonalized momentum: a loss is reached in fewer steps",
   "doc": "Embedding, head and vectors are left to the optimizer below it.",
   "conflicts": ["bf16_weights", "fsdp", "tensor_parallel"],
-  "check": [{}, {"options": {"dtype": "fp32"}, "with": ["fused_adamw"]}],
+  "check": [{}, {"with": ["fused_adamw", "mixed_precision"]}],
   "options": [
     {"name": "momentum", "type": "number", "default": 0.95, "min": 0, "max": 0.9999, "doc": "decay of the mean of gradients"},
     {"name": "nesterov", "type": "boolean", "default": true, "doc": "the mean as it would be after the present gradient counted once more"},
     {"name": "steps", "type": "integer", "default": 5, "min": 1, "max": 20, "doc": "iterations of Newton-Schulz for one update"},
-    {"name": "scale", "type": "string", "default": "match_rms", "choices": ["match_rms", "spectral"], "doc": "match_rms: as long as AdamW's updates, whose learning rate it takes; spectral: the published form, whose rate is larger"},
-    {"name": "dtype", "type": "string", "default": "bf16", "choices": ["bf16", "fp32"], "doc": "what the iteration computes in"}
+    {"name": "scale", "type": "string", "default": "match_rms", "choices": ["match_rms", "spectral"], "doc": "match_rms: as long as AdamW's updates, whose learning rate it takes; spectral: the published form, whose rate is larger"}
   ]
 })json");

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "optrush/error.h"
+#include "orthogonalize.h"
 
 namespace optrush::muon {
 namespace {
@@ -52,8 +53,10 @@ class Muon final : public Optimizer {
     momentum.lerp_(shard.grad, 1 - settings_.momentum);
     const Tensor direction = settings_.nesterov ? shard.grad.lerp(momentum, settings_.momentum) : momentum;
     if (shard.decay) shard.data.mul_(1 - lr * weight_decay_);
-    shard.data.add_(orthogonalize(direction, settings_.steps, settings_.arithmetic),
-                    -lr * scale_of(shard.data));
+    const auto& multiplied_in = shard.segments.front().param->operand_type;
+    shard.data.add_(
+        orthogonalize(direction, settings_.steps, multiplied_in.value_or(direction.scalar_type())),
+        -lr * scale_of(shard.data));
   }
 
   double weight_decay_;

@@ -3,7 +3,6 @@
 
 #include "optrush/optimizer.h"
 #include "optrush/spec.h"
-#include "orthogonalize.h"
 
 namespace optrush::muon {
 /// How an orthogonal update of a matrix (A, B) is scaled beside the learning rate.
@@ -17,14 +16,14 @@ struct Settings {
   bool nesterov = true;
   int64_t steps = 5;
   Scale scale = Scale::match_rms;
-  Arithmetic arithmetic = Arithmetic::bf16;
 };
 
 /// A matrix inside of the model, from features to features: neither an embedding nor the head, whose rows are
 /// tokens.
 bool is_hidden_matrix(const Param&);
 
-/// Muon for hidden matrices, `others` (made of the other shards, by the same order) for the rest.
+/// Muon for hidden matrices, iterated in the type that the model multiplies them in, `others` (made of the
+/// other shards, by the same order) for the rest.
 std::unique_ptr<Optimizer> make_optimizer(const TrainSpec&, const Settings&, std::span<Shard> matrices,
                                           std::unique_ptr<Optimizer> others);
 

@@ -71,6 +71,5 @@ OPTRUSH_PLUGIN(Prefetch, R"json({
   "name": "prefetch", "version": "0.1.0", "kind": "optimization", "effect": "exact",
   "summary": "the batches of the next step are made while this one runs",
   "conflicts": ["cuda_graphs"],
-  "check": [{}, {"data": "documents"}],
   "options": []
 })json");
