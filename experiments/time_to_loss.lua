@@ -13,17 +13,24 @@ local gpu = rush.device() == "cuda"
 local exp = rush.experiment {
   name = "time_to_loss",
   question = "Which optimizer is first at a loss, and at which learning rate?",
-  model = gpu and rush.llama("small", { n_layers = 12 }) or rush.llama "tiny",
+  model = gpu and rush.llama("small", { n_layers = 12 }) or rush.llama("tiny", { n_layers = 2 }),
   data = rush.text(rush.corpus "libtorch"),
-  train = { micro_batch = gpu and 32 or 8, seq_len = gpu and 1024 or 256, steps = 300, warmup = 2, lr = 1e-3, lr_warmup = 20 },
+  train = {
+    micro_batch = gpu and 32 or 16,
+    seq_len = gpu and 1024 or 256,
+    steps = 150,
+    warmup = 2,
+    lr = 1e-3,
+    lr_warmup = 20,
+  },
   plugins = { "flash_attention", "fused_adamw", "clip_grad_norm" },
-  validate = { every = 20, sequences = 64 },
-  target_loss = tonumber(rush.arg("target", "2.0")),
+  validate = { every = 10, sequences = 64 },
+  target_loss = tonumber(rush.arg("target", "2.3")),
   timeout = 3600,
 }
 
 local rates = {}
-for _, lr in ipairs { 1e-3, 2e-3, 4e-3 } do
+for _, lr in ipairs { 5e-4, 1e-3, 2e-3, 4e-3, 8e-3 } do
   rates[#rates + 1] = rush.rung(string.format("lr %g", lr), { train = { lr = lr } })
 end
 

@@ -71,11 +71,22 @@ void Execution::execute_in_turns(std::vector<Job> jobs, int64_t round) {
     if (auto result = stored_result(job)) done.emplace_back(job, std::move(*result));
   // Steps are compared within one group, so a group that lacks a run is run again; a bad end stays one.
   const bool whole = done.size() == jobs.size();
+  int64_t remade = 0;
   for (const auto& [job, result] : done) {
-    if (!whole && result.at("status") == "ok") continue;
+    if (!whole && result.at("status") == "ok") {
+      set_aside(run_folder(job.id));
+      ++remade;
+      continue;
+    }
     take(job, result);
     std::erase_if(jobs, [&, &ended = job](const Job& other) { return other.id == ended.id; });
   }
+  if (remade > 0)
+    progress_.note(
+        std::to_string(remade) + " finished runs of round " + std::to_string(round + 1) +
+            " are made again beside those that it misses, as only steps of one group are compared; "
+            "theirs are in replaced/",
+        Colour::yellow);
   if (jobs.size() < 2) return;
   for (const auto& job : jobs) clear_run(run_folder(job.id));
   std::vector<Job> started;

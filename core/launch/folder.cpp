@@ -139,15 +139,19 @@ fs::path begun_report(const fs::path& folder, const Experiment& experiment, bool
   return folder;
 }
 
+void set_aside(const fs::path& run) {
+  const fs::path aside = run.parent_path().parent_path() / "replaced" / run.filename();
+  fs::create_directories(aside.parent_path());
+  fs::remove_all(aside);  // an older one of the same name
+  fs::rename(run, aside);
+}
+
 std::vector<std::string> set_aside_strangers(const fs::path& folder, const std::vector<Variant>& variants,
                                              std::optional<int64_t> rounds) {
   std::vector<std::string> names;
   for (const auto& run : folders_in(folder / "runs")) {
     if (!is_there(run / "result.json") || belongs(run, variants, rounds)) continue;
-    const fs::path aside = folder / "replaced" / run.filename();
-    fs::create_directories(aside.parent_path());
-    fs::remove_all(aside);  // an older one of the same name
-    fs::rename(run, aside);
+    set_aside(run);
     names.push_back(run.filename());
   }
   return names;

@@ -270,26 +270,27 @@ void add_programs(const Analysis& a, std::vector<std::string>& parts) {
       (best.comparison.speed->claim() ? "" : ", " + describe(verdict_of(*best.comparison.speed))));
 }
 
-/// Which row has its loss down to the target first, where that takes other steps than the base's, or else
-/// than the last one's: in equally many the first is the fastest, of which other parts tell.
+/// Who has the loss down to the target first, and who comes next. Where all take equally many steps the first
+/// is the fastest, of which other parts tell.
 void add_time_to_loss(const Analysis& a, std::vector<std::string>& parts) {
-  const Rows reached =
-      select(a, [](const Row& row) { return row.time_to_loss && row.time_to_loss->seconds; });
-  if (reached.empty()) return;
-  const auto seconds = [](const Row* row) { return *row->time_to_loss->seconds; };
-  const Row& first = **std::ranges::min_element(reached, {}, seconds);
-  const Row& last = **std::ranges::max_element(reached, {}, seconds);
-  const bool with_base = reached.front()->variant == 0 && reached.front() != &first;
-  const Row& other = with_base ? *reached.front() : last;
-  if (first.time_to_loss->steps == other.time_to_loss->steps) return;
+  Rows rows = select(a, [](const Row& row) { return row.time_to_loss && row.time_to_loss->seconds; });
+  if (rows.empty()) return;
+  std::ranges::stable_sort(rows, {}, [](const Row* row) { return *row->time_to_loss->seconds; });
+  const auto as_many_steps = [&](const Row* row) {
+    return row->time_to_loss->steps == rows.front()->time_to_loss->steps;
+  };
+  const auto next = std::ranges::find_if_not(rows, as_many_steps);
+  if (next == rows.end()) return;
   const auto needs = [](const Row& row) {
     return std::to_string(*row.time_to_loss->steps) + " steps and " + duration(*row.time_to_loss->seconds);
   };
-  parts.push_back(first.name + " is first at a loss of " + exact_number(a.experiment.target_loss) +
-                  ", after " + needs(first) + ", where " + other.name + " takes " + needs(other) +
-                  (first.rounds.size() < kMinRounds ? " (in fewer than " + std::to_string(kMinRounds) +
-                                                          " rounds, so of the seconds no claim is made)"
-                                                    : ""));
+  const Rows first(rows.begin(), next);
+  const bool few = std::ranges::any_of(rows, [](const Row* row) { return row->rounds.size() < kMinRounds; });
+  parts.push_back(
+      names_text(first, [](const Row& row) { return row.name; }) + (first.size() == 1 ? " is" : " are") +
+      " first at a loss of " + exact_number(a.experiment.target_loss) + ", after " + needs(*first.front()) +
+      "; next comes " + (*next)->name + ", after " + needs(**next) +
+      (few ? " (fewer than " + std::to_string(kMinRounds) + " rounds: no claim of the seconds)" : ""));
 }
 
 std::string what_happened(Status status) {

@@ -95,7 +95,7 @@ const std::map<std::string, Quantity, std::less<>>& quantities() {
        {[](A, R r) { return r.time_to_loss ? r.time_to_loss->seconds : MaybeNumber(); }, duration}},
       {"steps_to_loss",
        {[](A, R r) { return r.time_to_loss ? MaybeNumber(r.time_to_loss->steps) : MaybeNumber(); },
-        [](double x) { return grouped(x); }}},
+        [](double x) { return fixed(x, 0); }}},
   };
   return all;
 }

@@ -8,6 +8,7 @@
 
 namespace optrush {
 namespace {
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -75,16 +76,16 @@ std::string finding_of(const std::vector<std::pair<double, int64_t>>& needs) {
 }
 
 TEST(TimeToLoss, TheFindingNamesWhoIsFirst) {
-  EXPECT_EQ(
-      finding_of({{20, 100}, {12, 80}, {0, 0}}),
-      "rung 1 is first at a loss of 2.5, after 80 steps and 12.0 s, where base takes 100 steps and 20.0 s.");
-  EXPECT_EQ(
-      finding_of({{0, 0}, {12, 80}, {15, 60}}),
-      "rung 1 is first at a loss of 2.5, after 80 steps and 12.0 s, where rung 2 takes 60 steps and 15.0 s.");
-  // The base itself, and what is only faster.
+  EXPECT_EQ(finding_of({{20, 100}, {12, 80}, {0, 0}, {30, 90}}),
+            "rung 1 is first at a loss of 2.5, after 80 steps and 12.0 s; next comes base, after 100 steps "
+            "and 20.0 s.");
   EXPECT_THAT(finding_of({{10, 100}, {12, 80}}), HasSubstr("base is first at a loss of 2.5"));
-  EXPECT_THAT(finding_of({{20, 100}, {12, 100}}), Not(HasSubstr("is first")));
-  EXPECT_THAT(finding_of({{20, 100}, {0, 0}}), Not(HasSubstr("is first")));
+  // As many steps, but later than the next one.
+  EXPECT_THAT(finding_of({{10, 100}, {12, 80}, {9, 100}, {14, 100}}),
+              AllOf(HasSubstr("rung 2, base are first"), HasSubstr("next comes rung 1")));
+  // What is only faster, and what is alone.
+  EXPECT_THAT(finding_of({{20, 100}, {12, 100}}), Not(HasSubstr("first")));
+  EXPECT_THAT(finding_of({{20, 100}, {0, 0}}), Not(HasSubstr("first")));
 }
 
 TEST(TimeToLoss, WhatHasNoLossesHasNone) {

@@ -7,7 +7,9 @@
 //
 // The iteration computes in the type that the model multiplies the matrix in: in bf16, as is published, where
 // products are in bf16, else in the matrix's own. Embedding, head and vectors are updated by the optimizer
-// that is stacked below, at the same learning rate: by default an update is scaled to be as long as AdamW's.
+// that is stacked below, at the same learning rate. By default an update has the root mean square of
+// AdamW's in long trainings; at the beginning of one AdamW's are longer, and Muon's best rate is several
+// times AdamW's.
 #include "optimizer.h"
 #include "optrush/error.h"
 #include "optrush/plugin.h"
@@ -52,6 +54,6 @@ OPTRUSH_PLUGIN(MuonPlugin, R"json({
     {"name": "momentum", "type": "number", "default": 0.95, "min": 0, "max": 0.9999, "doc": "decay of the mean of gradients"},
     {"name": "nesterov", "type": "boolean", "default": true, "doc": "the mean as it would be after the present gradient counted once more"},
     {"name": "steps", "type": "integer", "default": 5, "min": 1, "max": 20, "doc": "iterations of Newton-Schulz for one update"},
-    {"name": "scale", "type": "string", "default": "match_rms", "choices": ["match_rms", "spectral"], "doc": "match_rms: as long as AdamW's updates, whose learning rate it takes; spectral: the published form, whose rate is larger"}
+    {"name": "scale", "type": "string", "default": "match_rms", "choices": ["match_rms", "spectral"], "doc": "match_rms: updates whose root mean square is 0.2, as AdamW's have in long trainings; spectral: the published form, whose learning rate is larger"}
   ]
 })json");

@@ -7,7 +7,7 @@
 namespace optrush::muon {
 /// How an orthogonal update of a matrix (A, B) is scaled beside the learning rate.
 enum class Scale {
-  match_rms,  ///< 0.2 sqrt(max(A, B)): as long as AdamW's updates are, whose rate it then takes
+  match_rms,  ///< 0.2 sqrt(max(A, B)): a root mean square of 0.2, as AdamW's updates have (arXiv:2502.16982)
   spectral    ///< sqrt(max(1, A / B)): the published form, with a rate of its own
 };
 

@@ -5,8 +5,11 @@
 // thread may allocate, so the two exclude each other.
 #include <c10/core/DeviceGuard.h>
 
+#include <condition_variable>
 #include <future>
 #include <memory>
+#include <mutex>
+#include <thread>
 
 #include "optrush/evaluation.h"
 #include "optrush/forecast.h"
@@ -20,31 +23,55 @@ using Data = std::function<std::vector<Batch>(int64_t step)>;
 /// Gives the batches of one step after the other, each asked for before it is needed.
 class Ahead {
  public:
-  Ahead(Data data, at::Device device) : data_(std::move(data)), device_(device) {}
+  Ahead(Data data, at::Device device) : data_(std::move(data)), device_(device) {
+    // The simulated device knows one thread.
+    if (!is_forecast(device)) thread_ = std::jthread([this](const std::stop_token& stop) { work(stop); });
+  }
 
   std::vector<Batch> operator()(int64_t step) {
     std::vector<Batch> batches = next_.valid() && step_ == step ? next_.get() : data_(step);
     step_ = step + 1;
-    next_ = ask();
+    Task task([this, step = step_] {
+      const c10::DeviceGuard guard(device_);
+      return data_(step);
+    });
+    next_ = task.get_future();
+    hand_over(std::move(task));
     return batches;
   }
 
  private:
-  std::future<std::vector<Batch>> ask() {
-    const auto make = [this, step = step_] {
-      const c10::DeviceGuard guard(device_);
-      return data_(step);
-    };
-    if (!is_forecast(device_)) return std::async(std::launch::async, make);
-    std::promise<std::vector<Batch>> made;  // the simulated device knows one thread
-    made.set_value(make());
-    return made.get_future();
+  using Task = std::packaged_task<std::vector<Batch>()>;
+
+  void hand_over(Task task) {
+    if (!thread_.joinable()) return task();
+    {
+      const std::lock_guard lock(mutex_);
+      task_ = std::move(task);
+    }
+    asked_.notify_one();
+  }
+
+  void work(const std::stop_token& stop) {
+    while (true) {
+      Task task;
+      {
+        std::unique_lock lock(mutex_);
+        if (!asked_.wait(lock, stop, [this] { return task_.valid(); })) return;
+        task = std::move(task_);
+      }
+      task();
+    }
   }
 
   Data data_;
   at::Device device_;
-  int64_t step_ = 0;
-  std::future<std::vector<Batch>> next_;  ///< last: its end is awaited before the others go
+  int64_t step_ = 0;  ///< of next_
+  std::future<std::vector<Batch>> next_;
+  std::mutex mutex_;
+  std::condition_variable_any asked_;
+  Task task_;
+  std::jthread thread_;  ///< last: it ends before what it uses
 };
 
 class Prefetch final : public Plugin {

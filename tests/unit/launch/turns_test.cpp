@@ -358,6 +358,8 @@ TEST_F(Turns, ResumeRunsAGroupThatLacksOneAgain) {
   EXPECT_EQ(group("00-base-r1"), first);
   EXPECT_NE(group("00-base-r2"), second);
   EXPECT_EQ(group("00-base-r2"), group("01-a-r2"));
+  EXPECT_EQ(parse_json(read_file(report() / "replaced/00-base-r2/result.json"), "old").at("turns"), second)
+      << "what was finished is kept";
 }
 
 TEST_F(Turns, RanksHaveTheTurnTogether) {
