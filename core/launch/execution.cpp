@@ -88,7 +88,11 @@ void Execution::execute_in_turns(std::vector<Job> jobs, int64_t round) {
             "theirs are in replaced/",
         Colour::yellow);
   if (jobs.size() < 2) return;
-  for (const auto& job : jobs) clear_run(run_folder(job.id));
+  // Their specs say whose round it is, whoever has started when an interrupt comes.
+  for (const auto& job : jobs) {
+    clear_run(run_folder(job.id));
+    store_job(run_folder(job.id), job);
+  }
   std::vector<Job> started;
   for (const size_t i : start_order(jobs.size(), round)) started.push_back(jobs[i]);
   const TemporaryFolder sockets;

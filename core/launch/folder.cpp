@@ -140,9 +140,11 @@ fs::path begun_report(const fs::path& folder, const Experiment& experiment, bool
 }
 
 void set_aside(const fs::path& run) {
-  const fs::path aside = run.parent_path().parent_path() / "replaced" / run.filename();
-  fs::create_directories(aside.parent_path());
-  fs::remove_all(aside);  // an older one of the same name
+  const fs::path replaced = run.parent_path().parent_path() / "replaced";
+  fs::create_directories(replaced);
+  const std::string name = run.filename();
+  fs::path aside = replaced / name;
+  for (int64_t older = 2; fs::exists(aside); ++older) aside = replaced / (name + "." + std::to_string(older));
   fs::rename(run, aside);
 }
 

@@ -32,7 +32,8 @@ std::filesystem::path begun_report(const std::filesystem::path& folder, const Ex
 void check_replaceable(const std::filesystem::path& folder, const Experiment&);
 /// Removes what this program writes into a report's folder; other files stay.
 void clear_report(const std::filesystem::path& folder);
-/// Moves runs/NAME of a report, with all that it has, to replaced/NAME, where no report counts it.
+/// Moves runs/NAME of a report, with all that it has, to replaced/NAME, or NAME.2 beside an
+/// older one, where no report counts it.
 void set_aside(const std::filesystem::path& run);
 /// Moves results that the experiment, as it is now, would count wrongly (another spec, a round too many) from
 /// runs/ to replaced/. Returns their names.

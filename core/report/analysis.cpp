@@ -146,13 +146,9 @@ class Analyzer {
     culprits_.emplace(row.variant, below->second);
   }
 
-  /// Losses of another model, of other data or of other lengths say nothing about each other.
   bool same_task(int64_t a, int64_t b) const {
-    const Variant &one = stored_.variants[static_cast<size_t>(a)],
-                  &other = stored_.variants[static_cast<size_t>(b)];
-    return one.spec.model_kind == other.spec.model_kind && one.spec.model == other.spec.model &&
-           to_json(one.spec.data) == to_json(other.spec.data) &&
-           one.spec.train.seq_len == other.spec.train.seq_len;
+    return optrush::same_task(stored_.variants[static_cast<size_t>(a)].spec,
+                              stored_.variants[static_cast<size_t>(b)].spec);
   }
 
   Comparison against(const Row& row, int64_t other) const {

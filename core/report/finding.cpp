@@ -5,6 +5,7 @@
 #include "base/suggest.h"
 #include "report/analysis.h"
 #include "report/format.h"
+#include "report/problem.h"
 #include "report/verdict.h"
 
 namespace optrush {
@@ -270,27 +271,27 @@ void add_programs(const Analysis& a, std::vector<std::string>& parts) {
       (best.comparison.speed->claim() ? "" : ", " + describe(verdict_of(*best.comparison.speed))));
 }
 
-/// Who has the loss down to the target first, and who comes next. Where all take equally many steps the first
-/// is the fastest, of which other parts tell.
+/// Who has the loss down to the target soonest, and who comes next: runs of the base's task whose losses are
+/// of one kind. Of those that take equally many steps the fastest is named alone: other parts tell of speeds.
 void add_time_to_loss(const Analysis& a, std::vector<std::string>& parts) {
-  Rows rows = select(a, [](const Row& row) { return row.time_to_loss && row.time_to_loss->seconds; });
+  Rows rows = select(a, [&](const Row& row) {
+    const auto& there = row.time_to_loss;
+    return there && there->seconds && there->validated == a.rows.front().time_to_loss->validated &&
+           row.same_as < 0 &&
+           same_task(a.variants[static_cast<size_t>(row.variant)].spec, a.variants.front().spec);
+  });
   if (rows.empty()) return;
-  std::ranges::stable_sort(rows, {}, [](const Row* row) { return *row->time_to_loss->seconds; });
-  const auto as_many_steps = [&](const Row* row) {
-    return row->time_to_loss->steps == rows.front()->time_to_loss->steps;
-  };
-  const auto next = std::ranges::find_if_not(rows, as_many_steps);
-  if (next == rows.end()) return;
+  const auto seconds = [](const Row* row) { return *row->time_to_loss->seconds; };
+  const Row& first = **std::ranges::min_element(rows, {}, seconds);
+  std::erase_if(rows, [&](const Row* row) { return row->time_to_loss->steps == first.time_to_loss->steps; });
+  if (rows.empty()) return;
+  const Row& next = **std::ranges::min_element(rows, {}, seconds);
   const auto needs = [](const Row& row) {
     return std::to_string(*row.time_to_loss->steps) + " steps and " + duration(*row.time_to_loss->seconds);
   };
-  const Rows first(rows.begin(), next);
-  const bool few = std::ranges::any_of(rows, [](const Row* row) { return row->rounds.size() < kMinRounds; });
-  parts.push_back(
-      names_text(first, [](const Row& row) { return row.name; }) + (first.size() == 1 ? " is" : " are") +
-      " first at a loss of " + exact_number(a.experiment.target_loss) + ", after " + needs(*first.front()) +
-      "; next comes " + (*next)->name + ", after " + needs(**next) +
-      (few ? " (fewer than " + std::to_string(kMinRounds) + " rounds: no claim of the seconds)" : ""));
+  parts.push_back(first.name + " is at a loss of " + exact_number(a.experiment.target_loss) +
+                  " soonest, after " + needs(first) + ", next " + next.name + ", after " + needs(next) +
+                  " (of the seconds no claim is made)");
 }
 
 std::string what_happened(Status status) {
@@ -346,7 +347,7 @@ void add_medians(const Analysis& a, std::vector<std::string>& parts) {
 
 std::string finding(const Analysis& a) {
   std::vector<std::string> parts;
-  add_time_to_loss(a, parts);
+  if (!a.rows.empty() && a.rows.front().time_to_loss) add_time_to_loss(a, parts);
   add_ladder(a, parts);
   add_ablation(a, parts);
   add_grid(a, parts);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "report/axis_ticks.h"
@@ -23,7 +24,7 @@ struct Span {
 
 /// Seconds and bytes in units that people read.
 const char* axis_label(const std::string& column) {
-  if (column.ends_with("_time"))
+  if (column.ends_with("_time") || column == "time_to_loss")
     return "datum.value < 1 ? format(datum.value * 1000, ',.3~r') + ' ms' : format(datum.value, ',.3~r') + ' "
            "s'";
   if (column == "peak_memory" || column == "activations")
@@ -32,8 +33,9 @@ const char* axis_label(const std::string& column) {
            "? "
            "format(datum.value / 1048576, ',.3~r') + ' MiB' : format(datum.value / 1073741824, ',.3~r') + ' "
            "GiB'";
-  return column.ends_with("_share") || column == "mfu" || column == "hfu" ? "format(datum.value, '.0%')"
-                                                                          : "format(datum.value, '.3~s')";
+  return column.ends_with("_share") || column == "mfu" || column == "hfu"
+             ? "format(datum.value, '.0%')"
+             : "format(datum.value, datum.value < 1 ? '.3~g' : '.3~s')";
 }
 
 struct Panels {
@@ -72,7 +74,9 @@ std::pair<Json, std::vector<double>> y_scale(const std::string& column, const Sp
     Json scale = {{"type", "log"}, {"domain", {ticks.front(), ticks.back()}}};
     return {std::move(scale), std::move(ticks)};
   }
-  if (!bytes) return {{{"zero", true}, {"nice", true}}, {}};
+  // From zero on, but for losses, whose differences are small.
+  const bool loss = column == "loss" || column == "validation_loss";
+  if (!bytes) return {{{"zero", !loss}, {"nice", true}}, {}};
   auto ticks = byte_ticks(span.high);
   Json scale = {{"domain", {0, ticks.back()}}};
   return {std::move(scale), std::move(ticks)};
@@ -84,10 +88,15 @@ Json grid_panel(const Grid& grid, const Panels& panels, const std::string& colum
   const auto [scale, y_ticks] = y_scale(column, y);
   Json y_axis = {{"labelExpr", axis_label(column)}};
   y_ticks.empty() ? y_axis["tickCount"] = 6 : y_axis["values"] = y_ticks;
-  Json x_axis = {{"format", ",d"}, {"labelFlush", false}, {"labelOverlap", "greedy"}};
+  const bool whole = std::ranges::all_of(panels.values, [](const Json& value) {
+    const double x = value.at("x");
+    return x == std::floor(x);
+  });
+  Json x_axis = {{"format", whole ? ",d" : "~g"}, {"labelFlush", false}, {"labelOverlap", "greedy"}};
   if (!ticks.empty()) x_axis["values"] = ticks;
-  const Json x_scale = panels.x.wide() ? Json{{"type", "log"}, {"base", 2}, {"nice", false}}
-                                       : Json{{"zero", false}, {"nice", true}};
+  const Json x_scale = panels.x.wide()
+                           ? Json{{"type", "log"}, {"base", 2}, {"domain", {panels.x.low, panels.x.high}}}
+                           : Json{{"zero", false}, {"nice", true}};
   return {
       {"width", kChartWidth},
       {"height", kPanelHeight},

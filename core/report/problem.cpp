@@ -62,4 +62,9 @@ bool same_work(const RunSpec& a, const RunSpec& b) {
   return to_json(a.train) == to_json(b.train) && uses(a) == uses(b) && a.model == b.model &&
          a.model_kind == b.model_kind && to_json(a.data) == to_json(b.data) && held_out(a) == held_out(b);
 }
+
+bool same_task(const RunSpec& a, const RunSpec& b) {
+  return a.model_kind == b.model_kind && a.model == b.model && to_json(a.data) == to_json(b.data) &&
+         a.train.seq_len == b.train.seq_len;
+}
 }  // namespace optrush

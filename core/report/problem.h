@@ -12,4 +12,6 @@ std::string difference_of_problems(const Stored& of_subject, int64_t subject, co
 int64_t devices_of(const Json& plan);
 /// Whether two specs train the same thing for the same number of steps.
 bool same_work(const RunSpec&, const RunSpec&);
+/// Losses of another model, of other data or of other lengths say nothing about each other.
+bool same_task(const RunSpec&, const RunSpec&);
 }  // namespace optrush

@@ -13,6 +13,7 @@ libFuzzer's output (log.txt). A finding is mended first, then its input becomes 
 
 import argparse
 import concurrent.futures
+import fcntl
 import json
 import os
 import re
@@ -58,11 +59,9 @@ class Target:
     def total(self):
         return {key: (max if key == "edges" else sum)((self.recorded[key], self.state[key])) for key in NOTHING}
 
-    def record(self):
-        self.recorded = {key: round(value) for key, value in self.total().items()}
-        self.state = dict(NOTHING)
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self.state_file.write_text(json.dumps(self.state) + "\n")
+    def forget(self):
+        if self.state_file.exists():
+            self.state_file.write_text(json.dumps(NOTHING) + "\n")
 
     def findings(self):
         return sorted((self.folder / "findings").glob("*")) if (self.folder / "findings").exists() else []
@@ -157,13 +156,23 @@ def main():
         parser.error(f"no target {', '.join(sorted(unknown))}; there are {', '.join(names)}")
     recorded = json.loads(RECORD.read_text())
     targets = [Target(name, folder, recorded.get(name, {})) for name in arguments.targets or names]
+    if not arguments.table:
+        (folder / "campaign").mkdir(parents=True, exist_ok=True)
+        alone = open(folder / "campaign" / "lock", "w")  # two would count the same inputs
+        try:
+            fcntl.flock(alone, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            sys.exit(f"a campaign runs in {folder}")
     if arguments.record:
         for target in targets:
-            target.record()
-            recorded[target.name] = target.recorded
+            recorded[target.name] = {key: round(value) for key, value in target.total().items()}
         text = ",\n".join(f'  "{name}": {json.dumps(recorded[name])}' for name in names if name in recorded)
-        RECORD.write_text(f"{{\n{text}\n}}\n")
-    elif not arguments.table:
+        RECORD.with_suffix(".tmp").write_text(f"{{\n{text}\n}}\n")
+        RECORD.with_suffix(".tmp").rename(RECORD)
+        for target in targets:
+            target.forget()
+        return 0
+    if not arguments.table:
         build(folder, arguments.jobs)
         run(targets, arguments.inputs, arguments.turn, min(arguments.limit_s, 1e9), arguments.jobs)
     print(table(targets))

@@ -94,6 +94,28 @@ TEST(Charts, CurvesOfBytesAreMarkedByPowersOfTwo) {
   EXPECT_EQ(shown.size(), 2U);
 }
 
+/// Settings below 1 are marked as they are, losses not from zero on, and panels share the axis of the
+/// setting.
+TEST(Charts, CurvesOverFractions) {
+  test::SyntheticReport report("rates", 3);
+  Part part{.arrangement = Arrangement::grid};
+  part.axes.resize(1);
+  for (const double lr : {0.0005, 0.001, 0.004})
+    part.axes[0].push_back(test::setting("lr " + std::to_string(lr), {{"train", {{"lr", lr}}}}));
+  part.view = {.x = "train.lr", .curves = {"step_time", "loss"}};
+  report.experiment.parts.push_back(part);
+  const Json panels = chart(make_charts(analysis_of(report)), "grid").spec.at("vconcat");
+  ASSERT_EQ(panels.size(), 2U);
+  for (const Json& panel : panels) {
+    const Json& x = panel.at("encoding").at("x");
+    EXPECT_EQ(x.at("axis").at("format"), "~g");
+    EXPECT_EQ(x.at("axis").at("values"), Json({0.0005, 0.001, 0.004}));
+    EXPECT_EQ(x.at("scale").at("domain"), Json({0.0005, 0.004}));
+  }
+  EXPECT_EQ(panels[0].at("encoding").at("y").at("scale").at("zero"), true);
+  EXPECT_EQ(panels[1].at("encoding").at("y").at("scale").at("zero"), false);
+}
+
 TEST(Charts, LossesThatAgreeAreToldApartByTheirDistance) {
   auto report = three_rungs();
   report["two"].loss_error = report["three"].loss_error = 1e-5;

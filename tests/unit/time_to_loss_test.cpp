@@ -8,7 +8,6 @@
 
 namespace optrush {
 namespace {
-using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -59,7 +58,7 @@ TEST(TimeToLoss, RoundsGiveTheirMedianWhereAllOfThemAreThere) {
 }
 
 /// A report whose rows reach the target after these seconds and steps; 0: never.
-std::string finding_of(const std::vector<std::pair<double, int64_t>>& needs) {
+Analysis reaching(const std::vector<std::pair<double, int64_t>>& needs) {
   Analysis a;
   a.experiment.target_loss = 2.5;
   for (const auto& [seconds, steps] : needs) {
@@ -71,21 +70,30 @@ std::string finding_of(const std::vector<std::pair<double, int64_t>>& needs) {
     row.time_to_loss = TimeToLoss{.validated = true};
     if (steps > 0) row.time_to_loss = TimeToLoss{seconds, steps, true};
     a.rows.push_back(row);
+    a.variants.emplace_back();
   }
-  return finding(a);
+  return a;
 }
 
-TEST(TimeToLoss, TheFindingNamesWhoIsFirst) {
-  EXPECT_EQ(finding_of({{20, 100}, {12, 80}, {0, 0}, {30, 90}}),
-            "rung 1 is first at a loss of 2.5, after 80 steps and 12.0 s; next comes base, after 100 steps "
-            "and 20.0 s.");
-  EXPECT_THAT(finding_of({{10, 100}, {12, 80}}), HasSubstr("base is first at a loss of 2.5"));
-  // As many steps, but later than the next one.
-  EXPECT_THAT(finding_of({{10, 100}, {12, 80}, {9, 100}, {14, 100}}),
-              AllOf(HasSubstr("rung 2, base are first"), HasSubstr("next comes rung 1")));
+TEST(TimeToLoss, TheFindingNamesWhoIsThereSoonest) {
+  EXPECT_EQ(finding(reaching({{20, 100}, {12, 80}, {0, 0}, {30, 90}})),
+            "rung 1 is at a loss of 2.5 soonest, after 80 steps and 12.0 s, next base, after 100 steps and "
+            "20.0 s (of the seconds no claim is made).");
+  EXPECT_THAT(finding(reaching({{10, 100}, {12, 80}, {9, 100}})),
+              HasSubstr("rung 2 is at a loss of 2.5 soonest"));
   // What is only faster, and what is alone.
-  EXPECT_THAT(finding_of({{20, 100}, {12, 100}}), Not(HasSubstr("first")));
-  EXPECT_THAT(finding_of({{20, 100}, {0, 0}}), Not(HasSubstr("first")));
+  EXPECT_THAT(finding(reaching({{20, 100}, {12, 100}})), Not(HasSubstr("soonest")));
+  EXPECT_THAT(finding(reaching({{20, 100}, {0, 0}})), Not(HasSubstr("soonest")));
+  // Losses that say nothing about each other: of another kind, of another task, of the same run.
+  Analysis a = reaching({{20, 100}, {12, 80}});
+  a.rows[1].time_to_loss->validated = false;
+  EXPECT_THAT(finding(a), Not(HasSubstr("soonest")));
+  a = reaching({{20, 100}, {12, 80}});
+  a.variants[1].spec.train.seq_len = 7;
+  EXPECT_THAT(finding(a), Not(HasSubstr("soonest")));
+  a = reaching({{20, 100}, {12, 80}});
+  a.rows[1].same_as = 0;
+  EXPECT_THAT(finding(a), Not(HasSubstr("soonest")));
 }
 
 TEST(TimeToLoss, WhatHasNoLossesHasNone) {

@@ -49,7 +49,7 @@ OPTRUSH_PLUGIN(MuonPlugin, R"json({
   "summary": "matrices updated by their orthogonalized momentum: a loss is reached in fewer steps",
   "doc": "Embedding, head and vectors are left to the optimizer below it.",
   "conflicts": ["bf16_weights", "fsdp", "tensor_parallel"],
-  "check": [{}, {"with": ["fused_adamw", "mixed_precision"]}],
+  "check": [{}, {"options": {"scale": "spectral"}, "with": ["fused_adamw", "mixed_precision"]}],
   "options": [
     {"name": "momentum", "type": "number", "default": 0.95, "min": 0, "max": 0.9999, "doc": "decay of the mean of gradients"},
     {"name": "nesterov", "type": "boolean", "default": true, "doc": "the mean as it would be after the present gradient counted once more"},

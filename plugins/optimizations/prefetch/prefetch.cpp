@@ -1,8 +1,10 @@
 // Data loading: while a step runs, the batches of the next one are made by a thread of their own, as the
 // workers of PyTorch's DataLoader do, one step ahead. It pays by the `data` part of a step and nothing more:
 // much where batches are decoded, tokenized or read from slow storage, next to nothing where tokens are
-// mapped from a file. A step's batches more are in memory meanwhile. While a CUDA graph is recorded no other
+// mapped from a file. What takes longer than the step is awaited at its end, and counts for its last phase. A
+// step's batches more are in memory meanwhile. While a CUDA graph is recorded no other
 // thread may allocate, so the two exclude each other.
+#include <ATen/record_function.h>
 #include <c10/core/DeviceGuard.h>
 
 #include <condition_variable>
@@ -32,12 +34,18 @@ class Ahead {
     std::vector<Batch> batches = next_.valid() && step_ == step ? next_.get() : data_(step);
     step_ = step + 1;
     Task task([this, step = step_] {
+      const at::DisableRecordFunctionGuard uncounted;  // what counts a step's operators sees every thread
       const c10::DeviceGuard guard(device_);
       return data_(step);
     });
     next_ = task.get_future();
     hand_over(std::move(task));
     return batches;
+  }
+
+  /// Until the batches that were asked for are there.
+  void settle() const {
+    if (next_.valid()) next_.wait();
   }
 
  private:
@@ -78,18 +86,29 @@ class Prefetch final : public Plugin {
  public:
   void apply(Recipe& recipe, const Options&) override {
     recipe.on(Event::ready, Phase::prefetch, [this](Run& run) { device_ = run.device(); });
-    // Held by the slot's function and not by the plugin: it ends before the data that it reads.
+    // Owned by the slot's function and not by the plugin: it ends before the data that it reads.
     recipe.data.wrap(Phase::prefetch,
                      [this](Data inner, const Site&) -> Data {
                        auto ahead = std::make_shared<Ahead>(inner, device_);
+                       ahead_ = ahead;
                        return [ahead, inner = std::move(inner)](int64_t step) {
                          return evaluating() ? inner(step) : (*ahead)(step);
                        };
                      },
                      {.trace = Trace::aten});
+    // Nothing is made beside a validation, nor in the turn of another run.
+    recipe.schedule.wrap(Phase::prefetch,
+                         [this](auto inner, const Site&) -> decltype(inner) {
+                           return [this, inner](Step& step) {
+                             inner(step);
+                             if (const auto ahead = ahead_.lock()) ahead->settle();
+                           };
+                         },
+                         {.trace = Trace::aten});
   }
 
  private:
+  std::weak_ptr<Ahead> ahead_;
   at::Device device_ = at::kCPU;
 };
 }  // namespace
