@@ -14,7 +14,6 @@
 #include <thread>
 
 #include "optrush/evaluation.h"
-#include "optrush/forecast.h"
 #include "optrush/plugin.h"
 
 namespace {
@@ -27,7 +26,8 @@ class Ahead {
  public:
   Ahead(Data data, at::Device device) : data_(std::move(data)), device_(device) {
     // The simulated device knows one thread.
-    if (!is_forecast(device)) thread_ = std::jthread([this](const std::stop_token& stop) { work(stop); });
+    if (!device.is_privateuseone())
+      thread_ = std::jthread([this](const std::stop_token& stop) { work(stop); });
   }
 
   std::vector<Batch> operator()(int64_t step) {
