@@ -107,7 +107,12 @@ Mesh::Names Mesh::sequence() const {
 }
 
 Mesh::Names Mesh::data() const {
-  return names_of(dims_, [](Splits splits) { return splits != Splits::nothing; });
+  return names_of(dims_,
+                  [](Splits splits) { return splits == Splits::batch || splits == Splits::sequence; });
+}
+
+Mesh::Names Mesh::layers() const {
+  return names_of(dims_, [](Splits splits) { return splits == Splits::layers; });
 }
 
 Group& Mesh::group(const Names& names) const {

@@ -31,8 +31,8 @@ Phases phases_from(const Json& json) {
 }
 
 StepResult step_from(const Json& json) {
-  check_keys(json, {"step", "timed", "loss", "grad_norm", "tokens", "seconds", "phases"}, "field", "a step",
-             {});
+  check_keys(json, {"step", "timed", "loss", "grad_norm", "learning_rate", "tokens", "seconds", "phases"}, "field",
+             "a step", {});
   constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
   StepResult step;
   step.step = required<int64_t>(json, "step");
@@ -41,6 +41,7 @@ StepResult step_from(const Json& json) {
     if (!json.contains(key)) throw Error(std::string("field '") + key + "' of a step is missing");
   step.loss = number(json, "loss").value_or(kNaN);
   step.grad_norm = number(json, "grad_norm").value_or(kNaN);
+  step.learning_rate = number(json, "learning_rate").value_or(kNaN);
   step.tokens = required<int64_t>(json, "tokens");
   // So that a sum over steps is a number.
   if (constexpr int64_t kMost = 1'000'000'000'000; step.tokens < 0 || step.tokens > kMost)

@@ -21,6 +21,7 @@ struct StepResult {
   int64_t step = 0;
   bool timed = false;
   double loss = 0, grad_norm = 0;  ///< NaN where it was not finite
+  double learning_rate = 0;        ///< NaN where a program does not tell it
   int64_t tokens = 0;
   double seconds = 0;
   Phases phases;

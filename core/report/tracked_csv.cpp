@@ -61,7 +61,7 @@ std::string runs_csv(const Analysis& a) {
 
 std::string steps_csv(const Analysis& a) {
   std::vector<std::string> titles = kHead;
-  titles.insert(titles.end(), {"step", "timed", "loss", "grad_norm", "tokens", "seconds"});
+  titles.insert(titles.end(), {"step", "timed", "loss", "grad_norm", "learning_rate", "tokens", "seconds"});
   add_titles(titles);
   std::string text;
   add_line(titles, text);
@@ -70,7 +70,8 @@ std::string steps_csv(const Analysis& a) {
       auto cells = head_of(a, run);
       cells.insert(cells.end(),
                    {std::to_string(step.step), step.timed ? "1" : "0", number_cell(step.loss),
-                    number_cell(step.grad_norm), std::to_string(step.tokens), number_cell(step.seconds)});
+                    number_cell(step.grad_norm), number_cell(step.learning_rate),
+                    std::to_string(step.tokens), number_cell(step.seconds)});
       add_phases(step.phases, cells);
       add_line(cells, text);
     }

@@ -43,6 +43,7 @@ Json step_of(const StepResult& step) {
   Json values = Json::object();
   put(values, "loss", step.loss);
   put(values, "grad_norm", step.grad_norm);
+  put(values, "learning_rate", step.learning_rate);
   // Warm-up steps have no speed to be shown.
   if (step.timed && step.seconds > 0) {
     put(values, "tokens_per_second", static_cast<double>(step.tokens) / step.seconds);

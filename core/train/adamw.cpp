@@ -14,7 +14,7 @@ class AdamW final : public Optimizer {
  public:
   AdamW(TrainSpec spec, std::span<Shard> shards) : spec_(std::move(spec)) {
     for (const Shard& shard : shards)
-      moments_[shard.data.unsafeGetTensorImpl()] = {at::zeros_like(shard.data), at::zeros_like(shard.data),
+      moments_[shard.key()] = {at::zeros_like(shard.data), at::zeros_like(shard.data),
                                                     0};
   }
 
@@ -26,7 +26,7 @@ class AdamW final : public Optimizer {
   }
 
   std::vector<OptimizerState> state(const Shard& shard) override {
-    auto& moments = moments_.at(shard.data.unsafeGetTensorImpl());
+    auto& moments = moments_.at(shard.key());
     return {{"exp_avg", moments.first},
             {"exp_avg_sq", moments.second},
             {.name = "step", .value = at::from_blob(&moments.steps, {}, at::kLong), .block = 0}};
@@ -39,7 +39,7 @@ class AdamW final : public Optimizer {
   };
 
   void update_one(Shard& shard, double lr) {
-    auto& [first, second, counted] = moments_.at(shard.data.unsafeGetTensorImpl());
+    auto& [first, second, counted] = moments_.at(shard.key());
     const auto steps = static_cast<double>(++counted);
     if (shard.decay) shard.data.mul_(1 - lr * spec_.weight_decay);
     first.lerp_(shard.grad, 1 - spec_.beta1);

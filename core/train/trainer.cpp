@@ -264,7 +264,8 @@ class Trainer {
     clock.enter(Bucket::off);
     const auto& [loss, norm, skipped] = step.outcome();
     pending_.push_back(
-        {number, timed_, sent_to_host(loss), sent_to_host(norm), sent_to_host(skipped), step.tokens()});
+        {number, timed_, sent_to_host(loss), sent_to_host(norm), sent_to_host(skipped),
+         session_.update()->lr, step.tokens()});
     clock.end_step();
     session_.recipe().fire(Event::step_end, session_);
   }
@@ -306,6 +307,7 @@ class Trainer {
     int64_t step;
     bool timed;
     Tensor loss, gradient_norm, skipped;
+    double learning_rate;
     int64_t tokens;
   };
 
@@ -315,9 +317,13 @@ class Trainer {
     };
     const bool skipped = pending.skipped.defined() && pending.skipped.item<double>() != 0;
     Json step = {
-        {"step", pending.step},         {"timed", pending.timed},
-        {"loss", number(pending.loss)}, {"grad_norm", skipped ? Json() : number(pending.gradient_norm)},
-        {"tokens", pending.tokens},     {"seconds", time.total()},
+        {"step", pending.step},
+        {"timed", pending.timed},
+        {"loss", number(pending.loss)},
+        {"grad_norm", skipped ? Json() : number(pending.gradient_norm)},
+        {"learning_rate", pending.learning_rate},
+        {"tokens", pending.tokens},
+        {"seconds", time.total()},
         {"phases", phases_of(time)}};
     check(step);
     tell("step", step);

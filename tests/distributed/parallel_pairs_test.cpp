@@ -75,7 +75,7 @@ std::vector<Row> rows() {
       {"gradient_accumulation", {{{"steps", 8}}}},
       {"lora", {{{"rank", 3}}}},
       {"mixed_precision", {Json::object()}, "fp32", 2e-2},
-      {"muon"},
+      {"muon", {Json::object(), {{"distributed", false}}}},
       // Ranks that cut a matrix by columns encode other blocks than one process does.
       {"nf4", {Json::object()}, "fp32", 5e-2, {use("lora", {{"rank", 3}})}},
       {"optimizer_in_backward"},
@@ -122,7 +122,6 @@ std::string preferences() {
 /// Eight sequences a step, on whatever mesh.
 RunSpec spec_of(const Row& row, const Json& options, int64_t ranks, int64_t batch_ranks,
                 std::vector<PluginUse> strategy) {
-  if (row.name == "muon" && strategy.size() > 1) strategy[1] = use("ddp");  // beside context_parallel
   strategy.insert(strategy.end(), row.with.begin(), row.with.end());
   strategy.push_back({row.name, options});
   RunSpec spec = small_spec(ranks, std::move(strategy), {{"n_layers", 2}, {"dim", 32}, {"ffn_dim", 64}});

@@ -77,7 +77,7 @@ TEST(Muon, UpdatesByItsMomentumMadeOrthogonal) {
   for (const bool nesterov : {true, false})
     for (const auto scale : {muon::Scale::match_rms, muon::Scale::spectral}) {
       const muon::Settings settings{.momentum = 0.8, .nesterov = nesterov, .scale = scale};
-      const auto optimizer = muon::make_optimizer(spec, settings, {&shard, 1}, nullptr);
+      const auto optimizer = muon::make_optimizer(spec, settings, {&shard, 1}, {}, nullptr);
       Tensor expected = shard.data.clone(), momentum = at::zeros_like(expected);
       for (int step = 0; step < 3; ++step) {
         shard.grad = at::cos(expected + step);
@@ -162,11 +162,12 @@ TEST(Muon, ReachesALossInFewerSteps) {
   EXPECT_LT(last_loss("muon", 0.01), adamw);
 }
 
-TEST(Muon, RefusesPartsOfAMatrix) {
-  Param param{.name = "w", .shape = {6, 4}, .axes = {"ffn", "model"}};
-  std::vector<Shard> flat = {{.data = at::zeros({24}), .segments = {{&param, Layout({6, 4}), 0}}}};
-  EXPECT_THAT(error_of([&] { muon::split(flat); }),
-              HasSubstr("whole matrices, and this rank has a part of 'w'"));
+TEST(Muon, RefusesWhatItCannotUpdate) {
+  Param matrix{.name = "w", .shape = {6, 4}, .axes = {"ffn", "model"}};
+  Param norm{.name = "n", .shape = {4}, .axes = {"model"}};
+  std::vector<Shard> flat = {
+      {.data = at::zeros({28}), .segments = {{&norm, Layout({4}), 0}, {&matrix, Layout({6, 4}), 4}}}};
+  EXPECT_THAT(error_of([&] { muon::split(flat); }), HasSubstr("'w' is in one shard with 'n'"));
   EXPECT_THAT(error_of([] {
                 Trained run(nano_spec({use("muon"), use("bf16_weights")}));
               }),

@@ -60,7 +60,7 @@ def check_csv():
         assert len(mine) == len(result["steps"])
         for row, step in zip(mine, result["steps"]):
             assert int(row["step"]) == step["step"] and row["timed"] == str(int(step["timed"]))
-            for column in ("loss", "grad_norm", "seconds"):
+            for column in ("loss", "grad_norm", "learning_rate", "seconds"):
                 assert float(row[column]) == step[column], "to the last bit"
             assert float(row["forward_seconds"]) == step["phases"]["forward"]
     optrush("report", report, "--to", "csv", "--out", "elsewhere")

@@ -8,8 +8,9 @@
 #include "optrush/group.h"
 
 namespace optrush {
-/// What differs between the ranks along a mesh dimension.
-enum class Splits : uint8_t { nothing, batch, sequence };
+/// What differs between the ranks along a mesh dimension: neither data nor layers (they share the parameters of
+/// the same layers), what they train on, or which layers they have.
+enum class Splits : uint8_t { nothing, batch, sequence, layers };
 
 /// Named dimensions over the ranks of a run. apply() declares them; the batch dimension "dp" takes the ranks
 /// that are left. Where a dimension is absent its size is 1 and the rank 0, so nobody has to ask "is this
@@ -47,6 +48,8 @@ class Mesh {
   Names sequence() const;
   /// The dimensions that split batch or sequence: gradients, losses and token counts sum over them.
   Names data() const;
+  /// The dimensions along which ranks have other layers, so that none has a part of another's parameters.
+  Names layers() const;
   int64_t world_size() const { return world_size_; }
   int64_t world_rank() const { return world_rank_; }
 

@@ -25,6 +25,9 @@ struct Shard {
   /// Mesh dimensions whose ranks hold different elements. Along the others they hold copies.
   std::vector<std::string> split_over;
 
+  /// The same for a shard in every call of a run, for what an optimizer keeps by shard.
+  const void* key() const { return data.unsafeGetTensorImpl(); }
+
   /// A segment's elements of `data`, `grad` or another tensor of this shard, flat.
   static Tensor part(const Tensor& of_shard, const Segment& segment) {
     return of_shard.flatten().narrow(0, segment.at, segment.layout.numel());

@@ -49,7 +49,7 @@ class AdamW8bit final : public Optimizer {
     Tensors steps;
     for (const Shard& shard : shards) {
       if (!shard.grad.defined()) continue;
-      Moments& moments = moments_.at(key(shard));
+      Moments& moments = moments_.at(shard.key());
       steps.push_back(moments.steps);
       (moments.narrow() ? narrow : wide).push_back({&shard, &moments, readable(shard.grad)});
     }
@@ -62,7 +62,7 @@ class AdamW8bit final : public Optimizer {
   }
 
   std::vector<OptimizerState> state(const Shard& shard) override {
-    const Moments& moments = moments_.at(key(shard));
+    const Moments& moments = moments_.at(shard.key());
     std::vector<OptimizerState> all = {{"exp_avg", moments.first},
                                        {"exp_avg_sq", moments.second},
                                        {.name = "step", .value = moments.steps, .block = 0}};
@@ -79,7 +79,6 @@ class AdamW8bit final : public Optimizer {
     Moments* moments;
     Tensor gradient;
   };
-  static const void* key(const Shard& shard) { return shard.data.unsafeGetTensorImpl(); }
   /// As the kernels read it: dense, in bf16 or fp32.
   static Tensor readable(const Tensor& gradient) {
     const bool known = gradient.scalar_type() == at::kBFloat16 || gradient.scalar_type() == at::kFloat;
@@ -109,7 +108,7 @@ class AdamW8bit final : public Optimizer {
     } else {
       moments.first = at::zeros_like(shard.data), moments.second = at::zeros_like(shard.data);
     }
-    moments_[key(shard)] = std::move(moments);
+    moments_[shard.key()] = std::move(moments);
   }
 
   void step_wide(const std::vector<Updated>& all, bool decay, const Update& update) {

@@ -47,7 +47,7 @@ class MasterAdamW final : public Optimizer {
                         shard.segments.front().param->name + "' is in " + c10::toString(type),
                     "leave train.dtype at fp32: the plugin chooses bf16");
       const Tensor master = master_of(shard, masters);
-      state_[key(shard)] = {static_cast<int32_t>(state_.size()), 0, master, at::zeros_like(master),
+      state_[shard.key()] = {static_cast<int32_t>(state_.size()), 0, master, at::zeros_like(master),
                             at::zeros_like(master)};
     }
     if (shards.empty() || !shards.front().data.is_cuda()) return;
@@ -61,7 +61,7 @@ class MasterAdamW final : public Optimizer {
     const at::NoGradGuard no_grad;
     std::vector<Updated> all;
     for (const Shard& shard : shards)
-      if (shard.grad.defined()) all.push_back({&shard, &state_.at(key(shard)), readable(shard.grad)});
+      if (shard.grad.defined()) all.push_back({&shard, &state_.at(shard.key()), readable(shard.grad)});
     if (all.empty()) return;
     const NotedKernel noted("master_adamw", bytes_moved(all), launches_of(all));
     const at::Device device = shards.front().data.device();
@@ -76,7 +76,7 @@ class MasterAdamW final : public Optimizer {
   }
 
   std::vector<OptimizerState> state(const Shard& shard) override {
-    State& state = state_.at(key(shard));
+    State& state = state_.at(shard.key());
     const Tensor steps = steps_.defined() ? steps_[state.number] : at::from_blob(&state.steps, {}, at::kLong);
     std::vector<OptimizerState> all = {
         {"exp_avg", state.first}, {"exp_avg_sq", state.second}, {.name = "step", .value = steps, .block = 0}};
@@ -90,7 +90,6 @@ class MasterAdamW final : public Optimizer {
     int64_t steps = 0;  ///< on a CPU; a GPU counts itself
     Tensor master, first, second;
   };
-  static const void* key(const Shard& shard) { return shard.data.unsafeGetTensorImpl(); }
   static bool writes_weight(const Shard& shard) { return shard.data.scalar_type() == at::kBFloat16; }
   static GradientType type_of(const Tensor& gradient) {
     return gradient.scalar_type() == at::kBFloat16 ? GradientType::bf16 : GradientType::fp32;

@@ -16,7 +16,7 @@ class FusedAdamW final : public Optimizer {
   FusedAdamW(const TrainSpec& spec, std::span<Shard> shards) : spec_(spec) {
     for (const Shard& shard : shards) {
       const auto options = at::TensorOptions(at::kFloat).device(shard.data.device());
-      moments_[key(shard)] = {at::zeros_like(shard.data), at::zeros_like(shard.data), at::zeros({}, options)};
+      moments_[shard.key()] = {at::zeros_like(shard.data), at::zeros_like(shard.data), at::zeros({}, options)};
     }
   }
 
@@ -25,7 +25,7 @@ class FusedAdamW final : public Optimizer {
   }
 
   std::vector<OptimizerState> state(const Shard& shard) override {
-    const auto& moments = moments_.at(key(shard));
+    const auto& moments = moments_.at(shard.key());
     return {{"exp_avg", moments.first},
             {"exp_avg_sq", moments.second},
             {.name = "step", .value = moments.steps, .block = 0}};
@@ -35,14 +35,13 @@ class FusedAdamW final : public Optimizer {
   struct Moments {
     Tensor first, second, steps;
   };
-  static const void* key(const Shard& shard) { return shard.data.unsafeGetTensorImpl(); }
 
   void step_group(std::span<Shard> shards, bool decay, const Update& update) {
     const at::NoGradGuard no_grad;
     Tensors data, gradients, first, second, steps;
     for (const Shard& shard : shards) {
       if (shard.decay != decay || !shard.grad.defined()) continue;
-      auto& moments = moments_.at(key(shard));
+      auto& moments = moments_.at(shard.key());
       data.push_back(shard.data);
       gradients.push_back(shard.grad);
       first.push_back(moments.first);

@@ -5,11 +5,18 @@
 // where a step has many more tokens than 5 d, much where it has few. Its memory is one number a parameter
 // beside it, where AdamW has two.
 //
+// Ranks share the work. Each orthogonalizes one matrix of a round of as many as there are ranks, all of one
+// shape, and sends the others the result. Where ranks have parts of the matrices (fsdp, tensor_parallel), the
+// parts are collected first: a reduce-scatter, the iteration, an all-gather. Where they have copies (ddp),
+// the all-gather alone, which an interconnect may be too slow for: `distributed = false` is for that.
+//
 // The iteration computes in the type that the model multiplies the matrix in: in bf16, as is published, where
 // products are in bf16, else in the matrix's own. Embedding, head and vectors are updated by the optimizer
 // that is stacked below, at the same learning rate. By default an update has the root mean square of
 // AdamW's in long trainings; at the beginning of one AdamW's are longer, and Muon's best rate is several
 // times AdamW's.
+#include <algorithm>
+
 #include "optimizer.h"
 #include "optrush/error.h"
 #include "optrush/plugin.h"
@@ -24,6 +31,7 @@ class MuonPlugin final : public Plugin {
     settings_.nesterov = options.boolean("nesterov");
     settings_.steps = options.integer("steps");
     settings_.scale = options.string("scale") == "spectral" ? muon::Scale::spectral : muon::Scale::match_rms;
+    share_ = options.boolean("distributed");
     recipe.on(Event::declared, Phase::gradients, [](Run& run) {
       for (const Param* param : run.params().all())
         if (param->trainable && muon::is_hidden_matrix(*param)) return;
@@ -31,16 +39,38 @@ class MuonPlugin final : public Plugin {
                  "take the rung off here");
     });
     // Inside of what only decides when an optimizer is called.
-    recipe.optimizer.wrap(Phase::gradients, [this](auto inner, const Site&) -> decltype(inner) {
-      return [this, inner](Run& run, std::span<Shard> shards) {
+    recipe.optimizer.wrap(Phase::gradients, [this, &recipe](auto inner, const Site&) -> decltype(inner) {
+      return [this, inner, &recipe](Run& run, std::span<Shard> shards) {
         muon::Split split = muon::split(shards);
-        return muon::make_optimizer(run.spec().train, settings_, split.matrices, inner(run, split.others));
+        std::vector<muon::Round> rounds = rounds_of(run, recipe);
+        return muon::make_optimizer(run.spec().train, settings_, split.matrices, std::move(rounds),
+                                    inner(run, split.others));
       };
     });
   }
 
  private:
+  std::vector<muon::Round> rounds_of(Run& run, const Recipe& recipe) const {
+    std::vector<muon::Round> rounds = muon::make_rounds(run, share_);
+    for (const muon::Round& round : rounds) {
+      if (round.cut) refuse_single_shards(recipe, *round.matrices.front());
+      if (round.cut) run.expect_traffic("reduce_scatter", round.dims, round.bytes());
+      run.expect_traffic("all_gather", round.dims, round.bytes());
+    }
+    return rounds;
+  }
+
+  /// Ranks that have parts of a matrix have to be called for it at the same time.
+  static void refuse_single_shards(const Recipe& recipe, const Param& matrix) {
+    for (const Edit& wrap : recipe.optimizer.wraps())
+      if (std::ranges::find(wrap.traits.offers, "single shards") != wrap.traits.offers.end())
+        throw Error("muon needs all of '" + matrix.name + "' at once, of which ranks have parts, and '" +
+                        wrap.plugin + "' updates each part by itself",
+                    "take one of the two off the stack");
+  }
+
   muon::Settings settings_;
+  bool share_ = true;
 };
 }  // namespace
 
@@ -48,12 +78,13 @@ OPTRUSH_PLUGIN(MuonPlugin, R"json({
   "name": "muon", "version": "0.1.0", "kind": "optimization", "effect": "model",
   "summary": "matrices updated by their orthogonalized momentum: a loss is reached in fewer steps",
   "doc": "Embedding, head and vectors are left to the optimizer below it.",
-  "conflicts": ["bf16_weights", "fsdp", "tensor_parallel"],
+  "conflicts": ["bf16_weights"],
   "check": [{}, {"options": {"scale": "spectral"}, "with": ["fused_adamw", "mixed_precision"]}],
   "options": [
     {"name": "momentum", "type": "number", "default": 0.95, "min": 0, "max": 0.9999, "doc": "decay of the mean of gradients"},
     {"name": "nesterov", "type": "boolean", "default": true, "doc": "the mean as it would be after the present gradient counted once more"},
     {"name": "steps", "type": "integer", "default": 5, "min": 1, "max": 20, "doc": "iterations of Newton-Schulz for one update"},
-    {"name": "scale", "type": "string", "default": "match_rms", "choices": ["match_rms", "spectral"], "doc": "match_rms: updates whose root mean square is 0.2, as AdamW's have in long trainings; spectral: the published form, whose learning rate is larger"}
+    {"name": "scale", "type": "string", "default": "match_rms", "choices": ["match_rms", "spectral"], "doc": "match_rms: updates whose root mean square is 0.2, as AdamW's have in long trainings; spectral: the published form, whose learning rate is larger"},
+    {"name": "distributed", "type": "boolean", "default": true, "doc": "ranks that have copies of the matrices orthogonalize a share of them each, and send each other the results"}
   ]
 })json");

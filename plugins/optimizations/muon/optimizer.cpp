@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <unordered_map>
+#include <unordered_set>
 
 #include "optrush/error.h"
 #include "orthogonalize.h"
@@ -14,82 +14,106 @@ namespace optrush::muon {
 namespace {
 class Muon final : public Optimizer {
  public:
-  Muon(const TrainSpec& spec, const Settings& settings, std::span<Shard> matrices,
+  Muon(const TrainSpec& spec, const Settings& settings, std::span<Shard> matrices, std::vector<Round> rounds,
        std::unique_ptr<Optimizer> others)
-      : weight_decay_(spec.weight_decay), settings_(settings), others_(std::move(others)) {
-    for (const Shard& shard : matrices) momenta_[key(shard)] = at::zeros_like(shard.data);
+      : weight_decay_(spec.weight_decay),
+        settings_(settings),
+        rounds_(std::move(rounds)),
+        others_(std::move(others)) {
+    for (const Shard& shard : matrices) momenta_[shard.key()] = at::zeros_like(shard.data);
+    for (const Round& round : rounds_) shared_.insert(round.matrices.begin(), round.matrices.end());
   }
 
   void step(std::span<Shard> shards, const Update& update) override {
     const at::NoGradGuard no_grad;
     const bool skips = update.skip.defined() && update.skip.item<double>() != 0;
     std::vector<Shard> others;
+    Parts parts;
+    size_t here = 0;
     for (Shard& shard : shards) {
-      const auto momentum = momenta_.find(key(shard));
-      if (momentum == momenta_.end())
+      const auto momentum = momenta_.find(shard.key());
+      if (momentum == momenta_.end()) {
         others.push_back(shard);
-      else if (shard.grad.defined() && !skips)
-        update_one(shard, momentum->second, update.lr);
+        continue;
+      }
+      ++here;
+      if (shard.grad.defined() && !skips) move(shard, momentum->second, update.lr, parts);
     }
     if (!others.empty()) others_->step(others, update);
+    if (!skips) update_all(parts, update.lr, here == momenta_.size());
   }
 
   std::vector<OptimizerState> state(const Shard& shard) override {
-    const auto momentum = momenta_.find(key(shard));
+    const auto momentum = momenta_.find(shard.key());
     if (momentum == momenta_.end()) return others_->state(shard);
     return {{"momentum_buffer", momentum->second}};
   }
 
  private:
-  static const void* key(const Shard& shard) { return shard.data.unsafeGetTensorImpl(); }
 
-  double scale_of(const Tensor& matrix) const {
-    const auto rows = static_cast<double>(matrix.size(0)), columns = static_cast<double>(matrix.size(1));
+  double scale_of(const Param& matrix) const {
+    const auto rows = static_cast<double>(matrix.shape[0]), columns = static_cast<double>(matrix.shape[1]);
     return settings_.scale == Scale::match_rms ? 0.2 * std::sqrt(std::max(rows, columns))
                                                : std::sqrt(std::max(1.0, rows / columns));
   }
 
-  void update_one(const Shard& shard, Tensor& momentum, double lr) const {
-    momentum.lerp_(shard.grad, 1 - settings_.momentum);
-    const Tensor direction = settings_.nesterov ? shard.grad.lerp(momentum, settings_.momentum) : momentum;
+  /// The momentum by the gradient, the values by their decay; what is left is in `parts`.
+  void move(const Shard& shard, Tensor& momentum, double lr, Parts& parts) const {
+    const Tensor gradient = shard.grad.to(momentum.scalar_type());
+    momentum.lerp_(gradient, 1 - settings_.momentum);
+    const Tensor direction = settings_.nesterov ? gradient.lerp(momentum, settings_.momentum) : momentum;
     if (shard.decay) shard.data.mul_(1 - lr * weight_decay_);
-    const auto& multiplied_in = shard.segments.front().param->operand_type;
-    shard.data.add_(
-        orthogonalize(direction, settings_.steps, multiplied_in.value_or(direction.scalar_type())),
-        -lr * scale_of(shard.data));
+    for (const Segment& segment : shard.segments)
+      parts[segment.param] = {segment.layout, Shard::part(direction, segment),
+                              Shard::part(shard.data, segment)};
+  }
+
+  /// `together`: every rank updates all that it has. Where an optimizer is called for one shard at a time,
+  /// ranks that have copies need not be called in one order, and each works for itself.
+  void update_all(const Parts& parts, double lr, bool together) const {
+    const auto orthogonal = [&](const Param& param, const Tensor& matrix) {
+      return orthogonalize(matrix, settings_.steps, param.operand_type.value_or(matrix.scalar_type()));
+    };
+    const auto take = [&](const Param& param, const Tensor& whole) {
+      const auto part = parts.find(&param);
+      if (part == parts.end()) return;
+      const Part& here = part->second;
+      here.data.add_(here.layout.take(whole).reshape({-1}).to(here.data.device()), -lr * scale_of(param));
+    };
+    for (const auto& [param, part] : parts)
+      if (!together || !shared_.contains(param))
+        take(*param, orthogonal(*param, part.direction.view(param->shape)));
+    if (together) run_rounds(rounds_, parts, orthogonal, take);
   }
 
   double weight_decay_;
   Settings settings_;
+  std::vector<Round> rounds_;
+  std::unordered_set<const Param*> shared_;  ///< those of the rounds
   std::unordered_map<const void*, Tensor> momenta_;
   std::unique_ptr<Optimizer> others_;
 };
 }  // namespace
 
-bool is_hidden_matrix(const Param& param) {
-  return param.shape.size() == 2 && std::ranges::find(param.axes, "vocab") == param.axes.end();
-}
-
 Split split(std::span<Shard> shards) {
   Split split;
   for (const Shard& shard : shards) {
-    const auto hidden = std::ranges::find_if(
-        shard.segments, [](const Segment& segment) { return is_hidden_matrix(*segment.param); });
-    if (hidden == shard.segments.end()) {
-      split.others.push_back(shard);
-      continue;
-    }
-    if (shard.data.sizes() != at::IntArrayRef(hidden->param->shape))
-      throw Error(
-          "muon orthogonalizes whole matrices, and this rank has a part of '" + hidden->param->name + "'",
-          "give every rank whole ones: ddp");
-    split.matrices.push_back(shard);
+    const auto hidden = [](const Segment& segment) { return is_hidden_matrix(*segment.param); };
+    const auto matrices = std::ranges::count_if(shard.segments, hidden);
+    if (matrices != 0 && matrices != std::ssize(shard.segments))
+      throw Error("muon: '" + std::ranges::find_if(shard.segments, hidden)->param->name +
+                      "' is in one shard with '" +
+                      std::ranges::find_if_not(shard.segments, hidden)->param->name +
+                      "', which is no matrix inside of the model",
+                  "a plugin that shards parameters has to keep them apart");
+    (matrices != 0 ? split.matrices : split.others).push_back(shard);
   }
   return split;
 }
 
 std::unique_ptr<Optimizer> make_optimizer(const TrainSpec& spec, const Settings& settings,
-                                          std::span<Shard> matrices, std::unique_ptr<Optimizer> others) {
-  return std::make_unique<Muon>(spec, settings, matrices, std::move(others));
+                                          std::span<Shard> matrices, std::vector<Round> rounds,
+                                          std::unique_ptr<Optimizer> others) {
+  return std::make_unique<Muon>(spec, settings, matrices, std::move(rounds), std::move(others));
 }
 }  // namespace optrush::muon

@@ -3,6 +3,7 @@
 
 #include "optrush/optimizer.h"
 #include "optrush/spec.h"
+#include "rounds.h"
 
 namespace optrush::muon {
 /// How an orthogonal update of a matrix (A, B) is scaled beside the learning rate.
@@ -18,16 +19,12 @@ struct Settings {
   Scale scale = Scale::match_rms;
 };
 
-/// A matrix inside of the model, from features to features: neither an embedding nor the head, whose rows are
-/// tokens.
-bool is_hidden_matrix(const Param&);
-
-/// Muon for hidden matrices, iterated in the type that the model multiplies them in, `others` (made of the
-/// other shards, by the same order) for the rest.
+/// Muon for the shards of hidden matrices, iterated in the type that the model multiplies them in, `others`
+/// (made of the other shards, by the same order) for the rest. Matrices of no round are whole here.
 std::unique_ptr<Optimizer> make_optimizer(const TrainSpec&, const Settings&, std::span<Shard> matrices,
-                                          std::unique_ptr<Optimizer> others);
+                                          std::vector<Round> rounds, std::unique_ptr<Optimizer> others);
 
-/// Those that Muon updates, and the rest. An Error names a hidden matrix of which this rank has a part only.
+/// Those of hidden matrices, and the rest. An Error names a shard that has of both.
 struct Split {
   std::vector<Shard> matrices, others;
 };

@@ -62,7 +62,7 @@ class PipelineParallel final : public Plugin {
             "leave chunks out, or take that schedule");
       shape_.chunks = 1;
     }
-    recipe.mesh.dim({.name = kDim, .size = shape_.ranks, .splits = Splits::nothing, .nearness = 10});
+    recipe.mesh.dim({.name = kDim, .size = shape_.ranks, .splits = Splits::layers, .nearness = 10});
     recipe.stages.replace([this](Run& run) { return stages(run); },
                           {.trace = Trace::opaque, .foreseeable = true});
     recipe.data_parallel.wrap(Phase::pipeline,
