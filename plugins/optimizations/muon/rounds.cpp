@@ -16,17 +16,21 @@ at::TensorOptions sent(const Round& round) { return at::TensorOptions(round.sent
 Mesh::Names cut_over(const Param& param, const Mesh& mesh) {
   const Mesh::Names layers = mesh.layers();
   Mesh::Names dims = param.split_over;
-  std::erase_if(dims,
-                [&](const auto& dim) { return std::ranges::find(layers, dim) != layers.end(); });
+  std::erase_if(dims, [&](const auto& dim) { return std::ranges::find(layers, dim) != layers.end(); });
   return dims;
 }
 
-/// A round under way: `whole` has a matrix of each rank, `mine` this rank's.
+/// A round under way: `whole` has the matrices of all ranks, one below the other, `mine` this rank's.
 struct Flight {
   const Round* round;
   Tensor whole, mine;
   Pending pending;
 };
+
+Tensor matrix_of(const Flight& flight, size_t rank) {
+  const int64_t count = rows(*flight.round);
+  return flight.whole.narrow(0, static_cast<int64_t>(rank) * count, count);
+}
 
 /// This rank's matrix is on its way here.
 Flight collected(const Round& round, const Parts& parts) {
@@ -39,12 +43,12 @@ Flight collected(const Round& round, const Parts& parts) {
       flight.mine = part->second.direction.to(sent(round)).view({rows(round), columns(round)});
     return flight;
   }
-  flight.whole = at::zeros({ranks, rows(round), columns(round)}, sent(round));
+  flight.whole = at::zeros({ranks * rows(round), columns(round)}, sent(round));
   flight.mine = at::empty({rows(round), columns(round)}, sent(round));
   for (size_t i = 0; i < round.matrices.size(); ++i)
     if (const auto part = parts.find(round.matrices[i]); part != parts.end()) {
       const Part& here = part->second;
-      const Tensor place = flight.whole[static_cast<int64_t>(i)];
+      const Tensor place = matrix_of(flight, i);
       Layout(round.matrices[i]->shape).copy(here.layout, here.direction, place);
     }
   flight.pending = round.group->reduce_scatter(flight.mine, flight.whole);
@@ -91,7 +95,7 @@ void run_rounds(std::span<const Round> rounds, const Parts& parts,
   const auto take_all = [&](Flight& flight) {
     flight.pending.wait();
     for (size_t i = 0; i < flight.round->matrices.size(); ++i)
-      take(*flight.round->matrices[i], flight.whole[static_cast<int64_t>(i)]);
+      take(*flight.round->matrices[i], matrix_of(flight, i));
   };
   std::optional<Flight> next, last;
   if (!rounds.empty()) next = collected(rounds.front(), parts);
@@ -105,7 +109,7 @@ void run_rounds(std::span<const Round> rounds, const Parts& parts,
                               ? orthogonalize(*round.matrices[mine], flight.mine)
                               : at::zeros({rows(round), columns(round)}, sent(round));
     if (!flight.whole.defined())
-      flight.whole = at::empty({round.group->size(), rows(round), columns(round)}, sent(round));
+      flight.whole = at::empty({round.group->size() * rows(round), columns(round)}, sent(round));
     flight.mine = result.contiguous();
     flight.pending = round.group->all_gather(flight.whole, flight.mine);
     if (last) take_all(*last);
