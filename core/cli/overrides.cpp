@@ -12,6 +12,8 @@ namespace optrush {
 namespace {
 const std::vector<std::string> kOfExperiment = {"rounds", "price_per_hour", "currency"};
 const std::vector<std::string> kOfSpec = {"model", "data", "train", "device", "threads", "env", "timeout"};
+// Of the base alone: rungs are compared by one validation.
+const std::vector<std::string> kOfBase = {"validate", "save"};
 
 std::vector<std::string> split(const std::string& path) {
   std::vector<std::string> keys;
@@ -33,6 +35,12 @@ void set_in_experiment(Experiment& experiment, const std::string& key, const Jso
   json[key] = value;
   experiment = experiment_from_json(json, where);
   if (key == "rounds") experiment.until.reset();
+}
+
+void set_in_base(Experiment& experiment, const Json& settings, const std::string& where) {
+  Json json = to_json(experiment.base);
+  json.merge_patch(settings);
+  experiment.base = run_spec_from_json(json, where);
 }
 
 void leave_rounds_open(const Overrides& overrides, Experiment& experiment) {
@@ -63,21 +71,25 @@ Json set(Experiment& experiment, const std::string& assignment) {
     set_in_experiment(experiment, keys[0], value, where);
     return {};
   }
-  if (!contains(kOfSpec, keys[0]) && keys[0] != "timeout_s") {
+  const bool of_base = contains(kOfBase, keys[0]);
+  if (!of_base && !contains(kOfSpec, keys[0]) && keys[0] != "timeout_s") {
     const auto plugins = stacked_plugins(experiment);
     if (contains(plugins, keys[0])) {
       set_plugin_option(experiment, keys, text, where);
       return {};
     }
     auto allowed = kOfSpec;
-    for (const auto& more : {kOfExperiment, plugins}) allowed.insert(allowed.end(), more.begin(), more.end());
+    for (const auto& more : {kOfBase, kOfExperiment, plugins})
+      allowed.insert(allowed.end(), more.begin(), more.end());
     throw UsageError("there is no setting '" + keys[0] + "', and no rung stacks a plugin of that name",
                      did_you_mean(keys[0], allowed), where);
   }
   Json settings = value;
   if (keys[0] == "timeout") keys[0] = "timeout_s";  // a spec's name says the unit
   for (auto key = keys.rbegin(); key != keys.rend(); ++key) settings = Json{{*key, std::move(settings)}};
-  return settings;
+  if (!of_base) return settings;
+  set_in_base(experiment, settings, where);
+  return {};
 }
 
 /// One after the other. What is refused alone may hold together, as lr_decay and lr_steps do.

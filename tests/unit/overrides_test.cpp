@@ -68,6 +68,13 @@ TEST_F(OverridesTest, SettingsOfTheBase) {
   set("device=cpu");
   set("timeout=7");
   set("env.SOME_MODE=1");
+  set("validate.every=5");
+  set("validate.sequences=8");
+  set("save.every=6");
+  EXPECT_EQ(experiment_.base.validate.every, 5);
+  EXPECT_EQ(experiment_.base.validate.sequences, 8);
+  EXPECT_EQ(experiment_.base.validate.data.kind, "held_out");
+  EXPECT_EQ(experiment_.base.save.every, 6);
   set("train={\"seed\": 9, \"warmup\": 5}");
   EXPECT_EQ(experiment_.base.train.steps, 4);
   EXPECT_EQ(experiment_.base.train.lr, 1e-3);
@@ -147,6 +154,8 @@ TEST_F(PluginOverrides, AnOptionChangesWhereverThePluginIsStacked) {
 }
 
 TEST_F(PluginOverrides, MistakesAreNamedWithTheNearestKey) {
+  EXPECT_THAT(error("validate.evry=4"), AllOf(HasSubstr("--set validate.evry=4"), HasSubstr("'every'")));
+  EXPECT_THAT(error("valdate.every=4"), HasSubstr("did you mean 'validate'?"));
   EXPECT_THAT(error("lroa.rank=16"), AllOf(HasSubstr("stacks a plugin"), HasSubstr("did you mean 'lora'?")));
   EXPECT_THAT(error("fused_adamw.x=1"), HasSubstr("no rung stacks a plugin of that name"));
   EXPECT_THAT(error("lora.rnak=16"),
