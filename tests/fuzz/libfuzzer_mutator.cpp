@@ -1,6 +1,6 @@
 // libFuzzer's own changes, and one in four of those that know JSON.
 #include <algorithm>
-#include <cstring>
+#include <algorithm>
 
 #include "mutate.h"
 
@@ -12,6 +12,6 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t mos
   const std::string changed =
       optrush::fuzz::Mutator(seed, no_words)({reinterpret_cast<const char*>(data), size});
   const size_t kept = std::min(changed.size(), most);
-  std::memcpy(data, changed.data(), kept);
+  std::copy_n(changed.begin(), kept, data);
   return kept;
 }

@@ -1,5 +1,6 @@
 """Plugin dpo through `optrush run`: loss and gradient norm of a step are those that transformers and peft compute of the same
-adapter and pairs, and other plugins and meshes leave them as they are."""
+adapter and pairs, or of the same model where it is trained itself, and other plugins and meshes leave them as they are."""
+import contextlib
 import json
 import math
 import os
@@ -22,11 +23,11 @@ local exp = rush.experiment {
   data = rush.preferences "%(data)s.jsonl",
   threads = 1,
   train = { micro_batch = 8, seq_len = 24, steps = %(steps)d, warmup = 0, lr = 2e-2 },
-  plugins = { { "lora", { rank = 4, alpha = 32, target_modules = { "q_proj", "v_proj", "down_proj" } } },
-              { "dpo", { beta = 0.5, label_smoothing = 0.1 } } },
+  plugins = { %(adapter)s{ "dpo", { beta = 0.5, label_smoothing = 0.1 } } },
   %(more)s
 }
 """
+ADAPTER = '{ "lora", { rank = 4, alpha = 32, target_modules = { "q_proj", "v_proj", "down_proj" } } }, '
 LADDER = """
 exp:ablation {
   rush.rung("fused loss", "fused_linear_cross_entropy"),
@@ -38,6 +39,12 @@ exp:ladder {
   rush.rung("replicas", "ddp", {}, { train = { world_size = 2, micro_batch = 4 } }),
   rush.rung("shards", "fsdp", { stage = 3 }, { replace = "ddp" }),
   rush.rung("tensor", "tensor_parallel", { size = 2 }, { without = "fsdp", train = { micro_batch = 8 } }),
+}
+"""
+# Weights that are gathered once a step are gathered anew when values change places.
+OF_WHOLE = """
+exp:ladder {
+  rush.rung("shards of optimizer state", "fsdp", { stage = 1 }, { train = { world_size = 2, micro_batch = 4 } }),
 }
 """
 
@@ -52,8 +59,8 @@ def write_pairs(work):
     return pairs[:4], pairs[4:]
 
 
-def run(work, name, steps, more="", parts="", code=0, data="pairs"):
-    head = HEAD % {"name": name, "steps": steps, "more": more, "data": data}
+def run(work, name, steps, more="", parts="", code=0, data="pairs", adapter=ADAPTER):
+    head = HEAD % {"name": name, "steps": steps, "more": more, "data": data, "adapter": adapter}
     (work / f"{name}.lua").write_text(head + parts + "exp:run { rounds = 1 }\n")
     done = subprocess.run([BUILD / "bin/optrush", "run", f"{name}.lua", "--device", "cpu"], capture_output=True, text=True, cwd=work)
     assert done.returncode == code, f"{done.returncode}\n{done.stdout}{done.stderr}"
@@ -72,14 +79,14 @@ def log_probability(model, prompt, answer):
     return log_p[torch.arange(len(tokens[0]) - 1), tokens[0, 1:]][len(prompt) - 1:].sum()
 
 
-def dpo_loss(model, pairs):
-    """Mean loss and the margins."""
+def dpo_loss(model, pairs, first=None):
+    """Mean loss and the margins. `first`: the reference, where it is not the model without its adapter."""
     losses, margins = [], []
     for pair in pairs:
         gain = {}
         for answer in ("chosen", "rejected"):
-            with torch.no_grad(), model.disable_adapter():
-                reference = log_probability(model, pair["prompt"], pair[answer])
+            with torch.no_grad(), contextlib.nullcontext() if first else model.disable_adapter():
+                reference = log_probability(first or model, pair["prompt"], pair[answer])
             gain[answer] = log_probability(model, pair["prompt"], pair[answer]) - reference
         margin = BETA * (gain["chosen"] - gain["rejected"])
         log_sigmoid = torch.nn.functional.logsigmoid
@@ -88,12 +95,48 @@ def dpo_loss(model, pairs):
     return torch.stack(losses).mean(), margins
 
 
-def dpo(model, pairs):
+def dpo(model, pairs, first=None):
     """Loss, margins and gradient norm of a step of all pairs."""
-    loss, margins = dpo_loss(model, pairs)
+    loss, margins = dpo_loss(model, pairs, first)
     loss.backward()
     norm = torch.stack([param.grad.norm() for param in model.parameters() if param.grad is not None]).norm()
     return loss.item(), margins, norm.item()
+
+
+def curves_of(report):
+    """Steps and validations of each run that did not fail."""
+    folders = sorted(path.parent for path in report.glob("runs/*/result.json"))
+    return [(folder.name, *steps_of(folder)) for folder in folders]
+
+
+def whole_model(work, pairs, held_out):
+    """Without an adapter: the reference is the model as the run began, also of a run that goes on from saved state."""
+    validate = "validate = { every = 3, sequences = 6 }, "
+    report, _ = run(work, "whole", 6, validate, LADDER + OF_WHOLE, data="more", adapter="")
+    base, result = steps_of(report / "runs/00-base-r1")
+    assert abs(base[0]["loss"] - math.log(2)) < 1e-6 and base[5]["loss"] < 0.6, base
+    assert any("first values are kept" in note for note in result["notes"]), result["notes"]
+    of_three, _ = run(work, "whole_three", 3, validate + "save = { every = 3 },", data="more", adapter="")
+    subprocess.run([BUILD / "bin/optrush", "weights", of_three / "runs/00-base-r1", "trained"], check=True, cwd=work)
+    first, model = (LlamaForCausalLM.from_pretrained(work / name).eval() for name in ("start", "trained"))
+    loss, _, norm = dpo(model, pairs, first)
+    assert abs(loss - base[3]["loss"]) < 1e-5, (loss, base[3])
+    assert abs(norm - base[3]["grad_norm"]) < 1e-4 * norm, (norm, base[3])
+    with torch.no_grad():
+        truth = dpo_loss(model, held_out, first)[0].item()
+    went_on, _ = run(work, "whole_on", 3, f'{validate} start = "{of_three}/runs/00-base-r1",', data="more", adapter="")
+    others = curves_of(report) + curves_of(went_on)
+    assert len(others) > 9, others
+    # Copies of weights in bf16 as well: were they old, the model would be its own reference.
+    in_bf16, _ = run(work, "whole_bf16", 6, adapter='"mixed_precision", ')
+    assert steps_of(in_bf16 / "runs/00-base-r1")[0][5]["loss"] < 0.62, in_bf16
+    measured = 0
+    for name, steps, result in others:
+        assert all(abs(step["loss"] - base[number]["loss"]) < 2e-4 for number, step in steps.items()), (name, steps)
+        at_three = [point["loss"] for point in result.get("validation", []) if point["step"] == 3]
+        assert all(abs(loss - truth) < 1e-5 for loss in at_three), (name, at_three, truth)
+        measured += len(at_three)
+    assert measured > 7, measured
 
 
 with tempfile.TemporaryDirectory() as folder:
@@ -118,6 +161,8 @@ with tempfile.TemporaryDirectory() as folder:
     loss, _, norm = dpo(model, pairs)
     assert abs(loss - base[3]["loss"]) < 1e-5, (loss, base[3])
     assert abs(norm - base[3]["grad_norm"]) < 1e-4 * norm, (norm, base[3])
+
+    whole_model(work, pairs, held_out)
 
     # Pairs that are held out: rows of nothing fill up the micro-batch.
     held, _ = run(work, "held", 3, "validate = { every = 3, sequences = 6 },", LADDER, data="more")
@@ -149,7 +194,6 @@ with tempfile.TemporaryDirectory() as folder:
              "a part of every sequence"),
             ("", 'exp:ladder { rush.rung("odd", { train = { micro_batch = 3 } }) }\n', "micro_batch is 3"),
             ("", 'exp:ladder { rush.rung("alone", { without = "dpo" }) }\n', "no plugin learns from pairs"),
-            ("validate = { every = 2, data = rush.random() },", "", "validate.data is of kind 'random'"),
-            ("", 'exp:ladder { rush.rung("whole", { without = "lora" }) }\n', "of the model itself is trained")):
+            ("validate = { every = 2, data = rush.random() },", "", "validate.data is of kind 'random'")):
         _, said = run(work, "refused", 2, more, parts, code=1)
         assert what in said, (what, said)

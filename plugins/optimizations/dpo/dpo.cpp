@@ -5,12 +5,15 @@
 // the loss of a pair is -log sigmoid(beta m); `label_smoothing` s takes it as mislabelled with probability s:
 // -(1 - s) log sigmoid(beta m) - s log sigmoid(-beta m). The loss of a step is the mean over its pairs.
 //
-// The reference is the model as it is without its adapter, so it takes no memory: each micro-batch costs one
-// more forward, without gradients. The log-probability of an answer is minus the sum of the cross entropies
-// of its row, so whatever makes the head's loss (a fused one, one in parts of the vocabulary) makes it here.
+// The reference is the model as it is without its adapter, which takes no memory. Where the model itself is
+// trained, it is a copy of the values that the run began with, a rank's shards of it, which change places
+// with the present ones while the reference is asked. Each micro-batch costs one more forward, without
+// gradients. The log-probability of an answer is minus the sum of the cross entropies of its row, so whatever
+// makes the head's loss (a fused one, one in parts of the vocabulary) makes it here.
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -35,16 +38,23 @@ class Dpo final : public Plugin {
           "rush.preferences(...)");
     beta_ = options.number("beta");
     label_smoothing_ = options.number("label_smoothing");
-    recipe.on(Event::declared, Phase::precision, [&recipe](Run& run) {
+    recipe.on(Event::declared, Phase::precision, [this, &recipe](Run& run) {
+      if (run.sites("embedding").empty())
+        throw Skip("dpo compares answers made of tokens, and this model reads none",
+                   "take the rung off here");
       check_whole(recipe);
-      check_adapter(run);
+      trains_model_ = trains_model(run);
+    });
+    // Before the run goes on from a saved state, if it does.
+    recipe.on(Event::ready, Phase::measure, [this](Run& run) {
+      if (trains_model_) keep_first_values(run);
     });
     recipe.schedule.wrap(Phase::gradients, [this](auto inner, const Site&) { return after_reference(inner); },
                          {.trace = Trace::aten});
     recipe.evaluation.wrap(Phase::gradients,
                            [this](auto inner, const Site&) -> decltype(inner) {
                              return [this, inner](const Batch& batch) {
-                               refer(batch, [&] { return inner(batch); });
+                               as_reference([&] { reference_[batch.first_sample] = inner(batch); });
                                return inner(batch);
                              };
                            },
@@ -60,15 +70,23 @@ class Dpo final : public Plugin {
   }
 
  private:
-  /// The reference is what is left without what plugins have added: nothing else may be trained.
-  static void check_adapter(Run& run) {
+  /// Whether anything is trained that the model has without what plugins add to it.
+  static bool trains_model(Run& run) {
     std::set<const Param*> added;
     for (const Site* site : run.sites("linear")) added.insert(site->params.begin() + 1, site->params.end());
-    for (const Param* param : run.params().all())
-      if (param->trainable && !added.contains(param))
-        throw Error("dpo compares with the model without its adapter, and '" + param->name +
-                        "' of the model itself is trained",
-                    "stack a plugin that freezes the model and trains something beside it: lora");
+    return std::ranges::any_of(
+        run.params().all(), [&](const Param* param) { return param->trainable && !added.contains(param); });
+  }
+
+  void keep_first_values(Run& run) {
+    const at::NoGradGuard no_grad;
+    int64_t bytes = 0;
+    for (const Shard& shard : run.data_parallel().shards()) {
+      values_.push_back({shard.data, shard.data.clone()});
+      bytes += static_cast<int64_t>(shard.data.nbytes());
+    }
+    run.note("dpo: the model itself is trained, and its first values are kept as the reference: " +
+             std::to_string(bytes) + " bytes");
   }
 
   static void check_whole(const Recipe& recipe) {
@@ -84,18 +102,33 @@ class Dpo final : public Plugin {
   std::function<void(Step&)> after_reference(std::function<void(Step&)> inner) {
     return [this, inner = std::move(inner)](Step& step) {
       reference_.clear();
-      for (int64_t micro = 0; micro < step.microbatches(); ++micro)
-        refer(step.batch(micro), [&] { return step.forward(0, micro, {}); });
+      as_reference([&] {
+        for (int64_t micro = 0; micro < step.microbatches(); ++micro)
+          reference_[step.batch(micro).first_sample] = step.forward(0, micro, {});
+      });
       // Each step counts by its share, whatever its micro-batches.
       share_ = 1 / static_cast<double>(step.microbatches());
       inner(step);
     };
   }
 
-  /// Keeps the log-probabilities of a micro-batch's answers under the reference.
-  void refer(const Batch& batch, const std::function<Tensor()>& forward) {
-    const ReferenceScope without_adapter;
-    reference_[batch.first_sample] = forward();
+  /// Forwards that give log-probabilities under the reference.
+  void as_reference(const std::function<void()>& forwards) {
+    exchange_values();
+    {
+      const ReferenceScope without_adapter;
+      forwards();
+    }
+    exchange_values();
+  }
+
+  void exchange_values() {
+    const at::NoGradGuard no_grad;
+    for (Values& each : values_) {
+      const Tensor in_use = each.in_use.clone();
+      each.in_use.copy_(each.other);
+      each.other.copy_(in_use);
+    }
   }
 
   UnitFunction on_head(UnitFunction inner, const Unit& unit) {
@@ -149,7 +182,14 @@ class Dpo final : public Plugin {
   }
   static double total(const Tensor& counted) { return counted.defined() ? counted.item<double>() : 0; }
 
+  /// Of a shard: those that the model computes with, and those that it will after an exchange.
+  struct Values {
+    Tensor in_use, other;
+  };
+
   double beta_ = 0, label_smoothing_ = 0, share_ = 1;
+  bool trains_model_ = false;
+  std::vector<Values> values_;           ///< none where the reference is the model without its adapter
   std::map<int64_t, Tensor> reference_;  ///< of the step's micro-batches, by their first sequence
   Tensor accuracy_, margin_;             ///< sums over steps, on the device
 };
@@ -157,9 +197,9 @@ class Dpo final : public Plugin {
 
 OPTRUSH_PLUGIN(Dpo, R"json({
   "name": "dpo", "version": "0.1.0", "kind": "optimization", "effect": "model",
-  "summary": "learns from pairs of answers which one is preferred (DPO), beside an adapter",
-  "doc": "For data of rush.preferences. The reference is the model without its adapter.",
-  "check": [{"with": ["lora"], "data": "preferences"}],
+  "summary": "learns from pairs of answers which one is preferred (DPO)",
+  "doc": "For data of rush.preferences. The reference is the model without its adapter, or a copy of its first values where it is trained itself.",
+  "check": [{"with": ["lora"], "data": "preferences"}, {"options": {"label_smoothing": 0.1}, "data": "preferences"}],
   "options": [
     {"name": "beta", "type": "number", "default": 0.1, "min": 0, "max": 100, "doc": "how much a margin counts, so how close the model stays to the reference"},
     {"name": "label_smoothing", "type": "number", "default": 0, "min": 0, "max": 0.5, "doc": "probability that a pair is labelled the wrong way"}
