@@ -55,6 +55,8 @@ class Tokens:
         try:
             return list(self.tokenizer.apply_chat_template(messages, tools=tools, tokenize=True, return_dict=False,
                                                            add_generation_prompt=asks))
+        except ImportError as error:
+            raise Refused(f"the chat template can't be read: {error}", f"{sys.executable} -m pip install jinja2") from None
         except Exception as error:  # a template may raise what it likes
             raise Refused(f"the chat template refuses it: {error}", "see what roles and order the model's template takes") from None
 
@@ -225,11 +227,12 @@ def mask():
 
 
 def load(model):
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")  # a tokenizer needs no PyTorch, and is told so each time
     try:
         from transformers import AutoTokenizer
     except ImportError:
         raise Refused(f"transformers is not installed for {sys.executable}",
-                      f"{sys.executable} -m pip install transformers, or name another Python by OPTRUSH_PYTHON") from None
+                      f"{sys.executable} -m pip install transformers, or name another Python by --python") from None
     try:
         return AutoTokenizer.from_pretrained(model, local_files_only=True)
     except Exception as error:  # of transformers, of huggingface_hub, of files

@@ -60,7 +60,7 @@ step() {
   shift
   "$@"
   steps_taken+=("$label $(duration $((SECONDS - start)))")
-  say "${steps_taken[-1]}"
+  ((SECONDS - start < 2)) || say "${steps_taken[-1]}"
 }
 
 # A stamp is a copy of what a step was made from: it is current as long as that is the same.

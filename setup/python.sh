@@ -4,12 +4,19 @@
 venv=$root/.venv
 tested_torch=2.11
 
+has_torch() {
+  "$1" -c 'import importlib.util, sys; sys.exit(importlib.util.find_spec("torch") is None)' >/dev/null 2>&1
+}
+
 # Which torch to use, from the environment or as it was chosen before: sets own_torch and own_python. A variable that
 # is set but empty goes back to the project's own.
 choose_torch() {
   own_torch='' own_python=''
   if [[ -n ${OPTRUSH_TORCH+set} || -n ${OPTRUSH_PYTHON+set} ]]; then
     own_torch=${OPTRUSH_TORCH:-} own_python=${OPTRUSH_PYTHON:-}
+    # Said before anything is changed for it.
+    [[ -z $own_python ]] || ! python_fits "$own_python" || has_torch "$own_python" ||
+      fail "OPTRUSH_PYTHON=$own_python has no torch" "install torch $tested_torch there, or leave OPTRUSH_PYTHON out"
   elif [[ -f $state/torch ]]; then
     read -r torch_choice <"$state/torch"
     own_torch=${torch_choice#torch=} own_python=${torch_choice#* python=}

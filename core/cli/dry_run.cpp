@@ -11,41 +11,20 @@
 #include "launch/planner.h"
 #include "launch/schedule.h"
 #include "report/format.h"
+#include "report/spec_text.h"
 #include "report/step_cost.h"
 #include "report/writers.h"
 
 namespace optrush {
 namespace {
-std::string plain(const Json& value) {
-  return value.is_string() ? value.get<std::string>()
-                           : value.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-/// "train.steps = 10", one line for each leaf.
-void add_leaves(const Json& json, const std::string& prefix, std::vector<std::string>& lines) {
-  for (const auto& [key, value] : json.items()) {
-    const std::string name = prefix.empty() ? key : prefix + "." + key;
-    if (value.is_object() && !value.empty())
-      add_leaves(value, name, lines);
-    else
-      lines.push_back(name + " = " + plain(value));
-  }
-}
-
-std::string use_text(const Json& use) {
-  std::vector<std::string> options;
-  for (const auto& [key, value] : use.at("options").items()) options.push_back(key + " = " + plain(value));
-  return use.at("name").get<std::string>() + (options.empty() ? "" : " { " + join(options) + " }");
-}
-
 void add_slots(const Json& plan, std::vector<std::string>& lines) {
   for (const auto& slot : plan.value("slots", Json::array())) {
     std::vector<std::string> wraps;
     for (const auto& wrap : slot.value("wraps", Json::array()))
-      wraps.push_back(plain(wrap.at("plugin")) + " (" + plain(wrap.at("phase")) + ")");
-    const std::string base = plain(slot.value("base", Json("plain")));
+      wraps.push_back(plain_text(wrap.at("plugin")) + " (" + plain_text(wrap.at("phase")) + ")");
+    const std::string base = plain_text(slot.value("base", Json("plain")));
     if (base == "plain" && wraps.empty()) continue;
-    lines.push_back("slot " + plain(slot.at("slot")) + ": " + base +
+    lines.push_back("slot " + plain_text(slot.at("slot")) + ": " + base +
                     (wraps.empty() ? "" : ", wrapped by " + join(wraps)));
   }
 }
@@ -55,42 +34,36 @@ std::vector<std::string> plan_lines(const Json& plan) {
   const Json& problem = plan.at("problem");
   std::vector<std::string> batch;
   for (const char* key : {"global_batch", "micro_batch", "accumulation", "seq_len"})
-    if (problem.contains(key)) batch.push_back(std::string(key) + " " + plain(problem[key]));
+    if (problem.contains(key)) batch.push_back(std::string(key) + " " + plain_text(problem[key]));
   lines.push_back(join(batch));
   if (const Json mesh = plan.value("mesh", Json::array()); !mesh.empty()) {
     std::vector<std::string> dimensions;
-    for (const auto& one : mesh) dimensions.push_back(plain(one.at("dim")) + " " + plain(one.at("size")));
-    lines.push_back(plain(problem.value("world_size", Json(1))) + " ranks: " + join(dimensions, " x "));
+    for (const auto& one : mesh)
+      dimensions.push_back(plain_text(one.at("dim")) + " " + plain_text(one.at("size")));
+    lines.push_back(plain_text(problem.value("world_size", Json(1))) + " ranks: " + join(dimensions, " x "));
   }
   if (const auto p = plan.find("parameters"); p != plan.end())
-    lines.push_back(grouped(p->value("count", 0.0)) + " parameters, " + grouped(p->value("trainable", 0.0)) +
-                    " trained, " + bytes(p->value("bytes", 0.0)));
+    lines.push_back((plan.contains("mesh") ? "rank 0 has " : "") + grouped(p->value("count", 0.0)) +
+                    " parameters, " + grouped(p->value("trainable", 0.0)) + " trained, " +
+                    bytes(p->value("bytes", 0.0)));
   if (const Json memory = plan.value("memory", Json()); !memory.is_null())
     lines.push_back((plan.contains("mesh") ? "peak of a rank's step " : "peak of a step ") +
                     bytes(memory.at("peak_bytes")) + ", by its sizes");
   else if (plan.contains("no_forecast"))
-    lines.push_back("its memory can't be foreseen (" + plain(plan.at("no_forecast")) +
+    lines.push_back("its memory can't be foreseen (" + plain_text(plan.at("no_forecast")) +
                     "), so it takes turns with --turns on alone");
   if (const auto cost = step_cost_from(plan.value("costs", Json())))
     lines.push_back(or_unknown(cost->launches, grouped) + " kernels a step, " +
                     or_unknown(cost->elementwise_bytes, bytes) + " by elementwise ones");
   add_slots(plan, lines);
-  for (const auto& note : plan.value("notes", Json::array())) lines.push_back("note: " + plain(note));
-  return lines;
-}
-
-std::vector<std::string> variant_lines(const Json& variant) {
-  std::vector<std::string> lines;
-  for (const auto& use : variant.at("added")) lines.push_back("+ " + use_text(use));
-  for (const auto& plugin : variant.at("removed")) lines.push_back("- " + plain(plugin));
-  add_leaves(variant.at("changed"), "", lines);
+  for (const auto& note : plan.value("notes", Json::array())) lines.push_back("note: " + plain_text(note));
   return lines;
 }
 
 /// "5 rounds", "rounds until ±3 % or 300 s".
 std::string rounds_text(const Json& experiment) {
   const Json& until = experiment.at("until");
-  if (until.empty()) return plain(experiment.at("rounds")) + " rounds";
+  if (until.empty()) return plain_text(experiment.at("rounds")) + " rounds";
   return "rounds until ±" + percent(until.at("within").get<double>()) + " or " +
          duration(until.at("at_most_s").get<double>());
 }
@@ -119,7 +92,7 @@ std::string estimate_text(const Json& dry) {
 std::vector<std::string> base_lines(const Json& spec) {
   std::vector<std::string> lines;
   for (const char* key : {"model_kind", "model", "data", "train", "device", "threads", "env", "timeout_s"})
-    add_leaves({{key, spec.at(key)}}, "", lines);
+    for (auto& line : leaves_text({{key, spec.at(key)}})) lines.push_back(std::move(line));
   for (const auto& use : spec.at("plugins")) lines.push_back("+ " + use_text(use));
   return lines;
 }
@@ -157,39 +130,39 @@ Json dry_run(const Experiment& experiment, const RunRequest& request) {
 
 std::string dry_run_text(const Json& dry) {
   const Json& experiment = dry.at("experiment");
-  std::string text = plain(experiment.at("name")) + ": " + std::to_string(dry.at("variants").size()) +
+  std::string text = plain_text(experiment.at("name")) + ": " + std::to_string(dry.at("variants").size()) +
                      " variants, " + rounds_text(experiment) + ", " + std::to_string(dry.at("runs").size()) +
                      " runs" + (experiment.at("until").empty() ? "" : " with the first round alone") +
-                     ", report in " + plain(dry.at("folder")) + "\n";
+                     ", report in " + plain_text(dry.at("folder")) + "\n";
   text += estimate_text(dry);
   if (!dry.at("only").empty())
     text += "--only: " + join(dry.at("only").get<std::vector<std::string>>()) + ", and the base\n";
   for (const auto& [name, value] : experiment.at("arguments").items())
-    text += "argument " + name + " = " + plain(value) + "\n";
+    text += "argument " + name + " = " + plain_text(value) + "\n";
   const auto add = [&](const std::vector<std::string>& lines) {
     for (const auto& line : lines) text += "    " + line + "\n";
   };
   for (const auto& variant : dry.at("variants")) {
     const auto index = variant.at("index").get<size_t>();
-    text += "\n" + std::to_string(index) + "  " + plain(variant.at("name"));
+    text += "\n" + std::to_string(index) + "  " + plain_text(variant.at("name"));
     if (const auto previous = variant.at("previous").get<int64_t>(); previous >= 0)
-      text += " (" + plain(variant.at("group")) + ", compared with " +
-              plain(dry.at("variants").at(static_cast<size_t>(previous)).at("name")) + ")";
+      text += " (" + plain_text(variant.at("group")) + ", compared with " +
+              plain_text(dry.at("variants").at(static_cast<size_t>(previous)).at("name")) + ")";
     text += "\n";
-    add(index == 0 ? base_lines(variant.at("spec")) : variant_lines(variant));
+    add(index == 0 ? base_lines(variant.at("spec")) : changes_text(variant));
     if (const auto same = variant.at("same_as").get<int64_t>(); same >= 0)
-      text +=
-          "  the same run as " + plain(dry.at("variants").at(static_cast<size_t>(same)).at("name")) + "\n";
+      text += "  the same run as " + plain_text(dry.at("variants").at(static_cast<size_t>(same)).at("name")) +
+              "\n";
     else if (const Json& plan = dry.at("plans").at(index); !plan.is_null()) {
       text += "  plan\n";
       add(plan_lines(plan));
     }
     for (const auto& failure : dry.at("failures"))
       if (failure.at("variant") == variant.at("index"))
-        text += "  " + plain(failure.at("status")) + ": " + plain(failure.at("reason")) + "\n";
+        text += "  " + plain_text(failure.at("status")) + ": " + plain_text(failure.at("reason")) + "\n";
   }
   text += "\nruns, in this order\n";
-  for (const auto& run : dry.at("runs")) text += "    " + plain(run) + "\n";
+  for (const auto& run : dry.at("runs")) text += "    " + plain_text(run) + "\n";
   return text;
 }
 
@@ -197,13 +170,13 @@ std::string planned_costs(const Json& dry) {
   std::vector<CostLine> lines;
   for (const auto& variant : dry.at("variants")) {
     const auto index = variant.at("index").get<size_t>();
-    CostLine line = planned_cost(plain(variant.at("name")), dry.at("plans").at(index));
+    CostLine line = planned_cost(plain_text(variant.at("name")), dry.at("plans").at(index));
     for (const auto& failure : dry.at("failures"))
-      if (failure.at("variant") == variant.at("index")) line.why_not = plain(failure.at("status"));
+      if (failure.at("variant") == variant.at("index")) line.why_not = plain_text(failure.at("status"));
     lines.push_back(std::move(line));
   }
   std::string text =
-      "# " + plain(dry.at("experiment").at("name")) +
+      "# " + plain_text(dry.at("experiment").at("name")) +
       ": what a step costs a GPU\n\nPredicted from the operators of one step on sizes alone: " +
       "nothing was trained or measured.\n\n" + markdown_table(cost_table(lines));
   for (const auto& remark : cost_remarks()) text += "- " + remark + "\n";

@@ -10,7 +10,7 @@
 
 namespace optrush {
 namespace {
-const std::vector<std::string> kOfExperiment = {"rounds", "price_per_hour", "currency"};
+const std::vector<std::string> kOfExperiment = {"rounds", "target_loss", "price_per_hour", "currency"};
 const std::vector<std::string> kOfSpec = {"model", "data", "train", "device", "threads", "env", "timeout"};
 // Of the base alone: rungs are compared by one validation.
 const std::vector<std::string> kOfBase = {"validate", "save"};

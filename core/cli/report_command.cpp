@@ -18,6 +18,11 @@ void add_report_command(CLI::App& app, int& code) {
   auto* command = app.add_subcommand("report", "write a report again from its stored results");
   command->add_option("folder", options->folder, "reports/EXPERIMENT/LABEL")->required();
   auto* png = command->add_flag("--png", options->report.png, "the charts as PNG, too");
+  command
+      ->add_option("--target-loss", options->report.target_loss,
+                   "how long each rung trains until it is there, instead of the experiment's own")
+      ->type_name("LOSS")
+      ->check(CLI::PositiveNumber);
   auto* to =
       command->add_option("--to", options->tracker,
                           "instead of writing the report: its runs as csv, or for tensorboard or wandb");
@@ -30,12 +35,12 @@ void add_report_command(CLI::App& app, int& code) {
     if (!options->tracker.empty()) {
       const auto folder =
           options->out.empty() ? options->folder / "exported" / options->tracker : options->out;
-      write_tracked(analyze(load_report(options->folder)), *tracker_of(options->tracker), folder);
+      write_tracked(analyze(options->folder, options->report), *tracker_of(options->tracker), folder);
       std::cout << folder.string() << std::endl;
       return;
     }
     const std::string warning = write_report(options->folder, options->report);
-    std::cout << ladder_table(analyze(load_report(options->folder))) << "\n"
+    std::cout << ladder_table(analyze(options->folder, options->report)) << "\n"
               << (options->folder / "report.md").string() << std::endl;
     if (!warning.empty()) std::cerr << "optrush: warning: " << warning << "\n";
   });

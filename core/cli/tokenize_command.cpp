@@ -9,18 +9,18 @@
 namespace optrush {
 namespace {
 struct Conversion {
-  std::string source, target, model, turns = "all";
+  std::string source, target, model, python, turns = "all";
 };
 
 /// Tokenizers and chat templates are those of transformers: its script takes this process's place.
 [[noreturn]] void tokenize(const Conversion& asked) {
-  const std::string python = project_python();
+  const std::string python = asked.python.empty() ? project_python().string() : asked.python;
   if (python.empty())
     throw Error("there is no Python, which a model's tokenizer takes",
-                "./optrush setup makes an environment; OPTRUSH_PYTHON names another");
+                "./optrush setup makes an environment; --python names another");
   const std::string script = Installation::of_this_program().scripts / "tokenize_documents.py";
   become({python, script, asked.source, asked.target, "--model", asked.model, "--turns", asked.turns},
-         "name a Python by OPTRUSH_PYTHON");
+         "name a Python by --python");
 }
 }  // namespace
 
@@ -39,6 +39,8 @@ void add_tokenize_command(CLI::App& app, int&) {
   command
       ->add_option("--turns", asked->turns, "on which turns of the assistant the loss is taken: all or last")
       ->check(CLI::IsMember({"all", "last"}));
+  command->add_option("--python", asked->python, "one that has transformers; else the project's own")
+      ->type_name("PROGRAM");
   command->callback([asked] { tokenize(*asked); });
 }
 }  // namespace optrush

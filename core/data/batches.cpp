@@ -20,10 +20,6 @@ std::unique_ptr<DocumentRows> document_rows(const DataSpec& data, const RunSpec&
   // One token more than a sequence takes tells that there are more.
   Documents documents(data.path, data.extensions, spec.train.seq_len + 2,
                       data.kind == "preferences" ? Documents::Form::pairs : Documents::Form::single);
-  if (spec.train.micro_batch % documents.together() != 0)
-    throw Error("train.micro_batch is " + std::to_string(spec.train.micro_batch) +
-                    ", and the two answers of a pair are two sequences of one micro-batch",
-                "give an even number");
   auto rows =
       std::make_unique<DocumentRows>(std::move(documents), spec.train.seq_len, spec.train.seed, lay, share);
   check_vocabulary(data, rows->vocab_size(), vocab_size);

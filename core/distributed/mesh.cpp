@@ -107,8 +107,7 @@ Mesh::Names Mesh::sequence() const {
 }
 
 Mesh::Names Mesh::data() const {
-  return names_of(dims_,
-                  [](Splits splits) { return splits == Splits::batch || splits == Splits::sequence; });
+  return names_of(dims_, [](Splits splits) { return splits == Splits::batch || splits == Splits::sequence; });
 }
 
 Mesh::Names Mesh::layers() const {

@@ -110,7 +110,7 @@ const PluginDescription& Catalogue::at(const std::string& name) const {
     if (plugin_name_of(file) == name)
       throw Error("plugin '" + name + "' cannot be used: " + reason, {}, file.string());
   std::string cure = did_you_mean(name, names);
-  if (nearest(name, names).empty()) cure += "; those of your own are found by --plugin-path FOLDER";
+  cure += "; those of your own are found by --plugin-path FOLDER or OPTRUSH_PLUGIN_PATH";
   for (const auto& [file, reason] : unusable_)
     if (file.extension() != ".so") cure += "\n  not searched: " + file.string() + ": " + reason;
   throw Error("no plugin '" + name + "'", cure);

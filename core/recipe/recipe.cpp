@@ -147,7 +147,12 @@ void Recipe::check() const {
   const auto learns = [](const Edit& wrap) {
     return std::ranges::find(wrap.traits.offers, "preferences") != wrap.traits.offers.end();
   };
-  if (spec_.data.kind == "preferences" && std::ranges::none_of(unit.wraps(), learns))
+  if (spec_.data.kind != "preferences") return;
+  if (spec_.train.micro_batch % 2 != 0)
+    throw Error("train.micro_batch is " + std::to_string(spec_.train.micro_batch) +
+                    ", and the two answers of a pair are two sequences of one micro-batch",
+                "give an even number");
+  if (std::ranges::none_of(unit.wraps(), learns))
     throw Error("the data is pairs of answers, and no plugin learns from pairs",
                 "stack one that does (optrush plugins), or give other data");
 }

@@ -40,7 +40,7 @@ class Analyzer {
     meet_programs();
     out_.ablation = rank_ablation(stored_.experiment, out_.rows);
     out_.scaling = find_scaling(out_);
-    out_.finding = finding(out_);
+    out_.findings = findings(out_);
     return std::move(out_);
   }
 

@@ -116,7 +116,8 @@ struct OtherProgram {
 struct Analysis {
   Experiment experiment;
   Json context;
-  std::string finding;    ///< one sentence
+  /// Sentences, the one that a report opens with first; at least one.
+  std::vector<std::string> findings;
   std::vector<Row> rows;  ///< in the order of the variants
   std::vector<Variant> variants;
   std::vector<Json> plans;  ///< by variant; null where there is none
@@ -151,6 +152,8 @@ std::optional<double> mfu_denominator(const Json& context);
 /// Peak FLOP/s of one device that was measured in an arithmetic: "fp32", "bf16".
 std::optional<double> peak_of_dtype(const Json& context, const std::string& dtype);
 
-/// The sentence that a report opens with.
-std::string finding(const Analysis&);
+/// What the report opens with: Analysis::findings of all the rest.
+std::vector<std::string> findings(const Analysis&);
+/// All of them on one line.
+std::string finding_text(const Analysis&);
 }  // namespace optrush

@@ -45,6 +45,12 @@ std::string leaf_text(const std::string& path, const Json& value) {
   return value.dump();
 }
 
+/// By its name where it has one: another one more or less leaves the others where they are.
+std::string place_of(const Json& item, size_t number) {
+  const auto name = item.is_object() ? item.find("name") : item.end();
+  return name != item.end() && name->is_string() ? name->get<std::string>() : std::to_string(number);
+}
+
 /// Every leaf by its path: "cpu.name".
 void flatten_facts(const std::string& path, const Json& json, Facts& facts, bool exact = false) {
   if (json.is_object())
@@ -52,7 +58,7 @@ void flatten_facts(const std::string& path, const Json& json, Facts& facts, bool
       flatten_facts(path.empty() ? key : path + "." + key, value, facts, exact);
   else if (json.is_array() && !json.empty() && json.front().is_structured())
     for (size_t i = 0; i < json.size(); ++i)
-      flatten_facts(path + "[" + std::to_string(i) + "]", json[i], facts, exact);
+      flatten_facts(path + "[" + place_of(json[i], i) + "]", json[i], facts, exact);
   else
     facts[path] = {json, exact && !json.is_string() ? json.dump() : leaf_text(path, json)};
 }
@@ -71,6 +77,12 @@ Facts facts_of(const Side& side) {
     it = of_the_moment(it.key()) ? context.erase(it) : std::next(it);
   if (const auto cpu = context.find("cpu"); cpu != context.end() && cpu->is_object())
     for (const char* load : {"busy", "load_average"}) cpu->erase(load);
+  // Those that ran are told of below.
+  if (const auto plugins = context.find("plugins"); plugins != context.end() && plugins->is_array()) {
+    Json names = Json::array();
+    for (size_t i = 0; i < plugins->size(); ++i) names.push_back(place_of((*plugins)[i], i));
+    *plugins = std::move(names);
+  }
   flatten_facts("", context, facts);
   const Experiment& experiment = side.stored.experiment;
   Json base = to_json(experiment.base);
@@ -82,6 +94,8 @@ Facts facts_of(const Side& side) {
                        "within " + percent(until->within) + " or " + duration(until->at_most_s)};
   else
     facts["rounds"] = {experiment.rounds, std::to_string(experiment.rounds)};
+  if (experiment.target_loss > 0)
+    facts["target_loss"] = {experiment.target_loss, exact_number(experiment.target_loss)};
   facts["script"] = {experiment.script, experiment.script};
   facts["script_sha256"] = {experiment.script_sha256, short_hash(experiment.script_sha256)};
   for (const auto& run : side.stored.runs)
@@ -117,7 +131,11 @@ std::vector<ComparedReports::Fact> differing_facts(const std::vector<Side>& side
 }
 
 ComparedReports::Cell cell_of(const Side& side, const Row& row, const Side& first, const Row* reference) {
-  ComparedReports::Cell cell{row.status, row.tokens_per_second, row.memory.allocated, {}, {}, {}};
+  ComparedReports::Cell cell{.status = row.status,
+                             .tokens_per_second = row.tokens_per_second,
+                             .memory = row.memory.allocated,
+                             .time_to_loss = row.time_to_loss};
+  if (!row.validation.empty()) cell.validation_loss = row.validation.back().loss;
   if (reference == nullptr || &side == &first || !row.ok() || !reference->ok()) return cell;
   if (!row.samples.empty() && !reference->samples.empty())
     cell.speed = unpaired_ratio(row.samples, reference->samples);
@@ -143,7 +161,7 @@ ComparedReports compare_reports(const std::vector<fs::path>& folders) {
   ComparedReports compared;
   std::vector<std::string> rungs;
   for (size_t i = 0; i < sides.size(); ++i) {
-    compared.reports.push_back({letters(i), folders[i], sides[i].analysis.finding});
+    compared.reports.push_back({letters(i), folders[i], finding_text(sides[i].analysis)});
     for (const auto& row : sides[i].analysis.rows)
       if (std::ranges::find(rungs, row.name) == rungs.end()) rungs.push_back(row.name);
   }

@@ -7,6 +7,7 @@
 #include "optrush/json.h"
 #include "report/run_result.h"
 #include "report/statistics.h"
+#include "report/time_to_loss.h"
 
 namespace optrush {
 /// Several reports side by side, as data. The first one is what the others are compared with.
@@ -29,6 +30,8 @@ struct ComparedReports {
     std::optional<Ratio> speed;                       ///< tokens/s over the first report's
     std::optional<double> memory_ratio;
     std::string differs;  ///< why it is another problem than in the first: "8 layers instead of 4"
+    std::optional<double> validation_loss;   ///< after the last step
+    std::optional<TimeToLoss> time_to_loss;  ///< to its own report's target
   };
   struct Line {
     std::string rung;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <type_traits>
 
 #include "report/compare.h"
 #include "report/document.h"
@@ -12,15 +13,16 @@ using Cell = ComparedReports::Cell;
 
 std::string status_of(const Cell& cell) { return std::string(to_string(cell.status)); }
 
-/// A value of every report, beside its ratio to the first; the status instead of a value where a rung did not
-/// end well.
+/// A value of every report, beside its ratio to the first (nullptr: without); the status instead of a value
+/// where a rung did not end well.
 template <class Value, class Ratio>
 Table comparison_table(const ComparedReports& compared, const std::string& what, Value value, Ratio ratio) {
+  constexpr bool kRatios = !std::is_same_v<Ratio, std::nullptr_t>;
   const auto& reports = compared.reports;
   Table table{{{"rung"}}, {}};
   for (const auto& report : reports) {
     table.columns.push_back({report.name + " " + what, true});
-    if (&report != &reports.front())
+    if (kRatios && &report != &reports.front())
       table.columns.push_back({report.name + " over " + reports.front().name, true});
   }
   for (const auto& line : compared.lines) {
@@ -29,7 +31,8 @@ Table comparison_table(const ComparedReports& compared, const std::string& what,
       const auto& cell = line.cells[i];
       const bool ok = cell && cell->status == Status::ok;
       cells.push_back(!cell ? std::string(kUnknown) : ok ? value(*cell) : status_of(*cell));
-      if (i > 0) cells.push_back(ok ? ratio(*cell) : std::string(kUnknown));
+      if constexpr (kRatios)
+        if (i > 0) cells.push_back(ok ? ratio(*cell) : std::string(kUnknown));
     }
     table.rows.push_back(std::move(cells));
   }
@@ -50,6 +53,31 @@ Table memories(const ComparedReports& compared) {
       [](const Cell& cell) {
         return or_unknown(cell.memory_ratio, [](double ratio) { return change(ratio); });
       });
+}
+
+bool any(const ComparedReports& compared, const auto& has) {
+  return std::ranges::any_of(compared.lines, [&](const auto& line) {
+    return std::ranges::any_of(line.cells, [&](const auto& cell) { return cell && has(*cell); });
+  });
+}
+
+/// Losses of validations and times to a loss, where a report has some.
+std::vector<std::pair<std::string, Table>> losses(const ComparedReports& compared) {
+  std::vector<std::pair<std::string, Table>> tables;
+  if (any(compared, [](const Cell& cell) { return cell.validation_loss.has_value(); }))
+    tables.emplace_back("Validation loss", comparison_table(
+                                               compared, "validation loss",
+                                               [](const Cell& cell) {
+                                                 return or_unknown(cell.validation_loss,
+                                                                   [](double x) { return fixed(x, 4); });
+                                               },
+                                               nullptr));
+  if (any(compared, [](const Cell& cell) { return cell.time_to_loss.has_value(); }))
+    tables.emplace_back(
+        "Time to loss",
+        comparison_table(
+            compared, "time to loss", [](const Cell& cell) { return text_of(cell.time_to_loss); }, nullptr));
+  return tables;
 }
 
 Table context(const ComparedReports& compared) {
@@ -82,7 +110,9 @@ std::string comparison_text(const ComparedReports& compared) {
   text += "\n" + (compared.facts.empty() ? std::string(kSameContext) + "\n" : text_table(context(compared)));
   text += "\n" + text_table(speeds(compared));
   for (const auto& remark : remarks(compared)) text += remark + "\n";
-  return text + "\n" + text_table(memories(compared));
+  text += "\n" + text_table(memories(compared));
+  for (const auto& [title, table] : losses(compared)) text += "\n" + text_table(table);
+  return text;
 }
 
 std::string comparison_markdown(const ComparedReports& compared) {
@@ -93,7 +123,9 @@ std::string comparison_markdown(const ComparedReports& compared) {
   text += "\n## Speed\n\n" + markdown_table(speeds(compared));
   for (const auto& remark : remarks(compared)) text += "- " + markdown_cell(remark) + "\n";
   if (!remarks(compared).empty()) text += "\n";
-  text += "## Peak memory\n\n" + markdown_table(memories(compared)) + "## What differs\n\n";
+  text += "## Peak memory\n\n" + markdown_table(memories(compared));
+  for (const auto& [title, table] : losses(compared)) text += "## " + title + "\n\n" + markdown_table(table);
+  text += "## What differs\n\n";
   return text +
          (compared.facts.empty() ? std::string(kSameContext) + "\n" : markdown_table(context(compared)));
 }
@@ -107,7 +139,9 @@ Json cell_json(const std::optional<Cell>& cell) {
           {"peak_allocated", or_null(cell->memory)},
           {"speed_vs_first", ratio_json(cell->speed)},
           {"memory_vs_first", or_null(cell->memory_ratio)},
-          {"differs", cell->differs}};
+          {"differs", cell->differs},
+          {"validation_loss", or_null(cell->validation_loss)},
+          {"time_to_loss", json_of(cell->time_to_loss)}};
 }
 }  // namespace
 

@@ -266,7 +266,7 @@ std::vector<std::string> warnings_of(const Analysis& a) {
 }
 
 Document make_document(const Analysis& a) {
-  Document document{a.experiment.name, a.experiment.question, a.finding, warnings_of(a), {}};
+  Document document{a.experiment.name, a.experiment.question, a.findings, warnings_of(a), {}};
   const auto add = [&](Section section) {
     if (!empty(section)) document.sections.push_back(std::move(section));
   };
@@ -279,7 +279,7 @@ Document make_document(const Analysis& a) {
   for (const Family& family : families) add(loss_section(family));
   for (const Family& family : families) add(throughput_section(a, family));
   for (auto* make : {ablation_section, failure_section, tried_section, trace_section, state_section,
-                     note_section, method_section, noise_section, context_section})
+                     note_section, training_section, method_section, noise_section, context_section})
     add(make(a));
   return document;
 }

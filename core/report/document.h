@@ -32,8 +32,9 @@ struct Section {
 
 /// Everything that report.md and report.html say, in their order. Empty sections are left out.
 struct Document {
-  std::string title, question, finding;
-  std::vector<std::string> warnings;  ///< what makes the finding doubtful, right below it
+  std::string title, question;
+  std::vector<std::string> findings;  ///< the first one is what the report opens with
+  std::vector<std::string> warnings;  ///< what makes the findings doubtful, right below them
   std::vector<Section> sections;
 };
 Document make_document(const Analysis&);
@@ -68,6 +69,8 @@ Section trace_section(const Analysis&);
 Section state_section(const Analysis&);
 /// Everything that a search considered, stage by stage.
 Section tried_section(const Analysis&);
+/// The base's spec, and what each rung changes of the one that it is compared with.
+Section training_section(const Analysis&);
 /// Where and with what the experiment ran.
 Section context_section(const Analysis&);
 }  // namespace optrush

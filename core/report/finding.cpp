@@ -119,7 +119,8 @@ void add_quality(const Analysis& a, std::vector<std::string>& parts) {
   for (const Row& row : a.rows) {
     const Comparison& c = row.previous;
     if (!row.ok() || !c.worse) continue;
-    parts.push_back(row.name + " trains worse than " + c.name + ": after equally many tokens its loss is " +
+    parts.push_back(row.name + " trains worse than " + c.name +
+                    ": over the last third of equally many tokens its mean training loss is " +
                     fixed(c.worse->loss, 3) + " instead of " + fixed(c.worse->other, 3));
   }
 }
@@ -229,6 +230,8 @@ void add_grid(const Analysis& a, std::vector<std::string>& parts) {
   }
   const Row& best =
       **std::ranges::max_element(rivals, {}, [](const Row* row) { return row->base.speed->value; });
+  // Who asks for a loss is not told of a speed that can't be told.
+  if (a.experiment.target_loss > 0 && !best.base.speed->claim()) return;
   const std::string which = rivals.size() == grid.size() ? "" : "with the base's problem ";
   const std::string said =
       best.base.speed->value < 1
@@ -271,27 +274,52 @@ void add_programs(const Analysis& a, std::vector<std::string>& parts) {
       (best.comparison.speed->claim() ? "" : ", " + describe(verdict_of(*best.comparison.speed))));
 }
 
-/// Who has the loss down to the target soonest, and who comes next: runs of the base's task whose losses are
-/// of one kind. Of those that take equally many steps the fastest is named alone: other parts tell of speeds.
+std::string needs(const Row& row) {
+  return std::to_string(*row.time_to_loss->steps) + " steps and " + duration(*row.time_to_loss->seconds);
+}
+
+/// "'lr 1e-3' ends at 2.41": of rows that are not there, the one that came nearest.
+std::string nearest_text(const Rows& rows) {
+  const Row& nearest =
+      **std::ranges::min_element(rows, {}, [](const Row* row) { return row->time_to_loss->last; });
+  return nearest.name + " ends at " + fixed(nearest.time_to_loss->last, 3);
+}
+
+/// Who has the loss down to the target soonest, who comes next, and how near the others came: runs of the
+/// base's task whose losses are of one kind. Where all take equally many steps, other parts tell of speeds.
 void add_time_to_loss(const Analysis& a, std::vector<std::string>& parts) {
   Rows rows = select(a, [&](const Row& row) {
     const auto& there = row.time_to_loss;
-    return there && there->seconds && there->validated == a.rows.front().time_to_loss->validated &&
-           row.same_as < 0 &&
+    return there && there->validated == a.rows.front().time_to_loss->validated && row.same_as < 0 &&
            same_task(a.variants[static_cast<size_t>(row.variant)].spec, a.variants.front().spec);
   });
-  if (rows.empty()) return;
+  Rows others = rows;
+  std::erase_if(rows, [](const Row* row) { return !row->time_to_loss->seconds; });
+  std::erase_if(others, [](const Row* row) { return row->time_to_loss->seconds.has_value(); });
+  const std::string target = "a loss of " + exact_number(a.experiment.target_loss);
+  if (rows.empty()) {
+    if (!others.empty())
+      parts.push_back("no rung reaches " + target + ": " + nearest_text(others) +
+                      ", nearest of all; train for more steps, or ask for a target_loss that is reached");
+    return;
+  }
   const auto seconds = [](const Row* row) { return *row->time_to_loss->seconds; };
   const Row& first = **std::ranges::min_element(rows, {}, seconds);
+  const bool alone = rows.size() == 1;
   std::erase_if(rows, [&](const Row* row) { return row->time_to_loss->steps == first.time_to_loss->steps; });
-  if (rows.empty()) return;
-  const Row& next = **std::ranges::min_element(rows, {}, seconds);
-  const auto needs = [](const Row& row) {
-    return std::to_string(*row.time_to_loss->steps) + " steps and " + duration(*row.time_to_loss->seconds);
-  };
-  parts.push_back(first.name + " is at a loss of " + exact_number(a.experiment.target_loss) +
-                  " soonest, after " + needs(first) + ", next " + next.name + ", after " + needs(next) +
-                  " (of the seconds no claim is made)");
+  if (rows.empty() && others.empty()) return;
+  std::string text = alone && !others.empty() ? "only " + first.name + " reaches " + target
+                                              : first.name + " is at " + target + " soonest";
+  text += ", after " + needs(first);
+  if (!rows.empty()) {
+    const Row& next = **std::ranges::min_element(rows, {}, seconds);
+    text += ", next " + next.name + ", after " + needs(next);
+  }
+  if (!others.empty())
+    text += "; " +
+            (others.size() == 1 ? "" : std::to_string(others.size()) + " rungs do not reach it, of which ") +
+            nearest_text(others) + (others.size() == 1 ? " and does not reach it" : "");
+  parts.push_back(text + " (of the seconds no claim is made)");
 }
 
 std::string what_happened(Status status) {
@@ -345,7 +373,7 @@ void add_medians(const Analysis& a, std::vector<std::string>& parts) {
 }
 }  // namespace
 
-std::string finding(const Analysis& a) {
+std::vector<std::string> findings(const Analysis& a) {
   std::vector<std::string> parts;
   if (!a.rows.empty() && a.rows.front().time_to_loss) add_time_to_loss(a, parts);
   add_ladder(a, parts);
@@ -357,8 +385,11 @@ std::string finding(const Analysis& a) {
   add_quality(a, parts);
   add_failures(a, parts);
   if (parts.empty()) parts.emplace_back("nothing was measured");
-  std::string text = join(parts, "; ") + ".";
-  if (a.missing_runs > 0) text = std::to_string(a.missing_runs) + " runs have no result yet; so far: " + text;
-  return text;
+  if (a.missing_runs > 0)
+    parts.front() = std::to_string(a.missing_runs) + " runs have no result yet; so far: " + parts.front();
+  for (std::string& part : parts) part += ".";
+  return parts;
 }
+
+std::string finding_text(const Analysis& a) { return join(a.findings, " "); }
 }  // namespace optrush

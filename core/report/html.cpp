@@ -14,7 +14,7 @@ body{margin:0 auto;max-width:1440px;padding:24px;background:var(--back);color:va
   font:15px/1.5 system-ui,-apple-system,"Segoe UI",Helvetica,Arial,sans-serif}
 h1{margin:0 0 4px}h2{margin:40px 0 12px;padding-bottom:6px;border-bottom:1px solid var(--line)}
 .question,.caption{color:var(--muted)}
-.finding{margin:16px 0;padding:14px 18px;border-radius:8px;background:var(--lead);font-size:17px}
+.finding p,.finding ul{margin:0}.finding ul{padding-left:22px}.finding{margin:16px 0;padding:14px 18px;border-radius:8px;background:var(--lead);font-size:17px}
 .warning{padding:10px 18px;border-left:4px solid #c62828}
 .wide{overflow-x:auto;margin:12px 0}
 table{border-collapse:collapse;font-size:13.5px;font-variant-numeric:tabular-nums}
@@ -119,7 +119,11 @@ std::string html(const Document& document, const std::vector<Chart>& charts) {
       html_text(document.title) + "</title>\n<style>" + kPageCss + chart_css() +
       "</style>\n</head>\n<body>\n<h1>" + html_text(document.title) + "</h1>\n";
   if (!document.question.empty()) text += "<p class=\"question\">" + html_text(document.question) + "</p>\n";
-  text += "<p class=\"finding\">" + html_text(document.finding) + "</p>\n";
+  text += "<div class=\"finding\"><p>" + html_text(document.findings.front()) + "</p>\n";
+  if (document.findings.size() > 1) text += "<ul>\n";
+  for (size_t i = 1; i < document.findings.size(); ++i)
+    text += "<li>" + html_text(document.findings[i]) + "</li>\n";
+  text += document.findings.size() > 1 ? "</ul></div>\n" : "</div>\n";
   for (const auto& warning : document.warnings)
     text += "<p class=\"warning\">Warning: " + html_text(warning) + "</p>\n";
   for (const auto& section : document.sections) text += html_section(section, charts);

@@ -92,14 +92,6 @@ Json validation_of(const Row& row) {
   return points;
 }
 
-Json time_to_loss_of(const Row& row) {
-  if (!row.time_to_loss) return nullptr;
-  return {{"seconds", or_null(row.time_to_loss->seconds)},
-          {"steps", or_null(row.time_to_loss->steps)},
-          {"reached", row.time_to_loss->seconds.has_value()},
-          {"by", row.time_to_loss->validated ? "validation loss" : "training loss"}};
-}
-
 Json counters_json(const Row& row) {
   Json counters = Json::array();
   for (const auto& counter : row.counters)
@@ -199,7 +191,7 @@ Json of(const Row& row) {
           {"loss_change", or_null(row.loss_change)},
           {"validation", validation_of(row)},
           {"validation_loss", row.validation.empty() ? Json() : Json(row.validation.back().loss)},
-          {"time_to_loss", time_to_loss_of(row)},
+          {"time_to_loss", json_of(row.time_to_loss)},
           {"counters", counters_json(row)},
           {"traces", row.traces},
           {"gate", gate_of(row)},
@@ -247,7 +239,7 @@ Json results_json(const Analysis& a) {
   if (a.drift)
     drift = {{"first", a.drift->first}, {"last", a.drift->last}, {"ratio", a.drift->last / a.drift->first}};
   return {{"schema_version", 1},
-          {"finding", a.finding},
+          {"finding", finding_text(a)},
           {"experiment", to_json(a.experiment)},
           {"missing_runs", a.missing_runs},
           {"rows", rows},

@@ -56,12 +56,6 @@ std::string validation_cell(const Row& row) {
   return row.validation.empty() ? std::string(kUnknown) : fixed(row.validation.back().loss, 4);
 }
 
-std::string time_to_loss_cell(const Row& row) {
-  if (!row.time_to_loss) return std::string(kUnknown);
-  if (!row.time_to_loss->seconds) return "not reached";
-  return duration(*row.time_to_loss->seconds) + ", " + std::to_string(*row.time_to_loss->steps) + " steps";
-}
-
 /// What the losses of these rows are, where a column tells more than the last one of training.
 void explain_losses(const Analysis& a, const std::vector<const Row*>& rows, Section& section) {
   const auto validated = [](const Row* row) { return !row->validation.empty(); };
@@ -187,7 +181,7 @@ Section family_section(const Analysis& a, const Family& family) {
                          {"peak memory (vs previous)", true},
                          {"MFU", true},
                          {"step phases"},
-                         {"loss Δ (final)", true}},
+                         {"loss Δ (last step)", true}},
                         {}};
   for (const Row* row : family.rows)
     section.table->rows.push_back({row->name, or_unknown(row->tokens_per_second, grouped),
@@ -200,7 +194,8 @@ Section family_section(const Analysis& a, const Family& family) {
   };
   if (std::ranges::any_of(family.rows, [](const Row* row) { return !row->validation.empty(); }))
     add_column({"validation loss", true}, validation_cell);
-  if (a.experiment.target_loss > 0) add_column({"time to loss", true}, time_to_loss_cell);
+  if (a.experiment.target_loss > 0)
+    add_column({"time to loss", true}, [](const Row& row) { return text_of(row.time_to_loss); });
   add_column({"status"}, status_cell);
   explain_losses(a, family.rows, section);
   tell_environments(a, family.rows, section);

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "report/chart_parts.h"
+#include "report/format.h"
 
 namespace optrush {
 namespace {
@@ -10,8 +11,23 @@ bool validates(const std::vector<const Row*>& rows) {
   return std::ranges::any_of(rows, [](const Row* row) { return !row->validation.empty(); });
 }
 
+/// A dashed line across the picture, with its name.
+void add_target(double target, Json& layers) {
+  const Json y = {{"datum", target}};
+  layers.push_back(
+      {{"mark", {{"type", "rule"}, {"strokeDash", {6, 4}}, {"color", kMuted}}}, {"encoding", {{"y", y}}}});
+  layers.push_back({{"mark",
+                     {{"type", "text"},
+                      {"align", "left"},
+                      {"dx", 4},
+                      {"dy", -7},
+                      {"color", kMuted},
+                      {"text", "target " + exact_number(target)}}},
+                    {"encoding", {{"y", y}, {"x", {{"value", 0}}}}}});
+}
+
 /// The curves, a line for all that can't be told apart. A rung that broke the gate shows here how.
-Json curves(const std::vector<const Row*>& rows, Json& values) {
+Json curves(const std::vector<const Row*>& rows, double target, Json& values) {
   std::vector<std::string> names;
   for (const LossLine& line : loss_lines(rows)) {
     const size_t others = line.others.size();
@@ -38,14 +54,25 @@ Json curves(const std::vector<const Row*>& rows, Json& values) {
           {"color", colour_by("line", names)},
           {"tooltip", tooltip}}}};
   };
-  Json lines = layer("loss", "loss", {{"type", "line"}, {"strokeWidth", 2}, {"point", {{"size", 22}}}});
+  // Among validations a point for every step would hide them.
+  const bool validated = validates(rows);
+  Json lines = layer("loss", "loss",
+                     {{"type", "line"},
+                      {"strokeWidth", validated ? 1.5 : 2},
+                      {"point", validated ? Json(false) : Json{{"size", 22}}}});
   lines["encoding"]["strokeDash"] = dash_by("line", names);
-  const Json marks =
-      layer("validation", "validation loss",
-            {{"type", "point"}, {"shape", "diamond"}, {"filled", true}, {"opacity", 1}, {"size", 90}});
-  return {{"width", kChartWidth},
-          {"height", 300},
-          {"layer", validates(rows) ? Json::array({lines, marks}) : Json::array({lines})}};
+  const Json marks = layer("validation", "validation loss",
+                           {{"type", "point"},
+                            {"shape", "diamond"},
+                            {"filled", true},
+                            {"opacity", 1},
+                            {"size", 110},
+                            {"stroke", "white"},
+                            {"strokeWidth", 1}});
+  Json layers = Json::array({std::move(lines)});
+  if (validated) layers.push_back(marks);
+  if (target > 0) add_target(target, layers);
+  return {{"width", kChartWidth}, {"height", 300}, {"layer", std::move(layers)}};
 }
 
 /// How far each rung is from what it is compared with, beside what is allowed. What is bit-equal has no point
@@ -136,7 +163,7 @@ std::vector<LossLine> loss_lines(const std::vector<const Row*>& rows) {
 
 Json loss_chart(const Analysis& a, const std::vector<const Row*>& rows) {
   Json values = Json::array(), panels = Json::array();
-  panels.push_back(curves(rows, values));
+  panels.push_back(curves(rows, a.experiment.target_loss, values));
   if (auto below = distances(rows, values)) panels.push_back(std::move(*below));
   const std::string subtitle =
       std::string("every step of the first round, warm-up included") +

@@ -46,8 +46,11 @@ std::string markdown_section(const Section& section, const std::vector<std::stri
 }  // namespace
 
 std::string markdown(const Document& document, const std::vector<std::string>& charts) {
-  std::string text =
-      "# " + markdown_cell(document.title) + "\n\n**" + markdown_cell(document.finding) + "**\n\n";
+  std::string text = "# " + markdown_cell(document.title) + "\n\n";
+  text += "**" + markdown_cell(document.findings.front()) + "**\n\n";
+  for (size_t i = 1; i < document.findings.size(); ++i)
+    text += "- " + markdown_cell(document.findings[i]) + "\n";
+  if (document.findings.size() > 1) text += "\n";
   for (const auto& warning : document.warnings) text += "> Warning: " + markdown_cell(warning) + "\n\n";
   if (!document.question.empty()) text += "Question: " + markdown_cell(document.question) + "\n\n";
   for (const auto& section : document.sections) text += markdown_section(section, charts);

@@ -13,8 +13,14 @@
 namespace optrush {
 namespace fs = std::filesystem;
 
+Analysis analyze(const fs::path& folder, const ReportOptions& options) {
+  Stored stored = load_report(folder);
+  if (options.target_loss) stored.experiment.target_loss = *options.target_loss;
+  return analyze(stored);
+}
+
 std::string write_report(const fs::path& folder, const ReportOptions& options) {
-  const Analysis analysis = analyze(load_report(folder));
+  const Analysis analysis = analyze(folder, options);
   const Document document = make_document(analysis);
   const std::vector<Chart> charts = make_charts(analysis);
   write_file(folder / "results.csv", csv(analysis));
@@ -51,7 +57,8 @@ std::string ladder_table(const Analysis& analysis) {
     if (!row.ok())
       text += printable(row.name + ": " + std::string(to_string(row.status)) + ". " + with_cure(row.reason)) +
               "\n";
-  text += "\n" + printable(analysis.finding) + "\n";
+  text += "\n" + printable(analysis.findings.front()) + "\n";
+  for (size_t i = 1; i < analysis.findings.size(); ++i) text += "- " + printable(analysis.findings[i]) + "\n";
   for (const auto& warning : warnings_of(analysis)) text += "Warning: " + printable(warning) + "\n";
   return text;
 }

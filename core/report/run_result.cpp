@@ -31,8 +31,8 @@ Phases phases_from(const Json& json) {
 }
 
 StepResult step_from(const Json& json) {
-  check_keys(json, {"step", "timed", "loss", "grad_norm", "learning_rate", "tokens", "seconds", "phases"}, "field",
-             "a step", {});
+  check_keys(json, {"step", "timed", "loss", "grad_norm", "learning_rate", "tokens", "seconds", "phases"},
+             "field", "a step", {});
   constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
   StepResult step;
   step.step = required<int64_t>(json, "step");

@@ -3,18 +3,21 @@
 #include <algorithm>
 #include <deque>
 
+#include "report/format.h"
 #include "report/statistics.h"
 
 namespace optrush {
 namespace {
 /// Of the first `steps` ones.
-TimeToLoss reached_after(const RunResult& run, int64_t steps, bool validated) {
+void reached_after(const RunResult& run, int64_t steps, TimeToLoss& result) {
   double seconds = 0;
   for (int64_t i = 0; i < steps; ++i) seconds += run.steps[static_cast<size_t>(i)].seconds;
-  return {seconds, steps, validated};
+  result.seconds = seconds;
+  result.steps = steps;
 }
 
 TimeToLoss by_training_loss(const RunResult& run, double target) {
+  TimeToLoss result;
   double sum = 0;
   int64_t steps = 0;
   std::deque<double> last;
@@ -26,10 +29,11 @@ TimeToLoss by_training_loss(const RunResult& run, double target) {
       sum -= last.front();
       last.pop_front();
     }
-    if (last.size() == kSmoothedSteps && sum <= target * kSmoothedSteps)
-      return reached_after(run, steps, /*validated=*/false);
+    result.last = sum / static_cast<double>(last.size());
+    if (!result.steps && last.size() == kSmoothedSteps && sum <= target * kSmoothedSteps)
+      reached_after(run, steps, result);
   }
-  return {};
+  return result;
 }
 }  // namespace
 
@@ -38,10 +42,12 @@ std::optional<TimeToLoss> time_to_loss(const RunResult& run, double target) {
   if (run.validation.empty()) return by_training_loss(run, target);
   const auto there = std::ranges::find_if(run.validation,
                                           [&](const ValidationPoint& point) { return point.loss <= target; });
-  if (there == run.validation.end()) return TimeToLoss{.validated = true};
+  TimeToLoss result{.validated = true, .last = run.validation.back().loss};
+  if (there == run.validation.end()) return result;
   const auto before =
       std::ranges::count_if(run.steps, [&](const StepResult& step) { return step.step < there->step; });
-  return reached_after(run, before, /*validated=*/true);
+  reached_after(run, before, result);
+  return result;
 }
 
 std::optional<TimeToLoss> time_to_loss(const std::vector<const RunResult*>& rounds, double target) {
@@ -52,7 +58,7 @@ std::optional<TimeToLoss> time_to_loss(const std::vector<const RunResult*>& roun
   for (const RunResult* run : rounds) {
     const auto one = time_to_loss(*run, target);
     if (!one) continue;
-    if (!result) result = TimeToLoss{.validated = one->validated};
+    if (!result) result = TimeToLoss{.validated = one->validated, .last = one->last};
     always = always && one->seconds;
     if (one->seconds) seconds.push_back(*one->seconds);
     most = std::max(most, one->steps.value_or(0));
@@ -62,5 +68,21 @@ std::optional<TimeToLoss> time_to_loss(const std::vector<const RunResult*>& roun
     result->steps = most;
   }
   return result;
+}
+
+std::string text_of(const std::optional<TimeToLoss>& time) {
+  if (!time) return std::string(kUnknown);
+  if (!time->seconds) return "not reached";
+  return duration(*time->seconds) + ", " + std::to_string(*time->steps) + " steps";
+}
+
+Json json_of(const std::optional<TimeToLoss>& time) {
+  if (!time) return nullptr;
+  const bool reached = time->seconds.has_value();
+  return {{"seconds", reached ? Json(*time->seconds) : Json()},
+          {"steps", reached ? Json(*time->steps) : Json()},
+          {"reached", reached},
+          {"last", time->last},
+          {"by", time->validated ? "validation loss" : "training loss"}};
 }
 }  // namespace optrush

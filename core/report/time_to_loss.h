@@ -1,5 +1,6 @@
 #pragma once
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "report/run_result.h"
@@ -14,10 +15,15 @@ struct TimeToLoss {
   std::optional<double> seconds;
   std::optional<int64_t> steps;  ///< their number: in the round that took most
   bool validated = false;        ///< by the validation loss; else by the smoothed training loss
+  double last = 0;               ///< the loss, of that kind, that training ends at
 };
 
 /// Of one run; none where it has neither losses of a validation nor of a step.
 std::optional<TimeToLoss> time_to_loss(const RunResult&, double target);
 /// Of all rounds: their median of the seconds, where all of them reach it.
 std::optional<TimeToLoss> time_to_loss(const std::vector<const RunResult*>& rounds, double target);
+/// "12.0 s, 80 steps", "not reached", "—".
+std::string text_of(const std::optional<TimeToLoss>&);
+/// As results.json has it; null where there is none.
+Json json_of(const std::optional<TimeToLoss>&);
 }  // namespace optrush

@@ -68,10 +68,9 @@ std::string steps_csv(const Analysis& a) {
   for (const StoredRun& run : a.runs)
     for (const StepResult& step : run.result.steps) {
       auto cells = head_of(a, run);
-      cells.insert(cells.end(),
-                   {std::to_string(step.step), step.timed ? "1" : "0", number_cell(step.loss),
-                    number_cell(step.grad_norm), number_cell(step.learning_rate),
-                    std::to_string(step.tokens), number_cell(step.seconds)});
+      cells.insert(cells.end(), {std::to_string(step.step), step.timed ? "1" : "0", number_cell(step.loss),
+                                 number_cell(step.grad_norm), number_cell(step.learning_rate),
+                                 std::to_string(step.tokens), number_cell(step.seconds)});
       add_phases(step.phases, cells);
       add_line(cells, text);
     }

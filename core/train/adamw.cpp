@@ -14,8 +14,7 @@ class AdamW final : public Optimizer {
  public:
   AdamW(TrainSpec spec, std::span<Shard> shards) : spec_(std::move(spec)) {
     for (const Shard& shard : shards)
-      moments_[shard.key()] = {at::zeros_like(shard.data), at::zeros_like(shard.data),
-                                                    0};
+      moments_[shard.key()] = {at::zeros_like(shard.data), at::zeros_like(shard.data), 0};
   }
 
   void step(std::span<Shard> shards, const Update& update) override {

@@ -263,9 +263,8 @@ class Trainer {
     schedule_(step);
     clock.enter(Bucket::off);
     const auto& [loss, norm, skipped] = step.outcome();
-    pending_.push_back(
-        {number, timed_, sent_to_host(loss), sent_to_host(norm), sent_to_host(skipped),
-         session_.update()->lr, step.tokens()});
+    pending_.push_back({number, timed_, sent_to_host(loss), sent_to_host(norm), sent_to_host(skipped),
+                        session_.update()->lr, step.tokens()});
     clock.end_step();
     session_.recipe().fire(Event::step_end, session_);
   }
@@ -316,15 +315,14 @@ class Trainer {
       return tensor.defined() ? Json(tensor.item<double>()) : Json();
     };
     const bool skipped = pending.skipped.defined() && pending.skipped.item<double>() != 0;
-    Json step = {
-        {"step", pending.step},
-        {"timed", pending.timed},
-        {"loss", number(pending.loss)},
-        {"grad_norm", skipped ? Json() : number(pending.gradient_norm)},
-        {"learning_rate", pending.learning_rate},
-        {"tokens", pending.tokens},
-        {"seconds", time.total()},
-        {"phases", phases_of(time)}};
+    Json step = {{"step", pending.step},
+                 {"timed", pending.timed},
+                 {"loss", number(pending.loss)},
+                 {"grad_norm", skipped ? Json() : number(pending.gradient_norm)},
+                 {"learning_rate", pending.learning_rate},
+                 {"tokens", pending.tokens},
+                 {"seconds", time.total()},
+                 {"phases", phases_of(time)}};
     check(step);
     tell("step", step);
     steps_.push_back(std::move(step));
@@ -337,7 +335,10 @@ class Trainer {
                   "lower the learning rate, or check the precision of this rung");
     if (!step["grad_norm"].is_number()) return;  // skipped: a loss scale that was too large
     const double norm = step["grad_norm"];
-    if (norm == 0) throw Error("the gradient norm is zero" + at + ": nothing trains");
+    if (norm == 0)
+      throw Error("the gradient norm is zero" + at + ": nothing trains",
+                  "lower the learning rate if the loss (" + step["loss"].dump() +
+                      ") has left that of the first steps; else see what is frozen");
     if (!std::isfinite(norm))
       throw Error("the gradient norm is not finite" + at, "check the precision of this rung");
   }

@@ -1,6 +1,5 @@
 // libFuzzer's own changes, and one in four of those that know JSON.
 #include <algorithm>
-#include <algorithm>
 
 #include "mutate.h"
 

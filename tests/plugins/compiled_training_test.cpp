@@ -2,10 +2,10 @@
 // unit. Stacks with every other plugin are cases of `optrush check --kind compiled`.
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 

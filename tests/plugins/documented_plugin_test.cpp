@@ -1,15 +1,61 @@
-// The plugin that docs/plugins.md shows is this one, and it does what the page says.
+// The plugins that docs/plugins.md shows are these, and they do what the page says.
+#include <ATen/Functions.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "base/files.h"
+#include "support/temporary_folder.h"
 #include "support/training.h"
 
 namespace optrush::testing {
 namespace {
 TEST(DocumentedPlugin, ThePageShowsTheSourceThatIsBuilt) {
-  const auto source = read_file(OPTRUSH_TESTS_DIR "/plugins/documented/freeze_blocks.cpp");
   const auto page = read_file(OPTRUSH_TESTS_DIR "/../docs/plugins.md");
-  EXPECT_NE(page.find("```cpp\n" + source + "```"), std::string::npos);
+  for (const std::string name : {"freeze_blocks", "lion"}) {
+    const auto source = read_file(OPTRUSH_TESTS_DIR "/plugins/documented/" + name + ".cpp");
+    EXPECT_NE(page.find("```cpp\n" + source + "```"), std::string::npos) << name;
+  }
+}
+
+std::map<std::string, Tensor> values_of(Trained& trained) {
+  std::map<std::string, Tensor> values;
+  for (Param* param : trained.session().params().all()) values[param->name] = param->leaf.detach().clone();
+  return values;
+}
+
+TEST(DocumentedPlugin, LionMovesEachParameterByTheLearningRate) {
+  RunSpec spec = nano_spec({{"lion", Json::object()}});
+  spec.plugin_path = {OPTRUSH_BUILD_DIR "/tests/documented"};
+  const double lr = spec.train.lr = 0.01;
+  spec.train.warmup = 0;
+  spec.train.steps = 1;
+  spec.train.weight_decay = 0.5;
+  Trained trained(spec);
+  const auto before = values_of(trained);
+  trained.train();
+  const auto after = values_of(trained);
+  for (const auto& [name, value] : before) {
+    const Tensor moved = (after.at(name) - value * (value.dim() == 2 ? 1 - lr * 0.5 : 1)).abs();
+    // A row of the embedding whose token no batch has is left.
+    EXPECT_TRUE(at::logical_or((moved - lr).abs() < 1e-6, moved < 1e-6).all().item<bool>()) << name;
+    EXPECT_GT(moved.mean().item<double>(), lr / 3) << name;
+  }
+}
+
+TEST(DocumentedPlugin, LionGoesDownhill) {
+  const TemporaryFolder folder;
+  std::ofstream text(folder / "text");
+  for (int i = 0; i < 500; ++i) text << "the same words again, ";
+  text.close();
+  RunSpec spec = nano_spec({{"lion", Json::object()}});
+  spec.plugin_path = {OPTRUSH_BUILD_DIR "/tests/documented"};
+  spec.data = {.kind = "text", .path = folder / "text", .extensions = {}};
+  spec.model["vocab_size"] = 256;
+  spec.train.steps = 20;
+  spec.train.lr = 3e-3;
+  const auto curve = losses(Trained(spec).train());
+  EXPECT_LT(curve.back(), 0.8 * curve.front());
 }
 
 TEST(DocumentedPlugin, FreezesWhatItSays) {

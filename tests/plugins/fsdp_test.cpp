@@ -143,7 +143,7 @@ TEST(FsdpStorage, ViewsSeeTheMemoryThatIsThere) {
 /// A step of a plan on tensors without values; `edit` as of Session::open.
 class Foreseen {
  public:
-  explicit Foreseen(RunSpec spec, const std::function<void(Recipe&)>& edit = {})
+  explicit Foreseen(const RunSpec& spec, const std::function<void(Recipe&)>& edit = {})
       : session_(Session::open(spec, simulated::open(simulated::Values::none, at::kCUDA),
                                Ranks::planned(0, spec.train.world_size), [&](Recipe& recipe) {
                                  recipe.edit_as("test");

@@ -192,7 +192,7 @@ TEST(FusedKernels, AnotherTypeOrDeviceIsRefusedByName) {
 
 PluginUse fused_with(Json options = Json::object()) { return {"fused_kernels", std::move(options)}; }
 
-RunSpec in_double(std::vector<PluginUse> plugins, Json model = Json::object()) {
+RunSpec in_double(std::vector<PluginUse> plugins, const Json& model = Json::object()) {
   RunSpec spec = nano_spec(std::move(plugins));
   spec.train.dtype = "fp64";
   spec.model.update(model);

@@ -18,7 +18,7 @@ PluginUse lora(std::vector<std::string> targets) {
 RunSpec with_the_fixture(std::vector<PluginUse> plugins) {
   RunSpec spec = nano_spec(std::move(plugins));
   spec.plugins.push_back({"reads_the_head", Json::object()});
-  spec.plugin_path.push_back(OPTRUSH_BUILD_DIR "/tests/adapted");
+  spec.plugin_path.emplace_back(OPTRUSH_BUILD_DIR "/tests/adapted");
   return spec;
 }
 
@@ -40,7 +40,7 @@ TEST(LostAdapters, NothingIsLostOfOtherLinears) {
 
 /// An MLP made of its parts, with or without saying that it keeps what was done to them.
 std::function<void(Recipe&)> mlp_of_parts(std::vector<std::string> offers) {
-  return [offers](Recipe& recipe) {
+  return [offers = std::move(offers)](Recipe& recipe) {
     recipe.ops.mlp.replace(
         [](const Tensor& x, const Ops::MlpParts& parts) {
           return parts.down(parts.swiglu(parts.gate(x), parts.up(x)));

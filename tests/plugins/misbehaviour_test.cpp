@@ -30,8 +30,9 @@ class Misbehaviour : public ::testing::Test {
     for (const auto& plugin : plugins) spec.plugins.push_back({plugin});
     const fs::path out = folder_ / plugins.front();
     write_json(out / "spec.json", to_json(spec));
+    const fs::path program = fs::path(OPTRUSH_BUILD_DIR) / "bin/optrush-worker";
     const Command worker = {
-        {OPTRUSH_BUILD_DIR "/bin/optrush-worker", "run", "--spec", out / "spec.json", "--out", out},
+        {program, "run", "--spec", out / "spec.json", "--out", out},
         {{"ASAN_OPTIONS", "handle_segv=0"}},  // a sanitizer would end the process its own way
         out / "log.txt"};
     Interrupts interrupts;

@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 using Stack = std::vector<PluginUse>;
 PluginUse use(const char* name, Json options = Json::object()) { return {name, std::move(options)}; }
 
-Tensor random(std::vector<int64_t> shape, at::ScalarType type) {
+Tensor random(const std::vector<int64_t>& shape, at::ScalarType type) {
   at::manual_seed(3);
   return at::randn(shape, at::kDouble).to(type);
 }

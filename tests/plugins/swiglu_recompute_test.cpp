@@ -56,7 +56,7 @@ PluginUse level(int64_t level, int64_t chunk = 0) {
 }
 
 /// Loss and every gradient of the first step, by name.
-std::map<std::string, Tensor> first_step(RunSpec spec) {
+std::map<std::string, Tensor> first_step(const RunSpec& spec) {
   Trained trained(spec);
   Session& session = trained.session();
   Batch batch = Batches(spec, session.model(), session.mesh(), at::kCPU).step(0).at(0);

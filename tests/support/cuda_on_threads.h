@@ -16,6 +16,8 @@
 /// namespace of its own, and run where there is no GPU. It shows that they compute what they should, not that
 /// they are fast, and no race that a GPU's order would bring out. Rounds as a GPU does; __expf is the exact
 /// one.
+// NOLINTBEGIN(readability-identifier-naming,bugprone-reserved-identifier): the names are CUDA's.
+// NOLINTBEGIN(cppcoreguidelines-avoid-non-const-global-variables)
 #define __global__
 #define __device__
 #define __restrict__
@@ -93,3 +95,5 @@ inline float __fdividef(float a, float b) { return a / b; }
 inline int __float_as_int(float x) { return std::bit_cast<int>(x); }
 using std::max;
 using std::min;
+// NOLINTEND(cppcoreguidelines-avoid-non-const-global-variables)
+// NOLINTEND(readability-identifier-naming,bugprone-reserved-identifier)

@@ -5,7 +5,7 @@
 
 namespace {
 constexpr int kSuccess = 0, kNotSupported = 3, kNotFound = 6, kInsufficientSize = 7;
-int first = 0, second = 1;
+int first = 0, second = 1;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables): devices
 bool is_first(void* device) { return device == &first; }
 
 struct Memory {
@@ -18,6 +18,7 @@ struct Process {
 };
 }  // namespace
 
+// NOLINTBEGIN(readability-identifier-naming): the names are NVML's.
 extern "C" {
 int nvmlInit_v2() { return kSuccess; }
 int nvmlShutdown() { return kSuccess; }
@@ -88,3 +89,4 @@ int nvmlDeviceGetComputeRunningProcesses_v3(void* device, unsigned* count, Proce
   return kSuccess;
 }
 }
+// NOLINTEND(readability-identifier-naming)

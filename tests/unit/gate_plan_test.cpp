@@ -242,7 +242,7 @@ TEST(GatePlan, TheRepeatIsOneMoreRunOfTheReference) {
   EXPECT_EQ(run_id(ladder.variants[1], *exact.repeat), "01-fused-repeat");
 }
 
-Rung ranks(int64_t world_size, int64_t micro_batch, Json more = Json::object()) {
+Rung ranks(int64_t world_size, int64_t micro_batch, const Json& more = Json::object()) {
   Json train = {{"world_size", world_size}, {"micro_batch", micro_batch}};
   train.update(more);
   Rung made =

@@ -98,7 +98,7 @@ TEST_F(GpuKernels, ComeFromTheDiskTheSecondTime) {
 TEST_F(GpuKernels, ACacheFileThatWasDamagedIsMadeAgain) {
   const auto file = cached().front();
   const std::string good = read_file(file);
-  for (std::string bad : {std::string(), good.substr(0, good.size() / 2), std::string(200, 'x')}) {
+  for (const auto& bad : {std::string(), good.substr(0, good.size() / 2), std::string(200, 'x')}) {
     write_file(file, bad);
     EXPECT_EQ(compile_gpu_kernel(kScale, "scale<float>", "sm_80").image.substr(1, 3), "ELF");
     EXPECT_EQ(read_file(file), good);

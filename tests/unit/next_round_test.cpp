@@ -14,7 +14,11 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 RoundState state(std::vector<Pair> pairs, double seconds_left = 100) {
-  return {{.within = 0.03, .at_most_s = 100}, seconds_left, 6, {{0, 1}, {1, 1}, {2, 1}, {3, 1}}, pairs};
+  return {{.within = 0.03, .at_most_s = 100},
+          seconds_left,
+          6,
+          {{0, 1}, {1, 1}, {2, 1}, {3, 1}},
+          std::move(pairs)};
 }
 
 TEST(NextRound, RunsWhatIsWideAndWhatThatIsComparedWith) {

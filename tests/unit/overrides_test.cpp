@@ -63,7 +63,7 @@ TEST_F(OverridesTest, SettingsOfTheBase) {
   set("train.steps=4");
   set("train.lr=1e-3");
   set("model.n_layers=2");
-  set("data={\"kind\": \"text\", \"path\": \"elsewhere\"}");
+  set(R"(data={"kind": "text", "path": "elsewhere"})");
   set("data.path=some folder/with spaces");
   set("device=cpu");
   set("timeout=7");
@@ -75,7 +75,7 @@ TEST_F(OverridesTest, SettingsOfTheBase) {
   EXPECT_EQ(experiment_.base.validate.sequences, 8);
   EXPECT_EQ(experiment_.base.validate.data.kind, "held_out");
   EXPECT_EQ(experiment_.base.save.every, 6);
-  set("train={\"seed\": 9, \"warmup\": 5}");
+  set(R"(train={"seed": 9, "warmup": 5})");
   EXPECT_EQ(experiment_.base.train.steps, 4);
   EXPECT_EQ(experiment_.base.train.lr, 1e-3);
   EXPECT_EQ(experiment_.base.model.at("n_layers"), 2);
@@ -110,6 +110,8 @@ TEST_F(OverridesTest, SettingsOfTheExperiment) {
   set("rounds=7");
   set("price_per_hour=2.5");
   set("currency=EUR");
+  set("target_loss=2.5");
+  EXPECT_EQ(experiment_.target_loss, 2.5);
   EXPECT_EQ(experiment_.rounds, 7);
   EXPECT_EQ(experiment_.price_per_hour, 2.5);
   EXPECT_EQ(experiment_.currency, "EUR");
@@ -144,7 +146,7 @@ class PluginOverrides : public OverridesTest {
 
 TEST_F(PluginOverrides, AnOptionChangesWhereverThePluginIsStacked) {
   set("lora.rank=16");
-  set("lora.target_modules=[\"k_proj\", \"v_proj\"]");
+  set(R"(lora.target_modules=["k_proj", "v_proj"])");
   set("mixed_precision.dtype=fp16");
   const Json expected = {{"rank", 16}, {"alpha", 16.0}, {"target_modules", {"k_proj", "v_proj"}}};
   EXPECT_EQ(experiment_.parts[0].rungs[0].plugins[0].options, expected);

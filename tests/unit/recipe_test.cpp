@@ -14,12 +14,12 @@ using Number = Slot<int(int)>;
 
 TEST(Slot, NestsWrapsByPhaseWhateverTheOrderOfEdits) {
   const auto multiply = [](int factor) {
-    return [factor](Number::Fn inner, const Site&) -> Number::Fn {
+    return [factor](const Number::Fn& inner, const Site&) -> Number::Fn {
       return [=](int x) { return inner(x) * factor; };
     };
   };
   const auto add = [](int term) {
-    return [term](Number::Fn inner, const Site&) -> Number::Fn {
+    return [term](const Number::Fn& inner, const Site&) -> Number::Fn {
       return [=](int x) { return inner(x) + term; };
     };
   };
@@ -38,11 +38,13 @@ TEST(Slot, NestsWrapsByPhaseWhateverTheOrderOfEdits) {
 TEST(Slot, WrapsOfOnePhaseNestByPluginName) {
   Editor editor{"b"};
   Number slot("number", &editor, {});
-  slot.wrap(Phase::adapter,
-            [](Number::Fn inner, const Site&) -> Number::Fn { return [=](int x) { return inner(x) * 2; }; });
+  slot.wrap(Phase::adapter, [](const Number::Fn& inner, const Site&) -> Number::Fn {
+    return [=](int x) { return inner(x) * 2; };
+  });
   editor.name = "a";
-  slot.wrap(Phase::adapter,
-            [](Number::Fn inner, const Site&) -> Number::Fn { return [=](int x) { return inner(x) + 1; }; });
+  slot.wrap(Phase::adapter, [](const Number::Fn& inner, const Site&) -> Number::Fn {
+    return [=](int x) { return inner(x) + 1; };
+  });
   EXPECT_EQ(slot.resolve({}, [](int x) { return x; })(5), 12);
 }
 
@@ -145,7 +147,7 @@ TEST(Recipe, AnExceptionInASlotCarriesPluginSlotAndSite) {
     Trained(nano_spec(), [](Recipe& recipe) {
       recipe.ops.swiglu.replace(
           [](const Tensor&, const Tensor&) -> Tensor { throw std::runtime_error("no luck"); });
-      recipe.unit.wrap(Phase::checkpoint, [](UnitFunction inner, const Unit&) -> UnitFunction {
+      recipe.unit.wrap(Phase::checkpoint, [](const UnitFunction& inner, const Unit&) -> UnitFunction {
         return [=](const Tensor& x, const Batch& batch) { return inner(x, batch); };
       });
     }).train();

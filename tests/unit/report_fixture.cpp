@@ -1,8 +1,7 @@
 #include "report_fixture.h"
 
-#include <stdlib.h>
-
 #include <cmath>
+#include <cstdlib>
 #include <fstream>
 
 #include "base/files.h"

@@ -128,7 +128,7 @@ TEST(Escaping, CsvFieldsHoldAnyText) {
 
 TEST(Escaping, NoNameEndsAScriptOrATable) {
   std::mt19937 random(4);
-  Document document{"</script><script>alert(1)</script>", "", "", {}};
+  Document document{"</script><script>alert(1)</script>", "", {nasty_text(random), nasty_text(random)}, {}};
   for (int i = 0; i < 50; ++i) {
     Section section{.title = nasty_text(random)};
     section.table = Table{{{nasty_text(random)}}, {{nasty_text(random)}}};

@@ -112,7 +112,7 @@ TEST(Stored, WhatIsMissingIsNoError) {
   EXPECT_FALSE(stored.plans[2].is_null()) << "the runs know it as well";
   fs::remove_all(folder.path() / "runs");
   const Analysis a = analyze(load_report(folder.path()));
-  EXPECT_EQ(a.finding, "nothing was measured.");
+  EXPECT_EQ(finding_text(a), "nothing was measured.");
   EXPECT_EQ(a.rows.size(), 4U);
 }
 }  // namespace

@@ -35,6 +35,7 @@ struct Refusal {
   std::string name, file, message;
 };
 
+// NOLINTNEXTLINE(readability-identifier-naming): GoogleTest looks for this name.
 void PrintTo(const Refusal& refusal, std::ostream* out) { *out << refusal.message; }
 
 class Refused : public ::testing::TestWithParam<Refusal> {};

@@ -235,7 +235,7 @@ TEST(LearningRate, RisesToItsHighestAndFallsToWhatIsLeft) {
     for (int64_t step = 0; step < 10; ++step) all.push_back(learning_rate(train, step));
     return all;
   };
-  const auto near = [](std::vector<double> values) {
+  const auto near = [](const std::vector<double>& values) {
     return ::testing::Pointwise(::testing::DoubleNear(1e-12), values);
   };
   TrainSpec train;

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/suggest.h"
 #include "report/analysis.h"
 
 namespace optrush {
@@ -67,24 +68,43 @@ Analysis reaching(const std::vector<std::pair<double, int64_t>>& needs) {
     row.name = row.variant == 0 ? "base" : "rung " + std::to_string(row.variant);
     row.status = Status::ok;
     row.rounds.resize(3);
-    row.time_to_loss = TimeToLoss{.validated = true};
-    if (steps > 0) row.time_to_loss = TimeToLoss{seconds, steps, true};
+    row.time_to_loss = TimeToLoss{.validated = true, .last = 2.7 + 0.1 * static_cast<double>(row.variant)};
+    if (steps > 0) row.time_to_loss = TimeToLoss{seconds, steps, true, 2.4};
     a.rows.push_back(row);
     a.variants.emplace_back();
   }
   return a;
 }
 
+std::string finding(const Analysis& a) { return join(findings(a), " "); }
+
 TEST(TimeToLoss, TheFindingNamesWhoIsThereSoonest) {
-  EXPECT_EQ(finding(reaching({{20, 100}, {12, 80}, {0, 0}, {30, 90}})),
+  EXPECT_EQ(finding(reaching({{20, 100}, {12, 80}, {30, 90}})),
             "rung 1 is at a loss of 2.5 soonest, after 80 steps and 12.0 s, next base, after 100 steps and "
             "20.0 s (of the seconds no claim is made).");
   EXPECT_THAT(finding(reaching({{10, 100}, {12, 80}, {9, 100}})),
               HasSubstr("rung 2 is at a loss of 2.5 soonest"));
-  // What is only faster, and what is alone.
+  // What is only faster.
   EXPECT_THAT(finding(reaching({{20, 100}, {12, 100}})), Not(HasSubstr("soonest")));
-  EXPECT_THAT(finding(reaching({{20, 100}, {0, 0}})), Not(HasSubstr("soonest")));
-  // Losses that say nothing about each other: of another kind, of another task, of the same run.
+}
+
+TEST(TimeToLoss, TheFindingNamesWhoIsNotThere) {
+  EXPECT_EQ(
+      finding(reaching({{20, 100}, {12, 80}, {0, 0}, {0, 0}})),
+      "rung 1 is at a loss of 2.5 soonest, after 80 steps and 12.0 s, next base, after 100 steps and "
+      "20.0 s; 2 rungs do not reach it, of which rung 2 ends at 2.900 (of the seconds no claim is made).");
+  EXPECT_EQ(finding(reaching({{0, 0}, {12, 80}})),
+            "only rung 1 reaches a loss of 2.5, after 80 steps and 12.0 s; base ends at 2.700 and does not "
+            "reach it (of the seconds no claim is made).");
+  EXPECT_THAT(
+      finding(reaching({{20, 100}, {12, 100}, {0, 0}})),
+      HasSubstr("rung 1 is at a loss of 2.5 soonest, after 100 steps and 12.0 s; rung 2 ends at 2.900"));
+  EXPECT_THAT(finding(reaching({{0, 0}, {0, 0}})),
+              HasSubstr("no rung reaches a loss of 2.5: base ends at 2.700, nearest of all; train for more"));
+}
+
+TEST(TimeToLoss, TheFindingComparesWhatIsOfOneKind) {
+  // Of another kind, of another task, of the same run.
   Analysis a = reaching({{20, 100}, {12, 80}});
   a.rows[1].time_to_loss->validated = false;
   EXPECT_THAT(finding(a), Not(HasSubstr("soonest")));

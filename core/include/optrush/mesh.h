@@ -8,8 +8,8 @@
 #include "optrush/group.h"
 
 namespace optrush {
-/// What differs between the ranks along a mesh dimension: neither data nor layers (they share the parameters of
-/// the same layers), what they train on, or which layers they have.
+/// What differs between the ranks along a mesh dimension: neither data nor layers (they share the parameters
+/// of the same layers), what they train on, or which layers they have.
 enum class Splits : uint8_t { nothing, batch, sequence, layers };
 
 /// Named dimensions over the ranks of a run. apply() declares them; the batch dimension "dp" takes the ranks

@@ -48,7 +48,7 @@ class MasterAdamW final : public Optimizer {
                     "leave train.dtype at fp32: the plugin chooses bf16");
       const Tensor master = master_of(shard, masters);
       state_[shard.key()] = {static_cast<int32_t>(state_.size()), 0, master, at::zeros_like(master),
-                            at::zeros_like(master)};
+                             at::zeros_like(master)};
     }
     if (shards.empty() || !shards.front().data.is_cuda()) return;
     const auto on_device = at::TensorOptions(shards.front().data.device());

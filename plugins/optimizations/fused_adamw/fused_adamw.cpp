@@ -16,7 +16,8 @@ class FusedAdamW final : public Optimizer {
   FusedAdamW(const TrainSpec& spec, std::span<Shard> shards) : spec_(spec) {
     for (const Shard& shard : shards) {
       const auto options = at::TensorOptions(at::kFloat).device(shard.data.device());
-      moments_[shard.key()] = {at::zeros_like(shard.data), at::zeros_like(shard.data), at::zeros({}, options)};
+      moments_[shard.key()] = {at::zeros_like(shard.data), at::zeros_like(shard.data),
+                               at::zeros({}, options)};
     }
   }
 

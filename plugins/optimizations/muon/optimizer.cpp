@@ -50,7 +50,6 @@ class Muon final : public Optimizer {
   }
 
  private:
-
   double scale_of(const Param& matrix) const {
     const auto rows = static_cast<double>(matrix.shape[0]), columns = static_cast<double>(matrix.shape[1]);
     return settings_.scale == Scale::match_rms ? 0.2 * std::sqrt(std::max(rows, columns))

@@ -54,14 +54,13 @@ class OptimizerInBackward final : public Plugin {
         run.note("optimizer_in_backward: the gradients of " + std::to_string(micro_batches) +
                  " micro-batches add up before any is final, so all of them are kept");
     });
-    recipe.optimizer.wrap(
-        Phase::optimizer,
-        [](auto inner, const Site&) -> decltype(inner) {
-          return [inner](Run& run, std::span<Shard> shards) {
-            return std::make_unique<InBackward>(run, inner(run, shards));
-          };
-        },
-        {.offers = {"single shards"}});
+    recipe.optimizer.wrap(Phase::optimizer,
+                          [](auto inner, const Site&) -> decltype(inner) {
+                            return [inner](Run& run, std::span<Shard> shards) {
+                              return std::make_unique<InBackward>(run, inner(run, shards));
+                            };
+                          },
+                          {.offers = {"single shards"}});
   }
 };
 }  // namespace

@@ -9,6 +9,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   files.write("journal.jsonl", fuzz::text_of(data, size));
   fuzz::feed([&] {
     Journal journal(files.path());
+    if (size % 8 != 0) return;  // writing costs ten times what reading does
     journal.started("run", "spec", "sum");
     journal.finished("run", "spec", "ok", "result");
     const Journal again(files.path());

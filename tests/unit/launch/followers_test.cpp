@@ -191,9 +191,10 @@ TEST_F(OfRank0, WhoIsNotOfTheJobIsRefused) {
 }
 
 TEST_F(OfRank0, GarbageIsPassedOver) {
-  for (const std::string text :
-       {"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "{\"type\":\"start\"}\n",
-        "{\"type\":\"hello\",\"rank\":\"x\"}\n", "[1]\n", "\n", "{\"type\":\"hello\"", "\xff\xfe\n"}) {
+  const auto line = [](const std::string& json) { return json + "\n"; };
+  for (const auto& text : std::vector<std::string>{
+           "GET / HTTP/1.1\r\nHost: x\r\n\r\n", line(R"({"type":"start"})"),
+           line(R"({"type":"hello","rank":"x"})"), "[1]\n", "\n", R"({"type":"hello")", "\xff\xfe\n"}) {
     std::string problem;
     Descriptor socket = connect_to("127.0.0.1", port_, 5, problem);
     ASSERT_EQ(send(socket.get(), text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));

@@ -10,7 +10,6 @@ namespace optrush {
 namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 class ScheduleTest : public ::testing::Test {
  protected:
