@@ -60,7 +60,8 @@ step() {
   shift
   "$@"
   steps_taken+=("$label $(duration $((SECONDS - start)))")
-  ((SECONDS - start < 2)) || say "${steps_taken[-1]}"
+  # Each start asks ninja; that it had nothing to do is no news.
+  [[ $label == build* ]] && ((SECONDS - start < 2)) || say "${steps_taken[-1]}"
 }
 
 # A stamp is a copy of what a step was made from: it is current as long as that is the same.

@@ -110,7 +110,8 @@ const PluginDescription& Catalogue::at(const std::string& name) const {
     if (plugin_name_of(file) == name)
       throw Error("plugin '" + name + "' cannot be used: " + reason, {}, file.string());
   std::string cure = did_you_mean(name, names);
-  cure += "; those of your own are found by --plugin-path FOLDER or OPTRUSH_PLUGIN_PATH";
+  cure += nearest(name, names).empty() ? "; those" : " Those";
+  cure += " of your own are found by --plugin-path FOLDER";
   for (const auto& [file, reason] : unusable_)
     if (file.extension() != ".so") cure += "\n  not searched: " + file.string() + ": " + reason;
   throw Error("no plugin '" + name + "'", cure);

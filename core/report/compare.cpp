@@ -46,7 +46,7 @@ std::string leaf_text(const std::string& path, const Json& value) {
 }
 
 /// By its name where it has one: another one more or less leaves the others where they are.
-std::string place_of(const Json& item, size_t number) {
+std::string name_or_number(const Json& item, size_t number) {
   const auto name = item.is_object() ? item.find("name") : item.end();
   return name != item.end() && name->is_string() ? name->get<std::string>() : std::to_string(number);
 }
@@ -58,7 +58,7 @@ void flatten_facts(const std::string& path, const Json& json, Facts& facts, bool
       flatten_facts(path.empty() ? key : path + "." + key, value, facts, exact);
   else if (json.is_array() && !json.empty() && json.front().is_structured())
     for (size_t i = 0; i < json.size(); ++i)
-      flatten_facts(path + "[" + place_of(json[i], i) + "]", json[i], facts, exact);
+      flatten_facts(path + "[" + name_or_number(json[i], i) + "]", json[i], facts, exact);
   else
     facts[path] = {json, exact && !json.is_string() ? json.dump() : leaf_text(path, json)};
 }
@@ -80,7 +80,7 @@ Facts facts_of(const Side& side) {
   // Those that ran are told of below.
   if (const auto plugins = context.find("plugins"); plugins != context.end() && plugins->is_array()) {
     Json names = Json::array();
-    for (size_t i = 0; i < plugins->size(); ++i) names.push_back(place_of((*plugins)[i], i));
+    for (size_t i = 0; i < plugins->size(); ++i) names.push_back(name_or_number((*plugins)[i], i));
     *plugins = std::move(names);
   }
   flatten_facts("", context, facts);

@@ -254,6 +254,8 @@ bool empty(const Section& s) {
 std::vector<std::string> warnings_of(const Analysis& a) {
   constexpr double kFar = 0.1;
   std::vector<std::string> warnings;
+  if (std::ranges::none_of(a.rows, [](const Row& row) { return row.tokens_per_second.has_value(); }))
+    return warnings;  // nothing was timed that they could make doubtful
   if (const std::string noise = a.noise ? noise_warning(*a.noise) : ""; !noise.empty())
     warnings.push_back(noise);
   if (!a.drift || std::abs(a.drift->last / a.drift->first - 1) <= kFar) return warnings;

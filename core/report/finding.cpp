@@ -360,7 +360,10 @@ void add_medians(const Analysis& a, std::vector<std::string>& parts) {
     return;
   }
   const bool few = std::ranges::all_of(rows, [](const Row* row) { return row->rounds.size() < kMinRounds; });
-  std::string text = few ? "fewer than " + std::to_string(kMinRounds) + " rounds, so no claim is made"
+  const std::string more = a.experiment.until ? "--resume --at-most with a longer time"
+                                              : "--resume --rounds " + std::to_string(kMinRounds);
+  std::string text = few ? "fewer than " + std::to_string(kMinRounds) + " rounds, so no claim is made (" +
+                               more + " adds some)"
                          : "no two rungs that ended well have " + std::to_string(kMinRounds) +
                                " rounds in common, so no claim is made";
   Rows rivals = rows;

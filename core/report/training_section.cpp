@@ -23,9 +23,13 @@ std::string stack_of(const Json& plugins) {
 
 std::string parameters_of(const Json& plan) {
   const auto found = plan.find("parameters");
-  if (found == plan.end()) return "";
-  return grouped(found->value("count", 0.0)) + ", of which " + grouped(found->value("trainable", 0.0)) +
-         " are trained";
+  if (found == plan.end() || !found->is_object()) return "";
+  const auto number = [&](const char* name) {  // a stored plan may hold anything
+    const auto value = found->find(name);
+    return value != found->end() && value->is_number() ? grouped(value->get<double>())
+                                                       : std::string(kUnknown);
+  };
+  return number("count") + ", of which " + number("trainable") + " are trained";
 }
 
 Table table_of_base(const Analysis& a) {

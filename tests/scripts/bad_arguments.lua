@@ -53,7 +53,7 @@
 -- expect:   hint: it stands in a table of the report, and in charts
 -- expect: bad_arguments.lua:272: rush.experiment: plugins must be a list { ... }, each item a plugin: its name, or { name, options }, but is "lora"
 -- expect: bad_arguments.lua:273: no plugin 'lroa'
--- expect:   hint: did you mean 'lora'?
+-- expect:   hint: did you mean 'lora'? Those of your own are found by --plugin-path FOLDER
 -- expect: bad_arguments.lua:274: plugins[1] must be the name of a plugin, or its name and options
 -- expect:   hint: plugins = { "name", { "name", { option = value } } }
 -- expect: bad_arguments.lua:275: plugins[1] must be the name of a plugin, or its name and options
@@ -80,7 +80,7 @@
 -- expect: bad_arguments.lua:287: rush.rung: name must be a string, but is a list
 -- expect: bad_arguments.lua:288: rush.rung: plugin must be a string or a table of named fields, but is 3
 -- expect: bad_arguments.lua:289: no plugin 'flash_atention'
--- expect:   hint: did you mean 'flash_attention'?
+-- expect:   hint: did you mean 'flash_attention'? Those of your own are found by --plugin-path FOLDER
 -- expect: bad_arguments.lua:290, plugin 'lora': unknown option 'rnk'
 -- expect:   hint: did you mean 'rank'?
 -- expect: bad_arguments.lua:291, plugin 'lora': option 'rank' must be an integer between 1 and 4096, but is 0

@@ -1,7 +1,7 @@
 -- Modules are found beside the script and in the library, run once, and may fail without harm.
 -- expect: loaded once
 -- expect: modules/broken.lua:2: no plugin 'fused_adam'
--- expect:   hint: did you mean 'fused_adamw'?
+-- expect:   hint: did you mean 'fused_adamw'? Those of your own are found by --plugin-path FOLDER
 -- expect: modules/raises.lua:1: attempt to index a nil value (local 'nothing')
 -- expect: modules/raises.lua:1: attempt to index a nil value (local 'nothing')
 -- expect: modules/syntax.lua:1: <name> expected near '='

@@ -33,7 +33,7 @@
 -- expect: nil	C stack overflow
 -- expect: true	
 -- expect: sandbox.lua:101: no plugin 'lorra'
--- expect:   hint: did you mean 'lora'?
+-- expect:   hint: did you mean 'lora'? Those of your own are found by --plugin-path FOLDER
 -- expect: true
 -- expect: sandbox.lua: rush.rung: name must be a string, but is 1
 -- expect: run still-works/local, rounds 5
