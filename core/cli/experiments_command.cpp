@@ -43,7 +43,7 @@ Json listed(const Installation& here) {
     const auto script = script_named("@" + name, here);
     // As this machine would run it; nobody looks at the card here, so a script that has to is read for a CPU.
     Json asked = asked_by(script, here, "");
-    if (asked.at("problem") != "") asked = asked_by(script, here, "cpu");
+    if (!asked.at("problem").get<std::string>().empty()) asked = asked_by(script, here, "cpu");
     asked.update({{"name", name}, {"file", script.string()}});
     list.push_back(std::move(asked));
   }

@@ -52,6 +52,7 @@ class PackedChain final : public SavedVariableHooks {
 class Engine final : public torch::autograd::Engine {
  public:
   static Engine& instance() {
+    // NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables): an engine has state
     static Engine* const engine = [] {
       auto* made = new Engine;  // NOLINT: as LibTorch's own, its threads outlive static destruction
       torch::autograd::set_default_engine_stub([]() -> torch::autograd::Engine& { return instance(); });
