@@ -32,6 +32,13 @@ std::string class_name(const std::string& name) {
 constexpr const char* kOfTheKernel =
     "`src/@name@.cu` holds its GPU kernels, which are\ncompiled for the GPU at hand when they first run; "
     "`test/kernels.cpp` compiles them for three architectures without a GPU.\n";
+/// And of the optimizer.
+constexpr const char* kOfTheOptimizer =
+    "It takes the place of AdamW, on any number of ranks and beside everything that cuts parameters; its "
+    "state is "
+    "saved with\nthem. The ladder asks which learning rate gets to a loss first: "
+    "`experiments/time_to_loss.lua` "
+    "asks it of AdamW and Muon.\n";
 
 }  // namespace
 
@@ -49,14 +56,17 @@ void check_plugin_name(const std::string& name) {
   }
 }
 
-void write_new_plugin(const std::string& name, const fs::path& folder, bool kernel) {
+void write_new_plugin(const std::string& name, const fs::path& folder, NewPlugin example) {
+  const bool kernel = example == NewPlugin::kernel, optimizer = example == NewPlugin::optimizer;
   check_plugin_name(name);
   if (fs::exists(folder)) {
     throw UsageError("'" + folder.string() + "' exists already", "name another folder with --dir");
   }
   fs::create_directories(folder / "src");
   fs::create_directories(folder / "test");
-  const std::vector<std::pair<std::string, std::string>> values = {{"@kernel@", kernel ? kOfTheKernel : ""},
+  const std::vector<std::pair<std::string, std::string>> values = {{"@kernel@", kernel      ? kOfTheKernel
+                                                                                : optimizer ? kOfTheOptimizer
+                                                                                            : ""},
                                                                    {"@name@", name},
                                                                    {"@class@", class_name(name)},
                                                                    {"@version@", OPTRUSH_VERSION}};
@@ -65,8 +75,12 @@ void write_new_plugin(const std::string& name, const fs::path& folder, bool kern
   };
   const fs::path source = fs::path("src") / name;
   write("CMakeLists.txt", kernel ? templates::kKernelCMakeLists : templates::kCMakeLists);
-  write(source.string() + ".cpp", kernel ? templates::kKernelPlugin : templates::kPlugin);
-  write("test/ladder.lua", kernel ? templates::kKernelLadder : templates::kLadder);
+  write(source.string() + ".cpp", kernel      ? templates::kKernelPlugin
+                                  : optimizer ? templates::kOptimizerPlugin
+                                              : templates::kPlugin);
+  write("test/ladder.lua", kernel      ? templates::kKernelLadder
+                           : optimizer ? templates::kOptimizerLadder
+                                       : templates::kLadder);
   write("README.md", templates::kReadme);
   if (!kernel) return;
   write(source.string() + ".cu", templates::kKernel);

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <filesystem>
 #include <string>
 
@@ -7,7 +8,15 @@ namespace optrush {
 /// rule.
 void check_plugin_name(const std::string& name);
 
+/// What a new plugin is an example of.
+enum class NewPlugin : uint8_t {
+  wrap,       ///< of an operation
+  kernel,     ///< a GPU kernel beside a form for CPUs
+  optimizer,  ///< in the place of AdamW
+};
+
 /// Writes a plugin that builds against the installed SDK, with a test: CMakeLists.txt, src/, test/,
-/// README.md. `kernel`: one with a GPU kernel beside a form for CPUs. An Error where `folder` exists already.
-void write_new_plugin(const std::string& name, const std::filesystem::path& folder, bool kernel = false);
+/// README.md. An Error where `folder` exists already.
+void write_new_plugin(const std::string& name, const std::filesystem::path& folder,
+                      NewPlugin example = NewPlugin::wrap);
 }  // namespace optrush

@@ -11,17 +11,22 @@ void add_new_plugin_command(CLI::App& app, int& code) {
   struct Options {
     std::string name;
     std::filesystem::path folder;
-    bool kernel = false;
+    bool kernel = false, optimizer = false;
   };
   auto options = std::make_shared<Options>();
   auto* command = app.add_subcommand("new-plugin", "write a plugin to start from, with a test");
   command->add_option("name", options->name, "of the plugin, as in wide_swiglu")->required();
   command->add_option("--dir", options->folder, "where; default: a folder of that name here")
       ->type_name("FOLDER");
-  command->add_flag("--kernel", options->kernel, "with a GPU kernel beside a form for CPUs");
+  auto* kernel = command->add_flag("--kernel", options->kernel, "with a GPU kernel beside a form for CPUs");
+  command->add_flag("--optimizer", options->optimizer, "an optimizer in the place of AdamW")
+      ->excludes(kernel);
   command->callback([options, &code] {
     const auto folder = options->folder.empty() ? std::filesystem::path(options->name) : options->folder;
-    write_new_plugin(options->name, folder, options->kernel);
+    write_new_plugin(options->name, folder,
+                     options->kernel      ? NewPlugin::kernel
+                     : options->optimizer ? NewPlugin::optimizer
+                                          : NewPlugin::wrap);
     std::cout << "written to " << folder.string() << "; " << (folder / "README.md").string()
               << " says how to build it" << std::endl;
     code = kOk;

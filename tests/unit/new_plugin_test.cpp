@@ -64,7 +64,7 @@ TEST_F(NewPluginFiles, AreFilledIn) {
 }
 
 TEST_F(NewPluginFiles, HaveAGpuKernelWhereAsked) {
-  write_new_plugin("fast_swiglu", folder_, /*kernel=*/true);
+  write_new_plugin("fast_swiglu", folder_, NewPlugin::kernel);
   EXPECT_NE(read_file(folder_ / "src" / "fast_swiglu.cu").find("__global__ void forward"), std::string::npos);
   const std::string source = read_file(folder_ / "src" / "fast_swiglu.cpp");
   EXPECT_NE(source.find("#include \"fast_swiglu_cu.h\""), std::string::npos);
@@ -74,6 +74,16 @@ TEST_F(NewPluginFiles, HaveAGpuKernelWhereAsked) {
       std::string::npos);
   EXPECT_TRUE(fs::exists(folder_ / "test" / "kernels.cpp"));
   EXPECT_NE(read_file(folder_ / "README.md").find("`src/fast_swiglu.cu` holds"), std::string::npos);
+  expect_no_placeholder();
+}
+
+TEST_F(NewPluginFiles, AreAnOptimizerWhereAsked) {
+  write_new_plugin("small_steps", folder_, NewPlugin::optimizer);
+  const std::string source = read_file(folder_ / "src" / "small_steps.cpp");
+  EXPECT_NE(source.find("class SmallSteps final : public Optimizer"), std::string::npos);
+  EXPECT_NE(source.find("OPTRUSH_PLUGIN(SmallStepsPlugin"), std::string::npos);
+  EXPECT_NE(read_file(folder_ / "test" / "ladder.lua").find("target_loss"), std::string::npos);
+  EXPECT_NE(read_file(folder_ / "README.md").find("takes the place of AdamW"), std::string::npos);
   expect_no_placeholder();
 }
 

@@ -1,7 +1,8 @@
 # Embeds the files of a new plugin in the program: generated/new_plugin_templates.h.
 foreach(pair CMAKE:CMakeLists.txt PLUGIN:plugin.cpp LADDER:ladder.lua README:README.md
         KERNEL_CMAKE:kernel_CMakeLists.txt KERNEL_PLUGIN:kernel_plugin.cpp KERNEL_LADDER:kernel_ladder.lua
-        KERNEL:kernel.cu KERNEL_TEST:kernel_test.cpp)
+        KERNEL:kernel.cu KERNEL_TEST:kernel_test.cpp OPTIMIZER_PLUGIN:optimizer_plugin.cpp
+        OPTIMIZER_LADDER:optimizer_ladder.lua)
   string(REPLACE ":" ";" pair ${pair})
   list(GET pair 0 name)
   list(GET pair 1 file)
