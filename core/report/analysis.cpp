@@ -162,7 +162,8 @@ class Analyzer {
       c.speed = Ratio{.rounds = row.samples.size(), .same_run = true};
     else
       c.speed = paired_speed(row, *reference, standard_of(stored_.experiment));
-    if (same_task(row.variant, other)) c.worse = trains_worse(row.steps, reference->steps);
+    if (same_task(row.variant, other))
+      c.worse = trains_worse({row.steps, row.validation}, {reference->steps, reference->validation});
     if (row.memory.allocated && reference->memory.allocated.value_or(0) > 0)
       c.memory = *row.memory.allocated / *reference->memory.allocated;
     return c;

@@ -23,6 +23,8 @@ Json rung_axis(const std::vector<const Row*>&);
 Json quantity(const std::string& field, const std::string& title);
 /// Steps from left to right, over those of `values` that have one.
 Json step_axis(const Json& values);
+/// Dashed, across the picture of a loss, with its name.
+Json target_line(double target);
 /// Below the chart, side by side.
 Json legend_below(const Json& title);
 /// What tells the lines of a chart apart, in this order: colours, and dashes where the colours come again.
@@ -37,6 +39,10 @@ Json memory_chart(const Analysis&, const std::vector<const Row*>&);
 /// The curves, and below them how far each rung is from what the gate compares it with.
 Json loss_chart(const Analysis&, const std::vector<const Row*>&);
 Json throughput_chart(const Analysis&, const std::vector<const Row*>&);
+/// Those that time_chart() has a line for, where the experiment asks for the time to a loss or validates.
+std::vector<const Row*> rows_over_time(const Analysis&, const std::vector<const Row*>&);
+/// The loss over the time that it took to get there.
+Json time_chart(const Analysis&, const std::vector<const Row*>&);
 
 /// Rungs that can't be told apart in the picture of the losses: one line for all of them.
 struct LossLine {

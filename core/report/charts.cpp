@@ -81,6 +81,23 @@ Json step_axis(const Json& values) {
           {"axis", {{"values", ticks}, {"format", ",d"}, {"labelFlush", false}}}};
 }
 
+Json target_line(double target) {
+  const Json y = {{"datum", target}};
+  return {
+      // once, and not for each point of the curves
+      {"data", {{"values", {Json::object()}}}},
+      {"layer",
+       {{{"mark", {{"type", "rule"}, {"strokeDash", {6, 4}}, {"color", kMuted}}}, {"encoding", {{"y", y}}}},
+        {{"mark",
+          {{"type", "text"},
+           {"align", "left"},
+           {"dx", 4},
+           {"dy", -7},
+           {"color", kMuted},
+           {"text", "target " + exact_number(target)}}},
+         {"encoding", {{"y", y}, {"x", {{"value", 0}}}}}}}}};
+}
+
 Json legend_below(const Json& title) {
   return {{"title", title}, {"orient", "bottom"}, {"columns", 5}, {"columnPadding", 34}};
 }
@@ -146,6 +163,9 @@ std::vector<Chart> make_charts(const Analysis& a) {
       "memory", [](const Row* row) { return row->memory.allocated.has_value(); }, memory_chart);
   of_families(
       "loss", [](const Row* row) { return row->final_loss && std::isfinite(*row->final_loss); }, loss_chart);
+  for (const Family& family : families)
+    if (!rows_over_time(a, family.rows).empty())
+      charts.push_back({"time" + family.suffix, time_chart(a, family.rows)});
   of_families("throughput", has_speed, throughput_chart);
   return charts;
 }

@@ -14,14 +14,13 @@
 #include "report/step_cost.h"
 
 namespace optrush {
-namespace {
-/// "Memory", or "Memory: combinations" of a family beside the ladder.
 std::string title_for(const std::string& what, const Family& family) {
   std::string of = family.title;
   if (!of.empty()) of.front() = static_cast<char>(std::tolower(static_cast<unsigned char>(of.front())));
   return of.empty() ? what : what + ": " + of;
 }
 
+namespace {
 Section memory_section(const Family& family) {
   Section section{
       .title = title_for("Memory", family),
@@ -279,6 +278,7 @@ Document make_document(const Analysis& a) {
   for (const Family& family : families) add(memory_section(family));
   for (auto* make : {rank_section, collective_section, counter_section, cost_section}) add(make(a));
   for (const Family& family : families) add(loss_section(family));
+  for (const Family& family : families) add(time_section(a, family));
   for (const Family& family : families) add(throughput_section(a, family));
   for (auto* make : {ablation_section, failure_section, tried_section, trace_section, state_section,
                      note_section, training_section, method_section, noise_section, context_section})

@@ -48,6 +48,8 @@ struct Family {
   std::vector<const Row*> rows;
 };
 std::vector<Family> families_of(const Analysis&);
+/// "Memory", or "Memory: combinations" of a family beside the ladder.
+std::string title_for(const std::string& what, const Family&);
 
 /// rung | tokens/s | vs previous | vs base | peak memory | MFU | step phases | loss | status, of each family
 std::vector<Section> ladder_sections(const Analysis&);
@@ -71,6 +73,8 @@ Section state_section(const Analysis&);
 Section tried_section(const Analysis&);
 /// The base's spec, and what each rung changes of the one that it is compared with.
 Section training_section(const Analysis&);
+/// Losses after equally long training, where there are several to compare; else empty.
+Section time_section(const Analysis&, const Family&);
 /// Where and with what the experiment ran.
 Section context_section(const Analysis&);
 }  // namespace optrush

@@ -120,8 +120,9 @@ void add_quality(const Analysis& a, std::vector<std::string>& parts) {
     const Comparison& c = row.previous;
     if (!row.ok() || !c.worse) continue;
     parts.push_back(row.name + " trains worse than " + c.name +
-                    ": over the last third of equally many tokens its mean training loss is " +
-                    fixed(c.worse->loss, 3) + " instead of " + fixed(c.worse->other, 3));
+                    ": over the last third of equally many tokens its mean " +
+                    (c.worse->validated ? "validation" : "training") + " loss is " + fixed(c.worse->loss, 3) +
+                    " instead of " + fixed(c.worse->other, 3));
   }
 }
 

@@ -16,7 +16,10 @@ Json of(const Comparison& c) {
           {"differs", c.differs},
           {"speed", ratio_json(c.speed)},
           {"memory", or_null(c.memory)},
-          {"worse", c.worse ? Json{{"loss", c.worse->loss}, {"other", c.worse->other}} : Json()}};
+          {"worse", c.worse ? Json{{"loss", c.worse->loss},
+                                   {"other", c.worse->other},
+                                   {"by", c.worse->validated ? "validation loss" : "training loss"}}
+                            : Json()}};
 }
 
 template <class Pairs>

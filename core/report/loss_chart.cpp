@@ -11,23 +11,6 @@ bool validates(const std::vector<const Row*>& rows) {
   return std::ranges::any_of(rows, [](const Row* row) { return !row->validation.empty(); });
 }
 
-/// A dashed line across the picture, with its name; once, and not for each point of the curves.
-Json target_layer(double target) {
-  const Json y = {{"datum", target}};
-  return {
-      {"data", {{"values", {Json::object()}}}},
-      {"layer",
-       {{{"mark", {{"type", "rule"}, {"strokeDash", {6, 4}}, {"color", kMuted}}}, {"encoding", {{"y", y}}}},
-        {{"mark",
-          {{"type", "text"},
-           {"align", "left"},
-           {"dx", 4},
-           {"dy", -7},
-           {"color", kMuted},
-           {"text", "target " + exact_number(target)}}},
-         {"encoding", {{"y", y}, {"x", {{"value", 0}}}}}}}}};
-}
-
 /// The curves, a line for all that can't be told apart. A rung that broke the gate shows here how.
 Json curves(const std::vector<const Row*>& rows, double target, Json& values) {
   std::vector<std::string> names;
@@ -73,7 +56,7 @@ Json curves(const std::vector<const Row*>& rows, double target, Json& values) {
                             {"strokeWidth", 1}});
   Json layers = Json::array({std::move(lines)});
   if (validated) layers.push_back(marks);
-  if (target > 0) layers.push_back(target_layer(target));
+  if (target > 0) layers.push_back(target_line(target));
   return {{"width", kChartWidth}, {"height", 300}, {"layer", std::move(layers)}};
 }
 

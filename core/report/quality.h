@@ -1,17 +1,25 @@
 #pragma once
 #include <optional>
-#include <vector>
+#include <span>
 
 #include "report/run_result.h"
 
 namespace optrush {
+/// What a run's losses were, of the batches that it trained on and of data that it never read.
+struct Losses {
+  std::span<const StepResult> steps;
+  std::span<const ValidationPoint> validation;
+};
+
 /// Mean losses over the last third of the tokens that both trained on.
 struct Worse {
   double loss = 0, other = 0;
+  bool validated = false;  ///< validation losses; else training losses
 };
 
-/// Whether a run's loss is clearly above another's after equally many tokens: by more than 1 %, and by more
-/// than four standard errors of the difference. None: it is not, or there are too few steps to say so.
-std::optional<Worse> trains_worse(const std::vector<StepResult>& subject,
-                                  const std::vector<StepResult>& reference);
+/// Whether a run's loss is clearly above another's after equally many tokens, by more than 1 %: the
+/// validation loss, where both have one in that third; else the training loss, which has to be above by more
+/// than four standard errors of the difference as well. None: it is not, or there are too few steps to say
+/// so.
+std::optional<Worse> trains_worse(const Losses& subject, const Losses& reference);
 }  // namespace optrush

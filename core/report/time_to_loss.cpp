@@ -1,52 +1,59 @@
 #include "report/time_to_loss.h"
 
 #include <algorithm>
-#include <deque>
 
 #include "report/format.h"
 #include "report/statistics.h"
 
 namespace optrush {
 namespace {
-/// Of the first `steps` ones.
-void reached_after(const RunResult& run, int64_t steps, TimeToLoss& result) {
-  double seconds = 0;
-  for (int64_t i = 0; i < steps; ++i) seconds += run.steps[static_cast<size_t>(i)].seconds;
-  result.seconds = seconds;
-  result.steps = steps;
-}
-
-TimeToLoss by_training_loss(const RunResult& run, double target) {
-  TimeToLoss result;
+double mean_loss(std::span<const StepResult> steps) {
   double sum = 0;
-  int64_t steps = 0;
-  std::deque<double> last;
-  for (const StepResult& step : run.steps) {
-    ++steps;
-    sum += step.loss;
-    last.push_back(step.loss);
-    if (last.size() > kSmoothedSteps) {
-      sum -= last.front();
-      last.pop_front();
-    }
-    result.last = sum / static_cast<double>(last.size());
-    if (!result.steps && last.size() == kSmoothedSteps && sum <= target * kSmoothedSteps)
-      reached_after(run, steps, result);
-  }
-  return result;
+  for (const StepResult& step : steps) sum += step.loss;
+  return sum / static_cast<double>(steps.size());
 }
 }  // namespace
 
+std::vector<TimedLoss> losses_by_time(std::span<const StepResult> steps,
+                                      std::span<const ValidationPoint> validation) {
+  std::vector<TimedLoss> losses;
+  double sum = 0, seconds = 0;
+  int64_t made = 0;
+  auto point = validation.begin();
+  for (const StepResult& step : steps) {
+    seconds += step.seconds;
+    ++made;
+    if (validation.empty()) {
+      sum += step.loss;
+      if (made > kSmoothedSteps) sum -= steps[static_cast<size_t>(made - kSmoothedSteps - 1)].loss;
+      if (made >= kSmoothedSteps) losses.push_back({made, seconds, sum / kSmoothedSteps});
+    }
+    for (; point != validation.end() && point->step <= step.step + 1; ++point)
+      losses.push_back({made, seconds, point->loss});
+  }
+  return losses;
+}
+
+std::optional<double> loss_at(const std::vector<TimedLoss>& losses, double seconds) {
+  const auto next = std::ranges::lower_bound(losses, seconds, {}, &TimedLoss::seconds);
+  if (next == losses.end()) return std::nullopt;
+  if (next->seconds == seconds) return next->loss;
+  if (next == losses.begin()) return std::nullopt;
+  const TimedLoss& before = *std::prev(next);
+  const double part = (seconds - before.seconds) / (next->seconds - before.seconds);
+  return before.loss + part * (next->loss - before.loss);
+}
+
 std::optional<TimeToLoss> time_to_loss(const RunResult& run, double target) {
   if (run.steps.empty()) return std::nullopt;
-  if (run.validation.empty()) return by_training_loss(run, target);
-  const auto there = std::ranges::find_if(run.validation,
-                                          [&](const ValidationPoint& point) { return point.loss <= target; });
-  TimeToLoss result{.validated = true, .last = run.validation.back().loss};
-  if (there == run.validation.end()) return result;
-  const auto before =
-      std::ranges::count_if(run.steps, [&](const StepResult& step) { return step.step < there->step; });
-  reached_after(run, before, result);
+  const auto losses = losses_by_time(run.steps, run.validation);
+  TimeToLoss result{.validated = !run.validation.empty()};
+  const auto there = std::ranges::find_if(losses, [&](const TimedLoss& loss) { return loss.loss <= target; });
+  if (there != losses.end()) {
+    result.seconds = there->seconds;
+    result.steps = there->steps;
+  }
+  result.last = losses.empty() ? mean_loss(run.steps) : losses.back().loss;
   return result;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,19 @@
 namespace optrush {
 /// Where no validation tells the loss, it is the mean of the training losses of so many steps.
 inline constexpr int64_t kSmoothedSteps = 10;
+
+/// A loss that a run had come to after some of its steps, warm-up included.
+struct TimedLoss {
+  int64_t steps = 0;
+  double seconds = 0;  ///< of those steps; validation and saving not
+  double loss = 0;
+};
+/// The validation losses; without any, the mean training loss of the last kSmoothedSteps steps, once there
+/// are so many.
+std::vector<TimedLoss> losses_by_time(std::span<const StepResult>, std::span<const ValidationPoint>);
+
+/// After so many seconds, along the line between two of them; none before the first and after the last.
+std::optional<double> loss_at(const std::vector<TimedLoss>&, double seconds);
 
 /// How long runs of one rung train until their loss is at or below a target.
 struct TimeToLoss {

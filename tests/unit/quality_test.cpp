@@ -21,29 +21,65 @@ std::vector<StepResult> curve(int64_t steps, int64_t tokens, double above = 0, u
   return curve;
 }
 
+std::optional<Worse> worse(const std::vector<StepResult>& subject, const std::vector<StepResult>& reference,
+                           const std::vector<ValidationPoint>& validated = {},
+                           const std::vector<ValidationPoint>& other = {}) {
+  return trains_worse({subject, validated}, {reference, other});
+}
+
 TEST(Quality, TheSameLossIsNotWorse) {
-  EXPECT_FALSE(trains_worse(curve(12, 100), curve(12, 100)));
-  EXPECT_FALSE(trains_worse(curve(12, 100, -0.5), curve(12, 100))) << "better is not worse";
+  EXPECT_FALSE(worse(curve(12, 100), curve(12, 100)));
+  EXPECT_FALSE(worse(curve(12, 100, -0.5), curve(12, 100))) << "better is not worse";
 }
 
 TEST(Quality, WhatABatchAddsCancels) {
-  const auto worse = trains_worse(curve(12, 100, 0.1), curve(12, 100));
-  ASSERT_TRUE(worse);
-  EXPECT_NEAR(worse->loss - worse->other, 0.1, 1e-9);
-  EXPECT_FALSE(trains_worse(curve(12, 100, 0.02), curve(12, 100))) << "below 1 %";
+  const auto found = worse(curve(12, 100, 0.1), curve(12, 100));
+  ASSERT_TRUE(found);
+  EXPECT_NEAR(found->loss - found->other, 0.1, 1e-9);
+  EXPECT_FALSE(worse(curve(12, 100, 0.02), curve(12, 100))) << "below 1 %";
 }
 
 TEST(Quality, OtherBatchesHaveToDifferByMoreThanTheyScatter) {
-  EXPECT_FALSE(trains_worse(curve(12, 100, 0.1, 2), curve(12, 100)));
-  EXPECT_TRUE(trains_worse(curve(12, 100, 1, 2), curve(12, 100)));
+  EXPECT_FALSE(worse(curve(12, 100, 0.1, 2), curve(12, 100)));
+  EXPECT_TRUE(worse(curve(12, 100, 1, 2), curve(12, 100)));
 }
 
 // Twice the batch after half as many steps has seen as much.
 TEST(Quality, ComparesAfterEqualTokens) {
-  EXPECT_FALSE(trains_worse(curve(12, 200, 0, 2, 0.01), curve(24, 100, 0, 1, 0.01)));
-  EXPECT_TRUE(trains_worse(curve(12, 200, 0.2, 2, 0.01), curve(24, 100, 0, 1, 0.01)));
+  EXPECT_FALSE(worse(curve(12, 200, 0, 2, 0.01), curve(24, 100, 0, 1, 0.01)));
+  EXPECT_TRUE(worse(curve(12, 200, 0.2, 2, 0.01), curve(24, 100, 0, 1, 0.01)));
 }
 
-TEST(Quality, FewStepsShowNothing) { EXPECT_FALSE(trains_worse(curve(4, 100, 1), curve(4, 100))); }
+TEST(Quality, FewStepsShowNothing) { EXPECT_FALSE(worse(curve(4, 100, 1), curve(4, 100))); }
+
+// A rung that learns its batches by heart has the lower training loss.
+TEST(Quality, ValidationsDecideWhereBothHaveThem) {
+  const std::vector<ValidationPoint> low = {{.step = 6, .loss = 3}, {.step = 12, .loss = 4}};
+  const std::vector<ValidationPoint> high = {{.step = 6, .loss = 3}, {.step = 12, .loss = 4.1}};
+  const auto found = worse(curve(12, 100, -1), curve(12, 100), high, low);
+  ASSERT_TRUE(found);
+  EXPECT_TRUE(found->validated);
+  EXPECT_EQ(found->loss, 4.1);
+  EXPECT_EQ(found->other, 4) << "the point at half of the tokens is not in the last third";
+  EXPECT_FALSE(worse(curve(12, 100, 1), curve(12, 100), low, high))
+      << "the training loss does not count then";
+  EXPECT_FALSE(worse(curve(12, 100, 1), curve(12, 100), low, low));
+}
+
+TEST(Quality, ValidationsOfOneAloneDecideNothing) {
+  const auto found = worse(curve(12, 100, 1), curve(12, 100), {{.step = 12, .loss = 1}});
+  ASSERT_TRUE(found);
+  EXPECT_FALSE(found->validated);
+  EXPECT_TRUE(worse(curve(12, 100, 1), curve(12, 100), {{.step = 2, .loss = 1}}, {{.step = 2, .loss = 1}}))
+      << "none is in the last third";
+}
+
+// Twice the batch: the points are after other numbers of steps, and after as many tokens.
+TEST(Quality, ValidationsAreOfEqualTokens) {
+  const std::vector<ValidationPoint> half = {{.step = 6, .loss = 4}}, whole = {{.step = 12, .loss = 3}};
+  EXPECT_TRUE(worse(curve(6, 200), curve(12, 100), half, whole));
+  EXPECT_FALSE(worse(curve(12, 200), curve(12, 100), {{.step = 12, .loss = 9}}, whole))
+      << "of twice the tokens";
+}
 }  // namespace
 }  // namespace optrush

@@ -57,6 +57,30 @@ TEST(Charts, EachFamilyHasItsOwn) {
   }
 }
 
+// Two rungs of other speeds on the way to a loss; one alone is the curve of its losses.
+TEST(Charts, LossesOverTimeAreOfRungsThatAreAskedForATarget) {
+  auto report = three_rungs();
+  const auto names_of = [](const std::vector<Chart>& charts) {
+    std::set<std::string> names;
+    for (const Chart& each : charts) names.insert(each.name);
+    return names;
+  };
+  EXPECT_FALSE(names_of(make_charts(analysis_of(report))).contains("time"));
+  report.experiment.base.validate.every = 5;
+  const Analysis a = analysis_of(report);
+  const Json spec = chart(make_charts(a), "time").spec;
+  EXPECT_THAT(spec.dump(), HasSubstr("seconds of training"));
+  EXPECT_THAT(spec.dump(), Not(HasSubstr("target")));
+  const auto families = families_of(a);
+  const Family& family = families.front();
+  const Section section = time_section(a, family);
+  EXPECT_EQ(section.chart, "time");
+  EXPECT_EQ(section.table->rows.size(), rows_over_time(a, family.rows).size());
+  EXPECT_TRUE(rows_over_time(a, {family.rows.front()}).empty());
+  report.experiment.target_loss = 4.84;
+  EXPECT_THAT(chart(make_charts(analysis_of(report)), "time").spec.dump(), HasSubstr("target 4.84"));
+}
+
 TEST(Charts, SpeedsSayWhatFailedAndWhatIsAnotherProblem) {
   auto report = three_rungs();
   report["two"].status = "oom";

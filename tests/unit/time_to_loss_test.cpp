@@ -49,6 +49,32 @@ TEST(TimeToLoss, WithoutValidationTheMeanOfTenStepsCounts) {
   EXPECT_FALSE(time_to_loss(run_of({1, 1, 1}), 3.0)->seconds);  // fewer steps than it takes
 }
 
+TEST(LossesByTime, HasALossForEveryValidationOrStep) {
+  const RunResult validated = run_of({9, 8, 7, 6, 5, 4}, {{2, 4.0}, {6, 3.0}});
+  const auto points = losses_by_time(validated.steps, validated.validation);
+  ASSERT_EQ(points.size(), 2);
+  EXPECT_EQ(points[0].steps, 2);
+  EXPECT_EQ(points[0].seconds, 4);
+  EXPECT_EQ(points[1].seconds, 12);
+  EXPECT_EQ(points[1].loss, 3.0);
+  const RunResult plain = run_of(std::vector<double>(12, 5));
+  const auto smoothed = losses_by_time(plain.steps, {});
+  ASSERT_EQ(smoothed.size(), 3) << "after 10, 11 and 12 steps";
+  EXPECT_EQ(smoothed[0].seconds, 20);
+  EXPECT_EQ(smoothed[0].loss, 5);
+}
+
+TEST(LossesByTime, AreReadAlongTheLineBetweenThem) {
+  const std::vector<TimedLoss> losses = {{1, 10, 4}, {2, 20, 3}, {3, 40, 1}};
+  EXPECT_EQ(loss_at(losses, 10), 4);
+  EXPECT_EQ(loss_at(losses, 15), 3.5);
+  EXPECT_EQ(loss_at(losses, 30), 2);
+  EXPECT_EQ(loss_at(losses, 40), 1);
+  EXPECT_FALSE(loss_at(losses, 9));
+  EXPECT_FALSE(loss_at(losses, 41));
+  EXPECT_FALSE(loss_at({}, 1));
+}
+
 TEST(TimeToLoss, RoundsGiveTheirMedianWhereAllOfThemAreThere) {
   const RunResult fast = run_of({9, 9, 9, 9}, {{2, 3.0}, {4, 3.0}}),
                   slow = run_of({9, 9, 9, 9}, {{2, 5}, {4, 3.0}}), never = run_of({9, 9, 9, 9}, {{4, 5}});
