@@ -25,7 +25,7 @@ struct RunOptions {
   std::vector<std::string> only, plugin_path, arguments;
   std::string preset;
   std::optional<double> as_gpu;  ///< GB of memory
-  bool resume = false, dry_run = false, json = false, costs = false, verbose = false;
+  bool resume = false, retry = false, dry_run = false, json = false, costs = false, verbose = false;
 };
 
 void check_script(const fs::path& script) {
@@ -112,6 +112,7 @@ int run(const RunOptions& options) {
                      .reports = options.out.empty() ? default_reports(path, installation)
                                                     : fs::absolute(options.out).lexically_normal(),
                      .resume = options.resume,
+                     .retry = options.retry,
                      .only = options.only,
                      .gpu_bytes = bytes_of(options.as_gpu)};
   Overrides overrides = options.overrides;
@@ -186,7 +187,9 @@ void add_run_command(CLI::App& app, int& code) {
                     "every rung's first round leaves a Chrome trace of one more step");
   command->add_option("--label", options->overrides.label,
                       "name of the report; default: local, which the next one replaces");
-  command->add_flag("--resume", options->resume, "go on with the runs that are missing");
+  auto* resume = command->add_flag("--resume", options->resume, "go on with the runs that are missing");
+  command->add_flag("--retry", options->retry, "with --resume: make the runs again that did not end well")
+      ->needs(resume);
   command
       ->add_option("--out", options->out,
                    "folder for reports; default: reports/ of the script's project, or here")

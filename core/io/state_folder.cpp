@@ -3,9 +3,9 @@
 #include <ATen/Functions.h>
 
 #include <algorithm>
-#include <cstdio>
 
 #include "base/files.h"
+#include "base/state_files.h"
 #include "base/value.h"
 #include "optrush/error.h"
 
@@ -15,14 +15,6 @@ namespace {
 constexpr const char* kIndex = "optrush_state";  // in a file's metadata
 constexpr int64_t kSchemaVersion = 1, kMostRanks = 1 << 20, kMostSteps = int64_t{1} << 52;
 constexpr const char* kCure = "save the state again, or start from another one";
-
-std::string numbered(const char* format, int64_t number) {
-  char text[64];
-  std::snprintf(text, sizeof text, format, static_cast<long long>(number));
-  return text;
-}
-std::string step_name(int64_t step) { return numbered("step-%08lld", step); }
-std::string rank_file(int64_t rank) { return numbered("rank-%05lld.safetensors", rank); }
 
 /// A box of a tensor of `shape`, as the layout that has just this box.
 Layout box_from_json(const Json& json, const std::vector<int64_t>& shape, const std::string& where) {
@@ -73,31 +65,34 @@ void write_state_part(const fs::path& folder, int64_t step, int64_t rank,
     index[name] = {{"key", piece.key}, {"shape", piece.layout.shape()}, {"boxes", boxes}};
     tensors.emplace_back(name, piece.value.flatten());
   }
-  fs::create_directories(folder / step_name(step));
-  write_safetensors(folder / step_name(step) / rank_file(rank), std::move(tensors), {{kIndex, index.dump()}});
+  fs::create_directories(state_of_step(folder, step));
+  write_safetensors(state_part(folder, step, rank), std::move(tensors), {{kIndex, index.dump()}});
 }
 
-int64_t commit_state(const fs::path& folder, int64_t step, int64_t ranks) {
+int64_t bytes_of_state(const fs::path& folder, int64_t step, int64_t ranks) {
   int64_t bytes = 0;
   for (int64_t rank = 0; rank < ranks; ++rank) {
-    const fs::path file = folder / step_name(step) / rank_file(rank);
+    const fs::path file = state_part(folder, step, rank);
     if (!fs::exists(file))
       throw Error("rank " + std::to_string(rank) + " has saved its part of the state elsewhere",
                   "give --reports a folder that all machines share", file.string());
     bytes += static_cast<int64_t>(fs::file_size(file));
   }
-  write_json(folder / "state.json", {{"schema_version", kSchemaVersion}, {"step", step}, {"ranks", ranks}});
-  std::vector<fs::path> before;
-  for (const auto& entry : fs::directory_iterator(folder))
-    if (const auto name = entry.path().filename().string();
-        name.starts_with("step-") && name != step_name(step))
-      before.push_back(entry.path());
-  for (const auto& old : before) fs::remove_all(old);
   return bytes;
 }
 
+void commit_state(const fs::path& folder, int64_t step, int64_t ranks) {
+  write_json(state_head(folder), {{"schema_version", kSchemaVersion}, {"step", step}, {"ranks", ranks}});
+  const fs::path present = state_of_step(folder, step);
+  std::vector<fs::path> before;
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (entry.path().filename().string().starts_with("step-") && entry.path() != present)
+      before.push_back(entry.path());
+  for (const auto& old : before) fs::remove_all(old);
+}
+
 StateFolder::StateFolder(const fs::path& folder) : folder_(folder) {
-  const fs::path head = folder / "state.json";
+  const fs::path head = state_head(folder);
   if (!is_there(head))
     throw Error("no state was saved in '" + folder.string() + "'",
                 "name the folder 'state' of a run with save = { every = ... }");
@@ -112,7 +107,7 @@ StateFolder::StateFolder(const fs::path& folder) : folder_(folder) {
   step_ = number("step", 0, kMostSteps);
   const int64_t ranks = number("ranks", 1, kMostRanks);
   for (int64_t rank = 0; rank < ranks; ++rank) {
-    const fs::path file = folder / step_name(step_) / rank_file(rank);
+    const fs::path file = state_part(folder, step_, rank);
     read_index(files_.try_emplace(file, file).first->second, file.string());
   }
 }

@@ -25,9 +25,11 @@ using SavedState = std::function<std::vector<StatePiece>(const std::string& key)
 /// which elements of which logical tensor each of its tensors is.
 void write_state_part(const std::filesystem::path& folder, int64_t step, int64_t rank,
                       const std::vector<StatePiece>&);
-/// FOLDER/state.json: from here on the state of this step is the one that counts. An Error where a rank's
-/// part is not there. What was saved before is removed. Returns the bytes of all parts.
-int64_t commit_state(const std::filesystem::path& folder, int64_t step, int64_t ranks);
+/// Of the parts of all ranks. An Error where one is not there.
+int64_t bytes_of_state(const std::filesystem::path& folder, int64_t step, int64_t ranks);
+/// FOLDER/state.json: from here on the state of this step is the one that counts. What was saved before is
+/// removed.
+void commit_state(const std::filesystem::path& folder, int64_t step, int64_t ranks);
 
 /// The last whole state that was saved in a folder, for a mesh of any form.
 class StateFolder {

@@ -15,6 +15,7 @@ struct RunRequest {
   std::filesystem::path worker;   ///< optrush-worker
   std::filesystem::path reports;  ///< the folder that gets <experiment>/<label>
   bool resume = false;            ///< go on with the runs that are missing
+  bool retry = false;             ///< which those that did not end well are, too
   std::vector<std::string> only;  ///< names of rungs; empty: all
   double plan_timeout_s = 60;
   double probe_s = 0.5;              ///< of each look at the machine's noise between rounds; 0: none

@@ -6,6 +6,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/spec_json.h"
+#include "base/state_files.h"
 #include "launch/live_run.h"
 #include "launch/temporary_folder.h"
 #include "launch/turn_choice.h"
@@ -47,8 +48,13 @@ Execution::Execution(const Experiment& experiment, const RunRequest& request, Ru
       starter_(request.worker, request.followers, folder / "starts", interrupts) {}
 
 bool Execution::is_done(const Job& job) const {
-  return request_.resume && result_if_done(run_folder(job.id), job, journal_).has_value();
+  if (!request_.resume) return false;
+  const auto result = result_if_done(run_folder(job.id), job, journal_);
+  return result && counts(*result);
 }
+
+/// Whether a stored result is the run's end.
+bool Execution::counts(const Json& result) const { return !request_.retry || result.at("status") == "ok"; }
 
 void Execution::cannot_run(const Variant& variant, const BadEnd& end) {
   store_unstarted(variant, 0, end);
@@ -104,6 +110,7 @@ void Execution::execute_in_turns(std::vector<Job> jobs, int64_t round) {
 }
 
 std::unique_ptr<LiveRun> Execution::start(const Job& job, const fs::path& socket) {
+  forget_records(state_folder(run_folder(job.id)));
   return start(job, "in turns", {{"OPTRUSH_TURNS", socket.string()}});
 }
 void Execution::has_turn(const Job& job) { progress_.go_on(job); }
@@ -137,6 +144,10 @@ std::optional<Json> Execution::stored_result(const Job& job) {
   if (!request_.resume) return std::nullopt;
   std::string changed;
   auto result = result_if_done(run_folder(job.id), job, journal_, &changed);
+  if (result && !counts(*result)) {
+    changed = "it ended as '" + result->at("status").get<std::string>() + "'";
+    result.reset();
+  }
   if (!changed.empty()) progress_.note(job.id + " is run again: " + changed, Colour::yellow);
   return result;
 }
@@ -153,8 +164,32 @@ void Execution::take(const Job& job, const Json& result) {
   drop(runs_.variants.at(static_cast<size_t>(job.spec.variant)), "round 1 ended as '" + status + "'");
 }
 
+void Execution::finished(const Job& job, const Json& result) {
+  journal_.finished(job.id, identity_of(job), result.at("status"),
+                    sha256_file(run_folder(job.id) / "result.json"));
+  progress_.end(job, result);
+}
+
+/// Whether it was interrupted after it had saved a state, and goes on from there. The runs of a group that
+/// takes turns do not: only steps that were made beside each other are compared.
+bool Execution::goes_on(const Job& job) {
+  if (!request_.resume || journal_.spec_of(job.id) != identity_of(job)) return false;
+  const auto record = saved_record(state_folder(run_folder(job.id)), 0);
+  if (!record) return false;
+  const auto next = record->at("record").at("saved").back().at("step").get<int64_t>();
+  const std::string state = "its state before step " + std::to_string(next);
+  if (!same_plugins(record->at("about"))) {
+    progress_.note(job.id + " does not go on from " + state + ": a plugin file has changed", Colour::yellow);
+    return false;
+  }
+  progress_.note(job.id + " goes on from " + state);
+  return true;
+}
+
 /// By itself. None where a signal came first.
-std::optional<Json> Execution::run(const Job& job) {
+std::optional<Json> Execution::run(Job job) {
+  job.goes_on = goes_on(job);
+  if (!job.goes_on) forget_records(state_folder(run_folder(job.id)));
   const auto live = start(job, "", {});
   const auto tick = [this] { progress_.tick(); };
   const auto result = live ? finish(*live, job.spec.timeout_s, interrupts_, tick) : std::nullopt;
@@ -163,12 +198,6 @@ std::optional<Json> Execution::run(const Job& job) {
   else
     progress_.abandon(job);
   return result;
-}
-
-void Execution::finished(const Job& job, const Json& result) {
-  journal_.finished(job.id, identity_of(job), result.at("status"),
-                    sha256_file(run_folder(job.id) / "result.json"));
-  progress_.end(job, result);
 }
 
 /// Null where a signal came first. `how` is for the progress line.

@@ -49,11 +49,13 @@ class Execution : private TurnRound::Host {
   bool all_ok() const { return all_ok_; }
 
  private:
+  bool counts(const Json& result) const;
   void execute_in_turns(std::vector<Job>, int64_t round);
   void execute(const Job&);
   std::optional<Json> stored_result(const Job&);
   void take(const Job&, const Json& result);
-  std::optional<Json> run(const Job&);
+  bool goes_on(const Job&);
+  std::optional<Json> run(Job);
   void finished(const Job&, const Json& result);
   std::unique_ptr<LiveRun> start(const Job&, const std::string& how, const Environment& added);
   void tell_of_followers();

@@ -127,7 +127,7 @@ std::string Followers::missing(int64_t ranks) {
   return optrush::join(all, "\n");
 }
 
-std::unique_ptr<RunningRank> Followers::start(int64_t rank, const RunSpec& spec, const std::string& store,
+std::unique_ptr<RunningRank> Followers::start(int64_t rank, const Job& job, const std::string& store,
                                               const fs::path& run_folder) {
   const auto found = followers_.find(rank);
   if (found == followers_.end()) throw Error("rank " + std::to_string(rank) + ": " + gone_[rank]);
@@ -136,10 +136,11 @@ std::unique_ptr<RunningRank> Followers::start(int64_t rank, const RunSpec& spec,
   follower.end.reset();
   follower.channel.send({{"type", "start"},
                          {"run", follower.run},
-                         {"spec", to_json(spec)},
+                         {"spec", to_json(job.spec)},
                          {"store", store},
                          {"state", fs::absolute(state_folder(run_folder)).string()},
-                         {"local_size", local_size(rank, spec.train.world_size)}});
+                         {"goes_on", job.goes_on},
+                         {"local_size", local_size(rank, job.spec.train.world_size)}});
   return std::make_unique<FollowingRank>(*this, rank, follower.run, rank_folder(run_folder, rank));
 }
 

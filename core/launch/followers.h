@@ -29,7 +29,7 @@ class Followers {
   std::string missing(int64_t ranks);
   /// Has one of them start its part of a run, whose files are below `run_folder`. An Error where it is
   /// missing.
-  std::unique_ptr<RunningRank> start(int64_t rank, const RunSpec&, const std::string& store,
+  std::unique_ptr<RunningRank> start(int64_t rank, const Job&, const std::string& store,
                                      const std::filesystem::path& run_folder);
   /// How many of the ranks of a run are on the machine of one of them, which has joined.
   int64_t local_size(int64_t rank, int64_t ranks) const;

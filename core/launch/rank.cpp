@@ -13,11 +13,16 @@ Command rank_command(const fs::path& worker, const RankFiles& files, const std::
   fs::create_directories(files.folder);
   auto environment = worker_environment(run, place.cores);
   environment.insert(environment.end(), added.begin(), added.end());
-  return {{worker, "run", "--spec", files.spec, "--out", files.folder, "--state", files.state, "--rank",
-           std::to_string(place.rank), "--local-rank", std::to_string(place.local_rank), "--local-size",
-           std::to_string(place.local_size), "--store", store},
-          environment,
-          files.folder / "log.txt"};
+  std::vector<std::string> arguments = {worker,         "run",
+                                        "--spec",       files.spec,
+                                        "--out",        files.folder,
+                                        "--state",      files.state,
+                                        "--rank",       std::to_string(place.rank),
+                                        "--local-rank", std::to_string(place.local_rank),
+                                        "--local-size", std::to_string(place.local_size),
+                                        "--store",      store};
+  if (files.goes_on) arguments.emplace_back("--continue");
+  return {arguments, environment, files.folder / "log.txt"};
 }
 }  // namespace
 

@@ -35,7 +35,7 @@ std::unique_ptr<RunningRank> start_here(int64_t rank, const Job& job, const fs::
     place.local_size = where.followers->local_size(rank, size);
     place.cores = share_of_cores(place.local_size, own, cores_of_parent());
   }
-  const RankFiles files{folder / "spec.json", rank_folder(folder, rank), state_folder(folder)};
+  const RankFiles files{folder / "spec.json", rank_folder(folder, rank), state_folder(folder), job.goes_on};
   return std::make_unique<LocalRank>(where.worker, files, store, place, job.spec, where.added);
 }
 
@@ -49,7 +49,7 @@ std::vector<std::unique_ptr<RunningRank>> start_ranks(const Job& job, const fs::
     if (rank == 0 || where.followers == nullptr)
       ranks.push_back(start_here(rank, job, folder, store, where));
     else
-      ranks.push_back(where.followers->start(rank, job.spec, store, folder));
+      ranks.push_back(where.followers->start(rank, job, store, folder));
   return ranks;
 }
 

@@ -20,16 +20,6 @@ constexpr int64_t kTailBytes = 2000;
 constexpr size_t kTailLines = 10;
 constexpr uintmax_t kFullDisk = 1 << 20;
 constexpr const char* kNoSpace = "No space left on device";
-
-bool same_plugins(const Json& result) try {
-  const auto plugins = result.find("plugins");
-  return plugins == result.end() || std::ranges::all_of(*plugins, [](const Json& plugin) {
-           const fs::path file = plugin.at("file").get<std::string>();
-           return fs::is_regular_file(file) && sha256_file(file) == plugin.at("sha256");
-         });
-} catch (const Json::exception&) {
-  return false;
-}
 }  // namespace
 
 std::optional<Json> read_result(const fs::path& run_folder, std::string* problem) {
@@ -174,6 +164,16 @@ std::string log_tail(const fs::path& log) {
   for (size_t lines = 0; lines < kTailLines && start != std::string::npos && start > 0; ++lines)
     start = text.rfind('\n', start - 1);
   return start == std::string::npos || start == 0 ? text : text.substr(start + 1);
+}
+
+bool same_plugins(const Json& result) try {
+  const auto plugins = result.find("plugins");
+  return plugins == result.end() || std::ranges::all_of(*plugins, [](const Json& plugin) {
+           const fs::path file = plugin.at("file").get<std::string>();
+           return fs::is_regular_file(file) && sha256_file(file) == plugin.at("sha256");
+         });
+} catch (const Json::exception&) {
+  return false;
 }
 
 std::optional<Json> result_if_done(const fs::path& run_folder, const Job& job, const Journal& journal,

@@ -57,6 +57,8 @@ Json result_json(const BadEnd&);
 /// The last lines of a log, for a reason; "" where it is empty.
 std::string log_tail(const std::filesystem::path& log);
 
+/// Whether the plugin files that a result's "plugins" name are the same today.
+bool same_plugins(const Json& result);
 /// The result that makes a job done: it is readable, `journal` says that it belongs to this very spec, and
 /// the plugin files that it was measured with are the same today. Otherwise `why_not` takes what has changed,
 /// if anything has.

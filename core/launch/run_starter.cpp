@@ -38,11 +38,9 @@ std::unique_ptr<LiveRun> RunStarter::worker(const Job& job, const fs::path& fold
                                             const Environment& added) {
   // torchrun has told OpenMP to be content with one thread: here the others are idle.
   const int64_t cores = followers_ == nullptr ? 0 : usable_cores();
-  return program(job, folder,
-                 {{worker_, "run", "--spec", folder / "spec.json", "--out", folder},
-                  worker_environment(job.spec, cores),
-                  folder / "log.txt"},
-                 added);
+  std::vector<std::string> arguments = {worker_, "run", "--spec", folder / "spec.json", "--out", folder};
+  if (job.goes_on) arguments.emplace_back("--continue");
+  return program(job, folder, {arguments, worker_environment(job.spec, cores), folder / "log.txt"}, added);
 }
 
 /// Here, or by the other processes of a launcher's job.

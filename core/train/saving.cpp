@@ -2,6 +2,8 @@
 
 #include <chrono>
 
+#include "base/seconds_since.h"
+#include "base/state_files.h"
 #include "distributed/rendezvous.h"
 #include "io/state_folder.h"
 #include "train/state.h"
@@ -12,16 +14,27 @@ bool Saving::due(int64_t done) const {
   return done % session_.spec().save.every == 0 || done == train.warmup + train.steps;
 }
 
-Json Saving::save(int64_t next_step) const {
+Json Saving::save(int64_t next_step, const std::function<Json(const Json& saved)>& record) const {
   const auto start = std::chrono::steady_clock::now();
   const Ranks& ranks = session_.ranks();
+  const auto saved = [&](int64_t bytes) {
+    return Json{{"step", next_step}, {"seconds", seconds_since(start)}, {"bytes", bytes}};
+  };
+  const auto keep_record = [&](int64_t bytes) {
+    write_record(folder_, next_step, ranks.rank, record(saved(bytes)));
+  };
   write_state_part(folder_, next_step, ranks.rank, state_to_save(session_, next_step));
+  if (ranks.rank != 0) keep_record(0);
   const std::string step = "saved/" + std::to_string(next_step);
   if (ranks.size > 1) gather_texts(*session_.store(), ranks, step, "");
-  const int64_t bytes = ranks.rank == 0 ? commit_state(folder_, next_step, ranks.size) : 0;
+  int64_t bytes = 0;
+  if (ranks.rank == 0) {
+    bytes = bytes_of_state(folder_, next_step, ranks.size);
+    keep_record(bytes);
+    commit_state(folder_, next_step, ranks.size);
+  }
   // Nobody goes on before it counts: a rank that fails later can't take the state before it away.
   if (ranks.size > 1) gather_texts(*session_.store(), ranks, step + "/counts", "");
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  return {{"step", next_step}, {"seconds", seconds.count()}, {"bytes", bytes}};
+  return saved(bytes);
 }
 }  // namespace optrush

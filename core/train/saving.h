@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 
 #include "optrush/json.h"
 #include "train/session.h"
@@ -15,7 +16,8 @@ class Saving {
   bool due(int64_t done) const;
   /// The state from which the next step is `next_step`. All ranks call it; when one returns, all parts are
   /// there and count. Returns what it took: {"step", "seconds", "bytes"}, the bytes of all ranks on rank 0.
-  Json save(int64_t next_step) const;
+  /// `record` is asked, with that as it is before the state counts, for what the run has recorded.
+  Json save(int64_t next_step, const std::function<Json(const Json& saved)>& record) const;
 
  private:
   Session& session_;

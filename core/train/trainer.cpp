@@ -30,44 +30,6 @@
 
 namespace optrush {
 namespace {
-constexpr std::array<const char*, kBuckets> kBucketNames = {"data",          "forward",   "backward",
-                                                            "communication", "optimizer", "off"};
-
-Json phases_of(const StepTime& time) {
-  Json phases;
-  for (size_t i = 0; i < static_cast<size_t>(Bucket::off); ++i)
-    phases[kBucketNames[i]] = time.seen[i] ? Json(time.seconds[i]) : Json();
-  return phases;
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t n = values.size();
-  return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
-}
-
-/// Medians over the timed steps. Steps of documents differ in their tokens and hardly in their time: the
-/// speed is that of their mean.
-Json summarize(const Json& steps) {
-  std::vector<double> seconds;
-  std::map<std::string, std::vector<double>> phases;
-  double tokens = 0;
-  for (const auto& step : steps) {
-    if (!step["timed"].get<bool>()) continue;
-    seconds.push_back(step["seconds"]);
-    tokens += step["tokens"].get<double>();
-    for (const auto& [name, value] : step["phases"].items())
-      if (value.is_number()) phases[name].push_back(value);
-  }
-  tokens /= static_cast<double>(seconds.size());
-  Json summary = {{"tokens_per_second", tokens / median(seconds)}, {"step_seconds", median(seconds)}};
-  for (size_t i = 0; i < static_cast<size_t>(Bucket::off); ++i) {
-    const auto found = phases.find(kBucketNames[i]);
-    summary["phases"][kBucketNames[i]] = found == phases.end() ? Json() : Json(median(found->second));
-  }
-  return summary;
-}
-
 /// One number for all parameters, to see that training changes them.
 std::vector<double> fingerprint(DataParallel& parallel) {
   const at::NoGradGuard no_grad;
@@ -119,13 +81,29 @@ void raise(MemoryPeak& highest, const MemoryPeak& peak) {
   if (peak.reserved) highest.reserved = std::max(highest.reserved.value_or(0), *peak.reserved);
 }
 
+/// Which steps of a run are made here: all, or those that an interrupted run has left. They warm up again.
+struct Stretch {
+  int64_t begin, measured, end;  ///< counted from the run's first step
+
+  Stretch(const TrainSpec& train, int64_t done)
+      : begin(done),
+        measured(
+            std::max(train.warmup, done + std::min(train.warmup, train.warmup + train.steps - done - 1))),
+        end(train.warmup + train.steps) {}
+
+  int64_t timed() const { return end - measured; }
+  /// The second warm-up step, where there is one: in the first a technique may still compile or choose.
+  int64_t accounted() const { return measured - begin > 1 ? begin + 1 : begin; }
+};
+
 class Trainer {
  public:
-  Trainer(Session& session, const MetricsSink& sink, Turns* turns, TrainFiles files)
+  Trainer(Session& session, const MetricsSink& sink, Turns* turns, TrainFiles files, Continuation run)
       : session_(session),
-        sink_(sink),
         turns_(turns),
         files_(std::move(files)),
+        run_(std::move(run)),
+        record_(sink),
         batches_(session.spec(), session.model(), session.mesh(), session.device(),
                  session.recipe().rows.resolve({}, one_document_each)),
         clock_(StepClock::make(session.device())),
@@ -136,8 +114,49 @@ class Trainer {
         schedule_(session.recipe().schedule.resolve({}, plain_schedule)) {}
 
   Json run() {
-    const TrainSpec& train = session_.spec().train;
     if (const std::string text = batches_.description(); !text.empty()) session_.note(text);
+    if (!run_.before.is_null()) take_up();
+    const Stretch stretch(session_.spec().train, static_cast<int64_t>(record_.steps().size()));
+    first_step_ = session_.first_step() - stretch.begin;
+    if (stretch.begin == stretch.end) {  // interrupted after its last save: all is known
+      Json result = run_.before.at("result");
+      record_.add_to(result);
+      return result;
+    }
+    if (stretch.begin > 0) interruptions_.push_back(session_.first_step());
+    note_interruptions();
+    return train(stretch);
+  }
+
+  /// One more step, which leaves nothing but the file.
+  void trace() {
+    const TrainSpec& train = session_.spec().train;
+    enter_phase("tracing");
+    StepTrace profiled(session_.device());
+    TracedClock clock(*clock_);
+    one_step(first_step_ + train.warmup + train.steps, clock);
+    wait_for(session_.device());
+    profiled.save(files_.trace);
+  }
+
+ private:
+  /// What the interrupted run had made when it saved its state.
+  void take_up() {
+    record_.take_up(run_.before.at("record"));
+    if (const Json& joules = run_.before.at("joules"); joules.is_number()) joules_ = joules.get<double>();
+    interruptions_ = run_.before.at("interruptions");
+  }
+
+  void note_interruptions() {
+    if (interruptions_.empty()) return;
+    std::string steps;
+    for (const Json& step : interruptions_)
+      steps += (steps.empty() ? "" : ", ") + std::to_string(step.get<int64_t>());
+    session_.note("it was interrupted, and went on from its saved state with step " + steps +
+                  "; each time it warmed up again before its steps were timed");
+  }
+
+  Json train(const Stretch& stretch) {
     const auto before = fingerprint(session_.data_parallel());
     // The runs of the gate tell whether a technique is right, and nothing else.
     if (session_.spec().purpose == "measure") {
@@ -147,43 +166,32 @@ class Trainer {
         saving_.emplace(session_, files_.state);
     }
     enter_phase("warmup");
-    for (int64_t i = 0; i < train.warmup + train.steps; ++i) {
-      if (i == train.warmup) {
+    for (int64_t i = stretch.begin; i < stretch.end; ++i) {
+      if (i == stretch.measured) {
         collect(/*wait=*/true);
         enter_phase("measuring");
         sent_.start(session_);
         start_measuring();
       }
-      if (i >= train.warmup) await_turn();
-      const int64_t step = session_.first_step() + i;
-      if (i == accounted_step()) {
+      if (i >= stretch.measured) await_turn();
+      const int64_t step = first_step_ + i;
+      if (i == stretch.accounted()) {
         account_step(step);
       } else {
         one_step(step);
       }
       collect(/*wait=*/false);
-      if (i + 1 == train.warmup + train.steps) stop_measuring();
-      if (validation_ && validation_->due(i + 1)) between_steps("validating", [&] { validate(i + 1); });
-      if (saving_ && saving_->due(i + 1)) between_steps("saving", [&] { save(step + 1); });
+      const int64_t done = i + 1;
+      if (done == stretch.end) stop_measuring();
+      if (validation_ && validation_->due(done)) between_steps("validating", [&] { validate(done); });
+      if (saving_ && saving_->due(done)) between_steps("saving", [&] { save(done, stretch); });
     }
     if (!before.empty() && fingerprint(session_.data_parallel()) == before)
-      throw Error("no parameter changed in " + std::to_string(train.warmup + train.steps) + " steps",
+      throw Error("no parameter changed in " + std::to_string(stretch.end - stretch.begin) + " steps",
                   "check the learning rate and what is frozen");
-    return result();
+    return result(stretch);
   }
 
-  /// One more step, which leaves nothing but the file.
-  void trace() {
-    const TrainSpec& train = session_.spec().train;
-    enter_phase("tracing");
-    StepTrace profiled(session_.device());
-    TracedClock clock(*clock_);
-    one_step(session_.first_step() + train.warmup + train.steps, clock);
-    wait_for(session_.device());
-    profiled.save(files_.trace);
-  }
-
- private:
   void enter_phase(const std::string& name) {
     phase_ = name;
     session_.enter_phase(name);
@@ -227,20 +235,19 @@ class Trainer {
     if (!std::isfinite(loss))
       throw Error("the validation loss is not finite after " + std::to_string(done) + " steps",
                   "check validate.data and the precision of this rung");
-    Json point = {{"step", session_.first_step() + done}, {"loss", loss}, {"seconds", seconds}};
-    tell("validation", point);
-    points_.push_back(std::move(point));
+    record_.add_validation({{"step", first_step_ + done}, {"loss", loss}, {"seconds", seconds}});
   }
 
-  void save(int64_t next_step) {
-    Json saved = saving_->save(next_step);
-    tell("saved", saved);
-    saved_.push_back(std::move(saved));
-  }
-
-  void tell(const std::string& event, Json line) {
-    line["event"] = event;
-    sink_(line);
+  void save(int64_t done, const Stretch& stretch) {
+    record_.add_saved(saving_->save(first_step_ + done, [&](const Json& saved) {
+      Json record = record_.to_json();
+      record["saved"].push_back(saved);
+      return Json{{"about", run_.about},
+                  {"record", record},
+                  {"joules", joules_ ? Json(*joules_) : Json()},
+                  {"interruptions", interruptions_},
+                  {"result", done == stretch.end ? result(stretch) : Json()}};
+    }));
   }
 
   /// Hands the turn on where its steps are done, once the device has nothing of them left to do.
@@ -249,7 +256,8 @@ class Trainer {
     if (turns_ == nullptr || left_-- > 0) return;
     collect(/*wait=*/true);
     wait_for(session_.device());
-    left_ = turns_->next(steps_.empty() ? 0 : steps_.back()["seconds"].get<double>()) - 1;
+    const Json& steps = record_.steps();
+    left_ = turns_->next(steps.empty() ? 0 : steps.back()["seconds"].get<double>()) - 1;
     // It fills the caches that others have emptied. A step that has its turn alone is too long to show that.
     timed_ = left_ == 0;
   }
@@ -268,9 +276,6 @@ class Trainer {
     clock.end_step();
     session_.recipe().fire(Event::step_end, session_);
   }
-
-  /// The second warm-up step, where there is one: in the first a technique may still compile or choose.
-  int64_t accounted_step() const { return session_.spec().train.warmup > 1 ? 1 : 0; }
 
   /// One warm-up step also tells what the recipe keeps for the backward and what its operators cost.
   void account_step(int64_t number) {
@@ -323,29 +328,12 @@ class Trainer {
                  {"tokens", pending.tokens},
                  {"seconds", time.total()},
                  {"phases", phases_of(time)}};
-    check(step);
-    tell("step", step);
-    steps_.push_back(std::move(step));
+    record_.add_step(std::move(step));
   }
 
-  static void check(const Json& step) {
-    const auto at = " at step " + std::to_string(step["step"].get<int64_t>());
-    if (step["loss"].is_number() && !std::isfinite(step["loss"].get<double>()))
-      throw Error("the loss is not finite" + at,
-                  "lower the learning rate, or check the precision of this rung");
-    if (!step["grad_norm"].is_number()) return;  // skipped: a loss scale that was too large
-    const double norm = step["grad_norm"];
-    if (norm == 0)
-      throw Error("the gradient norm is zero" + at + ": nothing trains",
-                  "lower the learning rate if the loss (" + step["loss"].dump() +
-                      ") has left that of the first steps; else see what is frozen");
-    if (!std::isfinite(norm))
-      throw Error("the gradient norm is not finite" + at, "check the precision of this rung");
-  }
-
-  Json result() {
-    Json result = {{"steps", steps_}};
-    result.update(summarize(result["steps"]));
+  Json result(const Stretch& stretch) {
+    Json result;
+    record_.add_to(result);
     const auto process = session_.device().is_cpu() ? peak_resident_bytes() : meter_.process_bytes();
     int64_t parameters = parameter_bytes(session_), gradients = 0, largest_released = 0, optimizer = 0;
     // Several micro-batches add to every gradient before one is final.
@@ -369,16 +357,12 @@ class Trainer {
                           {"activations", activations_},
                           {"total", parameters + gradients + optimizer + activations_}}}};
     result["costs"] = costs_;
-    if (session_.ranks().size > 1)
-      result["collectives"] = sent_.collectives(session_, session_.spec().train.steps);
+    if (session_.ranks().size > 1) result["collectives"] = sent_.collectives(session_, stretch.timed());
     // Of the whole device, so of others' turns, too.
     result["energy_joules"] = joules_ && turns_ == nullptr ? Json(*joules_) : Json();
-    if (!points_.empty()) result["validation"] = points_;
-    if (!saved_.empty()) result["saved"] = saved_;
-    if (!session_.recipe().counters().empty())
-      result["counters"] = counters_.to_json(session_.spec().train.steps);
+    if (!session_.recipe().counters().empty()) result["counters"] = counters_.to_json(stretch.timed());
     const auto flops = model_flops(session_.model(), session_.spec().train.seq_len);
-    const Json& accounted = result["steps"].at(static_cast<size_t>(accounted_step()));
+    const Json& accounted = result["steps"].at(static_cast<size_t>(stretch.accounted()));
     result["flops_per_token"] = {{"mfu", flops.mfu},
                                  {"mfu_causal", flops.mfu_causal},
                                  {"hfu", executed_flops_ / accounted["tokens"].get<double>()}};
@@ -386,11 +370,14 @@ class Trainer {
   }
 
   Session& session_;
-  const MetricsSink& sink_;
   Turns* turns_;  ///< null: there are none
   TrainFiles files_;
-  int64_t left_ = 0;    ///< steps of the present turn
-  bool timed_ = false;  ///< the present step
+  Continuation run_;
+  RunRecord record_;
+  int64_t first_step_ = 0;              ///< of the run, whoever has made it
+  Json interruptions_ = Json::array();  ///< steps with which it went on
+  int64_t left_ = 0;                    ///< steps of the present turn
+  bool timed_ = false;                  ///< the present step
   Batches batches_;
   std::unique_ptr<StepClock> clock_;
   DeviceMeter meter_;
@@ -402,20 +389,18 @@ class Trainer {
   std::function<std::vector<Batch>(int64_t)> data_;
   Counters counters_;
   std::optional<Validation> validation_;
-  Json points_ = Json::array();  ///< of the validation
   std::optional<Saving> saving_;
-  Json saved_ = Json::array();
   std::function<void(Step&)> schedule_;
   std::deque<Pending> pending_;
-  Json steps_ = Json::array();
   int64_t activations_ = 0;
   double executed_flops_ = 0;
   Json costs_;
 };
 }  // namespace
 
-Json train(Session& session, const MetricsSink& sink, Turns* turns, const TrainFiles& files) {
-  Trainer trainer(session, sink, turns, files);
+Json train(Session& session, const MetricsSink& sink, Turns* turns, const TrainFiles& files,
+           const Continuation& run) {
+  Trainer trainer(session, sink, turns, files, run);
   Json result = trainer.run();
   if (session.spec().trace && !files.trace.empty()) trainer.trace();
   return result;

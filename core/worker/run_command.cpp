@@ -6,6 +6,7 @@
 #include "base/cores.h"
 #include "base/files.h"
 #include "base/spec_json.h"
+#include "base/state_files.h"
 #include "measure/memory.h"
 #include "train/rank_row.h"
 #include "train/session.h"
@@ -29,7 +30,20 @@ void go_on_from(Session& session, const fs::path& folder) {
   load_state(session, [&](const std::string& key) { return state.read(key); });
 }
 
-Json train_spec(const RunSpec& spec, Ranks ranks, const TrainFiles& files, const MetricsSink& sink) {
+/// From the state that this run saved before it was interrupted. Returns what it had made by then.
+Json go_on(Session& session, const fs::path& folder) try {
+  const auto record = saved_record(folder, session.ranks().rank);
+  if (!record) throw Error("the record beside its state is not there, or not as it was written");
+  go_on_from(session, folder);
+  return *record;
+} catch (const Error& e) {
+  throw Error("the run can't go on from its own state: " + e.message(),
+              "remove the state, and --resume --retry makes the run anew",
+              e.where().empty() ? folder.string() : e.where());
+}
+
+Json train_spec(const RunSpec& spec, Ranks ranks, const TrainFiles& files, bool goes_on,
+                const MetricsSink& sink) {
   const auto start = SteadyClock::now();
   const auto turns = Turns::from_environment(ranks);
   install_cpu_memory_tracking();
@@ -52,9 +66,13 @@ Json train_spec(const RunSpec& spec, Ranks ranks, const TrainFiles& files, const
   result["plan"] = make_plan(*session);
   result["plugins"] = result["plan"]["plugins"];
   session->make_ready();
-  if (!spec.start.empty()) go_on_from(*session, spec.start);
+  Continuation run{.about = {{"plugins", result["plugins"]}}, .before = {}};
+  if (goes_on)
+    run.before = go_on(*session, files.state);
+  else if (!spec.start.empty())
+    go_on_from(*session, spec.start);
   result["setup_seconds"] = std::chrono::duration<double>(SteadyClock::now() - start).count();
-  result.update(train(*session, sink, turns.get(), files));
+  result.update(train(*session, sink, turns.get(), files, run));
   session->recipe().fire(Event::finished, *session);
   result["compile_seconds"] = session->compile_seconds();
   result["notes"] = session->notes();
@@ -63,10 +81,11 @@ Json train_spec(const RunSpec& spec, Ranks ranks, const TrainFiles& files, const
   return result;
 }
 
-Json outcome_of(const RunSpec& spec, const Ranks& ranks, const TrainFiles& files, const MetricsSink& sink) {
+Json outcome_of(const RunSpec& spec, const Ranks& ranks, const TrainFiles& files, bool goes_on,
+                const MetricsSink& sink) {
   try {
     Json result = {{"status", "ok"}, {"reason", ""}};
-    result.update(train_spec(spec, ranks, files, sink));
+    result.update(train_spec(spec, ranks, files, goes_on, sink));
     return result;
   } catch (const std::exception& e) {
     return failure_of(e);
@@ -94,7 +113,7 @@ int run_command(const RunRequest& request) {
   const MetricsSink sink = [&](const Json& line) { append_line(metrics, line.dump()); };
   const TrainFiles files{.trace = request.out / "trace.json",
                          .state = request.state.empty() ? request.out / "state" : request.state};
-  result.update(outcome_of(spec, request.ranks_of(spec.train.world_size), files, sink));
+  result.update(outcome_of(spec, request.ranks_of(spec.train.world_size), files, request.goes_on, sink));
   write_json(request.out / "result.json", result);
   return 0;
 }

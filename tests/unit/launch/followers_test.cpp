@@ -76,7 +76,7 @@ class OfRank0 : public JobTest {
   std::unique_ptr<RunningRank> started(int64_t rank) {
     RunSpec spec;
     spec.train.world_size = 3;
-    return followers_.start(rank, spec, "127.0.0.1:1", folder_.path());
+    return followers_.start(rank, {.id = "00-base-r1", .spec = spec}, "127.0.0.1:1", folder_.path());
   }
   static std::optional<RankEnd> end_of(RunningRank& rank) {
     std::optional<RankEnd> end;
@@ -120,6 +120,7 @@ TEST_F(OfRank0, AFollowerIsToldWhatToStart) {
   EXPECT_EQ(start.at("type"), "start");
   EXPECT_EQ(start.at("store"), "127.0.0.1:1");
   EXPECT_EQ(start.at("state"), (folder_ / "state").string());
+  EXPECT_EQ(start.at("goes_on"), false);
   EXPECT_EQ(start.at("spec").at("train").at("world_size"), 3);
   EXPECT_FALSE(rank->poll());
   rank->terminate();
@@ -325,6 +326,7 @@ class OfAFollower : public JobTest {
                   {"spec", to_json(spec)},
                   {"store", "127.0.0.1:1"},
                   {"state", "/tmp/state"},
+                  {"goes_on", false},
                   {"local_size", 3}});
   }
   int exit_code() {

@@ -1,0 +1,219 @@
+"""Runs that save their state and are interrupted, once and again: `--resume` goes on from the last state, and training is
+equal to the bit to a run without a break, on one rank and on two. `--retry` goes on with a run that came to a bad end."""
+import json
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import tempfile
+import time
+
+OPTRUSH = pathlib.Path(os.environ["OPTRUSH_BUILD_DIR"]) / "bin/optrush"
+STEPS, WARMUP, EVERY = 240, 2, 40
+SCRIPT = f"""
+local rush = require "optrush"
+local exp = rush.experiment {{
+  name = "long",
+  model = rush.llama("nano"),
+  data = rush.text "text.txt",
+  threads = 1,
+  train = {{ micro_batch = 4, seq_len = 32, steps = {STEPS}, warmup = {WARMUP}, lr = 1e-3 }},
+  validate = {{ every = 50, sequences = 4 }},
+  save = {{ every = {EVERY} }},
+}}
+exp:ladder {{
+  rush.rung("shards", "fsdp", {{ stage = 3 }}, {{ train = {{ world_size = 2, micro_batch = 2 }} }}),
+}}
+exp:run {{ rounds = 1, turns = false }}
+"""
+RUNS = {"00-base-r1": "metrics.jsonl", "01-shards-r1": "ranks/0/metrics.jsonl"}
+
+
+def start(label, *more):
+    return subprocess.Popen([OPTRUSH, "run", "long.lua", "--device", "cpu", "--label", label, *more], cwd=work, text=True,
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+
+def run(label, *more, code=0):
+    process = start(label, *more)
+    text, _ = process.communicate(timeout=300)
+    assert process.returncode == code, text
+    return text
+
+
+def folder_of(label, name):
+    return work / "reports/long" / label / "runs" / name
+
+
+def result_of(label, name):
+    file = folder_of(label, name) / "result.json"
+    return json.loads(file.read_text()) if file.exists() else None
+
+
+def lines(label, name):
+    try:
+        return [json.loads(line) for line in (folder_of(label, name) / RUNS[name]).read_text().splitlines(keepends=True)
+                if line.endswith("\n")]
+    except FileNotFoundError:
+        return []
+
+
+def wait_for(condition, process):
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < deadline and process.poll() is None, process.communicate()[0]
+        time.sleep(0.005)
+
+
+def saved(label, name):
+    return [line["step"] for line in lines(label, name) if line["event"] == "saved"]
+
+
+def worker_of(process):
+    """A worker that the conductor has started."""
+    for entry in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
+            if int(fields[1]) == process.pid and "\0run\0" in (entry / "cmdline").read_text():
+                return int(entry.name)
+        except (OSError, IndexError):
+            continue
+    return None
+
+
+def check_equal(label, name, interruptions):
+    whole, here = result_of("whole", name), result_of(label, name)
+    assert here["status"] == "ok", here["reason"]
+    for key in ("step", "loss", "grad_norm", "learning_rate", "tokens"):
+        want, have = [[step[key] for step in result["steps"]] for result in (whole, here)]
+        assert want == have, (name, key)
+    assert [(point["step"], point["loss"]) for point in whole["validation"]] == [
+        (point["step"], point["loss"]) for point in here["validation"]], name
+    assert [point["step"] for point in whole["saved"]] == [point["step"] for point in here["saved"]], name
+    # What the metrics say as it goes on is the whole run, too.
+    told = lines(label, name)
+    assert [line["step"] for line in told if line["event"] == "step"] == list(range(STEPS + WARMUP)), name
+    assert [line["step"] for line in told if line["event"] == "validation"] == [point["step"] for point in here["validation"]]
+    # It warms up wherever it goes on.
+    untimed = {step["step"] for step in here["steps"] if not step["timed"]}
+    assert untimed == {at + i for at in (0, *interruptions) for i in range(WARMUP)} - {STEPS + WARMUP, STEPS + WARMUP + 1}, (
+        untimed, interruptions)
+    notes = [note for note in here["notes"] if "interrupted" in note]
+    if interruptions:
+        assert len(notes) == 1 and "with step " + ", ".join(map(str, interruptions)) + ";" in notes[0], (notes, interruptions)
+    else:
+        assert not notes, notes
+
+
+def cut_once():
+    """The steps before the state keep their times; what was made after it is made again."""
+    for name in RUNS:
+        process = start("cut", "--resume")
+        wait_for(lambda name=name: len(saved("cut", name)) >= 2, process)
+        process.send_signal(signal.SIGINT)
+        text, _ = process.communicate(timeout=60)
+        assert process.returncode == 130 and "--resume" in text, text
+        assert result_of("cut", name) is None
+        state = json.loads((folder_of("cut", name) / "state/state.json").read_text())["step"]
+        before = {line["step"]: line["seconds"] for line in lines("cut", name) if line["event"] == "step"}
+        assert max(before) + 1 >= state >= 2 * EVERY
+        only = ("--only", "base") if name == "00-base-r1" else ()
+        text = run("cut", "--resume", *only)
+        assert f"{name} goes on from its state before step {state}" in text, text
+        check_equal("cut", name, [state])
+        after = {step["step"]: step["seconds"] for step in result_of("cut", name)["steps"]}
+        assert all(after[step] == before[step] for step in range(state)), name
+    report = (work / "reports/long/cut/report.md").read_text()
+    assert "it was interrupted, and went on from its saved state" in report, report
+    assert "goes on" not in run("cut", "--resume")
+
+
+def killed_again_and_again():
+    """Conductor or worker, at any moment: it always comes to the same end."""
+    order = random.Random(7)
+    went_on = {name: 0 for name in RUNS}
+    kills = 0
+    for _ in range(40):
+        process = start("killed", "--resume", "--retry")
+        while process.poll() is None and not worker_of(process):
+            time.sleep(0.01)
+        time.sleep(order.uniform(0.5, 2.5))
+        if process.poll() is None and kills < 5:
+            os.kill(order.choice([worker_of(process) or process.pid, process.pid]), signal.SIGKILL)
+            kills += 1
+        text, _ = process.communicate(timeout=120)
+        for name in RUNS:
+            went_on[name] += f"{name} goes on from its state" in text
+        if process.returncode == 0:
+            break
+    assert process.returncode == 0, text
+    print(f"{kills} kills, went on: {went_on}")
+    assert kills >= 3 and sum(went_on.values()) >= 2, (kills, went_on)
+    for name in RUNS:
+        here = result_of("killed", name)
+        for key in ("step", "loss", "grad_norm"):
+            assert [step[key] for step in here["steps"]] == [step[key] for step in result_of("whole", name)["steps"]], (name, key)
+
+
+def after_the_last_save():
+    """Nothing is trained again where only the result is missing."""
+    name = "01-shards-r1"
+    before = result_of("cut", name)
+    (folder_of("cut", name) / "result.json").unlink()
+    assert f"{name} goes on from its state before step {STEPS + WARMUP}" in run("cut", "--resume")
+    here = result_of("cut", name)
+    for key in ("steps", "memory", "collectives", "costs", "tokens_per_second", "validation"):
+        assert here[key] == before[key], key
+    assert [point["step"] for point in here["saved"]] == [point["step"] for point in before["saved"]]
+    assert len(here["ranks"]) == 2
+
+
+def bad_end():
+    """A worker that is killed leaves a bad end, which stays one without --retry."""
+    process = start("bad", "--only", "base")
+    wait_for(lambda: saved("bad", "00-base-r1") and worker_of(process), process)
+    os.kill(worker_of(process), signal.SIGKILL)
+    assert "oom" in process.communicate(timeout=60)[0]
+    state = json.loads((folder_of("bad", "00-base-r1") / "state/state.json").read_text())["step"]
+    run("bad", "--only", "base", "--resume", code=1)
+    assert result_of("bad", "00-base-r1")["status"] == "oom"
+    text = run("bad", "--only", "base", "--resume", "--retry")
+    assert "00-base-r1 is run again: it ended as 'oom'" in text, text
+    assert f"goes on from its state before step {state}" in text, text
+    check_equal("bad", "00-base-r1", [state])
+
+
+def not_its_own():
+    """A state of another spec, one whose record is damaged, or of a run that was begun anew is not gone on from."""
+    name = "00-base-r1"
+
+    def cut(label):
+        process = start(label, "--only", "base")
+        wait_for(lambda: saved(label, name), process)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+        return next((folder_of(label, name) / "state").glob("step-*/rank-00000.json"))
+
+    cut("other")
+    text = run("other", "--only", "base", "--resume", "--set", "train.lr=2e-3")
+    assert "goes on from" not in text, text
+    assert len(result_of("other", name)["steps"]) == STEPS + WARMUP
+
+    record = cut("damaged")
+    content = record.read_text()
+    record.write_text(content.replace('"loss":', '"loss": 1', 1))
+    text = run("damaged", "--only", "base", "--resume")
+    assert "goes on from" not in text, text
+    check_equal("damaged", name, [])
+
+
+with tempfile.TemporaryDirectory() as folder:
+    work = pathlib.Path(folder)
+    (work / "long.lua").write_text(SCRIPT)
+    (work / "text.txt").write_text("".join(f"line {i * i % 97}: the sum of {i % 7} and {i % 5} is {i % 7 + i % 5}\n" for i in range(3000)))
+    run("whole")
+    for case in (cut_once, after_the_last_save, bad_end, not_its_own, killed_again_and_again):
+        began = time.monotonic()
+        case()
+        print(f"{case.__name__} passed after {time.monotonic() - began:.0f} s", flush=True)
