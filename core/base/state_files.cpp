@@ -20,12 +20,6 @@ std::string numbered(const char* format, int64_t number) {
 fs::path record_file(const fs::path& folder, int64_t step, int64_t rank) {
   return state_part(folder, step, rank).replace_extension(".json");
 }
-
-/// Many steps: no line for each number.
-std::string compact(const Json& json) {
-  return json.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
-}
-std::string sum_of(const Json& record) { return sha256(compact(record)); }
 }  // namespace
 
 fs::path state_head(const fs::path& folder) { return folder / "state.json"; }
@@ -39,18 +33,20 @@ fs::path state_part(const fs::path& folder, int64_t step, int64_t rank) {
 }
 
 void write_record(const fs::path& folder, int64_t step, int64_t rank, const Json& record) {
-  write_file(record_file(folder, step, rank),
-             compact({{"schema_version", kRecordVersion}, {"record", record}, {"sha256", sum_of(record)}}));
+  // Many steps: no line for each number. The sum in a line of its own, before what it is of.
+  const std::string body = record.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
+  const std::string head = Json{{"schema_version", kRecordVersion}, {"sha256", sha256(body)}}.dump() + "\n";
+  write_file(record_file(folder, step, rank), {head, body});
 }
 
 std::optional<Json> saved_record(const fs::path& folder, int64_t rank) try {
   if (!is_there(state_head(folder))) return std::nullopt;
   const fs::path file = record_file(folder, read_json(state_head(folder)).at("step"), rank);
   if (!is_there(file)) return std::nullopt;
-  const Json stored = read_json(file);
-  if (stored.at("schema_version") != kRecordVersion) return std::nullopt;
-  const Json& record = stored.at("record");
-  return sum_of(record) == stored.at("sha256") ? std::optional(record) : std::nullopt;
+  const std::string text = read_file(file), body = text.substr(text.find('\n') + 1);
+  const Json head = parse_json(std::string_view(text).substr(0, text.find('\n')), file.string());
+  const bool whole = head.at("schema_version") == kRecordVersion && head.at("sha256") == sha256(body);
+  return whole ? std::optional(parse_json(body, file.string())) : std::nullopt;
 } catch (const std::exception&) {  // of a file that a disk or a hand has changed
   return std::nullopt;
 }

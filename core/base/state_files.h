@@ -15,7 +15,7 @@ std::filesystem::path state_of_step(const std::filesystem::path& folder, int64_t
 /// What one rank saved of it.
 std::filesystem::path state_part(const std::filesystem::path& folder, int64_t step, int64_t rank);
 
-/// Beside the rank's part, with the record's sum.
+/// Beside the rank's part, after its sum.
 void write_record(const std::filesystem::path& folder, int64_t step, int64_t rank, const Json& record);
 /// Of the state that counts. None where there is none, or where it is not what was written.
 std::optional<Json> saved_record(const std::filesystem::path& folder, int64_t rank);

@@ -188,7 +188,9 @@ void add_run_command(CLI::App& app, int& code) {
   command->add_option("--label", options->overrides.label,
                       "name of the report; default: local, which the next one replaces");
   auto* resume = command->add_flag("--resume", options->resume, "go on with the runs that are missing");
-  command->add_flag("--retry", options->retry, "with --resume: make the runs again that did not end well")
+  command
+      ->add_flag("--retry", options->retry,
+                 "with --resume: make the runs again that did not end well, and those beside them in turns")
       ->needs(resume);
   command
       ->add_option("--out", options->out,

@@ -5,7 +5,7 @@
 
 #include "base/files.h"
 #include "base/log.h"
-#include "base/spec_json.h"
+#include "base/run_identity.h"
 #include "base/state_files.h"
 #include "launch/live_run.h"
 #include "launch/temporary_folder.h"
@@ -170,26 +170,31 @@ void Execution::finished(const Job& job, const Json& result) {
   progress_.end(job, result);
 }
 
-/// Whether it was interrupted after it had saved a state, and goes on from there. The runs of a group that
-/// takes turns do not: only steps that were made beside each other are compared.
-bool Execution::goes_on(const Job& job) {
-  if (!request_.resume || journal_.spec_of(job.id) != identity_of(job)) return false;
+/// Of a run that was interrupted after it had saved a state. The runs of a group that takes turns begin anew:
+/// only steps that were made beside each other are compared.
+std::optional<int64_t> Execution::step_to_go_on_with(const Job& job) {
+  if (!request_.resume || job.external) return std::nullopt;
   const auto record = saved_record(state_folder(run_folder(job.id)), 0);
-  if (!record) return false;
-  const auto next = record->at("record").at("saved").back().at("step").get<int64_t>();
-  const std::string state = "its state before step " + std::to_string(next);
-  if (!same_plugins(record->at("about"))) {
-    progress_.note(job.id + " does not go on from " + state + ": a plugin file has changed", Colour::yellow);
-    return false;
+  if (!record) return std::nullopt;
+  const Json& about = record->at("about");
+  const auto step = record->at("record").at("saved").back().at("step").get<int64_t>();
+  const std::string changed = about.at("spec") != spec_sha256(job.spec)       ? "its spec"
+                              : about.at("inputs") != sum_of_inputs(job.spec) ? "a file that it reads"
+                              : !same_plugins(about)                          ? "a plugin file"
+                                                                              : "";
+  const std::string state = " from its state before step " + std::to_string(step);
+  if (!changed.empty()) {
+    progress_.note(job.id + " does not go on" + state + ": " + changed + " has changed", Colour::yellow);
+    return std::nullopt;
   }
-  progress_.note(job.id + " goes on from " + state);
-  return true;
+  progress_.note(job.id + " goes on" + state);
+  return step;
 }
 
 /// By itself. None where a signal came first.
 std::optional<Json> Execution::run(Job job) {
-  job.goes_on = goes_on(job);
-  if (!job.goes_on) forget_records(state_folder(run_folder(job.id)));
+  job.from_step = step_to_go_on_with(job);
+  if (!job.from_step) forget_records(state_folder(run_folder(job.id)));
   const auto live = start(job, "", {});
   const auto tick = [this] { progress_.tick(); };
   const auto result = live ? finish(*live, job.spec.timeout_s, interrupts_, tick) : std::nullopt;

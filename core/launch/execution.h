@@ -54,7 +54,7 @@ class Execution : private TurnRound::Host {
   void execute(const Job&);
   std::optional<Json> stored_result(const Job&);
   void take(const Job&, const Json& result);
-  bool goes_on(const Job&);
+  std::optional<int64_t> step_to_go_on_with(const Job&);
   std::optional<Json> run(Job);
   void finished(const Job&, const Json& result);
   std::unique_ptr<LiveRun> start(const Job&, const std::string& how, const Environment& added);

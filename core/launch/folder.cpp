@@ -11,7 +11,9 @@
 #include <thread>
 
 #include "base/files.h"
+#include "base/run_identity.h"
 #include "base/spec_json.h"
+#include "base/state_files.h"
 #include "launch/journal.h"
 #include "launch/result.h"
 #include "optrush/error.h"
@@ -120,7 +122,10 @@ void clear_report(const fs::path& folder) {
     if (entry.path().extension() == ".svg") pictures.push_back(entry.path());
   for (const auto& picture : pictures) fs::remove(picture);
   for (const char* name : {"runs", "replaced"}) {
-    for (const auto& run : folders_in(folder / name)) clear_run(run);
+    for (const auto& run : folders_in(folder / name)) {
+      forget_records(run / "state");
+      clear_run(run);
+    }
     if (fs::is_directory(folder / name) && fs::is_empty(folder / name)) fs::remove(folder / name);
   }
 }

@@ -108,7 +108,7 @@ class Follower {
       const int64_t cores = share_of_cores(local_size, usable_cores(), cores_of_parent());
       const RankPlace place{here_.rank, here_.local_rank, local_size, cores};
       const RankFiles files{file, folder_->path() / "out", required<std::string>(message, "state"),
-                            required<bool>(message, "goes_on")};
+                            optional_field<int64_t>(message, "from_step")};
       rank_ = std::make_unique<LocalRank>(worker_, files, message.at("store"), place, spec, Environment());
     } catch (const Error& e) {
       send_end(

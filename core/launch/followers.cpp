@@ -139,7 +139,7 @@ std::unique_ptr<RunningRank> Followers::start(int64_t rank, const Job& job, cons
                          {"spec", to_json(job.spec)},
                          {"store", store},
                          {"state", fs::absolute(state_folder(run_folder)).string()},
-                         {"goes_on", job.goes_on},
+                         {"from_step", job.from_step ? Json(*job.from_step) : Json()},
                          {"local_size", local_size(rank, job.spec.train.world_size)}});
   return std::make_unique<FollowingRank>(*this, rank, follower.run, rank_folder(run_folder, rank));
 }

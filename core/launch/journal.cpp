@@ -1,7 +1,6 @@
 #include "launch/journal.h"
 
 #include "base/files.h"
-#include "base/spec_json.h"
 #include "launch/text.h"
 
 namespace optrush {
@@ -79,6 +78,4 @@ void Journal::append(const Json& entry) {
   line["time"] = utc_now();
   append_line(file_, dumped(line));
 }
-
-std::string spec_sha256(const RunSpec& spec) { return sha256(dumped(to_json(spec))); }
 }  // namespace optrush

@@ -4,7 +4,6 @@
 #include <string>
 
 #include "optrush/json.h"
-#include "optrush/spec.h"
 
 namespace optrush {
 /// journal.jsonl of a report: what was started and how it ended, one line each, only ever appended to. A line
@@ -39,7 +38,4 @@ class Journal {
   std::filesystem::path file_;
   std::map<std::string, std::string> started_, finished_;  ///< by run: sum of its spec, of its result
 };
-
-/// Identity of a spec: sha256 of its JSON.
-std::string spec_sha256(const RunSpec&);
 }  // namespace optrush

@@ -39,6 +39,8 @@ void MetricsTail::take(const std::string& line) {
   };
   if (is("event", "phase")) {
     if (const auto it = entry.find("name"); it != entry.end() && it->is_string()) state_.phase = *it;
+  } else if (is("event", "continued")) {
+    state_.steps_before = state_.steps;
   } else if (is("event", "step")) {
     ++state_.steps;
     state_.loss = number("loss");

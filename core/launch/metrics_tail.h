@@ -7,8 +7,9 @@
 namespace optrush {
 /// How far a run is, as its metrics.jsonl tells.
 struct RunState {
-  std::string phase;  ///< loading, building, compiling, warmup, measuring; "": not yet known
-  int64_t steps = 0;  ///< done, warm-up included
+  std::string phase;         ///< loading, building, compiling, warmup, measuring; "": not yet known
+  int64_t steps = 0;         ///< done, warm-up included
+  int64_t steps_before = 0;  ///< of them, those that were made before the run was interrupted
   std::optional<double> loss;
   double timed_tokens = 0;
   double timed_seconds = 0;

@@ -80,7 +80,9 @@ void Progress::tick() {
   if (const auto speed = state.tokens_per_second()) parts.push_back(grouped(*speed) + " tokens/s");
   if (state.loss) parts.push_back("loss " + fixed(*state.loss, 3));
   std::vector<TimeLeft::UnderWay> under_way;
-  for (const Begun& one : begun_) under_way.push_back({one.job.spec, elapsed(one), one.state.steps});
+  for (const Begun& one : begun_)
+    under_way.push_back(
+        {one.job.spec, elapsed(one), one.state.steps - one.state.steps_before, one.state.steps_before});
   if (const auto left = time_left_.remaining(under_way, later_)) parts.push_back(rough(*left) + " left");
   draw(present->title(terminal_.columns() / 3) + join(parts));
 }
@@ -90,7 +92,7 @@ void Progress::end(const Job& job, const Json& result) {
   if (one == nullptr) return;
   const double seconds = elapsed(*one);
   const std::string status = result.at("status");
-  if (status == "ok") time_left_.done(job.spec, seconds);
+  if (status == "ok" && !one->job.from_step) time_left_.done(job.spec, seconds);
   std::string line = one->title(kWholeName) + terminal_.paint(colour_of(status), status);
   if (const auto speed = result.find("tokens_per_second"); speed != result.end() && speed->is_number())
     line += ", " + grouped(speed->get<double>()) + " tokens/s";

@@ -21,7 +21,7 @@ Command rank_command(const fs::path& worker, const RankFiles& files, const std::
                                         "--local-rank", std::to_string(place.local_rank),
                                         "--local-size", std::to_string(place.local_size),
                                         "--store",      store};
-  if (files.goes_on) arguments.emplace_back("--continue");
+  if (files.from_step) arguments.insert(arguments.end(), {"--continue", std::to_string(*files.from_step)});
   return {arguments, environment, files.folder / "log.txt"};
 }
 }  // namespace

@@ -21,7 +21,7 @@ struct RankFiles {
   std::filesystem::path spec;    ///< the run's spec.json
   std::filesystem::path folder;  ///< for what this rank writes
   std::filesystem::path state;   ///< for the state that the spec wants saved, one folder for all ranks
-  bool goes_on = false;          ///< the run was interrupted, and goes on from that state
+  std::optional<int64_t> from_step = {};  ///< that the run goes on with, from that state (Job)
 };
 
 /// How one rank's part of a run ended.

@@ -35,7 +35,7 @@ std::unique_ptr<RunningRank> start_here(int64_t rank, const Job& job, const fs::
     place.local_size = where.followers->local_size(rank, size);
     place.cores = share_of_cores(place.local_size, own, cores_of_parent());
   }
-  const RankFiles files{folder / "spec.json", rank_folder(folder, rank), state_folder(folder), job.goes_on};
+  const RankFiles files{folder / "spec.json", rank_folder(folder, rank), state_folder(folder), job.from_step};
   return std::make_unique<LocalRank>(where.worker, files, store, place, job.spec, where.added);
 }
 

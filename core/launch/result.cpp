@@ -54,7 +54,8 @@ BadEnd describe_end(const ProcessEnd& end, const Limits& limits, const std::stri
   bad.reason += ", " + last_seen;
   if (bad.status == "timeout")
     bad.reason +=
-        "\nwhere the run needs more time, raise `timeout` in the script or give --set timeout=SECONDS";
+        "\nwhere the run needs more time, raise `timeout` in the script or give --set timeout=SECONDS; then "
+        "--resume --retry makes it again, from its last saved state if it has one";
   if (bad.status == "oom")
     bad.reason += "\nuse a smaller model, micro_batch or seq_len, or a machine with more memory";
   bad.reason += last_lines(log_name, log);

@@ -39,7 +39,7 @@ std::unique_ptr<LiveRun> RunStarter::worker(const Job& job, const fs::path& fold
   // torchrun has told OpenMP to be content with one thread: here the others are idle.
   const int64_t cores = followers_ == nullptr ? 0 : usable_cores();
   std::vector<std::string> arguments = {worker_, "run", "--spec", folder / "spec.json", "--out", folder};
-  if (job.goes_on) arguments.emplace_back("--continue");
+  if (job.from_step) arguments.insert(arguments.end(), {"--continue", std::to_string(*job.from_step)});
   return program(job, folder, {arguments, worker_environment(job.spec, cores), folder / "log.txt"}, added);
 }
 

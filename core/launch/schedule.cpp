@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/files.h"
+#include "base/run_identity.h"
 #include "base/spec_json.h"
 #include "base/suggest.h"
 #include "launch/journal.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/files.h"
+#include "base/run_identity.h"
 #include "base/spec_json.h"
 #include "launch/planner.h"
 #include "launch/process.h"

@@ -18,11 +18,11 @@ std::optional<double> TimeLeft::remaining(const std::vector<UnderWay>& under_way
                                           const std::vector<Job>& later) const {
   TimeLeft with_these = *this;
   double left = 0;
-  for (const auto& [spec, elapsed, steps] : under_way) {
+  for (const auto& [spec, elapsed, steps, before] : under_way) {
     std::optional<double> whole = with_these.expected(spec);
     if (!whole && steps > 0)
-      whole =
-          elapsed * static_cast<double>(spec.train.warmup + spec.train.steps) / static_cast<double>(steps);
+      whole = elapsed * static_cast<double>(spec.train.warmup + spec.train.steps - before) /
+              static_cast<double>(steps);
     if (!whole) return std::nullopt;
     with_these.done(spec, std::max(*whole, elapsed));
     left += std::max(0.0, *whole - elapsed);

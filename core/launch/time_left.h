@@ -14,11 +14,11 @@ class TimeLeft {
   void done(const RunSpec&, double seconds);
   /// None before anything comparable is done.
   std::optional<double> expected(const RunSpec&) const;
-  /// A job that has had `elapsed` seconds for `steps` steps.
+  /// A job that has had `elapsed` seconds for `steps` steps; `before` are those of an earlier start.
   struct UnderWay {
     RunSpec spec;
     double elapsed = 0;
-    int64_t steps = 0;
+    int64_t steps = 0, before = 0;
   };
   /// Of `later` and what is left of those under way; none where nothing is known of one of these.
   std::optional<double> remaining(const std::vector<UnderWay>&, const std::vector<Job>& later) const;

@@ -36,6 +36,8 @@ std::vector<Job> chosen_for_turns(const std::vector<Job>& jobs, const std::vecto
   Room room;
   for (const auto& job : jobs) {
     if (setting == InTurns::off || !knows_turns(job, launched)) continue;
+    // Who saves states wants to go on from them, which a group in turns can't.
+    if (setting == InTurns::automatic && job.spec.save.every > 0) continue;
     const Json& plan = plans.at(static_cast<size_t>(job.spec.variant));
     if (setting == InTurns::on || room.takes(plan, job.spec.train.world_size)) chosen.push_back(job);
   }

@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <tuple>
 #include <vector>
 
 #include "base/suggest.h"
@@ -116,13 +118,25 @@ void add_other_problems(const Rows& ladder, std::vector<std::string>& parts) {
 
 /// Fast or not: what a rung does to training. Of grids and ablations against the base.
 void add_quality(const Analysis& a, std::vector<std::string>& parts) {
-  for (const Row& row : a.rows) {
-    const Comparison& c = row.previous;
-    if (!row.ok() || !c.worse) continue;
-    parts.push_back(row.name + " trains worse than " + c.name +
-                    ": over the last third of equally many tokens its mean " +
-                    (c.worse->validated ? "validation" : "training") + " loss is " + fixed(c.worse->loss, 3) +
-                    " instead of " + fixed(c.worse->other, 3));
+  // Than whom, by which loss, and what that one's is.
+  std::map<std::tuple<std::string, bool, std::string>, Rows> worse;
+  for (const Row& row : a.rows)
+    if (row.ok() && row.previous.worse) {
+      const Worse& found = *row.previous.worse;
+      worse[{row.previous.name, found.validated, fixed(found.other, 3)}].push_back(&row);
+    }
+  for (const auto& [than, rows] : worse) {
+    const auto& [name, validated, other] = than;
+    const auto loss_of = [](const Row& row) { return fixed(row.previous.worse->loss, 3); };
+    const std::string loss = validated ? " validation loss" : " training loss";
+    if (rows.size() == 1)
+      parts.push_back(rows.front()->name + " trains worse than " + name +
+                      ": over the last third of equally many tokens its mean" + loss + " is " +
+                      loss_of(*rows.front()) + " instead of " + other);
+    else
+      parts.push_back(names_text(rows, [&](const Row& row) { return row.name + " (" + loss_of(row) + ")"; }) +
+                      " train worse than " + name + " (" + other + "), by the mean" + loss +
+                      " over the last third of equally many tokens");
   }
 }
 

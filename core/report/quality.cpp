@@ -15,22 +15,17 @@ int64_t tokens_of(std::span<const StepResult> steps) {
   return tokens;
 }
 
-/// In the last third of the first `tokens`.
-struct LastThird {
-  std::vector<double> steps, validations;
-
-  LastThird(const Losses& losses, int64_t tokens) {
-    int64_t seen = 0;
-    for (const auto& step : losses.steps) {
-      seen += step.tokens;
-      if (seen > tokens) break;
-      if (3 * seen <= 2 * tokens) continue;
-      steps.push_back(step.loss);
-      for (const auto& point : losses.validation)
-        if (point.step == step.step + 1) validations.push_back(point.loss);
-    }
+/// Losses of the steps that end in the last third of the first `tokens`.
+std::vector<double> last_third(std::span<const StepResult> steps, int64_t tokens) {
+  std::vector<double> losses;
+  int64_t seen = 0;
+  for (const auto& step : steps) {
+    seen += step.tokens;
+    if (seen > tokens) break;
+    if (3 * seen > 2 * tokens) losses.push_back(step.loss);
   }
-};
+  return losses;
+}
 
 struct Mean {
   double value = 0, squared_error = 0;
@@ -45,17 +40,60 @@ Mean mean_of(const std::vector<double>& values) {
   return mean;
 }
 
+/// A validation loss after so many tokens.
+struct Point {
+  int64_t tokens = 0;
+  double loss = 0;
+};
+
+std::vector<Point> points_of(const Losses& losses) {
+  std::vector<Point> points;
+  int64_t seen = 0;
+  for (const auto& step : losses.steps) {
+    seen += step.tokens;
+    for (const auto& point : losses.validation)
+      if (point.step == step.step + 1) points.push_back({seen, point.loss});
+  }
+  return points;
+}
+
+/// Along the line between two of them; none before the first and after the last.
+std::optional<double> loss_after(const std::vector<Point>& points, int64_t tokens) {
+  const auto next = std::ranges::lower_bound(points, tokens, {}, &Point::tokens);
+  if (next == points.end()) return std::nullopt;
+  if (next->tokens == tokens) return next->loss;
+  if (next == points.begin()) return std::nullopt;
+  const Point& before = *std::prev(next);
+  const double part =
+      static_cast<double>(tokens - before.tokens) / static_cast<double>(next->tokens - before.tokens);
+  return before.loss + part * (next->loss - before.loss);
+}
+
+/// Validation losses where both have one, in the last third of the first `tokens`: batches of other sizes are
+/// validated after other numbers of tokens, and losses fall meanwhile.
+std::optional<Worse> validated(const Losses& subject, const Losses& reference, int64_t tokens) {
+  const auto mine = points_of(subject), others = points_of(reference);
+  std::vector<double> here, there;
+  for (const auto* points : {&mine, &others})
+    for (const Point& point : *points) {
+      if (3 * point.tokens <= 2 * tokens || point.tokens > tokens) continue;
+      const auto a = loss_after(mine, point.tokens), b = loss_after(others, point.tokens);
+      if (!a || !b) continue;
+      here.push_back(*a);
+      there.push_back(*b);
+    }
+  if (here.empty()) return std::nullopt;
+  return Worse{mean_of(here).value, mean_of(there).value, true};
+}
+
 bool is_above(const Worse& found) { return found.loss - found.other > kClearly * std::abs(found.other); }
 }  // namespace
 
 std::optional<Worse> trains_worse(const Losses& subject, const Losses& reference) {
   const int64_t tokens = std::min(tokens_of(subject.steps), tokens_of(reference.steps));
-  const LastThird here(subject, tokens), there(reference, tokens);
-  if (!here.validations.empty() && !there.validations.empty()) {
-    const Worse found{mean_of(here.validations).value, mean_of(there.validations).value, true};
-    return is_above(found) ? std::optional(found) : std::nullopt;
-  }
-  const auto &mine = here.steps, &others = there.steps;
+  if (const auto found = validated(subject, reference, tokens))
+    return is_above(*found) ? found : std::nullopt;
+  const auto mine = last_third(subject.steps, tokens), others = last_third(reference.steps, tokens);
   if (std::min(mine.size(), others.size()) < kFewestSteps) return std::nullopt;
   const Mean a = mean_of(mine), b = mean_of(others);
   double squared_error = a.squared_error + b.squared_error;

@@ -13,6 +13,9 @@ std::vector<const Row*> rows_over_time(const Analysis& a, const std::vector<cons
         (a.experiment.target_loss > 0 || !row->validation.empty()) &&
         !losses_by_time(row->steps, row->validation).empty())
       found.push_back(row);
+  // Losses of two kinds are not compared.
+  if (std::ranges::any_of(found, [](const Row* row) { return !row->validation.empty(); }))
+    std::erase_if(found, [](const Row* row) { return row->validation.empty(); });
   // Alone it is the curve of the losses.
   return found.size() > 1 ? found : std::vector<const Row*>();
 }
@@ -20,15 +23,16 @@ std::vector<const Row*> rows_over_time(const Analysis& a, const std::vector<cons
 Json time_chart(const Analysis& a, const std::vector<const Row*>& rows) {
   std::vector<std::string> names;
   Json values = Json::array();
-  for (const Row* row : rows_over_time(a, rows)) {
+  const auto shown = rows_over_time(a, rows);
+  for (const Row* row : shown) {
     names.push_back(row->name);
     for (const TimedLoss& loss : losses_by_time(row->steps, row->validation))
       values.push_back(
           {{"line", row->name}, {"seconds", loss.seconds}, {"steps", loss.steps}, {"loss", loss.loss}});
   }
-  const bool validated = std::ranges::any_of(rows, [](const Row* row) { return !row->validation.empty(); });
+  const bool validated = !shown.empty() && !shown.front()->validation.empty();
   Json mark = {{"type", "line"}, {"strokeWidth", 2}};
-  if (validated) mark["point"] = {{"shape", "diamond"}, {"filled", true}, {"size", 90}};
+  if (validated) mark["point"] = {{"shape", "diamond"}, {"filled", true}, {"size", 50}};
   const Json tooltip = {{{"field", "line"}, {"title", "rung"}},
                         {{"field", "steps"}, {"title", "steps"}},
                         {{"field", "seconds"}, {"title", "seconds"}, {"format", ",.4~g"}},

@@ -94,6 +94,7 @@ void RunRecord::take_up(const Json& before) {
     if (after(before.at("validation"), validation, step)) add_validation(before["validation"][validation++]);
     if (after(before.at("saved"), saved, step)) add_saved(before["saved"][saved++]);
   }
+  sink_({{"event", "continued"}, {"steps", steps_.size()}});
 }
 
 void RunRecord::add_to(Json& result) const {

@@ -21,7 +21,8 @@ Json Saving::save(int64_t next_step, const std::function<Json(const Json& saved)
     return Json{{"step", next_step}, {"seconds", seconds_since(start)}, {"bytes", bytes}};
   };
   const auto keep_record = [&](int64_t bytes) {
-    write_record(folder_, next_step, ranks.rank, record(saved(bytes)));
+    if (const Json kept = record(saved(bytes)); !kept.is_null())
+      write_record(folder_, next_step, ranks.rank, kept);
   };
   write_state_part(folder_, next_step, ranks.rank, state_to_save(session_, next_step));
   if (ranks.rank != 0) keep_record(0);

@@ -16,7 +16,8 @@ class Saving {
   bool due(int64_t done) const;
   /// The state from which the next step is `next_step`. All ranks call it; when one returns, all parts are
   /// there and count. Returns what it took: {"step", "seconds", "bytes"}, the bytes of all ranks on rank 0.
-  /// `record` is asked, with that as it is before the state counts, for what the run has recorded.
+  /// `record` is asked, with that as it is before the state counts, for what the run has
+  /// recorded; null: nobody goes on from this state.
   Json save(int64_t next_step, const std::function<Json(const Json& saved)>& record) const;
 
  private:

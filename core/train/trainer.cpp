@@ -118,14 +118,13 @@ class Trainer {
     if (!run_.before.is_null()) take_up();
     const Stretch stretch(session_.spec().train, static_cast<int64_t>(record_.steps().size()));
     first_step_ = session_.first_step() - stretch.begin;
-    if (stretch.begin == stretch.end) {  // interrupted after its last save: all is known
-      Json result = run_.before.at("result");
-      record_.add_to(result);
-      return result;
-    }
-    if (stretch.begin > 0) interruptions_.push_back(session_.first_step());
+    if (stretch.begin > 0 && stretch.begin < stretch.end) interruptions_.push_back(session_.first_step());
     note_interruptions();
-    return train(stretch);
+    if (stretch.begin < stretch.end) return train(stretch);
+    // Interrupted after its last save: all is known.
+    Json result = run_.before.at("result");
+    record_.add_to(result);
+    return result;
   }
 
   /// One more step, which leaves nothing but the file.
@@ -145,6 +144,7 @@ class Trainer {
     record_.take_up(run_.before.at("record"));
     if (const Json& joules = run_.before.at("joules"); joules.is_number()) joules_ = joules.get<double>();
     interruptions_ = run_.before.at("interruptions");
+    fingerprint_ = run_.before.at("fingerprint").get<std::vector<double>>();
   }
 
   void note_interruptions() {
@@ -157,7 +157,7 @@ class Trainer {
   }
 
   Json train(const Stretch& stretch) {
-    const auto before = fingerprint(session_.data_parallel());
+    if (run_.before.is_null()) fingerprint_ = fingerprint(session_.data_parallel());
     // The runs of the gate tell whether a technique is right, and nothing else.
     if (session_.spec().purpose == "measure") {
       if (session_.spec().validate.every > 0) validation_.emplace(session_, data_);
@@ -182,14 +182,20 @@ class Trainer {
       }
       collect(/*wait=*/false);
       const int64_t done = i + 1;
-      if (done == stretch.end) stop_measuring();
+      if (done == stretch.end) {
+        stop_measuring();
+        check_that_something_changed();
+      }
       if (validation_ && validation_->due(done)) between_steps("validating", [&] { validate(done); });
       if (saving_ && saving_->due(done)) between_steps("saving", [&] { save(done, stretch); });
     }
-    if (!before.empty() && fingerprint(session_.data_parallel()) == before)
-      throw Error("no parameter changed in " + std::to_string(stretch.end - stretch.begin) + " steps",
-                  "check the learning rate and what is frozen");
     return result(stretch);
+  }
+
+  void check_that_something_changed() {
+    if (!fingerprint_.empty() && fingerprint(session_.data_parallel()) == fingerprint_)
+      throw Error("no parameter changed in " + std::to_string(record_.steps().size()) + " steps",
+                  "check the learning rate and what is frozen");
   }
 
   void enter_phase(const std::string& name) {
@@ -240,13 +246,18 @@ class Trainer {
 
   void save(int64_t done, const Stretch& stretch) {
     record_.add_saved(saving_->save(first_step_ + done, [&](const Json& saved) {
-      Json record = record_.to_json();
-      record["saved"].push_back(saved);
-      return Json{{"about", run_.about},
-                  {"record", record},
-                  {"joules", joules_ ? Json(*joules_) : Json()},
-                  {"interruptions", interruptions_},
-                  {"result", done == stretch.end ? result(stretch) : Json()}};
+      if (turns_ != nullptr) return Json();  // nobody goes on from it
+      Json end = done == stretch.end ? result(stretch) : Json();
+      if (end.is_object())  // the record has these
+        for (const char* field : {"steps", "validation", "saved"}) end.erase(field);
+      Json record = {{"about", run_.about},
+                     {"record", record_.to_json()},
+                     {"fingerprint", fingerprint_},
+                     {"joules", joules_ ? Json(*joules_) : Json()},
+                     {"interruptions", interruptions_},
+                     {"result", std::move(end)}};
+      record["record"]["saved"].push_back(saved);
+      return record;
     }));
   }
 
@@ -375,6 +386,7 @@ class Trainer {
   Continuation run_;
   RunRecord record_;
   int64_t first_step_ = 0;              ///< of the run, whoever has made it
+  std::vector<double> fingerprint_;     ///< of the parameters before it began
   Json interruptions_ = Json::array();  ///< steps with which it went on
   int64_t left_ = 0;                    ///< steps of the present turn
   bool timed_ = false;                  ///< the present step

@@ -8,7 +8,8 @@ namespace optrush {
 struct RunRequest {
   std::filesystem::path spec, out;
   std::filesystem::path state;  ///< folder for the state that the spec wants saved, one for all ranks
-  bool goes_on = false;         ///< with the state that is there, as a run that was interrupted
+  std::optional<int64_t>
+      from_step;  ///< with this step of the state that is there, as a run that was interrupted
   int64_t rank = -1, local_rank = 0, local_size = 1;  ///< -1: the environment says, as torchrun sets it
   std::string store;                                  ///< HOST:PORT where the ranks meet
 

@@ -33,7 +33,9 @@ int main(int argc, char** argv) {
   run->add_option("--out", training.out, "folder for the result of this rank")->required();
   run->add_option("--state", training.state,
                   "folder for the state that the spec wants saved, one for all ranks; default: OUT/state");
-  run->add_flag("--continue", training.goes_on, "go on from the state that this run saved there before");
+  run->add_option("--continue", training.from_step,
+                  "go on with this step from the state that this run saved there before")
+      ->type_name("STEP");
   run->add_option("--rank", training.rank, "which of train.world_size ranks; default: RANK and the like");
   run->add_option("--local-rank", training.local_rank, "which of this machine's ranks");
   run->add_option("--local-size", training.local_size, "ranks on this machine");

@@ -5,6 +5,7 @@
 #include "base/collective_timeout.h"
 #include "base/cores.h"
 #include "base/files.h"
+#include "base/run_identity.h"
 #include "base/spec_json.h"
 #include "base/state_files.h"
 #include "measure/memory.h"
@@ -31,10 +32,13 @@ void go_on_from(Session& session, const fs::path& folder) {
 }
 
 /// From the state that this run saved before it was interrupted. Returns what it had made by then.
-Json go_on(Session& session, const fs::path& folder) try {
+Json go_on(Session& session, const fs::path& folder, int64_t step) try {
   const auto record = saved_record(folder, session.ranks().rank);
   if (!record) throw Error("the record beside its state is not there, or not as it was written");
   go_on_from(session, folder);
+  if (session.first_step() != step)
+    throw Error("it is of step " + std::to_string(session.first_step()) + ", and not of step " +
+                std::to_string(step));
   return *record;
 } catch (const Error& e) {
   throw Error("the run can't go on from its own state: " + e.message(),
@@ -42,7 +46,7 @@ Json go_on(Session& session, const fs::path& folder) try {
               e.where().empty() ? folder.string() : e.where());
 }
 
-Json train_spec(const RunSpec& spec, Ranks ranks, const TrainFiles& files, bool goes_on,
+Json train_spec(const RunSpec& spec, Ranks ranks, const TrainFiles& files, std::optional<int64_t> from_step,
                 const MetricsSink& sink) {
   const auto start = SteadyClock::now();
   const auto turns = Turns::from_environment(ranks);
@@ -66,9 +70,11 @@ Json train_spec(const RunSpec& spec, Ranks ranks, const TrainFiles& files, bool 
   result["plan"] = make_plan(*session);
   result["plugins"] = result["plan"]["plugins"];
   session->make_ready();
-  Continuation run{.about = {{"plugins", result["plugins"]}}, .before = {}};
-  if (goes_on)
-    run.before = go_on(*session, files.state);
+  Continuation run{
+      .about = {{"spec", spec_sha256(spec)}, {"inputs", sum_of_inputs(spec)}, {"plugins", result["plugins"]}},
+      .before = {}};
+  if (from_step)
+    run.before = go_on(*session, files.state, *from_step);
   else if (!spec.start.empty())
     go_on_from(*session, spec.start);
   result["setup_seconds"] = std::chrono::duration<double>(SteadyClock::now() - start).count();
@@ -81,11 +87,11 @@ Json train_spec(const RunSpec& spec, Ranks ranks, const TrainFiles& files, bool 
   return result;
 }
 
-Json outcome_of(const RunSpec& spec, const Ranks& ranks, const TrainFiles& files, bool goes_on,
-                const MetricsSink& sink) {
+Json outcome_of(const RunSpec& spec, const Ranks& ranks, const TrainFiles& files,
+                std::optional<int64_t> from_step, const MetricsSink& sink) {
   try {
     Json result = {{"status", "ok"}, {"reason", ""}};
-    result.update(train_spec(spec, ranks, files, goes_on, sink));
+    result.update(train_spec(spec, ranks, files, from_step, sink));
     return result;
   } catch (const std::exception& e) {
     return failure_of(e);
@@ -113,7 +119,7 @@ int run_command(const RunRequest& request) {
   const MetricsSink sink = [&](const Json& line) { append_line(metrics, line.dump()); };
   const TrainFiles files{.trace = request.out / "trace.json",
                          .state = request.state.empty() ? request.out / "state" : request.state};
-  result.update(outcome_of(spec, request.ranks_of(spec.train.world_size), files, request.goes_on, sink));
+  result.update(outcome_of(spec, request.ranks_of(spec.train.world_size), files, request.from_step, sink));
   write_json(request.out / "result.json", result);
   return 0;
 }

@@ -28,12 +28,12 @@ clean "$cmake" -S fast_swiglu -B fast_swiglu/build -G Ninja -DCMAKE_PREFIX_PATH=
 clean "$cmake" --build fast_swiglu/build
 clean "${cmake%cmake}ctest" --test-dir fast_swiglu/build --output-on-failure
 
-# An optimizer, whose ladder asks for the time to a loss.
-clean "$prefix/bin/optrush" new-plugin small_steps --optimizer
-clean "$cmake" -S small_steps -B small_steps/build -G Ninja -DCMAKE_PREFIX_PATH="$prefix"
-clean "$cmake" --build small_steps/build
-clean "${cmake%cmake}ctest" --test-dir small_steps/build --output-on-failure
-grep -q "time to loss" small_steps/build/reports/small_steps/local/report.md
+# An optimizer, of a name that the SDK has, too; its ladder asks for the time to a loss.
+clean "$prefix/bin/optrush" new-plugin optimizer --optimizer
+clean "$cmake" -S optimizer -B optimizer/build -G Ninja -DCMAKE_PREFIX_PATH="$prefix"
+clean "$cmake" --build optimizer/build
+clean "${cmake%cmake}ctest" --test-dir optimizer/build --output-on-failure
+grep -q "time to loss" optimizer/build/reports/optimizer/local/report.md
 
 # Installed beside the plugins that ship, it is found without a path.
 clean "$cmake" --install wide_swiglu/build --prefix "$prefix"

@@ -25,7 +25,7 @@ local exp = rush.experiment {{
 exp:ladder {{
   rush.rung("shards", "fsdp", {{ stage = 3 }}, {{ train = {{ world_size = 2, micro_batch = 2 }} }}),
 }}
-exp:run {{ rounds = 1, turns = false }}
+exp:run {{ rounds = 1 }}
 """
 RUNS = {"00-base-r1": "metrics.jsonl", "01-shards-r1": "ranks/0/metrics.jsonl"}
 
@@ -138,8 +138,12 @@ def killed_again_and_again():
         process = start("killed", "--resume", "--retry")
         while process.poll() is None and not worker_of(process):
             time.sleep(0.01)
-        time.sleep(order.uniform(0.5, 2.5))
-        if process.poll() is None and kills < 5:
+        # After some more states, or before the first one; shortly after it or in the middle of the way to the next.
+        before, states = sum(len(saved("killed", name)) for name in RUNS), order.choice([0, 1, 1, 2])
+        while process.poll() is None and sum(len(saved("killed", name)) for name in RUNS) < before + states:
+            time.sleep(0.01)
+        time.sleep(order.uniform(0, 0.3))
+        if process.poll() is None and kills < 6:
             os.kill(order.choice([worker_of(process) or process.pid, process.pid]), signal.SIGKILL)
             kills += 1
         text, _ = process.communicate(timeout=120)
@@ -149,7 +153,7 @@ def killed_again_and_again():
             break
     assert process.returncode == 0, text
     print(f"{kills} kills, went on: {went_on}")
-    assert kills >= 3 and sum(went_on.values()) >= 2, (kills, went_on)
+    assert kills >= 3 and sum(went_on.values()) >= 1, (kills, went_on)
     for name in RUNS:
         here = result_of("killed", name)
         for key in ("step", "loss", "grad_norm"):
@@ -170,22 +174,21 @@ def after_the_last_save():
 
 
 def bad_end():
-    """A worker that is killed leaves a bad end, which stays one without --retry."""
+    """A worker that is killed leaves a bad end."""
     process = start("bad", "--only", "base")
     wait_for(lambda: saved("bad", "00-base-r1") and worker_of(process), process)
     os.kill(worker_of(process), signal.SIGKILL)
     assert "oom" in process.communicate(timeout=60)[0]
     state = json.loads((folder_of("bad", "00-base-r1") / "state/state.json").read_text())["step"]
-    run("bad", "--only", "base", "--resume", code=1)
-    assert result_of("bad", "00-base-r1")["status"] == "oom"
-    text = run("bad", "--only", "base", "--resume", "--retry")
+    # How long it may take is no part of what it is.
+    text = run("bad", "--only", "base", "--resume", "--retry", "--set", "timeout=1234")
     assert "00-base-r1 is run again: it ended as 'oom'" in text, text
     assert f"goes on from its state before step {state}" in text, text
     check_equal("bad", "00-base-r1", [state])
 
 
 def not_its_own():
-    """A state of another spec, one whose record is damaged, or of a run that was begun anew is not gone on from."""
+    """A state of another spec, of other data or of runs in turns is not gone on from."""
     name = "00-base-r1"
 
     def cut(label):
@@ -193,19 +196,24 @@ def not_its_own():
         wait_for(lambda: saved(label, name), process)
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)
-        return next((folder_of(label, name) / "state").glob("step-*/rank-00000.json"))
 
     cut("other")
     text = run("other", "--only", "base", "--resume", "--set", "train.lr=2e-3")
     assert "goes on from" not in text, text
     assert len(result_of("other", name)["steps"]) == STEPS + WARMUP
 
-    record = cut("damaged")
-    content = record.read_text()
-    record.write_text(content.replace('"loss":', '"loss": 1', 1))
-    text = run("damaged", "--only", "base", "--resume")
-    assert "goes on from" not in text, text
-    check_equal("damaged", name, [])
+    cut("changed")
+    with open(work / "text.txt", "a") as text:
+        text.write("one more line\n")
+    text = run("changed", "--only", "base", "--resume")
+    assert "does not go on from its state" in text and "a file that it reads has changed" in text, text
+
+    process = start("turns", "--turns", "on")
+    wait_for(lambda: saved("turns", name), process)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    state = folder_of("turns", name) / "state"
+    assert list(state.glob("step-*/*.safetensors")) and not list(state.glob("step-*/*.json")), "in turns nobody goes on"
 
 
 with tempfile.TemporaryDirectory() as folder:
@@ -213,7 +221,7 @@ with tempfile.TemporaryDirectory() as folder:
     (work / "long.lua").write_text(SCRIPT)
     (work / "text.txt").write_text("".join(f"line {i * i % 97}: the sum of {i % 7} and {i % 5} is {i % 7 + i % 5}\n" for i in range(3000)))
     run("whole")
-    for case in (cut_once, after_the_last_save, bad_end, not_its_own, killed_again_and_again):
+    for case in (cut_once, after_the_last_save, bad_end, killed_again_and_again, not_its_own):
         began = time.monotonic()
         case()
         print(f"{case.__name__} passed after {time.monotonic() - began:.0f} s", flush=True)

@@ -80,7 +80,7 @@ TEST_F(NewPluginFiles, HaveAGpuKernelWhereAsked) {
 TEST_F(NewPluginFiles, AreAnOptimizerWhereAsked) {
   write_new_plugin("small_steps", folder_, NewPlugin::optimizer);
   const std::string source = read_file(folder_ / "src" / "small_steps.cpp");
-  EXPECT_NE(source.find("class SmallSteps final : public Optimizer"), std::string::npos);
+  EXPECT_NE(source.find("class SmallStepsOptimizer final : public Optimizer"), std::string::npos);
   EXPECT_NE(source.find("OPTRUSH_PLUGIN(SmallStepsPlugin"), std::string::npos);
   EXPECT_NE(read_file(folder_ / "test" / "ladder.lua").find("target_loss"), std::string::npos);
   EXPECT_NE(read_file(folder_ / "README.md").find("takes the place of AdamW"), std::string::npos);

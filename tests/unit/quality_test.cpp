@@ -74,6 +74,17 @@ TEST(Quality, ValidationsOfOneAloneDecideNothing) {
       << "none is in the last third";
 }
 
+// Losses fall: each is compared with what the other had by then.
+TEST(Quality, ValidationsAfterOtherTokensAreComparedAlongTheLine) {
+  std::vector<ValidationPoint> often, seldom = {{.step = 6, .loss = 5}, {.step = 12, .loss = 4}};
+  for (int64_t step = 1; step <= 12; ++step)
+    often.push_back({.step = step, .loss = 6 - static_cast<double>(step) / 6});
+  EXPECT_FALSE(worse(curve(12, 100), curve(12, 100), often, seldom));
+  EXPECT_FALSE(worse(curve(12, 100), curve(12, 100), seldom, often));
+  for (auto& point : often) point.loss += 0.1;
+  EXPECT_TRUE(worse(curve(12, 100), curve(12, 100), often, seldom));
+}
+
 // Twice the batch: the points are after other numbers of steps, and after as many tokens.
 TEST(Quality, ValidationsAreOfEqualTokens) {
   const std::vector<ValidationPoint> half = {{.step = 6, .loss = 4}}, whole = {{.step = 12, .loss = 3}};

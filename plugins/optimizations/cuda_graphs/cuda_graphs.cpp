@@ -35,13 +35,14 @@ class CudaGraphs final : public Plugin {
 
  private:
   void run_step(Step& step, const StepGraph::Schedule& schedule) {
-    const int64_t recorded = run_->spec().train.warmup - 1;
-    if (run_->step() < recorded) {
+    // Of the steps that this process makes: a run may go on from a saved state.
+    const int64_t recorded = run_->spec().train.warmup - 1, made = steps_++;
+    if (made < recorded) {
       graph_->run_eagerly(step, schedule);
       return;
     }
     step.time_as_one();
-    if (run_->step() > recorded) {
+    if (made > recorded) {
       graph_->replay(step);
     } else {
       graph_->record(step, schedule);
@@ -51,6 +52,7 @@ class CudaGraphs final : public Plugin {
   }
 
   Run* run_ = nullptr;
+  int64_t steps_ = 0;
   std::unique_ptr<StepGraph> graph_;
 };
 }  // namespace

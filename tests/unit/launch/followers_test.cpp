@@ -120,7 +120,7 @@ TEST_F(OfRank0, AFollowerIsToldWhatToStart) {
   EXPECT_EQ(start.at("type"), "start");
   EXPECT_EQ(start.at("store"), "127.0.0.1:1");
   EXPECT_EQ(start.at("state"), (folder_ / "state").string());
-  EXPECT_EQ(start.at("goes_on"), false);
+  EXPECT_TRUE(start.at("from_step").is_null());
   EXPECT_EQ(start.at("spec").at("train").at("world_size"), 3);
   EXPECT_FALSE(rank->poll());
   rank->terminate();
@@ -326,7 +326,7 @@ class OfAFollower : public JobTest {
                   {"spec", to_json(spec)},
                   {"store", "127.0.0.1:1"},
                   {"state", "/tmp/state"},
-                  {"goes_on", false},
+                  {"from_step", nullptr},
                   {"local_size", 3}});
   }
   int exit_code() {

@@ -86,6 +86,15 @@ TEST_F(Metrics, HalfALineWaitsAndJunkIsPassedOver) {
   EXPECT_EQ(tail.update().loss, 1.5);
 }
 
+TEST_F(Metrics, StepsOfAnEarlierStartAreToldApart) {
+  MetricsTail tail(file_);
+  for (int i = 0; i < 4; ++i) append_line(file_, R"({"event":"step","loss":1.5})");
+  append_line(file_, R"({"event":"continued","steps":4})");
+  append_line(file_, R"({"event":"step","loss":1.4})");
+  EXPECT_EQ(tail.update().steps, 5);
+  EXPECT_EQ(tail.update().steps_before, 4);
+}
+
 RunSpec spec_of(int64_t variant, const std::string& purpose = "measure") {
   RunSpec spec;
   spec.rung = "rung " + std::to_string(variant);
@@ -102,6 +111,7 @@ TEST(TimeLeftTest, IsGuessedFromWhatIsDone) {
   EXPECT_EQ(left.remaining({{spec_of(0), 5, 5}}, {}), 5) << "half of the steps are done";
   EXPECT_EQ(left.remaining({{spec_of(0), 5, 5}}, {{"", spec_of(1)}}), 15) << "the next one may take as long";
   EXPECT_EQ(left.remaining({{spec_of(0), 5, 5}, {spec_of(1), 2, 0}}, {}), 5 + 8) << "both are under way";
+  EXPECT_EQ(left.remaining({{spec_of(0), 5, 1, 8}}, {}), 5) << "eight of ten were made before";
   left.done(spec_of(0), 10);
   left.done(spec_of(1), 20);
   EXPECT_EQ(left.remaining({{spec_of(0), 4, 0}}, {{"", spec_of(1)}, {"", spec_of(2)}}), 6 + 20 + 15);

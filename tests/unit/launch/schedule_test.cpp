@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "../../support/error_of.h"
+#include "base/run_identity.h"
 #include "base/spec_json.h"
 #include "launch/journal.h"
 

@@ -154,6 +154,7 @@ class Choice : public ::testing::Test {
       Job job{.id = std::to_string(i), .spec = {}};
       job.spec.variant = static_cast<int64_t>(i);
       if (i == several_) job.spec.train.world_size = 2;
+      if (i == saves_) job.spec.save.every = 10;
       if (i == external_) job.external = External{.turns = speaks_};
       jobs.push_back(job);
     }
@@ -161,7 +162,7 @@ class Choice : public ::testing::Test {
     for (const auto& job : chosen_for_turns(jobs, plans, setting, launched)) ids.push_back(job.id);
     return ids;
   }
-  size_t several_ = 99, external_ = 99;
+  size_t several_ = 99, external_ = 99, saves_ = 99;
   bool speaks_ = false;
 };
 
@@ -186,6 +187,12 @@ TEST_F(Choice, RanksCountEach) {
   EXPECT_THAT(chosen({plan(1e9), plan(2e9)}), ElementsAre("0", "1"));
   EXPECT_THAT(chosen({plan(1e9), plan(2e9)}, InTurns::on, /*launched=*/true), IsEmpty())
       << "they may be elsewhere";
+}
+
+TEST_F(Choice, WhoSavesStatesIsAsked) {
+  saves_ = 1;
+  EXPECT_THAT(chosen({plan(1), plan(1), plan(1)}), ElementsAre("0", "2"));
+  EXPECT_THAT(chosen({plan(1), plan(1), plan(1)}, InTurns::on), ElementsAre("0", "1", "2"));
 }
 
 TEST_F(Choice, ProgramsThatSaySo) {

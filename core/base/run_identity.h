@@ -1,0 +1,12 @@
+#pragma once
+#include <string>
+
+#include "optrush/spec.h"
+
+namespace optrush {
+/// Identity of a spec: the sum of its JSON. How long a run may take is no part of what it is.
+std::string spec_sha256(const RunSpec&);
+/// Of the names, sizes and times of change of the files that a run reads: its data, what it validates on, a
+/// checkpoint. It changes where one of them has.
+std::string sum_of_inputs(const RunSpec&);
+}  // namespace optrush
