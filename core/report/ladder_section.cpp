@@ -96,17 +96,22 @@ void tell_environments(const Analysis& a, const std::vector<const Row*>& rows, S
     section.bullets.push_back("Environment " + variables + ": " + join(names));
 }
 
-/// One line for each row that is compared across problems.
+/// One line for all rows that are compared across the same problems.
 void explain_other_problems(const std::vector<const Row*>& rows, Section& section) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> explained;  // against what, and whose
   for (const Row* row : rows) {
     std::vector<std::string> others;
     for (const Comparison* c : {&row->previous, &row->base})
       if (c->speed && !c->differs.empty()) others.push_back(c->name + " (" + c->differs + ")");
     others.erase(std::unique(others.begin(), others.end()), others.end());
-    if (!others.empty())
-      section.bullets.push_back("† " + row->name + ": tokens/s against another problem, " +
-                                join(others, " and "));
+    if (others.empty()) continue;
+    const std::string against = join(others, " and ");
+    auto line = std::ranges::find(explained, against, &decltype(explained)::value_type::first);
+    if (line == explained.end()) line = explained.insert(line, {against, {}});
+    line->second.push_back(row->name);
   }
+  for (const auto& [against, names] : explained)
+    section.bullets.push_back("† " + join(names) + ": tokens/s against another problem, " + against);
 }
 
 /// Which peak each share is one of.
