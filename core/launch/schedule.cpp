@@ -85,7 +85,12 @@ std::vector<Job> Schedule::repeat(const std::vector<Json>& plans, const Variant&
 }
 
 std::vector<Job> Schedule::drift(const std::vector<Json>& plans) const {
-  if (plans.front().is_null()) return {};
+  if (plans.front().is_null() || variants_.front().spec.save.every > 0) return {};
+  const bool compared = std::ranges::any_of(variants_, [&](const Variant& variant) {
+    return variant.index > 0 && variant.has_own_runs() && wanted(variant) &&
+           !plans.at(static_cast<size_t>(variant.index)).is_null();
+  });
+  if (!compared) return {};
   const int64_t begun = begun_.empty() ? 1 : begun_.back().spec.round + 1;
   return {job(variants_.front().spec, "drift", rounds_.value_or(begun))};
 }

@@ -48,7 +48,8 @@ class Schedule {
   std::vector<Job> gate(const std::vector<Json>& plans, const Variant&) const;
   /// The reference of a variant once more, where only that can decide whether it is sound.
   std::vector<Job> repeat(const std::vector<Json>& plans, const Variant&) const;
-  /// The base once more.
+  /// The base once more; none where nothing is compared with it, or where it saves its state: that is a
+  /// training and no measurement, and would take as long again.
   std::vector<Job> drift(const std::vector<Json>& plans) const;
   /// First round, gate, the other rounds (of an open number those that were begun), drift.
   std::vector<Job> all(const std::vector<Json>& plans) const;

@@ -9,8 +9,10 @@
 
 namespace optrush {
 namespace {
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class ScheduleTest : public ::testing::Test {
  protected:
@@ -44,6 +46,17 @@ TEST_F(ScheduleTest, FirstRoundGateRoundsDrift) {
   EXPECT_THAT(ids(Schedule(variants_, 2, {}).all(plans())),
               ElementsAre("00-base-r1", "01-wider-r1", "02-same-r1", "01-wider-reference", "00-base-r2",
                           "01-wider-r2", "02-same-r2", "00-base-drift"));
+}
+
+TEST_F(ScheduleTest, TheBaseRunsOnceMoreOnlyWhereItsSpeedIsCompared) {
+  EXPECT_THAT(ids(Schedule(variants_, 1, {"base"}).all(plans())), ElementsAre("00-base-r1")) << "alone";
+  auto failed = plans();
+  failed[1] = failed[2] = nullptr;
+  EXPECT_THAT(ids(Schedule(variants_, 1, {}).all(failed)), ElementsAre("00-base-r1"));
+  auto training = experiment();
+  training.base.save.every = 10;
+  const auto variants = expand(training);
+  EXPECT_THAT(ids(Schedule(variants, 1, {}).all(plans())), Not(Contains("00-base-drift"))) << "as long again";
 }
 
 TEST_F(ScheduleTest, NothingForAVariantWithoutAPlan) {
