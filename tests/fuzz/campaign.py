@@ -14,6 +14,7 @@ libFuzzer's output (log.txt). A finding is mended first, then its input becomes 
 import argparse
 import concurrent.futures
 import fcntl
+import itertools
 import json
 import os
 import re
@@ -21,6 +22,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -52,6 +54,8 @@ class Target:
         self.folder = build_folder / "campaign" / name
         self.state_file = self.folder / "state.json"
         self.stuck = False  # the same input ends it again
+        self.lock = threading.Lock()
+        self.under_way = 0  # turns
         self.state = dict(NOTHING)  # since the last record
         if self.state_file.exists():
             self.state = json.loads(self.state_file.read_text())
@@ -73,11 +77,14 @@ class Target:
         """One start of libFuzzer, for so many inputs and no longer than `seconds`."""
         for part in ("corpus", "findings"):
             (self.folder / part).mkdir(parents=True, exist_ok=True)
+        with self.lock:
+            seed = self.total()["turns"] + self.under_way + 1
+            self.under_way += 1
         known = len(self.findings())
         dictionary = FUZZ / f"{self.name}.dict"
         command = [self.program, f"-runs={inputs}", f"-max_total_time={seconds}", *LIMITS, *SPEED,
                    f"-max_len={LENGTHS.get(self.name, 4096)}",
-                   f"-seed={self.total()['turns'] + 1}", "-print_final_stats=1", "-print_funcs=0",
+                   f"-seed={seed}", "-print_final_stats=1", "-print_funcs=0",
                    f"-dict={dictionary if dictionary.exists() else FUZZ / 'json.dict'}",
                    f"-artifact_prefix={self.folder / 'findings'}/", self.folder / "corpus", FUZZ / "corpus" / self.name]
         memory = Path("/dev/shm") if Path("/dev/shm").is_dir() else None
@@ -85,14 +92,18 @@ class Target:
         environment = dict(os.environ, TMPDIR=files, OMP_NUM_THREADS="1", ASAN_OPTIONS=f"{ASAN}:{os.environ.get('ASAN_OPTIONS', '')}",
                            UBSAN_OPTIONS="print_stacktrace=1")
         started = time.monotonic()
-        with open(self.folder / "turn.txt", "wb") as output:
+        output_file = self.folder / f"turn-{seed}.txt"
+        with open(output_file, "wb") as output:
             process = subprocess.Popen([str(word) for word in command], stdout=output, stderr=output, env=environment, cwd=files)
             _, status, usage = os.wait4(process.pid, 0)
         shutil.rmtree(files, ignore_errors=True)
-        said = (self.folder / "turn.txt").read_text(errors="replace")
-        with open(self.folder / "log.txt", "a") as log:
-            log.write(said)
-        self.take(said, time.monotonic() - started, usage)
+        said = output_file.read_text(errors="replace")
+        output_file.unlink()
+        with self.lock:
+            with open(self.folder / "log.txt", "a") as log:
+                log.write(said)
+            self.under_way -= 1
+            self.take(said, time.monotonic() - started, usage)
         code = os.waitstatus_to_exitcode(status)
         self.stuck = code != 0 and len(self.findings()) == known
         return code
@@ -123,10 +134,10 @@ def table(targets):
 def run(targets, inputs, turn, limit_s, jobs):
     end = time.monotonic() + limit_s
 
-    def one_turn(target):
+    def one_turn(target, together):
         left = int(end - time.monotonic())
         if left > 0:
-            code = target.turn(min(turn, inputs - target.total()["inputs"]), left)
+            code = target.turn(min(turn, -(-(inputs - target.total()["inputs"]) // together)), left)
             print(f"{target.name}: {target.total()['inputs']:,} inputs, {target.total()['edges']:,} edges"
                   + (f", FINDING: see {target.folder}" if code != 0 else ""), flush=True)
 
@@ -135,7 +146,8 @@ def run(targets, inputs, turn, limit_s, jobs):
             open_ones = [target for target in targets if target.total()["inputs"] < inputs and not target.stopped()]
             if not open_ones:
                 break
-            list(pool.map(one_turn, open_ones))
+            together = max(1, jobs // len(open_ones))  # of one target, where there are more jobs than targets
+            list(pool.map(one_turn, open_ones * together, itertools.repeat(together)))
 
 
 def main():
@@ -143,7 +155,7 @@ def main():
     parser.add_argument("--inputs", type=int, default=10_000_000, help="of each target, with those of earlier calls and of the record")
     parser.add_argument("--for", dest="limit_s", type=float, default=float("inf"), help="seconds, for all targets together")
     parser.add_argument("--turn", type=int, default=250_000, help="inputs of a target before the next one has its turn")
-    parser.add_argument("--jobs", type=int, default=1, help="targets that run at once")
+    parser.add_argument("--jobs", type=int, default=1, help="processes that run at once")
     parser.add_argument("--build", type=Path, default=SOURCE / "build-fuzz", help="folder of the build")
     parser.add_argument("--table", action="store_true", help="run nothing")
     parser.add_argument("--record", action="store_true", help="run nothing; add what was done to campaign.json")

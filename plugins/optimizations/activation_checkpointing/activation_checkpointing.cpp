@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "budget.h"
 #include "offload.h"
@@ -116,7 +117,7 @@ class ActivationCheckpointing final : public Plugin {
     recipe.counter({.name = "moved to the host", .unit = "bytes", .per = Per::step},
                    [this] { return static_cast<double>(offload_.moved()); });
     recipe.on(Event::step_end, Phase::offload, [this](Run& run) {
-      if (run.step() > 0) return;
+      if (std::exchange(told_, true)) return;
       run.note("offload moves " + std::to_string(offload_.moved()) + " bytes to host memory in a step" +
                (run.device().is_cpu() ? "; on a CPU that is the same memory" : ""));
     });
@@ -180,6 +181,7 @@ class ActivationCheckpointing final : public Plugin {
   Operators operators_;
   std::optional<BudgetPlan> plan_;
   Offload offload_;
+  bool told_ = false;  ///< how much it moves
 };
 }  // namespace
 
