@@ -205,7 +205,9 @@ Section note_section(const Analysis& a) {
 /// How many rounds there were, and why.
 std::string rounds_text(const Analysis& a) {
   const auto& until = a.experiment.until;
-  if (!until) return "Each rung ran " + std::to_string(a.experiment.rounds) + " times";
+  if (!until)
+    return a.experiment.rounds == 1 ? "Each rung ran once"
+                                    : "Each rung ran " + std::to_string(a.experiment.rounds) + " times";
   size_t least = std::numeric_limits<size_t>::max(), most = 0;
   for (const Row& row : a.rows)
     if (row.ok()) {
