@@ -44,7 +44,7 @@ bool belongs(const fs::path& run_folder, const std::vector<Variant>& variants,
     if (!variant.has_own_runs()) return false;
     if (spec.purpose != "measure" && spec.purpose != "drift")
       return true;  // the gate compares the spec itself
-    RunSpec expected = variant.spec;
+    RunSpec expected = spec.purpose == "drift" ? drift_of(variant.spec) : variant.spec;
     expected.purpose = spec.purpose;
     expected.round = spec.round;
     expected.trace = spec.trace;  // its result is the same

@@ -84,6 +84,12 @@ std::vector<Job> Schedule::repeat(const std::vector<Json>& plans, const Variant&
   return {job(*check.repeat, "repeat", check.repeat->round)};
 }
 
+RunSpec drift_of(RunSpec base) {
+  constexpr int64_t kSteps = 50;  // show a speed
+  base.train.steps = std::min(base.train.steps, kSteps);
+  return base;
+}
+
 std::vector<Job> Schedule::drift(const std::vector<Json>& plans) const {
   if (plans.front().is_null() || variants_.front().spec.save.every > 0) return {};
   const bool compared = std::ranges::any_of(variants_, [&](const Variant& variant) {
@@ -92,7 +98,7 @@ std::vector<Job> Schedule::drift(const std::vector<Json>& plans) const {
   });
   if (!compared) return {};
   const int64_t begun = begun_.empty() ? 1 : begun_.back().spec.round + 1;
-  return {job(variants_.front().spec, "drift", rounds_.value_or(begun))};
+  return {job(drift_of(variants_.front().spec), "drift", rounds_.value_or(begun))};
 }
 
 std::vector<Job> Schedule::all(const std::vector<Json>& plans) const {

@@ -21,6 +21,9 @@ std::string identity_of(const Job&);
 /// The number of rounds; none: it is left open.
 std::optional<int64_t> rounds_of(const Experiment&);
 
+/// The base once more, after everything else: enough steps to show whether the machine's speed has changed.
+RunSpec drift_of(RunSpec base);
+
 /// Which jobs an experiment is made of, in the order of starting. Variants whose plan is null have none, and
 /// those whose runs are another's.
 class Schedule {

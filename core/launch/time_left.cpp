@@ -3,13 +3,19 @@
 #include <algorithm>
 
 namespace optrush {
-void TimeLeft::done(const RunSpec& spec, double seconds) { seconds_[kind(spec)] = seconds; }
+namespace {
+int64_t all_steps(const RunSpec& spec) { return spec.train.warmup + spec.train.steps; }
+}  // namespace
+
+void TimeLeft::done(const RunSpec& spec, double seconds) { took_[kind(spec)] = {seconds, all_steps(spec)}; }
 
 std::optional<double> TimeLeft::expected(const RunSpec& spec) const {
-  if (const auto it = seconds_.find(kind(spec)); it != seconds_.end()) return it->second;
+  // A drift run has no more steps than the base's others.
+  if (const auto it = took_.find(kind(spec)); it != took_.end())
+    return it->second.seconds * static_cast<double>(all_steps(spec)) / static_cast<double>(it->second.steps);
   double sum = 0, count = 0;
-  for (const auto& [kind_done, seconds] : seconds_)
-    if (kind_done.first == kind(spec).first) sum += seconds, ++count;
+  for (const auto& [kind_done, took] : took_)
+    if (kind_done.first == kind(spec).first) sum += took.seconds, ++count;
   if (count == 0) return std::nullopt;
   return sum / count;
 }
@@ -21,8 +27,7 @@ std::optional<double> TimeLeft::remaining(const std::vector<UnderWay>& under_way
   for (const auto& [spec, elapsed, steps, before] : under_way) {
     std::optional<double> whole = with_these.expected(spec);
     if (!whole && steps > 0)
-      whole = elapsed * static_cast<double>(spec.train.warmup + spec.train.steps - before) /
-              static_cast<double>(steps);
+      whole = elapsed * static_cast<double>(all_steps(spec) - before) / static_cast<double>(steps);
     if (!whole) return std::nullopt;
     with_these.done(spec, std::max(*whole, elapsed));
     left += std::max(0.0, *whole - elapsed);

@@ -27,6 +27,10 @@ class TimeLeft {
   using Kind = std::pair<std::string, int64_t>;  ///< purpose and variant; a drift run is one of the base
   static Kind kind(const RunSpec&);
 
-  std::map<Kind, double> seconds_;
+  struct Took {
+    double seconds = 0;
+    int64_t steps = 0;
+  };
+  std::map<Kind, Took> took_;
 };
 }  // namespace optrush

@@ -15,7 +15,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr double kShortestTurn = 0.25;
 constexpr int64_t kFewestTurns = 4;
-
 }  // namespace
 
 int64_t steps_of_a_turn(const std::vector<double>& seconds, int64_t steps) {
@@ -23,7 +22,9 @@ int64_t steps_of_a_turn(const std::vector<double>& seconds, int64_t steps) {
   for (const double one : seconds)
     if (one > 0) shortest = std::min(shortest, one);
   const auto wanted = static_cast<int64_t>(std::ceil(std::min(kShortestTurn / shortest, 1e9)));
-  return std::clamp<int64_t>(wanted, 1, std::max<int64_t>(1, steps / kFewestTurns));
+  // Of short steps two at least: the first of a turn is not timed, unless it is the only one.
+  const int64_t most = std::max(steps / kFewestTurns, std::min<int64_t>(2, steps / 2));
+  return std::clamp<int64_t>(wanted, 1, std::max<int64_t>(1, most));
 }
 
 std::vector<size_t> turn_order(size_t members, size_t cycle) {

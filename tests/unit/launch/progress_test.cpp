@@ -117,6 +117,9 @@ TEST(TimeLeftTest, IsGuessedFromWhatIsDone) {
   EXPECT_EQ(left.remaining({{spec_of(0), 4, 0}}, {{"", spec_of(1)}, {"", spec_of(2)}}), 6 + 20 + 15);
   EXPECT_EQ(left.remaining({{spec_of(0), 40, 9}}, {}), 0) << "never negative";
   EXPECT_EQ(left.expected(spec_of(0, "drift")), 10);
+  RunSpec shorter = spec_of(0, "drift");
+  shorter.train.steps -= (shorter.train.warmup + shorter.train.steps) / 2;
+  EXPECT_EQ(left.expected(shorter), 5) << "half as many steps";
   EXPECT_FALSE(left.expected(spec_of(0, "probe"))) << "of another length";
 }
 

@@ -57,7 +57,11 @@ TEST(StepsOfATurn, LastAQuarterOfASecondAndLeaveFourTurns) {
   EXPECT_EQ(steps_of_a_turn({1.0, 2.0}, 10), 1);
   EXPECT_EQ(steps_of_a_turn({1.0, 0.1}, 100), 3) << "by the fastest";
   EXPECT_EQ(steps_of_a_turn({0.001}, 20), 5) << "four turns at least";
+  EXPECT_EQ(steps_of_a_turn({0.001}, 6), 2) << "the first of them is not timed";
+  EXPECT_EQ(steps_of_a_turn({0.001}, 4), 2);
   EXPECT_EQ(steps_of_a_turn({0.001}, 3), 1);
+  EXPECT_EQ(steps_of_a_turn({0.2, 0.3}, 6), 2);
+  EXPECT_EQ(steps_of_a_turn({0.3}, 6), 1) << "too long to show cold caches";
   EXPECT_EQ(steps_of_a_turn({0, 0}, 20), 1) << "nobody knows";
   EXPECT_EQ(steps_of_a_turn({1e-300}, 1 << 20), 1 << 18);
 }
