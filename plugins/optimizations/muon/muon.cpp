@@ -12,9 +12,9 @@
 //
 // The iteration computes in the type that the model multiplies the matrix in: in bf16, as is published, where
 // products are in bf16, else in the matrix's own. Embedding, head and vectors are updated by the optimizer
-// that is stacked below, at the same learning rate. By default an update has the root mean square of
-// AdamW's in long trainings; at the beginning of one AdamW's are longer, and Muon's best rate is several
-// times AdamW's.
+// that is stacked below, at `others_lr` times the learning rate. By default an update has the root mean
+// square of AdamW's in long trainings; at the beginning of one AdamW's are longer, and Muon's best rate is
+// several times AdamW's.
 #include <algorithm>
 
 #include "optimizer.h"
@@ -31,6 +31,7 @@ class MuonPlugin final : public Plugin {
     settings_.nesterov = options.boolean("nesterov");
     settings_.steps = options.integer("steps");
     settings_.scale = options.string("scale") == "spectral" ? muon::Scale::spectral : muon::Scale::match_rms;
+    settings_.others_lr = options.number("others_lr");
     share_ = options.boolean("distributed");
     recipe.on(Event::declared, Phase::gradients, [](Run& run) {
       for (const Param* param : run.params().all())
@@ -85,6 +86,7 @@ OPTRUSH_PLUGIN(MuonPlugin, R"json({
     {"name": "nesterov", "type": "boolean", "default": true, "doc": "the mean as it would be after the present gradient counted once more"},
     {"name": "steps", "type": "integer", "default": 5, "min": 1, "max": 20, "doc": "iterations of Newton-Schulz for one update"},
     {"name": "scale", "type": "string", "default": "match_rms", "choices": ["match_rms", "spectral"], "doc": "match_rms: updates whose root mean square is 0.2, as AdamW's have in long trainings; spectral: the published form, whose learning rate is larger"},
+    {"name": "others_lr", "type": "number", "default": 1, "min": 0.0001, "max": 100, "doc": "learning rate of embedding, head and vectors, over that of the matrices (train.lr)"},
     {"name": "distributed", "type": "boolean", "default": true, "doc": "ranks that have copies of the matrices orthogonalize a share of them each, and send each other the results"}
   ]
 })json");

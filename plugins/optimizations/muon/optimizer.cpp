@@ -39,7 +39,7 @@ class Muon final : public Optimizer {
       ++here;
       if (shard.grad.defined() && !skips) move(shard, momentum->second, update.lr, parts);
     }
-    if (!others.empty()) others_->step(others, update);
+    if (!others.empty()) others_->step(others, of_others(update));
     if (!skips) update_all(parts, update.lr, here == momenta_.size());
   }
 
@@ -50,6 +50,13 @@ class Muon final : public Optimizer {
   }
 
  private:
+  Update of_others(Update update) const {
+    if (settings_.others_lr == 1) return update;
+    update.lr *= settings_.others_lr;
+    if (update.lr_tensor.defined()) update.lr_tensor = update.lr_tensor * settings_.others_lr;
+    return update;
+  }
+
   double scale_of(const Param& matrix) const {
     const auto rows = static_cast<double>(matrix.shape[0]), columns = static_cast<double>(matrix.shape[1]);
     return settings_.scale == Scale::match_rms ? 0.2 * std::sqrt(std::max(rows, columns))

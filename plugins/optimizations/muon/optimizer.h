@@ -17,6 +17,7 @@ struct Settings {
   bool nesterov = true;
   int64_t steps = 5;
   Scale scale = Scale::match_rms;
+  double others_lr = 1;  ///< learning rate of the other shards over that of the matrices
 };
 
 /// Muon for the shards of hidden matrices, iterated in the type that the model multiplies them in, `others`
