@@ -329,6 +329,9 @@ void add_time_to_loss(const Analysis& a, std::vector<std::string>& parts) {
   if (!rows.empty()) {
     const Row& next = **std::ranges::min_element(rows, {}, seconds);
     text += ", next " + next.name + ", after " + needs(next);
+    const double apart = std::max(first.time_to_loss->since_before, next.time_to_loss->since_before);
+    if (seconds(&next) - seconds(&first) < apart)
+      text += ", a difference below the " + duration(apart) + " between two of the losses";
   }
   if (!others.empty())
     text += "; " +

@@ -30,6 +30,7 @@ struct TimeToLoss {
   std::optional<int64_t> steps;  ///< their number: in the round that took most
   bool validated = false;        ///< by the validation loss; else by the smoothed training loss
   double last = 0;               ///< the loss, of that kind, that training ends at
+  double since_before = 0;       ///< seconds from the last loss above the target, or the start, to there
 };
 
 /// Of one run; none where it has neither losses of a validation nor of a step.

@@ -33,6 +33,8 @@ TEST(TimeToLoss, IsOfTheStepsBeforeTheFirstValidationThatIsThere) {
   EXPECT_EQ(time_to_loss(run, 3.0)->steps, 4);
   EXPECT_TRUE(time_to_loss(run, 3.0)->validated);
   EXPECT_EQ(time_to_loss(run, 4.5)->seconds, 4);
+  EXPECT_EQ(time_to_loss(run, 4.5)->since_before, 4) << "since the start";
+  EXPECT_EQ(time_to_loss(run, 2.95)->since_before, 4) << "since step 4";
   EXPECT_FALSE(time_to_loss(run, 2.0)->seconds);
 }
 
@@ -82,6 +84,7 @@ TEST(TimeToLoss, RoundsGiveTheirMedianWhereAllOfThemAreThere) {
   EXPECT_EQ(time_to_loss({&fast, &slow}, 3.0)->steps, 4);
   EXPECT_FALSE(time_to_loss({&fast, &never}, 3.0)->seconds);
   EXPECT_TRUE(time_to_loss({&fast, &never}, 3.0)->validated);
+  EXPECT_EQ(time_to_loss({&fast, &slow}, 3.0)->since_before, 4);
 }
 
 /// A report whose rows reach the target after these seconds and steps; 0: never.
@@ -110,6 +113,10 @@ TEST(TimeToLoss, TheFindingNamesWhoIsThereSoonest) {
             "20.0 s (of the seconds no claim is made).");
   EXPECT_THAT(finding(reaching({{10, 100}, {12, 80}, {9, 100}})),
               HasSubstr("rung 2 is at a loss of 2.5 soonest"));
+  Analysis near = reaching({{20, 100}, {12, 80}, {30, 90}});
+  near.rows[0].time_to_loss->since_before = 8.5;
+  EXPECT_THAT(finding(near), HasSubstr("next base, after 100 steps and 20.0 s, a difference below the "
+                                       "8.50 s between two of the losses (of the"));
   // What is only faster.
   EXPECT_THAT(finding(reaching({{20, 100}, {12, 100}})), Not(HasSubstr("soonest")));
 }
