@@ -41,6 +41,7 @@ struct Row {
   size_t missing_rounds = 0;  ///< that `--resume` would still run
 
   int64_t devices = 1;              ///< its ranks
+  double hardware = 1;              ///< of them, in units of what the peak was measured on (hardware_used.h)
   std::vector<int64_t> rounds;      ///< that ended well
   std::vector<double> samples;      ///< tokens/s of all devices in those rounds
   std::vector<RoundInTurns> turns;  ///< what it shared with other rows in those rounds

@@ -82,8 +82,12 @@ void add_plugins(const Analysis& a, Table& table) {
 std::string mfu_peak_text(const Json& context) {
   return or_unknown(mfu_denominator(context), [&](double flops) {
     const Json& peak = context.at("peak");
+    const auto threads = number(context, "threads");
+    const bool of_threads = threads && context.value("gpus", Json::array()).empty();
     return flops_rate(flops) +
-           " a device: " + (peak.value("source", "") == "table" ? "the maker's dense " : "the measured ") +
+           (of_threads ? " of " + exact_number(*threads) + (*threads == 1 ? " CPU thread" : " CPU threads")
+                       : " a device") +
+           ": " + (peak.value("source", "") == "table" ? "the maker's dense " : "the measured ") +
            peak.value("mfu_dtype", "bf16") + " matmul peak of " + peak.value("device", "the device");
   });
 }

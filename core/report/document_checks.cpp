@@ -97,6 +97,7 @@ void check_context(const Json& json, const std::string& where) {
     if (peak.has("mfu_denominator") && !peak.at("mfu_denominator").is_null())
       peak.need("number", {"mfu_denominator"});
   }
+  context.allow("number", {"threads"});
   if (context.has("streams_bytes_per_second")) context.part("streams_bytes_per_second").need_all("number");
   if (context.has("hosts"))
     for (const DocumentPart& host : context.tables("hosts")) {

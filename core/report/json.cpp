@@ -143,6 +143,7 @@ Json of(const ScalingSeries& series, const Analysis& a) {
                       {"global_batch", point.global_batch},
                       {"tokens_per_second", or_null(a.row(point.variant)->tokens_per_second)},
                       {"speedup", ratio_json(point.speedup)},
+                      {"hardware", point.growth},
                       {"efficiency", point.efficiency}});
   return {{"kind", std::string(to_string(series.kind))}, {"name", series.name}, {"points", points}};
 }

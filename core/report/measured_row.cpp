@@ -4,6 +4,7 @@
 
 #include "base/suggest.h"
 #include "report/format.h"
+#include "report/hardware_used.h"
 #include "report/problem.h"
 #include "report/read_fields.h"
 #include "report/step_cost.h"
@@ -217,6 +218,7 @@ void take_utilization(Row& row, const Stored& stored, const RunsOfRow& runs) {
   if (const double price = stored.experiment.price_per_hour; price > 0)
     row.cost_per_million_tokens = price / 3600 / *row.tokens_per_second * 1e6;
   RunResult result = runs.front()->result;
+  row.hardware = hardware_used(stored.context, result, row.devices);
   if (row.external) take_planned_flops(result, plan);
   if (result.mfu_flops) row.model_flops_per_second = *result.mfu_flops * *row.tokens_per_second;
   const auto peak = mfu_denominator(stored.context);
@@ -225,19 +227,21 @@ void take_utilization(Row& row, const Stored& stored, const RunsOfRow& runs) {
     row.dtype = stored.variants[static_cast<size_t>(row.variant)].spec.train.dtype;
   if (const auto own = peak_of_dtype(stored.context, row.dtype);
       own && own != peak && row.model_flops_per_second)
-    row.mfu_of_dtype = *row.model_flops_per_second / static_cast<double>(row.devices) / *own;
+    row.mfu_of_dtype = *row.model_flops_per_second / row.hardware / *own;
   if (!peak) return;
   const auto utilization = [&](const std::optional<double>& flops) {
-    return flops ? std::optional(*flops * *row.tokens_per_second_per_device / *peak) : std::nullopt;
+    return flops ? std::optional(*flops * *row.tokens_per_second / row.hardware / *peak) : std::nullopt;
   };
   row.mfu = utilization(result.mfu_flops);
   row.mfu_causal = utilization(result.mfu_causal_flops);
   row.hfu = utilization(result.hfu_flops);
   // Not `mfu`: its formula counts the half that a causal kernel leaves out.
+  // Types narrower than that of the peak (fp8) multiply at up to twice its rate.
+  const double limit = reduces_precision(plan) ? 2 : 1;
   for (const auto& [name, value] : {std::pair("MFU (causal)", row.mfu_causal), std::pair("HFU", row.hfu)})
-    if (value.value_or(0) > 1)
-      row.end_badly(Status::failed, std::string("an ") + name + " of " + percent(*value) +
-                                        " is above 100 %: the peak or the count of operations is wrong");
+    if (value.value_or(0) > limit)
+      row.end_badly(Status::failed, std::string("an ") + name + " of " + percent(*value) + " is above " +
+                                        percent(limit, 0) + ": the peak or the count of operations is wrong");
 }
 }  // namespace
 

@@ -78,9 +78,9 @@ std::vector<Complaint> complaints(const Noise& noise) {
     found.push_back({"the hypervisor gave " + percent(*noise.stolen) + " of the CPU time to other machines",
                      "a dedicated machine has no such neighbours"});
   if (noise.waiting.value_or(0) > kWaiting)
-    found.push_back(
-        {"tasks waited for a CPU in " + percent(*noise.waiting, 0) + " of the time between rounds",
-         "stop other programs or take a machine of its own"});
+    found.push_back({"while only the probe between rounds ran, tasks waited for a CPU " +
+                         percent(*noise.waiting, 0) + " of the time",
+                     "stop other programs or take a machine of its own"});
   if (noise.throttled.value_or(0) > 0)
     found.push_back({"cores were slowed down for their heat " + std::to_string(*noise.throttled) + " times",
                      "cool it, or limit its clock"});

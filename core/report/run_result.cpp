@@ -113,7 +113,12 @@ RunResult read(const Json& json) {
   r.status = status_from(required<std::string>(json, "status"));
   r.reason = required<std::string>(json, "reason");
   r.requested_bytes = number(json, "requested_bytes");
-  if (json.contains("device")) r.device = json.at("device").at("name").get<std::string>();
+  if (json.contains("device")) {
+    const Json& device = json.at("device");
+    r.device = device.at("name").get<std::string>();
+    r.on_gpu = device.value("type", "") == "cuda";
+    r.threads = number(device, "threads");
+  }
   if (json.contains("plan")) r.plan = json.at("plan");
   if (json.contains("plugins")) {
     r.plugins = json.at("plugins");

@@ -71,6 +71,8 @@ struct RunResult {
   std::string reason;
   std::optional<double> requested_bytes;
   std::string device;
+  bool on_gpu = false;
+  std::optional<double> threads;  ///< of a rank's operators on a CPU
   Json plan, plugins = Json::array();
   std::vector<StepResult> steps;
   std::optional<double> tokens_per_second, step_seconds;

@@ -121,12 +121,12 @@ class Finder {
     ScalingSeries series{kind, "", {}};
     const Share& first = shares.front();
     for (const Share& share : shares) {
-      ScalingPoint point{share.variant, share.ranks, share.global_batch, std::nullopt, 1};
+      ScalingPoint point{.variant = share.variant, .ranks = share.ranks, .global_batch = share.global_batch};
       if (share.variant != first.variant)
         point.speedup =
             paired_speed(*a_.row(share.variant), *a_.row(first.variant), standard_of(a_.experiment));
-      const double growth = static_cast<double>(share.ranks) / static_cast<double>(first.ranks);
-      if (point.speedup) point.efficiency = point.speedup->value / growth;
+      point.growth = a_.row(share.variant)->hardware / a_.row(first.variant)->hardware;
+      if (point.speedup) point.efficiency = point.speedup->value / point.growth;
       if (point.speedup || share.variant == first.variant) series.points.push_back(point);
     }
     if (series.largest().ranks > 1) series.name = name_of(series.points);

@@ -18,7 +18,8 @@ struct ScalingPoint {
   int64_t global_batch = 0;      ///< sequences of a step
   std::optional<Ratio> speedup;  ///< tokens/s over those of the series' fewest ranks, paired by round; none
                                  ///< for these
-  double efficiency = 1;         ///< speedup over the growth of the ranks
+  double growth = 1;             ///< of the hardware, over that of the fewest ranks
+  double efficiency = 1;         ///< speedup over that growth
 };
 
 /// Rows that differ in nothing but their number of ranks, and in what that makes of their batches.

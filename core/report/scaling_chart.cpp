@@ -42,19 +42,18 @@ Json scaling_values(const Analysis& a) {
   return values;
 }
 
-/// From the fewest ranks of each series to the most of those that start there.
+/// How much more hardware there is, from the fewest ranks on; a line for all series that start with these.
 Json ideal_of(const Analysis& a) {
-  std::map<int64_t, int64_t> ends;
-  for (const ScalingSeries& series : a.scaling) {
-    int64_t& most = ends[series.points.front().ranks];
-    most = std::max(most, series.largest().ranks);
-  }
+  std::map<int64_t, std::map<int64_t, double>> lines;
+  for (const ScalingSeries& series : a.scaling)
+    for (const ScalingPoint& point : series.points) {
+      double& growth = lines[series.points.front().ranks][point.ranks];
+      growth = std::max(growth, point.growth);
+    }
   Json values = Json::array();
-  for (const auto& [fewest, most] : ends)
-    for (const int64_t ranks : {fewest, most})
-      values.push_back({{"line", fewest},
-                        {"place", ranks},
-                        {"speedup", static_cast<double>(ranks) / static_cast<double>(fewest)}});
+  for (const auto& [fewest, growths] : lines)
+    for (const auto& [ranks, growth] : growths)
+      values.push_back({{"line", fewest}, {"place", ranks}, {"speedup", growth}});
   return values;
 }
 
@@ -117,8 +116,8 @@ Json scaling_chart(const Analysis& a) {
       {{"mark", {{"type", "line"}, {"strokeWidth", 2}, {"point", {{"size", 44}}}}},
        {"encoding", {{"x", x}, {"y", y("speedup")}, {"color", colour}, {"tooltip", tooltip}}}}};
   Json spec = chart_of(a, "tokens/s over ranks",
-                       "times those of the fewest ranks; dashed: every rank adds as much as the first; bars: "
-                       "95 % intervals",
+                       "times those of the fewest ranks; dashed: as much faster as there is more hardware; "
+                       "bars: 95 % intervals",
                        values, layers);
   spec["height"] = 340;
   return spec;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include "report/document.h"
 #include "report/format.h"
@@ -19,6 +20,7 @@ std::vector<std::string> point_line(const Analysis& a, const ScalingSeries& seri
   return {series.title(),
           row.name,
           std::to_string(point.ranks),
+          exact_number(std::round(point.growth * 100) / 100) + "x",
           std::to_string(point.global_batch),
           or_unknown(row.tokens_per_second, grouped),
           or_unknown(point.speedup, ratio_text),
@@ -31,15 +33,18 @@ Section scaling_section(const Analysis& a) {
   Section section{.title = "Scaling",
                   .chart = "scaling",
                   .caption =
-                      "Tokens a second over those of the fewest ranks; dashed: every rank adds as much as "
-                      "the first, bars: 95 % intervals."};
+                      "Tokens a second over those of the fewest ranks; dashed: as much faster as there is "
+                      "more hardware, bars: 95 % intervals."};
   if (a.scaling.empty()) return section;
   section.paragraphs = {
       "Weak: each rank keeps its batch, so that the global one grows. Strong: the global batch stays. The "
-      "efficiency is the speedup over the growth of the ranks."};
+      "efficiency is the speedup over the growth of the hardware: of the number of GPUs, or of the threads "
+      "of "
+      "ranks on a CPU, as far as there are cores for them."};
   section.table = Table{{{"series"},
                          {"rung"},
                          {"ranks", true},
+                         {"hardware", true},
                          {"sequences a step", true},
                          {"tokens/s", true},
                          {"speedup", true},

@@ -8,21 +8,18 @@
 #include <cmath>
 #include <deque>
 #include <optional>
-#include <set>
 
 #include "base/spec_json.h"
 #include "data/batches.h"
-#include "measure/energy.h"
 #include "measure/flops.h"
-#include "measure/memory.h"
 #include "measure/saved_tensors.h"
 #include "measure/step_costs.h"
 #include "measure/step_trace.h"
 #include "measure/wait_for.h"
 #include "optrush/evaluation.h"
 #include "optrush/host/resolve.h"
-#include "train/counters.h"
-#include "train/rank_row.h"
+#include "train/measurement.h"
+#include "train/model_states.h"
 #include "train/saving.h"
 #include "train/train_step.h"
 #include "train/turns.h"
@@ -47,38 +44,6 @@ Tensor sent_to_host(const Tensor& number) {
   if (!number.defined() || number.is_cpu()) return number;
   Tensor host = at::empty({}, number.options().device(at::kCPU).pinned_memory(true));
   return host.copy_(number.detach(), /*non_blocking=*/true);
-}
-
-/// Gradients are in their parameter's type, unless the sum of several is asked for in a wider one.
-int64_t gradient_bytes(const Shard& shard) {
-  if (shard.segments.empty()) return 0;
-  const Tensor& leaf = shard.segments.front().param->leaf;
-  const auto own = shard.data.scalar_type();
-  const auto type = leaf.defined() && leaf.grad_dtype() ? at::promoteTypes(*leaf.grad_dtype(), own) : own;
-  return shard.data.numel() * static_cast<int64_t>(at::elementSize(type));
-}
-
-/// Of the memory behind parameters between steps, shared or not, and of their copies in other types.
-int64_t parameter_bytes(Session& session) {
-  std::set<const void*> known;
-  int64_t bytes = 0;
-  const auto add = [&](const Tensor& tensor) {
-    if (tensor.defined() && known.insert(tensor.storage().unsafeGetStorageImpl()).second)
-      bytes += static_cast<int64_t>(tensor.storage().nbytes());
-  };
-  for (const Param* param : session.params().all()) {
-    add(param->leaf);
-    std::ranges::for_each(param->stored, add);
-    bytes += param->step_copy.bytes();
-  }
-  for (const Shard& shard : session.data_parallel().shards()) add(shard.data);
-  return bytes;
-}
-
-/// The highest of several peaks.
-void raise(MemoryPeak& highest, const MemoryPeak& peak) {
-  highest.allocated = std::max(highest.allocated, peak.allocated);
-  if (peak.reserved) highest.reserved = std::max(highest.reserved.value_or(0), *peak.reserved);
 }
 
 /// Which steps of a run are made here: all, or those that an interrupted run has left. They warm up again.
@@ -107,10 +72,9 @@ class Trainer {
         batches_(session.spec(), session.model(), session.mesh(), session.device(),
                  session.recipe().rows.resolve({}, one_document_each)),
         clock_(StepClock::make(session.device())),
-        meter_(session.device()),
+        measurement_(session),
         data_(session.recipe().data.resolve(
             {}, [this](int64_t step) { return evaluating() ? batches_.validation() : batches_.step(step); })),
-        counters_(session.recipe()),
         schedule_(session.recipe().schedule.resolve({}, plain_schedule)) {}
 
   Json run() {
@@ -142,7 +106,7 @@ class Trainer {
   /// What the interrupted run had made when it saved its state.
   void take_up() {
     record_.take_up(run_.before.at("record"));
-    if (const Json& joules = run_.before.at("joules"); joules.is_number()) joules_ = joules.get<double>();
+    measurement_.take_up_joules(run_.before.at("joules"));
     interruptions_ = run_.before.at("interruptions");
     fingerprint_ = run_.before.at("fingerprint").get<std::vector<double>>();
   }
@@ -170,8 +134,7 @@ class Trainer {
       if (i == stretch.measured) {
         collect(/*wait=*/true);
         enter_phase("measuring");
-        sent_.start(session_);
-        start_measuring();
+        measurement_.start();
       }
       if (i >= stretch.measured) await_turn();
       const int64_t step = first_step_ + i;
@@ -203,35 +166,22 @@ class Trainer {
     session_.enter_phase(name);
   }
 
-  /// What is measured over the timed steps together: memory, energy, counters of plugins.
-  void start_measuring() {
-    {
-      const auto not_of_a_step = session_.bookkeeping();  // a counter may ask the other ranks
-      counters_.start();
-    }
-    reset_memory_peak(session_.device());
-    meter_.start();
-    measures_ = true;
-  }
+  /// The timed steps so far are recorded, and what comes now is none of them.
   void stop_measuring() {
     collect(/*wait=*/true);
-    if (const auto joules = meter_.joules()) joules_ = joules_.value_or(0) + *joules;
-    raise(peak_, memory_peak(session_.device()));
-    const auto not_of_a_step = session_.bookkeeping();
-    counters_.stop();
-    measures_ = false;
+    measurement_.stop();
   }
 
   /// In the time of neither.
   void between_steps(const std::string& phase, const std::function<void()>& act) {
-    const bool interrupts = measures_;
+    const bool interrupts = measurement_.is_on();
     const std::string before = phase_;
     interrupts ? stop_measuring() : collect(/*wait=*/true);
     wait_for(session_.device());
     enter_phase(phase);
     act();
     enter_phase(before);
-    if (interrupts) start_measuring();
+    if (interrupts) measurement_.start();
   }
 
   void validate(int64_t done) {
@@ -253,7 +203,7 @@ class Trainer {
       Json record = {{"about", run_.about},
                      {"record", record_.to_json()},
                      {"fingerprint", fingerprint_},
-                     {"joules", joules_ ? Json(*joules_) : Json()},
+                     {"joules", measurement_.joules()},
                      {"interruptions", interruptions_},
                      {"result", std::move(end)}};
       record["record"]["saved"].push_back(saved);
@@ -345,22 +295,11 @@ class Trainer {
   Json result(const Stretch& stretch) {
     Json result;
     record_.add_to(result);
-    const auto process = session_.device().is_cpu() ? peak_resident_bytes() : meter_.process_bytes();
-    int64_t parameters = parameter_bytes(session_), gradients = 0, largest_released = 0, optimizer = 0;
-    // Several micro-batches add to every gradient before one is final.
-    const bool adds_up = session_.spec().train.accumulation > 1;
-    for (const Shard& shard : session_.data_parallel().shards()) {
-      if (shard.released.empty() || adds_up)
-        gradients += gradient_bytes(shard);
-      else
-        largest_released = std::max(largest_released, gradient_bytes(shard));
-      for (const auto& state : session_.optimizer().state(shard))
-        if (state.block > 0) optimizer += static_cast<int64_t>(state.value.nbytes());
-    }
-    gradients += largest_released;
-    result["memory"] = {{"peak_allocated", peak_.allocated},
-                        {"peak_reserved", peak_.reserved ? Json(*peak_.reserved) : Json()},
-                        {"process", process ? Json(*process) : Json()},
+    const auto [parameters, gradients, optimizer] = model_state_bytes(session_);
+    const MemoryPeak& peak = measurement_.peak();
+    result["memory"] = {{"peak_allocated", peak.allocated},
+                        {"peak_reserved", peak.reserved ? Json(*peak.reserved) : Json()},
+                        {"process", measurement_.process_bytes()},
                         {"parts",
                          {{"parameters", parameters},
                           {"gradients", gradients},
@@ -368,10 +307,10 @@ class Trainer {
                           {"activations", activations_},
                           {"total", parameters + gradients + optimizer + activations_}}}};
     result["costs"] = costs_;
-    if (session_.ranks().size > 1) result["collectives"] = sent_.collectives(session_, stretch.timed());
+    if (session_.ranks().size > 1) result["collectives"] = measurement_.collectives(stretch.timed());
     // Of the whole device, so of others' turns, too.
-    result["energy_joules"] = joules_ && turns_ == nullptr ? Json(*joules_) : Json();
-    if (!session_.recipe().counters().empty()) result["counters"] = counters_.to_json(stretch.timed());
+    result["energy_joules"] = turns_ == nullptr ? measurement_.joules() : Json();
+    if (!session_.recipe().counters().empty()) result["counters"] = measurement_.counters(stretch.timed());
     const auto flops = model_flops(session_.model(), session_.spec().train.seq_len);
     const Json& accounted = result["steps"].at(static_cast<size_t>(stretch.accounted()));
     result["flops_per_token"] = {{"mfu", flops.mfu},
@@ -392,14 +331,9 @@ class Trainer {
   bool timed_ = false;                  ///< the present step
   Batches batches_;
   std::unique_ptr<StepClock> clock_;
-  DeviceMeter meter_;
-  SentPerStep sent_;
-  std::optional<double> joules_;
-  MemoryPeak peak_;
-  bool measures_ = false;
+  Measurement measurement_;
   std::string phase_;
   std::function<std::vector<Batch>(int64_t)> data_;
-  Counters counters_;
   std::optional<Validation> validation_;
   std::optional<Saving> saving_;
   std::function<void(Step&)> schedule_;

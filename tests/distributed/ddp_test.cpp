@@ -215,6 +215,16 @@ TEST(Ddp, AForecastOfARankIsWhatARankTakes) {
   EXPECT_NEAR(static_cast<double>(planned->peak_bytes), peak, 0.05 * peak);
 }
 
+TEST(Ddp, TheOperationsOfAllRanksAreThoseOfOneProcess) {
+  const auto operations = [](const RunSpec& spec) {
+    return train_on(pool(), {.spec = spec}).result.at("flops_per_token").at("hfu").get<double>();
+  };
+  for (const int64_t ranks : {2, 4}) {
+    const RunSpec spec = with_ddp(spec_of(ranks));
+    EXPECT_DOUBLE_EQ(operations(spec), operations(reference(spec)));
+  }
+}
+
 TEST(Ddp, OneProcessIsLeftAlone) {
   Trained trained(with_ddp(spec_of(1)));
   EXPECT_EQ(trained.session().recipe().data_parallel.base().plugin, "plain");

@@ -197,6 +197,7 @@ Json result_of(const RunSpec& spec, const Outcome& outcome) {
                  {"compile_seconds", 0.0},
                  {"setup_seconds", 0.25},
                  {"notes", Json::array()}};
+  if (outcome.threads > 0) result["device"]["threads"] = outcome.threads;
   add_ranks(spec, outcome, seconds, peak, result);
   add_validation(spec, result);
   return result;

@@ -28,6 +28,7 @@ struct Outcome {
   // Of several ranks:
   double exposed_share = 0.2;  ///< of a step that is communication which nothing hides
   double straggler = 1;        ///< how much longer the last rank is busy
+  int64_t threads = 0;         ///< of each rank's operators; 0: it does not tell
 };
 
 /// SYNTHETIC: a report's folder with made-up numbers, as if an experiment had run. No number in it was

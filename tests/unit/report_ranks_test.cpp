@@ -4,6 +4,7 @@
 #include "optrush/error.h"
 #include "report/document.h"
 #include "report/grid.h"
+#include "report/hardware_used.h"
 #include "report_fixture.h"
 
 namespace optrush {
@@ -76,6 +77,50 @@ TEST(Scaling, EfficiencyIsSpeedupOverRanks) {
   EXPECT_TRUE(weak.largest().speedup->interval);
   EXPECT_EQ(weak.largest().global_batch, 16);
   EXPECT_EQ(series(a, "spread, strong").largest().global_batch, 4);
+}
+
+/// One rank, and two on the same two cores, both of which the peak was measured on.
+Analysis on_two_cores(int64_t threads_of_one, int64_t threads_of_two) {
+  test::SyntheticReport report("cores", 3);
+  report.ladder({ranks(2, 4)});
+  report.context["threads"] = 2;
+  report.context["cpu"]["cores"] = 2;
+  report["base"].threads = threads_of_one;
+  report["2 x 4"].threads = threads_of_two;
+  report["base"].tokens_per_second = report["2 x 4"].tokens_per_second = 900;
+  return analysis_of(report);
+}
+
+TEST(Scaling, RanksThatShareACpuAreNoMoreHardware) {
+  const double whole = 900 * 1e9 / 1e13;  // of both cores
+  for (const int64_t threads : {1, 2}) {
+    const Analysis a = on_two_cores(2, threads);
+    EXPECT_EQ(a.scaling.at(0).largest().growth, 1) << "there are two cores";
+    EXPECT_NEAR(a.scaling[0].largest().efficiency, 1, 0.01);
+    EXPECT_NEAR(row(a, "base").mfu.value(), whole, 1e-3);
+    EXPECT_NEAR(row(a, "2 x 4").mfu.value(), whole, 1e-3);
+  }
+  const Analysis from_one = on_two_cores(1, 1);
+  EXPECT_NEAR(row(from_one, "base").mfu.value(), 2 * whole, 1e-3);
+  EXPECT_EQ(from_one.scaling.at(0).largest().growth, 2);
+  EXPECT_NEAR(from_one.scaling[0].largest().efficiency, 0.5, 0.01);
+}
+
+TEST(HardwareUsed, AreGpusOrThreadsThatHaveCores) {
+  const Json context = {{"threads", 4}, {"cpu", {{"cores", 8}}}};
+  RunResult result;
+  EXPECT_EQ(hardware_used(context, result, 3), 3) << "nobody told";
+  result.threads = 4;
+  EXPECT_EQ(hardware_used(context, result, 1), 1);
+  EXPECT_EQ(hardware_used(context, result, 2), 2);
+  EXPECT_EQ(hardware_used(context, result, 4), 2) << "eight cores";
+  result.ranks = {{.rank = 0, .host = "one"}, {.rank = 1, .host = "two"}};
+  EXPECT_EQ(hardware_used(context, result, 4), 4) << "eight cores each";
+  result.threads = 1;
+  EXPECT_EQ(hardware_used(context, result, 2), 0.5);
+  EXPECT_EQ(hardware_used({{"threads", 4}}, result, 2), 0.5) << "cores that nobody counted";
+  result.on_gpu = true;
+  EXPECT_EQ(hardware_used(context, result, 4), 4);
 }
 
 TEST(Scaling, AnotherChangeOnTheWayEndsASeries) {

@@ -107,7 +107,9 @@ TEST_F(Script, TheShippedQuickstartIsAnExperiment) {
 
 /// Every block of Lua in the documentation runs, apart from not being a whole experiment.
 TEST_F(Script, TheExamplesOfTheDocumentationAreValid) {
-  const std::string text = read_file(kRoot / "docs" / "experiments.md"), fence = "```lua\n";
+  const std::string fence = "```lua\n";
+  const std::string text =
+      read_file(kRoot / "docs" / "experiments.md") + read_file(kRoot / "docs" / "plugins.md");
   int blocks = 0;
   for (size_t at = text.find(fence); at != std::string::npos; at = text.find(fence, at + 1), ++blocks) {
     const size_t begin = at + fence.size();

@@ -1,0 +1,81 @@
+#include "train/measurement.h"
+
+#include <algorithm>
+
+namespace optrush {
+namespace {
+/// The highest of several peaks.
+void raise(MemoryPeak& highest, const MemoryPeak& peak) {
+  highest.allocated = std::max(highest.allocated, peak.allocated);
+  if (peak.reserved) highest.reserved = std::max(highest.reserved.value_or(0), *peak.reserved);
+}
+
+/// Adds what was sent between two tables.
+void add_sent(TrafficTable& sum, const TrafficTable& before, const TrafficTable& now) {
+  for (const auto& [key, traffic] : now) {
+    const auto found = before.find(key);
+    const Traffic then = found == before.end() ? Traffic{} : found->second;
+    if (traffic.calls == then.calls) continue;
+    Traffic& all = sum[key];
+    all.ranks = traffic.ranks;
+    all.calls += traffic.calls - then.calls;
+    all.bytes += traffic.bytes - then.bytes;
+    all.sent += traffic.sent - then.sent;
+  }
+}
+
+double per_step(double total, int64_t steps) {
+  return total / static_cast<double>(std::max<int64_t>(1, steps));
+}
+}  // namespace
+
+Measurement::Measurement(Session& session)
+    : session_(session), meter_(session.device()), counters_(session.recipe()) {}
+
+void Measurement::start() {
+  {
+    const auto not_of_a_step = session_.bookkeeping();  // a counter may ask the other ranks
+    counters_.start();
+  }
+  at_start_ = session_.traffic();
+  reset_memory_peak(session_.device());
+  meter_.start();
+  on_ = true;
+}
+
+void Measurement::stop() {
+  if (const auto joules = meter_.joules()) joules_ = joules_.value_or(0) + *joules;
+  raise(peak_, memory_peak(session_.device()));
+  add_sent(sent_, at_start_, session_.traffic());
+  const auto not_of_a_step = session_.bookkeeping();
+  counters_.stop();
+  on_ = false;
+}
+
+void Measurement::take_up_joules(const Json& before) {
+  if (before.is_number()) joules_ = before.get<double>();
+}
+
+Json Measurement::process_bytes() const {
+  const auto bytes = session_.device().is_cpu() ? peak_resident_bytes() : meter_.process_bytes();
+  return bytes ? Json(*bytes) : Json();
+}
+
+Json Measurement::collectives(int64_t steps) const {
+  Json list = Json::array();
+  for (const auto& [key, sent] : sent_) {
+    const auto& [collective, group] = key;
+    if (collective == "bookkeeping") continue;
+    const auto theory = session_.expected_traffic().find(key);
+    list.push_back(
+        {{"name", collective},
+         {"group", group},
+         {"ranks", sent.ranks},
+         {"calls", per_step(static_cast<double>(sent.calls), steps)},
+         {"bytes", per_step(sent.bytes, steps)},
+         {"sent_bytes", per_step(sent.sent, steps)},
+         {"theory_bytes", theory == session_.expected_traffic().end() ? Json() : Json(theory->second)}});
+  }
+  return list;
+}
+}  // namespace optrush

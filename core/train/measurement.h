@@ -1,0 +1,42 @@
+#pragma once
+#include "distributed/groups.h"
+#include "measure/energy.h"
+#include "measure/memory.h"
+#include "train/counters.h"
+#include "train/session.h"
+
+namespace optrush {
+/// What is measured over the timed steps together, and over nothing between them: peak memory, energy,
+/// traffic, counters of plugins.
+class Measurement {
+ public:
+  explicit Measurement(Session&);
+
+  /// Timed steps begin, or go on. Errors name the plugin of a counter; so do those of stop().
+  void start();
+  /// They are over, or something else comes between them. The device has done them.
+  void stop();
+  bool is_on() const { return on_; }
+
+  /// What an interrupted run had measured, for the one that goes on from it: null where nobody knows.
+  Json joules() const { return joules_ ? Json(*joules_) : Json(); }
+  void take_up_joules(const Json& before);
+
+  const MemoryPeak& peak() const { return peak_; }
+  /// Bytes that the process holds, on the device: "process" of a result's memory.
+  Json process_bytes() const;
+  /// "collectives" of a result: each collective of each group, per step, beside what theory says.
+  Json collectives(int64_t steps) const;
+  /// "counters" of a result; empty where no plugin counts.
+  Json counters(int64_t steps) const { return counters_.to_json(steps); }
+
+ private:
+  Session& session_;
+  bool on_ = false;
+  DeviceMeter meter_;
+  std::optional<double> joules_;
+  MemoryPeak peak_;
+  Counters counters_;
+  TrafficTable at_start_, sent_;
+};
+}  // namespace optrush
