@@ -24,8 +24,7 @@ double tolerance_in(const std::array<Line, N>& table, Effect effect, Arithmetic 
 }
 }  // namespace
 
-/// Every tolerance of the project: the largest relative difference of two losses at one step. Curves drift
-/// apart as updates feed differences back; these hold for the tens of steps that a run has.
+/// Every tolerance of the project: the largest relative difference of two losses at one of the first steps.
 double tolerance_of(Effect effect, Arithmetic arithmetic) {
   static constexpr std::array<Line, 5> kTable = {{
       // The same operations in the same order give the same bits in every arithmetic.
@@ -65,6 +64,12 @@ namespace {
 /// equally good runs are far apart: up to 30 % after 20 steps in bf16.
 constexpr size_t kNormSteps = 12;
 
+/// Updates feed differences back, so that later losses of equally good runs are apart by whole percents at
+/// single steps, however small the differences were: measured with learning rates of 3e-4 to 3e-3 on two
+/// small models, 3e-3 after 24 steps in fp8, 4e-2 after 32; 7 % after 1,500 for other kernels in fp32. Means
+/// of kLossSteps losses were at most 0.4 % of the first loss apart in fp32, 2 % in bf16 and 3 % in fp8.
+constexpr double kLaterTolerance = 0.05;
+
 /// A falling loss: the last third of the curve lies below the first, or above it by no more than this many
 /// standard errors: batches differ more than a short run learns. Of a loss that stays where it is, 12 steps
 /// (6 degrees of freedom) rise by so much once in 280 times.
@@ -83,8 +88,9 @@ struct Worst {
   double difference = 0, subject = 0, reference = 0;
   int64_t step = -1;
 
-  void add(double a, double b, int64_t at) {
-    double apart = a == b ? 0 : std::abs(a - b) / std::abs(b);
+  void add(double a, double b, int64_t at) { add(a, b, at, std::abs(b)); }
+  void add(double a, double b, int64_t at, double unit) {
+    double apart = a == b ? 0 : std::abs(a - b) / unit;
     if (std::isnan(apart)) apart = std::numeric_limits<double>::infinity();
     if (step < 0 || apart > difference) *this = {apart, a, b, at};
   }
@@ -93,11 +99,30 @@ struct Worst {
   }
 };
 
-/// Over the steps that both have; a loss that is not finite is infinitely far away.
-Worst losses_apart(const Curve& a, const Curve& b) {
+size_t shared_steps(const Curve& a, const Curve& b) { return std::min(a.losses.size(), b.losses.size()); }
+
+/// Over the first steps that both have; a loss that is not finite is infinitely far away.
+Worst losses_apart(const Curve& a, const Curve& b, size_t steps = std::numeric_limits<size_t>::max()) {
   Worst worst;
-  for (size_t i = 0; i < std::min(a.losses.size(), b.losses.size()); ++i)
+  for (size_t i = 0; i < std::min(shared_steps(a, b), steps); ++i)
     worst.add(a.losses[i], b.losses[i], static_cast<int64_t>(i));
+  return worst;
+}
+
+/// Means of kLossSteps losses up to the last one that both have, over the reference's first; none where there
+/// are no steps after the first kLossSteps.
+Worst later_losses_apart(const Curve& subject, const Curve& reference) {
+  Worst worst;
+  const double unit = std::abs(reference.losses.front());
+  const auto mean = [](const Curve& curve, size_t begin) {
+    const auto first = curve.losses.begin() + static_cast<std::ptrdiff_t>(begin);
+    return std::accumulate(first, first + kLossSteps, 0.0) / kLossSteps;
+  };
+  for (size_t end = shared_steps(subject, reference); end > kLossSteps; end -= kLossSteps) {
+    const size_t begin = end - kLossSteps;
+    const double a = mean(subject, begin), b = mean(reference, begin);
+    worst.add(a, b, static_cast<int64_t>(begin), unit);
+  }
   return worst;
 }
 
@@ -116,10 +141,23 @@ std::string allowed_text(double tolerance) {
   return tolerance == 0 ? "none is allowed" : scientific(tolerance) + " is allowed";
 }
 
-std::string losses_text(const Worst& worst, double tolerance) {
-  if (worst.difference == 0) return "losses are bit-equal";
-  return "losses differ by up to " + scientific(worst.difference) + " (step " + std::to_string(worst.step) +
-         "); " + allowed_text(tolerance);
+/// `whose`: " of the first steps", where later ones are spoken of as well.
+std::string losses_text(const Worst& worst, double tolerance, const std::string& whose = "") {
+  if (worst.difference == 0) return "losses" + whose + " are bit-equal";
+  return "losses" + whose + " differ by up to " + scientific(worst.difference) + " (step " +
+         std::to_string(worst.step) + "); " + allowed_text(tolerance);
+}
+
+std::string later_text(const Worst& worst) {
+  const std::string steps = std::to_string(kLossSteps);
+  if (worst.difference <= kLaterTolerance)
+    return "means of " + steps + " later ones by up to " + scientific(worst.difference) +
+           " of the first loss (from step " + std::to_string(worst.step) + "); " +
+           allowed_text(kLaterTolerance);
+  const auto percent = [](double share) { return three_digits(100 * share) + " %"; };
+  return "from step " + std::to_string(worst.step) + " on the mean of " + steps + " losses is " +
+         three_digits(worst.subject) + ", the reference's " + three_digits(worst.reference) + ": " +
+         percent(worst.difference) + " of the first loss apart; " + percent(kLaterTolerance) + " is allowed";
 }
 
 std::string norms_text(const Worst& worst, double tolerance) {
@@ -145,7 +183,10 @@ class Comparison {
     for (const Curve& subject : subjects) {
       const Worst loss = losses_apart(subject, references.front());
       complete_ = complete_ && loss.step >= 0;
-      loss_.add(loss);
+      all_.add(loss);
+      if (loss.step < 0) continue;
+      first_.add(losses_apart(subject, references.front(), kLossSteps));
+      later_.add(later_losses_apart(subject, references.front()));
       norm_.add(norms_apart(subject, references.front()));
     }
   }
@@ -160,14 +201,24 @@ class Comparison {
     Allowance allowed = check_.allowed;
     const std::string remark = relax(allowed, verdict);
     verdict.passed = within(allowed);
-    verdict.loss = {loss_.difference, loss_.step, allowed.loss};
+    const Worst& loss = losses_of(allowed);
+    verdict.loss = {loss.difference, loss.step, allowed.loss};
+    if (has_later(allowed)) verdict.later = {later_.difference, later_.step, kLaterTolerance};
     if (norm_.step >= 0) verdict.norm = {norm_.difference, norm_.step, allowed.norm};
     verdict.message = message(allowed) + remark;
   }
 
  private:
+  /// Equal bits stay equal for ever.
+  const Worst& losses_of(const Allowance& allowed) const { return allowed.loss == 0 ? all_ : first_; }
+  bool has_later(const Allowance& allowed) const { return allowed.loss > 0 && later_.step >= 0; }
+  bool later_fails(const Allowance& allowed) const {
+    return has_later(allowed) && later_.difference > kLaterTolerance;
+  }
+
   bool within(const Allowance& allowed) const {
-    return loss_.difference <= allowed.loss && norm_.difference <= allowed.norm;
+    return losses_of(allowed).difference <= allowed.loss && !later_fails(allowed) &&
+           norm_.difference <= allowed.norm;
   }
 
   /// Equal bits are asked for only where the reference repeats its own: on a GPU a backward may add up in
@@ -189,11 +240,18 @@ class Comparison {
 
   /// What fails comes first; where losses fail, norms that agree are no news.
   std::string message(const Allowance& allowed) const {
-    const std::string losses = losses_text(loss_, allowed.loss);
+    const Worst& loss = losses_of(allowed);
+    std::string losses = losses_text(all_.difference == 0 ? all_ : loss, allowed.loss);
+    if (has_later(allowed) && all_.difference > 0) {
+      const std::string later = later_text(later_);
+      losses = losses_text(loss, allowed.loss, " of the first " + std::to_string(kLossSteps) + " steps");
+      losses = later_fails(allowed) ? later + "; " + losses : losses + "; " + later;
+    }
     if (norm_.step < 0) return losses;
-    const bool losses_fail = loss_.difference > allowed.loss, norms_fail = norm_.difference > allowed.norm;
+    const bool losses_fail = loss.difference > allowed.loss || later_fails(allowed),
+               norms_fail = norm_.difference > allowed.norm;
     if (losses_fail && !norms_fail) return losses;
-    if (loss_.difference == 0 && norm_.difference == 0) return "losses and gradient norms are bit-equal";
+    if (all_.difference == 0 && norm_.difference == 0) return "losses and gradient norms are bit-equal";
     const std::string norms = norms_text(norm_, allowed.norm);
     return norms_fail && !losses_fail ? norms + "; " + losses : losses + "; " + norms;
   }
@@ -201,7 +259,7 @@ class Comparison {
   const GateCheck& check_;
   const std::vector<Curve>& references_;
   bool complete_ = true;  ///< every subject has a step in common with the reference
-  Worst loss_, norm_;
+  Worst all_, first_, later_, norm_;
 };
 
 /// The mean of a curve's last third less that of its first, and the standard error of that.

@@ -20,6 +20,9 @@ struct Allowance {
   double loss = 0, norm = 0;
 };
 
+/// Steps whose losses are compared one by one; later, means of as many. Equal bits are asked of all steps.
+inline constexpr size_t kLossSteps = 24;
+
 /// Fewest steps of which a falling loss is asked.
 inline constexpr size_t kStepsForAFall = 12;
 
@@ -32,7 +35,7 @@ struct GateCheck {
                                      ///< none: the variant's own runs
   std::optional<RunSpec> reference;  ///< an extra plain run (purpose "reference"); none: `reference_variant`
   int64_t reference_variant = -1;    ///< -1 without `reference`: nothing to compare with
-  Allowance allowed;                 ///< largest |a - b| / |b| of two steps
+  Allowance allowed;                 ///< largest |a - b| / |b| of two steps, of the first ones
   Allowance allowed_if_irreproducible;  ///< the same, where the reference's own rounds are not bit-equal
   std::optional<RunSpec> repeat;  ///< the reference once more (purpose "repeat"): says whether it repeats its
                                   ///< own bits; none where equal bits are not asked for
@@ -76,8 +79,10 @@ struct GateVerdict {
   bool passed = false, compared = false;
   bool undecided = false;  ///< not bit-equal to a reference that ran once: a repeat of it would decide
   Deviation loss;
-  std::optional<Deviation> norm;  ///< none: no step has a gradient norm on both sides
-  std::string message;            ///< why it failed, or what was shown
+  std::optional<Deviation> later;  ///< of the mean of kLossSteps losses, over the reference's first loss;
+                                   ///< none: there are no more steps, or all are asked for equal bits
+  std::optional<Deviation> norm;   ///< none: no step has a gradient norm on both sides
+  std::string message;             ///< why it failed, or what was shown
 };
 GateVerdict judge(const GateCheck&, const GateEvidence&);
 }  // namespace optrush

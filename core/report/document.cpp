@@ -81,8 +81,9 @@ Section loss_section(const Family& family) {
   if (table.rows.empty()) return section;
   section.table = std::move(table);
   section.bullets = {
-      "Compared are the losses of all steps and the gradient norms of the first ones, by relative "
-      "difference: later, norms of equally good runs drift apart."};
+      "Compared are losses and gradient norms of the first steps, by relative difference, and means of later "
+      "losses: at single steps equally good runs drift apart. Equal bits are asked of the losses of all "
+      "steps."};
   for (const LossLine& line : loss_lines(family.rows)) {
     std::vector<std::string> names;
     for (const Row* other : line.others) names.push_back(other->name);

@@ -58,18 +58,17 @@ Json of(const std::optional<StepCost>& cost) {
 Json gate_of(const Row& row) {
   const bool compared = row.verdict.compared;
   const Deviation& loss = row.verdict.loss;
-  Json norm;
-  if (row.verdict.norm)
-    norm = {{"worst", row.verdict.norm->worst},
-            {"at_step", row.verdict.norm->at_step},
-            {"tolerance", row.verdict.norm->tolerance}};
+  const auto deviation = [](const std::optional<Deviation>& d) {
+    return d ? Json{{"worst", d->worst}, {"at_step", d->at_step}, {"tolerance", d->tolerance}} : Json();
+  };
   return {{"explanation", row.gate},
           {"checked", row.checked},
           {"compared", compared},
           {"worst", compared ? Json(loss.worst) : Json()},
           {"at_step", compared ? Json(loss.at_step) : Json()},
           {"tolerance", compared ? Json(loss.tolerance) : Json()},
-          {"gradient_norm", norm},
+          {"later", deviation(row.verdict.later)},
+          {"gradient_norm", deviation(row.verdict.norm)},
           {"message", row.verdict.message}};
 }
 

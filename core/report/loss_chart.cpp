@@ -80,7 +80,9 @@ std::optional<Json> distances(const std::vector<const Row*>& rows, Json& values)
       }
     if (!any) continue;
     names.push_back(row->name);
-    if (row->verdict.loss.tolerance > 0) add(*row, Json::object(), "allowed", row->verdict.loss.tolerance);
+    if (row->verdict.loss.tolerance > 0)
+      add(*row, {{"step", 0}, {"last", std::min(row->losses_apart.size(), kLossSteps) - 1}}, "allowed",
+          row->verdict.loss.tolerance);
   }
   if (names.empty()) return std::nullopt;
   // Whole decades, an even number of them for the tick in the middle.
@@ -102,7 +104,7 @@ std::optional<Json> distances(const std::vector<const Row*>& rows, Json& values)
       "rung", names,
       {{{"transform", {{{"filter", "isValid(datum.allowed)"}}}},
         {"mark", {{"type", "rule"}, {"strokeDash", {4, 3}}, {"strokeWidth", 1.5}, {"color", kBad}}},
-        {"encoding", {{"y", y("allowed")}}}},
+        {"encoding", {{"x", step_axis(values)}, {"x2", {{"field", "last"}}}, {"y", y("allowed")}}}},
        {{"transform", {{{"filter", "isValid(datum.apart)"}}}},
         {"mark", {{"type", "line"}, {"strokeWidth", 1.5}, {"color", kPalette[0]}, {"point", {{"size", 18}}}}},
         {"encoding", {{"x", step_axis(values)}, {"y", y("apart")}, {"tooltip", tooltip}}}}});

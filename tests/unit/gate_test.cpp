@@ -147,6 +147,75 @@ TEST(GateVerdict, NormsOfALongRunMayDriftApart) {
   EXPECT_FALSE(judge(compared(1e-4), {{norms(early)}, {}, {norms(reference)}}).passed);
 }
 
+/// From 5 down to 4.
+std::vector<double> falling(size_t steps) {
+  std::vector<double> values(steps);
+  for (size_t i = 0; i < steps; ++i) values[i] = 5 - static_cast<double>(i) / static_cast<double>(steps - 1);
+  return values;
+}
+
+GateVerdict judged(const std::vector<double>& subject, const std::vector<double>& reference,
+                   double tolerance = 1e-4) {
+  return judge(compared(tolerance), {{losses(subject)}, {}, {losses(reference), losses(reference)}});
+}
+
+TEST(GateVerdict, LossesOfALongRunMayScatterApart) {
+  const auto reference = falling(100);
+  auto scattered = reference;
+  for (size_t i = kLossSteps; i < scattered.size(); ++i) scattered[i] *= i % 2 == 0 ? 1.2 : 0.8;
+  const GateVerdict verdict = judged(scattered, reference);
+  EXPECT_TRUE(verdict.passed) << verdict.message;
+  EXPECT_EQ(verdict.loss.worst, 0);
+  ASSERT_TRUE(verdict.later);
+  EXPECT_GT(verdict.later->worst, 0);
+  EXPECT_THAT(verdict.message,
+              StartsWith("losses of the first 24 steps are bit-equal; means of 24 later ones by up to "));
+  EXPECT_FALSE(judged(scattered, reference, 0).passed) << "equal bits stay equal";
+  for (const size_t step : {size_t{0}, kLossSteps - 1}) {
+    auto early = reference;
+    early[step] *= 1.01;
+    EXPECT_FALSE(judged(early, reference).passed) << step;
+  }
+  auto next = reference;
+  next[kLossSteps] *= 1.01;
+  EXPECT_TRUE(judged(next, reference).passed);
+}
+
+TEST(GateVerdict, MeansOfLaterLossesMayNot) {
+  for (const size_t steps : {kLossSteps + 1, 2 * kLossSteps, size_t{100}, size_t{1000}}) {
+    const auto reference = falling(steps);
+    for (const double apart : {-0.3, -0.2, 0.2, 0.3}) {  // 5 % of the first loss are 0.25
+      auto subject = reference;
+      const size_t whole = steps - kLossSteps;  // the last window
+      for (size_t i = std::max(whole, kLossSteps); i < steps; ++i)
+        subject[i] += apart * kLossSteps / static_cast<double>(steps - std::max(whole, kLossSteps));
+      const GateVerdict verdict = judged(subject, reference);
+      EXPECT_EQ(verdict.passed, std::abs(apart) < 0.25) << steps << " " << apart << verdict.message;
+      ASSERT_TRUE(verdict.later);
+      EXPECT_EQ(verdict.later->at_step, whole);
+      EXPECT_NEAR(verdict.later->worst, std::abs(apart) / 5, 1e-9);
+      EXPECT_EQ(verdict.later->tolerance, 0.05);
+    }
+  }
+  EXPECT_FALSE(judged(falling(kLossSteps), falling(kLossSteps)).later);
+  EXPECT_FALSE(judged(falling(100), falling(100), 0).later);
+  EXPECT_EQ(judged(falling(100), falling(100)).message, "losses are bit-equal");
+}
+
+TEST(GateVerdict, AWindowInTheMiddleCounts) {
+  const auto reference = falling(200);
+  auto subject = reference;
+  for (size_t i = 80; i < 140; ++i) subject[i] += 1;
+  const GateVerdict verdict = judged(subject, reference);
+  EXPECT_FALSE(verdict.passed);
+  EXPECT_THAT(verdict.message, StartsWith("from step 104 on the mean of 24 losses is "));
+  EXPECT_THAT(verdict.message,
+              HasSubstr("20 % of the first loss apart; 5 % is allowed; losses of the first 24 steps"));
+  subject = reference;
+  subject[190] = std::nan("");
+  EXPECT_FALSE(judged(subject, reference).passed);
+}
+
 TEST(GateTolerance, NormsScatterMoreThanLosses) {
   for (const Effect effect : {Effect::rounding, Effect::precision, Effect::batch, Effect::model})
     for (const Arithmetic arithmetic : {Arithmetic::fp64, Arithmetic::fp32, Arithmetic::reduced}) {
