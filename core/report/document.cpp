@@ -7,6 +7,7 @@
 
 #include "base/suggest.h"
 #include "report/chart_parts.h"
+#include "report/disturbed_round.h"
 #include "report/format.h"
 #include "report/grid.h"
 #include "report/noise.h"
@@ -260,6 +261,8 @@ std::vector<std::string> warnings_of(const Analysis& a) {
     return warnings;  // nothing was timed that they could make doubtful
   if (const std::string noise = a.noise ? noise_warning(*a.noise) : ""; !noise.empty())
     warnings.push_back(noise);
+  if (const std::string text = disturbed_warning(disturbed_rounds(a.rows)); !text.empty())
+    warnings.push_back(text);
   if (!a.drift || std::abs(a.drift->last / a.drift->first - 1) <= kFar) return warnings;
   warnings.push_back(
       "The base ran again after everything else, " + change(a.drift->last / a.drift->first) +
