@@ -22,6 +22,7 @@ class Config {
     const auto it = json_.find(key);
     return it == json_.end() ? absent : *it;
   }
+  bool contains(const std::string& key) const { return json_.contains(key); }
   Json value(const std::string& key, const std::string& type, const Json& otherwise = {}) const {
     return field((*this)[key], key, type, otherwise);
   }
@@ -51,6 +52,14 @@ void check_unsupported(const Config& config) {
     if (const Json& given = config[key]; !given.is_null() && given != value)
       config.refuse("'" + std::string(key) + "' is " + shown(given) + ", which this model does not have",
                     "supported is " + value.dump());
+}
+
+/// Mistral without a window is Llama. Where its class finds no "sliding_window", it takes one of 4096.
+void check_no_window(const Config& config) {
+  if (!config.contains("sliding_window") || !config["sliding_window"].is_null())
+    config.refuse("the attention of this Mistral has a sliding window, which this model does not have",
+                  "a window that is not shorter than your sequences changes nothing: set \"sliding_window\" "
+                  "to null in a copy of config.json then");
 }
 
 /// "rope_theta" and "rope_scaling", or "rope_parameters" that holds both.
@@ -85,7 +94,7 @@ std::string text(const std::vector<int64_t>& shape) { return Json(shape).dump();
 
 LlamaSpec llama_from_hugging_face(const fs::path& folder) {
   const Config config(folder / "config.json");
-  const std::vector<std::string> kinds = {"LlamaForCausalLM", "OlmoForCausalLM"};
+  const std::vector<std::string> kinds = {"LlamaForCausalLM", "MistralForCausalLM", "OlmoForCausalLM"};
   const Json& architectures = config["architectures"];
   const Json kind =
       checked({.type = "string", .choices = kinds},
@@ -93,13 +102,14 @@ LlamaSpec llama_from_hugging_face(const fs::path& folder) {
               "'architectures'", config.where());
   check_unsupported(config);
 
-  const bool olmo = kind == "OlmoForCausalLM";
+  const bool olmo = kind == "OlmoForCausalLM", mistral = kind == "MistralForCausalLM";
+  if (mistral) check_no_window(config);
   const Json heads = config.value("num_attention_heads", "integer");
   Json model = {{"vocab_size", config.value("vocab_size", "integer")},
                 {"dim", config.value("hidden_size", "integer")},
                 {"n_layers", config.value("num_hidden_layers", "integer")},
                 {"n_heads", heads},
-                {"n_kv_heads", config.value("num_key_value_heads", "integer", heads)},
+                {"n_kv_heads", config.value("num_key_value_heads", "integer", mistral ? Json(8) : heads)},
                 {"head_dim", config.value("head_dim", "integer", 0)},
                 {"ffn_dim", config.value("intermediate_size", "integer")},
                 {"norm", olmo ? "layernorm_without_parameters" : "rmsnorm"},

@@ -46,6 +46,9 @@ MODELS = {
     "rope_parameters": llama(num_key_value_heads=2, rope_theta=500.0, rope_scaling=llama3_rope(32.0)),
     "odd sizes, 5 heads of 10 on 60": llama(vocab_size=101, hidden_size=60, num_attention_heads=5,
                                             num_key_value_heads=1, head_dim=10, num_hidden_layers=3),
+    "Mistral, 4 kv heads of 8": transformers.MistralConfig(
+        vocab_size=97, hidden_size=96, intermediate_size=113, num_hidden_layers=2, num_attention_heads=8,
+        num_key_value_heads=4, sliding_window=None),
     "OLMo, tied": transformers.OlmoConfig(vocab_size=97, hidden_size=64, intermediate_size=113, num_hidden_layers=2,
                                           num_attention_heads=4, tie_word_embeddings=True),
     "sharded": llama(num_key_value_heads=2, num_hidden_layers=4),

@@ -31,6 +31,15 @@ class HuggingFace : public ::testing::Test {
     write_json(folder_ / "config.json", json);
     return llama_from_hugging_face(folder_);
   }
+  /// As config(), of a Mistral that says that it has no window. A patch would take the null away.
+  fs::path mistral_folder(const Json& patch) const {
+    config(patch);
+    Json json = read_json(folder_ / "config.json");
+    json["architectures"] = {"MistralForCausalLM"};
+    json["sliding_window"] = nullptr;
+    write_json(folder_ / "config.json", json);
+    return folder_;
+  }
   static Param param(const std::string& name, std::vector<int64_t> shape) {
     return {.name = name, .shape = std::move(shape)};
   }
@@ -65,6 +74,10 @@ TEST_F(HuggingFace, DefaultsAreThoseOfTheConfigClasses) {
   const LlamaSpec olmo = config({{"architectures", {"OlmoForCausalLM"}}, {"rms_norm_eps", 1e-3}});
   EXPECT_EQ(olmo.norm, NormKind::layernorm_without_parameters);
   EXPECT_EQ(olmo.norm_eps, 1e-5);
+  const LlamaSpec mistral = llama_from_hugging_face(mistral_folder({{"num_attention_heads", 16}}));
+  EXPECT_EQ(mistral.norm, NormKind::rmsnorm);
+  EXPECT_EQ(mistral.n_kv_heads, 8);
+  EXPECT_EQ(mistral.rope_theta, 10000);
 }
 
 TEST_F(HuggingFace, ReadsBothFormsOfRope) {
@@ -98,7 +111,9 @@ TEST_F(HuggingFace, RefusesWhatWouldNeedAnotherModel) {
       {{{"rope_scaling", {{"rope_type", "llama3"}, {"factor", 2.0}}}},
        "'rope_scaling.low_freq_factor' is missing"},
       {{{"rope_parameters", 3}}, "'rope_parameters' must be a table"},
-      {{{"architectures", {"MistralForCausalLM"}}}, "'LlamaForCausalLM'"},
+      {{{"architectures", {"LlamaModel"}}}, "'LlamaForCausalLM'"},
+      {{{"architectures", {"MistralForCausalLM"}}}, "sliding window"},
+      {{{"architectures", {"MistralForCausalLM"}}, {"sliding_window", 4096}}, "sliding window"},
       {{{"architectures", nullptr}}, "'architectures'"},
       {{{"hidden_size", nullptr}}, "'hidden_size' is missing"},
       {{{"hidden_size", "64"}}, "'hidden_size'"},
