@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 
 #include "base/run_environment.h"
 #include "base/spec_fields.h"
@@ -8,6 +9,8 @@
 namespace optrush {
 namespace {
 constexpr int kSchemaVersion = 1;
+constexpr std::array<std::string_view, 5> kPurposes = {"measure", "probe", "reference", "repeat", "drift"};
+static_assert(kPurposes.size() == static_cast<size_t>(Purpose::drift) + 1);
 
 /// Settings that a rung may change; the rest is the conductor's.
 const std::vector<std::string> kSettings = {"model_kind", "model",   "data", "train",
@@ -123,6 +126,8 @@ Fields<RunSpec>::Field plugins() {
 }
 }  // namespace
 
+std::string_view to_string(Purpose purpose) { return kPurposes.at(static_cast<size_t>(purpose)); }
+
 const Fields<PluginUse>& plugin_use_fields() {
   using T = PluginUse;
   const OptionSchema options = {.name = "options",
@@ -150,7 +155,7 @@ const Fields<RunSpec>& run_spec_fields() {
           .optional(&T::purpose,
                     {.name = "purpose",
                      .doc = "why the run is made: to be measured, for the correctness gate, for drift",
-                     .choices = {"measure", "probe", "reference", "repeat", "drift"}})
+                     .choices = {kPurposes.begin(), kPurposes.end()}})
           .optional(&T::variant, {.name = "variant", .doc = "line of the report; 0 is the base", .min = 0})
           .optional(&T::round, {.name = "round", .doc = "repetition, from 0", .min = 0})
           .optional(&T::model_kind, {.name = "model_kind", .doc = "kind of the model"})

@@ -297,8 +297,9 @@ std::string grid_name(const std::vector<std::string>& choices) { return join(cho
 
 std::string run_id(const Variant& variant, const RunSpec& spec) {
   const std::string number = std::to_string(variant.index);
-  std::string kind = spec.purpose == "measure" ? "r" + std::to_string(spec.round + 1) : spec.purpose;
-  if (spec.purpose == "repeat" && spec.round > 0) kind = "reference-repeat";
+  std::string kind = spec.purpose == Purpose::measure ? "r" + std::to_string(spec.round + 1)
+                                                      : std::string(to_string(spec.purpose));
+  if (spec.purpose == Purpose::repeat && spec.round > 0) kind = "reference-repeat";
   return (number.size() < 2 ? "0" + number : number) + "-" + slug(variant.name) + "-" + kind;
 }
 }  // namespace optrush

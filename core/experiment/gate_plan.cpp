@@ -176,7 +176,7 @@ class Planner {
       only_fall("another function or task is trained, and the base's ranks cannot make its batch");
       return true;
     }
-    RunSpec run = extra("reference", variant_.spec);
+    RunSpec run = extra(Purpose::reference, variant_.spec);
     std::erase_if(run.plugins, [&](const PluginUse& use) { return !kept.contains(use.name); });
     run.train.world_size = plain.train.world_size;
     run.train.micro_batch = plain.train.micro_batch;
@@ -240,7 +240,7 @@ class Planner {
     probe.train.seq_len = then.seq_len;
     const Difference d = difference(probe, other);
     if (!d.any) return false;
-    RunSpec run = extra("probe", variant_.spec);
+    RunSpec run = extra(Purpose::probe, variant_.spec);
     run.train.micro_batch = probe.train.micro_batch;
     run.train.global_batch = 0;
     run.train.seq_len = then.seq_len;
@@ -263,7 +263,7 @@ class Planner {
     Setup accumulated = other;
     accumulated.train.accumulation *= now.global_batch / then.global_batch;
     accumulated.train.global_batch = now.global_batch;
-    RunSpec run = extra("reference", spec);
+    RunSpec run = extra(Purpose::reference, spec);
     run.train.accumulation = accumulated.train.accumulation;
     run.train.global_batch = 0;
     compare(difference(setup_, accumulated), setup_, accumulated);
@@ -285,12 +285,12 @@ class Planner {
     RunSpec run = check_.reference
                       ? *check_.reference
                       : spec_of(variants_[static_cast<size_t>(check_.reference_variant)].runs_of());
-    run.purpose = "repeat";
+    run.purpose = Purpose::repeat;
     run.round = check_.reference ? 1 : 0;
     return run;
   }
 
-  RunSpec extra(const std::string& purpose, RunSpec run) const {
+  RunSpec extra(Purpose purpose, RunSpec run) const {
     run.experiment = variant_.spec.experiment;
     run.rung = variant_.name;
     run.variant = variant_.index;

@@ -10,7 +10,7 @@ namespace optrush {
 namespace {
 /// Of everything that decides how long a start and a step take.
 std::string work_of(RunSpec spec, const std::optional<External>& external) {
-  spec.purpose = "measure";
+  spec.purpose = Purpose::measure;
   spec.rung.clear();
   spec.round = spec.variant = spec.train.warmup = 0;
   spec.trace = false;
@@ -26,13 +26,13 @@ struct Took {
 /// How often a run validates.
 double validations_of(const RunSpec& spec) {
   const int64_t steps = spec.train.steps + spec.train.warmup, every = spec.validate.every;
-  if (every == 0 || spec.purpose != "measure") return 0;
+  if (every == 0 || spec.purpose != Purpose::measure) return 0;
   const int64_t times = (steps + every - 1) / every;
   return static_cast<double>(times);
 }
 
 std::optional<External> external_of(const StoredRun& run, const Stored& stored) {
-  const bool own = run.spec.purpose == "measure" || run.spec.purpose == "probe";
+  const bool own = run.spec.purpose == Purpose::measure || run.spec.purpose == Purpose::probe;
   return own ? stored.variants.at(static_cast<size_t>(run.spec.variant)).external : std::nullopt;
 }
 }  // namespace

@@ -158,7 +158,7 @@ void Execution::take(const Job& job, const Json& result) {
   const std::string status = result.at("status");
   if (status == "ok") return;
   if (status != "skipped") all_ok_ = false;
-  if (job.spec.purpose != "measure" || job.spec.round > 0) return;
+  if (job.spec.purpose != Purpose::measure || job.spec.round > 0) return;
   if (runs_.schedule.open() || experiment_.rounds > 1)
     progress_.note(job.spec.rung + " is not run again in the other rounds", Colour::yellow);
   drop(runs_.variants.at(static_cast<size_t>(job.spec.variant)), "round 1 ended as '" + status + "'");

@@ -42,13 +42,13 @@ bool belongs(const fs::path& run_folder, const std::vector<Variant>& variants,
     const Variant& variant = variants[static_cast<size_t>(spec.variant)];
     if (run_id(variant, spec) != run_folder.filename()) return false;
     if (!variant.has_own_runs()) return false;
-    if (spec.purpose != "measure" && spec.purpose != "drift")
+    if (spec.purpose != Purpose::measure && spec.purpose != Purpose::drift)
       return true;  // the gate compares the spec itself
-    RunSpec expected = spec.purpose == "drift" ? drift_of(variant.spec) : variant.spec;
+    RunSpec expected = spec.purpose == Purpose::drift ? drift_of(variant.spec) : variant.spec;
     expected.purpose = spec.purpose;
     expected.round = spec.round;
     expected.trace = spec.trace;  // its result is the same
-    if (rounds) expected.round = spec.purpose == "drift" ? *rounds : std::min(spec.round, *rounds - 1);
+    if (rounds) expected.round = spec.purpose == Purpose::drift ? *rounds : std::min(spec.round, *rounds - 1);
     const fs::path command = run_folder / "external.json";
     const auto external = is_there(command)
                               ? std::optional(external_from_json(read_json(command), command.string()))

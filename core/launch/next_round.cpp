@@ -68,7 +68,8 @@ std::map<int64_t, double> run_seconds(const Analysis& a) {
   std::map<int64_t, int64_t> latest;
   for (const StoredRun& run : a.runs) {
     const RunResult& result = run.result;
-    if (run.spec.purpose != "measure" || !a.row(run.spec.variant)->ok() || !result.step_seconds) continue;
+    if (run.spec.purpose != Purpose::measure || !a.row(run.spec.variant)->ok() || !result.step_seconds)
+      continue;
     if (const auto known = latest.find(run.spec.variant);
         known != latest.end() && known->second > run.spec.round)
       continue;

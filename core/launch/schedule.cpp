@@ -81,7 +81,7 @@ std::vector<Job> Schedule::repeat(const std::vector<Json>& plans, const Variant&
   if (!variant.has_own_runs()) return {};
   const GateCheck check = plan_check(variants_, plans, variant.index);
   if (!check.repeat) return {};
-  return {job(*check.repeat, "repeat", check.repeat->round)};
+  return {job(*check.repeat, Purpose::repeat, check.repeat->round)};
 }
 
 RunSpec drift_of(RunSpec base) {
@@ -98,7 +98,7 @@ std::vector<Job> Schedule::drift(const std::vector<Json>& plans) const {
   });
   if (!compared) return {};
   const int64_t begun = begun_.empty() ? 1 : begun_.back().spec.round + 1;
-  return {job(drift_of(variants_.front().spec), "drift", rounds_.value_or(begun))};
+  return {job(drift_of(variants_.front().spec), Purpose::drift, rounds_.value_or(begun))};
 }
 
 std::vector<Job> Schedule::all(const std::vector<Json>& plans) const {
@@ -112,22 +112,23 @@ std::vector<Job> Schedule::all(const std::vector<Json>& plans) const {
 }
 
 Job Schedule::measured(const Variant& variant, int64_t round) const {
-  return job(variant.spec, "measure", round);
+  return job(variant.spec, Purpose::measure, round);
 }
 
 std::string Schedule::describe(const RunSpec& spec) const {
-  if (spec.purpose == "measure")
+  if (spec.purpose == Purpose::measure)
     return "round " + std::to_string(spec.round + 1) + (rounds_ ? "/" + std::to_string(*rounds_) : "");
-  return spec.purpose == "drift" ? spec.purpose : "gate " + spec.purpose;
+  const std::string purpose(to_string(spec.purpose));
+  return spec.purpose == Purpose::drift ? purpose : "gate " + purpose;
 }
 
-Job Schedule::job(RunSpec spec, const std::string& purpose, int64_t round) const {
+Job Schedule::job(RunSpec spec, Purpose purpose, int64_t round) const {
   spec.purpose = purpose;
   spec.round = round;
   const auto& variant = variants_.at(static_cast<size_t>(spec.variant));
-  spec.trace = trace_ && purpose == "measure" && round == 0 && !variant.external;
+  spec.trace = trace_ && purpose == Purpose::measure && round == 0 && !variant.external;
   // What an external rung is compared with by the gate is made by the worker.
-  const bool own = purpose == "measure" || purpose == "probe";
+  const bool own = purpose == Purpose::measure || purpose == Purpose::probe;
   return {run_id(variant, spec), std::move(spec), own ? variant.external : std::nullopt};
 }
 

@@ -62,7 +62,7 @@ class Schedule {
   std::string describe(const RunSpec&) const;
 
  private:
-  Job job(RunSpec, const std::string& purpose, int64_t round) const;
+  Job job(RunSpec, Purpose, int64_t round) const;
 
   const std::vector<Variant>& variants_;
   std::optional<int64_t> rounds_;

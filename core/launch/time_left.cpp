@@ -40,6 +40,6 @@ std::optional<double> TimeLeft::remaining(const std::vector<UnderWay>& under_way
 }
 
 TimeLeft::Kind TimeLeft::kind(const RunSpec& spec) {
-  return {spec.purpose == "drift" ? "measure" : spec.purpose, spec.variant};
+  return {spec.purpose == Purpose::drift ? Purpose::measure : spec.purpose, spec.variant};
 }
 }  // namespace optrush

@@ -24,7 +24,7 @@ class TimeLeft {
   std::optional<double> remaining(const std::vector<UnderWay>&, const std::vector<Job>& later) const;
 
  private:
-  using Kind = std::pair<std::string, int64_t>;  ///< purpose and variant; a drift run is one of the base
+  using Kind = std::pair<Purpose, int64_t>;  ///< and variant; a drift run is one of the base
   static Kind kind(const RunSpec&);
 
   struct Took {

@@ -59,7 +59,7 @@ class Analyzer {
     for (const StoredRun* run : runs_.of(variant, spec.purpose)) {
       if (!same_work(run->spec, spec)) continue;
       if (runs_.sound(*run)) return run->result.curve();
-      row.notes.push_back("its " + spec.purpose + " run: " + runs_.why_not(*run));
+      row.notes.push_back("its " + std::string(to_string(spec.purpose)) + " run: " + runs_.why_not(*run));
     }
     return std::nullopt;
   }
@@ -206,7 +206,7 @@ class Analyzer {
   }
 
   void find_drift() {
-    const auto runs = runs_.of(0, "drift");
+    const auto runs = runs_.of(0, Purpose::drift);
     if (runs.empty() || !runs_.sound(*runs.back()) || !out_.rows.front().ok()) return;
     const auto last = runs.back()->result.tokens_per_second;
     if (last && out_.rows.front().tokens_per_second)

@@ -48,7 +48,7 @@ Row unmeasured(const Stored& stored, const Variant& variant) {
 
 void take_status(Row& row, const Stored& stored) {
   const VariantRuns all(stored);
-  const RunsOfRow runs = all.of(row.variant, "measure");
+  const RunsOfRow runs = all.of(row.variant, Purpose::measure);
   // Of an open number one round was promised.
   const auto planned = static_cast<size_t>(stored.experiment.until ? 1 : stored.experiment.rounds);
   const bool some_sound = std::ranges::any_of(runs, [&](const StoredRun* run) { return all.sound(*run); });

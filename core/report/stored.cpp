@@ -77,7 +77,7 @@ void load_runs(const Sums& sums, Stored& stored) {
       throw Error("variant " + std::to_string(run.spec.variant) + " is not in variants.json", {},
                   (folder / run.id / "spec.json").string());
     // A plan that came too late for plans.json is in the result as well.
-    if (stored.plans[variant].is_null() && run.spec.purpose == "measure")
+    if (stored.plans[variant].is_null() && run.spec.purpose == Purpose::measure)
       stored.plans[variant] = run.result.plan;
   }
 }

@@ -30,8 +30,8 @@ void add_line(const std::vector<std::string>& cells, std::string& text) {
 }
 
 std::vector<std::string> head_of(const Analysis& a, const StoredRun& run) {
-  return {run.id, std::to_string(run.spec.variant), a.row(run.spec.variant)->name, run.spec.purpose,
-          std::to_string(run.spec.round + 1)};
+  return {run.id, std::to_string(run.spec.variant), a.row(run.spec.variant)->name,
+          std::string(to_string(run.spec.purpose)), std::to_string(run.spec.round + 1)};
 }
 const std::vector<std::string> kHead = {"run", "variant", "rung", "purpose", "round"};
 }  // namespace

@@ -87,7 +87,7 @@ Json tracked_runs(const Analysis& a) {
     for (const StepResult& step : run.result.steps) steps.push_back(step_of(step));
     runs.push_back({{"id", run.id},
                     {"rung", row->name},
-                    {"purpose", run.spec.purpose},
+                    {"purpose", to_string(run.spec.purpose)},
                     {"round", run.spec.round + 1},
                     {"hyperparameters", hyperparameters_of(run.spec)},
                     {"steps", std::move(steps)},

@@ -12,8 +12,8 @@ class VariantRuns {
   explicit VariantRuns(const Stored& stored) : stored_(stored) {}
 
   /// By round: the variant's own, or those of the variant whose stack it has.
-  std::vector<const StoredRun*> of(int64_t variant, const std::string& purpose) const;
-  /// Of the purpose "measure", those that count.
+  std::vector<const StoredRun*> of(int64_t variant, Purpose) const;
+  /// Its measured ones that count.
   std::vector<const StoredRun*> sound(int64_t variant) const;
   bool sound(const StoredRun& run) const { return run.result.status == Status::ok && flaw(run).empty(); }
   /// Why a run of the status ok can't count; empty: it can.

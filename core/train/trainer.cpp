@@ -123,7 +123,7 @@ class Trainer {
   Json train(const Stretch& stretch) {
     if (run_.before.is_null()) fingerprint_ = fingerprint(session_.data_parallel());
     // The runs of the gate tell whether a technique is right, and nothing else.
-    if (session_.spec().purpose == "measure") {
+    if (session_.spec().purpose == Purpose::measure) {
       if (session_.spec().validate.every > 0) validation_.emplace(session_, data_);
       // Of several rounds, the first one's state is the run's.
       if (session_.spec().save.every > 0 && session_.spec().round == 0 && !files_.state.empty())

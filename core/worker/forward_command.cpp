@@ -33,7 +33,7 @@ void check_range(const Tensor& tokens, int64_t vocab_size, const std::filesystem
 
 RunSpec spec_of(const ForwardRequest& request, const Tensor& tokens) {
   RunSpec spec;
-  spec.purpose = "probe";
+  spec.purpose = Purpose::probe;
   spec.model = {{"checkpoint", request.model}};
   spec.train.micro_batch = tokens.size(0);
   spec.train.seq_len = tokens.size(1);

@@ -347,7 +347,7 @@ TEST(RunId, IsAFolderNameInReportOrder) {
   EXPECT_EQ(run_id(variant, spec), "03-flashattention-2nd-try-r1");
   spec.round = 11;
   EXPECT_EQ(run_id(variant, spec), "03-flashattention-2nd-try-r12");
-  spec.purpose = "probe";
+  spec.purpose = Purpose::probe;
   EXPECT_EQ(run_id(variant, spec), "03-flashattention-2nd-try-probe");
   variant = {.index = 120, .name = "../../Größe"};
   EXPECT_EQ(run_id(variant, spec), "120-gr-e-probe");

@@ -94,7 +94,7 @@ TEST(GatePlan, ALargerMicroBatchIsComparedWithAccumulation) {
       Ladder({bf16(), setting("micro-batch 8", {{"train", {{"micro_batch", 8}}}})}).check(2);
   ASSERT_TRUE(check.reference);
   EXPECT_FALSE(check.subject);
-  EXPECT_EQ(check.reference->purpose, "reference");
+  EXPECT_EQ(check.reference->purpose, Purpose::reference);
   EXPECT_EQ(check.reference->variant, 2);
   EXPECT_EQ(check.reference->train.micro_batch, 4);
   EXPECT_EQ(check.reference->train.accumulation, 2);
@@ -108,7 +108,7 @@ TEST(GatePlan, AccumulationIsProbedAtTheBatchBeforeIt) {
       {rung("accumulate", "gradient_accumulation", {{"steps", 4}}), rung("fused", "fused_adamw")});
   const GateCheck check = ladder.check(1);
   ASSERT_TRUE(check.subject);
-  EXPECT_EQ(check.subject->purpose, "probe");
+  EXPECT_EQ(check.subject->purpose, Purpose::probe);
   EXPECT_EQ(check.subject->train.micro_batch, 1);
   EXPECT_EQ(check.subject->train.global_batch, 0);
   EXPECT_EQ(check.subject->train.steps + check.subject->train.warmup, 6);
@@ -236,7 +236,7 @@ TEST(GatePlan, TheRepeatIsOneMoreRunOfTheReference) {
   EXPECT_FALSE(ladder.check(1).repeat) << "equal bits are not asked for";
   const GateCheck exact = ladder.check(2);
   ASSERT_TRUE(exact.repeat);
-  EXPECT_EQ(exact.repeat->purpose, "repeat");
+  EXPECT_EQ(exact.repeat->purpose, Purpose::repeat);
   EXPECT_EQ(exact.repeat->variant, 1);
   EXPECT_EQ(exact.repeat->train.steps, ladder.variants[1].spec.train.steps) << "of the same length";
   EXPECT_EQ(run_id(ladder.variants[1], *exact.repeat), "01-fused-repeat");

@@ -60,7 +60,7 @@ Json plan_of(const RunSpec& spec) {
 
 /// Of runs that validate: every validation is 2 % above the step's loss, and two plugins count.
 void add_validation(const RunSpec& spec, Json& result) {
-  if (spec.validate.every == 0 || spec.purpose != "measure") return;
+  if (spec.validate.every == 0 || spec.purpose != Purpose::measure) return;
   const auto steps = static_cast<int64_t>(result["steps"].size());
   for (int64_t done = 1; done <= steps; ++done)
     if (done % spec.validate.every == 0 || done == steps)
@@ -120,9 +120,9 @@ Json result_of(const RunSpec& spec, const Outcome& outcome) {
   const Json plan = plan_of(spec);
   const int64_t tokens = plan["problem"]["global_batch"].get<int64_t>() * spec.train.seq_len;
   const auto variant = static_cast<uint64_t>(spec.variant), round = static_cast<uint64_t>(spec.round);
-  const double error = spec.purpose == "probe"       ? outcome.probe_loss_error
-                       : spec.purpose == "reference" ? 0
-                                                     : outcome.loss_error;
+  const double error = spec.purpose == Purpose::probe       ? outcome.probe_loss_error
+                       : spec.purpose == Purpose::reference ? 0
+                                                            : outcome.loss_error;
   const double run_seconds =
       static_cast<double>(tokens) / outcome.tokens_per_second * (1 + 0.004 * noise(variant, round, 99));
   Json steps = Json::array();
@@ -130,14 +130,14 @@ Json result_of(const RunSpec& spec, const Outcome& outcome) {
     double loss =
         5.5 * std::exp(outcome.falls ? -0.03 * static_cast<double>(i) : 0.03 * static_cast<double>(i));
     if (i > 0) loss *= 1 + error;
-    if (!outcome.reproducible && (spec.round > 0 || spec.purpose == "repeat")) loss *= 1 + 1e-7;
+    if (!outcome.reproducible && (spec.round > 0 || spec.purpose == Purpose::repeat)) loss *= 1 + 1e-7;
     const double seconds =
         rounded(run_seconds * (1 + 0.01 * noise(variant, round, static_cast<uint64_t>(i))), 1e-6);
     steps.push_back(
         {{"step", i},
          {"timed", i >= spec.train.warmup},
          {"loss", loss},
-         {"grad_norm", outcome.grad_norm * (spec.purpose == "reference" ? 1 : outcome.norm_factor)},
+         {"grad_norm", outcome.grad_norm * (spec.purpose == Purpose::reference ? 1 : outcome.norm_factor)},
          {"tokens", tokens},
          {"seconds", seconds},
          {"phases",
@@ -266,13 +266,13 @@ void SyntheticReport::write(const fs::path& folder) const {
     const auto it = outcomes.find(name);
     return it == outcomes.end() ? Outcome{} : it->second;
   };
-  const auto store = [&](RunSpec spec, const std::string& purpose, int64_t round, const Outcome& outcome) {
+  const auto store = [&](RunSpec spec, Purpose purpose, int64_t round, const Outcome& outcome) {
     spec.purpose = purpose;
     spec.round = round;
     const fs::path run = folder / "runs" / run_id(variants.at(static_cast<size_t>(spec.variant)), spec);
     write_quickly(run / "spec.json", to_json(spec));
     write_quickly(run / "result.json", result_of(spec, outcome));
-    if (experiment.trace && purpose == "measure" && round == 0)
+    if (experiment.trace && purpose == Purpose::measure && round == 0)
       write_quickly(run / "trace.json", {{"traceEvents", Json::array()}});
   };
   write_quickly(folder / "experiment.json", to_json(experiment));
@@ -285,7 +285,7 @@ void SyntheticReport::write(const fs::path& folder) const {
     const Outcome outcome = outcome_of(variant.name);
     if (!variant.has_own_runs()) continue;
     for (int64_t round = 0; round < std::min(experiment.rounds, outcome.rounds); ++round)
-      store(variant.spec, "measure", round, outcome);
+      store(variant.spec, Purpose::measure, round, outcome);
   }
   // As the conductor does: what has failed or broke the gate by then is nobody's reference.
   auto usable = plan_list;
@@ -295,16 +295,16 @@ void SyntheticReport::write(const fs::path& folder) const {
   for (const auto& check : plan_gate(variants, usable)) {
     const Outcome outcome = outcome_of(variants[static_cast<size_t>(check.variant)].name);
     if (!outcome.has_extra_runs) continue;
-    if (check.subject) store(*check.subject, "probe", 0, outcome);
-    if (check.reference) store(*check.reference, "reference", 0, outcome);
+    if (check.subject) store(*check.subject, Purpose::probe, 0, outcome);
+    if (check.reference) store(*check.reference, Purpose::reference, 0, outcome);
     if (check.repeat && experiment.rounds == 1 && !check.reference)
-      store(*check.repeat, "repeat", 0,
+      store(*check.repeat, Purpose::repeat, 0,
             outcome_of(variants[static_cast<size_t>(check.reference_variant)].name));
   }
   if (drift_tokens_per_second > 0) {
     Outcome drift;
     drift.tokens_per_second = drift_tokens_per_second;
-    store(variants.front().spec, "drift", experiment.rounds, drift);
+    store(variants.front().spec, Purpose::drift, experiment.rounds, drift);
   }
 }
 

@@ -109,8 +109,7 @@ class Random {
     RunSpec spec;
     spec.experiment = text();
     spec.rung = text();
-    spec.purpose = std::vector<std::string>{"measure", "probe", "reference", "repeat",
-                                            "drift"}[static_cast<size_t>(integer(0, 3))];
+    spec.purpose = static_cast<Purpose>(integer(0, static_cast<int64_t>(Purpose::drift)));
     spec.variant = integer(0, 100);
     spec.round = integer(0, 100);
     spec.model = to_json(llama());

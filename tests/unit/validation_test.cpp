@@ -52,7 +52,7 @@ TEST(Validation, ComesEveryNStepsAndAfterTheLast) {
 
 TEST(Validation, RunsOfTheGateHaveNone) {
   RunSpec spec = validating_spec();
-  spec.purpose = "probe";
+  spec.purpose = Purpose::probe;
   EXPECT_FALSE(Trained(spec).train().contains("validation"));
 }
 

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "optrush/json.h"
@@ -82,11 +83,16 @@ struct PluginUse {
   Json options = Json::object();
 };
 
+/// Why a run is made: to be measured; for the correctness gate ("probe", "reference" and "repeat": GateCheck
+/// in experiment/gate.h); once more at the end, to see how the machine drifted.
+enum class Purpose : uint8_t { measure, probe, reference, repeat, drift };
+std::string_view to_string(Purpose);
+
 /// All that one run is made of (docs/schema/run_spec.schema.json); `optrush worker --spec FILE` repeats it
 /// alone.
 struct RunSpec {
-  std::string experiment, rung,
-      purpose = "measure";  ///< measure | probe | reference | drift: see docs/architecture.md
+  std::string experiment, rung;
+  Purpose purpose = Purpose::measure;
   int64_t variant = 0, round = 0;
   std::string model_kind = "llama";
   Json model = Json::object();  ///< fields of the kind, as validate_model() gives them

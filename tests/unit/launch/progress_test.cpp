@@ -95,7 +95,7 @@ TEST_F(Metrics, StepsOfAnEarlierStartAreToldApart) {
   EXPECT_EQ(tail.update().steps_before, 4);
 }
 
-RunSpec spec_of(int64_t variant, const std::string& purpose = "measure") {
+RunSpec spec_of(int64_t variant, Purpose purpose = Purpose::measure) {
   RunSpec spec;
   spec.rung = "rung " + std::to_string(variant);
   spec.purpose = purpose;
@@ -116,11 +116,11 @@ TEST(TimeLeftTest, IsGuessedFromWhatIsDone) {
   left.done(spec_of(1), 20);
   EXPECT_EQ(left.remaining({{spec_of(0), 4, 0}}, {{"", spec_of(1)}, {"", spec_of(2)}}), 6 + 20 + 15);
   EXPECT_EQ(left.remaining({{spec_of(0), 40, 9}}, {}), 0) << "never negative";
-  EXPECT_EQ(left.expected(spec_of(0, "drift")), 10);
-  RunSpec shorter = spec_of(0, "drift");
+  EXPECT_EQ(left.expected(spec_of(0, Purpose::drift)), 10);
+  RunSpec shorter = spec_of(0, Purpose::drift);
   shorter.train.steps -= (shorter.train.warmup + shorter.train.steps) / 2;
   EXPECT_EQ(left.expected(shorter), 5) << "half as many steps";
-  EXPECT_FALSE(left.expected(spec_of(0, "probe"))) << "of another length";
+  EXPECT_FALSE(left.expected(spec_of(0, Purpose::probe))) << "of another length";
 }
 
 /// A pseudo-terminal of some width; what is written to it can be read as a screen.
