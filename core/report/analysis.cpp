@@ -94,6 +94,7 @@ class Analyzer {
       const auto& reference = evidence.reference.front().losses;
       const size_t last = std::min(subject.size(), reference.size()) - 1;
       row.loss_change = subject[last] - reference[last];
+      row.loss_change_at = static_cast<int64_t>(last) + 1;
       for (size_t i = 0; i <= last; ++i)
         row.losses_apart.push_back(
             subject[i] == reference[i] ? 0 : std::abs(subject[i] - reference[i]) / std::abs(reference[i]));
@@ -123,6 +124,7 @@ class Analyzer {
     row.gate = owner.gate;
     row.verdict = owner.verdict;
     row.loss_change = owner.loss_change;
+    row.loss_change_at = owner.loss_change_at;
     row.loss_against = owner.loss_against;
     row.losses_apart = owner.losses_apart;
     if (!owner.ok()) row.end_badly(owner.status, owner.reason);
@@ -169,6 +171,15 @@ class Analyzer {
     return c;
   }
 
+  /// The rungs that a row stands on above another one, in their order.
+  std::vector<std::string> between(const Row& row, int64_t other) const {
+    std::vector<std::string> names;
+    for (const Row* below = out_.row(variant_of(row).previous); below && below->variant != other;
+         below = out_.row(variant_of(*below).previous))
+      names.insert(names.begin(), below->name);
+    return names;
+  }
+
   /// Previous: the nearest row below that is ok, of the same problem where there is one. Base: variant 0,
   /// else the first row of the stack that is ok.
   void compare(Row& row) {
@@ -179,6 +190,7 @@ class Analyzer {
     const auto same = std::ranges::find_if(
         below, [&](int64_t i) { return difference_of_problems(stored_, row.variant, stored_, i).empty(); });
     row.previous = against(row, same == below.end() ? below.front() : *same);
+    row.previous.between = between(row, row.previous.variant);
     row.base = against(row, below.back());
     if (below.back() != 0)
       row.notes.push_back("the base is not ok: '" + row.base.name + "' stands in for it");
@@ -200,6 +212,8 @@ class Analyzer {
         return !difference_of_problems(stored_, row->variant, stored_, other->variant).empty();
       });
       if (same.empty()) continue;
+      const auto alike = [&](const Row* row) { return row->devices == other->devices; };
+      if (std::ranges::any_of(same, alike)) std::erase_if(same, [&](const Row* row) { return !alike(row); });
       const Row& fastest = **std::ranges::max_element(same, slower);
       out_.programs.push_back({other->variant, fastest.variant, against(fastest, other->variant)});
     }

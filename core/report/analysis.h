@@ -16,6 +16,7 @@ namespace optrush {
 struct Comparison {
   int64_t variant = -1;  ///< the other row; -1: there is none
   std::string name;
+  std::vector<std::string> between;  ///< rungs from the other to this one, whose changes count here, too
   std::string differs;  ///< why it is not the same problem: "8 sequences a step instead of 4"; empty: it is
   std::optional<Ratio> speed;    ///< tokens/s over the other's, paired by round
   std::optional<double> memory;  ///< peak memory over the other's
@@ -59,6 +60,7 @@ struct Row {
   std::vector<StepResult> steps;  ///< of the first round that ended well
   std::optional<double> final_loss;
   std::optional<double> loss_change;  ///< to what the gate compares with, at the last step that both have
+  int64_t loss_change_at = 0;         ///< that step, counted from 1
   std::string loss_against;           ///< what that is: a rung's name, "its reference run"
   std::vector<double> losses_apart;   ///< relative distance from that, by step
   std::string gate;                   ///< how it was checked

@@ -138,7 +138,10 @@ ComparedReports::Cell cell_of(const Side& side, const Row& row, const Side& firs
   if (!row.validation.empty()) cell.validation_loss = row.validation.back().loss;
   if (reference == nullptr || &side == &first || !row.ok() || !reference->ok()) return cell;
   if (!row.samples.empty() && !reference->samples.empty())
-    cell.speed = unpaired_ratio(row.samples, reference->samples);
+    // The stricter of the two: either may have ended its rounds when its intervals were narrow.
+    cell.speed = unpaired_ratio(row.samples, reference->samples,
+                                std::ranges::min(standard_of(side.stored.experiment),
+                                                 standard_of(first.stored.experiment), {}, &Standard::error));
   if (reference->memory.allocated.value_or(0) > 0 && row.memory.allocated)
     cell.memory_ratio = *row.memory.allocated / *reference->memory.allocated;
   cell.differs = difference_of_problems(side.stored, row.variant, first.stored, reference->variant);

@@ -97,7 +97,8 @@ Section loss_section(const Family& family) {
     if (!row->losses_apart.empty() && std::ranges::all_of(row->losses_apart, [](double d) { return d == 0; }))
       equal.push_back(row->name);
   if (!equal.empty())
-    section.bullets.push_back("Losses bit-equal to what they are compared with: " + join(equal) + ".");
+    section.bullets.push_back(
+        "Losses bit-equal to what they are compared with, in the steps that both have: " + join(equal) + ".");
   return section;
 }
 

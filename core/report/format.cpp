@@ -79,18 +79,24 @@ std::string change(double ratio, int digits) {
   return text.starts_with('-') || text.find_first_not_of("0. %") == std::string::npos ? text : "+" + text;
 }
 
+namespace {
+/// Near 1 the third digit decides what is noise.
+int digits_of(const Ratio& ratio) { return std::abs(ratio.value - 1) < 0.05 ? 3 : 2; }
+}  // namespace
+
+std::string interval_text(const Ratio& ratio) {
+  const int digits = digits_of(ratio);
+  return fixed(ratio.value, digits) + "x [" + fixed(ratio.interval->low, digits) + ", " +
+         fixed(ratio.interval->high, digits) + "]";
+}
+
 std::string ratio_text(const Ratio& ratio) {
   if (ratio.same_run) return std::string(to_string(Outcome::same_run));
-  // Near 1 the third digit decides what is noise.
-  const int digits = std::abs(ratio.value - 1) < 0.05 ? 3 : 2;
-  const std::string value = fixed(ratio.value, digits) + "x";
   if (!ratio.interval)
-    return value + " (" + std::to_string(ratio.rounds) + (ratio.rounds == 1 ? " round" : " rounds") +
-           ", no claim)";
+    return fixed(ratio.value, digits_of(ratio)) + "x (" + std::to_string(ratio.rounds) +
+           (ratio.rounds == 1 ? " round" : " rounds") + ", no claim)";
   const Outcome outcome = verdict_of(ratio).outcome;
-  const std::string suffix = ratio.claim() ? "" : " " + std::string(to_string(outcome));
-  return value + " [" + fixed(ratio.interval->low, digits) + ", " + fixed(ratio.interval->high, digits) +
-         "]" + suffix;
+  return interval_text(ratio) + (ratio.claim() ? "" : " " + std::string(to_string(outcome)));
 }
 
 std::string markdown_cell(std::string_view text) {

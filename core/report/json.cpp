@@ -13,6 +13,7 @@ Json of(const Comparison& c) {
   if (c.variant < 0) return nullptr;
   return {{"variant", c.variant},
           {"rung", c.name},
+          {"between", c.between},
           {"differs", c.differs},
           {"speed", ratio_json(c.speed)},
           {"memory", or_null(c.memory)},
@@ -192,6 +193,7 @@ Json of(const Row& row) {
           {"hfu", or_null(row.hfu)},
           {"final_loss", or_null(row.final_loss)},
           {"loss_change", or_null(row.loss_change)},
+          {"loss_change_at", row.loss_change ? Json(row.loss_change_at) : Json()},
           {"validation", validation_of(row)},
           {"validation_loss", row.validation.empty() ? Json() : Json(row.validation.back().loss)},
           {"time_to_loss", json_of(row.time_to_loss)},

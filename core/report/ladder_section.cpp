@@ -49,7 +49,10 @@ std::string loss_cell(const Row& row) {
   if (!row.loss_change) return std::string(kUnknown) + " (" + final + ")";
   const double value = *row.loss_change;
   const std::string change = value == 0 ? "0" : (value > 0 ? "+" : "") + scientific(value);
-  return change + " to " + row.loss_against + " (" + final + ")";
+  // Runs of the gate are shorter than the row's own.
+  const bool earlier = row.loss_change_at < std::ssize(row.steps);
+  return change + (earlier ? " at step " + std::to_string(row.loss_change_at) : "") + " to " +
+         row.loss_against + " (" + final + ")";
 }
 
 std::string validation_cell(const Row& row) {

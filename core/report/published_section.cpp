@@ -27,9 +27,12 @@ Section published_section(const Analysis& a) {
     if (!row.published) continue;
     const Published& published = *row.published;
     elsewhere = elsewhere || !row.published_here;
-    table.rows.push_back({row.name, or_unknown(row.previous.speed, ratio_text),
+    // With the change of another rung in it, it is not what was published.
+    const Comparison unknown;
+    const Comparison& measured = row.previous.between.empty() ? row.previous : unknown;
+    table.rows.push_back({row.name, or_unknown(measured.speed, ratio_text),
                           published_cell(published.speedup, grouped(published.speedup) + "x", row),
-                          or_unknown(row.previous.memory, [](double m) { return change(m); }),
+                          or_unknown(measured.memory, [](double m) { return change(m); }),
                           published_cell(published.memory, change(published.memory), row), published.on,
                           published.source});
   }

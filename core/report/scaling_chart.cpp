@@ -117,7 +117,7 @@ Json scaling_chart(const Analysis& a) {
        {"encoding", {{"x", x}, {"y", y("speedup")}, {"color", colour}, {"tooltip", tooltip}}}}};
   Json spec = chart_of(a, "tokens/s over ranks",
                        "times those of the fewest ranks; dashed: as much faster as there is more hardware; "
-                       "bars: 95 % intervals",
+                       "bars: intervals",
                        values, layers);
   spec["height"] = 340;
   return spec;

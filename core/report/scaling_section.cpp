@@ -34,7 +34,7 @@ Section scaling_section(const Analysis& a) {
                   .chart = "scaling",
                   .caption =
                       "Tokens a second over those of the fewest ranks; dashed: as much faster as there is "
-                      "more hardware, bars: 95 % intervals."};
+                      "more hardware, bars: the intervals of the speedups."};
   if (a.scaling.empty()) return section;
   section.paragraphs = {
       "Weak: each rank keeps its batch, so that the global one grows. Strong: the global batch stays. The "

@@ -75,7 +75,8 @@ Ratio ratio_of_logs(const std::vector<double>& log_ratios, const Standard& stand
   return from_logs(mean, std::sqrt(variance / n), n - 1, log_ratios.size(), standard);
 }
 
-Ratio unpaired_ratio(const std::vector<double>& subject, const std::vector<double>& reference) {
+Ratio unpaired_ratio(const std::vector<double>& subject, const std::vector<double>& reference,
+                     const Standard& standard) {
   if (subject.empty() || reference.empty()) throw Error("a ratio needs a measurement on each side");
   const auto a = moments(logarithms(subject));
   const auto b = moments(logarithms(reference));
@@ -84,6 +85,6 @@ Ratio unpaired_ratio(const std::vector<double>& subject, const std::vector<doubl
   const double denominator = va * va / std::max(n - 1, 1.0) + vb * vb / std::max(m - 1, 1.0);
   const double degrees = denominator > 0 ? (va + vb) * (va + vb) / denominator : 1;
   return from_logs(a.mean - b.mean, std::sqrt(va + vb), degrees, std::min(subject.size(), reference.size()),
-                   Standard{});
+                   standard);
 }
 }  // namespace optrush

@@ -54,5 +54,6 @@ Ratio ratio_of_logs(const std::vector<double>& log_ratios, const Standard& = {})
 
 /// subject / reference of two machines or commits, whose rounds have no partner: Welch's t interval on the
 /// logs.
-Ratio unpaired_ratio(const std::vector<double>& subject, const std::vector<double>& reference);
+Ratio unpaired_ratio(const std::vector<double>& subject, const std::vector<double>& reference,
+                     const Standard& = {});
 }  // namespace optrush

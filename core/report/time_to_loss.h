@@ -28,6 +28,8 @@ struct TimeToLoss {
   /// Of the steps up to there, warm-up included and validation not; none: not reached in every round.
   std::optional<double> seconds;
   std::optional<int64_t> steps;  ///< their number: in the round that took most
+  bool in_some_rounds = false;   ///< reached, but not in every one
+  bool told = true;              ///< false: fewer steps than the mean of losses takes
   bool validated = false;        ///< by the validation loss; else by the smoothed training loss
   double last = 0;               ///< the loss, of that kind, that training ends at
   double since_before = 0;       ///< seconds from the last loss above the target, or the start, to there

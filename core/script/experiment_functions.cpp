@@ -32,9 +32,13 @@ void check_view(const Part& part, const RunSpec& base) {
     std::vector<std::string> names;
     for (const auto& axis : part.axes)
       for (const auto& rung : axis) names.push_back(rung.name);
-    if (std::ranges::find(names, view.against) == names.end())
+    const auto times = std::ranges::count(names, view.against);
+    if (times == 0)
       throw Error("exp:grid: against names '" + view.against + "', which is no rung of it",
                   did_you_mean(view.against, names));
+    if (times > 1)
+      throw Error("exp:grid: against names '" + view.against + "', which is a rung of several axes",
+                  "give the choices of each axis names of their own");
   }
   if (view.x.empty() != view.curves.empty())
     throw Error("exp:grid: x and curves go together", R"(x = "train.seq_len", curves = { "peak_memory" })");

@@ -1,26 +1,28 @@
 -- Every combination; named axes come in the order of their names, listed axes as they are listed.
--- expect: false	grid.lua:36: exp:grid: columns must be a list of strings out of 'tokens_per_second', 'step_time', 'data_time', 'forward_time', 'backward_time', 'optimizer_time', 'compile_time', 'peak_memory', 'activations', 'flops_per_second', 'mfu', 'hfu', 'forward_bandwidth', 'backward_bandwidth', 'forward_bandwidth_share', 'backward_bandwidth_share', 'forward_flops', 'backward_flops', 'intensity', 'exposed_time', 'algorithm_bandwidth', 'bus_bandwidth', 'collective_time', 'loss', 'validation_loss', 'time_to_loss', 'steps_to_loss', but is ["forward_tim"]
+-- expect: false	grid.lua:38: exp:grid: columns must be a list of strings out of 'tokens_per_second', 'step_time', 'data_time', 'forward_time', 'backward_time', 'optimizer_time', 'compile_time', 'peak_memory', 'activations', 'flops_per_second', 'mfu', 'hfu', 'forward_bandwidth', 'backward_bandwidth', 'forward_bandwidth_share', 'backward_bandwidth_share', 'forward_flops', 'backward_flops', 'intensity', 'exposed_time', 'algorithm_bandwidth', 'bus_bandwidth', 'collective_time', 'loss', 'validation_loss', 'time_to_loss', 'steps_to_loss', but is ["forward_tim"]
 -- expect:   hint: did you mean 'forward_time'?
--- expect: false	grid.lua:37: exp:grid: against names 'c', which is no rung of it
+-- expect: false	grid.lua:39: exp:grid: against names 'c', which is no rung of it
 -- expect:   hint: did you mean 'a'?
--- expect: false	grid.lua:38: exp:grid: x and curves go together
--- expect:   hint: x = "train.seq_len", curves = { "peak_memory" }
--- expect: false	grid.lua:39: exp:grid: 'train.dtype' is no numeric setting
--- expect:   hint: as in x = "train.seq_len"
 -- expect: false	grid.lua:40: exp:grid: x and curves go together
 -- expect:   hint: x = "train.seq_len", curves = { "peak_memory" }
--- expect: false	grid.lua:41: exp:grid: 1 names for 2 axes
+-- expect: false	grid.lua:41: exp:grid: 'train.dtype' is no numeric setting
+-- expect:   hint: as in x = "train.seq_len"
+-- expect: false	grid.lua:42: exp:grid: x and curves go together
+-- expect:   hint: x = "train.seq_len", curves = { "peak_memory" }
+-- expect: false	grid.lua:43: exp:grid: 1 names for 2 axes
 -- expect:   hint: name each axis, or none
+-- expect: false	grid.lua:44: exp:grid: against names 'a', which is a rung of several axes
+-- expect:   hint: give the choices of each axis names of their own
 -- expect: run grid/local, rounds 5
 -- expect: base 0 'base': /model/dim=64 /model/n_layers=2 /model/n_heads=4 /model/n_kv_heads=2 /model/ffn_dim=172
--- expect: grid 1 'b1 + fp32' over 0: train={"micro_batch":1} (grid.lua:28)
--- expect: grid 2 'b1 + bf16' over 0: +mixed_precision {"dtype":"bf16"} train={"micro_batch":1} (grid.lua:28)
--- expect: grid 3 'b2 + fp32' over 0: train={"micro_batch":2} (grid.lua:28)
--- expect: grid 4 'b2 + bf16' over 0: +mixed_precision {"dtype":"bf16"} train={"micro_batch":2} (grid.lua:28)
--- expect: grid 5 'long + flash' over 0: +flash_attention train={"seq_len":1024} (grid.lua:33)
--- expect: grid 6 'long + plain' over 0: train={"seq_len":1024} (grid.lua:33)
--- expect: grid 7 's8' over 0: train={"seq_len":8} (grid.lua:42)
--- expect: grid 8 's16' over 0: train={"seq_len":16} (grid.lua:42)
+-- expect: grid 1 'b1 + fp32' over 0: train={"micro_batch":1} (grid.lua:30)
+-- expect: grid 2 'b1 + bf16' over 0: +mixed_precision {"dtype":"bf16"} train={"micro_batch":1} (grid.lua:30)
+-- expect: grid 3 'b2 + fp32' over 0: train={"micro_batch":2} (grid.lua:30)
+-- expect: grid 4 'b2 + bf16' over 0: +mixed_precision {"dtype":"bf16"} train={"micro_batch":2} (grid.lua:30)
+-- expect: grid 5 'long + flash' over 0: +flash_attention train={"seq_len":1024} (grid.lua:35)
+-- expect: grid 6 'long + plain' over 0: train={"seq_len":1024} (grid.lua:35)
+-- expect: grid 7 's8' over 0: train={"seq_len":8} (grid.lua:45)
+-- expect: grid 8 's16' over 0: train={"seq_len":16} (grid.lua:45)
 local rush = require "optrush"
 
 local exp = rush.experiment { name = "grid", model = rush.llama "nano" }
@@ -39,6 +41,7 @@ print(pcall(exp.grid, exp, axes, { x = "train.seq_len" }))
 print(pcall(exp.grid, exp, axes, { x = "train.dtype", curves = { "mfu" } }))
 print(pcall(exp.grid, exp, axes, { x = "", curves = { "mfu" } }))
 print(pcall(exp.grid, exp, axes, { axes = { "a" }, columns = { "mfu" } }))
+print(pcall(exp.grid, exp, { { rush.rung("a") }, { rush.rung("a") } }, { against = "a" }))
 exp:grid({ length = { rush.rung("s8", { train = { seq_len = 8 } }), rush.rung("s16", { train = { seq_len = 16 } }) } }, {
   columns = { "forward_time", "peak_memory" },
   against = "s8",

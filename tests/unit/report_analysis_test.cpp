@@ -8,6 +8,7 @@
 
 #include "optrush/error.h"
 #include "report/disturbed_round.h"
+#include "report/format.h"
 #include "report/verdict.h"
 #include "report_fixture.h"
 
@@ -19,7 +20,9 @@ using test::setting;
 using test::three_rungs;
 using testing::Contains;
 using testing::Each;
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::Not;
 
 const Row& row(const Analysis& a, const std::string& name) {
@@ -154,7 +157,7 @@ TEST(Analysis, WhatHasFailedIsNotAwaited) {
   const Analysis a = analysis_of(report);
   EXPECT_EQ(a.missing_runs, 0U);
   EXPECT_THAT(finding_text(a), HasSubstr("one ran out of memory"));
-  EXPECT_THAT(finding_text(a), Not(HasSubstr("two")));
+  EXPECT_THAT(finding_text(a), Not(HasSubstr("two did not")));
 }
 
 TEST(Analysis, EqualBitsAreAskedOfExactRungs) {
@@ -396,6 +399,90 @@ TEST(Analysis, WhenTheBaseFailsAnotherRowStandsInForIt) {
   EXPECT_FALSE(row(a, "one").base.speed);
 }
 
+TEST(Finding, SaysWhatStandsInForABaseThatFailed) {
+  auto report = three_rungs();
+  report["base"] = {.status = "oom", .reason = "out of memory"};
+  EXPECT_THAT(finding_text(analysis_of(report)), HasSubstr("over one, as the base has no figures"));
+}
+
+TEST(Finding, ARungIsNotRankedByWhatItDoesTogetherWithOthers) {
+  auto report = three_rungs();
+  report["two"] = {.status = "timeout", .reason = "no end"};
+  report["three"] = {.tokens_per_second = 2400};
+  report.experiment.parts[0].rungs[2].expect =
+      Published{.speedup = 1.5, .memory = 0.5, .source = "somebody", .on = "a device"};
+  const Analysis a = analysis_of(report);
+  EXPECT_THAT(row(a, "three").previous.between, ElementsAre("two"));
+  EXPECT_THAT(row(a, "two").previous.between, IsEmpty());
+  EXPECT_THAT(finding_text(a), HasSubstr("one pays most"));
+  EXPECT_THAT(finding_text(a), HasSubstr("three, together with two, is 1.60x [1.5"));
+  EXPECT_THAT(finding_text(a), HasSubstr("as fast as one"));
+  const Section published = published_section(a);
+  ASSERT_TRUE(published.table);
+  EXPECT_EQ(published.table->rows.at(0).at(1), kUnknown) << "that is not what was published";
+}
+
+TEST(Finding, ALadderWhoseTopFailedIsNotCalledWhole) {
+  auto report = three_rungs();
+  report["three"] = {.status = "timeout", .reason = "no end"};
+  EXPECT_THAT(finding_text(analysis_of(report)), HasSubstr("the ladder up to two makes training"));
+  // Whatever stands after the ladder.
+  report.experiment.parts.push_back(
+      {Arrangement::grid, {}, {{setting("plain", Json::object()), rung("cast", "mixed_precision")}}});
+  EXPECT_THAT(finding_text(analysis_of(report)), HasSubstr("the ladder up to two makes training"));
+}
+
+TEST(Finding, ARefusedRungMakesNoBranch) {
+  auto report = three_rungs();
+  report.refused = {"two"};
+  report["two"] = {.status = "failed", .reason = "conflict"};
+  report["one"] = {.tokens_per_second = 1200};
+  report["three"] = {.tokens_per_second = 1100, .peak_bytes = 1 << 28};
+  const std::string finding = finding_text(analysis_of(report));
+  EXPECT_THAT(finding, HasSubstr("the whole ladder makes training 1.10x"));
+  EXPECT_THAT(finding, HasSubstr("takes 75 % less memory"));
+}
+
+TEST(Finding, WhatIsNear1HasTheDigitsThatTellIt) {
+  Analysis a;
+  for (const char* name : {"base", "a", "b"}) {
+    Row row;
+    row.variant = static_cast<int64_t>(a.rows.size());
+    row.name = name;
+    row.group = row.variant == 0 ? "base" : "ladder";
+    row.memory.allocated = row.variant == 2 ? 1 << 20 : 1 << 21;
+    row.tokens_per_second = 1000;
+    row.rounds.resize(3);
+    const double value = row.variant == 1 ? 1.004 : 0.996;
+    if (row.variant > 0) {
+      row.previous = {.variant = row.variant - 1, .name = a.rows.back().name};
+      row.previous.speed =
+          Ratio{.value = value, .interval = Interval{value - 0.002, value + 0.002}, .rounds = 3};
+      row.previous.memory = row.variant == 2 ? 0.5 : 1;
+      row.base = row.previous;
+      row.base.variant = 0;
+    }
+    a.rows.push_back(row);
+    a.variants.push_back(
+        {.index = row.variant, .name = name, .group = row.group, .previous = row.variant - 1});
+  }
+  const std::vector<std::string> parts = findings(a);
+  EXPECT_THAT(parts, Contains(HasSubstr("a pays most: 1.004x [1.002, 1.006]")));
+  EXPECT_THAT(parts, Contains(HasSubstr("b costs 0.4 % of the speed for 50 % less memory")));
+}
+
+TEST(Analysis, AChangeOfTheLossSaysOfWhichStep) {
+  auto report = three_rungs();
+  report.experiment.base.train.steps = 20;
+  report.experiment.parts[0].rungs.push_back(setting("batch", {{"train", {{"micro_batch", 8}}}}));
+  const Analysis a = analysis_of(report);
+  EXPECT_EQ(row(a, "two").loss_change_at, 22);
+  EXPECT_LT(row(a, "batch").loss_change_at, 22);
+  const auto rows = ladder_sections(a).front().table->rows;
+  EXPECT_THAT(rows[4], Contains(HasSubstr("at step " + std::to_string(row(a, "batch").loss_change_at))));
+  EXPECT_THAT(rows[2], Not(Contains(HasSubstr("at step"))));
+}
+
 TEST(Analysis, DriftIsTheBaseAfterEverythingElse) {
   auto report = three_rungs();
   EXPECT_FALSE(analysis_of(report).drift);
@@ -472,6 +559,9 @@ TEST(Analysis, WhereEveryCombinationIsSlowerNoneIsCalledTheFastest) {
       finding_text(analysis_of(report)),
       HasSubstr(
           "no combination with the base's problem is faster than the base; next comes s512 + flash: 0.9"));
+  report["s512 + flash"].tokens_per_second = 1001;
+  EXPECT_THAT(finding_text(analysis_of(report)),
+              HasSubstr("is shown to be faster than the base; next comes"));
 }
 
 TEST(Analysis, ALossIsHeldAgainstANamedRung) {

@@ -258,7 +258,7 @@ std::vector<Json> SyntheticReport::plans(const std::vector<Variant>& variants) c
 }
 
 void SyntheticReport::write(const fs::path& folder) const {
-  auto variants = expand(experiment);
+  auto variants = expand(experiment, refused);
   if (!equals_run_once)
     for (auto& variant : variants) variant.same_as = -1;
   const auto plan_list = plans(variants);

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <limits>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -35,7 +36,8 @@ struct Outcome {
 /// measured.
 struct SyntheticReport {
   Experiment experiment;
-  bool equals_run_once = false;  ///< stacks that are the same have one variant's runs, as the conductor does
+  std::set<std::string> refused;  ///< rungs that can't be stacked
+  bool equals_run_once = false;   ///< stacks that are the same have one variant's runs, as the conductor does
   Json context;
   std::map<std::string, Outcome> outcomes;  ///< by rung; the default elsewhere
   double drift_tokens_per_second = 0;       ///< of the base's last run; 0: it did not run

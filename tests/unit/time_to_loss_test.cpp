@@ -98,7 +98,8 @@ Analysis reaching(const std::vector<std::pair<double, int64_t>>& needs) {
     row.status = Status::ok;
     row.rounds.resize(3);
     row.time_to_loss = TimeToLoss{.validated = true, .last = 2.7 + 0.1 * static_cast<double>(row.variant)};
-    if (steps > 0) row.time_to_loss = TimeToLoss{seconds, steps, true, 2.4};
+    if (steps > 0)
+      row.time_to_loss = TimeToLoss{.seconds = seconds, .steps = steps, .validated = true, .last = 2.4};
     a.rows.push_back(row);
     a.variants.emplace_back();
   }
@@ -117,6 +118,9 @@ TEST(TimeToLoss, TheFindingNamesWhoIsThereSoonest) {
   near.rows[0].time_to_loss->since_before = 8.5;
   EXPECT_THAT(finding(near), HasSubstr("next base, after 100 steps and 20.0 s, a difference below the "
                                        "8.50 s between two of the losses (of the"));
+  // Equally many steps as the first, and sooner there than the third.
+  EXPECT_THAT(finding(reaching({{26, 130}, {12, 120}, {14, 120}})),
+              HasSubstr("next rung 2, after 120 steps"));
   // What is only faster.
   EXPECT_THAT(finding(reaching({{20, 100}, {12, 100}})), Not(HasSubstr("soonest")));
 }
@@ -134,6 +138,33 @@ TEST(TimeToLoss, TheFindingNamesWhoIsNotThere) {
       HasSubstr("rung 1 is at a loss of 2.5 soonest, after 100 steps and 12.0 s; rung 2 ends at 2.900"));
   EXPECT_THAT(finding(reaching({{0, 0}, {0, 0}})),
               HasSubstr("no rung reaches a loss of 2.5: base ends at 2.700, nearest of all; train for more"));
+}
+
+TEST(TimeToLoss, TheFindingKnowsWhatItCannotTell) {
+  Analysis a = reaching({{0, 0}, {0, 0}});
+  for (Row& row : a.rows) row.time_to_loss->told = false;
+  EXPECT_EQ(finding(a),
+            "whether a rung reaches a loss of 2.5 can't be told: a mean of 10 training losses decides, "
+            "and the runs have fewer steps.");
+  a = reaching({{0, 0}, {0, 0}});
+  a.rows[0].time_to_loss->in_some_rounds = true;
+  a.rows[0].time_to_loss->last = 2.4;
+  EXPECT_THAT(finding(a),
+              HasSubstr("no rung reaches a loss of 2.5 in every round: base is there in some rounds"));
+  a = reaching({{20, 100}, {12, 80}});
+  a.rows[0].time_to_loss.reset();
+  a.rows[0].status = Status::timeout;
+  EXPECT_THAT(finding(a), Not(HasSubstr("soonest"))) << "one rung is no comparison";
+}
+
+TEST(TimeToLoss, OfFewStepsItIsNotKnown) {
+  const RunResult few = run_of({9, 9, 9}, {}), there = run_of({9, 9, 9, 9}, {{4, 3.0}}),
+                  not_there = run_of({9, 9, 9, 9}, {{4, 5}});
+  EXPECT_FALSE(time_to_loss({&few}, 9.5)->told);
+  EXPECT_EQ(text_of(time_to_loss({&few}, 9.5)), "too few steps to tell");
+  EXPECT_TRUE(time_to_loss({&there, &not_there}, 3.0)->in_some_rounds);
+  EXPECT_EQ(text_of(time_to_loss({&there, &not_there}, 3.0)), "not in every round");
+  EXPECT_FALSE(time_to_loss({&not_there}, 3.0)->in_some_rounds);
 }
 
 TEST(TimeToLoss, TheFindingComparesWhatIsOfOneKind) {
