@@ -45,6 +45,7 @@ bool MemoryTrials::run(const MemoryTrial& trial, int64_t gpus) {
   Job job{.id = "trial", .spec = trial.spec};
   job.spec.train.warmup = kWarmup;
   job.spec.train.steps = kSteps;
+  job.spec.validate.every = job.spec.save.every = 0;  // neither is part of a step
   write_json(folder.path() / "spec.json", to_json(job.spec));
   RunStarter starter(request_.worker, request_.followers, folder.path() / "starts", interrupts);
   starter.machine_has(gpus);

@@ -75,7 +75,7 @@ int64_t bytes_of_state(const fs::path& folder, int64_t step, int64_t ranks) {
     const fs::path file = state_part(folder, step, rank);
     if (!fs::exists(file))
       throw Error("rank " + std::to_string(rank) + " has saved its part of the state elsewhere",
-                  "give --reports a folder that all machines share", file.string());
+                  "give --out a folder that all machines share", file.string());
     bytes += static_cast<int64_t>(fs::file_size(file));
   }
   return bytes;

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <set>
 
 #include "base/files.h"
+#include "base/run_identity.h"
 #include "base/seconds_since.h"
 #include "base/suggest.h"
 #include "launch/context.h"
@@ -47,6 +49,7 @@ class Conductor {
         lock_(folder_),
         execution_(experiment, request, runs_, begun_report(folder_, experiment, request.resume), interrupts_,
                    progress),
+        came_to_end_(execution_.journal().came_to_end()),
         noise_(folder_ / "noise.jsonl", request.probe_s),
         peaks_(folder_, request.worker, experiment.base, execution_.journal(), interrupts_) {}
 
@@ -112,9 +115,35 @@ class Conductor {
     if (const auto differ = difference_of_machines(*there, *here); !differ.empty())
       throw Error("the runs in '" + folder_.string() + "' were made on another machine: " + differ,
                   "give another --label, and compare the two reports");
+    note_other_build(*there, *here);
     for (const char* key : {"script", "script_sha256"}) (*there)[key] = (*here)[key];
     execution_.journal().write("context.json", *there);
     return true;
+  }
+
+  /// Runs of two builds stand in one report: it says so, as that is mostly what was meant.
+  void note_other_build(Json& there, const Json& here) {
+    const std::string warning = difference_of_builds(there, here);
+    if (warning.empty()) return;
+    progress_.note(warning, Colour::yellow);
+    if (Json& warnings = there["warnings"]; std::ranges::find(warnings, Json(warning)) == warnings.end())
+      warnings.push_back(warning);
+  }
+
+  /// Plans that are stored for variants that are not wanted now: their rows are read with them.
+  std::map<int64_t, Json> plans_of_others() const {
+    std::map<int64_t, Json> plans;
+    const Sums sums(folder_);
+    const fs::path variants = folder_ / "variants.json", file = folder_ / "plans.json";
+    if (!request_.resume || !is_there(file) || !sums.agree(file) || !sums.agree(variants)) return plans;
+    const Json before = read_json(variants), stored = read_json(file);
+    for (size_t i = 0; i < std::min({before.size(), stored.size(), runs_.variants.size()}); ++i) {
+      const Variant& variant = runs_.variants[i];
+      if (!runs_.schedule.wanted(variant) &&
+          spec_sha256(variant_from_json(before[i], variants.string()).spec) == spec_sha256(variant.spec))
+        plans[variant.index] = stored[i];
+    }
+    return plans;
   }
 
   /// Rungs that could not be when the stored variants were written.
@@ -138,6 +167,7 @@ class Conductor {
                                    std::to_string(runs_.variants.size()) + ": " + variant.name);
                  });
     if (!failures) return false;
+    const auto others = plans_of_others();
     // What belongs to the experiment is known only now: a rung above a refused one has another stack.
     write_variants();
     set_aside();
@@ -147,7 +177,11 @@ class Conductor {
       if (variant.has_own_runs()) execution_.cannot_run(variant, failure);
     }
     Json list = Json::array();
-    for (const auto& plan : runs_.plans) list.push_back(plan);
+    for (const auto& variant : runs_.variants) {
+      const Json& plan = runs_.plans.at(static_cast<size_t>(variant.index));
+      const auto other = others.find(variant.index);
+      list.push_back(plan.is_null() && other != others.end() ? other->second : plan);
+    }
     execution_.journal().write("plans.json", list);
     return true;
   }
@@ -174,6 +208,8 @@ class Conductor {
     int64_t round = 1;
     for (auto begun = begun_in(round); !begun.empty(); begun = begun_in(++round))
       run_round(round, runs_.schedule.begin_round(round, begun, runs_.plans));
+    // A race is not run on where nothing of it was missing: what was decided by it stands.
+    if (until.race && came_to_end_ && execution_.started() == 0) return;
     double slower = 1;  // than the sum of what the runs measured of themselves
     while (interrupts_.signal() == 0) {
       peaks_.look(round);
@@ -271,6 +307,7 @@ class Conductor {
   const fs::path folder_;
   const FolderLock lock_;
   Execution execution_;
+  const bool came_to_end_;  ///< when this conductor began
   NoiseLog noise_;
   PeakLog peaks_;
   std::optional<Stored> stored_;  ///< none before the first look

@@ -91,6 +91,20 @@ std::string difference_of_machines(const Json& there, const Json& here) {
   if (gpus_of(there) != gpus_of(here)) return differ("GPUs", gpus_of(there), gpus_of(here));
   if (there.contains("hosts") && here.contains("hosts") && hosts_of(there) != hosts_of(here))
     return differ("machines", hosts_of(there), hosts_of(here));
+  // Where the spec leaves them open, the same spec is another computation.
+  const Json mine = here.value("threads", Json()), theirs = there.value("threads", Json());
+  if (mine.is_number() && theirs.is_number() && mine != theirs)
+    return differ("CPU threads", theirs.dump(), mine.dump());
   return {};
+}
+
+std::string difference_of_builds(const Json& there, const Json& here) {
+  const auto build = [](const Json& context) {
+    const std::string commit = context.value("commit", "");
+    return context.value("optrush_version", "") + (commit.empty() ? "" : " (" + commit + ")");
+  };
+  if (build(there) == build(here)) return {};
+  return "runs of more than one build of optrush stand beside each other: " + build(there) + ", and " +
+         build(here);
 }
 }  // namespace optrush

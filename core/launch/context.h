@@ -19,4 +19,6 @@ Json ask_doctor(const RunSpec&, const std::filesystem::path& worker, bool quick,
 
 /// Why runs of both contexts must not stand in one report: "CPU 'A' there, 'B' here"; empty where they may.
 std::string difference_of_machines(const Json& there, const Json& here);
+/// What a report must say where its runs are of both builds; empty where they are of one.
+std::string difference_of_builds(const Json& there, const Json& here);
 }  // namespace optrush

@@ -57,8 +57,11 @@ bool Execution::is_done(const Job& job) const {
 bool Execution::counts(const Json& result) const { return !request_.retry || result.at("status") == "ok"; }
 
 void Execution::cannot_run(const Variant& variant, const BadEnd& end) {
-  store_unstarted(variant, 0, end);
   if (end.status != "skipped") all_ok_ = false;
+  const Job first = runs_.schedule.measured(variant, 0);
+  const auto before = request_.resume ? result_if_done(run_folder(first.id), first, journal_) : std::nullopt;
+  if (before && before->at("status") == "ok") return forget_plans(variant);  // other rounds are missing
+  store_unstarted(variant, 0, end);
   drop(variant, "its plan failed");
 }
 
@@ -210,7 +213,7 @@ std::unique_ptr<LiveRun> Execution::start(const Job& job, const std::string& how
   const fs::path folder = run_folder(job.id);
   clear_run(folder);
   store_job(folder, job);
-  journal_.started(job.id, identity_of(job), sha256_file(folder / "spec.json"));
+  journal_.started(job.id, identity_of(job), sha256_file(folder / "spec.json"), sum_of_inputs(job.spec));
   std::vector<Job> later = runs_.schedule.all(runs_.plans);
   std::erase_if(later, [&](const Job& other) { return other.id == job.id || is_executed(other); });
   const Progress::Position position{
@@ -218,6 +221,7 @@ std::unique_ptr<LiveRun> Execution::start(const Job& job, const std::string& how
       runs_.schedule.describe(job.spec) + (how.empty() ? "" : " " + how), runs_.schedule.open()};
   progress_.begin(job, position, metrics_file(folder, job), std::move(later));
   tell_of_followers();
+  ++started_;
   return starter_.start(job, folder, added);
 }
 
@@ -226,10 +230,15 @@ void Execution::tell_of_followers() {
   for (const auto& note : request_.followers->take_notes()) progress_.note(note, Colour::red);
 }
 
-/// No more runs of this variant; the rounds that it misses say why.
-void Execution::drop(const Variant& variant, const std::string& why) {
+/// No more runs of this variant, nor of those that show its runs.
+void Execution::forget_plans(const Variant& variant) {
   for (const auto& other : runs_.variants)
     if (other.runs_of() == variant.index) runs_.plans.at(static_cast<size_t>(other.index)) = nullptr;
+}
+
+/// No more runs of this variant; the rounds that it misses say why.
+void Execution::drop(const Variant& variant, const std::string& why) {
+  forget_plans(variant);
   for (int64_t round = 1; round < rounds_of(experiment_).value_or(1); ++round)
     store_unstarted(variant, round, {"skipped", "not run: " + why});
   log::debug("dropped " + variant.name + ": " + why);

@@ -38,7 +38,7 @@ class Execution : private TurnRound::Host {
   bool execute(const std::vector<Job>&);
   /// Jobs of one round: those that can take turns do so, and the others run one after the other.
   void execute_round(std::vector<Job>, int64_t round);
-  /// No run of this variant can be made: its plan failed.
+  /// No run of this variant can be made now: its plan failed. What it measured before is kept.
   void cannot_run(const Variant&, const BadEnd&);
 
   bool is_executed(const Job& job) const { return executed_.contains(identity_of(job)); }
@@ -47,6 +47,8 @@ class Execution : private TurnRound::Host {
   std::filesystem::path run_folder(const std::string& id) const { return folder_ / "runs" / id; }
   Journal& journal() { return journal_; }
   bool all_ok() const { return all_ok_; }
+  /// How many processes of runs were started.
+  int64_t started() const { return started_; }
 
  private:
   bool counts(const Json& result) const;
@@ -60,6 +62,7 @@ class Execution : private TurnRound::Host {
   std::unique_ptr<LiveRun> start(const Job&, const std::string& how, const Environment& added);
   void tell_of_followers();
   void drop(const Variant&, const std::string& why);
+  void forget_plans(const Variant&);
   void store_unstarted(const Variant&, int64_t round, const BadEnd&);
 
   std::unique_ptr<LiveRun> start(const Job&, const std::filesystem::path& socket) override;
@@ -79,5 +82,6 @@ class Execution : private TurnRound::Host {
   std::set<std::string> executed_;  ///< specs of the runs that have a result
   std::set<int64_t> alone_;         ///< variants that were out of memory beside others
   bool all_ok_ = true;
+  int64_t started_ = 0;
 };
 }  // namespace optrush

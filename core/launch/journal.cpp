@@ -18,15 +18,17 @@ Journal::Journal(const fs::path& folder) : file_(folder / "journal.jsonl") {
       const auto it = entry.find(key);
       return it != entry.end() && it->is_string() ? it->get<std::string>() : std::string();
     };
-    if (text("event") == "started") begins(text("run"), text("spec_sha256"));
+    if (text("event") == "started") begins(text("run"), {text("spec_sha256"), text("inputs")});
     if (text("event") == "finished") finished_[text("run")] = text("sha256");
     if (text("event") == "skipped") forget(text("run"));
+    if (text("event") == "ended") came_to_end_ = true;
   }
 }
 
-void Journal::started(const std::string& run, const std::string& spec, const std::string& sha256) {
-  append({{"event", "started"}, {"run", run}, {"spec_sha256", spec}, {"sha256", sha256}});
-  begins(run, spec);
+void Journal::started(const std::string& run, const std::string& spec, const std::string& sha256,
+                      const std::string& inputs) {
+  append({{"event", "started"}, {"run", run}, {"spec_sha256", spec}, {"sha256", sha256}, {"inputs", inputs}});
+  begins(run, {spec, inputs});
 }
 
 void Journal::finished(const std::string& run, const std::string& spec, const std::string& status,
@@ -42,9 +44,10 @@ void Journal::write(const std::string& file, const Json& json) {
   write_file(file_.parent_path() / file, content);
 }
 
-void Journal::begins(const std::string& run, const std::string& spec) {
-  started_[run] = spec;
+void Journal::begins(const std::string& run, Start start) {
+  started_[run] = std::move(start);
   finished_.erase(run);
+  came_to_end_ = false;
 }
 
 void Journal::forget(const std::string& run) {
@@ -61,11 +64,19 @@ void Journal::interrupted(const std::string& reason) {
   append({{"event", "interrupted"}, {"reason", reason}});
 }
 
-void Journal::ended() { append({{"event", "ended"}}); }
+void Journal::ended() {
+  append({{"event", "ended"}});
+  came_to_end_ = true;
+}
 
 std::string Journal::spec_of(const std::string& run) const {
   const auto it = started_.find(run);
-  return it == started_.end() ? std::string() : it->second;
+  return it == started_.end() ? std::string() : it->second.spec;
+}
+
+std::string Journal::inputs_of(const std::string& run) const {
+  const auto it = started_.find(run);
+  return it == started_.end() ? std::string() : it->second.inputs;
 }
 
 std::string Journal::result_of(const std::string& run) const {

@@ -13,8 +13,9 @@ class Journal {
   /// Reads what is there. A torn last line is closed, so that the next one stands alone.
   explicit Journal(const std::filesystem::path& folder);
 
-  /// `sha256`: of spec.json as it lies there, which reports check.
-  void started(const std::string& run, const std::string& spec_sha256, const std::string& sha256);
+  /// `sha256`: of spec.json as it lies there, which reports check. `inputs`: sum_of_inputs() of the spec.
+  void started(const std::string& run, const std::string& spec_sha256, const std::string& sha256,
+               const std::string& inputs);
   /// `sha256`: of result.json.
   void finished(const std::string& run, const std::string& spec_sha256, const std::string& status,
                 const std::string& sha256);
@@ -24,18 +25,27 @@ class Journal {
   void skipped(const std::string& run, const std::string& reason);
   void interrupted(const std::string& reason);
   void ended();
+  /// Nothing was started since the experiment last came to its end.
+  bool came_to_end() const { return came_to_end_; }
 
   /// Of the spec that the run was last started with; "": never, or skipped since.
   std::string spec_of(const std::string& run) const;
+  /// Of the files that the run reads, when it was started; "": none is known.
+  std::string inputs_of(const std::string& run) const;
   /// Sum of the result that it finished with; "": none is known.
   std::string result_of(const std::string& run) const;
 
  private:
+  struct Start {
+    std::string spec, inputs;
+  };
   void append(const Json& entry);
-  void begins(const std::string& run, const std::string& spec);
+  void begins(const std::string& run, Start);
   void forget(const std::string& run);
 
   std::filesystem::path file_;
-  std::map<std::string, std::string> started_, finished_;  ///< by run: sum of its spec, of its result
+  std::map<std::string, Start> started_;
+  std::map<std::string, std::string> finished_;  ///< by run: sum of its result
+  bool came_to_end_ = false;
 };
 }  // namespace optrush

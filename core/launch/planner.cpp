@@ -1,6 +1,7 @@
 #include "launch/planner.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <set>
 
 #include "base/cores.h"
@@ -164,6 +165,10 @@ Environment worker_environment(const RunSpec& spec, int64_t cores) {
   if (const int64_t threads = spec.threads > 0 ? spec.threads : otherwise; threads > 0)
     for (const char* name : {"OMP_NUM_THREADS", "MKL_NUM_THREADS"})
       environment.emplace_back(name, std::to_string(threads));
+  // NCCL's watchdog would write a dump for a minute before it ends a rank that waits in vain.
+  for (const auto& [name, value] :
+       {std::pair("TORCH_NCCL_DUMP_ON_TIMEOUT", "0"), {"TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC", "1000"}})
+    if (std::getenv(name) == nullptr) environment.emplace_back(name, value);
   environment.insert(environment.end(), spec.environment.begin(), spec.environment.end());
   return environment;
 }

@@ -24,6 +24,17 @@ Command rank_command(const fs::path& worker, const RankFiles& files, const std::
   if (files.from_step) arguments.insert(arguments.end(), {"--continue", std::to_string(*files.from_step)});
   return {arguments, environment, files.folder / "log.txt"};
 }
+
+/// NCCL tells of a collective that did not come to its end from a thread of its own, which then aborts the
+/// process: that rank waited for another one.
+std::optional<std::string> watchdog_line(const fs::path& log) {
+  constexpr std::string_view kSign = "Watchdog caught collective operation timeout";
+  constexpr int64_t kBytes = 1 << 18;  // its stack traces follow
+  const std::string text = end_of_file(log, kBytes);
+  const size_t found = text.find(kSign);
+  if (found == std::string::npos) return std::nullopt;
+  return text.substr(found, text.find('\n', found) - found);
+}
 }  // namespace
 
 RankEnd::Verdict RankEnd::verdict() const {
@@ -45,7 +56,10 @@ std::optional<RankEnd> LocalRank::poll() {
   RankEnd end{.end = *process};
   if (auto result = read_result(folder_, &end.problem)) end.result = std::move(*result);
   end.state = MetricsTail(folder_ / "metrics.jsonl").update();
-  end.log = log_tail(folder_ / "log.txt");
+  const fs::path log = folder_ / "log.txt";
+  end.log = log_tail(log);
+  if (const auto line = end.result.is_object() ? std::nullopt : watchdog_line(log))
+    end.result = {{"schema_version", 1}, {"status", "failed"}, {"reason", *line}, {"cause", "timeout"}};
   return end;
 }
 

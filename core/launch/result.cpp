@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "base/files.h"
+#include "base/run_identity.h"
 #include "base/spec_json.h"
 #include "base/suggest.h"
 #include "launch/external_run.h"
@@ -152,14 +153,18 @@ Json store_unstarted(const fs::path& run_folder, const Job& job, const std::stri
   return result;
 }
 
-std::string log_tail(const fs::path& log) {
+std::string end_of_file(const fs::path& file, int64_t bytes) {
   std::error_code unreadable;
   std::ifstream in;
-  if (fs::is_regular_file(log, unreadable)) in.open(log, std::ios::binary | std::ios::ate);
+  if (fs::is_regular_file(file, unreadable)) in.open(file, std::ios::binary | std::ios::ate);
   if (!in.is_open()) return {};
   const auto size = static_cast<int64_t>(in.tellg());
-  in.seekg(std::max<int64_t>(0, size - kTailBytes));
-  std::string text = rest_of(in);
+  in.seekg(std::max<int64_t>(0, size - bytes));
+  return rest_of(in);
+}
+
+std::string log_tail(const fs::path& log) {
+  std::string text = end_of_file(log, kTailBytes);
   while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
   size_t start = text.size();
   for (size_t lines = 0; lines < kTailLines && start != std::string::npos && start > 0; ++lines)
@@ -182,10 +187,12 @@ std::optional<Json> result_if_done(const fs::path& run_folder, const Job& job, c
   const auto stored = read_result(run_folder);
   const std::string spec = journal.spec_of(job.id);
   if (!stored || spec.empty()) return std::nullopt;
-  const std::string written = journal.result_of(job.id);
+  const std::string written = journal.result_of(job.id), inputs = journal.inputs_of(job.id);
   const std::string changed = spec != identity_of(job) ? "its spec has changed"
                               : !written.empty() && written != sha256_file(run_folder / "result.json")
                                   ? "its result was changed after it was written"
+                              : !inputs.empty() && inputs != sum_of_inputs(job.spec)
+                                  ? "a file that it reads has changed"
                               : !same_plugins(*stored) ? "a plugin file has changed"
                                                        : "";
   if (changed.empty()) return stored;

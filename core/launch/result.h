@@ -54,6 +54,8 @@ std::string last_lines(const std::string& log_name, const std::string& log);
 /// A RunResult that says no more than how a run ended.
 Json result_json(const BadEnd&);
 
+/// The last bytes of a regular file; nothing where it can't be read.
+std::string end_of_file(const std::filesystem::path& file, int64_t bytes);
 /// The last lines of a log, for a reason; "" where it is empty.
 std::string log_tail(const std::filesystem::path& log);
 

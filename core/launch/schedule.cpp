@@ -78,7 +78,7 @@ std::vector<Job> Schedule::gate(const std::vector<Json>& plans, const Variant& v
 }
 
 std::vector<Job> Schedule::repeat(const std::vector<Json>& plans, const Variant& variant) const {
-  if (!variant.has_own_runs()) return {};
+  if (!variant.has_own_runs() || !wanted(variant)) return {};
   const GateCheck check = plan_check(variants_, plans, variant.index);
   if (!check.repeat) return {};
   return {job(*check.repeat, Purpose::repeat, check.repeat->round)};

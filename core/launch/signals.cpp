@@ -9,6 +9,8 @@ namespace optrush {
 Interrupts::Interrupts() {
   // Some parents ignore it, and the ends of our children would then never be told.
   std::signal(SIGCHLD, SIG_DFL);
+  // Who reads the progress may end before the measurement does.
+  std::signal(SIGPIPE, SIG_IGN);
   sigemptyset(&stopping_);
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction present {};

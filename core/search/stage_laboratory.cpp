@@ -83,6 +83,7 @@ Experiment StageLaboratory::stage(const Picks& reference, const std::vector<Pick
   stage.label = std::to_string(stages_);
   stage.question = "What is better than " + stacks_.name(reference) + "?";
   stage.base = stacks_.spec(reference);
+  stage.base.validate.every = stage.base.save.every = 0;  // a stage asks for speed alone
   stage.until->race = true;
   // Planning may have taken all of the time: one round is then all that the stage makes.
   stage.until->at_most_s =

@@ -77,7 +77,7 @@ TEST_F(StateFolderTest, TheStateBeforeCountsUntilEveryPartIsThere) {
   write_state_part(folder_, 2, 0, {piece(0, 5)});
   EXPECT_EQ(StateFolder(folder_).step(), 1);
   EXPECT_THAT(error_of([&] { bytes_of_state(folder_, 2, 2); }),
-              AllOf(HasSubstr("rank 1 has saved its part of the state elsewhere"), HasSubstr("--reports")));
+              AllOf(HasSubstr("rank 1 has saved its part of the state elsewhere"), HasSubstr("--out")));
   EXPECT_EQ(StateFolder(folder_).step(), 1);
   write_state_part(folder_, 2, 1, {piece(5, 12)});
   EXPECT_GT(bytes_of_state(folder_, 2, 2), 12 * 8);

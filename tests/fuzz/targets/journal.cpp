@@ -10,7 +10,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   fuzz::feed([&] {
     Journal journal(files.path());
     if (size % 8 != 0) return;  // writing costs ten times what reading does
-    journal.started("run", "spec", "sum");
+    journal.started("run", "spec", "sum", "inputs");
     journal.finished("run", "spec", "ok", "result");
     const Journal again(files.path());
     fuzz::hold(again.spec_of("run") == "spec" && again.result_of("run") == "result",

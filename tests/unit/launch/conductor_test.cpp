@@ -2,8 +2,10 @@
 
 #include <gmock/gmock.h>
 
+#include <unistd.h>
 #include <chrono>
 #include <cmath>
+
 #include <csignal>
 #include <fstream>
 #include <thread>
@@ -11,6 +13,7 @@
 #include "ends.h"
 #include "fixture.h"
 #include "launch/folder.h"
+#include "launch/journal.h"
 
 namespace optrush {
 namespace {
@@ -120,6 +123,21 @@ TEST_F(OpenRounds, OfARaceGoOnForWhoMayStillBeFaster) {
   EXPECT_EQ(rounds_of("03-behind"), 4);
   EXPECT_GT(rounds_of("01-noisy"), 6);
   EXPECT_EQ(rounds_of("00-base"), rounds_of("01-noisy"));
+}
+
+TEST_F(OpenRounds, OfARaceThatCameToItsEndAreNotGoneOnWith) {
+  Experiment race = open({"noisy", "ahead"});
+  race.until->race = true;
+  for (Rung& rung : race.parts.front().rungs) rung.over = "base";
+  race.until->at_most_s = 0.001;
+  run(race);
+  EXPECT_EQ(rounds_of("01-noisy"), 1) << "the time was over";
+  race.until->at_most_s = 600;
+  run(race, resuming());
+  EXPECT_THAT(starts(), IsEmpty());
+  fs::remove(report() / "runs/01-noisy-r1/result.json");
+  run(race, resuming());
+  EXPECT_GT(rounds_of("01-noisy"), 4) << "something of it is missing, so it is run";
 }
 
 TEST_F(OpenRounds, CountEqualStacksOnce) {
@@ -431,6 +449,84 @@ TEST_F(Conductor, ResumeAfterAPluginChangedRunsItAgain) {
   write_file(folder_ / "plugin.so", "two");
   run(e, resuming());
   EXPECT_THAT(starts(), ElementsAre("01-plugin-r1"));
+}
+
+TEST_F(Conductor, ResumeAfterDataChangedRunsItAgain) {
+  write_file(folder_ / "text.txt", "one");
+  auto e = experiment({"a", "b"});
+  e.base =
+      merged(e.base, {{"data", {{"kind", "text"}, {"path", (folder_ / "text.txt").string()}}}}, "fixture");
+  RunRequest only = request();
+  only.only = {"a"};
+  run(e, only);
+  run(e, resuming());
+  EXPECT_THAT(starts(), ElementsAre("02-b-r1"));
+  write_file(folder_ / "text.txt", "another text");
+  run(e, resuming());
+  EXPECT_THAT(starts(), ElementsAre("00-base-r1", "01-a-r1", "02-b-r1", "00-base-drift"));
+}
+
+TEST_F(Conductor, ResumeKeepsWhatCannotBePlannedNow) {
+  const fs::path checkpoint = folder_ / "model.safetensors";
+  setenv("FAKE_CHECKPOINT", checkpoint.c_str(), 1);
+  write_file(checkpoint, "weights");
+  run(experiment({"checkpoint", "b"}, 2));
+  fs::remove(checkpoint);
+  EXPECT_FALSE(run(experiment({"checkpoint", "b"}, 3), resuming()).all_ok);
+  EXPECT_THAT(starts(), ElementsAre("00-base-r3", "02-b-r3", "00-base-drift"));
+  const Analysis a = analyze(load_report(report()));
+  EXPECT_EQ(a.rows.at(1).status, Status::ok) << a.rows.at(1).reason;
+  EXPECT_EQ(a.rows.at(1).rounds.size(), 2U);
+  EXPECT_EQ(a.missing_runs, 1U);
+  write_file(checkpoint, "weights");
+  EXPECT_TRUE(run(experiment({"checkpoint", "b"}, 3), resuming()).all_ok);
+  EXPECT_THAT(starts(), ElementsAre("01-checkpoint-r3"));
+}
+
+TEST_F(Conductor, OnlyWithResumeKeepsThePlansOfTheOthers) {
+  run(experiment({"a", "b"}));
+  const Json before = read_json(report() / "plans.json");
+  ASSERT_TRUE(before.at(2).is_object());
+  RunRequest only = resuming();
+  only.only = {"a"};
+  run(experiment({"a", "b"}, 2), only);
+  EXPECT_EQ(read_json(report() / "plans.json"), before);
+  Experiment changed = experiment({"a", "b"}, 2);
+  changed.parts[0].rungs[1].settings = {{"train", {{"lr", 0.5}}}};
+  run(changed, only);
+  EXPECT_TRUE(read_json(report() / "plans.json").at(2).is_null()) << "that was another rung's";
+}
+
+TEST_F(Conductor, TheProgressMayBeReadByNobody) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  close(ends[0]);
+  Progress progress(Terminal{.fd = ends[1]});
+  EXPECT_TRUE(run_experiment(experiment({"a"}), request(), progress).all_ok);
+  close(ends[1]);
+  EXPECT_EQ(status("01-a-r1"), "ok");
+}
+
+TEST_F(Conductor, RunsOfTwoBuildsAreSaidToBeThat) {
+  run(experiment({"a"}));
+  const fs::path file = report() / "context.json";
+  Json context = read_json(file);
+  context["commit"] = "of-yesterday";
+  Journal(report()).write("context.json", context);
+  run(experiment({"a", "b"}), resuming());
+  run(experiment({"a", "b"}), resuming());
+  const Json warnings = read_json(file).at("warnings");
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_THAT(warnings.at(0).get<std::string>(), HasSubstr("more than one build of optrush"));
+  EXPECT_THAT(warnings.at(0).get<std::string>(), HasSubstr("of-yesterday"));
+}
+
+TEST_F(Conductor, ResumeKeepsTheNumberOfThreads) {
+  run(experiment({"a"}));
+  setenv("FAKE_THREADS", "1", 1);
+  EXPECT_THAT(error_of([&] { run(experiment({"b"}), resuming()); }),
+              HasSubstr("CPU threads '2' there, '1' here"));
+  unsetenv("FAKE_THREADS");
 }
 
 TEST_F(Conductor, ResumeKeepsTheArguments) {

@@ -238,6 +238,17 @@ def rank_hangs(rank, bad):
     rank.end("timeout", reason="all_reduce of group dp: no answer within 60 s", cause="timeout")
 
 
+def rank_is_aborted(rank, bad):
+    """As NCCL's watchdog ends those that wait for a rank that hangs."""
+    rank.steps(4 if bad else 5)
+    if bad:
+        return hang(rank.spec, rank.out)
+    wait_for(os.path.join(os.path.dirname(rank.out), "1", "child.json"))
+    print("[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=3, OpType=ALLREDUCE)")
+    print("frame\n" * 2000, flush=True)
+    end_by(signal.SIGABRT)
+
+
 def rank_comes_late(rank, bad):
     if bad:
         time.sleep(0.5)
@@ -275,6 +286,7 @@ RANK_ENDS = {
     "killed": rank_killed,
     "oom": rank_fails_after_others,
     "hang": rank_hangs,
+    "watchdog": rank_is_aborted,
     "late": rank_comes_late,
     "atlast": rank_fails_at_last,
     "slow": all_wait,
@@ -293,6 +305,12 @@ def run_rank(spec, options):
     rank.end()
 
 
+def plan_while_there(out):
+    """As of a checkpoint that may be gone."""
+    if not os.path.exists(os.environ["FAKE_CHECKPOINT"]):
+        fail_to_plan(out)
+
+
 def fail_to_plan(out):
     print("optrush-worker: error: x.lua:3: unknown option 'rnk'\n  hint: did you mean 'rank'?", file=sys.stderr)
     sys.exit(1)
@@ -306,6 +324,7 @@ def skip_plan(out):
 PLANS = {
     "planskip": skip_plan,
     "unplanned": fail_to_plan,
+    "checkpoint": plan_while_there,
     "plancrash": lambda out: end_by(signal.SIGSEGV),
     "planhang": lambda out: time.sleep(1000),
     "planjunk": lambda out: write(out, ["no", "plan"]),
@@ -340,7 +359,8 @@ def main():
     what, arguments = sys.argv[1], sys.argv[2:]
     options = dict(zip(arguments[::2], arguments[1::2]))
     if what == "doctor":
-        write(options["--json"], {"cpu": {"name": os.environ.get("FAKE_CPU", "fake")}, "gpus": []})
+        threads = int(os.environ.get("FAKE_THREADS", "2"))
+        write(options["--json"], {"cpu": {"name": os.environ.get("FAKE_CPU", "fake")}, "gpus": [], "threads": threads})
         return
     with open(options["--spec"]) as file:
         spec = json.load(file)

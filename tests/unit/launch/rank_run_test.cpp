@@ -110,6 +110,13 @@ TEST_F(RankRun, AHungRankIsWhoDidNotArrive) {
   expect_all_ended("01-hang-1-r1");
 }
 
+TEST_F(RankRun, WhoIsAbortedByNcclsWatchdogWaitedForAnother) {
+  run(with_ranks(3, {"watchdog:1"}));
+  EXPECT_EQ(status("01-watchdog-1-r1"), "timeout");
+  EXPECT_THAT(reason("01-watchdog-1-r1"), StartsWith("rank 1" + host_ + "did not arrive"));
+  EXPECT_THAT(reason("01-watchdog-1-r1"), HasSubstr("WorkNCCL(SeqNum=3, OpType=ALLREDUCE)"));
+}
+
 TEST_F(RankRun, ALateRankIsWaitedFor) { EXPECT_TRUE(run(with_ranks(2, {"late:1"})).all_ok); }
 
 TEST_F(RankRun, AFailureAfterRank0sResultReplacesIt) {
