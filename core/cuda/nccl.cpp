@@ -8,7 +8,10 @@ extern "C" [[gnu::visibility("default")]] void optrush_make_nccl(optrush::NcclRe
   options->timeout = request.timeout;
   auto backend =
       c10::make_intrusive<c10d::ProcessGroupNCCL>(request.store, request.rank, request.size, options);
-  backend->setBoundDeviceId(request.device);  // the communicator is made now, and not at the first collective
-  backend->eagerConnectSingleDevice(request.device);
+  if (request.use == optrush::NcclUse::collectives) {
+    backend->setBoundDeviceId(
+        request.device);  // the communicator is made now, and not at the first collective
+    backend->eagerConnectSingleDevice(request.device);
+  }
   request.made = backend;
 }

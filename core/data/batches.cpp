@@ -38,6 +38,10 @@ Segments segments_of(const Tensor& ids, const DocumentRows& source, at::Device d
   int64_t count = 0;
   for (int64_t i = 0; i < rows * length; ++i)
     if (i % length == 0 || id[i] != id[i - 1]) start[count++] = static_cast<int32_t>(i);
+  for (int64_t document = 0; document < count; ++document) {
+    const auto of_one = static_cast<double>(start[document + 1] - start[document]);
+    segments.pairs += of_one * of_one;
+  }
   segments.ids = ids.to(device, /*non_blocking=*/true);
   segments.starts = starts.to(device, /*non_blocking=*/true);
   return segments;

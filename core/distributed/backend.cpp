@@ -1,6 +1,7 @@
 #include "distributed/backend.h"
 
 #include <cstdlib>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
@@ -35,7 +36,7 @@ c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const std::string& nam
     group->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
     if (device.is_cuda()) {
       group->setBackend(c10::DeviceType::CUDA, c10d::ProcessGroup::BackendType::NCCL,
-                        make_nccl_backend(store, rank, size, device, ranks.timeout));
+                        make_nccl_backend(store, rank, size, device, ranks.timeout, NcclUse::collectives));
       group->setDefaultBackend(c10d::ProcessGroup::BackendType::NCCL);
     }
   } catch (const Error&) {
@@ -49,5 +50,11 @@ c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const std::string& nam
   }
   group->setGroupName(name);
   return group;
+}
+
+c10::intrusive_ptr<c10d::Backend> make_links(const c10::intrusive_ptr<c10d::Store>& store, int64_t rank,
+                                             int64_t size, at::Device device, const Ranks& ranks) {
+  return make_nccl_backend(c10::make_intrusive<c10d::PrefixStore>("links", store), rank, size, device,
+                           ranks.timeout, NcclUse::links);
 }
 }  // namespace optrush

@@ -7,6 +7,7 @@
 #include "distributed/ranks.h"
 
 namespace c10d {
+class Backend;
 class ProcessGroup;
 class Store;
 }  // namespace c10d
@@ -17,4 +18,8 @@ c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const std::string& nam
                                                           const c10::intrusive_ptr<c10d::Store>&,
                                                           int64_t rank, int64_t size, at::Device,
                                                           const Ranks&);
+/// What sends and receives of a group on a GPU go through: pairs of ranks do not wait for each other, as they
+/// would in the group's one communicator.
+c10::intrusive_ptr<c10d::Backend> make_links(const c10::intrusive_ptr<c10d::Store>&, int64_t rank,
+                                             int64_t size, at::Device, const Ranks&);
 }  // namespace optrush

@@ -5,6 +5,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
@@ -81,6 +82,8 @@ struct Group::State {
   bool sends = false;  ///< false for one rank and in a forecast
   c10::intrusive_ptr<c10d::ProcessGroup> group;
   c10::intrusive_ptr<c10d::ProcessGroup> functional;  ///< the same, for compiled code
+  c10::intrusive_ptr<c10d::Backend> links;            ///< of a GPU, from the first send or receive on
+  c10::intrusive_ptr<c10d::Store> store;
   Groups* groups = nullptr;
 
   void count(const char* collective, double bytes, double share_sent) const {
@@ -135,6 +138,14 @@ struct Group::State {
       throw_peer_error(pending.state_->what, e);
     }
     return pending;
+  }
+
+  /// A send or a receive, by what it goes through.
+  template <class Call>
+  auto between_two(Call&& call) {
+    if (!groups->device_.is_cuda()) return call(*group);
+    if (!links) links = make_links(store, rank, size, groups->device_, groups->ranks_);
+    return call(*links);
   }
 
   double share() const { return static_cast<double>(size - 1) / static_cast<double>(size); }
@@ -222,14 +233,16 @@ Pending Group::broadcast(const Tensor& tensor, int64_t from) {
 Pending Group::send(const Tensor& tensor, int64_t to) {
   return state_->start("send", tensor, 1, {tensor}, [&] {
     std::vector<Tensor> tensors = {as_bytes(tensor)};
-    return state_->group->send(tensors, static_cast<int>(to), /*tag=*/0);
+    return state_->between_two(
+        [&](auto& link) { return link.send(tensors, static_cast<int>(to), /*tag=*/0); });
   });
 }
 
 Pending Group::receive(const Tensor& tensor, int64_t from) {
   return state_->start("receive", tensor, 0, {tensor}, [&] {
     std::vector<Tensor> tensors = {as_bytes(tensor)};
-    return state_->group->recv(tensors, static_cast<int>(from), /*tag=*/0);
+    return state_->between_two(
+        [&](auto& link) { return link.recv(tensors, static_cast<int>(from), /*tag=*/0); });
   });
 }
 
@@ -296,8 +309,8 @@ Group& Groups::make(const std::string& name, const std::vector<int64_t>& members
   if (state->sends) {
     // Groups of one name with other members meet elsewhere.
     const std::string place = name + "@" + std::to_string(members.front());
-    state->group = make_process_group(place, c10::make_intrusive<c10d::PrefixStore>("group/" + place, store_),
-                                      rank, state->size, device_, ranks_);
+    state->store = c10::make_intrusive<c10d::PrefixStore>("group/" + place, store_);
+    state->group = make_process_group(place, state->store, rank, state->size, device_, ranks_);
     // Where functional collectives look: by a name that every rank's code shares.
     state->functional = functional_group(state->group, state->of_compiled_code());
     c10d::register_process_group(name, state->functional);

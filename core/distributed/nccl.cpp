@@ -27,9 +27,9 @@ MakeNccl* open_maker() {
 
 c10::intrusive_ptr<c10d::Backend> make_nccl_backend(c10::intrusive_ptr<c10d::Store> store, int64_t rank,
                                                     int64_t size, at::Device device,
-                                                    std::chrono::milliseconds timeout) {
+                                                    std::chrono::milliseconds timeout, NcclUse use) {
   static MakeNccl* const make = open_maker();  // NOLINT: a function
-  NcclRequest request{std::move(store), static_cast<int>(rank), static_cast<int>(size), device, timeout};
+  NcclRequest request{std::move(store), static_cast<int>(rank), static_cast<int>(size), device, timeout, use};
   make(request);
   return request.made;
 }

@@ -10,11 +10,17 @@ class Store;
 }  // namespace c10d
 
 namespace optrush {
+/// What a backend is for.
+enum class NcclUse : uint8_t {
+  collectives,  ///< one communicator of all ranks, connected at once
+  links  ///< send and receive: each pair of ranks connects when it first does, with a stream of its own
+};
+
 /// NCCL for tensors on `device`. It is made by liboptrush_cuda.so, which is opened at the first call: it
 /// needs libtorch_cuda, and a CPU run does not load that.
 c10::intrusive_ptr<c10d::Backend> make_nccl_backend(c10::intrusive_ptr<c10d::Store>, int64_t rank,
                                                     int64_t size, at::Device device,
-                                                    std::chrono::milliseconds timeout);
+                                                    std::chrono::milliseconds timeout, NcclUse);
 
 /// What liboptrush_cuda.so exports.
 struct NcclRequest {
@@ -22,6 +28,7 @@ struct NcclRequest {
   int rank, size;
   at::Device device;
   std::chrono::milliseconds timeout;
+  NcclUse use;
   c10::intrusive_ptr<c10d::Backend> made = {};
 };
 using MakeNccl = void(NcclRequest&);

@@ -85,6 +85,19 @@ bool causal(const at::RecordFunction& fn) {
   return index && fn.inputs()[static_cast<size_t>(*index)].toBool();
 }
 
+/// Several sequences one after the other, where sizes do not tell where each ends: who calls it notes its
+/// FLOPs (optrush/costs.h).
+bool of_documents(const at::RecordFunction& fn) {
+  const auto schema = fn.operator_schema();
+  for (const char* name : {"cum_seq_q", "cu_seqlens_q"}) {
+    const auto index = schema ? schema->argumentIndexWithName(name) : std::nullopt;
+    if (index && fn.inputs()[static_cast<size_t>(*index)].isTensor() &&
+        fn.inputs()[static_cast<size_t>(*index)].toTensor().defined())
+      return true;
+  }
+  return false;
+}
+
 /// Calls with each tensor of a value, those of lists too.
 template <class Call>
 void each_tensor(const c10::IValue& value, const Call& call) {
@@ -175,9 +188,11 @@ OperatorCall::OperatorCall(const at::RecordFunction& fn, at::Device device)
     kind_ = Kind::attention;
     const bool backward = name_.ends_with("_backward");
     const size_t q = backward ? 1 : 0;
+    const bool documents = of_documents(fn);
     const double scores = 2 * product(tensor(q).sizes()) * static_cast<double>(tensor(q + 1).size(-2));
-    cost_.attention_flops = scores * (backward ? 5 : 2) / (causal(fn) ? 2 : 1);
-    const bool grouped = tensor(q).size(1) != tensor(q + 1).size(1);
+    if (!documents) cost_.attention_flops = scores * (backward ? 5 : 2) / (causal(fn) ? 2 : 1);
+    const int64_t heads = documents ? -2 : 1;
+    const bool grouped = tensor(q).size(heads) != tensor(q + 1).size(heads);
     cost_.launches = backward ? (grouped ? 5 : 3) : 1;
   } else if (name_ == "aten::copy_") {
     kind_ = Kind::copy;

@@ -19,7 +19,8 @@ std::string plugin_key(const Recipe::Kept& kept) { return "plugin/" + kept.name;
 
 /// A segment's entries of one state of its shard.
 StatePiece entries(const OptimizerState& state, const Segment& segment) {
-  const std::string key = optimizer_key(state, *segment.param);
+  const std::string key =
+      state.is_parameter ? model_key(*segment.param) : optimizer_key(state, *segment.param);
   if (state.block == 0) return {key, Layout(std::vector<int64_t>{}), state.value};
   const Layout layout = state.block == 1 ? segment.layout : segment.layout.in_blocks(state.block);
   return {key, layout, state.value.flatten().narrow(0, segment.at / state.block, layout.numel())};
@@ -37,11 +38,14 @@ StatePiece parameter(const Shard& shard, const Segment& segment) {
   return {model_key(*segment.param), segment.layout, Shard::part(shard.data, segment)};
 }
 
-/// Every tensor of this rank that is part of the state, shard by shard.
+/// Every tensor of this rank that is part of the state, shard by shard. A parameter of which the optimizer
+/// keeps more bits is seen once, with those.
 void visit(Session& session, Shard& shard, const std::function<void(const Param&, const StatePiece&)>& see) {
   for (const Segment& segment : shard.segments) {
-    see(*segment.param, parameter(shard, segment));
-    for (const auto& state : session.optimizer().state(shard)) see(*segment.param, entries(state, segment));
+    const auto states = session.optimizer().state(shard);
+    if (std::ranges::none_of(states, &OptimizerState::is_parameter))
+      see(*segment.param, parameter(shard, segment));
+    for (const auto& state : states) see(*segment.param, entries(state, segment));
   }
 }
 
@@ -82,6 +86,9 @@ void load_state(Session& session, const SavedState& saved) {
   const at::NoGradGuard no_grad;
   for (Shard& shard : session.data_parallel().shards())
     visit(session, shard, [&](const Param&, const StatePiece& mine) { load(mine, saved); });
+  for (Shard& shard : session.data_parallel().shards())
+    if (std::ranges::any_of(session.optimizer().state(shard), &OptimizerState::is_parameter))
+      for (const Segment& segment : shard.segments) load(parameter(shard, segment), saved);  // rounded
   for (const auto& kept : session.recipe().kept()) {
     const Tensor value = kept.view();
     load({plugin_key(kept), Layout(value.sizes().vec()), value}, saved);

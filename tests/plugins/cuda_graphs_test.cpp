@@ -35,6 +35,14 @@ TEST(CudaGraphs, RefuseWhatMayWaitForTheHostByName) {
   EXPECT_NE(message.find("'test' in norm, 'test' in schedule"), std::string::npos) << message;
 }
 
+TEST(CudaGraphs, RefuseAnMlpThatRunsAgain) {
+  const auto with_level = [](int level) {
+    return std::vector<PluginUse>{{"fused_adamw", Json::object()}, {"swiglu_recompute", {{"level", level}}}};
+  };
+  EXPECT_NE(refusal(with_level(1)).find("for the host: 'swiglu_recompute' in mlp"), std::string::npos);
+  EXPECT_THROW(Trained{spec_with(with_level(0))}, Skip);
+}
+
 TEST(CudaGraphs, TakeWhatIsCapturableAndThenNeedAGpu) {
   const std::vector<PluginUse> stack = {
       {"clip_grad_norm", Json::object()},       {"flash_attention", Json::object()},

@@ -289,6 +289,7 @@ TEST_F(DocumentsTest, BatchesCountTheirLabelsAndNameTheirDocuments) {
   EXPECT_TRUE(at::equal(packed.segments.ids, at::tensor({0, 0, 0, 1, 2, 2, 3}, at::kInt).unsqueeze(0)));
   EXPECT_TRUE(at::equal(packed.segments.starts, at::tensor({0, 3, 4, 6, 7}, at::kInt)));
   EXPECT_EQ(packed.segments.longest, 3);
+  EXPECT_EQ(packed.segments.pairs, 9 + 1 + 4 + 1);
   const auto two = [](std::span<const int64_t>, int64_t) { return Rows{{0}, {1, 2}}; };
   for (int64_t step = 0; step < 2; ++step)
     EXPECT_EQ(Batches(spec, session.model(), session.mesh(), at::kCPU, two).step(step).at(0).segments.longest,

@@ -226,6 +226,27 @@ TEST(State, GoesOnWhereItWasSaved) {
   }
 }
 
+TEST(State, HasTheParametersInAllTheirBits) {
+  RunSpec spec = nano_spec({{"bf16_weights", Json::object()}});
+  spec.train.steps = 3;
+  Trained trained(spec);
+  trained.train();
+  std::map<std::string, std::vector<StatePiece>> saved;
+  for (auto& piece : state_to_save(trained.session(), 3)) saved[piece.key].push_back(piece);
+  Trained plain(nano_spec());
+  load_parameters(plain.session(), [&](const std::string& key) { return saved[key]; });
+  bool rounded = false;
+  for (Param* of_plain : plain.session().params().all()) {
+    const Tensor value = of_plain->value();
+    ASSERT_EQ(value.scalar_type(), at::kFloat);
+    const Tensor weight = trained.session().params().at(of_plain->name).value();
+    EXPECT_TRUE(at::equal(value.to(weight.scalar_type()), weight)) << of_plain->name;
+    rounded = rounded || !at::equal(value, weight.to(at::kFloat));
+  }
+  EXPECT_TRUE(rounded) << "the masters have bits that the weights lack";
+  for (const auto& [key, pieces] : saved) EXPECT_EQ(key.find("optimizer/master"), std::string::npos);
+}
+
 TEST(State, SaysWhatIsMissing) {
   Trained trained(nano_spec());
   const auto message = error_of(

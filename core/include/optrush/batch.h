@@ -12,6 +12,7 @@ struct Segments {
   /// be of nothing, so that every batch has as many.
   Tensor starts;
   int64_t longest = 0;  ///< no document has more positions; the same in every batch of a run
+  double pairs = 0;     ///< of positions in one document, any order: the squares of the lengths, added up
   bool defined() const { return ids.defined(); }
 };
 

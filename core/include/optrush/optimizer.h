@@ -21,6 +21,8 @@ struct OptimizerState {
   /// Elements of the shard that one entry stands for: 1 for a moment, the block of an 8-bit optimizer for its
   /// scales (Param::block then says so, too), 0 for one entry of the whole shard, as a count of steps.
   int64_t block = 1;
+  /// The parameter itself with more bits than the shard has (master weights): saved as its value.
+  bool is_parameter = false;
 };
 
 /// Made after the shards exist; it may be called with a part of them (optimizer in backward), so it counts

@@ -80,7 +80,7 @@ class MasterAdamW final : public Optimizer {
     const Tensor steps = steps_.defined() ? steps_[state.number] : at::from_blob(&state.steps, {}, at::kLong);
     std::vector<OptimizerState> all = {
         {"exp_avg", state.first}, {"exp_avg_sq", state.second}, {.name = "step", .value = steps, .block = 0}};
-    if (writes_weight(shard)) all.push_back({"master", state.master});
+    if (writes_weight(shard)) all.push_back({.name = "master", .value = state.master, .is_parameter = true});
     return all;
   }
 

@@ -2,6 +2,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/Version.h>
+#include <c10/core/CachingDeviceAllocator.h>
 #include <c10/util/hash.h>
 #include <fcntl.h>
 #include <sys/file.h>
@@ -10,6 +11,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <regex>
 
 #include "cuda_tools_py.h"
 #include "inductor_py.h"
@@ -109,8 +111,11 @@ std::vector<std::string> enabled_attention_kernels() {
 Cache::Cache(const std::string& root) : root_(root.empty() ? cache_folder("inductor") : fs::path(root)) {}
 
 std::string Cache::key_of(const UnitGraph& graph, const Request& request) {
-  return c10::sha1(graph.text() + to_json(request).dump() + kInductorPy + kCudaToolsPy +
-                   processor(request.inputs.front().device()) + at::show_config())
+  // The GPUs of one machine read one copy: code is told its device when it is loaded.
+  static const std::regex number("cuda:[0-9]+");
+  const std::string asked = std::regex_replace(graph.text() + to_json(request).dump(), number, "cuda");
+  return c10::sha1(asked + kInductorPy + kCudaToolsPy + processor(request.inputs.front().device()) +
+                   at::show_config())
       .str();
 }
 
@@ -129,6 +134,9 @@ void Cache::compile(const std::string& key, const UnitGraph& graph, const Reques
   write(work / "inductor.py", kInductorPy);
   write(work / "cuda_tools.py", kCudaToolsPy);
   const fs::path log = work / "log.txt";
+  // The compiler makes inputs of its own there.
+  if (const auto device = request.inputs.front().device(); device.is_cuda())
+    at::getDeviceAllocator(device.type())->emptyCache();
   const int code = run_python({(work / "inductor.py").string(), work.string()}, log);
   if (const fs::path missing = work / "missing.json"; fs::exists(missing)) {
     std::ifstream in(missing);

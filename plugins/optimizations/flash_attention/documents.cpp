@@ -4,6 +4,8 @@
 
 #include <limits>
 
+#include "optrush/costs.h"
+
 namespace optrush::flash::documents {
 namespace {
 /// (B, H, S, K) as the positions of one long row, (B x S, H, K), and back. The lse likewise, without K.
@@ -57,6 +59,12 @@ class PlacesOfLse {
 };
 
 int64_t mask_type(const AttentionArgs& args) { return args.causal ? 1 : 0; }
+
+/// The operators' sizes do not tell where documents end. `products`: of the kernel, scores x head dimension.
+void note_products(int64_t products, const Tensor& q, const AttentionArgs& args) {
+  const auto width = static_cast<double>(q.size(1) * q.size(3));
+  note_flops(2 * static_cast<double>(products) * args.segments.pairs * width / (args.causal ? 2 : 1));
+}
 }  // namespace
 
 AttentionOut forward_each(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args,
@@ -91,6 +99,7 @@ std::array<Tensor, 3> backward_each(const Tensor& gradient, const Tensor& q, con
 
 AttentionOut forward_on_gpu(bool efficient, const Tensor& q, const Tensor& k, const Tensor& v,
                             const AttentionArgs& args) {
+  note_products(2, q, args);
   const Tensor& starts = args.segments.starts;
   const int64_t longest = args.segments.longest, batch = q.size(0);
   const Tensor queries = positions_of(q), keys = positions_of(k), values = positions_of(v);
@@ -110,6 +119,7 @@ AttentionOut forward_on_gpu(bool efficient, const Tensor& q, const Tensor& k, co
 std::array<Tensor, 3> backward_on_gpu(bool efficient, const Tensor& gradient, const Tensor& q,
                                       const Tensor& k, const Tensor& v, const Tensor& out, const Tensor& lse,
                                       const AttentionArgs& args) {
+  note_products(5, q, args);
   const Tensor& starts = args.segments.starts;
   const int64_t longest = args.segments.longest, batch = q.size(0);
   const Tensor queries = positions_of(q), keys = positions_of(k), values = positions_of(v);

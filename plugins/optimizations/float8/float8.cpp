@@ -7,9 +7,9 @@
 // along both of its axes, which takes more time.
 //
 // The head stays as it is: its loss reads small differences of large logits. Widths that are no multiples of
-// 16 do, too. It pays with wide layers and many tokens, where matmuls are most of the step and quantizing, a
-// pass over each operand, is fused by a compiler; it does not with small layers, and never on a CPU: no CPU
-// multiplies fp8.
+// 16, on this rank, do, too. It pays with wide layers and many tokens, where matmuls are most of the step and
+// quantizing, a pass over each operand, is fused by a compiler; it does not with small layers, and never on a
+// CPU: no CPU multiplies fp8.
 #include <ATen/autocast_mode.h>
 
 #include <deque>
@@ -44,7 +44,8 @@ class Float8 final : public Plugin {
   Ops::Linear::Fn replacement(const Site& site) {
     const Param* weight = site.params.at(0);
     if (site.layer < 0) return {};
-    if (weight->shape[0] % kMultiple != 0 || weight->shape[1] % kMultiple != 0) {
+    const auto here = weight->layout.box_shape();  // of this rank
+    if (here[0] % kMultiple != 0 || here[1] % kMultiple != 0) {
       ++odd_;
       return {};
     }
@@ -69,9 +70,11 @@ class Float8 final : public Plugin {
       run.note("float8: " + std::to_string(odd_) +
                " linears stay as they are: their widths are no multiples of " + std::to_string(kMultiple));
     const TrainSpec& train = run.spec().train;
-    if (const int64_t tokens = train.micro_batch * train.seq_len; trains_ && tokens % kMultiple != 0)
+    const int64_t tokens = train.micro_batch * train.seq_len / run.mesh().size(run.mesh().sequence());
+    if (trains_ && tokens % kMultiple != 0)
       throw Error("float8 multiplies over the " + std::to_string(tokens) +
-                      " tokens of a micro-batch in the gradient of a matrix: they must be a multiple of " +
+                      " tokens that a rank has of a micro-batch in the gradient of a matrix: they must be a "
+                      "multiple of " +
                       std::to_string(kMultiple),
                   "choose micro_batch and seq_len so");
     if (run.device().is_cuda())

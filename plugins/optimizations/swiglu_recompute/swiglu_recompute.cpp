@@ -28,7 +28,8 @@ class SwigluRecompute final : public Plugin {
         [this, keep, chunk, &recipe](const Site& site) {
           return is_plain(recipe, site) ? paired(keep, chunk, site) : of_parts(keep, recipe);
         },
-        {.trace = Trace::pair, .capturable = true, .offers = {"adapters", "double"}});
+        // A recorded step may not read the generator, as what is made of the parts does before it runs again.
+        {.trace = Trace::pair, .capturable = keep == Keep::everything, .offers = {"adapters", "double"}});
   }
 
  private:
