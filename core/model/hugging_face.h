@@ -10,8 +10,8 @@
 #include "optrush/spec.h"
 
 namespace optrush {
-/// What config.json of LlamaForCausalLM, of MistralForCausalLM without a window and of OlmoForCausalLM says; an
-/// Error names each field that would need another model. `checkpoint` of the result is empty.
+/// What config.json of LlamaForCausalLM, of MistralForCausalLM without a window and of OlmoForCausalLM says;
+/// an Error names each field that would need another model. `checkpoint` of the result is empty.
 LlamaSpec llama_from_hugging_face(const std::filesystem::path& folder);
 
 /// config.json of LlamaForCausalLM for this model. An Error where it has no such form.

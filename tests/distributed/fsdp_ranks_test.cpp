@@ -235,6 +235,7 @@ TEST(Fsdp, StateSavedOnSomeRanksGoesOnOnOthers) {
 void expect_equal_peaks(const RunSpec& one, std::vector<int64_t> peaks_of_one, const RunSpec& other,
                         std::vector<int64_t> peaks_of_other) {
   constexpr int64_t kNear = 4096;
+  constexpr int kAttempts = 10;  // on a busy machine it is late more often than not
   const auto lower = [](std::vector<int64_t>& peaks, const RunSpec& spec) {
     const auto again = train_on(pool(), {.spec = spec, .save = "", .load = ""}).peaks;
     for (size_t rank = 0; rank < peaks.size(); ++rank) peaks[rank] = std::min(peaks[rank], again[rank]);
@@ -243,7 +244,7 @@ void expect_equal_peaks(const RunSpec& one, std::vector<int64_t> peaks_of_one, c
     return !std::ranges::equal(peaks_of_one, peaks_of_other,
                                [](int64_t a, int64_t b) { return std::abs(a - b) <= kNear; });
   };
-  for (int attempt = 0; attempt < 3 && differs(); ++attempt) {
+  for (int attempt = 0; attempt < kAttempts && differs(); ++attempt) {
     lower(peaks_of_one, one);
     lower(peaks_of_other, other);
   }

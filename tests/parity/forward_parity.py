@@ -49,8 +49,9 @@ MODELS = {
     "Mistral, 4 kv heads of 8": transformers.MistralConfig(
         vocab_size=97, hidden_size=96, intermediate_size=113, num_hidden_layers=2, num_attention_heads=8,
         num_key_value_heads=4, sliding_window=None),
+    # Without a padding token, whose row transformers gives no gradient.
     "OLMo, tied": transformers.OlmoConfig(vocab_size=97, hidden_size=64, intermediate_size=113, num_hidden_layers=2,
-                                          num_attention_heads=4, tie_word_embeddings=True),
+                                          num_attention_heads=4, tie_word_embeddings=True, pad_token_id=None),
     "sharded": llama(num_key_value_heads=2, num_hidden_layers=4),
     "stored as bf16": llama(num_key_value_heads=2),
 }

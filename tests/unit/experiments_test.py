@@ -66,6 +66,12 @@ for name in ("attention", "kernels", "hardware", "swiglu_checkpoint"):
 ladder = variants_for("versus_pytorch", "--as-gpu", "141")
 assert "cuda_graphs" in plugins_of(ladder["CUDA graphs"]) and "torch.compile reduce-overhead" in ladder
 
+ladder = variants_for("memory", "--as-gpu", "80")
+assert ladder["base"]["spec"]["model"]["n_layers"] == 16 and ladder["update in the backward"]["expect"]["memory"] == 0.93
+assert ladder["LoRA"]["previous"] == ladder["checkpointing"]["index"]
+assert "optimizer_in_backward" not in plugins_of(ladder["LoRA"]) and "nf4" in plugins_of(ladder["4-bit matrices, micro-batch 8"])
+assert variants_for("memory", "--arg", "model=nano", "--device", "cpu")["base"]["spec"]["model"]["n_layers"] == 2
+
 parts = variants_for("ranking", "--as-gpu", "80", "--preset", "compile")
 assert {"full", "without compile", "whole batch alone"} < parts.keys() and parts["base"]["spec"]["model"]["n_layers"] == 16
 assert len({part["spec"]["train"]["micro_batch"] * part["spec"]["train"]["accumulation"] for part in parts.values()}) == 1
@@ -101,6 +107,12 @@ with tempfile.TemporaryDirectory() as folder:
     without, full, alone = (rows[name]["memory"]["peak_allocated"] for name in ("without whole batch", "full", "whole batch alone"))
     worth = next(line for line in text.splitlines() if line.startswith("| whole batch | "))
     assert f"| {full / without - 1:+.1%} |".replace("%", " %") in worth and alone > full, (worth, without, full, alone)
+
+    rungs = ["fused loss", "8-bit AdamW", "update in the backward", "4-bit matrices"]
+    rows, text = run("memory", rungs, {**tiny, "model.vocab_size": 4096}, folder)
+    peaks = [rows[rung]["memory"]["peak_allocated"] for rung in ["base", *rungs[1:]]]
+    assert peaks == sorted(peaks, reverse=True), peaks
+    assert "torchtune's README" in text
 
     tried = search("best_stack", tiny, folder)
     assert [row["stack"] for row in tried["stages"][0]["stacks"]] == [
