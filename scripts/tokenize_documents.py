@@ -3,6 +3,7 @@
 `optrush tokenize` starts it; docs/experiments.md, "Tokens of a model's own", has the forms of a line. The tokenizer and
 the chat template are those of a Hugging Face folder, used through transformers. The loss is taken on what the assistant
 says: of a conversation on its turns, each with the token that ends it; of a prompt and its completion on the completion.
+With --token-file all texts are one file of tokens, for rush.tokens (token_file.py).
 """
 
 import argparse
@@ -10,6 +11,8 @@ import json
 import os
 import sys
 import tempfile
+
+import token_file
 
 FORMS = """a line is {"messages": [...]}, {"prompt": ..., "completion": ...}, {"text": "..."} or
         {"prompt": ..., "chosen": ..., "rejected": ...}, where ... is text or a list of messages"""
@@ -185,10 +188,13 @@ class Counts:
                 f"the longest has {self.longest:,}")
 
 
-def write(source, target, tokens):
-    """All of a file, or nothing."""
+def check_apart(source, target):
     if os.path.exists(target) and os.path.samefile(source, target):
         raise Refused(f"'{target}' is what is read", "give another name for what is written")
+
+
+def write(source, target, tokens):
+    """All of a file, or nothing."""
     counts, kinds = Counts(), set()
     folder = os.path.dirname(os.path.abspath(target))
     with tempfile.NamedTemporaryFile("w", dir=folder, prefix=".tokenize-", delete=False) as out:
@@ -251,17 +257,27 @@ def main(words=None):
     parser.add_argument("target")
     parser.add_argument("--model", required=True)
     parser.add_argument("--turns", choices=["all", "last"], default="all")
+    parser.add_argument("--token-file", action="store_true")
     arguments = parser.parse_args(words)
+    source, target = arguments.source, arguments.target
     try:
-        counts, kind = write(arguments.source, arguments.target, Tokens(load(arguments.model), arguments.turns))
+        check_apart(source, target)
+        if os.path.isdir(source) and not arguments.token_file:
+            raise Refused(f"'{source}' is a folder", "--token-file makes one token file of its texts")
+        tokenizer = load(arguments.model)
+        if arguments.token_file:
+            texts, count = token_file.write(source, target, tokenizer, Refused)
+            print(f"{texts:,} texts, {count:,} tokens\nrush.tokens {json.dumps(target)} reads them")
+            return 0
+        counts, kind = write(source, target, Tokens(tokenizer, arguments.turns))
     except Refused as error:
         return refuse(error, error.cure)
     except UnicodeDecodeError as error:
-        return refuse(f"'{arguments.source}' is not UTF-8: {error}", "convert it to UTF-8")
+        return refuse(f"'{source}' is not UTF-8: {error}", "convert it to UTF-8")
     except OSError as error:
         return refuse(error, "read one file and write another, in a folder that can be written to")
     reader = "rush.documents" if kind == "documents" else "rush.preferences"
-    print(f"{counts}\n{reader} {json.dumps(arguments.target)} reads them")
+    print(f"{counts}\n{reader} {json.dumps(target)} reads them")
     return 0
 
 

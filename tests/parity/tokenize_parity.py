@@ -6,7 +6,9 @@ import io
 import json
 import os
 import pathlib
+import struct
 import subprocess
+import sys
 import tempfile
 
 import torch
@@ -59,6 +61,7 @@ def optrush(*arguments, cwd):
 
 
 def script():
+    sys.path.insert(0, str(SOURCE / "scripts"))  # where Python looks first when it starts the script
     spec = importlib.util.spec_from_file_location("tokenize_documents", SOURCE / "scripts/tokenize_documents.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -222,6 +225,67 @@ exp:run { rounds = 1 }
         assert abs(step["loss"] - total / count) < 1e-5 * total / count, (step, total / count)
 
 
+def test_token_file(work, tokenizer):
+    """All tokens of all texts, as the tokenizer makes them, and a run on them has the loss of the first windows."""
+    def read(path):
+        data = path.read_bytes()
+        magic, version, size, vocabulary, zero, count = struct.unpack_from("<8sIIIIQ", data)
+        assert (magic, version, size, vocabulary, zero) == (b"ORTOKENS", 1, 2, len(tokenizer), 0)
+        tokens = struct.unpack_from(f"<{count}H", data, 32)
+        assert len(data) == 32 + 2 * count
+        return list(tokens)
+
+    def made(source, *options):
+        return optrush("tokenize", source, "tokens.bin", "--model", "model", *options, cwd=work)
+
+    texts = ["hello", "ünïcödé ☃?", "What is 2 + 2?\n"]
+    end = tokenizer.eos_token_id
+    wanted = [token for text in texts for token in [*tokenizer(text)["input_ids"], end]]
+    (work / "texts.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    done = made("texts.jsonl", "--token-file")
+    assert done.returncode == 0 and f"3 texts, {len(wanted)} tokens" in done.stdout and "rush.tokens" in done.stdout, done
+    assert read(work / "tokens.bin") == wanted
+
+    folder = work / "texts"
+    (folder / "deeper").mkdir(parents=True)
+    for name, text in zip(("a.txt", "b.md", "deeper/c"), texts):
+        (folder / name).write_text(text)
+    assert made("texts", "--token-file").returncode == 0 and read(work / "tokens.bin") == wanted
+    assert made("texts/b.md", "--token-file").returncode == 0
+    assert read(work / "tokens.bin") == [*tokenizer(texts[1])["input_ids"], end]
+
+    # A long text is cut behind lines, and nothing shows of it.
+    text, part = "hello again\n\n  who\n" * 300, SCRIPT.token_file.PART
+    SCRIPT.token_file.PART = 100
+    assert len(list(SCRIPT.token_file.parts_of(text))) > 30 and "".join(SCRIPT.token_file.parts_of(text)) == text
+    (work / "long.txt").write_text(text)
+    SCRIPT.token_file.write(str(work / "long.txt"), str(work / "tokens.bin"), tokenizer, SCRIPT.Refused)
+    SCRIPT.token_file.PART = part
+    assert read(work / "tokens.bin") == [*tokenizer(text)["input_ids"], end]
+
+    (work / "train.lua").write_text("""
+local rush = require "optrush"
+local exp = rush.experiment {
+  name = "train", model = rush.checkpoint "model", data = rush.tokens "tokens.bin",
+  train = { micro_batch = 2, seq_len = 32, steps = 2, warmup = 0 },
+}
+exp:run { rounds = 1 }
+""")
+    done = optrush("run", "train.lua", "--device", "cpu", cwd=work)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+    before = (work / "tokens.bin").read_bytes()
+    (work / "chat.jsonl").write_text('{"text": "hello"}\n{"messages": []}\n')
+    (work / "none.txt").write_text("")
+    (work / "latin.txt").write_bytes(b"gr\xfcn")
+    for source, options, what in (("chat.jsonl", ["--token-file"], "chat.jsonl:2"), ("none.txt", ["--token-file"], "has no text"),
+                                  ("latin.txt", ["--token-file"], "is not UTF-8"), ("texts", [], "--token-file makes one"),
+                                  ("nowhere", ["--token-file"], "nowhere")):
+        done = made(source, *options)
+        assert done.returncode != 0 and what in done.stderr, (source, done.stderr)
+    assert (work / "tokens.bin").read_bytes() == before and not list(work.glob(".tokens-*"))
+
+
 with tempfile.TemporaryDirectory() as folder:
     place = pathlib.Path(folder)
     tokens, llama = save_model(place / "model")
@@ -231,3 +295,4 @@ with tempfile.TemporaryDirectory() as folder:
     test_preferences(place, tokens)
     test_refusals(place)
     test_a_run(place, llama)
+    test_token_file(place, tokens)
