@@ -93,6 +93,10 @@ std::vector<std::string> base_lines(const Json& spec) {
   std::vector<std::string> lines;
   for (const char* key : {"model_kind", "model", "data", "train", "device", "threads", "env", "timeout_s"})
     for (auto& line : leaves_text({{key, spec.at(key)}})) lines.push_back(std::move(line));
+  for (const char* key : {"validate", "save"})
+    if (const Json& part = spec.at(key); part.value("every", 0) > 0)
+      for (auto& line : leaves_text({{key, part}})) lines.push_back(std::move(line));
+  if (const std::string start = spec.value("start", ""); !start.empty()) lines.push_back("start = " + start);
   for (const auto& use : spec.at("plugins")) lines.push_back("+ " + use_text(use));
   return lines;
 }

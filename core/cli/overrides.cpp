@@ -82,7 +82,10 @@ Json set(Experiment& experiment, const std::string& assignment) {
     for (const auto& more : {kOfBase, kOfExperiment, plugins})
       allowed.insert(allowed.end(), more.begin(), more.end());
     throw UsageError("there is no setting '" + keys[0] + "', and no rung stacks a plugin of that name",
-                     did_you_mean(keys[0], allowed), where);
+                     to_json(experiment.base).at("train").contains(keys[0])
+                         ? "did you mean 'train." + keys[0] + "'?"
+                         : did_you_mean(keys[0], allowed),
+                     where);
   }
   Json settings = value;
   if (keys[0] == "timeout") keys[0] = "timeout_s";  // a spec's name says the unit

@@ -108,7 +108,7 @@ class Planner {
   GateCheck plan() {
     if (variant_.previous < 0)
       check_.explanation = "the base: the others are compared with it";
-    else if (!with_ancestor() && !with_plain_form() && !at_equal_batch())
+    else if (!with_ancestor() && !with_plain_form() && !with_neighbour() && !at_equal_batch())
       only_fall("there is no run to compare it with");
     if (check_.compares() && check_.allowed.loss < check_.allowed_if_irreproducible.loss)
       check_.repeat = repeated_reference();
@@ -152,6 +152,24 @@ class Planner {
     check_.explanation = "every step is compared with " + quoted(chosen);
     if (check_.effect == Effect::precision && !other.reduced())
       check_.explanation += ", the last rung in " + other.train.dtype;
+    return true;
+  }
+
+  /// Of a grid: an earlier combination of the same task, the first in full precision where there is one.
+  bool with_neighbour() {
+    if (variant_.group != "grid") return false;
+    std::vector<int64_t> same_task;
+    for (int64_t i = 0; i < variant_.index; ++i)
+      if (variants_[static_cast<size_t>(i)].group == "grid" && !plans_.at(static_cast<size_t>(i)).is_null() &&
+          difference(setup_, setup(i)).same_task())
+        same_task.push_back(i);
+    if (same_task.empty()) return false;
+    const auto full = std::ranges::find_if(same_task, [&](int64_t i) { return !setup(i).reduced(); });
+    const int64_t chosen = full == same_task.end() ? same_task.front() : *full;
+    const Setup other = setup(chosen);
+    compare(difference(setup_, other), setup_, other);
+    check_.reference_variant = chosen;
+    check_.explanation = "every step is compared with " + quoted(chosen) + ", of the same problem";
     return true;
   }
 
@@ -247,8 +265,11 @@ class Planner {
     compare(d, probe, other);
     check_.subject = run;
     check_.reference_variant = previous;
-    check_.explanation = "another batch: a probe of it at " + std::to_string(then.global_batch) +
-                         " sequences a step is compared with " + quoted(previous);
+    const bool other_length = now.seq_len != then.seq_len;
+    check_.explanation = std::string(other_length ? "other sequences" : "another batch") +
+                         ": a probe of it at " + std::to_string(then.global_batch) + " sequences " +
+                         (other_length ? "of " + std::to_string(then.seq_len) + " tokens " : "") +
+                         "a step is compared with " + quoted(previous);
     return true;
   }
 

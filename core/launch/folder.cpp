@@ -15,6 +15,7 @@
 #include "base/spec_json.h"
 #include "base/state_files.h"
 #include "launch/journal.h"
+#include "launch/rank.h"
 #include "launch/result.h"
 #include "optrush/error.h"
 
@@ -134,6 +135,13 @@ void check_replaceable(const fs::path& folder, const Experiment& experiment) {
   if (experiment.label != "local")
     throw UsageError("there is a report in '" + folder.string() + "' already",
                      "--resume goes on with the runs that it misses, another --label keeps it");
+  // What was trained is more than what was measured: it is not replaced by mistake.
+  for (const fs::path& run : folders_in(folder / "runs"))
+    if (is_there(state_folder(run) / "state.json"))
+      throw UsageError(
+          "the report in '" + folder.string() + "' holds a saved state: " + state_folder(run).string(),
+          "--resume goes on with the runs that it misses, another --label keeps it; remove the "
+          "folder to begin anew");
 }
 
 fs::path begun_report(const fs::path& folder, const Experiment& experiment, bool resume) {

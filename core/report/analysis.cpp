@@ -254,6 +254,10 @@ Standard standard_of(const Experiment& experiment) {
   return experiment.until ? Standard{.error = 0.02} : Standard{};
 }
 
+bool Row::took_turns() const {
+  return std::ranges::any_of(turns, [](const RoundInTurns& round) { return !round.group.empty(); });
+}
+
 void Row::end_badly(Status how, std::string why) {
   if (!ok()) return;
   status = how;

@@ -90,6 +90,8 @@ struct Row {
   std::optional<double> compile_seconds, setup_seconds, joules_per_token, cost_per_million_tokens;
 
   bool ok() const { return status == Status::ok; }
+  /// In any round.
+  bool took_turns() const;
   /// What ended it first stays.
   void end_badly(Status, std::string why);
   /// The variant whose runs it shows.

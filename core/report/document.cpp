@@ -231,7 +231,11 @@ Section method_section(const Analysis& a) {
   section.bullets = {
       rounds_text(a) +
           ", one fresh process a run, rounds interleaved; the run is the sample: the median of " +
-          std::to_string(train.steps) + " timed steps after " + std::to_string(train.warmup) + " of warm-up.",
+          std::to_string(train.steps) + " timed steps after " + std::to_string(train.warmup) +
+          " of warm-up." +
+          (std::ranges::any_of(a.rows, &Row::took_turns)
+               ? " Of rows in turns, the first step of a turn of several is not timed."
+               : ""),
       "A speedup is the geometric mean over rounds of the tokens/s of both in the same round; in brackets "
       "the paired " +
           percent(1 - standard.error, 0) + " t interval on the log ratios. Fewer than " +

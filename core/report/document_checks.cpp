@@ -112,10 +112,11 @@ void check_tried(const Json& json, const std::string& where) {
   if (json.is_null()) return;
   const DocumentPart tried(json, "a search", where);
   tried.need("boolean", {"finished"});
+  tried.need("string", {"best"});
   for (const DocumentPart& stage : tried.tables("stages")) {
     stage.need("string", {"reference"});
     for (const DocumentPart& stack : stage.tables("stacks")) {
-      stack.need("string", {"change", "result"});
+      stack.need("string", {"stack", "change", "result"});
       stack.at("speed");
     }
   }

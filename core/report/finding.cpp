@@ -53,7 +53,9 @@ void add_ablation(const Analysis& a, Sentences& parts) {
   const auto claims = [](const AblationLine& line) { return line.in_stack && line.in_stack->claim(); };
   const auto best = std::ranges::find_if(a.ablation, claims);
   if (best != a.ablation.end() && best->in_stack->value > 1)
-    parts.push_back("in the full stack " + best->rung + " is worth most: " + interval_text(*best->in_stack));
+    parts.push_back("in the full stack " + best->rung +
+                    (best == a.ablation.begin() ? " is worth most: " : " is worth most of what is sure: ") +
+                    interval_text(*best->in_stack));
   else if (std::ranges::any_of(
                a.ablation, [](const AblationLine& line) { return line.in_stack && line.in_stack->interval; }))
     parts.emplace_back("in the full stack no rung is shown to be worth anything");
@@ -115,8 +117,25 @@ void add_programs(const Analysis& a, Sentences& parts) {
   parts.push_back(
       a.row(best.fastest)->name + " trains " + speedup(best.comparison) + " as fast as " +
       best.comparison.name + ", the fastest other program" +
+      (a.row(best.variant)->checked ? "" : " (whose losses could not be compared)") +
       other_ranks(*a.row(best.fastest), *a.row(best.variant)) +
       (best.comparison.speed->claim() ? "" : ", " + describe(verdict_of(*best.comparison.speed))));
+}
+
+/// Of a search: its stages are what it knows, its ladder only shows the answer.
+void add_search(const Analysis& a, Sentences& parts) {
+  if (!a.tried.is_object()) return;
+  const std::string best = a.tried.at("best");
+  std::string text =
+      best == "base" ? "the search found nothing that is faster than the base" : "the search found " + best;
+  for (const Json& stage : a.tried.at("stages"))
+    for (const Json& stack : stage.at("stacks"))
+      if (stack.at("stack") == best && !stack.at("speed").is_null())
+        text += " (" + stack.at("result").get<std::string>() + " over " +
+                stage.at("reference").get<std::string>() + ")";
+  if (!a.tried.at("finished").get<bool>())
+    text += "; its time was out before every move was tried, so a longer --at-most may find a faster one";
+  parts.push_back(text);
 }
 
 std::string what_happened(Status status) {
@@ -151,6 +170,14 @@ void add_medians(const Analysis& a, Sentences& parts) {
   const Rows rows = select(a, [](const Row& row) { return row.tokens_per_second.has_value(); });
   if (rows.empty()) return;
   const auto speed = [](const Row* row) { return *row->tokens_per_second; };
+  if (a.variants.size() == 1) {  // a training, and no comparison
+    const Row& row = *rows.front();
+    std::string text = row.name + " trains " + grouped(speed(&row)) + " tokens/s";
+    if (row.final_loss) text += " to a loss of " + fixed(*row.final_loss, 4);
+    if (!row.validation.empty()) text += ", of held-out data " + fixed(row.validation.back().loss, 4);
+    parts.push_back(text + ", in " + std::to_string(row.steps.size()) + " steps");
+    return;
+  }
   if (rows.size() == 1) {
     parts.push_back("only " + rows.front()->name + " ended well, so there is nothing to compare; it trains " +
                     grouped(speed(rows.front())) + " tokens/s");
@@ -175,18 +202,20 @@ void add_medians(const Analysis& a, Sentences& parts) {
 
 std::vector<std::string> findings(const Analysis& a) {
   std::vector<std::string> parts;
+  add_search(a, parts);
   add_time_to_loss(a, parts);
   add_ladder(a, parts);
   add_ablation(a, parts);
   add_grid(a, parts);
   add_scaling(a, parts);
   add_programs(a, parts);
-  if (parts.empty()) add_medians(a, parts);
+  if (parts.empty()) add_medians(a, parts);  // no claim can be made
   add_quality(a, parts);
   add_failures(a, parts);
   if (parts.empty()) parts.emplace_back("nothing was measured");
   if (a.missing_runs > 0)
-    parts.front() = std::to_string(a.missing_runs) + " runs have no result yet; so far: " + parts.front();
+    parts.front() = std::to_string(a.missing_runs) + (a.missing_runs == 1 ? " run has" : " runs have") +
+                    " no result yet; so far: " + parts.front();
   for (std::string& part : parts) part += ".";
   return parts;
 }

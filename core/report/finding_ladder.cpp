@@ -43,8 +43,13 @@ void add_gains(const Rows& ladder, bool alone, Sentences& parts) {
       parts.push_back(std::string("no rung is shown to make training faster") +
                       (gains.empty() ? "" : " without training worse"));
   } else {
-    parts.push_back(gains.front()->name + " pays most: " + speedup(gains.front()->previous) +
-                    " over the rung before it");
+    // Another rung may pay more, only that it is not known.
+    const double best = gains.front()->previous.speed->value;
+    const bool surely = std::ranges::none_of(with_outcome(ladder, Outcome::undecided), [&](const Row* row) {
+      return row->previous.speed->value > best && !row->previous.worse;
+    });
+    parts.push_back(gains.front()->name + (surely ? " pays most: " : " pays, most of what is sure: ") +
+                    speedup(gains.front()->previous) + " over the rung before it");
     gains.erase(gains.begin());
   }
   if (gains.empty()) return;

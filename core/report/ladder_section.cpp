@@ -154,17 +154,13 @@ void explain_micro_batches(const Analysis& a, const std::vector<const Row*>& row
     section.bullets.push_back("Sequences of a micro-batch, and how many make a step: " + join(splits));
 }
 
-bool took_turns(const Row& row) {
-  return std::ranges::any_of(row.turns, [](const RoundInTurns& round) { return !round.group.empty(); });
-}
-
 /// Which rows were measured in turns, where any was.
 void explain_turns(const std::vector<const Row*>& rows, Section& section) {
   std::vector<std::string> in_turns, alone;
   for (const Row* row : rows) {
     if (!row->tokens_per_second) continue;
     const bool unforeseen = !row->predicted_peak && !row->external;
-    if (took_turns(*row))
+    if (row->took_turns())
       in_turns.push_back(row->name);
     else
       alone.push_back(row->name +

@@ -129,7 +129,7 @@ std::vector<LossLine> loss_lines(const std::vector<const Row*>& rows) {
         high = std::max(high, step.loss);
       }
   const auto covers = [&](const Row& one, const Row& other) {
-    constexpr double kApart = 0.02;
+    constexpr double kApart = 0.004;  // of the height: the width of a line
     return one.ok() && other.ok() &&
            std::ranges::equal(one.steps, other.steps, [&](const StepResult& x, const StepResult& y) {
              return std::abs(x.loss - y.loss) <= kApart * (high - low);

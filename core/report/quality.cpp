@@ -57,6 +57,12 @@ std::vector<Point> points_of(const Losses& losses) {
   return points;
 }
 
+/// Tokens that it had seen then; 0: never.
+int64_t last_validated(const Losses& losses) {
+  const auto points = points_of(losses);
+  return points.empty() ? 0 : points.back().tokens;
+}
+
 /// Along the line between two of them; none before the first and after the last.
 std::optional<double> loss_after(const std::vector<Point>& points, int64_t tokens) {
   const auto next = std::ranges::lower_bound(points, tokens, {}, &Point::tokens);
@@ -93,6 +99,10 @@ std::optional<Worse> trains_worse(const Losses& subject, const Losses& reference
   const int64_t tokens = std::min(tokens_of(subject.steps), tokens_of(reference.steps));
   if (const auto found = validated(subject, reference, tokens))
     return is_above(*found) ? found : std::nullopt;
+  // Where one was validated later only, its first batches say little: they may be fuller than the other's.
+  if (!subject.validation.empty() && !reference.validation.empty() &&
+      std::max(last_validated(subject), last_validated(reference)) > tokens)
+    return std::nullopt;
   const auto mine = last_third(subject.steps, tokens), others = last_third(reference.steps, tokens);
   if (std::min(mine.size(), others.size()) < kFewestSteps) return std::nullopt;
   const Mean a = mean_of(mine), b = mean_of(others);

@@ -18,8 +18,9 @@ struct Worse {
 };
 
 /// Whether a run's loss is clearly above another's after equally many tokens, by more than 1 %: the
-/// validation loss, where both have one in that third or a line between two; else the training loss, which
-/// has to be above by more than four standard errors of the difference as well. None: it is not, or there are
+/// validation loss, where both have one in that third or a line between two; else, but where one of
+/// two is validated later only, the training loss, which has to be above by more than four standard errors of
+/// the difference as well. None: it is not, or there are
 /// too few steps to say so.
 std::optional<Worse> trains_worse(const Losses& subject, const Losses& reference);
 }  // namespace optrush

@@ -87,9 +87,10 @@ Json speed_chart(const Analysis& a, const std::vector<const Row*>& rows) {
          {"x", quantity("at", "tokens/s")},
          {"text", {{"field", "label"}}},
          {"color", text_colour}}}}};
-  Json spec = chart_of(a, "tokens/s of each rung",
-                       "median over rounds, times that of the base; whiskers: slowest and fastest round",
-                       speed_values(rows), layers);
+  Json spec = chart_of(
+      a, "tokens/s of each rung",
+      "bars: median over rounds; whiskers: slowest and fastest round; x: over the base, round by round",
+      speed_values(rows), layers);
   spec["height"] = {{"step", 30}};
   return spec;
 }

@@ -13,7 +13,10 @@ std::optional<double> number_in(const Json& json, const char* key) {
 }
 
 std::string count(double value) { return value < 1000 ? fixed(value, 0) : grouped(value); }
-std::string teraflops(double flops) { return flops == 0 ? "0" : grouped(flops * 1e-12) + " TFLOP"; }
+std::string teraflops(double flops) {
+  if (flops == 0) return "0";
+  return flops < 1e11 ? grouped(flops * 1e-9) + " GFLOP" : grouped(flops * 1e-12) + " TFLOP";
+}
 std::string gigabytes(double value) { return value < 1e8 ? bytes(value) : grouped(value * 1e-9) + " GB"; }
 
 /// "13 (2.10 GB)"

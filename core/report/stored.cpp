@@ -5,6 +5,7 @@
 
 #include "base/files.h"
 #include "base/spec_json.h"
+#include "base/suggest.h"
 #include "optrush/error.h"
 #include "report/document_checks.h"
 #include "report/sums.h"
@@ -81,15 +82,31 @@ void load_runs(const Sums& sums, Stored& stored) {
       stored.plans[variant] = run.result.plan;
   }
 }
+
+/// Says which of the folders that are taken for one it is.
+[[noreturn]] void throw_no_report(const fs::path& folder) {
+  const std::string what = "'" + folder.string() + "' is no folder of a report: ";
+  if (!fs::is_directory(folder))
+    throw Error(what + "there is no such folder", "give reports/<experiment>/<label>");
+  if (is_there(folder / "report.md"))
+    throw Error(
+        what + "experiment.json is missing",
+        "it holds only what is read, as those that are committed do: run the experiment here, or take "
+        "the folder that the run wrote");
+  std::vector<std::string> labels;
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (is_there(entry.path() / "experiment.json")) labels.push_back(entry.path().filename().string());
+  std::ranges::sort(labels);
+  throw Error(what + "experiment.json is missing",
+              labels.empty() ? "give reports/<experiment>/<label>" : "labels in it: " + join(labels));
+}
 }  // namespace
 
 void load_new_runs(Stored& stored) { load_runs(Sums(stored.folder), stored); }
 
 Stored load_report(const fs::path& folder) {
   const fs::path experiment = folder / "experiment.json", variants = folder / "variants.json";
-  if (!is_there(experiment))
-    throw Error("'" + folder.string() + "' is no folder of a report: experiment.json is missing",
-                "give reports/<experiment>/<label>");
+  if (!is_there(experiment)) throw_no_report(folder);
   const Sums sums(folder);
   Stored stored;
   stored.folder = folder;

@@ -44,6 +44,8 @@ Table table_of_base(const Analysis& a) {
   for (const char* part : {"validate", "save"})
     if (const Json& fields = spec.at(part); fields.value("every", 0) > 0)
       table.rows.push_back({part, fields_of(fields)});
+  if (const std::string start = spec.value("start", ""); !start.empty())
+    table.rows.push_back({"goes on from", plain_text(start)});
   if (const double target = a.experiment.target_loss; target > 0)
     table.rows.push_back({"target loss", exact_number(target)});
   table.rows.push_back({"plugins", stack_of(spec.at("plugins"))});

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 #include <deque>
+#include <filesystem>
 #include <optional>
 
 #include "base/spec_json.h"
@@ -26,6 +27,8 @@
 #include "train/validation.h"
 
 namespace optrush {
+namespace fs = std::filesystem;
+
 namespace {
 /// One number for all parameters, to see that training changes them.
 std::vector<double> fingerprint(DataParallel& parallel) {
@@ -79,6 +82,12 @@ class Trainer {
 
   Json run() {
     if (const std::string text = batches_.description(); !text.empty()) session_.note(text);
+    if (const fs::path checkpoint = session_.model().checkpoint; session_.spec().data.kind == "text" &&
+                                                                 !checkpoint.empty() &&
+                                                                 fs::exists(checkpoint / "tokenizer.json"))
+      session_.note(
+          "the text is read as its bytes, and the checkpoint has a tokenizer: 'optrush tokenize "
+          "--token-file' makes its tokens, for rush.tokens");
     if (!run_.before.is_null()) take_up();
     const Stretch stretch(session_.spec().train, static_cast<int64_t>(record_.steps().size()));
     first_step_ = session_.first_step() - stretch.begin;

@@ -3,6 +3,7 @@
 #include <ATen/Functions.h>
 
 #include <algorithm>
+#include <iostream>
 #include <set>
 
 #include "base/files.h"
@@ -155,6 +156,8 @@ int weights_command(const WeightsRequest& request) {
     write_adapter(*session, own, dtype, request.out);
   else
     write_model(*session, own, dtype, request.out);
+  std::cout << (adapted && !request.merge ? "the adapter" : "the model") << " as it was after "
+            << state.step() << " steps, in " << request.out.string() << "\n";
   return 0;
 }
 }  // namespace optrush

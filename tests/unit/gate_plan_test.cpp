@@ -190,6 +190,28 @@ TEST(GatePlan, AnotherSeedIsAnotherTask) {
   EXPECT_TRUE(ladder.check(2).reference->plugins.empty());
 }
 
+TEST(GatePlan, CombinationsOfAGridAreComparedWithTheirLike) {
+  Ladder grid({});
+  grid.report.experiment.parts = {
+      {.arrangement = Arrangement::grid,
+       .axes = {{setting("s256", {{"train", {{"seq_len", 256}}}}),
+                 setting("s1024", {{"train", {{"seq_len", 1024}}}})},
+                {setting("fp32", Json::object()), bf16(), rung("flash", "flash_attention")}}}};
+  grid.variants = expand(grid.report.experiment);
+  grid.plans = grid.report.plans(grid.variants);
+  // s256: fp32, bf16, flash; s1024: the same.
+  EXPECT_EQ(grid.check(2).reference_variant, 1);
+  EXPECT_EQ(grid.check(2).allowed.loss, 2e-2);
+  EXPECT_EQ(grid.check(5).reference_variant, 4);
+  EXPECT_EQ(grid.check(6).reference_variant, 4) << "the first in full precision";
+  EXPECT_EQ(grid.check(6).allowed.loss, 1e-4);
+  EXPECT_FALSE(grid.check(6).subject) << "no run of its own is needed";
+  EXPECT_THAT(grid.check(6).explanation, HasSubstr("'s1024 + fp32', of the same problem"));
+  EXPECT_LT(grid.check(4).reference_variant, 1) << "the first of its length is probed at the base's";
+  grid.plans[4] = nullptr;
+  EXPECT_EQ(grid.check(6).reference_variant, 5);
+}
+
 TEST(GatePlan, ARungWithoutAPlanIsNobodysReference) {
   Ladder ladder({rung("broken", "broken_plugin"), rung("fused", "fused_adamw")});
   ladder.plans[1] = nullptr;

@@ -74,6 +74,14 @@ TEST(Quality, ValidationsOfOneAloneDecideNothing) {
       << "none is in the last third";
 }
 
+// What is packed has seen as many tokens after a few of its steps, before its first validation.
+TEST(Quality, WhoIsValidatedLaterIsNotJudgedByItsFirstBatches) {
+  const std::vector<ValidationPoint> at_end = {{.step = 24, .loss = 4.1}};
+  ASSERT_TRUE(worse(curve(24, 200, 1), curve(24, 100)));
+  EXPECT_FALSE(worse(curve(24, 200, 1), curve(24, 100), at_end, at_end));
+  EXPECT_TRUE(worse(curve(24, 200, 1), curve(24, 100), at_end)) << "of one alone it says nothing";
+}
+
 // Losses fall: each is compared with what the other had by then.
 TEST(Quality, ValidationsAfterOtherTokensAreComparedAlongTheLine) {
   std::vector<ValidationPoint> often, seldom = {{.step = 6, .loss = 5}, {.step = 12, .loss = 4}};

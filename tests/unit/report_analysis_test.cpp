@@ -422,6 +422,39 @@ TEST(Finding, ARungIsNotRankedByWhatItDoesTogetherWithOthers) {
   EXPECT_EQ(published.table->rows.at(0).at(1), kUnknown) << "that is not what was published";
 }
 
+TEST(Finding, SaysMostOnlyOfWhatIsKnown) {
+  auto report = three_rungs();
+  Analysis a = analysis_of(report);
+  EXPECT_THAT(finding_text(a), HasSubstr("one pays most"));
+  Row& two = a.rows[2];
+  two.previous.speed->value = 3;
+  two.previous.speed->interval = Interval{0.9, 10};
+  EXPECT_THAT(findings(a), Contains(HasSubstr("one pays, most of what is sure: 1.5")));
+  auto ablation = test::ablation();
+  a = analysis_of(ablation);
+  a.ablation.front().in_stack->interval = Interval{0.5, 9};
+  EXPECT_THAT(findings(a), Contains(HasSubstr("is worth most of what is sure")));
+}
+
+TEST(Finding, OfATrainingAloneItTellsTheLoss) {
+  test::SyntheticReport report("alone", 1);
+  EXPECT_THAT(finding_text(analysis_of(report)), HasSubstr("base trains 1,0"));
+  EXPECT_THAT(finding_text(analysis_of(report)), HasSubstr(" tokens/s to a loss of 4.7"));
+}
+
+TEST(Finding, OfASearchItTellsWhatItKnows) {
+  Analysis a = analysis_of(three_rungs());
+  a.tried = Json::parse(R"({"best": "flash", "finished": false, "stages": [{"reference": "base", "stacks": [
+    {"stack": "flash", "change": "+ flash", "speed": 1.4, "result": "1.39x [1.33, 1.45], faster"}]}]})");
+  EXPECT_EQ(
+      findings(a).front(),
+      "the search found flash (1.39x [1.33, 1.45], faster over base); its time was out before every move was "
+      "tried, so a longer --at-most may find a faster one.");
+  a.tried["best"] = "base";
+  a.tried["finished"] = true;
+  EXPECT_EQ(findings(a).front(), "the search found nothing that is faster than the base.");
+}
+
 TEST(Finding, ALadderWhoseTopFailedIsNotCalledWhole) {
   auto report = three_rungs();
   report["three"] = {.status = "timeout", .reason = "no end"};

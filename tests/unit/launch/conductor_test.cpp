@@ -381,6 +381,16 @@ TEST_F(Conductor, LocalIsReplacedAndLabelsAreKept) {
   EXPECT_TRUE(fs::exists(report("kept") / "runs/02-b-r1/result.json"));
 }
 
+TEST_F(Conductor, WhatWasTrainedIsNotReplacedByMistake) {
+  run(experiment({"a"}));
+  fs::create_directories(report() / "runs/00-base-r1/state");
+  run(experiment({"a"}));
+  write_file(report() / "runs/00-base-r1/state/state.json", "{}");
+  EXPECT_THAT(error_of([&] { run(experiment({"a"})); }),
+              AllOf(HasSubstr("holds a saved state"), HasSubstr("00-base-r1/state")));
+  EXPECT_TRUE(run(experiment({"a"}), resuming()).all_ok);
+}
+
 TEST_F(Conductor, NamesThatAreNoFoldersAreRefused) {
   for (const char* name : {"", "..", "a/b", ".hidden", "a b"}) {
     auto e = experiment({});
