@@ -74,6 +74,29 @@ Json collectives(const Ranks& ranks, const Json&) {
   return result;
 }
 
+/// A word goes round once, so that every pair is connected; then all ranks ask the one before for its number
+/// first and send theirs afterwards, which in one stream would be a wait of each for the next.
+Json ring(const Ranks& ranks, const Json&) {
+  const at::Device device = open_device("cuda", ranks.local_rank);
+  Groups groups;
+  groups.connect(ranks, rendezvous(ranks, "test"), device);
+  std::vector<int64_t> members(static_cast<size_t>(ranks.size));
+  for (int64_t i = 0; i < ranks.size; ++i) members[static_cast<size_t>(i)] = i;
+  Group& world = groups.make("world", members, ranks.rank);
+  const int64_t n = ranks.size, next = (ranks.rank + 1) % n, before = (ranks.rank + n - 1) % n;
+  const auto options = at::TensorOptions(at::kFloat).device(device);
+  const Tensor word = at::full({1}, 7.0, options);
+  if (ranks.rank > 0) world.receive(word, before).wait();
+  world.send(word, next).wait();
+  if (ranks.rank == 0) world.receive(word, before).wait();
+  const Tensor arrived = at::empty({2}, options);
+  Pending arrives = world.receive(arrived, before);
+  Pending leaves = world.send(at::full({2}, static_cast<double>(ranks.rank), options), next);
+  arrives.wait();
+  leaves.wait();
+  return {{"word", numbers(word)}, {"arrived", numbers(arrived)}};
+}
+
 /// More would say nothing new.
 int64_t ranks_here() { return std::min<int64_t>(4, at::detail::getCUDAHooks().deviceCount()); }
 
@@ -108,6 +131,20 @@ TEST_F(NcclOnGpu, EveryCollectiveOfSeveralGpusGivesWhatItShould) {
   }
 }
 
+TEST_F(NcclOnGpu, ReceivesHoldNothingUpThatIsSentAfterwards) {
+  const int64_t n = ranks_here();
+  if (n < 3) GTEST_SKIP() << "fewer than three GPUs: two ranks make no ring";
+  RankPool pool(n);
+  const auto answers = pool.run("ring", n, {});
+  for (int64_t rank = 0; rank < n; ++rank) {
+    const Json& got = answers[static_cast<size_t>(rank)];
+    ASSERT_FALSE(got.contains("error")) << got;
+    const int64_t before = (rank + n - 1) % n;
+    EXPECT_EQ(got["word"], Json({7}));
+    EXPECT_EQ(got["arrived"], Json({before, before}));
+  }
+}
+
 TEST(NcclLibrary, OpensAndHasWhatTheCoreCalls) {
   const auto of_torch = torch_folder() / "lib" / "libtorch_cuda.so";
   if (!std::filesystem::exists(of_torch)) GTEST_SKIP() << "this LibTorch has no CUDA";
@@ -121,6 +158,8 @@ TEST(NcclLibrary, OpensAndHasWhatTheCoreCalls) {
 }  // namespace optrush::testing
 
 int main(int argc, char** argv) {
-  return optrush::testing::main_of_ranks(
-      argc, argv, {{"alone", optrush::testing::alone}, {"collectives", optrush::testing::collectives}});
+  return optrush::testing::main_of_ranks(argc, argv,
+                                         {{"alone", optrush::testing::alone},
+                                          {"collectives", optrush::testing::collectives},
+                                          {"ring", optrush::testing::ring}});
 }
