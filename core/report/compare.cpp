@@ -9,6 +9,7 @@
 #include "report/analysis.h"
 #include "report/format.h"
 #include "report/problem.h"
+#include "report/stand_in.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
@@ -17,7 +18,9 @@ struct Side {
   Stored stored;
   Analysis analysis;
 
-  explicit Side(const fs::path& folder) : stored(load_report(folder)), analysis(analyze(stored)) {}
+  explicit Side(const fs::path& folder) : stored(load_report(folder)), analysis(analyze(stored)) {
+    refuse_stand_in(stored.context, folder.string());
+  }
   const Row* row(const std::string& name) const {
     const auto it = std::ranges::find(analysis.rows, name, &Row::name);
     return it == analysis.rows.end() ? nullptr : &*it;

@@ -5,6 +5,7 @@
 #include "launch/process.h"
 #include "launch/temporary_folder.h"
 #include "optrush/error.h"
+#include "report/stand_in.h"
 #include "report/writers.h"
 #include "tracking_script.h"
 
@@ -54,6 +55,7 @@ std::optional<Tracker> tracker_of(std::string_view word) {
 }
 
 void write_tracked(const Analysis& a, Tracker tracker, const fs::path& folder) {
+  refuse_stand_in(a.context, folder.string());
   if (tracker == Tracker::csv) {
     fs::create_directories(folder);
     write_file(folder / "steps.csv", steps_csv(a));

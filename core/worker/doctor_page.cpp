@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/stand_in.h"
 #include "base/suggest.h"
 
 namespace optrush {
@@ -95,6 +96,10 @@ void software_section(Page& page, const Json& context) {
 void peak_section(Page& page, const Json& context) {
   const Json& peak = context.at("peak");
   page.section("Matmul");
+  if (is_stand_in(peak.at("device").get<std::string>())) {
+    page.line(kNothingComputed);
+    return;
+  }
   std::vector<std::string> rates;
   for (const auto& [dtype, flops] : peak.at("dtype_flops").items())
     rates.push_back(dtype + " " + rate(flops));

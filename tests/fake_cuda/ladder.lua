@@ -1,0 +1,23 @@
+-- Every plugin of one GPU in a rung, at the smallest size that each allows. Nothing is computed here.
+local rush = require "optrush"
+
+local exp = rush.experiment {
+  name = "fake_cuda",
+  device = "cuda",
+  model = rush.llama("tiny", { n_layers = 2 }),
+  data = rush.random(),
+  train = { micro_batch = 2, seq_len = 128, steps = 2, warmup = 2 },
+}
+
+exp:ladder {
+  rush.rung("tf32", "tf32"),
+  rush.rung("bf16 autocast", "mixed_precision", { dtype = "bf16" }),
+  rush.rung("fused AdamW", "fused_adamw"),
+  rush.rung("flash", "flash_attention"),
+  rush.rung("fused kernels", "fused_kernels"),
+  rush.rung("fused loss", "fused_linear_cross_entropy"),
+  rush.rung("clipping", "clip_grad_norm"),
+  rush.rung("accumulation", "gradient_accumulation", { steps = 2 }),
+  rush.rung("checkpointing", "activation_checkpointing"),
+}
+exp:run { rounds = 1 }

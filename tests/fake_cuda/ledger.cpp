@@ -1,0 +1,127 @@
+#include "ledger.h"
+
+#include <execinfo.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <sstream>
+
+#include "device_memory.h"
+#include "settings.h"
+
+namespace fake_cuda {
+thread_local cudaError_t last_error = cudaSuccess;
+
+namespace {
+struct State {
+  std::recursive_mutex mutex;
+  Counts counts;
+  std::map<std::string, uint64_t> faults;
+};
+// Never destroyed: other libraries call until the process has ended.
+State& state() {
+  static auto* const state = new State;
+  return *state;
+}
+
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    if (static_cast<unsigned char>(c) >= 32) out += c;
+  }
+  return out + "\"";
+}
+
+std::string table(const std::map<std::string, uint64_t>& numbers) {
+  std::string out = "{";
+  for (const auto& [name, number] : numbers)
+    out += (out.size() > 1 ? ", " : "") + quoted(name) + ": " + std::to_string(number);
+  return out + "}";
+}
+
+std::string report() {
+  const Counts& c = state().counts;
+  std::ostringstream out;
+  const auto traffic = [&](const char* name, const Traffic& t) {
+    out << ", \"" << name << "\": {\"copies\": " << t.copies << ", \"bytes\": " << t.bytes << "}";
+  };
+  out << "{\"device\": " << quoted(kDeviceName) << ", \"pid\": " << getpid()
+      << ", \"launches\": " << c.launches << ", \"library_calls\": " << c.library_calls
+      << ", \"memsets\": " << c.memsets << ", \"waits\": " << c.waits
+      << ", \"allocations\": " << c.allocations << ", \"frees\": " << c.frees
+      << ", \"replays\": " << c.replays << ", \"peak_bytes\": " << peak_bytes();
+  traffic("host_to_device", c.host_to_device);
+  traffic("device_to_host", c.device_to_host);
+  traffic("device_to_device", c.device_to_device);
+  out << ", \"faults\": " << table(state().faults) << ", \"calls\": " << table(c.calls)
+      << ", \"kernels\": " << table(c.kernels) << "}\n";
+  return out.str();
+}
+
+/// Each process appends a line of JSON; one with faults ends with code 86, so nothing that ran on a fault
+/// looks well.
+void at_end() {
+  if (!Settings::in_use()) return;
+  const Lock lock(mutex());
+  const Settings& settings = Settings::get();
+  if (!settings.report.empty())
+    if (FILE* file = std::fopen(settings.report.c_str(), "a")) {
+      const std::string text = report();
+      std::fwrite(text.data(), 1, text.size(), file);
+      std::fclose(file);
+    }
+  if (settings.strict && !state().faults.empty()) {
+    std::fflush(nullptr);
+    _exit(86);
+  }
+}
+struct AtEnd {
+  AtEnd() {
+    std::atexit(at_end);
+    std::at_quick_exit(at_end);
+  }
+} const at_process_end;
+}  // namespace
+
+std::recursive_mutex& mutex() { return state().mutex; }
+Counts& counts() { return state().counts; }
+const std::map<std::string, uint64_t>& faults() { return state().faults; }
+
+void forget_counts_and_faults() {
+  const Lock lock(mutex());
+  state().counts = {};
+  state().faults.clear();
+}
+
+cudaError_t fail(cudaError_t error) {
+  if (error != cudaSuccess) last_error = error;
+  return error;
+}
+
+cudaError_t fault(cudaError_t error, const std::string& where, const std::string& why) {
+  const Lock lock(mutex());
+  const std::string text = where + ": " + why;
+  if (++state().faults[text] == 1) std::fprintf(stderr, "fake_cuda: fault: %s\n", text.c_str());
+  trace("fault " + text);
+  return fail(error);
+}
+
+void trace(const std::string& line) {
+  static FILE* const file =
+      Settings::get().trace.empty() ? nullptr : std::fopen(Settings::get().trace.c_str(), "a");
+  if (!file) return;
+  std::fprintf(file, "%s\n", line.c_str());
+  std::fflush(file);
+}
+
+void missing(const char* name) {
+  std::fprintf(stderr, "fake_cuda: %s is not written. Write it in tests/fake_cuda, or call something else.\n",
+               name);
+  void* frames[40];
+  backtrace_symbols_fd(frames, backtrace(frames, 40), STDERR_FILENO);
+  std::abort();
+}
+}  // namespace fake_cuda

@@ -1,0 +1,55 @@
+// NVML, as measure/nvml.h opens it: one more library, libnvidia-ml.so.1. Its numbers are the settings', none
+// is measured.
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+
+#include "settings.h"
+
+#define FAKE_NVML extern "C" __attribute__((visibility("default")))
+using fake_cuda::Settings;
+
+namespace {
+constexpr int kSuccess = 0, kInvalid = 2, kNotFound = 6;
+/// Handles are 1 + the device's number.
+void* handle_of(unsigned index) { return reinterpret_cast<void*>(static_cast<uintptr_t>(index) + 1); }
+}  // namespace
+FAKE_NVML int nvmlInit_v2() { return kSuccess; }
+FAKE_NVML int nvmlShutdown() { return kSuccess; }
+FAKE_NVML const char* nvmlErrorString(int) { return "fake_cuda: not supported"; }
+FAKE_NVML int nvmlSystemGetDriverVersion(char* text, unsigned room) {
+  std::snprintf(text, room, "none (fake_cuda)");
+  return kSuccess;
+}
+FAKE_NVML int nvmlDeviceGetCount_v2(unsigned* count) {
+  *count = static_cast<unsigned>(Settings::get().devices);
+  return kSuccess;
+}
+FAKE_NVML int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) {
+  if (index >= static_cast<unsigned>(Settings::get().devices)) return kInvalid;
+  *device = handle_of(index);
+  return kSuccess;
+}
+FAKE_NVML int nvmlDeviceGetHandleByPciBusId_v2(const char* bus, void** device) {
+  unsigned domain = 0, number = 0;
+  if (std::sscanf(bus, "%x:%x", &domain, &number) != 2 || number == 0) return kNotFound;
+  return nvmlDeviceGetHandleByIndex_v2(number - 1, device);
+}
+FAKE_NVML int nvmlDeviceGetName(void*, char* text, unsigned room) {
+  std::snprintf(text, room, "%s", fake_cuda::kDeviceName);
+  return kSuccess;
+}
+FAKE_NVML int nvmlDeviceGetCudaComputeCapability(void*, int* major, int* minor) {
+  *major = Settings::get().architecture.major;
+  *minor = Settings::get().architecture.minor;
+  return kSuccess;
+}
+FAKE_NVML int nvmlDeviceGetMemoryInfo(void*, void* info) {
+  struct Memory {
+    unsigned long long total, free, used;
+  };
+  const unsigned long long total = Settings::get().memory_bytes;
+  const Memory memory{total, total, 0};
+  std::memcpy(info, &memory, sizeof memory);
+  return kSuccess;
+}

@@ -1,0 +1,90 @@
+// Streams, events, captures and graphs. Work is done at once; what is kept is the order that a program asked
+// for.
+#pragma once
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace fake_cuda {
+struct Kernel;
+struct Stream;
+
+/// How much of each stream's work is known to be done before a point: streams by number.
+using Clock = std::map<int, uint64_t>;
+void merge(Clock& into, const Clock& other);
+
+struct Work {  ///< a launch, a library's call, a copy or a memset
+  Kernel* kernel = nullptr;
+  std::string name;  ///< of what is no kernel
+  dim3 grid, block;
+  size_t shared = 0;
+};
+struct Graph {
+  std::vector<Work> work;
+};
+
+struct Capture {
+  uint64_t id = 0;
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
+  uint64_t thread = 0;
+  bool broken = false;
+  Stream* origin = nullptr;
+  std::unique_ptr<Graph> graph;
+  std::set<Stream*> members, unjoined;  ///< unjoined: forks whose last work no event has brought back
+};
+
+struct Stream {
+  int number = 0, device = 0;
+  unsigned flags = 0;
+  int priority = 0;
+  Clock clock;
+  Capture* capture = nullptr;
+};
+
+struct Event {
+  unsigned flags = 0;
+  bool recorded = false;
+  double ms = 0;
+  Clock clock;
+  Stream* stream = nullptr;
+  uint64_t capture = 0;  ///< the capture's id where it was recorded in one
+};
+
+Stream* new_stream(int device, unsigned flags, int priority);
+bool destroy_stream(Stream* stream);
+/// Null: not a live stream. Handles 0, 1 and 2 are the default stream of the present device.
+Stream* stream_of(cudaStream_t handle);
+Event* new_event(unsigned flags);
+bool destroy_event(Event* event);
+Event* event_of(cudaEvent_t handle);  ///< null: not a live event
+Graph* keep(std::unique_ptr<Graph> graph);
+Graph* graph_of(cudaGraph_t handle);  ///< null: not a live graph
+bool destroy_graph(Graph* graph);
+
+int present_device();
+cudaError_t set_device(int device);
+cudaStreamCaptureMode exchange_capture_mode(cudaStreamCaptureMode mode);
+
+/// Before any work on a stream: captures, devices, the default stream's rules. On success the stream's clock
+/// has advanced.
+cudaError_t begin_work(Stream* stream, const char* where);
+cudaError_t record(Event* event, Stream* stream);
+cudaError_t wait(Stream* stream, Event* event);
+/// The host waits; each is counted.
+cudaError_t synchronize(Stream* stream, const char* where);
+cudaError_t synchronize(Event* event, const char* where);
+cudaError_t synchronize_device(const char* where);
+cudaError_t query(Event* event, const char* where);
+/// What a capture forbids to its thread, or to all: an allocation, a wait.
+cudaError_t forbidden_in_capture(const char* where);
+bool host_has_waited_for(int stream, uint64_t work, const Stream* also_on);
+
+cudaError_t begin_capture(Stream* stream, cudaStreamCaptureMode mode);
+cudaError_t end_capture(Stream* stream, std::unique_ptr<Graph>& graph);
+void break_capture(Stream* stream);
+}  // namespace fake_cuda
