@@ -41,11 +41,30 @@ std::string name_of(const Form& form) {
   return form.use.name + (options.empty() ? "" : "(" + join(options) + ")");
 }
 
+/// The narrowest allowed value of an option that has to be given; null where nothing tells one.
+Json some_value(const OptionSchema& option) {
+  if (!option.choices.empty())
+    return option.type == "list" ? Json::array({option.choices.front()}) : Json(option.choices.front());
+  if (option.type == "boolean") return true;
+  if (option.type != "integer" && option.type != "number") return nullptr;
+  if (!option.min.is_null()) return option.min;
+  return option.max.is_null() ? Json(1) : option.max;
+}
+
+/// `given`, and values for what has to be given.
+Json with_required(const PluginDescription& plugin, Json given) {
+  for (const OptionSchema& option : plugin.options)
+    if (option.fallback.is_null() && !given.contains(option.name))
+      if (Json value = some_value(option); !value.is_null()) given[option.name] = std::move(value);
+  return given;
+}
+
 Form made(const PluginDescription& plugin, const CheckedForm& form, bool first) {
-  Form result{&plugin, {plugin.name, form.options}, plugin.requirements, form.data, first, {}};
+  Form result{
+      &plugin, {plugin.name, with_required(plugin, form.options)}, plugin.requirements, form.data, first, {}};
   result.with.insert(result.with.end(), form.with.begin(), form.with.end());
   try {
-    Options(plugin.options, form.options, "");
+    Options(plugin.options, result.use.options, "");
   } catch (const Error& e) {
     result.problem = e.message() + R"(; say "check": [{"options": {...}}] in its description)";
   }
@@ -56,6 +75,11 @@ std::vector<Form> forms_of(const PluginDescription& plugin, const CheckRequest& 
   std::vector<Form> forms;
   for (const PluginUse& asked : request.plugins) {
     if (asked.name != plugin.name || asked.options.empty()) continue;
+    try {
+      Options(plugin.options, with_required(plugin, asked.options), "--plugin " + plugin.name);
+    } catch (const Error& e) {
+      throw UsageError(e.message(), e.cure(), e.where());
+    }
     CheckedForm form = plugin.checks.empty() ? CheckedForm{} : plugin.checks.front();
     form.options = asked.options;
     forms.push_back(made(plugin, form, forms.empty()));
@@ -102,6 +126,7 @@ class Cases {
     if (slow) return;
     add(CheckKind::gradient, {&form}, stack, small_models().front(), "");
     add(CheckKind::types, {&form}, stack, small_models().front(), "");
+    add(CheckKind::resume, {&form}, stack, small_models().front(), "");
   }
 
   void pair(const Form& a, const Form& b) {
@@ -197,7 +222,7 @@ class Cases {
   std::vector<CheckCase> cases_;
 };
 
-const std::vector<std::string> kKinds = {"alone", "gradient", "types", "compiled", "pair"};
+const std::vector<std::string> kKinds = {"alone", "gradient", "types", "resume", "compiled", "pair"};
 
 const Fields<CheckCase>& case_fields() {
   using T = CheckCase;

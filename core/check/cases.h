@@ -13,6 +13,7 @@ enum class CheckKind : uint8_t {
   alone,     ///< a plugin trains as its plain form does
   gradient,  ///< the gradients with a plugin are the differences of its loss; so are those of its pairs
   types,     ///< the pairs of a plugin compute in each type what they compute in double
+  resume,    ///< a run that goes on from its saved state makes the steps of one that was not interrupted
   compiled,  ///< as `alone` and `pair`, with a plugin that compiles at run time
   pair       ///< two plugins train together as their plain form does
 };

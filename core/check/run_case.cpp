@@ -5,6 +5,8 @@
 #include "check/gradient_check.h"
 #include "check/library_state.h"
 #include "check/opening.h"
+#include "check/ranks_check.h"
+#include "check/resume_check.h"
 #include "check/types_check.h"
 
 namespace optrush {
@@ -12,7 +14,11 @@ namespace {
 std::string checked(const CheckCase& c, at::Device device, StackCheck& stacks) {
   if (c.kind == CheckKind::gradient) return check_gradients(c, device);
   if (c.kind == CheckKind::types) return check_types(c, device);
-  return stacks.run(c);
+  if (c.kind == CheckKind::resume) return check_resume(c, device);
+  const std::string found = stacks.run(c);
+  const OnTwoRanks ranks = on_two_ranks(c);
+  if (!ranks.refusal.empty()) throw Refused(Error("on 2 ranks: " + ranks.refusal));
+  return found + (ranks.asked ? "; trained on 1 rank, planned on 2" : "");
 }
 }  // namespace
 

@@ -25,14 +25,23 @@ class StackCheck {
   /// too much. Returns the worst differences. Refused and Skip as opening has them.
   std::string run(const CheckCase&);
 
+  /// Which runs are compared, and by what.
+  struct Comparison {
+    RunSpec subject, plain;
+    Effect effect = Effect::exact;
+  };
+
  private:
   struct Reference {
     TrainingCurve curve;
     int64_t sequences = 0;     ///< of a step
     bool reproducible = true;  ///< a second run of it has the same bits
+    bool draws = false;        ///< random numbers, in a step
   };
   const Reference& reference(const RunSpec&);
   const Reference& in_double(const RunSpec&);
+  /// The plain form in the micro-batches of a subject that accumulates; null where it does so anyway.
+  const Reference* in_equal_micro_batches(const Comparison&, int64_t accumulation);
 
   at::Device device_;
   std::map<std::string, Reference> references_;

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "base/suggest.h"
+#include "check/draws.h"
 #include "check/small_step.h"
 #include "optrush/autocast.h"
 
@@ -96,11 +97,15 @@ void compare_tensors(const std::string& what, const Tensors& got, const Tensors&
 /// What has an effect on precision may round to 8 bits, of which 2 or 3 are a fraction, on its own.
 constexpr double kFewBits = 0.1;
 
-void compare_with_double(const ObservedCall& observed, bool few_bits) {
+/// False: it draws random numbers, which differ by type.
+bool compare_with_double(const ObservedCall& observed, bool few_bits) {
   const Differentiable& op = *observed.op;
   const at::NoGradGuard no_grad;
+  const DrawObserver draws;
   Tensors roots, seen = observed.inputs;
-  for (const Tensor& out : op.forward(observed.inputs).outputs) {
+  const Tensors outputs = op.forward(observed.inputs).outputs;
+  if (draws.drew()) return false;
+  for (const Tensor& out : outputs) {
     roots.push_back(floating(out) ? at::randn(out.sizes(), out.options()) : Tensor());
     seen.push_back(out);
   }
@@ -111,6 +116,7 @@ void compare_with_double(const ObservedCall& observed, bool few_bits) {
   const Allowed allowed{element_tolerance(seen), few_bits ? kFewBits : 0};
   compare_tensors("output", narrow.outputs, wide.outputs, allowed);
   compare_tensors("gradient of input", narrow.gradients, wide.gradients, allowed);
+  return true;
 }
 
 std::vector<ObservedCall> calls_in(const Types& types, const CheckCase& c, std::unique_ptr<Session>& run,
@@ -128,7 +134,7 @@ std::vector<ObservedCall> calls_in(const Types& types, const CheckCase& c, std::
 }  // namespace
 
 std::string check_types(const CheckCase& c, at::Device device) {
-  std::set<std::string> names;
+  std::set<std::string> names, drawing;
   std::vector<std::string> checked, refused;
   open_case(c, c.spec, device);
   for (const Types& types : kTypes) {
@@ -147,7 +153,10 @@ std::string check_types(const CheckCase& c, at::Device device) {
     }
     for (const ObservedCall& observed : calls) {
       try {
-        compare_with_double(observed, !keeps_its_bits(c));
+        if (!compare_with_double(observed, !keeps_its_bits(c))) {
+          drawing.insert(observed.op->name);
+          continue;
+        }
       } catch (const std::exception& e) {
         throw Error("the pair '" + observed.op->name + "' in " + types.name + ": " + e.what());
       }
@@ -155,7 +164,11 @@ std::string check_types(const CheckCase& c, at::Device device) {
     }
     checked.push_back(types.name);
   }
-  if (names.empty()) throw Skip("it calls no pair");
+  if (!drawing.empty()) refused.push_back(join({drawing.begin(), drawing.end()}) + " not compared: draws");
+  if (names.empty())
+    throw Skip(drawing.empty() ? "it calls no pair"
+                               : "its pairs draw random numbers, which differ by type: " +
+                                     join({drawing.begin(), drawing.end()}));
   return join({names.begin(), names.end()}) + " in " + join(checked) +
          (refused.empty() ? "" : "; " + join(refused, "; "));
 }

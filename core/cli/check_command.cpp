@@ -72,7 +72,8 @@ void add_check_command(CLI::App& app, int& code) {
   repeated("--plugin", options->plugins, "only cases with this plugin; may be repeated",
            "NAME[:KEY=VALUE,...]");
   repeated("--kind", options->kinds,
-           "only cases of this kind: alone, gradient, types, compiled or pair; may be repeated", "KIND");
+           "only cases of this kind: alone, gradient, types, resume, compiled or pair; may be repeated",
+           "KIND");
   repeated("--plugin-path", options->plugin_path, "search this folder for plugins first; may be repeated",
            "FOLDER")
       ->check(CLI::ExistingDirectory);

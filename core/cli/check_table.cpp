@@ -12,7 +12,7 @@
 
 namespace optrush {
 namespace {
-const std::vector<std::string> kKinds = {"alone", "gradient", "types", "compiled", "pair"};
+const std::vector<std::string> kKinds = {"alone", "gradient", "types", "resume", "compiled", "pair"};
 const std::vector<std::string> kStatuses = {"ok", "refused", "skipped", "failed", "not run"};
 
 using Counts = std::map<std::string, size_t>;
@@ -26,22 +26,28 @@ std::string shown(const Counts& counts) {
   return join(parts);
 }
 
+/// "ok" takes a case that trained: a plugin whose cases were all skipped or refused was not checked.
+std::string verdict_of(const std::set<std::string>& statuses) {
+  if (statuses.contains("failed")) return "FAILED";
+  return statuses.contains("ok") ? "ok" : "not checked";
+}
+
 Table by_plugin(const std::vector<CheckedCase>& cases) {
   std::map<std::string, std::map<std::string, Counts>> counts;
-  std::map<std::string, bool> failed;
+  std::map<std::string, std::set<std::string>> statuses;
   std::set<std::string> kinds;
   for (const CheckedCase& each : cases) {
     kinds.insert(each.kind);
     for (const std::string& plugin : each.subjects) {
       ++counts[plugin][each.kind][each.status];
-      failed[plugin] = failed[plugin] || each.status == "failed";
+      statuses[plugin].insert(each.status);
     }
   }
   Table table{{{"plugin"}, {"verdict"}}, {}};
   for (const std::string& kind : kKinds)
     if (kinds.contains(kind)) table.columns.push_back({kind});
   for (const auto& [plugin, by_kind] : counts) {
-    std::vector<std::string> row = {plugin, failed[plugin] ? "FAILED" : "ok"};
+    std::vector<std::string> row = {plugin, verdict_of(statuses[plugin])};
     for (const std::string& kind : kKinds) {
       if (!kinds.contains(kind)) continue;
       const auto found = by_kind.find(kind);
@@ -99,6 +105,7 @@ std::string check_table(const CheckOutcome& outcome) {
             indented(file.at("reason"), "      ") + "\n";
   text += "\n" + std::to_string(outcome.cases.size()) + " cases on " + outcome.machine + ": " +
           shown(counts_of(outcome.cases)) + ", in " + clock_time(outcome.seconds);
+  text += "; each trained on 1 rank";
   if (outcome.resumed > 0) text += "; " + std::to_string(outcome.resumed) + " of them known from before";
   return text + "\n";
 }

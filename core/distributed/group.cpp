@@ -172,7 +172,9 @@ Pending Group::all_reduce(const Tensor& tensor) {
 }
 
 Pending Group::all_reduce_max(const Tensor& tensor) {
-  return state_->all_reduce("all_reduce", tensor, c10d::ReduceOp::MAX);
+  // Flags that hosts agree on are no tensors of the model.
+  const bool flags = tensor.scalar_type() == at::kByte;
+  return state_->all_reduce(flags ? "bookkeeping" : "all_reduce", tensor, c10d::ReduceOp::MAX);
 }
 
 Pending Group::all_gather(const Tensor& out, const Tensor& in) {

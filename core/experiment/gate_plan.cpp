@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 #include <set>
 #include <tuple>
 
@@ -210,17 +211,22 @@ class Planner {
     return true;
   }
 
-  /// The plain form may lack what connects more ranks than the base has: it makes the same batch on the
-  /// base's. False where it can't.
+  /// The plain form may lack what connects more ranks than the base has, or what leaves fewer of them to the
+  /// data: it makes the same batch on the base's. False where it can't.
   bool take_ranks_of_base(Setup& plain) const {
     TrainSpec& train = plain.train;
     const int64_t world = variants_.front().spec.train.world_size;
-    if (train.world_size == world) return true;
     const int64_t ranks = plans_.front().is_null() ? world : setup(0).data_ranks();
-    int64_t& grown = plain.uses(Effect::batch) ? train.micro_batch : train.accumulation;
-    const int64_t rest = train.micro_batch * train.accumulation / grown * ranks;
-    if (train.global_batch % rest != 0) return false;
-    grown = train.global_batch / rest;
+    if (train.world_size == world && plain.data_ranks() == ranks) return true;
+    if (train.global_batch % ranks != 0) return false;
+    const int64_t on_each = train.global_batch / ranks;
+    if (plain.uses(Effect::batch)) {  // its plugin accumulates in the plain form as well
+      if (on_each % train.accumulation != 0) return false;
+      train.micro_batch = on_each / train.accumulation;
+    } else {
+      train.micro_batch = std::gcd(on_each, train.micro_batch);
+      train.accumulation = on_each / train.micro_batch;
+    }
     train.world_size = world;
     return true;
   }

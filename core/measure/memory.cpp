@@ -101,6 +101,16 @@ void use_host_memory(std::shared_ptr<HostMemory> source) {
 
 int64_t cpu_allocated() { return TrackingAllocator::instance().current(); }
 
+int64_t allocated_now([[maybe_unused]] at::Device device) {
+#ifdef OPTRUSH_HAS_CUDA
+  if (device.is_cuda()) {
+    const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(device.index());
+    return stats.active_bytes[static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE)].current;
+  }
+#endif
+  return cpu_allocated();
+}
+
 void reset_memory_peak([[maybe_unused]] at::Device device) {
 #ifdef OPTRUSH_HAS_CUDA
   if (device.is_cuda()) {

@@ -16,6 +16,8 @@ struct MemoryPeak {
   int64_t allocated = 0;
   std::optional<int64_t> reserved;  ///< by a caching allocator
 };
+/// Bytes of tensors on a device now: what a peak counts.
+int64_t allocated_now(at::Device);
 /// Starts a new peak at the present use.
 void reset_memory_peak(at::Device);
 MemoryPeak memory_peak(at::Device);

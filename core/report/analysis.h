@@ -38,8 +38,9 @@ struct Row {
   Status status = Status::ok;
   std::string reason;  ///< of a status that is not ok
   std::vector<std::string> notes;
-  bool started = true;        ///< false: no run of it has a result
-  size_t missing_rounds = 0;  ///< that `--resume` would still run
+  std::vector<std::string> warnings;  ///< of its runs, each once
+  bool started = true;                ///< false: no run of it has a result
+  size_t missing_rounds = 0;          ///< that `--resume` would still run
 
   int64_t devices = 1;              ///< its ranks
   double hardware = 1;              ///< of them, in units of what the peak was measured on (hardware_used.h)

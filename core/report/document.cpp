@@ -268,6 +268,8 @@ std::vector<std::string> warnings_of(const Analysis& a) {
     warnings.push_back(noise);
   if (const std::string text = disturbed_warning(disturbed_rounds(a.rows)); !text.empty())
     warnings.push_back(text);
+  for (const Row& row : a.rows)
+    for (const auto& warning : row.warnings) warnings.push_back(row.name + ": " + warning + ".");
   if (!a.drift || std::abs(a.drift->last / a.drift->first - 1) <= kFar) return warnings;
   warnings.push_back(
       "The base ran again after everything else, " + change(a.drift->last / a.drift->first) +

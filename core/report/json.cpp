@@ -227,6 +227,7 @@ Json results_json(const Analysis& a) {
   for (const Row& row : a.rows) {
     rows.push_back(of(row));
     if (row.same_as >= 0) rows.back()["same_as"] = row.same_as;
+    if (!row.warnings.empty()) rows.back()["warnings"] = row.warnings;
   }
   for (const auto& line : a.ablation)
     ablation.push_back({{"rung", line.rung},

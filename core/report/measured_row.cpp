@@ -87,6 +87,8 @@ void take_rounds(Row& row, const RunsOfRow& runs) {
     }
     for (const auto& note : run->result.notes)
       if (std::ranges::find(row.notes, note) == row.notes.end()) row.notes.push_back(note);
+    for (const auto& warning : run->result.warnings)
+      if (std::ranges::find(row.warnings, warning) == row.warnings.end()) row.warnings.push_back(warning);
     if (row.traces.empty()) row.traces = run->traces;
     if (!run->result.saved.empty()) {
       row.saved = run->result.saved;

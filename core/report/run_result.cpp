@@ -105,7 +105,8 @@ RunResult read(const Json& json) {
                     "setup_seconds",   "energy_joules", "notes",
                     "ranks",           "mesh",          "collectives",
                     "cause",           "rank",          "turns",
-                    "validation",      "counters",      "saved"},
+                    "validation",      "counters",      "saved",
+                    "warnings"},
              "field", "a run's result", {});
   if (const auto version = required<int64_t>(json, "schema_version"); version != 1)
     throw Error("schema_version " + std::to_string(version) + " is not known", "this build reads version 1");
@@ -142,6 +143,7 @@ RunResult read(const Json& json) {
   r.setup_seconds = number(json, "setup_seconds").value_or(0);
   r.energy_joules = number(json, "energy_joules");
   r.notes = optional_field<std::vector<std::string>>(json, "notes").value_or(r.notes);
+  r.warnings = optional_field<std::vector<std::string>>(json, "warnings").value_or(r.warnings);
   r.turns = optional_field<std::string>(json, "turns").value_or(r.turns);
   r.validation = list_of(json, "validation", validation_point_from);
   r.saved = list_of(json, "saved", saved_point_from);

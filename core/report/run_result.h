@@ -83,6 +83,7 @@ struct RunResult {
   double compile_seconds = 0, setup_seconds = 0;
   std::optional<double> energy_joules;
   std::vector<std::string> notes;
+  std::vector<std::string> warnings;        ///< what puts the result in doubt
   std::vector<ValidationPoint> validation;  ///< in order of steps
   std::vector<SavedPoint> saved;            ///< the same
   std::vector<CounterResult> counters;

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <set>
 
+#include "train/state.h"
+
 namespace optrush {
 namespace {
 /// Gradients are in their parameter's type, unless the sum of several is asked for in a wider one.
@@ -43,7 +45,7 @@ ModelStateBytes model_state_bytes(Session& session) {
       bytes.gradients += gradient_bytes(shard);
     else
       largest_released = std::max(largest_released, gradient_bytes(shard));
-    for (const auto& state : session.optimizer().state(shard))
+    for (const auto& state : optimizer_state(session, shard))
       if (state.block > 0) bytes.optimizer_state += static_cast<int64_t>(state.value.nbytes());
   }
   bytes.gradients += largest_released;

@@ -262,7 +262,12 @@ Run::Guard Session::compiling(const std::string& what) {
   return std::make_shared<Compiling>(*this);
 }
 
-void Session::note(const std::string& text) {
-  if (std::find(notes_.begin(), notes_.end(), text) == notes_.end()) notes_.push_back(text);
+namespace {
+void add_once(std::vector<std::string>& list, const std::string& text) {
+  if (std::ranges::find(list, text) == list.end()) list.push_back(text);
 }
+}  // namespace
+
+void Session::note(const std::string& text) { add_once(notes_, text); }
+void Session::warn(const std::string& text) { add_once(warnings_, text); }
 }  // namespace optrush

@@ -54,6 +54,7 @@ class Session final : public Run {
   std::vector<LoadedPlugin>& plugins() { return plugins_; }
   const std::vector<LoadedPlugin>& plugins() const { return plugins_; }
   const std::vector<std::string>& notes() const { return notes_; }
+  const std::vector<std::string>& warnings() const { return warnings_; }
   /// Where the ranks met; null for one rank and in plans.
   c10d::Store* store() const { return store_.get(); }
 
@@ -93,6 +94,8 @@ class Session final : public Run {
   const Update* update() override;
   void expect_traffic(const std::string& collective, const Mesh::Names& dims, double bytes) override;
   void note(const std::string& text) override;
+  /// A remark that puts the result in doubt: the report shows it below its findings.
+  void warn(const std::string& text);
   Guard compiling(const std::string& what) override;
 
  private:
@@ -118,7 +121,7 @@ class Session final : public Run {
   std::vector<std::vector<ReadyUnit>> ready_;  ///< by chunk
   std::function<Tensor(const Tensor&)> loss_gradient_;
   std::function<void(Gradients&, Update&)> gradients_;
-  std::vector<std::string> notes_;
+  std::vector<std::string> notes_, warnings_;
   Expected expected_traffic_;
   int64_t step_ = 0, first_step_ = 0;
   bool updates_ = false;

@@ -1,7 +1,10 @@
 #include "train/single_device.h"
 
+#include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/from_blob.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "optrush/error.h"
@@ -23,11 +26,16 @@ class SingleDevice final : public DataParallel {
 
   void finish() override {
     last_ = false;  // what a compiler tries out between steps is no gradient of one
+    std::vector<uint8_t> used;
+    for (size_t i = 0; i < shards_.size(); ++i)
+      used.push_back(was_told(i) || leaf(shards_[i]).grad().defined() ? 1 : 0);
+    agree_on_used(used);
     for (size_t i = 0; i < shards_.size(); ++i) {
       Shard& shard = shards_[i];
       shard.grad = leaf(shard).grad();
-      sum_partial(shard);
-      if (heard() && shard.grad.defined() && !accumulated_[i].told) ready(shard);
+      if (used[i] == 0 || was_told(i)) continue;
+      complete(shard);
+      if (heard()) ready(shard);
     }
     for (Accumulated& each : accumulated_) {
       each.expected = each.seen;
@@ -75,12 +83,23 @@ class SingleDevice final : public DataParallel {
 
   static Param& param(Shard& shard) { return *shard.segments.front().param; }
   static Tensor& leaf(Shard& shard) { return param(shard).leaf; }
-  void sum_partial(Shard& shard) {
-    const auto& dims = param(shard).sum_over;
-    if (dims.empty() || mesh_.size(dims) == 1) return;
+  /// What some rank with the same layers used has a gradient on all of them, and what none used has none.
+  void agree_on_used(std::vector<uint8_t>& used) const {
+    Mesh::Names dims = mesh_.all();
+    const Mesh::Names layers = mesh_.layers();
+    std::erase_if(dims, [&](const auto& dim) { return std::ranges::find(layers, dim) != layers.end(); });
+    if (mesh_.size(dims) > 1 && !used.empty())
+      mesh_.group(dims).all_reduce_max(at::from_blob(used.data(), {std::ssize(used)}, at::kByte)).wait();
+  }
+
+  bool was_told(size_t i) const { return i < accumulated_.size() && accumulated_[i].told; }
+
+  /// Of a parameter that some rank used: this rank's part may be zeros.
+  void complete(Shard& shard) {
     const at::NoGradGuard no_grad;
     if (!shard.grad.defined()) shard.grad = leaf(shard).mutable_grad() = at::zeros_like(shard.data);
-    mesh_.group(dims).all_reduce(shard.grad).wait();
+    const auto& dims = param(shard).sum_over;
+    if (mesh_.size(dims) > 1) mesh_.group(dims).all_reduce(shard.grad).wait();
   }
 
   const Mesh& mesh_;

@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <set>
 
 #include "optrush/error.h"
 
@@ -38,11 +39,29 @@ StatePiece parameter(const Shard& shard, const Segment& segment) {
   return {model_key(*segment.param), segment.layout, Shard::part(shard.data, segment)};
 }
 
+int64_t entries_of(const OptimizerState& state, const Shard& shard) {
+  return state.block == 0 ? 1 : (shard.data.numel() + state.block - 1) / state.block;
+}
+
+/// Empty: the view is right. `known` has the names before it.
+std::string wrong_view(const OptimizerState& state, const Shard& shard, std::set<std::string>& known) {
+  if (state.name.empty()) return "has no name";
+  if (!known.insert(state.name).second) return "is listed twice";
+  if (!state.value.defined()) return "has no tensor";
+  if (state.block < 0) return "has a block of " + std::to_string(state.block) + " elements";
+  if (state.is_parameter && state.block != 1) return "is the parameter, and its block is not 1";
+  if (state.value.numel() != entries_of(state, shard))
+    return "has " + std::to_string(state.value.numel()) + " entries where a block of " +
+           std::to_string(state.block) + " makes " + std::to_string(entries_of(state, shard)) + " of " +
+           std::to_string(shard.data.numel()) + " elements";
+  return {};
+}
+
 /// Every tensor of this rank that is part of the state, shard by shard. A parameter of which the optimizer
 /// keeps more bits is seen once, with those.
 void visit(Session& session, Shard& shard, const std::function<void(const Param&, const StatePiece&)>& see) {
+  const auto states = optimizer_state(session, shard);
   for (const Segment& segment : shard.segments) {
-    const auto states = session.optimizer().state(shard);
     if (std::ranges::none_of(states, &OptimizerState::is_parameter))
       see(*segment.param, parameter(shard, segment));
     for (const auto& state : states) see(*segment.param, entries(state, segment));
@@ -64,6 +83,21 @@ void load(const StatePiece& mine, const SavedState& saved) {
                 found == 0 ? "was it saved by a run with the same plugins?" : "are all ranks' parts there?");
 }
 }  // namespace
+
+std::vector<OptimizerState> optimizer_state(Session& session, const Shard& shard) {
+  auto states = session.optimizer().state(shard);
+  std::set<std::string> known;
+  int64_t parameters = 0;
+  for (const OptimizerState& state : states) {
+    std::string wrong = wrong_view(state, shard, known);
+    if (wrong.empty() && state.is_parameter && ++parameters > 1) wrong = "is the parameter, as another is";
+    if (!wrong.empty())
+      throw Error("the optimizer of '" + session.recipe().optimizer.base().plugin + "' lists '" + state.name +
+                      "' of '" + shard.segments.front().param->name + "', which " + wrong,
+                  "see optrush/optimizer.h: state() lists every tensor that is kept for a shard, once");
+  }
+  return states;
+}
 
 std::vector<StatePiece> state_to_save(Session& session, int64_t next_step) {
   const at::NoGradGuard no_grad;

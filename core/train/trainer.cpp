@@ -13,6 +13,7 @@
 #include "base/spec_json.h"
 #include "data/batches.h"
 #include "measure/flops.h"
+#include "measure/memory.h"
 #include "measure/saved_tensors.h"
 #include "measure/step_costs.h"
 #include "measure/step_trace.h"
@@ -20,8 +21,12 @@
 #include "optrush/evaluation.h"
 #include "optrush/host/resolve.h"
 #include "train/measurement.h"
+#include "train/memory_growth.h"
 #include "train/model_states.h"
+#include "train/moved_elements.h"
+#include "train/replicas.h"
 #include "train/saving.h"
+#include "train/state.h"
 #include "train/train_step.h"
 #include "train/turns.h"
 #include "train/validation.h"
@@ -76,6 +81,7 @@ class Trainer {
                  session.recipe().rows.resolve({}, one_document_each)),
         clock_(StepClock::make(session.device())),
         measurement_(session),
+        moved_(session),
         data_(session.recipe().data.resolve(
             {}, [this](int64_t step) { return evaluating() ? batches_.validation() : batches_.step(step); })),
         schedule_(session.recipe().schedule.resolve({}, plain_schedule)) {}
@@ -147,17 +153,25 @@ class Trainer {
       }
       if (i >= stretch.measured) await_turn();
       const int64_t step = first_step_ + i;
+      const bool watched = is_watched(i, stretch);
+      if (watched) moved_.before();
       if (i == stretch.accounted()) {
         account_step(step);
       } else {
         one_step(step);
       }
+      if (watched) moved_.after();
       collect(/*wait=*/false);
+      if (i >= stretch.measured) note_memory();
       const int64_t done = i + 1;
       if (done == stretch.end) {
         stop_measuring();
         check_that_something_changed();
+        warn_of_the_whole();
       }
+      const bool pauses = (validation_ && validation_->due(done)) || (saving_ && saving_->due(done));
+      if (session_.ranks().size > 1 && (pauses || done == stretch.end))
+        between_steps("comparing copies", [&] { check_replicas(session_); });
       if (validation_ && validation_->due(done)) between_steps("validating", [&] { validate(done); });
       if (saving_ && saving_->due(done)) between_steps("saving", [&] { save(done, stretch); });
     }
@@ -168,6 +182,30 @@ class Trainer {
     if (!fingerprint_.empty() && fingerprint(session_.data_parallel()) == fingerprint_)
       throw Error("no parameter changed in " + std::to_string(record_.steps().size()) + " steps",
                   "check the learning rate and what is frozen");
+  }
+
+  /// A few updates, spread over the timed steps.
+  bool is_watched(int64_t i, const Stretch& stretch) const {
+    constexpr int64_t kUpdates = 8;
+    if (session_.spec().purpose != Purpose::measure || i < stretch.measured) return false;
+    const int64_t timed = stretch.timed(), at = i - stretch.measured;
+    return at * kUpdates / timed != (at + 1) * kUpdates / timed;
+  }
+
+  void note_memory() {
+    host_memory_.after_step(cpu_allocated());
+    if (!session_.device().is_cpu()) device_memory_.after_step(allocated_now(session_.device()));
+  }
+
+  void warn_of_the_whole() {
+    if (session_.spec().purpose != Purpose::measure) return;
+    const std::pair<const MemoryGrowth&, const char*> all[] = {{device_memory_, "on the device"},
+                                                               {host_memory_, "in the host's memory"}};
+    for (const auto& [memory, where] : all)
+      if (const auto bytes = memory.per_step())
+        session_.warn("tensors " + std::string(where) + " grow by " + std::to_string(std::llround(*bytes)) +
+                      " bytes a step: a plugin keeps what a step made, and a long run ends out of memory");
+    if (const std::string text = moved_.warning(); !text.empty()) session_.warn(text);
   }
 
   void enter_phase(const std::string& name) {
@@ -263,6 +301,8 @@ class Trainer {
     one_step(number, counted);
     saved.stop();
     costs.stop();
+    // A mistake of the optimizer's is told at once, and not when its state is saved or the run has ended.
+    for (const Shard& shard : session_.data_parallel().shards()) optimizer_state(session_, shard);
     activations_ = saved.peak_bytes();
     executed_flops_ = costs.flops();
     costs_ = costs.to_json();
@@ -341,6 +381,8 @@ class Trainer {
   Batches batches_;
   std::unique_ptr<StepClock> clock_;
   Measurement measurement_;
+  MovedElements moved_;
+  MemoryGrowth host_memory_, device_memory_;  ///< over the timed steps made here
   std::string phase_;
   std::function<std::vector<Batch>(int64_t)> data_;
   std::optional<Validation> validation_;

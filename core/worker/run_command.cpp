@@ -84,6 +84,7 @@ Json train_spec(const RunSpec& spec, Ranks ranks, const TrainFiles& files, std::
   result["notes"] = session->notes();
   const std::string place = device.is_cuda() ? device.str() + " " + device_name(device) : "cpu";
   add_ranks(result, *session, place);
+  if (!session->warnings().empty()) result["warnings"] = session->warnings();
   return result;
 }
 

@@ -46,11 +46,13 @@ RunSpec one_process_of(RunSpec spec, int64_t batch_ranks) {
 }
 
 void expect_equal_training(RankPool& pool, const RunSpec& many, const RunSpec& one, double tolerance,
-                           bool states) {
+                           bool states, bool rests) {
   const TemporaryFolder folder;
   const auto saved = [&](const char* name) { return states ? (folder / name).string() : ""; };
-  const auto a = train_on(pool, {.spec = many, .holes = true, .save = saved("many"), .load = {}});
-  const auto b = train_on(pool, {.spec = one, .holes = true, .save = saved("one"), .load = {}});
+  const auto a =
+      train_on(pool, {.spec = many, .holes = true, .rests = rests, .save = saved("many"), .load = {}});
+  const auto b =
+      train_on(pool, {.spec = one, .holes = true, .rests = rests, .save = saved("one"), .load = {}});
   EXPECT_LT(difference(a.losses, b.losses), tolerance);
   EXPECT_LT(difference(a.norms, b.norms), tolerance * 100);
   if (!states) return;

@@ -15,7 +15,7 @@ RunSpec one_process_of(RunSpec spec, int64_t batch_ranks);
 /// Ten steps of both, sequences with unequal numbers of labels: losses, gradient norms, and every element of
 /// the final parameters and of the optimizer's state.
 void expect_equal_training(RankPool&, const RunSpec& many, const RunSpec& one, double tolerance,
-                           bool states = true);
+                           bool states = true, bool rests = false);
 
 /// The peak of a step of rank 0 is the one that a plan foresees, to two hundredths.
 void expect_foreseen_peak(RankPool&, const RunSpec& spec);

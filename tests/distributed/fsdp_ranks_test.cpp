@@ -88,6 +88,80 @@ TEST(Fsdp, EveryStageEqualsOneProcessWithEveryPolicyOfCheckpointing) {
     }
 }
 
+/// Parameters that rest in some steps, on every rank or on some, are updated and decayed as in one process.
+void expect_rests_as_one_process(int64_t ranks, int64_t batch_ranks, std::vector<PluginUse> plugins,
+                                 double tolerance = 1e-9, const char* dtype = "fp64") {
+  RunSpec spec = small_spec(ranks, std::move(plugins));
+  spec.train.dtype = dtype;
+  spec.train.weight_decay = 5;
+  spec.train.micro_batch = 1;
+  SCOPED_TRACE(to_json(spec).dump());
+  expect_equal_training(pool(), spec, one_process_of(spec, batch_ranks), tolerance, /*states=*/true,
+                        /*rests=*/true);
+}
+
+TEST(Resting, EqualsOneProcessUnderEveryStrategy) {
+  const PluginUse ddp{"ddp", {{"bucket_mb", 0.008}, {"first_bucket_mb", 0.001}}},
+      tp{"tensor_parallel", {{"size", 2}}};
+  expect_rests_as_one_process(3, 3, {ddp});
+  for (const int stage : {1, 2, 3}) expect_rests_as_one_process(3, 3, {fsdp({{"stage", stage}})});
+  expect_rests_as_one_process(4, 4, {fsdp({{"shard_ranks", 2}})});
+  expect_rests_as_one_process(2, 1, {tp});
+  expect_rests_as_one_process(4, 2, {tp, ddp});
+  expect_rests_as_one_process(4, 2, {tp, fsdp()});
+  expect_rests_as_one_process(2, 1, {{"pipeline_parallel", Json::object()}});
+  expect_rests_as_one_process(2, 1, {{"context_parallel", Json::object()}, ddp});
+}
+
+TEST(Resting, EqualsOneProcessWithOptimizersAndAccumulation) {
+  const PluginUse accumulate{"gradient_accumulation", {{"steps", 2}}};
+  for (const PluginUse& strategy : {PluginUse{"ddp", Json::object()}, fsdp({{"stage", 2}}), fsdp()}) {
+    expect_rests_as_one_process(2, 2, {strategy, accumulate});
+    expect_rests_as_one_process(2, 2, {strategy, {"optimizer_in_backward", Json::object()}});
+    expect_rests_as_one_process(2, 2, {strategy, {"clip_grad_norm", {{"max_norm", 0.3}}}});
+    expect_rests_as_one_process(2, 2, {strategy, {"fused_adamw", Json::object()}});
+    expect_rests_as_one_process(2, 2, {strategy, {"muon", Json::object()}}, 1e-6);
+    expect_rests_as_one_process(2, 2, {strategy, {"activation_checkpointing", Json::object()}});
+  }
+}
+
+/// Units that return a tensor which is not theirs: their backward begins where it should.
+TEST(Fsdp, UnitsThatReturnTheTensorOfAnotherEqualOneProcess) {
+  const auto trained = [](const RunSpec& spec) {
+    return train_on(pool(), {.spec = spec, .passes = true, .save = "", .load = ""});
+  };
+  const std::vector<PluginUse> alone, checkpointing = {{"activation_checkpointing", Json::object()}};
+  for (const auto& others : {alone, checkpointing})
+    for (const Json& options : {Json{{"stage", 1}}, Json{{"stage", 2}}, Json{{"stage", 3}, {"prefetch", 2}},
+                                Json{{"stage", 3}, {"reshard_after_forward", false}}}) {
+      RunSpec spec = small_spec(2, {fsdp(options)});
+      spec.plugins.insert(spec.plugins.end(), others.begin(), others.end());
+      spec.train.accumulation = 2;
+      SCOPED_TRACE(spec.plugins.back().name + options.dump());
+      const auto several = trained(spec), one = trained(without_fsdp(spec));
+      EXPECT_LT(difference(several.losses, one.losses), 1e-9);
+      EXPECT_LT(difference(several.norms, one.norms), 1e-9);
+    }
+}
+
+TEST(Replicas, ThatDriftApartAreNamed) {
+  const auto error = [](std::vector<PluginUse> plugins, int64_t validate_every) -> std::string {
+    RunSpec spec = small_spec(3, std::move(plugins));
+    if (validate_every > 0) spec.validate.every = validate_every;
+    try {
+      train_on(pool(), {.spec = spec, .drifts = true, .save = "", .load = ""});
+      return "";
+    } catch (const std::exception& e) {
+      return e.what();
+    }
+  };
+  for (const int64_t every : {0, 5})
+    EXPECT_THAT(error({{"ddp", Json::object()}}, every),
+                ::testing::HasSubstr(
+                    "the copies of 'model.norm.weight' differ: ranks 0, 2 and rank 1 have drifted apart"));
+  EXPECT_EQ(error({fsdp()}, 0), "") << "there is one copy";
+}
+
 TEST(Fsdp, LossesInSinglePrecisionEqualOneProcess) {
   for (const int stage : {1, 2, 3}) {
     RunSpec spec = small_spec(3, {fsdp({{"stage", stage}})});

@@ -7,7 +7,9 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <memory>
 #include <stdexcept>
+#include <utility>
 
 #include "data/counter_random.h"
 #include "io/safetensors.h"
@@ -41,6 +43,77 @@ void punch_holes(Recipe& recipe) {
         };
       },
       {.trace = Trace::aten});
+}
+
+/// See RanksRun::rests.
+void add_resting_parameters(Recipe& recipe) {
+  struct Added {
+    Param *gain = nullptr, *matrix = nullptr, *some = nullptr;
+    int64_t step = 0;
+  };
+  const auto added = std::make_shared<Added>();
+  recipe.on(Event::declared, Phase::adapter, [added](optrush::Run& run) {
+    const auto ones = [](Tensor& value, at::Generator&) { value.fill_(1); };
+    const auto small = [](Tensor& value, at::Generator& generator) { value.normal_(0, 0.02, generator); };
+    Site& site = *run.sites("linear").front();
+    const Param& like = *site.params.front();
+    const int64_t width = like.shape.at(1);
+    const auto add = [&](const char* name, std::vector<int64_t> shape, auto init) {
+      Param param{.name = name, .shape = std::move(shape), .init = init, .dtype = like.dtype};
+      param.axes = std::vector<std::string>(param.shape.size(), "model");
+      param.decay = true;
+      param.block = like.block;
+      Param& made = run.params().add(std::move(param));
+      site.params.push_back(&made);
+      return &made;
+    };
+    added->gain = add("rests.gain", {width}, ones);
+    added->matrix = add("rests.matrix", {width, width}, small);
+    added->some = add("rests.some", {width}, ones);
+  });
+  recipe.on(Event::step_begin, Phase::base, [added](optrush::Run& run) { added->step = run.step(); });
+  recipe.unit.wrap(Phase::adapter,
+                   [added](UnitFunction inner, const Unit& unit) -> UnitFunction {
+                     if (unit.role != "block" || unit.layer != 0) return inner;
+                     return [added, inner](const Tensor& x, const Batch& batch) {
+                       Tensor out = inner(x, batch);
+                       if (added->step % 3 != 1)
+                         out = out * added->gain->value() + at::linear(out, added->matrix->value());
+                       return batch.first_sample % 2 == 0 ? out * added->some->value() : out;
+                     };
+                   },
+                   {.trace = Trace::aten});
+}
+
+/// See RanksRun::passes. The second one does so where it is recomputed, too.
+void pass_through_blocks(Recipe& recipe) {
+  recipe.unit.wrap(Phase::adapter,
+                   [](UnitFunction inner, const Unit& unit) -> UnitFunction {
+                     if (unit.role != "block" || unit.layer != 1) return inner;
+                     return [](const Tensor& x, const Batch&) { return x; };
+                   },
+                   {.trace = Trace::aten});
+  const auto first = std::make_shared<Tensor>();
+  recipe.unit.wrap(Phase::offload,
+                   [first](UnitFunction inner, const Unit& unit) -> UnitFunction {
+                     if (unit.role != "block" || (unit.layer != 0 && unit.layer != 2)) return inner;
+                     return [first, inner, layer = unit.layer](const Tensor& x, const Batch& batch) {
+                       if (layer == 0) return *first = inner(x, batch);
+                       return std::exchange(*first, Tensor());
+                     };
+                   },
+                   {.trace = Trace::aten});
+}
+
+/// See RanksRun::drifts.
+void drift_apart(Recipe& recipe) {
+  recipe.on(Event::step_end, Phase::base, [](optrush::Run& run) {
+    if (run.step() != 3 || run.mesh().world_rank() != 1) return;
+    const at::NoGradGuard no_grad;
+    for (const Shard& shard : run.data_parallel().shards())
+      for (const Segment& segment : shard.segments)
+        if (segment.param->name == "model.norm.weight") Shard::part(shard.data, segment).add_(1e-5);
+  });
 }
 
 /// Each tensor whole, with NaN where this rank saves nothing.
@@ -95,6 +168,9 @@ Json train_job(const Ranks& ranks, const Json& arguments) {
   const auto session = Session::open(spec, at::kCPU, ranks, [&](Recipe& recipe) {
     recipe.edit_as("test");
     if (arguments.at("holes")) punch_holes(recipe);
+    if (arguments.at("rests")) add_resting_parameters(recipe);
+    if (arguments.at("passes")) pass_through_blocks(recipe);
+    if (arguments.at("drifts")) drift_apart(recipe);
   });
   session->connect();
   session->declare();
@@ -114,9 +190,14 @@ RankJobs training_jobs() { return {{"train", train_job}}; }
 
 TrainedRanks train_on(RankPool& pool, const RanksRun& run) {
   if (!run.save.empty()) fs::remove_all(run.save);
-  const auto answers =
-      pool.run("train", run.spec.train.world_size,
-               {{"spec", to_json(run.spec)}, {"holes", run.holes}, {"save", run.save}, {"load", run.load}});
+  const auto answers = pool.run("train", run.spec.train.world_size,
+                                {{"spec", to_json(run.spec)},
+                                 {"holes", run.holes},
+                                 {"rests", run.rests},
+                                 {"passes", run.passes},
+                                 {"drifts", run.drifts},
+                                 {"save", run.save},
+                                 {"load", run.load}});
   std::string errors;
   for (const Json& answer : answers)
     if (answer.contains("error")) errors += answer.at("error").get<std::string>() + "\n";

@@ -13,6 +13,13 @@ struct RanksRun {
   /// Leaves each sequence a number of valid labels of its own, from none to all of them, the same on every
   /// mesh.
   bool holes = false;
+  /// Adds parameters to the first block that take part in some steps only: a vector and a matrix that rest
+  /// on all ranks in every third step, and a vector that every second sequence uses.
+  bool rests = false;
+  /// The second block returns its input itself, and the third the output of the first.
+  bool passes = false;
+  /// After step 3 rank 1 adds a little to its copy of a norm's weight.
+  bool drifts = false;
   std::string save;  ///< folder for the state after the last step; empty: none
   std::string load;  ///< folder of a state to go on from; empty: from the start
 };

@@ -39,6 +39,7 @@ def cases_of(result, plugin):
 
 FAILURES = {  # plugin: what its failed cases must say, by kind
     "crashes_in_backward": {"alone": "SIGSEGV", "gradient": "SIGSEGV"},
+    "forgets_its_momentum": {"resume": "trains otherwise: the gradient norm of the 2. step"},
     "hangs_in_slot": {"alone": "timeout: no end within", "gradient": "timeout"},
     "hides_in_fewer_bits": {"gradient": "the pair 'same' has a wrong backward"},
     "not_exact": {"alone": "0.0e+00 allowed"},
@@ -56,10 +57,10 @@ def the_most_telling_cases_come_first(work):
 
     def place(case):
         compiles_with_another = case["kind"] == "compiled" and len(case["subjects"]) > 1
-        return ["alone", "gradient", "types", "compiled", "pair"].index(case["kind"]) if not compiles_with_another else 5
+        return ["alone", "gradient", "types", "resume", "compiled", "pair"].index(case["kind"]) if not compiles_with_another else 6
 
     places = [place(case) for case in cases]
-    assert places == sorted(places) and set(places) == set(range(6))
+    assert places == sorted(places) and set(places) == set(range(7))
     pairs = {frozenset(case["subjects"]) for case in cases if len(case["subjects"]) > 1}
     plugins = {name for case in cases for name in case["subjects"]}
     listed = json.loads(subprocess.run([OPTRUSH, "plugins", "--json"], capture_output=True, check=True).stdout)
@@ -74,7 +75,7 @@ def the_most_telling_cases_come_first(work):
 def failures_are_named(work):
     asked = [argument for plugin in [*FAILURES, "fused_adamw", "lora"] for argument in ("--plugin", plugin)]
     result, printed = check(work, "--plugin-path", str(BUILD / "tests/checked"), *asked, "--kind", "alone", "--kind",
-                            "gradient", "--limit", "20", code=1)
+                            "gradient", "--kind", "resume", "--limit", "20", code=1)
     for plugin, kinds in FAILURES.items():
         for kind, words in kinds.items():
             failed = [case for case in cases_of(result, plugin) if case["kind"] == kind and case["status"] == "failed"]
@@ -109,13 +110,45 @@ def documents_for_a_plugin_that_asks_for_them(work):
     assert [case["plugins"] for case in skipped] == [["dpo", "packing"]] * 2, printed
 
 
+def one_that_draws_is_right(work):
+    """A mask of each micro-batch, in the type of the activations, and an option without a default."""
+    result, printed = check(work, "--plugin-path", str(BUILD / "tests/checked"), "--plugin", "drops_in_its_type",
+                            "--kind", "alone", "--kind", "gradient", "--kind", "resume")
+    assert {case["status"] for case in result["cases"]} <= {"ok", "refused"}, printed
+    assert all("rate=0.1" in case["id"] for case in result["cases"]), printed
+    result, printed = check(work, "--plugin-path", str(BUILD / "tests/checked"), "--plugin", "drops_in_its_type",
+                            "--kind", "pair")
+    accumulates = [case for case in result["cases"] if "gradient_accumulation" in case["plugins"]]
+    assert accumulates and all(case["status"] == "ok" and "accumulated, too" in case["detail"]
+                               for case in accumulates), printed
+
+
+def two_ranks_are_planned(work):
+    result, printed = check(work, "--plugin", "dpo", "--kind", "pair")
+    by_plugin = {tuple(sorted(case["plugins"])): case for case in result["cases"]}
+    ring = by_plugin["context_parallel", "dpo"]
+    assert ring["status"] == "refused" and "on 2 ranks" in ring["detail"], ring
+    spread = by_plugin["ddp", "dpo"]
+    assert spread["status"] == "ok" and "trained on 1 rank, planned on 2" in spread["detail"], spread
+    assert "each trained on 1 rank" in printed
+
+
+def what_was_not_checked_is_not_ok(work):
+    result, printed = check(work, "--plugin", "tf32")
+    assert result["counts"]["ok"] == 0, printed
+    row = next(line for line in printed.splitlines() if line.lstrip().startswith("tf32"))
+    assert "not checked" in row, printed
+
+
 def bad_options(work):
     for arguments, words in [(["--kind", "paris"], "did you mean 'pair'?"),
                              (["--for", "soon"], "\"soon\" is no length of time"),
                              (["--for", "0"], "\"0\" is no length of time"),
                              (["--limit", "-3s"], "is no length of time"),
                              (["--fro", "8m"], "did you mean '--for'?"),
-                             (["--plugin", "lora:rank"], "is no key=value")]:
+                             (["--plugin", "lora:rank"], "is no key=value"),
+                             (["--plugin", "lora:rnk=2"], "did you mean 'rank'?"),
+                             (["--plugin", "lora:rank=0"], "an integer between 1 and 4096, but is 0")]:
         _, printed = check(work, *arguments, code=2)
         assert words in printed, f"{arguments}: {printed}"
     for arguments, words in [(["--plugin", "lroa"], "did you mean 'lora'?"),
@@ -163,7 +196,7 @@ def ends_when_told_to(work):
 
 
 def main():
-    for case in (bad_options, the_most_telling_cases_come_first, options_of_a_plugin, documents_for_a_plugin_that_asks_for_them, failures_are_named, a_refusal_is_no_failure, resumes_after_a_kill,
+    for case in (bad_options, one_that_draws_is_right, two_ranks_are_planned, what_was_not_checked_is_not_ok, the_most_telling_cases_come_first, options_of_a_plugin, documents_for_a_plugin_that_asks_for_them, failures_are_named, a_refusal_is_no_failure, resumes_after_a_kill,
                  keeps_to_its_time, ends_when_told_to):
         if sys.argv[1:] and case.__name__ not in sys.argv[1:]:
             continue

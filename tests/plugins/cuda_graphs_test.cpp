@@ -5,7 +5,10 @@
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>
 
+#include "check/run_case.h"
+#include "check/small_data.h"
 #include "support/error_of.h"
+#include "support/temporary_folder.h"
 #include "support/training.h"
 
 namespace optrush::testing {
@@ -21,10 +24,11 @@ std::string refusal(std::vector<PluginUse> stack) {
 }
 
 TEST(CudaGraphs, RefuseWhatMayWaitForTheHostByName) {
-  EXPECT_NE(refusal({}).find("a CUDA graph can't hold what may wait for the host: the plain optimizer"),
+  EXPECT_NE(refusal({}).find("a CUDA graph can't hold what may wait for the host or differs from step to "
+                             "step: the plain optimizer"),
             std::string::npos);
   EXPECT_NE(refusal({{"fused_adamw", Json::object()}, {"activation_checkpointing", Json::object()}})
-                .find("for the host: 'activation_checkpointing' in unit"),
+                .find("from step to step: 'activation_checkpointing' in unit"),
             std::string::npos);
   const auto message = error_of([] {
     Trained(spec_with({{"fused_adamw", Json::object()}}), [](Recipe& recipe) {
@@ -39,7 +43,7 @@ TEST(CudaGraphs, RefuseAnMlpThatRunsAgain) {
   const auto with_level = [](int level) {
     return std::vector<PluginUse>{{"fused_adamw", Json::object()}, {"swiglu_recompute", {{"level", level}}}};
   };
-  EXPECT_NE(refusal(with_level(1)).find("for the host: 'swiglu_recompute' in mlp"), std::string::npos);
+  EXPECT_NE(refusal(with_level(1)).find("from step to step: 'swiglu_recompute' in mlp"), std::string::npos);
   EXPECT_THROW(Trained{spec_with(with_level(0))}, Skip);
 }
 
@@ -55,6 +59,23 @@ TEST(CudaGraphs, TakeWhatIsCapturableAndThenNeedAGpu) {
                          recipe.schedule.wrap(Phase::measure, [](auto inner, const Site&) { return inner; });
                        }),
                Skip);
+}
+
+TEST(CudaGraphs, RefusePackedDocumentsAndPairsOfAnswersByName) {
+  const TemporaryFolder folder;
+  write_small_data(folder.path());
+  StackCheck stacks(at::kCPU);
+  for (const auto& [other, kind] : {std::pair("dpo", "preferences"), {"packing", "documents"}}) {
+    CheckCase pair{.id = other,
+                   .kind = CheckKind::pair,
+                   .subjects = {"cuda_graphs", other},
+                   .spec = spec_with({{"fused_adamw"}, {other}})};
+    pair.spec.data = small_data(kind);
+    pair.spec.data.path = (folder / pair.spec.data.path).string();
+    const CheckResult result = run_case(pair, at::kCPU, stacks);
+    EXPECT_EQ(result.status, "refused") << result.detail;
+    EXPECT_NE(result.detail.find("'" + std::string(other) + "' in "), std::string::npos) << result.detail;
+  }
 }
 
 TEST(CudaGraphs, NeedWarmupStepsBeforeTheRecordedOne) {

@@ -323,5 +323,21 @@ TEST(GatePlan, APlainFormHasTheRanksOfTheBase) {
   EXPECT_EQ(check.reference->train.accumulation, 4);
   EXPECT_THAT(check.explanation, HasSubstr("on 1 rank"));
 }
+
+// On as many ranks, the plain form has more that train on other data where the stack cuts matrices over some.
+TEST(GatePlan, APlainFormMakesTheBatchOfAStackThatLeavesFewerRanksToTheData) {
+  RunSpec base = Ladder({}).report.experiment.base;
+  base.train.world_size = 4;
+  base.train.micro_batch = 2;
+  base.plugins = {{"spread", Json::object()}};
+  Ladder ladder({rung("cut", "tensor_parallel"), rung("lora", "lora", {{"rank", 8}})}, &base);
+  for (const size_t cut : {1, 2})
+    ladder.plans[cut]["problem"]["global_batch"] = 4;  // 2 ranks have other data
+  const GateCheck check = ladder.check(2);
+  ASSERT_TRUE(check.reference) << check.explanation;
+  EXPECT_EQ(names(*check.reference), (std::vector<std::string>{"spread", "lora"}));
+  EXPECT_EQ(check.reference->train.world_size, 4);
+  EXPECT_EQ(check.reference->train.micro_batch * check.reference->train.accumulation * 4, 4);
+}
 }  // namespace
 }  // namespace optrush

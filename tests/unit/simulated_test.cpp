@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "base/spec_json.h"
+#include "check/run_case.h"
 #include "measure/step_costs.h"
 #include "support/error_of.h"
 #include "support/swiglu_stack.h"
@@ -57,6 +58,21 @@ TEST_F(Simulated, EveryKindOfModelTrainsAsOnTheCpu) {
   }
   EXPECT_EQ(losses_there(nano_spec()), losses(Trained(nano_spec()).train()));
   EXPECT_EQ(losses_there(stack_spec()), losses(Trained(stack_spec()).train()));
+}
+
+// A check in double sets the values of what is frozen, and has to do so where the run is.
+TEST_F(Simulated, ChecksRunOnAnotherDeviceThanTheCpu) {
+  const at::Device device = simulated::open(simulated::Values::host);
+  StackCheck stacks(device);
+  for (const char* plugin : {"lora", "activation_checkpointing"}) {
+    CheckCase alone{
+        .id = plugin, .kind = CheckKind::alone, .subjects = {plugin}, .spec = nano_spec({{plugin}})};
+    for (const CheckKind kind : {CheckKind::alone, CheckKind::resume}) {
+      alone.kind = kind;
+      const CheckResult result = run_case(alone, device, stacks);
+      EXPECT_EQ(result.status, "ok") << result.detail;
+    }
+  }
 }
 
 TEST_F(Simulated, PluginsMadeOfAtenCallsTrainAsOnTheCpu) {

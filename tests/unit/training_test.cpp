@@ -171,6 +171,99 @@ TEST(Training, ParametersThatStayFail) {
   EXPECT_NE(error_of([&] { Trained(spec).train(); }).find("no parameter changed"), std::string::npos);
 }
 
+/// The warnings of a run that leaves so many bytes behind in the timed step `i`.
+std::vector<std::string> warnings_of_leaving(int64_t steps, const std::function<int64_t(int64_t)>& bytes) {
+  install_cpu_memory_tracking();
+  RunSpec spec = nano_spec();
+  spec.train.steps = steps;
+  Tensors left;
+  Trained trained(spec, [&](Recipe& recipe) {
+    recipe.on(Event::step_end, Phase::base,
+              [&](optrush::Run& run) { left.push_back(at::empty({bytes(run.step() - 1)}, at::kByte)); });
+  });
+  trained.train();
+  return trained.session().warnings();
+}
+
+TEST(Training, MemoryThatGrowsFromStepToStepIsAWarning) {
+  for (const int64_t steps : {5, 12}) {
+    const auto found = warnings_of_leaving(steps, [](int64_t) { return 24; });
+    ASSERT_EQ(found.size(), 1U) << steps;
+    EXPECT_NE(found.front().find("in the host's memory grow by 24 bytes a step"), std::string::npos);
+  }
+  const auto third = warnings_of_leaving(12, [](int64_t i) { return i % 3 == 0 ? 30 : 0; });
+  ASSERT_EQ(third.size(), 1U) << "every third step leaves something";
+  for (const int64_t steps : {5, 12}) {
+    EXPECT_TRUE(warnings_of_leaving(steps, [](int64_t) { return 0; }).empty());
+    EXPECT_TRUE(warnings_of_leaving(steps, [](int64_t i) { return i == 4 ? 4096 : 0; }).empty())
+        << "a cache that fills late";
+  }
+}
+
+std::vector<std::string> warnings_of_training(const char* dtype, double lr,
+                                              std::vector<PluginUse> plugins = {}) {
+  RunSpec spec = nano_spec(std::move(plugins));
+  spec.train.dtype = dtype;
+  spec.train.lr = lr;
+  spec.train.steps = 10;
+  Trained trained(spec);
+  trained.train();
+  return trained.session().warnings();
+}
+
+TEST(Training, UpdatesThatFewBitsCannotHoldAreAWarning) {
+  const auto lost = warnings_of_training("bf16", 1e-6);
+  ASSERT_EQ(lost.size(), 1U);
+  EXPECT_NE(lost.front().find("0 % of the elements of vectors (norms, biases) and "), std::string::npos);
+  EXPECT_NE(lost.front().find("of the elements of matrices in bf16 (mean of 8 updates)"), std::string::npos);
+  EXPECT_NE(lost.front().find("bf16_weights"), std::string::npos);
+  EXPECT_TRUE(warnings_of_training("bf16", 1e-2).empty());
+  EXPECT_TRUE(warnings_of_training("fp32", 1e-6).empty());
+  EXPECT_TRUE(warnings_of_training("fp32", 1e-6, {{"bf16_weights", Json::object()}}).empty())
+      << "masters hold what weights do not";
+}
+
+/// An optimizer that lists what `listed` makes of the plain one's list.
+std::string error_of_listing(const std::function<void(std::vector<OptimizerState>&)>& listed) {
+  struct Lister final : Optimizer {
+    std::unique_ptr<Optimizer> inner;
+    std::function<void(std::vector<OptimizerState>&)> listed;
+    void step(std::span<Shard> shards, const Update& update) override { inner->step(shards, update); }
+    std::vector<OptimizerState> state(const Shard& shard) override {
+      auto states = inner->state(shard);
+      listed(states);
+      return states;
+    }
+  };
+  return error_of([&] {
+    Trained(nano_spec(), [&](Recipe& recipe) {
+      recipe.optimizer.wrap(Phase::optimizer, [&](auto inner, const Site&) -> decltype(inner) {
+        return [&, inner](optrush::Run& run, std::span<Shard> shards) -> std::unique_ptr<Optimizer> {
+          auto lister = std::make_unique<Lister>();
+          lister->inner = inner(run, shards);
+          lister->listed = listed;
+          return lister;
+        };
+      });
+    }).train();
+  });
+}
+
+TEST(Training, AnOptimizerThatListsItsStateWronglyFails) {
+  EXPECT_NE(error_of_listing([](auto& states) {
+              states.push_back(states.front());
+            }).find("lists 'exp_avg' of 'model.embed_tokens.weight', which is listed twice"),
+            std::string::npos);
+  EXPECT_NE(error_of_listing([](auto& states) {
+              states.front().value = at::zeros({3});
+            }).find("which has 3 entries where a block of 1 makes 2048 of 2048 elements"),
+            std::string::npos);
+  EXPECT_NE(error_of_listing([](auto& states) { states.back().block = 64; }).find("makes 32 of 2048"),
+            std::string::npos);
+  EXPECT_NE(error_of_listing([](auto& states) { states.front().value = {}; }).find("has no tensor"),
+            std::string::npos);
+}
+
 TEST(Training, AZeroGradientFails) {
   const auto message = error_of([] {
     Trained(nano_spec(), [](Recipe& recipe) {

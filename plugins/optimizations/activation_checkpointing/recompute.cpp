@@ -34,7 +34,8 @@ struct Node : torch::autograd::Function<Node> {
     const Tensor saved = context->get_saved_variables().front();
     const Tensor x = saved.detach().requires_grad_(saved.requires_grad());
     const Tensor out = replay->recomputation.again([&] { return (*replay->forward)(x, replay->batch); });
-    torch::autograd::backward({out}, {gradients.front()});
+    // Where nothing of the unit takes part in this step, nothing goes back.
+    if (out.requires_grad()) torch::autograd::backward({out}, {gradients.front()});
     return {Tensor(), x.grad(), Tensor()};
   }
 };

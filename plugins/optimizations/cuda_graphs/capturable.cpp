@@ -36,7 +36,7 @@ void check_capturable(const Recipe& recipe) {
   std::string names;
   for (const auto& name : uncapturable(recipe)) names += (names.empty() ? "" : ", ") + name;
   if (!names.empty())
-    throw Error("a CUDA graph can't hold what may wait for the host: " + names,
+    throw Error("a CUDA graph can't hold what may wait for the host or differs from step to step: " + names,
                 "take these off the stack, or stack plugins that are capturable in their place (fused_adamw "
                 "for the plain optimizer)");
   const int64_t warmup = recipe.spec().train.warmup;

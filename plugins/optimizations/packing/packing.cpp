@@ -16,7 +16,8 @@ class Packing final : public Plugin {
       throw Skip("packing lays documents together; the data of kind '" + recipe.spec().data.kind +
                      "' fills every sequence already",
                  "give the experiment data = rush.documents(...), or take the rung off");
-    recipe.rows.replace(packing::pack, {.trace = Trace::aten, .capturable = true, .offers = {"double"}});
+    // Which documents share a sequence differs from step to step, so a recorded step can't be run again.
+    recipe.rows.replace(packing::pack, {.trace = Trace::aten, .capturable = false, .offers = {"double"}});
     recipe.ops.attention.demand("segments");
   }
 };

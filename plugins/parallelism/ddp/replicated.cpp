@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "../used_anywhere.h"
 #include "buckets.h"
 #include "optrush/error.h"
 #include "optrush/forecast.h"
@@ -135,27 +136,19 @@ class Replicated final : public DataParallel {
     return others;
   }
 
-  /// A parameter that no rank uses has no gradient, as in one process: the optimizer leaves it alone. The
-  /// ranks ask each other in the first step, and go on asking where there is one.
+  /// A parameter that no rank used in this step has no gradient, as in one process: the optimizer leaves it
+  /// alone. Where another rank used it, this one's zeros are in the sum.
   void agree_on_used() {
-    if (!ask_for_used_) return;
-    const at::NoGradGuard no_grad;
-    Group& group = run_.mesh().group(run_.mesh().data());
-    Tensor used = at::empty({static_cast<int64_t>(local_.size())}, at::kFloat);
-    for (size_t i = 0; i < local_.size(); ++i) used[static_cast<int64_t>(i)].fill_(local_[i].any ? 1 : 0);
-    if (!is_forecast(run_.device()) && group.size() > 1) {
-      used = used.to(run_.device());
-      group.all_reduce_max(used).wait();
-      used = used.cpu();
-    }
-    for (size_t i = 0; i < local_.size(); ++i)
-      local_[i].unused = used[static_cast<int64_t>(i)].item<float>() == 0;
-    ask_for_used_ = std::ranges::any_of(local_, &Local::unused);
+    std::vector<char> used;
+    for (const Local& each : local_) used.push_back(each.any ? 1 : 0);
+    used = used_anywhere(run_, std::move(used));
+    for (size_t i = 0; i < local_.size(); ++i) local_[i].unused = used[i] == 0;
   }
 
   /// The sum over the data ranks is there.
   void summed(size_t i) {
-    if (!heard() || ask_for_used_ || sums_further(shards_[i])) return;
+    // What this rank did not use may have been used by none.
+    if (!heard() || !local_[i].any || sums_further(shards_[i])) return;
     shards_[i].grad = buckets_->view(i);
     local_[i].told = true;
     ready(shards_[i]);
@@ -164,10 +157,9 @@ class Replicated final : public DataParallel {
   void finish(size_t i) {
     Shard& shard = shards_[i];
     if (local_[i].told) return;
-    const bool further = sums_further(shard);
-    if (local_[i].unused && !further) return;
+    if (local_[i].unused) return;
     shard.grad = buckets_->view(i);
-    if (further) run_.mesh().group(param(shard).sum_over).all_reduce(shard.grad).wait();
+    if (sums_further(shard)) run_.mesh().group(param(shard).sum_over).all_reduce(shard.grad).wait();
     if (heard()) ready(shard);
   }
 
@@ -181,7 +173,7 @@ class Replicated final : public DataParallel {
   std::unique_ptr<Buckets> buckets_;
   std::vector<Local> local_;     ///< of each shard
   std::vector<size_t> arrived_;  ///< shards in the order in which the last backward added to them
-  bool last_ = false, begun_ = false, ask_for_used_ = true;
+  bool last_ = false, begun_ = false;
 };
 }  // namespace
 

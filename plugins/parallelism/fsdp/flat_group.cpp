@@ -39,6 +39,10 @@ FlatGroup::FlatGroup(FlatPlan plan, Group& ranks, const Mesh::Names& dims, at::D
   }
 }
 
+const Segment& FlatGroup::segment_of(const Param& param) const {
+  return *std::ranges::find(segments_, &param, &Segment::param);
+}
+
 void FlatGroup::make_pieces() {
   // Padding is zero, and stays so: it has no gradient.
   for (Field& field : fields_)

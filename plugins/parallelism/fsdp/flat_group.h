@@ -17,6 +17,8 @@ class FlatGroup {
   const FlatPlan& plan() const { return plan_; }
   /// The elements that this rank keeps, as an optimizer sees them; they lie in piece().
   const std::vector<Segment>& segments() const { return segments_; }
+  /// Of a parameter of which this rank keeps an element.
+  const Segment& segment_of(const Param&) const;
   /// Mesh dimensions whose ranks keep other elements.
   const std::vector<std::string>& split_over() const { return split_over_; }
   /// Of a group without a codec.

@@ -5,21 +5,30 @@
 
 #include <algorithm>
 
+#include "../used_anywhere.h"
 #include "optrush/error.h"
 
 namespace optrush::fsdp {
-Reductions::Reductions(const Policy& policy, const Mesh& mesh, const Mesh::Names& shard_dims,
-                       int64_t accumulation, std::function<void(Shard&)> final)
+Reductions::Reductions(const Policy& policy, Run& run, const Mesh::Names& shard_dims,
+                       std::function<void(Shard&)> final)
     : policy_(policy),
-      mesh_(mesh),
-      local_sums_(policy.stage == 1 && accumulation > 1),
+      run_(run),
+      mesh_(run.mesh()),
+      local_sums_(policy.stage == 1 && run.spec().train.accumulation > 1),
       final_(std::move(final)) {
-  for (const auto& dim : mesh.data())
+  for (const auto& dim : mesh_.data())
     if (std::ranges::find(shard_dims, dim) == shard_dims.end()) replica_dims_.push_back(dim);
 }
 
-void Reductions::add_group(FlatGroup& group, Shard* shard) {
-  states_.push_back({&group, shard, {}, std::vector<char>(group.plan().params.size(), 0)});
+void Reductions::add_group(FlatGroup& group, std::vector<Shard*> shards) {
+  const std::vector<char> none(group.plan().params.size(), 0);
+  states_.push_back({.group = &group,
+                     .shards = std::move(shards),
+                     .buffer = {},
+                     .taken = none,
+                     .used = none,
+                     .piece = {},
+                     .told = none});
 }
 
 /// Autograd's, unless a plugin asked for another one, as for sums of several micro-batches.
@@ -53,6 +62,7 @@ void Reductions::take(size_t number, size_t index, const Tensor& gradient) {
   }
   const Placed& placed = plan.params.at(index);
   const Tensor here = state.buffer.narrow(0, placed.at, placed.numel()).view(placed.box.box_shape());
+  state.used.at(index) = 1;
   if (std::exchange(state.taken.at(index), 1) != 0) {
     here.add_(gradient);
   } else {
@@ -102,7 +112,7 @@ void Reductions::arrive(size_t hop) {
 }
 
 void Reductions::advance(Sum sum, size_t hop) {
-  if (hop == kHops) return add_to_shard(sum);
+  if (hop == kHops) return add_to_piece(sum);
   const auto& dims = hop == replicas ? replica_dims_ : sum.state->group->plan().first().sum_over;
   if (mesh_.size(dims) == 1) return advance(std::move(sum), hop + 1);
   while (sums_.at(hop).size() >= static_cast<size_t>(policy_.limit)) arrive(hop);
@@ -110,23 +120,30 @@ void Reductions::advance(Sum sum, size_t hop) {
   sums_.at(hop).push_back(std::move(sum));
 }
 
-void Reductions::add_to_shard(const Sum& sum) {
+void Reductions::add_to_piece(const Sum& sum) {
   const at::NoGradGuard no_grad;
   State& state = *sum.state;
-  if (state.shard == nullptr) return;
-  Tensor& gradient = state.shard->grad;
-  if (gradient.defined()) {
-    gradient.add_(sum.piece.to(gradient.device()));
+  if (state.group->segments().empty()) return;
+  if (state.piece.defined()) {
+    state.piece.add_(sum.piece.to(state.piece.device()));
   } else {
-    gradient = sum.piece.to(state.shard->data.options().dtype(wide_type(*state.group)));
+    state.piece = sum.piece.to(state.group->piece().options().dtype(wide_type(*state.group)));
   }
-  if (sum.last) complete(state);
+  if (!sum.last) return;
+  state.piece = state.piece.to(gradient_type(*state.group));
+  complete(state, state.used);  // of the others it is not known whether another rank used them
 }
 
-void Reductions::complete(State& state) {
-  if (state.shard == nullptr || std::exchange(state.told, true)) return;
-  state.shard->grad = state.shard->grad.to(gradient_type(*state.group));
-  final_(*state.shard);
+void Reductions::complete(State& state, const std::vector<char>& used) {
+  for (size_t i = 0; i < state.shards.size(); ++i) {
+    if (state.shards[i] == nullptr || used.at(i) == 0 || std::exchange(state.told[i], 1) != 0) continue;
+    Shard& shard = *state.shards[i];
+    const Segment& segment = state.group->segment_of(*shard.segments.front().param);
+    shard.grad = state.piece.narrow(0, segment.at, segment.layout.numel());
+    final_(shard);
+  }
+  // Shards have what is left of it, so that they may free it.
+  if (std::ranges::all_of(used, [](char each) { return each != 0; })) state.piece.reset();
 }
 
 void Reductions::finish() {
@@ -134,6 +151,20 @@ void Reductions::finish() {
     if (!states_[number].summed) start(number, /*last=*/true);
   for (size_t hop = scatter; hop < kHops; ++hop)
     while (!sums_.at(hop).empty()) arrive(hop);
+  agree_on_used();
+}
+
+void Reductions::agree_on_used() {
+  std::vector<char> used;
+  for (const State& state : states_) used.insert(used.end(), state.used.begin(), state.used.end());
+  used = used_anywhere(run_, std::move(used));
+  auto next = used.begin();
+  for (State& state : states_) {
+    const auto end = next + std::ssize(state.used);
+    complete(state, {next, end});
+    state.piece.reset();
+    next = end;
+  }
 }
 
 void Reductions::end_backward() {
@@ -141,7 +172,11 @@ void Reductions::end_backward() {
 }
 
 void Reductions::begin_step() {
-  for (State& state : states_) state.summed = state.told = false;
+  for (State& state : states_) {
+    state.summed = false;
+    std::ranges::fill(state.used, 0);
+    std::ranges::fill(state.told, 0);
+  }
 }
 
 size_t Reductions::in_flight() const { return sums_[scatter].size(); }

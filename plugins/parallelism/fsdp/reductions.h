@@ -8,15 +8,16 @@
 
 namespace optrush::fsdp {
 /// Gradients on their way from leaves to shards: copied into one flat buffer a group, summed over the ranks
-/// with each keeping its piece, and added to those of earlier micro-batches.
+/// with each keeping its piece, and added to those of earlier micro-batches. Each parameter of a group has a
+/// shard, so that one which no rank used in a step has no gradient.
 class Reductions {
  public:
-  /// `shards` has this rank's shard of each group, or none where it has no element. `final` is told of a
-  /// shard whose gradient is complete.
-  Reductions(const Policy& policy, const Mesh& mesh, const Mesh::Names& shard_dims, int64_t accumulation,
+  /// `final` is told of a shard whose gradient is complete.
+  Reductions(const Policy& policy, Run& run, const Mesh::Names& shard_dims,
              std::function<void(Shard&)> final);
 
-  void add_group(FlatGroup& group, Shard* shard);
+  /// `shards` has this rank's shard of each parameter of the group; null where it has no element.
+  void add_group(FlatGroup& group, std::vector<Shard*> shards);
   /// Takes the gradient of the `index`-th parameter of a group over.
   void take(size_t group, size_t index, const Tensor& gradient);
   /// Starts the sum over the ranks of what was taken since the last one; parameters without a gradient count
@@ -36,12 +37,14 @@ class Reductions {
  private:
   struct State {
     FlatGroup* group;
-    Shard* shard;
-    Tensor buffer;            ///< flat; undefined where nothing was taken
-    std::vector<char> taken;  ///< by parameter
-    bool started = false;     ///< a sum in this backward
-    bool summed = false;      ///< for the last time in this step
-    bool told = false;
+    std::vector<Shard*> shards;  ///< by parameter
+    Tensor buffer;               ///< flat; undefined where nothing was taken
+    std::vector<char> taken;     ///< by parameter, since the last sum
+    std::vector<char> used;      ///< by parameter, in this step on this rank
+    Tensor piece;                ///< sums that arrived in this step
+    bool started = false;        ///< a sum in this backward
+    bool summed = false;         ///< for the last time in this step
+    std::vector<char> told;      ///< by parameter
   };
   struct Sum {
     State* state;
@@ -57,10 +60,14 @@ class Reductions {
   void fill_gaps(State&) const;
   void advance(Sum, size_t hop);
   void arrive(size_t hop);
-  void add_to_shard(const Sum&);
-  void complete(State&);
+  void add_to_piece(const Sum&);
+  /// What this rank did not use another one may have used.
+  void agree_on_used();
+  /// Gives the shards of these parameters their gradients, but those that have them.
+  void complete(State&, const std::vector<char>& used);
 
   const Policy& policy_;
+  Run& run_;
   const Mesh& mesh_;
   Mesh::Names replica_dims_;
   bool local_sums_;  ///< gradients of micro-batches add up here before they are sent

@@ -1,5 +1,6 @@
 #include "sharded.h"
 
+#include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
@@ -21,30 +22,34 @@ Sharded::Sharded(Run& run, Policy policy, Mesh::Names dims)
     : policy_(std::move(policy)),
       dims_(std::move(dims)),
       gathers_(policy_.limit),
-      reductions_(policy_, run.mesh(), dims_, run.spec().train.accumulation,
-                  [this](Shard& shard) { ready(shard); }) {
+      reductions_(policy_, run, dims_, [this](Shard& shard) { ready(shard); }) {
   Group& ranks = run.mesh().group(dims_);
   for (FlatPlan& plan : make_plans(top_units(run), policy_, ranks.size())) {
     const size_t number = groups_.size();
     for (const Placed& placed : plan.params) group_of_[placed.param] = number;
     groups_.emplace_back(std::move(plan), ranks, dims_, run.device(), policy_.offload);
   }
-  shard_of_.assign(groups_.size(), -1);
   for (size_t i = 0; i < groups_.size(); ++i) {
     const FlatGroup& group = groups_[i];
     if (!group.plan().trainable()) continue;
     trainable_.push_back(i);
-    if (group.segments().empty()) continue;
-    shard_of_[i] = static_cast<int64_t>(shards_.size());
-    shards_.push_back({.data = {},
-                       .grad = {},
-                       .decay = group.plan().first().decay,
-                       .segments = group.segments(),
-                       .split_over = group.split_over()});
+    for (const Segment& segment : group.segments()) {
+      shard_of_[segment.param] = shards_.size();
+      shards_.push_back({.data = {},
+                         .grad = {},
+                         .decay = segment.param->decay,
+                         .segments = {{segment.param, segment.layout, 0}},
+                         .split_over = group.split_over()});
+    }
   }
-  for (const size_t i : trainable_)
-    reductions_.add_group(groups_[i],
-                          shard_of_[i] < 0 ? nullptr : &shards_[static_cast<size_t>(shard_of_[i])]);
+  for (const size_t i : trainable_) {
+    std::vector<Shard*> shards;
+    for (const Placed& placed : groups_[i].plan().params) {
+      const auto found = shard_of_.find(placed.param);
+      shards.push_back(found == shard_of_.end() ? nullptr : &shards_[found->second]);
+    }
+    reductions_.add_group(groups_[i], std::move(shards));
+  }
   make_places(run);
 }
 
@@ -79,8 +84,10 @@ void Sharded::store(Param& param, Tensors values) {
   }
   FlatGroup& group = groups_[found->second];
   group.store(param, values);
-  if (const int64_t shard = shard_of_[found->second]; shard >= 0)
-    shards_[static_cast<size_t>(shard)].data = group.piece();
+  const auto shard = shard_of_.find(&param);
+  if (shard == shard_of_.end() || shards_[shard->second].data.defined()) return;
+  const Segment& segment = group.segment_of(param);
+  shards_[shard->second].data = group.piece().narrow(0, segment.at, segment.layout.numel());
 }
 
 /// A leaf's gradient goes into the flat buffer as soon as autograd has it, and is freed.
@@ -103,9 +110,7 @@ UnitFunction Sharded::wrap(UnitFunction inner, const Unit& unit) {
   if (found == place_of_.end()) return inner;
   return [this, place = found->second, inner = std::move(inner)](const Tensor& x, const Batch& batch) {
     enter_forward(*place);
-    Tensor out = inner(x, batch);
-    leave_forward(*place, out);
-    return out;
+    return leave_forward(*place, inner(x, batch));
   };
 }
 
@@ -114,7 +119,19 @@ void Sharded::enter_forward(Place& place) {
   gather_ahead(&place, &Place::after, /*backward=*/false);
 }
 
-void Sharded::leave_forward(Place& place, const Tensor& out) {
+Tensor Sharded::leave_forward(Place& place, Tensor out) {
+  // Hooks of one tensor run in the order in which they came: the backward of an earlier unit would begin
+  // before this one's. A tensor of its own has its hook called first.
+  if (out.requires_grad() && !out.is_leaf()) {
+    for (const Place* before = place.before; before != nullptr; before = before->before)
+      if (before->out.output == out.output_nr() && before->out.node.lock() == out.grad_fn()) {
+        out = at::alias(out);
+        break;
+      }
+    place.out = {out.grad_fn(), static_cast<uint32_t>(out.output_nr())};
+  } else {
+    place.out = {};
+  }
   // A leaf's gradient may be there before those of the parameters that were used with it.
   place.has_backward = at::GradMode::is_enabled() && out.requires_grad() && !out.is_leaf();
   if (policy_.gathers_each_unit() && (policy_.reshard_after_forward || !place.has_backward))
@@ -123,6 +140,7 @@ void Sharded::leave_forward(Place& place, const Tensor& out) {
   if (evaluating() && place.after == nullptr)
     for (FlatGroup& group : groups_) gathers_.drop(group);
   if (place.has_backward) out.register_hook([this, &place](const Tensor&) { enter_backward(place); });
+  return out;
 }
 
 void Sharded::before_backward(const Tensor& /*out*/, bool last) {

@@ -36,18 +36,25 @@ class Sharded final : public DataParallel {
   void expect_traffic(Run&) const;
 
  private:
+  /// Where autograd has a tensor from. The node is not kept alive.
+  struct Origin {
+    std::weak_ptr<torch::autograd::Node> node;
+    uint32_t output = 0;
+  };
   /// A top unit of this rank.
   struct Place {
     std::vector<FlatGroup*> groups;  ///< that it reads
     std::vector<size_t> owned;       ///< trainable groups whose gradients end with it, by number
     Place *before = nullptr, *after = nullptr;
     bool has_backward = false;  ///< in the last forward
+    Origin out = {};            ///< of what it returned in the last forward
   };
 
   void make_places(const Run&);
   void listen();
   void enter_forward(Place&);
-  void leave_forward(Place&, const Tensor& out);
+  /// Returns the unit's output, as a tensor of its own where the unit returned that of one before it.
+  Tensor leave_forward(Place&, Tensor out);
   void enter_backward(Place&);
   /// The present backward, if there is one, is over.
   void leave_backward();
@@ -59,8 +66,8 @@ class Sharded final : public DataParallel {
   Mesh::Names dims_;
   std::deque<FlatGroup> groups_;
   std::vector<Shard> shards_;
-  std::vector<size_t> trainable_;  ///< groups of reductions_, by their number there
-  std::vector<int64_t> shard_of_;  ///< by group; -1: no element of it is here
+  std::vector<size_t> trainable_;            ///< groups of reductions_, by their number there
+  std::map<const Param*, size_t> shard_of_;  ///< of each parameter of which this rank keeps elements
   std::map<const Param*, size_t> group_of_;
   std::deque<Place> places_;
   std::map<const Unit*, Place*> place_of_;

@@ -29,7 +29,7 @@ class TiedEnds final : public DataParallel {
     inner_->finish();
     const at::NoGradGuard no_grad;
     for (Shard& shard : shards()) {
-      if (!is_tied(shard)) continue;
+      if (!is_tied(shard) || !used_at_an_end(shard)) continue;
       for (const Segment& segment : shard.segments)
         if (const TiedParam* tied = found(segment.param)) add_other_end(shard, segment, *tied);
       if (heard()) ready(shard);
@@ -45,6 +45,22 @@ class TiedEnds final : public DataParallel {
   bool is_tied(const Shard& shard) const {
     return std::ranges::any_of(shard.segments,
                                [&](const Segment& segment) { return found(segment.param) != nullptr; });
+  }
+
+  /// What neither end used in this step has no gradient. The other end's host knows of its own.
+  bool used_at_an_end(const Shard& shard) {
+    bool used = shard.grad.defined();
+    for (const Segment& segment : shard.segments) {
+      const TiedParam* tied = found(segment.param);
+      if (tied == nullptr || segment.layout.numel() == 0) continue;
+      const Tensor here = at::full({1}, used ? 1 : 0, at::kByte), there = at::zeros_like(here);
+      Group& ranks = run_.mesh().group({"pp"});
+      const int64_t other = ranks.rank() == tied->first ? tied->last : tied->first;
+      ranks.exchange(there, other, here, other).wait();
+      used = used || there.item<uint8_t>() != 0;
+      if (!told_) run_.expect_traffic("send", {"pp"}, 1);
+    }
+    return used;
   }
 
   /// A sum of two has the same bits on both ends, so their copies stay equal.

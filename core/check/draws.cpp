@@ -1,0 +1,36 @@
+#include "check/draws.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/record_function.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+namespace optrush {
+namespace {
+/// Callbacks of RecordFunction are plain functions without a context.
+std::atomic<bool>& seen() {
+  static std::atomic<bool> drew{false};
+  return drew;
+}
+
+/// Fused attention could draw a dropout, and is never asked to.
+bool is_attention(const std::string& name) { return name.find("attention") != std::string::npos; }
+
+std::unique_ptr<at::ObserverContext> see(const at::RecordFunction& fn) {
+  const auto name = fn.operator_name();
+  if (!name) return nullptr;
+  const auto handle = c10::Dispatcher::singleton().findSchema(*name);
+  if (handle && handle->hasTag(at::Tag::nondeterministic_seeded) && !is_attention(name->name)) seen() = true;
+  return nullptr;
+}
+}  // namespace
+
+DrawObserver::DrawObserver() {
+  seen() = false;
+  handle_ = at::addGlobalCallback(at::RecordFunctionCallback(see).scopes({at::RecordScope::FUNCTION}));
+}
+DrawObserver::~DrawObserver() { at::removeCallback(handle_); }
+bool DrawObserver::drew() const { return seen(); }
+}  // namespace optrush

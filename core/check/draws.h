@@ -1,0 +1,15 @@
+#pragma once
+namespace optrush {
+/// Sees whether anything draws from a generator of LibTorch while it lives, on any thread.
+class DrawObserver {
+ public:
+  DrawObserver();
+  ~DrawObserver();
+  DrawObserver(const DrawObserver&) = delete;
+  DrawObserver& operator=(const DrawObserver&) = delete;
+  bool drew() const;
+
+ private:
+  unsigned long handle_;
+};
+}  // namespace optrush

@@ -1,0 +1,53 @@
+#include "check/ranks_check.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+
+#include "optrush/error.h"
+#include "simulated/device.h"
+#include "train/session.h"
+
+namespace optrush {
+namespace {
+constexpr int64_t kRanks = 2;
+
+/// Why a plan of the stack ends; empty: it does not, or for want of something in this machine.
+std::string refusal_of_plan(RunSpec spec) {
+  spec.train.world_size = kRanks;
+  try {
+    const at::Device device = simulated::open(simulated::Values::none, at::kCPU);
+    const auto session = Session::open(spec, device, Ranks::planned(0, kRanks));
+    session->connect();
+    session->declare();
+    session->make_ready();
+  } catch (const Skip&) {
+  } catch (const Error& e) {
+    return e.what();
+  } catch (const c10::Error&) {  // an operator that has no sizes alone
+  }
+  return {};
+}
+
+bool has(const RunSpec& spec, const std::string& plugin) {
+  return std::ranges::count(spec.plugins, plugin, &PluginUse::name) != 0;
+}
+}  // namespace
+
+OnTwoRanks on_two_ranks(const CheckCase& c) {
+  const Catalogue catalogue = Catalogue::find(c.spec.plugin_path);
+  const auto for_several = [&](const PluginUse& use) { return catalogue.at(use.name).kind == "parallelism"; };
+  RunSpec alone = c.spec;
+  std::erase_if(alone.plugins, [&](const PluginUse& use) { return !for_several(use); });
+  if (alone.plugins.empty() || alone.plugins.size() == c.spec.plugins.size()) return {};
+  alone.data = {};
+  RunSpec whole = c.spec;
+  // One that splits the data, but has no gradients summed, takes another beside it.
+  if (!refusal_of_plan(alone).empty()) {
+    if (has(alone, "ddp")) return {};
+    for (RunSpec* spec : {&alone, &whole}) spec->plugins.push_back({"ddp"});
+    if (!refusal_of_plan(alone).empty()) return {};
+  }
+  return {true, refusal_of_plan(whole)};
+}
+}  // namespace optrush

@@ -1,0 +1,99 @@
+#include "check/resume_check.h"
+
+#include <ATen/Functions.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+
+#include "check/library_state.h"
+#include "check/opening.h"
+#include "experiment/gate.h"
+#include "train/state.h"
+#include "train/trainer.h"
+
+namespace optrush {
+namespace {
+/// Losses and norms of the steps of one call of train().
+struct Made {
+  std::vector<Json> losses, norms;
+};
+
+Made steps_of(Session& session) {
+  const Json result = train(session, [](const Json&) {});
+  Made made;
+  for (const Json& step : result.at("steps")) {
+    made.losses.push_back(step.at("loss"));
+    made.norms.push_back(step.at("grad_norm"));
+  }
+  return made;
+}
+
+SavedState in_memory(Session& session, int64_t next_step) {
+  const at::NoGradGuard no_grad;
+  std::multimap<std::string, StatePiece> pieces;
+  for (const StatePiece& piece : state_to_save(session, next_step))
+    pieces.emplace(piece.key, StatePiece{piece.key, piece.layout, piece.value.clone()});
+  return [pieces = std::move(pieces)](const std::string& key) {
+    std::vector<StatePiece> found;
+    const auto [begin, end] = pieces.equal_range(key);
+    for (auto piece = begin; piece != end; ++piece) found.push_back(piece->second);
+    return found;
+  };
+}
+
+double difference_of(const Json& a, const Json& b) {
+  if (!a.is_number() || !b.is_number()) return a == b ? 0 : std::numeric_limits<double>::infinity();
+  return a == b ? 0 : std::abs(a.get<double>() - b.get<double>()) / std::abs(b.get<double>());
+}
+
+/// The first parameter whose values differ by more.
+std::optional<std::string> first_different(Session& a, Session& b, double tolerance) {
+  const at::NoGradGuard no_grad;
+  const auto ours = a.data_parallel().shards(), theirs = b.data_parallel().shards();
+  for (size_t i = 0; i < ours.size(); ++i) {
+    const Tensor &one = ours[i].data, &other = theirs[i].data;
+    if (at::equal(one, other)) continue;
+    const double apart = (one - other).abs().max().item<double>();
+    if (!(apart <= tolerance * other.abs().max().item<double>())) return ours[i].segments.front().param->name;
+  }
+  return std::nullopt;
+}
+}  // namespace
+
+std::string check_resume(const CheckCase& c, at::Device device) {
+  const auto whole = open_case(c, c.spec, device);
+  const int64_t made = c.spec.train.warmup + c.spec.train.steps;
+  steps_of(*whole);
+  const SavedState saved = in_memory(*whole, made);
+  whole->go_on_from(made);
+  const Made without = steps_of(*whole);
+
+  const LibraryState as_at_first;
+  const auto rest = open_run(c.spec, device);
+  load_state(*rest, saved);
+  const Made with = steps_of(*rest);
+  // On a GPU sums by atomic additions come in any order.
+  const double tolerance = device.is_cpu() ? 0 : norm_tolerance_of(Effect::rounding, Arithmetic::reduced);
+  const auto compare = [&](const char* what, const std::vector<Json>& got,
+                           const std::vector<Json>& expected) {
+    for (size_t i = 0; i < expected.size(); ++i)
+      if (!(difference_of(got.at(i), expected[i]) <= tolerance))
+        throw Error("a run that goes on from its saved state trains otherwise: " + std::string(what) +
+                        " of the " + (i == 0 ? "first" : std::to_string(i + 1) + ".") + " step after it is " +
+                        got[i].dump() + ", and without the interruption " + expected[i].dump(),
+                    "Optimizer::state() has to list every tensor that a step reads, and Recipe::keep() has "
+                    "what else a plugin carries from step to step");
+  };
+  compare("the loss", with.losses, without.losses);
+  compare("the gradient norm", with.norms, without.norms);
+  if (const auto param = first_different(*rest, *whole, tolerance))
+    throw Error("a run that goes on from its saved state trains otherwise: after " + std::to_string(made) +
+                    " steps '" + *param + "' has other values than without the interruption",
+                "Optimizer::state() has to list every tensor that a step reads");
+  return std::to_string(made) + " steps after a saved state are " +
+         (tolerance == 0 ? "bit-equal to" : "equal to") + " those without the interruption";
+}
+}  // namespace optrush

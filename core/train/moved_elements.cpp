@@ -1,0 +1,76 @@
+#include "train/moved_elements.h"
+
+#include <ATen/Functions.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <cstdio>
+
+namespace optrush {
+namespace {
+constexpr int64_t kMostElements = 1024;
+/// Below this share of changed elements most of what an update does is lost.
+constexpr double kFew = 0.25;
+
+bool is_embedding(const Param& param) { return std::ranges::find(param.axes, "vocab") != param.axes.end(); }
+
+bool keeps_more_bits(Session& session, const Shard& shard) {
+  return std::ranges::any_of(session.optimizer().state(shard), &OptimizerState::is_parameter);
+}
+
+/// Evenly spread elements, as a view.
+Tensor sample_of(const Tensor& data) {
+  const Tensor flat = data.detach().view(-1);
+  return flat.slice(0, 0, flat.numel(), (flat.numel() + kMostElements - 1) / kMostElements);
+}
+
+std::string percent_text(double share) {
+  std::array<char, 16> text{};
+  std::snprintf(text.data(), text.size(), share > 0 && share < 0.01 ? "%.1g %%" : "%.0f %%", 100 * share);
+  return text.data();
+}
+}  // namespace
+
+void MovedElements::before() {
+  const at::NoGradGuard no_grad;
+  watched_.clear();
+  for (const Shard& shard : session_.data_parallel().shards()) {
+    const auto type = shard.data.scalar_type();
+    if (at::elementSize(type) > 2 || !shard.data.is_contiguous() || shard.data.numel() == 0) continue;
+    const Param& param = *shard.segments.front().param;
+    if (is_embedding(param) || keeps_more_bits(session_, shard)) continue;
+    type_ = type == at::kBFloat16 ? "bf16" : type == at::kHalf ? "fp16" : c10::toString(type);
+    const Tensor elements = sample_of(shard.data);
+    watched_.push_back({param.shape.size() < 2 ? vectors : matrices, elements, elements.clone()});
+  }
+  if (!watched_.empty()) ++updates_;
+}
+
+void MovedElements::after() {
+  const at::NoGradGuard no_grad;
+  for (const auto& [kind, elements, before] : watched_) {
+    Count& count = counts_.at(kind);
+    count.elements += elements.numel();
+    const Tensor moved = elements.ne(before).sum();
+    count.moved = count.moved.defined() ? count.moved + moved : moved;
+  }
+  watched_.clear();
+}
+
+std::string MovedElements::warning() const {
+  std::string found;
+  for (const auto& [kind, name] : {std::pair(vectors, "vectors (norms, biases)"), {matrices, "matrices"}}) {
+    const Count& count = counts_.at(kind);
+    if (count.elements == 0) continue;
+    const double share = count.moved.item<double>() / static_cast<double>(count.elements);
+    if (share < kFew)
+      found += (found.empty() ? "" : " and ") + percent_text(share) + " of the elements of " + name;
+  }
+  if (found.empty()) return {};
+  return "an update changes " + found + " in " + type_ + " (mean of " + std::to_string(updates_) +
+         (updates_ == 1 ? " update" : " updates") +
+         "): the other changes are smaller than half of the last bit, and are lost. Stack bf16_weights, "
+         "whose "
+         "optimizer keeps fp32 masters, or train in fp32 with mixed_precision, or raise the learning rate";
+}
+}  // namespace optrush

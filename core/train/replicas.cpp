@@ -1,0 +1,200 @@
+#include "train/replicas.h"
+
+#include <ATen/Functions.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+#include "base/suggest.h"
+#include "optrush/error.h"
+
+namespace optrush {
+namespace {
+constexpr int64_t kAbsent = std::numeric_limits<int64_t>::min();
+/// Copies that round differently are less than this apart, relative to the largest element.
+constexpr double kRounding = 0x1p-10;
+
+/// What this rank keeps of a parameter that others may have copies of.
+struct Kept {
+  const Param* param;
+  Tensor elements;
+};
+
+Tensor as_integers(const Tensor& flat) {
+  switch (flat.element_size()) {
+    case 8:
+      return flat.view(at::kLong);
+    case 4:
+      return flat.view(at::kInt);
+    case 2:
+      return flat.view(at::kShort);
+    default:
+      return flat.view(at::kByte);
+  }
+}
+
+/// The sum over the bits, in parts, as a sum in 64 bits may copy what it adds up. On the device.
+Tensor sum_of_bits(const Tensor& elements) {
+  constexpr int64_t kPart = 1 << 20;
+  const Tensor bits = as_integers(elements.contiguous().view(-1));
+  Tensor sum = at::zeros({}, bits.options().dtype(at::kLong));
+  for (int64_t at = 0; at < bits.numel(); at += kPart)
+    sum = sum * 1000003 + bits.narrow(0, at, std::min(kPart, bits.numel() - at)).sum(at::kLong);
+  return sum;
+}
+
+Tensor sums_on_host(const std::vector<Kept>& kept) {
+  Tensors sums;
+  for (const Kept& each : kept) sums.push_back(sum_of_bits(each.elements).cpu());
+  return at::stack(sums);
+}
+
+/// A number for each entry: whether all ranks of the group that have one have the same.
+std::vector<bool> agreed(Group& group, const Tensor& sums) {
+  const Tensor absent = sums.eq(kAbsent);
+  // The largest, and the bitwise complement of the least.
+  const Tensor both = at::stack({sums, at::where(absent, sums, sums.bitwise_not())});
+  group.all_reduce_max(both).wait();
+  std::vector<bool> same;
+  for (int64_t i = 0; i < sums.numel(); ++i) {
+    const auto largest = both[0][i].item<int64_t>(), least = both[1][i].item<int64_t>();
+    same.push_back(largest == kAbsent || largest == ~least);
+  }
+  return same;
+}
+
+std::string ranks_text(const std::vector<int64_t>& ranks) {
+  std::vector<std::string> names;
+  for (const int64_t rank : ranks) names.push_back(std::to_string(rank));
+  return (ranks.size() == 1 ? "rank " : "ranks ") + join(names);
+}
+
+/// "ranks 0, 2 and rank 1": those that have one value, and those that have another.
+std::string who_differs(Group& group, int64_t world_rank, int64_t sum) {
+  const Tensor mine = at::tensor({world_rank, sum}, at::kLong);
+  const Tensor all = at::empty({group.size(), 2}, at::kLong);
+  group.all_gather(all, mine).wait();
+  std::map<int64_t, std::vector<int64_t>> ranks;
+  std::vector<int64_t> order;
+  for (int64_t i = 0; i < group.size(); ++i) {
+    const auto value = all[i][1].item<int64_t>();
+    if (value == kAbsent) continue;
+    if (!ranks.contains(value)) order.push_back(value);
+    ranks[value].push_back(all[i][0].item<int64_t>());
+  }
+  std::string text;
+  for (const int64_t value : order) text += (text.empty() ? "" : " and ") + ranks_text(ranks[value]);
+  return text;
+}
+
+/// How far copies are apart, relative to the largest element.
+double apart(Group& group, const Tensor& elements, at::Device device) {
+  const Tensor values = elements.to(device, at::kDouble).contiguous();
+  const Tensor largest = values.clone(), least = values.neg();
+  group.all_reduce_max(largest).wait();
+  group.all_reduce_max(least).wait();
+  const auto scale = std::max(largest.abs().max().item<double>(), least.abs().max().item<double>());
+  return scale == 0 ? 0 : (largest + least).max().item<double>() / scale;
+}
+
+bool in_memory(const Tensor& tensor) {
+  return tensor.defined() && tensor.numel() > 0 && tensor.storage().nbytes() > 0;
+}
+
+class Replicas {
+ public:
+  explicit Replicas(Session& session) : session_(session), mesh_(session.mesh()) {}
+
+  void check() {
+    for (const auto& [dims, kept] : by_copies()) check_along(dims, kept);
+    if (mesh_.size(mesh_.layers()) > 1) check_shared_by_layers();
+  }
+
+ private:
+  using ByCopies = std::map<Mesh::Names, std::vector<Kept>>;
+
+  /// By the dimensions along which ranks hold copies, in one order on all of them.
+  ByCopies by_copies() const {
+    ByCopies found;
+    const auto add = [&](const Param* param, const Tensor& elements, const Mesh::Names& split_over) {
+      Mesh::Names dims = mesh_.all();
+      std::erase_if(
+          dims, [&](const auto& dim) { return contains(split_over, dim) || contains(mesh_.layers(), dim); });
+      if (mesh_.size(dims) > 1) found[dims].push_back({param, elements});
+    };
+    for (const Shard& shard : session_.data_parallel().shards())
+      for (const Segment& segment : shard.segments)
+        add(segment.param, Shard::part(shard.data, segment), shard.split_over);
+    for (const Param* param : std::as_const(session_).params().all()) {
+      if (param->trainable) continue;
+      for (const Tensor& stored : param->stored)
+        if (in_memory(stored)) add(param, stored, param->split_over);
+      if (in_memory(param->leaf)) add(param, param->leaf.detach(), param->split_over);
+    }
+    return found;
+  }
+
+  void check_along(const Mesh::Names& dims, const std::vector<Kept>& kept) {
+    Group& group = mesh_.group(dims);
+    const Tensor sums = sums_on_host(kept);
+    const auto same = agreed(group, sums);
+    const auto first = std::ranges::find(same, false);
+    if (first == same.end()) return;
+    const auto i = first - same.begin();
+    const Kept& differs = kept[static_cast<size_t>(i)];
+    const std::string who = who_differs(group, mesh_.world_rank(), sums[i].item<int64_t>());
+    const bool by_sums =
+        std::ranges::all_of(dims, [&](const auto& dim) { return contains(mesh_.data(), dim); });
+    if (!by_sums && apart(group, differs.elements, session_.device()) < kRounding)
+      return session_.warn("the copies of '" + differs.param->name + "' differ in their last bits (" + who +
+                           "): these ranks compute its gradient each for itself, and round differently");
+    fail(*differs.param, who);
+  }
+
+  /// Both ends of a pipeline have a tied parameter. Each rank of the group knows the parameters of all.
+  void check_shared_by_layers() {
+    std::map<const Param*, Tensor> sums;
+    for (const Shard& shard : session_.data_parallel().shards())
+      for (const Segment& segment : shard.segments)
+        sums[segment.param] = sum_of_bits(Shard::part(shard.data, segment)).cpu();
+    std::vector<const Param*> params;
+    for (const auto& unit : session_.units())
+      for (const Param* param : unit->params())
+        if (std::ranges::find(params, param) == params.end()) params.push_back(param);
+    const Tensor all = at::full({std::ssize(params)}, kAbsent, at::kLong);
+    for (size_t i = 0; i < params.size(); ++i)
+      if (const auto found = sums.find(params[i]); found != sums.end())
+        all[static_cast<int64_t>(i)].copy_(found->second);
+    Group& group = mesh_.group(mesh_.layers());
+    const auto same = agreed(group, all);
+    const auto first = std::ranges::find(same, false);
+    if (first == same.end()) return;
+    const auto i = first - same.begin();
+    fail(*params[static_cast<size_t>(i)], who_differs(group, mesh_.world_rank(), all[i].item<int64_t>()));
+  }
+
+  [[noreturn]] static void fail(const Param& param, const std::string& who) {
+    throw Error("the copies of '" + param.name + "' differ: " + who +
+                    " have drifted apart, and no longer train one model",
+                "look for a plugin that draws random numbers in the optimizer or in 'gradients', where the "
+                "generators of ranks differ, or that updates parameters on some ranks alone");
+  }
+
+  static bool contains(const Mesh::Names& names, const std::string& name) {
+    return std::ranges::find(names, name) != names.end();
+  }
+
+  Session& session_;
+  const Mesh& mesh_;
+};
+}  // namespace
+
+void check_replicas(Session& session) {
+  if (session.mesh().world_size() == 1 || session.ranks().alone) return;
+  const at::NoGradGuard no_grad;
+  const auto counted = session.bookkeeping();
+  Replicas(session).check();
+}
+}  // namespace optrush
