@@ -260,7 +260,7 @@ TEST(Training, AnOptimizerThatListsItsStateWronglyFails) {
             std::string::npos);
   EXPECT_NE(error_of_listing([](auto& states) { states.back().block = 64; }).find("makes 32 of 2048"),
             std::string::npos);
-  EXPECT_NE(error_of_listing([](auto& states) { states.front().value = {}; }).find("has no tensor"),
+  EXPECT_NE(error_of_listing([](auto& states) { states.front().value = Tensor(); }).find("has no tensor"),
             std::string::npos);
 }
 
