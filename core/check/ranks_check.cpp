@@ -29,9 +29,6 @@ std::string refusal_of_plan(RunSpec spec) {
   return {};
 }
 
-bool has(const RunSpec& spec, const std::string& plugin) {
-  return std::ranges::count(spec.plugins, plugin, &PluginUse::name) != 0;
-}
 }  // namespace
 
 OnTwoRanks on_two_ranks(const CheckCase& c) {
@@ -44,9 +41,16 @@ OnTwoRanks on_two_ranks(const CheckCase& c) {
   RunSpec whole = c.spec;
   // One that splits the data, but has no gradients summed, takes another beside it.
   if (!refusal_of_plan(alone).empty()) {
-    if (has(alone, "ddp")) return {};
-    for (RunSpec* spec : {&alone, &whole}) spec->plugins.push_back({"ddp"});
-    if (!refusal_of_plan(alone).empty()) return {};
+    const auto helps = [&](const PluginDescription& other) {
+      if (other.kind != "parallelism" || std::ranges::count(alone.plugins, other.name, &PluginUse::name) != 0)
+        return false;
+      RunSpec together = alone;
+      together.plugins.push_back({other.name});
+      return refusal_of_plan(together).empty();
+    };
+    const auto other = std::ranges::find_if(catalogue.plugins(), helps);
+    if (other == catalogue.plugins().end()) return {};
+    whole.plugins.push_back({other->name});
   }
   return {true, refusal_of_plan(whole)};
 }

@@ -69,8 +69,9 @@ std::string MovedElements::warning() const {
   if (found.empty()) return {};
   return "an update changes " + found + " in " + type_ + " (mean of " + std::to_string(updates_) +
          (updates_ == 1 ? " update" : " updates") +
-         "): the other changes are smaller than half of the last bit, and are lost. Stack bf16_weights, "
-         "whose "
-         "optimizer keeps fp32 masters, or train in fp32 with mixed_precision, or raise the learning rate";
+         "): the other changes are smaller than half of the last bit, and are lost. Stack a plugin that "
+         "keeps "
+         "masters of the weights in fp32 (optrush plugins lists it), or train in fp32, or raise the learning "
+         "rate";
 }
 }  // namespace optrush
