@@ -1,6 +1,7 @@
 #include "cli/overrides.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "base/spec_json.h"
 #include "base/suggest.h"
@@ -57,6 +58,20 @@ void leave_rounds_open(const Overrides& overrides, Experiment& experiment) {
   experiment.until = until_from_json(to_json(until), "--within");
 }
 
+/// A path on the command line starts at the working directory.
+void place_paths(Json& settings, const std::string& where) {
+  for (const char* field : {"/model/checkpoint", "/data/path", "/validate/data/path"}) {
+    const Json::json_pointer pointer(field);
+    if (!settings.contains(pointer) || !settings.at(pointer).is_string() || settings.at(pointer) == "")
+      continue;
+    const auto path = std::filesystem::absolute(settings.at(pointer).get<std::string>()).lexically_normal();
+    if (!std::filesystem::exists(path))
+      throw UsageError("no file or folder '" + path.string() + "'",
+                       "a relative path of the command line starts at the working directory", where);
+    settings[pointer] = path.string();
+  }
+}
+
 /// What an assignment sets in every spec; null where it was of something else and is done.
 Json set(Experiment& experiment, const std::string& assignment) {
   const std::string where = "--set " + assignment;
@@ -90,6 +105,7 @@ Json set(Experiment& experiment, const std::string& assignment) {
   Json settings = value;
   if (keys[0] == "timeout") keys[0] = "timeout_s";  // a spec's name says the unit
   for (auto key = keys.rbegin(); key != keys.rend(); ++key) settings = Json{{*key, std::move(settings)}};
+  place_paths(settings, where);
   if (!of_base) return settings;
   set_in_base(experiment, settings, where);
   return {};

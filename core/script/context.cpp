@@ -1,6 +1,7 @@
 #include "script/context.h"
 
 #include <algorithm>
+#include <typeinfo>
 
 #include "base/suggest.h"
 #include "base/text_value.h"
@@ -12,8 +13,18 @@ namespace fs = std::filesystem;
 ScriptContext::ScriptContext(const fs::path& script, ScriptHost& host, ScriptOptions options)
     : script_(fs::absolute(script).lexically_normal()), host_(host), options_(std::move(options)) {}
 
+bool ScriptContext::is_given(const std::string& path) const {
+  return std::ranges::any_of(
+      given_texts_, [&](const std::string& text) { return path == text || path.starts_with(text + "/"); });
+}
+
 fs::path ScriptContext::resolve(const std::string& path) const {
-  return (script_.parent_path() / path).lexically_normal();
+  return ((is_given(path) ? fs::current_path() : script_.parent_path()) / path).lexically_normal();
+}
+
+std::string ScriptContext::start_of(const std::string& path) const {
+  return is_given(path) ? "a relative path of the command line starts at the working directory"
+                        : "a relative path starts at the script's folder";
 }
 
 const Catalogue& ScriptContext::catalogue() {
@@ -54,6 +65,8 @@ Json ScriptContext::argument(const OptionSchema& schema) {
       try {
         value = checked(schema, text_value(given->second, schema.type), "the argument " + schema.name,
                         "--arg " + schema.name + "=" + given->second);
+        if (value.is_string() && value != "" && schema.choices.empty())
+          given_texts_.insert(value.get<std::string>());
       } catch (const Error& e) {
         throw UsageError(e.message(), e.cure(), e.where());
       }
@@ -100,14 +113,26 @@ void ScriptContext::check_options() {
   through_host([&] { refuse_unknown_arguments(); });
 }
 
-fs::path ScriptContext::search(const Experiment& experiment, const SearchRequest& request) {
+namespace {
+/// An Error, and none of its kinds, which mean more.
+template <class Body>
+auto placed_at(const std::string& where, const Body& body) try {
+  return body();
+} catch (const Error& e) {
+  if (typeid(e) == typeid(Error)) throw e.at(where);
+  throw;
+}
+}  // namespace
+
+fs::path ScriptContext::search(const Experiment& experiment, const SearchRequest& request,
+                               const std::string& where) {
   check_options();
-  return through_host([&] { return host_.search(experiment, request); });
+  return through_host([&] { return placed_at(where, [&] { return host_.search(experiment, request); }); });
 }
 
-fs::path ScriptContext::run(const Experiment& experiment) {
+fs::path ScriptContext::run(const Experiment& experiment, const std::string& where) {
   check_options();
-  return through_host([&] { return host_.run(experiment); });
+  return through_host([&] { return placed_at(where, [&] { return host_.run(experiment); }); });
 }
 
 void ScriptContext::report(const fs::path& folder) {

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,8 +20,13 @@ class ScriptContext {
 
   const std::filesystem::path& script() const { return script_; }
   const ScriptOptions& options() const { return options_; }
-  /// A path of the script, absolute: a relative one starts at the script's folder.
+  /// Whether a path is the text of an --arg, or lies in the folder that this text names.
+  bool is_given(const std::string& path) const;
+  /// A path of the script, absolute: a relative one starts at the script's folder, a given one at the working
+  /// directory.
   std::filesystem::path resolve(const std::string& path) const;
+  /// Where that path starts, for the hint of an error.
+  std::string start_of(const std::string& path) const;
   /// Read when a script first names a plugin: many scripts and tests name none.
   const Catalogue& catalogue();
 
@@ -39,8 +45,9 @@ class ScriptContext {
   std::optional<int64_t> predicted_peak(const RunSpec&);
   std::optional<bool> holds(const RunSpec&, double memory_bytes);
 
-  std::filesystem::path run(const Experiment&);
-  std::filesystem::path search(const Experiment&, const SearchRequest&);
+  /// `where`: the experiment's line, which errors of the host that have no place are given.
+  std::filesystem::path run(const Experiment&, const std::string& where);
+  std::filesystem::path search(const Experiment&, const SearchRequest&, const std::string& where);
   void report(const std::filesystem::path& folder);
 
   /// The last error that a bound function raised, whole; Lua gets its text.
@@ -72,6 +79,7 @@ class ScriptContext {
   std::optional<Json> gpu_;
   bool asked_for_preset_ = false;
   Json arguments_ = Json::object();
+  std::set<std::string> given_texts_;  ///< of --arg, where the script takes any text
   std::vector<std::unique_ptr<Draft>> drafts_;
 };
 }  // namespace optrush

@@ -7,9 +7,7 @@ namespace fs = std::filesystem;
 namespace {
 fs::path existing(const ScriptContext& context, const std::string& path) {
   fs::path found = context.resolve(path);
-  if (!fs::exists(found))
-    throw Error("no file or folder '" + found.string() + "'",
-                "a relative path starts at the script's folder");
+  if (!fs::exists(found)) throw Error("no file or folder '" + found.string() + "'", context.start_of(path));
   return found;
 }
 

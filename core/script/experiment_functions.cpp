@@ -65,14 +65,14 @@ void take_rounds(const LuaTable& options, Experiment& experiment) {
 }
 
 /// The folder with the state; of a run's folder, the one in it.
-std::string saved_state(const std::filesystem::path& folder) {
+std::string saved_state(const std::string& given, const ScriptContext& context) {
+  const std::filesystem::path folder = context.resolve(given);
   for (const auto& candidate : {folder, folder / "state"})
     if (std::filesystem::is_regular_file(candidate / "state.json"))
       return std::filesystem::absolute(candidate).lexically_normal().string();
   throw Error(
       "no state was saved in '" + folder.string() + "'",
-      "name the folder of a run with save = { every = ... }, as its report does; a relative path starts "
-      "at the script's folder");
+      "name the folder of a run with save = { every = ... }, as its report does; " + context.start_of(given));
 }
 
 RunSpec validating(const RunSpec& base, const LuaTable& given, const std::string& where) {
@@ -123,8 +123,7 @@ Object experiment(ScriptContext& context, const Call& call) {
     experiment.base = validating(experiment.base, validate->table(), call.where);
   if (const auto* save = given.find("save"))
     experiment.base.save.every = save->table().at("every").json().get<int64_t>();
-  if (const auto* start = given.find("start"))
-    experiment.base.start = saved_state(context.resolve(start->text()));
+  if (const auto* start = given.find("start")) experiment.base.start = saved_state(start->text(), context);
   if (const auto* target = given.find("target_loss")) experiment.target_loss = target->json().get<double>();
   if (const auto* plugins = given.find("plugins"))
     experiment.base.plugins = plugin_uses(plugins->table().items, context, call.where);
@@ -198,7 +197,7 @@ Object run(ScriptContext& context, const Call& call) {
   experiment.arguments = context.arguments();
   check_stacks(experiment, context.catalogue());
   draft.ran = true;
-  return Report{context.run(experiment)};
+  return Report{context.run(experiment, draft.where)};
 }
 
 Object report(ScriptContext& context, const Call& call) {

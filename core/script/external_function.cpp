@@ -20,6 +20,12 @@ void check_placeholders(const std::vector<std::string>& command) {
                   did_you_mean(unknown, placeholders()));
 }
 
+/// A file that the command line names, from where the program can find it: it runs in the script's folder.
+std::string placed(const std::string& word, const ScriptContext& context) {
+  const fs::path file = context.resolve(word);
+  return context.is_given(word) && fs::exists(file) ? file.string() : word;
+}
+
 /// Those that the script lists must be there; words of the command may happen to be files.
 std::map<std::string, std::string> hashed_files(const External& external,
                                                 const std::vector<std::string>& listed,
@@ -50,6 +56,7 @@ Object external(ScriptContext& context, const Call& call) {
   if (external.command.empty() || external.command.front().empty())
     throw Error("rush.external: the command is empty", R"(command = { "{python}", "train.py", ... })");
   check_placeholders(external.command);
+  for (auto& word : external.command) word = placed(word, context);
   if (const auto* effect = given.find("effect"))
     external.effect = effect_from_string(effect->text(), call.where);
   if (const auto* turns = given.find("turns")) external.turns = turns->json().get<bool>();

@@ -47,12 +47,12 @@ Object operator_alone(ScriptContext&, const Call& call) { return op_alone("opera
 Object collective_alone(ScriptContext&, const Call& call) { return op_alone("collective", call); }
 
 Object checkpoint(ScriptContext& context, const Call& call) {
-  const fs::path folder = context.resolve(call.arguments.at("folder").text());
+  const std::string given = call.arguments.at("folder").text();
+  const fs::path folder = context.resolve(given);
   if (!fs::is_regular_file(folder / "config.json"))
-    throw Error(
-        "no config.json in '" + folder.string() + "'",
-        "a checkpoint is a Hugging Face folder: config.json and safetensors files; a relative path starts at "
-        "the script's folder");
+    throw Error("no config.json in '" + folder.string() + "'",
+                "a checkpoint is a Hugging Face folder: config.json and safetensors files; " +
+                    context.start_of(given));
   return Model{"llama", {{"checkpoint", folder.string()}}};
 }
 }  // namespace optrush::functions

@@ -51,6 +51,6 @@ Object search(ScriptContext& context, const Call& call) {
   expand(each_alone(experiment, request));  // an Error here has this line
   experiment.arguments = context.arguments();
   draft.ran = true;
-  return Report{context.search(experiment, request)};
+  return Report{context.search(experiment, request, draft.where)};
 }
 }  // namespace optrush::functions

@@ -5,6 +5,7 @@
 #include "../scripts/described_plugins.h"
 #include "../support/error_of.h"
 #include "../support/temporary_folder.h"
+#include "base/files.h"
 
 namespace optrush {
 namespace {
@@ -49,6 +50,24 @@ TEST_F(OverridesTest, RoundsAreANumberOrLeftOpen) {
   EXPECT_THAT(error_of({.within = 0, .at_most = "5m"}), HasSubstr("within"));
 }
 
+TEST_F(OverridesTest, PathsStartAtTheWorkingDirectory) {
+  const testing::TemporaryFolder folder;
+  write_file(folder / "data.bin", "x");
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(folder.path());
+  const auto absolute = std::filesystem::current_path() / "data.bin";
+  set(R"(data={"kind": "tokens", "path": "data.bin"})");
+  EXPECT_EQ(experiment_.base.data.path, absolute);
+  set("data.path=./data.bin");
+  EXPECT_EQ(experiment_.base.data.path, absolute);
+  EXPECT_THAT(error("data.path=other.bin"),
+              AllOf(HasSubstr("other.bin"), HasSubstr("starts at the working directory")));
+  EXPECT_THAT(error("model.checkpoint=nowhere"), HasSubstr("no file or folder"));
+  EXPECT_THAT(error(R"(validate={"data": {"kind": "text", "path": "nowhere"}})"),
+              HasSubstr("no file or folder"));
+  std::filesystem::current_path(before);
+}
+
 TEST(Until, LengthsOfTime) {
   EXPECT_EQ(seconds_from(90, ""), 90);
   EXPECT_EQ(seconds_from("90", ""), 90);
@@ -63,8 +82,10 @@ TEST_F(OverridesTest, SettingsOfTheBase) {
   set("train.steps=4");
   set("train.lr=1e-3");
   set("model.n_layers=2");
-  set(R"(data={"kind": "text", "path": "elsewhere"})");
-  set("data.path=some folder/with spaces");
+  const testing::TemporaryFolder folder;
+  write_file(folder / "with spaces", "x");
+  set(R"(data={"kind": "text", "path": "/"})");
+  set("data.path=" + (folder / "with spaces").string());
   set("device=cpu");
   set("timeout=7");
   set("env.SOME_MODE=1");
@@ -79,7 +100,7 @@ TEST_F(OverridesTest, SettingsOfTheBase) {
   EXPECT_EQ(experiment_.base.train.steps, 4);
   EXPECT_EQ(experiment_.base.train.lr, 1e-3);
   EXPECT_EQ(experiment_.base.model.at("n_layers"), 2);
-  EXPECT_EQ(experiment_.base.data.path, "some folder/with spaces");
+  EXPECT_EQ(experiment_.base.data.path, folder / "with spaces");
   EXPECT_EQ(experiment_.base.device, "cpu");
   EXPECT_EQ(experiment_.base.timeout_s, 7);
   set("timeout_s=8");

@@ -199,6 +199,48 @@ rush.experiment { name = "x", model = rush.llama("nano", { n_layers = layers }) 
       << "pcall does not hide it";
 }
 
+/// In another working directory while it lives.
+struct StandingIn {
+  explicit StandingIn(const std::filesystem::path& folder) { std::filesystem::current_path(folder); }
+  ~StandingIn() { std::filesystem::current_path(before); }
+  StandingIn(const StandingIn&) = delete;
+  StandingIn& operator=(const StandingIn&) = delete;
+  std::filesystem::path before = std::filesystem::current_path();
+};
+
+TEST_F(Script, PathsOfTheCommandLineStartAtTheWorkingDirectory) {
+  const testing::TemporaryFolder user;
+  for (const auto& folder : {folder_.path(), user.path()}) {
+    write_file(folder / "same.txt", "text");
+    std::filesystem::create_directories(folder / "deep");
+    write_file(folder / "deep/more.txt", "text");
+  }
+  write_file(folder_ / "own.txt", "text");
+  const StandingIn there(user.path());
+  const auto path_with = [&](const std::map<std::string, std::string>& given, const std::string& source) {
+    KeepingHost host;
+    run_script(write("paths.lua",
+                     "local rush = require 'optrush'\nlocal file = rush.arg('file', 'same.txt')\n"
+                     "rush.experiment { name = 'x', model = rush.llama 'nano', data = rush.text(" +
+                         source + ") }:run()\n"),
+               host, {.library = kRoot / "scripts", .arguments = given});
+    return std::filesystem::path(host.experiments.at(0).base.data.path);
+  };
+  const auto absolute = std::filesystem::canonical(user.path());
+  EXPECT_EQ(path_with({}, "file"), folder_ / "same.txt") << "a default is the script's";
+  EXPECT_EQ(std::filesystem::canonical(path_with({{"file", "same.txt"}}, "file")), absolute / "same.txt");
+  EXPECT_EQ(std::filesystem::canonical(path_with({{"file", "./same.txt"}}, "file")), absolute / "same.txt");
+  EXPECT_EQ(path_with({{"file", "deep"}}, "'same.txt'"), folder_ / "same.txt") << "a literal is the script's";
+  EXPECT_EQ(std::filesystem::canonical(path_with({{"file", "deep"}}, "file .. '/more.txt'")),
+            absolute / "deep/more.txt");
+  EXPECT_EQ(path_with({{"file", (folder_ / "own.txt").string()}}, "file"), folder_ / "own.txt");
+  EXPECT_THAT(
+      error_of([&] {
+        path_with({{"file", "own.txt"}}, "file");
+      }),
+      AllOf(HasSubstr((absolute / "own.txt").string()), HasSubstr("starts at the working directory")));
+}
+
 struct Interrupted {};
 
 class ThrowingHost final : public ScriptHost {
