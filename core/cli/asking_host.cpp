@@ -9,6 +9,7 @@
 #include "launch/planner.h"
 #include "launch/process.h"
 #include "launch/temporary_folder.h"
+#include "launch/terminal.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
@@ -18,6 +19,17 @@ constexpr Limits kLimits{.timeout_s = 60};
 /// first.
 constexpr const char* kPlannedSm = "sm_90";
 }  // namespace
+
+AskingHost::AskingHost(const RunRequest& request, const std::string& label)
+    : worker_(request.worker),
+      gpu_bytes_(request.gpu_bytes),
+      trials_(request, label),
+      model_tokens_([](const std::string& line) { Terminal::of(2).write("optrush: " + line + "\n"); }) {}
+
+MemoryTrial AskingHost::with_tokens(MemoryTrial trial) {
+  trial.spec = model_tokens_.of(std::move(trial.spec), "");
+  return trial;
+}
 
 Json AskingHost::gpu() {
   const Json found = gpus();

@@ -1,6 +1,7 @@
 #pragma once
 #include "cli/memory_trials.h"
 #include "launch/conductor.h"
+#include "launch/model_tokens.h"
 #include "script/host.h"
 
 namespace optrush {
@@ -8,16 +9,19 @@ namespace optrush {
 class AskingHost : public ScriptHost {
  public:
   /// `label`: of the command line; "": not given.
-  explicit AskingHost(const RunRequest& request, const std::string& label = "")
-      : worker_(request.worker), gpu_bytes_(request.gpu_bytes), trials_(request, label) {}
+  explicit AskingHost(const RunRequest& request, const std::string& label = "");
 
   Json gpu() override;
   int64_t ranks(bool on_gpus) override;
   std::optional<int64_t> predicted_peak(const RunSpec&) override;
   /// As it was answered before.
-  std::optional<bool> holds(const MemoryTrial& trial) override { return trials_.remembered(trial); }
+  std::optional<bool> holds(const MemoryTrial& trial) override {
+    return trials_.remembered(with_tokens(trial));
+  }
 
  protected:
+  ModelTokens& model_tokens() { return model_tokens_; }
+  MemoryTrial with_tokens(MemoryTrial trial);
   MemoryTrials& trials() { return trials_; }
   Json gpus() const;
 
@@ -25,5 +29,6 @@ class AskingHost : public ScriptHost {
   std::filesystem::path worker_;
   std::optional<int64_t> gpu_bytes_;  ///< of a GPU that is planned for and not there
   MemoryTrials trials_;
+  ModelTokens model_tokens_;
 };
 }  // namespace optrush

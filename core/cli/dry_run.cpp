@@ -196,6 +196,7 @@ DryRunHost::DryRunHost(RunRequest request, Overrides overrides, DryRunForm form)
 std::filesystem::path DryRunHost::run(const Experiment& described) {
   Experiment experiment = described;
   apply(overrides_, experiment);
+  experiment = model_tokens().of(std::move(experiment));
   Json dry = dry_run(experiment, request_);
   for (const Json& failure : dry.at("failures"))
     if (failure.at("status") != "skipped") all_ok_ = false;

@@ -29,6 +29,7 @@ RunHost::RunHost(RunRequest request, Overrides overrides, std::string resume_hin
 Experiment RunHost::prepared(const Experiment& described) {
   Experiment experiment = described;
   apply(overrides_, experiment);
+  experiment = model_tokens().of(std::move(experiment));
   if (!folders_.insert(report_folder(request_.reports, experiment)).second)
     throw Error("the script runs '" + experiment.name + "' with the label '" + experiment.label + "' twice",
                 "give one of the two another name, or another label in exp:run { label = ... }");
@@ -62,7 +63,8 @@ std::filesystem::path RunHost::search(const Experiment& described, const SearchR
   return conclude(search_experiment(experiment, request, request_, progress), progress);
 }
 
-std::optional<bool> RunHost::holds(const MemoryTrial& trial) {
+std::optional<bool> RunHost::holds(const MemoryTrial& asked) {
+  const MemoryTrial trial = with_tokens(asked);
   if (request_.resume)
     if (const auto answer = trials().remembered(trial)) return answer;
   Progress progress(progress_terminal());

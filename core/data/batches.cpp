@@ -4,7 +4,9 @@
 #include <ATen/Functions.h>
 
 #include <algorithm>
+#include <filesystem>
 
+#include "base/files.h"
 #include "base/spec_json.h"
 #include "data/counter_random.h"
 #include "optrush/error.h"
@@ -15,14 +17,31 @@ bool made_of_documents(const DataSpec& data) {
   return data.kind == "documents" || data.kind == "preferences";
 }
 
-std::unique_ptr<DocumentRows> document_rows(const DataSpec& data, const RunSpec& spec, int64_t vocab_size,
+/// The folder whose tokenizer text has to go through; "" where bytes are the model's tokens.
+std::string tokenizer_of(const Model& model) {
+  constexpr int64_t kBytes = 256;
+  const bool bytes = model.checkpoint.empty() ||
+                     (model.vocab_size == kBytes &&
+                      !std::filesystem::exists(std::filesystem::path(model.checkpoint) / "tokenizer.json"));
+  return bytes ? "" : model.checkpoint;
+}
+
+void refuse_bytes(const DataSpec& data, const Model& model) {
+  if (data.kind != "text" || tokenizer_of(model).empty()) return;
+  throw Error("text would be trained as bytes, and the model is a checkpoint with other tokens",
+              "optrush tokenize " + data.path + " tokens.bin --token-file --model " + tokenizer_of(model) +
+                  ", for rush.tokens");
+}
+
+std::unique_ptr<DocumentRows> document_rows(const DataSpec& data, const RunSpec& spec, const Model& model,
                                             const LayRows& lay, const Share& share) {
   // One token more than a sequence takes tells that there are more.
   Documents documents(data.path, data.extensions, spec.train.seq_len + 2,
-                      data.kind == "preferences" ? Documents::Form::pairs : Documents::Form::single);
+                      data.kind == "preferences" ? Documents::Form::pairs : Documents::Form::single,
+                      tokenizer_of(model));
   auto rows =
       std::make_unique<DocumentRows>(std::move(documents), spec.train.seq_len, spec.train.seed, lay, share);
-  check_vocabulary(data, rows->vocab_size(), vocab_size);
+  check_vocabulary(data, rows->vocab_size(), model.vocab_size);
   return rows;
 }
 
@@ -72,14 +91,16 @@ Batches::Batches(const RunSpec& spec, const Model& model, const Mesh& mesh, at::
   global_batch(train_, mesh);
   const int64_t vocab_size = model.vocab_size;
   if (vocab_size == 0) return;
+  refuse_bytes(spec.data, model);
+  if (spec.validate.every > 0) refuse_bytes(validation_data(spec), model);
   if (made_of_documents(spec.data))
-    training_.documents = document_rows(spec.data, spec, vocab_size, lay, {.held_out = held_out(spec)});
+    training_.documents = document_rows(spec.data, spec, model, lay, {.held_out = held_out(spec)});
   else
     training_.windows = open_training(spec, vocab_size);
   if (spec.validate.every == 0) return;
   // One document each, whatever training makes of its own.
   if (const DataSpec& data = validation_data(spec); made_of_documents(data)) {
-    validation_.documents = document_rows(data, spec, vocab_size, one_document_each,
+    validation_.documents = document_rows(data, spec, model, one_document_each,
                                           {.held_out = spec.validate.sequences, .gives_held_out = true});
     // Fewer where prompts fill a sequence: no document counts twice.
     validation_sequences_ = std::min(validation_sequences_, validation_.documents->count());
@@ -96,10 +117,44 @@ std::string Batches::description() const {
   return text;
 }
 
+void Batches::go_on(int64_t step, int64_t sample) {
+  origin_step_ = step;
+  origin_sample_ = sample;
+}
+
+int64_t Batches::first_sample(int64_t step) const {
+  return origin_sample_ + (step - origin_step_) * global_batch(train_, mesh_);
+}
+
+std::vector<int64_t> Batches::tokens_of_sample(int64_t sample) const {
+  const auto length = static_cast<size_t>(train_.seq_len);
+  std::vector<int64_t> tokens(length + 1);
+  if (training_.windows) {
+    training_.windows->sample(sample, tokens);
+  } else {
+    std::vector<int64_t> labels(length), positions(length);
+    std::vector<int32_t> documents(length);
+    training_.documents->fill(sample, {std::span(tokens).first(length), labels, positions, documents});
+  }
+  return tokens;
+}
+
+int64_t Batches::order() const {
+  std::string read = std::to_string(train_.seed) + " " + std::to_string(train_.seq_len) + " ";
+  for (int64_t i = 0; training_ && i < 32; ++i) {  // the first ones, and some of later epochs
+    try {
+      for (const int64_t token : tokens_of_sample(i < 8 ? i : int64_t{1} << (i - 5)))
+        read += std::to_string(token) + " ";
+    } catch (const Error&) {  // the step that reads it says so
+      read += "unreadable ";
+    }
+  }
+  return static_cast<int64_t>(std::stoull(sha256(read).substr(0, 15), nullptr, 16));
+}
+
 std::vector<Batch> Batches::step(int64_t step) const {
   const int64_t rows = train_.micro_batch;
-  const int64_t first =
-      step * global_batch(train_, mesh_) + mesh_.rank(mesh_.batch()) * rows * train_.accumulation;
+  const int64_t first = first_sample(step) + mesh_.rank(mesh_.batch()) * rows * train_.accumulation;
   std::vector<Batch> batches;
   for (int64_t micro = 0; micro < train_.accumulation; ++micro) {
     batches.push_back(training_ ? sequences(training_, first + micro * rows, rows)

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "data/data_position.h"
 #include "data/document_rows.h"
 #include "data/token_source.h"
 #include "model/model.h"
@@ -13,14 +14,20 @@
 
 namespace optrush {
 /// Cuts a source into the micro-batches of this rank: sequence i of step t is sample t * global_batch + i,
-/// whatever the numbers of ranks and micro-batches, so two runs with one global batch see the same data. A
-/// model without a vocabulary gets random activations, where each sequence is a function of (seed, sample) on
-/// one type of device.
+/// whatever the numbers of ranks and micro-batches, so two runs with one global batch see the same data.
+/// After go_on() steps and samples count from there. A model without a vocabulary gets random activations,
+/// where each sequence is a function of (seed, sample) on one type of device.
 class Batches {
  public:
   /// `lay`: of data that is documents.
   Batches(const RunSpec&, const Model&, const Mesh&, at::Device, const LayRows& lay = one_document_each);
   std::vector<Batch> step(int64_t step) const;
+  /// From here on step `step` begins with sample `sample`, whatever was read before and in which batches.
+  void go_on(int64_t step, int64_t sample);
+  /// Number of the first sample of a step, over all ranks.
+  int64_t first_sample(int64_t step) const;
+  /// Equal for runs that read the same samples under the same numbers: it is a hash of some of them.
+  int64_t order() const;
   /// This rank's part of what the run validates on, in micro-batches of the size of training's; rows that are
   /// left over have no label that counts.
   std::vector<Batch> validation() const;
@@ -39,9 +46,11 @@ class Batches {
   Batch windows(const TokenSource&, int64_t first_sample, int64_t samples) const;
   Batch documents(const DocumentRows&, int64_t first_sample, int64_t samples) const;
   Batch activations(int64_t first_sample) const;
+  std::vector<int64_t> tokens_of_sample(int64_t sample) const;
 
   TrainSpec train_;
   int64_t asked_for_validation_, validation_sequences_;
+  int64_t origin_step_ = 0, origin_sample_ = 0;
   const Mesh& mesh_;
   at::Device device_;
   int64_t input_dim_;

@@ -82,7 +82,12 @@ void DocumentRows::choose(const Share& share) {
   for (int64_t i = share.gives_held_out ? std::max<int64_t>(0, training) : 0;
        i < (share.gives_held_out ? all : training); i += together) {
     if (!learned_from(i) || !learned_from(i + together - 1)) {
-      left_out_ += together;
+      filled_ += together;
+      continue;
+    }
+    if (together > 1 && alike(i)) {
+      const auto whole = static_cast<int64_t>(documents_.tokens(i).size()) - 1 <= seq_len_;
+      ++(whole ? alike_ : alike_cut_);
       continue;
     }
     for (int64_t each = i; each < i + together; ++each) {
@@ -93,9 +98,31 @@ void DocumentRows::choose(const Share& share) {
   if (training < 0 || used_.empty())
     throw Error("no document is left to " + std::string(share.gives_held_out ? "validate" : "train") +
                     " on: of " + std::to_string(all) + " validate holds out " +
-                    std::to_string(share.held_out) + ", and " + std::to_string(left_out_) +
-                    " have nothing to learn within a sequence, as their prompts fill it",
+                    std::to_string(share.held_out) + left_out(),
                 "give more documents, a smaller validate.sequences or a larger train.seq_len");
+}
+
+/// Whether the chosen and the rejected answer are the same tokens within a sequence: the loss of such a pair
+/// is log 2, and no gradient follows from it.
+bool DocumentRows::alike(int64_t chosen) const {
+  const auto within = [&](int64_t document) {
+    return documents_.tokens(document).first(static_cast<size_t>(positions_of(document)) + 1);
+  };
+  return std::ranges::equal(within(chosen), within(chosen + 1)) &&
+         std::ranges::equal(documents_.trained(chosen), documents_.trained(chosen + 1));
+}
+
+/// What was not taken, and why; "" where all was.
+std::string DocumentRows::left_out() const {
+  std::string text;
+  if (filled_ > 0)
+    text += "; " + std::to_string(filled_) +
+            " have nothing to learn within a sequence, as their prompts fill it, and are left out";
+  if (alike_ > 0) text += "; pairs of two same answers that are left out: " + std::to_string(alike_);
+  if (alike_cut_ > 0)
+    text += "; pairs whose answers differ only behind the end of a sequence, and are left out: " +
+            std::to_string(alike_cut_);
+  return text;
 }
 
 int64_t DocumentRows::positions_of(int64_t document) const {
@@ -150,9 +177,6 @@ std::string DocumentRows::description() const {
                      " sequences, " + percent(filled, sequences * seq_len_) + " of their positions filled";
   if (cut_ > 0)
     text += "; " + std::to_string(cut_) + " were cut at " + std::to_string(seq_len_ + 1) + " tokens";
-  if (left_out_ > 0)
-    text += "; " + std::to_string(left_out_) +
-            " have nothing to learn within a sequence, as their prompts fill it, and are left out";
-  return text;
+  return text + left_out();
 }
 }  // namespace optrush

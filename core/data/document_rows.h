@@ -26,7 +26,8 @@ struct RowView {
 /// Sequences made of whole documents. A document takes a position for each token but its last, which is only
 /// a label; what is longer than a sequence is cut, and one whose prompt fills it is left out. Sequences are
 /// shuffled anew in each epoch, by the seed and their number alone. Of pairs, both lie in sequences of their
-/// own that follow each other, or neither is there.
+/// own that follow each other, or neither is there; a pair whose answers are alike within a sequence is left
+/// out, as nothing is preferred there.
 class DocumentRows {
  public:
   /// An Error where `lay` leaves a document out, repeats one, or fills a sequence beyond its end.
@@ -48,8 +49,12 @@ class DocumentRows {
   void choose(const Share&);
   int64_t positions_of(int64_t document) const;
 
+  bool alike(int64_t chosen) const;
+  std::string left_out() const;
+
   Documents documents_;
-  int64_t seq_len_, most_ = 1, longest_ = 0, cut_ = 0, left_out_ = 0;
+  int64_t seq_len_, most_ = 1, longest_ = 0, cut_ = 0, filled_ = 0;
+  int64_t alike_ = 0, alike_cut_ = 0;  ///< pairs; of the second ones the rest was cut off
   uint64_t seed_;
   bool shuffled_;
   std::vector<int64_t> used_;  ///< documents, in their order

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/chat_line.h"
 #include "base/files.h"
 #include "data/text_source.h"
 #include "optrush/error.h"
@@ -75,15 +76,34 @@ std::vector<TokenSpan> trained_of(const Json& line, size_t tokens, const std::st
   }
   return spans;
 }
+
+/// The reader's message tells of line 1: each line is read alone.
+Json json_of(const std::string& text, const std::string& where) {
+  try {
+    return parse_json(text, where);
+  } catch (const Error& e) {
+    std::string message = e.message();
+    const std::string line = "parse error at line 1, ";
+    if (const size_t at = message.find(line); at != std::string::npos) message.erase(at, line.size());
+    throw Error(message, "write one JSON object a line, as json.dumps does", where);
+  }
+}
+
+std::string fields_of(const Json& line) {
+  std::string names;
+  for (const auto& [name, value] : line.items()) names += (names.empty() ? "'" : ", '") + name + "'";
+  return names.empty() ? "" : ": it has " + names;
+}
 }  // namespace
 
 Documents::Documents(const fs::path& path, const std::vector<std::string>& extensions, int64_t most_tokens,
-                     Form form)
-    : form_(form), most_tokens_(most_tokens) {
+                     Form form, std::string tokenizer)
+    : form_(form), most_tokens_(most_tokens), tokenizer_(std::move(tokenizer)) {
   if (!fs::is_directory(path)) {
     read_lines(path);
     return;
   }
+  refuse_text(path.string());
   std::vector<std::string> texts;
   for (const fs::path& file : text_files({.kind = "text", .path = path.string(), .extensions = extensions})) {
     const std::string text = read_file(file);
@@ -152,8 +172,19 @@ void Documents::end_document(const std::vector<TokenSpan>& trained, const std::s
   trained_begins_.push_back(static_cast<int64_t>(trained_.size()));
 }
 
+void Documents::refuse_text(const std::string& where) const {
+  if (!tokenizer_.empty())
+    throw Error("text would be trained as bytes, and the model is a checkpoint with other tokens",
+                "optrush tokenize FILE tokens.jsonl --model " + tokenizer_, where);
+}
+
 void Documents::read_lines(const fs::path& path) {
   const std::string text = read_file(path);
+  if (const size_t first = text.find_first_not_of("\xef\xbb\xbf \t\r\n");
+      first != std::string::npos && text[first] == '[')
+    throw Error("'" + path.string() + "' is one JSON array",
+                "write one object a line, as jq -c '.[]' FILE does; optrush tokenize reads both",
+                path.string() + ":1");
   size_t number = 0;
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = std::min(text.find('\n', begin), text.size());
@@ -167,8 +198,11 @@ void Documents::read_lines(const fs::path& path) {
 }
 
 void Documents::read_line(const std::string& text, const std::string& where) {
-  const Json line = parse_json(text, where);
+  const Json line = json_of(text, where);
   if (!line.is_object()) throw Error("a document is a JSON object", kForms, where);
+  if (is_chat(line))
+    throw Error("chats need the tokenizer and the chat template of a model",
+                "apply them first: optrush tokenize FILE OUT --model FOLDER", where);
   if (form_ == Form::pairs) return read_pair(line, where);
   if (line.contains("tokens")) {
     const Json& tokens = line["tokens"];
@@ -181,11 +215,9 @@ void Documents::read_line(const std::string& text, const std::string& where) {
     end_document(trained_of(line, tokens.size(), where), where);
     return;
   }
-  if (line.contains("messages"))
-    throw Error("'messages' need the template of a model's chats",
-                "apply it first: optrush tokenize FILE OUT --model FOLDER", where);
   const std::string completion = text_field(line, line.contains("text") ? "text" : "completion", where);
-  if (completion.empty()) throw Error("the document has nothing to predict", kForms, where);
+  if (completion.empty()) throw Error("the document has nothing to predict" + fields_of(line), kForms, where);
+  refuse_text(where);
   add_text(text_field(line, "prompt", where), completion);
 }
 
@@ -195,6 +227,7 @@ void Documents::read_pair(const Json& line, const std::string& where) {
     const Json& given = line.contains(name) ? line[name] : Json();
     std::vector<uint32_t> tokens;
     if (given.is_string()) {
+      refuse_text(where);
       for (const char c : given.get<std::string>()) tokens.push_back(static_cast<unsigned char>(c));
       if (std::string_view(name) != "prompt") tokens.push_back(0);
       vocab_size_ = std::max(vocab_size_, kBytes);

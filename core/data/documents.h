@@ -23,9 +23,10 @@ class Documents {
     single,
     pairs  ///< two answers to one prompt, the chosen one and behind it the rejected one
   };
-  /// Of a folder only files that end so; empty: every file.
+  /// Of a folder only files that end so; empty: every file. `tokenizer`: the folder of the model whose
+  /// tokenizer text has to go through, so that text here is an Error; empty: a byte is a token.
   Documents(const std::filesystem::path&, const std::vector<std::string>& extensions, int64_t most_tokens,
-            Form form = Form::single);
+            Form form = Form::single, std::string tokenizer = "");
 
   /// How many that follow each other are one.
   int64_t together() const { return form_ == Form::pairs ? 2 : 1; }
@@ -49,9 +50,11 @@ class Documents {
   void read_lines(const std::filesystem::path&);
   void read_line(const std::string& line, const std::string& where);
   void read_pair(const Json& line, const std::string& where);
+  void refuse_text(const std::string& where) const;
 
   Form form_;
   int64_t most_tokens_;
+  std::string tokenizer_;
   std::vector<uint32_t> tokens_;
   std::vector<int64_t> begins_ = {0};  ///< of a document's tokens, and the end of all
   std::vector<TokenSpan> trained_;

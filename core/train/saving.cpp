@@ -14,7 +14,8 @@ bool Saving::due(int64_t done) const {
   return done % session_.spec().save.every == 0 || done == train.warmup + train.steps;
 }
 
-Json Saving::save(int64_t next_step, const std::function<Json(const Json& saved)>& record) const {
+Json Saving::save(int64_t next_step, const DataPosition& read,
+                  const std::function<Json(const Json& saved)>& record) const {
   const auto start = std::chrono::steady_clock::now();
   const Ranks& ranks = session_.ranks();
   const auto saved = [&](int64_t bytes) {
@@ -24,7 +25,7 @@ Json Saving::save(int64_t next_step, const std::function<Json(const Json& saved)
     if (const Json kept = record(saved(bytes)); !kept.is_null())
       write_record(folder_, next_step, ranks.rank, kept);
   };
-  write_state_part(folder_, next_step, ranks.rank, state_to_save(session_, next_step));
+  write_state_part(folder_, next_step, ranks.rank, state_to_save(session_, next_step, read));
   if (ranks.rank != 0) keep_record(0);
   const std::string step = "saved/" + std::to_string(next_step);
   if (ranks.size > 1) gather_texts(*session_.store(), ranks, step, "");

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <functional>
 
+#include "data/data_position.h"
 #include "optrush/json.h"
 #include "train/session.h"
 
@@ -14,11 +15,12 @@ class Saving {
 
   /// Whether to save when `done` steps of the run are.
   bool due(int64_t done) const;
-  /// The state from which the next step is `next_step`. All ranks call it; when one returns, all parts are
-  /// there and count. Returns what it took: {"step", "seconds", "bytes"}, the bytes of all ranks on rank 0.
-  /// `record` is asked, with that as it is before the state counts, for what the run has
+  /// The state from which the next step is `next_step`, with data read so far. All ranks call it; when one
+  /// returns, all parts are there and count. Returns what it took: {"step", "seconds", "bytes"}, the bytes of
+  /// all ranks on rank 0. `record` is asked, with that as it is before the state counts, for what the run has
   /// recorded; null: nobody goes on from this state.
-  Json save(int64_t next_step, const std::function<Json(const Json& saved)>& record) const;
+  Json save(int64_t next_step, const DataPosition& read,
+            const std::function<Json(const Json& saved)>& record) const;
 
  private:
   Session& session_;

@@ -11,6 +11,8 @@
 namespace optrush {
 namespace {
 constexpr const char* kStep = "run/step";
+constexpr const char* kSamples = "run/samples";
+constexpr const char* kOrder = "run/order";
 
 std::string model_key(const Param& param) { return "model/" + param.name; }
 std::string optimizer_key(const OptimizerState& state, const Param& param) {
@@ -99,7 +101,8 @@ std::vector<OptimizerState> optimizer_state(Session& session, const Shard& shard
   return states;
 }
 
-std::vector<StatePiece> state_to_save(Session& session, int64_t next_step) {
+std::vector<StatePiece> state_to_save(Session& session, int64_t next_step,
+                                      const std::optional<DataPosition>& read) {
   const at::NoGradGuard no_grad;
   std::vector<StatePiece> pieces;
   for (Shard& shard : session.data_parallel().shards())
@@ -112,11 +115,18 @@ std::vector<StatePiece> state_to_save(Session& session, int64_t next_step) {
     const Tensor value = kept.view();
     pieces.push_back({plugin_key(kept), Layout(value.sizes().vec()), value});
   }
-  pieces.push_back({kStep, Layout(std::vector<int64_t>{}), at::scalar_tensor(next_step, at::kLong)});
+  const auto add = [&](const char* key, int64_t number) {
+    pieces.push_back({key, Layout(std::vector<int64_t>{}), at::scalar_tensor(number, at::kLong)});
+  };
+  add(kStep, next_step);
+  if (read) {
+    add(kSamples, read->samples);
+    add(kOrder, read->order);
+  }
   return pieces;
 }
 
-void load_state(Session& session, const SavedState& saved) {
+std::optional<DataPosition> load_state(Session& session, const SavedState& saved) {
   const at::NoGradGuard no_grad;
   for (Shard& shard : session.data_parallel().shards())
     visit(session, shard, [&](const Param&, const StatePiece& mine) { load(mine, saved); });
@@ -127,9 +137,14 @@ void load_state(Session& session, const SavedState& saved) {
     const Tensor value = kept.view();
     load({plugin_key(kept), Layout(value.sizes().vec()), value}, saved);
   }
-  const Tensor step = at::zeros({}, at::kLong);
-  load({kStep, Layout(std::vector<int64_t>{}), step}, saved);
-  session.go_on_from(step.item<int64_t>());
+  const auto number = [&](const char* key) {
+    const Tensor value = at::zeros({}, at::kLong);
+    load({key, Layout(std::vector<int64_t>{}), value}, saved);
+    return value.item<int64_t>();
+  };
+  session.go_on_from(number(kStep));
+  if (saved(kSamples).empty()) return std::nullopt;
+  return DataPosition{.samples = number(kSamples), .order = number(kOrder)};
 }
 
 void load_parameters(Session& session, const SavedState& saved) {

@@ -1,6 +1,8 @@
 #pragma once
+#include <optional>
 #include <vector>
 
+#include "data/data_position.h"
 #include "io/state_folder.h"
 #include "train/session.h"
 
@@ -11,12 +13,14 @@ namespace optrush {
 std::vector<OptimizerState> optimizer_state(Session&, const Shard&);
 
 /// What this rank has to save: all ranks together save each logical element once. Trainable parameters,
-/// everything of the optimizer, what plugins keep, and the number of the next step, from which data and
-/// random numbers follow. Frozen parameters are those that the run started from.
-std::vector<StatePiece> state_to_save(Session&, int64_t next_step);
+/// everything of the optimizer, what plugins keep, the number of the next step, from which random numbers
+/// follow, and how far data were read. Frozen parameters are those that the run started from.
+std::vector<StatePiece> state_to_save(Session&, int64_t next_step,
+                                      const std::optional<DataPosition>& read = std::nullopt);
 
-/// Takes this rank's part, whatever the mesh that saved it. An Error names what is missing.
-void load_state(Session&, const SavedState&);
+/// Takes this rank's part, whatever the mesh that saved it. Returns how far the run that saved it had read
+/// its data; none where the state does not say. An Error names what is missing.
+std::optional<DataPosition> load_state(Session&, const SavedState&);
 /// Only the parameters: trainable ones that were saved.
 void load_parameters(Session&, const SavedState&);
 }  // namespace optrush

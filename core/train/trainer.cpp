@@ -32,8 +32,6 @@
 #include "train/validation.h"
 
 namespace optrush {
-namespace fs = std::filesystem;
-
 namespace {
 /// One number for all parameters, to see that training changes them.
 std::vector<double> fingerprint(DataParallel& parallel) {
@@ -88,13 +86,8 @@ class Trainer {
 
   Json run() {
     if (const std::string text = batches_.description(); !text.empty()) session_.note(text);
-    if (const fs::path checkpoint = session_.model().checkpoint; session_.spec().data.kind == "text" &&
-                                                                 !checkpoint.empty() &&
-                                                                 fs::exists(checkpoint / "tokenizer.json"))
-      session_.note(
-          "the text is read as its bytes, and the checkpoint has a tokenizer: 'optrush tokenize "
-          "--token-file' makes its tokens, for rush.tokens");
     if (!run_.before.is_null()) take_up();
+    if (session_.first_step() > 0) take_up_data();
     const Stretch stretch(session_.spec().train, static_cast<int64_t>(record_.steps().size()));
     first_step_ = session_.first_step() - stretch.begin;
     if (stretch.begin > 0 && stretch.begin < stretch.end) interruptions_.push_back(session_.first_step());
@@ -124,6 +117,25 @@ class Trainer {
     measurement_.take_up_joules(run_.before.at("joules"));
     interruptions_ = run_.before.at("interruptions");
     fingerprint_ = run_.before.at("fingerprint").get<std::vector<double>>();
+  }
+
+  /// Data go on behind the last sample that was read. Samples of another order have other numbers, so they
+  /// begin with the first one.
+  void take_up_data() {
+    const int64_t step = session_.first_step();
+    if (const auto& read = run_.read; !read) {
+      if (run_.before.is_null())
+        session_.note(
+            "the state does not say how far data were read (an earlier version saved it): that each "
+            "of its steps read a batch of this run's size is assumed");
+    } else if (read->order == batches_.order()) {
+      batches_.go_on(step, read->samples);
+    } else {
+      batches_.go_on(step, 0);
+      session_.note(
+          "the run that saved the state read other sequences (of other data, another seq_len, seed or "
+          "arrangement), so data begin with their first sequence");
+    }
   }
 
   void note_interruptions() {
@@ -242,7 +254,9 @@ class Trainer {
   }
 
   void save(int64_t done, const Stretch& stretch) {
-    record_.add_saved(saving_->save(first_step_ + done, [&](const Json& saved) {
+    const int64_t next_step = first_step_ + done;
+    const DataPosition read{.samples = batches_.first_sample(next_step), .order = batches_.order()};
+    record_.add_saved(saving_->save(next_step, read, [&](const Json& saved) {
       if (turns_ != nullptr) return Json();  // nobody goes on from it
       Json end = done == stretch.end ? result(stretch) : Json();
       if (end.is_object())  // the record has these

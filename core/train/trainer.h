@@ -1,6 +1,8 @@
 #pragma once
 #include <filesystem>
+#include <optional>
 
+#include "data/data_position.h"
 #include "optrush/json.h"
 #include "train/run_record.h"
 #include "train/session.h"
@@ -18,6 +20,7 @@ struct TrainFiles {
 struct Continuation {
   Json about;   ///< lies beside every saved state: who may go on from it
   Json before;  ///< what lay beside the state that the session was loaded with; null: the run begins
+  std::optional<DataPosition> read = std::nullopt;  ///< what load_state() returned, where one was loaded
 };
 
 /// Trains warm-up and timed steps and returns the measured part of a RunResult: steps, medians, memory,

@@ -26,20 +26,20 @@ namespace fs = std::filesystem;
 namespace {
 using SteadyClock = std::chrono::steady_clock;
 
-void go_on_from(Session& session, const fs::path& folder) {
+std::optional<DataPosition> go_on_from(Session& session, const fs::path& folder) {
   const StateFolder state(folder);
-  load_state(session, [&](const std::string& key) { return state.read(key); });
+  return load_state(session, [&](const std::string& key) { return state.read(key); });
 }
 
-/// From the state that this run saved before it was interrupted. Returns what it had made by then.
-Json go_on(Session& session, const fs::path& folder, int64_t step) try {
+/// From the state that this run saved before it was interrupted, with what it had made by then.
+void go_on(Session& session, const fs::path& folder, int64_t step, Continuation& run) try {
   const auto record = saved_record(folder, session.ranks().rank);
   if (!record) throw Error("the record beside its state is not there, or not as it was written");
-  go_on_from(session, folder);
+  run.read = go_on_from(session, folder);
   if (session.first_step() != step)
     throw Error("it is of step " + std::to_string(session.first_step()) + ", and not of step " +
                 std::to_string(step));
-  return *record;
+  run.before = *record;
 } catch (const Error& e) {
   throw Error("the run can't go on from its own state: " + e.message(),
               "remove the state, and --resume --retry makes the run anew",
@@ -74,9 +74,9 @@ Json train_spec(const RunSpec& spec, Ranks ranks, const TrainFiles& files, std::
       .about = {{"spec", spec_sha256(spec)}, {"inputs", sum_of_inputs(spec)}, {"plugins", result["plugins"]}},
       .before = {}};
   if (from_step)
-    run.before = go_on(*session, files.state, *from_step);
+    go_on(*session, files.state, *from_step, run);
   else if (!spec.start.empty())
-    go_on_from(*session, spec.start);
+    run.read = go_on_from(*session, spec.start);
   result["setup_seconds"] = std::chrono::duration<double>(SteadyClock::now() - start).count();
   result.update(train(*session, sink, turns.get(), files, run));
   session->recipe().fire(Event::finished, *session);

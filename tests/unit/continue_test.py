@@ -216,12 +216,47 @@ def not_its_own():
     assert list(state.glob("step-*/*.safetensors")) and not list(state.glob("step-*/*.json")), "in turns nobody goes on"
 
 
+def another_batch():
+    """A start with another micro-batch, accumulation or number of ranks reads every sequence once; one with other sequences begins with
+    the first of them, and says so."""
+    def trained(name, train, more="", seq_len=16):
+        (work / f"{name}.lua").write_text(f"""
+local rush = require "optrush"
+local exp = rush.experiment {{
+  name = "{name}", model = rush.llama("nano"), data = rush.text "text.txt", threads = 1,
+  train = {{ seq_len = {seq_len}, warmup = 0, lr = 1e-9, weight_decay = 0, {train} }}, {more}
+}}
+exp:run {{ rounds = 1 }}
+""")
+        done = subprocess.run([OPTRUSH, "run", f"{name}.lua", "--device", "cpu"], cwd=work, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stdout + done.stderr
+        result = json.loads((work / f"reports/{name}/local/runs/00-base-r1/result.json").read_text())
+        return [step["loss"] for step in result["steps"]], [note for note in result["notes"] if "sequences" in note]
+
+    def after(name, more=""):
+        return f'start = "reports/{name}/local/runs/00-base-r1", save = {{ every = 2 }}, {more}'
+
+    alone, _ = trained("alone", "micro_batch = 1, steps = 12")
+    pairs = [sum(alone[i:i + 2]) / 2 for i in range(0, 12, 2)]
+    first, _ = trained("first", "micro_batch = 2, steps = 2", "save = { every = 2 },")
+    second, said = trained("second", "micro_batch = 1, accumulation = 2, steps = 2", after("first"))
+    third, more = trained("third", "micro_batch = 1, world_size = 2, steps = 1", after("second", 'plugins = { "ddp" },'))
+    last, _ = trained("last", "micro_batch = 1, steps = 2", after("third"))
+    assert not said and not more, (said, more)
+    for have, want in zip([*first, *second, *third, *last], [*pairs[:5], *alone[10:]], strict=True):
+        assert abs(have - want) < 1e-5 * want, (first, second, third, last, alone)
+    shorter, _ = trained("shorter", "micro_batch = 1, steps = 2", seq_len=8)
+    other, said = trained("other_length", "micro_batch = 1, steps = 2", after("last"), seq_len=8)
+    assert len(said) == 1 and "begin with their first sequence" in said[0], said
+    assert all(abs(have - want) < 1e-5 * want for have, want in zip(other, shorter)), (other, shorter)
+
+
 with tempfile.TemporaryDirectory() as folder:
     work = pathlib.Path(folder)
     (work / "long.lua").write_text(SCRIPT)
     (work / "text.txt").write_text("".join(f"line {i * i % 97}: the sum of {i % 7} and {i % 5} is {i % 7 + i % 5}\n" for i in range(3000)))
     run("whole")
-    for case in (cut_once, after_the_last_save, bad_end, killed_again_and_again, not_its_own):
+    for case in (cut_once, after_the_last_save, bad_end, killed_again_and_again, not_its_own, another_batch):
         began = time.monotonic()
         case()
         print(f"{case.__name__} passed after {time.monotonic() - began:.0f} s", flush=True)

@@ -105,10 +105,11 @@ TEST_F(DocumentsTest, EachFileOfAFolderIsADocument) {
 TEST_F(DocumentsTest, NonsenseIsRefusedWithItsLine) {
   EXPECT_THAT(refusal("{\"text\": \"a\"}\n{\"text\": 3}"), HasSubstr("data.jsonl:2"));
   EXPECT_THAT(refusal("{\"text\": \"a\"}\n{\"text\": 3}"), HasSubstr("'text' has to be a string"));
-  EXPECT_THAT(refusal("[1]"), HasSubstr("a document is a JSON object"));
+  EXPECT_THAT(refusal("[1]"), HasSubstr("is one JSON array"));
+  EXPECT_THAT(refusal("7"), HasSubstr("a document is a JSON object"));
   EXPECT_THAT(refusal("{\"text\""), HasSubstr("data.jsonl:1"));
   EXPECT_THAT(refusal("{\"prompt\": \"a\"}"), HasSubstr("nothing to predict"));
-  EXPECT_THAT(refusal("{\"messages\": []}"), HasSubstr("apply it first"));
+  EXPECT_THAT(refusal("{\"messages\": []}"), HasSubstr("apply them first"));
   EXPECT_THAT(refusal("{\"tokens\": [1]}"), HasSubstr("two tokens at least"));
   EXPECT_THAT(refusal("{\"tokens\": [1, -2]}"), HasSubstr("'tokens' has -2"));
   EXPECT_THAT(refusal("{\"tokens\": [1, 2.5]}"), HasSubstr("'tokens' has 2.5"));
@@ -255,6 +256,59 @@ TEST_F(DocumentsTest, PairsStayTogether) {
   EXPECT_EQ(Filled(held, 2, 4).tokens[0], 12);
   EXPECT_THAT(error_of([&] { DocumentRows(pairs(), 4, 3, never, {.held_out = 3}); }),
               HasSubstr("an even number of validate.sequences"));
+}
+
+TEST_F(DocumentsTest, PairsThatAreAlikeWithinASequenceAreLeftOut) {
+  const std::string fine = R"({"prompt": [1, 2], "chosen": [3, 4, 5], "rejected": [3, 4, 6]})";
+  const std::string cut = R"({"prompt": [1, 2], "chosen": [3, 4, 7, 8], "rejected": [3, 4, 7, 9]})";
+  const std::string same = R"({"prompt": [1, 2], "chosen": [3], "rejected": [3]})";
+  const std::string shorter = R"({"prompt": [1, 2], "chosen": [3, 4, 7], "rejected": [3, 4]})";
+  const auto rows = [&](const std::string& text, int64_t seq_len) {
+    return DocumentRows(Documents(written(text), {}, seq_len + 2, Documents::Form::pairs), seq_len, 1,
+                        one_document_each);
+  };
+  const auto text = fine + "\n" + cut + "\n" + same + "\n" + shorter + "\n";
+  const DocumentRows at_four = rows(text, 4), at_five = rows(text, 5);
+  EXPECT_EQ(at_four.count(), 4) << "a sequence of 4 positions shows 5 tokens";
+  EXPECT_THAT(at_four.description(),
+              ::testing::AllOf(HasSubstr("two same answers that are left out: 1"),
+                               HasSubstr("differ only behind the end of a sequence, and are left out: 1")));
+  EXPECT_EQ(at_five.count(), 6) << "the sixth token tells them apart";
+  EXPECT_THAT(error_of([&] { rows(cut + "\n" + same, 4); }),
+              ::testing::AllOf(HasSubstr("no document is left to train on"), HasSubstr("two same answers"),
+                               HasSubstr("behind the end of a sequence")));
+}
+
+TEST_F(DocumentsTest, TextBesideATokenizerIsRefused) {
+  const auto refused = [&](const std::string& line, Documents::Form form) {
+    EXPECT_THAT(error_of([&] { Documents(written(line), {}, 100, form, "llama"); }),
+                ::testing::AllOf(HasSubstr("data.jsonl:1"), HasSubstr("trained as bytes"),
+                                 HasSubstr("optrush tokenize FILE tokens.jsonl --model llama")));
+  };
+  refused(R"({"text": "a"})", Documents::Form::single);
+  refused(R"({"prompt": "a", "completion": "b"})", Documents::Form::single);
+  refused(R"({"prompt": "a", "chosen": "b", "rejected": "c"})", Documents::Form::pairs);
+  written("abc", "folder/a.txt");
+  EXPECT_THAT(error_of([&] { Documents(folder_ / "folder", {}, 100, Documents::Form::single, "llama"); }),
+              HasSubstr("trained as bytes"));
+  const Documents tokens(written(R"({"tokens": [1, 2], "text": "passed over"})"), {}, 100,
+                         Documents::Form::single, "llama");
+  EXPECT_EQ(tokens.count(), 1);
+}
+
+TEST_F(DocumentsTest, ALineThatIsNoDocumentSaysWhatItHas) {
+  EXPECT_THAT(refusal(R"({"question": "a", "answer": "b"})"), HasSubstr("it has 'question', 'answer'"));
+  for (const char* chat :
+       {R"({"messages": []})", R"({"conversations": [{"from": "human", "value": "a"}]})",
+        R"({"prompt": [{"role": "user", "content": "a"}], "completion": [{"role": "assistant"}]})"})
+    EXPECT_THAT(refusal(chat), ::testing::AllOf(HasSubstr("data.jsonl:1"), HasSubstr("chat template"),
+                                                HasSubstr("optrush tokenize")));
+  EXPECT_THAT(refusal("[{\"text\": \"a\"}]"), ::testing::AllOf(HasSubstr("JSON array"), HasSubstr("jq -c")));
+  EXPECT_THAT(
+      refusal("{\"text\": \"a\"}\n{\"text\": \"b}\n"),
+      ::testing::AllOf(HasSubstr("data.jsonl:2"), HasSubstr("column"), ::testing::Not(HasSubstr("line 1"))));
+  EXPECT_EQ(documents("\xef\xbb\xbf{\"text\": \"a\"}\r\n{\"text\": \"b\"}\r\n").count(), 2)
+      << "a byte order mark, and line ends of Windows";
 }
 
 TEST_F(DocumentsTest, APluginThatLaysThemWronglyIsNamed) {

@@ -226,6 +226,104 @@ TEST(State, GoesOnWhereItWasSaved) {
   }
 }
 
+/// The sequences that each step of a run reads, in order, and the run's notes.
+struct Read {
+  std::vector<std::vector<std::string>> steps;
+  std::vector<std::string> notes;
+  std::map<std::string, std::vector<StatePiece>> saved;
+};
+
+/// Goes on from `from` where that is given. What it saves is as the trainer saves it, after its last step.
+Read read_of(const RunSpec& spec, const Read* from = nullptr, bool with_position = true) {
+  Read read;
+  Trained trained(spec, [&](Recipe& recipe) {
+    recipe.data.wrap(Phase::prefetch, [&](auto inner, const Site&) -> decltype(inner) {
+      return [&read, inner](int64_t step) {
+        std::vector<Batch> batches = inner(step);
+        auto& rows = read.steps.emplace_back();
+        for (const Batch& batch : batches)
+          for (int64_t row = 0; row < batch.tokens.size(0); ++row) {
+            const Tensor tokens = batch.tokens[row].contiguous();
+            rows.emplace_back(reinterpret_cast<const char*>(tokens.const_data_ptr()), tokens.nbytes());
+          }
+        return batches;
+      };
+    });
+  });
+  Session& session = trained.session();
+  Continuation run;
+  if (from != nullptr)
+    run.read = load_state(session, [&](const std::string& key) {
+      const auto found = from->saved.find(key);
+      return found == from->saved.end() ? std::vector<StatePiece>() : found->second;
+    });
+  optrush::train(
+      session, [](const Json&) {}, nullptr, {}, run);
+  read.notes = session.notes();
+  Batches batches(spec, session.model(), session.mesh(), at::kCPU);
+  const int64_t next = session.first_step() + spec.train.warmup + spec.train.steps;
+  if (run.read && run.read->order == batches.order()) batches.go_on(session.first_step(), run.read->samples);
+  const DataPosition position{batches.first_sample(next), batches.order()};
+  const auto pieces = with_position ? state_to_save(session, next, position) : state_to_save(session, next);
+  for (const auto& piece : pieces)
+    read.saved[piece.key].push_back({piece.key, piece.layout, piece.value.clone()});
+  return read;
+}
+
+std::vector<std::string> sequences_of(const std::vector<const Read*>& runs) {
+  std::vector<std::string> all;
+  for (const Read* run : runs)
+    for (const auto& step : run->steps) all.insert(all.end(), step.begin(), step.end());
+  return all;
+}
+
+TEST(State, DataGoOnWithTheNextSequenceWhateverTheBatch) {
+  RunSpec spec = nano_spec();
+  spec.train.warmup = 0;
+  spec.train.micro_batch = 1;
+  spec.train.steps = 12;
+  const Read all = read_of(spec);
+  ASSERT_EQ(sequences_of({&all}).size(), 12U);
+  spec.train.micro_batch = 2;
+  spec.train.steps = 2;
+  const Read first = read_of(spec);
+  spec.train.micro_batch = 1;
+  const Read second = read_of(spec, &first);
+  spec.train.accumulation = 3;
+  const Read third = read_of(spec, &second);
+  EXPECT_EQ(sequences_of({&first, &second, &third}), sequences_of({&all})) << "none twice, none left out";
+  for (const Read* run : {&second, &third}) EXPECT_TRUE(run->notes.empty()) << run->notes.front();
+}
+
+TEST(State, DataOfAnotherOrderBeginWithTheirFirstSequence) {
+  RunSpec spec = nano_spec();
+  spec.train.steps = 2;
+  const Read first = read_of(spec);
+  for (const char* change : {"seed", "seq_len"}) {
+    RunSpec other = spec;
+    if (std::string(change) == "seed")
+      other.train.seed = 5;
+    else
+      other.train.seq_len = 8;
+    const Read fresh = read_of(other), then = read_of(other, &first);
+    EXPECT_EQ(then.steps, fresh.steps) << change;
+    ASSERT_EQ(then.notes.size(), 1U);
+    EXPECT_NE(then.notes[0].find("begin with their first sequence"), std::string::npos) << then.notes[0];
+  }
+}
+
+TEST(State, OfAnEarlierVersionSaysWhatIsAssumed) {
+  RunSpec spec = nano_spec();
+  spec.train.warmup = 0;
+  spec.train.steps = 4;
+  const Read all = read_of(spec);
+  spec.train.steps = 2;
+  const Read first = read_of(spec, nullptr, /*with_position=*/false), then = read_of(spec, &first);
+  EXPECT_EQ(sequences_of({&first, &then}), sequences_of({&all}));
+  ASSERT_EQ(then.notes.size(), 1U);
+  EXPECT_NE(then.notes[0].find("is assumed"), std::string::npos) << then.notes[0];
+}
+
 TEST(State, HasTheParametersInAllTheirBits) {
   RunSpec spec = nano_spec({{"bf16_weights", Json::object()}});
   spec.train.steps = 3;

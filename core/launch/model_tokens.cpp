@@ -1,0 +1,267 @@
+#include "launch/model_tokens.h"
+
+#include <algorithm>
+#include <cctype>
+#include <fstream>
+
+#include "base/chat_line.h"
+#include "base/files.h"
+#include "base/installation.h"
+#include "base/python.h"
+#include "base/spec_json.h"
+#include "launch/temporary_folder.h"
+#include "optrush/cache.h"
+
+namespace optrush {
+namespace fs = std::filesystem;
+namespace {
+/// Files of a model's folder that decide which tokens a text becomes.
+const std::vector<std::string> kTokenizerFiles = {"tokenizer.json",
+                                                  "tokenizer.model",
+                                                  "tokenizer_config.json",
+                                                  "special_tokens_map.json",
+                                                  "added_tokens.json",
+                                                  "vocab.json",
+                                                  "merges.txt",
+                                                  "chat_template.jinja",
+                                                  "chat_template.json",
+                                                  "vocab.txt",
+                                                  "spiece.model"};
+constexpr int64_t kByteVocabulary = 256;
+
+/// What the lines of a file are; it is asked of the first one.
+enum class Lines : uint8_t { tokens, text, chats };
+
+Lines lines_of(const fs::path& path) {
+  std::ifstream file(path);
+  std::string line;
+  while (std::getline(file, line) && line.find_first_not_of(" \t\r\xef\xbb\xbf") == std::string::npos) {
+  }
+  const size_t begin = line.find_first_not_of(" \t\r\xef\xbb\xbf");
+  if (begin == std::string::npos) return Lines::text;
+  if (line[begin] == '[') return Lines::chats;  // an array of lines, which tokenizing reads
+  Json first;
+  try {
+    first = parse_json(line, path.string());
+  } catch (const Error&) {  // who reads the data says so
+    return Lines::text;
+  }
+  const auto is_tokens = [&](const char* name) {
+    const auto part = first.find(name);
+    return part != first.end() && part->is_array() && !part->empty() && part->at(0).is_number();
+  };
+  if (first.contains("tokens") || is_tokens("prompt")) return Lines::tokens;
+  return is_chat(first) ? Lines::chats : Lines::text;
+}
+
+std::string checkpoint_of(const RunSpec& spec) {
+  const auto folder = spec.model.find("checkpoint");
+  return folder != spec.model.end() && folder->is_string() ? folder->get<std::string>() : "";
+}
+
+bool is_lines(const DataSpec& data) { return data.kind == "documents" || data.kind == "preferences"; }
+
+/// Whether something of it would be read as bytes.
+bool has_text(const DataSpec& data) {
+  if (data.path.empty() || !fs::exists(data.path)) return false;
+  if (data.kind == "text") return true;
+  return is_lines(data) && (fs::is_directory(data.path) || lines_of(data.path) != Lines::tokens);
+}
+
+bool has_tokenizer(const fs::path& model) {
+  return std::ranges::any_of(kTokenizerFiles,
+                             [&](const std::string& name) { return fs::exists(model / name); });
+}
+
+/// A file of any size, in pieces.
+std::string sum_of_file(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string piece(size_t{1} << 26, '\0'), sums;
+  while (file.read(piece.data(), static_cast<std::streamsize>(piece.size())) || file.gcount() > 0)
+    sums += sha256(std::string_view(piece).substr(0, static_cast<size_t>(file.gcount())));
+  return sha256(sums);
+}
+
+std::string sum_of_source(const DataSpec& data) {
+  if (!fs::is_directory(data.path)) return sum_of_file(data.path);
+  std::vector<fs::path> paths;
+  for (const auto& entry : fs::recursive_directory_iterator(data.path))
+    if (entry.is_regular_file() &&
+        (data.extensions.empty() ||
+         std::ranges::count(data.extensions, entry.path().extension().string()) > 0))
+      paths.push_back(entry.path());
+  std::ranges::sort(paths);
+  std::string sums;
+  for (const auto& path : paths)
+    sums += path.lexically_relative(data.path).string() + " " + sum_of_file(path) + "\n";
+  return sha256(sums);
+}
+
+/// Data of text next to a checkpoint.
+struct Asked {
+  DataSpec data;
+  std::string model;    ///< its folder
+  int64_t pair_tokens;  ///< of a folder that makes pairs, the most of each text
+  std::string where;    ///< in the script
+};
+
+/// The words of the command behind its program, for a file that is written to `target`.
+std::vector<std::string> words_of(const Asked& asked, const std::string& target) {
+  const DataSpec& data = asked.data;
+  std::vector<std::string> words = {data.path, target, "--model", asked.model};
+  if (data.kind == "text") words.emplace_back("--token-file");
+  for (const auto& extension : data.extensions) words.insert(words.end(), {"--extension", extension});
+  if (data.kind == "preferences" && fs::is_directory(data.path))
+    words.insert(words.end(), {"--pairs-of-texts", std::to_string(asked.pair_tokens)});
+  return words;
+}
+
+/// As a shell takes it.
+std::string as_word(const std::string& word) {
+  const auto plain = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+           std::string_view("._-/=+:,@").find(c) != std::string_view::npos;
+  };
+  if (std::ranges::all_of(word, plain)) return word;
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+std::string command_of(const Asked& asked) {
+  std::string command = "optrush tokenize";
+  for (const auto& word : words_of(asked, asked.data.kind == "text" ? "tokens.bin" : "tokens.jsonl"))
+    command += " " + as_word(word);
+  return command;
+}
+
+/// By what it is made of: its contents, the tokenizer, and the scripts that make it.
+fs::path cached(const Asked& asked, const fs::path& scripts) {
+  const DataSpec& data = asked.data;
+  std::string made_of = sum_of_source(data);
+  const fs::path model = asked.model;
+  for (const auto& name : kTokenizerFiles)
+    if (fs::exists(model / name)) made_of += name + sum_of_file(model / name);
+  made_of += sum_of_file(model / "config.json");
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(scripts))
+    if (entry.path().extension() == ".py") files.push_back(entry.path());
+  std::ranges::sort(files);
+  for (const auto& file : files) made_of += sum_of_file(file);
+  auto words = words_of(asked, "");
+  for (size_t i = 4; i < words.size(); ++i) made_of += " " + words[i];
+  return cache_folder("tokens") /
+         (fs::path(data.path).stem().string() + "-" + sha256(made_of + data.kind).substr(0, 16) +
+          (data.kind == "text" ? ".bin" : ".jsonl"));
+}
+
+/// What the script said, as an Error of this program.
+[[noreturn]] void refuse(const std::string& said, const std::string& command, const std::string& where) {
+  const std::string begin = "optrush: error: ", hint = "\n  hint: ";
+  const size_t error = said.rfind(begin), cure = said.rfind(hint);
+  if (error == std::string::npos || cure == std::string::npos)
+    throw Error(
+        "the data can't be tokenized: " + said.substr(said.size() - std::min<size_t>(said.size(), 1000)),
+        "to see it alone: " + command, where);
+  throw Error(said.substr(error + begin.size(), cure - error - begin.size()),
+              said.substr(cure + hint.size(), said.find_last_not_of('\n') + 1 - cure - hint.size()) +
+                  "; or make the tokens with other options: " + command,
+              where);
+}
+
+DataSpec made(const Asked& asked, const std::function<void(const std::string&)>& note) {
+  const DataSpec& data = asked.data;
+  const std::string command = command_of(asked);
+  const fs::path scripts = Installation::of_this_program().scripts, target = cached(asked, scripts);
+  if (!fs::exists(target)) {
+    if (project_python().empty())
+      throw Error("'" + data.path +
+                      "' has to become tokens of the checkpoint's tokenizer, and there is no Python for it",
+                  "./optrush setup makes an environment; or make the tokens elsewhere: " + command,
+                  asked.where);
+    note("tokenizing " + data.path + " with the tokenizer of " + asked.model);
+    fs::create_directories(target.parent_path());
+    const TemporaryFolder folder;
+    std::vector<std::string> words = {"-B", (scripts / "tokenize_documents.py").string()};
+    for (auto& word : words_of(asked, target)) words.push_back(std::move(word));
+    const int code = run_python(words, folder.path() / "log.txt");
+    const std::string said = read_file(folder.path() / "log.txt");
+    if (code != 0) refuse(said, command, asked.where);
+    write_file(target.string() + ".txt", said);
+  }
+  if (const fs::path said = target.string() + ".txt"; fs::exists(said)) {
+    std::ifstream lines(said);
+    for (std::string line; std::getline(lines, line);)
+      if (!line.starts_with("rush.")) note(fs::path(data.path).filename().string() + ": " + line);
+  }
+  return {.kind = data.kind == "text" ? "tokens" : data.kind, .path = target.string(), .extensions = {}};
+}
+
+DataSpec model_tokens(const Asked& asked, const std::function<void(const std::string&)>& note) {
+  const DataSpec& data = asked.data;
+  const fs::path model = asked.model;
+  if (!has_text(data)) return data;
+  const bool chats = is_lines(data) && !fs::is_directory(data.path) && lines_of(data.path) == Lines::chats;
+  if (asked.model.empty() && !chats) return data;
+  if (asked.model.empty())
+    throw Error(
+        "'" + data.path + "' has chats, or is one array, and the model has no tokenizer for it",
+        "rush.checkpoint FOLDER tokenizes it by the folder's tokenizer; or give tokens: optrush tokenize " +
+            as_word(data.path) + " tokens.jsonl --model FOLDER",
+        asked.where);
+  if (has_tokenizer(model)) return made(asked, note);
+  const Json config = read_json(model / "config.json");
+  if (!chats && config.is_object() && config.value("vocab_size", Json()) == kByteVocabulary)
+    return data;  // a model of bytes
+  throw Error(
+      "'" + asked.model + "' has no tokenizer, and the text of '" + data.path + "' would be trained as bytes",
+      "put the model's tokenizer.json and tokenizer_config.json there, or give tokens (rush.tokens, or "
+      "\"tokens\" in the lines of "
+      "rush.documents)",
+      asked.where);
+}
+}  // namespace
+
+RunSpec ModelTokens::of(RunSpec spec, const std::string& where) {
+  const auto replace = [&](DataSpec& data) {
+    const Asked asked{data, checkpoint_of(spec), pair_tokens_ > 0 ? pair_tokens_ : spec.train.seq_len + 2,
+                      where};
+    const auto key = to_json(data).dump() + asked.model;
+    if (!made_.contains(key)) made_[key] = model_tokens(asked, note_);
+    data = made_.at(key);
+  };
+  replace(spec.data);
+  if (spec.validate.every > 0) replace(spec.validate.data);
+  return spec;
+}
+
+Experiment ModelTokens::of(Experiment experiment) {
+  const RunSpec base = experiment.base;
+  const auto before = expand(experiment);
+  pair_tokens_ = base.train.seq_len + 2;
+  experiment.base = of(base, "");
+  const auto take = [&](Rung& rung) {
+    Json of_data = Json::object();
+    for (const char* key : {"model_kind", "model", "data"})
+      if (rung.settings.contains(key)) of_data[key] = rung.settings[key];
+    if (of_data.empty()) return;
+    const RunSpec asked = merged(base, of_data, rung.where);
+    if (rung.settings.contains("data") || checkpoint_of(asked) != checkpoint_of(base))
+      rung.settings["data"] = to_json(of(asked, rung.where).data);
+  };
+  for (auto& part : experiment.parts) {
+    for (auto& rung : part.rungs) take(rung);
+    for (auto& axis : part.axes)
+      for (auto& rung : axis) take(rung);
+  }
+  const auto after = expand(experiment);
+  for (size_t i = 0; i < before.size(); ++i)
+    if (to_json(of(before[i].spec, before[i].where).data) != to_json(after.at(i).spec.data))
+      throw Error(
+          "rung '" + before[i].name + "' combines a checkpoint with text of a rung for another tokenizer",
+          "give each checkpoint tokens: " +
+              command_of({before[i].spec.data, checkpoint_of(before[i].spec), pair_tokens_, ""}),
+          before[i].where);
+  return experiment;
+}
+}  // namespace optrush
