@@ -5,8 +5,9 @@
 -- padding counts as nothing. Without a file of your own the documents are the C++ headers of LibTorch.
 --
 --   ./optrush run experiments/sft.lua
---   ./optrush tokenize chats.jsonl tokens.jsonl --model path/to/hf-folder
---   ./optrush run experiments/sft.lua --arg data=tokens.jsonl --arg checkpoint=path/to/hf-folder
+--   ./optrush run experiments/sft.lua --arg data=chats.jsonl --arg checkpoint=path/to/hf-folder
+--
+-- Chats, prompts and texts become tokens of the checkpoint's tokenizer; `optrush tokenize` has options for that.
 local rush = require "optrush"
 
 local gpu = rush.device() == "cuda"

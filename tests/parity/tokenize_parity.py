@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 BUILD, SOURCE = pathlib.Path(os.environ["OPTRUSH_BUILD_DIR"]), pathlib.Path(os.environ["OPTRUSH_SOURCE_DIR"])
@@ -105,6 +105,10 @@ def test_chats(work, tokenizer):
     last, _ = tokenized(work, [{"messages": messages(chat)} for chat in CHATS], "--turns", "last")
     for every, one in zip(made, last):
         assert one == {"tokens": every["tokens"], "trained": every["trained"][-1:]}
+    each, _ = tokenized(work, [{"messages": messages(CHATS[2])}], "--turns", "each")
+    for number, (line, (begin, end)) in enumerate(zip(each, made[2]["trained"], strict=True), 1):
+        assert line["trained"] == [[begin, end]] and line["tokens"] == made[2]["tokens"][:len(line["tokens"])]
+        assert tokenizer.decode(line["tokens"]) == tokenizer.apply_chat_template(messages(CHATS[2])[:2 * number], tokenize=False)
 
 
 def test_line_ends(work):
@@ -153,7 +157,18 @@ def test_refusals(work):
         for part in said:
             assert part in output, (part, output)
 
-    refused(["{"], "in.jsonl:1", "Expecting")
+    refused(["{"], "in.jsonl:1", "ends before the object does")
+    refused(['{"text": "a"}', '{"text": "a" "b": 1}'], "in.jsonl:2", "column 14", "',' or a closing bracket is missing")
+    refused(["{'text': 'a'}"], "in.jsonl:1", "a name in double quotes is missing")
+    refused(['{"text": "a"} {"text": "b"}'], "in.jsonl:1", "more follows the object")
+    refused(['{"text": "a", "text": "b"}'], "in.jsonl:1", "'text' is there twice")
+    refused(['{"text": ' + "[" * 100000], "in.jsonl:1", "nested too deeply")
+    refused(['{"id": ' + "1" * 5000 + ', "text": "a"}'], "in.jsonl:1", "can't be read")
+    refused(["[1]"], "in.jsonl:1", "a line is a JSON object")
+    refused(['[{"text": "a"}', '{"text": "b"}]'], "in.jsonl", "line 2", "',' is missing")
+    refused([{"text": ""}], "'text' is empty")
+    refused([{"question": "a", "answer": "b"}], "it has 'question', 'answer'")
+    refused([{"prompt": "a", "completion": "b", "label": False}], "'label' says whether")
     refused([{"text": "a"}, {"messages": []}], "in.jsonl:2", "'messages'")
     refused([{"messages": messages(CHATS[0][:1])}], "no answer of the assistant")
     refused([{"text": "a"}, {"prompt": "a", "chosen": "b", "rejected": "c"}], "documents and pairs")
@@ -166,13 +181,22 @@ def test_refusals(work):
                  {"chosen": messages(hello + more), "rejected": messages(hello + [("user", "Who are you?"), ("assistant", "4")])}):
         refused([pair], "the assistant does not write")
     refused([{"prompt": "a", "chosen": "b", "rejected": ["c"]}], "three texts")
-    refused([{"completion": "a"}], "nothing to learn from")
+    refused([{"completion": "a"}], "nothing to learn from", "'completion'")
+    say = messages(CHATS[0])
+    for changed, what in (({"role": "bot"}, "the role 'bot'"), ({"content": ""}, "an answer without text"), ({"content": None}, "has no content"),
+                          ({"content": 7}, "no text but 7"), ({"content": [{"type": "image_url"}]}, "no text (image_url)"),
+                          ({"weight": 0.5}, "the weight 0.5"), ({"train": 0}, "the train 0")):
+        refused([{"messages": [say[0], say[1] | changed]}], "in.jsonl:1: message 2", what)
     refused([], "has no lines")
     refused([{"text": "a"}], "no tokenizer", model="nowhere")
     # A template that takes earlier answers out of the conversation.
     chats = [{"messages": messages(CHATS[1])}]
     save_model(work / "forgetful", kept="m.content if loop.last else ''")
-    refused(chats, "in.jsonl:1", "turn 3 otherwise", "--turns last", model="forgetful")
+    refused(chats, "in.jsonl:1", "texts of answers to learn", "'Hello!'", "--turns last", model="forgetful")
+    save_model(work / "lower", kept="m.content if loop.last else '.' ~ m.content")
+    refused(chats, "in.jsonl:1", "turn 3 otherwise", "--turns last", model="lower")
+    made, _ = tokenized(work, chats, "--turns", "each", model="lower")
+    assert [len(line["trained"]) for line in made] == [1, 1]
     made, _ = tokenized(work, chats, "--turns", "last", model="forgetful")
     assert len(made[0]["trained"]) == 1
     # A template that writes what was before an answer otherwise once it follows: no span is the answer alone.
@@ -182,7 +206,8 @@ def test_refusals(work):
     pair = {"prompt": messages(asked), "chosen": messages(answer), "rejected": messages([("assistant", "no")])}
     for line in (chat, pair):
         for turns in ("all", "last"):
-            refused([line], "the messages before 3 otherwise", model="system", options=("--turns", turns))
+            refused([line], "messages of the system: 1 line", "--allow-lost", model="system", options=("--turns", turns))
+            refused([line], "the messages before 3 otherwise", model="system", options=("--turns", turns, "--allow-lost"))
     save_model(work / "base", template="")
     refused([chat], "no chat template", "prompt and completion as text", model="base")
     tokenized(work, [{"text": "a"}])
@@ -192,6 +217,211 @@ def test_refusals(work):
         done = optrush("tokenize", *command, cwd=work)
         assert done.returncode == code and what in done.stderr, (command, done.returncode, done.stderr)
     assert json.loads((work / "in.jsonl").read_text()) == {"text": "a"}
+
+
+def decoded(tokenizer, line):
+    return [tokenizer.decode(line["tokens"][begin:end]) for begin, end in line["trained"]]
+
+
+# Templates that lose something: what was thought (as DeepSeek-R1-Distill), what the system says, every call of a tool; and one that takes
+# contents as lists of parts and calls with arguments as text.
+PLAIN = "{{ bos_token }}{% for m in messages %}<|head|>{{ m.role }}<|/head|>{{ m.content }}<|eot|>{% endfor %}\
+{% if add_generation_prompt %}<|head|>assistant<|/head|>{% endif %}"
+THOUGHTLESS = PLAIN.replace("{{ m.content }}", "{{ m.content.split('</think>')[-1] }}")
+NO_SYSTEM = PLAIN.replace("<|head|>{{ m.role }}", "{% if m.role == 'system' %}{% continue %}{% endif %}<|head|>{{ m.role }}")
+IN_PARTS = PLAIN.replace("{{ m.content }}", "{% for part in m.content %}{{ part.text }}{% endfor %}")
+CALLS = PLAIN.replace("{{ m.content }}", "{{ m.content }}{% for c in m.tool_calls or [] %}[{{ c.function.name }} {{ c.function.arguments | tojson }}]{% endfor %}") \
+    .replace("{{ bos_token }}", "{{ bos_token }}{% for t in tools or [] %}{{ t | tojson }}{% endfor %}")
+DATED = PLAIN.replace("{{ bos_token }}", "{{ bos_token }}{{ strftime_now('%d %b %Y') }}")
+SWITCHED = PLAIN.replace("{{ bos_token }}", "{{ bos_token }}{% if quick is defined and quick %}again{% endif %}")
+CALL = [{"type": "function", "function": {"name": "weather", "arguments": '{"place": "Köln", "days": 3}'}}]
+TOOLS = [{"type": "function", "function": {"name": "weather", "description": "of a place", "parameters": {}}}]
+
+
+def test_nothing_is_lost(work):
+    """What messages say is in the tokens, or the file is refused with what is missing, how often and where first."""
+    tokenizers = {}
+    for name, template in (("plain", PLAIN), ("thoughtless", THOUGHTLESS), ("no_system", NO_SYSTEM), ("parts", IN_PARTS), ("calls", CALLS),
+                           ("dated", DATED), ("switched", SWITCHED)):
+        tokenizers[name], _ = save_model(work / name, template=template)
+
+    def made(model, line, *options):
+        lines, said = tokenized(work, [line] if isinstance(line, dict) else line, *options, model=model)
+        assert lines is not None, said
+        return lines, said
+
+    def refused(model, lines, *said, options=()):
+        done, output = tokenized(work, [lines] if isinstance(lines, dict) else lines, *options, model=model)
+        assert done is None, done
+        for part in said:
+            assert part in output, (part, output)
+
+    asked = {"role": "user", "content": "hello"}
+    thought = {"role": "assistant", "content": "<think>two and two</think>4"}
+    apart = {"role": "assistant", "content": "4", "reasoning_content": "two and two"}
+    answer = {"role": "assistant", "content": "4"}
+    refused("thoughtless", [{"messages": [asked, answer]}, {"messages": [asked, thought]}, {"prompt": [asked], "completion": [thought]}],
+            "thoughts of answers to learn: 2 lines, first", "in.jsonl:2: 'two and two'", "--chat-template")
+    refused("thoughtless", {"prompt": [asked], "chosen": [thought], "rejected": [answer]}, "thoughts of answers to learn")
+    refused("plain", {"messages": [asked, apart]}, "thoughts of answers to learn")
+    lines, said = made("thoughtless", {"messages": [asked, thought, asked, answer]}, "--turns", "last")
+    assert "thoughts of earlier answers" in said and decoded(tokenizers["thoughtless"], lines[0]) == ["4<|eot|>"], said
+    (work / "plain.jinja").write_text(PLAIN)
+    lines, _ = made("thoughtless", {"messages": [asked, thought]}, "--chat-template", str(work / "plain.jinja"))
+    assert decoded(tokenizers["thoughtless"], lines[0]) == ["<think>two and two</think>4<|eot|>"]
+
+    system = {"role": "system", "content": "4"}  # as short as the answer, which has it, too
+    refused("no_system", {"messages": [system, asked, answer]}, "messages of the system: 1 line", "--allow-lost")
+    _, said = made("no_system", {"messages": [system, asked, answer]}, "--allow-lost")
+    assert "messages of the system: 1 line" in said
+    made("plain", {"messages": [system, asked, answer]})
+
+    parts = {"messages": [asked, {"role": "assistant", "content": [{"type": "text", "text": "Hello!"}]}]}
+    for model in ("plain", "parts"):
+        lines, said = made(model, parts)
+        assert decoded(tokenizers[model], lines[0]) == ["Hello!<|eot|>"], lines
+        assert "content is a list of parts: 1" in said
+
+    calling = {"role": "assistant", "content": None, "tool_calls": CALL}
+    refused("plain", {"messages": [asked, calling]}, "calls of tools in answers to learn")
+    refused("plain", {"messages": [asked, answer], "tools": TOOLS}, "definitions of tools: 1 line", "'weather'")
+    lines, _ = made("calls", {"messages": [asked, calling, {"role": "tool", "content": "3"}, answer], "tools": TOOLS})
+    call = '[weather {"place": "Köln", "days": 3}]<|eot|>'
+    assert decoded(tokenizers["calls"], lines[0]) == [call, "4<|eot|>"], decoded(tokenizers["calls"], lines[0])
+    assert "of a place" in tokenizers["calls"].decode(lines[0]["tokens"])
+
+    lines, said = made("dated", {"messages": [asked, answer]}, "--date", "2024-07-26")
+    assert "26 Jul 2024" in tokenizers["dated"].decode(lines[0]["tokens"]) and "today's date" not in said
+    _, said = made("dated", {"messages": [asked, answer]})
+    assert "today's date" in said and "in.jsonl:1" in said
+    lines, _ = made("switched", {"messages": [asked, answer]}, "--template-arg", "quick=true")
+    (by_line,), _ = made("switched", {"messages": [asked, answer], "chat_template_kwargs": {"quick": True}})
+    assert lines[0] == by_line and "again" in tokenizers["switched"].decode(by_line["tokens"])
+
+    weighed = [asked, {**answer, "weight": 0}, asked, {**answer, "content": "again", "weight": 1}]
+    lines, said = made("plain", {"messages": weighed})
+    assert decoded(tokenizers["plain"], lines[0]) == ["again<|eot|>"] and "weight 0" in said
+    lines, said = made("plain", [{"messages": [asked, {**answer, "train": False}]}, {"messages": [asked, answer]}])
+    assert len(lines) == 1 and "each of their answers has weight 0: 1" in said
+    _, said = made("plain", {"messages": [asked, {**answer, "content": "<|eot|>4"}, asked]})
+    assert "special tokens" in said and "no answer follows" in said
+
+
+def test_other_forms(work):
+    """ShareGPT, Alpaca, lines of transformers' trainers, arrays, byte order marks and line ends of Windows."""
+    wanted, _ = tokenized(work, [{"messages": messages(CHATS[1])}], model="plain")
+    shared = [{"from": {"user": "human", "assistant": "gpt"}.get(role, role), "value": content} for role, content in CHATS[1]]
+    for line in ({"conversations": shared}, {"system": CHATS[1][0][1], "conversations": shared[1:]}, {"messages": shared}):
+        made, said = tokenized(work, [line], model="plain")
+        assert made == wanted and "from and value" in said, said
+    alpaca, said = tokenized(work, [{"instruction": "hello", "input": "", "output": "Hello!"}, {"instruction": "hello", "input": "again", "output": "no"}],
+                             model="plain")
+    asking, _ = tokenized(work, [{"messages": messages([("user", "hello"), ("assistant", "Hello!")])},
+                                 {"messages": messages([("user", "hello\n\nagain"), ("assistant", "no")])}], model="plain")
+    assert alpaca == asking and "instruction and output" in said, said
+    made, _ = tokenized(work, [{"input_ids": [0, 5, 6, 7, 8, 1], "labels": [-100, -100, 6, 7, -100, -100], "attention_mask": [0, 1, 1, 1, 1, 0]},
+                               {"tokens": [5, 6, 7], "prompt_tokens": 1}])
+    assert made == [{"tokens": [5, 6, 7, 8], "trained": [[1, 3]]}, {"tokens": [5, 6, 7], "prompt_tokens": 1}]
+    made, said = tokenized(work, [{"input_ids": [5, 6], "labels": [6, 6]}])
+    assert made is None and "another token" in said
+    wanted, _ = tokenized(work, [{"text": "hello"}, {"text": "again"}])
+    for text in ('[{"text": "hello"},\n {"text": "again"}]', '\ufeff{"text": "hello"}\r\n\r\n{"text": "again"}\r\n'):
+        made, _ = tokenized(work, [text])
+        assert made == wanted
+    chosen = {"prompt": "hello", "chosen": messages([("user", "hello"), ("assistant", "4")]), "rejected": messages([("user", "hello"), ("assistant", "no")])}
+    made, said = tokenized(work, [chosen], model="plain")
+    same, _ = tokenized(work, [{"prompt": chosen["chosen"][:1], "chosen": chosen["chosen"][1:], "rejected": chosen["rejected"][1:]}], model="plain")
+    assert made == same, said
+    made, said = tokenized(work, [{"prompt": messages([("user", "hello")]), "chosen": messages([("assistant", "<think>a</think>4")]),
+                                   "rejected": messages([("assistant", "<think>b</think>4")])}], "--allow-lost", model="thoughtless")
+    assert made is None and "thoughts of answers to learn" in said, said
+    (work / "folder").mkdir(exist_ok=True)
+    for name, text in (("a.txt", "hello again"), ("b.txt", "hello Who"), ("c.md", "Who are you?")):
+        (work / "folder" / name).write_text(text)
+    target = work / "out.jsonl"
+    wanted, _ = tokenized(work, [{"text": "hello again"}, {"text": "hello Who"}])
+    with contextlib.redirect_stdout(io.StringIO()):
+        assert SCRIPT.main([str(work / "folder"), str(target), "--model", str(work / "model"), "--extension", ".txt"]) == 0
+        assert [json.loads(line) for line in target.read_text().splitlines()] == wanted
+        assert SCRIPT.main([str(work / "folder"), str(target), "--model", str(work / "model"), "--pairs-of-texts", "8"]) == 0
+    assert len(target.read_text().splitlines()) == 3
+
+
+def as_llama2():
+    """A space before a text, no pre-tokenizer, bytes of what is unknown, a begin of its own."""
+    bpe = Tokenizer(models.BPE(unk_token="<unk>", byte_fallback=True, fuse_unk=True))
+    bpe.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    bpe.train_from_iterator([content for chat in CHATS for _, content in chat] * 3, trainers.BpeTrainer(
+        vocab_size=320, special_tokens=["<unk>", "<s>", "</s>"] + [f"<0x{i:02X}>" for i in range(256)]))
+    bpe.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)])
+    bpe.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
+    return PreTrainedTokenizerFast(tokenizer_object=bpe, bos_token="<s>", eos_token="</s>", unk_token="<unk>")
+
+
+def as_unigram():
+    unigram = Tokenizer(models.Unigram())
+    unigram.pre_tokenizer = pre_tokenizers.Metaspace()
+    unigram.train_from_iterator([content for chat in CHATS for _, content in chat] * 3,
+                                trainers.UnigramTrainer(vocab_size=60, special_tokens=["<unk>", "</s>"], unk_token="<unk>"))
+    return PreTrainedTokenizerFast(tokenizer_object=unigram, eos_token="</s>", unk_token="<unk>")
+
+
+def with_end(tokenizer):
+    """The tokenizer itself puts an end behind each text."""
+    tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A </s>", special_tokens=[("<s>", 1), ("</s>", 2)])
+    return tokenizer
+
+
+def padded(tokenizer):
+    """As a tokenizer is saved that was used with padding on the left and truncation."""
+    tokenizer.backend_tokenizer.enable_padding(direction="left", pad_id=0, pad_token="<unk>", length=64)
+    tokenizer.backend_tokenizer.enable_truncation(8)
+    with tempfile.TemporaryDirectory() as folder:
+        tokenizer.save_pretrained(folder)
+        tokenizer.backend_tokenizer.save(folder + "/tokenizer.json")
+        return SCRIPT.load(folder)
+
+
+def test_long_texts(tokenizer):
+    """A text that is tokenized in parts has the tokens of the whole, whatever the tokenizer joins; a second begin or end is not put there."""
+    import random
+    random.seed(1)
+    words = [word for chat in CHATS for _, content in chat for word in content.split()]
+    text = "".join(random.choice(words) + random.choice([" ", "  ", "\n", "\n\n  ", ". ", "\r\n", ""]) for _ in range(4000))
+    for each in (tokenizer, as_llama2(), with_end(as_llama2()), as_unigram(), padded(as_llama2())):
+        said = []
+        texts = SCRIPT.model_tokens.Texts(each, said.append)
+        whole = each(text)["input_ids"]
+        whole += [each.eos_token_id] if whole[-1] != each.eos_token_id else []
+        for most in (2000, 3001):
+            assert texts.long_text(text, most) == whole, each
+        run = each("a" * 9000, add_special_tokens=False)["input_ids"]
+        assert texts.long_text("a" * 9000, 2000) == [*texts.begin, *run, each.eos_token_id], "no place where two parts agree"
+        begin = each.bos_token or ""
+        framed = texts.text(begin + "hello" + each.eos_token)
+        assert framed.count(each.eos_token_id) == 1 and framed[-1] == each.eos_token_id
+        if begin:
+            assert framed.count(each.bos_token_id) == 1
+        # What is given may end with an end, which is not to be learned then.
+        assert texts.text("hello" + each.eos_token, ends=False) == [*texts.begin, *each("hello" + each.eos_token, add_special_tokens=False)["input_ids"]]
+
+
+def test_vocabularies(work):
+    """A tokenizer with more tokens than the model has rows is no reason to refuse texts without them."""
+    tokenizer, _ = save_model(work / "padded")
+    rows = len(tokenizer)
+    tokenizer.add_special_tokens({"pad_token": "<pad>"})
+    tokenizer.save_pretrained(work / "padded")
+    target = work / "padded.bin"
+    (work / "plain.txt").write_text("hello")
+    (work / "pad.txt").write_text("hello<pad>")
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        assert SCRIPT.main([str(work / "plain.txt"), str(target), "--model", str(work / "padded"), "--token-file"]) == 0
+        vocabulary, = struct.unpack_from("<I", target.read_bytes(), 16)
+        assert vocabulary <= rows
+        assert SCRIPT.main([str(work / "pad.txt"), str(target), "--model", str(work / "padded"), "--token-file"]) == 1
+    assert "pad.txt" in said.getvalue() and f"beyond the model's vocabulary of {rows}" in said.getvalue(), said.getvalue()
 
 
 def test_a_run(work, model):
@@ -220,9 +450,58 @@ exp:run { rounds = 1 }
     results = [json.loads(path.read_text()) for path in sorted((work / "reports/tune/local/runs").glob("*/result.json"))]
     first = [result["steps"][0] for result in results]
     assert len(first) >= 2
+    raw_chats(work, first[0]["loss"])
     for step in first:
         assert step["tokens"] == count, (step, count)
         assert abs(step["loss"] - total / count) < 1e-5 * total / count, (step, total / count)
+
+
+def raw_chats(work, loss):
+    """Chats, prompts and texts beside a checkpoint become its tokens by themselves, once; the user stands elsewhere."""
+    (work / "cache").mkdir()
+    (work / "raw").mkdir()
+    (work / "raw/raw.lua").write_text("""
+local rush = require "optrush"
+local data, folder = rush.arg("data", ""), rush.arg("checkpoint", "")
+local kind = data:match "txt$" and rush.text or data:match "pairs" and rush.preferences or rush.documents
+local exp = rush.experiment {
+  name = "raw", model = folder == "" and rush.llama("nano", { vocab_size = 512 }) or rush.checkpoint(folder), data = kind(data),
+  train = { micro_batch = kind == rush.documents and 3 or 2, seq_len = kind == rush.text and 8 or 128, steps = 2, warmup = 0, lr = 1e-3 },
+  plugins = kind == rush.preferences and { { "lora", { rank = 2 } }, "dpo" } or {},
+}
+exp:run { rounds = 1 }
+""")
+    (work / "pairs.jsonl").write_text(json.dumps({"prompt": "hello", "chosen": "4", "rejected": "no"}) + "\n")
+    (work / "long.txt").write_text("hello again, who are you? " * 20)
+
+    def run(data, *more, checkpoint="model", **environment):
+        return subprocess.run([BUILD / "bin/optrush", "run", "raw/raw.lua", "--device", "cpu", "--arg", f"data={data}",
+                               *([] if checkpoint is None else ["--arg", f"checkpoint={checkpoint}"]), *more],
+                              capture_output=True, text=True, cwd=work, env={**os.environ, "OPTRUSH_CACHE": str(work / "cache"), **environment})
+
+    done = run("chats.jsonl")
+    assert done.returncode == 0 and "tokenizing" in done.stderr, done.stderr
+    result = json.loads(next((work / "reports/raw/local/runs").glob("00*/result.json")).read_text()) if (work / "reports/raw").exists() else \
+        json.loads(next((work / "raw").glob("reports/raw/local/runs/00*/result.json")).read_text())
+    assert result["steps"][0]["loss"] == loss, (result["steps"][0]["loss"], loss)
+    assert len(list((work / "cache/tokens").glob("*.jsonl"))) == 1
+    again = run("chats.jsonl")
+    assert again.returncode == 0 and "tokenizing" not in again.stderr and "3 lines" in again.stderr, again.stderr
+    for data in ("pairs.jsonl", "long.txt"):
+        done = run(data)
+        assert done.returncode == 0, done.stdout + done.stderr
+    # Without a Python there is the command; without a model there is no template; without a tokenizer text is not the model's.
+    (work / "other.jsonl").write_text((work / "chats.jsonl").read_text() + "\n")
+    for more in ([], ["--dry-run"]):
+        done = run("other.jsonl", *more, OPTRUSH_PYTHON="/usr/bin/false")
+        assert done.returncode != 0 and "optrush tokenize " in done.stderr and "--model" in done.stderr, done.stderr
+        done = run("chats.jsonl", *more, checkpoint=None)
+        assert done.returncode != 0 and "raw.lua:5" in done.stderr and "no tokenizer for it" in done.stderr, done.stderr
+    (work / "bare").mkdir()
+    for name in ("config.json", "model.safetensors"):
+        (work / "bare" / name).write_bytes((work / "model" / name).read_bytes())
+    done = run("long.txt", checkpoint="bare")
+    assert done.returncode != 0 and "would be trained as bytes" in done.stderr, done.stderr
 
 
 def test_token_file(work, tokenizer):
@@ -230,8 +509,8 @@ def test_token_file(work, tokenizer):
     def read(path):
         data = path.read_bytes()
         magic, version, size, vocabulary, zero, count = struct.unpack_from("<8sIIIIQ", data)
-        assert (magic, version, size, vocabulary, zero) == (b"ORTOKENS", 1, 2, len(tokenizer), 0)
         tokens = struct.unpack_from(f"<{count}H", data, 32)
+        assert (magic, version, size, vocabulary, zero) == (b"ORTOKENS", 1, 2, max(tokens) + 1, 0)
         assert len(data) == 32 + 2 * count
         return list(tokens)
 
@@ -254,15 +533,14 @@ def test_token_file(work, tokenizer):
     assert made("texts/b.md", "--token-file").returncode == 0
     assert read(work / "tokens.bin") == [*tokenizer(texts[1])["input_ids"], end]
 
-    # A long text is cut behind lines, and nothing shows of it.
-    text, part = "hello again\n\n  who\n" * 300, SCRIPT.token_file.PART
-    SCRIPT.token_file.PART = 100
-    assert len(list(SCRIPT.token_file.parts_of(text))) > 30 and "".join(SCRIPT.token_file.parts_of(text)) == text
-    (work / "long.txt").write_text(text)
-    SCRIPT.token_file.write(str(work / "long.txt"), str(work / "tokens.bin"), tokenizer, SCRIPT.Refused)
-    SCRIPT.token_file.PART = part
-    assert read(work / "tokens.bin") == [*tokenizer(text)["input_ids"], end]
+    # The bytes of a file are what is tokenized: line ends stay, a byte order mark is none of it.
+    (work / "windows.txt").write_bytes(b"\xef\xbb\xbfhello\r\nagain\r\n")
+    assert made("windows.txt", "--token-file").returncode == 0
+    assert read(work / "tokens.bin") == [*tokenizer("hello\r\nagain\r\n")["input_ids"], end]
 
+    text = "hello again\n\n  who\n" * 300
+    (work / "long.txt").write_text(text)
+    assert made("long.txt", "--token-file").returncode == 0 and read(work / "tokens.bin") == [*tokenizer(text)["input_ids"], end]
     (work / "train.lua").write_text("""
 local rush = require "optrush"
 local exp = rush.experiment {
@@ -278,8 +556,9 @@ exp:run { rounds = 1 }
     (work / "chat.jsonl").write_text('{"text": "hello"}\n{"messages": []}\n')
     (work / "none.txt").write_text("")
     (work / "latin.txt").write_bytes(b"gr\xfcn")
+    (work / "wide.txt").write_bytes("hello".encode("utf-16"))
     for source, options, what in (("chat.jsonl", ["--token-file"], "chat.jsonl:2"), ("none.txt", ["--token-file"], "has no text"),
-                                  ("latin.txt", ["--token-file"], "is not UTF-8"), ("texts", [], "--token-file makes one"),
+                                  ("latin.txt", ["--token-file"], "is not UTF-8"), ("wide.txt", ["--token-file"], "is UTF-16"),
                                   ("nowhere", ["--token-file"], "nowhere")):
         done = made(source, *options)
         assert done.returncode != 0 and what in done.stderr, (source, done.stderr)
@@ -294,5 +573,9 @@ with tempfile.TemporaryDirectory() as folder:
     test_texts(place, tokens)
     test_preferences(place, tokens)
     test_refusals(place)
+    test_nothing_is_lost(place)
+    test_other_forms(place)
+    test_long_texts(tokens)
+    test_vocabularies(place)
     test_a_run(place, llama)
     test_token_file(place, tokens)

@@ -1,0 +1,152 @@
+"""The forms of a line that name messages otherwise than as a list of role and content: all become that."""
+
+import json
+
+from data_lines import FORMS, Refused
+
+ROLES = ("system", "developer", "user", "assistant", "tool", "function", "ipython", "environment")
+OTHER_NAMES = {"human": "user", "gpt": "assistant", "chatgpt": "assistant", "bard": "assistant", "bing": "assistant",
+               "model": "assistant", "observation": "tool"}
+THOUGHTS = ("reasoning_content", "reasoning", "thinking")
+
+
+def is_conversation(value):
+    return isinstance(value, list) and bool(value) and all(isinstance(m, dict) and ("role" in m or "from" in m) for m in value)
+
+
+def parts_of(content, number):
+    """Of a content that is a list: its texts."""
+    texts = []
+    for part in content:
+        if isinstance(part, str):
+            texts.append(part)
+        elif isinstance(part, dict) and isinstance(part.get("text"), str) and part.get("type", "text") == "text":
+            texts.append(part["text"])
+        else:
+            kind = part.get("type", "no type") if isinstance(part, dict) else type(part).__name__
+            raise Refused(f"message {number} has a part that is no text ({kind})", "only text can be trained on: leave the others out")
+    return texts
+
+
+def calls_of(text, number):
+    """A call of a tool that is written as JSON."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    calls = found if isinstance(found, list) else [found]
+    if not all(isinstance(call, dict) and "name" in call for call in calls):
+        raise Refused(f"message {number} is a function call, and its text is not {{\"name\": ..., \"arguments\": ...}}")
+    return [{"type": "function", "function": call} for call in calls]
+
+
+def weight_of(message, number):
+    """Whether a loss is taken on it."""
+    weight = message.get("weight")
+    if weight is None:
+        weight = message.get("train", True)
+        if not isinstance(weight, bool):
+            raise Refused(f"message {number} has the train {weight!r}", "train is true or false")
+    if weight not in (0, 1):
+        raise Refused(f"message {number} has the weight {weight!r}", "a weight is 0 (no loss is taken on this answer) or 1")
+    return bool(weight)
+
+
+def message_of(given, number, notes):
+    """{"role", "content"} and what else the message has; "content" is text."""
+    if not isinstance(given, dict):
+        raise Refused(f"message {number} is no object", 'a message is {"role": ..., "content": ...}')
+    message = {name: value for name, value in given.items() if name not in ("from", "value", "weight", "train")}
+    if "role" not in given and "from" in given:
+        notes("conversations with from and value, read as messages")
+        message["role"], message["content"] = given["from"], given.get("value", given.get("content"))
+    if message.get("role") == "function_call":
+        message |= {"role": "assistant", "content": "", "tool_calls": calls_of(message["content"], number)}
+    role = message.get("role")
+    message["role"] = role = OTHER_NAMES.get(role, role) if isinstance(role, str) else role
+    if role not in ROLES:
+        raise Refused(f"message {number} has the role {role!r}", "roles are " + ", ".join(ROLES))
+    content = message.get("content")
+    if isinstance(content, list):
+        notes("messages whose content is a list of parts")
+        message["content"], message["parts"] = "".join(parts_of(content, number)), content
+    elif content is None:
+        if not message.get("tool_calls") and not any(message.get(name) for name in THOUGHTS):
+            raise Refused(f"message {number} ({role}) has no content", "leave it out, or say what it says")
+        message["content"] = ""
+    elif not isinstance(content, str):
+        raise Refused(f"message {number} has a content that is no text but {json.dumps(content)[:40]}",
+                      'a message is {"role": ..., "content": "..."}')
+    if role == "assistant" and not any(message.get(name) for name in ("tool_calls", *THOUGHTS)) and not message["content"].strip():
+        raise Refused(f"message {number} is an answer without text", "leave out what nothing can be learned from")
+    message["learned"] = weight_of(given, number)
+    return message
+
+
+def messages_of(given, notes, before=0):
+    return [message_of(message, before + number, notes) for number, message in enumerate(given, 1)]
+
+
+def alpaca(line, notes):
+    """instruction, input and output, with system and history where they are given."""
+    notes("lines with instruction and output, read as a question and its answer")
+    asked = "\n\n".join(text for text in (line["instruction"], line.get("input")) if text)
+    turns = [*(line.get("history") or []), [asked, line["output"]]]
+    if not all(isinstance(turn, list) and len(turn) == 2 and all(isinstance(text, str) for text in turn) for turn in turns):
+        raise Refused("'instruction', 'input' and 'output' have to be texts, and 'history' a list of pairs of texts")
+    return [{"role": role, "content": text} for turn in turns for role, text in zip(("user", "assistant"), turn)]
+
+
+def pretokenized(line):
+    """input_ids with labels, as trainers of transformers read them: -100 is not learned, and neither is padding."""
+    ids = line["input_ids"]
+    labels, mask = line.get("labels", ids), line.get("attention_mask", [1] * len(ids))
+    if not all(isinstance(values, list) and len(values) == len(ids) for values in (labels, mask)):
+        raise Refused("'input_ids', 'labels' and 'attention_mask' have to be lists of one length")
+    kept = [place for place in range(len(ids)) if mask[place]]
+    tokens, learned = [ids[place] for place in kept], [labels[place] for place in kept]
+    if any(label not in (-100, token) for label, token in zip(learned, tokens)):
+        raise Refused("'labels' has another token than 'input_ids'", "a label is the token of the same place, or -100")
+    trained = []
+    for place, label in enumerate(learned):
+        if label == -100:
+            continue
+        if trained and trained[-1][1] == place:
+            trained[-1][1] = place + 1
+        else:
+            trained.append([place, place + 1])
+    return {"tokens": tokens, "trained": trained}
+
+
+def tools_of(line):
+    tools = line.get("tools")
+    if isinstance(tools, str):
+        try:
+            tools = json.loads(tools) if tools.strip() else None
+        except ValueError:
+            raise Refused("'tools' is text and no JSON", "a list of functions, as transformers takes them") from None
+    if tools and not (isinstance(tools, list) and all(isinstance(tool, dict) for tool in tools)):
+        raise Refused("'tools' has to be a list of functions", '{"type": "function", "function": {"name": ..., "parameters": {...}}}')
+    return tools or None
+
+
+def conversation_of(line, notes):
+    """The messages of a line, where it is a conversation; else None."""
+    name = next((name for name in ("messages", "conversations", "conversation") if name in line), None)
+    if name is None:
+        if not ("instruction" in line and isinstance(line.get("output"), str)):
+            return None
+        given = alpaca(line, notes)
+    else:
+        given = line[name]
+        if not is_conversation(given):
+            raise Refused(f"'{name}' has to be a list of {{\"role\": ..., \"content\": ...}}")
+    system = line.get("system")
+    if isinstance(system, str) and system and given[0].get("role", given[0].get("from")) != "system":
+        given = [{"role": "system", "content": system}, *given]
+    return messages_of(given, notes)
+
+
+def unknown_form(line):
+    fields = ", ".join(f"'{name}'" for name in line) or "no field"
+    return Refused(f"there is nothing to learn from: it has {fields}", FORMS)

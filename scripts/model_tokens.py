@@ -1,0 +1,299 @@
+"""Documents and pairs as tokens of a model: what a tokenizer and a chat template make of one line."""
+
+from chat_template import ChatTemplate
+from conversations import conversation_of, is_conversation, messages_of, pretokenized, tools_of, unknown_form
+from data_lines import FORMS, Refused
+
+AGREED = 32  # tokens in a row that two parts of a text have alike where they are joined
+LOST = {
+    ("thought", True): "thoughts of answers to learn",
+    ("content", True): "texts of answers to learn",
+    ("call", True): "calls of tools in answers to learn",
+    ("thought", False): "thoughts of earlier answers",
+    ("content", False): "texts of earlier answers",
+    ("call", False): "calls of tools in earlier answers",
+    ("tools", False): "definitions of tools",
+}
+
+
+def common(first, second):
+    """How many elements two lists begin with alike."""
+    return next((i for i, (a, b) in enumerate(zip(first, second)) if a != b), min(len(first), len(second)))
+
+
+class Texts:
+    """A tokenizer's view of texts: lists of tokens."""
+
+    def __init__(self, tokenizer, notes):
+        self.tokenizer, self.notes = tokenizer, notes
+        self.end = tokenizer.eos_token_id
+        self.special = set(tokenizer.all_special_ids) | {
+            number for number, token in tokenizer.added_tokens_decoder.items() if token.special}
+        # What the tokenizer itself puts before a text and behind it.
+        alone, framed = self.ids("a", add_special_tokens=False), self.ids("a")
+        place = next((i for i in range(len(framed)) if framed[i:i + len(alone)] == alone), 0)
+        self.begin, self.close = framed[:place], framed[place + len(alone):]
+        unknown = tokenizer.unk_token_id
+        self.unknown = None if unknown in (tokenizer.eos_token_id, tokenizer.bos_token_id) else unknown
+
+    def ids(self, text, **options):
+        return list(self.tokenizer(text, **options)["input_ids"])
+
+    def seen(self, tokens):
+        if self.unknown is not None and self.unknown in tokens:
+            self.notes(f"lines with text that the tokenizer does not know ({self.tokenizer.unk_token})")
+        return tokens
+
+    def framed(self, tokens, ends=True):
+        """Tokens of a text with the special tokens of the tokenizer, and its end of a text behind them. A text that has its begin or
+        its end gets no second one."""
+        begin, close = self.begin, self.close
+        if begin and tokens[:2 * len(begin)] == begin * 2:
+            self.notes(f"texts that begin with the tokenizer's own begin ({self.tokenizer.decode(begin)}), which is not put there again")
+            tokens = tokens[len(begin):]
+        if close and tokens[-len(close):] == close:
+            tokens = tokens[:-len(close)]
+        if ends and self.end is None:
+            self.notes("texts without an end: the tokenizer has none")
+        elif ends and tokens[-1:] != [self.end]:
+            tokens = [*tokens, *(token for token in close if token != self.end), self.end]
+        return self.seen(tokens)
+
+    def text(self, text, ends=True):
+        return self.framed(self.ids(text), ends)
+
+    def long_text(self, text, most=1 << 20):
+        """The tokens of text() of a text of any length. What is longer than `most` characters is tokenized in parts that overlap, which are
+        joined where both have the same tokens for a while."""
+        if len(text) <= most or not self.tokenizer.is_fast:
+            return self.text(text)
+        done, held, begin, at, overlap = [], [], 0, 0, most // 16
+        while at < len(text):
+            end = min(begin + most, len(text))
+            part = self.tokenizer(text[begin:end], add_special_tokens=False, return_offsets_mapping=True)
+            places = [(begin + start, number) for (start, _), number in zip(part["offset_mapping"], part["input_ids"])]
+            cut = self.agreement(held, places, begin, at) if held else (0, 0)
+            if cut is None:  # no common run of tokens: more of both
+                overlap *= 2
+                if overlap >= most:
+                    return self.text(text)
+            else:
+                done += [number for _, number in held[:cut[0]]]
+                held, at, overlap = places[cut[1]:], end, most // 16
+            begin = at - overlap
+        return self.framed([*self.begin, *done, *(number for _, number in held), *self.close])
+
+    @staticmethod
+    def agreement(before, after, begin, end):
+        """Places in two lists of (place in the text, token) from which on the second one goes on as the first one does: in the middle
+        of the longest run of alike entries."""
+        first = len(before)
+        while first > 0 and before[first - 1][0] >= begin:
+            first -= 1
+        position = {}
+        for i, entry in enumerate(after):
+            if entry[0] >= end:
+                break
+            position.setdefault(entry, i)
+        best, run, last = (0, None), 0, None
+        for i in range(first, len(before)):
+            j = position.get(before[i])
+            run = run + 1 if j is not None and last is not None and j == last + 1 else int(j is not None)
+            last = j
+            if run > best[0]:
+                best = run, (i - run // 2, j - run // 2)
+        return best[1] if best[0] >= AGREED else None
+
+
+class Tokens(Texts):
+    """A line as tokens, with what is learned of it."""
+
+    def __init__(self, tokenizer, notes, losses, turns="all", template=None, arguments=None, date=None):
+        super().__init__(tokenizer, notes)
+        self.losses, self.turns = losses, turns
+        self.template = ChatTemplate(tokenizer, template, arguments, date)
+
+    def chat(self, messages, tools=None, more=None, asks=False):
+        return self.ids(self.template.written(messages, tools, asks, more), add_special_tokens=False)
+
+    def begins(self, shorter, whole):
+        """Whether a conversation begins as its first messages alone do. Some templates end every chat as a text ends, and a token
+        may take in what follows."""
+        ended = bool(shorter) and shorter[-1] == self.end
+        return common(shorter, whole) >= len(shorter) - ended - (0 if shorter and shorter[-1] in self.special else 1)
+
+    def asked(self, before, tools, more, wholes):
+        """How many tokens of each of these conversations stand before the answer to their first messages."""
+        asking = self.chat(before, tools, more, asks=True)
+        if not all(self.begins(self.chat(before, tools, more), whole) for whole in wholes):
+            raise Refused(f"the chat template writes the messages before {len(before) + 1} otherwise once that one follows",
+                          "no span of it is the answer alone: use a template that begins alike, or split system text off")
+        # What is common may end inside of what the template puts before an answer: tokens merge at its end.
+        return min(common(asking, whole) for whole in wholes)
+
+    def turn(self, messages, place, whole, tools, more):
+        """[begin, end) of a turn of the assistant in the tokens of the whole conversation."""
+        until = self.chat(messages[:place + 1], tools, more)
+        if not self.begins(until, whole):
+            raise Refused(f"the chat template writes turn {place + 1} otherwise once later ones follow",
+                          "--turns each makes a conversation of each answer and what is before it; --turns last takes the last answer "
+                          "alone" if self.turns == "all"
+                          else "split the conversation, so that each answer to learn from is the last one")
+        begin, end = self.asked(messages[:place], tools, more, [whole]), common(until, whole)
+        # Behind the token that ends a turn some templates put white space, which no model is asked for.
+        last = max((i for i in range(begin, end) if whole[i] in self.special), default=end)
+        if not self.tokenizer.decode(whole[last + 1:end]).strip():
+            end = min(last + 1, end)
+        if begin >= end:
+            raise Refused(f"turn {place + 1} has nothing to learn from")
+        if whole[end - 1] not in self.special:
+            self.notes("answers that the chat template ends with no special token: nothing teaches the model to stop")
+        return [begin, end]
+
+    def fitted(self, messages, tools, more, learned):
+        """The messages in the form that the template takes. What it leaves out is counted."""
+        self.template.clock.was_read = False
+        form, lost = self.template.fitting(messages, tools, more)
+        for number, kind, text in lost:
+            learns, answers = number - 1 in learned, number > 0 and messages[number - 1]["role"] == "assistant"
+            says = LOST[kind, learns] if answers or kind == "tools" else f"messages of the {messages[number - 1]['role']}"
+            self.losses(says, text, learns, usual=answers and not learns, last=number - 1 == max(learned))
+        if self.template.clock.shows_today():
+            self.notes("conversations into which the chat template writes today's date (--date 2024-07-26 writes another one)")
+        if any(self.marks_in(message["content"]) for message in messages):
+            self.notes("conversations whose texts have special tokens of the tokenizer, which are read as such")
+        return form
+
+    def marks_in(self, text):
+        if not hasattr(self, "marks"):
+            self.marks = [mark for mark in self.tokenizer.all_special_tokens if len(mark) > 2]
+        return any(mark in text for mark in self.marks)
+
+    def conversation(self, messages, tools, more=None, first=0):
+        """[document]: all of it, and the loss is taken on the assistant's turns from message `first` on, each an answer to what is before
+        it; or a document for each of these answers, which ends with it."""
+        answers = [i for i in range(max(first, 1), len(messages)) if messages[i]["role"] == "assistant"]
+        if not answers:
+            raise Refused("no answer of the assistant is there to learn from")
+        places = [i for i in answers if messages[i]["learned"]]
+        if len(places) < len(answers):
+            self.notes("conversations with answers of weight 0, on which no loss is taken")
+        if not places:
+            self.notes("conversations that are left out: each of their answers has weight 0")
+            return []
+        if answers[-1] < len(messages) - 1:
+            self.notes("conversations that end with what no answer follows")
+        if self.turns == "each":
+            made = [self.learned(messages[:place + 1], [place], tools, more) for place in places]
+        else:
+            made = [self.learned(messages, places if self.turns == "all" else places[-1:], tools, more)]
+        return [document for document in made if document]
+
+    def learned(self, messages, places, tools, more):
+        messages = self.fitted(messages, tools, more, places)
+        if self.losses.fatal:
+            return None  # the file is refused: nothing is written of it
+        whole = self.seen(self.chat(messages, tools, more))
+        return {"tokens": whole, "trained": [self.turn(messages, place, whole, tools, more) for place in places]}
+
+    def completion(self, line, tools, more):
+        prompt, completion = line["prompt"], line.get("completion")
+        if isinstance(line.get("label"), bool):
+            raise Refused("'label' says whether the completion is wanted, and a loss on one that is not would teach it",
+                          "give pairs of 'chosen' and 'rejected' for rush.preferences, or only the wanted lines, without 'label'")
+        if is_conversation(prompt) and is_conversation(completion):
+            prompt = messages_of(prompt, self.notes)
+            return self.conversation(prompt + messages_of(completion, self.notes, len(prompt)), tools, more, first=len(prompt))
+        if completion is None:
+            raise unknown_form(line)
+        if not isinstance(prompt, str) or not isinstance(completion, str):
+            raise Refused("'prompt' and 'completion' have to be two texts or two lists of messages")
+        if not completion:
+            raise Refused("'completion' is empty")
+        whole = self.text(prompt + completion)
+        return [{"tokens": whole, "prompt_tokens": common(self.quiet_text(prompt), whole)}]
+
+    def quiet_text(self, text):
+        """Tokens of the begin of a text that is counted itself."""
+        notes, self.notes = self.notes, lambda what: None
+        tokens = self.text(text, ends=False)
+        self.notes = notes
+        return tokens
+
+    def preference(self, line, tools, more):
+        prompt, chosen, rejected = parts = [line.get(name) for name in ("prompt", "chosen", "rejected")]
+        if all(isinstance(part, list) and part and isinstance(part[0], int) for part in parts):
+            return [{"prompt": prompt, "chosen": chosen, "rejected": rejected}]
+        if chosen is not None and chosen == rejected:
+            raise Refused("'chosen' and 'rejected' are the same", "leave out what nothing can be learned from")
+        if is_conversation(chosen) and is_conversation(rejected):
+            chosen, rejected = messages_of(chosen, self.notes), messages_of(rejected, self.notes)
+            if isinstance(prompt, str) and all(answer[0]["content"] == prompt for answer in (chosen, rejected)):
+                prompt = None
+            if prompt is None:  # it is what both begin with
+                shared = common(chosen, rejected)
+                prompt, chosen, rejected = chosen[:shared], chosen[shared:], rejected[shared:]
+            elif is_conversation(prompt):
+                prompt = messages_of(prompt, self.notes)
+            elif isinstance(prompt, str):
+                prompt = messages_of([{"role": "user", "content": prompt}], self.notes)
+            answers, given = self.answers(prompt, (chosen, rejected), tools, more)
+        elif all(isinstance(part, str) and part for part in (prompt, chosen, rejected)):
+            answers = [self.text(prompt + answer) for answer in (chosen, rejected)]
+            asked = self.quiet_text(prompt)
+            given = min(common(asked, answer) for answer in answers)
+        else:
+            raise Refused("'prompt', 'chosen' and 'rejected' have to be three texts or three lists of messages")
+        if answers is None:
+            return []
+        if given == 0 or any(len(answer) == given for answer in answers):
+            raise Refused("a pair has a prompt and two answers")
+        if answers[0] == answers[1]:
+            raise Refused("'chosen' and 'rejected' have the same tokens", "leave out what nothing can be learned from")
+        return [{"prompt": answers[0][:given], "chosen": answers[0][given:], "rejected": answers[1][given:]}]
+
+    def answers(self, prompt, pair, tools, more):
+        """The tokens of two conversations, and how many of them are the prompt."""
+        if not prompt or not all(pair):
+            raise Refused("a pair has a prompt and two answers")
+        whole = []
+        for answer in pair:
+            if answer[0]["role"] != "assistant" or any(message["role"] not in ("assistant", "tool") for message in answer):
+                raise Refused("an answer has messages that the assistant does not write",
+                              "what the user says belongs to the prompt, which is the same for both answers")
+            if not all(message["learned"] for message in answer):
+                raise Refused("an answer of a pair has weight 0", "the loss of a pair is taken on both answers: leave the pair out")
+            learned = [len(prompt) + i for i, message in enumerate(answer) if message["role"] == "assistant"]
+            whole.append(self.fitted(prompt + answer, tools, more, learned))
+        if self.losses.fatal:
+            return None, 0
+        tokens = [self.seen(self.chat(messages, tools, more)) for messages in whole]
+        return tokens, self.asked(whole[0][:len(prompt)], tools, more, tokens)
+
+    def documents(self, line, tools, more):
+        if isinstance(line.get("tokens"), list):
+            return [{name: line[name] for name in ("tokens", "prompt_tokens", "trained") if name in line}]
+        messages = conversation_of(line, self.notes)
+        if messages is not None:
+            return self.conversation(messages, tools, more)
+        if "prompt" in line:
+            return self.completion(line, tools, more)
+        if isinstance(line.get("text"), str):
+            if not line["text"]:
+                raise Refused("'text' is empty", "leave the line out")
+            return [{"tokens": self.text(line["text"])}]
+        if isinstance(line.get("input_ids"), list):
+            return [pretokenized(line)]
+        raise unknown_form(line)
+
+    def line(self, line):
+        """[{"tokens", ...}] or [{"prompt", "chosen", "rejected"}]; empty: it is left out, which is counted."""
+        tools, more = tools_of(line), line.get("chat_template_kwargs")
+        if more is not None and not isinstance(more, dict):
+            raise Refused("'chat_template_kwargs' is no object", FORMS)
+        if "chosen" in line or "rejected" in line:
+            return self.preference(line, tools, more)
+        made = self.documents(line, tools, more)
+        if any(len(document["tokens"]) < 2 for document in made):
+            raise Refused("it is one token, and one is read where the next one is predicted")
+        return made

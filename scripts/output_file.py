@@ -1,0 +1,41 @@
+"""What is written: all of a file or nothing, of tokens that the model has."""
+
+import contextlib
+import os
+import tempfile
+
+from data_lines import Refused
+
+
+def check_apart(source, target):
+    if os.path.exists(target) and os.path.samefile(source, target):
+        raise Refused(f"'{target}' is what is read", "give another name for what is written")
+
+
+def mask():
+    old = os.umask(0)
+    os.umask(old)
+    return old
+
+
+@contextlib.contextmanager
+def whole_file(target, mode, prefix):
+    """A file that appears under its name when all of it is written."""
+    with tempfile.NamedTemporaryFile(mode, dir=os.path.dirname(os.path.abspath(target)), prefix=prefix, delete=False) as out:
+        try:
+            yield out
+            out.flush()
+            os.fsync(out.fileno())
+            os.chmod(out.name, 0o666 & ~mask())
+            os.replace(out.name, target)
+        except BaseException:
+            os.unlink(out.name)
+            raise
+
+
+def check_vocabulary(made, tokenizer, vocabulary):
+    """A model's own tokenizer may know more tokens than the model has rows for."""
+    largest = max(max(made[name]) for name in ("tokens", "prompt", "chosen", "rejected") if name in made)
+    if vocabulary is not None and largest >= vocabulary:
+        raise Refused(f"token {largest} ({tokenizer.convert_ids_to_tokens(largest)!r}) is beyond the model's vocabulary of {vocabulary}",
+                      "leave it out of the text, or give the model a row for it (resize_token_embeddings of transformers)")
