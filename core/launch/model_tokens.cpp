@@ -156,7 +156,8 @@ fs::path cached(const Asked& asked, const fs::path& scripts) {
 }
 
 /// What the script said, as an Error of this program.
-[[noreturn]] void refuse(const std::string& said, const std::string& command, const std::string& where) {
+[[noreturn]] void refuse_tokens(const std::string& said, const std::string& command,
+                                const std::string& where) {
   const std::string begin = "optrush: error: ", hint = "\n  hint: ";
   const size_t error = said.rfind(begin), cure = said.rfind(hint);
   if (error == std::string::npos || cure == std::string::npos)
@@ -186,7 +187,7 @@ DataSpec made(const Asked& asked, const std::function<void(const std::string&)>&
     for (auto& word : words_of(asked, target)) words.push_back(std::move(word));
     const int code = run_python(words, folder.path() / "log.txt");
     const std::string said = read_file(folder.path() / "log.txt");
-    if (code != 0) refuse(said, command, asked.where);
+    if (code != 0) refuse_tokens(said, command, asked.where);
     write_file(target.string() + ".txt", said);
   }
   if (const fs::path said = target.string() + ".txt"; fs::exists(said)) {
