@@ -44,7 +44,7 @@ ProcessRun::ProcessRun(const Command& command, Job job, std::filesystem::path fo
 
 std::optional<Json> ProcessRun::poll() {
   if (!end_) end_ = process_.poll();
-  if (!end_ || (!is_good(*end_, folder_) && was_interrupt(*end_, interrupts_))) return std::nullopt;
+  if (!end_ || (!is_good(*end_, folder_) && was_interrupt(*end_, interrupts_, kBadEnd))) return std::nullopt;
   return conclude(folder_, *end_, job_);
 }
 

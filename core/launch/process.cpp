@@ -161,11 +161,11 @@ bool ended_from_outside(const ProcessEnd& end) {
   return asks_to_stop(end.signal) || (end.signal == SIGKILL && !end.out_of_memory.value_or(false));
 }
 
-bool was_interrupt(const ProcessEnd& end, Interrupts& interrupts) {
-  interrupts.take();
-  if (!ended_from_outside(end)) return interrupts.signal() != 0;
+bool was_interrupt(const ProcessEnd& end, Interrupts& interrupts, double otherwise_s) {
+  const double limit_s = ended_from_outside(end) ? kOutside : otherwise_s;
   const auto start = Clock::now();
-  while (interrupts.signal() == 0 && seconds_since(start) < kOutside)
+  interrupts.take();
+  while (interrupts.signal() == 0 && seconds_since(start) < limit_s)
     interrupts.wait(std::chrono::milliseconds(20));
   return interrupts.signal() != 0;
 }

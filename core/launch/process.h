@@ -70,10 +70,12 @@ struct Limits {
 };
 
 /// After an end from outside: waits for a moment whether the signal that explains it comes to this process,
-/// too, for a launcher sends it to all. `kOutside` is how long. Whether a signal to stop has come, now or
-/// before.
-bool was_interrupt(const ProcessEnd&, Interrupts&);
-inline constexpr double kOutside = 2;  // seconds
+/// too, for a launcher sends it to all. After another end it waits for `otherwise_s`. Whether a signal to
+/// stop has come, now or before.
+bool was_interrupt(const ProcessEnd&, Interrupts&, double otherwise_s = 0);
+/// How long an end from outside is waited with, and the bad end of a run: a program may have ended in its own
+/// way by a signal, and what it had started by the signal itself.
+inline constexpr double kOutside = 2, kBadEnd = 0.5;  // seconds
 
 /// Runs a command to its end, to the time limit or to the first signal that asks to stop; `tick` is called
 /// now and then in the meantime.

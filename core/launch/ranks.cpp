@@ -19,7 +19,7 @@ RankWatch::RankWatch(std::vector<std::unique_ptr<RunningRank>>& ranks, const Ran
 
 bool RankWatch::goes_on() {
   const bool any = poll();
-  if (first(Verdict::own)) return false;
+  if (first_own_) return seconds_since(*first_own_) < limits_.own_s;
   if (first_outside_) return seconds_since(*first_outside_) < limits_.outside_s;
   if (!any) return false;
   // Others may still say that they wait, too: who is left then is who did not come.
@@ -69,6 +69,7 @@ void RankWatch::note_end(size_t i) {
   const Verdict verdict = ends_[i]->verdict();
   if (!first_failure_ && verdict != Verdict::ok) first_failure_ = last_end_;
   if (!first_outside_ && verdict == Verdict::outside) first_outside_ = last_end_;
+  if (!first_own_ && verdict == Verdict::own) first_own_ = last_end_;
 }
 
 /// The first of those that have ended, in the order of their ends, with this verdict.

@@ -13,6 +13,7 @@ struct RankLimits {
   double linger_s = 60;         ///< of the others, once rank 0 has come to a good end
   double settle_s = 1;          ///< after a rank that failed by another one, until that one shows itself
   double outside_s = kOutside;  ///< after a rank that something outside ended, until a signal explains it
+  double own_s = kBadEnd;       ///< the same after one that failed by itself
   double grace_s = 5;           ///< between SIGTERM and SIGKILL
   double stop_grace_s = 5;      ///< the same where the run is to save its state meanwhile
   double gone_s = 4;            ///< after SIGKILL; a rank elsewhere that does not say its end then is lost
@@ -67,7 +68,7 @@ class RankWatch {
   std::vector<std::optional<RankEnd>> ends_;
   std::vector<size_t> order_;  ///< ranks that have ended, the first one first
   Clock::time_point last_end_ = Clock::now();
-  std::optional<Clock::time_point> first_failure_, first_outside_;
+  std::optional<Clock::time_point> first_failure_, first_outside_, first_own_;
   RanksEnd outcome_;
 };
 }  // namespace optrush

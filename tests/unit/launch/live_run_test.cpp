@@ -73,6 +73,7 @@ TEST_F(LiveRunTest, ABadEndBesideASignalIsTheSignals) {
       EXPECT_EQ(heard_, SIGTERM);
     }
   EXPECT_EQ(status(run("sleep 0.3; exit 3", milliseconds(0))), "none") << "who knows why it failed";
+  EXPECT_EQ(status(run("exit 1", milliseconds(100))), "none") << "as a program that catches the signal";
   EXPECT_EQ(status(run("sleep 1000", milliseconds(0), SIGUSR1)), "none");
   EXPECT_EQ(heard_, SIGUSR1);
 }

@@ -75,8 +75,13 @@ RankEnd died(int signal) {
 
 class Ranks : public ::testing::Test {
  protected:
-  static constexpr RankLimits kLimits{
-      .timeout_s = 5, .linger_s = 0.3, .settle_s = 0.2, .outside_s = 0.3, .grace_s = 0.2, .gone_s = 0.2};
+  static constexpr RankLimits kLimits{.timeout_s = 5,
+                                      .linger_s = 0.3,
+                                      .settle_s = 0.2,
+                                      .outside_s = 0.3,
+                                      .own_s = 0.1,
+                                      .grace_s = 0.2,
+                                      .gone_s = 0.2};
 
   RanksEnd watch(std::vector<Script> scripts, const RankLimits& limits = kLimits) {
     std::vector<std::unique_ptr<RunningRank>> ranks;
