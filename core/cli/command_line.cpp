@@ -100,12 +100,6 @@ int run_command_line(int argc, char** argv) {
     if (!std::cout.flush())
       throw Error("can't write to the standard output", "is its disk full, or its reader gone?");
     return end;
-  } catch (const Interrupted& e) {
-    print_error(e.what());
-    return 128 + e.signal();
-  } catch (const UsageError& e) {
-    print_error(e.what());
-    return kBadUsage;
   } catch (const std::filesystem::filesystem_error& e) {
     print_error("'" + e.path1().string() + "': " + e.code().message());
     return kSomethingFailed;
@@ -114,7 +108,12 @@ int run_command_line(int argc, char** argv) {
     return kSomethingFailed;
   } catch (const std::exception& e) {
     print_error(e.what());
-    return kSomethingFailed;
+    return exit_code_of(e);
   }
+}
+
+int exit_code_of(const std::exception& error) {
+  if (const auto* interrupted = dynamic_cast<const Interrupted*>(&error)) return 128 + interrupted->signal();
+  return dynamic_cast<const UsageError*>(&error) != nullptr ? kBadUsage : kSomethingFailed;
 }
 }  // namespace optrush

@@ -24,4 +24,6 @@ void add_tokenize_command(CLI::App&, int& code);
 void add_worker_commands(CLI::App&, int& code);
 
 inline constexpr int kOk = 0, kSomethingFailed = 1, kBadUsage = 2;
+/// Of a program that this ends: 128 and the signal of an Interrupted, bad usage, or something failed.
+int exit_code_of(const std::exception&);
 }  // namespace optrush

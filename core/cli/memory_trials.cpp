@@ -50,7 +50,10 @@ bool MemoryTrials::run(const MemoryTrial& trial, int64_t gpus) {
   RunStarter starter(request_.worker, request_.followers, folder.path() / "starts", interrupts);
   starter.machine_has(gpus);
   const auto live = starter.start(job, folder.path(), {});
-  const auto ended = live ? finish(*live, job.spec.timeout_s, interrupts, [] {}) : std::nullopt;
+  const auto listen = [&] {
+    if (request_.followers != nullptr) request_.followers->listen(interrupts);
+  };
+  const auto ended = live ? finish(*live, job.spec.timeout_s, interrupts, listen) : std::nullopt;
   if (!ended) throw Interrupted(interrupts.signal(), "nothing was run");
   const RunResult result = run_result_from_json(*ended, "a trial of the batch");
   if (result.status != Status::ok && result.status != Status::oom)

@@ -62,16 +62,29 @@ std::optional<int64_t> bytes_of(std::optional<double> gigabytes) {
   return gigabytes ? std::optional(static_cast<int64_t>(*gigabytes * 1e9)) : std::nullopt;
 }
 
-/// The other processes of a launcher's job, once they are there.
-std::unique_ptr<Followers> joined_followers(const Launched& here, const fs::path& script) {
-  auto followers = std::make_unique<Followers>(here, sha256_file(script));
+/// The other processes of a launcher's job come.
+void join(Followers& followers) {
   Interrupts interrupts;
-  followers->join(join_timeout_s(), interrupts);
+  followers.join(join_timeout_s(), interrupts);
   if (interrupts.signal() != 0) throw Interrupted(interrupts.signal(), "nothing was run");
   const Terminal terminal = Terminal::of(2);
-  for (const auto& note : followers->take_notes())
+  for (const auto& note : followers.take_notes())
     terminal.write("optrush: " + terminal.paint(Colour::red, note) + "\n");
-  return followers;
+}
+
+/// As rank 0 of a launcher's job: whatever ends it, the others end with the same exit code.
+int run_with_followers(const Launched& here, const fs::path& script,
+                       const std::function<int(Followers&)>& conduct) {
+  Followers followers(here, sha256_file(script));
+  try {
+    join(followers);
+    const int code = conduct(followers);
+    followers.dismiss({code, code == kOk ? "" : "not every run ended well; rank 0 has the report"});
+    return code;
+  } catch (const std::exception& e) {
+    followers.dismiss({exit_code_of(e), std::string("rank 0 ends: ") + e.what()});
+    throw;
+  }
 }
 
 /// "layers=8" -> {"layers", "8"}.
@@ -128,11 +141,16 @@ int run(const RunOptions& options) {
     host.finish();
     return host.all_ok() ? kOk : kSomethingFailed;
   }
-  const auto followers = here ? joined_followers(*here, path) : nullptr;
-  request.followers = followers.get();
-  RunHost host(request, overrides, resume_hint(options));
-  run_script(path, host, script);
-  return host.all_ok() ? kOk : kSomethingFailed;
+  const auto conduct = [&] {
+    RunHost host(request, overrides, resume_hint(options));
+    run_script(path, host, script);
+    return host.all_ok() ? kOk : kSomethingFailed;
+  };
+  if (!here) return conduct();
+  return run_with_followers(*here, path, [&](Followers& followers) {
+    request.followers = &followers;
+    return conduct();
+  });
 }
 }  // namespace
 
@@ -208,7 +226,7 @@ void add_run_command(CLI::App& app, int& code) {
   command->add_flag("--verbose", options->verbose, "tell on stderr what is started and why");
   command->footer(
       "Exit code: 0 every run ended well (or lacks what this machine does not have), 1 something failed,\n"
-      "2 bad usage, 130 interrupted.");
+      "2 bad usage, 128 + N interrupted by signal N, as 130 by Ctrl-C and 143 by SIGTERM.");
   command->callback([options, &code] { code = run(*options); });
 }
 }  // namespace optrush

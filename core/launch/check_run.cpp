@@ -201,6 +201,7 @@ class Check {
     std::optional<ProcessEnd> end;
     while (!(end = process.poll())) {
       follow();
+      interrupts_.take();
       if (interrupts_.signal() != 0 || time_left() <= 0) return;
       if (current && seconds_since(begun) > limit_of(*current)) {
         fail(*current, "timeout: no end within " + clock_time(limit_of(*current)), seconds_since(begun));
@@ -209,6 +210,8 @@ class Check {
       interrupts_.wait(std::chrono::milliseconds(100));
     }
     follow();
+    // A case that a signal to all of the check cut off has not failed.
+    if (current && was_interrupt(*end, interrupts_)) return;
     if (current) {
       const BadEnd bad = describe_bad_end(*end, {});
       const std::string last = log_tail(log);
@@ -216,6 +219,7 @@ class Check {
            bad.status + ": " + bad.reason + (last.empty() ? "" : "\nlast lines of its log:\n" + last),
            seconds_since(begun));
     }
+    if (was_interrupt(*end, interrupts_)) return;
     if (pending_.size() == before) throw Error("no case could be started: " + stated(log));
   }
 

@@ -28,7 +28,7 @@ BadEnd end_of_rank(const RanksEnd& run, const Job& job, const RankLimits& limits
   if (run.kind == Kind::timed_out)
     return describe_end({.kind = ProcessEnd::Kind::timed_out}, {.timeout_s = limits.timeout_s}, "", seen,
                         log_of(run.rank), rank.log);
-  if (!rank.lost.empty()) return {"crashed", "was lost: " + rank.lost};
+  if (!rank.lost.empty()) return {"crashed", "was lost: " + rank.lost + ", last seen " + seen + log};
   if (rank.result.is_object())
     return {rank.result.at("status"), rank.result.at("reason").get<std::string>() + log};
   return describe_end(rank.end, {}, "the worker " + rank.problem, seen, log_of(run.rank), rank.log);
@@ -39,7 +39,9 @@ Json failed_run(const RanksEnd& run, const Job& job, const RankLimits& limits) {
   end.reason = run.names.at(run.rank) + ": " + end.reason;
   Json result = result_json(end);
   result["rank"] = run.rank;
-  const Json& own = run.ends.at(run.rank).result;
+  const RankEnd& rank = run.ends.at(run.rank);
+  if (run.kind == Kind::failed && rank.verdict() == RankEnd::Verdict::outside) result["cause"] = "lost";
+  const Json& own = rank.result;
   if (own.is_object() && own.contains("requested_bytes")) result["requested_bytes"] = own["requested_bytes"];
   return result;
 }

@@ -62,7 +62,7 @@ class Conductor {
     if (interrupts_.signal() == 0)
       execution_.journal().ended();
     else
-      execution_.journal().interrupted(describe_signal(interrupts_.signal()));
+      execution_.journal().interrupted(interrupts_.describe());
     return {folder_, execution_.all_ok(), interrupts_.signal()};
   }
 

@@ -79,6 +79,7 @@ Json to_json(const RankEnd& end) {
   const bool signalled = end.end.kind == ProcessEnd::Kind::signalled;
   return {{"type", "end"},
           {signalled ? "signal" : "code", signalled ? end.end.signal : end.end.code},
+          {"out_of_memory", end.end.out_of_memory ? Json(*end.end.out_of_memory) : Json()},
           {"result", end.result},
           {"problem", end.problem},
           {"phase", end.state.phase},
@@ -91,6 +92,7 @@ RankEnd rank_end_from_json(const Json& json) {
   const bool signalled = json.contains("signal");
   if (signalled) end.end.kind = ProcessEnd::Kind::signalled;
   (signalled ? end.end.signal : end.end.code) = small_number(json, signalled ? "signal" : "code");
+  end.end.out_of_memory = optional_field<bool>(json, "out_of_memory");
   if (!json.contains("result")) throw Error("field 'result' is missing");
   end.result = json.at("result");
   if (!end.result.is_null()) run_result_from_json(end.result, "a rank's result");
@@ -101,7 +103,33 @@ RankEnd rank_end_from_json(const Json& json) {
   return end;
 }
 
+Json to_json(const Seen& seen) {
+  return {{"type", "seen"}, {"phase", seen.phase}, {"steps", seen.steps}, {"log", seen.log}};
+}
+
+Seen seen_from_json(const Json& json) {
+  return {.phase = required<std::string>(json, "phase"),
+          .steps = required<int64_t>(json, "steps"),
+          .log = required<std::string>(json, "log")};
+}
+
+int stop_signal_from_json(const Json& json) {
+  const int number = small_number(json, "number");
+  if (!asks_to_stop(number)) throw Error("field 'number' must be a signal that asks to stop");
+  return number;
+}
+
+Json to_json(const Farewell& farewell, const char* type) {
+  return {{"type", type}, {"code", farewell.code}, {"reason", farewell.reason}};
+}
+
+Farewell farewell_from_json(const Json& json) {
+  return {.code = small_number(json, "code"), .reason = required<std::string>(json, "reason")};
+}
+
 double join_timeout_s() { return environment_seconds("OPTRUSH_JOIN_TIMEOUT", 60); }
+
+double save_timeout_s() { return environment_seconds("OPTRUSH_SAVE_TIMEOUT", 25); }
 
 std::string advice_on_joining(const Launched& here) {
   return "check that " + here.launcher + " starts this command for every rank, that " + here.address +

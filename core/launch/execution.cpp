@@ -50,11 +50,18 @@ Execution::Execution(const Experiment& experiment, const RunRequest& request, Ru
 bool Execution::is_done(const Job& job) const {
   if (!request_.resume) return false;
   const auto result = result_if_done(run_folder(job.id), job, journal_);
-  return result && counts(*result);
+  return result && counts(job, *result);
 }
 
 /// Whether a stored result is the run's end.
-bool Execution::counts(const Json& result) const { return !request_.retry || result.at("status") == "ok"; }
+bool Execution::counts(const Job& job, const Json& result) const {
+  if (result.at("status") == "ok") return true;
+  const std::string cause = result.value("cause", "");
+  // It was not begun, or something outside ended it: it goes on where it can.
+  if (cause == "missing" || (cause == "lost" && saved_record(state_folder(run_folder(job.id)), 0)))
+    return false;
+  return !request_.retry;
+}
 
 void Execution::cannot_run(const Variant& variant, const BadEnd& end) {
   if (end.status != "skipped") all_ok_ = false;
@@ -117,7 +124,11 @@ std::unique_ptr<LiveRun> Execution::start(const Job& job, const fs::path& socket
   return start(job, "in turns", {{"OPTRUSH_TURNS", socket.string()}});
 }
 void Execution::has_turn(const Job& job) { progress_.go_on(job); }
-void Execution::tick() { progress_.tick(); }
+void Execution::tick() {
+  if (request_.followers != nullptr) request_.followers->listen(interrupts_);
+  if (interrupts_.signal() == 0) return progress_.tick();
+  progress_.stage("told to stop; a run that saves its state does so first, unless it is told again");
+}
 void Execution::ended(const Job& job, const Json& result) {
   store_result(run_folder(job.id), job, result);
   finished(job, result);
@@ -130,6 +141,7 @@ void Execution::abandoned(const Job& job) {
 
 bool Execution::execute(const std::vector<Job>& jobs) {
   for (const auto& job : jobs) {
+    interrupts_.take();
     if (interrupts_.signal() != 0) break;
     execute(job);
   }
@@ -147,7 +159,7 @@ std::optional<Json> Execution::stored_result(const Job& job) {
   if (!request_.resume) return std::nullopt;
   std::string changed;
   auto result = result_if_done(run_folder(job.id), job, journal_, &changed);
-  if (result && !counts(*result)) {
+  if (result && !counts(job, *result)) {
     changed = "it ended as '" + result->at("status").get<std::string>() + "'";
     result.reset();
   }
@@ -199,12 +211,12 @@ std::optional<Json> Execution::run(Job job) {
   job.from_step = step_to_go_on_with(job);
   if (!job.from_step) forget_records(state_folder(run_folder(job.id)));
   const auto live = start(job, "", {});
-  const auto tick = [this] { progress_.tick(); };
-  const auto result = live ? finish(*live, job.spec.timeout_s, interrupts_, tick) : std::nullopt;
+  const auto result =
+      live ? finish(*live, job.spec.timeout_s, interrupts_, [this] { tick(); }) : std::nullopt;
   if (result)
     finished(job, *result);
   else
-    progress_.abandon(job);
+    abandoned(job);
   return result;
 }
 
@@ -221,12 +233,15 @@ std::unique_ptr<LiveRun> Execution::start(const Job& job, const std::string& how
       runs_.schedule.describe(job.spec) + (how.empty() ? "" : " " + how), runs_.schedule.open()};
   progress_.begin(job, position, metrics_file(folder, job), std::move(later));
   tell_of_followers();
+  // Whose ranks were asked to stop is interrupted; one that they are missing in would count as failed.
+  if (interrupts_.signal() != 0) return nullptr;
   ++started_;
   return starter_.start(job, folder, added);
 }
 
 void Execution::tell_of_followers() {
   if (request_.followers == nullptr) return;
+  request_.followers->listen(interrupts_);
   for (const auto& note : request_.followers->take_notes()) progress_.note(note, Colour::red);
 }
 

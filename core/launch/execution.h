@@ -51,7 +51,7 @@ class Execution : private TurnRound::Host {
   int64_t started() const { return started_; }
 
  private:
-  bool counts(const Json& result) const;
+  bool counts(const Job&, const Json& result) const;
   void execute_in_turns(std::vector<Job>, int64_t round);
   void execute(const Job&);
   std::optional<Json> stored_result(const Job&);

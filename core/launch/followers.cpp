@@ -7,7 +7,9 @@
 #include "base/log.h"
 #include "base/spec_json.h"
 #include "base/suggest.h"
+#include "launch/result.h"
 #include "launch/socket.h"
+#include "launch/temporary_folder.h"
 #include "optrush/error.h"
 
 namespace optrush {
@@ -19,6 +21,23 @@ constexpr size_t kMostOfStranger = 4096, kMostOfFollower = 64U << 20;
 constexpr size_t kMostStrangers = 1024;
 constexpr std::chrono::seconds kTimeForHello{10}, kTimeForGoodbye{2};
 constexpr milliseconds kBetweenPumps{2};
+
+/// At the first port of the job's that is free; `here` then has that one.
+Descriptor listen_for_job(Launched& here) {
+  std::vector<uint16_t> ports = here.more_ports;
+  ports.insert(ports.begin(), here.port);
+  std::string problems;
+  for (const uint16_t port : ports) try {
+      Descriptor listener = listen_at(port, here.local_size == here.size);
+      here.port = port;
+      return listener;
+    } catch (const Error& e) {
+      problems += (problems.empty() ? "" : "\n") + e.message();
+    }
+  throw Error(
+      "rank 0 can't serve the other ranks: " + problems,
+      "another job may be there: give MASTER_PORT or OPTRUSH_CONTROL_PORT another port, in all processes");
+}
 }  // namespace
 
 /// A rank whose worker another process of the job has started.
@@ -41,9 +60,7 @@ class FollowingRank : public RunningRank {
     const auto found = followers_.followers_.find(rank_);
     if (found == followers_.followers_.end() || found->second.run != run_) {
       ended_ = true;
-      const auto why = followers_.gone_.find(rank_);
-      return RankEnd{.lost =
-                         why == followers_.gone_.end() ? "another process has taken its place" : why->second};
+      return lost();
     }
     auto& end = found->second.end;
     if (!end) return std::nullopt;
@@ -56,6 +73,22 @@ class FollowingRank : public RunningRank {
   std::string name() const override { return name_; }
 
  private:
+  /// With what was last heard of it.
+  RankEnd lost() const {
+    const auto gone = followers_.gone_.find(rank_);
+    if (gone == followers_.gone_.end()) return {.lost = "another process has taken its place"};
+    RankEnd end{.lost = gone->second.why};
+    if (gone->second.run != run_) return end;
+    const Seen& seen = gone->second.seen;
+    end.state.phase = seen.phase;
+    end.state.steps = seen.steps;
+    end.log = last_lines_of(seen.log);
+    if (!seen.log.empty()) {
+      fs::create_directories(folder_);
+      write_file(folder_ / "log.txt", seen.log);
+    }
+    return end;
+  }
   void tell(const char* what) {
     const auto found = followers_.followers_.find(rank_);
     if (found != followers_.followers_.end()) found->second.channel.send({{"type", what}});
@@ -74,24 +107,30 @@ class FollowingRank : public RunningRank {
   bool ended_ = false;
 };
 
-Followers::Followers(const Launched& here, const std::string& script_sha256) try
-    : here_(here),
-      own_(hello_of(here, script_sha256)),
-      listener_(listen_at(here.port, here.local_size == here.size)) {
-} catch (const Error& e) {
-  throw Error(
-      "rank 0 can't serve the other ranks: " + e.message(),
-      "another job may be there: give MASTER_PORT or OPTRUSH_CONTROL_PORT another port, in all processes");
-}
+Followers::Followers(const Launched& here, const std::string& script_sha256)
+    : here_(here), own_(hello_of(here, script_sha256)), listener_(listen_for_job(here_)) {}
 
 Followers::~Followers() {
-  for (auto& [rank, follower] : followers_) follower.channel.send({{"type", "done"}});
+  if (!dismissed_) dismiss({.code = 1, .reason = "it came to no end of its own"});
+}
+
+void Followers::dismiss(const Farewell& farewell) {
+  dismissed_ = true;
+  // A launcher ends the others where one ends badly: this process ends by its own code all the same.
+  hold_signals_until_exit();
+  for (auto& [rank, follower] : followers_) follower.channel.send(to_json(farewell, "done"));
   // Whoever ends before them may have a launcher end them by a signal.
   const auto start = Clock::now();
   while (!followers_.empty() && Clock::now() - start < kTimeForGoodbye) {
     pump();
     std::this_thread::sleep_for(milliseconds(10));
   }
+  remove_abandoned_folders();  // of those that were killed on this machine
+}
+
+void Followers::listen(Interrupts& interrupts) {
+  pump();
+  if (asked_to_stop_ != 0) interrupts.hear(asked_to_stop_, who_was_asked_);
 }
 
 void Followers::join(double limit_s, Interrupts& interrupts) {
@@ -102,15 +141,17 @@ void Followers::join(double limit_s, Interrupts& interrupts) {
       if (!followers_.contains(rank) && !gone_.contains(rank)) ranks.push_back(std::to_string(rank));
     return ranks;
   };
-  for (pump(); !absent().empty(); pump()) {
-    if (interrupts.wait(milliseconds(20))) return;
+  for (listen(interrupts); !absent().empty(); listen(interrupts)) {
+    if (interrupts.signal() != 0 || interrupts.wait(milliseconds(20))) return;
     if (Clock::now() - start < std::chrono::duration<double>(limit_s)) continue;
     const auto ranks = absent();
     const std::string who = ranks.size() > 1 ? "ranks " + optrush::join(ranks) : "rank " + ranks.front();
     notes_.push_back(who + " of " + std::to_string(here_.size) + " did not join rank 0 at " +
-                     control_address(here_) + "\n" + advice_on_joining(here_));
+                     control_address(here_) +
+                     (foreign_.empty() ? "" : "\na process that asked there was refused: " + foreign_) +
+                     "\n" + advice_on_joining(here_));
     for (const auto& rank : ranks)
-      gone_[std::stoll(rank)] = "it did not join rank 0 at " + control_address(here_);
+      gone_[std::stoll(rank)] = {"it did not join rank 0 at " + control_address(here_)};
     return;
   }
 }
@@ -119,21 +160,23 @@ std::string Followers::missing(int64_t ranks) {
   pump();
   std::vector<std::string> all;
   for (int64_t rank = 1; rank < ranks; ++rank)
-    if (!followers_.contains(rank)) {
-      const auto why = gone_.find(rank);
-      all.push_back("rank " + std::to_string(rank) + ": " +
-                    (why == gone_.end() ? "it has not joined" : why->second));
-    }
+    if (!followers_.contains(rank)) all.push_back("rank " + std::to_string(rank) + ": " + why_missing(rank));
   return optrush::join(all, "\n");
+}
+
+std::string Followers::why_missing(int64_t rank) const {
+  const auto gone = gone_.find(rank);
+  return gone == gone_.end() ? "it has not joined" : gone->second.why;
 }
 
 std::unique_ptr<RunningRank> Followers::start(int64_t rank, const Job& job, const std::string& store,
                                               const fs::path& run_folder) {
   const auto found = followers_.find(rank);
-  if (found == followers_.end()) throw Error("rank " + std::to_string(rank) + ": " + gone_[rank]);
+  if (found == followers_.end()) throw Error("rank " + std::to_string(rank) + ": " + why_missing(rank));
   Follower& follower = found->second;
   follower.run = ++runs_;
   follower.end.reset();
+  follower.seen = {};
   follower.channel.send({{"type", "start"},
                          {"run", follower.run},
                          {"spec", to_json(job.spec)},
@@ -190,7 +233,10 @@ void Followers::pump() {
   std::map<int64_t, std::string> lost;
   for (auto& [rank, follower] : followers_) try {
       while (const auto message = follower.channel.receive()) take(rank, follower, *message);
-      if (!follower.channel.is_open()) lost[rank] = "the connection to it was closed";
+      if (!follower.left.empty())
+        lost[rank] = follower.left;
+      else if (!follower.channel.is_open())
+        lost[rank] = "the connection to it was closed";
     } catch (const std::exception& e) {
       lost[rank] = std::string("it sent what is no message: ") + e.what();
     }
@@ -215,28 +261,46 @@ void Followers::take(Stranger& stranger) {
     reason = "there is a rank " + std::to_string(hello->rank) + " already, on host " +
              followers_.at(hello->rank).hello.host;
   if (!reason.empty()) {
-    const std::string name = rank_name(hello->rank, hello->host);
-    notes_.push_back(name + " was refused: " + reason);
-    if (hello->job == own_.job && !followers_.contains(hello->rank))
-      gone_[hello->rank] = "it was refused: " + reason;
-    stranger.channel.send({{"type", "refused"}, {"reason", reason}});
+    const std::string said = rank_name(hello->rank, hello->host) + " was refused: " + reason;
+    // Ranks of other jobs find their own rank 0 at another port.
+    const bool other_job = hello->job != own_.job;
+    if (other_job)
+      foreign_ = said;
+    else
+      notes_.push_back(said);
+    if (!other_job && !followers_.contains(hello->rank)) gone_[hello->rank] = {"it was refused: " + reason};
+    stranger.channel.send({{"type", "refused"}, {"reason", reason}, {"other_job", other_job}});
     return stranger.channel.close();
   }
   stranger.channel.allow(kMostOfFollower);
   stranger.channel.send({{"type", "welcome"}});
   gone_.erase(hello->rank);
   followers_.emplace(hello->rank,
-                     Follower{std::exchange(stranger.channel, Channel(Descriptor(), 0)), *hello, 0, {}});
+                     Follower{std::exchange(stranger.channel, Channel(Descriptor(), 0)), *hello});
 }
 
 void Followers::take(int64_t rank, Follower& follower, const Json& message) {
-  if (message.at("type") != "end") throw Error("it is no answer");
-  if (message.at("run") == follower.run) follower.end = rank_end_from_json(message);
-  log::debug("rank " + std::to_string(rank) + " has ended its worker");
+  const std::string type = message.at("type"), name = rank_name(rank, follower.hello.host);
+  if (type == "end") {
+    if (message.at("run") == follower.run) follower.end = rank_end_from_json(message);
+    log::debug(name + " has ended its worker");
+  } else if (type == "seen") {
+    if (message.at("run") == follower.run) follower.seen = seen_from_json(message);
+  } else if (type == "signal") {
+    if (asked_to_stop_ == 0) who_was_asked_ = name;
+    asked_to_stop_ = stop_signal_from_json(message);
+  } else if (type == "leave") {
+    const Farewell farewell = farewell_from_json(message);
+    follower.left = "it left with exit code " + std::to_string(farewell.code) + ": " + farewell.reason;
+  } else {
+    throw Error("it is no answer");
+  }
 }
 
 void Followers::drop(int64_t rank, const std::string& why) {
-  if (followers_.erase(rank) == 0) return;
-  gone_[rank] = why;
+  const auto found = followers_.find(rank);
+  if (found == followers_.end()) return;
+  gone_[rank] = {why, found->second.run, std::move(found->second.seen)};
+  followers_.erase(found);
 }
 }  // namespace optrush

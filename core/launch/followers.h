@@ -14,15 +14,22 @@ namespace optrush {
 /// to. Nothing here blocks, except join() and the destructor for a bounded time.
 class Followers {
  public:
-  /// Listens for them. An Error where the port is taken.
+  /// Listens for them. An Error where every port that the job may have is taken.
   Followers(const Launched& here, const std::string& script_sha256);
-  /// Tells them that nothing more will come.
+  /// Dismisses them by exit code 1 where that has not been done.
   ~Followers();
   Followers(const Followers&) = delete;
   Followers& operator=(const Followers&) = delete;
 
   /// Waits until every rank has said hello or was refused, until the time is over or a signal comes.
   void join(double limit_s, Interrupts&);
+
+  /// Tells them that nothing more will come, and to end with this exit code, which this process is about to
+  /// have: a launcher on their machines learns it from them. Waits for a moment until they have gone.
+  void dismiss(const Farewell&);
+
+  /// Takes what they say. Where one was asked to stop, the whole job is.
+  void listen(Interrupts&);
 
   const Launched& here() const { return here_; }
   /// Why a run of so many ranks can't be made: which are missing, and why; "" where it can.
@@ -45,8 +52,15 @@ class Followers {
   struct Follower {
     Channel channel;
     Hello hello;
-    int64_t run = 0;             ///< that it was last told to start
-    std::optional<RankEnd> end;  ///< of that
+    int64_t run = 0;                  ///< that it was last told to start
+    std::optional<RankEnd> end = {};  ///< of that
+    Seen seen = {};                   ///< of that
+    std::string left = {};            ///< why it has left; "": it has not
+  };
+  struct Gone {
+    std::string why;
+    int64_t run = 0;  ///< that it was last told to start
+    Seen seen = {};   ///< of that
   };
   struct Stranger {
     Channel channel;
@@ -58,6 +72,7 @@ class Followers {
   void take(Stranger&);
   void take(int64_t rank, Follower&, const Json& message);
   void drop(int64_t rank, const std::string& why);
+  std::string why_missing(int64_t rank) const;
   const Hello* hello_of_rank(int64_t rank) const;
 
   Launched here_;
@@ -65,7 +80,11 @@ class Followers {
   Descriptor listener_;
   std::vector<Stranger> strangers_;  ///< that have not said hello
   std::map<int64_t, Follower> followers_;
-  std::map<int64_t, std::string> gone_;  ///< why a rank that is missing is
+  std::map<int64_t, Gone> gone_;  ///< ranks that are missing for a reason that is known
+  std::string foreign_;           ///< what was said to the last process of another job
+  int asked_to_stop_ = 0;         ///< the signal that one of them was sent
+  std::string who_was_asked_;
+  bool dismissed_ = false;
   std::vector<std::string> notes_;
   int64_t runs_ = 0;
   Clock::time_point pumped_;

@@ -11,8 +11,24 @@ namespace optrush {
 namespace {
 constexpr int64_t kUsualPort = 29500, kLastPort = 65534;
 constexpr int64_t kMostRanks = 1'000'000;
-/// Ports of SLURM jobs: above those of services, below those that the kernel hands out.
-constexpr int64_t kFirstSlurmPort = 15000, kSlurmPorts = 5000;
+/// Ports that follow from a job's name: above those of services, below those that the kernel hands out.
+constexpr int64_t kFirstJobPort = 15000, kJobPorts = 10000;
+constexpr size_t kChoices = 8;
+
+/// The same in all processes of a job, and others in most other jobs. Where two jobs meet, rank 0 of one
+/// finds the port taken, the ranks of one are told that it is another job's, and both go on to their next.
+std::vector<uint16_t> ports_of(const std::string& job) {
+  uint64_t hash = 14695981039346656037U;  // FNV-1a
+  const auto mix = [&](unsigned char byte) { hash = (hash ^ byte) * 1099511628211U; };
+  for (const char c : job) mix(static_cast<unsigned char>(c));
+  std::vector<uint16_t> ports;
+  for (unsigned char turn = 0; ports.size() < kChoices; ++turn) {
+    mix(turn);
+    const auto port = static_cast<uint16_t>(kFirstJobPort + static_cast<int64_t>((hash >> 24U) % kJobPorts));
+    if (std::ranges::find(ports, port) == ports.end()) ports.push_back(port);
+  }
+  return ports;
+}
 
 std::optional<int64_t> integer(const std::string& text) {
   int64_t value = 0;
@@ -48,7 +64,8 @@ class Reader {
   }
   std::optional<std::string> text(const std::string& name) const { return lookup_(name); }
 
-  /// Fills in the rest: where rank 0 is. `address` and `port` are the launcher's own, if it has some.
+  /// Fills in the rest: where rank 0 is. `address` and `port` are the launcher's own, if it has some; `job`
+  /// names the job among all that may be there at once, "" where the launcher does not.
   Launched at(std::optional<std::string> address, std::optional<int64_t> port, const std::string& job) {
     if (const auto given = text("MASTER_ADDR")) address = given;
     if (const auto given = number("MASTER_PORT", 1, kLastPort)) port = given;
@@ -58,9 +75,15 @@ class Reader {
       throw Error("MASTER_ADDR is not set, and " + found_.launcher + " has started ranks on several machines",
                   "name rank 0's machine: mpirun -x MASTER_ADDR=HOST ...", "environment");
     found_.address = *address;
-    const auto own = number("OPTRUSH_CONTROL_PORT", 1, kLastPort);
-    found_.port = static_cast<uint16_t>(own.value_or(port.value_or(kUsualPort) + 1));
     found_.job = job;
+    const auto own = number("OPTRUSH_CONTROL_PORT", 1, kLastPort);
+    if (!own && !job.empty()) found_.more_ports = ports_of(job);
+    if (!own && !port && !job.empty()) {
+      found_.port = found_.more_ports.front();
+      found_.more_ports.erase(found_.more_ports.begin());
+    } else {
+      found_.port = static_cast<uint16_t>(own.value_or(port.value_or(kUsualPort) + 1));
+    }
     return found_;
   }
 
@@ -86,7 +109,12 @@ Launched by_torchrun(const Lookup& lookup) {
   Reader reader(lookup, "torchrun");
   read_ranks(reader, "RANK", "WORLD_SIZE");
   read_local_ranks(reader, "LOCAL_RANK", "LOCAL_WORLD_SIZE");
-  return reader.at(std::nullopt, std::nullopt, reader.text("TORCHELASTIC_RUN_ID").value_or(""));
+  // One name may be that of several jobs of a machine, one port can't. What a restart has left is another
+  // job.
+  std::string job = reader.text("TORCHELASTIC_RUN_ID").value_or("");
+  for (const char* more : {"MASTER_PORT", "TORCHELASTIC_RESTART_COUNT"})
+    if (const auto value = reader.text(more); value && !job.empty()) job += ":" + *value;
+  return reader.at(std::nullopt, std::nullopt, job);
 }
 
 Launched by_mpirun(const Lookup& lookup) {
@@ -116,10 +144,11 @@ Launched by_srun(const Lookup& lookup) {
   const int64_t step = reader.number("SLURM_STEP_ID", 0, UINT32_MAX).value_or(0);
   auto hosts = reader.text("SLURM_STEP_NODELIST");
   if (!hosts) hosts = reader.text("SLURM_JOB_NODELIST");
-  return reader.at(hosts ? std::optional(first_host(*hosts)) : std::nullopt,
-                   // Even, so that the port after it is no other job's.
-                   kFirstSlurmPort + 2 * ((job + step) % kSlurmPorts),
-                   std::to_string(job) + "." + std::to_string(step));
+  std::string name = std::to_string(job) + "." + std::to_string(step);
+  // What a requeued job has left is another one, and so is that of another cluster.
+  for (const char* more : {"SLURM_RESTART_COUNT", "SLURM_CLUSTER_NAME"})
+    if (const auto value = reader.text(more)) name += ":" + *value;
+  return reader.at(hosts ? std::optional(first_host(*hosts)) : std::nullopt, std::nullopt, name);
 }
 
 /// The script of a batch job runs once, with the variables of a first task.

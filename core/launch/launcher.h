@@ -3,6 +3,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace optrush {
 /// The place that another program's start gave to this process, where several were started as one job.
@@ -12,7 +13,8 @@ struct Launched {
   int64_t local_rank = 0, local_size = 1;  ///< on this machine
   std::string address;                     ///< of rank 0's machine
   uint16_t port = 0;                       ///< where rank 0 serves the other processes
-  std::string job;                         ///< the same in all processes of the job; "": not known
+  std::vector<uint16_t> more_ports = {};   ///< where it does if another program has that one, in this order
+  std::string job;                         ///< the same in all processes of this job alone; "": not known
 };
 
 /// Value of an environment variable; none where it is not set, or empty.

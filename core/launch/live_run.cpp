@@ -2,22 +2,35 @@
 
 #include <algorithm>
 
+#include "launch/control.h"
 #include "launch/result.h"
 
 namespace optrush {
 namespace {
-constexpr double kGrace = Limits{}.grace_s;
+bool is_good(const ProcessEnd& end, const std::filesystem::path& folder) {
+  if (end.kind != ProcessEnd::Kind::exited || end.code != 0) return false;
+  const auto result = read_result(folder);
+  return result && result->at("status") == "ok";
+}
 }  // namespace
+
+double grace_of(const Job& job) {
+  const RunSpec& spec = job.spec;
+  const bool saves =
+      spec.save.every > 0 && spec.purpose == Purpose::measure && spec.round == 0 && !job.external;
+  return saves ? save_timeout_s() : Limits{}.grace_s;
+}
 
 std::optional<Json> finish(LiveRun& run, double timeout_s, Interrupts& interrupts,
                            const std::function<void()>& tick) {
   const auto start = std::chrono::steady_clock::now();
   while (true) {
-    if (auto result = run.poll()) return result;
+    interrupts.take();
     if (interrupts.signal() != 0) {
-      run.end();
-      return std::nullopt;
+      if (tick) tick();
+      return run.interrupt();
     }
+    if (auto result = run.poll()) return result;
     const std::chrono::duration<double> past = std::chrono::steady_clock::now() - start;
     const double left = timeout_s - past.count();
     if (left <= 0) return run.time_out();
@@ -30,15 +43,23 @@ ProcessRun::ProcessRun(const Command& command, Job job, std::filesystem::path fo
     : job_(std::move(job)), folder_(std::move(folder)), interrupts_(interrupts), process_(command) {}
 
 std::optional<Json> ProcessRun::poll() {
-  const auto end = process_.poll();
-  if (!end) return std::nullopt;
-  return conclude(folder_, *end, job_);
+  if (!end_) end_ = process_.poll();
+  if (!end_ || (!is_good(*end_, folder_) && was_interrupt(*end_, interrupts_, kBadEnd))) return std::nullopt;
+  return conclude(folder_, *end_, job_);
 }
 
 Json ProcessRun::time_out() {
-  process_.end(kGrace, interrupts_);
+  process_.end(grace_of(job_), interrupts_);
   return conclude(folder_, {.kind = ProcessEnd::Kind::timed_out}, job_);
 }
 
-void ProcessRun::end() { process_.end(kGrace, interrupts_); }
+std::optional<Json> ProcessRun::interrupt() {
+  if (!end_) end_ = process_.poll();
+  // Of a program that was asked to stop and obeys, a result says nothing of a whole run; a worker writes
+  // none.
+  const bool asked = !end_;
+  if (asked) end_ = process_.end(grace_of(job_), interrupts_);
+  if ((asked && job_.external) || !is_good(*end_, folder_)) return std::nullopt;
+  return conclude(folder_, *end_, job_);
+}
 }  // namespace optrush

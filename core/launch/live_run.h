@@ -17,14 +17,20 @@ class LiveRun {
   virtual std::optional<Json> poll() = 0;
   /// Ends it because its time is over. Its result, which is stored.
   virtual Json time_out() = 0;
-  /// Ends it: SIGTERM, some time, SIGKILL. Nothing is stored.
-  virtual void end() = 0;
+  /// Ends it because of a signal: SIGTERM, some time, SIGKILL. What it was asked for is no end of its own, so
+  /// nothing is stored, unless it came to a good end all the same: then its result.
+  virtual std::optional<Json> interrupt() = 0;
   /// How often to look whether it has ended, where no signal tells.
   virtual std::chrono::milliseconds period() const { return std::chrono::milliseconds(250); }
 };
 
-/// Waits for a run's end, for the end of its time or for the first signal that asks to stop, which leaves no
-/// result. `tick` is called now and then.
+/// Seconds between SIGTERM and SIGKILL: 5, and of a run that saves its state so many that it can save once
+/// more.
+double grace_of(const Job&);
+
+/// Waits for a run's end, for the end of its time or for the first signal that asks to stop. Once a signal
+/// has come only a good end is a result: a bad one may be the signal's doing, wherever it was heard first.
+/// `tick` is called now and then.
 std::optional<Json> finish(LiveRun&, double timeout_s, Interrupts&, const std::function<void()>& tick = {});
 
 /// A run that one process makes.
@@ -33,13 +39,14 @@ class ProcessRun : public LiveRun {
   ProcessRun(const Command&, Job, std::filesystem::path folder, Interrupts&);
   std::optional<Json> poll() override;
   Json time_out() override;
-  void end() override;
+  std::optional<Json> interrupt() override;
 
  private:
   Job job_;
   std::filesystem::path folder_;
   Interrupts& interrupts_;
   Process process_;
+  std::optional<ProcessEnd> end_;
 };
 
 /// A run that could not be started, whose result is stored already.
@@ -48,7 +55,7 @@ class UnstartedRun : public LiveRun {
   explicit UnstartedRun(Json result) : result_(std::move(result)) {}
   std::optional<Json> poll() override { return result_; }
   Json time_out() override { return result_; }
-  void end() override {}
+  std::optional<Json> interrupt() override { return std::nullopt; }
 
  private:
   Json result_;

@@ -87,6 +87,7 @@ Process::Process(const Command& command) {
   const Descriptor reading(ends[0]);
   Descriptor writing(ends[1]);
 
+  kills_before_ = OomKills::read();
   const pid_t parent = getpid();
   pid_ = fork();
   if (pid_ < 0) fail("cannot start a process", errno);
@@ -132,21 +133,41 @@ std::optional<ProcessEnd> Process::poll() {
   if (WIFSIGNALED(status)) {
     end.kind = ProcessEnd::Kind::signalled;
     end.signal = WTERMSIG(status);
+    if (end.signal == SIGKILL) end.out_of_memory = OomKills::read().rose_since(kills_before_);
   } else {
     end.code = WEXITSTATUS(status);
   }
   return end;
 }
 
-void Process::end(double grace_s, Interrupts& interrupts) {
+std::optional<ProcessEnd> Process::end(double grace_s, Interrupts& interrupts) {
+  if (pid_ < 0) return std::nullopt;
   signal_group(SIGTERM);
   const auto start = Clock::now();
   while (seconds_since(start) < grace_s) {
-    if (poll()) return;
+    if (auto end = poll()) return end;
     if (interrupts.wait(std::chrono::milliseconds(20))) break;
   }
   signal_group(SIGKILL);
-  while (pid_ >= 0 && !poll()) interrupts.wait(std::chrono::milliseconds(20));
+  while (true) {
+    if (auto end = poll()) return end;
+    interrupts.wait(std::chrono::milliseconds(20));
+  }
+}
+
+bool ended_from_outside(const ProcessEnd& end) {
+  if (end.kind == ProcessEnd::Kind::exited) return end.code > 128 && asks_to_stop(end.code - 128);
+  if (end.kind != ProcessEnd::Kind::signalled) return false;
+  return asks_to_stop(end.signal) || (end.signal == SIGKILL && !end.out_of_memory.value_or(false));
+}
+
+bool was_interrupt(const ProcessEnd& end, Interrupts& interrupts, double otherwise_s) {
+  const double limit_s = ended_from_outside(end) ? kOutside : otherwise_s;
+  const auto start = Clock::now();
+  interrupts.take();
+  while (interrupts.signal() == 0 && seconds_since(start) < limit_s)
+    interrupts.wait(std::chrono::milliseconds(20));
+  return interrupts.signal() != 0;
 }
 
 ProcessEnd run_process(const Command& command, const Limits& limits, Interrupts& interrupts,
@@ -155,8 +176,11 @@ ProcessEnd run_process(const Command& command, const Limits& limits, Interrupts&
   Process process(command);
   ProcessEnd end;
   while (true) {
+    interrupts.take();
     if (const auto ended = process.poll()) {
       end = *ended;
+      const bool well = end.kind == ProcessEnd::Kind::exited && end.code == 0;
+      if (!well && was_interrupt(end, interrupts)) end.kind = ProcessEnd::Kind::interrupted;
       break;
     }
     const double left = limits.timeout_s - seconds_since(start);

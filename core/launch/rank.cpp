@@ -38,7 +38,7 @@ std::optional<std::string> watchdog_line(const fs::path& log) {
 }  // namespace
 
 RankEnd::Verdict RankEnd::verdict() const {
-  if (!result.is_object()) return Verdict::own;
+  if (!result.is_object()) return lost.empty() && !ended_from_outside(end) ? Verdict::own : Verdict::outside;
   if (result.at("status") == "ok") return Verdict::ok;
   const std::string cause = result.value("cause", "own");
   return cause == "peer" ? Verdict::peer : cause == "timeout" ? Verdict::absence : Verdict::own;
@@ -48,6 +48,7 @@ LocalRank::LocalRank(const fs::path& worker, const RankFiles& files, const std::
                      const RankPlace& place, const RunSpec& run, const Environment& added)
     : rank_(place.rank),
       folder_(files.folder),
+      metrics_(files.folder / "metrics.jsonl"),
       process_(rank_command(worker, files, store, place, run, added)) {}
 
 std::optional<RankEnd> LocalRank::poll() {
@@ -55,12 +56,17 @@ std::optional<RankEnd> LocalRank::poll() {
   if (!process) return std::nullopt;
   RankEnd end{.end = *process};
   if (auto result = read_result(folder_, &end.problem)) end.result = std::move(*result);
-  end.state = MetricsTail(folder_ / "metrics.jsonl").update();
+  end.state = metrics_.update();
   const fs::path log = folder_ / "log.txt";
   end.log = log_tail(log);
   if (const auto line = end.result.is_object() ? std::nullopt : watchdog_line(log))
     end.result = {{"schema_version", 1}, {"status", "failed"}, {"reason", *line}, {"cause", "timeout"}};
   return end;
+}
+
+Seen LocalRank::seen() {
+  const RunState& state = metrics_.update();
+  return {state.phase, state.steps, end_of_file(folder_ / "log.txt", kMostLogBytes)};
 }
 
 std::string LocalRank::name() const { return rank_name(rank_, host_name()); }

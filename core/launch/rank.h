@@ -31,16 +31,26 @@ struct RankEnd {
   std::string problem;  ///< why there is no result: "wrote no result"
   RunState state;       ///< how far it came
   std::string log;      ///< the last lines of its log
-  std::string lost;     ///< why nothing of the above is known; "": it is
+  std::string lost;     ///< why its end is not known, and of the rest only what was last heard; "": it is
 
   enum class Verdict : uint8_t {
     ok,
-    own,     ///< failed by itself: this explains a run
-    peer,    ///< ended because another rank went away
-    absence  ///< another rank did not arrive at a collective in time
+    own,      ///< failed by itself: this explains a run
+    outside,  ///< ended or lost by something outside: this does where no signal to the whole job explains it
+    peer,     ///< ended because another rank went away
+    absence   ///< another rank did not arrive at a collective in time
   };
   Verdict verdict() const;
 };
+
+/// How far a rank is, and what it has said.
+struct Seen {
+  std::string phase;
+  int64_t steps = 0;
+  std::string log;  ///< its last kMostLogBytes
+  bool operator==(const Seen&) const = default;
+};
+inline constexpr int64_t kMostLogBytes = 1 << 16;
 
 /// One rank of a run that is under way, here or elsewhere.
 class RunningRank {
@@ -67,10 +77,12 @@ class LocalRank : public RunningRank {
   void terminate() override { process_.signal_group(SIGTERM); }
   void kill() override { process_.signal_group(SIGKILL); }
   std::string name() const override;
+  Seen seen();
 
  private:
   int64_t rank_;
   std::filesystem::path folder_;
+  MetricsTail metrics_;
   Process process_;
 };
 

@@ -60,7 +60,7 @@ class RunOfRanks : public LiveRun {
         folder_(std::move(folder)),
         where_(std::move(where)),
         interrupts_(interrupts),
-        limits_(limits_of(job_.spec)) {
+        limits_(limits_of(job_)) {
     start();
   }
 
@@ -78,11 +78,18 @@ class RunOfRanks : public LiveRun {
   Json time_out() override {
     return conclude_ranks(folder_, watch_->end(RanksEnd::Kind::timed_out), job_, limits_);
   }
-  void end() override { watch_->end(RanksEnd::Kind::interrupted); }
+  std::optional<Json> interrupt() override {
+    const RanksEnd end = watch_->end(RanksEnd::Kind::interrupted);
+    if (!std::ranges::all_of(end.ends, [](const RankEnd& rank) { return rank.verdict() == kOk; }))
+      return std::nullopt;
+    return conclude_ranks(folder_, {.ends = end.ends, .names = end.names}, job_, limits_);
+  }
   /// Ranks elsewhere tell their ends by a connection.
   std::chrono::milliseconds period() const override { return std::chrono::milliseconds(50); }
 
  private:
+  static constexpr auto kOk = RankEnd::Verdict::ok;
+
   void start() {
     ranks_ = start_ranks(job_, folder_, where_);
     watch_.emplace(ranks_, limits_, interrupts_);
@@ -99,8 +106,8 @@ class RunOfRanks : public LiveRun {
 };
 }  // namespace
 
-RankLimits limits_of(const RunSpec& spec) {
-  RankLimits limits{.timeout_s = spec.timeout_s};
+RankLimits limits_of(const Job& job) {
+  RankLimits limits{.timeout_s = job.spec.timeout_s, .stop_grace_s = grace_of(job)};
   limits.linger_s = std::max(limits.linger_s, static_cast<double>(collective_timeout().count()));
   return limits;
 }
@@ -108,22 +115,23 @@ RankLimits limits_of(const RunSpec& spec) {
 RankRun::RankRun(fs::path worker, int64_t gpus, Followers* followers)
     : worker_(std::move(worker)), gpus_(gpus), followers_(followers) {}
 
-std::optional<BadEnd> RankRun::obstacle(const RunSpec& spec) const {
+std::optional<Obstacle> RankRun::obstacle(const RunSpec& spec) const {
   const int64_t ranks = spec.train.world_size;
   const std::string takes = "it takes " + std::to_string(ranks);
   if (followers_ != nullptr) {
     const Launched& here = followers_->here();
     if (ranks > here.size)
-      return BadEnd{"skipped",
-                    takes + " ranks, and " + here.launcher + " started " + std::to_string(here.size)};
-    if (const auto missing = followers_->missing(ranks); !missing.empty()) return BadEnd{"failed", missing};
+      return Obstacle{
+          {"skipped", takes + " ranks, and " + here.launcher + " started " + std::to_string(here.size)}};
+    if (auto missing = followers_->missing(ranks); !missing.empty())
+      return Obstacle{{"failed", std::move(missing)}, "missing"};
     return std::nullopt;
   }
   const bool on_gpus = spec.device == "cuda" || (spec.device == "auto" && gpus_ > 0);
   if (on_gpus && ranks > gpus_)
-    return BadEnd{"skipped", takes + " GPUs, one for each rank, and this machine has " +
-                                 std::to_string(gpus_) +
-                                 "\nrun it with --device cpu, or on several machines"};
+    return Obstacle{{"skipped", takes + " GPUs, one for each rank, and this machine has " +
+                                    std::to_string(gpus_) +
+                                    "\nrun it with --device cpu, or on several machines"}};
   return std::nullopt;
 }
 

@@ -15,7 +15,13 @@
 namespace optrush {
 /// How long the ranks of a run may take. Once rank 0 has ended well, the others may wait for a collective as
 /// long as collectives are waited for.
-RankLimits limits_of(const RunSpec&);
+RankLimits limits_of(const Job&);
+
+/// Why a run of several ranks can't be started.
+struct Obstacle {
+  BadEnd end;
+  std::string cause = {};  ///< "missing" where ranks are that may be there another time
+};
 
 /// Makes the runs whose model several processes train together.
 class RankRun {
@@ -25,7 +31,7 @@ class RankRun {
   RankRun(std::filesystem::path worker, int64_t gpus, Followers* followers);
 
   /// Why a spec can't be run here; none where it can.
-  std::optional<BadEnd> obstacle(const RunSpec&) const;
+  std::optional<Obstacle> obstacle(const RunSpec&) const;
   /// Starts the ranks of a job in the folder of its run, which has its spec.json. `added` to the environment
   /// of those that are started here.
   std::unique_ptr<LiveRun> start(const Job&, const std::filesystem::path& folder, Interrupts&,

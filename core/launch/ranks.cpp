@@ -18,7 +18,10 @@ RankWatch::RankWatch(std::vector<std::unique_ptr<RunningRank>>& ranks, const Ran
     : ranks_(ranks), limits_(limits), interrupts_(interrupts), ends_(ranks.size()) {}
 
 bool RankWatch::goes_on() {
-  if (!poll() || first(Verdict::own)) return false;
+  const bool any = poll();
+  if (first_own_) return seconds_since(*first_own_) < limits_.own_s;
+  if (first_outside_) return seconds_since(*first_outside_) < limits_.outside_s;
+  if (!any) return false;
   // Others may still say that they wait, too: who is left then is who did not come.
   if (first_failure_)
     return seconds_since(last_end_) < limits_.settle_s &&
@@ -31,7 +34,8 @@ bool RankWatch::goes_on() {
 RanksEnd RankWatch::end(Kind why) {
   if (why != Kind::ok) outcome_.kind = why;
   const auto present = running();
-  if (!present.empty()) end_others(present);
+  const bool asked = why == Kind::interrupted || why == Kind::timed_out;
+  if (!present.empty()) end_others(present, asked ? limits_.stop_grace_s : limits_.grace_s);
   settle(present);
   for (size_t i = 0; i < ranks_.size(); ++i) {
     outcome_.names.push_back(ranks_[i]->name());
@@ -62,7 +66,10 @@ bool RankWatch::poll() {
 void RankWatch::note_end(size_t i) {
   order_.push_back(i);
   last_end_ = Clock::now();
-  if (!first_failure_ && ends_[i]->verdict() != Verdict::ok) first_failure_ = last_end_;
+  const Verdict verdict = ends_[i]->verdict();
+  if (!first_failure_ && verdict != Verdict::ok) first_failure_ = last_end_;
+  if (!first_outside_ && verdict == Verdict::outside) first_outside_ = last_end_;
+  if (!first_own_ && verdict == Verdict::own) first_own_ = last_end_;
 }
 
 /// The first of those that have ended, in the order of their ends, with this verdict.
@@ -71,9 +78,9 @@ std::optional<size_t> RankWatch::first(Verdict verdict) const {
   return found == order_.end() ? std::nullopt : std::optional(*found);
 }
 
-void RankWatch::end_others(const std::vector<size_t>& present) {
+void RankWatch::end_others(const std::vector<size_t>& present, double grace_s) {
   for (const size_t i : present) ranks_[i]->terminate();
-  wait_for_ends(limits_.grace_s, /*patient=*/false);
+  wait_for_ends(grace_s, /*patient=*/false);
   for (const size_t i : running()) ranks_[i]->kill();
   wait_for_ends(limits_.gone_s, /*patient=*/true);
   for (const size_t i : running()) {
@@ -92,13 +99,15 @@ void RankWatch::wait_for_ends(double limit_s, bool patient) {
 /// Which rank explains the run. `present`: those that had not ended when that was decided.
 void RankWatch::settle(const std::vector<size_t>& present) {
   if (outcome_.kind == Kind::interrupted) return;
+  const auto by_itself = [&](size_t i) { return std::ranges::count(present, i) == 0; };
   for (const size_t i : order_) {
-    const bool was_ended = std::ranges::count(present, i) != 0;
     const Json& result = ends_[i]->result;
     // Whom we ended counts where it still said that it had failed by itself.
-    const bool told = !was_ended || (result.is_object() && result.value("cause", "") == "own");
+    const bool told = by_itself(i) || (result.is_object() && result.value("cause", "") == "own");
     if (told && ends_[i]->verdict() == Verdict::own) return name(Kind::failed, i);
   }
+  for (const size_t i : order_)
+    if (by_itself(i) && ends_[i]->verdict() == Verdict::outside) return name(Kind::failed, i);
   if (outcome_.kind != Kind::ok) return name(outcome_.kind, least_far(present));
   const auto absence = first(Verdict::absence), peer = first(Verdict::peer);
   if (absence && !present.empty()) {

@@ -17,10 +17,19 @@ namespace optrush {
 namespace fs = std::filesystem;
 
 namespace {
-constexpr int64_t kTailBytes = 2000;
+constexpr size_t kTailBytes = 2000;
 constexpr size_t kTailLines = 10;
 constexpr uintmax_t kFullDisk = 1 << 20;
 constexpr const char* kNoSpace = "No space left on device";
+
+BadEnd describe_kill(const std::optional<bool>& out_of_memory) {
+  if (!out_of_memory) return {"oom", "killed, probably by the host's out-of-memory killer"};
+  if (*out_of_memory) return {"oom", "killed by the kernel's out-of-memory killer"};
+  return {
+      "crashed",
+      "killed by SIGKILL of another program or user (the kernel counts no process that it ended for want of "
+      "memory)"};
+}
 }  // namespace
 
 std::optional<Json> read_result(const fs::path& run_folder, std::string* problem) {
@@ -42,8 +51,7 @@ std::optional<Json> read_result(const fs::path& run_folder, std::string* problem
 BadEnd describe_bad_end(const ProcessEnd& end, const Limits& limits) {
   using Kind = ProcessEnd::Kind;
   if (end.kind == Kind::timed_out) return {"timeout", "no end within " + clock_time(limits.timeout_s)};
-  if (end.kind == Kind::signalled && end.signal == SIGKILL)
-    return {"oom", "killed, probably by the host's out-of-memory killer"};
+  if (end.kind == Kind::signalled && end.signal == SIGKILL) return describe_kill(end.out_of_memory);
   if (end.kind == Kind::signalled) return {"crashed", "ended by " + describe_signal(end.signal)};
   return {"crashed", "ended with exit code " + std::to_string(end.code)};
 }
@@ -126,6 +134,7 @@ Json concluded(const fs::path& run_folder, const ProcessEnd& end, const Job& job
     const RunState state = MetricsTail(run_folder / "metrics.jsonl").update();
     result = result_json(describe_end(end, limits, program + " " + problem, last_seen(state, job.spec.train),
                                       "log.txt", log_tail(run_folder / "log.txt")));
+    if (ended_from_outside(end)) (*result)["cause"] = "lost";
   }
   note_strays(*result, end);
   return *result;
@@ -145,9 +154,10 @@ Json conclude(const fs::path& run_folder, const ProcessEnd& end, const Job& job)
 }
 
 Json store_unstarted(const fs::path& run_folder, const Job& job, const std::string& status,
-                     const std::string& reason) {
+                     const std::string& reason, const std::string& cause) {
   clear_run(run_folder);
-  const Json result = result_json({status, reason});
+  Json result = result_json({status, reason});
+  if (!cause.empty()) result["cause"] = cause;
   store_job(run_folder, job);
   write_json(run_folder / "result.json", result);
   return result;
@@ -163,8 +173,10 @@ std::string end_of_file(const fs::path& file, int64_t bytes) {
   return rest_of(in);
 }
 
-std::string log_tail(const fs::path& log) {
-  std::string text = end_of_file(log, kTailBytes);
+std::string log_tail(const fs::path& log) { return last_lines_of(end_of_file(log, kTailBytes)); }
+
+std::string last_lines_of(std::string text) {
+  if (text.size() > kTailBytes) text.erase(0, text.size() - kTailBytes);
   while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
   size_t start = text.size();
   for (size_t lines = 0; lines < kTailLines && start != std::string::npos && start > 0; ++lines)

@@ -33,9 +33,9 @@ void store_job(const std::filesystem::path& run_folder, const Job&);
 void store_result(const std::filesystem::path& run_folder, const Job&, const Json& result);
 void note_strays(Json& result, const ProcessEnd&);
 
-/// Stores the result of a run that can't be started.
+/// Stores the result of a run that can't be started. `cause`: that of the result's schema; "": none.
 Json store_unstarted(const std::filesystem::path& run_folder, const Job&, const std::string& status,
-                     const std::string& reason);
+                     const std::string& reason, const std::string& cause = {});
 
 /// Status and reason of a process that ended badly: crashed, timeout, or oom where the kernel killed it.
 struct BadEnd {
@@ -56,6 +56,8 @@ Json result_json(const BadEnd&);
 
 /// The last bytes of a regular file; nothing where it can't be read.
 std::string end_of_file(const std::filesystem::path& file, int64_t bytes);
+/// The last lines of a text, for a reason; "" where it is empty.
+std::string last_lines_of(std::string text);
 /// The last lines of a log, for a reason; "" where it is empty.
 std::string log_tail(const std::filesystem::path& log);
 

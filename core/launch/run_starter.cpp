@@ -10,8 +10,8 @@ namespace fs = std::filesystem;
 
 namespace {
 std::unique_ptr<LiveRun> unstarted(const Job& job, const fs::path& folder, const std::string& status,
-                                   const std::string& reason) {
-  return std::make_unique<UnstartedRun>(store_unstarted(folder, job, status, reason));
+                                   const std::string& reason, const std::string& cause = {}) {
+  return std::make_unique<UnstartedRun>(store_unstarted(folder, job, status, reason, cause));
 }
 }  // namespace
 
@@ -46,7 +46,7 @@ std::unique_ptr<LiveRun> RunStarter::worker(const Job& job, const fs::path& fold
 /// Here, or by the other processes of a launcher's job.
 std::unique_ptr<LiveRun> RunStarter::ranks(const Job& job, const fs::path& folder, const Environment& added) {
   if (const auto obstacle = ranks_->obstacle(job.spec))
-    return unstarted(job, folder, obstacle->status, obstacle->reason);
+    return unstarted(job, folder, obstacle->end.status, obstacle->end.reason, obstacle->cause);
   return ranks_->start(job, folder, interrupts_, added);
 }
 

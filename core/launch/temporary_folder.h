@@ -1,8 +1,11 @@
 #pragma once
 #include <filesystem>
 
+#include "base/descriptor.h"
+
 namespace optrush {
-/// A new empty folder, removed with all that is in it.
+/// A new empty folder, removed with all that is in it. Each end of a program's use of such folders also
+/// removes those of programs that were killed: a folder is locked as long as its program lives.
 class TemporaryFolder {
  public:
   TemporaryFolder();
@@ -14,5 +17,9 @@ class TemporaryFolder {
 
  private:
   std::filesystem::path path_;
+  Descriptor lock_;
 };
+
+/// Removes the folders that programs of this user left in the present temporary folder when they were killed.
+void remove_abandoned_folders();
 }  // namespace optrush

@@ -81,9 +81,12 @@ bool TurnRound::hold(Member& member) {
   host_.has_turn(member.job);
   const auto start = Clock::now();
   while (true) {
-    std::ranges::for_each(members_, [&](Member& one) { look_after(one); });
-    if (!member.run || member.socket.waits()) break;
+    // Before any end is looked at: it may be the signal's doing.
+    interrupts_.take();
     if (interrupts_.signal() != 0) return false;
+    std::ranges::for_each(members_, [&](Member& one) { look_after(one); });
+    if (interrupts_.signal() != 0) return false;
+    if (!member.run || member.socket.waits()) break;
     const double left = member.job.spec.timeout_s - member.held_s - seconds_since(start);
     if (left <= 0) {
       conclude(member, member.run->time_out());
@@ -102,7 +105,7 @@ void TurnRound::look_after(Member& member) {
   try {
     member.socket.poll();
   } catch (const Error& e) {
-    member.run->end();
+    member.run->interrupt();
     return conclude(member, result_json({"failed", e.message() + "\n" + e.cure()}));
   }
   if (auto result = member.run->poll()) conclude(member, std::move(*result));
@@ -121,9 +124,12 @@ void TurnRound::conclude(Member& member, Json result) {
 void TurnRound::end_all() {
   for (auto& member : members_) {
     if (!member.run) continue;
-    member.run->end();
-    member.run.reset();
-    host_.abandoned(member.job);
+    if (auto result = member.run->interrupt()) {
+      conclude(member, std::move(*result));
+    } else {
+      member.run.reset();
+      host_.abandoned(member.job);
+    }
   }
 }
 

@@ -27,6 +27,7 @@
 #include "train/replicas.h"
 #include "train/saving.h"
 #include "train/state.h"
+#include "train/stop_request.h"
 #include "train/train_step.h"
 #include "train/turns.h"
 #include "train/validation.h"
@@ -155,6 +156,8 @@ class Trainer {
       // Of several rounds, the first one's state is the run's.
       if (session_.spec().save.every > 0 && session_.spec().round == 0 && !files_.state.empty())
         saving_.emplace(session_, files_.state);
+      // Nobody goes on from what a run in turns saves.
+      if (saving_ && turns_ == nullptr) stop_.emplace();
     }
     enter_phase("warmup");
     for (int64_t i = stretch.begin; i < stretch.end; ++i) {
@@ -186,8 +189,17 @@ class Trainer {
         between_steps("comparing copies", [&] { check_replicas(session_); });
       if (validation_ && validation_->due(done)) between_steps("validating", [&] { validate(done); });
       if (saving_ && saving_->due(done)) between_steps("saving", [&] { save(done, stretch); });
+      if (stop_ && done < stretch.end) stop_if_asked(done, stretch);
     }
     return result(stretch);
+  }
+
+  /// All ranks after the same step: the state is what they have made so far.
+  void stop_if_asked(int64_t done, const Stretch& stretch) {
+    const int signal = stop_->asked(session_);
+    if (signal == 0) return;
+    if (!saving_->due(done)) between_steps("saving", [&] { save(done, stretch); });
+    StopRequest::obey(signal);
   }
 
   void check_that_something_changed() {
@@ -401,6 +413,7 @@ class Trainer {
   std::function<std::vector<Batch>(int64_t)> data_;
   std::optional<Validation> validation_;
   std::optional<Saving> saving_;
+  std::optional<StopRequest> stop_;  ///< of a run that goes on from its state
   std::function<void(Step&)> schedule_;
   std::deque<Pending> pending_;
   int64_t activations_ = 0;

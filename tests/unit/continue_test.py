@@ -1,5 +1,6 @@
 """Runs that save their state and are interrupted, once and again: `--resume` goes on from the last state, and training is
-equal to the bit to a run without a break, on one rank and on two. `--retry` goes on with a run that came to a bad end."""
+equal to the bit to a run without a break, on one rank and on two. Who is told to stop saves once more, all ranks after the same
+step, whichever process is told. A run that something else ended goes on by itself, one that came to another bad end by `--retry`."""
 import json
 import os
 import pathlib
@@ -70,14 +71,16 @@ def saved(label, name):
     return [line["step"] for line in lines(label, name) if line["event"] == "saved"]
 
 
-def worker_of(process):
+def worker_of(process, rank=None):
     """A worker that the conductor has started."""
     for entry in pathlib.Path("/proc").glob("[0-9]*"):
         try:
             fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
-            if int(fields[1]) == process.pid and "\0run\0" in (entry / "cmdline").read_text():
+            words = (entry / "cmdline").read_text().split("\0")
+            if int(fields[1]) == process.pid and "run" in words and (
+                    rank is None or words[words.index("--rank") + 1] == str(rank)):
                 return int(entry.name)
-        except (OSError, IndexError):
+        except (OSError, IndexError, ValueError):
             continue
     return None
 
@@ -90,7 +93,8 @@ def check_equal(label, name, interruptions):
         assert want == have, (name, key)
     assert [(point["step"], point["loss"]) for point in whole["validation"]] == [
         (point["step"], point["loss"]) for point in here["validation"]], name
-    assert [point["step"] for point in whole["saved"]] == [point["step"] for point in here["saved"]], name
+    regular = [point["step"] for point in here["saved"] if point["step"] % EVERY == 0 or point["step"] == STEPS + WARMUP]
+    assert [point["step"] for point in whole["saved"]] == regular, name
     # What the metrics say as it goes on is the whole run, too.
     told = lines(label, name)
     assert [line["step"] for line in told if line["event"] == "step"] == list(range(STEPS + WARMUP)), name
@@ -117,7 +121,7 @@ def cut_once():
         assert result_of("cut", name) is None
         state = json.loads((folder_of("cut", name) / "state/state.json").read_text())["step"]
         before = {line["step"]: line["seconds"] for line in lines("cut", name) if line["event"] == "step"}
-        assert max(before) + 1 >= state >= 2 * EVERY
+        assert max(before) + 1 == state >= 2 * EVERY, "it saves after the step that is under way"
         only = ("--only", "base") if name == "00-base-r1" else ()
         text = run("cut", "--resume", *only)
         assert f"{name} goes on from its state before step {state}" in text, text
@@ -173,18 +177,70 @@ def after_the_last_save():
     assert len(here["ranks"]) == 2
 
 
+def state_of(label, name):
+    return json.loads((folder_of(label, name) / "state/state.json").read_text())["step"]
+
+
 def bad_end():
-    """A worker that is killed leaves a bad end."""
+    """A worker that another program kills leaves a bad end that is not its own: --resume goes on."""
     process = start("bad", "--only", "base")
     wait_for(lambda: saved("bad", "00-base-r1") and worker_of(process), process)
     os.kill(worker_of(process), signal.SIGKILL)
-    assert "oom" in process.communicate(timeout=60)[0]
-    state = json.loads((folder_of("bad", "00-base-r1") / "state/state.json").read_text())["step"]
+    text = process.communicate(timeout=60)[0]
+    result = result_of("bad", "00-base-r1")
+    assert "killed" in text and result["cause"] == "lost", (text, result)
+    state = state_of("bad", "00-base-r1")
     # How long it may take is no part of what it is.
-    text = run("bad", "--only", "base", "--resume", "--retry", "--set", "timeout=1234")
-    assert "00-base-r1 is run again: it ended as 'oom'" in text, text
+    text = run("bad", "--only", "base", "--resume", "--set", "timeout=1234")
+    assert f"00-base-r1 is run again: it ended as '{result['status']}'" in text, text
     assert f"goes on from its state before step {state}" in text, text
     check_equal("bad", "00-base-r1", [state])
+
+
+def out_of_time():
+    """It saves before it ends; its row stays, and --retry goes on from there."""
+    name = "00-base-r1"
+    text = run("late", "--only", "base", "--set", "train.steps=1000000", "--set", "timeout=6", code=1)
+    assert result_of("late", name)["status"] == "timeout" and "cause" not in result_of("late", name), text
+    state = state_of("late", name)
+    assert max(line["step"] for line in lines("late", name) if line["event"] == "step") + 1 == state, state
+    more = ("--only", "base", "--set", "train.steps=1000000", "--set", "timeout=3")
+    assert "goes on from" not in run("late", *more, "--resume", code=1)
+    assert f"goes on from its state before step {state}" in run("late", *more, "--resume", "--retry", code=1)
+
+
+def told_to_stop():
+    """Each process of two ranks that may be told first; the others are told a little later, or never."""
+    name = "01-shards-r1"
+    interruptions = []
+    for first, then in ((1, "conductor"), (0, "conductor"), ("conductor", 1)):
+        process = start("told", "--only", "shards", "--resume")
+        already = interruptions[-1] if interruptions else 0
+        wait_for(lambda: max([line["step"] for line in lines("told", name) if line["event"] == "step"], default=0) > already + 5,
+                 process)
+        pid = {"conductor": process.pid, **{rank: worker_of(process, rank) for rank in (0, 1)}}
+        os.kill(pid[first], signal.SIGTERM)
+        time.sleep(0.3)
+        try:
+            os.kill(pid[then], signal.SIGTERM)
+        except ProcessLookupError:
+            assert then != "conductor"
+        text, _ = process.communicate(timeout=60)
+        assert process.returncode == 143 and result_of("told", name) is None, text
+        interruptions.append(state_of("told", name))
+        assert max(line["step"] for line in lines("told", name) if line["event"] == "step") + 1 == interruptions[-1]
+    run("told", "--only", "shards", "--resume")
+    check_equal("told", name, interruptions)
+    # A worker alone that somebody ends: all ranks save, and the run goes on without --retry.
+    process = start("worker", "--only", "shards")
+    wait_for(lambda: [line for line in lines("worker", name) if line["event"] == "step"], process)
+    os.kill(worker_of(process, 1), signal.SIGTERM)
+    text, _ = process.communicate(timeout=60)
+    result = result_of("worker", name)
+    assert process.returncode == 1 and result["cause"] == "lost" and "ended by SIGTERM" in result["reason"], (text, result)
+    state = state_of("worker", name)
+    assert f"goes on from its state before step {state}" in run("worker", "--only", "shards", "--resume")
+    check_equal("worker", name, [state])
 
 
 def not_its_own():
@@ -256,7 +312,7 @@ with tempfile.TemporaryDirectory() as folder:
     (work / "long.lua").write_text(SCRIPT)
     (work / "text.txt").write_text("".join(f"line {i * i % 97}: the sum of {i % 7} and {i % 5} is {i % 7 + i % 5}\n" for i in range(3000)))
     run("whole")
-    for case in (cut_once, after_the_last_save, bad_end, killed_again_and_again, not_its_own, another_batch):
+    for case in (cut_once, after_the_last_save, told_to_stop, bad_end, out_of_time, killed_again_and_again, not_its_own, another_batch):
         began = time.monotonic()
         case()
         print(f"{case.__name__} passed after {time.monotonic() - began:.0f} s", flush=True)

@@ -25,6 +25,15 @@ void take(const Json& message) try {
     const RankEnd end = rank_end_from_json(message);
     fuzz::hold(to_json(rank_end_from_json(to_json(end))) == to_json(end), "an end is read as it is written");
   }
+  if (type == "seen") {
+    const Seen seen = seen_from_json(message);
+    fuzz::hold(seen_from_json(to_json(seen)) == seen, "what was seen is read as it is written");
+  }
+  if (type == "signal") fuzz::hold(asks_to_stop(stop_signal_from_json(message)), "it asks to stop");
+  if (type == "done" || type == "leave") {
+    const int code = farewell_from_json(message).code;
+    fuzz::hold(code >= 0 && code <= 255, "it is an exit code");
+  }
   if (type == "start") {
     static_cast<void>(required<int64_t>(message, "run"));
     run_spec_from_json(message.at("spec"), "rank 0");

@@ -90,6 +90,10 @@ def jitter(spec, out):
     write(out + "/result.json", value)
 
 
+def out_of_memory(spec):
+    return result(spec, status="oom", reason="too large", requested_bytes=7, steps=[])
+
+
 def noisy(spec, out, speed=1.0):
     write(out + "/result.json", result(spec, tokens_per_second=speed * 12800.0 * (1 + 0.03 * (-1) ** spec["round"])))
 
@@ -123,7 +127,7 @@ class Turns:
 
 TURNS = {
     "turncrash": lambda turns: end_by(signal.SIGSEGV),
-    "turnkilled": lambda turns: end_by(signal.SIGKILL),
+    "turnoom": lambda turns: (write(turns.out + "/result.json", out_of_memory(turns.spec)), sys.exit(0)),
     "turnhang": lambda turns: time.sleep(1000),
     "turnslow": lambda turns: time.sleep(0.4),
     "turnjunk": lambda turns: (print("after you", file=turns.stream, flush=True), time.sleep(1000)),
@@ -157,7 +161,7 @@ ENDS = {
     "plugin": with_plugin,
     "failed": lambda spec, out: write(out + "/result.json", result(spec, status="failed", reason="no such layer", steps=[])),
     "skip": lambda spec, out: write(out + "/result.json", result(spec, status="skipped", reason="no GPU", steps=[])),
-    "oom": lambda spec, out: write(out + "/result.json", result(spec, status="oom", reason="too large", requested_bytes=7, steps=[])),
+    "oom": lambda spec, out: write(out + "/result.json", out_of_memory(spec)),
 }
 
 
@@ -270,6 +274,20 @@ def all_wait(rank, bad):
     time.sleep(1000)
 
 
+def rank_talks(rank, bad):
+    rank.steps(2)
+    print("said", flush=True)
+    time.sleep(1000)
+
+
+def rank_is_ended(rank, bad):
+    """As by a launcher that signals every process of a job: before any conductor is."""
+    rank.all_are_here()
+    if bad:
+        os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(1000)
+
+
 def rank_skips(rank, bad):
     rank.end("skipped", reason="no GPU")
 
@@ -290,6 +308,8 @@ RANK_ENDS = {
     "late": rank_comes_late,
     "atlast": rank_fails_at_last,
     "slow": all_wait,
+    "talks": rank_talks,
+    "ended": rank_is_ended,
     "skip": rank_skips,
     "porttaken": port_is_taken,
 }
@@ -345,7 +365,9 @@ def run(spec, out):
     if spec["purpose"] != "measure" or (only_round and int(only_round) != spec["round"] + 1):
         word = ""
     if "OPTRUSH_TURNS" in os.environ and word != "silent":
-        take_turns(Turns(spec["rung"]), spec["train"]["steps"], word)
+        turns = Turns(spec["rung"])
+        turns.spec, turns.out = spec, out
+        take_turns(turns, spec["train"]["steps"], word)
     ENDS.get(word, lambda spec, out: write(out + "/result.json", result(spec)))(spec, out)
 
 

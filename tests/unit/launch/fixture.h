@@ -1,6 +1,7 @@
 #pragma once
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <sstream>
@@ -13,11 +14,19 @@
 #include "base/spec_json.h"
 #include "experiment/experiment.h"
 #include "launch/conductor.h"
+#include "launch/result.h"
 #include "report/analysis.h"
 
 namespace optrush::testing {
 inline const std::filesystem::path kFakeWorker =
     std::filesystem::path(OPTRUSH_TESTS_DIR) / "unit/launch/fake_worker.py";
+
+/// What is said of a SIGKILL that is not the kernel's, as far as it can be told here.
+inline BadEnd killed_by_hand() {
+  const OomKills now = OomKills::read();
+  return describe_bad_end(
+      {.kind = ProcessEnd::Kind::signalled, .signal = SIGKILL, .out_of_memory = now.rose_since(now)}, {});
+}
 
 /// Experiments whose runs a fake worker makes, in a folder of their own.
 class Launch : public ::testing::Test {

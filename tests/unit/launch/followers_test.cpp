@@ -112,6 +112,63 @@ TEST_F(JobTest, FollowersAreToldThatItIsDone) {
   EXPECT_EQ(heard, std::vector<std::string>{"done"});
 }
 
+TEST_F(OfRank0, FollowersAreToldRank0sExitCode) {
+  Channel first = connected(), second = connected();
+  answer_to(first, to_json(hello(1)));
+  answer_to(second, to_json(hello(2)));
+  std::jthread dismissing([&] { followers_.dismiss({.code = 3, .reason = "why"}); });
+  for (Channel* peer : {&first, &second}) {
+    const Json done = next(*peer);
+    EXPECT_EQ(done.at("type"), "done");
+    EXPECT_EQ(done.at("code"), 3);
+    EXPECT_EQ(done.at("reason"), "why");
+    peer->close();
+  }
+}
+
+TEST_F(OfRank0, ASignalThatAFollowerWasSentIsTheJobs) {
+  Channel peer = connected();
+  answer_to(peer, to_json(hello(2)));
+  const auto rank = started(2);
+  next(peer);
+  peer.send({{"type", "signal"}, {"number", SIGTERM}});
+  EXPECT_TRUE(soon([&] {
+    followers_.listen(interrupts_);
+    return interrupts_.signal() == SIGTERM;
+  }));
+  EXPECT_THAT(interrupts_.describe(), HasSubstr("which rank 2 (host "));
+  EXPECT_FALSE(rank->poll()) << "it goes on until it is told";
+  peer.send({{"type", "leave"}, {"code", 143}, {"reason", "rank 0 did not end the job"}});
+  const auto end = end_of(*rank);
+  ASSERT_TRUE(end);
+  EXPECT_EQ(end->lost, "it left with exit code 143: rank 0 did not end the job");
+}
+
+TEST_F(OfRank0, OfALostFollowerItsLogIsKept) {
+  std::optional<Channel> peer(connected());
+  answer_to(*peer, to_json(hello(1)));
+  const auto rank = started(1);
+  Json seen = to_json(Seen{.phase = "measuring", .steps = 7, .log = "one\ntwo\n"});
+  seen["run"] = next(*peer).at("run");
+  peer->send(seen);
+  for (int i = 0; i < 20; ++i, std::this_thread::sleep_for(milliseconds(5))) EXPECT_FALSE(rank->poll());
+  peer.reset();
+  const auto end = end_of(*rank);
+  ASSERT_TRUE(end);
+  EXPECT_EQ(end->lost, "the connection to it was closed");
+  EXPECT_EQ(end->verdict(), RankEnd::Verdict::outside);
+  EXPECT_EQ(end->state.steps, 7);
+  EXPECT_EQ(end->log, "one\ntwo");
+  EXPECT_EQ(read_file(folder_ / "ranks/1/log.txt"), "one\ntwo\n");
+}
+
+TEST_F(OfRank0, AnotherProgramsPortIsPassedOver) {
+  Launched here = place(0);
+  here.more_ports = {port_, free_port()};
+  const Followers other(here, "sha");
+  EXPECT_EQ(other.here().port, here.more_ports.back());
+}
+
 TEST_F(OfRank0, AFollowerIsToldWhatToStart) {
   Channel peer = connected();
   EXPECT_EQ(answer_to(peer, to_json(hello(2))).at("type"), "welcome");
@@ -176,8 +233,11 @@ TEST_F(OfRank0, WhoIsNotOfTheJobIsRefused) {
     const Json answer = answer_to(peer, to_json(other));
     EXPECT_EQ(answer.value("type", ""), "refused");
     const auto notes = followers_.take_notes();
-    EXPECT_THAT(notes.empty() ? "" : notes.front(), HasSubstr(answer.value("reason", "?")))
-        << "both sides say it";
+    if (!answer.value("other_job", false))
+      EXPECT_THAT(notes.empty() ? "" : notes.front(), HasSubstr(answer.value("reason", "?")))
+          << "both sides say it";
+    else
+      EXPECT_THAT(notes, IsEmpty()) << "it finds its own rank 0 elsewhere";
     return answer.value("reason", "");
   };
   EXPECT_THAT(refused([](Hello& h) { h.script_sha256 = "other"; }), HasSubstr("another script"));
@@ -299,7 +359,9 @@ class OfAFollower : public JobTest {
     listener_.close();
     int code = 1;
     try {
-      code = follow(place(1), "sha", testing::kFakeWorker);
+      Launched here = place(1);
+      here.more_ports = more_ports_;
+      code = follow(here, "sha", testing::kFakeWorker);
     } catch (const Error& e) {
       write_file(error_file_, e.what());
     }
@@ -341,6 +403,7 @@ class OfAFollower : public JobTest {
   }
 
   Descriptor listener_;
+  std::vector<uint16_t> more_ports_;
   fs::path error_file_;
   pid_t pid_ = -1;
 };
@@ -353,7 +416,7 @@ TEST_F(OfAFollower, ItStartsItsRankAndSaysHowThatEnded) {
   EXPECT_EQ(message.at("run"), 1);
   const RankEnd end = rank_end_from_json(message);
   EXPECT_EQ(end.verdict(), RankEnd::Verdict::ok);
-  channel.send({{"type", "done"}});
+  channel.send(to_json(Farewell{}, "done"));
   EXPECT_EQ(exit_code(), 0);
   EXPECT_EQ(error(), "");
 }
@@ -388,9 +451,95 @@ TEST_F(OfAFollower, AnInterruptEndsItAndItsWorker) {
   start(channel, "slow");
   const pid_t pid = worker();
   kill(pid_, SIGINT);
+  Json message = next(channel);
+  EXPECT_EQ(message.at("type"), "signal");
+  EXPECT_EQ(message.at("number"), SIGINT);
+  std::this_thread::sleep_for(milliseconds(200));
+  EXPECT_EQ(kill(pid, 0), 0) << "rank 0 decides how its worker ends";
+  channel.send(to_json(Farewell{128 + SIGINT, "interrupted by SIGINT"}, "done"));
   EXPECT_EQ(exit_code(), 128 + SIGINT);
   EXPECT_EQ(error(), "");
   EXPECT_TRUE(testing::ends(pid));
+}
+
+TEST_F(OfAFollower, AFurtherSignalEndsItWithoutRank0) {
+  setenv("FAKE_PID_FILE", (folder_ / "worker").c_str(), 1);
+  Channel channel = welcomed();
+  start(channel, "slow");
+  const pid_t pid = worker();
+  kill(pid_, SIGTERM);
+  EXPECT_EQ(next(channel).at("type"), "signal");
+  std::this_thread::sleep_for(milliseconds(2100));
+  kill(pid_, SIGTERM);
+  const Json leave = next(channel);
+  EXPECT_EQ(leave.at("type"), "leave");
+  EXPECT_EQ(leave.at("code"), 128 + SIGTERM);
+  EXPECT_THAT(leave.at("reason").get<std::string>(), HasSubstr("a further signal"));
+  EXPECT_EQ(exit_code(), 128 + SIGTERM);
+  EXPECT_TRUE(testing::ends(pid));
+}
+
+TEST_F(OfAFollower, ASignalWithoutRank0EndsIt) {
+  {
+    Channel channel = welcomed();
+    kill(pid_, SIGTERM);
+    EXPECT_EQ(next(channel).at("type"), "signal");
+  }
+  EXPECT_EQ(exit_code(), 128 + SIGTERM);
+  EXPECT_EQ(error(), "");
+}
+
+TEST_F(OfAFollower, ItEndsWithRank0sExitCode) {
+  Channel channel = welcomed();
+  channel.send(to_json(Farewell{1, "not every run ended well"}, "done"));
+  EXPECT_EQ(exit_code(), 1);
+}
+
+TEST_F(OfAFollower, AnErrorIsToldBeforeItLeaves) {
+  Channel channel = welcomed();
+  channel.send({{"type", 7}});
+  const Json leave = next(channel);
+  EXPECT_EQ(leave.at("type"), "leave");
+  EXPECT_EQ(leave.at("code"), 1);
+  EXPECT_THAT(leave.at("reason").get<std::string>(), HasSubstr("rank 0 sent what is no message"));
+  EXPECT_EQ(exit_code(), 1);
+}
+
+TEST_F(OfAFollower, WhatItsWorkerSaysIsToldMeanwhile) {
+  Channel channel = welcomed();
+  start(channel, "talks");
+  Seen seen;
+  while (seen.log.find("said\n") == std::string::npos || seen.steps < 2) {
+    const Json message = next(channel);
+    ASSERT_EQ(message.value("type", ""), "seen") << message;
+    EXPECT_EQ(message.at("run"), 1);
+    seen = seen_from_json(message);
+  }
+  EXPECT_EQ(seen.phase, "warmup");
+}
+
+/// Of another job, of another program, silent, closed: the job's own rank 0 is at one of its other ports.
+TEST_F(OfAFollower, ItLooksForRank0AtEveryPortOfItsJob) {
+  for (const char* answer :
+       {R"({"type":"refused","reason":"it is of another job","other_job":true})", "HTTP/1.1 400", ""}) {
+    more_ports_ = {free_port(), free_port()};
+    const Descriptor own = listen_at(more_ports_.back(), true);
+    follow_in_child();
+    Descriptor wrong;
+    ASSERT_TRUE(soon([&] { return (wrong = accept_from(listener_)).get() >= 0; }));
+    const std::string line = std::string(answer) + "\n";
+    if (line.size() > 1) send(wrong.get(), line.data(), line.size(), MSG_NOSIGNAL);
+    wrong.close();
+    Descriptor socket;
+    ASSERT_TRUE(soon([&] { return (socket = accept_from(own)).get() >= 0; })) << answer;
+    Channel channel(std::move(socket), kMuch);
+    EXPECT_EQ(next(channel).value("type", ""), "hello");
+    channel.send({{"type", "welcome"}});
+    channel.send(to_json(Farewell{}, "done"));
+    EXPECT_EQ(exit_code(), 0) << answer << ": " << error();
+    listener_ = Descriptor();
+    listener_ = listen_at(port_, true);
+  }
 }
 
 TEST_F(OfAFollower, ARefusalIsAnError) {

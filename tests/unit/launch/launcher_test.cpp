@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <set>
 
 #include "../../support/error_of.h"
 
@@ -49,7 +50,8 @@ TEST(Launcher, Torchrun) {
   EXPECT_EQ(found->local_size, 4);
   EXPECT_EQ(found->address, "node0");
   EXPECT_EQ(found->port, 29401) << "torchrun itself listens at MASTER_PORT";
-  EXPECT_EQ(found->job, "job");
+  EXPECT_EQ(found->job, "job:29400");
+  EXPECT_EQ(of(with(kTorchrun, {{"TORCHELASTIC_RESTART_COUNT", "2"}}))->job, "job:29400:2");
 }
 
 TEST(Launcher, OneMachineReachesItselfWhateverItsName) {
@@ -114,8 +116,44 @@ TEST(Launcher, Srun) {
   EXPECT_EQ(found->local_rank, 0);
   EXPECT_EQ(found->local_size, 3);
   EXPECT_EQ(found->address, "gpu07");
-  EXPECT_EQ(found->port, 15000 + 2 * 3456 + 1);
   EXPECT_EQ(found->job, "123456.0");
+  EXPECT_EQ(of(with(kSrun, {{"SLURM_RESTART_COUNT", "1"}, {"SLURM_CLUSTER_NAME", "c"}}))->job,
+            "123456.0:1:c");
+}
+
+/// Two jobs on one machine never have all their ports in common, and no processes of one job disagree on
+/// them.
+TEST(Launcher, PortsFollowFromTheJob) {
+  std::set<std::vector<uint16_t>> all;
+  for (int job = 0; job < 300; ++job)
+    for (int step = 0; step < 3; ++step) {
+      const auto of_rank = [&](const char* rank) {
+        return of(with(kSrun, {{"SLURM_JOB_ID", std::to_string(job)},
+                               {"SLURM_STEP_ID", std::to_string(step)},
+                               {"SLURM_PROCID", rank}}));
+      };
+      auto ports = of_rank("0")->more_ports;
+      ports.insert(ports.begin(), of_rank("0")->port);
+      EXPECT_EQ(ports.size(), 8U);
+      EXPECT_EQ(std::set<uint16_t>(ports.begin(), ports.end()).size(), ports.size());
+      EXPECT_GE(std::ranges::min(ports), 15000);
+      EXPECT_LT(std::ranges::max(ports), 25000);
+      EXPECT_EQ(of_rank("3")->port, ports.front());
+      std::ranges::sort(ports);
+      EXPECT_TRUE(all.insert(ports).second) << job << "." << step;
+    }
+}
+
+TEST(Launcher, AGivenPortComesFirst) {
+  const auto found = of(with(kSrun, {{"MASTER_PORT", "4000"}}));
+  EXPECT_EQ(found->port, 4001);
+  EXPECT_EQ(found->more_ports.size(), 8U);
+  const auto control = of(with(kSrun, {{"OPTRUSH_CONTROL_PORT", "4000"}}));
+  EXPECT_EQ(control->port, 4000);
+  EXPECT_TRUE(control->more_ports.empty()) << "no other one is open";
+  Variables by_hand = kTorchrun;
+  by_hand.erase("TORCHELASTIC_RUN_ID");
+  EXPECT_TRUE(of(by_hand)->more_ports.empty()) << "whose job another port is can't be told";
 }
 
 TEST(Launcher, AStepOfSrunIsNotItsJob) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <thread>
 
 #include "launch/conclude_ranks.h"
 
@@ -74,8 +75,13 @@ RankEnd died(int signal) {
 
 class Ranks : public ::testing::Test {
  protected:
-  static constexpr RankLimits kLimits{
-      .timeout_s = 5, .linger_s = 0.3, .settle_s = 0.2, .grace_s = 0.2, .gone_s = 0.2};
+  static constexpr RankLimits kLimits{.timeout_s = 5,
+                                      .linger_s = 0.3,
+                                      .settle_s = 0.2,
+                                      .outside_s = 0.3,
+                                      .own_s = 0.1,
+                                      .grace_s = 0.2,
+                                      .gone_s = 0.2};
 
   RanksEnd watch(std::vector<Script> scripts, const RankLimits& limits = kLimits) {
     std::vector<std::unique_ptr<RunningRank>> ranks;
@@ -106,6 +112,28 @@ class Ranks : public ::testing::Test {
     return result;
   }
 
+  /// As watch(), with a SIGTERM to this process after some time.
+  Kind signalled(std::vector<Script> scripts, milliseconds after, const RankLimits& limits = kLimits) {
+    const Interrupts held;  // the thread that signals does not die of it
+    std::jthread sender([after] {
+      std::this_thread::sleep_for(after);
+      kill(getpid(), SIGTERM);
+    });
+    Interrupts interrupts;
+    std::vector<std::unique_ptr<RunningRank>> ranks;
+    for (auto& script : scripts)
+      ranks.push_back(std::make_unique<ScriptedRank>(static_cast<int64_t>(ranks.size()), std::move(script)));
+    RankWatch watch(ranks, limits, interrupts);
+    Kind kind = Kind::ok;
+    while (interrupts.signal() == 0 && watch.goes_on()) interrupts.wait(milliseconds(5));
+    if (interrupts.signal() != 0) kind = Kind::interrupted;
+    last_ = watch.end(kind);
+    sender.join();
+    interrupts.take();
+    return last_.kind;
+  }
+
+  RanksEnd last_;
   Interrupts interrupts_;
   const testing::TemporaryFolder folder_;
 };
@@ -133,7 +161,7 @@ TEST_F(Ranks, WhoFailedByItselfComesBeforeItsPeers) {
   EXPECT_EQ(end.kind, Kind::failed);
   EXPECT_EQ(end.rank, 2);
   const Json result = concluded(end);
-  EXPECT_EQ(result.at("status"), "oom");
+  EXPECT_EQ(result.at("status"), "oom") << "where no counter of the kernel tells";
   EXPECT_EQ(result.at("rank"), 2);
   EXPECT_THAT(
       result.at("reason").get<std::string>(),
@@ -225,7 +253,62 @@ TEST_F(Ranks, WhoDoesNotAnswerIsGivenUp) {
 TEST_F(Ranks, ALostRankIsAFailedOne) {
   const auto end =
       watch({{std::nullopt, {}}, {milliseconds(0), RankEnd{.lost = "the connection to it was closed"}}});
-  EXPECT_EQ(concluded(end).at("reason"), "rank 1 (host h): was lost: the connection to it was closed");
+  EXPECT_EQ(
+      concluded(end).at("reason"),
+      "rank 1 (host h): was lost: the connection to it was closed, last seen before its first sign of life");
+  EXPECT_EQ(concluded(end).at("cause"), "lost");
+}
+
+TEST_F(Ranks, OfALostRankWhatWasLastSeenIsTold) {
+  RankEnd lost{.log = "its last words", .lost = "the connection to it was closed"};
+  const Json result = concluded(watch({{std::nullopt, {}}, {milliseconds(0), lost, true, true, 4}}));
+  EXPECT_EQ(result.at("reason"),
+            "rank 1 (host h): was lost: the connection to it was closed, last seen after step 4 of 13\n"
+            "last lines of ranks/1/log.txt:\nits last words");
+}
+
+TEST_F(Ranks, ARanksOwnFailureComesBeforeOneFromOutside) {
+  const auto end = watch({{milliseconds(0), died(SIGTERM)}, {milliseconds(100), died(SIGSEGV)}});
+  EXPECT_EQ(end.rank, 1);
+  EXPECT_FALSE(concluded(end).contains("cause"));
+}
+
+/// One signal to a whole job is heard at one rank before the other: whatever ends first, and whenever the
+/// signal comes here within the time that it is waited for, the run has no end of its own.
+TEST_F(Ranks, AnEndFromOutsideIsASignalsWhereverThatIsHeardFirst) {
+  const RankEnd exited{.end = {.code = 128 + SIGTERM}, .problem = "wrote no result"};
+  const RankEnd killed{
+      .end = {.kind = ProcessEnd::Kind::signalled, .signal = SIGKILL, .out_of_memory = false},
+      .problem = "wrote no result"};
+  for (const RankEnd& outside : {died(SIGTERM), died(SIGUSR1), exited, killed, RankEnd{.lost = "closed"}})
+    for (const Script& other :
+         {Script{std::nullopt, {}}, Script{milliseconds(0), ended("failed", "peer")},
+          Script{milliseconds(60), ended("timeout", "timeout")}, Script{milliseconds(60), died(SIGTERM)}}) {
+      EXPECT_EQ(signalled({{milliseconds(0), outside}, other}, milliseconds(150)), Kind::interrupted);
+      EXPECT_EQ(signalled({other, {milliseconds(0), outside}}, milliseconds(0)), Kind::interrupted);
+      EXPECT_EQ(watch({{milliseconds(0), outside}, other}).kind, Kind::failed) << "no signal comes";
+    }
+}
+
+TEST_F(Ranks, OutOfMemoryIsARanksOwnEnd) {
+  RankEnd killed = died(SIGKILL);
+  killed.end.out_of_memory = true;
+  const Json result = concluded(watch({{std::nullopt, {}}, {milliseconds(0), killed}}));
+  EXPECT_EQ(result.at("status"), "oom");
+  EXPECT_THAT(result.at("reason").get<std::string>(),
+              StartsWith("rank 1 (host h): killed by the kernel's out-of-memory killer"));
+  EXPECT_FALSE(result.contains("cause"));
+}
+
+TEST_F(Ranks, ARunThatSavesHasTimeToDoSo) {
+  RankLimits limits = kLimits;
+  limits.stop_grace_s = 3;
+  Script saving{milliseconds(600), died(SIGTERM)};
+  saving.listens = false;
+  EXPECT_EQ(signalled({saving, saving}, milliseconds(0), limits), Kind::interrupted);
+  EXPECT_EQ(last_.ends[0].end.signal, SIGTERM);
+  EXPECT_EQ(signalled({saving, saving}, milliseconds(0)), Kind::interrupted);
+  EXPECT_EQ(last_.ends[0].end.signal, SIGKILL) << "and another run has not";
 }
 
 TEST_F(Ranks, ASignalEndsAll) {

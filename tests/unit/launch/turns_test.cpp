@@ -330,18 +330,18 @@ TEST_F(Turns, WhoSpeaksNonsenseFails) {
 }
 
 TEST_F(Turns, OutOfMemoryBesideOthersIsTriedAlone) {
-  EXPECT_TRUE(run(in_turns({"turnkilled", "b"}, 2)).all_ok);
-  EXPECT_THAT(starts(), ElementsAre("00-base-r1", "01-turnkilled-r1", "02-b-r1", "01-turnkilled-r1",
-                                    "02-b-r2", "00-base-r2", "01-turnkilled-r2", "00-base-drift"))
+  EXPECT_TRUE(run(in_turns({"turnoom", "b"}, 2)).all_ok);
+  EXPECT_THAT(starts(), ElementsAre("00-base-r1", "01-turnoom-r1", "02-b-r1", "01-turnoom-r1", "02-b-r2",
+                                    "00-base-r2", "01-turnoom-r2", "00-base-drift"))
       << "from then on it runs by itself";
-  EXPECT_EQ(group("01-turnkilled-r1"), "");
+  EXPECT_EQ(group("01-turnoom-r1"), "");
   EXPECT_EQ(group("00-base-r1"), group("02-b-r1"));
 }
 
 TEST_F(Turns, OutOfMemoryAloneIsOutOfMemory) {
-  EXPECT_FALSE(run(in_turns({"killed", "b"})).all_ok);
-  EXPECT_EQ(status("01-killed-r1"), "oom");
-  EXPECT_EQ(std::ranges::count(starts(), "01-killed-r1"), 2);
+  EXPECT_FALSE(run(in_turns({"oom", "b"})).all_ok);
+  EXPECT_EQ(status("01-oom-r1"), "oom");
+  EXPECT_EQ(std::ranges::count(starts(), "01-oom-r1"), 2);
 }
 
 TEST_F(Turns, WhoDoesNotKnowOfThemRunsToItsEndAtOnce) {

@@ -1,0 +1,130 @@
+// What counts as the end of a run where a signal, its own end and its time come in any order.
+#include "launch/live_run.h"
+
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <thread>
+
+#include "fixture.h"
+
+namespace optrush {
+namespace {
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+using ::testing::HasSubstr;
+
+class LiveRunTest : public ::testing::Test {
+ protected:
+  /// A run of a shell; "$OUT" is its folder, and GOOD writes a good result there.
+  std::optional<Json> run(const std::string& script, std::optional<milliseconds> signal_after = {},
+                          int signal = SIGTERM, bool external = false) {
+    fs::remove_all(folder_ / "run");
+    fs::create_directories(folder_ / "run");
+    Job job{.id = "run", .spec = {}};
+    if (external) job.external = External{.command = {"sh"}};
+    if (saves_) job.spec.save.every = 1;
+    const Interrupts held;  // so that it waits for who takes it
+    std::jthread sender;
+    if (signal_after)
+      sender = std::jthread([=] {
+        std::this_thread::sleep_for(*signal_after);
+        kill(getpid(), signal);
+      });
+    Interrupts interrupts;
+    const std::string good =
+        R"(printf '{"schema_version":1,"status":"ok","reason":"","tokens_per_second":1}' )"
+        R"(> "$OUT/result.json")";
+    ProcessRun live({{"sh", "-c", "GOOD() { " + good + "; }; " + script},
+                     {{"OUT", (folder_ / "run").string()}},
+                     folder_ / "run" / "log.txt"},
+                    job, folder_ / "run", interrupts);
+    const auto result = finish(live, timeout_s_, interrupts);
+    if (sender.joinable()) sender.join();
+    interrupts.take();
+    heard_ = interrupts.signal();
+    return result;
+  }
+  static std::string status(const std::optional<Json>& result) {
+    return result ? result->at("status").get<std::string>() : "none";
+  }
+
+  const testing::TemporaryFolder folder_;
+  double timeout_s_ = 20;
+  bool saves_ = false;
+  int heard_ = 0;
+};
+
+TEST_F(LiveRunTest, WithoutASignalAnEndIsItsEnd) {
+  EXPECT_EQ(status(run("GOOD")), "ok");
+  EXPECT_EQ(status(run("exit 3")), "crashed");
+  const auto result = run("kill -TERM $$");
+  EXPECT_EQ(status(result), "crashed") << "somebody ended it, and not the job";
+  EXPECT_EQ(result->at("cause"), "lost");
+  EXPECT_THAT(result->at("reason").get<std::string>(), HasSubstr("ended by SIGTERM"));
+}
+
+/// A launcher's signal goes to every process of a job: the worker's end may be seen before it.
+TEST_F(LiveRunTest, ABadEndBesideASignalIsTheSignals) {
+  for (const char* end : {"kill -TERM $$", "kill -KILL $$", "kill -USR1 $$", "exit 143", "exit 130"})
+    for (const int after : {0, 100, 700}) {
+      EXPECT_EQ(status(run(end, milliseconds(after))), "none") << end << ", after " << after;
+      EXPECT_EQ(heard_, SIGTERM);
+    }
+  EXPECT_EQ(status(run("sleep 0.3; exit 3", milliseconds(0))), "none") << "who knows why it failed";
+  EXPECT_EQ(status(run("exit 1", milliseconds(100))), "none") << "as a program that catches the signal";
+  EXPECT_EQ(status(run("sleep 1000", milliseconds(0), SIGUSR1)), "none");
+  EXPECT_EQ(heard_, SIGUSR1);
+}
+
+TEST_F(LiveRunTest, AGoodEndStaysOne) {
+  EXPECT_EQ(status(run("GOOD", milliseconds(0))), "ok");
+  EXPECT_EQ(status(run("trap '' TERM; sleep 0.3; GOOD", milliseconds(0))), "ok") << "it was about to end";
+  EXPECT_EQ(status(run("GOOD; kill -TERM $$", milliseconds(100))), "none") << "it is not seen to end well";
+}
+
+TEST_F(LiveRunTest, AProgramThatIsAskedToStopDidNotRunToItsEnd) {
+  const std::string obeys = "trap 'GOOD; exit 0' TERM; while :; do sleep 0.02; done";
+  EXPECT_EQ(status(run(obeys, milliseconds(300), SIGTERM, true)), "none");
+  EXPECT_EQ(status(run("GOOD", milliseconds(2000), SIGTERM, true)), "ok");
+}
+
+TEST_F(LiveRunTest, ASignalComesBeforeTheEndOfTheTime) {
+  timeout_s_ = 0.5;
+  EXPECT_EQ(status(run("sleep 1000")), "timeout");
+  EXPECT_EQ(status(run("sleep 1000", milliseconds(0))), "none");
+  EXPECT_EQ(status(run("sleep 1000", milliseconds(1500))), "timeout") << "its time was over before";
+}
+
+TEST_F(LiveRunTest, ARunThatSavesHasTimeToDoSo) {
+  const std::string saves = "trap 'sleep 6; echo saved; exit 143' TERM; while :; do sleep 0.02; done";
+  saves_ = true;
+  EXPECT_EQ(status(run(saves, milliseconds(300))), "none");
+  EXPECT_EQ(read_file(folder_ / "run" / "log.txt"), "saved\n") << "more than the 5 s of another run";
+  setenv("OPTRUSH_SAVE_TIMEOUT", "0.2", 1);
+  EXPECT_EQ(status(run(saves, milliseconds(300))), "none");
+  unsetenv("OPTRUSH_SAVE_TIMEOUT");
+  EXPECT_EQ(read_file(folder_ / "run" / "log.txt"), "");
+}
+
+TEST_F(LiveRunTest, ASignalIsOneHoweverOftenALauncherSendsIt) {
+  Interrupts interrupts;
+  raise(SIGTERM);
+  EXPECT_TRUE(interrupts.wait(milliseconds(0)));
+  raise(SIGTERM);
+  EXPECT_FALSE(interrupts.wait(milliseconds(0))) << "the same one";
+  std::this_thread::sleep_for(milliseconds(2100));
+  raise(SIGINT);
+  EXPECT_TRUE(interrupts.wait(milliseconds(0))) << "it insists";
+  EXPECT_EQ(interrupts.signal(), SIGTERM) << "the first one counts";
+}
+
+TEST_F(LiveRunTest, WhatAnotherProcessWasSentIsToldWithItsName) {
+  Interrupts interrupts;
+  interrupts.hear(SIGTERM, "rank 1 (host h)");
+  EXPECT_EQ(interrupts.signal(), SIGTERM);
+  EXPECT_EQ(interrupts.describe(), "SIGTERM (terminated), which rank 1 (host h) was sent");
+}
+}  // namespace
+}  // namespace optrush
