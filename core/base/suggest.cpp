@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <map>
 
 namespace optrush {
 namespace {
@@ -38,7 +39,32 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
   return {};
 }
 
+namespace {
+/// What other frameworks call a setting.
+std::string name_here(std::string_view word) {
+  static const std::map<std::string_view, std::string> kNames = {
+      {"batch_size", "micro_batch"},
+      {"per_device_train_batch_size", "micro_batch"},
+      {"micro_batch_size", "micro_batch"},
+      {"gradient_accumulation_steps", "accumulation"},
+      {"gradient_accumulation", "accumulation"},
+      {"grad_accum", "accumulation"},
+      {"learning_rate", "lr"},
+      {"max_steps", "steps"},
+      {"max_length", "seq_len"},
+      {"max_seq_length", "seq_len"},
+      {"max_seq_len", "seq_len"},
+      {"sequence_length", "seq_len"},
+      {"block_size", "seq_len"},
+      {"context_length", "seq_len"}};
+  const auto known = kNames.find(word);
+  return known == kNames.end() ? std::string() : known->second;
+}
+}  // namespace
+
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates) {
+  if (const auto here = name_here(word); std::ranges::count(candidates, here) > 0)
+    return "did you mean '" + here + "'?";
   if (const auto best = nearest(word, candidates); !best.empty()) return "did you mean '" + best + "'?";
   if (candidates.empty()) return "nothing is allowed here";
   auto sorted = candidates;
@@ -50,5 +76,9 @@ std::string join(const std::vector<std::string>& words, std::string_view separat
   std::string text;
   for (const auto& word : words) text += (text.empty() ? "" : std::string(separator)) + word;
   return text;
+}
+
+std::string counted(int64_t number, const std::string& noun) {
+  return std::to_string(number) + " " + noun + (number == 1 ? "" : "s");
 }
 }  // namespace optrush

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,4 +11,6 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates);
 /// "a, b, c".
 std::string join(const std::vector<std::string>& words, std::string_view separator = ", ");
+/// "1 step", "12 steps".
+std::string counted(int64_t number, const std::string& noun);
 }  // namespace optrush

@@ -40,18 +40,19 @@ std::vector<std::string> plan_lines(const Json& plan) {
     std::vector<std::string> dimensions;
     for (const auto& one : mesh)
       dimensions.push_back(plain_text(one.at("dim")) + " " + plain_text(one.at("size")));
-    lines.push_back(plain_text(problem.value("world_size", Json(1))) + " ranks: " + join(dimensions, " x "));
+    lines.push_back(counted(problem.value("world_size", int64_t{1}), "rank") + ": " +
+                    join(dimensions, " x "));
   }
   if (const auto p = plan.find("parameters"); p != plan.end())
     lines.push_back((plan.contains("mesh") ? "rank 0 has " : "") + grouped(p->value("count", 0.0)) +
                     " parameters, " + grouped(p->value("trainable", 0.0)) + " trained, " +
                     bytes(p->value("bytes", 0.0)));
   if (const Json memory = plan.value("memory", Json()); !memory.is_null())
-    lines.push_back((plan.contains("mesh") ? "peak of a rank's step " : "peak of a step ") +
-                    bytes(memory.at("peak_bytes")) + ", by its sizes");
+    lines.push_back((plan.contains("mesh") ? "predicted peak of a rank " : "predicted peak ") +
+                    bytes(memory.at("peak_bytes")));
   else if (plan.contains("no_forecast"))
-    lines.push_back("its memory can't be foreseen (" + plain_text(plan.at("no_forecast")) +
-                    "), so it takes turns with --turns on alone");
+    lines.push_back("no memory forecast (" + plain_text(plan.at("no_forecast")) +
+                    "); interleaved only with --turns on");
   if (const auto cost = step_cost_from(plan.value("costs", Json())))
     lines.push_back(or_unknown(cost->launches, grouped) + " kernels a step, " +
                     or_unknown(cost->elementwise_bytes, bytes) + " by elementwise ones");
@@ -63,7 +64,7 @@ std::vector<std::string> plan_lines(const Json& plan) {
 /// "5 rounds", "rounds until ±3 % or 300 s".
 std::string rounds_text(const Json& experiment) {
   const Json& until = experiment.at("until");
-  if (until.empty()) return plain_text(experiment.at("rounds")) + " rounds";
+  if (until.empty()) return counted(experiment.at("rounds").get<int64_t>(), "round");
   return "rounds until ±" + percent(until.at("within").get<double>()) + " or " +
          duration(until.at("at_most_s").get<double>());
 }
@@ -82,7 +83,8 @@ Json estimate_of(const std::vector<Job>& jobs, const std::filesystem::path& fold
 
 std::string estimate_text(const Json& dry) {
   const Json& estimate = dry.at("estimate");
-  if (estimate.is_null()) return "time: unknown; after one run with this label it is told from its results\n";
+  if (estimate.is_null())
+    return "time: unknown; after one run with this label, its results give an estimate\n";
   const auto known = estimate.at("known_runs").get<size_t>(), all = estimate.at("runs").get<size_t>();
   return "time: about " + duration(estimate.at("seconds")) + " for " +
          (known == all ? "all runs" : std::to_string(known) + " of the runs, unknown for the others") +
@@ -134,10 +136,11 @@ Json dry_run(const Experiment& experiment, const RunRequest& request) {
 
 std::string dry_run_text(const Json& dry) {
   const Json& experiment = dry.at("experiment");
-  std::string text = plain_text(experiment.at("name")) + ": " + std::to_string(dry.at("variants").size()) +
-                     " variants, " + rounds_text(experiment) + ", " + std::to_string(dry.at("runs").size()) +
-                     " runs" + (experiment.at("until").empty() ? "" : " with the first round alone") +
-                     ", report in " + plain_text(dry.at("folder")) + "\n";
+  std::string text = plain_text(experiment.at("name")) + ": " +
+                     counted(std::ssize(dry.at("variants")), "variant") + ", " + rounds_text(experiment) +
+                     ", " + counted(std::ssize(dry.at("runs")), "run") +
+                     (experiment.at("until").empty() ? "" : " in the first round") + ", report in " +
+                     plain_text(dry.at("folder")) + "\n";
   text += estimate_text(dry);
   if (!dry.at("only").empty())
     text += "--only: " + join(dry.at("only").get<std::vector<std::string>>()) + ", and the base\n";

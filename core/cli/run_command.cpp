@@ -225,8 +225,8 @@ void add_run_command(CLI::App& app, int& code) {
   command->add_option("--threads", options->overrides.threads, "CPU threads; 0: every core");
   command->add_flag("--verbose", options->verbose, "tell on stderr what is started and why");
   command->footer(
-      "Exit code: 0 every run ended well (or lacks what this machine does not have), 1 something failed,\n"
-      "2 bad usage, 128 + N interrupted by signal N, as 130 by Ctrl-C and 143 by SIGTERM.");
+      "Exit code: 0 every run ended well (or lacks what this machine does not have), 1 something failed or\n"
+      "nothing was measured, 2 bad usage, 128 + N interrupted by signal N, as 130 by Ctrl-C and 143 by SIGTERM.");
   command->callback([options, &code] { code = run(*options); });
 }
 }  // namespace optrush

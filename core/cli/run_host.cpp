@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "base/log.h"
+#include "base/suggest.h"
 #include "cli/interrupted.h"
 #include "launch/folder.h"
 #include "launch/terminal.h"
@@ -43,11 +44,18 @@ std::filesystem::path RunHost::conclude(const RunOutcome& outcome, Progress& pro
     if (const auto warning = write_report(outcome.folder); !warning.empty())
       progress.note("warning: " + warning, Colour::yellow);
   if (outcome.signal != 0)
-    throw Interrupted(outcome.signal,
-                      "what is done is kept in " + outcome.folder.string() + "; " + resume_hint_);
+    throw Interrupted(outcome.signal, counted(static_cast<int64_t>(outcome.finished), "complete run") +
+                                          " kept in " + outcome.folder.string() + "; " + resume_hint_);
   const auto unsound = [](const Row& row) { return !row.ok() && row.status != Status::skipped; };
-  if (!outcome.all_ok || std::ranges::any_of(analyze(load_report(outcome.folder)).rows, unsound))
-    all_ok_ = false;
+  const std::vector<Row> rows = analyze(load_report(outcome.folder)).rows;
+  const bool nothing_measured = std::ranges::none_of(rows, &Row::ok);
+  if (nothing_measured) {
+    const Row& base = rows.front();
+    progress.note("nothing was measured: " + base.name + " is " + std::string(to_string(base.status)) + ", " +
+                      base.reason,
+                  Colour::red);
+  }
+  if (!outcome.all_ok || nothing_measured || std::ranges::any_of(rows, unsound)) all_ok_ = false;
   return outcome.folder;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/suggest.h"
 #include "data/counter_random.h"
 #include "optrush/error.h"
 
@@ -173,10 +174,11 @@ std::string DocumentRows::description() const {
   int64_t filled = 0;
   for (const int64_t document : used_) filled += positions_of(document);
   const auto sequences = static_cast<int64_t>(rows_.size());
-  std::string text = std::to_string(used_.size()) + " documents in " + std::to_string(sequences) +
-                     " sequences, " + percent(filled, sequences * seq_len_) + " of their positions filled";
+  std::string text = counted(std::ssize(used_), "document") + " in " + counted(sequences, "sequence") + ", " +
+                     percent(filled, sequences * seq_len_) + " of their positions filled";
   if (cut_ > 0)
-    text += "; " + std::to_string(cut_) + " were cut at " + std::to_string(seq_len_ + 1) + " tokens";
+    text += "; " + std::to_string(cut_) + (cut_ == 1 ? " was" : " were") + " cut at " +
+            std::to_string(seq_len_ + 1) + " tokens";
   return text + left_out();
 }
 }  // namespace optrush

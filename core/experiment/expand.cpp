@@ -92,7 +92,7 @@ class Expansion {
     for (const auto& use : base_.spec.plugins)
       if (!base_.origin.emplace(use.name, "the base").second)
         throw Error("the base stacks '" + use.name + "' twice", "list it once");
-    add("base", "base", -1, base_, "");
+    add(experiment.base_name, "base", -1, base_, "");
   }
 
   void ladder(const std::vector<Rung>& rungs) {

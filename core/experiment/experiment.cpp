@@ -156,6 +156,7 @@ const Fields<Experiment>& experiment_fields() {
           .optional(&T::script_sha256, {.name = "script_sha256", .doc = "of the script"})
           .custom(table(&T::arguments, {.name = "arguments", .doc = "of the script"}))
           .custom(run_spec(&T::base, {.name = "base", .doc = "rung 0"}))
+          .optional(&T::base_name, {.name = "base_name", .doc = "of rung 0"})
           .custom(list_of(&T::parts, part_from_json, {.name = "parts", .doc = "ladders, ablations, grids"}))
           .optional(&T::rounds, {.name = "rounds", .doc = "runs of each rung", .min = 1})
           .custom(until())

@@ -50,6 +50,7 @@ struct Experiment {
   std::string script_sha256;
   Json arguments = Json::object();  ///< that the script read, given or not: {"layers": 8}
   RunSpec base;                     ///< rung 0: no plugin, unless the script gives some
+  std::string base_name = "base";   ///< of rung 0
   std::vector<Part> parts;
   int64_t rounds = 5;
   std::optional<Until> until;  ///< instead of `rounds`: as many as it takes
@@ -64,7 +65,7 @@ struct Experiment {
 /// One line of the report: a complete spec and its place.
 struct Variant {
   int64_t index = 0;             ///< 0 is the base
-  std::string name;              ///< of the rung; "base" for 0
+  std::string name;              ///< of the rung; Experiment::base_name for 0
   std::string group;             ///< base | ladder | full | without | alone | grid | external
   int64_t previous = -1;         ///< variant that this one is compared with; -1 for the base
   RunSpec spec;                  ///< round 0

@@ -188,7 +188,7 @@ class Planner {
     Setup plain = setup_;
     std::erase_if(plain.plugins, [&](const Use& use) { return !kept.contains(use.name); });
     if (!difference(setup_, plain).any) {
-      only_fall("another function or task is trained, and nothing else is stacked: it is its own plain form");
+      only_fall("another function or task is trained, and no reference exists");
       return true;
     }
     if (!take_ranks_of_base(plain)) {
@@ -303,7 +303,7 @@ class Planner {
 
   void only_fall(const std::string& why) {
     check_.must_fall = true;
-    check_.explanation = why + ", so only a falling loss is asked for";
+    check_.explanation = why + ", so only a falling loss is checked";
   }
 
   /// The variant's own rounds are repeated as round 0, a reference that was made for it as round 1.

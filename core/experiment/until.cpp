@@ -13,6 +13,8 @@ const Fields<Until>& until_fields() {
       Fields<T>()
           .required(&T::within, {.name = "within", .doc = "0.03: intervals of ±3 %", .min = 0.0001, .max = 1})
           .required(&T::at_most_s, {.name = "at_most_s", .doc = "seconds of measuring", .min = 0.001})
+          .optional(&T::enough_s,
+                    {.name = "enough_s", .doc = "seconds after which claims are enough", .min = 0})
           .optional(&T::race, {.name = "race", .doc = "only what may still turn out faster runs on"});
   return fields;
 }

@@ -8,6 +8,8 @@ namespace optrush {
 struct Until {
   double within = 0.03;  ///< half the width of an interval in logarithms: 0.03 is ±3 %
   double at_most_s = 0;  ///< seconds of measuring after which no round begins
+  /// Seconds after which no round begins where every pair has enough for a claim; 0: at_most_s.
+  double enough_s = 0;
   /// Only who may still turn out faster than its base runs on: what is surely faster is settled, and so is
   /// what is surely not faster by more than `within`.
   bool race = false;

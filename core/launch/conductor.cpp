@@ -18,6 +18,7 @@
 #include "launch/noise_log.h"
 #include "launch/peak_log.h"
 #include "launch/planner.h"
+#include "launch/time_limit.h"
 #include "optrush/error.h"
 #include "report/analysis.h"
 #include "report/document_checks.h"
@@ -63,7 +64,7 @@ class Conductor {
       execution_.journal().ended();
     else
       execution_.journal().interrupted(interrupts_.describe());
-    return {folder_, execution_.all_ok(), interrupts_.signal()};
+    return {folder_, execution_.all_ok(), interrupts_.signal(), execution_.finished()};
   }
 
  private:
@@ -97,7 +98,9 @@ class Conductor {
     if (is_there(file) && Sums(folder_).agree(file)) there = read_json(file);
     const bool known = there && !there->contains("doctor");
     progress_.stage("looking at the machine");
-    auto here = describe_machine(experiment_, request_.worker, known, interrupts_);
+    auto here = known || request_.machine.is_null()
+                    ? describe_machine(experiment_, request_.worker, known, interrupts_)
+                    : std::optional(request_.machine);
     if (!here) return false;
     execution_.machine_has(gpus_in(*here));
     if (request_.followers != nullptr) (*here)["hosts"] = request_.followers->hosts();
@@ -188,58 +191,58 @@ class Conductor {
 
   void measure() {
     if (request_.resume) tell_done();
-    const auto start = std::chrono::steady_clock::now();
-    run_round(0, runs_.schedule.round(0, runs_.plans));
+    const auto first = runs_.schedule.round(0, runs_.plans);
+    TimeLimit limit(experiment_, first.size(), progress_,
+                    request_.began.value_or(std::chrono::steady_clock::now()));
+    limit.round_took(run_round(0, first, limit.of_first_round()));
     check_gate(/*last=*/!runs_.schedule.open() && experiment_.rounds == 1);
     if (runs_.schedule.open())
-      repeat_until(*experiment_.until, start);
+      repeat_until(*experiment_.until, limit);
     else
       for (int64_t round = 1; round < experiment_.rounds; ++round) {
         peaks_.look(round);
         run_round(round, runs_.schedule.round(round, runs_.plans));
       }
     check_gate(/*last=*/true);
-    execution_.execute(runs_.schedule.drift(runs_.plans));
+    if (!limit.is_tight()) execution_.execute(runs_.schedule.drift(runs_.plans));
   }
 
   /// Rounds until every interval is narrow or the time is over. What was stored of rounds counts, and what an
   /// interrupted one lacks is made up.
-  void repeat_until(const Until& until, std::chrono::steady_clock::time_point start) {
+  void repeat_until(const Until& until, TimeLimit& limit) {
     int64_t round = 1;
     for (auto begun = begun_in(round); !begun.empty(); begun = begun_in(++round))
-      run_round(round, runs_.schedule.begin_round(round, begun, runs_.plans));
+      run_round(round, runs_.schedule.begin_round(round, begun, runs_.plans), limit.of_begun_round());
     // A race is not run on where nothing of it was missing: what was decided by it stands.
-    if (until.race && came_to_end_ && execution_.started() == 0) return;
-    double slower = 1;  // than the sum of what the runs measured of themselves
+    if (until.race && came_to_end_ && execution_.started() == 0 && round >= static_cast<int64_t>(kMinRounds))
+      return;
     while (interrupts_.signal() == 0) {
       peaks_.look(round);
-      const Analysis now = analyze(so_far());
-      RoundState state{until, until.at_most_s - seconds_since(start), round, run_seconds(now), pairs_of(now)};
-      for (auto& [variant, seconds] : state.seconds) seconds *= slower;
-      if (const auto base = state.seconds.find(0); base != state.seconds.end())
-        state.seconds_left -= base->second;  // which runs once more at the end
-      const auto chosen = next_round(state);
+      const auto chosen = limit.next(analyze(so_far()), round, [&](int64_t variant) {
+        return execution_.can_be_cut(
+            runs_.schedule.measured(runs_.variants.at(static_cast<size_t>(variant)), round));
+      });
       if (chosen.empty()) break;
-      const auto before = std::chrono::steady_clock::now();
-      run_round(round, runs_.schedule.begin_round(round, chosen, runs_.plans));
+      limit.round_took(
+          run_round(round, runs_.schedule.begin_round(round, chosen, runs_.plans), limit.of_next_round()));
       ++round;
-      double expected = 0;
-      for (const int64_t variant : chosen) expected += state.seconds.at(variant) / slower;
-      slower = std::max(1.0, seconds_since(before) / expected);
     }
   }
 
   /// With a look at the machine's noise before the first and after each, where something is left to run.
-  void run_round(int64_t round, const std::vector<Job>& jobs) {
+  /// Seconds that it took; none where all of it was done before.
+  std::optional<double> run_round(int64_t round, const std::vector<Job>& jobs, Pacer pacer = {}) {
     const bool any = std::ranges::any_of(jobs, [&](const Job& job) { return !execution_.is_done(job); });
     if (any && !noise_.begun()) look_at_noise(round);
-    execution_.execute_round(jobs, round);
+    const auto before = std::chrono::steady_clock::now();
+    execution_.execute_round(jobs, round, std::move(pacer));
     if (any) look_at_noise(round + 1);
+    return any ? std::optional(seconds_since(before)) : std::nullopt;
   }
 
   void look_at_noise(int64_t rounds) {
     if (noise_.off() || interrupts_.signal() != 0) return;
-    progress_.stage("looking how quiet the machine is");
+    progress_.stage("checking machine noise");
     noise_.look(rounds);
   }
 

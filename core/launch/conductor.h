@@ -1,4 +1,5 @@
 #pragma once
+#include <chrono>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -18,15 +19,20 @@ struct RunRequest {
   bool retry = false;             ///< which those that did not end well are, too
   std::vector<std::string> only;  ///< names of rungs; empty: all
   double plan_timeout_s = 60;
-  double probe_s = 0.5;              ///< of each look at the machine's noise between rounds; 0: none
-  Followers* followers = nullptr;    ///< the other processes of a launcher's job; null: there are none
+  double probe_s = 0.5;            ///< of each look at the machine's noise between rounds; 0: none
+  Followers* followers = nullptr;  ///< the other processes of a launcher's job; null: there are none
+  /// context.json of this machine, where it was looked at a moment ago; null: it is looked at.
+  Json machine;
+  /// When the time limit began; none: it begins with the first run.
+  std::optional<std::chrono::steady_clock::time_point> began;
   std::optional<int64_t> gpu_bytes;  ///< of a dry run for a GPU that this machine lacks
 };
 
 struct RunOutcome {
   std::filesystem::path folder;
-  bool all_ok = true;  ///< every run ended well, or was skipped because the machine lacks what it needs
-  int signal = 0;      ///< that ended it early; 0: it came to its end
+  bool all_ok = true;   ///< every run ended well, or was skipped because the machine lacks what it needs
+  int signal = 0;       ///< that ended it early; 0: it came to its end
+  size_t finished = 0;  ///< runs that have a result, of this start or of an earlier one
 };
 
 /// Plans, runs and journals every variant of an experiment; whatever becomes of a run is a stored result and

@@ -1,6 +1,7 @@
 #include "launch/execution.h"
 
 #include <algorithm>
+#include <limits>
 #include <random>
 
 #include "base/files.h"
@@ -72,13 +73,58 @@ void Execution::cannot_run(const Variant& variant, const BadEnd& end) {
   drop(variant, "its plan failed");
 }
 
-void Execution::execute_round(std::vector<Job> jobs, int64_t round) {
+bool Execution::can_be_cut(const Job& job) const {
+  return knows_turns(job, request_.followers != nullptr) && job.spec.save.every == 0 &&
+         experiment_.target_loss == 0;
+}
+
+void Execution::execute_round(std::vector<Job> jobs, int64_t round, Pacer pacer) {
+  const bool whole = experiment_.target_loss > 0 ||
+                     std::ranges::any_of(jobs, [](const Job& job) { return job.spec.save.every > 0; });
+  pacer_ = whole ? Pacer() : std::move(pacer);
+  steps_of_round_ = pacer_ ? steps_of_stored(jobs) : std::nullopt;
   std::vector<Job> fit = jobs;
   std::erase_if(fit, [&](const Job& job) { return alone_.contains(job.spec.variant); });
   fit = chosen_for_turns(fit, runs_.plans, experiment_.turns, request_.followers != nullptr);
   if (fit.size() > 1) execute_in_turns(fit, round);
   std::erase_if(jobs, [&](const Job& job) { return is_executed(job); });
-  execute(jobs);
+  for (const auto& job : jobs) {
+    if (interrupts_.signal() != 0) break;
+    pacer_&& can_be_cut(job) ? execute_paced(job) : execute(job);
+  }
+}
+
+/// Of runs of a round that was interrupted between two of them: the others make equally many.
+std::optional<int64_t> Execution::steps_of_stored(const std::vector<Job>& jobs) {
+  std::optional<int64_t> steps;
+  for (const auto& job : jobs) {
+    if (!request_.resume || !can_be_cut(job)) continue;
+    const auto result = result_if_done(run_folder(job.id), job, journal_);
+    if (!result || result->at("status") != "ok") continue;
+    const int64_t made = std::ssize(result->at("steps")) - job.spec.train.warmup;
+    if (made > 0) steps = std::max(steps.value_or(0), made);
+  }
+  return steps;
+}
+
+/// As the only one of its group, so that it can be told when to end.
+void Execution::execute_paced(const Job& job) {
+  if (const auto result = stored_result(job)) return take(job, *result);
+  const TemporaryFolder sockets;
+  TurnRound({job}, "", sockets.path(), *this, interrupts_).conduct();
+}
+
+int64_t Execution::steps_of_round(const std::map<int64_t, RunCost>& costs) {
+  if (!pacer_) return std::numeric_limits<int64_t>::max();
+  if (!steps_of_round_) steps_of_round_ = pacer_(costs);
+  return *steps_of_round_;
+}
+
+/// What is trained for its result, or in too few rounds for a claim, is wanted whole.
+bool Execution::counts_when_cut() const {
+  const auto trains = [](const Variant& variant) { return variant.spec.save.every > 0; };
+  return (experiment_.until || experiment_.rounds >= static_cast<int64_t>(kMinRounds)) &&
+         experiment_.target_loss == 0 && std::ranges::none_of(runs_.variants, trains);
 }
 
 void Execution::execute_in_turns(std::vector<Job> jobs, int64_t round) {
@@ -100,8 +146,7 @@ void Execution::execute_in_turns(std::vector<Job> jobs, int64_t round) {
   if (remade > 0)
     progress_.note(
         std::to_string(remade) + " finished runs of round " + std::to_string(round + 1) +
-            " are made again beside those that it misses, as only steps of one group are compared; "
-            "theirs are in replaced/",
+            " are rerun, because a round's runs must execute together; their old results are in replaced/",
         Colour::yellow);
   if (jobs.size() < 2) return;
   // Their specs say whose round it is, whoever has started when an interrupt comes.
@@ -112,7 +157,9 @@ void Execution::execute_in_turns(std::vector<Job> jobs, int64_t round) {
   std::vector<Job> started;
   for (const size_t i : start_order(jobs.size(), round)) started.push_back(jobs[i]);
   const TemporaryFolder sockets;
+  in_turns_ = true;
   const auto again = TurnRound(started, group_id(round), sockets.path(), *this, interrupts_).conduct();
+  in_turns_ = false;
   for (const auto& job : again) {
     progress_.note(job.spec.rung + " was out of memory beside the others, and is run alone", Colour::yellow);
     alone_.insert(job.spec.variant);
@@ -121,7 +168,7 @@ void Execution::execute_in_turns(std::vector<Job> jobs, int64_t round) {
 
 std::unique_ptr<LiveRun> Execution::start(const Job& job, const fs::path& socket) {
   forget_records(state_folder(run_folder(job.id)));
-  return start(job, "in turns", {{"OPTRUSH_TURNS", socket.string()}});
+  return start(job, in_turns_ ? "in turns" : "", {{"OPTRUSH_TURNS", socket.string()}});
 }
 void Execution::has_turn(const Job& job) { progress_.go_on(job); }
 void Execution::tick() {

@@ -1,5 +1,6 @@
 #pragma once
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -25,6 +26,9 @@ struct Runs {
   Runs& operator=(const Runs&) = delete;
 };
 
+/// By what the first runs of a round took, how many timed steps all of it make. Asked once for a round.
+using Pacer = std::function<int64_t(const std::map<int64_t, RunCost>&)>;
+
 /// Runs jobs, one by one or in turns, and stores and journals how they end. What is done already, where the
 /// request resumes, is not run again.
 class Execution : private TurnRound::Host {
@@ -36,8 +40,11 @@ class Execution : private TurnRound::Host {
   void machine_has(int64_t gpus) { starter_.machine_has(gpus); }
   /// One after the other. Whether there was any.
   bool execute(const std::vector<Job>&);
-  /// Jobs of one round: those that can take turns do so, and the others run one after the other.
-  void execute_round(std::vector<Job>, int64_t round);
+  /// Jobs of one round: those that can take turns do so, and the others run one after the other. With a
+  /// `pacer` all that can be cut make the steps that it says.
+  void execute_round(std::vector<Job>, int64_t round, Pacer pacer = {});
+  /// Whether a run may end before its last step: no training that is saved, or timed until a loss is reached.
+  bool can_be_cut(const Job&) const;
   /// No run of this variant can be made now: its plan failed. What it measured before is kept.
   void cannot_run(const Variant&, const BadEnd&);
 
@@ -49,6 +56,8 @@ class Execution : private TurnRound::Host {
   bool all_ok() const { return all_ok_; }
   /// How many processes of runs were started.
   int64_t started() const { return started_; }
+  /// How many runs have a result, of this start or of an earlier one.
+  size_t finished() const { return executed_.size(); }
 
  private:
   bool counts(const Job&, const Json& result) const;
@@ -65,11 +74,16 @@ class Execution : private TurnRound::Host {
   void forget_plans(const Variant&);
   void store_unstarted(const Variant&, int64_t round, const BadEnd&);
 
+  void execute_paced(const Job&);
+  std::optional<int64_t> steps_of_stored(const std::vector<Job>&);
+
   std::unique_ptr<LiveRun> start(const Job&, const std::filesystem::path& socket) override;
   void has_turn(const Job&) override;
   void tick() override;
   void ended(const Job&, const Json& result) override;
   void abandoned(const Job&) override;
+  int64_t steps_of_round(const std::map<int64_t, RunCost>&) override;
+  bool counts_when_cut() const override;
 
   const Experiment& experiment_;
   const RunRequest& request_;
@@ -79,8 +93,11 @@ class Execution : private TurnRound::Host {
   Progress& progress_;
   Journal journal_;
   RunStarter starter_;
-  std::set<std::string> executed_;  ///< specs of the runs that have a result
-  std::set<int64_t> alone_;         ///< variants that were out of memory beside others
+  std::set<std::string> executed_;         ///< specs of the runs that have a result
+  bool in_turns_ = false;                  ///< the runs that are being started
+  std::set<int64_t> alone_;                ///< variants that were out of memory beside others
+  Pacer pacer_;                            ///< of the present round; empty: nothing is cut
+  std::optional<int64_t> steps_of_round_;  ///< that it has said
   bool all_ok_ = true;
   int64_t started_ = 0;
 };

@@ -5,8 +5,6 @@
 #include <limits>
 #include <set>
 
-#include "launch/run_seconds.h"
-
 namespace optrush {
 namespace {
 bool narrow(const Pair& pair, const Until& until) {
@@ -61,22 +59,5 @@ std::vector<Pair> pairs_of(const Analysis& a) {
       pairs.push_back(pair_of(a, row, row.base));
   }
   return pairs;
-}
-
-std::map<int64_t, double> run_seconds(const Analysis& a) {
-  std::map<int64_t, double> seconds;
-  std::map<int64_t, int64_t> latest;
-  for (const StoredRun& run : a.runs) {
-    const RunResult& result = run.result;
-    if (run.spec.purpose != Purpose::measure || !a.row(run.spec.variant)->ok() || !result.step_seconds)
-      continue;
-    if (const auto known = latest.find(run.spec.variant);
-        known != latest.end() && known->second > run.spec.round)
-      continue;
-    latest[run.spec.variant] = run.spec.round;
-    const auto& train = run.spec.train;
-    seconds[run.spec.variant] = seconds_of(result, train.steps + train.warmup);
-  }
-  return seconds;
 }
 }  // namespace optrush

@@ -39,6 +39,4 @@ std::vector<int64_t> next_round(const RoundState&);
 
 /// The pairs of a report: each row that is ok with its previous one and with the base.
 std::vector<Pair> pairs_of(const Analysis&);
-/// Seconds that a run of each row that is ok takes, by what its latest one did.
-std::map<int64_t, double> run_seconds(const Analysis&);
 }  // namespace optrush

@@ -61,6 +61,35 @@ std::string lacking_memory(const Json& plan, int64_t ranks) {
          (ranks > 1 ? "a rank can have " : "this machine has ") + bytes(memory.at("available_bytes")) +
          (memory.at("device") == "cuda" ? " on its GPU" : " free");
 }
+
+bool changes_batch(const Variant& variant) {
+  const auto train = variant.changed.find("train");
+  return train != variant.changed.end() && (train->contains("micro_batch") || train->contains("seq_len"));
+}
+
+/// The largest micro-batch below that of a spec whose step fits, as advice.
+std::string smaller_batch(RunSpec spec, double available, const PlanRequest& request,
+                          Interrupts& interrupts) {
+  const int64_t sequences = spec.train.micro_batch * spec.train.accumulation;
+  int high = 1;  // exponents of two: the first fits, this one need not
+  while ((int64_t{1} << high) < spec.train.micro_batch) ++high;
+  const auto fits = [&](int64_t batch) {
+    spec.train.micro_batch = batch;
+    const auto peak = predicted_peak(spec, request.worker, request.limits, interrupts);
+    return peak && static_cast<double>(*peak) <= available;
+  };
+  if (spec.train.micro_batch == 1 || !fits(1))
+    return "not even a micro_batch of 1 fits: take a shorter seq_len, a smaller model or a plugin that saves "
+           "memory";
+  int low = 0;
+  while (high - low > 1) (fits(int64_t{1} << (low + high) / 2) ? low : high) = (low + high) / 2;
+  const int64_t batch = int64_t{1} << low;
+  return "train.micro_batch = " + std::to_string(batch) + " fits" +
+         (sequences % batch == 0 ? ", with accumulation = " + std::to_string(sequences / batch) +
+                                       " for the same sequences a step"
+                                 : "");
+}
+
 /// Rungs of a ladder that are not wanted but lie below one that is: whether they can be decides what it
 /// stands on.
 std::set<int64_t> only_stood_on(const std::vector<Variant>& variants, const Schedule& schedule) {
@@ -95,7 +124,9 @@ std::optional<Planned> plan_variant(const Variant& variant, const fs::path& work
       check_plan(variant, plan);
       if (const auto reason = lacking_memory(plan, variant.spec.train.world_size);
           !variant.external && !reason.empty())
-        return Planned{.failure = {"skipped", reason}, .lacks_memory = true};
+        return Planned{.failure = {"skipped", reason},
+                       .lacks_memory = true,
+                       .available_bytes = plan["memory"]["available_bytes"]};
       return Planned{.plan = std::move(plan)};
     } catch (const Error& e) {
       return failed_plan("failed", "while planning: " + e.message());
@@ -137,6 +168,12 @@ std::optional<std::vector<NoPlan>> plan_all(const Experiment& experiment, std::v
       if (failed != failures.end()) planned.failure = failed->failure;
       planned.refused = refused.contains(variant.same_as);
     }
+    // Of a rung that keeps the base's batch, something else is too large.
+    if (wanted && planned.lacks_memory && variant.has_own_runs() &&
+        (variant.index == 0 || changes_batch(variant)))
+      planned.failure.reason +=
+          "; " +
+          smaller_batch(variant.spec, static_cast<double>(planned.available_bytes), request, interrupts);
     if (wanted) plans.at(i) = planned.plan;
     if (wanted && planned.plan.is_null()) failures.push_back({variant.index, planned.failure});
     if (!planned.refused) continue;

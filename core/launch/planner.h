@@ -19,7 +19,8 @@ struct Planned {
   Json plan;  ///< null: none
   BadEnd failure = {};
   bool refused = false;  ///< the worker said what is wrong with it: it can't be, whatever is stacked on it
-  bool lacks_memory = false;  ///< what it foresees does not fit into this machine
+  bool lacks_memory = false;    ///< what it foresees does not fit into this machine
+  int64_t available_bytes = 0;  ///< that it would have to fit into, where it lacks memory
 };
 
 /// `optrush-worker plan` for one variant, in a process of its own: a plugin may throw, crash or hang. None

@@ -7,11 +7,6 @@ constexpr double kOverhead = 0.5e9;
 /// Part of the free memory that is given away.
 constexpr double kShareOfMemory = 0.8;
 
-bool knows_turns(const Job& job, bool launched) {
-  if (job.external) return job.external->turns;
-  return job.spec.train.world_size == 1 || !launched;
-}
-
 /// Takes what it needs from the memory that is left, where that is enough; with what the plans say.
 class Room {
  public:
@@ -29,6 +24,11 @@ class Room {
   double taken_ = 0;
 };
 }  // namespace
+
+bool knows_turns(const Job& job, bool launched) {
+  if (job.external) return job.external->turns;
+  return job.spec.train.world_size == 1 || !launched;
+}
 
 std::vector<Job> chosen_for_turns(const std::vector<Job>& jobs, const std::vector<Json>& plans,
                                   InTurns setting, bool launched) {

@@ -5,6 +5,9 @@
 #include "launch/schedule.h"
 
 namespace optrush {
+/// Whether a run can be told when to make its steps.
+bool knows_turns(const Job&, bool launched);
+
 /// Those of a round's jobs that take turns with each other; fewer than two: none. A program that does not
 /// know of turns and a run with ranks on other machines (`launched`: there may be some) take no part. Where
 /// the experiment leaves it open, a job takes part on a CPU, where its plan foresees its peak, and as long as

@@ -15,6 +15,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr double kShortestTurn = 0.25;
 constexpr int64_t kFewestTurns = 4;
+constexpr double kSecondsToCut = 10;  ///< after a signal: for the present turn and for all results
 }  // namespace
 
 int64_t steps_of_a_turn(const std::vector<double>& seconds, int64_t steps) {
@@ -61,16 +62,24 @@ std::vector<Job> TurnRound::conduct() {
       return {};
     }
   }
-  const int64_t steps = steps_of_a_turn();
+  const int64_t most = limit();
+  const bool alone = members_.size() == 1;
+  const int64_t steps = alone ? most : steps_of_a_turn();
   for (size_t cycle = 0; !alive().empty(); ++cycle) {
     const auto present = alive();
     for (const size_t i : turn_order(present.size(), cycle)) {
       Member& member = *present[i];
       if (!member.run) continue;
-      member.took_turns = true;
-      member.socket.go(steps);
+      if (const bool ends = member.socket.can_end(); ends && member.steps >= most) {
+        member.cut = "time limit";
+        member.socket.end();
+      } else {
+        const int64_t next = ends ? std::min(steps, most - member.steps) : steps;
+        member.steps += next;
+        member.socket.go(next, alone);
+      }
       if (hold(member)) continue;
-      end_all();
+      interrupted();
       return {};
     }
   }
@@ -117,8 +126,57 @@ void TurnRound::conclude(Member& member, Json result) {
     again_.push_back(member.job);
     return host_.abandoned(member.job);
   }
-  if (result.at("status") == "ok" && member.took_turns) result["turns"] = id_;
+  if (result.at("status") == "ok" && member.steps > 0 && members_.size() > 1) result["turns"] = id_;
+  if (result.at("status") == "ok" && !member.cut.empty()) result["cut"] = member.cut;
   host_.ended(member.job, result);
+}
+
+/// Timed steps of every run of this round that can end before its last one.
+int64_t TurnRound::limit() {
+  std::map<int64_t, RunCost> costs;
+  for (const Member* member : alive())
+    costs[member->job.spec.variant] = {.start = member->held_s,
+                                       .step = member->socket.step_seconds(),
+                                       .steps = member->job.spec.train.steps,
+                                       .whole = !member->socket.can_end()};
+  int64_t all = 1;
+  for (const auto& [variant, cost] : costs) all = std::max(all, cost.steps);
+  return costs.empty() ? all : std::clamp<int64_t>(host_.steps_of_round(costs), 1, all);
+}
+
+void TurnRound::interrupted() {
+  if (!cut()) end_all();
+}
+
+/// Lets the present turn end, and then every run with the steps that it has made. False where that is too
+/// little, takes too long, or another signal comes.
+bool TurnRound::cut() {
+  const auto start = Clock::now();
+  const auto wait_until = [&](auto&& done) {
+    while (true) {
+      std::vector<int> descriptors;
+      for (auto& member : members_) {
+        look_after(member);
+        if (!member.run) continue;
+        const auto more = member.socket.descriptors();
+        descriptors.insert(descriptors.end(), more.begin(), more.end());
+      }
+      const auto present = alive();
+      if (std::ranges::all_of(present, done)) return true;
+      if (seconds_since(start) > kSecondsToCut) return false;
+      if (interrupts_.wait(std::chrono::milliseconds(50), descriptors)) return false;
+    }
+  };
+  const auto counts = [](const Member* member) {
+    return member->socket.can_end() && member->steps >= kFewestSteps;
+  };
+  if (members_.size() < 2 || !host_.counts_when_cut() || !std::ranges::all_of(alive(), counts)) return false;
+  if (!wait_until([](const Member* member) { return member->socket.waits(); })) return false;
+  for (Member* member : alive()) {
+    member->cut = "interrupt";
+    member->socket.end();
+  }
+  return wait_until([](const Member*) { return false; });
 }
 
 void TurnRound::end_all() {

@@ -1,12 +1,14 @@
 #pragma once
 #include <chrono>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "launch/live_run.h"
+#include "launch/pace.h"
 #include "launch/schedule.h"
 #include "launch/turn_socket.h"
 
@@ -29,6 +31,11 @@ class TurnRound {
     virtual void ended(const Job&, const Json& result) = 0;
     /// A run has ended without a result that counts: by a signal, or for want of memory that the others held.
     virtual void abandoned(const Job&) = 0;
+    /// Every run is ready for its first timed step: after how many the round ends, whatever the specs ask
+    /// for. By variant; the most that there are: none is cut.
+    virtual int64_t steps_of_round(const std::map<int64_t, RunCost>&) = 0;
+    /// Whether what a signal leaves of a round counts.
+    virtual bool counts_when_cut() const = 0;
   };
 
   /// `id` is in the results of all that took turns with each other; `folder` is for the sockets.
@@ -36,6 +43,7 @@ class TurnRound {
 
   /// Starts the runs one after the other, each up to its first timed step, and then lets them take turns to
   /// their ends. Those that were out of memory beside the others are returned: alone they may have enough.
+  /// A signal cuts the round to the steps that all of its runs have made, where these are enough to count.
   std::vector<Job> conduct();
 
  private:
@@ -45,13 +53,17 @@ class TurnRound {
     std::filesystem::path path;      ///< of the socket
     std::unique_ptr<LiveRun> run{};  ///< null: not started yet, or ended
     double held_s = 0;               ///< time with the turn
-    bool took_turns = false;
+    int64_t steps = 0;               ///< that it has had turns for
+    std::string cut{};               ///< why it ends before its last step
   };
 
   /// Until the member has handed the turn on, or has ended. False where a signal came.
   bool hold(Member&);
   void look_after(Member&);
   void conclude(Member&, Json result);
+  int64_t limit();
+  void interrupted();
+  bool cut();
   void end_all();
   std::vector<Member*> alive();
   int64_t steps_of_a_turn();

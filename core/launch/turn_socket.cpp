@@ -37,6 +37,7 @@ void TurnSocket::take(Connection& connection, const Json& message) try {
     if (std::ranges::count(connections_, rank, &Connection::rank) != 0)
       refuse(message, "there is such a rank already");
     connection.rank = rank;
+    connection.can_end = optional_field<bool>(message, "ends").value_or(false);
     size_ = size;
   } else if (type != "done" || connection.rank < 0) {
     refuse(message, R"("ready" comes first and once, then "done")");
@@ -52,13 +53,25 @@ bool TurnSocket::waits() const {
   return spoke() && std::ranges::count(connections_, true, &Connection::waits) == size_;
 }
 
-void TurnSocket::go(int64_t steps) {
+void TurnSocket::tell(const Json& message) {
   for (auto& connection : connections_) {
     if (connection.rank < 0) continue;
     connection.waits = false;
-    connection.channel.send({{"type", "go"}, {"steps", steps}});
+    connection.channel.send(message);
   }
 }
+
+void TurnSocket::go(int64_t steps, bool alone) {
+  Json message = {{"type", "go"}, {"steps", steps}};
+  if (alone) message["alone"] = true;
+  tell(message);
+}
+
+bool TurnSocket::can_end() const {
+  return spoke() && std::ranges::count(connections_, true, &Connection::can_end) == size_;
+}
+
+void TurnSocket::end() { tell({{"type", "end"}}); }
 
 double TurnSocket::step_seconds() const {
   double longest = 0;

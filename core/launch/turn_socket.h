@@ -21,8 +21,12 @@ class TurnSocket {
   bool waits() const;
   /// Whether one has ever done so: the program knows of turns.
   bool spoke() const { return size_ > 0; }
-  /// The turn, for so many steps, to every rank.
-  void go(int64_t steps);
+  /// The turn, for so many steps, to every rank. `alone`: nobody else takes turns with it.
+  void go(int64_t steps, bool alone = false);
+  /// Whether every rank knows how to end before its last step.
+  bool can_end() const;
+  /// Where it can: no more steps. Every rank ends with the result of those that it has made.
+  void end();
   /// Of the last step, by the slowest rank; 0: not known.
   double step_seconds() const;
   /// What can be read when somebody has something to say.
@@ -32,10 +36,11 @@ class TurnSocket {
   struct Connection {
     Channel channel;
     int64_t rank = -1;  ///< -1: it has said nothing yet
-    bool waits = false;
+    bool waits = false, can_end = false;
     double seconds = 0;
   };
   void take(Connection&, const Json& message);
+  void tell(const Json& message);
 
   Descriptor listener_;
   std::vector<Connection> connections_;

@@ -1,6 +1,7 @@
 #include "report/analysis.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 
 #include "base/spec_json.h"
@@ -51,6 +52,9 @@ class Analyzer {
   static std::vector<Curve> curves(const std::vector<const StoredRun*>& runs) {
     std::vector<Curve> curves;
     for (const StoredRun* run : runs) curves.push_back(run->result.curve());
+    // The first one is asked for a falling loss, and the others are compared with it: a round that was cut
+    // shows less.
+    std::ranges::stable_sort(curves, std::greater(), [](const Curve& curve) { return curve.losses.size(); });
     return curves;
   }
 

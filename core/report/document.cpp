@@ -4,6 +4,8 @@
 #include <cctype>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <set>
 
 #include "base/suggest.h"
 #include "report/chart_parts.h"
@@ -83,8 +85,8 @@ Section loss_section(const Family& family) {
   section.table = std::move(table);
   section.bullets = {
       "Compared are losses and gradient norms of the first steps, by relative difference, and means of later "
-      "losses: at single steps equally good runs drift apart. Equal bits are asked of the losses of all "
-      "steps."};
+      "losses: at single steps equally good runs drift apart. Exact plugins must match in every "
+      "step."};
   for (const LossLine& line : loss_lines(family.rows)) {
     std::vector<std::string> names;
     for (const Row* other : line.others) names.push_back(other->name);
@@ -220,8 +222,48 @@ std::string rounds_text(const Analysis& a) {
   std::string text = "Rungs ran until the intervals of their speedups were ±" + percent(until->within) +
                      " or " + duration(until->at_most_s) + " were over";
   if (most > 0)
-    text += ": " + std::to_string(least) + (least == most ? "" : " to " + std::to_string(most)) + " rounds";
+    text += ": " + (least == most ? counted(static_cast<int64_t>(most), "round")
+                                  : std::to_string(least) + " to " + std::to_string(most) + " rounds");
   return text;
+}
+
+/// "1, 2 and 4"
+std::string listed(const std::set<int64_t>& numbers) {
+  std::string text;
+  for (const int64_t number : numbers)
+    text += (text.empty() ? "" : number == *numbers.rbegin() ? " and " : ", ") + std::to_string(number);
+  return text;
+}
+
+/// Which rounds ended before their last step, and with how many steps; empty: none.
+std::vector<std::string> cuts_text(const Analysis& a) {
+  std::map<std::pair<std::string, int64_t>, std::set<int64_t>> rounds;  // by cause and steps
+  for (const StoredRun& run : a.runs)
+    if (!run.result.cut.empty() && run.spec.purpose == Purpose::measure)
+      rounds[{run.result.cut, std::ssize(run.result.steps) - run.spec.train.warmup}].insert(run.spec.round +
+                                                                                            1);
+  std::vector<std::string> lines;
+  for (const auto& [key, numbers] : rounds) {
+    const auto& [cause, steps] = key;
+    const bool limit = cause == "time limit";
+    lines.push_back((limit ? "The time limit did not hold " + std::to_string(kMinRounds) + " rounds of " +
+                                 counted(a.experiment.base.train.steps, "step") + ". "
+                           : std::string("An interrupt ended a round early. ")) +
+                    (numbers.size() == 1 ? "Round " : "Rounds ") + listed(numbers) + " made " +
+                    counted(steps, "step") + " a run" +
+                    (limit ? ", and the base did not run once more at the end" : "") + ".");
+  }
+  std::vector<std::string> left_out;
+  bool claims = false;
+  for (const Row& row : a.rows) {
+    if (!row.ok() || row.variant == 0 || row.same_as >= 0) continue;
+    (row.rounds.size() < kMinRounds ? left_out.push_back(row.name) : void(claims = true));
+  }
+  if (a.experiment.until && claims && !left_out.empty())
+    lines.push_back("The time limit did not hold " + std::to_string(kMinRounds) +
+                    " rounds of all rungs. Left out were those that were worth least by the rounds before: " +
+                    join(left_out) + ".");
+  return lines;
 }
 
 Section method_section(const Analysis& a) {
@@ -244,13 +286,15 @@ Section method_section(const Analysis& a) {
           percent(standard.error, 0) +
           " rule out any larger than the bound that the finding states, at most " +
           percent(standard.alike, 0) +
-          "; \"can't tell\" means that there may be a difference and there may be none.",
+          "; \"undecided\" means that there may be a difference and there may be none.",
       "Tokens are real tokens; padding does not count.",
       "The FLOPs of a token are 6P + 12·L·S·heads·head_dim for the MFU; P are the parameters in matrix "
       "products, unpadded, "
       "without the input embedding unless it is tied; frozen ones count 4P. The causal MFU halves the part "
       "of attention, "
       "the HFU counts what was computed, recomputation included."};
+  const auto cuts = cuts_text(a);
+  section.bullets.insert(section.bullets.begin() + 1, cuts.begin(), cuts.end());
   return section;
 }
 

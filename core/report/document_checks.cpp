@@ -113,11 +113,14 @@ void check_tried(const Json& json, const std::string& where) {
   const DocumentPart tried(json, "a search", where);
   tried.need("boolean", {"finished"});
   tried.need("string", {"best"});
+  tried.allow("boolean", {"answered"});
   for (const DocumentPart& stage : tried.tables("stages")) {
     stage.need("string", {"reference"});
     for (const DocumentPart& stack : stage.tables("stacks")) {
       stack.need("string", {"stack", "change", "result"});
       stack.at("speed");
+      stack.allow("integer", {"rounds"});
+      stack.allow("boolean", {"faster"});
     }
   }
 }

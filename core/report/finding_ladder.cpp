@@ -30,8 +30,8 @@ Rows with_outcome(const Rows& rows, Outcome outcome) {
 
 const char* s_of_verb(const Rows& rows) { return rows.size() == 1 ? "s" : ""; }
 
-/// `alone`: no rung of the ladder is another problem, of which something else is told.
-void add_gains(const Rows& ladder, bool alone, Sentences& parts) {
+/// `all`: rows of the ladder that are ok. `alone`: nothing else is told of any of them.
+void add_gains(const Rows& ladder, const Rows& all, bool alone, Sentences& parts) {
   Rows gains = with_outcome(ladder, Outcome::faster);
   // What trains worse is no better for being fast.
   std::ranges::stable_sort(gains, [](const Row* a, const Row* b) {
@@ -45,11 +45,12 @@ void add_gains(const Rows& ladder, bool alone, Sentences& parts) {
   } else {
     // Another rung may pay more, only that it is not known.
     const double best = gains.front()->previous.speed->value;
-    const bool surely = std::ranges::none_of(with_outcome(ladder, Outcome::undecided), [&](const Row* row) {
-      return row->previous.speed->value > best && !row->previous.worse;
+    const bool surely = std::ranges::none_of(all, [&](const Row* row) {
+      const Comparison& c = row->previous;
+      return c.speed && !c.speed->claim() && c.speed->value > best && !c.worse && c.differs.empty();
     });
     parts.push_back(gains.front()->name + (surely ? " pays most: " : " pays, most of what is sure: ") +
-                    speedup(gains.front()->previous) + " over the rung before it");
+                    speedup(gains.front()->previous) + " over " + gains.front()->previous.name);
     gains.erase(gains.begin());
   }
   if (gains.empty()) return;
@@ -66,14 +67,10 @@ void add_no_gains(const Rows& ladder, Sentences& parts) {
     parts.push_back(names_text(alike, [](const Row& row) { return row.name; }) + " make" + s_of_verb(alike) +
                     " " + describe({Outcome::alike, bound}));
   }
-  const Rows unclear = with_outcome(ladder, Outcome::undecided);
-  if (unclear.empty()) return;
-  const auto with_rounds = [](const Row& row) {
-    const auto more = verdict_of(*row.previous.speed).more;
-    return row.name + " (" + interval_text(*row.previous.speed) + ", " +
-           (more ? "about " + std::to_string(*more) : "over 1,000") + " more rounds)";
-  };
-  parts.push_back("of " + names_text(unclear, with_rounds) + " it can't be told");
+  // "A (1.02x [0.98, 1.06]): undecided; about 7 more rounds would tell"
+  for (const Row* row : with_outcome(ladder, Outcome::undecided))
+    parts.push_back(row->name + " (" + interval_text(*row->previous.speed) +
+                    "): " + describe(verdict_of(*row->previous.speed)));
 }
 
 /// Of rungs that stand on others without figures: what all of them do.
@@ -92,8 +89,8 @@ void add_other_problems(const Rows& ladder, Sentences& parts) {
   for (const Row* row : ladder) {
     const Ratio& speed = *row->previous.speed;
     if (row->previous.differs.empty() || !speed.claim()) continue;
-    parts.push_back(row->name + " makes " + interval_text(speed) +
-                    " of the tokens a second, of another problem (" + row->previous.differs + ")");
+    parts.push_back(row->name + " trains " + interval_text(speed) + " as many tokens/s as " +
+                    row->previous.name + ", on another problem (" + row->previous.differs + ")");
   }
 }
 
@@ -120,9 +117,9 @@ bool has_branches(const Analysis& a) {
 /// Where a ladder ends: at its last rung, or at the fastest where it has branches; none where no rung of
 /// those may be called that.
 const Row* end_of(const Analysis& a, const Rows& ladder) {
-  if (!has_branches(a)) return ladder.back();
+  if (ladder.empty() || !has_branches(a)) return ladder.empty() ? nullptr : ladder.back();
   Rows rivals = ladder;
-  std::erase_if(rivals, [](const Row* row) { return !row->base.speed || !is_rival(*row); });
+  std::erase_if(rivals, [](const Row* row) { return !is_rival(*row); });
   if (rivals.empty()) return nullptr;
   return *std::ranges::max_element(rivals, {}, [](const Row* row) { return row->base.speed->value; });
 }
@@ -172,10 +169,11 @@ void add_trades(const Analysis& a, const Rows& ladder, Sentences& parts) {
 }  // namespace
 
 void add_ladder(const Analysis& a, Sentences& parts) {
-  const Rows ladder = select(a, [](const Row& row) {
-    return row.group == "ladder" && row.previous.speed && row.previous.speed->interval;
-  });
-  if (ladder.empty()) return;
+  const Rows all = select(a, [](const Row& row) { return row.group == "ladder" && row.previous.speed; });
+  Rows ladder = all, to_base = all;
+  std::erase_if(ladder, [](const Row* row) { return !row->previous.speed->interval; });
+  std::erase_if(to_base, [](const Row* row) { return !row->base.speed || !row->base.speed->interval; });
+  if (ladder.empty() && to_base.empty()) return;
   // What more devices add is another question.
   Rows devices_alike = ladder;
   std::erase_if(devices_alike,
@@ -187,11 +185,19 @@ void add_ladder(const Analysis& a, Sentences& parts) {
   });
   std::erase_if(
       joint, [](const Row* row) { return !row->previous.differs.empty() || row->previous.between.empty(); });
-  if (!single.empty()) add_gains(single, single.size() == ladder.size(), parts);
-  if (const Row* last = end_of(a, ladder); last && last->base.speed && last->base.speed->interval) {
+  // Where the one before it was left out, a rung has rounds with the base alone.
+  Rows skipped = to_base;
+  std::erase_if(skipped, [](const Row* row) { return row->previous.speed->interval.has_value(); });
+  if (!single.empty()) add_gains(single, all, single.size() == ladder.size() && skipped.empty(), parts);
+  if (const Row* last = end_of(a, to_base)) {
     parts.push_back(whole_ladder(a, *last));
     if (last->previous.variant == last->base.variant) std::erase(joint, last);  // which says the same
+    std::erase(skipped, last);
   }
+  for (const Row* row : skipped)
+    parts.push_back(row->name + " and what is below it: " + speedup(row->base) + " over " + row->base.name +
+                    other_ranks(*row, *a.row(row->base.variant)) +
+                    (row->base.speed->claim() ? "" : ", " + describe(verdict_of(*row->base.speed))));
   add_trades(a, single, parts);
   add_no_gains(single, parts);
   add_joint(joint, parts);

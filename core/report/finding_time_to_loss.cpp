@@ -7,7 +7,7 @@
 namespace optrush {
 namespace {
 std::string needs(const Row& row) {
-  return std::to_string(*row.time_to_loss->steps) + " steps and " + duration(*row.time_to_loss->seconds);
+  return counted(*row.time_to_loss->steps, "step") + " and " + duration(*row.time_to_loss->seconds);
 }
 
 double seconds(const Row* row) { return *row->time_to_loss->seconds; }
@@ -38,7 +38,7 @@ void add_time_to_loss(const Analysis& a, Sentences& parts) {
   std::erase_if(rows, [](const Row* row) { return !row->time_to_loss->told; });
   if (rows.empty()) {
     if (any)
-      parts.push_back("whether a rung reaches " + target + " can't be told: a mean of " +
+      parts.push_back("it is undecided whether a rung reaches " + target + ": a mean of " +
                       std::to_string(kSmoothedSteps) +
                       " training losses decides, and the runs have fewer steps");
     return;

@@ -81,8 +81,21 @@ std::string change(double ratio, int digits) {
 
 namespace {
 /// Near 1 the third digit decides what is noise.
-int digits_of(const Ratio& ratio) { return std::abs(ratio.value - 1) < 0.05 ? 3 : 2; }
+int digits_near(double value) { return std::abs(value - 1) < 0.05 ? 3 : 2; }
+
+/// So many that an interval without 1 does not look as if it held 1.
+int digits_of(const Ratio& ratio) {
+  constexpr int kMost = 6;
+  int digits = digits_near(ratio.value);
+  const auto looks_like_one = [&](double bound) { return fixed(bound, digits) == fixed(1, digits); };
+  while (ratio.claim() && digits < kMost &&
+         (looks_like_one(ratio.interval->low) || looks_like_one(ratio.interval->high)))
+    ++digits;
+  return digits;
+}
 }  // namespace
+
+std::string ratio_only(double ratio) { return fixed(ratio, digits_near(ratio)) + "x"; }
 
 std::string interval_text(const Ratio& ratio) {
   const int digits = digits_of(ratio);

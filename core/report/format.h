@@ -29,7 +29,9 @@ std::string percent(double fraction, int digits = 1);
 std::string change(double ratio, int digits = 1);
 /// "2.07x [1.98, 2.16]", near 1 "1.004x [1.002, 1.006]"; of a ratio with an interval.
 std::string interval_text(const Ratio&);
-/// "2.07x [1.98, 2.16]", "1.00x [0.98, 1.02] no difference", "1.0x [0.8, 1.2] can't tell", "2.07x (2 rounds,
+/// "2.07x", "1.020x"
+std::string ratio_only(double);
+/// "2.07x [1.98, 2.16]", "1.00x [0.98, 1.02] no difference", "1.0x [0.8, 1.2] undecided", "2.07x (2 rounds,
 /// no claim)".
 std::string ratio_text(const Ratio&);
 

@@ -164,13 +164,12 @@ void explain_turns(const std::vector<const Row*>& rows, Section& section) {
       in_turns.push_back(row->name);
     else
       alone.push_back(row->name +
-                      (unforeseen ? " (its memory can't be foreseen: --turns on takes it in)" : ""));
+                      (unforeseen ? " (no memory forecast; interleaved only with --turns on)" : ""));
   }
   if (in_turns.empty()) return;
-  section.bullets.push_back(
-      "measured in turns, step by step, so that ratios between them pair steps of the same "
-      "seconds: " +
-      (alone.empty() ? "every row" : join(in_turns) + "; by itself: " + join(alone)));
+  section.bullets.push_back(alone.empty()
+                                ? "all rows were interleaved step by step"
+                                : "interleaved step by step: " + join(in_turns) + "; alone: " + join(alone));
 }
 
 Section family_section(const Analysis& a, const Family& family) {

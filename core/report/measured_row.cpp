@@ -252,7 +252,10 @@ Row measured_row(const Stored& stored, const Variant& variant) {
   take_status(row, stored);
   const RunsOfRow runs = VariantRuns(stored).sound(variant.index);
   if (!runs.empty()) {
-    take_first(row, runs.front()->result);
+    // Of rounds that were cut another one shows more.
+    const StoredRun& longest =
+        **std::ranges::max_element(runs, {}, [](const StoredRun* run) { return run->result.steps.size(); });
+    take_first(row, longest.result);
     take_rounds(row, runs);
     take_counters(row, runs);
     take_times(row, runs);

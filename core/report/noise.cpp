@@ -69,7 +69,7 @@ struct Complaint {
 std::vector<Complaint> complaints(const Noise& noise) {
   std::vector<Complaint> found;
   if (noise.spread > kSpread)
-    found.push_back({"equal pieces of work took times " + percent(noise.spread, 0) + " apart",
+    found.push_back({"identical work varied by " + percent(noise.spread, 0) + " in time",
                      "stop other programs or take a machine of its own"});
   if (noise.drift > kDrift)
     found.push_back({"its speed changed by " + percent(noise.drift, 0) + " between rounds",

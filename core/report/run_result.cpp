@@ -97,16 +97,36 @@ std::vector<CounterResult> counters_from(const Json& json) {
 }
 
 RunResult read(const Json& json) {
-  check_keys(json, {"schema_version",  "status",        "reason",
-                    "requested_bytes", "device",        "plan",
-                    "plugins",         "steps",         "tokens_per_second",
-                    "step_seconds",    "phases",        "memory",
-                    "flops_per_token", "costs",         "compile_seconds",
-                    "setup_seconds",   "energy_joules", "notes",
-                    "ranks",           "mesh",          "collectives",
-                    "cause",           "rank",          "turns",
-                    "validation",      "counters",      "saved",
-                    "warnings"},
+  check_keys(json,
+             {"schema_version",
+              "status",
+              "reason",
+              "requested_bytes",
+              "device",
+              "plan",
+              "plugins",
+              "steps",
+              "tokens_per_second",
+              "step_seconds",
+              "phases",
+              "memory",
+              "flops_per_token",
+              "costs",
+              "compile_seconds",
+              "setup_seconds",
+              "energy_joules",
+              "notes",
+              "ranks",
+              "mesh",
+              "collectives",
+              "cause",
+              "rank",
+              "turns",
+              "validation",
+              "counters",
+              "saved",
+              "warnings",
+              "cut"},
              "field", "a run's result", {});
   if (const auto version = required<int64_t>(json, "schema_version"); version != 1)
     throw Error("schema_version " + std::to_string(version) + " is not known", "this build reads version 1");
@@ -145,6 +165,7 @@ RunResult read(const Json& json) {
   r.notes = optional_field<std::vector<std::string>>(json, "notes").value_or(r.notes);
   r.warnings = optional_field<std::vector<std::string>>(json, "warnings").value_or(r.warnings);
   r.turns = optional_field<std::string>(json, "turns").value_or(r.turns);
+  r.cut = optional_field<std::string>(json, "cut").value_or(r.cut);
   r.validation = list_of(json, "validation", validation_point_from);
   r.saved = list_of(json, "saved", saved_point_from);
   r.counters = counters_from(json);

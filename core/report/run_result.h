@@ -88,6 +88,7 @@ struct RunResult {
   std::vector<SavedPoint> saved;            ///< the same
   std::vector<CounterResult> counters;
   std::string turns;  ///< of the runs that took turns with this one: they all have it; "": it ran alone
+  std::string cut;    ///< why it ended before its last step: "time limit", "interrupt"; "": it did not
   // Of runs of several ranks; empty for one.
   std::vector<RankResult> ranks;
   std::vector<MeshDimension> mesh;  ///< outermost first

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/suggest.h"
 #include "report/document.h"
 #include "report/format.h"
 
@@ -33,8 +34,8 @@ Section scaling_section(const Analysis& a) {
   Section section{.title = "Scaling",
                   .chart = "scaling",
                   .caption =
-                      "Tokens a second over those of the fewest ranks; dashed: as much faster as there is "
-                      "more hardware, bars: the intervals of the speedups."};
+                      "Tokens a second over those of the fewest ranks; dashed: ideal scaling, "
+                      "bars: the intervals of the speedups."};
   if (a.scaling.empty()) return section;
   section.paragraphs = {
       "Weak: each rank keeps its batch, so that the global one grows. Strong: the global batch stays. The "
@@ -56,7 +57,7 @@ Section scaling_section(const Analysis& a) {
       section.table->rows.push_back(point_line(a, series, point));
   for (const Row& row : a.rows)
     if (!row.ok() && row.started && row.devices > 1)
-      section.bullets.push_back("Not in it: " + row.name + " (" + std::to_string(row.devices) + " ranks, " +
+      section.bullets.push_back("Not in it: " + row.name + " (" + counted(row.devices, "rank") + ", " +
                                 std::string(to_string(row.status)) + ")");
   return section;
 }

@@ -1,3 +1,4 @@
+#include "base/suggest.h"
 #include "report/document.h"
 
 namespace optrush {
@@ -5,7 +6,7 @@ Section tried_section(const Analysis& a) {
   Section section;
   if (!a.tried.is_object()) return section;
   section.title = "What was tried";
-  size_t stacks = 0;
+  int64_t stacks = 0;
   section.table = Table{{{"stage", true}, {"beside"}, {"change"}, {"tokens/s over it"}}, {}};
   for (const Json& stage : a.tried.at("stages")) {
     const auto number = std::to_string(1 + static_cast<size_t>(&stage - &a.tried.at("stages").front()));
@@ -15,8 +16,8 @@ Section tried_section(const Analysis& a) {
     }
   }
   section.paragraphs.push_back(
-      "The search ran " + std::to_string(stacks) + " stacks in " +
-      std::to_string(a.tried.at("stages").size()) + " stages; each has a report of its own in tried/. " +
+      "The search ran " + counted(stacks, "stack") + " in " +
+      counted(std::ssize(a.tried.at("stages")), "stage") + "; each stage has its own report in tried/. " +
       (a.tried.at("finished").get<bool>()
            ? "No further move can be claimed to be faster."
            : "Time was out before every move from the last stack was tried: a faster one may be left."));

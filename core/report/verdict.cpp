@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/suggest.h"
 #include "report/format.h"
 
 namespace optrush {
@@ -41,7 +42,7 @@ std::string_view to_string(Outcome outcome) {
     case Outcome::alike:
       return "no difference";
     case Outcome::undecided:
-      return "can't tell";
+      return "undecided";
     case Outcome::too_few:
       return "too few rounds";
     case Outcome::same_run:
@@ -67,12 +68,10 @@ std::string describe(const Verdict& verdict) {
       // Rounded up: what is stated has to hold.
       return text + " above " + fixed(std::max(1.0, std::ceil(verdict.bound * 1000 - 1e-9)) / 10, 1) + " %";
     case Outcome::undecided:
-      if (!verdict.more)
-        return text + ": more than " + grouped(kMostUsefulRounds) + " rounds would be needed";
-      return text + ": about " + std::to_string(*verdict.more) +
-             (*verdict.more == 1 ? " more round would" : " more rounds would");
+      if (!verdict.more) return text + "; not even " + grouped(kMostUsefulRounds) + " rounds would tell";
+      return text + "; about " + counted(static_cast<int64_t>(*verdict.more), "more round") + " would tell";
     case Outcome::too_few:
-      return text + ": " + std::to_string(verdict.more.value_or(0)) + " more to claim anything";
+      return text + "; a claim needs " + std::to_string(verdict.more.value_or(0)) + " more";
     default:
       return text;
   }

@@ -14,7 +14,7 @@ enum class Outcome : uint8_t {
   too_few,    ///< fewer than kMinRounds
   same_run,   ///< both sides are one run
 };
-/// "faster", "slower", "no difference", "can't tell", "too few rounds", "the same run"
+/// "faster", "slower", "no difference", "undecided", "too few rounds", "the same run"
 std::string_view to_string(Outcome);
 
 /// What the rounds say of a ratio of speeds.
@@ -29,6 +29,6 @@ struct Verdict {
 /// differences above `standard.alike` are ruled out.
 Verdict verdict_of(const Ratio&);
 
-/// "faster", "no difference above 2.5 %", "can't tell: about 12 more rounds would".
+/// "faster", "no difference above 2.5 %", "undecided; about 12 more rounds would tell".
 std::string describe(const Verdict&);
 }  // namespace optrush

@@ -42,7 +42,7 @@ class Search {
     Picks best = all_that_pay();
     std::set<Picks> visited;
     while (visited.insert(sorted(best)).second) {
-      if (!laboratory_.goes_on()) {
+      if (claimed_nothing() || !laboratory_.goes_on()) {
         found_.finished = false;
         break;
       }
@@ -52,12 +52,24 @@ class Search {
     const auto too_short = [](const Considered& each) { return each.trial.ok && each.trial.too_short; };
     if (!found_.stages.empty() && std::ranges::any_of(found_.stages.back().stacks, too_short))
       found_.finished = false;
+    found_.answered = found_.stages.size() != 1 || !claimed_nothing();
     std::ranges::stable_sort(best, std::greater(), [&](const Pick& pick) { return gain_.at(pick); });
     found_.best = best;
     return std::move(found_);
   }
 
  private:
+  /// Of the last stage, for want of time.
+  bool claimed_nothing() const {
+    bool any = false;
+    for (const Considered& each : found_.stages.back().stacks) {
+      if (!each.trial.ok) continue;
+      if (!each.trial.too_short) return false;
+      any = true;
+    }
+    return any;
+  }
+
   void meet_each_alone() {
     std::vector<Picks> singles;
     for (const Pick& pick : all_) singles.push_back({pick});

@@ -30,7 +30,8 @@ void prepare(const fs::path& folder, const Experiment& experiment, bool resume) 
   fs::remove(folder / "tried.json");
 }
 
-Json as_json(const Found& found, const Stacks& stacks) {
+/// `decides_s`: seconds more after which a search without an answer would have one.
+Json as_json(const Found& found, const Stacks& stacks, double decides_s) {
   Json stages = Json::array();
   for (const SearchStage& stage : found.stages) {
     Json rows = Json::array();
@@ -38,12 +39,16 @@ Json as_json(const Found& found, const Stacks& stacks) {
       rows.push_back({{"stack", stacks.name(each.stack)},
                       {"change", stacks.change(stage.reference, each.stack)},
                       {"speed", each.trial.ok ? Json(each.trial.speed) : Json()},
+                      {"rounds", each.trial.rounds},
+                      {"faster", each.trial.faster},
                       {"result", each.trial.ok ? each.trial.said : each.reason}});
     stages.push_back({{"reference", stacks.name(stage.reference)}, {"stacks", rows}});
   }
   return {{"schema_version", 1},
           {"best", stacks.name(found.best)},
           {"finished", found.finished},
+          {"answered", found.answered},
+          {"decides_s", found.answered ? Json() : Json(decides_s)},
           {"stages", stages}};
 }
 
@@ -68,6 +73,8 @@ RunOutcome search_experiment(const Experiment& experiment, const SearchRequest& 
   const Stacks stacks(experiment, request);
   Found found;
   Experiment result = experiment;
+  RunRequest shared = run;
+  double decides_s = 0;
   {
     fs::create_directories(folder);
     const FolderLock lock(folder);
@@ -76,13 +83,15 @@ RunOutcome search_experiment(const Experiment& experiment, const SearchRequest& 
     try {
       found = search(stacks.choices(), laboratory);
     } catch (const StageInterrupted& interrupted) {
-      return {interrupted.folder, true, interrupted.signal};
+      return {interrupted.folder, true, interrupted.signal, interrupted.finished};
     }
     result.until->at_most_s = std::max(1.0, laboratory.seconds_left());
+    shared.machine = laboratory.machine();
+    decides_s = laboratory.seconds_to_decide();
   }
   result.parts = {ladder_of(found.best, stacks)};
-  const RunOutcome outcome = run_experiment(result, run, progress);
-  Journal(folder).write("tried.json", as_json(found, stacks));
+  const RunOutcome outcome = run_experiment(result, shared, progress);
+  Journal(folder).write("tried.json", as_json(found, stacks, decides_s));
   return outcome;
 }
 }  // namespace optrush

@@ -1,13 +1,17 @@
 #include "search/stage_laboratory.h"
 
 #include <algorithm>
+#include <limits>
 
+#include "base/suggest.h"
 #include "experiment/spec_difference.h"
 #include "experiment/stack.h"
+#include "launch/pace.h"
 #include "launch/planner.h"
 #include "optrush/error.h"
 #include "report/analysis.h"
 #include "report/format.h"
+#include "report/more_time.h"
 #include "report/report.h"
 #include "report/verdict.h"
 
@@ -29,7 +33,20 @@ Trial trial_of(const Row& row) {
                   (row.previous.speed->claim() ? ", " + std::string(to_string(verdict.outcome)) : ""),
           .speed = row.previous.speed->value,
           .faster = verdict.outcome == Outcome::faster,
-          .too_short = verdict.outcome == Outcome::too_few};
+          .undecided = verdict.outcome == Outcome::undecided,
+          .too_short = verdict.outcome == Outcome::too_few,
+          .rounds = row.previous.speed->rounds};
+}
+
+/// Of three rounds of the reference and the cheapest stack beside it, with as few steps as a cut run makes.
+double seconds_of_fewest(const Analysis& a) {
+  const auto costs = run_costs(a);
+  double reference = 0, least = std::numeric_limits<double>::infinity();
+  for (const auto& [variant, cost] : costs) {
+    const double seconds = cost.seconds(kFewestSteps);
+    variant == 0 ? reference = seconds : least = std::min(least, seconds);
+  }
+  return costs.size() < 2 ? 0 : static_cast<double>(kMinRounds) * (reference + least);
 }
 }  // namespace
 
@@ -50,7 +67,12 @@ double StageLaboratory::seconds_left() const {
   return experiment_.until->at_most_s - std::chrono::duration<double>(Clock::now() - start_).count();
 }
 
-bool StageLaboratory::goes_on() { return seconds_left() > kShareOfLadder * experiment_.until->at_most_s; }
+/// The ladder of the result has its share.
+double StageLaboratory::seconds_for_stages() const {
+  return seconds_left() - kShareOfLadder * experiment_.until->at_most_s;
+}
+
+bool StageLaboratory::goes_on() { return seconds_for_stages() > fewest_s_; }
 
 Forecast StageLaboratory::forecast(const Picks& picks) {
   try {
@@ -83,12 +105,13 @@ Experiment StageLaboratory::stage(const Picks& reference, const std::vector<Pick
   stage.label = std::to_string(stages_);
   stage.question = "What is better than " + stacks_.name(reference) + "?";
   stage.base = stacks_.spec(reference);
+  stage.base_name = stacks_.name(reference);
   stage.base.validate.every = stage.base.save.every = 0;  // a stage asks for speed alone
   stage.until->race = true;
-  // Planning may have taken all of the time: one round is then all that the stage makes.
-  stage.until->at_most_s =
-      std::max(kShortestStage, (stages_ == 1 ? kShareOfFirstStage : kShareOfStage) *
-                                   (seconds_left() - kShareOfLadder * experiment_.until->at_most_s));
+  // Planning may have taken all of the time: one round is then all that the stage makes. A stage may take
+  // more than its share until it has claims, as nothing can be built on one without.
+  stage.until->at_most_s = std::max(kShortestStage, seconds_for_stages());
+  stage.until->enough_s = (stages_ == 1 ? kShareOfFirstStage : kShareOfStage) * stage.until->at_most_s;
   Part ladder;
   for (const Picks& stack : stacks) {
     Rung rung = rung_between(stage.base, stacks_.spec(stack), stacks_.change(reference, stack));
@@ -99,17 +122,39 @@ Experiment StageLaboratory::stage(const Picks& reference, const std::vector<Pick
   return stage;
 }
 
+/// `again`: it goes on.
+Analysis StageLaboratory::run(const Experiment& stage, bool again) {
+  RunRequest request = run_;
+  request.reports = folder_.parent_path();
+  request.resume = request.resume || again;
+  request.machine = machine_;
+  request.began = Clock::now();
+  const RunOutcome outcome = run_experiment(stage, request, progress_);
+  write_report(outcome.folder);
+  if (outcome.signal != 0) throw StageInterrupted{outcome.folder, outcome.signal, outcome.finished};
+  Stored stored = load_report(outcome.folder);
+  if (machine_.is_null() && !stored.context.contains("doctor")) machine_ = stored.context;
+  return analyze(stored);
+}
+
 std::vector<Trial> StageLaboratory::measure(const Picks& reference, const std::vector<Picks>& stacks) {
   ++stages_;
   const Experiment stage = this->stage(reference, stacks);
-  progress_.note("search, stage " + stage.label + ": " + std::to_string(stacks.size()) + " stacks beside " +
+  progress_.note("search, stage " + stage.label + ": " + counted(std::ssize(stacks), "stack") + " beside " +
                  stacks_.name(reference));
-  RunRequest request = run_;
-  request.reports = folder_.parent_path();
-  const RunOutcome outcome = run_experiment(stage, request, progress_);
-  write_report(outcome.folder);
-  if (outcome.signal != 0) throw StageInterrupted{outcome.folder, outcome.signal};
-  const Analysis analysis = analyze(load_report(outcome.folder));
+  Analysis analysis = run(stage, /*again=*/false);
+  const auto claims = [](const Row& row) {
+    return row.ok() && row.previous.speed && row.previous.speed->rounds >= kMinRounds;
+  };
+  // Without a claim in the first stage there will be no ladder: the stage may have its time, too.
+  if (stages_ == 1 && analysis.rows.front().ok() && std::ranges::none_of(analysis.rows, claims) &&
+      seconds_left() > kShortestStage) {
+    Experiment longer = stage;
+    longer.until->at_most_s = seconds_left();
+    analysis = run(longer, /*again=*/true);
+  }
+  fewest_s_ = seconds_of_fewest(analysis);
+  to_decide_s_ = seconds_to_claims(analysis);
   std::vector<Trial> trials;
   const Row& beside = analysis.rows.front();
   for (size_t i = 0; i < stacks.size(); ++i) {

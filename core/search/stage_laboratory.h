@@ -4,6 +4,7 @@
 #include "launch/conductor.h"
 #include "launch/signals.h"
 #include "plugin/description.h"
+#include "report/analysis.h"
 #include "search/stacks.h"
 
 namespace optrush {
@@ -11,6 +12,7 @@ namespace optrush {
 struct StageInterrupted {
   std::filesystem::path folder;  ///< of what it has
   int signal = 0;
+  size_t finished = 0;  ///< runs of it that have a result
 };
 
 /// Answers a search by plans of workers, and by an experiment for each stage, with a report of its own in
@@ -26,10 +28,16 @@ class StageLaboratory final : public Laboratory {
   std::vector<Trial> measure(const Picks& reference, const std::vector<Picks>& stacks) override;
   bool goes_on() override;
   double seconds_left() const;
+  /// What the last stage misses until every stack beside its reference has rounds for a claim.
+  double seconds_to_decide() const { return to_decide_s_; }
+  /// What the machine is, as the first stage has found; null before.
+  const Json& machine() const { return machine_; }
 
  private:
   Forecast planned(const Picks&);
   Experiment stage(const Picks& reference, const std::vector<Picks>& stacks) const;
+  double seconds_for_stages() const;
+  Analysis run(const Experiment& stage, bool again);
 
   const Experiment& experiment_;
   const SearchRequest& request_;
@@ -40,5 +48,8 @@ class StageLaboratory final : public Laboratory {
   Catalogue catalogue_;
   Clock::time_point start_ = Clock::now();
   int64_t stages_ = 0;
+  double fewest_s_ = 0;  ///< of a stage: kMinRounds short rounds of the reference and one more; 0: not known
+  double to_decide_s_ = 0;
+  Json machine_;
 };
 }  // namespace optrush

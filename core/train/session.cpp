@@ -14,6 +14,7 @@
 #include "base/files.h"
 #include "base/learning_rate.h"
 #include "base/spec_json.h"
+#include "base/suggest.h"
 #include "build_info.h"
 #include "data/counter_random.h"
 #include "distributed/rendezvous.h"
@@ -37,11 +38,33 @@ void collect(Unit& unit, const std::string& role, std::vector<Site*>& found) {
   for (auto& child : unit.children) collect(*child, role, found);
 }
 
+/// Plugins that make several ranks train one model, found by what they replace.
+std::vector<std::string> data_parallel_plugins(const RunSpec& spec) {
+  std::vector<std::string> names;
+  for (const auto& plugin : Catalogue::find(spec.plugin_path).plugins()) {
+    if (plugin.kind != "parallelism") continue;
+    RunSpec alone = spec;
+    alone.plugins = {{.name = plugin.name}};
+    try {
+      auto loaded = load_plugins(alone);
+      Recipe recipe(alone);
+      apply_plugins(loaded, recipe);
+      if (recipe.data_parallel.base().plugin == plugin.name) names.push_back(plugin.name);
+    } catch (const Error&) {  // it asks for what is not here
+    }
+  }
+  return names;
+}
+
 std::unique_ptr<DataParallel> plain_data_parallel(Run& run) {
   const int64_t ranks = run.mesh().size(run.mesh().data());
-  if (ranks > 1)
-    throw Error(std::to_string(ranks) + " data-parallel ranks and nothing that makes them train one model",
-                "stack a plugin for data parallelism, or leave train.world_size at 1");
+  if (ranks > 1) {
+    const auto names = data_parallel_plugins(run.spec());
+    throw Error("train.world_size gives " + std::to_string(ranks) +
+                    " data-parallel ranks, and no plugin makes them train one model",
+                (names.empty() ? "stack a plugin for data parallelism" : "stack " + join(names, " or ")) +
+                    ", or leave train.world_size at 1");
+  }
   return make_single_device(run);
 }
 

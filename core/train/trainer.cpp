@@ -148,7 +148,7 @@ class Trainer {
                   "; each time it warmed up again before its steps were timed");
   }
 
-  Json train(const Stretch& stretch) {
+  Json train(Stretch stretch) {
     if (run_.before.is_null()) fingerprint_ = fingerprint(session_.data_parallel());
     // The runs of the gate tell whether a technique is right, and nothing else.
     if (session_.spec().purpose == Purpose::measure) {
@@ -166,7 +166,12 @@ class Trainer {
         enter_phase("measuring");
         measurement_.start();
       }
-      if (i >= stretch.measured) await_turn();
+      if (i >= stretch.measured && !has_turn()) {
+        stretch.end = i;
+        stop_measuring();
+        check_that_something_changed();
+        break;
+      }
       const int64_t step = first_step_ + i;
       const bool watched = is_watched(i, stretch);
       if (watched) moved_.before();
@@ -284,16 +289,20 @@ class Trainer {
     }));
   }
 
-  /// Hands the turn on where its steps are done, once the device has nothing of them left to do.
-  void await_turn() {
+  /// Hands the turn on where its steps are done, once the device has nothing of them left to do. False: there
+  /// are to be no more steps.
+  bool has_turn() {
     timed_ = true;
-    if (turns_ == nullptr || left_-- > 0) return;
+    if (turns_ == nullptr || left_-- > 0) return true;
     collect(/*wait=*/true);
     wait_for(session_.device());
     const Json& steps = record_.steps();
-    left_ = turns_->next(steps.empty() ? 0 : steps.back()["seconds"].get<double>()) - 1;
+    const auto [next, alone] = turns_->next(steps.empty() ? 0 : steps.back()["seconds"].get<double>());
+    alone_ = alone_ || alone;
+    left_ = next - 1;
     // It fills the caches that others have emptied. A step that has its turn alone is too long to show that.
-    timed_ = left_ == 0;
+    timed_ = alone || left_ == 0;
+    return next > 0;
   }
 
   void one_step(int64_t number) { one_step(number, *clock_); }
@@ -384,7 +393,7 @@ class Trainer {
     result["costs"] = costs_;
     if (session_.ranks().size > 1) result["collectives"] = measurement_.collectives(stretch.timed());
     // Of the whole device, so of others' turns, too.
-    result["energy_joules"] = turns_ == nullptr ? measurement_.joules() : Json();
+    result["energy_joules"] = turns_ == nullptr || alone_ ? measurement_.joules() : Json();
     if (!session_.recipe().counters().empty()) result["counters"] = measurement_.counters(stretch.timed());
     const auto flops = model_flops(session_.model(), session_.spec().train.seq_len);
     const Json& accounted = result["steps"].at(static_cast<size_t>(stretch.accounted()));
@@ -403,6 +412,7 @@ class Trainer {
   std::vector<double> fingerprint_;     ///< of the parameters before it began
   Json interruptions_ = Json::array();  ///< steps with which it went on
   int64_t left_ = 0;                    ///< steps of the present turn
+  bool alone_ = false;                  ///< nobody takes turns with this run
   bool timed_ = false;                  ///< the present step
   Batches batches_;
   std::unique_ptr<StepClock> clock_;

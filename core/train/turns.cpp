@@ -38,16 +38,18 @@ std::unique_ptr<Turns> Turns::from_environment(const Ranks& ranks) {
   return std::make_unique<Turns>(path, ranks);
 }
 
-int64_t Turns::next(double seconds) {
+Turns::Turn Turns::next(double seconds) {
   Json message = {{"type", ready_ ? "done" : "ready"}, {"seconds", seconds}};
-  if (!ready_) message.update({{"rank", rank_}, {"ranks", ranks_}});
+  if (!ready_) message.update({{"rank", rank_}, {"ranks", ranks_}, {"ends", true}});
   ready_ = true;
   send(message.dump() + "\n");
   const std::string line = receive();
   const Json go = Json::parse(line, nullptr, false);
-  const Json steps = go.is_object() && go.value("type", Json()) == "go" ? go.value("steps", Json()) : Json();
+  const Json type = go.is_object() ? go.value("type", Json()) : Json();
+  if (type == "end") return {};
+  const Json steps = type == "go" ? go.value("steps", Json()) : Json();
   if (!steps.is_number_integer() || steps.get<int64_t>() < 1) fail("the conductor said '" + line + "'");
-  return steps;
+  return {steps, go.value("alone", false)};
 }
 
 void Turns::send(const std::string& line) const {

@@ -16,9 +16,13 @@ class Turns {
   /// With the conductor that OPTRUSH_TURNS names; null where it names none.
   static std::unique_ptr<Turns> from_environment(const Ranks&);
 
-  /// Hands the turn on and sleeps until the next one. `seconds`: of the last step. How many steps the next
-  /// turn is for. An Error where the conductor is gone.
-  int64_t next(double seconds);
+  struct Turn {
+    int64_t steps = 0;   ///< 0: there is none, the run ends with the steps that it has made
+    bool alone = false;  ///< nobody else has worked meanwhile
+  };
+  /// Hands the turn on and sleeps until the next one. `seconds`: of the last step. An Error where the
+  /// conductor is gone.
+  Turn next(double seconds);
 
  private:
   void send(const std::string& line) const;

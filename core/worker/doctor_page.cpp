@@ -129,7 +129,7 @@ void python_section(Page& page, const Json& context) {
                     renderer = python.at("vl_convert");
   page.line(path.empty() ? "none" : path + (version.empty() ? ", which does not start" : ", " + version));
   const std::string missing = python.at("no_compile");
-  page.line("compiling of blocks: " + (missing.empty() ? "works" : "no, " + missing));
+  page.line("compile plugin: " + (missing.empty() ? "available" : "not available, " + missing));
   page.line("charts: " +
             (renderer.empty()
                  ? std::string("no, vl-convert-python is not installed there: reports have tables only")

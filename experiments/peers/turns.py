@@ -4,6 +4,8 @@
     ...                                  # set up and warm up
     for number in range(steps):
         timed = turns.step(seconds)      # of the last step; sleeps until it is this program's turn
+        if turns.ended:                  # only for Turns(ends=True): write the result of the steps so far
+            break
         ...                              # a step, to its very end: nothing of it may still run on a device
 
 Without a conductor that asks for turns, every step is timed and nothing waits.
@@ -14,8 +16,9 @@ import socket
 
 
 class Turns:
-    def __init__(self, rank=0, ranks=1):
-        self.place, self.left, self.stream = {"rank": rank, "ranks": ranks}, 0, None
+    def __init__(self, rank=0, ranks=1, ends=False):
+        self.place, self.left, self.stream = {"rank": rank, "ranks": ranks, "ends": ends}, 0, None
+        self.alone = self.ended = False
         if path := os.environ.get("OPTRUSH_TURNS"):
             connection = socket.socket(socket.AF_UNIX)
             connection.connect(path)
@@ -29,14 +32,17 @@ class Turns:
         if first:
             self.left = self.next(seconds)
         self.left -= 1
-        return not first or self.left == 0
+        return not first or self.left == 0 or self.alone
 
     def next(self, seconds):
-        """Hands the turn on. How many steps the next one has."""
+        """Hands the turn on. How many steps the next one has; 0: the run ends with those that it has made."""
         say = {"type": "ready", **self.place} if self.place else {"type": "done"}
         self.place = None
         print(json.dumps({**say, "seconds": seconds}), file=self.stream, flush=True)
         line = self.stream.readline()
         if not line:
             raise SystemExit("the conductor is gone")
-        return json.loads(line)["steps"]
+        message = json.loads(line)
+        self.ended = message["type"] == "end"
+        self.alone = message.get("alone", False)
+        return message.get("steps", 0)

@@ -113,8 +113,8 @@ def dry_run():
     expect(optrush("run", "tiny.lua", "--dry-run", "--set", "gradient_accumulation.steps=4", "--only", "f*s?d", "--only",
                    "acc*"), 0, "+ gradient_accumulation { steps = 4 }", "--only: fused, accumulated, and the base")
     (work / "compiled.lua").write_text(SCRIPT.replace('"fused", "fused_adamw"', '"compiled", "compile"'))
-    expect(optrush("run", "compiled.lua", "--dry-run"), 0, "its memory can't be foreseen (what 'compile' in unit does",
-           "takes turns with --turns on alone")
+    expect(optrush("run", "compiled.lua", "--dry-run"), 0, "no memory forecast (what 'compile' in unit does",
+           "interleaved only with --turns on")
     (work / "sized.lua").write_text(SCRIPT.replace("seq_len = 16", 'seq_len = rush.arg("length", 16)'))
     expect(optrush("run", "sized.lua", "--dry-run", "--arg", "length=8"), 0, "argument length = 8", "train.seq_len = 8")
     shown = json.loads(expect(optrush("run", "tiny.lua", "--dry-run", "--json", "--rounds", "1"), 0).stdout)
@@ -178,7 +178,41 @@ exp:run { rounds = 1 }:report()
 """)
     done = expect(optrush("run", "large.lua"), 0, "wide: skipped")
     assert re.search(r"a step needs [\d.]+ TiB \([\d,]+ bytes\), and this machine has", done.stdout), done.stdout
-    expect(optrush("run", "large.lua", "--dry-run"), 0, "peak of a step", "skipped: a step needs")
+    expect(optrush("run", "large.lua", "--dry-run"), 0, "predicted peak", "skipped: a step needs")
+    # A base that does not fit: nothing is measured, and the batch that does is named.
+    batch = lambda sequences: ("--set", f"train.micro_batch={sequences}", "--only", "wide")
+    done = expect(optrush("run", "large.lua", *batch(3 << 34)), 1, "base: skipped, a step needs",
+                  "nothing was measured: base is skipped")
+    fits = int(re.search(r"train.micro_batch = (\d+) fits, with accumulation = \d+", done.stderr)[1])
+    assert fits & (fits - 1) == 0
+    planned = lambda sequences: optrush("run", "large.lua", *batch(sequences), "--dry-run").stdout.split("1  wide")[0]
+    assert "predicted peak" in planned(fits) and "skipped: a step needs" in planned(2 * fits)
+
+
+def mistakes():
+    """What an engineer from another framework writes."""
+    (work / "other.lua").write_text(SCRIPT.replace("micro_batch = 2", "batch_size = 2"))
+    expect(optrush("run", "other.lua"), 1, "other.lua", "unknown field 'batch_size'", "did you mean 'micro_batch'?")
+    expect(optrush("run", "tiny.lua", "--set", "train.learning_rate=1"), 2, "did you mean 'lr'?")
+    done = expect(optrush("run", "tiny.lua", "--set", "train.world_size=2", "--label", "ranks"), 1,
+                  "2 data-parallel ranks, and no plugin makes them train one model", "stack ddp or fsdp", "nothing was measured")
+    assert "tensor_parallel" not in done.stderr, done.stderr
+
+
+def time_limit():
+    """A limit that holds no three rounds of all steps: it ends with claims all the same."""
+    (work / "limited.lua").write_text("""
+local rush = require "optrush"
+local exp = rush.experiment { name = "limited", model = rush.llama("nano"), data = rush.random(),
+                              train = { micro_batch = 2, seq_len = 16, steps = 20000, warmup = 2 } }
+exp:ladder { rush.rung("fused", "fused_adamw") }
+exp:run { within = 0.03, at_most = "45s" }:report()
+""")
+    expect(optrush("run", "limited.lua"), 0, "would take about", "and the limit is 45")
+    runs = [json.loads(path.read_text()) for path in (work / "reports/limited/local").glob("runs/*-r*/result.json")]
+    assert len(runs) >= 6 and all(run["cut"] == "time limit" and 4 <= len(run["steps"]) < 20000 for run in runs)
+    text = (work / "reports/limited/local/report.md").read_text()
+    assert "no claim" not in text.split("##")[0] and "The time limit did not hold 3 rounds of 20000 steps." in text, text
 
 
 def equal_stacks():
@@ -255,7 +289,7 @@ def interrupt():
 with tempfile.TemporaryDirectory() as folder:
     work = pathlib.Path(folder)
     (work / "tiny.lua").write_text(SCRIPT)
-    for case in (usage, listings, plan_mesh, dry_run, run_and_resume, repeat_alone, too_large, equal_stacks, trials, searches,
+    for case in (usage, listings, plan_mesh, dry_run, run_and_resume, repeat_alone, too_large, mistakes, time_limit, equal_stacks, trials, searches,
                  interrupt):
         case()
         print(case.__name__, "passed", flush=True)

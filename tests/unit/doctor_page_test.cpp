@@ -45,7 +45,7 @@ TEST(DoctorPage, OfACpu) {
             "            no      cuda_graphs               needs CUDA: no NVIDIA driver\n"
             "\n"
             "Python      /v/bin/python, 3.11.7\n"
-            "            compiling of blocks: works\n"
+            "            compile plugin: available\n"
             "            charts: vl-convert 1.9.0\n");
 }
 
@@ -77,7 +77,7 @@ TEST(DoctorPage, WhatIsMissingIsNamed) {
   const std::string page = doctor_page(json);
   EXPECT_THAT(page, HasSubstr("Plugins     none found\n"));
   EXPECT_THAT(page, HasSubstr("Python      none\n"));
-  EXPECT_THAT(page, HasSubstr("compiling of blocks: no, there is no Python\n"));
+  EXPECT_THAT(page, HasSubstr("compile plugin: not available, there is no Python\n"));
   EXPECT_THAT(page, HasSubstr("charts: no, vl-convert-python is not installed there"));
   EXPECT_THAT(page, HasSubstr("Warnings    the machine is busy\n            the governor\n"));
 }

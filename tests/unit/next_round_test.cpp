@@ -4,8 +4,10 @@
 
 #include <cmath>
 #include <functional>
+#include <numeric>
 #include <random>
 
+#include "launch/pace.h"
 #include "report/verdict.h"
 
 namespace optrush {
@@ -184,6 +186,71 @@ TEST(StoppingRule, FindsThreePercent) {
       }
     }
     EXPECT_GE(found, planted * 80 / 100) << name;
+  }
+}
+
+/// Five runs that start in 2 s; the base makes a step in 1 s, and each of the others in less.
+PaceState short_of_time(double seconds_left) {
+  PaceState state{.seconds_left = seconds_left, .rounds = 2, .costs = {}, .leaves_first = {3, 1, 4, 2}};
+  for (int64_t variant = 0; variant < 5; ++variant)
+    state.costs[variant] = {.start = 2, .step = 1 - 0.1 * static_cast<double>(variant), .steps = 20};
+  return state;
+}
+
+TEST(Pace, AllStepsWhereTheyFit) {
+  // 2 rounds of 5 starts of 2 s and 20 steps of 1, 0.9, 0.8, 0.7 and 0.6 s.
+  EXPECT_EQ(pace_of(short_of_time(180.001)).steps, 20);
+  EXPECT_NEAR(pace_of(short_of_time(180.001)).seconds, 180, 1e-9);
+  EXPECT_FALSE(pace_of(short_of_time(180.001)).shortens(short_of_time(180.001)));
+}
+
+TEST(Pace, FewerStepsThenFewerRungs) {
+  const Pace shorter = pace_of(short_of_time(100.001));
+  EXPECT_EQ(shorter.steps, 10) << "20 s of starts, 8 s a step";
+  EXPECT_THAT(shorter.left_out, IsEmpty());
+  EXPECT_TRUE(shorter.shortens(short_of_time(100.001)));
+  EXPECT_EQ(pace_of(short_of_time(52.001)).steps, kFewestSteps);
+  const Pace fewer = pace_of(short_of_time(51));
+  EXPECT_THAT(fewer.left_out, ElementsAre(3)) << "which leaves first";
+  EXPECT_EQ(fewer.steps, 5) << "and the others make as many as then fit: 16 s of starts, 6.6 s a step";
+  const Pace two = pace_of(short_of_time(24));
+  EXPECT_THAT(two.left_out, ElementsAre(3, 1, 4)) << "the base never leaves";
+  EXPECT_EQ(two.steps, 4) << "8 s of starts, 3.6 s a step";
+}
+
+TEST(Pace, WhereNotEvenTwoFitNothingIsCut) {
+  const Pace none = pace_of(short_of_time(20));
+  EXPECT_FALSE(none.fits);
+  EXPECT_EQ(none.steps, 20);
+  EXPECT_THAT(none.left_out, IsEmpty());
+}
+
+TEST(Pace, WhatCantBeCutCountsWhole) {
+  PaceState state = short_of_time(100.001);
+  state.costs[4].whole = true;  // 28 s in both rounds
+  EXPECT_EQ(pace_of(state).steps, 8) << "28 s of its runs, 16 s of starts, 6.8 s a step";
+}
+
+TEST(Pace, ClaimsAreNotMoreOftenFalse) {
+  // Ten equal rungs; those that seem best in round 1 run twice more, with fewer steps and so twice the noise.
+  constexpr int kLadders = 3000;
+  Experiment open;
+  open.until = Until{};
+  for (const size_t kept : {size_t{1}, size_t{3}, size_t{10}}) {
+    std::mt19937 random(3);
+    const auto draw = [&](double spread) { return std::normal_distribution(0.0, spread)(random); };
+    size_t claims = 0;
+    for (int ladder = 0; ladder < kLadders; ++ladder) {
+      std::vector<std::vector<double>> rungs(10);
+      const std::vector<double> base = {draw(0.01), draw(0.02), draw(0.02)};
+      for (auto& rung : rungs)
+        for (size_t round = 0; round < 3; ++round)
+          rung.push_back(draw(round == 0 ? 0.01 : 0.02) - base[round]);
+      std::ranges::sort(rungs, std::greater(), [](const auto& rung) { return rung.front(); });
+      for (size_t i = 0; i < kept; ++i) claims += ratio_of_logs(rungs[i], standard_of(open)).claim();
+    }
+    EXPECT_LE(static_cast<double>(claims), 0.03 * static_cast<double>(kept) * kLadders)
+        << kept << " were kept";
   }
 }
 }  // namespace

@@ -82,9 +82,9 @@ TEST(PeakLog, TheBestOfEachArithmeticStays) {
 }
 
 TEST(Noise, WarningsSayWhatAndWhatHelps) {
-  EXPECT_THAT(noise_warning(*noise_of({line(0, 0.5), line(1, 0.5)})),
-              ::testing::AllOf(HasSubstr("equal pieces of work took times 50 % apart"),
-                               HasSubstr("What would help")));
+  EXPECT_THAT(
+      noise_warning(*noise_of({line(0, 0.5), line(1, 0.5)})),
+      ::testing::AllOf(HasSubstr("identical work varied by 50 % in time"), HasSubstr("What would help")));
   EXPECT_THAT(noise_warning(*noise_of({line(0), line(1, 0.01, 1.3)})), HasSubstr("changed by 30 %"));
   EXPECT_THAT(noise_warning(*noise_of({line(0), line(1, 0.01, 1, {{"steal_ticks", 15}})})),
               HasSubstr("the hypervisor gave 5.0 %"));

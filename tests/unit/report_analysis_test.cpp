@@ -445,14 +445,32 @@ TEST(Finding, OfATrainingAloneItTellsTheLoss) {
 TEST(Finding, OfASearchItTellsWhatItKnows) {
   Analysis a = analysis_of(three_rungs());
   a.tried = Json::parse(R"({"best": "flash", "finished": false, "stages": [{"reference": "base", "stacks": [
-    {"stack": "flash", "change": "+ flash", "speed": 1.4, "result": "1.39x [1.33, 1.45], faster"}]}]})");
-  EXPECT_EQ(
-      findings(a).front(),
-      "the search found flash (1.39x [1.33, 1.45], faster over base); its time was out before every move was "
-      "tried, so a longer --at-most may find a faster one.");
+    {"stack": "flash", "change": "+ flash", "speed": 1.4, "rounds": 4, "faster": true,
+     "result": "1.39x [1.33, 1.45], faster"}]}]})");
+  EXPECT_EQ(findings(a).front(),
+            "the search found flash (over base: 1.39x [1.33, 1.45], faster); its time was out before every "
+            "move was "
+            "tried, so a longer --at-most may find a faster one.");
   a.tried["best"] = "base";
   a.tried["finished"] = true;
+  Json& flash = a.tried["stages"][0]["stacks"][0];
+  flash["faster"] = false;
+  flash["speed"] = 0.98;
   EXPECT_EQ(findings(a).front(), "the search found nothing that is faster than the base.");
+  flash["speed"] = 1.03;
+  flash["result"] = "1.030x [0.990, 1.072]";
+  EXPECT_EQ(
+      findings(a).front(),
+      "the search found nothing that is shown to be faster than the base; best seen: flash, 1.030x [0.990, "
+      "1.072].");
+  flash["speed"] = 1.54;
+  flash["rounds"] = 2;
+  a.tried["answered"] = false;
+  a.tried["decides_s"] = 150;
+  EXPECT_EQ(findings(a).front(),
+            "the search has no answer yet: its time held fewer than 3 rounds; best seen: flash, 1.54x over "
+            "the base "
+            "in 2 rounds; about 3 min more would decide (--resume --at-most 4m).");
 }
 
 TEST(Finding, ALadderWhoseTopFailedIsNotCalledWhole) {

@@ -123,8 +123,8 @@ Json result_of(const RunSpec& spec, const Outcome& outcome) {
   const double error = spec.purpose == Purpose::probe       ? outcome.probe_loss_error
                        : spec.purpose == Purpose::reference ? 0
                                                             : outcome.loss_error;
-  const double run_seconds =
-      static_cast<double>(tokens) / outcome.tokens_per_second * (1 + 0.004 * noise(variant, round, 99));
+  const double run_seconds = static_cast<double>(tokens) / outcome.tokens_per_second *
+                             (1 + outcome.scatter * noise(variant, round, 99));
   Json steps = Json::array();
   for (int64_t i = 0; i < spec.train.warmup + spec.train.steps; ++i) {
     double loss =

@@ -14,6 +14,7 @@ namespace optrush::test {
 /// What the runs of one rung are to look like.
 struct Outcome {
   double tokens_per_second = 1000;
+  double scatter = 0.004;  ///< of a round's speed
   double peak_bytes = 1 << 30;
   double loss_error = 0;        ///< relative, from the second step on
   double probe_loss_error = 0;  ///< the same in its probe

@@ -34,7 +34,7 @@ TEST(Format, Numbers) {
 TEST(Format, Ratios) {
   EXPECT_EQ(ratio_text({2.069, Interval{1.98, 2.161}, 5}), "2.07x [1.98, 2.16]");
   EXPECT_EQ(ratio_text({1.01, Interval{0.98, 1.04}, 5}), "1.010x [0.980, 1.040] no difference");
-  EXPECT_EQ(ratio_text({1.01, Interval{0.88, 1.14}, 5}), "1.010x [0.880, 1.140] can't tell");
+  EXPECT_EQ(ratio_text({1.01, Interval{0.88, 1.14}, 5}), "1.010x [0.880, 1.140] undecided");
   EXPECT_EQ(ratio_text({2.07, std::nullopt, 2}), "2.07x (2 rounds, no claim)");
 }
 

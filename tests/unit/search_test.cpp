@@ -196,7 +196,54 @@ TEST(Search, AStageThatCouldClaimNothingIsNoEnd) {
     }
     bool goes_on() override { return true; }
   } hurried;
-  EXPECT_FALSE(search({1}, hurried).finished);
+  const Found found = search({1}, hurried);
+  EXPECT_FALSE(found.finished);
+  EXPECT_FALSE(found.answered);
+  EXPECT_EQ(found.stages.size(), 1U) << "nothing can be built on it";
+}
+
+/// Stages in a time limit: each has a number of rounds, as its share of the time allows.
+class Limited final : public Laboratory {
+ public:
+  explicit Limited(std::vector<size_t> rounds) : rounds_(std::move(rounds)) {}
+  Forecast forecast(const Picks&) override { return {}; }
+  std::vector<Trial> measure(const Picks& reference, const std::vector<Picks>& stacks) override {
+    const size_t rounds = rounds_.at(std::min(stage_++, rounds_.size() - 1));
+    std::vector<Trial> trials;
+    for (const Picks& stack : stacks) {
+      const double ratio =
+          std::pow(1.3, static_cast<double>(stack.size()) - static_cast<double>(reference.size()));
+      trials.push_back({.ok = true,
+                        .speed = ratio,
+                        .faster = rounds >= 3 && ratio > 1,
+                        .too_short = rounds < 3,
+                        .rounds = rounds});
+    }
+    return trials;
+  }
+  bool goes_on() override { return stage_ < 5; }
+
+ private:
+  std::vector<size_t> rounds_;
+  size_t stage_ = 0;
+};
+
+TEST(Search, WhatTheFirstStageClaimsIsTheAnswerWhereTheNextOneClaimsNothing) {
+  Limited laboratory({3, 2});
+  const Found found = search({1, 1}, laboratory);
+  EXPECT_EQ(found.best.size(), 2U) << "both pay alone";
+  EXPECT_TRUE(found.answered);
+  EXPECT_FALSE(found.finished);
+  EXPECT_EQ(found.stages.size(), 2U) << "no third stage is built on one without a claim";
+}
+
+TEST(Search, WithoutAClaimItHasNoAnswer) {
+  Limited laboratory({2});
+  const Found found = search({1, 1, 1}, laboratory);
+  EXPECT_THAT(found.best, IsEmpty());
+  EXPECT_FALSE(found.answered);
+  EXPECT_EQ(found.stages.size(), 1U);
+  for (const Considered& each : found.stages.front().stacks) EXPECT_EQ(each.trial.rounds, 2U);
 }
 
 /// Every stack of these axes.

@@ -144,7 +144,7 @@ TEST(TimeToLoss, TheFindingKnowsWhatItCannotTell) {
   Analysis a = reaching({{0, 0}, {0, 0}});
   for (Row& row : a.rows) row.time_to_loss->told = false;
   EXPECT_EQ(finding(a),
-            "whether a rung reaches a loss of 2.5 can't be told: a mean of 10 training losses decides, "
+            "it is undecided whether a rung reaches a loss of 2.5: a mean of 10 training losses decides, "
             "and the runs have fewer steps.");
   a = reaching({{0, 0}, {0, 0}});
   a.rows[0].time_to_loss->in_some_rounds = true;

@@ -83,7 +83,7 @@ OPTRUSH_PLUGIN(MuonPlugin, R"json({
   "check": [{}, {"options": {"scale": "spectral"}, "with": ["fused_adamw", "mixed_precision"]}],
   "options": [
     {"name": "momentum", "type": "number", "default": 0.95, "min": 0, "max": 0.9999, "doc": "decay of the mean of gradients"},
-    {"name": "nesterov", "type": "boolean", "default": true, "doc": "the mean as it would be after the present gradient counted once more"},
+    {"name": "nesterov", "type": "boolean", "default": true, "doc": "Nesterov momentum"},
     {"name": "steps", "type": "integer", "default": 5, "min": 1, "max": 20, "doc": "iterations of Newton-Schulz for one update"},
     {"name": "scale", "type": "string", "default": "match_rms", "choices": ["match_rms", "spectral"], "doc": "match_rms: updates whose root mean square is 0.2, as AdamW's have in long trainings; spectral: the published form, whose learning rate is larger"},
     {"name": "others_lr", "type": "number", "default": 1, "min": 0.0001, "max": 100, "doc": "learning rate of embedding, head and vectors, over that of the matrices (train.lr)"},

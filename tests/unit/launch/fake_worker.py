@@ -34,7 +34,8 @@ def result(spec, **changes):
         for i in range(train["warmup"] + train["steps"])
     ]
     ok = {"schema_version": 1, "status": "ok", "reason": "", "steps": steps, "tokens_per_second": 12800.0}
-    ok.update({"step_seconds": 0.01, "device": {"type": "cpu", "name": "fake"}, "plugins": [], **changes})
+    seconds = float(os.environ.get("FAKE_STEP_SECONDS", "0.01"))
+    ok.update({"step_seconds": seconds, "device": {"type": "cpu", "name": "fake"}, "plugins": [], **changes})
     return ok
 
 
@@ -99,6 +100,8 @@ def noisy(spec, out, speed=1.0):
 
 
 def note_turn(*words):
+    if "FAKE_WORKER_TURNS" not in os.environ:
+        return
     with open(os.environ["FAKE_WORKER_TURNS"], "a") as file:
         print(*words, file=file)
 
@@ -118,8 +121,12 @@ class Turns:
     def next(self):
         note_turn(self.name, "waits")
         seconds = float(os.environ.get("FAKE_STEP_SECONDS", "1"))
-        self.say(type="done" if self.turn else "ready", seconds=seconds, **({} if self.turn else self.place))
-        steps = json.loads(self.stream.readline())["steps"]
+        self.say(type="done" if self.turn else "ready", seconds=seconds, **({} if self.turn else {**self.place, "ends": True}))
+        message = json.loads(self.stream.readline())
+        if message["type"] == "end":
+            note_turn(self.name, "ends")
+            return 0
+        steps = message["steps"]
         self.turn += 1
         note_turn(self.name, "has", steps)
         return steps
@@ -133,15 +140,22 @@ TURNS = {
     "turnjunk": lambda turns: (print("after you", file=turns.stream, flush=True), time.sleep(1000)),
     "turntwice": lambda turns: (turns.say(type="done", seconds=1), turns.say(type="done", seconds=1), time.sleep(1000)),
     "turnclose": lambda turns: turns.stream.close(),
+    "turnstop": lambda turns: turns.turn == 5 and os.kill(os.getppid(), signal.SIGINT),
     "turnsignal": lambda turns: (os.kill(os.getppid(), signal.SIGINT), time.sleep(1000)),
 }
 
 
 def take_turns(turns, steps, word):
-    while steps > 0:
-        steps -= turns.next()
+    """How many steps were made: fewer where the conductor ends the run."""
+    made = 0
+    while made < steps:
+        turn = turns.next()
+        if turn == 0:
+            break
+        made = min(steps, made + turn)
         if turns.turn >= 2 and word in TURNS:
             TURNS[word](turns)
+    return made
 
 
 ENDS = {
@@ -319,7 +333,8 @@ def run_rank(spec, options):
     word, _, bad = spec["rung"].split(" ")[0].partition(":")
     rank = Rank(spec, options)
     if "OPTRUSH_TURNS" in os.environ:
-        take_turns(Turns(f"{spec['rung']}/{rank.rank}", rank.rank, rank.size), spec["train"]["steps"], word)
+        turns = Turns(f"{spec['rung']}/{rank.rank}", rank.rank, rank.size)
+        spec["train"]["steps"] = take_turns(turns, spec["train"]["steps"], word)
     if word in RANK_ENDS and spec["purpose"] == "measure":
         return RANK_ENDS[word](rank, rank.rank == int(bad or 0))
     rank.end()
@@ -367,7 +382,7 @@ def run(spec, out):
     if "OPTRUSH_TURNS" in os.environ and word != "silent":
         turns = Turns(spec["rung"])
         turns.spec, turns.out = spec, out
-        take_turns(turns, spec["train"]["steps"], word)
+        spec["train"]["steps"] = take_turns(turns, spec["train"]["steps"], word)
     ENDS.get(word, lambda spec, out: write(out + "/result.json", result(spec)))(spec, out)
 
 

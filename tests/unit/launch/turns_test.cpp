@@ -357,6 +357,35 @@ TEST_F(Turns, ASignalEndsAll) {
   EXPECT_FALSE(fs::exists(report() / "runs/02-b-r1/result.json"));
 }
 
+TEST_F(Turns, ASignalCutsARoundToTheStepsThatAllHaveMade) {
+  Experiment e = in_turns({"turnstop", "b"}, 3);
+  e.base.train.steps = 10;
+  EXPECT_EQ(run(e).signal, SIGINT);
+  for (const char* id : {"00-base-r1", "01-turnstop-r1", "02-b-r1"}) {
+    EXPECT_EQ(status(id), "ok") << id;
+    EXPECT_EQ(result(id).value("cut", ""), "interrupt") << id;
+    EXPECT_EQ(group(id), group("00-base-r1"));
+    const auto steps = result(id).at("steps").size();  // with three of warm-up
+    EXPECT_THAT(steps, ::testing::AllOf(::testing::Ge(3 + 4U), ::testing::Le(3 + 5U))) << id;
+  }
+  EXPECT_FALSE(fs::exists(report() / "runs/00-base-r2/result.json"));
+  const auto again = run(e, resuming());
+  EXPECT_THAT(starts(), Not(Contains(HasSubstr("-r1")))) << "what is complete counts";
+  EXPECT_THAT(starts(), Contains("02-b-r2"));
+}
+
+TEST_F(Turns, WhatIsWantedWholeIsNotCutByASignal) {
+  Experiment e = in_turns({"turnstop", "b"}, 1);
+  e.base.train.steps = 10;
+  EXPECT_EQ(run(e).signal, SIGINT);
+  EXPECT_FALSE(fs::exists(report() / "runs/00-base-r1/result.json")) << "one round claims nothing";
+  e = in_turns({"turnstop", "b"}, 3);
+  e.base.train.steps = 10;
+  e.target_loss = 1;
+  EXPECT_EQ(run(e).signal, SIGINT);
+  EXPECT_FALSE(fs::exists(report() / "runs/00-base-r1/result.json")) << "a loss is to be reached";
+}
+
 TEST_F(Turns, ResumeRunsAGroupThatLacksOneAgain) {
   const auto e = in_turns({"a", "turncrash"}, 2);
   run(e);

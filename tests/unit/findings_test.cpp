@@ -1,0 +1,688 @@
+// Every sentence that a report opens with is held against the report's table: random experiments with rungs
+// that pay, cost, fail, break, tie or lack rounds, and a reader of the sentences that knows nothing of who
+// wrote them. A sentence that it can't read is an error.
+#include <gmock/gmock.h>
+#include <gtest/gtest-spi.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <random>
+#include <regex>
+
+#include "report/analysis.h"
+#include "report_fixture.h"
+
+namespace optrush {
+namespace {
+using test::rung;
+using test::setting;
+
+/// A ratio as the samples of the table give it.
+struct Measured {
+  size_t rounds = 0;
+  double value = 1, low = 0, high = 0;
+
+  bool interval() const { return rounds >= 3; }
+  bool faster() const { return interval() && low > 1; }
+  bool slower() const { return interval() && high < 1; }
+  bool claim() const { return faster() || slower(); }
+};
+
+/// "1.52x [1.48, 1.57]" or "1.52x".
+const std::string kValue = R"((\d+\.\d+)x)", kRatio = kValue + R"( \[(\d+\.\d+), (\d+\.\d+)\])";
+const std::string kName = R"(([A-Za-z]+(?: [a-z]+)?(?: \+ [A-Za-z]+)*))";
+
+class Reader {
+ public:
+  explicit Reader(const Analysis& analysis) : a_(analysis) {}
+
+  void read_all() {
+    ASSERT_FALSE(a_.findings.empty());
+    for (const std::string& finding : a_.findings) {
+      ASSERT_TRUE(finding.ends_with(".")) << finding;
+      read(finding.substr(0, finding.size() - 1));
+    }
+    if (::testing::Test::HasFailure()) ADD_FAILURE() << table();
+  }
+
+ private:
+  using Groups = std::vector<std::string>;
+
+  const Row& row(const std::string& name) const {
+    for (const Row& row : a_.rows)
+      if (row.name == name) return row;
+    ADD_FAILURE() << "there is no rung '" << name << "'";
+    return a_.rows.front();
+  }
+  bool is_rung(const std::string& name) const { return std::ranges::count(a_.rows, name, &Row::name) > 0; }
+
+  Measured ratio(const Row& subject, const Row& reference) const {
+    std::vector<double> logs;
+    for (size_t i = 0; i < subject.rounds.size(); ++i)
+      for (size_t j = 0; j < reference.rounds.size(); ++j)
+        if (subject.rounds[i] == reference.rounds[j])
+          logs.push_back(std::log(subject.samples[i] / reference.samples[j]));
+    Measured m{.rounds = logs.size()};
+    if (logs.empty()) return m;
+    const auto n = static_cast<double>(logs.size());
+    double mean = 0, squares = 0;
+    for (const double x : logs) mean += x / n;
+    for (const double x : logs) squares += (x - mean) * (x - mean);
+    m.value = m.low = m.high = std::exp(mean);
+    if (logs.size() < 3) return m;
+    const double half =
+        t_quantile(n - 1, a_.experiment.until ? 0.02 : 0.05) * std::sqrt(squares / (n - 1) / n);
+    m.low = std::exp(mean - half);
+    m.high = std::exp(mean + half);
+    return m;
+  }
+  /// Of a row with the one that its cell "vs previous" or "vs base" is about.
+  Measured to_previous(const Row& r) const { return ratio(r, *a_.row(r.previous.variant)); }
+  Measured to_base(const Row& r) const { return ratio(r, *a_.row(r.base.variant)); }
+
+  static void is(const std::string& text, double value, const std::string& what) {
+    const size_t point = text.find('.');
+    const double unit =
+        point == std::string::npos ? 1 : std::pow(10, -static_cast<double>(text.size() - point - 1));
+    EXPECT_NEAR(std::stod(text), value, 0.501 * unit) << what;
+  }
+  /// Three groups from `at` on.
+  static void is(const Groups& g, size_t at, const Measured& m) {
+    is(g[at], m.value, "the ratio");
+    EXPECT_TRUE(m.interval()) << "an interval of " << m.rounds << " rounds";
+    is(g[at + 1], m.low, "the low end");
+    is(g[at + 2], m.high, "the high end");
+    if (m.claim()) {
+      const bool holds_1 = std::stod(g[at + 1]) <= 1 && std::stod(g[at + 2]) >= 1;
+      EXPECT_FALSE(holds_1) << "printed, the interval holds 1";
+    }
+  }
+
+  static std::vector<std::string> split(const std::string& list, const std::string& by = ", ") {
+    std::vector<std::string> parts;
+    size_t start = 0;
+    for (size_t at = 0; (at = list.find(by, start)) != std::string::npos; start = at + by.size())
+      parts.push_back(list.substr(start, at - start));
+    parts.push_back(list.substr(start));
+    return parts;
+  }
+
+  std::vector<const Row*> ok_rows(const std::function<bool(const Row&)>& wanted) const {
+    std::vector<const Row*> rows;
+    for (const Row& r : a_.rows)
+      if (r.ok() && wanted(r)) rows.push_back(&r);
+    return rows;
+  }
+  /// Rows of a ladder with a cell against the row right below, of one problem.
+  std::vector<const Row*> ladder() const {
+    return ok_rows([](const Row& r) {
+      return r.group == "ladder" && r.previous.variant >= 0 && r.previous.differs.empty() &&
+             r.previous.between.empty();
+    });
+  }
+
+  void read(const std::string& sentence) {
+    SCOPED_TRACE(sentence);
+    std::string text = sentence;
+    if (std::smatch m;
+        std::regex_match(text, m, std::regex(R"((\d+) runs? ha(?:s|ve) no result yet; so far: (.*))"))) {
+      EXPECT_EQ(std::stoul(m[1]), missing());
+      text = m[2];
+    }
+    for (const auto& [pattern, check] : sentences()) {
+      std::smatch m;
+      if (!std::regex_match(text, m, std::regex(pattern))) continue;
+      Groups groups;
+      for (const auto& group : m) groups.push_back(group);
+      return check(groups);
+    }
+    ADD_FAILURE() << "the reader does not know this sentence";
+  }
+
+  size_t missing() const {
+    size_t missing = 0;
+    const auto planned = static_cast<size_t>(a_.experiment.until ? 1 : a_.experiment.rounds);
+    for (const Row& r : a_.rows)
+      if (r.same_as < 0 && (r.ok() || !r.started)) missing += planned - std::min(planned, r.rounds.size());
+    return missing;
+  }
+
+  using Check = std::function<void(const Groups&)>;
+  std::vector<std::pair<std::string, Check>> sentences() const {
+    return {
+        {kName + R"( pays(, most of what is sure|) ?(most)?: )" + kRatio + " over " + kName,
+         [this](const Groups& g) { pays_most(g); }},
+        {R"((.*) (pays?), too)", [this](const Groups& g) { each_pays(g); }},
+        {R"((.*\[.*\].*) (trains?) faster)", [this](const Groups& g) { each_pays(g); }},
+        {R"(no rung is shown to make training faster( without training worse)?)",
+         [this](const Groups& g) {
+           for (const Row* r : ladder())
+             EXPECT_FALSE(to_previous(*r).faster() && !(g[1].size() > 1 && r->previous.worse)) << r->name;
+         }},
+        {"the (whole ladder|ladder up to " + kName + ") makes training " + kRatio + " (faster|as fast)(.*)",
+         [this](const Groups& g) {
+           const Row& end = end_of_ladder(g);
+           EXPECT_EQ(g[6] == "faster", to_base(end).faster());
+           EXPECT_TRUE(to_base(end).claim());
+           EXPECT_EQ(end.base.differs, "");
+           is(g, 3, to_base(end));
+           memory(g[7], end, *a_.row(end.base.variant));
+         }},
+        {"the (whole ladder|ladder up to " + kName + R"() shows no certain change of the speed \()" + kRatio +
+             ", (.*?)\\)(.*)",
+         [this](const Groups& g) {
+           const Row& end = end_of_ladder(g);
+           is(g, 3, to_base(end));
+           verdict(g[6], to_base(end));
+         }},
+        {"the (whole ladder|ladder up to " + kName + ") trains " + kRatio + " as many tokens a second(.*)",
+         [this](const Groups& g) {
+           const Row& end = end_of_ladder(g);
+           EXPECT_NE(end.base.differs, "");
+           is(g, 3, to_base(end));
+         }},
+        {kName + R"( costs (\d+(?:\.\d)?) % of the speed(?: for (\d+) % less memory.*)?)",
+         [this](const Groups& g) {
+           const Row& r = row(g[1]);
+           EXPECT_TRUE(to_previous(r).slower());
+           is(g[2], 100 * (1 - to_previous(r).value), "the cost");
+           const double memory = *r.memory.allocated / *a_.row(r.previous.variant)->memory.allocated;
+           if (!g[3].empty()) is(g[3], 100 * (1 - memory), "the memory");
+         }},
+        {R"((.*) makes? (no difference above \d+\.\d %))",
+         [this](const Groups& g) {
+           for (const auto& name : split(g[1])) verdict(g[2], to_previous(row(name)));
+         }},
+        {kName + R"( \()" + kRatio + R"(\): (undecided; .*))",
+         [this](const Groups& g) {
+           is(g, 2, to_previous(row(g[1])));
+           verdict(g[5], to_previous(row(g[1])));
+         }},
+        {kName + ", together with (.*), is " + kRatio + " as fast as " + kName + "(?:, (.*))?",
+         [this](const Groups& g) {
+           const Row& r = row(g[1]);
+           EXPECT_EQ(split(g[2]), r.previous.between);
+           EXPECT_EQ(g[6], a_.row(r.previous.variant)->name);
+           is(g, 3, to_previous(r));
+           if (!g[7].empty()) verdict(g[7], to_previous(r));
+           EXPECT_EQ(g[7].empty(), to_previous(r).claim());
+         }},
+        {kName + " trains " + kRatio + " as many tokens/s as " + kName + R"(, on another problem \((.*)\))",
+         [this](const Groups& g) {
+           EXPECT_EQ(g[6], row(g[1]).previous.differs);
+           EXPECT_NE(g[6], "");
+           is(g, 2, ratio(row(g[1]), row(g[5])));
+         }},
+        {kName + " and what is below it: " + kRatio + "( in tokens/s)? over " + kName +
+             "(?: on .* ranks? instead of \\d+)?(?:, (.*))?",
+         [this](const Groups& g) {
+           is(g, 2, ratio(row(g[1]), row(g[6])));
+           EXPECT_EQ(g[7].empty(), to_base(row(g[1])).claim());
+         }},
+        {"the full stack trains " + kRatio + "( in tokens/s)? as fast as the base",
+         [this](const Groups& g) {
+           const auto full = ok_rows([](const Row& r) { return r.group == "full"; });
+           ASSERT_EQ(full.size(), 1U);
+           EXPECT_TRUE(to_base(*full.front()).claim());
+           is(g, 1, to_base(*full.front()));
+         }},
+        {"in the full stack " + kName + " is worth most( of what is sure)?: " + kRatio + "( in tokens/s)?",
+         [this](const Groups& g) {
+           const Measured mine = worth(g[1]);
+           EXPECT_TRUE(mine.faster());
+           is(g, 3, mine);
+           for (const std::string& other : ablated()) {
+             const bool more = worth(other).rounds > 0 && worth(other).value > mine.value * (1 + 1e-9);
+             EXPECT_FALSE(more && (g[2].empty() || worth(other).claim())) << other << " is worth more";
+           }
+         }},
+        {"in the full stack no rung is shown to make training faster; " + kName + " costs most: " + kRatio +
+             "( in tokens/s)?",
+         [this](const Groups& g) {
+           is(g, 2, worth(g[1]));
+           EXPECT_TRUE(worth(g[1]).slower());
+           for (const std::string& other : ablated()) {
+             EXPECT_FALSE(worth(other).faster()) << other;
+             EXPECT_FALSE(worth(other).slower() && worth(other).value < worth(g[1]).value * (1 - 1e-9))
+                 << other;
+           }
+         }},
+        {"no rung has a measurable effect in the full stack",
+         [this](const Groups&) {
+           for (const std::string& name : ablated()) {
+             EXPECT_TRUE(worth(name).interval()) << name;
+             EXPECT_FALSE(worth(name).claim()) << name;
+           }
+         }},
+        {"of (.*), none has a measurable effect in the full stack",
+         [this](const Groups& g) {
+           std::vector<std::string> known;
+           for (const std::string& name : ablated()) {
+             EXPECT_FALSE(worth(name).claim()) << name;
+             if (worth(name).interval()) known.push_back(name);
+           }
+           EXPECT_THAT(split(g[1]), ::testing::UnorderedElementsAreArray(known));
+         }},
+        {"of the combinations (with the base's problem )?" + kName +
+             " is fastest( of what is sure)?: " + kRatio + "( in tokens/s)? over the base(.*)",
+         [this](const Groups& g) {
+           const Measured mine = to_base(row(g[2]));
+           EXPECT_TRUE(mine.faster());
+           is(g, 4, mine);
+           for (const Row* other : rivals()) {
+             const Measured m = to_base(*other);
+             if (m.rounds > 0 && m.value > mine.value * (1 + 1e-9)) {
+               EXPECT_FALSE(m.faster()) << other->name;
+               EXPECT_FALSE(g[3].empty()) << other->name << " may be faster";
+             }
+           }
+         }},
+        {"no combination (with the base's problem )?is (shown to be )?faster than the base; next comes " +
+             kName + ": " + kRatio + "( in tokens/s)? over the base(?:, (.*))?",
+         [this](const Groups& g) {
+           is(g, 4, to_base(row(g[3])));
+           for (const Row* other : rivals()) {
+             const Measured m = to_base(*other);
+             EXPECT_FALSE(m.faster()) << other->name;
+             if (g[2].empty() && !other->base.speed->same_run) {
+               EXPECT_TRUE(m.slower()) << other->name;
+             }
+             if (m.interval()) {
+               EXPECT_LE(m.value, to_base(row(g[3])).value * (1 + 1e-9)) << other->name;
+             }
+           }
+         }},
+        {"no combination solves the base's problem as well, so none is called the fastest",
+         [this](const Groups&) {
+           for (const Row* other : rivals()) EXPECT_FALSE(to_base(*other).interval()) << other->name;
+         }},
+        {R"((.*) (ran out of memory|crashed|did not end in time|broke the correctness gate|did not run|failed))",
+         [this](const Groups& g) { ended(split(g[1]), g[2]); }},
+        {R"(only )" + kName + R"( ended well, so there is nothing to compare; it trains ([\d,.]+) tokens/s)",
+         [this](const Groups& g) {
+           const auto ok = ok_rows([](const Row& r) { return !r.samples.empty(); });
+           ASSERT_EQ(ok.size(), 1U);
+           EXPECT_EQ(ok.front()->name, g[1]);
+         }},
+        {"no two rungs that ended well and solve one problem have rounds in common, so no claim is made",
+         [this](const Groups&) {
+           for (const Row* r : ok_rows([](const Row& row) { return row.base.variant >= 0; }))
+             EXPECT_TRUE(to_base(*r).rounds == 0 || !r->base.differs.empty() || r->base.worse) << r->name;
+         }},
+        {"no claim yet, as that needs 3 rounds; (best seen: |nothing was seen to be faster than " + kName +
+             R"( \(nearest: ))" + kName + ", " + kValue + " over " + kName + R"( in (\d+) rounds?\)?; (.*))",
+         [this](const Groups& g) {
+           const Measured mine = ratio(row(g[3]), row(g[5]));
+           is(g[4], mine.value, "the ratio");
+           EXPECT_EQ(std::stoul(g[6]), mine.rounds);
+           EXPECT_EQ(g[1] == "best seen: ", mine.value > 1);
+           for (const Row* r : ok_rows([](const Row& one) { return one.base.variant >= 0; })) {
+             EXPECT_FALSE(to_base(*r).interval() && to_previous(*r).interval() && r->group != "external")
+                 << r->name << " has a claim";
+             if (r->base.differs.empty() && !r->base.worse && r->same_as < 0) {
+               EXPECT_LE(to_base(*r).value, mine.value * (1 + 1e-9)) << r->name;
+             }
+           }
+           decides(g[7]);
+         }},
+        {"no claim on (.*): (about .*)",
+         [this](const Groups& g) {
+           size_t named = 0;
+           for (const auto& part : split(g[1], "), ")) {
+             std::smatch m;
+             ASSERT_TRUE(std::regex_match(
+                 part, m,
+                 std::regex(kName + R"( \()" + kValue + " over " + kName + R"( in (\d+) rounds?\)?)")))
+                 << part;
+             const Measured seen = ratio(row(m[1]), row(m[3]));
+             is(m[2], seen.value, "the ratio");
+             EXPECT_EQ(std::stoul(m[4]), seen.rounds);
+             EXPECT_LT(seen.rounds, 3U);
+             ++named;
+           }
+           EXPECT_EQ(named, ok_rows([this](const Row& r) {
+                              return r.same_as < 0 && r.base.variant >= 0 && to_base(r).rounds > 0 &&
+                                     to_base(r).rounds < 3;
+                            }).size());
+           decides(g[2]);
+         }},
+        {"the search found nothing that is (shown to be )?faster than the base(; best seen: (.*))?(; its "
+         "time was out.*)?",
+         [this](const Groups& g) { search_found_nothing(!g[1].empty()); }},
+        {"the search found no stack that it could confirm to be faster than the base; best seen: (.*?), "
+         "(.*?)(; its time was out.*)?",
+         [this](const Groups& g) {
+           bool lost = false;
+           for_stacks([&](const Json& stage, const Json& stack) {
+             if (stage.at("reference") != "base") return;
+             lost = lost || stack.at("faster").get<bool>();
+             if (stack.at("stack") == g[1]) {
+               EXPECT_EQ(stack.at("result"), g[2]);
+             }
+           });
+           EXPECT_TRUE(lost);
+           EXPECT_EQ(a_.tried.at("best"), "base");
+         }},
+        {R"(the search found ([\w +]+?)((?: \(over [\w +]+: [^)]*\))*)(; its time was out.*)?)",
+         [this](const Groups& g) { search_found(g[1], g[2]); }},
+        {"the search has no answer yet: its time held fewer than 3 rounds; best seen: ([\\w +]+), " + kValue +
+             R"( over the base in (\d+) rounds?(?:; (.*))?)",
+         [this](const Groups& g) { search_has_no_answer(g); }},
+        {R"((.*) trains? worse than ([A-Za-z +]+?)(?: \(\d\.\d+\))?[:,] .*)",
+         [this](const Groups& g) {
+           const std::regex one(kName + R"((?: \(\d\.\d+\))?)");
+           for (const auto& part : split(g[1])) {
+             std::smatch m;
+             ASSERT_TRUE(std::regex_match(part, m, one)) << part;
+             EXPECT_TRUE(row(m[1]).previous.worse) << part;
+             EXPECT_EQ(row(m[1]).previous.name, g[2]);
+           }
+         }},
+        {"nothing was measured",
+         [this](const Groups&) {
+           EXPECT_TRUE(ok_rows([](const Row& r) { return !r.samples.empty(); }).empty());
+         }},
+    };
+  }
+
+  void pays_most(const Groups& g) const {
+    const Row& mine = row(g[1]);
+    const Measured m = to_previous(mine);
+    EXPECT_TRUE(m.faster());
+    EXPECT_EQ(g[7], a_.row(mine.previous.variant)->name);
+    EXPECT_EQ(mine.previous.differs, "");
+    is(g, 4, m);
+    const bool most = g[3] == "most";
+    EXPECT_NE(most, !g[2].empty());
+    for (const Row* other : ladder()) {
+      if (other->previous.worse || to_previous(*other).value <= m.value * (1 + 1e-9)) continue;
+      EXPECT_FALSE(to_previous(*other).faster()) << other->name << " pays more";
+      if (to_previous(*other).rounds > 0) {
+        EXPECT_FALSE(most) << other->name << " may pay more";
+      }
+    }
+  }
+
+  /// "A (1.10x [1.05, 1.15]), B (...)"
+  void each_pays(const Groups& g) const {
+    const std::regex one(kName + R"( \()" + kRatio + R"((, but it trains worse)?\))");
+    size_t named = 0;
+    for (std::sregex_iterator it(g[1].begin(), g[1].end(), one), end; it != end; ++it, ++named) {
+      Groups groups;
+      for (const auto& group : *it) groups.push_back(group);
+      EXPECT_TRUE(to_previous(row(groups[1])).faster());
+      EXPECT_EQ(!groups[5].empty(), row(groups[1]).previous.worse.has_value());
+      is(groups, 2, to_previous(row(groups[1])));
+    }
+    EXPECT_EQ(named == 1, g[2].ends_with("s")) << "the verb agrees";
+    EXPECT_GT(named, 0U);
+  }
+
+  const Row& end_of_ladder(const Groups& g) const {
+    int64_t last = 0;
+    for (const Row& r : a_.rows)
+      if (r.group == "ladder") last = r.variant;
+    if (g[1] == "whole ladder") return *a_.row(last);
+    EXPECT_NE(row(g[2]).variant, last) << "that is the whole ladder";
+    return row(g[2]);
+  }
+
+  void memory(const std::string& text, const Row& r, const Row& other) const {
+    std::smatch m;
+    if (!std::regex_search(text, m, std::regex(R"( and takes (\d+) % (less|more) memory)"))) return;
+    const double change = *r.memory.allocated / *other.memory.allocated - 1;
+    EXPECT_EQ(m[2] == "more", change > 0);
+    is(m[1], 100 * std::abs(change), "the memory");
+  }
+
+  /// By two one-sided tests at the level of the experiment.
+  void verdict(const std::string& text, const Measured& m) const {
+    ASSERT_TRUE(m.interval());
+    EXPECT_FALSE(m.claim());
+    const double error = a_.experiment.until ? 0.02 : 0.05, n = static_cast<double>(m.rounds);
+    const double half = std::log(m.high / m.low) / 2;
+    const double farthest =
+        std::abs(std::log(m.value)) + half * t_quantile(n - 1, 2 * error) / t_quantile(n - 1, error);
+    if (std::smatch found; std::regex_match(text, found, std::regex(R"(no difference above (\d+\.\d) %)"))) {
+      EXPECT_GE(std::stod(found[1]) / 100 + 1e-9, std::expm1(farthest));
+      EXPECT_LE(std::stod(found[1]), 5.0 + 1e-9);
+    } else {
+      EXPECT_TRUE(text.starts_with("undecided; ") && text.ends_with(" would tell")) << text;
+      EXPECT_GT(farthest, std::log1p(0.05));
+    }
+  }
+
+  std::vector<std::string> ablated() const {
+    std::vector<std::string> names;
+    for (const Row& r : a_.rows)
+      if (r.group == "without") names.push_back(r.name.substr(std::string("without ").size()));
+    return names;
+  }
+  /// The full stack over the one without it; no rounds where one of them did not end well.
+  Measured worth(const std::string& name) const {
+    const auto full = ok_rows([](const Row& r) { return r.group == "full"; });
+    const Row& without = row("without " + name);
+    return full.empty() || !without.ok() ? Measured{} : ratio(*full.front(), without);
+  }
+  std::vector<const Row*> rivals() const {
+    return ok_rows([](const Row& r) {
+      return r.group == "grid" && r.base.variant >= 0 && r.base.differs.empty() && !r.base.worse;
+    });
+  }
+
+  void ended(const std::vector<std::string>& names, const std::string& how) const {
+    static const std::map<std::string, Status> kEnds = {
+        {"ran out of memory", Status::oom},       {"crashed", Status::crashed},
+        {"did not end in time", Status::timeout}, {"broke the correctness gate", Status::broken},
+        {"did not run", Status::skipped},         {"failed", Status::failed}};
+    std::vector<std::string> expected;
+    for (const Row& r : a_.rows)
+      if (r.status == kEnds.at(how) && r.started) expected.push_back(r.name);
+    EXPECT_THAT(names, ::testing::ElementsAreArray(expected));
+  }
+
+  void decides(const std::string& text) const {
+    if (a_.experiment.until) {
+      EXPECT_TRUE(std::regex_match(
+          text, std::regex(R"(about [\d.]+ (s|min|h) more would decide \(--resume --at-most \d+[smh]\))")))
+          << text;
+    } else {
+      EXPECT_TRUE(std::regex_match(
+          text, std::regex(R"(--resume --rounds 3 would decide, in about [\d.]+ (s|min|h))")))
+          << text;
+    }
+  }
+
+  void for_stacks(const std::function<void(const Json& stage, const Json& stack)>& act) const {
+    for (const Json& stage : a_.tried.at("stages"))
+      for (const Json& stack : stage.at("stacks"))
+        if (!stack.at("speed").is_null()) act(stage, stack);
+  }
+  void search_found_nothing(bool maybe) const {
+    bool open = false;
+    for_stacks([&](const Json& stage, const Json& stack) {
+      if (stage.at("reference") != "base") return;
+      EXPECT_FALSE(stack.at("faster").get<bool>()) << stack;
+      open = open || stack.at("speed").get<double>() > 1;
+    });
+    EXPECT_EQ(maybe, open);
+    EXPECT_TRUE(a_.tried.at("answered").get<bool>());
+  }
+  void search_found(const std::string& name, const std::string& results) const {
+    EXPECT_EQ(name, a_.tried.at("best"));
+    for_stacks([&](const Json& stage, const Json& stack) {
+      const std::string told = "(over " + stage.at("reference").get<std::string>() + ": " +
+                               stack.at("result").get<std::string>() + ")";
+      EXPECT_EQ(stack.at("stack") == name, results.find(told) != std::string::npos) << told;
+    });
+  }
+  void search_has_no_answer(const Groups& g) const {
+    bool met = false;
+    for_stacks([&](const Json& stage, const Json& stack) {
+      if (stage.at("reference") != "base") return;
+      EXPECT_LT(stack.at("rounds").get<int64_t>(), 3);
+      EXPECT_LE(stack.at("speed").get<double>(), std::stod(g[2]) + 0.006);
+      if (stack.at("stack") != g[1]) return;
+      met = true;
+      is(g[2], stack.at("speed"), "the speed");
+      EXPECT_EQ(std::stol(g[3]), stack.at("rounds").get<int64_t>());
+    });
+    EXPECT_TRUE(met);
+  }
+
+  std::string table() const {
+    std::string text = "the table:\n";
+    for (const Row& r : a_.rows) {
+      text += "  " + r.group + " '" + r.name + "' " + std::string(to_string(r.status)) + ", rounds";
+      for (const double sample : r.samples) text += " " + std::to_string(sample);
+      if (r.previous.variant >= 0)
+        text += "; to " + r.previous.name + " " + std::to_string(to_previous(r).value) + " [" +
+                std::to_string(to_previous(r).low) + ", " + std::to_string(to_previous(r).high) + "]";
+      if (r.base.variant >= 0)
+        text += "; to " + r.base.name + " " + std::to_string(to_base(r).value) + " [" +
+                std::to_string(to_base(r).low) + ", " + std::to_string(to_base(r).high) + "]";
+      text += "\n";
+    }
+    for (const std::string& finding : a_.findings) text += "  - " + finding + "\n";
+    return text;
+  }
+
+  const Analysis& a_;
+};
+
+const std::vector<std::string> kNames = {"alfa", "bravo",   "charlie", "delta",
+                                         "echo", "foxtrot", "golf",    "hotel"};
+
+class Dice {
+ public:
+  explicit Dice(uint64_t seed) : random_(seed) {}
+  bool in(int of) { return up_to(of) == 0; }
+  int up_to(int of) { return std::uniform_int_distribution(0, of - 1)(random_); }
+  double between(double low, double high) { return std::uniform_real_distribution(low, high)(random_); }
+  template <class T>
+  const T& of(const std::vector<T>& list) {
+    return list[static_cast<size_t>(up_to(static_cast<int>(list.size())))];
+  }
+
+ private:
+  std::mt19937_64 random_;
+};
+
+void draw_outcome(test::Outcome& outcome, int64_t rounds, Dice& dice) {
+  outcome.tokens_per_second = dice.in(3) ? 1000 : 1000 * dice.between(0.6, 1.8);
+  outcome.scatter = dice.of(std::vector{0.0, 0.002, 0.004, 0.02, 0.1, 0.3});
+  outcome.peak_bytes = static_cast<double>(1 << 30) * dice.of(std::vector{1.0, 1.0, 0.6, 1.5});
+  if (dice.in(4)) outcome.rounds = 1 + dice.up_to(static_cast<int>(rounds));
+  if (dice.in(6)) {
+    outcome.status = dice.of(std::vector<std::string>{"oom", "failed", "crashed", "timeout", "skipped"});
+    outcome.reason = "by the dice";
+    if (dice.in(3)) outcome.bad_round = dice.up_to(static_cast<int>(rounds));
+  }
+  if (dice.in(10)) outcome.loss_error = 0.5;
+  if (dice.in(12)) outcome.has_plan = false;
+}
+
+test::SyntheticReport random_report(uint64_t seed) {
+  Dice dice(seed);
+  test::SyntheticReport report("dice", dice.of(std::vector<int64_t>{1, 2, 3, 3, 4, 6}));
+  if (dice.in(2)) report.experiment.until = Until{.within = 0.03, .at_most_s = 100};
+  report.equals_run_once = dice.in(2);
+  std::vector<Rung> rungs;
+  const int count = 1 + dice.up_to(6);
+  for (int i = 0; i < count; ++i) {
+    const std::string& name = kNames[static_cast<size_t>(i)];
+    rungs.push_back(rung(name, name));
+    if (dice.in(10)) rungs.back().settings["train"]["micro_batch"] = 16;
+  }
+  const int form = dice.up_to(4);
+  if (form == 0 && count > 1) {
+    report.experiment.parts.push_back({.arrangement = Arrangement::ablation, .rungs = rungs});
+  } else if (form == 1 && count > 1) {
+    const auto half = rungs.begin() + count / 2;
+    Rung plain = setting("plain", Json::object());
+    std::vector<Rung> one(rungs.begin(), half), other(half, rungs.end());
+    if (dice.in(2)) one.insert(one.begin(), plain);
+    report.experiment.parts.push_back({.arrangement = Arrangement::grid, .axes = {one, other}});
+  } else {
+    if (dice.in(3))
+      for (Rung& each : rungs) each.over = "base";
+    report.ladder(rungs);
+  }
+  for (const Variant& variant : expand(report.experiment)) {
+    if (variant.index == 0 && !dice.in(6)) continue;
+    draw_outcome(report[variant.name], report.experiment.rounds, dice);
+  }
+  return report;
+}
+
+TEST(Findings, SayWhatTheTableSays) {
+  constexpr uint64_t kTables = 250;
+  for (uint64_t seed = 0; seed < kTables && !HasFailure(); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const Analysis a = test::analysis_of(random_report(seed));
+    Reader(a).read_all();
+  }
+}
+
+/// Some stages over "base", then over what they found.
+Json random_search(Dice& dice) {
+  const auto stack = [&](const std::string& name, int64_t rounds) {
+    const double speed = dice.between(0.7, 1.9);
+    const bool faster = rounds >= 3 && speed > 1.05;
+    return Json{{"stack", name},
+                {"change", "+ " + name},
+                {"rounds", rounds},
+                {"faster", faster},
+                {"speed", dice.in(5) ? Json() : Json(speed)},
+                {"result", faster ? "1.21x [1.18, 1.24], faster" : "1.01x [0.98, 1.04]"}};
+  };
+  Json search = {{"schema_version", 1},
+                 {"best", "base"},
+                 {"finished", dice.in(2)},
+                 {"answered", true},
+                 {"stages", Json::array()}};
+  const int64_t rounds = 1 + dice.up_to(5);
+  Json stacks = Json::array();
+  for (int i = 0; i < 1 + dice.up_to(5); ++i) stacks.push_back(stack(kNames[static_cast<size_t>(i)], rounds));
+  search["stages"].push_back({{"reference", "base"}, {"stacks", stacks}});
+  for (const Json& each : stacks)
+    if (each.at("faster") == true && !each.at("speed").is_null() && !dice.in(4))
+      search["best"] = each.at("stack");
+  if (rounds < 3) {
+    search["answered"] = search["finished"] = false;
+    search["decides_s"] = dice.between(1, 4000);
+  }
+  return search;
+}
+
+TEST(Findings, OfASearchSayWhatItsStagesSay) {
+  Analysis a = test::analysis_of(test::three_rungs());
+  for (uint64_t seed = 0; seed < 300 && !HasFailure(); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Dice dice(seed);
+    a.tried = random_search(dice);
+    a.findings = {findings(a).front()};
+    SCOPED_TRACE(a.tried.dump(1));
+    Reader(a).read_all();
+  }
+}
+
+TEST(Findings, TheReaderNotices) {
+  // What holds of no table: the reader has to fail on each.
+  Analysis a = test::analysis_of(test::three_rungs());
+  for (const char* wrong :
+       {"three pays most: 9.99x [9.00, 9.99] over two.", "no rung is shown to make training faster.",
+        "one crashed.", "the ladder up to one makes training 1.00x [0.99, 1.01] faster.", "all is well."}) {
+    a.findings = {wrong};
+    ::testing::TestPartResultArray failures;
+    {
+      const ::testing::ScopedFakeTestPartResultReporter reporter(
+          ::testing::ScopedFakeTestPartResultReporter::INTERCEPT_ONLY_CURRENT_THREAD, &failures);
+      Reader(a).read_all();
+    }
+    EXPECT_GT(failures.size(), 0) << wrong;
+  }
+}
+}  // namespace
+}  // namespace optrush
