@@ -11,6 +11,7 @@
 #include "launch/result.h"
 #include "launch/run_starter.h"
 #include "launch/schedule.h"
+#include "launch/turn_choice.h"
 #include "launch/turn_round.h"
 
 namespace optrush {
@@ -80,6 +81,7 @@ class Execution : private TurnRound::Host {
   Journal journal_;
   RunStarter starter_;
   std::set<std::string> executed_;  ///< specs of the runs that have a result
+  MeasuredPeaks peaks_;             ///< of the rounds before
   std::set<int64_t> alone_;         ///< variants that were out of memory beside others
   bool all_ok_ = true;
   int64_t started_ = 0;

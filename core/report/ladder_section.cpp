@@ -156,21 +156,26 @@ void explain_micro_batches(const Analysis& a, const std::vector<const Row*>& row
 
 /// Which rows were measured in turns, where any was.
 void explain_turns(const std::vector<const Row*>& rows, Section& section) {
-  std::vector<std::string> in_turns, alone;
+  std::vector<std::string> in_turns, later, alone;
   for (const Row* row : rows) {
     if (!row->tokens_per_second) continue;
-    const bool unforeseen = !row->predicted_peak && !row->external;
-    if (row->took_turns())
-      in_turns.push_back(row->name);
+    const auto ran_alone = [](const RoundInTurns& round) { return round.group.empty(); };
+    if (!row->took_turns())
+      alone.push_back(row->name);
+    else if (!row->rounds.empty() && row->rounds.front() == 0 && ran_alone(row->turns.front()))
+      later.push_back(row->name);
     else
-      alone.push_back(row->name +
-                      (unforeseen ? " (its memory can't be foreseen: --turns on takes it in)" : ""));
+      in_turns.push_back(row->name);
   }
-  if (in_turns.empty()) return;
-  section.bullets.push_back(
-      "measured in turns, step by step, so that ratios between them pair steps of the same "
-      "seconds: " +
-      (alone.empty() ? "every row" : join(in_turns) + "; by itself: " + join(alone)));
+  if (in_turns.empty() && later.empty()) return;
+  const bool all = later.empty() && alone.empty();
+  std::string text = "interleaved step by step, so that ratios pair steps of the same seconds: " +
+                     (all ? "all rows" : join(in_turns));
+  if (!later.empty())
+    text += (in_turns.empty() ? "" : "; ") +
+            std::string("from the second round on, when their memory is known: ") + join(later);
+  if (!alone.empty()) text += "; not interleaved: " + join(alone);
+  section.bullets.push_back(text);
 }
 
 Section family_section(const Analysis& a, const Family& family) {
