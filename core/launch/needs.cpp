@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <set>
+#include <sstream>
 
 #include "base/executable.h"
 #include "base/files.h"
@@ -16,6 +17,7 @@
 #include "launch/temporary_folder.h"
 #include "optrush/error.h"
 #include "plugin/description.h"
+#include "plugin/needs.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
