@@ -15,7 +15,7 @@ install(TARGETS optrush_core EXPORT OptimizationRushTargets LIBRARY INCLUDES DES
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/core/include/optrush TYPE INCLUDE FILES_MATCHING PATTERN "*.h")
 install(FILES ${OPTRUSH_GENERATED_SDK}/optrush/sdk_hash.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/optrush)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/scripts ${PROJECT_SOURCE_DIR}/experiments DESTINATION ${OPTRUSH_INSTALL_DATA}
-        FILES_MATCHING PATTERN "*.lua" PATTERN "*.py" PATTERN "__pycache__" EXCLUDE)
+        FILES_MATCHING PATTERN "*.lua" PATTERN "*.py" PATTERN "*.txt" PATTERN "__pycache__" EXCLUDE)
 
 # What the programs of the build tree and of a prefix have to be told (base/installation.h).
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/installation.json
@@ -29,15 +29,31 @@ install(IMPORTED_RUNTIME_ARTIFACTS hwy::hwy LIBRARY DESTINATION ${CMAKE_INSTALL_
 find_path(OPTRUSH_JSON_INCLUDE nlohmann/json.hpp REQUIRED)
 install(DIRECTORY ${OPTRUSH_JSON_INCLUDE}/nlohmann TYPE INCLUDE FILES_MATCHING PATTERN "*.hpp")
 
+set(OPTRUSH_SDK_PLUGINS ${OPTRUSH_INSTALL_PLUGINS})
+set(OPTRUSH_SDK_FINDS "")
 configure_package_config_file(
   ${CMAKE_CURRENT_LIST_DIR}/OptimizationRushConfig.cmake.in ${PROJECT_BINARY_DIR}/generated/OptimizationRushConfig.cmake
   INSTALL_DESTINATION ${OPTRUSH_INSTALL_CMAKE} PATH_VARS CMAKE_INSTALL_BINDIR)
 # API version 0 changes freely, so only the same minor version fits.
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/generated/OptimizationRushConfigVersion.cmake
                                  COMPATIBILITY SameMinorVersion)
-install(FILES ${PROJECT_BINARY_DIR}/generated/OptimizationRushConfig.cmake
-              ${PROJECT_BINARY_DIR}/generated/OptimizationRushConfigVersion.cmake
-              ${CMAKE_CURRENT_LIST_DIR}/Torch.cmake ${CMAKE_CURRENT_LIST_DIR}/OptRushPlugin.cmake
-              ${CMAKE_CURRENT_LIST_DIR}/OptRushEmbed.cmake ${CMAKE_CURRENT_LIST_DIR}/embedded.h.in
-        DESTINATION ${OPTRUSH_INSTALL_CMAKE})
+set(_sdk_files
+    ${PROJECT_BINARY_DIR}/generated/OptimizationRushConfigVersion.cmake ${CMAKE_CURRENT_LIST_DIR}/Torch.cmake
+    ${CMAKE_CURRENT_LIST_DIR}/OptRushPlugin.cmake ${CMAKE_CURRENT_LIST_DIR}/OptRushEmbed.cmake
+    ${CMAKE_CURRENT_LIST_DIR}/embedded.h.in)
+install(FILES ${PROJECT_BINARY_DIR}/generated/OptimizationRushConfig.cmake ${_sdk_files} DESTINATION ${OPTRUSH_INSTALL_CMAKE})
 install(EXPORT OptimizationRushTargets NAMESPACE OptimizationRush:: DESTINATION ${OPTRUSH_INSTALL_CMAKE})
+
+# The build tree is a prefix for find_package, too: headers are those of the source tree, the JSON library is the system's,
+# and a plugin that is installed to it lies among its own.
+set(_sdk ${PROJECT_BINARY_DIR}/${OPTRUSH_INSTALL_CMAKE})
+set(OPTRUSH_SDK_PLUGINS plugins)
+set(OPTRUSH_SDK_FINDS "find_package(nlohmann_json 3.10 REQUIRED)")
+configure_package_config_file(
+  ${CMAKE_CURRENT_LIST_DIR}/OptimizationRushConfig.cmake.in ${_sdk}/OptimizationRushConfig.cmake
+  INSTALL_DESTINATION ${OPTRUSH_INSTALL_CMAKE} INSTALL_PREFIX ${PROJECT_BINARY_DIR} PATH_VARS CMAKE_INSTALL_BINDIR)
+foreach(_file ${_sdk_files})
+  get_filename_component(_name ${_file} NAME)
+  configure_file(${_file} ${_sdk}/${_name} COPYONLY)
+endforeach()
+export(EXPORT OptimizationRushTargets NAMESPACE OptimizationRush:: FILE ${_sdk}/OptimizationRushTargets.cmake)

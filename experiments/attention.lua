@@ -6,7 +6,9 @@
 -- step and sequences of up to 65,536; a plain form that does not fit into the card is a row that says what it needs.
 --
 --   ./optrush run experiments/attention.lua
+--   ./optrush run experiments/attention.lua --arg checkpoint=FOLDER     width and heads of this Hugging Face folder
 local rush = require "optrush"
+local own = require "own_model"
 
 local gpu = rush.device() == "cuda"
 local tokens = gpu and 16384 or 0
@@ -18,10 +20,13 @@ local forms = gpu
     }
   or { rush.rung "plain", rush.rung("fused", "flash_attention") }
 
+local sizes = gpu and { dim = 2048, n_heads = 16 } or { dim = 256, n_heads = 4 }
+if own.given then sizes = { dim = own.sizes().dim, n_heads = own.sizes().n_heads } end
+
 local exp = rush.experiment {
   name = "attention",
   question = "When does the S x S matrix stop paying?",
-  model = rush.operator("attention", gpu and { dim = 2048, n_heads = 16 } or { dim = 256, n_heads = 4 }),
+  model = rush.operator("attention", sizes),
   train = {
     micro_batch = 1,
     seq_len = 256,

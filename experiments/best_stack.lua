@@ -2,30 +2,39 @@
 --
 -- exp:search measures each part alone, stacks those that pay, and goes on with every move from there (one part off, one
 -- on, one exchanged) until none can be claimed to be faster. What it found is measured once more as a ladder, what pays
--- most first, and the report lists everything that was tried. All parts train the same model in full precision; of the
--- batch, the loss and the blocks' memory one choice at most is stacked. On a CPU the model is small, so that all of it
--- takes minutes on two cores; on a GPU it has blocks of Llama 3.2 1B.
+-- most first, and the report lists everything that was tried. All parts train the same model in the same precision:
+-- bf16 where that is faster here, else fp32. Of the batch, the loss and the blocks' memory one choice at most is
+-- stacked. On a CPU the model is small, so that all of it takes minutes on two cores; on a GPU it has blocks of
+-- Llama 3.2 1B.
 --
 --   ./optrush run experiments/best_stack.lua                  ten minutes at most
 --   ./optrush run experiments/best_stack.lua --preset full    forty, a larger model, and the compiler
 --   ./optrush run experiments/best_stack.lua --arg memory=2GB no stack that needs more
+--   ./optrush run experiments/best_stack.lua --arg checkpoint=FOLDER --arg precision=bf16
 local rush = require "optrush"
+local own = require "own_model"
+local precision = require "chosen_precision"
 
 local full = rush.preset { "short", "full" } == "full"
 local memory = rush.arg("memory", "")
 local gpu = rush.device() == "cuda"
-local batch = gpu and 2 or 4
 
 local model = rush.llama("tiny", { n_layers = 4 })
 if full then model = rush.llama("small", { n_layers = 4 }) end
 if gpu then model = rush.llama("llama-3.2-1b", { n_layers = full and 16 or 4 }) end
+model = own.model(model)
+local plugins = precision.plugins()
+local train = { micro_batch = gpu and 2 or 4, seq_len = gpu and 2048 or 256, steps = full and 8 or 6, warmup = 2 }
+train = own.train(model, train, plugins)
+local batch = train.micro_batch
 
 local exp = rush.experiment {
   name = "best_stack",
-  question = "Which of our optimizations make the fastest stack here?",
+  question = "Which of our optimizations make the fastest stack here? In " .. precision.why .. ".",
   model = model,
   data = rush.text(rush.corpus "libtorch"),
-  train = { micro_batch = batch, seq_len = gpu and 2048 or 256, steps = full and 8 or 6, warmup = 2 },
+  plugins = plugins,
+  train = train,
 }
 
 local parts = {

@@ -5,18 +5,23 @@
 -- save is the column `data`. A token file of your own is a fifth kind.
 --
 --   ./optrush run experiments/data_loading.lua
---   ./optrush run experiments/data_loading.lua --arg tokens=corpus.bin
+--   ./optrush run experiments/data_loading.lua --arg tokens=corpus.bin --arg checkpoint=FOLDER
 local rush = require "optrush"
+local own = require "own_model"
 
 local gpu = rush.device() == "cuda"
 local tokens = rush.arg("tokens", "")
 
+local model = own.model(gpu and rush.llama "llama-3.2-1b" or rush.llama("tiny", { n_layers = 2 }))
+local plugins = { "flash_attention", "fused_adamw", { "mixed_precision", { dtype = "bf16" } } }
+local train = { micro_batch = 4, seq_len = gpu and 4096 or 512, steps = 10, warmup = 3, lr = 3e-4 }
+
 local exp = rush.experiment {
   name = "data_loading",
   question = "What does reading the data cost, and does making it ahead pay?",
-  model = gpu and rush.llama "llama-3.2-1b" or rush.llama("tiny", { n_layers = 2 }),
-  train = { micro_batch = 4, seq_len = gpu and 4096 or 512, steps = 10, warmup = 3, lr = 3e-4 },
-  plugins = { "flash_attention", "fused_adamw", { "mixed_precision", { dtype = "bf16" } } },
+  model = model,
+  train = own.train(model, train, plugins),
+  plugins = plugins,
 }
 
 local kinds = {

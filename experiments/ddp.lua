@@ -6,37 +6,43 @@
 -- step without overlap (one bucket, sent when the backward has ended) and Python's DistributedDataParallel.
 --
 --   ./optrush run experiments/ddp.lua
+--   ./optrush run experiments/ddp.lua --arg checkpoint=FOLDER --arg precision=bf16
 --   torchrun --nproc-per-node 8 --no-python ./optrush run experiments/ddp.lua     (mpirun and srun alike)
 local rush = require "optrush"
+local own = require "own_model"
+local precision = require "chosen_precision"
 local pytorch = require "peers.pytorch"
 
 local gpu = rush.device() == "cuda"
 local limit = math.max(2, rush.ranks()) -- with one GPU the rungs of two ranks are skipped, with the reason
 
--- The micro-batch of one rank; strong scaling divides it.
-local batch = 8
+local model = own.model(gpu and rush.llama "llama-3.2-1b" or rush.llama "tiny")
+local train = own.train(model, { micro_batch = 8, seq_len = gpu and 2048 or 256, steps = 10, warmup = 3 })
+local batch = train.micro_batch -- of one rank; strong scaling divides it
 local exp = rush.experiment {
   name = "ddp",
-  question = "How much do more ranks bring, each with a whole copy of the model?",
-  model = gpu and rush.llama "llama-3.2-1b" or rush.llama "tiny",
+  question = "How much do more ranks bring, each with a whole copy of the model? In " .. precision.why .. ".",
+  model = model,
   data = rush.text(rush.corpus "libtorch"),
-  train = { micro_batch = batch, seq_len = gpu and 2048 or 256, steps = 10, warmup = 3 },
+  train = train,
   -- One device and one of its ranks share nothing: on a CPU a rank has its share of the cores.
   threads = gpu and 0 or 1,
 }
 
 local top = "fused loss"
-local ladder = {
+local ladder = precision.rungs "bf16 autocast"
+for _, rung in ipairs {
   rush.rung("fused AdamW", "fused_adamw"),
   rush.rung("SDPA", "flash_attention"),
   rush.rung("fused kernels", "fused_kernels"),
   rush.rung(top, "fused_linear_cross_entropy"),
-}
-if gpu then table.insert(ladder, 1, rush.rung("bf16 autocast", "mixed_precision", { dtype = "bf16" })) end
+} do
+  ladder[#ladder + 1] = rung
+end
 
 -- The first rung of several ranks brings the plugin, the others stand on it.
-local function add(name, train, over)
-  local settings = { train = train, over = over }
+local function add(name, changed, over)
+  local settings = { train = changed, over = over }
   ladder[#ladder + 1] = over and rush.rung(name, "ddp", {}, settings) or rush.rung(name, settings)
 end
 
@@ -53,16 +59,18 @@ ladder[#ladder + 1] = rush.rung("without overlap", "ddp", { bucket_mb = all, fir
   replace = "ddp",
   over = most,
 })
+local same_batch = false
 for _, ranks in ipairs { 2, 4, 8 } do
-  if ranks <= limit then
-    local train = { world_size = ranks, micro_batch = batch // ranks }
-    add(ranks .. " ranks, the same batch", train, ranks == 2 and top or nil)
+  if ranks <= limit and batch % ranks == 0 then
+    same_batch = true
+    local share = { world_size = ranks, micro_batch = batch // ranks }
+    add(ranks .. " ranks, the same batch", share, ranks == 2 and top or nil)
   end
 end
 ladder[#ladder + 1] = pytorch {
-  name = "PyTorch DDP, the same batch",
+  name = same_batch and "PyTorch DDP, the same batch" or "PyTorch DDP",
   by = "ddp",
-  with = gpu and { "bf16", "sdpa", "fused" } or { "sdpa", "fused" },
+  with = precision.with { "sdpa", "fused" },
 }
 
 exp:ladder(ladder)

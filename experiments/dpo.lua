@@ -7,30 +7,29 @@
 --   ./optrush run experiments/dpo.lua
 --   ./optrush run experiments/dpo.lua --arg data=pairs.jsonl --arg checkpoint=path/to/hf-folder
 local rush = require "optrush"
+local own = require "own_model"
 
 local gpu = rush.device() == "cuda"
-local file, checkpoint = rush.arg("data", ""), rush.arg("checkpoint", "")
-
-local function model()
-  if checkpoint ~= "" then return rush.checkpoint(checkpoint) end
-  return gpu and rush.llama "llama-3.2-1b" or rush.llama("tiny", { n_layers = 2, vocab_size = 256 })
-end
+local file = rush.arg("data", "")
+local model = own.model(gpu and rush.llama "llama-3.2-1b" or rush.llama("tiny", { n_layers = 2, vocab_size = 256 }))
+local train = { micro_batch = 4, seq_len = gpu and 1024 or 512, steps = 8, warmup = 2, lr = 3e-4 }
+local plugins = {
+  { "lora", {
+    rank = 16,
+    alpha = 32,
+    target_modules = { "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj" },
+  } },
+  { "dpo", { beta = 0.1 } },
+  "fused_adamw",
+}
 
 local exp = rush.experiment {
   name = "dpo",
   question = "What does learning from preferences cost, and what pays in it?",
-  model = model(),
+  model = model,
   data = rush.preferences(file ~= "" and file or rush.corpus "libtorch"),
-  train = { micro_batch = 4, seq_len = gpu and 1024 or 512, steps = 8, warmup = 2, lr = 3e-4 },
-  plugins = {
-    { "lora", {
-      rank = 16,
-      alpha = 32,
-      target_modules = { "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj" },
-    } },
-    { "dpo", { beta = 0.1 } },
-    "fused_adamw",
-  },
+  train = own.train(model, train, plugins),
+  plugins = plugins,
   timeout = 1800,
 }
 

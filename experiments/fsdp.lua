@@ -8,6 +8,7 @@
 -- The report's tables of ranks and collectives tell how much of a step waits for parameters. GPUs that have NVLink or
 -- reach each other over PCIe run once more without that, over the host's memory: what the link is worth.
 local rush = require "optrush"
+local own = require "own_model"
 
 local gpu = rush.device() == "cuda"
 local full = rush.preset { "short", "full" } == "full"
@@ -16,31 +17,36 @@ local sizes = {}
 for _, size in ipairs { 2, 4, 8 } do
   if size <= math.max(2, rush.ranks()) then sizes[#sizes + 1] = size end
 end
-local batch = math.max(4, sizes[#sizes])
+local model = own.model(gpu and rush.llama "llama-3.1-8b" or rush.llama "tiny")
+local plugins = { "fused_adamw", "flash_attention", "fsdp" }
+if gpu then
+  plugins = {
+    "bf16_weights",
+    "flash_attention",
+    "fused_linear_cross_entropy",
+    { "activation_checkpointing", { policy = "full" } },
+    "fsdp",
+  }
+end
+local train = own.train(model, {
+  world_size = sizes[1],
+  micro_batch = math.max(4, sizes[#sizes]) // sizes[1],
+  seq_len = gpu and 4096 or 128,
+  steps = full and 10 or 5,
+  warmup = 2,
+  lr = 3e-4,
+}, plugins)
+local batch = math.max(sizes[1] * train.micro_batch, sizes[#sizes]) -- the same for all numbers of ranks
+train.micro_batch = batch // sizes[1]
 
 local exp = rush.experiment {
   name = "fsdp",
   question = "How should parameters be sharded over these " .. (gpu and "GPUs" or "processes")
     .. ", and does the link keep up?",
-  model = gpu and rush.llama "llama-3.1-8b" or rush.llama "tiny",
+  model = model,
   data = rush.text(rush.corpus "libtorch"),
-  plugins = gpu
-      and {
-        "bf16_weights",
-        "flash_attention",
-        "fused_linear_cross_entropy",
-        { "activation_checkpointing", { policy = "full" } },
-        "fsdp",
-      }
-    or { "fused_adamw", "flash_attention", "fsdp" },
-  train = {
-    world_size = sizes[1],
-    micro_batch = batch // sizes[1],
-    seq_len = gpu and 4096 or 128,
-    steps = full and 10 or 5,
-    warmup = 2,
-    lr = 3e-4,
-  },
+  plugins = plugins,
+  train = train,
   timeout = 1800,
 }
 

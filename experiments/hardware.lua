@@ -5,7 +5,9 @@
 -- context of the report has the bandwidth of reading, writing, copying and of a triad.
 --
 --   ./optrush run experiments/hardware.lua
+--   ./optrush run experiments/hardware.lua --arg checkpoint=FOLDER     operators as wide as in this Hugging Face folder
 local rush = require "optrush"
+local own = require "own_model"
 
 local gpu = rush.device() == "cuda"
 local exp = rush.experiment {
@@ -29,14 +31,18 @@ exp:grid({ sizes, { rush.rung "fp32", rush.rung("bf16", { train = { dtype = "bf1
 })
 
 -- The operators of a block, at one width.
-local width = gpu and 4096 or 1024
+local width, heads, vocabulary = gpu and 4096 or 1024, gpu and 64 or 16, 8192
+if own.given then
+  local model = own.sizes()
+  width, heads, vocabulary = model.dim, model.n_heads, model.vocab_size
+end
 local operators = {}
 for _, op in ipairs { "norm", "add_norm", "position", "attention", "swiglu", "linear", "head_loss" } do
   operators[#operators + 1] = rush.rung(op, {
     model = rush.operator(op, {
       dim = width,
-      n_heads = width // 64,
-      vocab_size = 8192,
+      n_heads = heads,
+      vocab_size = vocabulary,
       ["repeat"] = op ~= "head_loss" and 4 or 1,
     }),
     train = { micro_batch = gpu and 8 or 4, seq_len = 1024, dtype = gpu and "bf16" or "fp32" },

@@ -10,6 +10,9 @@
 --   ./optrush run experiments/interconnect.lua --preset full      every size from 4 KiB on, and all-to-all
 --   srun --nodes 2 --ntasks-per-node 8 ./optrush run experiments/interconnect.lua
 local rush = require "optrush"
+local own = require "own_model"
+
+own.none "plan-mesh says what its gradients and activations would send"
 
 local full = rush.preset { "short", "full" } == "full"
 local gpu = rush.device() == "cuda"

@@ -6,15 +6,20 @@
 -- a GPU activations are bf16, as in a training step there, and each is 128 or 256 MiB, by the card's memory.
 --
 --   ./optrush run experiments/kernels.lua
+--   ./optrush run experiments/kernels.lua --arg checkpoint=FOLDER     width and heads of this Hugging Face folder
 local rush = require "optrush"
+local own = require "own_model"
 
 local gpu = rush.device() == "cuda"
 local card = rush.gpu()
 local batch = not gpu and 8 or card and card.memory_bytes >= 100e9 and 64 or 32
 
+local sizes = own.sizes() or { dim = 2048, n_heads = 16 }
+
 -- Repeated until what a step keeps is near 1 GiB on a CPU: SwiGLU keeps twice as much as the others.
 local function operator(op)
-  return rush.operator(op, { dim = 2048, n_heads = 16, ["repeat"] = op == "swiglu" and 4 or 8 })
+  local count = math.max(1, (op == "swiglu" and 4 or 8) * 2048 // sizes.dim)
+  return rush.operator(op, { dim = sizes.dim, n_heads = sizes.n_heads, ["repeat"] = count })
 end
 
 local operators = {}

@@ -11,26 +11,38 @@
 --
 --   ./optrush run experiments/long_context.lua
 --   ./optrush run experiments/long_context.lua --arg memory=300MB --arg ranks=4
+--   ./optrush run experiments/long_context.lua --arg checkpoint=FOLDER      in the memory that is free
 --   ./optrush run experiments/long_context.lua --preset full       on GPUs every power of two from 8,192 on
 --   torchrun --nproc-per-node 8 --no-python ./optrush run experiments/long_context.lua
 local rush = require "optrush"
+local own = require "own_model"
 
 local full = rush.preset { "short", "full" } == "full"
 local gpu = rush.device() == "cuda"
 local card = rush.gpu()
 local most = rush.arg("ranks", math.min(8, math.max(2, rush.ranks())))
-local memory = rush.arg("memory", gpu and "" or "150MB")
-local limit = memory ~= "" and memory or math.floor(0.9 * (card and card.memory_bytes or 80e9))
+local memory = rush.arg("memory", (gpu or own.given) and "" or "150MB")
+local function all_of_it()
+  return gpu and 0.9 * (card and card.memory_bytes or 80e9) or 0.7 * rush.cpu().free_bytes / most
+end
+local limit = memory ~= "" and memory or math.max(1, math.floor(all_of_it()))
 
 local lengths = { 1024, 2048, 4096, 8192 }
 if gpu then
   lengths = full and { 8192, 16384, 32768, 65536, 131072, 262144 } or { 16384, 65536, 262144 }
 end
 
-local model = gpu and rush.llama "llama-3.2-1b" or rush.llama("tiny", { n_layers = 2 })
+local model = own.model(gpu and rush.llama "llama-3.2-1b" or rush.llama("tiny", { n_layers = 2 }))
 local plugins = gpu and { "bf16_weights", "flash_attention", "fused_kernels", "fused_linear_cross_entropy" }
   or { "fused_adamw", "flash_attention", "fused_linear_cross_entropy" }
-local train = { micro_batch = 1, seq_len = lengths[1], steps = 3, warmup = 1 }
+local train = own.train(model, { micro_batch = 1, seq_len = lengths[1], steps = 3, warmup = 1 }, plugins)
+if own.given then -- from the length that suits its step up to what the model was trained on
+  local most_positions = own.sizes().max_positions
+  for i = #lengths, 1, -1 do
+    lengths[i] = lengths[i] * train.seq_len // lengths[1]
+    if i > 1 and most_positions > 0 and lengths[i] > most_positions then table.remove(lengths, i) end
+  end
+end
 local exp = rush.experiment {
   name = "long_context",
   question = "How long a sequence fits, and what does each way to make room for it cost?",

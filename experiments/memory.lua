@@ -8,18 +8,24 @@
 --
 --   ./optrush run experiments/memory.lua                            Llama 3.2 1B on a GPU, a small Llama on a CPU
 --   ./optrush run experiments/memory.lua --arg model=llama-3.2-1b   the 1B on a CPU, with 24 GB and half an hour
+--   ./optrush run experiments/memory.lua --arg checkpoint=FOLDER    a model of your own
 local rush = require "optrush"
+local own = require "own_model"
 
 local gpu = rush.device() == "cuda"
 local name = rush.arg("model", gpu and "llama-3.2-1b" or "small")
+local model = own.model(rush.llama(name))
+local plugins = { "flash_attention", "fused_adamw" }
+local train = { micro_batch = 1, seq_len = gpu and 2048 or 256, steps = 4, warmup = 2, lr = 3e-4 }
 
 local exp = rush.experiment {
   name = "memory",
-  question = "How little memory does training " .. name .. " take, and what does each step down cost?",
-  model = rush.llama(name),
+  question = ("How little memory does training %s take, and what does each step down cost?"):format(
+    own.given and "this checkpoint" or name),
+  model = model,
   data = rush.text(rush.corpus "libtorch"),
-  train = { micro_batch = 1, seq_len = gpu and 2048 or 256, steps = 4, warmup = 2, lr = 3e-4 },
-  plugins = { "flash_attention", "fused_adamw" },
+  train = own.train(model, train, plugins),
+  plugins = plugins,
   timeout = 1800,
 }
 

@@ -7,22 +7,28 @@
 -- below. On a CPU decoding costs more than fewer bytes save; a GPU waits for memory here.
 --
 --   ./optrush run experiments/optimizers.lua
+--   ./optrush run experiments/optimizers.lua --arg checkpoint=FOLDER
 local rush = require "optrush"
+local own = require "own_model"
 
 local gpu = rush.device() == "cuda"
+
+local model = own.model(gpu and rush.llama "llama-3.2-1b" or rush.llama("small", { n_layers = 4 }))
+local train = { micro_batch = gpu and 2 or 1, seq_len = gpu and 2048 or 256, steps = 10, warmup = 3, lr = 3e-4 }
+local plugins = {
+  "flash_attention",
+  { "mixed_precision", { dtype = "bf16" } },
+  "fused_linear_cross_entropy",
+  { "activation_checkpointing", { policy = "full" } },
+}
 
 local exp = rush.experiment {
   name = "optimizers",
   question = "What does an update keep in memory, and what does keeping less of it cost?",
-  model = gpu and rush.llama "llama-3.2-1b" or rush.llama("small", { n_layers = 4 }),
+  model = model,
   data = rush.text(rush.corpus "libtorch"),
-  train = { micro_batch = gpu and 2 or 1, seq_len = gpu and 2048 or 256, steps = 10, warmup = 3, lr = 3e-4 },
-  plugins = {
-    "flash_attention",
-    { "mixed_precision", { dtype = "bf16" } },
-    "fused_linear_cross_entropy",
-    { "activation_checkpointing", { policy = "full" } },
-  },
+  train = own.train(model, train, plugins),
+  plugins = plugins,
 }
 
 exp:ladder {

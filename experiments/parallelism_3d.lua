@@ -14,8 +14,10 @@
 --   ./optrush run experiments/parallelism_3d.lua --preset full            Llama 3.1 8B, and stage 3, too
 --   ./optrush run experiments/parallelism_3d.lua --arg ranks=4            more ranks than cores show memory, not speed
 --   ./optrush run experiments/parallelism_3d.lua --set tensor_parallel.sequence=true
+--   ./optrush run experiments/parallelism_3d.lua --arg checkpoint=FOLDER  a model of your own
 --   torchrun --nproc-per-node 8 --no-python ./optrush run experiments/parallelism_3d.lua
 local rush = require "optrush"
+local own = require "own_model"
 
 local full = rush.preset { "short", "full" } == "full"
 local gpu = rush.device() == "cuda"
@@ -26,12 +28,16 @@ while 2 * most <= math.min(8, rush.ranks()) do
 end
 local ranks = rush.arg("ranks", most)
 local batch = 2 * ranks
-local length = gpu and 4096 or 128
 
 local shape = { layers = 6, heads = 8, kv_heads = 4 }
 if gpu then shape = { layers = full and 32 or 16, heads = 32, kv_heads = 8 } end
 local model = rush.llama("tiny", { n_layers = shape.layers })
 if gpu then model = rush.llama(full and "llama-3.1-8b" or "llama-3.2-1b") end
+model = own.model(model)
+if own.given then
+  local sizes = own.sizes()
+  shape = { layers = sizes.n_layers, heads = sizes.n_heads, kv_heads = sizes.n_kv_heads }
+end
 
 local plugins = { "fused_adamw", "flash_attention" }
 if gpu then plugins = { "bf16_weights", "flash_attention", "fused_kernels", "fused_linear_cross_entropy" } end
@@ -45,6 +51,9 @@ local sharing = {
 if full then sharing[3] = { name = "stage 3", plugin = { "fsdp", { stage = 3 } } } end
 local plain = gpu and full and sharing[3] or sharing[1]
 plugins[#plugins + 1] = plain.plugin
+
+-- Of the length alone: the micro-batch is what all splits can divide.
+local length = own.train(model, { world_size = ranks, micro_batch = 1, seq_len = gpu and 4096 or 128 }, plugins).seq_len
 
 local exp = rush.experiment {
   name = "parallelism_3d",

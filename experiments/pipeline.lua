@@ -9,8 +9,10 @@
 -- host waits for nobody: there the exposed communication is the bubble.
 --
 --   ./optrush run experiments/pipeline.lua
+--   ./optrush run experiments/pipeline.lua --arg checkpoint=FOLDER
 --   ./optrush run experiments/pipeline.lua --arg ranks=4      of more ranks than cores the bubble says little
 local rush = require "optrush"
+local own = require "own_model"
 
 local gpu = rush.device() == "cuda"
 local ranks = rush.arg("ranks", math.min(8, math.max(2, rush.ranks())))
@@ -18,25 +20,38 @@ local batch = 8 * ranks
 -- The interleaved schedule has two chunks a rank: two blocks each.
 local layers = math.max(gpu and 16 or 8, 4 * ranks)
 
+local model = own.model(rush.llama(gpu and "llama-3.2-1b" or "tiny", { n_layers = layers }))
+if own.given then layers = own.sizes().n_layers end
+local plugins = gpu and { "bf16_weights", "flash_attention", "fused_linear_cross_entropy", "pipeline_parallel" }
+  or { "fused_adamw", "flash_attention", "pipeline_parallel" }
+-- Of the length alone: the micro-batch is what all cuts can divide.
+local length = own.train(model, {
+  world_size = ranks,
+  micro_batch = 1,
+  accumulation = batch,
+  seq_len = gpu and 2048 or 128,
+}, plugins).seq_len
+
 local exp = rush.experiment {
   name = "pipeline",
   question = "Which schedule of a pipeline waits least, with how many micro-batches, and does theory agree?",
-  model = rush.llama(gpu and "llama-3.2-1b" or "tiny", { n_layers = layers }),
+  model = model,
   data = rush.text(rush.corpus "libtorch"),
-  plugins = gpu and { "bf16_weights", "flash_attention", "fused_linear_cross_entropy", "pipeline_parallel" }
-    or { "fused_adamw", "flash_attention", "pipeline_parallel" },
+  plugins = plugins,
   train = {
     world_size = ranks,
     micro_batch = batch // ranks,
     accumulation = ranks,
-    seq_len = gpu and 2048 or 128,
+    seq_len = length,
     steps = 6,
     warmup = 2,
   },
 }
 
 local schedules = {}
-for _, schedule in ipairs { "gpipe", "1f1b", "interleaved", "zero_bubble" } do
+local names = { "gpipe", "1f1b", "zero_bubble" }
+if layers >= 2 * ranks then table.insert(names, 3, "interleaved") end
+for _, schedule in ipairs(names) do
   schedules[#schedules + 1] = rush.rung(schedule, "pipeline_parallel", { size = ranks, schedule = schedule }, {
     replace = "pipeline_parallel",
   })

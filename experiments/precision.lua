@@ -6,16 +6,21 @@
 -- rungs show numerics and no speed: --only leaves them out.
 --
 --   ./optrush run experiments/precision.lua
+--   ./optrush run experiments/precision.lua --arg checkpoint=FOLDER
 local rush = require "optrush"
+local own = require "own_model"
 
 local gpu = rush.device() == "cuda"
+
+local model = own.model(gpu and rush.llama "llama-3.2-1b" or rush.llama("small", { n_layers = 4 }))
+local train = { micro_batch = 2, seq_len = gpu and 2048 or 256, steps = 10, warmup = 3, lr = 3e-4 }
 
 local exp = rush.experiment {
   name = "precision",
   question = "What do fewer bits buy, and what do they change of the loss?",
-  model = gpu and rush.llama "llama-3.2-1b" or rush.llama("small", { n_layers = 4 }),
+  model = model,
   data = rush.text(rush.corpus "libtorch"),
-  train = { micro_batch = 2, seq_len = gpu and 2048 or 256, steps = 10, warmup = 3, lr = 3e-4 },
+  train = own.train(model, train),
 }
 
 exp:ladder {

@@ -7,22 +7,21 @@
 --   ./optrush run experiments/qlora.lua
 --   ./optrush run experiments/qlora.lua --arg checkpoint=path/to/hf-folder
 local rush = require "optrush"
+local own = require "own_model"
 
 local gpu = rush.device() == "cuda"
-local checkpoint = rush.arg("checkpoint", "")
-
-local function model()
-  if checkpoint ~= "" then return rush.checkpoint(checkpoint) end
-  return gpu and rush.llama "llama-3.2-1b" or rush.llama("small", { n_layers = 4 })
-end
+local model = own.model(gpu and rush.llama "llama-3.2-1b" or rush.llama("small", { n_layers = 4 }))
+local plugins = { "flash_attention", "fused_adamw", { "mixed_precision", { dtype = "bf16" } } }
+local train = { micro_batch = 4, seq_len = gpu and 2048 or 128, steps = 6, warmup = 2, lr = 3e-4 }
+train = own.train(model, train, plugins)
 
 local exp = rush.experiment {
   name = "qlora",
   question = "How little memory does fine-tuning take, and what does that cost?",
-  model = model(),
+  model = model,
   data = rush.text(rush.corpus "libtorch"),
-  train = { micro_batch = 4, seq_len = gpu and 2048 or 128, steps = 6, warmup = 2, lr = 3e-4 },
-  plugins = { "flash_attention", "fused_adamw", { "mixed_precision", { dtype = "bf16" } } },
+  train = train,
+  plugins = plugins,
   timeout = 1800,
 }
 
@@ -35,8 +34,9 @@ local ladder = {
   rush.rung("4-bit matrices", "nf4"),
   rush.rung("checkpointing", "activation_checkpointing", { policy = "full" }),
 }
-if rush.ranks() > 1 then
-  ladder[#ladder + 1] = rush.rung("FSDP", "fsdp", {}, { train = { world_size = 2, micro_batch = 2 } })
+if rush.ranks() > 1 and train.micro_batch > 1 then -- of one sequence a step there is nothing to share
+  local share = { world_size = 2, micro_batch = train.micro_batch // 2 }
+  ladder[#ladder + 1] = rush.rung("FSDP", "fsdp", {}, { train = share })
 end
 exp:ladder(ladder)
 

@@ -8,19 +8,27 @@
 --
 --   ./optrush run experiments/ranking.lua
 --   ./optrush run experiments/ranking.lua --preset compile     with torch's compiler as one of them
+--   ./optrush run experiments/ranking.lua --arg checkpoint=FOLDER
 --   ./optrush run experiments/ranking.lua --dry-run --as-gpu 80
 local rush = require "optrush"
+local own = require "own_model"
 
 local compile = rush.preset { "eager", "compile" } == "compile"
 local gpu = rush.device() == "cuda"
 
+local model = own.model(gpu and rush.llama "llama-3.2-1b" or rush.llama("tiny", { vocab_size = 8192 }))
+-- By the sequences of "whole batch", which computes them at once.
+local whole = own.train(model, { micro_batch = 4, seq_len = gpu and 2048 or 256 })
+local batch = whole.micro_batch
+local of = gpu and "Llama 3.2 1B" or "a small Llama on this CPU"
+
 local exp = rush.experiment {
   name = "ranking",
   question = "Which optimizations matter most in a full stack for "
-    .. (gpu and "Llama 3.2 1B" or "a small Llama on this CPU") .. "?",
-  model = gpu and rush.llama "llama-3.2-1b" or rush.llama("tiny", { vocab_size = 8192 }),
+    .. (own.given and "this checkpoint" or of) .. "?",
+  model = model,
   data = rush.text(rush.corpus "libtorch"),
-  train = { micro_batch = 1, accumulation = 4, seq_len = gpu and 2048 or 256, steps = 8, warmup = 3, lr = 3e-4 },
+  train = { micro_batch = 1, accumulation = batch, seq_len = whole.seq_len, steps = 8, warmup = 3, lr = 3e-4 },
   timeout = 1800,
 }
 
@@ -30,9 +38,11 @@ local parts = {
   rush.rung("FlashAttention", "flash_attention"),
   rush.rung("fused kernels", "fused_kernels"),
   rush.rung("fused loss", "fused_linear_cross_entropy"),
-  rush.rung("whole batch", { train = { micro_batch = 4, accumulation = 1 } }),
   rush.rung("SwiGLU recompute", "swiglu_recompute"),
 }
+if batch > 1 then
+  table.insert(parts, 6, rush.rung("whole batch", { train = { micro_batch = batch, accumulation = 1 } }))
+end
 if compile then parts[#parts + 1] = rush.rung("compile", "compile") end
 
 exp:ablation(parts)

@@ -9,22 +9,21 @@
 --
 -- Chats, prompts and texts become tokens of the checkpoint's tokenizer; `optrush tokenize` has options for that.
 local rush = require "optrush"
+local own = require "own_model"
 
 local gpu = rush.device() == "cuda"
-local file, checkpoint = rush.arg("data", ""), rush.arg("checkpoint", "")
-
-local function model()
-  if checkpoint ~= "" then return rush.checkpoint(checkpoint) end
-  return gpu and rush.llama "llama-3.2-1b" or rush.llama("tiny", { n_layers = 2, vocab_size = 256 })
-end
+local file = rush.arg("data", "")
+local model = own.model(gpu and rush.llama "llama-3.2-1b" or rush.llama("tiny", { n_layers = 2, vocab_size = 256 }))
+local plugins = { "flash_attention", "fused_adamw", { "mixed_precision", { dtype = "bf16" } } }
+local train = { micro_batch = 4, seq_len = gpu and 4096 or 2048, steps = 8, warmup = 2, lr = 3e-4 }
 
 local exp = rush.experiment {
   name = "sft",
   question = "What does fine-tuning on documents cost, and how much of it is padding?",
-  model = model(),
+  model = model,
   data = rush.documents(file ~= "" and file or rush.corpus "libtorch"),
-  train = { micro_batch = 4, seq_len = gpu and 4096 or 2048, steps = 8, warmup = 2, lr = 3e-4 },
-  plugins = { "flash_attention", "fused_adamw", { "mixed_precision", { dtype = "bf16" } } },
+  train = own.train(model, train, plugins),
+  plugins = plugins,
   timeout = 1800,
 }
 

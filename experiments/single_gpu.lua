@@ -8,8 +8,11 @@
 --
 --   ./optrush run experiments/single_gpu.lua                   one round of the rungs that tell most
 --   ./optrush run experiments/single_gpu.lua --preset full     three rounds of every rung
+--   ./optrush run experiments/single_gpu.lua --arg checkpoint=FOLDER --arg precision=bf16
 --   ./optrush run experiments/single_gpu.lua --dry-run --as-gpu 80
 local rush = require "optrush"
+local own = require "own_model"
+local precision = require "chosen_precision"
 local pytorch = require "peers.pytorch"
 
 local full = rush.preset { "short", "full" } == "full"
@@ -18,24 +21,26 @@ local on_gpu = rush.device() == "cuda"
 local memory = gpu and gpu.memory_bytes or 80e9
 
 local SMALLEST = 44e9
-if gpu and memory < SMALLEST then
+if gpu and memory < SMALLEST and not own.given then
   error(("%s has %.0f GB, and Llama 3.2 1B takes %.0f GB from fp32 on; --device cpu runs the small form"):format(
     gpu.name, memory / 1e9, SMALLEST / 1e9), 0)
 end
 
 local length = not on_gpu and 256 or memory >= 100e9 and 4096 or 2048
-local model = on_gpu and rush.llama "llama-3.2-1b" or rush.llama("tiny", { vocab_size = 8192 })
-local train = {
+local model = own.model(on_gpu and rush.llama "llama-3.2-1b" or rush.llama("tiny", { vocab_size = 8192 }))
+local train = own.train(model, {
   micro_batch = 1,
   seq_len = length,
   warmup = full and 5 or 3,
   steps = full and 15 or 6,
   lr = 3e-4,
-}
+})
+length = train.seq_len
+local of = on_gpu and "Llama 3.2 1B on one GPU" or "a small Llama on this CPU"
 local exp = rush.experiment {
   name = "single_gpu",
-  question = "Which optimizations pay for " .. (on_gpu and "Llama 3.2 1B on one GPU" or "a small Llama on this CPU")
-    .. ", in which order?",
+  question = ("Which optimizations pay for %s, in which order? In %s."):format(own.given and "this checkpoint" or of,
+    precision.why),
   model = model,
   data = rush.text(rush.corpus "libtorch"),
   train = train,
@@ -57,7 +62,8 @@ local function add(rung)
   ladder[#ladder + 1] = rung
 end
 
-add(rush.rung("bf16 autocast", "mixed_precision", { dtype = "bf16" }, { expect = published(3.5) }))
+local bf16 = precision.name == "bf16"
+if bf16 then add(rush.rung("bf16 autocast", "mixed_precision", { dtype = "bf16" }, { expect = published(3.5) })) end
 add(rush.rung("fused AdamW", "fused_adamw", {}, { expect = published(1.1) }))
 
 -- The two fused kernels of a GPU; the one that is the faster one there stays.
@@ -76,10 +82,11 @@ end
 
 -- The micro-batch that fits by now. Counted by hand where no plan foresees it: 22 GB and, for 4,096 tokens, 16 GB more.
 local function largest_batch()
-  if not on_gpu then return 8 end
+  if not on_gpu then return own.given and own.train(model, { micro_batch = 8, seq_len = length }).micro_batch or 8 end
   local limit = 0.9 * memory
   local planned = rush.max_batch { model = model, train = train, rungs = ladder, memory = limit, most = 16 }
   if planned then return planned end
+  if own.given then return 1 end
   local by_hand = (limit - 22e9) / (16e9 * length / 4096)
   return by_hand < 1 and 1 or 1 << math.floor(math.log(by_hand, 2))
 end
@@ -94,8 +101,8 @@ end
 
 add(rush.rung("fused kernels", "fused_kernels"))
 add(rush.rung("fused loss", "fused_linear_cross_entropy"))
-local eager = "bf16 weights"
-add(rush.rung(eager, "bf16_weights", {}, { replace = { "mixed_precision", "fused_adamw" } }))
+local eager = bf16 and "bf16 weights" or "fused loss"
+if bf16 then add(rush.rung(eager, "bf16_weights", {}, { replace = { "mixed_precision", "fused_adamw" } })) end
 add(rush.rung("compile", "compile", {}, { expect = published(1.2, 0.9) }))
 if full then
   local autotuned = { mode = "max-autotune-no-cudagraphs" }
@@ -103,13 +110,13 @@ if full then
 end
 
 -- PyTorch's own: transformers, SDPA, fused AdamW, autocast.
-local with = { "sdpa", "fused", "bf16" }
+local with = precision.with { "sdpa", "fused" }
 add(pytorch { name = "PyTorch", with = with })
 add(pytorch { name = "PyTorch, torch.compile", with = with, compile = "default" })
 if full then add(pytorch { name = "PyTorch, max-autotune", with = with, compile = "max-autotune" }) end
 
-add(rush.rung("float8", "float8", { recipe = "tensorwise" }, { over = "compile" }))
-if full then add(rush.rung("float8, row-wise", "float8", { recipe = "rowwise" }, { replace = "float8" })) end
+if bf16 then add(rush.rung("float8", "float8", { recipe = "tensorwise" }, { over = "compile" })) end
+if bf16 and full then add(rush.rung("float8, row-wise", "float8", { recipe = "rowwise" }, { replace = "float8" })) end
 
 -- Less memory for more time, over the last rung without a compiler, where recomputation gives the same bits.
 local function checkpointing(name, options, settings)
@@ -125,13 +132,16 @@ end
 -- Eight times the sequence, and as many of them as can't fit while every block keeps what it computed: by hand, half of
 -- what a sequence took above.
 local long = 8 * length
+local most_positions = own.given and own.sizes().max_positions or 0
 local long_batch = 1
-while on_gpu and 20e9 + long_batch * 8e9 * long / 4096 < 1.25 * memory do
+while on_gpu and not own.given and 20e9 + long_batch * 8e9 * long / 4096 < 1.25 * memory do
   long_batch = 2 * long_batch
 end
 local long_train = { seq_len = long, micro_batch = long_batch, warmup = 1, steps = full and 4 or 2 }
-add(rush.rung("sequence " .. long, { over = eager, train = long_train }))
-checkpointing(("sequence %d, full checkpointing"):format(long), { policy = "full" })
+if most_positions == 0 or long <= most_positions then
+  add(rush.rung("sequence " .. long, { over = eager, train = long_train }))
+  checkpointing(("sequence %d, full checkpointing"):format(long), { policy = "full" })
+end
 
 exp:ladder(ladder)
 exp:run({ rounds = full and 3 or 1 }):report()

@@ -6,7 +6,9 @@
 -- machine is skipped, with the bytes that it needs.
 --
 --   ./optrush run experiments/swiglu_checkpoint.lua
+--   ./optrush run experiments/swiglu_checkpoint.lua --arg checkpoint=FOLDER     MLPs of this Hugging Face folder
 local rush = require "optrush"
+local own = require "own_model"
 
 -- Batch, sequence, hidden and inner width, layers.
 local on_gpu = rush.device() == "cuda"
@@ -27,6 +29,13 @@ local sizes = on_gpu
     { b = 16, s = 256, h = 384, i = 1536, layers = 3 },
     { b = 4, s = 1024, h = 512, i = 2048, layers = 5 },
   }
+
+if own.given then -- as wide as its MLPs, and no deeper
+  local shape = own.sizes()
+  for _, size in ipairs(sizes) do
+    size.h, size.i, size.layers = shape.dim, shape.ffn_dim, math.min(size.layers, shape.n_layers)
+  end
+end
 
 local function model(size)
   return rush.swiglu_stack { dim = size.h, ffn_dim = size.i, n_layers = size.layers }

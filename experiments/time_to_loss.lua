@@ -6,24 +6,30 @@
 --
 --   ./optrush run experiments/time_to_loss.lua
 --   ./optrush run experiments/time_to_loss.lua --arg target=2.2 --set train.steps=600
+--   ./optrush run experiments/time_to_loss.lua --arg checkpoint=FOLDER --arg target=1.1
 local rush = require "optrush"
+local own = require "own_model"
 
 local gpu = rush.device() == "cuda"
+
+local model = own.model(gpu and rush.llama("small", { n_layers = 12 }) or rush.llama("tiny", { n_layers = 2 }))
+local plugins = { "flash_attention", "fused_adamw", "clip_grad_norm" }
+local train = {
+  micro_batch = gpu and 32 or 16,
+  seq_len = gpu and 1024 or 256,
+  steps = 150,
+  warmup = 2,
+  lr = 1e-3,
+  lr_warmup = 20,
+}
 
 local exp = rush.experiment {
   name = "time_to_loss",
   question = "Which optimizer is first at a loss, and at which learning rate?",
-  model = gpu and rush.llama("small", { n_layers = 12 }) or rush.llama("tiny", { n_layers = 2 }),
+  model = model,
   data = rush.text(rush.corpus "libtorch"),
-  train = {
-    micro_batch = gpu and 32 or 16,
-    seq_len = gpu and 1024 or 256,
-    steps = 150,
-    warmup = 2,
-    lr = 1e-3,
-    lr_warmup = 20,
-  },
-  plugins = { "flash_attention", "fused_adamw", "clip_grad_norm" },
+  train = own.train(model, train, plugins),
+  plugins = plugins,
   validate = { every = 10, sequences = 64 },
   target_loss = tonumber(rush.arg("target", "2.3")),
   timeout = 3600,

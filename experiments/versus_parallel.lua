@@ -1,45 +1,59 @@
 -- Are our tensor, pipeline and context parallelism as fast and as small as PyTorch's own?
 --
--- The same Llama in fp32, with fused AdamW and fused attention on both sides, on two ranks, from the same values, on
--- the same tokens, in the same rounds, over the same backend: Gloo on CPUs, NCCL on GPUs. Beside our tensor_parallel
--- stands torch's parallelize_module with loss_parallel; beside our pipeline_parallel stand its ScheduleGPipe and
--- Schedule1F1B, cut at the same block. Beneath is the step of one rank. "vs previous" in a row of torch's is torch over
--- ours.
+-- The same Llama in the same precision, with fused AdamW and fused attention on both sides, on two ranks, from the same
+-- values, on the same tokens, in the same rounds, over the same backend: Gloo on CPUs, NCCL on GPUs. Beside
+-- our tensor_parallel stands torch's parallelize_module with loss_parallel; beside our pipeline_parallel stand its
+-- ScheduleGPipe and Schedule1F1B, cut at the same block. Beneath is the step of one rank. "vs previous" in a row of
+-- torch's is torch over ours.
 --
 -- Torch's context_parallel stands beside our ring on GPUs only. Of attention's kernels it knows those of CUDA; on a
 -- CPU torch 2.11 says "NotImplementedError: Operator aten._scaled_dot_product_flash_attention_for_cpu.default does not
 -- have a sharding strategy registered."
 --
 --   ./optrush run experiments/versus_parallel.lua
+--   ./optrush run experiments/versus_parallel.lua --arg checkpoint=FOLDER --arg precision=bf16
 local rush = require "optrush"
+local own = require "own_model"
+local precision = require "chosen_precision"
 local pytorch = require "peers.pytorch"
 
 local gpu = rush.device() == "cuda"
 local layers = gpu and 16 or 4
-local halves = ("%d,%d"):format(layers // 2, layers // 2)
+local model = own.model(rush.llama(gpu and "llama-3.2-1b" or "small", { n_layers = layers, tie_embeddings = false }))
+if own.given then
+  layers = own.sizes().n_layers
+  if own.sizes().tie_embeddings then
+    error("PyTorch's tensor and pipeline parallelism can't cut a model whose head has the embedding's weight; "
+      .. "experiments/parallelism_3d.lua takes this checkpoint", 0)
+  end
+end
+local halves = ("%d,%d"):format(layers // 2, layers - layers // 2)
+local plugins = precision.plugins { "fused_adamw", "flash_attention" }
+local train = {
+  micro_batch = 1,
+  accumulation = 8, -- the micro-batches of a pipeline
+  seq_len = gpu and 2048 or 256,
+  steps = 6,
+  warmup = 2,
+}
 
 local exp = rush.experiment {
   name = "versus_parallel",
-  question = "Are our tensor, pipeline and context parallelism as fast and as small as PyTorch's own?",
-  model = rush.llama(gpu and "llama-3.2-1b" or "small", { n_layers = layers, tie_embeddings = false }),
+  question = "Are our tensor, pipeline and context parallelism as fast and as small as PyTorch's own? In "
+    .. precision.why .. ".",
+  model = model,
   data = rush.text(rush.corpus "libtorch"),
-  plugins = { "fused_adamw", "flash_attention" },
-  train = {
-    micro_batch = 1,
-    accumulation = 8, -- the micro-batches of a pipeline
-    seq_len = gpu and 2048 or 256,
-    steps = 6,
-    warmup = 2,
-  },
+  plugins = plugins,
+  train = own.train(model, train, plugins),
   -- One rank and one of two share nothing: on a CPU each has its share of the cores.
   threads = gpu and 0 or 1,
 }
 
 local ladder = {}
-local function add(ours, plugins, theirs)
-  ladder[#ladder + 1] = rush.rung(ours, { plugins = plugins, train = { world_size = 2 }, over = "base" })
+local function add(ours, stacked, theirs)
+  ladder[#ladder + 1] = rush.rung(ours, { plugins = stacked, train = { world_size = 2 }, over = "base" })
   if not theirs then return end
-  theirs.with = { "sdpa", "fused" }
+  theirs.with = precision.with { "sdpa", "fused" }
   ladder[#ladder + 1] = pytorch(theirs)
 end
 

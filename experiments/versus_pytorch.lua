@@ -1,35 +1,41 @@
 -- Does the top of our ladder beat PyTorch's own on the same machine?
 --
 -- The stack of the host beside transformers + SDPA + fused AdamW + torch.compile, with the default malloc and with
--- jemalloc: the same initial values, tokens and threads, in the same rounds. On a GPU both sides run bf16 autocast, on
--- a CPU fp32. On a CPU the model is a Llama that fills two cores; on a GPU it has the blocks of Llama 3.2 1B, four of
--- them in the short form and all sixteen in the full one.
+-- jemalloc: the same initial values, tokens and threads, in the same rounds. Both sides run bf16 autocast on a GPU
+-- and on a CPU whose matmuls are faster in bf16, else fp32; --arg precision decides. On a CPU the model is a Llama that
+-- fills two cores; on a GPU it has the blocks of Llama 3.2 1B, four of them in the short form and all sixteen in the
+-- full one.
 --
---   ./optrush run experiments/versus_pytorch.lua                  three rounds
---   ./optrush run experiments/versus_pytorch.lua --preset full    five, every mode of torch.compile, the whole model
+--   ./optrush setup peers                                         installs transformers and jemalloc, once
+--   ./optrush run experiments/versus_pytorch.lua                  four rounds
+--   ./optrush run experiments/versus_pytorch.lua --preset full    six, every mode of torch.compile, the whole model
+--   ./optrush run experiments/versus_pytorch.lua --arg checkpoint=FOLDER --arg precision=bf16
+--
+-- In the first round compile and PyTorch run by themselves; from the second on their memory is known, and all rows are
+-- interleaved step by step. Three such rounds make a claim.
 local rush = require "optrush"
+local own = require "own_model"
+local precision = require "chosen_precision"
 local pytorch = require "peers.pytorch"
 
 local full = rush.preset { "short", "full" } == "full"
 local gpu = rush.device() == "cuda"
-local precision = gpu and "bf16" or "fp32"
-local block = gpu and rush.llama("llama-3.2-1b", { n_layers = full and 16 or 4 }) or rush.llama "small"
+local model = own.model(gpu and rush.llama("llama-3.2-1b", { n_layers = full and 16 or 4 }) or rush.llama "small")
+local train = { micro_batch = 4, seq_len = gpu and 2048 or 512, steps = 10, warmup = 3 }
 
 local exp = rush.experiment {
   name = "versus_pytorch",
-  question = "Does the top of our ladder beat PyTorch's own?",
-  model = block,
+  question = "Does the top of our ladder beat PyTorch's own? In " .. precision.why .. ".",
+  model = model,
   data = rush.text(rush.corpus "libtorch"),
-  train = { micro_batch = 4, seq_len = gpu and 2048 or 512, steps = 10, warmup = 3 },
+  train = own.train(model, train),
 }
 
 -- Ours, one on top of the other. The compiler fuses operators by itself, from their plain form.
-local ladder = { rush.rung("fused AdamW", "fused_adamw"), rush.rung("SDPA", "flash_attention") }
-if gpu then
-  table.insert(ladder, 1, rush.rung("bf16 autocast", "mixed_precision", { dtype = "bf16" }))
-else
-  ladder[#ladder + 1] = rush.rung("caching allocator", "cpu_allocator")
-end
+local ladder = precision.rungs "bf16 autocast"
+ladder[#ladder + 1] = rush.rung("fused AdamW", "fused_adamw")
+ladder[#ladder + 1] = rush.rung("SDPA", "flash_attention")
+if not gpu then ladder[#ladder + 1] = rush.rung("caching allocator", "cpu_allocator") end
 ladder[#ladder + 1] = rush.rung("fused kernels", "fused_kernels")
 ladder[#ladder + 1] = rush.rung("fused loss", "fused_linear_cross_entropy")
 ladder[#ladder + 1] = rush.rung("compile", "compile")
@@ -40,10 +46,10 @@ if gpu then -- torch.compile's reduce-overhead and max-autotune record CUDA grap
 end
 
 -- PyTorch's own best: eager, and the modes of torch.compile that differ on this kind of device.
-local with = { "sdpa", "fused", gpu and "bf16" or nil }
+local with = precision.with { "sdpa", "fused" }
 for _, jemalloc in ipairs(gpu and { false } or { false, true }) do
   local malloc = jemalloc and ", jemalloc" or ""
-  ladder[#ladder + 1] = pytorch { name = "PyTorch " .. precision .. malloc, with = with, jemalloc = jemalloc }
+  ladder[#ladder + 1] = pytorch { name = "PyTorch " .. precision.name .. malloc, with = with, jemalloc = jemalloc }
   for _, mode in ipairs(gpu and not full and { "default", "reduce-overhead" } or { "default", "max-autotune" }) do
     ladder[#ladder + 1] = pytorch {
       name = "torch.compile " .. mode .. malloc,
@@ -55,4 +61,4 @@ for _, jemalloc in ipairs(gpu and { false } or { false, true }) do
 end
 
 exp:ladder(ladder)
-exp:run({ rounds = full and 5 or 3 }):report()
+exp:run({ rounds = full and 6 or 4 }):report()

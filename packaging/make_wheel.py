@@ -125,7 +125,7 @@ def make(build, out, cmake):
         output_of(sys.executable, "-m", "wheel", "pack", site, "--dest-dir", out)
     wheel = out / f"{PACKAGE}-{version}-{TAG}.whl"
     print(f"{wheel}: {wheel.stat().st_size / 1e6:.1f} MB, needs torch {facts['torch_version']} (CUDA {facts['cuda_version']}), "
-          f"glibc {facts['glibc']}, GLIBCXX {facts['glibcxx']}")
+          f"glibc {facts['glibc']}, GLIBCXX {facts['glibcxx']}, CXXABI {facts['cxxabi']}")
 
 
 if __name__ == "__main__":

@@ -24,10 +24,10 @@ apt_prefix() {
   fi
 }
 
-# install_packages packages|packages-test
-install_packages() {
-  local file=$root/setup/$1.txt missing privileges
-  find_missing_packages "$file"
+# install_listed FILE: the packages of a list file.
+install_listed() {
+  local missing privileges
+  find_missing_packages "$1"
   if ((${#missing[@]})); then
     if ! apt_prefix; then
       say "system packages are missing, and installing them takes root or sudo. Let somebody run this, then start again:"
@@ -39,7 +39,11 @@ install_packages() {
     logged "${privileges[@]}" apt-get update
     logged "${privileges[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}"
   fi
-  stamp "$1" "$(<"$file")"
+}
+
+# install_packages packages|packages-test
+install_packages() {
+  install_listed "$root/setup/$1.txt" && stamp "$1" "$(<"$root/setup/$1.txt")"
 }
 
 system_packages() {

@@ -45,7 +45,9 @@ Installation in_build_tree(const fs::path& tree) {
 }  // namespace
 
 Installation Installation::of_programs_in(const fs::path& bin) {
-  if (fs::exists(bin.parent_path() / OPTRUSH_INSTALL_PLUGINS)) return below_prefix(bin.parent_path());
+  const bool built_here = fs::exists(bin.parent_path() / kFile);
+  if (!built_here && fs::exists(bin.parent_path() / OPTRUSH_INSTALL_PLUGINS))
+    return below_prefix(bin.parent_path());
   // Test programs lie deeper in a build tree than the programs that they test.
   for (fs::path folder = bin; folder != folder.parent_path(); folder = folder.parent_path())
     if (fs::exists(folder / kFile)) return in_build_tree(folder);

@@ -26,10 +26,10 @@ std::string shell_quoted(const std::string& word) {
   return quoted + "'";
 }
 
-/// Standard output of a program; empty where it fails.
-std::string output_of(const fs::path& program, const std::string& script) {
-  const std::string command =
-      shell_quoted(program) + " -c " + shell_quoted(script) + " 2>/dev/null </dev/null";
+/// Standard output of a Python's script; empty where it fails.
+std::string output_of(const fs::path& program, const std::string& script, const std::string& argument = "") {
+  const std::string command = shell_quoted(program) + " -c " + shell_quoted(script) + " " +
+                              shell_quoted(argument) + " 2>/dev/null </dev/null";
   const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "re"), &pclose);
   if (!pipe) return "";
   std::string text;
@@ -94,6 +94,30 @@ int run_python(const std::vector<std::string>& arguments, const fs::path& log) {
   while (waitpid(child, &status, 0) < 0)
     if (errno != EINTR) throw Error("lost the process of " + python.string());
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+std::vector<std::string> missing_packages(const fs::path& python, const fs::path& requirements) {
+  const std::string text = output_of(python, R"py(
+import importlib.metadata as m, json, re, sys
+try: from packaging.requirements import Requirement
+except ImportError: Requirement = None
+missing = []
+for line in open(sys.argv[1]):
+    line = re.sub(r"(^|\s)#.*", "", line).strip()
+    if not line or line.startswith("-"): continue
+    wanted = Requirement(line) if Requirement else None
+    if wanted and wanted.marker and not wanted.marker.evaluate(): continue
+    try: version = m.version(re.match(r"[\w.-]+", line)[0])
+    except m.PackageNotFoundError:
+        missing.append(line)
+        continue
+    if wanted and not wanted.specifier.contains(version, prereleases=True):
+        missing.append(f"{line} ({version} is installed)")
+print(json.dumps(missing))
+)py",
+                                     requirements);
+  return text.empty() ? std::vector<std::string>{"a Python that starts"}
+                      : parse_json(text, python.string()).get<std::vector<std::string>>();
 }
 
 PythonTools find_python_tools() {

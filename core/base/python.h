@@ -1,6 +1,7 @@
 #pragma once
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "optrush/python.h"
 
@@ -12,6 +13,11 @@ struct PythonTools {
   bool headers = false;  ///< Python.h is there, which compiling for a GPU takes
 };
 PythonTools find_python_tools();
+
+/// Those of a file in the form of pip's requirements that this Python lacks, or has in a version that does
+/// not fit: "transformers>=4.57 (4.30.0 is installed)". Nothing is imported.
+std::vector<std::string> missing_packages(const std::filesystem::path& python,
+                                          const std::filesystem::path& requirements);
 
 /// Where a Python lies and what it would import as torch; empty where it does not start or has none.
 struct TorchOfPython {

@@ -44,12 +44,22 @@ int64_t AskingHost::ranks(bool on_gpus) {
 Json AskingHost::gpus() const {
   if (gpu_bytes_)
     return {{{"name", "a GPU that is planned for"}, {"memory_bytes", *gpu_bytes_}, {"sm", kPlannedSm}}};
+  const Json found = ask_worker("gpus");
+  return found.is_null() ? Json::array() : found;
+}
+
+Json AskingHost::cpu() {
+  const Json found = ask_worker("cpu");
+  return found.is_null() ? ScriptHost::cpu() : found;
+}
+
+Json AskingHost::ask_worker(const std::string& what) const {
   const TemporaryFolder folder;
-  const fs::path out = folder.path() / "gpus.json";
+  const fs::path out = folder.path() / "answer.json";
   Interrupts interrupts;
-  run_process({{worker_, "gpus", "--out", out}, {}, folder.path() / "log.txt"}, kLimits, interrupts);
+  run_process({{worker_, what, "--out", out}, {}, folder.path() / "log.txt"}, kLimits, interrupts);
   if (interrupts.signal() != 0) throw Interrupted(interrupts.signal(), "nothing was run");
-  return fs::exists(out) ? read_json(out) : Json::array();
+  return fs::exists(out) ? read_json(out) : Json();
 }
 
 std::optional<int64_t> AskingHost::predicted_peak(const RunSpec& spec) {

@@ -12,6 +12,7 @@ class AskingHost : public ScriptHost {
   explicit AskingHost(const RunRequest& request, const std::string& label = "");
 
   Json gpu() override;
+  Json cpu() override;
   int64_t ranks(bool on_gpus) override;
   std::optional<int64_t> predicted_peak(const RunSpec&) override;
   /// As it was answered before.
@@ -26,6 +27,9 @@ class AskingHost : public ScriptHost {
   Json gpus() const;
 
  private:
+  /// What the worker's command `what` writes; null where it writes nothing.
+  Json ask_worker(const std::string& what) const;
+
   std::filesystem::path worker_;
   std::optional<int64_t> gpu_bytes_;  ///< of a GPU that is planned for and not there
   MemoryTrials trials_;

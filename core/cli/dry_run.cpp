@@ -8,6 +8,7 @@
 #include "cli/interrupted.h"
 #include "launch/estimate.h"
 #include "launch/folder.h"
+#include "launch/needs.h"
 #include "launch/planner.h"
 #include "launch/schedule.h"
 #include "report/format.h"
@@ -52,7 +53,7 @@ std::vector<std::string> plan_lines(const Json& plan) {
                     bytes(memory.at("peak_bytes")));
   else if (plan.contains("no_forecast"))
     lines.push_back("no memory forecast (" + plain_text(plan.at("no_forecast")) +
-                    "); interleaved only with --turns on");
+                    "); interleaved from the second round on");
   if (const auto cost = step_cost_from(plan.value("costs", Json())))
     lines.push_back(or_unknown(cost->launches, grouped) + " kernels a step, " +
                     or_unknown(cost->elementwise_bytes, bytes) + " by elementwise ones");
@@ -120,6 +121,14 @@ Json dry_run(const Experiment& experiment, const RunRequest& request) {
                         {"status", failure.status},
                         {"reason", failure.reason},
                         {"where", variants.at(static_cast<size_t>(index)).where}});
+  Needs needs(interrupts);
+  for (const auto& variant : variants)
+    if (variant.external && variant.has_own_runs() && schedule.wanted(variant))
+      if (const auto missing = needs.missing(*variant.external); !missing.empty())
+        failures.push_back({{"variant", variant.index},
+                            {"status", "skipped"},
+                            {"reason", reason_of(missing)},
+                            {"where", variant.where}});
   for (const auto& variant : variants) listed.push_back(to_json(variant));
   const auto jobs = schedule.all(plans);
   for (const auto& job : jobs) runs.push_back(job.id);

@@ -25,7 +25,8 @@ struct RunOptions {
   std::vector<std::string> only, plugin_path, arguments;
   std::string preset;
   std::optional<double> as_gpu;  ///< GB of memory
-  bool resume = false, retry = false, dry_run = false, json = false, costs = false, verbose = false;
+  bool resume = false, retry = false, skip_missing = false, dry_run = false, json = false, costs = false,
+       verbose = false;
 };
 
 void check_script(const fs::path& script) {
@@ -127,6 +128,7 @@ int run(const RunOptions& options) {
                      .resume = options.resume,
                      .retry = options.retry,
                      .only = options.only,
+                     .skip_missing = options.skip_missing,
                      .gpu_bytes = bytes_of(options.as_gpu)};
   Overrides overrides = options.overrides;
   if (options.as_gpu) overrides.device = "cuda";
@@ -189,6 +191,8 @@ void add_run_command(CLI::App& app, int& code) {
       ->take_all()
       ->expected(1)
       ->type_name("RUNG");
+  command->add_flag("--skip-missing", options->skip_missing,
+                    "skip rungs that need a program, library or Python package which is not installed");
   command->add_option("--rounds", options->overrides.rounds, "how often each rung runs")
       ->check(CLI::PositiveNumber);
   command->add_option("--within", options->overrides.within,

@@ -7,6 +7,7 @@
 #include "base/suggest.h"
 #include "cli/interrupted.h"
 #include "launch/folder.h"
+#include "launch/needs.h"
 #include "launch/terminal.h"
 #include "report/report.h"
 #include "search/search_experiment.h"
@@ -59,14 +60,23 @@ std::filesystem::path RunHost::conclude(const RunOutcome& outcome, Progress& pro
   return outcome.folder;
 }
 
+void RunHost::check_needs(const Experiment& experiment) const {
+  if (request_.skip_missing) return;
+  Interrupts interrupts;
+  require_what_is_needed(experiment, request_.only, interrupts);
+  if (interrupts.signal() != 0) throw Interrupted(interrupts.signal(), "nothing was run");
+}
+
 std::filesystem::path RunHost::run(const Experiment& described) {
   const Experiment experiment = prepared(described);
+  check_needs(experiment);
   Progress progress(progress_terminal());
   return conclude(run_experiment(experiment, request_, progress), progress);
 }
 
 std::filesystem::path RunHost::search(const Experiment& described, const SearchRequest& request) {
   const Experiment experiment = prepared(described);
+  check_needs(each_alone(experiment, request));
   Progress progress(progress_terminal());
   return conclude(search_experiment(experiment, request, request_, progress), progress);
 }

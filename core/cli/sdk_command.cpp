@@ -9,11 +9,7 @@
 namespace optrush {
 namespace {
 std::filesystem::path sdk_folder() {
-  const Installation here = Installation::of_this_program();
-  if (!here.installed)
-    throw Error("a build tree has no SDK",
-                "cmake --install '" + here.root.string() + "' --prefix FOLDER, or ./optrush wheel");
-  return here.root;
+  return Installation::of_this_program().root;  // of an installation or a build tree: both are prefixes
 }
 
 std::filesystem::path torch() {

@@ -29,6 +29,9 @@ const Fields<External>& external_fields() {
           .required(&T::command, {.name = "command", .doc = "the program and its arguments"})
           .optional(&T::folder, {.name = "folder", .doc = "where the command starts"})
           .optional(&T::preload, {.name = "preload", .doc = "libraries that the loader takes first"})
+          .optional(&T::requirements,
+                    {.name = "requirements", .doc = "file of the Python packages that it imports"})
+          .optional(&T::packages, {.name = "packages", .doc = "file of the system's packages that it needs"})
           .custom(texts(&T::files, {.name = "files", .doc = "sha256 by path"}))
           .optional(&T::effect, {.name = "effect", .doc = "on arithmetic", .choices = effect_names()})
           .optional(&T::turns, {.name = "turns", .doc = "it knows how to take turns with other runs"});

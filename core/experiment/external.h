@@ -12,9 +12,12 @@ namespace optrush {
 /// A program that does a rung's training in place of the worker (docs/experiments.md, "External rungs"): it
 /// is given the run's spec and writes or prints a RunResult.
 struct External {
-  std::vector<std::string> command;          ///< with placeholders
-  std::string folder;                        ///< of the script: where the command starts
-  std::vector<std::string> preload;          ///< libraries that the dynamic loader takes first
+  std::vector<std::string> command;  ///< with placeholders
+  std::string folder;                ///< of the script: where the command starts
+  std::vector<std::string> preload;  ///< libraries that the dynamic loader takes first
+  std::string requirements;          ///< file in pip's form: Python packages that it imports; "": none
+  std::string
+      packages;  ///< file of names: the system's packages that have its libraries and programs; "": not said
   std::map<std::string, std::string> files;  ///< sha256 by path: another content is another run
   Effect effect = Effect::rounding;          ///< on arithmetic, against the rung below
   bool turns = false;                        ///< it knows how to take turns with other runs

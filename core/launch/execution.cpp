@@ -10,7 +10,7 @@
 #include "base/state_files.h"
 #include "launch/live_run.h"
 #include "launch/temporary_folder.h"
-#include "launch/turn_choice.h"
+#include "measure/cpu_info.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
@@ -85,7 +85,8 @@ void Execution::execute_round(std::vector<Job> jobs, int64_t round, Pacer pacer)
   steps_of_round_ = pacer_ ? steps_of_stored(jobs) : std::nullopt;
   std::vector<Job> fit = jobs;
   std::erase_if(fit, [&](const Job& job) { return alone_.contains(job.spec.variant); });
-  fit = chosen_for_turns(fit, runs_.plans, experiment_.turns, request_.followers != nullptr);
+  fit = chosen_for_turns(fit, runs_.plans, peaks_, static_cast<double>(read_cpu().available_bytes),
+                         experiment_.turns, request_.followers != nullptr);
   if (fit.size() > 1) execute_in_turns(fit, round);
   std::erase_if(jobs, [&](const Job& job) { return is_executed(job); });
   for (const auto& job : jobs) {
@@ -217,6 +218,7 @@ std::optional<Json> Execution::stored_result(const Job& job) {
 /// What follows from how a run ended.
 void Execution::take(const Job& job, const Json& result) {
   executed_.insert(identity_of(job));
+  note_peak(job, result, peaks_);
   const std::string status = result.at("status");
   if (status == "ok") return;
   if (status != "skipped") all_ok_ = false;

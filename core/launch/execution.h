@@ -12,6 +12,7 @@
 #include "launch/result.h"
 #include "launch/run_starter.h"
 #include "launch/schedule.h"
+#include "launch/turn_choice.h"
 #include "launch/turn_round.h"
 
 namespace optrush {
@@ -94,6 +95,7 @@ class Execution : private TurnRound::Host {
   Journal journal_;
   RunStarter starter_;
   std::set<std::string> executed_;         ///< specs of the runs that have a result
+  MeasuredPeaks peaks_;                    ///< of the rounds before
   bool in_turns_ = false;                  ///< the runs that are being started
   std::set<int64_t> alone_;                ///< variants that were out of memory beside others
   Pacer pacer_;                            ///< of the present round; empty: nothing is cut

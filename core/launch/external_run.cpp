@@ -5,8 +5,6 @@
 #include "base/python.h"
 #include "base/suggest.h"
 #include "launch/planner.h"
-#include "launch/result.h"
-#include "launch/temporary_folder.h"
 #include "launch/text.h"
 #include "report/run_result.h"
 
@@ -14,20 +12,7 @@ namespace optrush {
 namespace fs = std::filesystem;
 
 namespace {
-constexpr Limits kProbeLimits{.timeout_s = 10};
-constexpr const char* kPython = "{python}";
-
 std::string preload_list(const External& external) { return join(external.preload, ":"); }
-
-/// What the dynamic loader says of libraries that it can't preload; it then goes on without them.
-std::string complaint_of_loader(const External& external, Interrupts& interrupts) {
-  if (external.preload.empty()) return {};
-  const TemporaryFolder folder;
-  const fs::path log = folder.path() / "log.txt";
-  run_process({.arguments = {"true"}, .environment = {{"LD_PRELOAD", preload_list(external)}}, .log = log},
-              kProbeLimits, interrupts);
-  return log_tail(log);
-}
 }  // namespace
 
 Command external_command(const External& external, const RunSpec& spec, const fs::path& run_folder,
@@ -37,7 +22,7 @@ Command external_command(const External& external, const RunSpec& spec, const fs
                     metrics = folder / "metrics.jsonl", worker_file = fs::absolute(worker),
                     world_size = std::to_string(spec.train.world_size);
   Command command{.log = folder / "log.txt", .folder = external.folder};
-  const std::vector<std::pair<std::string, std::string>> values = {{kPython, project_python().string()},
+  const std::vector<std::pair<std::string, std::string>> values = {{"{python}", project_python().string()},
                                                                    {"{spec}", spec_file},
                                                                    {"{out}", out},
                                                                    {"{metrics}", metrics},
@@ -59,15 +44,6 @@ Command external_command(const External& external, const RunSpec& spec, const fs
   add(worker_environment(spec, ranks > 1 ? share_of_cores(ranks, cores, cores) : 0));
   if (!external.preload.empty()) command.environment.emplace_back("LD_PRELOAD", preload_list(external));
   return command;
-}
-
-std::string missing_for(const External& external, Interrupts& interrupts) {
-  for (const auto& word : external.command)
-    if (word.find(kPython) != std::string::npos && project_python().empty())
-      return "there is no Python environment\nset up again, or name one by OPTRUSH_PYTHON";
-  if (const auto complaint = complaint_of_loader(external, interrupts); !complaint.empty())
-    return "a library that it preloads is missing: " + join(external.preload) + "\n" + complaint;
-  return {};
 }
 
 void keep_printed_result(const fs::path& run_folder) {

@@ -13,9 +13,6 @@ namespace optrush {
 Command external_command(const External&, const RunSpec&, const std::filesystem::path& run_folder,
                          const std::filesystem::path& worker, const std::filesystem::path& start);
 
-/// Why it can't run on this machine: no Python, a library that the loader does not find. Empty where it can.
-std::string missing_for(const External&, Interrupts&);
-
 /// A command that has printed its RunResult instead of writing it: the last JSON object of the log becomes
 /// result.json.
 void keep_printed_result(const std::filesystem::path& run_folder);

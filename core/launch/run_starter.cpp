@@ -20,6 +20,7 @@ RunStarter::RunStarter(const fs::path& worker, Followers* followers, const fs::p
     : worker_(worker),
       followers_(followers),
       starts_(fs::absolute(worker), starts),
+      needs_(interrupts),
       interrupts_(interrupts) {}
 
 void RunStarter::machine_has(int64_t gpus) { ranks_.emplace(worker_, gpus, followers_); }
@@ -52,8 +53,8 @@ std::unique_ptr<LiveRun> RunStarter::ranks(const Job& job, const fs::path& folde
 
 std::unique_ptr<LiveRun> RunStarter::external(const Job& job, const fs::path& folder,
                                               const Environment& added) {
-  if (const auto missing = missing_for(*job.external, interrupts_); !missing.empty())
-    return unstarted(job, folder, "skipped", missing);
+  if (const auto missing = needs_.missing(*job.external); !missing.empty())
+    return unstarted(job, folder, "skipped", reason_of(missing));
   std::optional<fs::path> start = fs::path();
   if (Starts::wanted(*job.external)) start = starts_.of(job.spec, interrupts_);
   if (!start) return nullptr;

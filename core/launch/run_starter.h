@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "launch/live_run.h"
+#include "launch/needs.h"
 #include "launch/rank_run.h"
 #include "launch/schedule.h"
 #include "launch/starts.h"
@@ -34,6 +35,7 @@ class RunStarter {
   std::filesystem::path worker_;
   Followers* followers_;
   Starts starts_;
+  Needs needs_;
   Interrupts& interrupts_;
   std::optional<RankRun> ranks_;
 };

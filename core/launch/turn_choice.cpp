@@ -1,28 +1,57 @@
 #include "launch/turn_choice.h"
 
+#include <algorithm>
+#include <optional>
+
 namespace optrush {
 namespace {
-/// That a process holds beside what its plan foresees: LibTorch itself, threads, buffers.
+/// That a process holds beside what is foreseen or measured: LibTorch itself, threads, helpers that compile.
 constexpr double kOverhead = 0.5e9;
 /// Part of the free memory that is given away.
 constexpr double kShareOfMemory = 0.8;
 
-/// Takes what it needs from the memory that is left, where that is enough; with what the plans say.
+/// What a plan says of a step's memory on a CPU; null where it says nothing.
+Json memory_on_cpu(const Json& plan) {
+  const auto memory = plan.find("memory");
+  const bool known = memory != plan.end() && memory->is_object() && memory->at("device") == "cpu";
+  return known ? *memory : Json();
+}
+
+/// The memory that runs share, taken piece by piece.
 class Room {
  public:
-  bool takes(const Json& plan, int64_t ranks) {
-    const auto memory = plan.find("memory");
-    if (memory == plan.end() || !memory->is_object() || memory->at("device") != "cpu") return false;
-    const double need = static_cast<double>(ranks) * (memory->at("peak_bytes").get<double>() + kOverhead);
-    const double room = kShareOfMemory * memory->at("available_bytes").get<double>();
-    if (taken_ + need > room) return false;
-    taken_ += need;
+  /// `free_bytes`: now, where no plan says what was free when it was made.
+  Room(const std::vector<Json>& plans, double free_bytes) {
+    std::optional<double> free;
+    for (const Json& plan : plans) {
+      const Json memory = plan.value("memory", Json());
+      if (!memory.is_object()) continue;
+      if (memory.at("device") != "cpu") return;
+      const double there = memory.at("available_bytes");
+      free = std::min(free.value_or(there), there);
+    }
+    left_ = kShareOfMemory * free.value_or(free_bytes);
+  }
+
+  bool takes(std::optional<double> process_bytes, int64_t ranks) {
+    if (!process_bytes) return false;
+    const double need = static_cast<double>(ranks) * (*process_bytes + kOverhead);
+    if (need > left_) return false;
+    left_ -= need;
     return true;
   }
 
  private:
-  double taken_ = 0;
+  double left_ = 0;
 };
+
+/// Bytes of one of its processes. A plan speaks of the host's own step, not of another program's.
+std::optional<double> process_bytes(const Job& job, const Json& plan, const MeasuredPeaks& measured) {
+  const Json memory = memory_on_cpu(plan);
+  if (!job.external && !memory.is_null()) return memory.at("peak_bytes").get<double>();
+  const auto found = measured.find(job.spec.variant);
+  return found == measured.end() ? std::nullopt : std::optional(found->second);
+}
 }  // namespace
 
 bool knows_turns(const Job& job, bool launched) {
@@ -30,16 +59,27 @@ bool knows_turns(const Job& job, bool launched) {
   return job.spec.train.world_size == 1 || !launched;
 }
 
+void note_peak(const Job& job, const Json& result, MeasuredPeaks& measured) {
+  if (job.spec.purpose != Purpose::measure || result.at("status") != "ok") return;
+  const Json device = result.value("device", Json::object()), memory = result.value("memory", Json::object());
+  const Json process = memory.is_object() ? memory.value("process", Json()) : Json();
+  if (!process.is_number() || (device.is_object() && device.value("type", "cpu") != "cpu")) return;
+  double& peak = measured[job.spec.variant];
+  peak = std::max(peak, process.get<double>());
+}
+
 std::vector<Job> chosen_for_turns(const std::vector<Job>& jobs, const std::vector<Json>& plans,
-                                  InTurns setting, bool launched) {
+                                  const MeasuredPeaks& measured, double free_bytes, InTurns setting,
+                                  bool launched) {
   std::vector<Job> chosen;
-  Room room;
+  Room room(plans, free_bytes);
   for (const auto& job : jobs) {
     if (setting == InTurns::off || !knows_turns(job, launched)) continue;
     // Who saves states wants to go on from them, which a group in turns can't.
     if (setting == InTurns::automatic && job.spec.save.every > 0) continue;
     const Json& plan = plans.at(static_cast<size_t>(job.spec.variant));
-    if (setting == InTurns::on || room.takes(plan, job.spec.train.world_size)) chosen.push_back(job);
+    if (setting == InTurns::on || room.takes(process_bytes(job, plan, measured), job.spec.train.world_size))
+      chosen.push_back(job);
   }
   return chosen.size() < 2 ? std::vector<Job>() : chosen;
 }

@@ -1,8 +1,38 @@
 #include "plugin/needs.h"
 
+#include <cstdlib>
+
+#include "base/executable.h"
 #include "base/suggest.h"
+#include "build_info.h"
 
 namespace optrush {
+namespace {
+/// "2.11" of "2.11.0+cu130".
+std::string minor_version(const std::string& version) {
+  return version.substr(0, version.find('.', version.find('.') + 1));
+}
+}  // namespace
+
+std::string no_python(const PythonTools& python, bool for_gpu) {
+  if (python.path.empty()) return "there is no Python environment (./optrush setup makes one)";
+  const std::string where = " in " + python.path.string();
+  if (python.torch.empty()) return "torch is not installed" + where;
+  if (minor_version(python.torch) != minor_version(OPTRUSH_TORCH_VERSION))
+    return "torch " + python.torch + where + " is not the " OPTRUSH_TORCH_VERSION " of this build";
+  if (for_gpu && !python.headers)
+    return "its headers are missing (Python.h)" + where +
+           ", with which Triton compiles its launcher (Debian: apt-get install python3-dev; or name a Python "
+           "that has them by OPTRUSH_PYTHON)";
+  return "";
+}
+
+std::string no_compiler() {
+  const char* chosen = std::getenv("CXX");
+  const std::string compiler = chosen != nullptr ? chosen : "g++";
+  return can_execute(compiler) ? "" : compiler + " was not found (Debian: apt-get install g++)";
+}
+
 std::vector<std::string> need_names() {
   return {"cuda", "sm_80", "sm_89", "sm_90", "sm_100", "python", "compiler"};
 }

@@ -2,12 +2,19 @@
 #include <string>
 #include <vector>
 
+#include "base/python.h"
+
 namespace optrush {
 /// What a machine offers to plugins. An empty reason: it is there.
 struct MachineOffer {
   std::string no_cuda, no_python, no_compiler;  ///< why not
   int64_t compute_capability = 0;               ///< of the GPU, 90 for sm_90
 };
+
+/// Why this Python can't compile blocks for a CPU or a GPU; empty where it can.
+std::string no_python(const PythonTools& python, bool for_gpu);
+/// Why no C++ compiler can be started: that of CXX, else g++; empty where it can.
+std::string no_compiler();
 
 /// Words that "needs" of a plugin's description may hold: "cuda", "sm_90" (that or newer), "python" (with the
 /// torch of this build), "compiler" (of C++, at run time).

@@ -156,20 +156,28 @@ void explain_micro_batches(const Analysis& a, const std::vector<const Row*>& row
 
 /// Which rows were measured in turns, where any was.
 void explain_turns(const std::vector<const Row*>& rows, Section& section) {
-  std::vector<std::string> in_turns, alone;
+  std::vector<std::string> in_turns, later, alone;
   for (const Row* row : rows) {
     if (!row->tokens_per_second) continue;
-    const bool unforeseen = !row->predicted_peak && !row->external;
-    if (row->took_turns())
-      in_turns.push_back(row->name);
+    const auto ran_alone = [](const RoundInTurns& round) { return round.group.empty(); };
+    if (!row->took_turns())
+      alone.push_back(row->name);
+    else if (!row->rounds.empty() && row->rounds.front() == 0 && ran_alone(row->turns.front()))
+      later.push_back(row->name);
     else
-      alone.push_back(row->name +
-                      (unforeseen ? " (no memory forecast; interleaved only with --turns on)" : ""));
+      in_turns.push_back(row->name);
   }
-  if (in_turns.empty()) return;
-  section.bullets.push_back(alone.empty()
-                                ? "all rows were interleaved step by step"
-                                : "interleaved step by step: " + join(in_turns) + "; alone: " + join(alone));
+  if (in_turns.empty() && later.empty()) return;
+  if (later.empty() && alone.empty()) {
+    section.bullets.emplace_back("all rows were interleaved step by step");
+    return;
+  }
+  std::vector<std::string> parts;
+  if (!in_turns.empty()) parts.push_back("interleaved step by step: " + join(in_turns));
+  if (!later.empty())
+    parts.push_back("interleaved from the second round on, when their memory is known: " + join(later));
+  if (!alone.empty()) parts.push_back("alone: " + join(alone));
+  section.bullets.push_back(join(parts, "; "));
 }
 
 Section family_section(const Analysis& a, const Family& family) {

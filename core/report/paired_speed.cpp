@@ -37,7 +37,11 @@ RoundInTurns in_turns(const RunResult& result) {
 }
 
 std::optional<Ratio> paired_speed(const Row& subject, const Row& reference, const Standard& standard) {
-  std::vector<double> mine, others;
+  struct Round {
+    double mine, others;
+    bool in_turns;
+  };
+  std::vector<Round> rounds;
   for (size_t i = 0; i < subject.rounds.size(); ++i) {
     const auto it = std::ranges::find(reference.rounds, subject.rounds[i]);
     if (it == reference.rounds.end()) continue;
@@ -45,8 +49,18 @@ std::optional<Ratio> paired_speed(const Row& subject, const Row& reference, cons
     // Rows that were made by hand, as in tests, may have samples alone.
     const bool steps = i < subject.turns.size() && j < reference.turns.size();
     const auto ratio = steps ? ratio_in_turns(subject.turns[i], reference.turns[j]) : std::nullopt;
-    mine.push_back(ratio ? *ratio : subject.samples[i]);
-    others.push_back(ratio ? 1 : reference.samples[j]);
+    if (ratio)
+      rounds.push_back({*ratio, 1, true});
+    else
+      rounds.push_back({subject.samples[i], reference.samples[j], false});
+  }
+  // Enough of the better kind of sample: the rounds before, in which one of them still ran alone, add noise.
+  if (static_cast<size_t>(std::ranges::count(rounds, true, &Round::in_turns)) >= kMinRounds)
+    std::erase_if(rounds, [](const Round& round) { return !round.in_turns; });
+  std::vector<double> mine, others;
+  for (const auto& round : rounds) {
+    mine.push_back(round.mine);
+    others.push_back(round.others);
   }
   return mine.empty() ? std::nullopt : std::optional(paired_ratio(mine, others, standard));
 }

@@ -20,6 +20,6 @@ RoundInTurns in_turns(const RunResult&);
 
 /// Tokens/s over the other's, in the rounds that both have; none where there is no such round. A round is one
 /// sample: where both took turns in it, the median over the steps of their ratios step by step, else the
-/// ratio of their medians.
+/// ratio of their medians. Where they took turns in kMinRounds rounds or more, only those count.
 std::optional<Ratio> paired_speed(const Row& subject, const Row& reference, const Standard& = {});
 }  // namespace optrush

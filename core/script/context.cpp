@@ -93,6 +93,11 @@ const Json& ScriptContext::gpu() {
   return *gpu_;
 }
 
+const Json& ScriptContext::cpu() {
+  if (!cpu_) cpu_ = through_host([&] { return host_.cpu(); });
+  return *cpu_;
+}
+
 int64_t ScriptContext::ranks(bool on_gpus) {
   return through_host([&] { return host_.ranks(on_gpus); });
 }

@@ -41,6 +41,8 @@ class ScriptContext {
   const Json& arguments() const { return arguments_; }
   /// See ScriptHost; the GPU is asked for once.
   const Json& gpu();
+  /// The CPU, the same.
+  const Json& cpu();
   int64_t ranks(bool on_gpus);
   std::optional<int64_t> predicted_peak(const RunSpec&);
   std::optional<bool> holds(const RunSpec&, double memory_bytes);
@@ -76,7 +78,7 @@ class ScriptContext {
   ScriptHost& host_;
   ScriptOptions options_;
   std::optional<Catalogue> catalogue_;
-  std::optional<Json> gpu_;
+  std::optional<Json> gpu_, cpu_;
   bool asked_for_preset_ = false;
   Json arguments_ = Json::object();
   std::set<std::string> given_texts_;  ///< of --arg, where the script takes any text

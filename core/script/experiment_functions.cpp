@@ -145,7 +145,8 @@ Object ladder(ScriptContext& context, const Call& call) {
     const auto *batch = given.find("batch"), *trial = given.find("trial");
     if (batch != nullptr && batch->text() == "max")
       fill_memory(part, draft_of(call).experiment,
-                  {.memory_bytes = memory_limit(given, context, "exp:ladder"),
+                  {.memory_bytes = memory_limit(given, context, "exp:ladder",
+                                                draft_of(call).experiment.base.train.world_size),
                    .trial = trial != nullptr && trial->json().get<bool>()},
                   context);
     else if (given.has("memory") || (trial != nullptr && trial->json().get<bool>()))

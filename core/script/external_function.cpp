@@ -26,6 +26,17 @@ std::string placed(const std::string& word, const ScriptContext& context) {
   return context.is_given(word) && fs::exists(file) ? file.string() : word;
 }
 
+/// A file that the script names, relative to its folder; "" where it names none.
+std::string named_file(const LuaTable& table, const std::string& field, const ScriptContext& context) {
+  const auto* value = table.find(field);
+  if (value == nullptr) return "";
+  const fs::path file = context.resolve(value->text());
+  if (!fs::is_regular_file(file))
+    throw Error("rush.external: no file '" + file.string() + "'",
+                "a relative path starts at the script's folder");
+  return value->text();
+}
+
 /// Those that the script lists must be there; words of the command may happen to be files.
 std::map<std::string, std::string> hashed_files(const External& external,
                                                 const std::vector<std::string>& listed,
@@ -60,6 +71,8 @@ Object external(ScriptContext& context, const Call& call) {
   if (const auto* effect = given.find("effect"))
     external.effect = effect_from_string(effect->text(), call.where);
   if (const auto* turns = given.find("turns")) external.turns = turns->json().get<bool>();
+  external.requirements = named_file(given, "requirements", context);
+  external.packages = named_file(given, "packages", context);
   external.files = hashed_files(external, external_words(given, "files"), context);
   rung.external = std::move(external);
   return rung;

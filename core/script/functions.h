@@ -12,6 +12,7 @@ Object swiglu_stack(ScriptContext&, const Call&);
 Object operator_alone(ScriptContext&, const Call&);
 Object collective_alone(ScriptContext&, const Call&);
 Object checkpoint(ScriptContext&, const Call&);
+Object sizes(ScriptContext&, const Call&);
 
 Object random(ScriptContext&, const Call&);
 Object text(ScriptContext&, const Call&);
@@ -22,6 +23,7 @@ Object corpus(ScriptContext&, const Call&);
 
 Object device(ScriptContext&, const Call&);
 Object gpu(ScriptContext&, const Call&);
+Object cpu(ScriptContext&, const Call&);
 Object ranks(ScriptContext&, const Call&);
 Object preset(ScriptContext&, const Call&);
 Object arg(ScriptContext&, const Call&);

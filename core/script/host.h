@@ -33,6 +33,8 @@ struct ScriptHost {
   /// rush.gpu(): {"name", "memory_bytes", "sm"} of the GPU that runs would train on; null where there is
   /// none.
   virtual Json gpu() { return {}; }
+  /// rush.cpu(): {"name", "free_bytes", "bf16_speedup"}. Who measures nothing takes a CPU without bf16.
+  virtual Json cpu() { return {{"name", ""}, {"free_bytes", 0}, {"bf16_speedup", 0.0}}; }
   /// rush.ranks(): how many processes can train one model together, on GPUs or on CPUs.
   virtual int64_t ranks([[maybe_unused]] bool on_gpus) { return 1; }
   /// Bytes that a step of this spec takes at its peak, by its plan; none where that can't be foreseen.

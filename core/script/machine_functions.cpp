@@ -34,6 +34,8 @@ Object device(ScriptContext& context, const Call&) { return Json(on_gpu(context)
 
 Object gpu(ScriptContext& context, const Call&) { return on_gpu(context) ? context.gpu() : Json(); }
 
+Object cpu(ScriptContext& context, const Call&) { return context.cpu(); }
+
 Object ranks(ScriptContext& context, const Call&) { return Json(context.ranks(on_gpu(context))); }
 
 Object preset(ScriptContext& context, const Call& call) {
@@ -62,10 +64,12 @@ Object max_batch(ScriptContext& context, const Call& call) {
   const LuaTable& problem = call.arguments.at("problem").table();
   const auto* most = problem.find("most");
   const auto* trial = problem.find("trial");
-  const BatchLimits limits{.memory_bytes = memory_limit(problem, context, "rush.max_batch"),
-                           .most = most == nullptr ? kMostSequences : most->json().get<int64_t>(),
-                           .trial = trial != nullptr && trial->json().get<bool>()};
-  const auto batch = largest_micro_batch(stacked(problem, context, call.where), limits, context);
+  const RunSpec spec = stacked(problem, context, call.where);
+  const BatchLimits limits{
+      .memory_bytes = memory_limit(problem, context, "rush.max_batch", spec.train.world_size),
+      .most = most == nullptr ? kMostSequences : most->json().get<int64_t>(),
+      .trial = trial != nullptr && trial->json().get<bool>()};
+  const auto batch = largest_micro_batch(spec, limits, context);
   return batch ? Json(*batch) : Json();
 }
 }  // namespace optrush::functions

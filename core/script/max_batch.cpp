@@ -10,6 +10,8 @@ namespace optrush {
 namespace {
 /// The CUDA context, libraries' workspaces and what the caching allocator can't use for its fragments.
 constexpr double kShareOfTensors = 0.9;
+/// Of the memory that is free on a CPU: the processes have more than tensors, and so have others.
+constexpr double kShareOfFree = 0.7;
 
 void set_batch(RunSpec& spec, int64_t batch, int64_t sequences) {
   spec.train.micro_batch = batch;
@@ -37,8 +39,11 @@ bool on_gpu(const ScriptContext& context) {
   return given.empty() || given == "auto" ? gpu_is_visible() : given == "cuda";
 }
 
-double memory_limit(const LuaTable& options, ScriptContext& context, const std::string& who) {
+double memory_limit(const LuaTable& options, ScriptContext& context, const std::string& who, int64_t ranks) {
   if (const auto* memory = options.find("memory")) return bytes_from(memory->json(), who + ": memory");
+  if (!on_gpu(context))
+    if (const double free = context.cpu().at("free_bytes"); free > 0)
+      return kShareOfFree * free / static_cast<double>(ranks);
   const Json& gpu = on_gpu(context) ? context.gpu() : Json();
   if (gpu.is_null())
     throw Error(who + ": there is no GPU whose memory could be meant",

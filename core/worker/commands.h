@@ -22,4 +22,6 @@ int run_command(const RunRequest&);
 int plan_command(const std::filesystem::path& spec, const std::filesystem::path& out);
 /// Writes the GPUs that a run can train on, in CUDA's order: [{"name", "memory_bytes", "sm"}].
 int gpus_command(const std::filesystem::path& out);
+/// Writes what a script may ask about the CPU: {"name", "free_bytes", "bf16_speedup"}.
+int cpu_command(const std::filesystem::path& out);
 }  // namespace optrush

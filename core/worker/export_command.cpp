@@ -22,7 +22,9 @@ Json config_of(const RunSpec& spec) {
                 "write its weights by optrush weights, and start from that checkpoint");
   if (spec.model_kind != "llama")
     throw Error("a model of kind '" + spec.model_kind + "' has no Hugging Face form");
-  return hugging_face_config(llama_from_json(spec.model, "the spec's model"), spec.train.seq_len);
+  const LlamaSpec llama = llama_from_json(spec.model, "the spec's model");
+  return llama.checkpoint.empty() ? hugging_face_config(llama, spec.train.seq_len)
+                                  : read_json(fs::path(llama.checkpoint) / "config.json");
 }
 
 /// The model as it is described, without what plugins make of it, on one rank.
@@ -33,12 +35,14 @@ RunSpec plain(RunSpec spec) {
 }
 
 void write_parameters(const Session& session, const fs::path& file) {
-  if (const auto& checkpoint = session.model().checkpoint; !checkpoint.empty())
-    throw Error("this model starts from the checkpoint '" + checkpoint + "'",
-                "give that folder to the other program");
+  std::optional<Checkpoint> checkpoint;
+  if (!session.model().checkpoint.empty()) checkpoint.emplace(session.model().checkpoint);
   std::vector<std::pair<std::string, Tensor>> values;
-  for (const Param* param : session.params().all())
-    values.emplace_back(param->name, initial_value(*param, session.spec().train.seed).to(param->dtype));
+  for (const Param* param : session.params().all()) {
+    const Tensor value =
+        checkpoint ? checkpoint->read(*param) : initial_value(*param, session.spec().train.seed);
+    values.emplace_back(param->name, value.to(param->dtype));
+  }
   write_safetensors(file, std::move(values));
 }
 

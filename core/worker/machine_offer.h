@@ -6,8 +6,6 @@
 namespace optrush {
 /// What this machine offers to plugins, with `python` as its Python.
 MachineOffer machine_offer(const PythonTools& python);
-/// Why it can't compile blocks for a CPU or a GPU; empty where it can.
-std::string no_python(const PythonTools& python, bool for_gpu);
 /// A Skip where a plugin of the spec needs what this machine lacks; before any plugin is loaded.
 void check_needs(const RunSpec&);
 }  // namespace optrush

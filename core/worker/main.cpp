@@ -49,6 +49,8 @@ int main(int argc, char** argv) {
       ->required();
   auto* gpus = app.add_subcommand("gpus", "write which GPUs a run can train on");
   gpus->add_option("--out", out, "file for a list (JSON)")->required();
+  auto* cpu = app.add_subcommand("cpu", "write what a script may ask about the CPU");
+  cpu->add_option("--out", out, "file for an object (JSON)")->required();
   optrush::DoctorRequest request;
   auto* doctor = app.add_subcommand("doctor", "what this machine offers, and which plugins work on it");
   doctor->add_option("--json", request.json, "also write it to this file");
@@ -100,6 +102,7 @@ int main(int argc, char** argv) {
     code = optrush::plan_command(spec, out);
   });
   gpus->callback([&] { code = optrush::gpus_command(out); });
+  cpu->callback([&] { code = optrush::cpu_command(out); });
   exporting->callback([&] { code = optrush::export_command(spec, out); });
   weights->callback([&] { code = optrush::weights_command(trained); });
   forward->callback([&] { code = optrush::forward_command(inference); });

@@ -11,7 +11,9 @@
 --   keep      fsdp: parameters stay whole from forward to backward
 --   schedule  pp: "GPipe" or "1F1B"
 --   compile   of one rank: a mode of torch.compile; nil: eager
---   jemalloc  preloads jemalloc (Debian: libjemalloc2), keeping freed memory; skipped where it is missing
+--   jemalloc  preloads jemalloc, keeping freed memory
+--
+-- It needs what requirements.txt and packages.txt beside it list; ./optrush setup peers installs both.
 local rush = require "optrush"
 
 return function(options)
@@ -40,6 +42,8 @@ return function(options)
     command = command,
     files = { "peers/transformers_twin.py", "peers/turns.py" },
     turns = true,
+    requirements = "peers/requirements.txt",
+    packages = "peers/packages.txt",
     preload = options.jemalloc and { "libjemalloc.so.2" } or nil,
     env = options.jemalloc and { MALLOC_CONF = "dirty_decay_ms:-1,muzzy_decay_ms:-1" } or nil,
     effect = reduced and "precision" or "rounding",

@@ -35,6 +35,15 @@ clean "$cmake" --build optimizer/build
 clean "${cmake%cmake}ctest" --test-dir optimizer/build --output-on-failure
 grep -q "time to loss" optimizer/build/reports/optimizer/local/report.md
 
+# From the build tree itself, which is a prefix as well. Its plugins folder stays as it is.
+built=$OPTRUSH_BUILD_DIR/bin/optrush
+sdk=$(clean "$built" sdk)
+clean "$built" new-plugin from_build_tree
+clean "$cmake" -S from_build_tree -B from_build_tree/build -G Ninja -DCMAKE_PREFIX_PATH="$sdk"
+clean "$cmake" --build from_build_tree/build
+clean "${cmake%cmake}ctest" --test-dir from_build_tree/build --output-on-failure
+grep -q "OPTRUSH_INSTALL_PLUGINS \"plugins\"" "$sdk/lib/cmake/OptimizationRush/OptimizationRushConfig.cmake"
+
 # Installed beside the plugins that ship, it is found without a path.
 clean "$cmake" --install wide_swiglu/build --prefix "$prefix"
 [[ $(clean "$prefix/bin/optrush" plugins) == *wide_swiglu* ]] || { echo "not found once installed" && exit 1; }

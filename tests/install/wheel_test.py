@@ -27,7 +27,8 @@ def its_size_and_metadata(wheel, work):
     for part in ("lib/liboptrush.so", "lib/liboptrush_cuda.so", "lib/optrush/plugins/compile.so", "include/optrush/plugin.h",
                  "include/optrush/sdk_hash.h", "include/nlohmann/json.hpp",
                  "lib/cmake/OptimizationRush/OptimizationRushConfig.cmake", "share/optrush/scripts/",
-                 "share/optrush/experiments/quickstart.lua", "share/optrush/experiments/peers/transformers_twin.py"):
+                 "share/optrush/experiments/quickstart.lua", "share/optrush/experiments/peers/transformers_twin.py",
+                 "share/optrush/experiments/peers/requirements.txt"):
         assert any(name.startswith("optimization_rush/" + part) for name in names), f"not in the wheel: {part}"
     # Nothing else of the system came along.
     assert {name.split("/")[2] for name in names if name.startswith("optimization_rush/include/")} == {"optrush", "nlohmann"}

@@ -197,6 +197,34 @@ case_new_driver() {
   expect "nothing is said of it" lacks "$err" "driver"
 }
 
+case_set_up_of_peers() {
+  mkdir -p "$project/experiments/peers"
+  cp "$OPTRUSH_SOURCE_DIR"/experiments/peers/*.txt "$project/experiments/peers"
+  start setup peers
+  expect "it ends well" is "$status" 0
+  expect "pip is given the folder's requirements" has "$(<"$calls")" \
+    "pip install --disable-pip-version-check --progress-bar off -r $project/experiments/peers/requirements.txt"
+  expect "in the versions of the tests" has "$(<"$project/.optrush/constraints.txt")" "transformers=="
+  expect "and apt the folder's packages" has "$(<"$calls")" "apt-get install -y --no-install-recommends libjemalloc2"
+  : >"$calls"
+  start OPTRUSH_NO_APT=1 setup peers
+  expect "without apt it ends well" is "$status" 0
+  expect "and asks for no package" lacks "$(<"$calls")" "apt-get"
+  start setup pears
+  expect "an unknown name is refused" is "$status" 1
+  expect "with those that there are" has "$err" "there are: peers"
+}
+
+case_set_up_of_peers_without_root() {
+  mkdir -p "$project/experiments/peers"
+  cp "$OPTRUSH_SOURCE_DIR"/experiments/peers/*.txt "$project/experiments/peers"
+  stub sudo 'exit 1'
+  start setup peers
+  expect "it fails" is "$status" 1
+  expect "Python's packages are there" has "$(<"$calls")" "-r $project/experiments/peers/requirements.txt"
+  expect "it says what somebody has to run" has "$err" "apt-get install -y --no-install-recommends libjemalloc2"
+}
+
 case_help_sets_nothing_up() {
   start --help
   expect "it ends well" is "$status" 0

@@ -10,17 +10,17 @@ TINY = {"model.dim": 64, "model.ffn_dim": 128, "model.n_layers": 2, "train.micro
         "train.steps": 3, "train.warmup": 3}
 
 
-def run(folder, name, rungs, **settings):
-    """The report of an experiment in one round of these rungs."""
-    command = [BUILD / "bin/optrush", "run", SOURCE / f"experiments/{name}.lua", "--out", folder, "--rounds", "1",
-               "--threads", "1", "--device", "cpu"]
-    for key, value in {**TINY, **settings}.items():
+def run(folder, name, rungs, rounds=1, label="local", options=(), **settings):
+    """The report of an experiment in so many rounds of these rungs."""
+    command = [BUILD / "bin/optrush", "run", SOURCE / f"experiments/{name}.lua", "--out", folder, "--rounds", rounds,
+               "--threads", "1", "--device", "cpu", "--label", label, *options]
+    for key, value in settings.items():
         command += ["--set", f"{key}={value}"]
     for rung in rungs:
         command += ["--only", rung]
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
-    report = pathlib.Path(folder) / name / "local"
+    report = pathlib.Path(folder) / name / label
     results = json.loads((report / "results.json").read_text())
     return report, results, {row["rung"]: row for row in results["rows"]}
 
@@ -33,7 +33,8 @@ def assert_agrees(row):
 
 def one_rank(folder):
     report, results, rows = run(folder, "versus_pytorch",
-                                ["SDPA", "PyTorch fp32", "torch.compile default", "PyTorch fp32, jemalloc"])
+                                ["SDPA", "compile", "PyTorch fp32", "torch.compile default", "PyTorch fp32, jemalloc"],
+                                rounds=2, options=["--skip-missing", "--arg", "precision=fp32"], **TINY)
     for rung in ("PyTorch fp32", "torch.compile default"):
         assert_agrees(rows[rung])
         assert rows[rung]["mfu"] is not None, "its FLOPs are those of the model"
@@ -42,18 +43,57 @@ def one_rank(folder):
     jemalloc = rows["PyTorch fp32, jemalloc"]
     assert jemalloc["status"] == "ok" or "libjemalloc.so.2" in jemalloc["reason"], jemalloc
     text = (report / "report.md").read_text()
+    # What no plan foresees runs by itself in the first round, and beside the others once its memory is measured.
+    groups = {path.parent.name: json.loads(path.read_text()).get("turns") for path in report.glob("runs/*/result.json")}
+    for rung in ("pytorch-fp32", "torch.compile-default", "compile"):
+        first, second = (next(group for name, group in groups.items() if name.endswith(f"-{rung}-r{round}")) for round in (1, 2))
+        assert not first and second and second == groups["00-base-r2"], (rung, groups)
     assert "## Other programs" in text
     assert "Environment MALLOC_CONF=dirty_decay_ms:-1,muzzy_decay_ms:-1: PyTorch fp32, jemalloc" in text
 
 
 def two_ranks(folder):
     accumulated = {"train.accumulation": 2, "train.lr_warmup": 2, "train.lr_decay": "linear", "train.lr_steps": 5}
-    _, _, rows = run(folder, "versus_fsdp2", ["FSDP2", "FSDP2, kept for the backward"], **accumulated)
+    _, _, rows = run(folder, "versus_fsdp2", ["FSDP2", "FSDP2, kept for the backward"], **TINY, **accumulated)
     assert_agrees(rows["FSDP2"])
-    _, _, rows = run(folder, "ddp", ["2 ranks, the same batch", "PyTorch DDP, the same batch"], **accumulated)
+    _, _, rows = run(folder, "ddp", ["2 ranks, the same batch", "PyTorch DDP, the same batch"], **TINY, **accumulated)
     assert_agrees(rows["PyTorch DDP, the same batch"])
 
 
+def of_a_checkpoint(folder):
+    """Both sides start from its weights; several ranks of a peer are interleaved as well."""
+    checkpoint = pathlib.Path(folder) / "checkpoint"
+    start = json.loads((pathlib.Path(folder) / "versus_fsdp2/local/runs/00-base-r1/spec.json").read_text())
+    start["plugins"], start["train"]["world_size"] = [], 1
+    (pathlib.Path(folder) / "start.json").write_text(json.dumps(start))
+    subprocess.run([BUILD / "bin/optrush-worker", "export", "--spec", pathlib.Path(folder) / "start.json", "--out", checkpoint],
+                   check=True)
+    argument = ["--arg", f"checkpoint={checkpoint}", "--arg", "precision=fp32"]
+    report, _, rows = run(folder, "versus_fsdp2", ["FSDP2"], rounds=2, label="checkpoint", options=argument,
+                          **{"train.steps": 3, "train.warmup": 2})
+    assert_agrees(rows["FSDP2"])
+    spec = json.loads((report / "runs/01-fsdp2-r1/spec.json").read_text())
+    assert spec["model"] == {"checkpoint": str(checkpoint)}, spec["model"]
+    groups = [json.loads((report / f"runs/{run}/result.json").read_text()).get("turns") for run in ("00-base-r2", "01-fsdp2-r2")]
+    assert groups[0] and groups[0] == groups[1], groups
+
+
+def what_is_missing_is_said_first(folder):
+    """Exit code 2 with the command, before anything is measured."""
+    python = pathlib.Path(folder) / "python"
+    python.write_text("#!/bin/sh\necho '[\"safetensors>=0.4\"]'\n")
+    python.chmod(0o755)
+    command = [BUILD / "bin/optrush", "run", SOURCE / "experiments/versus_pytorch.lua", "--out", pathlib.Path(folder) / "none",
+               "--device", "cpu", "--only", "PyTorch fp32", "--arg", "precision=fp32"]
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True,
+                          env={**os.environ, "OPTRUSH_PYTHON": str(python)})
+    assert done.returncode == 2 and "lacks safetensors>=0.4" in done.stderr, done.stderr
+    assert "optrush setup peers" in done.stderr and "needed by: PyTorch fp32" in done.stderr, done.stderr
+    assert not (pathlib.Path(folder) / "none").exists(), "nothing was begun"
+
+
 with tempfile.TemporaryDirectory() as folder:
+    what_is_missing_is_said_first(folder)
     one_rank(folder)
     two_ranks(folder)
+    of_a_checkpoint(folder)

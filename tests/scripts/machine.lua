@@ -2,22 +2,26 @@
 -- expect: cpu	nil
 -- expect: short
 -- expect: 8	0	4	nil
--- expect: false	machine.lua:42: rung 'b' stands over 'flsh', which is no rung below it
+-- expect: false	machine.lua:46: rung 'b' stands over 'flsh', which is no rung below it
 -- expect:   hint: one of: base
 -- expect: run machine/local, rounds 5
 -- expect: base 0 'base': /model/dim=64 /model/n_layers=2 /model/n_heads=4 /model/n_kv_heads=2 /model/ffn_dim=172
--- expect: ladder 1 'flash' over 0: +flash_attention expecting {"speedup":1.75,"memory":0.7,"source":"a paper","on":"A100-80GB, sequence 2048"} (machine.lua:37)
--- expect: ladder 2 'beside' over 0: +lora {"rank":4,"alpha":16.0,"target_modules":["q_proj"]} (machine.lua:40)
--- expect: false	machine.lua:45: rush.max_batch: there is no GPU whose memory could be meant
+-- expect: ladder 1 'flash' over 0: +flash_attention expecting {"speedup":1.75,"memory":0.7,"source":"a paper","on":"A100-80GB, sequence 2048"} (machine.lua:41)
+-- expect: ladder 2 'beside' over 0: +lora {"rank":4,"alpha":16.0,"target_modules":["q_proj"]} (machine.lua:44)
+-- expect: false	machine.lua:49: rush.max_batch: there is no GPU whose memory could be meant
 -- expect:   hint: memory = "16GB" says how much there is
--- expect: false	machine.lua:46: rush.max_batch: unknown field 'memroy'
+-- expect: false	machine.lua:50: rush.max_batch: unknown field 'memroy'
 -- expect:   hint: did you mean 'memory'?
--- expect: false	machine.lua:47: rush.preset: no names
+-- expect: false	machine.lua:51: rush.preset: no names
 -- expect:   hint: rush.preset { "short", "full" }
--- expect: false	machine.lua:48: expect says neither a speedup nor a memory
+-- expect: false	machine.lua:52: expect says neither a speedup nor a memory
 -- expect:   hint: expect = { speedup = 1.75, source = ..., on = ... }
--- expect: false	machine.lua:49: rush.rung: expect.on is missing
+-- expect: false	machine.lua:53: rush.rung: expect.on is missing
 -- expect:   hint: it must be a string: the device, a comma, the problem: "A100-80GB, sequence 2048". Of another device the report says so
+-- expect: 0.0	0
+-- expect: 64	2	4	2	16	172	256	true	0	107328
+-- expect: false	machine.lua:58: rush.sizes: a model of kind 'operator' is no decoder
+-- expect:   hint: give what rush.llama or rush.checkpoint returns
 local rush = require "optrush"
 
 print(rush.device(), rush.gpu())
@@ -47,3 +51,8 @@ print(pcall(rush.max_batch, { model = nano, memroy = 1 }))
 print(pcall(rush.preset, {}))
 print(pcall(rush.rung, "x", "lora", {}, { expect = { source = "a", on = "b" } }))
 print(pcall(rush.rung, "x", "lora", {}, { expect = { speedup = 1, source = "a" } }))
+print(rush.cpu().bf16_speedup, rush.cpu().free_bytes)
+local s = rush.sizes(nano)
+print(s.dim, s.n_layers, s.n_heads, s.n_kv_heads, s.head_dim, s.ffn_dim, s.vocab_size, s.tie_embeddings, s.max_positions,
+  s.parameters)
+print(pcall(rush.sizes, rush.operator "norm"))

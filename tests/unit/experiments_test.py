@@ -8,7 +8,7 @@ import tempfile
 BUILD, SOURCE = pathlib.Path(os.environ["OPTRUSH_BUILD_DIR"]), pathlib.Path(os.environ["OPTRUSH_SOURCE_DIR"])
 
 
-def run(name, rungs, settings, folder):
+def run(name, rungs, settings, folder, *arguments):
     """Rows by rung, and the text of the report."""
     command = [BUILD / "bin/optrush", "run", SOURCE / f"experiments/{name}.lua", "--out", folder, "--rounds", "1",
                "--device", "cpu", "--threads", "1"]
@@ -16,6 +16,8 @@ def run(name, rungs, settings, folder):
         command += ["--set", f"{key}={value}"]
     for rung in rungs:
         command += ["--only", rung]
+    for argument in arguments:
+        command += ["--arg", argument]
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
     assert done.returncode == 0, f"{name}\n{done.stdout}\n{done.stderr}"
     report = pathlib.Path(folder) / name / "local"
@@ -82,6 +84,53 @@ parts = variants_for("best_stack", "--as-gpu", "141", "--preset", "full")
 assert "compile" in parts and "caching allocator" not in parts and parts["base"]["spec"]["model"]["n_layers"] == 16
 
 
+def make_checkpoint(folder, tie, positions=96):
+    """A Hugging Face folder of a model that no experiment has by itself."""
+    folder.mkdir()
+    spec = next(iter(variants_for("quickstart", "--device", "cpu").values()))["spec"]
+    spec["model"].update({"dim": 64, "n_layers": 4, "n_heads": 4, "n_kv_heads": 2, "ffn_dim": 96, "tie_embeddings": tie})
+    spec["train"].update({"seq_len": positions, "steps": 1, "warmup": 0})
+    spec["data"] = {"kind": "random"}
+    (folder / "spec.json").write_text(json.dumps(spec))
+    subprocess.run([BUILD / "bin/optrush-worker", "export", "--spec", folder / "spec.json", "--out", folder], check=True)
+    return folder
+
+
+OF_OPERATORS = {"attention": "/model/dim", "kernels": "/model/dim", "swiglu_checkpoint": "/model/ffn_dim", "hardware": None}
+WITHOUT_A_MODEL = {"interconnect": "this experiment trains no model"}
+OF_A_HEAD_OF_ITS_OWN = {"versus_fsdp2", "versus_parallel"}
+
+
+def every_experiment_takes_a_checkpoint(work):
+    """--arg checkpoint: its model and sizes in each experiment that ships, or a refusal in words. Paths start here."""
+    tied, untied = make_checkpoint(work / "tied", True), make_checkpoint(work / "untied", False)
+    names = sorted(script.stem for script in (SOURCE / "experiments").glob("*.lua"))
+    assert len(names) > 20
+    for name in names:
+        done = planned_for(name, "--arg", f"checkpoint={os.path.relpath(tied)}", "--device", "cpu")
+        if name in WITHOUT_A_MODEL or name in OF_A_HEAD_OF_ITS_OWN:
+            said = WITHOUT_A_MODEL.get(name, "whose head has the embedding's weight")
+            assert done.returncode == 1 and said in done.stderr, (name, done.stderr)
+            if name in WITHOUT_A_MODEL:
+                continue
+            done = planned_for(name, "--arg", f"checkpoint={untied}", "--device", "cpu")
+        assert done.returncode == 0, f"{name}\n{done.stderr}"
+        experiment = json.loads(done.stdout)[0]
+        variants = experiment["variants"]
+        assert not experiment["failures"], f"{name}: {experiment['failures']}"
+        if name in OF_OPERATORS:
+            widths = {variant["spec"]["model"].get("dim") for variant in variants}
+            assert 64 in widths, (name, widths)
+            continue
+        folder = untied if name in OF_A_HEAD_OF_ITS_OWN else tied
+        for variant in variants:
+            assert variant["spec"]["model"] == {"checkpoint": str(folder)}, (name, variant["spec"]["model"])
+            assert variant["spec"]["train"]["seq_len"] <= 96, (name, variant["name"])
+    base = variants_for("quickstart", "--arg", f"checkpoint={tied}", "--device", "cpu")["base"]["spec"]["train"]
+    assert (base["micro_batch"], base["seq_len"]) == (4, 96), "so small a model has the experiment's own batch"
+    return tied
+
+
 def search(name, settings, folder):
     """What a search of a few seconds considered: its first stage, whatever the time."""
     command = [BUILD / "bin/optrush", "run", SOURCE / f"experiments/{name}.lua", "--out", folder, "--at-most", "5s",
@@ -107,6 +156,10 @@ with tempfile.TemporaryDirectory() as folder:
     without, full, alone = (rows[name]["memory"]["peak_allocated"] for name in ("without whole batch", "full", "whole batch alone"))
     worth = next(line for line in text.splitlines() if line.startswith("| whole batch | "))
     assert f"| {full / without - 1:+.1%} |".replace("%", " %") in worth and alone > full, (worth, without, full, alone)
+
+    checkpoint = every_experiment_takes_a_checkpoint(pathlib.Path(folder))
+    rows, text = run("quickstart", ["FlashAttention", "micro-batch 8"], {"train.steps": 2}, folder, f"checkpoint={checkpoint}")
+    assert rows["micro-batch 8"]["gate"]["compared"] and f"checkpoint = {checkpoint}" in text, text
 
     rungs = ["fused loss", "8-bit AdamW", "update in the backward", "4-bit matrices"]
     rows, text = run("memory", rungs, {**tiny, "model.vocab_size": 4096}, folder)

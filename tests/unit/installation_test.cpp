@@ -40,6 +40,11 @@ TEST(Installation, IsTheBuildTreeThatAProgramLiesIn) {
   EXPECT_EQ(found.root, tree.path());
   EXPECT_EQ(found.plugins, tree / "plugins");
   EXPECT_EQ(found.experiments, "/s/experiments");
+
+  // A plugin that was installed to it makes no prefix of it.
+  fs::create_directories(tree / "lib/optrush/plugins");
+  fs::create_directories(tree / "bin");
+  EXPECT_FALSE(Installation::of_programs_in(tree / "bin").installed);
 }
 
 TEST(Installation, OfAProgramAloneSaysWhatIsMissing) {

@@ -85,5 +85,24 @@ TEST(PairedSpeed, ARoundIsOneSample) {
   ASSERT_TRUE(ratio->interval);
   EXPECT_NEAR(ratio->value, std::cbrt(2.0 * 3.0 * std::sqrt(4.0 * 3.0)), 1e-12);
 }
+
+TEST(PairedSpeed, ThreeRoundsInTurnsDoWithoutTheOnesBefore) {
+  Row a = row("", {1, 1}, 70), b = row("", {1, 1}, 10);  // the first round: one of them ran alone
+  const auto add = [&](int64_t round) {
+    const std::string group = "g" + std::to_string(round);
+    for (auto [to, from] : {std::pair(&a, row(group, {1, 1}, 1)), {&b, row(group, {2, 2}, 1)}}) {
+      to->rounds.push_back(round);
+      to->samples.push_back(from.samples[0]);
+      to->turns.push_back(from.turns[0]);
+    }
+  };
+  add(1);
+  add(2);
+  EXPECT_EQ(paired_speed(a, b)->rounds, 3);
+  EXPECT_NEAR(paired_speed(a, b)->value, std::cbrt(7.0 * 2 * 2), 1e-12);
+  add(3);
+  EXPECT_EQ(paired_speed(a, b)->rounds, 3);
+  EXPECT_NEAR(paired_speed(a, b)->value, 2, 1e-12);
+}
 }  // namespace
 }  // namespace optrush

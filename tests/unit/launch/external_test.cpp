@@ -3,6 +3,7 @@
 
 #include "fixture.h"
 #include "launch/external_run.h"
+#include "launch/needs.h"
 
 namespace optrush {
 namespace {
@@ -129,12 +130,12 @@ TEST_F(ExternalRung, RunsThatStartAlikeShareOneExport) {
   EXPECT_FALSE(fs::exists(report() / "starts")) << "gigabytes are not kept";
 }
 
-TEST_F(ExternalRung, AMissingProgramFailsAndTheRestGoesOn) {
+TEST_F(ExternalRung, AMissingProgramIsSkippedAndTheRestGoesOn) {
   Experiment e = programs({"write", "print"});
   e.parts[0].rungs[0].external->command[0] = "/no/such/program";
-  EXPECT_FALSE(run(e).all_ok);
-  EXPECT_EQ(status("01-write-r1"), "failed");
-  EXPECT_THAT(reason("01-write-r1"), HasSubstr("cannot start '/no/such/program'"));
+  EXPECT_TRUE(run(e).all_ok);
+  EXPECT_EQ(status("01-write-r1"), "skipped");
+  EXPECT_THAT(reason("01-write-r1"), HasSubstr("there is no program '/no/such/program'"));
   EXPECT_EQ(status("02-print-r1"), "ok");
 }
 
@@ -144,8 +145,96 @@ TEST_F(ExternalRung, AMissingLibraryIsSkipped) {
   e.parts[0].rungs[1].external->preload = {"libc.so.6"};
   EXPECT_TRUE(run(e).all_ok) << "what a machine lacks is no failure";
   EXPECT_EQ(status("01-write-r1"), "skipped");
-  EXPECT_THAT(reason("01-write-r1"), HasSubstr("is missing: libno-such-thing.so.7"));
+  EXPECT_THAT(reason("01-write-r1"), HasSubstr("the library libno-such-thing.so.7 is missing"));
   EXPECT_EQ(given("02-print-r1").at("environment").at("LD_PRELOAD"), "libc.so.6");
+}
+
+/// What a start of these rungs says of what this machine lacks; empty: nothing.
+class Needed : public ExternalRung {
+ protected:
+  Needed() {
+    write_file(folder_ / "present-1.5.dist-info/METADATA",
+               "Metadata-Version: 2.1\nName: present\nVersion: 1.5\n");
+    setenv("PYTHONPATH", folder_.path().c_str(), 1);
+    setenv("OPTRUSH_PYTHON", "python3", 1);
+  }
+  ~Needed() override {
+    unsetenv("PYTHONPATH");
+    unsetenv("OPTRUSH_PYTHON");
+  }
+  External& external(size_t rung) {
+    External& found = *experiment_.parts[0].rungs[rung].external;
+    found.folder = folder_.path();
+    return found;
+  }
+  std::string refusal(const std::vector<std::string>& only = {}) const {
+    Interrupts interrupts;
+    return testing::error_of([&] { require_what_is_needed(experiment_, only, interrupts); });
+  }
+  /// A file in the script's folder.
+  std::string file(const std::string& name, const std::string& text) const {
+    write_file(folder_ / name, text);
+    return name;
+  }
+  Experiment experiment_ = programs({"write", "print", "pretty"});
+};
+
+TEST_F(Needed, ItsProgramsHaveAll) {
+  external(0).requirements = file("all.txt", "# what it imports\nPresent >= 1.2  # the least\n\n--pre\n");
+  external(1).preload = {"libc.so.6"};
+  EXPECT_EQ(refusal(), "");
+}
+
+TEST_F(Needed, WhatIsMissingIsNamedOnceWithTheCommand) {
+  external(0).requirements = external(1).requirements = file("r.txt", "present\nsurely_absent>=4.2\n");
+  external(1).preload = {"libno-such-thing.so.7"};
+  external(1).packages = file("p.txt", "# Debian\nlibno-such-thing7\n");
+  external(2).command[0] = "no-such-program";
+  const std::string said = refusal();
+  EXPECT_THAT(said, HasSubstr("python3 lacks surely_absent>=4.2\n    needed by: write, print"));
+  EXPECT_THAT(said, HasSubstr("the library libno-such-thing.so.7 is missing\n    needed by: print"));
+  EXPECT_THAT(said, HasSubstr("there is no program 'no-such-program'\n    needed by: pretty"));
+  EXPECT_THAT(said, HasSubstr("python3 -m pip install -r " + (folder_ / "r.txt").string()));
+  EXPECT_THAT(said, HasSubstr("apt-get install libno-such-thing7 (as root, on Debian)"));
+  EXPECT_THAT(said, HasSubstr("--skip-missing"));
+}
+
+TEST_F(Needed, OnlyWantedRungsCount) {
+  external(0).requirements = file("r.txt", "surely_absent\n");
+  EXPECT_THAT(refusal(), HasSubstr("surely_absent"));
+  EXPECT_EQ(refusal({"print"}), "");
+}
+
+TEST_F(Needed, AnotherVersionIsNotEnough) {
+  // Versions are compared where Python's own package for that is there, as pip and transformers bring it.
+  write_file(folder_ / "packaging/__init__.py", "");
+  write_file(folder_ / "packaging/requirements.py",
+             "class Requirement:\n  marker = None\n  def __init__(self, line): self.specifier = self\n"
+             "  def contains(self, version, prereleases): return version == '2.0'\n");
+  external(0).requirements = file("r.txt", "present>=2\n");
+  EXPECT_THAT(refusal(), HasSubstr("python3 lacks present>=2 (1.5 is installed)"));
+}
+
+TEST_F(Needed, WhatShipsIsInstalledByTheLauncher) {
+  const fs::path python = folder_ / "python";
+  write_file(python, "#!/bin/sh\necho '[\"transformers>=4.57\"]'\n");
+  fs::permissions(python, fs::perms::owner_all);
+  setenv("OPTRUSH_PYTHON", python.c_str(), 1);
+  External& peer = external(0);
+  peer.folder = fs::path(OPTRUSH_TESTS_DIR).parent_path() / "experiments";
+  peer.requirements = "peers/requirements.txt";
+  peer.packages = "peers/packages.txt";
+  peer.preload = {"libno-such-thing.so.7"};
+  EXPECT_THAT(refusal(), HasSubstr("optrush setup peers; or leave these rungs out"))
+      << "one command for both";
+}
+
+TEST_F(Needed, APluginsCompilerCountsToo) {
+  experiment_.parts[0].rungs.push_back({.name = "compiled", .plugins = {{"compile"}}, .where = "fake.lua:2"});
+  setenv("CXX", "/no/such/compiler", 1);
+  EXPECT_THAT(refusal(), HasSubstr("a C++ compiler: /no/such/compiler was not found"));
+  EXPECT_EQ(refusal({"write"}), "");
+  unsetenv("CXX");
 }
 
 TEST_F(ExternalRung, AnotherCommandOrFileIsAnotherRun) {

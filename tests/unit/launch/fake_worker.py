@@ -3,7 +3,8 @@
 
 A round can be given: "crash@2" crashes in the second round only. Each start is a line of $FAKE_WORKER_STARTS.
 Where it is to take turns it does, and notes in $FAKE_WORKER_TURNS when it has the turn and for how many steps. A key of
-TURNS says what goes wrong in its second turn.
+TURNS says what goes wrong in its second turn. $FAKE_MEMORY is the free memory of plans that foresee a peak: those of all
+rungs but "unforeseen".
 """
 import json
 import os
@@ -36,6 +37,8 @@ def result(spec, **changes):
     ok = {"schema_version": 1, "status": "ok", "reason": "", "steps": steps, "tokens_per_second": 12800.0}
     seconds = float(os.environ.get("FAKE_STEP_SECONDS", "0.01"))
     ok.update({"step_seconds": seconds, "device": {"type": "cpu", "name": "fake"}, "plugins": [], **changes})
+    if "FAKE_MEMORY" in os.environ:
+        ok["memory"] = {"peak_allocated": 1e8, "process": 1e9}
     return ok
 
 
@@ -372,7 +375,10 @@ def plan(spec, out):
         return
     problem = dict(spec["train"])
     problem["global_batch"] = problem["micro_batch"] * problem["accumulation"] * problem["world_size"]
-    write(out, {"schema_version": 1, "problem": problem, "model": spec["model"], "plugins": [], "slots": [], "notes": []})
+    made = {"schema_version": 1, "problem": problem, "model": spec["model"], "plugins": [], "slots": [], "notes": []}
+    if "FAKE_MEMORY" in os.environ and spec["rung"].split(" ")[0] != "unforeseen":
+        made["memory"] = {"peak_bytes": 1e8, "available_bytes": float(os.environ["FAKE_MEMORY"]), "device": "cpu"}
+    write(out, made)
 
 
 def run(spec, out):

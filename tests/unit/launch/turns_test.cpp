@@ -163,9 +163,12 @@ class Choice : public ::testing::Test {
       jobs.push_back(job);
     }
     std::vector<std::string> ids;
-    for (const auto& job : chosen_for_turns(jobs, plans, setting, launched)) ids.push_back(job.id);
+    for (const auto& job : chosen_for_turns(jobs, plans, measured_, free_, setting, launched))
+      ids.push_back(job.id);
     return ids;
   }
+  MeasuredPeaks measured_;
+  double free_ = 0;
   size_t several_ = 99, external_ = 99, saves_ = 99;
   bool speaks_ = false;
 };
@@ -201,9 +204,56 @@ TEST_F(Choice, WhoSavesStatesIsAsked) {
 
 TEST_F(Choice, ProgramsThatSaySo) {
   external_ = 1;
+  measured_ = {{1, 1e9}};
   EXPECT_THAT(chosen({plan(1), plan(1), plan(1)}), ElementsAre("0", "2"));
   speaks_ = true;
   EXPECT_THAT(chosen({plan(1), plan(1), plan(1)}), ElementsAre("0", "1", "2"));
+  measured_.clear();
+  EXPECT_THAT(chosen({plan(1), plan(1), plan(1)}), ElementsAre("0", "2"))
+      << "its plan foresees the host's step, not the program's";
+  EXPECT_THAT(chosen({plan(1), plan(1), plan(1)}, InTurns::on), ElementsAre("0", "1", "2"));
+}
+
+TEST_F(Choice, WhatIsNotForeseenIsMeasuredFirst) {
+  const Json unforeseen = {{"memory", nullptr}};
+  EXPECT_THAT(chosen({plan(1e9), plan(1e9), unforeseen}), ElementsAre("0", "1"));
+  measured_ = {{2, 2e9}};
+  EXPECT_THAT(chosen({plan(1e9), plan(1e9), unforeseen}), ElementsAre("0", "1", "2"));
+  measured_ = {{2, 5e9}};
+  EXPECT_THAT(chosen({plan(1e9), plan(1e9), unforeseen}), ElementsAre("0", "1")) << "1.5 + 1.5 + 5.5 > 8";
+  several_ = 2;
+  measured_ = {{2, 2.1e9}};
+  EXPECT_THAT(chosen({plan(1e9), plan(1e9), unforeseen}), ElementsAre("0", "1")) << "two processes of it";
+  measured_ = {{0, 1e9}, {1, 1e9}, {2, 1e9}};
+  several_ = 99;
+  EXPECT_THAT(chosen({unforeseen, unforeseen, unforeseen}), IsEmpty()) << "nothing is free";
+  free_ = 4e9;
+  EXPECT_THAT(chosen({unforeseen, unforeseen, unforeseen}), ElementsAre("0", "1"))
+      << "3 * 1.5 is more than 3.2";
+  EXPECT_THAT(chosen({plan(1, "cuda"), unforeseen, unforeseen}), IsEmpty())
+      << "a GPU's memory is another one";
+}
+
+TEST_F(Choice, ThePeaksAreThoseOfGoodMeasurementsOnACPU) {
+  const auto noted = [](const Json& result, Purpose purpose = Purpose::measure) {
+    MeasuredPeaks measured{{3, 2e9}};
+    Job job{.id = "x", .spec = {}};
+    job.spec.variant = 3;
+    job.spec.purpose = purpose;
+    note_peak(job, result, measured);
+    return measured.at(3);
+  };
+  const auto result = [](const std::string& status, const std::string& device, const Json& process) {
+    return Json{{"status", status}, {"device", {{"type", device}}}, {"memory", {{"process", process}}}};
+  };
+  EXPECT_EQ(noted(result("ok", "cpu", 3e9)), 3e9);
+  EXPECT_EQ(noted(result("ok", "cpu", 1e9)), 2e9) << "the highest of all rounds";
+  EXPECT_EQ(noted(result("ok", "cuda", 3e9)), 2e9) << "that is a GPU's memory";
+  EXPECT_EQ(noted(result("crashed", "cpu", 3e9)), 2e9);
+  EXPECT_EQ(noted(result("ok", "cpu", nullptr)), 2e9);
+  EXPECT_EQ(noted(result("ok", "cpu", 3e9), Purpose::probe), 2e9);
+  EXPECT_EQ(noted({{"status", "ok"}}), 2e9);
+  EXPECT_EQ(noted({{"status", "ok"}, {"memory", {{"process", 3e9}}}}), 3e9) << "of a program";
 }
 
 class Turns : public testing::Launch {
@@ -251,6 +301,26 @@ TEST_F(Turns, TheOrderRotates) {
                                    "b 1", "base 1", "a 1",  //
                                    "base 1", "a 1", "b 1"));
   EXPECT_THAT(starts(), ElementsAre("00-base-r1", "01-a-r1", "02-b-r1", "00-base-drift"));
+}
+
+TEST_F(Turns, WhatIsNotForeseenJoinsFromTheSecondRoundOn) {
+  setenv("FAKE_MEMORY", "8e9", 1);
+  Experiment e = in_turns({"a", "unforeseen"}, 3);
+  e.turns = InTurns::automatic;
+  EXPECT_TRUE(run(e).all_ok);
+  EXPECT_EQ(group("02-unforeseen-r1"), "");
+  EXPECT_NE(group("01-a-r1"), "");
+  for (const std::string round : {"r2", "r3"}) {
+    EXPECT_NE(group("02-unforeseen-" + round), "");
+    EXPECT_EQ(group("02-unforeseen-" + round), group("00-base-" + round));
+  }
+  // The same choice where what is there is only read again.
+  const std::string before = group("02-unforeseen-r2");
+  fs::remove_all(report() / "runs/00-base-r3");
+  EXPECT_TRUE(run(e, resuming()).all_ok);
+  EXPECT_EQ(group("02-unforeseen-r2"), before);
+  EXPECT_EQ(group("02-unforeseen-r3"), group("00-base-r3"));
+  unsetenv("FAKE_MEMORY");
 }
 
 TEST_F(Turns, OnlyOneWorks) {

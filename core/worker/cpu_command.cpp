@@ -1,0 +1,33 @@
+#include <algorithm>
+#include <cmath>
+
+#include "base/files.h"
+#include "measure/cpu_info.h"
+#include "measure/matmul_peak.h"
+#include "worker/commands.h"
+
+namespace optrush {
+namespace {
+constexpr double kMatmulSeconds = 1;
+
+/// A virtual machine may announce instructions and still be slow with them, so it is measured.
+double bf16_speedup(const CpuInfo& cpu) {
+  const auto fast = {"avx512_bf16", "amx_bf16", "bf16"};
+  if (std::ranges::none_of(fast, [&](const char* name) { return std::ranges::count(cpu.isa, name) > 0; }))
+    return 0;
+  double fp32 = 0, bf16 = 0;
+  for (const auto& [dtype, flops] : measure_matmul_peak(at::kCPU, kMatmulSeconds)) {
+    if (dtype == "fp32") fp32 = flops;
+    if (dtype == "bf16") bf16 = flops;
+  }
+  return fp32 > 0 ? std::round(10 * bf16 / fp32) / 10 : 0;
+}
+}  // namespace
+
+int cpu_command(const std::filesystem::path& out) {
+  const CpuInfo cpu = read_cpu();
+  write_json(out,
+             {{"name", cpu.name}, {"free_bytes", cpu.available_bytes}, {"bf16_speedup", bf16_speedup(cpu)}});
+  return 0;
+}
+}  // namespace optrush

@@ -1,0 +1,30 @@
+# ./optrush setup NAME: what the programs in experiments/NAME need, by its requirements.txt and packages.txt.
+# shellcheck shell=bash
+
+extra_names() {
+  local file names=()
+  for file in "$root"/experiments/*/requirements.txt; do
+    file=${file%/requirements.txt}
+    [[ ! -d $file ]] || names+=("${file##*/}")
+  done
+  printf '%s\n' "${names[*]}"
+}
+
+# Versions are those that the tests use, where they name one.
+extra_python_packages() {
+  requirements requirements-test >"$state/constraints.txt"
+  logged "$venv/bin/python" -m pip install --disable-pip-version-check --progress-bar off -r "$1" -c "$state/constraints.txt"
+}
+
+extra_system_packages() { install_listed "$1" || exit 1; }
+
+# extra_set_up NAME
+extra_set_up() {
+  local folder=$root/experiments/$1
+  [[ $1 != */* && -f $folder/requirements.txt ]] || fail "there is no set-up '$1'" "there are: $(extra_names)"
+  step "Python packages of $1:" extra_python_packages "$folder/requirements.txt"
+  [[ -f $folder/packages.txt && -z ${OPTRUSH_NO_APT:-} ]] || return 0
+  command -v apt-get >/dev/null ||
+    fail "this system has no apt" "install the counterparts of experiments/$1/packages.txt by hand"
+  step "system packages of $1:" extra_system_packages "$folder/packages.txt"
+}
