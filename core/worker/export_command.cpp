@@ -4,10 +4,10 @@
 
 #include "base/files.h"
 #include "base/spec_json.h"
+#include "checkpoint/written_config.h"
 #include "data/batches.h"
 #include "data/token_source.h"
 #include "io/safetensors.h"
-#include "model/hugging_face.h"
 #include "model/init.h"
 #include "model/model.h"
 #include "optrush/error.h"
@@ -22,7 +22,8 @@ Json config_of(const RunSpec& spec) {
                 "write its weights by optrush weights, and start from that checkpoint");
   if (spec.model_kind != "llama")
     throw Error("a model of kind '" + spec.model_kind + "' has no Hugging Face form");
-  return hugging_face_config(llama_from_json(spec.model, "the spec's model"), spec.train.seq_len);
+  return with_dtype(hugging_face_config(llama_from_json(spec.model, "the spec's model"), spec.train.seq_len),
+                    spec.train.dtype);
 }
 
 /// The model as it is described, without what plugins make of it, on one rank.
