@@ -28,6 +28,12 @@ std::string place_of(const CheckpointFiles::Stored& stored) {
   return "'" + stored.entry->name + "' of " + fs::path(stored.file->path()).filename().string();
 }
 
+std::string nearest_or(const std::string& name, const std::vector<std::string>& names,
+                       const std::string& otherwise) {
+  const std::string near = nearest(name, names);
+  return near.empty() ? otherwise : "did you mean '" + near + "'?";
+}
+
 /// {tensor: file}; files of this folder alone, for the index comes from elsewhere.
 std::map<std::string, std::string> read_index(const fs::path& path) {
   const Json json = read_json(path), map = json.is_object() ? json.value("weight_map", Json()) : Json();
@@ -139,7 +145,8 @@ void CheckpointFiles::check_complete(const std::vector<NamedShape>& model) const
       if (name == kHead) check_head(/*tied=*/false);
       std::vector<std::string> names;
       for (const auto& [known, entry] : stored_) names.push_back(known);
-      throw Error("the checkpoint has no '" + name + "'", did_you_mean(name, names), folder_.string());
+      throw Error("the checkpoint has no '" + name + "'",
+                  nearest_or(name, names, "do the weights belong to this config.json?"), folder_.string());
     }
     if (stored->entry->shape != shape)
       throw Error("'" + name + "' has shape " + Json(stored->entry->shape).dump() +
@@ -168,9 +175,10 @@ std::vector<std::string> CheckpointFiles::strangers(const std::vector<std::strin
 void CheckpointFiles::refuse_stranger(const std::string& name,
                                       const std::vector<std::string>& parameters) const {
   const bool adapter = name.find(".lora_") != std::string::npos;
-  throw Error("the checkpoint has '" + name + "', which the model of its config.json does not",
-              adapter ? "merge the adapter into the model first: PEFT's merge_and_unload()"
-                      : did_you_mean(name, parameters),
-              folder_.string());
+  throw Error(
+      "the checkpoint has '" + name + "', which the model of its config.json does not",
+      adapter ? "merge the adapter into the model first: PEFT's merge_and_unload()"
+              : nearest_or(name, parameters, "if the model works without it, remove it from the checkpoint"),
+      folder_.string());
 }
 }  // namespace optrush

@@ -118,8 +118,6 @@ Object experiment(ScriptContext& context, const Call& call) {
   if (const auto* question = given.find("question")) experiment.question = question->text();
   experiment.script = context.script();
   experiment.script_sha256 = sha256_file(context.script());
-  check_dtype(
-      settings_of(given), [&] { return context.catalogue(); }, call.where);
   experiment.base = merged(RunSpec{.experiment = experiment.name}, settings_of(given), call.where);
   if (const auto* validate = given.find("validate"))
     experiment.base = validating(experiment.base, validate->table(), call.where);

@@ -1,7 +1,6 @@
 #include <algorithm>
 
 #include "base/spec_json.h"
-#include "experiment/stack.h"
 #include "script/functions.h"
 #include "script/plugin_use.h"
 #include "script/settings.h"
@@ -23,8 +22,6 @@ void apply_settings(Rung& rung, const LuaTable& table, ScriptContext& context) {
     rung.plugins = plugin_uses(plugins->table().items, context, rung.where);
   }
   rung.settings = settings_of(table);
-  check_dtype(
-      rung.settings, [&] { return context.catalogue(); }, rung.where);
   if (const auto* expect = table.find("expect"))
     rung.expect = published_from_json(to_json(*expect, "expect"), rung.where);
   rung.replace = rung_words(table, "replace");
