@@ -92,7 +92,7 @@ TEST_F(HuggingFace, DefaultsAreThoseOfTheConfigClasses) {
 
 TEST_F(HuggingFace, KnowsTheModelByItsClassOrItsType) {
   const auto kind = [&](const Json& patch) { return model(patch).architecture; };
-  EXPECT_EQ(kind({}), "LlamaForCausalLM");
+  EXPECT_EQ(kind(Json::object()), "LlamaForCausalLM");
   EXPECT_EQ(kind({{"architectures", nullptr}, {"model_type", "llama"}}), "LlamaForCausalLM");
   EXPECT_EQ(kind({{"architectures", Json::array()}, {"model_type", "olmo"}}), "OlmoForCausalLM");
   EXPECT_EQ(kind({{"architectures", {"LlamaModel"}}}), "LlamaForCausalLM");
@@ -125,14 +125,17 @@ TEST_F(HuggingFace, ALimitIsRefusedOnlyWhereItMatters) {
     spec.train.seq_len = length;
     return error_of([&] { check_sequence_length(spec, "x.lua:3"); });
   };
-  config({{"architectures", {"MistralForCausalLM"}}, {"sliding_window", 128}});
+  const Json mistral = {{"architectures", {"MistralForCausalLM"}}, {"num_key_value_heads", 4}};
+  Json windowed = mistral;
+  windowed["sliding_window"] = 128;
+  config(windowed);
   EXPECT_EQ(run(128), "");
   EXPECT_THAT(run(129), AllOf(HasSubstr("x.lua:3"), HasSubstr("128 positions only (sliding_window)"),
                               HasSubstr("train.seq_len = 128 or less")));
-  config({{"architectures", {"MistralForCausalLM"}}});
+  config(mistral);
   EXPECT_EQ(run(4096), "");
   EXPECT_THAT(run(4097), HasSubstr("4096 positions only"));
-  mistral_folder({});
+  mistral_folder({{"num_key_value_heads", 4}});
   EXPECT_EQ(run(1 << 20), "");
   config({{"sliding_window", 16}});  // no field of a Llama
   EXPECT_EQ(run(1 << 20), "");
@@ -257,7 +260,8 @@ TEST_F(HuggingFace, RefusesWhatWouldNeedAnotherModel) {
        "'rope_scaling.low_freq_factor' is missing"},
       {{{"rope_parameters", 3}}, "'rope_parameters' must be a table"},
       {{{"architectures", {"LlamaForSequenceClassification"}}}, "'LlamaForSequenceClassification'"},
-      {{{"architectures", {"MistralForCausalLM"}}, {"sliding_window", 0}}, "'sliding_window' is 0"},
+      {{{"architectures", {"MistralForCausalLM"}}, {"num_key_value_heads", 4}, {"sliding_window", 0}},
+       "'sliding_window' is 0"},
       {{{"hidden_size", nullptr}}, "'hidden_size' is missing"},
       {{{"hidden_size", "64"}}, "'hidden_size'"},
       {{{"num_key_value_heads", 3}}, "not a multiple"},
@@ -300,8 +304,10 @@ TEST_F(HuggingFace, ReadsOneFileOrShards) {
 }
 
 TEST_F(HuggingFace, ChecksNamesAndShapesBothWays) {
-  shard("model.safetensors",
-        {"model.embed_tokens.weight", "lm_head.weight", "model.layers.0.self_attn.rotary_emb.inv_freq"});
+  const Tensor value = at::ones({2, 3});
+  write_safetensors(folder_ / "model.safetensors", {{"model.embed_tokens.weight", value},
+                                                    {"lm_head.weight", value},
+                                                    {"model.layers.0.self_attn.rotary_emb.inv_freq", value}});
   const Checkpoint checkpoint(folder_);
   Params tied;
   tied.add(param("model.embed_tokens.weight", {2, 3}));
