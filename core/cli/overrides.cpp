@@ -6,7 +6,9 @@
 #include "base/spec_json.h"
 #include "base/suggest.h"
 #include "base/text_value.h"
+#include "checkpoint/check_checkpoint.h"
 #include "cli/plugin_override.h"
+#include "experiment/stack.h"
 #include "optrush/error.h"
 
 namespace optrush {
@@ -118,6 +120,8 @@ void set_all(Experiment& experiment, const std::vector<std::string>& assignments
   for (const auto& assignment : assignments) {
     const Json settings = set(experiment, assignment);
     if (settings.is_null()) continue;
+    check_dtype(
+        settings, [&] { return Catalogue::find(experiment.base.plugin_path); }, "--set " + assignment);
     try {
       experiment.base = merged(experiment.base, settings, "--set " + assignment);
     } catch (const Error&) {
@@ -130,7 +134,10 @@ void set_all(Experiment& experiment, const std::vector<std::string>& assignments
 }  // namespace
 
 void apply(const Overrides& overrides, Experiment& experiment) try {
+  const auto before = checkpoint_of(experiment.base);
   set_all(experiment, overrides.set);
+  if (const auto now = checkpoint_of(experiment.base); !now.empty() && now != before)
+    check_checkpoint(now, "--set model.checkpoint=" + now.string());
   if (overrides.rounds) {
     experiment.rounds = *overrides.rounds;
     experiment.until.reset();

@@ -8,6 +8,7 @@
 #include "base/spec_json.h"
 #include "base/suggest.h"
 #include "base/text_value.h"
+#include "checkpoint/hugging_face_model.h"
 #include "cli/commands.h"
 #include "mesh_plan/estimates_table.h"
 #include "mesh_plan/measured_hardware.h"
@@ -42,6 +43,8 @@ Json fields_of(const std::vector<std::string>& words) {
       if (!file.is_object())
         throw Error("'" + word + "' has no fields of a model", R"({"dim": 4096, "n_layers": 32})");
       fields.update(file);
+    } else if (fs::is_directory(word)) {
+      fields = to_json(read_hugging_face_model(word).llama);
     } else {
       fields = to_json(llama_preset(word));
     }
@@ -53,7 +56,7 @@ LlamaSpec model_of(const std::vector<std::string>& words) {
   try {
     const Json fields = fields_of(words);
     if (fields.contains("checkpoint"))
-      throw Error("a checkpoint's dimensions are not read here", "give a preset, or its fields");
+      throw Error("the field 'checkpoint' is not read here", "give the folder itself");
     return llama_from_json(fields, "");
   } catch (const Error& e) {
     throw UsageError(e.message(), e.cure(), "--model");
@@ -188,7 +191,8 @@ void add_plan_mesh_command(CLI::App& app, int& code) {
   command
       ->add_option(
           "--model", options->model,
-          "a preset of rush.llama or a JSON file of its fields, then fields: llama-3.1-8b n_layers=16")
+          "a preset of rush.llama, a JSON file of its fields or the folder of a checkpoint, then fields: "
+          "llama-3.1-8b n_layers=16")
       ->type_name("MODEL [KEY=VALUE...]");
   command->add_option("--devices", options->devices, "how many")->check(CLI::Range(1, 65536));
   command->add_option("--hardware", options->hardware,

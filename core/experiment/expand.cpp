@@ -5,6 +5,7 @@
 
 #include "base/spec_json.h"
 #include "base/suggest.h"
+#include "checkpoint/check_checkpoint.h"
 #include "experiment/experiment.h"
 #include "experiment/spec_difference.h"
 #include "optrush/error.h"
@@ -214,6 +215,7 @@ class Expansion {
                     .external = stack.external};
     variant.spec.rung = name;
     variant.spec.variant = variant.index;
+    check_sequence_length(variant.spec, variant.where);
     compare(variant);
     variant.same_as = same_as(variant);
     variants_.push_back(std::move(variant));

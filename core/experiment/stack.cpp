@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "base/spec_fields.h"
 #include "base/suggest.h"
+#include "base/value.h"
 #include "optrush/error.h"
 
 namespace optrush {
@@ -32,5 +34,23 @@ void check_stack(const Variant& variant, const Catalogue& catalogue) {
                     "stack '" + other + "' in this rung or in one before it; stacked here: " + join(stacked),
                     variant.where);
   }
+}
+
+void check_dtype(const Json& settings, const std::function<Catalogue()>& catalogue,
+                 const std::string& where) {
+  const Json::json_pointer place("/train/dtype");
+  const Json dtype = settings.contains(place) ? settings.at(place) : Json();
+  const auto schemas = train_fields().schemas();
+  const auto schema = std::ranges::find(schemas, "dtype", &OptionSchema::name);
+  if (!dtype.is_string() || std::ranges::count(schema->choices, dtype.get<std::string>()) != 0) return;
+  const Catalogue known = catalogue();
+  for (const auto& plugin : known.plugins())
+    for (const auto& option : plugin.options)
+      if (option.name == "dtype" && std::ranges::count(option.choices, dtype.get<std::string>()) != 0)
+        throw Error("train.dtype must be " + allowed(*schema) + ", but is " + dtype.dump() +
+                        ": it is the type of the parameters",
+                    "to compute in " + dtype.get<std::string>() + ", stack { \"" + plugin.name +
+                        "\", { dtype = " + dtype.dump() + " } }",
+                    where);
 }
 }  // namespace optrush

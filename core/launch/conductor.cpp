@@ -11,6 +11,7 @@
 #include "base/run_identity.h"
 #include "base/seconds_since.h"
 #include "base/suggest.h"
+#include "checkpoint/check_checkpoint.h"
 #include "launch/context.h"
 #include "launch/execution.h"
 #include "launch/folder.h"
@@ -170,6 +171,7 @@ class Conductor {
                                    std::to_string(runs_.variants.size()) + ": " + variant.name);
                  });
     if (!failures) return false;
+    tell_untrained_positions();
     const auto others = plans_of_others();
     // What belongs to the experiment is known only now: a rung above a refused one has another stack.
     write_variants();
@@ -187,6 +189,13 @@ class Conductor {
     }
     execution_.journal().write("plans.json", list);
     return true;
+  }
+
+  void tell_untrained_positions() {
+    std::set<std::string> told;
+    for (const auto& variant : runs_.variants)
+      if (const auto warning = untrained_positions(variant.spec); warning && runs_.schedule.wanted(variant))
+        if (told.insert(*warning).second) progress_.note("warning: " + *warning, Colour::yellow);
   }
 
   void measure() {

@@ -1,30 +1,19 @@
 #pragma once
 #include <filesystem>
-#include <map>
-#include <string>
 #include <string_view>
-#include <vector>
 
-#include "io/safetensors.h"
+#include "checkpoint/checkpoint_files.h"
 #include "optrush/param.h"
-#include "optrush/spec.h"
 
 namespace optrush {
-/// What config.json of LlamaForCausalLM, of MistralForCausalLM without a window and of OlmoForCausalLM says;
-/// an Error names each field that would need another model. `checkpoint` of the result is empty.
-LlamaSpec llama_from_hugging_face(const std::filesystem::path& folder);
-
-/// config.json of LlamaForCausalLM for this model. An Error where it has no such form.
-Json hugging_face_config(const LlamaSpec&, int64_t max_positions);
-
-/// The weights of a Hugging Face folder: model.safetensors, or model.safetensors.index.json and the files
-/// that it names.
+/// The weights of a Hugging Face folder (CheckpointFiles) as values of parameters.
 class Checkpoint {
  public:
-  explicit Checkpoint(const std::filesystem::path& folder);
+  explicit Checkpoint(const std::filesystem::path& folder) : files_(folder), folder_(folder) {}
 
-  bool contains(std::string_view name) const { return file_of_.contains(name); }
-  /// An Error where one of the model's parameters is missing or has another shape.
+  bool contains(std::string_view name) const { return files_.find(name) != nullptr; }
+  /// An Error where one of the model's parameters is missing or has another shape, or where a tied head is
+  /// stored with another value.
   void check_complete(const Params& model) const;
   /// An Error where a tensor belongs to no parameter, of the model or of a plugin.
   void check_known(const Params& all) const;
@@ -32,11 +21,7 @@ class Checkpoint {
   Tensor read(const Param&) const;
 
  private:
-  void open(const std::string& file);
-  const SafetensorsFile& at(const Param&) const;
-
+  CheckpointFiles files_;
   std::filesystem::path folder_;
-  std::map<std::string, SafetensorsFile> files_;
-  std::map<std::string, const SafetensorsFile*, std::less<>> file_of_;  ///< by name of the tensor
 };
 }  // namespace optrush

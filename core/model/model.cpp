@@ -2,6 +2,7 @@
 
 #include "base/spec_json.h"
 #include "base/suggest.h"
+#include "checkpoint/hugging_face_model.h"
 #include "model/collective_alone.h"
 #include "model/hugging_face.h"
 #include "model/llama.h"
@@ -14,7 +15,7 @@ namespace {
 LlamaSpec complete(const Json& json) {
   auto spec = llama_from_json(json, "model");
   if (const auto folder = spec.checkpoint; !folder.empty()) {
-    spec = llama_from_hugging_face(folder);
+    spec = read_hugging_face_model(folder).llama;
     spec.checkpoint = folder;
   }
   return spec;

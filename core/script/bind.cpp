@@ -6,6 +6,7 @@
 #include "optrush/error.h"
 #include "script/api.h"
 #include "script/check.h"
+#include "script/settings.h"
 #include "script/userdata.h"
 
 namespace optrush {
@@ -35,6 +36,7 @@ Object invoke(lua_State* lua, const Function& function, int given) {
   if (method) call.self = self_of(lua, function);
   std::vector<LuaValue> values;
   for (int i = method ? 2 : 1; i <= given; ++i) values.push_back(read_argument(lua, function, i));
+  for (const auto& value : values) check_dtype_of(value, context_of(lua), call.where);
   call.arguments = checked_arguments(function, std::move(values));
   return function.call(context_of(lua), call);
 }

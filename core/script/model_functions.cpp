@@ -1,4 +1,8 @@
+#include <algorithm>
+#include <cctype>
+
 #include "base/spec_json.h"
+#include "checkpoint/check_checkpoint.h"
 #include "script/functions.h"
 #include "script/presets.h"
 
@@ -14,6 +18,13 @@ void override_fields(Json& fields, const Json& with) {
     else
       fields[name] = value;
   }
+}
+
+/// "meta-llama/Llama-3.2-1B", as names on the hub are.
+bool is_hub_name(const std::string& text) {
+  const auto plain = [](unsigned char c) { return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.'; };
+  return std::ranges::count(text, '/') == 1 && text.front() != '/' && text.back() != '/' && text[0] != '.' &&
+         std::ranges::all_of(text, [&](char c) { return plain(static_cast<unsigned char>(c)) || c == '/'; });
 }
 
 Object op_alone(const char* kind, const Call& call) {
@@ -49,10 +60,18 @@ Object collective_alone(ScriptContext&, const Call& call) { return op_alone("col
 Object checkpoint(ScriptContext& context, const Call& call) {
   const std::string given = call.arguments.at("folder").text();
   const fs::path folder = context.resolve(given);
+  if (is_hub_name(given) && !fs::exists(folder)) {
+    const std::string name = given.substr(given.find('/') + 1);
+    throw Error(
+        "there is no folder '" + folder.string() + "', and names on the Hugging Face hub are not downloaded",
+        "hf download " + given + " --local-dir " + name +
+            "   (older: huggingface-cli download), then rush.checkpoint \"" + name + "\"");
+  }
   if (!fs::is_regular_file(folder / "config.json"))
     throw Error("no config.json in '" + folder.string() + "'",
                 "a checkpoint is a Hugging Face folder: config.json and safetensors files; " +
                     context.start_of(given));
+  check_checkpoint(folder, call.where);
   return Model{"llama", {{"checkpoint", folder.string()}}};
 }
 }  // namespace optrush::functions

@@ -2,6 +2,7 @@
 
 #include "base/printable.h"
 #include "base/spec_json.h"
+#include "experiment/stack.h"
 #include "optrush/error.h"
 
 namespace optrush {
@@ -27,6 +28,17 @@ Json settings_of(const LuaTable& table) {
   }
   if (const auto* timeout = table.find("timeout")) settings["timeout_s"] = timeout->json();
   return settings;
+}
+
+void check_dtype_of(const LuaValue& settings, ScriptContext& context, const std::string& where) {
+  const auto field = [](const LuaValue* value, const char* name) {
+    return value != nullptr && value->is_table() ? value->table().find(name) : nullptr;
+  };
+  const LuaValue* dtype = field(field(&settings, "train"), "dtype");
+  if (dtype == nullptr || !dtype->is_string()) return;
+  const Json given = {{"train", {{"dtype", dtype->text()}}}};
+  check_dtype(
+      given, [&] { return context.catalogue(); }, where);
 }
 
 std::string one_line(const std::string& text, const std::string& what) {

@@ -16,6 +16,7 @@
 #include "base/spec_json.h"
 #include "base/suggest.h"
 #include "build_info.h"
+#include "checkpoint/check_checkpoint.h"
 #include "data/counter_random.h"
 #include "distributed/rendezvous.h"
 #include "measure/step_clock.h"
@@ -138,7 +139,12 @@ void Session::declare() {
   const LostAdapters adapters(*this);
   recipe_.fire(Event::declared, *this);
   adapters.refuse(recipe_);
-  if (!model_.checkpoint.empty()) Checkpoint(model_.checkpoint).check_known(params_);
+  if (!model_.checkpoint.empty()) {
+    Checkpoint(model_.checkpoint).check_known(params_);
+    const auto stored = read_hugging_face_model(model_.checkpoint);
+    check_sequence_length(spec(), stored, {});
+    if (const auto warning = untrained_positions(spec(), stored)) note(*warning);
+  }
   choose_units();
   data_parallel_ = recipe_.data_parallel.resolve({}, plain_data_parallel)(*this);
 }

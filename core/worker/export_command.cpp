@@ -4,10 +4,10 @@
 
 #include "base/files.h"
 #include "base/spec_json.h"
+#include "checkpoint/written_config.h"
 #include "data/batches.h"
 #include "data/token_source.h"
 #include "io/safetensors.h"
-#include "model/hugging_face.h"
 #include "model/init.h"
 #include "model/model.h"
 #include "optrush/error.h"
@@ -23,8 +23,9 @@ Json config_of(const RunSpec& spec) {
   if (spec.model_kind != "llama")
     throw Error("a model of kind '" + spec.model_kind + "' has no Hugging Face form");
   const LlamaSpec llama = llama_from_json(spec.model, "the spec's model");
-  return llama.checkpoint.empty() ? hugging_face_config(llama, spec.train.seq_len)
-                                  : read_json(fs::path(llama.checkpoint) / "config.json");
+  return with_dtype(llama.checkpoint.empty() ? hugging_face_config(llama, spec.train.seq_len)
+                                             : read_json(fs::path(llama.checkpoint) / "config.json"),
+                    spec.train.dtype);
 }
 
 /// The model as it is described, without what plugins make of it, on one rank.

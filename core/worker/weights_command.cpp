@@ -1,17 +1,21 @@
 #include "worker/weights_command.h"
 
 #include <ATen/Functions.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <iostream>
 #include <set>
 
 #include "base/files.h"
+#include "base/first_line.h"
 #include "base/spec_json.h"
+#include "base/suggest.h"
+#include "checkpoint/written_config.h"
 #include "io/safetensors.h"
 #include "io/state_folder.h"
 #include "model/binder.h"
-#include "model/hugging_face.h"
+#include "model/model.h"
 #include "optrush/error.h"
 #include "plugin/description.h"
 #include "recipe/evaluation_scope.h"
@@ -30,17 +34,66 @@ constexpr const char* kBesideWeights[] = {
     "tokenizer.json", "tokenizer.model",   "tokenizer_config.json", "special_tokens_map.json", "vocab.json",
     "merges.txt",     "added_tokens.json", "chat_template.jinja",   "generation_config.json"};
 
-/// The run on one device, by the plugins alone that change which function is trained.
-RunSpec function_of(RunSpec spec) {
+/// The run on one device, by the plugins alone of these effects.
+RunSpec reduced_to(RunSpec spec, const std::set<Effect>& effects) {
   const Catalogue catalogue = Catalogue::find(spec.plugin_path);
   std::erase_if(spec.plugins, [&](const PluginUse& use) {
-    return catalogue.at(use.name).effect_with(use.options) != Effect::model;
+    return !effects.contains(catalogue.at(use.name).effect_with(use.options));
   });
   spec.train.world_size = 1;
   spec.train.global_batch = 0;
   spec.validate.every = 0;
   return spec;
 }
+
+/// What a run that did not come to a good end left is older than who asks for its weights may think.
+void check_ended(const fs::path& run, const StateFolder& state) {
+  const fs::path file = run / "result.json";
+  const Json result = is_there(file) ? read_json(file) : Json::object();
+  const std::string status = result.value("status", "");
+  if (status == "ok") return;
+  throw Error(
+      "the run '" + run.string() + "' " +
+          (status.empty() ? "has no result: it was interrupted, or is still running"
+                          : "is " + status + ": " + std::string(first_line(result.value("reason", "")))) +
+          ". Its last saved state is that after " + std::to_string(state.step()) + " steps",
+      "to write that one, name the state: optrush weights " + (run / "state").string() + " OUT");
+}
+
+/// Frozen parameters as the run computed with them, where plugins kept those in fewer bits.
+class FrozenForms {
+ public:
+  explicit FrozenForms(const RunSpec& spec) {
+    const RunSpec reduced = reduced_to(spec, {Effect::model, Effect::precision});
+    try {
+      session_ = Session::open(reduced, at::kCPU);
+      session_->declare();
+    } catch (const Skip& e) {
+      std::cerr << "warning: whether frozen matrices were kept in fewer bits is not known here ("
+                << e.message() << "): they are written as the run read them\n";
+      session_.reset();
+    }
+    if (!session_) return;
+    for (Param* param : session_->params().all())
+      if (!param->trainable && param->codec) forms_[param->name] = param;
+  }
+
+  bool any() const { return !forms_.empty(); }
+  /// Gives the frozen parameters of `session` the values that the others were trained beside.
+  void apply(Session& session) const {
+    const at::NoGradGuard no_grad;
+    for (Param* param : session.params().all()) {
+      const auto form = forms_.find(param->name);
+      if (form == forms_.end()) continue;
+      const Param& kept = *form->second;
+      param->leaf.copy_(kept.codec->decode(kept.codec->encode(param->leaf.to(kept.dtype)), param->shape));
+    }
+  }
+
+ private:
+  std::unique_ptr<Session> session_;  // codecs are its plugins'
+  std::map<std::string, const Param*> forms_;
+};
 
 /// The names of the model's own parameters.
 std::set<std::string> own_parameters(RunSpec spec) {
@@ -100,11 +153,8 @@ void write_model(Session& session, const std::set<std::string>& own, const std::
   if (checkpoint.empty())
     config = hugging_face_config(llama_of(spec), spec.train.seq_len);
   else
-    config = read_json(fs::path(checkpoint) / "config.json");
-  const std::map<std::string, std::string> names = {
-      {"fp32", "float32"}, {"fp64", "float64"}, {"bf16", "bfloat16"}};
-  config["torch_dtype"] = names.at(dtype);
-  write_json(out / "config.json", config);
+    config = config_of_checkpoint(checkpoint);
+  write_json(out / "config.json", with_dtype(std::move(config), dtype));
   if (!checkpoint.empty())
     for (const char* name : kBesideWeights)
       if (const fs::path file = fs::path(checkpoint) / name; fs::is_regular_file(file))
@@ -137,7 +187,9 @@ int weights_command(const WeightsRequest& request) {
   const fs::path folder = of_state ? request.run : request.run / "state";
   const fs::path run = fs::absolute(folder).lexically_normal().parent_path();
   const StateFolder state(folder);
-  const RunSpec spec = function_of(run_spec_from_json(read_json(run / "spec.json"), run / "spec.json"));
+  if (!of_state) check_ended(run, state);
+  const RunSpec whole = run_spec_from_json(read_json(run / "spec.json"), run / "spec.json");
+  const RunSpec spec = reduced_to(whole, {Effect::model});
   if (spec.model_kind != "llama")
     throw Error("a model of kind '" + spec.model_kind + "' has no Hugging Face form");
   check_empty(request.out);
@@ -151,13 +203,21 @@ int weights_command(const WeightsRequest& request) {
   const std::string dtype = request.dtype.empty() ? spec.train.dtype : request.dtype;
   const bool adapted = std::ranges::any_of(std::as_const(*session).params().all(),
                                            [&](const Param* param) { return !own.contains(param->name); });
+  const FrozenForms frozen(whole);
+  frozen.apply(*session);
   fs::create_directories(request.out);
-  if (adapted && !request.merge)
+  const bool alone = adapted && !request.merge;
+  if (alone)
     write_adapter(*session, own, dtype, request.out);
   else
     write_model(*session, own, dtype, request.out);
-  std::cout << (adapted && !request.merge ? "the adapter" : "the model") << " as it was after "
-            << state.step() << " steps, in " << request.out.string() << "\n";
+  std::cout << (alone ? "the adapter" : "the model") << " as it was after " << state.step() << " steps, in "
+            << request.out.string() << "\n";
+  if (frozen.any())
+    std::cout
+        << (alone ? "It was trained beside frozen matrices in fewer bits: load the base in the same "
+                    "form, or write the whole model with --merge\n"
+                  : "Its frozen matrices are written with the rounded values that it was trained beside\n");
   return 0;
 }
 }  // namespace optrush

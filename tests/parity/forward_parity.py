@@ -43,12 +43,18 @@ MODELS = {
     "2 heads a kv head, tied": llama(num_key_value_heads=2, tie_word_embeddings=True),
     "4 heads a kv head": llama(hidden_size=96, num_attention_heads=8, num_key_value_heads=2, rope_theta=500000.0),
     "one kv head, Llama 3 rope": llama(num_key_value_heads=1, rope_scaling=llama3_rope(8.0)),
+    "linear rope": llama(rope_scaling={"rope_type": "linear", "factor": 4.0}),
+    "dynamic rope, no longer than trained": llama(rope_scaling={"rope_type": "dynamic", "factor": 4.0},
+                                                  max_position_embeddings=LENGTH),
     "rope_parameters": llama(num_key_value_heads=2, rope_theta=500.0, rope_scaling=llama3_rope(32.0)),
     "odd sizes, 5 heads of 10 on 60": llama(vocab_size=101, hidden_size=60, num_attention_heads=5,
                                             num_key_value_heads=1, head_dim=10, num_hidden_layers=3),
     "Mistral, 4 kv heads of 8": transformers.MistralConfig(
         vocab_size=97, hidden_size=96, intermediate_size=113, num_hidden_layers=2, num_attention_heads=8,
         num_key_value_heads=4, sliding_window=None),
+    "Mistral, a window of all": transformers.MistralConfig(
+        vocab_size=97, hidden_size=64, intermediate_size=113, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=4, sliding_window=LENGTH),
     # Without a padding token, whose row transformers gives no gradient.
     "OLMo, tied": transformers.OlmoConfig(vocab_size=97, hidden_size=64, intermediate_size=113, num_hidden_layers=2,
                                           num_attention_heads=4, tie_word_embeddings=True, pad_token_id=None),

@@ -3,20 +3,21 @@
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import tempfile
 
 import torch
 from peft import PeftModel
 from safetensors.torch import load_file
-from transformers import LlamaForCausalLM
+from transformers import AutoModelForCausalLM, LlamaForCausalLM
 
 BUILD = pathlib.Path(os.environ["OPTRUSH_BUILD_DIR"])
 SCRIPT = """
 local rush = require "optrush"
 local exp = rush.experiment {
   name = "%(name)s",
-  model = rush.llama("nano", { tie_embeddings = false }),
+  model = %(model)s,
   threads = 1,
   train = { micro_batch = 4, seq_len = 16, steps = %(steps)d, warmup = 2, lr = 1e-2 },
   plugins = { %(plugins)s },
@@ -27,6 +28,7 @@ exp:ladder {
 }
 exp:run { rounds = 1 }
 """
+NANO = 'rush.llama("nano", { tie_embeddings = false })'
 LORA = '{ "lora", { rank = 4, alpha = 128, target_modules = { "q_proj", "down_proj" } } }, "clip_grad_norm"'
 
 
@@ -36,9 +38,13 @@ def optrush(work, *arguments, code=0):
     return done.stdout + done.stderr
 
 
-def trained(work, name, steps, plugins, more):
+def script(work, name, steps, plugins, more, model=NANO):
+    (work / f"{name}.lua").write_text(SCRIPT % {"name": name, "steps": steps, "plugins": plugins, "more": more, "model": model})
+
+
+def trained(work, name, steps, plugins, more, model=NANO):
     """{rung: (folder of its run, {step: loss})}"""
-    (work / f"{name}.lua").write_text(SCRIPT % {"name": name, "steps": steps, "plugins": plugins, "more": more})
+    script(work, name, steps, plugins, more, model)
     optrush(work, "run", f"{name}.lua", "--device", "cpu", "--resume")
     found = {}
     for rung, run in (("base", "00-base-r1"), ("shards", "01-shards-r1")):
@@ -101,6 +107,33 @@ def check(work, kind, plugins, savers):
     return begun
 
 
+def exported_tokens(work, run, step):
+    spec = json.loads((run / "spec.json").read_text())
+    spec["train"]["steps"] = 10
+    (work / "spec.json").write_text(json.dumps(spec))
+    optrush(work, "worker", "export", "--spec", "spec.json", "--out", f"{run.parents[2].name}-start")
+    return load_file(work / f"{run.parents[2].name}-start/tokens.safetensors")["tokens"][step]
+
+
+def check_written(work, name, plugins, model, *options):
+    """The model that is written has the loss that training would have had in its next step."""
+    want = trained(work, f"{name}-whole", 5, plugins, "", model)["base"][1][5]
+    run = trained(work, name, 3, plugins, "save = { every = 3 },", model)["base"][0]
+    said = optrush(work, "weights", run, work / f"{name}-weights", *options)
+    written = AutoModelForCausalLM.from_pretrained(work / f"{name}-weights").eval()
+    found = loss_of(written, exported_tokens(work, run, 5))
+    assert abs(found - want) < 1e-4 * want, (name, found, want)
+    return written, said
+
+
+def use_spelling_of_5(folder):
+    """config.json as transformers 5 writes it."""
+    config = json.loads((folder / "config.json").read_text())
+    del config["rope_scaling"], config["torch_dtype"]
+    config["rope_parameters"] = {"rope_type": "default", "rope_theta": config.pop("rope_theta")}
+    (folder / "config.json").write_text(json.dumps(config))
+
+
 with tempfile.TemporaryDirectory() as folder:
     work = pathlib.Path(folder)
     begun = check(work, "full", "", ("base", "shards"))
@@ -110,20 +143,41 @@ with tempfile.TemporaryDirectory() as folder:
     assert "is there already" in optrush(work, "weights", start, work / "full-base-weights", code=1)
     optrush(work, "weights", start, work / "half", "--dtype", "bf16")
     config = json.loads((work / "half/config.json").read_text())
-    assert config["torch_dtype"] == "bfloat16", config
+    assert config["torch_dtype"] == config["dtype"] == "bfloat16", config
     assert all(value.dtype == torch.bfloat16 for value in load_file(work / "half/model.safetensors").values())
-    # A checkpoint like any other: another experiment starts from its weights alone.
-    (work / "further.lua").write_text(
-        'local rush = require "optrush"\n'
-        'local exp = rush.experiment { name = "further", model = rush.checkpoint "full-base-weights",\n'
-        '  train = { micro_batch = 4, seq_len = 16, steps = 2, warmup = 0 } }\n'
-        'exp:run { rounds = 1 }\n')
-    optrush(work, "run", "further.lua", "--device", "cpu")
+    # A checkpoint like any other: another experiment starts from its weights alone, whatever version wrote its config.json.
+    # What that one trains in fp32 is loaded in fp32, although the checkpoint was in bf16.
+    use_spelling_of_5(work / "half")
+    further = trained(work, "further", 2, "", "save = { every = 2 },", 'rush.checkpoint "half"')["base"][0]
+    optrush(work, "weights", further, work / "further-weights")
+    config = json.loads((work / "further-weights/config.json").read_text())
+    assert config["torch_dtype"] == config["dtype"] == "float32", config
+    assert config["rope_theta"] == 10000 and config["rope_scaling"] is None and "rope_parameters" not in config, config
+    stored, before = (load_file(work / name / "model.safetensors") for name in ("further-weights", "half"))
+    loaded = LlamaForCausalLM.from_pretrained(work / "further-weights", dtype="auto")
+    for name, value in loaded.named_parameters():
+        assert value.dtype == torch.float32 and torch.equal(value, stored[name]), name
+        assert not torch.equal(value, before[name].float()), ("it has learned", name)
+
+    # The matrices that an adapter was trained beside are written as they were then, in 4 bits.
+    _, said = check_written(work, "qlora", LORA + ', "nf4"', NANO, "--merge")
+    assert "rounded values" in said, said
+    olmo, _ = check_written(work, "olmo", "", 'rush.llama("nano", { norm = "layernorm_without_parameters" })')
+    assert type(olmo).__name__ == "OlmoForCausalLM"
+
+    # The state of a run that failed is written only where it is named.
+    shutil.copytree(start, work / "failed")
+    result = json.loads((work / "failed/result.json").read_text())
+    (work / "failed/result.json").write_text(json.dumps(result | {"status": "failed", "reason": "the loss is nan"}))
+    said = optrush(work, "weights", work / "failed", work / "failed-weights", code=1)
+    assert "is failed: the loss is nan" in said and "after 7 steps" in said and "failed/state" in said, said
+    assert not (work / "failed-weights").exists()
+    optrush(work, "weights", work / "failed/state", work / "failed-weights")
 
     # What is missing is said where it was asked for.
-    (work / "nothing.lua").write_text(SCRIPT % {"name": "nothing", "steps": 2, "plugins": "", "more": 'start = "nowhere",'})
+    script(work, "nothing", 2, "", 'start = "nowhere",')
     said = optrush(work, "run", "nothing.lua", code=1)
     assert "nothing.lua:3" in said and "no state was saved in" in said, said
-    (work / "other.lua").write_text(SCRIPT % {"name": "other", "steps": 2, "plugins": LORA, "more": f'start = "{start}",'})
+    script(work, "other", 2, LORA, f'start = "{start}",')
     said = optrush(work, "run", "other.lua", "--device", "cpu", code=1)
     assert "was it saved by a run with the same plugins?" in said, said

@@ -9,6 +9,11 @@
 #include "../support/error_of.h"
 #include "../support/temporary_folder.h"
 #include "base/files.h"
+#include "checkpoint/check_checkpoint.h"
+#include "checkpoint/written_config.h"
+#include "io/safetensors.h"
+#include "model/llama.h"
+#include "model/rotary.h"
 
 namespace optrush {
 namespace {
@@ -20,7 +25,7 @@ using ::testing::HasSubstr;
 class HuggingFace : public ::testing::Test {
  protected:
   /// config.json of a small Llama, changed by `patch`: null takes a field away.
-  LlamaSpec config(const Json& patch = Json::object()) const {
+  HuggingFaceModel model(const Json& patch = Json::object()) const {
     Json json = {{"architectures", {"LlamaForCausalLM"}},
                  {"vocab_size", 97},
                  {"hidden_size", 64},
@@ -29,14 +34,16 @@ class HuggingFace : public ::testing::Test {
                  {"num_attention_heads", 4}};
     json.merge_patch(patch);
     write_json(folder_ / "config.json", json);
-    return llama_from_hugging_face(folder_);
+    return read_hugging_face_model(folder_);
   }
+  LlamaSpec config(const Json& patch = Json::object()) const { return model(patch).llama; }
   /// As config(), of a Mistral that says that it has no window. A patch would take the null away.
   fs::path mistral_folder(const Json& patch) const {
     config(patch);
     Json json = read_json(folder_ / "config.json");
     json["architectures"] = {"MistralForCausalLM"};
     json["sliding_window"] = nullptr;
+    if (patch.contains("num_key_value_heads")) json["num_key_value_heads"] = patch["num_key_value_heads"];
     write_json(folder_ / "config.json", json);
     return folder_;
   }
@@ -74,28 +81,171 @@ TEST_F(HuggingFace, DefaultsAreThoseOfTheConfigClasses) {
   const LlamaSpec olmo = config({{"architectures", {"OlmoForCausalLM"}}, {"rms_norm_eps", 1e-3}});
   EXPECT_EQ(olmo.norm, NormKind::layernorm_without_parameters);
   EXPECT_EQ(olmo.norm_eps, 1e-5);
-  const LlamaSpec mistral = llama_from_hugging_face(mistral_folder({{"num_attention_heads", 16}}));
+  const LlamaSpec mistral = read_hugging_face_model(mistral_folder({{"num_attention_heads", 16}})).llama;
   EXPECT_EQ(mistral.norm, NormKind::rmsnorm);
   EXPECT_EQ(mistral.n_kv_heads, 8);
   EXPECT_EQ(mistral.rope_theta, 10000);
+  // Null is not missing: then there are as many as heads.
+  const Json none = {{"num_attention_heads", 16}, {"num_key_value_heads", nullptr}};
+  EXPECT_EQ(read_hugging_face_model(mistral_folder(none)).llama.n_kv_heads, 16);
 }
 
-TEST_F(HuggingFace, ReadsBothFormsOfRope) {
-  const Json rope = {{"rope_type", "llama3"},
-                     {"factor", 32.0},
-                     {"low_freq_factor", 1.0},
-                     {"high_freq_factor", 4.0},
-                     {"original_max_position_embeddings", 8192}};
-  const RopeScaling expected{32, 1, 4, 8192};
-  const LlamaSpec older = config({{"rope_theta", 500000.0}, {"rope_scaling", rope}});
-  EXPECT_EQ(older.rope_scaling, expected);
-  EXPECT_EQ(older.rope_theta, 500000);
-  Json merged = rope;
-  merged["rope_theta"] = 500000.0;
-  const LlamaSpec newer = config({{"rope_parameters", merged}});
-  EXPECT_EQ(newer.rope_scaling, expected);
-  EXPECT_EQ(newer.rope_theta, 500000);
-  EXPECT_EQ(config({{"rope_parameters", {{"rope_type", "default"}, {"rope_theta", 7}}}}).rope_theta, 7);
+TEST_F(HuggingFace, KnowsTheModelByItsClassOrItsType) {
+  const auto kind = [&](const Json& patch) { return model(patch).architecture; };
+  EXPECT_EQ(kind(Json::object()), "LlamaForCausalLM");
+  EXPECT_EQ(kind({{"architectures", nullptr}, {"model_type", "llama"}}), "LlamaForCausalLM");
+  EXPECT_EQ(kind({{"architectures", Json::array()}, {"model_type", "olmo"}}), "OlmoForCausalLM");
+  EXPECT_EQ(kind({{"architectures", {"LlamaModel"}}}), "LlamaForCausalLM");
+  EXPECT_EQ(model().max_positions, 2048);
+  EXPECT_EQ(model({{"max_position_embeddings", 77}}).max_positions, 77);
+}
+
+TEST_F(HuggingFace, SaysWhyAModelDoesNotLoadAndWhatDoes) {
+  const auto refusal = [&](const Json& patch) { return error_of([&] { config(patch); }); };
+  const std::string qwen = refusal({{"architectures", {"Qwen3ForCausalLM"}}, {"num_key_value_heads", 2}});
+  EXPECT_THAT(qwen, AllOf(HasSubstr("names 'Qwen3ForCausalLM'"), HasSubstr("normalizes queries and keys"),
+                          HasSubstr("MistralForCausalLM"), ::testing::Not(HasSubstr("did you mean")),
+                          HasSubstr("rush.llama { vocab_size = 97, dim = 64, n_layers = 2, n_heads = 4, "
+                                    "n_kv_heads = 2, ffn_dim = 113 }")));
+  EXPECT_THAT(refusal({{"architectures", {"Qwen3ForCausalLM"}}, {"hidden_size", "wide"}}),
+              ::testing::Not(HasSubstr("rush.llama")));
+  EXPECT_THAT(refusal({{"architectures", {"LLaMAForCausalLM"}}}),
+              HasSubstr("did you mean 'LlamaForCausalLM'?"));
+  EXPECT_THAT(refusal({{"architectures", nullptr}}), HasSubstr("neither 'architectures' nor 'model_type'"));
+  EXPECT_THAT(refusal({{"architectures", nullptr}, {"model_type", "qwen3"}}),
+              AllOf(HasSubstr("'model_type' is 'qwen3'"), HasSubstr("llama, mistral, olmo")));
+  EXPECT_THAT(refusal({{"model_type", "mistral"}}), HasSubstr("'model_type' is 'mistral'"));
+  EXPECT_THAT(refusal({{"architectures", {"LlamaForCausalLM", "X"}}}), HasSubstr("'architectures'"));
+}
+
+TEST_F(HuggingFace, ALimitIsRefusedOnlyWhereItMatters) {
+  const auto run = [&](int64_t length) {
+    RunSpec spec;
+    spec.model = {{"checkpoint", folder_.string()}};
+    spec.train.seq_len = length;
+    return error_of([&] { check_sequence_length(spec, "x.lua:3"); });
+  };
+  const Json mistral = {{"architectures", {"MistralForCausalLM"}}, {"num_key_value_heads", 4}};
+  Json windowed = mistral;
+  windowed["sliding_window"] = 128;
+  config(windowed);
+  EXPECT_EQ(run(128), "");
+  EXPECT_THAT(run(129), AllOf(HasSubstr("x.lua:3"), HasSubstr("128 positions only (sliding_window)"),
+                              HasSubstr("train.seq_len = 128 or less")));
+  config(mistral);
+  EXPECT_EQ(run(4096), "");
+  EXPECT_THAT(run(4097), HasSubstr("4096 positions only"));
+  mistral_folder({{"num_key_value_heads", 4}});
+  EXPECT_EQ(run(1 << 20), "");
+  config({{"sliding_window", 16}});  // no field of a Llama
+  EXPECT_EQ(run(1 << 20), "");
+  config({{"rope_scaling", {{"type", "dynamic"}, {"factor", 2.0}}}, {"max_position_embeddings", 64}});
+  EXPECT_EQ(run(64), "");
+  EXPECT_THAT(run(65), HasSubstr("dynamic"));
+}
+
+TEST_F(HuggingFace, WarnsOfPositionsThatTheCheckpointWasNotTrainedOn) {
+  model({{"max_position_embeddings", 32}});
+  RunSpec spec;
+  spec.model = {{"checkpoint", folder_.string()}};
+  spec.train.seq_len = 32;
+  EXPECT_EQ(untrained_positions(spec), std::nullopt);
+  spec.train.seq_len = 33;
+  EXPECT_THAT(untrained_positions(spec).value_or(""),
+              AllOf(HasSubstr("train.seq_len is 33"), HasSubstr("32 positions (max_position_embeddings)")));
+  spec.model = Json::object();
+  EXPECT_EQ(untrained_positions(spec), std::nullopt);
+}
+
+TEST_F(HuggingFace, ReadsEverySpellingOfRotarySettings) {
+  const Json llama3 = {
+      {"rope_type", "llama3"}, {"factor", 32}, {"low_freq_factor", 1}, {"high_freq_factor", 4.0}};
+  const auto with = [](Json table, const Json& more) {
+    table.update(more);
+    return table;
+  };
+  const Json original = {{"original_max_position_embeddings", 8192}}, theta = {{"rope_theta", 500000}};
+  struct Case {
+    Json patch;
+    double theta;
+    RopeScaling scaling;
+  };
+  const RopeScaling none, scaled{32, 1, 4, 8192};
+  const std::vector<Case> cases = {
+      {Json::object(), 10000, none},
+      {theta, 500000, none},
+      {{{"rope_parameters", with(theta, {{"rope_type", "default"}})}}, 500000, none},
+      {{{"rope_parameters", {{"rope_type", "default"}}}, {"rope_theta", 500000}}, 500000, none},
+      {{{"rope_scaling", with(theta, {{"rope_type", "default"}})}}, 500000, none},
+      {{{"rope_scaling", Json::object()}}, 10000, none},
+      {{{"rope_scaling", {{"rope_type", "default"}, {"factor", 2.0}}}}, 10000, none},
+      {{{"rope_parameters", with(theta, {{"partial_rotary_factor", 1.0}})}, {"rope_theta", 500000.0}},
+       500000,
+       none},
+      {{{"rope_scaling", with(llama3, original)}, {"rope_theta", 500000.0}}, 500000, scaled},
+      {with({{"rope_scaling", llama3}}, original), 10000, scaled},
+      {{{"rope_parameters", with(with(llama3, original), theta)}}, 500000, scaled},
+      {with({{"rope_parameters", with(llama3, theta)}}, original), 500000, scaled},
+      {with({{"rope_parameters", with(with(llama3, original), theta)}}, original), 500000, scaled},
+      {{{"rope_scaling", with(llama3, original)}, {"rope_parameters", with(with(llama3, original), theta)}},
+       500000,
+       scaled},
+      {{{"rope_parameters", llama3}, {"max_position_embeddings", 8192}}, 10000, scaled},
+      {{{"rope_scaling", {{"type", "linear"}, {"factor", 4}}}}, 10000, linear_scaling(4)},
+      {{{"rope_scaling", {{"type", "linear"}, {"rope_type", "linear"}, {"factor", 4}}}},
+       10000,
+       linear_scaling(4)},
+      {{{"rope_scaling", {{"rope_type", "dynamic"}, {"factor", 4.0}}}}, 10000, none},
+  };
+  for (const auto& [patch, theta, scaling] : cases) {
+    const LlamaSpec llama = config(patch);
+    EXPECT_EQ(llama.rope_theta, theta) << patch;
+    EXPECT_EQ(llama.rope_scaling, scaling) << patch;
+    // What is written for weights that were trained from it is read as the same, in one spelling.
+    const Json written = config_of_checkpoint(folder_);
+    EXPECT_FALSE(written.contains("rope_parameters")) << patch;
+    write_json(folder_ / "config.json", written);
+    const LlamaSpec again = read_hugging_face_model(folder_).llama;
+    EXPECT_EQ(again.rope_theta, theta) << written;
+    EXPECT_EQ(again.rope_scaling, scaling) << written;
+  }
+}
+
+TEST_F(HuggingFace, LinearScalingDividesEveryFrequency) {
+  LlamaSpec spec;
+  const Tensor plain = inverse_frequencies(spec);
+  spec.rope_scaling = linear_scaling(4);
+  EXPECT_TRUE(at::equal(inverse_frequencies(spec), plain / 4));
+}
+
+TEST_F(HuggingFace, RefusesRotarySettingsByTheirPlace) {
+  const Json llama3 = {
+      {"rope_type", "llama3"}, {"factor", 8.0}, {"low_freq_factor", 1.0}, {"high_freq_factor", 4.0}};
+  Json nested = llama3;
+  nested["original_max_position_embeddings"] = 32;
+  const std::vector<std::pair<Json, std::string>> cases = {
+      {{{"rope_theta", 1e4}, {"rope_parameters", {{"rope_theta", 5e5}}}},
+       "'rope_parameters.rope_theta' is 500000.0, and 'rope_theta' is 10000.0"},
+      {{{"rope_scaling", nested}, {"original_max_position_embeddings", 64}},
+       "'rope_scaling.original_max_position_embeddings' is 32, and 'original_max_position_embeddings' is 64"},
+      {{{"rope_scaling", {{"type", "linear"}, {"rope_type", "llama3"}}}}, "rope_scaling.type"},
+      {{{"rope_scaling", {{"rope_type", "yarn"}, {"factor", 4.0}}}}, "'rope_scaling.rope_type' is \"yarn\""},
+      {{{"rope_parameters", {{"rope_type", "longrope"}}}}, "'rope_parameters.rope_type' is \"longrope\""},
+      {{{"rope_scaling", {{"type", "linear"}}}}, "'rope_scaling.factor' is missing"},
+      {{{"rope_scaling", {{"type", "linear"}, {"factor", "4"}}}}, "'rope_scaling.factor'"},
+      {{{"partial_rotary_factor", 0.5}}, "'partial_rotary_factor' is 0.5"},
+      {{{"rope_parameters", {{"partial_rotary_factor", 0.5}}}},
+       "'rope_parameters.partial_rotary_factor' is 0.5"},
+      {{{"rope_parameters", {{"full_attention", {{"rope_type", "default"}}}}}},
+       "'rope_parameters.full_attention'"},
+      {{{"rope_scaling", {{"rope_type", "default"}, {"mrope_section", {16, 24}}}}},
+       "'rope_scaling.mrope_section'"},
+      {{{"rope_scaling", {{"rope_type", 3}}}}, "'rope_scaling.rope_type'"},
+  };
+  for (const auto& [patch, message] : cases)
+    EXPECT_THAT(error_of([&, &patch = patch] { config(patch); }),
+                AllOf(HasSubstr(message), HasSubstr("config.json")))
+        << patch;
 }
 
 TEST_F(HuggingFace, RefusesWhatWouldNeedAnotherModel) {
@@ -105,16 +255,13 @@ TEST_F(HuggingFace, RefusesWhatWouldNeedAnotherModel) {
       {{{"hidden_act", "gelu"}}, "'hidden_act' is \"gelu\""},
       {{{"clip_qkv", 8.0}}, "'clip_qkv' is 8.0"},
       {{{"attention_dropout", 0.1}}, "'attention_dropout' is 0.1"},
-      {{{"partial_rotary_factor", 0.5}}, "'partial_rotary_factor' is 0.5"},
       {{{"quantization_config", {{"bits", 4}}}}, "'quantization_config' is"},
-      {{{"rope_scaling", {{"type", "linear"}, {"factor", 2.0}}}}, "'rope_scaling.rope_type' is \"linear\""},
       {{{"rope_scaling", {{"rope_type", "llama3"}, {"factor", 2.0}}}},
        "'rope_scaling.low_freq_factor' is missing"},
       {{{"rope_parameters", 3}}, "'rope_parameters' must be a table"},
-      {{{"architectures", {"LlamaModel"}}}, "'LlamaForCausalLM'"},
-      {{{"architectures", {"MistralForCausalLM"}}}, "sliding window"},
-      {{{"architectures", {"MistralForCausalLM"}}, {"sliding_window", 4096}}, "sliding window"},
-      {{{"architectures", nullptr}}, "'architectures'"},
+      {{{"architectures", {"LlamaForSequenceClassification"}}}, "'LlamaForSequenceClassification'"},
+      {{{"architectures", {"MistralForCausalLM"}}, {"num_key_value_heads", 4}, {"sliding_window", 0}},
+       "'sliding_window' is 0"},
       {{{"hidden_size", nullptr}}, "'hidden_size' is missing"},
       {{{"hidden_size", "64"}}, "'hidden_size'"},
       {{{"num_key_value_heads", 3}}, "not a multiple"},
@@ -126,7 +273,7 @@ TEST_F(HuggingFace, RefusesWhatWouldNeedAnotherModel) {
         << patch;
   EXPECT_NO_THROW(config({{"attention_bias", false}, {"attention_dropout", 0.0}, {"hidden_act", "silu"}}));
   fs::remove(folder_ / "config.json");
-  EXPECT_THAT(error_of([&] { llama_from_hugging_face(folder_); }), HasSubstr("config.json"));
+  EXPECT_THAT(error_of([&] { read_hugging_face_model(folder_); }), HasSubstr("config.json"));
 }
 
 TEST_F(HuggingFace, ReadsOneFileOrShards) {
@@ -142,13 +289,25 @@ TEST_F(HuggingFace, ReadsOneFileOrShards) {
     EXPECT_TRUE(at::equal(shards.read(*p), at::full({2, 3}, static_cast<double>(p->name.size()))));
   EXPECT_TRUE(shards.contains("a"));
   EXPECT_FALSE(shards.contains("d"));
+  // The same weights in one file beside them are no matter, others are.
+  shard("model.safetensors", {"a", "bb", "ccc"});
+  EXPECT_TRUE(Checkpoint(folder_).contains("ccc"));
   shard("model.safetensors", {"a", "bb", "ccc", "d"});
-  EXPECT_TRUE(Checkpoint(folder_).contains("d"));
+  EXPECT_THAT(error_of([&] { Checkpoint{folder_}; }), HasSubstr("model.safetensors has tensors that"));
+  write_safetensors(folder_ / "model.safetensors", {{"bb", at::ones({2, 3})}});
+  EXPECT_THAT(error_of([&] { Checkpoint{folder_}; }),
+              AllOf(HasSubstr("'bb' of model-2.safetensors"), HasSubstr("'bb' of model.safetensors"),
+                    HasSubstr("one parameter with two values")));
+  // An index that was left behind.
+  for (const char* shard : {"model-1.safetensors", "model-2.safetensors"}) fs::remove(folder_ / shard);
+  EXPECT_TRUE(Checkpoint(folder_).contains("bb"));
 }
 
 TEST_F(HuggingFace, ChecksNamesAndShapesBothWays) {
-  shard("model.safetensors",
-        {"model.embed_tokens.weight", "lm_head.weight", "model.layers.0.self_attn.rotary_emb.inv_freq"});
+  const Tensor value = at::ones({2, 3});
+  write_safetensors(folder_ / "model.safetensors", {{"model.embed_tokens.weight", value},
+                                                    {"lm_head.weight", value},
+                                                    {"model.layers.0.self_attn.rotary_emb.inv_freq", value}});
   const Checkpoint checkpoint(folder_);
   Params tied;
   tied.add(param("model.embed_tokens.weight", {2, 3}));
@@ -169,7 +328,7 @@ TEST_F(HuggingFace, ChecksNamesAndShapesBothWays) {
               AllOf(HasSubstr("[2,3]"), HasSubstr("[3,2]")));
   write_safetensors(folder_ / "model.safetensors",
                     {{"model.embed_tokens.weight", at::zeros({2, 3}, at::kByte)}});
-  EXPECT_THAT(error_of([&] { Checkpoint(folder_).check_complete(tied); }), HasSubstr("stored as Byte"));
+  EXPECT_THAT(error_of([&] { Checkpoint(folder_).check_complete(tied); }), HasSubstr("stored as U8"));
 }
 
 TEST_F(HuggingFace, ChecksTheIndex) {
@@ -178,7 +337,9 @@ TEST_F(HuggingFace, ChecksTheIndex) {
   shard("one.safetensors", {"a"});
   shard("two.safetensors", {"a", "b"});
   index({{"a", "one.safetensors"}, {"b", "two.safetensors"}});
-  EXPECT_THAT(open(), HasSubstr("'a' is in two files"));
+  EXPECT_EQ(open(), "") << "a second copy";
+  write_safetensors(folder_ / "two.safetensors", {{"a", at::zeros({2, 3})}, {"b", at::zeros({2, 3})}});
+  EXPECT_THAT(open(), AllOf(HasSubstr("'a' of one.safetensors"), HasSubstr("'a' of two.safetensors")));
   index({{"a", "one.safetensors"}, {"b", "one.safetensors"}});
   EXPECT_THAT(open(), HasSubstr("'b' is not in \"one.safetensors\""));
   index({{"a", "../one.safetensors"}});
@@ -186,11 +347,138 @@ TEST_F(HuggingFace, ChecksTheIndex) {
   index({{"a", 1}});
   EXPECT_THAT(open(), HasSubstr("no file of this folder"));
   index({{"a", "three.safetensors"}});
-  EXPECT_THAT(open(), HasSubstr("three.safetensors"));
+  EXPECT_THAT(open(), HasSubstr("'a' is in three.safetensors, which is missing"));
   index(nullptr);
   EXPECT_THAT(open(), HasSubstr("'weight_map' must map"));
   write_file(folder_ / "model.safetensors.index.json", "[]");
   EXPECT_THAT(open(), HasSubstr("'weight_map' must map"));
+}
+
+TEST_F(HuggingFace, FindsParametersBehindWhatWrappersPutIntoNames) {
+  const std::string layer = "model.layers.0.mlp.up_proj.weight";
+  for (const char* stored :
+       {"model.layers.0.mlp.up_proj.weight", "_orig_mod.model.layers.0.mlp.up_proj.weight",
+        "module._orig_mod.model.layers.0.mlp.up_proj.weight", "model.layers.0._orig_mod.mlp.up_proj.weight",
+        "_fsdp_wrapped_module.model.layers.0._fsdp_wrapped_module._checkpoint_wrapped_module.mlp.up_proj."
+        "weight",
+        "base_model.model.model.layers.0.mlp.up_proj.base_layer.weight", "layers.0.mlp.up_proj.weight",
+        "model.model.layers.0.mlp.up_proj.weight", "_forward_module.model.model.layers.0.mlp.up_proj.weight"})
+    EXPECT_EQ(parameter_name(stored), layer) << stored;
+  EXPECT_EQ(parameter_name("norm.weight"), "model.norm.weight");
+  EXPECT_EQ(parameter_name("embed_tokens.weight"), "model.embed_tokens.weight");
+  EXPECT_EQ(parameter_name("module.lm_head.weight"), "lm_head.weight");
+  EXPECT_EQ(parameter_name("base_model.model.lm_head.weight"), "lm_head.weight");
+  EXPECT_EQ(parameter_name("base_model.model.model.layers.0.self_attn.q_proj.lora_A.default.weight"),
+            "model.layers.0.self_attn.q_proj.lora_A.weight");
+  Params params;
+  params.add(param(layer, {2, 3}));
+  write_safetensors(folder_ / "model.safetensors", {{"_orig_mod." + layer, at::full({2, 3}, 7.0)}});
+  const Checkpoint checkpoint(folder_);
+  checkpoint.check_complete(params);
+  checkpoint.check_known(params);
+  EXPECT_TRUE(at::equal(checkpoint.read(*params.all().front()), at::full({2, 3}, 7.0)));
+  write_safetensors(folder_ / "model.safetensors",
+                    {{"_orig_mod." + layer, at::ones({2, 3})}, {layer, at::zeros({2, 3})}});
+  EXPECT_THAT(error_of([&] { Checkpoint{folder_}; }), HasSubstr("one parameter with two values"));
+}
+
+TEST_F(HuggingFace, ComparesAStoredHeadWithTheEmbeddingByValue) {
+  const char *embedding = "model.embed_tokens.weight", *head = "lm_head.weight";
+  Params tied, untied;
+  for (Params* params : {&tied, &untied}) params->add(param(embedding, {2, 3}));
+  untied.add(param(head, {2, 3}));
+  const auto store = [&](const std::vector<std::pair<std::string, Tensor>>& tensors) {
+    write_safetensors(folder_ / "model.safetensors", tensors);
+  };
+  const auto check = [&](const Params& params) {
+    return error_of([&] { Checkpoint(folder_).check_complete(params); });
+  };
+  const Tensor one = at::ones({2, 3}), two = at::full({2, 3}, 2.0);
+  store({{embedding, one}, {head, one}});
+  EXPECT_EQ(check(tied), "");
+  EXPECT_EQ(check(untied), "");
+  store({{embedding, one}, {head, two}});
+  EXPECT_THAT(check(tied), AllOf(HasSubstr("tie_word_embeddings"), HasSubstr("'lm_head.weight'"),
+                                 HasSubstr("set \"tie_word_embeddings\" to false")));
+  EXPECT_EQ(check(untied), "");
+  store({{embedding, one}, {head, at::ones({3, 3})}});
+  EXPECT_THAT(check(tied), HasSubstr("another value"));
+  // safetensors.torch.save_model keeps one name of a shared tensor.
+  store({{head, two}});
+  EXPECT_EQ(check(tied), "");
+  const Checkpoint checkpoint(folder_);
+  checkpoint.check_known(tied);
+  EXPECT_TRUE(at::equal(checkpoint.read(*tied.all().front()), two));
+  EXPECT_THAT(check(untied), HasSubstr("no 'model.embed_tokens.weight'"));
+  store({{embedding, one}});
+  EXPECT_EQ(check(tied), "");
+  EXPECT_THAT(check(untied), AllOf(HasSubstr("no 'lm_head.weight'"), HasSubstr("tie_word_embeddings")));
+}
+
+TEST_F(HuggingFace, ListsTheParametersThatTheModelDeclares) {
+  for (const NormKind norm : {NormKind::rmsnorm, NormKind::layernorm, NormKind::layernorm_without_parameters})
+    for (const bool tie : {false, true}) {
+      LlamaSpec spec{.dim = 64, .n_layers = 2, .head_dim = 10, .norm = norm, .tie_embeddings = tie};
+      Params params;
+      const Model model = declare_llama(spec, params, at::kFloat);
+      std::vector<NamedShape> declared, listed = llama_parameters(spec);
+      for (const Param* param : std::as_const(params).all()) declared.push_back({param->name, param->shape});
+      for (auto* list : {&declared, &listed}) std::ranges::sort(*list, {}, &NamedShape::name);
+      ASSERT_EQ(declared.size(), listed.size());
+      for (size_t i = 0; i < declared.size(); ++i) {
+        EXPECT_EQ(declared[i].name, listed[i].name);
+        EXPECT_EQ(declared[i].shape, listed[i].shape);
+      }
+    }
+}
+
+TEST_F(HuggingFace, ChecksAFolderWithoutReadingIt) {
+  const LlamaSpec spec = config({{"tie_word_embeddings", true}});
+  const auto write = [&](const std::string& extra, at::ScalarType dtype = at::kFloat) {
+    std::vector<std::pair<std::string, Tensor>> tensors;
+    for (const auto& [name, shape] : llama_parameters(spec))
+      tensors.emplace_back(name, at::zeros(shape, dtype));
+    if (!extra.empty()) tensors.emplace_back(extra, at::zeros({2}));
+    write_safetensors(folder_ / "model.safetensors", tensors);
+    return error_of([&] { check_checkpoint(folder_, "x.lua:7"); });
+  };
+  EXPECT_EQ(write(""), "");
+  EXPECT_EQ(write("", at::kHalf), "");
+  EXPECT_EQ(write("model.layers.1.self_attn.q_proj.lora_A.weight"), "") << "a plugin may train it";
+  EXPECT_THAT(write("score.weight"), AllOf(::testing::StartsWith("x.lua:7: "), HasSubstr("'score.weight'"),
+                                           HasSubstr(folder_.string())));
+  EXPECT_THAT(write("model.layers.2.mlp.up_proj.weight"), HasSubstr("'model.layers.2.mlp.up_proj.weight'"));
+  config({{"intermediate_size", 114}});
+  EXPECT_THAT(error_of([&] { check_checkpoint(folder_, "x.lua:7"); }),
+              AllOf(HasSubstr("x.lua:7"), HasSubstr("[114,64]")));
+  fs::remove(folder_ / "model.safetensors");
+  write_file(folder_ / "pytorch_model.bin", "");
+  EXPECT_THAT(error_of([&] { check_checkpoint(folder_, "x.lua:7"); }), HasSubstr("safe_serialization"));
+  write_file(folder_ / "model.safetensors", "version https://git-lfs.github.com/spec/v1\noid sha256:0\n");
+  EXPECT_THAT(error_of([&] { check_checkpoint(folder_, "x.lua:7"); }), HasSubstr("git lfs pull"));
+}
+
+TEST_F(HuggingFace, WritesTheTypeUnderBothNames) {
+  config({{"dtype", "bfloat16"}, {"rope_parameters", {{"rope_type", "default"}, {"rope_theta", 7.0}}}});
+  const Json written = with_dtype(config_of_checkpoint(folder_), "fp32");
+  EXPECT_EQ(written["dtype"], "float32");
+  EXPECT_EQ(written["torch_dtype"], "float32");
+  EXPECT_EQ(written["rope_theta"], 7.0);
+  EXPECT_TRUE(written.at("rope_scaling").is_null());
+  EXPECT_EQ(written["model_type"], "llama");
+  EXPECT_EQ(written["vocab_size"], 97) << "the other fields are kept";
+}
+
+TEST_F(HuggingFace, WritesOtherNormsWhereAClassHasThem) {
+  LlamaSpec spec{.norm = NormKind::layernorm_without_parameters};
+  const Json olmo = hugging_face_config(spec, 64);
+  EXPECT_EQ(olmo["architectures"][0], "OlmoForCausalLM");
+  write_json(folder_ / "config.json", olmo);
+  EXPECT_EQ(read_hugging_face_model(folder_).llama.norm, NormKind::layernorm_without_parameters);
+  spec.norm_eps = 1e-6;
+  EXPECT_THAT(error_of([&] { hugging_face_config(spec, 64); }), HasSubstr("norm_eps = 1e-5"));
+  spec.norm = NormKind::layernorm;
+  EXPECT_THAT(error_of([&] { hugging_face_config(spec, 64); }), HasSubstr("OlmoForCausalLM"));
 }
 }  // namespace
 }  // namespace optrush

@@ -15,7 +15,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       fuzz::hold(entry.begin <= entry.end && entry.end <= size, "a tensor lies in the file");
       fuzz::hold(reached == 0 || entry.begin == reached, "there are no holes");
       reached = entry.end;
-      const Tensor tensor = at::empty(entry.shape, entry.dtype);
+      if (entry.dtype.starts_with("F8") || entry.dtype == "C64" ||
+          (entry.dtype[0] == 'U' && entry.dtype != "U8"))
+        continue;  // known to the format, read by nobody here
+      const Tensor tensor = at::empty(entry.shape, scalar_type(entry, "input"));
       fuzz::hold(tensor.nbytes() == entry.end - entry.begin, "a tensor has the bytes of its shape");
     }
     fuzz::hold(reached == 0 || reached == size, "the tensors end with the file");

@@ -1,0 +1,82 @@
+#include "checkpoint/check_checkpoint.h"
+
+#include <algorithm>
+
+#include "base/files.h"
+#include "checkpoint/checkpoint_files.h"
+#include "optrush/error.h"
+
+namespace optrush {
+namespace fs = std::filesystem;
+namespace {
+/// Whether a tensor lies in a linear of the model, as what an adapter adds to it does.
+bool inside_a_module(const std::string& name, const std::vector<std::string>& parameters) {
+  return std::ranges::any_of(parameters, [&](const std::string& parameter) {
+    return name.starts_with(parameter.substr(0, parameter.rfind('.') + 1));
+  });
+}
+
+/// The place of an Error is the user's line; the file that it is about goes into the message.
+template <class Body>
+auto at_line(const std::string& where, const Body& body) {
+  try {
+    return body();
+  } catch (const Error& e) {
+    throw Error((e.where().empty() ? "" : e.where() + ": ") + e.message(), e.cure(), where);
+  }
+}
+
+void check_files(const fs::path& folder) {
+  const auto parameters = llama_parameters(read_hugging_face_model(folder).llama);
+  const CheckpointFiles files(folder);
+  files.check_complete(parameters);
+  std::vector<std::string> names;
+  for (const auto& parameter : parameters) names.push_back(parameter.name);
+  for (const auto& stranger : files.strangers(names))  // a plugin of the run may know what lies in a module
+    if (!inside_a_module(stranger, names)) files.refuse_stranger(stranger, names);
+}
+}  // namespace
+
+void check_checkpoint(const fs::path& folder, const std::string& where) {
+  at_line(where, [&] { check_files(folder); });
+}
+
+void check_sequence_length(const RunSpec& spec, const std::string& where) {
+  if (const fs::path folder = checkpoint_of(spec); !folder.empty() && is_there(folder / "config.json"))
+    check_sequence_length(spec, at_line(where, [&] { return read_hugging_face_model(folder); }), where);
+}
+
+std::optional<std::string> untrained_positions(const RunSpec& spec) {
+  const fs::path folder = checkpoint_of(spec);
+  if (folder.empty() || !is_there(folder / "config.json")) return std::nullopt;
+  return untrained_positions(spec, read_hugging_face_model(folder));
+}
+
+void check_sequence_length(const RunSpec& spec, const HuggingFaceModel& model, const std::string& where) {
+  if (model.longest == 0 || spec.train.seq_len <= model.longest) return;
+  const std::string longest = std::to_string(model.longest);
+  const std::string why =
+      model.longest_by == "sliding_window"
+          ? "attention sees " + longest + " positions only (sliding_window)"
+          : "rotary frequencies change beyond " + longest + " positions (rope_type \"dynamic\")";
+  throw Error("train.seq_len is " + std::to_string(spec.train.seq_len) + ", and in the checkpoint '" +
+                  checkpoint_of(spec).string() + "' " + why + ", which this program does not compute",
+              "train.seq_len = " + longest + " or less", where);
+}
+
+std::optional<std::string> untrained_positions(const RunSpec& spec, const HuggingFaceModel& model) {
+  const int64_t trained = model.max_positions, length = spec.train.seq_len;
+  if (length <= trained) return std::nullopt;
+  const std::string positions = std::to_string(trained);
+  return "train.seq_len is " + std::to_string(length) + ", and the checkpoint was trained on " + positions +
+         " positions (max_position_embeddings): tokens after the first " + positions +
+         " of a sequence or document have positions that it does not know. Use train.seq_len = " + positions +
+         ", unless it is meant to learn them";
+}
+
+fs::path checkpoint_of(const RunSpec& spec) {
+  if (spec.model_kind != "llama" || !spec.model.is_object()) return {};
+  const auto found = spec.model.find("checkpoint");
+  return found != spec.model.end() && found->is_string() ? fs::path(found->get<std::string>()) : fs::path();
+}
+}  // namespace optrush

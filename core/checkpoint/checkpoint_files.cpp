@@ -1,0 +1,184 @@
+#include "checkpoint/checkpoint_files.h"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include "base/files.h"
+#include "base/suggest.h"
+#include "base/value.h"
+#include "optrush/error.h"
+
+namespace optrush {
+namespace fs = std::filesystem;
+namespace {
+constexpr const char* kOneFile = "model.safetensors";
+constexpr const char* kEmbedding = "model.embed_tokens.weight";
+constexpr const char* kHead = "lm_head.weight";
+constexpr std::string_view kReadTypes[] = {"F64", "F32", "F16", "BF16"};
+
+bool same_value(const CheckpointFiles::Stored& a, const CheckpointFiles::Stored& b) {
+  if (a.entry->dtype != b.entry->dtype || a.entry->shape != b.entry->shape) return false;
+  const auto x = a.file->bytes(*a.entry), y = b.file->bytes(*b.entry);
+  return x.size() == y.size() && (x.empty() || std::memcmp(x.data(), y.data(), x.size()) == 0);
+}
+
+/// "'x' of model.safetensors".
+std::string place_of(const CheckpointFiles::Stored& stored) {
+  return "'" + stored.entry->name + "' of " + fs::path(stored.file->path()).filename().string();
+}
+
+std::string nearest_or(const std::string& name, const std::vector<std::string>& names,
+                       const std::string& otherwise) {
+  const std::string near = nearest(name, names);
+  return near.empty() ? otherwise : "did you mean '" + near + "'?";
+}
+
+/// {tensor: file}; files of this folder alone, for the index comes from elsewhere.
+std::map<std::string, std::string> read_index(const fs::path& path) {
+  const Json json = read_json(path), map = json.is_object() ? json.value("weight_map", Json()) : Json();
+  if (!map.is_object())
+    throw Error("'weight_map' must map names to files, but is " + shown(map), {}, path.string());
+  std::map<std::string, std::string> files;
+  for (const auto& [name, file] : map.items()) {
+    if (!file.is_string() || file.get<std::string>().find_first_of("/\\") != std::string::npos)
+      throw Error("'" + name + "' is in " + shown(file) + ", which is no file of this folder", {},
+                  path.string());
+    files[name] = file.get<std::string>();
+  }
+  return files;
+}
+
+std::string cure_of_no_weights(const fs::path& folder) {
+  std::error_code unknown;
+  for (const auto& file : fs::directory_iterator(folder, unknown)) {
+    const std::string name = file.path().filename().string();
+    if (name.ends_with(".safetensors"))
+      return "there is " + name + ": download model.safetensors.index.json as well";
+    if (name.starts_with("pytorch_model") && name.ends_with(".bin"))
+      return "there is " + name +
+             ": load it with transformers and write it with save_pretrained(FOLDER, safe_serialization=True)";
+  }
+  return "save the model as safetensors";
+}
+}  // namespace
+
+CheckpointFiles::CheckpointFiles(const fs::path& folder) : folder_(folder) {
+  const fs::path index = folder / "model.safetensors.index.json";
+  const bool one = is_there(folder / kOneFile);
+  if (!one && !is_there(index))
+    throw Error("no model.safetensors and no model.safetensors.index.json", cure_of_no_weights(folder),
+                folder.string());
+  // transformers takes the one file where there are both. An index whose files are all gone is of no matter.
+  if (is_there(index)) {
+    const auto files = read_index(index);
+    if (!one || std::ranges::any_of(files, [&](const auto& entry) {
+          return entry.second != kOneFile && is_there(folder / entry.second);
+        }))
+      open_indexed(index);
+  }
+  if (one) {
+    const size_t indexed = stored_.size();
+    open(kOneFile);
+    if (indexed != 0 && stored_.size() != indexed)
+      throw Error("model.safetensors has tensors that the files of model.safetensors.index.json lack",
+                  "remove those which are out of date", folder.string());
+  }
+}
+
+void CheckpointFiles::open_indexed(const fs::path& index) {
+  const auto files = read_index(index);
+  for (const auto& [name, file] : files) {
+    if (!is_there(folder_ / file))
+      throw Error("'" + name + "' is in " + file + ", which is missing", "is the download complete?",
+                  index.string());
+    open(file);
+  }
+  for (const auto& [name, file] : files)
+    if (!files_.at(file).contains(name))
+      throw Error("'" + name + "' is not in \"" + file + "\"", "save the checkpoint again", index.string());
+}
+
+const SafetensorsView& CheckpointFiles::open(const std::string& name) {
+  const auto [it, opened] = files_.try_emplace(name, folder_ / name);
+  if (opened) add(it->second);
+  return it->second;
+}
+
+void CheckpointFiles::add(const SafetensorsView& file) {
+  for (const auto& name : file.names()) {
+    const Stored stored{&file, &file.entry(name)};
+    const auto [it, is_new] = stored_.try_emplace(parameter_name(name), stored);
+    if (!is_new && !same_value(it->second, stored))
+      throw Error(place_of(it->second) + " and " + place_of(stored) + " are one parameter with two values",
+                  "remove the file or the tensor that is out of date", folder_.string());
+  }
+}
+
+const CheckpointFiles::Stored* CheckpointFiles::find(std::string_view parameter) const {
+  auto found = stored_.find(parameter);
+  if (found == stored_.end() && parameter == kEmbedding) found = stored_.find(kHead);
+  return found == stored_.end() ? nullptr : &found->second;
+}
+
+void CheckpointFiles::check_head(bool tied) const {
+  const auto head = stored_.find(kHead), embedding = stored_.find(kEmbedding);
+  const bool both = head != stored_.end() && embedding != stored_.end();
+  if (tied && both && !same_value(head->second, embedding->second))
+    throw Error("config.json says that the head is the embedding (tie_word_embeddings), and " +
+                    place_of(head->second) +
+                    " has another value: versions of transformers differ in which they take",
+                "to train both, set \"tie_word_embeddings\" to false in config.json; else remove the tensor",
+                folder_.string());
+  if (!tied && !both)
+    throw Error(std::string("the checkpoint has no '") + (head == stored_.end() ? kHead : kEmbedding) + "'",
+                "where the head is the embedding, config.json says \"tie_word_embeddings\": true",
+                folder_.string());
+}
+
+void CheckpointFiles::check_complete(const std::vector<NamedShape>& model) const {
+  const bool has_embedding = std::ranges::any_of(model, [](const auto& p) { return p.name == kEmbedding; });
+  const bool has_head = std::ranges::any_of(model, [](const auto& p) { return p.name == kHead; });
+  for (const auto& [name, shape] : model) {
+    const Stored* stored = find(name);
+    if (stored == nullptr) {
+      if (name == kHead) check_head(/*tied=*/false);
+      std::vector<std::string> names;
+      for (const auto& [known, entry] : stored_) names.push_back(known);
+      throw Error("the checkpoint has no '" + name + "'",
+                  nearest_or(name, names, "do the weights belong to this config.json?"), folder_.string());
+    }
+    if (stored->entry->shape != shape)
+      throw Error("'" + name + "' has shape " + Json(stored->entry->shape).dump() +
+                      " in the checkpoint, but " + Json(shape).dump() + " by config.json",
+                  "do the weights belong to this config.json?", folder_.string());
+    if (const std::string& type = stored->entry->dtype;
+        std::ranges::find(kReadTypes, type) == std::end(kReadTypes))
+      throw Error("'" + name + "' is stored as " + type,
+                  "weights are read as F64, F32, F16 or BF16: save the model without quantization",
+                  folder_.string());
+  }
+  if (has_embedding) check_head(!has_head);
+}
+
+std::vector<std::string> CheckpointFiles::strangers(const std::vector<std::string>& parameters) const {
+  const std::set<std::string> known(parameters.begin(), parameters.end());
+  std::vector<std::string> strangers;
+  for (const auto& [name, stored] : stored_) {
+    // Tables that older versions stored with the weights, and the second copy of a tied embedding.
+    const bool redundant = name.ends_with(".rotary_emb.inv_freq") || name == kHead;
+    if (!known.contains(name) && !redundant) strangers.push_back(name);
+  }
+  return strangers;
+}
+
+void CheckpointFiles::refuse_stranger(const std::string& name,
+                                      const std::vector<std::string>& parameters) const {
+  const bool adapter = name.find(".lora_") != std::string::npos;
+  throw Error(
+      "the checkpoint has '" + name + "', which the model of its config.json does not",
+      adapter ? "merge the adapter into the model first: PEFT's merge_and_unload()"
+              : nearest_or(name, parameters, "if the model works without it, remove it from the checkpoint"),
+      folder_.string());
+}
+}  // namespace optrush

@@ -1,0 +1,28 @@
+#include "checkpoint/config_fields.h"
+
+#include "base/files.h"
+#include "base/value.h"
+#include "optrush/error.h"
+
+namespace optrush {
+ConfigFields::ConfigFields(const std::filesystem::path& file)
+    : where_(file.string()), json_(read_json(file)) {
+  if (!json_.is_object()) refuse("must be a table of named fields, but is " + shown(json_), {});
+}
+
+const Json& ConfigFields::operator[](const std::string& key) const {
+  static const Json absent;
+  const auto it = json_.find(key);
+  return it == json_.end() ? absent : *it;
+}
+
+Json ConfigFields::field(const Json& value, const std::string& name, const std::string& type,
+                         const Json& otherwise) const {
+  if (value.is_null() && otherwise.is_null()) throw Error("'" + name + "' is missing", {}, where_);
+  return value.is_null() ? otherwise : checked({.type = type}, value, "'" + name + "'", where_);
+}
+
+void ConfigFields::refuse(const std::string& what, const std::string& cure) const {
+  throw Error(what, cure, where_);
+}
+}  // namespace optrush

@@ -1,0 +1,22 @@
+#pragma once
+#include <filesystem>
+#include <string>
+
+#include "checkpoint/rotary_config.h"
+
+namespace optrush {
+/// The model that the config.json of a Hugging Face folder describes.
+struct HuggingFaceModel {
+  std::string architecture;  ///< "LlamaForCausalLM"
+  std::string model_type;    ///< "llama"
+  LlamaSpec llama;           ///< `checkpoint` is empty
+  RotaryConfig rotary;
+  int64_t max_positions = 0;  ///< "max_position_embeddings": the positions that it was trained on
+  int64_t longest = 0;        ///< sequences up to this length are computed exactly; 0: of any length
+  std::string longest_by;     ///< the field that limits it: "sliding_window"
+};
+
+/// Reads LlamaForCausalLM, MistralForCausalLM and OlmoForCausalLM, as transformers 4 or 5 writes them. An
+/// Error names each field that would need another model.
+HuggingFaceModel read_hugging_face_model(const std::filesystem::path& folder);
+}  // namespace optrush

@@ -1,0 +1,36 @@
+#include <algorithm>
+#include <sstream>
+
+#include "base/suggest.h"
+#include "checkpoint/checkpoint_files.h"
+
+namespace optrush {
+namespace {
+/// Modules that hold another one and add nothing: torch.compile, FSDP, activation checkpointing, DDP and
+/// others, DeepSpeed, and the base of an adapter.
+constexpr std::string_view kWrappers[] = {"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module",
+                                          "module",    "_forward_module",      "base_layer"};
+
+bool starts_with(const std::vector<std::string>& parts, const std::vector<std::string>& beginning) {
+  return parts.size() > beginning.size() && std::equal(beginning.begin(), beginning.end(), parts.begin());
+}
+}  // namespace
+
+std::string parameter_name(std::string_view stored) {
+  std::vector<std::string> parts;
+  std::istringstream text{std::string(stored)};
+  for (std::string part; std::getline(text, part, '.');)
+    if (std::ranges::find(kWrappers, part) == std::end(kWrappers)) parts.push_back(part);
+  if (starts_with(parts, {"base_model", "model"})) parts.erase(parts.begin(), parts.begin() + 2);
+  // A class of the user's own that keeps the model as self.model.
+  if (starts_with(parts, {"model", "model"}) || starts_with(parts, {"model", "lm_head"}))
+    parts.erase(parts.begin());
+  for (const char* of_model : {"layers", "embed_tokens", "norm"})
+    if (starts_with(parts, {of_model})) parts.insert(parts.begin(), "model");
+  // PEFT names the adapter: "lora_A.default.weight".
+  for (size_t i = 0; i + 1 < parts.size(); ++i)
+    if (parts[i].starts_with("lora_") && parts[i + 1] == "default")
+      parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+  return join(parts, ".");
+}
+}  // namespace optrush

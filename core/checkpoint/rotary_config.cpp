@@ -1,0 +1,131 @@
+#include "checkpoint/rotary_config.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/suggest.h"
+#include "base/value.h"
+
+namespace optrush {
+namespace {
+/// What transformers 4 and 5 know in "rope_scaling" and "rope_parameters".
+const std::vector<std::string> kSettings = {"rope_type",
+                                            "rope_theta",
+                                            "partial_rotary_factor",
+                                            "factor",
+                                            "low_freq_factor",
+                                            "high_freq_factor",
+                                            "original_max_position_embeddings",
+                                            "attention_factor",
+                                            "beta_fast",
+                                            "beta_slow",
+                                            "mscale",
+                                            "mscale_all_dim",
+                                            "truncate",
+                                            "short_factor",
+                                            "long_factor"};
+/// Those that also stand outside of the tables.
+constexpr const char* kOnTop[] = {"rope_theta", "partial_rotary_factor", "original_max_position_embeddings"};
+
+/// Each setting once, wherever it stands.
+class RotarySettings {
+ public:
+  explicit RotarySettings(const ConfigFields& config) : config_(config) {
+    for (const char* table : {"rope_scaling", "rope_parameters"}) take_table(table);
+    for (const char* key : kOnTop) take(key, key, config[key]);
+  }
+
+  bool has(const std::string& setting) const { return found_.contains(setting); }
+  /// Where it stands, for messages: "rope_scaling.factor".
+  std::string place(const std::string& setting) const {
+    return has(setting) ? found_.at(setting).place : table_ + "." + setting;
+  }
+  Json value(const std::string& setting, const std::string& type, const Json& otherwise = {}) const {
+    return config_.field(has(setting) ? found_.at(setting).value : Json(), place(setting), type, otherwise);
+  }
+
+ private:
+  struct Found {
+    Json value;
+    std::string place;
+  };
+
+  void take_table(const std::string& table) {
+    const Json& fields = config_[table];
+    if (fields.is_null()) return;
+    if (!fields.is_object()) config_.refuse("'" + table + "' must be a table, but is " + shown(fields), {});
+    table_ = table;
+    for (const auto& [key, value] : fields.items())
+      take(key == "type" ? "rope_type" : key, table + "." + key, value);
+  }
+
+  void take(const std::string& setting, const std::string& place, const Json& value) {
+    if (value.is_null()) return;
+    if (value.is_object())
+      config_.refuse(
+          "'" + place + "' gives some layers rotary settings of their own, which this model does not have",
+          "supported is one table for all layers");
+    if (std::ranges::find(kSettings, setting) == kSettings.end())
+      config_.refuse("'" + place + "' is no rotary setting that this program knows",
+                     "known are: " + join(kSettings));
+    const auto [it, is_new] = found_.try_emplace(setting, Found{value, place});
+    if (!is_new && it->second.value != value)
+      config_.refuse("'" + it->second.place + "' is " + shown(it->second.value) + ", and '" + place +
+                         "' is " + shown(value) +
+                         ": versions of transformers differ in which of them they take",
+                     "remove the wrong one");
+  }
+
+  const ConfigFields& config_;
+  std::string table_ = "rope_scaling";
+  std::map<std::string, Found> found_;
+};
+}  // namespace
+
+RopeScaling linear_scaling(double factor) {
+  // The shortest wavelength is 2 pi, and long are those above original_max_position / low_freq_factor.
+  return {.factor = factor, .low_freq_factor = 1, .high_freq_factor = 2, .original_max_position = 1};
+}
+
+Json written_rope_scaling(const RopeScaling& scaling) {
+  if (scaling.factor == 1) return nullptr;
+  if (scaling == linear_scaling(scaling.factor)) return {{"rope_type", "linear"}, {"factor", scaling.factor}};
+  return {{"rope_type", "llama3"},
+          {"factor", scaling.factor},
+          {"low_freq_factor", scaling.low_freq_factor},
+          {"high_freq_factor", scaling.high_freq_factor},
+          {"original_max_position_embeddings", scaling.original_max_position}};
+}
+
+RotaryConfig read_rotary(const ConfigFields& config, int64_t max_positions) {
+  const RotarySettings settings(config);
+  if (settings.value("partial_rotary_factor", "number", 1.0) != 1.0)
+    config.refuse("'" + settings.place("partial_rotary_factor") + "' is " +
+                      settings.value("partial_rotary_factor", "number").dump() +
+                      ", which this model does not have",
+                  "supported is 1.0: the whole head is rotated");
+  RotaryConfig rotary{.theta = settings.value("rope_theta", "number", 10000.0).get<double>()};
+  const std::string type = settings.value("rope_type", "string", "default");
+  const auto number = [&](const char* setting) { return settings.value(setting, "number").get<double>(); };
+  if (type == "default") {
+    // A factor beside it changes nothing, in transformers as well.
+  } else if (type == "linear") {
+    rotary.scaling = linear_scaling(number("factor"));
+  } else if (type == "llama3") {
+    rotary.scaling = {.factor = number("factor"),
+                      .low_freq_factor = number("low_freq_factor"),
+                      .high_freq_factor = number("high_freq_factor"),
+                      .original_max_position =
+                          settings.value("original_max_position_embeddings", "integer", max_positions)};
+  } else if (type == "dynamic") {
+    rotary.longest = max_positions;  // the frequencies depend on the length beyond it
+  } else {
+    config.refuse(
+        "'" + settings.place("rope_type") + "' is \"" + type + "\", which this model does not have",
+        R"(supported are "default", "linear", "llama3", and "dynamic" up to max_position_embeddings)");
+  }
+  rotary.written = type == "dynamic" ? Json{{"rope_type", type}, {"factor", number("factor")}}
+                                     : written_rope_scaling(rotary.scaling);
+  return rotary;
+}
+}  // namespace optrush

@@ -1,0 +1,25 @@
+#pragma once
+#include "checkpoint/config_fields.h"
+#include "optrush/spec.h"
+
+namespace optrush {
+/// The rotary settings of a config.json.
+struct RotaryConfig {
+  double theta = 10000;
+  RopeScaling scaling;
+  int64_t longest = 0;  ///< the frequencies are these up to sequences of this length; 0: of any
+  Json written;         ///< "rope_scaling" as transformers 4 and 5 both read it; null: none
+};
+
+/// Reads every spelling of transformers 4 and 5: "rope_theta" and "rope_scaling", "rope_parameters" that
+/// holds both, "type" for "rope_type", and "original_max_position_embeddings" in the table or beside it. An
+/// Error names the field that this program does not have, or two spellings of one setting that disagree: the
+/// versions of transformers would then compute different functions. `max_positions`: of the model, the
+/// default of Llama 3's original length.
+RotaryConfig read_rotary(const ConfigFields&, int64_t max_positions);
+
+/// Every frequency divided by `factor`: Llama 3's rescaling where every wavelength counts as long.
+RopeScaling linear_scaling(double factor);
+/// "rope_scaling" for this rescaling; null: none.
+Json written_rope_scaling(const RopeScaling&);
+}  // namespace optrush

@@ -1,0 +1,21 @@
+#pragma once
+#include <filesystem>
+#include <string>
+
+#include "optrush/json.h"
+#include "optrush/spec.h"
+
+namespace optrush {
+/// config.json for this model, which transformers 4 and 5 read alike: LlamaForCausalLM, or OlmoForCausalLM
+/// for norms without parameters. An Error where no class of transformers has such a norm. The type of the
+/// weights is missing: see with_dtype().
+Json hugging_face_config(const LlamaSpec&, int64_t max_positions);
+
+/// config.json for weights that were trained from this checkpoint: that of the folder, in spellings that
+/// transformers 4 and 5 read alike.
+Json config_of_checkpoint(const std::filesystem::path& folder);
+
+/// Sets the type that transformers 5 ("dtype") and 4 ("torch_dtype") load the weights in: "fp32", "fp64" or
+/// "bf16".
+Json with_dtype(Json config, const std::string& dtype);
+}  // namespace optrush

@@ -1,0 +1,10 @@
+-- A window matters where sequences are longer than it.
+-- expect-error: error_checkpoint_window.lua:8: train.seq_len is 9, and in the checkpoint '<scripts>/checkpoint_window' attention sees 8 positions only (sliding_window), which this program does not compute
+-- expect-error:   hint: train.seq_len = 8 or less
+local rush = require "optrush"
+
+local exp = rush.experiment { name = "window", model = rush.checkpoint "checkpoint_window", train = { seq_len = 8 } }
+exp:ladder {
+  rush.rung("longer", { train = { seq_len = 9 } }),
+}
+exp:run()
