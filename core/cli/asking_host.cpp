@@ -14,9 +14,6 @@ namespace optrush {
 namespace fs = std::filesystem;
 namespace {
 constexpr Limits kLimits{.timeout_s = 60};
-/// The type that a GPU is taken for that is not there: the newest that the plugins' kernels were made for
-/// first.
-constexpr const char* kPlannedSm = "sm_90";
 }  // namespace
 
 Json AskingHost::gpu() {
@@ -30,8 +27,8 @@ int64_t AskingHost::ranks(bool on_gpus) {
 }
 
 Json AskingHost::gpus() const {
-  if (gpu_bytes_)
-    return {{{"name", "a GPU that is planned for"}, {"memory_bytes", *gpu_bytes_}, {"sm", kPlannedSm}}};
+  if (as_gpu_)
+    return {{{"name", as_gpu_->name}, {"memory_bytes", as_gpu_->memory_bytes}, {"sm", as_gpu_->sm}}};
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "gpus.json";
   Interrupts interrupts;
@@ -42,7 +39,7 @@ Json AskingHost::gpus() const {
 
 std::optional<int64_t> AskingHost::predicted_peak(const RunSpec& spec) {
   Interrupts interrupts;
-  const auto peak = optrush::predicted_peak(spec, worker_, kLimits, interrupts);
+  const auto peak = optrush::predicted_peak(spec, worker_, kLimits, interrupts, as_gpu_);
   if (interrupts.signal() != 0) throw Interrupted(interrupts.signal(), "nothing was run");
   return peak;
 }

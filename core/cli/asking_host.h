@@ -9,7 +9,7 @@ class AskingHost : public ScriptHost {
  public:
   /// `label`: of the command line; "": not given.
   explicit AskingHost(const RunRequest& request, const std::string& label = "")
-      : worker_(request.worker), gpu_bytes_(request.gpu_bytes), trials_(request, label) {}
+      : worker_(request.worker), as_gpu_(request.as_gpu), trials_(request, label) {}
 
   Json gpu() override;
   int64_t ranks(bool on_gpus) override;
@@ -23,7 +23,7 @@ class AskingHost : public ScriptHost {
 
  private:
   std::filesystem::path worker_;
-  std::optional<int64_t> gpu_bytes_;  ///< of a GPU that is planned for and not there
+  std::optional<PlannedGpu> as_gpu_;  ///< that is planned for and need not be there
   MemoryTrials trials_;
 };
 }  // namespace optrush

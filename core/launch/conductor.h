@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/gpu_cards.h"
 #include "experiment/experiment.h"
 #include "launch/progress.h"
 
@@ -20,7 +21,7 @@ struct RunRequest {
   double plan_timeout_s = 60;
   double probe_s = 0.5;              ///< of each look at the machine's noise between rounds; 0: none
   Followers* followers = nullptr;    ///< the other processes of a launcher's job; null: there are none
-  std::optional<int64_t> gpu_bytes;  ///< of a dry run for a GPU that this machine lacks
+  std::optional<PlannedGpu> as_gpu;  ///< of a dry run for a GPU that this machine lacks
 };
 
 struct RunOutcome {

@@ -1,5 +1,7 @@
 #include "launch/turn_choice.h"
 
+#include "report/planned_memory.h"
+
 namespace optrush {
 namespace {
 /// That a process holds beside what its plan foresees: LibTorch itself, threads, buffers.
@@ -16,10 +18,10 @@ bool knows_turns(const Job& job, bool launched) {
 class Room {
  public:
   bool takes(const Json& plan, int64_t ranks) {
-    const auto memory = plan.find("memory");
-    if (memory == plan.end() || !memory->is_object() || memory->at("device") != "cpu") return false;
-    const double need = static_cast<double>(ranks) * (memory->at("peak_bytes").get<double>() + kOverhead);
-    const double room = kShareOfMemory * memory->at("available_bytes").get<double>();
+    const auto memory = planned_memory(plan);
+    if (!memory || !memory->bounded_by.empty() || memory->device != "cpu") return false;
+    const double need = static_cast<double>(ranks) * (memory->peak + kOverhead);
+    const double room = kShareOfMemory * memory->available.value_or(0);
     if (taken_ + need > room) return false;
     taken_ += need;
     return true;

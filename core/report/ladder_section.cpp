@@ -164,7 +164,7 @@ void explain_turns(const std::vector<const Row*>& rows, Section& section) {
       in_turns.push_back(row->name);
     else
       alone.push_back(row->name +
-                      (unforeseen ? " (its memory can't be foreseen: --turns on takes it in)" : ""));
+                      (unforeseen ? " (its memory is not predicted: --turns on takes it in)" : ""));
   }
   if (in_turns.empty()) return;
   section.bullets.push_back(

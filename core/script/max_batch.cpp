@@ -8,7 +8,7 @@
 
 namespace optrush {
 namespace {
-/// The CUDA context, libraries' workspaces and what the caching allocator can't use for its fragments.
+/// The rest is for the CUDA context and for the caching allocator's fragments.
 constexpr double kShareOfTensors = 0.9;
 
 void set_batch(RunSpec& spec, int64_t batch, int64_t sequences) {
