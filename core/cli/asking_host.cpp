@@ -15,14 +15,11 @@ namespace optrush {
 namespace fs = std::filesystem;
 namespace {
 constexpr Limits kLimits{.timeout_s = 60};
-/// The type that a GPU is taken for that is not there: the newest that the plugins' kernels were made for
-/// first.
-constexpr const char* kPlannedSm = "sm_90";
 }  // namespace
 
 AskingHost::AskingHost(const RunRequest& request, const std::string& label)
     : worker_(request.worker),
-      gpu_bytes_(request.gpu_bytes),
+      as_gpu_(request.as_gpu),
       trials_(request, label),
       model_tokens_([](const std::string& line) { Terminal::of(2).write("optrush: " + line + "\n"); }) {}
 
@@ -42,8 +39,8 @@ int64_t AskingHost::ranks(bool on_gpus) {
 }
 
 Json AskingHost::gpus() const {
-  if (gpu_bytes_)
-    return {{{"name", "a GPU that is planned for"}, {"memory_bytes", *gpu_bytes_}, {"sm", kPlannedSm}}};
+  if (as_gpu_)
+    return {{{"name", as_gpu_->name}, {"memory_bytes", as_gpu_->memory_bytes}, {"sm", as_gpu_->sm}}};
   const Json found = ask_worker("gpus");
   return found.is_null() ? Json::array() : found;
 }
@@ -64,7 +61,7 @@ Json AskingHost::ask_worker(const std::string& what) const {
 
 std::optional<int64_t> AskingHost::predicted_peak(const RunSpec& spec) {
   Interrupts interrupts;
-  const auto peak = optrush::predicted_peak(spec, worker_, kLimits, interrupts);
+  const auto peak = optrush::predicted_peak(spec, worker_, kLimits, interrupts, as_gpu_);
   if (interrupts.signal() != 0) throw Interrupted(interrupts.signal(), "nothing was run");
   return peak;
 }

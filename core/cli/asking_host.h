@@ -31,7 +31,7 @@ class AskingHost : public ScriptHost {
   Json ask_worker(const std::string& what) const;
 
   std::filesystem::path worker_;
-  std::optional<int64_t> gpu_bytes_;  ///< of a GPU that is planned for and not there
+  std::optional<PlannedGpu> as_gpu_;  ///< that is planned for and need not be there
   MemoryTrials trials_;
   ModelTokens model_tokens_;
 };

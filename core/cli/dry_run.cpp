@@ -12,6 +12,7 @@
 #include "launch/planner.h"
 #include "launch/schedule.h"
 #include "report/format.h"
+#include "report/planned_memory.h"
 #include "report/spec_text.h"
 #include "report/step_cost.h"
 #include "report/writers.h"
@@ -48,12 +49,12 @@ std::vector<std::string> plan_lines(const Json& plan) {
     lines.push_back((plan.contains("mesh") ? "rank 0 has " : "") + grouped(p->value("count", 0.0)) +
                     " parameters, " + grouped(p->value("trainable", 0.0)) + " trained, " +
                     bytes(p->value("bytes", 0.0)));
-  if (const Json memory = plan.value("memory", Json()); !memory.is_null())
-    lines.push_back((plan.contains("mesh") ? "predicted peak of a rank " : "predicted peak ") +
-                    bytes(memory.at("peak_bytes")));
-  else if (plan.contains("no_forecast"))
-    lines.push_back("no memory forecast (" + plain_text(plan.at("no_forecast")) +
-                    "); interleaved from the second round on");
+  const auto memory = planned_memory(plan);
+  if (memory) lines.push_back((plan.contains("mesh") ? "of a rank: " : "") + planned_memory_text(*memory));
+  const bool unknown = !memory && plan.contains("no_forecast");
+  if (unknown) lines.push_back("no memory forecast (" + plain_text(plan.at("no_forecast")) + ")");
+  if (unknown || (memory && !memory->bounded_by.empty()))
+    lines.push_back("interleaved from the second round on, when its memory is measured");
   if (const auto cost = step_cost_from(plan.value("costs", Json())))
     lines.push_back(or_unknown(cost->launches, grouped) + " kernels a step, " +
                     or_unknown(cost->elementwise_bytes, bytes) + " by elementwise ones");
@@ -103,6 +104,27 @@ std::vector<std::string> base_lines(const Json& spec) {
   for (const auto& use : spec.at("plugins")) lines.push_back("+ " + use_text(use));
   return lines;
 }
+
+/// In the place of a plan that is not to be run: "status" and "reason", and what was planned of a variant
+/// that does not fit.
+void show_failures(const std::vector<NoPlan>& without_plan, std::vector<Json>& plans) {
+  for (Json& plan : plans)
+    if (plan.is_object()) plan["status"] = "planned";
+  for (const NoPlan& each : without_plan) {
+    Json& plan = plans.at(static_cast<size_t>(each.variant));
+    plan = each.skipped_plan.is_object() ? each.skipped_plan : Json::object();
+    plan["status"] = each.failure.status;
+    plan["reason"] = each.failure.reason;
+  }
+}
+
+/// "planned for: H100 80GB, 79.1 GiB (sm_90)".
+std::string gpu_text(const Json& dry) {
+  const Json gpu = dry.value("as_gpu", Json());
+  if (!gpu.is_object()) return "";
+  return "planned for: " + plain_text(gpu.at("name")) + ", " + bytes(gpu.at("memory_bytes")) + " (" +
+         plain_text(gpu.at("sm")) + ")\n";
+}
 }  // namespace
 
 Json dry_run(const Experiment& experiment, const RunRequest& request) {
@@ -111,16 +133,15 @@ Json dry_run(const Experiment& experiment, const RunRequest& request) {
   Interrupts interrupts;
   Json listed = Json::array(), failures = Json::array(), runs = Json::array();
   std::vector<Json> plans(variants.size());
-  const auto without_plan =
-      plan_all(experiment, variants, schedule, plans,
-               {request.worker, {.timeout_s = request.plan_timeout_s}, request.gpu_bytes}, interrupts,
-               [](const Variant&) {});
+  const auto without_plan = plan_all(experiment, variants, schedule, plans,
+                                     {request.worker, {.timeout_s = request.plan_timeout_s}, request.as_gpu},
+                                     interrupts, [](const Variant&) {});
   if (!without_plan) throw Interrupted(interrupts.signal(), "nothing was run");
-  for (const auto& [index, failure] : *without_plan)
-    failures.push_back({{"variant", index},
-                        {"status", failure.status},
-                        {"reason", failure.reason},
-                        {"where", variants.at(static_cast<size_t>(index)).where}});
+  for (const NoPlan& each : *without_plan)
+    failures.push_back({{"variant", each.variant},
+                        {"status", each.failure.status},
+                        {"reason", each.failure.reason},
+                        {"where", variants.at(static_cast<size_t>(each.variant)).where}});
   Needs needs(interrupts);
   for (const auto& variant : variants)
     if (variant.external && variant.has_own_runs() && schedule.wanted(variant))
@@ -131,9 +152,16 @@ Json dry_run(const Experiment& experiment, const RunRequest& request) {
                             {"where", variant.where}});
   for (const auto& variant : variants) listed.push_back(to_json(variant));
   const auto jobs = schedule.all(plans);
+  show_failures(*without_plan, plans);
   for (const auto& job : jobs) runs.push_back(job.id);
   const auto folder = report_folder(request.reports, experiment);
+  Json gpu;
+  if (request.as_gpu)
+    gpu = {{"name", request.as_gpu->name},
+           {"memory_bytes", request.as_gpu->memory_bytes},
+           {"sm", request.as_gpu->sm}};
   return {{"folder", folder.string()},
+          {"as_gpu", gpu},
           {"estimate", estimate_of(jobs, folder)},
           {"experiment", to_json(experiment)},
           {"variants", listed},
@@ -150,7 +178,7 @@ std::string dry_run_text(const Json& dry) {
                      ", " + counted(std::ssize(dry.at("runs")), "run") +
                      (experiment.at("until").empty() ? "" : " in the first round") + ", report in " +
                      plain_text(dry.at("folder")) + "\n";
-  text += estimate_text(dry);
+  text += gpu_text(dry) + estimate_text(dry);
   if (!dry.at("only").empty())
     text += "--only: " + join(dry.at("only").get<std::vector<std::string>>()) + ", and the base\n";
   for (const auto& [name, value] : experiment.at("arguments").items())
@@ -169,7 +197,7 @@ std::string dry_run_text(const Json& dry) {
     if (const auto same = variant.at("same_as").get<int64_t>(); same >= 0)
       text += "  the same run as " + plain_text(dry.at("variants").at(static_cast<size_t>(same)).at("name")) +
               "\n";
-    else if (const Json& plan = dry.at("plans").at(index); !plan.is_null()) {
+    else if (const Json& plan = dry.at("plans").at(index); plan.is_object() && plan.contains("problem")) {
       text += "  plan\n";
       add(plan_lines(plan));
     }
@@ -195,7 +223,7 @@ std::string planned_costs(const Json& dry) {
       "# " + plain_text(dry.at("experiment").at("name")) +
       ": what a step costs a GPU\n\nPredicted from the operators of one step on sizes alone: " +
       "nothing was trained or measured.\n\n" + markdown_table(cost_table(lines));
-  for (const auto& remark : cost_remarks()) text += "- " + remark + "\n";
+  for (const auto& remark : cost_remarks(lines)) text += "- " + remark + "\n";
   return text;
 }
 

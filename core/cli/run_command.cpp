@@ -24,7 +24,7 @@ struct RunOptions {
   Overrides overrides;
   std::vector<std::string> only, plugin_path, arguments;
   std::string preset;
-  std::optional<double> as_gpu;  ///< GB of memory
+  std::optional<std::string> as_gpu;  ///< a card, or its memory
   bool resume = false, retry = false, skip_missing = false, dry_run = false, json = false, costs = false,
        verbose = false;
 };
@@ -57,10 +57,6 @@ std::string resume_hint(const RunOptions& options) {
   std::string command = "optrush run " + options.script;
   if (options.overrides.label) command += " --label " + *options.overrides.label;
   return "'" + command + " --resume', with the same options, goes on with the runs that are missing";
-}
-
-std::optional<int64_t> bytes_of(std::optional<double> gigabytes) {
-  return gigabytes ? std::optional(static_cast<int64_t>(*gigabytes * 1e9)) : std::nullopt;
 }
 
 /// The other processes of a launcher's job come.
@@ -129,7 +125,7 @@ int run(const RunOptions& options) {
                      .retry = options.retry,
                      .only = options.only,
                      .skip_missing = options.skip_missing,
-                     .gpu_bytes = bytes_of(options.as_gpu)};
+                     .as_gpu = options.as_gpu ? std::optional(planned_gpu(*options.as_gpu)) : std::nullopt};
   Overrides overrides = options.overrides;
   if (options.as_gpu) overrides.device = "cuda";
   const ScriptOptions script{options.plugin_path, installation.scripts, overrides.device.value_or(""),
@@ -162,10 +158,11 @@ void add_run_command(CLI::App& app, int& code) {
   command->add_option("script", options->script, "experiment (Lua), or @NAME of one that ships")->required();
   command->add_flag("--dry-run", options->dry_run, "print the expanded specs and plans; run nothing");
   command
-      ->add_option("--as-gpu", options->as_gpu,
-                   "with --dry-run: plan for a GPU with so many GB of memory, which need not be here")
-      ->check(CLI::PositiveNumber)
-      ->type_name("GB");
+      ->add_option(
+          "--as-gpu", options->as_gpu,
+          "with --dry-run: plan for this GPU, which need not be here: h100, a100-40, rtx4090, ..., or "
+          "its memory as in 80 (a card sold as 80 GB), 79.1 (GiB), 80GB")
+      ->type_name("GPU");
   command->add_option("--preset", options->preset,
                       "which form of the experiment, where the script has several");
   command
@@ -230,7 +227,8 @@ void add_run_command(CLI::App& app, int& code) {
   command->add_flag("--verbose", options->verbose, "tell on stderr what is started and why");
   command->footer(
       "Exit code: 0 every run ended well (or lacks what this machine does not have), 1 something failed or\n"
-      "nothing was measured, 2 bad usage, 128 + N interrupted by signal N, as 130 by Ctrl-C and 143 by SIGTERM.");
+      "nothing was measured, 2 bad usage, 128 + N interrupted by signal N, as 130 by Ctrl-C and 143 by "
+      "SIGTERM.");
   command->callback([options, &code] { code = run(*options); });
 }
 }  // namespace optrush

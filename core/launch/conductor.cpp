@@ -176,7 +176,7 @@ class Conductor {
     // What belongs to the experiment is known only now: a rung above a refused one has another stack.
     write_variants();
     set_aside();
-    for (const auto& [index, failure] : *failures) {
+    for (const auto& [index, failure, plan] : *failures) {
       const Variant& variant = runs_.variants.at(static_cast<size_t>(index));
       progress_.note(variant.name + ": " + failure.status + ", " + failure.reason, Colour::red);
       if (variant.has_own_runs()) execution_.cannot_run(variant, failure);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/gpu_cards.h"
 #include "experiment/experiment.h"
 #include "launch/progress.h"
 
@@ -26,7 +27,7 @@ struct RunRequest {
   Json machine;
   /// When the time limit began; none: it begins with the first run.
   std::optional<std::chrono::steady_clock::time_point> began;
-  std::optional<int64_t> gpu_bytes;  ///< of a dry run for a GPU that this machine lacks
+  std::optional<PlannedGpu> as_gpu;  ///< of a dry run for a GPU that this machine lacks
 };
 
 struct RunOutcome {

@@ -12,6 +12,7 @@
 #include "launch/temporary_folder.h"
 #include "optrush/error.h"
 #include "report/format.h"
+#include "report/planned_memory.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
@@ -42,24 +43,22 @@ void check_plan(const Variant& variant, const Json& plan) {
 
 /// Leaves plan.json and log.txt in the folder.
 ProcessEnd run_plan(const RunSpec& spec, const fs::path& worker, const fs::path& folder, const Limits& limits,
-                    Interrupts& interrupts) {
+                    Interrupts& interrupts, const std::optional<PlannedGpu>& as_gpu) {
   write_json(folder / "spec.json", to_json(spec));
-  const Command command{{worker, "plan", "--spec", folder / "spec.json", "--out", folder / "plan.json"},
-                        worker_environment(spec),
-                        folder / "log.txt"};
-  return run_process(command, limits, interrupts);
+  std::vector<std::string> words = {
+      worker, "plan", "--spec", folder / "spec.json", "--out", folder / "plan.json"};
+  if (as_gpu) words.insert(words.end(), {"--sm", as_gpu->sm});
+  return run_process({std::move(words), worker_environment(spec), folder / "log.txt"}, limits, interrupts);
 }
 
-/// Why the variant does not fit into this machine; empty where it does, or nothing was predicted.
+/// Why the variant does not fit into this machine; empty where it may, or nothing was predicted.
 std::string lacking_memory(const Json& plan, int64_t ranks) {
-  const Json memory = plan.value("memory", Json());
-  if (memory.is_null() || memory.at("available_bytes").is_null() ||
-      memory.at("peak_bytes") <= memory.at("available_bytes"))
-    return "";
+  const auto memory = planned_memory(plan);
+  if (!memory || !memory->available || memory->least <= *memory->available) return "";
   return (ranks > 1 ? "a step of one of " + std::to_string(ranks) + " ranks needs " : "a step needs ") +
-         bytes(memory.at("peak_bytes")) + " (" + grouped(memory.at("peak_bytes")) + " bytes), and " +
-         (ranks > 1 ? "a rank can have " : "this machine has ") + bytes(memory.at("available_bytes")) +
-         (memory.at("device") == "cuda" ? " on its GPU" : " free");
+         (memory->bounded_by.empty() ? "" : "at least ") + bytes(memory->least) + " (" +
+         grouped(memory->least) + " bytes), and " + (ranks > 1 ? "a rank can have " : "this machine has ") +
+         bytes(*memory->available) + (memory->device == "cuda" ? " on its GPU" : " free");
 }
 
 bool changes_batch(const Variant& variant) {
@@ -75,7 +74,7 @@ std::string smaller_batch(RunSpec spec, double available, const PlanRequest& req
   while ((int64_t{1} << high) < spec.train.micro_batch) ++high;
   const auto fits = [&](int64_t batch) {
     spec.train.micro_batch = batch;
-    const auto peak = predicted_peak(spec, request.worker, request.limits, interrupts);
+    const auto peak = predicted_peak(spec, request.worker, request.limits, interrupts, request.as_gpu);
     return peak && static_cast<double>(*peak) <= available;
   };
   if (spec.train.micro_batch == 1 || !fits(1))
@@ -106,10 +105,10 @@ std::set<int64_t> only_stood_on(const std::vector<Variant>& variants, const Sche
 }  // namespace
 
 std::optional<Planned> plan_variant(const Variant& variant, const fs::path& worker, const Limits& limits,
-                                    Interrupts& interrupts, std::optional<int64_t> gpu_bytes) {
+                                    Interrupts& interrupts, const std::optional<PlannedGpu>& as_gpu) {
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "plan.json", log = folder.path() / "log.txt";
-  const ProcessEnd end = run_plan(variant.spec, worker, folder.path(), limits, interrupts);
+  const ProcessEnd end = run_plan(variant.spec, worker, folder.path(), limits, interrupts, as_gpu);
   if (end.kind == ProcessEnd::Kind::interrupted) return std::nullopt;
 
   const bool exited = end.kind == ProcessEnd::Kind::exited;
@@ -118,15 +117,13 @@ std::optional<Planned> plan_variant(const Variant& variant, const fs::path& work
   if ((exited && end.code == 0) || (!exited && fs::exists(out))) {
     try {
       Json plan = read_json(out);
-      if (gpu_bytes && plan.contains("memory") && plan["memory"].is_object())
-        plan["memory"]["available_bytes"] = *gpu_bytes;
+      if (as_gpu && plan.contains("memory") && plan["memory"].is_object())
+        plan["memory"]["available_bytes"] = as_gpu->memory_bytes;
       if (variant.external) plan["plugins"].push_back(as_plugin(*variant.external, variant.name));
       check_plan(variant, plan);
       if (const auto reason = lacking_memory(plan, variant.spec.train.world_size);
           !variant.external && !reason.empty())
-        return Planned{.failure = {"skipped", reason},
-                       .lacks_memory = true,
-                       .available_bytes = plan["memory"]["available_bytes"]};
+        return Planned{.failure = {"skipped", reason}, .skipped_plan = std::move(plan), .lacks_memory = true};
       return Planned{.plan = std::move(plan)};
     } catch (const Error& e) {
       return failed_plan("failed", "while planning: " + e.message());
@@ -159,23 +156,27 @@ std::optional<std::vector<NoPlan>> plan_all(const Experiment& experiment, std::v
     Planned planned;
     if (variant.has_own_runs()) {
       begins(variant);
-      auto made = plan_variant(variant, request.worker, request.limits, interrupts, request.gpu_bytes);
+      auto made = plan_variant(variant, request.worker, request.limits, interrupts, request.as_gpu);
       if (!made) return std::nullopt;
       planned = std::move(*made);
     } else {
       planned.plan = plans.at(static_cast<size_t>(variant.same_as));
       const auto failed = std::ranges::find(failures, variant.same_as, &NoPlan::variant);
-      if (failed != failures.end()) planned.failure = failed->failure;
+      if (failed != failures.end()) {
+        planned.failure = failed->failure;
+        planned.skipped_plan = failed->skipped_plan;
+      }
       planned.refused = refused.contains(variant.same_as);
     }
     // Of a rung that keeps the base's batch, something else is too large.
     if (wanted && planned.lacks_memory && variant.has_own_runs() &&
         (variant.index == 0 || changes_batch(variant)))
       planned.failure.reason +=
-          "; " +
-          smaller_batch(variant.spec, static_cast<double>(planned.available_bytes), request, interrupts);
+          "; " + smaller_batch(variant.spec, planned_memory(planned.skipped_plan)->available.value_or(0),
+                               request, interrupts);
     if (wanted) plans.at(i) = planned.plan;
-    if (wanted && planned.plan.is_null()) failures.push_back({variant.index, planned.failure});
+    if (wanted && planned.plan.is_null())
+      failures.push_back({variant.index, planned.failure, planned.skipped_plan});
     if (!planned.refused) continue;
     refused.insert(variant.index);
     if (variant.group != "ladder") continue;
@@ -186,14 +187,13 @@ std::optional<std::vector<NoPlan>> plan_all(const Experiment& experiment, std::v
 }
 
 std::optional<int64_t> predicted_peak(const RunSpec& spec, const fs::path& worker, const Limits& limits,
-                                      Interrupts& interrupts) {
+                                      Interrupts& interrupts, const std::optional<PlannedGpu>& as_gpu) {
   const TemporaryFolder folder;
-  run_plan(spec, worker, folder.path(), limits, interrupts);
+  run_plan(spec, worker, folder.path(), limits, interrupts, as_gpu);
   const fs::path out = folder.path() / "plan.json";
   if (!fs::exists(out)) return std::nullopt;
-  const Json memory = read_json(out).value("memory", Json());
-  if (!memory.is_object()) return std::nullopt;
-  return memory.at("peak_bytes").get<int64_t>();
+  const auto memory = planned_memory(read_json(out));
+  return memory ? std::optional(static_cast<int64_t>(memory->peak)) : std::nullopt;
 }
 
 Environment worker_environment(const RunSpec& spec, int64_t cores) {

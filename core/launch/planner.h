@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/gpu_cards.h"
 #include "experiment/experiment.h"
 #include "launch/process.h"
 #include "launch/result.h"
@@ -18,21 +19,21 @@ namespace optrush {
 struct Planned {
   Json plan;  ///< null: none
   BadEnd failure = {};
+  Json skipped_plan;     ///< of one that lacks memory; else null
   bool refused = false;  ///< the worker said what is wrong with it: it can't be, whatever is stacked on it
-  bool lacks_memory = false;    ///< what it foresees does not fit into this machine
-  int64_t available_bytes = 0;  ///< that it would have to fit into, where it lacks memory
+  bool lacks_memory = false;  ///< what it foresees does not fit into this machine
 };
 
 /// `optrush-worker plan` for one variant, in a process of its own: a plugin may throw, crash or hang. None
-/// where a signal came first. `gpu_bytes`: of a GPU that is planned for and not there.
+/// where a signal came first. `as_gpu`: that is planned for and need not be there.
 std::optional<Planned> plan_variant(const Variant&, const std::filesystem::path& worker, const Limits&,
-                                    Interrupts&, std::optional<int64_t> gpu_bytes = std::nullopt);
+                                    Interrupts&, const std::optional<PlannedGpu>& as_gpu = std::nullopt);
 
 /// How plans are made.
 struct PlanRequest {
   std::filesystem::path worker;
   Limits limits;
-  std::optional<int64_t> gpu_bytes = {};  ///< of a GPU that is planned for and not there
+  std::optional<PlannedGpu> as_gpu = {};  ///< that is planned for and need not be there
   /// Rungs that an earlier call found refused: those stay it that are not planned now.
   std::set<std::string> refused_before = {};
 };
@@ -40,6 +41,7 @@ struct PlanRequest {
 struct NoPlan {
   int64_t variant = 0;
   BadEnd failure;
+  Json skipped_plan;  ///< of one that lacks memory, which is not run; else null
 };
 
 /// Plans of the variants that are wanted, into `plans` by variant. What a ladder stacks on a refused rung is
@@ -50,10 +52,10 @@ std::optional<std::vector<NoPlan>> plan_all(const Experiment&, std::vector<Varia
                                             const Schedule&, std::vector<Json>& plans, const PlanRequest&,
                                             Interrupts&, const std::function<void(const Variant&)>& begins);
 
-/// The peak of a step in bytes, as the plan of this spec foresees it; none where it does not, or there is no
-/// plan.
+/// The peak of a step in bytes, or what it takes at most, as the plan of this spec foresees it; none where it
+/// does not, or there is no plan.
 std::optional<int64_t> predicted_peak(const RunSpec&, const std::filesystem::path& worker, const Limits&,
-                                      Interrupts&);
+                                      Interrupts&, const std::optional<PlannedGpu>& as_gpu = std::nullopt);
 
 /// What a worker gets beside its spec: OpenMP's threads as the spec says, else as OMP_NUM_THREADS asks, else
 /// `cores` (0: OpenMP's own choice), sleeping while they wait, so that the threads of two OpenMP runtimes do

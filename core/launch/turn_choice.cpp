@@ -3,19 +3,14 @@
 #include <algorithm>
 #include <optional>
 
+#include "report/planned_memory.h"
+
 namespace optrush {
 namespace {
 /// That a process holds beside what is foreseen or measured: LibTorch itself, threads, helpers that compile.
 constexpr double kOverhead = 0.5e9;
 /// Part of the free memory that is given away.
 constexpr double kShareOfMemory = 0.8;
-
-/// What a plan says of a step's memory on a CPU; null where it says nothing.
-Json memory_on_cpu(const Json& plan) {
-  const auto memory = plan.find("memory");
-  const bool known = memory != plan.end() && memory->is_object() && memory->at("device") == "cpu";
-  return known ? *memory : Json();
-}
 
 /// The memory that runs share, taken piece by piece.
 class Room {
@@ -24,11 +19,10 @@ class Room {
   Room(const std::vector<Json>& plans, double free_bytes) {
     std::optional<double> free;
     for (const Json& plan : plans) {
-      const Json memory = plan.value("memory", Json());
-      if (!memory.is_object()) continue;
-      if (memory.at("device") != "cpu") return;
-      const double there = memory.at("available_bytes");
-      free = std::min(free.value_or(there), there);
+      const auto memory = planned_memory(plan);
+      if (!memory) continue;
+      if (memory->device != "cpu") return;
+      if (memory->available) free = std::min(free.value_or(*memory->available), *memory->available);
     }
     left_ = kShareOfMemory * free.value_or(free_bytes);
   }
@@ -45,10 +39,11 @@ class Room {
   double left_ = 0;
 };
 
-/// Bytes of one of its processes. A plan speaks of the host's own step, not of another program's.
+/// Bytes of one of its processes. A plan speaks of the host's own step, not of another program's, and a bound
+/// of it is no peak.
 std::optional<double> process_bytes(const Job& job, const Json& plan, const MeasuredPeaks& measured) {
-  const Json memory = memory_on_cpu(plan);
-  if (!job.external && !memory.is_null()) return memory.at("peak_bytes").get<double>();
+  const auto memory = planned_memory(plan);
+  if (!job.external && memory && memory->device == "cpu" && memory->bounded_by.empty()) return memory->peak;
   const auto found = measured.find(job.spec.variant);
   return found == measured.end() ? std::nullopt : std::optional(found->second);
 }

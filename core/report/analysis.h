@@ -5,6 +5,7 @@
 
 #include "experiment/gate.h"
 #include "report/paired_speed.h"
+#include "report/planned_memory.h"
 #include "report/quality.h"
 #include "report/scaling.h"
 #include "report/statistics.h"
@@ -69,9 +70,10 @@ struct Row {
   bool checked = true;  ///< false: what the gate wanted to compare with is missing
 
   std::optional<StepCost> cost;          ///< counted in a warm-up step; else as the plan foresees it
-  std::optional<double> predicted_peak;  ///< bytes of a step, by the plan
-  std::optional<Published> published;    ///< of its change, by others
-  bool published_here = false;           ///< on a device like that of this row
+  std::optional<double> predicted_peak;  ///< bytes of a step, by the plan; none where it has bounds alone
+  std::optional<PlannedMemory> planned_memory;
+  std::optional<Published> published;  ///< of its change, by others
+  bool published_here = false;         ///< on a device like that of this row
 
   // Of several ranks: medians over rounds, and the largest memory.
   std::vector<RankResult> ranks;

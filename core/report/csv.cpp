@@ -63,6 +63,9 @@ const std::vector<Column>& columns() {
   static const auto part = [](const char* name) {
     return [name](A, R r) { return csv_cell(value_named(r.memory.parts, name)); };
   };
+  static const auto planned = [](auto member) {
+    return [member](A, R r) { return r.planned_memory ? csv_cell((*r.planned_memory).*member) : ""; };
+  };
   static const auto published = [](auto member) {
     return [member](A, R r) { return r.published ? csv_cell((*r.published).*member) : ""; };
   };
@@ -102,6 +105,9 @@ const std::vector<Column>& columns() {
       {"optimizer_state_bytes", part("optimizer_state")},
       {"activations_bytes", part("activations")},
       {"predicted_peak_bytes", [](A, R r) { return csv_cell(r.predicted_peak); }},
+      {"predicted_least_bytes", planned(&PlannedMemory::least)},
+      {"predicted_most_bytes", planned(&PlannedMemory::peak)},
+      {"predicted_reserved_bytes", planned(&PlannedMemory::reserved)},
       {"prediction_error", [](A, R r) { return csv_cell(r.prediction_error); }},
       {"model_flops_per_second", [](A, R r) { return csv_cell(r.model_flops_per_second); }},
       {"mfu", [](A, R r) { return csv_cell(r.mfu); }},

@@ -51,7 +51,7 @@ Section memory_section(const Family& family) {
       return it == row.memory.parts.end() ? std::string(kUnknown) : bytes(it->second);
     };
     table.rows.push_back({row.name, or_unknown(row.memory.allocated, bytes),
-                          or_unknown(row.predicted_peak, bytes),
+                          row.planned_memory ? planned_peak_text(*row.planned_memory) : std::string(kUnknown),
                           or_unknown(row.prediction_error, [](double e) { return change(1 + e); }),
                           part("parameters"), part("gradients"), part("optimizer_state"), part("activations"),
                           or_unknown(row.memory.reserved, bytes), or_unknown(row.memory.process, bytes)});

@@ -73,6 +73,12 @@ Json gate_of(const Row& row) {
           {"message", row.verdict.message}};
 }
 
+/// [at least, at most], where that is all that the plan can say of a step's peak.
+Json bounds_of(const Row& row) {
+  if (!row.planned_memory || row.planned_memory->bounded_by.empty()) return nullptr;
+  return {row.planned_memory->least, row.planned_memory->peak};
+}
+
 Json published_of(const Row& row) {
   if (!row.published) return nullptr;
   const auto or_none = [](double value) { return value > 0 ? Json(value) : Json(); };
@@ -186,6 +192,8 @@ Json of(const Row& row) {
           {"prediction_error", or_null(row.prediction_error)},
           {"costs", of(row.cost)},
           {"predicted_peak", or_null(row.predicted_peak)},
+          {"predicted_bounds", bounds_of(row)},
+          {"predicted_reserved", row.planned_memory ? or_null(row.planned_memory->reserved) : Json()},
           {"model_flops_per_second", or_null(row.model_flops_per_second)},
           {"mfu", or_null(row.mfu)},
           {"mfu_of_dtype", or_null(row.mfu_of_dtype)},

@@ -175,7 +175,8 @@ void take_ranks(Row& row, const RunsOfRow& runs) {
 /// What the plan foresees; what a run counted itself stays.
 void take_plan(Row& row, const Stored& stored) {
   const CostLine planned = planned_cost(row.name, plan_of(stored, row));
-  row.predicted_peak = planned.peak_bytes;
+  row.planned_memory = planned.memory;
+  if (planned.memory && planned.memory->bounded_by.empty()) row.predicted_peak = planned.memory->peak;
   if (!row.cost) row.cost = planned.cost;
 }
 

@@ -15,7 +15,7 @@ struct Share {
 };
 
 /// Rows with the same model, data and plugins.
-struct Strategy {
+struct RowFamily {
   Json rest;                         ///< all of the problem but ranks and batch
   std::map<std::string, Json> uses;  ///< plugins with options, other than those that only shape the batch
   std::vector<Share> members;        ///< in the order of the report
@@ -57,7 +57,7 @@ class Finder {
   std::vector<ScalingSeries> find() {
     for (const Row& row : a_.rows)
       if (counts(row) && row.same_as < 0) add(row);
-    for (Strategy& family : families_) {
+    for (RowFamily& family : families_) {
       if (std::ranges::none_of(family.members, [](const Share& s) { return s.ranks > 1; })) continue;
       adopt_fewer_ranks(family);
       add_series(family, Scaling::weak,
@@ -77,10 +77,10 @@ class Finder {
   const Variant& variant(int64_t index) const { return a_.variants[static_cast<size_t>(index)]; }
 
   void add(const Row& row) {
-    Strategy family{rest_of(variant(row.variant), plan(row.variant)),
-                  uses_of(variant(row.variant), plan(row.variant)),
-                  {}};
-    auto it = std::ranges::find_if(families_, [&](const Strategy& other) {
+    RowFamily family{rest_of(variant(row.variant), plan(row.variant)),
+                     uses_of(variant(row.variant), plan(row.variant)),
+                     {}};
+    auto it = std::ranges::find_if(families_, [&](const RowFamily& other) {
       return other.rest == family.rest && other.uses == family.uses;
     });
     if (it == families_.end()) it = families_.insert(families_.end(), std::move(family));
@@ -88,7 +88,7 @@ class Finder {
   }
 
   /// The rung below that of the fewest ranks, where that one adds nothing but ranks and what connects them.
-  void adopt_fewer_ranks(Strategy& family) {
+  void adopt_fewer_ranks(RowFamily& family) {
     const Share fewest = *std::ranges::min_element(family.members, {}, &Share::ranks);
     int64_t below = variant(fewest.variant).previous;
     while (below >= 0 && !counts(*a_.row(below))) below = variant(below).previous;
@@ -103,7 +103,7 @@ class Finder {
   }
 
   /// One series for each value of what stays the same.
-  void add_series(const Strategy& family, Scaling kind, auto&& same) {
+  void add_series(const RowFamily& family, Scaling kind, auto&& same) {
     std::map<std::pair<int64_t, int64_t>, std::vector<Share>> groups;
     for (const Share& share : family.members) {
       auto& group = groups[same(share)];
@@ -186,7 +186,7 @@ class Finder {
   }
 
   const Analysis& a_;
-  std::vector<Strategy> families_;
+  std::vector<RowFamily> families_;
   std::vector<ScalingSeries> series_;
 };
 }  // namespace

@@ -42,7 +42,12 @@ std::optional<StepCost> step_cost_from(const Json& costs) {
                   .attention_flops = number_in(total, "attention_flops")};
 }
 
+namespace {
+bool is_of_a_gpu(const CostLine& line) { return line.memory && line.memory->reserved; }
+}  // namespace
+
 Table cost_table(const std::vector<CostLine>& lines) {
+  const bool gpu = std::ranges::any_of(lines, is_of_a_gpu);
   Table table{{{"rung"},
                {"launches", true},
                {"host waits", true},
@@ -54,33 +59,44 @@ Table cost_table(const std::vector<CostLine>& lines) {
                {"attention", true},
                {"peak", true}},
               {}};
+  if (gpu) table.columns.push_back({"reserved", true});
   for (const CostLine& line : lines) {
     const StepCost cost = line.cost.value_or(StepCost{});
-    table.rows.push_back({line.rung + (line.why_not.empty() ? "" : " (" + line.why_not + ")"),
-                          or_unknown(cost.launches, count), or_unknown(cost.host_waits, count),
-                          with_bytes(cost.copies, cost.copied_bytes), with_bytes(cost.casts, cost.cast_bytes),
-                          or_unknown(cost.casts_of_a_weight, count),
-                          or_unknown(cost.elementwise_bytes, gigabytes),
-                          or_unknown(cost.matmul_flops, teraflops),
-                          or_unknown(cost.attention_flops, teraflops), or_unknown(line.peak_bytes, bytes)});
+    table.rows.push_back(
+        {line.rung + (line.why_not.empty() ? "" : " (" + line.why_not + ")"),
+         or_unknown(cost.launches, count), or_unknown(cost.host_waits, count),
+         with_bytes(cost.copies, cost.copied_bytes), with_bytes(cost.casts, cost.cast_bytes),
+         or_unknown(cost.casts_of_a_weight, count), or_unknown(cost.elementwise_bytes, gigabytes),
+         or_unknown(cost.matmul_flops, teraflops), or_unknown(cost.attention_flops, teraflops),
+         line.memory ? planned_peak_text(*line.memory) : std::string(kUnknown)});
+    if (gpu)
+      table.rows.back().push_back(line.memory ? or_unknown(line.memory->reserved, bytes)
+                                              : std::string(kUnknown));
   }
   return table;
 }
 
-std::vector<std::string> cost_remarks() {
-  return {
+std::vector<std::string> cost_remarks(const std::vector<CostLine>& lines) {
+  std::vector<std::string> remarks = {
       "Launches are kernels that a GPU would start for the operators of a step, one for each that computes; "
       "multi-tensor operators by their chunks.",
       "Elementwise bytes are read and written by every kernel that is neither matmul nor attention; casts "
       "are among them. Attention is that of fused kernels: the plain one is matmuls.",
       "Host waits and copies are not known of a CPU, which copies nothing to itself."};
+  if (std::ranges::any_of(lines, is_of_a_gpu))
+    remarks.emplace_back(
+        "Peak is the predicted memory in use, with the rounding to the allocator's blocks and the workspaces "
+        "of cuBLAS. Reserved is the memory that LibTorch's caching allocator takes from the GPU for it. The "
+        "CUDA context, 0.3 to 0.8 GiB, is in neither.");
+  if (std::ranges::any_of(
+          lines, [](const CostLine& line) { return line.memory && !line.memory->bounded_by.empty(); }))
+    remarks.emplace_back("A peak of two numbers is at least the first and at most the second.");
+  return remarks;
 }
 
 CostLine planned_cost(const std::string& rung, const Json& plan) {
   if (!plan.is_object()) return {rung, {}, {}, "no plan"};
-  const Json memory = plan.value("memory", Json());
-  return {rung, step_cost_from(plan.value("costs", Json())),
-          memory.is_object() ? number_in(memory, "peak_bytes") : std::nullopt,
+  return {rung, step_cost_from(plan.value("costs", Json())), planned_memory(plan),
           first_line(plan.value("no_forecast", ""))};
 }
 
@@ -88,10 +104,10 @@ Section cost_section(const Analysis& a) {
   Section section{.title = "What a step costs a GPU"};
   std::vector<CostLine> lines;
   for (const Row& row : a.rows)
-    if (row.cost) lines.push_back({row.name, row.cost, row.predicted_peak, ""});
+    if (row.cost) lines.push_back({row.name, row.cost, row.planned_memory, ""});
   if (lines.empty()) return section;
   section.table = cost_table(lines);
-  section.bullets = cost_remarks();
+  section.bullets = cost_remarks(lines);
   return section;
 }
 }  // namespace optrush

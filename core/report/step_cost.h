@@ -14,13 +14,14 @@ std::optional<StepCost> step_cost_from(const Json& costs);
 struct CostLine {
   std::string rung;
   std::optional<StepCost> cost;
-  std::optional<double> peak_bytes;  ///< that a plan foresees
-  std::string why_not;               ///< nothing is known of its cost
+  std::optional<PlannedMemory> memory;
+  std::string why_not;  ///< nothing is known of its cost
 };
-/// rung | launches | host waits | copies | casts | of weights | elementwise | matmuls | attention | peak
+/// rung | launches | host waits | copies | casts | of weights | elementwise | matmuls | attention | peak,
+/// and reserved where a plan is for a GPU
 Table cost_table(const std::vector<CostLine>&);
 /// What the numbers of the table mean, one sentence each.
-std::vector<std::string> cost_remarks();
+std::vector<std::string> cost_remarks(const std::vector<CostLine>&);
 /// The lines of experiments that were planned, by what a plan foresees.
 CostLine planned_cost(const std::string& rung, const Json& plan);
 /// "What a step costs a GPU" in a report.

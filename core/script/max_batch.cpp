@@ -8,7 +8,7 @@
 
 namespace optrush {
 namespace {
-/// The CUDA context, libraries' workspaces and what the caching allocator can't use for its fragments.
+/// The rest is for the CUDA context and for the caching allocator's fragments.
 constexpr double kShareOfTensors = 0.9;
 /// Of the memory that is free on a CPU: the processes have more than tensors, and so have others.
 constexpr double kShareOfFree = 0.7;

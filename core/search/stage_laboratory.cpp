@@ -12,6 +12,7 @@
 #include "report/analysis.h"
 #include "report/format.h"
 #include "report/more_time.h"
+#include "report/planned_memory.h"
 #include "report/report.h"
 #include "report/verdict.h"
 
@@ -91,12 +92,13 @@ Forecast StageLaboratory::planned(const Picks& picks) {
   if (!planned) throw StageInterrupted{folder_, interrupts.signal()};
   if (planned->lacks_memory) return {Forecast::End::too_large, planned->failure.reason, 0};
   if (planned->plan.is_null()) return {Forecast::End::refused, planned->failure.reason, 0};
-  const Json memory = planned->plan.value("memory", Json());
-  const double peak = memory.is_object() ? memory.at("peak_bytes").get<double>() : 0;
-  if (request_.memory_bytes && peak > *request_.memory_bytes)
+  const auto memory = planned_memory(planned->plan);
+  if (!memory) return {Forecast::End::fits, "", 0};
+  if (request_.memory_bytes && memory->least > *request_.memory_bytes)
     return {Forecast::End::too_large,
-            "a step needs " + bytes(peak) + ", and memory is " + bytes(*request_.memory_bytes), peak};
-  return {Forecast::End::fits, "", peak};
+            "a step needs " + bytes(memory->least) + ", and memory is " + bytes(*request_.memory_bytes),
+            memory->least};
+  return {Forecast::End::fits, "", memory->bounded_by.empty() ? memory->peak : 0};
 }
 
 Experiment StageLaboratory::stage(const Picks& reference, const std::vector<Picks>& stacks) const {

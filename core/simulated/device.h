@@ -2,6 +2,8 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <string>
+#include <utility>
 
 /// A device without hardware, registered as LibTorch's PrivateUse1: it is not the CPU, has an autocast of its
 /// own, and refuses operators that mix it with the CPU, as a GPU does. Of its two kinds, one runs every
@@ -14,16 +16,37 @@ enum class Values : uint8_t {
   host   ///< in host memory
 };
 
-/// Makes it the device of this process, of this kind from now on; "simulated:0". `form`: whose form operators
-/// take on it (optrush/forecast.h). Tensors of the other kind must be gone.
-at::Device open(Values, at::DeviceType form = at::kPrivateUse1);
+/// Whose form operators and memory take: kCPU, or kCUDA and there an architecture as in "sm_90".
+struct Form {
+  // NOLINTNEXTLINE(google-explicit-constructor): a kind of device is one
+  Form(at::DeviceType of_type = at::kPrivateUse1, std::string of_architecture = "sm_90")
+      : type(of_type), architecture(std::move(of_architecture)) {}
+  at::DeviceType type;
+  std::string architecture;
+};
+
+/// Makes it the device of this process, of this kind from now on; "simulated:0". Memory is counted from zero.
+/// Tensors of the other kind must be gone.
+at::Device open(Values, Form = {});
 
 Values values();
-at::DeviceType form();
+const Form& form();
 
-/// Bytes of its tensors, as they were asked for.
-int64_t allocated();
-int64_t peak();
+/// Bytes of the device. In the form of a GPU they lie in blocks of LibTorch's caching allocator, and each
+/// thread that multiplies has a workspace of cuBLAS for each of its streams.
+struct Memory {
+  int64_t tensors = 0;     ///< as they were asked for
+  int64_t rounding = 0;    ///< of tensors to blocks
+  int64_t workspaces = 0;  ///< of cuBLAS
+  int64_t total() const { return tensors + rounding + workspaces; }
+};
+Memory allocated();
+/// When the total was largest.
+Memory peak();
+/// That the allocator has taken from the driver. 0 in the form of a CPU.
+int64_t reserved();
+/// Largest sum of pinned host memory, by the powers of two that LibTorch's allocator takes for each block.
+int64_t peak_pinned();
 /// Starts a new peak at the present use.
 void reset_peak();
 

@@ -9,7 +9,7 @@ bool is_forecast(at::Device device) {
 bool is_forecast(const Tensor& tensor) { return is_forecast(tensor.device()); }
 
 at::DeviceType form_of(at::Device device) {
-  return device.is_privateuseone() ? simulated::form() : device.type();
+  return device.is_privateuseone() ? simulated::form().type : device.type();
 }
 at::DeviceType form_of(const Tensor& tensor) { return form_of(tensor.device()); }
 }  // namespace optrush

@@ -10,7 +10,9 @@
 #include <ATen/record_function.h>
 #include <torch/library.h>
 
+#include <string>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "optrush/error.h"
 #include "optrush/tensor.h"
@@ -128,9 +130,16 @@ class StandIns {
   Tensors kept_;  ///< so that no address is used twice
 };
 
-void run(const c10::OperatorHandle& op, Stack* stack) {
-  const at::DisableRecordFunctionGuard seen_once;  // as this device's operator, not as what stands in for it
-  ++State::instance().operators;
+/// That a GPU computes with cuBLAS or cuBLASLt, in whichever of their forms.
+bool is_product(const c10::OperatorHandle& op) {
+  static const std::unordered_set<std::string> kProducts = {
+      "aten::mm",      "aten::addmm",    "aten::addmm_",     "aten::bmm",
+      "aten::baddbmm", "aten::baddbmm_", "aten::addmv",      "aten::addmv_",
+      "aten::dot",     "aten::vdot",     "aten::_scaled_mm", "aten::_addmm_activation"};
+  return kProducts.contains(op.operator_name().name);
+}
+
+void run_on_stand_ins(const c10::OperatorHandle& op, Stack* stack) {
   if (values() == Values::none && run_shape_rule(op, *stack)) return;
   StandIns stand_ins(op);
   const size_t first = stack->size() - op.schema().arguments().size();
@@ -138,6 +147,14 @@ void run(const c10::OperatorHandle& op, Stack* stack) {
   op.callBoxed(stack);
   stand_ins.resize_outputs();
   for (size_t i = first; i < stack->size(); ++i) (*stack)[i] = stand_ins.result((*stack)[i]);
+}
+
+void run(const c10::OperatorHandle& op, Stack* stack) {
+  const at::DisableRecordFunctionGuard seen_once;  // as this device's operator, not as what stands in for it
+  State& state = State::instance();
+  ++state.operators;
+  run_on_stand_ins(op, stack);
+  if (is_product(op)) state.ledger->multiply(current_stream());
 }
 
 [[noreturn]] void no_values() { throw Error("a forecast has no values that the host could read"); }
@@ -150,14 +167,17 @@ bool host_waits(const Tensor& host, bool non_blocking) {
 Tensor copy_from(const Tensor& from, const Tensor& to, bool non_blocking) {
   const at::DisableRecordFunctionGuard seen_once;
   State& state = State::instance();
+  bool waits = false;
   if (from.device() == to.device()) {
     ++state.operators;
   } else {
     ++state.copies;
-    if (host_waits(from.is_cpu() ? from : to, non_blocking)) ++state.waits;
+    waits = host_waits(from.is_cpu() ? from : to, non_blocking);
+    if (waits) ++state.waits;
   }
   if (values() == Values::none) {
-    if (!to.is_privateuseone()) no_values();
+    // What the host does not wait for may stay there and come back: activations that are offloaded.
+    if (!to.is_privateuseone() && waits) no_values();
     return to;
   }
   const Tensor source = from.is_cpu() ? from : on_host(from);

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <mutex>
+#include <utility>
 
 #include "simulated/state.h"
 
@@ -13,21 +14,21 @@ namespace optrush::simulated {
 namespace {
 /// One block, for as long as it lives.
 struct Block {
-  explicit Block(size_t bytes) : bytes(static_cast<int64_t>(bytes)) {
+  explicit Block(size_t bytes) : bytes(static_cast<int64_t>(bytes)), ledger(State::instance().ledger) {
     State& state = State::instance();
-    const int64_t now = state.allocated.fetch_add(this->bytes) + this->bytes;
-    int64_t peak = state.peak.load();
-    while (now > peak && !state.peak.compare_exchange_weak(peak, now)) {
-    }
+    address = ledger->take(this->bytes, current_stream());
+    state.live += this->bytes;
     if (state.values == Values::host && bytes > 0) data = c10::alloc_cpu(bytes);
   }
   ~Block() {
     if (data != nullptr) c10::free_cpu(data);
-    State::instance().allocated -= bytes;
+    ledger->give_back(bytes, address);
+    State::instance().live -= bytes;
   }
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
-  int64_t bytes;
+  int64_t bytes, address = 0;
+  std::shared_ptr<Ledger> ledger;  ///< that counts it, also after the device was opened again
   void* data = nullptr;
 };
 
@@ -58,7 +59,7 @@ c10::Allocator& allocator() {
   return *made;
 }
 
-at::Device open(Values values, at::DeviceType form) {
+at::Device open(Values values, Form form) {
   static std::once_flag once;
   std::call_once(once, [] {
     c10::register_privateuse1_backend("simulated");
@@ -69,18 +70,21 @@ at::Device open(Values values, at::DeviceType form) {
     at::globalContext().lazyInitDevice(c10::kPrivateUse1);
   });
   State& state = State::instance();
-  TORCH_CHECK(values == state.values || state.allocated == 0,
+  TORCH_CHECK(values == state.values || state.live == 0,
               "the simulated device still has tensors of the other kind");
   state.values = values;
-  state.form = form;
+  state.form = std::move(form);
+  state.ledger = std::make_shared<Ledger>(state.form);
   return kDevice;
 }
 
 Values values() { return State::instance().values; }
-at::DeviceType form() { return State::instance().form; }
-int64_t allocated() { return State::instance().allocated; }
-int64_t peak() { return State::instance().peak; }
-void reset_peak() { State::instance().peak = State::instance().allocated.load(); }
+const Form& form() { return State::instance().form; }
+Memory allocated() { return State::instance().ledger->now(); }
+Memory peak() { return State::instance().ledger->peak(); }
+int64_t reserved() { return State::instance().ledger->reserved(); }
+int64_t peak_pinned() { return State::instance().ledger->peak_pinned(); }
+void reset_peak() { State::instance().ledger->reset_peak(); }
 
 Counts counts() {
   const State& state = State::instance();

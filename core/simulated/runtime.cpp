@@ -4,6 +4,8 @@
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <c10/core/impl/alloc_cpu.h>
+#include <c10/util/Exception.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <map>
@@ -14,7 +16,7 @@
 
 namespace optrush::simulated {
 namespace {
-thread_local c10::StreamId current_stream = 0;  // NOLINT: of the thread that calls
+thread_local c10::StreamId stream_of_thread = 0;  // NOLINT: of the thread that calls
 
 class Guard final : public c10::impl::DeviceGuardImplInterface {
  public:
@@ -27,13 +29,13 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   void uncheckedSetDevice(c10::Device) const noexcept override {}
   c10::DeviceIndex deviceCount() const noexcept override { return 1; }
 
-  c10::Stream getStream(c10::Device) const override { return stream(current_stream); }
+  c10::Stream getStream(c10::Device) const override { return stream(stream_of_thread); }
   c10::Stream getDefaultStream(c10::Device) const override { return stream(0); }
   c10::Stream getStreamFromGlobalPool(c10::Device, bool) const override { return stream(1); }
   c10::Stream getNewStream(c10::Device, int) const override { return stream(1); }
   c10::Stream exchangeStream(c10::Stream next) const override {
-    const c10::Stream before = stream(current_stream);
-    current_stream = next.id();
+    const c10::Stream before = stream(stream_of_thread);
+    stream_of_thread = next.id();
     return before;
   }
   bool queryStream(const c10::Stream&) const override { return true; }
@@ -56,13 +58,20 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
 // LibTorch's engine counts devices at the first backward of a process, so this is there from the start.
 C10_REGISTER_GUARD_IMPL(PrivateUse1, Guard)
 
-/// Host memory that copies need not stage.
+/// Host memory that copies need not stage. Where there are no values nothing writes to it: its pages are
+/// promised and never there.
 class PinnedAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {
-    void* data = bytes == 0 ? nullptr : c10::alloc_cpu(bytes);
+    const State& state = State::instance();
+    const bool promised = state.values == Values::none;
+    void* data = nullptr;
+    if (bytes > 0) data = promised ? promised_pages(bytes) : c10::alloc_cpu(bytes);
     const std::lock_guard lock(mutex_);
-    if (data != nullptr) blocks_.emplace(static_cast<char*>(data), bytes);
+    if (data != nullptr) {
+      state.ledger->pin(static_cast<int64_t>(bytes));
+      blocks_.emplace(static_cast<char*>(data), Pinned{bytes, promised, state.ledger});
+    }
     return {data, data, &release, c10::Device(c10::kCPU)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &release; }
@@ -73,7 +82,7 @@ class PinnedAllocator final : public c10::Allocator {
     const std::lock_guard lock(mutex_);
     const auto* at = static_cast<const char*>(data);
     auto next = blocks_.upper_bound(const_cast<char*>(at));
-    return next != blocks_.begin() && at < std::prev(next)->first + std::prev(next)->second;
+    return next != blocks_.begin() && at < std::prev(next)->first + std::prev(next)->second.bytes;
   }
   static PinnedAllocator& instance() {
     static auto* const made = new PinnedAllocator;  // NOLINT: tensors outlive static destruction
@@ -81,16 +90,32 @@ class PinnedAllocator final : public c10::Allocator {
   }
 
  private:
+  struct Pinned {
+    size_t bytes;
+    bool promised;
+    std::shared_ptr<Ledger> ledger;
+  };
+  static void* promised_pages(size_t bytes) {
+    void* pages =
+        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    TORCH_CHECK(pages != MAP_FAILED, "no address space for ", bytes, " bytes of pinned memory");
+    return pages;
+  }
   static void release(void* data) {
     if (data == nullptr) return;
+    Pinned pinned{};
     {
       const std::lock_guard lock(instance().mutex_);
-      instance().blocks_.erase(static_cast<char*>(data));
+      pinned = instance().blocks_.extract(static_cast<char*>(data)).mapped();
     }
-    c10::free_cpu(data);
+    pinned.ledger->unpin(static_cast<int64_t>(pinned.bytes));
+    if (pinned.promised)
+      munmap(data, pinned.bytes);
+    else
+      c10::free_cpu(data);
   }
   mutable std::mutex mutex_;
-  std::map<char*, size_t> blocks_;
+  std::map<char*, Pinned> blocks_;
 };
 
 class Hooks final : public at::PrivateUse1HooksInterface {
@@ -121,6 +146,8 @@ class Hooks final : public at::PrivateUse1HooksInterface {
   at::Generator generator_;
 };
 }  // namespace
+
+c10::StreamId current_stream() { return stream_of_thread; }
 
 void register_hooks() {
   at::RegisterPrivateUse1HooksInterface(new Hooks);  // NOLINT: LibTorch keeps it for ever

@@ -1,9 +1,12 @@
 #pragma once
 #include <c10/core/Allocator.h>
+#include <c10/core/Stream.h>
 
 #include <atomic>
+#include <memory>
 
 #include "simulated/device.h"
+#include "simulated/ledger.h"
 
 namespace optrush::simulated {
 inline const c10::Device kDevice{c10::kPrivateUse1, 0};
@@ -11,13 +14,16 @@ inline const c10::Device kDevice{c10::kPrivateUse1, 0};
 /// What LibTorch's registries point to: one a process, as these are.
 struct State {
   std::atomic<Values> values{Values::none};
-  std::atomic<at::DeviceType> form{at::kPrivateUse1};
-  std::atomic<int64_t> allocated{0}, peak{0};
+  Form form;
+  std::shared_ptr<Ledger> ledger = std::make_shared<Ledger>(Form{});
+  std::atomic<int64_t> live{0};  ///< bytes of all tensors, also of those that an earlier ledger counts
   std::atomic<int64_t> operators{0}, copies{0}, waits{0};
   static State& instance();
 };
 
 c10::Allocator& allocator();
+/// Of the calling thread.
+c10::StreamId current_stream();
 void register_hooks();
 void register_kernels();
 void register_autocast();

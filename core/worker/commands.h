@@ -18,8 +18,10 @@ struct RunRequest {
 /// Trains what the spec says, as one of its ranks; writes out/result.json and out/metrics.jsonl. 0 whenever a
 /// result was written.
 int run_command(const RunRequest&);
-/// Applies the plugins and writes the plan. Errors are thrown.
-int plan_command(const std::filesystem::path& spec, const std::filesystem::path& out);
+/// Applies the plugins and writes the plan. `architecture`: of the GPU that is planned for; "": the one that
+/// is here. Errors are thrown.
+int plan_command(const std::filesystem::path& spec, const std::filesystem::path& out,
+                 const std::string& architecture = "");
 /// Writes the GPUs that a run can train on, in CUDA's order: [{"name", "memory_bytes", "sm"}].
 int gpus_command(const std::filesystem::path& out);
 /// Writes what a script may ask about the CPU: {"name", "free_bytes", "bf16_speedup"}.

@@ -43,6 +43,9 @@ int main(int argc, char** argv) {
   auto* plan = app.add_subcommand("plan", "apply the plugins of a spec and write the resolved recipe");
   plan->add_option("--spec", spec, "RunSpec (JSON)")->required();
   plan->add_option("--out", out, "file for the plan")->required();
+  std::string architecture;
+  plan->add_option("--sm", architecture,
+                   "of the GPU that is planned for, as in sm_90; default: the one here");
   auto* exporting = app.add_subcommand("export", "write the start of a run for other programs to repeat it");
   exporting->add_option("--spec", spec, "RunSpec (JSON)")->required();
   exporting->add_option("--out", out, "folder: config.json, model.safetensors, tokens.safetensors, spec.json")
@@ -99,7 +102,7 @@ int main(int argc, char** argv) {
   });
   plan->callback([&] {
     own_environment_of(spec, argv);
-    code = optrush::plan_command(spec, out);
+    code = optrush::plan_command(spec, out, architecture);
   });
   gpus->callback([&] { code = optrush::gpus_command(out); });
   cpu->callback([&] { code = optrush::cpu_command(out); });

@@ -21,16 +21,45 @@ bool foreseeable(const Edit& base) {
   return base.plugin == "plain" || base.traits.foreseeable.value_or(base.traits.trace != Trace::opaque);
 }
 
-/// A function of the step that can't be run on tensors without values: "'my_plugin' in unit"; empty: none.
-std::string unforeseeable(const Recipe& recipe) {
+/// A function of the step that can't be run on tensors without values.
+struct Unforeseeable {
+  Edit edit;
+  std::string slot;
+  std::string place() const { return "'" + edit.plugin + "' in " + slot; }
+  /// A wrap whose place in the nesting says what it does: it compiles or records what it wraps, and the step
+  /// goes on without it.
+  bool can_go() const { return edit.phase == Phase::compile || edit.phase == Phase::capture; }
+};
+
+std::vector<Unforeseeable> unforeseeable(const Recipe& recipe) {
+  std::vector<Unforeseeable> found;
   for (const SlotInfo* slot : recipe.slots()) {
     if (slot == &recipe.evaluation) continue;  // between steps
-    if (!foreseeable(slot->base())) return "'" + slot->base().plugin + "' in " + slot->name();
+    if (!foreseeable(slot->base())) found.push_back({slot->base(), slot->name()});
     for (const Edit& wrap : slot->wraps())
-      if (!wrap.traits.foreseeable.value_or(true)) return "'" + wrap.plugin + "' in " + slot->name();
+      if (!wrap.traits.foreseeable.value_or(true)) found.push_back({wrap, slot->name()});
   }
-  return "";
+  return found;
 }
+
+/// Notes what the device holds when the optimizer begins: parameters, gradients, the optimizer's state, and
+/// nothing that a compiler of units could do without.
+class StatesClock final : public StepClock {
+ public:
+  explicit StatesClock(StepClock& clock) : clock_(clock) {}
+  int64_t states() const { return states_; }
+  void enter(Bucket bucket) override {
+    if (bucket == Bucket::optimizer) states_ = simulated::allocated().total();
+    clock_.enter(bucket);
+  }
+  void end_step() override { clock_.end_step(); }
+  std::optional<Bucket> present() const override { return clock_.present(); }
+  std::optional<StepTime> take(bool wait) override { return clock_.take(wait); }
+
+ private:
+  StepClock& clock_;
+  int64_t states_ = 0;
+};
 
 /// Micro-batches of the right sizes, without data.
 std::vector<Batch> shapes_of(const Session& session) {
@@ -54,38 +83,85 @@ std::vector<Batch> shapes_of(const Session& session) {
 }
 }  // namespace
 
-std::optional<Forecast> forecast(const RunSpec& spec, at::DeviceType form, std::string* why_not) {
+namespace {
+std::unique_ptr<Session> opened(const RunSpec& spec, at::Device device) {
+  return Session::open(spec, device, Ranks::planned(0, spec.train.world_size));
+}
+
+/// Takes those plugins off that compile or record what they wrap. Returns why the forecast is a bound then;
+/// "" where there are none. An Error where something else can't be foreseen.
+std::string take_compilers_off(RunSpec& spec, at::Device device) {
+  std::string why;
+  const auto session = opened(spec, device);
+  for (const Unforeseeable& each : unforeseeable(session->recipe())) {
+    if (!each.can_go()) throw Error("what " + each.place() + " does can't be told from sizes");
+    std::erase_if(spec.plugins, [&](const PluginUse& use) { return use.name == each.edit.plugin; });
+    why += (why.empty() ? "" : "; ") +
+           (each.edit.phase == Phase::compile
+                ? "what '" + each.edit.plugin +
+                      "' makes of units is taken to need no more than they do without it"
+                : "a step that '" + each.edit.plugin +
+                      "' records is taken to need what it needs otherwise, and its memory is reserved");
+  }
+  return why;
+}
+
+Forecast forecast_step(const RunSpec& spec, at::Device device) {
+  const auto kept = opened(spec, device);
+  Session& session = *kept;
+  Recipe& recipe = session.recipe();
+  session.connect();
+  session.declare();
+  session.make_ready();
+  const auto schedule = recipe.schedule.resolve({}, plain_schedule);
+  const auto data = recipe.data.resolve({}, [&](int64_t) { return shapes_of(session); });
+  const auto clock = StepClock::make(device);
+  StatesClock states(*clock);
+  const auto one_step = [&](StepClock& with, int64_t number) {
+    session.begin_step(number);
+    TrainStep step(session, with, data(number));
+    schedule(step);
+    recipe.fire(Event::step_end, session);
+  };
+  one_step(states, 0);  // in which what is made once is made: tables, caches
+  StepCosts costs(session.params(), device);
+  CountedClock counted(states, costs);
+  one_step(counted, 1);
+  costs.stop();
+  const simulated::Memory peak = simulated::peak();
+  return {.peak_bytes = peak.total(),
+          .least_bytes = std::min(peak.total(), states.states()),
+          .parts = peak,
+          .reserved_bytes = simulated::reserved(),
+          .pinned_bytes = simulated::peak_pinned(),
+          .costs = costs.to_json()};
+}
+
+/// Where the plan is for a GPU: the architecture of the one that is here.
+std::string architecture_here() {
+  if (!load_cuda()) return "";
+  const auto gpus = visible_gpus(nullptr);
+  return gpus.empty() ? "" : gpus.front().sm;
+}
+}  // namespace
+
+std::optional<Forecast> forecast(const RunSpec& spec, const simulated::Form& form, std::string* why_not) {
   const auto none = [&](const std::string& reason) {
     if (why_not != nullptr) *why_not = reason;
     return std::nullopt;
   };
-  const at::Device device = simulated::open(simulated::Values::none, form);
-  const auto opened = Session::open(spec, device, Ranks::planned(0, spec.train.world_size));
-  Session& session = *opened;
-  Recipe& recipe = session.recipe();
-  if (const auto name = unforeseeable(recipe); !name.empty())
-    return none("what " + name + " does can't be told from sizes");
   try {
-    const int64_t before = simulated::allocated();
-    simulated::reset_peak();
-    session.connect();
-    session.declare();
-    session.make_ready();
-    const auto schedule = recipe.schedule.resolve({}, plain_schedule);
-    const auto data = recipe.data.resolve({}, [&](int64_t) { return shapes_of(session); });
-    const auto clock = StepClock::make(device);
-    const auto one_step = [&](StepClock& with, int64_t number) {
-      session.begin_step(number);
-      TrainStep step(session, with, data(number));
-      schedule(step);
-      recipe.fire(Event::step_end, session);
-    };
-    one_step(*clock, 0);  // in which what is made once is made: tables, caches
-    StepCosts costs(session.params(), device);
-    CountedClock counted(*clock, costs);
-    one_step(counted, 1);
-    costs.stop();
-    return Forecast{simulated::peak() - before, costs.to_json()};
+    const at::Device device = simulated::open(simulated::Values::none, form);
+    RunSpec foreseen = spec;
+    std::string bounded_by = take_compilers_off(foreseen, device);
+    Forecast found = forecast_step(foreseen, device);
+    if (bounded_by.empty()) {
+      found.least_bytes = found.peak_bytes;
+    } else {
+      found.bounded_by = std::move(bounded_by);
+      found.costs = nullptr;
+    }
+    return found;
   } catch (const c10::Error& e) {
     return none(first_line(e.what_without_backtrace()));  // an operator without sizes, or a value
   } catch (const std::exception& e) {
@@ -93,11 +169,14 @@ std::optional<Forecast> forecast(const RunSpec& spec, at::DeviceType form, std::
   }
 }
 
-void add_forecast(Json& plan, const RunSpec& spec) {
+void add_forecast(Json& plan, const RunSpec& spec, const std::string& architecture) {
   const bool gpu = spec.device == "cuda" || (spec.device == "auto" && load_cuda());
   plan["memory"] = plan["costs"] = nullptr;
+  simulated::Form form(gpu ? at::kCUDA : at::kCPU);
+  if (const auto sm = architecture.empty() && gpu ? architecture_here() : architecture; !sm.empty())
+    form.architecture = sm;
   std::string why_not;
-  const auto found = forecast(spec, gpu ? at::kCUDA : at::kCPU, &why_not);
+  const auto found = forecast(spec, form, &why_not);
   if (!found) {
     plan["no_forecast"] = why_not;
     return;
@@ -107,8 +186,17 @@ void add_forecast(Json& plan, const RunSpec& spec) {
     const auto gpus = visible_gpus(nullptr);
     if (!gpus.empty()) available = gpus.front().memory_bytes;
   }
-  plan["memory"] = {
-      {"peak_bytes", found->peak_bytes}, {"available_bytes", available}, {"device", gpu ? "cuda" : "cpu"}};
+  plan["memory"] = {{"peak_bytes", found->peak_bytes},
+                    {"least_bytes", found->least_bytes},
+                    {"bounded_by", found->bounded_by.empty() ? Json() : Json(found->bounded_by)},
+                    {"parts",
+                     {{"tensors", found->parts.tensors},
+                      {"block_rounding", found->parts.rounding},
+                      {"cublas_workspaces", found->parts.workspaces}}},
+                    {"reserved_bytes", gpu ? Json(found->reserved_bytes) : Json()},
+                    {"pinned_bytes", gpu ? Json(found->pinned_bytes) : Json()},
+                    {"available_bytes", available},
+                    {"device", gpu ? "cuda" : "cpu"}};
   plan["costs"] = found->costs;
 }
 }  // namespace optrush

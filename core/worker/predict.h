@@ -6,20 +6,31 @@
 #include "optrush/json.h"
 #include "optrush/spec.h"
 #include "optrush/tensor.h"
+#include "simulated/device.h"
 
 namespace optrush {
 /// What one training step tells that runs on tensors without values (simulated/device.h): the same operators
 /// ask for the same sizes.
 struct Forecast {
-  int64_t peak_bytes = 0;  ///< of tensors
-  Json costs;              ///< StepCosts::to_json
+  int64_t peak_bytes = 0;      ///< that a step takes, or takes at most
+  int64_t least_bytes = 0;     ///< that it takes at least: `peak_bytes` unless `bounded_by` says why not
+  std::string bounded_by;      ///< "": nothing is a bound
+  simulated::Memory parts;     ///< of `peak_bytes`
+  int64_t reserved_bytes = 0;  ///< by the caching allocator; 0 in the form of a CPU
+  int64_t pinned_bytes = 0;    ///< host memory that a GPU copies from and to
+  Json costs;                  ///< StepCosts::to_json; null where `peak_bytes` is a bound
 };
 
-/// `form`: the kind of device whose form operators take, kCPU or kCUDA; it need not be here. None where a
-/// plugin does more than call ATen and does not take part, or the step needs values; `why_not` then says so.
-std::optional<Forecast> forecast(const RunSpec&, at::DeviceType form, std::string* why_not = nullptr);
+/// `form`: of the device that operators and memory are forecast for, which need not be here. A plugin that
+/// compiles or records what it wraps is left out: the step without it is the upper bound, what is in memory
+/// when the optimizer begins the lower one. None where another plugin does more than call ATen and does not
+/// take part, or the step needs values; `why_not` then says so.
+std::optional<Forecast> forecast(const RunSpec&, const simulated::Form& form, std::string* why_not = nullptr);
 
-/// Adds to a plan "memory": {"peak_bytes", "available_bytes" (null where the device is not here), "device"},
-/// and "costs"; both null where nothing is predicted, with the reason in "no_forecast".
-void add_forecast(Json& plan, const RunSpec&);
+/// Adds to a plan "memory" and "costs"; both null where nothing is predicted, with the reason in
+/// "no_forecast". "memory" has "peak_bytes", "least_bytes", "bounded_by" (null: the two are one), "parts" of
+/// the peak ("tensors", "block_rounding", "cublas_workspaces"), "reserved_bytes" and "pinned_bytes" (null on
+/// a CPU), "available_bytes" (null where the device is not here) and "device". `architecture`: of the GPU
+/// that is planned for, as in "sm_90"; "": the one that is here, else sm_90.
+void add_forecast(Json& plan, const RunSpec&, const std::string& architecture = "");
 }  // namespace optrush

@@ -125,14 +125,14 @@ int run_command(const RunRequest& request) {
   return 0;
 }
 
-int plan_command(const fs::path& spec_file, const fs::path& out) {
+int plan_command(const fs::path& spec_file, const fs::path& out, const std::string& architecture) {
   const RunSpec spec = run_spec_from_json(read_json(spec_file), spec_file.string());
   const auto session = Session::open(spec, at::kCPU, Ranks::planned(0, spec.train.world_size));
   session->declare();  // nothing is connected: a plan joins no process group
   Json plan = make_plan(*session);
   write_json(out, plan);
   // Last: it calls plugins with tensors that they may not expect, and a plan that is written counts.
-  add_forecast(plan, spec);
+  add_forecast(plan, spec, architecture);
   write_json(out, plan);
   return 0;
 }

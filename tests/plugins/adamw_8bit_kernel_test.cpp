@@ -1,6 +1,7 @@
 // The GPU's update of 8-bit moments, run by threads of the host, is that of a CPU.
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <random>
 #include <vector>
@@ -19,12 +20,16 @@ namespace gpu {
 namespace {
 namespace host = optrush::adamw_8bit;
 
+constexpr uint64_t kSeed = 5;
+
 struct Numbers {
   std::vector<float> gradient, data, first_scales, second_scales;
+  std::vector<uint16_t> low;  ///< `data` in bf16
   std::vector<uint8_t> first, second;
   explicit Numbers(size_t count)
       : gradient(count),
         data(count),
+        low(count),
         first_scales((count + 255) / 256),
         second_scales((count + 255) / 256),
         first(count),
@@ -34,15 +39,28 @@ struct Numbers {
     std::uniform_int_distribution<int> code(0, 255);
     for (float& x : gradient) x = normal(generator);
     for (float& x : data) x = normal(generator);
+    for (size_t i = 0; i < count; ++i) low[i] = static_cast<uint16_t>(std::bit_cast<uint32_t>(data[i]) >> 16);
     for (uint8_t& x : first) x = static_cast<uint8_t>(code(generator));
     for (uint8_t& x : second) x = static_cast<uint8_t>(code(generator));
     for (float& x : first_scales) x = 0.5F;
     for (float& x : second_scales) x = 0.25F;
   }
+  host::Piece piece(bool in_bf16) {
+    return {.gradient = gradient.data(),
+            .data = in_bf16 ? static_cast<void*>(low.data()) : data.data(),
+            .first = first.data(),
+            .second = second.data(),
+            .first_scales = first_scales.data(),
+            .second_scales = second_scales.data(),
+            .count = static_cast<int64_t>(gradient.size())};
+  }
 };
 
+/// W: type of the data on the GPU.
+template <class W>
 void check_update(size_t count, bool shifted) {
-  SCOPED_TRACE(std::to_string(count) + (shifted ? " shifted" : ""));
+  constexpr bool kLow = sizeof(W) == 2;
+  SCOPED_TRACE(std::to_string(count) + (shifted ? " shifted" : "") + (kLow ? " bf16" : ""));
   Numbers cpu(count), device(count);
   const double beta1 = 0.9, beta2 = 0.95, lr = 0.01, decay = 0.1, steps = 3;
   const host::Factors factors{.beta1 = static_cast<float>(beta1),
@@ -50,10 +68,11 @@ void check_update(size_t count, bool shifted) {
                               .eps = 1e-8F,
                               .keep = static_cast<float>(1 - lr * decay),
                               .step_size = static_cast<float>(lr / (1 - std::pow(beta1, steps))),
-                              .root = static_cast<float>(1 / std::sqrt(1 - std::pow(beta2, steps)))};
-  host::cpu::update({cpu.gradient.data(), cpu.data.data(), cpu.first.data(), cpu.second.data(),
-                     cpu.first_scales.data(), cpu.second_scales.data(), static_cast<int64_t>(count)},
-                    host::GradientType::fp32, factors, 0, static_cast<int64_t>(cpu.first_scales.size()));
+                              .root = static_cast<float>(1 / std::sqrt(1 - std::pow(beta2, steps))),
+                              .chances = host::chances_of(kSeed, 0, static_cast<uint32_t>(steps))};
+  host::cpu::update(cpu.piece(kLow),
+                    {host::NumberType::fp32, kLow ? host::NumberType::bf16 : host::NumberType::fp32}, factors,
+                    0, static_cast<int64_t>(cpu.first_scales.size()));
   static gpu::Tables tables;
   for (const auto& [to, from] :
        {std::pair(&tables.first, &host::signed_code()), {&tables.second, &host::unsigned_code()}}) {
@@ -63,12 +82,13 @@ void check_update(size_t count, bool shifted) {
   }
   gpu::Pieces pieces{};
   pieces.count = 1;
-  pieces.pieces[0] = {device.gradient.data(),
-                      device.data.data(),
-                      device.first.data(),
-                      device.second.data(),
-                      device.first_scales.data(),
-                      device.second_scales.data(),
+  const host::Piece numbers = device.piece(kLow);
+  pieces.pieces[0] = {numbers.gradient,
+                      numbers.data,
+                      numbers.first,
+                      numbers.second,
+                      numbers.first_scales,
+                      numbers.second_scales,
                       static_cast<long long>(count),
                       0,
                       0};
@@ -79,30 +99,39 @@ void check_update(size_t count, bool shifted) {
   });
   const auto blocks = static_cast<unsigned int>((count + 8191) / 8192);
   optrush::testing::launch(blocks, {gpu::kWarps * 32, 1, 1}, [&] {
-    if (shifted)
-      gpu::update<float, false>(pieces, &on_device, nullptr, &tables, factors.beta1, factors.beta2,
-                                factors.eps);
-    else
-      gpu::update<float, true>(pieces, &on_device, nullptr, &tables, factors.beta1, factors.beta2,
-                               factors.eps);
+    const auto update = shifted ? gpu::update<float, W, false> : gpu::update<float, W, true>;
+    update(pieces, &on_device, nullptr, &tables, factors.beta1, factors.beta2, factors.eps, &counted,
+           static_cast<unsigned>(kSeed));
   });
+  size_t other = 0;
   for (size_t i = 0; i < count; ++i) {
-    ASSERT_NEAR(device.data[i], cpu.data[i], 1e-5F * std::max(1.0F, std::abs(cpu.data[i]))) << i;
+    if (kLow) {
+      // A number beside a border of the chances may be rounded to the neighbour.
+      ASSERT_LE(std::abs(int{device.low[i]} - int{cpu.low[i]}), 1) << i;
+      other += device.low[i] != cpu.low[i] ? 1 : 0;
+    } else {
+      ASSERT_NEAR(device.data[i], cpu.data[i], 1e-5F * std::max(1.0F, std::abs(cpu.data[i]))) << i;
+    }
     // Sums are rounded in another order: a number beside a border may get the code next to it.
     ASSERT_LE(std::abs(int{device.first[i]} - int{cpu.first[i]}), 1) << i;
     ASSERT_LE(std::abs(int{device.second[i]} - int{cpu.second[i]}), 1) << i;
   }
+  EXPECT_LE(other, count / 100);
   for (size_t b = 0; b < cpu.first_scales.size(); ++b) {
     EXPECT_FLOAT_EQ(device.first_scales[b], cpu.first_scales[b]) << b;
     EXPECT_FLOAT_EQ(device.second_scales[b], cpu.second_scales[b]) << b;
   }
 }
 
-TEST(AdamW8bitKernel, IsTheUpdateOfACpu) {
-  check_update(256 * 3, false);
-  check_update(256 * 2 + 100, false);
-  check_update(5, false);
-  check_update(256 + 77, true);
-  check_update(8192 + 300, false);
+template <class W>
+void check_sizes() {
+  check_update<W>(256 * 3, false);
+  check_update<W>(256 * 2 + 100, false);
+  check_update<W>(5, false);
+  check_update<W>(256 + 77, true);
+  check_update<W>(8192 + 300, false);
 }
+
+TEST(AdamW8bitKernel, IsTheUpdateOfACpu) { check_sizes<float>(); }
+TEST(AdamW8bitKernel, RoundsDataInBf16AsACpu) { check_sizes<__nv_bfloat16>(); }
 }  // namespace

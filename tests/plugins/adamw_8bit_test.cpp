@@ -173,6 +173,82 @@ TEST(AdamW8bit, TrainsAsTheWideOne) {
   EXPECT_NE(losses(narrow), losses(wide));
 }
 
+/// Data in bf16 is the fp32 update of it, rounded to one of its two neighbours.
+TEST(AdamW8bit, Bf16IsRoundedToANeighbour) {
+  at::manual_seed(1);
+  TrainSpec spec;
+  spec.lr = 1e-2;
+  Param low{.name = "low"}, full{.name = "full"};
+  const Tensor start = at::randn({37, 53}).to(at::kBFloat16);
+  std::vector<Shard> of_low = {shard_of(low, start.clone())},
+                     of_full = {shard_of(full, start.to(at::kFloat))};
+  const auto narrow = adamw_8bit::make_optimizer(spec, of_low),
+             wide = adamw_8bit::make_optimizer(spec, of_full);
+  for (int64_t step = 1; step <= 4; ++step) {
+    of_full[0].data.copy_(of_low[0].data);  // the same start, so that one update is compared
+    of_low[0].grad = of_full[0].grad = at::randn({37, 53}).to(step % 2 == 0 ? at::kFloat : at::kBFloat16);
+    narrow->step(of_low, {.lr = spec.lr, .lr_tensor = at::full({}, spec.lr)});
+    wide->step(of_full, {.lr = spec.lr, .lr_tensor = at::full({}, spec.lr)});
+    const Tensor exact = of_full[0].data, got = of_low[0].data.to(at::kFloat);
+    // bf16 has 8 bits: neighbours are at most 2^-7 of a number apart.
+    EXPECT_TRUE((got - exact).abs().le(exact.abs() / 128).all().item<bool>()) << step;
+    const Tensor nearest = exact.to(at::kBFloat16).to(at::kFloat);
+    const auto share = got.ne(nearest).to(at::kFloat).mean().item<double>();
+    EXPECT_GT(share, 0.2) << "a quarter goes to the farther neighbour";
+    EXPECT_LT(share, 0.3);
+  }
+}
+
+/// A step of 2^-12 of the number is lost by rounding to the nearest, and adds up here.
+TEST(AdamW8bit, SmallUpdatesOfBf16AddUp) {
+  TrainSpec spec;
+  spec.lr = 1.0 / 4096;
+  spec.weight_decay = 0;
+  Param param{.name = "w"};
+  std::vector<Shard> shards = {shard_of(param, at::ones({64, kBlock}, at::kBFloat16))};
+  const auto optimizer = adamw_8bit::make_optimizer(spec, shards);
+  shards[0].grad = at::ones({64, kBlock});
+  constexpr int kSteps = 64;
+  for (int step = 0; step < kSteps; ++step)
+    optimizer->step(shards, {.lr = spec.lr, .lr_tensor = at::full({}, spec.lr)});
+  // Each number's steps are drawn by themselves: 16,384 of them are 1e-4 of the whole way apart.
+  const double moved = 1 - shards[0].data.to(at::kDouble).mean().item<double>();
+  EXPECT_NEAR(moved, kSteps * spec.lr, 0.02 * kSteps * spec.lr);
+}
+
+/// Chances follow from the seed, the shard, the step and the place: not from threads or from what else runs.
+TEST(AdamW8bit, ReplicasRoundAlike) {
+  const auto trained = [](uint64_t seed) {
+    TrainSpec spec;
+    spec.lr = 1e-3;
+    spec.seed = seed;
+    Param one{.name = "one"}, two{.name = "two"};
+    std::vector<Shard> shards = {shard_of(one, at::ones({300, kBlock}, at::kBFloat16)),
+                                 shard_of(two, at::ones({300, kBlock}, at::kBFloat16))};
+    const auto optimizer = adamw_8bit::make_optimizer(spec, shards);
+    for (Shard& shard : shards) shard.grad = at::ones({300, kBlock});
+    for (int step = 0; step < 3; ++step)
+      optimizer->step(shards, {.lr = spec.lr, .lr_tensor = at::full({}, spec.lr)});
+    return std::pair(shards[0].data.clone(), shards[1].data.clone());
+  };
+  const auto first = trained(1), again = trained(1), other = trained(2);
+  EXPECT_TRUE(at::equal(first.first, again.first) && at::equal(first.second, again.second));
+  EXPECT_FALSE(at::equal(first.first, first.second)) << "shards draw by themselves";
+  EXPECT_FALSE(at::equal(first.first, other.first));
+}
+
+TEST(AdamW8bit, Bf16ParametersTrainAsWideOnes) {
+  const auto run = [](Stack stack, const std::string& dtype) {
+    RunSpec spec = ten_steps(std::move(stack));
+    spec.train.dtype = dtype;
+    return Trained(spec);
+  };
+  Trained low = run({kAdamW8bit}, "bf16");
+  for (const Param* param : low.session().params().all())
+    EXPECT_EQ(param->dtype, param->shape.size() > 1 ? at::kBFloat16 : at::kFloat) << param->name;
+  EXPECT_LT(apart(low.train(), run({}, "fp32").train()), kTolerance);
+}
+
 TEST(AdamW8bit, SaysWhatItCannotBeStackedWith) {
   const auto message = [](Stack stack, const std::string& dtype = "fp32") {
     RunSpec spec = nano_spec(std::move(stack));
@@ -180,14 +256,18 @@ TEST(AdamW8bit, SaysWhatItCannotBeStackedWith) {
     return error_of([&] { Trained trained(spec); });
   };
   EXPECT_THAT(message({kAdamW8bit, {"fused_adamw", Json::object()}}), HasSubstr("can't be stacked together"));
-  EXPECT_THAT(message({kAdamW8bit}, "fp64"), HasSubstr("leave train.dtype at fp32"));
+  EXPECT_THAT(message({kAdamW8bit, {"bf16_weights", Json::object()}}),
+              HasSubstr("can't be stacked together"));
+  EXPECT_THAT(message({kAdamW8bit}, "fp64"), HasSubstr("train.dtype is fp32 or bf16 there"));
 }
 
 TEST(AdamW8bit, GpuKernelsCompileAndKeepTheirNumbersInRegisters) {
   setenv("OPTRUSH_CACHE", OPTRUSH_BUILD_DIR "/tests/cache", 1);
   std::vector<std::string> kernels = {"prepare"};
-  for (const auto type : {adamw_8bit::GradientType::bf16, adamw_8bit::GradientType::fp32})
-    for (const bool packed : {true, false}) kernels.push_back(adamw_8bit::gpu::update_name(type, packed));
+  for (const auto gradient : {adamw_8bit::NumberType::bf16, adamw_8bit::NumberType::fp32})
+    for (const auto data : {adamw_8bit::NumberType::bf16, adamw_8bit::NumberType::fp32})
+      for (const bool packed : {true, false})
+        kernels.push_back(adamw_8bit::gpu::update_name({gradient, data}, packed));
   for (const char* architecture : {"sm_80", "sm_90", "sm_100"})
     for (const auto& kernel : kernels) try {
         const auto compiled = compile_gpu_kernel(adamw_8bit::gpu::program().source(), kernel, architecture);

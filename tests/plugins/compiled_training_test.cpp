@@ -9,9 +9,11 @@
 #include <filesystem>
 #include <fstream>
 
+#include "measure/memory.h"
 #include "model/operators.h"
 #include "optrush/python.h"
 #include "support/training.h"
+#include "worker/predict.h"
 
 namespace optrush::testing {
 namespace {
@@ -52,6 +54,22 @@ TEST_F(CompiledTraining, FollowsEagerInDoublePrecision) {
   compiled.train.dtype = eager.train.dtype = "fp64";
   compiled.train.steps = eager.train.steps = 6;
   expect_equal_losses(compiled, eager, 1e-12);
+}
+
+/// The bounds that a forecast gives of a compiled step hold.
+TEST_F(CompiledTraining, NeedsWhatTheForecastAllows) {
+  for (const auto& stack :
+       {std::vector<PluginUse>{}, {{"flash_attention", Json::object()}, {"fused_kernels", Json::object()}}}) {
+    const RunSpec spec = with_compile(stack);
+    std::string why_not;
+    const auto bounds = forecast(spec, at::kCPU, &why_not);
+    ASSERT_TRUE(bounds) << why_not;
+    install_cpu_memory_tracking();
+    const int64_t before = cpu_allocated();
+    const int64_t peak = Trained(spec).train()["memory"]["peak_allocated"].get<int64_t>() - before;
+    EXPECT_LE(bounds->least_bytes, peak);
+    EXPECT_GE(bounds->peak_bytes, peak);
+  }
 }
 
 TEST_F(CompiledTraining, AnotherModeIsOtherCodeWithTheSameResults) {

@@ -93,6 +93,7 @@ inline float __fmul_rn(float a, float b) { return a * b; }
 inline float __fdividef(float a, float b) { return a / b; }
 [[noreturn]] inline void __trap() { std::abort(); }
 inline int __float_as_int(float x) { return std::bit_cast<int>(x); }
+inline float __int_as_float(int x) { return std::bit_cast<float>(x); }
 using std::max;
 using std::min;
 // NOLINTEND(cppcoreguidelines-avoid-non-const-global-variables)

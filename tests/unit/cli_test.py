@@ -114,7 +114,7 @@ def dry_run():
     expect(optrush("run", "tiny.lua", "--dry-run", "--set", "gradient_accumulation.steps=4", "--only", "f*s?d", "--only",
                    "acc*"), 0, "+ gradient_accumulation { steps = 4 }", "--only: fused, accumulated, and the base")
     (work / "compiled.lua").write_text(SCRIPT.replace('"fused", "fused_adamw"', '"compiled", "compile"'))
-    expect(optrush("run", "compiled.lua", "--dry-run"), 0, "no memory forecast (what 'compile' in unit does",
+    expect(optrush("run", "compiled.lua", "--dry-run"), 0, "; bounds: what 'compile' makes of units is taken to need no more",
            "interleaved from the second round on")
     (work / "sized.lua").write_text(SCRIPT.replace("seq_len = 16", 'seq_len = rush.arg("length", 16)'))
     expect(optrush("run", "sized.lua", "--dry-run", "--arg", "length=8"), 0, "argument length = 8", "train.seq_len = 8")
@@ -124,6 +124,7 @@ def dry_run():
     assert len(costs) == len(shown[0]["variants"]) and all(int(row[1].replace(",", "")) > 100 for row in costs), table
     assert all(row[2] == "0" for row in costs), "no rung waits for the host"
     expect(optrush("run", "tiny.lua", "--costs"), 2, "--dry-run")
+    planned_for_a_gpu()
     assert [variant["name"] for variant in shown[0]["variants"]] == ["base", "accumulated", "fused"]
     assert shown[0]["plans"][1]["problem"]["accumulation"] == 2
     assert not (work / "reports").exists()
@@ -164,6 +165,24 @@ def repeat_alone():
     assert "OMP_WAIT_POLICY = 'PASSIVE'" in told_so.stdout + told_so.stderr, "threads sleep as in the experiment's run"
     assert json.loads((work / "told/result.json").read_text())["status"] == "ok"
     expect(optrush("worker"), 2, "--spec FILE")
+
+
+def planned_for_a_gpu():
+    expect(optrush("run", "tiny.lua", "--dry-run", "--as-gpu", "h10"), 2, "there is no card 'h10'", "did you mean 'h100-80'?")
+    expect(optrush("run", "tiny.lua", "--as-gpu", "h100"), 2, "--as-gpu belongs to --dry-run")
+    expect(optrush("run", "tiny.lua", "--dry-run", "--as-gpu", "a100-40"), 0, "planned for: A100 40GB, 39.4 GiB (sm_80)",
+           "cuBLAS workspaces 16.3 MiB", " reserved")
+    table = expect(optrush("run", "tiny.lua", "--dry-run", "--costs", "--as-gpu", "80"), 0, "| reserved |").stdout
+    assert "CUDA context" in table
+    (work / "too_much.lua").write_text(SCRIPT.replace('"fused", "fused_adamw"', '"wide", { model = { ffn_dim = 400000000 } }'))
+    shown = json.loads(expect(optrush("run", "too_much.lua", "--dry-run", "--json", "--as-gpu", "80"), 0).stdout)[0]
+    assert shown["as_gpu"] == {"name": "H100 80GB", "memory_bytes": round(79.1 * 2**30), "sm": "sm_90"}, shown["as_gpu"]
+    plans = {variant["name"]: plan for variant, plan in zip(shown["variants"], shown["plans"])}
+    assert plans["base"]["status"] == "planned"
+    wide = plans["wide"]
+    assert wide["status"] == "skipped" and wide["reason"].startswith("a step needs "), wide["reason"]
+    assert wide["memory"]["least_bytes"] > wide["memory"]["available_bytes"] == shown["as_gpu"]["memory_bytes"], wide["memory"]
+    assert wide["costs"]["total"]["launches"] > 0
 
 
 def too_large():

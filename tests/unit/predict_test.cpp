@@ -32,6 +32,7 @@ TEST(Predict, ThePeakOfAStepToTheByte) {
   wide.train.seq_len = 200;
   for (const RunSpec& spec : {nano_spec(), nano_spec({{"optimizer_in_backward", Json::object()}}),
                               nano_spec({lora}), nano_spec({lora, {"nf4", Json::object()}}), accumulated,
+                              nano_spec({{"activation_checkpointing", {{"policy", "offload"}}}}),
                               stack_spec(), stack_spec({{"swiglu_recompute", {{"level", 0}}}}), wide}) {
     SCOPED_TRACE(to_json(spec).dump());
     const auto predicted = predicted_peak(spec);
@@ -61,15 +62,49 @@ TEST(Predict, NeedsNeitherMemoryNorData) {
 }
 
 TEST(Predict, SaysNothingOfWhatItCannotRun) {
-  RunSpec spec = nano_spec({{"activation_checkpointing", {{"policy", "offload"}}}});
+  RunSpec spec =
+      nano_spec({{"first_owner", Json::object()}});  // an opaque base that does not say that it can
+  spec.plugin_path.emplace_back(OPTRUSH_BUILD_DIR "/tests/plugins");
   Json plan;
   add_forecast(plan, spec);
   EXPECT_TRUE(plan["memory"].is_null());
   EXPECT_TRUE(plan["costs"].is_null());
-  EXPECT_EQ(plan["no_forecast"], "what 'activation_checkpointing' in unit does can't be told from sizes");
+  EXPECT_EQ(plan["no_forecast"], "what 'first_owner' in swiglu does can't be told from sizes");
   add_forecast(plan, nano_spec());
   EXPECT_EQ(plan["memory"]["device"], "cpu");
+  EXPECT_TRUE(plan["memory"]["reserved_bytes"].is_null());
+  EXPECT_EQ(plan["memory"]["parts"]["cublas_workspaces"], 0);
   EXPECT_GT(plan["memory"]["available_bytes"].get<int64_t>(), plan["memory"]["peak_bytes"].get<int64_t>());
+}
+
+/// A compiler, and what records steps, are left out: the step without them is the upper bound.
+TEST(Predict, BoundsWhatACompilerNeeds) {
+  const RunSpec eager = nano_spec({{"fused_adamw", Json::object()}});
+  for (const auto& wraps : {std::vector<PluginUse>{{"compile", Json::object()}},
+                            {{"cuda_graphs", Json::object()}},
+                            {{"compile", Json::object()}, {"cuda_graphs", Json::object()}}}) {
+    SCOPED_TRACE(wraps.front().name + std::to_string(wraps.size()));
+    RunSpec spec = eager;
+    spec.plugins.insert(spec.plugins.end(), wraps.begin(), wraps.end());
+    std::string why_not;
+    const auto found = forecast(spec, at::kCUDA, &why_not), plain = forecast(eager, at::kCUDA);
+    ASSERT_TRUE(found && plain) << why_not;
+    for (const PluginUse& use : wraps) EXPECT_NE(found->bounded_by.find(use.name), std::string::npos);
+    EXPECT_EQ(found->peak_bytes, plain->peak_bytes);
+    EXPECT_TRUE(found->costs.is_null());
+    // Parameters, their gradients and two moments, and the workspaces of cuBLAS.
+    Trained trained(eager);
+    int64_t states = 0;
+    for (const Param* param : trained.session().params().all()) states += 4 * 4 * param->numel();
+    EXPECT_GE(found->least_bytes, states);
+    EXPECT_LT(found->least_bytes, found->peak_bytes);
+    EXPECT_EQ(plain->least_bytes, plain->peak_bytes);
+  }
+  Json plan;
+  RunSpec spec = nano_spec({{"compile", Json::object()}});
+  add_forecast(plan, spec);
+  EXPECT_LT(plan["memory"]["least_bytes"], plan["memory"]["peak_bytes"]);
+  EXPECT_TRUE(plan["memory"]["bounded_by"].is_string());
 }
 
 /// Where there is no GPU its forms are foreseen all the same; what it has of memory is not known.
@@ -83,6 +118,43 @@ TEST(Predict, AGpuNeedNotBeHere) {
   EXPECT_EQ(plan["memory"]["device"], "cuda");
   EXPECT_TRUE(plan["memory"]["available_bytes"].is_null());
   EXPECT_EQ(plan["costs"]["total"]["host_waits"], 0);
+}
+
+TEST(Predict, AGpuHasBlocksAndAWorkspaceForEachThreadThatMultiplies) {
+  RunSpec spec = nano_spec();
+  spec.device = "cuda";
+  constexpr int64_t kMiB = int64_t{1} << 20;
+  for (const auto& [architecture, workspace] :
+       {std::pair("sm_80", 8 * kMiB + 128 * 1024), {"sm_90", 32 * kMiB}}) {
+    Json plan;
+    add_forecast(plan, spec, architecture);
+    const Json& memory = plan["memory"];
+    ASSERT_TRUE(memory.is_object()) << plan["no_forecast"];
+    EXPECT_EQ(memory["parts"]["cublas_workspaces"], 2 * workspace)
+        << architecture << ": forward and backward";
+    int64_t sum = 0;
+    for (const auto& [name, part] : memory["parts"].items()) sum += part.get<int64_t>();
+    EXPECT_EQ(memory["peak_bytes"], sum);
+    EXPECT_EQ(memory["peak_bytes"].get<int64_t>() % 512, 0);
+    EXPECT_GT(memory["reserved_bytes"], memory["peak_bytes"]);
+    EXPECT_EQ(memory["pinned_bytes"], 0);
+  }
+}
+
+/// Each block moves its activations to the host and back.
+TEST(Predict, OffloadedActivationsAreOnTheHost) {
+  RunSpec kept = nano_spec();
+  kept.model["n_layers"] = 8;
+  RunSpec moved = kept;
+  moved.plugins = {{"activation_checkpointing", {{"policy", "offload"}}}};
+  std::string why_not;
+  const auto here = forecast(kept, at::kCUDA), there = forecast(moved, at::kCUDA, &why_not);
+  ASSERT_TRUE(here && there) << why_not;
+  EXPECT_EQ(here->pinned_bytes, 0);
+  EXPECT_GT(there->pinned_bytes, 0);
+  EXPECT_LT(there->parts.tensors, here->parts.tensors);
+  // On a CPU it is the same memory.
+  EXPECT_EQ(forecast(moved, at::kCPU)->pinned_bytes, 0);
 }
 
 /// What the CPU's operators are taken to cost a GPU is what those of a device that is none cost.

@@ -5,9 +5,14 @@
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <thread>
+
 #include "base/spec_json.h"
 #include "check/run_case.h"
 #include "measure/step_costs.h"
+#include "simulated/caching_allocator.h"
+#include "simulated/ledger.h"
 #include "support/error_of.h"
 #include "support/swiglu_stack.h"
 
@@ -108,6 +113,113 @@ TEST_F(Simulated, ThePlainStepDoesNotWait) {
     EXPECT_EQ(costs["phases"]["bookkeeping"]["copies"], 2);  // loss and gradient norm
     EXPECT_EQ(costs["total"]["copies"], 1);
   }
+}
+
+constexpr int64_t kMiB = int64_t{1} << 20;
+
+/// The numbers are those of LibTorch 2.11's own allocator.
+TEST(CachingAllocator, TakesSegmentsAsLibTorchDoes) {
+  simulated::CachingAllocator allocator{simulated::CachingAllocator::Settings{}};
+  const auto expect = [&](int64_t allocated, int64_t reserved) {
+    EXPECT_EQ(allocator.allocated(), allocated);
+    EXPECT_EQ(allocator.reserved(), reserved);
+  };
+  const int64_t tiny = allocator.allocate(1, 0);
+  expect(512, 2 * kMiB);
+  allocator.allocate(kMiB, 0);  // 1 MiB is small, and still fits beside the 512 bytes
+  expect(512 + kMiB, 2 * kMiB);
+  allocator.allocate(kMiB, 0);
+  expect(512 + 2 * kMiB, 4 * kMiB);
+  const int64_t middle = allocator.allocate(kMiB + 1, 0);  // the first large one: a part of 20 MiB
+  expect(1024 + 3 * kMiB, 24 * kMiB);
+  const int64_t large = allocator.allocate(11 * kMiB, 0);  // from what is left of them
+  expect(1024 + 14 * kMiB, 24 * kMiB);
+  allocator.allocate(11 * kMiB, 0);  // a segment of its size, rounded to 2 MiB; 1 MiB over is not split off
+  expect(1024 + 26 * kMiB, 36 * kMiB);
+  allocator.release(large);
+  allocator.release(middle);  // neighbours: 20 MiB again
+  allocator.release(tiny);
+  expect(14 * kMiB, 36 * kMiB);
+  allocator.allocate(20 * kMiB, 0);
+  expect(34 * kMiB, 36 * kMiB);
+  allocator.allocate(4 * kMiB, 1);  // another stream does not get what is free here
+  expect(38 * kMiB, 56 * kMiB);
+}
+
+TEST(CachingAllocator, TakesTheSmallestFreeBlockThatFits) {
+  simulated::CachingAllocator allocator{simulated::CachingAllocator::Settings{}};
+  const int64_t wide = allocator.allocate(64 * kMiB, 0), narrow = allocator.allocate(32 * kMiB, 0);
+  allocator.release(wide);
+  allocator.release(narrow);
+  EXPECT_EQ(allocator.allocate(30 * kMiB, 0), narrow);
+  EXPECT_EQ(allocator.allocate(60 * kMiB, 0), wide);
+  EXPECT_EQ(allocator.reserved(), 96 * kMiB);
+  EXPECT_EQ(allocator.allocated(), 90 * kMiB);
+}
+
+/// Where sizes change, segments of fixed size are left over and one that grows is not.
+TEST(CachingAllocator, ExpandableSegmentsGrow) {
+  simulated::CachingAllocator fixed{simulated::CachingAllocator::Settings{}},
+      expandable{simulated::CachingAllocator::Settings{.expandable = true}};
+  for (auto* allocator : {&fixed, &expandable})
+    for (const int64_t size : {40, 60, 80}) allocator->release(allocator->allocate(size * kMiB, 0));
+  EXPECT_EQ(fixed.reserved(), 180 * kMiB);
+  EXPECT_EQ(expandable.reserved(), 80 * kMiB);
+  expandable.allocate(75 * kMiB, 0);
+  expandable.allocate(10 * kMiB, 0);  // 5 MiB are left at the end: one more page of 20
+  EXPECT_EQ(expandable.reserved(), 100 * kMiB);
+}
+
+TEST(Workspaces, OfCublasByArchitectureAndByItsVariable) {
+  const auto workspace = [](const char* architecture) {
+    simulated::Ledger ledger(simulated::Form(at::kCUDA, architecture));
+    ledger.multiply(0);
+    ledger.multiply(0);
+    return ledger.now().workspaces;
+  };
+  EXPECT_EQ(workspace("sm_80"), 8 * kMiB + 128 * 1024);
+  EXPECT_EQ(workspace("sm_89"), 8 * kMiB + 128 * 1024);
+  for (const char* newer : {"sm_90", "sm_100", "sm_120"}) EXPECT_EQ(workspace(newer), 32 * kMiB) << newer;
+  setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:2:16:8", 1);
+  EXPECT_EQ(workspace("sm_90"), 8 * kMiB + 128 * 1024);
+  setenv("CUBLAS_WORKSPACE_CONFIG", "nothing", 1);
+  EXPECT_EQ(workspace("sm_90"), 32 * kMiB);
+  unsetenv("CUBLAS_WORKSPACE_CONFIG");
+  simulated::Ledger cpu{simulated::Form(at::kCPU)};
+  cpu.multiply(0);
+  EXPECT_EQ(cpu.now().total(), 0);
+}
+
+TEST(Workspaces, OneForEachThreadAndStreamThatMultiplies) {
+  simulated::Ledger ledger{simulated::Form(at::kCUDA)};
+  ledger.multiply(0);
+  ledger.multiply(1);
+  std::thread([&] { ledger.multiply(0); }).join();
+  EXPECT_EQ(ledger.now().workspaces, 3 * 32 * kMiB);
+}
+
+TEST_F(Simulated, AForwardAndABackwardHaveAWorkspaceEach) {
+  const at::Device device = simulated::open(simulated::Values::none, at::kCUDA);
+  const auto on_device = at::TensorOptions(device);
+  const Tensor x = at::empty({4, 4}, on_device), w = at::empty({4, 4}, on_device).requires_grad_();
+  EXPECT_EQ(simulated::allocated().workspaces, 0);
+  const Tensor loss = at::mm(x, w).sum();
+  EXPECT_EQ(simulated::allocated().workspaces, 32 * kMiB);
+  loss.backward();
+  EXPECT_EQ(simulated::allocated().workspaces, 64 * kMiB);
+  EXPECT_EQ(simulated::reserved(), 66 * kMiB) << "two segments of 32 MiB, and one of 2 for small tensors";
+  EXPECT_EQ(simulated::allocated().rounding % 4, 0);
+  EXPECT_EQ(simulated::peak().total(), simulated::peak().tensors + simulated::peak().rounding + 64 * kMiB);
+}
+
+/// What was opened before keeps its own count.
+TEST_F(Simulated, OpensWithNothingInMemory) {
+  const at::Device device = simulated::open(simulated::Values::none, at::kCUDA);
+  Tensor kept = at::empty({1024}, at::TensorOptions(device));
+  simulated::open(simulated::Values::none, at::kCPU);
+  EXPECT_EQ(simulated::allocated().total(), 0);
+  kept = {};
+  EXPECT_EQ(simulated::allocated().total(), 0);
 }
 }  // namespace
 }  // namespace optrush::testing

@@ -17,6 +17,7 @@
 
 #include "budget.h"
 #include "offload.h"
+#include "optrush/forecast.h"
 #include "optrush/plugin.h"
 #include "recompute.h"
 #include "selective.h"
@@ -61,18 +62,14 @@ class ActivationCheckpointing final : public Plugin {
   }
 
   /// Calls every block through `call` where gradients are wanted.
-  static void wrap_blocks(Recipe& recipe, Phase phase, bool gives_way_to_a_compiler, Call call,
-                          const Traits& traits = {}) {
-    recipe.unit.wrap(
-        phase,
-        [=, &recipe](UnitFunction inner, const Unit& unit) -> UnitFunction {
-          if (unit.role != "block" || (gives_way_to_a_compiler && compiled(recipe))) return inner;
-          return [call, &unit, inner = std::make_shared<const UnitFunction>(std::move(inner))](
-                     const Tensor& x, const Batch& batch) {
-            return at::GradMode::is_enabled() ? call(inner, x, batch, unit) : (*inner)(x, batch);
-          };
-        },
-        traits);
+  static void wrap_blocks(Recipe& recipe, Phase phase, bool gives_way_to_a_compiler, Call call) {
+    recipe.unit.wrap(phase, [=, &recipe](UnitFunction inner, const Unit& unit) -> UnitFunction {
+      if (unit.role != "block" || (gives_way_to_a_compiler && compiled(recipe))) return inner;
+      return [call, &unit, inner = std::make_shared<const UnitFunction>(std::move(inner))](
+                 const Tensor& x, const Batch& batch) {
+        return at::GradMode::is_enabled() ? call(inner, x, batch, unit) : (*inner)(x, batch);
+      };
+    });
   }
 
   void recompute(Recipe& recipe, int64_t every) {
@@ -119,7 +116,7 @@ class ActivationCheckpointing final : public Plugin {
     recipe.on(Event::step_end, Phase::offload, [this](Run& run) {
       if (std::exchange(told_, true)) return;
       run.note("offload moves " + std::to_string(offload_.moved()) + " bytes to host memory in a step" +
-               (run.device().is_cpu() ? "; on a CPU that is the same memory" : ""));
+               (form_of(run.device()) == at::kCPU ? "; on a CPU that is the same memory" : ""));
     });
     wrap_blocks(
         recipe, Phase::offload, false,
@@ -129,8 +126,7 @@ class ActivationCheckpointing final : public Plugin {
           offload_.begin_block();
           const SavedTensorScope scope([this](const Tensor& tensor) { return offload_.pack(tensor); });
           return (*inner)(x, batch);
-        },
-        {.foreseeable = false});
+        });
   }
 
   Tensor select_in(const std::shared_ptr<const UnitFunction>& inner, const Tensor& x, const Batch& batch,

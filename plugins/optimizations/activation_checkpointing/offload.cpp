@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "optrush/forecast.h"
 #include "origin.h"
 
 namespace optrush::checkpointing {
@@ -34,7 +35,7 @@ class Beside {
   explicit Beside(at::Device device) : device_(device) {}
   template <class Copy>
   void run(const Copy& copy, std::optional<c10::Event>& done) const {
-    if (device_.is_cpu()) return copy();
+    if (form_of(device_) == at::kCPU) return copy();
     const c10::impl::VirtualGuardImpl streams(device_.type());
     const c10::Stream computing = streams.getStream(device_);
     const c10::Stream beside = side_stream(streams);
@@ -91,7 +92,8 @@ class HostCopy {
     fetch();
     beside_.join(in_);
     auto next = before_.lock();
-    for (int ahead = 0; next && !device_.is_cpu() && ahead < kAhead; ++ahead, next = next->before_.lock())
+    for (int ahead = 0; next && form_of(device_) != at::kCPU && ahead < kAhead;
+         ++ahead, next = next->before_.lock())
       next->fetch();
     return fetched_.storage();
   }

@@ -3,6 +3,11 @@
 // other block, and codes that are densest where moments are: near 0, over seven decades. Memory is what it
 // buys. On a GPU it also moves fewer bytes; on a CPU decoding and encoding cost more than that saves.
 //
+// Parameters in bf16 are updated without an fp32 copy: 4 bytes a parameter and its moments. An update below
+// half of the last bit would be lost by rounding to the nearest, always; it is rounded by chance instead
+// (stochastic rounding, as in torchao's optimizers and arXiv:2010.06192), so that many small updates add up
+// to what they are. Vectors stay in fp32.
+//
 // Two differences to what is published: a second moment that is not 0 stays above 0 (the update divides by
 // its root, and a step by a first moment over nearly nothing is what makes 8 bits diverge), and vectors, as
 // the weights of norms, keep fp32 moments: they are a ten-thousandth of the bytes.
@@ -20,8 +25,12 @@ class AdamW8bitPlugin final : public Plugin {
   void apply(Recipe& recipe, const Options&) override {
     recipe.on(Event::declared, Phase::optimizer, [](Run& run) {
       // No shard may cut a block of what shares a scale.
-      for (Param* param : run.params().all())
-        if (adamw_8bit::is_narrow(*param)) param->block = adamw_8bit::kBlock;
+      for (Param* param : run.params().all()) {
+        if (adamw_8bit::is_narrow(*param))
+          param->block = adamw_8bit::kBlock;
+        else if (param->trainable && param->dtype == at::kBFloat16)
+          param->dtype = at::kFloat;
+      }
     });
     recipe.on(Event::ready, Phase::optimizer, [](Run& run) {
       if (!run.device().is_cpu() && !run.device().is_cuda() && !is_forecast(run.device()))
@@ -39,7 +48,7 @@ class AdamW8bitPlugin final : public Plugin {
 OPTRUSH_PLUGIN(AdamW8bitPlugin, R"json({
   "name": "adamw_8bit", "version": "0.1.0", "kind": "optimization", "effect": "precision",
   "summary": "AdamW with moments in 8 bits, in blocks of 256: 2 bytes a parameter instead of 8",
-  "doc": "It stands in the place of another optimizer: replace = {\"fused_adamw\"}.",
+  "doc": "It stands in the place of another optimizer: replace = {\"fused_adamw\"}. With train.dtype = \"bf16\" matrices have no fp32 copy: updates are rounded by chance.",
   "conflicts": ["fused_adamw", "bf16_weights"],
   "options": []
 })json");

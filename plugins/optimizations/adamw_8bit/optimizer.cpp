@@ -84,17 +84,19 @@ class AdamW8bit final : public Optimizer {
     const bool known = gradient.scalar_type() == at::kBFloat16 || gradient.scalar_type() == at::kFloat;
     return (known ? gradient : gradient.to(at::kFloat)).contiguous();
   }
-  static GradientType type_of(const Updated& one) {
-    return one.gradient.scalar_type() == at::kBFloat16 ? GradientType::bf16 : GradientType::fp32;
+  static NumberType type_of(const Tensor& numbers) {
+    return numbers.scalar_type() == at::kBFloat16 ? NumberType::bf16 : NumberType::fp32;
   }
+  static Types types_of(const Updated& one) { return {type_of(one.gradient), type_of(one.shard->data)}; }
 
   void add(const Shard& shard) {
-    if (shard.data.scalar_type() != at::kFloat)
-      throw Error("8-bit moments are kept beside parameters in fp32; '" + shard.segments.front().param->name +
-                      "' is in " + c10::toString(shard.data.scalar_type()),
-                  "leave train.dtype at fp32");
     const bool narrow =
         std::ranges::all_of(shard.segments, [](const Segment& s) { return is_narrow(*s.param); });
+    const auto type = shard.data.scalar_type();
+    if (type != at::kFloat && !(narrow && type == at::kBFloat16))
+      throw Error("8-bit moments are kept beside matrices in fp32 or bf16 and vectors in fp32; '" +
+                      shard.segments.front().param->name + "' is in " + c10::toString(type),
+                  "train.dtype is fp32 or bf16 there");
     Moments moments{.number = static_cast<int32_t>(moments_.size())};
     moments.steps = steps_[moments.number];
     const auto zeros = [&](int64_t count, at::ScalarType type) {
@@ -149,15 +151,28 @@ class AdamW8bit final : public Optimizer {
                                                    one.moments->first_scales, one.moments->second_scales});
     return bytes;
   }
+  /// The shards that one instance of the GPU's kernel takes together.
+  static std::vector<std::pair<Types, std::vector<const Updated*>>> by_types(
+      const std::vector<Updated>& all) {
+    std::vector<std::pair<Types, std::vector<const Updated*>>> groups;
+    for (const Updated& one : all) {
+      const Types types = types_of(one);
+      auto group = std::ranges::find(groups, types, [](const auto& known) { return known.first; });
+      if (group == groups.end()) group = groups.insert(groups.end(), {types, {}});
+      group->second.push_back(&one);
+    }
+    return groups;
+  }
   static int64_t launches_of(const std::vector<Updated>& all) {
-    const auto low = std::ranges::count(all, GradientType::bf16, type_of);
-    return gpu::launches_for(low) + gpu::launches_for(static_cast<int64_t>(all.size()) - low);
+    int64_t launches = 0;
+    for (const auto& [types, group] : by_types(all)) launches += gpu::launches_for(std::ssize(group));
+    return launches;
   }
 
   static Piece piece_of(const Updated& one) {
     const Moments& moments = *one.moments;
     return {.gradient = one.gradient.const_data_ptr(),
-            .data = one.shard->data.mutable_data_ptr<float>(),
+            .data = one.shard->data.mutable_data_ptr(),
             .first = moments.first.mutable_data_ptr<uint8_t>(),
             .second = moments.second.mutable_data_ptr<uint8_t>(),
             .first_scales = moments.first_scales.mutable_data_ptr<float>(),
@@ -175,11 +190,13 @@ class AdamW8bit final : public Optimizer {
           .eps = static_cast<float>(spec_.eps),
           .keep = static_cast<float>(1 - update.lr * (one.shard->decay ? spec_.weight_decay : 0)),
           .step_size = static_cast<float>(update.lr / (1 - std::pow(spec_.beta1, steps))),
-          .root = static_cast<float>(1 / std::sqrt(1 - std::pow(spec_.beta2, steps)))};
+          .root = static_cast<float>(1 / std::sqrt(1 - std::pow(spec_.beta2, steps))),
+          .chances = chances_of(spec_.seed, static_cast<uint32_t>(one.moments->number),
+                                static_cast<uint32_t>(steps))};
       const Piece piece = piece_of(one);
-      const GradientType type = type_of(one);
+      const Types types = types_of(one);
       at::parallel_for(0, blocks_of(piece.count), kBlocksPerThread,
-                       [&](int64_t begin, int64_t end) { cpu::update(piece, type, factors, begin, end); });
+                       [&](int64_t begin, int64_t end) { cpu::update(piece, types, factors, begin, end); });
     }
   }
 
@@ -191,12 +208,12 @@ class AdamW8bit final : public Optimizer {
                            .lr = update.lr_tensor.const_data_ptr<float>(),
                            .skip = skip.defined() ? skip.const_data_ptr<float>() : nullptr,
                            .tables = tables_.const_data_ptr()};
-    const gpu::Rates rates{spec_.beta1, spec_.beta2, spec_.eps, spec_.weight_decay};
-    for (const auto type : {GradientType::bf16, GradientType::fp32}) {
+    const gpu::Rates rates{spec_.beta1, spec_.beta2, spec_.eps, spec_.weight_decay, spec_.seed};
+    for (const auto& [types, group] : by_types(all)) {
       std::vector<gpu::Piece> pieces;
-      for (const Updated& one : all)
-        if (type_of(one) == type) pieces.push_back({piece_of(one), one.moments->number, one.shard->decay});
-      gpu::update(pieces, type, state, rates);
+      for (const Updated* one : group)
+        pieces.push_back({piece_of(*one), one->moments->number, one->shard->decay});
+      gpu::update(pieces, types, state, rates);
     }
   }
 

@@ -99,7 +99,12 @@ class Lora final : public Plugin {
             dropout = dropout_](const Tensor& x) {
       if (of_reference()) return inner(x);
       const Tensor dropped = dropout > 0 && !evaluating() ? at::dropout(x, dropout, /*train=*/true) : x;
-      return inner(x) + at::linear(at::linear(dropped, pair.down->operand()), pair.up->operand()) * scale;
+      const Tensor out = inner(x);
+      const Tensor low = at::linear(dropped, pair.down->operand());
+      // One product that adds to the output: the update alone, and scaled, would be two more tensors of the
+      // output's size, in the backward as well.
+      return at::addmm(out.flatten(0, -2), low.flatten(0, -2), pair.up->operand().t(), /*beta=*/1, scale)
+          .view_as(out);
     };
   }
 

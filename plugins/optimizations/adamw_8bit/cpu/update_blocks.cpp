@@ -7,6 +7,7 @@
 // The target's own headers come after it.
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 #include "code.h"
 #include "hwy/highway.h"
@@ -62,11 +63,28 @@ HWY_INLINE float most_of(int64_t count, const float* numbers) {
   return all;
 }
 
-template <class G>
+/// Rounded up with the chance of the distance from the lower neighbour, number `i` of a block: what is cut of
+/// the bits, with as many random ones added, carries that often.
+template <class D>
+HWY_INLINE void store_by_chance(D d, hn::Vec<D> value, lanes::Bf16* to, uint32_t chances, int64_t i) {
+  const hn::RebindToUnsigned<D> u;
+  const hn::Rebind<uint16_t, D> narrow;
+  auto bits = hn::Add(hn::Iota(u, static_cast<uint32_t>(i)), hn::Set(u, chances));
+  bits = hn::Mul(hn::Xor(bits, hn::ShiftRight<16>(bits)), hn::Set(u, 0x85EBCA6BU));
+  bits = hn::Mul(hn::Xor(bits, hn::ShiftRight<13>(bits)), hn::Set(u, 0xC2B2AE35U));
+  bits = hn::And(hn::Xor(bits, hn::ShiftRight<16>(bits)), hn::Set(u, 0xFFFFU));
+  const auto carried = hn::Add(hn::BitCast(u, value), bits);
+  const auto nan = hn::RebindMask(u, hn::IsNaN(value));
+  const auto kept = hn::IfThenElse(nan, hn::Set(u, 0x7FC00000U), carried);
+  hn::StoreU(hn::TruncateTo(narrow, hn::ShiftRight<16>(kept)), narrow, reinterpret_cast<uint16_t*>(to));
+}
+
+template <class G, class W>
 void update_block(const Piece& p, const Factors& f, int64_t block) {
   const int64_t begin = block * kBlock, count = std::min(kBlock, p.count - begin);
   const auto* gradients = static_cast<const G*>(p.gradient) + begin;
-  float* data = p.data + begin;
+  auto* data = static_cast<W*>(p.data) + begin;
+  const uint32_t chances = chances_of_block(f.chances, block);
   const float first_scale = p.first_scales[block], second_scale = p.second_scales[block];
   const Code &with_sign = signed_code(), &without = unsigned_code();
   Wide wide;
@@ -77,8 +95,12 @@ void update_block(const Piece& p, const Factors& f, int64_t block) {
     first = hn::MulAdd(hn::Set(d, 1 - f.beta1), hn::Sub(g, first), first);
     second = hn::MulAdd(hn::Set(d, 1 - f.beta2), hn::Mul(g, g), hn::Mul(hn::Set(d, f.beta2), second));
     const auto below = hn::MulAdd(hn::Sqrt(second), hn::Set(d, f.root), hn::Set(d, f.eps));
-    const auto kept = hn::Mul(hn::LoadU(d, data + i), hn::Set(d, f.keep));
-    hn::StoreU(hn::NegMulAdd(hn::Set(d, f.step_size), hn::Div(first, below), kept), d, data + i);
+    const auto kept = hn::Mul(lanes::load(d, data + i), hn::Set(d, f.keep));
+    const auto updated = hn::NegMulAdd(hn::Set(d, f.step_size), hn::Div(first, below), kept);
+    if constexpr (std::is_same_v<W, lanes::Bf16>)
+      store_by_chance(d, updated, data + i, chances, i);
+    else
+      hn::StoreU(updated, d, data + i);
     hn::StoreU(first, d, wide.first + i);
     hn::StoreU(second, d, wide.second + i);
   });
@@ -102,13 +124,20 @@ void update_block(const Piece& p, const Factors& f, int64_t block) {
   });
 }
 
-void update_blocks_each_type(const Piece& p, GradientType type, const Factors& f, int64_t begin,
-                             int64_t end) {
+template <class W>
+void update_blocks_into(const Piece& p, Types types, const Factors& f, int64_t begin, int64_t end) {
   for (int64_t block = begin; block < end; ++block)
-    if (type == GradientType::bf16)
-      update_block<lanes::Bf16>(p, f, block);
+    if (types.gradient == NumberType::bf16)
+      update_block<lanes::Bf16, W>(p, f, block);
     else
-      update_block<float>(p, f, block);
+      update_block<float, W>(p, f, block);
+}
+
+void update_blocks_each_type(const Piece& p, Types types, const Factors& f, int64_t begin, int64_t end) {
+  if (types.data == NumberType::bf16)
+    update_blocks_into<lanes::Bf16>(p, types, f, begin, end);
+  else
+    update_blocks_into<float>(p, types, f, begin, end);
 }
 }  // namespace HWY_NAMESPACE
 }  // namespace optrush::adamw_8bit
@@ -117,8 +146,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace optrush::adamw_8bit {
 HWY_EXPORT(update_blocks_each_type);
-void cpu::update(const Piece& p, GradientType type, const Factors& f, int64_t begin, int64_t end) {
-  HWY_DYNAMIC_DISPATCH(update_blocks_each_type)(p, type, f, begin, end);
+void cpu::update(const Piece& p, Types types, const Factors& f, int64_t begin, int64_t end) {
+  HWY_DYNAMIC_DISPATCH(update_blocks_each_type)(p, types, f, begin, end);
 }
 }  // namespace optrush::adamw_8bit
 #endif

@@ -17,7 +17,7 @@ constexpr int64_t kPieces = 48, kWarps = 8, kRounds = 4;
 /// As the kernel declares them.
 struct DevicePiece {
   const void* gradient;
-  float* data;
+  void* data;
   uint8_t *first, *second;
   float *first_scales, *second_scales;
   int64_t count;
@@ -51,7 +51,7 @@ bool starts_at_pack(const DevicePiece& p) {
   return starts(p.gradient, 16) && starts(p.data, 16) && starts(p.first, 8) && starts(p.second, 8);
 }
 
-void update_some(std::span<const gpu::Piece> some, GradientType type, const gpu::State& state,
+void update_some(std::span<const gpu::Piece> some, Types types, const gpu::State& state,
                  const gpu::Rates& rates) {
   Pieces pieces{};
   uint64_t decayed = 0;
@@ -78,10 +78,10 @@ void update_some(std::span<const gpu::Piece> some, GradientType type, const gpu:
                                           rates.weight_decay, decayed);
   if (blocks == 0) return;
   gpu::program()
-      .kernel(gpu::update_name(type, packed))
+      .kernel(gpu::update_name(types, packed))
       .launch({.blocks = {blocks, 1, 1}, .threads = {kWarps * 32, 1, 1}}, pieces, state.factors, state.skip,
               state.tables, static_cast<float>(rates.beta1), static_cast<float>(rates.beta2),
-              static_cast<float>(rates.eps));
+              static_cast<float>(rates.eps), state.steps, static_cast<uint32_t>(rates.seed));
 }
 }  // namespace
 
@@ -97,15 +97,18 @@ const GpuProgram& gpu::program() {
   return program;
 }
 
-std::string gpu::update_name(GradientType type, bool packed) {
-  return "update<" + std::string(type == GradientType::bf16 ? "__nv_bfloat16" : "float") + ", " +
-         (packed ? "true" : "false") + ">";
+std::string gpu::update_name(Types types, bool packed) {
+  const auto name = [](NumberType type) {
+    return std::string(type == NumberType::bf16 ? "__nv_bfloat16" : "float");
+  };
+  return "update<" + name(types.gradient) + ", " + name(types.data) + ", " + (packed ? "true" : "false") +
+         ">";
 }
 
 int64_t gpu::launches_for(int64_t pieces) { return 2 * ((pieces + kPieces - 1) / kPieces); }
 
-void gpu::update(std::span<const Piece> pieces, GradientType type, const State& state, const Rates& rates) {
+void gpu::update(std::span<const Piece> pieces, Types types, const State& state, const Rates& rates) {
   for (size_t begin = 0; begin < pieces.size(); begin += kPieces)
-    update_some(pieces.subspan(begin, std::min<size_t>(kPieces, pieces.size() - begin)), type, state, rates);
+    update_some(pieces.subspan(begin, std::min<size_t>(kPieces, pieces.size() - begin)), types, state, rates);
 }
 }  // namespace optrush::adamw_8bit

@@ -9,7 +9,7 @@ constexpr int kFirstBucket = (127 - 23) << 7, kBuckets = (127 << 7) + 1 - kFirst
 
 struct Piece {
   const void* gradient;
-  float* data;
+  void* data;
   unsigned char *first, *second;
   float *first_scales, *second_scales;
   long long count;
@@ -70,10 +70,28 @@ __device__ inline float warp_max(float value) {
   return value;
 }
 
-/// G: type of the gradients. Whole packs where every address starts at one, else number by number.
-template <class G, bool packed>
+/// As pieces.h has them.
+__device__ inline unsigned mixed(unsigned bits) {
+  bits = (bits ^ (bits >> 16)) * 0x85EBCA6Bu;
+  bits = (bits ^ (bits >> 13)) * 0xC2B2AE35u;
+  return bits ^ (bits >> 16);
+}
+
+/// As it is in memory: of bf16 rounded up with the chance of the distance from the lower neighbour.
+template <class W>
+__device__ inline float rounded_by_chance(float value, unsigned) {
+  return value;
+}
+template <>
+__device__ inline float rounded_by_chance<__nv_bfloat16>(float value, unsigned chance) {
+  if (value != value) return value;  // a NaN stays one
+  return __int_as_float(static_cast<int>((static_cast<unsigned>(__float_as_int(value)) + (mixed(chance) & 0xFFFFu)) & 0xFFFF0000u));
+}
+
+/// G: type of the gradients, W: of the data. Whole packs where every address starts at one, else number by number.
+template <class G, class W, bool packed>
 __global__ void update(Pieces all, const Factors* factors, const float* skip, const Tables* tables, float beta1, float beta2,
-                       float eps) {
+                       float eps, const float* steps, unsigned seed) {
   if (skipped(skip)) return;
   int number = 0;  // the last piece that starts at this block or before
   for (int step = 32; step > 0; step /= 2)
@@ -81,6 +99,9 @@ __global__ void update(Pieces all, const Factors* factors, const float* skip, co
   const Piece& p = all.pieces[number];
   const Factors f = factors[p.shard];
   const G* gradient = static_cast<const G*>(p.gradient);
+  W* weights = static_cast<W*>(p.data);
+  const unsigned chances = mixed(mixed(seed + 0x9E3779B9u * static_cast<unsigned>(p.shard)) +
+                                 0x85EBCA77u * static_cast<unsigned>(steps[p.shard]));
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   const long long start = (static_cast<long long>(blockIdx.x) - p.first_block) * kWarps * kRounds;
 #pragma unroll 1
@@ -91,7 +112,7 @@ __global__ void update(Pieces all, const Factors* factors, const float* skip, co
     alignas(8) unsigned char first_codes[kLanes], second_codes[kLanes];
     if (whole) {
       load(gradient + at, g);
-      load(p.data + at, data);
+      load(weights + at, data);
       *reinterpret_cast<uint2*>(first_codes) = *reinterpret_cast<const uint2*>(p.first + at);
       *reinterpret_cast<uint2*>(second_codes) = *reinterpret_cast<const uint2*>(p.second + at);
     } else {
@@ -99,12 +120,13 @@ __global__ void update(Pieces all, const Factors* factors, const float* skip, co
       for (int i = 0; i < kLanes; ++i) {
         const bool there = at + i < p.count;
         g[i] = there ? widen(gradient[at + i]) : 0.0f;
-        data[i] = there ? p.data[at + i] : 0.0f;
+        data[i] = there ? widen(weights[at + i]) : 0.0f;
         first_codes[i] = there ? p.first[at + i] : 127;
         second_codes[i] = there ? p.second[at + i] : 0;
       }
     }
     const float first_scale = any ? p.first_scales[block] : 0.0f, second_scale = any ? p.second_scales[block] : 0.0f;
+    const unsigned chances_of_block = mixed(chances + 0x9E3779B9u * static_cast<unsigned>(block)) + lane * kLanes;
     float first_most = 0, second_most = 0;
 #pragma unroll
     for (int i = 0; i < kLanes; ++i) {
@@ -113,6 +135,7 @@ __global__ void update(Pieces all, const Factors* factors, const float* skip, co
       first[i] += (1.0f - beta1) * (g[i] - first[i]);
       second[i] = beta2 * second[i] + (1.0f - beta2) * g[i] * g[i];
       data[i] = data[i] * f.keep - f.step_size * (first[i] / (sqrtf(second[i]) * f.root + eps));
+      data[i] = rounded_by_chance<W>(data[i], chances_of_block + i);
       first_most = fmaxf(first_most, fabsf(first[i]));
       second_most = fmaxf(second_most, second[i]);
     }
@@ -126,14 +149,14 @@ __global__ void update(Pieces all, const Factors* factors, const float* skip, co
     }
     if (any && lane == 0) p.first_scales[block] = first_most, p.second_scales[block] = second_most;
     if (whole) {
-      store(p.data + at, data);
+      store(weights + at, data);
       *reinterpret_cast<uint2*>(p.first + at) = *reinterpret_cast<const uint2*>(first_codes);
       *reinterpret_cast<uint2*>(p.second + at) = *reinterpret_cast<const uint2*>(second_codes);
     } else {
 #pragma unroll
       for (int i = 0; i < kLanes; ++i) {
         if (at + i >= p.count) break;
-        p.data[at + i] = data[i];
+        weights[at + i] = narrow<W>(data[i]);
         p.first[at + i] = first_codes[i];
         p.second[at + i] = second_codes[i];
       }

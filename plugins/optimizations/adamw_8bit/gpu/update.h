@@ -23,16 +23,17 @@ struct State {
 };
 struct Rates {
   double beta1, beta2, eps, weight_decay;
+  uint64_t seed;  ///< of the chances by which data in bf16 is rounded
 };
 
 /// Both codes as the kernel reads them.
 Tensor tables_on(at::Device);
-/// Pieces whose gradients are of one type.
-void update(std::span<const Piece>, GradientType, const State&, const Rates&);
+/// Pieces whose numbers are of these types.
+void update(std::span<const Piece>, Types, const State&, const Rates&);
 /// How many launches that takes.
 int64_t launches_for(int64_t pieces);
 
 /// For tests that compile without a GPU.
 const GpuProgram& program();
-std::string update_name(GradientType, bool packed);
+std::string update_name(Types, bool packed);
 }  // namespace optrush::adamw_8bit::gpu

@@ -1,0 +1,23 @@
+#pragma once
+#include <optional>
+#include <string>
+
+#include "optrush/json.h"
+
+namespace optrush {
+/// The memory of a step as a plan foresees it ("memory" of a plan; worker/predict.h writes it). Bytes.
+struct PlannedMemory {
+  double peak = 0;         ///< in use, or what is in use at most
+  double least = 0;        ///< at least; `peak` where nothing is a bound
+  std::string bounded_by;  ///< why the two differ; "": they do not
+  std::optional<double> reserved, block_rounding, cublas_workspaces, pinned, available;
+  std::string device;  ///< "cpu" or "cuda"
+};
+/// None: the plan has no forecast, or there is no plan.
+std::optional<PlannedMemory> planned_memory(const Json& plan);
+
+/// "64.7 GiB", or of a bound "21.0 to 64.7 GiB".
+std::string planned_peak_text(const PlannedMemory&);
+/// "predicted peak 64.7 GiB: tensors 64.0 GiB, cuBLAS workspaces 64.0 MiB, ...; 71.8 GiB reserved".
+std::string planned_memory_text(const PlannedMemory&);
+}  // namespace optrush

@@ -1,0 +1,110 @@
+#include "simulated/ledger.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <regex>
+#include <string>
+
+namespace optrush::simulated {
+namespace {
+constexpr int64_t kKibi = 1024;
+
+/// As LibTorch gives it to cuBLAS and, being one with it, to cuBLASLt (aten/src/ATen/cuda/CublasHandlePool):
+/// by CUBLAS_WORKSPACE_CONFIG=:SIZE_KIB:COUNT..., else :4096:2:16:8, and 32 MiB from Hopper on (sm_89 is
+/// Ada).
+int64_t cublas_workspace(const std::string& architecture) {
+  const char* set = std::getenv("CUBLAS_WORKSPACE_CONFIG");
+  const std::string config = set != nullptr ? set : "";
+  static const std::regex kPart(":([0-9]{1,9}):([0-9]{1,9})");
+  int64_t bytes = 0;
+  for (std::sregex_iterator part(config.begin(), config.end(), kPart), end; part != end; ++part)
+    bytes += kKibi * std::stoll((*part)[1]) * std::stoll((*part)[2]);
+  if (std::sregex_iterator(config.begin(), config.end(), kPart) != std::sregex_iterator()) return bytes;
+  const int number = std::atoi(architecture.substr(std::min<size_t>(3, architecture.size())).c_str());
+  return number >= 90 ? 32 * kKibi * kKibi : kKibi * (2 * 4096 + 8 * 16);
+}
+}  // namespace
+
+Ledger::Ledger(const Form& form) {
+  if (form.type != at::kCUDA) return;
+  blocks_.emplace();
+  workspace_ = cublas_workspace(form.architecture);
+}
+
+int64_t Ledger::take(int64_t bytes, int64_t stream) {
+  if (bytes == 0) return 0;
+  const std::lock_guard lock(mutex_);
+  now_.tensors += bytes;
+  int64_t address = 0;
+  if (blocks_) {
+    address = blocks_->allocate(bytes, stream);
+    now_.rounding += blocks_->size_of(address) - bytes;
+  }
+  changed();
+  return address;
+}
+
+void Ledger::give_back(int64_t bytes, int64_t address) {
+  if (bytes == 0) return;
+  const std::lock_guard lock(mutex_);
+  now_.tensors -= bytes;
+  if (!blocks_) return;
+  now_.rounding -= blocks_->size_of(address) - bytes;
+  blocks_->release(address);
+}
+
+void Ledger::multiply(int64_t stream) {
+  if (workspace_ == 0) return;
+  const std::lock_guard lock(mutex_);
+  if (!handles_.emplace(std::this_thread::get_id(), stream).second) return;
+  const int64_t address = blocks_->allocate(workspace_, stream);
+  now_.workspaces += blocks_->size_of(address);
+  changed();
+}
+
+void Ledger::pin(int64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  if (!blocks_) {
+    now_.tensors += bytes;
+    changed();
+    return;
+  }
+  pinned_ += static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(bytes)));
+  peak_pinned_ = std::max(peak_pinned_, pinned_);
+}
+
+void Ledger::unpin(int64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  if (!blocks_)
+    now_.tensors -= bytes;
+  else
+    pinned_ -= static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(bytes)));
+}
+
+void Ledger::changed() {
+  if (now_.total() > peak_.total()) peak_ = now_;
+}
+
+Memory Ledger::now() const {
+  const std::lock_guard lock(mutex_);
+  return now_;
+}
+Memory Ledger::peak() const {
+  const std::lock_guard lock(mutex_);
+  return peak_;
+}
+int64_t Ledger::reserved() const {
+  const std::lock_guard lock(mutex_);
+  return blocks_ ? blocks_->reserved() : 0;
+}
+int64_t Ledger::peak_pinned() const {
+  const std::lock_guard lock(mutex_);
+  return peak_pinned_;
+}
+void Ledger::reset_peak() {
+  const std::lock_guard lock(mutex_);
+  peak_ = now_;
+  peak_pinned_ = pinned_;
+}
+}  // namespace optrush::simulated
