@@ -2,6 +2,7 @@
 
 #include <iostream>
 
+#include "base/counted.h"
 #include "base/printable.h"
 #include "base/spec_json.h"
 #include "base/suggest.h"
@@ -40,7 +41,8 @@ std::vector<std::string> plan_lines(const Json& plan) {
     std::vector<std::string> dimensions;
     for (const auto& one : mesh)
       dimensions.push_back(plain_text(one.at("dim")) + " " + plain_text(one.at("size")));
-    lines.push_back(plain_text(problem.value("world_size", Json(1))) + " ranks: " + join(dimensions, " x "));
+    lines.push_back(counted(problem.value("world_size", int64_t{1}), "rank") + ": " +
+                    join(dimensions, " x "));
   }
   if (const auto p = plan.find("parameters"); p != plan.end())
     lines.push_back((plan.contains("mesh") ? "rank 0 has " : "") + grouped(p->value("count", 0.0)) +
@@ -63,7 +65,7 @@ std::vector<std::string> plan_lines(const Json& plan) {
 /// "5 rounds", "rounds until ±3 % or 300 s".
 std::string rounds_text(const Json& experiment) {
   const Json& until = experiment.at("until");
-  if (until.empty()) return plain_text(experiment.at("rounds")) + " rounds";
+  if (until.empty()) return counted(experiment.at("rounds").get<int64_t>(), "round");
   return "rounds until ±" + percent(until.at("within").get<double>()) + " or " +
          duration(until.at("at_most_s").get<double>());
 }
@@ -134,10 +136,11 @@ Json dry_run(const Experiment& experiment, const RunRequest& request) {
 
 std::string dry_run_text(const Json& dry) {
   const Json& experiment = dry.at("experiment");
-  std::string text = plain_text(experiment.at("name")) + ": " + std::to_string(dry.at("variants").size()) +
-                     " variants, " + rounds_text(experiment) + ", " + std::to_string(dry.at("runs").size()) +
-                     " runs" + (experiment.at("until").empty() ? "" : " with the first round alone") +
-                     ", report in " + plain_text(dry.at("folder")) + "\n";
+  std::string text = plain_text(experiment.at("name")) + ": " +
+                     counted(std::ssize(dry.at("variants")), "variant") + ", " + rounds_text(experiment) +
+                     ", " + counted(std::ssize(dry.at("runs")), "run") +
+                     (experiment.at("until").empty() ? "" : " with the first round alone") + ", report in " +
+                     plain_text(dry.at("folder")) + "\n";
   text += estimate_text(dry);
   if (!dry.at("only").empty())
     text += "--only: " + join(dry.at("only").get<std::vector<std::string>>()) + ", and the base\n";

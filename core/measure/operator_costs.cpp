@@ -137,6 +137,7 @@ OperatorCost& OperatorCost::operator+=(const OperatorCost& o) {
   launches += o.launches, host_waits += o.host_waits, copies += o.copies, casts += o.casts;
   copied_bytes += o.copied_bytes, cast_bytes += o.cast_bytes, elementwise_bytes += o.elementwise_bytes;
   matmul_flops += o.matmul_flops, attention_flops += o.attention_flops, noted_flops += o.noted_flops;
+  document_flops += o.document_flops;
   return *this;
 }
 

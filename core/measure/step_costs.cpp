@@ -1,11 +1,12 @@
 #include "measure/step_costs.h"
-#include "base/spec_json.h"
 
 #include <algorithm>
 #include <atomic>
 #include <map>
 #include <mutex>
 #include <string>
+
+#include "measure/noted.h"
 
 namespace optrush {
 namespace {
@@ -80,9 +81,13 @@ namespace {
 /// One operator that runs on this thread, and the one that called it.
 struct Running final : at::ObserverContext {
   Running(std::shared_ptr<StepCosts::Ledger> ledger, Running* outer, const at::RecordFunction& fn)
-      : ledger(std::move(ledger)), outer(outer), call(fn, this->ledger->device()) {}
+      : ledger(std::move(ledger)),
+        outer(outer),
+        in_documents(fn.name() == kInDocuments || (outer != nullptr && outer->in_documents)),
+        call(fn, this->ledger->device()) {}
   std::shared_ptr<StepCosts::Ledger> ledger;
   Running* outer;
+  bool in_documents;    ///< the documents' lengths decide what it computes
   bool inside = false;  ///< something that it called has a cost
   OperatorCall call;
 };
@@ -103,7 +108,8 @@ void end(const at::RecordFunction& fn, at::ObserverContext* context) {
   auto* here = dynamic_cast<Running*>(context);
   if (here == nullptr) return;
   running = here->outer;
-  const OperatorCost cost = here->call.end(fn, here->inside);
+  OperatorCost cost = here->call.end(fn, here->inside);
+  if (here->in_documents) cost.document_flops = cost.flops();
   const bool costs = cost.launches + cost.host_waits + cost.copies > 0 || cost.noted_flops > 0;
   if (here->outer != nullptr) here->outer->inside = here->outer->inside || here->inside || costs;
   if (costs) here->ledger->add(cost, here->call.name(), here->call.cast_from());
@@ -139,6 +145,7 @@ OperatorCost StepCosts::total() const {
 }
 
 double StepCosts::flops() const { return total().flops(); }
+double StepCosts::document_flops() const { return total().document_flops; }
 
 int64_t StepCosts::most_casts_of_a_parameter() const {
   int64_t most = 0;

@@ -3,6 +3,7 @@
 #include <tuple>
 #include <vector>
 
+#include "base/counted.h"
 #include "report/finding_parts.h"
 #include "report/format.h"
 #include "report/verdict.h"
@@ -12,7 +13,7 @@ std::string speedup(const Comparison& c) {
   return interval_text(*c.speed) + (c.differs.empty() ? "" : " in tokens/s");
 }
 
-std::string ranks_text(int64_t ranks) { return std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks"); }
+std::string ranks_text(int64_t ranks) { return counted(ranks, "rank"); }
 
 std::string other_ranks(const Row& row, const Row& other) {
   if (row.devices == other.devices) return "";
@@ -55,7 +56,8 @@ void add_ablation(const Analysis& a, Sentences& parts) {
   if (best != a.ablation.end() && best->in_stack->value > 1)
     parts.push_back("in the full stack " + best->rung +
                     (best == a.ablation.begin() ? " is worth most: " : " is worth most of what is sure: ") +
-                    interval_text(*best->in_stack));
+                    interval_text(*best->in_stack) +
+                    (best->differs.empty() ? "" : " in tokens/s, not like for like (" + best->differs + ")"));
   else if (std::ranges::any_of(
                a.ablation, [](const AblationLine& line) { return line.in_stack && line.in_stack->interval; }))
     parts.emplace_back("in the full stack no rung is shown to be worth anything");
@@ -175,7 +177,7 @@ void add_medians(const Analysis& a, Sentences& parts) {
     std::string text = row.name + " trains " + grouped(speed(&row)) + " tokens/s";
     if (row.final_loss) text += " to a loss of " + fixed(*row.final_loss, 4);
     if (!row.validation.empty()) text += ", of held-out data " + fixed(row.validation.back().loss, 4);
-    parts.push_back(text + ", in " + std::to_string(row.steps.size()) + " steps");
+    parts.push_back(text + ", in " + counted(std::ssize(row.steps), "step"));
     return;
   }
   if (rows.size() == 1) {

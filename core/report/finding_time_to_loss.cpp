@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/counted.h"
 #include "report/finding_parts.h"
 #include "report/format.h"
 #include "report/problem.h"
@@ -7,7 +8,7 @@
 namespace optrush {
 namespace {
 std::string needs(const Row& row) {
-  return std::to_string(*row.time_to_loss->steps) + " steps and " + duration(*row.time_to_loss->seconds);
+  return counted(*row.time_to_loss->steps, "step") + " and " + duration(*row.time_to_loss->seconds);
 }
 
 double seconds(const Row* row) { return *row->time_to_loss->seconds; }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/counted.h"
 #include "report/format.h"
 #include "report/statistics.h"
 
@@ -85,7 +86,7 @@ std::string text_of(const std::optional<TimeToLoss>& time) {
   if (!time) return std::string(kUnknown);
   if (!time->told) return "too few steps to tell";
   if (!time->seconds) return time->in_some_rounds ? "not in every round" : "not reached";
-  return duration(*time->seconds) + ", " + std::to_string(*time->steps) + " steps";
+  return duration(*time->seconds) + ", " + counted(*time->steps, "step");
 }
 
 Json json_of(const std::optional<TimeToLoss>& time) {

@@ -1,3 +1,4 @@
+#include "base/counted.h"
 #include "report/document.h"
 
 namespace optrush {
@@ -15,8 +16,8 @@ Section tried_section(const Analysis& a) {
     }
   }
   section.paragraphs.push_back(
-      "The search ran " + std::to_string(stacks) + " stacks in " +
-      std::to_string(a.tried.at("stages").size()) + " stages; each has a report of its own in tried/. " +
+      "The search ran " + counted(static_cast<int64_t>(stacks), "stack") + " in " +
+      counted(std::ssize(a.tried.at("stages")), "stage") + "; each has a report of its own in tried/. " +
       (a.tried.at("finished").get<bool>()
            ? "No further move can be claimed to be faster."
            : "Time was out before every move from the last stack was tried: a faster one may be left."));

@@ -1,6 +1,7 @@
 #include "documents.h"
 
 #include <ATen/Functions.h>
+#include <ATen/record_function.h>
 
 #include <limits>
 
@@ -8,6 +9,9 @@
 
 namespace optrush::flash::documents {
 namespace {
+/// Around attention inside of documents: its FLOPs follow from their lengths (docs/plugins.md).
+constexpr const char* kInDocuments = "optrush::documents";
+
 /// (B, H, S, K) as the positions of one long row, (B x S, H, K), and back. The lse likewise, without K.
 Tensor positions_of(const Tensor& x) { return x.transpose(1, 2).flatten(0, 1); }
 Tensor heads_of(const Tensor& positions, int64_t batch) {
@@ -69,6 +73,7 @@ void note_products(int64_t products, const Tensor& q, const AttentionArgs& args)
 
 AttentionOut forward_each(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args,
                           const ForwardOfOne& forward) {
+  RECORD_FUNCTION(kInDocuments, c10::ArrayRef<const c10::IValue>{});
   const auto lengths = lengths_of(args.segments);
   const Tensors queries = apart(q, lengths), keys = apart(k, lengths), values = apart(v, lengths);
   Tensors outs, lses;
@@ -83,6 +88,7 @@ AttentionOut forward_each(const Tensor& q, const Tensor& k, const Tensor& v, con
 std::array<Tensor, 3> backward_each(const Tensor& gradient, const Tensor& q, const Tensor& k, const Tensor& v,
                                     const Tensor& out, const Tensor& lse, const AttentionArgs& args,
                                     const BackwardOfOne& backward) {
+  RECORD_FUNCTION(kInDocuments, c10::ArrayRef<const c10::IValue>{});
   const auto lengths = lengths_of(args.segments);
   std::array<Tensors, 6> parts;
   const std::array<Tensor, 6> wholes = {gradient, q, k, v, out, lse};
@@ -99,6 +105,7 @@ std::array<Tensor, 3> backward_each(const Tensor& gradient, const Tensor& q, con
 
 AttentionOut forward_on_gpu(bool efficient, const Tensor& q, const Tensor& k, const Tensor& v,
                             const AttentionArgs& args) {
+  RECORD_FUNCTION(kInDocuments, c10::ArrayRef<const c10::IValue>{});
   note_products(2, q, args);
   const Tensor& starts = args.segments.starts;
   const int64_t longest = args.segments.longest, batch = q.size(0);
@@ -119,6 +126,7 @@ AttentionOut forward_on_gpu(bool efficient, const Tensor& q, const Tensor& k, co
 std::array<Tensor, 3> backward_on_gpu(bool efficient, const Tensor& gradient, const Tensor& q,
                                       const Tensor& k, const Tensor& v, const Tensor& out, const Tensor& lse,
                                       const AttentionArgs& args) {
+  RECORD_FUNCTION(kInDocuments, c10::ArrayRef<const c10::IValue>{});
   note_products(5, q, args);
   const Tensor& starts = args.segments.starts;
   const int64_t longest = args.segments.longest, batch = q.size(0);
