@@ -6,8 +6,6 @@
 #include <mutex>
 #include <string>
 
-#include "measure/noted.h"
-
 namespace optrush {
 namespace {
 constexpr std::array<const char*, kBuckets> kNames = {"data",      "forward",     "backward", "communication",
@@ -81,13 +79,9 @@ namespace {
 /// One operator that runs on this thread, and the one that called it.
 struct Running final : at::ObserverContext {
   Running(std::shared_ptr<StepCosts::Ledger> ledger, Running* outer, const at::RecordFunction& fn)
-      : ledger(std::move(ledger)),
-        outer(outer),
-        in_documents(fn.name() == kInDocuments || (outer != nullptr && outer->in_documents)),
-        call(fn, this->ledger->device()) {}
+      : ledger(std::move(ledger)), outer(outer), call(fn, this->ledger->device()) {}
   std::shared_ptr<StepCosts::Ledger> ledger;
   Running* outer;
-  bool in_documents;    ///< the documents' lengths decide what it computes
   bool inside = false;  ///< something that it called has a cost
   OperatorCall call;
 };
@@ -108,9 +102,9 @@ void end(const at::RecordFunction& fn, at::ObserverContext* context) {
   auto* here = dynamic_cast<Running*>(context);
   if (here == nullptr) return;
   running = here->outer;
-  OperatorCost cost = here->call.end(fn, here->inside);
-  if (here->in_documents) cost.document_flops = cost.flops();
-  const bool costs = cost.launches + cost.host_waits + cost.copies > 0 || cost.noted_flops > 0;
+  const OperatorCost cost = here->call.end(fn, here->inside);
+  const bool costs =
+      cost.launches + cost.host_waits + cost.copies > 0 || cost.noted_flops + cost.document_flops > 0;
   if (here->outer != nullptr) here->outer->inside = here->outer->inside || here->inside || costs;
   if (costs) here->ledger->add(cost, here->call.name(), here->call.cast_from());
 }

@@ -145,7 +145,7 @@ TEST_F(DocumentsTest, ASequenceIsADocumentWithPadding) {
   EXPECT_EQ(filled.content.pairs, 3 * 3);
   EXPECT_EQ(filled.counted, 2);
   EXPECT_EQ(rows.most_documents(), 1);
-  EXPECT_EQ(rows.description(), "1 documents in 1 sequences, 60 % of their positions filled");
+  EXPECT_EQ(rows.description(), "1 document in 1 sequence, 60 % of their positions filled");
 }
 
 TEST_F(DocumentsTest, DocumentsOfASequenceBeginAnew) {

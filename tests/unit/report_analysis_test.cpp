@@ -342,7 +342,8 @@ TEST(Analysis, PaddingIsNoTokenThatIsProcessed) {
 TEST(Analysis, BothCountsStandSideBySideWhereTheyDiffer) {
   const auto titles = [](const Analysis& a) {
     std::vector<std::string> titles;
-    for (const auto& column : ladder_sections(a).front().table->columns) titles.push_back(column.title);
+    const auto sections = ladder_sections(a);
+    for (const auto& column : sections.front().table->columns) titles.push_back(column.title);
     return titles;
   };
   auto report = three_rungs();
