@@ -7,7 +7,7 @@
 -- weights on packed documents.
 --
 --   ./optrush run experiments/memory.lua                            Llama 3.2 1B on a GPU, a small Llama on a CPU
---   ./optrush run experiments/memory.lua --arg model=llama-3.2-1b   the 1B on a CPU, with 24 GB and half an hour
+--   ./optrush run experiments/memory.lua --arg model=llama-3.2-1b   the 1B on a CPU, with 23 GiB and half an hour
 --   ./optrush run experiments/memory.lua --arg checkpoint=FOLDER    a model of your own
 local rush = require "optrush"
 local own = require "own_model"

@@ -22,8 +22,8 @@ local memory = gpu and gpu.memory_bytes or 80e9
 
 local SMALLEST = 44e9
 if gpu and memory < SMALLEST and not own.given then
-  error(("%s has %.0f GB, and Llama 3.2 1B takes %.0f GB from fp32 on; --device cpu runs the small form"):format(
-    gpu.name, memory / 1e9, SMALLEST / 1e9), 0)
+  error(("%s has %.0f GiB, and Llama 3.2 1B takes %.0f GiB from fp32 on; --device cpu runs the small form"):format(
+    gpu.name, memory / 2 ^ 30, SMALLEST / 2 ^ 30), 0)
 end
 
 local length = not on_gpu and 256 or memory >= 100e9 and 4096 or 2048

@@ -77,8 +77,4 @@ std::string join(const std::vector<std::string>& words, std::string_view separat
   for (const auto& word : words) text += (text.empty() ? "" : std::string(separator)) + word;
   return text;
 }
-
-std::string counted(int64_t number, const std::string& noun) {
-  return std::to_string(number) + " " + noun + (number == 1 ? "" : "s");
-}
 }  // namespace optrush

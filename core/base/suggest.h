@@ -11,6 +11,4 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates);
 /// "a, b, c".
 std::string join(const std::vector<std::string>& words, std::string_view separator = ", ");
-/// "1 step", "12 steps".
-std::string counted(int64_t number, const std::string& noun);
 }  // namespace optrush

@@ -2,6 +2,7 @@
 
 #include <iostream>
 
+#include "base/counted.h"
 #include "base/printable.h"
 #include "base/spec_json.h"
 #include "base/suggest.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iostream>
 
+#include "base/counted.h"
 #include "base/log.h"
 #include "base/suggest.h"
 #include "cli/interrupted.h"

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/counted.h"
 #include "base/files.h"
 #include "base/spec_json.h"
 #include "data/counter_random.h"
@@ -67,6 +68,10 @@ Segments segments_of(const Tensor& ids, const DocumentRows& source, at::Device d
 }
 }  // namespace
 
+bool made_of_documents(const DataSpec& data) {
+  return data.kind == "documents" || data.kind == "preferences";
+}
+
 int64_t global_batch(const TrainSpec& train, const Mesh& mesh) {
   const int64_t data_ranks = mesh.size(mesh.batch());
   const int64_t product = train.micro_batch * train.accumulation * data_ranks;
@@ -112,7 +117,7 @@ std::string Batches::description() const {
   std::string text = training_.documents ? training_.documents->description() : "";
   if (validation_sequences_ < asked_for_validation_)
     text += std::string(text.empty() ? "" : "; ") + "validation has " +
-            std::to_string(validation_sequences_) + " documents instead of " +
+            counted(validation_sequences_, "document") + " instead of " +
             std::to_string(asked_for_validation_) + ": the others have nothing to learn within a sequence";
   return text;
 }
@@ -161,6 +166,19 @@ std::vector<Batch> Batches::step(int64_t step) const {
                                 : activations(first + micro * rows));
   }
   return batches;
+}
+
+StepContent Batches::content(int64_t step) const {
+  const int64_t sequences = global_batch(train_, mesh_), length = train_.seq_len;
+  const auto whole = static_cast<double>(length) * static_cast<double>(length);
+  StepContent content{.positions = sequences * length};
+  for (int64_t i = 0; i < sequences; ++i) {
+    const RowContent row =
+        training_.documents ? training_.documents->content(step * sequences + i) : RowContent{length, whole};
+    content.tokens += row.tokens;
+    content.pairs += row.pairs;
+  }
+  return content;
 }
 
 std::vector<Batch> Batches::validation() const {

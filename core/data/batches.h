@@ -13,6 +13,13 @@
 #include "optrush/spec.h"
 
 namespace optrush {
+/// What the sequences of a step hold, on all ranks together.
+struct StepContent {
+  int64_t tokens = 0;     ///< that the model processes: every position but padding
+  int64_t positions = 0;  ///< padding among them
+  double pairs = 0;       ///< of positions of one document, in any order: the lengths' squares, added up
+};
+
 /// Cuts a source into the micro-batches of this rank: sequence i of step t is sample t * global_batch + i,
 /// whatever the numbers of ranks and micro-batches, so two runs with one global batch see the same data.
 /// After go_on() steps and samples count from there. A model without a vocabulary gets random activations,
@@ -28,6 +35,7 @@ class Batches {
   int64_t first_sample(int64_t step) const;
   /// Equal for runs that read the same samples under the same numbers: it is a hash of some of them.
   int64_t order() const;
+  StepContent content(int64_t step) const;
   /// This rank's part of what the run validates on, in micro-batches of the size of training's; rows that are
   /// left over have no label that counts.
   std::vector<Batch> validation() const;
@@ -57,6 +65,8 @@ class Batches {
   at::Generator generator_;       ///< of the device; copies are seeded, so that any thread may ask for a step
   Source training_, validation_;  ///< empty: there is none
 };
+/// Whether its sequences hold documents, each with a length of its own.
+bool made_of_documents(const DataSpec&);
 /// Sequences of one step over all ranks that split the batch; an Error where the spec's global_batch is
 /// another number.
 int64_t global_batch(const TrainSpec&, const Mesh&);

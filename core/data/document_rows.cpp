@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/counted.h"
 #include "base/suggest.h"
 #include "data/counter_random.h"
 #include "optrush/error.h"
@@ -33,12 +34,12 @@ void check_rows(const Rows& rows, std::span<const int64_t> lengths, int64_t seq_
       ++count;
     }
     if (filled > seq_len)
-      refuse_rows("a sequence of " + std::to_string(seq_len) + " positions has documents of " +
+      refuse_rows("a sequence of " + counted(seq_len, "position") + " has documents of " +
                   std::to_string(filled));
     if (row.empty()) refuse_rows("a sequence is empty");
   }
   if (count != lengths.size())
-    refuse_rows(std::to_string(lengths.size() - count) + " documents are in no sequence");
+    refuse_rows(counted(std::ssize(lengths) - static_cast<int64_t>(count), "document") + " in no sequence");
 }
 }  // namespace
 
@@ -74,7 +75,7 @@ DocumentRows::DocumentRows(Documents documents, int64_t seq_len, uint64_t seed, 
 void DocumentRows::choose(const Share& share) {
   const int64_t all = documents_.count(), training = all - share.held_out, together = documents_.together();
   if (share.held_out % together != 0)
-    throw Error("validate holds out " + std::to_string(share.held_out) + " sequences of pairs",
+    throw Error("validate holds out " + counted(share.held_out, "sequence") + " of pairs",
                 "give an even number of validate.sequences");
   const auto learned_from = [&](int64_t i) {
     const auto trained = documents_.trained(i);
@@ -130,7 +131,7 @@ int64_t DocumentRows::positions_of(int64_t document) const {
   return std::min(static_cast<int64_t>(documents_.tokens(document).size()) - 1, seq_len_);
 }
 
-int64_t DocumentRows::fill(int64_t index, const RowView& to) const {
+const std::vector<int64_t>& DocumentRows::row(int64_t index) const {
   const auto together = static_cast<uint64_t>(documents_.together()), all = static_cast<uint64_t>(count());
   const auto here = static_cast<uint64_t>(index % count());
   uint64_t number = here;
@@ -139,9 +140,23 @@ int64_t DocumentRows::fill(int64_t index, const RowView& to) const {
         permuted(here / together, all / together, random_at(seed_, static_cast<uint64_t>(index / count()))) *
             together +
         here % together;
-  int64_t at = 0, counted = 0;
+  return rows_[number];
+}
+
+RowContent DocumentRows::content(int64_t index) const {
+  RowContent content;
+  for (const int64_t place : row(index)) {
+    const int64_t length = positions_of(used_[static_cast<size_t>(place)]);
+    content.tokens += length;
+    content.pairs += static_cast<double>(length) * static_cast<double>(length);
+  }
+  return content;
+}
+
+int64_t DocumentRows::fill(int64_t index, const RowView& to) const {
+  int64_t at = 0, trained_here = 0;
   int32_t order = 0;
-  for (const int64_t place : rows_[number]) {
+  for (const int64_t place : row(index)) {
     const int64_t document = used_[static_cast<size_t>(place)];
     const auto tokens = documents_.tokens(document);
     const auto trained = documents_.trained(document);
@@ -155,7 +170,7 @@ int64_t DocumentRows::fill(int64_t index, const RowView& to) const {
       to.labels[here] = counts ? static_cast<int64_t>(tokens[next]) : kIgnoredLabel;
       to.positions[here] = i;
       to.documents[here] = order;
-      counted += counts ? 1 : 0;
+      trained_here += counts ? 1 : 0;
     }
     at += length;
     ++order;
@@ -167,7 +182,7 @@ int64_t DocumentRows::fill(int64_t index, const RowView& to) const {
     to.positions[here] = i - at;
     to.documents[here] = order;
   }
-  return counted;
+  return trained_here;
 }
 
 std::string DocumentRows::description() const {

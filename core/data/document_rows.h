@@ -23,6 +23,12 @@ struct RowView {
   std::span<int32_t> documents;  ///< numbers from 0 on, rising; padding is one more at the end
 };
 
+/// What a sequence holds.
+struct RowContent {
+  int64_t tokens = 0;  ///< positions that are not padding
+  double pairs = 0;    ///< of positions of one document, in any order: the lengths' squares, added up
+};
+
 /// Sequences made of whole documents. A document takes a position for each token but its last, which is only
 /// a label; what is longer than a sequence is cut, and one whose prompt fills it is left out. Sequences are
 /// shuffled anew in each epoch, by the seed and their number alone. Of pairs, both lie in sequences of their
@@ -35,6 +41,7 @@ class DocumentRows {
 
   /// Fills sequence `index`, from 0 without end. Returns how many of its labels count.
   int64_t fill(int64_t index, const RowView&) const;
+  RowContent content(int64_t index) const;
   /// The most documents of a sequence, padding among them: 1 where none has a neighbour.
   int64_t most_documents() const { return most_; }
   /// The most positions of a document, or of the padding behind some.
@@ -48,6 +55,7 @@ class DocumentRows {
  private:
   void choose(const Share&);
   int64_t positions_of(int64_t document) const;
+  const std::vector<int64_t>& row(int64_t index) const;
 
   bool alike(int64_t chosen) const;
   std::string left_out() const;

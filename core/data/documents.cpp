@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/chat_line.h"
+#include "base/counted.h"
 #include "base/files.h"
 #include "data/text_source.h"
 #include "optrush/error.h"
@@ -68,7 +69,7 @@ std::vector<TokenSpan> trained_of(const Json& line, size_t tokens, const std::st
     const std::string shown = span.dump().substr(0, 40);
     if (!span.is_array() || span.size() != 2) refuse("has " + shown + ", which is no pair of numbers");
     if (!is_up_to(span[0], tokens) || !is_up_to(span[1], tokens))
-      refuse("has " + shown + " and the document " + std::to_string(tokens) + " tokens");
+      refuse("has " + shown + " and the document " + counted(static_cast<int64_t>(tokens), "token"));
     const TokenSpan read{span[0].get<int64_t>(), span[1].get<int64_t>()};
     if (read.begin >= read.end || (!spans.empty() && read.begin < spans.back().end))
       refuse("has " + span.dump() + (read.begin >= read.end ? ", which is empty" : " behind a later one"));

@@ -3,6 +3,7 @@
 #include <set>
 #include <tuple>
 
+#include "base/counted.h"
 #include "base/spec_json.h"
 #include "base/suggest.h"
 #include "experiment/gate.h"
@@ -235,7 +236,7 @@ class Planner {
   std::string on_ranks(const RunSpec& run) const {
     const int64_t ranks = run.train.world_size;
     if (ranks == setup_.train.world_size) return "";
-    return " on " + std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks");
+    return " on " + counted(ranks, "rank");
   }
 
   /// Another batch: at an equal global batch the losses have to agree.
@@ -273,8 +274,8 @@ class Planner {
     check_.reference_variant = previous;
     const bool other_length = now.seq_len != then.seq_len;
     check_.explanation = std::string(other_length ? "other sequences" : "another batch") +
-                         ": a probe of it at " + std::to_string(then.global_batch) + " sequences " +
-                         (other_length ? "of " + std::to_string(then.seq_len) + " tokens " : "") +
+                         ": a probe of it at " + counted(then.global_batch, "sequence") + " " +
+                         (other_length ? "of " + counted(then.seq_len, "token") + " " : "") +
                          "a step is compared with " + quoted(previous);
     return true;
   }

@@ -27,7 +27,7 @@ const std::vector<GridColumn>& grid_columns() {
       {"backward_time", "backward"},
       {"optimizer_time", "optimizer"},
       {"compile_time", "compile"},
-      {"peak_memory", "peak memory"},
+      {"peak_memory", "peak active memory"},
       {"activations", "activations, predicted"},
       {"flops_per_second", "FLOP/s"},
       {"mfu", "MFU"},

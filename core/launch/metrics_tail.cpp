@@ -45,7 +45,8 @@ void MetricsTail::take(const std::string& line) {
     ++state_.steps;
     state_.loss = number("loss");
     if (is("timed", true)) {
-      state_.timed_tokens += number("tokens").value_or(0);
+      const auto processed = number("processed_tokens");
+      state_.timed_tokens += processed ? *processed : number("tokens").value_or(0);
       state_.timed_seconds += number("seconds").value_or(0);
     }
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/counted.h"
 #include "base/seconds_since.h"
 #include "base/suggest.h"
 #include "report/format.h"

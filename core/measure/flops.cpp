@@ -13,13 +13,12 @@ void matmul_parameters(const Unit& unit, std::set<const Param*>& found) {
 }
 }  // namespace
 
-ModelFlops model_flops(const Model& model, int64_t seq_len) {
+ModelFlops model_flops(const Model& model) {
   std::set<const Param*> matmuls;
   for (const auto& unit : model.units) matmul_parameters(*unit, matmuls);
   double dense = 0;
   for (const Param* param : matmuls)
     dense += static_cast<double>(param->numel()) * (param->trainable ? 6 : 4);
-  const double attention = model.attention_flops_per_token_and_position * static_cast<double>(seq_len);
-  return {dense + attention, dense + attention / 2};
+  return {dense, model.attention_flops_per_token_and_position};
 }
 }  // namespace optrush

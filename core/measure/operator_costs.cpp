@@ -137,16 +137,19 @@ OperatorCost& OperatorCost::operator+=(const OperatorCost& o) {
   launches += o.launches, host_waits += o.host_waits, copies += o.copies, casts += o.casts;
   copied_bytes += o.copied_bytes, cast_bytes += o.cast_bytes, elementwise_bytes += o.elementwise_bytes;
   matmul_flops += o.matmul_flops, attention_flops += o.attention_flops, noted_flops += o.noted_flops;
+  document_flops += o.document_flops;
   return *this;
 }
 
 OperatorCall::OperatorCall(const at::RecordFunction& fn, at::Device device)
     : device_(device), name_(fn.name()) {
   const auto in = fn.inputs();
-  if (name_ == kNotedFlops || name_ == kNotedKernel) {
+  if (name_ == kNotedFlops || name_ == kNotedKernel || name_ == kDocumentFlops) {
     kind_ = Kind::noted;
     if (name_ == kNotedFlops) {
       cost_.noted_flops = in[0].toDouble();
+    } else if (name_ == kDocumentFlops) {
+      cost_.document_flops = in[0].toDouble();
     } else {
       name_ = "optrush::" + in[0].toStringRef();
       cost_.elementwise_bytes = in[1].toDouble();

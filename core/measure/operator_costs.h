@@ -26,6 +26,7 @@ struct OperatorCost {
   double matmul_flops = 0;       ///< mm, addmm, bmm, baddbmm, _scaled_mm
   double attention_flops = 0;    ///< fused kernels: 4 B H S S K forward, 10 backward, half where causal
   double noted_flops = 0;        ///< by note_flops
+  double document_flops = 0;     ///< of all these, those that follow from documents' lengths
 
   double flops() const { return matmul_flops + attention_flops + noted_flops; }
   OperatorCost& operator+=(const OperatorCost&);

@@ -1,5 +1,4 @@
 #include "measure/step_costs.h"
-#include "base/spec_json.h"
 
 #include <algorithm>
 #include <atomic>
@@ -104,7 +103,8 @@ void end(const at::RecordFunction& fn, at::ObserverContext* context) {
   if (here == nullptr) return;
   running = here->outer;
   const OperatorCost cost = here->call.end(fn, here->inside);
-  const bool costs = cost.launches + cost.host_waits + cost.copies > 0 || cost.noted_flops > 0;
+  const bool costs =
+      cost.launches + cost.host_waits + cost.copies > 0 || cost.noted_flops + cost.document_flops > 0;
   if (here->outer != nullptr) here->outer->inside = here->outer->inside || here->inside || costs;
   if (costs) here->ledger->add(cost, here->call.name(), here->call.cast_from());
 }
@@ -139,6 +139,7 @@ OperatorCost StepCosts::total() const {
 }
 
 double StepCosts::flops() const { return total().flops(); }
+double StepCosts::document_flops() const { return total().document_flops; }
 
 int64_t StepCosts::most_casts_of_a_parameter() const {
   int64_t most = 0;

@@ -27,6 +27,8 @@ class StepCosts {
   /// Of the whole step, the host's own bookkeeping apart.
   OperatorCost total() const;
   double flops() const;
+  /// Of these, what attention computes inside of documents.
+  double document_flops() const;
   /// The largest number of times that one parameter was cast, and how many were cast at all.
   int64_t most_casts_of_a_parameter() const;
   int64_t cast_parameters() const;

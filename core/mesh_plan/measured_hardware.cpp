@@ -19,6 +19,12 @@ double phase(const Row& row, const char* name) {
   return 0;
 }
 
+/// False where it freezes some.
+bool trains_all(const Json& plan) {
+  const Json parameters = plan.value("parameters", Json::object());
+  return parameters.value("count", Json()) == parameters.value("trainable", Json());
+}
+
 /// The option of any plugin; 0: none has it.
 int64_t plugin_option(const Json& plan, const char* name) {
   for (const Json& plugin : plan.at("plugins")) {
@@ -62,14 +68,18 @@ const Row* fastest_of_one_device(const Analysis& a) {
 
 bool trained_decoder(const Analysis& a, const Row& row) {
   const RunSpec& spec = a.spec(row);
+  const Json& plan = plan_of(a, row);
+  // The formulas are of whole sequences and of all parameters trained: adapters, packed documents and the
+  // reference of preferences are other work.
+  const bool whole = spec.data.kind != "documents" && spec.data.kind != "preferences";
   return row.ok() && !row.external && spec.model_kind == "llama" && !spec.model.contains("checkpoint") &&
-         !plan_of(a, row).is_null();
+         whole && !plan.is_null() && trains_all(plan);
 }
 
 MeasuredMix measured_mix(const Analysis& a, const Row& row) {
   if (!trained_decoder(a, row))
-    throw Error("rung '" + row.name + "' did not train a decoder by its dimensions to the end",
-                "estimates are for models of rush.llama");
+    throw Error("rung '" + row.name + "' did not train a whole decoder on whole sequences to the end",
+                "estimates are for models of rush.llama, without adapters and documents");
   const TrainSpec train = train_from_json(plan_of(a, row).at("problem"), row.name);
   MeasuredMix measured;
   measured.mix = mesh_of(a, row);

@@ -28,10 +28,12 @@ AblationLine ablation_line(const std::string& rung, const std::vector<Row>& rows
     line.differs = without->previous.differs;
     if (without->previous.speed) line.in_stack = inverse(*without->previous.speed);
     if (without->previous.memory) line.memory_in_stack = 1 / *without->previous.memory;
+    line.differs = without->previous.differs;
   }
   if (alone) {
     line.alone = alone->base.speed;
     line.memory_alone = alone->base.memory;
+    if (line.differs.empty()) line.differs = alone->base.differs;
   }
   return line;
 }

@@ -258,6 +258,12 @@ Standard standard_of(const Experiment& experiment) {
   return experiment.until ? Standard{.error = 0.02} : Standard{};
 }
 
+bool Row::trains_on_fewer() const {
+  return std::ranges::any_of(steps, [](const StepResult& step) {
+    return step.trained < step.tokens || step.tokens < step.positions;
+  });
+}
+
 bool Row::took_turns() const {
   return std::ranges::any_of(turns, [](const RoundInTurns& round) { return !round.group.empty(); });
 }

@@ -19,8 +19,8 @@ struct Comparison {
   std::string name;
   std::vector<std::string> between;  ///< rungs from the other to this one, whose changes count here, too
   std::string differs;  ///< why it is not the same problem: "8 sequences a step instead of 4"; empty: it is
-  std::optional<Ratio> speed;    ///< tokens/s over the other's, paired by round
-  std::optional<double> memory;  ///< peak memory over the other's
+  std::optional<Ratio> speed;    ///< tokens processed a second over the other's, paired by round
+  std::optional<double> memory;  ///< peak active memory over the other's
   std::optional<Worse> worse;    ///< the row's loss is clearly above the other's, of the same model and data
 };
 
@@ -46,9 +46,12 @@ struct Row {
   int64_t devices = 1;              ///< its ranks
   double hardware = 1;              ///< of them, in units of what the peak was measured on (hardware_used.h)
   std::vector<int64_t> rounds;      ///< that ended well
-  std::vector<double> samples;      ///< tokens/s of all devices in those rounds
+  std::vector<double> samples;      ///< tokens processed a second, of all devices in those rounds
   std::vector<RoundInTurns> turns;  ///< what it shared with other rows in those rounds
-  std::optional<double> tokens_per_second, tokens_per_second_per_device, step_seconds;
+  /// Tokens processed, of all devices; those that a loss is taken on; and the part of the positions that is
+  /// padding, of the first round.
+  std::optional<double> tokens_per_second, trained_tokens_per_second, padding;
+  std::optional<double> tokens_per_second_per_device, step_seconds;
   Phases phases;
   Comparison previous, base;
 
@@ -93,6 +96,8 @@ struct Row {
   std::optional<double> compile_seconds, setup_seconds, joules_per_token, cost_per_million_tokens;
 
   bool ok() const { return status == Status::ok; }
+  /// Whether it processes tokens that it does not train on, or padding.
+  bool trains_on_fewer() const;
   /// In any round.
   bool took_turns() const;
   /// What ended it first stays.
@@ -112,7 +117,8 @@ struct AblationLine {
   std::string differs;                                  ///< Comparison::differs of the two stacks
   std::optional<Ratio> in_stack;                        ///< full stack over the stack without it
   std::optional<Ratio> alone;                           ///< alone over the base
-  std::optional<double> memory_in_stack, memory_alone;  ///< of the peak, in the same way
+  std::optional<double> memory_in_stack, memory_alone;  ///< of the active peak, in the same way
+  std::string differs;  ///< why it is not like for like in either: the rung trains something else
 };
 
 /// Another program beside the fastest rung of the host that solves the same problem.

@@ -35,7 +35,7 @@ using Facts = std::map<std::string, Fact>;
 
 std::string with_unit_of(const std::string& path, double value) {
   const auto has = [&](const char* part) { return path.find(part) != std::string::npos; };
-  if (has("bytes_per_second")) return bytes(value) + "/s";
+  if (has("bytes_per_second")) return byte_rate(value);
   if (has("bytes")) return bytes(value);
   return has("flops") || has("mfu_denominator") ? flops_rate(value) : grouped(value);
 }
@@ -137,6 +137,9 @@ ComparedReports::Cell cell_of(const Side& side, const Row& row, const Side& firs
   ComparedReports::Cell cell{.status = row.status,
                              .tokens_per_second = row.tokens_per_second,
                              .memory = row.memory.allocated,
+                             .trained_tokens_per_second = row.trained_tokens_per_second,
+                             .padding = row.padding,
+                             .trains_on_fewer = row.trains_on_fewer(),
                              .time_to_loss = row.time_to_loss};
   if (!row.validation.empty()) cell.validation_loss = row.validation.back().loss;
   if (reference == nullptr || &side == &first || !row.ok() || !reference->ok()) return cell;

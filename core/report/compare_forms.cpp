@@ -49,7 +49,7 @@ Table speeds(const ComparedReports& compared) {
 
 Table memories(const ComparedReports& compared) {
   return comparison_table(
-      compared, "memory", [](const Cell& cell) { return or_unknown(cell.memory, bytes); },
+      compared, "active memory", [](const Cell& cell) { return or_unknown(cell.memory, bytes); },
       [](const Cell& cell) {
         return or_unknown(cell.memory_ratio, [](double ratio) { return change(ratio); });
       });
@@ -61,9 +61,22 @@ bool any(const ComparedReports& compared, const auto& has) {
   });
 }
 
-/// Losses of validations and times to a loss, where a report has some.
-std::vector<std::pair<std::string, Table>> losses(const ComparedReports& compared) {
+/// What only some reports have: tokens that are processed and not trained on, validations, a target.
+std::vector<std::pair<std::string, Table>> more_tables(const ComparedReports& compared) {
   std::vector<std::pair<std::string, Table>> tables;
+  if (any(compared, [](const Cell& cell) { return cell.trains_on_fewer; })) {
+    tables.emplace_back(
+        "Tokens trained",
+        comparison_table(
+            compared, "trained tokens/s",
+            [](const Cell& cell) { return or_unknown(cell.trained_tokens_per_second, grouped); }, nullptr));
+    tables.emplace_back("Padding", comparison_table(
+                                       compared, "padding",
+                                       [](const Cell& cell) {
+                                         return or_unknown(cell.padding, [](double x) { return percent(x); });
+                                       },
+                                       nullptr));
+  }
   if (any(compared, [](const Cell& cell) { return cell.validation_loss.has_value(); }))
     tables.emplace_back("Validation loss", comparison_table(
                                                compared, "validation loss",
@@ -96,7 +109,7 @@ std::vector<std::string> remarks(const ComparedReports& compared) {
   for (const auto& line : compared.lines)
     for (size_t i = 0; i < line.cells.size(); ++i)
       if (line.cells[i] && !line.cells[i]->differs.empty())
-        remarks.push_back("† " + line.rung + ": another problem in " + compared.reports[i].name + ": " +
+        remarks.push_back("† " + line.rung + ": not like for like in " + compared.reports[i].name + ": " +
                           line.cells[i]->differs);
   return remarks;
 }
@@ -111,7 +124,7 @@ std::string comparison_text(const ComparedReports& compared) {
   text += "\n" + text_table(speeds(compared));
   for (const auto& remark : remarks(compared)) text += remark + "\n";
   text += "\n" + text_table(memories(compared));
-  for (const auto& [title, table] : losses(compared)) text += "\n" + text_table(table);
+  for (const auto& [title, table] : more_tables(compared)) text += "\n" + text_table(table);
   return text;
 }
 
@@ -123,8 +136,9 @@ std::string comparison_markdown(const ComparedReports& compared) {
   text += "\n## Speed\n\n" + markdown_table(speeds(compared));
   for (const auto& remark : remarks(compared)) text += "- " + markdown_cell(remark) + "\n";
   if (!remarks(compared).empty()) text += "\n";
-  text += "## Peak memory\n\n" + markdown_table(memories(compared));
-  for (const auto& [title, table] : losses(compared)) text += "## " + title + "\n\n" + markdown_table(table);
+  text += "## Peak active memory\n\n" + markdown_table(memories(compared));
+  for (const auto& [title, table] : more_tables(compared))
+    text += "## " + title + "\n\n" + markdown_table(table);
   text += "## What differs\n\n";
   return text +
          (compared.facts.empty() ? std::string(kSameContext) + "\n" : markdown_table(context(compared)));
@@ -136,6 +150,8 @@ Json cell_json(const std::optional<Cell>& cell) {
   const auto or_null = [](const std::optional<double>& value) { return value ? Json(*value) : Json(); };
   return {{"status", status_of(*cell)},
           {"tokens_per_second", or_null(cell->tokens_per_second)},
+          {"trained_tokens_per_second", or_null(cell->trained_tokens_per_second)},
+          {"padding", or_null(cell->padding)},
           {"peak_allocated", or_null(cell->memory)},
           {"speed_vs_first", ratio_json(cell->speed)},
           {"memory_vs_first", or_null(cell->memory_ratio)},

@@ -82,6 +82,8 @@ const std::vector<Column>& columns() {
       {"world_size", [](A a, R r) { return csv_cell(world_size(a, r)); }},
       {"tokens_per_second", [](A, R r) { return csv_cell(r.tokens_per_second); }},
       {"tokens_per_second_per_device", [](A, R r) { return csv_cell(r.tokens_per_second_per_device); }},
+      {"trained_tokens_per_second", [](A, R r) { return csv_cell(r.trained_tokens_per_second); }},
+      {"padding", [](A, R r) { return csv_cell(r.padding); }},
       {"step_seconds", [](A, R r) { return csv_cell(r.step_seconds); }},
       {"previous", [](A, R r) { return csv_cell(r.previous.name); }},
       {"vs_previous", [](A, R r) { return csv_cell(ratio(r.previous)); }},

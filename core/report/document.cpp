@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "base/counted.h"
 #include "base/suggest.h"
 #include "report/chart_parts.h"
 #include "report/disturbed_round.h"
@@ -23,24 +24,29 @@ std::string title_for(const std::string& what, const Family& family) {
   return of.empty() ? what : what + ": " + of;
 }
 
+std::string padding_text(const Row& row) {
+  return or_unknown(row.padding, [](double part) { return percent(part); });
+}
+
 namespace {
 Section memory_section(const Family& family) {
   Section section{
       .title = title_for("Memory", family),
       .chart = "memory" + family.suffix,
       .caption =
-          "Peak memory of the allocator over the timed steps; the line across it is what the plan "
-          "foresaw before anything was trained. Below it the tensors of a step by what they "
-          "are for: not all of them are there at once, and temporary ones are not among them."};
+          "Peak active memory over the timed steps: the bytes that tensors hold. The line across it is the "
+          "forecast. Below it are the tensors of a step by what they are for: not all of them are there at "
+          "once, and temporary ones are not among them. The allocator reserves more, and the process holds "
+          "more than that. Of several ranks each peak is the largest, and the tensors are those of rank 0."};
   Table table{{{"rung"},
-               {"peak", true},
+               {"peak active", true},
                {"predicted", true},
                {"error", true},
                {"parameters", true},
                {"gradients", true},
                {"optimizer state", true},
                {"activations", true},
-               {"reserved", true},
+               {"peak reserved", true},
                {"process", true}},
               {}};
   for (const Row* each : family.rows) {
@@ -113,10 +119,10 @@ std::string samples_text(const Row& row) {
 Section throughput_section(const Analysis& a, const Family& family) {
   Section section{.title = title_for("Throughput", family),
                   .chart = "throughput" + family.suffix,
-                  .caption = "Tokens a second of every timed step of each rung's first round."};
+                  .caption = "Tokens processed a second, in every timed step of each rung's first round."};
   Table table{{{"rung"},
                {"tokens/s of each round"},
-               {"tokens/s and device", true},
+               {"tokens/s a device", true},
                {"devices", true},
                {"step", true},
                {"MFU", true},
@@ -129,6 +135,11 @@ Section throughput_section(const Analysis& a, const Family& family) {
   const bool energy =
       std::ranges::any_of(a.rows, [](const Row& row) { return row.joules_per_token.has_value(); });
   const bool cost = a.experiment.price_per_hour > 0;
+  const bool fewer = std::ranges::any_of(family.rows, [](const Row* row) { return row->trains_on_fewer(); });
+  if (fewer) {
+    table.columns.push_back({"trained tokens/s", true});
+    table.columns.push_back({"padding", true});
+  }
   if (energy) table.columns.push_back({"energy a token", true});
   if (cost) table.columns.push_back({a.experiment.currency + " a million tokens", true});
   for (const Row* each : family.rows) {
@@ -139,6 +150,10 @@ Section throughput_section(const Analysis& a, const Family& family) {
                           or_unknown(row.mfu, rate), or_unknown(row.mfu_causal, rate),
                           or_unknown(row.hfu, rate), or_unknown(row.compile_seconds, duration),
                           or_unknown(row.setup_seconds, duration)});
+    if (fewer) {
+      table.rows.back().push_back(or_unknown(row.trained_tokens_per_second, grouped));
+      table.rows.back().push_back(padding_text(row));
+    }
     if (energy)
       table.rows.back().push_back(
           or_unknown(row.joules_per_token, [](double j) { return grouped(j * 1e3) + " mJ"; }));
@@ -161,9 +176,12 @@ Section program_section(const Analysis& a) {
   if (a.programs.empty()) return section;
   section.paragraphs = {
       "What other programs make of the same problem in the same rounds, and the fastest rung over each."};
-  section.table = Table{
-      {{"program"}, {"tokens/s", true}, {"peak memory", true}, {"fastest rung"}, {"over the program", true}},
-      {}};
+  section.table = Table{{{"program"},
+                         {"tokens/s", true},
+                         {"peak active memory", true},
+                         {"fastest rung"},
+                         {"over the program", true}},
+                        {}};
   for (const auto& program : a.programs) {
     const Row& row = *a.row(program.variant);
     section.table->rows.push_back({row.name, or_unknown(row.tokens_per_second, grouped),
@@ -181,14 +199,19 @@ Section ablation_section(const Analysis& a) {
   section.table = Table{{{"rung"},
                          {"speed in the full stack", true},
                          {"speed alone", true},
-                         {"peak memory in the full stack", true},
-                         {"peak memory alone", true}},
+                         {"peak active memory in the full stack", true},
+                         {"peak active memory alone", true}},
                         {}};
   const auto percent_more = [](double ratio) { return change(ratio); };
-  for (const auto& line : a.ablation)
+  std::vector<std::string> others;
+  for (const auto& line : a.ablation) {
+    const std::string mark = line.differs.empty() ? "" : " †";
+    if (!mark.empty()) others.push_back(line.rung + " (" + line.differs + ")");
     section.table->rows.push_back(
-        {line.rung, or_unknown(line.in_stack, ratio_text), or_unknown(line.alone, ratio_text),
+        {line.rung, or_unknown(line.in_stack, ratio_text) + mark, or_unknown(line.alone, ratio_text) + mark,
          or_unknown(line.memory_in_stack, percent_more), or_unknown(line.memory_alone, percent_more)});
+  }
+  if (!others.empty()) section.bullets.push_back("† Not like for like: " + join(others));
   return section;
 }
 
@@ -222,8 +245,8 @@ std::string rounds_text(const Analysis& a) {
   std::string text = "Rungs ran until the intervals of their speedups were ±" + percent(until->within) +
                      " or " + duration(until->at_most_s) + " were over";
   if (most > 0)
-    text += ": " + (least == most ? counted(static_cast<int64_t>(most), "round")
-                                  : std::to_string(least) + " to " + std::to_string(most) + " rounds");
+    text += ": " + (least == most ? "" : std::to_string(least) + " to ") +
+            counted(static_cast<int64_t>(most), "round");
   return text;
 }
 
@@ -273,8 +296,7 @@ Section method_section(const Analysis& a) {
   section.bullets = {
       rounds_text(a) +
           ", one fresh process a run, rounds interleaved; the run is the sample: the median of " +
-          std::to_string(train.steps) + " timed steps after " + std::to_string(train.warmup) +
-          " of warm-up." +
+          counted(train.steps, "timed step") + " after " + std::to_string(train.warmup) + " of warm-up." +
           (std::ranges::any_of(a.rows, &Row::took_turns)
                ? " Of rows in turns, the first step of a turn of several is not timed."
                : ""),
@@ -287,12 +309,17 @@ Section method_section(const Analysis& a) {
           " rule out any larger than the bound that the finding states, at most " +
           percent(standard.alike, 0) +
           "; \"undecided\" means that there may be a difference and there may be none.",
-      "Tokens are real tokens; padding does not count.",
-      "The FLOPs of a token are 6P + 12·L·S·heads·head_dim for the MFU; P are the parameters in matrix "
-      "products, unpadded, "
-      "without the input embedding unless it is tied; frozen ones count 4P. The causal MFU halves the part "
-      "of attention, "
-      "the HFU counts what was computed, recomputation included."};
+      "Tokens/s are tokens processed. Padding never counts, and prompts do, though no loss is taken on them.",
+      "MFU: FLOPs are 6P for each token and 12·L·heads·head_dim for each pair of positions of one document, "
+      "so "
+      "6P + 12·L·S·heads·head_dim for a token of a full sequence. P are the parameters in matrix products, "
+      "without the input embedding unless it is tied; frozen ones count 4P. The causal MFU counts half of "
+      "the "
+      "pairs. HFU: FLOPs are those that were executed, of padding and recomputation, too. Both are sums of "
+      "the "
+      "timed steps over the time that these take.",
+      "Memory is active (what tensors hold), reserved (what the allocator holds) or of the process, by "
+      "name."};
   const auto cuts = cuts_text(a);
   section.bullets.insert(section.bullets.begin() + 1, cuts.begin(), cuts.end());
   return section;

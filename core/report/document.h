@@ -51,7 +51,11 @@ std::vector<Family> families_of(const Analysis&);
 /// "Memory", or "Memory: combinations" of a family beside the ladder.
 std::string title_for(const std::string& what, const Family&);
 
-/// rung | tokens/s | vs previous | vs base | peak memory | MFU | step phases | loss | status, of each family
+/// The part of a row's positions that is padding.
+std::string padding_text(const Row&);
+
+/// rung | tokens/s | vs previous | vs base | peak active memory | MFU | step phases | loss | status, of each
+/// family; where a row trains on fewer tokens than it processes, those and the padding beside tokens/s
 std::vector<Section> ladder_sections(const Analysis&);
 /// What every MFU divides by: "400 GFLOP/s a device: the measured bf16 matmul peak of EPYC"; "—": unknown.
 std::string mfu_peak_text(const Json& context);

@@ -5,6 +5,7 @@
 #include <tuple>
 #include <vector>
 
+#include "base/counted.h"
 #include "report/finding_parts.h"
 #include "report/format.h"
 #include "report/more_time.h"
@@ -61,7 +62,8 @@ void add_ablation(const Analysis& a, Sentences& parts) {
   if (known.empty()) return;
   const auto claimed = [](const AblationLine* line) { return line->in_stack->claim(); };
   const auto text = [&](const AblationLine& line) {
-    return interval_text(*line.in_stack) + (line.differs.empty() ? "" : " in tokens/s");
+    return interval_text(*line.in_stack) +
+           (line.differs.empty() ? "" : " in tokens/s, not like for like (" + line.differs + ")");
   };
   const auto best = std::ranges::find_if(known, claimed);
   if (best != known.end() && (*best)->in_stack->value > 1) {

@@ -147,7 +147,7 @@ std::string whole_ladder(const Analysis& a, const Row& last) {
   text += other_ranks(last, base);
   if (const double memory = last.base.memory.value_or(1); std::abs(memory - 1) >= kWorthNaming)
     text += std::string(" and takes ") + percent(std::abs(memory - 1), 0) + (memory < 1 ? " less" : " more") +
-            " memory (" + memory_against(last, base) + ")";
+            " active memory (" + memory_against(last, base) + ")";
   if (last.base.worse && !last.previous.worse) text += ", but trains worse than " + last.base.name;
   if (base.variant != 0) text += ", over " + base.name + ", as the base has no figures";
   return text;
@@ -161,7 +161,7 @@ void add_trades(const Analysis& a, const Rows& ladder, Sentences& parts) {
     const double cost = 1 - c.speed->value;
     std::string text = row->name + " costs " + percent(cost, cost < kSmall ? 1 : 0) + " of the speed";
     if (c.memory.value_or(1) <= 1 - kWorthNaming)
-      text += " for " + percent(1 - *c.memory, 0) + " less memory (" +
+      text += " for " + percent(1 - *c.memory, 0) + " less active memory (" +
               memory_against(*row, *a.row(c.variant)) + ")";
     parts.push_back(text);
   }

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/counted.h"
 #include "report/finding_parts.h"
 #include "report/format.h"
 #include "report/problem.h"

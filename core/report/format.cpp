@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/counted.h"
 #include "report/verdict.h"
 
 namespace optrush {
@@ -59,6 +60,11 @@ std::string bytes(double value) {
   return with_unit(value, 1024, kUnits);
 }
 
+std::string byte_rate(double per_second) {
+  static constexpr std::array<std::string_view, 5> kUnits = {"B/s", "kB/s", "MB/s", "GB/s", "TB/s"};
+  return with_unit(per_second, 1000, kUnits);
+}
+
 std::string flops_rate(double per_second) {
   static constexpr std::array<std::string_view, 5> kUnits = {"FLOP/s", "kFLOP/s", "MFLOP/s", "GFLOP/s",
                                                              "TFLOP/s"};
@@ -106,8 +112,8 @@ std::string interval_text(const Ratio& ratio) {
 std::string ratio_text(const Ratio& ratio) {
   if (ratio.same_run) return std::string(to_string(Outcome::same_run));
   if (!ratio.interval)
-    return fixed(ratio.value, digits_of(ratio)) + "x (" + std::to_string(ratio.rounds) +
-           (ratio.rounds == 1 ? " round" : " rounds") + ", no claim)";
+    return fixed(ratio.value, digits_of(ratio)) + "x (" +
+           counted(static_cast<int64_t>(ratio.rounds), "round") + ", no claim)";
   const Outcome outcome = verdict_of(ratio).outcome;
   return interval_text(ratio) + (ratio.claim() ? "" : " " + std::string(to_string(outcome)));
 }

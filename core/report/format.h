@@ -17,8 +17,10 @@ std::string grouped(double value);
 std::string scientific(double value, int digits = 1);
 /// Shortest text that reads back as the same number, for CSV.
 std::string exact_number(double value);
-/// "1.55 GiB", three significant digits.
+/// An amount in powers of two, "1.55 GiB", three significant digits.
 std::string bytes(double value);
+/// A rate in powers of ten, as data sheets have it: "20.5 GB/s".
+std::string byte_rate(double per_second);
 /// "420 GFLOP/s"
 std::string flops_rate(double per_second);
 /// "12.3 ms"

@@ -5,6 +5,7 @@
 #include "base/spec_json.h"
 #include "base/suggest.h"
 #include "report/format.h"
+#include "report/problem.h"
 
 namespace optrush {
 namespace {
@@ -53,6 +54,11 @@ std::string grid_cell(const Analysis& a, const Quantity& quantity, const GridPoi
   return other.value_or(0) > 0 ? text + " (" + change(*value / *other) + ")" : text;
 }
 
+std::string difference_of(const Analysis& a, const Row& row, const Row& reference) {
+  const auto i = static_cast<size_t>(row.variant), j = static_cast<size_t>(reference.variant);
+  return difference_of_problems(a.variants[i], a.plans[i], a.variants[j], a.plans[j]);
+}
+
 const std::string& column_title(const std::string& column) {
   return std::ranges::find(grid_columns(), column, &GridColumn::name)->title;
 }
@@ -68,14 +74,21 @@ Section grid_section(const Analysis& a, const Grid& grid) {
   for (const auto& title : grid.titles) table.columns.push_back({title});
   for (const auto& column : view.columns) table.columns.push_back({column_title(column), true});
   table.columns.push_back({"status"});
+  std::vector<std::string> others;
   for (const auto& point : grid.points) {
     auto cells = point.choices;
     const GridPoint* reference = reference_of(grid, point);
+    const bool both = reference != nullptr && point.row->ok() && reference->row->ok();
+    if (const std::string differs = both ? difference_of(a, *point.row, *reference->row) : "";
+        !differs.empty())
+      others.push_back(point.row->name + " (" + differs + ")");
     for (const auto& column : view.columns)
       cells.push_back(grid_cell(a, quantity_of(column), point, reference));
     cells.emplace_back(to_string(point.row->status));
     table.rows.push_back(std::move(cells));
   }
+  if (!others.empty())
+    section.bullets.push_back("Not like for like with '" + view.against + "': " + join(others));
   section.table = std::move(table);
   return section;
 }

@@ -122,6 +122,8 @@ Json ranks_of(const Row& row) {
                      {"busy_seconds", or_null(rank.busy_seconds)},
                      {"exposed_seconds", or_null(rank.exposed_seconds)},
                      {"peak_allocated", or_null(rank.peak_allocated)},
+                     {"peak_reserved", or_null(rank.peak_reserved)},
+                     {"process", or_null(rank.process)},
                      {"parts", or_null(rank.parts)},
                      {"sent_bytes", or_null(rank.sent_bytes)}});
   return ranks;
@@ -183,6 +185,8 @@ Json of(const Row& row) {
           {"samples", row.samples},
           {"tokens_per_second", or_null(row.tokens_per_second)},
           {"tokens_per_second_per_device", or_null(row.tokens_per_second_per_device)},
+          {"trained_tokens_per_second", or_null(row.trained_tokens_per_second)},
+          {"padding", or_null(row.padding)},
           {"step_seconds", or_null(row.step_seconds)},
           {"phases", object(row.phases)},
           {"vs_previous", of(row.previous)},
@@ -242,7 +246,8 @@ Json results_json(const Analysis& a) {
                         {"in_stack", ratio_json(line.in_stack)},
                         {"alone", ratio_json(line.alone)},
                         {"memory_in_stack", or_null(line.memory_in_stack)},
-                        {"memory_alone", or_null(line.memory_alone)}});
+                        {"memory_alone", or_null(line.memory_alone)},
+                        {"differs", line.differs}});
   for (const auto& program : a.programs)
     programs.push_back({{"rung", program.comparison.name},
                         {"fastest_rung", a.row(program.fastest)->name},

@@ -2,6 +2,7 @@
 #include <map>
 #include <set>
 
+#include "base/counted.h"
 #include "base/suggest.h"
 #include "report/document.h"
 #include "report/format.h"
@@ -59,13 +60,23 @@ std::string validation_cell(const Row& row) {
   return row.validation.empty() ? std::string(kUnknown) : fixed(row.validation.back().loss, 4);
 }
 
+/// Which tokens each figure counts, where they are not all the same.
+void explain_tokens(const std::vector<const Row*>& rows, Section& section) {
+  if (std::ranges::none_of(rows, [](const Row* row) { return row->trains_on_fewer(); })) return;
+  section.bullets.emplace_back(
+      "Tokens/s are tokens processed: every position of a sequence but padding, prompts among them. "
+      "Speedups, "
+      "MFU and HFU are of these. Trained tokens/s are those that a loss is taken on. Padding is its part of "
+      "all positions");
+}
+
 /// What the losses of these rows are, where a column tells more than the last one of training.
 void explain_losses(const Analysis& a, const std::vector<const Row*>& rows, Section& section) {
   const auto validated = [](const Row* row) { return !row->validation.empty(); };
   if (std::ranges::any_of(rows, validated)) {
     const ValidateSpec& validate = a.experiment.base.validate;
     section.bullets.push_back("Validation loss: after the last step, of " +
-                              std::to_string(validate.sequences) + " sequences that training never reads");
+                              counted(validate.sequences, "sequence") + " that training never reads");
   }
   const auto timed = [&](bool by_validation) {
     return std::ranges::any_of(rows, [&](const Row* row) {
@@ -114,7 +125,7 @@ void explain_other_problems(const std::vector<const Row*>& rows, Section& sectio
     line->second.push_back(row->name);
   }
   for (const auto& [against, names] : explained)
-    section.bullets.push_back("† " + join(names) + ": tokens/s against another problem, " + against);
+    section.bullets.push_back("† " + join(names) + ": not like for like with " + against);
 }
 
 /// Which peak each share is one of.
@@ -189,7 +200,7 @@ Section family_section(const Analysis& a, const Family& family) {
                          {"tokens/s", true},
                          {"vs previous", true},
                          {"vs base", true},
-                         {"peak memory (vs previous)", true},
+                         {"peak active memory (vs previous)", true},
                          {"MFU", true},
                          {"step phases"},
                          {"loss Δ (last step)", true}},
@@ -199,15 +210,28 @@ Section family_section(const Analysis& a, const Family& family) {
                                    speed_cell(row->previous, row->variant - 1), speed_cell(row->base, 0),
                                    row_memory_cell(*row), mfu_cell(*row), phases_cell(*row),
                                    loss_cell(*row)});
-  const auto add_column = [&](const Table::Column& column, auto cell) {
-    section.table->columns.push_back(column);
-    for (size_t i = 0; i < family.rows.size(); ++i) section.table->rows[i].push_back(cell(*family.rows[i]));
+  const auto put_column = [&](size_t place, const Table::Column& column, auto cell) {
+    const auto at = [place](auto& cells) { return cells.begin() + static_cast<std::ptrdiff_t>(place); };
+    section.table->columns.insert(at(section.table->columns), column);
+    for (size_t i = 0; i < family.rows.size(); ++i) {
+      auto& cells = section.table->rows[i];
+      cells.insert(at(cells), cell(*family.rows[i]));
+    }
   };
+  const auto add_column = [&](const Table::Column& column, auto cell) {
+    put_column(section.table->columns.size(), column, cell);
+  };
+  if (std::ranges::any_of(family.rows, [](const Row* row) { return row->trains_on_fewer(); })) {
+    put_column(2, {"trained tokens/s", true},
+               [](const Row& row) { return or_unknown(row.trained_tokens_per_second, grouped); });
+    put_column(3, {"padding", true}, padding_text);
+  }
   if (std::ranges::any_of(family.rows, [](const Row* row) { return !row->validation.empty(); }))
     add_column({"validation loss", true}, validation_cell);
   if (a.experiment.target_loss > 0)
     add_column({"time to loss", true}, [](const Row& row) { return text_of(row.time_to_loss); });
   add_column({"status"}, status_cell);
+  explain_tokens(family.rows, section);
   explain_losses(a, family.rows, section);
   tell_environments(a, family.rows, section);
   explain_other_problems(family.rows, section);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/counted.h"
 #include "base/suggest.h"
 #include "report/format.h"
 #include "report/hardware_used.h"
@@ -62,7 +63,8 @@ void take_status(Row& row, const Stored& stored) {
   row.started = !runs.empty();
   if (!row.started) row.end_badly(Status::skipped, "not run");
   if (row.started && runs.size() < planned && row.ok())
-    row.notes.push_back(std::to_string(runs.size()) + " of " + std::to_string(planned) + " rounds ran");
+    row.notes.push_back(std::to_string(runs.size()) + " of " +
+                        counted(static_cast<int64_t>(planned), "round") + " ran");
   // What has failed is not run again, and what was never planned was not asked for.
   const bool awaited = row.same_as < 0 && (row.ok() || (!row.started && !plan_of(stored, row).is_null()));
   if (awaited) row.missing_rounds = planned - std::min(planned, runs.size());
@@ -72,6 +74,7 @@ void take_first(Row& row, const RunResult& first) {
   row.steps = first.steps;
   row.validation = first.validation;
   row.phases = first.phases;
+  row.padding = first.padding();
   row.memory.parts = first.memory.parts;
   row.cost = step_cost_from(first.costs);
   if (!first.steps.empty()) row.final_loss = first.steps.back().loss;
@@ -110,6 +113,8 @@ void take_counters(Row& row, const RunsOfRow& runs) {
 
 void take_times(Row& row, const RunsOfRow& runs) {
   row.tokens_per_second = median(row.samples);
+  row.trained_tokens_per_second =
+      median_over(runs, [](const RunResult& r) { return r.trained_tokens_per_second; });
   row.step_seconds = median_over(runs, [](const RunResult& r) { return r.step_seconds; });
   // The longest: whoever comes later reads what the first round compiled from a cache.
   for (const StoredRun* run : runs)
@@ -126,10 +131,11 @@ void take_times(Row& row, const RunsOfRow& runs) {
   });
 }
 
+void keep_highest(std::optional<double>& peak, const std::optional<double>& value) {
+  if (value) peak = std::max(peak.value_or(0), *value);
+}
+
 void take_memory(Row& row, const RunsOfRow& runs) {
-  const auto keep_highest = [](std::optional<double>& peak, const std::optional<double>& value) {
-    if (value) peak = std::max(peak.value_or(0), *value);
-  };
   for (const StoredRun* run : runs) {
     keep_highest(row.memory.allocated, run->result.memory.allocated);
     keep_highest(row.memory.reserved, run->result.memory.reserved);
@@ -151,11 +157,11 @@ void take_rounds_of_rank(RankResult& rank, const RunsOfRow& runs) {
   for (const auto member :
        {&RankResult::step_seconds, &RankResult::busy_seconds, &RankResult::exposed_seconds})
     rank.*member = median(values_of(member));
-  if (const auto peaks = values_of(&RankResult::peak_allocated); !peaks.empty())
-    rank.peak_allocated = std::ranges::max(peaks);
+  for (const auto member : {&RankResult::peak_allocated, &RankResult::peak_reserved, &RankResult::process})
+    if (const auto peaks = values_of(member); !peaks.empty()) rank.*member = std::ranges::max(peaks);
 }
 
-/// A rank's peak of memory is its largest, a row's that of its largest rank.
+/// A rank's peaks of memory are its largest, a row's those of its largest ranks.
 void take_ranks(Row& row, const RunsOfRow& runs) {
   const RunResult& first = runs.front()->result;
   row.mesh = first.mesh;
@@ -164,8 +170,9 @@ void take_ranks(Row& row, const RunsOfRow& runs) {
   std::vector<double> exposed;
   for (RankResult& rank : row.ranks) {
     take_rounds_of_rank(rank, runs);
-    if (rank.peak_allocated)
-      row.memory.allocated = std::max(row.memory.allocated.value_or(0), *rank.peak_allocated);
+    keep_highest(row.memory.allocated, rank.peak_allocated);
+    keep_highest(row.memory.reserved, rank.peak_reserved);
+    keep_highest(row.memory.process, rank.process);
     if (rank.sent_bytes) row.sent_bytes = std::max(row.sent_bytes.value_or(0), *rank.sent_bytes);
     if (rank.exposed_seconds) exposed.push_back(*rank.exposed_seconds);
   }
@@ -201,12 +208,18 @@ bool reduces_precision(const Json& plan) {
       plugins, [](const Json& plugin) { return plugin.at("effect") == to_string(Effect::precision); });
 }
 
-/// The formulas depend on the model alone, so another program's MFU is that of the plan.
-void take_planned_flops(RunResult& result, const Json& plan) {
+/// FLOP/s of each run by a formula, its own FLOPs a token times its own tokens a second: the median. Where
+/// sequences are full, the formulas depend on the model alone: another program has them of the plan, which
+/// has none of documents.
+std::optional<double> flops_per_second(const Row& row, const RunsOfRow& runs, const Json& plan,
+                                       std::optional<double> RunResult::*of_a_token, const char* planned) {
   const auto flops = plan.find("flops_per_token");
-  if (flops == plan.end()) return;
-  if (!result.mfu_flops) result.mfu_flops = number(*flops, "mfu");
-  if (!result.mfu_causal_flops) result.mfu_causal_flops = number(*flops, "mfu_causal");
+  const auto of_plan = row.external && flops != plan.end() ? number(*flops, planned) : std::nullopt;
+  return median_over(runs, [&](const RunResult& run) -> std::optional<double> {
+    const auto& counted = run.*of_a_token ? run.*of_a_token : of_plan;
+    if (!counted || !run.tokens_per_second) return std::nullopt;
+    return *counted * *run.tokens_per_second;
+  });
 }
 
 /// What follows from the measurements of one row alone.
@@ -220,10 +233,8 @@ void take_utilization(Row& row, const Stored& stored, const RunsOfRow& runs) {
   row.tokens_per_second_per_device = *row.tokens_per_second / static_cast<double>(row.devices);
   if (const double price = stored.experiment.price_per_hour; price > 0)
     row.cost_per_million_tokens = price / 3600 / *row.tokens_per_second * 1e6;
-  RunResult result = runs.front()->result;
-  row.hardware = hardware_used(stored.context, result, row.devices);
-  if (row.external) take_planned_flops(result, plan);
-  if (result.mfu_flops) row.model_flops_per_second = *result.mfu_flops * *row.tokens_per_second;
+  row.hardware = hardware_used(stored.context, runs.front()->result, row.devices);
+  row.model_flops_per_second = flops_per_second(row, runs, plan, &RunResult::mfu_flops, "mfu");
   const auto peak = mfu_denominator(stored.context);
   // What a plugin of reduced precision multiplies in is not the type of the parameters.
   if (!reduces_precision(plan))
@@ -232,12 +243,12 @@ void take_utilization(Row& row, const Stored& stored, const RunsOfRow& runs) {
       own && own != peak && row.model_flops_per_second)
     row.mfu_of_dtype = *row.model_flops_per_second / row.hardware / *own;
   if (!peak) return;
-  const auto utilization = [&](const std::optional<double>& flops) {
-    return flops ? std::optional(*flops * *row.tokens_per_second / row.hardware / *peak) : std::nullopt;
+  const auto utilization = [&](const std::optional<double>& rate) {
+    return rate ? std::optional(*rate / row.hardware / *peak) : std::nullopt;
   };
-  row.mfu = utilization(result.mfu_flops);
-  row.mfu_causal = utilization(result.mfu_causal_flops);
-  row.hfu = utilization(result.hfu_flops);
+  row.mfu = utilization(row.model_flops_per_second);
+  row.mfu_causal = utilization(flops_per_second(row, runs, plan, &RunResult::mfu_causal_flops, "mfu_causal"));
+  row.hfu = utilization(flops_per_second(row, runs, plan, &RunResult::hfu_flops, "hfu"));
   // Not `mfu`: its formula counts the half that a causal kernel leaves out.
   // Types narrower than that of the peak (fp8) multiply at up to twice its rate.
   const double limit = reduces_precision(plan) ? 2 : 1;

@@ -89,7 +89,7 @@ Json memory_chart(const Analysis& a, const std::vector<const Row*>& rows) {
   const Json tooltip = {{{"field", "rung"}, {"title", "rung"}},
                         {{"field", "part"}, {"title", "part"}},
                         {{"field", "text"}, {"title", "size"}}};
-  const std::string title = std::string("peak memory in ") + unit_name;
+  const std::string title = std::string("peak active memory in ") + unit_name;
   Json layers = {
       {{"mark", {{"type", "bar"}}},
        {"encoding",
@@ -109,9 +109,9 @@ Json memory_chart(const Analysis& a, const std::vector<const Row*>& rows) {
          {"mark", {{"type", "tick"}, {"thickness", 2}, {"color", kText}, {"size", 16}}},
          {"encoding",
           {{"y", y}, {"yOffset", offset}, {"x", quantity("size", title)}, {"tooltip", tooltip}}}});
-  Json spec = chart_of(a, "peak memory of each rung",
-                       "the allocator's peak over the timed steps, and across it the prediction; below: what "
-                       "its tensors are for",
+  Json spec = chart_of(a, "peak active memory of each rung",
+                       "the bytes that tensors hold at the peak of the timed steps, and across it the "
+                       "prediction; below: what they are for",
                        memory_values(rows, unit), layers);
   spec["height"] = {{"step", 20}};
   return spec;

@@ -3,6 +3,7 @@
 #include <set>
 #include <vector>
 
+#include "base/counted.h"
 #include "base/spec_json.h"
 #include "base/suggest.h"
 #include "optrush/effect.h"
@@ -26,28 +27,32 @@ Json uses(const RunSpec& spec) {
 }
 }  // namespace
 
+std::string difference_of_problems(const Variant& subject, const Json& a, const Variant& reference,
+                                   const Json& b) {
+  if (a.is_null() || b.is_null()) return "no plan to compare";
+  std::vector<std::string> parts;
+  const auto count = [&](const char* key, const std::string& noun, const std::string& of_each) {
+    const auto now = a.at("problem").at(key).get<int64_t>(), then = b.at("problem").at(key).get<int64_t>();
+    if (now != then)
+      parts.push_back(counted(now, noun) + " a " + of_each + " instead of " + std::to_string(then));
+  };
+  count("global_batch", "sequence", "step");
+  count("seq_len", "token", "sequence");
+  if (a.at("model") != b.at("model")) parts.emplace_back("another model");
+  if (model_plugins(a) != model_plugins(b)) parts.emplace_back("another function or task is trained");
+  if (subject.spec.start != reference.spec.start) parts.emplace_back("another state to start from");
+  if (to_json(subject.spec.data) != to_json(reference.spec.data))
+    parts.emplace_back("other data");
+  else if (held_out(subject.spec) != held_out(reference.spec))
+    parts.emplace_back("another part of the data is held out");
+  return join(parts);
+}
+
 std::string difference_of_problems(const Stored& of_subject, int64_t subject, const Stored& of_reference,
                                    int64_t reference) {
   const auto s = static_cast<size_t>(subject), r = static_cast<size_t>(reference);
-  const Json &a = of_subject.plans[s], &b = of_reference.plans[r];
-  if (a.is_null() || b.is_null()) return "no plan to compare";
-  std::vector<std::string> parts;
-  const auto count = [&](const char* key, const std::string& noun) {
-    const auto now = a.at("problem").at(key).get<int64_t>(), then = b.at("problem").at(key).get<int64_t>();
-    if (now != then)
-      parts.push_back(std::to_string(now) + " " + noun + " instead of " + std::to_string(then));
-  };
-  count("global_batch", "sequences a step");
-  count("seq_len", "tokens a sequence");
-  if (a.at("model") != b.at("model")) parts.emplace_back("another model");
-  if (model_plugins(a) != model_plugins(b)) parts.emplace_back("another function or task is trained");
-  if (of_subject.variants[s].spec.start != of_reference.variants[r].spec.start)
-    parts.emplace_back("another state to start from");
-  if (to_json(of_subject.variants[s].spec.data) != to_json(of_reference.variants[r].spec.data))
-    parts.emplace_back("other data");
-  else if (held_out(of_subject.variants[s].spec) != held_out(of_reference.variants[r].spec))
-    parts.emplace_back("another part of the data is held out");
-  return join(parts);
+  return difference_of_problems(of_subject.variants[s], of_subject.plans[s], of_reference.variants[r],
+                                of_reference.plans[r]);
 }
 
 int64_t devices_of(const Json& plan) {

@@ -6,6 +6,8 @@
 namespace optrush {
 /// What differs between the problems that two variants solve, of one report or of two: "8 sequences a step
 /// instead of 4"; empty where their speeds can be compared outright.
+std::string difference_of_problems(const Variant& subject, const Json& its_plan, const Variant& reference,
+                                   const Json& plan_of_reference);
 std::string difference_of_problems(const Stored& of_subject, int64_t subject, const Stored& of_reference,
                                    int64_t reference);
 /// Devices that a planned run uses: its ranks, or those of its data alone where an older plan does not say.

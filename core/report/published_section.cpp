@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/suggest.h"
 #include "report/document.h"
 #include "report/format.h"
 
@@ -23,6 +24,7 @@ Section published_section(const Analysis& a) {
                {"by"}},
               {}};
   bool elsewhere = false;
+  std::vector<std::string> others;
   for (const Row& row : a.rows) {
     if (!row.published) continue;
     const Published& published = *row.published;
@@ -30,7 +32,9 @@ Section published_section(const Analysis& a) {
     // With the change of another rung in it, it is not what was published.
     const Comparison unknown;
     const Comparison& measured = row.previous.between.empty() ? row.previous : unknown;
-    table.rows.push_back({row.name, or_unknown(measured.speed, ratio_text),
+    const bool differs = measured.speed && !measured.differs.empty();
+    if (differs) others.push_back(row.name + " (" + measured.differs + ")");
+    table.rows.push_back({row.name, or_unknown(measured.speed, ratio_text) + (differs ? " †" : ""),
                           published_cell(published.speedup, grouped(published.speedup) + "x", row),
                           or_unknown(measured.memory, [](double m) { return change(m); }),
                           published_cell(published.memory, change(published.memory), row), published.on,
@@ -38,12 +42,13 @@ Section published_section(const Analysis& a) {
   }
   if (table.rows.empty()) return section;
   section.paragraphs = {
-      "Tokens/s and peak memory of each rung over the rung below it: measured here, and "
+      "Tokens/s and peak active memory of each rung over the rung below it: measured here, and "
       "published."};
   if (elsewhere)
     section.bullets = {
         "In brackets: published on another device than the one of this report, so to be read and not "
         "to be reached."};
+  if (!others.empty()) section.bullets.push_back("† Not like for like: " + join(others));
   section.table = std::move(table);
   return section;
 }

@@ -11,7 +11,7 @@ constexpr double kInStandardErrors = 4;
 
 int64_t tokens_of(std::span<const StepResult> steps) {
   int64_t tokens = 0;
-  for (const auto& step : steps) tokens += step.tokens;
+  for (const auto& step : steps) tokens += step.trained;
   return tokens;
 }
 
@@ -20,7 +20,7 @@ std::vector<double> last_third(std::span<const StepResult> steps, int64_t tokens
   std::vector<double> losses;
   int64_t seen = 0;
   for (const auto& step : steps) {
-    seen += step.tokens;
+    seen += step.trained;
     if (seen > tokens) break;
     if (3 * seen > 2 * tokens) losses.push_back(step.loss);
   }
@@ -50,7 +50,7 @@ std::vector<Point> points_of(const Losses& losses) {
   std::vector<Point> points;
   int64_t seen = 0;
   for (const auto& step : losses.steps) {
-    seen += step.tokens;
+    seen += step.trained;
     for (const auto& point : losses.validation)
       if (point.step == step.step + 1) points.push_back({seen, point.loss});
   }

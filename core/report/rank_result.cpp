@@ -7,7 +7,7 @@ namespace optrush {
 RankResult rank_result_from_json(const Json& json) {
   check_keys(json,
              {"rank", "host", "device", "step_seconds", "busy_seconds", "exposed_seconds", "peak_allocated",
-              "parts", "sent_bytes"},
+              "peak_reserved", "process", "parts", "sent_bytes"},
              "field", "a rank", {});
   return {required<int64_t>(json, "rank"),
           optional_field<std::string>(json, "host").value_or(""),
@@ -16,6 +16,8 @@ RankResult rank_result_from_json(const Json& json) {
           number(json, "busy_seconds"),
           number(json, "exposed_seconds"),
           number(json, "peak_allocated"),
+          number(json, "peak_reserved"),
+          number(json, "process"),
           number(json, "parts"),
           number(json, "sent_bytes")};
 }

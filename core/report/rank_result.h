@@ -12,10 +12,11 @@ namespace optrush {
 struct RankResult {
   int64_t rank = 0;
   std::string host, device;
-  std::optional<double> step_seconds;           ///< of the whole step
-  std::optional<double> busy_seconds;           ///< without exposed communication
-  std::optional<double> exposed_seconds;        ///< of communication that nothing hides
-  std::optional<double> peak_allocated, parts;  ///< bytes; Memory::total_of_parts
+  std::optional<double> step_seconds;                            ///< of the whole step
+  std::optional<double> busy_seconds;                            ///< without exposed communication
+  std::optional<double> exposed_seconds;                         ///< of communication that nothing hides
+  std::optional<double> peak_allocated, peak_reserved, process;  ///< bytes, as in Memory
+  std::optional<double> parts;                                   ///< Memory::total_of_parts
   std::optional<double> sent_bytes;
 };
 

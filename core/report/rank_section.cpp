@@ -73,7 +73,7 @@ Section rank_section(const Analysis& a) {
                {"rank", true},
                {"host"},
                {"device"},
-               {"peak memory", true},
+               {"peak active memory", true},
                {"model states and activations", true},
                {"step", true},
                {"busy", true},
@@ -98,7 +98,8 @@ Section rank_section(const Analysis& a) {
   }
   if (table.rows.empty()) return section;
   section.paragraphs = {
-      "Medians over timed steps and rounds, the largest peak of memory. A rank is busy in a step but for "
+      "Medians over timed steps and rounds, the largest peak of active memory. A rank is busy in a step but "
+      "for "
       "communication that nothing hides; one that is busy over 10 % longer than the median is a straggler."};
   section.table = std::move(table);
   return section;

@@ -31,7 +31,9 @@ Phases phases_from(const Json& json) {
 }
 
 StepResult step_from(const Json& json) {
-  check_keys(json, {"step", "timed", "loss", "grad_norm", "learning_rate", "tokens", "seconds", "phases"},
+  check_keys(json,
+             {"step", "timed", "loss", "grad_norm", "learning_rate", "tokens", "processed_tokens",
+              "positions", "attention_pairs", "seconds", "phases"},
              "field", "a step", {});
   constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
   StepResult step;
@@ -42,10 +44,16 @@ StepResult step_from(const Json& json) {
   step.loss = number(json, "loss").value_or(kNaN);
   step.grad_norm = number(json, "grad_norm").value_or(kNaN);
   step.learning_rate = number(json, "learning_rate").value_or(kNaN);
-  step.tokens = required<int64_t>(json, "tokens");
-  // So that a sum over steps is a number.
-  if (constexpr int64_t kMost = 1'000'000'000'000; step.tokens < 0 || step.tokens > kMost)
-    throw Error("a step of " + std::to_string(step.tokens) + " tokens");
+  step.trained = required<int64_t>(json, "tokens");
+  // A program that masks nothing need not say more.
+  step.tokens = optional_field<int64_t>(json, "processed_tokens").value_or(step.trained);
+  step.positions = optional_field<int64_t>(json, "positions").value_or(step.tokens);
+  constexpr int64_t kMost = 1'000'000'000'000;  // so that a sum over steps is a number
+  for (const int64_t count : {step.trained, step.tokens, step.positions})
+    if (count < 0 || count > kMost) throw Error("a step of " + std::to_string(count) + " tokens");
+  if (step.tokens > step.positions)
+    throw Error("a step processes " + std::to_string(step.tokens) + " tokens in " +
+                std::to_string(step.positions) + " positions");
   step.seconds = required<double>(json, "seconds");
   step.phases = phases_from(json.at("phases"));
   return step;
@@ -125,6 +133,8 @@ RunResult read(const Json& json) {
               "validation",
               "counters",
               "saved",
+              "trained_tokens_per_second",
+              "tokens_per_step",
               "warnings",
               "cut"},
              "field", "a run's result", {});
@@ -149,6 +159,8 @@ RunResult read(const Json& json) {
   r.tokens_per_second = number(json, "tokens_per_second");
   if (r.tokens_per_second && !(*r.tokens_per_second > 0))
     throw Error("tokens_per_second is " + shown(json.at("tokens_per_second")) + ", and a speed is above 0");
+  r.trained_tokens_per_second = number(json, "trained_tokens_per_second");
+  if (!r.trained_tokens_per_second) r.trained_tokens_per_second = r.tokens_per_second;
   r.step_seconds = number(json, "step_seconds");
   if (json.contains("phases")) r.phases = phases_from(json.at("phases"));
   if (json.contains("memory")) r.memory = memory_from(json.at("memory"));
@@ -197,6 +209,13 @@ int64_t RunResult::timed_tokens() const {
   int64_t tokens = 0;
   for (const auto& step : steps) tokens += step.timed ? step.tokens : 0;
   return tokens;
+}
+
+std::optional<double> RunResult::padding() const {
+  int64_t positions = 0;
+  for (const auto& step : steps) positions += step.timed ? step.positions : 0;
+  if (positions == 0) return std::nullopt;
+  return 1 - static_cast<double>(timed_tokens()) / static_cast<double>(positions);
 }
 
 RunResult run_result_from_json(const Json& json, const std::string& where) {

@@ -22,14 +22,16 @@ struct StepResult {
   bool timed = false;
   double loss = 0, grad_norm = 0;  ///< NaN where it was not finite
   double learning_rate = 0;        ///< NaN where a program does not tell it
-  int64_t tokens = 0;
+  int64_t trained = 0;             ///< tokens that a loss is taken on
+  int64_t tokens = 0;              ///< tokens that the model processes: every position but padding
+  int64_t positions = 0;           ///< padding among them
   double seconds = 0;
   Phases phases;
 };
 
-/// Bytes by the allocator, and of the tensors of a step by kind: parameters, gradients, optimizer_state,
-/// activations (what the backward keeps), total. They need not all be there at once, and temporary ones are
-/// none of them.
+/// Bytes at their peaks: active in the allocator, reserved by it, of the process. And of the tensors of a
+/// step by kind: parameters, gradients, optimizer_state, activations (what the backward keeps), total. They
+/// need not all be there at once, and temporary ones are none of them.
 struct Memory {
   std::optional<double> allocated, reserved, process;
   std::vector<std::pair<std::string, double>> parts;
@@ -75,10 +77,10 @@ struct RunResult {
   std::optional<double> threads;  ///< of a rank's operators on a CPU
   Json plan, plugins = Json::array();
   std::vector<StepResult> steps;
-  std::optional<double> tokens_per_second, step_seconds;
+  std::optional<double> tokens_per_second, trained_tokens_per_second, step_seconds;
   Phases phases;
   Memory memory;
-  std::optional<double> mfu_flops, mfu_causal_flops, hfu_flops;  ///< FLOPs per token by each formula
+  std::optional<double> mfu_flops, mfu_causal_flops, hfu_flops;  ///< FLOPs a token, by each formula
   Json costs;                                                    ///< of a step; null: not counted
   double compile_seconds = 0, setup_seconds = 0;
   std::optional<double> energy_joules;
@@ -96,7 +98,10 @@ struct RunResult {
 
   /// Losses and gradient norms by step.
   Curve curve() const;
+  /// Of the timed steps together.
   int64_t timed_tokens() const;
+  /// The part of their positions that is padding; none: it has no steps.
+  std::optional<double> padding() const;
 };
 
 /// Strict: unknown keys, missing ones and wrong types are Errors that name `where`.

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/counted.h"
 #include "base/suggest.h"
 #include "report/document.h"
 #include "report/format.h"

@@ -7,7 +7,7 @@
 namespace optrush {
 namespace {
 constexpr const char* kSame = "same problem as the base";
-constexpr const char* kAnother = "another problem (†)";
+constexpr const char* kAnother = "not like for like (†)";
 
 std::string row_label(const Row& row) {
   if (!row.ok()) {

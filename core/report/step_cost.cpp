@@ -17,12 +17,11 @@ std::string teraflops(double flops) {
   if (flops == 0) return "0";
   return flops < 1e11 ? grouped(flops * 1e-9) + " GFLOP" : grouped(flops * 1e-12) + " TFLOP";
 }
-std::string gigabytes(double value) { return value < 1e8 ? bytes(value) : grouped(value * 1e-9) + " GB"; }
 
-/// "13 (2.10 GB)"
+/// "13 (2.10 GiB)"
 std::string with_bytes(const std::optional<double>& number, const std::optional<double>& size) {
   if (!number) return std::string(kUnknown);
-  return count(*number) + (size.value_or(0) > 0 ? " (" + gigabytes(*size) + ")" : "");
+  return count(*number) + (size.value_or(0) > 0 ? " (" + bytes(*size) + ")" : "");
 }
 }  // namespace
 
@@ -66,7 +65,7 @@ Table cost_table(const std::vector<CostLine>& lines) {
         {line.rung + (line.why_not.empty() ? "" : " (" + line.why_not + ")"),
          or_unknown(cost.launches, count), or_unknown(cost.host_waits, count),
          with_bytes(cost.copies, cost.copied_bytes), with_bytes(cost.casts, cost.cast_bytes),
-         or_unknown(cost.casts_of_a_weight, count), or_unknown(cost.elementwise_bytes, gigabytes),
+         or_unknown(cost.casts_of_a_weight, count), or_unknown(cost.elementwise_bytes, bytes),
          or_unknown(cost.matmul_flops, teraflops), or_unknown(cost.attention_flops, teraflops),
          line.memory ? planned_peak_text(*line.memory) : std::string(kUnknown)});
     if (gpu)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/counted.h"
 #include "base/files.h"
 #include "base/spec_json.h"
 #include "base/suggest.h"
@@ -44,9 +45,9 @@ void load_plans(const fs::path& file, const Sums& sums, Stored& stored) {
   if (!is_there(file)) return;
   const Json plans = sums.read(file);
   if (!plans.is_array() || plans.size() != stored.variants.size())
-    throw Error("must be a list with one plan for each of the " + std::to_string(stored.variants.size()) +
-                    " variants",
-                {}, file.string());
+    throw Error(
+        "must be a list with one plan for each of the " + counted(std::ssize(stored.variants), "variant"), {},
+        file.string());
   for (size_t i = 0; i < plans.size(); ++i) {
     check_plan(plans[i], file.string());
     stored.plans[i] = plans[i];

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/counted.h"
 #include "base/suggest.h"
 #include "report/format.h"
 #include "report/statistics.h"

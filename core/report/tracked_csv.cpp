@@ -38,9 +38,9 @@ const std::vector<std::string> kHead = {"run", "variant", "rung", "purpose", "ro
 
 std::string runs_csv(const Analysis& a) {
   std::vector<std::string> titles = kHead;
-  titles.insert(titles.end(),
-                {"status", "tokens_per_second", "step_seconds", "peak_memory_bytes", "reserved_memory_bytes",
-                 "process_memory_bytes", "compile_seconds", "setup_seconds", "energy_joules"});
+  titles.insert(titles.end(), {"status", "tokens_per_second", "trained_tokens_per_second", "padding",
+                               "step_seconds", "active_memory_bytes", "reserved_memory_bytes",
+                               "process_memory_bytes", "compile_seconds", "setup_seconds", "energy_joules"});
   add_titles(titles);
   std::string text;
   add_line(titles, text);
@@ -49,9 +49,9 @@ std::string runs_csv(const Analysis& a) {
     auto cells = head_of(a, run);
     cells.emplace_back(to_string(result.status));
     for (const auto& value :
-         {result.tokens_per_second, result.step_seconds, result.memory.allocated, result.memory.reserved,
-          result.memory.process, std::optional(result.compile_seconds), std::optional(result.setup_seconds),
-          result.energy_joules})
+         {result.tokens_per_second, result.trained_tokens_per_second, result.padding(), result.step_seconds,
+          result.memory.allocated, result.memory.reserved, result.memory.process,
+          std::optional(result.compile_seconds), std::optional(result.setup_seconds), result.energy_joules})
       cells.push_back(number_cell(value));
     add_phases(result.phases, cells);
     add_line(cells, text);
@@ -61,16 +61,18 @@ std::string runs_csv(const Analysis& a) {
 
 std::string steps_csv(const Analysis& a) {
   std::vector<std::string> titles = kHead;
-  titles.insert(titles.end(), {"step", "timed", "loss", "grad_norm", "learning_rate", "tokens", "seconds"});
+  titles.insert(titles.end(), {"step", "timed", "loss", "grad_norm", "learning_rate", "processed_tokens",
+                               "trained_tokens", "positions", "seconds"});
   add_titles(titles);
   std::string text;
   add_line(titles, text);
   for (const StoredRun& run : a.runs)
     for (const StepResult& step : run.result.steps) {
       auto cells = head_of(a, run);
-      cells.insert(cells.end(), {std::to_string(step.step), step.timed ? "1" : "0", number_cell(step.loss),
-                                 number_cell(step.grad_norm), number_cell(step.learning_rate),
-                                 std::to_string(step.tokens), number_cell(step.seconds)});
+      cells.insert(cells.end(),
+                   {std::to_string(step.step), step.timed ? "1" : "0", number_cell(step.loss),
+                    number_cell(step.grad_norm), number_cell(step.learning_rate), std::to_string(step.tokens),
+                    std::to_string(step.trained), std::to_string(step.positions), number_cell(step.seconds)});
       add_phases(step.phases, cells);
       add_line(cells, text);
     }

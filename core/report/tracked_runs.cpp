@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "base/spec_json.h"
@@ -39,7 +40,8 @@ Json hyperparameters_of(const RunSpec& spec) {
   return out;
 }
 
-Json step_of(const StepResult& step) {
+/// Tokens trained stand beside those processed where some run of the report has fewer.
+Json step_of(const StepResult& step, bool fewer) {
   Json values = Json::object();
   put(values, "loss", step.loss);
   put(values, "grad_norm", step.grad_norm);
@@ -47,6 +49,7 @@ Json step_of(const StepResult& step) {
   // Warm-up steps have no speed to be shown.
   if (step.timed && step.seconds > 0) {
     put(values, "tokens_per_second", static_cast<double>(step.tokens) / step.seconds);
+    if (fewer) put(values, "trained_tokens_per_second", static_cast<double>(step.trained) / step.seconds);
     put(values, "step_seconds", step.seconds);
     for (const auto& [phase, seconds] : step.phases) put(values, "phase/" + phase, seconds);
   }
@@ -61,16 +64,21 @@ void put_speedup(Json& summary, const std::string& name, const Comparison& compa
   put(summary, name + "_high", comparison.speed->interval->high);
 }
 
-Json summary_of(const RunResult& result, const Row& row) {
+Json summary_of(const RunResult& result, const Row& row, bool fewer) {
   Json summary = Json::object();
   put(summary, "run/tokens_per_second", result.tokens_per_second);
+  if (fewer) {
+    put(summary, "run/trained_tokens_per_second", result.trained_tokens_per_second);
+    put(summary, "run/padding", result.padding());
+  }
   put(summary, "run/step_seconds", result.step_seconds);
   for (const auto& [phase, seconds] : result.phases) put(summary, "run/phase/" + phase, seconds);
-  put(summary, "run/peak_memory_bytes", result.memory.allocated);
+  put(summary, "run/active_memory_bytes", result.memory.allocated);
   put(summary, "run/reserved_memory_bytes", result.memory.reserved);
   put(summary, "run/process_memory_bytes", result.memory.process);
   put(summary, "rung/tokens_per_second", row.tokens_per_second);
-  put(summary, "rung/peak_memory_bytes", row.memory.allocated);
+  if (fewer) put(summary, "rung/trained_tokens_per_second", row.trained_tokens_per_second);
+  put(summary, "rung/active_memory_bytes", row.memory.allocated);
   put(summary, "rung/mfu", row.mfu);
   put_speedup(summary, "rung/speedup_vs_base", row.base);
   put_speedup(summary, "rung/speedup_vs_previous", row.previous);
@@ -80,18 +88,21 @@ Json summary_of(const RunResult& result, const Row& row) {
 
 Json tracked_runs(const Analysis& a) {
   Json runs = Json::array();
+  const bool fewer = std::ranges::any_of(a.rows, &Row::trains_on_fewer);
   for (const StoredRun& run : a.runs) {
     const Row* row = a.row(run.spec.variant);
     if (run.result.steps.empty() || row == nullptr) continue;
-    Json steps = Json::array();
-    for (const StepResult& step : run.result.steps) steps.push_back(step_of(step));
+    Json hyperparameters = hyperparameters_of(run.spec), steps = Json::array();
+    if (!row->base.differs.empty()) hyperparameters["differs_from_base"] = row->base.differs;
+    if (!row->previous.differs.empty()) hyperparameters["differs_from_previous"] = row->previous.differs;
+    for (const StepResult& step : run.result.steps) steps.push_back(step_of(step, fewer));
     runs.push_back({{"id", run.id},
                     {"rung", row->name},
                     {"purpose", to_string(run.spec.purpose)},
                     {"round", run.spec.round + 1},
-                    {"hyperparameters", hyperparameters_of(run.spec)},
+                    {"hyperparameters", std::move(hyperparameters)},
                     {"steps", std::move(steps)},
-                    {"summary", summary_of(run.result, *row)}});
+                    {"summary", summary_of(run.result, *row, fewer)}});
   }
   return {{"experiment", a.experiment.name}, {"runs", std::move(runs)}};
 }

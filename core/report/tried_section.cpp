@@ -1,3 +1,4 @@
+#include "base/counted.h"
 #include "base/suggest.h"
 #include "report/document.h"
 
@@ -16,7 +17,7 @@ Section tried_section(const Analysis& a) {
     }
   }
   section.paragraphs.push_back(
-      "The search ran " + counted(stacks, "stack") + " in " +
+      "The search ran " + counted(static_cast<int64_t>(stacks), "stack") + " in " +
       counted(std::ssize(a.tried.at("stages")), "stage") + "; each stage has its own report in tried/. " +
       (a.tried.at("finished").get<bool>()
            ? "No further move can be claimed to be faster."

@@ -84,7 +84,7 @@ int keep_traceback(lua_State* lua) {
 Error script_error(lua_State* lua, int status) {
   const ScriptContext& context = context_of(lua);
   if (status == LUA_ERRMEM)
-    return Error("the script needs more than " + std::to_string(kMostScriptMemory >> 20U) + " MB of memory",
+    return Error("the script needs more than " + std::to_string(kMostScriptMemory >> 20U) + " MiB of memory",
                  "an experiment only describes runs; does a loop or a string grow without end?",
                  context.script().filename());
   const char* text =

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/counted.h"
 #include "base/suggest.h"
 #include "experiment/spec_difference.h"
 #include "experiment/stack.h"

@@ -44,7 +44,8 @@ void Measurement::start() {
 }
 
 void Measurement::stop() {
-  if (const auto joules = meter_.joules()) joules_ = joules_.value_or(0) + *joules;
+  const auto joules = meter_.joules();
+  joules_ = joules && joules_ ? std::optional(*joules_ + *joules) : std::nullopt;
   raise(peak_, memory_peak(session_.device()));
   add_sent(sent_, at_start_, session_.traffic());
   const auto not_of_a_step = session_.bookkeeping();
@@ -53,7 +54,7 @@ void Measurement::stop() {
 }
 
 void Measurement::take_up_joules(const Json& before) {
-  if (before.is_number()) joules_ = before.get<double>();
+  joules_ = before.is_number() ? std::optional(before.get<double>()) : std::nullopt;
 }
 
 Json Measurement::process_bytes() const {

@@ -18,8 +18,9 @@ class Measurement {
   void stop();
   bool is_on() const { return on_; }
 
-  /// What an interrupted run had measured, for the one that goes on from it: null where nobody knows.
+  /// Of all timed steps, or null: of some of them alone it would be divided by the tokens of all.
   Json joules() const { return joules_ ? Json(*joules_) : Json(); }
+  /// What an interrupted run had measured, for the one that goes on from it.
   void take_up_joules(const Json& before);
 
   const MemoryPeak& peak() const { return peak_; }
@@ -34,7 +35,7 @@ class Measurement {
   Session& session_;
   bool on_ = false;
   DeviceMeter meter_;
-  std::optional<double> joules_;
+  std::optional<double> joules_ = 0;
   MemoryPeak peak_;
   Counters counters_;
   TrafficTable at_start_, sent_;

@@ -18,6 +18,8 @@ Json row_of(const Json& result, const Session& session, const std::string& devic
           {"busy_seconds", seconds - waited},
           {"exposed_seconds", waited},
           {"peak_allocated", result.at("memory").at("peak_allocated")},
+          {"peak_reserved", result.at("memory").at("peak_reserved")},
+          {"process", result.at("memory").at("process")},
           {"parts", result.at("memory").at("parts").at("total")},
           {"sent_bytes", sent}};
 }

@@ -17,21 +17,43 @@ double median(std::vector<double> values) {
   return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
-/// Medians over the timed steps. Steps of documents differ in their tokens and hardly in their time: the
-/// speed is that of their mean.
-Json summarize(const Json& steps) {
+/// What the timed steps hold and took, added up.
+struct TimedSums {
+  double steps = 0, seconds = 0, trained = 0, tokens = 0, positions = 0, pairs = 0;
+
+  explicit TimedSums(const Json& all) {
+    for (const auto& step : all) {
+      if (!step["timed"].get<bool>()) continue;
+      ++steps;
+      seconds += step["seconds"].get<double>();
+      trained += step["tokens"].get<double>();
+      tokens += step["processed_tokens"].get<double>();
+      positions += step["positions"].get<double>();
+      pairs += step["attention_pairs"].get<double>();
+    }
+  }
+};
+
+/// Of the timed steps. Where all do the same work, the median step stands for them: it is not moved by a step
+/// that the machine disturbed. Steps of other work each have no such one: all tokens over all seconds count.
+Json summarize(const Json& steps, bool alike) {
   std::vector<double> seconds;
   std::map<std::string, std::vector<double>> phases;
-  double tokens = 0;
   for (const auto& step : steps) {
     if (!step["timed"].get<bool>()) continue;
     seconds.push_back(step["seconds"]);
-    tokens += step["tokens"].get<double>();
     for (const auto& [name, value] : step["phases"].items())
       if (value.is_number()) phases[name].push_back(value);
   }
-  tokens /= static_cast<double>(seconds.size());
-  Json summary = {{"tokens_per_second", tokens / median(seconds)}, {"step_seconds", median(seconds)}};
+  const TimedSums sums(steps);
+  const double middle = median(seconds), of_a_step = alike ? middle : sums.seconds / sums.steps;
+  Json summary = {{"tokens_per_second", sums.tokens / sums.steps / of_a_step},
+                  {"trained_tokens_per_second", sums.trained / sums.steps / of_a_step},
+                  {"tokens_per_step",
+                   {{"processed", sums.tokens / sums.steps},
+                    {"trained", sums.trained / sums.steps},
+                    {"padding", 1 - sums.tokens / sums.positions}}},
+                  {"step_seconds", middle}};
   for (size_t i = 0; i < static_cast<size_t>(Bucket::off); ++i) {
     const auto found = phases.find(kBucketNames[i]);
     summary["phases"][kBucketNames[i]] = found == phases.end() ? Json() : Json(median(found->second));
@@ -52,7 +74,7 @@ Json phases_of(const StepTime& time) {
   return phases;
 }
 
-void RunRecord::add_step(Json step) {
+void RunRecord::add_step(Json step, double executed) {
   const auto at = " at step " + std::to_string(step["step"].get<int64_t>());
   if (step["loss"].is_number() && !std::isfinite(step["loss"].get<double>()))
     throw Error("the loss is not finite" + at,
@@ -68,6 +90,7 @@ void RunRecord::add_step(Json step) {
   }
   tell_as("step", step, sink_);
   steps_.push_back(std::move(step));
+  executed_.push_back(executed);
 }
 
 void RunRecord::add_validation(Json point) {
@@ -81,7 +104,7 @@ void RunRecord::add_saved(Json saved) {
 }
 
 Json RunRecord::to_json() const {
-  return {{"steps", steps_}, {"validation", validation_}, {"saved", saved_}};
+  return {{"steps", steps_}, {"executed_flops", executed_}, {"validation", validation_}, {"saved", saved_}};
 }
 
 void RunRecord::take_up(const Json& before) {
@@ -89,8 +112,12 @@ void RunRecord::take_up(const Json& before) {
   const auto after = [](const Json& list, size_t next, const Json& step) {
     return next < list.size() && list[next].at("step") == step.at("step").get<int64_t>() + 1;
   };
+  if (!before.contains("executed_flops"))
+    throw Error("the run can't go on from its own state: an earlier version of this program saved it",
+                "remove the state, and --resume --retry makes the run anew");
+  const Json& executed = before.at("executed_flops");
   for (const Json& step : before.at("steps")) {
-    add_step(step);
+    add_step(step, executed.at(executed_.size()).get<double>());
     if (after(before.at("validation"), validation, step)) add_validation(before["validation"][validation++]);
     if (after(before.at("saved"), saved, step)) add_saved(before["saved"][saved++]);
   }
@@ -99,8 +126,28 @@ void RunRecord::take_up(const Json& before) {
 
 void RunRecord::add_to(Json& result) const {
   result["steps"] = steps_;
-  result.update(summarize(steps_));
+  result.update(summarize(steps_, all_alike()));
   if (!validation_.empty()) result["validation"] = validation_;
   if (!saved_.empty()) result["saved"] = saved_;
+}
+
+bool RunRecord::all_alike() const {
+  double first = -1;
+  for (size_t i = 0; i < executed_.size(); ++i) {
+    if (!steps_[i]["timed"].get<bool>()) continue;
+    if (first < 0) first = executed_[i];
+    if (std::abs(executed_[i] - first) > 1e-9 * first) return false;  // of several parts, the last bit may be
+  }
+  return true;
+}
+
+Json RunRecord::flops_per_token(const ModelFlops& flops) const {
+  double executed = 0;
+  for (size_t i = 0; i < executed_.size(); ++i)
+    if (steps_[i]["timed"].get<bool>()) executed += executed_[i];
+  const TimedSums sums(steps_);
+  return {{"mfu", flops.all(sums.tokens, sums.pairs) / sums.tokens},
+          {"mfu_causal", flops.causal(sums.tokens, sums.pairs) / sums.tokens},
+          {"hfu", executed / sums.tokens}};
 }
 }  // namespace optrush

@@ -1,6 +1,8 @@
 #pragma once
 #include <functional>
+#include <vector>
 
+#include "measure/flops.h"
 #include "measure/step_clock.h"
 #include "optrush/json.h"
 
@@ -17,8 +19,9 @@ class RunRecord {
  public:
   explicit RunRecord(const MetricsSink& sink) : sink_(sink) {}
 
-  /// Where nothing trains it throws: a loss or gradient norm that is not finite, a gradient norm of zero.
-  void add_step(Json step);
+  /// `executed`: FLOPs of this rank. Where nothing trains it throws: a loss or gradient norm that is not
+  /// finite, a gradient norm of zero.
+  void add_step(Json step, double executed);
   void add_validation(Json point);
   void add_saved(Json saved);
   /// All that a record had when this JSON was made of it.
@@ -26,11 +29,17 @@ class RunRecord {
 
   const Json& steps() const { return steps_; }
   Json to_json() const;
-  /// Steps, medians over the timed ones, validations and saved states.
+  /// Steps, what the timed ones come to, validations and saved states.
   void add_to(Json& result) const;
+  /// Sums of FLOPs over the timed steps, over the sum of the tokens that they processed: "mfu" and
+  /// "mfu_causal" by formula, "hfu" as this rank executed them.
+  Json flops_per_token(const ModelFlops&) const;
 
  private:
+  bool all_alike() const;
+
   const MetricsSink& sink_;
   Json steps_ = Json::array(), validation_ = Json::array(), saved_ = Json::array();
+  std::vector<double> executed_;  ///< by step
 };
 }  // namespace optrush

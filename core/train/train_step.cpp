@@ -24,6 +24,12 @@ TrainStep::~TrainStep() {
   session_.time_waits(nullptr);
 }
 
+double TrainStep::computed_pairs() const {
+  double pairs = 0;
+  for (const Batch& batch : batches_) pairs += batch.segments.pairs;
+  return pairs;
+}
+
 Tensor TrainStep::forward(int64_t chunk, int64_t micro, Tensor in) {
   enter(Bucket::forward);
   session_.data_parallel().before_forward();

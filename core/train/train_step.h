@@ -28,6 +28,8 @@ class TrainStep final : public Step {
   void set_outcome(StepOutcome outcome) override { outcome_ = std::move(outcome); }
 
   int64_t tokens() const { return tokens_; }
+  /// Of this rank's packed documents (Segments::pairs).
+  double computed_pairs() const;
 
  private:
   void enter(Bucket);

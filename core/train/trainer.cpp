@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "base/counted.h"
 #include "base/spec_json.h"
 #include "data/batches.h"
 #include "measure/flops.h"
@@ -209,7 +210,7 @@ class Trainer {
 
   void check_that_something_changed() {
     if (!fingerprint_.empty() && fingerprint(session_.data_parallel()) == fingerprint_)
-      throw Error("no parameter changed in " + std::to_string(record_.steps().size()) + " steps",
+      throw Error("no parameter changed in " + counted(std::ssize(record_.steps()), "step"),
                   "check the learning rate and what is frozen");
   }
 
@@ -265,7 +266,7 @@ class Trainer {
     const double loss = validation_->loss();
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (!std::isfinite(loss))
-      throw Error("the validation loss is not finite after " + std::to_string(done) + " steps",
+      throw Error("the validation loss is not finite after " + counted(done, "step"),
                   "check validate.data and the precision of this rung");
     record_.add_validation({{"step", first_step_ + done}, {"loss", loss}, {"seconds", seconds}});
   }
@@ -315,12 +316,14 @@ class Trainer {
     clock.enter(Bucket::off);
     const auto& [loss, norm, skipped] = step.outcome();
     pending_.push_back({number, timed_, sent_to_host(loss), sent_to_host(norm), sent_to_host(skipped),
-                        session_.update()->lr, step.tokens()});
+                        session_.update()->lr, step.tokens(), batches_.content(number),
+                        step.computed_pairs()});
     clock.end_step();
     session_.recipe().fire(Event::step_end, session_);
   }
 
-  /// One warm-up step also tells what the recipe keeps for the backward and what its operators cost.
+  /// One warm-up step also tells what the recipe keeps for the backward and what its operators cost. What
+  /// attention computes inside of documents follows from their lengths, all else from shapes, which stay.
   void account_step(int64_t number) {
     Tensors resident;
     for (Param* param : session_.params().all()) {
@@ -339,7 +342,9 @@ class Trainer {
     // A mistake of the optimizer's is told at once, and not when its state is saved or the run has ended.
     for (const Shard& shard : session_.data_parallel().shards()) optimizer_state(session_, shard);
     activations_ = saved.peak_bytes();
-    executed_flops_ = costs.flops();
+    const double pairs = pending_.back().computed_pairs;
+    flops_of_a_pair_ = pairs > 0 ? costs.document_flops() / pairs : 0;
+    other_flops_ = costs.flops() - flops_of_a_pair_ * pairs;
     costs_ = costs.to_json();
   }
 
@@ -357,7 +362,9 @@ class Trainer {
     bool timed;
     Tensor loss, gradient_norm, skipped;
     double learning_rate;
-    int64_t tokens;
+    int64_t trained;
+    StepContent content;
+    double computed_pairs;
   };
 
   void record(const Pending& pending, const StepTime& time) {
@@ -370,10 +377,13 @@ class Trainer {
                  {"loss", number(pending.loss)},
                  {"grad_norm", skipped ? Json() : number(pending.gradient_norm)},
                  {"learning_rate", pending.learning_rate},
-                 {"tokens", pending.tokens},
+                 {"tokens", pending.trained},
+                 {"processed_tokens", pending.content.tokens},
+                 {"positions", pending.content.positions},
+                 {"attention_pairs", pending.content.pairs},
                  {"seconds", time.total()},
                  {"phases", phases_of(time)}};
-    record_.add_step(std::move(step));
+    record_.add_step(std::move(step), other_flops_ + flops_of_a_pair_ * pending.computed_pairs);
   }
 
   Json result(const Stretch& stretch) {
@@ -395,11 +405,7 @@ class Trainer {
     // Of the whole device, so of others' turns, too.
     result["energy_joules"] = turns_ == nullptr || alone_ ? measurement_.joules() : Json();
     if (!session_.recipe().counters().empty()) result["counters"] = measurement_.counters(stretch.timed());
-    const auto flops = model_flops(session_.model(), session_.spec().train.seq_len);
-    const Json& accounted = result["steps"].at(static_cast<size_t>(stretch.accounted()));
-    result["flops_per_token"] = {{"mfu", flops.mfu},
-                                 {"mfu_causal", flops.mfu_causal},
-                                 {"hfu", executed_flops_ / accounted["tokens"].get<double>()}};
+    result["flops_per_token"] = record_.flops_per_token(model_flops(session_.model()));
     return result;
   }
 
@@ -427,7 +433,7 @@ class Trainer {
   std::function<void(Step&)> schedule_;
   std::deque<Pending> pending_;
   int64_t activations_ = 0;
-  double executed_flops_ = 0;
+  double other_flops_ = 0, flops_of_a_pair_ = 0;  ///< that this rank executes in a step
   Json costs_;
 };
 }  // namespace

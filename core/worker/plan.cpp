@@ -40,7 +40,6 @@ Json make_plan(const Session& session) {
   const RunSpec& spec = session.spec();
   Json problem = to_json(spec.train);
   problem["global_batch"] = global_batch(spec.train, session.mesh());
-  const auto flops = model_flops(session.model(), spec.train.seq_len);
   Json plan = {{"schema_version", 1},
                {"problem", problem},
                {"model_kind", spec.model_kind},
@@ -50,8 +49,13 @@ Json make_plan(const Session& session) {
                {"slots", slots_of(session.recipe())},
                {"activations", activations_of(session.recipe().activations())},
                {"parameters", parameters_of(session)},
-               {"flops_per_token", {{"mfu", flops.mfu}, {"mfu_causal", flops.mfu_causal}}},
                {"notes", session.notes()}};
+  // Of documents it follows from their lengths, which a plan does not read.
+  if (!made_of_documents(spec.data)) {
+    const auto flops = model_flops(session.model());
+    const auto length = static_cast<double>(spec.train.seq_len);
+    plan["flops_per_token"] = {{"mfu", flops.all(1, length)}, {"mfu_causal", flops.causal(1, length)}};
+  }
   for (const auto& dim : session.mesh().dims())
     plan["mesh"].push_back({{"dim", dim.name}, {"size", dim.size}});
   for (const auto& kind : model_kinds())

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/counted.h"
 #include "base/first_line.h"
 #include "base/spec_json.h"
 #include "measure/cpu_info.h"

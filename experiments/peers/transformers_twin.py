@@ -240,7 +240,8 @@ def memory_peaks(device):
     """By the measures of the host: the caching allocator's peaks over the timed steps, or the resident set of a CPU.
     torch can't tell what the process holds of a GPU's memory."""
     if device == "cuda":
-        return {"peak_allocated": torch.cuda.max_memory_allocated(), "peak_reserved": torch.cuda.max_memory_reserved()}
+        stats = torch.cuda.memory_stats()
+        return {"peak_allocated": stats["active_bytes.all.peak"], "peak_reserved": stats["reserved_bytes.all.peak"]}
     return {"process": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
 
 

@@ -156,6 +156,16 @@ const TrainedRanks& on_one_process(const Row& row, const Json& options) {
   return found->second;
 }
 
+/// What all ranks hold together is what one process holds: split sequences, padding and uneven documents
+/// count once.
+void expect_same_work(const Json& many, const Json& one) {
+  for (const char* count : {"tokens", "processed_tokens", "positions", "attention_pairs"})
+    for (size_t i = 0; i < one.at("steps").size(); ++i)
+      EXPECT_EQ(many.at("steps").at(i).at(count), one.at("steps").at(i).at(count))
+          << count << " of step " << i;
+  EXPECT_EQ(many.at("tokens_per_step"), one.at("tokens_per_step"));
+}
+
 /// "" where the plugin trains with this form as one process does, else the refusal.
 std::string refusal_of(const Row& row, const Strategy::Form& form) {
   for (const Json& options : row.options) {
@@ -164,6 +174,7 @@ std::string refusal_of(const Row& row, const Strategy::Form& form) {
     try {
       const auto many = train_on(pool(), {.spec = spec, .holes = true});
       const TrainedRanks& one = on_one_process(row, options);
+      expect_same_work(many.result, one.result);
       EXPECT_LT(difference(many.losses, one.losses), row.tolerance);
       EXPECT_LT(difference(many.norms, one.norms), std::min(row.tolerance * 100, 0.3));
     } catch (const std::runtime_error& e) {

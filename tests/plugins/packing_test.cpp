@@ -88,21 +88,113 @@ TEST_F(PackingTest, ADocumentTrainsAsItDoesAlone) {
   }
 }
 
+/// A field of the timed steps, added up.
+double sum_of(const Json& result, const char* field) {
+  double sum = 0;
+  for (const Json& step : result["steps"])
+    if (step["timed"].get<bool>()) sum += step[field].get<double>();
+  return sum;
+}
+
+/// FLOPs of a token of the nano model, and of a pair of positions: 12 L heads head_dim. A fused causal kernel
+/// has seven products where the plain form has six, and half of each.
+constexpr double kMatmuls = 2 * (2 * 32 * 32 + 2 * 16 * 32 + 3 * 48 * 32) + 64 * 32;
+constexpr double kDense = 6 * kMatmuls, kPair = 12.0 * 2 * 32, kFused = 3.5 / 6;
+const Stack kFlash = {{"flash_attention", Json::object()}};
+
+TEST_F(PackingTest, FlopsAreOfTheDocumentsThatAreThere) {
+  for (const bool flash : {false, true}) {
+    SCOPED_TRACE(flash);
+    const Stack stack = flash ? kFlash : Stack{};
+    // Four documents of 8 tokens and four of 6, in rows of 14.
+    const double tokens = 4 * 8 + 4 * 6, pairs = 4 * 64 + 4 * 36, computed = flash ? kPair * kFused : kPair;
+    const Json alone = Trained(spec(stack, false)).train(), packed = Trained(spec(stack, true)).train();
+    for (const Json& result : {alone, packed}) {
+      const Json& flops = result["flops_per_token"];
+      EXPECT_DOUBLE_EQ(flops["mfu"], kDense + kPair * pairs / tokens);
+      EXPECT_DOUBLE_EQ(flops["mfu_causal"], kDense + kPair / 2 * pairs / tokens);
+      EXPECT_EQ(result["tokens_per_step"]["processed"], tokens);
+      EXPECT_LT(result["tokens_per_step"]["trained"], tokens);
+      EXPECT_EQ(result["steps"][0]["attention_pairs"], pairs);
+    }
+    EXPECT_DOUBLE_EQ(alone["tokens_per_step"]["padding"], 0.5) << "eight rows of 14";
+    EXPECT_DOUBLE_EQ(packed["tokens_per_step"]["padding"], 0);
+    // Alone, padding is computed. Packed, the plain form computes whole rows and hides what is between
+    // documents, the kernel computes documents.
+    EXPECT_DOUBLE_EQ(alone["flops_per_token"]["hfu"], (kDense * 8 * 14 + computed * 8 * 14 * 14) / tokens);
+    EXPECT_DOUBLE_EQ(packed["flops_per_token"]["hfu"],
+                     kDense + computed * (flash ? pairs : 4 * 14 * 14) / tokens);
+  }
+}
+
+TEST_F(PackingTest, UtilizationDoesNotDependOnWhichTokensAreTrained) {
+  // The step whose operations are counted trains one token, or all of them: its share must not matter.
+  for (const int64_t first : {0, 1}) {
+    std::ofstream file(folder_ / "uneven.jsonl");
+    for (int64_t i = 0; i < 16; ++i) {
+      file << R"({"prompt_tokens": )" << ((i + first) % 2 == 0 ? 14 : 0) << R"(, "tokens": [)";
+      for (int64_t j = 0; j < 15; ++j) file << (j > 0 ? "," : "") << (7 * i + 5 * j * j) % 64;
+      file << "]}\n";
+    }
+    file.close();
+    RunSpec run = spec({}, false);
+    run.data.path = folder_ / "uneven.jsonl";
+    run.train.micro_batch = 1;
+    run.train.steps = 6;
+    const Json result = Trained(run).train();
+    EXPECT_DOUBLE_EQ(result["flops_per_token"]["mfu"], kDense + kPair * 14);
+    EXPECT_DOUBLE_EQ(result["flops_per_token"]["hfu"], kDense + kPair * 14);
+    EXPECT_EQ(result["tokens_per_step"]["processed"], 14);
+    EXPECT_DOUBLE_EQ(
+        result["trained_tokens_per_second"].get<double>() / result["tokens_per_second"].get<double>(),
+        sum_of(result, "tokens") / (6 * 14));
+    EXPECT_NEAR(result["tokens_per_second"].get<double>() * result["step_seconds"].get<double>(), 14, 1e-9);
+  }
+}
+
+TEST_F(PackingTest, StepsOfOtherWorkAreAddedUp) {
+  std::ofstream file(folder_ / "lengths.jsonl");
+  for (const int length : {12, 6, 6, 4, 4, 4})  // rows of 144, 72 and 48 pairs
+    file << Json{{"tokens", std::vector<int>(static_cast<size_t>(length) + 1, length)}} << "\n";
+  file.close();
+  RunSpec run = spec(kFlash, true);
+  run.data.path = folder_ / "lengths.jsonl";
+  run.train.micro_batch = 1;
+  run.train.seq_len = 12;
+  run.train.warmup = 3;
+  run.train.steps = 3;  // each row once
+  const Json fused = Trained(run).train();
+  EXPECT_DOUBLE_EQ(fused["flops_per_token"]["hfu"], kDense + kPair * kFused * (144 + 72 + 48) / 36);
+  EXPECT_DOUBLE_EQ(fused["flops_per_token"]["mfu"], kDense + kPair * (144 + 72 + 48) / 36);
+  EXPECT_DOUBLE_EQ(fused["tokens_per_second"], 36 / sum_of(fused, "seconds"));
+  run.plugins = {{"packing", Json::object()}};
+  const Json plain = Trained(run).train();
+  EXPECT_DOUBLE_EQ(plain["flops_per_token"]["hfu"], kDense + kPair * 12) << "whole rows, whatever they hold";
+  EXPECT_DOUBLE_EQ(plain["flops_per_token"]["mfu"], kDense + kPair * (144 + 72 + 48) / 36);
+  EXPECT_NEAR(plain["tokens_per_second"].get<double>() * plain["step_seconds"].get<double>(), 12, 1e-9);
+}
+
+TEST_F(PackingTest, MicroBatchesOfAStepAreAddedUp) {
+  RunSpec run = spec(kFlash, true);
+  const Json whole = Trained(run).train();
+  run.train.micro_batch = 1;
+  run.train.accumulation = 4;
+  const Json parts = Trained(run).train();
+  for (const char* flops : {"mfu", "mfu_causal", "hfu"})
+    EXPECT_DOUBLE_EQ(parts["flops_per_token"][flops], whole["flops_per_token"][flops].get<double>()) << flops;
+  for (const char* count : {"tokens", "processed_tokens", "positions", "attention_pairs"})
+    EXPECT_EQ(sum_of(parts, count), sum_of(whole, count)) << count;
+}
+
 TEST_F(PackingTest, TheSpeedIsThatOfTheMeanOfAllSteps) {
   RunSpec run = spec({}, false);
   run.train.micro_batch = 3;
   const Json result = Trained(run).train();
-  double tokens = 0, steps = 0;
   std::set<int64_t> kinds;
-  for (const Json& step : result["steps"])
-    if (step["timed"].get<bool>()) {
-      tokens += step["tokens"].get<double>();
-      kinds.insert(step["tokens"].get<int64_t>());
-      ++steps;
-    }
+  for (const Json& step : result["steps"]) kinds.insert(step["processed_tokens"].get<int64_t>());
   EXPECT_GT(kinds.size(), 1U) << "steps should differ";
   EXPECT_DOUBLE_EQ(result["tokens_per_second"].get<double>() * result["step_seconds"].get<double>(),
-                   tokens / steps);
+                   sum_of(result, "processed_tokens") / 4);
 }
 
 TEST_F(PackingTest, OtherDataIsRefused) {

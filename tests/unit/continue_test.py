@@ -88,12 +88,15 @@ def worker_of(process, rank=None):
 def check_equal(label, name, interruptions):
     whole, here = result_of("whole", name), result_of(label, name)
     assert here["status"] == "ok", here["reason"]
-    for key in ("step", "loss", "grad_norm", "learning_rate", "tokens"):
+    for key in ("step", "loss", "grad_norm", "learning_rate", "tokens", "processed_tokens", "positions", "attention_pairs"):
         want, have = [[step[key] for step in result["steps"]] for result in (whole, here)]
         assert want == have, (name, key)
     assert [(point["step"], point["loss"]) for point in whole["validation"]] == [
         (point["step"], point["loss"]) for point in here["validation"]], name
     regular = [point["step"] for point in here["saved"] if point["step"] % EVERY == 0 or point["step"] == STEPS + WARMUP]
+    # Figures are of all timed steps, whoever has made them.
+    for flops, value in whole["flops_per_token"].items():
+        assert abs(here["flops_per_token"][flops] - value) <= 1e-9 * value, (name, flops)
     assert [point["step"] for point in whole["saved"]] == regular, name
     # What the metrics say as it goes on is the whole run, too.
     told = lines(label, name)

@@ -122,6 +122,7 @@ TEST_F(DocumentsTest, NonsenseIsRefusedWithItsLine) {
 struct Filled {
   std::vector<int64_t> tokens, labels, positions;
   std::vector<int32_t> documents;
+  RowContent content;
   int64_t counted;
 
   Filled(const DocumentRows& rows, int64_t index, size_t length)
@@ -129,6 +130,7 @@ struct Filled {
         labels(length),
         positions(length),
         documents(length),
+        content(rows.content(index)),
         counted(rows.fill(index, view())) {}
   RowView view() { return {tokens, labels, positions, documents}; }
 };
@@ -140,8 +142,11 @@ TEST_F(DocumentsTest, ASequenceIsADocumentWithPadding) {
   EXPECT_THAT(filled.tokens, ElementsAre(11, 12, 13, 0, 0));
   EXPECT_THAT(filled.labels, ElementsAre(-100, 13, 14, -100, -100)) << "what is given is not learned";
   EXPECT_EQ(filled.counted, 2);
+  EXPECT_EQ(filled.content.tokens, 3) << "a prompt is processed, padding is not counted";
+  EXPECT_EQ(filled.content.pairs, 3 * 3);
+  EXPECT_EQ(filled.counted, 2);
   EXPECT_EQ(rows.most_documents(), 1);
-  EXPECT_EQ(rows.description(), "1 documents in 1 sequences, 60 % of their positions filled");
+  EXPECT_EQ(rows.description(), "1 document in 1 sequence, 60 % of their positions filled");
 }
 
 TEST_F(DocumentsTest, DocumentsOfASequenceBeginAnew) {
@@ -321,7 +326,7 @@ TEST_F(DocumentsTest, APluginThatLaysThemWronglyIsNamed) {
   EXPECT_THAT(refusal({{0}, {0}}), HasSubstr("document 0 is there twice"));
   EXPECT_THAT(refusal({{0}, {2}}), HasSubstr("there is no document 2"));
   EXPECT_THAT(refusal({{0, 1}}), HasSubstr("a sequence of 2 positions has documents of 3"));
-  EXPECT_THAT(refusal({{0}}), HasSubstr("1 documents are in no sequence"));
+  EXPECT_THAT(refusal({{0}}), HasSubstr("1 document in no sequence"));
   EXPECT_THAT(refusal({{0}, {}, {1}}), HasSubstr("a sequence is empty"));
 }
 
@@ -343,7 +348,11 @@ TEST_F(DocumentsTest, BatchesCountTheirLabelsAndNameTheirDocuments) {
   EXPECT_TRUE(at::equal(packed.segments.ids, at::tensor({0, 0, 0, 1, 2, 2, 3}, at::kInt).unsqueeze(0)));
   EXPECT_TRUE(at::equal(packed.segments.starts, at::tensor({0, 3, 4, 6, 7}, at::kInt)));
   EXPECT_EQ(packed.segments.longest, 3);
-  EXPECT_EQ(packed.segments.pairs, 9 + 1 + 4 + 1);
+  EXPECT_EQ(packed.segments.pairs, 9 + 1 + 4 + 1) << "attention computes padding, too";
+  const StepContent content = Batches(spec, session.model(), session.mesh(), at::kCPU, lay).content(0);
+  EXPECT_EQ(content.tokens, 3 + 1 + 2);
+  EXPECT_EQ(content.positions, 7);
+  EXPECT_EQ(content.pairs, 9 + 1 + 4);
   const auto two = [](std::span<const int64_t>, int64_t) { return Rows{{0}, {1, 2}}; };
   for (int64_t step = 0; step < 2; ++step)
     EXPECT_EQ(Batches(spec, session.model(), session.mesh(), at::kCPU, two).step(step).at(0).segments.longest,

@@ -392,5 +392,18 @@ TEST(Estimates, OneDeviceIsItself) {
     if (name == "forward" || name == "backward") phases += seconds.value_or(0);
   EXPECT_NEAR(cost.compute, phases, 1e-9 * phases);
 }
+
+// The formulas know neither packed documents nor frozen matrices: phases of such rows say nothing of the others.
+TEST(Estimates, AreOfWholeSequencesAndAllParameters) {
+  Analysis a = analysis_of(test::scaling());
+  const Row& row = a.rows.at(1);
+  EXPECT_TRUE(trained_decoder(a, row));
+  a.plans.at(1)["parameters"] = {{"count", 10}, {"trainable", 4}};
+  EXPECT_FALSE(trained_decoder(a, row));
+  a.plans.at(1)["parameters"]["trainable"] = 10;
+  EXPECT_TRUE(trained_decoder(a, row));
+  a.variants.at(1).spec.data.kind = "documents";
+  EXPECT_FALSE(trained_decoder(a, row));
+}
 }  // namespace
 }  // namespace optrush

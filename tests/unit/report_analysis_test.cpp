@@ -23,6 +23,7 @@ using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::IsSupersetOf;
 using testing::Not;
 
 const Row& row(const Analysis& a, const std::string& name) {
@@ -86,7 +87,7 @@ TEST(Analysis, SpeedsAgainstPreviousAndBase) {
   EXPECT_FALSE(row(a, "base").previous.speed);
   EXPECT_FALSE(a.any_failed());
   EXPECT_THAT(finding_text(a), HasSubstr("one pays most: 1.5"));
-  EXPECT_THAT(finding_text(a), HasSubstr("three costs 11 % of the speed for 50 % less memory"));
+  EXPECT_THAT(finding_text(a), HasSubstr("three costs 11 % of the speed for 50 % less active memory"));
 }
 
 TEST(Analysis, TwoRoundsMakeNoClaim) {
@@ -311,6 +312,68 @@ TEST(Analysis, MoreThanThePeakIsAnError) {
   EXPECT_NEAR(*row(a, "one").hfu, 0.18, 0.001);
 }
 
+/// Masking a prompt saves no work: what is trained says nothing of the speed.
+TEST(Analysis, SpeedAndUtilizationAreOfTheTokensThatAreProcessed) {
+  auto report = three_rungs();
+  const Analysis all = analysis_of(report);
+  report["two"].trained = 0.1;
+  const Analysis a = analysis_of(report);
+  EXPECT_EQ(row(a, "two").tokens_per_second, row(all, "two").tokens_per_second);
+  EXPECT_NEAR(*row(a, "two").trained_tokens_per_second, 0.1 * *row(a, "two").tokens_per_second, 0.01);
+  EXPECT_EQ(row(a, "two").previous.speed->value, row(all, "two").previous.speed->value);
+  EXPECT_EQ(row(a, "two").mfu, row(all, "two").mfu);
+  EXPECT_EQ(row(a, "two").hfu, row(all, "two").hfu);
+  EXPECT_EQ(row(a, "one").trained_tokens_per_second, row(a, "one").tokens_per_second);
+  EXPECT_TRUE(row(a, "two").trains_on_fewer());
+  EXPECT_FALSE(row(a, "one").trains_on_fewer());
+  EXPECT_EQ(row(a, "two").padding, 0);
+}
+
+TEST(Analysis, PaddingIsNoTokenThatIsProcessed) {
+  auto report = three_rungs();
+  const double full = *row(analysis_of(report), "two").tokens_per_second;
+  report["two"].padding = 0.25;
+  const Analysis a = analysis_of(report);
+  EXPECT_NEAR(*row(a, "two").tokens_per_second, 0.75 * full, 0.01);
+  EXPECT_NEAR(*row(a, "two").padding, 0.25, 1e-9);
+  EXPECT_TRUE(row(a, "two").trains_on_fewer());
+}
+
+TEST(Analysis, BothCountsStandSideBySideWhereTheyDiffer) {
+  const auto titles = [](const Analysis& a) {
+    std::vector<std::string> titles;
+    const auto sections = ladder_sections(a);
+    for (const auto& column : sections.front().table->columns) titles.push_back(column.title);
+    return titles;
+  };
+  auto report = three_rungs();
+  EXPECT_THAT(titles(analysis_of(report)), Not(Contains("trained tokens/s")));
+  report["two"].trained = 0.1;
+  report["two"].padding = 0.5;
+  const Analysis a = analysis_of(report);
+  EXPECT_THAT(titles(a), IsSupersetOf({"tokens/s", "trained tokens/s", "padding"}));
+  const Section section = ladder_sections(a).front();
+  const auto& cells = section.table->rows.at(2);
+  EXPECT_EQ(cells[0], "two");
+  EXPECT_EQ(cells[1], grouped(*row(a, "two").tokens_per_second));
+  EXPECT_EQ(cells[2], grouped(*row(a, "two").trained_tokens_per_second));
+  EXPECT_EQ(cells[3], "50.0 %");
+  EXPECT_THAT(section.bullets, Contains(HasSubstr("Tokens/s are tokens processed")));
+}
+
+TEST(Analysis, EachRoundsFlopsGoWithItsOwnSpeed) {
+  const test::TemporaryFolder folder;
+  three_rungs().write(folder.path());
+  Stored stored = load_report(folder.path());
+  // Rounds may time other steps: half the tokens a second of twice the FLOPs each are the same work.
+  for (StoredRun& run : stored.runs)
+    if (run.spec.rung == "one" && run.spec.purpose == Purpose::measure && run.spec.round > 0) {
+      *run.result.mfu_flops *= 2;
+      *run.result.tokens_per_second /= 2;
+    }
+  EXPECT_NEAR(*row(analyze(stored), "one").mfu, *row(analysis_of(three_rungs()), "one").mfu, 1e-3);
+}
+
 TEST(Analysis, WithoutAKnownPeakThereIsNoMfu) {
   auto report = three_rungs();
   report.context.erase("peak");
@@ -491,7 +554,7 @@ TEST(Finding, ARefusedRungMakesNoBranch) {
   report["three"] = {.tokens_per_second = 1100, .peak_bytes = 1 << 28};
   const std::string finding = finding_text(analysis_of(report));
   EXPECT_THAT(finding, HasSubstr("the whole ladder makes training 1.10x"));
-  EXPECT_THAT(finding, HasSubstr("takes 75 % less memory"));
+  EXPECT_THAT(finding, HasSubstr("takes 75 % less active memory"));
 }
 
 TEST(Finding, WhatIsNear1HasTheDigitsThatTellIt) {
@@ -519,7 +582,7 @@ TEST(Finding, WhatIsNear1HasTheDigitsThatTellIt) {
   }
   const std::vector<std::string> parts = findings(a);
   EXPECT_THAT(parts, Contains(HasSubstr("a pays most: 1.004x [1.002, 1.006]")));
-  EXPECT_THAT(parts, Contains(HasSubstr("b costs 0.4 % of the speed for 50 % less memory")));
+  EXPECT_THAT(parts, Contains(HasSubstr("b costs 0.4 % of the speed for 50 % less active memory")));
 }
 
 TEST(Analysis, AChangeOfTheLossSaysOfWhichStep) {

@@ -119,6 +119,7 @@ Json result_of(const RunSpec& spec, const Outcome& outcome) {
   if (bad) return {{"schema_version", 1}, {"status", outcome.status}, {"reason", outcome.reason}};
   const Json plan = plan_of(spec);
   const int64_t tokens = plan["problem"]["global_batch"].get<int64_t>() * spec.train.seq_len;
+  const double processed = static_cast<double>(tokens) * (1 - outcome.padding);
   const auto variant = static_cast<uint64_t>(spec.variant), round = static_cast<uint64_t>(spec.round);
   const double error = spec.purpose == Purpose::probe       ? outcome.probe_loss_error
                        : spec.purpose == Purpose::reference ? 0
@@ -138,7 +139,9 @@ Json result_of(const RunSpec& spec, const Outcome& outcome) {
          {"timed", i >= spec.train.warmup},
          {"loss", loss},
          {"grad_norm", outcome.grad_norm * (spec.purpose == Purpose::reference ? 1 : outcome.norm_factor)},
-         {"tokens", tokens},
+         {"tokens", std::llround(processed * outcome.trained)},
+         {"processed_tokens", std::llround(processed)},
+         {"positions", tokens},
          {"seconds", seconds},
          {"phases",
           {{"data", rounded(seconds * 0.001, 1e-7)},
@@ -162,7 +165,8 @@ Json result_of(const RunSpec& spec, const Outcome& outcome) {
                  {"plan", plan},
                  {"plugins", plugins},
                  {"steps", steps},
-                 {"tokens_per_second", rounded(static_cast<double>(tokens) / seconds, 1e-3)},
+                 {"tokens_per_second", rounded(processed / seconds, 1e-3)},
+                 {"trained_tokens_per_second", rounded(processed * outcome.trained / seconds, 1e-3)},
                  {"step_seconds", seconds},
                  {"phases", steps.back()["phases"]},
                  {"memory",

@@ -21,6 +21,8 @@ struct Outcome {
   double grad_norm = 1.5;
   double norm_factor = 1;  ///< on it, but not in its reference
   double flops_per_token = 1e9;
+  double padding = 0;  ///< part of the positions
+  double trained = 1;  ///< part of the tokens that are processed
   bool falls = true;
   std::string status = "ok", reason;
   int64_t bad_round = -1;                                ///< the round that has `status`; -1: all

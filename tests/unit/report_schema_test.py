@@ -64,3 +64,7 @@ for report in sorted(REPORTS.glob("*/results.csv")):
         for column, value in row.items():
             if column.endswith(("_seconds", "_bytes")) and value:
                 float(value)
+
+# Amounts of memory are in powers of two, everywhere; rates in powers of ten.
+for report in sorted(REPORTS.glob("*/report.md")):
+    assert not re.findall(r"\d [kMGT]B(?!/s)", report.read_text()), report

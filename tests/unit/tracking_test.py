@@ -53,7 +53,9 @@ def check_csv():
     for row in runs:
         result = results[row["run"]]
         assert float(row["tokens_per_second"]) == result["tokens_per_second"]
-        assert float(row["peak_memory_bytes"]) == result["memory"]["peak_allocated"], result["memory"]
+        assert float(row["trained_tokens_per_second"]) == result["trained_tokens_per_second"]
+        assert float(row["padding"]) == 0
+        assert float(row["active_memory_bytes"]) == result["memory"]["peak_allocated"], result["memory"]
         assert row["reserved_memory_bytes"] == "", "not known on a CPU"
     for name, result in results.items():
         mine = [row for row in steps if row["run"] == name]
@@ -63,6 +65,8 @@ def check_csv():
             for column in ("loss", "grad_norm", "learning_rate", "seconds"):
                 assert float(row[column]) == step[column], "to the last bit"
             assert float(row["forward_seconds"]) == step["phases"]["forward"]
+            assert int(row["trained_tokens"]) == step["tokens"], "the schema's word for those that a loss is taken on"
+            assert int(row["processed_tokens"]) == step["processed_tokens"] and int(row["positions"]) == step["positions"]
     optrush("report", report, "--to", "csv", "--out", "elsewhere")
     assert (work / "elsewhere/steps.csv").read_text() == (folder / "steps.csv").read_text()
     optrush("report", report, "--to", "csv", "--out", "elsewhere")  # is replaced
@@ -113,7 +117,7 @@ def check_tensorboard():
         assert all(close(event.value, step["tokens"] / step["seconds"]) for event, step in zip(speed, timed))
         forward = events.Scalars("phase/forward")
         assert all(close(event.value, step["phases"]["forward"]) for event, step in zip(forward, timed))
-        peak, = events.Scalars("run/peak_memory_bytes")
+        peak, = events.Scalars("run/active_memory_bytes")
         assert close(peak.value, result["memory"]["peak_allocated"])
         if name.startswith("01-flash"):
             for key, value in zip(("", "_low", "_high"), (speedup["value"], *speedup["interval"])):
@@ -170,7 +174,7 @@ def check_wandb():
         assert config["stack"] == ("flash_attention" if name.startswith("01-flash") else "none")
         assert [line["loss"] for line in history] == [step["loss"] for step in results[name]["steps"]]
         assert [line["_step"] for line in history] == [step["step"] for step in results[name]["steps"]]
-        assert summary["run/peak_memory_bytes"] == results[name]["memory"]["peak_allocated"]
+        assert summary["run/active_memory_bytes"] == results[name]["memory"]["peak_allocated"]
         if name.startswith("01-flash"):
             assert run.run_group == "flash" and run.project == "tracked"
             assert [summary["rung/speedup_vs_base_low"], summary["rung/speedup_vs_base_high"]] == speedup["interval"]

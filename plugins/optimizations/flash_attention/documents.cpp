@@ -1,7 +1,9 @@
 #include "documents.h"
 
 #include <ATen/Functions.h>
+#include <ATen/record_function.h>
 
+#include <array>
 #include <limits>
 
 #include "optrush/costs.h"
@@ -60,10 +62,27 @@ class PlacesOfLse {
 
 int64_t mask_type(const AttentionArgs& args) { return args.causal ? 1 : 0; }
 
-/// The operators' sizes do not tell where documents end. `products`: of the kernel, scores x head dimension.
-void note_products(int64_t products, const Tensor& q, const AttentionArgs& args) {
+/// FLOPs of `products` of a kernel, scores x head dimension, over all documents.
+double flops_of(int64_t products, const Tensor& q, const AttentionArgs& args) {
   const auto width = static_cast<double>(q.size(1) * q.size(3));
-  note_flops(2 * static_cast<double>(products) * args.segments.pairs * width / (args.causal ? 2 : 1));
+  return 2 * static_cast<double>(products) * args.segments.pairs * width / (args.causal ? 2 : 1);
+}
+
+/// These FLOPs follow from the documents' lengths (docs/plugins.md). On a GPU the sizes of one operator for
+/// all of them do not tell any; on a CPU each document is a call, which is counted.
+void note_products(double flops, bool on_gpu) {
+  if (on_gpu) note_flops(flops);
+  const std::array<c10::IValue, 1> inputs = {c10::IValue(flops)};
+  RECORD_FUNCTION("optrush::document_flops", c10::ArrayRef<const c10::IValue>(inputs.data(), inputs.size()));
+}
+
+/// Of a forward, and of the backward that autograd calls for it, when it does.
+AttentionOut noted(AttentionOut result, const Tensor& q, const AttentionArgs& args, bool on_gpu) {
+  note_products(flops_of(2, q, args), on_gpu);
+  if (result.out.requires_grad())
+    result.out.register_hook(
+        [flops = flops_of(5, q, args), on_gpu](const Tensor&) { note_products(flops, on_gpu); });
+  return result;
 }
 }  // namespace
 
@@ -77,12 +96,14 @@ AttentionOut forward_each(const Tensor& q, const Tensor& k, const Tensor& v, con
     outs.push_back(std::move(out));
     lses.push_back(std::move(lse));
   }
-  return {together(std::move(outs), q.size(0)), together(std::move(lses), q.size(0))};
+  return noted({together(std::move(outs), q.size(0)), together(std::move(lses), q.size(0))}, q, args,
+               /*on_gpu=*/false);
 }
 
 std::array<Tensor, 3> backward_each(const Tensor& gradient, const Tensor& q, const Tensor& k, const Tensor& v,
                                     const Tensor& out, const Tensor& lse, const AttentionArgs& args,
                                     const BackwardOfOne& backward) {
+  note_products(flops_of(5, q, args), /*on_gpu=*/false);
   const auto lengths = lengths_of(args.segments);
   std::array<Tensors, 6> parts;
   const std::array<Tensor, 6> wholes = {gradient, q, k, v, out, lse};
@@ -99,27 +120,28 @@ std::array<Tensor, 3> backward_each(const Tensor& gradient, const Tensor& q, con
 
 AttentionOut forward_on_gpu(bool efficient, const Tensor& q, const Tensor& k, const Tensor& v,
                             const AttentionArgs& args) {
-  note_products(2, q, args);
   const Tensor& starts = args.segments.starts;
   const int64_t longest = args.segments.longest, batch = q.size(0);
   const Tensor queries = positions_of(q), keys = positions_of(k), values = positions_of(v);
   if (!efficient) {
     const auto results = at::_flash_attention_forward(queries, keys, values, starts, starts, longest, longest,
                                                       0.0, args.causal, false, args.scale);
-    return {heads_of(std::get<0>(results), batch), heads_of(std::get<1>(results).t(), batch)};
+    return noted({heads_of(std::get<0>(results), batch), heads_of(std::get<1>(results).t(), batch)}, q, args,
+                 /*on_gpu=*/true);
   }
   const auto results = at::_efficient_attention_forward(
       queries.unsqueeze(0), keys.unsqueeze(0), values.unsqueeze(0), {}, starts, starts, longest, longest, 0.0,
       mask_type(args), /*compute_log_sumexp=*/true, args.scale);
   const PlacesOfLse places(args.segments, queries.size(0));
-  return {heads_of(std::get<0>(results).squeeze(0), batch),
-          heads_of(places.take(std::get<1>(results)), batch)};
+  return noted(
+      {heads_of(std::get<0>(results).squeeze(0), batch), heads_of(places.take(std::get<1>(results)), batch)},
+      q, args, /*on_gpu=*/true);
 }
 
 std::array<Tensor, 3> backward_on_gpu(bool efficient, const Tensor& gradient, const Tensor& q,
                                       const Tensor& k, const Tensor& v, const Tensor& out, const Tensor& lse,
                                       const AttentionArgs& args) {
-  note_products(5, q, args);
+  note_products(flops_of(5, q, args), /*on_gpu=*/true);
   const Tensor& starts = args.segments.starts;
   const int64_t longest = args.segments.longest, batch = q.size(0);
   const Tensor queries = positions_of(q), keys = positions_of(k), values = positions_of(v);
