@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "../../support/error_of.h"
+#include "../../support/folders.h"
 #include "../../support/temporary_folder.h"
 #include "base/files.h"
 #include "base/spec_json.h"
@@ -17,7 +18,7 @@
 
 namespace optrush::testing {
 inline const std::filesystem::path kFakeWorker =
-    std::filesystem::path(OPTRUSH_TESTS_DIR) / "unit/launch/fake_worker.py";
+    std::filesystem::path(tests_folder()) / "unit/launch/fake_worker.py";
 
 /// Experiments whose runs a fake worker makes, in a folder of their own.
 class Launch : public ::testing::Test {
