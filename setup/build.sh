@@ -18,6 +18,9 @@ build_current() {
 # What CMake finds follows from the environment, so a change there configures afresh.
 configure_inputs() { printf '%s\n' "$root" "$(python_inputs requirements)" "${configure_options[@]}"; }
 
+# What one clone compiled, another one takes from the cache: paths below the root count as relative ones.
+export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
+
 configure() {
   locate_torch
   logged cmake --fresh -S "$root" -B "$build" -G Ninja "-DOPTRUSH_TORCH=$torch_dir" "${configure_options[@]}"

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/spec_json.h"
+#include "support/folders.h"
 #include "support/temporary_folder.h"
 #include "worker/predict.h"
 
@@ -33,7 +34,7 @@ RunSpec small_spec(int64_t ranks, std::vector<PluginUse> plugins, const Json& mo
   spec.train.dtype = "fp64";
   spec.device = "cpu";
   spec.plugins = std::move(plugins);
-  spec.plugin_path = {OPTRUSH_BUILD_DIR "/plugins"};
+  spec.plugin_path = {build_folder() + "/plugins"};
   return spec;
 }
 

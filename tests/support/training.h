@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "base/spec_json.h"
+#include "folders.h"
 #include "optrush/error.h"
 #include "train/session.h"
 #include "train/trainer.h"
@@ -22,7 +23,7 @@ inline RunSpec nano_spec(std::vector<PluginUse> plugins = {}) {
   spec.train.lr = 1e-2;
   spec.device = "cpu";
   spec.plugins = std::move(plugins);
-  spec.plugin_path = {OPTRUSH_BUILD_DIR "/plugins"};
+  spec.plugin_path = {build_folder() + "/plugins"};
   return spec;
 }
 

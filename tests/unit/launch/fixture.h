@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "../../support/error_of.h"
+#include "../../support/folders.h"
 #include "../../support/temporary_folder.h"
 #include "base/files.h"
 #include "base/spec_json.h"
@@ -19,7 +20,7 @@
 
 namespace optrush::testing {
 inline const std::filesystem::path kFakeWorker =
-    std::filesystem::path(OPTRUSH_TESTS_DIR) / "unit/launch/fake_worker.py";
+    std::filesystem::path(tests_folder()) / "unit/launch/fake_worker.py";
 
 /// What is said of a SIGKILL that is not the kernel's, as far as it can be told here.
 inline BadEnd killed_by_hand() {
