@@ -25,7 +25,6 @@ AblationLine ablation_line(const std::string& rung, const std::vector<Row>& rows
     return row.previous.variant >= 0 && rows[static_cast<size_t>(row.previous.variant)].group == "full";
   };
   if (without && against_full(*without)) {
-    line.differs = without->previous.differs;
     if (without->previous.speed) line.in_stack = inverse(*without->previous.speed);
     if (without->previous.memory) line.memory_in_stack = 1 / *without->previous.memory;
     line.differs = without->previous.differs;

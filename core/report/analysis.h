@@ -114,7 +114,6 @@ struct Drift {
 /// What one rung is worth in the full stack, and on its own.
 struct AblationLine {
   std::string rung;
-  std::string differs;                                  ///< Comparison::differs of the two stacks
   std::optional<Ratio> in_stack;                        ///< full stack over the stack without it
   std::optional<Ratio> alone;                           ///< alone over the base
   std::optional<double> memory_in_stack, memory_alone;  ///< of the active peak, in the same way
