@@ -11,6 +11,7 @@
 #include "base/spec_json.h"
 #include "launch/temporary_folder.h"
 #include "optrush/cache.h"
+#include "optrush/error.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
