@@ -74,8 +74,8 @@ std::string ranks_text(const std::vector<int64_t>& ranks) {
 /// "ranks 0, 2 and rank 1": those that have one value, and those that have another.
 std::string who_differs(Group& group, int64_t world_rank, int64_t sum) {
   const Tensor mine = at::tensor({world_rank, sum}, at::kLong);
-  const Tensor all = at::empty({group.size(), 2}, at::kLong);
-  group.all_gather(all, mine).wait();
+  const Tensor gathered = at::empty({2 * group.size()}, at::kLong), all = gathered.view({-1, 2});
+  group.all_gather(gathered, mine).wait();
   std::map<int64_t, std::vector<int64_t>> ranks;
   std::vector<int64_t> order;
   for (int64_t i = 0; i < group.size(); ++i) {

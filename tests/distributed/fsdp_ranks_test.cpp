@@ -90,12 +90,12 @@ TEST(Fsdp, EveryStageEqualsOneProcessWithEveryPolicyOfCheckpointing) {
 
 /// Parameters that rest in some steps, on every rank or on some, are updated and decayed as in one process.
 void expect_rests_as_one_process(int64_t ranks, int64_t batch_ranks, std::vector<PluginUse> plugins,
-                                 double tolerance = 1e-9, const char* dtype = "fp64") {
+                                 double tolerance = 1e-9, int64_t accumulation = 1) {
   RunSpec spec = small_spec(ranks, std::move(plugins));
-  spec.train.dtype = dtype;
+  spec.train.accumulation = accumulation;
   spec.train.weight_decay = 5;
   spec.train.micro_batch = 1;
-  SCOPED_TRACE(to_json(spec).dump());
+  SCOPED_TRACE(to_json(spec).at("plugins").dump());
   expect_equal_training(pool(), spec, one_process_of(spec, batch_ranks), tolerance, /*states=*/true,
                         /*rests=*/true);
 }
@@ -114,14 +114,22 @@ TEST(Resting, EqualsOneProcessUnderEveryStrategy) {
 }
 
 TEST(Resting, EqualsOneProcessWithOptimizersAndAccumulation) {
-  const PluginUse accumulate{"gradient_accumulation", {{"steps", 2}}};
   for (const PluginUse& strategy : {PluginUse{"ddp", Json::object()}, fsdp({{"stage", 2}}), fsdp()}) {
-    expect_rests_as_one_process(2, 2, {strategy, accumulate});
+    expect_rests_as_one_process(2, 2, {strategy}, 1e-9, /*accumulation=*/2);
     expect_rests_as_one_process(2, 2, {strategy, {"optimizer_in_backward", Json::object()}});
     expect_rests_as_one_process(2, 2, {strategy, {"clip_grad_norm", {{"max_norm", 0.3}}}});
     expect_rests_as_one_process(2, 2, {strategy, {"fused_adamw", Json::object()}});
     expect_rests_as_one_process(2, 2, {strategy, {"muon", Json::object()}}, 1e-6);
     expect_rests_as_one_process(2, 2, {strategy, {"activation_checkpointing", Json::object()}});
+  }
+}
+
+TEST(Resting, EqualsOneProcessWithMomentsInEightBits) {
+  for (const PluginUse& strategy : {PluginUse{"ddp", Json::object()}, fsdp()}) {
+    RunSpec spec = small_spec(2, {strategy, {"adamw_8bit", Json::object()}});
+    spec.train.dtype = "fp32";
+    spec.train.weight_decay = 5;
+    expect_equal_training(pool(), spec, one_process_of(spec, 2), 2e-3, /*states=*/false, /*rests=*/true);
   }
 }
 

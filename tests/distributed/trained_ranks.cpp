@@ -55,8 +55,10 @@ void add_resting_parameters(Recipe& recipe) {
   recipe.on(Event::declared, Phase::adapter, [added](optrush::Run& run) {
     const auto ones = [](Tensor& value, at::Generator&) { value.fill_(1); };
     const auto small = [](Tensor& value, at::Generator& generator) { value.normal_(0, 0.02, generator); };
-    Site& site = *run.sites("linear").front();
-    const Param& like = *site.params.front();
+    // The block's own: those of attention and MLP belong to what ranks may cut.
+    Unit& block = **std::ranges::find_if(run.units(), [](const auto& unit) { return unit->role == "block"; });
+    Site& site = block.sites.emplace_back(Site{block.path + ".rests", "rests", block.layer, {}});
+    const Param& like = *run.sites("linear").front()->params.front();
     const int64_t width = like.shape.at(1);
     const auto add = [&](const char* name, std::vector<int64_t> shape, auto init) {
       Param param{.name = name, .shape = std::move(shape), .init = init, .dtype = like.dtype};
