@@ -176,10 +176,10 @@ class Conductor {
     // What belongs to the experiment is known only now: a rung above a refused one has another stack.
     write_variants();
     set_aside();
-    for (const auto& [index, failure, plan] : *failures) {
-      const Variant& variant = runs_.variants.at(static_cast<size_t>(index));
-      progress_.note(variant.name + ": " + failure.status + ", " + failure.reason, Colour::red);
-      if (variant.has_own_runs()) execution_.cannot_run(variant, failure);
+    for (const NoPlan& each : *failures) {
+      const Variant& variant = runs_.variants.at(static_cast<size_t>(each.variant));
+      progress_.note(variant.name + ": " + each.failure.status + ", " + each.failure.reason, Colour::red);
+      if (variant.has_own_runs()) execution_.cannot_run(variant, each.failure);
     }
     Json list = Json::array();
     for (const auto& variant : runs_.variants) {

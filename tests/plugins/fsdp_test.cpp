@@ -320,7 +320,7 @@ TEST(FsdpForecast, MemoryOfARankIsThatOfTheory) {
       const double expected = stage == 1   ? state + 2 * kPsi + 2 * kWidest
                               : stage == 2 ? state + kPsi + kPsi / n + reducing
                                            : state + 2 * kBlock + (kPsi - 3 * kBlock) / n + reducing;
-      EXPECT_NEAR(static_cast<double>(found->peak_bytes), expected, 0.05 * expected)
+      EXPECT_NEAR(static_cast<double>(found->parts.tensors), expected, 0.05 * expected)
           << "stage " << stage << " of " << n << " ranks";
     }
 }
