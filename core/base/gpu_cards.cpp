@@ -95,13 +95,22 @@ std::vector<std::string> gpu_card_names() {
   return names;
 }
 
+namespace {
+/// Also what a card is called for short.
+std::vector<std::string> all_names() {
+  std::vector<std::string> names = gpu_card_names();
+  for (const Alias& alias : kAliases) names.emplace_back(alias.name);
+  return names;
+}
+}  // namespace
+
 PlannedGpu planned_gpu(const std::string& given) {
   const std::string name = lower(given);
   if (const Card* card = card_named(name)) return planned(*card);
   const auto number = number_in(name);
   if (!number || (!number->second.empty() && number->second != "gb" && number->second != "gib"))
     throw UsageError("--as-gpu: there is no card '" + given + "'",
-                     did_you_mean(name, gpu_card_names()) +
+                     did_you_mean(name, all_names()) +
                          "; or give the memory, as in 80 (a card sold as 80 GB), 79.1 (GiB), 80GB or 80GiB");
   const auto& [size, unit] = *number;
   constexpr double kMost = 1e6;  // of which the bytes still fit

@@ -44,7 +44,7 @@ TEST(GpuCards, OtherNumbersAreWhatTheySay) {
 }
 
 TEST(GpuCards, WhatIsNoneNamesTheNearest) {
-  EXPECT_THAT(error_of([] { planned_gpu("h10"); }), HasSubstr("did you mean 'h100-80'?"));
+  EXPECT_THAT(error_of([] { planned_gpu("h10"); }), HasSubstr("did you mean 'h100'?"));
   EXPECT_THAT(error_of([] { planned_gpu("a100-8O"); }), HasSubstr("did you mean 'a100-80'?"));
   EXPECT_THAT(error_of([] { planned_gpu("voodoo"); }), HasSubstr("one of: b200"));
   EXPECT_THAT(error_of([] { planned_gpu("80TB"); }), HasSubstr("80GB or 80GiB"));
