@@ -412,7 +412,7 @@ TEST(Finding, OfALadderOfOtherTasksItIsNotSaidThatNothingPays) {
   report["lora"].tokens_per_second = 1300;
   const std::string finding = finding_text(analysis_of(report));
   EXPECT_THAT(finding, Not(HasSubstr("no rung is shown")));
-  EXPECT_THAT(finding, HasSubstr("lora makes 1.3"));
+  EXPECT_THAT(finding, HasSubstr("lora trains 1.3"));
 }
 
 TEST(Analysis, APlainFormJudgesAnotherFunction) {
@@ -709,9 +709,9 @@ TEST(Finding, AnotherProblemIsNeverTheFastest) {
   report["batch"] = {.tokens_per_second = 3000};
   const Analysis a = analysis_of(report);
   EXPECT_THAT(finding_text(a), HasSubstr("one pays most"));
-  EXPECT_THAT(finding_text(a), HasSubstr("batch makes 1.8"));
+  EXPECT_THAT(finding_text(a), HasSubstr("batch trains 1.8"));
   EXPECT_THAT(finding_text(a),
-              HasSubstr("of the tokens a second, of another problem (8 sequences a step instead of 4)"));
+              HasSubstr("as many tokens/s as three, on another problem (8 sequences a step instead of 4)"));
   report.experiment.rounds = 2;
   EXPECT_THAT(finding_text(analysis_of(report)), Not(HasSubstr("(batch)")))
       << "nor has it the fastest median";
