@@ -42,12 +42,16 @@ def script(work, name, steps, plugins, more, model=NANO):
     (work / f"{name}.lua").write_text(SCRIPT % {"name": name, "steps": steps, "plugins": plugins, "more": more, "model": model})
 
 
-def trained(work, name, steps, plugins, more, model=NANO):
+RUNS = {"base": "00-base-r1", "shards": "01-shards-r1"}
+
+
+def trained(work, name, steps, plugins, more, model=NANO, rungs=("base", "shards")):
     """{rung: (folder of its run, {step: loss})}"""
     script(work, name, steps, plugins, more, model)
-    optrush(work, "run", f"{name}.lua", "--device", "cpu", "--resume")
+    only = [word for rung in rungs for word in ("--only", rung)] if len(rungs) < len(RUNS) else []
+    optrush(work, "run", f"{name}.lua", "--device", "cpu", "--resume", *only)
     found = {}
-    for rung, run in (("base", "00-base-r1"), ("shards", "01-shards-r1")):
+    for rung, run in ((rung, RUNS[rung]) for rung in rungs):
         folder = work / f"reports/{name}/local/runs" / run
         result = json.loads((folder / "result.json").read_text())
         assert result["status"] == "ok", result["reason"]
@@ -117,13 +121,13 @@ def exported_tokens(work, run, step):
 
 def check_written(work, name, plugins, model, *options):
     """The model that is written has the loss that training would have had in its next step."""
-    want = trained(work, f"{name}-whole", 5, plugins, "", model)["base"][1][5]
-    run = trained(work, name, 3, plugins, "save = { every = 3 },", model)["base"][0]
+    want = trained(work, f"{name}-whole", 5, plugins, "", model, ["base"])["base"][1][5]
+    run = trained(work, name, 3, plugins, "save = { every = 3 },", model, ["base"])["base"][0]
     said = optrush(work, "weights", run, work / f"{name}-weights", *options)
     written = AutoModelForCausalLM.from_pretrained(work / f"{name}-weights").eval()
     found = loss_of(written, exported_tokens(work, run, 5))
     assert abs(found - want) < 1e-4 * want, (name, found, want)
-    return written, said
+    return run, want, written, said
 
 
 def use_spelling_of_5(folder):
@@ -148,7 +152,7 @@ with tempfile.TemporaryDirectory() as folder:
     # A checkpoint like any other: another experiment starts from its weights alone, whatever version wrote its config.json.
     # What that one trains in fp32 is loaded in fp32, although the checkpoint was in bf16.
     use_spelling_of_5(work / "half")
-    further = trained(work, "further", 2, "", "save = { every = 2 },", 'rush.checkpoint "half"')["base"][0]
+    further = trained(work, "further", 2, "", "save = { every = 2 },", 'rush.checkpoint "half"', ["base"])["base"][0]
     optrush(work, "weights", further, work / "further-weights")
     config = json.loads((work / "further-weights/config.json").read_text())
     assert config["torch_dtype"] == config["dtype"] == "float32", config
@@ -160,9 +164,13 @@ with tempfile.TemporaryDirectory() as folder:
         assert not torch.equal(value, before[name].float()), ("it has learned", name)
 
     # The matrices that an adapter was trained beside are written as they were then, in 4 bits.
-    _, said = check_written(work, "qlora", LORA + ', "nf4"', NANO, "--merge")
+    run, want, _, said = check_written(work, "qlora", LORA + ', "nf4"', NANO, "--merge")
     assert "rounded values" in said, said
-    olmo, _ = check_written(work, "olmo", "", 'rush.llama("nano", { norm = "layernorm_without_parameters" })')
+    optrush(work, "weights", run, work / "qlora-adapter")
+    model = PeftModel.from_pretrained(LlamaForCausalLM.from_pretrained(work / "qlora-start"), work / "qlora-adapter").eval()
+    other = loss_of(model, exported_tokens(work, run, 5))
+    assert abs(other - want) > 3e-4 * want, ("on matrices in all their bits the adapter is worse", other, want)
+    *_, olmo, _ = check_written(work, "olmo", "", 'rush.llama("nano", { norm = "layernorm_without_parameters" })')
     assert type(olmo).__name__ == "OlmoForCausalLM"
 
     # The state of a run that failed is written only where it is named.
