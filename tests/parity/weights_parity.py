@@ -127,7 +127,7 @@ def check_written(work, name, plugins, model, *options):
     written = AutoModelForCausalLM.from_pretrained(work / f"{name}-weights").eval()
     found = loss_of(written, exported_tokens(work, run, 5))
     assert abs(found - want) < 1e-4 * want, (name, found, want)
-    return run, want, written, said
+    return written, said
 
 
 def use_spelling_of_5(folder):
@@ -164,13 +164,9 @@ with tempfile.TemporaryDirectory() as folder:
         assert not torch.equal(value, before[name].float()), ("it has learned", name)
 
     # The matrices that an adapter was trained beside are written as they were then, in 4 bits.
-    run, want, _, said = check_written(work, "qlora", LORA + ', "nf4"', NANO, "--merge")
+    _, said = check_written(work, "qlora", LORA + ', "nf4"', NANO, "--merge")
     assert "rounded values" in said, said
-    optrush(work, "weights", run, work / "qlora-adapter")
-    model = PeftModel.from_pretrained(LlamaForCausalLM.from_pretrained(work / "qlora-start"), work / "qlora-adapter").eval()
-    other = loss_of(model, exported_tokens(work, run, 5))
-    assert abs(other - want) > 3e-4 * want, ("on matrices in all their bits the adapter is worse", other, want)
-    *_, olmo, _ = check_written(work, "olmo", "", 'rush.llama("nano", { norm = "layernorm_without_parameters" })')
+    olmo, _ = check_written(work, "olmo", "", 'rush.llama("nano", { norm = "layernorm_without_parameters" })')
     assert type(olmo).__name__ == "OlmoForCausalLM"
 
     # The state of a run that failed is written only where it is named.
