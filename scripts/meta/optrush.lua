@@ -80,7 +80,9 @@ local Report = {}
 ---@field name string heads a row of the report
 ---@field command string[] the program and its arguments, started in the script's folder; {python}, {spec}, {start}, {out}, {metrics}, {worker}, {world_size} are filled in
 ---@field files? string[] what else decides its results: a changed file is run again. Arguments that are files count anyway
----@field preload? string[] libraries that the dynamic loader takes first; skipped where one is missing
+---@field preload? string[] libraries that the dynamic loader takes first
+---@field requirements? string file in the form of pip's requirements: the Python packages that the program imports
+---@field packages? string file with the names of the system's packages (Debian) that have the libraries and programs, one a line: for the message where one is missing
 ---@field effect? "rounding"|"precision"|"model" on arithmetic, against the rung below (default "rounding")
 ---@field turns? boolean it knows how to take turns with other runs, as docs/experiments.md says (default false)
 ---@field model? Model|LlamaFields|SwigluStackFields|OperatorFields|CollectiveFields what is trained
@@ -190,14 +192,14 @@ local Report = {}
 ---@field timeout? number seconds until the run is ended (at least 0.001, default 3600.0)
 ---@field plugins? PluginUse[] plugins to stack: their names, or { name, options } each
 ---@field rungs? Rung[] stacked on that, as in a ladder
----@field memory? number|string bytes that a step may take, or "20GB"; the GPU's, less a tenth for what no tensor holds
+---@field memory? number|string bytes that a step may take, or "20GB"; the GPU's, less a tenth for what no tensor holds; on a CPU seven tenths of what is free
 ---@field most? integer no larger micro-batch is looked at (at least 1, at most 1024, default 1024)
 ---@field trial? boolean run two steps of what is foreseen to fit, and halve it until it does; --resume keeps the answer (default false)
 
 ---How large the batches of a ladder are.
 ---@class LadderOptions
 ---@field batch? "same"|"max" same: as the rungs say; max: each rung has the largest micro-batch, a power of two, that its stack holds, and accumulates up to the base's sequences a step (default "same")
----@field memory? number|string of batch = "max": bytes that a step may take, or "20GB"; the GPU's, less a tenth
+---@field memory? number|string of batch = "max": bytes that a step may take, or "20GB"; the GPU's, less a tenth; on a CPU seven tenths of what is free
 ---@field trial? boolean of batch = "max": confirm what is foreseen by a run of two steps, halved until it fits (default false)
 
 ---What exp:run takes.
@@ -225,6 +227,25 @@ local Report = {}
 ---@field name string as the driver calls it
 ---@field memory_bytes integer that it has
 ---@field sm string its compute capability: sm_90
+
+---Sizes of a decoder.
+---@class ModelSizes
+---@field dim integer width of the residual stream
+---@field n_layers integer blocks
+---@field n_heads integer query heads
+---@field n_kv_heads integer heads of keys and values
+---@field head_dim integer width of a head
+---@field ffn_dim integer inner width of the SwiGLU
+---@field vocab_size integer tokens of the vocabulary
+---@field tie_embeddings boolean the head's weight is the embedding
+---@field max_positions integer the longest sequence that a checkpoint was trained on; 0: not said
+---@field parameters integer of all its tensors
+
+---A CPU.
+---@class Cpu
+---@field name string as it calls itself
+---@field free_bytes integer memory that processes can still have
+---@field bf16_speedup number FLOP/s of a matmul in bf16 over those of one in fp32, measured for about a second; 0 where there are no instructions for bf16
 
 ---A plugin that this build can use.
 ---@class PluginInfo
@@ -291,6 +312,11 @@ function rush.collective(op, fields) end
 ---@return Model
 function rush.checkpoint(folder) end
 
+---The sizes of a decoder, of a checkpoint by its config.json: for scripts that choose by them.
+---@param model Model from rush.llama or rush.checkpoint
+---@return ModelSizes
+function rush.sizes(model) end
+
 ---Seeded random tokens of the model's vocabulary.
 ---@param options? RandomOptions none
 ---@return Data
@@ -331,6 +357,10 @@ function rush.device() end
 ---The GPU that runs train on; nil where there is none, and with --device cpu.
 ---@return Gpu?
 function rush.gpu() end
+
+---The CPU of this machine.
+---@return Cpu
+function rush.cpu() end
 
 ---How many processes can train one model together (train.world_size): as many as the launcher started, else the GPUs of this machine, else its cores.
 ---@return integer

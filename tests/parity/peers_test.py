@@ -3,9 +3,12 @@ import json
 import os
 import pathlib
 import subprocess
+import sys
 import tempfile
 
 BUILD, SOURCE = pathlib.Path(os.environ["OPTRUSH_BUILD_DIR"]), pathlib.Path(os.environ["OPTRUSH_SOURCE_DIR"])
+sys.path.insert(0, str(SOURCE / "tests/support"))
+from byte_tokenizer import save_byte_tokenizer  # noqa: E402
 TINY = {"model.dim": 64, "model.ffn_dim": 128, "model.n_layers": 2, "train.micro_batch": 2, "train.seq_len": 32,
         "train.steps": 3, "train.warmup": 3}
 
@@ -68,6 +71,7 @@ def of_a_checkpoint(folder):
     (pathlib.Path(folder) / "start.json").write_text(json.dumps(start))
     subprocess.run([BUILD / "bin/optrush-worker", "export", "--spec", pathlib.Path(folder) / "start.json", "--out", checkpoint],
                    check=True)
+    save_byte_tokenizer(checkpoint)
     argument = ["--arg", f"checkpoint={checkpoint}", "--arg", "precision=fp32"]
     report, _, rows = run(folder, "versus_fsdp2", ["FSDP2"], rounds=2, label="checkpoint", options=argument,
                           **{"train.steps": 3, "train.warmup": 2})

@@ -3,9 +3,12 @@ import json
 import os
 import pathlib
 import subprocess
+import sys
 import tempfile
 
 BUILD, SOURCE = pathlib.Path(os.environ["OPTRUSH_BUILD_DIR"]), pathlib.Path(os.environ["OPTRUSH_SOURCE_DIR"])
+sys.path.insert(0, str(SOURCE / "tests/support"))
+from byte_tokenizer import save_byte_tokenizer  # noqa: E402
 
 
 def run(name, rungs, settings, folder, *arguments):
@@ -93,6 +96,7 @@ def make_checkpoint(folder, tie, positions=96):
     spec["data"] = {"kind": "random"}
     (folder / "spec.json").write_text(json.dumps(spec))
     subprocess.run([BUILD / "bin/optrush-worker", "export", "--spec", folder / "spec.json", "--out", folder], check=True)
+    save_byte_tokenizer(folder)
     return folder
 
 
