@@ -39,8 +39,8 @@ std::string set_up_command(const fs::path& file) {
          file.parent_path().filename().string();
 }
 
-/// Words of a file, without its comments.
-std::vector<std::string> words_of(const fs::path& file) {
+/// Names in a file of the system's packages, without its comments.
+std::vector<std::string> package_names(const fs::path& file) {
   std::vector<std::string> words;
   std::istringstream text(read_file(file));
   for (std::string line; std::getline(text, line);) {
@@ -55,7 +55,7 @@ std::string cure_of_system_part(const External& external) {
   if (external.packages.empty()) return "install it";
   const fs::path file = fs::path(external.folder) / external.packages;
   if (const auto command = set_up_command(file); !command.empty()) return command;
-  return "apt-get install " + join(words_of(file), " ") + " (as root, on Debian)";
+  return "apt-get install " + join(package_names(file), " ") + " (as root, on Debian)";
 }
 
 bool runs_python(const External& external) {
