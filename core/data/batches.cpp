@@ -174,7 +174,7 @@ StepContent Batches::content(int64_t step) const {
   StepContent content{.positions = sequences * length};
   for (int64_t i = 0; i < sequences; ++i) {
     const RowContent row =
-        training_.documents ? training_.documents->content(step * sequences + i) : RowContent{length, whole};
+        training_.documents ? training_.documents->content(first_sample(step) + i) : RowContent{length, whole};
     content.tokens += row.tokens;
     content.pairs += row.pairs;
   }

@@ -1,9 +1,9 @@
-#include "base/files.h"
 #include "base/spec_json.h"
+#include "checkpoint/hugging_face_model.h"
+#include "checkpoint/llama_parameters.h"
 #include "script/functions.h"
 
 namespace optrush::functions {
-namespace fs = std::filesystem;
 namespace {
 struct Decoder {
   LlamaSpec llama;
@@ -13,28 +13,18 @@ struct Decoder {
 Decoder decoder_of(const Json& fields, const std::string& where) {
   const LlamaSpec given = llama_from_json(fields, where);
   if (given.checkpoint.empty()) return {given, 0};
-  const Json config = read_json(fs::path(given.checkpoint) / "config.json");
-  const auto number = [&](const char* key, int64_t otherwise) {
-    const Json value = config.value(key, Json());
-    return value.is_number_integer() ? value.get<int64_t>() : otherwise;
-  };
-  Decoder found;
-  found.llama.vocab_size = number("vocab_size", 0);
-  found.llama.dim = number("hidden_size", 0);
-  found.llama.n_layers = number("num_hidden_layers", 0);
-  found.llama.n_heads = number("num_attention_heads", 0);
-  found.llama.n_kv_heads = number("num_key_value_heads", found.llama.n_heads);
-  found.llama.head_dim = number("head_dim", 0);
-  found.llama.ffn_dim = number("intermediate_size", 0);
-  found.llama.tie_embeddings = config.value("tie_word_embeddings", Json(false)) == true;
-  found.max_positions = number("max_position_embeddings", 0);
-  return found;
+  const HuggingFaceModel found = read_hugging_face_model(given.checkpoint);
+  return {found.llama, found.max_positions};
 }
 
-int64_t parameters_of(const LlamaSpec& llama) {
-  const int64_t queries = llama.n_heads * llama.head_size(), keys = llama.n_kv_heads * llama.head_size();
-  const int64_t block = llama.dim * (2 * queries + 2 * keys + 3 * llama.ffn_dim + 2);
-  return llama.n_layers * block + llama.dim + (llama.tie_embeddings ? 1 : 2) * llama.vocab_size * llama.dim;
+int64_t count_parameters(const LlamaSpec& llama) {
+  int64_t count = 0;
+  for (const NamedShape& parameter : llama_parameters(llama)) {
+    int64_t elements = 1;
+    for (const int64_t size : parameter.shape) elements *= size;
+    count += elements;
+  }
+  return count;
 }
 }  // namespace
 
@@ -53,6 +43,6 @@ Object sizes(ScriptContext&, const Call& call) {
               {"vocab_size", llama.vocab_size},
               {"tie_embeddings", llama.tie_embeddings},
               {"max_positions", max_positions},
-              {"parameters", parameters_of(llama)}};
+              {"parameters", count_parameters(llama)}};
 }
 }  // namespace optrush::functions

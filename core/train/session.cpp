@@ -42,7 +42,8 @@ void collect(Unit& unit, const std::string& role, std::vector<Site*>& found) {
 /// Plugins that make several ranks train one model, found by what they replace.
 std::vector<std::string> data_parallel_plugins(const RunSpec& spec) {
   std::vector<std::string> names;
-  for (const auto& plugin : Catalogue::find(spec.plugin_path).plugins()) {
+  const Catalogue catalogue = Catalogue::find(spec.plugin_path);
+  for (const auto& plugin : catalogue.plugins()) {
     if (plugin.kind != "parallelism") continue;
     RunSpec alone = spec;
     alone.plugins = {{.name = plugin.name}};

@@ -24,7 +24,7 @@ Json config_of(const RunSpec& spec) {
     throw Error("a model of kind '" + spec.model_kind + "' has no Hugging Face form");
   const LlamaSpec llama = llama_from_json(spec.model, "the spec's model");
   return with_dtype(llama.checkpoint.empty() ? hugging_face_config(llama, spec.train.seq_len)
-                                             : read_json(fs::path(llama.checkpoint) / "config.json"),
+                                             : config_of_checkpoint(llama.checkpoint),
                     spec.train.dtype);
 }
 

@@ -16,7 +16,7 @@ HOW = {  # what the row may be
     "leaves a folder as result": ("crashed",),
     "leaves a pipe as result": ("crashed",),
     "leaves a loop as result": ("crashed",),
-    "kills its group": ("oom",),
+    "kills its group": ("crashed",),
     "stops itself": ("timeout",),
 }
 KINDS = tuple(f"plugin {how}" for how in HOW)
