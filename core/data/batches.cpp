@@ -14,10 +14,6 @@
 
 namespace optrush {
 namespace {
-bool made_of_documents(const DataSpec& data) {
-  return data.kind == "documents" || data.kind == "preferences";
-}
-
 /// The folder whose tokenizer text has to go through; "" where bytes are the model's tokens.
 std::string tokenizer_of(const Model& model) {
   constexpr int64_t kBytes = 256;

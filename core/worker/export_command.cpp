@@ -8,6 +8,7 @@
 #include "data/batches.h"
 #include "data/token_source.h"
 #include "io/safetensors.h"
+#include "model/hugging_face.h"
 #include "model/init.h"
 #include "model/model.h"
 #include "optrush/error.h"
