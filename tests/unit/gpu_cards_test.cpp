@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-#include "support/error_of.h"
+#include "../support/error_of.h"
 
 namespace optrush::testing {
 namespace {

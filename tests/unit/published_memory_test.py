@@ -69,7 +69,7 @@ def check_savings():
     for name in recomputed:
         size, published = re.fullmatch(r"(.*), level 1 \(published: (.*) GiB less\)", name).groups()
         saved = (memory[f"{size}, level 0"]["parts"]["tensors"] - memory[name]["parts"]["tensors"]) / GIB
-        assert abs(saved - float(published)) < 0.0006, f"{size}: {saved}, published {published}"
+        assert abs(saved - float(published)) < 0.001, f"{size}: {saved}, published {published}"
         assert rows[size][0] == published and rows[size][1] == f"{saved:.3f}", (size, rows[size], saved)
 
 
