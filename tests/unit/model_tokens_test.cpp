@@ -40,7 +40,13 @@ class ModelTokensTest : public ::testing::Test {
   }
   void model(const std::string& name, int64_t vocabulary) {
     fs::create_directories(folder_ / name);
-    write_json(folder_ / name / "config.json", {{"vocab_size", vocabulary}});
+    write_json(folder_ / name / "config.json", {{"architectures", {"LlamaForCausalLM"}},
+                                                {"vocab_size", vocabulary},
+                                                {"hidden_size", 32},
+                                                {"num_hidden_layers", 2},
+                                                {"num_attention_heads", 4},
+                                                {"intermediate_size", 48},
+                                                {"max_position_embeddings", 4096}});
   }
   std::string file(const std::string& name, const std::string& content) {
     fs::create_directories((folder_ / name).parent_path());

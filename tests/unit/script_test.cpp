@@ -107,6 +107,8 @@ TEST_F(Script, TheShippedQuickstartIsAnExperiment) {
 
 /// Every block of Lua in the documentation runs, apart from not being a whole experiment.
 TEST_F(Script, TheExamplesOfTheDocumentationAreValid) {
+  write("requirements.txt", "");
+  write("packages.txt", "");
   const std::string fence = "```lua\n";
   const std::string text =
       read_file(kRoot / "docs" / "experiments.md") + read_file(kRoot / "docs" / "plugins.md");
@@ -382,9 +384,9 @@ TEST(BindingTable, IsWhatScriptsRelyOn) {
                           "rush.experiment", "rush.rung", "rush.external", "rush.llama", "rush.swiglu_stack",
                           "rush.operator", "rush.collective", "rush.checkpoint", "rush.random", "rush.text",
                           "rush.documents", "rush.preferences", "rush.tokens", "rush.corpus", "rush.device",
-                          "rush.gpu", "rush.ranks", "rush.max_batch", "rush.preset", "rush.arg",
-                          "rush.plugins", "exp:ladder", "exp:ablation", "exp:grid", "exp:run", "exp:search",
-                          "report:report", "report.dir"));
+                          "rush.gpu", "rush.cpu", "rush.sizes", "rush.ranks", "rush.max_batch", "rush.preset",
+                          "rush.arg", "rush.plugins", "exp:ladder", "exp:ablation", "exp:grid", "exp:run",
+                          "exp:search", "report:report", "report.dir"));
 }
 
 /// So that no function is bound without a script that calls it.

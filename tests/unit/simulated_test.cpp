@@ -218,7 +218,7 @@ TEST_F(Simulated, OpensWithNothingInMemory) {
   Tensor kept = at::empty({1024}, at::TensorOptions(device));
   simulated::open(simulated::Values::none, at::kCPU);
   EXPECT_EQ(simulated::allocated().total(), 0);
-  kept = {};
+  kept.reset();
   EXPECT_EQ(simulated::allocated().total(), 0);
 }
 }  // namespace
