@@ -29,9 +29,9 @@ struct Numbers {
   explicit Numbers(size_t count)
       : gradient(count),
         data(count),
-        low(count),
         first_scales((count + 255) / 256),
         second_scales((count + 255) / 256),
+        low(count),
         first(count),
         second(count) {
     std::mt19937 generator(7);
