@@ -1,6 +1,7 @@
 // model.safetensors.index.json beside two files of a checkpoint.
 #include <ATen/Functions.h>
 
+#include "io/safetensors.h"
 #include "model/hugging_face.h"
 #include "target.h"
 
