@@ -47,7 +47,6 @@ std::string name_here(std::string_view word) {
       {"per_device_train_batch_size", "micro_batch"},
       {"micro_batch_size", "micro_batch"},
       {"gradient_accumulation_steps", "accumulation"},
-      {"gradient_accumulation", "accumulation"},
       {"grad_accum", "accumulation"},
       {"learning_rate", "lr"},
       {"max_steps", "steps"},

@@ -213,7 +213,14 @@ class Conductor {
         run_round(round, runs_.schedule.round(round, runs_.plans));
       }
     check_gate(/*last=*/true);
-    if (!limit.is_tight()) execution_.execute(runs_.schedule.drift(runs_.plans));
+    if (!limit.is_tight() && !was_tight()) execution_.execute(runs_.schedule.drift(runs_.plans));
+  }
+
+  /// A limit of time ended runs of an earlier start before their last step.
+  bool was_tight() {
+    const Analysis stored = analyze(so_far());
+    return std::ranges::any_of(stored.runs,
+                               [](const StoredRun& run) { return run.result.cut == "time limit"; });
   }
 
   /// Rounds until every interval is narrow or the time is over. What was stored of rounds counts, and what an

@@ -11,7 +11,7 @@
 namespace optrush {
 namespace {
 /// Of the time left that is planned with: rounds differ.
-constexpr double kShareOfTime = 0.95;
+constexpr double kShareOfLimit = 0.95;
 
 /// So many that the gate can ask for a falling loss.
 int64_t fewest_of_first_round(const TrainSpec& train) {
@@ -32,7 +32,7 @@ Pacer TimeLimit::of_first_round() {
   if (!experiment_.until || experiment_.base.validate.every > 0) return {};
   return [this](const std::map<int64_t, RunCost>& known) {
     // What is not known yet is taken to be like what is.
-    PaceState state{.seconds_left = kShareOfTime * seconds_left(),
+    PaceState state{.seconds_left = kShareOfLimit * seconds_left(),
                     .rounds = static_cast<int64_t>(kMinRounds),
                     .fewest = fewest_of_first_round(experiment_.base.train),
                     .costs = known,
@@ -90,12 +90,12 @@ std::vector<int64_t> TimeLimit::next(const Analysis& now, int64_t round,
   if (const auto base = costs.find(0); base != costs.end() && !tight_)
     state.seconds_left -= base->second.seconds(base->second.steps);  // which runs once more at the end
   if (least < kMinRounds) {
-    const PaceState wanted{.seconds_left = kShareOfTime * state.seconds_left,
+    const PaceState wanted{.seconds_left = kShareOfLimit * state.seconds_left,
                            .rounds = static_cast<int64_t>(kMinRounds - least),
                            .costs = costs,
                            .leaves_first = leaving_order(now)};
     PaceState without_drift = wanted;
-    without_drift.seconds_left = kShareOfTime * seconds_left();
+    without_drift.seconds_left = kShareOfLimit * seconds_left();
     Pace pace = pace_of(wanted);
     if (pace.shortens(wanted) || !pace.fits) {
       tight_ = true;

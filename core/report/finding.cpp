@@ -286,7 +286,20 @@ void add_medians(const Analysis& a, Sentences& parts) {
   const Ratio& speed_of_best = *best.base.speed;
   const std::string seen = best.name + ", " + ratio_only(speed_of_best.value) + " over " + best.base.name +
                            " in " + counted(static_cast<int64_t>(speed_of_best.rounds), "round");
-  std::string text = "no claim yet, as that needs " + std::to_string(kMinRounds) + " rounds; " +
+  // Rows may have their rounds where those that a claim would be about have not.
+  const auto sure = select(a, [](const Row& row) {
+    return is_rival(row) && row.base.speed && row.base.speed->claim() && row.base.speed->value > 1;
+  });
+  if (!sure.empty()) {
+    const Row& most = **std::ranges::max_element(sure, {}, over);
+    parts.push_back(most.name + " trains " + speedup(most.base) + " as fast as " + most.base.name);
+    return;
+  }
+  const bool any =
+      std::ranges::any_of(rivals, [](const Row* row) { return row->base.speed->interval.has_value(); });
+  std::string text = (any ? std::string("no rung is shown to make training faster")
+                          : "no claim yet, as that needs " + std::to_string(kMinRounds) + " rounds") +
+                     "; " +
                      (speed_of_best.value > 1 ? "best seen: " + seen
                                               : "nothing was seen to be faster than " + best.base.name +
                                                     " (nearest: " + seen + ")");

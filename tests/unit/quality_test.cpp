@@ -16,7 +16,7 @@ std::vector<StepResult> curve(int64_t steps, int64_t tokens, double above = 0, u
   for (int64_t i = 0; i < steps; ++i) {
     const double seen = static_cast<double>(i * tokens);
     curve.push_back(
-        {.step = i, .loss = 4 + std::exp(-seen / 1000) + above + noise(random), .tokens = tokens});
+        {.step = i, .loss = 4 + std::exp(-seen / 1000) + above + noise(random), .trained = tokens});
   }
   return curve;
 }

@@ -322,7 +322,7 @@ def signalled(job, word, signals):
         processes[rank].send_signal(number)
     code, out, error = end_of(processes[0])
     expect(code == 128 + signals[0][2], (code, error))
-    expect("is kept" in error and "--resume" in error, error)
+    expect("kept in" in error and "--resume" in error, error)
     expect_same_code(processes[1], code)
     run = f"01-{word.replace(':', '-')}-r1"
     expect(not (job.report / "runs" / run / "result.json").exists(), "an interrupted run has no result")

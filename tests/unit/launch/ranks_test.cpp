@@ -307,7 +307,8 @@ TEST_F(Ranks, ARunThatSavesHasTimeToDoSo) {
   saving.listens = false;
   EXPECT_EQ(signalled({saving, saving}, milliseconds(0), limits), Kind::interrupted);
   EXPECT_EQ(last_.ends[0].end.signal, SIGTERM);
-  EXPECT_EQ(signalled({saving, saving}, milliseconds(0)), Kind::interrupted);
+  limits.stop_grace_s = 0.2;
+  EXPECT_EQ(signalled({saving, saving}, milliseconds(0), limits), Kind::interrupted);
   EXPECT_EQ(last_.ends[0].end.signal, SIGKILL) << "and another run has not";
 }
 

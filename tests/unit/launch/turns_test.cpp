@@ -345,7 +345,8 @@ TEST_F(Turns, ShortStepsHaveSeveralInATurn) {
   e.base.train.steps = 14;
   EXPECT_TRUE(run(e).all_ok);
   EXPECT_THAT(turns(), ElementsAre("base 3", "a 3", "a 3", "base 3", "base 3", "a 3", "a 3", "base 3",
-                                   "base 3", "a 3"));
+                                   "base 2", "a 2"))
+      << "the last turn has the steps that are left";
 }
 
 TEST_F(Turns, AGroupOfARoundHasAName) {
