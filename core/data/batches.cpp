@@ -169,8 +169,8 @@ StepContent Batches::content(int64_t step) const {
   const auto whole = static_cast<double>(length) * static_cast<double>(length);
   StepContent content{.positions = sequences * length};
   for (int64_t i = 0; i < sequences; ++i) {
-    const RowContent row =
-        training_.documents ? training_.documents->content(first_sample(step) + i) : RowContent{length, whole};
+    const RowContent row = training_.documents ? training_.documents->content(first_sample(step) + i)
+                                               : RowContent{length, whole};
     content.tokens += row.tokens;
     content.pairs += row.pairs;
   }

@@ -61,13 +61,13 @@ Table cost_table(const std::vector<CostLine>& lines) {
   if (gpu) table.columns.push_back({"reserved", true});
   for (const CostLine& line : lines) {
     const StepCost cost = line.cost.value_or(StepCost{});
-    table.rows.push_back(
-        {line.rung + (line.why_not.empty() ? "" : " (" + line.why_not + ")"),
-         or_unknown(cost.launches, count), or_unknown(cost.host_waits, count),
-         with_bytes(cost.copies, cost.copied_bytes), with_bytes(cost.casts, cost.cast_bytes),
-         or_unknown(cost.casts_of_a_weight, count), or_unknown(cost.elementwise_bytes, bytes),
-         or_unknown(cost.matmul_flops, teraflops), or_unknown(cost.attention_flops, teraflops),
-         line.memory ? planned_peak_text(*line.memory) : std::string(kUnknown)});
+    table.rows.push_back({line.rung + (line.why_not.empty() ? "" : " (" + line.why_not + ")"),
+                          or_unknown(cost.launches, count), or_unknown(cost.host_waits, count),
+                          with_bytes(cost.copies, cost.copied_bytes), with_bytes(cost.casts, cost.cast_bytes),
+                          or_unknown(cost.casts_of_a_weight, count),
+                          or_unknown(cost.elementwise_bytes, bytes), or_unknown(cost.matmul_flops, teraflops),
+                          or_unknown(cost.attention_flops, teraflops),
+                          line.memory ? planned_peak_text(*line.memory) : std::string(kUnknown)});
     if (gpu)
       table.rows.back().push_back(line.memory ? or_unknown(line.memory->reserved, bytes)
                                               : std::string(kUnknown));

@@ -29,7 +29,9 @@ struct Unforeseeable {
   std::string place() const { return "'" + edit.plugin + "' in " + slot; }
   /// A wrap whose place in the nesting says what it does: it compiles or records what it wraps, and the step
   /// goes on without it.
-  bool can_go() const { return edit.phase == Phase::compile || edit.phase == Phase::capture; }
+  bool can_go() const { return compiles() || edit.phase == Phase::capture; }
+  /// By the name of the place, which any plugin may take.
+  bool compiles() const { return std::string_view("compile").compare(to_string(edit.phase)) == 0; }
 };
 
 std::vector<Unforeseeable> unforeseeable(const Recipe& recipe) {
@@ -98,7 +100,7 @@ std::string take_compilers_off(RunSpec& spec, at::Device device) {
     if (!each.can_go()) throw Error("what " + each.place() + " does can't be told from sizes");
     std::erase_if(spec.plugins, [&](const PluginUse& use) { return use.name == each.edit.plugin; });
     why += (why.empty() ? "" : "; ") +
-           (each.edit.phase == Phase::compile
+           (each.compiles()
                 ? "what '" + each.edit.plugin +
                       "' makes of units is taken to need no more than they do without it"
                 : "a step that '" + each.edit.plugin +

@@ -88,15 +88,15 @@ def several_steps_at_once(jobs):
 
 def told_to_stop(jobs):
     """As a preemption or a time limit tells it: the state is saved at once, and the requeued job goes on from there."""
-    job = jobs.submit(2500)
+    job = jobs.submit(800)
     jobs.wait_for(lambda: jobs.steps_done(job) > 20, "step", job)
     jobs.cluster.run("scancel", "--signal=TERM", job)
     jobs.wait_for(lambda: jobs.cluster.state(job) == "COMPLETED", "end of the requeued job", job, limit=90)
     result = jobs.result(job)
     assert result["status"] == "ok", result["reason"]
-    assert [step["step"] for step in result["steps"]] == list(range(2501)), "no step is missing"
+    assert [step["step"] for step in result["steps"]] == list(range(801)), "no step is missing"
     (saved, end) = [point["step"] for point in result["saved"]]
-    assert 20 < saved < end == 2501, result["saved"]
+    assert 20 < saved < end == 801, result["saved"]
     (note,) = [note for note in result["notes"] if "interrupted" in note]
     assert f"with step {saved};" in note, note
     assert f"{RUN} goes on from its state before step {saved}" in jobs.output(job), jobs.output(job)
@@ -155,4 +155,5 @@ def main():
             cluster.__exit__()
 
 
-main()
+if __name__ == "__main__":
+    main()

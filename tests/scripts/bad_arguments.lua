@@ -3,7 +3,7 @@
 -- expect: bad_arguments.lua:237: optrush has no "rugn"
 -- expect:   hint: did you mean 'rung'?
 -- expect: bad_arguments.lua:238: optrush has no 1
--- expect:   hint: one of: arg, checkpoint, collective, corpus, device, documents, experiment, external, gpu, llama, max_batch, operator, plugins, preferences, preset, random, ranks, rung, swiglu_stack, text, tokens
+-- expect:   hint: one of: arg, checkpoint, collective, corpus, cpu, device, documents, experiment, external, gpu, llama, max_batch, operator, plugins, preferences, preset, random, ranks, rung, sizes, swiglu_stack, text, tokens
 -- expect: bad_arguments.lua:239: the objects of optrush cannot be changed
 -- expect:   hint: keep your own values in a table of your own
 -- expect: bad_arguments.lua:240: attempt to call a optrush value (upvalue 'rush')

@@ -66,7 +66,8 @@ HWY_INLINE float most_of(int64_t count, const float* numbers) {
 /// Rounded up with the chance of the distance from the lower neighbour, number `i` of a block: what is cut of
 /// the bits, with as many random ones added, carries that often.
 template <class D>
-HWY_INLINE void store_by_chance(D /*of the value*/, hn::Vec<D> value, lanes::Bf16* to, uint32_t chances, int64_t i) {
+HWY_INLINE void store_by_chance(D /*of the value*/, hn::Vec<D> value, lanes::Bf16* to, uint32_t chances,
+                                int64_t i) {
   const hn::RebindToUnsigned<D> u;
   const hn::Rebind<uint16_t, D> narrow;
   auto bits = hn::Add(hn::Iota(u, static_cast<uint32_t>(i)), hn::Set(u, chances));
