@@ -22,6 +22,8 @@ bool foreseeable(const Edit& base) {
   return base.plugin == "plain" || base.traits.foreseeable.value_or(base.traits.trace != Trace::opaque);
 }
 
+constexpr std::string_view kCompilersPlace = "compile";
+
 /// A function of the step that can't be run on tensors without values.
 struct Unforeseeable {
   Edit edit;
@@ -31,7 +33,7 @@ struct Unforeseeable {
   /// goes on without it.
   bool can_go() const { return compiles() || edit.phase == Phase::capture; }
   /// By the name of the place, which any plugin may take.
-  bool compiles() const { return std::string_view("compile").compare(to_string(edit.phase)) == 0; }
+  bool compiles() const { return to_string(edit.phase) == kCompilersPlace; }
 };
 
 std::vector<Unforeseeable> unforeseeable(const Recipe& recipe) {

@@ -200,8 +200,8 @@ exp:run { rounds = 1 }:report()
     assert re.search(r"a step needs [\d.]+ TiB \([\d,]+ bytes\), and this machine has", done.stdout), done.stdout
     expect(optrush("run", "large.lua", "--dry-run"), 0, "predicted peak", "skipped: a step needs")
     # A base that does not fit: nothing is measured, and the batch that does is named.
-    batch = lambda sequences: ("--set", f"train.micro_batch={sequences}", "--only", "wide")
-    done = expect(optrush("run", "large.lua", *batch(3 << 34)), 1, "base: skipped, a step needs",
+    batch = lambda sequences: ("--set", f"train.micro_batch={sequences}", "--set", "train.seq_len=4096", "--only", "wide")
+    done = expect(optrush("run", "large.lua", *batch(3 << 18)), 1, "base: skipped, a step needs",
                   "nothing was measured: base is skipped")
     fits = int(re.search(r"train.micro_batch = (\d+) fits, with accumulation = \d+", done.stderr)[1])
     assert fits & (fits - 1) == 0

@@ -144,7 +144,8 @@ class Reader {
     size_t missing = 0;
     const auto planned = static_cast<size_t>(a_.experiment.until ? 1 : a_.experiment.rounds);
     for (const Row& r : a_.rows)
-      if (r.same_as < 0 && (r.ok() || !r.started)) missing += planned - std::min(planned, r.rounds.size());
+      if (r.same_as < 0 && (r.ok() || r.status == Status::broken || !r.started))
+        missing += planned - std::min(planned, r.rounds.size());
     return missing;
   }
 

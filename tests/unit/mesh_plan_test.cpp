@@ -393,7 +393,8 @@ TEST(Estimates, OneDeviceIsItself) {
   EXPECT_NEAR(cost.compute, phases, 1e-9 * phases);
 }
 
-// The formulas know neither packed documents nor frozen matrices: phases of such rows say nothing of the others.
+// The formulas know neither packed documents nor frozen matrices: phases of such rows say nothing of the
+// others.
 TEST(Estimates, AreOfWholeSequencesAndAllParameters) {
   Analysis a = analysis_of(test::scaling());
   const Row& row = a.rows.at(1);
