@@ -449,7 +449,11 @@ class Reader {
     for (const Row& r : a_.rows)
       if (r.group == "ladder") last = r.variant;
     if (g[1] == "whole ladder") return *a_.row(last);
-    EXPECT_NE(row(g[2]).variant, last) << "that is the whole ladder";
+    // Where a rung stands beside others, no rung has all of them.
+    const bool branches = std::ranges::any_of(a_.variants, [](const Variant& variant) {
+      return variant.group == "ladder" && variant.previous != variant.index - 1;
+    });
+    EXPECT_TRUE(branches || row(g[2]).variant != last) << "that is the whole ladder";
     return row(g[2]);
   }
 
@@ -488,7 +492,9 @@ class Reader {
   Measured worth(const std::string& name) const {
     const auto full = ok_rows([](const Row& r) { return r.group == "full"; });
     const Row& without = row("without " + name);
-    return full.empty() || !without.ok() ? Measured{} : ratio(*full.front(), without);
+    // One without a rung that changes the problem is not compared with the full stack.
+    const bool compared = !full.empty() && without.ok() && without.previous.variant == full.front()->variant;
+    return compared ? ratio(*full.front(), without) : Measured{};
   }
   std::vector<const Row*> rivals() const {
     return ok_rows([](const Row& r) {
@@ -644,7 +650,7 @@ test::SyntheticReport random_report(uint64_t seed) {
 }
 
 TEST(Findings, SayWhatTheTableSays) {
-  constexpr uint64_t kTables = 250;
+  constexpr uint64_t kTables = 150;
   for (uint64_t seed = 0; seed < kTables && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const Analysis a = test::analysis_of(random_report(seed));
