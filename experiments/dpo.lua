@@ -12,6 +12,7 @@ local own = require "own_model"
 local gpu = rush.device() == "cuda"
 local file = rush.arg("data", "")
 local model = own.model(gpu and rush.llama "llama-3.2-1b" or rush.llama("tiny", { n_layers = 2, vocab_size = 256 }))
+local data = rush.preferences(file ~= "" and file or rush.corpus "libtorch")
 local train = { micro_batch = 4, seq_len = gpu and 1024 or 512, steps = 8, warmup = 2, lr = 3e-4 }
 local plugins = {
   { "lora", {
@@ -27,8 +28,8 @@ local exp = rush.experiment {
   name = "dpo",
   question = "What does learning from preferences cost, and what pays in it?",
   model = model,
-  data = rush.preferences(file ~= "" and file or rush.corpus "libtorch"),
-  train = own.train(model, train, plugins),
+  data = data,
+  train = own.train(model, train, plugins, data),
   plugins = plugins,
   timeout = 1800,
 }

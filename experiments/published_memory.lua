@@ -8,6 +8,9 @@
 -- docs/published_memory.md has the table, and says of each figure whether it is active or reserved memory, what the
 -- other program did that this one does not, and who published it.
 local rush = require "optrush"
+local own = require "own_model"
+
+own.none "any other experiment's --dry-run --costs forecasts its memory"
 
 local exp = rush.experiment {
   name = "published_memory",

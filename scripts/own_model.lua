@@ -2,7 +2,7 @@
 --
 --   local own = require "own_model"
 --   local model = own.model(rush.llama "tiny")
---   train = own.train(model, { micro_batch = 4, seq_len = 512, steps = 8 }, plugins)
+--   train = own.train(model, { micro_batch = 4, seq_len = 512, steps = 8 }, plugins, data)
 --
 -- Sequences are no longer than those that the model was trained on. The micro-batch is the largest power of two, up to
 -- the experiment's, whose step fits into the memory; sequences are halved where a single one does not fit. On a CPU a
@@ -31,7 +31,8 @@ local function tokens_of_a_step(sizes)
 end
 
 --- `train` with a length and a micro-batch that suit the model; unchanged without a checkpoint. `plugins`: of the base.
-function own.train(model, train, plugins)
+--- `data`: where a plugin asks for data of one kind; left out, random tokens.
+function own.train(model, train, plugins, data)
   if not own.given then return train end
   local sizes = rush.sizes(model)
   local fitted = {}
@@ -49,7 +50,7 @@ function own.train(model, train, plugins)
   end
   repeat
     fitted.micro_batch = 1
-    local fits = rush.max_batch { model = model, train = fitted, plugins = plugins, most = most }
+    local fits = rush.max_batch { model = model, data = data, train = fitted, plugins = plugins, most = most }
     if not fits then break end -- not foreseen: the smallest
     fitted.micro_batch = math.max(1, fits)
     if fits == 0 then fitted.seq_len = fitted.seq_len // 2 end

@@ -278,10 +278,12 @@ std::string StackCheck::run(const CheckCase& c) {
     if (const auto alike = in_equal_micro_batches(comparison, accumulation))
       if (!agree(alike->curve, plain.curve, tolerance_for(comparison.effect)))
         return compared_with(*alike) + "; the plain form accumulated, too, as it draws for each micro-batch";
-    if (!only_models || !reference(comparison.plain).draws) throw;
+    // What draws in the type of its input draws other numbers in another type.
+    const bool in_another_type = only_models || comparison.effect == Effect::precision;
+    if (!in_another_type || !reference(comparison.plain).draws) throw;
   }
-  // In double it would draw other numbers.
-  return compared_with(reference(comparison.plain)) +
-         "; it draws random numbers, so it was held against a second run of itself";
+  comparison.effect = Effect::rounding;
+  return compared_with(reference(only_models ? comparison.plain : comparison.subject)) +
+         "; it draws random numbers in its type, so it was compared with a second run of itself";
 }
 }  // namespace optrush

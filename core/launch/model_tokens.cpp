@@ -77,7 +77,7 @@ bool has_tokenizer(const fs::path& model) {
 /// A file of any size, in pieces.
 std::string sum_of_file(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
-  std::string piece(size_t{1} << 26, '\0'), sums;
+  std::string piece(size_t{1} << 20, '\0'), sums;
   while (file.read(piece.data(), static_cast<std::streamsize>(piece.size())) || file.gcount() > 0)
     sums += sha256(std::string_view(piece).substr(0, static_cast<size_t>(file.gcount())));
   return sha256(sums);

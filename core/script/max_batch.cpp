@@ -12,6 +12,8 @@ namespace {
 constexpr double kShareOfTensors = 0.9;
 /// Of the memory that is free on a CPU: the processes have more than tensors, and so have others.
 constexpr double kShareOfFree = 0.7;
+/// A stack that trains on pairs refuses one sequence; none asks for more than two.
+constexpr int64_t kSmallest = 2;
 
 void set_batch(RunSpec& spec, int64_t batch, int64_t sequences) {
   spec.train.micro_batch = batch;
@@ -54,18 +56,17 @@ double memory_limit(const LuaTable& options, ScriptContext& context, const std::
 std::optional<int64_t> largest_micro_batch(RunSpec spec, const BatchLimits& limits, ScriptContext& context) {
   std::optional<int64_t> fitting;
   bool foreseen = true;
-  for (int64_t batch = 1; batch <= limits.most; batch *= 2) {
+  for (int64_t batch = 1; foreseen && batch <= limits.most; batch *= 2) {
     if (limits.divides > 0 && limits.divides % batch != 0) break;
     set_batch(spec, batch, limits.divides);
     const auto peak = context.predicted_peak(spec);
-    if (!peak) {
-      foreseen = false;
-      break;
-    }
+    foreseen = peak.has_value() || (batch < kSmallest && limits.most >= kSmallest);
+    if (!peak) continue;
     fitting = fitting.value_or(0);
     if (static_cast<double>(*peak) > limits.memory_bytes) break;
     fitting = batch;
   }
+  foreseen = foreseen && fitting;
   if (!limits.trial) return foreseen ? fitting : std::nullopt;
   const auto holds = [&](int64_t batch) {
     set_batch(spec, batch, limits.divides);
@@ -81,6 +82,7 @@ std::optional<int64_t> largest_micro_batch(RunSpec spec, const BatchLimits& limi
   for (int64_t batch = 1; batch <= limits.most; batch *= 2) {
     if (limits.divides > 0 && limits.divides % batch != 0) break;
     const auto answer = holds(batch);
+    if (!answer && batch < kSmallest) continue;
     if (!answer) return std::nullopt;
     if (!*answer) break;
     held = batch;

@@ -40,7 +40,7 @@ def cases_of(result, plugin):
 
 FAILURES = {  # plugin: what its failed cases must say, by kind
     "crashes_in_backward": {"alone": "SIGSEGV", "gradient": "SIGSEGV"},
-    "forgets_its_momentum": {"resume": "trains otherwise: the gradient norm of the 2. step"},
+    "forgets_its_momentum": {"resume": "trains otherwise: the loss of the 2. step"},
     "hangs_in_slot": {"alone": "timeout: no end within", "gradient": "timeout"},
     "hides_in_fewer_bits": {"gradient": "the pair 'same' has a wrong backward"},
     "not_exact": {"alone": "0.0e+00 allowed"},

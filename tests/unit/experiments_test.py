@@ -101,7 +101,7 @@ def make_checkpoint(folder, tie, positions=96):
 
 
 OF_OPERATORS = {"attention": "/model/dim", "kernels": "/model/dim", "swiglu_checkpoint": "/model/ffn_dim", "hardware": None}
-WITHOUT_A_MODEL = {"interconnect": "this experiment trains no model"}
+WITHOUT_A_MODEL = dict.fromkeys(("interconnect", "published_memory"), "this experiment trains no model")
 OF_A_HEAD_OF_ITS_OWN = {"versus_fsdp2", "versus_parallel"}
 
 
