@@ -76,7 +76,17 @@ Fields<RunSpec>::Field model() {
           [](const RunSpec& spec) { return spec.model; }};
 }
 
+void check_length(const RunSpec& spec, const std::string& where) {
+  if (spec.train.epochs > 0 && spec.data.kind == "random")
+    throw Error("train.epochs is " + std::to_string(spec.train.epochs) + ", and random data has no end",
+                "give data of a file, or train.steps alone", where);
+  if (!spec.sample.prompts.empty() && spec.model_kind != "llama")
+    throw Error("sample: a model of kind '" + spec.model_kind + "' continues no text",
+                "leave sample out, or train a Llama", where);
+}
+
 void check_validate(const RunSpec& spec, const std::string& where) {
+  check_length(spec, where);
   if (spec.validate.every == 0) return;
   if (spec.model_kind != "llama")
     throw Error("validate: a model of kind '" + spec.model_kind + "' is not trained on tokens",
@@ -166,6 +176,8 @@ const Fields<RunSpec>& run_spec_fields() {
                        {.name = "validate", .doc = "the loss on data that training never reads"}))
           .nested(&T::save, save_fields(),
                   {.name = "save", .doc = "the state that another run can go on from"})
+          .nested(&T::sample, sample_fields(),
+                  {.name = "sample", .doc = "what the trained model continues after the last step"})
           .optional(&T::start, {.name = "start",
                                 .doc = "folder of a saved state that the run goes on from; empty: from the "
                                        "model's initial values"})

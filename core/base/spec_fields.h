@@ -11,6 +11,7 @@ const Fields<DataSpec>& data_fields();
 const Fields<TrainSpec>& train_fields();
 const Fields<ValidateSpec>& validate_fields();
 const Fields<SaveSpec>& save_fields();
+const Fields<SampleSpec>& sample_fields();
 const Fields<PluginUse>& plugin_use_fields();
 const Fields<RunSpec>& run_spec_fields();
 }  // namespace optrush

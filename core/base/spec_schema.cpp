@@ -33,6 +33,7 @@ std::vector<OptionSchema> spec_fields(const std::string& section) {
   if (section == "train") return train_fields().schemas();
   if (section == "validate") return validate_fields().schemas();
   if (section == "save") return save_fields().schemas();
+  if (section == "sample") return sample_fields().schemas();
   if (section == "data") return data_fields().schemas();
   if (section == "rope_scaling") return rope_scaling_fields().schemas();
   for (const auto& kind : model_kinds())
@@ -51,12 +52,14 @@ Json run_spec_schema() {
   schema["properties"]["train"] = reference("train");
   schema["properties"]["validate"] = reference("validate");
   schema["properties"]["save"] = reference("save");
+  schema["properties"]["sample"] = reference("sample");
   schema["properties"]["env"]["additionalProperties"] = {{"type", "string"}};
   schema["properties"]["plugins"]["items"] = reference("plugin_use");
   schema["$defs"] = {{"data", json_schema(data_fields().schemas())},
                      {"train", json_schema(train_fields().schemas())},
                      {"validate", json_schema(validate_fields().schemas())},
                      {"save", json_schema(save_fields().schemas())},
+                     {"sample", json_schema(sample_fields().schemas())},
                      {"plugin_use", json_schema(plugin_use_fields().schemas())},
                      {"rope_scaling", json_schema(rope_scaling_fields().schemas())}};
   for (const auto& kind : model_kinds()) {

@@ -8,6 +8,7 @@ namespace optrush {
 namespace {
 constexpr int64_t kMostRanks = 65536;
 constexpr int64_t kMostSteps = 1'000'000'000;
+constexpr int64_t kMostSampled = 4096;
 constexpr int64_t kMostSequences = 1'000'000;  // of a micro-batch, of an accumulation, of a validation
 
 void check_train(const DataSpec& data, const std::string& where) {
@@ -86,6 +87,12 @@ const Fields<TrainSpec>& train_fields() {
           .optional(&T::seq_len,
                     {.name = "seq_len", .doc = "tokens of a sequence", .min = 1, .max = int64_t{1} << 31})
           .optional(&T::steps, {.name = "steps", .doc = "timed steps", .min = 1, .max = kMostSteps})
+          .optional(&T::epochs,
+                    {.name = "epochs",
+                     .doc = "passes over the training data after which the run ends, if it has not made its "
+                            "steps by then; 0: the steps alone say",
+                     .min = 0,
+                     .max = kMostSteps})
           .optional(&T::warmup,
                     {.name = "warmup", .doc = "steps before the timed ones", .min = 0, .max = kMostSteps})
           .optional(&T::seed, {.name = "seed", .doc = "of initial weights, data and dropout", .min = 0})
@@ -141,7 +148,15 @@ const Fields<ValidateSpec>& validate_fields() {
                                     .doc = "of train.seq_len, over all ranks",
                                     .min = 1,
                                     .max = kMostSequences})
-          .custom({data, read, [](const T& validate) { return to_json(validate.data); }});
+          .custom({data, read, [](const T& validate) { return to_json(validate.data); }})
+          .optional(&T::patience, {.name = "patience",
+                                   .doc = "validations in a row without a lower loss after which the run "
+                                          "ends; 0: it makes all its steps",
+                                   .min = 0,
+                                   .max = kMostSteps})
+          .optional(&T::keep_best,
+                    {.name = "keep_best",
+                     .doc = "keep the state of the lowest loss, in the folder best of the run"});
   return fields;
 }
 
@@ -157,6 +172,18 @@ const Fields<SaveSpec>& save_fields() {
                                 "last one; 0: none is saved",
                          .min = 0,
                          .max = kMostSteps});
+  return fields;
+}
+
+const Fields<SampleSpec>& sample_fields() {
+  using T = SampleSpec;
+  static const auto fields =
+      Fields<T>()
+          .optional(&T::prompts,
+                    {.name = "prompts",
+                     .doc = "texts that the trained model continues greedily after the last step"})
+          .optional(&T::tokens,
+                    {.name = "tokens", .doc = "that follow a prompt", .min = 1, .max = kMostSampled});
   return fields;
 }
 

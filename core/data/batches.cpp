@@ -109,6 +109,11 @@ Batches::Batches(const RunSpec& spec, const Model& model, const Mesh& mesh, at::
     validation_.windows = open_validation(spec, vocab_size);
 }
 
+int64_t Batches::sequences_of_epoch() const {
+  if (training_.documents) return training_.documents->count();
+  return training_.windows ? training_.windows->count() : 0;
+}
+
 std::string Batches::description() const {
   std::string text = training_.documents ? training_.documents->description() : "";
   if (validation_sequences_ < asked_for_validation_)

@@ -39,6 +39,8 @@ class Batches {
   /// This rank's part of what the run validates on, in micro-batches of the size of training's; rows that are
   /// left over have no label that counts.
   std::vector<Batch> validation() const;
+  /// Sequences of an epoch of training; 0 where there is no end of new ones.
+  int64_t sequences_of_epoch() const;
   /// What became of documents; "" where there are none.
   std::string description() const;
 

@@ -14,6 +14,7 @@ class TextSource final : public TokenSource {
   TextSource(const DataSpec&, uint64_t seed, int64_t sample_length, const Share& share = {});
 
   int64_t vocab_size() const override { return 256; }
+  int64_t count() const override { return windows_.count(); }
   void sample(int64_t index, std::span<int64_t> tokens) const override;
 
  private:

@@ -32,6 +32,7 @@ class TokenFileSource final : public TokenSource {
                   const Share& share = {});
 
   int64_t vocab_size() const override { return header_.vocab_size; }
+  int64_t count() const override { return windows_.count(); }
   void sample(int64_t index, std::span<int64_t> tokens) const override;
 
  private:

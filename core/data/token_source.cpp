@@ -15,6 +15,7 @@ class RandomSource final : public TokenSource {
   RandomSource(uint64_t seed, int64_t vocab_size) : seed_(seed), vocab_size_(vocab_size) {}
 
   int64_t vocab_size() const override { return vocab_size_; }
+  int64_t count() const override { return 0; }
   void sample(int64_t index, std::span<int64_t> tokens) const override {
     const uint64_t seed = random_at(seed_, static_cast<uint64_t>(index));
     for (size_t i = 0; i < tokens.size(); ++i)

@@ -14,6 +14,8 @@ class TokenSource {
   virtual ~TokenSource() = default;
   /// Every token is below it.
   virtual int64_t vocab_size() const = 0;
+  /// Samples of an epoch; 0 where there is no end of new ones.
+  virtual int64_t count() const = 0;
   /// Fills `tokens` (of the sample length that the source was opened with) with sample `index`, from 0
   /// without end.
   virtual void sample(int64_t index, std::span<int64_t> tokens) const = 0;

@@ -17,6 +17,8 @@ class Windows {
   Windows(int64_t corpus_tokens, int64_t sample_length, uint64_t seed, const std::string& corpus,
           const Share& share = {});
 
+  /// Samples of an epoch.
+  int64_t count() const { return count_; }
   /// Number of the first token of sample `index`.
   int64_t begin(int64_t index) const;
 

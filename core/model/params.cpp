@@ -23,9 +23,39 @@ const Tensor& StepCopy::of(const Tensor& leaf, at::ScalarType type) {
   return copy_;
 }
 
+namespace {
+/// A gathered tensor whose memory is freed keeps its shape and has no bytes. Its storage says for which unit
+/// it is gathered.
+const c10::StorageImpl* freed(const Tensor& tensor) {
+  if (!tensor.defined() || tensor.numel() == 0 || !tensor.has_storage()) return nullptr;
+  const c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
+  return storage->nbytes() == 0 ? storage : nullptr;
+}
+
+void check_is_here(const Param& param) {
+  const c10::StorageImpl* gone = freed(param.leaf);
+  for (const Tensor& stored : param.stored)
+    if (gone == nullptr) gone = freed(stored);
+  if (gone == nullptr) return;
+  // Only what is not const tells it.
+  const auto unit = const_cast<c10::StorageImpl*>(gone)->get_extra_meta().custom_data_ptr_error_msg_;
+  throw Error("the value of '" + param.name + "' was read outside of its unit" +
+                  (unit ? " '" + *unit + "'" : "") +
+                  ": it is gathered for that unit alone, and freed after it",
+              "read it in a wrap of the unit or of one of its operators; between steps Shard::data has this "
+              "rank's elements");
+}
+}  // namespace
+
+Tensor Param::value() const {
+  check_is_here(*this);
+  return codec ? codec->decode(stored, layout.box_shape()) : leaf;
+}
+
 Tensor Param::operand() const {
   // A decoded value is made for one use: a copy of it would keep what the codec saves.
   if (codec || !operand_type || leaf.scalar_type() == *operand_type) return value();
+  check_is_here(*this);
   return tracing() ? leaf.to(*operand_type) : step_copy.of(leaf, *operand_type);
 }
 

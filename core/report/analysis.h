@@ -89,6 +89,9 @@ struct Row {
   std::optional<TimeToLoss> time_to_loss;   ///< none: the experiment has no target, or the row no losses
   std::vector<CounterResult> counters;      ///< of plugins, medians over rounds
   std::vector<std::string> traces;          ///< of the first round that has any
+  std::vector<SampledText> sample;          ///< by the first round
+  std::optional<BestState> best;            ///< the same
+  std::string best_state;                   ///< its folder
   std::vector<SavedPoint> saved;            ///< by the first round
   std::string state;                        ///< where the last of them is, in the report's folder
 

@@ -364,8 +364,9 @@ Document make_document(const Analysis& a) {
   for (const Family& family : families) add(loss_section(family));
   for (const Family& family : families) add(time_section(a, family));
   for (const Family& family : families) add(throughput_section(a, family));
-  for (auto* make : {ablation_section, failure_section, tried_section, trace_section, state_section,
-                     note_section, training_section, method_section, noise_section, context_section})
+  for (auto* make :
+       {ablation_section, failure_section, tried_section, trace_section, state_section, best_section,
+        sample_section, note_section, training_section, method_section, noise_section, context_section})
     add(make(a));
   return document;
 }

@@ -73,6 +73,8 @@ Section counter_section(const Analysis&);
 Section trace_section(const Analysis&);
 /// Where saved states are, and what saving them took.
 Section state_section(const Analysis&);
+Section best_section(const Analysis&);
+Section sample_section(const Analysis&);
 /// Everything that a search considered, stage by stage.
 Section tried_section(const Analysis&);
 /// The base's spec, and what each rung changes of the one that it is compared with.

@@ -240,6 +240,9 @@ Json results_json(const Analysis& a) {
     rows.push_back(of(row));
     if (row.same_as >= 0) rows.back()["same_as"] = row.same_as;
     if (!row.warnings.empty()) rows.back()["warnings"] = row.warnings;
+    for (const SampledText& sampled : row.sample)
+      rows.back()["sample"].push_back({{"prompt", sampled.prompt}, {"text", sampled.text}});
+    if (row.best) rows.back()["best"] = {{"step", row.best->step}, {"loss", row.best->loss}};
   }
   for (const auto& line : a.ablation)
     ablation.push_back({{"rung", line.rung},

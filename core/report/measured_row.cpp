@@ -97,6 +97,11 @@ void take_rounds(Row& row, const RunsOfRow& runs) {
       row.saved = run->result.saved;
       row.state = "runs/" + run->id + "/state";
     }
+    if (!run->result.sample.empty()) row.sample = run->result.sample;
+    if (run->result.best) {
+      row.best = run->result.best;
+      row.best_state = "runs/" + run->id + "/best";
+    }
   }
 }
 

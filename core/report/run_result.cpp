@@ -89,6 +89,18 @@ SavedPoint saved_point_from(const Json& json) {
           required<double>(json, "bytes")};
 }
 
+SampledText sampled_text_from(const Json& json) {
+  check_keys(json, {"prompt", "text"}, "field", "a sample", {});
+  return {required<std::string>(json, "prompt"), required<std::string>(json, "text")};
+}
+
+std::optional<BestState> best_from(const Json& json) {
+  const auto best = json.find("best");
+  if (best == json.end()) return std::nullopt;
+  check_keys(*best, {"step", "loss"}, "field", "the best state", {});
+  return BestState{required<int64_t>(*best, "step"), required<double>(*best, "loss")};
+}
+
 std::vector<CounterResult> counters_from(const Json& json) {
   std::vector<CounterResult> counters;
   const auto found = json.find("counters");
@@ -136,7 +148,9 @@ RunResult read(const Json& json) {
               "trained_tokens_per_second",
               "tokens_per_step",
               "warnings",
-              "cut"},
+              "cut",
+             "sample",
+             "best"},
              "field", "a run's result", {});
   if (const auto version = required<int64_t>(json, "schema_version"); version != 1)
     throw Error("schema_version " + std::to_string(version) + " is not known", "this build reads version 1");
@@ -180,6 +194,8 @@ RunResult read(const Json& json) {
   r.cut = optional_field<std::string>(json, "cut").value_or(r.cut);
   r.validation = list_of(json, "validation", validation_point_from);
   r.saved = list_of(json, "saved", saved_point_from);
+  r.sample = list_of(json, "sample", sampled_text_from);
+  r.best = best_from(json);
   r.counters = counters_from(json);
   r.ranks = list_of(json, "ranks", rank_result_from_json);
   r.mesh = list_of(json, "mesh", mesh_dimension_from_json);

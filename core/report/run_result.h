@@ -67,6 +67,17 @@ struct SavedPoint {
   double seconds = 0, bytes = 0;
 };
 
+/// What the trained model made of a prompt.
+struct SampledText {
+  std::string prompt, text;
+};
+
+/// Where a run's validation loss was lowest, whose state it kept.
+struct BestState {
+  int64_t step = 0;
+  double loss = 0;
+};
+
 /// What one run measured (docs/schema/run_result.schema.json).
 struct RunResult {
   Status status = Status::ok;
@@ -87,7 +98,9 @@ struct RunResult {
   std::vector<std::string> notes;
   std::vector<std::string> warnings;        ///< what puts the result in doubt
   std::vector<ValidationPoint> validation;  ///< in order of steps
-  std::vector<SavedPoint> saved;            ///< the same
+  std::vector<SampledText> sample;
+  std::optional<BestState> best;
+  std::vector<SavedPoint> saved;  ///< the same
   std::vector<CounterResult> counters;
   std::string turns;  ///< of the runs that took turns with this one: they all have it; "": it ran alone
   std::string cut;    ///< why it ended before its last step: "time limit", "interrupt"; "": it did not

@@ -35,6 +35,14 @@ std::vector<Parameter> validate_fields_of_script() {
   return fields;
 }
 
+/// Without a prompt there is nothing to say.
+std::vector<Parameter> sample_fields_of_script() {
+  auto fields = spec_fields("sample");
+  for (auto& field : fields)
+    if (field.name == "prompts") field.fallback = nullptr;
+  return fields;
+}
+
 Parameter run_field(const std::string& name, const std::string& name_in_lua) {
   auto fields = spec_fields("run");
   auto field = *std::ranges::find(fields, name, &Parameter::name);
@@ -200,6 +208,11 @@ std::vector<Class> api_classes() {
            "A state of each rung's first round that another experiment can go on from (start), saved between "
            "steps and outside of their time; also after the last step. The last one is left.",
        .fields = {{.name = "every", .type = "integer", .doc = "steps from one to the next", .min = 1}}},
+      {.kind = Kind::table,
+       .name = "SampleOptions",
+       .doc = "What each rung's trained model continues greedily after the last step of its first round, for "
+              "the report.",
+       .fields = sample_fields_of_script()},
       {.kind = Kind::table,
        .name = "LlamaFields",
        .doc = "Dimensions of a Llama. The defaults are those without a preset; a rung changes only what it "
@@ -387,6 +400,7 @@ std::vector<Class> api_classes() {
         .min = 1},
        {.name = "validate", .type = "ValidateOptions?", .doc = "the loss on data that training never reads"},
        {.name = "save", .type = "SaveOptions?", .doc = "the state that another run can go on from"},
+       {.name = "sample", .type = "SampleOptions?", .doc = "prompts that the trained model continues"},
        {.name = "start",
         .type = "string?",
         .doc = "folder of a run with a saved state that every rung goes on from: with its parameters, the "

@@ -77,7 +77,7 @@ std::string saved_state(const std::string& given, const ScriptContext& context) 
 
 RunSpec validating(const RunSpec& base, const LuaTable& given, const std::string& where) {
   Json json = to_json(base);
-  for (const char* name : {"every", "sequences"})
+  for (const char* name : {"every", "sequences", "patience", "keep_best"})
     if (const auto* value = given.find(name)) json["validate"][name] = value->json();
   if (const auto* data = given.find("data")) json["validate"]["data"] = to_json(data->object<DataSpec>());
   return run_spec_from_json(json, where);
@@ -123,6 +123,11 @@ Object experiment(ScriptContext& context, const Call& call) {
     experiment.base = validating(experiment.base, validate->table(), call.where);
   if (const auto* save = given.find("save"))
     experiment.base.save.every = save->table().at("every").json().get<int64_t>();
+  if (const auto* sample = given.find("sample")) {
+    Json json = to_json(experiment.base);
+    json["sample"] = to_json(*sample, "sample");
+    experiment.base = run_spec_from_json(json, call.where);
+  }
   if (const auto* start = given.find("start")) experiment.base.start = saved_state(start->text(), context);
   if (const auto* target = given.find("target_loss")) experiment.target_loss = target->json().get<double>();
   if (const auto* plugins = given.find("plugins"))

@@ -28,6 +28,7 @@ class RunRecord {
   void take_up(const Json& before);
 
   const Json& steps() const { return steps_; }
+  const Json& validations() const { return validation_; }
   Json to_json() const;
   /// Steps, what the timed ones come to, validations and saved states.
   void add_to(Json& result) const;

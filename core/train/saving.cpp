@@ -27,7 +27,8 @@ Json Saving::save(int64_t next_step, const DataPosition& read,
   };
   write_state_part(folder_, next_step, ranks.rank, state_to_save(session_, next_step, read));
   if (ranks.rank != 0) keep_record(0);
-  const std::string step = "saved/" + std::to_string(next_step);
+  // A run may save into two folders after one step.
+  const std::string step = "saved/" + folder_.filename().string() + "/" + std::to_string(next_step);
   if (ranks.size > 1) gather_texts(*session_.store(), ranks, step, "");
   int64_t bytes = 0;
   if (ranks.rank == 0) {

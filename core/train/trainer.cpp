@@ -26,6 +26,8 @@
 #include "train/model_states.h"
 #include "train/moved_elements.h"
 #include "train/replicas.h"
+#include "train/run_end.h"
+#include "train/sample.h"
 #include "train/saving.h"
 #include "train/state.h"
 #include "train/stop_request.h"
@@ -58,11 +60,10 @@ Tensor sent_to_host(const Tensor& number) {
 struct Stretch {
   int64_t begin, measured, end;  ///< counted from the run's first step
 
-  Stretch(const TrainSpec& train, int64_t done)
+  Stretch(const TrainSpec& train, int64_t done, int64_t whole)
       : begin(done),
-        measured(
-            std::max(train.warmup, done + std::min(train.warmup, train.warmup + train.steps - done - 1))),
-        end(train.warmup + train.steps) {}
+        measured(std::max(train.warmup, done + std::min(train.warmup, whole - done - 1))),
+        end(whole) {}
 
   int64_t timed() const { return end - measured; }
   /// The second warm-up step, where there is one: in the first a technique may still compile or choose.
@@ -81,6 +82,8 @@ class Trainer {
                  session.recipe().rows.resolve({}, one_document_each)),
         clock_(StepClock::make(session.device())),
         measurement_(session),
+        end_(session.spec(), batches_.sequences_of_epoch(),
+             global_batch(session.spec().train, session.mesh())),
         moved_(session),
         data_(session.recipe().data.resolve(
             {}, [this](int64_t step) { return evaluating() ? batches_.validation() : batches_.step(step); })),
@@ -90,11 +93,13 @@ class Trainer {
     if (const std::string text = batches_.description(); !text.empty()) session_.note(text);
     if (!run_.before.is_null()) take_up();
     if (session_.first_step() > 0) take_up_data();
-    const Stretch stretch(session_.spec().train, static_cast<int64_t>(record_.steps().size()));
+    Stretch stretch(session_.spec().train, static_cast<int64_t>(record_.steps().size()), end_.steps());
     first_step_ = session_.first_step() - stretch.begin;
-    if (stretch.begin > 0 && stretch.begin < stretch.end) interruptions_.push_back(session_.first_step());
+    const bool ended = !run_.before.is_null() && run_.before.at("result").is_object();
+    if (stretch.begin > 0 && !ended) interruptions_.push_back(session_.first_step());
     note_interruptions();
-    if (stretch.begin < stretch.end) return train(stretch);
+    if (const std::string why = end_.why_shorter(); !why.empty()) session_.note(why);
+    if (!ended) return train(stretch);
     // Interrupted after its last save: all is known.
     Json result = run_.before.at("result");
     record_.add_to(result);
@@ -149,7 +154,7 @@ class Trainer {
                   "; each time it warmed up again before its steps were timed");
   }
 
-  Json train(Stretch stretch) {
+  Json train(Stretch& stretch) {
     if (run_.before.is_null()) fingerprint_ = fingerprint(session_.data_parallel());
     // The runs of the gate tell whether a technique is right, and nothing else.
     if (session_.spec().purpose == Purpose::measure) {
@@ -157,6 +162,9 @@ class Trainer {
       // Of several rounds, the first one's state is the run's.
       if (session_.spec().save.every > 0 && session_.spec().round == 0 && !files_.state.empty())
         saving_.emplace(session_, files_.state);
+      if (validation_ && session_.spec().validate.keep_best && session_.spec().round == 0 &&
+          !files_.state.empty())
+        saving_best_.emplace(session_, files_.state.parent_path() / "best");
       // Nobody goes on from what a run in turns saves.
       if (saving_ && turns_ == nullptr) stop_.emplace();
     }
@@ -185,16 +193,20 @@ class Trainer {
       collect(/*wait=*/false);
       if (i >= stretch.measured) note_memory();
       const int64_t done = i + 1;
-      if (done == stretch.end) {
-        stop_measuring();
-        check_that_something_changed();
-        warn_of_the_whole();
-      }
-      const bool pauses = (validation_ && validation_->due(done)) || (saving_ && saving_->due(done));
-      if (session_.ranks().size > 1 && (pauses || done == stretch.end))
+      if (done == stretch.end) measured_all();
+      const auto due = [&](const auto& what) { return what && (what->due(done) || done == stretch.end); };
+      if (session_.ranks().size > 1 && (due(validation_) || due(saving_) || done == stretch.end))
         between_steps("comparing copies", [&] { check_replicas(session_); });
-      if (validation_ && validation_->due(done)) between_steps("validating", [&] { validate(done); });
-      if (saving_ && saving_->due(done)) between_steps("saving", [&] { save(done, stretch); });
+      if (due(validation_)) {
+        between_steps("validating", [&] { validate(done); });
+        if (saving_best_ && RunEnd::improved(record_.validations()))
+          between_steps("saving the best", [&] { save_best(done); });
+        const bool timed = done > stretch.measured;
+        if (timed && done < stretch.end && end_.is_over(record_.validations())) end_early(done, stretch);
+      }
+      if (done == stretch.end && !session_.spec().sample.prompts.empty() && is_first_round())
+        between_steps("sampling", [&] { sample_ = sample_text(session_); });
+      if (due(saving_)) between_steps("saving", [&] { save(done, stretch); });
       if (stop_ && done < stretch.end) stop_if_asked(done, stretch);
     }
     return result(stretch);
@@ -206,6 +218,34 @@ class Trainer {
     if (signal == 0) return;
     if (!saving_->due(done)) between_steps("saving", [&] { save(done, stretch); });
     StopRequest::obey(signal);
+  }
+
+  /// Of several rounds, the first one has what is more than a measurement.
+  bool is_first_round() const {
+    return session_.spec().purpose == Purpose::measure && session_.spec().round == 0;
+  }
+
+  void measured_all() {
+    stop_measuring();
+    check_that_something_changed();
+    warn_of_the_whole();
+  }
+
+  void end_early(int64_t done, Stretch& stretch) {
+    const Json& best = record_.validations().at(*RunEnd::best(record_.validations()));
+    session_.note("it ended after " + std::to_string(done) + " of " + std::to_string(stretch.end) +
+                  " steps: no validation loss was below that of step " + best.at("step").dump() + " (" +
+                  best.at("loss").dump() + ") in " + std::to_string(session_.spec().validate.patience) +
+                  " validations");
+    stretch.end = done;
+    measured_all();
+  }
+
+  /// It is no state that an interrupted run goes on from.
+  void save_best(int64_t done) {
+    const int64_t next_step = first_step_ + done;
+    saving_best_->save(next_step, {.samples = batches_.first_sample(next_step), .order = batches_.order()},
+                       [](const Json&) { return Json(); });
   }
 
   void check_that_something_changed() {
@@ -404,6 +444,11 @@ class Trainer {
     if (session_.ranks().size > 1) result["collectives"] = measurement_.collectives(stretch.timed());
     // Of the whole device, so of others' turns, too.
     result["energy_joules"] = turns_ == nullptr || alone_ ? measurement_.joules() : Json();
+    if (saving_best_ && RunEnd::best(record_.validations())) {
+      const Json& best = record_.validations().at(*RunEnd::best(record_.validations()));
+      result["best"] = {{"step", best.at("step")}, {"loss", best.at("loss")}};
+    }
+    if (!sample_.is_null()) result["sample"] = sample_;
     if (!session_.recipe().counters().empty()) result["counters"] = measurement_.counters(stretch.timed());
     result["flops_per_token"] = record_.flops_per_token(model_flops(session_.model()));
     return result;
@@ -423,12 +468,14 @@ class Trainer {
   Batches batches_;
   std::unique_ptr<StepClock> clock_;
   Measurement measurement_;
+  RunEnd end_;
+  Json sample_;  ///< null: none was made
   MovedElements moved_;
   MemoryGrowth host_memory_, device_memory_;  ///< over the timed steps made here
   std::string phase_;
   std::function<std::vector<Batch>(int64_t)> data_;
   std::optional<Validation> validation_;
-  std::optional<Saving> saving_;
+  std::optional<Saving> saving_, saving_best_;
   std::optional<StopRequest> stop_;  ///< of a run that goes on from its state
   std::function<void(Step&)> schedule_;
   std::deque<Pending> pending_;

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <random>
 
+#include "base/files.h"
 #include "base/spec_json.h"
 #include "exactness.h"
 #include "support/temporary_folder.h"
@@ -150,6 +151,31 @@ TEST(Fsdp, UnitsThatReturnTheTensorOfAnotherEqualOneProcess) {
       EXPECT_LT(difference(several.losses, one.losses), 1e-9);
       EXPECT_LT(difference(several.norms, one.norms), 1e-9);
     }
+}
+
+/// Ranks end a run together, where one process ends it, and continue prompts alike.
+TEST(Tuning, RanksEndAndSampleAsOneProcess) {
+  const TemporaryFolder folder;
+  std::string text;
+  for (int i = 0; i < 60; ++i) text += "what is learned here is of no use there; ";
+  write_file(folder / "text.txt", text);
+  write_file(folder / "other.txt", std::string(400, 'z'));
+  for (const PluginUse& strategy : {PluginUse{"ddp", Json::object()}, fsdp(), fsdp({{"stage", 2}})}) {
+    RunSpec spec = small_spec(2, {strategy}, {{"vocab_size", 256}});
+    spec.data = {.kind = "text", .path = folder / "text.txt", .extensions = {}};
+    spec.validate = {.every = 2, .sequences = 4};
+    spec.validate.data = {.kind = "text", .path = folder / "other.txt", .extensions = {}};
+    spec.validate.patience = 2;
+    spec.train.steps = 60;
+    spec.train.micro_batch = 2;
+    spec.sample = {.prompts = {"what is", "use "}, .tokens = 4};
+    SCOPED_TRACE(strategy.name);
+    const auto several = train_on(pool(), {.spec = spec, .save = "", .load = ""});
+    const auto one = train_on(pool(), {.spec = without_fsdp(spec), .save = "", .load = ""});
+    ASSERT_LT(one.losses.size(), 60U);
+    EXPECT_LT(difference(several.losses, one.losses), 1e-9);
+    EXPECT_EQ(several.result.at("sample"), one.result.at("sample"));
+  }
 }
 
 TEST(Replicas, ThatDriftApartAreNamed) {

@@ -405,6 +405,22 @@ TEST(Fsdp, EncodedParametersAreGatheredAsTheyAre) {
   EXPECT_EQ(losses(Trained(spec, encode).train()), plain);
 }
 
+TEST(Fsdp, AValueThatIsReadOutsideOfItsUnitIsAnErrorWithBothNames) {
+  for (const Event event : {Event::placed, Event::step_end}) {
+    const auto error = error_of([&] {
+      Trained(nano_spec({fsdp_with()}), [&](Recipe& recipe) {
+        recipe.on(event, Phase::measure, [](optrush::Run& run) {
+          run.params().at("model.layers.1.mlp.up_proj.weight").value().sum();
+        });
+      }).train();
+    });
+    EXPECT_NE(error.find("the value of 'model.layers.1.mlp.up_proj.weight' was read outside of its unit "
+                         "'model.layers.1'"),
+              std::string::npos)
+        << error;
+  }
+}
+
 TEST(Fsdp, OptionsThatWouldDoNothingAreRefused) {
   const auto message = error_of([] {
     declared(ranks_spec(2, {{"stage", 2}, {"reshard_after_forward", false}}), 0);

@@ -48,8 +48,9 @@ struct Param {
   std::optional<at::ScalarType> operand_type = {};
   mutable StepCopy step_copy = {};  ///< of the leaf, in `operand_type`
 
-  /// What operators compute with. Read at each call, never cached.
-  Tensor value() const { return codec ? codec->decode(stored, layout.box_shape()) : leaf; }
+  /// What operators compute with. Read at each call, never cached. An Error where a plugin that shards
+  /// parameters has them gathered for their unit alone, and this is read outside of it.
+  Tensor value() const;
   /// The same for matrix products, which may compute in fewer bits: in `operand_type`, cast once a step. An
   /// operator that reads value() instead computes with all bits of the leaf, and under autocast has it cast
   /// at each use.

@@ -53,6 +53,9 @@ struct TrainSpec {
   int64_t micro_batch = 4, accumulation = 1;
   int64_t global_batch = 0;  ///< 0: derived; another value is checked against the product
   int64_t seq_len = 512, steps = 10, warmup = 3;
+  /// Passes over the training data after which the run ends, if it has not made its steps by then; 0: the
+  /// steps alone say.
+  int64_t epochs = 0;
   uint64_t seed = 1;
   double lr = 3e-4;               ///< the highest: see lr_warmup and lr_decay
   int64_t lr_warmup = 0;          ///< steps before lr is reached
@@ -71,6 +74,14 @@ struct ValidateSpec {
   /// Where they come from. `kind` "held_out": the end of the run's own text or token file, which training
   /// then leaves out; other sequences of random data.
   DataSpec data{.kind = "held_out", .path = {}, .extensions = {}};
+  int64_t patience = 0;  ///< validations without a lower loss after which the run ends; 0: it makes its steps
+  bool keep_best = false;  ///< the state of the lowest loss is kept beside that of the last step
+};
+
+/// What the trained model continues, greedily, after the last step.
+struct SampleSpec {
+  std::vector<std::string> prompts;  ///< none: nothing is sampled
+  int64_t tokens = 48;               ///< that follow a prompt
 };
 
 /// Saving the state of a run, from which another one can go on, between steps and outside of their time.
@@ -100,6 +111,7 @@ struct RunSpec {
   TrainSpec train;
   ValidateSpec validate;
   SaveSpec save;
+  SampleSpec sample;
   /// Folder of a saved state that the run goes on from; empty: from the model's initial values.
   std::string start;
   std::vector<PluginUse> plugins;

@@ -21,7 +21,7 @@ FlatGroup::FlatGroup(FlatPlan plan, Group& ranks, const Mesh::Names& dims, at::D
     auto kept_as = at::TensorOptions(kept).device(piece_on_host ? at::Device(at::kCPU) : device);
     if (piece_on_host && !device.is_cpu()) kept_as = kept_as.pinned_memory(true);
     fields_.push_back(
-        {FlatStorage(plan_.size / elements_per_entry, at::TensorOptions(gathered).device(device)),
+        {FlatStorage(plan_.size / elements_per_entry, at::TensorOptions(gathered).device(device), plan_.unit),
          elements_per_entry, kept_as});
   };
   if (const auto& codec = plan_.first().codec) {

@@ -88,8 +88,10 @@ std::vector<FlatPlan> make_plans(const std::vector<const Unit*>& units, const Po
       auto plan = std::ranges::find_if(
           plans, [&](const FlatPlan& each) { return each.owner == owner && alike(each, *param, type); });
       if (plan == plans.end()) {
-        plans.push_back(
-            {.owner = owner, .own_type = param->trainable ? param->dtype : type, .gather_type = type});
+        plans.push_back({.owner = owner,
+                         .unit = units[owner]->path,
+                         .own_type = param->trainable ? param->dtype : type,
+                         .gather_type = type});
         plan = plans.end() - 1;
       }
       plan->params.push_back({param, param->layout});

@@ -32,6 +32,7 @@ struct Placed {
 /// elements, of which each rank keeps a piece of `piece`.
 struct FlatPlan {
   size_t owner = 0;  ///< number of the top unit that uses them first, in order of the forward
+  std::string unit;  ///< its path
   std::vector<Placed> params;
   int64_t size = 0, piece = 0;
   at::ScalarType own_type = at::kFloat;     ///< of the shard

@@ -17,8 +17,9 @@ void set_memory(const Tensor& tensor, size_t bytes) {
 
 void free_memory(const Tensor& tensor) { set_memory(tensor, 0); }
 
-FlatStorage::FlatStorage(int64_t size, const at::TensorOptions& options)
+FlatStorage::FlatStorage(int64_t size, const at::TensorOptions& options, const std::string& unit)
     : flat_(at::empty({0}, options)), size_(size) {
+  storage_of(flat_).get_extra_meta().custom_data_ptr_error_msg_ = unit;
   flat_.unsafeGetTensorImpl()->set_sizes_contiguous({size});
 }
 

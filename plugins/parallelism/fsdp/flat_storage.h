@@ -1,4 +1,6 @@
 #pragma once
+#include <string>
+
 #include "optrush/tensor.h"
 
 namespace optrush::fsdp {
@@ -9,8 +11,8 @@ void free_memory(const Tensor&);
 /// tensors see the memory that is there when they are read.
 class FlatStorage {
  public:
-  /// Without memory.
-  FlatStorage(int64_t size, const at::TensorOptions& options);
+  /// Without memory. `unit`: for which it comes, for errors of who reads it elsewhere.
+  FlatStorage(int64_t size, const at::TensorOptions& options, const std::string& unit = "");
   FlatStorage(FlatStorage&&) = default;
 
   /// A tensor of its own over elements from `at` on. It may be made while there is no memory.

@@ -1,0 +1,21 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace optrush {
+/// What turns text into a model's tokens and back.
+class TextTokens {
+ public:
+  virtual ~TextTokens() = default;
+  virtual std::vector<std::vector<int64_t>> tokens(const std::vector<std::string>& texts) const = 0;
+  virtual std::vector<std::string> texts(const std::vector<std::vector<int64_t>>& tokens) const = 0;
+  /// After which a text has ended; -1: none.
+  virtual int64_t end() const = 0;
+};
+
+/// The tokenizer of a checkpoint's folder, by Python; where `checkpoint` is empty or has none, a token is a
+/// byte. An Error says what is missing.
+std::unique_ptr<TextTokens> open_text_tokens(const std::string& checkpoint, int64_t vocab_size);
+}  // namespace optrush

@@ -1,0 +1,33 @@
+#include "report/document.h"
+#include "report/format.h"
+
+namespace optrush {
+Section best_section(const Analysis& a) {
+  Section section{.title = "Best states"};
+  Table table{.columns = {{"rung"}, {"folder"}, {"after step", true}, {"validation loss", true}}};
+  for (const Row& row : a.rows)
+    if (row.best)
+      table.rows.push_back(
+          {row.name, row.best_state, std::to_string(row.best->step), fixed(row.best->loss, 4)});
+  if (table.rows.empty()) return section;
+  section.paragraphs = {
+      "The state of the lowest validation loss of each rung's first round. `optrush weights FOLDER OUT` "
+      "writes its weights; another experiment goes on from it by start = \"FOLDER\"."};
+  section.table = std::move(table);
+  return section;
+}
+
+Section sample_section(const Analysis& a) {
+  Section section{.title = "Samples"};
+  Table table{.columns = {{"rung"}, {"prompt"}, {"continuation"}}};
+  for (const Row& row : a.rows)
+    for (const SampledText& sampled : row.sample)
+      table.rows.push_back({row.name, sampled.prompt, sampled.text});
+  if (table.rows.empty()) return section;
+  section.paragraphs = {
+      "What each rung's model, as it was after the last step of its first round, continues a prompt with. "
+      "Each token is the most probable one."};
+  section.table = std::move(table);
+  return section;
+}
+}  // namespace optrush

@@ -1,0 +1,47 @@
+#include "train/run_end.h"
+
+#include <algorithm>
+
+#include "optrush/error.h"
+
+namespace optrush {
+RunEnd::RunEnd(const RunSpec& spec, int64_t sequences, int64_t global_batch)
+    : epochs_(spec.train.epochs),
+      patience_(spec.validate.every > 0 ? spec.validate.patience : 0),
+      asked_(spec.train.warmup + spec.train.steps),
+      steps_(asked_) {
+  if (epochs_ == 0 || sequences == 0) return;
+  // The last step may read a few sequences of the next epoch: every one of this epoch is read.
+  const int64_t in_epochs = (epochs_ * sequences + global_batch - 1) / global_batch;
+  if (in_epochs <= spec.train.warmup)
+    throw Error(std::to_string(epochs_) + (epochs_ == 1 ? " epoch of " : " epochs of ") +
+                    std::to_string(sequences) + " sequences makes " + std::to_string(in_epochs) +
+                    " steps of " + std::to_string(global_batch) + ", and " +
+                    std::to_string(spec.train.warmup) + " are warm-up, so no step is timed",
+                "lower train.warmup or the batch, or train more epochs");
+  steps_ = std::min(asked_, in_epochs);
+}
+
+std::string RunEnd::why_shorter() const {
+  if (steps_ == asked_) return {};
+  return std::to_string(epochs_) + (epochs_ == 1 ? " epoch was" : " epochs were") + " over after " +
+         std::to_string(steps_) + " steps";
+}
+
+std::optional<size_t> RunEnd::best(const Json& validations) {
+  std::optional<size_t> best;
+  for (size_t i = 0; i < validations.size(); ++i)
+    if (!best || validations[i].at("loss") < validations[*best].at("loss")) best = i;
+  return best;
+}
+
+bool RunEnd::improved(const Json& validations) {
+  const auto found = best(validations);
+  return found && *found + 1 == validations.size();
+}
+
+bool RunEnd::is_over(const Json& validations) const {
+  const auto found = best(validations);
+  return patience_ > 0 && found && static_cast<int64_t>(validations.size() - 1 - *found) >= patience_;
+}
+}  // namespace optrush

@@ -1,0 +1,97 @@
+#include "train/sample.h"
+
+#include <ATen/Functions.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+
+#include "base/printable.h"
+#include "optrush/error.h"
+#include "optrush/random_state.h"
+#include "recipe/evaluation_scope.h"
+
+namespace optrush {
+namespace {
+using TokenLists = std::vector<std::vector<int64_t>>;
+
+/// A rank that has all of a sequence, every layer and the whole vocabulary.
+bool has_whole_model(const Session& session) {
+  const Mesh& mesh = session.mesh();
+  return mesh.size(mesh.batch()) == mesh.world_size() && !session.recipe().stages.edited();
+}
+
+/// A micro-batch of training's shape. What follows a row's own tokens is never attended to by them.
+Batch batch_of(const TokenLists& rows, size_t first, const TrainSpec& train, at::Device device) {
+  const Tensor tokens = at::zeros({train.micro_batch, train.seq_len}, at::kLong);
+  for (int64_t row = 0; row < train.micro_batch && first + static_cast<size_t>(row) < rows.size(); ++row) {
+    const auto& from = rows[first + static_cast<size_t>(row)];
+    std::ranges::copy(from, tokens[row].mutable_data_ptr<int64_t>());
+  }
+  Batch batch;
+  batch.tokens = tokens.to(device);
+  batch.positions = at::arange(train.seq_len, at::TensorOptions(at::kLong).device(device))
+                        .expand({train.micro_batch, train.seq_len});
+  batch.valid_sequences = train.micro_batch;
+  batch.token_count = batch.sequence_count = 1;
+  return batch;
+}
+
+/// The most probable token behind each row.
+void extend(Session& session, TokenLists& rows, const std::vector<char>& ended) {
+  const TrainSpec& train = session.spec().train;
+  const auto step = static_cast<size_t>(train.micro_batch);
+  for (size_t first = 0; first < rows.size(); first += step) {
+    Batch batch = batch_of(rows, first, train, session.device());
+    session.prepare(batch);
+    session.data_parallel().before_forward();
+    const Tensor logits = session.forward(0, batch, {});
+    for (size_t row = first; row < std::min(first + step, rows.size()); ++row)
+      if (!ended[row])
+        rows[row].push_back(logits[static_cast<int64_t>(row - first)]
+                                .select(0, static_cast<int64_t>(rows[row].size()) - 1)
+                                .argmax()
+                                .item<int64_t>());
+  }
+}
+}  // namespace
+
+Json sample_text(Session& session) {
+  const SampleSpec& sample = session.spec().sample;
+  if (!has_whole_model(session)) {
+    session.note("nothing was sampled: a rank has a part of the model alone");
+    return nullptr;
+  }
+  const auto tokens = open_text_tokens(session.model().checkpoint, session.model().vocab_size);
+  TokenLists rows = tokens->tokens(sample.prompts);
+  const int64_t longest = session.spec().train.seq_len;
+  std::vector<size_t> prompts;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i].empty() || static_cast<int64_t>(rows[i].size()) >= longest)
+      throw Error("sample: the prompt '" + printable(sample.prompts[i]) + "' has " +
+                      std::to_string(rows[i].size()) + " tokens",
+                  "a prompt has 1 to " + std::to_string(longest - 1) + " tokens, less than train.seq_len");
+    prompts.push_back(rows[i].size());
+  }
+  const at::NoGradGuard no_grad;
+  const EvaluationScope evaluation;
+  const RandomState host(at::kCPU), device(session.device());
+  const RandomState::Rewound host_afterwards(host), device_afterwards(device);
+  const auto not_of_a_step = session.bookkeeping();
+  std::vector<char> ended(rows.size(), 0);
+  // Each rank makes as many forwards, whatever its rows say: they are the same on all.
+  for (int64_t made = 0; made < sample.tokens; ++made) {
+    for (size_t i = 0; i < rows.size(); ++i)
+      ended[i] = ended[i] != 0 || static_cast<int64_t>(rows[i].size()) == longest ||
+                 (rows[i].size() > prompts[i] && rows[i].back() == tokens->end());
+    extend(session, rows, ended);
+  }
+  for (const Param* param : session.params().all()) param->step_copy.drop();
+  for (size_t i = 0; i < rows.size(); ++i)
+    rows[i].erase(rows[i].begin(), rows[i].begin() + static_cast<std::ptrdiff_t>(prompts[i]));
+  const auto texts = tokens->texts(rows);
+  Json said = Json::array();
+  for (size_t i = 0; i < texts.size(); ++i)
+    said.push_back({{"prompt", sample.prompts[i]}, {"text", texts[i]}});
+  return said;
+}
+}  // namespace optrush
