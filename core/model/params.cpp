@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 #include "base/suggest.h"
 #include "optrush/error.h"
@@ -24,24 +25,20 @@ const Tensor& StepCopy::of(const Tensor& leaf, at::ScalarType type) {
 }
 
 namespace {
-/// A gathered tensor whose memory is freed keeps its shape and has no bytes. Its storage says for which unit
-/// it is gathered.
-const c10::StorageImpl* freed(const Tensor& tensor) {
-  if (!tensor.defined() || tensor.numel() == 0 || !tensor.has_storage()) return nullptr;
-  const c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
-  return storage->nbytes() == 0 ? storage : nullptr;
+/// The unit for which a tensor is gathered whose memory is freed now: it keeps its shape and has no bytes.
+std::optional<std::string> gathered_elsewhere(const Tensor& tensor) {
+  if (!tensor.defined() || tensor.numel() == 0 || !tensor.has_storage()) return std::nullopt;
+  c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
+  return storage->nbytes() == 0 ? storage->get_extra_meta().custom_data_ptr_error_msg_ : std::nullopt;
 }
 
 void check_is_here(const Param& param) {
-  const c10::StorageImpl* gone = freed(param.leaf);
+  auto unit = gathered_elsewhere(param.leaf);
   for (const Tensor& stored : param.stored)
-    if (gone == nullptr) gone = freed(stored);
-  if (gone == nullptr) return;
-  // Only what is not const tells it.
-  const auto unit = const_cast<c10::StorageImpl*>(gone)->get_extra_meta().custom_data_ptr_error_msg_;
-  throw Error("the value of '" + param.name + "' was read outside of its unit" +
-                  (unit ? " '" + *unit + "'" : "") +
-                  ": it is gathered for that unit alone, and freed after it",
+    if (!unit) unit = gathered_elsewhere(stored);
+  if (!unit) return;
+  throw Error("the value of '" + param.name + "' was read outside of its unit '" + *unit +
+                  "': it is gathered for that unit alone, and freed after it",
               "read it in a wrap of the unit or of one of its operators; between steps Shard::data has this "
               "rank's elements");
 }
