@@ -4,6 +4,7 @@
 
 #include "base/files.h"
 #include "base/installation.h"
+#include "data/text_source.h"
 #include "optrush/error.h"
 #include "optrush/json.h"
 #include "optrush/python.h"
@@ -11,7 +12,15 @@
 namespace optrush {
 namespace fs = std::filesystem;
 namespace {
-constexpr int64_t kBytes = 256;
+constexpr int64_t kByteTokens = 256;
+
+/// A model of bytes may end in the middle of a character, or make none.
+std::string valid_utf8(std::string text) {
+  static constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
+  for (size_t bad = 0; (bad = invalid_utf8(text, false, false)) != std::string::npos;)
+    text.replace(bad, 1, kReplacement);
+  return text;
+}
 
 class Bytes final : public TextTokens {
  public:
@@ -26,8 +35,9 @@ class Bytes final : public TextTokens {
   std::vector<std::string> texts(const std::vector<std::vector<int64_t>>& tokens) const override {
     std::vector<std::string> all;
     for (const auto& one : tokens) {
-      std::string& text = all.emplace_back();
+      std::string text;
       for (const int64_t token : one) text += static_cast<char>(token);
+      all.push_back(valid_utf8(std::move(text)));
     }
     return all;
   }
@@ -78,12 +88,13 @@ class Tokenizer final : public TextTokens {
 }  // namespace
 
 std::unique_ptr<TextTokens> open_text_tokens(const std::string& checkpoint, int64_t vocab_size) {
-  if (!checkpoint.empty() && fs::exists(fs::path(checkpoint) / "tokenizer.json"))
+  const auto has = [&](const char* name) { return fs::exists(fs::path(checkpoint) / name); };
+  if (!checkpoint.empty() && (has("tokenizer.json") || has("tokenizer.model") || has("vocab.json")))
     return std::make_unique<Tokenizer>(checkpoint);
-  if (vocab_size < kBytes)
-    throw Error("sample: without a tokenizer a token is a byte, and the model has " +
-                    std::to_string(vocab_size) + " tokens",
-                "give a checkpoint with tokenizer.json, or a vocab_size of 256 or more");
+  if (checkpoint.empty() ? vocab_size < kByteTokens : vocab_size != kByteTokens)
+    throw Error("sample: '" + checkpoint + "' has no tokenizer, and the " + std::to_string(vocab_size) +
+                    " tokens of the model are not bytes",
+                "put the model's tokenizer.json and tokenizer_config.json there, or leave sample out");
   return std::make_unique<Bytes>();
 }
 }  // namespace optrush

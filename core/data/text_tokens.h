@@ -15,7 +15,7 @@ class TextTokens {
   virtual int64_t end() const = 0;
 };
 
-/// The tokenizer of a checkpoint's folder, by Python; where `checkpoint` is empty or has none, a token is a
-/// byte. An Error says what is missing.
+/// The tokenizer of a checkpoint's folder, by Python. Without a checkpoint, and of one with 256 tokens and no
+/// tokenizer, a token is a byte. An Error says what is missing.
 std::unique_ptr<TextTokens> open_text_tokens(const std::string& checkpoint, int64_t vocab_size);
 }  // namespace optrush

@@ -137,11 +137,12 @@ void check_replaceable(const fs::path& folder, const Experiment& experiment) {
                      "--resume goes on with the runs that it misses, another --label keeps it");
   // What was trained is more than what was measured: it is not replaced by mistake.
   for (const fs::path& run : folders_in(folder / "runs"))
-    if (is_there(state_folder(run) / "state.json"))
-      throw UsageError(
-          "the report in '" + folder.string() + "' holds a saved state: " + state_folder(run).string(),
-          "--resume goes on with the runs that it misses, another --label keeps it; remove the "
-          "folder to begin anew");
+    for (const fs::path& state : {state_folder(run), best_state_folder(run)})
+      if (is_there(state / "state.json"))
+        throw UsageError(
+            "the report in '" + folder.string() + "' holds a saved state: " + state.string(),
+            "--resume goes on with the runs that it misses, another --label keeps it; remove the "
+            "folder to begin anew");
 }
 
 fs::path begun_report(const fs::path& folder, const Experiment& experiment, bool resume) {

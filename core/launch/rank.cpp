@@ -73,6 +73,8 @@ std::string LocalRank::name() const { return rank_name(rank_, host_name()); }
 
 fs::path state_folder(const fs::path& run_folder) { return run_folder / "state"; }
 
+fs::path best_state_folder(const fs::path& run_folder) { return run_folder / "best"; }
+
 fs::path rank_folder(const fs::path& run_folder, int64_t rank) {
   return run_folder / "ranks" / std::to_string(rank);
 }

@@ -88,6 +88,8 @@ class LocalRank : public RunningRank {
 
 /// Where the ranks of a run save its state, in the run's folder.
 std::filesystem::path state_folder(const std::filesystem::path& run_folder);
+/// Where they keep the state of the lowest validation loss.
+std::filesystem::path best_state_folder(const std::filesystem::path& run_folder);
 /// The folder of a rank in its run's.
 std::filesystem::path rank_folder(const std::filesystem::path& run_folder, int64_t rank);
 /// "rank 2 (host node7)".

@@ -1,7 +1,17 @@
+#include "base/printable.h"
 #include "report/document.h"
 #include "report/format.h"
 
 namespace optrush {
+namespace {
+/// A cell has one line.
+std::string in_a_line(std::string_view text) {
+  std::string line;
+  for (const char c : text) line += c == '\n' ? std::string("⏎") : std::string(1, c == '\t' ? ' ' : c);
+  return printable(line);
+}
+}  // namespace
+
 Section best_section(const Analysis& a) {
   Section section{.title = "Best states"};
   Table table{.columns = {{"rung"}, {"folder"}, {"after step", true}, {"validation loss", true}}};
@@ -22,11 +32,12 @@ Section sample_section(const Analysis& a) {
   Table table{.columns = {{"rung"}, {"prompt"}, {"continuation"}}};
   for (const Row& row : a.rows)
     for (const SampledText& sampled : row.sample)
-      table.rows.push_back({row.name, sampled.prompt, sampled.text});
+      table.rows.push_back({row.name, in_a_line(sampled.prompt), in_a_line(sampled.text)});
   if (table.rows.empty()) return section;
   section.paragraphs = {
-      "What each rung's model, as it was after the last step of its first round, continues a prompt with. "
-      "Each token is the most probable one."};
+      "The continuation of each prompt by the rung's model after the last step of its first round. Each "
+      "token "
+      "is the most probable one; ⏎ is a line end."};
   section.table = std::move(table);
   return section;
 }

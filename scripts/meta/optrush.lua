@@ -48,6 +48,7 @@ local Report = {}
 ---@field rounds? integer runs of each rung, interleaved (at least 1, default 5)
 ---@field validate? ValidateOptions the loss on data that training never reads
 ---@field save? SaveOptions the state that another run can go on from
+---@field sample? SampleOptions prompts that the trained model continues
 ---@field start? string folder of a run with a saved state that every rung goes on from: with its parameters, the optimizer's state and the number of the step
 ---@field target_loss? number the report says how many seconds each rung trains until its validation loss is there; without validate, the mean training loss of 10 steps (at least 1e-06)
 ---@field price_per_hour? number of the machine; gives the price of a million tokens (at least 0)
@@ -109,6 +110,7 @@ local Report = {}
 ---@field global_batch? integer sequences of one step on all ranks; 0: derived, else checked (at least 0, default 0)
 ---@field seq_len? integer tokens of a sequence (at least 1, at most 2147483648, default 512)
 ---@field steps? integer timed steps (at least 1, at most 1000000000, default 10)
+---@field epochs? integer passes over the training data after which the run ends, if it has not made its steps by then; 0: the steps alone say (at least 0, at most 1000000000, default 0)
 ---@field warmup? integer steps before the timed ones (at least 0, at most 1000000000, default 3)
 ---@field seed? integer of initial weights, data and dropout (at least 0, default 1)
 ---@field lr? number learning rate of AdamW, the highest of the run (at least 0, default 0.0003)
@@ -127,10 +129,17 @@ local Report = {}
 ---@field every integer steps from one to the next (at least 1, at most 1000000000)
 ---@field sequences? integer of train.seq_len, over all ranks (at least 1, at most 1000000, default 32)
 ---@field data? Data where they come from; left out: the end of the experiment's own text or token file, which training then leaves out, or other random sequences
+---@field patience? integer validations in a row without a lower loss after which the run ends; 0: it makes all its steps (at least 0, at most 1000000000, default 0)
+---@field keep_best? boolean keep the state of the lowest loss, in the folder best of the run (default false)
 
 ---A state of each rung's first round that another experiment can go on from (start), saved between steps and outside of their time; also after the last step. The last one is left.
 ---@class SaveOptions
 ---@field every integer steps from one to the next (at least 1)
+
+---What each rung's trained model continues greedily after the last step of its first round, for the report.
+---@class SampleOptions
+---@field prompts string[] texts that the trained model continues greedily after the last step
+---@field tokens? integer that follow a prompt (at least 1, at most 4096, default 48)
 
 ---Dimensions of a Llama. The defaults are those without a preset; a rung changes only what it names.
 ---@class LlamaFields
