@@ -149,8 +149,8 @@ RunResult read(const Json& json) {
               "tokens_per_step",
               "warnings",
               "cut",
-             "sample",
-             "best"},
+              "sample",
+              "best"},
              "field", "a run's result", {});
   if (const auto version = required<int64_t>(json, "schema_version"); version != 1)
     throw Error("schema_version " + std::to_string(version) + " is not known", "this build reads version 1");
