@@ -2,6 +2,8 @@
 
 import contextlib
 import os
+import signal
+import sys
 import tempfile
 
 from data_lines import Refused
@@ -20,7 +22,8 @@ def mask():
 
 @contextlib.contextmanager
 def whole_file(target, mode, prefix):
-    """A file that appears under its name when all of it is written."""
+    """A file that appears under its name when all of it is written. A process that is told to end leaves nothing."""
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     with tempfile.NamedTemporaryFile(mode, dir=os.path.dirname(os.path.abspath(target)), prefix=prefix, delete=False) as out:
         try:
             yield out

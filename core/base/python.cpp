@@ -1,12 +1,13 @@
 #include "base/python.h"
 
 #include <fcntl.h>
-#include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -47,6 +48,29 @@ fs::path environment_of(const fs::path& torch) {
       packages.filename() == "site-packages" && version.filename().string().starts_with("python3");
   return fits ? version.parent_path().parent_path() : fs::path();
 }
+/// Starts a program that is told to end when this process does. Its output is appended to `log`.
+pid_t start_with_parent(const fs::path& program, std::vector<char*>& argv, const fs::path& log) {
+  const int in = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  volatile int problem = in < 0 || out < 0 ? errno : 0;
+  // As posix_spawn() does, which knows no PR_SET_PDEATHSIG: a worker's memory is too large to be copied.
+  const pid_t child = problem != 0 ? -1 : vfork();
+  if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    dup2(in, STDIN_FILENO);
+    dup2(out, STDOUT_FILENO);
+    dup2(out, STDERR_FILENO);
+    execve(program.c_str(), argv.data(), environ);
+    problem = errno;
+    _exit(127);
+  }
+  if (child < 0 && problem == 0) problem = errno;
+  if (in >= 0) close(in);
+  if (out >= 0) close(out);
+  if (problem == 0) return child;
+  if (child > 0) waitpid(child, nullptr, 0);
+  throw Error("can't start " + program.string() + ": " + std::strerror(problem));
+}
 }  // namespace
 
 TorchOfPython torch_of_python(const fs::path& python) {
@@ -81,15 +105,7 @@ int run_python(const std::vector<std::string>& arguments, const fs::path& log) {
   for (auto& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
 
-  posix_spawn_file_actions_t files;
-  posix_spawn_file_actions_init(&files);
-  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
-  posix_spawn_file_actions_adddup2(&files, STDOUT_FILENO, STDERR_FILENO);
-  pid_t child = 0;
-  const int error = posix_spawn(&child, python.c_str(), &files, nullptr, argv.data(), environ);
-  posix_spawn_file_actions_destroy(&files);
-  if (error != 0) throw Error("can't start " + python.string() + ": " + std::strerror(error));
+  const pid_t child = start_with_parent(python, argv, log);
   int status = 0;
   while (waitpid(child, &status, 0) < 0)
     if (errno != EINTR) throw Error("lost the process of " + python.string());

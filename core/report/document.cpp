@@ -289,6 +289,13 @@ std::vector<std::string> cuts_text(const Analysis& a) {
   return lines;
 }
 
+/// Where a run may end before its steps are made, it says so.
+std::string timed_steps_text(const Analysis& a) {
+  const RunSpec& base = a.experiment.base;
+  const bool may_end_early = base.train.epochs > 0 || base.validate.patience > 0;
+  return std::string(may_end_early ? "up to " : "") + counted(base.train.steps, "timed step");
+}
+
 Section method_section(const Analysis& a) {
   Section section{.title = "How it was measured"};
   const TrainSpec& train = a.experiment.base.train;
@@ -296,7 +303,7 @@ Section method_section(const Analysis& a) {
   section.bullets = {
       rounds_text(a) +
           ", one fresh process a run, rounds interleaved; the run is the sample: the median of " +
-          counted(train.steps, "timed step") + " after " + std::to_string(train.warmup) + " of warm-up." +
+          timed_steps_text(a) + " after " + std::to_string(train.warmup) + " of warm-up." +
           (std::ranges::any_of(a.rows, &Row::took_turns)
                ? " Of rows in turns, the first step of a turn of several is not timed."
                : ""),

@@ -17,9 +17,9 @@ Section state_section(const Analysis& a) {
   if (table.rows.empty()) return section;
   section.paragraphs = {
       "The last state of each rung's first round, saved between steps. Saving is not counted in step time. "
-      "Another "
-      "experiment goes on from it by start = \"FOLDER\"; `optrush weights FOLDER OUT` writes its weights for "
-      "other programs. The time is the median over all that the run has saved."};
+      "Another experiment goes on from it by start = \"FOLDER\"; optrush weights FOLDER OUT writes its "
+      "weights "
+      "for other programs. The time is the median over all that the run has saved."};
   section.table = std::move(table);
   return section;
 }

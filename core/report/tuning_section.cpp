@@ -21,7 +21,7 @@ Section best_section(const Analysis& a) {
           {row.name, row.best_state, std::to_string(row.best->step), fixed(row.best->loss, 4)});
   if (table.rows.empty()) return section;
   section.paragraphs = {
-      "The state of the lowest validation loss of each rung's first round. `optrush weights FOLDER OUT` "
+      "The state of the lowest validation loss of each rung's first round. optrush weights FOLDER OUT "
       "writes its weights; another experiment goes on from it by start = \"FOLDER\"."};
   section.table = std::move(table);
   return section;

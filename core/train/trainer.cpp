@@ -4,8 +4,10 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <deque>
 #include <filesystem>
 #include <optional>
@@ -233,9 +235,11 @@ class Trainer {
 
   void end_early(int64_t done, Stretch& stretch) {
     const Json& best = record_.validations().at(*RunEnd::best(record_.validations()));
+    std::array<char, 32> lowest{};
+    std::snprintf(lowest.data(), lowest.size(), "%.4f", best.at("loss").get<double>());
     session_.note("it ended after " + std::to_string(done) + " of " + std::to_string(stretch.end) +
                   " steps: no validation loss was below that of step " + best.at("step").dump() + " (" +
-                  best.at("loss").dump() + ") in " + std::to_string(session_.spec().validate.patience) +
+                  lowest.data() + ") in " + std::to_string(session_.spec().validate.patience) +
                   " validations");
     stretch.end = done;
     measured_all();

@@ -6,10 +6,12 @@ import io
 import json
 import os
 import pathlib
+import signal
 import struct
 import subprocess
 import sys
 import tempfile
+import time
 
 import torch
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
@@ -565,6 +567,32 @@ exp:run { rounds = 1 }
     assert (work / "tokens.bin").read_bytes() == before and not list(work.glob(".tokens-*"))
 
 
+def test_an_end_while_it_tokenizes(work):
+    """A run that is told to end, or killed, while its data are tokenized leaves neither a process nor a part of a file."""
+    with (work / "long.txt").open("w") as file:
+        for number in range(400_000):
+            file.write(f"line {number} of a long text\n")
+    (work / "long.lua").write_text("""
+local rush = require "optrush"
+local exp = rush.experiment { name = "long", model = rush.checkpoint "model", data = rush.text "long.txt" }
+exp:run { rounds = 1 }
+""")
+    cache = work / "cache"
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        run = subprocess.Popen([BUILD / "bin/optrush", "run", "long.lua", "--device", "cpu"], cwd=work, stderr=subprocess.DEVNULL,
+                               stdout=subprocess.DEVNULL, env={**os.environ, "OPTRUSH_CACHE": str(cache)})
+        parts = lambda: list((cache / "tokens").glob(".tokens-*"))
+        while not parts() and run.poll() is None:
+            time.sleep(0.02)
+        assert run.poll() is None, "it was too fast to be interrupted"
+        run.send_signal(number)
+        assert run.wait() == -number
+        ends = time.monotonic() + 60
+        while parts() and time.monotonic() < ends:
+            time.sleep(0.05)
+        assert not list((cache / "tokens").iterdir()), list((cache / "tokens").iterdir())
+
+
 with tempfile.TemporaryDirectory() as folder:
     place = pathlib.Path(folder)
     tokens, llama = save_model(place / "model")
@@ -579,3 +607,4 @@ with tempfile.TemporaryDirectory() as folder:
     test_vocabularies(place)
     test_a_run(place, llama)
     test_token_file(place, tokens)
+    test_an_end_while_it_tokenizes(place)
