@@ -1,5 +1,5 @@
 """A ladder of single-GPU plugins through the real path on the stand-in, for each architecture: every rung trains to its end, no
-fault, as many host waits in a step as planned, and no report that could be taken for a measurement."""
+fault, as many host waits in a step as planned, as much memory as foreseen, and no report that could be taken for a measurement."""
 import json
 import os
 import subprocess
@@ -7,6 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+BLOCK = 2 << 20  # of small tensors, of the caching allocator
 HERE, BUILD = Path(__file__).parent, Path(os.environ["OPTRUSH_BUILD_DIR"])
 
 
@@ -25,11 +26,14 @@ def run(architecture, folder):
     compared = subprocess.run([BUILD / "bin/optrush", "compare", report, report], capture_output=True, text=True, check=False)
     assert compared.returncode != 0 and "is a stand-in for a GPU" in compared.stderr, compared.stderr
 
+    plans = json.loads((report / "plans.json").read_text())
     results = sorted(report.glob("runs/*-r1/result.json"))
-    assert len(results) == 10, results
-    for file in results:
+    assert len(results) == len(plans) == 10, results
+    for file, plan in zip(results, plans):
         result = json.loads(file.read_text())
         assert result["status"] == "ok", result
+        forecast, peak = plan["memory"]["peak_bytes"], result["memory"]["peak_allocated"]
+        assert abs(forecast - peak) <= BLOCK, f"{file}: {forecast} bytes were foreseen, and the allocator had {peak}"
         waits = result["costs"]["total"]["host_waits"]
         assert waits == 0, f"{file}: a step waits for the device {waits} times"
 

@@ -3,6 +3,7 @@
 // speed up.
 #include <ATen/Context.h>
 
+#include "optrush/forecast.h"
 #include "optrush/plugin.h"
 
 namespace {
@@ -12,6 +13,7 @@ class Tf32 final : public Plugin {
  public:
   void apply(Recipe& recipe, const Options& options) override {
     recipe.on(Event::ready, Phase::precision, [convolutions = options.boolean("cudnn")](Run& run) {
+      if (is_forecast(run.device())) return;
       if (!run.device().is_cuda())
         throw Skip("TF32 exists on NVIDIA GPUs only; this run is on the CPU",
                    "use mixed_precision with bf16 here");
