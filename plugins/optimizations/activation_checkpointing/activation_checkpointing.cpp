@@ -151,7 +151,7 @@ class ActivationCheckpointing final : public Plugin {
   BudgetPlan make_plan(double budget, const UnitFunction& inner, const Tensor& x, const Batch& batch,
                        const Unit& unit) {
     Tensors resident;
-    for (const Param* param : run_->params().all())
+    for (const Param* param : unit.params())
       if (param->leaf.defined()) {
         resident.push_back(param->leaf);
         resident.push_back(param->operand());
