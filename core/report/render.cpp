@@ -5,6 +5,7 @@
 #include "base/files.h"
 #include "base/python.h"
 #include "launch/process.h"
+#include "optrush/cache.h"
 #include "optrush/error.h"
 #include "render_script.h"
 #include "report/theme.h"
@@ -31,7 +32,8 @@ Json job_of(const fs::path& folder, const std::vector<Chart>& charts, const std:
                     {"png", png ? Json((folder / (chart.name + ".png")).string()) : Json()}});
   return {{"charts", list},
           {"css", chart_css()},
-          {"page", {{"html", page}, {"mark", kLibraryMark}, {"file", (folder / "report.html").string()}}}};
+          {"page", {{"html", page}, {"mark", kLibraryMark}, {"file", (folder / "report.html").string()}}},
+          {"cache", cache_folder("charts").string()}};
 }
 }  // namespace
 

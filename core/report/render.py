@@ -1,7 +1,8 @@
 """Draws the charts of a report. Its job is a JSON file:
 
 {"charts": [{"spec": {}, "svg": "speed.svg", "png": null}], "css": "...",
- "page": {"html": "...", "mark": "text that the charts' library takes the place of", "file": "report.html"}}
+ "page": {"html": "...", "mark": "text that the charts' library takes the place of", "file": "report.html"},
+ "cache": "folder that keeps the charts' library"}
 """
 import json
 import os
@@ -21,6 +22,22 @@ def write(path, data):
     os.replace(unfinished, path)
 
 
+def library(cache):
+    """The charts' library, whose making takes seconds: one file for each version of vl-convert."""
+    path = os.path.join(cache, f"vega-{vl_convert.__version__}.js")
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except OSError:
+        made = vl_convert.javascript_bundle().replace("</script", "<\\/script")
+    try:
+        os.makedirs(cache, exist_ok=True)
+        write(path, made.encode())
+    except OSError as error:  # it is made again the next time
+        print(error, file=sys.stderr)
+    return made
+
+
 with open(sys.argv[1], encoding="utf-8") as file:
     job = json.load(file)
 for chart in job["charts"]:
@@ -30,5 +47,4 @@ for chart in job["charts"]:
     start = svg.index(">") + 1
     write(chart["svg"], (svg[:start] + "<style>" + job["css"] + "</style>" + svg[start:]).encode())
 page = job["page"]
-library = vl_convert.javascript_bundle().replace("</script", "<\\/script")
-write(page["file"], page["html"].replace(page["mark"], library, 1).encode())
+write(page["file"], page["html"].replace(page["mark"], library(job["cache"]), 1).encode())

@@ -570,14 +570,14 @@ exp:run { rounds = 1 }
 def test_an_end_while_it_tokenizes(work):
     """A run that is told to end, or killed, while its data are tokenized leaves neither a process nor a part of a file."""
     with (work / "long.txt").open("w") as file:
-        for number in range(400_000):
+        for number in range(200_000):
             file.write(f"line {number} of a long text\n")
     (work / "long.lua").write_text("""
 local rush = require "optrush"
 local exp = rush.experiment { name = "long", model = rush.checkpoint "model", data = rush.text "long.txt" }
 exp:run { rounds = 1 }
 """)
-    cache = work / "cache"
+    cache = work / "cache_of_the_interrupted"
     for number in (signal.SIGTERM, signal.SIGKILL):
         run = subprocess.Popen([BUILD / "bin/optrush", "run", "long.lua", "--device", "cpu"], cwd=work, stderr=subprocess.DEVNULL,
                                stdout=subprocess.DEVNULL, env={**os.environ, "OPTRUSH_CACHE": str(cache)})
