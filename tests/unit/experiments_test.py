@@ -103,21 +103,32 @@ def make_checkpoint(folder, tie, positions=96):
 OF_OPERATORS = {"attention": "/model/dim", "kernels": "/model/dim", "swiglu_checkpoint": "/model/ffn_dim", "hardware": None}
 WITHOUT_A_MODEL = dict.fromkeys(("interconnect", "published_memory"), "this experiment trains no model")
 OF_A_HEAD_OF_ITS_OWN = {"versus_fsdp2", "versus_parallel"}
+ON_RANDOM_TOKENS = {"data_loading", *OF_OPERATORS, *WITHOUT_A_MODEL}
 
 
-def every_experiment_takes_a_checkpoint(work):
+def make_corpus(folder):
+    """Some of the texts that experiments read by default: all of them take minutes to tokenize."""
+    texts = pathlib.Path(variants_for("quickstart", "--device", "cpu")["base"]["spec"]["data"]["path"])
+    folder.mkdir()
+    for text in sorted((texts / "ATen/core").glob("*.h")):
+        (folder / text.name).write_bytes(text.read_bytes()[:4000])  # their last lines are the same
+    return folder
+
+
+def every_experiment_takes_a_checkpoint(work, corpus):
     """--arg checkpoint: its model and sizes in each experiment that ships, or a refusal in words. Paths start here."""
     tied, untied = make_checkpoint(work / "tied", True), make_checkpoint(work / "untied", False)
     names = sorted(script.stem for script in (SOURCE / "experiments").glob("*.lua"))
     assert len(names) > 20
     for name in names:
-        done = planned_for(name, "--arg", f"checkpoint={os.path.relpath(tied)}", "--device", "cpu")
+        texts = () if name in ON_RANDOM_TOKENS else ("--set", f"data.path={corpus}")
+        done = planned_for(name, "--arg", f"checkpoint={os.path.relpath(tied)}", "--device", "cpu", *texts)
         if name in WITHOUT_A_MODEL or name in OF_A_HEAD_OF_ITS_OWN:
             said = WITHOUT_A_MODEL.get(name, "whose head has the embedding's weight")
             assert done.returncode == 1 and said in done.stderr, (name, done.stderr)
             if name in WITHOUT_A_MODEL:
                 continue
-            done = planned_for(name, "--arg", f"checkpoint={untied}", "--device", "cpu")
+            done = planned_for(name, "--arg", f"checkpoint={untied}", "--device", "cpu", *texts)
         assert done.returncode == 0, f"{name}\n{done.stderr}"
         experiment = json.loads(done.stdout)[0]
         variants = experiment["variants"]
@@ -130,7 +141,8 @@ def every_experiment_takes_a_checkpoint(work):
         for variant in variants:
             assert variant["spec"]["model"] == {"checkpoint": str(folder)}, (name, variant["spec"]["model"])
             assert variant["spec"]["train"]["seq_len"] <= 96, (name, variant["name"])
-    base = variants_for("quickstart", "--arg", f"checkpoint={tied}", "--device", "cpu")["base"]["spec"]["train"]
+    variants = variants_for("quickstart", "--arg", f"checkpoint={tied}", "--device", "cpu", "--set", f"data.path={corpus}")
+    base = variants["base"]["spec"]["train"]
     assert (base["micro_batch"], base["seq_len"]) == (4, 96), "so small a model has the experiment's own batch"
     return tied
 
@@ -161,8 +173,10 @@ with tempfile.TemporaryDirectory() as folder:
     worth = next(line for line in text.splitlines() if line.startswith("| whole batch | "))
     assert f"| {full / without - 1:+.1%} |".replace("%", " %") in worth and alone > full, (worth, without, full, alone)
 
-    checkpoint = every_experiment_takes_a_checkpoint(pathlib.Path(folder))
-    rows, text = run("quickstart", ["FlashAttention", "micro-batch 8"], {"train.steps": 2}, folder, f"checkpoint={checkpoint}")
+    corpus = make_corpus(pathlib.Path(folder) / "corpus")
+    checkpoint = every_experiment_takes_a_checkpoint(pathlib.Path(folder), corpus)
+    rows, text = run("quickstart", ["FlashAttention", "micro-batch 8"], {"train.steps": 2, "data.path": corpus}, folder,
+                     f"checkpoint={checkpoint}")
     assert rows["micro-batch 8"]["gate"]["compared"] and f"checkpoint = {checkpoint}" in text, text
 
     rungs = ["fused loss", "8-bit AdamW", "update in the backward", "4-bit matrices"]
@@ -207,8 +221,7 @@ with tempfile.TemporaryDirectory() as folder:
     assert ahead["gate"]["compared"] and ahead["gate"]["worst"] == 0, "the same batches"
     assert "| data | made | step | data | peak active memory |" in text
 
-    rows, text = run("time_to_loss", ["lr 0.002 + AdamW", "lr 0.002 + Muon"],
- {**small, "train.steps": 40}, folder)
+    rows, text = run("time_to_loss", ["lr 0.002 + AdamW", "lr 0.002 + Muon"], {**small, "train.steps": 40}, folder)
     assert "| learning rate | optimizer | step | validation loss | steps to loss | time to loss |" in text
     assert rows["lr 0.002 + Muon"]["time_to_loss"]["by"] == "validation loss", rows
 
@@ -216,9 +229,10 @@ with tempfile.TemporaryDirectory() as folder:
     parameters = {rung: rows[rung]["memory"]["parts"]["parameters"] for rung in ("LoRA", "4-bit matrices")}
     assert parameters["4-bit matrices"] < 0.6 * parameters["LoRA"], parameters
 
-    rows, text = run("sft", ["packing", "LoRA", "4-bit matrices"], {**small, "train.seq_len": 2048, "train.micro_batch": 1}, folder)
+    rows, text = run("sft", ["packing", "LoRA", "4-bit matrices"],
+                     {**small, "train.seq_len": 2048, "train.micro_batch": 1, "data.path": corpus}, folder)
     assert " of their positions filled" in text
 
     _, text = run("dpo", ["mixed precision", "FlashAttention", "fused loss", "4-bit matrices"],
-                     {**small, "train.seq_len": 128, "train.micro_batch": 2}, folder)
+                     {**small, "train.seq_len": 128, "train.micro_batch": 2, "data.path": corpus}, folder)
     assert "dpo: accuracy" in text and "dpo: reward margin" in text
