@@ -205,7 +205,7 @@ with tempfile.TemporaryDirectory() as folder:
         assert rows[f"{op} + fused"]["gate"]["compared"], rows[f"{op} + fused"]["gate"]
     assert "forward, of the bandwidth" in text
 
-    rows, text = run("hardware", ["255 + fp32", "257 + bf16", "norm", "linear"], {}, folder)
+    rows, text = run("hardware", ["255 + fp32", "257 + bf16", "norm", "linear"], {"train.steps": 2, "train.warmup": 1}, folder)
     lines = [line for line in text.splitlines() if line.startswith(("| norm | forward", "| linear | forward"))]
     assert "| memory |" in lines[0] and len(lines) == 2, lines
     assert "triad" in text
@@ -230,7 +230,7 @@ with tempfile.TemporaryDirectory() as folder:
     assert parameters["4-bit matrices"] < 0.6 * parameters["LoRA"], parameters
 
     rows, text = run("sft", ["packing", "LoRA", "4-bit matrices"],
-                     {**small, "train.seq_len": 2048, "train.micro_batch": 1, "data.path": corpus}, folder)
+                     {**small, "train.seq_len": 512, "train.micro_batch": 1, "data.path": corpus}, folder)
     assert " of their positions filled" in text
 
     _, text = run("dpo", ["mixed precision", "FlashAttention", "fused loss", "4-bit matrices"],
