@@ -207,5 +207,11 @@ void read_shadow(void* to, uint64_t from, size_t bytes) {
   }
 }
 
+bool read_known(void* to, uint64_t from, size_t bytes) {
+  if (!is_known(from, bytes)) return false;
+  std::memcpy(to, shadow(from), bytes);
+  return true;
+}
+
 void forget_values() { memory().known.clear(); }
 }  // namespace fake_cuda

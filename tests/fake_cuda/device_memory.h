@@ -39,6 +39,8 @@ void fill_shadow(uint64_t to, uint32_t value, size_t width, size_t count);
 void copy_shadow(uint64_t to, uint64_t from, size_t bytes);
 /// What a kernel may have written reads as FAKE_CUDA_UNKNOWN, a little different at each read.
 void read_shadow(void* to, uint64_t from, size_t bytes);
+/// False: not all of it is known.
+bool read_known(void* to, uint64_t from, size_t bytes);
 /// A kernel ran: what memory holds is unknown.
 void forget_values();
 }  // namespace fake_cuda

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "device_memory.h"
+#include "ranks_calls.h"
 #include "settings.h"
 
 namespace fake_cuda {
@@ -66,6 +67,7 @@ std::string report() {
 void at_end() {
   if (!Settings::in_use()) return;
   const Lock lock(mutex());
+  end_calls_of_ranks();
   const Settings& settings = Settings::get();
   if (!settings.report.empty())
     if (FILE* file = std::fopen(settings.report.c_str(), "a")) {
@@ -94,6 +96,7 @@ void forget_counts_and_faults() {
   const Lock lock(mutex());
   state().counts = {};
   state().faults.clear();
+  forget_calls_of_ranks();
 }
 
 cudaError_t fail(cudaError_t error) {

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 LIBRARIES = ["c10_cuda", "torch_cuda", "torch_cuda_linalg", "torch_python", "caffe2_nvrtc"]
-OF_CUDA = re.compile(r"^(__cuda|cuda|cu[A-Z]|cublas|cudnn|cusolver|cusparse|cufft|curand)")
+OF_CUDA = re.compile(r"^(__cuda|cuda|cu[A-Z]|cublas|cudnn|cusolver|cusparse|cufft|curand|nccl)")
 NOT_OURS = re.compile(r"^cuFile")  # libcufile is there
 
 

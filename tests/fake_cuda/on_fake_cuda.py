@@ -47,6 +47,7 @@ def main():
             os.environ, FAKE_CUDA="1", FAKE_CUDA_ARCH=given.arch, FAKE_CUDA_MEMORY=given.memory, FAKE_CUDA_DEVICES=given.devices,
             FAKE_CUDA_REPORT=os.path.abspath(given.report) if given.report else "",
             FAKE_CUDA_TRACE=os.path.abspath(given.trace) if given.trace else "",
+            FAKE_CUDA_NCCL=os.environ.get("FAKE_CUDA_NCCL") or f"{folder}/nccl",
             LD_PRELOAD=str(LIBRARIES / "libcuda.so.1"),
             LD_LIBRARY_PATH=f"{LIBRARIES}:{os.environ.get('LD_LIBRARY_PATH', '')}".rstrip(":"),
             OPTRUSH_CACHE=f"{folder}/optrush", XDG_CACHE_HOME=f"{folder}/xdg", TRITON_CACHE_DIR=f"{folder}/triton",

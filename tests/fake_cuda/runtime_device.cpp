@@ -9,6 +9,7 @@
 #include "api.h"
 #include "device_attributes.h"
 #include "device_memory.h"
+#include "peers.h"
 #include "settings.h"
 
 using namespace fake_cuda;
@@ -184,6 +185,7 @@ FAKE_CUDA_API cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) {
 }
 FAKE_CUDA_API cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) { return cudaSuccess; }
 FAKE_CUDA_API cudaError_t cudaDeviceSynchronize() {
+  await([] { return unfinished_calls(clock_of_device()).empty(); });
   const Lock lock(mutex());
   return synchronize_device("cudaDeviceSynchronize");
 }

@@ -4,6 +4,7 @@
 
 #include "api.h"
 #include "device_memory.h"
+#include "peers.h"
 #include "work.h"
 
 using namespace fake_cuda;
@@ -87,9 +88,11 @@ FAKE_CUDA_API cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* a, con
 
 FAKE_CUDA_API cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
                                           cudaStream_t stream) {
+  if (device_of(from) >= 0 && device_of(to) < 0 && !is_pinned(to)) await_peers(stream);  // as the driver does
   return copy(to, from, bytes, stream, "cudaMemcpyAsync");
 }
 FAKE_CUDA_API cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind) {
+  await_peers(nullptr);
   const Lock lock(mutex());
   if (const cudaError_t bad = copy(to, from, bytes, nullptr, "cudaMemcpy"); bad != cudaSuccess) return bad;
   return synchronize(stream_of(nullptr), "cudaMemcpy");

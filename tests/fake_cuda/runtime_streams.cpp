@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "api.h"
+#include "peers.h"
 #include "work.h"
 
 using namespace fake_cuda;
@@ -32,11 +33,12 @@ FAKE_CUDA_API cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 FAKE_CUDA_API cudaError_t cudaStreamQuery(cudaStream_t stream) {
   FAKE_CUDA_STREAM("cudaStreamQuery");
-  if (!s->capture) return cudaSuccess;
+  if (!s->capture) return unfinished_calls(s->clock).empty() ? cudaSuccess : fail(cudaErrorNotReady);
   break_capture(s);
   return fault(cudaErrorStreamCaptureUnsupported, "cudaStreamQuery", "the stream captures");
 }
 FAKE_CUDA_API cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  await_peers(stream);
   FAKE_CUDA_STREAM("cudaStreamSynchronize");
   return synchronize(s, "cudaStreamSynchronize");
 }
@@ -98,6 +100,10 @@ FAKE_CUDA_API cudaError_t cudaEventQuery(cudaEvent_t handle) {
   return event ? query(event, "cudaEventQuery") : no_event("cudaEventQuery");
 }
 FAKE_CUDA_API cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
+  await([handle] {
+    const Event* event = event_of(handle);
+    return !event || unfinished_calls(event->clock).empty();
+  });
   const Lock lock(mutex());
   Event* event = event_of(handle);
   return event ? synchronize(event, "cudaEventSynchronize") : no_event("cudaEventSynchronize");

@@ -51,6 +51,8 @@ Settings read() {
     s.unknown = std::strtof(text.c_str(), nullptr);
   s.report = text_of("FAKE_CUDA_REPORT");
   s.trace = text_of("FAKE_CUDA_TRACE");
+  s.nccl = text_of("FAKE_CUDA_NCCL");
+  s.nccl_seconds = static_cast<int>(number_of("FAKE_CUDA_NCCL_SECONDS", 60, 1, 3600));
   s.strict = text_of("FAKE_CUDA_STRICT") != "0";
   return s;
 }

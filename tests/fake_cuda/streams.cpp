@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "ledger.h"
+#include "peers.h"
 #include "settings.h"
 
 namespace fake_cuda {
@@ -196,6 +197,13 @@ cudaError_t synchronize(Stream* stream, const char* where) {
   return cudaSuccess;
 }
 
+Clock clock_of_device() {
+  Clock clock;
+  for (const Stream* stream : all().streams)
+    if (stream->device == device) merge(clock, stream->clock);
+  return clock;
+}
+
 cudaError_t synchronize_device(const char* where) {
   ++counts().waits;
   if (!all().captures.empty()) {
@@ -203,15 +211,15 @@ cudaError_t synchronize_device(const char* where) {
     return fault(cudaErrorStreamCaptureUnsupported, where,
                  "the host waits for the device while a stream captures");
   }
-  for (const Stream* stream : all().streams)
-    if (stream->device == device) merge(all().host, stream->clock);
+  merge(all().host, clock_of_device());
   return cudaSuccess;
 }
 
 cudaError_t query(Event* event, const char* where) {
   if (event->capture != 0) return fault(cudaErrorCapturedEvent, where, "the event was recorded in a capture");
   if (const cudaError_t bad = forbidden_in_capture(where); bad != cudaSuccess) return bad;
-  merge(all().host, event->clock);  // work is done at once, so the answer is yes
+  if (!unfinished_calls(event->clock).empty()) return fail(cudaErrorNotReady);
+  merge(all().host, event->clock);  // other work is done at once, so the answer is yes
   return cudaSuccess;
 }
 cudaError_t synchronize(Event* event, const char* where) {

@@ -79,6 +79,8 @@ cudaError_t wait(Stream* stream, Event* event);
 cudaError_t synchronize(Stream* stream, const char* where);
 cudaError_t synchronize(Event* event, const char* where);
 cudaError_t synchronize_device(const char* where);
+/// All work of the current device, its captures apart.
+Clock clock_of_device();
 cudaError_t query(Event* event, const char* where);
 /// What a capture forbids to its thread, or to all: an allocation, a wait.
 cudaError_t forbidden_in_capture(const char* where);
