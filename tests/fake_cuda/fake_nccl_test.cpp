@@ -6,10 +6,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <functional>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "fake_cuda.h"
@@ -180,6 +182,8 @@ TEST_F(FakeNccl, Memory) {
   float* freed = at(0).in;
   cudaFree(freed);
   gives(freed, at(0).out, 8, "what is sent lies in freed device memory");
+  EXPECT_EQ(ncclAllReduce(at(0).out, at(0).out, 8, ncclFloat, ncclSum, c[0], at(0).stream), ncclSuccess)
+      << "a refused call leaves nothing behind";
 }
 
 TEST_F(FakeNccl, StreamsOfAnotherDevice) {

@@ -3,9 +3,9 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <random>
-#include <set>
 #include <utility>
 
 #include "api.h"
@@ -17,8 +17,8 @@
 using namespace fake_cuda;
 
 namespace {
-std::set<ncclComm*>& all() {
-  static auto* const all = new std::set<ncclComm*>;
+std::map<ncclComm*, std::unique_ptr<ncclComm>>& all() {
+  static auto* const all = new std::map<ncclComm*, std::unique_ptr<ncclComm>>;
   return *all;
 }
 thread_local std::string last_text;
@@ -58,8 +58,8 @@ ncclResult_t join(ncclComm_t* out, const std::string& name, int size, int rank, 
     made->size = size;
     made->device = present_device();
     made->blocking = blocking;
-    comm = *all().insert(made.release()).first;
-    *out = comm;
+    *out = comm = made.get();
+    all()[comm] = std::move(made);
     RanksCalls::get().join(name, size, rank, comm->device);
   }
   if (!comm->blocking) return ncclInProgress;
@@ -76,7 +76,6 @@ ncclResult_t await_calls(ncclComm* comm) {
 ncclResult_t forget(ncclComm* comm) {
   const Lock lock(mutex());
   all().erase(comm);
-  delete comm;
   return ncclSuccess;
 }
 }  // namespace
@@ -179,15 +178,23 @@ FAKE_CUDA_API ncclResult_t ncclCommSplit(ncclComm_t handle, int color, int key, 
 }
 
 FAKE_CUDA_API ncclResult_t ncclCommFinalize(ncclComm_t handle) {
-  ncclComm* comm = live(handle, "ncclCommFinalize");
-  if (!comm) return ncclInvalidArgument;
-  if (std::exchange(comm->finalized, true))
-    return refuse(comm, "ncclCommFinalize", "finalized already", ncclInvalidUsage);
+  ncclComm* comm = nullptr;
+  {
+    const Lock lock(mutex());
+    comm = live(handle, "ncclCommFinalize");
+    if (!comm) return ncclInvalidArgument;
+    if (std::exchange(comm->finalized, true))
+      return refuse(comm, "ncclCommFinalize", "finalized already", ncclInvalidUsage);
+  }
   return await_calls(comm);
 }
 FAKE_CUDA_API ncclResult_t ncclCommDestroy(ncclComm_t handle) {
-  ncclComm* comm = live(handle, "ncclCommDestroy");
-  if (!comm) return ncclInvalidArgument;
+  ncclComm* comm = nullptr;
+  {
+    const Lock lock(mutex());
+    comm = live(handle, "ncclCommDestroy");
+    if (!comm) return ncclInvalidArgument;
+  }
   await_calls(comm);
   return forget(comm);
 }

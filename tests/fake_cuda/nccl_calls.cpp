@@ -123,7 +123,7 @@ ncclResult_t take(const Call& call, ncclComm_t handle, cudaStream_t stream, nccl
   const Lock lock(mutex());
   const std::string where = "nccl" + call.kind;
   const auto wrong = [&](const std::string& why) {
-    group().result = ncclInvalidArgument;
+    if (group().depth > 0) group().result = ncclInvalidArgument;
     return refuse(handle, where, why);
   };
   ncclComm* comm = live(handle, where.c_str());

@@ -1,22 +1,47 @@
--- Every way to share a training among GPUs, alone and mixed, at the smallest size that each allows. Nothing is computed here.
+-- Every way to share a training among GPUs, alone and mixed, at the smallest size that each allows: four sequences a
+-- step everywhere. Nothing is computed here.
 local rush = require "optrush"
 
 local exp = rush.experiment {
   name = "ranks",
   device = "cuda",
-  model = rush.llama("tiny", { n_layers = 4 }),
+  model = rush.llama("tiny", { n_layers = 6 }),
   data = rush.random(),
   plugins = { "bf16_weights", "flash_attention" },
   train = { micro_batch = 4, seq_len = 128, steps = 2, warmup = 2 },
 }
 
-local stacks = {}
-local function stack(name, ranks, plugins, train)
-  train = train or {}
-  train.world_size, train.micro_batch = ranks, train.micro_batch or 2
-  stacks[#stacks + 1] = rush.rung(name, { plugins = plugins, train = train })
+local ways = {}
+--- `copies`: ranks that have sequences of their own.
+local function way(name, ranks, copies, plugins, settings)
+  settings = settings or {}
+  local accumulation = settings.accumulation or 1
+  ways[#ways + 1] = rush.rung(name, {
+    plugins = plugins,
+    replace = settings.replace,
+    data = settings.data,
+    train = { world_size = ranks, micro_batch = 4 // copies // accumulation, accumulation = accumulation },
+  })
 end
 
-stack("ddp", 2, { "ddp" })
-exp:grid { stacks }
+way("ddp", 2, 2, { "ddp" })
+way("fsdp 1", 2, 2, { { "fsdp", { stage = 1 } } })
+way("fsdp 2", 2, 2, { { "fsdp", { stage = 2 } } })
+way("fsdp 3", 2, 2, { { "fsdp", { prefetch = 2 } } })
+way("fsdp, offload", 2, 2, { { "fsdp", { offload = true } } })
+way("hybrid", 4, 4, { { "fsdp", { shard_ranks = 2 } } })
+way("tensor", 2, 1, { { "tensor_parallel", { overlap = 2 } } })
+way("tensor, sequence", 2, 1, { { "tensor_parallel", { sequence = true } } })
+way("ring", 2, 1, { "context_parallel", "ddp" })
+way("all-to-all", 2, 1, { { "context_parallel", { kind = "all_to_all" } }, "fsdp" })
+for _, schedule in ipairs { "gpipe", "1f1b", "interleaved", "zero_bubble" } do
+  way(schedule, 3, 1, { { "pipeline_parallel", { size = 3, schedule = schedule } } }, { accumulation = 4 })
+end
+way("pipeline, tensor, ddp", 8, 2, { "pipeline_parallel", "tensor_parallel", "ddp" }, { accumulation = 2 })
+way("ring, fsdp", 4, 2, { "context_parallel", "fsdp" })
+way("muon, fsdp", 2, 2, { "muon", "fsdp" }, { replace = "bf16_weights" })
+way("qlora, fsdp", 2, 2, { "lora", "nf4", "fsdp" })
+way("dpo, fsdp", 2, 2, { "lora", "dpo", "fsdp" }, { data = rush.preferences(rush.corpus "libtorch") })
+
+exp:grid { ways }
 exp:run { rounds = 1 }

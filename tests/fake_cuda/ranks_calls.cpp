@@ -6,6 +6,7 @@
 #include <fstream>
 #include <functional>
 #include <sstream>
+#include <utility>
 
 #include "device_memory.h"
 #include "ledger.h"
@@ -216,6 +217,7 @@ void RanksCalls::add_member(std::istream& text, bool own) {
   }
   c.size = size;
   c.members[rank] = member;
+  ended_.erase(member.process);  // numbers of processes are used again
 }
 
 void RanksCalls::add_call(std::istream& text, bool own) {

@@ -52,7 +52,7 @@ Settings read() {
   s.report = text_of("FAKE_CUDA_REPORT");
   s.trace = text_of("FAKE_CUDA_TRACE");
   s.nccl = text_of("FAKE_CUDA_NCCL");
-  s.nccl_seconds = static_cast<int>(number_of("FAKE_CUDA_NCCL_SECONDS", 60, 1, 3600));
+  s.nccl_seconds = static_cast<int>(number_of("FAKE_CUDA_NCCL_SECONDS", 120, 1, 3600));
   s.strict = text_of("FAKE_CUDA_STRICT") != "0";
   return s;
 }

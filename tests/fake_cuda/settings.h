@@ -24,7 +24,7 @@ struct Settings {
   float unknown = 1;          ///< FAKE_CUDA_UNKNOWN: what memory that a kernel wrote reads as
   std::string report, trace;  ///< FAKE_CUDA_REPORT, FAKE_CUDA_TRACE: files, empty for none
   std::string nccl;           ///< FAKE_CUDA_NCCL: the file in which ranks say what they call
-  int nccl_seconds = 60;      ///< FAKE_CUDA_NCCL_SECONDS: a rank that comes later does not come
+  int nccl_seconds = 120;     ///< FAKE_CUDA_NCCL_SECONDS: a rank that comes later does not come
   bool strict = true;         ///< FAKE_CUDA_STRICT=0: a process with faults keeps its exit code
 
   static const Settings& get();
