@@ -1,4 +1,4 @@
-#include "optrush/cache.h"
+#include "optrush/machine.h"
 
 #include <cstdlib>
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "optrush/python.h"
+#include "optrush/machine.h"
 
 namespace optrush {
 /// What that Python offers; a version is empty where the package is missing.

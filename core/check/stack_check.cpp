@@ -15,7 +15,7 @@
 #include "check/opening.h"
 #include "data/batches.h"
 #include "experiment/gate.h"
-#include "model/init.h"
+#include "params/init.h"
 #include "train/trainer.h"
 
 namespace optrush {

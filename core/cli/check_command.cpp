@@ -10,8 +10,8 @@
 #include "cli/interrupted.h"
 #include "experiment/until.h"
 #include "launch/check_run.h"
-#include "optrush/cache.h"
 #include "optrush/error.h"
+#include "optrush/machine.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

@@ -4,7 +4,7 @@
 #include "base/installation.h"
 #include "cli/become.h"
 #include "cli/commands.h"
-#include "optrush/python.h"
+#include "optrush/machine.h"
 
 namespace optrush {
 namespace {

@@ -7,7 +7,7 @@
 #include "data/text_source.h"
 #include "optrush/error.h"
 #include "optrush/json.h"
-#include "optrush/python.h"
+#include "optrush/machine.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

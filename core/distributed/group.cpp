@@ -1,4 +1,4 @@
-#include "optrush/group.h"
+#include "optrush/mesh.h"
 
 #include <ATen/Functions.h>
 #include <ATen/core/dispatch/Dispatcher.h>

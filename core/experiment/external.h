@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "base/spec_json.h"
-#include "optrush/effect.h"
+#include "optrush/edit.h"
 #include "optrush/json.h"
-#include "optrush/phase.h"
+#include "optrush/options.h"
 
 namespace optrush {
 /// A program that does a rung's training in place of the worker (docs/experiments.md, "External rungs"): it

@@ -10,8 +10,8 @@
 #include "base/python.h"
 #include "base/spec_json.h"
 #include "launch/temporary_folder.h"
-#include "optrush/cache.h"
 #include "optrush/error.h"
+#include "optrush/machine.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

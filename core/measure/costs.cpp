@@ -1,4 +1,4 @@
-#include "optrush/costs.h"
+#include "optrush/forecast.h"
 
 #include <ATen/record_function.h>
 

@@ -11,9 +11,9 @@
 
 #include "model/binder.h"
 #include "model/declare.h"
-#include "model/init.h"
 #include "model/operators.h"
 #include "model/rotary.h"
+#include "params/init.h"
 
 namespace optrush {
 namespace {

@@ -10,7 +10,6 @@
 #include "build_info.h"
 #include "optrush/error.h"
 #include "optrush/host/abi.h"
-#include "optrush/host/plugin_api.h"
 #include "plugin/elf_note.h"
 #include "plugin/needs.h"
 

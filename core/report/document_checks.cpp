@@ -2,8 +2,8 @@
 
 #include "base/spec_json.h"
 #include "base/value.h"
-#include "optrush/effect.h"
 #include "optrush/error.h"
+#include "optrush/options.h"
 
 namespace optrush {
 namespace {

@@ -5,8 +5,8 @@
 #include "base/files.h"
 #include "base/python.h"
 #include "launch/process.h"
-#include "optrush/cache.h"
 #include "optrush/error.h"
+#include "optrush/machine.h"
 #include "render_script.h"
 #include "report/theme.h"
 

@@ -7,7 +7,7 @@
 
 #include "base/printable.h"
 #include "optrush/error.h"
-#include "optrush/random_state.h"
+#include "optrush/saved_tensors.h"
 #include "recipe/evaluation_scope.h"
 
 namespace optrush {

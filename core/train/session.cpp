@@ -11,20 +11,21 @@
 #include <mutex>
 #include <optional>
 
+#include "base/counter_random.h"
 #include "base/files.h"
 #include "base/learning_rate.h"
 #include "base/spec_json.h"
 #include "base/suggest.h"
 #include "build_info.h"
 #include "checkpoint/check_checkpoint.h"
-#include "data/counter_random.h"
+#include "data/batches.h"
 #include "distributed/rendezvous.h"
 #include "measure/step_clock.h"
 #include "model/collective_alone.h"
 #include "model/hugging_face.h"
-#include "model/init.h"
 #include "optrush/forecast.h"
 #include "optrush/host/resolve.h"
+#include "params/init.h"
 #include "recipe/engine.h"
 #include "train/adamw.h"
 #include "train/lost_adapters.h"
@@ -49,7 +50,7 @@ std::vector<std::string> data_parallel_plugins(const RunSpec& spec) {
     alone.plugins = {{.name = plugin.name}};
     try {
       auto loaded = load_plugins(alone);
-      Recipe recipe(alone);
+      RunRecipe recipe(alone);
       apply_plugins(loaded, recipe);
       if (recipe.data_parallel.base().plugin == plugin.name) names.push_back(plugin.name);
     } catch (const Error&) {  // it asks for what is not here
@@ -99,12 +100,12 @@ at::ScalarType parse_dtype(const std::string& name) {
 }
 
 std::unique_ptr<Session> Session::open(const RunSpec& spec, at::Device device, const Ranks& ranks,
-                                       const std::function<void(Recipe&)>& edit) {
+                                       const std::function<void(RunRecipe&)>& edit) {
   if (spec.train.world_size != ranks.size)
     throw Error("train.world_size is " + std::to_string(spec.train.world_size) + ", and the run has " +
                 std::to_string(ranks.size) + (ranks.size == 1 ? " process" : " processes"));
   std::unique_ptr<Session> session(new Session(load_plugins(spec), spec, device, ranks));
-  Recipe& recipe = session->recipe_;
+  RunRecipe& recipe = session->recipe_;
   apply_plugins(session->plugins_, recipe);
   if (spec.model_kind == "collective") {
     recipe.edit_as("model");
@@ -113,9 +114,10 @@ std::unique_ptr<Session> Session::open(const RunSpec& spec, at::Device device, c
   if (edit) edit(recipe);
   recipe.seal();
   recipe.check();
+  if (!recipe.learns_from(spec.data.kind)) refuse_data_without_loss(spec.data);
   if (spec.validate.every > 0) Validation::check(recipe);
-  recipe.mesh.settle(ranks.rank, ranks.size);
-  if (ranks.size == 1 || ranks.alone) recipe.mesh.groups_->connect(ranks, nullptr, device);
+  recipe.run_mesh().settle(ranks.rank, ranks.size);
+  if (ranks.size == 1 || ranks.alone) recipe.run_mesh().groups().connect(ranks, nullptr, device);
   return session;
 }
 
@@ -127,10 +129,10 @@ Session::Session(std::vector<LoadedPlugin> plugins, const RunSpec& spec, at::Dev
 Session::~Session() = default;
 
 void Session::connect() {
-  if (!recipe_.mesh.groups_->connected()) {
+  if (!recipe_.run_mesh().groups().connected()) {
     store_ = rendezvous(ranks_, identity_of(recipe_.spec()));
     refuse_shared_gpus(*store_, ranks_);
-    recipe_.mesh.groups_->connect(ranks_, store_, device_);
+    recipe_.run_mesh().groups().connect(ranks_, store_, device_);
   }
   recipe_.fire(Event::meshed, *this);
 }
@@ -244,7 +246,7 @@ void Session::updates(bool does) {
 
 const Update* Session::update() { return updates_ ? &update_ : nullptr; }
 
-const TrafficTable& Session::traffic() const { return recipe_.mesh.groups_->traffic(); }
+const TrafficTable& Session::traffic() const { return recipe_.run_mesh().groups().traffic(); }
 
 void Session::expect_traffic(const std::string& collective, const Mesh::Names& dims, double bytes) {
   expected_traffic_[{collective, recipe_.mesh.group(dims).name()}] += bytes;
@@ -252,13 +254,13 @@ void Session::expect_traffic(const std::string& collective, const Mesh::Names& d
 
 void Session::time_waits(StepClock* clock) {
   if (clock == nullptr)
-    recipe_.mesh.groups_->around_waits({});
+    recipe_.run_mesh().groups().around_waits({});
   else
-    recipe_.mesh.groups_->around_waits(
+    recipe_.run_mesh().groups().around_waits(
         [clock] { return std::make_shared<BucketScope>(*clock, Bucket::communication); });
 }
 
-Run::Guard Session::bookkeeping() { return recipe_.mesh.groups_->bookkeeping(); }
+Run::Guard Session::bookkeeping() { return recipe_.run_mesh().groups().bookkeeping(); }
 
 std::vector<Site*> Session::sites(const std::string& role) const {
   std::vector<Site*> found;

@@ -8,8 +8,11 @@
 #include "distributed/ranks.h"
 #include "model/binder.h"
 #include "model/model.h"
-#include "optrush/recipe.h"
+#include "optrush/data_parallel.h"
+#include "optrush/optimizer.h"
+#include "params/run_params.h"
 #include "plugin/loader.h"
+#include "recipe/run_recipe.h"
 
 namespace optrush {
 /// A spec made real, one stage after the other: open, connect, declare, make_ready. Training, plans,
@@ -20,7 +23,7 @@ class Session final : public Run {
   /// is then checked and sealed, and the mesh has its sizes. Touches no device and joins nobody. Throws what
   /// loading, apply(), Recipe::check() and the mesh throw.
   static std::unique_ptr<Session> open(const RunSpec& spec, at::Device device, const Ranks& ranks = {},
-                                       const std::function<void(Recipe&)>& edit = {});
+                                       const std::function<void(RunRecipe&)>& edit = {});
   ~Session() override;
 
   /// The ranks meet, unless they are planned only; Event::meshed.
@@ -46,8 +49,8 @@ class Session final : public Run {
   /// Whether this rank runs the head, and so has a loss.
   bool has_head() const;
   const Model& model() const { return model_; }
-  Recipe& recipe() { return recipe_; }
-  const Recipe& recipe() const { return recipe_; }
+  RunRecipe& recipe() { return recipe_; }
+  const RunRecipe& recipe() const { return recipe_; }
   const Params& params() const { return params_; }
   const Mesh& mesh() const { return recipe_.mesh; }
   const Ranks& ranks() const { return ranks_; }
@@ -109,11 +112,11 @@ class Session final : public Run {
     bool is_head = false;
   };
   std::vector<LoadedPlugin> plugins_;  // first: what they gave to the recipe and the session ends before them
-  Recipe recipe_;
+  RunRecipe recipe_;
   Ranks ranks_;
   at::Device device_;
   c10::intrusive_ptr<c10d::Store> store_;
-  Params params_;
+  RunParams params_;
   Model model_;
   std::vector<std::vector<Unit*>> chunks_;
   std::unique_ptr<DataParallel> data_parallel_;

@@ -3,7 +3,7 @@
 #include <ATen/Functions.h>
 
 #include "optrush/host/resolve.h"
-#include "optrush/random_state.h"
+#include "optrush/saved_tensors.h"
 #include "recipe/evaluation_scope.h"
 #include "train/loss_sums.h"
 

@@ -9,9 +9,9 @@
 #include "data/token_source.h"
 #include "io/safetensors.h"
 #include "model/hugging_face.h"
-#include "model/init.h"
 #include "model/model.h"
 #include "optrush/error.h"
+#include "params/init.h"
 #include "train/session.h"
 
 namespace optrush {

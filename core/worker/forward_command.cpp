@@ -110,7 +110,7 @@ int forward_command(const ForwardRequest& request) {
   const at::Device device = open_device(spec.device);
   const auto opened = Session::open(spec, device);
   Session& session = *opened;
-  const Recipe& recipe = session.recipe();
+  const RunRecipe& recipe = session.recipe();
   session.connect();
   session.declare();
   check_range(tokens, session.model().vocab_size, request.tokens);

@@ -114,7 +114,7 @@ std::string take_compilers_off(RunSpec& spec, at::Device device) {
 Forecast forecast_step(const RunSpec& spec, at::Device device) {
   const auto kept = opened(spec, device);
   Session& session = *kept;
-  Recipe& recipe = session.recipe();
+  RunRecipe& recipe = session.recipe();
   session.connect();
   session.declare();
   session.make_ready();

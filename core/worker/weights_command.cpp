@@ -164,7 +164,7 @@ void write_model(Session& session, const std::set<std::string>& own, const std::
 
 void write_adapter(const Session& session, const std::set<std::string>& own, const std::string& dtype,
                    const fs::path& out) {
-  Json config = session.recipe().adapter();
+  Json config = session.recipe().description("peft");
   if (config.is_null())
     throw Error("the plugin that trains parameters of its own does not say how other programs read them",
                 "write the whole model: --merge");

@@ -244,7 +244,7 @@ class Steps {
  public:
   Steps(const Ranks& ranks, const Json& arguments, const std::function<void(Recipe&)>& edit)
       : session_(Session::open(run_spec_from_json(arguments.at("spec"), "test"), at::kCPU, ranks,
-                               [&](Recipe& recipe) {
+                               [&](RunRecipe& recipe) {
                                  recipe.edit_as("test");
                                  edit(recipe);
                                })) {

@@ -38,7 +38,7 @@ check_names_of_techniques() {
   for folder in plugins/optimizations/*/ plugins/parallelism/*/; do
     name=$(basename "$folder")
     pattern="\\b$name\\b"
-    if grep -qw "$name" core/include/optrush/phase.h; then pattern="Phase::$name\\b|'$name'|(==|!=|\\() *\"$name\""; fi
+    if grep -qw "$name" core/include/optrush/edit.h; then pattern="Phase::$name\\b|'$name'|(==|!=|\\() *\"$name\""; fi
     if tracked core | xargs -r grep -nE "$pattern"; then found=1; fi
   done
   return $found

@@ -11,7 +11,7 @@
 
 #include "measure/memory.h"
 #include "model/operators.h"
-#include "optrush/python.h"
+#include "optrush/machine.h"
 #include "support/training.h"
 #include "worker/predict.h"
 

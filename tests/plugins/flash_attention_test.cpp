@@ -6,7 +6,7 @@
 #include "fused_kernel.h"
 #include "kernel_order.h"
 #include "model/binder.h"
-#include "optrush/autocast.h"
+#include "optrush/scopes.h"
 #include "support/attention_ring.h"
 #include "support/error_of.h"
 #include "support/training.h"

@@ -8,6 +8,7 @@
 
 #include "base/spec_json.h"
 #include "measure/step_clock.h"
+#include "optrush/data_parallel.h"
 #include "optrush/forecast.h"
 #include "sharded.h"
 #include "simulated/device.h"
@@ -38,7 +39,7 @@ RunSpec ranks_spec(int64_t ranks, Json options, const Json& model = Json::object
 std::unique_ptr<Session> declared(const RunSpec& spec, int64_t rank,
                                   const std::function<void(Recipe&)>& edit = {}) {
   auto session =
-      Session::open(spec, at::kCPU, Ranks::planned(rank, spec.train.world_size), [&](Recipe& recipe) {
+      Session::open(spec, at::kCPU, Ranks::planned(rank, spec.train.world_size), [&](RunRecipe& recipe) {
         recipe.edit_as("test");
         if (edit) edit(recipe);
       });
@@ -145,7 +146,7 @@ class Foreseen {
  public:
   explicit Foreseen(const RunSpec& spec, const std::function<void(Recipe&)>& edit = {})
       : session_(Session::open(spec, simulated::open(simulated::Values::none, at::kCUDA),
-                               Ranks::planned(0, spec.train.world_size), [&](Recipe& recipe) {
+                               Ranks::planned(0, spec.train.world_size), [&](RunRecipe& recipe) {
                                  recipe.edit_as("test");
                                  if (edit) edit(recipe);
                                })) {

@@ -32,7 +32,7 @@ class Trained {
  public:
   explicit Trained(const RunSpec& spec, const std::function<void(Recipe&)>& edit = {},
                    at::Device device = at::kCPU)
-      : session_(Session::open(spec, device, {}, [&](Recipe& recipe) {
+      : session_(Session::open(spec, device, {}, [&](RunRecipe& recipe) {
           recipe.edit_as("test");
           if (edit) edit(recipe);
         })) {

@@ -24,6 +24,7 @@
 
 #include "optrush/forecast.h"
 #include "optrush/plugin.h"
+#include "optrush/step.h"
 #include "partition.h"
 #include "pipeline.h"
 #include "tied_ends.h"

@@ -1,4 +1,4 @@
-#include "optrush/layout.h"
+#include "optrush/param.h"
 
 #include <ATen/core/grad_mode.h>
 

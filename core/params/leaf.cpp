@@ -1,4 +1,4 @@
-#include "optrush/leaf.h"
+#include "optrush/data_parallel.h"
 
 #include <torch/csrc/autograd/variable.h>
 

@@ -1,4 +1,4 @@
-#include "model/init.h"
+#include "params/init.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Functions.h>
@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "data/counter_random.h"
+#include "base/counter_random.h"
 
 namespace optrush {
 namespace {

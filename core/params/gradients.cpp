@@ -1,10 +1,12 @@
-#include "optrush/gradients.h"
+#include "optrush/shard.h"
 
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <map>
+
+#include "optrush/mesh.h"
 
 namespace optrush {
 namespace {

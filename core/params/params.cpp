@@ -84,10 +84,6 @@ std::vector<Param*> Params::all() { return kept_; }
 
 std::vector<const Param*> Params::all() const { return {kept_.begin(), kept_.end()}; }
 
-void Params::keep_only(const std::vector<Param*>& kept) {
-  std::erase_if(kept_, [&](Param* param) { return std::ranges::find(kept, param) == kept.end(); });
-}
-
 std::vector<Param*> Unit::params() const {
   std::vector<Param*> all;
   const auto take = [&](const std::vector<Param*>& params) {
