@@ -49,7 +49,7 @@ bool starts_elsewhere(const CheckCase& c, at::Device device) {
 
 std::unique_ptr<Session> open_run(const RunSpec& spec, at::Device device,
                                   const std::function<void(Recipe&)>& edit) {
-  auto run = Session::open(spec, device, {}, edit);
+  auto run = RunSetup::open(spec, device, {}, edit);
   run->connect();
   run->declare();
   run->make_ready();

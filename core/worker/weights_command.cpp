@@ -19,7 +19,7 @@
 #include "optrush/error.h"
 #include "plugin/description.h"
 #include "recipe/evaluation_scope.h"
-#include "train/session.h"
+#include "train/run_setup.h"
 #include "train/state.h"
 
 namespace optrush {
@@ -66,7 +66,7 @@ class FrozenForms {
   explicit FrozenForms(const RunSpec& spec) {
     const RunSpec reduced = reduced_to(spec, {Effect::model, Effect::precision});
     try {
-      session_ = Session::open(reduced, at::kCPU);
+      session_ = RunSetup::open(reduced, at::kCPU);
       session_->declare();
     } catch (const Skip& e) {
       std::cerr << "warning: whether frozen matrices were kept in fewer bits is not known here ("
@@ -91,7 +91,7 @@ class FrozenForms {
   }
 
  private:
-  std::unique_ptr<Session> session_;  // codecs are its plugins'
+  std::unique_ptr<RunSetup> session_;  // codecs are its plugins'
   std::map<std::string, const Param*> forms_;
 };
 
@@ -99,7 +99,7 @@ class FrozenForms {
 std::set<std::string> own_parameters(RunSpec spec) {
   spec.plugins.clear();
   spec.data = {};  // some data asks for plugins
-  const auto plain = Session::open(spec, at::kCPU);
+  const auto plain = RunSetup::open(spec, at::kCPU);
   plain->declare();
   std::set<std::string> names;
   for (const Param* param : plain->params().all()) names.insert(param->name);
@@ -194,7 +194,7 @@ int weights_command(const WeightsRequest& request) {
     throw Error("a model of kind '" + spec.model_kind + "' has no Hugging Face form");
   check_empty(request.out);
   const auto own = own_parameters(spec);
-  const auto session = Session::open(spec, at::kCPU);
+  const auto session = RunSetup::open(spec, at::kCPU);
   session->connect();
   session->declare();
   session->make_ready();

@@ -51,7 +51,7 @@ INSTANTIATE_TEST_SUITE_P(Each, CollectiveAlone,
 
 TEST(CollectiveAlone, TakesSeveralRanks) {
   const RunSpec spec = collective("all_reduce", 1, 1024);
-  EXPECT_THAT(error_of([&] { Session::open(spec, at::kCPU); }), HasSubstr("at least two ranks"));
+  EXPECT_THAT(error_of([&] { RunSetup::open(spec, at::kCPU); }), HasSubstr("at least two ranks"));
 }
 
 TEST(CollectiveAlone, AForecastSendsNothing) {
