@@ -1,5 +1,6 @@
 #include "check/opening.h"
 #include "base/spec_json.h"
+#include "train/run_setup.h"
 
 #include <algorithm>
 

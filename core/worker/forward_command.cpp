@@ -109,7 +109,7 @@ int forward_command(const ForwardRequest& request) {
   const RunSpec spec = spec_of(request, tokens);
   const at::Device device = open_device(spec.device);
   const auto opened = RunSetup::open(spec, device);
-  Session& session = *opened;
+  RunSetup& session = *opened;
   const RunRecipe& recipe = session.recipe();
   session.connect();
   session.declare();

@@ -112,7 +112,7 @@ std::string take_compilers_off(RunSpec& spec, const Recipe& recipe) {
 
 Forecast forecast_step(const RunSpec& spec, at::Device device) {
   const auto kept = opened(spec, device);
-  Session& session = *kept;
+  RunSetup& session = *kept;
   RunRecipe& recipe = session.recipe();
   session.connect();
   session.declare();

@@ -44,7 +44,6 @@ class Trained {
     return optrush::train(session(), [](const Json&) {});
   }
   Session& session() { return *session_; }
-  std::vector<LoadedPlugin>& plugins() { return session_->plugins(); }
 
  private:
   std::unique_ptr<RunSetup> session_;

@@ -7,6 +7,7 @@
 #include "optrush/batch.h"
 #include "optrush/slot.h"
 #include "optrush/spec.h"
+#include "optrush/unit.h"
 
 namespace optrush {
 class Group;
