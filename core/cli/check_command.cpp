@@ -55,7 +55,7 @@ int check_plugins(const CheckOptions& options) {
   std::cout << check_table(outcome) << std::flush;
   if (outcome.signal != 0)
     throw Interrupted(outcome.signal, "optrush check --resume, with the same options, goes on with the rest");
-  const bool failed = std::ranges::count(outcome.cases, "failed", &CheckedCase::status) != 0;
+  const bool failed = std::ranges::count(outcome.cases, CaseStatus::failed, &CheckedCase::status) != 0;
   return failed ? kSomethingFailed : kOk;
 }
 }  // namespace

@@ -29,14 +29,15 @@ RunHost::RunHost(RunRequest request, Overrides overrides, std::string resume_hin
       overrides_(std::move(overrides)),
       resume_hint_(std::move(resume_hint)) {}
 
-Experiment RunHost::prepared(const Experiment& described) {
-  Experiment experiment = described;
-  apply(overrides_, experiment);
-  experiment = model_tokens().of(std::move(experiment));
+Expanded RunHost::prepared(const Experiment& described) {
+  Experiment overridden = described;
+  apply(overrides_, overridden);
+  Expanded expanded = model_tokens().of(std::move(overridden));
+  const Experiment& experiment = expanded.experiment;
   if (!folders_.insert(report_folder(request_.reports, experiment)).second)
     throw Error("the script runs '" + experiment.name + "' with the label '" + experiment.label + "' twice",
                 "give one of the two another name, or another label in exp:run { label = ... }");
-  return experiment;
+  return expanded;
 }
 
 std::filesystem::path RunHost::conclude(const RunOutcome& outcome, Progress& progress) {
@@ -61,23 +62,23 @@ std::filesystem::path RunHost::conclude(const RunOutcome& outcome, Progress& pro
   return outcome.folder;
 }
 
-void RunHost::check_needs(const Experiment& experiment) const {
+void RunHost::check_needs(const Expanded& expanded) const {
   if (request_.skip_missing) return;
   Interrupts interrupts;
-  require_what_is_needed(experiment, request_.only, interrupts);
+  require_what_is_needed(expanded, request_.only, interrupts);
   if (interrupts.signal() != 0) throw Interrupted(interrupts.signal(), "nothing was run");
 }
 
 std::filesystem::path RunHost::run(const Experiment& described) {
-  const Experiment experiment = prepared(described);
-  check_needs(experiment);
+  const Expanded expanded = prepared(described);
+  check_needs(expanded);
   Progress progress(progress_terminal());
-  return conclude(run_experiment(experiment, request_, progress), progress);
+  return conclude(run_experiment(expanded, request_, progress), progress);
 }
 
 std::filesystem::path RunHost::search(const Experiment& described, const SearchRequest& request) {
-  const Experiment experiment = prepared(described);
-  check_needs(each_alone(experiment, request));
+  const Experiment experiment = prepared(described).experiment;
+  check_needs(Expanded(each_alone(experiment, request)));
   Progress progress(progress_terminal());
   return conclude(search_experiment(experiment, request, request_, progress), progress);
 }

@@ -23,9 +23,9 @@ class RunHost : public AskingHost {
 
  private:
   /// With the command line's overrides.
-  Experiment prepared(const Experiment&);
+  Expanded prepared(const Experiment&);
   /// A UsageError where rungs need what this machine lacks, unless those are to be skipped.
-  void check_needs(const Experiment&) const;
+  void check_needs(const Expanded&) const;
   /// Writes the report.
   std::filesystem::path conclude(const RunOutcome&, Progress&);
 

@@ -7,8 +7,8 @@
 
 #include "base/first_line.h"
 #include "base/host_name.h"
+#include "base/peer_error.h"
 #include "base/suggest.h"
-#include "distributed/peer_error.h"
 
 namespace optrush {
 namespace {

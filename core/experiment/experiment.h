@@ -93,6 +93,14 @@ std::string grid_name(const std::vector<std::string>& choices);
 /// of their own, as who writes them wants to see what chance does.
 std::vector<Variant> expand(const Experiment&, const std::set<std::string>& cannot_be = {});
 
+/// An experiment with its variants.
+struct Expanded {
+  Experiment experiment;
+  std::vector<Variant> variants;
+
+  explicit Expanded(Experiment one) : experiment(std::move(one)), variants(expand(experiment)) {}
+};
+
 Json to_json(const Experiment&);
 Experiment experiment_from_json(const Json&, const std::string& where);
 Json to_json(const Variant&);

@@ -15,20 +15,14 @@
 #include "optrush/error.h"
 #include "process/process.h"
 #include "process/temporary_folder.h"
+#include "results/record.h"
+#include "results/worker_answer.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
 namespace {
 using Clock = std::chrono::steady_clock;
 constexpr double kListLimit = 120, kCaseLimit = 120, kCompiledLimit = 900;
-
-/// What the worker said on stderr before it gave up, without its name.
-std::string stated(const fs::path& log) {
-  const std::string text = log_tail(log);
-  for (const std::string start : {"optrush-worker: error: ", "optrush-worker: skipped: ", "optrush-worker: "})
-    if (const size_t at = text.find(start); at != std::string::npos) return text.substr(at + start.size());
-  return text.empty() ? "the worker ended without a word" : text;
-}
 
 /// New lines of a file that another process appends to.
 class Tail {
@@ -53,14 +47,16 @@ class Tail {
 
 /// Results by identity, as an earlier check left them. A line that a kill cut off is passed over, and closed
 /// so that the next one stands alone.
-std::map<std::string, Json> read_journal(const fs::path& file) {
+std::map<std::string, Json> known_ends(const fs::path& file) {
   std::map<std::string, Json> known;
   const auto entries = read_json_lines(file);
   close_torn_line(file);
   for (const Json& entry : entries) {
     if (!entry.contains("end")) continue;
     const auto is_text = [&](const char* key) { return entry.value(key, Json()).is_string(); };
-    if (is_text("identity") && is_text("status") && is_text("detail") &&
+    const auto names = names_of(CaseStatus());
+    if (is_text("identity") && is_text("detail") &&
+        std::ranges::count(names, entry.value("status", Json())) > 0 &&
         entry.value("seconds", Json(0)).is_number())
       known[entry["identity"]] = entry;
   }
@@ -90,9 +86,16 @@ class Check {
     command.arguments.insert(command.arguments.end(), settings_.selection.begin(), settings_.selection.end());
     const ProcessEnd end = run_process(command, {.timeout_s = kListLimit}, interrupts_);
     if (end.kind == ProcessEnd::Kind::interrupted) return;
-    if (end.kind == ProcessEnd::Kind::exited && end.code == 2) throw UsageError(stated(log));
-    if (end.kind != ProcessEnd::Kind::exited || end.code != 0 || !fs::exists(out)) throw Error(stated(log));
-    list_ = read_json(out);
+    const bool exited = end.kind == ProcessEnd::Kind::exited, misused = exited && end.code == 2;
+    const auto refuse = [&](const std::string& reason) {
+      if (misused) throw UsageError(reason);
+      throw Error(reason.empty() ? "the worker ended without a word" : reason);
+    };
+    if (!is_there(out)) refuse(log_tail(log));
+    WorkerAnswer answer = read_answer(out);
+    if (answer.failure) refuse(answer.failure->reason);
+    if (!exited || end.code != 0) refuse(log_tail(log));
+    list_ = std::move(answer.asked);
     outcome_.device = list_.at("device");
     outcome_.machine = list_.at("name");
     outcome_.unusable = list_.at("unusable");
@@ -103,7 +106,6 @@ class Check {
       pending_.push_back(outcome_.cases.size());
       outcome_.cases.push_back({.id = each.at("id"),
                                 .kind = each.at("kind"),
-                                .status = "not run",
                                 .detail = "",
                                 .subjects = each.at("subjects"),
                                 .seconds = 0});
@@ -112,7 +114,7 @@ class Check {
 
   void take_known() {
     if (settings_.resume) {
-      const auto known = read_journal(settings_.journal);
+      const auto known = known_ends(settings_.journal);
       std::erase_if(pending_, [&](size_t index) {
         const auto found = known.find(identity_of(index));
         if (found == known.end()) return false;
@@ -131,7 +133,7 @@ class Check {
 
   void keep(size_t index, const Json& end) {
     CheckedCase& checked = outcome_.cases.at(index);
-    checked.status = end.at("status");
+    checked.status = record::taken<CaseStatus>(end.at("status"), "status");
     checked.detail = end.at("detail");
     checked.seconds = end.value("seconds", 0.0);
   }
@@ -141,7 +143,7 @@ class Check {
     keep(index, end);
     append_line(settings_.journal, end.dump(-1, ' ', true, Json::error_handler_t::replace));
     const CheckedCase& checked = outcome_.cases.at(index);
-    if (checked.status == "failed")
+    if (checked.status == CaseStatus::failed)
       progress_.note("failed  " + checked.id + "\n        " + first_line(checked.detail), Colour::red);
     std::erase(pending_, index);
   }
@@ -149,7 +151,7 @@ class Check {
   void fail(size_t index, const std::string& reason, double seconds) {
     finish(index, {{"end", outcome_.cases.at(index).id},
                    {"identity", identity_of(index)},
-                   {"status", "failed"},
+                   {"status", to_string(CaseStatus::failed)},
                    {"detail", reason},
                    {"seconds", seconds}});
   }
@@ -160,7 +162,7 @@ class Check {
   }
 
   void show(size_t index, Clock::time_point begun) {
-    const auto failed = std::ranges::count(outcome_.cases, "failed", &CheckedCase::status);
+    const auto failed = std::ranges::count(outcome_.cases, CaseStatus::failed, &CheckedCase::status);
     std::string line = "[" + std::to_string(outcome_.cases.size() - pending_.size() + 1) + "/" +
                        std::to_string(outcome_.cases.size()) + "] " + outcome_.cases.at(index).id;
     if (seconds_since(begun) >= 2) line += ", " + clock_time(seconds_since(begun));
@@ -216,11 +218,13 @@ class Check {
       const BadEnd bad = describe_bad_end(*end, {});
       const std::string last = log_tail(log);
       fail(*current,
-           bad.status + ": " + bad.reason + (last.empty() ? "" : "\nlast lines of its log:\n" + last),
+           std::string(to_string(bad.status)) + ": " + bad.reason +
+               (last.empty() ? "" : "\nlast lines of its log:\n" + last),
            seconds_since(begun));
     }
     if (was_interrupt(*end, interrupts_)) return;
-    if (pending_.size() == before) throw Error("no case could be started: " + stated(log));
+    if (pending_.size() == before)
+      throw Error("no case could be started; the worker said:\n" + log_tail(log));
   }
 
   const CheckSettings& settings_;

@@ -6,6 +6,7 @@
 
 #include "launch/progress.h"
 #include "optrush/json.h"
+#include "results/status.h"
 
 namespace optrush {
 struct CheckSettings {
@@ -19,7 +20,8 @@ struct CheckSettings {
 
 /// One line of the result. Status: ok, refused, skipped, failed or "not run".
 struct CheckedCase {
-  std::string id, kind, status, detail;
+  std::string id, kind, detail;
+  CaseStatus status = CaseStatus::not_run;
   std::vector<std::string> subjects;
   double seconds = 0;
 };

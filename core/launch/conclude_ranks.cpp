@@ -20,48 +20,46 @@ BadEnd end_of_rank(const RanksEnd& run, const Job& job, const RankLimits& limits
   const std::string log = last_lines(log_of(run.rank), rank.log);
   const auto limit = [](double seconds) { return clock_time(seconds); };
   if (run.kind == Kind::absent)
-    return {"timeout",
+    return {Status::timeout,
             "did not arrive where the others waited for it (last seen " + seen + ")\n" + run.waiting + log};
   if (run.kind == Kind::lingered)
-    return {"timeout",
+    return {Status::timeout,
             "did not end within " + limit(limits.linger_s) + " after rank 0, last seen " + seen + log};
   if (run.kind == Kind::timed_out)
     return describe_end({.kind = ProcessEnd::Kind::timed_out}, {.timeout_s = limits.timeout_s}, "", seen,
                         log_of(run.rank), rank.log);
-  if (!rank.lost.empty()) return {"crashed", "was lost: " + rank.lost + ", last seen " + seen + log};
-  if (rank.result.is_object())
-    return {rank.result.at("status"), rank.result.at("reason").get<std::string>() + log};
+  if (!rank.lost.empty()) return {Status::crashed, "was lost: " + rank.lost + ", last seen " + seen + log};
+  if (rank.result) return {rank.result->status, rank.result->reason + log};
   return describe_end(rank.end, {}, "the worker " + rank.problem, seen, log_of(run.rank), rank.log);
 }
 
-Json failed_run(const RanksEnd& run, const Job& job, const RankLimits& limits) {
+RunResult failed_run(const RanksEnd& run, const Job& job, const RankLimits& limits) {
   BadEnd end = end_of_rank(run, job, limits);
   end.reason = run.names.at(run.rank) + ": " + end.reason;
-  Json result = result_json(end);
-  result["rank"] = run.rank;
+  RunResult result(end);
+  result.rank = static_cast<int64_t>(run.rank);
   const RankEnd& rank = run.ends.at(run.rank);
-  if (run.kind == Kind::failed && rank.verdict() == RankEnd::Verdict::outside) result["cause"] = "lost";
-  const Json& own = rank.result;
-  if (own.is_object() && own.contains("requested_bytes")) result["requested_bytes"] = own["requested_bytes"];
+  if (run.kind == Kind::failed && rank.verdict() == RankEnd::Verdict::outside) result.cause = Cause::lost;
+  if (rank.result) result.requested_bytes = rank.result->requested_bytes;
   return result;
 }
 
 /// Rank 0's, with a note for each rank that came to a bad end after its own.
-Json succeeded(const RanksEnd& run) {
-  Json result = run.ends.front().result;
+RunResult succeeded(const RanksEnd& run) {
+  RunResult result = run.ends.front().result.value();
   for (size_t i = 0; i < run.ends.size(); ++i) {
     const ProcessEnd& end = run.ends[i].end;
     if (end.kind == ProcessEnd::Kind::exited && end.code == 0) continue;
-    result["notes"].push_back("after its result was written, " + run.names[i] +
-                              " came to a bad end: " + describe_bad_end(end, {}).reason);
+    result.notes.push_back("after its result was written, " + run.names[i] +
+                           " came to a bad end: " + describe_bad_end(end, {}).reason);
   }
   return result;
 }
 }  // namespace
 
-Json conclude_ranks(const fs::path& run_folder, const RanksEnd& run, const Job& job,
-                    const RankLimits& limits) {
-  Json result = run.kind == Kind::ok ? succeeded(run) : failed_run(run, job, limits);
+RunResult conclude_ranks(const fs::path& run_folder, const RanksEnd& run, const Job& job,
+                         const RankLimits& limits) {
+  RunResult result = run.kind == Kind::ok ? succeeded(run) : failed_run(run, job, limits);
   for (const auto& rank : run.ends) note_strays(result, rank.end);
   check_disk(run_folder, result);
   store_result(run_folder, job, result);

@@ -4,6 +4,7 @@
 #include "base/files.h"
 #include "base/first_line.h"
 #include "base/installation.h"
+#include "base/suggest.h"
 #include "base/text.h"
 #include "build_info.h"
 #include "launch/result.h"
@@ -34,25 +35,18 @@ std::string commit(Interrupts& interrupts) {
 }
 
 /// Names of what computes.
-std::string cpu_of(const Json& context) {
-  const auto cpu = context.find("cpu");
-  return cpu != context.end() && cpu->is_object() ? cpu->value("name", "") : "";
-}
-std::string gpus_of(const Json& context) {
-  std::string names;
-  if (const auto gpus = context.find("gpus"); gpus != context.end() && gpus->is_array())
-    for (const auto& gpu : *gpus) names += (names.empty() ? "" : ", ") + gpu.value("name", "");
-  return names.empty() ? "none" : names;
+std::string gpus_of(const Context& context) {
+  std::vector<std::string> names;
+  for (const GpuContext& gpu : context.gpus) names.push_back(gpu.name);
+  return names.empty() ? "none" : join(names);
 }
 /// What the machines of a launcher's job compute with: "2 ranks on Xeon; 2 ranks on Xeon, 2 x H100".
-std::string hosts_of(const Json& context) {
-  std::string text;
-  for (const auto& host : context.at("hosts")) {
-    const std::string gpus = host.value("gpus", "");
-    text += (text.empty() ? "" : "; ") + std::to_string(host.at("ranks").size()) + " ranks on " +
-            host.value("cpu", "") + (gpus.empty() ? "" : ", " + gpus);
-  }
-  return text;
+std::string hosts_of(const Context& context) {
+  std::vector<std::string> hosts;
+  for (const HostContext& host : context.hosts)
+    hosts.push_back(std::to_string(host.ranks.size()) + " ranks on " + host.cpu +
+                    (host.gpus.empty() ? "" : ", " + host.gpus));
+  return join(hosts, "; ");
 }
 }  // namespace
 
@@ -83,25 +77,23 @@ std::optional<Json> describe_machine(const Experiment& experiment, const fs::pat
   return context;
 }
 
-std::string difference_of_machines(const Json& there, const Json& here) {
+std::string difference_of_machines(const Context& there, const Context& here) {
   const auto differ = [](const std::string& what, const std::string& a, const std::string& b) {
     return what + " '" + a + "' there, '" + b + "' here";
   };
-  if (cpu_of(there) != cpu_of(here)) return differ("CPU", cpu_of(there), cpu_of(here));
+  if (there.cpu.name != here.cpu.name) return differ("CPU", there.cpu.name, here.cpu.name);
   if (gpus_of(there) != gpus_of(here)) return differ("GPUs", gpus_of(there), gpus_of(here));
-  if (there.contains("hosts") && here.contains("hosts") && hosts_of(there) != hosts_of(here))
+  if (!there.hosts.empty() && !here.hosts.empty() && hosts_of(there) != hosts_of(here))
     return differ("machines", hosts_of(there), hosts_of(here));
   // Where the spec leaves them open, the same spec is another computation.
-  const Json mine = here.value("threads", Json()), theirs = there.value("threads", Json());
-  if (mine.is_number() && theirs.is_number() && mine != theirs)
-    return differ("CPU threads", theirs.dump(), mine.dump());
+  if (there.threads && here.threads && *there.threads != *here.threads)
+    return differ("CPU threads", std::to_string(*there.threads), std::to_string(*here.threads));
   return {};
 }
 
-std::string difference_of_builds(const Json& there, const Json& here) {
-  const auto build = [](const Json& context) {
-    const std::string commit = context.value("commit", "");
-    return context.value("optrush_version", "") + (commit.empty() ? "" : " (" + commit + ")");
+std::string difference_of_builds(const Context& there, const Context& here) {
+  const auto build = [](const Context& context) {
+    return context.optrush_version + (context.commit.empty() ? "" : " (" + context.commit + ")");
   };
   if (build(there) == build(here)) return {};
   return "runs of more than one build of optrush stand beside each other: " + build(there) + ", and " +

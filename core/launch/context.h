@@ -6,6 +6,7 @@
 #include "experiment/experiment.h"
 #include "optrush/json.h"
 #include "process/signals.h"
+#include "results/context.h"
 
 namespace optrush {
 /// The machine and what was run on it (docs/architecture.md, "Context"): what the worker's doctor measures,
@@ -18,7 +19,7 @@ std::optional<Json> describe_machine(const Experiment&, const std::filesystem::p
 Json ask_doctor(const RunSpec&, const std::filesystem::path& worker, bool quick, Interrupts&);
 
 /// Why runs of both contexts must not stand in one report: "CPU 'A' there, 'B' here"; empty where they may.
-std::string difference_of_machines(const Json& there, const Json& here);
+std::string difference_of_machines(const Context& there, const Context& here);
 /// What a report must say where its runs are of both builds; empty where they are of one.
-std::string difference_of_builds(const Json& there, const Json& here);
+std::string difference_of_builds(const Context& there, const Context& here);
 }  // namespace optrush

@@ -80,7 +80,7 @@ Json to_json(const RankEnd& end) {
   return {{"type", "end"},
           {signalled ? "signal" : "code", signalled ? end.end.signal : end.end.code},
           {"out_of_memory", end.end.out_of_memory ? Json(*end.end.out_of_memory) : Json()},
-          {"result", end.result},
+          {"result", end.result ? to_json(*end.result) : Json()},
           {"problem", end.problem},
           {"phase", end.state.phase},
           {"steps", end.state.steps},
@@ -94,8 +94,8 @@ RankEnd rank_end_from_json(const Json& json) {
   (signalled ? end.end.signal : end.end.code) = small_number(json, signalled ? "signal" : "code");
   end.end.out_of_memory = optional_field<bool>(json, "out_of_memory");
   if (!json.contains("result")) throw Error("field 'result' is missing");
-  end.result = json.at("result");
-  if (!end.result.is_null()) run_result_from_json(end.result, "a rank's result");
+  if (const Json& result = json.at("result"); !result.is_null())
+    end.result = run_result_from_json(result, "a rank's result");
   end.problem = required<std::string>(json, "problem");
   end.state.phase = required<std::string>(json, "phase");
   end.state.steps = required<int64_t>(json, "steps");

@@ -43,8 +43,8 @@ TimeEstimate estimate_time(const std::vector<Job>& jobs, const Stored& stored) {
     if (run.result.status != Status::ok || !run.result.step_seconds) continue;
     Took& same = took[work_of(run.spec, external_of(run, stored))];
     same.runs.push_back(&run.result);
-    for (const Json& point : run.raw.value("validation", Json::array()))
-      same.validation.push_back(point.value("seconds", 0.0));
+    for (const ValidationPoint& point : run.result.validation)
+      same.validation.push_back(point.seconds.value_or(0));
   }
   TimeEstimate estimate{.all = jobs.size()};
   for (const auto& job : jobs) {

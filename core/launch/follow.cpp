@@ -183,8 +183,9 @@ class Follower {
                             optional_field<int64_t>(message, "from_step")};
       rank_ = std::make_unique<LocalRank>(worker_, files, message.at("store"), place, spec, Environment());
     } catch (const Error& e) {
-      send_end(
-          {.result = {{"schema_version", 1}, {"status", "failed"}, {"reason", e.what()}, {"cause", "own"}}});
+      RankEnd end{.result = RunResult(BadEnd{Status::failed, e.what()})};
+      end.result->cause = Cause::own;
+      send_end(end);
     }
   }
 

@@ -97,7 +97,7 @@ class FollowingRank : public RunningRank {
   void keep(const RankEnd& end) const {
     fs::create_directories(folder_);
     write_file(folder_ / "log.txt", end.log + "\n");
-    if (!end.result.is_null()) write_json(folder_ / "result.json", end.result);
+    if (end.result) write_json(folder_ / "result.json", to_json(*end.result));
   }
 
   Followers& followers_;

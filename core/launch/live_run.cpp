@@ -10,7 +10,7 @@ namespace {
 bool is_good(const ProcessEnd& end, const std::filesystem::path& folder) {
   if (end.kind != ProcessEnd::Kind::exited || end.code != 0) return false;
   const auto result = read_result(folder);
-  return result && result->at("status") == "ok";
+  return result && result->ok();
 }
 }  // namespace
 
@@ -21,8 +21,8 @@ double grace_of(const Job& job) {
   return saves ? save_timeout_s() : Limits{}.grace_s;
 }
 
-std::optional<Json> finish(LiveRun& run, double timeout_s, Interrupts& interrupts,
-                           const std::function<void()>& tick) {
+std::optional<RunResult> finish(LiveRun& run, double timeout_s, Interrupts& interrupts,
+                                const std::function<void()>& tick) {
   const auto start = std::chrono::steady_clock::now();
   while (true) {
     interrupts.take();
@@ -42,18 +42,18 @@ std::optional<Json> finish(LiveRun& run, double timeout_s, Interrupts& interrupt
 ProcessRun::ProcessRun(const Command& command, Job job, std::filesystem::path folder, Interrupts& interrupts)
     : job_(std::move(job)), folder_(std::move(folder)), interrupts_(interrupts), process_(command) {}
 
-std::optional<Json> ProcessRun::poll() {
+std::optional<RunResult> ProcessRun::poll() {
   if (!end_) end_ = process_.poll();
   if (!end_ || (!is_good(*end_, folder_) && was_interrupt(*end_, interrupts_, kBadEnd))) return std::nullopt;
   return conclude(folder_, *end_, job_);
 }
 
-Json ProcessRun::time_out() {
+RunResult ProcessRun::time_out() {
   process_.end(grace_of(job_), interrupts_);
   return conclude(folder_, {.kind = ProcessEnd::Kind::timed_out}, job_);
 }
 
-std::optional<Json> ProcessRun::interrupt() {
+std::optional<RunResult> ProcessRun::interrupt() {
   if (!end_) end_ = process_.poll();
   // Of a program that was asked to stop and obeys, a result says nothing of a whole run; a worker writes
   // none.

@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "launch/schedule.h"
-#include "optrush/json.h"
 #include "process/process.h"
+#include "results/run_result.h"
 
 namespace optrush {
 /// A run whose processes have been started. They end with the object.
@@ -14,12 +14,12 @@ class LiveRun {
  public:
   virtual ~LiveRun() = default;
   /// Its result, once it has ended; it is stored then.
-  virtual std::optional<Json> poll() = 0;
+  virtual std::optional<RunResult> poll() = 0;
   /// Ends it because its time is over. Its result, which is stored.
-  virtual Json time_out() = 0;
+  virtual RunResult time_out() = 0;
   /// Ends it because of a signal: SIGTERM, some time, SIGKILL. What it was asked for is no end of its own, so
   /// nothing is stored, unless it came to a good end all the same: then its result.
-  virtual std::optional<Json> interrupt() = 0;
+  virtual std::optional<RunResult> interrupt() = 0;
   /// How often to look whether it has ended, where no signal tells.
   virtual std::chrono::milliseconds period() const { return std::chrono::milliseconds(250); }
 };
@@ -31,15 +31,16 @@ double grace_of(const Job&);
 /// Waits for a run's end, for the end of its time or for the first signal that asks to stop. Once a signal
 /// has come only a good end is a result: a bad one may be the signal's doing, wherever it was heard first.
 /// `tick` is called now and then.
-std::optional<Json> finish(LiveRun&, double timeout_s, Interrupts&, const std::function<void()>& tick = {});
+std::optional<RunResult> finish(LiveRun&, double timeout_s, Interrupts&,
+                                const std::function<void()>& tick = {});
 
 /// A run that one process makes.
 class ProcessRun : public LiveRun {
  public:
   ProcessRun(const Command&, Job, std::filesystem::path folder, Interrupts&);
-  std::optional<Json> poll() override;
-  Json time_out() override;
-  std::optional<Json> interrupt() override;
+  std::optional<RunResult> poll() override;
+  RunResult time_out() override;
+  std::optional<RunResult> interrupt() override;
 
  private:
   Job job_;
@@ -52,12 +53,12 @@ class ProcessRun : public LiveRun {
 /// A run that could not be started, whose result is stored already.
 class UnstartedRun : public LiveRun {
  public:
-  explicit UnstartedRun(Json result) : result_(std::move(result)) {}
-  std::optional<Json> poll() override { return result_; }
-  Json time_out() override { return result_; }
-  std::optional<Json> interrupt() override { return std::nullopt; }
+  explicit UnstartedRun(RunResult result) : result_(std::move(result)) {}
+  std::optional<RunResult> poll() override { return result_; }
+  RunResult time_out() override { return result_; }
+  std::optional<RunResult> interrupt() override { return std::nullopt; }
 
  private:
-  Json result_;
+  RunResult result_;
 };
 }  // namespace optrush

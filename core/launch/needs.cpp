@@ -129,9 +129,9 @@ std::string reason_of(const std::vector<MissingPart>& parts) {
   return reason;
 }
 
-void require_what_is_needed(const Experiment& experiment, const std::vector<std::string>& only,
+void require_what_is_needed(const Expanded& expanded, const std::vector<std::string>& only,
                             Interrupts& interrupts) {
-  const auto variants = expand(experiment);
+  const auto& [experiment, variants] = expanded;
   const Schedule schedule(variants, rounds_of(experiment), only, experiment.trace);
   Needs needs(interrupts);
   const Catalogue catalogue = Catalogue::find(experiment.base.plugin_path);

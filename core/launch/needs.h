@@ -39,5 +39,5 @@ std::string reason_of(const std::vector<MissingPart>&);
 /// A UsageError where a wanted rung's program, or the compiler or Python that one of its plugins runs, is
 /// missing: it names what, for which rungs, and the command that installs it. `only`: as of Schedule. What no
 /// command brings, such as a GPU, is left to the plans.
-void require_what_is_needed(const Experiment&, const std::vector<std::string>& only, Interrupts&);
+void require_what_is_needed(const Expanded&, const std::vector<std::string>& only, Interrupts&);
 }  // namespace optrush

@@ -13,25 +13,13 @@
 #include "optrush/error.h"
 #include "process/temporary_folder.h"
 #include "results/planned_memory.h"
+#include "results/worker_answer.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
 
 namespace {
-Planned failed_plan(std::string status, std::string reason) {
-  return {nullptr, {std::move(status), std::move(reason)}, false};
-}
-
-/// What the worker says on stderr, without its name in front: an error, or what this machine lacks.
-Planned stated_end(const std::string& text) {
-  static const std::string kError = "optrush-worker: error: ", kSkipped = "optrush-worker: skipped: ";
-  if (const size_t at = text.rfind(kSkipped); at != std::string::npos)
-    return failed_plan("skipped", text.substr(at + kSkipped.size()));
-  const size_t at = text.rfind(kError);
-  Planned planned = failed_plan("failed", at == std::string::npos ? text : text.substr(at + kError.size()));
-  planned.refused = at != std::string::npos;
-  return planned;
-}
+Planned failed_plan(BadEnd end) { return {.failure = std::move(end)}; }
 
 /// An Error where the gate, and so the report, could not read it.
 void check_plan(const Variant& variant, const Json& plan) {
@@ -59,6 +47,21 @@ std::string lacking_memory(const Json& plan, int64_t ranks) {
          (memory->bounded_by.empty() ? "" : "at least ") + bytes(memory->least) + " (" +
          grouped(memory->least) + " bytes), and " + (ranks > 1 ? "a rank can have " : "this machine has ") +
          bytes(*memory->available) + (memory->device == "cuda" ? " on its GPU" : " free");
+}
+
+/// What is made of a worker's answer.
+Planned planned(WorkerAnswer answer, const Variant& variant, const std::optional<PlannedGpu>& as_gpu) {
+  if (answer.failure)
+    return {.failure = *answer.failure, .refused = answer.failure->status == Status::failed};
+  Json& plan = answer.asked;
+  if (as_gpu && plan.contains("memory") && plan["memory"].is_object())
+    plan["memory"]["available_bytes"] = as_gpu->memory_bytes;
+  if (variant.external) plan["plugins"].push_back(as_plugin(*variant.external, variant.name));
+  check_plan(variant, plan);
+  auto reason = lacking_memory(plan, variant.spec.train.world_size);
+  if (variant.external || reason.empty()) return {.plan = std::move(plan)};
+  return {
+      .failure = {Status::skipped, std::move(reason)}, .skipped_plan = std::move(plan), .lacks_memory = true};
 }
 
 bool changes_batch(const Variant& variant) {
@@ -111,29 +114,17 @@ std::optional<Planned> plan_variant(const Variant& variant, const fs::path& work
   const ProcessEnd end = run_plan(variant.spec, worker, folder.path(), limits, interrupts, as_gpu);
   if (end.kind == ProcessEnd::Kind::interrupted) return std::nullopt;
 
-  const bool exited = end.kind == ProcessEnd::Kind::exited;
-  // A plan is written whole, before its worker predicts memory: what becomes of that process then is no
-  // matter.
-  if ((exited && end.code == 0) || (!exited && fs::exists(out))) {
-    try {
-      Json plan = read_json(out);
-      if (as_gpu && plan.contains("memory") && plan["memory"].is_object())
-        plan["memory"]["available_bytes"] = as_gpu->memory_bytes;
-      if (variant.external) plan["plugins"].push_back(as_plugin(*variant.external, variant.name));
-      check_plan(variant, plan);
-      if (const auto reason = lacking_memory(plan, variant.spec.train.world_size);
-          !variant.external && !reason.empty())
-        return Planned{.failure = {"skipped", reason}, .skipped_plan = std::move(plan), .lacks_memory = true};
-      return Planned{.plan = std::move(plan)};
-    } catch (const Error& e) {
-      return failed_plan("failed", "while planning: " + e.message());
-    }
+  try {
+    // A plan is written whole, before its worker predicts memory: what becomes of that process then is no
+    // matter.
+    if (is_there(out)) return planned(read_answer(out), variant, as_gpu);
+  } catch (const Error& e) {
+    return failed_plan({Status::failed, "while planning: " + e.message()});
   }
   const std::string tail = log_tail(log);
-  if (exited && end.code == 1 && !tail.empty()) return stated_end(tail);
   const BadEnd bad = describe_bad_end(end, limits);
-  return failed_plan(bad.status, "while planning: " + bad.reason +
-                                     (tail.empty() ? "" : "\nlast lines of its log:\n" + tail));
+  return failed_plan({bad.status, "while planning: " + bad.reason +
+                                      (tail.empty() ? "" : "\nlast lines of its log:\n" + tail)});
 }
 
 std::optional<std::vector<NoPlan>> plan_all(const Experiment& experiment, std::vector<Variant>& variants,
@@ -192,7 +183,7 @@ std::optional<int64_t> predicted_peak(const RunSpec& spec, const fs::path& worke
   run_plan(spec, worker, folder.path(), limits, interrupts, as_gpu);
   const fs::path out = folder.path() / "plan.json";
   if (!fs::exists(out)) return std::nullopt;
-  const auto memory = planned_memory(read_json(out));
+  const auto memory = planned_memory(read_answer(out).asked);
   return memory ? std::optional(static_cast<int64_t>(memory->peak)) : std::nullopt;
 }
 

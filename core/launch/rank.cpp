@@ -38,10 +38,11 @@ std::optional<std::string> watchdog_line(const fs::path& log) {
 }  // namespace
 
 RankEnd::Verdict RankEnd::verdict() const {
-  if (!result.is_object()) return lost.empty() && !ended_from_outside(end) ? Verdict::own : Verdict::outside;
-  if (result.at("status") == "ok") return Verdict::ok;
-  const std::string cause = result.value("cause", "own");
-  return cause == "peer" ? Verdict::peer : cause == "timeout" ? Verdict::absence : Verdict::own;
+  if (!result) return lost.empty() && !ended_from_outside(end) ? Verdict::own : Verdict::outside;
+  if (result->ok()) return Verdict::ok;
+  return result->cause == Cause::peer      ? Verdict::peer
+         : result->cause == Cause::timeout ? Verdict::absence
+                                           : Verdict::own;
 }
 
 LocalRank::LocalRank(const fs::path& worker, const RankFiles& files, const std::string& store,
@@ -55,12 +56,14 @@ std::optional<RankEnd> LocalRank::poll() {
   const auto process = process_.poll();
   if (!process) return std::nullopt;
   RankEnd end{.end = *process};
-  if (auto result = read_result(folder_, &end.problem)) end.result = std::move(*result);
+  end.result = read_result(folder_, &end.problem);
   end.state = metrics_.update();
   const fs::path log = folder_ / "log.txt";
   end.log = log_tail(log);
-  if (const auto line = end.result.is_object() ? std::nullopt : watchdog_line(log))
-    end.result = {{"schema_version", 1}, {"status", "failed"}, {"reason", *line}, {"cause", "timeout"}};
+  if (auto line = end.result ? std::nullopt : watchdog_line(log)) {
+    end.result.emplace(BadEnd{Status::failed, std::move(*line)});
+    end.result->cause = Cause::timeout;
+  }
   return end;
 }
 

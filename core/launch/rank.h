@@ -6,8 +6,8 @@
 
 #include "launch/metrics_tail.h"
 #include "launch/schedule.h"
-#include "optrush/json.h"
 #include "process/process.h"
+#include "results/run_result.h"
 
 namespace optrush {
 /// Where a rank is in a run: among all of them, and on its machine.
@@ -27,11 +27,11 @@ struct RankFiles {
 /// How one rank's part of a run ended.
 struct RankEnd {
   ProcessEnd end;
-  Json result;          ///< what its worker wrote; null: nothing that can be used
-  std::string problem;  ///< why there is no result: "wrote no result"
-  RunState state;       ///< how far it came
-  std::string log;      ///< the last lines of its log
-  std::string lost;     ///< why its end is not known, and of the rest only what was last heard; "": it is
+  std::optional<RunResult> result = {};  ///< what its worker wrote; none: nothing that can be used
+  std::string problem;                   ///< why there is no result: "wrote no result"
+  RunState state;                        ///< how far it came
+  std::string log;                       ///< the last lines of its log
+  std::string lost;  ///< why its end is not known, and of the rest only what was last heard; "": it is
 
   enum class Verdict : uint8_t {
     ok,

@@ -15,7 +15,7 @@ namespace {
 /// Whether the process that was to serve the store found its port taken: another program was given it between
 /// our choice and its start.
 bool port_was_taken(const RankEnd& server) {
-  const std::string said = server.result.is_object() ? server.result.value("reason", "") : server.log;
+  const std::string said = server.result ? server.result->reason : server.log;
   return said.find("EADDRINUSE") != std::string::npos ||
          said.find("ddress already in use") != std::string::npos;
 }
@@ -64,7 +64,7 @@ class RunOfRanks : public LiveRun {
     start();
   }
 
-  std::optional<Json> poll() override {
+  std::optional<RunResult> poll() override {
     if (watch_->goes_on()) return std::nullopt;
     const RanksEnd end = watch_->end();
     if (end.kind != RanksEnd::Kind::ok && !again_ && port_was_taken(end.ends.front())) {
@@ -75,10 +75,10 @@ class RunOfRanks : public LiveRun {
     }
     return conclude_ranks(folder_, end, job_, limits_);
   }
-  Json time_out() override {
+  RunResult time_out() override {
     return conclude_ranks(folder_, watch_->end(RanksEnd::Kind::timed_out), job_, limits_);
   }
-  std::optional<Json> interrupt() override {
+  std::optional<RunResult> interrupt() override {
     const RanksEnd end = watch_->end(RanksEnd::Kind::interrupted);
     if (!std::ranges::all_of(end.ends, [](const RankEnd& rank) { return rank.verdict() == kOk; }))
       return std::nullopt;
@@ -121,17 +121,17 @@ std::optional<Obstacle> RankRun::obstacle(const RunSpec& spec) const {
   if (followers_ != nullptr) {
     const Launched& here = followers_->here();
     if (ranks > here.size)
-      return Obstacle{
-          {"skipped", takes + " ranks, and " + here.launcher + " started " + std::to_string(here.size)}};
+      return Obstacle{{Status::skipped,
+                       takes + " ranks, and " + here.launcher + " started " + std::to_string(here.size)}};
     if (auto missing = followers_->missing(ranks); !missing.empty())
-      return Obstacle{{"failed", std::move(missing)}, "missing"};
+      return Obstacle{{Status::failed, std::move(missing)}, Cause::missing};
     return std::nullopt;
   }
   const bool on_gpus = spec.device == "cuda" || (spec.device == "auto" && gpus_ > 0);
   if (on_gpus && ranks > gpus_)
-    return Obstacle{{"skipped", takes + " GPUs, one for each rank, and this machine has " +
-                                    std::to_string(gpus_) +
-                                    "\nrun it with --device cpu, or on several machines"}};
+    return Obstacle{{Status::skipped, takes + " GPUs, one for each rank, and this machine has " +
+                                          std::to_string(gpus_) +
+                                          "\nrun it with --device cpu, or on several machines"}};
   return std::nullopt;
 }
 

@@ -20,7 +20,7 @@ RankLimits limits_of(const Job&);
 /// Why a run of several ranks can't be started.
 struct Obstacle {
   BadEnd end;
-  std::string cause = {};  ///< "missing" where ranks are that may be there another time
+  std::optional<Cause> cause = {};  ///< `missing` where ranks are that may be there another time
 };
 
 /// Makes the runs whose model several processes train together.

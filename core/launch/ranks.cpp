@@ -101,9 +101,9 @@ void RankWatch::settle(const std::vector<size_t>& present) {
   if (outcome_.kind == Kind::interrupted) return;
   const auto by_itself = [&](size_t i) { return std::ranges::count(present, i) == 0; };
   for (const size_t i : order_) {
-    const Json& result = ends_[i]->result;
+    const auto& result = ends_[i]->result;
     // Whom we ended counts where it still said that it had failed by itself.
-    const bool told = by_itself(i) || (result.is_object() && result.value("cause", "") == "own");
+    const bool told = by_itself(i) || (result && result->cause == Cause::own);
     if (told && ends_[i]->verdict() == Verdict::own) return name(Kind::failed, i);
   }
   for (const size_t i : order_)
@@ -111,8 +111,7 @@ void RankWatch::settle(const std::vector<size_t>& present) {
   if (outcome_.kind != Kind::ok) return name(outcome_.kind, least_far(present));
   const auto absence = first(Verdict::absence), peer = first(Verdict::peer);
   if (absence && !present.empty()) {
-    outcome_.waiting =
-        ranks_[*absence]->name() + ": " + ends_[*absence]->result.at("reason").get<std::string>();
+    outcome_.waiting = ranks_[*absence]->name() + ": " + ends_[*absence]->result.value().reason;
     return name(Kind::absent, least_far(present));
   }
   if (absence || peer) name(Kind::failed, absence ? *absence : *peer);

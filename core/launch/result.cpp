@@ -11,7 +11,6 @@
 #include "launch/external_run.h"
 #include "launch/metrics_tail.h"
 #include "optrush/error.h"
-#include "results/run_result.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
@@ -23,16 +22,16 @@ constexpr uintmax_t kFullDisk = 1 << 20;
 constexpr const char* kNoSpace = "No space left on device";
 
 BadEnd describe_kill(const std::optional<bool>& out_of_memory) {
-  if (!out_of_memory) return {"oom", "killed, probably by the host's out-of-memory killer"};
-  if (*out_of_memory) return {"oom", "killed by the kernel's out-of-memory killer"};
+  if (!out_of_memory) return {Status::oom, "killed, probably by the host's out-of-memory killer"};
+  if (*out_of_memory) return {Status::oom, "killed by the kernel's out-of-memory killer"};
   return {
-      "crashed",
+      Status::crashed,
       "killed by SIGKILL of another program or user (the kernel counts no process that it ended for want of "
       "memory)"};
 }
 }  // namespace
 
-std::optional<Json> read_result(const fs::path& run_folder, std::string* problem) {
+std::optional<RunResult> read_result(const fs::path& run_folder, std::string* problem) {
   const auto reject = [&](const std::string& what) {
     if (problem != nullptr) *problem = what;
     return std::nullopt;
@@ -40,9 +39,7 @@ std::optional<Json> read_result(const fs::path& run_folder, std::string* problem
   const fs::path file = run_folder / "result.json";
   if (!is_there(file)) return reject("wrote no result");
   try {
-    Json result = read_json(file);
-    run_result_from_json(result, file.string());  // the report will be as strict
-    return result;
+    return run_result_from_json(read_json(file), file.string());
   } catch (const Error& e) {
     return reject("wrote a result that can't be used (" + e.message() + ")");
   }
@@ -50,10 +47,10 @@ std::optional<Json> read_result(const fs::path& run_folder, std::string* problem
 
 BadEnd describe_bad_end(const ProcessEnd& end, const Limits& limits) {
   using Kind = ProcessEnd::Kind;
-  if (end.kind == Kind::timed_out) return {"timeout", "no end within " + clock_time(limits.timeout_s)};
+  if (end.kind == Kind::timed_out) return {Status::timeout, "no end within " + clock_time(limits.timeout_s)};
   if (end.kind == Kind::signalled && end.signal == SIGKILL) return describe_kill(end.out_of_memory);
-  if (end.kind == Kind::signalled) return {"crashed", "ended by " + describe_signal(end.signal)};
-  return {"crashed", "ended with exit code " + std::to_string(end.code)};
+  if (end.kind == Kind::signalled) return {Status::crashed, "ended by " + describe_signal(end.signal)};
+  return {Status::crashed, "ended with exit code " + std::to_string(end.code)};
 }
 
 BadEnd describe_end(const ProcessEnd& end, const Limits& limits, const std::string& problem,
@@ -61,11 +58,11 @@ BadEnd describe_end(const ProcessEnd& end, const Limits& limits, const std::stri
   BadEnd bad = describe_bad_end(end, limits);
   if (end.kind == ProcessEnd::Kind::exited && end.code == 0) bad.reason = problem;
   bad.reason += ", " + last_seen;
-  if (bad.status == "timeout")
+  if (bad.status == Status::timeout)
     bad.reason +=
         "\nwhere the run needs more time, raise `timeout` in the script or give --set timeout=SECONDS; then "
         "--resume --retry makes it again, from its last saved state if it has one";
-  if (bad.status == "oom")
+  if (bad.status == Status::oom)
     bad.reason += "\nuse a smaller model, micro_batch or seq_len, or a machine with more memory";
   bad.reason += last_lines(log_name, log);
   return bad;
@@ -81,85 +78,81 @@ std::string last_lines(const std::string& log_name, const std::string& log) {
   return log.empty() ? "" : "\nlast lines of " + log_name + ":\n" + log;
 }
 
-Json result_json(const BadEnd& end) {
-  return {{"schema_version", 1}, {"status", end.status}, {"reason", end.reason}};
-}
-
 void store_job(const fs::path& run_folder, const Job& job) {
   write_json(run_folder / "spec.json", to_json(job.spec));
   if (job.external) write_json(run_folder / "external.json", to_json(*job.external));
 }
 
-void store_result(const fs::path& run_folder, const Job& job, const Json& result) {
+void store_result(const fs::path& run_folder, const Job& job, const RunResult& result) {
   if (!is_there(run_folder / "spec.json")) store_job(run_folder, job);
   const fs::path file = run_folder / "result.json";
   std::error_code unknown;
   if (fs::symlink_status(file, unknown).type() != fs::file_type::regular) fs::remove_all(file, unknown);
-  write_json(file, result);
+  write_json(file, to_json(result));
 }
 
-void check_disk(const fs::path& run_folder, const Json& result) {
-  if (result.at("status") == "ok" || result.at("status") == "skipped") return;
+void check_disk(const fs::path& run_folder, const RunResult& result) {
+  if (result.ok() || result.status == Status::skipped) return;
   std::error_code unknown;
   const fs::space_info space = fs::space(run_folder, unknown);
   const bool full = !unknown && space.available < kFullDisk;
-  if (!full && result.at("reason").get<std::string>().find(kNoSpace) == std::string::npos) return;
+  if (!full && result.reason.find(kNoSpace) == std::string::npos) return;
   fs::remove_all(run_folder / "result.json", unknown);
   throw DiskFull("the disk is full: a run in '" + run_folder.string() + "' could not be finished",
                  "free some space, then --resume makes this run and those that are missing");
 }
 
-void note_strays(Json& result, const ProcessEnd& end) {
+void note_strays(RunResult& result, const ProcessEnd& end) {
   if (!end.strays.empty())
-    result["notes"].push_back("left running outside of its process group, and ended: " + join(end.strays));
+    result.notes.push_back("left running outside of its process group, and ended: " + join(end.strays));
 }
 
 namespace {
-Json concluded(const fs::path& run_folder, const ProcessEnd& end, const Job& job) {
+RunResult concluded(const fs::path& run_folder, const ProcessEnd& end, const Job& job) {
   const std::string program = job.external ? "the command" : "the worker";
   std::string problem;
   const bool clean = end.kind == ProcessEnd::Kind::exited && end.code == 0;
   const Limits limits{.timeout_s = job.spec.timeout_s};
   if (job.external) keep_printed_result(run_folder);
   auto result = read_result(run_folder, &problem);
-  if (result && job.external && result->at("status") == "ok" && !result->contains("tokens_per_second")) {
+  if (result && job.external && result->ok() && !result->tokens_per_second) {
     problem = "wrote a result without tokens_per_second (docs/schema/run_result.schema.json)";
     result.reset();
   }
   if (result && clean && end.strays.empty()) return *result;
   if (result && !clean)
-    (*result)["notes"].push_back("after its result was written, " + program +
-                                 " came to a bad end: " + describe_bad_end(end, limits).reason);
+    result->notes.push_back("after its result was written, " + program +
+                            " came to a bad end: " + describe_bad_end(end, limits).reason);
   if (!result) {
     const RunState state = MetricsTail(run_folder / "metrics.jsonl").update();
-    result = result_json(describe_end(end, limits, program + " " + problem, last_seen(state, job.spec.train),
-                                      "log.txt", log_tail(run_folder / "log.txt")));
-    if (ended_from_outside(end)) (*result)["cause"] = "lost";
+    result.emplace(describe_end(end, limits, program + " " + problem, last_seen(state, job.spec.train),
+                                "log.txt", log_tail(run_folder / "log.txt")));
+    if (ended_from_outside(end)) result->cause = Cause::lost;
   }
   note_strays(*result, end);
   return *result;
 }
 }  // namespace
 
-Json conclude(const fs::path& run_folder, const ProcessEnd& end, const Job& job) {
-  Json result;
+RunResult conclude(const fs::path& run_folder, const ProcessEnd& end, const Job& job) {
+  RunResult result;
   try {
     result = concluded(run_folder, end, job);
   } catch (const std::exception& e) {  // whatever a run leaves behind is that run's end, not the experiment's
-    result = result_json({"crashed", std::string("left a folder that can't be read: ") + e.what()});
+    result = RunResult(BadEnd{Status::crashed, std::string("left a folder that can't be read: ") + e.what()});
   }
   check_disk(run_folder, result);
   store_result(run_folder, job, result);
   return result;
 }
 
-Json store_unstarted(const fs::path& run_folder, const Job& job, const std::string& status,
-                     const std::string& reason, const std::string& cause) {
+RunResult store_unstarted(const fs::path& run_folder, const Job& job, const BadEnd& end,
+                          std::optional<Cause> cause) {
   clear_run(run_folder);
-  Json result = result_json({status, reason});
-  if (!cause.empty()) result["cause"] = cause;
+  RunResult result(end);
+  result.cause = cause;
   store_job(run_folder, job);
-  write_json(run_folder / "result.json", result);
+  write_json(run_folder / "result.json", to_json(result));
   return result;
 }
 
@@ -184,19 +177,18 @@ std::string last_lines_of(std::string text) {
   return start == std::string::npos || start == 0 ? text : text.substr(start + 1);
 }
 
-bool same_plugins(const Json& result) try {
-  const auto plugins = result.find("plugins");
-  return plugins == result.end() || std::ranges::all_of(*plugins, [](const Json& plugin) {
-           const fs::path file = plugin.at("file").get<std::string>();
-           return fs::is_regular_file(file) && sha256_file(file) == plugin.at("sha256");
-         });
+bool same_plugins(const Json& plugins) try {
+  return std::ranges::all_of(plugins, [](const Json& plugin) {
+    const fs::path file = plugin.at("file").get<std::string>();
+    return fs::is_regular_file(file) && sha256_file(file) == plugin.at("sha256");
+  });
 } catch (const Json::exception&) {
   return false;
 }
 
-std::optional<Json> result_if_done(const fs::path& run_folder, const Job& job, const Journal& journal,
-                                   std::string* why_not) {
-  const auto stored = read_result(run_folder);
+std::optional<RunResult> result_if_done(const fs::path& run_folder, const Job& job, const Journal& journal,
+                                        std::string* why_not) {
+  auto stored = read_result(run_folder);
   const std::string spec = journal.spec_of(job.id);
   if (!stored || spec.empty()) return std::nullopt;
   const std::string written = journal.result_of(job.id), inputs = journal.inputs_of(job.id);
@@ -205,8 +197,8 @@ std::optional<Json> result_if_done(const fs::path& run_folder, const Job& job, c
                                   ? "its result was changed after it was written"
                               : !inputs.empty() && inputs != sum_of_inputs(job.spec)
                                   ? "a file that it reads has changed"
-                              : !same_plugins(*stored) ? "a plugin file has changed"
-                                                       : "";
+                              : !same_plugins(stored->plugins) ? "a plugin file has changed"
+                                                               : "";
   if (changed.empty()) return stored;
   if (why_not != nullptr) *why_not = changed;
   return std::nullopt;

@@ -9,9 +9,9 @@ namespace optrush {
 namespace fs = std::filesystem;
 
 namespace {
-std::unique_ptr<LiveRun> unstarted(const Job& job, const fs::path& folder, const std::string& status,
-                                   const std::string& reason, const std::string& cause = {}) {
-  return std::make_unique<UnstartedRun>(store_unstarted(folder, job, status, reason, cause));
+std::unique_ptr<LiveRun> unstarted(const Job& job, const fs::path& folder, const BadEnd& end,
+                                   std::optional<Cause> cause = {}) {
+  return std::make_unique<UnstartedRun>(store_unstarted(folder, job, end, cause));
 }
 }  // namespace
 
@@ -31,7 +31,7 @@ std::unique_ptr<LiveRun> RunStarter::start(const Job& job, const fs::path& folde
     if (job.spec.train.world_size > 1) return ranks(job, folder, added);
     return worker(job, folder, added);
   } catch (const Error& e) {  // no such program, nothing that it could start from, no more processes
-    return unstarted(job, folder, "failed", e.message());
+    return unstarted(job, folder, {Status::failed, e.message()});
   }
 }
 
@@ -47,14 +47,14 @@ std::unique_ptr<LiveRun> RunStarter::worker(const Job& job, const fs::path& fold
 /// Here, or by the other processes of a launcher's job.
 std::unique_ptr<LiveRun> RunStarter::ranks(const Job& job, const fs::path& folder, const Environment& added) {
   if (const auto obstacle = ranks_->obstacle(job.spec))
-    return unstarted(job, folder, obstacle->end.status, obstacle->end.reason, obstacle->cause);
+    return unstarted(job, folder, obstacle->end, obstacle->cause);
   return ranks_->start(job, folder, interrupts_, added);
 }
 
 std::unique_ptr<LiveRun> RunStarter::external(const Job& job, const fs::path& folder,
                                               const Environment& added) {
   if (const auto missing = needs_.missing(*job.external); !missing.empty())
-    return unstarted(job, folder, "skipped", reason_of(missing));
+    return unstarted(job, folder, {Status::skipped, reason_of(missing)});
   std::optional<fs::path> start = fs::path();
   if (Starts::wanted(*job.external)) start = starts_.of(job.spec, interrupts_);
   if (!start) return nullptr;

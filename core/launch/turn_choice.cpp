@@ -54,13 +54,11 @@ bool knows_turns(const Job& job, bool launched) {
   return job.spec.train.world_size == 1 || !launched;
 }
 
-void note_peak(const Job& job, const Json& result, MeasuredPeaks& measured) {
-  if (job.spec.purpose != Purpose::measure || result.at("status") != "ok") return;
-  const Json device = result.value("device", Json::object()), memory = result.value("memory", Json::object());
-  const Json process = memory.is_object() ? memory.value("process", Json()) : Json();
-  if (!process.is_number() || (device.is_object() && device.value("type", "cpu") != "cpu")) return;
+void note_peak(const Job& job, const RunResult& result, MeasuredPeaks& measured) {
+  if (job.spec.purpose != Purpose::measure || !result.ok()) return;
+  if (!result.memory.process || result.on_gpu) return;
   double& peak = measured[job.spec.variant];
-  peak = std::max(peak, process.get<double>());
+  peak = std::max(peak, *result.memory.process);
 }
 
 std::vector<Job> chosen_for_turns(const std::vector<Job>& jobs, const std::vector<Json>& plans,

@@ -5,6 +5,7 @@
 
 #include "experiment/experiment.h"
 #include "launch/schedule.h"
+#include "results/run_result.h"
 
 namespace optrush {
 /// Whether a run can be told when to make its steps.
@@ -14,7 +15,7 @@ bool knows_turns(const Job&, bool launched);
 /// most.
 using MeasuredPeaks = std::map<int64_t, double>;
 /// Takes up what the result of a job says of it, where it is a measurement of a round.
-void note_peak(const Job&, const Json& result, MeasuredPeaks&);
+void note_peak(const Job&, const RunResult&, MeasuredPeaks&);
 
 /// Those of a round's jobs that take turns with each other; fewer than two: none. A program that does not
 /// know of turns and a run with ranks on other machines (`launched`: there may be some) take no part. Where

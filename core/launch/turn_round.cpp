@@ -115,19 +115,19 @@ void TurnRound::look_after(Member& member) {
     member.socket.poll();
   } catch (const Error& e) {
     member.run->interrupt();
-    return conclude(member, result_json({"failed", e.message() + "\n" + e.cure()}));
+    return conclude(member, RunResult(BadEnd{Status::failed, e.message() + "\n" + e.cure()}));
   }
   if (auto result = member.run->poll()) conclude(member, std::move(*result));
 }
 
-void TurnRound::conclude(Member& member, Json result) {
+void TurnRound::conclude(Member& member, RunResult result) {
   member.run.reset();
-  if (result.at("status") == "oom" && !alive().empty()) {
+  if (result.status == Status::oom && !alive().empty()) {
     again_.push_back(member.job);
     return host_.abandoned(member.job);
   }
-  if (result.at("status") == "ok" && member.steps > 0 && members_.size() > 1) result["turns"] = id_;
-  if (result.at("status") == "ok" && !member.cut.empty()) result["cut"] = member.cut;
+  if (result.ok() && member.steps > 0 && members_.size() > 1) result.turns = id_;
+  if (result.ok() && !member.cut.empty()) result.cut = member.cut;
   host_.ended(member.job, result);
 }
 

@@ -28,7 +28,7 @@ class TurnRound {
     /// Called now and then.
     virtual void tick() = 0;
     /// A run has ended, with a result that may say more than the stored one.
-    virtual void ended(const Job&, const Json& result) = 0;
+    virtual void ended(const Job&, const RunResult&) = 0;
     /// A run has ended without a result that counts: by a signal, or for want of memory that the others held.
     virtual void abandoned(const Job&) = 0;
     /// Every run is ready for its first timed step: after how many the round ends, whatever the specs ask
@@ -60,7 +60,7 @@ class TurnRound {
   /// Until the member has handed the turn on, or has ended. False where a signal came.
   bool hold(Member&);
   void look_after(Member&);
-  void conclude(Member&, Json result);
+  void conclude(Member&, RunResult);
   int64_t limit();
   void interrupted();
   bool cut();

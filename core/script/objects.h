@@ -22,6 +22,7 @@ struct Corpus {
 /// An experiment while its script still adds to it.
 struct Draft {
   Experiment experiment;
+  std::vector<Variant> variants;  ///< of what it has so far
   std::string where;
   bool ran = false;
 };

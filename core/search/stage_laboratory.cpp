@@ -132,7 +132,7 @@ Analysis StageLaboratory::run(const Experiment& stage, bool again) {
   request.resume = request.resume || again;
   request.machine = machine_;
   request.began = Clock::now();
-  const RunOutcome outcome = run_experiment(stage, request, progress_);
+  const RunOutcome outcome = run_experiment(Expanded(stage), request, progress_);
   write_report(outcome.folder);
   if (outcome.signal != 0) throw StageInterrupted{outcome.folder, outcome.signal, outcome.finished};
   Stored stored = load_report(outcome.folder);

@@ -93,11 +93,11 @@ Json train_spec(const RunSpec& spec, Ranks ranks, const TrainFiles& files, std::
 Json outcome_of(const RunSpec& spec, const Ranks& ranks, const TrainFiles& files,
                 std::optional<int64_t> from_step, const MetricsSink& sink) {
   try {
-    Json result = {{"status", "ok"}, {"reason", ""}};
+    Json result = {{"status", to_string(Status::ok)}, {"reason", ""}};
     result.update(train_spec(spec, ranks, files, from_step, sink));
     return result;
   } catch (const std::exception& e) {
-    return failure_of(e);
+    return to_json(failure_of(e));
   }
 }
 }  // namespace

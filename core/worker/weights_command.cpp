@@ -19,6 +19,7 @@
 #include "optrush/error.h"
 #include "plugin/description.h"
 #include "recipe/evaluation_scope.h"
+#include "results/run_result.h"
 #include "train/run_setup.h"
 #include "train/state.h"
 
@@ -49,15 +50,14 @@ RunSpec reduced_to(RunSpec spec, const std::set<Effect>& effects) {
 /// What a run that did not come to a good end left is older than who asks for its weights may think.
 void check_ended(const fs::path& run, const StateFolder& state) {
   const fs::path file = run / "result.json";
-  const Json result = is_there(file) ? read_json(file) : Json::object();
-  const std::string status = result.value("status", "");
-  if (status == "ok") return;
-  throw Error(
-      "the run '" + run.string() + "' " +
-          (status.empty() ? "has no result: it was interrupted, or is still running"
-                          : "is " + status + ": " + std::string(first_line(result.value("reason", "")))) +
-          ". Its last saved state is that after " + std::to_string(state.step()) + " steps",
-      "to write that one, name the state: optrush weights " + (run / "state").string() + " OUT");
+  const auto result =
+      is_there(file) ? std::optional(run_result_from_json(read_json(file), file.string())) : std::nullopt;
+  if (result && result->ok()) return;
+  throw Error("the run '" + run.string() + "' " +
+                  (result ? "is " + std::string(to_string(result->status)) + ": " + first_line(result->reason)
+                          : "has no result: it was interrupted, or is still running") +
+                  ". Its last saved state is that after " + std::to_string(state.step()) + " steps",
+              "to write that one, name the state: optrush weights " + (run / "state").string() + " OUT");
 }
 
 /// Frozen parameters as the run computed with them, where plugins kept those in fewer bits.

@@ -37,7 +37,7 @@ class Misbehaviour : public ::testing::Test {
         out / "log.txt"};
     Interrupts interrupts;
     const ProcessEnd end = run_process(worker, {.timeout_s = timeout_s, .grace_s = 1}, interrupts);
-    return conclude(out, end, {plugins.front(), spec});
+    return to_json(conclude(out, end, {plugins.front(), spec}));
   }
 
   static void expect(const Json& result, const std::string& status,

@@ -75,7 +75,7 @@ TEST_F(Simulated, ChecksRunOnAnotherDeviceThanTheCpu) {
     for (const CheckKind kind : {CheckKind::alone, CheckKind::resume}) {
       alone.kind = kind;
       const CheckResult result = run_case(alone, device, stacks);
-      EXPECT_EQ(result.status, "ok") << result.detail;
+      EXPECT_EQ(result.status, CaseStatus::ok) << result.detail;
     }
   }
 }

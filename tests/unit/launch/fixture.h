@@ -61,7 +61,7 @@ class Launch : public ::testing::Test {
   RunOutcome run(const Experiment& e, const RunRequest& r) {
     std::filesystem::remove(starts_file_);
     Progress progress(silent());
-    return run_experiment(e, r, progress);
+    return run_experiment(Expanded(e), r, progress);
   }
   RunOutcome run(const Experiment& e) { return run(e, request()); }
 

@@ -182,7 +182,8 @@ TEST_F(OfRank0, AFollowerIsToldWhatToStart) {
   EXPECT_FALSE(rank->poll());
   rank->terminate();
   EXPECT_EQ(next(peer).at("type"), "terminate");
-  RankEnd end{.result = {{"schema_version", 1}, {"status", "failed"}, {"reason", "no"}, {"cause", "peer"}}};
+  RankEnd end{.result = RunResult({Status::failed, "no"})};
+  end.result->cause = Cause::peer;
   end.state.steps = 4;
   end.log = "last words";
   Json message = to_json(end);
@@ -565,7 +566,7 @@ TEST_F(OfAFollower, ASpecThatCannotBeReadIsARanksFailure) {
   channel.send({{"type", "start"}, {"run", 1}, {"spec", {{"modle", 1}}}, {"store", ""}, {"local_size", 3}});
   const RankEnd end = rank_end_from_json(next(channel));
   EXPECT_EQ(end.verdict(), RankEnd::Verdict::own);
-  EXPECT_THAT(end.result.at("reason"), HasSubstr("modle"));
+  EXPECT_THAT(end.result.value().reason, HasSubstr("modle"));
 }
 
 TEST_F(OfAFollower, WithoutRank0ItSaysWhatToCheck) {
