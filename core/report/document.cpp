@@ -9,7 +9,6 @@
 
 #include "base/counted.h"
 #include "base/suggest.h"
-#include "report/chart_parts.h"
 #include "report/disturbed_round.h"
 #include "report/format.h"
 #include "report/grid.h"

@@ -59,10 +59,6 @@ std::string difference_of(const Analysis& a, const Row& row, const Row& referenc
   return difference_of_problems(a.variants[i], a.plans[i], a.variants[j], a.plans[j]);
 }
 
-const std::string& column_title(const std::string& column) {
-  return std::ranges::find(grid_columns(), column, &GridColumn::name)->title;
-}
-
 Section grid_section(const Analysis& a, const Grid& grid) {
   const GridView& view = grid.part->view;
   Section section{.title = "Grid", .chart = grid.chart};
@@ -93,6 +89,10 @@ Section grid_section(const Analysis& a, const Grid& grid) {
   return section;
 }
 }  // namespace
+
+const std::string& column_title(const std::string& column) {
+  return std::ranges::find(grid_columns(), column, &GridColumn::name)->title;
+}
 
 std::optional<double> Grid::x(const Analysis& a, const GridPoint& point) const {
   if (part->view.x.empty()) return std::nullopt;

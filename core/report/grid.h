@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "report/document.h"
-#include "report/writers.h"
 
 namespace optrush {
 /// One combination of a grid.
@@ -31,11 +30,11 @@ std::vector<Grid> grids_of(const Analysis&);
 struct Quantity {
   std::optional<double> (*value)(const Analysis&, const Row&);
   std::string (*text)(double);
+  const char* unit = "";  ///< that an axis of a chart is marked in: "seconds", "bytes", "share", "loss"
 };
 const Quantity& quantity_of(const std::string& column);
+const std::string& column_title(const std::string& column);
 
 /// A table for each grid with a view.
 std::vector<Section> grid_sections(const Analysis&);
-/// Curves over the x axis, one below the other; none where fewer than two points can be drawn.
-std::optional<Json> grid_chart(const Analysis&, const Grid&);
 }  // namespace optrush

@@ -28,16 +28,16 @@ std::string write_report(const fs::path& folder, const ReportOptions& options) {
     return "";
   }
   const Document document = make_document(analysis);
-  const std::vector<Chart> charts = make_charts(analysis);
   write_file(folder / "results.csv", csv(analysis));
   write_json(folder / "results.json", results_json(analysis));
-  std::vector<std::string> drawn;
-  const std::string problem = draw(folder, charts, html(document, charts), options.png);
-  if (problem.empty())
-    for (const auto& chart : charts) drawn.push_back(chart.name);
-  else
-    write_file(folder / "report.html", html(document, {}));
-  write_file(folder / "report.md", markdown(document, drawn));
+  const std::vector<Chart> charts = charts_of(analysis);
+  std::vector<std::string> names;
+  for (const auto& chart : charts) names.push_back(chart.name);
+  const std::string page = html(document, names);
+  const std::string problem = charts.empty() ? "" : draw(folder, analysis, charts, page, options.png);
+  if (!problem.empty()) names.clear();
+  if (names.empty()) write_file(folder / "report.html", html(document, {}));
+  write_file(folder / "report.md", markdown(document, names));
   return problem.empty() ? "" : "the report has tables only, no charts: " + problem;
 }
 

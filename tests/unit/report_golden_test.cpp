@@ -10,6 +10,7 @@
 
 #include "base/files.h"
 #include "optrush/error.h"
+#include "report/charts.h"
 #include "report/compare.h"
 #include "report/report.h"
 #include "report/writers.h"
@@ -60,7 +61,7 @@ void expect_all_golden(const std::string& name, const test::SyntheticReport& rep
   report.write(folder.path());
   const Analysis analysis = analyze(load_report(folder.path()));
   std::vector<std::string> charts;
-  for (const auto& chart : make_charts(analysis)) charts.push_back(chart.name);
+  for (const auto& chart : charts_of(analysis)) charts.push_back(chart.name);
   expect_golden(name + "/report.md", markdown(make_document(analysis), charts));
   expect_golden(name + "/results.csv", csv(analysis));
   expect_golden(name + "/terminal.txt", ladder_table(analysis));

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "report/charts.h"
 #include "report/grid.h"
 
 namespace optrush {
@@ -39,14 +42,18 @@ TEST(Roofline, ManyFlopsAByteAreBoundByArithmetic) {
   const auto points = roofline_points(a);
   EXPECT_FALSE(points[0].memory_bound());
   EXPECT_DOUBLE_EQ(points[0].share(), 0.75) << "150 of 200 GFLOP/s";
-  EXPECT_TRUE(roofline_chart(a));
+  const auto charts = charts_of(a);
+  const auto drawn = std::ranges::find(charts, "roofline", &Chart::name);
+  ASSERT_NE(drawn, charts.end());
+  EXPECT_EQ(drawn->data.at("points").size(), points.size());
+  EXPECT_EQ(drawn->data.at("roofs").size(), 1U) << "one dtype";
 }
 
 TEST(Roofline, IsLeftOutWhereNothingSaysWhatItNeeds) {
   Analysis a = measured(1e9);
   a.rows[0].work.reset();
   EXPECT_FALSE(roofline_section(a).table);
-  EXPECT_FALSE(roofline_chart(a));
+  EXPECT_EQ(std::ranges::count(charts_of(a), "roofline", &Chart::name), 0);
   a = measured(1e9);
   a.context.erase("peak");
   EXPECT_TRUE(roofline_points(a).empty());
