@@ -6,6 +6,7 @@
 
 #include "report/format.h"
 #include "report/grid.h"
+#include "report/quantities.h"
 #include "report/roofline.h"
 #include "report/verdict.h"
 
@@ -175,7 +176,7 @@ Json grid_data(const Analysis& a, const Grid& grid) {
   Json points = Json::array(), columns = Json::array();
   std::set<double> measured;
   for (const auto& column : grid.part->view.curves) {
-    const Quantity& quantity = quantity_of(column);
+    const Quantity& quantity = *quantity_of_grid(column);
     bool any = false;
     for (const auto& point : grid.points) {
       const auto x = grid.x(a, point), y = quantity.value(a, *point.row);
@@ -184,11 +185,13 @@ Json grid_data(const Analysis& a, const Grid& grid) {
                         {"x", *x},
                         {"y", *y},
                         {"column", column},
-                        {"text", quantity.text(*y)}});
+                        {"text", text_of(quantity.unit, *y)}});
       measured.insert(*x);
       any = true;
     }
-    if (any) columns.push_back({{"name", column}, {"title", column_title(column)}, {"unit", quantity.unit}});
+    if (any)
+      columns.push_back(
+          {{"name", column}, {"title", title_in_grid(quantity)}, {"unit", to_string(quantity.unit)}});
   }
   if (measured.size() < 2) return nullptr;
   return {{"x", grid.part->view.x}, {"columns", std::move(columns)}, {"points", std::move(points)}};

@@ -58,9 +58,6 @@ struct LossLine {
 };
 std::vector<LossLine> loss_lines(const std::vector<const Row*>&);
 
-/// The part of a row's positions that is padding.
-std::string padding_text(const Row&);
-
 /// rung | tokens/s | vs previous | vs base | peak active memory | MFU | step phases | loss | status, of each
 /// family; where a row trains on fewer tokens than it processes, those and the padding beside tokens/s
 std::vector<Section> ladder_sections(const Analysis&);

@@ -26,15 +26,6 @@ struct Grid {
 };
 std::vector<Grid> grids_of(const Analysis&);
 
-/// What a column of grid_columns() shows of a row, as a number and as text.
-struct Quantity {
-  std::optional<double> (*value)(const Analysis&, const Row&);
-  std::string (*text)(double);
-  const char* unit = "";  ///< that an axis of a chart is marked in: "seconds", "bytes", "share", "loss"
-};
-const Quantity& quantity_of(const std::string& column);
-const std::string& column_title(const std::string& column);
-
 /// A table for each grid with a view.
 std::vector<Section> grid_sections(const Analysis&);
 }  // namespace optrush
