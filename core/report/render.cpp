@@ -5,9 +5,9 @@
 #include "base/files.h"
 #include "base/installation.h"
 #include "base/python.h"
-#include "launch/process.h"
 #include "optrush/cache.h"
 #include "optrush/error.h"
+#include "process/process.h"
 #include "report/writers.h"
 
 namespace optrush {

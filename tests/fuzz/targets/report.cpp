@@ -6,8 +6,8 @@
 #include "report/charts.h"
 #include "report/compare.h"
 #include "report/document.h"
-#include "report/stored.h"
 #include "report/writers.h"
+#include "results/stored.h"
 #include "target.h"
 
 namespace {
