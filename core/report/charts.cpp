@@ -12,7 +12,7 @@
 
 namespace optrush {
 namespace {
-using Rows = std::vector<const Row*>;
+using FamilyRows = std::vector<const Row*>;
 
 std::string speed_label(const Row& row) {
   if (!row.ok()) {
@@ -34,7 +34,7 @@ std::string speed_label(const Row& row) {
 
 bool has_speed(const Row& row) { return row.ok() && row.tokens_per_second; }
 
-Json speed_data(const Rows& rows) {
+Json speed_data(const FamilyRows& rows) {
   Json list = Json::array();
   for (const Row* row : rows) {
     Json value = {
@@ -57,7 +57,7 @@ Json amount(const std::optional<double>& size) {
   return size ? Json{{"bytes", *size}, {"text", bytes(*size)}} : Json();
 }
 
-Json memory_data(const Rows& rows) {
+Json memory_data(const FamilyRows& rows) {
   Json list = Json::array();
   for (const Row* row : rows) {
     const std::string predicted =
@@ -79,7 +79,7 @@ Json target_of(const Analysis& a) {
 }
 
 /// The curves: a line for all that can't be told apart. A rung that broke the gate shows here how.
-Json curves(const Rows& rows) {
+Json curves(const FamilyRows& rows) {
   Json list = Json::array();
   for (const LossLine& line : loss_lines(rows)) {
     const size_t others = line.others.size();
@@ -97,7 +97,7 @@ Json curves(const Rows& rows) {
 }
 
 /// How far each rung is from what the gate compares it with; a rung of equal bits is left out.
-Json distances(const Rows& rows) {
+Json distances(const FamilyRows& rows) {
   Json list = Json::array();
   for (const Row* row : rows) {
     Json apart = Json::array();
@@ -115,11 +115,11 @@ Json distances(const Rows& rows) {
   return list;
 }
 
-Json loss_data(const Analysis& a, const Rows& rows) {
+Json loss_data(const Analysis& a, const FamilyRows& rows) {
   return {{"lines", curves(rows)}, {"distances", distances(rows)}, {"target", target_of(a)}};
 }
 
-Json time_data(const Analysis& a, const Rows& shown) {
+Json time_data(const Analysis& a, const FamilyRows& shown) {
   Json lines = Json::array();
   for (const Row* row : shown) {
     Json losses = Json::array();
@@ -135,7 +135,7 @@ Json time_data(const Analysis& a, const Rows& shown) {
           {"target", target_of(a)}};
 }
 
-Json throughput_data(const Rows& rows) {
+Json throughput_data(const FamilyRows& rows) {
   Json list = Json::array();
   for (const Row* row : rows) {
     Json steps = Json::array();
@@ -262,9 +262,9 @@ std::vector<Chart> charts_of(const Analysis& a) {
       "memory", [](const Row& row) { return row.memory.allocated.has_value(); }, memory_data);
   of_families(
       "loss", [](const Row& row) { return row.final_loss && std::isfinite(*row.final_loss); },
-      [&](const Rows& rows) { return loss_data(a, rows); });
+      [&](const FamilyRows& rows) { return loss_data(a, rows); });
   for (const Family& family : families)
-    if (const Rows shown = rows_over_time(a, family.rows); !shown.empty())
+    if (const FamilyRows shown = rows_over_time(a, family.rows); !shown.empty())
       charts.push_back({"time" + family.suffix, "loss_over_time", time_data(a, shown)});
   of_families("throughput", has_speed, throughput_data);
   return charts;

@@ -40,14 +40,14 @@ Table comparison_table(const ComparedReports& compared, const std::string& what,
   return table;
 }
 
-std::string text_of(const Cell& cell, const char* name) {
+std::string number_text_of(const Cell& cell, const char* name) {
   return or_unknown(cell.numbers.at(name), [&](double x) { return text_of(quantity(name).unit, x); });
 }
 
 Table speeds(const ComparedReports& compared) {
   return comparison_table(
       compared, quantity("tokens_per_second").title,
-      [](const Cell& cell) { return text_of(cell, "tokens_per_second"); },
+      [](const Cell& cell) { return number_text_of(cell, "tokens_per_second"); },
       [](const Cell& cell) {
         return or_unknown(cell.speed, ratio_text) + (cell.differs.empty() ? "" : " †");
       });
@@ -55,7 +55,8 @@ Table speeds(const ComparedReports& compared) {
 
 Table memories(const ComparedReports& compared) {
   return comparison_table(
-      compared, "active memory", [](const Cell& cell) { return text_of(cell, "peak_allocated_bytes"); },
+      compared, "active memory",
+      [](const Cell& cell) { return number_text_of(cell, "peak_allocated_bytes"); },
       [](const Cell& cell) {
         return or_unknown(cell.memory_ratio, [](double ratio) { return change(ratio); });
       });
@@ -63,7 +64,7 @@ Table memories(const ComparedReports& compared) {
 
 Table numbers(const ComparedReports& compared, const char* name) {
   return comparison_table(
-      compared, quantity(name).title, [&](const Cell& cell) { return text_of(cell, name); }, nullptr);
+      compared, quantity(name).title, [&](const Cell& cell) { return number_text_of(cell, name); }, nullptr);
 }
 
 bool any(const ComparedReports& compared, const auto& has) {
