@@ -425,7 +425,7 @@ const std::vector<Quantity>& quantities() {
       {.csv = "counters",
        .word = [](A, R r) { return counters_text(r); },
        .doc =
-           "numbers that plugins tell, as in `fsdp: gathers=12; fsdp: gathered=4096`; medians over rounds"},
+           "numbers that plugins tell, as in `mine: gathers=12; mine: gathered=4096`; medians over rounds"},
       {.csv = "gate_worst",
        .json = "gate/worst",
        .value = [](A, R r) { return r.verdict.compared ? MaybeNumber(r.verdict.loss.worst) : MaybeNumber(); },
