@@ -43,22 +43,24 @@ Expanded RunHost::prepared(const Experiment& described) {
 std::filesystem::path RunHost::conclude(const RunOutcome& outcome, Progress& progress) {
   progress.stage("writing the report");
   // A signal may come before there is anything to tell of: while a search plans its first stage.
-  if (outcome.signal == 0 || has_report(outcome.folder))
-    if (const auto warning = write_report(outcome.folder); !warning.empty())
-      progress.note("warning: " + warning, Colour::yellow);
+  const bool any = outcome.signal == 0 || has_report(outcome.folder);
+  if (any) {
+    WrittenReport written = write_report(outcome.folder);
+    if (!written.warning.empty()) progress.note("warning: " + written.warning, Colour::yellow);
+    written_ = {outcome.folder, std::move(written.analysis)};
+  }
   if (outcome.signal != 0)
     throw Interrupted(outcome.signal, counted(static_cast<int64_t>(outcome.finished), "complete run") +
                                           " kept in " + outcome.folder.string() + "; " + resume_hint_);
-  const auto unsound = [](const Row& row) { return !row.ok() && row.status != Status::skipped; };
-  const std::vector<Row> rows = analyze(load_report(outcome.folder)).rows;
-  const bool nothing_measured = std::ranges::none_of(rows, &Row::ok);
+  const Analysis& analysis = written_->second;
+  const bool nothing_measured = std::ranges::none_of(analysis.rows, &Row::ok);
   if (nothing_measured) {
-    const Row& base = rows.front();
+    const Row& base = analysis.rows.front();
     progress.note("nothing was measured: " + base.name + " is " + std::string(to_string(base.status)) + ", " +
                       base.reason,
                   Colour::red);
   }
-  if (!outcome.all_ok || nothing_measured || std::ranges::any_of(rows, unsound)) all_ok_ = false;
+  if (!outcome.all_ok || nothing_measured || analysis.any_failed()) all_ok_ = false;
   return outcome.folder;
 }
 
@@ -94,7 +96,7 @@ std::optional<bool> RunHost::holds(const MemoryTrial& asked) {
 }
 
 void RunHost::report(const std::filesystem::path& folder) {
-  std::cout << ladder_table(analyze(load_report(folder))) << "\n"
-            << (folder / "report.md").string() << std::endl;
+  if (!written_ || written_->first != folder) written_ = {folder, analyze(folder, {})};
+  std::cout << ladder_table(written_->second) << "\n" << (folder / "report.md").string() << std::endl;
 }
 }  // namespace optrush

@@ -7,7 +7,7 @@
 #include "mesh_plan/mix_cost.h"
 #include "optrush/error.h"
 #include "report/format.h"
-#include "report/grid.h"
+#include "report/quantities.h"
 
 namespace optrush {
 namespace {
@@ -135,10 +135,10 @@ void set_measured_link(const Analysis& a, Hardware& hardware) {
   double bandwidth = 0, hop = INFINITY;
   for (const Row& row : a.rows) {
     if (!row.ok() || row.devices < 2) continue;
-    bandwidth = std::max(bandwidth, quantity_of("bus_bandwidth").value(a, row).value_or(0));
+    bandwidth = std::max(bandwidth, quantity_of_grid("bus_bandwidth")->value(a, row).value_or(0));
     if (a.spec(row).model.value("op", "") == "all_reduce")
-      hop = std::min(
-          hop, quantity_of("collective_time").value(a, row).value_or(INFINITY) / (2 * real(row.devices - 1)));
+      hop = std::min(hop, quantity_of_grid("collective_time")->value(a, row).value_or(INFINITY) /
+                              (2 * real(row.devices - 1)));
   }
   if (bandwidth == 0)
     throw Error("the report measured no collective alone", "a report of experiments/interconnect.lua");

@@ -2,6 +2,7 @@
 
 #include "base/spec_json.h"
 #include "base/suggest.h"
+#include "report/quantities.h"
 #include "script/api_parts.h"
 #include "script/functions.h"
 

@@ -133,11 +133,11 @@ Analysis StageLaboratory::run(const Experiment& stage, bool again) {
   request.machine = machine_;
   request.began = Clock::now();
   const RunOutcome outcome = run_experiment(Expanded(stage), request, progress_);
-  write_report(outcome.folder);
+  WrittenReport written = write_report(outcome.folder);
   if (outcome.signal != 0) throw StageInterrupted{outcome.folder, outcome.signal, outcome.finished};
-  Stored stored = load_report(outcome.folder);
-  if (machine_.is_null() && !stored.context.contains("doctor")) machine_ = stored.context;
-  return analyze(stored);
+  const Json& context = written.analysis.context;
+  if (machine_.is_null() && !context.contains("doctor")) machine_ = context;
+  return std::move(written.analysis);
 }
 
 std::vector<Trial> StageLaboratory::measure(const Picks& reference, const std::vector<Picks>& stacks) {

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "report/chart_parts.h"
+#include "report/document.h"
 #include "report/format.h"
 #include "report/time_to_loss.h"
 
@@ -18,41 +18,6 @@ std::vector<const Row*> rows_over_time(const Analysis& a, const std::vector<cons
     std::erase_if(found, [](const Row* row) { return row->validation.empty(); });
   // Alone it is the curve of the losses.
   return found.size() > 1 ? found : std::vector<const Row*>();
-}
-
-Json time_chart(const Analysis& a, const std::vector<const Row*>& rows) {
-  std::vector<std::string> names;
-  Json values = Json::array();
-  const auto shown = rows_over_time(a, rows);
-  for (const Row* row : shown) {
-    names.push_back(row->name);
-    for (const TimedLoss& loss : losses_by_time(row->steps, row->validation))
-      values.push_back(
-          {{"line", row->name}, {"seconds", loss.seconds}, {"steps", loss.steps}, {"loss", loss.loss}});
-  }
-  const bool validated = !shown.empty() && !shown.front()->validation.empty();
-  Json mark = {{"type", "line"}, {"strokeWidth", 2}};
-  if (validated) mark["point"] = {{"shape", "diamond"}, {"filled", true}, {"size", 50}};
-  const Json tooltip = {{{"field", "line"}, {"title", "rung"}},
-                        {{"field", "steps"}, {"title", "steps"}},
-                        {{"field", "seconds"}, {"title", "seconds"}, {"format", ",.4~g"}},
-                        {{"field", "loss"}, {"title", "loss"}, {"format", ",.6~g"}}};
-  Json seconds = quantity("seconds", "seconds of training");
-  seconds["scale"] = {{"zero", true}, {"nice", false}};
-  Json layers = Json::array(
-      {{{"mark", mark},
-        {"encoding",
-         {{"x", seconds},
-          {"y",
-           {{"field", "loss"}, {"type", "quantitative"}, {"title", "loss"}, {"scale", {{"zero", false}}}}},
-          {"color", colour_by("line", names)},
-          {"strokeDash", dash_by("line", names)},
-          {"tooltip", tooltip}}}}});
-  if (a.experiment.target_loss > 0) layers.push_back(target_line(a.experiment.target_loss));
-  const std::string what = validated ? "on data that training never reads"
-                                     : "mean of the last " + std::to_string(kSmoothedSteps) + " steps";
-  return chart_of(a, "loss over time", what + "; first round, warm-up included, validation not",
-                  std::move(values), std::move(layers));
 }
 
 Section time_section(const Analysis& a, const Family& family) {
