@@ -1,16 +1,16 @@
 #pragma once
 #include "mesh_plan/mix_traffic.h"
 
-namespace optrush {
+namespace optrush::mesh_plan {
 /// Where the seconds of a step go. What computation hides is not in it.
 struct MixCost {
   double compute = 0;  ///< forward, backward and recomputation of the slowest stage
   double bubble = 0;   ///< that the pipeline waits, (p - 1) / v micro-batches (arXiv:2104.04473)
   double exposed = 0;  ///< communication that is waited for, over all dimensions
   double optimizer = 0;
-  double tokens_per_second = 0;  ///< of all devices
-  double mfu = 0;                ///< by the formula `mfu`; 0: the peak is unknown
-  std::vector<Traffic> traffic;  ///< of the slowest stage
+  double tokens_per_second = 0;     ///< of all devices
+  double mfu = 0;                   ///< by the formula `mfu`; 0: the peak is unknown
+  std::vector<MixTraffic> traffic;  ///< of the slowest stage
 
   double step() const { return compute + bubble + exposed + optimizer; }
 };
@@ -26,4 +26,4 @@ PassSeconds pass_seconds(const Mix&, const TrainingProblem&, const StageShare&, 
 /// Sums of tp are waited for; hops of cp hide behind the attention of a part; gradients and parameters hide
 /// behind the passes of their step, but for the first unit's gather and the last unit's sum.
 MixCost cost_of(const Mix&, const TrainingProblem&, const Hardware&);
-}  // namespace optrush
+}  // namespace optrush::mesh_plan

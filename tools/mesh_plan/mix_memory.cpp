@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace optrush {
+namespace optrush::mesh_plan {
 namespace {
 constexpr double kChunk = 4096;  // tokens whose logits the loss has at a time
 
@@ -124,4 +124,4 @@ MixMemory memory_of(const Mix& mix, const TrainingProblem& problem) {
   }
   return fullest;
 }
-}  // namespace optrush
+}  // namespace optrush::mesh_plan

@@ -9,7 +9,7 @@
 #include "report/format.h"
 #include "report/grid.h"
 
-namespace optrush {
+namespace optrush::mesh_plan {
 namespace {
 const Json& plan_of(const Analysis& a, const Row& row) { return a.plans[static_cast<size_t>(row.variant)]; }
 
@@ -154,4 +154,4 @@ void set_measured_link(const Analysis& a, Hardware& hardware) {
                              grouped(bandwidth / 1e9) + " GB/s by bus bandwidth and " +
                              duration(link.hop_seconds) + " a hop, measured by " + a.experiment.name);
 }
-}  // namespace optrush
+}  // namespace optrush::mesh_plan

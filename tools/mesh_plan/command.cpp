@@ -1,3 +1,5 @@
+#include "mesh_plan/command.h"
+
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <filesystem>
@@ -10,14 +12,12 @@
 #include "base/text_value.h"
 #include "checkpoint/hugging_face_model.h"
 #include "cli/commands.h"
-#include "mesh_plan/estimates_table.h"
 #include "mesh_plan/measured_hardware.h"
-#include "mesh_plan/mesh_table.h"
-#include "mesh_plan/projection_table.h"
+#include "mesh_plan/tables.h"
 #include "script/byte_size.h"
 #include "script/presets.h"
 
-namespace optrush {
+namespace optrush::mesh_plan {
 namespace {
 namespace fs = std::filesystem;
 
@@ -184,7 +184,7 @@ void plan(const MeshPlanRequest& options) {
 }
 }  // namespace
 
-void add_plan_mesh_command(CLI::App& app, int& code) {
+void add_command(CLI::App& app, int& code) {
   auto options = std::make_shared<MeshPlanRequest>();
   auto* command = app.add_subcommand(
       "plan-mesh", "which mixes of parallelism fit by prediction, what each sends, and an estimated step");
@@ -222,4 +222,4 @@ void add_plan_mesh_command(CLI::App& app, int& code) {
     code = kOk;
   });
 }
-}  // namespace optrush
+}  // namespace optrush::mesh_plan

@@ -1,10 +1,10 @@
 #pragma once
 #include <algorithm>
 
-#include "mesh_plan/decoder_work.h"
 #include "mesh_plan/mix.h"
+#include "mesh_plan/problem.h"
 
-namespace optrush {
+namespace optrush::mesh_plan {
 /// What one pipeline stage has.
 struct StageShare {
   double blocks = 0;
@@ -41,4 +41,4 @@ MixMemory memory_of(const Mix&, const TrainingProblem&);
 
 /// Bytes that one block keeps for its backward, of a micro-batch.
 double block_activations(const Mix&, const TrainingProblem&);
-}  // namespace optrush
+}  // namespace optrush::mesh_plan

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace optrush {
+namespace optrush::mesh_plan {
 namespace {
 bool better(const PlannedMix& a, const PlannedMix& b, PlanOrder order) {
   if (order == PlanOrder::memory) return a.memory.total() < b.memory.total();
@@ -55,4 +55,4 @@ MeshPlan plan_mesh(const TrainingProblem& problem, const Hardware& hardware, int
   std::ranges::stable_sort(plan.fitting, [&](const auto& a, const auto& b) { return better(a, b, order); });
   return plan;
 }
-}  // namespace optrush
+}  // namespace optrush::mesh_plan

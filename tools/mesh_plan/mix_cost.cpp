@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace optrush {
+namespace optrush::mesh_plan {
 namespace {
 /// One micro-batch.
 double attention_seconds(const Mix& mix, const TrainingProblem& problem, const DecoderWork& work,
@@ -27,10 +27,10 @@ struct Exposed {
 };
 
 /// Parameters and gradients of the replicas. Forward gathers hide behind forwards, the rest behind backwards.
-double exposed_replicas(const std::vector<Traffic>& traffic, const Mix& mix, const PassSeconds& pass) {
+double exposed_replicas(const std::vector<MixTraffic>& traffic, const Mix& mix, const PassSeconds& pass) {
   const double micro_batches = real(mix.accumulation);
   double forward = 0, backward = 0, edges = 0;
-  for (const Traffic& sent : traffic) {
+  for (const MixTraffic& sent : traffic) {
     if (sent.dimension != "dp" || sent.rounds == 0) continue;
     const double seconds = sent.seconds();
     edges += seconds / sent.rounds;
@@ -47,11 +47,11 @@ double exposed_replicas(const std::vector<Traffic>& traffic, const Mix& mix, con
   return std::min(forward + backward, uncovered + edges);
 }
 
-Exposed exposed_of(const std::vector<Traffic>& traffic, const Mix& mix, const TrainingProblem& problem,
+Exposed exposed_of(const std::vector<MixTraffic>& traffic, const Mix& mix, const TrainingProblem& problem,
                    const DecoderWork& work, const StageShare& stage, const PassSeconds& pass,
                    const Hardware& hardware) {
   Exposed exposed;
-  for (const Traffic& sent : traffic) {
+  for (const MixTraffic& sent : traffic) {
     if (sent.dimension == "tp") exposed.in_pass += sent.seconds() / real(mix.accumulation);
     if (sent.dimension == "cp") {  // a part's attention takes as long in the forward as each hop behind it
       const double hops = real(mix.cp - 1);
@@ -112,4 +112,4 @@ MixCost cost_of(const Mix& mix, const TrainingProblem& problem, const Hardware& 
                   (real(mix.devices()) * hardware.peak_flops);
   return slowest;
 }
-}  // namespace optrush
+}  // namespace optrush::mesh_plan

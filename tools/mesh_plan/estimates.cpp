@@ -5,7 +5,7 @@
 #include "mesh_plan/measured_hardware.h"
 #include "optrush/error.h"
 
-namespace optrush {
+namespace optrush::mesh_plan {
 namespace {
 bool stands_on(const RunSpec& spec, const RunSpec& single) {
   return std::ranges::all_of(single.plugins, [&](const PluginUse& use) {
@@ -31,7 +31,7 @@ const Row* single_of(const Analysis& a, const Row& row) {
 
 double Estimate::estimated_sent() const {
   double bytes = 0;
-  for (const Traffic& traffic : planned.cost.traffic) bytes += traffic.bytes;
+  for (const MixTraffic& traffic : planned.cost.traffic) bytes += traffic.bytes;
   return bytes;
 }
 
@@ -50,4 +50,4 @@ std::vector<Estimate> estimates_of(const Analysis& a, const Hardware& hardware) 
   }
   return estimates;
 }
-}  // namespace optrush
+}  // namespace optrush::mesh_plan

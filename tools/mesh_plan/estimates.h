@@ -6,7 +6,7 @@
 #include "mesh_plan/mesh_plan.h"
 #include "report/analysis.h"
 
-namespace optrush {
+namespace optrush::mesh_plan {
 /// The step of a row of several ranks: estimated from one device's phases and a link, and measured.
 struct Estimate {
   std::string rung, from;  ///< its name, and that of the row of one device
@@ -23,4 +23,4 @@ struct Estimate {
 /// Of every row of several ranks that has a row of one device with no plugin that it lacks; of those the one
 /// with the most plugins. Links are those of `hardware`.
 std::vector<Estimate> estimates_of(const Analysis&, const Hardware&);
-}  // namespace optrush
+}  // namespace optrush::mesh_plan

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-namespace optrush {
+namespace optrush::mesh_plan {
 /// One way out of a device.
 struct Link {
   double bandwidth = 0;    ///< bytes a second in each direction that a collective reaches
@@ -36,4 +36,4 @@ Ring ring_of(const Hardware&, int64_t inner, int64_t ranks);
 std::vector<std::string> hardware_names();
 /// A preset by its name; an Error names the nearest.
 Hardware hardware_preset(const std::string& name);
-}  // namespace optrush
+}  // namespace optrush::mesh_plan

@@ -3,7 +3,7 @@
 #include "mesh_plan/mix.h"
 #include "report/analysis.h"
 
-namespace optrush {
+namespace optrush::mesh_plan {
 /// Whether a row of the host trained a decoder, given by its dimensions, to the end.
 bool trained_decoder(const Analysis&, const Row&);
 /// What one row trained, as a problem and a mix. An Error where it trained no decoder.
@@ -22,4 +22,4 @@ Hardware reached_by(const Analysis&, const Row&, Hardware);
 /// The link between the ranks of a report of collectives alone (experiments/interconnect.lua): the largest
 /// bus bandwidth, and an all-reduce's shortest time over its hops. An Error where there is none.
 void set_measured_link(const Analysis&, Hardware&);
-}  // namespace optrush
+}  // namespace optrush::mesh_plan

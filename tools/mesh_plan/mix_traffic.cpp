@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace optrush {
+namespace optrush::mesh_plan {
 namespace {
 /// What a gather or a scatter of `bytes` sends.
 double round_of(double bytes, int64_t ranks) { return bytes * real(ranks - 1) / real(ranks); }
@@ -19,7 +19,7 @@ class Counting {
         micro_batches_(real(mix.accumulation)),
         stream_(real(mix.micro_batch * problem.seq_len) / real(mix.cp) * work_.width * bytes_.stream) {}
 
-  std::vector<Traffic> all() {
+  std::vector<MixTraffic> all() {
     if (mix_.replicas() > 1) replicas();
     if (mix_.tp > 1) cuts();
     if (mix_.cp > 1) keys();
@@ -86,18 +86,18 @@ class Counting {
   const DecoderWork work_;
   const NumberBytes bytes_;
   const double micro_batches_, stream_;
-  std::vector<Traffic> traffic_;
+  std::vector<MixTraffic> traffic_;
 };
 }  // namespace
 
-double Traffic::seconds() const {
+double MixTraffic::seconds() const {
   const bool neighbours = dimension == "cp" || dimension == "pp";
   return bytes / (neighbours ? ring.hop : ring.bandwidth) +
          rounds * (dimension == "pp" ? ring.latency / real(ring.ranks - 1) : ring.latency);
 }
 
-std::vector<Traffic> traffic_of(const Mix& mix, const TrainingProblem& problem, const StageShare& stage,
-                                const Hardware& hardware) {
+std::vector<MixTraffic> traffic_of(const Mix& mix, const TrainingProblem& problem, const StageShare& stage,
+                                   const Hardware& hardware) {
   return Counting(mix, problem, stage, hardware).all();
 }
 
@@ -107,4 +107,4 @@ double ring_message(const Mix& mix, const TrainingProblem& problem) {
   return 2 * tokens * work.key_width / std::min(real(mix.tp), work.key_heads) *
          NumberBytes(problem.precision).activation;
 }
-}  // namespace optrush
+}  // namespace optrush::mesh_plan

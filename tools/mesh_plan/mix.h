@@ -3,10 +3,10 @@
 #include <string>
 #include <vector>
 
-#include "mesh_plan/precision.h"
+#include "mesh_plan/problem.h"
 #include "optrush/spec.h"
 
-namespace optrush {
+namespace optrush::mesh_plan {
 /// Counts as they stand in formulas.
 constexpr double real(int64_t count) { return static_cast<double>(count); }
 
@@ -39,14 +39,6 @@ std::string mesh_text(const Mix&);
 /// "stage 3", "stage 3 over 8": how its replicas are sharded; "copies" at stage 0.
 std::string sharding_text(const Mix&);
 
-/// What is to be trained.
-struct TrainingProblem {
-  LlamaSpec model;
-  Precision precision = Precision::bf16;
-  int64_t seq_len = 8192;
-  int64_t global_batch = 1024;  ///< sequences of a step
-};
-
 /// Why the mix can't train the problem, in words that many mixes share; "" where it can.
 std::string refusal(const Mix&, const TrainingProblem&);
 
@@ -58,4 +50,4 @@ std::vector<Mix> shardings_of(const Mix& mesh, int64_t per_node);
 /// Each micro-batch (a power of two), recomputation and number of chunks of two blocks or more; what is
 /// refused is left out.
 std::vector<Mix> schedules_of(const Mix& sharded, const TrainingProblem&);
-}  // namespace optrush
+}  // namespace optrush::mesh_plan

@@ -5,9 +5,9 @@
 #include "mesh_plan/hardware.h"
 #include "mesh_plan/mix_memory.h"
 
-namespace optrush {
+namespace optrush::mesh_plan {
 /// What a rank sends in a step for one purpose.
-struct Traffic {
+struct MixTraffic {
   std::string dimension;  ///< "dp", "cp", "tp", "pp"; dp x cp is "dp" too
   std::string what;       ///< "gradients", "parameters", "pieces", "sums", "keys", "boundaries"
   double bytes = 0;
@@ -23,8 +23,8 @@ struct Traffic {
 /// sums of B S D a block and micro-batch (arXiv:1909.08053), 2 more where it runs again, one at either end.
 /// cp: N - 1 hops of keys and values in the forward, of them and their gradients in the backward
 /// (arXiv:2310.01889). pp: B S D over two boundaries a micro-batch and chunk.
-std::vector<Traffic> traffic_of(const Mix&, const TrainingProblem&, const StageShare&, const Hardware&);
+std::vector<MixTraffic> traffic_of(const Mix&, const TrainingProblem&, const StageShare&, const Hardware&);
 
 /// Bytes of keys and values that one rank of cp hands on, of a micro-batch and block.
 double ring_message(const Mix&, const TrainingProblem&);
-}  // namespace optrush
+}  // namespace optrush::mesh_plan

@@ -7,7 +7,7 @@
 #include "optrush/error.h"
 #include "report/format.h"
 
-namespace optrush {
+namespace optrush::mesh_plan {
 namespace {
 constexpr double kTera = 1e12, kGiga = 1e9, kGibi = 1 << 30;
 
@@ -87,4 +87,4 @@ Hardware hardware_preset(const std::string& name) {
                    did_you_mean(name, hardware_names()) + "; or give --flops, --memory, --link",
                    "--hardware");
 }
-}  // namespace optrush
+}  // namespace optrush::mesh_plan

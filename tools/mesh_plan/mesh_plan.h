@@ -7,7 +7,7 @@
 
 #include "mesh_plan/mix_cost.h"
 
-namespace optrush {
+namespace optrush::mesh_plan {
 /// Share of a device's memory that a mix may be predicted to take. The rest is for the context, the buffers
 /// of collectives and fragments.
 inline constexpr double kUsableMemory = 0.92;
@@ -35,4 +35,4 @@ struct MeshPlan {
 MeshPlan plan_mesh(const TrainingProblem&, const Hardware&, int64_t devices, PlanOrder);
 
 PlannedMix planned(const Mix&, const TrainingProblem&, const Hardware&);
-}  // namespace optrush
+}  // namespace optrush::mesh_plan

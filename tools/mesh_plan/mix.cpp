@@ -2,7 +2,7 @@
 
 #include "base/suggest.h"
 
-namespace optrush {
+namespace optrush::mesh_plan {
 namespace {
 std::string text(int64_t number) { return std::to_string(number); }
 
@@ -107,4 +107,4 @@ std::vector<Mix> schedules_of(const Mix& sharded, const TrainingProblem& problem
       }
   return schedules;
 }
-}  // namespace optrush
+}  // namespace optrush::mesh_plan
