@@ -1,5 +1,5 @@
-// The kind of model that is a stack of SwiGLU MLPs alone.
-#include "support/swiglu_stack.h"
+// The operator that is a layer: MLPs alone, one after the other.
+#include "support/mlp_spec.h"
 
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 
 namespace optrush::testing {
 namespace {
-TEST(SwigluStack, TrainsWithoutTokensOrData) {
-  RunSpec spec = stack_spec();
+TEST(MlpAlone, TrainsWithoutTokensOrData) {
+  RunSpec spec = mlp_spec();
   spec.train.steps = 6;
   spec.data = {.kind = "text", .path = "/nowhere", .extensions = {}};  // not opened
   const Json result = Trained(spec).train();
@@ -21,16 +21,16 @@ TEST(SwigluStack, TrainsWithoutTokensOrData) {
   }
 }
 
-TEST(SwigluStack, EveryLayerDoesThreeMatmulsForwardAndSixBackward) {
-  const Json result = Trained(stack_spec()).train();
+TEST(MlpAlone, EveryLayerDoesThreeMatmulsForwardAndSixBackward) {
+  const Json result = Trained(mlp_spec()).train();
   const double parameters = 3 * 3 * 32 * 48;
   EXPECT_DOUBLE_EQ(result["flops_per_token"]["mfu"], 6 * parameters);
   EXPECT_DOUBLE_EQ(result["flops_per_token"]["mfu_causal"], 6 * parameters);
   EXPECT_DOUBLE_EQ(result["flops_per_token"]["hfu"], 6 * parameters);
 }
 
-TEST(SwigluStack, IsTheFormulaOfItsParameters) {
-  RunSpec spec = stack_spec();
+TEST(MlpAlone, IsTheFormulaOfItsParameters) {
+  RunSpec spec = mlp_spec();
   spec.train.dtype = "fp64";
   Trained trained(spec);
   Session& session = trained.session();
@@ -49,9 +49,9 @@ TEST(SwigluStack, IsTheFormulaOfItsParameters) {
   EXPECT_NEAR(session.forward(0, batch, {}).item<double>(), x.pow(2).mean().item<double>(), 1e-12);
 }
 
-TEST(SwigluStack, ASequenceIsTheSameWhateverTheMicroBatch) {
+TEST(MlpAlone, ASequenceIsTheSameWhateverTheMicroBatch) {
   const auto inputs = [](int64_t micro_batch, int64_t accumulation, int64_t step) {
-    RunSpec spec = stack_spec();
+    RunSpec spec = mlp_spec();
     spec.train.micro_batch = micro_batch;
     spec.train.accumulation = accumulation;
     Trained trained(spec);
@@ -65,12 +65,12 @@ TEST(SwigluStack, ASequenceIsTheSameWhateverTheMicroBatch) {
   EXPECT_FALSE(at::equal(inputs(4, 1, 1), inputs(4, 1, 2)));
 }
 
-TEST(SwigluStack, AdaptersAndCheckpointingFindTheirPlaces) {
+TEST(MlpAlone, AdaptersAndCheckpointingFindTheirPlaces) {
   const Json lora =
-      Trained(stack_spec({{"lora", {{"rank", 4}, {"target_modules", {"gate_proj", "down_proj"}}}}})).train();
+      Trained(mlp_spec({{"lora", {{"rank", 4}, {"target_modules", {"gate_proj", "down_proj"}}}}})).train();
   EXPECT_DOUBLE_EQ(lora["flops_per_token"]["mfu"], 4.0 * 3 * 3 * 32 * 48 + 6.0 * 3 * 2 * 4 * (32 + 48));
-  const auto plain = losses(Trained(stack_spec()).train());
-  EXPECT_EQ(losses(Trained(stack_spec({{"activation_checkpointing", Json::object()}})).train()), plain);
+  const auto plain = losses(Trained(mlp_spec()).train());
+  EXPECT_EQ(losses(Trained(mlp_spec({{"activation_checkpointing", Json::object()}})).train()), plain);
 }
 }  // namespace
 }  // namespace optrush::testing
