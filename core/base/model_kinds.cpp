@@ -13,11 +13,6 @@ const std::vector<ModelKind>& model_kinds() {
       {"llama",
        [](const Json& json, const std::string& where) { return to_json(llama_from_json(json, where)); },
        [] { return llama_fields().schemas(); }},
-      {"swiglu_stack",
-       [](const Json& json, const std::string& where) {
-         return to_json(swiglu_stack_from_json(json, where));
-       },
-       [] { return swiglu_stack_fields().schemas(); }},
       {"operator",
        [](const Json& json, const std::string& where) { return to_json(operator_from_json(json, where)); },
        [] { return operator_fields().schemas(); },
@@ -29,6 +24,18 @@ const std::vector<ModelKind>& model_kinds() {
        [] { return collective_fields().schemas(); }},
   };
   return kinds;
+}
+
+void rename_old_kind(std::string& kind, Json& model) {
+  if (kind != "swiglu_stack" || !model.is_object() || model.value("init_std", 0.0) != 0) return;
+  const auto field = [&](const char* name, int64_t fallback) {
+    return model.contains(name) ? model.at(name) : Json(fallback);
+  };
+  kind = "operator";
+  model = {{"op", "mlp"},
+           {"dim", field("dim", 256)},
+           {"ffn_dim", field("ffn_dim", 1024)},
+           {"repeat", field("n_layers", 4)}};
 }
 
 Json validate_model(const std::string& kind, const Json& model, const std::string& where) {

@@ -16,4 +16,7 @@ struct ModelKind {
   Json (*work)(const Json& model, const TrainSpec&) = nullptr;
 };
 const std::vector<ModelKind>& model_kinds();
+
+/// A kind and fields that stored results of earlier versions have, in those of today.
+void rename_old_kind(std::string& kind, Json& model);
 }  // namespace optrush

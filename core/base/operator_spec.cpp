@@ -16,12 +16,13 @@ const Fields<OperatorSpec>& operator_fields() {
           .required(&T::op, {.name = "op",
                              .doc = "which",
                              .choices = {"norm", "add_norm", "position", "attention", "swiglu", "linear",
-                                         "head_loss"}})
+                                         "mlp", "head_loss"}})
           .optional(&T::dim, {.name = "dim", .doc = "width of each input", .min = 1, .max = kLargest})
           .optional(&T::n_heads, {.name = "n_heads",
                                   .doc = "of position and attention, which cut dim into them",
                                   .min = 1,
                                   .max = kLargest})
+          .optional(&T::ffn_dim, {.name = "ffn_dim", .doc = "inner width of mlp", .min = 1, .max = kLargest})
           .optional(&T::vocab_size, {.name = "vocab_size", .doc = "of head_loss", .min = 2, .max = kLargest})
           .optional(&T::repeat, {.name = "repeat",
                                  .doc = "how often, one after the other, so that what surrounds it weighs "

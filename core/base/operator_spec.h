@@ -6,10 +6,11 @@
 #include "optrush/spec.h"
 
 namespace optrush {
-/// One operator of the block alone, on random inputs of (micro_batch, seq_len, dim) each.
+/// One operator of the block alone, or its MLP, on random inputs of (micro_batch, seq_len, dim) each.
 struct OperatorSpec {
   std::string op;
   int64_t dim = 1024, n_heads = 16;
+  int64_t ffn_dim = 4096;      ///< of mlp
   int64_t vocab_size = 32000;  ///< of head_loss
   int64_t repeat = 1;          ///< one after the other, each on what the one before gives
 

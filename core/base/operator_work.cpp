@@ -33,6 +33,11 @@ Passes of_operator(const OperatorSpec& spec, const TrainSpec& train, double n) {
     const double scores = n * static_cast<double>(train.seq_len);  // a product with half of the positions
     return {{4 * n, 2 * scores}, {8 * n, 4 * scores}};
   }
+  if (spec.op == "mlp") {  // what is inside need not be in memory as a whole
+    const double inner = tokens * static_cast<double>(spec.ffn_dim);
+    const double weights = 3 * static_cast<double>(spec.dim * spec.ffn_dim), flops = 2 * tokens * weights;
+    return {{2 * n + weights, flops + 5 * inner + n}, {3 * n + 2 * weights, 2 * flops + 9 * inner + n}};
+  }
   Passes head = product(static_cast<double>(spec.vocab_size));
   // The logits and their gradient need not be in memory as a whole.
   head.forward.elements -= tokens * static_cast<double>(spec.vocab_size);

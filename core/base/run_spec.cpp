@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/model_kinds.h"
 #include "base/run_environment.h"
 #include "base/spec_fields.h"
 #include "base/spec_json.h"
@@ -215,6 +216,7 @@ int64_t held_out(const RunSpec& spec) {
 
 RunSpec run_spec_from_json(const Json& json, const std::string& where) {
   RunSpec spec = run_spec_fields().read(json, "", where);
+  rename_old_kind(spec.model_kind, spec.model);
   spec.model = validate_model(spec.model_kind, spec.model, where);
   check_validate(spec, where);
   return spec;

@@ -6,7 +6,6 @@ namespace optrush {
 /// The fields of each struct of a spec; the one place where ranges and docs stand.
 const Fields<RopeScaling>& rope_scaling_fields();
 const Fields<LlamaSpec>& llama_fields();
-const Fields<SwigluStackSpec>& swiglu_stack_fields();
 const Fields<DataSpec>& data_fields();
 const Fields<TrainSpec>& train_fields();
 const Fields<ValidateSpec>& validate_fields();

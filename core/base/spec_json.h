@@ -11,8 +11,6 @@ namespace optrush {
 LlamaSpec llama_from_json(const Json&, const std::string& where);
 /// With a checkpoint: that field alone, for it gives the others.
 Json to_json(const LlamaSpec&);
-SwigluStackSpec swiglu_stack_from_json(const Json&, const std::string& where);
-Json to_json(const SwigluStackSpec&);
 DataSpec data_from_json(const Json&, const std::string& where);
 Json to_json(const DataSpec&);
 TrainSpec train_from_json(const Json&, const std::string& where);

@@ -48,12 +48,6 @@ Object llama(ScriptContext&, const Call& call) {
   return Model{"llama", validate_model("llama", fields, call.where)};
 }
 
-Object swiglu_stack(ScriptContext&, const Call& call) {
-  Json fields = Json::object();
-  if (const auto* given = call.arguments.find("fields")) fields = to_json(*given, "fields");
-  return Model{"swiglu_stack", validate_model("swiglu_stack", fields, call.where)};
-}
-
 Object operator_alone(ScriptContext&, const Call& call) { return op_alone("operator", call); }
 Object collective_alone(ScriptContext&, const Call& call) { return op_alone("collective", call); }
 

@@ -7,7 +7,7 @@
 #include "experiment/experiment.h"
 
 namespace optrush {
-/// What rush.llama, rush.swiglu_stack, rush.operator and rush.checkpoint give: the model of a spec.
+/// What rush.llama, rush.operator, rush.collective and rush.checkpoint give: the model of a spec.
 struct Model {
   std::string kind;
   Json fields;
