@@ -1,4 +1,4 @@
-// The SwiGLU MLP by what it keeps for its backward (docs/swiglu_recompute.md derives gradients and bytes).
+// The SwiGLU MLP by what it keeps for its backward (docs/internals/swiglu_recompute.md derives gradients and bytes).
 // Level 0 keeps x, gate, up and hidden, three tensors of tokens x ffn_dim; the formula by itself keeps a
 // fourth, SiLU(gate). Level 1 keeps x alone: its backward runs the matmuls of gate and up again, two beside
 // its six, and never the one of down. It pays where activations limit the batch: of a Llama's block the MLP
