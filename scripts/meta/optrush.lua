@@ -375,7 +375,7 @@ function rush.cpu() end
 ---@return integer
 function rush.ranks() end
 
----The largest micro-batch, a power of two, whose step is predicted to fit into the memory: by the plans of workers, which train nothing; with trial, by runs of two steps as well. 0 where not even one sequence fits, nil where the peak can't be foreseen (docs/architecture.md, "Plan").
+---The largest micro-batch, a power of two, whose step is predicted to fit into the memory: by the plans of workers, which train nothing; with trial, by runs of two steps as well. 0 where not even one sequence fits, nil where the peak can't be foreseen (docs/guides/memory.md).
 ---@param problem Problem what is trained, and what is stacked
 ---@return integer?
 function rush.max_batch(problem) end
