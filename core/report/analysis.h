@@ -4,13 +4,14 @@
 #include <vector>
 
 #include "experiment/gate.h"
+#include "report/noise.h"
 #include "report/paired_speed.h"
-#include "report/planned_memory.h"
 #include "report/quality.h"
 #include "report/scaling.h"
 #include "report/statistics.h"
-#include "report/stored.h"
 #include "report/time_to_loss.h"
+#include "results/planned_memory.h"
+#include "results/stored.h"
 
 namespace optrush {
 /// A row's speed and memory over another's.

@@ -1,4 +1,4 @@
-#include "launch/process.h"
+#include "process/process.h"
 
 #include <fcntl.h>
 #include <sys/prctl.h>
@@ -16,8 +16,8 @@
 #include "base/log.h"
 #include "base/seconds_since.h"
 #include "base/suggest.h"
-#include "launch/strays.h"
 #include "optrush/error.h"
+#include "process/strays.h"
 
 namespace optrush {
 namespace {

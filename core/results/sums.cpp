@@ -1,4 +1,4 @@
-#include "report/sums.h"
+#include "results/sums.h"
 
 #include "base/files.h"
 #include "optrush/error.h"

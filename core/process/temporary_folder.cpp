@@ -1,4 +1,4 @@
-#include "launch/temporary_folder.h"
+#include "process/temporary_folder.h"
 
 #include <fcntl.h>
 #include <sys/file.h>

@@ -1,9 +1,9 @@
-#include "report/planned_memory.h"
+#include "results/planned_memory.h"
 
 #include <vector>
 
+#include "base/number_text.h"
 #include "base/suggest.h"
-#include "report/format.h"
 
 namespace optrush {
 namespace {

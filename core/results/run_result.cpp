@@ -1,4 +1,4 @@
-#include "report/run_result.h"
+#include "results/run_result.h"
 
 #include <algorithm>
 #include <array>
@@ -8,8 +8,8 @@
 #include "base/suggest.h"
 #include "base/value.h"
 #include "optrush/error.h"
-#include "report/document_checks.h"
-#include "report/read_fields.h"
+#include "results/document_checks.h"
+#include "results/read_fields.h"
 
 namespace optrush {
 namespace {

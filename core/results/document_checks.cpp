@@ -1,4 +1,4 @@
-#include "report/document_checks.h"
+#include "results/document_checks.h"
 
 #include "base/spec_json.h"
 #include "base/value.h"

@@ -1,4 +1,4 @@
-#include "launch/oom_kills.h"
+#include "process/oom_kills.h"
 
 #include <fstream>
 #include <vector>

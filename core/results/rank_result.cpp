@@ -1,7 +1,7 @@
-#include "report/rank_result.h"
+#include "results/rank_result.h"
 
 #include "base/value.h"
-#include "report/read_fields.h"
+#include "results/read_fields.h"
 
 namespace optrush {
 RankResult rank_result_from_json(const Json& json) {

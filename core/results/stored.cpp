@@ -1,4 +1,4 @@
-#include "report/stored.h"
+#include "results/stored.h"
 
 #include <algorithm>
 #include <map>
@@ -8,8 +8,8 @@
 #include "base/spec_json.h"
 #include "base/suggest.h"
 #include "optrush/error.h"
-#include "report/document_checks.h"
-#include "report/sums.h"
+#include "results/document_checks.h"
+#include "results/sums.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

@@ -1,4 +1,4 @@
-#include "launch/text.h"
+#include "base/text.h"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 #include <ctime>
 
 #include "base/first_line.h"
-#include "report/format.h"
+#include "base/number_text.h"
 
 namespace optrush {
 std::string clock_time(double seconds) {

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "experiment/experiment.h"
-#include "report/noise.h"
-#include "report/run_result.h"
+#include "results/noise_line.h"
+#include "results/run_result.h"
 
 namespace optrush {
 struct StoredRun {

@@ -1,4 +1,4 @@
-#include "launch/signals.h"
+#include "process/signals.h"
 
 #include <poll.h>
 #include <sys/signalfd.h>
@@ -8,7 +8,7 @@
 #include <csignal>
 
 #include "base/seconds_since.h"
-#include "launch/process.h"
+#include "process/process.h"
 
 namespace optrush {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "experiment/gate.h"
 #include "optrush/json.h"
-#include "report/rank_result.h"
+#include "results/rank_result.h"
 
 namespace optrush {
 enum class Status : uint8_t { ok, oom, failed, crashed, timeout, skipped, broken };

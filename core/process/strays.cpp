@@ -1,4 +1,4 @@
-#include "launch/strays.h"
+#include "process/strays.h"
 
 #include <sys/prctl.h>
 #include <sys/wait.h>

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "launch/oom_kills.h"
-#include "launch/signals.h"
+#include "process/oom_kills.h"
+#include "process/signals.h"
 
 namespace optrush {
 /// Variables and their values, over this process's own; of two values of one variable the later counts.
