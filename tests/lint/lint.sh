@@ -64,7 +64,7 @@ check_every_test_is_run() {
 
 # mkdocs finds no page that is missing in the navigation, and no link or anchor without a target.
 check_documentation() {
-  local python=.optrush/docs/bin/python folder
+  local python=.optrush/docs/bin/python
   [[ -x $python ]] || { echo "mkdocs is not installed: ./optrush docs installs it" && exit 77; }
   folder=$(mktemp -d)
   trap 'rm -rf "$folder"' EXIT
