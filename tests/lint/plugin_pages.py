@@ -1,6 +1,7 @@
 """The generated parts of docs/plugins: each shipped plugin's facts and options, and the list of all of them.
 
-Without arguments it compares the pages with the descriptions in the plugins' sources; with --write it writes them.
+Without arguments it compares the pages with the descriptions in the plugins' sources. With --write it writes them, and a
+page to fill in for a plugin that has none.
 """
 
 import json
@@ -12,6 +13,28 @@ import sys
 ROOT = pathlib.Path(os.environ.get("OPTRUSH_SOURCE_DIR", pathlib.Path(__file__).parents[2]))
 PAGES = ROOT / "docs/plugins"
 BEGIN, END = "<!-- made by tests/lint/plugin_pages.py: begin -->\n", "<!-- made by tests/lint/plugin_pages.py: end -->"
+
+NEW_PAGE = """# {name}
+
+What it does, in two to four sentences, with the paper: [arXiv:0000.00000](https://arxiv.org/abs/0000.00000).
+
+## Effect and options
+
+{begin}{end}
+## When it pays
+
+When it pays, and when it does not.
+
+## With other plugins
+
+What it needs beside it, replaces and refuses.
+
+[Compatibility](../compatibility.md) has every pair with the strategies for several ranks.
+
+## Measured
+
+One line, with the report that has it. Not measured yet.
+"""
 
 
 def descriptions(kind):
@@ -44,7 +67,9 @@ def default(option):
     if "default" not in option:
         return "required"
     value = option["default"]
-    return "empty" if value == "" else f"`{json.dumps(value)}`" if isinstance(value, list) else f"`{str(value).lower() if isinstance(value, bool) else value}`"
+    if value == "":
+        return "empty"
+    return f"`{value if isinstance(value, str) else json.dumps(value)}`"
 
 
 def cell(text):
@@ -108,19 +133,18 @@ def pages():
 
 
 def main():
+    write = "--write" in sys.argv[1:]
     stale = []
     for path, text in pages():
-        if not path.exists():
-            sys.exit(f"{path.relative_to(ROOT)} is missing: each plugin that ships has a page")
-        old = path.read_text()
+        old = path.read_text() if path.exists() else NEW_PAGE.format(name=path.stem, begin=BEGIN, end=END)
         new = with_generated(old, text)
-        if old != new:
-            stale.append(path)
-            if "--write" in sys.argv[1:]:
-                path.write_text(new)
-    if stale and "--write" not in sys.argv[1:]:
-        sys.exit("\n".join(f"{path.relative_to(ROOT)} is out of date" for path in stale)
-                 + "\nwrite them: python tests/lint/plugin_pages.py --write")
+        if path.exists() and old == new:
+            continue
+        stale.append(f"{path.relative_to(ROOT)} is {'out of date' if path.exists() else 'missing'}")
+        if write:
+            path.write_text(new)
+    if stale and not write:
+        sys.exit("\n".join(stale) + "\nwrite them: python tests/lint/plugin_pages.py --write")
 
 
 main()
