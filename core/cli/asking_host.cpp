@@ -7,9 +7,9 @@
 #include "cli/interrupted.h"
 #include "launch/launcher.h"
 #include "launch/planner.h"
-#include "launch/process.h"
-#include "launch/temporary_folder.h"
-#include "launch/terminal.h"
+#include "process/process.h"
+#include "process/temporary_folder.h"
+#include "process/terminal.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

@@ -5,8 +5,8 @@
 #include <set>
 
 #include "base/suggest.h"
+#include "base/text.h"
 #include "build_info.h"
-#include "launch/text.h"
 #include "optrush/error.h"
 #include "report/text_table.h"
 

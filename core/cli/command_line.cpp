@@ -11,8 +11,8 @@
 #include "cli/commands.h"
 #include "cli/interrupted.h"
 #include "cli/worker_libraries.h"
-#include "launch/strays.h"
-#include "launch/terminal.h"
+#include "process/strays.h"
+#include "process/terminal.h"
 
 namespace optrush {
 namespace {

@@ -13,10 +13,10 @@
 #include "launch/planner.h"
 #include "launch/schedule.h"
 #include "report/format.h"
-#include "report/planned_memory.h"
 #include "report/spec_text.h"
 #include "report/step_cost.h"
 #include "report/writers.h"
+#include "results/planned_memory.h"
 
 namespace optrush {
 namespace {

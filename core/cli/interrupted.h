@@ -1,6 +1,6 @@
 #pragma once
-#include "launch/process.h"
 #include "optrush/error.h"
+#include "process/process.h"
 
 namespace optrush {
 /// A signal ended the program's work early; what is done is kept.

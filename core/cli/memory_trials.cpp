@@ -6,9 +6,9 @@
 #include "base/spec_json.h"
 #include "cli/interrupted.h"
 #include "launch/run_starter.h"
-#include "launch/temporary_folder.h"
 #include "optrush/error.h"
-#include "report/run_result.h"
+#include "process/temporary_folder.h"
+#include "results/run_result.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

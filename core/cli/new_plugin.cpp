@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "base/files.h"
+#include "base/text.h"
 #include "build_info.h"
-#include "launch/text.h"
 #include "new_plugin_templates.h"
 #include "optrush/error.h"
 

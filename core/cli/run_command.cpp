@@ -12,7 +12,7 @@
 #include "cli/shipped_experiments.h"
 #include "launch/follow.h"
 #include "launch/followers.h"
-#include "launch/terminal.h"
+#include "process/terminal.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

@@ -9,7 +9,7 @@
 #include "cli/interrupted.h"
 #include "launch/folder.h"
 #include "launch/needs.h"
-#include "launch/terminal.h"
+#include "process/terminal.h"
 #include "report/report.h"
 #include "search/search_experiment.h"
 

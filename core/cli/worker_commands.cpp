@@ -11,9 +11,9 @@
 #include "cli/interrupted.h"
 #include "launch/launcher.h"
 #include "launch/planner.h"
-#include "launch/process.h"
 #include "launch/rank_run.h"
-#include "launch/temporary_folder.h"
+#include "process/process.h"
+#include "process/temporary_folder.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

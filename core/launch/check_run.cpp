@@ -10,11 +10,11 @@
 #include "base/files.h"
 #include "base/first_line.h"
 #include "base/seconds_since.h"
-#include "launch/process.h"
+#include "base/text.h"
 #include "launch/result.h"
-#include "launch/temporary_folder.h"
-#include "launch/text.h"
 #include "optrush/error.h"
+#include "process/process.h"
+#include "process/temporary_folder.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

@@ -1,8 +1,8 @@
 #include "launch/conclude_ranks.h"
 
 #include "base/files.h"
+#include "base/text.h"
 #include "launch/result.h"
-#include "launch/text.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

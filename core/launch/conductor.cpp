@@ -22,8 +22,8 @@
 #include "launch/time_limit.h"
 #include "optrush/error.h"
 #include "report/analysis.h"
-#include "report/document_checks.h"
-#include "report/sums.h"
+#include "results/document_checks.h"
+#include "results/sums.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

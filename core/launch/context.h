@@ -4,8 +4,8 @@
 #include <string>
 
 #include "experiment/experiment.h"
-#include "launch/signals.h"
 #include "optrush/json.h"
+#include "process/signals.h"
 
 namespace optrush {
 /// The machine and what was run on it (docs/internals/controller.md): what the worker's doctor measures,

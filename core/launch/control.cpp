@@ -5,8 +5,8 @@
 #include "base/spec_json.h"
 #include "build_info.h"
 #include "optrush/error.h"
-#include "report/read_fields.h"
-#include "report/run_result.h"
+#include "results/read_fields.h"
+#include "results/run_result.h"
 
 namespace optrush {
 namespace {

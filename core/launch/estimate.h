@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "launch/schedule.h"
-#include "report/stored.h"
+#include "results/stored.h"
 
 namespace optrush {
 /// How long runs will take, by those of the same spec that a report holds.

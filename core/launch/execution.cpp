@@ -8,9 +8,10 @@
 #include "base/log.h"
 #include "base/run_identity.h"
 #include "base/state_files.h"
+#include "launch/folder.h"
 #include "launch/live_run.h"
-#include "launch/temporary_folder.h"
 #include "measure/cpu_info.h"
+#include "process/temporary_folder.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

@@ -4,9 +4,9 @@
 #include "base/files.h"
 #include "base/python.h"
 #include "base/suggest.h"
+#include "base/text.h"
 #include "launch/planner.h"
-#include "launch/text.h"
-#include "report/run_result.h"
+#include "results/run_result.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

@@ -3,8 +3,8 @@
 #include <string>
 
 #include "experiment/external.h"
-#include "launch/process.h"
 #include "launch/schedule.h"
+#include "process/process.h"
 
 namespace optrush {
 /// What starts a run of an external rung: placeholders filled in, the run's files as environment variables as

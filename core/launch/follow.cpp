@@ -10,10 +10,10 @@
 #include "launch/channel.h"
 #include "launch/control.h"
 #include "launch/socket.h"
-#include "launch/temporary_folder.h"
-#include "launch/terminal.h"
 #include "optrush/error.h"
-#include "report/read_fields.h"
+#include "process/temporary_folder.h"
+#include "process/terminal.h"
+#include "results/read_fields.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

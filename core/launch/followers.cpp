@@ -9,8 +9,8 @@
 #include "base/suggest.h"
 #include "launch/result.h"
 #include "launch/socket.h"
-#include "launch/temporary_folder.h"
 #include "optrush/error.h"
+#include "process/temporary_folder.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

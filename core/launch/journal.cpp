@@ -1,7 +1,7 @@
 #include "launch/journal.h"
 
 #include "base/files.h"
-#include "launch/text.h"
+#include "base/text.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

@@ -4,9 +4,9 @@
 #include <functional>
 #include <optional>
 
-#include "launch/process.h"
 #include "launch/schedule.h"
 #include "optrush/json.h"
+#include "process/process.h"
 
 namespace optrush {
 /// A run whose processes have been started. They end with the object.

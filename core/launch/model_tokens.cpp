@@ -9,9 +9,9 @@
 #include "base/installation.h"
 #include "base/python.h"
 #include "base/spec_json.h"
-#include "launch/temporary_folder.h"
 #include "optrush/cache.h"
 #include "optrush/error.h"
+#include "process/temporary_folder.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

@@ -11,13 +11,13 @@
 #include "base/python.h"
 #include "base/suggest.h"
 #include "base/visible_gpu.h"
-#include "launch/process.h"
 #include "launch/result.h"
 #include "launch/schedule.h"
-#include "launch/temporary_folder.h"
 #include "optrush/error.h"
 #include "plugin/description.h"
 #include "plugin/needs.h"
+#include "process/process.h"
+#include "process/temporary_folder.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

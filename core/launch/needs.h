@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "experiment/experiment.h"
-#include "launch/signals.h"
+#include "process/signals.h"
 
 namespace optrush {
 /// Something that a program or a plugin needs and this machine lacks.

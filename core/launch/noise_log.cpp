@@ -3,7 +3,7 @@
 #include "base/cores.h"
 #include "base/files.h"
 #include "launch/machine_counters.h"
-#include "report/noise.h"
+#include "results/noise_line.h"
 
 namespace optrush {
 NoiseLog::NoiseLog(std::filesystem::path file, double seconds) : file_(std::move(file)), seconds_(seconds) {

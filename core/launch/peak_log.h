@@ -3,9 +3,9 @@
 #include <filesystem>
 
 #include "launch/journal.h"
-#include "launch/signals.h"
 #include "optrush/json.h"
 #include "optrush/spec.h"
+#include "process/signals.h"
 
 namespace optrush {
 /// The matmul peaks of the machine, measured again between rounds: a machine that was busy when the

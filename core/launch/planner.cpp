@@ -6,13 +6,13 @@
 
 #include "base/cores.h"
 #include "base/files.h"
+#include "base/number_text.h"
 #include "base/spec_json.h"
 #include "experiment/gate.h"
 #include "launch/external_run.h"
-#include "launch/temporary_folder.h"
 #include "optrush/error.h"
-#include "report/format.h"
-#include "report/planned_memory.h"
+#include "process/temporary_folder.h"
+#include "results/planned_memory.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

@@ -9,10 +9,10 @@
 
 #include "base/gpu_cards.h"
 #include "experiment/experiment.h"
-#include "launch/process.h"
 #include "launch/result.h"
 #include "launch/schedule.h"
-#include "launch/signals.h"
+#include "process/process.h"
+#include "process/signals.h"
 
 namespace optrush {
 /// What a worker resolved a variant to, or why it could not.

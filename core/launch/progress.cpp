@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/number_text.h"
 #include "base/suggest.h"
-#include "launch/text.h"
-#include "report/format.h"
+#include "base/text.h"
 
 namespace optrush {
 namespace {

@@ -8,9 +8,9 @@
 
 #include "launch/metrics_tail.h"
 #include "launch/schedule.h"
-#include "launch/terminal.h"
 #include "launch/time_left.h"
 #include "optrush/json.h"
+#include "process/terminal.h"
 
 namespace optrush {
 /// Tells how an experiment gets on: one line for each run that ends and, on a terminal, one that is redrawn

@@ -5,9 +5,9 @@
 #include <string>
 
 #include "launch/metrics_tail.h"
-#include "launch/process.h"
 #include "launch/schedule.h"
 #include "optrush/json.h"
+#include "process/process.h"
 
 namespace optrush {
 /// Where a rank is in a run: among all of them, and on its machine.

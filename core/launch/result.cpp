@@ -7,11 +7,11 @@
 #include "base/run_identity.h"
 #include "base/spec_json.h"
 #include "base/suggest.h"
+#include "base/text.h"
 #include "launch/external_run.h"
 #include "launch/metrics_tail.h"
-#include "launch/text.h"
 #include "optrush/error.h"
-#include "report/run_result.h"
+#include "results/run_result.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

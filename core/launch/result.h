@@ -5,10 +5,10 @@
 
 #include "launch/journal.h"
 #include "launch/metrics_tail.h"
-#include "launch/process.h"
 #include "launch/schedule.h"
 #include "optrush/error.h"
 #include "optrush/json.h"
+#include "process/process.h"
 
 namespace optrush {
 /// A stored RunResult with a known status; none where the file is missing or is no such thing, and `problem`

@@ -1,7 +1,7 @@
 #pragma once
 #include <cstdint>
 
-#include "report/run_result.h"
+#include "results/run_result.h"
 
 namespace optrush {
 /// Seconds of a run with so many steps that starts and trains as this one did, which has step times.

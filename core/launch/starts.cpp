@@ -6,9 +6,9 @@
 #include "base/run_identity.h"
 #include "base/spec_json.h"
 #include "launch/planner.h"
-#include "launch/process.h"
 #include "launch/result.h"
 #include "optrush/error.h"
+#include "process/process.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

@@ -3,8 +3,8 @@
 #include <optional>
 
 #include "experiment/external.h"
-#include "launch/signals.h"
 #include "optrush/spec.h"
+#include "process/signals.h"
 
 namespace optrush {
 /// What other programs start from: a run's initial values and tokens, as `optrush-worker export` writes them.

@@ -4,9 +4,9 @@
 #include <limits>
 
 #include "base/counted.h"
+#include "base/number_text.h"
 #include "base/seconds_since.h"
 #include "base/suggest.h"
-#include "report/format.h"
 
 namespace optrush {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "report/planned_memory.h"
+#include "results/planned_memory.h"
 
 namespace optrush {
 namespace {

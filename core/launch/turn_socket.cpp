@@ -4,7 +4,7 @@
 
 #include "launch/socket.h"
 #include "optrush/error.h"
-#include "report/read_fields.h"
+#include "results/read_fields.h"
 
 namespace optrush {
 namespace {

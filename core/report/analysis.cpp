@@ -7,8 +7,8 @@
 #include "base/spec_json.h"
 #include "report/measured_row.h"
 #include "report/problem.h"
-#include "report/read_fields.h"
 #include "report/variant_runs.h"
+#include "results/read_fields.h"
 
 namespace optrush {
 namespace {

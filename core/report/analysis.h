@@ -4,13 +4,14 @@
 #include <vector>
 
 #include "experiment/gate.h"
+#include "report/noise.h"
 #include "report/paired_speed.h"
-#include "report/planned_memory.h"
 #include "report/quality.h"
 #include "report/scaling.h"
 #include "report/statistics.h"
-#include "report/stored.h"
 #include "report/time_to_loss.h"
+#include "results/planned_memory.h"
+#include "results/stored.h"
 
 namespace optrush {
 /// A row's speed and memory over another's.
@@ -25,7 +26,7 @@ struct Comparison {
 };
 
 /// What a step of an operator alone has to do, whatever does it: the bytes that any implementation must move
-/// and the FLOPs of its formulas (docs/experiments.md, "One operator alone").
+/// and the FLOPs of its formulas (docs/guides/operators_and_hardware.md).
 struct Work {
   double forward_bytes = 0, forward_flops = 0, backward_bytes = 0, backward_flops = 0;
 };

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "optrush/json.h"
-#include "report/run_result.h"
 #include "report/statistics.h"
 #include "report/time_to_loss.h"
+#include "results/run_result.h"
 
 namespace optrush {
 /// Several reports side by side, as data. The first one is what the others are compared with.

@@ -1,5 +1,5 @@
 #pragma once
-#include "report/run_result.h"
+#include "results/run_result.h"
 
 namespace optrush {
 /// What a run computes with, in units of the hardware whose peak was measured: each rank's GPU is one; the

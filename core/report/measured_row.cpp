@@ -7,9 +7,9 @@
 #include "report/format.h"
 #include "report/hardware_used.h"
 #include "report/problem.h"
-#include "report/read_fields.h"
 #include "report/step_cost.h"
 #include "report/variant_runs.h"
+#include "results/read_fields.h"
 
 namespace optrush {
 namespace {

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <utility>
 
-#include "base/fields.h"
 #include "base/suggest.h"
 #include "report/document.h"
 #include "report/format.h"
@@ -13,14 +12,6 @@ namespace optrush {
 namespace {
 // From here on a report opens with it.
 constexpr double kSpread = 0.1, kDrift = 0.1, kStolen = 0.01, kWaiting = 0.1;
-
-/// What a report says of the machine's settings, by its type.
-constexpr std::pair<const char*, const char*> kSettings[] = {
-    {"quota_cpus", "number"}, {"governor", "string"}, {"huge_pages", "string"}, {"mhz", "integer"}};
-
-double quantile(const std::vector<double>& sorted, double share) {
-  return sorted[static_cast<size_t>(share * static_cast<double>(sorted.size() - 1))];
-}
 
 std::optional<int64_t> integer(const Json& counters, const char* key) {
   const auto it = counters.find(key);
@@ -34,31 +25,6 @@ std::optional<int64_t> integer(const Json& counters, const char* key) {
 std::optional<int64_t> growth(const Json& from, const Json& to, const char* key) {
   const auto a = integer(from, key), b = integer(to, key);
   return a && b ? std::optional(*b - *a) : std::nullopt;
-}
-
-const Fields<NoiseLine>& fields() {
-  using T = NoiseLine;
-  const auto counters = [](Json T::*member, const char* name) {
-    const OptionSchema schema = {
-        .name = name, .type = "object", .doc = "counters of the machine", .fallback = Json::object()};
-    return Fields<T>::Field{
-        schema,
-        [=](T& line, const Json& json, const std::string& subject, const std::string& where) {
-          line.*member = checked(schema, json, subject, where);
-          for (const auto& [key, type] : kSettings)
-            if (const auto it = json.find(key); it != json.end() && !it->is_null())
-              checked({.type = type}, *it, subject + "." + key, where);
-        },
-        [=](const T& line) { return line.*member; }};
-  };
-  static const auto fields = Fields<T>()
-                                 .required(&T::round, {.name = "round", .doc = "rounds before it", .min = 0})
-                                 .required(&T::low, {.name = "low", .doc = "ns", .min = 1e-9})
-                                 .required(&T::median, {.name = "median", .doc = "ns", .min = 1e-9})
-                                 .required(&T::high, {.name = "high", .doc = "ns", .min = 1e-9})
-                                 .custom(counters(&T::before, "before"))
-                                 .custom(counters(&T::after, "after"));
-  return fields;
 }
 
 /// A part of a sentence with its cure.
@@ -91,18 +57,6 @@ std::vector<Complaint> complaints(const Noise& noise) {
   return found;
 }
 }  // namespace
-
-NoiseLine noise_line(int64_t round, std::vector<double> pieces, Json before, Json after) {
-  std::ranges::sort(pieces);
-  return {
-      round,           quantile(pieces, 0.1), quantile(pieces, 0.5), quantile(pieces, 0.9), std::move(before),
-      std::move(after)};
-}
-
-Json to_json(const NoiseLine& line) { return fields().write(line); }
-NoiseLine noise_line_from_json(const Json& json, const std::string& where) {
-  return fields().read(json, "probe", where);
-}
 
 std::optional<Noise> noise_of(const std::vector<NoiseLine>& lines) {
   if (lines.empty()) return std::nullopt;
@@ -138,7 +92,7 @@ std::optional<Noise> noise_of(const std::vector<NoiseLine>& lines) {
   noise.drift = std::ranges::max(medians) / std::ranges::min(medians) - 1;
   if (ticks > 0) noise.stolen = stolen / ticks;
   noise.waiting = median(waiting);
-  for (const auto& [key, type] : kSettings)
+  for (const auto& [key, type] : kMachineSettings)
     if (const auto it = lines.back().after.find(key); it != lines.back().after.end() && !it->is_null())
       noise.settings[key] = *it;
   return noise;

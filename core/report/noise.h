@@ -3,26 +3,11 @@
 #include <string>
 #include <vector>
 
-#include "optrush/json.h"
+#include "results/noise_line.h"
 
 namespace optrush {
 struct Analysis;
 struct Section;
-
-/// What the probe between two rounds found (noise.jsonl): identical pieces of work, and the machine's
-/// counters.
-struct NoiseLine {
-  int64_t round = 0;                     ///< rounds before it
-  double low = 0, median = 0, high = 0;  ///< nanoseconds of a unit of work: the tenth, half and nine tenths
-  Json before = Json::object(), after = Json::object();  ///< counters (launch/machine_counters.h)
-
-  double spread() const { return (high - low) / median; }
-};
-
-/// From the nanoseconds of all pieces.
-NoiseLine noise_line(int64_t round, std::vector<double> pieces, Json before, Json after);
-Json to_json(const NoiseLine&);
-NoiseLine noise_line_from_json(const Json&, const std::string& where);
 
 /// How steady the machine was over an experiment.
 struct Noise {

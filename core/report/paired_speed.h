@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "report/run_result.h"
 #include "report/statistics.h"
+#include "results/run_result.h"
 
 namespace optrush {
 struct Row;

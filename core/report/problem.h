@@ -1,7 +1,7 @@
 #pragma once
 #include <string>
 
-#include "report/stored.h"
+#include "results/stored.h"
 
 namespace optrush {
 /// What differs between the problems that two variants solve, of one report or of two: "8 sequences a step

@@ -2,7 +2,7 @@
 #include <optional>
 #include <span>
 
-#include "report/run_result.h"
+#include "results/run_result.h"
 
 namespace optrush {
 /// What a run's losses were, of the batches that it trained on and of data that it never read.

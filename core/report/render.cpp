@@ -4,9 +4,9 @@
 
 #include "base/files.h"
 #include "base/python.h"
-#include "launch/process.h"
 #include "optrush/cache.h"
 #include "optrush/error.h"
+#include "process/process.h"
 #include "render_script.h"
 #include "report/theme.h"
 

@@ -5,7 +5,7 @@
 #include "base/files.h"
 #include "base/printable.h"
 #include "base/stand_in.h"
-#include "launch/text.h"
+#include "base/text.h"
 #include "report/document.h"
 #include "report/render.h"
 #include "report/stand_in.h"

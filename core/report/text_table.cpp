@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/printable.h"
-#include "launch/terminal.h"
+#include "process/terminal.h"
 #include "report/format.h"
 
 namespace optrush {

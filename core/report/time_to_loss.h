@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "report/run_result.h"
+#include "results/run_result.h"
 
 namespace optrush {
 /// Where no validation tells the loss, it is the mean of the training losses of so many steps.

@@ -2,9 +2,9 @@
 
 #include "base/files.h"
 #include "base/python.h"
-#include "launch/process.h"
-#include "launch/temporary_folder.h"
 #include "optrush/error.h"
+#include "process/process.h"
+#include "process/temporary_folder.h"
 #include "report/stand_in.h"
 #include "report/writers.h"
 #include "tracking_script.h"

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "report/stored.h"
+#include "results/stored.h"
 
 namespace optrush {
 /// The runs of one variant after the other, and which of them count. The report has to outlive it.

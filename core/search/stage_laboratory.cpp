@@ -13,9 +13,9 @@
 #include "report/analysis.h"
 #include "report/format.h"
 #include "report/more_time.h"
-#include "report/planned_memory.h"
 #include "report/report.h"
 #include "report/verdict.h"
+#include "results/planned_memory.h"
 
 namespace optrush {
 namespace {

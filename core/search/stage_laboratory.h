@@ -2,8 +2,8 @@
 #include <chrono>
 
 #include "launch/conductor.h"
-#include "launch/signals.h"
 #include "plugin/description.h"
+#include "process/signals.h"
 #include "report/analysis.h"
 #include "search/stacks.h"
 

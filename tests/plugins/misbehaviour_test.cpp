@@ -4,9 +4,9 @@
 #include "../support/temporary_folder.h"
 #include "base/files.h"
 #include "base/spec_json.h"
-#include "launch/process.h"
 #include "launch/result.h"
 #include "optrush/spec.h"
+#include "process/process.h"
 
 namespace optrush {
 namespace {

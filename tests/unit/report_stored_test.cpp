@@ -1,4 +1,4 @@
-#include "report/stored.h"
+#include "results/stored.h"
 
 #include <gmock/gmock.h>
 

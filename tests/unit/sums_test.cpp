@@ -1,5 +1,5 @@
 // A stored file that was changed after it was written is found, and nothing else is.
-#include "report/sums.h"
+#include "results/sums.h"
 
 #include <gmock/gmock.h>
 

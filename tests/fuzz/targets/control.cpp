@@ -4,7 +4,7 @@
 #include <sys/socket.h>
 
 #include "launch/channel.h"
-#include "report/read_fields.h"
+#include "results/read_fields.h"
 #include "target.h"
 
 namespace {

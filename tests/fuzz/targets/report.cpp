@@ -6,8 +6,8 @@
 #include "report/compare.h"
 #include "report/document.h"
 #include "report/render.h"
-#include "report/stored.h"
 #include "report/writers.h"
+#include "results/stored.h"
 #include "target.h"
 
 namespace {

@@ -1,5 +1,5 @@
 // result.json: what a run measured, as a worker or a program of somebody else wrote it.
-#include "report/run_result.h"
+#include "results/run_result.h"
 
 #include "target.h"
 

@@ -1,5 +1,5 @@
 // An end for want of memory is told from every other SIGKILL by the kernel's counters.
-#include "launch/oom_kills.h"
+#include "process/oom_kills.h"
 
 #include <gmock/gmock.h>
 #include <sys/wait.h>
@@ -9,7 +9,7 @@
 #include <fstream>
 
 #include "fixture.h"
-#include "launch/process.h"
+#include "process/process.h"
 
 namespace optrush {
 namespace {

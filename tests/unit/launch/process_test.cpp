@@ -1,4 +1,4 @@
-#include "launch/process.h"
+#include "process/process.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include "../../support/temporary_folder.h"
 #include "base/files.h"
 #include "ends.h"
-#include "launch/strays.h"
+#include "process/strays.h"
 
 namespace optrush {
 namespace {

@@ -12,7 +12,7 @@
 #include "../../support/temporary_folder.h"
 #include "base/files.h"
 #include "base/printable.h"
-#include "launch/text.h"
+#include "base/text.h"
 
 namespace optrush {
 namespace {

@@ -1,5 +1,5 @@
 // Nothing is left in the temporary folder, by whatever a program ends.
-#include "launch/temporary_folder.h"
+#include "process/temporary_folder.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

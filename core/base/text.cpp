@@ -1,0 +1,46 @@
+#include "base/text.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <ctime>
+
+#include "base/first_line.h"
+#include "base/number_text.h"
+
+namespace optrush {
+std::string clock_time(double seconds) {
+  if (seconds < 9.95) return fixed(seconds, 1) + " s";
+  const auto whole = static_cast<int64_t>(std::llround(std::min(seconds, 1e9)));
+  const auto parts = [](int64_t large, const char* unit, int64_t small, const char* small_unit) {
+    return std::to_string(large) + unit + (small == 0 ? "" : " " + std::to_string(small) + small_unit);
+  };
+  if (whole < 60) return std::to_string(whole) + " s";
+  if (whole < 3600) return parts(whole / 60, " min", whole % 60, " s");
+  return parts(whole / 3600, " h", whole % 3600 / 60, " min");
+}
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  std::array<char, 32> buffer{};
+  const size_t length = std::strftime(buffer.data(), buffer.size(), "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return {buffer.data(), length};
+}
+
+std::string with_cure(std::string_view error) {
+  static constexpr std::string_view kCure = "\n  hint: ";
+  const size_t cure = error.find(kCure);
+  if (cure == std::string_view::npos) return first_line(error);
+  return first_line(error) + " (" + first_line(error.substr(cure + kCure.size())) + ")";
+}
+
+std::string filled_in(std::string text, const std::vector<std::pair<std::string, std::string>>& values) {
+  for (const auto& [placeholder, value] : values)
+    for (size_t at = 0; (at = text.find(placeholder, at)) != std::string::npos; at += value.size())
+      text.replace(at, placeholder.size(), value);
+  return text;
+}
+}  // namespace optrush

@@ -1,0 +1,207 @@
+#include "process/process.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <map>
+
+#include "base/descriptor.h"
+#include "base/log.h"
+#include "base/seconds_since.h"
+#include "base/suggest.h"
+#include "optrush/error.h"
+#include "process/strays.h"
+
+namespace optrush {
+namespace {
+using Clock = std::chrono::steady_clock;
+constexpr std::chrono::milliseconds kTick{250};
+
+[[noreturn]] void fail(const std::string& what, int error) {
+  throw Error(what + ": " + std::strerror(error));
+}
+
+/// This process's environment with `added` over it, as "NAME=value". Of two values the later one counts.
+std::vector<std::string> merged_environment(const Environment& added) {
+  const std::map<std::string_view, std::string_view> over(added.rbegin(), added.rend());
+  std::vector<std::string> all;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    if (!over.contains(text.substr(0, text.find('=')))) all.emplace_back(text);
+  }
+  for (const auto& [name, value] : over) all.push_back(std::string(name) + "=" + std::string(value));
+  return all;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& strings) {
+  std::vector<char*> result;
+  for (auto& string : strings) result.push_back(string.data());
+  result.push_back(nullptr);
+  return result;
+}
+
+/// Runs in the child between fork and exec: async-signal-safe calls only.
+[[noreturn]] void become(char* const* arguments, char* const* environment, pid_t parent, int log,
+                         const char* folder, int error_pipe) {
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  signal(SIGPIPE, SIG_DFL);  // what this program ignores would be ignored by that one, too
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(127);  // it died before the line above
+  const int null = open("/dev/null", O_RDONLY);
+  dup2(null, STDIN_FILENO);
+  if (log >= 0) {
+    dup2(log, STDOUT_FILENO);
+    dup2(log, STDERR_FILENO);
+  }
+  if (*folder == '\0' || chdir(folder) == 0) execvpe(arguments[0], arguments, environment);
+  const int error = errno;
+  [[maybe_unused]] const ssize_t written = write(error_pipe, &error, sizeof error);
+  _exit(127);
+}
+}  // namespace
+
+int Process::alive_ = 0;  // NOLINT: a fact of the process
+
+Process::Process(const Command& command) {
+  auto arguments = command.arguments;
+  auto environment = merged_environment(command.environment);
+  const auto argument_pointers = pointers(arguments);
+  const auto environment_pointers = pointers(environment);
+
+  const bool to_log = !command.log.empty();
+  const Descriptor log(
+      to_log ? open(command.log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644) : -1);
+  if (to_log && log.get() < 0) fail("cannot write '" + command.log.string() + "'", errno);
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) fail("cannot make a pipe", errno);
+  const Descriptor reading(ends[0]);
+  Descriptor writing(ends[1]);
+
+  kills_before_ = OomKills::read();
+  const pid_t parent = getpid();
+  pid_ = fork();
+  if (pid_ < 0) fail("cannot start a process", errno);
+  if (pid_ == 0)
+    become(argument_pointers.data(), environment_pointers.data(), parent, log.get(), command.folder.c_str(),
+           writing.get());
+  setpgid(pid_, pid_);  // whichever of the two comes first
+  writing.close();
+  int error = 0;
+  if (read(reading.get(), &error, sizeof error) == static_cast<ssize_t>(sizeof error)) {
+    waitpid(pid_, nullptr, 0);
+    pid_ = -1;
+    fail("cannot start '" + command.arguments.front() + "'", error);
+  }
+  ++alive_;
+  log::debug("started " + std::to_string(pid_) + ": " + join(command.arguments, " "));
+}
+
+Process::~Process() {
+  if (pid_ < 0) return;
+  const pid_t group = pid_;
+  signal_group(SIGKILL);
+  waitpid(pid_, nullptr, 0);
+  if (--alive_ == 0) end_orphans(group);
+}
+
+void Process::signal_group(int number) const {
+  if (pid_ > 0) kill(-pid_, number);
+}
+
+std::optional<ProcessEnd> Process::poll() {
+  siginfo_t info{};
+  // Seen but not yet reaped, the child still holds its number, so the group that is killed is surely its own.
+  if (pid_ < 0 || waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+      info.si_pid == 0)
+    return std::nullopt;
+  signal_group(SIGKILL);
+  int status = 0;
+  waitpid(pid_, &status, 0);
+  ProcessEnd end;
+  if (--alive_ == 0) end.strays = end_orphans(pid_);
+  pid_ = -1;
+  if (WIFSIGNALED(status)) {
+    end.kind = ProcessEnd::Kind::signalled;
+    end.signal = WTERMSIG(status);
+    if (end.signal == SIGKILL) end.out_of_memory = OomKills::read().rose_since(kills_before_);
+  } else {
+    end.code = WEXITSTATUS(status);
+  }
+  return end;
+}
+
+std::optional<ProcessEnd> Process::end(double grace_s, Interrupts& interrupts) {
+  if (pid_ < 0) return std::nullopt;
+  signal_group(SIGTERM);
+  const auto start = Clock::now();
+  while (seconds_since(start) < grace_s) {
+    if (auto end = poll()) return end;
+    if (interrupts.wait(std::chrono::milliseconds(20))) break;
+  }
+  signal_group(SIGKILL);
+  while (true) {
+    if (auto end = poll()) return end;
+    interrupts.wait(std::chrono::milliseconds(20));
+  }
+}
+
+bool ended_from_outside(const ProcessEnd& end) {
+  if (end.kind == ProcessEnd::Kind::exited) return end.code > 128 && asks_to_stop(end.code - 128);
+  if (end.kind != ProcessEnd::Kind::signalled) return false;
+  return asks_to_stop(end.signal) || (end.signal == SIGKILL && !end.out_of_memory.value_or(false));
+}
+
+bool was_interrupt(const ProcessEnd& end, Interrupts& interrupts, double otherwise_s) {
+  const double limit_s = ended_from_outside(end) ? kOutside : otherwise_s;
+  const auto start = Clock::now();
+  interrupts.take();
+  while (interrupts.signal() == 0 && seconds_since(start) < limit_s)
+    interrupts.wait(std::chrono::milliseconds(20));
+  return interrupts.signal() != 0;
+}
+
+ProcessEnd run_process(const Command& command, const Limits& limits, Interrupts& interrupts,
+                       const std::function<void()>& tick) {
+  const auto start = Clock::now();
+  Process process(command);
+  ProcessEnd end;
+  while (true) {
+    interrupts.take();
+    if (const auto ended = process.poll()) {
+      end = *ended;
+      const bool well = end.kind == ProcessEnd::Kind::exited && end.code == 0;
+      if (!well && was_interrupt(end, interrupts)) end.kind = ProcessEnd::Kind::interrupted;
+      break;
+    }
+    const double left = limits.timeout_s - seconds_since(start);
+    if (left <= 0 || interrupts.signal() != 0) {
+      end.kind = left <= 0 ? ProcessEnd::Kind::timed_out : ProcessEnd::Kind::interrupted;
+      process.end(limits.grace_s, interrupts);
+      break;
+    }
+    if (tick) tick();
+    interrupts.wait(std::min(kTick, std::chrono::milliseconds(static_cast<int64_t>(left * 1000) + 1)));
+  }
+  end.seconds = seconds_since(start);
+  return end;
+}
+
+std::string describe_signal(int number) {
+  const char* name = sigabbrev_np(number);
+  const char* text = sigdescr_np(number);
+  if (name == nullptr || text == nullptr) return "signal " + std::to_string(number);
+  std::string description = text;
+  description[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(description[0])));
+  return "SIG" + std::string(name) + " (" + description + ")";
+}
+}  // namespace optrush

@@ -1,0 +1,85 @@
+#include "process/signals.h"
+
+#include <poll.h>
+#include <sys/signalfd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+
+#include "base/seconds_since.h"
+#include "process/process.h"
+
+namespace optrush {
+namespace {
+constexpr std::array kStopping = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
+constexpr double kOneSignal = 2;  // seconds within which a signal is sent twice
+}  // namespace
+
+bool asks_to_stop(int signal) { return std::ranges::find(kStopping, signal) != kStopping.end(); }
+
+void hold_signals_until_exit() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int number : kStopping) sigaddset(&set, number);
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+}
+
+Interrupts::Interrupts() {
+  // Some parents ignore it, and the ends of our children would then never be told.
+  std::signal(SIGCHLD, SIG_DFL);
+  // Who reads the progress may end before the measurement does.
+  std::signal(SIGPIPE, SIG_IGN);
+  sigemptyset(&stopping_);
+  for (const int number : kStopping) {
+    struct sigaction present {};
+    sigaction(number, nullptr, &present);
+    // nohup and the like have set "ignore", which a held-back signal would lose.
+    if (present.sa_handler != SIG_IGN) sigaddset(&stopping_, number);
+  }
+  awaited_ = stopping_;
+  sigaddset(&awaited_, SIGCHLD);
+  pthread_sigmask(SIG_BLOCK, &awaited_, &before_);
+  arrivals_ = Descriptor(signalfd(-1, &awaited_, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+Interrupts::~Interrupts() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+bool Interrupts::wait(std::chrono::milliseconds time) {
+  const timespec limit{static_cast<time_t>(time.count() / 1000),
+                       static_cast<long>(time.count() % 1000) * 1'000'000};
+  const int number = sigtimedwait(&awaited_, nullptr, &limit);
+  return number > 0 && number != SIGCHLD && note(number);
+}
+
+void Interrupts::take() {
+  const timespec now{};
+  for (int number = 0; (number = sigtimedwait(&stopping_, nullptr, &now)) > 0;) note(number);
+}
+
+void Interrupts::hear(int signal, const std::string& who) {
+  if (signal_ != 0) return;
+  note(signal);
+  heard_by_ = who;
+}
+
+bool Interrupts::note(int signal) {
+  if (signal_ != 0) return seconds_since(first_) > kOneSignal;
+  signal_ = signal;
+  first_ = std::chrono::steady_clock::now();
+  return true;
+}
+
+std::string Interrupts::describe() const {
+  return describe_signal(signal_) + (heard_by_.empty() ? "" : ", which " + heard_by_ + " was sent");
+}
+
+bool Interrupts::wait(std::chrono::milliseconds time, const std::vector<int>& descriptors) {
+  std::vector<pollfd> wanted{{.fd = arrivals_.get(), .events = POLLIN, .revents = 0}};
+  for (const int descriptor : descriptors)
+    wanted.push_back({.fd = descriptor, .events = POLLIN, .revents = 0});
+  poll(wanted.data(), wanted.size(), static_cast<int>(time.count()));
+  // The descriptor only tells that one is there: a signal is taken in one place.
+  return wanted.front().revents != 0 && wait(std::chrono::milliseconds(0));
+}
+}  // namespace optrush

@@ -1,0 +1,132 @@
+#include "results/document_checks.h"
+
+#include "base/spec_json.h"
+#include "base/value.h"
+#include "optrush/effect.h"
+#include "optrush/error.h"
+
+namespace optrush {
+namespace {
+/// A table of a document, with its place in each error.
+class DocumentPart {
+ public:
+  DocumentPart(const Json& json, std::string subject, const std::string& where)
+      : json_(json), subject_(std::move(subject)), where_(where) {
+    checked({.type = "object"}, json_, subject_, where_);
+  }
+
+  bool has(const char* key) const { return json_.contains(key); }
+  const Json& at(const char* key) const {
+    const auto it = json_.find(key);
+    if (it == json_.end()) throw Error(named(key) + " is missing", {}, where_);
+    return *it;
+  }
+  DocumentPart part(const char* key) const { return {at(key), named(key), where_}; }
+  /// Each has to be there, in this type.
+  void need(const char* type, std::initializer_list<const char*> keys) const {
+    for (const char* key : keys) checked({.type = type}, at(key), named(key), where_);
+  }
+  /// Each may be missing.
+  void allow(const char* type, std::initializer_list<const char*> keys) const {
+    for (const char* key : keys)
+      if (has(key)) need(type, {key});
+  }
+  void need_all(const char* type) const {
+    for (const auto& [key, value] : json_.items()) checked({.type = type}, value, named(key.c_str()), where_);
+  }
+  void need_one_of(const char* key, const std::vector<std::string>& choices) const {
+    checked({.type = "string", .choices = choices}, at(key), named(key), where_);
+  }
+  std::vector<DocumentPart> tables(const char* key) const { return tables_of(at(key), named(key), where_); }
+  static std::vector<DocumentPart> tables_of(const Json& list, const std::string& subject,
+                                             const std::string& where) {
+    if (!list.is_array()) throw Error(subject + " must be a list, but is " + shown(list), {}, where);
+    std::vector<DocumentPart> parts;
+    for (const Json& item : list) parts.emplace_back(item, "an entry of " + subject, where);
+    return parts;
+  }
+
+  std::string named(const char* key) const { return "'" + std::string(key) + "' of " + subject_; }
+
+ private:
+  const Json& json_;
+  std::string subject_;
+  const std::string& where_;
+};
+
+/// Ranks divide the batch of a step by what one of them makes of it.
+void check_batch(const DocumentPart& problem, const TrainSpec& train, const std::string& where) {
+  int64_t of_a_rank = 0;
+  if (__builtin_mul_overflow(train.micro_batch, train.accumulation, &of_a_rank) || of_a_rank < 1 ||
+      train.global_batch < of_a_rank || train.global_batch % of_a_rank != 0)
+    throw Error(problem.named("global_batch") +
+                    " must be a multiple of micro_batch times accumulation, but is " +
+                    std::to_string(train.global_batch),
+                {}, where);
+}
+}  // namespace
+
+void check_plan(const Json& json, const std::string& where) {
+  if (json.is_null()) return;
+  const DocumentPart plan(json, "a plan", where);
+  const DocumentPart problem = plan.part("problem");
+  problem.need("integer", {"micro_batch", "accumulation", "global_batch", "seq_len"});
+  check_batch(problem, train_from_json(plan.at("problem"), where), where);
+  plan.need("object", {"model"});
+  for (const DocumentPart& plugin : plan.tables("plugins")) {
+    plugin.need("string", {"name"});
+    plugin.need_one_of("effect", effect_names());
+    plugin.need("object", {"options"});
+  }
+  plan.allow("object", {"flops_per_token"});
+  plan.allow("string", {"no_forecast"});
+  if (!plan.has("work") || !plan.at("work").is_object()) return;
+  for (const char* pass : {"forward", "backward"})
+    plan.part("work").part(pass).need("number", {"bytes", "flops"});
+}
+
+void check_context(const Json& json, const std::string& where) {
+  if (!json.is_object() || !json.contains("date"))
+    throw Error("is no description of a machine", "restore it, or remove it: --resume makes it again", where);
+  const DocumentPart context(json, "the context", where);
+  context.need("string", {"date"});
+  if (context.has("peak")) {
+    const DocumentPart peak = context.part("peak");
+    peak.allow("string", {"source", "mfu_dtype", "device"});
+    peak.allow("object", {"dtype_flops"});
+    if (peak.has("mfu_denominator") && !peak.at("mfu_denominator").is_null())
+      peak.need("number", {"mfu_denominator"});
+  }
+  context.allow("number", {"threads"});
+  if (context.has("streams_bytes_per_second")) context.part("streams_bytes_per_second").need_all("number");
+  if (context.has("hosts"))
+    for (const DocumentPart& host : context.tables("hosts")) {
+      host.need("string", {"name"});
+      host.allow("string", {"cpu", "gpus"});
+      if (!host.at("ranks").is_array()) throw Error(host.named("ranks") + " must be a list", {}, where);
+    }
+  context.allow("list", {"warnings"});
+}
+
+void check_tried(const Json& json, const std::string& where) {
+  if (json.is_null()) return;
+  const DocumentPart tried(json, "a search", where);
+  tried.need("boolean", {"finished"});
+  tried.need("string", {"best"});
+  tried.allow("boolean", {"answered"});
+  for (const DocumentPart& stage : tried.tables("stages")) {
+    stage.need("string", {"reference"});
+    for (const DocumentPart& stack : stage.tables("stacks")) {
+      stack.need("string", {"stack", "change", "result"});
+      stack.at("speed");
+      stack.allow("integer", {"rounds"});
+      stack.allow("boolean", {"faster"});
+    }
+  }
+}
+
+void check_used_plugins(const Json& json, const std::string& where) {
+  for (const DocumentPart& plugin : DocumentPart::tables_of(json, "'plugins'", where))
+    plugin.need("string", {"name", "version", "sha256", "file"});
+}
+}  // namespace optrush

@@ -1,0 +1,138 @@
+#include "results/stored.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/counted.h"
+#include "base/files.h"
+#include "base/spec_json.h"
+#include "base/suggest.h"
+#include "optrush/error.h"
+#include "results/document_checks.h"
+#include "results/sums.h"
+
+namespace optrush {
+namespace fs = std::filesystem;
+namespace {
+/// The traces of a run, from "runs/" on.
+std::vector<std::string> traces_of(const fs::path& run) {
+  std::vector<std::string> traces;
+  const auto add = [&](const fs::path& folder) {
+    if (const fs::path file = folder / "trace.json"; fs::is_regular_file(file))
+      traces.push_back(fs::relative(file, run.parent_path().parent_path()).generic_string());
+  };
+  add(run);
+  for (int64_t rank = 0; fs::is_directory(run / "ranks" / std::to_string(rank)); ++rank)
+    add(run / "ranks" / std::to_string(rank));
+  return traces;
+}
+
+StoredRun load_run(const fs::path& folder, const Sums& sums) {
+  const fs::path spec = folder / "spec.json", result = folder / "result.json";
+  Json raw = sums.read(result);
+  StoredRun run = {folder.filename().string(),
+                   run_spec_from_json(sums.read(spec), spec.string()),
+                   run_result_from_json(raw, result.string()),
+                   raw,
+                   fs::last_write_time(result),
+                   traces_of(folder)};
+  check_plan(run.result.plan, result.string());
+  return run;
+}
+
+void load_plans(const fs::path& file, const Sums& sums, Stored& stored) {
+  stored.plans.resize(stored.variants.size());
+  if (!is_there(file)) return;
+  const Json plans = sums.read(file);
+  if (!plans.is_array() || plans.size() != stored.variants.size())
+    throw Error(
+        "must be a list with one plan for each of the " + counted(std::ssize(stored.variants), "variant"), {},
+        file.string());
+  for (size_t i = 0; i < plans.size(); ++i) {
+    check_plan(plans[i], file.string());
+    stored.plans[i] = plans[i];
+  }
+}
+
+void load_noise(const fs::path& file, Stored& stored) {
+  for (const Json& line : read_json_lines(file))
+    stored.noise.push_back(noise_line_from_json(line, file.string()));
+}
+
+void load_runs(const Sums& sums, Stored& stored) {
+  const fs::path folder = stored.folder / "runs";
+  std::map<std::string, StoredRun> known;
+  for (StoredRun& run : stored.runs) known.insert_or_assign(run.id, std::move(run));
+  stored.runs.clear();
+  if (!fs::is_directory(folder)) return;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const fs::path result = entry.path() / "result.json";
+    if (!is_there(result)) continue;
+    const auto before = known.find(entry.path().filename().string());
+    const bool unchanged = before != known.end() && before->second.written == fs::last_write_time(result);
+    stored.runs.push_back(unchanged ? std::move(before->second) : load_run(entry.path(), sums));
+  }
+  std::ranges::sort(stored.runs, {}, &StoredRun::id);
+  for (const auto& run : stored.runs) {
+    const auto variant = static_cast<size_t>(run.spec.variant);
+    if (variant >= stored.variants.size())
+      throw Error("variant " + std::to_string(run.spec.variant) + " is not in variants.json", {},
+                  (folder / run.id / "spec.json").string());
+    // A plan that came too late for plans.json is in the result as well.
+    if (stored.plans[variant].is_null() && run.spec.purpose == Purpose::measure)
+      stored.plans[variant] = run.result.plan;
+  }
+}
+
+/// Says which of the folders that are taken for one it is.
+[[noreturn]] void throw_no_report(const fs::path& folder) {
+  const std::string what = "'" + folder.string() + "' is no folder of a report: ";
+  if (!fs::is_directory(folder))
+    throw Error(what + "there is no such folder", "give reports/<experiment>/<label>");
+  if (is_there(folder / "report.md"))
+    throw Error(
+        what + "experiment.json is missing",
+        "it holds only what is read, as those that are committed do: run the experiment here, or take "
+        "the folder that the run wrote");
+  std::vector<std::string> labels;
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (is_there(entry.path() / "experiment.json")) labels.push_back(entry.path().filename().string());
+  std::ranges::sort(labels);
+  throw Error(what + "experiment.json is missing",
+              labels.empty() ? "give reports/<experiment>/<label>" : "labels in it: " + join(labels));
+}
+}  // namespace
+
+void load_new_runs(Stored& stored) { load_runs(Sums(stored.folder), stored); }
+
+Stored load_report(const fs::path& folder) {
+  const fs::path experiment = folder / "experiment.json", variants = folder / "variants.json";
+  if (!is_there(experiment)) throw_no_report(folder);
+  const Sums sums(folder);
+  Stored stored;
+  stored.folder = folder;
+  stored.experiment = experiment_from_json(sums.read(experiment), experiment.string());
+  for (const auto& variant : sums.read(variants))
+    stored.variants.push_back(variant_from_json(variant, variants.string()));
+  for (size_t i = 0; i < stored.variants.size(); ++i) {
+    const Variant& variant = stored.variants[i];
+    const auto index = static_cast<int64_t>(i);
+    if (variant.index != index || variant.previous >= index || (variant.previous < 0) != (i == 0) ||
+        variant.same_as >= index)
+      throw Error("variant '" + variant.name + "' is out of order", {}, variants.string());
+  }
+  if (stored.variants.empty()) throw Error("there is no variant", {}, variants.string());
+  load_plans(folder / "plans.json", sums, stored);
+  if (const fs::path context = folder / "context.json"; is_there(context)) {
+    stored.context = sums.read(context);
+    check_context(stored.context, context.string());
+  }
+  load_runs(sums, stored);
+  load_noise(folder / "noise.jsonl", stored);
+  if (const fs::path tried = folder / "tried.json"; is_there(tried)) {
+    stored.tried = sums.read(tried);
+    check_tried(stored.tried, tried.string());
+  }
+  return stored;
+}
+}  // namespace optrush
