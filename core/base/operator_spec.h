@@ -23,6 +23,6 @@ OperatorSpec operator_from_json(const Json&, const std::string& where);
 Json to_json(const OperatorSpec&);
 
 /// {"forward": {"bytes", "flops"}, "backward": {...}} of one step: what any implementation has to do
-/// (docs/experiments.md, "One operator alone").
+/// (docs/guides/operators_and_hardware.md).
 Json operator_work(const OperatorSpec&, const TrainSpec&);
 }  // namespace optrush

@@ -40,7 +40,7 @@ struct Part {
   GridView view;                        ///< grid only
 };
 
-/// Whether the runs of a round take turns step by step (docs/experiments.md, "Runs in turns"); automatic:
+/// Whether the runs of a round take turns step by step (docs/guides/running.md); automatic:
 /// where that can be told to fit.
 enum class InTurns : uint8_t { automatic, on, off };
 

@@ -9,7 +9,7 @@
 #include "results/context.h"
 
 namespace optrush {
-/// The machine and what was run on it (docs/architecture.md, "Context"): what the worker's doctor measures,
+/// The machine and what was run on it (docs/internals/controller.md): what the worker's doctor measures,
 /// and what the conductor knows. `quick`: only as far as needed to recognize it. Where the doctor fails, the
 /// rest stands alone with the reason under "doctor". None where a signal came first.
 std::optional<Json> describe_machine(const Experiment&, const std::filesystem::path& worker, bool quick,

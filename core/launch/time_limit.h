@@ -12,7 +12,7 @@
 
 namespace optrush {
 /// What an experiment with a time limit runs next, so that it ends with claims where the limit holds
-/// kMinRounds rounds at all (docs/experiments.md, "A time limit"). Without a limit nothing is cut.
+/// kMinRounds rounds at all (docs/guides/running.md). Without a limit nothing is cut.
 class TimeLimit {
  public:
   /// `variants`: that run in the first round.

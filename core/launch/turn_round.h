@@ -14,7 +14,7 @@
 
 namespace optrush {
 /// Runs of one round whose processes live at once and take turns, so that their steps are measured seconds
-/// apart (docs/architecture.md, "Turns"). Only one of them works at any time.
+/// apart (docs/internals/interleaving.md). Only one of them works at any time.
 class TurnRound {
  public:
   /// What the conductor does for the runs.

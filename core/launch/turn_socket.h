@@ -9,7 +9,7 @@
 
 namespace optrush {
 /// The conductor's end of the turns of one run: a socket that its processes connect to, one connection for
-/// each rank (docs/experiments.md, "Runs in turns").
+/// each rank (docs/guides/running.md).
 class TurnSocket {
  public:
   /// Listens at this path, which its processes get as OPTRUSH_TURNS.

@@ -219,7 +219,7 @@ void check_compatible(const PluginDescription& plugin) {
   const auto lines = differences(plugin);
   if (lines.empty()) return;
   throw Error("plugin '" + plugin.name + "' was built for another host\n  " + join(lines, "\n  "),
-              "rebuild it with optrush_add_plugin() against this build (docs/plugins.md)",
+              "rebuild it with optrush_add_plugin() against this build (docs/plugins/abi.md)",
               plugin.file.string());
 }
 }  // namespace optrush

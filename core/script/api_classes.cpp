@@ -172,7 +172,7 @@ std::vector<Class> api_classes() {
              .choices = {"rounding", "precision", "model"}},
             {.name = "turns",
              .type = "boolean",
-             .doc = "it knows how to take turns with other runs, as docs/experiments.md says",
+             .doc = "it follows the protocol of interleaved runs: docs/guides/running.md",
              .fallback = defaults_of_external.turns}},
            external_settings())},
       {.kind = Kind::table,

@@ -8,7 +8,7 @@
 #include "distributed/ranks.h"
 
 namespace optrush {
-/// This process's part in a round whose runs take turns (docs/experiments.md, "Runs in turns"): it holds the
+/// This process's part in a round whose runs take turns (docs/guides/running.md): it holds the
 /// turn from its start on, and hands it on between steps.
 class Turns {
  public:

@@ -85,7 +85,7 @@ local Report = {}
 ---@field requirements? string file in the form of pip's requirements: the Python packages that the program imports
 ---@field packages? string file with the names of the system's packages (Debian) that have the libraries and programs, one a line: for the message where one is missing
 ---@field effect? "rounding"|"precision"|"model" on arithmetic, against the rung below (default "rounding")
----@field turns? boolean it knows how to take turns with other runs, as docs/experiments.md says (default false)
+---@field turns? boolean it follows the protocol of interleaved runs: docs/guides/running.md (default false)
 ---@field model? Model|LlamaFields|SwigluStackFields|OperatorFields|CollectiveFields what is trained
 ---@field data? Data what it is trained on
 ---@field train? TrainSettings the training step
@@ -272,7 +272,7 @@ local Report = {}
 ---@field doc string one line
 ---@field default? any where left out; nil: it must be given
 
----Measures what each training optimization really buys: docs/experiments.md.
+---Measures what each training optimization really buys: docs/reference/lua.md.
 local rush = {}
 
 ---Describes an experiment: its base, which is rung 0.
@@ -375,7 +375,7 @@ function rush.cpu() end
 ---@return integer
 function rush.ranks() end
 
----The largest micro-batch, a power of two, whose step is predicted to fit into the memory: by the plans of workers, which train nothing; with trial, by runs of two steps as well. 0 where not even one sequence fits, nil where the peak can't be foreseen (docs/architecture.md, "Plan").
+---The largest micro-batch, a power of two, whose step is predicted to fit into the memory: by the plans of workers, which train nothing; with trial, by runs of two steps as well. 0 where not even one sequence fits, nil where the peak can't be foreseen (docs/guides/memory.md).
 ---@param problem Problem what is trained, and what is stacked
 ---@return integer?
 function rush.max_batch(problem) end

@@ -62,6 +62,15 @@ check_every_test_is_run() {
   return $found
 }
 
+# mkdocs finds no page that is missing in the navigation, and no link or anchor without a target.
+check_documentation() {
+  local python=.optrush/docs/bin/python
+  [[ -x $python ]] || { echo "mkdocs is not installed: ./optrush docs installs it" && exit 77; }
+  folder=$(mktemp -d)
+  trap 'rm -rf "$folder"' EXIT
+  NO_MKDOCS_2_WARNING=1 $python -m mkdocs build --strict --site-dir "$folder"
+}
+
 need git
 tracked optrush >/dev/null 2>&1 || { echo "this is not a git checkout" && exit 77; }
 "check_$1"

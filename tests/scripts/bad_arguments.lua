@@ -159,7 +159,7 @@
 -- expect: bad_arguments.lua:337: no file or folder '<scripts>/nowhere.bin'
 -- expect:   hint: a relative path starts at the script's folder
 -- expect: bad_arguments.lua:338: '<scripts>/modules' is not a file
--- expect:   hint: docs/experiments.md has the format of a token file
+-- expect:   hint: docs/reference/formats.md has the format of a token file
 -- expect: bad_arguments.lua:339: rush.corpus: name must be one of 'libtorch', but is "torch"
 -- expect:   hint: did you mean 'libtorch'?
 -- expect: bad_arguments.lua:340: rush.corpus: name is missing

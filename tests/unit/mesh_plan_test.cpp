@@ -105,7 +105,8 @@ TEST(Schedules, EachIsValidAndTrainsTheWholeBatch) {
   }
 }
 
-// docs/plugins.md: 2 Psi, (k + 1) Psi and 3 k Psi, times (N - 1) / N; in fp32 every Psi is the same.
+// docs/plugins/shipped/fsdp.md: 2 Psi, (k + 1) Psi and 3 k Psi, times (N - 1) / N; in fp32 every Psi is the
+// same.
 TEST(Volumes, OfReplicas) {
   TrainingProblem problem = problem_of("llama-3.1-8b");
   problem.precision = Precision::fp32;
@@ -166,7 +167,7 @@ TEST(Rings, UseTheLinksOfTheirRanksInANode) {
   EXPECT_NEAR(ring_of(h100, 1, 16).latency, 14 * 1.9e-6 + 4e-6, 1e-12);
 }
 
-// 16 bytes a parameter, 18 where micro-batches add up (docs/plugins.md), and a share of them in shards.
+// 16 bytes a parameter, 18 where micro-batches add up (docs/plugins/shipped), and a share of them in shards.
 TEST(MixMemory, OfStatesByStage) {
   const TrainingProblem problem = problem_of("llama-3.2-1b");
   const double parameters = DecoderWork(problem.model).parameters();
