@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <set>
 
-#include "base/fields.h"
-#include "base/spec_json.h"
+#include "spec/fields.h"
+#include "spec/spec_json.h"
 #include "base/suggest.h"
 #include "check/small_data.h"
 #include "optrush/error.h"

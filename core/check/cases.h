@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "optrush/spec.h"
 #include "plugin/description.h"
 #include "plugin/needs.h"

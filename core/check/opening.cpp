@@ -1,5 +1,5 @@
 #include "check/opening.h"
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "train/run_setup.h"
 
 #include <algorithm>

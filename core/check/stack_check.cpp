@@ -9,7 +9,7 @@
 #include <cstdio>
 #include <limits>
 
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "check/draws.h"
 #include "check/library_state.h"
 #include "check/opening.h"

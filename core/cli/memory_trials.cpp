@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "base/files.h"
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "cli/interrupted.h"
-#include "launch/run_starter.h"
+#include "launch/run/run_starter.h"
 #include "optrush/error.h"
 #include "process/temporary_folder.h"
 #include "results/run_result.h"

@@ -8,7 +8,7 @@
 #include "base/suggest.h"
 #include "cli/interrupted.h"
 #include "launch/folder.h"
-#include "launch/needs.h"
+#include "launch/schedule/needs.h"
 #include "process/terminal.h"
 #include "report/report.h"
 #include "search/search_experiment.h"

@@ -1,7 +1,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
-#include "base/installation.h"
+#include "machine/installation.h"
 #include "cli/become.h"
 #include "cli/commands.h"
 #include "optrush/machine.h"

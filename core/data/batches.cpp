@@ -9,7 +9,7 @@
 #include "base/counted.h"
 #include "base/counter_random.h"
 #include "base/files.h"
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "optrush/error.h"
 
 namespace optrush {

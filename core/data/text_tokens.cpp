@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "base/files.h"
-#include "base/installation.h"
+#include "machine/installation.h"
 #include "data/text_source.h"
 #include "optrush/error.h"
 #include "optrush/json.h"

@@ -1,7 +1,7 @@
 #include "data/token_source.h"
 
 #include "base/counter_random.h"
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "base/suggest.h"
 #include "data/text_source.h"
 #include "data/token_file.h"

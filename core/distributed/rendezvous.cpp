@@ -6,7 +6,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "base/first_line.h"
-#include "base/host_name.h"
+#include "machine/host_name.h"
 #include "base/peer_error.h"
 #include "base/suggest.h"
 

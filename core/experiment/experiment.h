@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "experiment/external.h"
 #include "experiment/grid_view.h"
 #include "experiment/published.h"

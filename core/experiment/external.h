@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "optrush/edit.h"
 #include "optrush/json.h"
 #include "optrush/options.h"

@@ -1,7 +1,7 @@
 #include "experiment/grid_view.h"
 
-#include "base/fields.h"
-#include "base/spec_json.h"
+#include "spec/fields.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace {

@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "optrush/json.h"
 
 namespace optrush {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/gpu_cards.h"
+#include "machine/gpu_cards.h"
 #include "experiment/experiment.h"
 #include "launch/progress.h"
 

@@ -6,10 +6,10 @@
 
 #include "base/files.h"
 #include "base/log.h"
-#include "base/run_identity.h"
-#include "base/state_files.h"
+#include "spec/run_identity.h"
+#include "spec/state_files.h"
 #include "launch/folder.h"
-#include "launch/live_run.h"
+#include "launch/run/live_run.h"
 #include "measure/cpu_info.h"
 #include "process/temporary_folder.h"
 

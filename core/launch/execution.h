@@ -9,11 +9,11 @@
 
 #include "launch/conductor.h"
 #include "launch/journal.h"
-#include "launch/result.h"
-#include "launch/run_starter.h"
-#include "launch/schedule.h"
-#include "launch/turn_choice.h"
-#include "launch/turn_round.h"
+#include "launch/run/result.h"
+#include "launch/run/run_starter.h"
+#include "launch/schedule/schedule.h"
+#include "launch/interleaving/turn_choice.h"
+#include "launch/interleaving/turn_round.h"
 
 namespace optrush {
 /// What an experiment runs, and what is known of it while it does.

@@ -4,11 +4,11 @@
 #include <cctype>
 #include <fstream>
 
-#include "base/chat_line.h"
+#include "spec/chat_line.h"
 #include "base/files.h"
-#include "base/installation.h"
-#include "base/python.h"
-#include "base/spec_json.h"
+#include "machine/installation.h"
+#include "machine/python.h"
+#include "spec/spec_json.h"
 #include "optrush/error.h"
 #include "optrush/machine.h"
 #include "process/temporary_folder.h"

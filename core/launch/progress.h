@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "launch/metrics_tail.h"
-#include "launch/schedule.h"
-#include "launch/time_left.h"
+#include "launch/run/metrics_tail.h"
+#include "launch/schedule/schedule.h"
+#include "launch/schedule/time_left.h"
 #include "process/terminal.h"
 #include "results/run_result.h"
 

@@ -1,6 +1,6 @@
 #include "model/model.h"
 
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "base/suggest.h"
 #include "checkpoint/hugging_face_model.h"
 #include "model/collective_alone.h"

@@ -4,7 +4,7 @@
 #include <fstream>
 #include <set>
 
-#include "base/fields.h"
+#include "spec/fields.h"
 #include "base/files.h"
 #include "base/suggest.h"
 #include "build_info.h"

@@ -8,7 +8,7 @@
 #include <map>
 
 #include "base/files.h"
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "optrush/error.h"
 #include "plugin/boundary.h"
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "optrush/plugin.h"
 #include "plugin/description.h"
 #include "recipe/run_recipe.h"

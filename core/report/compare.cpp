@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "optrush/error.h"
 #include "report/analysis.h"
 #include "report/format.h"

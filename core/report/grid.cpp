@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "base/suggest.h"
 #include "optrush/error.h"
 #include "report/format.h"

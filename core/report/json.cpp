@@ -1,4 +1,4 @@
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "report/quantities.h"
 #include "report/verdict.h"
 #include "report/writers.h"

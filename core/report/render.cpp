@@ -3,8 +3,8 @@
 #include <unistd.h>
 
 #include "base/files.h"
-#include "base/installation.h"
-#include "base/python.h"
+#include "machine/installation.h"
+#include "machine/python.h"
 #include "optrush/error.h"
 #include "optrush/machine.h"
 #include "process/process.h"

@@ -4,7 +4,7 @@
 
 #include "base/files.h"
 #include "base/printable.h"
-#include "base/stand_in.h"
+#include "machine/stand_in.h"
 #include "base/text.h"
 #include "report/document.h"
 #include "report/render.h"

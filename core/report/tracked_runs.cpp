@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "base/suggest.h"
 #include "report/quantities.h"
 #include "report/tracking.h"

@@ -1,7 +1,7 @@
 #include "results/document_checks.h"
 
-#include "base/spec_json.h"
-#include "base/value.h"
+#include "spec/spec_json.h"
+#include "spec/value.h"
 #include "optrush/error.h"
 #include "optrush/options.h"
 

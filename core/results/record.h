@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/suggest.h"
-#include "base/value.h"
+#include "spec/value.h"
 #include "optrush/error.h"
 #include "optrush/json.h"
 #include "results/read_fields.h"

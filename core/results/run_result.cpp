@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/value.h"
+#include "spec/value.h"
 #include "optrush/error.h"
 #include "results/document_checks.h"
 #include "results/record.h"

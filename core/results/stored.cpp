@@ -5,7 +5,7 @@
 
 #include "base/counted.h"
 #include "base/files.h"
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "base/suggest.h"
 #include "optrush/error.h"
 #include "results/context.h"

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "base/suggest.h"
 #include "report/quantities.h"
 #include "script/api_parts.h"

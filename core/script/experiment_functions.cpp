@@ -2,7 +2,7 @@
 #include <cctype>
 
 #include "base/files.h"
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "base/suggest.h"
 #include "experiment/stack.h"
 #include "script/functions.h"

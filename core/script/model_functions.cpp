@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "checkpoint/check_checkpoint.h"
 #include "script/functions.h"
 #include "script/presets.h"

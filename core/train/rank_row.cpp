@@ -1,6 +1,6 @@
 #include "train/rank_row.h"
 
-#include "base/host_name.h"
+#include "machine/host_name.h"
 #include "distributed/rendezvous.h"
 #include "train/counters.h"
 

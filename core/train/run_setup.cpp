@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "base/files.h"
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "base/suggest.h"
 #include "build_info.h"
 #include "checkpoint/check_checkpoint.h"

@@ -6,7 +6,7 @@
 #include <mutex>
 
 #include "base/counter_random.h"
-#include "base/learning_rate.h"
+#include "spec/learning_rate.h"
 #include "recipe/engine.h"
 
 namespace optrush {

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "base/unix_address.h"
+#include "machine/unix_address.h"
 #include "optrush/error.h"
 #include "optrush/json.h"
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "base/descriptor.h"
+#include "spec/descriptor.h"
 #include "distributed/ranks.h"
 
 namespace optrush {

@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "base/files.h"
-#include "base/installation.h"
-#include "base/spec_json.h"
+#include "machine/installation.h"
+#include "spec/spec_json.h"
 #include "base/suggest.h"
 #include "build_info.h"
 #include "check/run_case.h"

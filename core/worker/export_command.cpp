@@ -3,7 +3,7 @@
 #include <ATen/Functions.h>
 
 #include "base/files.h"
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "checkpoint/written_config.h"
 #include "data/batches.h"
 #include "data/token_source.h"

@@ -5,7 +5,7 @@
 #include <iostream>
 
 #include "base/files.h"
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "optrush/error.h"
 #include "results/worker_answer.h"
 #include "worker/check_command.h"

@@ -1,7 +1,7 @@
 #include "worker/plan.h"
 
-#include "base/model_kinds.h"
-#include "base/spec_json.h"
+#include "spec/model_kinds.h"
+#include "spec/spec_json.h"
 #include "data/batches.h"
 #include "measure/flops.h"
 

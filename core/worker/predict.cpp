@@ -6,7 +6,7 @@
 
 #include "base/counted.h"
 #include "base/first_line.h"
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "measure/cpu_info.h"
 #include "measure/cuda_library.h"
 #include "measure/gpus.h"

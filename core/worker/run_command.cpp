@@ -2,12 +2,12 @@
 
 #include <chrono>
 
-#include "base/collective_timeout.h"
-#include "base/cores.h"
+#include "machine/collective_timeout.h"
+#include "machine/cores.h"
 #include "base/files.h"
-#include "base/run_identity.h"
-#include "base/spec_json.h"
-#include "base/state_files.h"
+#include "spec/run_identity.h"
+#include "spec/spec_json.h"
+#include "spec/state_files.h"
 #include "measure/memory.h"
 #include "train/rank_row.h"
 #include "train/run_setup.h"

@@ -9,7 +9,7 @@
 
 #include "base/files.h"
 #include "base/first_line.h"
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "base/suggest.h"
 #include "checkpoint/written_config.h"
 #include "io/safetensors.h"

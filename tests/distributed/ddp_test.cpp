@@ -7,7 +7,7 @@
 #include <map>
 #include <random>
 
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "optrush/data_parallel.h"
 #include "support/error_of.h"
 #include "support/temporary_folder.h"

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "gpu/update.h"
 #include "master_adamw.h"
 #include "precision.h"

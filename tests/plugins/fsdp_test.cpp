@@ -6,7 +6,7 @@
 
 #include <random>
 
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "measure/step_clock.h"
 #include "optrush/data_parallel.h"
 #include "optrush/forecast.h"

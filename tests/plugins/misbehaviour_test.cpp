@@ -3,8 +3,8 @@
 
 #include "../support/temporary_folder.h"
 #include "base/files.h"
-#include "base/spec_json.h"
-#include "launch/result.h"
+#include "spec/spec_json.h"
+#include "launch/run/result.h"
 #include "optrush/spec.h"
 #include "process/process.h"
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <random>
 
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "support/training.h"
 
 namespace optrush::testing {

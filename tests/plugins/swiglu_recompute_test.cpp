@@ -2,7 +2,7 @@
 // many.
 #include <gtest/gtest.h>
 
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "data/batches.h"
 #include "measure/memory.h"
 #include "mlp_pair.h"

@@ -1,5 +1,5 @@
 #pragma once
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "support/training.h"
 
 namespace optrush::testing {

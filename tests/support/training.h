@@ -2,7 +2,7 @@
 #include <memory>
 #include <vector>
 
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "folders.h"
 #include "optrush/error.h"
 #include "train/run_setup.h"

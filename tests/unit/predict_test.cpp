@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "measure/cuda_library.h"
 #include "measure/memory.h"
 #include "support/mlp_spec.h"

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "base/files.h"
-#include "base/python.h"
+#include "machine/python.h"
 #include "report/report.h"
 #include "report_fixture.h"
 

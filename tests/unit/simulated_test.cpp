@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <thread>
 
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "check/run_case.h"
 #include "measure/step_costs.h"
 #include "simulated/caching_allocator.h"

@@ -8,8 +8,8 @@
 
 #include "../support/error_of.h"
 #include "base/files.h"
-#include "base/learning_rate.h"
-#include "base/spec_json.h"
+#include "spec/learning_rate.h"
+#include "spec/spec_json.h"
 #include "optrush/spec.h"
 
 namespace optrush {

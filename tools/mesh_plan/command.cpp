@@ -7,9 +7,9 @@
 #include <memory>
 
 #include "base/files.h"
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "base/suggest.h"
-#include "base/text_value.h"
+#include "spec/text_value.h"
 #include "checkpoint/hugging_face_model.h"
 #include "cli/commands.h"
 #include "mesh_plan/measured_hardware.h"

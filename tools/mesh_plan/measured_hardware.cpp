@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "mesh_plan/mix_cost.h"
 #include "optrush/error.h"
 #include "report/format.h"

@@ -2,8 +2,8 @@
 #include <gmock/gmock.h>
 
 #include "fixture.h"
-#include "launch/external_run.h"
-#include "launch/needs.h"
+#include "launch/run/external_run.h"
+#include "launch/schedule/needs.h"
 
 namespace optrush {
 namespace {

@@ -12,10 +12,10 @@
 #include "../../support/folders.h"
 #include "../../support/temporary_folder.h"
 #include "base/files.h"
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "experiment/experiment.h"
 #include "launch/conductor.h"
-#include "launch/result.h"
+#include "launch/run/result.h"
 #include "report/analysis.h"
 
 namespace optrush::testing {

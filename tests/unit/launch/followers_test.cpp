@@ -1,5 +1,5 @@
 // Rank 0 and the other processes of a job, each side against a peer that this test plays.
-#include "launch/followers.h"
+#include "launch/ranks/followers.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,12 +8,12 @@
 #include <csignal>
 #include <thread>
 
-#include "base/host_name.h"
-#include "base/spec_json.h"
+#include "machine/host_name.h"
+#include "spec/spec_json.h"
 #include "ends.h"
 #include "fixture.h"
-#include "launch/follow.h"
-#include "launch/socket.h"
+#include "launch/run/follow.h"
+#include "launch/run/socket.h"
 
 namespace optrush {
 namespace {

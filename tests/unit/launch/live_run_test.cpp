@@ -1,5 +1,5 @@
 // What counts as the end of a run where a signal, its own end and its time come in any order.
-#include "launch/live_run.h"
+#include "launch/run/live_run.h"
 
 #include <gmock/gmock.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // Which rank explains a run, and that nothing of it is left.
-#include "launch/ranks.h"
+#include "launch/ranks/ranks.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <csignal>
 #include <thread>
 
-#include "launch/conclude_ranks.h"
+#include "launch/ranks/conclude_ranks.h"
 
 #include "../../support/temporary_folder.h"
 #include "base/files.h"

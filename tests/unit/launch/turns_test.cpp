@@ -9,8 +9,8 @@
 #include <set>
 
 #include "fixture.h"
-#include "launch/turn_choice.h"
-#include "launch/turn_round.h"
+#include "launch/interleaving/turn_choice.h"
+#include "launch/interleaving/turn_round.h"
 
 namespace optrush {
 namespace {
