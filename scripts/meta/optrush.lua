@@ -203,13 +203,13 @@ local Report = {}
 ---@field rungs? Rung[] stacked on that, as in a ladder
 ---@field memory? number|string bytes that a step may take, or "20GB"; the GPU's, less a tenth for what no tensor holds; on a CPU seven tenths of what is free
 ---@field most? integer no larger micro-batch is looked at (at least 1, at most 1024, default 1024)
----@field trial? boolean run two steps of what is foreseen to fit, and halve it until it does; --resume keeps the answer (default false)
+---@field trial? boolean run two steps of what is predicted to fit, and halve it until it does; --resume keeps the answer (default false)
 
 ---How large the batches of a ladder are.
 ---@class LadderOptions
 ---@field batch? "same"|"max" same: as the rungs say; max: each rung has the largest micro-batch, a power of two, that its stack holds, and accumulates up to the base's sequences a step (default "same")
 ---@field memory? number|string of batch = "max": bytes that a step may take, or "20GB"; the GPU's, less a tenth; on a CPU seven tenths of what is free
----@field trial? boolean of batch = "max": confirm what is foreseen by a run of two steps, halved until it fits (default false)
+---@field trial? boolean of batch = "max": confirm what is predicted by a run of two steps, halved until it fits (default false)
 
 ---What exp:run takes.
 ---@class RunOptions
@@ -217,7 +217,7 @@ local Report = {}
 ---@field within? number instead of rounds: as many as it takes until the intervals are ± this; 0.03 is 3 % (at least 0.0001, at most 1)
 ---@field at_most? number|string with within: how long to measure, in seconds or as "90s", "5m", "1h"
 ---@field label? string of the report's folder: reports/<experiment>/<label>/; git ignores 'local' (default "local")
----@field turns? boolean whether the rungs of a round take turns step by step; left out: on a CPU, where they fit into its memory together
+---@field turns? boolean whether the rungs of a round are interleaved step by step; left out: on a CPU, where they fit into its memory together
 ---@field trace? boolean the first round of every rung leaves a Chrome trace of one more step (default false)
 
 ---a rung, or a list of rungs of which one is chosen
@@ -225,11 +225,11 @@ local Report = {}
 
 ---What exp:search takes beside its parts.
 ---@class SearchOptions
----@field memory? number|string bytes, or "20GB": no stack whose step is foreseen to need more; left out: what is free
+---@field memory? number|string bytes, or "20GB": no stack whose step is predicted to need more; left out: what is free
 ---@field within? number every stage runs as many rounds as it takes until its intervals are ± this (at least 0.0001, at most 1, default 0.02)
 ---@field at_most? number|string how long all of it may take, in seconds or as "90s", "20m", "1h" (default 1200.0)
 ---@field label? string of the report's folder: reports/<experiment>/<label>/; git ignores 'local' (default "local")
----@field turns? boolean whether the stacks of a round take turns step by step; left out: as in exp:run
+---@field turns? boolean whether the stacks of a round are interleaved step by step; left out: as in exp:run
 
 ---A GPU.
 ---@class Gpu
@@ -375,7 +375,7 @@ function rush.cpu() end
 ---@return integer
 function rush.ranks() end
 
----The largest micro-batch, a power of two, whose step is predicted to fit into the memory: by the plans of workers, which train nothing; with trial, by runs of two steps as well. 0 where not even one sequence fits, nil where the peak can't be foreseen (docs/guides/memory.md).
+---The largest micro-batch, a power of two, whose step is predicted to fit into the memory: by the plans of workers, which train nothing; with trial, by runs of two steps as well. 0 where not even one sequence fits, nil where the peak can't be predicted (docs/guides/memory.md).
 ---@param problem Problem what is trained, and what is stacked
 ---@return integer?
 function rush.max_batch(problem) end
