@@ -5,7 +5,8 @@
 #include <vector>
 
 namespace optrush {
-/// How a plugin changes arithmetic, and so how the correctness gate compares its rung (docs/internals/verdicts.md).
+/// How a plugin changes arithmetic, and so how the correctness gate compares its rung
+/// (docs/internals/verdicts.md).
 enum class Effect : uint8_t {
   exact,      ///< the same bits
   rounding,   ///< the same formula in another order
