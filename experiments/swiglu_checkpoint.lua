@@ -55,7 +55,7 @@ if own.given then -- as wide as its MLPs, and no deeper
 end
 
 local function model(size)
-  return rush.swiglu_stack { dim = size.h, ffn_dim = size.i, n_layers = size.layers }
+  return rush.operator("mlp", { dim = size.h, ffn_dim = size.i, ["repeat"] = size.layers })
 end
 
 local function train(size)

@@ -61,6 +61,8 @@ def expanded(entry, docs):
     """`Plugins: plugins/` as the pages of that folder, index.md first, and folders in it as sections."""
     if isinstance(entry, dict):
         ((title, content),) = entry.items()
+        if isinstance(content, list):
+            return {title: [expanded(inner, docs) for inner in content]}
         if isinstance(content, str) and content.endswith("/"):
             return {title: pages(docs / content, docs)}
     return entry

@@ -2,7 +2,7 @@
 #include <memory>
 
 #include "base/files.h"
-#include "base/installation.h"
+#include "machine/installation.h"
 #include "base/log.h"
 #include "base/suggest.h"
 #include "cli/commands.h"
@@ -10,8 +10,8 @@
 #include "cli/interrupted.h"
 #include "cli/run_host.h"
 #include "cli/shipped_experiments.h"
-#include "launch/follow.h"
-#include "launch/followers.h"
+#include "launch/run/follow.h"
+#include "launch/ranks/followers.h"
 #include "process/terminal.h"
 
 namespace optrush {

@@ -3,10 +3,10 @@
 #include <string>
 #include <vector>
 
-#include "base/spec_json.h"
-#include "optrush/effect.h"
+#include "spec/spec_json.h"
+#include "optrush/edit.h"
 #include "optrush/json.h"
-#include "optrush/phase.h"
+#include "optrush/options.h"
 
 namespace optrush {
 /// A program that does a rung's training in place of the worker (docs/guides/comparing_with_pytorch.md): it

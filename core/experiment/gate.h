@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "experiment/experiment.h"
-#include "optrush/effect.h"
-#include "optrush/phase.h"
+#include "optrush/edit.h"
+#include "optrush/options.h"
 
 namespace optrush {
 /// The arithmetic that a whole training step stays in.

@@ -4,13 +4,12 @@
 #include <fstream>
 #include <set>
 
-#include "base/fields.h"
+#include "spec/fields.h"
 #include "base/files.h"
 #include "base/suggest.h"
 #include "build_info.h"
 #include "optrush/error.h"
 #include "optrush/host/abi.h"
-#include "optrush/host/plugin_api.h"
 #include "plugin/elf_note.h"
 #include "plugin/needs.h"
 

@@ -1,5 +1,5 @@
-#include "base/spec_json.h"
-#include "base/torch_folder.h"
+#include "spec/spec_json.h"
+#include "machine/torch_folder.h"
 #include "script/functions.h"
 
 namespace optrush::functions {

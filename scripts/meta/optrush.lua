@@ -97,10 +97,10 @@ local Report = {}
 ---How a report shows a grid: a table, and curves over a setting.
 ---@class GridView
 ---@field axes? string[] names of axes that were given as a list
----@field columns? ("tokens_per_second"|"step_time"|"data_time"|"forward_time"|"backward_time"|"optimizer_time"|"compile_time"|"peak_memory"|"activations"|"flops_per_second"|"mfu"|"hfu"|"forward_bandwidth"|"backward_bandwidth"|"forward_bandwidth_share"|"backward_bandwidth_share"|"forward_flops"|"backward_flops"|"intensity"|"exposed_time"|"algorithm_bandwidth"|"bus_bandwidth"|"collective_time"|"loss"|"validation_loss"|"time_to_loss"|"steps_to_loss")[] of the table, beside one for each axis
+---@field columns? ("tokens_per_second"|"step_time"|"peak_memory"|"activations"|"flops_per_second"|"mfu"|"hfu"|"data_time"|"forward_time"|"backward_time"|"optimizer_time"|"exposed_time"|"loss"|"validation_loss"|"time_to_loss"|"steps_to_loss"|"compile_time"|"forward_bandwidth"|"backward_bandwidth"|"forward_bandwidth_share"|"backward_bandwidth_share"|"forward_flops"|"backward_flops"|"intensity"|"algorithm_bandwidth"|"bus_bandwidth"|"collective_time")[] of the table, beside one for each axis
 ---@field against? string a rung of one axis: changes against it stand in brackets
 ---@field x? string a numeric setting of the axes, as in train.seq_len
----@field curves? ("tokens_per_second"|"step_time"|"data_time"|"forward_time"|"backward_time"|"optimizer_time"|"compile_time"|"peak_memory"|"activations"|"flops_per_second"|"mfu"|"hfu"|"forward_bandwidth"|"backward_bandwidth"|"forward_bandwidth_share"|"backward_bandwidth_share"|"forward_flops"|"backward_flops"|"intensity"|"exposed_time"|"algorithm_bandwidth"|"bus_bandwidth"|"collective_time"|"loss"|"validation_loss"|"time_to_loss"|"steps_to_loss")[] drawn over x, one line for each choice of the other axes
+---@field curves? ("tokens_per_second"|"step_time"|"peak_memory"|"activations"|"flops_per_second"|"mfu"|"hfu"|"data_time"|"forward_time"|"backward_time"|"optimizer_time"|"exposed_time"|"loss"|"validation_loss"|"time_to_loss"|"steps_to_loss"|"compile_time"|"forward_bandwidth"|"backward_bandwidth"|"forward_bandwidth_share"|"backward_bandwidth_share"|"forward_flops"|"backward_flops"|"intensity"|"algorithm_bandwidth"|"bus_bandwidth"|"collective_time")[] drawn over x, one line for each choice of the other axes
 
 ---The training step. The defaults are those of a base; a rung changes only what it names.
 ---@class TrainSettings

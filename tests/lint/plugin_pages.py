@@ -21,6 +21,7 @@ What it does, in two to four sentences, with the paper: [arXiv:0000.00000](https
 ## Effect and options
 
 {begin}{end}
+
 ## When it pays
 
 When it pays, and when it does not.
@@ -111,7 +112,7 @@ def with_generated(page, text):
     if page.count(BEGIN) != 1 or page.count(END) != 1:
         sys.exit(f"a page needs the lines\n{BEGIN}{END}\nonce each")
     head, _, rest = page.partition(BEGIN)
-    return head + BEGIN + text + END + rest.partition(END)[2]
+    return f"{head}{BEGIN}\n{text.strip()}\n\n{END}{rest.partition(END)[2]}"
 
 
 def pages():

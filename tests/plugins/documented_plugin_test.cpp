@@ -70,7 +70,7 @@ TEST(DocumentedPlugin, FreezesWhatItSays) {
         param->name.starts_with("model.embed_tokens") || param->name.starts_with("model.layers.0.");
     EXPECT_EQ(param->trainable, !below) << param->name;
   }
-  EXPECT_EQ(trained.session().notes().front(), "froze the embedding and 1 blocks");
+  EXPECT_EQ(trained.session().log().notes().front(), "froze the embedding and 1 blocks");
 }
 }  // namespace
 }  // namespace optrush::testing

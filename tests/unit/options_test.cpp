@@ -2,10 +2,9 @@
 
 #include "../support/error_of.h"
 #include "base/files.h"
-#include "optrush/effect.h"
-#include "optrush/event.h"
+#include "optrush/edit.h"
 #include "optrush/options.h"
-#include "optrush/phase.h"
+#include "optrush/run.h"
 
 namespace optrush {
 namespace {

@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "base/files.h"
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "experiment/gate.h"
 
 namespace optrush::test {

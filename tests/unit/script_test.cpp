@@ -390,12 +390,12 @@ TEST(BindingTable, IsWhatScriptsRelyOn) {
   std::vector<std::string> titles;
   for (const auto& function : api().functions) titles.push_back(function.title());
   EXPECT_THAT(titles, ::testing::UnorderedElementsAre(
-                          "rush.experiment", "rush.rung", "rush.external", "rush.llama", "rush.swiglu_stack",
-                          "rush.operator", "rush.collective", "rush.checkpoint", "rush.random", "rush.text",
-                          "rush.documents", "rush.preferences", "rush.tokens", "rush.corpus", "rush.device",
-                          "rush.gpu", "rush.cpu", "rush.sizes", "rush.ranks", "rush.max_batch", "rush.preset",
-                          "rush.arg", "rush.plugins", "exp:ladder", "exp:ablation", "exp:grid", "exp:run",
-                          "exp:search", "report:report", "report.dir"));
+                          "rush.experiment", "rush.rung", "rush.external", "rush.llama", "rush.operator",
+                          "rush.collective", "rush.checkpoint", "rush.random", "rush.text", "rush.documents",
+                          "rush.preferences", "rush.tokens", "rush.corpus", "rush.device", "rush.gpu",
+                          "rush.cpu", "rush.sizes", "rush.ranks", "rush.max_batch", "rush.preset", "rush.arg",
+                          "rush.plugins", "exp:ladder", "exp:ablation", "exp:grid", "exp:run", "exp:search",
+                          "report:report", "report.dir"));
 }
 
 /// So that no function is bound without a script that calls it.

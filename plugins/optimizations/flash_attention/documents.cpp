@@ -6,7 +6,7 @@
 #include <array>
 #include <limits>
 
-#include "optrush/costs.h"
+#include "optrush/forecast.h"
 
 namespace optrush::flash::documents {
 namespace {

@@ -13,6 +13,7 @@
 
 #include "mlp_pair.h"
 #include "optrush/plugin.h"
+#include "optrush/scopes.h"
 #include "replay.h"
 
 namespace {
