@@ -4,8 +4,8 @@
 #include <cctype>
 #include <fstream>
 
-#include "checkpoint/check_checkpoint.h"
 #include "base/files.h"
+#include "checkpoint/check_checkpoint.h"
 #include "machine/installation.h"
 #include "machine/python.h"
 #include "optrush/error.h"
@@ -227,8 +227,8 @@ DataSpec model_tokens(const Asked& asked, const std::function<void(const std::st
 
 RunSpec ModelTokens::of(RunSpec spec, const std::string& where) {
   const auto replace = [&](DataSpec& data) {
-    const Asked asked{data, checkpoint_of(spec).string(), pair_tokens_ > 0 ? pair_tokens_ : spec.train.seq_len + 2,
-                      where};
+    const Asked asked{data, checkpoint_of(spec).string(),
+                      pair_tokens_ > 0 ? pair_tokens_ : spec.train.seq_len + 2, where};
     const auto key = to_json(data).dump() + asked.model;
     if (!made_.contains(key)) made_[key] = model_tokens(asked, note_);
     data = made_.at(key);
@@ -266,7 +266,7 @@ Expanded ModelTokens::of(Experiment described) {
     if (to_json(of(asked.spec, asked.where).data) != to_json(after.variants.at(i).spec.data))
       throw Error("rung '" + asked.name + "' combines a checkpoint with text of a rung for another tokenizer",
                   "give each checkpoint tokens: " +
-                      command_of({asked.spec.data, checkpoint_of(asked.spec), pair_tokens_, ""}),
+                      command_of({asked.spec.data, checkpoint_of(asked.spec).string(), pair_tokens_, ""}),
                   asked.where);
   }
   return after;

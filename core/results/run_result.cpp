@@ -314,7 +314,7 @@ const Record<R>& run_result_record() {
           .field(
               "turns", &R::turns,
               {.doc = "in what the controller stores: runs with the same one were interleaved step by step "
-                      "(docs/experiments.md, Runs interleaved), so their steps of one number were made "
+                      "(docs/guides/running.md), so their steps of one number were made "
                       "within seconds",
                .left_out = true})
           .field("cut", &R::cut,

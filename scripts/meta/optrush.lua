@@ -56,7 +56,7 @@ local Report = {}
 
 ---What a rung changes; what it leaves out stays as it is on the rung below.
 ---@class RungSettings
----@field model? Model|LlamaFields|SwigluStackFields|OperatorFields|CollectiveFields what is trained
+---@field model? Model|LlamaFields|OperatorFields|CollectiveFields what is trained
 ---@field data? Data what it is trained on
 ---@field train? TrainSettings the training step
 ---@field device? "auto"|"cpu"|"cuda" where the run trains; auto: a GPU where there is one
@@ -86,7 +86,7 @@ local Report = {}
 ---@field packages? string file with the names of the system's packages (Debian) that have the libraries and programs, one a line: for the message where one is missing
 ---@field effect? "rounding"|"precision"|"model" on arithmetic, against the rung below (default "rounding")
 ---@field turns? boolean it follows the protocol of interleaved runs: docs/guides/running.md (default false)
----@field model? Model|LlamaFields|SwigluStackFields|OperatorFields|CollectiveFields what is trained
+---@field model? Model|LlamaFields|OperatorFields|CollectiveFields what is trained
 ---@field data? Data what it is trained on
 ---@field train? TrainSettings the training step
 ---@field device? "auto"|"cpu"|"cuda" where the run trains; auto: a GPU where there is one
@@ -164,17 +164,11 @@ local Report = {}
 ---@field high_freq_factor? number wavelengths below original_max_position / this are kept (at least 0, default 4.0)
 ---@field original_max_position? integer context length that the model was trained on first (at least 1, at most 2147483648, default 8192)
 
----Dimensions of a stack of SwiGLU MLPs; a rung changes only what it names.
----@class SwigluStackFields
----@field dim? integer width of the stack (at least 1, at most 2147483648, default 256)
----@field ffn_dim? integer inner width of each SwiGLU (at least 1, at most 2147483648, default 1024)
----@field n_layers? integer MLPs (at least 1, at most 10000, default 4)
----@field init_std? number standard deviation of the initial weights; 0: uniform in ±1/√inputs, as torch.nn.Linear (at least 0, default 0.0)
-
 ---Sizes of one operator alone; a rung changes only what it names.
 ---@class OperatorFields
 ---@field dim? integer width of each input (at least 1, at most 2147483648, default 1024)
 ---@field n_heads? integer of position and attention, which cut dim into them (at least 1, at most 2147483648, default 16)
+---@field ffn_dim? integer inner width of mlp (at least 1, at most 2147483648, default 4096)
 ---@field vocab_size? integer of head_loss (at least 2, at most 2147483648, default 32000)
 ---@field repeat? integer how often, one after the other, so that what surrounds it weighs little (at least 1, at most 1000, default 1)
 
@@ -299,13 +293,8 @@ function rush.external(rung) end
 ---@return Model
 function rush.llama(preset, fields) end
 
----A stack of residual SwiGLU MLPs alone, x + mlp(x), on seeded random activations: it reads no data. Its loss is the mean square of the output; each of the micro_batch x seq_len positions counts as a token.
----@param fields? SwigluStackFields its dimensions
----@return Model
-function rush.swiglu_stack(fields) end
-
 ---One operator of the block alone, on seeded random activations: it reads no data. Its loss is the mean square of the output; each of the micro_batch x seq_len positions counts as a token. Reports know the bytes and FLOPs that it needs.
----@param op "norm"|"add_norm"|"position"|"attention"|"swiglu"|"linear"|"head_loss" which
+---@param op "norm"|"add_norm"|"position"|"attention"|"swiglu"|"linear"|"mlp"|"head_loss" which
 ---@param fields? OperatorFields its sizes
 ---@return Model
 function rush.operator(op, fields) end
