@@ -75,8 +75,8 @@ std::string_view to_string(ActivationPolicy::Kind kind) {
 }
 
 std::string_view to_string(Event event) {
-  constexpr std::array<std::string_view, 7> kEvents = {"meshed",     "declared", "placed",  "ready",
-                                                       "step_begin", "step_end", "finished"};
+  constexpr std::array<std::string_view, 7> kEvents = {
+      "mesh_initialized", "meta_initialized", "materialized", "ready", "step_begin", "step_end", "finished"};
   static_assert(kEvents.size() == static_cast<size_t>(Event::finished) + 1);
   return kEvents.at(static_cast<size_t>(event));
 }
