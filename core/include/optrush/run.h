@@ -19,8 +19,7 @@ struct Update;
 /// Lifecycle of a run in a worker, in this order. apply() comes before all of it and touches no device.
 enum class Event : uint8_t {
   mesh_initialized,  ///< process groups exist
-  meta_initialized,  ///< parameters have names and shapes, and no values: add, freeze, tie, split, encode
-                     ///< here
+  meta_initialized,  ///< parameters have names and shapes and no values: add, freeze, tie, split, encode here
   materialized,      ///< values exist
   ready,             ///< every slot is resolved for every module; data parallelism and optimizer are built
   step_begin,
