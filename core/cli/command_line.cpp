@@ -11,7 +11,7 @@
 #include "cli/commands.h"
 #include "cli/interrupted.h"
 #include "cli/worker_libraries.h"
-#include "process/strays.h"
+#include "process/orphans.h"
 #include "process/terminal.h"
 
 namespace optrush {
@@ -53,7 +53,10 @@ UsageError explain(const CLI::App& app, const CLI::ParseError& error) {
     return top ? UsageError("there is no command '" + word + "'", did_you_mean(word, command_names(app)))
                : UsageError("'" + word + "' is one argument too many for " + name, help);
   word = word.substr(0, word.find('='));
-  const std::string best = nearest(word, option_names(command));
+  const std::vector<std::string> options = option_names(command);
+  if (const std::string present(present_name(word)); std::ranges::count(options, present) != 0)
+    return UsageError("the option '" + word + "' of " + name + " is now called '" + present + "'", help);
+  const std::string best = nearest(word, options);
   return UsageError(name + " has no option '" + word + "'",
                     best.empty() ? help : "did you mean '" + best + "'? Or " + help);
 }
@@ -71,7 +74,7 @@ int parse_and_run(CLI::App& app, int argc, char** argv, const int& code) {
 }
 }  // namespace
 
-int run_command_line(int argc, char** argv) {
+int run_command_line(int argc, char** argv, std::initializer_list<AddCommand> of_tools) {
   CLI::App app("Measures what each training optimization really buys.", "optrush");
   app.set_version_flag("--version", "optrush " OPTRUSH_VERSION);
   app.require_subcommand(0, 1);
@@ -81,7 +84,6 @@ int run_command_line(int argc, char** argv) {
   add_report_command(app, code);
   add_compare_command(app, code);
   add_check_command(app, code);
-  add_plan_mesh_command(app, code);
   add_plugins_command(app, code);
   add_experiments_command(app, code);
   add_new_plugin_command(app, code);
@@ -89,6 +91,7 @@ int run_command_line(int argc, char** argv) {
   add_stubs_command(app, code);
   add_tokenize_command(app, code);
   add_worker_commands(app, code);
+  for (const AddCommand add : of_tools) add(app, code);
   if (argc < 2) {
     std::cerr << app.help();
     return kBadUsage;

@@ -26,7 +26,7 @@ inline constexpr size_t kLossSteps = 24;
 /// Fewest steps of which a falling loss is asked.
 inline constexpr size_t kStepsForAFall = 12;
 
-/// How one variant's training is checked (docs/architecture.md, "Correctness gate"). Pure: made from variants
+/// How one variant's training is checked (docs/internals/verdicts.md). Pure: made from variants
 /// and their plans before anything runs, and used again by the report on the stored loss curves.
 struct GateCheck {
   int64_t variant = 0;

@@ -4,7 +4,6 @@
 #include <fstream>
 #include <set>
 
-#include "base/fields.h"
 #include "base/files.h"
 #include "base/suggest.h"
 #include "build_info.h"
@@ -12,6 +11,7 @@
 #include "optrush/host/abi.h"
 #include "plugin/elf_note.h"
 #include "plugin/needs.h"
+#include "spec/fields.h"
 
 namespace optrush {
 namespace {
@@ -219,7 +219,7 @@ void check_compatible(const PluginDescription& plugin) {
   const auto lines = differences(plugin);
   if (lines.empty()) return;
   throw Error("plugin '" + plugin.name + "' was built for another host\n  " + join(lines, "\n  "),
-              "rebuild it with optrush_add_plugin() against this build (docs/plugins.md)",
+              "rebuild it with optrush_add_plugin() against this build (docs/plugins/abi.md)",
               plugin.file.string());
 }
 }  // namespace optrush

@@ -20,14 +20,14 @@ Ops::Ops(const Editor* editor)
       add_norm("add_norm", editor, plain()),
       position("position", editor, plain()),
       attention("attention", editor, plain({"double", "lse", "segments"})),
-      attention_halves("attention_halves", editor, plain({"double", "segments"})),
+      attention_forward_backward("attention_forward_backward", editor, plain({"double", "segments"})),
       swiglu("swiglu", editor, plain()),
       mlp("mlp", editor, plain()),
       head_loss("head_loss", editor, plain({"double", "vocabulary"})) {}
 
 std::vector<const SlotInfo*> Ops::all() const {
-  return {&embedding, &linear,           &norm,   &add_norm, &position,
-          &attention, &attention_halves, &swiglu, &mlp,      &head_loss};
+  return {&embedding, &linear, &norm,     &add_norm, &position, &attention, &attention_forward_backward,
+          &swiglu,    &mlp,    &head_loss};
 }
 
 Recipe::Recipe(RunSpec spec)
@@ -39,7 +39,7 @@ Recipe::Recipe(RunSpec spec)
       data("data", &editor_, {}),
       rows("rows", &editor_, plain()),
       stages("stages", &editor_, {}),
-      data_parallel("data_parallel", &editor_, plain({"double", "late_gradients"})),
+      data_parallel("data_parallel", &editor_, plain({"double", "deferred_weight_gradients"})),
       loss_gradient("loss_gradient", &editor_, plain()),
       gradients("gradients", &editor_, plain()),
       optimizer("optimizer", &editor_, {.offers = {"double"}}),
@@ -75,8 +75,8 @@ std::string_view to_string(ActivationPolicy::Kind kind) {
 }
 
 std::string_view to_string(Event event) {
-  constexpr std::array<std::string_view, 7> kEvents = {"meshed",     "declared", "placed",  "ready",
-                                                       "step_begin", "step_end", "finished"};
+  constexpr std::array<std::string_view, 7> kEvents = {
+      "mesh_initialized", "meta_initialized", "materialized", "ready", "step_begin", "step_end", "finished"};
   static_assert(kEvents.size() == static_cast<size_t>(Event::finished) + 1);
   return kEvents.at(static_cast<size_t>(event));
 }

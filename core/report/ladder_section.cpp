@@ -6,6 +6,7 @@
 #include "base/suggest.h"
 #include "report/document.h"
 #include "report/format.h"
+#include "report/quantities.h"
 
 namespace optrush {
 namespace {
@@ -54,10 +55,6 @@ std::string loss_cell(const Row& row) {
   const bool earlier = row.loss_change_at < std::ssize(row.steps);
   return change + (earlier ? " at step " + std::to_string(row.loss_change_at) : "") + " to " +
          row.loss_against + " (" + final + ")";
-}
-
-std::string validation_cell(const Row& row) {
-  return row.validation.empty() ? std::string(kUnknown) : fixed(row.validation.back().loss, 4);
 }
 
 /// Which tokens each figure counts, where they are not all the same.
@@ -165,26 +162,26 @@ void explain_micro_batches(const Analysis& a, const std::vector<const Row*>& row
     section.bullets.push_back("Sequences of a micro-batch, and how many make a step: " + join(splits));
 }
 
-/// Which rows were measured in turns, where any was.
-void explain_turns(const std::vector<const Row*>& rows, Section& section) {
-  std::vector<std::string> in_turns, later, alone;
+/// Which rows were measured interleaved, where any was.
+void explain_interleaving(const std::vector<const Row*>& rows, Section& section) {
+  std::vector<std::string> interleaved, later, alone;
   for (const Row* row : rows) {
     if (!row->tokens_per_second) continue;
-    const auto ran_alone = [](const RoundInTurns& round) { return round.group.empty(); };
-    if (!row->took_turns())
+    const auto ran_alone = [](const InterleavedSamples& round) { return round.group.empty(); };
+    if (!row->was_interleaved())
       alone.push_back(row->name);
     else if (!row->rounds.empty() && row->rounds.front() == 0 && ran_alone(row->turns.front()))
       later.push_back(row->name);
     else
-      in_turns.push_back(row->name);
+      interleaved.push_back(row->name);
   }
-  if (in_turns.empty() && later.empty()) return;
+  if (interleaved.empty() && later.empty()) return;
   if (later.empty() && alone.empty()) {
     section.bullets.emplace_back("all rows were interleaved step by step");
     return;
   }
   std::vector<std::string> parts;
-  if (!in_turns.empty()) parts.push_back("interleaved step by step: " + join(in_turns));
+  if (!interleaved.empty()) parts.push_back("interleaved step by step: " + join(interleaved));
   if (!later.empty())
     parts.push_back("interleaved from the second round on, when their memory is known: " + join(later));
   if (!alone.empty()) parts.push_back("alone: " + join(alone));
@@ -221,13 +218,16 @@ Section family_section(const Analysis& a, const Family& family) {
   const auto add_column = [&](const Table::Column& column, auto cell) {
     put_column(section.table->columns.size(), column, cell);
   };
+  const auto put_quantity = [&](size_t place, std::string_view name) {
+    const Quantity& q = quantity(name);
+    put_column(place, {q.title, true}, [&](const Row& row) { return cell_of(q, a, row); });
+  };
   if (std::ranges::any_of(family.rows, [](const Row* row) { return row->trains_on_fewer(); })) {
-    put_column(2, {"trained tokens/s", true},
-               [](const Row& row) { return or_unknown(row.trained_tokens_per_second, grouped); });
-    put_column(3, {"padding", true}, padding_text);
+    put_quantity(2, "trained_tokens_per_second");
+    put_quantity(3, "padding");
   }
   if (std::ranges::any_of(family.rows, [](const Row* row) { return !row->validation.empty(); }))
-    add_column({"validation loss", true}, validation_cell);
+    put_quantity(section.table->columns.size(), "validation_loss");
   if (a.experiment.target_loss > 0)
     add_column({"time to loss", true}, [](const Row& row) { return text_of(row.time_to_loss); });
   add_column({"status"}, status_cell);
@@ -237,7 +237,7 @@ Section family_section(const Analysis& a, const Family& family) {
   explain_other_problems(family.rows, section);
   explain_micro_batches(a, family.rows, section);
   explain_same_runs(a, family.rows, section);
-  explain_turns(family.rows, section);
+  explain_interleaving(family.rows, section);
   explain_mfu(a, family.rows, section);
   return section;
 }

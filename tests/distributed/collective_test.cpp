@@ -2,9 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/model_kinds.h"
-#include "base/spec_fields.h"
-#include "base/spec_json.h"
+#include "spec/model_kinds.h"
+#include "spec/spec_fields.h"
+#include "spec/spec_json.h"
 #include "support/error_of.h"
 #include "support/training.h"
 #include "trained_ranks.h"

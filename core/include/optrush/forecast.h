@@ -7,10 +7,10 @@
 #include "optrush/tensor.h"
 
 namespace optrush {
-/// A plan forecasts a step by running it on tensors that have sizes and no values (docs/architecture.md,
-/// "Plan"): calls of ATen need no care. A kernel of one's own takes part when it makes its outputs as ever,
-/// notes itself, and then runs only where this is false. Its slot says so by
-/// Traits::foreseeable.
+/// A plan forecasts a step by running it on tensors that have sizes and no values
+/// (docs/internals/forecasts.md): calls of ATen need no care. A kernel of one's own takes part when it makes
+/// its outputs as ever, notes itself, and then runs only where this is false. Its slot says so by
+/// Traits::predictable.
 bool is_forecast(at::Device);
 bool is_forecast(const Tensor&);
 
@@ -26,11 +26,8 @@ at::DeviceType form_of(const Tensor&);
 /// FLOPs of matmuls, multiply and add counted as two; `hfu` adds them to what it sees itself.
 void note_flops(double flops);
 
-/// `launches` kernels that read and write `bytes` together.
-void note_kernel(const std::string& name, double bytes, int64_t launches = 1);
-
-/// The same, while it lives: what this thread calls of ATen meanwhile is part of these kernels, as on a CPU,
-/// where ATen may help a kernel that does all by itself on a GPU.
+/// `launches` kernels that read and write `bytes` together. What this thread calls of ATen while it lives is
+/// part of these kernels, as on a CPU, where ATen may help a kernel that does all by itself on a GPU.
 class NotedKernel {
  public:
   NotedKernel(const std::string& name, double bytes, int64_t launches = 1);
