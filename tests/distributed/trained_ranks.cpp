@@ -15,6 +15,7 @@
 #include "io/safetensors.h"
 #include "measure/memory.h"
 #include "train/rank_row.h"
+#include "train/run_setup.h"
 #include "train/state.h"
 #include "train/trainer.h"
 

@@ -7,6 +7,7 @@
 
 #include "check/run_case.h"
 #include "check/small_data.h"
+#include "optrush/step.h"
 #include "support/error_of.h"
 #include "support/temporary_folder.h"
 #include "support/training.h"

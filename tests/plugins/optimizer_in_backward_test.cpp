@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "measure/memory.h"
+#include "optrush/step.h"
 #include "support/error_of.h"
 #include "support/training.h"
 
