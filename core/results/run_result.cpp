@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "spec/value.h"
 #include "optrush/error.h"
 #include "results/document_checks.h"
 #include "results/record.h"
+#include "spec/value.h"
 
 namespace optrush {
 const Record<StepResult>& record_of(const StepResult*) {
@@ -313,7 +313,7 @@ const Record<R>& run_result_record() {
                   .left_out = true})
           .field("turns", &R::turns,
                  {.doc = "in what the conductor stores: runs with the same one took turns step by step "
-                         "(docs/experiments.md, Runs in turns), so their steps of one number were made "
+                         "(docs/guides/running.md), so their steps of one number were made "
                          "within seconds",
                   .left_out = true})
           .field("cut", &R::cut,

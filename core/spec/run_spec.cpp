@@ -1,11 +1,11 @@
 #include <algorithm>
 #include <array>
 
+#include "optrush/error.h"
 #include "spec/model_kinds.h"
-#include "machine/run_environment.h"
+#include "spec/run_environment.h"
 #include "spec/spec_fields.h"
 #include "spec/spec_json.h"
-#include "optrush/error.h"
 
 namespace optrush {
 namespace {

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "spec/descriptor.h"
+#include "base/descriptor.h"
 #include "distributed/ranks.h"
 
 namespace optrush {

@@ -53,7 +53,8 @@ TEST(RunResultJson, NothingOfAStoredResultIsLost) {
   size_t results = 0;
   for (const auto& report : fs::directory_iterator(kReports)) {
     if (!fs::exists(report.path() / "results.json")) continue;
-    for (const Json& run : read_json(report.path() / "results.json").at("runs")) {
+    const Json whole = read_json(report.path() / "results.json");
+    for (const Json& run : whole.at("runs")) {
       const Json& stored = run.at("result");
       expect_alike(stored, to_json(run_result_from_json(stored, "a report")), run.at("id"));
       ++results;
@@ -65,7 +66,8 @@ TEST(RunResultJson, NothingOfAStoredResultIsLost) {
 TEST(RunResultJson, WhatIsWrittenIsReadAndWrittenAlike) {
   for (const auto& report : fs::directory_iterator(kReports)) {
     if (!fs::exists(report.path() / "results.json")) continue;
-    for (const Json& run : read_json(report.path() / "results.json").at("runs")) {
+    const Json whole = read_json(report.path() / "results.json");
+    for (const Json& run : whole.at("runs")) {
       const std::string once = to_json(run_result_from_json(run.at("result"), "a report")).dump();
       EXPECT_EQ(to_json(run_result_from_json(parse_json(once, "it"), "it")).dump(), once);
     }
@@ -85,7 +87,7 @@ TEST(RunResultJson, WhatIsWrongIsNamed) {
     result.update(changes);
     return testing::error_of([&] { run_result_from_json(result, "result.json"); });
   };
-  EXPECT_EQ(error({}), "");
+  EXPECT_EQ(error(Json::object()), "");
   EXPECT_THAT(error({{"status", "fine"}}), HasSubstr("unknown status 'fine'"));
   EXPECT_THAT(error({{"cause", "fate"}}), HasSubstr("unknown cause 'fate'"));
   EXPECT_THAT(error({{"schema_version", 2}}), HasSubstr("schema_version 2 is not known"));

@@ -2,7 +2,7 @@
 #include <optional>
 #include <string>
 
-#include "spec/descriptor.h"
+#include "base/descriptor.h"
 #include "optrush/json.h"
 
 namespace optrush {

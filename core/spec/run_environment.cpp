@@ -1,12 +1,12 @@
-#include "machine/run_environment.h"
+#include "spec/run_environment.h"
 
 #include <algorithm>
 #include <cctype>
 #include <vector>
 
-#include "spec/value.h"
 #include "optrush/error.h"
 #include "optrush/json.h"
+#include "spec/value.h"
 
 namespace optrush {
 namespace {
