@@ -97,6 +97,23 @@ TEST(RunResultJson, WhatIsWrongIsNamed) {
   EXPECT_THAT(error({{"mesh", {{{"dim", "dp"}, {"size", 0}}}}}), HasSubstr("of 0 ranks"));
 }
 
+TEST(ContextJson, AnOlderBuildSaysLessAndALaterOneMore) {
+  const Context context = context_from_json({{"date", "2026-01-01T00:00:00Z"},
+                                             {"cpu", {{"name", "EPYC"}, {"sockets", 2}}},
+                                             {"peak", {{"dtype_flops", {{"fp32", 1e11}, {"fp8", nullptr}}}}},
+                                             {"weather", "fair"}},
+                                            "context.json");
+  EXPECT_EQ(context.cpu.name, "EPYC");
+  EXPECT_EQ(context.peak.dtype_flops.size(), 1U);
+  EXPECT_TRUE(context.gpus.empty());
+  EXPECT_FALSE(context.threads);
+  const auto error = [](const Json& json) {
+    return testing::error_of([&] { context_from_json(json, "context.json"); });
+  };
+  EXPECT_THAT(error(Json::array()), HasSubstr("is no description of a machine"));
+  EXPECT_THAT(error({{"date", ""}, {"threads", "two"}}), HasSubstr("field 'threads' must be an integer"));
+}
+
 TEST(WorkerAnswer, IsWhatWasAskedForOrWhyThereIsNone) {
   const testing::TemporaryFolder folder;
   write_json(folder / "plan.json", {{"problem", Json::object()}});
