@@ -2,7 +2,6 @@
 #include <memory>
 
 #include "base/files.h"
-#include "machine/installation.h"
 #include "base/log.h"
 #include "base/suggest.h"
 #include "cli/commands.h"
@@ -10,8 +9,9 @@
 #include "cli/interrupted.h"
 #include "cli/run_host.h"
 #include "cli/shipped_experiments.h"
-#include "launch/run/follow.h"
 #include "launch/ranks/followers.h"
+#include "launch/run/follow.h"
+#include "machine/installation.h"
 #include "process/terminal.h"
 
 namespace optrush {
@@ -199,8 +199,8 @@ void add_run_command(CLI::App& app, int& code) {
                    "with --within: how long to measure, as in 90s, 5m, 1h")
       ->type_name("TIME");
   command
-      ->add_option("--turns", options->overrides.turns,
-                   "whether the rungs of a round take turns step by step: on, off or auto")
+      ->add_option("--interleave", options->overrides.interleave,
+                   "whether the rungs of a round are interleaved step by step: on, off or auto")
       ->type_name("WHEN");
   command->add_flag("--trace", options->overrides.trace,
                     "every rung's first round leaves a Chrome trace of one more step");
@@ -208,8 +208,9 @@ void add_run_command(CLI::App& app, int& code) {
                       "name of the report; default: local, which the next one replaces");
   auto* resume = command->add_flag("--resume", options->resume, "go on with the runs that are missing");
   command
-      ->add_flag("--retry", options->retry,
-                 "with --resume: make the runs again that did not end well, and those beside them in turns")
+      ->add_flag(
+          "--retry", options->retry,
+          "with --resume: make the runs again that did not end well, and those beside them interleaved")
       ->needs(resume);
   command
       ->add_option("--out", options->out,
