@@ -9,7 +9,7 @@
 
 #include "base/files.h"
 #include "optrush/error.h"
-#include "plugin/boundary.h"
+#include "recipe/boundary.h"
 #include "spec/spec_json.h"
 
 namespace optrush {

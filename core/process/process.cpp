@@ -12,12 +12,12 @@
 #include <cstring>
 #include <map>
 
+#include "base/descriptor.h"
 #include "base/log.h"
 #include "base/seconds_since.h"
 #include "base/suggest.h"
 #include "optrush/error.h"
 #include "process/orphans.h"
-#include "spec/descriptor.h"
 
 namespace optrush {
 namespace {

@@ -4,7 +4,7 @@
 #include <array>
 
 #include "optrush/error.h"
-#include "plugin/boundary.h"
+#include "recipe/boundary.h"
 
 namespace optrush {
 namespace {

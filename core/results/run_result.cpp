@@ -278,7 +278,7 @@ const Record<R>& run_result_record() {
                   .schema = costs_schema()})
           .field("collectives", &R::collectives, {.doc = "of rank 0 in one timed step", .left_out = true})
           .field("energy_joules", &R::energy_joules,
-                 {.doc = "of the whole device; null interleaved, where others use it, too", .nullable = true})
+                 {.doc = "of the whole device; null of interleaved runs, which share it", .nullable = true})
           .field("best", &R::best,
                  {.doc = "where the validation loss was lowest; that state is in the folder best beside the "
                          "result",

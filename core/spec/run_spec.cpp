@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <array>
 
-#include "machine/run_environment.h"
 #include "optrush/error.h"
 #include "spec/model_kinds.h"
+#include "spec/run_environment.h"
 #include "spec/spec_fields.h"
 #include "spec/spec_json.h"
 

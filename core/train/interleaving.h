@@ -4,8 +4,8 @@
 #include <memory>
 #include <string>
 
+#include "base/descriptor.h"
 #include "distributed/ranks.h"
-#include "spec/descriptor.h"
 
 namespace optrush {
 /// This process's part in a round whose runs are interleaved (docs/guides/running.md): it holds the

@@ -53,7 +53,8 @@ TEST(RunResultJson, NothingOfAStoredResultIsLost) {
   size_t results = 0;
   for (const auto& report : fs::directory_iterator(kReports)) {
     if (!fs::exists(report.path() / "results.json")) continue;
-    for (const Json& run : read_json(report.path() / "results.json").at("runs")) {
+    const Json whole = read_json(report.path() / "results.json");
+    for (const Json& run : whole.at("runs")) {
       const Json& stored = run.at("result");
       expect_alike(stored, to_json(run_result_from_json(stored, "a report")), run.at("id"));
       ++results;
@@ -65,7 +66,8 @@ TEST(RunResultJson, NothingOfAStoredResultIsLost) {
 TEST(RunResultJson, WhatIsWrittenIsReadAndWrittenAlike) {
   for (const auto& report : fs::directory_iterator(kReports)) {
     if (!fs::exists(report.path() / "results.json")) continue;
-    for (const Json& run : read_json(report.path() / "results.json").at("runs")) {
+    const Json whole = read_json(report.path() / "results.json");
+    for (const Json& run : whole.at("runs")) {
       const std::string once = to_json(run_result_from_json(run.at("result"), "a report")).dump();
       EXPECT_EQ(to_json(run_result_from_json(parse_json(once, "it"), "it")).dump(), once);
     }
@@ -85,7 +87,7 @@ TEST(RunResultJson, WhatIsWrongIsNamed) {
     result.update(changes);
     return testing::error_of([&] { run_result_from_json(result, "result.json"); });
   };
-  EXPECT_EQ(error({}), "");
+  EXPECT_EQ(error(Json::object()), "");
   EXPECT_THAT(error({{"status", "fine"}}), HasSubstr("unknown status 'fine'"));
   EXPECT_THAT(error({{"cause", "fate"}}), HasSubstr("unknown cause 'fate'"));
   EXPECT_THAT(error({{"schema_version", 2}}), HasSubstr("schema_version 2 is not known"));
@@ -93,6 +95,23 @@ TEST(RunResultJson, WhatIsWrongIsNamed) {
   EXPECT_THAT(error({{"tokens_per_second", 0}}), HasSubstr("a speed is above 0"));
   EXPECT_THAT(error({{"steps", {{{"step", 0}}}}}), HasSubstr("field 'timed' is missing in a step"));
   EXPECT_THAT(error({{"mesh", {{{"dim", "dp"}, {"size", 0}}}}}), HasSubstr("of 0 ranks"));
+}
+
+TEST(ContextJson, AnOlderBuildSaysLessAndALaterOneMore) {
+  const Context context = context_from_json({{"date", "2026-01-01T00:00:00Z"},
+                                             {"cpu", {{"name", "EPYC"}, {"sockets", 2}}},
+                                             {"peak", {{"dtype_flops", {{"fp32", 1e11}, {"fp8", nullptr}}}}},
+                                             {"weather", "fair"}},
+                                            "context.json");
+  EXPECT_EQ(context.cpu.name, "EPYC");
+  EXPECT_EQ(context.peak.dtype_flops.size(), 1U);
+  EXPECT_TRUE(context.gpus.empty());
+  EXPECT_FALSE(context.threads);
+  const auto error = [](const Json& json) {
+    return testing::error_of([&] { context_from_json(json, "context.json"); });
+  };
+  EXPECT_THAT(error(Json::array()), HasSubstr("is no description of a machine"));
+  EXPECT_THAT(error({{"date", ""}, {"threads", "two"}}), HasSubstr("field 'threads' must be an integer"));
 }
 
 TEST(WorkerAnswer, IsWhatWasAskedForOrWhyThereIsNone) {

@@ -18,7 +18,7 @@ struct CheckSettings {
   double limit_s = 0;                                      ///< of one case; 0: by its kind
 };
 
-/// One line of the result. Status: ok, refused, skipped, failed or "not run".
+/// One line of the result.
 struct CheckedCase {
   std::string id, kind, detail;
   CaseStatus status = CaseStatus::not_run;

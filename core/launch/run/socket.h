@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "spec/descriptor.h"
+#include "base/descriptor.h"
 
 namespace optrush {
 /// This machine alone.

@@ -1,4 +1,4 @@
-#include "machine/run_environment.h"
+#include "spec/run_environment.h"
 
 #include <algorithm>
 #include <cctype>

@@ -1,4 +1,4 @@
-#include "plugin/boundary.h"
+#include "recipe/boundary.h"
 
 #include <c10/util/Exception.h>
 

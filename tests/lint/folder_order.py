@@ -1,0 +1,79 @@
+"""The folders of core have an order: a file includes only what is of its own folder or of one below. So there is no circle,
+and what a folder needs is known by its place. Prints each include that points upward."""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+# From the lowest to the highest. `include` is the SDK, whose headers are named optrush/...
+LAYERS = [
+    "include",
+    "base",
+    "spec",
+    "machine",
+    "io",
+    "checkpoint",
+    "params",
+    "model",
+    "measure",
+    "gpu",
+    "distributed",
+    "recipe",
+    "plugin",
+    "experiment",
+    "results",
+    "simulated",
+    "data",
+    "train",
+    "check",
+    "worker",
+    "cuda",
+    "process",
+    "report",
+    "script",
+    "launch",
+    "search",
+    "cli",
+]
+PLACE = {folder: place for place, folder in enumerate(LAYERS)}
+INCLUDE = re.compile(r'^\s*#\s*include "([^"]+)"')
+
+
+def folder_of(header):
+    first = header.split("/")[0]
+    return "include" if first == "optrush" else first
+
+
+def upward(path, text):
+    """Includes of a file that point to a folder above its own, with their lines."""
+    own = path.split("/")[1]
+    for number, line in enumerate(text.splitlines(), 1):
+        if (found := INCLUDE.match(line)) and "/" in found[1]:
+            other = folder_of(found[1])
+            if other in PLACE and PLACE[other] > PLACE[own]:
+                yield number, found[1]
+
+
+def main():
+    os.chdir(os.environ["OPTRUSH_SOURCE_DIR"])
+    listed = subprocess.run(["git", "-c", f"safe.directory={os.getcwd()}", "ls-files", "core"], capture_output=True, text=True)
+    if listed.returncode != 0:
+        print("this is not a git checkout")
+        return 77
+    failed = False
+    for path in listed.stdout.split():
+        if not path.endswith((".h", ".cpp", ".cu", ".h.in")) or path.count("/") < 2:
+            continue
+        if path.split("/")[1] not in PLACE:
+            print(f"{path}: its folder has no place in the order of tests/lint/folder_order.py")
+            failed = True
+            continue
+        for number, header in upward(path, pathlib.Path(path).read_text()):
+            print(f"{path}:{number}: includes {header}, of a folder above its own")
+            failed = True
+    return int(failed)
+
+
+sys.exit(main())
