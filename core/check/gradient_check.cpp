@@ -1,4 +1,4 @@
-#include "check/gradient_check.h"
+#include "check/checks.h"
 
 #include <ATen/Context.h>
 #include <ATen/Functions.h>

@@ -2,20 +2,40 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <system_error>
 
 #include "base/printable.h"
 #include "base/suggest.h"
 #include "build_info.h"
 #include "cli/commands.h"
 #include "cli/interrupted.h"
-#include "cli/worker_libraries.h"
+#include "machine/installation.h"
+#include "machine/torch_folder.h"
 #include "process/orphans.h"
 #include "process/terminal.h"
 
 namespace optrush {
 namespace {
+namespace fs = std::filesystem;
+
+/// A wheel's workers look for torch beside their package in site-packages. Where it lies elsewhere, this adds
+/// it to LD_LIBRARY_PATH of this process, for all that it starts.
+void let_workers_find_torch() {
+  const Installation here = Installation::of_this_program();
+  if (!here.installed || !here.torch.empty()) return;  // their run path has it
+  const fs::path torch = torch_folder();
+  std::error_code missing;
+  if (torch.empty() || fs::equivalent(torch, here.root.parent_path() / "torch", missing)) return;
+  std::vector<std::string> folders = {torch / "lib"};
+  for (const auto& folder : cuda_library_folders(torch)) folders.push_back(folder);
+  if (const char* given = std::getenv("LD_LIBRARY_PATH"); given != nullptr && *given != '\0')
+    folders.emplace_back(given);
+  ::setenv("LD_LIBRARY_PATH", join(folders, ":").c_str(), /*overwrite=*/1);
+}
+
 void print_error(const std::string& text) {
   const Terminal terminal = Terminal::of(2);
   terminal.write("optrush: " + terminal.paint(Colour::red, "error:") + " " + printable_lines(text) + "\n");
@@ -84,6 +104,7 @@ int run_command_line(int argc, char** argv, std::initializer_list<AddCommand> of
   add_report_command(app, code);
   add_compare_command(app, code);
   add_check_command(app, code);
+  for (const AddCommand add : of_tools) add(app, code);
   add_plugins_command(app, code);
   add_experiments_command(app, code);
   add_new_plugin_command(app, code);
@@ -91,7 +112,6 @@ int run_command_line(int argc, char** argv, std::initializer_list<AddCommand> of
   add_stubs_command(app, code);
   add_tokenize_command(app, code);
   add_worker_commands(app, code);
-  for (const AddCommand add : of_tools) add(app, code);
   if (argc < 2) {
     std::cerr << app.help();
     return kBadUsage;

@@ -5,14 +5,44 @@
 #include <vector>
 
 #include "experiment/external.h"
-#include "experiment/grid_view.h"
-#include "experiment/published.h"
 #include "experiment/until.h"
 #include "optrush/json.h"
 #include "optrush/spec.h"
 #include "spec/spec_json.h"
 
 namespace optrush {
+/// What somebody else published of a rung's change; the report puts it beside what was measured here.
+struct Published {
+  double speedup = 0;  ///< tokens/s over the rung below; 0: not said
+  double memory = 0;   ///< peak memory over the rung below's; 0: not said
+  std::string source;  ///< who says so: a paper, a README
+  std::string on;      ///< the device, a comma, the problem: "A100-80GB, sequence 2048"
+
+  bool operator==(const Published&) const = default;
+  /// Whether this GPU is one of those: its name has every part of the device's, as "NVIDIA A100-SXM4-80GB"
+  /// has those of "A100-80GB".
+  bool comparable_with(const std::string& device) const;
+};
+
+Json to_json(const Published&);
+/// An Error names `where`.
+Published published_from_json(const Json&, const std::string& where);
+
+/// How a report shows a grid, beside the rows that every rung has. Without columns and x: not at all.
+struct GridView {
+  std::vector<std::string> axes;     ///< their names, where the script gives them
+  std::vector<std::string> columns;  ///< of a table with a column for each axis: quantities of the report
+  std::string against;               ///< a choice of one axis: changes against it stand in brackets
+  std::string x;                     ///< a numeric setting ("train.seq_len") to draw curves over
+  std::vector<std::string> curves;   ///< what is drawn over it: quantities of the report
+
+  bool operator==(const GridView&) const = default;
+};
+
+Json to_json(const GridView&);
+/// An Error names `where`.
+GridView grid_view_from_json(const Json&, const std::string& where);
+
 /// One named change, as the script wrote it.
 struct Rung {
   std::string name;

@@ -41,6 +41,10 @@ LlamaSpec llama_of(const RunSpec& spec) {
   return complete(spec.model);
 }
 
+void edit_for_model(const RunSpec& spec, Recipe& recipe) {
+  if (spec.model_kind == "collective") call_collective(collective_from_json(spec.model, "model"), recipe);
+}
+
 Model declare_model(const RunSpec& spec, Params& params, at::ScalarType dtype) {
   using Declare = Model (*)(const Json&, Params&, at::ScalarType);
   static constexpr std::pair<const char*, Declare> kinds[] = {

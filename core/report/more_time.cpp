@@ -32,14 +32,6 @@ void for_comparisons(const Row& row, auto&& act) {
 }
 }  // namespace
 
-size_t fewest_rounds(const Analysis& a) {
-  size_t fewest = kMinRounds;
-  for (const Row& row : a.rows)
-    if (row.ok())
-      for_comparisons(row, [&](const Comparison&, size_t rounds) { fewest = std::min(fewest, rounds); });
-  return fewest;
-}
-
 double seconds_to_claims(const Analysis& a) {
   std::map<int64_t, size_t> missing;
   const auto needs = [&](int64_t variant, size_t rounds) {

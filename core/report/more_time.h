@@ -4,10 +4,6 @@
 #include "report/analysis.h"
 
 namespace optrush {
-/// Fewest rounds that a row which is ok has in common with what it is compared with, over all rows;
-/// kMinRounds where none has fewer, or nothing is compared.
-size_t fewest_rounds(const Analysis&);
-
 /// Seconds that more rounds would take until each row that is ok has kMinRounds with what it is compared
 /// with, if they go on as the latest ones did; 0: all have.
 double seconds_to_claims(const Analysis&);

@@ -14,7 +14,6 @@
 #include "data/batches.h"
 #include "distributed/rendezvous.h"
 #include "model/binder.h"
-#include "model/collective_alone.h"
 #include "model/hugging_face.h"
 #include "optrush/forecast.h"
 #include "optrush/host/resolve.h"
@@ -83,10 +82,9 @@ std::unique_ptr<RunSetup> RunSetup::open(const RunSpec& spec, at::Device device,
   std::unique_ptr<RunSetup> setup(new RunSetup(load_plugins(spec), spec, device, ranks));
   RunRecipe& recipe = setup->recipe_;
   apply_plugins(setup->plugins_, recipe);
-  if (spec.model_kind == "collective") {
-    recipe.edit_as("model");
-    call_collective(collective_from_json(spec.model, "model"), recipe);
-  }
+  recipe.edit_as("model");
+  edit_for_model(spec, recipe);
+  recipe.edit_as("host");
   if (edit) edit(recipe);
   recipe.seal();
   recipe.check();

@@ -1,4 +1,4 @@
-#include "worker/doctor_command.h"
+#include "worker/commands.h"
 
 #include <ATen/Parallel.h>
 

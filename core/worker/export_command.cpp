@@ -1,4 +1,4 @@
-#include "worker/export_command.h"
+#include "worker/commands.h"
 
 #include <ATen/Functions.h>
 

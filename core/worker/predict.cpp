@@ -110,7 +110,7 @@ std::string take_compilers_off(RunSpec& spec, const Recipe& recipe) {
   return why;
 }
 
-Forecast forecast_step(const RunSpec& spec, at::Device device) {
+StepForecast forecast_step(const RunSpec& spec, at::Device device) {
   const auto kept = opened(spec, device);
   RunSetup& session = *kept;
   RunRecipe& recipe = session.recipe();
@@ -149,8 +149,8 @@ std::string architecture_here() {
 }
 }  // namespace
 
-std::optional<Forecast> forecast(const RunSpec& spec, const simulated::Form& form, std::string* why_not,
-                                 const Recipe* recipe) {
+std::optional<StepForecast> forecast(const RunSpec& spec, const simulated::Form& form, std::string* why_not,
+                                     const Recipe* recipe) {
   const auto none = [&](const std::string& reason) {
     if (why_not != nullptr) *why_not = reason;
     return std::nullopt;
@@ -160,7 +160,7 @@ std::optional<Forecast> forecast(const RunSpec& spec, const simulated::Form& for
     RunSpec predicted = spec;
     const auto setup = recipe == nullptr ? opened(spec, device) : nullptr;
     std::string bounded_by = take_compilers_off(predicted, setup ? setup->recipe() : *recipe);
-    Forecast found = forecast_step(predicted, device);
+    StepForecast found = forecast_step(predicted, device);
     if (bounded_by.empty()) {
       found.least_bytes = found.peak_bytes;
     } else {

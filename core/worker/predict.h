@@ -12,7 +12,7 @@
 namespace optrush {
 /// What one training step tells that runs on tensors without values (simulated/device.h): the same operators
 /// ask for the same sizes.
-struct Forecast {
+struct StepForecast {
   int64_t peak_bytes = 0;      ///< that a step takes, or takes at most
   int64_t least_bytes = 0;     ///< that it takes at least: `peak_bytes` unless `bounded_by` says why not
   std::string bounded_by;      ///< "": nothing is a bound
@@ -27,8 +27,8 @@ struct Forecast {
 /// when the optimizer begins the lower one. None where another plugin does more than call ATen and does not
 /// take part, or the step needs values; `why_not` then says so.
 /// `recipe`: what the plugins of the spec recorded, where it was opened already.
-std::optional<Forecast> forecast(const RunSpec&, const simulated::Form& form, std::string* why_not = nullptr,
-                                 const Recipe* recipe = nullptr);
+std::optional<StepForecast> forecast(const RunSpec&, const simulated::Form& form,
+                                     std::string* why_not = nullptr, const Recipe* recipe = nullptr);
 
 /// Adds to a plan "memory" and "costs"; both null where nothing is predicted, with the reason in
 /// "no_forecast". "memory" has "peak_bytes", "least_bytes", "bounded_by" (null: the two are one), "parts" of

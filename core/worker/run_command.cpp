@@ -102,7 +102,7 @@ Json outcome_of(const RunSpec& spec, const Ranks& ranks, const TrainFiles& files
 }
 }  // namespace
 
-Ranks RunRequest::ranks_of(int64_t world_size) const {
+Ranks RankRequest::ranks_of(int64_t world_size) const {
   if (world_size == 1) return {};
   if (rank < 0) return Ranks::from_environment(world_size);
   if (rank >= world_size)
@@ -113,7 +113,7 @@ Ranks RunRequest::ranks_of(int64_t world_size) const {
   return ranks;
 }
 
-int run_command(const RunRequest& request) {
+int run_command(const RankRequest& request) {
   fs::create_directories(request.out);
   const RunSpec spec = run_spec_from_json(read_json(request.spec), request.spec.string());
   const auto metrics = request.out / "metrics.jsonl";

@@ -1,4 +1,4 @@
-#include "worker/weights_command.h"
+#include "worker/commands.h"
 
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>

@@ -178,7 +178,7 @@ std::string refusal_of(const Row& row, const Strategy::Form& form) {
       EXPECT_LT(difference(many.losses, one.losses), row.tolerance);
       EXPECT_LT(difference(many.norms, one.norms), std::min(row.tolerance * 100, 0.3));
     } catch (const std::runtime_error& e) {
-      EXPECT_THAT(e.what(), AnyOf(HasSubstr("can't be stacked together"), HasSubstr("both replace"),
+      EXPECT_THAT(e.what(), AnyOf(HasSubstr("' conflict"), HasSubstr("both replace"),
                                   HasSubstr("takes no packed documents"), HasSubstr("dpo: ")));
       return e.what();
     }

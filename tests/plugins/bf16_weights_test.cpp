@@ -88,7 +88,7 @@ TEST(MasterAdamW, GpuKernelsCompile) {
   setenv("OPTRUSH_CACHE", OPTRUSH_BUILD_DIR "/tests/cache", 1);
   for (const char* architecture : {"sm_80", "sm_90", "sm_100"}) {
     std::vector<std::string> kernels = {"prepare"};
-    for (const auto type : {master_adamw::GradientType::bf16, master_adamw::GradientType::fp32})
+    for (const auto type : {fused::Type::bf16, fused::Type::fp32})
       for (const bool writes : {true, false})
         for (const bool packed : {true, false})
           kernels.push_back(master_adamw::gpu::update_name(type, writes, packed));
@@ -218,7 +218,7 @@ TEST(Bf16Weights, SaysWhatItCannotBeStackedWith) {
     spec.train.dtype = dtype;
     return error_of([&] { Trained trained(spec); });
   };
-  EXPECT_NE(message({kBf16Weights, {"mixed_precision", Json::object()}}).find("can't be stacked together"),
+  EXPECT_NE(message({kBf16Weights, {"mixed_precision", Json::object()}}).find("' conflict"),
             std::string::npos);
   EXPECT_NE(message({kBf16Weights, {"fused_adamw", Json::object()}}).find("fused_adamw"), std::string::npos);
   EXPECT_NE(message({kBf16Weights}, "fp64").find("fp64"), std::string::npos);

@@ -11,8 +11,8 @@
 #include "base/files.h"
 #include "script/api.h"
 #include "script/host.h"
-#include "script/reference.h"
 #include "script/stubs.h"
+#include "script_reference.h"
 
 namespace optrush {
 namespace {

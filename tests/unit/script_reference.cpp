@@ -1,4 +1,4 @@
-#include "script/reference.h"
+#include "script_reference.h"
 
 #include "base/suggest.h"
 #include "script/api.h"
