@@ -11,7 +11,7 @@
 #include <sstream>
 #include <vector>
 
-#include "base/descriptor.h"
+#include "spec/descriptor.h"
 #include "optrush/error.h"
 
 namespace optrush {

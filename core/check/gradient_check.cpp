@@ -11,7 +11,7 @@
 
 #include "base/suggest.h"
 #include "check/small_step.h"
-#include "optrush/gradcheck.h"
+#include "optrush/differentiable.h"
 
 namespace optrush {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "optrush/error.h"
 #include "simulated/device.h"
-#include "train/session.h"
+#include "train/run_setup.h"
 
 namespace optrush {
 namespace {
@@ -17,7 +17,7 @@ std::string refusal_of_plan(RunSpec spec) {
   spec.train.world_size = kRanks;
   try {
     const at::Device device = simulated::open(simulated::Values::none, at::kCPU);
-    const auto session = Session::open(spec, device, Ranks::planned(0, kRanks));
+    const auto session = RunSetup::open(spec, device, Ranks::planned(0, kRanks));
     session->connect();
     session->declare();
     session->make_ready();

@@ -23,18 +23,18 @@ std::string checked(const CheckCase& c, at::Device device, StackCheck& stacks) {
 }  // namespace
 
 CheckResult run_case(const CheckCase& c, at::Device device, StackCheck& stacks) {
-  if (!c.skip.empty()) return {"skipped", c.skip};
+  if (!c.skip.empty()) return {CaseStatus::skipped, c.skip};
   const LibraryState kept;
   try {
-    return {"ok", checked(c, device, stacks)};
+    return {CaseStatus::ok, checked(c, device, stacks)};
   } catch (const Skip& e) {
-    return {"skipped", e.what()};
+    return {CaseStatus::skipped, e.what()};
   } catch (const Refused& e) {
-    return {"refused", e.what()};
+    return {CaseStatus::refused, e.what()};
   } catch (const c10::Error& e) {
-    return {"failed", e.what_without_backtrace()};
+    return {CaseStatus::failed, e.what_without_backtrace()};
   } catch (const std::exception& e) {
-    return {"failed", e.what()};
+    return {CaseStatus::failed, e.what()};
   }
 }
 }  // namespace optrush

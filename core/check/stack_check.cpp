@@ -9,13 +9,13 @@
 #include <cstdio>
 #include <limits>
 
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "check/draws.h"
 #include "check/library_state.h"
 #include "check/opening.h"
 #include "data/batches.h"
 #include "experiment/gate.h"
-#include "model/init.h"
+#include "params/init.h"
 #include "train/trainer.h"
 
 namespace optrush {

@@ -1,7 +1,7 @@
 #include "checkpoint/config_fields.h"
 
 #include "base/files.h"
-#include "base/value.h"
+#include "spec/value.h"
 #include "optrush/error.h"
 
 namespace optrush {

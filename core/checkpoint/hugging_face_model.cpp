@@ -5,9 +5,9 @@
 #include <map>
 #include <optional>
 
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "base/suggest.h"
-#include "base/value.h"
+#include "spec/value.h"
 #include "optrush/error.h"
 
 namespace optrush {

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include "base/cores.h"
+#include "machine/cores.h"
 #include "base/files.h"
 #include "cli/interrupted.h"
-#include "launch/launcher.h"
-#include "launch/planner.h"
+#include "launch/ranks/launcher.h"
+#include "launch/schedule/planner.h"
 #include "process/process.h"
 #include "process/temporary_folder.h"
 #include "process/terminal.h"

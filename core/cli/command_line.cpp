@@ -71,7 +71,7 @@ int parse_and_run(CLI::App& app, int argc, char** argv, const int& code) {
 }
 }  // namespace
 
-int run_command_line(int argc, char** argv) {
+int run_command_line(int argc, char** argv, std::initializer_list<AddCommand> of_tools) {
   CLI::App app("Measures what each training optimization really buys.", "optrush");
   app.set_version_flag("--version", "optrush " OPTRUSH_VERSION);
   app.require_subcommand(0, 1);
@@ -81,7 +81,6 @@ int run_command_line(int argc, char** argv) {
   add_report_command(app, code);
   add_compare_command(app, code);
   add_check_command(app, code);
-  add_plan_mesh_command(app, code);
   add_plugins_command(app, code);
   add_experiments_command(app, code);
   add_new_plugin_command(app, code);
@@ -89,6 +88,7 @@ int run_command_line(int argc, char** argv) {
   add_stubs_command(app, code);
   add_tokenize_command(app, code);
   add_worker_commands(app, code);
+  for (const AddCommand add : of_tools) add(app, code);
   if (argc < 2) {
     std::cerr << app.help();
     return kBadUsage;

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "base/files.h"
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "cli/interrupted.h"
-#include "launch/run_starter.h"
+#include "launch/run/run_starter.h"
 #include "optrush/error.h"
 #include "process/temporary_folder.h"
 #include "results/run_result.h"
@@ -55,7 +55,7 @@ bool MemoryTrials::run(const MemoryTrial& trial, int64_t gpus) {
   };
   const auto ended = live ? finish(*live, job.spec.timeout_s, interrupts, listen) : std::nullopt;
   if (!ended) throw Interrupted(interrupts.signal(), "nothing was run");
-  const RunResult result = run_result_from_json(*ended, "a trial of the batch");
+  const RunResult& result = *ended;
   if (result.status != Status::ok && result.status != Status::oom)
     throw Error("a trial of micro-batch " + std::to_string(job.spec.train.micro_batch) + " ended as '" +
                     std::string(to_string(result.status)) + "': " + result.reason,

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "base/suggest.h"
-#include "base/text_value.h"
+#include "spec/text_value.h"
 #include "checkpoint/check_checkpoint.h"
 #include "cli/plugin_override.h"
 #include "experiment/stack.h"

@@ -4,8 +4,8 @@
 #include <set>
 
 #include "base/suggest.h"
-#include "base/text_value.h"
-#include "base/value.h"
+#include "spec/text_value.h"
+#include "spec/value.h"
 #include "optrush/error.h"
 #include "plugin/description.h"
 

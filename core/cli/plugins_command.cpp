@@ -2,9 +2,9 @@
 #include <iostream>
 #include <memory>
 
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "base/suggest.h"
-#include "base/value.h"
+#include "spec/value.h"
 #include "cli/commands.h"
 #include "plugin/description.h"
 #include "report/text_table.h"

@@ -2,9 +2,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "base/environment_seconds.h"
 #include "base/files.h"
-#include "base/installation.h"
 #include "base/log.h"
 #include "base/suggest.h"
 #include "cli/commands.h"
@@ -12,8 +10,10 @@
 #include "cli/interrupted.h"
 #include "cli/run_host.h"
 #include "cli/shipped_experiments.h"
-#include "launch/follow.h"
-#include "launch/followers.h"
+#include "launch/ranks/followers.h"
+#include "launch/run/follow.h"
+#include "machine/environment_seconds.h"
+#include "machine/installation.h"
 #include "process/terminal.h"
 
 namespace optrush {

@@ -2,8 +2,8 @@
 #include <iostream>
 #include <memory>
 
-#include "base/installation.h"
-#include "base/torch_folder.h"
+#include "machine/installation.h"
+#include "machine/torch_folder.h"
 #include "cli/commands.h"
 
 namespace optrush {

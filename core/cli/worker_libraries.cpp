@@ -3,9 +3,9 @@
 #include <cstdlib>
 #include <system_error>
 
-#include "base/installation.h"
+#include "machine/installation.h"
 #include "base/suggest.h"
-#include "base/torch_folder.h"
+#include "machine/torch_folder.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

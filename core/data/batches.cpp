@@ -7,9 +7,9 @@
 #include <filesystem>
 
 #include "base/counted.h"
+#include "base/counter_random.h"
 #include "base/files.h"
-#include "base/spec_json.h"
-#include "data/counter_random.h"
+#include "spec/spec_json.h"
 #include "optrush/error.h"
 
 namespace optrush {
@@ -66,6 +66,12 @@ Segments segments_of(const Tensor& ids, const DocumentRows& source, at::Device d
 
 bool made_of_documents(const DataSpec& data) {
   return data.kind == "documents" || data.kind == "preferences";
+}
+
+void refuse_data_without_loss(const DataSpec& data) {
+  if (data.kind == "preferences")
+    throw Error("the data is pairs of answers, and no plugin learns from pairs",
+                "stack one that does (optrush plugins), or give other data");
 }
 
 int64_t global_batch(const TrainSpec& train, const Mesh& mesh) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/chat_line.h"
+#include "spec/chat_line.h"
 #include "base/counted.h"
 #include "base/files.h"
 #include "data/text_source.h"

@@ -14,7 +14,7 @@ static_assert(std::endian::native == std::endian::little, "token files are littl
 
 TokenFileHeader header_of(std::span<const std::byte> bytes, const std::string& name) {
   const auto fail = [&](const std::string& what) {
-    throw Error("'" + name + "' " + what, "docs/experiments.md shows how to write a token file");
+    throw Error("'" + name + "' " + what, "docs/reference/formats.md shows how to write a token file");
   };
   TokenFileHeader header;
   const TokenFileHeader expected;

@@ -1,4 +1,4 @@
-#include "optrush/group.h"
+#include "optrush/mesh.h"
 
 #include <ATen/Functions.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -14,10 +14,10 @@
 #include <type_traits>
 
 #include "base/first_line.h"
+#include "base/peer_error.h"
 #include "distributed/backend.h"
 #include "distributed/functional_group.h"
 #include "distributed/groups.h"
-#include "distributed/peer_error.h"
 #include "optrush/forecast.h"
 #include "optrush/slot.h"
 

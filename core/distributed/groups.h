@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "distributed/ranks.h"
-#include "optrush/group.h"
+#include "optrush/mesh.h"
 
 namespace optrush {
 /// What this rank sent by one collective of one group.

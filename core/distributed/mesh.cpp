@@ -1,9 +1,8 @@
-#include "optrush/mesh.h"
+#include "distributed/run_mesh.h"
 
 #include <algorithm>
 
 #include "base/suggest.h"
-#include "distributed/groups.h"
 #include "optrush/error.h"
 
 namespace optrush {
@@ -28,7 +27,7 @@ void Mesh::dim(Dim added) {
   });
 }
 
-void Mesh::settle(int64_t world_rank, int64_t world_size) {
+void RunMesh::settle(int64_t world_rank, int64_t world_size) {
   int64_t declared = 1;
   bool has_dp = false;
   std::vector<std::string> sizes;

@@ -6,9 +6,9 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "base/first_line.h"
-#include "base/host_name.h"
+#include "machine/host_name.h"
+#include "base/peer_error.h"
 #include "base/suggest.h"
-#include "distributed/peer_error.h"
 
 namespace optrush {
 namespace {

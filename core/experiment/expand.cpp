@@ -3,7 +3,7 @@
 #include <map>
 #include <set>
 
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "base/suggest.h"
 #include "checkpoint/check_checkpoint.h"
 #include "experiment/experiment.h"

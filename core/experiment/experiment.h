@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "experiment/external.h"
 #include "experiment/grid_view.h"
 #include "experiment/published.h"
@@ -40,7 +40,7 @@ struct Part {
   GridView view;                        ///< grid only
 };
 
-/// Whether the runs of a round take turns step by step (docs/experiments.md, "Runs in turns"); automatic:
+/// Whether the runs of a round take turns step by step (docs/guides/running.md); automatic:
 /// where that can be told to fit.
 enum class InTurns : uint8_t { automatic, on, off };
 
@@ -92,6 +92,14 @@ std::string grid_name(const std::vector<std::string>& choices);
 /// or a combination that is the base, is not run again (`same_as`); within one ladder equal rungs have runs
 /// of their own, as who writes them wants to see what chance does.
 std::vector<Variant> expand(const Experiment&, const std::set<std::string>& cannot_be = {});
+
+/// An experiment with its variants.
+struct Expanded {
+  Experiment experiment;
+  std::vector<Variant> variants;
+
+  explicit Expanded(Experiment one) : experiment(std::move(one)), variants(expand(experiment)) {}
+};
 
 Json to_json(const Experiment&);
 Experiment experiment_from_json(const Json&, const std::string& where);

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cctype>
 
-#include "base/fields.h"
-#include "base/spec_json.h"
+#include "spec/fields.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace {

@@ -3,13 +3,13 @@
 #include <string>
 #include <vector>
 
-#include "base/spec_json.h"
-#include "optrush/effect.h"
+#include "spec/spec_json.h"
+#include "optrush/edit.h"
 #include "optrush/json.h"
-#include "optrush/phase.h"
+#include "optrush/options.h"
 
 namespace optrush {
-/// A program that does a rung's training in place of the worker (docs/experiments.md, "External rungs"): it
+/// A program that does a rung's training in place of the worker (docs/guides/comparing_with_pytorch.md): it
 /// is given the run's spec and writes or prints a RunResult.
 struct External {
   std::vector<std::string> command;  ///< with placeholders

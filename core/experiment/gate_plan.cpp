@@ -4,7 +4,7 @@
 #include <tuple>
 
 #include "base/counted.h"
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "base/suggest.h"
 #include "experiment/gate.h"
 #include "optrush/error.h"

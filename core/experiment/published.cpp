@@ -3,8 +3,8 @@
 #include <cctype>
 #include <vector>
 
-#include "base/fields.h"
-#include "base/spec_json.h"
+#include "spec/fields.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace {

@@ -1,7 +1,7 @@
 #pragma once
 #include <string>
 
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "optrush/json.h"
 
 namespace optrush {

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "base/spec_fields.h"
+#include "spec/spec_fields.h"
 #include "base/suggest.h"
-#include "base/value.h"
+#include "spec/value.h"
 #include "optrush/error.h"
 
 namespace optrush {

@@ -7,7 +7,7 @@
 
 #include "base/files.h"
 #include "base/suggest.h"
-#include "base/value.h"
+#include "spec/value.h"
 #include "optrush/error.h"
 
 namespace optrush {

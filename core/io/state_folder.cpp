@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "base/files.h"
-#include "base/state_files.h"
-#include "base/value.h"
+#include "spec/state_files.h"
+#include "spec/value.h"
 #include "optrush/error.h"
 
 namespace optrush {

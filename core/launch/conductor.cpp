@@ -8,21 +8,21 @@
 #include <set>
 
 #include "base/files.h"
-#include "base/run_identity.h"
+#include "spec/run_identity.h"
 #include "base/seconds_since.h"
 #include "base/suggest.h"
 #include "checkpoint/check_checkpoint.h"
-#include "launch/context.h"
+#include "launch/machine/context.h"
 #include "launch/execution.h"
 #include "launch/folder.h"
-#include "launch/next_round.h"
-#include "launch/noise_log.h"
-#include "launch/peak_log.h"
-#include "launch/planner.h"
-#include "launch/time_limit.h"
+#include "launch/schedule/next_round.h"
+#include "launch/machine/noise_log.h"
+#include "launch/interleaving/peak_log.h"
+#include "launch/schedule/planner.h"
+#include "launch/schedule/time_limit.h"
 #include "optrush/error.h"
 #include "report/analysis.h"
-#include "results/document_checks.h"
+#include "results/context.h"
 #include "results/sums.h"
 
 namespace optrush {
@@ -35,25 +35,20 @@ void check_worker(const fs::path& worker) {
                 "build it: ./optrush setup, or the target optrush-worker");
 }
 
-int64_t gpus_in(const Json& context) {
-  const auto gpus = context.find("gpus");
-  return gpus != context.end() && gpus->is_array() ? static_cast<int64_t>(gpus->size()) : 0;
-}
-
 class Conductor {
  public:
-  Conductor(const Experiment& experiment, const RunRequest& request, Progress& progress)
-      : experiment_(experiment),
+  Conductor(const Expanded& expanded, const RunRequest& request, Progress& progress)
+      : experiment_(expanded.experiment),
         request_(request),
         progress_(progress),
-        runs_(experiment, request.only),
-        folder_(report_folder(request.reports, experiment)),
+        runs_(expanded, request.only),
+        folder_(report_folder(request.reports, experiment_)),
         lock_(folder_),
-        execution_(experiment, request, runs_, begun_report(folder_, experiment, request.resume), interrupts_,
-                   progress),
+        execution_(experiment_, request, runs_, begun_report(folder_, experiment_, request.resume),
+                   interrupts_, progress),
         came_to_end_(execution_.journal().came_to_end()),
         noise_(folder_ / "noise.jsonl", request.probe_s),
-        peaks_(folder_, request.worker, experiment.base, execution_.journal(), interrupts_) {}
+        peaks_(folder_, request.worker, experiment_.base, execution_.journal(), interrupts_) {}
 
   RunOutcome conduct() {
     if (!request_.only.empty()) progress_.note("--only: " + join(runs_.schedule.only()) + ", and the base");
@@ -99,36 +94,34 @@ class Conductor {
     if (is_there(file) && Sums(folder_).agree(file)) there = read_json(file);
     const bool known = there && !there->contains("doctor");
     progress_.stage("looking at the machine");
-    auto here = known || request_.machine.is_null()
+    auto seen = known || request_.machine.is_null()
                     ? describe_machine(experiment_, request_.worker, known, interrupts_)
                     : std::optional(request_.machine);
-    if (!here) return false;
-    execution_.machine_has(gpus_in(*here));
-    if (request_.followers != nullptr) (*here)["hosts"] = request_.followers->hosts();
+    if (!seen) return false;
+    if (request_.followers != nullptr) (*seen)["hosts"] = request_.followers->hosts();
+    const Context here = context_from_json(*seen, "the worker's doctor");
+    execution_.machine_has(std::ssize(here.gpus));
     if (!known) {
-      execution_.journal().write("context.json", *here);
+      execution_.journal().write("context.json", *seen);
       return true;
     }
-    if (here->contains("doctor")) {
-      progress_.note(
-          "whether this is the same machine is not known: " + here->at("doctor").get<std::string>(),
-          Colour::yellow);
+    if (!here.doctor.empty()) {
+      progress_.note("whether this is the same machine is not known: " + here.doctor, Colour::yellow);
       return true;
     }
-    check_context(*there, file.string());
-    if (const auto differ = difference_of_machines(*there, *here); !differ.empty())
+    const Context before = context_from_json(*there, file.string());
+    if (const auto differ = difference_of_machines(before, here); !differ.empty())
       throw Error("the runs in '" + folder_.string() + "' were made on another machine: " + differ,
                   "give another --label, and compare the two reports");
-    note_other_build(*there, *here);
-    for (const char* key : {"script", "script_sha256"}) (*there)[key] = (*here)[key];
+    if (const auto warning = difference_of_builds(before, here); !warning.empty())
+      note_other_build(*there, warning);
+    for (const char* key : {"script", "script_sha256"}) (*there)[key] = (*seen)[key];
     execution_.journal().write("context.json", *there);
     return true;
   }
 
   /// Runs of two builds stand in one report: it says so, as that is mostly what was meant.
-  void note_other_build(Json& there, const Json& here) {
-    const std::string warning = difference_of_builds(there, here);
-    if (warning.empty()) return;
+  void note_other_build(Json& there, const std::string& warning) {
     progress_.note(warning, Colour::yellow);
     if (Json& warnings = there["warnings"]; std::ranges::find(warnings, Json(warning)) == warnings.end())
       warnings.push_back(warning);
@@ -178,7 +171,9 @@ class Conductor {
     set_aside();
     for (const NoPlan& each : *failures) {
       const Variant& variant = runs_.variants.at(static_cast<size_t>(each.variant));
-      progress_.note(variant.name + ": " + each.failure.status + ", " + each.failure.reason, Colour::red);
+      progress_.note(
+          variant.name + ": " + std::string(to_string(each.failure.status)) + ", " + each.failure.reason,
+          Colour::red);
       if (variant.has_own_runs()) execution_.cannot_run(variant, each.failure);
     }
     Json list = Json::array();
@@ -333,8 +328,8 @@ class Conductor {
 };
 }  // namespace
 
-RunOutcome run_experiment(const Experiment& experiment, const RunRequest& request, Progress& progress) {
+RunOutcome run_experiment(const Expanded& expanded, const RunRequest& request, Progress& progress) {
   check_worker(request.worker);
-  return Conductor(experiment, request, progress).conduct();
+  return Conductor(expanded, request, progress).conduct();
 }
 }  // namespace optrush

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/gpu_cards.h"
+#include "machine/gpu_cards.h"
 #include "experiment/experiment.h"
 #include "launch/progress.h"
 
@@ -39,6 +39,6 @@ struct RunOutcome {
 
 /// Plans, runs and journals every variant of an experiment; whatever becomes of a run is a stored result and
 /// never the end of the rest. SIGINT, SIGTERM and SIGHUP end the present run and keep those that are done.
-/// The report is not written here. (docs/architecture.md, "Conductor")
-RunOutcome run_experiment(const Experiment&, const RunRequest&, Progress&);
+/// The report is not written here. (docs/internals/controller.md)
+RunOutcome run_experiment(const Expanded&, const RunRequest&, Progress&);
 }  // namespace optrush

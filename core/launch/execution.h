@@ -9,11 +9,11 @@
 
 #include "launch/conductor.h"
 #include "launch/journal.h"
-#include "launch/result.h"
-#include "launch/run_starter.h"
-#include "launch/schedule.h"
-#include "launch/turn_choice.h"
-#include "launch/turn_round.h"
+#include "launch/run/result.h"
+#include "launch/run/run_starter.h"
+#include "launch/schedule/schedule.h"
+#include "launch/interleaving/turn_choice.h"
+#include "launch/interleaving/turn_round.h"
 
 namespace optrush {
 /// What an experiment runs, and what is known of it while it does.
@@ -22,7 +22,7 @@ struct Runs {
   Schedule schedule;              ///< of these variants
   std::vector<Json> plans;        ///< by variant; null: no plan, or dropped
 
-  Runs(const Experiment&, const std::vector<std::string>& only);
+  Runs(const Expanded&, const std::vector<std::string>& only);
   Runs(const Runs&) = delete;
   Runs& operator=(const Runs&) = delete;
 };
@@ -61,14 +61,14 @@ class Execution : private TurnRound::Host {
   size_t finished() const { return executed_.size(); }
 
  private:
-  bool counts(const Job&, const Json& result) const;
+  bool counts(const Job&, const RunResult&) const;
   void execute_in_turns(std::vector<Job>, int64_t round);
   void execute(const Job&);
-  std::optional<Json> stored_result(const Job&);
-  void take(const Job&, const Json& result);
+  std::optional<RunResult> stored_result(const Job&);
+  void take(const Job&, const RunResult&);
   std::optional<int64_t> step_to_go_on_with(const Job&);
-  std::optional<Json> run(Job);
-  void finished(const Job&, const Json& result);
+  std::optional<RunResult> run(Job);
+  void finished(const Job&, const RunResult&);
   std::unique_ptr<LiveRun> start(const Job&, const std::string& how, const Environment& added);
   void tell_of_followers();
   void drop(const Variant&, const std::string& why);
@@ -81,7 +81,7 @@ class Execution : private TurnRound::Host {
   std::unique_ptr<LiveRun> start(const Job&, const std::filesystem::path& socket) override;
   void has_turn(const Job&) override;
   void tick() override;
-  void ended(const Job&, const Json& result) override;
+  void ended(const Job&, const RunResult&) override;
   void abandoned(const Job&) override;
   int64_t steps_of_round(const std::map<int64_t, RunCost>&) override;
   bool counts_when_cut() const override;

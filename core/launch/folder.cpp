@@ -11,12 +11,12 @@
 #include <thread>
 
 #include "base/files.h"
-#include "base/run_identity.h"
-#include "base/spec_json.h"
-#include "base/state_files.h"
+#include "spec/run_identity.h"
+#include "spec/spec_json.h"
+#include "spec/state_files.h"
 #include "launch/journal.h"
-#include "launch/rank.h"
-#include "launch/result.h"
+#include "launch/ranks/rank.h"
+#include "launch/run/result.h"
 #include "optrush/error.h"
 
 namespace optrush {

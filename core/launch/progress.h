@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "launch/metrics_tail.h"
-#include "launch/schedule.h"
-#include "launch/time_left.h"
-#include "optrush/json.h"
+#include "launch/run/metrics_tail.h"
+#include "launch/schedule/schedule.h"
+#include "launch/schedule/time_left.h"
 #include "process/terminal.h"
+#include "results/run_result.h"
 
 namespace optrush {
 /// Tells how an experiment gets on: one line for each run that ends and, on a terminal, one that is redrawn
@@ -40,7 +40,7 @@ class Progress {
   /// How many have begun and not ended.
   size_t begun() const { return begun_.size(); }
   void tick();
-  void end(const Job&, const Json& result);
+  void end(const Job&, const RunResult&);
   /// The job did not end by itself.
   void abandon(const Job&);
 

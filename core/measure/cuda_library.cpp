@@ -2,7 +2,7 @@
 
 #include <dlfcn.h>
 
-#include "base/torch_folder.h"
+#include "machine/torch_folder.h"
 #include "build_info.h"
 #ifdef OPTRUSH_HAS_CUDA
 #include <cuda_runtime_api.h>

@@ -11,7 +11,7 @@
 #include <chrono>
 #include <thread>
 
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "build_info.h"
 #include "measure/cuda_library.h"
 #include "measure/gpus.h"

@@ -2,7 +2,7 @@
 #include <array>
 #include <memory>
 
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "measure/operator_costs.h"
 #include "measure/step_clock.h"
 #include "optrush/json.h"

@@ -4,10 +4,10 @@
 #include <ATen/core/grad_mode.h>
 
 #include "model/declare.h"
-#include "model/init.h"
 #include "optrush/error.h"
 #include "optrush/forecast.h"
 #include "optrush/run.h"
+#include "params/init.h"
 
 namespace optrush {
 namespace {

@@ -1,5 +1,5 @@
 #pragma once
-#include "base/collective_spec.h"
+#include "spec/collective_spec.h"
 #include "model/model.h"
 #include "optrush/recipe.h"
 

@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "model/init.h"
 #include "optrush/unit.h"
+#include "params/init.h"
 
 namespace optrush {
 /// What every kind of model declares with.

@@ -8,8 +8,8 @@
 
 #include "model/binder.h"
 #include "model/declare.h"
-#include "model/init.h"
 #include "model/rotary.h"
+#include "params/init.h"
 
 namespace optrush {
 namespace {

@@ -2,6 +2,8 @@
 // the phases of a step show. Its inputs are random activations, which need gradients as in a block. The loss
 // is the mean square of the outputs times a trained gain: one pass over them forward, and their gradient is
 // one more. A head loss is its own loss. Every step has the same inputs.
+// MLPs are layers of a network: each has a residual, without which the signal dies out within a few of them,
+// and matrices that learn from other inputs in each step.
 #include "model/operator_alone.h"
 
 #include <ATen/Functions.h>
@@ -11,19 +13,21 @@
 
 #include "model/binder.h"
 #include "model/declare.h"
-#include "model/init.h"
 #include "model/operators.h"
 #include "model/rotary.h"
+#include "params/init.h"
 
 namespace optrush {
 namespace {
-/// All inputs in one leaf: (operands, B, S, D).
-std::unique_ptr<Unit> operator_input(int64_t operands, at::ScalarType dtype) {
+/// All inputs in one leaf: (operands, B, S, D), or of MLPs (B, S, D).
+std::unique_ptr<Unit> operator_input(const OperatorSpec& spec, at::ScalarType dtype) {
   auto unit = make_unit("input", "embed", -1);
-  unit->build = [operands, dtype](const Binder&) -> UnitFunction {
-    return [operands, dtype](const Tensor&, const Batch& batch) {
+  unit->build = [operands = spec.operands(), layers = spec.op == "mlp",
+                 dtype](const Binder&) -> UnitFunction {
+    return [operands, layers, dtype](const Tensor&, const Batch& batch) {
       const Tensor& given = batch.input;
-      const Tensor x = given.view({operands, given.size(0), given.size(1), given.size(2) / operands});
+      const Tensor x =
+          layers ? given : given.view({operands, given.size(0), given.size(1), given.size(2) / operands});
       return x.to(dtype).detach().requires_grad_(at::GradMode::is_enabled());
     };
   };
@@ -44,6 +48,20 @@ class OperatorDeclaration {
     unit->build = [spec = spec_, &sites = unit->sites](const Binder& bind) -> UnitFunction {
       const Chain chain = chain_of(spec, sites, bind);
       return [chain](const Tensor& x, const Batch& batch) { return chain(x.unbind(0), batch); };
+    };
+    return unit;
+  }
+
+  std::unique_ptr<Unit> mlp(int64_t layer) {
+    const std::string path = "model.layers." + std::to_string(layer);
+    auto unit = make_unit(path, "block", layer);
+    const Unit& mlp = *unit->children.emplace_back(
+        declare_mlp(params_, path + ".mlp", layer,
+                    {spec_.dim, spec_.ffn_dim, uniform_by_fan_in(), uniform_by_fan_in(), dtype_}));
+    unit->build = [&mlp](const Binder& bind) -> UnitFunction {
+      return [mlp = bind.unit(mlp)](const Tensor& x_BSD, const Batch& batch) {
+        return x_BSD + mlp(x_BSD, batch);
+      };
     };
     return unit;
   }
@@ -186,12 +204,29 @@ std::function<void(Batch&)> same_inputs() {
       first = batch.input;
   };
 }
+/// The sum over positions of the mean square; divided by their number, as every loss, it is the mean.
+std::unique_ptr<Unit> mean_square() {
+  auto unit = make_unit("head", "head", -1);
+  unit->build = [](const Binder&) -> UnitFunction {
+    return [](const Tensor& x_BSD, const Batch&) {
+      return x_BSD.to(plain::accumulate_type(x_BSD)).square().mean(-1).sum();
+    };
+  };
+  return unit;
+}
 }  // namespace
 
 Model declare_operator(const OperatorSpec& spec, Params& params, at::ScalarType dtype) {
   OperatorDeclaration declare(spec, params, dtype);
   Model model;
-  model.units.push_back(operator_input(spec.operands(), dtype));
+  model.input_dim = spec.operands() * spec.dim;
+  model.units.push_back(operator_input(spec, dtype));
+  if (spec.op == "mlp") {
+    for (int64_t layer = 0; layer < spec.repeat; ++layer) model.units.push_back(declare.mlp(layer));
+    model.units.push_back(mean_square());
+    model.prepare = [](Batch&) {};
+    return model;
+  }
   if (spec.op == "head_loss") {
     model.units.push_back(declare.head_loss());
   } else {
@@ -202,7 +237,6 @@ Model declare_operator(const OperatorSpec& spec, Params& params, at::ScalarType 
     keep(batch);
     fill(batch);
   };
-  model.input_dim = spec.operands() * spec.dim;
   if (spec.op == "attention")
     model.attention_flops_per_token_and_position = 12.0 * static_cast<double>(spec.repeat * spec.dim);
   return model;

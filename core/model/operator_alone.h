@@ -1,5 +1,5 @@
 #pragma once
-#include "base/operator_spec.h"
+#include "spec/operator_spec.h"
 #include "model/model.h"
 
 namespace optrush {

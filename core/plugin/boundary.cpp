@@ -4,7 +4,7 @@
 
 #include <new>
 
-#include "distributed/peer_error.h"
+#include "base/peer_error.h"
 #include "optrush/error.h"
 
 namespace optrush {

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <set>
 
-#include "base/installation.h"
+#include "machine/installation.h"
 #include "base/suggest.h"
 #include "optrush/error.h"
 #include "plugin/description.h"

@@ -3,10 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "optrush/effect.h"
+#include "optrush/edit.h"
 #include "optrush/json.h"
 #include "optrush/options.h"
-#include "optrush/phase.h"
 
 namespace optrush {
 /// One form in which `optrush check` runs a plugin: its options, plugins that are stacked with it, and the

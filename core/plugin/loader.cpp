@@ -8,7 +8,7 @@
 #include <map>
 
 #include "base/files.h"
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "optrush/error.h"
 #include "plugin/boundary.h"
 
@@ -80,7 +80,7 @@ std::vector<LoadedPlugin> load_plugins(const RunSpec& spec) {
   return plugins;
 }
 
-void apply_plugins(std::vector<LoadedPlugin>& plugins, Recipe& recipe) {
+void apply_plugins(std::vector<LoadedPlugin>& plugins, RunRecipe& recipe) {
   for (auto& plugin : plugins) {
     recipe.edit_as(plugin.description.name);
     const std::string where = "plugin '" + plugin.description.name + "' in apply";

@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 
-#include "base/executable.h"
+#include "machine/executable.h"
 #include "base/suggest.h"
 #include "build_info.h"
 

@@ -12,7 +12,7 @@
 #include <cstring>
 #include <map>
 
-#include "base/descriptor.h"
+#include "spec/descriptor.h"
 #include "base/log.h"
 #include "base/seconds_since.h"
 #include "base/suggest.h"

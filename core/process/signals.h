@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "base/descriptor.h"
+#include "spec/descriptor.h"
 
 namespace optrush {
 /// Whether a signal asks a whole job to stop: SIGINT, SIGTERM, SIGHUP, and SIGUSR1, which launchers send

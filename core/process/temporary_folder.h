@@ -1,7 +1,7 @@
 #pragma once
 #include <filesystem>
 
-#include "base/descriptor.h"
+#include "spec/descriptor.h"
 
 namespace optrush {
 /// A new empty folder, removed with all that is in it. Each end of a program's use of such folders also

@@ -1,4 +1,4 @@
-#include "optrush/traced_pairs.h"
+#include "optrush/differentiable.h"
 
 #include <ATen/autocast_mode.h>
 #include <ATen/core/dispatch/Dispatcher.h>

@@ -4,7 +4,7 @@
 #include <functional>
 #include <map>
 
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "report/measured_row.h"
 #include "report/problem.h"
 #include "report/variant_runs.h"

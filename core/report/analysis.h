@@ -26,7 +26,7 @@ struct Comparison {
 };
 
 /// What a step of an operator alone has to do, whatever does it: the bytes that any implementation must move
-/// and the FLOPs of its formulas (docs/experiments.md, "One operator alone").
+/// and the FLOPs of its formulas (docs/guides/operators_and_hardware.md).
 struct Work {
   double forward_bytes = 0, forward_flops = 0, backward_bytes = 0, backward_flops = 0;
 };

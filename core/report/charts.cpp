@@ -1,172 +1,272 @@
+#include "report/charts.h"
+
 #include <algorithm>
 #include <cmath>
-#include <limits>
+#include <set>
 
-#include "report/chart_parts.h"
 #include "report/format.h"
 #include "report/grid.h"
+#include "report/quantities.h"
 #include "report/roofline.h"
-#include "report/writers.h"
+#include "report/verdict.h"
 
 namespace optrush {
 namespace {
-constexpr double kWiderFont =
-    0.18;  ///< how much wider a reader's font may be than the one that was measured with
+using FamilyRows = std::vector<const Row*>;
 
-/// Space for the longest name in a wider font.
-int margin_for_names(const Analysis& a) {
-  constexpr size_t kCharacter = 7;  // pixels
-  size_t longest = 0;
-  for (const Row& row : a.rows) longest = std::max(longest, kCharacter * characters(row.name));
-  return 12 + static_cast<int>(kWiderFont * static_cast<double>(std::min<size_t>(longest, kNameWidth)));
-}
-}  // namespace
-
-Json chart_of(const Analysis& a, const std::string& title, const std::string& subtitle, Json values,
-              Json layers) {
-  const int margin = margin_for_names(a);
-  return {{"$schema", "https://vega.github.io/schema/vega-lite/v5.json"},
-          {"title", {{"text", a.experiment.name + ": " + title}, {"subtitle", subtitle}}},
-          {"width", kChartWidth},
-          {"padding", {{"left", margin}, {"right", margin}, {"top", 12}, {"bottom", 12}}},
-          {"data", {{"values", std::move(values)}}},
-          {"layer", std::move(layers)},
-          {"config", chart_config()}};
+std::string speed_label(const Row& row) {
+  if (!row.ok()) {
+    const std::string status =
+        row.status == Status::oom ? "out of memory" : std::string(to_string(row.status));
+    return row.tokens_per_second ? status + " (" + grouped(*row.tokens_per_second) + ")" : status;
+  }
+  std::string label = or_unknown(row.tokens_per_second, grouped);
+  if (row.variant == 0) return label + " · base";
+  if (!row.base.speed) return label;
+  if (row.base.speed->same_run) return label + " · the base's run";
+  label += " · " + fixed(row.base.speed->value, 2) + "x";
+  if (!row.base.speed->interval)
+    label += " (no claim)";
+  else if (!row.base.speed->claim())
+    label += " (" + std::string(to_string(verdict_of(*row.base.speed).outcome)) + ")";
+  return label + (row.base.differs.empty() ? "" : " †");
 }
 
-Json chart_of_panels(const Analysis& a, const std::string& title, const std::string& subtitle, Json values,
-                     Json panels) {
-  Json spec = chart_of(a, title, subtitle, std::move(values), Json::array());
-  spec.erase("layer");
-  spec.erase("width");
-  spec["vconcat"] = std::move(panels);
-  return spec;
-}
+bool has_speed(const Row& row) { return row.ok() && row.tokens_per_second; }
 
-Json rung_axis(const std::vector<const Row*>& rows) {
-  Json names = Json::array();
-  for (const Row* row : rows) names.push_back(row->name);
-  return {{"field", "rung"},
-          {"type", "nominal"},
-          {"sort", names},
-          {"title", nullptr},
-          {"axis", {{"labelLimit", kNameWidth}, {"domain", false}, {"ticks", false}, {"labelPadding", 8}}}};
-}
-
-Json quantity(const std::string& field, const std::string& title) {
-  return {{"field", field},
-          {"type", "quantitative"},
-          {"title", title},
-          {"axis",
-           {{"labelFlush", false}, {"labelOverlap", "greedy"}, {"labelSeparation", 16}, {"tickCount", 6}}}};
-}
-
-Json step_axis(const Json& values) {
-  double first = std::numeric_limits<double>::infinity(), last = -first;
-  for (const auto& value : values)
-    if (const auto step = value.find("step"); step != value.end()) {
-      first = std::min(first, step->get<double>());
-      last = std::max(last, step->get<double>());
+Json speed_data(const FamilyRows& rows) {
+  Json list = Json::array();
+  for (const Row* row : rows) {
+    Json value = {
+        {"rung", row->name}, {"status", std::string(to_string(row->status))}, {"label", speed_label(*row)}};
+    if (has_speed(*row)) {
+      const auto [low, high] = std::ranges::minmax(row->samples);
+      value.update({{"speed", *row->tokens_per_second},
+                    {"low", low},
+                    {"high", high},
+                    {"same_problem", row->base.differs.empty()},
+                    {"previous", or_unknown(row->previous.speed, ratio_text)},
+                    {"base", or_unknown(row->base.speed, ratio_text)}});
     }
-  if (first > last) first = last = 0;
-  constexpr double kMostTicks = 15;
-  double stride = 1;
-  for (int i = 0; (last - first) / stride > kMostTicks; ++i) stride *= i % 3 == 1 ? 2.5 : 2;  // 2, 5, 10, 20
-  Json ticks = Json::array();
-  for (double tick = std::ceil(first / stride) * stride; tick <= last; tick += stride) ticks.push_back(tick);
-  return {{"field", "step"},
-          {"type", "quantitative"},
-          {"title", "step"},
-          {"scale", {{"domain", {first, last}}, {"nice", false}, {"padding", 8}}},
-          {"axis", {{"values", ticks}, {"format", ",d"}, {"labelFlush", false}}}};
+    list.push_back(std::move(value));
+  }
+  return {{"rows", std::move(list)}};
 }
 
-Json target_line(double target) {
-  const Json y = {{"datum", target}};
-  return {
-      // once, and not for each point of the curves
-      {"data", {{"values", {Json::object()}}}},
-      {"layer",
-       {{{"mark", {{"type", "rule"}, {"strokeDash", {6, 4}}, {"color", kMuted}}}, {"encoding", {{"y", y}}}},
-        {{"mark",
-          {{"type", "text"},
-           {"align", "left"},
-           {"dx", 4},
-           {"dy", -7},
-           {"color", kMuted},
-           {"text", "target " + exact_number(target)}}},
-         {"encoding", {{"y", y}, {"x", {{"value", 0}}}}}}}}};
+Json amount(const std::optional<double>& size) {
+  return size ? Json{{"bytes", *size}, {"text", bytes(*size)}} : Json();
 }
 
-Json legend_below(const Json& title) {
-  return {{"title", title}, {"orient", "bottom"}, {"columns", 5}, {"columnPadding", 34}};
+Json memory_data(const FamilyRows& rows) {
+  Json list = Json::array();
+  for (const Row* row : rows) {
+    const std::string predicted =
+        row->prediction_error ? ", predicted " + change(1 + *row->prediction_error, 0) : "";
+    Json parts = Json::object();
+    for (const auto& [name, size] : row->memory.parts) parts[name] = amount(size);
+    list.push_back({{"rung", row->name},
+                    {"label", or_unknown(row->memory.allocated, bytes) + predicted},
+                    {"allocated", amount(row->memory.allocated)},
+                    {"predicted", amount(row->predicted_peak)},
+                    {"parts", std::move(parts)}});
+  }
+  return {{"rows", std::move(list)}};
 }
 
-namespace {
-Json by(const std::string& field, const std::vector<std::string>& names, const Json& range) {
-  return {{"field", field},
-          {"type", "nominal"},
-          {"scale", {{"domain", names}, {"range", range}}},
-          {"legend",
-           {{"title", nullptr},
-            {"labelLimit", kNameWidth},
-            {"symbolType", "stroke"},
-            {"symbolStrokeWidth", 2.5},
-            {"symbolSize", 260},
-            {"symbolLimit", 60}}}};
+Json target_of(const Analysis& a) {
+  const double target = a.experiment.target_loss;
+  return target > 0 ? Json{{"loss", target}, {"text", exact_number(target)}} : Json();
+}
+
+/// The curves: a line for all that can't be told apart. A rung that broke the gate shows here how.
+Json curves(const FamilyRows& rows) {
+  Json list = Json::array();
+  for (const LossLine& line : loss_lines(rows)) {
+    const size_t others = line.others.size();
+    Json losses = Json::array(), validation = Json::array();
+    for (const StepResult& step : line.row->steps)
+      if (std::isfinite(step.loss)) losses.push_back({step.step, step.loss});
+    for (const ValidationPoint& point : line.row->validation) validation.push_back({point.step, point.loss});
+    const std::string more =
+        others == 0 ? "" : " and " + std::to_string(others) + (others == 1 ? " other" : " others");
+    list.push_back({{"name", line.row->name + more},
+                    {"losses", std::move(losses)},
+                    {"validation", std::move(validation)}});
+  }
+  return list;
+}
+
+/// How far each rung is from what the gate compares it with; a rung of equal bits is left out.
+Json distances(const FamilyRows& rows) {
+  Json list = Json::array();
+  for (const Row* row : rows) {
+    Json apart = Json::array();
+    for (size_t i = 0; i < row->losses_apart.size(); ++i)
+      if (const double distance = row->losses_apart[i]; distance > 0 && std::isfinite(distance))
+        apart.push_back({i, distance});
+    if (apart.empty()) continue;
+    const double tolerance = row->verdict.loss.tolerance;
+    list.push_back({{"rung", row->name},
+                    {"to", row->loss_against},
+                    {"apart", std::move(apart)},
+                    {"allowed", tolerance > 0 ? Json(tolerance) : Json()},
+                    {"last", std::min(row->losses_apart.size(), kLossSteps) - 1}});
+  }
+  return list;
+}
+
+Json loss_data(const Analysis& a, const FamilyRows& rows) {
+  return {{"lines", curves(rows)}, {"distances", distances(rows)}, {"target", target_of(a)}};
+}
+
+Json time_data(const Analysis& a, const FamilyRows& shown) {
+  Json lines = Json::array();
+  for (const Row* row : shown) {
+    Json losses = Json::array();
+    for (const TimedLoss& loss : losses_by_time(row->steps, row->validation))
+      losses.push_back({{"seconds", loss.seconds}, {"steps", loss.steps}, {"loss", loss.loss}});
+    lines.push_back({{"name", row->name}, {"losses", std::move(losses)}});
+  }
+  const bool validated = !shown.front()->validation.empty();
+  return {{"lines", std::move(lines)},
+          {"validated", validated},
+          {"what", validated ? "on data that training never reads"
+                             : "mean of the last " + std::to_string(kSmoothedSteps) + " steps"},
+          {"target", target_of(a)}};
+}
+
+Json throughput_data(const FamilyRows& rows) {
+  Json list = Json::array();
+  for (const Row* row : rows) {
+    Json steps = Json::array();
+    for (const StepResult& step : row->steps)
+      if (step.timed && step.seconds > 0)
+        steps.push_back({step.step, static_cast<double>(step.tokens) / step.seconds});
+    if (row->ok() && !steps.empty()) list.push_back({{"rung", row->name}, {"steps", std::move(steps)}});
+  }
+  return {{"rungs", std::move(list)}};
+}
+
+Json scaling_data(const Analysis& a) {
+  Json list = Json::array();
+  for (const ScalingSeries& series : a.scaling) {
+    Json points = Json::array();
+    for (const ScalingPoint& point : series.points) {
+      Json value = {{"ranks", point.ranks},
+                    {"growth", point.growth},
+                    {"speedup", point.speedup ? point.speedup->value : 1},
+                    {"rung", a.row(point.variant)->name},
+                    {"text", or_unknown(point.speedup, ratio_text)},
+                    {"efficiency", percent(point.efficiency)}};
+      if (point.speedup && point.speedup->interval)
+        value.update({{"low", point.speedup->interval->low}, {"high", point.speedup->interval->high}});
+      points.push_back(std::move(value));
+    }
+    // In the legend, where labels can't cover each other: "data parallel, weak: 88 % at 4 ranks".
+    const ScalingPoint& largest = series.largest();
+    list.push_back({{"title", series.title() + ": " + percent(largest.efficiency, 0) + " at " +
+                                  std::to_string(largest.ranks) + " ranks"},
+                    {"points", std::move(points)}});
+  }
+  return {{"series", std::move(list)}};
+}
+
+/// Null where fewer than two settings can be drawn.
+Json grid_data(const Analysis& a, const Grid& grid) {
+  Json points = Json::array(), columns = Json::array();
+  std::set<double> measured;
+  for (const auto& column : grid.part->view.curves) {
+    const Quantity& quantity = *quantity_of_grid(column);
+    bool any = false;
+    for (const auto& point : grid.points) {
+      const auto x = grid.x(a, point), y = quantity.value(a, *point.row);
+      if (!x || !y || !point.row->ok()) continue;
+      points.push_back({{"line", grid.line(point)},
+                        {"x", *x},
+                        {"y", *y},
+                        {"column", column},
+                        {"text", text_of(quantity.unit, *y)}});
+      measured.insert(*x);
+      any = true;
+    }
+    if (any)
+      columns.push_back(
+          {{"name", column}, {"title", title_in_grid(quantity)}, {"unit", to_string(quantity.unit)}});
+  }
+  if (measured.size() < 2) return nullptr;
+  return {{"x", grid.part->view.x}, {"columns", std::move(columns)}, {"points", std::move(points)}};
+}
+
+Json roofline_data(const std::vector<RooflinePoint>& points) {
+  Json list = Json::array(), roofs = Json::array();
+  std::set<std::string> dtypes;
+  for (const RooflinePoint& point : points) {
+    list.push_back({{"rung", point.row->name},
+                    {"phase", point.phase},
+                    {"x", point.intensity},
+                    {"y", point.flops},
+                    {"share", percent(point.share())}});
+    if (dtypes.insert(point.dtype).second)
+      roofs.push_back(
+          {{"dtype", point.dtype}, {"flops", point.roof.flops}, {"bandwidth", point.roof.bandwidth}});
+  }
+  return {{"points", std::move(list)}, {"roofs", std::move(roofs)}};
 }
 }  // namespace
 
-Json colour_by(const std::string& field, const std::vector<std::string>& names) {
-  Json range = Json::array();
-  for (size_t i = 0; i < names.size(); ++i) range.push_back(kPalette[i % kPalette.size()]);
-  return by(field, names, range);
+std::vector<LossLine> loss_lines(const std::vector<const Row*>& rows) {
+  // What the picture shows from bottom to top.
+  double low = std::numeric_limits<double>::infinity(), high = -low;
+  for (const Row* row : rows)
+    for (const StepResult& step : row->steps)
+      if (std::isfinite(step.loss)) {
+        low = std::min(low, step.loss);
+        high = std::max(high, step.loss);
+      }
+  const auto covers = [&](const Row& one, const Row& other) {
+    constexpr double kApart = 0.004;  // of the height: the width of a line
+    return one.ok() && other.ok() &&
+           std::ranges::equal(one.steps, other.steps, [&](const StepResult& x, const StepResult& y) {
+             return std::abs(x.loss - y.loss) <= kApart * (high - low);
+           });
+  };
+  std::vector<LossLine> lines;
+  for (const Row* row : rows) {
+    if (row->steps.empty()) continue;
+    const auto line =
+        std::ranges::find_if(lines, [&](const LossLine& drawn) { return covers(*drawn.row, *row); });
+    if (line == lines.end())
+      lines.push_back({row, {}});
+    else
+      line->others.push_back(row);
+  }
+  return lines;
 }
 
-Json dash_by(const std::string& field, const std::vector<std::string>& names) {
-  static const std::vector<Json> kDashes = {{1, 0}, {5, 3}, {2, 2}, {8, 3, 2, 3}};
-  Json range = Json::array();
-  for (size_t i = 0; i < names.size(); ++i) range.push_back(kDashes[i / kPalette.size() % kDashes.size()]);
-  return by(field, names, range);
-}
-
-Json strips(const std::string& field, const std::vector<std::string>& names, Json layers) {
-  constexpr int kHeight = 40;
-  return {
-      {"facet",
-       {{"row",
-         {{"field", field},
-          {"type", "nominal"},
-          {"sort", names},
-          {"title", nullptr},
-          {"header",
-           {{"labelAngle", 0}, {"labelAlign", "left"}, {"labelPadding", 24}, {"labelLimit", kNameWidth}}}}}}},
-      {"spacing", 16},
-      {"spec", {{"width", kChartWidth}, {"height", kHeight}, {"layer", std::move(layers)}}}};
-}
-
-std::vector<Chart> make_charts(const Analysis& a) {
+std::vector<Chart> charts_of(const Analysis& a) {
   std::vector<Chart> charts;
   const auto families = families_of(a);
-  const auto of_families = [&](const std::string& name, auto&& shows, auto&& draw) {
+  const auto of_families = [&](const std::string& kind, auto&& shows, auto&& data) {
     for (const Family& family : families)
-      if (std::ranges::any_of(family.rows, shows))
-        charts.push_back({name + family.suffix, draw(a, family.rows)});
+      if (std::ranges::any_of(family.rows, [&](const Row* row) { return shows(*row); }))
+        charts.push_back({kind + family.suffix, kind, data(family.rows)});
   };
-  const auto has_speed = [](const Row* row) { return row->ok() && row->tokens_per_second; };
-  of_families("speed", has_speed, speed_chart);
-  if (!a.scaling.empty()) charts.push_back({"scaling", scaling_chart(a)});
+  of_families("speed", has_speed, speed_data);
+  if (!a.scaling.empty()) charts.push_back({"scaling", "scaling", scaling_data(a)});
   for (const Grid& grid : grids_of(a))
-    if (auto spec = grid_chart(a, grid)) charts.push_back({grid.chart, std::move(*spec)});
-  if (auto spec = roofline_chart(a)) charts.push_back({"roofline", std::move(*spec)});
+    if (Json data = grid_data(a, grid); !data.is_null())
+      charts.push_back({grid.chart, "grid", std::move(data)});
+  if (const auto points = roofline_points(a); !points.empty())
+    charts.push_back({"roofline", "roofline", roofline_data(points)});
   of_families(
-      "memory", [](const Row* row) { return row->memory.allocated.has_value(); }, memory_chart);
+      "memory", [](const Row& row) { return row.memory.allocated.has_value(); }, memory_data);
   of_families(
-      "loss", [](const Row* row) { return row->final_loss && std::isfinite(*row->final_loss); }, loss_chart);
+      "loss", [](const Row& row) { return row.final_loss && std::isfinite(*row.final_loss); },
+      [&](const FamilyRows& rows) { return loss_data(a, rows); });
   for (const Family& family : families)
-    if (!rows_over_time(a, family.rows).empty())
-      charts.push_back({"time" + family.suffix, time_chart(a, family.rows)});
-  of_families("throughput", has_speed, throughput_chart);
+    if (const FamilyRows shown = rows_over_time(a, family.rows); !shown.empty())
+      charts.push_back({"time" + family.suffix, "loss_over_time", time_data(a, shown)});
+  of_families("throughput", has_speed, throughput_data);
   return charts;
 }
 }  // namespace optrush

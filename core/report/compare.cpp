@@ -4,11 +4,12 @@
 #include <map>
 #include <set>
 
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "optrush/error.h"
 #include "report/analysis.h"
 #include "report/format.h"
 #include "report/problem.h"
+#include "report/quantities.h"
 #include "report/stand_in.h"
 
 namespace optrush {
@@ -134,14 +135,10 @@ std::vector<ComparedReports::Fact> differing_facts(const std::vector<Side>& side
 }
 
 ComparedReports::Cell cell_of(const Side& side, const Row& row, const Side& first, const Row* reference) {
-  ComparedReports::Cell cell{.status = row.status,
-                             .tokens_per_second = row.tokens_per_second,
-                             .memory = row.memory.allocated,
-                             .trained_tokens_per_second = row.trained_tokens_per_second,
-                             .padding = row.padding,
-                             .trains_on_fewer = row.trains_on_fewer(),
-                             .time_to_loss = row.time_to_loss};
-  if (!row.validation.empty()) cell.validation_loss = row.validation.back().loss;
+  ComparedReports::Cell cell{
+      .status = row.status, .trains_on_fewer = row.trains_on_fewer(), .time_to_loss = row.time_to_loss};
+  for (const Quantity& q : quantities())
+    if (*q.compared != '\0') cell.numbers[q.csv] = q.value(side.analysis, row);
   if (reference == nullptr || &side == &first || !row.ok() || !reference->ok()) return cell;
   if (!row.samples.empty() && !reference->samples.empty())
     // The stricter of the two: either may have ended its rounds when its intervals were narrow.

@@ -1,5 +1,6 @@
 #pragma once
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,13 +27,11 @@ struct ComparedReports {
   /// A rung as one report has it.
   struct Cell {
     Status status = Status::ok;
-    std::optional<double> tokens_per_second, memory;  ///< processed; active bytes at the peak
-    std::optional<double> trained_tokens_per_second, padding;
+    std::map<std::string, std::optional<double>> numbers;  ///< by Quantity::csv, of those that are compared
     bool trains_on_fewer = false;  ///< tokens than it processes, or it processes padding
     std::optional<Ratio> speed;    ///< tokens/s over the first report's
     std::optional<double> memory_ratio;
     std::string differs;  ///< why it is another problem than in the first: "8 layers instead of 4"
-    std::optional<double> validation_loss;   ///< after the last step
     std::optional<TimeToLoss> time_to_loss;  ///< to its own report's target
   };
   struct Line {

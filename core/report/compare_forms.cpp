@@ -4,6 +4,7 @@
 #include "report/compare.h"
 #include "report/document.h"
 #include "report/format.h"
+#include "report/quantities.h"
 #include "report/text_table.h"
 #include "report/writers.h"
 
@@ -39,9 +40,14 @@ Table comparison_table(const ComparedReports& compared, const std::string& what,
   return table;
 }
 
+std::string number_text_of(const Cell& cell, const char* name) {
+  return or_unknown(cell.numbers.at(name), [&](double x) { return text_of(quantity(name).unit, x); });
+}
+
 Table speeds(const ComparedReports& compared) {
   return comparison_table(
-      compared, "tokens/s", [](const Cell& cell) { return or_unknown(cell.tokens_per_second, grouped); },
+      compared, quantity("tokens_per_second").title,
+      [](const Cell& cell) { return number_text_of(cell, "tokens_per_second"); },
       [](const Cell& cell) {
         return or_unknown(cell.speed, ratio_text) + (cell.differs.empty() ? "" : " †");
       });
@@ -49,10 +55,16 @@ Table speeds(const ComparedReports& compared) {
 
 Table memories(const ComparedReports& compared) {
   return comparison_table(
-      compared, "active memory", [](const Cell& cell) { return or_unknown(cell.memory, bytes); },
+      compared, "active memory",
+      [](const Cell& cell) { return number_text_of(cell, "peak_allocated_bytes"); },
       [](const Cell& cell) {
         return or_unknown(cell.memory_ratio, [](double ratio) { return change(ratio); });
       });
+}
+
+Table numbers(const ComparedReports& compared, const char* name) {
+  return comparison_table(
+      compared, quantity(name).title, [&](const Cell& cell) { return number_text_of(cell, name); }, nullptr);
 }
 
 bool any(const ComparedReports& compared, const auto& has) {
@@ -65,26 +77,11 @@ bool any(const ComparedReports& compared, const auto& has) {
 std::vector<std::pair<std::string, Table>> more_tables(const ComparedReports& compared) {
   std::vector<std::pair<std::string, Table>> tables;
   if (any(compared, [](const Cell& cell) { return cell.trains_on_fewer; })) {
-    tables.emplace_back(
-        "Tokens trained",
-        comparison_table(
-            compared, "trained tokens/s",
-            [](const Cell& cell) { return or_unknown(cell.trained_tokens_per_second, grouped); }, nullptr));
-    tables.emplace_back("Padding", comparison_table(
-                                       compared, "padding",
-                                       [](const Cell& cell) {
-                                         return or_unknown(cell.padding, [](double x) { return percent(x); });
-                                       },
-                                       nullptr));
+    tables.emplace_back("Tokens trained", numbers(compared, "trained_tokens_per_second"));
+    tables.emplace_back("Padding", numbers(compared, "padding"));
   }
-  if (any(compared, [](const Cell& cell) { return cell.validation_loss.has_value(); }))
-    tables.emplace_back("Validation loss", comparison_table(
-                                               compared, "validation loss",
-                                               [](const Cell& cell) {
-                                                 return or_unknown(cell.validation_loss,
-                                                                   [](double x) { return fixed(x, 4); });
-                                               },
-                                               nullptr));
+  if (any(compared, [](const Cell& cell) { return cell.numbers.at("validation_loss").has_value(); }))
+    tables.emplace_back("Validation loss", numbers(compared, "validation_loss"));
   if (any(compared, [](const Cell& cell) { return cell.time_to_loss.has_value(); }))
     tables.emplace_back(
         "Time to loss",
@@ -148,16 +145,13 @@ namespace {
 Json cell_json(const std::optional<Cell>& cell) {
   if (!cell) return nullptr;
   const auto or_null = [](const std::optional<double>& value) { return value ? Json(*value) : Json(); };
-  return {{"status", status_of(*cell)},
-          {"tokens_per_second", or_null(cell->tokens_per_second)},
-          {"trained_tokens_per_second", or_null(cell->trained_tokens_per_second)},
-          {"padding", or_null(cell->padding)},
-          {"peak_allocated", or_null(cell->memory)},
-          {"speed_vs_first", ratio_json(cell->speed)},
-          {"memory_vs_first", or_null(cell->memory_ratio)},
-          {"differs", cell->differs},
-          {"validation_loss", or_null(cell->validation_loss)},
-          {"time_to_loss", json_of(cell->time_to_loss)}};
+  Json json = {{"status", status_of(*cell)},
+               {"speed_vs_first", ratio_json(cell->speed)},
+               {"memory_vs_first", or_null(cell->memory_ratio)},
+               {"differs", cell->differs},
+               {"time_to_loss", json_of(cell->time_to_loss)}};
+  for (const auto& [name, value] : cell->numbers) json[quantity(name).compared] = or_null(value);
+  return json;
 }
 }  // namespace
 

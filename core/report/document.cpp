@@ -9,11 +9,11 @@
 
 #include "base/counted.h"
 #include "base/suggest.h"
-#include "report/chart_parts.h"
 #include "report/disturbed_round.h"
 #include "report/format.h"
 #include "report/grid.h"
 #include "report/noise.h"
+#include "report/quantities.h"
 #include "report/roofline.h"
 #include "report/step_cost.h"
 
@@ -24,12 +24,8 @@ std::string title_for(const std::string& what, const Family& family) {
   return of.empty() ? what : what + ": " + of;
 }
 
-std::string padding_text(const Row& row) {
-  return or_unknown(row.padding, [](double part) { return percent(part); });
-}
-
 namespace {
-Section memory_section(const Family& family) {
+Section memory_section(const Analysis& a, const Family& family) {
   Section section{
       .title = title_for("Memory", family),
       .chart = "memory" + family.suffix,
@@ -38,29 +34,23 @@ Section memory_section(const Family& family) {
           "forecast. Below it are the tensors of a step by what they are for: not all of them are there at "
           "once, and temporary ones are not among them. The allocator reserves more, and the process holds "
           "more than that. Of several ranks each peak is the largest, and the tensors are those of rank 0."};
-  Table table{{{"rung"},
-               {"peak active", true},
-               {"predicted", true},
-               {"error", true},
-               {"parameters", true},
-               {"gradients", true},
-               {"optimizer state", true},
-               {"activations", true},
-               {"peak reserved", true},
-               {"process", true}},
-              {}};
+  static const std::vector<std::string_view> kMeasured = {"peak_allocated_bytes"},
+                                             kParts = {"prediction_error",  "parameters_bytes",
+                                                       "gradients_bytes",   "optimizer_state_bytes",
+                                                       "activations_bytes", "peak_reserved_bytes",
+                                                       "process_bytes"};
+  Table table{{{"rung"}}, {}};
+  add_columns(table, kMeasured);
+  table.columns.push_back({"predicted", true});
+  add_columns(table, kParts);
   for (const Row* each : family.rows) {
     const Row& row = *each;
     if (!row.memory.allocated && row.memory.parts.empty() && !row.memory.process) continue;
-    const auto part = [&](const char* name) {
-      const auto it = std::ranges::find(row.memory.parts, name, [](const auto& p) { return p.first; });
-      return it == row.memory.parts.end() ? std::string(kUnknown) : bytes(it->second);
-    };
-    table.rows.push_back({row.name, or_unknown(row.memory.allocated, bytes),
-                          row.planned_memory ? planned_peak_text(*row.planned_memory) : std::string(kUnknown),
-                          or_unknown(row.prediction_error, [](double e) { return change(1 + e); }),
-                          part("parameters"), part("gradients"), part("optimizer_state"), part("activations"),
-                          or_unknown(row.memory.reserved, bytes), or_unknown(row.memory.process, bytes)});
+    std::vector<std::string> cells = {row.name};
+    add_cells(cells, kMeasured, a, row);
+    cells.push_back(row.planned_memory ? planned_peak_text(*row.planned_memory) : std::string(kUnknown));
+    add_cells(cells, kParts, a, row);
+    table.rows.push_back(std::move(cells));
   }
   if (!table.rows.empty()) section.table = std::move(table);
   return section;
@@ -120,44 +110,28 @@ Section throughput_section(const Analysis& a, const Family& family) {
   Section section{.title = title_for("Throughput", family),
                   .chart = "throughput" + family.suffix,
                   .caption = "Tokens processed a second, in every timed step of each rung's first round."};
-  Table table{{{"rung"},
-               {"tokens/s of each round"},
-               {"tokens/s a device", true},
-               {"devices", true},
-               {"step", true},
-               {"MFU", true},
-               {"MFU, causal", true},
-               {"HFU", true},
-               {"compile", true},
-               {"set-up", true}},
-              {}};
-  const auto rate = [](double x) { return percent(x); };
   const bool energy =
       std::ranges::any_of(a.rows, [](const Row& row) { return row.joules_per_token.has_value(); });
   const bool cost = a.experiment.price_per_hour > 0;
   const bool fewer = std::ranges::any_of(family.rows, [](const Row* row) { return row->trains_on_fewer(); });
-  if (fewer) {
-    table.columns.push_back({"trained tokens/s", true});
-    table.columns.push_back({"padding", true});
-  }
-  if (energy) table.columns.push_back({"energy a token", true});
-  if (cost) table.columns.push_back({a.experiment.currency + " a million tokens", true});
-  for (const Row* each : family.rows) {
-    const Row& row = *each;
-    if (row.samples.empty()) continue;
-    table.rows.push_back({row.name, samples_text(row), or_unknown(row.tokens_per_second_per_device, grouped),
-                          std::to_string(row.devices), or_unknown(row.step_seconds, duration),
-                          or_unknown(row.mfu, rate), or_unknown(row.mfu_causal, rate),
-                          or_unknown(row.hfu, rate), or_unknown(row.compile_seconds, duration),
-                          or_unknown(row.setup_seconds, duration)});
-    if (fewer) {
-      table.rows.back().push_back(or_unknown(row.trained_tokens_per_second, grouped));
-      table.rows.back().push_back(padding_text(row));
-    }
-    if (energy)
-      table.rows.back().push_back(
-          or_unknown(row.joules_per_token, [](double j) { return grouped(j * 1e3) + " mJ"; }));
-    if (cost) table.rows.back().push_back(or_unknown(row.cost_per_million_tokens, grouped));
+  std::vector<std::string_view> shown = {"tokens_per_second_per_device",
+                                         "devices",
+                                         "step_seconds",
+                                         "mfu",
+                                         "mfu_causal",
+                                         "hfu",
+                                         "compile_seconds",
+                                         "setup_seconds"};
+  if (fewer) shown.insert(shown.end(), {"trained_tokens_per_second", "padding"});
+  if (energy) shown.emplace_back("joules_per_token");
+  if (cost) shown.emplace_back("cost_per_million_tokens");
+  Table table{{{"rung"}, {"tokens/s of each round"}}, {}};
+  add_columns(table, shown);
+  if (cost) table.columns.back().title = a.experiment.currency + " a million tokens";
+  for (const Row* row : family.rows) {
+    if (row->samples.empty()) continue;
+    table.rows.push_back({row->name, samples_text(*row)});
+    add_cells(table.rows.back(), shown, a, *row);
   }
   if (!table.rows.empty()) section.table = std::move(table);
   const bool first = family.suffix.empty();  // what is of the whole report stands there
@@ -366,7 +340,7 @@ Document make_document(const Analysis& a) {
   for (auto& section : grid_sections(a)) add(std::move(section));
   const auto families = families_of(a);
   for (auto* make : {scaling_section, published_section, roofline_section, program_section}) add(make(a));
-  for (const Family& family : families) add(memory_section(family));
+  for (const Family& family : families) add(memory_section(a, family));
   for (auto* make : {rank_section, collective_section, counter_section, cost_section}) add(make(a));
   for (const Family& family : families) add(loss_section(family));
   for (const Family& family : families) add(time_section(a, family));

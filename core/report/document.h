@@ -51,8 +51,12 @@ std::vector<Family> families_of(const Analysis&);
 /// "Memory", or "Memory: combinations" of a family beside the ladder.
 std::string title_for(const std::string& what, const Family&);
 
-/// The part of a row's positions that is padding.
-std::string padding_text(const Row&);
+/// Rungs that can't be told apart in the picture of the losses: one line for all of them.
+struct LossLine {
+  const Row* row = nullptr;
+  std::vector<const Row*> others;  ///< whose losses are its own, but for a fiftieth of what the picture shows
+};
+std::vector<LossLine> loss_lines(const std::vector<const Row*>&);
 
 /// rung | tokens/s | vs previous | vs base | peak active memory | MFU | step phases | loss | status, of each
 /// family; where a row trains on fewer tokens than it processes, those and the padding beside tokens/s
@@ -79,6 +83,9 @@ Section sample_section(const Analysis&);
 Section tried_section(const Analysis&);
 /// The base's spec, and what each rung changes of the one that it is compared with.
 Section training_section(const Analysis&);
+/// Rows that have losses over time, where the experiment asks for the time to a loss or validates; none where
+/// there is one alone.
+std::vector<const Row*> rows_over_time(const Analysis&, const std::vector<const Row*>&);
 /// Losses after equally long training, where there are several to compare; else empty.
 Section time_section(const Analysis&, const Family&);
 /// Where and with what the experiment ran.

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "base/suggest.h"
+#include "optrush/error.h"
 #include "report/format.h"
 #include "report/problem.h"
+#include "report/quantities.h"
 
 namespace optrush {
 namespace {
@@ -48,7 +50,7 @@ std::string grid_cell(const Analysis& a, const Quantity& quantity, const GridPoi
                       const GridPoint* reference) {
   const auto value = quantity.value(a, *point.row);
   if (!value) return std::string(kUnknown);
-  std::string text = quantity.text(*value);
+  std::string text = text_of(quantity.unit, *value);
   if (reference == nullptr) return text;
   const auto other = quantity.value(a, *reference->row);
   return other.value_or(0) > 0 ? text + " (" + change(*value / *other) + ")" : text;
@@ -57,10 +59,6 @@ std::string grid_cell(const Analysis& a, const Quantity& quantity, const GridPoi
 std::string difference_of(const Analysis& a, const Row& row, const Row& reference) {
   const auto i = static_cast<size_t>(row.variant), j = static_cast<size_t>(reference.variant);
   return difference_of_problems(a.variants[i], a.plans[i], a.variants[j], a.plans[j]);
-}
-
-const std::string& column_title(const std::string& column) {
-  return std::ranges::find(grid_columns(), column, &GridColumn::name)->title;
 }
 
 Section grid_section(const Analysis& a, const Grid& grid) {
@@ -72,7 +70,8 @@ Section grid_section(const Analysis& a, const Grid& grid) {
                                  "' with the other choices the same.");
   Table table;
   for (const auto& title : grid.titles) table.columns.push_back({title});
-  for (const auto& column : view.columns) table.columns.push_back({column_title(column), true});
+  for (const auto& column : view.columns)
+    table.columns.push_back({title_in_grid(*quantity_of_grid(column)), true});
   table.columns.push_back({"status"});
   std::vector<std::string> others;
   for (const auto& point : grid.points) {
@@ -83,7 +82,7 @@ Section grid_section(const Analysis& a, const Grid& grid) {
         !differs.empty())
       others.push_back(point.row->name + " (" + differs + ")");
     for (const auto& column : view.columns)
-      cells.push_back(grid_cell(a, quantity_of(column), point, reference));
+      cells.push_back(grid_cell(a, *quantity_of_grid(column), point, reference));
     cells.emplace_back(to_string(point.row->status));
     table.rows.push_back(std::move(cells));
   }
@@ -113,6 +112,11 @@ std::vector<Grid> grids_of(const Analysis& a) {
   std::vector<Grid> grids;
   for (const Part& part : a.experiment.parts) {
     if (part.arrangement != Arrangement::grid || (part.view.columns.empty() && part.view.x.empty())) continue;
+    for (const auto* columns : {&part.view.columns, &part.view.curves})
+      for (const auto& column : *columns)
+        if (quantity_of_grid(column) == nullptr)
+          throw Error("a grid's view has no column '" + column + "'",
+                      did_you_mean(column, grid_column_names()), a.experiment.name);
     Grid grid{.part = &part, .chart = "grid"};
     if (!grids.empty()) grid.chart += "-" + std::to_string(grids.size() + 1);
     combine(part.axes, {}, grid.points);

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "report/document.h"
-#include "report/writers.h"
 
 namespace optrush {
 /// One combination of a grid.
@@ -27,15 +26,6 @@ struct Grid {
 };
 std::vector<Grid> grids_of(const Analysis&);
 
-/// What a column of grid_columns() shows of a row, as a number and as text.
-struct Quantity {
-  std::optional<double> (*value)(const Analysis&, const Row&);
-  std::string (*text)(double);
-};
-const Quantity& quantity_of(const std::string& column);
-
 /// A table for each grid with a view.
 std::vector<Section> grid_sections(const Analysis&);
-/// Curves over the x axis, one below the other; none where fewer than two points can be drawn.
-std::optional<Json> grid_chart(const Analysis&, const Grid&);
 }  // namespace optrush

@@ -1,7 +1,6 @@
 #include <algorithm>
 
 #include "report/format.h"
-#include "report/theme.h"
 #include "report/writers.h"
 
 namespace optrush {
@@ -69,11 +68,11 @@ std::string html_table(const Table& table) {
   return text + "</tbody></table></div>\n";
 }
 
-std::string html_section(const Section& section, const std::vector<Chart>& charts) {
+std::string html_section(const Section& section, const std::vector<std::string>& charts) {
   std::string text = "<section>\n";
   if (!section.title.empty()) text += "<h2>" + html_text(section.title) + "</h2>\n";
   for (const auto& paragraph : section.paragraphs) text += "<p>" + html_text(paragraph) + "</p>\n";
-  if (std::ranges::find(charts, section.chart, &Chart::name) != charts.end())
+  if (std::ranges::find(charts, section.chart) != charts.end())
     text += R"(<div class="wide" id=")" + section.chart + "\"></div>\n<p class=\"caption\">" +
             html_text(section.caption) + "</p>\n";
   if (section.table) text += html_table(*section.table);
@@ -90,34 +89,14 @@ std::string html_section(const Section& section, const std::vector<Chart>& chart
   }
   return text + "</section>\n";
 }
-
-/// JSON that can stand in a script element: no text of it ends the element.
-std::string script_json(const Json& json) {
-  std::string text;
-  for (const char c : json.dump(-1, ' ', true, Json::error_handler_t::replace))
-    text += c == '<' ? std::string("\\u003c") : std::string(1, c);
-  return text;
-}
-
-std::string scripts_of(const std::vector<Chart>& charts) {
-  if (charts.empty()) return "";
-  Json specs = Json::object();
-  for (const auto& chart : charts) specs[chart.name] = chart.spec;
-  return std::string("<script>") + kLibraryMark +
-         "</script>\n<script>\nconst charts = " + script_json(specs) +
-         ";\nfor (const [name, spec] of Object.entries(charts))\n"
-         "  vegaEmbed('#' + name, spec, {renderer: 'svg', actions: {export: true, source: false, compiled: "
-         "false, "
-         "editor: false}});\n</script>\n";
-}
 }  // namespace
 
-std::string html(const Document& document, const std::vector<Chart>& charts) {
+std::string html(const Document& document, const std::vector<std::string>& charts) {
   std::string text =
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>" +
-      html_text(document.title) + "</title>\n<style>" + kPageCss + chart_css() +
-      "</style>\n</head>\n<body>\n<h1>" + html_text(document.title) + "</h1>\n";
+      html_text(document.title) + "</title>\n<style>" + kPageCss + "</style>\n</head>\n<body>\n<h1>" +
+      html_text(document.title) + "</h1>\n";
   if (!document.question.empty()) text += "<p class=\"question\">" + html_text(document.question) + "</p>\n";
   text += "<div class=\"finding\"><p>" + html_text(document.findings.front()) + "</p>\n";
   if (document.findings.size() > 1) text += "<ul>\n";
@@ -127,6 +106,6 @@ std::string html(const Document& document, const std::vector<Chart>& charts) {
   for (const auto& warning : document.warnings)
     text += "<p class=\"warning\">Warning: " + html_text(warning) + "</p>\n";
   for (const auto& section : document.sections) text += html_section(section, charts);
-  return text + scripts_of(charts) + "</body>\n</html>\n";
+  return text + (charts.empty() ? "" : kChartsMark) + "</body>\n</html>\n";
 }
 }  // namespace optrush

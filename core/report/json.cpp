@@ -1,4 +1,5 @@
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
+#include "report/quantities.h"
 #include "report/verdict.h"
 #include "report/writers.h"
 
@@ -35,27 +36,6 @@ Json object(const Pairs& pairs) {
   return json;
 }
 
-Json of(const Memory& memory) {
-  return {{"peak_allocated", or_null(memory.allocated)},
-          {"peak_reserved", or_null(memory.reserved)},
-          {"process", or_null(memory.process)},
-          {"parts", object(memory.parts)}};
-}
-
-Json of(const std::optional<StepCost>& cost) {
-  if (!cost) return nullptr;
-  return {{"launches", or_null(cost->launches)},
-          {"host_waits", or_null(cost->host_waits)},
-          {"copies", or_null(cost->copies)},
-          {"copied_bytes", or_null(cost->copied_bytes)},
-          {"casts", or_null(cost->casts)},
-          {"cast_bytes", or_null(cost->cast_bytes)},
-          {"casts_of_a_weight", or_null(cost->casts_of_a_weight)},
-          {"elementwise_bytes", or_null(cost->elementwise_bytes)},
-          {"matmul_flops", or_null(cost->matmul_flops)},
-          {"attention_flops", or_null(cost->attention_flops)}};
-}
-
 Json gate_of(const Row& row) {
   const bool compared = row.verdict.compared;
   const Deviation& loss = row.verdict.loss;
@@ -65,9 +45,7 @@ Json gate_of(const Row& row) {
   return {{"explanation", row.gate},
           {"checked", row.checked},
           {"compared", compared},
-          {"worst", compared ? Json(loss.worst) : Json()},
           {"at_step", compared ? Json(loss.at_step) : Json()},
-          {"tolerance", compared ? Json(loss.tolerance) : Json()},
           {"later", deviation(row.verdict.later)},
           {"gradient_norm", deviation(row.verdict.norm)},
           {"message", row.verdict.message}};
@@ -81,12 +59,7 @@ Json bounds_of(const Row& row) {
 
 Json published_of(const Row& row) {
   if (!row.published) return nullptr;
-  const auto or_none = [](double value) { return value > 0 ? Json(value) : Json(); };
-  return {{"speedup", or_none(row.published->speedup)},
-          {"memory", or_none(row.published->memory)},
-          {"on", row.published->on},
-          {"source", row.published->source},
-          {"comparable", row.published_here}};
+  return {{"on", row.published->on}, {"source", row.published->source}, {"comparable", row.published_here}};
 }
 
 Json mesh_of(const Row& row) {
@@ -168,54 +141,44 @@ Json of(const Noise& noise) {
           {"settings", noise.settings}};
 }
 
-Json of(const Row& row) {
-  return {{"variant", row.variant},
-          {"rung", row.name},
-          {"group", row.group},
-          {"status", std::string(to_string(row.status))},
-          {"reason", row.reason},
-          {"notes", row.notes},
-          {"devices", row.devices},
-          {"mesh", mesh_of(row)},
-          {"ranks", ranks_of(row)},
-          {"collectives", collectives_of(row)},
-          {"exposed_seconds", or_null(row.exposed_seconds)},
-          {"sent_bytes", or_null(row.sent_bytes)},
-          {"rounds", row.rounds},
-          {"samples", row.samples},
-          {"tokens_per_second", or_null(row.tokens_per_second)},
-          {"tokens_per_second_per_device", or_null(row.tokens_per_second_per_device)},
-          {"trained_tokens_per_second", or_null(row.trained_tokens_per_second)},
-          {"padding", or_null(row.padding)},
-          {"step_seconds", or_null(row.step_seconds)},
-          {"phases", object(row.phases)},
-          {"vs_previous", of(row.previous)},
-          {"vs_base", of(row.base)},
-          {"published", published_of(row)},
-          {"memory", of(row.memory)},
-          {"prediction_error", or_null(row.prediction_error)},
-          {"costs", of(row.cost)},
-          {"predicted_peak", or_null(row.predicted_peak)},
-          {"predicted_bounds", bounds_of(row)},
-          {"predicted_reserved", row.planned_memory ? or_null(row.planned_memory->reserved) : Json()},
-          {"model_flops_per_second", or_null(row.model_flops_per_second)},
-          {"mfu", or_null(row.mfu)},
-          {"mfu_of_dtype", or_null(row.mfu_of_dtype)},
-          {"mfu_causal", or_null(row.mfu_causal)},
-          {"hfu", or_null(row.hfu)},
-          {"final_loss", or_null(row.final_loss)},
-          {"loss_change", or_null(row.loss_change)},
-          {"loss_change_at", row.loss_change ? Json(row.loss_change_at) : Json()},
-          {"validation", validation_of(row)},
-          {"validation_loss", row.validation.empty() ? Json() : Json(row.validation.back().loss)},
-          {"time_to_loss", json_of(row.time_to_loss)},
-          {"counters", counters_json(row)},
-          {"traces", row.traces},
-          {"gate", gate_of(row)},
-          {"compile_seconds", or_null(row.compile_seconds)},
-          {"setup_seconds", or_null(row.setup_seconds)},
-          {"joules_per_token", or_null(row.joules_per_token)},
-          {"cost_per_million_tokens", or_null(row.cost_per_million_tokens)}};
+/// Its numbers stand where their names in quantities() say, but in what is null for this row.
+void put_numbers(Json& json, const Analysis& a, const Row& row) {
+  for (const Quantity& q : quantities()) {
+    if (*q.json == '\0') continue;
+    const Json::json_pointer place(std::string("/") + q.json);
+    if (Json& around = json[place.parent_pointer()]; !around.is_null())
+      around[place.back()] = or_null(q.value(a, row));
+  }
+}
+
+Json of(const Analysis& a, const Row& row) {
+  Json json = {{"variant", row.variant},
+               {"rung", row.name},
+               {"group", row.group},
+               {"status", std::string(to_string(row.status))},
+               {"reason", row.reason},
+               {"notes", row.notes},
+               {"devices", row.devices},
+               {"mesh", mesh_of(row)},
+               {"ranks", ranks_of(row)},
+               {"collectives", collectives_of(row)},
+               {"rounds", row.rounds},
+               {"samples", row.samples},
+               {"phases", object(row.phases)},
+               {"vs_previous", of(row.previous)},
+               {"vs_base", of(row.base)},
+               {"published", published_of(row)},
+               {"memory", {{"parts", object(row.memory.parts)}}},
+               {"costs", row.cost ? Json::object() : Json()},
+               {"predicted_bounds", bounds_of(row)},
+               {"loss_change_at", row.loss_change ? Json(row.loss_change_at) : Json()},
+               {"validation", validation_of(row)},
+               {"time_to_loss", json_of(row.time_to_loss)},
+               {"counters", counters_json(row)},
+               {"traces", row.traces},
+               {"gate", gate_of(row)}};
+  put_numbers(json, a, row);
+  return json;
 }
 }  // namespace
 
@@ -237,7 +200,7 @@ Json results_json(const Analysis& a) {
        scaling = Json::array();
   for (const auto& series : a.scaling) scaling.push_back(of(series, a));
   for (const Row& row : a.rows) {
-    rows.push_back(of(row));
+    rows.push_back(of(a, row));
     if (row.same_as >= 0) rows.back()["same_as"] = row.same_as;
     if (!row.warnings.empty()) rows.back()["warnings"] = row.warnings;
     for (const SampledText& sampled : row.sample)

@@ -6,6 +6,7 @@
 #include "base/suggest.h"
 #include "report/document.h"
 #include "report/format.h"
+#include "report/quantities.h"
 
 namespace optrush {
 namespace {
@@ -54,10 +55,6 @@ std::string loss_cell(const Row& row) {
   const bool earlier = row.loss_change_at < std::ssize(row.steps);
   return change + (earlier ? " at step " + std::to_string(row.loss_change_at) : "") + " to " +
          row.loss_against + " (" + final + ")";
-}
-
-std::string validation_cell(const Row& row) {
-  return row.validation.empty() ? std::string(kUnknown) : fixed(row.validation.back().loss, 4);
 }
 
 /// Which tokens each figure counts, where they are not all the same.
@@ -221,13 +218,16 @@ Section family_section(const Analysis& a, const Family& family) {
   const auto add_column = [&](const Table::Column& column, auto cell) {
     put_column(section.table->columns.size(), column, cell);
   };
+  const auto put_quantity = [&](size_t place, std::string_view name) {
+    const Quantity& q = quantity(name);
+    put_column(place, {q.title, true}, [&](const Row& row) { return cell_of(q, a, row); });
+  };
   if (std::ranges::any_of(family.rows, [](const Row* row) { return row->trains_on_fewer(); })) {
-    put_column(2, {"trained tokens/s", true},
-               [](const Row& row) { return or_unknown(row.trained_tokens_per_second, grouped); });
-    put_column(3, {"padding", true}, padding_text);
+    put_quantity(2, "trained_tokens_per_second");
+    put_quantity(3, "padding");
   }
   if (std::ranges::any_of(family.rows, [](const Row* row) { return !row->validation.empty(); }))
-    add_column({"validation loss", true}, validation_cell);
+    put_quantity(section.table->columns.size(), "validation_loss");
   if (a.experiment.target_loss > 0)
     add_column({"time to loss", true}, [](const Row& row) { return text_of(row.time_to_loss); });
   add_column({"status"}, status_cell);

@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "base/counted.h"
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "base/suggest.h"
-#include "optrush/effect.h"
-#include "optrush/phase.h"
+#include "optrush/edit.h"
+#include "optrush/options.h"
 
 namespace optrush {
 namespace {

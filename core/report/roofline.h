@@ -30,5 +30,4 @@ std::vector<RooflinePoint> roofline_points(const Analysis&);
 
 /// Which limit each phase is under, and how near.
 Section roofline_section(const Analysis&);
-std::optional<Json> roofline_chart(const Analysis&);
 }  // namespace optrush

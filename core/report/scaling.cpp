@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "base/suggest.h"
 #include "report/analysis.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/stand_in.h"
+#include "machine/stand_in.h"
 #include "optrush/error.h"
 
 namespace optrush {

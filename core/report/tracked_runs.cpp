@@ -1,8 +1,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "base/suggest.h"
+#include "report/quantities.h"
 #include "report/tracking.h"
 
 namespace optrush {
@@ -56,32 +57,14 @@ Json step_of(const StepResult& step, bool fewer) {
   return {{"step", step.step}, {"seconds", step.seconds}, {"values", std::move(values)}};
 }
 
-void put_speedup(Json& summary, const std::string& name, const Comparison& comparison) {
-  if (!comparison.speed) return;
-  put(summary, name, comparison.speed->value);
-  if (!comparison.speed->interval) return;
-  put(summary, name + "_low", comparison.speed->interval->low);
-  put(summary, name + "_high", comparison.speed->interval->high);
-}
-
-Json summary_of(const RunResult& result, const Row& row, bool fewer) {
+Json summary_of(const Analysis& a, const RunResult& result, const Row& row, bool fewer) {
   Json summary = Json::object();
-  put(summary, "run/tokens_per_second", result.tokens_per_second);
-  if (fewer) {
-    put(summary, "run/trained_tokens_per_second", result.trained_tokens_per_second);
-    put(summary, "run/padding", result.padding());
-  }
-  put(summary, "run/step_seconds", result.step_seconds);
+  for (const RunQuantity& q : run_quantities())
+    if (q.tracked && (fewer || !q.of_fewer)) put(summary, std::string("run/") + q.name, q.value(result));
   for (const auto& [phase, seconds] : result.phases) put(summary, "run/phase/" + phase, seconds);
-  put(summary, "run/active_memory_bytes", result.memory.allocated);
-  put(summary, "run/reserved_memory_bytes", result.memory.reserved);
-  put(summary, "run/process_memory_bytes", result.memory.process);
-  put(summary, "rung/tokens_per_second", row.tokens_per_second);
-  if (fewer) put(summary, "rung/trained_tokens_per_second", row.trained_tokens_per_second);
-  put(summary, "rung/active_memory_bytes", row.memory.allocated);
-  put(summary, "rung/mfu", row.mfu);
-  put_speedup(summary, "rung/speedup_vs_base", row.base);
-  put_speedup(summary, "rung/speedup_vs_previous", row.previous);
+  for (const Quantity& q : quantities())
+    if (*q.tracked != '\0' && (fewer || !q.of_fewer))
+      put(summary, std::string("rung/") + q.tracked, q.value(a, row));
   return summary;
 }
 }  // namespace
@@ -102,7 +85,7 @@ Json tracked_runs(const Analysis& a) {
                     {"round", run.spec.round + 1},
                     {"hyperparameters", std::move(hyperparameters)},
                     {"steps", std::move(steps)},
-                    {"summary", summary_of(run.result, *row, fewer)}});
+                    {"summary", summary_of(a, run.result, *row, fewer)}});
   }
   return {{"experiment", a.experiment.name}, {"runs", std::move(runs)}};
 }

@@ -1,7 +1,7 @@
 #include "report/tracking.h"
 
 #include "base/files.h"
-#include "base/python.h"
+#include "machine/python.h"
 #include "optrush/error.h"
 #include "process/process.h"
 #include "process/temporary_folder.h"

@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "report/analysis.h"
 
@@ -19,6 +20,15 @@ std::optional<Tracker> tracker_of(std::string_view);
 /// the run's own speed, phases and memory, and under "rung/" what its rung shows over all rounds: the
 /// speedups with their intervals. What was not measured is left out.
 Json tracked_runs(const Analysis&);
+
+/// A number of one run, for runs.csv and for the summary that trackers show of it ("run/step_seconds").
+struct RunQuantity {
+  const char* name;
+  std::optional<double> (*value)(const RunResult&);
+  bool tracked = true;
+  bool of_fewer = false;  ///< told where a row trains on fewer tokens than it processes, else left out
+};
+const std::vector<RunQuantity>& run_quantities();
 
 /// runs.csv: a line a run. steps.csv: a line a step. Numbers are whole; an empty field is not known.
 std::string runs_csv(const Analysis&);

@@ -1,4 +1,4 @@
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "base/suggest.h"
 #include "report/document.h"
 #include "report/format.h"

@@ -16,16 +16,8 @@ Json results_json(const Analysis&);
 /// A ratio as everything that is JSON has it; null where there is none.
 Json ratio_json(const std::optional<Ratio>&);
 
-/// A chart as a Vega-Lite spec, without colours of a theme.
-struct Chart {
-  std::string name;  ///< "speed": speed.svg
-  Json spec;
-};
-/// speed, throughput, scaling, grid, roofline, memory, loss: those that have something to show.
-std::vector<Chart> make_charts(const Analysis&);
-
-/// report.html: the document with its charts as specs, self-contained but for the charts' library, which
-/// takes the place of `kLibraryMark`. Without charts the page needs none.
-std::string html(const Document&, const std::vector<Chart>&);
-inline constexpr const char* kLibraryMark = "/*charts-library*/";
+/// report.html: the document with places for `charts`; what makes them interactive takes the place of
+/// `kChartsMark`. Without charts the page needs nothing else.
+std::string html(const Document&, const std::vector<std::string>& charts);
+inline constexpr const char* kChartsMark = "<!--charts-->";
 }  // namespace optrush

@@ -1,7 +1,8 @@
 #include <algorithm>
 
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "base/suggest.h"
+#include "report/quantities.h"
 #include "script/api_parts.h"
 #include "script/functions.h"
 
@@ -70,8 +71,7 @@ std::vector<Parameter> base_settings() {
 std::vector<Parameter> rung_settings() {
   auto fields = base_settings();
   for (auto& field : fields) {
-    if (field.name == "model")
-      field.type = "Model|LlamaFields|SwigluStackFields|OperatorFields|CollectiveFields";
+    if (field.name == "model") field.type = "Model|LlamaFields|OperatorFields|CollectiveFields";
     if (field.name == "data") field.doc = "what it is trained on";
     if (!field.type.ends_with('?')) field.type += '?';
     field.fallback = nullptr;
@@ -172,7 +172,7 @@ std::vector<Class> api_classes() {
              .choices = {"rounding", "precision", "model"}},
             {.name = "turns",
              .type = "boolean",
-             .doc = "it knows how to take turns with other runs, as docs/experiments.md says",
+             .doc = "it follows the protocol of interleaved runs: docs/guides/running.md",
              .fallback = defaults_of_external.turns}},
            external_settings())},
       {.kind = Kind::table,
@@ -222,10 +222,6 @@ std::vector<Class> api_classes() {
        .name = "RopeScaling",
        .doc = "Llama 3 rescaling of the rotary frequencies.",
        .fields = fields_of_spec("rope_scaling")},
-      {.kind = Kind::table,
-       .name = "SwigluStackFields",
-       .doc = "Dimensions of a stack of SwiGLU MLPs; a rung changes only what it names.",
-       .fields = fields_of_spec("swiglu_stack")},
       {.kind = Kind::table,
        .name = "OperatorFields",
        .doc = "Sizes of one operator alone; a rung changes only what it names.",

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "base/suggest.h"
-#include "base/value.h"
+#include "spec/value.h"
 #include "optrush/error.h"
 #include "script/types.h"
 

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <lua.hpp>
 
-#include "base/spec_json.h"
-#include "base/value.h"
+#include "spec/spec_json.h"
+#include "spec/value.h"
 #include "optrush/error.h"
 #include "script/userdata.h"
 

@@ -4,7 +4,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "script/objects.h"
 
 struct lua_State;

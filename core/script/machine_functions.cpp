@@ -1,5 +1,5 @@
-#include "base/spec_json.h"
-#include "base/value.h"
+#include "spec/spec_json.h"
+#include "spec/value.h"
 #include "script/functions.h"
 #include "script/max_batch.h"
 #include "script/plugin_use.h"

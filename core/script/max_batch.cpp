@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "base/visible_gpu.h"
+#include "machine/visible_gpu.h"
 #include "optrush/error.h"
 #include "script/byte_size.h"
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "checkpoint/check_checkpoint.h"
 #include "script/functions.h"
 #include "script/presets.h"
@@ -46,12 +46,6 @@ Object llama(ScriptContext&, const Call& call) {
   Json fields = preset == nullptr ? to_json(LlamaSpec{}) : to_json(llama_preset(preset->text()));
   if (overrides != nullptr) override_fields(fields, to_json(*overrides, "fields"));
   return Model{"llama", validate_model("llama", fields, call.where)};
-}
-
-Object swiglu_stack(ScriptContext&, const Call& call) {
-  Json fields = Json::object();
-  if (const auto* given = call.arguments.find("fields")) fields = to_json(*given, "fields");
-  return Model{"swiglu_stack", validate_model("swiglu_stack", fields, call.where)};
 }
 
 Object operator_alone(ScriptContext&, const Call& call) { return op_alone("operator", call); }

@@ -1,4 +1,4 @@
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "checkpoint/hugging_face_model.h"
 #include "checkpoint/llama_parameters.h"
 #include "script/functions.h"

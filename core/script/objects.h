@@ -7,7 +7,7 @@
 #include "experiment/experiment.h"
 
 namespace optrush {
-/// What rush.llama, rush.swiglu_stack, rush.operator and rush.checkpoint give: the model of a spec.
+/// What rush.llama, rush.operator, rush.collective and rush.checkpoint give: the model of a spec.
 struct Model {
   std::string kind;
   Json fields;
@@ -22,6 +22,7 @@ struct Corpus {
 /// An experiment while its script still adds to it.
 struct Draft {
   Experiment experiment;
+  std::vector<Variant> variants;  ///< of what it has so far
   std::string where;
   bool ran = false;
 };

@@ -62,15 +62,16 @@ std::string preset_table() {
 }  // namespace
 
 std::string lua_reference() {
-  std::string text = "### Functions\n\n";
+  std::string text = "## Functions\n\n";
   for (const auto& function : api().functions) {
-    text += "#### `" + signature(function) + "` → `" + function.returns + "`\n\n" + function.doc + "\n\n";
+    text += "### `" + function.title() + "`\n\n`" + signature(function) + "` → `" + function.returns +
+            "`\n\n" + function.doc + "\n\n";
     text += table("argument", function.parameters);
   }
-  text += "### Presets of rush.llama\n\n" + preset_table() + "### Tables\n\n";
+  text += "## Presets of rush.llama\n\n" + preset_table() + "## Tables\n\n";
   for (const auto& known : api().classes) {
     if (known.kind == Class::Kind::object) continue;
-    text += "#### `" + known.name + "`\n\n" + known.doc + "\n\n" +
+    text += "### `" + known.name + "`\n\n" + known.doc + "\n\n" +
             table("field", known.fields, known.kind != Class::Kind::result);
   }
   return text;

@@ -2,6 +2,6 @@
 #include <string>
 
 namespace optrush {
-/// The reference section of docs/experiments.md, made from the binding table.
+/// The generated part of docs/reference/lua.md, made from the binding table.
 std::string lua_reference();
 }  // namespace optrush

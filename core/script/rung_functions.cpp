@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "script/functions.h"
 #include "script/plugin_use.h"
 #include "script/settings.h"

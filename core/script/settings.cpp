@@ -1,7 +1,7 @@
 #include "script/settings.h"
 
 #include "base/printable.h"
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "experiment/stack.h"
 #include "optrush/error.h"
 

@@ -148,8 +148,9 @@ class Replicas {
     const bool by_sums =
         std::ranges::all_of(dims, [&](const auto& dim) { return contains(mesh_.data(), dim); });
     if (!by_sums && apart(group, differs.elements, session_.device()) < kRounding)
-      return session_.warn("the copies of '" + differs.param->name + "' differ in their last bits (" + who +
-                           "): these ranks compute its gradient each for itself, and round differently");
+      return session_.log().warn(
+          "the copies of '" + differs.param->name + "' differ in their last bits (" + who +
+          "): these ranks compute its gradient each for itself, and round differently");
     fail(*differs.param, who);
   }
 
@@ -194,7 +195,7 @@ class Replicas {
 void check_replicas(Session& session) {
   if (session.mesh().world_size() == 1 || session.ranks().alone) return;
   const at::NoGradGuard no_grad;
-  const auto counted = session.bookkeeping();
+  const auto counted = session.groups().bookkeeping();
   Replicas(session).check();
 }
 }  // namespace optrush

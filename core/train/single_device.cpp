@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "optrush/data_parallel.h"
 #include "optrush/error.h"
-#include "optrush/leaf.h"
 #include "optrush/mesh.h"
 
 namespace optrush {

@@ -18,7 +18,7 @@ std::string model_key(const Param& param) { return "model/" + param.name; }
 std::string optimizer_key(const OptimizerState& state, const Param& param) {
   return "optimizer/" + state.name + "/" + param.name;
 }
-std::string plugin_key(const Recipe::Kept& kept) { return "plugin/" + kept.name; }
+std::string plugin_key(const RunRecipe::Kept& kept) { return "plugin/" + kept.name; }
 
 /// A segment's entries of one state of its shard.
 StatePiece entries(const OptimizerState& state, const Segment& segment) {

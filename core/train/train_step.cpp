@@ -8,20 +8,21 @@
 namespace optrush {
 TrainStep::TrainStep(Session& session, StepClock& clock, std::vector<Batch> batches, Updates updates)
     : session_(session), clock_(clock), batches_(std::move(batches)) {
-  session.time_waits(&clock);
+  session.groups().around_waits(
+      [&clock] { return std::make_shared<BucketScope>(clock, Bucket::communication); });
   session.updates(updates == Updates::yes);
   for (Shard& shard : session.data_parallel().shards()) shard.released.clear();
   if (batches_.empty())
     throw Error("the slot 'data' gave a step without micro-batches",
                 "this is a mistake in the plugin that makes them");
-  const auto counted = session.bookkeeping();
+  const auto counted = session.groups().bookkeeping();
   count_step(session, batches_);
   tokens_ = static_cast<int64_t>(batches_.front().token_count);
 }
 
 TrainStep::~TrainStep() {
   session_.updates(false);
-  session_.time_waits(nullptr);
+  session_.groups().around_waits({});
 }
 
 double TrainStep::computed_pairs() const {
@@ -71,7 +72,7 @@ void TrainStep::update() {
   Gradients gradients = session_.gradients();
   enter(Bucket::off);
   {
-    const auto counted = session_.bookkeeping();
+    const auto counted = session_.groups().bookkeeping();
     outcome_.loss = global_loss(session_, loss_);
     outcome_.gradient_norm = gradients.norm() / scale_of_gradients();
   }

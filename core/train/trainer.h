@@ -1,9 +1,8 @@
 #pragma once
 #include <filesystem>
-#include <optional>
 
-#include "data/data_position.h"
 #include "optrush/json.h"
+#include "train/continuation.h"
 #include "train/run_record.h"
 #include "train/session.h"
 
@@ -14,13 +13,6 @@ class Turns;
 struct TrainFiles {
   std::filesystem::path trace;  ///< a file, where the spec wants a trace
   std::filesystem::path state;  ///< a folder, where it wants the state to be saved
-};
-
-/// Of a run that may be interrupted, or was.
-struct Continuation {
-  Json about;   ///< lies beside every saved state: who may go on from it
-  Json before;  ///< what lay beside the state that the session was loaded with; null: the run begins
-  std::optional<DataPosition> read = std::nullopt;  ///< what load_state() returned, where one was loaded
 };
 
 /// Trains warm-up and timed steps and returns the measured part of a RunResult: steps, medians, memory,

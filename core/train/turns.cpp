@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "base/unix_address.h"
+#include "machine/unix_address.h"
 #include "optrush/error.h"
 #include "optrush/json.h"
 
@@ -72,5 +72,15 @@ std::string Turns::receive() {
   std::string line = arrived_.substr(0, end);
   arrived_.erase(0, end + 1);
   return line;
+}
+
+bool StepsInTurns::next(const std::function<double()>& seconds_of_the_last) {
+  timed_ = true;
+  if (turns_ == nullptr || left_-- > 0) return true;
+  const auto [steps, alone] = turns_->next(seconds_of_the_last());
+  alone_ = alone_ || alone;
+  left_ = steps - 1;
+  timed_ = alone || left_ == 0;
+  return steps > 0;
 }
 }  // namespace optrush

@@ -1,13 +1,14 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
-#include "base/descriptor.h"
+#include "spec/descriptor.h"
 #include "distributed/ranks.h"
 
 namespace optrush {
-/// This process's part in a round whose runs take turns (docs/experiments.md, "Runs in turns"): it holds the
+/// This process's part in a round whose runs take turns (docs/guides/running.md): it holds the
 /// turn from its start on, and hands it on between steps.
 class Turns {
  public:
@@ -32,5 +33,26 @@ class Turns {
   int64_t rank_, ranks_;
   bool ready_ = false;  ///< has been said
   std::string arrived_;
+};
+
+/// The timed steps of a run that may take turns.
+class StepsInTurns {
+ public:
+  /// `turns`: null where the run takes none.
+  explicit StepsInTurns(Turns* turns) : turns_(turns) {}
+
+  /// Whether another step is to be made. Where those of the present turn are done it hands the turn on, and
+  /// asks for the seconds of the last step before: the device then has nothing of them left to do.
+  bool next(const std::function<double()>& seconds_of_the_last);
+  /// The first of several steps is not: it fills the caches that others have emptied. One that has its turn
+  /// alone is too long to show that. Before next() no step is.
+  bool timed() const { return timed_; }
+  /// Nobody takes turns with this run.
+  bool alone() const { return turns_ == nullptr || alone_; }
+
+ private:
+  Turns* turns_;
+  int64_t left_ = 0;  ///< of the present turn
+  bool timed_ = false, alone_ = false;
 };
 }  // namespace optrush

@@ -4,8 +4,8 @@
 
 #include <iostream>
 
-#include "base/cores.h"
-#include "base/environment_seconds.h"
+#include "machine/cores.h"
+#include "machine/environment_seconds.h"
 #include "base/files.h"
 #include "measure/machine.h"
 #include "plugin/description.h"

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/stand_in.h"
+#include "machine/stand_in.h"
 #include "base/suggest.h"
 
 namespace optrush {

@@ -1,23 +1,36 @@
 // optrush-worker: the process that trains. One run in one process; see `optrush-worker --help`.
 #include <CLI/CLI.hpp>
 #include <cstdlib>
+#include <functional>
 #include <iostream>
 
 #include "base/files.h"
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "optrush/error.h"
+#include "results/worker_answer.h"
 #include "worker/check_command.h"
 #include "worker/commands.h"
 #include "worker/doctor_command.h"
 #include "worker/export_command.h"
 #include "worker/forward_command.h"
 #include "worker/own_environment.h"
+#include "worker/run_failure.h"
 #include "worker/weights_command.h"
 
 namespace {
 void own_environment_of(const std::filesystem::path& spec, char** argv) {
   const auto run = optrush::run_spec_from_json(optrush::read_json(spec), spec.string());
   optrush::own_environment(run.environment, argv);
+}
+
+/// Whoever asked finds the reason in the file that was to take the answer.
+int answering(const std::filesystem::path& out, const std::function<int()>& command) {
+  try {
+    return command();
+  } catch (const std::exception& e) {
+    optrush::write_failure(out, optrush::end_of(e));
+    throw;
+  }
 }
 }  // namespace
 
@@ -101,15 +114,17 @@ int main(int argc, char** argv) {
     code = optrush::run_command(training);
   });
   plan->callback([&] {
-    own_environment_of(spec, argv);
-    code = optrush::plan_command(spec, out, architecture);
+    code = answering(out, [&] {
+      own_environment_of(spec, argv);
+      return optrush::plan_command(spec, out, architecture);
+    });
   });
   gpus->callback([&] { code = optrush::gpus_command(out); });
   cpu->callback([&] { code = optrush::cpu_command(out); });
   exporting->callback([&] { code = optrush::export_command(spec, out); });
   weights->callback([&] { code = optrush::weights_command(trained); });
   forward->callback([&] { code = optrush::forward_command(inference); });
-  listing->callback([&] { code = optrush::check_list_command(cases); });
+  listing->callback([&] { code = answering(cases.out, [&] { return optrush::check_list_command(cases); }); });
   checking->callback([&] { code = optrush::check_run_command(case_file, journal); });
   doctor->callback([&] { code = optrush::doctor_command(request); });
   try {

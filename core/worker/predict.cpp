@@ -6,14 +6,14 @@
 
 #include "base/counted.h"
 #include "base/first_line.h"
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "measure/cpu_info.h"
 #include "measure/cuda_library.h"
 #include "measure/gpus.h"
 #include "measure/step_costs.h"
 #include "optrush/host/resolve.h"
 #include "simulated/device.h"
-#include "train/session.h"
+#include "train/run_setup.h"
 #include "train/train_step.h"
 
 namespace optrush {
@@ -89,16 +89,15 @@ std::vector<Batch> shapes_of(const Session& session) {
 }  // namespace
 
 namespace {
-std::unique_ptr<Session> opened(const RunSpec& spec, at::Device device) {
-  return Session::open(spec, device, Ranks::planned(0, spec.train.world_size));
+std::unique_ptr<RunSetup> opened(const RunSpec& spec, at::Device device) {
+  return RunSetup::open(spec, device, Ranks::planned(0, spec.train.world_size));
 }
 
-/// Takes those plugins off that compile or record what they wrap. Returns why the forecast is a bound then;
-/// "" where there are none. An Error where something else can't be foreseen.
-std::string take_compilers_off(RunSpec& spec, at::Device device) {
+/// Takes those plugins off `spec` that compile or record what they wrap in its recipe. Returns why the
+/// forecast is a bound then; "" where there are none. An Error where something else can't be foreseen.
+std::string take_compilers_off(RunSpec& spec, const Recipe& recipe) {
   std::string why;
-  const auto session = opened(spec, device);
-  for (const Unforeseeable& each : unforeseeable(session->recipe())) {
+  for (const Unforeseeable& each : unforeseeable(recipe)) {
     if (!each.can_go()) throw Error("what " + each.place() + " does can't be told from sizes");
     std::erase_if(spec.plugins, [&](const PluginUse& use) { return use.name == each.edit.plugin; });
     why += (why.empty() ? "" : "; ") +
@@ -113,8 +112,8 @@ std::string take_compilers_off(RunSpec& spec, at::Device device) {
 
 Forecast forecast_step(const RunSpec& spec, at::Device device) {
   const auto kept = opened(spec, device);
-  Session& session = *kept;
-  Recipe& recipe = session.recipe();
+  RunSetup& session = *kept;
+  RunRecipe& recipe = session.recipe();
   session.connect();
   session.declare();
   session.make_ready();
@@ -150,7 +149,8 @@ std::string architecture_here() {
 }
 }  // namespace
 
-std::optional<Forecast> forecast(const RunSpec& spec, const simulated::Form& form, std::string* why_not) {
+std::optional<Forecast> forecast(const RunSpec& spec, const simulated::Form& form, std::string* why_not,
+                                 const Recipe* recipe) {
   const auto none = [&](const std::string& reason) {
     if (why_not != nullptr) *why_not = reason;
     return std::nullopt;
@@ -158,7 +158,8 @@ std::optional<Forecast> forecast(const RunSpec& spec, const simulated::Form& for
   try {
     const at::Device device = simulated::open(simulated::Values::none, form);
     RunSpec foreseen = spec;
-    std::string bounded_by = take_compilers_off(foreseen, device);
+    const auto setup = recipe == nullptr ? opened(spec, device) : nullptr;
+    std::string bounded_by = take_compilers_off(foreseen, setup ? setup->recipe() : *recipe);
     Forecast found = forecast_step(foreseen, device);
     if (bounded_by.empty()) {
       found.least_bytes = found.peak_bytes;
@@ -174,14 +175,14 @@ std::optional<Forecast> forecast(const RunSpec& spec, const simulated::Form& for
   }
 }
 
-void add_forecast(Json& plan, const RunSpec& spec, const std::string& architecture) {
+void add_forecast(Json& plan, const RunSpec& spec, const std::string& architecture, const Recipe* recipe) {
   const bool gpu = spec.device == "cuda" || (spec.device == "auto" && load_cuda());
   plan["memory"] = plan["costs"] = nullptr;
   simulated::Form form(gpu ? at::kCUDA : at::kCPU);
   if (const auto sm = architecture.empty() && gpu ? architecture_here() : architecture; !sm.empty())
     form.architecture = sm;
   std::string why_not;
-  const auto found = forecast(spec, form, &why_not);
+  const auto found = forecast(spec, form, &why_not, recipe);
   if (!found) {
     plan["no_forecast"] = why_not;
     return;

@@ -2,15 +2,15 @@
 
 #include <chrono>
 
-#include "base/collective_timeout.h"
-#include "base/cores.h"
+#include "machine/collective_timeout.h"
+#include "machine/cores.h"
 #include "base/files.h"
-#include "base/run_identity.h"
-#include "base/spec_json.h"
-#include "base/state_files.h"
+#include "spec/run_identity.h"
+#include "spec/spec_json.h"
+#include "spec/state_files.h"
 #include "measure/memory.h"
 #include "train/rank_row.h"
-#include "train/session.h"
+#include "train/run_setup.h"
 #include "train/state.h"
 #include "train/trainer.h"
 #include "train/turns.h"
@@ -58,11 +58,13 @@ Json train_spec(const RunSpec& spec, Ranks ranks, const TrainFiles& files, std::
 
   sink({{"event", "phase"}, {"name", "loading"}});
   check_needs(spec);
-  const auto session = Session::open(spec, device, ranks);
-  session->show_progress([&](const std::string& phase) { sink({{"event", "phase"}, {"name", phase}}); });
-  if (ranks.size > 1) session->enter_phase("meeting");
+  const auto session = RunSetup::open(spec, device, ranks);
+  session->log().show_progress([&](const std::string& phase) {
+    sink({{"event", "phase"}, {"name", phase}});
+  });
+  if (ranks.size > 1) session->log().enter_phase("meeting");
   session->connect();
-  session->enter_phase("building");
+  session->log().enter_phase("building");
   session->declare();
   Json result;
   result["device"] = {
@@ -80,22 +82,22 @@ Json train_spec(const RunSpec& spec, Ranks ranks, const TrainFiles& files, std::
   result["setup_seconds"] = std::chrono::duration<double>(SteadyClock::now() - start).count();
   result.update(train(*session, sink, turns.get(), files, run));
   session->recipe().fire(Event::finished, *session);
-  result["compile_seconds"] = session->compile_seconds();
-  result["notes"] = session->notes();
+  result["compile_seconds"] = session->log().compile_seconds();
+  result["notes"] = session->log().notes();
   const std::string place = device.is_cuda() ? device.str() + " " + device_name(device) : "cpu";
   add_ranks(result, *session, place);
-  if (!session->warnings().empty()) result["warnings"] = session->warnings();
+  if (!session->log().warnings().empty()) result["warnings"] = session->log().warnings();
   return result;
 }
 
 Json outcome_of(const RunSpec& spec, const Ranks& ranks, const TrainFiles& files,
                 std::optional<int64_t> from_step, const MetricsSink& sink) {
   try {
-    Json result = {{"status", "ok"}, {"reason", ""}};
+    Json result = {{"status", to_string(Status::ok)}, {"reason", ""}};
     result.update(train_spec(spec, ranks, files, from_step, sink));
     return result;
   } catch (const std::exception& e) {
-    return failure_of(e);
+    return to_json(failure_of(e));
   }
 }
 }  // namespace
@@ -127,12 +129,12 @@ int run_command(const RunRequest& request) {
 
 int plan_command(const fs::path& spec_file, const fs::path& out, const std::string& architecture) {
   const RunSpec spec = run_spec_from_json(read_json(spec_file), spec_file.string());
-  const auto session = Session::open(spec, at::kCPU, Ranks::planned(0, spec.train.world_size));
+  const auto session = RunSetup::open(spec, at::kCPU, Ranks::planned(0, spec.train.world_size));
   session->declare();  // nothing is connected: a plan joins no process group
   Json plan = make_plan(*session);
   write_json(out, plan);
   // Last: it calls plugins with tensors that they may not expect, and a plan that is written counts.
-  add_forecast(plan, spec, architecture);
+  add_forecast(plan, spec, architecture, &session->recipe());
   write_json(out, plan);
   return 0;
 }

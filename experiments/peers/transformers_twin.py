@@ -101,7 +101,7 @@ def techniques_of(spec, beside=frozenset()):
 
 
 def learning_rate(train, step):
-    """That of a step of the spec: docs/experiments.md, TrainSpec."""
+    """That of a step of the spec: docs/reference/lua.md, TrainSettings."""
     warmup, decay = train.get("lr_warmup", 0), train.get("lr_decay", "none")
     if step < warmup:
         return train["lr"] * (step + 1) / (warmup + 1)

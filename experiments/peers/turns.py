@@ -1,4 +1,4 @@
-"""Takes turns with the other runs of a round (docs/experiments.md, "Runs in turns").
+"""Takes turns with the other runs of a round (docs/guides/running.md).
 
     turns = Turns()                      # first of all: from here on the program has the turn
     ...                                  # set up and warm up

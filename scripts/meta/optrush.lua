@@ -85,7 +85,7 @@ local Report = {}
 ---@field requirements? string file in the form of pip's requirements: the Python packages that the program imports
 ---@field packages? string file with the names of the system's packages (Debian) that have the libraries and programs, one a line: for the message where one is missing
 ---@field effect? "rounding"|"precision"|"model" on arithmetic, against the rung below (default "rounding")
----@field turns? boolean it knows how to take turns with other runs, as docs/experiments.md says (default false)
+---@field turns? boolean it follows the protocol of interleaved runs: docs/guides/running.md (default false)
 ---@field model? Model|LlamaFields|SwigluStackFields|OperatorFields|CollectiveFields what is trained
 ---@field data? Data what it is trained on
 ---@field train? TrainSettings the training step
@@ -97,10 +97,10 @@ local Report = {}
 ---How a report shows a grid: a table, and curves over a setting.
 ---@class GridView
 ---@field axes? string[] names of axes that were given as a list
----@field columns? ("tokens_per_second"|"step_time"|"data_time"|"forward_time"|"backward_time"|"optimizer_time"|"compile_time"|"peak_memory"|"activations"|"flops_per_second"|"mfu"|"hfu"|"forward_bandwidth"|"backward_bandwidth"|"forward_bandwidth_share"|"backward_bandwidth_share"|"forward_flops"|"backward_flops"|"intensity"|"exposed_time"|"algorithm_bandwidth"|"bus_bandwidth"|"collective_time"|"loss"|"validation_loss"|"time_to_loss"|"steps_to_loss")[] of the table, beside one for each axis
+---@field columns? ("tokens_per_second"|"step_time"|"peak_memory"|"activations"|"flops_per_second"|"mfu"|"hfu"|"data_time"|"forward_time"|"backward_time"|"optimizer_time"|"exposed_time"|"loss"|"validation_loss"|"time_to_loss"|"steps_to_loss"|"compile_time"|"forward_bandwidth"|"backward_bandwidth"|"forward_bandwidth_share"|"backward_bandwidth_share"|"forward_flops"|"backward_flops"|"intensity"|"algorithm_bandwidth"|"bus_bandwidth"|"collective_time")[] of the table, beside one for each axis
 ---@field against? string a rung of one axis: changes against it stand in brackets
 ---@field x? string a numeric setting of the axes, as in train.seq_len
----@field curves? ("tokens_per_second"|"step_time"|"data_time"|"forward_time"|"backward_time"|"optimizer_time"|"compile_time"|"peak_memory"|"activations"|"flops_per_second"|"mfu"|"hfu"|"forward_bandwidth"|"backward_bandwidth"|"forward_bandwidth_share"|"backward_bandwidth_share"|"forward_flops"|"backward_flops"|"intensity"|"exposed_time"|"algorithm_bandwidth"|"bus_bandwidth"|"collective_time"|"loss"|"validation_loss"|"time_to_loss"|"steps_to_loss")[] drawn over x, one line for each choice of the other axes
+---@field curves? ("tokens_per_second"|"step_time"|"peak_memory"|"activations"|"flops_per_second"|"mfu"|"hfu"|"data_time"|"forward_time"|"backward_time"|"optimizer_time"|"exposed_time"|"loss"|"validation_loss"|"time_to_loss"|"steps_to_loss"|"compile_time"|"forward_bandwidth"|"backward_bandwidth"|"forward_bandwidth_share"|"backward_bandwidth_share"|"forward_flops"|"backward_flops"|"intensity"|"algorithm_bandwidth"|"bus_bandwidth"|"collective_time")[] drawn over x, one line for each choice of the other axes
 
 ---The training step. The defaults are those of a base; a rung changes only what it names.
 ---@class TrainSettings
@@ -272,7 +272,7 @@ local Report = {}
 ---@field doc string one line
 ---@field default? any where left out; nil: it must be given
 
----Measures what each training optimization really buys: docs/experiments.md.
+---Measures what each training optimization really buys: docs/reference/lua.md.
 local rush = {}
 
 ---Describes an experiment: its base, which is rung 0.
@@ -375,7 +375,7 @@ function rush.cpu() end
 ---@return integer
 function rush.ranks() end
 
----The largest micro-batch, a power of two, whose step is predicted to fit into the memory: by the plans of workers, which train nothing; with trial, by runs of two steps as well. 0 where not even one sequence fits, nil where the peak can't be foreseen (docs/architecture.md, "Plan").
+---The largest micro-batch, a power of two, whose step is predicted to fit into the memory: by the plans of workers, which train nothing; with trial, by runs of two steps as well. 0 where not even one sequence fits, nil where the peak can't be foreseen (docs/guides/memory.md).
 ---@param problem Problem what is trained, and what is stacked
 ---@return integer?
 function rush.max_batch(problem) end

@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "exactness.h"
-#include "optrush/python.h"
+#include "optrush/machine.h"
 
 namespace optrush::testing {
 namespace {

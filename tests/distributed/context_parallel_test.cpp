@@ -10,7 +10,7 @@
 #include "model/operators.h"
 #include "random_training.h"
 #include "support/temporary_folder.h"
-#include "train/session.h"
+#include "train/run_setup.h"
 
 namespace optrush::testing {
 namespace {
@@ -111,12 +111,14 @@ TEST(ContextParallel, SendsWhatTheorySays) {
 Json ring_job(const Ranks& ranks, const Json&) {
   RunSpec spec = small_spec(ranks.size, {context_parallel(ranks.size), {"ddp", Json::object()}});
   spec.train.seq_len = 2 * ranks.size;
-  const auto session = Session::open(spec, at::kCPU, ranks);
+  const auto session = RunSetup::open(spec, at::kCPU, ranks);
   session->connect();
   Group& group = session->mesh().group({"cp"});
   Json seen = {{"forward", Json::array()}, {"backward", Json::array()}};
   const auto sends = [&] {
-    return session->traffic().contains({"send", "cp"}) ? session->traffic().at({"send", "cp"}).calls : 0;
+    return session->groups().traffic().contains({"send", "cp"})
+               ? session->groups().traffic().at({"send", "cp"}).calls
+               : 0;
   };
   const AttentionHalves plain = plain::attention_halves();
   const AttentionHalves noted = {

@@ -7,7 +7,7 @@
 #include <map>
 #include <random>
 
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "optrush/data_parallel.h"
 #include "support/error_of.h"
 #include "support/temporary_folder.h"
@@ -233,7 +233,7 @@ TEST(Ddp, OneProcessIsLeftAlone) {
 
 TEST(Ddp, RefusesWhatRecordsAStep) {
   const RunSpec spec = with_ddp(spec_of(2, {{"cuda_graphs", Json::object()}}));
-  EXPECT_THAT(error_of([&] { Session::open(spec, at::kCPU, Ranks::planned(0, 2)); }),
+  EXPECT_THAT(error_of([&] { RunSetup::open(spec, at::kCPU, Ranks::planned(0, 2)); }),
               HasSubstr("cuda_graphs"));
 }
 
@@ -243,11 +243,11 @@ TEST(Ddp, RefusesWhatRecordsAStep) {
 class Steps {
  public:
   Steps(const Ranks& ranks, const Json& arguments, const std::function<void(Recipe&)>& edit)
-      : session_(Session::open(run_spec_from_json(arguments.at("spec"), "test"), at::kCPU, ranks,
-                               [&](Recipe& recipe) {
-                                 recipe.edit_as("test");
-                                 edit(recipe);
-                               })) {
+      : session_(RunSetup::open(run_spec_from_json(arguments.at("spec"), "test"), at::kCPU, ranks,
+                                [&](RunRecipe& recipe) {
+                                  recipe.edit_as("test");
+                                  edit(recipe);
+                                })) {
     session_->connect();
     session_->declare();
     session_->make_ready();
@@ -258,12 +258,12 @@ class Steps {
   }
   /// All-reduces of gradients since the run began.
   int64_t sent() const {
-    const auto found = session_->traffic().find({"all_reduce", "dp"});
-    return found == session_->traffic().end() ? 0 : found->second.calls;
+    const auto found = session_->groups().traffic().find({"all_reduce", "dp"});
+    return found == session_->groups().traffic().end() ? 0 : found->second.calls;
   }
 
  private:
-  std::unique_ptr<Session> session_;
+  std::unique_ptr<RunSetup> session_;
 };
 
 bool is_block(const Unit& unit, int64_t layer) { return unit.role == "block" && unit.layer == layer; }

@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "support/folders.h"
 #include "support/temporary_folder.h"
 #include "worker/predict.h"

@@ -10,7 +10,7 @@
 #include <random>
 
 #include "base/files.h"
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "exactness.h"
 #include "support/temporary_folder.h"
 

@@ -6,8 +6,8 @@
 #include <chrono>
 #include <thread>
 
+#include "base/peer_error.h"
 #include "distributed/groups.h"
-#include "distributed/peer_error.h"
 #include "distributed/rendezvous.h"
 #include "optrush/mesh.h"
 #include "rank_pool.h"

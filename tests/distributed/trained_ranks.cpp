@@ -11,7 +11,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "data/counter_random.h"
+#include "base/counter_random.h"
 #include "io/safetensors.h"
 #include "measure/memory.h"
 #include "train/rank_row.h"
@@ -167,7 +167,7 @@ Json train_job(const Ranks& ranks, const Json& arguments) {
   install_cpu_memory_tracking();
   at::set_num_threads(1);
   const RunSpec spec = run_spec_from_json(arguments.at("spec"), "test");
-  const auto session = Session::open(spec, at::kCPU, ranks, [&](Recipe& recipe) {
+  const auto session = RunSetup::open(spec, at::kCPU, ranks, [&](RunRecipe& recipe) {
     recipe.edit_as("test");
     if (arguments.at("holes")) punch_holes(recipe);
     if (arguments.at("rests")) add_resting_parameters(recipe);

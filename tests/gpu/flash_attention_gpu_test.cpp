@@ -22,7 +22,7 @@ class FlashAttentionOnGpu : public OnGpu {
     spec.device = "cuda";
     Trained trained(spec, {}, at::Device(at::kCUDA, 0));
     const Json result = trained.train();
-    return {losses(result), Json(trained.session().notes()).dump()};
+    return {losses(result), Json(trained.session().log().notes()).dump()};
   }
 };
 

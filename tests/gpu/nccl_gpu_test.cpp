@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
-#include "base/torch_folder.h"
+#include "machine/torch_folder.h"
 #include "distributed/backend.h"
 #include "distributed/groups.h"
 #include "distributed/nccl.h"

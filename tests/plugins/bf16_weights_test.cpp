@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "gpu/update.h"
 #include "master_adamw.h"
 #include "precision.h"
@@ -133,8 +133,9 @@ TEST(Bf16Weights, EveryKindOfModelTakesActivationsInBf16) {
   };
   in_both(nano_spec());
   RunSpec stack = nano_spec();
-  stack.model_kind = "swiglu_stack";
-  stack.model = validate_model("swiglu_stack", {{"dim", 32}, {"ffn_dim", 48}, {"n_layers", 3}}, "test");
+  stack.model_kind = "operator";
+  stack.model =
+      validate_model("operator", {{"op", "mlp"}, {"dim", 32}, {"ffn_dim", 48}, {"repeat", 3}}, "test");
   in_both(stack);
   for (const char* op : {"norm", "linear", "add_norm", "swiglu", "position", "attention"}) {
     SCOPED_TRACE(op);

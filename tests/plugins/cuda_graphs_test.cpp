@@ -73,7 +73,7 @@ TEST(CudaGraphs, RefusePackedDocumentsAndPairsOfAnswersByName) {
     pair.spec.data = small_data(kind);
     pair.spec.data.path = (folder / pair.spec.data.path).string();
     const CheckResult result = run_case(pair, at::kCPU, stacks);
-    EXPECT_EQ(result.status, "refused") << result.detail;
+    EXPECT_EQ(result.status, CaseStatus::refused) << result.detail;
     EXPECT_NE(result.detail.find("'" + std::string(other) + "' in "), std::string::npos) << result.detail;
   }
 }

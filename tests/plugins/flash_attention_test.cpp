@@ -6,7 +6,7 @@
 #include "fused_kernel.h"
 #include "kernel_order.h"
 #include "model/binder.h"
-#include "optrush/autocast.h"
+#include "optrush/scopes.h"
 #include "support/attention_ring.h"
 #include "support/error_of.h"
 #include "support/training.h"
@@ -75,7 +75,7 @@ TEST(FlashAttention, SaysWhichKernelRanAndWhy) {
   const auto notes = [](Json options) {
     Trained trained(nano_spec({{"flash_attention", std::move(options)}}));
     trained.train();
-    return Json(trained.session().notes()).dump();
+    return Json(trained.session().log().notes()).dump();
   };
   EXPECT_NE(notes(Json::object()).find("attention runs the kernel 'flash' (auto)"), std::string::npos);
   EXPECT_NE(notes({{"kernel", "flash"}}).find("attention runs the kernel 'flash' (as asked)"),
@@ -89,7 +89,7 @@ class Resolved {
   explicit Resolved(Json options = Json::object()) : trained_(nano_spec({{"flash_attention", options}})) {}
   Ops::Attention::Fn attention() { return Binder(trained_.session().recipe()).attention(site()); }
   AttentionHalves halves() { return Binder(trained_.session().recipe()).attention_halves(site()); }
-  Json notes() { return trained_.session().notes(); }
+  Json notes() { return trained_.session().log().notes(); }
 
  private:
   const Site& site() {

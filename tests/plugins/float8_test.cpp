@@ -146,8 +146,9 @@ TEST(Float8, SaysWhatItLeavesAloneAndWhatItNeeds) {
   RunSpec spec = nano_spec({{"float8", Json::object()}});
   spec.model["ffn_dim"] = 40;
   Trained odd(spec);
-  ASSERT_EQ(odd.session().notes().size(), 1U);
-  EXPECT_NE(odd.session().notes()[0].find("6 linears stay"), std::string::npos) << odd.session().notes()[0];
+  ASSERT_EQ(odd.session().log().notes().size(), 1U);
+  EXPECT_NE(odd.session().log().notes()[0].find("6 linears stay"), std::string::npos)
+      << odd.session().log().notes()[0];
   spec = nano_spec({{"float8", Json::object()}});
   spec.train.seq_len = 15;
   spec.train.micro_batch = 1;

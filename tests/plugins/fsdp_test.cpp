@@ -6,8 +6,9 @@
 
 #include <random>
 
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "measure/step_clock.h"
+#include "optrush/data_parallel.h"
 #include "optrush/forecast.h"
 #include "sharded.h"
 #include "simulated/device.h"
@@ -35,10 +36,10 @@ RunSpec ranks_spec(int64_t ranks, Json options, const Json& model = Json::object
 }
 
 /// As far as plans go: rank `rank` knows what it keeps.
-std::unique_ptr<Session> declared(const RunSpec& spec, int64_t rank,
-                                  const std::function<void(Recipe&)>& edit = {}) {
+std::unique_ptr<RunSetup> declared(const RunSpec& spec, int64_t rank,
+                                   const std::function<void(Recipe&)>& edit = {}) {
   auto session =
-      Session::open(spec, at::kCPU, Ranks::planned(rank, spec.train.world_size), [&](Recipe& recipe) {
+      RunSetup::open(spec, at::kCPU, Ranks::planned(rank, spec.train.world_size), [&](RunRecipe& recipe) {
         recipe.edit_as("test");
         if (edit) edit(recipe);
       });
@@ -144,11 +145,11 @@ TEST(FsdpStorage, ViewsSeeTheMemoryThatIsThere) {
 class Foreseen {
  public:
   explicit Foreseen(const RunSpec& spec, const std::function<void(Recipe&)>& edit = {})
-      : session_(Session::open(spec, simulated::open(simulated::Values::none, at::kCUDA),
-                               Ranks::planned(0, spec.train.world_size), [&](Recipe& recipe) {
-                                 recipe.edit_as("test");
-                                 if (edit) edit(recipe);
-                               })) {
+      : session_(RunSetup::open(spec, simulated::open(simulated::Values::none, at::kCUDA),
+                                Ranks::planned(0, spec.train.world_size), [&](RunRecipe& recipe) {
+                                  recipe.edit_as("test");
+                                  if (edit) edit(recipe);
+                                })) {
     session_->connect();
     session_->declare();
     session_->make_ready();
@@ -170,7 +171,7 @@ class Foreseen {
   }
   double sent(const std::string& collective) const {
     double bytes = 0;
-    for (const auto& [key, traffic] : session_->traffic())
+    for (const auto& [key, traffic] : session_->groups().traffic())
       if (key.first == collective) bytes += traffic.sent;
     return bytes;
   }
@@ -182,7 +183,7 @@ class Foreseen {
   }
 
  private:
-  std::unique_ptr<Session> session_;
+  std::unique_ptr<RunSetup> session_;
   int64_t number_ = 0;
 };
 

@@ -3,8 +3,8 @@
 
 #include "../support/temporary_folder.h"
 #include "base/files.h"
-#include "base/spec_json.h"
-#include "launch/result.h"
+#include "spec/spec_json.h"
+#include "launch/run/result.h"
 #include "optrush/spec.h"
 #include "process/process.h"
 
@@ -37,7 +37,7 @@ class Misbehaviour : public ::testing::Test {
         out / "log.txt"};
     Interrupts interrupts;
     const ProcessEnd end = run_process(worker, {.timeout_s = timeout_s, .grace_s = 1}, interrupts);
-    return conclude(out, end, {plugins.front(), spec});
+    return to_json(conclude(out, end, {plugins.front(), spec}));
   }
 
   static void expect(const Json& result, const std::string& status,

@@ -7,7 +7,7 @@
 #include "io/safetensors.h"
 #include "linear_pair.h"
 #include "numbers.h"
-#include "optrush/gradcheck.h"
+#include "optrush/differentiable.h"
 #include "precision.h"
 #include "support/cubin.h"
 #include "support/error_of.h"

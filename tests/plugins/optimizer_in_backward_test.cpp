@@ -115,7 +115,7 @@ TEST(OptimizerInBackward, SumsOverMicroBatchesFirst) {
   Training in_backward(spec);
   expect_the_same(in_backward, plain);
   EXPECT_EQ(in_backward.gradients(), plain.gradients()) << "all are there until the last micro-batch";
-  EXPECT_THAT(in_backward.run.session().notes(), ElementsAre(HasSubstr("3 micro-batches add up")));
+  EXPECT_THAT(in_backward.run.session().log().notes(), ElementsAre(HasSubstr("3 micro-batches add up")));
 }
 
 TEST(OptimizerInBackward, RefusesByNameWhatLooksAtAllGradients) {

@@ -6,7 +6,8 @@
 #include <thread>
 
 #include "measure/memory.h"
-#include "optrush/evaluation.h"
+#include "optrush/scopes.h"
+#include "optrush/step.h"
 #include "support/error_of.h"
 #include "support/training.h"
 #include "worker/predict.h"

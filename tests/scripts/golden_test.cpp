@@ -10,7 +10,7 @@
 #include "../support/temporary_folder.h"
 #include "base/files.h"
 #include "base/suggest.h"
-#include "base/torch_folder.h"
+#include "machine/torch_folder.h"
 #include "described_plugins.h"
 #include "optrush/error.h"
 #include "printing_host.h"

@@ -190,7 +190,7 @@ def too_large():
 local rush = require "optrush"
 local exp = rush.experiment {
   name = "large",
-  model = rush.swiglu_stack { dim = 8, ffn_dim = 16, n_layers = 1 },
+  model = rush.operator("mlp", { dim = 8, ffn_dim = 16 }),
   train = { micro_batch = 1, seq_len = 4, steps = 2, warmup = 1 },
 }
 exp:ladder { rush.rung("wide", { model = { dim = 1000000, ffn_dim = 4000000 } }) }

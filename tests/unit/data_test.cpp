@@ -9,8 +9,8 @@
 
 #include "../support/error_of.h"
 #include "../support/temporary_folder.h"
+#include "base/counter_random.h"
 #include "base/files.h"
-#include "data/counter_random.h"
 #include "data/text_source.h"
 #include "data/token_file.h"
 #include "data/token_source.h"

@@ -8,7 +8,7 @@
 #include "../scripts/described_plugins.h"
 #include "../support/error_of.h"
 #include "../support/temporary_folder.h"
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "experiment/stack.h"
 #include "optrush/error.h"
 

@@ -1,4 +1,4 @@
-#include "base/installation.h"
+#include "machine/installation.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include "../support/error_of.h"
 #include "../support/temporary_folder.h"
 #include "base/files.h"
-#include "base/torch_folder.h"
+#include "machine/torch_folder.h"
 
 namespace optrush::testing {
 namespace {

@@ -8,16 +8,13 @@
 #include <set>
 #include <tuple>
 
-#include "mesh_plan/estimates_table.h"
 #include "mesh_plan/measured_hardware.h"
-#include "mesh_plan/mesh_table.h"
-#include "mesh_plan/projection_table.h"
-#include "mesh_plan/table_parts.h"
+#include "mesh_plan/tables.h"
 #include "optrush/error.h"
 #include "report_fixture.h"
 #include "script/presets.h"
 
-namespace optrush {
+namespace optrush::mesh_plan {
 namespace {
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -31,7 +28,7 @@ double sent(const Mix& mix, const TrainingProblem& problem, const std::string& w
   const DecoderWork work(problem.model);
   const StageShare whole{.blocks = work.blocks, .embedding = true, .head = true};
   double bytes = 0;
-  for (const Traffic& traffic : traffic_of(mix, problem, whole, hardware_preset("h100")))
+  for (const MixTraffic& traffic : traffic_of(mix, problem, whole, hardware_preset("h100")))
     if (traffic.what == what) bytes += traffic.bytes;
   return bytes;
 }
@@ -108,7 +105,8 @@ TEST(Schedules, EachIsValidAndTrainsTheWholeBatch) {
   }
 }
 
-// docs/plugins.md: 2 Psi, (k + 1) Psi and 3 k Psi, times (N - 1) / N; in fp32 every Psi is the same.
+// docs/plugins/shipped/fsdp.md: 2 Psi, (k + 1) Psi and 3 k Psi, times (N - 1) / N; in fp32 every Psi is the
+// same.
 TEST(Volumes, OfReplicas) {
   TrainingProblem problem = problem_of("llama-3.1-8b");
   problem.precision = Precision::fp32;
@@ -169,7 +167,7 @@ TEST(Rings, UseTheLinksOfTheirRanksInANode) {
   EXPECT_NEAR(ring_of(h100, 1, 16).latency, 14 * 1.9e-6 + 4e-6, 1e-12);
 }
 
-// 16 bytes a parameter, 18 where micro-batches add up (docs/plugins.md), and a share of them in shards.
+// 16 bytes a parameter, 18 where micro-batches add up (docs/plugins/shipped), and a share of them in shards.
 TEST(MixMemory, OfStatesByStage) {
   const TrainingProblem problem = problem_of("llama-3.2-1b");
   const double parameters = DecoderWork(problem.model).parameters();
@@ -267,7 +265,7 @@ TEST(MixCost, ExposesWhatComputationCannotHide) {
   const MixCost slow = cost_of(mix, problem, hardware);
   EXPECT_GT(slow.exposed, 10 * fast);
   double sending = 0;
-  for (const Traffic& traffic : slow.traffic) sending += traffic.seconds();
+  for (const MixTraffic& traffic : slow.traffic) sending += traffic.seconds();
   EXPECT_LE(slow.exposed, sending * (1 + 1e-9));
 }
 
@@ -407,4 +405,4 @@ TEST(Estimates, AreOfWholeSequencesAndAllParameters) {
   EXPECT_FALSE(trained_decoder(a, row));
 }
 }  // namespace
-}  // namespace optrush
+}  // namespace optrush::mesh_plan

@@ -6,8 +6,8 @@
 #include <map>
 #include <string>
 
-#include "base/operator_spec.h"
-#include "base/spec_json.h"
+#include "spec/operator_spec.h"
+#include "spec/spec_json.h"
 #include "data/batches.h"
 #include "support/training.h"
 #include "worker/plan.h"

@@ -4,10 +4,10 @@
 
 #include <gtest/gtest.h>
 
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "measure/cuda_library.h"
 #include "measure/memory.h"
-#include "support/swiglu_stack.h"
+#include "support/mlp_spec.h"
 
 namespace optrush::testing {
 namespace {
@@ -28,12 +28,12 @@ TEST(Predict, ThePeakOfAStepToTheByte) {
   const PluginUse lora = {"lora", {{"rank", 4}}};
   RunSpec accumulated = nano_spec();
   accumulated.train.accumulation = 3;
-  RunSpec wide = stack_spec({{"swiglu_recompute", {{"level", 1}}}});
+  RunSpec wide = mlp_spec({{"swiglu_recompute", {{"level", 1}}}});
   wide.train.seq_len = 200;
   for (const RunSpec& spec : {nano_spec(), nano_spec({{"optimizer_in_backward", Json::object()}}),
                               nano_spec({lora}), nano_spec({lora, {"nf4", Json::object()}}), accumulated,
-                              nano_spec({{"activation_checkpointing", {{"policy", "offload"}}}}),
-                              stack_spec(), stack_spec({{"swiglu_recompute", {{"level", 0}}}}), wide}) {
+                              nano_spec({{"activation_checkpointing", {{"policy", "offload"}}}}), mlp_spec(),
+                              mlp_spec({{"swiglu_recompute", {{"level", 0}}}}), wide}) {
     SCOPED_TRACE(to_json(spec).dump());
     const auto predicted = predicted_peak(spec);
     ASSERT_TRUE(predicted.has_value());
@@ -49,9 +49,9 @@ TEST(Predict, SmallBuffersInsideOfAKernelAreMissing) {
 }
 
 TEST(Predict, NeedsNeitherMemoryNorData) {
-  RunSpec spec = stack_spec();
-  spec.model =
-      validate_model("swiglu_stack", {{"dim", 65536}, {"ffn_dim", 262144}, {"n_layers", 100}}, "test");
+  RunSpec spec = mlp_spec();
+  spec.model = validate_model("operator",
+                              {{"op", "mlp"}, {"dim", 65536}, {"ffn_dim", 262144}, {"repeat", 100}}, "test");
   const int64_t parameters = int64_t{3} * 65536 * 262144 * 100;
   const auto predicted = predicted_peak(spec);
   ASSERT_TRUE(predicted.has_value());
@@ -199,8 +199,9 @@ TEST(Costs, FusedKernelsLaunchWhatTheyClaim) {
 }
 
 TEST(Costs, FusedAdamWLaunchesByChunksInsteadOfByParameters) {
-  RunSpec spec = stack_spec();
-  spec.model = validate_model("swiglu_stack", {{"dim", 1024}, {"ffn_dim", 4096}, {"n_layers", 8}}, "test");
+  RunSpec spec = mlp_spec();
+  spec.model =
+      validate_model("operator", {{"op", "mlp"}, {"dim", 1024}, {"ffn_dim", 4096}, {"repeat", 8}}, "test");
   const Json plain = foreseen_costs(spec);
   EXPECT_GE(plain["phases"]["optimizer"]["launches"].get<int64_t>(), 24 * 7);
   spec.plugins = {{"fused_adamw", Json::object()}};

@@ -97,7 +97,7 @@ TEST(Recipe, AnEditAfterApplyIsAnErrorOfItsOwner) {
   });
   EXPECT_NE(message.find("plugin 'test' in event declared"), std::string::npos) << message;
   EXPECT_NE(message.find("the slot 'swiglu' is edited after apply()"), std::string::npos) << message;
-  Recipe recipe(nano_spec());
+  RunRecipe recipe(nano_spec());
   recipe.seal();
   EXPECT_NE(error_of([&] { recipe.set(&TrainSpec::accumulation, int64_t{2}); }), "");
   EXPECT_NE(error_of([&] { recipe.on(Event::ready, Phase::base, [](optrush::Run&) {}); }), "");
@@ -133,7 +133,7 @@ TEST(Slot, ATracerRefusesAWrapThatItCouldNotSee) {
 }
 
 TEST(Recipe, TwoPluginsMayNotSetAFieldToDifferentValues) {
-  Recipe recipe(nano_spec());
+  RunRecipe recipe(nano_spec());
   recipe.edit_as("a");
   recipe.set(&TrainSpec::accumulation, int64_t{4});
   recipe.edit_as("b");
@@ -181,7 +181,7 @@ TEST(Recipe, AnExceptionInAHandlerCarriesPluginAndEvent) {
 }
 
 TEST(Recipe, ScopesAreEnteredOutermostFirstAndLeftInReverse) {
-  Recipe recipe(nano_spec());
+  RunRecipe recipe(nano_spec());
   std::string trace;
   const auto scope = [&](Phase phase, char name) {
     recipe.scope(phase, [&trace, name]() -> Scopes::Guard {

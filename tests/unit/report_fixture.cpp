@@ -6,7 +6,7 @@
 
 #include "../support/temporary_folder.h"
 #include "base/files.h"
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "experiment/gate.h"
 
 namespace optrush::test {

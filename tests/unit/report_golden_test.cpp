@@ -11,7 +11,9 @@
 #include "../support/temporary_folder.h"
 #include "base/files.h"
 #include "optrush/error.h"
+#include "report/charts.h"
 #include "report/compare.h"
+#include "report/quantities.h"
 #include "report/report.h"
 #include "report/writers.h"
 #include "report_fixture.h"
@@ -43,8 +45,7 @@ class DecimalComma {
   std::locale before_;
 };
 
-void expect_golden(const std::string& name, const std::string& text) {
-  const fs::path file = fs::path(OPTRUSH_TESTS_DIR) / "fixtures/reports" / name;
+void expect_text_of(const fs::path& file, const std::string& text) {
   if (std::getenv("OPTRUSH_UPDATE_GOLDENS")) write_file(file, text);
   // The first line that differs says more than two whole files.
   std::istringstream found(text), expected(read_file(file));
@@ -52,8 +53,12 @@ void expect_golden(const std::string& name, const std::string& text) {
     std::string found_line, expected_line;
     std::getline(found, found_line);
     std::getline(expected, expected_line);
-    ASSERT_EQ(found_line, expected_line) << name << ":" << number;
+    ASSERT_EQ(found_line, expected_line) << file << ":" << number;
   }
+}
+
+void expect_golden(const std::string& name, const std::string& text) {
+  expect_text_of(fs::path(OPTRUSH_TESTS_DIR) / "fixtures/reports" / name, text);
 }
 
 void expect_all_golden(const std::string& name, const test::SyntheticReport& report) {
@@ -61,7 +66,7 @@ void expect_all_golden(const std::string& name, const test::SyntheticReport& rep
   report.write(folder.path());
   const Analysis analysis = analyze(load_report(folder.path()));
   std::vector<std::string> charts;
-  for (const auto& chart : make_charts(analysis)) charts.push_back(chart.name);
+  for (const auto& chart : charts_of(analysis)) charts.push_back(chart.name);
   expect_golden(name + "/report.md", markdown(make_document(analysis), charts));
   expect_golden(name + "/results.csv", csv(analysis));
   expect_golden(name + "/terminal.txt", ladder_table(analysis));
@@ -89,6 +94,16 @@ TEST(ReportGolden, EveryReport) { expect_every_report(); }
 TEST(ReportGolden, TheSameWithDecimalCommas) {
   const DecimalComma comma;
   expect_every_report();
+}
+
+TEST(ReportGolden, ColumnsOfResultsCsvAreDocumented) {
+  const fs::path file = fs::path(OPTRUSH_TESTS_DIR).parent_path() / "docs/schema/results_csv.md";
+  const std::string head = "| column | meaning |\n| :--- | :--- |\n", before = read_file(file);
+  ASSERT_NE(before.find(head), std::string::npos);
+  std::string text = before.substr(0, before.find(head)) + head;
+  for (const Quantity& q : quantities())
+    if (const std::string name = q.csv; !name.empty()) text += "| " + name + " | " + q.doc + " |\n";
+  expect_text_of(file, text);
 }
 
 TEST(ReportGolden, Comparison) {

@@ -61,13 +61,15 @@ TEST(Step, ChunksAndMicroBatchesInAnyOrderTrainAsOne) {
 }
 
 TEST(Step, ARankKeepsOnlyTheParametersOfItsUnits) {
-  const auto session = Session::open(nano_spec(), at::kCPU, {}, [](Recipe& recipe) {
+  const auto session = RunSetup::open(nano_spec(), at::kCPU, {}, [](Recipe& recipe) {
     recipe.stages.replace(
         [](optrush::Run& run) { return std::vector<std::vector<Unit*>>{{run.units().at(1).get()}}; });
   });
   session->connect();
   session->declare();
-  EXPECT_FALSE(session->has_head());
+  ASSERT_EQ(session->chunks().size(), 1U);
+  ASSERT_EQ(session->chunks()[0].size(), 1U);
+  EXPECT_NE(session->chunks()[0][0]->role, "head");
   for (const Param* param : session->params().all()) EXPECT_EQ(param->name.rfind("model.layers.0.", 0), 0);
   session->make_ready();
   EXPECT_EQ(session->data_parallel().shards().size(), session->params().all().size());
@@ -259,7 +261,7 @@ Read read_of(const RunSpec& spec, const Read* from = nullptr, bool with_position
     });
   optrush::train(
       session, [](const Json&) {}, nullptr, {}, run);
-  read.notes = session.notes();
+  read.notes = session.log().notes();
   Batches batches(spec, session.model(), session.mesh(), at::kCPU);
   const int64_t next = session.first_step() + spec.train.warmup + spec.train.steps;
   if (run.read && run.read->order == batches.order()) batches.go_on(session.first_step(), run.read->samples);

@@ -10,7 +10,7 @@
 #include "data/batches.h"
 #include "data/token_source.h"
 #include "measure/memory.h"
-#include "optrush/evaluation.h"
+#include "optrush/scopes.h"
 #include "recipe/evaluation_scope.h"
 #include "support/error_of.h"
 #include "support/temporary_folder.h"

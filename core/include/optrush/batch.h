@@ -1,6 +1,8 @@
 #pragma once
+#include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "optrush/tensor.h"
 
@@ -42,4 +44,7 @@ struct Batch {
     return all;
   }
 };
+
+/// The documents that lie in each sequence, one behind the other, by number.
+using Rows = std::vector<std::vector<int64_t>>;
 }  // namespace optrush

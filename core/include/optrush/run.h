@@ -1,7 +1,9 @@
 #pragma once
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "optrush/mesh.h"
@@ -13,6 +15,18 @@ namespace optrush {
 class DataParallel;
 class Optimizer;
 struct Update;
+
+/// Lifecycle of a run in a worker, in this order. apply() comes before all of it and touches no device.
+enum class Event : uint8_t {
+  meshed,    ///< process groups exist
+  declared,  ///< parameters are known by name and shape, without values: add, freeze, tie, split, encode here
+  placed,    ///< values exist
+  ready,     ///< every slot is resolved for every site; data parallelism and optimizer are built
+  step_begin,
+  step_end,
+  finished
+};
+std::string_view to_string(Event);
 
 /// What plugins see of a run in their events and makers.
 class Run {

@@ -5,12 +5,12 @@
 #include <utility>
 #include <vector>
 
+#include "optrush/edit.h"
 #include "optrush/host/slot_info.h"
-#include "optrush/phase.h"
-#include "optrush/site.h"
-#include "optrush/traits.h"
 
 namespace optrush {
+struct Site;
+
 /// A named place of the recipe: one base with one owner, and any number of wraps around it, nested by phase.
 /// The plain base comes from the model. Functions are made for each site after Event::placed, so makers may
 /// capture Params. demand("feature") asks the base for one (Traits::offers).

@@ -19,6 +19,7 @@
 #include "offload.h"
 #include "optrush/forecast.h"
 #include "optrush/plugin.h"
+#include "optrush/scopes.h"
 #include "recompute.h"
 #include "selective.h"
 

@@ -16,6 +16,7 @@
 #include "code.h"
 #include "optrush/forecast.h"
 #include "optrush/plugin.h"
+#include "optrush/shard.h"
 
 namespace {
 using namespace optrush;

@@ -18,6 +18,7 @@
 #include "master_adamw.h"
 #include "optrush/forecast.h"
 #include "optrush/plugin.h"
+#include "optrush/shard.h"
 
 namespace {
 using namespace optrush;

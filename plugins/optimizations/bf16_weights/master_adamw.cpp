@@ -12,9 +12,9 @@
 #include <utility>
 
 #include "gpu/update.h"
-#include "optrush/costs.h"
 #include "optrush/error.h"
 #include "optrush/forecast.h"
+#include "optrush/optimizer.h"
 #include "pieces.h"
 
 namespace optrush::master_adamw {

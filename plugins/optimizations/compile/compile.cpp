@@ -16,8 +16,8 @@
 
 #include "cache.h"
 #include "compiled_unit.h"
-#include "optrush/evaluation.h"
 #include "optrush/plugin.h"
+#include "optrush/scopes.h"
 #include "self_check.h"
 #include "unit_graph.h"
 

@@ -8,9 +8,9 @@
 #include <torch/csrc/jit/frontend/tracer.h>
 #include <torch/csrc/jit/passes/canonicalize.h>
 
+#include "optrush/differentiable.h"
 #include "optrush/error.h"
 #include "optrush/param.h"
-#include "optrush/traced_pairs.h"
 
 namespace optrush::compile {
 namespace {

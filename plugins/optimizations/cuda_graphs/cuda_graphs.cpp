@@ -7,6 +7,7 @@
 // tensor. Phases of a replayed step can't be told apart.
 #include "capturable.h"
 #include "optrush/plugin.h"
+#include "optrush/step.h"
 #include "step_graph.h"
 
 namespace {

@@ -1,6 +1,7 @@
 #include "static_batches.h"
 
 #include "optrush/error.h"
+#include "optrush/step.h"
 
 namespace optrush::cuda_graphs {
 namespace {

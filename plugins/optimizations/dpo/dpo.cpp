@@ -17,8 +17,10 @@
 #include <map>
 #include <set>
 
-#include "optrush/evaluation.h"
+#include "optrush/data_parallel.h"
 #include "optrush/plugin.h"
+#include "optrush/scopes.h"
+#include "optrush/step.h"
 
 namespace {
 using namespace optrush;
@@ -43,6 +45,10 @@ class Dpo final : public Plugin {
         throw Skip("dpo compares answers made of tokens, and this model reads none",
                    "take the rung off here");
       check_whole(recipe);
+      if (const int64_t rows = run.spec().train.micro_batch; rows % 2 != 0)
+        throw Error("train.micro_batch is " + std::to_string(rows) +
+                        ", and the two answers of a pair are two sequences of one micro-batch",
+                    "give an even number");
       trains_model_ = trains_model(run);
     });
     // Before the run goes on from a saved state, if it does.
@@ -62,7 +68,8 @@ class Dpo final : public Plugin {
     // Inside of what gathers a unit's parameters; outside of what compiles it, which then sees the head
     // alone.
     recipe.unit.wrap(Phase::checkpoint, [this](auto inner, const Unit& unit) { return on_head(inner, unit); },
-                     {.trace = Trace::aten, .offers = {"preferences"}});
+                     {.trace = Trace::aten});
+    recipe.learn_from("preferences");
     recipe.counter({.name = "accuracy", .per = Per::step, .over_ranks = OverRanks::mean},
                    [this] { return total(accuracy_); });
     recipe.counter({.name = "reward margin", .per = Per::step, .over_ranks = OverRanks::mean},

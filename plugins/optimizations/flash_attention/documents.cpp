@@ -6,7 +6,7 @@
 #include <array>
 #include <limits>
 
-#include "optrush/costs.h"
+#include "optrush/forecast.h"
 
 namespace optrush::flash::documents {
 namespace {
@@ -68,8 +68,8 @@ double flops_of(int64_t products, const Tensor& q, const AttentionArgs& args) {
   return 2 * static_cast<double>(products) * args.segments.pairs * width / (args.causal ? 2 : 1);
 }
 
-/// These FLOPs follow from the documents' lengths (docs/plugins.md). On a GPU the sizes of one operator for
-/// all of them do not tell any; on a CPU each document is a call, which is counted.
+/// These FLOPs follow from the documents' lengths (docs/plugins/gpu_kernel.md). On a GPU the sizes of one
+/// operator for all of them do not tell any; on a CPU each document is a call, which is counted.
 void note_products(double flops, bool on_gpu) {
   if (on_gpu) note_flops(flops);
   const std::array<c10::IValue, 1> inputs = {c10::IValue(flops)};

@@ -6,6 +6,7 @@
 
 #include <unordered_map>
 
+#include "optrush/optimizer.h"
 #include "optrush/plugin.h"
 
 namespace {

@@ -10,7 +10,6 @@
 
 #include "cross_entropy.h"
 #include "kernel_parts/tensors.h"
-#include "optrush/costs.h"
 #include "optrush/error.h"
 #include "optrush/forecast.h"
 

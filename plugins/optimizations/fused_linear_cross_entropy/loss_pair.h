@@ -2,7 +2,7 @@
 #include <optional>
 
 #include "optrush/differentiable.h"
-#include "optrush/vocabulary.h"
+#include "optrush/ops.h"
 
 namespace optrush {
 /// What a forward makes beside the loss.

@@ -9,8 +9,8 @@
 #include <map>
 #include <set>
 
-#include "optrush/evaluation.h"
 #include "optrush/plugin.h"
+#include "optrush/scopes.h"
 
 namespace {
 using namespace optrush;
@@ -24,7 +24,7 @@ class Lora final : public Plugin {
     scale_ = options.number("alpha") / static_cast<double>(rank_);
     dropout_ = options.number("dropout");
     targets_ = options.list("target_modules");
-    recipe.describe_adapter({{"peft_type", "LORA"},
+    recipe.describe("peft", {{"peft_type", "LORA"},
                              {"task_type", "CAUSAL_LM"},
                              {"r", rank_},
                              {"lora_alpha", options.number("alpha")},

@@ -6,8 +6,9 @@
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
 
-#include "optrush/autocast.h"
+#include "optrush/optimizer.h"
 #include "optrush/plugin.h"
+#include "optrush/scopes.h"
 
 namespace {
 using namespace optrush;

@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "optrush/error.h"
+#include "optrush/optimizer.h"
 #include "orthogonalize.h"
 
 namespace optrush::muon {
@@ -22,6 +23,14 @@ class Muon final : public Optimizer {
         others_(std::move(others)) {
     for (const Shard& shard : matrices) momenta_[shard.key()] = at::zeros_like(shard.data);
     for (const Round& round : rounds_) shared_.insert(round.matrices.begin(), round.matrices.end());
+  }
+
+  /// Ranks that have parts of a matrix have to be called for it at the same time.
+  std::string why_not_in_parts() const override {
+    for (const Round& round : rounds_)
+      if (round.cut)
+        return "muon needs all of '" + round.matrices.front()->name + "' at once, of which ranks have parts";
+    return others_->why_not_in_parts();
   }
 
   void step(std::span<Shard> shards, const Update& update) override {

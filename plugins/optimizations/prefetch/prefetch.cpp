@@ -13,8 +13,9 @@
 #include <mutex>
 #include <thread>
 
-#include "optrush/evaluation.h"
 #include "optrush/plugin.h"
+#include "optrush/scopes.h"
+#include "optrush/step.h"
 
 namespace {
 using namespace optrush;

@@ -1,9 +1,10 @@
 #pragma once
 #include <cstdint>
 
-#include "optrush/attention.h"
 #include "optrush/differentiable.h"
-#include "optrush/group.h"
+#include "optrush/mesh.h"
+#include "optrush/ops.h"
+#include "optrush/step.h"
 
 namespace optrush::context_parallel {
 /// Ring attention (arXiv:2310.01889): queries stay, keys and values go around. At each of N steps a rank

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "optrush/group.h"
+#include "optrush/mesh.h"
 
 namespace optrush::ddp {
 /// How gradients are put into buckets, and what goes over the wire.

@@ -8,9 +8,9 @@
 
 #include "../used_anywhere.h"
 #include "buckets.h"
+#include "optrush/data_parallel.h"
 #include "optrush/error.h"
 #include "optrush/forecast.h"
-#include "optrush/leaf.h"
 
 namespace optrush::ddp {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "../used_anywhere.h"
 #include "optrush/error.h"
+#include "optrush/shard.h"
 
 namespace optrush::fsdp {
 Reductions::Reductions(const Policy& policy, Run& run, const Mesh::Names& shard_dims,

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "optrush/evaluation.h"
-#include "optrush/leaf.h"
+#include "optrush/data_parallel.h"
+#include "optrush/scopes.h"
 #include "traffic.h"
 
 namespace optrush::fsdp {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "optrush/group.h"
+#include "optrush/mesh.h"
 #include "timeline.h"
 
 namespace optrush::pipeline_parallel {

@@ -24,6 +24,7 @@
 
 #include "optrush/forecast.h"
 #include "optrush/plugin.h"
+#include "optrush/step.h"
 #include "partition.h"
 #include "pipeline.h"
 #include "tied_ends.h"
@@ -51,10 +52,10 @@ class PipelineParallel final : public Plugin {
               .chunks = options.integer("chunks")};
     blocks_ = options.string("blocks");
     if (shape_.ranks == 1 || recipe.spec().train.world_size == 1) return;
-    const std::string& kind = recipe.spec().model_kind;
-    if (kind != "llama" && kind != "swiglu_stack")
-      throw Error("pipeline_parallel can't cut a model of kind '" + kind + "'",
-                  "take a llama or a swiglu_stack");
+    const RunSpec& spec = recipe.spec();
+    if (spec.model_kind != "llama" && spec.model.value("op", "") != "mlp")
+      throw Error("pipeline_parallel can't cut a model of kind '" + spec.model_kind + "'",
+                  "take a llama, or the operator mlp");
     if (shape_.schedule != Schedule::interleaved) {
       if (shape_.chunks > 2)
         throw Error(

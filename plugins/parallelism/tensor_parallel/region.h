@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "optrush/differentiable.h"
-#include "optrush/group.h"
+#include "optrush/mesh.h"
 #include "optrush/ops.h"
 
 namespace optrush::tensor_parallel {

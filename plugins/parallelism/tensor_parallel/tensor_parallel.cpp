@@ -47,7 +47,7 @@ class TensorParallel final : public Plugin {
     parts_ = size_;
     if (recipe.spec().model_kind == "llama")
       cut_decoder(llama_of(recipe.spec()));
-    else if (recipe.spec().model_kind == "swiglu_stack" && !by_sequence_)
+    else if (recipe.spec().model.value("op", "") == "mlp" && !by_sequence_)
       cuts_ = {{"ffn", {{kDim}, {}, 1}}};
     else
       throw Error("tensor_parallel can't cut a model of kind '" + recipe.spec().model_kind + "'" +

@@ -1,5 +1,5 @@
 // config.json of a Hugging Face folder.
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "checkpoint/hugging_face_model.h"
 #include "checkpoint/written_config.h"
 #include "target.h"

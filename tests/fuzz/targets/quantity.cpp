@@ -1,5 +1,5 @@
 // Words of the command line and of scripts with a unit: "5m", "512 MiB", and values by their look.
-#include "base/text_value.h"
+#include "spec/text_value.h"
 #include "experiment/until.h"
 #include "script/byte_size.h"
 #include "target.h"

@@ -1,10 +1,10 @@
 // What a training program tells the conductor about turns: lines of JSON over a socket.
-#include "launch/turn_socket.h"
+#include "launch/interleaving/turn_socket.h"
 
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "base/unix_address.h"
+#include "machine/unix_address.h"
 #include "target.h"
 
 namespace {

@@ -3,7 +3,7 @@
 
 #include <sys/socket.h>
 
-#include "launch/socket.h"
+#include "launch/run/socket.h"
 #include "target.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -598,7 +598,7 @@ TEST_F(Conductor, TheProgressMayBeReadByNobody) {
   ASSERT_EQ(pipe(ends), 0);
   close(ends[0]);
   Progress progress(Terminal{.fd = ends[1]});
-  EXPECT_TRUE(run_experiment(experiment({"a"}), request(), progress).all_ok);
+  EXPECT_TRUE(run_experiment(Expanded(experiment({"a"})), request(), progress).all_ok);
   close(ends[1]);
   EXPECT_EQ(status("01-a-r1"), "ok");
 }

@@ -349,14 +349,17 @@ def plan_while_there(out):
         fail_to_plan(out)
 
 
-def fail_to_plan(out):
-    print("optrush-worker: error: x.lua:3: unknown option 'rnk'\n  hint: did you mean 'rank'?", file=sys.stderr)
+def no_plan(out, status, reason):
+    write(out, {"schema_version": 1, "status": status, "reason": reason})
     sys.exit(1)
+
+
+def fail_to_plan(out):
+    no_plan(out, "failed", "x.lua:3: unknown option 'rnk'\n  hint: did you mean 'rank'?")
 
 
 def skip_plan(out):
-    print("optrush-worker: skipped: plugin 'tf32' in apply: no GPU", file=sys.stderr)
-    sys.exit(1)
+    no_plan(out, "skipped", "plugin 'tf32' in apply: no GPU")
 
 
 PLANS = {

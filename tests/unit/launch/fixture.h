@@ -12,10 +12,10 @@
 #include "../../support/folders.h"
 #include "../../support/temporary_folder.h"
 #include "base/files.h"
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "experiment/experiment.h"
 #include "launch/conductor.h"
-#include "launch/result.h"
+#include "launch/run/result.h"
 #include "report/analysis.h"
 
 namespace optrush::testing {
@@ -61,7 +61,7 @@ class Launch : public ::testing::Test {
   RunOutcome run(const Experiment& e, const RunRequest& r) {
     std::filesystem::remove(starts_file_);
     Progress progress(silent());
-    return run_experiment(e, r, progress);
+    return run_experiment(Expanded(e), r, progress);
   }
   RunOutcome run(const Experiment& e) { return run(e, request()); }
 

@@ -4,11 +4,11 @@
 #include <fstream>
 #include <thread>
 
-#include "base/cores.h"
-#include "base/host_name.h"
+#include "machine/cores.h"
+#include "machine/host_name.h"
 #include "ends.h"
 #include "fixture.h"
-#include "launch/rank_run.h"
+#include "launch/ranks/rank_run.h"
 
 namespace optrush {
 namespace {

@@ -9,8 +9,8 @@
 #include <set>
 
 #include "fixture.h"
-#include "launch/turn_choice.h"
-#include "launch/turn_round.h"
+#include "launch/interleaving/turn_choice.h"
+#include "launch/interleaving/turn_round.h"
 
 namespace optrush {
 namespace {
@@ -235,7 +235,7 @@ TEST_F(Choice, WhatIsNotForeseenIsMeasuredFirst) {
 }
 
 TEST_F(Choice, ThePeaksAreThoseOfGoodMeasurementsOnACPU) {
-  const auto noted = [](const Json& result, Purpose purpose = Purpose::measure) {
+  const auto noted = [](const RunResult& result, Purpose purpose = Purpose::measure) {
     MeasuredPeaks measured{{3, 2e9}};
     Job job{.id = "x", .spec = {}};
     job.spec.variant = 3;
@@ -243,17 +243,21 @@ TEST_F(Choice, ThePeaksAreThoseOfGoodMeasurementsOnACPU) {
     note_peak(job, result, measured);
     return measured.at(3);
   };
-  const auto result = [](const std::string& status, const std::string& device, const Json& process) {
-    return Json{{"status", status}, {"device", {{"type", device}}}, {"memory", {{"process", process}}}};
+  const auto result = [](Status status, const std::string& device, std::optional<double> process) {
+    RunResult result({status, ""});
+    result.on_gpu = device == "cuda";
+    result.memory.process = process;
+    return result;
   };
-  EXPECT_EQ(noted(result("ok", "cpu", 3e9)), 3e9);
-  EXPECT_EQ(noted(result("ok", "cpu", 1e9)), 2e9) << "the highest of all rounds";
-  EXPECT_EQ(noted(result("ok", "cuda", 3e9)), 2e9) << "that is a GPU's memory";
-  EXPECT_EQ(noted(result("crashed", "cpu", 3e9)), 2e9);
-  EXPECT_EQ(noted(result("ok", "cpu", nullptr)), 2e9);
-  EXPECT_EQ(noted(result("ok", "cpu", 3e9), Purpose::probe), 2e9);
-  EXPECT_EQ(noted({{"status", "ok"}}), 2e9);
-  EXPECT_EQ(noted({{"status", "ok"}, {"memory", {{"process", 3e9}}}}), 3e9) << "of a program";
+  EXPECT_EQ(noted(result(Status::ok, "cpu", 3e9)), 3e9);
+  EXPECT_EQ(noted(result(Status::ok, "cpu", 1e9)), 2e9) << "the highest of all rounds";
+  EXPECT_EQ(noted(result(Status::ok, "cuda", 3e9)), 2e9) << "that is a GPU's memory";
+  EXPECT_EQ(noted(result(Status::crashed, "cpu", 3e9)), 2e9);
+  EXPECT_EQ(noted(result(Status::ok, "cpu", std::nullopt)), 2e9);
+  EXPECT_EQ(noted(result(Status::ok, "cpu", 3e9), Purpose::probe), 2e9);
+  const Json program = {
+      {"schema_version", 1}, {"status", "ok"}, {"reason", ""}, {"memory", {{"process", 3e9}}}};
+  EXPECT_EQ(noted(run_result_from_json(program, "a program")), 3e9) << "it need not name a device";
 }
 
 class Turns : public testing::Launch {

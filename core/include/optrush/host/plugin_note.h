@@ -4,7 +4,6 @@
 #include <memory>
 
 #include "optrush/host/abi.h"
-#include "optrush/host/plugin_api.h"
 
 /// Ends a plugin's source: OPTRUSH_PLUGIN(Mine, R"json({"name": "mine", ...})json")
 /// It puts what the plugin says of itself into an ELF note, which the host reads before it loads the file

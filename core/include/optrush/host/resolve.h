@@ -1,6 +1,7 @@
 #pragma once
 #include "optrush/error.h"
 #include "optrush/slot.h"
+#include "optrush/unit.h"
 
 namespace optrush {
 /// A function that knows its place: what it throws says where it comes from.
