@@ -69,5 +69,5 @@ add("ring", { { "context_parallel", { size = 2, kind = "ring" } }, "ddp" }, gpu 
 } or nil)
 
 exp:ladder(ladder)
--- Step by step in turns, as other programs on the same cores slow both sides alike.
-exp:run({ rounds = 3, turns = not gpu or nil }):report()
+-- Step by step interleaved, as other programs on the same cores slow both sides alike.
+exp:run({ rounds = 3, interleave = not gpu or nil }):report()

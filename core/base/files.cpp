@@ -11,8 +11,8 @@
 #include <sstream>
 #include <vector>
 
-#include "spec/descriptor.h"
 #include "optrush/error.h"
+#include "spec/descriptor.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

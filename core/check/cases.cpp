@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <set>
 
-#include "spec/fields.h"
-#include "spec/spec_json.h"
 #include "base/suggest.h"
 #include "check/small_data.h"
 #include "optrush/error.h"
+#include "spec/fields.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace {

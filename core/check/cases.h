@@ -2,10 +2,10 @@
 #include <string>
 #include <vector>
 
-#include "spec/spec_json.h"
 #include "optrush/spec.h"
 #include "plugin/description.h"
 #include "plugin/needs.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 /// What a case of `optrush check` shows.

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include "machine/cores.h"
 #include "base/files.h"
 #include "cli/interrupted.h"
 #include "launch/ranks/launcher.h"
 #include "launch/schedule/planner.h"
+#include "machine/cores.h"
 #include "process/process.h"
 #include "process/temporary_folder.h"
 #include "process/terminal.h"

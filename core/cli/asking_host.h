@@ -1,6 +1,6 @@
 #pragma once
 #include "cli/memory_trials.h"
-#include "launch/conductor.h"
+#include "launch/controller.h"
 #include "launch/model_tokens.h"
 #include "script/host.h"
 

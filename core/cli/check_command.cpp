@@ -4,12 +4,12 @@
 #include <memory>
 
 #include "base/files.h"
-#include "machine/installation.h"
 #include "cli/check_table.h"
 #include "cli/commands.h"
 #include "cli/interrupted.h"
 #include "experiment/until.h"
 #include "launch/run/check_run.h"
+#include "machine/installation.h"
 #include "optrush/error.h"
 #include "optrush/machine.h"
 

@@ -11,7 +11,7 @@
 #include "cli/commands.h"
 #include "cli/interrupted.h"
 #include "cli/worker_libraries.h"
-#include "process/strays.h"
+#include "process/orphans.h"
 #include "process/terminal.h"
 
 namespace optrush {
@@ -53,7 +53,10 @@ UsageError explain(const CLI::App& app, const CLI::ParseError& error) {
     return top ? UsageError("there is no command '" + word + "'", did_you_mean(word, command_names(app)))
                : UsageError("'" + word + "' is one argument too many for " + name, help);
   word = word.substr(0, word.find('='));
-  const std::string best = nearest(word, option_names(command));
+  const std::vector<std::string> options = option_names(command);
+  if (const std::string present(present_name(word)); std::ranges::count(options, present) != 0)
+    return UsageError("the option '" + word + "' of " + name + " is now called '" + present + "'", help);
+  const std::string best = nearest(word, options);
   return UsageError(name + " has no option '" + word + "'",
                     best.empty() ? help : "did you mean '" + best + "'? Or " + help);
 }

@@ -4,11 +4,10 @@
 
 #include "base/counted.h"
 #include "base/printable.h"
-#include "spec/spec_json.h"
 #include "base/suggest.h"
 #include "cli/interrupted.h"
-#include "launch/schedule/estimate.h"
 #include "launch/folder.h"
+#include "launch/schedule/estimate.h"
 #include "launch/schedule/needs.h"
 #include "launch/schedule/planner.h"
 #include "launch/schedule/schedule.h"
@@ -17,6 +16,7 @@
 #include "report/step_cost.h"
 #include "report/writers.h"
 #include "results/planned_memory.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace {

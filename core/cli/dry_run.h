@@ -4,7 +4,7 @@
 
 #include "cli/asking_host.h"
 #include "cli/overrides.h"
-#include "launch/conductor.h"
+#include "launch/controller.h"
 #include "script/host.h"
 
 namespace optrush {

@@ -1,4 +1,4 @@
-// optrush: the conductor. It runs experiments and writes reports; what trains is optrush-worker.
+// optrush: the controller. It runs experiments and writes reports; what trains is optrush-worker.
 #include "cli/command_line.h"
 #include "mesh_plan/command.h"
 

@@ -3,12 +3,12 @@
 #include <algorithm>
 
 #include "base/files.h"
-#include "spec/spec_json.h"
 #include "cli/interrupted.h"
 #include "launch/run/run_starter.h"
 #include "optrush/error.h"
 #include "process/temporary_folder.h"
 #include "results/run_result.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
@@ -59,7 +59,7 @@ bool MemoryTrials::run(const MemoryTrial& trial, int64_t gpus) {
   if (result.status != Status::ok && result.status != Status::oom)
     throw Error("a trial of micro-batch " + std::to_string(job.spec.train.micro_batch) + " ended as '" +
                     std::string(to_string(result.status)) + "': " + result.reason,
-                "leave trial out to go by what is foreseen");
+                "leave trial out to go by what is predicted");
   const double peak = peak_of(result);
   const bool holds = result.status == Status::ok && peak <= trial.memory_bytes;
   fs::create_directories(file_.parent_path());

@@ -1,5 +1,5 @@
 #pragma once
-#include "launch/conductor.h"
+#include "launch/controller.h"
 #include "script/host.h"
 
 namespace optrush {

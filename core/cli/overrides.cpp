@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "spec/spec_json.h"
 #include "base/suggest.h"
-#include "spec/text_value.h"
 #include "checkpoint/check_checkpoint.h"
 #include "cli/plugin_override.h"
 #include "experiment/stack.h"
 #include "optrush/error.h"
+#include "spec/spec_json.h"
+#include "spec/text_value.h"
 
 namespace optrush {
 namespace {
@@ -143,7 +143,8 @@ void apply(const Overrides& overrides, Experiment& experiment) try {
     experiment.until.reset();
   }
   leave_rounds_open(overrides, experiment);
-  if (overrides.turns) set_in_experiment(experiment, "turns", *overrides.turns, "--turns");
+  if (overrides.interleave)
+    set_in_experiment(experiment, "interleave", *overrides.interleave, "--interleave");
   if (overrides.trace) experiment.trace = true;
   if (overrides.label) experiment.label = *overrides.label;
   if (overrides.device)

@@ -4,10 +4,10 @@
 #include <set>
 
 #include "base/suggest.h"
-#include "spec/text_value.h"
-#include "spec/value.h"
 #include "optrush/error.h"
 #include "plugin/description.h"
+#include "spec/text_value.h"
+#include "spec/value.h"
 
 namespace optrush {
 namespace {

@@ -208,8 +208,8 @@ void add_run_command(CLI::App& app, int& code) {
                    "with --within: how long to measure, as in 90s, 5m, 1h")
       ->type_name("TIME");
   command
-      ->add_option("--turns", options->overrides.turns,
-                   "whether the rungs of a round take turns step by step: on, off or auto")
+      ->add_option("--interleave", options->overrides.interleave,
+                   "whether the rungs of a round are interleaved step by step: on, off or auto")
       ->type_name("WHEN");
   command->add_flag("--trace", options->overrides.trace,
                     "every rung's first round leaves a Chrome trace of one more step");
@@ -217,8 +217,9 @@ void add_run_command(CLI::App& app, int& code) {
                       "name of the report; default: local, which the next one replaces");
   auto* resume = command->add_flag("--resume", options->resume, "go on with the runs that are missing");
   command
-      ->add_flag("--retry", options->retry,
-                 "with --resume: make the runs again that did not end well, and those beside them in turns")
+      ->add_flag(
+          "--retry", options->retry,
+          "with --resume: make the runs again that did not end well, and those beside them interleaved")
       ->needs(resume);
   command
       ->add_option("--out", options->out,

@@ -5,7 +5,7 @@
 
 #include "cli/asking_host.h"
 #include "cli/overrides.h"
-#include "launch/conductor.h"
+#include "launch/controller.h"
 #include "report/analysis.h"
 #include "script/host.h"
 

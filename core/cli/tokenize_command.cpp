@@ -1,9 +1,9 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
-#include "machine/installation.h"
 #include "cli/become.h"
 #include "cli/commands.h"
+#include "machine/installation.h"
 #include "optrush/machine.h"
 
 namespace optrush {

@@ -4,17 +4,17 @@
 #include <vector>
 
 #include "base/files.h"
-#include "machine/installation.h"
-#include "spec/spec_json.h"
 #include "cli/become.h"
 #include "cli/commands.h"
 #include "cli/interrupted.h"
 #include "launch/ranks/launcher.h"
-#include "launch/schedule/planner.h"
 #include "launch/ranks/rank_run.h"
+#include "launch/schedule/planner.h"
+#include "machine/installation.h"
 #include "process/process.h"
 #include "process/temporary_folder.h"
 #include "results/worker_answer.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
@@ -25,7 +25,7 @@ namespace {
   become(std::move(arguments), "build it: ./optrush setup");
 }
 
-/// What is started from here runs as a conductor would have run the spec.
+/// What is started from here runs as a controller would have run the spec.
 void take_environment_of(const RunSpec& spec) {
   for (const auto& [name, value] : worker_environment(spec)) setenv(name.c_str(), value.c_str(), 1);
 }

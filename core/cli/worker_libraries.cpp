@@ -3,8 +3,8 @@
 #include <cstdlib>
 #include <system_error>
 
-#include "machine/installation.h"
 #include "base/suggest.h"
+#include "machine/installation.h"
 #include "machine/torch_folder.h"
 
 namespace optrush {

@@ -3,8 +3,8 @@
 #include <filesystem>
 
 #include "base/files.h"
-#include "machine/installation.h"
 #include "data/text_source.h"
+#include "machine/installation.h"
 #include "optrush/error.h"
 #include "optrush/json.h"
 #include "optrush/machine.h"

@@ -1,11 +1,11 @@
 #include "data/token_source.h"
 
 #include "base/counter_random.h"
-#include "spec/spec_json.h"
 #include "base/suggest.h"
 #include "data/text_source.h"
 #include "data/token_file.h"
 #include "optrush/error.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace {

@@ -45,7 +45,7 @@ class Groups {
 
  private:
   friend class Group;
-  friend class Pending;
+  friend class WorkHandle;
   bool connected_ = false;
   Ranks ranks_;
   c10::intrusive_ptr<c10d::Store> store_;

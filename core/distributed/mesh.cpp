@@ -115,7 +115,7 @@ Mesh::Names Mesh::layers() const {
 
 Group& Mesh::group(const Names& names) const {
   if (!groups_->connected())
-    throw Error("groups are asked for before the mesh is connected", "use Event::meshed or later");
+    throw Error("groups are asked for before the mesh is connected", "use Event::mesh_initialized or later");
   std::vector<bool> along(dims_.size(), false);
   for (const auto& name : names) {
     const size_t i = index_of(name);

@@ -160,9 +160,10 @@ const Fields<Experiment>& experiment_fields() {
           .custom(list_of(&T::parts, part_from_json, {.name = "parts", .doc = "ladders, ablations, grids"}))
           .optional(&T::rounds, {.name = "rounds", .doc = "runs of each rung", .min = 1})
           .custom(until())
-          .optional(&T::turns, {.name = "turns",
-                                .doc = "whether the runs of a round take turns step by step",
-                                .choices = {"auto", "on", "off"}})
+          .optional(&T::interleave, {.name = "interleave",
+                                     .doc = "whether the runs of a round are interleaved step by step",
+                                     .choices = {"auto", "on", "off"}})
+          .formerly("turns", "interleave")
           .optional(&T::target_loss, {.name = "target_loss", .doc = "0: none", .min = 0})
           .optional(&T::trace, {.name = "trace", .doc = "whether first rounds leave a trace of a step"})
           .optional(&T::label, {.name = "label", .doc = "of the report"})

@@ -4,13 +4,13 @@
 #include <string>
 #include <vector>
 
-#include "spec/spec_json.h"
 #include "experiment/external.h"
 #include "experiment/grid_view.h"
 #include "experiment/published.h"
 #include "experiment/until.h"
 #include "optrush/json.h"
 #include "optrush/spec.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 /// One named change, as the script wrote it.
@@ -40,9 +40,9 @@ struct Part {
   GridView view;                        ///< grid only
 };
 
-/// Whether the runs of a round take turns step by step (docs/guides/running.md); automatic:
+/// Whether the runs of a round are interleaved step by step (docs/guides/running.md); automatic:
 /// where that can be told to fit.
-enum class InTurns : uint8_t { automatic, on, off };
+enum class Interleave : uint8_t { automatic, on, off };
 
 /// What a script describes, before expansion. Plain data; printed by --dry-run.
 struct Experiment {
@@ -54,7 +54,7 @@ struct Experiment {
   std::vector<Part> parts;
   int64_t rounds = 5;
   std::optional<Until> until;  ///< instead of `rounds`: as many as it takes
-  InTurns turns = InTurns::automatic;
+  Interleave interleave = Interleave::automatic;
   double target_loss = 0;  ///< the report says how long each rung trains until it is there; 0: none
   bool trace = false;      ///< every rung's first round leaves a trace of one more step
   std::string label = "local";

@@ -2,8 +2,8 @@
 #include <string>
 #include <vector>
 
-#include "spec/spec_json.h"
 #include "optrush/json.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 /// How a report shows a grid, beside the rows that every rung has. Without columns and x: not at all.

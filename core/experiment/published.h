@@ -1,8 +1,8 @@
 #pragma once
 #include <string>
 
-#include "spec/spec_json.h"
 #include "optrush/json.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 /// What somebody else published of a rung's change; the report puts it beside what was measured here.

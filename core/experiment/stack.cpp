@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "spec/spec_fields.h"
 #include "base/suggest.h"
-#include "spec/value.h"
 #include "optrush/error.h"
+#include "spec/spec_fields.h"
+#include "spec/value.h"
 
 namespace optrush {
 namespace {

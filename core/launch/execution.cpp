@@ -6,12 +6,12 @@
 
 #include "base/files.h"
 #include "base/log.h"
-#include "spec/run_identity.h"
-#include "spec/state_files.h"
 #include "launch/folder.h"
 #include "launch/run/live_run.h"
 #include "measure/cpu_info.h"
 #include "process/temporary_folder.h"
+#include "spec/run_identity.h"
+#include "spec/state_files.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
@@ -23,7 +23,7 @@ fs::path metrics_file(const fs::path& run_folder, const Job& job) {
   return (several ? rank_folder(run_folder, 0) : run_folder) / "metrics.jsonl";
 }
 
-/// Of runs that take turns with each other: no other group of this report has it.
+/// Of runs that are interleaved with each other: no other group of this report has it.
 std::string group_id(int64_t round) {
   static constexpr const char* kDigits = "0123456789abcdef";
   std::random_device random;
@@ -75,7 +75,7 @@ void Execution::cannot_run(const Variant& variant, const BadEnd& end) {
 }
 
 bool Execution::can_be_cut(const Job& job) const {
-  return knows_turns(job, request_.followers != nullptr) && job.spec.save.every == 0 &&
+  return knows_interleaving(job, request_.followers != nullptr) && job.spec.save.every == 0 &&
          experiment_.target_loss == 0;
 }
 
@@ -86,9 +86,9 @@ void Execution::execute_round(std::vector<Job> jobs, int64_t round, Pacer pacer)
   steps_of_round_ = pacer_ ? steps_of_stored(jobs) : std::nullopt;
   std::vector<Job> fit = jobs;
   std::erase_if(fit, [&](const Job& job) { return alone_.contains(job.spec.variant); });
-  fit = chosen_for_turns(fit, runs_.plans, peaks_, static_cast<double>(read_cpu().available_bytes),
-                         experiment_.turns, request_.followers != nullptr);
-  if (fit.size() > 1) execute_in_turns(fit, round);
+  fit = chosen_for_interleaving(fit, runs_.plans, peaks_, static_cast<double>(read_cpu().available_bytes),
+                                experiment_.interleave, request_.followers != nullptr);
+  if (fit.size() > 1) execute_interleaved(fit, round);
   std::erase_if(jobs, [&](const Job& job) { return is_executed(job); });
   for (const auto& job : jobs) {
     if (interrupts_.signal() != 0) break;
@@ -113,7 +113,7 @@ std::optional<int64_t> Execution::steps_of_stored(const std::vector<Job>& jobs) 
 void Execution::execute_paced(const Job& job) {
   if (const auto result = stored_result(job)) return take(job, *result);
   const TemporaryFolder sockets;
-  TurnRound({job}, "", sockets.path(), *this, interrupts_).conduct();
+  InterleavedRound({job}, "", sockets.path(), *this, interrupts_).conduct();
 }
 
 int64_t Execution::steps_of_round(const std::map<int64_t, RunCost>& costs) {
@@ -129,7 +129,7 @@ bool Execution::counts_when_cut() const {
          experiment_.target_loss == 0 && std::ranges::none_of(runs_.variants, trains);
 }
 
-void Execution::execute_in_turns(std::vector<Job> jobs, int64_t round) {
+void Execution::execute_interleaved(std::vector<Job> jobs, int64_t round) {
   std::vector<std::pair<Job, RunResult>> done;
   for (const auto& job : jobs)
     if (auto result = stored_result(job)) done.emplace_back(job, std::move(*result));
@@ -159,9 +159,9 @@ void Execution::execute_in_turns(std::vector<Job> jobs, int64_t round) {
   std::vector<Job> started;
   for (const size_t i : start_order(jobs.size(), round)) started.push_back(jobs[i]);
   const TemporaryFolder sockets;
-  in_turns_ = true;
-  const auto again = TurnRound(started, group_id(round), sockets.path(), *this, interrupts_).conduct();
-  in_turns_ = false;
+  interleaved_ = true;
+  const auto again = InterleavedRound(started, group_id(round), sockets.path(), *this, interrupts_).conduct();
+  interleaved_ = false;
   for (const auto& job : again) {
     progress_.note(job.spec.rung + " was out of memory beside the others, and is run alone", Colour::yellow);
     alone_.insert(job.spec.variant);
@@ -170,7 +170,7 @@ void Execution::execute_in_turns(std::vector<Job> jobs, int64_t round) {
 
 std::unique_ptr<LiveRun> Execution::start(const Job& job, const fs::path& socket) {
   forget_records(state_folder(run_folder(job.id)));
-  return start(job, in_turns_ ? "in turns" : "", {{"OPTRUSH_TURNS", socket.string()}});
+  return start(job, interleaved_ ? "interleaved" : "", {{"OPTRUSH_TURNS", socket.string()}});
 }
 void Execution::has_turn(const Job& job) { progress_.go_on(job); }
 void Execution::tick() {
@@ -234,8 +234,8 @@ void Execution::finished(const Job& job, const RunResult& result) {
   progress_.end(job, result);
 }
 
-/// Of a run that was interrupted after it had saved a state. The runs of a group that takes turns begin anew:
-/// only steps that were made beside each other are compared.
+/// Of a run that was interrupted after it had saved a state. The runs of a group that is interleaved begin
+/// anew: only steps that were made beside each other are compared.
 std::optional<int64_t> Execution::step_to_go_on_with(const Job& job) {
   if (!request_.resume || job.external) return std::nullopt;
   const auto record = saved_record(state_folder(run_folder(job.id)), 0);

@@ -4,14 +4,15 @@
 #include <cctype>
 #include <fstream>
 
-#include "spec/chat_line.h"
 #include "base/files.h"
+#include "checkpoint/check_checkpoint.h"
 #include "machine/installation.h"
 #include "machine/python.h"
-#include "spec/spec_json.h"
 #include "optrush/error.h"
 #include "optrush/machine.h"
 #include "process/temporary_folder.h"
+#include "spec/chat_line.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
@@ -53,11 +54,6 @@ Lines lines_of(const fs::path& path) {
   };
   if (first.contains("tokens") || is_tokens("prompt")) return Lines::tokens;
   return is_chat(first) ? Lines::chats : Lines::text;
-}
-
-std::string checkpoint_of(const RunSpec& spec) {
-  const auto folder = spec.model.find("checkpoint");
-  return folder != spec.model.end() && folder->is_string() ? folder->get<std::string>() : "";
 }
 
 bool is_lines(const DataSpec& data) { return data.kind == "documents" || data.kind == "preferences"; }
@@ -231,8 +227,8 @@ DataSpec model_tokens(const Asked& asked, const std::function<void(const std::st
 
 RunSpec ModelTokens::of(RunSpec spec, const std::string& where) {
   const auto replace = [&](DataSpec& data) {
-    const Asked asked{data, checkpoint_of(spec), pair_tokens_ > 0 ? pair_tokens_ : spec.train.seq_len + 2,
-                      where};
+    const Asked asked{data, checkpoint_of(spec).string(),
+                      pair_tokens_ > 0 ? pair_tokens_ : spec.train.seq_len + 2, where};
     const auto key = to_json(data).dump() + asked.model;
     if (!made_.contains(key)) made_[key] = model_tokens(asked, note_);
     data = made_.at(key);
@@ -270,7 +266,7 @@ Expanded ModelTokens::of(Experiment described) {
     if (to_json(of(asked.spec, asked.where).data) != to_json(after.variants.at(i).spec.data))
       throw Error("rung '" + asked.name + "' combines a checkpoint with text of a rung for another tokenizer",
                   "give each checkpoint tokens: " +
-                      command_of({asked.spec.data, checkpoint_of(asked.spec), pair_tokens_, ""}),
+                      command_of({asked.spec.data, checkpoint_of(asked.spec).string(), pair_tokens_, ""}),
                   asked.where);
   }
   return after;

@@ -14,7 +14,7 @@
 
 namespace optrush {
 /// Tells how an experiment gets on: one line for each run that ends and, on a terminal, one that is redrawn
-/// meanwhile. Where several runs take turns, that line is about the one whose turn it is.
+/// meanwhile. Where several runs are interleaved, that line is about the one whose turn it is.
 class Progress {
  public:
   explicit Progress(Terminal terminal) : terminal_(terminal) {}
@@ -50,7 +50,7 @@ class Progress {
     Position position;
     MetricsTail metrics;
     RunState state = {};
-    double seconds = 0;  ///< in turns that are over
+    double seconds = 0;  ///< interleaved that are over
 
     /// "[2/9] FlashAttention, round 1/3, 4 ranks: ", with the name cut where it is longer than
     /// `name_columns`.

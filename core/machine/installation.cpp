@@ -1,9 +1,9 @@
 #include "machine/installation.h"
 
 #include "base/files.h"
-#include "spec/value.h"
 #include "build_info.h"
 #include "optrush/error.h"
+#include "spec/value.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

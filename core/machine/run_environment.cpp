@@ -4,9 +4,9 @@
 #include <cctype>
 #include <vector>
 
-#include "spec/value.h"
 #include "optrush/error.h"
 #include "optrush/json.h"
+#include "spec/value.h"
 
 namespace optrush {
 namespace {

@@ -7,9 +7,9 @@
 #include <cstdlib>
 #include <string>
 
+#include "build_info.h"
 #include "machine/installation.h"
 #include "machine/python.h"
-#include "build_info.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

@@ -11,12 +11,12 @@
 #include <chrono>
 #include <thread>
 
-#include "spec/spec_json.h"
 #include "build_info.h"
 #include "measure/cuda_library.h"
 #include "measure/gpus.h"
 #include "measure/matmul_peak.h"
 #include "measure/peak_table.h"
+#include "spec/spec_json.h"
 #ifdef USE_C10D_NCCL
 #include <nccl.h>
 #endif

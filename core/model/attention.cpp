@@ -72,5 +72,5 @@ AttentionOut attention(const Tensor& q, const Tensor& k, const Tensor& v, const 
   return result;
 }
 
-AttentionHalves attention_halves() { return {forward_half, backward_half}; }
+AttentionForwardBackward attention_forward_backward() { return {forward_half, backward_half}; }
 }  // namespace optrush::plain

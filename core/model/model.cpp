@@ -1,6 +1,5 @@
 #include "model/model.h"
 
-#include "spec/spec_json.h"
 #include "base/suggest.h"
 #include "checkpoint/hugging_face_model.h"
 #include "model/collective_alone.h"
@@ -8,6 +7,7 @@
 #include "model/llama.h"
 #include "model/operator_alone.h"
 #include "optrush/error.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace {

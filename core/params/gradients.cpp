@@ -14,7 +14,7 @@ namespace {
 double copies(const Shard& shard, const Mesh& mesh) {
   int64_t ranks = 1;
   for (const auto& dim : mesh.dims())
-    if (std::ranges::find(shard.split_over, dim.name) == shard.split_over.end()) ranks *= dim.size;
+    if (std::ranges::find(shard.sharded_over, dim.name) == shard.sharded_over.end()) ranks *= dim.size;
   return static_cast<double>(ranks);
 }
 

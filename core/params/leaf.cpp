@@ -31,6 +31,6 @@ void keep_whole(Param& param, Tensors values, std::vector<Shard>& shards) {
                     .grad = {},
                     .decay = param.decay,
                     .segments = {{&param, param.layout, 0}},
-                    .split_over = param.split_over});
+                    .sharded_over = param.sharded_over});
 }
 }  // namespace optrush

@@ -11,7 +11,7 @@
 #include "optrush/unit.h"
 
 namespace optrush {
-const Tensor& StepCopy::of(const Tensor& leaf, at::ScalarType type) {
+const Tensor& ComputeCopy::of(const Tensor& leaf, at::ScalarType type) {
   const bool fresh =
       copy_.defined() && copy_.scalar_type() == type && leaf_.is_same(leaf) && version_ == leaf._version();
   if (fresh) return copy_;
@@ -49,11 +49,11 @@ Tensor Param::value() const {
   return codec ? codec->decode(stored, layout.box_shape()) : leaf;
 }
 
-Tensor Param::operand() const {
+Tensor Param::compute_value() const {
   // A decoded value is made for one use: a copy of it would keep what the codec saves.
-  if (codec || !operand_type || leaf.scalar_type() == *operand_type) return value();
+  if (codec || !compute_dtype || leaf.scalar_type() == *compute_dtype) return value();
   check_is_here(*this);
-  return tracing() ? leaf.to(*operand_type) : step_copy.of(leaf, *operand_type);
+  return tracing() ? leaf.to(*compute_dtype) : compute_copy.of(leaf, *compute_dtype);
 }
 
 int64_t Param::numel() const {
@@ -90,7 +90,7 @@ std::vector<Param*> Unit::params() const {
     for (Param* param : params)
       if (std::find(all.begin(), all.end(), param) == all.end()) all.push_back(param);
   };
-  for (const auto& site : sites) take(site.params);
+  for (const auto& module : modules) take(module.params);
   for (const auto& child : children) take(child->params());
   return all;
 }

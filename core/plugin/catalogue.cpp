@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <set>
 
-#include "machine/installation.h"
 #include "base/suggest.h"
+#include "machine/installation.h"
 #include "optrush/error.h"
 #include "plugin/description.h"
 

@@ -4,7 +4,6 @@
 #include <fstream>
 #include <set>
 
-#include "spec/fields.h"
 #include "base/files.h"
 #include "base/suggest.h"
 #include "build_info.h"
@@ -12,6 +11,7 @@
 #include "optrush/host/abi.h"
 #include "plugin/elf_note.h"
 #include "plugin/needs.h"
+#include "spec/fields.h"
 
 namespace optrush {
 namespace {

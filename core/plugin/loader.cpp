@@ -8,9 +8,9 @@
 #include <map>
 
 #include "base/files.h"
-#include "spec/spec_json.h"
 #include "optrush/error.h"
 #include "plugin/boundary.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace {

@@ -3,10 +3,10 @@
 #include <string>
 #include <vector>
 
-#include "spec/spec_json.h"
 #include "optrush/plugin.h"
 #include "plugin/description.h"
 #include "recipe/run_recipe.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 /// A plugin of one run: what its file says, its validated options, its instance.

@@ -20,14 +20,14 @@ Ops::Ops(const Editor* editor)
       add_norm("add_norm", editor, plain()),
       position("position", editor, plain()),
       attention("attention", editor, plain({"double", "lse", "segments"})),
-      attention_halves("attention_halves", editor, plain({"double", "segments"})),
+      attention_forward_backward("attention_forward_backward", editor, plain({"double", "segments"})),
       swiglu("swiglu", editor, plain()),
       mlp("mlp", editor, plain()),
       head_loss("head_loss", editor, plain({"double", "vocabulary"})) {}
 
 std::vector<const SlotInfo*> Ops::all() const {
-  return {&embedding, &linear,           &norm,   &add_norm, &position,
-          &attention, &attention_halves, &swiglu, &mlp,      &head_loss};
+  return {&embedding, &linear, &norm,     &add_norm, &position, &attention, &attention_forward_backward,
+          &swiglu,    &mlp,    &head_loss};
 }
 
 Recipe::Recipe(RunSpec spec)
@@ -39,7 +39,7 @@ Recipe::Recipe(RunSpec spec)
       data("data", &editor_, {}),
       rows("rows", &editor_, plain()),
       stages("stages", &editor_, {}),
-      data_parallel("data_parallel", &editor_, plain({"double", "late_gradients"})),
+      data_parallel("data_parallel", &editor_, plain({"double", "deferred_weight_gradients"})),
       loss_gradient("loss_gradient", &editor_, plain()),
       gradients("gradients", &editor_, plain()),
       optimizer("optimizer", &editor_, {.offers = {"double"}}),

@@ -4,11 +4,11 @@
 #include <functional>
 #include <map>
 
-#include "spec/spec_json.h"
 #include "report/measured_row.h"
 #include "report/problem.h"
 #include "report/variant_runs.h"
 #include "results/read_fields.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace {
@@ -264,8 +264,8 @@ bool Row::trains_on_fewer() const {
   });
 }
 
-bool Row::took_turns() const {
-  return std::ranges::any_of(turns, [](const RoundInTurns& round) { return !round.group.empty(); });
+bool Row::was_interleaved() const {
+  return std::ranges::any_of(turns, [](const InterleavedSamples& round) { return !round.group.empty(); });
 }
 
 void Row::end_badly(Status how, std::string why) {

@@ -44,11 +44,11 @@ struct Row {
   bool started = true;                ///< false: no run of it has a result
   size_t missing_rounds = 0;          ///< that `--resume` would still run
 
-  int64_t devices = 1;              ///< its ranks
-  double hardware = 1;              ///< of them, in units of what the peak was measured on (hardware_used.h)
-  std::vector<int64_t> rounds;      ///< that ended well
-  std::vector<double> samples;      ///< tokens processed a second, of all devices in those rounds
-  std::vector<RoundInTurns> turns;  ///< what it shared with other rows in those rounds
+  int64_t devices = 1;          ///< its ranks
+  double hardware = 1;          ///< of them, in units of what the peak was measured on (hardware_used.h)
+  std::vector<int64_t> rounds;  ///< that ended well
+  std::vector<double> samples;  ///< tokens processed a second, of all devices in those rounds
+  std::vector<InterleavedSamples> turns;  ///< what it shared with other rows in those rounds
   /// Tokens processed, of all devices; those that a loss is taken on; and the part of the positions that is
   /// padding, of the first round.
   std::optional<double> tokens_per_second, trained_tokens_per_second, padding;
@@ -73,7 +73,7 @@ struct Row {
   GateVerdict verdict;
   bool checked = true;  ///< false: what the gate wanted to compare with is missing
 
-  std::optional<StepCost> cost;          ///< counted in a warm-up step; else as the plan foresees it
+  std::optional<StepCost> cost;          ///< counted in a warm-up step; else as the plan predicts it
   std::optional<double> predicted_peak;  ///< bytes of a step, by the plan; none where it has bounds alone
   std::optional<PlannedMemory> planned_memory;
   std::optional<Published> published;  ///< of its change, by others
@@ -103,7 +103,7 @@ struct Row {
   /// Whether it processes tokens that it does not train on, or padding.
   bool trains_on_fewer() const;
   /// In any round.
-  bool took_turns() const;
+  bool was_interleaved() const;
   /// What ended it first stays.
   void end_badly(Status, std::string why);
   /// The variant whose runs it shows.

@@ -4,13 +4,13 @@
 #include <map>
 #include <set>
 
-#include "spec/spec_json.h"
 #include "optrush/error.h"
 #include "report/analysis.h"
 #include "report/format.h"
 #include "report/problem.h"
 #include "report/quantities.h"
 #include "report/stand_in.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

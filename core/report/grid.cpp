@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
-#include "spec/spec_json.h"
 #include "base/suggest.h"
 #include "optrush/error.h"
 #include "report/format.h"
 #include "report/problem.h"
 #include "report/quantities.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace {

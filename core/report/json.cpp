@@ -1,7 +1,7 @@
-#include "spec/spec_json.h"
 #include "report/quantities.h"
 #include "report/verdict.h"
 #include "report/writers.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace {

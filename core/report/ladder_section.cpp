@@ -162,26 +162,26 @@ void explain_micro_batches(const Analysis& a, const std::vector<const Row*>& row
     section.bullets.push_back("Sequences of a micro-batch, and how many make a step: " + join(splits));
 }
 
-/// Which rows were measured in turns, where any was.
-void explain_turns(const std::vector<const Row*>& rows, Section& section) {
-  std::vector<std::string> in_turns, later, alone;
+/// Which rows were measured interleaved, where any was.
+void explain_interleaving(const std::vector<const Row*>& rows, Section& section) {
+  std::vector<std::string> interleaved, later, alone;
   for (const Row* row : rows) {
     if (!row->tokens_per_second) continue;
-    const auto ran_alone = [](const RoundInTurns& round) { return round.group.empty(); };
-    if (!row->took_turns())
+    const auto ran_alone = [](const InterleavedSamples& round) { return round.group.empty(); };
+    if (!row->was_interleaved())
       alone.push_back(row->name);
     else if (!row->rounds.empty() && row->rounds.front() == 0 && ran_alone(row->turns.front()))
       later.push_back(row->name);
     else
-      in_turns.push_back(row->name);
+      interleaved.push_back(row->name);
   }
-  if (in_turns.empty() && later.empty()) return;
+  if (interleaved.empty() && later.empty()) return;
   if (later.empty() && alone.empty()) {
     section.bullets.emplace_back("all rows were interleaved step by step");
     return;
   }
   std::vector<std::string> parts;
-  if (!in_turns.empty()) parts.push_back("interleaved step by step: " + join(in_turns));
+  if (!interleaved.empty()) parts.push_back("interleaved step by step: " + join(interleaved));
   if (!later.empty())
     parts.push_back("interleaved from the second round on, when their memory is known: " + join(later));
   if (!alone.empty()) parts.push_back("alone: " + join(alone));
@@ -237,7 +237,7 @@ Section family_section(const Analysis& a, const Family& family) {
   explain_other_problems(family.rows, section);
   explain_micro_batches(a, family.rows, section);
   explain_same_runs(a, family.rows, section);
-  explain_turns(family.rows, section);
+  explain_interleaving(family.rows, section);
   explain_mfu(a, family.rows, section);
   return section;
 }

@@ -86,7 +86,7 @@ void take_rounds(Row& row, const RunsOfRow& runs) {
     if (const auto speed = run->result.tokens_per_second) {
       row.rounds.push_back(run->spec.round);
       row.samples.push_back(*speed);
-      row.turns.push_back(in_turns(run->result));
+      row.turns.push_back(interleaved(run->result));
     }
     for (const auto& note : run->result.notes)
       if (std::ranges::find(row.notes, note) == row.notes.end()) row.notes.push_back(note);
@@ -184,7 +184,7 @@ void take_ranks(Row& row, const RunsOfRow& runs) {
   row.exposed_seconds = median(exposed);
 }
 
-/// What the plan foresees; what a run counted itself stays.
+/// What the plan predicts; what a run counted itself stays.
 void take_plan(Row& row, const Stored& stored) {
   const CostLine planned = planned_cost(row.name, plan_of(stored, row));
   row.planned_memory = planned.memory;

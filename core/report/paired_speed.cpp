@@ -9,7 +9,8 @@
 namespace optrush {
 namespace {
 /// None where the two have no timed step in common.
-std::optional<double> ratio_in_turns(const RoundInTurns& subject, const RoundInTurns& reference) {
+std::optional<double> interleaved_ratio(const InterleavedSamples& subject,
+                                        const InterleavedSamples& reference) {
   if (subject.group.empty() || subject.group != reference.group) return std::nullopt;
   std::vector<double> logs;
   for (const auto& [step, speed] : subject.speed)
@@ -20,8 +21,8 @@ std::optional<double> ratio_in_turns(const RoundInTurns& subject, const RoundInT
 }
 }  // namespace
 
-RoundInTurns in_turns(const RunResult& result) {
-  RoundInTurns round{result.turns, {}};
+InterleavedSamples interleaved(const RunResult& result) {
+  InterleavedSamples round{result.turns, {}};
   if (result.turns.empty()) return round;
   // Which documents a step has is chance, and another one for each rung: the mean of all steps counts.
   double tokens = 0, steps = 0;
@@ -39,7 +40,7 @@ RoundInTurns in_turns(const RunResult& result) {
 std::optional<Ratio> paired_speed(const Row& subject, const Row& reference, const Standard& standard) {
   struct Round {
     double mine, others;
-    bool in_turns;
+    bool interleaved;
   };
   std::vector<Round> rounds;
   for (size_t i = 0; i < subject.rounds.size(); ++i) {
@@ -48,15 +49,15 @@ std::optional<Ratio> paired_speed(const Row& subject, const Row& reference, cons
     const auto j = static_cast<size_t>(it - reference.rounds.begin());
     // Rows that were made by hand, as in tests, may have samples alone.
     const bool steps = i < subject.turns.size() && j < reference.turns.size();
-    const auto ratio = steps ? ratio_in_turns(subject.turns[i], reference.turns[j]) : std::nullopt;
+    const auto ratio = steps ? interleaved_ratio(subject.turns[i], reference.turns[j]) : std::nullopt;
     if (ratio)
       rounds.push_back({*ratio, 1, true});
     else
       rounds.push_back({subject.samples[i], reference.samples[j], false});
   }
   // Enough of the better kind of sample: the rounds before, in which one of them still ran alone, add noise.
-  if (static_cast<size_t>(std::ranges::count(rounds, true, &Round::in_turns)) >= kMinRounds)
-    std::erase_if(rounds, [](const Round& round) { return !round.in_turns; });
+  if (static_cast<size_t>(std::ranges::count(rounds, true, &Round::interleaved)) >= kMinRounds)
+    std::erase_if(rounds, [](const Round& round) { return !round.interleaved; });
   std::vector<double> mine, others;
   for (const auto& round : rounds) {
     mine.push_back(round.mine);

@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "base/counted.h"
-#include "spec/spec_json.h"
 #include "base/suggest.h"
 #include "optrush/edit.h"
 #include "optrush/options.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace {

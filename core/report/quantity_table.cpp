@@ -290,7 +290,7 @@ const std::vector<Quantity>& quantities() {
        .unit = Unit::share,
        .value = field<&Row::mfu>,
        .title = "MFU",
-       .doc = "0 to 1; docs/architecture.md has the formulas"},
+       .doc = "0 to 1; docs/internals/measuring.md has the formulas"},
       {.csv = "mfu_of_dtype",
        .json = "mfu_of_dtype",
        .unit = Unit::share,

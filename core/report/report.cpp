@@ -4,8 +4,8 @@
 
 #include "base/files.h"
 #include "base/printable.h"
-#include "machine/stand_in.h"
 #include "base/text.h"
+#include "machine/stand_in.h"
 #include "report/document.h"
 #include "report/render.h"
 #include "report/stand_in.h"

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <map>
 
-#include "spec/spec_json.h"
 #include "base/suggest.h"
 #include "report/analysis.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace {

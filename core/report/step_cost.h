@@ -22,7 +22,7 @@ struct CostLine {
 Table cost_table(const std::vector<CostLine>&);
 /// What the numbers of the table mean, one sentence each.
 std::vector<std::string> cost_remarks(const std::vector<CostLine>&);
-/// The lines of experiments that were planned, by what a plan foresees.
+/// The lines of experiments that were planned, by what a plan predicts.
 CostLine planned_cost(const std::string& rung, const Json& plan);
 /// "What a step costs a GPU" in a report.
 Section cost_section(const Analysis&);

@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "spec/spec_json.h"
 #include "base/suggest.h"
 #include "report/quantities.h"
 #include "report/tracking.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace {

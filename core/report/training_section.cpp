@@ -1,8 +1,8 @@
-#include "spec/spec_json.h"
 #include "base/suggest.h"
 #include "report/document.h"
 #include "report/format.h"
 #include "report/spec_text.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace {

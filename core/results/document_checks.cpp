@@ -1,9 +1,9 @@
 #include "results/document_checks.h"
 
-#include "spec/spec_json.h"
-#include "spec/value.h"
 #include "optrush/error.h"
 #include "optrush/options.h"
+#include "spec/spec_json.h"
+#include "spec/value.h"
 
 namespace optrush {
 namespace {

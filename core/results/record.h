@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "base/suggest.h"
-#include "spec/value.h"
 #include "optrush/error.h"
 #include "optrush/json.h"
 #include "results/read_fields.h"
+#include "spec/value.h"
 
 namespace optrush {
 /// How a field of a record is read, written and described.

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "spec/value.h"
 #include "optrush/error.h"
 #include "results/document_checks.h"
 #include "results/record.h"
+#include "spec/value.h"
 
 namespace optrush {
 const Record<StepResult>& record_of(const StepResult*) {
@@ -278,7 +278,7 @@ const Record<R>& run_result_record() {
                   .schema = costs_schema()})
           .field("collectives", &R::collectives, {.doc = "of rank 0 in one timed step", .left_out = true})
           .field("energy_joules", &R::energy_joules,
-                 {.doc = "of the whole device; null in turns, where others use it, too", .nullable = true})
+                 {.doc = "of the whole device; null interleaved, where others use it, too", .nullable = true})
           .field("best", &R::best,
                  {.doc = "where the validation loss was lowest; that state is in the folder best beside the "
                          "result",
@@ -311,13 +311,14 @@ const Record<R>& run_result_record() {
                          "it or a rank of it, and --resume goes on with it where it has saved a state; "
                          "missing, a rank was not there when it was to begin, and --resume makes it again",
                   .left_out = true})
-          .field("turns", &R::turns,
-                 {.doc = "in what the conductor stores: runs with the same one took turns step by step "
-                         "(docs/experiments.md, Runs in turns), so their steps of one number were made "
-                         "within seconds",
-                  .left_out = true})
+          .field(
+              "turns", &R::turns,
+              {.doc = "in what the controller stores: runs with the same one were interleaved step by step "
+                      "(docs/guides/running.md), so their steps of one number were made "
+                      "within seconds",
+               .left_out = true})
           .field("cut", &R::cut,
-                 {.doc = "in what the conductor stores: why the run ended before its last step",
+                 {.doc = "in what the controller stores: why the run ended before its last step",
                   .left_out = true,
                   .schema = {{"enum", {"time limit", "interrupt"}}}})
           .then([](R& result) {

@@ -112,8 +112,9 @@ struct RunResult {
   std::optional<BestState> best;
   std::vector<SavedPoint> saved;  ///< the same
   std::vector<CounterResult> counters;
-  std::string turns;  ///< of the runs that took turns with this one: they all have it; "": it ran alone
-  std::string cut;    ///< why it ended before its last step: "time limit", "interrupt"; "": it did not
+  std::string
+      turns;  ///< of the runs that were interleaved with this one, all of which have it; "": it ran alone
+  std::string cut;  ///< why it ended before its last step: "time limit", "interrupt"; "": it did not
   std::optional<Cause> cause;
   std::optional<int64_t> rank;  ///< of several, the one that failed first
   // Of runs of several ranks; empty for one.

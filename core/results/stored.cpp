@@ -5,12 +5,12 @@
 
 #include "base/counted.h"
 #include "base/files.h"
-#include "spec/spec_json.h"
 #include "base/suggest.h"
 #include "optrush/error.h"
 #include "results/context.h"
 #include "results/document_checks.h"
 #include "results/sums.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

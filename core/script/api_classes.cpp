@@ -1,10 +1,10 @@
 #include <algorithm>
 
-#include "spec/spec_json.h"
 #include "base/suggest.h"
 #include "report/quantities.h"
 #include "script/api_parts.h"
 #include "script/functions.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace {
@@ -170,10 +170,10 @@ std::vector<Class> api_classes() {
              .doc = "on arithmetic, against the rung below",
              .fallback = to_string(defaults_of_external.effect),
              .choices = {"rounding", "precision", "model"}},
-            {.name = "turns",
+            {.name = "interleave",
              .type = "boolean",
              .doc = "it follows the protocol of interleaved runs: docs/guides/running.md",
-             .fallback = defaults_of_external.turns}},
+             .fallback = defaults_of_external.interleave}},
            external_settings())},
       {.kind = Kind::table,
        .name = "GridView",
@@ -257,7 +257,7 @@ std::vector<Class> api_classes() {
              .max = functions::kMostSequences},
             {.name = "trial",
              .type = "boolean",
-             .doc = "run two steps of what is foreseen to fit, and halve it until it does; --resume keeps "
+             .doc = "run two steps of what is predicted to fit, and halve it until it does; --resume keeps "
                     "the answer",
              .fallback = false}})},
       {.kind = Kind::table,
@@ -278,34 +278,34 @@ std::vector<Class> api_classes() {
             {.name = "trial",
              .type = "boolean",
              .doc =
-                 "of batch = \"max\": confirm what is foreseen by a run of two steps, halved until it fits",
+                 "of batch = \"max\": confirm what is predicted by a run of two steps, halved until it fits",
              .fallback = false}}},
       {.kind = Kind::table,
        .name = "RunOptions",
        .doc = "What exp:run takes.",
-       .fields =
-           {{.name = "rounds", .type = "integer?", .doc = "instead of the experiment's", .min = 1},
-            {.name = "within",
-             .type = "number?",
-             .doc = "instead of rounds: as many as it takes until the intervals are ± this; 0.03 is 3 %",
-             .min = 0.0001,
-             .max = 1},
-            {.name = "at_most",
-             .type = "number|string?",
-             .doc = R"(with within: how long to measure, in seconds or as "90s", "5m", "1h")"},
-            {.name = "label",
-             .type = "string",
-             .doc = "of the report's folder: reports/<experiment>/<label>/; git ignores 'local'",
-             .fallback = defaults.label},
-            {.name = "turns",
-             .type = "boolean?",
-             .doc =
-                 "whether the rungs of a round take turns step by step; left out: on a CPU, where they fit "
-                 "into its memory together"},
-            {.name = "trace",
-             .type = "boolean",
-             .doc = "the first round of every rung leaves a Chrome trace of one more step",
-             .fallback = defaults.trace}}},
+       .fields = {{.name = "rounds", .type = "integer?", .doc = "instead of the experiment's", .min = 1},
+                  {.name = "within",
+                   .type = "number?",
+                   .doc =
+                       "instead of rounds: as many as it takes until the intervals are ± this; 0.03 is 3 %",
+                   .min = 0.0001,
+                   .max = 1},
+                  {.name = "at_most",
+                   .type = "number|string?",
+                   .doc = R"(with within: how long to measure, in seconds or as "90s", "5m", "1h")"},
+                  {.name = "label",
+                   .type = "string",
+                   .doc = "of the report's folder: reports/<experiment>/<label>/; git ignores 'local'",
+                   .fallback = defaults.label},
+                  {.name = "interleave",
+                   .type = "boolean?",
+                   .doc = "whether the rungs of a round are interleaved step by step; left out: on a CPU, "
+                          "where they fit "
+                          "into its memory together"},
+                  {.name = "trace",
+                   .type = "boolean",
+                   .doc = "the first round of every rung leaves a Chrome trace of one more step",
+                   .fallback = defaults.trace}}},
       {.kind = Kind::alias,
        .name = "SearchPart",
        .doc = "a rung, or a list of rungs of which one is chosen",
@@ -317,7 +317,7 @@ std::vector<Class> api_classes() {
            {{.name = "memory",
              .type = "number|string?",
              .doc =
-                 "bytes, or \"20GB\": no stack whose step is foreseen to need more; left out: what is free"},
+                 "bytes, or \"20GB\": no stack whose step is predicted to need more; left out: what is free"},
             {.name = "within",
              .type = "number",
              .doc = "every stage runs as many rounds as it takes until its intervals are ± this",
@@ -332,9 +332,9 @@ std::vector<Class> api_classes() {
              .type = "string",
              .doc = "of the report's folder: reports/<experiment>/<label>/; git ignores 'local'",
              .fallback = defaults.label},
-            {.name = "turns",
+            {.name = "interleave",
              .type = "boolean?",
-             .doc = "whether the stacks of a round take turns step by step; left out: as in exp:run"}}},
+             .doc = "whether the stacks of a round are interleaved step by step; left out: as in exp:run"}}},
       {.kind = Kind::result,
        .name = "Gpu",
        .doc = "A GPU.",

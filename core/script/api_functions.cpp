@@ -1,9 +1,9 @@
 #include <algorithm>
 
-#include "spec/spec_json.h"
 #include "script/api_parts.h"
 #include "script/functions.h"
 #include "script/presets.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace {
@@ -145,7 +145,7 @@ std::vector<Function> functions_of_module() {
            "plans "
            "of workers, which train nothing; with trial, by runs of two steps as well. 0 where not even one "
            "sequence fits, nil where the peak can't be "
-           "foreseen (docs/guides/memory.md).",
+           "predicted (docs/guides/memory.md).",
        .parameters = {{.name = "problem", .type = "Problem", .doc = "what is trained, and what is stacked"}},
        .returns = "integer?",
        .call = functions::max_batch},

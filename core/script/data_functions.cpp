@@ -1,6 +1,6 @@
-#include "spec/spec_json.h"
 #include "machine/torch_folder.h"
 #include "script/functions.h"
+#include "spec/spec_json.h"
 
 namespace optrush::functions {
 namespace fs = std::filesystem;

@@ -2,13 +2,13 @@
 #include <cctype>
 
 #include "base/files.h"
-#include "spec/spec_json.h"
 #include "base/suggest.h"
 #include "experiment/stack.h"
 #include "script/functions.h"
 #include "script/max_batch.h"
 #include "script/plugin_use.h"
 #include "script/settings.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace {
@@ -196,8 +196,8 @@ Object run(ScriptContext& context, const Call& call) {
     take_rounds(options->table(), experiment);
     if (const auto* label = options->table().find("label"))
       experiment.label = folder_name(label->text(), "the label of a report");
-    if (const auto* turns = options->table().find("turns"))
-      experiment.turns = turns->json().get<bool>() ? InTurns::on : InTurns::off;
+    if (const auto* interleave = options->table().find("interleave"))
+      experiment.interleave = interleave->json().get<bool>() ? Interleave::on : Interleave::off;
     if (const auto* trace = options->table().find("trace")) experiment.trace = trace->json().get<bool>();
   }
   experiment.arguments = context.arguments();

@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <cctype>
 
-#include "spec/spec_json.h"
 #include "checkpoint/check_checkpoint.h"
 #include "script/functions.h"
 #include "script/presets.h"
+#include "spec/spec_json.h"
 
 namespace optrush::functions {
 namespace fs = std::filesystem;

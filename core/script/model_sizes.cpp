@@ -1,7 +1,7 @@
-#include "spec/spec_json.h"
 #include "checkpoint/hugging_face_model.h"
 #include "checkpoint/llama_parameters.h"
 #include "script/functions.h"
+#include "spec/spec_json.h"
 
 namespace optrush::functions {
 namespace {

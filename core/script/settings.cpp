@@ -1,9 +1,9 @@
 #include "script/settings.h"
 
 #include "base/printable.h"
-#include "spec/spec_json.h"
 #include "experiment/stack.h"
 #include "optrush/error.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace {

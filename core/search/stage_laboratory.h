@@ -1,7 +1,7 @@
 #pragma once
 #include <chrono>
 
-#include "launch/conductor.h"
+#include "launch/controller.h"
 #include "plugin/description.h"
 #include "process/signals.h"
 #include "report/analysis.h"

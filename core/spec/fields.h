@@ -3,12 +3,13 @@
 #include <functional>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
-#include "spec/value.h"
 #include "optrush/error.h"
 #include "optrush/json.h"
 #include "optrush/options.h"
+#include "spec/value.h"
 
 namespace optrush {
 /// The fields of one struct, declared once: strict reading, writing, docs and JSON schema come from this
@@ -47,13 +48,19 @@ class Fields {
     };
     return custom({schema, read, [=, &fields](const T& object) { return fields.write(object.*member); }});
   }
+  /// Files of earlier versions have the field `name` under another name.
+  Fields& formerly(std::string former, std::string name) {
+    former_.emplace_back(std::move(former), std::move(name));
+    return *this;
+  }
   Fields& custom(Field field) {
     fields_.push_back(std::move(field));
     return *this;
   }
 
   /// `subject` names the whole in messages: "train"; empty at the top.
-  T read(const Json& json, const std::string& subject, const std::string& where) const {
+  T read(const Json& given, const std::string& subject, const std::string& where) const {
+    const Json json = with_present_names(given);
     check_keys(json, names(), "field", subject, where);
     T object;
     for (const auto& [schema, read, write] : fields_) {
@@ -82,6 +89,14 @@ class Fields {
   }
 
  private:
+  Json with_present_names(Json json) const {
+    for (const auto& [former, name] : former_)
+      if (json.is_object() && json.contains(former) && !json.contains(name)) {
+        json[name] = json.at(former);
+        json.erase(former);
+      }
+    return json;
+  }
   template <class M>
   static std::string type_of() {
     if constexpr (std::is_same_v<M, bool>)
@@ -112,5 +127,6 @@ class Fields {
   }
 
   std::vector<Field> fields_;
+  std::vector<std::pair<std::string, std::string>> former_;
 };
 }  // namespace optrush

@@ -1,11 +1,11 @@
 #include "spec/model_kinds.h"
 
+#include "base/suggest.h"
+#include "optrush/error.h"
 #include "spec/collective_spec.h"
 #include "spec/operator_spec.h"
 #include "spec/spec_fields.h"
 #include "spec/spec_json.h"
-#include "base/suggest.h"
-#include "optrush/error.h"
 
 namespace optrush {
 const std::vector<ModelKind>& model_kinds() {

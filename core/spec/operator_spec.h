@@ -1,9 +1,9 @@
 #pragma once
 #include <string>
 
+#include "optrush/spec.h"
 #include "spec/fields.h"
 #include "spec/spec_json.h"
-#include "optrush/spec.h"
 
 namespace optrush {
 /// One operator of the block alone, or its MLP, on random inputs of (micro_batch, seq_len, dim) each.

@@ -1,8 +1,8 @@
 #include "optrush/options.h"
 
 #include "base/suggest.h"
-#include "spec/value.h"
 #include "optrush/error.h"
+#include "spec/value.h"
 
 namespace optrush {
 namespace {

@@ -1,11 +1,11 @@
 #include <algorithm>
 #include <array>
 
-#include "spec/model_kinds.h"
 #include "machine/run_environment.h"
+#include "optrush/error.h"
+#include "spec/model_kinds.h"
 #include "spec/spec_fields.h"
 #include "spec/spec_json.h"
-#include "optrush/error.h"
 
 namespace optrush {
 namespace {
@@ -13,7 +13,7 @@ constexpr int kSchemaVersion = 1;
 constexpr std::array<std::string_view, 5> kPurposes = {"measure", "probe", "reference", "repeat", "drift"};
 static_assert(kPurposes.size() == static_cast<size_t>(Purpose::drift) + 1);
 
-/// Settings that a rung may change; the rest is the conductor's.
+/// Settings that a rung may change; the rest is the controller's.
 const std::vector<std::string> kSettings = {"model_kind", "model",   "data", "train",
                                             "device",     "threads", "env",  "timeout_s"};
 

@@ -1,6 +1,6 @@
 #pragma once
-#include "spec/fields.h"
 #include "optrush/spec.h"
+#include "spec/fields.h"
 
 namespace optrush {
 /// The fields of each struct of a spec; the one place where ranges and docs stand.

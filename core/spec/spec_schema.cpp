@@ -1,7 +1,7 @@
+#include "optrush/error.h"
 #include "spec/model_kinds.h"
 #include "spec/spec_fields.h"
 #include "spec/spec_json.h"
-#include "optrush/error.h"
 
 namespace optrush {
 namespace {

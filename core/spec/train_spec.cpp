@@ -1,8 +1,8 @@
 #include <algorithm>
 
+#include "optrush/error.h"
 #include "spec/spec_fields.h"
 #include "spec/spec_json.h"
-#include "optrush/error.h"
 
 namespace optrush {
 namespace {

@@ -1,7 +1,7 @@
 #include "train/rank_row.h"
 
-#include "machine/host_name.h"
 #include "distributed/rendezvous.h"
+#include "machine/host_name.h"
 #include "train/counters.h"
 
 namespace optrush {

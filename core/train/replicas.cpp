@@ -118,20 +118,21 @@ class Replicas {
   /// By the dimensions along which ranks hold copies, in one order on all of them.
   ByCopies by_copies() const {
     ByCopies found;
-    const auto add = [&](const Param* param, const Tensor& elements, const Mesh::Names& split_over) {
+    const auto add = [&](const Param* param, const Tensor& elements, const Mesh::Names& sharded_over) {
       Mesh::Names dims = mesh_.all();
-      std::erase_if(
-          dims, [&](const auto& dim) { return contains(split_over, dim) || contains(mesh_.layers(), dim); });
+      std::erase_if(dims, [&](const auto& dim) {
+        return contains(sharded_over, dim) || contains(mesh_.layers(), dim);
+      });
       if (mesh_.size(dims) > 1) found[dims].push_back({param, elements});
     };
     for (const Shard& shard : session_.data_parallel().shards())
       for (const Segment& segment : shard.segments)
-        add(segment.param, Shard::part(shard.data, segment), shard.split_over);
+        add(segment.param, Shard::part(shard.data, segment), shard.sharded_over);
     for (const Param* param : std::as_const(session_).params().all()) {
       if (param->trainable) continue;
       for (const Tensor& stored : param->stored)
-        if (in_memory(stored)) add(param, stored, param->split_over);
-      if (in_memory(param->leaf)) add(param, param->leaf.detach(), param->split_over);
+        if (in_memory(stored)) add(param, stored, param->sharded_over);
+      if (in_memory(param->leaf)) add(param, param->leaf.detach(), param->sharded_over);
     }
     return found;
   }

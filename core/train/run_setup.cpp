@@ -8,7 +8,6 @@
 #include <optional>
 
 #include "base/files.h"
-#include "spec/spec_json.h"
 #include "base/suggest.h"
 #include "build_info.h"
 #include "checkpoint/check_checkpoint.h"
@@ -20,6 +19,7 @@
 #include "optrush/forecast.h"
 #include "optrush/host/resolve.h"
 #include "params/init.h"
+#include "spec/spec_json.h"
 #include "train/adamw.h"
 #include "train/lost_adapters.h"
 #include "train/single_device.h"
@@ -46,7 +46,7 @@ std::vector<std::string> data_parallel_plugins(const RunSpec& spec) {
   return names;
 }
 
-std::unique_ptr<DataParallel> plain_data_parallel(Run& run) {
+std::unique_ptr<DataParallel> default_data_parallel(Run& run) {
   const int64_t ranks = run.mesh().size(run.mesh().data());
   if (ranks > 1) {
     const auto names = data_parallel_plugins(run.spec());
@@ -63,7 +63,7 @@ std::string identity_of(const RunSpec& spec) {
   return "OptRush " OPTRUSH_VERSION ", spec " + sha256(to_json(spec).dump()).substr(0, 12);
 }
 
-std::unique_ptr<Optimizer> plain_optimizer(Run& run, std::span<Shard> shards) {
+std::unique_ptr<Optimizer> default_optimizer(Run& run, std::span<Shard> shards) {
   return make_adamw(run.spec().train, shards);
 }
 }  // namespace
@@ -103,13 +103,13 @@ void RunSetup::connect() {
     refuse_shared_gpus(*store_, ranks_);
     recipe_.run_mesh().groups().connect(ranks_, store_, device_);
   }
-  recipe_.fire(Event::meshed, *this);
+  recipe_.fire(Event::mesh_initialized, *this);
 }
 
 void RunSetup::declare() {
   model_ = declare_model(spec(), params_, parse_dtype(spec().train.dtype));
   const LostAdapters adapters(*this);
-  recipe_.fire(Event::declared, *this);
+  recipe_.fire(Event::meta_initialized, *this);
   adapters.refuse(recipe_);
   if (!model_.checkpoint.empty()) {
     Checkpoint(model_.checkpoint).check_known(params_);
@@ -118,7 +118,7 @@ void RunSetup::declare() {
     if (const auto warning = untrained_positions(spec(), stored)) note(*warning);
   }
   choose_units();
-  data_parallel_ = recipe_.data_parallel.resolve({}, plain_data_parallel)(*this);
+  data_parallel_ = recipe_.data_parallel.resolve({}, default_data_parallel)(*this);
 }
 
 void RunSetup::choose_units() {
@@ -147,13 +147,13 @@ void RunSetup::place() {
     // To a GPU, a parameter is copied while the next one is drawn.
     const Tensor uncut = param->layout.take(full_value(*param))
                              .to(at::TensorOptions(device_), /*non_blocking=*/device_.is_cuda());
-    if (param->on_value) param->on_value(uncut);
+    if (param->on_materialize) param->on_materialize(uncut);
     Tensor local = uncut.to(param->dtype).contiguous();
     // A piece of a whole that is gone may not keep the whole.
     if (local.storage().nbytes() > local.nbytes()) local = local.clone();
     data_parallel_->store(*param, param->codec ? param->codec->encode(local) : Tensors{local});
   }
-  recipe_.fire(Event::placed, *this);
+  recipe_.fire(Event::materialized, *this);
 }
 
 void RunSetup::make_ready() {
@@ -170,7 +170,7 @@ void RunSetup::make_ready() {
   }
   loss_gradient_ = recipe_.loss_gradient.resolve({}, [](const Tensor& loss) { return at::ones_like(loss); });
   gradients_ = recipe_.gradients.resolve({}, [](Gradients&, Update&) {});
-  optimizer_ = recipe_.optimizer.resolve({}, plain_optimizer)(*this, data_parallel_->shards());
+  optimizer_ = recipe_.optimizer.resolve({}, default_optimizer)(*this, data_parallel_->shards());
   recipe_.fire(Event::ready, *this);
 }
 }  // namespace optrush

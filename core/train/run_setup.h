@@ -16,13 +16,13 @@ class RunSetup final : public Session {
   static std::unique_ptr<RunSetup> open(const RunSpec& spec, at::Device device, const Ranks& ranks = {},
                                         const std::function<void(RunRecipe&)>& edit = {});
 
-  /// The ranks meet, unless they are planned only; Event::meshed.
+  /// The ranks meet, unless they are planned only; Event::mesh_initialized.
   void connect();
-  /// Parameters by name and shape, Event::declared; then which units and which elements this rank keeps.
-  /// Touches no device: plans stop here, and need not connect.
+  /// Parameters by name and shape, Event::meta_initialized; then which units and which elements this rank
+  /// keeps. Touches no device: plans stop here, and need not connect.
   void declare();
   /// Values on the device, one parameter at a time: from the checkpoint or from (seed, name), in a forecast
-  /// sizes alone; Event::placed. Then operators, shards and optimizer; Event::ready.
+  /// sizes alone; Event::materialized. Then operators, shards and optimizer; Event::ready.
   void make_ready();
 
  private:

@@ -85,7 +85,7 @@ Json sample_text(Session& session) {
                  (rows[i].size() > prompts[i] && rows[i].back() == tokens->end());
     extend(session, rows, ended);
   }
-  for (const Param* param : session.params().all()) param->step_copy.drop();
+  for (const Param* param : session.params().all()) param->compute_copy.drop();
   for (size_t i = 0; i < rows.size(); ++i)
     rows[i].erase(rows[i].begin(), rows[i].begin() + static_cast<std::ptrdiff_t>(prompts[i]));
   const auto texts = tokens->texts(rows);

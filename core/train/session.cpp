@@ -6,14 +6,14 @@
 #include <mutex>
 
 #include "base/counter_random.h"
-#include "spec/learning_rate.h"
 #include "recipe/engine.h"
+#include "spec/learning_rate.h"
 
 namespace optrush {
 namespace {
-void collect(Unit& unit, const std::string& role, std::vector<Site*>& found) {
-  for (auto& site : unit.sites)
-    if (site.role == role) found.push_back(&site);
+void collect(Unit& unit, const std::string& role, std::vector<Module*>& found) {
+  for (auto& module : unit.modules)
+    if (module.role == role) found.push_back(&module);
   for (auto& child : unit.children) collect(*child, role, found);
 }
 
@@ -75,8 +75,8 @@ void Session::expect_traffic(const std::string& collective, const Mesh::Names& d
   expected_traffic_[{collective, recipe_.mesh.group(dims).name()}] += bytes;
 }
 
-std::vector<Site*> Session::sites(const std::string& role) const {
-  std::vector<Site*> found;
+std::vector<Module*> Session::modules(const std::string& role) const {
+  std::vector<Module*> found;
   if (chunks_.empty())
     for (const auto& unit : model_.units) collect(*unit, role, found);
   for (const auto& chunk : chunks_)

@@ -64,7 +64,7 @@ class Session : public Run {
   Params& params() override { return params_; }
   const std::vector<std::unique_ptr<Unit>>& units() const override { return model_.units; }
   const std::vector<std::vector<Unit*>>& chunks() const override { return chunks_; }
-  std::vector<Site*> sites(const std::string& role) const override;
+  std::vector<Module*> modules(const std::string& role) const override;
   DataParallel& data_parallel() override { return *data_parallel_; }
   Optimizer& optimizer() override { return *optimizer_; }
   int64_t step() const override { return step_; }

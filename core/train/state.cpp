@@ -32,7 +32,7 @@ StatePiece entries(const OptimizerState& state, const Segment& segment) {
 /// Of ranks that hold copies of a shard, the first one saves it.
 bool saves(const Shard& shard, const Mesh& mesh) {
   return std::ranges::all_of(mesh.dims(), [&](const auto& dim) {
-    return std::ranges::find(shard.split_over, dim.name) != shard.split_over.end() ||
+    return std::ranges::find(shard.sharded_over, dim.name) != shard.sharded_over.end() ||
            mesh.rank(dim.name) == 0;
   });
 }

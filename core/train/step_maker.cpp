@@ -32,7 +32,7 @@ StepMaker::StepMaker(Session& session, RunRecord& record)
       clock_(StepClock::make(session.device())),
       data_(session.recipe().data.resolve(
           {}, [this](int64_t step) { return evaluating() ? batches_.validation() : batches_.step(step); })),
-      schedule_(session.recipe().schedule.resolve({}, plain_schedule)) {}
+      schedule_(session.recipe().schedule.resolve({}, default_schedule)) {}
 
 void StepMaker::make(int64_t number, bool timed, StepClock& clock) {
   session_.begin_step(number);
@@ -57,7 +57,7 @@ void StepMaker::account(int64_t number, bool timed) {
   CountedClock counted(*clock_, costs);
   SavedTensorCount saved(resident, [this](const Tensor& tensor) {
     return std::ranges::any_of(session_.params().all(),
-                               [&](const Param* param) { return param->step_copy.holds(tensor); });
+                               [&](const Param* param) { return param->compute_copy.holds(tensor); });
   });
   make(number, timed, counted);
   saved.stop();
@@ -88,7 +88,7 @@ void StepMaker::collect(bool wait) {
   }
 }
 
-void StepMaker::record(const Pending& pending, const StepTime& time) {
+void StepMaker::record(const WorkHandle& pending, const StepTime& time) {
   const auto number = [](const Tensor& tensor) {
     return tensor.defined() ? Json(tensor.item<double>()) : Json();
   };

@@ -37,7 +37,7 @@ class StepMaker {
 
  private:
   /// A step that the device may still be working on.
-  struct Pending {
+  struct WorkHandle {
     int64_t step;
     bool timed;
     Tensor loss, gradient_norm, skipped;
@@ -47,7 +47,7 @@ class StepMaker {
     double computed_pairs;
   };
   void make(int64_t step, bool timed, StepClock& clock);
-  void record(const Pending&, const StepTime&);
+  void record(const WorkHandle&, const StepTime&);
 
   Session& session_;
   RunRecord& record_;
@@ -55,7 +55,7 @@ class StepMaker {
   std::unique_ptr<StepClock> clock_;
   std::function<std::vector<Batch>(int64_t)> data_;
   std::function<void(Step&)> schedule_;
-  std::deque<Pending> pending_;
+  std::deque<WorkHandle> pending_;
   int64_t activations_ = 0;
   double other_flops_ = 0, flops_of_a_pair_ = 0;  ///< that this rank executes in a step
   Json costs_;

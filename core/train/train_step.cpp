@@ -81,7 +81,7 @@ void TrainStep::update() {
   session_.finish_gradients(gradients, update);
   outcome_.skipped = update.skip;
   if (update.skip.defined()) update.skip = update.skip.to(update.lr_tensor.device());
-  for (const Param* param : session_.params().all()) param->step_copy.drop();
+  for (const Param* param : session_.params().all()) param->compute_copy.drop();
   session_.optimizer().step(parallel.shards(), update);
   parallel.zero_gradients();
 }
@@ -95,7 +95,7 @@ void TrainStep::enter(Bucket bucket) {
   if (!timed_as_one_) clock_.enter(bucket);
 }
 
-void plain_schedule(Step& step) {
+void default_schedule(Step& step) {
   for (int64_t micro = 0; micro < step.microbatches(); ++micro) {
     const Tensor loss = step.forward(0, micro, {});
     step.backward(0, micro, loss, {}, micro + 1 == step.microbatches());

@@ -5,6 +5,7 @@
 
 #include "measure/flops.h"
 #include "measure/wait_for.h"
+#include "train/interleaving.h"
 #include "train/measurement.h"
 #include "train/model_states.h"
 #include "train/replicas.h"
@@ -14,7 +15,6 @@
 #include "train/step_maker.h"
 #include "train/step_watch.h"
 #include "train/stop_request.h"
-#include "train/turns.h"
 #include "train/validation.h"
 
 namespace optrush {
@@ -36,9 +36,9 @@ struct Stretch {
 /// The loop over the steps of a run, and what comes between two of them.
 class Trainer {
  public:
-  Trainer(Session& session, const MetricsSink& sink, Turns* turns, TrainFiles files, Continuation run)
+  Trainer(Session& session, const MetricsSink& sink, Interleaving* turns, TrainFiles files, Continuation run)
       : session_(session),
-        in_turns_(turns != nullptr),
+        interleaved_(turns != nullptr),
         files_(std::move(files)),
         record_(sink),
         steps_(session, record_),
@@ -107,8 +107,8 @@ class Trainer {
     if (keeps_state && spec.save.every > 0) saving_.emplace(session_, files_.state);
     if (keeps_state && validation_ && spec.validate.keep_best)
       saving_best_.emplace(session_, files_.state.parent_path() / "best");
-    // Nobody goes on from what a run in turns saves.
-    if (saving_ && !in_turns_) stop_.emplace();
+    // Nobody goes on from what a run interleaved saves.
+    if (saving_ && !interleaved_) stop_.emplace();
   }
 
   /// Of several rounds, the first one has what is more than a measurement.
@@ -162,7 +162,7 @@ class Trainer {
     const DataPosition read{.samples = steps_.batches().first_sample(next_step),
                             .order = steps_.batches().order()};
     return saving.save(next_step, read,
-                       [&](const Json& saved) { return beside && !in_turns_ ? beside(saved) : Json(); });
+                       [&](const Json& saved) { return beside && !interleaved_ ? beside(saved) : Json(); });
   }
 
   double seconds_of_the_last_step() {
@@ -226,11 +226,11 @@ class Trainer {
   }
 
   Session& session_;
-  bool in_turns_;
+  bool interleaved_;
   TrainFiles files_;
   RunRecord record_;
   StepMaker steps_;
-  StepsInTurns turn_;
+  InterleavedSteps turn_;
   Measurement measurement_;
   RunHistory history_;
   RunEnd end_;
@@ -242,7 +242,7 @@ class Trainer {
 };
 }  // namespace
 
-Json train(Session& session, const MetricsSink& sink, Turns* turns, const TrainFiles& files,
+Json train(Session& session, const MetricsSink& sink, Interleaving* turns, const TrainFiles& files,
            const Continuation& run) {
   Trainer trainer(session, sink, turns, files, run);
   Json result = trainer.run();

@@ -7,7 +7,7 @@
 #include "train/session.h"
 
 namespace optrush {
-class Turns;
+class Interleaving;
 
 /// What a run may write beside its result; empty: it does not.
 struct TrainFiles {
@@ -23,6 +23,6 @@ struct TrainFiles {
 ///
 /// An interrupted run goes on: what it had made counts, and it warms up again before its steps are timed.
 /// Memory, collectives and counters are then those of the steps made here.
-Json train(Session&, const MetricsSink&, Turns* turns = nullptr, const TrainFiles& files = {},
+Json train(Session&, const MetricsSink&, Interleaving* turns = nullptr, const TrainFiles& files = {},
            const Continuation& run = {});
 }  // namespace optrush

@@ -52,7 +52,7 @@ double Validation::loss() const {
   }
   const double loss = global_loss(session_, sum).item<double>();
   // A step makes its own: these were cast without a thought of gradients.
-  for (const Param* param : session_.params().all()) param->step_copy.drop();
+  for (const Param* param : session_.params().all()) param->compute_copy.drop();
   return loss;
 }
 

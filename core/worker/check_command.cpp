@@ -8,14 +8,14 @@
 #include <thread>
 
 #include "base/files.h"
-#include "machine/installation.h"
-#include "spec/spec_json.h"
 #include "base/suggest.h"
 #include "build_info.h"
 #include "check/run_case.h"
 #include "check/small_data.h"
+#include "machine/installation.h"
 #include "measure/memory.h"
 #include "optrush/error.h"
+#include "spec/spec_json.h"
 #include "worker/device.h"
 #include "worker/machine_offer.h"
 #include "worker/plugin_argument.h"

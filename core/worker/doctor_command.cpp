@@ -4,9 +4,9 @@
 
 #include <iostream>
 
+#include "base/files.h"
 #include "machine/cores.h"
 #include "machine/environment_seconds.h"
-#include "base/files.h"
 #include "measure/machine.h"
 #include "plugin/description.h"
 #include "worker/device.h"

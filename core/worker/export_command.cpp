@@ -3,7 +3,6 @@
 #include <ATen/Functions.h>
 
 #include "base/files.h"
-#include "spec/spec_json.h"
 #include "checkpoint/written_config.h"
 #include "data/batches.h"
 #include "data/token_source.h"
@@ -12,6 +11,7 @@
 #include "model/model.h"
 #include "optrush/error.h"
 #include "params/init.h"
+#include "spec/spec_json.h"
 #include "train/run_setup.h"
 
 namespace optrush {

@@ -5,9 +5,9 @@
 #include <iostream>
 
 #include "base/files.h"
-#include "spec/spec_json.h"
 #include "optrush/error.h"
 #include "results/worker_answer.h"
+#include "spec/spec_json.h"
 #include "worker/check_command.h"
 #include "worker/commands.h"
 #include "worker/doctor_command.h"

@@ -1,9 +1,9 @@
 #include "worker/plan.h"
 
-#include "spec/model_kinds.h"
-#include "spec/spec_json.h"
 #include "data/batches.h"
 #include "measure/flops.h"
+#include "spec/model_kinds.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace {

@@ -6,26 +6,26 @@
 
 #include "base/counted.h"
 #include "base/first_line.h"
-#include "spec/spec_json.h"
 #include "measure/cpu_info.h"
 #include "measure/cuda_library.h"
 #include "measure/gpus.h"
 #include "measure/step_costs.h"
 #include "optrush/host/resolve.h"
 #include "simulated/device.h"
+#include "spec/spec_json.h"
 #include "train/run_setup.h"
 #include "train/train_step.h"
 
 namespace optrush {
 namespace {
-bool foreseeable(const Edit& base) {
-  return base.plugin == "plain" || base.traits.foreseeable.value_or(base.traits.trace != Trace::opaque);
+bool predictable(const Edit& base) {
+  return base.plugin == "plain" || base.traits.predictable.value_or(base.traits.trace != Trace::opaque);
 }
 
 constexpr std::string_view kCompilersPlace = "compile";
 
 /// A function of the step that can't be run on tensors without values.
-struct Unforeseeable {
+struct Unpredictable {
   Edit edit;
   std::string slot;
   std::string place() const { return "'" + edit.plugin + "' in " + slot; }
@@ -36,13 +36,13 @@ struct Unforeseeable {
   bool compiles() const { return to_string(edit.phase) == kCompilersPlace; }
 };
 
-std::vector<Unforeseeable> unforeseeable(const Recipe& recipe) {
-  std::vector<Unforeseeable> found;
+std::vector<Unpredictable> unpredictable(const Recipe& recipe) {
+  std::vector<Unpredictable> found;
   for (const SlotInfo* slot : recipe.slots()) {
     if (slot == &recipe.evaluation) continue;  // between steps
-    if (!foreseeable(slot->base())) found.push_back({slot->base(), slot->name()});
+    if (!predictable(slot->base())) found.push_back({slot->base(), slot->name()});
     for (const Edit& wrap : slot->wraps())
-      if (!wrap.traits.foreseeable.value_or(true)) found.push_back({wrap, slot->name()});
+      if (!wrap.traits.predictable.value_or(true)) found.push_back({wrap, slot->name()});
   }
   return found;
 }
@@ -94,10 +94,10 @@ std::unique_ptr<RunSetup> opened(const RunSpec& spec, at::Device device) {
 }
 
 /// Takes those plugins off `spec` that compile or record what they wrap in its recipe. Returns why the
-/// forecast is a bound then; "" where there are none. An Error where something else can't be foreseen.
+/// forecast is a bound then; "" where there are none. An Error where something else can't be predicted.
 std::string take_compilers_off(RunSpec& spec, const Recipe& recipe) {
   std::string why;
-  for (const Unforeseeable& each : unforeseeable(recipe)) {
+  for (const Unpredictable& each : unpredictable(recipe)) {
     if (!each.can_go()) throw Error("what " + each.place() + " does can't be told from sizes");
     std::erase_if(spec.plugins, [&](const PluginUse& use) { return use.name == each.edit.plugin; });
     why += (why.empty() ? "" : "; ") +
@@ -117,7 +117,7 @@ Forecast forecast_step(const RunSpec& spec, at::Device device) {
   session.connect();
   session.declare();
   session.make_ready();
-  const auto schedule = recipe.schedule.resolve({}, plain_schedule);
+  const auto schedule = recipe.schedule.resolve({}, default_schedule);
   const auto data = recipe.data.resolve({}, [&](int64_t) { return shapes_of(session); });
   const auto clock = StepClock::make(device);
   StatesClock states(*clock);
@@ -157,10 +157,10 @@ std::optional<Forecast> forecast(const RunSpec& spec, const simulated::Form& for
   };
   try {
     const at::Device device = simulated::open(simulated::Values::none, form);
-    RunSpec foreseen = spec;
+    RunSpec predicted = spec;
     const auto setup = recipe == nullptr ? opened(spec, device) : nullptr;
-    std::string bounded_by = take_compilers_off(foreseen, setup ? setup->recipe() : *recipe);
-    Forecast found = forecast_step(foreseen, device);
+    std::string bounded_by = take_compilers_off(predicted, setup ? setup->recipe() : *recipe);
+    Forecast found = forecast_step(predicted, device);
     if (bounded_by.empty()) {
       found.least_bytes = found.peak_bytes;
     } else {

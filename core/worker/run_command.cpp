@@ -2,18 +2,18 @@
 
 #include <chrono>
 
+#include "base/files.h"
 #include "machine/collective_timeout.h"
 #include "machine/cores.h"
-#include "base/files.h"
+#include "measure/memory.h"
 #include "spec/run_identity.h"
 #include "spec/spec_json.h"
 #include "spec/state_files.h"
-#include "measure/memory.h"
+#include "train/interleaving.h"
 #include "train/rank_row.h"
 #include "train/run_setup.h"
 #include "train/state.h"
 #include "train/trainer.h"
-#include "train/turns.h"
 #include "worker/commands.h"
 #include "worker/device.h"
 #include "worker/machine_offer.h"
@@ -49,7 +49,7 @@ void go_on(Session& session, const fs::path& folder, int64_t step, Continuation&
 Json train_spec(const RunSpec& spec, Ranks ranks, const TrainFiles& files, std::optional<int64_t> from_step,
                 const MetricsSink& sink) {
   const auto start = SteadyClock::now();
-  const auto turns = Turns::from_environment(ranks);
+  const auto turns = Interleaving::from_environment(ranks);
   install_cpu_memory_tracking();
   const at::Device device = open_device(spec.device, ranks.local_rank);
   ranks.gpu = gpu_identity(device);

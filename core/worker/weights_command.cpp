@@ -9,7 +9,6 @@
 
 #include "base/files.h"
 #include "base/first_line.h"
-#include "spec/spec_json.h"
 #include "base/suggest.h"
 #include "checkpoint/written_config.h"
 #include "io/safetensors.h"
@@ -20,6 +19,7 @@
 #include "plugin/description.h"
 #include "recipe/evaluation_scope.h"
 #include "results/run_result.h"
+#include "spec/spec_json.h"
 #include "train/run_setup.h"
 #include "train/state.h"
 
@@ -115,22 +115,22 @@ void check_all_known(const StateFolder& state, const Params& params, const fs::p
 }
 
 /// With what plugins have added to it: what the operator multiplies with is its value at the identity.
-Tensor merged_matrix(const Binder& bind, const Site& site) {
-  const Param& weight = *site.params.at(0);
-  return bind.linear(site)(at::eye(weight.shape.at(1), weight.dtype)).t();
+Tensor merged_matrix(const Binder& bind, const Module& module) {
+  const Param& weight = *module.params.at(0);
+  return bind.linear(module)(at::eye(weight.shape.at(1), weight.dtype)).t();
 }
 
 NamedTensors model_weights(Session& session, const std::set<std::string>& own) {
   const EvaluationScope evaluation;
   const Binder bind(session.recipe());
   std::map<std::string, Tensor> merged;
-  for (const Site* site : session.sites("linear")) {
-    if (site->params.size() == 1) continue;
-    const std::string& name = site->params.front()->name;
-    if (name != site->path + ".weight")
-      throw Error("'" + site->path + "' has an adapter, and shares '" + name + "' with another use of it",
+  for (const Module* module : session.modules("linear")) {
+    if (module->params.size() == 1) continue;
+    const std::string& name = module->params.front()->name;
+    if (name != module->path + ".weight")
+      throw Error("'" + module->path + "' has an adapter, and shares '" + name + "' with another use of it",
                   "write the adapter alone: leave --merge out");
-    merged[name] = merged_matrix(bind, *site);
+    merged[name] = merged_matrix(bind, *module);
   }
   NamedTensors weights;
   for (const Param* param : session.params().all())

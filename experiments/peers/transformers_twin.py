@@ -17,7 +17,7 @@ import statistics
 import sys
 import time
 
-from turns import Turns
+from interleaving import Interleaving
 
 STARTED = time.perf_counter()
 
@@ -263,7 +263,7 @@ def main():
     spec = read_spec()
     threads, device = set_threads(spec), device_of(spec)
     setup_seconds = time.perf_counter() - STARTED
-    steps = train(spec, ARGUMENTS.start, techniques_of(spec), ARGUMENTS.compile, device, Journal(ARGUMENTS.metrics), Turns())
+    steps = train(spec, ARGUMENTS.start, techniques_of(spec), ARGUMENTS.compile, device, Journal(ARGUMENTS.metrics), Interleaving())
     write_result(ARGUMENTS.out, result_of(steps, threads, device, ARGUMENTS.compile, setup_seconds))
 
 

@@ -120,8 +120,8 @@ Json ring_job(const Ranks& ranks, const Json&) {
                ? session->groups().traffic().at({"send", "cp"}).calls
                : 0;
   };
-  const AttentionHalves plain = plain::attention_halves();
-  const AttentionHalves noted = {
+  const AttentionForwardBackward plain = plain::attention_forward_backward();
+  const AttentionForwardBackward noted = {
       [&](const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args) {
         seen["forward"].push_back(sends());
         return plain.forward(q, k, v, args);
@@ -188,7 +188,7 @@ TEST(ContextParallel, APlanForeseesThePeak) {
   for (const char* kind : {"ring", "all_to_all"}) {
     RunSpec spec = small_spec(2, {context_parallel(2, kind), {"ddp", Json::object()}});
     spec.train.seq_len = 128;
-    expect_foreseen_peak(pool(), spec);
+    expect_predicted_peak(pool(), spec);
   }
 }
 

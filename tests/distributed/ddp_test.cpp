@@ -7,8 +7,8 @@
 #include <map>
 #include <random>
 
-#include "spec/spec_json.h"
 #include "optrush/data_parallel.h"
+#include "spec/spec_json.h"
 #include "support/error_of.h"
 #include "support/temporary_folder.h"
 #include "support/training.h"
@@ -312,13 +312,13 @@ Json sometimes_used_job(const Ranks& ranks, const Json& arguments) {
   std::map<std::string, int64_t> told;
   Param *gain = nullptr, *idle = nullptr;
   Steps steps(ranks, arguments, [&](Recipe& recipe) {
-    recipe.on(Event::declared, Phase::adapter, [&](Run& run) {
+    recipe.on(Event::meta_initialized, Phase::adapter, [&](Run& run) {
       const auto ones = [](Tensor& value, at::Generator&) { value.fill_(1); };
       gain = &run.params().add({.name = "gain", .shape = {1}, .init = ones, .dtype = at::kDouble});
       idle = &run.params().add({.name = "idle", .shape = {3}, .init = ones, .dtype = at::kDouble});
-      Site& site = *run.sites("linear").front();
-      site.params.push_back(gain);
-      site.params.push_back(idle);
+      Module& module = *run.modules("linear").front();
+      module.params.push_back(gain);
+      module.params.push_back(idle);
     });
     recipe.unit.wrap(Phase::measure,
                      [&](UnitFunction inner, const Unit& unit) -> UnitFunction {

@@ -10,8 +10,8 @@
 #include <random>
 
 #include "base/files.h"
-#include "spec/spec_json.h"
 #include "exactness.h"
+#include "spec/spec_json.h"
 #include "support/temporary_folder.h"
 
 namespace optrush::testing {

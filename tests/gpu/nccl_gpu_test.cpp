@@ -9,11 +9,11 @@
 #include <filesystem>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
-#include "machine/torch_folder.h"
 #include "distributed/backend.h"
 #include "distributed/groups.h"
 #include "distributed/nccl.h"
 #include "distributed/rendezvous.h"
+#include "machine/torch_folder.h"
 #include "on_gpu.h"
 #include "rank_pool.h"
 #include "worker/device.h"

@@ -4,10 +4,10 @@
 
 #include <cmath>
 
-#include "spec/spec_json.h"
 #include "gpu/update.h"
 #include "master_adamw.h"
 #include "precision.h"
+#include "spec/spec_json.h"
 #include "support/error_of.h"
 
 namespace optrush::testing {
@@ -182,7 +182,7 @@ TEST(Bf16Weights, MicroBatchesAddUpInFp32AndNormsAreTakenInFp32) {
     spec.train.steps = 1;
     double norm = 0;
     Trained trained(spec, [&](Recipe& recipe) {
-      recipe.gradients.wrap(Phase::gradients, [&](auto inner, const Site&) -> decltype(inner) {
+      recipe.gradients.wrap(Phase::gradients, [&](auto inner, const Module&) -> decltype(inner) {
         return [&, inner](Gradients& gradients, Update& update) {
           for (const Shard& shard : gradients.shards()) {
             if (shard.data.dim() > 1) {

@@ -155,7 +155,7 @@ TEST_F(CompiledTraining, CompilesOnceForBlocksThatAreAlikeAndNeverForWhatTheCach
 TEST_F(CompiledTraining, AChangedShapeIsCompiledAgainAndSaidSo) {
   Trained trained(with_compile({}), [](Recipe& recipe) {
     // Half of the sequence in the third step.
-    recipe.data.wrap(Phase::prefetch, [](auto inner, const Site&) -> decltype(inner) {
+    recipe.data.wrap(Phase::prefetch, [](auto inner, const Module&) -> decltype(inner) {
       return [inner](int64_t step) {
         auto batches = inner(step);
         if (step == 2)

@@ -3,10 +3,10 @@
 
 #include "../support/temporary_folder.h"
 #include "base/files.h"
-#include "spec/spec_json.h"
 #include "launch/run/result.h"
 #include "optrush/spec.h"
 #include "process/process.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace {
@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 using testing::TemporaryFolder;
 
-/// One run of a tiny model, as the conductor makes it.
+/// One run of a tiny model, as the controller makes it.
 class Misbehaviour : public ::testing::Test {
  protected:
   Json run(const std::vector<std::string>& plugins, double timeout_s = 100) {

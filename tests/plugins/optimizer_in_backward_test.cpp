@@ -76,7 +76,7 @@ TEST(OptimizerInBackward, UpdatesOneParameterAfterTheOtherFromTheFirstStepOn) {
   RunSpec spec = nano_spec({kInBackward});
   spec.train.warmup = 0;
   Trained trained(spec, [&](Recipe& recipe) {
-    recipe.on(Event::placed, Phase::measure, [&](optrush::Run& run) {
+    recipe.on(Event::materialized, Phase::measure, [&](optrush::Run& run) {
       run.data_parallel().on_ready([&](Shard&) {
         held.push_back(std::ranges::count_if(
             run.params().all(), [](const Param* param) { return param->leaf.grad().defined(); }));
@@ -131,7 +131,7 @@ TEST(OptimizerInBackward, RefusesByNameWhatLooksAtAllGradients) {
   EXPECT_THAT(edited([](Recipe& recipe) { recipe.gradients.replace([](Gradients&, Update&) {}); }),
               HasSubstr("'test' edits them"));
   EXPECT_THAT(edited([](Recipe& recipe) {
-                recipe.gradients.wrap(Phase::optimizer, [](auto inner, const Site&) { return inner; });
+                recipe.gradients.wrap(Phase::optimizer, [](auto inner, const Module&) { return inner; });
               }),
               HasSubstr("'test' edits them"));
   Trained in_bf16(nano_spec(with({use("mixed_precision")})));
@@ -155,7 +155,7 @@ TEST(OptimizerInBackward, AGradientInABufferStaysThere) {
 /// What adds to a gradient after it was used would be lost: an error names the parameter.
 TEST(OptimizerInBackward, ABackwardInPartsIsAnError) {
   const auto backward_twice = [](Recipe& recipe) {
-    recipe.schedule.wrap(Phase::measure, [](auto inner, const Site&) -> decltype(inner) {
+    recipe.schedule.wrap(Phase::measure, [](auto inner, const Module&) -> decltype(inner) {
       return [](Step& step) {
         const Tensor loss = step.forward(0, 0, {}), again = step.forward(0, 0, {});
         step.backward(0, 0, loss, {}, true);

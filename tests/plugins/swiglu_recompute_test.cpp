@@ -2,10 +2,10 @@
 // many.
 #include <gtest/gtest.h>
 
-#include "spec/spec_json.h"
 #include "data/batches.h"
 #include "measure/memory.h"
-#include "mlp_pair.h"
+#include "mlp_function.h"
+#include "spec/spec_json.h"
 #include "support/gradcheck.h"
 #include "support/mlp_spec.h"
 
@@ -32,18 +32,18 @@ TEST(SwigluRecompute, ThePairsHaveTheGradientsOfTheFormula) {
                                     {Keep::input, 10},
                                     {Keep::input, 64}}) {
     SCOPED_TRACE(chunk);
-    const Differentiable op = make_mlp_pair(keep, chunk, {});
+    const Differentiable op = make_mlp_function(keep, chunk, {});
     const Tensors in = random_inputs();
     EXPECT_TRUE(at::allclose(call(op, in).at(0), formula(in), 1e-12, 1e-12));
     gradcheck([&](const Tensors& inputs) { return call(op, inputs); }, in);
   }
-  const Differentiable swiglu = make_swiglu_pair();
+  const Differentiable swiglu = make_swiglu_function();
   const Tensors in = random_inputs();
   gradcheck([&](const Tensors& inputs) { return call(swiglu, inputs); }, {in[1], in[2]});
 }
 
 TEST(SwigluRecompute, FrozenMatricesGetNoGradient) {
-  const Differentiable op = make_mlp_pair(Keep::input, 3, {.gate = false, .down = false});
+  const Differentiable op = make_mlp_function(Keep::input, 3, {.gate = false, .down = false});
   const Tensors in = random_inputs();
   call(op, in).at(0).sum().backward();
   EXPECT_FALSE(in[1].grad().defined());

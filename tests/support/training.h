@@ -2,9 +2,9 @@
 #include <memory>
 #include <vector>
 
-#include "spec/spec_json.h"
 #include "folders.h"
 #include "optrush/error.h"
+#include "spec/spec_json.h"
 #include "train/run_setup.h"
 #include "train/trainer.h"
 

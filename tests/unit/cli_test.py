@@ -132,7 +132,7 @@ def dry_run():
 
 def run_and_resume():
     done = expect(optrush("run", "tiny.lua", "--label", "kept", "--rounds", "1"), 0)
-    assert re.search(r"^\[1/\d\] base, round 1/1 in turns: ok, [\d.,]+ tokens/s, ", done.stderr, re.M), done.stderr
+    assert re.search(r"^\[1/\d\] base, round 1/1 interleaved: ok, [\d.,]+ tokens/s, ", done.stderr, re.M), done.stderr
     assert "tokens/s" in done.stdout and "reports/tiny/kept/report.md" in done.stdout
     expect(optrush("run", "tiny.lua", "--label", "kept"), 2, "--resume")
     before = results("kept")
@@ -290,8 +290,8 @@ exp:search({ rush.rung("fused", "fused_adamw") }, { at_most = "1m" }):report()
 
 
 def interrupt():
-    # Runs in turns end nearly together, which leaves little to be cut off.
-    with subprocess.Popen([OPTRUSH, "run", "tiny.lua", "--label", "cut", "--set", "train.steps=200", "--turns", "off"], cwd=work,
+    # Runs interleaved end nearly together, which leaves little to be cut off.
+    with subprocess.Popen([OPTRUSH, "run", "tiny.lua", "--label", "cut", "--set", "train.steps=200", "--interleave", "off"], cwd=work,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         deadline = time.monotonic() + 90
         while not results("cut") and time.monotonic() < deadline:
@@ -302,7 +302,7 @@ def interrupt():
     assert "interrupted by SIGINT" in stderr and "--resume" in stderr, stderr
     assert "no result yet" in (work / "reports/tiny/cut/report.md").read_text()
     cut = results("cut")
-    expect(optrush("run", "tiny.lua", "--label", "cut", "--set", "train.steps=200", "--turns", "off", "--resume"), 0)
+    expect(optrush("run", "tiny.lua", "--label", "cut", "--set", "train.steps=200", "--interleave", "off", "--resume"), 0)
     assert set(cut) < set(results("cut"))
 
 

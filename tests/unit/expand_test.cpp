@@ -8,9 +8,9 @@
 #include "../scripts/described_plugins.h"
 #include "../support/error_of.h"
 #include "../support/temporary_folder.h"
-#include "spec/spec_json.h"
 #include "experiment/stack.h"
 #include "optrush/error.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace {

@@ -4,10 +4,10 @@
 
 #include "../support/temporary_folder.h"
 #include "base/files.h"
+#include "launch/interleaving/peak_log.h"
 #include "launch/machine/machine_counters.h"
 #include "launch/machine/noise_log.h"
 #include "launch/machine/noise_probe.h"
-#include "launch/interleaving/peak_log.h"
 #include "report/analysis.h"
 #include "report/document.h"
 

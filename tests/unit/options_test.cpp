@@ -146,7 +146,7 @@ TEST(Phase, EveryEnumeratorHasItsName) {
   EXPECT_EQ(to_string(Phase::base), "base");
   EXPECT_EQ(to_string(Phase::checkpoint), "checkpoint");
   EXPECT_EQ(to_string(Phase::measure), "measure");
-  EXPECT_EQ(to_string(Event::meshed), "meshed");
+  EXPECT_EQ(to_string(Event::mesh_initialized), "meshed");
   EXPECT_EQ(to_string(Event::finished), "finished");
 }
 

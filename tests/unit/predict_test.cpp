@@ -4,9 +4,9 @@
 
 #include <gtest/gtest.h>
 
-#include "spec/spec_json.h"
 #include "measure/cuda_library.h"
 #include "measure/memory.h"
+#include "spec/spec_json.h"
 #include "support/mlp_spec.h"
 
 namespace optrush::testing {
@@ -107,7 +107,7 @@ TEST(Predict, BoundsWhatACompilerNeeds) {
   EXPECT_TRUE(plan["memory"]["bounded_by"].is_string());
 }
 
-/// Where there is no GPU its forms are foreseen all the same; what it has of memory is not known.
+/// Where there is no GPU its forms are predicted all the same; what it has of memory is not known.
 TEST(Predict, AGpuNeedNotBeHere) {
   if (load_cuda()) GTEST_SKIP() << "there is a GPU here";
   RunSpec spec = nano_spec({{"mixed_precision", Json::object()}, {"flash_attention", Json::object()}});
@@ -176,7 +176,7 @@ TEST(Predict, CostsAreThoseOfTheStepThatRuns) {
   }
 }
 
-Json foreseen_costs(const RunSpec& spec, at::DeviceType form = at::kCUDA) {
+Json predicted_costs(const RunSpec& spec, at::DeviceType form = at::kCUDA) {
   std::string why_not;
   const auto found = forecast(spec, form, &why_not);
   EXPECT_TRUE(found) << why_not;
@@ -191,7 +191,7 @@ TEST(Costs, FusedKernelsLaunchWhatTheyClaim) {
     spec.model_kind = "operator";
     spec.model = validate_model("operator", {{"op", op}, {"dim", 24}, {"n_heads", 3}, {"repeat", 5}}, "test");
     int64_t noted = 0;
-    const Json costs = foreseen_costs(spec);
+    const Json costs = predicted_costs(spec);
     for (const auto& [name, of] : costs["operators"].items())
       if (name.starts_with("optrush::")) noted += of["launches"].get<int64_t>();
     EXPECT_EQ(noted, 5 * launches);
@@ -202,11 +202,11 @@ TEST(Costs, FusedAdamWLaunchesByChunksInsteadOfByParameters) {
   RunSpec spec = mlp_spec();
   spec.model =
       validate_model("operator", {{"op", "mlp"}, {"dim", 1024}, {"ffn_dim", 4096}, {"repeat", 8}}, "test");
-  const Json plain = foreseen_costs(spec);
+  const Json plain = predicted_costs(spec);
   EXPECT_GE(plain["phases"]["optimizer"]["launches"].get<int64_t>(), 24 * 7);
   spec.plugins = {{"fused_adamw", Json::object()}};
   // 24 matrices of 64 chunks of 65,536 elements, 320 chunks a launch.
-  EXPECT_EQ(foreseen_costs(spec)["operators"]["aten::_fused_adamw_"]["launches"], (24 * 64 + 319) / 320);
+  EXPECT_EQ(predicted_costs(spec)["operators"]["aten::_fused_adamw_"]["launches"], (24 * 64 + 319) / 320);
 }
 
 TEST(Costs, EachWeightIsCastOnceAStep) {
@@ -220,7 +220,7 @@ TEST(Costs, EachWeightIsCastOnceAStep) {
     specs.push_back(nano_spec({bf16, {"activation_checkpointing", {{"policy", policy}}}}));
   for (const RunSpec& spec : specs) {
     SCOPED_TRACE(spec.plugins.back().name + spec.plugins.back().options.dump());
-    const Json costs = foreseen_costs(spec);
+    const Json costs = predicted_costs(spec);
     EXPECT_EQ(costs["weight_casts"]["most"], 1);
     EXPECT_GE(costs["weight_casts"]["parameters"].get<int64_t>(), 15);  // seven a block, and the head
   }

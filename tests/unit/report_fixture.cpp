@@ -6,8 +6,8 @@
 
 #include "../support/temporary_folder.h"
 #include "base/files.h"
-#include "spec/spec_json.h"
 #include "experiment/gate.h"
+#include "spec/spec_json.h"
 
 namespace optrush::test {
 namespace fs = std::filesystem;
@@ -292,7 +292,7 @@ void SyntheticReport::write(const fs::path& folder) const {
     for (int64_t round = 0; round < std::min(experiment.rounds, outcome.rounds); ++round)
       store(variant.spec, Purpose::measure, round, outcome);
   }
-  // As the conductor does: what has failed or broke the gate by then is nobody's reference.
+  // As the controller does: what has failed or broke the gate by then is nobody's reference.
   auto usable = plan_list;
   for (const auto& variant : variants)
     if (const Outcome o = outcome_of(variant.name); o.status != "ok" || o.loss_error > 0.05)

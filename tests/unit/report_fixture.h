@@ -40,7 +40,7 @@ struct Outcome {
 struct SyntheticReport {
   Experiment experiment;
   std::set<std::string> refused;  ///< rungs that can't be stacked
-  bool equals_run_once = false;   ///< stacks that are the same have one variant's runs, as the conductor does
+  bool equals_run_once = false;  ///< stacks that are the same have one variant's runs, as the controller does
   Json context;
   std::map<std::string, Outcome> outcomes;  ///< by rung; the default elsewhere
   double drift_tokens_per_second = 0;       ///< of the base's last run; 0: it did not run

@@ -8,11 +8,11 @@
 #include <cstdlib>
 #include <thread>
 
-#include "spec/spec_json.h"
 #include "check/run_case.h"
 #include "measure/step_costs.h"
 #include "simulated/caching_allocator.h"
 #include "simulated/ledger.h"
+#include "spec/spec_json.h"
 #include "support/error_of.h"
 #include "support/mlp_spec.h"
 

@@ -8,9 +8,9 @@
 
 #include "../support/error_of.h"
 #include "base/files.h"
+#include "optrush/spec.h"
 #include "spec/learning_rate.h"
 #include "spec/spec_json.h"
-#include "optrush/spec.h"
 
 namespace optrush {
 namespace {

@@ -90,7 +90,7 @@ TEST(Step, EveryListenerHearsEachShardOnceAndInTheBackward) {
       });
       run.data_parallel().on_ready([&](Shard& shard) { ++second[&shard]; });
     });
-    recipe.schedule.wrap(Phase::measure, [&](auto inner, const Site&) -> decltype(inner) {
+    recipe.schedule.wrap(Phase::measure, [&](auto inner, const Module&) -> decltype(inner) {
       return [&, inner](Step& step) {
         updating = false;
         for (int64_t micro = 0; micro < step.microbatches(); ++micro) {
@@ -127,7 +127,7 @@ TEST(Step, TheOptimizerIsToldTheRateOfItsStep) {
         if (&shard == run.data_parallel().shards().data()) asked.push_back(run.update()->lr);
       });
     });
-    recipe.gradients.wrap(Phase::base, [&](auto inner, const Site&) -> decltype(inner) {
+    recipe.gradients.wrap(Phase::base, [&](auto inner, const Module&) -> decltype(inner) {
       return [&, inner](Gradients& gradients, Update& update) {
         inner(gradients, update);
         told.push_back(update.lr);
@@ -150,7 +150,7 @@ TEST(Step, AGradientThatListenersSeeIsTheFinalOne) {
     recipe.on(Event::ready, Phase::measure, [&](optrush::Run& run) {
       run.data_parallel().on_ready([&](Shard& shard) { heard[&shard] = shard.grad.clone(); });
     });
-    recipe.gradients.wrap(Phase::base, [&](auto inner, const Site&) -> decltype(inner) {
+    recipe.gradients.wrap(Phase::base, [&](auto inner, const Module&) -> decltype(inner) {
       return [&, inner](Gradients& gradients, Update& update) {
         for (const Shard& shard : gradients.shards())
           equal = equal && at::equal(shard.grad, heard.at(&shard));
@@ -174,7 +174,7 @@ TEST(Step, DropoutIsTheSameInWhateverOrderUnitsAndMicroBatchesRun) {
     if (by_chunks) {
       chunk_by_chunk(step, 4);
     } else {
-      plain_schedule(step);
+      default_schedule(step);
     }
     return step.outcome().gradient_norm.item<double>();
   };
@@ -239,7 +239,7 @@ struct Read {
 Read read_of(const RunSpec& spec, const Read* from = nullptr, bool with_position = true) {
   Read read;
   Trained trained(spec, [&](Recipe& recipe) {
-    recipe.data.wrap(Phase::prefetch, [&](auto inner, const Site&) -> decltype(inner) {
+    recipe.data.wrap(Phase::prefetch, [&](auto inner, const Module&) -> decltype(inner) {
       return [&read, inner](int64_t step) {
         std::vector<Batch> batches = inner(step);
         auto& rows = read.steps.emplace_back();

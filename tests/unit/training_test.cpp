@@ -242,7 +242,7 @@ std::string error_of_listing(const std::function<void(std::vector<OptimizerState
   };
   return error_of([&] {
     Trained(nano_spec(), [&](Recipe& recipe) {
-      recipe.optimizer.wrap(Phase::optimizer, [&](auto inner, const Site&) -> decltype(inner) {
+      recipe.optimizer.wrap(Phase::optimizer, [&](auto inner, const Module&) -> decltype(inner) {
         return [&, inner](optrush::Run& run, std::span<Shard> shards) -> std::unique_ptr<Optimizer> {
           auto lister = std::make_unique<Lister>();
           lister->inner = inner(run, shards);
@@ -377,7 +377,7 @@ TEST(Training, AZeroGradientFails) {
   const auto message = error_of([] {
     Trained(nano_spec(), [](Recipe& recipe) {
       // The loss is as it was, and what goes back from it is zero.
-      recipe.ops.head_loss.wrap(Phase::measure, [](const Ops::HeadLoss::Fn& inner, const Site&) {
+      recipe.ops.head_loss.wrap(Phase::measure, [](const Ops::HeadLoss::Fn& inner, const Module&) {
         return Ops::HeadLoss::Fn([inner](const Tensor& x, const Tensor& labels, const Ops::HeadParts& parts) {
           const Tensor loss = inner(x, labels, parts);
           return loss.detach() + 0 * loss;
@@ -399,7 +399,7 @@ TEST(Training, TheGradientNormIsOfTheLossWhateverTheBackwardStartsFrom) {
   const auto scaled = norms([](Recipe& recipe) {
     constexpr double kScale = 1024;  // a power of two: no bit of a gradient changes
     recipe.loss_gradient.replace([](const Tensor& loss) { return at::full_like(loss, kScale); });
-    recipe.gradients.wrap(Phase::precision, [](auto inner, const Site&) -> decltype(inner) {
+    recipe.gradients.wrap(Phase::precision, [](auto inner, const Module&) -> decltype(inner) {
       return [inner](Gradients& gradients, Update& update) {
         inner(gradients, update);
         for (Tensor& gradient : gradients.tensors()) gradient.div_(kScale);

@@ -7,15 +7,15 @@
 #include <memory>
 
 #include "base/files.h"
-#include "spec/spec_json.h"
 #include "base/suggest.h"
-#include "spec/text_value.h"
 #include "checkpoint/hugging_face_model.h"
 #include "cli/commands.h"
 #include "mesh_plan/measured_hardware.h"
 #include "mesh_plan/tables.h"
 #include "script/byte_size.h"
 #include "script/presets.h"
+#include "spec/spec_json.h"
+#include "spec/text_value.h"
 
 namespace optrush::mesh_plan {
 namespace {

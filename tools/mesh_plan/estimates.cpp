@@ -44,7 +44,7 @@ std::vector<Estimate> estimates_of(const Analysis& a, const Hardware& hardware) 
     if (row.devices < 2 || !usable(a, row)) continue;
     const Row* single = single_of(a, row);
     if (single == nullptr) continue;
-    const auto [problem, mix] = measured_mix(a, row);
+    const auto [problem, mix] = measured_config(a, row);
     estimates.push_back({row.name, single->name, planned(mix, problem, reached_by(a, *single, hardware)),
                          *row.step_seconds, row.sent_bytes});
   }

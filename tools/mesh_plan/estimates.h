@@ -10,7 +10,7 @@ namespace optrush::mesh_plan {
 /// The step of a row of several ranks: estimated from one device's phases and a link, and measured.
 struct Estimate {
   std::string rung, from;  ///< its name, and that of the row of one device
-  PlannedMix planned;
+  PlannedConfig planned;
   double measured = 0;         ///< seconds of its step
   std::optional<double> sent;  ///< bytes of a step, counted; of the rank that sends most
 

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "spec/spec_json.h"
-#include "mesh_plan/mix_cost.h"
+#include "mesh_plan/config_cost.h"
 #include "optrush/error.h"
 #include "report/format.h"
 #include "report/quantities.h"
+#include "spec/spec_json.h"
 
 namespace optrush::mesh_plan {
 namespace {
@@ -35,8 +35,8 @@ int64_t plugin_option(const Json& plan, const char* name) {
 }
 
 /// By the mesh's own names; what is left is dp.
-Mix mesh_of(const Analysis& a, const Row& row) {
-  Mix mix;
+ParallelConfig mesh_of(const Analysis& a, const Row& row) {
+  ParallelConfig mix;
   for (const MeshDimension& dim : row.mesh) {
     if (dim.name == "pp") mix.pp = dim.size;
     if (dim.name == "cp") mix.cp = dim.size;
@@ -76,12 +76,12 @@ bool trained_decoder(const Analysis& a, const Row& row) {
          whole && !plan.is_null() && trains_all(plan);
 }
 
-MeasuredMix measured_mix(const Analysis& a, const Row& row) {
+MeasuredConfig measured_config(const Analysis& a, const Row& row) {
   if (!trained_decoder(a, row))
     throw Error("rung '" + row.name + "' did not train a whole decoder on whole sequences to the end",
                 "estimates are for models of rush.llama, without adapters and documents");
   const TrainSpec train = train_from_json(plan_of(a, row).at("problem"), row.name);
-  MeasuredMix measured;
+  MeasuredConfig measured;
   measured.mix = mesh_of(a, row);
   measured.mix.micro_batch = train.micro_batch;
   measured.mix.accumulation = train.accumulation;
@@ -93,7 +93,7 @@ MeasuredMix measured_mix(const Analysis& a, const Row& row) {
 }
 
 Hardware reached_by(const Analysis& a, const Row& row, Hardware hardware) {
-  const MeasuredMix measured = measured_mix(a, row);
+  const MeasuredConfig measured = measured_config(a, row);
   const DecoderWork work(measured.problem.model);
   const StageShare whole{.blocks = work.blocks, .embedding = true, .head = true};
   Hardware unit;

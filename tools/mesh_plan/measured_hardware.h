@@ -1,17 +1,17 @@
 #pragma once
 #include "mesh_plan/hardware.h"
-#include "mesh_plan/mix.h"
+#include "mesh_plan/parallel_config.h"
 #include "report/analysis.h"
 
 namespace optrush::mesh_plan {
 /// Whether a row of the host trained a decoder, given by its dimensions, to the end.
 bool trained_decoder(const Analysis&, const Row&);
 /// What one row trained, as a problem and a mix. An Error where it trained no decoder.
-struct MeasuredMix {
+struct MeasuredConfig {
   TrainingProblem problem;
-  Mix mix;
+  ParallelConfig mix;
 };
-MeasuredMix measured_mix(const Analysis&, const Row&);
+MeasuredConfig measured_config(const Analysis&, const Row&);
 
 /// The machine of a report: memory, bandwidth and matmul peak of its context. Where a row of one device
 /// trained a decoder, the fastest such row says what a whole step reaches, in whatever types it has.

@@ -5,17 +5,17 @@
 #include <string>
 #include <vector>
 
-#include "mesh_plan/mix_cost.h"
+#include "mesh_plan/config_cost.h"
 
 namespace optrush::mesh_plan {
 /// Share of a device's memory that a mix may be predicted to take. The rest is for the context, the buffers
 /// of collectives and fragments.
 inline constexpr double kUsableMemory = 0.92;
 
-struct PlannedMix {
-  Mix mix;
-  MixMemory memory;
-  MixCost cost;
+struct PlannedConfig {
+  ParallelConfig mix;
+  ConfigMemory memory;
+  ConfigCost cost;
 };
 
 enum class PlanOrder : uint8_t { tokens, memory };
@@ -26,13 +26,13 @@ struct MeshPlan {
   Hardware hardware;
   int64_t devices = 1;
   /// Each mesh with each sharding once, in its best schedule that fits; best first.
-  std::vector<PlannedMix> fitting;
+  std::vector<PlannedConfig> fitting;
   size_t too_large = 0;                   ///< meshes and shardings that fit in no schedule
-  std::optional<PlannedMix> smallest;     ///< of them, the one that needs the least
+  std::optional<PlannedConfig> smallest;  ///< of them, the one that needs the least
   std::map<std::string, size_t> refused;  ///< meshes by the reason
 };
 
 MeshPlan plan_mesh(const TrainingProblem&, const Hardware&, int64_t devices, PlanOrder);
 
-PlannedMix planned(const Mix&, const TrainingProblem&, const Hardware&);
+PlannedConfig planned(const ParallelConfig&, const TrainingProblem&, const Hardware&);
 }  // namespace optrush::mesh_plan

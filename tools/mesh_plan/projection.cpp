@@ -32,17 +32,17 @@ std::vector<PublishedRun> torchtitan() {
                     june = "torchtitan, benchmarks/asyncTP_llama3_h100_2025-06_torchtitan.md";
   const std::string power = "500 W and HBM2e; selective recomputation counted as every 2nd block";
   const LlamaSpec small = llama_preset("llama-3.1-8b"), large = llama_preset("llama-3.1-70b");
-  const Mix eight{
+  const ParallelConfig eight{
       .dp = 8, .stage = 3, .shard_ranks = 8, .micro_batch = 2, .recompute = Recompute::every_second};
-  Mix many = eight;
+  ParallelConfig many = eight;
   many.dp = many.shard_ranks = 128;
-  const Mix cut{.dp = 8,
-                .tp = 8,
-                .stage = 3,
-                .shard_ranks = 8,
-                .micro_batch = 12,
-                .recompute = Recompute::every_second};
-  const Mix full{
+  const ParallelConfig cut{.dp = 8,
+                           .tp = 8,
+                           .stage = 3,
+                           .shard_ranks = 8,
+                           .micro_batch = 12,
+                           .recompute = Recompute::every_second};
+  const ParallelConfig full{
       .dp = 32, .tp = 8, .stage = 3, .shard_ranks = 32, .micro_batch = 16, .recompute = Recompute::full};
   return {
       {december, "Llama 3.1 8B", "h100", power, problem(small, Precision::mixed, 16), 8, eight, 6667},
@@ -58,8 +58,8 @@ std::vector<PublishedRun> megatron() {
                     readme = "Megatron-LM, README.md, strong scaling";
   const LlamaSpec small = llama_preset("llama-3.1-8b"), large = llama_preset("llama-3.1-70b");
   const TrainingProblem gpt = problem(gpt_175b(), Precision::bf16, 1152, 4096);
-  const Mix sharded{.dp = 8, .stage = 3, .shard_ranks = 8, .accumulation = 16};
-  const Mix piped{.pp = 8, .dp = 2, .tp = 4, .accumulation = 128, .chunks = 5};
+  const ParallelConfig sharded{.dp = 8, .stage = 3, .shard_ranks = 8, .accumulation = 16};
+  const ParallelConfig piped{.pp = 8, .dp = 2, .tp = 4, .accumulation = 128, .chunks = 5};
   const std::string derived = "published as MFU, from which the tokens follow; best mix here";
   return {
       {bridge, "Llama 3 8B", "h100", "recomputation not published, none here",
@@ -76,13 +76,13 @@ constexpr int64_t kSmallest = 8, kLargest = 4096;
 ProjectedRun project(const PublishedRun& run) {
   const Hardware hardware = hardware_preset(run.hardware);
   const auto devices = real(run.devices);
-  if (run.has_mix()) {
-    Mix mix = run.mix;
+  if (run.has_config()) {
+    ParallelConfig mix = run.mix;
     return {&run, mix, cost_of(mix, run.problem, hardware).tokens_per_second / devices};
   }
   const MeshPlan plan = plan_mesh(run.problem, hardware, run.devices, PlanOrder::tokens);
   if (plan.fitting.empty()) return {&run, {}, 0};
-  const PlannedMix& best = plan.fitting.front();
+  const PlannedConfig& best = plan.fitting.front();
   return {&run, best.mix, best.cost.tokens_per_second / devices};
 }
 }  // namespace

@@ -4,7 +4,7 @@
 
 #include "mesh_plan/hardware.h"
 #include "mesh_plan/mesh_plan.h"
-#include "mesh_plan/mix.h"
+#include "mesh_plan/parallel_config.h"
 
 namespace optrush::mesh_plan {
 /// A training speed that others published, with the settings that it was reached with.
@@ -15,10 +15,10 @@ struct PublishedRun {
   std::string note;  ///< what its settings have that the projection lacks, or the other way round
   TrainingProblem problem;
   int64_t devices = 1;
-  Mix mix;                       ///< of one device where it was not published: the best one is taken
+  ParallelConfig mix;            ///< of one device where it was not published: the best one is taken
   double tokens_per_second = 0;  ///< of one device
 
-  bool has_mix() const { return mix.devices() == devices; }
+  bool has_config() const { return mix.devices() == devices; }
 };
 const std::vector<PublishedRun>& published_runs();
 
@@ -32,7 +32,7 @@ struct ProjectedSize {
 /// What was published, and what this model of a step says of the same settings.
 struct ProjectedRun {
   const PublishedRun* published = nullptr;
-  Mix mix;
+  ParallelConfig mix;
   double tokens_per_second = 0;  ///< of one device; 0: no mix fits
   /// Projected over published, less one.
   double error() const { return tokens_per_second / published->tokens_per_second - 1; }

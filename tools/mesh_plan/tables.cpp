@@ -29,12 +29,12 @@ std::string heading(const std::string& title, TableForm form) {
 }
 
 /// "2 x 16": sequences of a micro-batch, micro-batches of a step.
-std::string batch_text(const Mix& mix) {
+std::string batch_text(const ParallelConfig& mix) {
   return std::to_string(mix.micro_batch) + " x " + std::to_string(mix.accumulation);
 }
 
 /// "dp 14.2 GiB network, tp 120 GiB node".
-std::string sends_text(const MixCost& cost) {
+std::string sends_text(const ConfigCost& cost) {
   std::map<std::string, std::pair<double, double>> sums;  // node, network
   for (const MixTraffic& sent : cost.traffic)
     (sent.ring.over_network ? sums[sent.dimension].second : sums[sent.dimension].first) += sent.bytes;
@@ -68,7 +68,7 @@ std::vector<std::string> assumptions(const TrainingProblem& problem, const Hardw
   return lines;
 }
 
-Json mix_json(const Mix& mix) {
+Json config_json(const ParallelConfig& mix) {
   return {{"pp", mix.pp},
           {"dp", mix.dp},
           {"cp", mix.cp},
@@ -81,7 +81,7 @@ Json mix_json(const Mix& mix) {
           {"recomputed_share", share_of(mix.recompute)}};
 }
 
-Json planned_json(const PlannedMix& planned) {
+Json planned_json(const PlannedConfig& planned) {
   const auto& [mix, memory, cost] = planned;
   Json traffic = Json::array();
   for (const MixTraffic& sent : cost.traffic)
@@ -90,7 +90,7 @@ Json planned_json(const PlannedMix& planned) {
                        {"bytes", sent.bytes},
                        {"link", sent.ring.over_network ? "network" : "node"},
                        {"seconds", sent.seconds()}});
-  return {{"mix", mix_json(mix)},
+  return {{"mix", config_json(mix)},
           {"memory",
            {{"parameters", memory.parameters},
             {"gradients", memory.gradients},
@@ -308,7 +308,7 @@ Json projection_json(const std::vector<ProjectedSize>& sizes, const std::vector<
          {"dtype", to_string(run.published->problem.precision)},
          {"global_batch", run.published->problem.global_batch},
          {"seq_len", run.published->problem.seq_len},
-         {"mix", mix_json(run.mix)},
+         {"mix", config_json(run.mix)},
          {"published_tokens_per_second_per_device", run.published->tokens_per_second},
          {"projected_tokens_per_second_per_device", fits ? Json(run.tokens_per_second) : Json()},
          {"error", fits ? Json(run.error()) : Json()},

@@ -39,7 +39,7 @@ struct Batch {
 
   /// Every tensor, defined or not: a trace takes them as inputs.
   Tensors tensors() const {
-    Tensors all = {tokens, labels, positions, input, cos, sin, segments.ids, segments.starts};
+    Tensors all = {tokens, labels, positions, input, cos, sin, segments.ids, segments.cu_seqlens};
     for (const auto& [name, tensor] : named) all.push_back(tensor);
     return all;
   }

@@ -7,12 +7,12 @@
 
 namespace optrush {
 /// Owner of where parameters and gradients live between steps and in them: one device, replicated, sharded.
-/// Gradients are sums over Mesh::data() and Param::sum_over; the loss was divided once, by
+/// Gradients are sums over Mesh::data() and Param::partial_over; the loss was divided once, by
 /// Batch::token_count. A sharded one also wraps Recipe::unit at Phase::shard, to gather before a unit and
 /// free after it.
 ///
 /// It is made when parameters are known by name and shape, without values, and gives each the layout of what
-/// this rank keeps (Param::layout, Param::split_over). Calls of a step: before_forward and before_backward
+/// this rank keeps (Param::layout, Param::sharded_over). Calls of a step: before_forward and before_backward
 /// for each chunk and micro-batch, finish once, zero_gradients once.
 class DataParallel {
  public:

@@ -28,28 +28,28 @@ struct Differentiable {
 };
 
 /// Calls it under autograd. `op` must outlive the run: keep it in the plugin. Under a tracer it becomes one
-/// node of the graph (TracedPairs).
+/// node of the graph (TracedFunctions).
 Tensors call(const Differentiable& op, Tensors inputs);
 
 /// What a tracer has to know of the pairs that the traced function calls. Lives on one thread around a trace:
 /// each `call` is then a node `optrush::call(str pair, Tensor[] inputs) -> Tensor[]`, where `pair` is the
 /// index of an entry. The halves are traced apart, so that a compiler keeps the backward that was written.
-class TracedPairs {
+class TracedFunctions {
  public:
   struct Entry {
     const Differentiable* op = nullptr;
     Tensors inputs;  ///< of this call
   };
-  TracedPairs();
-  ~TracedPairs();
-  TracedPairs(const TracedPairs&) = delete;
-  TracedPairs& operator=(const TracedPairs&) = delete;
+  TracedFunctions();
+  ~TracedFunctions();
+  TracedFunctions(const TracedFunctions&) = delete;
+  TracedFunctions& operator=(const TracedFunctions&) = delete;
   const std::vector<Entry>& entries() const { return entries_; }
 
  private:
   friend Tensors call(const Differentiable&, Tensors);
   std::vector<Entry> entries_;
-  TracedPairs* outer_;
+  TracedFunctions* outer_;
 };
 
 /// How gradients are held against central differences.

@@ -43,7 +43,7 @@ struct Traits {
   std::vector<std::string> offers = {};  ///< features beyond the signature: "lse", "segments", "double"
   /// Whether a step with it can be run on tensors without values (optrush/forecast.h). Where nobody says: a
   /// wrap can, and a base can that is not opaque.
-  std::optional<bool> foreseeable = {};
+  std::optional<bool> predictable = {};
 };
 
 /// One line of a plan: who edited a slot, and how.

@@ -7,10 +7,10 @@
 #include "optrush/tensor.h"
 
 namespace optrush {
-/// A plan forecasts a step by running it on tensors that have sizes and no values (docs/architecture.md,
-/// "Plan"): calls of ATen need no care. A kernel of one's own takes part when it makes its outputs as ever,
-/// notes itself, and then runs only where this is false. Its slot says so by
-/// Traits::foreseeable.
+/// A plan forecasts a step by running it on tensors that have sizes and no values
+/// (docs/internals/forecasts.md): calls of ATen need no care. A kernel of one's own takes part when it makes
+/// its outputs as ever, notes itself, and then runs only where this is false. Its slot says so by
+/// Traits::predictable.
 bool is_forecast(at::Device);
 bool is_forecast(const Tensor&);
 

@@ -14,9 +14,9 @@ class ProcessGroup;
 
 namespace optrush {
 /// A collective under way. The tensors of the call must not be touched before wait(); they live until then.
-class Pending {
+class WorkHandle {
  public:
-  Pending() = default;
+  WorkHandle() = default;
   /// The result is there: for the host on a CPU, for the current stream on a GPU. Time that passes here is
   /// exposed communication. An Error names collective and group where a rank went away or is late. Nothing
   /// happens the second time.
@@ -47,23 +47,23 @@ class Group {
   int64_t rank() const;
 
   /// Sums in place over the ranks; bf16 and fp16 are summed in their own type by the backend.
-  Pending all_reduce(const Tensor& tensor);
+  WorkHandle all_reduce(const Tensor& tensor);
   /// The largest, in place.
-  Pending all_reduce_max(const Tensor& tensor);
+  WorkHandle all_reduce_max(const Tensor& tensor);
   /// `out`, of size() x numel of `in`, gets the ranks' `in` one after the other. `in` may be this rank's part
   /// of `out`.
-  Pending all_gather(const Tensor& out, const Tensor& in);
+  WorkHandle all_gather(const Tensor& out, const Tensor& in);
   /// `out` gets this rank's part of the sum over the ranks of `in`, which has size() x its numel. Where `out`
   /// is of a wider type, sums are made in that type on a CPU.
-  Pending reduce_scatter(const Tensor& out, const Tensor& in);
+  WorkHandle reduce_scatter(const Tensor& out, const Tensor& in);
   /// Part r of `in` goes to rank r; part r of `out` comes from there.
-  Pending all_to_all(const Tensor& out, const Tensor& in);
-  Pending broadcast(const Tensor& tensor, int64_t from);
-  Pending send(const Tensor& tensor, int64_t to);
-  Pending receive(const Tensor& tensor, int64_t from);
+  WorkHandle all_to_all(const Tensor& out, const Tensor& in);
+  WorkHandle broadcast(const Tensor& tensor, int64_t from);
+  WorkHandle send(const Tensor& tensor, int64_t to);
+  WorkHandle receive(const Tensor& tensor, int64_t from);
   /// Sends `in` to one rank and receives `out` from one, the same or another, in one call: ranks that all
   /// send before they receive would wait for each other on a GPU. Counts as "send".
-  Pending exchange(const Tensor& out, int64_t from, const Tensor& in, int64_t to);
+  WorkHandle exchange(const Tensor& out, int64_t from, const Tensor& in, int64_t to);
 
   /// The sum over the ranks as an operator: under a tracer it is a node of the graph
   /// (_c10d_functional::all_reduce). It has no derivative of its own.
@@ -122,7 +122,7 @@ class Mesh {
   int64_t world_size() const { return world_size_; }
   int64_t world_rank() const { return world_rank_; }
 
-  /// The ranks that differ along `dims` only. After Event::meshed; every one of them has to ask.
+  /// The ranks that differ along `dims` only. After Event::mesh_initialized; every one of them has to ask.
   Group& group(const Names& dims) const;
 
  protected:

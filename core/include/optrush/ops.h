@@ -12,15 +12,15 @@
 namespace optrush {
 class Group;
 
-struct AttentionHalves;
+struct AttentionForwardBackward;
 
 struct AttentionArgs {
   bool causal = true;
   double scale = 1;        ///< of the scores, before the softmax
   bool lse = false;        ///< also give the log-sum-exp of the scores; only from a base that offers "lse"
   Segments segments = {};  ///< of the batch; only for a base that offers "segments"
-  /// The same kernel in two halves, as resolved at this site. Null where the caller has none.
-  const AttentionHalves* halves = nullptr;
+  /// The same kernel in two halves, as resolved at this module. Null where the caller has none.
+  const AttentionForwardBackward* halves = nullptr;
 };
 
 struct AttentionOut {
@@ -31,7 +31,7 @@ struct AttentionOut {
 /// Attention without autograd, in halves that a caller combines: a ring computes one part of the keys after
 /// the other, merges the outputs by their log-sum-exps, and gives the merged ones to the backward of each
 /// part (arXiv:2310.01889).
-struct AttentionHalves {
+struct AttentionForwardBackward {
   /// Both members of the result are set. Queries and keys may differ in length where it is not causal.
   std::function<AttentionOut(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs&)>
       forward;
@@ -82,14 +82,14 @@ struct Ops {
   using Attention =
       Slot<AttentionOut(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs&)>;
   /// Replaced by who replaces `attention`, where its kernel can: the two are one.
-  using HalvesOfAttention = Slot<AttentionHalves()>;
+  using HalvesOfAttention = Slot<AttentionForwardBackward()>;
   using Swiglu = Slot<Tensor(const Tensor& gate, const Tensor& up)>;  ///< (B, S, F)
   /// The resolved operators of one SwiGLU MLP, adapters and all.
   struct MlpParts {
     Linear::Fn gate, up, down;
     Swiglu::Fn swiglu;
   };
-  /// down(swiglu(gate(x), up(x))). Its site holds the matrices of gate, up and down, which count as part of
+  /// down(swiglu(gate(x), up(x))). Its module holds the matrices of gate, up and down, which count as part of
   /// those linears: a base that is made of the parts keeps whatever was done to them.
   using Mlp = Slot<Tensor(const Tensor& x, const MlpParts&)>;
   /// The resolved operators of a head, adapters and all: `logits` is (B, S, D) to (B, S, V), or to the
@@ -98,7 +98,7 @@ struct Ops {
     Linear::Fn logits;
     std::optional<VocabularyPart> part = {};
   };
-  /// x (B, S, D), labels (B, S): the sum, not the mean, of the cross entropies, in fp32 or fp64. Its site
+  /// x (B, S, D), labels (B, S): the sum, not the mean, of the cross entropies, in fp32 or fp64. Its module
   /// holds the output matrix (V, D), which counts as part of the linear: see Mlp. A base that
   /// offers "vocabulary" heeds the part: labels are of the whole vocabulary, the loss is that of all of it
   /// and the same on every rank of the group, and the gradient of x is the part's.
@@ -110,7 +110,7 @@ struct Ops {
   AddNorm add_norm;
   Position position;
   Attention attention;
-  HalvesOfAttention attention_halves;
+  HalvesOfAttention attention_forward_backward;
   Swiglu swiglu;
   Mlp mlp;
   HeadLoss head_loss;

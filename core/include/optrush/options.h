@@ -8,7 +8,8 @@
 #include "optrush/json.h"
 
 namespace optrush {
-/// How a plugin changes arithmetic, and so how the correctness gate compares its rung (docs/architecture.md).
+/// How a plugin changes arithmetic, and so how the correctness gate compares its rung
+/// (docs/internals/verdicts.md).
 enum class Effect : uint8_t {
   exact,      ///< the same bits
   rounding,   ///< the same formula in another order

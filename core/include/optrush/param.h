@@ -90,7 +90,7 @@ class Codec {
 /// tensor: micro-batches, several uses, recomputation. Its gradients go back to the leaf, also where it was
 /// first asked for without gradients. Not for threads that run at the same time; a backward that recomputes
 /// on the engine's thread while its caller waits is fine.
-class StepCopy {
+class ComputeCopy {
  public:
   /// Cast again where the leaf is another tensor, or was written to, since.
   const Tensor& of(const Tensor& leaf, at::ScalarType);
@@ -119,17 +119,17 @@ struct Param {
   std::function<void(Tensor& value, at::Generator&)> init;
   at::ScalarType dtype = at::kFloat;
   /// Called once with the elements of `layout`, on the device, before they are cut to `dtype`: what an
-  /// optimizer starts from that keeps more bits. Set in Event::declared.
-  std::function<void(const Tensor& uncut)> on_value = {};
+  /// optimizer starts from that keeps more bits. Set in Event::meta_initialized.
+  std::function<void(const Tensor& uncut)> on_materialize = {};
   bool trainable = true;
   bool decay = true;  ///< takes part in weight decay (matrices do, norms don't)
   /// Which of its elements this rank keeps between steps: all, until a plugin cuts it by axes in
-  /// Event::declared, or data parallelism takes a range.
+  /// Event::meta_initialized, or data parallelism takes a range.
   Layout layout = {};
   /// Mesh dimensions whose ranks keep different elements of it.
-  std::vector<std::string> split_over = {};
+  std::vector<std::string> sharded_over = {};
   /// Mesh dimensions besides data() over which its gradient is partial.
-  std::vector<std::string> sum_over = {};
+  std::vector<std::string> partial_over = {};
   /// Of a parameter that ranks hold for a use of their own each, as both ends of a pipeline do a tied
   /// embedding: norms count it on one of them, and that one saves it.
   bool counted = true;
@@ -138,17 +138,17 @@ struct Param {
   std::shared_ptr<const Codec> codec = {};
   Tensors stored = {};  ///< encoded form where there is a codec
   Tensor leaf = {};     ///< autograd leaf otherwise, of layout.box_shape()
-  /// What matrix products compute in where that is not the leaf's type. Set in Event::declared.
-  std::optional<at::ScalarType> operand_type = {};
-  mutable StepCopy step_copy = {};  ///< of the leaf, in `operand_type`
+  /// What matrix products compute in where that is not the leaf's type. Set in Event::meta_initialized.
+  std::optional<at::ScalarType> compute_dtype = {};
+  mutable ComputeCopy compute_copy = {};  ///< of the leaf, in `compute_dtype`
 
   /// What operators compute with. Read at each call, never cached. An Error where a plugin that shards
   /// parameters has them gathered for their unit alone, and this is read outside of it.
   Tensor value() const;
-  /// The same for matrix products, which may compute in fewer bits: in `operand_type`, cast once a step. An
+  /// The same for matrix products, which may compute in fewer bits: in `compute_dtype`, cast once a step. An
   /// operator that reads value() instead computes with all bits of the leaf, and under autocast has it cast
   /// at each use.
-  Tensor operand() const;
+  Tensor compute_value() const;
   int64_t numel() const;
 };
 

@@ -21,7 +21,7 @@ enum class Event : uint8_t {
   meshed,    ///< process groups exist
   declared,  ///< parameters are known by name and shape, without values: add, freeze, tie, split, encode here
   placed,    ///< values exist
-  ready,     ///< every slot is resolved for every site; data parallelism and optimizer are built
+  ready,     ///< every slot is resolved for every module; data parallelism and optimizer are built
   step_begin,
   step_end,
   finished
@@ -41,8 +41,8 @@ class Run {
   /// Those that this rank runs, by chunk (Recipe::stages): params() then has theirs alone. Known when
   /// DataParallel is made.
   virtual const std::vector<std::vector<Unit*>>& chunks() const = 0;
-  /// Sites of one role, "linear": in every unit of the model, and once chunks() are known in those alone.
-  virtual std::vector<Site*> sites(const std::string& role) const = 0;
+  /// Modules of one role, "linear": in every unit of the model, and once chunks() are known in those alone.
+  virtual std::vector<Module*> modules(const std::string& role) const = 0;
   virtual DataParallel& data_parallel() = 0;
   virtual Optimizer& optimizer() = 0;
   virtual int64_t step() const = 0;

@@ -26,7 +26,7 @@ struct Shard {
   bool decay = true;
   std::vector<Segment> segments;
   /// Mesh dimensions whose ranks hold different elements. Along the others they hold copies.
-  std::vector<std::string> split_over;
+  std::vector<std::string> sharded_over;
 
   /// The same for a shard in every call of a run, for what an optimizer keeps by shard.
   const void* key() const { return data.unsafeGetTensorImpl(); }

@@ -34,7 +34,7 @@ struct LlamaSpec {
 };
 
 /// What a run trains on. `text`: UTF-8 file or folder, one token a byte. `tokens`: a token file
-/// (docs/experiments.md).
+/// (docs/reference/formats.md).
 struct DataSpec {
   std::string kind = "random", path;
   std::vector<std::string> extensions;  ///< text folders: only these (".h"); empty: every file

@@ -3,11 +3,11 @@
 
 #include "base/files.h"
 #include "base/first_line.h"
-#include "machine/installation.h"
 #include "base/suggest.h"
 #include "base/text.h"
 #include "build_info.h"
 #include "launch/run/result.h"
+#include "machine/installation.h"
 #include "optrush/error.h"
 #include "process/process.h"
 #include "process/temporary_folder.h"

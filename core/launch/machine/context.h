@@ -10,7 +10,7 @@
 
 namespace optrush {
 /// The machine and what was run on it (docs/internals/controller.md): what the worker's doctor measures,
-/// and what the conductor knows. `quick`: only as far as needed to recognize it. Where the doctor fails, the
+/// and what the controller knows. `quick`: only as far as needed to recognize it. Where the doctor fails, the
 /// rest stands alone with the reason under "doctor". None where a signal came first.
 std::optional<Json> describe_machine(const Experiment&, const std::filesystem::path& worker, bool quick,
                                      Interrupts&);

@@ -1,8 +1,8 @@
 #include "launch/machine/noise_log.h"
 
-#include "machine/cores.h"
 #include "base/files.h"
 #include "launch/machine/machine_counters.h"
+#include "machine/cores.h"
 #include "results/noise_line.h"
 
 namespace optrush {

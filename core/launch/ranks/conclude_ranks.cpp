@@ -60,7 +60,7 @@ RunResult succeeded(const RanksEnd& run) {
 RunResult conclude_ranks(const fs::path& run_folder, const RanksEnd& run, const Job& job,
                          const RankLimits& limits) {
   RunResult result = run.kind == Kind::ok ? succeeded(run) : failed_run(run, job, limits);
-  for (const auto& rank : run.ends) note_strays(result, rank.end);
+  for (const auto& rank : run.ends) note_orphans(result, rank.end);
   check_disk(run_folder, result);
   store_result(run_folder, job, result);
   return result;

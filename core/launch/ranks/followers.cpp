@@ -5,12 +5,12 @@
 
 #include "base/files.h"
 #include "base/log.h"
-#include "spec/spec_json.h"
 #include "base/suggest.h"
 #include "launch/run/result.h"
 #include "launch/run/socket.h"
 #include "optrush/error.h"
 #include "process/temporary_folder.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

@@ -1,8 +1,8 @@
 #include "launch/ranks/rank.h"
 #include "machine/host_name.h"
 
-#include "launch/schedule/planner.h"
 #include "launch/run/result.h"
+#include "launch/schedule/planner.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include "machine/collective_timeout.h"
-#include "machine/cores.h"
 #include "launch/ranks/conclude_ranks.h"
 #include "launch/ranks/ranks.h"
 #include "launch/run/socket.h"
+#include "machine/collective_timeout.h"
+#include "machine/cores.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "launch/ranks/followers.h"
-#include "launch/run/live_run.h"
-#include "launch/schedule/planner.h"
 #include "launch/ranks/ranks.h"
+#include "launch/run/live_run.h"
 #include "launch/run/result.h"
+#include "launch/schedule/planner.h"
 
 namespace optrush {
 /// How long the ranks of a run may take. Once rank 0 has ended well, the others may wait for a collective as

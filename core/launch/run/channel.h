@@ -2,8 +2,8 @@
 #include <optional>
 #include <string>
 
-#include "spec/descriptor.h"
 #include "optrush/json.h"
+#include "spec/descriptor.h"
 
 namespace optrush {
 /// JSON objects in both directions over a socket, one a line. Nothing here blocks.

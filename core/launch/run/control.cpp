@@ -1,12 +1,12 @@
 #include "launch/run/control.h"
 
+#include "build_info.h"
 #include "machine/environment_seconds.h"
 #include "machine/host_name.h"
-#include "spec/spec_json.h"
-#include "build_info.h"
 #include "optrush/error.h"
 #include "results/read_fields.h"
 #include "results/run_result.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace {

@@ -1,11 +1,11 @@
 #pragma once
 #include <string>
 
-#include "spec/spec_json.h"
 #include "launch/machine/hardware_names.h"
 #include "launch/ranks/launcher.h"
 #include "launch/ranks/rank.h"
 #include "optrush/json.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 // The processes of a job talk over one connection between rank 0 and each other one, a JSON object a line:

@@ -1,11 +1,11 @@
 #include "launch/run/external_run.h"
 
-#include "machine/cores.h"
 #include "base/files.h"
-#include "machine/python.h"
 #include "base/suggest.h"
 #include "base/text.h"
 #include "launch/schedule/planner.h"
+#include "machine/cores.h"
+#include "machine/python.h"
 #include "results/run_result.h"
 
 namespace optrush {

@@ -4,13 +4,13 @@
 #include <fstream>
 
 #include "base/files.h"
-#include "spec/run_identity.h"
-#include "spec/spec_json.h"
 #include "base/suggest.h"
 #include "base/text.h"
 #include "launch/run/external_run.h"
 #include "launch/run/metrics_tail.h"
 #include "optrush/error.h"
+#include "spec/run_identity.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
@@ -102,9 +102,9 @@ void check_disk(const fs::path& run_folder, const RunResult& result) {
                  "free some space, then --resume makes this run and those that are missing");
 }
 
-void note_strays(RunResult& result, const ProcessEnd& end) {
-  if (!end.strays.empty())
-    result.notes.push_back("left running outside of its process group, and ended: " + join(end.strays));
+void note_orphans(RunResult& result, const ProcessEnd& end) {
+  if (!end.orphans.empty())
+    result.notes.push_back("left running outside of its process group, and ended: " + join(end.orphans));
 }
 
 namespace {
@@ -119,7 +119,7 @@ RunResult concluded(const fs::path& run_folder, const ProcessEnd& end, const Job
     problem = "wrote a result without tokens_per_second (docs/schema/run_result.schema.json)";
     result.reset();
   }
-  if (result && clean && end.strays.empty()) return *result;
+  if (result && clean && end.orphans.empty()) return *result;
   if (result && !clean)
     result->notes.push_back("after its result was written, " + program +
                             " came to a bad end: " + describe_bad_end(end, limits).reason);
@@ -129,7 +129,7 @@ RunResult concluded(const fs::path& run_folder, const ProcessEnd& end, const Job
                                 "log.txt", log_tail(run_folder / "log.txt")));
     if (ended_from_outside(end)) result->cause = Cause::lost;
   }
-  note_strays(*result, end);
+  note_orphans(*result, end);
   return *result;
 }
 }  // namespace

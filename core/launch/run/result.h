@@ -32,7 +32,7 @@ void check_disk(const std::filesystem::path& run_folder, const RunResult&);
 void store_job(const std::filesystem::path& run_folder, const Job&);
 /// As result.json, whatever is there now. The job as well where the run has removed it.
 void store_result(const std::filesystem::path& run_folder, const Job&, const RunResult&);
-void note_strays(RunResult&, const ProcessEnd&);
+void note_orphans(RunResult&, const ProcessEnd&);
 
 /// Stores the result of a run that can't be started.
 RunResult store_unstarted(const std::filesystem::path& run_folder, const Job&, const BadEnd&,

@@ -1,8 +1,8 @@
 #include "launch/run/run_starter.h"
 
-#include "machine/cores.h"
 #include "launch/run/external_run.h"
 #include "launch/run/result.h"
+#include "machine/cores.h"
 #include "optrush/error.h"
 
 namespace optrush {

@@ -3,9 +3,9 @@
 #include <memory>
 #include <optional>
 
+#include "launch/ranks/rank_run.h"
 #include "launch/run/live_run.h"
 #include "launch/schedule/needs.h"
-#include "launch/ranks/rank_run.h"
 #include "launch/schedule/schedule.h"
 #include "launch/schedule/starts.h"
 

@@ -5,14 +5,14 @@
 #include <set>
 #include <sstream>
 
-#include "machine/executable.h"
 #include "base/files.h"
-#include "machine/installation.h"
-#include "machine/python.h"
 #include "base/suggest.h"
-#include "machine/visible_gpu.h"
 #include "launch/run/result.h"
 #include "launch/schedule/schedule.h"
+#include "machine/executable.h"
+#include "machine/installation.h"
+#include "machine/python.h"
+#include "machine/visible_gpu.h"
 #include "optrush/error.h"
 #include "plugin/description.h"
 #include "plugin/needs.h"

@@ -4,16 +4,16 @@
 #include <cstdlib>
 #include <set>
 
-#include "machine/cores.h"
 #include "base/files.h"
 #include "base/number_text.h"
-#include "spec/spec_json.h"
 #include "experiment/gate.h"
 #include "launch/run/external_run.h"
+#include "machine/cores.h"
 #include "optrush/error.h"
 #include "process/temporary_folder.h"
 #include "results/planned_memory.h"
 #include "results/worker_answer.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

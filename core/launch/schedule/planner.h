@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "machine/gpu_cards.h"
 #include "experiment/experiment.h"
 #include "launch/run/result.h"
 #include "launch/schedule/schedule.h"
+#include "machine/gpu_cards.h"
 #include "process/process.h"
 #include "process/signals.h"
 
@@ -21,7 +21,7 @@ struct Planned {
   BadEnd failure = {};
   Json skipped_plan;     ///< of one that lacks memory; else null
   bool refused = false;  ///< the worker said what is wrong with it: it can't be, whatever is stacked on it
-  bool lacks_memory = false;  ///< what it foresees does not fit into this machine
+  bool lacks_memory = false;  ///< what it predicts does not fit into this machine
 };
 
 /// `optrush-worker plan` for one variant, in a process of its own: a plugin may throw, crash or hang. None
@@ -52,7 +52,7 @@ std::optional<std::vector<NoPlan>> plan_all(const Experiment&, std::vector<Varia
                                             const Schedule&, std::vector<Json>& plans, const PlanRequest&,
                                             Interrupts&, const std::function<void(const Variant&)>& begins);
 
-/// The peak of a step in bytes, or what it takes at most, as the plan of this spec foresees it; none where it
+/// The peak of a step in bytes, or what it takes at most, as the plan of this spec predicts it; none where it
 /// does not, or there is no plan.
 std::optional<int64_t> predicted_peak(const RunSpec&, const std::filesystem::path& worker, const Limits&,
                                       Interrupts&, const std::optional<PlannedGpu>& as_gpu = std::nullopt);

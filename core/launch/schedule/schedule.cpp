@@ -5,11 +5,11 @@
 #include <algorithm>
 
 #include "base/files.h"
-#include "spec/run_identity.h"
-#include "spec/spec_json.h"
 #include "base/suggest.h"
 #include "launch/journal.h"
 #include "optrush/error.h"
+#include "spec/run_identity.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace {

@@ -3,12 +3,12 @@
 #include <algorithm>
 
 #include "base/files.h"
-#include "spec/run_identity.h"
-#include "spec/spec_json.h"
-#include "launch/schedule/planner.h"
 #include "launch/run/result.h"
+#include "launch/schedule/planner.h"
 #include "optrush/error.h"
 #include "process/process.h"
+#include "spec/run_identity.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
@@ -32,7 +32,7 @@ RunSpec start_of(const RunSpec& spec) {
 
 Starts::Starts(fs::path worker, const fs::path& folder)
     : worker_(std::move(worker)), folder_(fs::absolute(folder)) {
-  fs::remove_all(folder_);  // of a conductor that was killed
+  fs::remove_all(folder_);  // of a controller that was killed
 }
 
 Starts::~Starts() {

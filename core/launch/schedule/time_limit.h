@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "launch/execution.h"
+#include "launch/progress.h"
 #include "launch/schedule/next_round.h"
 #include "launch/schedule/pace.h"
-#include "launch/progress.h"
 
 namespace optrush {
 /// What an experiment with a time limit runs next, so that it ends with claims where the limit holds

@@ -40,8 +40,8 @@ class Dpo final : public Plugin {
           "rush.preferences(...)");
     beta_ = options.number("beta");
     label_smoothing_ = options.number("label_smoothing");
-    recipe.on(Event::declared, Phase::precision, [this, &recipe](Run& run) {
-      if (run.sites("embedding").empty())
+    recipe.on(Event::meta_initialized, Phase::precision, [this, &recipe](Run& run) {
+      if (run.modules("embedding").empty())
         throw Skip("dpo compares answers made of tokens, and this model reads none",
                    "take the rung off here");
       check_whole(recipe);
@@ -55,10 +55,11 @@ class Dpo final : public Plugin {
     recipe.on(Event::ready, Phase::measure, [this](Run& run) {
       if (trains_model_) keep_first_values(run);
     });
-    recipe.schedule.wrap(Phase::gradients, [this](auto inner, const Site&) { return after_reference(inner); },
+    recipe.schedule.wrap(Phase::gradients,
+                         [this](auto inner, const Module&) { return after_reference(inner); },
                          {.trace = Trace::aten});
     recipe.evaluation.wrap(Phase::gradients,
-                           [this](auto inner, const Site&) -> decltype(inner) {
+                           [this](auto inner, const Module&) -> decltype(inner) {
                              return [this, inner](const Batch& batch) {
                                as_reference([&] { reference_[batch.first_sample] = inner(batch); });
                                return inner(batch);
@@ -80,7 +81,8 @@ class Dpo final : public Plugin {
   /// Whether anything is trained that the model has without what plugins add to it.
   static bool trains_model(Run& run) {
     std::set<const Param*> added;
-    for (const Site* site : run.sites("linear")) added.insert(site->params.begin() + 1, site->params.end());
+    for (const Module* module : run.modules("linear"))
+      added.insert(module->params.begin() + 1, module->params.end());
     return std::ranges::any_of(
         run.params().all(), [&](const Param* param) { return param->trainable && !added.contains(param); });
   }

@@ -31,14 +31,14 @@ class MuonPlugin final : public Plugin {
     settings_.scale = options.string("scale") == "spectral" ? muon::Scale::spectral : muon::Scale::match_rms;
     settings_.others_lr = options.number("others_lr");
     share_ = options.boolean("distributed");
-    recipe.on(Event::declared, Phase::gradients, [](Run& run) {
+    recipe.on(Event::meta_initialized, Phase::gradients, [](Run& run) {
       for (const Param* param : run.params().all())
         if (param->trainable && muon::is_hidden_matrix(*param)) return;
       throw Skip("muon updates matrices inside of the model, and none of them is trained",
                  "take the rung off here");
     });
     // Inside of what only decides when an optimizer is called.
-    recipe.optimizer.wrap(Phase::gradients, [this](auto inner, const Site&) -> decltype(inner) {
+    recipe.optimizer.wrap(Phase::gradients, [this](auto inner, const Module&) -> decltype(inner) {
       return [this, inner](Run& run, std::span<Shard> shards) {
         muon::Split split = muon::split(shards);
         std::vector<muon::Round> rounds = rounds_of(run);

@@ -87,7 +87,7 @@ class Muon final : public Optimizer {
   /// ranks that have copies need not be called in one order, and each works for itself.
   void update_all(const Parts& parts, double lr, bool together) const {
     const auto orthogonal = [&](const Param& param, const Tensor& matrix) {
-      return orthogonalize(matrix, settings_.steps, param.operand_type.value_or(matrix.scalar_type()));
+      return orthogonalize(matrix, settings_.steps, param.compute_dtype.value_or(matrix.scalar_type()));
     };
     const auto take = [&](const Param& param, const Tensor& whole) {
       const auto part = parts.find(&param);

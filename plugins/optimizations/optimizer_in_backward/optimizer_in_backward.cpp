@@ -52,14 +52,14 @@ void refuse_edits_of_gradients(const Recipe& recipe) {
 class OptimizerInBackward final : public Plugin {
  public:
   void apply(Recipe& recipe, const Options&) override {
-    recipe.on(Event::declared, Phase::optimizer, [&recipe](Run& run) {
+    recipe.on(Event::meta_initialized, Phase::optimizer, [&recipe](Run& run) {
       refuse_edits_of_gradients(recipe);
       const int64_t micro_batches = run.spec().train.accumulation;
       if (micro_batches > 1)
         run.note("optimizer_in_backward: the gradients of " + std::to_string(micro_batches) +
                  " micro-batches add up before any is final, so all of them are kept");
     });
-    recipe.optimizer.wrap(Phase::optimizer, [](auto inner, const Site&) -> decltype(inner) {
+    recipe.optimizer.wrap(Phase::optimizer, [](auto inner, const Module&) -> decltype(inner) {
       return [inner](Run& run, std::span<Shard> shards) {
         return std::make_unique<InBackward>(run, inner(run, shards));
       };

@@ -36,7 +36,7 @@ class BucketSums {
   struct Sum {
     Tensor bucket, sent;
     std::vector<size_t> gradients;
-    Pending pending;
+    WorkHandle pending;
   };
   Group& group_;
   std::optional<at::ScalarType> wire_;

@@ -12,11 +12,11 @@
 #include "../../support/folders.h"
 #include "../../support/temporary_folder.h"
 #include "base/files.h"
-#include "spec/spec_json.h"
 #include "experiment/experiment.h"
-#include "launch/conductor.h"
+#include "launch/controller.h"
 #include "launch/run/result.h"
 #include "report/analysis.h"
+#include "spec/spec_json.h"
 
 namespace optrush::testing {
 inline const std::filesystem::path kFakeWorker =
@@ -43,7 +43,7 @@ class Launch : public ::testing::Test {
     Experiment e;
     e.name = "fake";
     e.rounds = rounds;
-    e.turns = InTurns::off;
+    e.interleave = Interleave::off;
     e.base = merged(RunSpec{}, {{"train", {{"steps", 10}, {"warmup", 3}}}}, "fixture");
     Part ladder;
     for (const auto& name : rungs) ladder.rungs.push_back({.name = name, .where = "fake.lua:1"});

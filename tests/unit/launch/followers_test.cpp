@@ -8,12 +8,12 @@
 #include <csignal>
 #include <thread>
 
-#include "machine/host_name.h"
-#include "spec/spec_json.h"
 #include "ends.h"
 #include "fixture.h"
 #include "launch/run/follow.h"
 #include "launch/run/socket.h"
+#include "machine/host_name.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace {

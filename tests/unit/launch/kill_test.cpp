@@ -1,4 +1,4 @@
-// A conductor that is killed at any moment, then resumed, makes the same runs as one that is not, each once.
+// A controller that is killed at any moment, then resumed, makes the same runs as one that is not, each once.
 #include <gmock/gmock.h>
 #include <sys/wait.h>
 
@@ -15,7 +15,7 @@ namespace optrush {
 namespace {
 class Kill : public testing::Launch {
  protected:
-  // A conductor that is killed leaves its temporary files; they go with this folder.
+  // A controller that is killed leaves its temporary files; they go with this folder.
   Kill() { setenv("TMPDIR", folder_.path().c_str(), 1); }
   ~Kill() override { unsetenv("TMPDIR"); }
 
@@ -81,7 +81,7 @@ TEST_F(Kill, ResumeMakesEveryRunOnce) {
 
 TEST_F(Kill, AGroupOfRunsInTurnsIsMadeWhole) {
   auto e = experiment({"a", "b"}, 2);
-  e.turns = InTurns::on;
+  e.interleave = Interleave::on;
   setenv("FAKE_WORKER_TURNS", (folder_ / "turns").c_str(), 1);
   run(e);
   const auto expected = done();

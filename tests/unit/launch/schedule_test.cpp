@@ -3,9 +3,9 @@
 #include <gmock/gmock.h>
 
 #include "../../support/error_of.h"
+#include "launch/journal.h"
 #include "spec/run_identity.h"
 #include "spec/spec_json.h"
-#include "launch/journal.h"
 
 namespace optrush {
 namespace {
