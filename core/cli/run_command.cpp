@@ -1,4 +1,5 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 
 #include "base/files.h"
@@ -11,6 +12,7 @@
 #include "cli/shipped_experiments.h"
 #include "launch/ranks/followers.h"
 #include "launch/run/follow.h"
+#include "machine/environment_seconds.h"
 #include "machine/installation.h"
 #include "process/terminal.h"
 
@@ -108,6 +110,12 @@ void check_options(const RunOptions& options) {
     throw UsageError("--as-gpu belongs to --dry-run", "--device cuda measures on a GPU");
 }
 
+/// A look at the machine's noise takes no longer than all of what is measured of the machine.
+double noise_seconds() {
+  const double usual = RunRequest{}.probe_s;
+  return std::min(usual, environment_seconds("OPTRUSH_PROBE_SECONDS", usual));
+}
+
 int run(const RunOptions& options) {
   if (options.verbose) log::enable();
   check_options(options);
@@ -125,6 +133,7 @@ int run(const RunOptions& options) {
                      .retry = options.retry,
                      .only = options.only,
                      .skip_missing = options.skip_missing,
+                     .probe_s = noise_seconds(),
                      .as_gpu = options.as_gpu ? std::optional(planned_gpu(*options.as_gpu)) : std::nullopt};
   Overrides overrides = options.overrides;
   if (options.as_gpu) overrides.device = "cuda";

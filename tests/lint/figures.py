@@ -71,12 +71,12 @@ def folder_of(name):
 
 
 def circles(includes):
-    """Pairs of folders each of which reaches the other, as groups."""
+    """Folders each of which reaches the others, and for each step from one to another in such a group the includes that make it."""
     edges = {}
     for name in includes.texts:
         for included in includes.of(name):
             if folder_of(name) != folder_of(included):
-                edges.setdefault(folder_of(name), set()).add(folder_of(included))
+                edges.setdefault(folder_of(name), {}).setdefault(folder_of(included), []).append((name, included))
 
     def reach(start):
         found, open_folders = set(), [start]
@@ -90,7 +90,8 @@ def circles(includes):
     reached = {folder: reach(folder) for folder in edges}
     groups = {frozenset({folder} | {other for other in reached[folder] if folder in reached.get(other, ())})
               for folder in edges if folder in reached[folder]}
-    return sorted(sorted(group) for group in groups)
+    return [(sorted(group), {(a, b): edges[a][b] for a in sorted(group) for b in sorted(group) if b in edges[a]})
+            for group in sorted(groups, key=sorted)]
 
 
 def files_of_a_step(includes):
@@ -109,7 +110,12 @@ def main(root):
         print(f"{folder}: {lines(texts):,} lines in {len(texts)} files")
     includes = Includes(root / "core")
     found = circles(includes)
-    print(f"circles of folders in core: {len(found)}" + "".join("\n  " + " - ".join(group) for group in found))
+    print(f"circles of folders in core: {len(found)}")
+    for group, steps in found:
+        print("  " + " - ".join(group))
+        for (a, b), made_by in steps.items():
+            name, included = made_by[0]
+            print(f"    {a} includes {b} {len(made_by)} times: {name} includes {included}")
     sdk = includes.reached("optrush/plugin.h")
     print(f"optrush/plugin.h: {len(sdk)} headers, {includes.lines(sdk):,} lines")
     step = files_of_a_step(includes)

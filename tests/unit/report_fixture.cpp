@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "../support/temporary_folder.h"
 #include "base/files.h"
 #include "experiment/gate.h"
 #include "spec/spec_json.h"
@@ -457,12 +458,6 @@ SyntheticReport grid() {
   return report;
 }
 
-TemporaryFolder::TemporaryFolder() {
-  std::string name = (fs::temp_directory_path() / "optrush-report-XXXXXX").string();
-  path_ = mkdtemp(name.data());
-}
-TemporaryFolder::~TemporaryFolder() { fs::remove_all(path_); }
-
 SyntheticReport three_rungs() {
   SyntheticReport report("three", 3);
   report.ladder({rung("one", "fused_adamw"), rung("two", "flash_attention"),
@@ -474,7 +469,7 @@ SyntheticReport three_rungs() {
 }
 
 Analysis analysis_of(const SyntheticReport& report) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   report.write(folder.path());
   return analyze(load_report(folder.path()));
 }

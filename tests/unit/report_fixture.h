@@ -74,17 +74,4 @@ Rung setting(std::string name, Json settings);
 
 /// Of the report as it is written to a folder.
 Analysis analysis_of(const SyntheticReport&);
-
-/// A folder of its own that is gone with the object.
-class TemporaryFolder {
- public:
-  TemporaryFolder();
-  ~TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 }  // namespace optrush::test

@@ -1,4 +1,4 @@
-// The report's text against files in tests/fixtures/reports, which OPTRUSH_UPDATE_GOLDEN=1 writes anew. All
+// The report's text against files in tests/fixtures/reports, which OPTRUSH_UPDATE_GOLDENS=1 writes anew. All
 // numbers in them are synthetic.
 #include <gtest/gtest.h>
 
@@ -8,6 +8,7 @@
 #include <locale>
 #include <sstream>
 
+#include "../support/temporary_folder.h"
 #include "base/files.h"
 #include "optrush/error.h"
 #include "report/charts.h"
@@ -45,7 +46,7 @@ class DecimalComma {
 };
 
 void expect_text_of(const fs::path& file, const std::string& text) {
-  if (std::getenv("OPTRUSH_UPDATE_GOLDEN")) write_file(file, text);
+  if (std::getenv("OPTRUSH_UPDATE_GOLDENS")) write_file(file, text);
   // The first line that differs says more than two whole files.
   std::istringstream found(text), expected(read_file(file));
   for (int number = 1; found || expected; ++number) {
@@ -61,7 +62,7 @@ void expect_golden(const std::string& name, const std::string& text) {
 }
 
 void expect_all_golden(const std::string& name, const test::SyntheticReport& report) {
-  const test::TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   report.write(folder.path());
   const Analysis analysis = analyze(load_report(folder.path()));
   std::vector<std::string> charts;
@@ -106,7 +107,7 @@ TEST(ReportGolden, ColumnsOfResultsCsvAreDocumented) {
 }
 
 TEST(ReportGolden, Comparison) {
-  const test::TemporaryFolder a, b, c;
+  const testing::TemporaryFolder a, b, c;
   test::short_ladder().write(a.path());
   auto other = test::short_ladder();
   other.context["host"] = "another";

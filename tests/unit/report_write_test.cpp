@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <set>
 
+#include "../support/temporary_folder.h"
 #include "base/files.h"
 #include "machine/python.h"
 #include "report/report.h"
@@ -12,8 +13,8 @@
 namespace optrush {
 namespace {
 namespace fs = std::filesystem;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::set<std::string> files_of(const fs::path& folder) {
   std::set<std::string> files;
@@ -32,11 +33,11 @@ std::set<std::string> united(std::set<std::string> a, std::set<std::string> b, s
   return a;
 }
 
-class ReportFiles : public testing::Test {
+class ReportFiles : public ::testing::Test {
  protected:
   void SetUp() override { test::long_ladder().write(folder_.path()); }
   std::string text(const std::string& file) const { return read_file(folder_.path() / file); }
-  test::TemporaryFolder folder_;
+  testing::TemporaryFolder folder_;
 };
 
 TEST_F(ReportFiles, WithoutAPythonThereAreTables) {
@@ -69,7 +70,7 @@ TEST_F(ReportFiles, WithChartsInBothThemes) {
 
 TEST(GridChart, IsDrawnWhereALineHasTwoPoints) {
   if (find_python_tools().vl_convert.empty()) GTEST_SKIP() << "vl-convert-python is not installed";
-  const test::TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   test::grid().write(folder.path());
   ASSERT_EQ(write_report(folder.path(), {.png = true}).warning, "");
   const std::string drawing = read_file(folder.path() / "grid.svg");
@@ -80,7 +81,7 @@ TEST(GridChart, IsDrawnWhereALineHasTwoPoints) {
 
 TEST(ScalingChart, HasALineForEachSeriesAndTheIdeal) {
   if (find_python_tools().vl_convert.empty()) GTEST_SKIP() << "vl-convert-python is not installed";
-  const test::TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   test::scaling().write(folder.path());
   ASSERT_EQ(write_report(folder.path(), {.png = true}).warning, "");
   const std::string drawing = read_file(folder.path() / "scaling.svg");

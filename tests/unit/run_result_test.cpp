@@ -22,14 +22,14 @@ const fs::path kReports = OPTRUSH_TESTS_DIR "/fixtures/reports";
 
 TEST(RunResultSchema, TheFileIsMadeFromTheFields) {
   const fs::path file = OPTRUSH_TESTS_DIR "/../docs/schema/run_result.schema.json";
-  if (std::getenv("OPTRUSH_UPDATE_GOLDEN") != nullptr) write_json(file, run_result_schema());
-  EXPECT_EQ(read_json(file), run_result_schema()) << "run this test once with OPTRUSH_UPDATE_GOLDEN=1";
+  if (std::getenv("OPTRUSH_UPDATE_GOLDENS") != nullptr) write_json(file, run_result_schema());
+  EXPECT_EQ(read_json(file), run_result_schema()) << "run this test once with OPTRUSH_UPDATE_GOLDENS=1";
 }
 
 TEST(ContextSchema, TheFileIsMadeFromTheFields) {
   const fs::path file = OPTRUSH_TESTS_DIR "/../docs/schema/context.schema.json";
-  if (std::getenv("OPTRUSH_UPDATE_GOLDEN") != nullptr) write_json(file, context_schema());
-  EXPECT_EQ(read_json(file), context_schema()) << "run this test once with OPTRUSH_UPDATE_GOLDEN=1";
+  if (std::getenv("OPTRUSH_UPDATE_GOLDENS") != nullptr) write_json(file, context_schema());
+  EXPECT_EQ(read_json(file), context_schema()) << "run this test once with OPTRUSH_UPDATE_GOLDENS=1";
 }
 
 /// Fields that hold nothing may be left out or null.

@@ -354,8 +354,8 @@ TEST(Merged, FindsWhatARungMayNotSay) {
 
 TEST(RunSpecSchema, TheFileIsMadeFromTheFields) {
   const std::filesystem::path file = OPTRUSH_TESTS_DIR "/../docs/schema/run_spec.schema.json";
-  if (std::getenv("OPTRUSH_UPDATE_GOLDEN") != nullptr) write_json(file, run_spec_schema());
-  EXPECT_EQ(read_json(file), run_spec_schema()) << "run this test once with OPTRUSH_UPDATE_GOLDEN=1";
+  if (std::getenv("OPTRUSH_UPDATE_GOLDENS") != nullptr) write_json(file, run_spec_schema());
+  EXPECT_EQ(read_json(file), run_spec_schema()) << "run this test once with OPTRUSH_UPDATE_GOLDENS=1";
 }
 
 TEST(SpecFields, EverySectionIsDocumented) {
