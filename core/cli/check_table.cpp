@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "build_info.h"
 #include "optrush/error.h"
-#include "report/text_table.h"
+#include "report/writers/text_table.h"
 
 namespace optrush {
 namespace {

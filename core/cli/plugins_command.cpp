@@ -5,7 +5,7 @@
 #include "base/suggest.h"
 #include "cli/commands.h"
 #include "plugin/description.h"
-#include "report/text_table.h"
+#include "report/writers/text_table.h"
 #include "spec/spec_json.h"
 #include "spec/value.h"
 

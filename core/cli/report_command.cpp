@@ -5,7 +5,7 @@
 
 #include "cli/commands.h"
 #include "report/report.h"
-#include "report/tracking.h"
+#include "report/writers/tracking.h"
 
 namespace optrush {
 void add_report_command(CLI::App& app, int& code) {

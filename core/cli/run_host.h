@@ -6,7 +6,7 @@
 #include "cli/asking_host.h"
 #include "cli/overrides.h"
 #include "launch/controller.h"
-#include "report/analysis.h"
+#include "report/analysis/analysis.h"
 #include "script/host.h"
 
 namespace optrush {

@@ -20,7 +20,7 @@
 #include "launch/schedule/planner.h"
 #include "launch/schedule/time_limit.h"
 #include "optrush/error.h"
-#include "report/analysis.h"
+#include "report/analysis/analysis.h"
 #include "results/context.h"
 #include "results/sums.h"
 #include "spec/run_identity.h"

@@ -6,11 +6,11 @@
 #include "base/printable.h"
 #include "base/text.h"
 #include "machine/stand_in.h"
-#include "report/document.h"
-#include "report/render.h"
-#include "report/stand_in.h"
-#include "report/text_table.h"
-#include "report/writers.h"
+#include "report/analysis/stand_in.h"
+#include "report/sections/document.h"
+#include "report/writers/render.h"
+#include "report/writers/text_table.h"
+#include "report/writers/writers.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "base/suggest.h"
-#include "report/quantities.h"
+#include "report/analysis/quantities.h"
 #include "script/api_parts.h"
 #include "script/functions.h"
 #include "spec/spec_json.h"

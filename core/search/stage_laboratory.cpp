@@ -10,11 +10,11 @@
 #include "launch/schedule/pace.h"
 #include "launch/schedule/planner.h"
 #include "optrush/error.h"
-#include "report/analysis.h"
-#include "report/format.h"
-#include "report/more_time.h"
+#include "report/analysis/analysis.h"
+#include "report/analysis/more_time.h"
+#include "report/numbers/format.h"
+#include "report/numbers/verdict.h"
 #include "report/report.h"
-#include "report/verdict.h"
 #include "results/planned_memory.h"
 
 namespace optrush {

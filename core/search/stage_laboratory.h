@@ -4,7 +4,7 @@
 #include "launch/controller.h"
 #include "plugin/description.h"
 #include "process/signals.h"
-#include "report/analysis.h"
+#include "report/analysis/analysis.h"
 #include "search/stacks.h"
 
 namespace optrush {

@@ -1,4 +1,4 @@
-"""Draws the charts of a report. Its job is a JSON file, which core/report/render.cpp writes:
+"""Draws the charts of a report. Its job is a JSON file, which core/report/writers/render.cpp writes:
 
 {"experiment": "quickstart", "rungs": ["base"], "folder": "where the charts go", "png": false,
  "charts": [{"name": "speed", "kind": "speed", "data": what the module of that kind reads}],

@@ -10,7 +10,7 @@
 #include <random>
 #include <regex>
 
-#include "report/analysis.h"
+#include "report/analysis/analysis.h"
 #include "report_fixture.h"
 
 namespace optrush {

@@ -8,7 +8,7 @@
 #include <random>
 
 #include "launch/schedule/pace.h"
-#include "report/verdict.h"
+#include "report/numbers/verdict.h"
 
 namespace optrush {
 namespace {

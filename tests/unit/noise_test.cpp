@@ -1,4 +1,4 @@
-#include "report/noise.h"
+#include "report/analysis/noise.h"
 
 #include <gmock/gmock.h>
 
@@ -8,8 +8,8 @@
 #include "launch/machine/machine_counters.h"
 #include "launch/machine/noise_log.h"
 #include "launch/machine/noise_probe.h"
-#include "report/analysis.h"
-#include "report/document.h"
+#include "report/analysis/analysis.h"
+#include "report/sections/document.h"
 
 namespace optrush {
 namespace {

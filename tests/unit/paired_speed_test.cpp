@@ -1,10 +1,10 @@
-#include "report/paired_speed.h"
+#include "report/analysis/paired_speed.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "report/analysis.h"
+#include "report/analysis/analysis.h"
 
 namespace optrush {
 namespace {

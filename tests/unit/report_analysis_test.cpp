@@ -1,6 +1,6 @@
 #include "../support/temporary_folder.h"
-#include "report/analysis.h"
-#include "report/document.h"
+#include "report/analysis/analysis.h"
+#include "report/sections/document.h"
 
 #include <gmock/gmock.h>
 
@@ -8,9 +8,9 @@
 #include <numeric>
 
 #include "optrush/error.h"
-#include "report/disturbed_round.h"
-#include "report/format.h"
-#include "report/verdict.h"
+#include "report/analysis/disturbed_round.h"
+#include "report/numbers/format.h"
+#include "report/numbers/verdict.h"
 #include "report_fixture.h"
 
 namespace optrush {

@@ -5,7 +5,7 @@
 #include <set>
 #include <tuple>
 
-#include "report/charts.h"
+#include "report/writers/charts.h"
 #include "report_fixture.h"
 
 namespace optrush {

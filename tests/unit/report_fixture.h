@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "experiment/experiment.h"
-#include "report/analysis.h"
+#include "report/analysis/analysis.h"
 
 namespace optrush::test {
 /// What the runs of one rung are to look like.

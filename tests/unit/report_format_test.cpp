@@ -1,10 +1,10 @@
-#include "report/format.h"
+#include "report/numbers/format.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 
-#include "report/writers.h"
+#include "report/writers/writers.h"
 
 namespace optrush {
 namespace {

@@ -11,11 +11,11 @@
 #include "../support/temporary_folder.h"
 #include "base/files.h"
 #include "optrush/error.h"
-#include "report/charts.h"
-#include "report/compare.h"
-#include "report/quantities.h"
+#include "report/analysis/compare.h"
+#include "report/analysis/quantities.h"
 #include "report/report.h"
-#include "report/writers.h"
+#include "report/writers/charts.h"
+#include "report/writers/writers.h"
 #include "report_fixture.h"
 
 namespace optrush {

@@ -2,9 +2,9 @@
 #include <gmock/gmock.h>
 
 #include "optrush/error.h"
-#include "report/document.h"
-#include "report/hardware_used.h"
-#include "report/quantities.h"
+#include "report/analysis/hardware_used.h"
+#include "report/analysis/quantities.h"
+#include "report/sections/document.h"
 #include "report_fixture.h"
 
 namespace optrush {

@@ -8,7 +8,7 @@
 
 #include "base/files.h"
 #include "optrush/error.h"
-#include "report/analysis.h"
+#include "report/analysis/analysis.h"
 #include "report_fixture.h"
 
 namespace optrush {

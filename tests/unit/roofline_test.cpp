@@ -1,12 +1,12 @@
-#include "report/roofline.h"
+#include "report/sections/roofline.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <set>
 
-#include "report/charts.h"
-#include "report/quantities.h"
+#include "report/analysis/quantities.h"
+#include "report/writers/charts.h"
 
 namespace optrush {
 namespace {

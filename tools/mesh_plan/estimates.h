@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "mesh_plan/mesh_plan.h"
-#include "report/analysis.h"
+#include "report/analysis/analysis.h"
 
 namespace optrush::mesh_plan {
 /// The step of a row of several ranks: estimated from one device's phases and a link, and measured.

@@ -5,7 +5,7 @@
 
 #include "base/suggest.h"
 #include "optrush/error.h"
-#include "report/format.h"
+#include "report/numbers/format.h"
 
 namespace optrush::mesh_plan {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "mesh_plan/config_cost.h"
 #include "optrush/error.h"
-#include "report/format.h"
-#include "report/quantities.h"
+#include "report/analysis/quantities.h"
+#include "report/numbers/format.h"
 #include "spec/spec_json.h"
 
 namespace optrush::mesh_plan {

@@ -1,7 +1,7 @@
 #pragma once
 #include "mesh_plan/hardware.h"
 #include "mesh_plan/parallel_config.h"
-#include "report/analysis.h"
+#include "report/analysis/analysis.h"
 
 namespace optrush::mesh_plan {
 /// Whether a row of the host trained a decoder, given by its dimensions, to the end.

@@ -4,10 +4,10 @@
 #include <map>
 
 #include "base/suggest.h"
-#include "report/document.h"
-#include "report/format.h"
-#include "report/text_table.h"
-#include "report/writers.h"
+#include "report/numbers/format.h"
+#include "report/sections/document.h"
+#include "report/writers/text_table.h"
+#include "report/writers/writers.h"
 
 namespace optrush::mesh_plan {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "launch/journal.h"
 #include "launch/schedule/run_seconds.h"
-#include "report/statistics.h"
+#include "report/numbers/statistics.h"
 
 namespace optrush {
 namespace {

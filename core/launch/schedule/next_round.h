@@ -3,7 +3,7 @@
 #include <optional>
 #include <vector>
 
-#include "report/analysis.h"
+#include "report/analysis/analysis.h"
 
 namespace optrush {
 /// Rounds of a pair before its interval may be narrow enough: a spread that was estimated from fewer is too

@@ -4,7 +4,7 @@
 #include <map>
 #include <vector>
 
-#include "report/analysis.h"
+#include "report/analysis/analysis.h"
 
 namespace optrush {
 /// Fewest timed steps of a run that is cut to fit into a time limit, or that counts after an interrupt.

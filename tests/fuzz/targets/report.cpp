@@ -3,10 +3,10 @@
 // {"experiment", "variants", "plans", "context", "tried", "noise": [lines], "runs": [{"spec", "result"}]}.
 #include "report/report.h"
 
-#include "report/charts.h"
-#include "report/compare.h"
-#include "report/document.h"
-#include "report/writers.h"
+#include "report/analysis/compare.h"
+#include "report/sections/document.h"
+#include "report/writers/charts.h"
+#include "report/writers/writers.h"
 #include "results/stored.h"
 #include "target.h"
 

@@ -14,8 +14,8 @@
 #include "fixture.h"
 #include "launch/folder.h"
 #include "launch/journal.h"
-#include "report/document.h"
-#include "report/writers.h"
+#include "report/sections/document.h"
+#include "report/writers/writers.h"
 
 namespace optrush {
 namespace {

@@ -15,7 +15,7 @@
 #include "experiment/experiment.h"
 #include "launch/controller.h"
 #include "launch/run/result.h"
-#include "report/analysis.h"
+#include "report/analysis/analysis.h"
 #include "spec/spec_json.h"
 
 namespace optrush::testing {
