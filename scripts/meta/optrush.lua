@@ -85,7 +85,7 @@ local Report = {}
 ---@field requirements? string file in the form of pip's requirements: the Python packages that the program imports
 ---@field packages? string file with the names of the system's packages (Debian) that have the libraries and programs, one a line: for the message where one is missing
 ---@field effect? "rounding"|"precision"|"model" on arithmetic, against the rung below (default "rounding")
----@field turns? boolean it follows the protocol of interleaved runs: docs/guides/running.md (default false)
+---@field interleave? boolean it follows the protocol of interleaved runs: docs/guides/running.md (default false)
 ---@field model? Model|LlamaFields|OperatorFields|CollectiveFields what is trained
 ---@field data? Data what it is trained on
 ---@field train? TrainSettings the training step
@@ -211,7 +211,7 @@ local Report = {}
 ---@field within? number instead of rounds: as many as it takes until the intervals are ± this; 0.03 is 3 % (at least 0.0001, at most 1)
 ---@field at_most? number|string with within: how long to measure, in seconds or as "90s", "5m", "1h"
 ---@field label? string of the report's folder: reports/<experiment>/<label>/; git ignores 'local' (default "local")
----@field turns? boolean whether the rungs of a round are interleaved step by step; left out: on a CPU, where they fit into its memory together
+---@field interleave? boolean whether the rungs of a round are interleaved step by step; left out: on a CPU, where they fit into its memory together
 ---@field trace? boolean the first round of every rung leaves a Chrome trace of one more step (default false)
 
 ---a rung, or a list of rungs of which one is chosen
@@ -223,7 +223,7 @@ local Report = {}
 ---@field within? number every stage runs as many rounds as it takes until its intervals are ± this (at least 0.0001, at most 1, default 0.02)
 ---@field at_most? number|string how long all of it may take, in seconds or as "90s", "20m", "1h" (default 1200.0)
 ---@field label? string of the report's folder: reports/<experiment>/<label>/; git ignores 'local' (default "local")
----@field turns? boolean whether the stacks of a round are interleaved step by step; left out: as in exp:run
+---@field interleave? boolean whether the stacks of a round are interleaved step by step; left out: as in exp:run
 
 ---A GPU.
 ---@class Gpu

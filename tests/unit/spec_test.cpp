@@ -333,8 +333,8 @@ TEST(RunSpec, AKindOfEarlierReportsIsRead) {
       Json::parse(R"({"model_kind": "swiglu_stack", "model": {"dim": 8, "ffn_dim": 12, "n_layers": 3}})"),
       kPlace);
   EXPECT_EQ(spec.model_kind, "operator");
-  for (const auto& [name, value] : Json({{"op", "mlp"}, {"dim", 8}, {"ffn_dim", 12}, {"repeat", 3}}).items())
-    EXPECT_EQ(spec.model.at(name), value) << name;
+  const Json fields = {{"op", "mlp"}, {"dim", 8}, {"ffn_dim", 12}, {"repeat", 3}};
+  for (const auto& [name, value] : fields.items()) EXPECT_EQ(spec.model.at(name), value) << name;
 }
 
 TEST(Merged, FindsWhatARungMayNotSay) {

@@ -335,7 +335,7 @@ TEST_F(Controller, EveryEndBecomesAStatus) {
   EXPECT_EQ(status("01-crash-r1"), "crashed");
   EXPECT_THAT(reason("01-crash-r1"), HasSubstr("SIGSEGV (segmentation fault), after step 1 of 13"));
   EXPECT_THAT(reason("01-crash-r1"), HasSubstr("the last words"));
-  EXPECT_EQ(status("02-killed-r1"), testing::killed_by_hand().status);
+  EXPECT_EQ(status("02-killed-r1"), to_string(testing::killed_by_hand().status));
   EXPECT_THAT(reason("02-killed-r1"), HasSubstr(testing::killed_by_hand().reason));
   EXPECT_EQ(result("02-killed-r1").at("cause"), "lost");
   EXPECT_EQ(status("03-junk-r1"), "crashed");

@@ -159,7 +159,7 @@ class Choice : public ::testing::Test {
       job.spec.variant = static_cast<int64_t>(i);
       if (i == several_) job.spec.train.world_size = 2;
       if (i == saves_) job.spec.save.every = 10;
-      if (i == external_) job.external = External{.turns = speaks_};
+      if (i == external_) job.external = External{.interleave = speaks_};
       jobs.push_back(job);
     }
     std::vector<std::string> ids;

@@ -82,7 +82,7 @@ TEST_F(RankRun, ThreadsOfTheSpecAreEachRanks) {
 
 TEST_F(RankRun, AKilledRankIsNamedBeforeThoseThatMissedIt) {
   EXPECT_FALSE(run(with_ranks(3, {"killed:2", "good"})).all_ok);
-  EXPECT_EQ(status("01-killed-2-r1"), testing::killed_by_hand().status);
+  EXPECT_EQ(status("01-killed-2-r1"), to_string(testing::killed_by_hand().status));
   EXPECT_EQ(result("01-killed-2-r1").at("rank"), 2);
   EXPECT_EQ(result("01-killed-2-r1").at("cause"), "lost");
   EXPECT_THAT(reason("01-killed-2-r1"), StartsWith("rank 2" + host_ + testing::killed_by_hand().reason));
