@@ -90,8 +90,8 @@ Json ring(const Ranks& ranks, const Json&) {
   world.send(word, next).wait();
   if (ranks.rank == 0) world.receive(word, before).wait();
   const Tensor arrived = at::empty({2}, options);
-  Pending arrives = world.receive(arrived, before);
-  Pending leaves = world.send(at::full({2}, static_cast<double>(ranks.rank), options), next);
+  WorkHandle arrives = world.receive(arrived, before);
+  WorkHandle leaves = world.send(at::full({2}, static_cast<double>(ranks.rank), options), next);
   arrives.wait();
   leaves.wait();
   return {{"word", numbers(word)}, {"arrived", numbers(arrived)}};
