@@ -73,5 +73,5 @@ exp:grid({ schedules, cuts }, {
   curves = { "step_time", "peak_memory" },
 })
 
--- Step by step interleaved, as what else runs on these cores slows all schedules alike.
+-- Interleaved step by step, so that other load on these cores slows all schedules alike.
 exp:run({ rounds = 3, interleave = not gpu or nil }):report()

@@ -217,9 +217,8 @@ void add_run_command(CLI::App& app, int& code) {
                       "name of the report; default: local, which the next one replaces");
   auto* resume = command->add_flag("--resume", options->resume, "go on with the runs that are missing");
   command
-      ->add_flag(
-          "--retry", options->retry,
-          "with --resume: make the runs again that did not end well, and those beside them interleaved")
+      ->add_flag("--retry", options->retry,
+                 "with --resume: rerun what did not end well, and the runs interleaved with it")
       ->needs(resume);
   command
       ->add_option("--out", options->out,

@@ -23,7 +23,7 @@ fs::path metrics_file(const fs::path& run_folder, const Job& job) {
   return (several ? rank_folder(run_folder, 0) : run_folder) / "metrics.jsonl";
 }
 
-/// Of runs that are interleaved with each other: no other group of this report has it.
+/// Names a group of interleaved runs; no other group of this report has it.
 std::string group_id(int64_t round) {
   static constexpr const char* kDigits = "0123456789abcdef";
   std::random_device random;
@@ -234,7 +234,7 @@ void Execution::finished(const Job& job, const RunResult& result) {
   progress_.end(job, result);
 }
 
-/// Of a run that was interrupted after it had saved a state. The runs of a group that is interleaved begin
+/// Of a run that was interrupted after it had saved a state. The runs of an interleaved group begin
 /// anew: only steps that were made beside each other are compared.
 std::optional<int64_t> Execution::step_to_go_on_with(const Job& job) {
   if (!request_.resume || job.external) return std::nullopt;

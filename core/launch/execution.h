@@ -41,7 +41,7 @@ class Execution : private InterleavedRound::Host {
   void machine_has(int64_t gpus) { starter_.machine_has(gpus); }
   /// One after the other. Whether there was any.
   bool execute(const std::vector<Job>&);
-  /// Jobs of one round: those that can are interleaved do so, and the others run one after the other. With a
+  /// Jobs of one round: those that can be interleaved are, and the others run one after the other. With a
   /// `pacer` all that can be cut make the steps that it says.
   void execute_round(std::vector<Job>, int64_t round, Pacer pacer = {});
   /// Whether a run may end before its last step: no training that is saved, or timed until a loss is reached.

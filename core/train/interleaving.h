@@ -35,7 +35,7 @@ class Interleaving {
   std::string arrived_;
 };
 
-/// The timed steps of a run that may are interleaved.
+/// The timed steps of a run that may be interleaved.
 class InterleavedSteps {
  public:
   /// `turns`: null where the run takes none.
@@ -47,7 +47,7 @@ class InterleavedSteps {
   /// The first of several steps is not: it fills the caches that others have emptied. One that has its turn
   /// alone is too long to show that. Before next() no step is.
   bool timed() const { return timed_; }
-  /// Nobody is interleaved with this run.
+  /// No other run is interleaved with this one.
   bool alone() const { return interleaving_ == nullptr || alone_; }
 
  private:

@@ -95,7 +95,7 @@ TEST(Recipe, AnEditAfterApplyIsAnErrorOfItsOwner) {
       });
     });
   });
-  EXPECT_NE(message.find("plugin 'test' in event declared"), std::string::npos) << message;
+  EXPECT_NE(message.find("plugin 'test' in event meta_initialized"), std::string::npos) << message;
   EXPECT_NE(message.find("the slot 'swiglu' is edited after apply()"), std::string::npos) << message;
   RunRecipe recipe(nano_spec());
   recipe.seal();
@@ -177,7 +177,7 @@ TEST(Recipe, AnExceptionInAHandlerCarriesPluginAndEvent) {
       recipe.on(Event::materialized, Phase::base, [](optrush::Run&) { throw std::runtime_error("no luck"); });
     });
   });
-  EXPECT_EQ(message, "plugin 'test' in event placed: no luck");
+  EXPECT_EQ(message, "plugin 'test' in event materialized: no luck");
 }
 
 TEST(Recipe, ScopesAreEnteredOutermostFirstAndLeftInReverse) {

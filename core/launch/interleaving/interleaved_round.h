@@ -13,7 +13,7 @@
 #include "launch/schedule/schedule.h"
 
 namespace optrush {
-/// Runs of one round whose processes live at once and are interleaved, so that their steps are measured
+/// Runs of one round whose processes live at once and whose steps are interleaved, so that they are measured
 /// seconds apart (docs/internals/interleaving.md). Only one of them works at any time.
 class InterleavedRound {
  public:
@@ -38,11 +38,11 @@ class InterleavedRound {
     virtual bool counts_when_cut() const = 0;
   };
 
-  /// `id` is in the results of all that was interleaved with each other; `folder` is for the sockets.
+  /// `id` is in the results of all runs of the group; `folder` is for the sockets.
   InterleavedRound(const std::vector<Job>&, std::string id, const std::filesystem::path& folder, Host&,
                    Interrupts&);
 
-  /// Starts the runs one after the other, each up to its first timed step, and then lets them are interleaved
+  /// Starts the runs one after the other, each up to its first timed step, and then interleaves their steps
   /// to their ends. Those that were out of memory beside the others are returned: alone they may have enough.
   /// A signal cuts the round to the steps that all of its runs have made, where these are enough to count.
   std::vector<Job> conduct();

@@ -11,7 +11,7 @@ namespace {
 constexpr size_t kMostBytesOfALine = 4096;
 
 [[noreturn]] void refuse(const Json& message, const std::string& why) {
-  throw Error("it does not are interleaved as it should: " + why, "it said " + message.dump());
+  throw Error("it does not follow the protocol of interleaved runs: " + why, "it said " + message.dump());
 }
 }  // namespace
 

@@ -12,7 +12,7 @@ struct Row;
 
 /// The steps of one round that were made interleaved with those of other runs.
 struct InterleavedSamples {
-  std::string group;  ///< of the runs that was interleaved with each other; "": it ran alone
+  std::string group;  ///< of the runs that were interleaved with each other; "": it ran alone
   std::map<int64_t, double>
       speed;  ///< tokens/s of the timed steps, by their number; empty where it ran alone
 };

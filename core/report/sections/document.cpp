@@ -288,7 +288,7 @@ Section method_section(const Analysis& a) {
           ", one fresh process a run, rounds interleaved; the run is the sample: the median of " +
           timed_steps_text(a) + " after " + std::to_string(train.warmup) + " of warm-up." +
           (std::ranges::any_of(a.rows, &Row::was_interleaved)
-               ? " Of rows interleaved, the first step of a turn of several is not timed."
+               ? " Of interleaved rows, the first step of a turn of several is not timed."
                : ""),
       "A speedup is the geometric mean over rounds of the tokens/s of both in the same round; in brackets "
       "the paired " +

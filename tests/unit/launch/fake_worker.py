@@ -2,7 +2,7 @@
 """Stands in for optrush-worker. The name of a rung says how its runs end: its first word is a key of ENDS or PLANS.
 
 A round can be given: "crash@2" crashes in the second round only. Each start is a line of $FAKE_WORKER_STARTS.
-Where it is to are interleaved it does, and notes in $FAKE_WORKER_TURNS when it has the turn and for how many steps. A key of
+Where runs are interleaved it follows the protocol, and notes in $FAKE_WORKER_TURNS when it has the turn and for how many steps. A key of
 TURNS says what goes wrong in its second turn. $FAKE_MEMORY is the free memory of plans that predict a peak: those of all
 rungs but "unpredicted".
 """
