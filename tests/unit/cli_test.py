@@ -50,6 +50,7 @@ def usage():
     expect(optrush("run", "--help"), 0, "--dry-run", "Exit code")
     expect(optrush("rnu", "tiny.lua"), 2, "optrush: error: there is no command 'rnu'", "did you mean 'run'?")
     expect(optrush("run", "tiny.lua", "--dryrun"), 2, "no option '--dryrun'", "did you mean '--dry-run'?")
+    expect(optrush("run", "tiny.lua", "--turns", "on"), 2, "the option '--turns' of optrush run is now called '--interleave'")
     expect(optrush("run"), 2, "script is required")
     expect(optrush("run", "tyni.lua"), 2, "there is no script 'tyni.lua'", "did you mean 'tiny.lua'?")
     expect(optrush("run", "tiny.lua", "--rounds", "0"), 2, "--rounds")

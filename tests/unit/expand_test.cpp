@@ -332,6 +332,15 @@ TEST(ExperimentJson, RoundTrips) {
   EXPECT_THAT(error_of([&] { experiment_from_json(wrong, "x.json"); }), HasSubstr("did you mean 'ladder'?"));
 }
 
+TEST(ExperimentJson, AFormerNameIsRead) {
+  Experiment experiment;
+  experiment.interleave = Interleave::off;
+  Json json = to_json(experiment);
+  json["turns"] = json.at("interleave");
+  json.erase("interleave");
+  EXPECT_EQ(experiment_from_json(json, "test").interleave, Interleave::off);
+}
+
 TEST(ExperimentJson, VariantsRoundTrip) {
   Experiment experiment = ladder({rung("a", {"p"}, {{"train", {{"steps", 3}}}})});
   experiment.base.model = to_json(LlamaSpec{});
