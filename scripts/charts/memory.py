@@ -38,7 +38,7 @@ def chart(report, data):
     rows = data["rows"]
     measured = [row for row in rows if row["allocated"]]
     largest = max([row["allocated"]["bytes"] for row in measured]
-                  + [sum(part["bytes"] for part in row["parts"].values() if part) for row in rows])
+                  + [row["parts"]["total"]["bytes"] for row in rows if row["parts"].get("total")])
     unit, name = _unit(largest)
     place = {"y": rung_axis(rows), "yOffset": {"field": "bar", "sort": [MEASURED, PARTED]},
              "x": quantity("size", f"peak active memory in {name}")}

@@ -91,7 +91,8 @@ class Speed(unittest.TestCase):
 
 class Memory(unittest.TestCase):
     def test_bars_have_the_unit_of_the_largest(self):
-        parts_of_row = {"parameters": {"bytes": 3 * MIB, "text": "3 MiB"}, "gradients": None}
+        total = {"bytes": 1022 * MIB, "text": "1,022 MiB"}
+        parts_of_row = {"parameters": {"bytes": 3 * MIB, "text": "3 MiB"}, "gradients": None, "total": total}
         row = {"rung": "base", "label": "4 MiB", "allocated": {"bytes": 4 * MIB, "text": "4 MiB"}, "predicted": None,
                "parts": parts_of_row}
         spec = memory.chart(REPORT, {"rows": [row]})
