@@ -92,9 +92,9 @@ def alpaca(line, notes):
     notes("lines with instruction and output, read as a question and its answer")
     asked = "\n\n".join(text for text in (line["instruction"], line.get("input")) if text)
     turns = [*(line.get("history") or []), [asked, line["output"]]]
-    if not all(isinstance(turn, list) and len(turn) == 2 and all(isinstance(text, str) for text in turn) for turn interleaved):
+    if not all(isinstance(turn, list) and len(turn) == 2 and all(isinstance(text, str) for text in turn) for turn in turns):
         raise Refused("'instruction', 'input' and 'output' have to be texts, and 'history' a list of pairs of texts")
-    return [{"role": role, "content": text} for turn interleaved for role, text in zip(("user", "assistant"), turn)]
+    return [{"role": role, "content": text} for turn in turns for role, text in zip(("user", "assistant"), turn)]
 
 
 def pretokenized(line):
