@@ -13,7 +13,7 @@
 #include <functional>
 #include <limits>
 
-#include "loss_pair.h"
+#include "loss_function.h"
 #include "measure/memory.h"
 #include "model/operators.h"
 
@@ -46,7 +46,7 @@ void run(Form& form, const Problem& given) {
 
 void measure(at::ScalarType type, const Problem& given, int rounds, int64_t chunk) {
   const Problem p{given.x.to(type), given.labels, given.weight.to(type)};
-  Differentiable kernel = make_loss_pair(chunk, {}), operators = kernel;
+  Differentiable kernel = make_loss_function(chunk, {}), operators = kernel;
   operators.forward = [chunk](const Tensors& in) {
     return linear_cross_entropy_by_operators(in[0], in[1], in[2], chunk, {});
   };

@@ -7,7 +7,7 @@ quarter of the seconds that this took, gate and report included. A run has the s
 is looked up in the grid: its speed there over that of the best combination, twice. Once as measured, where the best of
 hundreds of noisy figures is one that was lucky, too; once as a fit of the grid has it (least squares on the logarithms:
 each part, and each pair of parts), where hundreds of runs stand behind each figure. Then the stack that was found meets
-the best --rivals combinations of each kind in one experiment, in turns, until the intervals are ±2 % or --final is over:
+the best --rivals combinations of each kind in one experiment, interleaved, until the intervals are ±2 % or --final is over:
 its speed over that of the fastest of them is what counts. --choices leaves parts out from the end. A grid or a search that
 lies in --keep is taken as it is.
 """
@@ -79,7 +79,7 @@ def run(options, folder, script, name, turns):
     """The report's folder, and the seconds that it took."""
     file = folder / f"{name}.lua"
     file.write_text(script)
-    command = [options.build / "bin/optrush", "run", file, "--out", folder, "--device", "cpu", "--turns", turns]
+    command = [options.build / "bin/optrush", "run", file, "--out", folder, "--device", "cpu", "--interleave", turns]
     started = time.monotonic()
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
     # 1: a stack failed or broke the gate, which is a row of the report.
@@ -225,7 +225,7 @@ def describe(line):
             f"  the fit's best {line['fit_best']}",
             f"  of the fastest rival, side by side: {min([1.0, *(over['value'] for over in line['final'].values())]):.3f} (0.97 is wanted)",
             *(
-                f"  in turns       {over['value']:.3f} [{over['interval'][0]:.3f}, {over['interval'][1]:.3f}] of {rival}"
+                f"  interleaved       {over['value']:.3f} [{over['interval'][0]:.3f}, {over['interval'][1]:.3f}] of {rival}"
                 for rival, over in sorted(line["final"].items(), key=lambda item: item[1]["value"])
             ),
             f"  runs           {line['search_runs']} / {line['grid_runs']} = {line['search_runs'] / line['grid_runs']:.3f}"

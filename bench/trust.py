@@ -5,7 +5,7 @@
 
 Each ladder has a base and ten rungs that stand on it. In one of equal rungs every "faster" or "slower" is false: at most
 5 % of the rungs should get one. In one with planted slowdowns each rung burns 2, 3 or 5 % of its step (the plugin of
-tests/fixtures/plugins/burns.cpp, built by `ninja fixture_burns`) and should be called slower. Ladders in turns and one
+tests/fixtures/plugins/burns.cpp, built by `ninja fixture_burns`) and should be called slower. Ladders interleaved and one
 after the other alternate, so both meet the same machine. --load keeps so many cores busy meanwhile. A line of LOG is a
 ladder; a start that finds some there goes on, and --tell prints the table of what is there.
 """
@@ -65,7 +65,7 @@ def measure(options, kind, turns):
         script = folder / "trust.lua"
         script.write_text(SCRIPT.format(steps=options.steps, shares=shares, within=options.within, at_most=options.at_most))
         command = [options.build / "bin" / "optrush", "run", script, "--out", folder, "--device", "cpu"]
-        command += ["--plugin-path", options.build / "tests" / "measured", "--turns", turns]
+        command += ["--plugin-path", options.build / "tests" / "measured", "--interleave", turns]
         started = time.monotonic()
         subprocess.run(command, check=True, capture_output=True)
         seconds = time.monotonic() - started

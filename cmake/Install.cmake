@@ -17,7 +17,7 @@ install(FILES ${OPTRUSH_GENERATED_SDK}/optrush/sdk_hash.h DESTINATION ${CMAKE_IN
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/scripts ${PROJECT_SOURCE_DIR}/experiments DESTINATION ${OPTRUSH_INSTALL_DATA}
         FILES_MATCHING PATTERN "*.lua" PATTERN "*.py" PATTERN "*.txt" PATTERN "__pycache__" EXCLUDE)
 
-# What the programs of the build tree and of a prefix have to be told (base/installation.h).
+# What the programs of the build tree and of a prefix have to be told (machine/installation.h).
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/installation.json
      CONTENT "{\"source\": \"@PROJECT_SOURCE_DIR@\", \"torch\": \"@OPTRUSH_TORCH_DIR@\"}\n" @ONLY)
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/installation.json

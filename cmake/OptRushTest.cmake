@@ -6,7 +6,10 @@
 #   optrush_command_test(NAME schema COMMAND ${OPTRUSH_TEST_PYTHON} check.py)    any program: 0 passed, 77 skipped
 #
 # Common options: LABELS (unit by default, slow, threads, lint, parity, distributed, gpu), TIMEOUT seconds (120; 900 for `slow`), SERIAL where
-# the test needs the machine for itself.
+# the test needs the machine for itself, COST seconds of a long test: long ones start first.
+#
+# A process that links LibTorch takes half a second to start, so all cases of such a file share one, as the test NAME.
+# APART gives each case a process and a test NAME.SUITE.CASE, as every case has that links no LibTorch: for cases that change what the whole process is.
 include(GoogleTest)
 find_package(GTest 1.11 REQUIRED)
 
@@ -32,6 +35,10 @@ macro(_optrush_test_limits)
   if(OPTRUSH_SANITIZE)
     math(EXPR timeout "${timeout} * 4")
   endif()
+  set(cost 0)
+  if(ARG_COST)
+    set(cost ${ARG_COST})
+  endif()
   set(serial OFF)
   if(ARG_SERIAL)
     set(serial ON)
@@ -50,9 +57,9 @@ function(_optrush_test_folders)
 endfunction()
 
 function(optrush_test)
-  cmake_parse_arguments(PARSE_ARGV 0 ARG "TORCH;SERIAL" "NAME;TIMEOUT" "SOURCES;LIBS;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 0 ARG "TORCH;SERIAL;APART" "NAME;TIMEOUT;COST" "SOURCES;LIBS;LABELS")
   if(NOT ARG_NAME OR NOT ARG_SOURCES OR ARG_UNPARSED_ARGUMENTS)
-    message(FATAL_ERROR "optrush_test(NAME n SOURCES s… [LIBS l…] [LABELS l…] [TIMEOUT s] [TORCH] [SERIAL]); "
+    message(FATAL_ERROR "optrush_test(NAME n SOURCES s… [LIBS l…] [LABELS l…] [TIMEOUT s] [COST s] [TORCH] [SERIAL] [APART]); "
                         "not understood: ${ARG_UNPARSED_ARGUMENTS}")
   endif()
   _optrush_test_limits()
@@ -68,15 +75,27 @@ function(optrush_test)
     target_precompile_headers(${target} REUSE_FROM test_headers)
   endif()
   add_dependencies(optrush-tests ${target})
-  gtest_discover_tests(${target} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 TEST_PREFIX "${ARG_NAME}."
-                       PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${timeout} RUN_SERIAL ${serial})
+  set(environment "")
+  if(ARG_TORCH)
+    # Threads of OpenMP that wait by spinning take the cores from other tests: steps of a small model then last 20 times as long.
+    set(environment ENVIRONMENT OMP_WAIT_POLICY=passive)
+  endif()
+  if(ARG_TORCH AND NOT ARG_APART)
+    add_test(NAME ${ARG_NAME} COMMAND ${target})
+    set_tests_properties(${ARG_NAME} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${timeout} RUN_SERIAL ${serial} COST ${cost}
+                                                ${environment})
+  else()
+    gtest_discover_tests(${target} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 TEST_PREFIX "${ARG_NAME}."
+                         PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${timeout} RUN_SERIAL ${serial} COST ${cost}
+                                    ${environment})
+  endif()
 endfunction()
 
 function(optrush_command_test)
-  cmake_parse_arguments(PARSE_ARGV 0 ARG "SERIAL" "NAME;TIMEOUT" "COMMAND;LABELS;DEPENDS;ENVIRONMENT")
+  cmake_parse_arguments(PARSE_ARGV 0 ARG "SERIAL" "NAME;TIMEOUT;COST" "COMMAND;LABELS;DEPENDS;ENVIRONMENT")
   if(NOT ARG_NAME OR NOT ARG_COMMAND OR ARG_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "optrush_command_test(NAME n COMMAND c… [DEPENDS targets…] [ENVIRONMENT K=V…] [LABELS l…] "
-                        "[TIMEOUT s] [SERIAL]); not understood: ${ARG_UNPARSED_ARGUMENTS}")
+                        "[TIMEOUT s] [COST s] [SERIAL]); not understood: ${ARG_UNPARSED_ARGUMENTS}")
   endif()
   _optrush_test_limits()
   if(ARG_DEPENDS)
@@ -84,6 +103,6 @@ function(optrush_command_test)
   endif()
   add_test(NAME ${ARG_NAME} COMMAND ${ARG_COMMAND} WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
   set_tests_properties(${ARG_NAME} PROPERTIES
-    LABELS "${ARG_LABELS}" TIMEOUT ${timeout} RUN_SERIAL ${serial} SKIP_RETURN_CODE 77
-    ENVIRONMENT "OPTRUSH_SOURCE_DIR=${PROJECT_SOURCE_DIR};OPTRUSH_BUILD_DIR=${PROJECT_BINARY_DIR};OPTRUSH_PROBE_SECONDS=0.5;${ARG_ENVIRONMENT}")
+    LABELS "${ARG_LABELS}" TIMEOUT ${timeout} RUN_SERIAL ${serial} COST ${cost} SKIP_RETURN_CODE 77
+    ENVIRONMENT "OPTRUSH_SOURCE_DIR=${PROJECT_SOURCE_DIR};OPTRUSH_BUILD_DIR=${PROJECT_BINARY_DIR};OPTRUSH_PROBE_SECONDS=0.1;${ARG_ENVIRONMENT}")
 endfunction()

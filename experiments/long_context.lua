@@ -4,10 +4,10 @@
 -- over the ranks by context_parallel, as a ring or by heads (all_to_all), without and with checkpointing. A rank keeps
 -- the activations of its part of the sequence, so they fall with the ranks; parameters are whole on each of them.
 --
--- The ladder has for each way the longest of these sequences that a rank is foreseen to hold in `memory`: on a GPU nine
--- tenths of the card's, on a CPU so little that a run ends soon. A way that can't hold the shortest, or whose memory
--- can't be foreseen, stands in the grid alone. The grid has memory, speed and exposed communication of all of them over
--- the lengths; what does not fit a GPU is a row that says what it needs.
+-- The ladder has for each way the longest of these sequences that `memory` of a rank holds by prediction. On a GPU that
+-- is nine tenths of the card's, on a CPU so little that a run ends soon. A way that cannot hold the shortest, or whose
+-- memory has no prediction, is in the grid alone. The grid has memory, speed and exposed communication of all ways over
+-- the lengths. A length that does not fit a GPU is a row with the memory that it needs.
 --
 --   ./optrush run experiments/long_context.lua
 --   ./optrush run experiments/long_context.lua --arg memory=300MB --arg ranks=4

@@ -127,5 +127,5 @@ exp:grid({ splits }, {
   against = ("dp%d %s"):format(ranks, plain.name),
 })
 
--- Of two ranks all splits fit side by side, and take turns step by step.
-exp:run({ rounds = 3, turns = not gpu and ranks == 2 or nil }):report()
+-- Of two ranks all splits fit side by side, and are interleaved step by step.
+exp:run({ rounds = 3, interleave = not gpu and ranks == 2 or nil }):report()

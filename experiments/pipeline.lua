@@ -73,5 +73,5 @@ exp:grid({ schedules, cuts }, {
   curves = { "step_time", "peak_memory" },
 })
 
--- Step by step in turns, as what else runs on these cores slows all schedules alike.
-exp:run({ rounds = 3, turns = not gpu or nil }):report()
+-- Interleaved step by step, so that other load on these cores slows all schedules alike.
+exp:run({ rounds = 3, interleave = not gpu or nil }):report()

@@ -5,7 +5,7 @@
 --
 --   ./optrush run experiments/published_memory.lua --dry-run --costs --as-gpu a100-80
 --
--- docs/published_memory.md has the table, and says of each figure whether it is active or reserved memory, what the
+-- docs/guides/published_memory.md has the table, with the kind of each figure (active or reserved memory), what the
 -- other program did that this one does not, and who published it.
 local rush = require "optrush"
 local own = require "own_model"

@@ -80,7 +80,7 @@ else
   attention(kernels[2], { replace = "flash_attention" })
 end
 
--- The micro-batch that fits by now. Counted by hand where no plan foresees it: 22 GB and, for 4,096 tokens, 16 GB more.
+-- The micro-batch that fits by now. Counted by hand where no plan predicts it: 22 GB and, for 4,096 tokens, 16 GB more.
 local function largest_batch()
   if not on_gpu then return own.given and own.train(model, { micro_batch = 8, seq_len = length }).micro_batch or 8 end
   local limit = 0.9 * memory

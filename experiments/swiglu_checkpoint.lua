@@ -1,9 +1,9 @@
 -- What does it cost to keep less of a SwiGLU MLP, and what does it save?
 --
 -- A stack of MLPs alone, at two levels: 0 keeps x, gate, up and hidden for the backward, 1 keeps x and computes the
--- others again (docs/swiglu_recompute.md derives the bytes). On a GPU the sizes are those of a published table and one
--- that fills a card, in bf16; on a CPU smaller ones of the same depth, in fp32. A row whose step would not fit into the
--- machine is skipped, with the bytes that it needs.
+-- others again (docs/plugins/shipped/swiglu_recompute.md derives the bytes). On a GPU the sizes are those of a
+-- published table and one that fills a card, in bf16; on a CPU smaller ones of the same depth, in fp32. A row whose
+-- step would not fit into the machine is skipped, with the bytes that it needs.
 --
 -- form=published repeats the published table row by row. It is in fp32, and level 1 recomputes a whole layer at once
 -- (chunk = all tokens). Gradients of an earlier backward are in memory while one is measured, so each step here has two
@@ -55,7 +55,7 @@ if own.given then -- as wide as its MLPs, and no deeper
 end
 
 local function model(size)
-  return rush.swiglu_stack { dim = size.h, ffn_dim = size.i, n_layers = size.layers }
+  return rush.operator("mlp", { dim = size.h, ffn_dim = size.i, ["repeat"] = size.layers })
 end
 
 local function train(size)

@@ -69,5 +69,5 @@ add("ring", { { "context_parallel", { size = 2, kind = "ring" } }, "ddp" }, gpu 
 } or nil)
 
 exp:ladder(ladder)
--- Step by step in turns, as other programs on the same cores slow both sides alike.
-exp:run({ rounds = 3, turns = not gpu or nil }):report()
+-- Interleaved step by step, so that other load on the same cores slows both sides alike.
+exp:run({ rounds = 3, interleave = not gpu or nil }):report()

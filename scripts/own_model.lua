@@ -51,7 +51,7 @@ function own.train(model, train, plugins, data)
   repeat
     fitted.micro_batch = 1
     local fits = rush.max_batch { model = model, data = data, train = fitted, plugins = plugins, most = most }
-    if not fits then break end -- not foreseen: the smallest
+    if not fits then break end -- not predicted: the smallest
     fitted.micro_batch = math.max(1, fits)
     if fits == 0 then fitted.seq_len = fitted.seq_len // 2 end
   until fits > 0 or fitted.seq_len < SHORTEST

@@ -1,4 +1,4 @@
-"""Writes texts as one token file (docs/experiments.md, "Token file"), for rush.tokens.
+"""Writes texts as one token file (docs/reference/formats.md), for rush.tokens.
 
 A file of JSON objects has a text a line; any other file, and each file of a folder, is a text itself. One follows the
 other, each with the special tokens that the tokenizer puts before a text and its end of a text behind it. The header's

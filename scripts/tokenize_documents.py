@@ -1,6 +1,6 @@
-"""Turns texts, conversations and preferences into tokens for rush.documents and rush.preferences.
+"""Interleaving texts, conversations and preferences into tokens for rush.documents and rush.preferences.
 
-`optrush tokenize` starts it; docs/experiments.md, "Tokens of a model's own", has the forms of a line. The tokenizer and
+`optrush tokenize` starts it; docs/guides/fine_tuning.md, has the forms of a line. The tokenizer and
 the chat template are those of a Hugging Face folder, used through transformers. The loss is taken on what the assistant
 says: of a conversation on its turns, each with the token that ends it; of a prompt and its completion on the completion.
 With --token-file all texts are one file of tokens, for rush.tokens (token_file.py). What the chat template leaves out is

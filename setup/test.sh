@@ -69,7 +69,7 @@ test_command() {
   unset OPTRUSH_PYTHON OPTRUSH_TORCH
   # Each test takes two threads, so that many of them at once don't fight for the cores.
   env "${sanitizer[@]}" OMP_NUM_THREADS="${OMP_NUM_THREADS:-2}" ctest --test-dir "$build" -j "$(build_jobs)" \
-    --output-on-failure --no-tests=error --output-junit "$build/tests.xml" "${arguments[@]}" || status=$?
+    --output-on-failure --no-tests=error --test-output-size-passed 1000000 --output-junit "$build/tests.xml" "${arguments[@]}" || status=$?
   "$venv/bin/python" "$root/setup/summary.py" "$build/tests.xml" "$(duration $((SECONDS - start)))" || status=$?
   exit "$status"
 }

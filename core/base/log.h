@@ -2,7 +2,7 @@
 #include <string_view>
 
 namespace optrush::log {
-/// Diagnostics of the conductor on stderr, for --verbose. What every user should see is not logged but
+/// Diagnostics of the controller on stderr, for --verbose. What every user should see is not logged but
 /// printed.
 void enable();
 bool enabled();

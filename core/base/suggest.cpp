@@ -71,6 +71,14 @@ std::string did_you_mean(std::string_view word, const std::vector<std::string>& 
   return "one of: " + join(sorted);
 }
 
+std::string_view present_name(std::string_view former) {
+  constexpr std::pair<std::string_view, std::string_view> kRenamed[] = {{"turns", "interleave"},
+                                                                        {"--turns", "--interleave"}};
+  const auto* const found =
+      std::ranges::find(kRenamed, former, &std::pair<std::string_view, std::string_view>::first);
+  return found == std::end(kRenamed) ? std::string_view() : found->second;
+}
+
 std::string join(const std::vector<std::string>& words, std::string_view separator) {
   std::string text;
   for (const auto& word : words) text += (text.empty() ? "" : std::string(separator)) + word;

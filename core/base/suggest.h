@@ -9,6 +9,8 @@ namespace optrush {
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
 /// "did you mean 'rank'?" where one is near, else "one of: alpha, dropout, rank".
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates);
+/// The present name of a field or option that had another one: "interleave" for "turns"; "" for other words.
+std::string_view present_name(std::string_view former);
 /// "a, b, c".
 std::string join(const std::vector<std::string>& words, std::string_view separator = ", ");
 }  // namespace optrush

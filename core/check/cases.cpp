@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <set>
 
-#include "base/fields.h"
-#include "base/spec_json.h"
 #include "base/suggest.h"
 #include "check/small_data.h"
 #include "optrush/error.h"
+#include "spec/fields.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace {
@@ -118,8 +118,7 @@ class Cases {
     const auto stack = stack_of({&form});
     const bool slow = compiles(stack);
     for (const SmallModel& model : small_models()) {
-      // An operator alone gets other inputs in micro-batches of another size.
-      if (model.kind == "operator" && (slow || form.plugin->effect == Effect::batch)) continue;
+      if (!model.has_layers && (slow || form.plugin->effect == Effect::batch)) continue;
       const std::string on = model.name == "llama" ? "" : " on " + model.name;
       add(slow ? CheckKind::compiled : CheckKind::alone, {&form}, stack, model, on);
     }
@@ -253,11 +252,12 @@ std::vector<SmallModel> small_models() {
         {"n_heads", 4},
         {"n_kv_heads", 2},
         {"ffn_dim", 48}}},
-      {"swiglu_stack", "swiglu_stack", {{"dim", 32}, {"ffn_dim", 48}, {"n_layers", 3}}}};
+      {"operator mlp", "operator", {{"op", "mlp"}, {"dim", 32}, {"ffn_dim", 48}, {"repeat", 3}}}};
   for (const char* op : {"norm", "add_norm", "position", "attention", "swiglu", "linear", "head_loss"})
-    models.push_back({std::string("operator ") + op,
-                      "operator",
-                      {{"op", op}, {"dim", 32}, {"n_heads", 4}, {"vocab_size", 64}}});
+    models.push_back({.name = std::string("operator ") + op,
+                      .kind = "operator",
+                      .fields = {{"op", op}, {"dim", 32}, {"n_heads", 4}, {"vocab_size", 64}},
+                      .has_layers = false});
   return models;
 }
 

@@ -2,10 +2,10 @@
 #include <string>
 #include <vector>
 
-#include "base/spec_json.h"
 #include "optrush/spec.h"
 #include "plugin/description.h"
 #include "plugin/needs.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 /// What a case of `optrush check` shows.
@@ -35,6 +35,8 @@ CheckCase check_case_from_json(const Json&, const std::string& where);
 struct SmallModel {
   std::string name, kind;
   Json fields;
+  /// An operator alone has none, and gets other inputs in micro-batches of another size.
+  bool has_layers = true;
 };
 std::vector<SmallModel> small_models();
 

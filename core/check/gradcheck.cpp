@@ -1,4 +1,4 @@
-#include "optrush/gradcheck.h"
+#include "optrush/differentiable.h"
 
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>

@@ -1,4 +1,4 @@
-#include "check/gradient_check.h"
+#include "check/checks.h"
 
 #include <ATen/Context.h>
 #include <ATen/Functions.h>
@@ -11,7 +11,7 @@
 
 #include "base/suggest.h"
 #include "check/small_step.h"
-#include "optrush/gradcheck.h"
+#include "optrush/differentiable.h"
 
 namespace optrush {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <ATen/Context.h>
 
-#include "optrush/host_memory.h"
+#include "optrush/machine.h"
 
 namespace optrush {
 LibraryState::LibraryState()

@@ -1,5 +1,6 @@
 #include "check/opening.h"
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
+#include "train/run_setup.h"
 
 #include <algorithm>
 
@@ -32,7 +33,7 @@ bool starts_without_the_other(const CheckCase& c, const std::string& subject, at
 
 bool starts_on_another_model(const CheckCase& c, at::Device device) {
   return std::ranges::any_of(small_models(), [&](const SmallModel& model) {
-    if (model.kind == c.spec.model_kind || model.kind == "operator") return false;
+    if (model.kind == c.spec.model_kind || !model.has_layers) return false;
     RunSpec spec = c.spec;
     spec.model_kind = model.kind;
     spec.model = validate_model(model.kind, model.fields, "check");
@@ -49,7 +50,7 @@ bool starts_elsewhere(const CheckCase& c, at::Device device) {
 
 std::unique_ptr<Session> open_run(const RunSpec& spec, at::Device device,
                                   const std::function<void(Recipe&)>& edit) {
-  auto run = Session::open(spec, device, {}, edit);
+  auto run = RunSetup::open(spec, device, {}, edit);
   run->connect();
   run->declare();
   run->make_ready();

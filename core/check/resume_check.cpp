@@ -1,4 +1,4 @@
-#include "check/resume_check.h"
+#include "check/checks.h"
 
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>

@@ -2,15 +2,69 @@
 
 #include <c10/util/Exception.h>
 
-#include "check/gradient_check.h"
+#include <algorithm>
+#include <string>
+
+#include "check/cases.h"
+#include "check/checks.h"
 #include "check/library_state.h"
 #include "check/opening.h"
-#include "check/ranks_check.h"
-#include "check/resume_check.h"
-#include "check/types_check.h"
+#include "optrush/error.h"
+#include "simulated/device.h"
+#include "train/run_setup.h"
 
 namespace optrush {
 namespace {
+/// What a stack with a plugin for several ranks is on two of them. A case trains on one rank, where such a
+/// plugin changes nothing; on two the stack is opened as a plan opens it: what plugins refuse is heard.
+struct OnTwoRanks {
+  bool asked = false;   ///< a plugin of the stack is for several ranks, and it could be opened without others
+  std::string refusal;  ///< empty: nobody refuses
+};
+
+constexpr int64_t kRanks = 2;
+
+/// Why a plan of the stack ends; empty: it does not, or for want of something in this machine.
+std::string refusal_of_plan(RunSpec spec) {
+  spec.train.world_size = kRanks;
+  try {
+    const at::Device device = simulated::open(simulated::Values::none, at::kCPU);
+    const auto session = RunSetup::open(spec, device, Ranks::planned(0, kRanks));
+    session->connect();
+    session->declare();
+    session->make_ready();
+  } catch (const Skip&) {
+  } catch (const Error& e) {
+    return e.what();
+  } catch (const c10::Error&) {  // an operator that has no sizes alone
+  }
+  return {};
+}
+
+OnTwoRanks on_two_ranks(const CheckCase& c) {
+  const Catalogue catalogue = Catalogue::find(c.spec.plugin_path);
+  const auto for_several = [&](const PluginUse& use) { return catalogue.at(use.name).kind == "parallelism"; };
+  RunSpec alone = c.spec;
+  std::erase_if(alone.plugins, [&](const PluginUse& use) { return !for_several(use); });
+  if (alone.plugins.empty() || alone.plugins.size() == c.spec.plugins.size()) return {};
+  alone.data = {};
+  RunSpec whole = c.spec;
+  // One that splits the data, but has no gradients summed, takes another beside it.
+  if (!refusal_of_plan(alone).empty()) {
+    const auto helps = [&](const PluginDescription& other) {
+      if (other.kind != "parallelism" || std::ranges::count(alone.plugins, other.name, &PluginUse::name) != 0)
+        return false;
+      RunSpec together = alone;
+      together.plugins.push_back({other.name});
+      return refusal_of_plan(together).empty();
+    };
+    const auto other = std::ranges::find_if(catalogue.plugins(), helps);
+    if (other == catalogue.plugins().end()) return {};
+    whole.plugins.push_back({other->name});
+  }
+  return {true, refusal_of_plan(whole)};
+}
+
 std::string checked(const CheckCase& c, at::Device device, StackCheck& stacks) {
   if (c.kind == CheckKind::gradient) return check_gradients(c, device);
   if (c.kind == CheckKind::types) return check_types(c, device);
@@ -23,18 +77,18 @@ std::string checked(const CheckCase& c, at::Device device, StackCheck& stacks) {
 }  // namespace
 
 CheckResult run_case(const CheckCase& c, at::Device device, StackCheck& stacks) {
-  if (!c.skip.empty()) return {"skipped", c.skip};
+  if (!c.skip.empty()) return {CaseStatus::skipped, c.skip};
   const LibraryState kept;
   try {
-    return {"ok", checked(c, device, stacks)};
+    return {CaseStatus::ok, checked(c, device, stacks)};
   } catch (const Skip& e) {
-    return {"skipped", e.what()};
+    return {CaseStatus::skipped, e.what()};
   } catch (const Refused& e) {
-    return {"refused", e.what()};
+    return {CaseStatus::refused, e.what()};
   } catch (const c10::Error& e) {
-    return {"failed", e.what_without_backtrace()};
+    return {CaseStatus::failed, e.what_without_backtrace()};
   } catch (const std::exception& e) {
-    return {"failed", e.what()};
+    return {CaseStatus::failed, e.what()};
   }
 }
 }  // namespace optrush

@@ -2,11 +2,12 @@
 #include <string>
 
 #include "check/stack_check.h"
+#include "results/status.h"
 
 namespace optrush {
-/// How a case ended. A stack that its plugins refuse with a reason is as good as one that trains.
+/// How a case ended.
 struct CheckResult {
-  std::string status;  ///< ok, refused, skipped or failed
+  CaseStatus status = CaseStatus::not_run;
   std::string detail;  ///< what was checked, or why not
 };
 /// Runs one case; whatever it throws becomes its result.

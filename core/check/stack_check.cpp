@@ -9,13 +9,13 @@
 #include <cstdio>
 #include <limits>
 
-#include "base/spec_json.h"
 #include "check/draws.h"
 #include "check/library_state.h"
 #include "check/opening.h"
 #include "data/batches.h"
 #include "experiment/gate.h"
-#include "model/init.h"
+#include "params/init.h"
+#include "spec/spec_json.h"
 #include "train/trainer.h"
 
 namespace optrush {
@@ -25,14 +25,14 @@ namespace {
 class GradientRecorder {
  public:
   void edit(Recipe& recipe) {
-    recipe.on(Event::placed, Phase::base, [this](Run& run) {
+    recipe.on(Event::materialized, Phase::base, [this](Run& run) {
       run_ = &run;
       run.data_parallel().on_ready([this](Shard& shard) {
         if (run_->step() == 0) record({&shard, 1});
       });
     });
     recipe.gradients.wrap(Phase::measure,
-                          [this](auto inner, const Site&) -> decltype(inner) {
+                          [this](auto inner, const Module&) -> decltype(inner) {
                             return [this, inner](Gradients& gradients, Update& update) {
                               inner(gradients, update);
                               if (run_->step() == 0) record(gradients.shards());
@@ -59,7 +59,7 @@ class GradientRecorder {
 
 /// Starts from the values that a run in fp32 draws, whatever the type: draws depend on it.
 void start_as_in_fp32(Recipe& recipe) {
-  recipe.on(Event::placed, Phase::base, [](Run& run) {
+  recipe.on(Event::materialized, Phase::base, [](Run& run) {
     const at::NoGradGuard no_grad;
     const auto value_of = [&](const Param& param, const Layout& layout) {
       Param narrow = param;

@@ -1,4 +1,4 @@
-#include "check/types_check.h"
+#include "check/checks.h"
 
 #include <ATen/Context.h>
 #include <ATen/Functions.h>
@@ -12,7 +12,7 @@
 #include "base/suggest.h"
 #include "check/draws.h"
 #include "check/small_step.h"
-#include "optrush/autocast.h"
+#include "optrush/scopes.h"
 
 namespace optrush {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "base/files.h"
 #include "base/suggest.h"
-#include "base/value.h"
 #include "optrush/error.h"
+#include "spec/value.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

@@ -1,8 +1,8 @@
 #include "checkpoint/config_fields.h"
 
 #include "base/files.h"
-#include "base/value.h"
 #include "optrush/error.h"
+#include "spec/value.h"
 
 namespace optrush {
 ConfigFields::ConfigFields(const std::filesystem::path& file)

@@ -5,10 +5,10 @@
 #include <map>
 #include <optional>
 
-#include "base/spec_json.h"
 #include "base/suggest.h"
-#include "base/value.h"
 #include "optrush/error.h"
+#include "spec/spec_json.h"
+#include "spec/value.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

@@ -4,7 +4,7 @@
 #include <map>
 
 #include "base/suggest.h"
-#include "base/value.h"
+#include "spec/value.h"
 
 namespace optrush {
 namespace {

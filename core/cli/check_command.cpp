@@ -4,14 +4,14 @@
 #include <memory>
 
 #include "base/files.h"
-#include "base/installation.h"
 #include "cli/check_table.h"
 #include "cli/commands.h"
 #include "cli/interrupted.h"
 #include "experiment/until.h"
-#include "launch/check_run.h"
-#include "optrush/cache.h"
+#include "launch/run/check_run.h"
+#include "machine/installation.h"
 #include "optrush/error.h"
+#include "optrush/machine.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
@@ -55,7 +55,7 @@ int check_plugins(const CheckOptions& options) {
   std::cout << check_table(outcome) << std::flush;
   if (outcome.signal != 0)
     throw Interrupted(outcome.signal, "optrush check --resume, with the same options, goes on with the rest");
-  const bool failed = std::ranges::count(outcome.cases, "failed", &CheckedCase::status) != 0;
+  const bool failed = std::ranges::count(outcome.cases, CaseStatus::failed, &CheckedCase::status) != 0;
   return failed ? kSomethingFailed : kOk;
 }
 }  // namespace

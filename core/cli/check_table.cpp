@@ -1,6 +1,7 @@
 #include "cli/check_table.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 
@@ -8,33 +9,34 @@
 #include "base/text.h"
 #include "build_info.h"
 #include "optrush/error.h"
-#include "report/text_table.h"
+#include "report/writers/text_table.h"
 
 namespace optrush {
 namespace {
 const std::vector<std::string> kKinds = {"alone", "gradient", "types", "resume", "compiled", "pair"};
-const std::vector<std::string> kStatuses = {"ok", "refused", "skipped", "failed", "not run"};
+constexpr std::array kStatuses = {CaseStatus::ok, CaseStatus::refused, CaseStatus::skipped,
+                                  CaseStatus::failed, CaseStatus::not_run};
 
-using Counts = std::map<std::string, size_t>;
+using Counts = std::map<CaseStatus, size_t>;
 
 /// "12 ok", "10 ok, 2 refused"
 std::string shown(const Counts& counts) {
   std::vector<std::string> parts;
-  for (const std::string& status : kStatuses)
+  for (const CaseStatus status : kStatuses)
     if (const auto found = counts.find(status); found != counts.end())
-      parts.push_back(std::to_string(found->second) + " " + status);
+      parts.push_back(std::to_string(found->second) + " " + std::string(to_string(status)));
   return join(parts);
 }
 
-/// "ok" takes a case that trained: a plugin whose cases were all skipped or refused was not checked.
-std::string verdict_of(const std::set<std::string>& statuses) {
-  if (statuses.contains("failed")) return "FAILED";
-  return statuses.contains("ok") ? "ok" : "not checked";
+/// A good one takes a case that trained: a plugin whose cases were all skipped or refused was not checked.
+std::string verdict_of(const std::set<CaseStatus>& statuses) {
+  if (statuses.contains(CaseStatus::failed)) return "FAILED";
+  return statuses.contains(CaseStatus::ok) ? std::string(to_string(CaseStatus::ok)) : "not checked";
 }
 
 Table by_plugin(const std::vector<CheckedCase>& cases) {
   std::map<std::string, std::map<std::string, Counts>> counts;
-  std::map<std::string, std::set<std::string>> statuses;
+  std::map<std::string, std::set<CaseStatus>> statuses;
   std::set<std::string> kinds;
   for (const CheckedCase& each : cases) {
     kinds.insert(each.kind);
@@ -68,7 +70,7 @@ std::string indented(const std::string& text, const std::string& margin) {
 }
 
 /// Each reason once, with the first of the cases that gave it.
-std::string reasons_of(const std::vector<CheckedCase>& cases, const std::string& status) {
+std::string reasons_of(const std::vector<CheckedCase>& cases, CaseStatus status) {
   constexpr size_t kNamed = 3;
   std::vector<std::pair<std::string, std::vector<std::string>>> reasons;
   for (const CheckedCase& each : cases) {
@@ -79,9 +81,9 @@ std::string reasons_of(const std::vector<CheckedCase>& cases, const std::string&
     known->second.push_back(each.id);
   }
   if (reasons.empty()) return {};
-  std::string text = "\n" + status + "\n";
+  std::string text = "\n" + std::string(to_string(status)) + "\n";
   for (auto& [reason, ids] : reasons) {
-    const size_t more = ids.size() > kNamed && status != "failed" ? ids.size() - kNamed : 0;
+    const size_t more = ids.size() > kNamed && status != CaseStatus::failed ? ids.size() - kNamed : 0;
     ids.resize(ids.size() - more);
     for (const std::string& id : ids) text += "  " + id + "\n";
     if (more > 0) text += "  and " + std::to_string(more) + " more\n";
@@ -99,7 +101,8 @@ Counts counts_of(const std::vector<CheckedCase>& cases) {
 
 std::string check_table(const CheckOutcome& outcome) {
   std::string text = text_table(by_plugin(outcome.cases));
-  for (const std::string status : {"refused", "skipped", "failed"}) text += reasons_of(outcome.cases, status);
+  for (const CaseStatus status : {CaseStatus::refused, CaseStatus::skipped, CaseStatus::failed})
+    text += reasons_of(outcome.cases, status);
   for (const Json& file : outcome.unusable)
     text += "\ncan't be used: " + file.at("file").get<std::string>() + "\n" +
             indented(file.at("reason"), "      ") + "\n";
@@ -116,12 +119,12 @@ Json check_json(const CheckOutcome& outcome) {
     cases.push_back({{"id", each.id},
                      {"kind", each.kind},
                      {"plugins", each.subjects},
-                     {"status", each.status},
+                     {"status", to_string(each.status)},
                      {"detail", each.detail},
                      {"seconds", each.seconds}});
   Json counts = Json::object();
-  for (const std::string& status : kStatuses)
-    counts[status] = std::ranges::count(outcome.cases, status, &CheckedCase::status);
+  for (const CaseStatus status : kStatuses)
+    counts[std::string(to_string(status))] = std::ranges::count(outcome.cases, status, &CheckedCase::status);
   return {{"schema_version", 1},
           {"optrush_version", OPTRUSH_VERSION},
           {"date", utc_now()},

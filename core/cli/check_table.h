@@ -1,7 +1,7 @@
 #pragma once
 #include <string>
 
-#include "launch/check_run.h"
+#include "launch/run/check_run.h"
 
 namespace optrush {
 /// A line for each plugin with the number of its cases by kind and how they ended, then every reason once,

@@ -2,20 +2,40 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <system_error>
 
 #include "base/printable.h"
 #include "base/suggest.h"
 #include "build_info.h"
 #include "cli/commands.h"
 #include "cli/interrupted.h"
-#include "cli/worker_libraries.h"
-#include "process/strays.h"
+#include "machine/installation.h"
+#include "machine/torch_folder.h"
+#include "process/orphans.h"
 #include "process/terminal.h"
 
 namespace optrush {
 namespace {
+namespace fs = std::filesystem;
+
+/// A wheel's workers look for torch beside their package in site-packages. Where it lies elsewhere, this adds
+/// it to LD_LIBRARY_PATH of this process, for all that it starts.
+void let_workers_find_torch() {
+  const Installation here = Installation::of_this_program();
+  if (!here.installed || !here.torch.empty()) return;  // their run path has it
+  const fs::path torch = torch_folder();
+  std::error_code missing;
+  if (torch.empty() || fs::equivalent(torch, here.root.parent_path() / "torch", missing)) return;
+  std::vector<std::string> folders = {torch / "lib"};
+  for (const auto& folder : cuda_library_folders(torch)) folders.push_back(folder);
+  if (const char* given = std::getenv("LD_LIBRARY_PATH"); given != nullptr && *given != '\0')
+    folders.emplace_back(given);
+  ::setenv("LD_LIBRARY_PATH", join(folders, ":").c_str(), /*overwrite=*/1);
+}
+
 void print_error(const std::string& text) {
   const Terminal terminal = Terminal::of(2);
   terminal.write("optrush: " + terminal.paint(Colour::red, "error:") + " " + printable_lines(text) + "\n");
@@ -53,7 +73,10 @@ UsageError explain(const CLI::App& app, const CLI::ParseError& error) {
     return top ? UsageError("there is no command '" + word + "'", did_you_mean(word, command_names(app)))
                : UsageError("'" + word + "' is one argument too many for " + name, help);
   word = word.substr(0, word.find('='));
-  const std::string best = nearest(word, option_names(command));
+  const std::vector<std::string> options = option_names(command);
+  if (const std::string present(present_name(word)); std::ranges::count(options, present) != 0)
+    return UsageError("the option '" + word + "' of " + name + " is now called '" + present + "'", help);
+  const std::string best = nearest(word, options);
   return UsageError(name + " has no option '" + word + "'",
                     best.empty() ? help : "did you mean '" + best + "'? Or " + help);
 }
@@ -71,7 +94,7 @@ int parse_and_run(CLI::App& app, int argc, char** argv, const int& code) {
 }
 }  // namespace
 
-int run_command_line(int argc, char** argv) {
+int run_command_line(int argc, char** argv, std::initializer_list<AddCommand> of_tools) {
   CLI::App app("Measures what each training optimization really buys.", "optrush");
   app.set_version_flag("--version", "optrush " OPTRUSH_VERSION);
   app.require_subcommand(0, 1);
@@ -81,7 +104,7 @@ int run_command_line(int argc, char** argv) {
   add_report_command(app, code);
   add_compare_command(app, code);
   add_check_command(app, code);
-  add_plan_mesh_command(app, code);
+  for (const AddCommand add : of_tools) add(app, code);
   add_plugins_command(app, code);
   add_experiments_command(app, code);
   add_new_plugin_command(app, code);

@@ -12,7 +12,6 @@ void add_run_command(CLI::App&, int& code);
 void add_report_command(CLI::App&, int& code);
 void add_compare_command(CLI::App&, int& code);
 void add_check_command(CLI::App&, int& code);
-void add_plan_mesh_command(CLI::App&, int& code);
 void add_plugins_command(CLI::App&, int& code);
 void add_new_plugin_command(CLI::App&, int& code);
 void add_experiments_command(CLI::App&, int& code);

@@ -4,7 +4,8 @@
 #include <memory>
 
 #include "cli/commands.h"
-#include "report/compare.h"
+#include "report/analysis/compare.h"
+#include "report/writers/writers.h"
 
 namespace optrush {
 void add_compare_command(CLI::App& app, int& code) {

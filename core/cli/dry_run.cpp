@@ -4,19 +4,19 @@
 
 #include "base/counted.h"
 #include "base/printable.h"
-#include "base/spec_json.h"
 #include "base/suggest.h"
 #include "cli/interrupted.h"
-#include "launch/estimate.h"
 #include "launch/folder.h"
-#include "launch/needs.h"
-#include "launch/planner.h"
-#include "launch/schedule.h"
-#include "report/format.h"
-#include "report/spec_text.h"
-#include "report/step_cost.h"
-#include "report/writers.h"
+#include "launch/schedule/estimate.h"
+#include "launch/schedule/needs.h"
+#include "launch/schedule/planner.h"
+#include "launch/schedule/schedule.h"
+#include "report/numbers/format.h"
+#include "report/sections/cost_section.h"
+#include "report/sections/spec_text.h"
+#include "report/writers/writers.h"
 #include "results/planned_memory.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace {
@@ -114,7 +114,7 @@ void show_failures(const std::vector<NoPlan>& without_plan, std::vector<Json>& p
   for (const NoPlan& each : without_plan) {
     Json& plan = plans.at(static_cast<size_t>(each.variant));
     plan = each.skipped_plan.is_object() ? each.skipped_plan : Json::object();
-    plan["status"] = each.failure.status;
+    plan["status"] = to_string(each.failure.status);
     plan["reason"] = each.failure.reason;
   }
 }
@@ -128,8 +128,9 @@ std::string gpu_text(const Json& dry) {
 }
 }  // namespace
 
-Json dry_run(const Experiment& experiment, const RunRequest& request) {
-  auto variants = expand(experiment);
+Json dry_run(const Expanded& expanded, const RunRequest& request) {
+  const Experiment& experiment = expanded.experiment;
+  auto variants = expanded.variants;
   const Schedule schedule(variants, rounds_of(experiment), request.only, experiment.trace);
   Interrupts interrupts;
   Json listed = Json::array(), failures = Json::array(), runs = Json::array();
@@ -140,7 +141,7 @@ Json dry_run(const Experiment& experiment, const RunRequest& request) {
   if (!without_plan) throw Interrupted(interrupts.signal(), "nothing was run");
   for (const NoPlan& each : *without_plan)
     failures.push_back({{"variant", each.variant},
-                        {"status", each.failure.status},
+                        {"status", to_string(each.failure.status)},
                         {"reason", each.failure.reason},
                         {"where", variants.at(static_cast<size_t>(each.variant)).where}});
   Needs needs(interrupts);
@@ -148,7 +149,7 @@ Json dry_run(const Experiment& experiment, const RunRequest& request) {
     if (variant.external && variant.has_own_runs() && schedule.wanted(variant))
       if (const auto missing = needs.missing(*variant.external); !missing.empty())
         failures.push_back({{"variant", variant.index},
-                            {"status", "skipped"},
+                            {"status", to_string(Status::skipped)},
                             {"reason", reason_of(missing)},
                             {"where", variant.where}});
   for (const auto& variant : variants) listed.push_back(to_json(variant));
@@ -237,10 +238,9 @@ DryRunHost::DryRunHost(RunRequest request, Overrides overrides, DryRunForm form)
 std::filesystem::path DryRunHost::run(const Experiment& described) {
   Experiment experiment = described;
   apply(overrides_, experiment);
-  experiment = model_tokens().of(std::move(experiment));
-  Json dry = dry_run(experiment, request_);
+  Json dry = dry_run(model_tokens().of(std::move(experiment)), request_);
   for (const Json& failure : dry.at("failures"))
-    if (failure.at("status") != "skipped") all_ok_ = false;
+    if (failure.at("status") != to_string(Status::skipped)) all_ok_ = false;
   if (form_ == DryRunForm::text) std::cout << printable_lines(dry_run_text(dry)) << std::flush;
   if (form_ == DryRunForm::costs) std::cout << planned_costs(dry) << std::flush;
   std::filesystem::path folder = dry.at("folder").get<std::string>();

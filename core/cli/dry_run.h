@@ -4,7 +4,7 @@
 
 #include "cli/asking_host.h"
 #include "cli/overrides.h"
-#include "launch/conductor.h"
+#include "launch/controller.h"
 #include "script/host.h"
 
 namespace optrush {
@@ -36,7 +36,7 @@ class DryRunHost : public AskingHost {
 };
 
 /// One experiment of a dry run, expanded and planned.
-Json dry_run(const Experiment&, const RunRequest&);
+Json dry_run(const Expanded&, const RunRequest&);
 /// The same for people.
 std::string dry_run_text(const Json&);
 }  // namespace optrush

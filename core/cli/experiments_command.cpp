@@ -4,7 +4,7 @@
 
 #include "cli/commands.h"
 #include "cli/shipped_experiments.h"
-#include "report/text_table.h"
+#include "report/writers/text_table.h"
 #include "script/host.h"
 
 namespace optrush {

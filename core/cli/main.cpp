@@ -1,4 +1,7 @@
-// optrush: the conductor. It runs experiments and writes reports; what trains is optrush-worker.
+// optrush: the controller. It runs experiments and writes reports; what trains is optrush-worker.
 #include "cli/command_line.h"
+#include "mesh_plan/command.h"
 
-int main(int argc, char** argv) { return optrush::run_command_line(argc, argv); }
+int main(int argc, char** argv) {
+  return optrush::run_command_line(argc, argv, {optrush::mesh_plan::add_command});
+}

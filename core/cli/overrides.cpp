@@ -2,17 +2,87 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
+#include <string>
+#include <vector>
 
-#include "base/spec_json.h"
 #include "base/suggest.h"
-#include "base/text_value.h"
 #include "checkpoint/check_checkpoint.h"
-#include "cli/plugin_override.h"
+#include "experiment/experiment.h"
 #include "experiment/stack.h"
 #include "optrush/error.h"
+#include "plugin/description.h"
+#include "spec/spec_json.h"
+#include "spec/text_value.h"
+#include "spec/value.h"
 
 namespace optrush {
 namespace {
+/// A place that stacks plugins.
+struct Place {
+  std::string name;  ///< "the base", "rung 'adapters'"
+  std::vector<PluginUse>* plugins;
+};
+
+std::vector<Place> places_of(Experiment& experiment) {
+  std::vector<Place> places = {{"the base", &experiment.base.plugins}};
+  const auto add = [&](std::vector<Rung>& rungs) {
+    for (auto& rung : rungs) places.push_back({"rung '" + rung.name + "'", &rung.plugins});
+  };
+  for (auto& part : experiment.parts) {
+    add(part.rungs);
+    for (auto& axis : part.axes) add(axis);
+  }
+  return places;
+}
+
+std::string type_of(const PluginDescription& plugin, const std::string& option) {
+  const auto found = std::ranges::find(plugin.options, option, &OptionSchema::name);
+  return found == plugin.options.end() ? "" : found->type;
+}
+
+/// Names of the plugins that an experiment stacks anywhere, each once.
+std::vector<std::string> stacked_plugins(const Experiment& experiment) {
+  std::set<std::string> names;
+  Experiment copy = experiment;
+  for (const auto& place : places_of(copy))
+    for (const auto& use : *place.plugins) names.insert(use.name);
+  return {names.begin(), names.end()};
+}
+
+/// Gives an option of a plugin this value wherever the experiment stacks the plugin, checked against its
+/// description. `keys`: {"adapter", "rank"}. An Error names the nearest option; so does one where rungs
+/// differ in this option, for they would become alike.
+void set_plugin_option(Experiment& experiment, const std::vector<std::string>& keys, const std::string& text,
+                       const std::string& where) {
+  const Catalogue catalogue = Catalogue::find(experiment.base.plugin_path);
+  const PluginDescription& plugin = catalogue.at(keys.front());
+  if (keys.size() != 2) {
+    std::vector<std::string> options;
+    for (const auto& option : plugin.options) options.push_back(plugin.name + "." + option.name);
+    throw Error("'" + plugin.name + "' is a plugin",
+                options.empty() ? "it has no options" : "set one of its options: " + join(options), where);
+  }
+  const std::string& option = keys[1];
+  const Json value = text_value(text, type_of(plugin, option));
+  std::vector<std::string> before;
+  std::set<Json> values;
+  for (const auto& place : places_of(experiment))
+    for (auto& use : *place.plugins) {
+      if (use.name != plugin.name) continue;
+      Json options = use.options;
+      options[option] = value;
+      options = Options(plugin.options, options, where).json();
+      const Json old = use.options.value(option, Json());
+      before.push_back(place.name + " has " + shown(old));
+      values.insert(old);
+      use.options = std::move(options);
+    }
+  if (values.size() > 1)
+    throw Error("rungs that differ in " + plugin.name + "." + option + " would become alike: " + join(before),
+                "change them in the script, or run some of them with --only", where);
+}
+
 const std::vector<std::string> kOfExperiment = {"rounds", "target_loss", "price_per_hour", "currency"};
 const std::vector<std::string> kOfSpec = {"model", "data", "train", "device", "threads", "env", "timeout"};
 // Of the base alone: rungs are compared by one validation.
@@ -143,7 +213,8 @@ void apply(const Overrides& overrides, Experiment& experiment) try {
     experiment.until.reset();
   }
   leave_rounds_open(overrides, experiment);
-  if (overrides.turns) set_in_experiment(experiment, "turns", *overrides.turns, "--turns");
+  if (overrides.interleave)
+    set_in_experiment(experiment, "interleave", *overrides.interleave, "--interleave");
   if (overrides.trace) experiment.trace = true;
   if (overrides.label) experiment.label = *overrides.label;
   if (overrides.device)

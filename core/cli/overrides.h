@@ -15,7 +15,7 @@ struct Overrides {
   std::optional<std::string> label;
   std::optional<std::string> device;
   std::optional<int64_t> threads;
-  std::optional<std::string> turns;
+  std::optional<std::string> interleave;
   bool trace = false;
 };
 

@@ -2,12 +2,12 @@
 #include <iostream>
 #include <memory>
 
-#include "base/spec_json.h"
 #include "base/suggest.h"
-#include "base/value.h"
 #include "cli/commands.h"
 #include "plugin/description.h"
-#include "report/text_table.h"
+#include "report/writers/text_table.h"
+#include "spec/spec_json.h"
+#include "spec/value.h"
 
 namespace optrush {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "cli/commands.h"
 #include "report/report.h"
-#include "report/tracking.h"
+#include "report/writers/tracking.h"
 
 namespace optrush {
 void add_report_command(CLI::App& app, int& code) {
@@ -39,10 +39,10 @@ void add_report_command(CLI::App& app, int& code) {
       std::cout << folder.string() << std::endl;
       return;
     }
-    const std::string warning = write_report(options->folder, options->report);
-    std::cout << ladder_table(analyze(options->folder, options->report)) << "\n"
+    const WrittenReport written = write_report(options->folder, options->report);
+    std::cout << ladder_table(written.analysis) << "\n"
               << (options->folder / "report.md").string() << std::endl;
-    if (!warning.empty()) std::cerr << "optrush: warning: " << warning << "\n";
+    if (!written.warning.empty()) std::cerr << "optrush: warning: " << written.warning << "\n";
   });
 }
 }  // namespace optrush

@@ -1,8 +1,8 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 
 #include "base/files.h"
-#include "base/installation.h"
 #include "base/log.h"
 #include "base/suggest.h"
 #include "cli/commands.h"
@@ -10,8 +10,10 @@
 #include "cli/interrupted.h"
 #include "cli/run_host.h"
 #include "cli/shipped_experiments.h"
-#include "launch/follow.h"
-#include "launch/followers.h"
+#include "launch/ranks/followers.h"
+#include "launch/run/follow.h"
+#include "machine/environment_seconds.h"
+#include "machine/installation.h"
 #include "process/terminal.h"
 
 namespace optrush {
@@ -108,6 +110,12 @@ void check_options(const RunOptions& options) {
     throw UsageError("--as-gpu belongs to --dry-run", "--device cuda measures on a GPU");
 }
 
+/// A look at the machine's noise takes no longer than all of what is measured of the machine.
+double noise_seconds() {
+  const double usual = RunRequest{}.probe_s;
+  return std::min(usual, environment_seconds("OPTRUSH_PROBE_SECONDS", usual));
+}
+
 int run(const RunOptions& options) {
   if (options.verbose) log::enable();
   check_options(options);
@@ -125,6 +133,7 @@ int run(const RunOptions& options) {
                      .retry = options.retry,
                      .only = options.only,
                      .skip_missing = options.skip_missing,
+                     .probe_s = noise_seconds(),
                      .as_gpu = options.as_gpu ? std::optional(planned_gpu(*options.as_gpu)) : std::nullopt};
   Overrides overrides = options.overrides;
   if (options.as_gpu) overrides.device = "cuda";
@@ -199,8 +208,8 @@ void add_run_command(CLI::App& app, int& code) {
                    "with --within: how long to measure, as in 90s, 5m, 1h")
       ->type_name("TIME");
   command
-      ->add_option("--turns", options->overrides.turns,
-                   "whether the rungs of a round take turns step by step: on, off or auto")
+      ->add_option("--interleave", options->overrides.interleave,
+                   "whether the rungs of a round are interleaved step by step: on, off or auto")
       ->type_name("WHEN");
   command->add_flag("--trace", options->overrides.trace,
                     "every rung's first round leaves a Chrome trace of one more step");
@@ -209,7 +218,7 @@ void add_run_command(CLI::App& app, int& code) {
   auto* resume = command->add_flag("--resume", options->resume, "go on with the runs that are missing");
   command
       ->add_flag("--retry", options->retry,
-                 "with --resume: make the runs again that did not end well, and those beside them in turns")
+                 "with --resume: rerun what did not end well, and the runs interleaved with it")
       ->needs(resume);
   command
       ->add_option("--out", options->out,

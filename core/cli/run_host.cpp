@@ -8,7 +8,7 @@
 #include "base/suggest.h"
 #include "cli/interrupted.h"
 #include "launch/folder.h"
-#include "launch/needs.h"
+#include "launch/schedule/needs.h"
 #include "process/terminal.h"
 #include "report/report.h"
 #include "search/search_experiment.h"
@@ -29,55 +29,58 @@ RunHost::RunHost(RunRequest request, Overrides overrides, std::string resume_hin
       overrides_(std::move(overrides)),
       resume_hint_(std::move(resume_hint)) {}
 
-Experiment RunHost::prepared(const Experiment& described) {
-  Experiment experiment = described;
-  apply(overrides_, experiment);
-  experiment = model_tokens().of(std::move(experiment));
+Expanded RunHost::prepared(const Experiment& described) {
+  Experiment overridden = described;
+  apply(overrides_, overridden);
+  Expanded expanded = model_tokens().of(std::move(overridden));
+  const Experiment& experiment = expanded.experiment;
   if (!folders_.insert(report_folder(request_.reports, experiment)).second)
     throw Error("the script runs '" + experiment.name + "' with the label '" + experiment.label + "' twice",
                 "give one of the two another name, or another label in exp:run { label = ... }");
-  return experiment;
+  return expanded;
 }
 
 std::filesystem::path RunHost::conclude(const RunOutcome& outcome, Progress& progress) {
   progress.stage("writing the report");
   // A signal may come before there is anything to tell of: while a search plans its first stage.
-  if (outcome.signal == 0 || has_report(outcome.folder))
-    if (const auto warning = write_report(outcome.folder); !warning.empty())
-      progress.note("warning: " + warning, Colour::yellow);
+  const bool any = outcome.signal == 0 || has_report(outcome.folder);
+  if (any) {
+    WrittenReport written = write_report(outcome.folder);
+    if (!written.warning.empty()) progress.note("warning: " + written.warning, Colour::yellow);
+    written_ = {outcome.folder, std::move(written.analysis)};
+  }
   if (outcome.signal != 0)
     throw Interrupted(outcome.signal, counted(static_cast<int64_t>(outcome.finished), "complete run") +
                                           " kept in " + outcome.folder.string() + "; " + resume_hint_);
-  const auto unsound = [](const Row& row) { return !row.ok() && row.status != Status::skipped; };
-  const std::vector<Row> rows = analyze(load_report(outcome.folder)).rows;
-  const bool nothing_measured = std::ranges::none_of(rows, &Row::ok);
+  const Analysis& analysis = written_->second;
+  const bool nothing_measured = std::ranges::none_of(analysis.rows, &Row::ok);
   if (nothing_measured) {
-    const Row& base = rows.front();
+    const Row& base = analysis.rows.front();
     progress.note("nothing was measured: " + base.name + " is " + std::string(to_string(base.status)) + ", " +
                       base.reason,
                   Colour::red);
   }
-  if (!outcome.all_ok || nothing_measured || std::ranges::any_of(rows, unsound)) all_ok_ = false;
+  if (!outcome.all_ok || nothing_measured || analysis.any_failed()) all_ok_ = false;
   return outcome.folder;
 }
 
-void RunHost::check_needs(const Experiment& experiment) const {
+void RunHost::check_needs(const Expanded& expanded) const {
   if (request_.skip_missing) return;
   Interrupts interrupts;
-  require_what_is_needed(experiment, request_.only, interrupts);
+  require_what_is_needed(expanded, request_.only, interrupts);
   if (interrupts.signal() != 0) throw Interrupted(interrupts.signal(), "nothing was run");
 }
 
 std::filesystem::path RunHost::run(const Experiment& described) {
-  const Experiment experiment = prepared(described);
-  check_needs(experiment);
+  const Expanded expanded = prepared(described);
+  check_needs(expanded);
   Progress progress(progress_terminal());
-  return conclude(run_experiment(experiment, request_, progress), progress);
+  return conclude(run_experiment(expanded, request_, progress), progress);
 }
 
 std::filesystem::path RunHost::search(const Experiment& described, const SearchRequest& request) {
-  const Experiment experiment = prepared(described);
-  check_needs(each_alone(experiment, request));
+  const Experiment experiment = prepared(described).experiment;
+  check_needs(Expanded(each_alone(experiment, request)));
   Progress progress(progress_terminal());
   return conclude(search_experiment(experiment, request, request_, progress), progress);
 }
@@ -93,7 +96,7 @@ std::optional<bool> RunHost::holds(const MemoryTrial& asked) {
 }
 
 void RunHost::report(const std::filesystem::path& folder) {
-  std::cout << ladder_table(analyze(load_report(folder))) << "\n"
-            << (folder / "report.md").string() << std::endl;
+  if (!written_ || written_->first != folder) written_ = {folder, analyze(folder, {})};
+  std::cout << ladder_table(written_->second) << "\n" << (folder / "report.md").string() << std::endl;
 }
 }  // namespace optrush

@@ -1,9 +1,12 @@
 #pragma once
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "cli/asking_host.h"
 #include "cli/overrides.h"
-#include "launch/conductor.h"
+#include "launch/controller.h"
+#include "report/analysis/analysis.h"
 #include "script/host.h"
 
 namespace optrush {
@@ -23,9 +26,9 @@ class RunHost : public AskingHost {
 
  private:
   /// With the command line's overrides.
-  Experiment prepared(const Experiment&);
+  Expanded prepared(const Experiment&);
   /// A UsageError where rungs need what this machine lacks, unless those are to be skipped.
-  void check_needs(const Experiment&) const;
+  void check_needs(const Expanded&) const;
   /// Writes the report.
   std::filesystem::path conclude(const RunOutcome&, Progress&);
 
@@ -33,6 +36,7 @@ class RunHost : public AskingHost {
   Overrides overrides_;
   std::string resume_hint_;
   std::set<std::filesystem::path> folders_;
+  std::optional<std::pair<std::filesystem::path, Analysis>> written_;  ///< the last report, for `report()`
   bool all_ok_ = true;
 };
 }  // namespace optrush

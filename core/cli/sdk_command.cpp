@@ -2,9 +2,9 @@
 #include <iostream>
 #include <memory>
 
-#include "base/installation.h"
-#include "base/torch_folder.h"
 #include "cli/commands.h"
+#include "machine/installation.h"
+#include "machine/torch_folder.h"
 
 namespace optrush {
 namespace {

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "base/installation.h"
+#include "machine/installation.h"
 
 namespace optrush {
 /// The experiments that ship, by name: NAME.lua in Installation::experiments, run as `optrush run @NAME`.

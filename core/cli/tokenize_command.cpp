@@ -1,10 +1,10 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
-#include "base/installation.h"
 #include "cli/become.h"
 #include "cli/commands.h"
-#include "optrush/python.h"
+#include "machine/installation.h"
+#include "optrush/machine.h"
 
 namespace optrush {
 namespace {

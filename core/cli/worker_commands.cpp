@@ -4,16 +4,17 @@
 #include <vector>
 
 #include "base/files.h"
-#include "base/installation.h"
-#include "base/spec_json.h"
 #include "cli/become.h"
 #include "cli/commands.h"
 #include "cli/interrupted.h"
-#include "launch/launcher.h"
-#include "launch/planner.h"
-#include "launch/rank_run.h"
+#include "launch/ranks/launcher.h"
+#include "launch/ranks/rank_run.h"
+#include "launch/schedule/planner.h"
+#include "machine/installation.h"
 #include "process/process.h"
 #include "process/temporary_folder.h"
+#include "results/worker_answer.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
@@ -24,12 +25,10 @@ namespace {
   become(std::move(arguments), "build it: ./optrush setup");
 }
 
-/// What is started from here runs as a conductor would have run the spec.
+/// What is started from here runs as a controller would have run the spec.
 void take_environment_of(const RunSpec& spec) {
   for (const auto& [name, value] : worker_environment(spec)) setenv(name.c_str(), value.c_str(), 1);
 }
-
-bool is_ok(const Json& result) { return result.value("status", "") == "ok"; }
 
 /// Runs or plans a spec in a folder that is gone afterwards, and prints what the worker wrote. Its log goes
 /// to stderr.
@@ -44,15 +43,17 @@ int print_result_of(const std::string& what, const fs::path& spec) {
   const ProcessEnd end = run_process(command, {.timeout_s = 1e9}, interrupts);
   std::cerr << read_file(log) << std::flush;
   if (interrupts.signal() != 0) throw Interrupted(interrupts.signal(), "");
-  if (!fs::exists(written))
+  if (!fs::exists(written) || (plan && read_answer(written).failure))
     return end.kind == ProcessEnd::Kind::exited && end.code != 0 ? end.code : kSomethingFailed;
   const std::string text = read_file(written);
   std::cout << text << std::flush;
-  return plan || is_ok(parse_json(text, written.string())) ? kOk : kSomethingFailed;
+  return plan || run_result_from_json(parse_json(text, written.string()), "the worker").ok()
+             ? kOk
+             : kSomethingFailed;
 }
 
-/// Repeats a run of several ranks in a folder, on this machine. Its result; null after a signal.
-Json run_ranks(const RunSpec& spec, const fs::path& folder) {
+/// Repeats a run of several ranks in a folder, on this machine. Its result; an Interrupted after a signal.
+RunResult run_ranks(const RunSpec& spec, const fs::path& folder) {
   write_json(folder / "spec.json", to_json(spec));
   const RankRun ranks(Installation::of_this_program().worker, 0, nullptr);
   Interrupts interrupts;
@@ -68,10 +69,10 @@ Json run_ranks(const RunSpec& spec, const fs::path& folder) {
 int print_result_of_ranks(const RunSpec& spec, const fs::path& out) {
   if (!out.empty()) {
     fs::create_directories(out);
-    return is_ok(run_ranks(spec, out)) ? kOk : kSomethingFailed;
+    return run_ranks(spec, out).ok() ? kOk : kSomethingFailed;
   }
   const TemporaryFolder folder;
-  const bool ok = is_ok(run_ranks(spec, folder.path()));
+  const bool ok = run_ranks(spec, folder.path()).ok();
   std::cout << read_file(folder.path() / "result.json") << std::flush;
   return ok ? kOk : kSomethingFailed;
 }

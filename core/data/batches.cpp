@@ -7,10 +7,10 @@
 #include <filesystem>
 
 #include "base/counted.h"
+#include "base/counter_random.h"
 #include "base/files.h"
-#include "base/spec_json.h"
-#include "data/counter_random.h"
 #include "optrush/error.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace {
@@ -50,7 +50,7 @@ Segments segments_of(const Tensor& ids, const DocumentRows& source, at::Device d
                                  ids.options().pinned_memory(!device.is_cpu()));
   int32_t* start = starts.mutable_data_ptr<int32_t>();
   const int32_t* id = ids.const_data_ptr<int32_t>();
-  Segments segments{.longest = source.longest()};
+  Segments segments{.max_seqlen = source.longest()};
   int64_t count = 0;
   for (int64_t i = 0; i < rows * length; ++i)
     if (i % length == 0 || id[i] != id[i - 1]) start[count++] = static_cast<int32_t>(i);
@@ -59,13 +59,19 @@ Segments segments_of(const Tensor& ids, const DocumentRows& source, at::Device d
     segments.pairs += of_one * of_one;
   }
   segments.ids = ids.to(device, /*non_blocking=*/true);
-  segments.starts = starts.to(device, /*non_blocking=*/true);
+  segments.cu_seqlens = starts.to(device, /*non_blocking=*/true);
   return segments;
 }
 }  // namespace
 
 bool made_of_documents(const DataSpec& data) {
   return data.kind == "documents" || data.kind == "preferences";
+}
+
+void refuse_data_without_loss(const DataSpec& data) {
+  if (data.kind == "preferences")
+    throw Error("the data is pairs of answers, and no plugin learns from pairs",
+                "stack one that does (optrush plugins), or give other data");
 }
 
 int64_t global_batch(const TrainSpec& train, const Mesh& mesh) {

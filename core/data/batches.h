@@ -69,6 +69,8 @@ class Batches {
 };
 /// Whether its sequences hold documents, each with a length of its own.
 bool made_of_documents(const DataSpec&);
+/// An Error where a model's head makes no loss of such data: a plugin has to (Recipe::learn_from).
+void refuse_data_without_loss(const DataSpec&);
 /// Sequences of one step over all ranks that split the batch; an Error where the spec's global_batch is
 /// another number.
 int64_t global_batch(const TrainSpec&, const Mesh&);

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "base/counted.h"
+#include "base/counter_random.h"
 #include "base/suggest.h"
-#include "data/counter_random.h"
 #include "optrush/error.h"
 
 namespace optrush {

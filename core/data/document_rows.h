@@ -6,7 +6,7 @@
 
 #include "data/documents.h"
 #include "data/windows.h"
-#include "optrush/rows.h"
+#include "optrush/batch.h"
 
 namespace optrush {
 /// Lays documents of these lengths, in positions, into sequences of seq_len of them.

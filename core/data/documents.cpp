@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/chat_line.h"
 #include "base/counted.h"
 #include "base/files.h"
 #include "data/text_source.h"
 #include "optrush/error.h"
 #include "optrush/json.h"
+#include "spec/chat_line.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

@@ -15,7 +15,7 @@ struct TokenSpan {
 };
 
 /// What a model is tuned on, document by document: a file with one JSON object a line, or a folder whose
-/// files are documents (docs/experiments.md, "Documents" and "Preferences"). They are kept in memory, 4 bytes
+/// files are documents (docs/guides/fine_tuning.md). They are kept in memory, 4 bytes
 /// a token, up to `most_tokens` of each.
 class Documents {
  public:

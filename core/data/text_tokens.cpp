@@ -3,11 +3,11 @@
 #include <filesystem>
 
 #include "base/files.h"
-#include "base/installation.h"
 #include "data/text_source.h"
+#include "machine/installation.h"
 #include "optrush/error.h"
 #include "optrush/json.h"
-#include "optrush/python.h"
+#include "optrush/machine.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

@@ -1,11 +1,9 @@
 #include "data/token_file.h"
 
-#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <string>
 
-#include "base/files.h"
 #include "optrush/error.h"
 
 namespace optrush {
@@ -14,7 +12,7 @@ static_assert(std::endian::native == std::endian::little, "token files are littl
 
 TokenFileHeader header_of(std::span<const std::byte> bytes, const std::string& name) {
   const auto fail = [&](const std::string& what) {
-    throw Error("'" + name + "' " + what, "docs/experiments.md shows how to write a token file");
+    throw Error("'" + name + "' " + what, "docs/reference/formats.md shows how to write a token file");
   };
   TokenFileHeader header;
   const TokenFileHeader expected;
@@ -35,14 +33,6 @@ TokenFileHeader header_of(std::span<const std::byte> bytes, const std::string& n
 }
 
 template <class T>
-void append(std::string& out, std::span<const uint32_t> tokens) {
-  for (const uint32_t token : tokens) {
-    const T value = static_cast<T>(token);
-    out.append(reinterpret_cast<const char*>(&value), sizeof value);
-  }
-}
-
-template <class T>
 void copy(const std::byte* from, std::span<int64_t> tokens) {
   for (size_t i = 0; i < tokens.size(); ++i) {
     T value;
@@ -51,22 +41,6 @@ void copy(const std::byte* from, std::span<int64_t> tokens) {
   }
 }
 }  // namespace
-
-void write_token_file(const std::filesystem::path& path, uint32_t vocab_size,
-                      std::span<const uint32_t> tokens) {
-  const auto stranger = std::ranges::find_if(tokens, [&](uint32_t token) { return token >= vocab_size; });
-  if (stranger != tokens.end())
-    throw Error("token " + std::to_string(*stranger) + " is not below the vocabulary of " +
-                std::to_string(vocab_size));
-  TokenFileHeader header;
-  header.token_bytes = vocab_size <= 65536 ? 2 : 4;
-  header.vocab_size = vocab_size;
-  header.count = tokens.size();
-  std::string content(reinterpret_cast<const char*>(&header), sizeof header);
-  content.reserve(sizeof header + tokens.size() * header.token_bytes);
-  header.token_bytes == 2 ? append<uint16_t>(content, tokens) : append<uint32_t>(content, tokens);
-  write_file(path, content);
-}
 
 TokenFileSource::TokenFileSource(const std::filesystem::path& path, uint64_t seed, int64_t sample_length,
                                  const Share& share)

@@ -22,9 +22,6 @@ struct TokenFileHeader {
 };
 static_assert(sizeof(TokenFileHeader) == 32);
 
-/// Writes by temporary file and rename, in 2 bytes a token where the vocabulary allows it.
-void write_token_file(const std::filesystem::path&, uint32_t vocab_size, std::span<const uint32_t> tokens);
-
 /// Samples from a mapped token file.
 class TokenFileSource final : public TokenSource {
  public:

@@ -1,11 +1,11 @@
 #include "data/token_source.h"
 
-#include "base/spec_json.h"
+#include "base/counter_random.h"
 #include "base/suggest.h"
-#include "data/counter_random.h"
 #include "data/text_source.h"
 #include "data/token_file.h"
 #include "optrush/error.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace {

@@ -1,7 +1,7 @@
 #include "data/windows.h"
 
 #include "base/counted.h"
-#include "data/counter_random.h"
+#include "base/counter_random.h"
 #include "optrush/error.h"
 
 namespace optrush {

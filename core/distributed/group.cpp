@@ -1,10 +1,12 @@
-#include "optrush/group.h"
+#include "optrush/mesh.h"
 
 #include <ATen/Functions.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -12,10 +14,10 @@
 #include <type_traits>
 
 #include "base/first_line.h"
+#include "base/peer_error.h"
 #include "distributed/backend.h"
 #include "distributed/functional_group.h"
 #include "distributed/groups.h"
-#include "distributed/peer_error.h"
 #include "optrush/forecast.h"
 #include "optrush/slot.h"
 
@@ -27,7 +29,7 @@ using Works = std::vector<c10::intrusive_ptr<c10d::Work>>;
 Tensor as_bytes(const Tensor& tensor) { return tensor.is_cpu() ? tensor.view(at::kByte) : tensor; }
 
 /// What a rank alone gets is its own.
-Pending keep_own(const Tensor& out, const Tensor& in) {
+WorkHandle keep_own(const Tensor& out, const Tensor& in) {
   if (!out.is_alias_of(in) && !is_forecast(out)) out.view(-1).copy_(in.view(-1));
   return {};
 }
@@ -50,9 +52,17 @@ void wait_named(const std::string& what, const std::function<void()>& wait) {
     throw_peer_error(what, e);
   }
 }
+
+/// Gloo's thread holds the tensors a moment longer than it works on them. What is freed after a wait is then
+/// freed at once, and a peak of memory does not depend on that thread.
+void let_go(const Works& works) {
+  const auto latest = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
+  for (const auto& work : works)
+    while (work.use_count() > 1 && std::chrono::steady_clock::now() < latest) std::this_thread::yield();
+}
 }  // namespace
 
-struct Pending::State {
+struct WorkHandle::State {
   /// None in a plan, which holds the tensors for as long all the same.
   Works works;
   std::string what;            ///< "all_reduce of 4 MiB in group 'dp' (2 of 4)"
@@ -61,7 +71,7 @@ struct Pending::State {
   Groups* groups;
 };
 
-void Pending::wait() {
+void WorkHandle::wait() {
   if (!state_) return;
   const auto state = std::exchange(state_, nullptr);
   if (state->works.empty()) return;
@@ -69,10 +79,11 @@ void Pending::wait() {
   wait_named(state->what, [&] {
     for (const auto& work : state->works) work->wait();
   });
+  if (!state->groups->device_.is_cuda()) let_go(state->works);
   if (state->then) state->then();
 }
 
-bool Pending::done() const {
+bool WorkHandle::done() const {
   return !state_ || std::ranges::all_of(state_->works, [](const auto& work) { return work->isCompleted(); });
 }
 
@@ -114,15 +125,15 @@ struct Group::State {
 
   /// Counts a call and starts it.
   template <class Start>
-  Pending start(const char* collective, const Tensor& tensor, double share_sent, Tensors kept, Start&& start,
-                std::function<void()> then = {}) {
+  WorkHandle start(const char* collective, const Tensor& tensor, double share_sent, Tensors kept,
+                   Start&& start, std::function<void()> then = {}) {
     if (tracing())
       throw Error(std::string(collective) + " of group '" + name + "' can't be compiled",
                   "leave it outside of compiled blocks, or use all_reduced()");
     if (size == 1) return {};
     count(collective, static_cast<double>(tensor.nbytes()), share_sent);
-    Pending pending;
-    pending.state_ = std::make_shared<Pending::State>();
+    WorkHandle pending;
+    pending.state_ = std::make_shared<WorkHandle::State>();
     pending.state_->what = described(collective, tensor.nbytes());
     pending.state_->groups = groups;
     pending.state_->kept = std::move(kept);
@@ -150,7 +161,7 @@ struct Group::State {
 
   double share() const { return static_cast<double>(size - 1) / static_cast<double>(size); }
 
-  Pending all_reduce(const char* collective, const Tensor& tensor, c10d::ReduceOp op) {
+  WorkHandle all_reduce(const char* collective, const Tensor& tensor, c10d::ReduceOp op) {
     return start(collective, tensor, 2 * share(), {tensor}, [&] {
       std::vector<Tensor> tensors = {tensor};
       return group->allreduce(tensors, {.reduceOp = op});
@@ -167,17 +178,17 @@ const std::string& Group::name() const { return state_->name; }
 int64_t Group::size() const { return state_->size; }
 int64_t Group::rank() const { return state_->rank; }
 
-Pending Group::all_reduce(const Tensor& tensor) {
+WorkHandle Group::all_reduce(const Tensor& tensor) {
   return state_->all_reduce("all_reduce", tensor, c10d::ReduceOp::SUM);
 }
 
-Pending Group::all_reduce_max(const Tensor& tensor) {
+WorkHandle Group::all_reduce_max(const Tensor& tensor) {
   // Flags that hosts agree on are no tensors of the model.
   const bool flags = tensor.scalar_type() == at::kByte;
   return state_->all_reduce(flags ? "bookkeeping" : "all_reduce", tensor, c10d::ReduceOp::MAX);
 }
 
-Pending Group::all_gather(const Tensor& out, const Tensor& in) {
+WorkHandle Group::all_gather(const Tensor& out, const Tensor& in) {
   if (size() == 1) return keep_own(out, in);
   return state_->start("all_gather", out, state_->share(), {out, in}, [&] {
     Tensor to = as_bytes(out), from = as_bytes(in);
@@ -185,7 +196,7 @@ Pending Group::all_gather(const Tensor& out, const Tensor& in) {
   });
 }
 
-Pending Group::reduce_scatter(const Tensor& out, const Tensor& in) {
+WorkHandle Group::reduce_scatter(const Tensor& out, const Tensor& in) {
   if (size() == 1) return keep_own(out, in);
   if (form_of(in) != at::kCPU)
     return state_->start("reduce_scatter", in, state_->share(), {out, in}, [&] {
@@ -208,14 +219,10 @@ Pending Group::reduce_scatter(const Tensor& out, const Tensor& in) {
         const Tensor parts = arrived.view({ranks, -1}), sum = out.view(-1);
         sum.copy_(parts[0]);
         for (int64_t rank = 1; rank < ranks; ++rank) sum.add_(parts[rank]);
-        // Gloo's thread may hold it a while longer.
-        c10::StorageImpl& memory = *arrived.storage().unsafeGetStorageImpl();
-        memory.set_data_ptr_noswap(memory.allocator()->allocate(0));
-        memory.set_nbytes(0);
       });
 }
 
-Pending Group::all_to_all(const Tensor& out, const Tensor& in) {
+WorkHandle Group::all_to_all(const Tensor& out, const Tensor& in) {
   if (size() == 1) return keep_own(out, in);
   return state_->start("all_to_all", in, state_->share(), {out, in}, [&] {
     Tensor to = as_bytes(out.view(-1)), from = as_bytes(in.view(-1));
@@ -224,7 +231,7 @@ Pending Group::all_to_all(const Tensor& out, const Tensor& in) {
   });
 }
 
-Pending Group::broadcast(const Tensor& tensor, int64_t from) {
+WorkHandle Group::broadcast(const Tensor& tensor, int64_t from) {
   // A chain or a tree: every rank but one sends the whole once, on average.
   return state_->start("broadcast", tensor, state_->share(), {tensor}, [&] {
     std::vector<Tensor> tensors = {as_bytes(tensor)};
@@ -232,7 +239,7 @@ Pending Group::broadcast(const Tensor& tensor, int64_t from) {
   });
 }
 
-Pending Group::send(const Tensor& tensor, int64_t to) {
+WorkHandle Group::send(const Tensor& tensor, int64_t to) {
   return state_->start("send", tensor, 1, {tensor}, [&] {
     std::vector<Tensor> tensors = {as_bytes(tensor)};
     return state_->between_two(
@@ -240,7 +247,7 @@ Pending Group::send(const Tensor& tensor, int64_t to) {
   });
 }
 
-Pending Group::receive(const Tensor& tensor, int64_t from) {
+WorkHandle Group::receive(const Tensor& tensor, int64_t from) {
   return state_->start("receive", tensor, 0, {tensor}, [&] {
     std::vector<Tensor> tensors = {as_bytes(tensor)};
     return state_->between_two(
@@ -248,7 +255,7 @@ Pending Group::receive(const Tensor& tensor, int64_t from) {
   });
 }
 
-Pending Group::exchange(const Tensor& out, int64_t from, const Tensor& in, int64_t to) {
+WorkHandle Group::exchange(const Tensor& out, int64_t from, const Tensor& in, int64_t to) {
   if (size() == 1) return keep_own(out, in);
   return state_->start("send", in, 1, {out, in}, [&]() -> Works {
     std::vector<Tensor> there = {as_bytes(in)}, here = {as_bytes(out)};

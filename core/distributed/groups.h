@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "distributed/ranks.h"
-#include "optrush/group.h"
+#include "optrush/mesh.h"
 
 namespace optrush {
 /// What this rank sent by one collective of one group.
@@ -45,7 +45,7 @@ class Groups {
 
  private:
   friend class Group;
-  friend class Pending;
+  friend class WorkHandle;
   bool connected_ = false;
   Ranks ranks_;
   c10::intrusive_ptr<c10d::Store> store_;

@@ -1,9 +1,8 @@
-#include "optrush/mesh.h"
+#include "distributed/run_mesh.h"
 
 #include <algorithm>
 
 #include "base/suggest.h"
-#include "distributed/groups.h"
 #include "optrush/error.h"
 
 namespace optrush {
@@ -28,7 +27,7 @@ void Mesh::dim(Dim added) {
   });
 }
 
-void Mesh::settle(int64_t world_rank, int64_t world_size) {
+void RunMesh::settle(int64_t world_rank, int64_t world_size) {
   int64_t declared = 1;
   bool has_dp = false;
   std::vector<std::string> sizes;
@@ -116,7 +115,7 @@ Mesh::Names Mesh::layers() const {
 
 Group& Mesh::group(const Names& names) const {
   if (!groups_->connected())
-    throw Error("groups are asked for before the mesh is connected", "use Event::meshed or later");
+    throw Error("groups are asked for before the mesh is connected", "use Event::mesh_initialized or later");
   std::vector<bool> along(dims_.size(), false);
   for (const auto& name : names) {
     const size_t i = index_of(name);

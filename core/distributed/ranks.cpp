@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "base/collective_timeout.h"
+#include "machine/collective_timeout.h"
 #include "optrush/error.h"
 
 namespace optrush {

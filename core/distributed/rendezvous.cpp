@@ -6,9 +6,9 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "base/first_line.h"
-#include "base/host_name.h"
+#include "base/peer_error.h"
 #include "base/suggest.h"
-#include "distributed/peer_error.h"
+#include "machine/host_name.h"
 
 namespace optrush {
 namespace {
@@ -28,7 +28,7 @@ c10::intrusive_ptr<c10d::Store> open_store(const Ranks& ranks) {
   } catch (const std::exception& e) {
     const std::string text = first_line(e.what());
     if (ranks.rank == 0 && text.find("EADDRINUSE") != std::string::npos)
-      // The conductor looks for the system's name of it, and tries another port.
+      // The controller looks for the system's name of it, and tries another port.
       throw Error("port " + std::to_string(ranks.port) + " is taken on " + host_name() + " (EADDRINUSE)",
                   "end the program that listens there, or give MASTER_PORT another number");
     if (ranks.rank == 0)

@@ -3,12 +3,12 @@
 #include <map>
 #include <set>
 
-#include "base/spec_json.h"
 #include "base/suggest.h"
 #include "checkpoint/check_checkpoint.h"
 #include "experiment/experiment.h"
 #include "experiment/spec_difference.h"
 #include "optrush/error.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace {

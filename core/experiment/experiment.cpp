@@ -1,10 +1,60 @@
 #include "experiment/experiment.h"
 
-#include "base/fields.h"
-#include "base/spec_json.h"
+#include <algorithm>
+#include <cctype>
+#include <vector>
+
+#include "spec/fields.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace {
+constexpr double kLargestFactor = 1000;
+
+const Fields<Published>& published_fields() {
+  using T = Published;
+  static const auto fields =
+      Fields<T>()
+          .optional(&T::speedup, {.name = "speedup",
+                                  .doc = "tokens/s over the rung below: 1.75 is 75 % more",
+                                  .min = 0,
+                                  .max = kLargestFactor})
+          .optional(&T::memory, {.name = "memory",
+                                 .doc = "peak memory over the rung below's: 0.7 is 30 % less",
+                                 .min = 0,
+                                 .max = kLargestFactor})
+          .required(&T::source, {.name = "source", .doc = "who published it"})
+          .required(&T::on,
+                    {.name = "on", .doc = "the device, a comma, the problem: \"A100-80GB, sequence 2048\""});
+  return fields;
+}
+
+/// "A100-80GB" -> A100, 80GB; in lower case, as names of devices differ in it.
+std::vector<std::string> words_of(const std::string& text) {
+  std::vector<std::string> words(1);
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (std::isalnum(byte) != 0)
+      words.back() += static_cast<char>(std::tolower(byte));
+    else if (!words.back().empty())
+      words.emplace_back();
+  }
+  if (words.back().empty()) words.pop_back();
+  return words;
+}
+
+const Fields<GridView>& grid_view_fields() {
+  using T = GridView;
+  static const auto fields =
+      Fields<T>()
+          .optional(&T::axes, {.name = "axes", .doc = "their names"})
+          .optional(&T::columns, {.name = "columns", .doc = "of its table"})
+          .optional(&T::against, {.name = "against", .doc = "choice that the others are compared with"})
+          .optional(&T::x, {.name = "x", .doc = "numeric setting that curves are drawn over"})
+          .optional(&T::curves, {.name = "curves", .doc = "drawn over x"});
+  return fields;
+}
+
 // Before the templates below, which call them.
 Json to_json(const Rung&);
 Json to_json(const std::vector<Rung>& axis);
@@ -160,9 +210,10 @@ const Fields<Experiment>& experiment_fields() {
           .custom(list_of(&T::parts, part_from_json, {.name = "parts", .doc = "ladders, ablations, grids"}))
           .optional(&T::rounds, {.name = "rounds", .doc = "runs of each rung", .min = 1})
           .custom(until())
-          .optional(&T::turns, {.name = "turns",
-                                .doc = "whether the runs of a round take turns step by step",
-                                .choices = {"auto", "on", "off"}})
+          .optional(&T::interleave, {.name = "interleave",
+                                     .doc = "whether the runs of a round are interleaved step by step",
+                                     .choices = {"auto", "on", "off"}})
+          .formerly("turns", "interleave")
           .optional(&T::target_loss, {.name = "target_loss", .doc = "0: none", .min = 0})
           .optional(&T::trace, {.name = "trace", .doc = "whether first rounds leave a trace of a step"})
           .optional(&T::label, {.name = "label", .doc = "of the report"})
@@ -196,6 +247,30 @@ const Fields<Variant>& variant_fields() {
   return fields;
 }
 }  // namespace
+
+bool Published::comparable_with(const std::string& device) const {
+  const auto wanted = words_of(on.substr(0, on.find(','))), given = words_of(device);
+  return !wanted.empty() && std::ranges::all_of(wanted, [&](const std::string& word) {
+    return std::ranges::find(given, word) != given.end();
+  });
+}
+
+Json to_json(const Published& published) { return published_fields().write(published); }
+
+Published published_from_json(const Json& json, const std::string& where) {
+  Published published = published_fields().read(json, "expect", where);
+  if (published.speedup == 0 && published.memory == 0)
+    throw Error("expect says neither a speedup nor a memory",
+                "expect = { speedup = 1.75, source = ..., on = ... }", where);
+  for (const auto& [name, text] : {std::pair("source", &published.source), std::pair("on", &published.on)})
+    if (text->empty()) throw Error(std::string("expect.") + name + " is empty", {}, where);
+  return published;
+}
+
+Json to_json(const GridView& view) { return grid_view_fields().write(view); }
+GridView grid_view_from_json(const Json& json, const std::string& where) {
+  return grid_view_fields().read(json, "view", where);
+}
 
 Json to_json(const Experiment& experiment) { return experiment_fields().write(experiment); }
 Experiment experiment_from_json(const Json& json, const std::string& where) {

@@ -4,15 +4,45 @@
 #include <string>
 #include <vector>
 
-#include "base/spec_json.h"
 #include "experiment/external.h"
-#include "experiment/grid_view.h"
-#include "experiment/published.h"
 #include "experiment/until.h"
 #include "optrush/json.h"
 #include "optrush/spec.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
+/// What somebody else published of a rung's change; the report puts it beside what was measured here.
+struct Published {
+  double speedup = 0;  ///< tokens/s over the rung below; 0: not said
+  double memory = 0;   ///< peak memory over the rung below's; 0: not said
+  std::string source;  ///< who says so: a paper, a README
+  std::string on;      ///< the device, a comma, the problem: "A100-80GB, sequence 2048"
+
+  bool operator==(const Published&) const = default;
+  /// Whether this GPU is one of those: its name has every part of the device's, as "NVIDIA A100-SXM4-80GB"
+  /// has those of "A100-80GB".
+  bool comparable_with(const std::string& device) const;
+};
+
+Json to_json(const Published&);
+/// An Error names `where`.
+Published published_from_json(const Json&, const std::string& where);
+
+/// How a report shows a grid, beside the rows that every rung has. Without columns and x: not at all.
+struct GridView {
+  std::vector<std::string> axes;     ///< their names, where the script gives them
+  std::vector<std::string> columns;  ///< of a table with a column for each axis: quantities of the report
+  std::string against;               ///< a choice of one axis: changes against it stand in brackets
+  std::string x;                     ///< a numeric setting ("train.seq_len") to draw curves over
+  std::vector<std::string> curves;   ///< what is drawn over it: quantities of the report
+
+  bool operator==(const GridView&) const = default;
+};
+
+Json to_json(const GridView&);
+/// An Error names `where`.
+GridView grid_view_from_json(const Json&, const std::string& where);
+
 /// One named change, as the script wrote it.
 struct Rung {
   std::string name;
@@ -40,9 +70,9 @@ struct Part {
   GridView view;                        ///< grid only
 };
 
-/// Whether the runs of a round take turns step by step (docs/experiments.md, "Runs in turns"); automatic:
+/// Whether the runs of a round are interleaved step by step (docs/guides/running.md); automatic:
 /// where that can be told to fit.
-enum class InTurns : uint8_t { automatic, on, off };
+enum class Interleave : uint8_t { automatic, on, off };
 
 /// What a script describes, before expansion. Plain data; printed by --dry-run.
 struct Experiment {
@@ -54,7 +84,7 @@ struct Experiment {
   std::vector<Part> parts;
   int64_t rounds = 5;
   std::optional<Until> until;  ///< instead of `rounds`: as many as it takes
-  InTurns turns = InTurns::automatic;
+  Interleave interleave = Interleave::automatic;
   double target_loss = 0;  ///< the report says how long each rung trains until it is there; 0: none
   bool trace = false;      ///< every rung's first round leaves a trace of one more step
   std::string label = "local";
@@ -92,6 +122,14 @@ std::string grid_name(const std::vector<std::string>& choices);
 /// or a combination that is the base, is not run again (`same_as`); within one ladder equal rungs have runs
 /// of their own, as who writes them wants to see what chance does.
 std::vector<Variant> expand(const Experiment&, const std::set<std::string>& cannot_be = {});
+
+/// An experiment with its variants.
+struct Expanded {
+  Experiment experiment;
+  std::vector<Variant> variants;
+
+  explicit Expanded(Experiment one) : experiment(std::move(one)), variants(expand(experiment)) {}
+};
 
 Json to_json(const Experiment&);
 Experiment experiment_from_json(const Json&, const std::string& where);

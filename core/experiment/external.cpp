@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cctype>
 
-#include "base/fields.h"
-#include "base/spec_json.h"
+#include "spec/fields.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace {
@@ -34,7 +34,9 @@ const Fields<External>& external_fields() {
           .optional(&T::packages, {.name = "packages", .doc = "file of the system's packages that it needs"})
           .custom(texts(&T::files, {.name = "files", .doc = "sha256 by path"}))
           .optional(&T::effect, {.name = "effect", .doc = "on arithmetic", .choices = effect_names()})
-          .optional(&T::turns, {.name = "turns", .doc = "it knows how to take turns with other runs"});
+          .optional(&T::interleave,
+                    {.name = "interleave", .doc = "it follows the protocol of interleaved runs"})
+          .formerly("turns", "interleave");
   return fields;
 }
 }  // namespace

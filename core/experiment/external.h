@@ -3,13 +3,13 @@
 #include <string>
 #include <vector>
 
-#include "base/spec_json.h"
-#include "optrush/effect.h"
+#include "optrush/edit.h"
 #include "optrush/json.h"
-#include "optrush/phase.h"
+#include "optrush/options.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
-/// A program that does a rung's training in place of the worker (docs/experiments.md, "External rungs"): it
+/// A program that does a rung's training in place of the worker (docs/guides/comparing_with_pytorch.md): it
 /// is given the run's spec and writes or prints a RunResult.
 struct External {
   std::vector<std::string> command;  ///< with placeholders
@@ -20,7 +20,7 @@ struct External {
       packages;  ///< file of names: the system's packages that have its libraries and programs; "": not said
   std::map<std::string, std::string> files;  ///< sha256 by path: another content is another run
   Effect effect = Effect::rounding;          ///< on arithmetic, against the rung below
-  bool turns = false;                        ///< it knows how to take turns with other runs
+  bool interleave = false;                   ///< it follows the protocol of interleaved runs
 
   bool operator==(const External&) const = default;
 };

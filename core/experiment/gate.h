@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "experiment/experiment.h"
-#include "optrush/effect.h"
-#include "optrush/phase.h"
+#include "optrush/edit.h"
+#include "optrush/options.h"
 
 namespace optrush {
 /// The arithmetic that a whole training step stays in.
@@ -26,7 +26,7 @@ inline constexpr size_t kLossSteps = 24;
 /// Fewest steps of which a falling loss is asked.
 inline constexpr size_t kStepsForAFall = 12;
 
-/// How one variant's training is checked (docs/architecture.md, "Correctness gate"). Pure: made from variants
+/// How one variant's training is checked (docs/internals/verdicts.md). Pure: made from variants
 /// and their plans before anything runs, and used again by the report on the stored loss curves.
 struct GateCheck {
   int64_t variant = 0;

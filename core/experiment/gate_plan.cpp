@@ -4,10 +4,10 @@
 #include <tuple>
 
 #include "base/counted.h"
-#include "base/spec_json.h"
 #include "base/suggest.h"
 #include "experiment/gate.h"
 #include "optrush/error.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace {

@@ -12,7 +12,7 @@ inline constexpr Until kSearchUntil = {.within = 0.02, .at_most_s = 1200};
 /// base. Experiment::until bounds the search.
 struct SearchRequest {
   std::vector<std::vector<Rung>> axes;
-  std::optional<double> memory_bytes;  ///< no stack may be foreseen to need more
+  std::optional<double> memory_bytes;  ///< no stack may be predicted to need more
 };
 
 /// The experiment with each rung of the search by itself on top of the base.

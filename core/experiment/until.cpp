@@ -3,7 +3,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "base/fields.h"
+#include "spec/fields.h"
 
 namespace optrush {
 namespace {

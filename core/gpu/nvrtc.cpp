@@ -7,7 +7,7 @@
 #include <memory>
 #include <sstream>
 
-#include "base/torch_folder.h"
+#include "machine/torch_folder.h"
 #include "optrush/error.h"
 
 namespace optrush {

@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "base/files.h"
-#include "base/state_files.h"
-#include "base/value.h"
 #include "optrush/error.h"
+#include "spec/state_files.h"
+#include "spec/value.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "io/safetensors.h"
-#include "optrush/layout.h"
+#include "optrush/param.h"
 
 namespace optrush {
 /// Some elements of a logical tensor of a run's state: "model/NAME", "optimizer/exp_avg/NAME",

@@ -6,12 +6,12 @@
 
 #include "base/files.h"
 #include "base/log.h"
-#include "base/run_identity.h"
-#include "base/state_files.h"
 #include "launch/folder.h"
-#include "launch/live_run.h"
+#include "launch/run/live_run.h"
 #include "measure/cpu_info.h"
 #include "process/temporary_folder.h"
+#include "spec/run_identity.h"
+#include "spec/state_files.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
@@ -23,7 +23,7 @@ fs::path metrics_file(const fs::path& run_folder, const Job& job) {
   return (several ? rank_folder(run_folder, 0) : run_folder) / "metrics.jsonl";
 }
 
-/// Of runs that take turns with each other: no other group of this report has it.
+/// Names a group of interleaved runs; no other group of this report has it.
 std::string group_id(int64_t round) {
   static constexpr const char* kDigits = "0123456789abcdef";
   std::random_device random;
@@ -33,9 +33,9 @@ std::string group_id(int64_t round) {
 }
 }  // namespace
 
-Runs::Runs(const Experiment& experiment, const std::vector<std::string>& only)
-    : variants(expand(experiment)),
-      schedule(variants, rounds_of(experiment), only, experiment.trace),
+Runs::Runs(const Expanded& expanded, const std::vector<std::string>& only)
+    : variants(expanded.variants),
+      schedule(variants, rounds_of(expanded.experiment), only, expanded.experiment.trace),
       plans(variants.size()) {}
 
 Execution::Execution(const Experiment& experiment, const RunRequest& request, Runs& runs,
@@ -56,26 +56,26 @@ bool Execution::is_done(const Job& job) const {
 }
 
 /// Whether a stored result is the run's end.
-bool Execution::counts(const Job& job, const Json& result) const {
-  if (result.at("status") == "ok") return true;
-  const std::string cause = result.value("cause", "");
+bool Execution::counts(const Job& job, const RunResult& result) const {
+  if (result.ok()) return true;
   // It was not begun, or something outside ended it: it goes on where it can.
-  if (cause == "missing" || (cause == "lost" && saved_record(state_folder(run_folder(job.id)), 0)))
+  if (result.cause == Cause::missing ||
+      (result.cause == Cause::lost && saved_record(state_folder(run_folder(job.id)), 0)))
     return false;
   return !request_.retry;
 }
 
 void Execution::cannot_run(const Variant& variant, const BadEnd& end) {
-  if (end.status != "skipped") all_ok_ = false;
+  if (end.status != Status::skipped) all_ok_ = false;
   const Job first = runs_.schedule.measured(variant, 0);
   const auto before = request_.resume ? result_if_done(run_folder(first.id), first, journal_) : std::nullopt;
-  if (before && before->at("status") == "ok") return forget_plans(variant);  // other rounds are missing
+  if (before && before->ok()) return forget_plans(variant);  // other rounds are missing
   store_unstarted(variant, 0, end);
   drop(variant, "its plan failed");
 }
 
 bool Execution::can_be_cut(const Job& job) const {
-  return knows_turns(job, request_.followers != nullptr) && job.spec.save.every == 0 &&
+  return knows_interleaving(job, request_.followers != nullptr) && job.spec.save.every == 0 &&
          experiment_.target_loss == 0;
 }
 
@@ -86,9 +86,9 @@ void Execution::execute_round(std::vector<Job> jobs, int64_t round, Pacer pacer)
   steps_of_round_ = pacer_ ? steps_of_stored(jobs) : std::nullopt;
   std::vector<Job> fit = jobs;
   std::erase_if(fit, [&](const Job& job) { return alone_.contains(job.spec.variant); });
-  fit = chosen_for_turns(fit, runs_.plans, peaks_, static_cast<double>(read_cpu().available_bytes),
-                         experiment_.turns, request_.followers != nullptr);
-  if (fit.size() > 1) execute_in_turns(fit, round);
+  fit = chosen_for_interleaving(fit, runs_.plans, peaks_, static_cast<double>(read_cpu().available_bytes),
+                                experiment_.interleave, request_.followers != nullptr);
+  if (fit.size() > 1) execute_interleaved(fit, round);
   std::erase_if(jobs, [&](const Job& job) { return is_executed(job); });
   for (const auto& job : jobs) {
     if (interrupts_.signal() != 0) break;
@@ -102,8 +102,8 @@ std::optional<int64_t> Execution::steps_of_stored(const std::vector<Job>& jobs) 
   for (const auto& job : jobs) {
     if (!request_.resume || !can_be_cut(job)) continue;
     const auto result = result_if_done(run_folder(job.id), job, journal_);
-    if (!result || result->at("status") != "ok") continue;
-    const int64_t made = std::ssize(result->at("steps")) - job.spec.train.warmup;
+    if (!result || !result->ok()) continue;
+    const int64_t made = std::ssize(result->steps) - job.spec.train.warmup;
     if (made > 0) steps = std::max(steps.value_or(0), made);
   }
   return steps;
@@ -113,7 +113,7 @@ std::optional<int64_t> Execution::steps_of_stored(const std::vector<Job>& jobs) 
 void Execution::execute_paced(const Job& job) {
   if (const auto result = stored_result(job)) return take(job, *result);
   const TemporaryFolder sockets;
-  TurnRound({job}, "", sockets.path(), *this, interrupts_).conduct();
+  InterleavedRound({job}, "", sockets.path(), *this, interrupts_).conduct();
 }
 
 int64_t Execution::steps_of_round(const std::map<int64_t, RunCost>& costs) {
@@ -129,15 +129,15 @@ bool Execution::counts_when_cut() const {
          experiment_.target_loss == 0 && std::ranges::none_of(runs_.variants, trains);
 }
 
-void Execution::execute_in_turns(std::vector<Job> jobs, int64_t round) {
-  std::vector<std::pair<Job, Json>> done;
+void Execution::execute_interleaved(std::vector<Job> jobs, int64_t round) {
+  std::vector<std::pair<Job, RunResult>> done;
   for (const auto& job : jobs)
     if (auto result = stored_result(job)) done.emplace_back(job, std::move(*result));
   // Steps are compared within one group, so a group that lacks a run is run again; a bad end stays one.
   const bool whole = done.size() == jobs.size();
   int64_t remade = 0;
   for (const auto& [job, result] : done) {
-    if (!whole && result.at("status") == "ok") {
+    if (!whole && result.ok()) {
       set_aside(run_folder(job.id));
       ++remade;
       continue;
@@ -159,9 +159,9 @@ void Execution::execute_in_turns(std::vector<Job> jobs, int64_t round) {
   std::vector<Job> started;
   for (const size_t i : start_order(jobs.size(), round)) started.push_back(jobs[i]);
   const TemporaryFolder sockets;
-  in_turns_ = true;
-  const auto again = TurnRound(started, group_id(round), sockets.path(), *this, interrupts_).conduct();
-  in_turns_ = false;
+  interleaved_ = true;
+  const auto again = InterleavedRound(started, group_id(round), sockets.path(), *this, interrupts_).conduct();
+  interleaved_ = false;
   for (const auto& job : again) {
     progress_.note(job.spec.rung + " was out of memory beside the others, and is run alone", Colour::yellow);
     alone_.insert(job.spec.variant);
@@ -170,7 +170,7 @@ void Execution::execute_in_turns(std::vector<Job> jobs, int64_t round) {
 
 std::unique_ptr<LiveRun> Execution::start(const Job& job, const fs::path& socket) {
   forget_records(state_folder(run_folder(job.id)));
-  return start(job, in_turns_ ? "in turns" : "", {{"OPTRUSH_TURNS", socket.string()}});
+  return start(job, interleaved_ ? "interleaved" : "", {{"OPTRUSH_TURNS", socket.string()}});
 }
 void Execution::has_turn(const Job& job) { progress_.go_on(job); }
 void Execution::tick() {
@@ -178,7 +178,7 @@ void Execution::tick() {
   if (interrupts_.signal() == 0) return progress_.tick();
   progress_.stage("told to stop; a run that saves its state does so first, unless it is told again");
 }
-void Execution::ended(const Job& job, const Json& result) {
+void Execution::ended(const Job& job, const RunResult& result) {
   store_result(run_folder(job.id), job, result);
   finished(job, result);
   take(job, result);
@@ -204,12 +204,12 @@ void Execution::execute(const Job& job) {
 }
 
 /// Of a run that need not be made again.
-std::optional<Json> Execution::stored_result(const Job& job) {
+std::optional<RunResult> Execution::stored_result(const Job& job) {
   if (!request_.resume) return std::nullopt;
   std::string changed;
   auto result = result_if_done(run_folder(job.id), job, journal_, &changed);
   if (result && !counts(job, *result)) {
-    changed = "it ended as '" + result->at("status").get<std::string>() + "'";
+    changed = "it ended as '" + std::string(to_string(result->status)) + "'";
     result.reset();
   }
   if (!changed.empty()) progress_.note(job.id + " is run again: " + changed, Colour::yellow);
@@ -217,36 +217,35 @@ std::optional<Json> Execution::stored_result(const Job& job) {
 }
 
 /// What follows from how a run ended.
-void Execution::take(const Job& job, const Json& result) {
+void Execution::take(const Job& job, const RunResult& result) {
   executed_.insert(identity_of(job));
   note_peak(job, result, peaks_);
-  const std::string status = result.at("status");
-  if (status == "ok") return;
-  if (status != "skipped") all_ok_ = false;
+  if (result.ok()) return;
+  if (result.status != Status::skipped) all_ok_ = false;
   if (job.spec.purpose != Purpose::measure || job.spec.round > 0) return;
   if (runs_.schedule.open() || experiment_.rounds > 1)
     progress_.note(job.spec.rung + " is not run again in the other rounds", Colour::yellow);
-  drop(runs_.variants.at(static_cast<size_t>(job.spec.variant)), "round 1 ended as '" + status + "'");
+  drop(runs_.variants.at(static_cast<size_t>(job.spec.variant)),
+       "round 1 ended as '" + std::string(to_string(result.status)) + "'");
 }
 
-void Execution::finished(const Job& job, const Json& result) {
-  journal_.finished(job.id, identity_of(job), result.at("status"),
-                    sha256_file(run_folder(job.id) / "result.json"));
+void Execution::finished(const Job& job, const RunResult& result) {
+  journal_.finished(job.id, identity_of(job), result.status, sha256_file(run_folder(job.id) / "result.json"));
   progress_.end(job, result);
 }
 
-/// Of a run that was interrupted after it had saved a state. The runs of a group that takes turns begin anew:
-/// only steps that were made beside each other are compared.
+/// Of a run that was interrupted after it had saved a state. The runs of an interleaved group begin
+/// anew: only steps that were made beside each other are compared.
 std::optional<int64_t> Execution::step_to_go_on_with(const Job& job) {
   if (!request_.resume || job.external) return std::nullopt;
   const auto record = saved_record(state_folder(run_folder(job.id)), 0);
   if (!record) return std::nullopt;
   const Json& about = record->at("about");
   const auto step = record->at("record").at("saved").back().at("step").get<int64_t>();
-  const std::string changed = about.at("spec") != spec_sha256(job.spec)       ? "its spec"
-                              : about.at("inputs") != sum_of_inputs(job.spec) ? "a file that it reads"
-                              : !same_plugins(about)                          ? "a plugin file"
-                                                                              : "";
+  const std::string changed = about.at("spec") != spec_sha256(job.spec)              ? "its spec"
+                              : about.at("inputs") != sum_of_inputs(job.spec)        ? "a file that it reads"
+                              : !same_plugins(about.value("plugins", Json::array())) ? "a plugin file"
+                                                                                     : "";
   const std::string state = " from its state before step " + std::to_string(step);
   if (!changed.empty()) {
     progress_.note(job.id + " does not go on" + state + ": " + changed + " has changed", Colour::yellow);
@@ -257,7 +256,7 @@ std::optional<int64_t> Execution::step_to_go_on_with(const Job& job) {
 }
 
 /// By itself. None where a signal came first.
-std::optional<Json> Execution::run(Job job) {
+std::optional<RunResult> Execution::run(Job job) {
   job.from_step = step_to_go_on_with(job);
   if (!job.from_step) forget_records(state_folder(run_folder(job.id)));
   const auto live = start(job, "", {});
@@ -305,14 +304,14 @@ void Execution::forget_plans(const Variant& variant) {
 void Execution::drop(const Variant& variant, const std::string& why) {
   forget_plans(variant);
   for (int64_t round = 1; round < rounds_of(experiment_).value_or(1); ++round)
-    store_unstarted(variant, round, {"skipped", "not run: " + why});
+    store_unstarted(variant, round, {Status::skipped, "not run: " + why});
   log::debug("dropped " + variant.name + ": " + why);
 }
 
 void Execution::store_unstarted(const Variant& variant, int64_t round, const BadEnd& end) {
   const Job job = runs_.schedule.measured(variant, round);
   if (is_done(job)) return;  // what was measured before is kept
-  optrush::store_unstarted(run_folder(job.id), job, end.status, end.reason);
+  optrush::store_unstarted(run_folder(job.id), job, end);
   journal_.skipped(job.id, end.reason);
 }
 }  // namespace optrush

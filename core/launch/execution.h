@@ -7,13 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "launch/conductor.h"
+#include "launch/controller.h"
+#include "launch/interleaving/interleaved_round.h"
+#include "launch/interleaving/interleaving_choice.h"
 #include "launch/journal.h"
-#include "launch/result.h"
-#include "launch/run_starter.h"
-#include "launch/schedule.h"
-#include "launch/turn_choice.h"
-#include "launch/turn_round.h"
+#include "launch/run/result.h"
+#include "launch/run/run_starter.h"
+#include "launch/schedule/schedule.h"
 
 namespace optrush {
 /// What an experiment runs, and what is known of it while it does.
@@ -22,7 +22,7 @@ struct Runs {
   Schedule schedule;              ///< of these variants
   std::vector<Json> plans;        ///< by variant; null: no plan, or dropped
 
-  Runs(const Experiment&, const std::vector<std::string>& only);
+  Runs(const Expanded&, const std::vector<std::string>& only);
   Runs(const Runs&) = delete;
   Runs& operator=(const Runs&) = delete;
 };
@@ -30,9 +30,9 @@ struct Runs {
 /// By what the first runs of a round took, how many timed steps all of it make. Asked once for a round.
 using Pacer = std::function<int64_t(const std::map<int64_t, RunCost>&)>;
 
-/// Runs jobs, one by one or in turns, and stores and journals how they end. What is done already, where the
-/// request resumes, is not run again.
-class Execution : private TurnRound::Host {
+/// Runs jobs, one by one or interleaved, and stores and journals how they end. What is done already, where
+/// the request resumes, is not run again.
+class Execution : private InterleavedRound::Host {
  public:
   Execution(const Experiment&, const RunRequest&, Runs&, const std::filesystem::path& folder, Interrupts&,
             Progress&);
@@ -41,7 +41,7 @@ class Execution : private TurnRound::Host {
   void machine_has(int64_t gpus) { starter_.machine_has(gpus); }
   /// One after the other. Whether there was any.
   bool execute(const std::vector<Job>&);
-  /// Jobs of one round: those that can take turns do so, and the others run one after the other. With a
+  /// Jobs of one round: those that can be interleaved are, and the others run one after the other. With a
   /// `pacer` all that can be cut make the steps that it says.
   void execute_round(std::vector<Job>, int64_t round, Pacer pacer = {});
   /// Whether a run may end before its last step: no training that is saved, or timed until a loss is reached.
@@ -61,14 +61,14 @@ class Execution : private TurnRound::Host {
   size_t finished() const { return executed_.size(); }
 
  private:
-  bool counts(const Job&, const Json& result) const;
-  void execute_in_turns(std::vector<Job>, int64_t round);
+  bool counts(const Job&, const RunResult&) const;
+  void execute_interleaved(std::vector<Job>, int64_t round);
   void execute(const Job&);
-  std::optional<Json> stored_result(const Job&);
-  void take(const Job&, const Json& result);
+  std::optional<RunResult> stored_result(const Job&);
+  void take(const Job&, const RunResult&);
   std::optional<int64_t> step_to_go_on_with(const Job&);
-  std::optional<Json> run(Job);
-  void finished(const Job&, const Json& result);
+  std::optional<RunResult> run(Job);
+  void finished(const Job&, const RunResult&);
   std::unique_ptr<LiveRun> start(const Job&, const std::string& how, const Environment& added);
   void tell_of_followers();
   void drop(const Variant&, const std::string& why);
@@ -81,7 +81,7 @@ class Execution : private TurnRound::Host {
   std::unique_ptr<LiveRun> start(const Job&, const std::filesystem::path& socket) override;
   void has_turn(const Job&) override;
   void tick() override;
-  void ended(const Job&, const Json& result) override;
+  void ended(const Job&, const RunResult&) override;
   void abandoned(const Job&) override;
   int64_t steps_of_round(const std::map<int64_t, RunCost>&) override;
   bool counts_when_cut() const override;
@@ -96,7 +96,7 @@ class Execution : private TurnRound::Host {
   RunStarter starter_;
   std::set<std::string> executed_;         ///< specs of the runs that have a result
   MeasuredPeaks peaks_;                    ///< of the rounds before
-  bool in_turns_ = false;                  ///< the runs that are being started
+  bool interleaved_ = false;               ///< the runs that are being started
   std::set<int64_t> alone_;                ///< variants that were out of memory beside others
   Pacer pacer_;                            ///< of the present round; empty: nothing is cut
   std::optional<int64_t> steps_of_round_;  ///< that it has said

@@ -11,13 +11,13 @@
 #include <thread>
 
 #include "base/files.h"
-#include "base/run_identity.h"
-#include "base/spec_json.h"
-#include "base/state_files.h"
 #include "launch/journal.h"
-#include "launch/rank.h"
-#include "launch/result.h"
+#include "launch/ranks/rank.h"
+#include "launch/run/result.h"
 #include "optrush/error.h"
+#include "spec/run_identity.h"
+#include "spec/spec_json.h"
+#include "spec/state_files.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
@@ -94,7 +94,7 @@ FolderLock::FolderLock(const fs::path& folder) {
   fs::create_directories(folder);
   fd_ = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd_ < 0) throw Error("cannot open '" + folder.string() + "': " + std::strerror(errno));
-  // A conductor that was killed may leave a child that holds the lock until it has become its program.
+  // A controller that was killed may leave a child that holds the lock until it has become its program.
   const auto start = std::chrono::steady_clock::now();
   do {
     if (flock(fd_, LOCK_EX | LOCK_NB) == 0) return;

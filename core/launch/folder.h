@@ -10,7 +10,7 @@ namespace optrush {
 /// reports/<experiment>/<label>; an Error where one of the two is no name of a folder.
 std::filesystem::path report_folder(const std::filesystem::path& reports, const Experiment&);
 
-/// Keeps a second conductor out of a report's folder.
+/// Keeps a second controller out of a report's folder.
 class FolderLock {
  public:
   /// Makes the folder; an Error where another process holds it.

@@ -1,47 +1,43 @@
 #include "launch/journal.h"
 
 #include "base/files.h"
-#include "base/text.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
 
-namespace {
-std::string dumped(const Json& json) { return json.dump(-1, ' ', true, Json::error_handler_t::replace); }
-}  // namespace
+using Event = JournalEntry::Event;
 
-Journal::Journal(const fs::path& folder) : file_(folder / "journal.jsonl") {
-  const auto entries = read_json_lines(file_);
-  close_torn_line(file_);
-  for (const Json& entry : entries) {
-    const auto text = [&](const char* key) {
-      const auto it = entry.find(key);
-      return it != entry.end() && it->is_string() ? it->get<std::string>() : std::string();
-    };
-    if (text("event") == "started") begins(text("run"), {text("spec_sha256"), text("inputs")});
-    if (text("event") == "finished") finished_[text("run")] = text("sha256");
-    if (text("event") == "skipped") forget(text("run"));
-    if (text("event") == "ended") came_to_end_ = true;
+Journal::Journal(const fs::path& folder) : folder_(folder) {
+  const auto entries = read_journal(folder);
+  close_torn_journal(folder);
+  for (const JournalEntry& entry : entries) {
+    if (entry.event == Event::started) begins(entry.run, {entry.spec_sha256, entry.inputs});
+    if (entry.event == Event::finished) finished_[entry.run] = entry.sha256;
+    if (entry.event == Event::skipped) forget(entry.run);
+    if (entry.event == Event::ended) came_to_end_ = true;
   }
 }
 
 void Journal::started(const std::string& run, const std::string& spec, const std::string& sha256,
                       const std::string& inputs) {
-  append({{"event", "started"}, {"run", run}, {"spec_sha256", spec}, {"sha256", sha256}, {"inputs", inputs}});
+  append_to_journal(
+      folder_,
+      {.event = Event::started, .run = run, .spec_sha256 = spec, .sha256 = sha256, .inputs = inputs});
   begins(run, {spec, inputs});
 }
 
-void Journal::finished(const std::string& run, const std::string& spec, const std::string& status,
+void Journal::finished(const std::string& run, const std::string& spec, Status status,
                        const std::string& sha256) {
-  append(
-      {{"event", "finished"}, {"run", run}, {"spec_sha256", spec}, {"status", status}, {"sha256", sha256}});
+  append_to_journal(
+      folder_,
+      {.event = Event::finished, .run = run, .spec_sha256 = spec, .status = status, .sha256 = sha256});
   finished_[run] = sha256;
 }
 
 void Journal::write(const std::string& file, const Json& json) {
   const std::string content = json_text(json);
-  append({{"event", "wrote"}, {"file", file}, {"sha256", sha256(content)}});
-  write_file(file_.parent_path() / file, content);
+  append_to_journal(folder_, {.event = Event::wrote, .file = file, .sha256 = sha256(content)});
+  write_file(folder_ / file, content);
 }
 
 void Journal::begins(const std::string& run, Start start) {
@@ -56,16 +52,16 @@ void Journal::forget(const std::string& run) {
 }
 
 void Journal::skipped(const std::string& run, const std::string& reason) {
-  append({{"event", "skipped"}, {"run", run}, {"reason", reason}});
+  append_to_journal(folder_, {.event = Event::skipped, .run = run, .reason = reason});
   forget(run);
 }
 
 void Journal::interrupted(const std::string& reason) {
-  append({{"event", "interrupted"}, {"reason", reason}});
+  append_to_journal(folder_, {.event = Event::interrupted, .reason = reason});
 }
 
 void Journal::ended() {
-  append({{"event", "ended"}});
+  append_to_journal(folder_, {.event = Event::ended});
   came_to_end_ = true;
 }
 
@@ -82,11 +78,5 @@ std::string Journal::inputs_of(const std::string& run) const {
 std::string Journal::result_of(const std::string& run) const {
   const auto it = finished_.find(run);
   return it == finished_.end() ? std::string() : it->second;
-}
-
-void Journal::append(const Json& entry) {
-  Json line = entry;
-  line["time"] = utc_now();
-  append_line(file_, dumped(line));
 }
 }  // namespace optrush

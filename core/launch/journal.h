@@ -4,6 +4,7 @@
 #include <string>
 
 #include "optrush/json.h"
+#include "results/journal.h"
 
 namespace optrush {
 /// journal.jsonl of a report: what was started and how it ended, one line each, only ever appended to. A line
@@ -17,8 +18,7 @@ class Journal {
   void started(const std::string& run, const std::string& spec_sha256, const std::string& sha256,
                const std::string& inputs);
   /// `sha256`: of result.json.
-  void finished(const std::string& run, const std::string& spec_sha256, const std::string& status,
-                const std::string& sha256);
+  void finished(const std::string& run, const std::string& spec_sha256, Status, const std::string& sha256);
   /// Writes a file of the folder whose sum reports check.
   void write(const std::string& file, const Json&);
   /// Will not be started: its plan failed, or it failed before.
@@ -39,11 +39,10 @@ class Journal {
   struct Start {
     std::string spec, inputs;
   };
-  void append(const Json& entry);
   void begins(const std::string& run, Start);
   void forget(const std::string& run);
 
-  std::filesystem::path file_;
+  std::filesystem::path folder_;
   std::map<std::string, Start> started_;
   std::map<std::string, std::string> finished_;  ///< by run: sum of its result
   bool came_to_end_ = false;

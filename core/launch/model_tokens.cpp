@@ -4,14 +4,15 @@
 #include <cctype>
 #include <fstream>
 
-#include "base/chat_line.h"
 #include "base/files.h"
-#include "base/installation.h"
-#include "base/python.h"
-#include "base/spec_json.h"
-#include "optrush/cache.h"
+#include "checkpoint/check_checkpoint.h"
+#include "machine/installation.h"
+#include "machine/python.h"
 #include "optrush/error.h"
+#include "optrush/machine.h"
 #include "process/temporary_folder.h"
+#include "spec/chat_line.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
@@ -55,11 +56,6 @@ Lines lines_of(const fs::path& path) {
   return is_chat(first) ? Lines::chats : Lines::text;
 }
 
-std::string checkpoint_of(const RunSpec& spec) {
-  const auto folder = spec.model.find("checkpoint");
-  return folder != spec.model.end() && folder->is_string() ? folder->get<std::string>() : "";
-}
-
 bool is_lines(const DataSpec& data) { return data.kind == "documents" || data.kind == "preferences"; }
 
 /// Whether something of it would be read as bytes.
@@ -67,6 +63,11 @@ bool has_text(const DataSpec& data) {
   if (data.path.empty() || !fs::exists(data.path)) return false;
   if (data.kind == "text") return true;
   return is_lines(data) && (fs::is_directory(data.path) || lines_of(data.path) != Lines::tokens);
+}
+
+bool has_text(const Variant& variant) {
+  const RunSpec& spec = variant.spec;
+  return has_text(spec.data) || (spec.validate.every > 0 && has_text(spec.validate.data));
 }
 
 bool has_tokenizer(const fs::path& model) {
@@ -226,8 +227,8 @@ DataSpec model_tokens(const Asked& asked, const std::function<void(const std::st
 
 RunSpec ModelTokens::of(RunSpec spec, const std::string& where) {
   const auto replace = [&](DataSpec& data) {
-    const Asked asked{data, checkpoint_of(spec), pair_tokens_ > 0 ? pair_tokens_ : spec.train.seq_len + 2,
-                      where};
+    const Asked asked{data, checkpoint_of(spec).string(),
+                      pair_tokens_ > 0 ? pair_tokens_ : spec.train.seq_len + 2, where};
     const auto key = to_json(data).dump() + asked.model;
     if (!made_.contains(key)) made_[key] = model_tokens(asked, note_);
     data = made_.at(key);
@@ -237,9 +238,12 @@ RunSpec ModelTokens::of(RunSpec spec, const std::string& where) {
   return spec;
 }
 
-Experiment ModelTokens::of(Experiment experiment) {
+Expanded ModelTokens::of(Experiment described) {
+  Expanded before(std::move(described));
+  if (std::ranges::none_of(before.variants, [](const Variant& variant) { return has_text(variant); }))
+    return before;
+  Experiment experiment = before.experiment;
   const RunSpec base = experiment.base;
-  const auto before = expand(experiment);
   pair_tokens_ = base.train.seq_len + 2;
   experiment.base = of(base, "");
   const auto take = [&](Rung& rung) {
@@ -256,14 +260,15 @@ Experiment ModelTokens::of(Experiment experiment) {
     for (auto& axis : part.axes)
       for (auto& rung : axis) take(rung);
   }
-  const auto after = expand(experiment);
-  for (size_t i = 0; i < before.size(); ++i)
-    if (to_json(of(before[i].spec, before[i].where).data) != to_json(after.at(i).spec.data))
-      throw Error(
-          "rung '" + before[i].name + "' combines a checkpoint with text of a rung for another tokenizer",
-          "give each checkpoint tokens: " +
-              command_of({before[i].spec.data, checkpoint_of(before[i].spec), pair_tokens_, ""}),
-          before[i].where);
-  return experiment;
+  Expanded after(std::move(experiment));
+  for (size_t i = 0; i < before.variants.size(); ++i) {
+    const Variant& asked = before.variants[i];
+    if (to_json(of(asked.spec, asked.where).data) != to_json(after.variants.at(i).spec.data))
+      throw Error("rung '" + asked.name + "' combines a checkpoint with text of a rung for another tokenizer",
+                  "give each checkpoint tokens: " +
+                      command_of({asked.spec.data, checkpoint_of(asked.spec).string(), pair_tokens_, ""}),
+                  asked.where);
+  }
+  return after;
 }
 }  // namespace optrush

@@ -19,7 +19,7 @@ class ModelTokens {
   /// Of what a run trains and validates on.
   RunSpec of(RunSpec spec, const std::string& where);
   /// Of the base and of every rung. An Error where one rung's data belong to several tokenizers.
-  Experiment of(Experiment experiment);
+  Expanded of(Experiment experiment);
 
  private:
   std::function<void(const std::string&)> note_;

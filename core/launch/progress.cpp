@@ -12,9 +12,9 @@ namespace optrush {
 namespace {
 constexpr int kWholeName = 1000;
 
-Colour colour_of(const std::string& status) {
-  if (status == "ok") return Colour::green;
-  return status == "skipped" ? Colour::yellow : Colour::red;
+Colour colour_of(Status status) {
+  if (status == Status::ok) return Colour::green;
+  return status == Status::skipped ? Colour::yellow : Colour::red;
 }
 
 /// Minutes do not need their seconds while they are only a guess.
@@ -87,17 +87,16 @@ void Progress::tick() {
   draw(present->title(terminal_.columns() / 3) + join(parts));
 }
 
-void Progress::end(const Job& job, const Json& result) {
+void Progress::end(const Job& job, const RunResult& result) {
   const Begun* one = find(job.id);
   if (one == nullptr) return;
   const double seconds = elapsed(*one);
-  const std::string status = result.at("status");
-  if (status == "ok" && !one->job.from_step) time_left_.done(job.spec, seconds);
-  std::string line = one->title(kWholeName) + terminal_.paint(colour_of(status), status);
-  if (const auto speed = result.find("tokens_per_second"); speed != result.end() && speed->is_number())
-    line += ", " + grouped(speed->get<double>()) + " tokens/s";
+  if (result.ok() && !one->job.from_step) time_left_.done(job.spec, seconds);
+  std::string line =
+      one->title(kWholeName) + terminal_.paint(colour_of(result.status), to_string(result.status));
+  if (result.tokens_per_second) line += ", " + grouped(*result.tokens_per_second) + " tokens/s";
   line += ", " + clock_time(seconds);
-  if (status != "ok") line += ": " + printable(with_cure(result.at("reason").get<std::string>()));
+  if (!result.ok()) line += ": " + printable(with_cure(result.reason));
   abandon(job);
   terminal_.write(line + "\n");
 }

@@ -6,15 +6,15 @@
 #include <string>
 #include <vector>
 
-#include "launch/metrics_tail.h"
-#include "launch/schedule.h"
-#include "launch/time_left.h"
-#include "optrush/json.h"
+#include "launch/run/metrics_tail.h"
+#include "launch/schedule/schedule.h"
+#include "launch/schedule/time_left.h"
 #include "process/terminal.h"
+#include "results/run_result.h"
 
 namespace optrush {
 /// Tells how an experiment gets on: one line for each run that ends and, on a terminal, one that is redrawn
-/// meanwhile. Where several runs take turns, that line is about the one whose turn it is.
+/// meanwhile. Where several runs are interleaved, that line is about the one whose turn it is.
 class Progress {
  public:
   explicit Progress(Terminal terminal) : terminal_(terminal) {}
@@ -40,7 +40,7 @@ class Progress {
   /// How many have begun and not ended.
   size_t begun() const { return begun_.size(); }
   void tick();
-  void end(const Job&, const Json& result);
+  void end(const Job&, const RunResult&);
   /// The job did not end by itself.
   void abandon(const Job&);
 
@@ -50,7 +50,7 @@ class Progress {
     Position position;
     MetricsTail metrics;
     RunState state = {};
-    double seconds = 0;  ///< in turns that are over
+    double seconds = 0;  ///< interleaved that are over
 
     /// "[2/9] FlashAttention, round 1/3, 4 ranks: ", with the name cut where it is longer than
     /// `name_columns`.

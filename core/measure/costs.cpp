@@ -1,4 +1,4 @@
-#include "optrush/costs.h"
+#include "optrush/forecast.h"
 
 #include <ATen/record_function.h>
 
@@ -20,10 +20,6 @@ NotedKernel::NotedKernel(const std::string& name, double bytes, int64_t launches
                            c10::ArrayRef<const c10::IValue>(inputs.data(), inputs.size()));
 }
 NotedKernel::~NotedKernel() = default;
-
-void note_kernel(const std::string& name, double bytes, int64_t launches) {
-  const NotedKernel kernel(name, bytes, launches);
-}
 
 void note_flops(double flops) {
   const std::array<c10::IValue, 1> inputs = {c10::IValue(flops)};

@@ -2,8 +2,8 @@
 
 #include <dlfcn.h>
 
-#include "base/torch_folder.h"
 #include "build_info.h"
+#include "machine/torch_folder.h"
 #ifdef OPTRUSH_HAS_CUDA
 #include <cuda_runtime_api.h>
 #endif

@@ -5,9 +5,9 @@
 namespace optrush {
 namespace {
 void matmul_parameters(const Unit& unit, std::set<const Param*>& found) {
-  for (const auto& site : unit.sites)
-    if (site.role == "linear" || site.role == "head_loss")
-      for (const Param* param : site.params)
+  for (const auto& module : unit.modules)
+    if (module.role == "linear" || module.role == "head_loss")
+      for (const Param* param : module.params)
         if (param->shape.size() == 2) found.insert(param);
   for (const auto& child : unit.children) matmul_parameters(*child, found);
 }

@@ -5,7 +5,7 @@
 #include "optrush/param.h"
 
 namespace optrush {
-/// FLOPs of training by formula (docs/architecture.md, "Measuring"). P: matmul parameters, without the input
+/// FLOPs of training by formula (docs/internals/measuring.md). P: matmul parameters, without the input
 /// embedding unless it is tied to the output; 6 P for trained ones, 4 P for frozen ones (no weight gradient).
 struct ModelFlops {
   double of_a_token = 0;  ///< 6 P

@@ -11,18 +11,31 @@
 #include <chrono>
 #include <thread>
 
-#include "base/spec_json.h"
 #include "build_info.h"
 #include "measure/cuda_library.h"
 #include "measure/gpus.h"
 #include "measure/matmul_peak.h"
-#include "measure/peak_table.h"
+#include "spec/spec_json.h"
 #ifdef USE_C10D_NCCL
 #include <nccl.h>
 #endif
 
 namespace optrush {
 namespace {
+struct Peak {
+  std::string_view name;
+  double teraflops;
+};
+// Dense, not the doubled figure "with sparsity"; accumulation in fp32.
+constexpr Peak kPeaks[] = {
+    {"NVIDIA A100-PCIE-40GB", 312},  {"NVIDIA A100-SXM4-40GB", 312},
+    {"NVIDIA A100 80GB PCIe", 312},  {"NVIDIA A100-SXM4-80GB", 312},
+    {"NVIDIA H100 80GB HBM3", 989},  {"NVIDIA H100 PCIe", 756},
+    {"NVIDIA H100 NVL", 835},        {"NVIDIA H200", 989},
+    {"NVIDIA B200", 2250},           {"NVIDIA GeForce RTX 4090", 165},
+    {"NVIDIA GeForce RTX 3090", 71},
+};
+
 template <class T>
 Json or_null(const std::optional<T>& value) {
   return value ? Json(*value) : Json();
@@ -126,6 +139,12 @@ std::string one_decimal(double value) {
   return {text, end};
 }
 }  // namespace
+
+std::optional<double> published_bf16_peak(std::string_view device_name) {
+  for (const Peak& peak : kPeaks)
+    if (peak.name == device_name) return peak.teraflops * 1e12;
+  return std::nullopt;
+}
 
 std::vector<std::string> machine_warnings(const CpuInfo& cpu, double busy, const std::vector<GpuInfo>& gpus,
                                           const std::string& driver) {

@@ -1,7 +1,9 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "measure/cpu_info.h"
@@ -9,6 +11,10 @@
 #include "optrush/json.h"
 
 namespace optrush {
+/// Dense bf16 FLOP/s that the maker states for a GPU of exactly this name, as the driver reports it. Nothing
+/// for every other name: a partition (MIG) or an unlisted variant is measured, never guessed.
+std::optional<double> published_bf16_peak(std::string_view device_name);
+
 struct MachineRequest {
   at::Device device = at::kCPU;  ///< whose peak is measured
   double probe_s = 12;           ///< for how long speeds are measured

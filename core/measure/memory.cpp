@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "optrush/error.h"
-#include "optrush/host_memory.h"
+#include "optrush/machine.h"
 #ifdef OPTRUSH_HAS_CUDA
 #include <c10/cuda/CUDACachingAllocator.h>
 #endif

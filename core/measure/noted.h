@@ -2,7 +2,7 @@
 #include <string_view>
 
 namespace optrush {
-/// Names under which observers of the dispatcher see what functions say of themselves (optrush/costs.h).
+/// Names under which observers of the dispatcher see what functions say of themselves (optrush/forecast.h).
 inline constexpr std::string_view kNotedFlops = "optrush::flops";    ///< {flops}
 inline constexpr std::string_view kNotedKernel = "optrush::kernel";  ///< {name, bytes, launches}
 /// {flops}: so many of those that are counted follow from the documents' lengths, as many for each pair of

@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "measure/noted.h"
-#include "optrush/costs.h"
+#include "optrush/forecast.h"
 
 namespace optrush {
 namespace {
@@ -86,7 +86,7 @@ bool causal(const at::RecordFunction& fn) {
 }
 
 /// Several sequences one after the other, where sizes do not tell where each ends: who calls it notes its
-/// FLOPs (optrush/costs.h).
+/// FLOPs (optrush/forecast.h).
 bool of_documents(const at::RecordFunction& fn) {
   const auto schema = fn.operator_schema();
   for (const char* name : {"cum_seq_q", "cu_seqlens_q"}) {

@@ -2,11 +2,11 @@
 #include <array>
 #include <memory>
 
-#include "base/spec_json.h"
 #include "measure/operator_costs.h"
 #include "measure/step_clock.h"
 #include "optrush/json.h"
 #include "optrush/param.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 /// Counts what the operators of a step cost, by phase, on any thread, from construction to stop(): launches,

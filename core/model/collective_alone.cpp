@@ -4,10 +4,10 @@
 #include <ATen/core/grad_mode.h>
 
 #include "model/declare.h"
-#include "model/init.h"
 #include "optrush/error.h"
 #include "optrush/forecast.h"
 #include "optrush/run.h"
+#include "params/init.h"
 
 namespace optrush {
 namespace {
@@ -106,7 +106,7 @@ Model declare_collective(const CollectiveSpec&, Params& params, at::ScalarType d
                                   .dtype = dtype,
                                   .decay = false});
   auto head = make_unit("head", "head", -1);
-  head->sites.emplace_back(Site{"head", "gain", -1, {&params.at(gain.name)}});
+  head->modules.emplace_back(Module{"head", "gain", -1, {&params.at(gain.name)}});
   head->build = [&gain](const Binder&) -> UnitFunction {
     return [&gain](const Tensor&, const Batch& batch) {
       return gain.value().square().sum() * batch.token_count;
@@ -134,6 +134,6 @@ void call_collective(const CollectiveSpec& spec, Recipe& recipe) {
                        return inner(x, batch);
                      };
                    },
-                   {.trace = Trace::opaque, .foreseeable = true});
+                   {.trace = Trace::opaque, .predictable = true});
 }
 }  // namespace optrush

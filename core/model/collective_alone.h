@@ -1,7 +1,7 @@
 #pragma once
-#include "base/collective_spec.h"
 #include "model/model.h"
 #include "optrush/recipe.h"
+#include "spec/collective_spec.h"
 
 namespace optrush {
 /// A loss of one trained number, so that a run is a training like any other; the calls are the recipe's.

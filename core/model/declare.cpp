@@ -11,9 +11,9 @@ std::unique_ptr<Unit> make_unit(std::string path, std::string role, int64_t laye
   return unit;
 }
 
-const Site& add_linear(Unit& unit, Params& params, const std::string& path, Param matrix) {
+const Module& add_linear(Unit& unit, Params& params, const std::string& path, Param matrix) {
   matrix.name = path + ".weight";
-  return unit.sites.emplace_back(Site{path, "linear", unit.layer, {&params.add(std::move(matrix))}});
+  return unit.modules.emplace_back(Module{path, "linear", unit.layer, {&params.add(std::move(matrix))}});
 }
 
 std::unique_ptr<Unit> declare_mlp(Params& params, const std::string& path, int64_t layer,
@@ -23,13 +23,13 @@ std::unique_ptr<Unit> declare_mlp(Params& params, const std::string& path, int64
     return Param{.shape = {out, in}, .axes = std::move(axes), .init = init, .dtype = shape.dtype};
   };
   const Param inner = matrix(shape.ffn_dim, shape.dim, {"ffn", "model"}, shape.gate_and_up);
-  const Site& gate = add_linear(*unit, params, path + ".gate_proj", inner);
-  const Site& up = add_linear(*unit, params, path + ".up_proj", inner);
-  const Site& down = add_linear(*unit, params, path + ".down_proj",
-                                matrix(shape.dim, shape.ffn_dim, {"model", "ffn"}, shape.down));
-  const Site& swiglu = unit->sites.emplace_back(Site{path + ".act_fn", "swiglu", layer, {}});
-  const Site& whole =
-      unit->sites.emplace_back(Site{path, "mlp", layer, {gate.params[0], up.params[0], down.params[0]}});
+  const Module& gate = add_linear(*unit, params, path + ".gate_proj", inner);
+  const Module& up = add_linear(*unit, params, path + ".up_proj", inner);
+  const Module& down = add_linear(*unit, params, path + ".down_proj",
+                                  matrix(shape.dim, shape.ffn_dim, {"model", "ffn"}, shape.down));
+  const Module& swiglu = unit->modules.emplace_back(Module{path + ".act_fn", "swiglu", layer, {}});
+  const Module& whole =
+      unit->modules.emplace_back(Module{path, "mlp", layer, {gate.params[0], up.params[0], down.params[0]}});
   unit->build = [&](const Binder& bind) -> UnitFunction {
     return [mlp = bind.mlp(whole), parts = Ops::MlpParts{bind.linear(gate), bind.linear(up),
                                                          bind.linear(down), bind.swiglu(swiglu)}](

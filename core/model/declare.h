@@ -3,15 +3,15 @@
 #include <string>
 #include <vector>
 
-#include "model/init.h"
 #include "optrush/unit.h"
+#include "params/init.h"
 
 namespace optrush {
 /// What every kind of model declares with.
 std::unique_ptr<Unit> make_unit(std::string path, std::string role, int64_t layer);
 
-/// A matrix (out, in) and the site in `unit` that multiplies with it.
-const Site& add_linear(Unit& unit, Params&, const std::string& path, Param matrix);
+/// A matrix (out, in) and the module in `unit` that multiplies with it.
+const Module& add_linear(Unit& unit, Params&, const std::string& path, Param matrix);
 
 struct MlpShape {
   int64_t dim = 0, ffn_dim = 0;

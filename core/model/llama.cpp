@@ -8,8 +8,8 @@
 
 #include "model/binder.h"
 #include "model/declare.h"
-#include "model/init.h"
 #include "model/rotary.h"
+#include "params/init.h"
 
 namespace optrush {
 namespace {
@@ -17,7 +17,7 @@ struct Attention {
   Ops::Linear::Fn wq, wk, wv, wo;
   Ops::Position::Fn position;
   Ops::Attention::Fn attention;
-  AttentionHalves halves;
+  AttentionForwardBackward halves;
   int64_t head_dim;
 
   Tensor heads(const Tensor& x_BSD) const { return x_BSD.unflatten(-1, {-1, head_dim}).transpose(1, 2); }
@@ -55,7 +55,7 @@ struct Head {
   }
 };
 
-/// Declares parameters and sites; holds what all of them share.
+/// Declares parameters and modules; holds what all of them share.
 class LlamaDeclaration {
  public:
   LlamaDeclaration(const LlamaSpec& spec, Params& params, at::ScalarType dtype)
@@ -64,9 +64,10 @@ class LlamaDeclaration {
   std::unique_ptr<Unit> embed() {
     auto unit = make_unit("model.embed_tokens", "embed", -1);
     auto& weight = matrix("model.embed_tokens.weight", {spec_.vocab_size, spec_.dim}, {"vocab", "model"});
-    const Site& site = unit->sites.emplace_back(Site{"model.embed_tokens", "embedding", -1, {&weight}});
-    unit->build = [&site](const Binder& bind) -> UnitFunction {
-      return [embedding = bind.embedding(site)](const Tensor&, const Batch& batch) {
+    const Module& module =
+        unit->modules.emplace_back(Module{"model.embed_tokens", "embedding", -1, {&weight}});
+    unit->build = [&module](const Binder& bind) -> UnitFunction {
+      return [embedding = bind.embedding(module)](const Tensor&, const Batch& batch) {
         return embedding(batch.tokens);
       };
     };
@@ -76,8 +77,8 @@ class LlamaDeclaration {
   std::unique_ptr<Unit> block(int64_t layer) {
     const std::string path = "model.layers." + std::to_string(layer);
     auto unit = make_unit(path, "block", layer);
-    const Site& first = norm(*unit, path + ".input_layernorm", "add_norm");
-    const Site& second = norm(*unit, path + ".post_attention_layernorm", "add_norm");
+    const Module& first = norm(*unit, path + ".input_layernorm", "add_norm");
+    const Module& second = norm(*unit, path + ".post_attention_layernorm", "add_norm");
     const Unit& attention = *unit->children.emplace_back(this->attention(path + ".self_attn", layer));
     const Unit& mlp = *unit->children.emplace_back(declare_mlp(params_, path + ".mlp", layer, mlp_shape()));
     unit->build = [&, args = norm_args()](const Binder& bind) -> UnitFunction {
@@ -88,12 +89,12 @@ class LlamaDeclaration {
 
   std::unique_ptr<Unit> head() {
     auto unit = make_unit("lm_head", "head", -1);
-    const Site& final_norm = norm(*unit, "model.norm", "norm");
+    const Module& final_norm = norm(*unit, "model.norm", "norm");
     auto& weight = spec_.tie_embeddings
                        ? params_.at("model.embed_tokens.weight")
                        : matrix("lm_head.weight", {spec_.vocab_size, spec_.dim}, {"vocab", "model"});
-    const Site& logits = unit->sites.emplace_back(Site{"lm_head", "linear", -1, {&weight}});
-    const Site& loss = unit->sites.emplace_back(Site{"loss", "head_loss", -1, {&weight}});
+    const Module& logits = unit->modules.emplace_back(Module{"lm_head", "linear", -1, {&weight}});
+    const Module& loss = unit->modules.emplace_back(Module{"loss", "head_loss", -1, {&weight}});
     unit->build = [&, args = norm_args()](const Binder& bind) -> UnitFunction {
       return Head{bind.norm(final_norm), {bind.linear(logits)}, bind.head_loss(loss), args};
     };
@@ -104,12 +105,12 @@ class LlamaDeclaration {
   std::unique_ptr<Unit> attention(const std::string& path, int64_t layer) {
     auto unit = make_unit(path, "attention", layer);
     const int64_t queries = spec_.n_heads * spec_.head_size(), keys = spec_.n_kv_heads * spec_.head_size();
-    const Site& q = linear(*unit, path + ".q_proj", queries, spec_.dim, {"heads", "model"});
-    const Site& k = linear(*unit, path + ".k_proj", keys, spec_.dim, {"kv_heads", "model"});
-    const Site& v = linear(*unit, path + ".v_proj", keys, spec_.dim, {"kv_heads", "model"});
-    const Site& o = linear(*unit, path + ".o_proj", spec_.dim, queries, {"model", "heads"});
-    const Site& position = unit->sites.emplace_back(Site{path + ".rotary", "position", layer, {}});
-    const Site& attend = unit->sites.emplace_back(Site{path, "attention", layer, {}});
+    const Module& q = linear(*unit, path + ".q_proj", queries, spec_.dim, {"heads", "model"});
+    const Module& k = linear(*unit, path + ".k_proj", keys, spec_.dim, {"kv_heads", "model"});
+    const Module& v = linear(*unit, path + ".v_proj", keys, spec_.dim, {"kv_heads", "model"});
+    const Module& o = linear(*unit, path + ".o_proj", spec_.dim, queries, {"model", "heads"});
+    const Module& position = unit->modules.emplace_back(Module{path + ".rotary", "position", layer, {}});
+    const Module& attend = unit->modules.emplace_back(Module{path, "attention", layer, {}});
     unit->build = [&, head_dim = spec_.head_size()](const Binder& bind) -> UnitFunction {
       return Attention{bind.linear(q),
                        bind.linear(k),
@@ -117,30 +118,30 @@ class LlamaDeclaration {
                        bind.linear(o),
                        bind.position(position),
                        bind.attention(attend),
-                       bind.attention_halves(attend),
+                       bind.attention_forward_backward(attend),
                        head_dim};
     };
     return unit;
   }
 
-  const Site& linear(Unit& unit, const std::string& path, int64_t out, int64_t in,
-                     std::vector<std::string> axes) {
+  const Module& linear(Unit& unit, const std::string& path, int64_t out, int64_t in,
+                       std::vector<std::string> axes) {
     return add_linear(unit, params_, path, described({out, in}, std::move(axes)));
   }
 
-  const Site& norm(Unit& unit, const std::string& path, const std::string& role) {
-    Site site{path, role, unit.layer, {}};
+  const Module& norm(Unit& unit, const std::string& path, const std::string& role) {
+    Module module{path, role, unit.layer, {}};
     const auto vector = [&](const char* suffix, double value) {
-      site.params.push_back(&params_.add({.name = path + suffix,
-                                          .shape = {spec_.dim},
-                                          .axes = {"model"},
-                                          .init = constant(value),
-                                          .dtype = dtype_,
-                                          .decay = false}));
+      module.params.push_back(&params_.add({.name = path + suffix,
+                                            .shape = {spec_.dim},
+                                            .axes = {"model"},
+                                            .init = constant(value),
+                                            .dtype = dtype_,
+                                            .decay = false}));
     };
     if (spec_.norm != NormKind::layernorm_without_parameters) vector(".weight", 1);
     if (spec_.norm == NormKind::layernorm) vector(".bias", 0);
-    return unit.sites.emplace_back(std::move(site));
+    return unit.modules.emplace_back(std::move(module));
   }
 
   Param& matrix(const std::string& name, std::vector<int64_t> shape, std::vector<std::string> axes) {

@@ -1,14 +1,13 @@
 #include "model/model.h"
 
-#include "base/spec_json.h"
 #include "base/suggest.h"
 #include "checkpoint/hugging_face_model.h"
 #include "model/collective_alone.h"
 #include "model/hugging_face.h"
 #include "model/llama.h"
 #include "model/operator_alone.h"
-#include "model/swiglu_stack.h"
 #include "optrush/error.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace {
@@ -28,9 +27,6 @@ Model llama(const Json& json, Params& params, at::ScalarType dtype) {
   return model;
 }
 
-Model swiglu_stack(const Json& json, Params& params, at::ScalarType dtype) {
-  return declare_swiglu_stack(swiglu_stack_from_json(json, "model"), params, dtype);
-}
 Model operator_alone(const Json& json, Params& params, at::ScalarType dtype) {
   return declare_operator(operator_from_json(json, "model"), params, dtype);
 }
@@ -45,11 +41,14 @@ LlamaSpec llama_of(const RunSpec& spec) {
   return complete(spec.model);
 }
 
+void edit_for_model(const RunSpec& spec, Recipe& recipe) {
+  if (spec.model_kind == "collective") call_collective(collective_from_json(spec.model, "model"), recipe);
+}
+
 Model declare_model(const RunSpec& spec, Params& params, at::ScalarType dtype) {
   using Declare = Model (*)(const Json&, Params&, at::ScalarType);
   static constexpr std::pair<const char*, Declare> kinds[] = {
       {"llama", llama},
-      {"swiglu_stack", swiglu_stack},
       {"operator", operator_alone},
       {"collective", collective_alone},
   };

@@ -9,6 +9,8 @@
 #include "optrush/unit.h"
 
 namespace optrush {
+class Recipe;
+
 /// A declared model: its units in order of the forward, and what they need of a batch. Parameters have no
 /// values yet.
 struct Model {
@@ -23,4 +25,6 @@ struct Model {
 
 /// Declares the model of `spec.model_kind` into `params`.
 Model declare_model(const RunSpec&, Params&, at::ScalarType dtype);
+/// What this kind of model does beside its forward: a collective alone is called in each.
+void edit_for_model(const RunSpec&, Recipe&);
 }  // namespace optrush

@@ -2,6 +2,8 @@
 // the phases of a step show. Its inputs are random activations, which need gradients as in a block. The loss
 // is the mean square of the outputs times a trained gain: one pass over them forward, and their gradient is
 // one more. A head loss is its own loss. Every step has the same inputs.
+// MLPs are layers of a network: each has a residual, without which the signal dies out within a few of them,
+// and matrices that learn from other inputs in each step.
 #include "model/operator_alone.h"
 
 #include <ATen/Functions.h>
@@ -11,19 +13,21 @@
 
 #include "model/binder.h"
 #include "model/declare.h"
-#include "model/init.h"
 #include "model/operators.h"
 #include "model/rotary.h"
+#include "params/init.h"
 
 namespace optrush {
 namespace {
-/// All inputs in one leaf: (operands, B, S, D).
-std::unique_ptr<Unit> operator_input(int64_t operands, at::ScalarType dtype) {
+/// All inputs in one leaf: (operands, B, S, D), or of MLPs (B, S, D).
+std::unique_ptr<Unit> operator_input(const OperatorSpec& spec, at::ScalarType dtype) {
   auto unit = make_unit("input", "embed", -1);
-  unit->build = [operands, dtype](const Binder&) -> UnitFunction {
-    return [operands, dtype](const Tensor&, const Batch& batch) {
+  unit->build = [operands = spec.operands(), layers = spec.op == "mlp",
+                 dtype](const Binder&) -> UnitFunction {
+    return [operands, layers, dtype](const Tensor&, const Batch& batch) {
       const Tensor& given = batch.input;
-      const Tensor x = given.view({operands, given.size(0), given.size(1), given.size(2) / operands});
+      const Tensor x =
+          layers ? given : given.view({operands, given.size(0), given.size(1), given.size(2) / operands});
       return x.to(dtype).detach().requires_grad_(at::GradMode::is_enabled());
     };
   };
@@ -41,9 +45,23 @@ class OperatorDeclaration {
   std::unique_ptr<Unit> operators() {
     auto unit = make_unit("operators", "block", 0);
     for (int64_t i = 0; i < spec_.repeat; ++i) add_site(*unit, "operators." + std::to_string(i));
-    unit->build = [spec = spec_, &sites = unit->sites](const Binder& bind) -> UnitFunction {
-      const Chain chain = chain_of(spec, sites, bind);
+    unit->build = [spec = spec_, &modules = unit->modules](const Binder& bind) -> UnitFunction {
+      const Chain chain = chain_of(spec, modules, bind);
       return [chain](const Tensor& x, const Batch& batch) { return chain(x.unbind(0), batch); };
+    };
+    return unit;
+  }
+
+  std::unique_ptr<Unit> mlp(int64_t layer) {
+    const std::string path = "model.layers." + std::to_string(layer);
+    auto unit = make_unit(path, "block", layer);
+    const Unit& mlp = *unit->children.emplace_back(
+        declare_mlp(params_, path + ".mlp", layer,
+                    {spec_.dim, spec_.ffn_dim, uniform_by_fan_in(), uniform_by_fan_in(), dtype_}));
+    unit->build = [&mlp](const Binder& bind) -> UnitFunction {
+      return [mlp = bind.unit(mlp)](const Tensor& x_BSD, const Batch& batch) {
+        return x_BSD + mlp(x_BSD, batch);
+      };
     };
     return unit;
   }
@@ -51,7 +69,7 @@ class OperatorDeclaration {
   std::unique_ptr<Unit> loss() {
     auto unit = make_unit("head", "head", -1);
     const Param& gain = vector("head.gain", 1, dtype_ == at::kDouble ? at::kDouble : at::kFloat);
-    unit->sites.emplace_back(Site{"head", "gain", -1, {&params_.at(gain.name)}});
+    unit->modules.emplace_back(Module{"head", "gain", -1, {&params_.at(gain.name)}});
     unit->build = [&gain, width = spec_.dim](const Binder&) -> UnitFunction {
       return [&gain, width](const Tensor& x, const Batch&) {
         const Tensor squares = at::linalg_vector_norm(x.to(plain::accumulate_type(x))).square();
@@ -64,8 +82,8 @@ class OperatorDeclaration {
   std::unique_ptr<Unit> head_loss() {
     auto unit = make_unit("lm_head", "head", -1);
     Param& weight = matrix("lm_head.weight", spec_.vocab_size, {"vocab", "model"});
-    const Site& logits = unit->sites.emplace_back(Site{"lm_head", "linear", -1, {&weight}});
-    const Site& loss = unit->sites.emplace_back(Site{"loss", "head_loss", -1, {&weight}});
+    const Module& logits = unit->modules.emplace_back(Module{"lm_head", "linear", -1, {&weight}});
+    const Module& loss = unit->modules.emplace_back(Module{"loss", "head_loss", -1, {&weight}});
     unit->build = [&](const Binder& bind) -> UnitFunction {
       return [loss = bind.head_loss(loss), parts = Ops::HeadParts{bind.linear(logits)}](
                  const Tensor& x, const Batch& batch) { return loss(x[0], batch.labels, parts); };
@@ -75,12 +93,12 @@ class OperatorDeclaration {
 
  private:
   void add_site(Unit& unit, const std::string& path) {
-    Site site{path, spec_.op, 0, {}};
+    Module module{path, spec_.op, 0, {}};
     if (spec_.op == "linear")
-      site.params = {&matrix(path + ".weight", spec_.dim, {"model", "model"})};
+      module.params = {&matrix(path + ".weight", spec_.dim, {"model", "model"})};
     else if (spec_.op == "norm" || spec_.op == "add_norm")
-      site.params = {&vector(path + ".weight", spec_.dim, dtype_)};
-    unit.sites.push_back(std::move(site));
+      module.params = {&vector(path + ".weight", spec_.dim, dtype_)};
+    unit.modules.push_back(std::move(module));
   }
 
   Param& matrix(const std::string& name, int64_t out, std::vector<std::string> axes) {
@@ -99,50 +117,51 @@ class OperatorDeclaration {
                         .decay = false});
   }
 
-  static Chain chain_of(const OperatorSpec& spec, const std::deque<Site>& sites, const Binder& bind) {
+  static Chain chain_of(const OperatorSpec& spec, const std::deque<Module>& modules, const Binder& bind) {
     const auto each = [&](auto&& resolve) {
-      std::vector<decltype(resolve(sites.front()))> functions;
-      for (const Site& site : sites) functions.push_back(resolve(site));
+      std::vector<decltype(resolve(modules.front()))> functions;
+      for (const Module& module : modules) functions.push_back(resolve(module));
       return functions;
     };
     const auto heads = [count = spec.n_heads](const Tensor& x) {
       return x.unflatten(-1, {count, -1}).transpose(1, 2);
     };
     if (spec.op == "norm")
-      return [all = each([&](const Site& s) { return bind.norm(s); })](const Tensors& in, const Batch&) {
+      return [all = each([&](const Module& s) { return bind.norm(s); })](const Tensors& in, const Batch&) {
         Tensor x = in[0];
         for (const auto& norm : all) x = norm(x, NormArgs{});
         return x;
       };
     if (spec.op == "linear")
-      return [all = each([&](const Site& s) { return bind.linear(s); })](const Tensors& in, const Batch&) {
+      return [all = each([&](const Module& s) { return bind.linear(s); })](const Tensors& in, const Batch&) {
         Tensor x = in[0];
         for (const auto& linear : all) x = linear(x);
         return x;
       };
     if (spec.op == "add_norm")
-      return [all = each([&](const Site& s) { return bind.add_norm(s); })](const Tensors& in, const Batch&) {
-        std::array<Tensor, 2> pair = {in[0], in[1]};
-        for (const auto& add_norm : all) pair = add_norm(pair[0], pair[1], NormArgs{});
-        return pair[0] + pair[1];
-      };
+      return
+          [all = each([&](const Module& s) { return bind.add_norm(s); })](const Tensors& in, const Batch&) {
+            std::array<Tensor, 2> pair = {in[0], in[1]};
+            for (const auto& add_norm : all) pair = add_norm(pair[0], pair[1], NormArgs{});
+            return pair[0] + pair[1];
+          };
     if (spec.op == "swiglu")
-      return [all = each([&](const Site& s) { return bind.swiglu(s); })](const Tensors& in, const Batch&) {
+      return [all = each([&](const Module& s) { return bind.swiglu(s); })](const Tensors& in, const Batch&) {
         Tensor x = in[0];
         for (size_t i = 0; i < all.size(); ++i) x = all[i](x, in[i + 1]);
         return x;
       };
     if (spec.op == "position")
-      return [heads, all = each([&](const Site& s) { return bind.position(s); })](const Tensors& in,
-                                                                                  const Batch& batch) {
+      return [heads, all = each([&](const Module& s) { return bind.position(s); })](const Tensors& in,
+                                                                                    const Batch& batch) {
         std::array<Tensor, 2> pair = {heads(in[0]), heads(in[1])};
         for (const auto& position : all) pair = position(pair[0], pair[1], batch);
         return pair[0] + pair[1];
       };
     const int64_t head_dim = spec.dim / spec.n_heads;
     const AttentionArgs args{.scale = 1 / std::sqrt(static_cast<double>(head_dim))};
-    return [heads, args, all = each([&](const Site& s) { return bind.attention(s); })](const Tensors& in,
-                                                                                       const Batch&) {
+    return [heads, args, all = each([&](const Module& s) { return bind.attention(s); })](const Tensors& in,
+                                                                                         const Batch&) {
       Tensor q = heads(in[0]);
       for (const auto& attention : all) q = attention(q, heads(in[1]), heads(in[2]), args).out;
       return q;
@@ -186,12 +205,29 @@ std::function<void(Batch&)> same_inputs() {
       first = batch.input;
   };
 }
+/// The sum over positions of the mean square; divided by their number, as every loss, it is the mean.
+std::unique_ptr<Unit> mean_square() {
+  auto unit = make_unit("head", "head", -1);
+  unit->build = [](const Binder&) -> UnitFunction {
+    return [](const Tensor& x_BSD, const Batch&) {
+      return x_BSD.to(plain::accumulate_type(x_BSD)).square().mean(-1).sum();
+    };
+  };
+  return unit;
+}
 }  // namespace
 
 Model declare_operator(const OperatorSpec& spec, Params& params, at::ScalarType dtype) {
   OperatorDeclaration declare(spec, params, dtype);
   Model model;
-  model.units.push_back(operator_input(spec.operands(), dtype));
+  model.input_dim = spec.operands() * spec.dim;
+  model.units.push_back(operator_input(spec, dtype));
+  if (spec.op == "mlp") {
+    for (int64_t layer = 0; layer < spec.repeat; ++layer) model.units.push_back(declare.mlp(layer));
+    model.units.push_back(mean_square());
+    model.prepare = [](Batch&) {};
+    return model;
+  }
   if (spec.op == "head_loss") {
     model.units.push_back(declare.head_loss());
   } else {
@@ -202,7 +238,6 @@ Model declare_operator(const OperatorSpec& spec, Params& params, at::ScalarType 
     keep(batch);
     fill(batch);
   };
-  model.input_dim = spec.operands() * spec.dim;
   if (spec.op == "attention")
     model.attention_flops_per_token_and_position = 12.0 * static_cast<double>(spec.repeat * spec.dim);
   return model;

@@ -1,6 +1,6 @@
 #pragma once
-#include "base/operator_spec.h"
 #include "model/model.h"
+#include "spec/operator_spec.h"
 
 namespace optrush {
 Model declare_operator(const OperatorSpec&, Params&, at::ScalarType dtype);

@@ -1,6 +1,9 @@
 #include "model/operators.h"
 
 #include <ATen/Functions.h>
+#include <ATen/core/grad_mode.h>
+
+#include <limits>
 
 namespace optrush::plain {
 at::ScalarType accumulate_type(const Tensor& x) {
@@ -48,4 +51,72 @@ Differentiable cross_entropy_of_part(const VocabularyPart& part) {
           },
           .traits = {.trace = Trace::pair, .capturable = true, .offers = {"double"}}};
 }
+
+namespace {
+/// Shapes of grouped-query attention: query heads of one key/value head are stacked along the sequence.
+struct Heads {
+  int64_t batch, heads, queries, groups, keys;
+  Heads(const Tensor& q, const Tensor& k)
+      : batch(q.size(0)), heads(q.size(1)), queries(q.size(2)), groups(k.size(1)), keys(k.size(2)) {}
+  Tensor stacked(const Tensor& x) const { return x.reshape({batch, groups, heads / groups * queries, -1}); }
+  Tensor apart(const Tensor& x) const { return x.view({batch, heads, queries, -1}); }
+};
+
+/// 0 where a query sees a key, -inf elsewhere; (queries, keys) or (B, 1, queries, keys). Undefined: all do.
+Tensor mask(const Heads& shape, const AttentionArgs& args, const at::TensorOptions& options) {
+  const double never = -std::numeric_limits<double>::infinity();
+  Tensor mask;
+  if (args.causal) mask = at::full({shape.queries, shape.keys}, never, options).triu(1);
+  if (!args.segments.defined()) return mask;
+  const Tensor ids = args.segments.ids;
+  const Tensor strangers = ids.unsqueeze(-1).ne(ids.unsqueeze(-2)).unsqueeze(1);
+  const Tensor apart = at::zeros(strangers.sizes(), options).masked_fill(strangers, never);
+  return mask.defined() ? mask + apart : apart;
+}
+
+/// (B, G, H/G x queries, keys), in the accumulation's type.
+Tensor scores_of(const Heads& shape, const Tensor& q, const Tensor& k, const AttentionArgs& args) {
+  const Tensor scores = at::matmul(shape.stacked(q * args.scale), k.transpose(-2, -1)).to(accumulate_type(q));
+  const Tensor hidden = mask(shape, args, scores.options());
+  if (!hidden.defined()) return scores;
+  return (shape.apart(scores) + hidden).view({shape.batch, shape.groups, -1, shape.keys});
+}
+
+AttentionOut forward_half(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args) {
+  const at::NoGradGuard no_grad;
+  AttentionArgs with_lse = args;
+  with_lse.lse = true;
+  return attention(q, k, v, with_lse);
+}
+
+/// The softmax's derivative from its own output: P = exp(scores - lse), dS = P (dP - rowsum(dO O))
+/// (arXiv:2205.14135, appendix B.4).
+std::array<Tensor, 3> backward_half(const Tensor& gradient, const Tensor& q, const Tensor& k, const Tensor& v,
+                                    const Tensor& out, const Tensor& lse, const AttentionArgs& args) {
+  const at::NoGradGuard no_grad;
+  const Heads shape(q, k);
+  const auto type = accumulate_type(q);
+  const Tensor upstream = shape.stacked(gradient.to(type)), row = shape.stacked(lse.to(type).unsqueeze(-1));
+  const Tensor weights = at::exp(scores_of(shape, q, k, args) - row);
+  const Tensor inner = (upstream * shape.stacked(out.to(type))).sum(-1, /*keepdim=*/true);
+  const Tensor of_scores =
+      weights * (at::matmul(upstream, v.to(type).transpose(-2, -1)) - inner) * args.scale;
+  const Tensor dq = shape.apart(at::matmul(of_scores, k.to(type)));
+  const Tensor dk = at::matmul(of_scores.transpose(-2, -1), shape.stacked(q.to(type)));
+  const Tensor dv = at::matmul(weights.transpose(-2, -1), upstream);
+  return {dq.to(q.scalar_type()), dk.to(k.scalar_type()), dv.to(v.scalar_type())};
+}
+}  // namespace
+
+AttentionOut attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args) {
+  const Heads shape(q, k);
+  const Tensor scores = scores_of(shape, q, k, args);
+  const Tensor weights = at::softmax(scores, -1);
+  AttentionOut result;
+  result.out = shape.apart(at::matmul(weights.to(v.scalar_type()), v));
+  if (args.lse) result.lse = at::logsumexp(scores, -1).view({shape.batch, shape.heads, shape.queries});
+  return result;
+}
+
+AttentionForwardBackward attention_forward_backward() { return {forward_half, backward_half}; }
 }  // namespace optrush::plain

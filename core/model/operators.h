@@ -16,7 +16,7 @@ Tensor rotate(const Tensor& x, const Tensor& cos, const Tensor& sin);
 /// softmax(q k^T scale) v with the whole S x S matrix. Query heads of one key/value head are stacked along
 /// the sequence (grouped-query attention, arXiv:2305.13245), so keys and values are not copied.
 AttentionOut attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs&);
-AttentionHalves attention_halves();
+AttentionForwardBackward attention_forward_backward();
 /// SiLU(gate) * up (arXiv:2002.05202).
 Tensor swiglu(const Tensor& gate, const Tensor& up);
 /// Sum of -log softmax(logits)[label] over labels that are not -100. logits (B, S, V), labels (B, S).

@@ -1,6 +1,8 @@
-#include "optrush/vocabulary.h"
+#include "optrush/ops.h"
 
 #include <ATen/Functions.h>
+
+#include "optrush/mesh.h"
 
 namespace optrush {
 namespace {

@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <set>
 
-#include "base/installation.h"
 #include "base/suggest.h"
+#include "machine/installation.h"
 #include "optrush/error.h"
 #include "plugin/description.h"
 
@@ -115,5 +115,29 @@ const PluginDescription& Catalogue::at(const std::string& name) const {
   for (const auto& [file, reason] : unusable_)
     if (file.extension() != ".so") cure += "\n  not searched: " + file.string() + ": " + reason;
   throw Error("no plugin '" + name + "'", cure);
+}
+
+void Catalogue::check_stack(const std::vector<PluginUse>& stack, const std::vector<PluginUse>& added) const {
+  std::vector<std::string> stacked;
+  for (const auto& use : stack) {
+    if (std::ranges::count(stacked, use.name) != 0) throw Error("plugin '" + use.name + "' is stacked twice");
+    stacked.push_back(use.name);
+  }
+  const auto is_added = [&](const std::string& name) {
+    return std::ranges::count(added, name, &PluginUse::name) != 0;
+  };
+  for (const auto& name : stacked) {
+    const auto& plugin = at(name);
+    for (const auto& other : plugin.conflicts)
+      if (std::ranges::count(stacked, other) != 0) {
+        const std::string& below = is_added(other) && !is_added(name) ? name : other;
+        throw Error("plugins '" + name + "' and '" + other + "' conflict",
+                    "take one off: without = \"" + below + "\" or replace = \"" + below + "\"");
+      }
+    for (const auto& other : plugin.requirements)
+      if (std::ranges::count(stacked, other) == 0)
+        throw Error("plugin '" + name + "' requires '" + other + "', which is not stacked",
+                    "stack '" + other + "' as well; stacked here: " + join(stacked));
+  }
 }
 }  // namespace optrush

@@ -4,15 +4,14 @@
 #include <fstream>
 #include <set>
 
-#include "base/fields.h"
 #include "base/files.h"
 #include "base/suggest.h"
 #include "build_info.h"
 #include "optrush/error.h"
 #include "optrush/host/abi.h"
-#include "optrush/host/plugin_api.h"
 #include "plugin/elf_note.h"
 #include "plugin/needs.h"
+#include "spec/fields.h"
 
 namespace optrush {
 namespace {
@@ -220,7 +219,7 @@ void check_compatible(const PluginDescription& plugin) {
   const auto lines = differences(plugin);
   if (lines.empty()) return;
   throw Error("plugin '" + plugin.name + "' was built for another host\n  " + join(lines, "\n  "),
-              "rebuild it with optrush_add_plugin() against this build (docs/plugins.md)",
+              "rebuild it with optrush_add_plugin() against this build (docs/plugins/abi.md)",
               plugin.file.string());
 }
 }  // namespace optrush

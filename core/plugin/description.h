@@ -3,10 +3,10 @@
 #include <string>
 #include <vector>
 
-#include "optrush/effect.h"
+#include "optrush/edit.h"
 #include "optrush/json.h"
 #include "optrush/options.h"
-#include "optrush/phase.h"
+#include "optrush/spec.h"
 
 namespace optrush {
 /// One form in which `optrush check` runs a plugin: its options, plugins that are stacked with it, and the
@@ -61,6 +61,10 @@ class Catalogue {
   const std::vector<Unusable>& unusable() const { return unusable_; }
   /// An Error names the nearest plugin, or why the file of that name is unusable.
   const PluginDescription& at(const std::string& name) const;
+
+  /// An Error where one of these plugins is stacked twice, conflicts with another one or lacks one that it
+  /// requires. The cure of a conflict takes off the one that is not `added`, if one of them is not.
+  void check_stack(const std::vector<PluginUse>&, const std::vector<PluginUse>& added = {}) const;
 
  private:
   std::vector<PluginDescription> plugins_;

@@ -5,12 +5,11 @@
 
 #include <algorithm>
 #include <boost/dll/shared_library.hpp>
-#include <map>
 
 #include "base/files.h"
-#include "base/spec_json.h"
 #include "optrush/error.h"
-#include "plugin/boundary.h"
+#include "recipe/boundary.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace {
@@ -43,22 +42,6 @@ std::unique_ptr<Plugin> create(const PluginDescription& plugin) {
   if (!instance) throw Error("optrush_create_plugin of plugin '" + plugin.name + "' returned nothing");
   return instance;
 }
-
-void check_stack(const std::vector<LoadedPlugin>& plugins) {
-  std::map<std::string, const PluginDescription*> stacked;
-  for (const auto& plugin : plugins)
-    if (!stacked.emplace(plugin.description.name, &plugin.description).second)
-      throw Error("plugin '" + plugin.description.name + "' is stacked twice");
-  for (const auto& [name, description] : stacked) {
-    for (const auto& other : description->conflicts)
-      if (stacked.contains(other))
-        throw Error("plugins '" + name + "' and '" + other + "' can't be stacked together",
-                    "take one off: without = \"" + other + "\"");
-    for (const auto& other : description->requirements)
-      if (!stacked.contains(other))
-        throw Error("plugin '" + name + "' needs plugin '" + other + "'", "stack '" + other + "' as well");
-  }
-}
 }  // namespace
 
 std::vector<LoadedPlugin> load_plugins(const RunSpec& spec) {
@@ -70,9 +53,9 @@ std::vector<LoadedPlugin> load_plugins(const RunSpec& spec) {
     plugins.push_back(
         {description, {}, Options(description.options, use.options, "plugin '" + use.name + "'"), {}});
   }
+  catalogue.check_stack(spec.plugins);
   std::sort(plugins.begin(), plugins.end(),
             [](const auto& a, const auto& b) { return a.description.name < b.description.name; });
-  check_stack(plugins);
   for (auto& plugin : plugins) {
     plugin.sha256 = sha256_file(plugin.description.file);
     plugin.instance = create(plugin.description);
@@ -80,7 +63,7 @@ std::vector<LoadedPlugin> load_plugins(const RunSpec& spec) {
   return plugins;
 }
 
-void apply_plugins(std::vector<LoadedPlugin>& plugins, Recipe& recipe) {
+void apply_plugins(std::vector<LoadedPlugin>& plugins, RunRecipe& recipe) {
   for (auto& plugin : plugins) {
     recipe.edit_as(plugin.description.name);
     const std::string where = "plugin '" + plugin.description.name + "' in apply";

@@ -3,9 +3,10 @@
 #include <string>
 #include <vector>
 
-#include "base/spec_json.h"
 #include "optrush/plugin.h"
 #include "plugin/description.h"
+#include "recipe/run_recipe.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 /// A plugin of one run: what its file says, its validated options, its instance.
@@ -21,7 +22,7 @@ struct LoadedPlugin {
 /// Libraries stay loaded until the process ends.
 std::vector<LoadedPlugin> load_plugins(const RunSpec&);
 /// Calls apply() of each; an exception gets the plugin's name.
-void apply_plugins(std::vector<LoadedPlugin>&, Recipe&);
+void apply_plugins(std::vector<LoadedPlugin>&, RunRecipe&);
 /// For results: [{"name", "version", "file", "sha256", "effect", "options"}].
 Json to_json(const std::vector<LoadedPlugin>&);
 }  // namespace optrush

@@ -2,9 +2,9 @@
 
 #include <cstdlib>
 
-#include "base/executable.h"
 #include "base/suggest.h"
 #include "build_info.h"
+#include "machine/executable.h"
 
 namespace optrush {
 namespace {

@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "base/python.h"
+#include "machine/python.h"
 
 namespace optrush {
 /// What a machine offers to plugins. An empty reason: it is there.

@@ -17,7 +17,7 @@
 #include "base/seconds_since.h"
 #include "base/suggest.h"
 #include "optrush/error.h"
-#include "process/strays.h"
+#include "process/orphans.h"
 
 namespace optrush {
 namespace {
@@ -128,7 +128,7 @@ std::optional<ProcessEnd> Process::poll() {
   int status = 0;
   waitpid(pid_, &status, 0);
   ProcessEnd end;
-  if (--alive_ == 0) end.strays = end_orphans(pid_);
+  if (--alive_ == 0) end.orphans = end_orphans(pid_);
   pid_ = -1;
   if (WIFSIGNALED(status)) {
     end.kind = ProcessEnd::Kind::signalled;

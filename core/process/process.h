@@ -32,7 +32,7 @@ struct ProcessEnd {
   int signal = 0;                          ///< signalled: by something else than us
   std::optional<bool> out_of_memory = {};  ///< by SIGKILL: whether that was the kernel's out-of-memory killer
   double seconds = 0;
-  std::vector<std::string> strays;  ///< what it had left running outside of its group, and was ended
+  std::vector<std::string> orphans;  ///< what it had left running outside of its group, and was ended
 };
 
 /// Whether something outside of a process ended it, as a launcher does that ends a whole job: by a signal

@@ -1,4 +1,4 @@
-#include "optrush/traced_pairs.h"
+#include "optrush/differentiable.h"
 
 #include <ATen/autocast_mode.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -23,7 +23,7 @@ void check_count(const Differentiable& op, const char* what, size_t got, size_t 
 }
 
 /// The one autograd node behind every pair.
-struct PairFunction : torch::autograd::Function<PairFunction> {
+struct AutogradFunction : torch::autograd::Function<AutogradFunction> {
   static variable_list forward(AutogradContext* context, const Differentiable* op, at::TensorList inputs) {
     auto result = op->forward(inputs.vec());
     context->set_materialize_grads(
@@ -57,15 +57,15 @@ Tensors cast_inputs(const Differentiable& op, Tensors inputs) {
 }
 
 // NOLINTBEGIN(cppcoreguidelines-avoid-non-const-global-variables): of the thread that calls
-thread_local TracedPairs* traced_pairs = nullptr;
+thread_local TracedFunctions* traced_functions = nullptr;
 thread_local CallObserver* call_observer = nullptr;
 // NOLINTEND(cppcoreguidelines-avoid-non-const-global-variables)
 
 /// The operator behind the node: the tracer notes the call and runs the pair without looking into it.
 // NOLINTNEXTLINE(performance-unnecessary-value-param): the dispatcher gives values
 Tensors run_traced_pair(std::string pair, Tensors inputs) {
-  const auto& entry = traced_pairs->entries().at(std::stoul(pair));
-  return PairFunction::apply(entry.op, at::TensorList(inputs));
+  const auto& entry = traced_functions->entries().at(std::stoul(pair));
+  return AutogradFunction::apply(entry.op, at::TensorList(inputs));
 }
 
 Tensors call_node(const std::string& pair, const Tensors& inputs) {
@@ -84,8 +84,8 @@ Tensors call_node(const std::string& pair, const Tensors& inputs) {
 }
 }  // namespace
 
-TracedPairs::TracedPairs() : outer_(std::exchange(traced_pairs, this)) {}
-TracedPairs::~TracedPairs() { traced_pairs = outer_; }
+TracedFunctions::TracedFunctions() : outer_(std::exchange(traced_functions, this)) {}
+TracedFunctions::~TracedFunctions() { traced_functions = outer_; }
 
 CallObserver::CallObserver(See see) : see_(std::move(see)), outer_(std::exchange(call_observer, this)) {}
 CallObserver::~CallObserver() { call_observer = outer_; }
@@ -96,12 +96,12 @@ Tensors call(const Differentiable& op, Tensors inputs) {
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   if (!tracing()) {
     if (call_observer != nullptr) call_observer->see_(op, inputs);
-    return PairFunction::apply(&op, at::TensorList(inputs));
+    return AutogradFunction::apply(&op, at::TensorList(inputs));
   }
-  if (op.traits.trace == Trace::opaque || traced_pairs == nullptr)
+  if (op.traits.trace == Trace::opaque || traced_functions == nullptr)
     throw Error("operator '" + op.name + "' can't be traced: its halves are not made of ATen calls",
                 "give its slot a base whose traits are opaque: the plain form is traced in its place");
-  traced_pairs->entries_.push_back({&op, inputs});
-  return call_node(std::to_string(traced_pairs->entries_.size() - 1), inputs);
+  traced_functions->entries_.push_back({&op, inputs});
+  return call_node(std::to_string(traced_functions->entries_.size() - 1), inputs);
 }
 }  // namespace optrush

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "optrush/evaluation.h"
+#include "optrush/scopes.h"
 
 namespace optrush {
 namespace {

@@ -1,9 +1,10 @@
-#include "optrush/recipe.h"
+#include "recipe/run_recipe.h"
 
 #include <algorithm>
+#include <array>
 
 #include "optrush/error.h"
-#include "plugin/boundary.h"
+#include "recipe/boundary.h"
 
 namespace optrush {
 namespace {
@@ -19,29 +20,33 @@ Ops::Ops(const Editor* editor)
       add_norm("add_norm", editor, plain()),
       position("position", editor, plain()),
       attention("attention", editor, plain({"double", "lse", "segments"})),
-      attention_halves("attention_halves", editor, plain({"double", "segments"})),
+      attention_forward_backward("attention_forward_backward", editor, plain({"double", "segments"})),
       swiglu("swiglu", editor, plain()),
       mlp("mlp", editor, plain()),
       head_loss("head_loss", editor, plain({"double", "vocabulary"})) {}
 
 std::vector<const SlotInfo*> Ops::all() const {
-  return {&embedding, &linear,           &norm,   &add_norm, &position,
-          &attention, &attention_halves, &swiglu, &mlp,      &head_loss};
+  return {&embedding, &linear, &norm,     &add_norm, &position, &attention, &attention_forward_backward,
+          &swiglu,    &mlp,    &head_loss};
 }
 
 Recipe::Recipe(RunSpec spec)
     : spec_(std::move(spec)),
+      record_(std::make_unique<Record>()),
+      mesh(record_->mesh),
       ops(&editor_),
       unit("unit", &editor_, plain()),
       data("data", &editor_, {}),
       rows("rows", &editor_, plain()),
       stages("stages", &editor_, {}),
-      data_parallel("data_parallel", &editor_, plain({"double", "late_gradients"})),
+      data_parallel("data_parallel", &editor_, plain({"double", "deferred_weight_gradients"})),
       loss_gradient("loss_gradient", &editor_, plain()),
       gradients("gradients", &editor_, plain()),
       optimizer("optimizer", &editor_, {.offers = {"double"}}),
       schedule("schedule", &editor_, plain()),
       evaluation("evaluation", &editor_, plain()) {}
+
+Recipe::~Recipe() = default;
 
 std::vector<const SlotInfo*> Recipe::slots() const {
   auto all = ops.all();
@@ -69,19 +74,36 @@ std::string_view to_string(ActivationPolicy::Kind kind) {
   return "";
 }
 
+std::string_view to_string(Event event) {
+  constexpr std::array<std::string_view, 7> kEvents = {
+      "mesh_initialized", "meta_initialized", "materialized", "ready", "step_begin", "step_end", "finished"};
+  static_assert(kEvents.size() == static_cast<size_t>(Event::finished) + 1);
+  return kEvents.at(static_cast<size_t>(event));
+}
+
 void Recipe::keep_activations(ActivationPolicy policy) {
-  claim(&activations_, activations_ == policy);
-  activations_ = std::move(policy);
+  claim(&record_->activations, record_->activations == policy);
+  record_->activations = std::move(policy);
 }
 
-void Recipe::describe_adapter(Json config) {
-  claim(&adapter_, false);
-  adapter_ = std::move(config);
+const ActivationPolicy& Recipe::activations() const { return record_->activations; }
+
+const Scopes& Recipe::scopes() const { return record_->scopes; }
+
+void Recipe::describe(std::string format, Json description) {
+  Json& known = record_->descriptions[std::move(format)];
+  claim(&known, false);
+  known = std::move(description);
 }
 
-void Recipe::scope(Phase phase, std::function<Scopes::Guard()> enter) {
+void Recipe::learn_from(std::string kind) {
+  editor_.check_open("the data that it learns from");
+  record_->learned.insert(std::move(kind));
+}
+
+void Recipe::scope(Phase phase, std::function<std::shared_ptr<void>()> enter) {
   editor_.check_open("a scope");
-  auto& scopes = scopes_.scopes_;
+  auto& scopes = record_->scopes.scopes_;
   scopes.push_back({{phase, editor_.name, {}}, std::move(enter)});
   // Outermost first, so the later phase comes first.
   std::stable_sort(scopes.begin(), scopes.end(),
@@ -90,14 +112,15 @@ void Recipe::scope(Phase phase, std::function<Scopes::Guard()> enter) {
 
 void Recipe::on(Event event, Phase phase, std::function<void(Run&)> call) {
   editor_.check_open("a handler of event " + std::string(to_string(event)));
-  handlers_.push_back({event, {phase, editor_.name, {}}, std::move(call)});
-  std::stable_sort(handlers_.begin(), handlers_.end(),
+  auto& handlers = record_->handlers;
+  handlers.push_back({event, {phase, editor_.name, {}}, std::move(call)});
+  std::stable_sort(handlers.begin(), handlers.end(),
                    [](const auto& a, const auto& b) { return a.edit < b.edit; });
 }
 
 void Recipe::keep(std::string name, std::function<Tensor()> view) {
   editor_.check_open("kept state");
-  kept_.push_back({editor_.name + "/" + std::move(name), std::move(view)});
+  record_->kept.push_back({editor_.name + "/" + std::move(name), std::move(view)});
 }
 
 void Recipe::counter(Counter counter, std::function<double()> read) {
@@ -115,17 +138,18 @@ void Recipe::counter(Counter counter, std::function<double()> read) {
   if (!is_text(counter.unit, kLongestUnit))
     throw Error(subject + " has the unit '" + counter.unit + "'", "one line of 16 bytes at most");
   if (!read) throw Error(subject + " has nothing that reads it");
-  const auto own = [&](const Counted& counted) { return counted.plugin == editor_.name; };
-  if (std::ranges::count_if(counters_, own) == kMost)
+  auto& counters = record_->counters;
+  const auto own = [&](const Record::Counted& counted) { return counted.plugin == editor_.name; };
+  if (std::ranges::count_if(counters, own) == kMost)
     throw Error(subject + " is one too many", "a plugin has 16 counters at most");
-  for (const Counted& counted : counters_)
+  for (const Record::Counted& counted : counters)
     if (own(counted) && counted.counter.name == counter.name)
       throw Error(subject + " is there twice", "give each a name of its own");
-  counters_.push_back({editor_.name, std::move(counter), std::move(read)});
+  counters.push_back({editor_.name, std::move(counter), std::move(read)});
 }
 
-void Recipe::fire(Event event, Run& run) const {
-  for (const auto& handler : handlers_) {
+void RunRecipe::fire(Event event, Run& run) const {
+  for (const auto& handler : record_->handlers) {
     if (handler.event != event) continue;
     const std::string where =
         "plugin '" + handler.edit.plugin + "' in event " + std::string(to_string(event));
@@ -135,25 +159,19 @@ void Recipe::fire(Event event, Run& run) const {
 
 void Recipe::claim(const void* field, bool same_value) {
   editor_.check_open("a training field");
-  const auto [owner, fresh] = claims_.try_emplace(field, editor_.name);
+  const auto [owner, fresh] = record_->claims.try_emplace(field, editor_.name);
   if (!fresh && owner->second != editor_.name && !same_value)
     throw Error("plugins '" + owner->second + "' and '" + editor_.name +
                     "' set the same training field to different values",
                 "stack one of them");
 }
 
-void Recipe::check() const {
+Json RunRecipe::description(const std::string& format) const {
+  const auto found = record_->descriptions.find(format);
+  return found == record_->descriptions.end() ? Json() : found->second;
+}
+
+void RunRecipe::check() const {
   for (const SlotInfo* slot : slots()) slot->check();
-  const auto learns = [](const Edit& wrap) {
-    return std::ranges::find(wrap.traits.offers, "preferences") != wrap.traits.offers.end();
-  };
-  if (spec_.data.kind != "preferences") return;
-  if (spec_.train.micro_batch % 2 != 0)
-    throw Error("train.micro_batch is " + std::to_string(spec_.train.micro_batch) +
-                    ", and the two answers of a pair are two sequences of one micro-batch",
-                "give an even number");
-  if (std::ranges::none_of(unit.wraps(), learns))
-    throw Error("the data is pairs of answers, and no plugin learns from pairs",
-                "stack one that does (optrush plugins), or give other data");
 }
 }  // namespace optrush

@@ -4,7 +4,7 @@
 #include <torch/csrc/jit/frontend/tracer.h>
 
 #include "optrush/error.h"
-#include "plugin/boundary.h"
+#include "recipe/boundary.h"
 
 namespace optrush {
 bool tracing() { return torch::jit::tracer::isTracing(); }

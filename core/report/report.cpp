@@ -4,13 +4,13 @@
 
 #include "base/files.h"
 #include "base/printable.h"
-#include "base/stand_in.h"
 #include "base/text.h"
-#include "report/document.h"
-#include "report/render.h"
-#include "report/stand_in.h"
-#include "report/text_table.h"
-#include "report/writers.h"
+#include "machine/stand_in.h"
+#include "report/analysis/stand_in.h"
+#include "report/sections/document.h"
+#include "report/writers/render.h"
+#include "report/writers/text_table.h"
+#include "report/writers/writers.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
@@ -21,24 +21,31 @@ Analysis analyze(const fs::path& folder, const ReportOptions& options) {
   return analyze(stored);
 }
 
-std::string write_report(const fs::path& folder, const ReportOptions& options) {
-  const Analysis analysis = analyze(folder, options);
-  if (ran_on_stand_in(analysis.context)) {
-    write_file(folder / "report.md", std::string(kNothingComputed) + "\n");
-    return "";
-  }
+namespace {
+/// Returns why it has no charts; "": it has them, or has none to show.
+std::string write_files(const fs::path& folder, const Analysis& analysis, bool png) {
   const Document document = make_document(analysis);
-  const std::vector<Chart> charts = make_charts(analysis);
   write_file(folder / "results.csv", csv(analysis));
   write_json(folder / "results.json", results_json(analysis));
-  std::vector<std::string> drawn;
-  const std::string problem = draw(folder, charts, html(document, charts), options.png);
-  if (problem.empty())
-    for (const auto& chart : charts) drawn.push_back(chart.name);
-  else
-    write_file(folder / "report.html", html(document, {}));
-  write_file(folder / "report.md", markdown(document, drawn));
-  return problem.empty() ? "" : "the report has tables only, no charts: " + problem;
+  const std::vector<Chart> charts = charts_of(analysis);
+  std::vector<std::string> names;
+  for (const auto& chart : charts) names.push_back(chart.name);
+  const std::string page = html(document, names);
+  const std::string problem = charts.empty() ? "" : draw(folder, analysis, charts, page, png);
+  if (!problem.empty()) names.clear();
+  if (names.empty()) write_file(folder / "report.html", html(document, {}));
+  write_file(folder / "report.md", markdown(document, names));
+  return problem;
+}
+}  // namespace
+
+WrittenReport write_report(const fs::path& folder, const ReportOptions& options) {
+  WrittenReport written{analyze(folder, options), ""};
+  if (ran_on_stand_in(written.analysis.context))
+    write_file(folder / "report.md", std::string(kNothingComputed) + "\n");
+  else if (const std::string problem = write_files(folder, written.analysis, options.png); !problem.empty())
+    written.warning = "the report has tables only, no charts: " + problem;
+  return written;
 }
 
 namespace {

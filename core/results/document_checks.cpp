@@ -1,9 +1,9 @@
 #include "results/document_checks.h"
 
-#include "base/spec_json.h"
-#include "base/value.h"
-#include "optrush/effect.h"
 #include "optrush/error.h"
+#include "optrush/options.h"
+#include "spec/spec_json.h"
+#include "spec/value.h"
 
 namespace optrush {
 namespace {
@@ -83,29 +83,6 @@ void check_plan(const Json& json, const std::string& where) {
   if (!plan.has("work") || !plan.at("work").is_object()) return;
   for (const char* pass : {"forward", "backward"})
     plan.part("work").part(pass).need("number", {"bytes", "flops"});
-}
-
-void check_context(const Json& json, const std::string& where) {
-  if (!json.is_object() || !json.contains("date"))
-    throw Error("is no description of a machine", "restore it, or remove it: --resume makes it again", where);
-  const DocumentPart context(json, "the context", where);
-  context.need("string", {"date"});
-  if (context.has("peak")) {
-    const DocumentPart peak = context.part("peak");
-    peak.allow("string", {"source", "mfu_dtype", "device"});
-    peak.allow("object", {"dtype_flops"});
-    if (peak.has("mfu_denominator") && !peak.at("mfu_denominator").is_null())
-      peak.need("number", {"mfu_denominator"});
-  }
-  context.allow("number", {"threads"});
-  if (context.has("streams_bytes_per_second")) context.part("streams_bytes_per_second").need_all("number");
-  if (context.has("hosts"))
-    for (const DocumentPart& host : context.tables("hosts")) {
-      host.need("string", {"name"});
-      host.allow("string", {"cpu", "gpus"});
-      if (!host.at("ranks").is_array()) throw Error(host.named("ranks") + " must be a list", {}, where);
-    }
-  context.allow("list", {"warnings"});
 }
 
 void check_tried(const Json& json, const std::string& where) {

@@ -9,8 +9,6 @@ namespace optrush {
 
 /// Of plans.json or of a result; null: there is none.
 void check_plan(const Json&, const std::string& where);
-/// context.json
-void check_context(const Json&, const std::string& where);
 /// tried.json
 void check_tried(const Json&, const std::string& where);
 /// The plugins that a run was made with.

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/fields.h"
+#include "spec/fields.h"
 
 namespace optrush {
 namespace {

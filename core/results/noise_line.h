@@ -15,7 +15,7 @@ inline constexpr std::pair<const char*, const char*> kMachineSettings[] = {
 struct NoiseLine {
   int64_t round = 0;                     ///< rounds before it
   double low = 0, median = 0, high = 0;  ///< nanoseconds of a unit of work: the tenth, half and nine tenths
-  Json before = Json::object(), after = Json::object();  ///< counters (launch/machine_counters.h)
+  Json before = Json::object(), after = Json::object();  ///< counters (launch/machine/machine_counters.h)
 
   double spread() const { return (high - low) / median; }
 };

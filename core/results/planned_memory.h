@@ -5,7 +5,7 @@
 #include "optrush/json.h"
 
 namespace optrush {
-/// The memory of a step as a plan foresees it ("memory" of a plan; worker/predict.h writes it). Bytes.
+/// The memory of a step as a plan predicts it ("memory" of a plan; worker/predict.h writes it). Bytes.
 struct PlannedMemory {
   double peak = 0;         ///< in use, or what is in use at most
   double least = 0;        ///< at least; `peak` where nothing is a bound

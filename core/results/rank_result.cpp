@@ -1,44 +1,53 @@
 #include "results/rank_result.h"
 
-#include "base/value.h"
-#include "results/read_fields.h"
-
 namespace optrush {
-RankResult rank_result_from_json(const Json& json) {
-  check_keys(json,
-             {"rank", "host", "device", "step_seconds", "busy_seconds", "exposed_seconds", "peak_allocated",
-              "peak_reserved", "process", "parts", "sent_bytes"},
-             "field", "a rank", {});
-  return {required<int64_t>(json, "rank"),
-          optional_field<std::string>(json, "host").value_or(""),
-          optional_field<std::string>(json, "device").value_or(""),
-          number(json, "step_seconds"),
-          number(json, "busy_seconds"),
-          number(json, "exposed_seconds"),
-          number(json, "peak_allocated"),
-          number(json, "peak_reserved"),
-          number(json, "process"),
-          number(json, "parts"),
-          number(json, "sent_bytes")};
+const Record<RankResult>& record_of(const RankResult*) {
+  using R = RankResult;
+  static const auto record =
+      Record<R>("a rank", "seconds are medians over timed steps; bytes sent are of one step")
+          .field("rank", &R::rank, {.required = true, .schema = {{"minimum", 0}}})
+          .field("host", &R::host, {})
+          .field("device", &R::device, {})
+          .field("step_seconds", &R::step_seconds, {.doc = "of the whole step", .nullable = true})
+          .field("busy_seconds", &R::busy_seconds,
+                 {.doc = "of the step without exposed communication", .nullable = true})
+          .field("exposed_seconds", &R::exposed_seconds,
+                 {.doc = "of communication that nothing hides", .nullable = true})
+          .field("peak_allocated", &R::peak_allocated,
+                 {.doc = "active bytes", .nullable = true, .integer = true})
+          .field("peak_reserved", &R::peak_reserved, {.nullable = true, .integer = true})
+          .field("process", &R::process, {.nullable = true, .integer = true})
+          .field("parts", &R::parts,
+                 {.doc = "bytes: the total of memory.parts on that rank", .nullable = true, .integer = true})
+          .field("sent_bytes", &R::sent_bytes, {.nullable = true});
+  return record;
 }
 
-Collective collective_from_json(const Json& json) {
-  check_keys(json, {"name", "group", "ranks", "calls", "bytes", "sent_bytes", "theory_bytes"}, "field",
-             "a collective", {});
-  return {required<std::string>(json, "name"),
-          optional_field<std::string>(json, "group").value_or(""),
-          optional_field<int64_t>(json, "ranks").value_or(1),
-          number(json, "calls"),
-          number(json, "bytes"),
-          number(json, "sent_bytes"),
-          number(json, "theory_bytes")};
+const Record<Collective>& record_of(const Collective*) {
+  using C = Collective;
+  static const auto record =
+      Record<C>("a collective")
+          .field("name", &C::name, {.doc = "all_reduce, all_gather, ...", .required = true})
+          .field("group", &C::group, {.doc = "dimension of the mesh"})
+          .field("ranks", &C::ranks, {.schema = {{"minimum", 1}}})
+          .field("calls", &C::calls, {.nullable = true})
+          .field("bytes", &C::bytes, {.doc = "of the tensors", .nullable = true})
+          .field("sent_bytes", &C::sent_bytes, {.doc = "by this rank", .nullable = true})
+          .field("theory_bytes", &C::theory_bytes, {.doc = "that theory says it sends", .nullable = true});
+  return record;
 }
 
-MeshDimension mesh_dimension_from_json(const Json& json) {
-  check_keys(json, {"dim", "size"}, "field", "a dimension of the mesh", {});
-  constexpr int64_t kMost = 1'000'000;
-  const auto size = required<int64_t>(json, "size");
-  if (size < 1 || size > kMost) throw Error("a dimension of the mesh of " + std::to_string(size) + " ranks");
-  return {required<std::string>(json, "dim"), size};
+const Record<MeshDimension>& record_of(const MeshDimension*) {
+  using D = MeshDimension;
+  static const auto record =
+      Record<D>("a dimension of the mesh")
+          .field("dim", &D::name, {.required = true})
+          .field("size", &D::size, {.required = true, .schema = {{"minimum", 1}}})
+          .then([](D& dimension) {
+            constexpr int64_t kMost = 1'000'000;
+            if (dimension.size < 1 || dimension.size > kMost)
+              throw Error("a dimension of the mesh of " + std::to_string(dimension.size) + " ranks");
+          });
+  return record;
 }
 }  // namespace optrush

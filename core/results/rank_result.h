@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "optrush/json.h"
+#include "results/record.h"
 
 namespace optrush {
 /// One rank of a run that several processes trained together. Seconds are medians over the timed steps, bytes
@@ -35,8 +35,7 @@ struct MeshDimension {
   int64_t size = 1;
 };
 
-/// Errors name the field.
-RankResult rank_result_from_json(const Json&);
-Collective collective_from_json(const Json&);
-MeshDimension mesh_dimension_from_json(const Json&);
+const Record<RankResult>& record_of(const RankResult*);
+const Record<Collective>& record_of(const Collective*);
+const Record<MeshDimension>& record_of(const MeshDimension*);
 }  // namespace optrush

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -9,22 +10,23 @@
 #include "experiment/gate.h"
 #include "optrush/json.h"
 #include "results/rank_result.h"
+#include "results/status.h"
 
 namespace optrush {
-enum class Status : uint8_t { ok, oom, failed, crashed, timeout, skipped, broken };
-std::string_view to_string(Status);
-
 /// Seconds by name in the order of a step; none where a phase can't be told apart.
 using Phases = std::vector<std::pair<std::string, std::optional<double>>>;
+
+inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 struct StepResult {
   int64_t step = 0;
   bool timed = false;
-  double loss = 0, grad_norm = 0;  ///< NaN where it was not finite
-  double learning_rate = 0;        ///< NaN where a program does not tell it
-  int64_t trained = 0;             ///< tokens that a loss is taken on
-  int64_t tokens = 0;              ///< tokens that the model processes: every position but padding
-  int64_t positions = 0;           ///< padding among them
+  double loss = kNaN, grad_norm = kNaN;  ///< NaN where it was not finite
+  double learning_rate = kNaN;           ///< NaN where a program does not tell it
+  int64_t trained = 0;                   ///< tokens that a loss is taken on
+  int64_t tokens = -1;                   ///< tokens that the model processes: every position but padding
+  int64_t positions = -1;                ///< padding among them
+  std::optional<double> attention_pairs = {};  ///< of positions of one document
   double seconds = 0;
   Phases phases;
 };
@@ -49,12 +51,14 @@ struct StepCost {
 struct ValidationPoint {
   int64_t step = 0;  ///< that the parameters are about to train on
   double loss = 0;
+  std::optional<double> seconds = {};
 };
 
 /// A number that a plugin tells of a run, over its ranks.
 struct CounterResult {
   std::string plugin, name, unit;
-  bool per_step = false;  ///< else of the whole run
+  bool per_step = false;        ///< else of the whole run
+  std::string over_ranks = {};  ///< what is made of the ranks' values: "sum", "mean", "max"
   double value = 0;
   bool same_as(const CounterResult& other) const {
     return plugin == other.plugin && name == other.name && unit == other.unit && per_step == other.per_step;
@@ -70,6 +74,11 @@ struct SavedPoint {
 /// What the trained model made of a prompt.
 struct SampledText {
   std::string prompt, text;
+};
+
+/// Means of the timed steps, over all ranks.
+struct TokensPerStep {
+  std::optional<double> processed, trained, padding;  ///< padding: its part of all positions
 };
 
 /// Where a run's validation loss was lowest, whose state it kept.
@@ -89,6 +98,7 @@ struct RunResult {
   Json plan, plugins = Json::array();
   std::vector<StepResult> steps;
   std::optional<double> tokens_per_second, trained_tokens_per_second, step_seconds;
+  TokensPerStep tokens_per_step;
   Phases phases;
   Memory memory;
   std::optional<double> mfu_flops, mfu_causal_flops, hfu_flops;  ///< FLOPs a token, by each formula
@@ -102,13 +112,21 @@ struct RunResult {
   std::optional<BestState> best;
   std::vector<SavedPoint> saved;  ///< the same
   std::vector<CounterResult> counters;
-  std::string turns;  ///< of the runs that took turns with this one: they all have it; "": it ran alone
-  std::string cut;    ///< why it ended before its last step: "time limit", "interrupt"; "": it did not
+  std::string
+      turns;  ///< of the runs that were interleaved with this one, all of which have it; "": it ran alone
+  std::string cut;  ///< why it ended before its last step: "time limit", "interrupt"; "": it did not
+  std::optional<Cause> cause;
+  std::optional<int64_t> rank;  ///< of several, the one that failed first
   // Of runs of several ranks; empty for one.
   std::vector<RankResult> ranks;
   std::vector<MeshDimension> mesh;  ///< outermost first
   std::vector<Collective> collectives;
 
+  RunResult() = default;
+  /// One that says no more than how a run ended.
+  explicit RunResult(BadEnd end) : status(end.status), reason(std::move(end.reason)) {}
+
+  bool ok() const { return status == Status::ok; }
   /// Losses and gradient norms by step.
   Curve curve() const;
   /// Of the timed steps together.
@@ -119,6 +137,9 @@ struct RunResult {
 
 /// Strict: unknown keys, missing ones and wrong types are Errors that name `where`.
 RunResult run_result_from_json(const Json&, const std::string& where);
+Json to_json(const RunResult&);
+/// docs/schema/run_result.schema.json, made from the same declaration.
+Json run_result_schema();
 
 /// Who trained: another program need not report gradient norms.
 enum class Trainer : uint8_t { worker, other_program };

@@ -5,11 +5,12 @@
 
 #include "base/counted.h"
 #include "base/files.h"
-#include "base/spec_json.h"
 #include "base/suggest.h"
 #include "optrush/error.h"
+#include "results/context.h"
 #include "results/document_checks.h"
 #include "results/sums.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
@@ -125,7 +126,7 @@ Stored load_report(const fs::path& folder) {
   load_plans(folder / "plans.json", sums, stored);
   if (const fs::path context = folder / "context.json"; is_there(context)) {
     stored.context = sums.read(context);
-    check_context(stored.context, context.string());
+    context_from_json(stored.context, context.string());  // what is wrong with it is said here
   }
   load_runs(sums, stored);
   load_noise(folder / "noise.jsonl", stored);

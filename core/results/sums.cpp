@@ -6,26 +6,24 @@
 namespace optrush {
 namespace fs = std::filesystem;
 
+using Event = JournalEntry::Event;
+
 Sums::Sums(const fs::path& folder) : folder_(folder) {
-  for (const Json& entry : read_json_lines(folder / "journal.jsonl")) take(entry);
+  for (const JournalEntry& entry : read_journal(folder)) take(entry);
 }
 
-void Sums::take(const Json& entry) {
-  const auto text = [&](const char* key) {
-    const auto it = entry.find(key);
-    return it != entry.end() && it->is_string() ? it->get<std::string>() : std::string();
-  };
-  const std::string event = text("event"), sum = text("sha256"), run = "runs/" + text("run");
+void Sums::take(const JournalEntry& entry) {
+  const std::string run = "runs/" + entry.run;
   const auto only = [&](const std::string& file) {
     known_.erase(file);
-    if (!sum.empty()) known_[file].insert(sum);
+    if (!entry.sha256.empty()) known_[file].insert(entry.sha256);
   };
   // A kill may come between this line and the file that it announces: the one before is right then.
-  if (event == "wrote" && !sum.empty()) known_[text("file")].insert(sum);
-  if (event == "finished") only(run + "/result.json");
-  if (event != "started" && event != "skipped") return;
+  if (entry.event == Event::wrote && !entry.sha256.empty()) known_[entry.file].insert(entry.sha256);
+  if (entry.event == Event::finished) only(run + "/result.json");
+  if (entry.event != Event::started && entry.event != Event::skipped) return;
   known_.erase(run + "/result.json");
-  if (event == "started")
+  if (entry.event == Event::started)
     only(run + "/spec.json");
   else
     known_.erase(run + "/spec.json");

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "optrush/json.h"
+#include "results/journal.h"
 
 namespace optrush {
 /// What the files of a report were when they were written, by its journal. A disk or a hand may have changed
@@ -20,7 +21,7 @@ class Sums {
 
  private:
   bool agree(const std::filesystem::path& file, const std::string& content) const;
-  void take(const Json& entry);
+  void take(const JournalEntry&);
 
   std::filesystem::path folder_;
   std::map<std::string, std::set<std::string>>

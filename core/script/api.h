@@ -47,7 +47,7 @@ struct Function {
   std::string title() const;
 };
 
-/// The binding table: everything a script can call. Registration, argument checks, docs/experiments.md and
+/// The binding table: everything a script can call. Registration, argument checks, docs/reference/lua.md and
 /// the editor stubs are made from it.
 struct Api {
   std::vector<Class> classes;

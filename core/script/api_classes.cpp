@@ -1,9 +1,10 @@
 #include <algorithm>
 
-#include "base/spec_json.h"
 #include "base/suggest.h"
+#include "report/analysis/quantities.h"
 #include "script/api_parts.h"
 #include "script/functions.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace {
@@ -70,8 +71,7 @@ std::vector<Parameter> base_settings() {
 std::vector<Parameter> rung_settings() {
   auto fields = base_settings();
   for (auto& field : fields) {
-    if (field.name == "model")
-      field.type = "Model|LlamaFields|SwigluStackFields|OperatorFields|CollectiveFields";
+    if (field.name == "model") field.type = "Model|LlamaFields|OperatorFields|CollectiveFields";
     if (field.name == "data") field.doc = "what it is trained on";
     if (!field.type.ends_with('?')) field.type += '?';
     field.fallback = nullptr;
@@ -170,10 +170,10 @@ std::vector<Class> api_classes() {
              .doc = "on arithmetic, against the rung below",
              .fallback = to_string(defaults_of_external.effect),
              .choices = {"rounding", "precision", "model"}},
-            {.name = "turns",
+            {.name = "interleave",
              .type = "boolean",
-             .doc = "it knows how to take turns with other runs, as docs/experiments.md says",
-             .fallback = defaults_of_external.turns}},
+             .doc = "it follows the protocol of interleaved runs: docs/guides/running.md",
+             .fallback = defaults_of_external.interleave}},
            external_settings())},
       {.kind = Kind::table,
        .name = "GridView",
@@ -223,10 +223,6 @@ std::vector<Class> api_classes() {
        .doc = "Llama 3 rescaling of the rotary frequencies.",
        .fields = fields_of_spec("rope_scaling")},
       {.kind = Kind::table,
-       .name = "SwigluStackFields",
-       .doc = "Dimensions of a stack of SwiGLU MLPs; a rung changes only what it names.",
-       .fields = fields_of_spec("swiglu_stack")},
-      {.kind = Kind::table,
        .name = "OperatorFields",
        .doc = "Sizes of one operator alone; a rung changes only what it names.",
        .fields = fields_of_spec("operator")},
@@ -261,7 +257,7 @@ std::vector<Class> api_classes() {
              .max = functions::kMostSequences},
             {.name = "trial",
              .type = "boolean",
-             .doc = "run two steps of what is foreseen to fit, and halve it until it does; --resume keeps "
+             .doc = "run two steps of what is predicted to fit, and halve it until it does; --resume keeps "
                     "the answer",
              .fallback = false}})},
       {.kind = Kind::table,
@@ -282,34 +278,34 @@ std::vector<Class> api_classes() {
             {.name = "trial",
              .type = "boolean",
              .doc =
-                 "of batch = \"max\": confirm what is foreseen by a run of two steps, halved until it fits",
+                 "of batch = \"max\": confirm what is predicted by a run of two steps, halved until it fits",
              .fallback = false}}},
       {.kind = Kind::table,
        .name = "RunOptions",
        .doc = "What exp:run takes.",
-       .fields =
-           {{.name = "rounds", .type = "integer?", .doc = "instead of the experiment's", .min = 1},
-            {.name = "within",
-             .type = "number?",
-             .doc = "instead of rounds: as many as it takes until the intervals are ± this; 0.03 is 3 %",
-             .min = 0.0001,
-             .max = 1},
-            {.name = "at_most",
-             .type = "number|string?",
-             .doc = R"(with within: how long to measure, in seconds or as "90s", "5m", "1h")"},
-            {.name = "label",
-             .type = "string",
-             .doc = "of the report's folder: reports/<experiment>/<label>/; git ignores 'local'",
-             .fallback = defaults.label},
-            {.name = "turns",
-             .type = "boolean?",
-             .doc =
-                 "whether the rungs of a round take turns step by step; left out: on a CPU, where they fit "
-                 "into its memory together"},
-            {.name = "trace",
-             .type = "boolean",
-             .doc = "the first round of every rung leaves a Chrome trace of one more step",
-             .fallback = defaults.trace}}},
+       .fields = {{.name = "rounds", .type = "integer?", .doc = "instead of the experiment's", .min = 1},
+                  {.name = "within",
+                   .type = "number?",
+                   .doc =
+                       "instead of rounds: as many as it takes until the intervals are ± this; 0.03 is 3 %",
+                   .min = 0.0001,
+                   .max = 1},
+                  {.name = "at_most",
+                   .type = "number|string?",
+                   .doc = R"(with within: how long to measure, in seconds or as "90s", "5m", "1h")"},
+                  {.name = "label",
+                   .type = "string",
+                   .doc = "of the report's folder: reports/<experiment>/<label>/; git ignores 'local'",
+                   .fallback = defaults.label},
+                  {.name = "interleave",
+                   .type = "boolean?",
+                   .doc = "whether the rungs of a round are interleaved step by step; left out: on a CPU, "
+                          "where they fit "
+                          "into its memory together"},
+                  {.name = "trace",
+                   .type = "boolean",
+                   .doc = "the first round of every rung leaves a Chrome trace of one more step",
+                   .fallback = defaults.trace}}},
       {.kind = Kind::alias,
        .name = "SearchPart",
        .doc = "a rung, or a list of rungs of which one is chosen",
@@ -321,7 +317,7 @@ std::vector<Class> api_classes() {
            {{.name = "memory",
              .type = "number|string?",
              .doc =
-                 "bytes, or \"20GB\": no stack whose step is foreseen to need more; left out: what is free"},
+                 "bytes, or \"20GB\": no stack whose step is predicted to need more; left out: what is free"},
             {.name = "within",
              .type = "number",
              .doc = "every stage runs as many rounds as it takes until its intervals are ± this",
@@ -336,9 +332,9 @@ std::vector<Class> api_classes() {
              .type = "string",
              .doc = "of the report's folder: reports/<experiment>/<label>/; git ignores 'local'",
              .fallback = defaults.label},
-            {.name = "turns",
+            {.name = "interleave",
              .type = "boolean?",
-             .doc = "whether the stacks of a round take turns step by step; left out: as in exp:run"}}},
+             .doc = "whether the stacks of a round are interleaved step by step; left out: as in exp:run"}}},
       {.kind = Kind::result,
        .name = "Gpu",
        .doc = "A GPU.",

@@ -1,9 +1,9 @@
 #include <algorithm>
 
-#include "base/spec_json.h"
 #include "script/api_parts.h"
 #include "script/functions.h"
 #include "script/presets.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace {
@@ -45,15 +45,6 @@ std::vector<Function> functions_of_module() {
                       {.name = "fields", .type = "LlamaFields?", .doc = "that differ from the preset"}},
        .returns = "Model",
        .call = functions::llama},
-      {.name = "swiglu_stack",
-       .doc = "A stack of residual SwiGLU MLPs alone, x + mlp(x), on seeded random activations: it reads no "
-              "data. "
-              "Its loss is the mean square of the output; each of the micro_batch x seq_len positions counts "
-              "as a "
-              "token.",
-       .parameters = {{.name = "fields", .type = "SwigluStackFields?", .doc = "its dimensions"}},
-       .returns = "Model",
-       .call = functions::swiglu_stack},
       {.name = "operator",
        .doc = "One operator of the block alone, on seeded random activations: it reads no data. Its loss is "
               "the mean "
@@ -154,7 +145,7 @@ std::vector<Function> functions_of_module() {
            "plans "
            "of workers, which train nothing; with trial, by runs of two steps as well. 0 where not even one "
            "sequence fits, nil where the peak can't be "
-           "foreseen (docs/architecture.md, \"Plan\").",
+           "predicted (docs/guides/memory.md).",
        .parameters = {{.name = "problem", .type = "Problem", .doc = "what is trained, and what is stacked"}},
        .returns = "integer?",
        .call = functions::max_batch},

@@ -111,7 +111,10 @@ int index_object(lua_State* lua) {
     const std::string key = shown(read_value(lua, 2));
     const std::string bare = lua_type(lua, 2) == LUA_TSTRING ? lua_tolstring(lua, 2, nullptr) : "";
     throw Error((owner.empty() ? "optrush" : "this " + owner) + " has no " + key,
-                names.empty() ? "it is only handed to other functions" : did_you_mean(bare, names));
+                bare == "swiglu_stack"
+                    ? "take rush.operator(\"mlp\", { dim = …, ffn_dim = …, [\"repeat\"] = … })"
+                : names.empty() ? "it is only handed to other functions"
+                                : did_you_mean(bare, names));
   });
   raise(lua, failure);
 }

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include "base/spec_json.h"
 #include "base/suggest.h"
-#include "base/value.h"
 #include "optrush/error.h"
 #include "script/types.h"
+#include "spec/spec_json.h"
+#include "spec/value.h"
 
 namespace optrush {
 namespace {
@@ -92,6 +92,10 @@ Error unknown_field(const std::string& name, const std::vector<Parameter>& field
                     const std::string& subject) {
   std::vector<std::string> names;
   for (const auto& field : fields) names.push_back(field.name);
+  if (const std::string present(present_name(name)); std::ranges::count(names, present) != 0)
+    return Error("the field '" + name + "'" + (subject.empty() ? "" : " of " + subject) + " is now called '" +
+                     present + "'",
+                 "write " + present + " = ...");
   const std::string elsewhere = misplaced(name, fields);
   return Error("unknown field '" + name + "'" + (subject.empty() ? "" : " of " + subject),
                elsewhere.empty() ? did_you_mean(name, names) : "did you mean " + elsewhere + "?");

@@ -4,8 +4,8 @@
 #include <typeinfo>
 
 #include "base/suggest.h"
-#include "base/text_value.h"
-#include "base/value.h"
+#include "spec/text_value.h"
+#include "spec/value.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

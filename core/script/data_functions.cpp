@@ -1,6 +1,6 @@
-#include "base/spec_json.h"
-#include "base/torch_folder.h"
+#include "machine/torch_folder.h"
 #include "script/functions.h"
+#include "spec/spec_json.h"
 
 namespace optrush::functions {
 namespace fs = std::filesystem;
@@ -48,7 +48,7 @@ Object tokens(ScriptContext& context, const Call& call) {
   const fs::path file = existing(context, call.arguments.at("file").text());
   if (!fs::is_regular_file(file))
     throw Error("'" + file.string() + "' is not a file",
-                "docs/experiments.md has the format of a token file");
+                "docs/reference/formats.md has the format of a token file");
   return validated({.kind = "tokens", .path = file}, call.where);
 }
 

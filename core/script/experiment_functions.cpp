@@ -2,13 +2,13 @@
 #include <cctype>
 
 #include "base/files.h"
-#include "base/spec_json.h"
 #include "base/suggest.h"
 #include "experiment/stack.h"
 #include "script/functions.h"
 #include "script/max_batch.h"
 #include "script/plugin_use.h"
 #include "script/settings.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace {
@@ -87,14 +87,14 @@ RunSpec validating(const RunSpec& base, const LuaTable& given, const std::string
 void add_part(Draft& draft, Part part) {
   Experiment with = draft.experiment;
   with.parts.push_back(std::move(part));
-  expand(with);
+  draft.variants = expand(with);
   draft.experiment = std::move(with);
 }
 
 /// Of an ablation or a grid, stacks that cannot be are rows of the report: they come of leaving out and
 /// combining.
-void check_stacks(const Experiment& experiment, const Catalogue& catalogue) {
-  for (const auto& variant : expand(experiment))
+void check_stacks(const std::vector<Variant>& variants, const Catalogue& catalogue) {
+  for (const auto& variant : variants)
     if (variant.group == "base" || variant.group == "ladder" || variant.group == "full")
       check_stack(variant, catalogue);
 }
@@ -139,7 +139,7 @@ Object experiment(ScriptContext& context, const Call& call) {
     experiment.price_per_hour = price->json().get<double>();
   if (const auto* currency = given.find("currency"))
     experiment.currency = one_line(currency->text(), "the currency");
-  expand(experiment);  // an Error here has this line
+  draft.variants = expand(experiment);  // an Error here has this line
   return &context.add(std::move(draft));
 }
 
@@ -196,12 +196,12 @@ Object run(ScriptContext& context, const Call& call) {
     take_rounds(options->table(), experiment);
     if (const auto* label = options->table().find("label"))
       experiment.label = folder_name(label->text(), "the label of a report");
-    if (const auto* turns = options->table().find("turns"))
-      experiment.turns = turns->json().get<bool>() ? InTurns::on : InTurns::off;
+    if (const auto* interleave = options->table().find("interleave"))
+      experiment.interleave = interleave->json().get<bool>() ? Interleave::on : Interleave::off;
     if (const auto* trace = options->table().find("trace")) experiment.trace = trace->json().get<bool>();
   }
   experiment.arguments = context.arguments();
-  check_stacks(experiment, context.catalogue());
+  check_stacks(draft.variants, context.catalogue());
   draft.ran = true;
   return Report{context.run(experiment, draft.where)};
 }

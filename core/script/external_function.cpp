@@ -70,7 +70,7 @@ Object external(ScriptContext& context, const Call& call) {
   for (auto& word : external.command) word = placed(word, context);
   if (const auto* effect = given.find("effect"))
     external.effect = effect_from_string(effect->text(), call.where);
-  if (const auto* turns = given.find("turns")) external.turns = turns->json().get<bool>();
+  if (const auto* interleave = given.find("interleave")) external.interleave = interleave->json().get<bool>();
   external.requirements = named_file(given, "requirements", context);
   external.packages = named_file(given, "packages", context);
   external.files = hashed_files(external, external_words(given, "files"), context);

@@ -8,7 +8,6 @@ inline constexpr int64_t kMostSequences = 1024;
 
 // What stands behind the binding table; its docs are there.
 Object llama(ScriptContext&, const Call&);
-Object swiglu_stack(ScriptContext&, const Call&);
 Object operator_alone(ScriptContext&, const Call&);
 Object collective_alone(ScriptContext&, const Call&);
 Object checkpoint(ScriptContext&, const Call&);

@@ -37,7 +37,7 @@ struct ScriptHost {
   virtual Json cpu() { return {{"name", ""}, {"free_bytes", 0}, {"bf16_speedup", 0.0}}; }
   /// rush.ranks(): how many processes can train one model together, on GPUs or on CPUs.
   virtual int64_t ranks([[maybe_unused]] bool on_gpus) { return 1; }
-  /// Bytes that a step of this spec takes at its peak, by its plan; none where that can't be foreseen.
+  /// Bytes that a step of this spec takes at its peak, by its plan; none where that can't be predicted.
   virtual std::optional<int64_t> predicted_peak(const RunSpec&) { return std::nullopt; }
   /// Whether two real steps stay within the memory; none: who only shows what would run can't tell.
   virtual std::optional<bool> holds(const MemoryTrial&) { return std::nullopt; }

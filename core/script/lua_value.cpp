@@ -3,10 +3,10 @@
 #include <cmath>
 #include <lua.hpp>
 
-#include "base/spec_json.h"
-#include "base/value.h"
 #include "optrush/error.h"
 #include "script/userdata.h"
+#include "spec/spec_json.h"
+#include "spec/value.h"
 
 namespace optrush {
 namespace {

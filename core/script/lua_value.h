@@ -4,8 +4,8 @@
 #include <variant>
 #include <vector>
 
-#include "base/spec_json.h"
 #include "script/objects.h"
+#include "spec/spec_json.h"
 
 struct lua_State;
 

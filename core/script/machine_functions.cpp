@@ -1,9 +1,9 @@
-#include "base/spec_json.h"
-#include "base/value.h"
 #include "script/functions.h"
 #include "script/max_batch.h"
 #include "script/plugin_use.h"
 #include "script/settings.h"
+#include "spec/spec_json.h"
+#include "spec/value.h"
 
 namespace optrush::functions {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "base/visible_gpu.h"
+#include "machine/visible_gpu.h"
 #include "optrush/error.h"
 #include "script/byte_size.h"
 
@@ -55,24 +55,24 @@ double memory_limit(const LuaTable& options, ScriptContext& context, const std::
 
 std::optional<int64_t> largest_micro_batch(RunSpec spec, const BatchLimits& limits, ScriptContext& context) {
   std::optional<int64_t> fitting;
-  bool foreseen = true;
-  for (int64_t batch = 1; foreseen && batch <= limits.most; batch *= 2) {
+  bool predicted = true;
+  for (int64_t batch = 1; predicted && batch <= limits.most; batch *= 2) {
     if (limits.divides > 0 && limits.divides % batch != 0) break;
     set_batch(spec, batch, limits.divides);
     const auto peak = context.predicted_peak(spec);
-    foreseen = peak.has_value() || (batch < kSmallest && limits.most >= kSmallest);
+    predicted = peak.has_value() || (batch < kSmallest && limits.most >= kSmallest);
     if (!peak) continue;
     fitting = fitting.value_or(0);
     if (static_cast<double>(*peak) > limits.memory_bytes) break;
     fitting = batch;
   }
-  foreseen = foreseen && fitting;
-  if (!limits.trial) return foreseen ? fitting : std::nullopt;
+  predicted = predicted && fitting;
+  if (!limits.trial) return predicted ? fitting : std::nullopt;
   const auto holds = [&](int64_t batch) {
     set_batch(spec, batch, limits.divides);
     return context.holds(spec, limits.memory_bytes);
   };
-  if (foreseen) {
+  if (predicted) {
     int64_t batch = fitting.value_or(0);
     while (batch > 0 && !holds(batch).value_or(true)) batch /= 2;
     return batch;
@@ -102,7 +102,7 @@ void fill_memory(Part& ladder, const Experiment& experiment, BatchLimits limits,
     const auto batch = largest_micro_batch(stack, limits, context);
     if (!batch && limits.trial) continue;  // a dry run can't know: the batch of the rung below
     if (!batch)
-      throw Error("rung '" + rung.name + "': what its step takes can't be foreseen",
+      throw Error("rung '" + rung.name + "': what its step takes can't be predicted",
                   "trial = true finds the batch by running it", rung.where);
     if (*batch == 0)
       throw Error("rung '" + rung.name + "': not even one sequence fits into " +

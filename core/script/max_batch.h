@@ -19,12 +19,12 @@ struct BatchLimits {
   double memory_bytes = 0;
   int64_t most = 1;     ///< sequences
   int64_t divides = 0;  ///< a number of sequences that micro-batches have to make up; 0: any
-  bool trial = false;   ///< what is foreseen has to be confirmed by a run of two steps
+  bool trial = false;   ///< what is predicted has to be confirmed by a run of two steps
 };
 
 /// The largest power of two that a step of this spec can hold as its micro-batch; where `divides` says so,
 /// accumulation makes up the rest of the step. 0: not even one sequence fits. None where it can't be
-/// foreseen, and no trial is to be made or can be.
+/// predicted, and no trial is to be made or can be.
 std::optional<int64_t> largest_micro_batch(RunSpec, const BatchLimits&, ScriptContext&);
 
 /// Gives each rung of a ladder, on top of the base of `experiment`, the largest micro-batch that its own

@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <cctype>
 
-#include "base/spec_json.h"
 #include "checkpoint/check_checkpoint.h"
 #include "script/functions.h"
 #include "script/presets.h"
+#include "spec/spec_json.h"
 
 namespace optrush::functions {
 namespace fs = std::filesystem;
@@ -31,7 +31,7 @@ Object op_alone(const char* kind, const Call& call) {
   Json fields = Json::object();
   if (const auto* given = call.arguments.find("fields")) fields = to_json(*given, "fields");
   fields["op"] = call.arguments.at("op").text();
-  return Model{kind, validate_model(kind, fields, call.where)};
+  return ModelChoice{kind, validate_model(kind, fields, call.where)};
 }
 }  // namespace
 
@@ -45,13 +45,7 @@ Object llama(ScriptContext&, const Call& call) {
   }
   Json fields = preset == nullptr ? to_json(LlamaSpec{}) : to_json(llama_preset(preset->text()));
   if (overrides != nullptr) override_fields(fields, to_json(*overrides, "fields"));
-  return Model{"llama", validate_model("llama", fields, call.where)};
-}
-
-Object swiglu_stack(ScriptContext&, const Call& call) {
-  Json fields = Json::object();
-  if (const auto* given = call.arguments.find("fields")) fields = to_json(*given, "fields");
-  return Model{"swiglu_stack", validate_model("swiglu_stack", fields, call.where)};
+  return ModelChoice{"llama", validate_model("llama", fields, call.where)};
 }
 
 Object operator_alone(ScriptContext&, const Call& call) { return op_alone("operator", call); }
@@ -72,6 +66,6 @@ Object checkpoint(ScriptContext& context, const Call& call) {
                 "a checkpoint is a Hugging Face folder: config.json and safetensors files; " +
                     context.start_of(given));
   check_checkpoint(folder, call.where);
-  return Model{"llama", {{"checkpoint", folder.string()}}};
+  return ModelChoice{"llama", {{"checkpoint", folder.string()}}};
 }
 }  // namespace optrush::functions

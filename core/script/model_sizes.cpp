@@ -1,7 +1,7 @@
-#include "base/spec_json.h"
 #include "checkpoint/hugging_face_model.h"
 #include "checkpoint/llama_parameters.h"
 #include "script/functions.h"
+#include "spec/spec_json.h"
 
 namespace optrush::functions {
 namespace {
@@ -29,7 +29,7 @@ int64_t count_parameters(const LlamaSpec& llama) {
 }  // namespace
 
 Object sizes(ScriptContext&, const Call& call) {
-  const Model& model = call.arguments.at("model").object<Model>();
+  const ModelChoice& model = call.arguments.at("model").object<ModelChoice>();
   if (model.kind != "llama")
     throw Error("rush.sizes: a model of kind '" + model.kind + "' is no decoder",
                 "give what rush.llama or rush.checkpoint returns");

@@ -7,8 +7,8 @@
 #include "experiment/experiment.h"
 
 namespace optrush {
-/// What rush.llama, rush.swiglu_stack, rush.operator and rush.checkpoint give: the model of a spec.
-struct Model {
+/// What rush.llama, rush.operator, rush.collective and rush.checkpoint give: the model of a spec.
+struct ModelChoice {
   std::string kind;
   Json fields;
 };
@@ -22,6 +22,7 @@ struct Corpus {
 /// An experiment while its script still adds to it.
 struct Draft {
   Experiment experiment;
+  std::vector<Variant> variants;  ///< of what it has so far
   std::string where;
   bool ran = false;
 };
@@ -37,7 +38,8 @@ struct Failure {
 
 /// What a bound function gives back: an object of one of the classes, plain data as Json, a failure, or
 /// nothing. It lives in a Lua userdata. A Draft belongs to the ScriptContext, which outlives the Lua state.
-using Object = std::variant<std::monostate, Model, DataSpec, Corpus, Rung, Draft*, Report, Json, Failure>;
+using Object =
+    std::variant<std::monostate, ModelChoice, DataSpec, Corpus, Rung, Draft*, Report, Json, Failure>;
 
 /// Name of the object's class in Lua: "Rung".
 const char* class_of(const Object&);

@@ -1,5 +1,5 @@
 #include "script/plugin_use.h"
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 PluginUse plugin_use(const std::string& name, const LuaValue* options, ScriptContext& context,

@@ -1,9 +1,9 @@
 #include <algorithm>
 
-#include "base/spec_json.h"
 #include "script/functions.h"
 #include "script/plugin_use.h"
 #include "script/settings.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace {

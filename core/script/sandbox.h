@@ -7,7 +7,7 @@
 struct lua_State;
 
 namespace optrush {
-// A guard rail against accidents, not a boundary: experiments are trusted code (docs/experiments.md).
+// A guard rail against accidents, not a boundary: experiments are trusted code (docs/reference/lua.md).
 
 inline constexpr size_t kMostScriptMemory = size_t{256} << 20U;
 

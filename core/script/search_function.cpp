@@ -43,8 +43,8 @@ Object search(ScriptContext& context, const Call& call) {
     if (const auto* within = given.find("within")) until.within = within->json().get<double>();
     if (const auto* at_most = given.find("at_most"))
       until.at_most_s = seconds_from(at_most->json(), call.where + ": exp:search: at_most");
-    if (const auto* turns = given.find("turns"))
-      experiment.turns = turns->json().get<bool>() ? InTurns::on : InTurns::off;
+    if (const auto* interleave = given.find("interleave"))
+      experiment.interleave = interleave->json().get<bool>() ? Interleave::on : Interleave::off;
     if (const auto* label = given.find("label"))
       experiment.label = folder_name(label->text(), "the label of a report");
   }

@@ -1,9 +1,9 @@
 #include "script/settings.h"
 
 #include "base/printable.h"
-#include "base/spec_json.h"
 #include "experiment/stack.h"
 #include "optrush/error.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace {
@@ -13,8 +13,9 @@ constexpr size_t kLongestLine = 80;
 Json settings_of(const LuaTable& table) {
   Json settings = Json::object();
   if (const auto* model = table.find("model")) {
-    if (model->is<Model>())  // a whole one, which takes the place of the one before
-      settings = {{"model_kind", model->object<Model>().kind}, {"model", model->object<Model>().fields}};
+    if (model->is<ModelChoice>())  // a whole one, which takes the place of the one before
+      settings = {{"model_kind", model->object<ModelChoice>().kind},
+                  {"model", model->object<ModelChoice>().fields}};
     else
       settings["model"] = to_json(*model, "model");
   }

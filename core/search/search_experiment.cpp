@@ -90,7 +90,7 @@ RunOutcome search_experiment(const Experiment& experiment, const SearchRequest& 
     decides_s = laboratory.seconds_to_decide();
   }
   result.parts = {ladder_of(found.best, stacks)};
-  const RunOutcome outcome = run_experiment(result, shared, progress);
+  const RunOutcome outcome = run_experiment(Expanded(result), shared, progress);
   Journal(folder).write("tried.json", as_json(found, stacks, decides_s));
   return outcome;
 }

@@ -1,6 +1,6 @@
 #pragma once
 #include "experiment/search_request.h"
-#include "launch/conductor.h"
+#include "launch/controller.h"
 
 namespace optrush {
 /// Finds the fastest stack (search.h) and measures it as a ladder, what pays most first: an ordinary report,

@@ -7,14 +7,14 @@
 #include "base/suggest.h"
 #include "experiment/spec_difference.h"
 #include "experiment/stack.h"
-#include "launch/pace.h"
-#include "launch/planner.h"
+#include "launch/schedule/pace.h"
+#include "launch/schedule/planner.h"
 #include "optrush/error.h"
-#include "report/analysis.h"
-#include "report/format.h"
-#include "report/more_time.h"
+#include "report/analysis/analysis.h"
+#include "report/analysis/more_time.h"
+#include "report/numbers/format.h"
+#include "report/numbers/verdict.h"
 #include "report/report.h"
-#include "report/verdict.h"
 #include "results/planned_memory.h"
 
 namespace optrush {
@@ -132,12 +132,12 @@ Analysis StageLaboratory::run(const Experiment& stage, bool again) {
   request.resume = request.resume || again;
   request.machine = machine_;
   request.began = Clock::now();
-  const RunOutcome outcome = run_experiment(stage, request, progress_);
-  write_report(outcome.folder);
+  const RunOutcome outcome = run_experiment(Expanded(stage), request, progress_);
+  WrittenReport written = write_report(outcome.folder);
   if (outcome.signal != 0) throw StageInterrupted{outcome.folder, outcome.signal, outcome.finished};
-  Stored stored = load_report(outcome.folder);
-  if (machine_.is_null() && !stored.context.contains("doctor")) machine_ = stored.context;
-  return analyze(stored);
+  const Json& context = written.analysis.context;
+  if (machine_.is_null() && !context.contains("doctor")) machine_ = context;
+  return std::move(written.analysis);
 }
 
 std::vector<Trial> StageLaboratory::measure(const Picks& reference, const std::vector<Picks>& stacks) {

@@ -5,14 +5,14 @@
 #include <cmath>
 
 #include "optrush/error.h"
-#include "plugin/boundary.h"
+#include "recipe/boundary.h"
 
 namespace optrush {
 namespace {
 constexpr std::array kOverRanks = {"sum", "mean", "max"};  // in the order of the enum
 constexpr std::array kPer = {"run", "step"};
 
-std::string place_of(const Recipe::Counted& counted) {
+std::string place_of(const RunRecipe::Counted& counted) {
   return "plugin '" + counted.plugin + "' in its counter '" + counted.counter.name + "'";
 }
 

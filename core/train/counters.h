@@ -2,13 +2,13 @@
 #include <vector>
 
 #include "optrush/json.h"
-#include "optrush/recipe.h"
+#include "recipe/run_recipe.h"
 
 namespace optrush {
 /// What plugins count (Recipe::counter), over the timed steps of one rank.
 class Counters {
  public:
-  explicit Counters(const Recipe& recipe) : recipe_(recipe) {}
+  explicit Counters(const RunRecipe& recipe) : recipe_(recipe) {}
 
   /// Timed steps begin, or go on.
   void start();
@@ -19,7 +19,7 @@ class Counters {
 
  private:
   std::vector<double> read() const;
-  const Recipe& recipe_;
+  const RunRecipe& recipe_;
   std::vector<double> before_, last_, added_;
 };
 

@@ -19,7 +19,7 @@ std::string adapters_of(const Recipe& recipe) {
 }  // namespace
 
 LostAdapters::LostAdapters(const Run& run) : run_(run) {
-  for (const Site* site : run.sites("linear")) declared_.emplace_back(site, site->params.size());
+  for (const Module* module : run.modules("linear")) declared_.emplace_back(module, module->params.size());
 }
 
 void LostAdapters::refuse(const Recipe& recipe) const {
@@ -30,10 +30,10 @@ void LostAdapters::refuse(const Recipe& recipe) const {
 void LostAdapters::refuse(const SlotInfo& slot, const std::string& role, const Recipe& recipe) const {
   const Edit& base = slot.base();
   if (base.plugin == "plain" || std::ranges::count(base.traits.offers, kFeature) > 0) return;
-  for (const Site* site : run_.sites(role)) {
+  for (const Module* module : run_.modules(role)) {
     for (const auto& [linear, own] : declared_) {
       const Param* matrix = linear->params.at(0);
-      if (linear->params.size() == own || std::ranges::count(site->params, matrix) == 0) continue;
+      if (linear->params.size() == own || std::ranges::count(module->params, matrix) == 0) continue;
       throw Error(
           "plugin '" + base.plugin + "' replaces " + slot.name() + " and would leave out '" +
               linear->params[own]->name + "', which " + adapters_of(recipe) + " added to " + linear->path +

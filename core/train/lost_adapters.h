@@ -21,7 +21,7 @@ class LostAdapters {
   void refuse(const SlotInfo& slot, const std::string& role, const Recipe&) const;
 
   const Run& run_;
-  std::vector<std::pair<const Site*, size_t>>
+  std::vector<std::pair<const Module*, size_t>>
       declared_;  ///< linears, and how many parameters the model gave them
 };
 }  // namespace optrush

@@ -34,10 +34,10 @@ Measurement::Measurement(Session& session)
 
 void Measurement::start() {
   {
-    const auto not_of_a_step = session_.bookkeeping();  // a counter may ask the other ranks
+    const auto not_of_a_step = session_.groups().bookkeeping();  // a counter may ask the other ranks
     counters_.start();
   }
-  at_start_ = session_.traffic();
+  at_start_ = session_.groups().traffic();
   reset_memory_peak(session_.device());
   meter_.start();
   on_ = true;
@@ -47,8 +47,8 @@ void Measurement::stop() {
   const auto joules = meter_.joules();
   joules_ = joules && joules_ ? std::optional(*joules_ + *joules) : std::nullopt;
   raise(peak_, memory_peak(session_.device()));
-  add_sent(sent_, at_start_, session_.traffic());
-  const auto not_of_a_step = session_.bookkeeping();
+  add_sent(sent_, at_start_, session_.groups().traffic());
+  const auto not_of_a_step = session_.groups().bookkeeping();
   counters_.stop();
   on_ = false;
 }

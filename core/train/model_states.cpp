@@ -28,7 +28,7 @@ int64_t parameter_bytes(Session& session) {
   for (const Param* param : session.params().all()) {
     add(param->leaf);
     std::ranges::for_each(param->stored, add);
-    bytes += param->step_copy.bytes();
+    bytes += param->compute_copy.bytes();
   }
   for (const Shard& shard : session.data_parallel().shards()) add(shard.data);
   return bytes;

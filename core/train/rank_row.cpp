@@ -1,7 +1,7 @@
 #include "train/rank_row.h"
 
-#include "base/host_name.h"
 #include "distributed/rendezvous.h"
+#include "machine/host_name.h"
 #include "train/counters.h"
 
 namespace optrush {
@@ -42,7 +42,7 @@ void add_ranks(Json& result, Session& session, const std::string& device) {
                      {"executed", executed},
                      {"joules", joules},
                      {"counters", result.value("counters", Json())},
-                     {"warnings", session.warnings()}};
+                     {"warnings", session.log().warnings()}};
   const auto texts = gather_texts(*session.store(), session.ranks(), "rank_row", mine.dump());
   if (session.ranks().rank != 0) return;
   std::vector<Json> told, counters;
@@ -51,7 +51,7 @@ void add_ranks(Json& result, Session& session, const std::string& device) {
   executed = sum_of(told, "executed");
   joules = sum_of(told, "joules");
   for (Json& rank : told) {
-    for (const Json& warning : rank["warnings"]) session.warn(warning);
+    for (const Json& warning : rank["warnings"]) session.log().warn(warning);
     result["ranks"].push_back(std::move(rank["row"]));
     if (!rank["counters"].is_null()) counters.push_back(std::move(rank["counters"]));
   }

@@ -118,20 +118,21 @@ class Replicas {
   /// By the dimensions along which ranks hold copies, in one order on all of them.
   ByCopies by_copies() const {
     ByCopies found;
-    const auto add = [&](const Param* param, const Tensor& elements, const Mesh::Names& split_over) {
+    const auto add = [&](const Param* param, const Tensor& elements, const Mesh::Names& sharded_over) {
       Mesh::Names dims = mesh_.all();
-      std::erase_if(
-          dims, [&](const auto& dim) { return contains(split_over, dim) || contains(mesh_.layers(), dim); });
+      std::erase_if(dims, [&](const auto& dim) {
+        return contains(sharded_over, dim) || contains(mesh_.layers(), dim);
+      });
       if (mesh_.size(dims) > 1) found[dims].push_back({param, elements});
     };
     for (const Shard& shard : session_.data_parallel().shards())
       for (const Segment& segment : shard.segments)
-        add(segment.param, Shard::part(shard.data, segment), shard.split_over);
+        add(segment.param, Shard::part(shard.data, segment), shard.sharded_over);
     for (const Param* param : std::as_const(session_).params().all()) {
       if (param->trainable) continue;
       for (const Tensor& stored : param->stored)
-        if (in_memory(stored)) add(param, stored, param->split_over);
-      if (in_memory(param->leaf)) add(param, param->leaf.detach(), param->split_over);
+        if (in_memory(stored)) add(param, stored, param->sharded_over);
+      if (in_memory(param->leaf)) add(param, param->leaf.detach(), param->sharded_over);
     }
     return found;
   }
@@ -148,8 +149,9 @@ class Replicas {
     const bool by_sums =
         std::ranges::all_of(dims, [&](const auto& dim) { return contains(mesh_.data(), dim); });
     if (!by_sums && apart(group, differs.elements, session_.device()) < kRounding)
-      return session_.warn("the copies of '" + differs.param->name + "' differ in their last bits (" + who +
-                           "): these ranks compute its gradient each for itself, and round differently");
+      return session_.log().warn(
+          "the copies of '" + differs.param->name + "' differ in their last bits (" + who +
+          "): these ranks compute its gradient each for itself, and round differently");
     fail(*differs.param, who);
   }
 
@@ -194,7 +196,7 @@ class Replicas {
 void check_replicas(Session& session) {
   if (session.mesh().world_size() == 1 || session.ranks().alone) return;
   const at::NoGradGuard no_grad;
-  const auto counted = session.bookkeeping();
+  const auto counted = session.groups().bookkeeping();
   Replicas(session).check();
 }
 }  // namespace optrush

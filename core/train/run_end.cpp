@@ -1,6 +1,8 @@
 #include "train/run_end.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
 
 #include "optrush/error.h"
 
@@ -43,5 +45,14 @@ bool RunEnd::improved(const Json& validations) {
 bool RunEnd::is_over(const Json& validations) const {
   const auto found = best(validations);
   return patience_ > 0 && found && static_cast<int64_t>(validations.size() - 1 - *found) >= patience_;
+}
+
+std::string RunEnd::why_over(const Json& validations, int64_t done) const {
+  const Json& best = validations.at(*RunEnd::best(validations));
+  std::array<char, 32> lowest{};
+  std::snprintf(lowest.data(), lowest.size(), "%.4f", best.at("loss").get<double>());
+  return "it ended after " + std::to_string(done) + " of " + std::to_string(steps_) +
+         " steps: no validation loss was below that of step " + best.at("step").dump() + " (" +
+         lowest.data() + ") in " + std::to_string(patience_) + " validations";
 }
 }  // namespace optrush

@@ -27,6 +27,8 @@ class RunEnd {
   static bool improved(const Json& validations);
   /// As many validations as the spec has patience for came after the best one.
   bool is_over(const Json& validations) const;
+  /// A remark for the report of a run that is over after `done` steps.
+  std::string why_over(const Json& validations, int64_t done) const;
 
  private:
   int64_t epochs_, patience_, asked_, steps_;

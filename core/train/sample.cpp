@@ -7,7 +7,7 @@
 
 #include "base/printable.h"
 #include "optrush/error.h"
-#include "optrush/random_state.h"
+#include "optrush/saved_tensors.h"
 #include "recipe/evaluation_scope.h"
 
 namespace optrush {
@@ -76,7 +76,7 @@ Json sample_text(Session& session) {
   const EvaluationScope evaluation;
   const RandomState host(at::kCPU), device(session.device());
   const RandomState::Rewound host_afterwards(host), device_afterwards(device);
-  const auto not_of_a_step = session.bookkeeping();
+  const auto not_of_a_step = session.groups().bookkeeping();
   std::vector<char> ended(rows.size(), 0);
   // Each rank makes as many forwards, whatever its rows say: they are the same on all.
   for (int64_t made = 0; made < sample.tokens; ++made) {
@@ -85,7 +85,7 @@ Json sample_text(Session& session) {
                  (rows[i].size() > prompts[i] && rows[i].back() == tokens->end());
     extend(session, rows, ended);
   }
-  for (const Param* param : session.params().all()) param->step_copy.drop();
+  for (const Param* param : session.params().all()) param->compute_copy.drop();
   for (size_t i = 0; i < rows.size(); ++i)
     rows[i].erase(rows[i].begin(), rows[i].begin() + static_cast<std::ptrdiff_t>(prompts[i]));
   const auto texts = tokens->texts(rows);

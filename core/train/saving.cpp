@@ -3,9 +3,9 @@
 #include <chrono>
 
 #include "base/seconds_since.h"
-#include "base/state_files.h"
 #include "distributed/rendezvous.h"
 #include "io/state_folder.h"
+#include "spec/state_files.h"
 #include "train/state.h"
 
 namespace optrush {

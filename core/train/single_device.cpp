@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "optrush/data_parallel.h"
 #include "optrush/error.h"
-#include "optrush/leaf.h"
 #include "optrush/mesh.h"
 
 namespace optrush {
@@ -75,7 +75,7 @@ class SingleDevice final : public DataParallel {
               "' grew after it was final: a backward added to it once "
               "more than expected",
           "take off the plugin that uses gradients in the backward, or the one whose backward runs in parts");
-    if (!last_ || ++here.seen != here.expected || !param(shard).sum_over.empty()) return;
+    if (!last_ || ++here.seen != here.expected || !param(shard).partial_over.empty()) return;
     here.told = true;
     shard.grad = leaf(shard).grad();
     ready(shard);
@@ -98,7 +98,7 @@ class SingleDevice final : public DataParallel {
   void complete(Shard& shard) {
     const at::NoGradGuard no_grad;
     if (!shard.grad.defined()) shard.grad = leaf(shard).mutable_grad() = at::zeros_like(shard.data);
-    const auto& dims = param(shard).sum_over;
+    const auto& dims = param(shard).partial_over;
     if (mesh_.size(dims) > 1) mesh_.group(dims).all_reduce(shard.grad).wait();
   }
 

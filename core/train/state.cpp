@@ -18,7 +18,7 @@ std::string model_key(const Param& param) { return "model/" + param.name; }
 std::string optimizer_key(const OptimizerState& state, const Param& param) {
   return "optimizer/" + state.name + "/" + param.name;
 }
-std::string plugin_key(const Recipe::Kept& kept) { return "plugin/" + kept.name; }
+std::string plugin_key(const RunRecipe::Kept& kept) { return "plugin/" + kept.name; }
 
 /// A segment's entries of one state of its shard.
 StatePiece entries(const OptimizerState& state, const Segment& segment) {
@@ -32,7 +32,7 @@ StatePiece entries(const OptimizerState& state, const Segment& segment) {
 /// Of ranks that hold copies of a shard, the first one saves it.
 bool saves(const Shard& shard, const Mesh& mesh) {
   return std::ranges::all_of(mesh.dims(), [&](const auto& dim) {
-    return std::ranges::find(shard.split_over, dim.name) != shard.split_over.end() ||
+    return std::ranges::find(shard.sharded_over, dim.name) != shard.sharded_over.end() ||
            mesh.rank(dim.name) == 0;
   });
 }

@@ -29,7 +29,7 @@ int StopRequest::asked(Session& session) const {
   const int signal = last_stop_signal;
   if (session.ranks().size == 1) return signal;
   // How many ranks each signal has asked.
-  const auto counted = session.bookkeeping();
+  const auto counted = session.groups().bookkeeping();
   const Tensor flags = at::zeros({static_cast<int64_t>(kSignals.size())}, at::kDouble);
   for (size_t i = 0; i < kSignals.size(); ++i)
     if (kSignals[i] == signal) flags[static_cast<int64_t>(i)] = 1;

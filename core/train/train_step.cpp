@@ -8,20 +8,21 @@
 namespace optrush {
 TrainStep::TrainStep(Session& session, StepClock& clock, std::vector<Batch> batches, Updates updates)
     : session_(session), clock_(clock), batches_(std::move(batches)) {
-  session.time_waits(&clock);
+  session.groups().around_waits(
+      [&clock] { return std::make_shared<BucketScope>(clock, Bucket::communication); });
   session.updates(updates == Updates::yes);
   for (Shard& shard : session.data_parallel().shards()) shard.released.clear();
   if (batches_.empty())
     throw Error("the slot 'data' gave a step without micro-batches",
                 "this is a mistake in the plugin that makes them");
-  const auto counted = session.bookkeeping();
+  const auto counted = session.groups().bookkeeping();
   count_step(session, batches_);
   tokens_ = static_cast<int64_t>(batches_.front().token_count);
 }
 
 TrainStep::~TrainStep() {
   session_.updates(false);
-  session_.time_waits(nullptr);
+  session_.groups().around_waits({});
 }
 
 double TrainStep::computed_pairs() const {
@@ -71,7 +72,7 @@ void TrainStep::update() {
   Gradients gradients = session_.gradients();
   enter(Bucket::off);
   {
-    const auto counted = session_.bookkeeping();
+    const auto counted = session_.groups().bookkeeping();
     outcome_.loss = global_loss(session_, loss_);
     outcome_.gradient_norm = gradients.norm() / scale_of_gradients();
   }
@@ -80,7 +81,7 @@ void TrainStep::update() {
   session_.finish_gradients(gradients, update);
   outcome_.skipped = update.skip;
   if (update.skip.defined()) update.skip = update.skip.to(update.lr_tensor.device());
-  for (const Param* param : session_.params().all()) param->step_copy.drop();
+  for (const Param* param : session_.params().all()) param->compute_copy.drop();
   session_.optimizer().step(parallel.shards(), update);
   parallel.zero_gradients();
 }
@@ -94,7 +95,7 @@ void TrainStep::enter(Bucket bucket) {
   if (!timed_as_one_) clock_.enter(bucket);
 }
 
-void plain_schedule(Step& step) {
+void default_schedule(Step& step) {
   for (int64_t micro = 0; micro < step.microbatches(); ++micro) {
     const Tensor loss = step.forward(0, micro, {});
     step.backward(0, micro, loss, {}, micro + 1 == step.microbatches());

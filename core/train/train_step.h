@@ -47,5 +47,5 @@ class TrainStep final : public Step {
 };
 
 /// All forwards and backwards one after the other, then the update: gradient accumulation.
-void plain_schedule(Step&);
+void default_schedule(Step&);
 }  // namespace optrush

@@ -1,26 +1,18 @@
 #pragma once
 #include <filesystem>
-#include <optional>
 
-#include "data/data_position.h"
 #include "optrush/json.h"
+#include "train/continuation.h"
 #include "train/run_record.h"
 #include "train/session.h"
 
 namespace optrush {
-class Turns;
+class Interleaving;
 
 /// What a run may write beside its result; empty: it does not.
 struct TrainFiles {
   std::filesystem::path trace;  ///< a file, where the spec wants a trace
   std::filesystem::path state;  ///< a folder, where it wants the state to be saved
-};
-
-/// Of a run that may be interrupted, or was.
-struct Continuation {
-  Json about;   ///< lies beside every saved state: who may go on from it
-  Json before;  ///< what lay beside the state that the session was loaded with; null: the run begins
-  std::optional<DataPosition> read = std::nullopt;  ///< what load_state() returned, where one was loaded
 };
 
 /// Trains warm-up and timed steps and returns the measured part of a RunResult: steps, medians, memory,
@@ -31,6 +23,6 @@ struct Continuation {
 ///
 /// An interrupted run goes on: what it had made counts, and it warms up again before its steps are timed.
 /// Memory, collectives and counters are then those of the steps made here.
-Json train(Session&, const MetricsSink&, Turns* turns = nullptr, const TrainFiles& files = {},
+Json train(Session&, const MetricsSink&, Interleaving* turns = nullptr, const TrainFiles& files = {},
            const Continuation& run = {});
 }  // namespace optrush

@@ -2,8 +2,14 @@
 
 #include <ATen/Functions.h>
 
+#include <chrono>
+#include <cmath>
+
+#include "base/counted.h"
+#include "base/seconds_since.h"
+
 #include "optrush/host/resolve.h"
-#include "optrush/random_state.h"
+#include "optrush/saved_tensors.h"
 #include "recipe/evaluation_scope.h"
 #include "train/loss_sums.h"
 
@@ -21,12 +27,21 @@ bool Validation::due(int64_t done) const {
   return done % session_.spec().validate.every == 0 || done == train.warmup + train.steps;
 }
 
+Json Validation::point(int64_t done, int64_t step) const {
+  const auto start = std::chrono::steady_clock::now();
+  const double mean = loss();
+  if (!std::isfinite(mean))
+    throw Error("the validation loss is not finite after " + counted(done, "step"),
+                "check validate.data and the precision of this rung");
+  return {{"step", step}, {"loss", mean}, {"seconds", seconds_since(start)}};
+}
+
 double Validation::loss() const {
   const EvaluationScope evaluation;
   // Afterwards the generators stand where training left them.
   const RandomState host(at::kCPU), device(session_.device());
   const RandomState::Rewound host_afterwards(host), device_afterwards(device);
-  const auto not_of_a_step = session_.bookkeeping();
+  const auto not_of_a_step = session_.groups().bookkeeping();
   auto batches = data_(session_.step());
   count_step(session_, batches);
   Tensor sum;
@@ -37,7 +52,7 @@ double Validation::loss() const {
   }
   const double loss = global_loss(session_, sum).item<double>();
   // A step makes its own: these were cast without a thought of gradients.
-  for (const Param* param : session_.params().all()) param->step_copy.drop();
+  for (const Param* param : session_.params().all()) param->compute_copy.drop();
   return loss;
 }
 

@@ -16,13 +16,16 @@ class Validation {
 
   /// Whether to validate when `done` steps of the run are.
   bool due(int64_t done) const;
-  /// The mean over every token of every rank's sequences, the same on all of them.
-  double loss() const;
+  /// {"step", "loss", "seconds"} of the model that has made `done` steps; `step`: the number of the next one.
+  /// The loss is the mean over every token of every rank's sequences, the same on all of them. An Error where
+  /// it is not finite.
+  Json point(int64_t done, int64_t step) const;
 
   /// An Error that names the plugin under which no such forward is known. Before anything runs.
   static void check(const Recipe&);
 
  private:
+  double loss() const;
   Session& session_;
   Data data_;
   std::function<Tensor(const Batch&)> loss_;

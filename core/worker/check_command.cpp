@@ -1,4 +1,4 @@
-#include "worker/check_command.h"
+#include "worker/commands.h"
 
 #include <ATen/Parallel.h>
 
@@ -8,14 +8,14 @@
 #include <thread>
 
 #include "base/files.h"
-#include "base/installation.h"
-#include "base/spec_json.h"
 #include "base/suggest.h"
 #include "build_info.h"
 #include "check/run_case.h"
 #include "check/small_data.h"
+#include "machine/installation.h"
 #include "measure/memory.h"
 #include "optrush/error.h"
+#include "spec/spec_json.h"
 #include "worker/device.h"
 #include "worker/machine_offer.h"
 #include "worker/plugin_argument.h"
@@ -102,12 +102,12 @@ int check_run_command(const fs::path& cases, const fs::path& journal) {
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     append_line(journal, Json{{"end", each.id},
                               {"identity", identity},
-                              {"status", result.status},
+                              {"status", to_string(result.status)},
                               {"detail", result.detail},
                               {"seconds", seconds}}
                              .dump(-1, ' ', true, Json::error_handler_t::replace));
     // What a failure leaves behind in the process is not to be blamed on others.
-    if (result.status == "failed") return 0;
+    if (result.status == CaseStatus::failed) return 0;
   }
   return 0;
 }

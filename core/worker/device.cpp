@@ -1,8 +1,8 @@
 #include "worker/device.h"
 
-#include "base/host_name.h"
 #include "base/suggest.h"
-#include "base/visible_gpu.h"
+#include "machine/host_name.h"
+#include "machine/visible_gpu.h"
 #include "measure/cpu_info.h"
 #include "measure/cuda_library.h"
 #include "optrush/error.h"

@@ -1,12 +1,12 @@
-#include "worker/doctor_command.h"
+#include "worker/commands.h"
 
 #include <ATen/Parallel.h>
 
 #include <iostream>
 
-#include "base/cores.h"
-#include "base/environment_seconds.h"
 #include "base/files.h"
+#include "machine/cores.h"
+#include "machine/environment_seconds.h"
 #include "measure/machine.h"
 #include "plugin/description.h"
 #include "worker/device.h"

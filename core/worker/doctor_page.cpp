@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/stand_in.h"
 #include "base/suggest.h"
+#include "machine/stand_in.h"
 
 namespace optrush {
 namespace {

@@ -1,18 +1,18 @@
-#include "worker/export_command.h"
+#include "worker/commands.h"
 
 #include <ATen/Functions.h>
 
 #include "base/files.h"
-#include "base/spec_json.h"
 #include "checkpoint/written_config.h"
 #include "data/batches.h"
 #include "data/token_source.h"
 #include "io/safetensors.h"
 #include "model/hugging_face.h"
-#include "model/init.h"
 #include "model/model.h"
 #include "optrush/error.h"
-#include "train/session.h"
+#include "params/init.h"
+#include "spec/spec_json.h"
+#include "train/run_setup.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
@@ -50,7 +50,7 @@ void write_parameters(const Session& session, const fs::path& file) {
 
 /// Of a step: what plugins accumulate, and what their mesh leaves to data parallelism, decides.
 int64_t sequences_of(const RunSpec& spec) {
-  const auto planned = Session::open(spec, at::kCPU, Ranks::planned(0, spec.train.world_size));
+  const auto planned = RunSetup::open(spec, at::kCPU, Ranks::planned(0, spec.train.world_size));
   return global_batch(planned->spec().train, planned->mesh());
 }
 
@@ -72,7 +72,7 @@ int export_command(const fs::path& spec_file, const fs::path& out) {
   fs::create_directories(out);
   write_json(out / "spec.json", to_json(spec));
   write_json(out / "config.json", config);
-  const auto session = Session::open(plain(spec), at::kCPU);
+  const auto session = RunSetup::open(plain(spec), at::kCPU);
   session->declare();
   write_parameters(*session, out / "model.safetensors");
   write_tokens(*session, sequences_of(spec), out / "tokens.safetensors");

@@ -1,4 +1,4 @@
-#include "worker/forward_command.h"
+#include "worker/commands.h"
 
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
@@ -8,7 +8,7 @@
 #include <iterator>
 
 #include "io/safetensors.h"
-#include "train/session.h"
+#include "train/run_setup.h"
 #include "worker/device.h"
 #include "worker/plugin_argument.h"
 
@@ -108,9 +108,9 @@ int forward_command(const ForwardRequest& request) {
   const Tensor tokens = read_tokens(request.tokens);
   const RunSpec spec = spec_of(request, tokens);
   const at::Device device = open_device(spec.device);
-  const auto opened = Session::open(spec, device);
-  Session& session = *opened;
-  const Recipe& recipe = session.recipe();
+  const auto opened = RunSetup::open(spec, device);
+  RunSetup& session = *opened;
+  const RunRecipe& recipe = session.recipe();
   session.connect();
   session.declare();
   check_range(tokens, session.model().vocab_size, request.tokens);
@@ -120,7 +120,7 @@ int forward_command(const ForwardRequest& request) {
   recipe.fire(Event::step_end, session);
   recipe.fire(Event::finished, session);
   write_safetensors(request.out, results);
-  for (const auto& note : session.notes()) std::cout << note << "\n";
+  for (const auto& note : session.log().notes()) std::cout << note << "\n";
   std::cout << "loss " << Json(results.at(1).second.item<double>()).dump() << ", " << results.size()
             << " tensors in " << request.out.string() << "\n";
   return 0;

@@ -1,5 +1,5 @@
 #pragma once
-#include "base/python.h"
+#include "machine/python.h"
 #include "optrush/spec.h"
 #include "plugin/needs.h"
 

@@ -1,23 +1,64 @@
 // optrush-worker: the process that trains. One run in one process; see `optrush-worker --help`.
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
+#include <functional>
 #include <iostream>
+#include <map>
+#include <string>
 
 #include "base/files.h"
-#include "base/spec_json.h"
 #include "optrush/error.h"
-#include "worker/check_command.h"
+#include "results/worker_answer.h"
+#include "spec/spec_json.h"
 #include "worker/commands.h"
-#include "worker/doctor_command.h"
-#include "worker/export_command.h"
-#include "worker/forward_command.h"
-#include "worker/own_environment.h"
-#include "worker/weights_command.h"
+#include "worker/run_failure.h"
 
 namespace {
+/// The process that has started anew: once is enough.
+constexpr const char* kMark = "OPTRUSH_STARTED_ANEW";
+
+bool has(const std::string& name, const std::string& value) {
+  const char* present = std::getenv(name.c_str());
+  return present != nullptr && value == present;
+}
+
+/// Makes sure that this process has these environment variables. Libraries read theirs while the program is
+/// loaded, so where one differs the program starts anew as this process, with `arguments`, and this does not
+/// return.
+void own_environment(const std::map<std::string, std::string>& variables, char** arguments) {
+  const std::string self = std::to_string(getpid());
+  std::string other;
+  for (const auto& [name, value] : variables)
+    if (!has(name, value)) other = name;
+  if (other.empty()) return;
+  if (has(kMark, self))
+    throw optrush::Error(
+        "the environment variable " + other + " can't be set: a library changes it while it is loaded",
+        "leave it out of env");
+  setenv(kMark, self.c_str(), 1);
+  for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
+  execv("/proc/self/exe", arguments);
+  throw optrush::Error(std::string("the program can't start anew with its environment: ") +
+                       std::strerror(errno));
+}
+
 void own_environment_of(const std::filesystem::path& spec, char** argv) {
   const auto run = optrush::run_spec_from_json(optrush::read_json(spec), spec.string());
-  optrush::own_environment(run.environment, argv);
+  own_environment(run.environment, argv);
+}
+
+/// Whoever asked finds the reason in the file that was to take the answer.
+int answering(const std::filesystem::path& out, const std::function<int()>& command) {
+  try {
+    return command();
+  } catch (const std::exception& e) {
+    optrush::write_failure(out, optrush::end_of(e));
+    throw;
+  }
 }
 }  // namespace
 
@@ -28,7 +69,7 @@ int main(int argc, char** argv) {
 
   auto* run =
       app.add_subcommand("run", "train what a spec says; write OUT/result.json and OUT/metrics.jsonl");
-  optrush::RunRequest training;
+  optrush::RankRequest training;
   run->add_option("--spec", training.spec, "RunSpec (JSON)")->required();
   run->add_option("--out", training.out, "folder for the result of this rank")->required();
   run->add_option("--state", training.state,
@@ -101,15 +142,17 @@ int main(int argc, char** argv) {
     code = optrush::run_command(training);
   });
   plan->callback([&] {
-    own_environment_of(spec, argv);
-    code = optrush::plan_command(spec, out, architecture);
+    code = answering(out, [&] {
+      own_environment_of(spec, argv);
+      return optrush::plan_command(spec, out, architecture);
+    });
   });
   gpus->callback([&] { code = optrush::gpus_command(out); });
   cpu->callback([&] { code = optrush::cpu_command(out); });
   exporting->callback([&] { code = optrush::export_command(spec, out); });
   weights->callback([&] { code = optrush::weights_command(trained); });
   forward->callback([&] { code = optrush::forward_command(inference); });
-  listing->callback([&] { code = optrush::check_list_command(cases); });
+  listing->callback([&] { code = answering(cases.out, [&] { return optrush::check_list_command(cases); }); });
   checking->callback([&] { code = optrush::check_run_command(case_file, journal); });
   doctor->callback([&] { code = optrush::doctor_command(request); });
   try {

@@ -1,9 +1,9 @@
 #include "worker/plan.h"
 
-#include "base/model_kinds.h"
-#include "base/spec_json.h"
 #include "data/batches.h"
 #include "measure/flops.h"
+#include "spec/model_kinds.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace {
@@ -49,7 +49,7 @@ Json make_plan(const Session& session) {
                {"slots", slots_of(session.recipe())},
                {"activations", activations_of(session.recipe().activations())},
                {"parameters", parameters_of(session)},
-               {"notes", session.notes()}};
+               {"notes", session.log().notes()}};
   // Of documents it follows from their lengths, which a plan does not read.
   if (!made_of_documents(spec.data)) {
     const auto flops = model_flops(session.model());

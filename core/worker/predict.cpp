@@ -6,26 +6,26 @@
 
 #include "base/counted.h"
 #include "base/first_line.h"
-#include "base/spec_json.h"
 #include "measure/cpu_info.h"
 #include "measure/cuda_library.h"
 #include "measure/gpus.h"
 #include "measure/step_costs.h"
 #include "optrush/host/resolve.h"
 #include "simulated/device.h"
-#include "train/session.h"
+#include "spec/spec_json.h"
+#include "train/run_setup.h"
 #include "train/train_step.h"
 
 namespace optrush {
 namespace {
-bool foreseeable(const Edit& base) {
-  return base.plugin == "plain" || base.traits.foreseeable.value_or(base.traits.trace != Trace::opaque);
+bool predictable(const Edit& base) {
+  return base.plugin == "plain" || base.traits.predictable.value_or(base.traits.trace != Trace::opaque);
 }
 
 constexpr std::string_view kCompilersPlace = "compile";
 
 /// A function of the step that can't be run on tensors without values.
-struct Unforeseeable {
+struct Unpredictable {
   Edit edit;
   std::string slot;
   std::string place() const { return "'" + edit.plugin + "' in " + slot; }
@@ -36,13 +36,13 @@ struct Unforeseeable {
   bool compiles() const { return to_string(edit.phase) == kCompilersPlace; }
 };
 
-std::vector<Unforeseeable> unforeseeable(const Recipe& recipe) {
-  std::vector<Unforeseeable> found;
+std::vector<Unpredictable> unpredictable(const Recipe& recipe) {
+  std::vector<Unpredictable> found;
   for (const SlotInfo* slot : recipe.slots()) {
     if (slot == &recipe.evaluation) continue;  // between steps
-    if (!foreseeable(slot->base())) found.push_back({slot->base(), slot->name()});
+    if (!predictable(slot->base())) found.push_back({slot->base(), slot->name()});
     for (const Edit& wrap : slot->wraps())
-      if (!wrap.traits.foreseeable.value_or(true)) found.push_back({wrap, slot->name()});
+      if (!wrap.traits.predictable.value_or(true)) found.push_back({wrap, slot->name()});
   }
   return found;
 }
@@ -89,16 +89,15 @@ std::vector<Batch> shapes_of(const Session& session) {
 }  // namespace
 
 namespace {
-std::unique_ptr<Session> opened(const RunSpec& spec, at::Device device) {
-  return Session::open(spec, device, Ranks::planned(0, spec.train.world_size));
+std::unique_ptr<RunSetup> opened(const RunSpec& spec, at::Device device) {
+  return RunSetup::open(spec, device, Ranks::planned(0, spec.train.world_size));
 }
 
-/// Takes those plugins off that compile or record what they wrap. Returns why the forecast is a bound then;
-/// "" where there are none. An Error where something else can't be foreseen.
-std::string take_compilers_off(RunSpec& spec, at::Device device) {
+/// Takes those plugins off `spec` that compile or record what they wrap in its recipe. Returns why the
+/// forecast is a bound then; "" where there are none. An Error where something else can't be predicted.
+std::string take_compilers_off(RunSpec& spec, const Recipe& recipe) {
   std::string why;
-  const auto session = opened(spec, device);
-  for (const Unforeseeable& each : unforeseeable(session->recipe())) {
+  for (const Unpredictable& each : unpredictable(recipe)) {
     if (!each.can_go()) throw Error("what " + each.place() + " does can't be told from sizes");
     std::erase_if(spec.plugins, [&](const PluginUse& use) { return use.name == each.edit.plugin; });
     why += (why.empty() ? "" : "; ") +
@@ -111,14 +110,14 @@ std::string take_compilers_off(RunSpec& spec, at::Device device) {
   return why;
 }
 
-Forecast forecast_step(const RunSpec& spec, at::Device device) {
+StepForecast forecast_step(const RunSpec& spec, at::Device device) {
   const auto kept = opened(spec, device);
-  Session& session = *kept;
-  Recipe& recipe = session.recipe();
+  RunSetup& session = *kept;
+  RunRecipe& recipe = session.recipe();
   session.connect();
   session.declare();
   session.make_ready();
-  const auto schedule = recipe.schedule.resolve({}, plain_schedule);
+  const auto schedule = recipe.schedule.resolve({}, default_schedule);
   const auto data = recipe.data.resolve({}, [&](int64_t) { return shapes_of(session); });
   const auto clock = StepClock::make(device);
   StatesClock states(*clock);
@@ -150,16 +149,18 @@ std::string architecture_here() {
 }
 }  // namespace
 
-std::optional<Forecast> forecast(const RunSpec& spec, const simulated::Form& form, std::string* why_not) {
+std::optional<StepForecast> forecast(const RunSpec& spec, const simulated::Form& form, std::string* why_not,
+                                     const Recipe* recipe) {
   const auto none = [&](const std::string& reason) {
     if (why_not != nullptr) *why_not = reason;
     return std::nullopt;
   };
   try {
     const at::Device device = simulated::open(simulated::Values::none, form);
-    RunSpec foreseen = spec;
-    std::string bounded_by = take_compilers_off(foreseen, device);
-    Forecast found = forecast_step(foreseen, device);
+    RunSpec predicted = spec;
+    const auto setup = recipe == nullptr ? opened(spec, device) : nullptr;
+    std::string bounded_by = take_compilers_off(predicted, setup ? setup->recipe() : *recipe);
+    StepForecast found = forecast_step(predicted, device);
     if (bounded_by.empty()) {
       found.least_bytes = found.peak_bytes;
     } else {
@@ -174,14 +175,14 @@ std::optional<Forecast> forecast(const RunSpec& spec, const simulated::Form& for
   }
 }
 
-void add_forecast(Json& plan, const RunSpec& spec, const std::string& architecture) {
+void add_forecast(Json& plan, const RunSpec& spec, const std::string& architecture, const Recipe* recipe) {
   const bool gpu = spec.device == "cuda" || (spec.device == "auto" && load_cuda());
   plan["memory"] = plan["costs"] = nullptr;
   simulated::Form form(gpu ? at::kCUDA : at::kCPU);
   if (const auto sm = architecture.empty() && gpu ? architecture_here() : architecture; !sm.empty())
     form.architecture = sm;
   std::string why_not;
-  const auto found = forecast(spec, form, &why_not);
+  const auto found = forecast(spec, form, &why_not, recipe);
   if (!found) {
     plan["no_forecast"] = why_not;
     return;

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "optrush/json.h"
+#include "optrush/recipe.h"
 #include "optrush/spec.h"
 #include "optrush/tensor.h"
 #include "simulated/device.h"
@@ -11,7 +12,7 @@
 namespace optrush {
 /// What one training step tells that runs on tensors without values (simulated/device.h): the same operators
 /// ask for the same sizes.
-struct Forecast {
+struct StepForecast {
   int64_t peak_bytes = 0;      ///< that a step takes, or takes at most
   int64_t least_bytes = 0;     ///< that it takes at least: `peak_bytes` unless `bounded_by` says why not
   std::string bounded_by;      ///< "": nothing is a bound
@@ -25,12 +26,16 @@ struct Forecast {
 /// compiles or records what it wraps is left out: the step without it is the upper bound, what is in memory
 /// when the optimizer begins the lower one. None where another plugin does more than call ATen and does not
 /// take part, or the step needs values; `why_not` then says so.
-std::optional<Forecast> forecast(const RunSpec&, const simulated::Form& form, std::string* why_not = nullptr);
+/// `recipe`: what the plugins of the spec recorded, where it was opened already.
+std::optional<StepForecast> forecast(const RunSpec&, const simulated::Form& form,
+                                     std::string* why_not = nullptr, const Recipe* recipe = nullptr);
 
 /// Adds to a plan "memory" and "costs"; both null where nothing is predicted, with the reason in
 /// "no_forecast". "memory" has "peak_bytes", "least_bytes", "bounded_by" (null: the two are one), "parts" of
 /// the peak ("tensors", "block_rounding", "cublas_workspaces"), "reserved_bytes" and "pinned_bytes" (null on
 /// a CPU), "available_bytes" (null where the device is not here) and "device". `architecture`: of the GPU
 /// that is planned for, as in "sm_90"; "": the one that is here, else sm_90.
-void add_forecast(Json& plan, const RunSpec&, const std::string& architecture = "");
+/// `recipe`: as of forecast().
+void add_forecast(Json& plan, const RunSpec&, const std::string& architecture = "",
+                  const Recipe* recipe = nullptr);
 }  // namespace optrush

@@ -2,18 +2,18 @@
 
 #include <chrono>
 
-#include "base/collective_timeout.h"
-#include "base/cores.h"
 #include "base/files.h"
-#include "base/run_identity.h"
-#include "base/spec_json.h"
-#include "base/state_files.h"
+#include "machine/collective_timeout.h"
+#include "machine/cores.h"
 #include "measure/memory.h"
+#include "spec/run_identity.h"
+#include "spec/spec_json.h"
+#include "spec/state_files.h"
+#include "train/interleaving.h"
 #include "train/rank_row.h"
-#include "train/session.h"
+#include "train/run_setup.h"
 #include "train/state.h"
 #include "train/trainer.h"
-#include "train/turns.h"
 #include "worker/commands.h"
 #include "worker/device.h"
 #include "worker/machine_offer.h"
@@ -49,7 +49,7 @@ void go_on(Session& session, const fs::path& folder, int64_t step, Continuation&
 Json train_spec(const RunSpec& spec, Ranks ranks, const TrainFiles& files, std::optional<int64_t> from_step,
                 const MetricsSink& sink) {
   const auto start = SteadyClock::now();
-  const auto turns = Turns::from_environment(ranks);
+  const auto turns = Interleaving::from_environment(ranks);
   install_cpu_memory_tracking();
   const at::Device device = open_device(spec.device, ranks.local_rank);
   ranks.gpu = gpu_identity(device);
@@ -58,11 +58,13 @@ Json train_spec(const RunSpec& spec, Ranks ranks, const TrainFiles& files, std::
 
   sink({{"event", "phase"}, {"name", "loading"}});
   check_needs(spec);
-  const auto session = Session::open(spec, device, ranks);
-  session->show_progress([&](const std::string& phase) { sink({{"event", "phase"}, {"name", phase}}); });
-  if (ranks.size > 1) session->enter_phase("meeting");
+  const auto session = RunSetup::open(spec, device, ranks);
+  session->log().show_progress([&](const std::string& phase) {
+    sink({{"event", "phase"}, {"name", phase}});
+  });
+  if (ranks.size > 1) session->log().enter_phase("meeting");
   session->connect();
-  session->enter_phase("building");
+  session->log().enter_phase("building");
   session->declare();
   Json result;
   result["device"] = {
@@ -80,27 +82,27 @@ Json train_spec(const RunSpec& spec, Ranks ranks, const TrainFiles& files, std::
   result["setup_seconds"] = std::chrono::duration<double>(SteadyClock::now() - start).count();
   result.update(train(*session, sink, turns.get(), files, run));
   session->recipe().fire(Event::finished, *session);
-  result["compile_seconds"] = session->compile_seconds();
-  result["notes"] = session->notes();
+  result["compile_seconds"] = session->log().compile_seconds();
+  result["notes"] = session->log().notes();
   const std::string place = device.is_cuda() ? device.str() + " " + device_name(device) : "cpu";
   add_ranks(result, *session, place);
-  if (!session->warnings().empty()) result["warnings"] = session->warnings();
+  if (!session->log().warnings().empty()) result["warnings"] = session->log().warnings();
   return result;
 }
 
 Json outcome_of(const RunSpec& spec, const Ranks& ranks, const TrainFiles& files,
                 std::optional<int64_t> from_step, const MetricsSink& sink) {
   try {
-    Json result = {{"status", "ok"}, {"reason", ""}};
+    Json result = {{"status", to_string(Status::ok)}, {"reason", ""}};
     result.update(train_spec(spec, ranks, files, from_step, sink));
     return result;
   } catch (const std::exception& e) {
-    return failure_of(e);
+    return to_json(failure_of(e));
   }
 }
 }  // namespace
 
-Ranks RunRequest::ranks_of(int64_t world_size) const {
+Ranks RankRequest::ranks_of(int64_t world_size) const {
   if (world_size == 1) return {};
   if (rank < 0) return Ranks::from_environment(world_size);
   if (rank >= world_size)
@@ -111,7 +113,7 @@ Ranks RunRequest::ranks_of(int64_t world_size) const {
   return ranks;
 }
 
-int run_command(const RunRequest& request) {
+int run_command(const RankRequest& request) {
   fs::create_directories(request.out);
   const RunSpec spec = run_spec_from_json(read_json(request.spec), request.spec.string());
   const auto metrics = request.out / "metrics.jsonl";
@@ -127,12 +129,12 @@ int run_command(const RunRequest& request) {
 
 int plan_command(const fs::path& spec_file, const fs::path& out, const std::string& architecture) {
   const RunSpec spec = run_spec_from_json(read_json(spec_file), spec_file.string());
-  const auto session = Session::open(spec, at::kCPU, Ranks::planned(0, spec.train.world_size));
+  const auto session = RunSetup::open(spec, at::kCPU, Ranks::planned(0, spec.train.world_size));
   session->declare();  // nothing is connected: a plan joins no process group
   Json plan = make_plan(*session);
   write_json(out, plan);
   // Last: it calls plugins with tensors that they may not expect, and a plan that is written counts.
-  add_forecast(plan, spec, architecture);
+  add_forecast(plan, spec, architecture, &session->recipe());
   write_json(out, plan);
   return 0;
 }

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <utility>
 
-#include "distributed/peer_error.h"
+#include "base/peer_error.h"
 #include "optrush/error.h"
 
 namespace optrush {
@@ -30,9 +30,21 @@ bool tells_of_memory(const std::string& message) {
                              [&](const char* sign) { return message.find(sign) != std::string::npos; });
 }
 
-Json out_of_memory(const std::string& message) {
-  const auto bytes = requested_bytes(message);
-  return {{"status", "oom"}, {"reason", message}, {"requested_bytes", bytes ? Json(*bytes) : Json()}};
+std::string message_of(const std::exception& error) {
+  const auto* from_torch = dynamic_cast<const c10::Error*>(&error);
+  return first_lines(from_torch ? from_torch->what_without_backtrace() : error.what());
+}
+
+RunResult out_of_memory(const std::string& message) {
+  RunResult result({Status::oom, message});
+  result.requested_bytes = requested_bytes(message);
+  return result;
+}
+
+RunResult failed(const std::string& message, Cause cause) {
+  RunResult result({Status::failed, message});
+  result.cause = cause;
+  return result;
 }
 }  // namespace
 
@@ -55,18 +67,20 @@ std::optional<int64_t> requested_bytes(const std::string& message) {
   return std::nullopt;
 }
 
-Json failure_of(const std::exception& error) {
+RunResult failure_of(const std::exception& error) {
   if (const auto* peer = dynamic_cast<const PeerError*>(&error))
-    return {{"status", "failed"},
-            {"reason", error.what()},
-            {"cause", peer->cause() == PeerError::Cause::late ? "timeout" : "peer"}};
-  if (dynamic_cast<const Skip*>(&error) != nullptr) return {{"status", "skipped"}, {"reason", error.what()}};
+    return failed(error.what(), peer->cause() == PeerError::Cause::late ? Cause::timeout : Cause::peer);
+  if (dynamic_cast<const Skip*>(&error) != nullptr) return RunResult({Status::skipped, error.what()});
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr)
     return out_of_memory("the host has no memory left");
-  const auto* from_torch = dynamic_cast<const c10::Error*>(&error);
-  const std::string message = first_lines(from_torch ? from_torch->what_without_backtrace() : error.what());
+  const std::string message = message_of(error);
   if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr || tells_of_memory(message))
     return out_of_memory(message);
-  return {{"status", "failed"}, {"reason", message}, {"cause", "own"}};
+  return failed(message, Cause::own);
+}
+
+BadEnd end_of(const std::exception& error) {
+  const bool skipped = dynamic_cast<const Skip*>(&error) != nullptr;
+  return {skipped ? Status::skipped : Status::failed, message_of(error)};
 }
 }  // namespace optrush

@@ -3,12 +3,15 @@
 #include <optional>
 #include <string>
 
-#include "optrush/json.h"
+#include "results/run_result.h"
 
 namespace optrush {
-/// How a run ends that throws: {"status": skipped, oom or failed, "reason", and for oom "requested_bytes"}.
+/// How a run ends that throws: skipped, oom or failed, with the reason, and for oom the bytes requested.
 /// Memory that runs out is `oom` whoever says so: an allocator, the CUDA driver, cuBLAS or cuDNN.
-Json failure_of(const std::exception&);
+RunResult failure_of(const std::exception&);
+
+/// Why a worker has no answer: skipped, or failed.
+BadEnd end_of(const std::exception&);
 
 /// "Tried to allocate 2.50 GiB", "you tried to allocate 4096 bytes".
 std::optional<int64_t> requested_bytes(const std::string& message);

@@ -1,4 +1,4 @@
-#include "worker/weights_command.h"
+#include "worker/commands.h"
 
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
@@ -9,7 +9,6 @@
 
 #include "base/files.h"
 #include "base/first_line.h"
-#include "base/spec_json.h"
 #include "base/suggest.h"
 #include "checkpoint/written_config.h"
 #include "io/safetensors.h"
@@ -19,7 +18,9 @@
 #include "optrush/error.h"
 #include "plugin/description.h"
 #include "recipe/evaluation_scope.h"
-#include "train/session.h"
+#include "results/run_result.h"
+#include "spec/spec_json.h"
+#include "train/run_setup.h"
 #include "train/state.h"
 
 namespace optrush {
@@ -49,15 +50,14 @@ RunSpec reduced_to(RunSpec spec, const std::set<Effect>& effects) {
 /// What a run that did not come to a good end left is older than who asks for its weights may think.
 void check_ended(const fs::path& run, const StateFolder& state) {
   const fs::path file = run / "result.json";
-  const Json result = is_there(file) ? read_json(file) : Json::object();
-  const std::string status = result.value("status", "");
-  if (status == "ok") return;
-  throw Error(
-      "the run '" + run.string() + "' " +
-          (status.empty() ? "has no result: it was interrupted, or is still running"
-                          : "is " + status + ": " + std::string(first_line(result.value("reason", "")))) +
-          ". Its last saved state is that after " + std::to_string(state.step()) + " steps",
-      "to write that one, name the state: optrush weights " + (run / "state").string() + " OUT");
+  const auto result =
+      is_there(file) ? std::optional(run_result_from_json(read_json(file), file.string())) : std::nullopt;
+  if (result && result->ok()) return;
+  throw Error("the run '" + run.string() + "' " +
+                  (result ? "is " + std::string(to_string(result->status)) + ": " + first_line(result->reason)
+                          : "has no result: it was interrupted, or is still running") +
+                  ". Its last saved state is that after " + std::to_string(state.step()) + " steps",
+              "to write that one, name the state: optrush weights " + (run / "state").string() + " OUT");
 }
 
 /// Frozen parameters as the run computed with them, where plugins kept those in fewer bits.
@@ -66,7 +66,7 @@ class FrozenForms {
   explicit FrozenForms(const RunSpec& spec) {
     const RunSpec reduced = reduced_to(spec, {Effect::model, Effect::precision});
     try {
-      session_ = Session::open(reduced, at::kCPU);
+      session_ = RunSetup::open(reduced, at::kCPU);
       session_->declare();
     } catch (const Skip& e) {
       std::cerr << "warning: whether frozen matrices were kept in fewer bits is not known here ("
@@ -91,7 +91,7 @@ class FrozenForms {
   }
 
  private:
-  std::unique_ptr<Session> session_;  // codecs are its plugins'
+  std::unique_ptr<RunSetup> session_;  // codecs are its plugins'
   std::map<std::string, const Param*> forms_;
 };
 
@@ -99,7 +99,7 @@ class FrozenForms {
 std::set<std::string> own_parameters(RunSpec spec) {
   spec.plugins.clear();
   spec.data = {};  // some data asks for plugins
-  const auto plain = Session::open(spec, at::kCPU);
+  const auto plain = RunSetup::open(spec, at::kCPU);
   plain->declare();
   std::set<std::string> names;
   for (const Param* param : plain->params().all()) names.insert(param->name);
@@ -115,22 +115,22 @@ void check_all_known(const StateFolder& state, const Params& params, const fs::p
 }
 
 /// With what plugins have added to it: what the operator multiplies with is its value at the identity.
-Tensor merged_matrix(const Binder& bind, const Site& site) {
-  const Param& weight = *site.params.at(0);
-  return bind.linear(site)(at::eye(weight.shape.at(1), weight.dtype)).t();
+Tensor merged_matrix(const Binder& bind, const Module& module) {
+  const Param& weight = *module.params.at(0);
+  return bind.linear(module)(at::eye(weight.shape.at(1), weight.dtype)).t();
 }
 
 NamedTensors model_weights(Session& session, const std::set<std::string>& own) {
   const EvaluationScope evaluation;
   const Binder bind(session.recipe());
   std::map<std::string, Tensor> merged;
-  for (const Site* site : session.sites("linear")) {
-    if (site->params.size() == 1) continue;
-    const std::string& name = site->params.front()->name;
-    if (name != site->path + ".weight")
-      throw Error("'" + site->path + "' has an adapter, and shares '" + name + "' with another use of it",
+  for (const Module* module : session.modules("linear")) {
+    if (module->params.size() == 1) continue;
+    const std::string& name = module->params.front()->name;
+    if (name != module->path + ".weight")
+      throw Error("'" + module->path + "' has an adapter, and shares '" + name + "' with another use of it",
                   "write the adapter alone: leave --merge out");
-    merged[name] = merged_matrix(bind, *site);
+    merged[name] = merged_matrix(bind, *module);
   }
   NamedTensors weights;
   for (const Param* param : session.params().all())
@@ -164,7 +164,7 @@ void write_model(Session& session, const std::set<std::string>& own, const std::
 
 void write_adapter(const Session& session, const std::set<std::string>& own, const std::string& dtype,
                    const fs::path& out) {
-  Json config = session.recipe().adapter();
+  Json config = session.recipe().description("peft");
   if (config.is_null())
     throw Error("the plugin that trains parameters of its own does not say how other programs read them",
                 "write the whole model: --merge");
@@ -194,7 +194,7 @@ int weights_command(const WeightsRequest& request) {
     throw Error("a model of kind '" + spec.model_kind + "' has no Hugging Face form");
   check_empty(request.out);
   const auto own = own_parameters(spec);
-  const auto session = Session::open(spec, at::kCPU);
+  const auto session = RunSetup::open(spec, at::kCPU);
   session->connect();
   session->declare();
   session->make_ready();

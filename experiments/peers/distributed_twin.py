@@ -56,7 +56,7 @@ if GIVEN not in os.environ:
 OWN = own_arguments(json.loads(os.environ[GIVEN]))
 
 import transformers_twin as twin  # noqa: E402  it reads the arguments
-from turns import Turns  # noqa: E402
+from interleaving import Interleaving  # noqa: E402
 
 RANK, RANKS, LOCAL_RANK = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
 
@@ -257,7 +257,7 @@ def train(spec, start, techniques, device, journal):
     tokens = twin.load_file(os.path.join(start, "tokens.safetensors"))["tokens"].flatten(0, 1)
     sequences = plan["micro_batch"] * plan["accumulation"]  # of a share
     count = sequences * kind.shares * (tokens.shape[1] - 1)
-    clock, steps, turns = twin.Clock(device), [], Turns(RANK, RANKS)
+    clock, steps, turns = twin.Clock(device), [], Interleaving(RANK, RANKS)
     journal.add("phase", name="warmup")
     for number in range(plan["warmup"] + plan["steps"]):
         if device == "cuda" and number == plan["warmup"]:

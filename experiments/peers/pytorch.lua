@@ -40,8 +40,8 @@ return function(options)
   return rush.external {
     name = options.name,
     command = command,
-    files = { "peers/transformers_twin.py", "peers/turns.py" },
-    turns = true,
+    files = { "peers/transformers_twin.py", "peers/interleaving.py" },
+    interleave = true,
     requirements = "peers/requirements.txt",
     packages = "peers/packages.txt",
     preload = options.jemalloc and { "libjemalloc.so.2" } or nil,

@@ -17,7 +17,7 @@ import statistics
 import sys
 import time
 
-from turns import Turns
+from interleaving import Interleaving
 
 STARTED = time.perf_counter()
 
@@ -101,7 +101,7 @@ def techniques_of(spec, beside=frozenset()):
 
 
 def learning_rate(train, step):
-    """That of a step of the spec: docs/experiments.md, TrainSpec."""
+    """That of a step of the spec: docs/reference/lua.md, TrainSettings."""
     warmup, decay = train.get("lr_warmup", 0), train.get("lr_decay", "none")
     if step < warmup:
         return train["lr"] * (step + 1) / (warmup + 1)
@@ -263,7 +263,7 @@ def main():
     spec = read_spec()
     threads, device = set_threads(spec), device_of(spec)
     setup_seconds = time.perf_counter() - STARTED
-    steps = train(spec, ARGUMENTS.start, techniques_of(spec), ARGUMENTS.compile, device, Journal(ARGUMENTS.metrics), Turns())
+    steps = train(spec, ARGUMENTS.start, techniques_of(spec), ARGUMENTS.compile, device, Journal(ARGUMENTS.metrics), Interleaving())
     write_result(ARGUMENTS.out, result_of(steps, threads, device, ARGUMENTS.compile, setup_seconds))
 
 

@@ -2,11 +2,12 @@
 
 #include <algorithm>
 
+#include "adamw_cuh.h"
 #include "lanes_cuh.h"
 
 namespace optrush::fused {
 GpuSource gpu::source(const char* file, const char* text) {
-  return {.file = file, .text = text, .headers = {{"lanes.cuh", kLanesCuh}}};
+  return {.file = file, .text = text, .headers = {{"adamw.cuh", kAdamwCuh}, {"lanes.cuh", kLanesCuh}}};
 }
 
 std::string gpu::argument(Type type) {

@@ -7,7 +7,7 @@
 
 /// Instances of the templates in .cu files: by type, and by how many numbers move together.
 namespace optrush::fused::gpu {
-/// A source that may include lanes.cuh.
+/// A source that may include lanes.cuh and adamw.cuh.
 GpuSource source(const char* file, const char* text);
 
 /// "name<float, 4, true>": types, numbers and truth values as CUDA C++ writes them.

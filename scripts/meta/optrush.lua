@@ -56,7 +56,7 @@ local Report = {}
 
 ---What a rung changes; what it leaves out stays as it is on the rung below.
 ---@class RungSettings
----@field model? Model|LlamaFields|SwigluStackFields|OperatorFields|CollectiveFields what is trained
+---@field model? Model|LlamaFields|OperatorFields|CollectiveFields what is trained
 ---@field data? Data what it is trained on
 ---@field train? TrainSettings the training step
 ---@field device? "auto"|"cpu"|"cuda" where the run trains; auto: a GPU where there is one
@@ -85,8 +85,8 @@ local Report = {}
 ---@field requirements? string file in the form of pip's requirements: the Python packages that the program imports
 ---@field packages? string file with the names of the system's packages (Debian) that have the libraries and programs, one a line: for the message where one is missing
 ---@field effect? "rounding"|"precision"|"model" on arithmetic, against the rung below (default "rounding")
----@field turns? boolean it knows how to take turns with other runs, as docs/experiments.md says (default false)
----@field model? Model|LlamaFields|SwigluStackFields|OperatorFields|CollectiveFields what is trained
+---@field interleave? boolean it follows the protocol of interleaved runs: docs/guides/running.md (default false)
+---@field model? Model|LlamaFields|OperatorFields|CollectiveFields what is trained
 ---@field data? Data what it is trained on
 ---@field train? TrainSettings the training step
 ---@field device? "auto"|"cpu"|"cuda" where the run trains; auto: a GPU where there is one
@@ -97,10 +97,10 @@ local Report = {}
 ---How a report shows a grid: a table, and curves over a setting.
 ---@class GridView
 ---@field axes? string[] names of axes that were given as a list
----@field columns? ("tokens_per_second"|"step_time"|"data_time"|"forward_time"|"backward_time"|"optimizer_time"|"compile_time"|"peak_memory"|"activations"|"flops_per_second"|"mfu"|"hfu"|"forward_bandwidth"|"backward_bandwidth"|"forward_bandwidth_share"|"backward_bandwidth_share"|"forward_flops"|"backward_flops"|"intensity"|"exposed_time"|"algorithm_bandwidth"|"bus_bandwidth"|"collective_time"|"loss"|"validation_loss"|"time_to_loss"|"steps_to_loss")[] of the table, beside one for each axis
+---@field columns? ("tokens_per_second"|"step_time"|"peak_memory"|"activations"|"flops_per_second"|"mfu"|"hfu"|"data_time"|"forward_time"|"backward_time"|"optimizer_time"|"exposed_time"|"loss"|"validation_loss"|"time_to_loss"|"steps_to_loss"|"compile_time"|"forward_bandwidth"|"backward_bandwidth"|"forward_bandwidth_share"|"backward_bandwidth_share"|"forward_flops"|"backward_flops"|"intensity"|"algorithm_bandwidth"|"bus_bandwidth"|"collective_time")[] of the table, beside one for each axis
 ---@field against? string a rung of one axis: changes against it stand in brackets
 ---@field x? string a numeric setting of the axes, as in train.seq_len
----@field curves? ("tokens_per_second"|"step_time"|"data_time"|"forward_time"|"backward_time"|"optimizer_time"|"compile_time"|"peak_memory"|"activations"|"flops_per_second"|"mfu"|"hfu"|"forward_bandwidth"|"backward_bandwidth"|"forward_bandwidth_share"|"backward_bandwidth_share"|"forward_flops"|"backward_flops"|"intensity"|"exposed_time"|"algorithm_bandwidth"|"bus_bandwidth"|"collective_time"|"loss"|"validation_loss"|"time_to_loss"|"steps_to_loss")[] drawn over x, one line for each choice of the other axes
+---@field curves? ("tokens_per_second"|"step_time"|"peak_memory"|"activations"|"flops_per_second"|"mfu"|"hfu"|"data_time"|"forward_time"|"backward_time"|"optimizer_time"|"exposed_time"|"loss"|"validation_loss"|"time_to_loss"|"steps_to_loss"|"compile_time"|"forward_bandwidth"|"backward_bandwidth"|"forward_bandwidth_share"|"backward_bandwidth_share"|"forward_flops"|"backward_flops"|"intensity"|"algorithm_bandwidth"|"bus_bandwidth"|"collective_time")[] drawn over x, one line for each choice of the other axes
 
 ---The training step. The defaults are those of a base; a rung changes only what it names.
 ---@class TrainSettings
@@ -164,17 +164,11 @@ local Report = {}
 ---@field high_freq_factor? number wavelengths below original_max_position / this are kept (at least 0, default 4.0)
 ---@field original_max_position? integer context length that the model was trained on first (at least 1, at most 2147483648, default 8192)
 
----Dimensions of a stack of SwiGLU MLPs; a rung changes only what it names.
----@class SwigluStackFields
----@field dim? integer width of the stack (at least 1, at most 2147483648, default 256)
----@field ffn_dim? integer inner width of each SwiGLU (at least 1, at most 2147483648, default 1024)
----@field n_layers? integer MLPs (at least 1, at most 10000, default 4)
----@field init_std? number standard deviation of the initial weights; 0: uniform in ±1/√inputs, as torch.nn.Linear (at least 0, default 0.0)
-
 ---Sizes of one operator alone; a rung changes only what it names.
 ---@class OperatorFields
 ---@field dim? integer width of each input (at least 1, at most 2147483648, default 1024)
 ---@field n_heads? integer of position and attention, which cut dim into them (at least 1, at most 2147483648, default 16)
+---@field ffn_dim? integer inner width of mlp (at least 1, at most 2147483648, default 4096)
 ---@field vocab_size? integer of head_loss (at least 2, at most 2147483648, default 32000)
 ---@field repeat? integer how often, one after the other, so that what surrounds it weighs little (at least 1, at most 1000, default 1)
 
@@ -203,13 +197,13 @@ local Report = {}
 ---@field rungs? Rung[] stacked on that, as in a ladder
 ---@field memory? number|string bytes that a step may take, or "20GB"; the GPU's, less a tenth for what no tensor holds; on a CPU seven tenths of what is free
 ---@field most? integer no larger micro-batch is looked at (at least 1, at most 1024, default 1024)
----@field trial? boolean run two steps of what is foreseen to fit, and halve it until it does; --resume keeps the answer (default false)
+---@field trial? boolean run two steps of what is predicted to fit, and halve it until it does; --resume keeps the answer (default false)
 
 ---How large the batches of a ladder are.
 ---@class LadderOptions
 ---@field batch? "same"|"max" same: as the rungs say; max: each rung has the largest micro-batch, a power of two, that its stack holds, and accumulates up to the base's sequences a step (default "same")
 ---@field memory? number|string of batch = "max": bytes that a step may take, or "20GB"; the GPU's, less a tenth; on a CPU seven tenths of what is free
----@field trial? boolean of batch = "max": confirm what is foreseen by a run of two steps, halved until it fits (default false)
+---@field trial? boolean of batch = "max": confirm what is predicted by a run of two steps, halved until it fits (default false)
 
 ---What exp:run takes.
 ---@class RunOptions
@@ -217,7 +211,7 @@ local Report = {}
 ---@field within? number instead of rounds: as many as it takes until the intervals are ± this; 0.03 is 3 % (at least 0.0001, at most 1)
 ---@field at_most? number|string with within: how long to measure, in seconds or as "90s", "5m", "1h"
 ---@field label? string of the report's folder: reports/<experiment>/<label>/; git ignores 'local' (default "local")
----@field turns? boolean whether the rungs of a round take turns step by step; left out: on a CPU, where they fit into its memory together
+---@field interleave? boolean whether the rungs of a round are interleaved step by step; left out: on a CPU, where they fit into its memory together
 ---@field trace? boolean the first round of every rung leaves a Chrome trace of one more step (default false)
 
 ---a rung, or a list of rungs of which one is chosen
@@ -225,11 +219,11 @@ local Report = {}
 
 ---What exp:search takes beside its parts.
 ---@class SearchOptions
----@field memory? number|string bytes, or "20GB": no stack whose step is foreseen to need more; left out: what is free
+---@field memory? number|string bytes, or "20GB": no stack whose step is predicted to need more; left out: what is free
 ---@field within? number every stage runs as many rounds as it takes until its intervals are ± this (at least 0.0001, at most 1, default 0.02)
 ---@field at_most? number|string how long all of it may take, in seconds or as "90s", "20m", "1h" (default 1200.0)
 ---@field label? string of the report's folder: reports/<experiment>/<label>/; git ignores 'local' (default "local")
----@field turns? boolean whether the stacks of a round take turns step by step; left out: as in exp:run
+---@field interleave? boolean whether the stacks of a round are interleaved step by step; left out: as in exp:run
 
 ---A GPU.
 ---@class Gpu
@@ -272,7 +266,7 @@ local Report = {}
 ---@field doc string one line
 ---@field default? any where left out; nil: it must be given
 
----Measures what each training optimization really buys: docs/experiments.md.
+---Measures what each training optimization really buys: docs/reference/lua.md.
 local rush = {}
 
 ---Describes an experiment: its base, which is rung 0.
@@ -299,13 +293,8 @@ function rush.external(rung) end
 ---@return Model
 function rush.llama(preset, fields) end
 
----A stack of residual SwiGLU MLPs alone, x + mlp(x), on seeded random activations: it reads no data. Its loss is the mean square of the output; each of the micro_batch x seq_len positions counts as a token.
----@param fields? SwigluStackFields its dimensions
----@return Model
-function rush.swiglu_stack(fields) end
-
 ---One operator of the block alone, on seeded random activations: it reads no data. Its loss is the mean square of the output; each of the micro_batch x seq_len positions counts as a token. Reports know the bytes and FLOPs that it needs.
----@param op "norm"|"add_norm"|"position"|"attention"|"swiglu"|"linear"|"head_loss" which
+---@param op "norm"|"add_norm"|"position"|"attention"|"swiglu"|"linear"|"mlp"|"head_loss" which
 ---@param fields? OperatorFields its sizes
 ---@return Model
 function rush.operator(op, fields) end
@@ -375,7 +364,7 @@ function rush.cpu() end
 ---@return integer
 function rush.ranks() end
 
----The largest micro-batch, a power of two, whose step is predicted to fit into the memory: by the plans of workers, which train nothing; with trial, by runs of two steps as well. 0 where not even one sequence fits, nil where the peak can't be foreseen (docs/architecture.md, "Plan").
+---The largest micro-batch, a power of two, whose step is predicted to fit into the memory: by the plans of workers, which train nothing; with trial, by runs of two steps as well. 0 where not even one sequence fits, nil where the peak can't be predicted (docs/guides/memory.md).
 ---@param problem Problem what is trained, and what is stacked
 ---@return integer?
 function rush.max_batch(problem) end

@@ -2,9 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/model_kinds.h"
-#include "base/spec_fields.h"
-#include "base/spec_json.h"
+#include "spec/model_kinds.h"
+#include "spec/spec_fields.h"
+#include "spec/spec_json.h"
 #include "support/error_of.h"
 #include "support/training.h"
 #include "trained_ranks.h"
@@ -51,7 +51,7 @@ INSTANTIATE_TEST_SUITE_P(Each, CollectiveAlone,
 
 TEST(CollectiveAlone, TakesSeveralRanks) {
   const RunSpec spec = collective("all_reduce", 1, 1024);
-  EXPECT_THAT(error_of([&] { Session::open(spec, at::kCPU); }), HasSubstr("at least two ranks"));
+  EXPECT_THAT(error_of([&] { RunSetup::open(spec, at::kCPU); }), HasSubstr("at least two ranks"));
 }
 
 TEST(CollectiveAlone, AForecastSendsNothing) {

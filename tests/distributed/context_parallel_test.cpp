@@ -10,7 +10,7 @@
 #include "model/operators.h"
 #include "random_training.h"
 #include "support/temporary_folder.h"
-#include "train/session.h"
+#include "train/run_setup.h"
 
 namespace optrush::testing {
 namespace {
@@ -111,15 +111,17 @@ TEST(ContextParallel, SendsWhatTheorySays) {
 Json ring_job(const Ranks& ranks, const Json&) {
   RunSpec spec = small_spec(ranks.size, {context_parallel(ranks.size), {"ddp", Json::object()}});
   spec.train.seq_len = 2 * ranks.size;
-  const auto session = Session::open(spec, at::kCPU, ranks);
+  const auto session = RunSetup::open(spec, at::kCPU, ranks);
   session->connect();
   Group& group = session->mesh().group({"cp"});
   Json seen = {{"forward", Json::array()}, {"backward", Json::array()}};
   const auto sends = [&] {
-    return session->traffic().contains({"send", "cp"}) ? session->traffic().at({"send", "cp"}).calls : 0;
+    return session->groups().traffic().contains({"send", "cp"})
+               ? session->groups().traffic().at({"send", "cp"}).calls
+               : 0;
   };
-  const AttentionHalves plain = plain::attention_halves();
-  const AttentionHalves noted = {
+  const AttentionForwardBackward plain = plain::attention_forward_backward();
+  const AttentionForwardBackward noted = {
       [&](const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args) {
         seen["forward"].push_back(sends());
         return plain.forward(q, k, v, args);
@@ -186,7 +188,7 @@ TEST(ContextParallel, APlanForeseesThePeak) {
   for (const char* kind : {"ring", "all_to_all"}) {
     RunSpec spec = small_spec(2, {context_parallel(2, kind), {"ddp", Json::object()}});
     spec.train.seq_len = 128;
-    expect_foreseen_peak(pool(), spec);
+    expect_predicted_peak(pool(), spec);
   }
 }
 

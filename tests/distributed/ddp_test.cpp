@@ -7,8 +7,8 @@
 #include <map>
 #include <random>
 
-#include "base/spec_json.h"
 #include "optrush/data_parallel.h"
+#include "spec/spec_json.h"
 #include "support/error_of.h"
 #include "support/temporary_folder.h"
 #include "support/training.h"
@@ -233,7 +233,7 @@ TEST(Ddp, OneProcessIsLeftAlone) {
 
 TEST(Ddp, RefusesWhatRecordsAStep) {
   const RunSpec spec = with_ddp(spec_of(2, {{"cuda_graphs", Json::object()}}));
-  EXPECT_THAT(error_of([&] { Session::open(spec, at::kCPU, Ranks::planned(0, 2)); }),
+  EXPECT_THAT(error_of([&] { RunSetup::open(spec, at::kCPU, Ranks::planned(0, 2)); }),
               HasSubstr("cuda_graphs"));
 }
 
@@ -243,11 +243,11 @@ TEST(Ddp, RefusesWhatRecordsAStep) {
 class Steps {
  public:
   Steps(const Ranks& ranks, const Json& arguments, const std::function<void(Recipe&)>& edit)
-      : session_(Session::open(run_spec_from_json(arguments.at("spec"), "test"), at::kCPU, ranks,
-                               [&](Recipe& recipe) {
-                                 recipe.edit_as("test");
-                                 edit(recipe);
-                               })) {
+      : session_(RunSetup::open(run_spec_from_json(arguments.at("spec"), "test"), at::kCPU, ranks,
+                                [&](RunRecipe& recipe) {
+                                  recipe.edit_as("test");
+                                  edit(recipe);
+                                })) {
     session_->connect();
     session_->declare();
     session_->make_ready();
@@ -258,12 +258,12 @@ class Steps {
   }
   /// All-reduces of gradients since the run began.
   int64_t sent() const {
-    const auto found = session_->traffic().find({"all_reduce", "dp"});
-    return found == session_->traffic().end() ? 0 : found->second.calls;
+    const auto found = session_->groups().traffic().find({"all_reduce", "dp"});
+    return found == session_->groups().traffic().end() ? 0 : found->second.calls;
   }
 
  private:
-  std::unique_ptr<Session> session_;
+  std::unique_ptr<RunSetup> session_;
 };
 
 bool is_block(const Unit& unit, int64_t layer) { return unit.role == "block" && unit.layer == layer; }
@@ -312,13 +312,13 @@ Json sometimes_used_job(const Ranks& ranks, const Json& arguments) {
   std::map<std::string, int64_t> told;
   Param *gain = nullptr, *idle = nullptr;
   Steps steps(ranks, arguments, [&](Recipe& recipe) {
-    recipe.on(Event::declared, Phase::adapter, [&](Run& run) {
+    recipe.on(Event::meta_initialized, Phase::adapter, [&](Run& run) {
       const auto ones = [](Tensor& value, at::Generator&) { value.fill_(1); };
       gain = &run.params().add({.name = "gain", .shape = {1}, .init = ones, .dtype = at::kDouble});
       idle = &run.params().add({.name = "idle", .shape = {3}, .init = ones, .dtype = at::kDouble});
-      Site& site = *run.sites("linear").front();
-      site.params.push_back(gain);
-      site.params.push_back(idle);
+      Module& module = *run.modules("linear").front();
+      module.params.push_back(gain);
+      module.params.push_back(idle);
     });
     recipe.unit.wrap(Phase::measure,
                      [&](UnitFunction inner, const Unit& unit) -> UnitFunction {

@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "support/folders.h"
 #include "support/temporary_folder.h"
 #include "worker/predict.h"
@@ -61,12 +61,12 @@ void expect_equal_training(RankPool& pool, const RunSpec& many, const RunSpec& o
   EXPECT_LT(apart, tolerance) << where;
 }
 
-void expect_foreseen_peak(RankPool& pool, const RunSpec& spec) {
+void expect_predicted_peak(RankPool& pool, const RunSpec& spec) {
   std::string why_not;
-  const auto foreseen = forecast(spec, at::kCPU, &why_not);
-  ASSERT_TRUE(foreseen) << why_not;
+  const auto predicted = forecast(spec, at::kCPU, &why_not);
+  ASSERT_TRUE(predicted) << why_not;
   const auto measured = static_cast<double>(train_on(pool, {.spec = spec}).peaks.front());
-  EXPECT_NEAR(static_cast<double>(foreseen->peak_bytes), measured, 0.02 * measured);
+  EXPECT_NEAR(static_cast<double>(predicted->peak_bytes), measured, 0.02 * measured);
 }
 
 std::vector<double> validation_losses(const TrainedRanks& trained) {

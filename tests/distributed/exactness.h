@@ -17,8 +17,8 @@ RunSpec one_process_of(RunSpec spec, int64_t batch_ranks);
 void expect_equal_training(RankPool&, const RunSpec& many, const RunSpec& one, double tolerance,
                            bool states = true, bool rests = false);
 
-/// The peak of a step of rank 0 is the one that a plan foresees, to two hundredths.
-void expect_foreseen_peak(RankPool&, const RunSpec& spec);
+/// The peak of a step of rank 0 is the one that a plan predicts, to two hundredths.
+void expect_predicted_peak(RankPool&, const RunSpec& spec);
 
 /// Of a run that validates.
 std::vector<double> validation_losses(const TrainedRanks&);

@@ -10,8 +10,8 @@
 #include <random>
 
 #include "base/files.h"
-#include "base/spec_json.h"
 #include "exactness.h"
+#include "spec/spec_json.h"
 #include "support/temporary_folder.h"
 
 namespace optrush::testing {
@@ -339,31 +339,21 @@ TEST(Fsdp, StateSavedOnSomeRanksGoesOnOnOthers) {
   }
 }
 
-/// A collective that lets go of its buffers late raises a rank's peak: the lowest of a few runs is held.
-void expect_equal_peaks(const RunSpec& one, std::vector<int64_t> peaks_of_one, const RunSpec& other,
-                        std::vector<int64_t> peaks_of_other) {
-  constexpr int64_t kNear = 4096;
-  constexpr int kAttempts = 10;  // on a busy machine it is late more often than not
-  const auto lower = [](std::vector<int64_t>& peaks, const RunSpec& spec) {
-    const auto again = train_on(pool(), {.spec = spec, .save = "", .load = ""}).peaks;
-    for (size_t rank = 0; rank < peaks.size(); ++rank) peaks[rank] = std::min(peaks[rank], again[rank]);
-  };
-  const auto differs = [&] {
-    return !std::ranges::equal(peaks_of_one, peaks_of_other,
-                               [](int64_t a, int64_t b) { return std::abs(a - b) <= kNear; });
-  };
-  for (int attempt = 0; attempt < kAttempts && differs(); ++attempt) {
-    lower(peaks_of_one, one);
-    lower(peaks_of_other, other);
-  }
-  for (size_t rank = 0; rank < peaks_of_one.size(); ++rank)
-    EXPECT_NEAR(peaks_of_one[rank], peaks_of_other[rank], kNear) << "rank " << rank;
+/// Peaks of ranks are equal but for one buffer: Gloo's thread may hold the parameters of a unit that it has
+/// gathered a moment longer, and then they count at the peak (docs/internals/several_ranks.md). Held-out
+/// logits would be more.
+void expect_equal_peaks(const std::vector<int64_t>& with, const std::vector<int64_t>& without) {
+  constexpr int64_t kBlock =
+      8 * (2 * 24 * 24 + 2 * 24 * 12 + 3 * 24 * 36 + 2 * 24);  // of small_spec, in fp64
+  constexpr int64_t kHost = 4096;                              // small tensors of its own
+  ASSERT_EQ(with.size(), without.size());
+  for (size_t rank = 0; rank < with.size(); ++rank)
+    EXPECT_NEAR(with[rank], without[rank], kBlock + kHost) << "rank " << rank;
 }
 
 /// Ranks that share held-out sequences tell the loss of one process, and their steps know nothing of it.
 void expect_validates_as_one_process(RunSpec spec) {
   SCOPED_TRACE(spec.plugins.front().name + spec.plugins.front().options.dump());
-  const RunSpec spec_without = spec;
   const auto without = train_on(pool(), {.spec = spec, .save = "", .load = ""});
   spec.validate.every = 4;
   spec.validate.sequences = 7;  // what is left over is another number of rows on each rank
@@ -377,7 +367,7 @@ void expect_validates_as_one_process(RunSpec spec) {
   EXPECT_EQ(with.norms, without.norms);
   EXPECT_EQ(with.result.at("collectives"), without.result.at("collectives"));
   EXPECT_EQ(with.result.value("counters", Json()), without.result.value("counters", Json()));
-  expect_equal_peaks(spec, with.peaks, spec_without, without.peaks);
+  expect_equal_peaks(with.peaks, without.peaks);
 }
 
 TEST(Validation, RanksEqualOneProcess) {

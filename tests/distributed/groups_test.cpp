@@ -6,8 +6,8 @@
 #include <chrono>
 #include <thread>
 
+#include "base/peer_error.h"
 #include "distributed/groups.h"
-#include "distributed/peer_error.h"
 #include "distributed/rendezvous.h"
 #include "optrush/mesh.h"
 #include "rank_pool.h"
@@ -65,7 +65,7 @@ Json collectives(const Ranks& ranks, const Json& arguments) {
   world.broadcast(told, 1).wait();
   result["broadcast"] = numbers(told);
   const Tensor from_left = at::empty({2}, options);
-  Pending sent = world.send(at::full({2}, mine, options), (ranks.rank + 1) % n);
+  WorkHandle sent = world.send(at::full({2}, mine, options), (ranks.rank + 1) % n);
   world.receive(from_left, (ranks.rank + n - 1) % n).wait();
   sent.wait();
   result["receive"] = numbers(from_left);
@@ -199,7 +199,7 @@ TEST(Rendezvous, SaysThatAPortIsTaken) {
   const auto held = rendezvous(holder, "test");
   const Json got = pool().run("taken_port", 1, holder.port).front();
   EXPECT_THAT(got.value("error", "none"), HasSubstr("port " + std::to_string(holder.port) + " is taken"));
-  EXPECT_THAT(got.value("error", "none"), HasSubstr("EADDRINUSE")) << "by which the conductor knows it";
+  EXPECT_THAT(got.value("error", "none"), HasSubstr("EADDRINUSE")) << "by which the controller knows it";
 }
 
 RankJobs jobs() {

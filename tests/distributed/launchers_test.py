@@ -116,12 +116,12 @@ def after(number, folder, plugin=None):
     """The result of a run whose rank 1 gets a signal while it trains."""
     run = Run(folder, steps=1_000_000, plugin=plugin)
     environment = dict(os.environ, OPTRUSH_COLLECTIVE_TIMEOUT="4")
-    conductor = subprocess.Popen(run.command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    controller = subprocess.Popen(run.command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         metrics = run.run / "ranks" / "1" / "metrics.jsonl"
         end = time.monotonic() + 100
         while not (metrics.exists() and '"step"' in metrics.read_text()):
-            assert time.monotonic() < end and conductor.poll() is None, "the run starts to train"
+            assert time.monotonic() < end and controller.poll() is None, "the run starts to train"
             time.sleep(0.05)
         os.kill(run.workers()[1], number)
         start = time.monotonic()
@@ -130,8 +130,8 @@ def after(number, folder, plugin=None):
             time.sleep(0.05)
         assert run.workers() == {}, "nothing of it is left"
     finally:
-        conductor.send_signal(signal.SIGINT)
-        conductor.wait(timeout=60)
+        controller.send_signal(signal.SIGINT)
+        controller.wait(timeout=60)
     return run.result()
 
 

@@ -113,7 +113,7 @@ TEST(PipelineParallel, APlanForeseesThePeak) {
     SCOPED_TRACE(schedule);
     RunSpec spec = deep_spec(2, pipeline(2, schedule), 4);
     spec.train.seq_len = 128;
-    expect_foreseen_peak(pool(), spec);
+    expect_predicted_peak(pool(), spec);
   }
 }
 

@@ -4,7 +4,7 @@
 
 #include <stdexcept>
 
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 
 namespace optrush::testing {
 PluginUse some_data_parallelism(Draws& draws) {

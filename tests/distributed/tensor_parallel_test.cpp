@@ -107,7 +107,7 @@ TEST(TensorParallel, KeepsItsPartOfTheState) {
 
 TEST(TensorParallel, APlanForeseesThePeak) {
   for (const bool sequence : {false, true})
-    expect_foreseen_peak(pool(), wide_spec(2, {tensor_parallel(2, sequence)}));
+    expect_predicted_peak(pool(), wide_spec(2, {tensor_parallel(2, sequence)}));
 }
 
 /// With long sequences and parts of them, so do activations.

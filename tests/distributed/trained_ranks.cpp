@@ -11,10 +11,11 @@
 #include <stdexcept>
 #include <utility>
 
-#include "data/counter_random.h"
+#include "base/counter_random.h"
 #include "io/safetensors.h"
 #include "measure/memory.h"
 #include "train/rank_row.h"
+#include "train/run_setup.h"
 #include "train/state.h"
 #include "train/trainer.h"
 
@@ -25,7 +26,7 @@ namespace {
 void punch_holes(Recipe& recipe) {
   recipe.data.wrap(
       Phase::base,
-      [](auto inner, const Site&) -> decltype(inner) {
+      [](auto inner, const Module&) -> decltype(inner) {
         return [inner](int64_t step) {
           auto batches = inner(step);
           for (Batch& batch : batches) {
@@ -52,13 +53,13 @@ void add_resting_parameters(Recipe& recipe) {
     int64_t step = 0;
   };
   const auto added = std::make_shared<Added>();
-  recipe.on(Event::declared, Phase::adapter, [added](optrush::Run& run) {
+  recipe.on(Event::meta_initialized, Phase::adapter, [added](optrush::Run& run) {
     const auto ones = [](Tensor& value, at::Generator&) { value.fill_(1); };
     const auto small = [](Tensor& value, at::Generator& generator) { value.normal_(0, 0.02, generator); };
     // The block's own: those of attention and MLP belong to what ranks may cut.
     Unit& block = **std::ranges::find_if(run.units(), [](const auto& unit) { return unit->role == "block"; });
-    Site& site = block.sites.emplace_back(Site{block.path + ".rests", "rests", block.layer, {}});
-    const Param& like = *run.sites("linear").front()->params.front();
+    Module& module = block.modules.emplace_back(Module{block.path + ".rests", "rests", block.layer, {}});
+    const Param& like = *run.modules("linear").front()->params.front();
     const int64_t width = like.shape.at(1);
     const auto add = [&](const char* name, std::vector<int64_t> shape, auto init) {
       Param param{.name = name, .shape = std::move(shape), .init = init, .dtype = like.dtype};
@@ -66,7 +67,7 @@ void add_resting_parameters(Recipe& recipe) {
       param.decay = true;
       param.block = like.block;
       Param& made = run.params().add(std::move(param));
-      site.params.push_back(&made);
+      module.params.push_back(&made);
       return &made;
     };
     added->gain = add("rests.gain", {width}, ones);
@@ -167,7 +168,7 @@ Json train_job(const Ranks& ranks, const Json& arguments) {
   install_cpu_memory_tracking();
   at::set_num_threads(1);
   const RunSpec spec = run_spec_from_json(arguments.at("spec"), "test");
-  const auto session = Session::open(spec, at::kCPU, ranks, [&](Recipe& recipe) {
+  const auto session = RunSetup::open(spec, at::kCPU, ranks, [&](RunRecipe& recipe) {
     recipe.edit_as("test");
     if (arguments.at("holes")) punch_holes(recipe);
     if (arguments.at("rests")) add_resting_parameters(recipe);

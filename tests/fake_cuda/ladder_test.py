@@ -1,5 +1,5 @@
 """A ladder of single-GPU plugins through the real path on the stand-in, for each architecture: every rung trains to its end, no
-fault, as many host waits in a step as planned, as much memory as foreseen, and no report that could be taken for a measurement."""
+fault, as many host waits in a step as planned, as much memory as predicted, and no report that could be taken for a measurement."""
 import json
 import os
 import subprocess
@@ -33,7 +33,7 @@ def run(architecture, folder):
         result = json.loads(file.read_text())
         assert result["status"] == "ok", result
         forecast, peak = plan["memory"]["peak_bytes"], result["memory"]["peak_allocated"]
-        assert abs(forecast - peak) <= BLOCK, f"{file}: {forecast} bytes were foreseen, and the allocator had {peak}"
+        assert abs(forecast - peak) <= BLOCK, f"{file}: {forecast} bytes were predicted, and the allocator had {peak}"
         waits = result["costs"]["total"]["host_waits"]
         assert waits == 0, f"{file}: a step waits for the device {waits} times"
 

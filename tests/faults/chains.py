@@ -28,7 +28,7 @@ def reference(campaign, name):
 
 
 class Going:
-    """An experiment that is disturbed: its conductor, which is started again whenever it has ended."""
+    """An experiment that is disturbed: its controller, which is started again whenever it has ended."""
 
     def __init__(self, campaign, number, name):
         self.campaign, self.mark = campaign, f"chain-{campaign.seed}-{number}"
@@ -105,14 +105,14 @@ def after(going, kind):
     if ended:
         end = going.wait() if going.end is None else going.end
         found["left"] = processes.left(going.mark)
-        if not (kind == "conductor SIGKILL" and end.code == -9):
+        if not (kind == "controller SIGKILL" and end.code == -9):
             found["unclear"] = invariants.unclear(end)
         if going.hurt and end.code == 1 and "error:" not in end.text and not going.scene.results():
             found["unclear"] = "says nothing: " + end.text[-200:]
     if going.second is not None:
         found["unclear"] = found.get("unclear") or invariants.unclear(going.second)
         if going.process.poll() is None and going.second.code == 0:
-            found["unclear"] = "the second conductor ran beside the first"
+            found["unclear"] = "the second controller ran beside the first"
     lost, twice = going.ledger.look()
     return {**found, "lost": lost, "twice": twice}
 

@@ -1,4 +1,4 @@
-"""A machine that fails: a full disk, no memory, a clock that jumps, folders that can't be written, a second conductor."""
+"""A machine that fails: a full disk, no memory, a clock that jumps, folders that can't be written, a second controller."""
 
 import contextlib
 import os
@@ -11,7 +11,7 @@ import time
 import processes
 import scenes
 
-KINDS = ("disk full", "disk full, then space", "no memory", "clock jumps", "read-only folder", "two conductors", "SIGCHLD ignored")
+KINDS = ("disk full", "disk full, then space", "no memory", "clock jumps", "read-only folder", "two controllers", "SIGCHLD ignored")
 CLOCK = pathlib.Path(__file__).with_name("clock_jumps.c")
 
 
@@ -66,7 +66,7 @@ def obstacle(kind, campaign):
 
 
 def apply(kind, going):
-    """Starts the conductor under the fault, or brings it over the one that runs."""
+    """Starts the controller under the fault, or brings it over the one that runs."""
     scene, mark, random = going.scene, going.mark, going.random
     if kind.startswith("disk full"):
         if going.process.poll() is not None:
@@ -98,7 +98,7 @@ def apply(kind, going):
             going.begin()
             going.wait()
             processes.left(mark)
-    elif kind == "two conductors":
+    elif kind == "two controllers":
         going.begin()
         second = scenes.Ended(scenes.start(scene.command(), mark))
         going.second = second

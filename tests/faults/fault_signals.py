@@ -1,14 +1,14 @@
-"""Signals to the conductor, to workers and to ranks, at random moments of an experiment."""
+"""Signals to the controller, to workers and to ranks, at random moments of an experiment."""
 
 import signal
 import time
 
 import processes
 
-CONDUCTOR = {"conductor SIGKILL": signal.SIGKILL, "conductor SIGTERM": signal.SIGTERM, "conductor SIGINT": signal.SIGINT,
-             "conductor SIGHUP": signal.SIGHUP}
+CONDUCTOR = {"controller SIGKILL": signal.SIGKILL, "controller SIGTERM": signal.SIGTERM, "controller SIGINT": signal.SIGINT,
+             "controller SIGHUP": signal.SIGHUP}
 WORKER = {"worker SIGKILL": signal.SIGKILL, "worker SIGTERM": signal.SIGTERM, "worker SIGSEGV": signal.SIGSEGV}
-PAUSE = ("conductor SIGSTOP", "worker SIGSTOP", "everything SIGSTOP")
+PAUSE = ("controller SIGSTOP", "worker SIGSTOP", "everything SIGSTOP")
 KINDS = (*CONDUCTOR, *WORKER, *PAUSE)
 
 
@@ -36,7 +36,7 @@ def apply(kind, going):
             return False
         going.hurt = True
         return True
-    if kind == "conductor SIGSTOP":
+    if kind == "controller SIGSTOP":
         pids = [process.pid]
     elif kind == "worker SIGSTOP":
         pid = wait_for_worker(going, mark)

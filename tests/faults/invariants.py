@@ -88,7 +88,7 @@ class Ledger:
         return lost, twice
 
     def made_again(self):
-        """Runs that were started though they had ended well, and whether that was wrong: of runs in turns a whole group is made again."""
+        """Runs that were started though they had ended well, and whether that was wrong: of runs interleaved a whole group is made again."""
         entries = self.scene.journal()
         again, done = {}, set()
         for i, entry in enumerate(entries):

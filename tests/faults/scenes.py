@@ -25,21 +25,21 @@ local exp = rush.experiment {
 """
 SCRIPTS = {
     "ladder": """exp:ladder { rush.rung("lora", "lora"), rush.rung("fused", "fused_adamw") }
-exp:run({ rounds = 2, turns = false }):report()""",
+exp:run({ rounds = 2, interleave = false }):report()""",
     "ranks": """exp:ladder { rush.rung("two", "ddp", {}, { train = { world_size = 2, accumulation = 1 } }) }
-exp:run({ rounds = 2, turns = false }):report()""",
+exp:run({ rounds = 2, interleave = false }):report()""",
     "turns": """exp:ladder { rush.rung("fused", "fused_adamw") }
-exp:run({ rounds = 2, turns = true }):report()""",
+exp:run({ rounds = 2, interleave = true }):report()""",
     "external": """exp:ladder {
   rush.external { name = "program", effect = "model", command = { "PYTHON", "-I", "-S", "program.py" } },
   rush.rung("fused", "fused_adamw"),
 }
-exp:run({ rounds = 2, turns = false }):report()""",
+exp:run({ rounds = 2, interleave = false }):report()""",
     "plugin": """exp:ladder {
   rush.rung("bad", "misbehaves", { how = rush.arg("how", "nothing") }),
   rush.rung("good", "fused_adamw", {}, { over = "base" }),
 }
-exp:run({ rounds = 1, turns = false }):report()""",
+exp:run({ rounds = 1, interleave = false }):report()""",
 }
 PROGRAM = '''import json, os, time
 train = json.load(open(os.environ["OPTRUSH_SPEC"]))["train"]

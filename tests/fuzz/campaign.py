@@ -5,7 +5,7 @@
   python tests/fuzz/campaign.py --table               what was done so far
   python tests/fuzz/campaign.py --record              that, added to tests/fuzz/campaign.json
 
-It builds the targets with clang into build-fuzz. Targets take turns, so that each has had its share whenever it ends.
+It builds the targets with clang into build-fuzz. Targets are interleaved, so that each has had its share whenever it ends.
 campaign.json counts what was done on every machine; a campaign goes on from there.
 build-fuzz/campaign/NAME has the inputs that reached something new (corpus), those that ended a target (findings) and
 libFuzzer's output (log.txt). A finding is mended first, then its input becomes a file of tests/fuzz/corpus/NAME.

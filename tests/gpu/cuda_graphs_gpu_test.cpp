@@ -36,7 +36,7 @@ TEST_F(CudaGraphsOnGpu, ReplayedStepsHaveTheBitsOfEagerOnes) {
 TEST_F(CudaGraphsOnGpu, AStepThatWaitsForTheHostIsAnErrorAndNotAHang) {
   const auto waits = [](Recipe& recipe) {
     recipe.ops.swiglu.wrap(Phase::adapter,
-                           [](auto inner, const Site&) -> decltype(inner) {
+                           [](auto inner, const Module&) -> decltype(inner) {
                              return [inner](const Tensor& gate, const Tensor& up) {
                                const Tensor out = inner(gate, up);
                                out.sum().item<double>();

@@ -22,7 +22,7 @@ class FlashAttentionOnGpu : public OnGpu {
     spec.device = "cuda";
     Trained trained(spec, {}, at::Device(at::kCUDA, 0));
     const Json result = trained.train();
-    return {losses(result), Json(trained.session().notes()).dump()};
+    return {losses(result), Json(trained.session().log().notes()).dump()};
   }
 };
 
@@ -55,8 +55,8 @@ class Resolved {
  public:
   explicit Resolved(const char* kernel)
       : trained_(spec_of(kernel), {}, at::Device(at::kCUDA, 0)), bind_(trained_.session().recipe()) {}
-  AttentionHalves halves() { return bind_.attention_halves(site()); }
-  Ops::Attention::Fn attention() { return bind_.attention(site()); }
+  AttentionForwardBackward halves() { return bind_.attention_forward_backward(module()); }
+  Ops::Attention::Fn attention() { return bind_.attention(module()); }
 
  private:
   static RunSpec spec_of(const char* kernel) {
@@ -64,10 +64,10 @@ class Resolved {
     spec.device = "cuda";
     return spec;
   }
-  const Site& site() {
+  const Module& module() {
     for (const auto& child : trained_.session().units().at(1)->children)
-      for (const Site& site : child->sites)
-        if (site.role == "attention") return site;
+      for (const Module& module : child->modules)
+        if (module.role == "attention") return module;
     throw std::logic_error("a block without attention");
   }
   Trained trained_;
@@ -95,7 +95,7 @@ TEST_F(FlashAttentionOnGpu, HalvesInARingAreTheWhole) {
                               AttentionShape{.groups = 2, .queries = 200, .keys = 328, .causal = false}}) {
       const auto inputs = inputs_on_gpu(shape);
       const auto expected = attention_by_formula(in_double(inputs));
-      EXPECT_LT(difference(attention_by_halves(resolved.halves(), inputs), expected), kBf16);
+      EXPECT_LT(difference(attention_by_forward_backward(resolved.halves(), inputs), expected), kBf16);
       for (const int64_t parts : {2, 3, 4})
         EXPECT_LT(difference(attention_by_ring(resolved.halves(), inputs, parts), expected), kBf16) << parts;
     }
@@ -110,7 +110,7 @@ TEST_F(FlashAttentionOnGpu, PackedDocumentsAreAttendedToAsTheyAreAlone) {
       auto inputs = inputs_on_gpu({.groups = 4, .queries = 128, .keys = 128, .causal = causal});
       inputs.args.segments = segments_of({50, 78, 1, 120, 7}, 2, at::kCUDA);
       const auto expected = attention_by_formula(in_double(inputs));
-      EXPECT_LT(difference(attention_by_halves(resolved.halves(), inputs), expected), kBf16);
+      EXPECT_LT(difference(attention_by_forward_backward(resolved.halves(), inputs), expected), kBf16);
 
       for (Tensor* leaf : {&inputs.q, &inputs.k, &inputs.v}) leaf->requires_grad_();
       inputs.args.lse = true;

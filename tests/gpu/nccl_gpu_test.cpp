@@ -9,11 +9,11 @@
 #include <filesystem>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
-#include "base/torch_folder.h"
 #include "distributed/backend.h"
 #include "distributed/groups.h"
 #include "distributed/nccl.h"
 #include "distributed/rendezvous.h"
+#include "machine/torch_folder.h"
 #include "on_gpu.h"
 #include "rank_pool.h"
 #include "worker/device.h"
@@ -90,8 +90,8 @@ Json ring(const Ranks& ranks, const Json&) {
   world.send(word, next).wait();
   if (ranks.rank == 0) world.receive(word, before).wait();
   const Tensor arrived = at::empty({2}, options);
-  Pending arrives = world.receive(arrived, before);
-  Pending leaves = world.send(at::full({2}, static_cast<double>(ranks.rank), options), next);
+  WorkHandle arrives = world.receive(arrived, before);
+  WorkHandle leaves = world.send(at::full({2}, static_cast<double>(ranks.rank), options), next);
   arrives.wait();
   leaves.wait();
   return {{"word", numbers(word)}, {"arrived", numbers(arrived)}};

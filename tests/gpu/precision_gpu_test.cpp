@@ -3,7 +3,7 @@
 
 #include <deque>
 
-#include "float8/linear_pair.h"
+#include "float8/linear_function.h"
 #include "master_adamw.h"
 #include "on_gpu.h"
 #include "optrush/gpu_kernel.h"
@@ -84,7 +84,7 @@ TEST_F(PrecisionOnGpu, ProductsInFp8AreThoseOfACpu) {
                  g = at::randn({4, 64, 256}).to(at::kBFloat16);
     const auto run = [&](at::Device device) {
       float8::StepWeight step_weight;
-      const auto pair = float8::make_linear_pair(scaling, gradients, true, step_weight);
+      const auto pair = float8::make_linear_function(scaling, gradients, true, step_weight);
       // A tensor that is there already is given back itself: x would become a leaf.
       const Tensor in = x.to(device).detach().requires_grad_(),
                    weight = w.to(device).detach().requires_grad_();

@@ -232,6 +232,20 @@ case_help_sets_nothing_up() {
   expect "nothing is called" is "$(<"$calls")" ""
 }
 
+case_documentation_needs_no_torch() {
+  start docs --build "$work/pages"
+  expect "it ends well" is "$status" 0
+  expect "it installs what builds pages" has "$(<"$calls")" "pip install --disable-pip-version-check"
+  expect "it builds strictly, where it was asked to" has "$(<"$calls")" "mkdocs build --strict --site-dir $work/pages"
+  expect "nothing is compiled" lacks "$(<"$calls")" "cmake"
+  : >"$calls"
+  start docs --port 8001
+  expect "it serves" has "$(<"$calls")" "mkdocs serve --strict --dev-addr 127.0.0.1:8001"
+  expect "what is there is not installed again" lacks "$(<"$calls")" "pip install"
+  start docs --size 3
+  expect "another option is an error" has "$err" "there is no option '--size'"
+}
+
 case_tests_pass_arguments_to_ctest() {
   # shellcheck disable=SC2016
   stub ctest 'exit 8'

@@ -9,8 +9,12 @@ import unittest
 SUMMARY = os.path.join(os.environ["OPTRUSH_SOURCE_DIR"], "setup", "summary.py")
 
 
-def case(name, inner="", status="run"):
-    return f'<testcase name="{name}" status="{status}">{inner}</testcase>'
+def case(name, inner="", status="run", seconds=1):
+    return f'<testcase name="{name}" status="{status}" time="{seconds}">{inner}</testcase>'
+
+
+def printed(output):
+    return f"<system-out>{output}</system-out>"
 
 
 def skipped(output):
@@ -48,6 +52,30 @@ class SummaryTest(unittest.TestCase):
         self.assertEqual(code, 1)
         self.assertIn("FAILED: b.B.Two", lines)
         self.assertTrue(lines[-1].startswith("tests FAILED: 1 passed, 1 failed"))
+
+    def test_cases_of_one_process_are_told_apart(self):
+        output = (
+            "[ RUN      ] A.One\n[       OK ] A.One (3 ms)\n"
+            "[ RUN      ] A.Two\nx_test.cpp:9: Skipped\nno CUDA device\n\n[  SKIPPED ] A.Two (0 ms)\n"
+            "[ RUN      ] S/B.Three/0\nno\n[  FAILED  ] S/B.Three/0, where GetParam() = 7 (4 ms)\n"
+            "[  FAILED  ] 1 test, listed below:\n[  FAILED  ] S/B.Three/0, where GetParam() = 7\n"
+        )
+        code, lines = summary(case("a", '<failure message=""/>' + printed(output), "fail"))
+        self.assertEqual(code, 1)
+        self.assertEqual(lines[0], "ran: a 1")
+        self.assertEqual([line for line in lines if line.startswith("FAILED")], ["FAILED: a.S/B.Three/0"])
+        self.assertIn("skipped 1: no CUDA device", lines)
+
+    def test_a_case_in_which_the_process_died_is_a_failure(self):
+        output = "[ RUN      ] A.One\n[       OK ] A.One (3 ms)\n[ RUN      ] A.Two\n"
+        code, lines = summary(case("a", '<failure message=""/>' + printed(output), "fail"))
+        self.assertEqual(code, 1)
+        self.assertIn("FAILED: a", lines)
+        self.assertTrue(lines[-1].startswith("tests FAILED: 1 passed, 1 failed"))
+
+    def test_the_ten_slowest_are_told(self):
+        _, lines = summary(*(case(f"t{i}", seconds=i) for i in range(12)))
+        self.assertEqual(lines[1], "slowest: " + ", ".join(f"t{i} {i} s" for i in range(11, 1, -1)))
 
     def test_nothing_run_is_a_failure(self):
         self.assertEqual(summary(case("gpu.G.One", skipped("no CUDA device")))[0], 1)

@@ -50,7 +50,7 @@ def clashes(files):
 def main():
     os.chdir(os.environ.get("OPTRUSH_SOURCE_DIR", "."))
     tracked = subprocess.run(
-        ["git", "-c", f"safe.directory={pathlib.Path.cwd()}", "ls-files", "core/*.cpp", "plugins/*.cpp"], capture_output=True, text=True
+        ["git", "-c", f"safe.directory={pathlib.Path.cwd()}", "ls-files", "core/*.cpp", "plugins/*.cpp", "tools/*.cpp"], capture_output=True, text=True
     )
     if tracked.returncode != 0:
         print("this is not a git checkout")

@@ -38,7 +38,7 @@ check_names_of_techniques() {
   for folder in plugins/optimizations/*/ plugins/parallelism/*/; do
     name=$(basename "$folder")
     pattern="\\b$name\\b"
-    if grep -qw "$name" core/include/optrush/phase.h; then pattern="Phase::$name\\b|'$name'|(==|!=|\\() *\"$name\""; fi
+    if grep -qw "$name" core/include/optrush/edit.h; then pattern="Phase::$name\\b|'$name'|(==|!=|\\() *\"$name\""; fi
     if tracked core | xargs -r grep -nE "$pattern"; then found=1; fi
   done
   return $found
@@ -46,7 +46,7 @@ check_names_of_techniques() {
 
 # Views of GCC 12's library are templates that clang 14 can't compile.
 check_clang_14() {
-  ! tracked core plugins bench tests | grep -E '[.](h|cpp)$' | xargs grep -nE 'std::(ranges::)?views::|std::ranges::(subrange|partition)\b'
+  ! tracked core plugins tools bench tests | grep -E '[.](h|cpp)$' | xargs grep -nE 'std::(ranges::)?views::|std::ranges::(subrange|partition)\b'
 }
 
 # A test that the CMakeLists.txt above it does not name never runs.
@@ -60,6 +60,15 @@ check_every_test_is_run() {
       grep -qE "\b${name//./[.]}|(^|[ (])${name%_test.*}([ )]|$)" || { echo "nothing runs $file" && found=1; }
   done < <(tracked tests | grep -E '_(test|parity)[.](cpp|py)$')
   return $found
+}
+
+# mkdocs finds no page that is missing in the navigation, and no link or anchor without a target.
+check_documentation() {
+  local python=.optrush/docs/bin/python
+  [[ -x $python ]] || { echo "mkdocs is not installed: ./optrush docs installs it" && exit 77; }
+  folder=$(mktemp -d)
+  trap 'rm -rf "$folder"' EXIT
+  NO_MKDOCS_2_WARNING=1 $python -m mkdocs build --strict --site-dir "$folder"
 }
 
 need git

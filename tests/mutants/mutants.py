@@ -39,7 +39,7 @@ BY_HAND = [
     ("plugins/optimizations/clip_grad_norm/clip_grad_norm.cpp", "(limit / (gradients.norm() + 1e-6)).clamp_max(1.0)",
      "limit / (gradients.norm() + 1e-6)"),
     ("core/io/safetensors.cpp", "end - begin != size", "end - begin < size"),
-    ("core/launch/journal.cpp", 'text("event") == "skipped"', "false"),
+    ("core/launch/journal.cpp", "entry.event == Event::skipped", "false"),
 ]
 
 
@@ -91,7 +91,7 @@ class Sources:
             self.links = {member.name: member.linkname for member in files if member.issym()}
 
     def mutable(self):
-        return [path for path in sorted(self.files) if re.match(r"(core|plugins)/.*\.cpp$", path) and not NOT_MUTATED.search(path)]
+        return [path for path in sorted(self.files) if re.match(r"(core|plugins|tools)/.*\.cpp$", path) and not NOT_MUTATED.search(path)]
 
     def write(self, mutants):
         """Only what differs is written, so that only that is built."""
@@ -294,8 +294,8 @@ def main():
     if options.tell:
         return print(tell(log, ids))
     if not log.head:
-        if git("status", "--porcelain", "core", "plugins"):
-            sys.exit("core/ or plugins/ has changes that are not committed")
+        if git("status", "--porcelain", "core", "plugins", "tools"):
+            sys.exit("core/, plugins/ or tools/ has changes that are not committed")
         log.add(entry="start", commit=git("rev-parse", "HEAD"), seed=options.seed)
     if not options.known:
         sources = Sources(log.head["commit"], options.source)

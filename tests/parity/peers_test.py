@@ -46,7 +46,7 @@ def one_rank(folder):
     jemalloc = rows["PyTorch fp32, jemalloc"]
     assert jemalloc["status"] == "ok" or "libjemalloc.so.2" in jemalloc["reason"], jemalloc
     text = (report / "report.md").read_text()
-    # What no plan foresees runs by itself in the first round, and beside the others once its memory is measured.
+    # What no plan predicts runs by itself in the first round, and beside the others once its memory is measured.
     groups = {}
     for path in report.glob("runs/*/result.json"):
         spec = json.loads((path.parent / "spec.json").read_text())

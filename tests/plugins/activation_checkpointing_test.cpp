@@ -218,7 +218,7 @@ TEST(ActivationCheckpointing, ABudgetKeepsWhatItPredictsAndNotMore) {
     spec.model["vocab_size"] = 2048;
     Trained trained(spec);
     const int64_t bytes = trained.train()["memory"]["parts"]["activations"];
-    return std::pair(bytes, budgeted(trained.session().notes().at(0)));
+    return std::pair(bytes, budgeted(trained.session().log().notes().at(0)));
   };
   const auto [least, least_predicted] = run(0);
   EXPECT_EQ(least_predicted, 4 * 4 * kModel);
@@ -257,7 +257,7 @@ TEST(ActivationCheckpointing, OffloadMovesEachStorageOnceAndComesBack) {
   Trained trained(spec_of({checkpointing({{"policy", "offload"}})}));
   const Json result = trained.train();
   EXPECT_EQ(losses(result), losses(Trained(spec_of({})).train()));
-  const std::string note = trained.session().notes().at(0);
+  const std::string note = trained.session().log().notes().at(0);
   EXPECT_NE(note.find("on a CPU that is the same memory"), std::string::npos) << note;
   // Two of three blocks: every saved storage once, so as many bytes as these blocks add to the plain count.
   const int64_t moved = std::stoll(note.substr(note.find("moves ") + 6));
@@ -287,7 +287,7 @@ TEST(ActivationCheckpointing, ACompilerCarriesOutThePolicy) {
 
 TEST(ActivationCheckpointing, ThePlanShowsThePolicy) {
   const auto shown = [](Json options) {
-    const auto session = Session::open(nano_spec({checkpointing(std::move(options))}), at::kCPU);
+    const auto session = RunSetup::open(nano_spec({checkpointing(std::move(options))}), at::kCPU);
     session->declare();
     return make_plan(*session)["activations"];
   };

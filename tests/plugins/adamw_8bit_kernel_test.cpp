@@ -63,15 +63,14 @@ void check_update(size_t count, bool shifted) {
   SCOPED_TRACE(std::to_string(count) + (shifted ? " shifted" : "") + (kLow ? " bf16" : ""));
   Numbers cpu(count), device(count);
   const double beta1 = 0.9, beta2 = 0.95, lr = 0.01, decay = 0.1, steps = 3;
-  const host::Factors factors{.beta1 = static_cast<float>(beta1),
-                              .beta2 = static_cast<float>(beta2),
-                              .eps = 1e-8F,
-                              .keep = static_cast<float>(1 - lr * decay),
-                              .step_size = static_cast<float>(lr / (1 - std::pow(beta1, steps))),
-                              .root = static_cast<float>(1 / std::sqrt(1 - std::pow(beta2, steps))),
-                              .chances = host::chances_of(kSeed, 0, static_cast<uint32_t>(steps))};
-  host::cpu::update(cpu.piece(kLow),
-                    {host::NumberType::fp32, kLow ? host::NumberType::bf16 : host::NumberType::fp32}, factors,
+  const host::Factors factors{{.beta1 = static_cast<float>(beta1),
+                               .beta2 = static_cast<float>(beta2),
+                               .eps = 1e-8F,
+                               .keep = static_cast<float>(1 - lr * decay),
+                               .step_size = static_cast<float>(lr / (1 - std::pow(beta1, steps))),
+                               .root = static_cast<float>(1 / std::sqrt(1 - std::pow(beta2, steps)))},
+                              host::chances_of(kSeed, 0, static_cast<uint32_t>(steps))};
+  host::cpu::update(cpu.piece(kLow), {host::Type::fp32, kLow ? host::Type::bf16 : host::Type::fp32}, factors,
                     0, static_cast<int64_t>(cpu.first_scales.size()));
   static gpu::Tables tables;
   for (const auto& [to, from] :

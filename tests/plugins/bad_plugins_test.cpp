@@ -72,7 +72,7 @@ TEST(BadPlugin, OfAnotherApi) {
             file +
                 ": plugin 'other_api' was built for another host\n"
                 "  plugin API: plugin 999, this program 0\n"
-                "  hint: rebuild it with optrush_add_plugin() against this build (docs/plugins.md)");
+                "  hint: rebuild it with optrush_add_plugin() against this build (docs/plugins/abi.md)");
   EXPECT_EQ(read_description(file).version, "9.0");
 }
 
@@ -96,7 +96,7 @@ TEST(BadPlugin, OfOtherHeaders) {
                 ": plugin 'other_headers' was built for another host\n"
                 "  headers of the SDK: plugin 0000000000000000, this program " OPTRUSH_SDK_HASH
                 "\n"
-                "  hint: rebuild it with optrush_add_plugin() against this build (docs/plugins.md)");
+                "  hint: rebuild it with optrush_add_plugin() against this build (docs/plugins/abi.md)");
 }
 
 /// A plugin's tag is put together from the facts that the compiler has, not from what CMake believes.

@@ -4,10 +4,10 @@
 
 #include <cmath>
 
-#include "base/spec_json.h"
 #include "gpu/update.h"
 #include "master_adamw.h"
 #include "precision.h"
+#include "spec/spec_json.h"
 #include "support/error_of.h"
 
 namespace optrush::testing {
@@ -88,7 +88,7 @@ TEST(MasterAdamW, GpuKernelsCompile) {
   setenv("OPTRUSH_CACHE", OPTRUSH_BUILD_DIR "/tests/cache", 1);
   for (const char* architecture : {"sm_80", "sm_90", "sm_100"}) {
     std::vector<std::string> kernels = {"prepare"};
-    for (const auto type : {master_adamw::GradientType::bf16, master_adamw::GradientType::fp32})
+    for (const auto type : {fused::Type::bf16, fused::Type::fp32})
       for (const bool writes : {true, false})
         for (const bool packed : {true, false})
           kernels.push_back(master_adamw::gpu::update_name(type, writes, packed));
@@ -133,8 +133,9 @@ TEST(Bf16Weights, EveryKindOfModelTakesActivationsInBf16) {
   };
   in_both(nano_spec());
   RunSpec stack = nano_spec();
-  stack.model_kind = "swiglu_stack";
-  stack.model = validate_model("swiglu_stack", {{"dim", 32}, {"ffn_dim", 48}, {"n_layers", 3}}, "test");
+  stack.model_kind = "operator";
+  stack.model =
+      validate_model("operator", {{"op", "mlp"}, {"dim", 32}, {"ffn_dim", 48}, {"repeat", 3}}, "test");
   in_both(stack);
   for (const char* op : {"norm", "linear", "add_norm", "swiglu", "position", "attention"}) {
     SCOPED_TRACE(op);
@@ -181,7 +182,7 @@ TEST(Bf16Weights, MicroBatchesAddUpInFp32AndNormsAreTakenInFp32) {
     spec.train.steps = 1;
     double norm = 0;
     Trained trained(spec, [&](Recipe& recipe) {
-      recipe.gradients.wrap(Phase::gradients, [&](auto inner, const Site&) -> decltype(inner) {
+      recipe.gradients.wrap(Phase::gradients, [&](auto inner, const Module&) -> decltype(inner) {
         return [&, inner](Gradients& gradients, Update& update) {
           for (const Shard& shard : gradients.shards()) {
             if (shard.data.dim() > 1) {
@@ -217,7 +218,7 @@ TEST(Bf16Weights, SaysWhatItCannotBeStackedWith) {
     spec.train.dtype = dtype;
     return error_of([&] { Trained trained(spec); });
   };
-  EXPECT_NE(message({kBf16Weights, {"mixed_precision", Json::object()}}).find("can't be stacked together"),
+  EXPECT_NE(message({kBf16Weights, {"mixed_precision", Json::object()}}).find("' conflict"),
             std::string::npos);
   EXPECT_NE(message({kBf16Weights, {"fused_adamw", Json::object()}}).find("fused_adamw"), std::string::npos);
   EXPECT_NE(message({kBf16Weights}, "fp64").find("fp64"), std::string::npos);

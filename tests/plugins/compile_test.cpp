@@ -10,6 +10,7 @@
 #include "compile/cache.h"
 #include "compile/self_check.h"
 #include "compile/unit_graph.h"
+#include "model/binder.h"
 #include "model/operators.h"
 #include "support/attention_ring.h"
 #include "support/error_of.h"

@@ -7,6 +7,7 @@
 
 #include "check/run_case.h"
 #include "check/small_data.h"
+#include "optrush/step.h"
 #include "support/error_of.h"
 #include "support/temporary_folder.h"
 #include "support/training.h"
@@ -33,7 +34,7 @@ TEST(CudaGraphs, RefuseWhatMayWaitForTheHostByName) {
   const auto message = error_of([] {
     Trained(spec_with({{"fused_adamw", Json::object()}}), [](Recipe& recipe) {
       recipe.ops.norm.replace([](const Tensor& x, const NormArgs&) { return x; });
-      recipe.schedule.wrap(Phase::gradients, [](auto inner, const Site&) { return inner; });
+      recipe.schedule.wrap(Phase::gradients, [](auto inner, const Module&) { return inner; });
     });
   });
   EXPECT_NE(message.find("'test' in norm, 'test' in schedule"), std::string::npos) << message;
@@ -56,7 +57,8 @@ TEST(CudaGraphs, TakeWhatIsCapturableAndThenNeedAGpu) {
   // What wraps the schedule further out runs outside of the graph.
   EXPECT_THROW(Trained(spec_with(stack),
                        [](Recipe& recipe) {
-                         recipe.schedule.wrap(Phase::measure, [](auto inner, const Site&) { return inner; });
+                         recipe.schedule.wrap(Phase::measure,
+                                              [](auto inner, const Module&) { return inner; });
                        }),
                Skip);
 }
@@ -73,7 +75,7 @@ TEST(CudaGraphs, RefusePackedDocumentsAndPairsOfAnswersByName) {
     pair.spec.data = small_data(kind);
     pair.spec.data.path = (folder / pair.spec.data.path).string();
     const CheckResult result = run_case(pair, at::kCPU, stacks);
-    EXPECT_EQ(result.status, "refused") << result.detail;
+    EXPECT_EQ(result.status, CaseStatus::refused) << result.detail;
     EXPECT_NE(result.detail.find("'" + std::string(other) + "' in "), std::string::npos) << result.detail;
   }
 }
@@ -137,15 +139,16 @@ TEST(StaticBatches, AStepThatTheGraphCannotRunIsAnError) {
 }
 
 TEST(Steps, OneThatIsTimedAsAWholeHasNoPhases) {
-  const Json result = Trained(nano_spec(), [](Recipe& recipe) {
-                        recipe.schedule.wrap(Phase::capture, [](auto inner, const Site&) -> decltype(inner) {
-                          return [inner](Step& step) {
-                            step.time_as_one();
-                            inner(step);
-                            step.set_outcome({step.outcome().loss + 1, step.outcome().gradient_norm, {}});
-                          };
-                        });
-                      }).train();
+  const Json result =
+      Trained(nano_spec(), [](Recipe& recipe) {
+        recipe.schedule.wrap(Phase::capture, [](auto inner, const Module&) -> decltype(inner) {
+          return [inner](Step& step) {
+            step.time_as_one();
+            inner(step);
+            step.set_outcome({step.outcome().loss + 1, step.outcome().gradient_norm, {}});
+          };
+        });
+      }).train();
   const auto plain = losses(Trained(nano_spec()).train());
   for (const auto& [name, seconds] : result["phases"].items())
     EXPECT_EQ(seconds.is_null(), name != "data") << name;

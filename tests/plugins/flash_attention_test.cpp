@@ -6,7 +6,7 @@
 #include "fused_kernel.h"
 #include "kernel_order.h"
 #include "model/binder.h"
-#include "optrush/autocast.h"
+#include "optrush/scopes.h"
 #include "support/attention_ring.h"
 #include "support/error_of.h"
 #include "support/training.h"
@@ -50,7 +50,7 @@ TEST(FlashAttention, NeitherInputsNorGradientsHaveToBeCopied) {
       spec.train.micro_batch = batch;
       int64_t outputs = 0, gradients = 0;
       Trained trained(spec, [&](Recipe& recipe) {
-        recipe.ops.attention.wrap(Phase::adapter, [&](auto inner, const Site&) -> decltype(inner) {
+        recipe.ops.attention.wrap(Phase::adapter, [&](auto inner, const Module&) -> decltype(inner) {
           return [&, inner](const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args) {
             const AttentionOut result = inner(q, k, v, args);
             for (const Tensor& each : {q, k, v, result.out}) {
@@ -75,7 +75,7 @@ TEST(FlashAttention, SaysWhichKernelRanAndWhy) {
   const auto notes = [](Json options) {
     Trained trained(nano_spec({{"flash_attention", std::move(options)}}));
     trained.train();
-    return Json(trained.session().notes()).dump();
+    return Json(trained.session().log().notes()).dump();
   };
   EXPECT_NE(notes(Json::object()).find("attention runs the kernel 'flash' (auto)"), std::string::npos);
   EXPECT_NE(notes({{"kernel", "flash"}}).find("attention runs the kernel 'flash' (as asked)"),
@@ -87,15 +87,17 @@ TEST(FlashAttention, SaysWhichKernelRanAndWhy) {
 class Resolved {
  public:
   explicit Resolved(Json options = Json::object()) : trained_(nano_spec({{"flash_attention", options}})) {}
-  Ops::Attention::Fn attention() { return Binder(trained_.session().recipe()).attention(site()); }
-  AttentionHalves halves() { return Binder(trained_.session().recipe()).attention_halves(site()); }
-  Json notes() { return trained_.session().notes(); }
+  Ops::Attention::Fn attention() { return Binder(trained_.session().recipe()).attention(module()); }
+  AttentionForwardBackward halves() {
+    return Binder(trained_.session().recipe()).attention_forward_backward(module());
+  }
+  Json notes() { return trained_.session().log().notes(); }
 
  private:
-  const Site& site() {
+  const Module& module() {
     for (const auto& child : trained_.session().units().at(1)->children)
-      for (const Site& site : child->sites)
-        if (site.role == "attention") return site;
+      for (const Module& module : child->modules)
+        if (module.role == "attention") return module;
     throw std::logic_error("a block without attention");
   }
   Trained trained_;
@@ -123,7 +125,7 @@ TEST(FlashAttentionHalves, InARingTheyAreTheWhole) {
       SCOPED_TRACE(std::string(c10::toString(type)) + (shape.causal ? " causal" : ""));
       const auto inputs = attention_inputs(shape, type);
       const auto expected = attention_by_formula(in_double(inputs));
-      const auto whole = attention_by_halves(halves, inputs);
+      const auto whole = attention_by_forward_backward(halves, inputs);
       EXPECT_LT(difference(whole, expected), of_whole);
       for (const Tensor& each : {whole.out, whole.gradients[0], whole.gradients[1], whole.gradients[2]})
         EXPECT_EQ(each.scalar_type(), type);
@@ -172,7 +174,8 @@ TEST(FlashAttention, AttendsToPackedDocumentsAsIfTheyWereAlone) {
       const auto expected = attention_by_formula(in_double(inputs));
       EXPECT_FALSE(resolved.attention()(inputs.q, inputs.k, inputs.v, inputs.args).lse.defined());
       EXPECT_LT(difference(attend(resolved, inputs), expected), of_whole) << type;
-      EXPECT_LT(difference(attention_by_halves(resolved.halves(), inputs), expected), of_whole) << type;
+      EXPECT_LT(difference(attention_by_forward_backward(resolved.halves(), inputs), expected), of_whole)
+          << type;
     }
 }
 

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "float8/linear_pair.h"
+#include "float8/linear_function.h"
 #include "precision.h"
 #include "support/error_of.h"
 
@@ -48,7 +48,7 @@ TEST(Float8, EveryProductIsThatOfTheRoundedNumbers) {
   for (const auto scaling : {Scaling::tensorwise, Scaling::rowwise}) {
     const auto type = scaling == Scaling::rowwise ? at::kFloat8_e4m3fn : at::kFloat8_e5m2;
     float8::StepWeight step_weight;
-    const auto pair = float8::make_linear_pair(scaling, type, /*weight_trained=*/true, step_weight);
+    const auto pair = float8::make_linear_function(scaling, type, /*weight_trained=*/true, step_weight);
     const Tensor x = at::randn({2, 16, 48}).to(at::kBFloat16).requires_grad_();
     const Tensor w = at::randn({64, 48}).requires_grad_();
     const Tensor out = call(pair, {x, w}).front();
@@ -100,8 +100,8 @@ TEST(Float8, TrainingFollowsFp32WhateverIsBelow) {
 /// compares as well, tell a scale that is lost on the way from rounding.
 TEST(Float8, ALostScaleShowsInTheGradientNorm) {
   const auto norm = [](const Stack& stack, double factor = 1) {
-    const auto scaled = [factor](Ops::Linear::Fn inner, const Site& site) -> Ops::Linear::Fn {
-      if (site.layer < 0) return inner;
+    const auto scaled = [factor](Ops::Linear::Fn inner, const Module& module) -> Ops::Linear::Fn {
+      if (module.layer < 0) return inner;
       return [inner, factor](const Tensor& x) { return inner(x) * factor; };
     };
     Trained trained(ten_steps(stack),
@@ -146,8 +146,9 @@ TEST(Float8, SaysWhatItLeavesAloneAndWhatItNeeds) {
   RunSpec spec = nano_spec({{"float8", Json::object()}});
   spec.model["ffn_dim"] = 40;
   Trained odd(spec);
-  ASSERT_EQ(odd.session().notes().size(), 1U);
-  EXPECT_NE(odd.session().notes()[0].find("6 linears stay"), std::string::npos) << odd.session().notes()[0];
+  ASSERT_EQ(odd.session().log().notes().size(), 1U);
+  EXPECT_NE(odd.session().log().notes()[0].find("6 linears stay"), std::string::npos)
+      << odd.session().log().notes()[0];
   spec = nano_spec({{"float8", Json::object()}});
   spec.train.seq_len = 15;
   spec.train.micro_batch = 1;

@@ -1,16 +1,17 @@
 // What one process can show of sharding: where elements lie, memory that comes and goes under autograd, what
-// is gathered when, and what a plan foresees of memory and traffic. tests/distributed holds the ranks.
+// is gathered when, and what a plan predicts of memory and traffic. tests/distributed holds the ranks.
 #include <ATen/Functions.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <random>
 
-#include "base/spec_json.h"
 #include "measure/step_clock.h"
+#include "optrush/data_parallel.h"
 #include "optrush/forecast.h"
 #include "sharded.h"
 #include "simulated/device.h"
+#include "spec/spec_json.h"
 #include "support/error_of.h"
 #include "support/training.h"
 #include "train/train_step.h"
@@ -35,10 +36,10 @@ RunSpec ranks_spec(int64_t ranks, Json options, const Json& model = Json::object
 }
 
 /// As far as plans go: rank `rank` knows what it keeps.
-std::unique_ptr<Session> declared(const RunSpec& spec, int64_t rank,
-                                  const std::function<void(Recipe&)>& edit = {}) {
+std::unique_ptr<RunSetup> declared(const RunSpec& spec, int64_t rank,
+                                   const std::function<void(Recipe&)>& edit = {}) {
   auto session =
-      Session::open(spec, at::kCPU, Ranks::planned(rank, spec.train.world_size), [&](Recipe& recipe) {
+      RunSetup::open(spec, at::kCPU, Ranks::planned(rank, spec.train.world_size), [&](RunRecipe& recipe) {
         recipe.edit_as("test");
         if (edit) edit(recipe);
       });
@@ -68,7 +69,7 @@ TEST(FsdpLayout, EveryElementIsKeptOnceAndBlocksAreWhole) {
     std::map<std::string, Tensor> seen;
     for (int64_t rank = 0; rank < ranks; ++rank) {
       const auto session = declared(spec, rank, [block](Recipe& recipe) {
-        recipe.on(Event::declared, Phase::optimizer, [block](optrush::Run& run) {
+        recipe.on(Event::meta_initialized, Phase::optimizer, [block](optrush::Run& run) {
           for (Param* param : run.params().all()) param->block = block;
         });
       });
@@ -107,7 +108,7 @@ TEST(FsdpLayout, FrozenParametersAreShardedAtStageThreeOnly) {
       if (param->trainable) continue;
       ++frozen;
       EXPECT_TRUE(stage == 3 || param->layout.whole()) << param->name;
-      EXPECT_EQ(param->split_over.empty(), stage == 2) << param->name;
+      EXPECT_EQ(param->sharded_over.empty(), stage == 2) << param->name;
     }
     EXPECT_GT(frozen, 0);
     for (const Shard& shard : session->data_parallel().shards())
@@ -141,14 +142,14 @@ TEST(FsdpStorage, ViewsSeeTheMemoryThatIsThere) {
 }
 
 /// A step of a plan on tensors without values; `edit` as of Session::open.
-class Foreseen {
+class Predicted {
  public:
-  explicit Foreseen(const RunSpec& spec, const std::function<void(Recipe&)>& edit = {})
-      : session_(Session::open(spec, simulated::open(simulated::Values::none, at::kCUDA),
-                               Ranks::planned(0, spec.train.world_size), [&](Recipe& recipe) {
-                                 recipe.edit_as("test");
-                                 if (edit) edit(recipe);
-                               })) {
+  explicit Predicted(const RunSpec& spec, const std::function<void(Recipe&)>& edit = {})
+      : session_(RunSetup::open(spec, simulated::open(simulated::Values::none, at::kCUDA),
+                                Ranks::planned(0, spec.train.world_size), [&](RunRecipe& recipe) {
+                                  recipe.edit_as("test");
+                                  if (edit) edit(recipe);
+                                })) {
     session_->connect();
     session_->declare();
     session_->make_ready();
@@ -166,11 +167,11 @@ class Foreseen {
       batch.valid_tokens = batch.tokens.numel();
     }
     TrainStep step(*session_, *clock, std::move(batches));
-    plain_schedule(step);
+    default_schedule(step);
   }
   double sent(const std::string& collective) const {
     double bytes = 0;
-    for (const auto& [key, traffic] : session_->traffic())
+    for (const auto& [key, traffic] : session_->groups().traffic())
       if (key.first == collective) bytes += traffic.sent;
     return bytes;
   }
@@ -182,7 +183,7 @@ class Foreseen {
   }
 
  private:
-  std::unique_ptr<Session> session_;
+  std::unique_ptr<RunSetup> session_;
   int64_t number_ = 0;
 };
 
@@ -218,7 +219,7 @@ struct Watched {
             sharded = made.get();
             return made;
           },
-          {.foreseeable = true});
+          {.predictable = true});
       recipe.unit.wrap(Phase::shard, [this](UnitFunction inner, const Unit& unit) {
         return sharded->wrap(std::move(inner), unit);
       });
@@ -250,7 +251,7 @@ std::set<size_t> range(size_t from, size_t to) {
 TEST(FsdpGathers, TheNextUnitsAreGatheredWhileThePresentOneComputesAndFreedAfterIt) {
   for (const int64_t prefetch : {0, 1, 2}) {
     Watched watched;
-    Foreseen run(four_blocks(), watched.edits({.stage = 3, .prefetch = prefetch, .limit = 8}));
+    Predicted run(four_blocks(), watched.edits({.stage = 3, .prefetch = prefetch, .limit = 8}));
     EXPECT_FALSE(watched.anything_present()) << "nothing is gathered before the first step";
     for (int step = 0; step < 2; ++step) {
       watched.moments.clear();
@@ -272,7 +273,7 @@ TEST(FsdpGathers, TheNextUnitsAreGatheredWhileThePresentOneComputesAndFreedAfter
 TEST(FsdpGathers, NoMoreAreUnderWayThanTheLimit) {
   for (const int64_t limit : {1, 2, 3}) {
     Watched watched;
-    Foreseen run(four_blocks(), watched.edits({.stage = 3, .prefetch = 4, .limit = limit}));
+    Predicted run(four_blocks(), watched.edits({.stage = 3, .prefetch = 4, .limit = limit}));
     run.step();
     EXPECT_EQ(watched.most_gathers, static_cast<size_t>(limit));
     EXPECT_LE(watched.most_sums, static_cast<size_t>(limit));
@@ -282,11 +283,11 @@ TEST(FsdpGathers, NoMoreAreUnderWayThanTheLimit) {
 
 TEST(FsdpGathers, ParametersStayWholeWhereThePolicySaysSo) {
   Watched stage_two, kept;
-  Foreseen whole(four_blocks(), stage_two.edits({.stage = 2}));
+  Predicted whole(four_blocks(), stage_two.edits({.stage = 2}));
   whole.step();
   EXPECT_EQ(stage_two.moments.back().present, range(0, 5));
   EXPECT_FALSE(stage_two.anything_present()) << "the update makes them old";
-  Foreseen without_reshard(four_blocks(), kept.edits({.stage = 3, .reshard_after_forward = false}));
+  Predicted without_reshard(four_blocks(), kept.edits({.stage = 3, .reshard_after_forward = false}));
   without_reshard.step();
   EXPECT_EQ(kept.moments[5].present, range(0, 5)) << "in the last forward";
   EXPECT_EQ(kept.moments.back().present, range(0, 0)) << "in the last backward";
@@ -334,7 +335,7 @@ TEST(FsdpForecast, TrafficOfARankIsThatOfTheory) {
        {Case{{{"stage", 1}}, 1, 1}, Case{{{"stage", 2}}, 1, 3}, Case{{{"stage", 3}}, 6, 3},
         Case{{{"stage", 3}, {"reshard_after_forward", false}, {"prefetch", 2}}, 3, 3}})
     for (const double n : {1.0, 3.0, 8.0}) {
-      Foreseen run(heavy_spec(static_cast<int64_t>(n), options, 3));
+      Predicted run(heavy_spec(static_cast<int64_t>(n), options, 3));
       run.step();
       const double psi = kPsi * (n - 1) / n;
       SCOPED_TRACE(options.dump() + " on " + std::to_string(n));
@@ -354,7 +355,7 @@ TEST(FsdpForecast, TrafficIsForeseenWhereUnitsShareParametersOrHaveNoBackward) {
                                     {{"dim", 64}, {"vocab_size", 512}, {"tie_embeddings", tied}});
           spec.train.accumulation = 2;
           if (lora) spec.plugins.push_back({"lora", {{"rank", 16}}});
-          Foreseen run(spec);
+          Predicted run(spec);
           run.step();
           SCOPED_TRACE(to_json(spec).dump());
           for (const char* collective : {"all_gather", "reduce_scatter"})
@@ -390,10 +391,10 @@ class HalfBytes final : public Codec {
 
 TEST(Fsdp, EncodedParametersAreGatheredAsTheyAre) {
   const auto encode = [](Recipe& recipe) {
-    recipe.on(Event::declared, Phase::quantize, [](optrush::Run& run) {
+    recipe.on(Event::meta_initialized, Phase::quantize, [](optrush::Run& run) {
       const auto codec = std::make_shared<HalfBytes>();
-      for (Site* site : run.sites("linear"))
-        for (Param* param : site->params)
+      for (Module* module : run.modules("linear"))
+        for (Param* param : module->params)
           if (!param->trainable) param->codec = codec;
     });
   };
@@ -406,7 +407,7 @@ TEST(Fsdp, EncodedParametersAreGatheredAsTheyAre) {
 }
 
 TEST(Fsdp, AValueThatIsReadOutsideOfItsUnitIsAnErrorWithBothNames) {
-  for (const Event event : {Event::placed, Event::step_end}) {
+  for (const Event event : {Event::materialized, Event::step_end}) {
     const auto error = error_of([&] {
       Trained(nano_spec({fsdp_with()}), [&](Recipe& recipe) {
         recipe.on(event, Phase::measure, [](optrush::Run& run) {
@@ -436,7 +437,7 @@ TEST(Fsdp, ShardRanksHaveToDivideTheRanks) {
   EXPECT_EQ(session->mesh().size("dp"), 2);
   EXPECT_EQ(session->mesh().rank("fsdp"), 1) << "neighbours share one set of shards";
   for (const Shard& shard : session->data_parallel().shards())
-    EXPECT_EQ(shard.split_over, std::vector<std::string>{"fsdp"});
+    EXPECT_EQ(shard.sharded_over, std::vector<std::string>{"fsdp"});
 }
 }  // namespace
 }  // namespace optrush::testing

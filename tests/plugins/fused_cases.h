@@ -17,15 +17,17 @@ namespace optrush::testing {
 inline constexpr double kEps = 1e-5;
 using Function = std::function<Tensors(const Tensors&)>;
 
-inline Tensors plain_norm(const Tensors& in) { return {in[0], plain::norm(in[0], in[1], {}, {.eps = kEps})}; }
-inline Tensors plain_add_norm(const Tensors& in) {
+inline Tensors default_norm(const Tensors& in) {
+  return {in[0], plain::norm(in[0], in[1], {}, {.eps = kEps})};
+}
+inline Tensors default_add_norm(const Tensors& in) {
   const Tensor sum = in[0] + in[1];
   return {sum, plain::norm(sum, in[2], {}, {.eps = kEps})};
 }
-inline Tensors plain_position(const Tensors& in) {
+inline Tensors default_position(const Tensors& in) {
   return {plain::rotate(in[0], in[2], in[3]), plain::rotate(in[1], in[2], in[3])};
 }
-inline Tensors plain_swiglu(const Tensors& in) { return {plain::swiglu(in[0], in[1])}; }
+inline Tensors default_swiglu(const Tensors& in) { return {plain::swiglu(in[0], in[1])}; }
 
 /// A pair beside its plain form. The tables of `position` are no inputs to derive by.
 struct Case {
@@ -35,10 +37,10 @@ struct Case {
   size_t derived;
 };
 inline std::vector<Case> cases() {
-  return {{"norm", fused::norm(kEps), plain_norm, 2},
-          {"add_norm", fused::add_norm(kEps), plain_add_norm, 3},
-          {"position", fused::position(), plain_position, 2},
-          {"swiglu", fused::swiglu(), plain_swiglu, 2}};
+  return {{"norm", fused::norm(kEps), default_norm, 2},
+          {"add_norm", fused::add_norm(kEps), default_add_norm, 3},
+          {"position", fused::position(), default_position, 2},
+          {"swiglu", fused::swiglu(), default_swiglu, 2}};
 }
 
 inline Tensor random(at::IntArrayRef sizes, at::ScalarType type) {

@@ -81,7 +81,7 @@ double score_error(int64_t position, at::ScalarType type) {
   const auto scores = [](const Tensors& rotated) {
     return at::matmul(rotated[0].to(at::kDouble), rotated[1].to(at::kDouble).transpose(-2, -1)) / 8;
   };
-  const Tensor exact = scores(plain_position({q.to(at::kDouble), k.to(at::kDouble), batch.cos, batch.sin}));
+  const Tensor exact = scores(default_position({q.to(at::kDouble), k.to(at::kDouble), batch.cos, batch.sin}));
   const Tensor got = scores(
       call(fused::position(), {q, k, batch.cos.to(type).to(at::kFloat), batch.sin.to(type).to(at::kFloat)}));
   return (got - exact).square().mean().sqrt().item<double>();

@@ -31,7 +31,7 @@ Problem random_problem(at::ScalarType dtype = at::kDouble) {
 TEST(FusedLinearCrossEntropy, IsThePlainLossWithItsGradientsAtEveryChunk) {
   for (const int64_t chunk : {0, 1, 3, 14, 100}) {
     SCOPED_TRACE(chunk);
-    const Differentiable op = make_loss_pair(chunk, {});
+    const Differentiable op = make_loss_function(chunk, {});
     const auto fused = [&](const Tensors& in) { return call(op, {in[0], in[1], in[2]}); };
     const auto [x, labels, weight] = random_problem();
     const Tensor plain = plain::cross_entropy_sum(at::linear(x, weight), labels);
@@ -60,7 +60,7 @@ TEST(FusedLinearCrossEntropy, IsThePlainLossWithEachInstructionSetOfThisMachine)
     for (const auto& [type, tolerance] : kLossTypes) expect_plain_loss(type, tolerance, 131, 4);
     const Tensor nan = at::full({1, 2}, std::nan("")), weight = at::ones({70, 2});
     EXPECT_TRUE(
-        call(make_loss_pair(0, {}), {nan, at::zeros({1}, at::kLong), weight})[0].isnan().item<bool>());
+        call(make_loss_function(0, {}), {nan, at::zeros({1}, at::kLong), weight})[0].isnan().item<bool>());
   }
 }
 
@@ -84,7 +84,7 @@ TEST(FusedLinearCrossEntropy, ALongSumDoesNotOverflowInFp16) {
   // 400 tokens push the same way: the gradient of the matrix is about 80,000, more than fp16 holds.
   const Tensor x = at::full({400, 1}, 400.0, at::kHalf), weight = at::zeros({2, 1}, at::kHalf);
   for (const int64_t chunk : {0, 100}) {
-    const auto saved = make_loss_pair(chunk, {}).forward({x, at::zeros({400}, at::kLong), weight}).saved;
+    const auto saved = make_loss_function(chunk, {}).forward({x, at::zeros({400}, at::kLong), weight}).saved;
     EXPECT_NEAR(saved.at(1)[1].item<double>(), 80000, 100);
   }
 }
@@ -92,7 +92,7 @@ TEST(FusedLinearCrossEntropy, ALongSumDoesNotOverflowInFp16) {
 TEST(FusedLinearCrossEntropy, IsTheSameBitsEachTime) {
   const Tensor x = at::randn({300, 16}), weight = at::randn({1000, 16}),
                labels = at::randint(1000, {300}, at::kLong);
-  const auto run = [&] { return make_loss_pair(64, {}).forward({x, labels, weight}); };
+  const auto run = [&] { return make_loss_function(64, {}).forward({x, labels, weight}); };
   const auto first = run();
   for (int i = 0; i < 3; ++i) {
     const auto again = run();
@@ -103,7 +103,7 @@ TEST(FusedLinearCrossEntropy, IsTheSameBitsEachTime) {
 
 TEST(FusedLinearCrossEntropy, NoTokensAreNoLoss) {
   const auto result =
-      make_loss_pair(0, {}).forward({at::empty({0, 4}), at::empty({0}, at::kLong), at::ones({7, 4})});
+      make_loss_function(0, {}).forward({at::empty({0, 4}), at::empty({0}, at::kLong), at::ones({7, 4})});
   EXPECT_EQ(result.outputs[0].item<double>(), 0);
   EXPECT_EQ(result.saved[1].abs().max().item<double>(), 0);
 }
@@ -111,7 +111,8 @@ TEST(FusedLinearCrossEntropy, NoTokensAreNoLoss) {
 TEST(FusedLinearCrossEntropy, ALabelBeyondTheVocabularyIsAnError) {
   for (const int64_t label : {7, -1}) {
     const auto message = error_of([&] {
-      make_loss_pair(0, {}).forward({at::ones({1, 4}), at::full({1}, label, at::kLong), at::ones({7, 4})});
+      make_loss_function(0, {}).forward(
+          {at::ones({1, 4}), at::full({1}, label, at::kLong), at::ones({7, 4})});
     });
     EXPECT_NE(message.find("a label is " + std::to_string(label) + ", but the vocabulary has 7"),
               std::string::npos)
@@ -129,7 +130,7 @@ TEST(FusedLinearCrossEntropy, OnAGpuItMovesSixBytesALogitInBf16AndNoHostWaits) {
   const Params none{};
   StepCosts costs(none, gpu);
   costs.enter(Bucket::forward);
-  const auto result = make_loss_pair(kTokens / 2, {}).forward(in);
+  const auto result = make_loss_function(kTokens / 2, {}).forward(in);
   costs.stop();
   EXPECT_EQ(result.outputs[0].scalar_type(), at::kFloat);
   EXPECT_EQ(result.saved[0].sizes(), in[0].sizes());
@@ -156,7 +157,7 @@ TEST(FusedLinearCrossEntropy, ChunksFillTheDeviceAndAreBoundedInBytes) {
 }
 
 TEST(FusedLinearCrossEntropy, IgnoredLabelsCountForNothing) {
-  const Differentiable op = make_loss_pair(3, {});
+  const Differentiable op = make_loss_function(3, {});
   const auto [x, labels, weight] = random_problem();
   const Tensor loss = call(op, {x, at::full_like(labels, -100), weight}).at(0);
   loss.backward();
@@ -166,7 +167,7 @@ TEST(FusedLinearCrossEntropy, IgnoredLabelsCountForNothing) {
 }
 
 TEST(FusedLinearCrossEntropy, LogitsFarApartStayFinite) {
-  const Differentiable op = make_loss_pair(1, {});
+  const Differentiable op = make_loss_function(1, {});
   const Tensor x = at::full({1, 1, 1}, 1e4).requires_grad_(), weight = at::tensor({1.0F, -1.0F}).view({2, 1});
   const Tensor loss = call(op, {x, at::ones({1, 1}, at::kLong), weight}).at(0);
   EXPECT_FLOAT_EQ(loss.item<float>(), 2e4F);
@@ -175,11 +176,13 @@ TEST(FusedLinearCrossEntropy, LogitsFarApartStayFinite) {
 TEST(FusedLinearCrossEntropy, AFrozenMatrixCostsNoWork) {
   const auto [x, labels, weight] = random_problem();
   const auto saved = [&x = x, &labels = labels, &weight = weight](bool trained) {
-    return make_loss_pair(4, {.weight = trained}).forward({x.detach(), labels, weight.detach()}).saved.size();
+    return make_loss_function(4, {.weight = trained})
+        .forward({x.detach(), labels, weight.detach()})
+        .saved.size();
   };
   EXPECT_EQ(saved(true), 2U);
   EXPECT_EQ(saved(false), 1U);
-  const Differentiable frozen = make_loss_pair(4, {.weight = false});
+  const Differentiable frozen = make_loss_function(4, {.weight = false});
   call(frozen, {x, labels, weight.detach()}).at(0).backward();
   EXPECT_TRUE(x.grad().defined());
 }
@@ -200,7 +203,7 @@ TEST(FusedLinearCrossEntropy, KeepsATenthOfLogitsAndTheirGradientAtALargeVocabul
     return Problem{at::randn({1, kTokens, kWidth}).requires_grad_(),
                    at::randint(kVocabulary, {1, kTokens}, at::kLong), at::randn({kVocabulary, kWidth})};
   };
-  const Differentiable op = make_loss_pair(2, {.weight = false});
+  const Differentiable op = make_loss_function(2, {.weight = false});
   const int64_t fused = peak_of(
       [&](const Problem& p) {
         return call(op, {p.x, p.labels, p.weight}).at(0);

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "loss_pair.h"
+#include "loss_function.h"
 #include "model/operators.h"
 
 /// The fused loss beside its plain form: on a CPU and on a GPU.
@@ -33,7 +33,7 @@ inline void expect_plain_loss(at::ScalarType type, double tolerance, int64_t voc
 
   const Tensor there = x.detach().to(device).requires_grad_();
   const Tensor weight_there = weight.detach().to(device).requires_grad_();
-  const Differentiable op = make_loss_pair(chunk, {});
+  const Differentiable op = make_loss_function(chunk, {});
   const Tensor loss = call(op, {there, labels.to(device), weight_there}).at(0);
   loss.backward();
   EXPECT_EQ(loss.scalar_type(), type == at::kDouble ? at::kDouble : at::kFloat);

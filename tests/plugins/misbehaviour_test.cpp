@@ -3,10 +3,10 @@
 
 #include "../support/temporary_folder.h"
 #include "base/files.h"
-#include "base/spec_json.h"
-#include "launch/result.h"
+#include "launch/run/result.h"
 #include "optrush/spec.h"
 #include "process/process.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace {
@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 using testing::TemporaryFolder;
 
-/// One run of a tiny model, as the conductor makes it.
+/// One run of a tiny model, as the controller makes it.
 class Misbehaviour : public ::testing::Test {
  protected:
   Json run(const std::vector<std::string>& plugins, double timeout_s = 100) {
@@ -37,7 +37,7 @@ class Misbehaviour : public ::testing::Test {
         out / "log.txt"};
     Interrupts interrupts;
     const ProcessEnd end = run_process(worker, {.timeout_s = timeout_s, .grace_s = 1}, interrupts);
-    return conclude(out, end, {plugins.front(), spec});
+    return to_json(conclude(out, end, {plugins.front(), spec}));
   }
 
   static void expect(const Json& result, const std::string& status,

@@ -187,7 +187,7 @@ TEST(Muon, RefusesWhatItCannotUpdate) {
   RunSpec norms = nano_spec({use("muon")});
   EXPECT_THAT(error_of([&] {
                 Trained run(norms, [](Recipe& recipe) {
-                  recipe.on(Event::declared, Phase::base, [](optrush::Run& of) {
+                  recipe.on(Event::meta_initialized, Phase::base, [](optrush::Run& of) {
                     for (Param* each : of.params().all()) each->trainable = each->shape.size() == 1;
                   });
                 });

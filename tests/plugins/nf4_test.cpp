@@ -5,9 +5,9 @@
 #include "codec.h"
 #include "gpu/program.h"
 #include "io/safetensors.h"
-#include "linear_pair.h"
+#include "linear_function.h"
 #include "numbers.h"
-#include "optrush/gradcheck.h"
+#include "optrush/differentiable.h"
 #include "precision.h"
 #include "support/cubin.h"
 #include "support/error_of.h"
@@ -136,7 +136,7 @@ TEST(Nf4, TheProductIsThatOfTheDecodedMatrix) {
   at::manual_seed(5);
   const auto codec = std::make_shared<const Nf4Codec>(true);
   const Tensors stored = codec->encode(at::randn({24, 40}));
-  const Differentiable pair = nf4::make_linear_pair(codec, {24, 40});
+  const Differentiable pair = nf4::make_linear_function(codec, {24, 40});
   for (const auto type : {at::kFloat, at::kBFloat16, at::kDouble}) {
     const Tensor x = at::randn({2, 3, 40}, type).requires_grad_(), d_out = at::randn({2, 3, 24}, type);
     const Tensor weight = codec->decode_as(type, stored, {24, 40});

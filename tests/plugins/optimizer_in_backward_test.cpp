@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "measure/memory.h"
+#include "optrush/step.h"
 #include "support/error_of.h"
 #include "support/training.h"
 
@@ -76,7 +77,7 @@ TEST(OptimizerInBackward, UpdatesOneParameterAfterTheOtherFromTheFirstStepOn) {
   RunSpec spec = nano_spec({kInBackward});
   spec.train.warmup = 0;
   Trained trained(spec, [&](Recipe& recipe) {
-    recipe.on(Event::placed, Phase::measure, [&](optrush::Run& run) {
+    recipe.on(Event::materialized, Phase::measure, [&](optrush::Run& run) {
       run.data_parallel().on_ready([&](Shard&) {
         held.push_back(std::ranges::count_if(
             run.params().all(), [](const Param* param) { return param->leaf.grad().defined(); }));
@@ -115,7 +116,7 @@ TEST(OptimizerInBackward, SumsOverMicroBatchesFirst) {
   Training in_backward(spec);
   expect_the_same(in_backward, plain);
   EXPECT_EQ(in_backward.gradients(), plain.gradients()) << "all are there until the last micro-batch";
-  EXPECT_THAT(in_backward.run.session().notes(), ElementsAre(HasSubstr("3 micro-batches add up")));
+  EXPECT_THAT(in_backward.run.session().log().notes(), ElementsAre(HasSubstr("3 micro-batches add up")));
 }
 
 TEST(OptimizerInBackward, RefusesByNameWhatLooksAtAllGradients) {
@@ -131,7 +132,7 @@ TEST(OptimizerInBackward, RefusesByNameWhatLooksAtAllGradients) {
   EXPECT_THAT(edited([](Recipe& recipe) { recipe.gradients.replace([](Gradients&, Update&) {}); }),
               HasSubstr("'test' edits them"));
   EXPECT_THAT(edited([](Recipe& recipe) {
-                recipe.gradients.wrap(Phase::optimizer, [](auto inner, const Site&) { return inner; });
+                recipe.gradients.wrap(Phase::optimizer, [](auto inner, const Module&) { return inner; });
               }),
               HasSubstr("'test' edits them"));
   Trained in_bf16(nano_spec(with({use("mixed_precision")})));
@@ -155,7 +156,7 @@ TEST(OptimizerInBackward, AGradientInABufferStaysThere) {
 /// What adds to a gradient after it was used would be lost: an error names the parameter.
 TEST(OptimizerInBackward, ABackwardInPartsIsAnError) {
   const auto backward_twice = [](Recipe& recipe) {
-    recipe.schedule.wrap(Phase::measure, [](auto inner, const Site&) -> decltype(inner) {
+    recipe.schedule.wrap(Phase::measure, [](auto inner, const Module&) -> decltype(inner) {
       return [](Step& step) {
         const Tensor loss = step.forward(0, 0, {}), again = step.forward(0, 0, {});
         step.backward(0, 0, loss, {}, true);

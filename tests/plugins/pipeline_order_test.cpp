@@ -12,7 +12,7 @@
 #include <sstream>
 
 #include "optrush/param.h"
-#include "pipeline_parallel/late_weights.h"
+#include "pipeline_parallel/deferred_weights.h"
 #include "pipeline_parallel/order.h"
 #include "pipeline_parallel/partition.h"
 #include "pipeline_parallel/timeline.h"
@@ -170,12 +170,12 @@ TEST(PipelineTimeline, ActivationsInFlightAreThoseOfThePapers) {
 }
 
 /// The backward gives the gradient of the input alone; that of the weight comes when the schedule says.
-TEST(LateWeights, WaitForTheirMicroBatch) {
+TEST(DeferredWeights, WaitForTheirMicroBatch) {
   Param weight{.name = "w", .shape = {3, 2}};
   weight.leaf = at::randn({3, 2}, at::kDouble).requires_grad_();
-  const Site site{"w", "linear", 0, {&weight}};
-  LateWeights late;
-  const auto linear = late.linear(site);
+  const Module module{"w", "linear", 0, {&weight}};
+  DeferredWeights late;
+  const auto linear = late.linear(module);
   const Tensor inputs = at::randn({2, 5, 2}, at::kDouble), upstream = at::randn({2, 5, 3}, at::kDouble);
   for (int64_t micro = 0; micro < 2; ++micro) {
     const Tensor x = inputs[micro].clone().requires_grad_();

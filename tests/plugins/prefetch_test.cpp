@@ -6,7 +6,8 @@
 #include <thread>
 
 #include "measure/memory.h"
-#include "optrush/evaluation.h"
+#include "optrush/scopes.h"
+#include "optrush/step.h"
 #include "support/error_of.h"
 #include "support/training.h"
 #include "worker/predict.h"
@@ -22,7 +23,7 @@ using Data = std::function<std::vector<Batch>(int64_t)>;
 /// Edits the data below the plugin.
 std::function<void(Recipe&)> on_data(std::function<std::vector<Batch>(const Data&, int64_t)> edit) {
   return [edit = std::move(edit)](Recipe& recipe) {
-    recipe.data.wrap(Phase::context, [edit](Data inner, const Site&) -> Data {
+    recipe.data.wrap(Phase::context, [edit](Data inner, const Module&) -> Data {
       return [edit, inner = std::move(inner)](int64_t step) { return edit(inner, step); };
     });
   };
@@ -60,7 +61,7 @@ TEST(Prefetch, MakesTheNextStepWhileThisOneRuns) {
       }
       return data(step);
     })(recipe);
-    recipe.schedule.wrap(Phase::measure, [&](auto inner, const Site&) -> decltype(inner) {
+    recipe.schedule.wrap(Phase::measure, [&](auto inner, const Module&) -> decltype(inner) {
       return [&, inner](Step& step) {
         if (trained.session().step() == 0) {
           begun.count_down();
@@ -118,7 +119,7 @@ int64_t peak_of(const RunSpec& spec, bool awaits_the_next) {
       made.notify_all();
       return batches;
     })(recipe);
-    recipe.schedule.wrap(Phase::measure, [&](auto inner, const Site&) -> decltype(inner) {
+    recipe.schedule.wrap(Phase::measure, [&](auto inner, const Module&) -> decltype(inner) {
       return [&, inner](Step& step) {
         for (int64_t last = made; awaits_the_next && last <= trained.session().step(); last = made)
           made.wait(last);
@@ -134,9 +135,9 @@ TEST(Prefetch, HoldsTheBatchesOfOneStepMore) {
   const int64_t plain = peak_of(spec, false);
   spec.plugins = {kPrefetch};
   const int64_t ahead = peak_of(spec, true);
-  const auto foreseen = forecast(spec, at::kCPU);
-  ASSERT_TRUE(foreseen);
-  EXPECT_EQ(foreseen->peak_bytes, ahead);
+  const auto predicted = forecast(spec, at::kCPU);
+  ASSERT_TRUE(predicted);
+  EXPECT_EQ(predicted->peak_bytes, ahead);
   const int64_t rows = spec.train.micro_batch, length = spec.train.seq_len;
   EXPECT_EQ(ahead - plain, int64_t{8} * (2 * rows * length + length)) << "tokens, labels, positions";
 }

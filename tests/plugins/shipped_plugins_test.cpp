@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <random>
 
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "support/training.h"
 
 namespace optrush::testing {
@@ -42,7 +42,7 @@ TEST(ShippedPlugins, ApplyingInAnyOrderRecordsTheSame) {
     const RunSpec spec = nano_spec(stack());
     auto plugins = load_plugins(spec);
     std::shuffle(plugins.begin(), plugins.end(), random);
-    Recipe recipe(spec);
+    RunRecipe recipe(spec);
     apply_plugins(plugins, recipe);
     const Json got = recorded(recipe);
     if (!expected) expected = got;
@@ -82,7 +82,7 @@ TEST(ShippedPlugins, ClippingScalesDownAndNeverUp) {
   const auto gradients = [](std::vector<PluginUse> plugins) {
     Tensors seen;
     Trained trained(nano_spec(std::move(plugins)), [&](Recipe& recipe) {
-      recipe.gradients.wrap(Phase::optimizer, [&](auto inner, const Site&) -> decltype(inner) {
+      recipe.gradients.wrap(Phase::optimizer, [&](auto inner, const Module&) -> decltype(inner) {
         return [&seen, inner, done = false](Gradients& gradients, Update& update) mutable {
           inner(gradients, update);
           if (std::exchange(done, true)) return;

@@ -2,12 +2,12 @@
 // many.
 #include <gtest/gtest.h>
 
-#include "base/spec_json.h"
 #include "data/batches.h"
 #include "measure/memory.h"
-#include "mlp_pair.h"
+#include "mlp_function.h"
+#include "spec/spec_json.h"
 #include "support/gradcheck.h"
-#include "support/swiglu_stack.h"
+#include "support/mlp_spec.h"
 
 namespace optrush::testing {
 namespace {
@@ -32,18 +32,18 @@ TEST(SwigluRecompute, ThePairsHaveTheGradientsOfTheFormula) {
                                     {Keep::input, 10},
                                     {Keep::input, 64}}) {
     SCOPED_TRACE(chunk);
-    const Differentiable op = make_mlp_pair(keep, chunk, {});
+    const Differentiable op = make_mlp_function(keep, chunk, {});
     const Tensors in = random_inputs();
     EXPECT_TRUE(at::allclose(call(op, in).at(0), formula(in), 1e-12, 1e-12));
     gradcheck([&](const Tensors& inputs) { return call(op, inputs); }, in);
   }
-  const Differentiable swiglu = make_swiglu_pair();
+  const Differentiable swiglu = make_swiglu_function();
   const Tensors in = random_inputs();
   gradcheck([&](const Tensors& inputs) { return call(swiglu, inputs); }, {in[1], in[2]});
 }
 
 TEST(SwigluRecompute, FrozenMatricesGetNoGradient) {
-  const Differentiable op = make_mlp_pair(Keep::input, 3, {.gate = false, .down = false});
+  const Differentiable op = make_mlp_function(Keep::input, 3, {.gate = false, .down = false});
   const Tensors in = random_inputs();
   call(op, in).at(0).sum().backward();
   EXPECT_FALSE(in[1].grad().defined());
@@ -87,7 +87,7 @@ const PluginUse kLora = {"lora", {{"rank", 4}, {"target_modules", {"gate_proj", 
 const PluginUse kCheckpointing = {"activation_checkpointing", Json::object()};
 
 TEST(SwigluRecompute, EveryGradientIsThePlainOneInDoubleWhateverIsStacked) {
-  for (RunSpec spec : {nano_spec(), stack_spec()}) {
+  for (RunSpec spec : {nano_spec(), mlp_spec()}) {
     spec.train.dtype = "fp64";
     for (const auto& stack :
          std::vector<std::vector<PluginUse>>{{},
@@ -105,7 +105,7 @@ TEST(SwigluRecompute, EveryGradientIsThePlainOneInDoubleWhateverIsStacked) {
 
 /// B is zero at first, so a LoRA that is trained for some steps says more than its first gradient.
 TEST(SwigluRecompute, TrainsTheSameInDouble) {
-  RunSpec spec = stack_spec({kLora});
+  RunSpec spec = mlp_spec({kLora});
   spec.train.dtype = "fp64";
   spec.train.steps = 4;
   const auto expected = losses(Trained(spec).train());
@@ -120,7 +120,7 @@ TEST(SwigluRecompute, MixedPrecisionIsThatOfThePlainForm) {
        std::vector<std::vector<PluginUse>>{{bf16}, {bf16, kLora}, {bf16, kLora, kCheckpointing}})
     for (const auto& use : {level(0), level(1), level(1, 7)}) {
       SCOPED_TRACE(std::to_string(stack.size()) + use.options.dump());
-      expect_equal(stack_spec(), stack, use, 3e-2);
+      expect_equal(mlp_spec(), stack, use, 3e-2);
     }
 }
 
@@ -133,9 +133,10 @@ struct Shape {
 const std::vector<Shape> kShapes = {{2, 4, 16, 32, 128}, {3, 2, 64, 48, 96}, {5, 3, 20, 16, 144}};
 
 RunSpec spec_of(const Shape& shape, std::vector<PluginUse> stack) {
-  RunSpec spec = stack_spec(std::move(stack));
+  RunSpec spec = mlp_spec(std::move(stack));
   spec.model = validate_model(
-      "swiglu_stack", {{"dim", shape.dim}, {"ffn_dim", shape.ffn}, {"n_layers", shape.layers}}, "test");
+      "operator", {{"op", "mlp"}, {"dim", shape.dim}, {"ffn_dim", shape.ffn}, {"repeat", shape.layers}},
+      "test");
   spec.train.micro_batch = shape.batch;
   spec.train.seq_len = shape.length;
   return spec;
@@ -210,8 +211,8 @@ TEST(SwigluRecompute, Level1RunsTwoMatmulsMoreAndNeverDown) {
 }
 
 TEST(SwigluRecompute, OptionsThatWouldBeIgnoredAreErrors) {
-  EXPECT_THROW(Trained(stack_spec({level(0, 64)})), Error);
-  EXPECT_THROW(Trained(stack_spec({level(2)})), Error);
+  EXPECT_THROW(Trained(mlp_spec({level(0, 64)})), Error);
+  EXPECT_THROW(Trained(mlp_spec({level(2)})), Error);
 }
 }  // namespace
 }  // namespace optrush::testing

@@ -10,14 +10,15 @@ namespace optrush::testing {
 namespace {
 int64_t matrices_of(Run& run) {
   std::set<const Param*> found;
-  for (const Site* site : run.sites("linear")) found.insert(site->params.begin(), site->params.end());
+  for (const Module* module : run.modules("linear"))
+    found.insert(module->params.begin(), module->params.end());
   return static_cast<int64_t>(found.size());
 }
 
 /// As autocast does without the copies: at each use.
 void without_copies(Recipe& recipe) {
-  recipe.on(Event::placed, Phase::measure, [](Run& run) {
-    for (Param* param : run.params().all()) param->operand_type.reset();
+  recipe.on(Event::materialized, Phase::measure, [](Run& run) {
+    for (Param* param : run.params().all()) param->compute_dtype.reset();
   });
 }
 
@@ -82,7 +83,7 @@ TEST(WeightCasts, CopiesAreGoneAfterEachStepAndCountAsParameters) {
 
   Trained trained(nano_spec({mixed}));
   int64_t numbers = 0;
-  for (const Site* site : trained.session().sites("linear")) numbers += site->params[0]->numel();
+  for (const Module* module : trained.session().modules("linear")) numbers += module->params[0]->numel();
   const auto parameters = [&](const Stack& stack) {
     return memory(2, stack)["parts"]["parameters"].get<int64_t>();
   };
@@ -92,22 +93,22 @@ TEST(WeightCasts, CopiesAreGoneAfterEachStepAndCountAsParameters) {
 TEST(WeightCasts, ACopyIsMadeAgainWhereTheLeafChanged) {
   Param param{.name = "w"};
   param.leaf = at::ones({2, 2}).requires_grad_();
-  param.operand_type = at::kBFloat16;
+  param.compute_dtype = at::kBFloat16;
   Tensor first;
   {
     const at::NoGradGuard no_grad;
-    first = param.operand();
-    EXPECT_TRUE(param.operand().is_same(first));
+    first = param.compute_value();
+    EXPECT_TRUE(param.compute_value().is_same(first));
   }
   EXPECT_TRUE(first.requires_grad()) << "made without gradients, used with them";
-  param.operand().sum().backward();
-  param.operand().sum().backward();
+  param.compute_value().sum().backward();
+  param.compute_value().sum().backward();
   EXPECT_EQ(param.leaf.grad().scalar_type(), at::kFloat);
   EXPECT_TRUE(at::equal(param.leaf.grad(), at::full({2, 2}, 2)));
   param.leaf.detach().mul_(3);  // as an optimizer does
-  EXPECT_EQ(param.operand()[0][0].item<double>(), 3);
+  EXPECT_EQ(param.compute_value()[0][0].item<double>(), 3);
   param.leaf = at::zeros({2, 2});
-  EXPECT_EQ(param.operand()[0][0].item<double>(), 0);
+  EXPECT_EQ(param.compute_value()[0][0].item<double>(), 0);
 }
 }  // namespace
 }  // namespace optrush::testing

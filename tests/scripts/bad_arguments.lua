@@ -3,7 +3,7 @@
 -- expect: bad_arguments.lua:237: optrush has no "rugn"
 -- expect:   hint: did you mean 'rung'?
 -- expect: bad_arguments.lua:238: optrush has no 1
--- expect:   hint: one of: arg, checkpoint, collective, corpus, cpu, device, documents, experiment, external, gpu, llama, max_batch, operator, plugins, preferences, preset, random, ranks, rung, sizes, swiglu_stack, text, tokens
+-- expect:   hint: one of: arg, checkpoint, collective, corpus, cpu, device, documents, experiment, external, gpu, llama, max_batch, operator, plugins, preferences, preset, random, ranks, rung, sizes, text, tokens
 -- expect: bad_arguments.lua:239: the objects of optrush cannot be changed
 -- expect:   hint: keep your own values in a table of your own
 -- expect: bad_arguments.lua:240: attempt to call a optrush value (upvalue 'rush')
@@ -14,7 +14,7 @@
 -- expect: bad_arguments.lua:244: rush.experiment: name is missing
 -- expect:   hint: it must be a string: of the experiment and of its folder below reports/
 -- expect: bad_arguments.lua:245: rush.experiment: model is missing
--- expect:   hint: it must be a Model from rush.llama or rush.swiglu_stack or rush.operator or rush.collective or rush.checkpoint: what is trained
+-- expect:   hint: it must be a Model from rush.llama or rush.operator or rush.collective or rush.checkpoint: what is trained
 -- expect: bad_arguments.lua:246: rush.experiment: unknown field 'modle'
 -- expect:   hint: did you mean 'model'?
 -- expect: bad_arguments.lua:247: rush.experiment: name must be a string, but is 7
@@ -24,9 +24,9 @@
 -- expect:   hint: it names a folder: letters, digits, '.', '_' and '-'
 -- expect: bad_arguments.lua:250: the name of an experiment cannot be '..'
 -- expect:   hint: it names a folder: letters, digits, '.', '_' and '-'
--- expect: bad_arguments.lua:251: rush.experiment: model must be a Model from rush.llama or rush.swiglu_stack or rush.operator or rush.collective or rush.checkpoint, but is "tiny"
--- expect: bad_arguments.lua:252: rush.experiment: model must be a Model from rush.llama or rush.swiglu_stack or rush.operator or rush.collective or rush.checkpoint, but is an empty table
--- expect: bad_arguments.lua:253: rush.experiment: model must be a Model from rush.llama or rush.swiglu_stack or rush.operator or rush.collective or rush.checkpoint, but is a Data
+-- expect: bad_arguments.lua:251: rush.experiment: model must be a Model from rush.llama or rush.operator or rush.collective or rush.checkpoint, but is "tiny"
+-- expect: bad_arguments.lua:252: rush.experiment: model must be a Model from rush.llama or rush.operator or rush.collective or rush.checkpoint, but is an empty table
+-- expect: bad_arguments.lua:253: rush.experiment: model must be a Model from rush.llama or rush.operator or rush.collective or rush.checkpoint, but is a Data
 -- expect: bad_arguments.lua:254: rush.experiment: data must be a Data from rush.random or rush.text or rush.documents or rush.preferences or rush.tokens, but is "libtorch"
 -- expect: bad_arguments.lua:255: rush.experiment: data must be a Data from rush.random or rush.text or rush.documents or rush.preferences or rush.tokens, but is a Corpus
 -- expect: bad_arguments.lua:256: rush.experiment: train must be a table of named fields, but is 3
@@ -159,7 +159,7 @@
 -- expect: bad_arguments.lua:337: no file or folder '<scripts>/nowhere.bin'
 -- expect:   hint: a relative path starts at the script's folder
 -- expect: bad_arguments.lua:338: '<scripts>/modules' is not a file
--- expect:   hint: docs/experiments.md has the format of a token file
+-- expect:   hint: docs/reference/formats.md has the format of a token file
 -- expect: bad_arguments.lua:339: rush.corpus: name must be one of 'libtorch', but is "torch"
 -- expect:   hint: did you mean 'libtorch'?
 -- expect: bad_arguments.lua:340: rush.corpus: name is missing

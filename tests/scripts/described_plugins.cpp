@@ -68,6 +68,8 @@ void write_described_plugins(const std::filesystem::path& folder) {
                 R"([{"name": "steps", "type": "integer", "min": 2, "doc": "micro-batches"}])"),
       described("eight_bit", "precision", "[]"),
       described("grad_scaler", "exact", "[]"),
+      described("freeze_blocks", "model",
+                R"([{"name": "blocks", "type": "integer", "min": 1, "doc": "how many"}])"),
   };
   all[3]["check"] = Json::parse(R"([{}, {"options": {"policy": "every"}}])");
   all[6]["conflicts"] = {"fused_adamw"};

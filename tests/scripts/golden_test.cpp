@@ -10,8 +10,8 @@
 #include "../support/temporary_folder.h"
 #include "base/files.h"
 #include "base/suggest.h"
-#include "base/torch_folder.h"
 #include "described_plugins.h"
+#include "machine/torch_folder.h"
 #include "optrush/error.h"
 #include "printing_host.h"
 

@@ -10,7 +10,7 @@
 -- expect:   hint: memory = "16GB" says how much there is
 -- expect: false	max_batch.lua:44: rung 'b' sets train.micro_batch, and batch = "max" chooses the batch
 -- expect:   hint: leave it out, or put this rung in a ladder without that option
--- expect: false	max_batch.lua:45: rung 'b': what its step takes can't be foreseen
+-- expect: false	max_batch.lua:45: rung 'b': what its step takes can't be predicted
 -- expect:   hint: trial = true finds the batch by running it
 -- expect: false	max_batch.lua:42: rung 'another': not even one sequence fits into 100 bytes
 -- expect:   hint: give more memory, or a shorter sequence or smaller model

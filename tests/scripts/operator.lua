@@ -1,9 +1,9 @@
 -- One operator alone.
 -- expect: run operator/local, rounds 5
--- expect: base 0 'base': /model_kind="operator" /model/vocab_size=32000 /model/dim=64 /model/n_layers gone /model/n_heads=16 /model/n_kv_heads gone /model/head_dim gone /model/ffn_dim gone /model/norm gone /model/norm_eps gone /model/rope_theta gone /model/rope_scaling gone /model/tie_embeddings gone /model/init_std gone /model/op="norm" /model/repeat=1 /train/lr=0.01
+-- expect: base 0 'base': /model_kind="operator" /model/vocab_size=32000 /model/dim=64 /model/n_layers gone /model/n_heads=16 /model/n_kv_heads gone /model/head_dim gone /model/ffn_dim=4096 /model/norm gone /model/norm_eps gone /model/rope_theta gone /model/rope_scaling gone /model/tie_embeddings gone /model/init_std gone /model/op="norm" /model/repeat=1 /train/lr=0.01
 -- expect: ladder 1 'wider' over 0: model={"dim":128} (operator.lua:20)
 -- expect: ladder 2 'attention' over 1: model={"op":"attention","n_heads":4,"repeat":2} (operator.lua:21)
--- expect: false	operator.lua:25: rush.operator: op must be one of 'norm', 'add_norm', 'position', 'attention', 'swiglu', 'linear', 'head_loss', but is "nrom"
+-- expect: false	operator.lua:25: rush.operator: op must be one of 'norm', 'add_norm', 'position', 'attention', 'swiglu', 'linear', 'mlp', 'head_loss', but is "nrom"
 -- expect:   hint: did you mean 'norm'?
 -- expect: false	operator.lua:26: model.dim (100) is not a multiple of model.n_heads (16)
 -- expect:   hint: change one of them
@@ -12,7 +12,7 @@
 -- expect: false	operator.lua:28: model.repeat: a head_loss gives a number, which no other can start from
 -- expect:   hint: leave it out
 -- expect: false	operator.lua:29: rush.operator: unknown field 'width'
--- expect:   hint: one of: dim, n_heads, repeat, vocab_size
+-- expect:   hint: one of: dim, ffn_dim, n_heads, repeat, vocab_size
 local rush = require "optrush"
 
 local exp = rush.experiment { name = "operator", model = rush.operator("norm", { dim = 64 }), train = { lr = 1e-2 } }

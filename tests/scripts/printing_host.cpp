@@ -1,5 +1,5 @@
 #include "printing_host.h"
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 
 #include <cstdio>
 

@@ -11,7 +11,7 @@ class PrintingHost final : public ScriptHost {
   std::filesystem::path run(const Experiment&) override;
   void report(const std::filesystem::path& folder) override;
   int64_t ranks(bool) override { return 8; }
-  /// A byte for each token of a micro-batch; nothing is foreseen of a rung with LoRA.
+  /// A byte for each token of a micro-batch; nothing is predicted of a rung with LoRA.
   std::optional<int64_t> predicted_peak(const RunSpec&) override;
 };
 

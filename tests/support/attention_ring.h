@@ -46,10 +46,10 @@ inline Segments segments_of(const std::vector<int64_t>& lengths, int64_t rows, a
   for (const int64_t length : lengths) {
     ids.push_back(at::full({length}, static_cast<int64_t>(starts.size()) - 1, at::kInt));
     starts.push_back(starts.back() + static_cast<int>(length));
-    segments.longest = std::max(segments.longest, length);
+    segments.max_seqlen = std::max(segments.max_seqlen, length);
   }
   segments.ids = at::cat(ids).view({rows, -1}).to(device);
-  segments.starts = at::tensor(starts, at::kInt).to(device);
+  segments.cu_seqlens = at::tensor(starts, at::kInt).to(device);
   return segments;
 }
 
@@ -70,7 +70,8 @@ inline Attended attention_by_formula(const AttentionInputs& inputs) {
   return {out.detach(), at::logsumexp(scores.detach(), -1), {q.grad(), k.grad(), v.grad()}};
 }
 
-inline Attended attention_by_halves(const AttentionHalves& halves, const AttentionInputs& in) {
+inline Attended attention_by_forward_backward(const AttentionForwardBackward& halves,
+                                              const AttentionInputs& in) {
   const auto [out, lse] = halves.forward(in.q, in.k, in.v, in.args);
   return {out, lse, halves.backward(in.gradient, in.q, in.k, in.v, out, lse, in.args)};
 }
@@ -78,7 +79,8 @@ inline Attended attention_by_halves(const AttentionHalves& halves, const Attenti
 /// As a ring of `parts` ranks computes it, on one: keys in parts, outputs merged by their log-sum-exps, and
 /// each part's backward with the merged ones. Where it is causal, queries are in parts, too: a part of
 /// queries sees the parts of keys before it whole, its own causally, and the others not at all.
-inline Attended attention_by_ring(const AttentionHalves& halves, const AttentionInputs& in, int64_t parts) {
+inline Attended attention_by_ring(const AttentionForwardBackward& halves, const AttentionInputs& in,
+                                  int64_t parts) {
   const auto chunks = [](const Tensor& x, int64_t count) { return x.chunk(count, 2); };
   const int64_t rounds = in.args.causal ? parts : 1;
   const Tensors queries = chunks(in.q, rounds), upstream = chunks(in.gradient, rounds);

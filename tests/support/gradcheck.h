@@ -1,7 +1,7 @@
 #pragma once
 #include <gtest/gtest.h>
 
-#include "optrush/gradcheck.h"
+#include "optrush/differentiable.h"
 
 namespace optrush::testing {
 /// Every element of every input that requires a gradient, in fp64.

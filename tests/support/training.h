@@ -2,10 +2,10 @@
 #include <memory>
 #include <vector>
 
-#include "base/spec_json.h"
 #include "folders.h"
 #include "optrush/error.h"
-#include "train/session.h"
+#include "spec/spec_json.h"
+#include "train/run_setup.h"
 #include "train/trainer.h"
 
 namespace optrush::testing {
@@ -32,7 +32,7 @@ class Trained {
  public:
   explicit Trained(const RunSpec& spec, const std::function<void(Recipe&)>& edit = {},
                    at::Device device = at::kCPU)
-      : session_(Session::open(spec, device, {}, [&](Recipe& recipe) {
+      : session_(RunSetup::open(spec, device, {}, [&](RunRecipe& recipe) {
           recipe.edit_as("test");
           if (edit) edit(recipe);
         })) {
@@ -44,10 +44,9 @@ class Trained {
     return optrush::train(session(), [](const Json&) {});
   }
   Session& session() { return *session_; }
-  std::vector<LoadedPlugin>& plugins() { return session_->plugins(); }
 
  private:
-  std::unique_ptr<Session> session_;
+  std::unique_ptr<RunSetup> session_;
 };
 
 inline std::vector<double> losses(const Json& result) {

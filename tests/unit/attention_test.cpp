@@ -59,8 +59,8 @@ TEST(PlainAttention, ItsLogSumExpHasADerivative) {
   EXPECT_NEAR((q.grad() * direction).sum().item<double>(), change.sum().item<double>() / (2 * kStep), 1e-8);
 }
 
-TEST(AttentionHalves, ForwardIsAttentionWithItsLogSumExp) {
-  const auto halves = plain::attention_halves();
+TEST(AttentionForwardBackward, ForwardIsAttentionWithItsLogSumExp) {
+  const auto halves = plain::attention_forward_backward();
   for (const auto& shape : shapes()) {
     SCOPED_TRACE(named(shape));
     auto inputs = attention_inputs(shape, at::kDouble);
@@ -74,43 +74,43 @@ TEST(AttentionHalves, ForwardIsAttentionWithItsLogSumExp) {
   }
 }
 
-TEST(AttentionHalves, BackwardIsAutograds) {
+TEST(AttentionForwardBackward, BackwardIsAutograds) {
   for (const auto& shape : shapes()) {
     SCOPED_TRACE(named(shape));
     const auto inputs = attention_inputs(shape, at::kDouble);
-    EXPECT_LT(
-        difference(attention_by_halves(plain::attention_halves(), inputs), attention_by_formula(inputs)),
-        kExact);
+    EXPECT_LT(difference(attention_by_forward_backward(plain::attention_forward_backward(), inputs),
+                         attention_by_formula(inputs)),
+              kExact);
   }
 }
 
-TEST(AttentionHalves, TypesAreThoseOfTheInputs) {
+TEST(AttentionForwardBackward, TypesAreThoseOfTheInputs) {
   for (const auto& [type, of_lse] : {std::pair(at::kDouble, at::kDouble), std::pair(at::kFloat, at::kFloat),
                                      std::pair(at::kBFloat16, at::kFloat)}) {
     const auto inputs = attention_inputs({}, type);
-    const auto got = attention_by_halves(plain::attention_halves(), inputs);
+    const auto got = attention_by_forward_backward(plain::attention_forward_backward(), inputs);
     EXPECT_EQ(got.out.scalar_type(), type);
     EXPECT_EQ(got.lse.scalar_type(), of_lse);
     for (const Tensor& gradient : got.gradients) EXPECT_EQ(gradient.scalar_type(), type);
   }
 }
 
-TEST(AttentionHalves, ARingOfPartsIsTheWhole) {
+TEST(AttentionForwardBackward, ARingOfPartsIsTheWhole) {
   for (const auto& shape : {AttentionShape{.causal = true}, AttentionShape{.groups = 4, .causal = true},
                             AttentionShape{.causal = false}, AttentionShape{.keys = 13, .causal = false}})
     for (const int64_t parts : {2, 3, 4}) {
       SCOPED_TRACE(named(shape) + ", parts " + std::to_string(parts));
       const auto inputs = attention_inputs(shape, at::kDouble);
-      EXPECT_LT(difference(attention_by_ring(plain::attention_halves(), inputs, parts),
+      EXPECT_LT(difference(attention_by_ring(plain::attention_forward_backward(), inputs, parts),
                            attention_by_formula(inputs)),
                 kRing);
     }
 }
 
-TEST(AttentionHalves, ABackwardWithAPartsOwnLogSumExpIsWrong) {
+TEST(AttentionForwardBackward, ABackwardWithAPartsOwnLogSumExpIsWrong) {
   // The ring test would not notice that, if nothing depended on the merged ones.
   const auto inputs = attention_inputs({.causal = false}, at::kDouble);
-  auto halves = plain::attention_halves();
+  auto halves = plain::attention_forward_backward();
   halves.backward = [whole = halves](const Tensor& gradient, const Tensor& q, const Tensor& k,
                                      const Tensor& v, const Tensor&, const Tensor&,
                                      const AttentionArgs& args) {
@@ -131,7 +131,7 @@ AttentionInputs packed(bool causal) {
 Attended documents_alone(const AttentionInputs& in) {
   Attended result{at::zeros_like(in.q), at::zeros({2, 4, 12}, at::kDouble), {}};
   result.gradients = {at::zeros_like(in.q), at::zeros_like(in.k), at::zeros_like(in.v)};
-  const Tensor& starts = in.args.segments.starts;
+  const Tensor& starts = in.args.segments.cu_seqlens;
   for (int64_t i = 0; i + 1 < starts.numel(); ++i) {
     const auto first = starts[i].item<int64_t>(), end = starts[i + 1].item<int64_t>();
     const int64_t row = first / 12;
@@ -154,7 +154,8 @@ TEST(PackedDocuments, AreAttendedToAsTheyAreAlone) {
     const auto alone = documents_alone(inputs);
     EXPECT_LT(difference(attention_by_formula(inputs), alone), kExact);
     EXPECT_LT(difference(attend(inputs, true), alone), kExact);
-    EXPECT_LT(difference(attention_by_halves(plain::attention_halves(), inputs), alone), kExact);
+    EXPECT_LT(difference(attention_by_forward_backward(plain::attention_forward_backward(), inputs), alone),
+              kExact);
   }
 }
 }  // namespace

@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 #include "optrush/error.h"
-#include "plugin/boundary.h"
+#include "recipe/boundary.h"
 
 namespace optrush {
 namespace {

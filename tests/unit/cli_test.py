@@ -50,6 +50,7 @@ def usage():
     expect(optrush("run", "--help"), 0, "--dry-run", "Exit code")
     expect(optrush("rnu", "tiny.lua"), 2, "optrush: error: there is no command 'rnu'", "did you mean 'run'?")
     expect(optrush("run", "tiny.lua", "--dryrun"), 2, "no option '--dryrun'", "did you mean '--dry-run'?")
+    expect(optrush("run", "tiny.lua", "--turns", "on"), 2, "the option '--turns' of optrush run is now called '--interleave'")
     expect(optrush("run"), 2, "script is required")
     expect(optrush("run", "tyni.lua"), 2, "there is no script 'tyni.lua'", "did you mean 'tiny.lua'?")
     expect(optrush("run", "tiny.lua", "--rounds", "0"), 2, "--rounds")
@@ -132,7 +133,7 @@ def dry_run():
 
 def run_and_resume():
     done = expect(optrush("run", "tiny.lua", "--label", "kept", "--rounds", "1"), 0)
-    assert re.search(r"^\[1/\d\] base, round 1/1 in turns: ok, [\d.,]+ tokens/s, ", done.stderr, re.M), done.stderr
+    assert re.search(r"^\[1/\d\] base, round 1/1 interleaved: ok, [\d.,]+ tokens/s, ", done.stderr, re.M), done.stderr
     assert "tokens/s" in done.stdout and "reports/tiny/kept/report.md" in done.stdout
     expect(optrush("run", "tiny.lua", "--label", "kept"), 2, "--resume")
     before = results("kept")
@@ -190,7 +191,7 @@ def too_large():
 local rush = require "optrush"
 local exp = rush.experiment {
   name = "large",
-  model = rush.swiglu_stack { dim = 8, ffn_dim = 16, n_layers = 1 },
+  model = rush.operator("mlp", { dim = 8, ffn_dim = 16 }),
   train = { micro_batch = 1, seq_len = 4, steps = 2, warmup = 1 },
 }
 exp:ladder { rush.rung("wide", { model = { dim = 1000000, ffn_dim = 4000000 } }) }
@@ -290,8 +291,8 @@ exp:search({ rush.rung("fused", "fused_adamw") }, { at_most = "1m" }):report()
 
 
 def interrupt():
-    # Runs in turns end nearly together, which leaves little to be cut off.
-    with subprocess.Popen([OPTRUSH, "run", "tiny.lua", "--label", "cut", "--set", "train.steps=200", "--turns", "off"], cwd=work,
+    # Runs interleaved end nearly together, which leaves little to be cut off.
+    with subprocess.Popen([OPTRUSH, "run", "tiny.lua", "--label", "cut", "--set", "train.steps=200", "--interleave", "off"], cwd=work,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         deadline = time.monotonic() + 90
         while not results("cut") and time.monotonic() < deadline:
@@ -302,7 +303,7 @@ def interrupt():
     assert "interrupted by SIGINT" in stderr and "--resume" in stderr, stderr
     assert "no result yet" in (work / "reports/tiny/cut/report.md").read_text()
     cut = results("cut")
-    expect(optrush("run", "tiny.lua", "--label", "cut", "--set", "train.steps=200", "--turns", "off", "--resume"), 0)
+    expect(optrush("run", "tiny.lua", "--label", "cut", "--set", "train.steps=200", "--interleave", "off", "--resume"), 0)
     assert set(cut) < set(results("cut"))
 
 

@@ -72,7 +72,7 @@ def saved(label, name):
 
 
 def worker_of(process, rank=None):
-    """A worker that the conductor has started."""
+    """A worker that the controller has started."""
     for entry in pathlib.Path("/proc").glob("[0-9]*"):
         try:
             fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
@@ -137,7 +137,7 @@ def cut_once():
 
 
 def killed_again_and_again():
-    """Conductor or worker, at any moment: it always comes to the same end."""
+    """Controller or worker, at any moment: it always comes to the same end."""
     order = random.Random(7)
     went_on = {name: 0 for name in RUNS}
     kills = 0
@@ -216,18 +216,18 @@ def told_to_stop():
     """Each process of two ranks that may be told first; the others are told a little later, or never."""
     name = "01-shards-r1"
     interruptions = []
-    for first, then in ((1, "conductor"), (0, "conductor"), ("conductor", 1)):
+    for first, then in ((1, "controller"), (0, "controller"), ("controller", 1)):
         process = start("told", "--only", "shards", "--resume")
         already = interruptions[-1] if interruptions else 0
         wait_for(lambda: max([line["step"] for line in lines("told", name) if line["event"] == "step"], default=0) > already + 5,
                  process)
-        pid = {"conductor": process.pid, **{rank: worker_of(process, rank) for rank in (0, 1)}}
+        pid = {"controller": process.pid, **{rank: worker_of(process, rank) for rank in (0, 1)}}
         os.kill(pid[first], signal.SIGTERM)
         time.sleep(0.3)
         try:
             os.kill(pid[then], signal.SIGTERM)
         except ProcessLookupError:
-            assert then != "conductor"
+            assert then != "controller"
         text, _ = process.communicate(timeout=60)
         assert process.returncode == 143 and result_of("told", name) is None, text
         interruptions.append(state_of("told", name))
@@ -247,7 +247,7 @@ def told_to_stop():
 
 
 def not_its_own():
-    """A state of another spec, of other data or of runs in turns is not gone on from."""
+    """A state of another spec, of other data or of runs interleaved is not gone on from."""
     name = "00-base-r1"
 
     def cut(label):
@@ -267,12 +267,12 @@ def not_its_own():
     text = run("changed", "--only", "base", "--resume")
     assert "does not go on from its state" in text and "a file that it reads has changed" in text, text
 
-    process = start("turns", "--turns", "on")
+    process = start("turns", "--interleave", "on")
     wait_for(lambda: saved("turns", name), process)
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
     state = folder_of("turns", name) / "state"
-    assert list(state.glob("step-*/*.safetensors")) and not list(state.glob("step-*/*.json")), "in turns nobody goes on"
+    assert list(state.glob("step-*/*.safetensors")) and not list(state.glob("step-*/*.json")), "interleaved nobody goes on"
 
 
 def another_batch():

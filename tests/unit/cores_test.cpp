@@ -1,10 +1,10 @@
-#include "base/cores.h"
+#include "machine/cores.h"
 
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 
-#include "base/collective_timeout.h"
+#include "machine/collective_timeout.h"
 #include "optrush/error.h"
 
 namespace optrush {

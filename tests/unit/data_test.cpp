@@ -4,13 +4,14 @@
 #include <algorithm>
 #include <filesystem>
 #include <numeric>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "../support/error_of.h"
 #include "../support/temporary_folder.h"
+#include "base/counter_random.h"
 #include "base/files.h"
-#include "data/counter_random.h"
 #include "data/text_source.h"
 #include "data/token_file.h"
 #include "data/token_source.h"
@@ -20,6 +21,25 @@ namespace {
 namespace fs = std::filesystem;
 using optrush::testing::error_of;
 using ::testing::HasSubstr;
+
+template <class T>
+void append(std::string& out, std::span<const uint32_t> tokens) {
+  for (const uint32_t token : tokens) {
+    const T value = static_cast<T>(token);
+    out.append(reinterpret_cast<const char*>(&value), sizeof value);
+  }
+}
+
+/// In 2 bytes a token where the vocabulary allows it.
+void write_token_file(const fs::path& path, uint32_t vocab_size, std::span<const uint32_t> tokens) {
+  TokenFileHeader header;
+  header.token_bytes = vocab_size <= 65536 ? 2 : 4;
+  header.vocab_size = vocab_size;
+  header.count = tokens.size();
+  std::string content(reinterpret_cast<const char*>(&header), sizeof header);
+  header.token_bytes == 2 ? append<uint16_t>(content, tokens) : append<uint32_t>(content, tokens);
+  write_file(path, content);
+}
 
 class Data : public ::testing::Test {
  protected:
@@ -180,7 +200,6 @@ TEST_F(Data, TokenFileIsAsDocumented) {
 TEST_F(Data, TokenFileErrorsNameTheFile) {
   const auto path = folder_ / "corpus.bin";
   const std::vector<uint32_t> tokens = {1, 2, 3, 4, 5, 6, 7, 8};
-  EXPECT_THAT(error_of([&] { write_token_file(path, 8, tokens); }), HasSubstr("token 8 is not below"));
   write_token_file(path, 9, tokens);
   const std::string good = read_file(path);
   const auto open = [&](const std::string& content, int64_t vocab_size = 9, int64_t length = 8) {

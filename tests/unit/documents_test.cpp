@@ -346,8 +346,8 @@ TEST_F(DocumentsTest, BatchesCountTheirLabelsAndNameTheirDocuments) {
   const Batch packed = Batches(spec, session.model(), session.mesh(), at::kCPU, lay).step(0).at(0);
   EXPECT_EQ(packed.valid_tokens, 2 + 1 + 2);
   EXPECT_TRUE(at::equal(packed.segments.ids, at::tensor({0, 0, 0, 1, 2, 2, 3}, at::kInt).unsqueeze(0)));
-  EXPECT_TRUE(at::equal(packed.segments.starts, at::tensor({0, 3, 4, 6, 7}, at::kInt)));
-  EXPECT_EQ(packed.segments.longest, 3);
+  EXPECT_TRUE(at::equal(packed.segments.cu_seqlens, at::tensor({0, 3, 4, 6, 7}, at::kInt)));
+  EXPECT_EQ(packed.segments.max_seqlen, 3);
   EXPECT_EQ(packed.segments.pairs, 9 + 1 + 4 + 1) << "attention computes padding, too";
   const StepContent content = Batches(spec, session.model(), session.mesh(), at::kCPU, lay).content(0);
   EXPECT_EQ(content.tokens, 3 + 1 + 2);
@@ -355,8 +355,8 @@ TEST_F(DocumentsTest, BatchesCountTheirLabelsAndNameTheirDocuments) {
   EXPECT_EQ(content.pairs, 9 + 1 + 4);
   const auto two = [](std::span<const int64_t>, int64_t) { return Rows{{0}, {1, 2}}; };
   for (int64_t step = 0; step < 2; ++step)
-    EXPECT_EQ(Batches(spec, session.model(), session.mesh(), at::kCPU, two).step(step).at(0).segments.longest,
-              4)
+    EXPECT_EQ(
+        Batches(spec, session.model(), session.mesh(), at::kCPU, two).step(step).at(0).segments.max_seqlen, 4)
         << "padding is as a document, and every batch has one number";
 }
 

@@ -8,9 +8,9 @@
 #include "../scripts/described_plugins.h"
 #include "../support/error_of.h"
 #include "../support/temporary_folder.h"
-#include "base/spec_json.h"
 #include "experiment/stack.h"
 #include "optrush/error.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace {
@@ -330,6 +330,15 @@ TEST(ExperimentJson, RoundTrips) {
   Json wrong = json;
   wrong["parts"][0]["arrangement"] = "lader";
   EXPECT_THAT(error_of([&] { experiment_from_json(wrong, "x.json"); }), HasSubstr("did you mean 'ladder'?"));
+}
+
+TEST(ExperimentJson, AFormerNameIsRead) {
+  Experiment experiment;
+  experiment.interleave = Interleave::off;
+  Json json = to_json(experiment);
+  json["turns"] = json.at("interleave");
+  json.erase("interleave");
+  EXPECT_EQ(experiment_from_json(json, "test").interleave, Interleave::off);
 }
 
 TEST(ExperimentJson, VariantsRoundTrip) {

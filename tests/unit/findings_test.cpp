@@ -10,7 +10,7 @@
 #include <random>
 #include <regex>
 
-#include "report/analysis.h"
+#include "report/analysis/analysis.h"
 #include "report_fixture.h"
 
 namespace optrush {
@@ -122,17 +122,24 @@ class Reader {
     });
   }
 
+  /// Made once: to compile a pattern takes a thousand times as long as to match it.
+  static const std::regex& compiled(const std::string& pattern) {
+    static std::map<std::string, std::regex> all;
+    const auto known = all.find(pattern);
+    return known != all.end() ? known->second : all.emplace(pattern, std::regex(pattern)).first->second;
+  }
+
   void read(const std::string& sentence) {
     SCOPED_TRACE(sentence);
     std::string text = sentence;
     if (std::smatch m;
-        std::regex_match(text, m, std::regex(R"((\d+) runs? ha(?:s|ve) no result yet; so far: (.*))"))) {
+        std::regex_match(text, m, compiled(R"((\d+) runs? ha(?:s|ve) no result yet; so far: (.*))"))) {
       EXPECT_EQ(std::stoul(m[1]), missing());
       text = m[2];
     }
     for (const auto& [pattern, check] : sentences()) {
       std::smatch m;
-      if (!std::regex_match(text, m, std::regex(pattern))) continue;
+      if (!std::regex_match(text, m, compiled(pattern))) continue;
       Groups groups;
       for (const auto& group : m) groups.push_back(group);
       return check(groups);
@@ -351,8 +358,7 @@ class Reader {
            for (const auto& part : split(g[1], "), ")) {
              std::smatch m;
              ASSERT_TRUE(std::regex_match(
-                 part, m,
-                 std::regex(kName + R"( \()" + kValue + " over " + kName + R"( in (\d+) rounds?\)?)")))
+                 part, m, compiled(kName + R"( \()" + kValue + " over " + kName + R"( in (\d+) rounds?\)?)")))
                  << part;
              const Measured seen = ratio(row(m[1]), row(m[3]));
              is(m[2], seen.value, "the ratio");
@@ -396,7 +402,7 @@ class Reader {
          }},
         {R"((.*) trains? worse than ([A-Za-z +]+?)(?: \(\d\.\d+\))?[:,] .*)",
          [this](const Groups& g) {
-           const std::regex one(kName + R"((?: \(\d\.\d+\))?)");
+           const std::regex& one = compiled(kName + R"((?: \(\d\.\d+\))?)");
            for (const auto& part : split(g[1])) {
              std::smatch m;
              ASSERT_TRUE(std::regex_match(part, m, one)) << part;
@@ -431,7 +437,7 @@ class Reader {
 
   /// "A (1.10x [1.05, 1.15]), B (...)"
   void each_pays(const Groups& g) const {
-    const std::regex one(kName + R"( \()" + kRatio + R"((, but it trains worse)?\))");
+    const std::regex& one = compiled(kName + R"( \()" + kRatio + R"((, but it trains worse)?\))");
     size_t named = 0;
     for (std::sregex_iterator it(g[1].begin(), g[1].end(), one), end; it != end; ++it, ++named) {
       Groups groups;
@@ -459,7 +465,7 @@ class Reader {
 
   void memory(const std::string& text, const Row& r, const Row& other) const {
     std::smatch m;
-    if (!std::regex_search(text, m, std::regex(R"( and takes (\d+) % (less|more) active memory)"))) return;
+    if (!std::regex_search(text, m, compiled(R"( and takes (\d+) % (less|more) active memory)"))) return;
     const double change = *r.memory.allocated / *other.memory.allocated - 1;
     EXPECT_EQ(m[2] == "more", change > 0);
     is(m[1], 100 * std::abs(change), "the memory");
@@ -473,7 +479,7 @@ class Reader {
     const double half = std::log(m.high / m.low) / 2;
     const double farthest =
         std::abs(std::log(m.value)) + half * t_quantile(n - 1, 2 * error) / t_quantile(n - 1, error);
-    if (std::smatch found; std::regex_match(text, found, std::regex(R"(no difference above (\d+\.\d) %)"))) {
+    if (std::smatch found; std::regex_match(text, found, compiled(R"(no difference above (\d+\.\d) %)"))) {
       EXPECT_GE(std::stod(found[1]) / 100 + 1e-9, std::expm1(farthest));
       EXPECT_LE(std::stod(found[1]), 5.0 + 1e-9);
     } else {
@@ -516,11 +522,11 @@ class Reader {
   void decides(const std::string& text) const {
     if (a_.experiment.until) {
       EXPECT_TRUE(std::regex_match(
-          text, std::regex(R"(about [\d.]+ (s|min|h) more would decide \(--resume --at-most \d+[smh]\))")))
+          text, compiled(R"(about [\d.]+ (s|min|h) more would decide \(--resume --at-most \d+[smh]\))")))
           << text;
     } else {
-      EXPECT_TRUE(std::regex_match(
-          text, std::regex(R"(--resume --rounds 3 would decide, in about [\d.]+ (s|min|h))")))
+      EXPECT_TRUE(
+          std::regex_match(text, compiled(R"(--resume --rounds 3 would decide, in about [\d.]+ (s|min|h))")))
           << text;
     }
   }

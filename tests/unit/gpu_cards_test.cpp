@@ -1,5 +1,5 @@
 // Cards that a script is planned for: names, sizes as they are sold, and what such a card reports.
-#include "base/gpu_cards.h"
+#include "machine/gpu_cards.h"
 
 #include <gmock/gmock.h>
 

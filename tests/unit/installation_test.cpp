@@ -1,4 +1,4 @@
-#include "base/installation.h"
+#include "machine/installation.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include "../support/error_of.h"
 #include "../support/temporary_folder.h"
 #include "base/files.h"
-#include "base/torch_folder.h"
+#include "machine/torch_folder.h"
 
 namespace optrush::testing {
 namespace {
@@ -59,21 +59,21 @@ TEST(TorchFolder, IsTheOneThatIsNamedInAProcessThatLoadsNone) {
 }
 
 TEST(CudaFolders, OfTorchsOwnEnvironmentComeBeforeTheToolkits) {
-  const TemporaryFolder site, toolkit;
-  fs::create_directories(site / "nvidia/cuda_runtime/include");
-  fs::create_directories(site / "nvidia/cuda_nvrtc/lib");
+  const TemporaryFolder module, toolkit;
+  fs::create_directories(module / "nvidia/cuda_runtime/include");
+  fs::create_directories(module / "nvidia/cuda_nvrtc/lib");
   fs::create_directories(toolkit / "include/cccl");
   fs::create_directories(toolkit / "lib64");
   ::setenv("CUDA_HOME", toolkit.path().c_str(), 1);
-  const auto includes = cuda_include_folders(site / "torch"),
-             libraries = cuda_library_folders(site / "torch");
+  const auto includes = cuda_include_folders(module / "torch"),
+             libraries = cuda_library_folders(module / "torch");
   ::unsetenv("CUDA_HOME");
   ASSERT_GE(includes.size(), 3u);
-  EXPECT_EQ(includes[0], site / "nvidia/cuda_runtime/include");
+  EXPECT_EQ(includes[0], module / "nvidia/cuda_runtime/include");
   EXPECT_EQ(includes[1], toolkit / "include");
   EXPECT_EQ(includes[2], toolkit / "include/cccl");
   ASSERT_GE(libraries.size(), 2u);
-  EXPECT_EQ(libraries[0], site / "nvidia/cuda_nvrtc/lib");
+  EXPECT_EQ(libraries[0], module / "nvidia/cuda_nvrtc/lib");
   EXPECT_EQ(libraries[1], toolkit / "lib64");
 }
 }  // namespace

@@ -1,5 +1,5 @@
 // Layouts against enumeration: whatever is cut, ranged and copied, each logical element arrives once.
-#include "optrush/layout.h"
+#include "optrush/param.h"
 
 #include <ATen/Functions.h>
 #include <gmock/gmock.h>

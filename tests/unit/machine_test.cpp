@@ -7,7 +7,6 @@
 #include "measure/cuda_library.h"
 #include "measure/matmul_peak.h"
 #include "measure/most_flops.h"
-#include "measure/peak_table.h"
 #include "worker/machine_offer.h"
 
 namespace optrush {

@@ -8,16 +8,13 @@
 #include <set>
 #include <tuple>
 
-#include "mesh_plan/estimates_table.h"
 #include "mesh_plan/measured_hardware.h"
-#include "mesh_plan/mesh_table.h"
-#include "mesh_plan/projection_table.h"
-#include "mesh_plan/table_parts.h"
+#include "mesh_plan/tables.h"
 #include "optrush/error.h"
 #include "report_fixture.h"
 #include "script/presets.h"
 
-namespace optrush {
+namespace optrush::mesh_plan {
 namespace {
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -27,11 +24,11 @@ TrainingProblem problem_of(const std::string& model, int64_t batch = 64) {
 }
 
 /// What a rank of one stage sends for a purpose.
-double sent(const Mix& mix, const TrainingProblem& problem, const std::string& what) {
+double sent(const ParallelConfig& mix, const TrainingProblem& problem, const std::string& what) {
   const DecoderWork work(problem.model);
   const StageShare whole{.blocks = work.blocks, .embedding = true, .head = true};
   double bytes = 0;
-  for (const Traffic& traffic : traffic_of(mix, problem, whole, hardware_preset("h100")))
+  for (const MixTraffic& traffic : traffic_of(mix, problem, whole, hardware_preset("h100")))
     if (traffic.what == what) bytes += traffic.bytes;
   return bytes;
 }
@@ -53,7 +50,7 @@ TEST(DecoderWork, CountsFlopsAsTheMfuDoes) {
 TEST(Meshes, EveryFactorizationOnce) {
   for (const int64_t devices : {1, 7, 12, 64, 96}) {
     std::set<std::tuple<int64_t, int64_t, int64_t, int64_t>> seen;
-    for (const Mix& mix : meshes_of(devices)) {
+    for (const ParallelConfig& mix : meshes_of(devices)) {
       EXPECT_EQ(mix.devices(), devices);
       EXPECT_TRUE(seen.insert({mix.pp, mix.dp, mix.cp, mix.tp}).second) << mesh_text(mix);
     }
@@ -66,9 +63,9 @@ TEST(Meshes, EveryFactorizationOnce) {
 }
 
 TEST(Meshes, ShardsAreOverAllReplicasOrThoseOfANode) {
-  const auto shardings = [](Mix mesh) {
+  const auto shardings = [](ParallelConfig mesh) {
     std::set<std::pair<int64_t, int64_t>> found;
-    for (const Mix& mix : shardings_of(mesh, 8)) found.insert({mix.stage, mix.shard_ranks});
+    for (const ParallelConfig& mix : shardings_of(mesh, 8)) found.insert({mix.stage, mix.shard_ranks});
     return found;
   };
   using Found = std::set<std::pair<int64_t, int64_t>>;
@@ -79,7 +76,7 @@ TEST(Meshes, ShardsAreOverAllReplicasOrThoseOfANode) {
 
 TEST(Refusals, SayWhy) {
   const TrainingProblem problem = problem_of("llama-3.2-3b");  // 28 blocks, 24 heads, 8 for keys
-  const auto why = [&](Mix mix) {
+  const auto why = [&](ParallelConfig mix) {
     mix.accumulation = std::max<int64_t>(1, problem.global_batch / mix.dp);
     return refusal(mix, problem);
   };
@@ -102,19 +99,20 @@ TEST(Schedules, EachIsValidAndTrainsTheWholeBatch) {
   const TrainingProblem problem = problem_of("llama-3.2-1b");
   const auto schedules = schedules_of({.pp = 4, .dp = 2, .stage = 1, .shard_ranks = 2}, problem);
   EXPECT_GT(schedules.size(), 10U);
-  for (const Mix& mix : schedules) {
+  for (const ParallelConfig& mix : schedules) {
     EXPECT_THAT(refusal(mix, problem), IsEmpty());
     EXPECT_EQ(mix.dp * mix.micro_batch * mix.accumulation, 64);
   }
 }
 
-// docs/plugins.md: 2 Psi, (k + 1) Psi and 3 k Psi, times (N - 1) / N; in fp32 every Psi is the same.
+// docs/plugins/shipped/fsdp.md: 2 Psi, (k + 1) Psi and 3 k Psi, times (N - 1) / N; in fp32 every Psi is the
+// same.
 TEST(Volumes, OfReplicas) {
   TrainingProblem problem = problem_of("llama-3.1-8b");
   problem.precision = Precision::fp32;
   const double psi = 4 * DecoderWork(problem.model).parameters(), each = psi * 7 / 8;
   const auto all = [&](int64_t stage) {
-    const Mix mix{
+    const ParallelConfig mix{
         .dp = 8, .stage = stage, .shard_ranks = stage > 0 ? 8 : 1, .micro_batch = 2, .accumulation = 4};
     return sent(mix, problem, "gradients") + sent(mix, problem, "parameters");
   };
@@ -128,7 +126,7 @@ TEST(Volumes, OfShardsInANodeAndCopiesBeyond) {
   TrainingProblem problem = problem_of("llama-3.1-8b");
   problem.precision = Precision::fp32;
   const double psi = 4 * DecoderWork(problem.model).parameters();
-  const Mix mix{.dp = 64, .stage = 3, .shard_ranks = 8};
+  const ParallelConfig mix{.dp = 64, .stage = 3, .shard_ranks = 8};
   EXPECT_DOUBLE_EQ(sent(mix, problem, "parameters"), 2 * psi * 7 / 8);
   EXPECT_DOUBLE_EQ(sent(mix, problem, "gradients"), psi * 7 / 8);
   EXPECT_DOUBLE_EQ(sent(mix, problem, "pieces"), 2 * psi / 8 * 7 / 8);
@@ -138,7 +136,7 @@ TEST(Volumes, OfShardsInANodeAndCopiesBeyond) {
 TEST(Volumes, ATiedMatrixIsGatheredTwice) {
   TrainingProblem problem = problem_of("tiny", 8);
   problem.precision = Precision::fp32;
-  const Mix mix{.dp = 2, .stage = 3, .shard_ranks = 2, .micro_batch = 4};
+  const ParallelConfig mix{.dp = 2, .stage = 3, .shard_ranks = 2, .micro_batch = 4};
   EXPECT_EQ(sent(mix, problem, "parameters"), 12'133'376) << "as counted in a run";
   EXPECT_EQ(sent(mix, problem, "gradients"), 5'935'616);
 }
@@ -147,15 +145,15 @@ TEST(Volumes, OfCutsPartsAndStages) {
   const TrainingProblem problem = problem_of("llama-3.1-8b");
   const DecoderWork work(problem.model);
   const double stream = 2 * 8192 * work.width * 2;  // two sequences in bf16
-  const Mix cut{.tp = 4, .micro_batch = 2, .accumulation = 32};
+  const ParallelConfig cut{.tp = 4, .micro_batch = 2, .accumulation = 32};
   EXPECT_DOUBLE_EQ(sent(cut, problem, "sums"), 32 * (4 * 32 + 2) * 2 * 0.75 * stream);
-  Mix again = cut;
+  ParallelConfig again = cut;
   again.recompute = Recompute::full;
   EXPECT_DOUBLE_EQ(sent(again, problem, "sums"), 32 * (6 * 32 + 2) * 2 * 0.75 * stream);
-  const Mix parts{.cp = 4, .micro_batch = 2, .accumulation = 32};
+  const ParallelConfig parts{.cp = 4, .micro_batch = 2, .accumulation = 32};
   const double keys = 2 * 2.0 * 8192 / 4 * 1024 * 2;  // and values, of a part
   EXPECT_DOUBLE_EQ(sent(parts, problem, "keys"), 32.0 * 32 * 3 * 3 * keys);
-  const Mix stages{.pp = 4, .micro_batch = 2, .accumulation = 32};
+  const ParallelConfig stages{.pp = 4, .micro_batch = 2, .accumulation = 32};
   EXPECT_DOUBLE_EQ(sent(stages, problem, "boundaries"), 32 * 2 * stream);
 }
 
@@ -169,12 +167,12 @@ TEST(Rings, UseTheLinksOfTheirRanksInANode) {
   EXPECT_NEAR(ring_of(h100, 1, 16).latency, 14 * 1.9e-6 + 4e-6, 1e-12);
 }
 
-// 16 bytes a parameter, 18 where micro-batches add up (docs/plugins.md), and a share of them in shards.
-TEST(MixMemory, OfStatesByStage) {
+// 16 bytes a parameter, 18 where micro-batches add up (docs/plugins/shipped), and a share of them in shards.
+TEST(ConfigMemory, OfStatesByStage) {
   const TrainingProblem problem = problem_of("llama-3.2-1b");
   const double parameters = DecoderWork(problem.model).parameters();
-  const auto states = [&](const Mix& mix) {
-    const MixMemory memory = memory_of(mix, problem);
+  const auto states = [&](const ParallelConfig& mix) {
+    const ConfigMemory memory = memory_of(mix, problem);
     return (memory.parameters + memory.gradients + memory.optimizer) / parameters;
   };
   EXPECT_NEAR(states({.dp = 64}), 16, 1e-9);
@@ -187,12 +185,12 @@ TEST(MixMemory, OfStatesByStage) {
   }
 }
 
-// What `optrush run --dry-run --as-gpu 1000` foresees by running each operator on sizes, of Llama 3.2 1B at 2
+// What `optrush run --dry-run --as-gpu 1000` predicts by running each operator on sizes, of Llama 3.2 1B at 2
 // x 4096 tokens with fused operators. GB.
-TEST(MixMemory, AgreesWithForecastsOfAStep) {
+TEST(ConfigMemory, AgreesWithForecastsOfAStep) {
   struct Case {
     Precision precision;
-    Mix mix;
+    ParallelConfig mix;
     double forecast;
   };
   const std::vector<Case> cases = {
@@ -220,35 +218,35 @@ TEST(MixMemory, AgreesWithForecastsOfAStep) {
   }
 }
 
-TEST(MixMemory, FallsWithCutsAndRecomputation) {
+TEST(ConfigMemory, FallsWithCutsAndRecomputation) {
   const TrainingProblem problem = problem_of("llama-3.1-8b");
-  const auto total = [&](const Mix& mix) { return memory_of(mix, problem).total(); };
-  const auto activations = [&](const Mix& mix) { return memory_of(mix, problem).activations; };
+  const auto total = [&](const ParallelConfig& mix) { return memory_of(mix, problem).total(); };
+  const auto activations = [&](const ParallelConfig& mix) { return memory_of(mix, problem).activations; };
   EXPECT_LT(total({.dp = 8, .tp = 2, .accumulation = 8}), total({.dp = 8, .accumulation = 8}));
   EXPECT_LT(total({.pp = 2, .dp = 8, .accumulation = 8}), total({.dp = 8, .accumulation = 8}));
   EXPECT_LT(activations({.dp = 8, .cp = 2, .accumulation = 8}), activations({.dp = 8, .accumulation = 8}));
-  const Mix plain{.dp = 8, .accumulation = 8};
-  Mix again = plain;
+  const ParallelConfig plain{.dp = 8, .accumulation = 8};
+  ParallelConfig again = plain;
   again.recompute = Recompute::every_second;
-  Mix full = plain;
+  ParallelConfig full = plain;
   full.recompute = Recompute::full;
   EXPECT_LT(activations(again), activations(plain));
   EXPECT_LT(activations(full), activations(again));
 }
 
 // Four stages of eight micro-batches wait for three of eleven; two chunks halve that.
-TEST(MixCost, TheBubbleOfAPipeline) {
+TEST(ConfigCost, TheBubbleOfAPipeline) {
   TrainingProblem problem = problem_of("llama-3.1-8b", 8);
   Hardware hardware = hardware_preset("h100");
-  const Mix mix{.pp = 4, .accumulation = 8};
-  const MixCost cost = cost_of(mix, problem, hardware);
+  const ParallelConfig mix{.pp = 4, .accumulation = 8};
+  const ConfigCost cost = cost_of(mix, problem, hardware);
   EXPECT_NEAR(cost.bubble / (cost.bubble + cost.compute), 3.0 / 11, 1e-9);
-  Mix chunks = mix;
+  ParallelConfig chunks = mix;
   chunks.chunks = 2;
   EXPECT_NEAR(cost_of(chunks, problem, hardware).bubble, cost.bubble / 2, 1e-9);
 }
 
-TEST(MixCost, BlocksMakeUpForTheHead) {
+TEST(ConfigCost, BlocksMakeUpForTheHead) {
   const DecoderWork work(llama_preset("llama-3.1-8b"));
   const auto stages = stages_of({.pp = 8}, work, 8192);
   ASSERT_EQ(stages.size(), 2U);
@@ -257,17 +255,17 @@ TEST(MixCost, BlocksMakeUpForTheHead) {
   EXPECT_GE(7 * stages[0].blocks + stages[1].blocks, 32);
 }
 
-TEST(MixCost, ExposesWhatComputationCannotHide) {
+TEST(ConfigCost, ExposesWhatComputationCannotHide) {
   const TrainingProblem problem = problem_of("llama-3.1-8b", 64);
-  const Mix mix{.dp = 64, .stage = 3, .shard_ranks = 64};
+  const ParallelConfig mix{.dp = 64, .stage = 3, .shard_ranks = 64};
   Hardware hardware = hardware_preset("h100");
   const double fast = cost_of(mix, problem, hardware).exposed;
   hardware.node.bandwidth /= 100;
   hardware.network.bandwidth /= 100;
-  const MixCost slow = cost_of(mix, problem, hardware);
+  const ConfigCost slow = cost_of(mix, problem, hardware);
   EXPECT_GT(slow.exposed, 10 * fast);
   double sending = 0;
-  for (const Traffic& traffic : slow.traffic) sending += traffic.seconds();
+  for (const MixTraffic& traffic : slow.traffic) sending += traffic.seconds();
   EXPECT_LE(slow.exposed, sending * (1 + 1e-9));
 }
 
@@ -341,7 +339,7 @@ TEST(Published, EveryMixIsValidAndNamesItsSource) {
   for (const PublishedRun& run : published_runs()) {
     EXPECT_THAT(run.source, HasSubstr(".md"));
     EXPECT_GT(run.tokens_per_second, 0);
-    const std::string why = run.has_mix() ? refusal(run.mix, run.problem) : "";
+    const std::string why = run.has_config() ? refusal(run.mix, run.problem) : "";
     EXPECT_THAT(why, IsEmpty()) << run.source << " " << run.devices;
   }
 }
@@ -384,8 +382,8 @@ TEST(Estimates, StandBesideTheMeasuredStep) {
 TEST(Estimates, OneDeviceIsItself) {
   const Analysis a = analysis_of(test::scaling());
   const Row& row = a.rows.at(1);
-  const MeasuredMix measured = measured_mix(a, row);
-  const MixCost cost =
+  const MeasuredConfig measured = measured_config(a, row);
+  const ConfigCost cost =
       cost_of(measured.mix, measured.problem, reached_by(a, row, measured_hardware(a, Precision::fp32)));
   double phases = 0;
   for (const auto& [name, seconds] : row.phases)
@@ -407,4 +405,4 @@ TEST(Estimates, AreOfWholeSequencesAndAllParameters) {
   EXPECT_FALSE(trained_decoder(a, row));
 }
 }  // namespace
-}  // namespace optrush
+}  // namespace optrush::mesh_plan

@@ -152,7 +152,7 @@ TEST_F(ModelTokensTest, EveryRungHasTokensOfItsModel) {
   experiment.parts = {
       {.rungs = {{.name = "documents", .settings = {{"data", to_json(documents)}}, .where = "x.lua:5"}}}};
   ModelTokens made([](const std::string&) {});
-  const auto variants = expand(made.of(experiment));
+  const auto variants = made.of(experiment).variants;
   EXPECT_EQ(variants.at(0).spec.data.kind, "tokens");
   EXPECT_EQ(variants.at(1).spec.data.kind, "documents");
   EXPECT_THAT(variants.at(1).spec.data.path, HasSubstr("cache/tokens/b-"));

@@ -1,4 +1,4 @@
-#include "launch/next_round.h"
+#include "launch/schedule/next_round.h"
 
 #include <gmock/gmock.h>
 
@@ -7,8 +7,8 @@
 #include <numeric>
 #include <random>
 
-#include "launch/pace.h"
-#include "report/verdict.h"
+#include "launch/schedule/pace.h"
+#include "report/numbers/verdict.h"
 
 namespace optrush {
 namespace {

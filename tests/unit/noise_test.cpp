@@ -1,15 +1,15 @@
-#include "report/noise.h"
+#include "report/analysis/noise.h"
 
 #include <gmock/gmock.h>
 
 #include "../support/temporary_folder.h"
 #include "base/files.h"
-#include "launch/machine_counters.h"
-#include "launch/noise_log.h"
-#include "launch/noise_probe.h"
-#include "launch/peak_log.h"
-#include "report/analysis.h"
-#include "report/document.h"
+#include "launch/interleaving/peak_log.h"
+#include "launch/machine/machine_counters.h"
+#include "launch/machine/noise_log.h"
+#include "launch/machine/noise_probe.h"
+#include "report/analysis/analysis.h"
+#include "report/sections/document.h"
 
 namespace optrush {
 namespace {

@@ -6,9 +6,9 @@
 #include <map>
 #include <string>
 
-#include "base/operator_spec.h"
-#include "base/spec_json.h"
 #include "data/batches.h"
+#include "spec/operator_spec.h"
+#include "spec/spec_json.h"
 #include "support/training.h"
 #include "worker/plan.h"
 

@@ -2,10 +2,9 @@
 
 #include "../support/error_of.h"
 #include "base/files.h"
-#include "optrush/effect.h"
-#include "optrush/event.h"
+#include "optrush/edit.h"
 #include "optrush/options.h"
-#include "optrush/phase.h"
+#include "optrush/run.h"
 
 namespace optrush {
 namespace {
@@ -147,12 +146,12 @@ TEST(Phase, EveryEnumeratorHasItsName) {
   EXPECT_EQ(to_string(Phase::base), "base");
   EXPECT_EQ(to_string(Phase::checkpoint), "checkpoint");
   EXPECT_EQ(to_string(Phase::measure), "measure");
-  EXPECT_EQ(to_string(Event::meshed), "meshed");
+  EXPECT_EQ(to_string(Event::mesh_initialized), "mesh_initialized");
   EXPECT_EQ(to_string(Event::finished), "finished");
 }
 
 TEST(Phase, TheDocsNameThemAllInOrder) {
-  const std::string page = read_file(OPTRUSH_TESTS_DIR "/../docs/plugins.md");
+  const std::string page = read_file(OPTRUSH_TESTS_DIR "/../docs/plugins/concepts.md");
   size_t at = 0;
   const auto expect_row = [&](std::string_view name) {
     const size_t found = page.find("| `" + std::string(name) + "` |", at);

@@ -139,10 +139,10 @@ TEST_F(OverridesTest, SettingsOfTheExperiment) {
 }
 
 TEST_F(OverridesTest, OptionsOfTheirOwn) {
-  apply({.rounds = 2, .label = "h100", .device = "cuda", .threads = 3, .turns = "off"}, experiment_);
+  apply({.rounds = 2, .label = "h100", .device = "cuda", .threads = 3, .interleave = "off"}, experiment_);
   EXPECT_EQ(experiment_.rounds, 2);
-  EXPECT_EQ(experiment_.turns, InTurns::off);
-  EXPECT_THAT(testing::error_of([&] { apply({.turns = "maybe"}, experiment_); }),
+  EXPECT_EQ(experiment_.interleave, Interleave::off);
+  EXPECT_THAT(testing::error_of([&] { apply({.interleave = "maybe"}, experiment_); }),
               HasSubstr("must be one of 'auto', 'on', 'off', but is \"maybe\""));
   EXPECT_EQ(experiment_.label, "h100");
   EXPECT_EQ(experiment_.base.device, "cuda");

@@ -1,10 +1,10 @@
-#include "report/paired_speed.h"
+#include "report/analysis/paired_speed.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "report/analysis.h"
+#include "report/analysis/analysis.h"
 
 namespace optrush {
 namespace {
@@ -27,7 +27,7 @@ Row row(const std::string& group, const std::vector<double>& seconds, double sam
   Row made;
   made.rounds = {0};
   made.samples = {sample};
-  made.turns = {in_turns(result)};
+  made.turns = {interleaved(result)};
   return made;
 }
 
@@ -51,8 +51,8 @@ TEST(PairedSpeed, StepsOfDocumentsCountByTheMeanOfTheirTokens) {
     alone.steps.push_back(step(i, true, 2, i == 0 ? 130 : 10));
   }
   Row subject = row("g", {}, 1), reference = row("g", {}, 1);
-  subject.turns = {in_turns(packed)};
-  reference.turns = {in_turns(alone)};
+  subject.turns = {interleaved(packed)};
+  reference.turns = {interleaved(alone)};
   EXPECT_DOUBLE_EQ(paired_speed(subject, reference)->value, 2);
 }
 

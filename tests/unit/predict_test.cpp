@@ -4,10 +4,10 @@
 
 #include <gtest/gtest.h>
 
-#include "base/spec_json.h"
 #include "measure/cuda_library.h"
 #include "measure/memory.h"
-#include "support/swiglu_stack.h"
+#include "spec/spec_json.h"
+#include "support/mlp_spec.h"
 
 namespace optrush::testing {
 namespace {
@@ -28,12 +28,12 @@ TEST(Predict, ThePeakOfAStepToTheByte) {
   const PluginUse lora = {"lora", {{"rank", 4}}};
   RunSpec accumulated = nano_spec();
   accumulated.train.accumulation = 3;
-  RunSpec wide = stack_spec({{"swiglu_recompute", {{"level", 1}}}});
+  RunSpec wide = mlp_spec({{"swiglu_recompute", {{"level", 1}}}});
   wide.train.seq_len = 200;
   for (const RunSpec& spec : {nano_spec(), nano_spec({{"optimizer_in_backward", Json::object()}}),
                               nano_spec({lora}), nano_spec({lora, {"nf4", Json::object()}}), accumulated,
-                              nano_spec({{"activation_checkpointing", {{"policy", "offload"}}}}),
-                              stack_spec(), stack_spec({{"swiglu_recompute", {{"level", 0}}}}), wide}) {
+                              nano_spec({{"activation_checkpointing", {{"policy", "offload"}}}}), mlp_spec(),
+                              mlp_spec({{"swiglu_recompute", {{"level", 0}}}}), wide}) {
     SCOPED_TRACE(to_json(spec).dump());
     const auto predicted = predicted_peak(spec);
     ASSERT_TRUE(predicted.has_value());
@@ -49,9 +49,9 @@ TEST(Predict, SmallBuffersInsideOfAKernelAreMissing) {
 }
 
 TEST(Predict, NeedsNeitherMemoryNorData) {
-  RunSpec spec = stack_spec();
-  spec.model =
-      validate_model("swiglu_stack", {{"dim", 65536}, {"ffn_dim", 262144}, {"n_layers", 100}}, "test");
+  RunSpec spec = mlp_spec();
+  spec.model = validate_model("operator",
+                              {{"op", "mlp"}, {"dim", 65536}, {"ffn_dim", 262144}, {"repeat", 100}}, "test");
   const int64_t parameters = int64_t{3} * 65536 * 262144 * 100;
   const auto predicted = predicted_peak(spec);
   ASSERT_TRUE(predicted.has_value());
@@ -107,7 +107,7 @@ TEST(Predict, BoundsWhatACompilerNeeds) {
   EXPECT_TRUE(plan["memory"]["bounded_by"].is_string());
 }
 
-/// Where there is no GPU its forms are foreseen all the same; what it has of memory is not known.
+/// Where there is no GPU its forms are predicted all the same; what it has of memory is not known.
 TEST(Predict, AGpuNeedNotBeHere) {
   if (load_cuda()) GTEST_SKIP() << "there is a GPU here";
   RunSpec spec = nano_spec({{"mixed_precision", Json::object()}, {"flash_attention", Json::object()}});
@@ -176,7 +176,7 @@ TEST(Predict, CostsAreThoseOfTheStepThatRuns) {
   }
 }
 
-Json foreseen_costs(const RunSpec& spec, at::DeviceType form = at::kCUDA) {
+Json predicted_costs(const RunSpec& spec, at::DeviceType form = at::kCUDA) {
   std::string why_not;
   const auto found = forecast(spec, form, &why_not);
   EXPECT_TRUE(found) << why_not;
@@ -191,7 +191,7 @@ TEST(Costs, FusedKernelsLaunchWhatTheyClaim) {
     spec.model_kind = "operator";
     spec.model = validate_model("operator", {{"op", op}, {"dim", 24}, {"n_heads", 3}, {"repeat", 5}}, "test");
     int64_t noted = 0;
-    const Json costs = foreseen_costs(spec);
+    const Json costs = predicted_costs(spec);
     for (const auto& [name, of] : costs["operators"].items())
       if (name.starts_with("optrush::")) noted += of["launches"].get<int64_t>();
     EXPECT_EQ(noted, 5 * launches);
@@ -199,13 +199,14 @@ TEST(Costs, FusedKernelsLaunchWhatTheyClaim) {
 }
 
 TEST(Costs, FusedAdamWLaunchesByChunksInsteadOfByParameters) {
-  RunSpec spec = stack_spec();
-  spec.model = validate_model("swiglu_stack", {{"dim", 1024}, {"ffn_dim", 4096}, {"n_layers", 8}}, "test");
-  const Json plain = foreseen_costs(spec);
+  RunSpec spec = mlp_spec();
+  spec.model =
+      validate_model("operator", {{"op", "mlp"}, {"dim", 1024}, {"ffn_dim", 4096}, {"repeat", 8}}, "test");
+  const Json plain = predicted_costs(spec);
   EXPECT_GE(plain["phases"]["optimizer"]["launches"].get<int64_t>(), 24 * 7);
   spec.plugins = {{"fused_adamw", Json::object()}};
   // 24 matrices of 64 chunks of 65,536 elements, 320 chunks a launch.
-  EXPECT_EQ(foreseen_costs(spec)["operators"]["aten::_fused_adamw_"]["launches"], (24 * 64 + 319) / 320);
+  EXPECT_EQ(predicted_costs(spec)["operators"]["aten::_fused_adamw_"]["launches"], (24 * 64 + 319) / 320);
 }
 
 TEST(Costs, EachWeightIsCastOnceAStep) {
@@ -219,7 +220,7 @@ TEST(Costs, EachWeightIsCastOnceAStep) {
     specs.push_back(nano_spec({bf16, {"activation_checkpointing", {{"policy", policy}}}}));
   for (const RunSpec& spec : specs) {
     SCOPED_TRACE(spec.plugins.back().name + spec.plugins.back().options.dump());
-    const Json costs = foreseen_costs(spec);
+    const Json costs = predicted_costs(spec);
     EXPECT_EQ(costs["weight_casts"]["most"], 1);
     EXPECT_GE(costs["weight_casts"]["parameters"].get<int64_t>(), 15);  // seven a block, and the head
   }

@@ -1,4 +1,4 @@
-"""docs/published_memory.md says what the plans say: `quick` looks at some of its rows, `all` at every one.
+"""docs/guides/published_memory.md says what the plans say: `quick` looks at some of its rows, `all` at every one.
 
 With `print` as argument the rows of both tables are printed as they should be.
 """
@@ -32,7 +32,7 @@ def cells(line):
 
 def page():
     """Rows of the page's tables by their first cell."""
-    lines = (SOURCE / "docs/published_memory.md").read_text().splitlines()
+    lines = (SOURCE / "docs/guides/published_memory.md").read_text().splitlines()
     return {cells(line)[0]: cells(line)[1:] for line in lines if line.startswith("| ") and not line.startswith("|---")}
 
 

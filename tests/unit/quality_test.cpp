@@ -1,4 +1,4 @@
-#include "report/quality.h"
+#include "report/analysis/quality.h"
 
 #include <gtest/gtest.h>
 

@@ -14,12 +14,12 @@ using Number = Slot<int(int)>;
 
 TEST(Slot, NestsWrapsByPhaseWhateverTheOrderOfEdits) {
   const auto multiply = [](int factor) {
-    return [factor](const Number::Fn& inner, const Site&) -> Number::Fn {
+    return [factor](const Number::Fn& inner, const Module&) -> Number::Fn {
       return [=](int x) { return inner(x) * factor; };
     };
   };
   const auto add = [](int term) {
-    return [term](const Number::Fn& inner, const Site&) -> Number::Fn {
+    return [term](const Number::Fn& inner, const Module&) -> Number::Fn {
       return [=](int x) { return inner(x) + term; };
     };
   };
@@ -38,11 +38,11 @@ TEST(Slot, NestsWrapsByPhaseWhateverTheOrderOfEdits) {
 TEST(Slot, WrapsOfOnePhaseNestByPluginName) {
   Editor editor{"b"};
   Number slot("number", &editor, {});
-  slot.wrap(Phase::adapter, [](const Number::Fn& inner, const Site&) -> Number::Fn {
+  slot.wrap(Phase::adapter, [](const Number::Fn& inner, const Module&) -> Number::Fn {
     return [=](int x) { return inner(x) * 2; };
   });
   editor.name = "a";
-  slot.wrap(Phase::adapter, [](const Number::Fn& inner, const Site&) -> Number::Fn {
+  slot.wrap(Phase::adapter, [](const Number::Fn& inner, const Module&) -> Number::Fn {
     return [=](int x) { return inner(x) + 1; };
   });
   EXPECT_EQ(slot.resolve({}, [](int x) { return x; })(5), 12);
@@ -62,8 +62,8 @@ TEST(Slot, ABaseHasOneOwner) {
 TEST(Slot, ABaseMadePerSiteKeepsThePlainOneWhereItIsEmpty) {
   Editor editor{"a"};
   Number slot("number", &editor, {});
-  slot.replace_each([](const Site& site) -> Number::Fn {
-    if (site.path != "here") return {};
+  slot.replace_each([](const Module& module) -> Number::Fn {
+    if (module.path != "here") return {};
     return [](int) { return 1; };
   });
   const auto plain = [](int) { return 0; };
@@ -90,14 +90,14 @@ TEST(Slot, ADemandThatTheBaseDoesNotOfferNamesBoth) {
 TEST(Recipe, AnEditAfterApplyIsAnErrorOfItsOwner) {
   const auto message = error_of([] {
     Trained(nano_spec(), [](Recipe& recipe) {
-      recipe.on(Event::declared, Phase::adapter, [&recipe](optrush::Run&) {
-        recipe.ops.swiglu.wrap(Phase::adapter, [](auto inner, const Site&) { return inner; });
+      recipe.on(Event::meta_initialized, Phase::adapter, [&recipe](optrush::Run&) {
+        recipe.ops.swiglu.wrap(Phase::adapter, [](auto inner, const Module&) { return inner; });
       });
     });
   });
-  EXPECT_NE(message.find("plugin 'test' in event declared"), std::string::npos) << message;
+  EXPECT_NE(message.find("plugin 'test' in event meta_initialized"), std::string::npos) << message;
   EXPECT_NE(message.find("the slot 'swiglu' is edited after apply()"), std::string::npos) << message;
-  Recipe recipe(nano_spec());
+  RunRecipe recipe(nano_spec());
   recipe.seal();
   EXPECT_NE(error_of([&] { recipe.set(&TrainSpec::accumulation, int64_t{2}); }), "");
   EXPECT_NE(error_of([&] { recipe.on(Event::ready, Phase::base, [](optrush::Run&) {}); }), "");
@@ -111,7 +111,7 @@ TEST(Slot, ATracerRefusesAWrapThatItCouldNotSee) {
     Slot<Tensor(const Tensor&)> slot("linear", &editor, {});
     slot.wrap(
         Phase::tensor,
-        [wanted](auto inner, const Site&) -> decltype(inner) {
+        [wanted](auto inner, const Module&) -> decltype(inner) {
           if (!wanted) return inner;
           return [inner](const Tensor& x) { return inner(x) + 1; };
         },
@@ -133,7 +133,7 @@ TEST(Slot, ATracerRefusesAWrapThatItCouldNotSee) {
 }
 
 TEST(Recipe, TwoPluginsMayNotSetAFieldToDifferentValues) {
-  Recipe recipe(nano_spec());
+  RunRecipe recipe(nano_spec());
   recipe.edit_as("a");
   recipe.set(&TrainSpec::accumulation, int64_t{4});
   recipe.edit_as("b");
@@ -157,7 +157,7 @@ TEST(Recipe, AnExceptionInASlotCarriesPluginSlotAndSite) {
 
 TEST(Recipe, AnExceptionOfThePlainFormIsNoPluginsFault) {
   Trained trained(nano_spec(), [](Recipe& recipe) {
-    recipe.ops.linear.wrap(Phase::adapter, [](auto inner, const Site&) -> Ops::Linear::Fn {
+    recipe.ops.linear.wrap(Phase::adapter, [](auto inner, const Module&) -> Ops::Linear::Fn {
       return [=](const Tensor& x) { return inner(x.slice(-1, 1)); };
     });
   });
@@ -174,14 +174,14 @@ TEST(Recipe, AnExceptionOfThePlainFormIsNoPluginsFault) {
 TEST(Recipe, AnExceptionInAHandlerCarriesPluginAndEvent) {
   const auto message = error_of([] {
     Trained(nano_spec(), [](Recipe& recipe) {
-      recipe.on(Event::placed, Phase::base, [](optrush::Run&) { throw std::runtime_error("no luck"); });
+      recipe.on(Event::materialized, Phase::base, [](optrush::Run&) { throw std::runtime_error("no luck"); });
     });
   });
-  EXPECT_EQ(message, "plugin 'test' in event placed: no luck");
+  EXPECT_EQ(message, "plugin 'test' in event materialized: no luck");
 }
 
 TEST(Recipe, ScopesAreEnteredOutermostFirstAndLeftInReverse) {
-  Recipe recipe(nano_spec());
+  RunRecipe recipe(nano_spec());
   std::string trace;
   const auto scope = [&](Phase phase, char name) {
     recipe.scope(phase, [&trace, name]() -> Scopes::Guard {
@@ -200,8 +200,8 @@ TEST(Events, ComeInOrderOncePerStep) {
   RunSpec spec = nano_spec();
   Trained(spec, [&](Recipe& recipe) {
     for (const auto& [event, letter] :
-         {std::pair(Event::declared, 'd'), std::pair(Event::placed, 'p'), std::pair(Event::ready, 'r'),
-          std::pair(Event::step_begin, 'b'), std::pair(Event::step_end, 'e')})
+         {std::pair(Event::meta_initialized, 'd'), std::pair(Event::materialized, 'p'),
+          std::pair(Event::ready, 'r'), std::pair(Event::step_begin, 'b'), std::pair(Event::step_end, 'e')})
       recipe.on(event, Phase::measure, [&trace, letter = letter](optrush::Run&) { trace += letter; });
   }).train();
   EXPECT_EQ(trace, "dprbebebe");

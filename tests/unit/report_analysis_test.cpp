@@ -1,5 +1,6 @@
-#include "report/analysis.h"
-#include "report/document.h"
+#include "../support/temporary_folder.h"
+#include "report/analysis/analysis.h"
+#include "report/sections/document.h"
 
 #include <gmock/gmock.h>
 
@@ -7,9 +8,9 @@
 #include <numeric>
 
 #include "optrush/error.h"
-#include "report/disturbed_round.h"
-#include "report/format.h"
-#include "report/verdict.h"
+#include "report/analysis/disturbed_round.h"
+#include "report/numbers/format.h"
+#include "report/numbers/verdict.h"
 #include "report_fixture.h"
 
 namespace optrush {
@@ -18,13 +19,13 @@ using test::analysis_of;
 using test::rung;
 using test::setting;
 using test::three_rungs;
-using testing::Contains;
-using testing::Each;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::IsSupersetOf;
-using testing::Not;
+using ::testing::Contains;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::IsSupersetOf;
+using ::testing::Not;
 
 const Row& row(const Analysis& a, const std::string& name) {
   for (const Row& row : a.rows)
@@ -197,8 +198,8 @@ TEST(Analysis, PublishedFiguresStandBesideTheMeasured) {
   const Section section = published_section(a);
   ASSERT_TRUE(section.table);
   ASSERT_EQ(section.table->rows.size(), 1U);
-  EXPECT_THAT(section.table->rows[0], testing::Contains("(1.75x)"));
-  EXPECT_THAT(section.table->rows[0], testing::Contains("(-30.0 %)"));
+  EXPECT_THAT(section.table->rows[0], ::testing::Contains("(1.75x)"));
+  EXPECT_THAT(section.table->rows[0], ::testing::Contains("(-30.0 %)"));
   EXPECT_FALSE(section.bullets.empty());
 }
 
@@ -362,7 +363,7 @@ TEST(Analysis, BothCountsStandSideBySideWhereTheyDiffer) {
 }
 
 TEST(Analysis, EachRoundsFlopsGoWithItsOwnSpeed) {
-  const test::TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   three_rungs().write(folder.path());
   Stored stored = load_report(folder.path());
   // Rounds may time other steps: half the tokens a second of twice the FLOPs each are the same work.

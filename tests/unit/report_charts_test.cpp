@@ -1,12 +1,11 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
-#include <cmath>
+#include <map>
 #include <set>
 #include <tuple>
 
-#include "report/chart_parts.h"
-#include "report/writers.h"
+#include "report/writers/charts.h"
 #include "report_fixture.h"
 
 namespace optrush {
@@ -42,14 +41,14 @@ TEST(Charts, EachFamilyHasItsOwn) {
   auto report = three_rungs();
   Part part{.arrangement = Arrangement::ablation, .rungs = {rung("four", "lora"), rung("five", "tf32")}};
   report.experiment.parts.push_back(part);
-  const auto charts = make_charts(analysis_of(report));
+  const auto charts = charts_of(analysis_of(report));
   std::vector<std::string> names;
   for (const Chart& each : charts) names.push_back(each.name);
   EXPECT_THAT(names, ElementsAre("speed", "speed-ablation", "memory", "memory-ablation", "loss",
                                  "loss-ablation", "throughput", "throughput-ablation"));
   for (const char* what : {"speed", "memory", "throughput"}) {
-    const std::string ladder = chart(charts, what).spec.dump(),
-                      ablation = chart(charts, what + std::string("-ablation")).spec.dump();
+    const std::string ladder = chart(charts, what).data.dump(),
+                      ablation = chart(charts, what + std::string("-ablation")).data.dump();
     EXPECT_THAT(ladder, HasSubstr("\"three\""));
     EXPECT_THAT(ladder, Not(HasSubstr("without four")));
     EXPECT_THAT(ablation, HasSubstr("without four"));
@@ -65,125 +64,78 @@ TEST(Charts, LossesOverTimeAreOfRungsThatAreAskedForATarget) {
     for (const Chart& each : charts) names.insert(each.name);
     return names;
   };
-  EXPECT_FALSE(names_of(make_charts(analysis_of(report))).contains("time"));
+  EXPECT_FALSE(names_of(charts_of(analysis_of(report))).contains("time"));
   report.experiment.base.validate.every = 5;
   const Analysis a = analysis_of(report);
-  const Json spec = chart(make_charts(a), "time").spec;
-  EXPECT_THAT(spec.dump(), HasSubstr("seconds of training"));
-  EXPECT_THAT(spec.dump(), Not(HasSubstr("target")));
+  const Chart time = chart(charts_of(a), "time");
+  EXPECT_EQ(time.kind, "loss_over_time");
+  EXPECT_TRUE(time.data.at("target").is_null());
   const auto families = families_of(a);
   const Family& family = families.front();
   const Section section = time_section(a, family);
   EXPECT_EQ(section.chart, "time");
   EXPECT_EQ(section.table->rows.size(), rows_over_time(a, family.rows).size());
+  EXPECT_EQ(section.table->rows.size(), time.data.at("lines").size());
   EXPECT_TRUE(rows_over_time(a, {family.rows.front()}).empty());
   report.experiment.target_loss = 4.84;
-  EXPECT_THAT(chart(make_charts(analysis_of(report)), "time").spec.dump(), HasSubstr("target 4.84"));
+  EXPECT_EQ(chart(charts_of(analysis_of(report)), "time").data.at("target").at("text"), "4.84");
 }
 
 TEST(Charts, SpeedsSayWhatFailedAndWhatIsAnotherProblem) {
   auto report = three_rungs();
   report["two"].status = "oom";
   report["three"].status = "failed";
-  const auto labels_and_legend = [&] {
-    const Json spec = chart(make_charts(analysis_of(report)), "speed").spec;
+  const auto labels_and_problems = [&] {
+    const Json data = chart(charts_of(analysis_of(report)), "speed").data;
     std::string labels;
-    for (const auto& value : spec.at("data").at("values"))
-      labels += value.at("rung").get<std::string>() + ": " + value.at("label").get<std::string>() + "\n";
-    return std::pair(labels, spec.at("layer")[0].at("encoding").at("color").at("legend"));
+    bool one_problem = true;
+    for (const auto& row : data.at("rows")) {
+      labels += row.at("rung").get<std::string>() + ": " + row.at("label").get<std::string>() + "\n";
+      one_problem = one_problem && row.value("same_problem", true);
+    }
+    return std::pair(labels, one_problem);
   };
-  auto [labels, legend] = labels_and_legend();
+  auto [labels, one_problem] = labels_and_problems();
   EXPECT_THAT(labels, HasSubstr("two: out of memory\n"));
   EXPECT_THAT(labels, HasSubstr("three: failed\n"));
-  EXPECT_TRUE(legend.is_null()) << "all rungs have the problem of the base";
+  EXPECT_TRUE(one_problem) << "all rungs have the problem of the base";
   report.experiment.parts[0].rungs.push_back(test::setting("longer", {{"train", {{"seq_len", 4096}}}}));
-  std::tie(labels, legend) = labels_and_legend();
+  std::tie(labels, one_problem) = labels_and_problems();
   EXPECT_THAT(labels, HasSubstr(" †"));
-  EXPECT_TRUE(legend.is_object());
+  EXPECT_FALSE(one_problem);
 }
 
-TEST(Charts, CurvesOfBytesAreMarkedByPowersOfTwo) {
-  const Json spec = chart(make_charts(analysis_of(test::grid())), "grid").spec;
-  std::set<std::string> shown;
-  for (const Json& panel : spec.at("vconcat")) {
-    const Json& encoding = panel.at("encoding");
-    EXPECT_EQ(encoding.at("x").at("scale").at("base"), 2);
-    const std::string title = encoding.at("y").at("title");
-    shown.insert(title);
-    const Json ticks = encoding.at("y").at("axis").value("values", Json::array());
-    if (title.find("memory") == std::string::npos) continue;
-    ASSERT_GE(ticks.size(), 2U);
-    EXPECT_EQ(std::exp2(std::round(std::log2(ticks[1].get<double>()))), ticks[1]);
-  }
-  EXPECT_EQ(shown.size(), 2U);
-}
-
-/// Settings below 1 are marked as they are, losses not from zero on, and panels share the axis of the
-/// setting.
-TEST(Charts, CurvesOverFractions) {
-  test::SyntheticReport report("rates", 3);
-  Part part{.arrangement = Arrangement::grid};
-  part.axes.resize(1);
-  for (const double lr : {0.0005, 0.001, 0.004})
-    part.axes[0].push_back(test::setting("lr " + std::to_string(lr), {{"train", {{"lr", lr}}}}));
-  part.view = {.x = "train.lr", .curves = {"step_time", "loss"}};
-  report.experiment.parts.push_back(part);
-  const Json panels = chart(make_charts(analysis_of(report)), "grid").spec.at("vconcat");
-  ASSERT_EQ(panels.size(), 2U);
-  for (const Json& panel : panels) {
-    const Json& x = panel.at("encoding").at("x");
-    EXPECT_EQ(x.at("axis").at("format"), "~g");
-    EXPECT_EQ(x.at("axis").at("values"), Json({0.0005, 0.001, 0.004}));
-    EXPECT_EQ(x.at("scale").at("domain"), Json({0.0005, 0.004}));
-  }
-  EXPECT_EQ(panels[0].at("encoding").at("y").at("scale").at("zero"), true);
-  EXPECT_EQ(panels[1].at("encoding").at("y").at("scale").at("zero"), false);
+TEST(Charts, CurvesOfAGridSayTheUnitOfEachColumn) {
+  const Json data = chart(charts_of(analysis_of(test::grid())), "grid").data;
+  std::map<std::string, std::string> units;
+  for (const Json& column : data.at("columns")) units[column.at("title")] = column.at("unit");
+  EXPECT_EQ(units.size(), 2U);
+  EXPECT_EQ(units.at("peak active memory"), "bytes");
+  for (const Json& point : data.at("points")) EXPECT_FALSE(point.at("text").get<std::string>().empty());
 }
 
 TEST(Charts, LossesThatAgreeAreToldApartByTheirDistance) {
   auto report = three_rungs();
   report["two"].loss_error = report["three"].loss_error = 1e-5;
-  const Json spec = chart(make_charts(analysis_of(report)), "loss").spec;
-  ASSERT_EQ(spec.at("vconcat").size(), 2U);
-  EXPECT_THAT(spec.at("vconcat")[0].dump(), HasSubstr("base and 3 others"));
-  EXPECT_THAT(spec.at("vconcat")[1].at("facet").at("row").at("sort"), Json({"two"}))
-      << "the others are bit-equal";
-  double apart = 0, allowed = 0;
-  for (const auto& value : spec.at("data").at("values")) {
-    apart = std::max(apart, value.value("apart", 0.0));
-    allowed = value.value("allowed", allowed);
-  }
+  const Json data = chart(charts_of(analysis_of(report)), "loss").data;
+  ASSERT_EQ(data.at("lines").size(), 1U);
+  EXPECT_EQ(data.at("lines")[0].at("name"), "base and 3 others");
+  ASSERT_EQ(data.at("distances").size(), 1U) << "the others are bit-equal";
+  const Json& two = data.at("distances")[0];
+  EXPECT_EQ(two.at("rung"), "two");
+  EXPECT_EQ(two.at("allowed"), 1e-4);
+  double apart = 0;
+  for (const auto& point : two.at("apart")) apart = std::max(apart, point[1].get<double>());
   EXPECT_NEAR(apart, 1e-5, 1e-6);
-  EXPECT_EQ(allowed, 1e-4);
-  const Json equal = chart(make_charts(analysis_of(three_rungs())), "loss").spec;
-  EXPECT_EQ(equal.at("vconcat").size(), 1U) << "nothing differs";
-}
-
-TEST(Charts, StepsAreMarkedByRoundNumbers) {
-  const auto ticks = [](double last) {
-    return step_axis({{{"step", 0}}, {{"step", last}}}).at("axis").at("values");
-  };
-  EXPECT_EQ(ticks(4), Json({0.0, 1.0, 2.0, 3.0, 4.0}));
-  EXPECT_EQ(ticks(20)[1], 2);
-  EXPECT_EQ(ticks(40)[1], 5);
-  EXPECT_EQ(ticks(100)[1], 10);
-  EXPECT_EQ(ticks(200)[1], 20);
+  const Json equal = chart(charts_of(analysis_of(three_rungs())), "loss").data;
+  EXPECT_TRUE(equal.at("distances").empty()) << "nothing differs";
 }
 
 TEST(Charts, OnlyRungsThatRanHaveASpeed) {
   auto report = three_rungs();
   for (const char* rung : {"base", "one", "two", "three"})
     report[rung].flops_per_token = 1e12;  // above the peak
-  for (const Chart& each : make_charts(analysis_of(report))) EXPECT_NE(each.name, "speed");
-}
-
-TEST(Charts, ManyLinesAreToldApartByColourAndDash) {
-  const std::vector<std::string> names(3 * kPalette.size(), "name");
-  const Json colours = colour_by("line", names).at("scale").at("range"),
-             dashes = dash_by("line", names).at("scale").at("range");
-  std::set<std::string> styles;
-  for (size_t i = 0; i < names.size(); ++i) styles.insert(colours[i].dump() + dashes[i].dump());
-  EXPECT_EQ(styles.size(), names.size());
+  for (const Chart& each : charts_of(analysis_of(report))) EXPECT_NE(each.name, "speed");
 }
 }  // namespace
 }  // namespace optrush

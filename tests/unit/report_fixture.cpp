@@ -4,9 +4,10 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "../support/temporary_folder.h"
 #include "base/files.h"
-#include "base/spec_json.h"
 #include "experiment/gate.h"
+#include "spec/spec_json.h"
 
 namespace optrush::test {
 namespace fs = std::filesystem;
@@ -291,7 +292,7 @@ void SyntheticReport::write(const fs::path& folder) const {
     for (int64_t round = 0; round < std::min(experiment.rounds, outcome.rounds); ++round)
       store(variant.spec, Purpose::measure, round, outcome);
   }
-  // As the conductor does: what has failed or broke the gate by then is nobody's reference.
+  // As the controller does: what has failed or broke the gate by then is nobody's reference.
   auto usable = plan_list;
   for (const auto& variant : variants)
     if (const Outcome o = outcome_of(variant.name); o.status != "ok" || o.loss_error > 0.05)
@@ -457,12 +458,6 @@ SyntheticReport grid() {
   return report;
 }
 
-TemporaryFolder::TemporaryFolder() {
-  std::string name = (fs::temp_directory_path() / "optrush-report-XXXXXX").string();
-  path_ = mkdtemp(name.data());
-}
-TemporaryFolder::~TemporaryFolder() { fs::remove_all(path_); }
-
 SyntheticReport three_rungs() {
   SyntheticReport report("three", 3);
   report.ladder({rung("one", "fused_adamw"), rung("two", "flash_attention"),
@@ -474,7 +469,7 @@ SyntheticReport three_rungs() {
 }
 
 Analysis analysis_of(const SyntheticReport& report) {
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   report.write(folder.path());
   return analyze(load_report(folder.path()));
 }

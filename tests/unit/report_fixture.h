@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "experiment/experiment.h"
-#include "report/analysis.h"
+#include "report/analysis/analysis.h"
 
 namespace optrush::test {
 /// What the runs of one rung are to look like.
@@ -40,7 +40,7 @@ struct Outcome {
 struct SyntheticReport {
   Experiment experiment;
   std::set<std::string> refused;  ///< rungs that can't be stacked
-  bool equals_run_once = false;   ///< stacks that are the same have one variant's runs, as the conductor does
+  bool equals_run_once = false;  ///< stacks that are the same have one variant's runs, as the controller does
   Json context;
   std::map<std::string, Outcome> outcomes;  ///< by rung; the default elsewhere
   double drift_tokens_per_second = 0;       ///< of the base's last run; 0: it did not run
@@ -74,17 +74,4 @@ Rung setting(std::string name, Json settings);
 
 /// Of the report as it is written to a folder.
 Analysis analysis_of(const SyntheticReport&);
-
-/// A folder of its own that is gone with the object.
-class TemporaryFolder {
- public:
-  TemporaryFolder();
-  ~TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 }  // namespace optrush::test

@@ -1,10 +1,10 @@
-#include "report/format.h"
+#include "report/numbers/format.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 
-#include "report/writers.h"
+#include "report/writers/writers.h"
 
 namespace optrush {
 namespace {
@@ -134,14 +134,14 @@ TEST(Escaping, NoNameEndsAScriptOrATable) {
     section.table = Table{{{nasty_text(random)}}, {{nasty_text(random)}}};
     document.sections.push_back(section);
   }
-  const std::string page = html(document, {{"speed", {{"rung", "</script><b>"}}}});
+  const std::string page = html(document, {"speed"});
   const auto count = [&](std::string_view wanted) {
     size_t found = 0;
     for (size_t at = 0; (at = page.find(wanted, at)) != std::string::npos; ++at) ++found;
     return found;
   };
-  EXPECT_EQ(count("<script>"), 2U);
-  EXPECT_EQ(count("</script>"), 2U);
+  EXPECT_EQ(count("<script>"), 0U) << "charts_test has those of the charts";
+  EXPECT_EQ(count("</script>"), 0U);
   EXPECT_EQ(count("</td>"), 50U);
   EXPECT_EQ(count("<b>"), 0U);
 }

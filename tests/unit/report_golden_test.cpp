@@ -1,4 +1,4 @@
-// The report's text against files in tests/fixtures/reports, which OPTRUSH_UPDATE_GOLDEN=1 writes anew. All
+// The report's text against files in tests/fixtures/reports, which OPTRUSH_UPDATE_GOLDENS=1 writes anew. All
 // numbers in them are synthetic.
 #include <gtest/gtest.h>
 
@@ -8,11 +8,14 @@
 #include <locale>
 #include <sstream>
 
+#include "../support/temporary_folder.h"
 #include "base/files.h"
 #include "optrush/error.h"
-#include "report/compare.h"
+#include "report/analysis/compare.h"
+#include "report/analysis/quantities.h"
 #include "report/report.h"
-#include "report/writers.h"
+#include "report/writers/charts.h"
+#include "report/writers/writers.h"
 #include "report_fixture.h"
 
 namespace optrush {
@@ -42,25 +45,28 @@ class DecimalComma {
   std::locale before_;
 };
 
-void expect_golden(const std::string& name, const std::string& text) {
-  const fs::path file = fs::path(OPTRUSH_TESTS_DIR) / "fixtures/reports" / name;
-  if (std::getenv("OPTRUSH_UPDATE_GOLDEN")) write_file(file, text);
+void expect_text_of(const fs::path& file, const std::string& text) {
+  if (std::getenv("OPTRUSH_UPDATE_GOLDENS")) write_file(file, text);
   // The first line that differs says more than two whole files.
   std::istringstream found(text), expected(read_file(file));
   for (int number = 1; found || expected; ++number) {
     std::string found_line, expected_line;
     std::getline(found, found_line);
     std::getline(expected, expected_line);
-    ASSERT_EQ(found_line, expected_line) << name << ":" << number;
+    ASSERT_EQ(found_line, expected_line) << file << ":" << number;
   }
 }
 
+void expect_golden(const std::string& name, const std::string& text) {
+  expect_text_of(fs::path(OPTRUSH_TESTS_DIR) / "fixtures/reports" / name, text);
+}
+
 void expect_all_golden(const std::string& name, const test::SyntheticReport& report) {
-  const test::TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   report.write(folder.path());
   const Analysis analysis = analyze(load_report(folder.path()));
   std::vector<std::string> charts;
-  for (const auto& chart : make_charts(analysis)) charts.push_back(chart.name);
+  for (const auto& chart : charts_of(analysis)) charts.push_back(chart.name);
   expect_golden(name + "/report.md", markdown(make_document(analysis), charts));
   expect_golden(name + "/results.csv", csv(analysis));
   expect_golden(name + "/terminal.txt", ladder_table(analysis));
@@ -90,8 +96,18 @@ TEST(ReportGolden, TheSameWithDecimalCommas) {
   expect_every_report();
 }
 
+TEST(ReportGolden, ColumnsOfResultsCsvAreDocumented) {
+  const fs::path file = fs::path(OPTRUSH_TESTS_DIR).parent_path() / "docs/schema/results_csv.md";
+  const std::string head = "| column | meaning |\n| :--- | :--- |\n", before = read_file(file);
+  ASSERT_NE(before.find(head), std::string::npos);
+  std::string text = before.substr(0, before.find(head)) + head;
+  for (const Quantity& q : quantities())
+    if (const std::string name = q.csv; !name.empty()) text += "| " + name + " | " + q.doc + " |\n";
+  expect_text_of(file, text);
+}
+
 TEST(ReportGolden, Comparison) {
-  const test::TemporaryFolder a, b, c;
+  const testing::TemporaryFolder a, b, c;
   test::short_ladder().write(a.path());
   auto other = test::short_ladder();
   other.context["host"] = "another";

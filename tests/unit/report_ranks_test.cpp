@@ -2,9 +2,9 @@
 #include <gmock/gmock.h>
 
 #include "optrush/error.h"
-#include "report/document.h"
-#include "report/grid.h"
-#include "report/hardware_used.h"
+#include "report/analysis/hardware_used.h"
+#include "report/analysis/quantities.h"
+#include "report/sections/document.h"
 #include "report_fixture.h"
 
 namespace optrush {
@@ -43,7 +43,7 @@ TEST(Collectives, BandwidthsAndTheTimeOfACall) {
   Row row;
   row.collectives = {
       {.name = "all_reduce", .group = "ranks", .ranks = 4, .calls = 10, .bytes = 10e6, .sent_bytes = 15e6}};
-  const auto value = [&](const char* column) { return quantity_of(column).value(Analysis{}, row); };
+  const auto value = [&](const char* column) { return quantity_of_grid(column)->value(Analysis{}, row); };
   EXPECT_EQ(value("bus_bandwidth"), std::nullopt);
   row.exposed_seconds = 0.01;
   EXPECT_DOUBLE_EQ(value("algorithm_bandwidth").value(), 1e9);

@@ -1,3 +1,4 @@
+#include "../support/temporary_folder.h"
 #include "results/stored.h"
 
 #include <gmock/gmock.h>
@@ -7,19 +8,19 @@
 
 #include "base/files.h"
 #include "optrush/error.h"
-#include "report/analysis.h"
+#include "report/analysis/analysis.h"
 #include "report_fixture.h"
 
 namespace optrush {
 namespace {
 namespace fs = std::filesystem;
 using test::three_rungs;
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(Stored, ReadsWhatIsNewAlone) {
-  const test::TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   three_rungs().write(folder.path());
   const fs::path runs = folder.path() / "runs";
   Stored stored = load_report(folder.path());
@@ -52,7 +53,7 @@ TEST(Stored, ReadsWhatIsNewAlone) {
 
 TEST(Stored, ErrorsNameTheFile) {
   const auto message_after = [](auto&& damage) {
-    const test::TemporaryFolder folder;
+    const testing::TemporaryFolder folder;
     three_rungs().write(folder.path());
     damage(folder.path());
     try {
@@ -103,7 +104,7 @@ TEST(Stored, ErrorsNameTheFile) {
 }
 
 TEST(Stored, WhatIsMissingIsNoError) {
-  const test::TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   three_rungs().write(folder.path());
   for (const char* part : {"plans.json", "context.json", "runs/02-two-r1/result.json"})
     fs::remove(folder.path() / part);

@@ -4,16 +4,17 @@
 #include <cstdlib>
 #include <set>
 
+#include "../support/temporary_folder.h"
 #include "base/files.h"
-#include "base/python.h"
+#include "machine/python.h"
 #include "report/report.h"
 #include "report_fixture.h"
 
 namespace optrush {
 namespace {
 namespace fs = std::filesystem;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::set<std::string> files_of(const fs::path& folder) {
   std::set<std::string> files;
@@ -32,16 +33,16 @@ std::set<std::string> united(std::set<std::string> a, std::set<std::string> b, s
   return a;
 }
 
-class ReportFiles : public testing::Test {
+class ReportFiles : public ::testing::Test {
  protected:
   void SetUp() override { test::long_ladder().write(folder_.path()); }
   std::string text(const std::string& file) const { return read_file(folder_.path() / file); }
-  test::TemporaryFolder folder_;
+  testing::TemporaryFolder folder_;
 };
 
 TEST_F(ReportFiles, WithoutAPythonThereAreTables) {
   setenv("OPTRUSH_PYTHON", "/bin/false", 1);
-  const std::string warning = write_report(folder_.path());
+  const std::string warning = write_report(folder_.path()).warning;
   unsetenv("OPTRUSH_PYTHON");
   EXPECT_THAT(warning, HasSubstr("tables only"));
   EXPECT_EQ(files_of(folder_.path()), united(kStored, kTables));
@@ -52,7 +53,7 @@ TEST_F(ReportFiles, WithoutAPythonThereAreTables) {
 
 TEST_F(ReportFiles, WithChartsInBothThemes) {
   if (find_python_tools().vl_convert.empty()) GTEST_SKIP() << "vl-convert-python is not installed";
-  ASSERT_EQ(write_report(folder_.path(), {.png = true}), "");
+  ASSERT_EQ(write_report(folder_.path(), {.png = true}).warning, "");
   EXPECT_EQ(files_of(folder_.path()), united(united(kStored, kTables, kCharts),
                                              {"speed.png", "memory.png", "loss.png", "throughput.png"}));
   for (const auto& chart : kCharts) {
@@ -69,9 +70,9 @@ TEST_F(ReportFiles, WithChartsInBothThemes) {
 
 TEST(GridChart, IsDrawnWhereALineHasTwoPoints) {
   if (find_python_tools().vl_convert.empty()) GTEST_SKIP() << "vl-convert-python is not installed";
-  const test::TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   test::grid().write(folder.path());
-  ASSERT_EQ(write_report(folder.path(), {.png = true}), "");
+  ASSERT_EQ(write_report(folder.path(), {.png = true}).warning, "");
   const std::string drawing = read_file(folder.path() / "grid.svg");
   for (const char* text :
        {"train.seq_len", "peak active memory", "tokens/s", "plain", "flash", "1,024", "GiB", "512 MiB"})
@@ -80,9 +81,9 @@ TEST(GridChart, IsDrawnWhereALineHasTwoPoints) {
 
 TEST(ScalingChart, HasALineForEachSeriesAndTheIdeal) {
   if (find_python_tools().vl_convert.empty()) GTEST_SKIP() << "vl-convert-python is not installed";
-  const test::TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   test::scaling().write(folder.path());
-  ASSERT_EQ(write_report(folder.path(), {.png = true}), "");
+  ASSERT_EQ(write_report(folder.path(), {.png = true}).warning, "");
   const std::string drawing = read_file(folder.path() / "scaling.svg");
   for (const char* text : {"ranks", "speedup in tokens/s", "spread, weak", "spread, strong", "shard, weak",
                            "stroke-dasharray", "88 % at 4 ranks"})

@@ -1,8 +1,12 @@
-#include "report/roofline.h"
+#include "report/sections/roofline.h"
 
 #include <gtest/gtest.h>
 
-#include "report/grid.h"
+#include <algorithm>
+#include <set>
+
+#include "report/analysis/quantities.h"
+#include "report/writers/charts.h"
 
 namespace optrush {
 namespace {
@@ -19,7 +23,7 @@ Analysis measured(double forward_flops) {
 }
 
 double value(const Analysis& a, const std::string& column) {
-  return quantity_of(column).value(a, a.rows[0]).value();
+  return quantity_of_grid(column)->value(a, a.rows[0]).value();
 }
 
 TEST(Roofline, FewFlopsAByteAreBoundByMemory) {
@@ -39,14 +43,18 @@ TEST(Roofline, ManyFlopsAByteAreBoundByArithmetic) {
   const auto points = roofline_points(a);
   EXPECT_FALSE(points[0].memory_bound());
   EXPECT_DOUBLE_EQ(points[0].share(), 0.75) << "150 of 200 GFLOP/s";
-  EXPECT_TRUE(roofline_chart(a));
+  const auto charts = charts_of(a);
+  const auto drawn = std::ranges::find(charts, "roofline", &Chart::name);
+  ASSERT_NE(drawn, charts.end());
+  EXPECT_EQ(drawn->data.at("points").size(), points.size());
+  EXPECT_EQ(drawn->data.at("roofs").size(), 1U) << "one dtype";
 }
 
 TEST(Roofline, IsLeftOutWhereNothingSaysWhatItNeeds) {
   Analysis a = measured(1e9);
   a.rows[0].work.reset();
   EXPECT_FALSE(roofline_section(a).table);
-  EXPECT_FALSE(roofline_chart(a));
+  EXPECT_EQ(std::ranges::count(charts_of(a), "roofline", &Chart::name), 0);
   a = measured(1e9);
   a.context.erase("peak");
   EXPECT_TRUE(roofline_points(a).empty());
@@ -61,9 +69,23 @@ TEST(GridQuantities, RatesDivideTheWorkByTheTimeOfItsPhase) {
   EXPECT_DOUBLE_EQ(value(a, "intensity"), 1.25);
 }
 
-TEST(GridQuantities, EveryColumnHasOne) {
+TEST(Quantities, EachHasANameOnceInAPlace) {
   const Analysis a = measured(2e9);
-  for (const auto& name : grid_column_names()) EXPECT_NO_THROW(quantity_of(name).value(a, a.rows[0])) << name;
+  for (const auto place :
+       {&Quantity::csv, &Quantity::json, &Quantity::grid, &Quantity::compared, &Quantity::tracked}) {
+    std::set<std::string> names;
+    for (const Quantity& q : quantities()) {
+      EXPECT_NE(q.value == nullptr, q.word == nullptr) << q.csv << q.grid;
+      const std::string name = q.*place;
+      EXPECT_TRUE(name.empty() || names.insert(name).second) << name;
+    }
+  }
+  for (const auto& name : grid_column_names()) {
+    const Quantity* q = quantity_of_grid(name);
+    ASSERT_NE(q, nullptr) << name;
+    EXPECT_NO_THROW(cell_of(*q, a, a.rows[0])) << name;
+    EXPECT_FALSE(title_in_grid(*q).empty()) << name;
+  }
 }
 }  // namespace
 }  // namespace optrush

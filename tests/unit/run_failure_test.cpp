@@ -10,7 +10,7 @@
 
 namespace optrush {
 namespace {
-Json of_torch(const std::string& message) {
+RunResult of_torch(const std::string& message) {
   try {
     TORCH_CHECK(false, message);
   } catch (const std::exception& e) {
@@ -37,19 +37,19 @@ TEST(RunFailure, MemoryThatRunsOutIsOomWhoeverSaysSo) {
        {"DefaultCPUAllocator: can't allocate memory: you tried to allocate 4096 bytes.",
         "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
         "cuDNN error: CUDNN_STATUS_ALLOC_FAILED", "CUDA error: out of memory\nSearch for `cudaErrorMemory"}) {
-    const Json failure = of_torch(message);
-    EXPECT_EQ(failure["status"], "oom") << message;
-    EXPECT_EQ(failure["reason"].get<std::string>().find("Exception raised from"), std::string::npos);
+    const RunResult failure = of_torch(message);
+    EXPECT_EQ(failure.status, Status::oom) << message;
+    EXPECT_EQ(failure.reason.find("Exception raised from"), std::string::npos);
   }
-  EXPECT_EQ(failure_of(std::bad_alloc())["status"], "oom");
+  EXPECT_EQ(failure_of(std::bad_alloc()).status, Status::oom);
   // A plugin's place stands in front: the error is then one of the host's.
-  EXPECT_EQ(failure_of(Error("CUDA out of memory. Tried to allocate 1.00 GiB."))["requested_bytes"], 1 << 30);
+  EXPECT_EQ(failure_of(Error("CUDA out of memory. Tried to allocate 1.00 GiB.")).requested_bytes, 1 << 30);
 }
 
 TEST(RunFailure, OtherEnds) {
-  EXPECT_EQ(of_torch("CUDA error: an illegal memory access was encountered")["status"], "failed");
-  EXPECT_EQ(failure_of(Error("no", "try"))["status"], "failed");
-  EXPECT_EQ(failure_of(Skip("no GPU"))["status"], "skipped");
+  EXPECT_EQ(of_torch("CUDA error: an illegal memory access was encountered").status, Status::failed);
+  EXPECT_EQ(failure_of(Error("no", "try")).status, Status::failed);
+  EXPECT_EQ(failure_of(Skip("no GPU")).status, Status::skipped);
 }
 }  // namespace
 }  // namespace optrush

@@ -8,13 +8,13 @@
 #include <cstdlib>
 #include <thread>
 
-#include "base/spec_json.h"
 #include "check/run_case.h"
 #include "measure/step_costs.h"
 #include "simulated/caching_allocator.h"
 #include "simulated/ledger.h"
+#include "spec/spec_json.h"
 #include "support/error_of.h"
-#include "support/swiglu_stack.h"
+#include "support/mlp_spec.h"
 
 namespace optrush::testing {
 namespace {
@@ -62,7 +62,7 @@ TEST_F(Simulated, EveryKindOfModelTrainsAsOnTheCpu) {
     EXPECT_EQ(losses_there(spec), losses(Trained(spec).train()));
   }
   EXPECT_EQ(losses_there(nano_spec()), losses(Trained(nano_spec()).train()));
-  EXPECT_EQ(losses_there(stack_spec()), losses(Trained(stack_spec()).train()));
+  EXPECT_EQ(losses_there(mlp_spec()), losses(Trained(mlp_spec()).train()));
 }
 
 // A check in double sets the values of what is frozen, and has to do so where the run is.
@@ -75,7 +75,7 @@ TEST_F(Simulated, ChecksRunOnAnotherDeviceThanTheCpu) {
     for (const CheckKind kind : {CheckKind::alone, CheckKind::resume}) {
       alone.kind = kind;
       const CheckResult result = run_case(alone, device, stacks);
-      EXPECT_EQ(result.status, "ok") << result.detail;
+      EXPECT_EQ(result.status, CaseStatus::ok) << result.detail;
     }
   }
 }

@@ -8,9 +8,9 @@
 
 #include "../support/error_of.h"
 #include "base/files.h"
-#include "base/learning_rate.h"
-#include "base/spec_json.h"
 #include "optrush/spec.h"
+#include "spec/learning_rate.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace {
@@ -315,11 +315,26 @@ TEST(Merged, ACheckpointTakesThePlaceOfTheModel) {
 }
 
 TEST(Merged, AnotherKindOfModelStartsAnew) {
-  const RunSpec stack = merged({}, {{"model_kind", "swiglu_stack"}, {"model", {{"dim", 8}}}}, kPlace);
-  EXPECT_EQ(stack.model, Json({{"dim", 8}, {"ffn_dim", 1024}, {"n_layers", 4}, {"init_std", 0.0}}));
-  EXPECT_EQ(merged(stack, {{"model", {{"n_layers", 2}}}}, kPlace).model["dim"], 8);
-  EXPECT_THAT(settings_error(R"({"model": {"n_heads": 4}})", stack),
-              HasSubstr("unknown field 'n_heads' of model"));
+  const RunSpec stack =
+      merged({}, {{"model_kind", "operator"}, {"model", {{"op", "mlp"}, {"dim", 8}}}}, kPlace);
+  EXPECT_EQ(stack.model, Json({{"op", "mlp"},
+                               {"dim", 8},
+                               {"n_heads", 16},
+                               {"ffn_dim", 4096},
+                               {"vocab_size", 32000},
+                               {"repeat", 1}}));
+  EXPECT_EQ(merged(stack, {{"model", {{"repeat", 2}}}}, kPlace).model["dim"], 8);
+  EXPECT_THAT(settings_error(R"({"model": {"n_layers": 4}})", stack),
+              HasSubstr("unknown field 'n_layers' of model"));
+}
+
+TEST(RunSpec, AKindOfEarlierReportsIsRead) {
+  const RunSpec spec = run_spec_from_json(
+      Json::parse(R"({"model_kind": "swiglu_stack", "model": {"dim": 8, "ffn_dim": 12, "n_layers": 3}})"),
+      kPlace);
+  EXPECT_EQ(spec.model_kind, "operator");
+  const Json fields = {{"op", "mlp"}, {"dim", 8}, {"ffn_dim", 12}, {"repeat", 3}};
+  for (const auto& [name, value] : fields.items()) EXPECT_EQ(spec.model.at(name), value) << name;
 }
 
 TEST(Merged, FindsWhatARungMayNotSay) {
@@ -339,12 +354,12 @@ TEST(Merged, FindsWhatARungMayNotSay) {
 
 TEST(RunSpecSchema, TheFileIsMadeFromTheFields) {
   const std::filesystem::path file = OPTRUSH_TESTS_DIR "/../docs/schema/run_spec.schema.json";
-  if (std::getenv("OPTRUSH_UPDATE_GOLDEN") != nullptr) write_json(file, run_spec_schema());
-  EXPECT_EQ(read_json(file), run_spec_schema()) << "run this test once with OPTRUSH_UPDATE_GOLDEN=1";
+  if (std::getenv("OPTRUSH_UPDATE_GOLDENS") != nullptr) write_json(file, run_spec_schema());
+  EXPECT_EQ(read_json(file), run_spec_schema()) << "run this test once with OPTRUSH_UPDATE_GOLDENS=1";
 }
 
 TEST(SpecFields, EverySectionIsDocumented) {
-  for (const std::string section : {"run", "train", "data", "llama", "rope_scaling", "swiglu_stack"})
+  for (const std::string section : {"run", "train", "data", "llama", "rope_scaling", "operator"})
     for (const auto& field : spec_fields(section))
       EXPECT_FALSE(field.doc.empty()) << section << "." << field.name;
   EXPECT_THAT(error_of([] { spec_fields("tarin"); }), HasSubstr("no section 'tarin'"));

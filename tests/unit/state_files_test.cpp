@@ -1,11 +1,11 @@
 // What lies beside a saved state, and what a run must be to go on from it.
-#include "base/state_files.h"
+#include "spec/state_files.h"
 
 #include <gtest/gtest.h>
 
 #include "../support/temporary_folder.h"
 #include "base/files.h"
-#include "base/run_identity.h"
+#include "spec/run_identity.h"
 
 namespace optrush {
 namespace {

@@ -1,11 +1,11 @@
-#include "report/statistics.h"
+#include "report/numbers/statistics.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "optrush/error.h"
-#include "report/verdict.h"
+#include "report/numbers/verdict.h"
 
 namespace optrush {
 namespace {

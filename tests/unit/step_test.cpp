@@ -61,13 +61,15 @@ TEST(Step, ChunksAndMicroBatchesInAnyOrderTrainAsOne) {
 }
 
 TEST(Step, ARankKeepsOnlyTheParametersOfItsUnits) {
-  const auto session = Session::open(nano_spec(), at::kCPU, {}, [](Recipe& recipe) {
+  const auto session = RunSetup::open(nano_spec(), at::kCPU, {}, [](Recipe& recipe) {
     recipe.stages.replace(
         [](optrush::Run& run) { return std::vector<std::vector<Unit*>>{{run.units().at(1).get()}}; });
   });
   session->connect();
   session->declare();
-  EXPECT_FALSE(session->has_head());
+  ASSERT_EQ(session->chunks().size(), 1U);
+  ASSERT_EQ(session->chunks()[0].size(), 1U);
+  EXPECT_NE(session->chunks()[0][0]->role, "head");
   for (const Param* param : session->params().all()) EXPECT_EQ(param->name.rfind("model.layers.0.", 0), 0);
   session->make_ready();
   EXPECT_EQ(session->data_parallel().shards().size(), session->params().all().size());
@@ -88,7 +90,7 @@ TEST(Step, EveryListenerHearsEachShardOnceAndInTheBackward) {
       });
       run.data_parallel().on_ready([&](Shard& shard) { ++second[&shard]; });
     });
-    recipe.schedule.wrap(Phase::measure, [&](auto inner, const Site&) -> decltype(inner) {
+    recipe.schedule.wrap(Phase::measure, [&](auto inner, const Module&) -> decltype(inner) {
       return [&, inner](Step& step) {
         updating = false;
         for (int64_t micro = 0; micro < step.microbatches(); ++micro) {
@@ -125,7 +127,7 @@ TEST(Step, TheOptimizerIsToldTheRateOfItsStep) {
         if (&shard == run.data_parallel().shards().data()) asked.push_back(run.update()->lr);
       });
     });
-    recipe.gradients.wrap(Phase::base, [&](auto inner, const Site&) -> decltype(inner) {
+    recipe.gradients.wrap(Phase::base, [&](auto inner, const Module&) -> decltype(inner) {
       return [&, inner](Gradients& gradients, Update& update) {
         inner(gradients, update);
         told.push_back(update.lr);
@@ -148,7 +150,7 @@ TEST(Step, AGradientThatListenersSeeIsTheFinalOne) {
     recipe.on(Event::ready, Phase::measure, [&](optrush::Run& run) {
       run.data_parallel().on_ready([&](Shard& shard) { heard[&shard] = shard.grad.clone(); });
     });
-    recipe.gradients.wrap(Phase::base, [&](auto inner, const Site&) -> decltype(inner) {
+    recipe.gradients.wrap(Phase::base, [&](auto inner, const Module&) -> decltype(inner) {
       return [&, inner](Gradients& gradients, Update& update) {
         for (const Shard& shard : gradients.shards())
           equal = equal && at::equal(shard.grad, heard.at(&shard));
@@ -172,7 +174,7 @@ TEST(Step, DropoutIsTheSameInWhateverOrderUnitsAndMicroBatchesRun) {
     if (by_chunks) {
       chunk_by_chunk(step, 4);
     } else {
-      plain_schedule(step);
+      default_schedule(step);
     }
     return step.outcome().gradient_norm.item<double>();
   };
@@ -237,7 +239,7 @@ struct Read {
 Read read_of(const RunSpec& spec, const Read* from = nullptr, bool with_position = true) {
   Read read;
   Trained trained(spec, [&](Recipe& recipe) {
-    recipe.data.wrap(Phase::prefetch, [&](auto inner, const Site&) -> decltype(inner) {
+    recipe.data.wrap(Phase::prefetch, [&](auto inner, const Module&) -> decltype(inner) {
       return [&read, inner](int64_t step) {
         std::vector<Batch> batches = inner(step);
         auto& rows = read.steps.emplace_back();
@@ -259,7 +261,7 @@ Read read_of(const RunSpec& spec, const Read* from = nullptr, bool with_position
     });
   optrush::train(
       session, [](const Json&) {}, nullptr, {}, run);
-  read.notes = session.notes();
+  read.notes = session.log().notes();
   Batches batches(spec, session.model(), session.mesh(), at::kCPU);
   const int64_t next = session.first_step() + spec.train.warmup + spec.train.steps;
   if (run.read && run.read->order == batches.order()) batches.go_on(session.first_step(), run.read->samples);

@@ -34,7 +34,7 @@ TEST_F(SumsTest, AChangedDigitIsFound) {
   EXPECT_THAT(error_of([&] { read(plans_); }), AllOf(HasSubstr(plans_.string()), HasSubstr("remove it")));
 }
 
-/// A conductor that was killed between the journal's line and the file has left the file before.
+/// A controller that was killed between the journal's line and the file has left the file before.
 TEST_F(SumsTest, TheFileBeforeIsRightToo) {
   journal_.write("plans.json", {1});
   const std::string before = read_file(plans_);
@@ -46,12 +46,12 @@ TEST_F(SumsTest, TheFileBeforeIsRightToo) {
 TEST_F(SumsTest, AResultIsThatOfTheLastAttempt) {
   write_json(result_, {1});
   journal_.started("a", "spec", "", "");
-  journal_.finished("a", "spec", "ok", sha256_file(result_));
+  journal_.finished("a", "spec", Status::ok, sha256_file(result_));
   EXPECT_EQ(read(result_), Json({1}));
   write_json(result_, {2});
   EXPECT_THAT(error_of([&] { read(result_); }), HasSubstr("the folder '" + result_.parent_path().string()));
   journal_.started("a", "spec", "", "");
-  EXPECT_EQ(read(result_), Json({2})) << "the conductor was killed before it knew the new one";
+  EXPECT_EQ(read(result_), Json({2})) << "the controller was killed before it knew the new one";
 }
 }  // namespace
 }  // namespace optrush

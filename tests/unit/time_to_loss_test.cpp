@@ -1,11 +1,11 @@
 // How long a run trains until its loss is at a target.
-#include "report/time_to_loss.h"
+#include "report/analysis/time_to_loss.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/suggest.h"
-#include "report/analysis.h"
+#include "report/analysis/analysis.h"
 
 namespace optrush {
 namespace {

@@ -8,8 +8,8 @@
 #include "measure/flops.h"
 #include "measure/memory.h"
 #include "measure/saved_tensors.h"
-#include "model/init.h"
 #include "model/operators.h"
+#include "params/init.h"
 #include "support/error_of.h"
 #include "support/temporary_folder.h"
 #include "support/training.h"
@@ -187,7 +187,7 @@ std::vector<std::string> warnings_of_leaving(int64_t steps, const std::function<
               [&](optrush::Run& run) { left.push_back(at::empty({bytes(run.step() - 1)}, at::kByte)); });
   });
   trained.train();
-  return trained.session().warnings();
+  return trained.session().log().warnings();
 }
 
 TEST(Training, MemoryThatGrowsFromStepToStepIsAWarning) {
@@ -213,7 +213,7 @@ std::vector<std::string> warnings_of_training(const char* dtype, double lr,
   spec.train.steps = 10;
   Trained trained(spec);
   trained.train();
-  return trained.session().warnings();
+  return trained.session().log().warnings();
 }
 
 TEST(Training, UpdatesThatFewBitsCannotHoldAreAWarning) {
@@ -242,7 +242,7 @@ std::string error_of_listing(const std::function<void(std::vector<OptimizerState
   };
   return error_of([&] {
     Trained(nano_spec(), [&](Recipe& recipe) {
-      recipe.optimizer.wrap(Phase::optimizer, [&](auto inner, const Site&) -> decltype(inner) {
+      recipe.optimizer.wrap(Phase::optimizer, [&](auto inner, const Module&) -> decltype(inner) {
         return [&, inner](optrush::Run& run, std::span<Shard> shards) -> std::unique_ptr<Optimizer> {
           auto lister = std::make_unique<Lister>();
           lister->inner = inner(run, shards);
@@ -321,7 +321,7 @@ TEST(Training, EndsWithItsEpochs) {
   spec.train.epochs = 1;
   Trained trained(spec);
   EXPECT_EQ(trained.train()["steps"].size(), 12U);
-  EXPECT_EQ(trained.session().notes(), std::vector<std::string>{"1 epoch was over after 12 steps"});
+  EXPECT_EQ(trained.session().log().notes(), std::vector<std::string>{"1 epoch was over after 12 steps"});
 }
 
 TEST(Training, EndsWhereTheValidationLossFallsNoMoreAndKeepsTheBest) {
@@ -345,7 +345,7 @@ TEST(Training, EndsWhereTheValidationLossFallsNoMoreAndKeepsTheBest) {
   EXPECT_EQ(result["best"], (Json{{"step", made[best]["step"]}, {"loss", made[best]["loss"]}}));
   const StateFolder kept(folder / "best");
   EXPECT_EQ(kept.step(), made[best]["step"].get<int64_t>());
-  EXPECT_NE(trained.session().notes().back().find("no validation loss was below that of step"),
+  EXPECT_NE(trained.session().log().notes().back().find("no validation loss was below that of step"),
             std::string::npos);
   // It is the model of that loss.
   spec.train.lr = 1e-12;
@@ -377,7 +377,7 @@ TEST(Training, AZeroGradientFails) {
   const auto message = error_of([] {
     Trained(nano_spec(), [](Recipe& recipe) {
       // The loss is as it was, and what goes back from it is zero.
-      recipe.ops.head_loss.wrap(Phase::measure, [](const Ops::HeadLoss::Fn& inner, const Site&) {
+      recipe.ops.head_loss.wrap(Phase::measure, [](const Ops::HeadLoss::Fn& inner, const Module&) {
         return Ops::HeadLoss::Fn([inner](const Tensor& x, const Tensor& labels, const Ops::HeadParts& parts) {
           const Tensor loss = inner(x, labels, parts);
           return loss.detach() + 0 * loss;
@@ -399,7 +399,7 @@ TEST(Training, TheGradientNormIsOfTheLossWhateverTheBackwardStartsFrom) {
   const auto scaled = norms([](Recipe& recipe) {
     constexpr double kScale = 1024;  // a power of two: no bit of a gradient changes
     recipe.loss_gradient.replace([](const Tensor& loss) { return at::full_like(loss, kScale); });
-    recipe.gradients.wrap(Phase::precision, [](auto inner, const Site&) -> decltype(inner) {
+    recipe.gradients.wrap(Phase::precision, [](auto inner, const Module&) -> decltype(inner) {
       return [inner](Gradients& gradients, Update& update) {
         inner(gradients, update);
         for (Tensor& gradient : gradients.tensors()) gradient.div_(kScale);

@@ -10,7 +10,7 @@
 #include "data/batches.h"
 #include "data/token_source.h"
 #include "measure/memory.h"
-#include "optrush/evaluation.h"
+#include "optrush/scopes.h"
 #include "recipe/evaluation_scope.h"
 #include "support/error_of.h"
 #include "support/temporary_folder.h"
@@ -202,7 +202,7 @@ TEST(Validation, WhatItCannotKnowIsRefusedByName) {
 TEST(Validation, WrapsOfTheDataSeeHeldOutBatches) {
   int64_t evaluated = 0, trained = 0;
   const Json result = Trained(validating_spec(), [&](Recipe& recipe) {
-                        recipe.data.wrap(Phase::prefetch, [&](auto inner, const Site&) -> decltype(inner) {
+                        recipe.data.wrap(Phase::prefetch, [&](auto inner, const Module&) -> decltype(inner) {
                           return [&, inner](int64_t step) {
                             ++(evaluating() ? evaluated : trained);
                             return inner(step);

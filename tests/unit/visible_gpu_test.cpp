@@ -1,4 +1,4 @@
-#include "base/visible_gpu.h"
+#include "machine/visible_gpu.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,8 @@
 #pragma once
+#include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "optrush/tensor.h"
 
@@ -10,9 +12,9 @@ struct Segments {
   Tensor ids;  ///< (B, S) int32: number of the document, rising along a row; undefined: a row is one
   /// (documents + 1) int32: where each begins among the B x S positions, and the end. The last documents may
   /// be of nothing, so that every batch has as many.
-  Tensor starts;
-  int64_t longest = 0;  ///< no document has more positions; the same in every batch of a run
-  double pairs = 0;     ///< of positions in one document, any order: the squares of the lengths, added up
+  Tensor cu_seqlens;
+  int64_t max_seqlen = 0;  ///< no document has more positions; the same in every batch of a run
+  double pairs = 0;        ///< of positions in one document, any order: the squares of the lengths, added up
   bool defined() const { return ids.defined(); }
 };
 
@@ -37,9 +39,12 @@ struct Batch {
 
   /// Every tensor, defined or not: a trace takes them as inputs.
   Tensors tensors() const {
-    Tensors all = {tokens, labels, positions, input, cos, sin, segments.ids, segments.starts};
+    Tensors all = {tokens, labels, positions, input, cos, sin, segments.ids, segments.cu_seqlens};
     for (const auto& [name, tensor] : named) all.push_back(tensor);
     return all;
   }
 };
+
+/// The documents that lie in each sequence, one behind the other, by number.
+using Rows = std::vector<std::vector<int64_t>>;
 }  // namespace optrush

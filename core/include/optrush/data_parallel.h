@@ -7,12 +7,12 @@
 
 namespace optrush {
 /// Owner of where parameters and gradients live between steps and in them: one device, replicated, sharded.
-/// Gradients are sums over Mesh::data() and Param::sum_over; the loss was divided once, by
+/// Gradients are sums over Mesh::data() and Param::partial_over; the loss was divided once, by
 /// Batch::token_count. A sharded one also wraps Recipe::unit at Phase::shard, to gather before a unit and
 /// free after it.
 ///
 /// It is made when parameters are known by name and shape, without values, and gives each the layout of what
-/// this rank keeps (Param::layout, Param::split_over). Calls of a step: before_forward and before_backward
+/// this rank keeps (Param::layout, Param::sharded_over). Calls of a step: before_forward and before_backward
 /// for each chunk and micro-batch, finish once, zero_gradients once.
 class DataParallel {
  public:
@@ -41,4 +41,12 @@ class DataParallel {
  private:
   std::vector<std::function<void(Shard&)>> listeners_;
 };
+
+/// Calls `added` each time autograd has added to the gradient of a leaf, which `added` may take away. One
+/// listener a leaf; it belongs to the DataParallel that owns the leaf.
+void after_accumulation(const Tensor& leaf, std::function<void(const Tensor& leaf)> added);
+
+/// For a DataParallel that keeps a parameter whole: its values become the leaf, or the stored tensors where
+/// there is a codec, and what is trained becomes one shard more.
+void keep_whole(Param& param, Tensors values, std::vector<Shard>& shards);
 }  // namespace optrush

@@ -31,6 +31,9 @@ class Optimizer {
  public:
   virtual ~Optimizer() = default;
   virtual void step(std::span<Shard>, const Update&) = 0;
+  /// Whether step() may be given some of the shards, as soon as their gradients are final. Otherwise why not,
+  /// as the end of an Error: one that updates a matrix as a whole needs all of its pieces at once.
+  virtual std::string why_not_in_parts() const { return {}; }
   /// All that it keeps for a shard: their bytes are the predicted memory; saving reads and loading writes
   /// them.
   virtual std::vector<OptimizerState> state(const Shard&) = 0;

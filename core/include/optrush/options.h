@@ -5,10 +5,23 @@
 #include <string_view>
 #include <vector>
 
-#include "optrush/effect.h"
 #include "optrush/json.h"
 
 namespace optrush {
+/// How a plugin changes arithmetic, and so how the correctness gate compares its rung
+/// (docs/internals/verdicts.md).
+enum class Effect : uint8_t {
+  exact,      ///< the same bits
+  rounding,   ///< the same formula in another order
+  precision,  ///< fewer bits
+  batch,      ///< another number of sequences a step
+  model       ///< another function, task or rule of the update, or other trainable parameters
+};
+std::string_view to_string(Effect);
+std::vector<std::string> effect_names();
+/// An Error names the effects.
+Effect effect_from_string(std::string_view, const std::string& where);
+
 /// One option of a plugin, as written in the plugin's description:
 ///   {"name": "rank", "type": "integer", "default": 8, "min": 1, "max": 1024, "doc": "rank r of the update"}
 /// type: integer | number | string | boolean | list (of strings). `choices` limits a string or a list's

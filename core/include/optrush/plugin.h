@@ -18,4 +18,4 @@ class Plugin {
 }  // namespace optrush
 
 // A plugin's source ends with OPTRUSH_PLUGIN(Mine, R"json({"name": "mine", ...})json"), from plugin_note.h;
-// docs/plugins.md has the fields.
+// docs/plugins/abi.md has the fields.

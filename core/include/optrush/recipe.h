@@ -1,40 +1,76 @@
 #pragma once
+#include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
-#include "optrush/activations.h"
-#include "optrush/counter.h"
-#include "optrush/data_parallel.h"
-#include "optrush/event.h"
-#include "optrush/gradients.h"
+#include "optrush/batch.h"
+#include "optrush/edit.h"
 #include "optrush/mesh.h"
 #include "optrush/ops.h"
-#include "optrush/optimizer.h"
-#include "optrush/rows.h"
 #include "optrush/run.h"
-#include "optrush/scopes.h"
 #include "optrush/slot.h"
-#include "optrush/step.h"
+#include "optrush/unit.h"
 
 namespace optrush {
+class DataParallel;  // optrush/data_parallel.h
+class Gradients;     // optrush/shard.h
+class Optimizer;     // optrush/optimizer.h
+class Scopes;        // optrush/scopes.h
+class Step;          // optrush/step.h
+struct Shard;        // optrush/shard.h
+struct Update;       // optrush/optimizer.h
+
+/// What blocks keep between forward and backward, as data: whoever recomputes in eager mode and a compiler
+/// that splits a block into the two read the same policy. Recomputing a block whole is a wrap and no policy.
+struct ActivationPolicy {
+  enum class Kind : uint8_t {
+    save,       ///< all that the backward needs
+    selective,  ///< what the slots in `keep` computed; the rest is computed again
+    budget      ///< what fits in `budget`, chosen by FLOPs per byte
+  };
+  Kind policy = Kind::save;
+  std::vector<std::string> keep = {};  ///< selective: names of operator slots, "attention", "linear", ...
+  double budget = 1;  ///< budget: up to 1 a fraction of what `save` keeps in the blocks, above it bytes
+
+  bool operator==(const ActivationPolicy&) const = default;
+};
+std::string_view to_string(ActivationPolicy::Kind);
+
+/// How the values of a run's ranks become the one that the report shows.
+enum class OverRanks : uint8_t { sum, mean, max };
+/// Of what a counter's number is: `run`, what it reads at the end; `step`, what the timed steps added,
+/// divided by their number.
+enum class Per : uint8_t { run, step };
+
+/// A number that a plugin tells of a run: a column of the report. A plugin has 16 at most.
+struct Counter {
+  std::string name;  ///< "moved to the host": one line of 1 to 40 bytes, once a plugin
+  std::string unit;  ///< "bytes", "s", "gathers"; up to 16 bytes, empty where the name says it
+  Per per = Per::run;
+  OverRanks over_ranks = OverRanks::sum;
+};
+
 /// All that a training run is made of: a record of edits. apply() only records; the host checks, prints and
 /// resolves. After apply() it is sealed: an edit is an Error, for nobody would see it.
 class Recipe {
- public:
+ protected:
   explicit Recipe(RunSpec);
+  ~Recipe();
+  struct Record;  ///< what the host reads of it
+  RunSpec spec_;
+  Editor editor_;
+  std::unique_ptr<Record> record_;
+
+ public:
   Recipe(const Recipe&) = delete;
   Recipe& operator=(const Recipe&) = delete;
 
- private:
-  RunSpec spec_;
-  Editor editor_;
-
- public:
-  Mesh mesh;
+  Mesh& mesh;
   Ops ops;
   Slot<UnitSignature, Unit> unit;
   /// All micro-batches of a step on this rank, so that the step's token count is known before the first
@@ -68,10 +104,11 @@ class Recipe {
   }
   /// What blocks keep for their backward; has one owner, as a field of the training spec.
   void keep_activations(ActivationPolicy);
-  const ActivationPolicy& activations() const { return activations_; }
-  void scope(Phase, std::function<Scopes::Guard()> enter);
+  const ActivationPolicy& activations() const;
+  /// State of the thread that runs a forward; what `enter` returns undoes it (Scopes::Guard).
+  void scope(Phase, std::function<std::shared_ptr<void>()> enter);
   /// Lives as long as the recipe: wraps that recompute keep a reference.
-  const Scopes& scopes() const { return scopes_; }
+  const Scopes& scopes() const;
   /// Handlers of one event run in order of (phase, plugin).
   void on(Event, Phase, std::function<void(Run&)>);
 
@@ -79,48 +116,22 @@ class Recipe {
   /// rank: a loss scale. `view` is asked when state is saved or loaded, which writes to what it returns.
   void keep(std::string name, std::function<Tensor()> view);
 
-  /// What adapter_config.json of PEFT says of the parameters that this plugin adds to the model's, by which
-  /// other programs read them (optrush weights). Has one owner.
-  void describe_adapter(Json config);
-  const Json& adapter() const { return adapter_; }
+  /// How other programs read the parameters that this plugin adds to the model's, in a format of theirs: what
+  /// `optrush weights` writes beside them. Each format has one owner.
+  void describe(std::string format, Json description);
+
+  /// This plugin makes a loss of data of `kind`, of which the model's head makes none.
+  void learn_from(std::string kind);
 
   /// A number of the plugin's own for the report (result.json, results.csv). `read` is asked between steps,
   /// never in one, from Event::ready on: when the timed steps begin and when they are over, and around what
   /// is run between them. It may wait for the device. What is not finite is an Error with the plugin's name.
   void counter(Counter, std::function<double()> read);
 
-  /// By the host.
-  void edit_as(std::string plugin) { editor_.name = std::move(plugin); }
-  void seal() { editor_.sealed = true; }
-  void fire(Event, Run&) const;
-  struct Kept {
-    std::string name;  ///< "my_plugin/scale"
-    std::function<Tensor()> view;
-  };
-  const std::vector<Kept>& kept() const { return kept_; }
-  struct Counted {
-    std::string plugin;
-    Counter counter;
-    std::function<double()> read;
-  };
-  const std::vector<Counted>& counters() const { return counters_; }
-  /// Demands that no base offers, contradictions in the spec: an Error before anything runs.
-  void check() const;
+  /// In order of the forward, then those of the run.
   std::vector<const SlotInfo*> slots() const;
 
  private:
   void claim(const void* field, bool same_value);
-  struct Handler {
-    Event event;
-    Edit edit;
-    std::function<void(Run&)> call;
-  };
-  ActivationPolicy activations_;
-  Json adapter_;
-  Scopes scopes_;
-  std::vector<Handler> handlers_;
-  std::vector<Kept> kept_;
-  std::vector<Counted> counters_;
-  std::map<const void*, std::string> claims_;
 };
 }  // namespace optrush

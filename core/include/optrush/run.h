@@ -1,7 +1,9 @@
 #pragma once
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "optrush/mesh.h"
@@ -13,6 +15,18 @@ namespace optrush {
 class DataParallel;
 class Optimizer;
 struct Update;
+
+/// Lifecycle of a run in a worker, in this order. apply() comes before all of it and touches no device.
+enum class Event : uint8_t {
+  mesh_initialized,  ///< process groups exist
+  meta_initialized,  ///< parameters have names and shapes and no values: add, freeze, tie, split, encode here
+  materialized,      ///< values exist
+  ready,             ///< every slot is resolved for every module; data parallelism and optimizer are built
+  step_begin,
+  step_end,
+  finished
+};
+std::string_view to_string(Event);
 
 /// What plugins see of a run in their events and makers.
 class Run {
@@ -27,8 +41,8 @@ class Run {
   /// Those that this rank runs, by chunk (Recipe::stages): params() then has theirs alone. Known when
   /// DataParallel is made.
   virtual const std::vector<std::vector<Unit*>>& chunks() const = 0;
-  /// Sites of one role, "linear": in every unit of the model, and once chunks() are known in those alone.
-  virtual std::vector<Site*> sites(const std::string& role) const = 0;
+  /// Modules of one role, "linear": in every unit of the model, and once chunks() are known in those alone.
+  virtual std::vector<Module*> modules(const std::string& role) const = 0;
   virtual DataParallel& data_parallel() = 0;
   virtual Optimizer& optimizer() = 0;
   virtual int64_t step() const = 0;

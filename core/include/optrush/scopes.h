@@ -1,10 +1,13 @@
 #pragma once
+#include <ATen/autocast_mode.h>
+#include <ATen/core/grad_mode.h>
+
 #include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
 
-#include "optrush/slot.h"
+#include "optrush/edit.h"
 
 namespace optrush {
 /// Thread-local state of a forward (autocast, saved-tensor hooks). A recomputation enters it again: it runs
@@ -34,5 +37,51 @@ class Scopes {
     std::function<Guard()> enter;
   };
   std::vector<Scope> scopes_;
+};
+
+/// Autocast on one device type, as torch.autocast: the previous state comes back, and casts of weights are
+/// kept until the outermost scope ends.
+class Autocast {
+ public:
+  Autocast(at::DeviceType device, at::ScalarType dtype)
+      : device_(device),
+        enabled_before_(at::autocast::is_autocast_enabled(device)),
+        dtype_before_(at::autocast::get_autocast_dtype(device)) {
+    at::autocast::set_autocast_enabled(device, true);
+    at::autocast::set_autocast_dtype(device, dtype);
+    at::autocast::increment_nesting();
+  }
+  ~Autocast() {
+    if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
+    at::autocast::set_autocast_enabled(device_, enabled_before_);
+    at::autocast::set_autocast_dtype(device_, dtype_before_);
+  }
+  Autocast(const Autocast&) = delete;
+  Autocast& operator=(const Autocast&) = delete;
+
+ private:
+  at::DeviceType device_;
+  bool enabled_before_;
+  at::ScalarType dtype_before_;
+};
+
+/// Whether this thread's forward only tells what a model makes of data: without gradients, and nothing trains
+/// on it. What is noise on purpose (dropout) or learns from activations asks at each call, and rests.
+bool evaluating();
+/// Whether it is, besides, that of the model as it is without what plugins train beside it: an adapter asks
+/// at each call, and rests.
+bool of_reference();
+
+/// While it lives, forwards of this thread are of the reference. Preferences are learned against it.
+class ReferenceScope {
+ public:
+  ReferenceScope();
+  ~ReferenceScope();
+  ReferenceScope(const ReferenceScope&) = delete;
+  ReferenceScope& operator=(const ReferenceScope&) = delete;
+
+ private:
+  at::NoGradGuard no_grad_;
+  bool outer_evaluates_, outer_refers_;
 };
 }  // namespace optrush

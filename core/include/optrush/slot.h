@@ -5,16 +5,16 @@
 #include <utility>
 #include <vector>
 
+#include "optrush/edit.h"
 #include "optrush/host/slot_info.h"
-#include "optrush/phase.h"
-#include "optrush/site.h"
-#include "optrush/traits.h"
 
 namespace optrush {
+struct Module;
+
 /// A named place of the recipe: one base with one owner, and any number of wraps around it, nested by phase.
-/// The plain base comes from the model. Functions are made for each site after Event::placed, so makers may
-/// capture Params. demand("feature") asks the base for one (Traits::offers).
-template <class Sig, class SiteType = Site>
+/// The default comes from the model. Functions are made for each module after Event::materialized, so makers
+/// may capture Params. demand("feature") asks the base for one (Traits::offers).
+template <class Sig, class SiteType = Module>
 class Slot;
 
 template <class R, class... A, class SiteType>
@@ -25,23 +25,23 @@ class Slot<R(A...), SiteType> : public SlotInfo {
   using Wrap = std::function<Fn(Fn inner, const SiteType&)>;
   using SlotInfo::SlotInfo;
 
-  /// The same base for every site.
+  /// The same base for every module.
   void replace(Fn base, Traits traits = {}) {
     replace_each([base = std::move(base)](const SiteType&) { return base; }, std::move(traits));
   }
-  /// A base made for each site; an empty function keeps the plain one there.
+  /// A base made for each module; an empty function keeps the plain one there.
   void replace_each(Make make, Traits traits = {}) {
     own(std::move(traits));
     make_ = std::move(make);
   }
-  /// Return `inner` itself where the site is not wanted.
+  /// Return `inner` itself where the module is not wanted.
   void wrap(Phase phase, Wrap wrap, Traits traits = {}) {
     const size_t place = add_wrap(phase, std::move(traits));
     makers_.insert(makers_.begin() + static_cast<std::ptrdiff_t>(place), std::move(wrap));
   }
 
-  /// By the host (optrush/host/resolve.h): base and wraps for one site.
-  Fn resolve(const SiteType& site, Fn plain) const;
+  /// By the host (optrush/host/resolve.h): base and wraps for one module.
+  Fn resolve(const SiteType& module, Fn plain) const;
 
  private:
   struct Placed;

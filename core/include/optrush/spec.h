@@ -33,14 +33,8 @@ struct LlamaSpec {
   int64_t head_size() const { return head_dim != 0 ? head_dim : dim / n_heads; }
 };
 
-/// A stack of residual SwiGLU MLPs alone (arXiv:2002.05202), x + mlp(x), on random activations.
-struct SwigluStackSpec {
-  int64_t dim = 256, ffn_dim = 1024, n_layers = 4;
-  double init_std = 0;  ///< of normal initial weights; 0: uniform in +-1 / sqrt(inputs), as torch.nn.Linear
-};
-
 /// What a run trains on. `text`: UTF-8 file or folder, one token a byte. `tokens`: a token file
-/// (docs/experiments.md).
+/// (docs/reference/formats.md).
 struct DataSpec {
   std::string kind = "random", path;
   std::vector<std::string> extensions;  ///< text folders: only these (".h"); empty: every file

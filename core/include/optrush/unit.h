@@ -7,10 +7,20 @@
 #include <vector>
 
 #include "optrush/batch.h"
-#include "optrush/site.h"
 
 namespace optrush {
 class Binder;
+struct Param;
+
+/// A place in the model where one operator is called: "model.layers.3.self_attn.q_proj". Paths are Hugging
+/// Face's module names, so `q_proj` selects what it selects there. Plugins may append parameters in
+/// Event::meta_initialized.
+struct Module {
+  std::string path;
+  std::string role;    ///< linear, norm, add_norm, embedding, position, attention, swiglu, mlp, head_loss
+  int64_t layer = -1;  ///< number of the block that it is in
+  std::vector<Param*> params;  ///< first those of the plain operator (weight, bias), then what plugins added
+};
 
 /// embed: tokens are in the batch, x is undefined, returns (B, S, D). block: (B, S, D) to (B, S, D).
 /// head: (B, S, D) to the loss sum, or logits where the batch has no labels.
@@ -22,12 +32,12 @@ struct Unit {
   std::string path;  ///< "model.layers.3"
   std::string role;  ///< embed, block, attention, mlp, head
   int64_t layer = -1;
-  std::deque<Site> sites;  ///< operators called in it, not those of its children
+  std::deque<Module> modules;  ///< operators called in it, not those of its children
   std::vector<std::unique_ptr<Unit>> children;
   /// Makes the plain function from resolved operators and resolved children.
   std::function<UnitFunction(const Binder&)> build;
 
-  /// Of its sites and its children's, each once, in order of first use.
+  /// Of its modules and its children's, each once, in order of first use.
   std::vector<Param*> params() const;
 };
 }  // namespace optrush

@@ -19,6 +19,7 @@
 #include "offload.h"
 #include "optrush/forecast.h"
 #include "optrush/plugin.h"
+#include "optrush/scopes.h"
 #include "recompute.h"
 #include "selective.h"
 
@@ -96,7 +97,7 @@ class ActivationCheckpointing final : public Plugin {
   void choose(Recipe& recipe, double budget) {
     recipe.keep_activations({.policy = ActivationPolicy::Kind::budget, .budget = budget});
     operators_.watch(recipe);
-    recipe.on(Event::declared, Phase::checkpoint, refuse_uneven_cuts);
+    recipe.on(Event::meta_initialized, Phase::checkpoint, refuse_uneven_cuts);
     wrap_blocks(recipe, Phase::checkpoint, true,
                 [this, budget, &scopes = recipe.scopes()](const auto& inner, const Tensor& x,
                                                           const Batch& batch, const Unit& unit) {
@@ -154,7 +155,7 @@ class ActivationCheckpointing final : public Plugin {
     for (const Param* param : unit.params())
       if (param->leaf.defined()) {
         resident.push_back(param->leaf);
-        resident.push_back(param->operand());
+        resident.push_back(param->compute_value());
       }
     const auto blocks = std::ssize(layers_);
     const BlockCost cost = cost_of(inner, x, batch, resident, operators_.block(unit.layer));

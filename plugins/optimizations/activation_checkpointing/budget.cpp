@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "optrush/error.h"
-#include "optrush/random_state.h"
 #include "optrush/saved_tensors.h"
 #include "origin.h"
 

@@ -43,9 +43,10 @@ std::vector<std::string> Operators::slots() {
 template <class AnySlot>
 void Operators::watch(AnySlot& slot, const Recipe& recipe) {
   slot.wrap(Phase::checkpoint,
-            [this, &recipe, name = slot.name()](auto inner, const Site& site) {
-              return site.layer < 0 || compiled(recipe) ? inner
-                                                        : watched(std::move(inner), name, block(site.layer));
+            [this, &recipe, name = slot.name()](auto inner, const Module& module) {
+              return module.layer < 0 || compiled(recipe)
+                         ? inner
+                         : watched(std::move(inner), name, block(module.layer));
             },
             {.trace = Trace::aten, .capturable = true});
 }

@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "optrush/recipe.h"
+#include "optrush/scopes.h"
 
 namespace optrush::checkpointing {
 /// A block as one node of the graph that keeps `x` and runs the block's forward again in the backward, under

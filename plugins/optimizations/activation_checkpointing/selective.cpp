@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "optrush/error.h"
+#include "optrush/scopes.h"
 
 namespace optrush::checkpointing {
 namespace {

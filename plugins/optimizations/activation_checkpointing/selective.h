@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "operators.h"
-#include "optrush/recomputation.h"
 #include "optrush/saved_tensors.h"
+#include "optrush/scopes.h"
 #include "origin.h"
 
 namespace optrush::checkpointing {

@@ -16,6 +16,7 @@
 #include "code.h"
 #include "optrush/forecast.h"
 #include "optrush/plugin.h"
+#include "optrush/shard.h"
 
 namespace {
 using namespace optrush;
@@ -23,7 +24,7 @@ using namespace optrush;
 class AdamW8bitPlugin final : public Plugin {
  public:
   void apply(Recipe& recipe, const Options&) override {
-    recipe.on(Event::declared, Phase::optimizer, [](Run& run) {
+    recipe.on(Event::meta_initialized, Phase::optimizer, [](Run& run) {
       // No shard may cut a block of what shares a scale.
       for (Param* param : run.params().all()) {
         if (adamw_8bit::is_narrow(*param))
@@ -40,7 +41,7 @@ class AdamW8bitPlugin final : public Plugin {
         [](Run& run, std::span<Shard> shards) {
           return adamw_8bit::make_optimizer(run.spec().train, shards);
         },
-        {.trace = Trace::opaque, .capturable = true, .foreseeable = true});
+        {.trace = Trace::opaque, .capturable = true, .predictable = true});
   }
 };
 }  // namespace

@@ -6,15 +6,14 @@
 #include <c10/core/DeviceGuard.h>
 
 #include <algorithm>
-#include <cmath>
 #include <unordered_map>
 #include <utility>
 
 #include "code.h"
 #include "gpu/update.h"
-#include "optrush/costs.h"
 #include "optrush/error.h"
 #include "optrush/forecast.h"
+#include "optrush/optimizer.h"
 #include "pieces.h"
 
 namespace optrush::adamw_8bit {
@@ -84,8 +83,8 @@ class AdamW8bit final : public Optimizer {
     const bool known = gradient.scalar_type() == at::kBFloat16 || gradient.scalar_type() == at::kFloat;
     return (known ? gradient : gradient.to(at::kFloat)).contiguous();
   }
-  static NumberType type_of(const Tensor& numbers) {
-    return numbers.scalar_type() == at::kBFloat16 ? NumberType::bf16 : NumberType::fp32;
+  static Type type_of(const Tensor& numbers) {
+    return numbers.scalar_type() == at::kBFloat16 ? Type::bf16 : Type::fp32;
   }
   static Types types_of(const Updated& one) { return {type_of(one.gradient), type_of(one.shard->data)}; }
 
@@ -169,6 +168,8 @@ class AdamW8bit final : public Optimizer {
     return launches;
   }
 
+  fused::AdamWRates rates() const { return {spec_.beta1, spec_.beta2, spec_.eps, spec_.weight_decay}; }
+
   static Piece piece_of(const Updated& one) {
     const Moments& moments = *one.moments;
     return {.gradient = one.gradient.const_data_ptr(),
@@ -185,14 +186,8 @@ class AdamW8bit final : public Optimizer {
     for (const Updated& one : all) {
       const auto steps = one.moments->steps.item<double>();
       const Factors factors{
-          .beta1 = static_cast<float>(spec_.beta1),
-          .beta2 = static_cast<float>(spec_.beta2),
-          .eps = static_cast<float>(spec_.eps),
-          .keep = static_cast<float>(1 - update.lr * (one.shard->decay ? spec_.weight_decay : 0)),
-          .step_size = static_cast<float>(update.lr / (1 - std::pow(spec_.beta1, steps))),
-          .root = static_cast<float>(1 / std::sqrt(1 - std::pow(spec_.beta2, steps))),
-          .chances = chances_of(spec_.seed, static_cast<uint32_t>(one.moments->number),
-                                static_cast<uint32_t>(steps))};
+          rates().at(steps, update.lr, one.shard->decay),
+          chances_of(spec_.seed, static_cast<uint32_t>(one.moments->number), static_cast<uint32_t>(steps))};
       const Piece piece = piece_of(one);
       const Types types = types_of(one);
       at::parallel_for(0, blocks_of(piece.count), kBlocksPerThread,
@@ -206,14 +201,12 @@ class AdamW8bit final : public Optimizer {
     const gpu::State state{.steps = steps_.const_data_ptr<float>(),
                            .factors = factors_.mutable_data_ptr<float>(),
                            .lr = update.lr_tensor.const_data_ptr<float>(),
-                           .skip = skip.defined() ? skip.const_data_ptr<float>() : nullptr,
-                           .tables = tables_.const_data_ptr()};
-    const gpu::Rates rates{spec_.beta1, spec_.beta2, spec_.eps, spec_.weight_decay, spec_.seed};
+                           .skip = skip.defined() ? skip.const_data_ptr<float>() : nullptr};
     for (const auto& [types, group] : by_types(all)) {
       std::vector<gpu::Piece> pieces;
       for (const Updated* one : group)
         pieces.push_back({piece_of(*one), one->moments->number, one->shard->decay});
-      gpu::update(pieces, types, state, rates);
+      gpu::update(pieces, types, state, rates(), tables_.const_data_ptr(), spec_.seed);
     }
   }
 

@@ -1,9 +1,12 @@
 #pragma once
 #include <cstdint>
 
+#include "kernel_parts/adamw.h"
+#include "kernel_parts/type.h"
+
 /// What the kernels of the update are given: plain pointers, so that the file of vector code sees no torch.
 namespace optrush::adamw_8bit {
-enum class NumberType : uint8_t { bf16, fp32 };
+using fused::Type;
 
 /// `count` numbers of one shard. Moments are codes (code.h), with a scale for each block of them.
 struct Piece {
@@ -14,9 +17,9 @@ struct Piece {
   int64_t count;
 };
 
-/// Of a gradient and of the data that it updates.
+/// Of a gradient and of the data that it updates: fp32 or bf16.
 struct Types {
-  NumberType gradient = NumberType::fp32, data = NumberType::fp32;
+  Type gradient = Type::fp32, data = Type::fp32;
   bool operator==(const Types&) const = default;
 };
 
@@ -36,12 +39,7 @@ constexpr uint32_t chances_of_block(uint32_t chances, int64_t block) {
   return mixed(chances + 0x9E3779B9U * static_cast<uint32_t>(block));
 }
 
-/// AdamW (arXiv:1711.05101) as it is at one step.
-struct Factors {
-  float beta1, beta2, eps;
-  float keep;       ///< 1 - lr * weight decay
-  float step_size;  ///< lr / (1 - beta1^t)
-  float root;       ///< 1 / sqrt(1 - beta2^t)
+struct Factors : fused::AdamWFactors {
   uint32_t chances;
 };
 

@@ -18,6 +18,7 @@
 #include "master_adamw.h"
 #include "optrush/forecast.h"
 #include "optrush/plugin.h"
+#include "optrush/shard.h"
 
 namespace {
 using namespace optrush;
@@ -29,8 +30,8 @@ class Bf16Weights final : public Plugin {
       throw Error("bf16_weights keeps weights in bf16 and masters in fp32; train.dtype is fp64",
                   "leave train.dtype at fp32");
     recipe.set(&TrainSpec::dtype, std::string("bf16"));
-    recipe.on(Event::declared, Phase::precision, [this](Run& run) { declare(run.params()); });
-    recipe.on(Event::placed, Phase::precision, add_up_in_fp32);
+    recipe.on(Event::meta_initialized, Phase::precision, [this](Run& run) { declare(run.params()); });
+    recipe.on(Event::materialized, Phase::precision, add_up_in_fp32);
     recipe.on(Event::ready, Phase::optimizer, [](Run& run) {
       if (!run.device().is_cpu() && !run.device().is_cuda() && !is_forecast(run.device()))
         throw Skip("bf16_weights has kernels for CPUs and NVIDIA GPUs, not for " + run.device().str());
@@ -39,7 +40,7 @@ class Bf16Weights final : public Plugin {
         [this](Run& run, std::span<Shard> shards) {
           return master_adamw::make_optimizer(run.spec().train, shards, std::exchange(masters_, {}));
         },
-        {.trace = Trace::opaque, .capturable = true, .foreseeable = true});
+        {.trace = Trace::opaque, .capturable = true, .predictable = true});
   }
 
  private:
@@ -50,7 +51,7 @@ class Bf16Weights final : public Plugin {
       if (param->shape.size() < 2) {
         param->dtype = at::kFloat;
       } else if (param->trainable) {
-        param->on_value = [this, param](const Tensor& uncut) { masters_[param] = master_from(uncut); };
+        param->on_materialize = [this, param](const Tensor& uncut) { masters_[param] = master_from(uncut); };
       }
     }
   }

@@ -7,14 +7,13 @@
 #include <c10/core/DeviceGuard.h>
 
 #include <array>
-#include <cmath>
 #include <unordered_map>
 #include <utility>
 
 #include "gpu/update.h"
-#include "optrush/costs.h"
 #include "optrush/error.h"
 #include "optrush/forecast.h"
+#include "optrush/optimizer.h"
 #include "pieces.h"
 
 namespace optrush::master_adamw {
@@ -91,8 +90,8 @@ class MasterAdamW final : public Optimizer {
     Tensor master, first, second;
   };
   static bool writes_weight(const Shard& shard) { return shard.data.scalar_type() == at::kBFloat16; }
-  static GradientType type_of(const Tensor& gradient) {
-    return gradient.scalar_type() == at::kBFloat16 ? GradientType::bf16 : GradientType::fp32;
+  static Type type_of(const Tensor& gradient) {
+    return gradient.scalar_type() == at::kBFloat16 ? Type::bf16 : Type::fp32;
   }
   /// As the kernels read it: dense, in bf16 or fp32.
   static Tensor readable(const Tensor& gradient) {
@@ -105,6 +104,8 @@ class MasterAdamW final : public Optimizer {
     State* state;
     Tensor gradient;
   };
+  fused::AdamWRates rates() const { return {spec_.beta1, spec_.beta2, spec_.eps, spec_.weight_decay}; }
+
   static Piece piece_of(const Updated& one) {
     return {one.gradient.const_data_ptr(),
             one.state->master.mutable_data_ptr<float>(),
@@ -115,7 +116,7 @@ class MasterAdamW final : public Optimizer {
   }
   /// Shards that one instance of the GPU's kernel takes together.
   static size_t group_of(const Updated& one) {
-    return (type_of(one.gradient) == GradientType::bf16 ? 0U : 2U) + (writes_weight(*one.shard) ? 0U : 1U);
+    return (type_of(one.gradient) == Type::bf16 ? 0U : 2U) + (writes_weight(*one.shard) ? 0U : 1U);
   }
   static constexpr size_t kGroups = 4;
 
@@ -139,15 +140,9 @@ class MasterAdamW final : public Optimizer {
     if (update.skip.defined() && update.skip.item<double>() != 0) return;
     for (const Updated& one : all) {
       const auto steps = static_cast<double>(++one.state->steps);
-      const Factors factors{
-          .beta1 = static_cast<float>(spec_.beta1),
-          .beta2 = static_cast<float>(spec_.beta2),
-          .eps = static_cast<float>(spec_.eps),
-          .keep = static_cast<float>(1 - update.lr * (one.shard->decay ? spec_.weight_decay : 0)),
-          .step_size = static_cast<float>(update.lr / (1 - std::pow(spec_.beta1, steps))),
-          .root = static_cast<float>(1 / std::sqrt(1 - std::pow(spec_.beta2, steps)))};
+      const Factors factors = rates().at(steps, update.lr, one.shard->decay);
       const Piece piece = piece_of(one);
-      const GradientType type = type_of(one.gradient);
+      const Type type = type_of(one.gradient);
       at::parallel_for(0, piece.count, kNumbersPerThread,
                        [&](int64_t begin, int64_t end) { cpu::update(piece, type, factors, begin, end); });
     }
@@ -156,7 +151,7 @@ class MasterAdamW final : public Optimizer {
   void step_on_gpu(const std::vector<Updated>& all, const Update& update) {
     const c10::DeviceGuard guard(steps_.device());
     std::array<std::vector<gpu::Piece>, kGroups> groups;
-    std::array<GradientType, kGroups> types{};
+    std::array<Type, kGroups> types{};
     for (const Updated& one : all) {
       const size_t group = group_of(one);
       types[group] = type_of(one.gradient);
@@ -167,8 +162,7 @@ class MasterAdamW final : public Optimizer {
                            .factors = factors_.mutable_data_ptr<float>(),
                            .lr = update.lr_tensor.const_data_ptr<float>(),
                            .skip = skip.defined() ? skip.const_data_ptr<float>() : nullptr};
-    const gpu::Rates rates{spec_.beta1, spec_.beta2, spec_.eps, spec_.weight_decay};
-    for (size_t group = 0; group < kGroups; ++group) gpu::update(groups[group], types[group], state, rates);
+    for (size_t group = 0; group < kGroups; ++group) gpu::update(groups[group], types[group], state, rates());
   }
 
   TrainSpec spec_;

@@ -15,10 +15,9 @@
 
 #include "cuda_tools_py.h"
 #include "inductor_py.h"
-#include "optrush/cache.h"
 #include "optrush/error.h"
 #include "optrush/gpu_kernel.h"
-#include "optrush/python.h"
+#include "optrush/machine.h"
 
 namespace optrush::compile {
 namespace fs = std::filesystem;

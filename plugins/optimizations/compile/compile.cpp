@@ -16,8 +16,8 @@
 
 #include "cache.h"
 #include "compiled_unit.h"
-#include "optrush/evaluation.h"
 #include "optrush/plugin.h"
+#include "optrush/scopes.h"
 #include "self_check.h"
 #include "unit_graph.h"
 
@@ -69,7 +69,7 @@ class Compile final : public Plugin {
                          return trains ? run(inner, unit, x, batch, known) : inner(x, batch);
                        };
                      },
-                     {.trace = Trace::opaque, .capturable = true, .foreseeable = false});
+                     {.trace = Trace::opaque, .capturable = true, .predictable = false});
   }
 
  private:
@@ -82,7 +82,7 @@ class Compile final : public Plugin {
                 "stack the plugin cuda_graphs, or use mode \"default\" or \"max-autotune-no-cudagraphs\"");
   }
 
-  /// What one site has compiled so far, the last call's first to look at.
+  /// What one module has compiled so far, the last call's first to look at.
   struct Known {
     Signature last;
     const CompiledUnit* unit = nullptr;

@@ -8,8 +8,8 @@
 #include <fstream>
 #include <iterator>
 
-#include "optrush/costs.h"
 #include "optrush/error.h"
+#include "optrush/forecast.h"
 #include "optrush/json.h"
 
 namespace optrush::compile {

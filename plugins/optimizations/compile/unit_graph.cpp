@@ -8,9 +8,9 @@
 #include <torch/csrc/jit/frontend/tracer.h>
 #include <torch/csrc/jit/passes/canonicalize.h>
 
+#include "optrush/differentiable.h"
 #include "optrush/error.h"
 #include "optrush/param.h"
-#include "optrush/traced_pairs.h"
 
 namespace optrush::compile {
 namespace {
@@ -66,13 +66,13 @@ Batch with_tensors_of_its_own(Batch batch) {
     if (tensor.defined()) tensor = tensor.detach().requires_grad_(tensor.requires_grad());
   };
   for (Tensor* tensor : {&batch.tokens, &batch.labels, &batch.positions, &batch.input, &batch.cos, &batch.sin,
-                         &batch.segments.ids, &batch.segments.starts})
+                         &batch.segments.ids, &batch.segments.cu_seqlens})
     renew(*tensor);
   for (auto& [name, tensor] : batch.named) renew(tensor);
   return batch;
 }
 
-UnitGraph::Pair trace_pair(const TracedPairs::Entry& entry) {
+UnitGraph::Pair trace_pair(const TracedFunctions::Entry& entry) {
   const at::NoGradGuard no_grad;
   const Differentiable& op = *entry.op;
   UnitGraph::Pair pair;
@@ -182,7 +182,7 @@ Signature signature_of(const Tensors& inputs, const Batch& batch) {
 UnitGraph trace_unit(const UnitFunction& function, const Unit& unit, const Tensor& x, const Batch& of_call) {
   const at::AutoGradMode with_gradients(true);
   const NoAutocastCache no_cache;
-  const TracedPairs pairs;
+  const TracedFunctions pairs;
   UnitGraph result;
   const Tensor start = x.detach().requires_grad_(x.requires_grad());
   const Batch batch = with_tensors_of_its_own(of_call);
@@ -196,7 +196,7 @@ UnitGraph trace_unit(const UnitFunction& function, const Unit& unit, const Tenso
 Tensor traceable_output(const UnitFunction& function, const Unit& unit, const Tensor& x, const Batch& batch) {
   const at::AutoGradMode with_gradients(true);
   const NoAutocastCache no_cache;
-  const TracedPairs pairs;
+  const TracedFunctions pairs;
   Tensor out;
   trace(unit_inputs(unit, x, batch), [&](const Tensors& inputs) {
     out = function(inputs.front(), batch);

@@ -14,7 +14,7 @@ using namespace optrush;
 class CpuAllocator final : public Plugin {
  public:
   void apply(Recipe& recipe, const Options& options) override {
-    recipe.on(Event::meshed, Phase::base, [huge = options.boolean("huge_pages")](Run& run) {
+    recipe.on(Event::mesh_initialized, Phase::base, [huge = options.boolean("huge_pages")](Run& run) {
       if (run.device().is_cuda())
         throw Skip("the tensors of this run are on a GPU, which has a caching allocator already",
                    "take the rung off, or run it with device = \"cpu\"");

@@ -5,7 +5,7 @@
 #include <mutex>
 #include <vector>
 
-#include "optrush/host_memory.h"
+#include "optrush/machine.h"
 #include "pages.h"
 #include "size_classes.h"
 

@@ -7,6 +7,7 @@
 // tensor. Phases of a replayed step can't be told apart.
 #include "capturable.h"
 #include "optrush/plugin.h"
+#include "optrush/step.h"
 #include "step_graph.h"
 
 namespace {
@@ -19,7 +20,7 @@ class CudaGraphs final : public Plugin {
     if (recipe.spec().validate.every > 0)
       throw Error("cuda_graphs records whole steps, and validate runs forwards between them",
                   "take cuda_graphs off, or leave validate out");
-    recipe.on(Event::declared, Phase::capture, [&recipe](Run&) { check_capturable(recipe); });
+    recipe.on(Event::meta_initialized, Phase::capture, [&recipe](Run&) { check_capturable(recipe); });
     recipe.on(Event::ready, Phase::capture, [this](Run& run) {
       if (!run.device().is_cuda())
         throw Skip("CUDA graphs exist on NVIDIA GPUs only; this run is on the CPU", "take the rung off here");
@@ -27,10 +28,10 @@ class CudaGraphs final : public Plugin {
       graph_ = std::make_unique<StepGraph>(run.device());
     });
     recipe.schedule.wrap(Phase::capture,
-                         [this](StepGraph::Schedule inner, const Site&) -> StepGraph::Schedule {
+                         [this](StepGraph::Schedule inner, const Module&) -> StepGraph::Schedule {
                            return [this, inner = std::move(inner)](Step& step) { run_step(step, inner); };
                          },
-                         {.foreseeable = false});
+                         {.predictable = false});
   }
 
  private:

@@ -1,6 +1,7 @@
 #include "static_batches.h"
 
 #include "optrush/error.h"
+#include "optrush/step.h"
 
 namespace optrush::cuda_graphs {
 namespace {
@@ -29,7 +30,7 @@ void StaticBatches::copy_from(const Step& step) const {
     const Batch& kept = batches_[micro];
     check_same(fresh.token_count == kept.token_count, "its number of tokens that count");
     check_same(fresh.sequence_count == kept.sequence_count, "its number of sequences that count");
-    check_same(fresh.segments.longest == kept.segments.longest, "the length of its longest document");
+    check_same(fresh.segments.max_seqlen == kept.segments.max_seqlen, "the length of its longest document");
     const auto from = fresh.tensors(), to = kept.tensors();
     for (size_t i = 0; i < to.size(); ++i) {
       const bool given = from[i].defined();

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "optrush/error.h"
+#include "optrush/step.h"
 #include "static_batches.h"
 #ifdef OPTRUSH_HAS_CUDA
 #include <ATen/Functions.h>

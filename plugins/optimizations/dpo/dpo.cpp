@@ -17,8 +17,10 @@
 #include <map>
 #include <set>
 
-#include "optrush/evaluation.h"
+#include "optrush/data_parallel.h"
 #include "optrush/plugin.h"
+#include "optrush/scopes.h"
+#include "optrush/step.h"
 
 namespace {
 using namespace optrush;
@@ -38,21 +40,26 @@ class Dpo final : public Plugin {
           "rush.preferences(...)");
     beta_ = options.number("beta");
     label_smoothing_ = options.number("label_smoothing");
-    recipe.on(Event::declared, Phase::precision, [this, &recipe](Run& run) {
-      if (run.sites("embedding").empty())
+    recipe.on(Event::meta_initialized, Phase::precision, [this, &recipe](Run& run) {
+      if (run.modules("embedding").empty())
         throw Skip("dpo compares answers made of tokens, and this model reads none",
                    "take the rung off here");
       check_whole(recipe);
+      if (const int64_t rows = run.spec().train.micro_batch; rows % 2 != 0)
+        throw Error("train.micro_batch is " + std::to_string(rows) +
+                        ", and the two answers of a pair are two sequences of one micro-batch",
+                    "give an even number");
       trains_model_ = trains_model(run);
     });
     // Before the run goes on from a saved state, if it does.
     recipe.on(Event::ready, Phase::measure, [this](Run& run) {
       if (trains_model_) keep_first_values(run);
     });
-    recipe.schedule.wrap(Phase::gradients, [this](auto inner, const Site&) { return after_reference(inner); },
+    recipe.schedule.wrap(Phase::gradients,
+                         [this](auto inner, const Module&) { return after_reference(inner); },
                          {.trace = Trace::aten});
     recipe.evaluation.wrap(Phase::gradients,
-                           [this](auto inner, const Site&) -> decltype(inner) {
+                           [this](auto inner, const Module&) -> decltype(inner) {
                              return [this, inner](const Batch& batch) {
                                as_reference([&] { reference_[batch.first_sample] = inner(batch); });
                                return inner(batch);
@@ -62,7 +69,8 @@ class Dpo final : public Plugin {
     // Inside of what gathers a unit's parameters; outside of what compiles it, which then sees the head
     // alone.
     recipe.unit.wrap(Phase::checkpoint, [this](auto inner, const Unit& unit) { return on_head(inner, unit); },
-                     {.trace = Trace::aten, .offers = {"preferences"}});
+                     {.trace = Trace::aten});
+    recipe.learn_from("preferences");
     recipe.counter({.name = "accuracy", .per = Per::step, .over_ranks = OverRanks::mean},
                    [this] { return total(accuracy_); });
     recipe.counter({.name = "reward margin", .per = Per::step, .over_ranks = OverRanks::mean},
@@ -73,7 +81,8 @@ class Dpo final : public Plugin {
   /// Whether anything is trained that the model has without what plugins add to it.
   static bool trains_model(Run& run) {
     std::set<const Param*> added;
-    for (const Site* site : run.sites("linear")) added.insert(site->params.begin() + 1, site->params.end());
+    for (const Module* module : run.modules("linear"))
+      added.insert(module->params.begin() + 1, module->params.end());
     return std::ranges::any_of(
         run.params().all(), [&](const Param* param) { return param->trainable && !added.contains(param); });
   }

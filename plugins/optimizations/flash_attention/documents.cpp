@@ -6,7 +6,7 @@
 #include <array>
 #include <limits>
 
-#include "optrush/costs.h"
+#include "optrush/forecast.h"
 
 namespace optrush::flash::documents {
 namespace {
@@ -18,7 +18,7 @@ Tensor heads_of(const Tensor& positions, int64_t batch) {
 
 /// Of those that have any position.
 std::vector<int64_t> lengths_of(const Segments& segments) {
-  const Tensor lengths = segments.starts.diff().to(at::kLong);
+  const Tensor lengths = segments.cu_seqlens.diff().to(at::kLong);
   std::vector<int64_t> all(lengths.const_data_ptr<int64_t>(),
                            lengths.const_data_ptr<int64_t>() + lengths.numel());
   std::erase(all, 0);
@@ -41,16 +41,16 @@ Tensor together(Tensors parts, int64_t batch) {
 class PlacesOfLse {
  public:
   PlacesOfLse(const Segments& segments, int64_t positions) : segments_(segments) {
-    const Tensor all = at::arange(positions, segments.starts.options());
-    document_ = at::bucketize(all, segments.starts, /*out_int32=*/false, /*right=*/true) - 1;
-    offset_ = all.to(at::kLong) - segments.starts.to(at::kLong).index_select(0, document_);
+    const Tensor all = at::arange(positions, segments.cu_seqlens.options());
+    document_ = at::bucketize(all, segments.cu_seqlens, /*out_int32=*/false, /*right=*/true) - 1;
+    offset_ = all.to(at::kLong) - segments.cu_seqlens.to(at::kLong).index_select(0, document_);
   }
   /// (B x S, H)
   Tensor take(const Tensor& lse) const { return lse.transpose(1, 2).index({document_, offset_}); }
   Tensor put(const Tensor& lse) const {
     constexpr int64_t kAlignment = 32;
-    const int64_t rows = (segments_.longest + kAlignment - 1) / kAlignment * kAlignment;
-    const Tensor placed = at::full({segments_.starts.numel() - 1, rows, lse.size(1)},
+    const int64_t rows = (segments_.max_seqlen + kAlignment - 1) / kAlignment * kAlignment;
+    const Tensor placed = at::full({segments_.cu_seqlens.numel() - 1, rows, lse.size(1)},
                                    std::numeric_limits<float>::infinity(), lse.options());
     return placed.index_put_({document_, offset_}, lse).transpose(1, 2).contiguous();
   }
@@ -68,8 +68,8 @@ double flops_of(int64_t products, const Tensor& q, const AttentionArgs& args) {
   return 2 * static_cast<double>(products) * args.segments.pairs * width / (args.causal ? 2 : 1);
 }
 
-/// These FLOPs follow from the documents' lengths (docs/plugins.md). On a GPU the sizes of one operator for
-/// all of them do not tell any; on a CPU each document is a call, which is counted.
+/// These FLOPs follow from the documents' lengths (docs/plugins/gpu_kernel.md). On a GPU the sizes of one
+/// operator for all of them do not tell any; on a CPU each document is a call, which is counted.
 void note_products(double flops, bool on_gpu) {
   if (on_gpu) note_flops(flops);
   const std::array<c10::IValue, 1> inputs = {c10::IValue(flops)};
@@ -120,8 +120,8 @@ std::array<Tensor, 3> backward_each(const Tensor& gradient, const Tensor& q, con
 
 AttentionOut forward_on_gpu(bool efficient, const Tensor& q, const Tensor& k, const Tensor& v,
                             const AttentionArgs& args) {
-  const Tensor& starts = args.segments.starts;
-  const int64_t longest = args.segments.longest, batch = q.size(0);
+  const Tensor& starts = args.segments.cu_seqlens;
+  const int64_t longest = args.segments.max_seqlen, batch = q.size(0);
   const Tensor queries = positions_of(q), keys = positions_of(k), values = positions_of(v);
   if (!efficient) {
     const auto results = at::_flash_attention_forward(queries, keys, values, starts, starts, longest, longest,
@@ -142,8 +142,8 @@ std::array<Tensor, 3> backward_on_gpu(bool efficient, const Tensor& gradient, co
                                       const Tensor& k, const Tensor& v, const Tensor& out, const Tensor& lse,
                                       const AttentionArgs& args) {
   note_products(flops_of(5, q, args), /*on_gpu=*/true);
-  const Tensor& starts = args.segments.starts;
-  const int64_t longest = args.segments.longest, batch = q.size(0);
+  const Tensor& starts = args.segments.cu_seqlens;
+  const int64_t longest = args.segments.max_seqlen, batch = q.size(0);
   const Tensor queries = positions_of(q), keys = positions_of(k), values = positions_of(v);
   const Tensor upstream = positions_of(gradient), result = positions_of(out).contiguous();
   const Tensor rows = positions_of(lse);

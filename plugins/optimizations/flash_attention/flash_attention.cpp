@@ -66,7 +66,7 @@ class FlashAttention final : public Plugin {
     recipe.ops.attention.replace([this](const Tensor& q, const Tensor& k, const Tensor& v,
                                         const AttentionArgs& args) { return attend(q, k, v, args); },
                                  {.trace = Trace::aten, .capturable = true, .offers = std::move(offers)});
-    recipe.ops.attention_halves.replace([this] { return this->halves(); }, halves);
+    recipe.ops.attention_forward_backward.replace([this] { return this->halves(); }, halves);
   }
 
  private:
@@ -106,7 +106,7 @@ class FlashAttention final : public Plugin {
         {}};
   }
 
-  AttentionHalves halves() {
+  AttentionForwardBackward halves() {
     const auto forward = [this](const Tensor& q, const Tensor& k, const Tensor& v,
                                 const AttentionArgs& args) {
       const at::NoGradGuard no_grad;

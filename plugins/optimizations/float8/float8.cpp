@@ -14,7 +14,7 @@
 
 #include <deque>
 
-#include "linear_pair.h"
+#include "linear_function.h"
 #include "optrush/gpu_kernel.h"
 #include "optrush/plugin.h"
 
@@ -32,7 +32,7 @@ class Float8 final : public Plugin {
       throw Error("float8 multiplies fp32 or bf16 in 8 bits; train.dtype is fp64",
                   "leave train.dtype at fp32");
     scaling_ = options.string("recipe") == "rowwise" ? Scaling::rowwise : Scaling::tensorwise;
-    recipe.ops.linear.replace_each([this](const Site& site) { return replacement(site); },
+    recipe.ops.linear.replace_each([this](const Module& module) { return replacement(module); },
                                    {.trace = Trace::pair, .capturable = true});
     recipe.on(Event::ready, Phase::base, [this](Run& run) { check(run); });
     recipe.on(Event::step_end, Phase::base, [this](Run&) {
@@ -41,9 +41,9 @@ class Float8 final : public Plugin {
   }
 
  private:
-  Ops::Linear::Fn replacement(const Site& site) {
-    const Param* weight = site.params.at(0);
-    if (site.layer < 0) return {};
+  Ops::Linear::Fn replacement(const Module& module) {
+    const Param* weight = module.params.at(0);
+    if (module.layer < 0) return {};
     const auto here = weight->layout.box_shape();  // of this rank
     if (here[0] % kMultiple != 0 || here[1] % kMultiple != 0) {
       ++odd_;
@@ -52,7 +52,7 @@ class Float8 final : public Plugin {
     trains_ = trains_ || weight->trainable;
     const auto gradients = scaling_ == Scaling::rowwise ? at::kFloat8_e4m3fn : at::kFloat8_e5m2;
     const auto& pair = pairs_.emplace_back(
-        make_linear_pair(scaling_, gradients, weight->trainable, weights_.emplace_back()));
+        make_linear_function(scaling_, gradients, weight->trainable, weights_.emplace_back()));
     return [&pair, weight](const Tensor& x) {
       const auto device = x.device().type();
       const bool autocast = at::autocast::is_autocast_enabled(device);
@@ -83,8 +83,8 @@ class Float8 final : public Plugin {
   }
 
   Scaling scaling_ = Scaling::tensorwise;
-  std::deque<StepWeight> weights_;    // one a site: addresses must last
-  std::deque<Differentiable> pairs_;  // one a site
+  std::deque<StepWeight> weights_;    // one a module: addresses must last
+  std::deque<Differentiable> pairs_;  // one a module
   int64_t odd_ = 0;
   bool trains_ = false;
 };

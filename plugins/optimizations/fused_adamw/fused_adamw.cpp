@@ -6,6 +6,7 @@
 
 #include <unordered_map>
 
+#include "optrush/optimizer.h"
 #include "optrush/plugin.h"
 
 namespace {
@@ -72,7 +73,7 @@ class FusedAdamWPlugin final : public Plugin {
         [](Run& run, std::span<Shard> shards) {
           return std::make_unique<FusedAdamW>(run.spec().train, shards);
         },
-        {.trace = Trace::opaque, .capturable = true, .offers = {"double"}, .foreseeable = true});
+        {.trace = Trace::opaque, .capturable = true, .offers = {"double"}, .predictable = true});
   }
 };
 }  // namespace

@@ -56,7 +56,7 @@ class FusedKernels final : public Plugin {
 
  private:
   static Traits traits() {
-    return {.trace = Trace::opaque, .capturable = true, .offers = {"double"}, .foreseeable = true};
+    return {.trace = Trace::opaque, .capturable = true, .offers = {"double"}, .predictable = true};
   }
 
   /// What the linears after a norm would cast its result to.
@@ -67,18 +67,18 @@ class FusedKernels final : public Plugin {
   }
 
   /// LayerNorm keeps the plain form: it has a bias, or no parameter.
-  bool fuses(const Site& site) {
-    const bool rms = !site.params.empty() && site.params.front()->name.ends_with(".weight") &&
-                     (site.params.size() == 1 || !site.params[1]->name.ends_with(".bias"));
-    (rms ? fused_sites_ : plain_sites_) += 1;
+  bool fuses(const Module& module) {
+    const bool rms = !module.params.empty() && module.params.front()->name.ends_with(".weight") &&
+                     (module.params.size() == 1 || !module.params[1]->name.ends_with(".bias"));
+    (rms ? fused_sites_ : plain_modules_) += 1;
     return rms;
   }
 
   void replace_norm(Recipe& recipe) {
     recipe.ops.norm.replace_each(
-        [this](const Site& site) -> Ops::Norm::Fn {
-          if (!fuses(site)) return {};
-          return [this, weight = site.params.front()](const Tensor& x, const NormArgs& args) {
+        [this](const Module& module) -> Ops::Norm::Fn {
+          if (!fuses(module)) return {};
+          return [this, weight = module.params.front()](const Tensor& x, const NormArgs& args) {
             return call(norms_.of(args.eps, low_type(x)), {x, weight->value()}).at(1);
           };
         },
@@ -87,10 +87,10 @@ class FusedKernels final : public Plugin {
 
   void replace_add_norm(Recipe& recipe) {
     recipe.ops.add_norm.replace_each(
-        [this](const Site& site) -> Ops::AddNorm::Fn {
-          if (!fuses(site)) return {};
-          return [this, weight = site.params.front()](const Tensor& x, const Tensor& delta,
-                                                      const NormArgs& args) -> std::array<Tensor, 2> {
+        [this](const Module& module) -> Ops::AddNorm::Fn {
+          if (!fuses(module)) return {};
+          return [this, weight = module.params.front()](const Tensor& x, const Tensor& delta,
+                                                        const NormArgs& args) -> std::array<Tensor, 2> {
             const auto low = low_type(x);
             auto out = delta.defined() ? call(add_norms_.of(args.eps, low), {x, delta, weight->value()})
                                        : call(norms_.of(args.eps, low), {x, weight->value()});
@@ -123,15 +123,15 @@ class FusedKernels final : public Plugin {
     if (fused_sites_ == 0)
       throw Error("fused_kernels has nothing to fuse: the norms of this model are not RMSNorm",
                   "add \"position\" or \"swiglu\" to its kernels, or take the rung off");
-    if (plain_sites_ > 0)
-      run.note("fused_kernels: " + std::to_string(plain_sites_) + " norms are no RMSNorm and stay plain");
+    if (plain_modules_ > 0)
+      run.note("fused_kernels: " + std::to_string(plain_modules_) + " norms are no RMSNorm and stay plain");
     const auto form = form_of(run.device());
     if (form != at::kCPU && form != at::kCUDA)
       throw Skip("fused_kernels has kernels for CPUs and NVIDIA GPUs, not for " + run.device().str());
   }
 
   bool lower_ = true;
-  int64_t fused_sites_ = 0, plain_sites_ = 0;
+  int64_t fused_sites_ = 0, plain_modules_ = 0;
   NormPairs norms_{fused::norm}, add_norms_{fused::add_norm};
   Differentiable position_ = fused::position(), swiglu_ = fused::swiglu();
 };

@@ -6,9 +6,9 @@
 
 #include "kernel_parts/tensors.h"
 #include "kernels.h"
-#include "optrush/costs.h"
 #include "optrush/error.h"
 #include "optrush/forecast.h"
+#include "optrush/shard.h"
 #include "pairs.h"
 
 namespace optrush::fused {

@@ -4,7 +4,6 @@
 
 #include "kernel_parts/tensors.h"
 #include "kernels.h"
-#include "optrush/costs.h"
 #include "optrush/error.h"
 #include "optrush/forecast.h"
 #include "pairs.h"

@@ -11,7 +11,7 @@
 #include <deque>
 #include <optional>
 
-#include "loss_pair.h"
+#include "loss_function.h"
 #include "optrush/plugin.h"
 
 namespace {
@@ -21,17 +21,17 @@ class FusedLinearCrossEntropy final : public Plugin {
  public:
   void apply(Recipe& recipe, const Options& options) override {
     recipe.ops.head_loss.replace_each(
-        [this, chunk = options.integer("chunk")](const Site& site) -> Ops::HeadLoss::Fn {
-          const Param* weight = site.params.at(0);
-          SitePairs& pairs = sites_.emplace_back();
+        [this, chunk = options.integer("chunk")](const Module& module) -> Ops::HeadLoss::Fn {
+          const Param* weight = module.params.at(0);
+          ModulePairs& pairs = sites_.emplace_back();
           return [&pairs, weight, chunk](const Tensor& x, const Tensor& labels, const Ops::HeadParts& parts) {
             // Made at the first call: only then it is known whether ranks split the vocabulary.
             if (!pairs.trains) {
-              pairs.trains = make_loss_pair(chunk, {.weight = weight->trainable}, parts.part);
-              pairs.evaluates = make_loss_pair(chunk, {.x = false, .weight = false}, parts.part);
+              pairs.trains = make_loss_function(chunk, {.weight = weight->trainable}, parts.part);
+              pairs.evaluates = make_loss_function(chunk, {.x = false, .weight = false}, parts.part);
             }
             return call(at::GradMode::is_enabled() ? *pairs.trains : *pairs.evaluates,
-                        {x, labels, weight->operand()})
+                        {x, labels, weight->compute_value()})
                 .at(0);
           };
         },
@@ -39,10 +39,10 @@ class FusedLinearCrossEntropy final : public Plugin {
   }
 
  private:
-  struct SitePairs {
+  struct ModulePairs {
     std::optional<Differentiable> trains, evaluates;
   };
-  std::deque<SitePairs> sites_;  // addresses must last
+  std::deque<ModulePairs> sites_;  // addresses must last
 };
 }  // namespace
 

@@ -9,8 +9,8 @@
 #include <map>
 #include <set>
 
-#include "optrush/evaluation.h"
 #include "optrush/plugin.h"
+#include "optrush/scopes.h"
 
 namespace {
 using namespace optrush;
@@ -24,17 +24,17 @@ class Lora final : public Plugin {
     scale_ = options.number("alpha") / static_cast<double>(rank_);
     dropout_ = options.number("dropout");
     targets_ = options.list("target_modules");
-    recipe.describe_adapter({{"peft_type", "LORA"},
+    recipe.describe("peft", {{"peft_type", "LORA"},
                              {"task_type", "CAUSAL_LM"},
                              {"r", rank_},
                              {"lora_alpha", options.number("alpha")},
                              {"lora_dropout", dropout_},
                              {"target_modules", targets_},
                              {"bias", "none"}});
-    recipe.on(Event::declared, Phase::adapter, [this](Run& run) { adapt(run); });
+    recipe.on(Event::meta_initialized, Phase::adapter, [this](Run& run) { adapt(run); });
     recipe.ops.linear.wrap(Phase::adapter,
-                           [this, &mesh = recipe.mesh](auto inner, const Site& site) {
-                             return wrap(std::move(inner), site, mesh);
+                           [this, &mesh = recipe.mesh](auto inner, const Module& module) {
+                             return wrap(std::move(inner), module, mesh);
                            },
                            {.trace = Trace::aten, .capturable = true});
   }
@@ -50,10 +50,10 @@ class Lora final : public Plugin {
                   "name linears, as { \"q_proj\", \"v_proj\" }");
     for (Param* param : run.params().all()) param->trainable = false;
     std::set<std::string> names;
-    for (Site* site : run.sites("linear")) {
-      names.insert(last_name(site->path));
-      if (std::find(targets_.begin(), targets_.end(), last_name(site->path)) != targets_.end())
-        pairs_[site->path] = add_pair(run.params(), *site);
+    for (Module* module : run.modules("linear")) {
+      names.insert(last_name(module->path));
+      if (std::find(targets_.begin(), targets_.end(), last_name(module->path)) != targets_.end())
+        pairs_[module->path] = add_pair(run.params(), *module);
     }
     for (const auto& target : targets_) {
       if (names.contains(target)) continue;
@@ -64,46 +64,47 @@ class Lora final : public Plugin {
     }
   }
 
-  Pair add_pair(Params& params, Site& site) const {
-    const Param& weight = *site.params.at(0);
+  Pair add_pair(Params& params, Module& module) const {
+    const Param& weight = *module.params.at(0);
     const auto uniform = [bound = 1 / std::sqrt(static_cast<double>(weight.shape[1]))](Tensor& value,
                                                                                        at::Generator& g) {
       value.uniform_(-bound, bound, g);  // kaiming_uniform(a = sqrt(5)), as PEFT
     };
     const auto zero = [](Tensor& value, at::Generator&) { value.zero_(); };
-    Param& down = params.add({.name = site.path + ".lora_A.weight",
+    Param& down = params.add({.name = module.path + ".lora_A.weight",
                               .shape = {rank_, weight.shape[1]},
                               .axes = {"rank", weight.axes[1]},
                               .init = uniform,
                               .dtype = weight.dtype});
-    Param& up = params.add({.name = site.path + ".lora_B.weight",
+    Param& up = params.add({.name = module.path + ".lora_B.weight",
                             .shape = {weight.shape[0], rank_},
                             .axes = {weight.axes[0], "rank"},
                             .init = zero,
                             .dtype = weight.dtype});
-    site.params.push_back(&down);
-    site.params.push_back(&up);
+    module.params.push_back(&down);
+    module.params.push_back(&up);
     return {&down, &up};
   }
 
-  Ops::Linear::Fn wrap(Ops::Linear::Fn inner, const Site& site, const Mesh& mesh) const {
-    const auto found = pairs_.find(site.path);
+  Ops::Linear::Fn wrap(Ops::Linear::Fn inner, const Module& module, const Mesh& mesh) const {
+    const auto found = pairs_.find(module.path);
     if (found == pairs_.end()) return inner;
     if (const Param& down = *found->second.down;
         dropout_ > 0 && (down.layout.box_shape().at(1) < down.shape[1] || mesh.size(mesh.sequence()) > 1))
-      throw Error("lora: dropout of an input of which '" + site.path +
+      throw Error("lora: dropout of an input of which '" + module.path +
                       "' has a part on each rank, which "
                       "would draw otherwise than one device does",
-                  "dropout = 0, or leave '" + last_name(site.path) + "' out of target_modules");
+                  "dropout = 0, or leave '" + last_name(module.path) + "' out of target_modules");
     return [inner = std::move(inner), pair = found->second, scale = scale_,
             dropout = dropout_](const Tensor& x) {
       if (of_reference()) return inner(x);
       const Tensor dropped = dropout > 0 && !evaluating() ? at::dropout(x, dropout, /*train=*/true) : x;
       const Tensor out = inner(x);
-      const Tensor low = at::linear(dropped, pair.down->operand());
+      const Tensor low = at::linear(dropped, pair.down->compute_value());
       // One product that adds to the output: the update alone, and scaled, would be two more tensors of the
       // output's size, in the backward as well.
-      return at::addmm(out.flatten(0, -2), low.flatten(0, -2), pair.up->operand().t(), /*beta=*/1, scale)
+      return at::addmm(out.flatten(0, -2), low.flatten(0, -2), pair.up->compute_value().t(), /*beta=*/1,
+                       scale)
           .view_as(out);
     };
   }

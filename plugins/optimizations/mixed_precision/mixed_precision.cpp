@@ -6,8 +6,9 @@
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
 
-#include "optrush/autocast.h"
+#include "optrush/optimizer.h"
 #include "optrush/plugin.h"
+#include "optrush/scopes.h"
 
 namespace {
 using namespace optrush;
@@ -55,11 +56,11 @@ class MixedPrecision final : public Plugin {
                   "leave train.dtype at fp32");
     const bool half = options.string("dtype") == "fp16";
     const auto type = half ? at::kHalf : at::kBFloat16;
-    recipe.on(Event::declared, Phase::precision, [this, type](Run& run) {
+    recipe.on(Event::meta_initialized, Phase::precision, [this, type](Run& run) {
       device_ = run.device().type();
       for (const char* role : {"linear", "head_loss"})
-        for (const Site* site : run.sites(role))
-          for (Param* param : site->params) param->operand_type = type;
+        for (const Module* module : run.modules(role))
+          for (Param* param : module->params) param->compute_dtype = type;
     });
     recipe.scope(Phase::precision,
                  [this, type]() -> Scopes::Guard { return std::make_shared<Autocast>(device_, type); });
@@ -83,7 +84,7 @@ class MixedPrecision final : public Plugin {
     recipe.loss_gradient.replace([this](const Tensor& loss) { return scaler_->scaled_root(loss); }, traits);
     recipe.gradients.wrap(
         Phase::precision,
-        [this](auto inner, const Site&) -> decltype(inner) {
+        [this](auto inner, const Module&) -> decltype(inner) {
           return [this, inner](Gradients& gradients, Update& update) {
             inner(gradients, update);
             scaler_->unscale(gradients, update);

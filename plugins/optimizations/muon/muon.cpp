@@ -15,8 +15,6 @@
 // that is stacked below, at `others_lr` times the learning rate. By default an update has the root mean
 // square of AdamW's in long trainings; at the beginning of one AdamW's are longer, and Muon's best rate is
 // several times AdamW's.
-#include <algorithm>
-
 #include "optimizer.h"
 #include "optrush/error.h"
 #include "optrush/plugin.h"
@@ -33,17 +31,17 @@ class MuonPlugin final : public Plugin {
     settings_.scale = options.string("scale") == "spectral" ? muon::Scale::spectral : muon::Scale::match_rms;
     settings_.others_lr = options.number("others_lr");
     share_ = options.boolean("distributed");
-    recipe.on(Event::declared, Phase::gradients, [](Run& run) {
+    recipe.on(Event::meta_initialized, Phase::gradients, [](Run& run) {
       for (const Param* param : run.params().all())
         if (param->trainable && muon::is_hidden_matrix(*param)) return;
       throw Skip("muon updates matrices inside of the model, and none of them is trained",
                  "take the rung off here");
     });
     // Inside of what only decides when an optimizer is called.
-    recipe.optimizer.wrap(Phase::gradients, [this, &recipe](auto inner, const Site&) -> decltype(inner) {
-      return [this, inner, &recipe](Run& run, std::span<Shard> shards) {
+    recipe.optimizer.wrap(Phase::gradients, [this](auto inner, const Module&) -> decltype(inner) {
+      return [this, inner](Run& run, std::span<Shard> shards) {
         muon::Split split = muon::split(shards);
-        std::vector<muon::Round> rounds = rounds_of(run, recipe);
+        std::vector<muon::Round> rounds = rounds_of(run);
         return muon::make_optimizer(run.spec().train, settings_, split.matrices, std::move(rounds),
                                     inner(run, split.others));
       };
@@ -51,23 +49,13 @@ class MuonPlugin final : public Plugin {
   }
 
  private:
-  std::vector<muon::Round> rounds_of(Run& run, const Recipe& recipe) const {
+  std::vector<muon::Round> rounds_of(Run& run) const {
     std::vector<muon::Round> rounds = muon::make_rounds(run, share_);
     for (const muon::Round& round : rounds) {
-      if (round.cut) refuse_single_shards(recipe, *round.matrices.front());
       if (round.cut) run.expect_traffic("reduce_scatter", round.dims, round.bytes());
       run.expect_traffic("all_gather", round.dims, round.bytes());
     }
     return rounds;
-  }
-
-  /// Ranks that have parts of a matrix have to be called for it at the same time.
-  static void refuse_single_shards(const Recipe& recipe, const Param& matrix) {
-    for (const Edit& wrap : recipe.optimizer.wraps())
-      if (std::ranges::find(wrap.traits.offers, "single shards") != wrap.traits.offers.end())
-        throw Error("muon needs all of '" + matrix.name + "' at once, of which ranks have parts, and '" +
-                        wrap.plugin + "' updates each part by itself",
-                    "take one of the two off the stack");
   }
 
   muon::Settings settings_;

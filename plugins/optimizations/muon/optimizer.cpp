@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "optrush/error.h"
+#include "optrush/optimizer.h"
 #include "orthogonalize.h"
 
 namespace optrush::muon {
@@ -22,6 +23,14 @@ class Muon final : public Optimizer {
         others_(std::move(others)) {
     for (const Shard& shard : matrices) momenta_[shard.key()] = at::zeros_like(shard.data);
     for (const Round& round : rounds_) shared_.insert(round.matrices.begin(), round.matrices.end());
+  }
+
+  /// Ranks that have parts of a matrix have to be called for it at the same time.
+  std::string why_not_in_parts() const override {
+    for (const Round& round : rounds_)
+      if (round.cut)
+        return "muon needs all of '" + round.matrices.front()->name + "' at once, of which ranks have parts";
+    return others_->why_not_in_parts();
   }
 
   void step(std::span<Shard> shards, const Update& update) override {
@@ -78,7 +87,7 @@ class Muon final : public Optimizer {
   /// ranks that have copies need not be called in one order, and each works for itself.
   void update_all(const Parts& parts, double lr, bool together) const {
     const auto orthogonal = [&](const Param& param, const Tensor& matrix) {
-      return orthogonalize(matrix, settings_.steps, param.operand_type.value_or(matrix.scalar_type()));
+      return orthogonalize(matrix, settings_.steps, param.compute_dtype.value_or(matrix.scalar_type()));
     };
     const auto take = [&](const Param& param, const Tensor& whole) {
       const auto part = parts.find(&param);

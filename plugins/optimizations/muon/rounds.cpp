@@ -15,7 +15,7 @@ at::TensorOptions sent(const Round& round) { return at::TensorOptions(round.sent
 /// Dimensions over which ranks together have the matrix, each a part of it.
 Mesh::Names cut_over(const Param& param, const Mesh& mesh) {
   const Mesh::Names layers = mesh.layers();
-  Mesh::Names dims = param.split_over;
+  Mesh::Names dims = param.sharded_over;
   std::erase_if(dims, [&](const auto& dim) { return std::ranges::find(layers, dim) != layers.end(); });
   return dims;
 }
@@ -24,7 +24,7 @@ Mesh::Names cut_over(const Param& param, const Mesh& mesh) {
 struct Flight {
   const Round* round;
   Tensor whole, mine;
-  Pending pending;
+  WorkHandle pending;
 };
 
 Tensor matrix_of(const Flight& flight, size_t rank) {
@@ -76,12 +76,12 @@ std::vector<Round> make_rounds(Run& run, bool share) {
     Round wanted{.group = &mesh.group(dims), .dims = dims, .cut = cut, .device = run.device()};
     if (wanted.group->size() == 1) continue;
     // In fp16, gradients that were not scaled would vanish.
-    wanted.sent_as = param->operand_type == at::kBFloat16 ? at::kBFloat16 : param->dtype;
+    wanted.sent_as = param->compute_dtype == at::kBFloat16 ? at::kBFloat16 : param->dtype;
     const auto open = std::ranges::find_if(rounds, [&](const Round& round) {
       return round.group == wanted.group && round.cut == cut && round.sent_as == wanted.sent_as &&
              std::ssize(round.matrices) < round.group->size() &&
              round.matrices.front()->shape == param->shape &&
-             round.matrices.front()->operand_type == param->operand_type;
+             round.matrices.front()->compute_dtype == param->compute_dtype;
     });
     Round& round = open == rounds.end() ? rounds.emplace_back(std::move(wanted)) : *open;
     round.matrices.push_back(param);

@@ -10,9 +10,8 @@
 #include "decode.h"
 #include "kernel_parts/tensors.h"
 #include "numbers.h"
-#include "optrush/costs.h"
+#include "optrush/edit.h"
 #include "optrush/forecast.h"
-#include "optrush/traits.h"
 #include "scales.h"
 
 namespace optrush::nf4 {

@@ -1,5 +1,5 @@
 #pragma once
-#include "optrush/codec.h"
+#include "optrush/param.h"
 
 namespace optrush::nf4 {
 /// Two numbers a byte, the first one in its upper half, in blocks of 64 with a scale each. Scales are fp32,

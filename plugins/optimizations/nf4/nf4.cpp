@@ -11,7 +11,7 @@
 
 #include <deque>
 
-#include "linear_pair.h"
+#include "linear_function.h"
 #include "optrush/plugin.h"
 
 namespace {
@@ -23,17 +23,17 @@ class Nf4 final : public Plugin {
   void apply(Recipe& recipe, const Options& options) override {
     codec_ = std::make_shared<const Nf4Codec>(options.boolean("double_quantization"));
     // Once everybody has said what is trained.
-    recipe.on(Event::declared, Phase::precision, [this](Run& run) { declare(run); });
-    recipe.ops.linear.replace_each([this](const Site& site) { return replacement(site); },
-                                   {.trace = Trace::pair, .capturable = true, .foreseeable = true});
+    recipe.on(Event::meta_initialized, Phase::precision, [this](Run& run) { declare(run); });
+    recipe.ops.linear.replace_each([this](const Module& module) { return replacement(module); },
+                                   {.trace = Trace::pair, .capturable = true, .predictable = true});
   }
 
  private:
   void declare(Run& run) {
     bool any = false;
-    for (const Site* site : run.sites("linear")) {
-      Param& weight = *site->params.at(0);
-      if (site->layer < 0 || weight.trainable) continue;
+    for (const Module* module : run.modules("linear")) {
+      Param& weight = *module->params.at(0);
+      if (module->layer < 0 || weight.trainable) continue;
       weight.codec = codec_;
       any = true;
     }
@@ -42,10 +42,10 @@ class Nf4 final : public Plugin {
                   "put a plugin on the stack that freezes them and trains something beside them: lora");
   }
 
-  Ops::Linear::Fn replacement(const Site& site) {
-    const Param* weight = site.params.at(0);
+  Ops::Linear::Fn replacement(const Module& module) {
+    const Param* weight = module.params.at(0);
     if (weight->codec != codec_) return {};
-    const auto& pair = pairs_.emplace_back(nf4::make_linear_pair(codec_, weight->layout.box_shape()));
+    const auto& pair = pairs_.emplace_back(nf4::make_linear_function(codec_, weight->layout.box_shape()));
     return [&pair, weight](const Tensor& x) {
       const auto device = x.device().type();
       const bool autocast = at::autocast::is_autocast_enabled(device);
@@ -56,7 +56,7 @@ class Nf4 final : public Plugin {
   }
 
   std::shared_ptr<const Nf4Codec> codec_;
-  std::deque<Differentiable> pairs_;  // one a site: addresses must last
+  std::deque<Differentiable> pairs_;  // one a module: addresses must last
 };
 }  // namespace
 

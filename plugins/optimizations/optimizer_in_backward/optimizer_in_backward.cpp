@@ -8,7 +8,9 @@
 // accumulate, for their sum needs all gradients, and under ddp, whose buckets stay. It costs launches: an
 // optimizer is called once for each parameter, in the time of the backward. Whatever looks at all gradients
 // before the update can't be there: clipping by the global norm, the loss scale of fp16.
+#include "optrush/data_parallel.h"
 #include "optrush/error.h"
+#include "optrush/optimizer.h"
 #include "optrush/plugin.h"
 
 namespace {
@@ -17,6 +19,9 @@ using namespace optrush;
 class InBackward final : public Optimizer {
  public:
   InBackward(Run& run, std::unique_ptr<Optimizer> inner) : inner_(std::move(inner)) {
+    if (const std::string why = inner_->why_not_in_parts(); !why.empty())
+      throw Error("'optimizer_in_backward' updates each part by itself, and " + why,
+                  "take one of the two off the stack");
     run.data_parallel().on_ready([this, &run](Shard& shard) {
       const Update* update = run.update();
       if (update == nullptr) return;
@@ -47,20 +52,18 @@ void refuse_edits_of_gradients(const Recipe& recipe) {
 class OptimizerInBackward final : public Plugin {
  public:
   void apply(Recipe& recipe, const Options&) override {
-    recipe.on(Event::declared, Phase::optimizer, [&recipe](Run& run) {
+    recipe.on(Event::meta_initialized, Phase::optimizer, [&recipe](Run& run) {
       refuse_edits_of_gradients(recipe);
       const int64_t micro_batches = run.spec().train.accumulation;
       if (micro_batches > 1)
         run.note("optimizer_in_backward: the gradients of " + std::to_string(micro_batches) +
                  " micro-batches add up before any is final, so all of them are kept");
     });
-    recipe.optimizer.wrap(Phase::optimizer,
-                          [](auto inner, const Site&) -> decltype(inner) {
-                            return [inner](Run& run, std::span<Shard> shards) {
-                              return std::make_unique<InBackward>(run, inner(run, shards));
-                            };
-                          },
-                          {.offers = {"single shards"}});
+    recipe.optimizer.wrap(Phase::optimizer, [](auto inner, const Module&) -> decltype(inner) {
+      return [inner](Run& run, std::span<Shard> shards) {
+        return std::make_unique<InBackward>(run, inner(run, shards));
+      };
+    });
   }
 };
 }  // namespace

@@ -1,7 +1,7 @@
 #pragma once
 #include <span>
 
-#include "optrush/rows.h"
+#include "optrush/batch.h"
 
 namespace optrush::packing {
 /// Documents of these lengths (each at most `capacity`) in as few rows as best-fit decreasing finds: the

@@ -13,8 +13,9 @@
 #include <mutex>
 #include <thread>
 
-#include "optrush/evaluation.h"
 #include "optrush/plugin.h"
+#include "optrush/scopes.h"
+#include "optrush/step.h"
 
 namespace {
 using namespace optrush;
@@ -88,7 +89,7 @@ class Prefetch final : public Plugin {
     recipe.on(Event::ready, Phase::prefetch, [this](Run& run) { device_ = run.device(); });
     // Owned by the slot's function and not by the plugin: it ends before the data that it reads.
     recipe.data.wrap(Phase::prefetch,
-                     [this](Data inner, const Site&) -> Data {
+                     [this](Data inner, const Module&) -> Data {
                        auto ahead = std::make_shared<Ahead>(inner, device_);
                        ahead_ = ahead;
                        return [ahead, inner = std::move(inner)](int64_t step) {
@@ -98,7 +99,7 @@ class Prefetch final : public Plugin {
                      {.trace = Trace::aten});
     // Nothing is made beside a validation, nor in the turn of another run.
     recipe.schedule.wrap(Phase::prefetch,
-                         [this](auto inner, const Site&) -> decltype(inner) {
+                         [this](auto inner, const Module&) -> decltype(inner) {
                            return [this, inner](Step& step) {
                              inner(step);
                              if (const auto ahead = ahead_.lock()) ahead->settle();

@@ -4,8 +4,8 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "optrush/recomputation.h"
 #include "optrush/saved_tensors.h"
+#include "optrush/scopes.h"
 
 namespace optrush {
 namespace {

@@ -1,6 +1,7 @@
 #pragma once
 #include "optrush/ops.h"
 #include "optrush/recipe.h"
+#include "optrush/scopes.h"
 
 namespace optrush {
 /// The MLP out of whatever its parts are, keeping x alone: gate, up and swiglu run again in the backward,

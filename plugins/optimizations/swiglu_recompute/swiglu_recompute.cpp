@@ -1,17 +1,19 @@
-// The SwiGLU MLP by what it keeps for its backward (docs/swiglu_recompute.md derives gradients and bytes).
-// Level 0 keeps x, gate, up and hidden, three tensors of tokens x ffn_dim; the formula by itself keeps a
-// fourth, SiLU(gate). Level 1 keeps x alone: its backward runs the matmuls of gate and up again, two beside
-// its six, and never the one of down. It pays where activations limit the batch: of a Llama's block the MLP
-// keeps the larger part, and recomputing it costs less than recomputing the block (activation checkpointing,
-// arXiv:1604.06174). With memory to spare it only costs time. Where linears are adapted, quantized or
-// otherwise edited, or the swiglu operator is, the MLP is made of what these slots resolve to.
+// The SwiGLU MLP by what it keeps for its backward (docs/plugins/shipped/swiglu_recompute.md derives
+// gradients and bytes). Level 0 keeps x, gate, up and hidden, three tensors of tokens x ffn_dim; the formula
+// by itself keeps a fourth, SiLU(gate). Level 1 keeps x alone: its backward runs the matmuls of gate and up
+// again, two beside its six, and never the one of down. It pays where activations limit the batch: of a
+// Llama's block the MLP keeps the larger part, and recomputing it costs less than recomputing the block
+// (activation checkpointing, arXiv:1604.06174). With memory to spare it only costs time. Where linears are
+// adapted, quantized or otherwise edited, or the swiglu operator is, the MLP is made of what these slots
+// resolve to.
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <deque>
 
-#include "mlp_pair.h"
+#include "mlp_function.h"
 #include "optrush/plugin.h"
+#include "optrush/scopes.h"
 #include "replay.h"
 
 namespace {
@@ -25,25 +27,25 @@ class SwigluRecompute final : public Plugin {
     if (keep == Keep::everything && chunk != 0)
       throw Error("option 'chunk' has no effect at level 0", "leave it out, or use level = 1");
     recipe.ops.mlp.replace_each(
-        [this, keep, chunk, &recipe](const Site& site) {
-          return is_plain(recipe, site) ? paired(keep, chunk, site) : of_parts(keep, recipe);
+        [this, keep, chunk, &recipe](const Module& module) {
+          return is_plain(recipe, module) ? paired(keep, chunk, module) : of_parts(keep, recipe);
         },
         // A recorded step may not read the generator, as what is made of the parts does before it runs again.
         {.trace = Trace::pair, .capturable = keep == Keep::everything, .offers = {"adapters", "double"}});
   }
 
  private:
-  static bool is_plain(const Recipe& recipe, const Site& site) {
+  static bool is_plain(const Recipe& recipe, const Module& module) {
     return !recipe.ops.linear.edited() && !recipe.ops.swiglu.edited() &&
-           std::ranges::none_of(site.params, [](const Param* param) { return param->codec != nullptr; });
+           std::ranges::none_of(module.params, [](const Param* param) { return param->codec != nullptr; });
   }
 
-  Ops::Mlp::Fn paired(Keep keep, int64_t chunk, const Site& site) {
-    const Param *gate = site.params.at(0), *up = site.params.at(1), *down = site.params.at(2);
-    const auto& op =
-        pairs_.emplace_back(make_mlp_pair(keep, chunk, {gate->trainable, up->trainable, down->trainable}));
+  Ops::Mlp::Fn paired(Keep keep, int64_t chunk, const Module& module) {
+    const Param *gate = module.params.at(0), *up = module.params.at(1), *down = module.params.at(2);
+    const auto& op = pairs_.emplace_back(
+        make_mlp_function(keep, chunk, {gate->trainable, up->trainable, down->trainable}));
     return [&op, gate, up, down](const Tensor& x, const Ops::MlpParts&) {
-      return call(op, {x, gate->operand(), up->operand(), down->operand()}).at(0);
+      return call(op, {x, gate->compute_value(), up->compute_value(), down->compute_value()}).at(0);
     };
   }
 
@@ -67,8 +69,8 @@ class SwigluRecompute final : public Plugin {
     };
   }
 
-  std::deque<Differentiable> pairs_;  // one a site: addresses must last
-  Differentiable swiglu_ = make_swiglu_pair();
+  std::deque<Differentiable> pairs_;  // one a module: addresses must last
+  Differentiable swiglu_ = make_swiglu_function();
 };
 }  // namespace
 

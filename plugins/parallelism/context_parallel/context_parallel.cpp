@@ -45,7 +45,7 @@ class ContextParallel final : public Plugin {
                       text(parts) + " equal parts" + (by_ring_ ? ", two for each rank of the ring" : ""),
                   "a train.seq_len that is a multiple of " + text(parts) + ", or fewer ranks");
     recipe.mesh.dim({.name = kDim, .size = size_, .splits = Splits::sequence, .nearness = 30});
-    recipe.on(Event::declared, Phase::context, [this, &recipe](Run& run) {
+    recipe.on(Event::meta_initialized, Phase::context, [this, &recipe](Run& run) {
       by_ring_ ? refuse_other_attention(recipe) : refuse_uneven_heads(run);
     });
     cut_batches(recipe);
@@ -60,13 +60,13 @@ class ContextParallel final : public Plugin {
       throw Error("context_parallel: a ring takes no packed documents, which '" + recipe.rows.base().plugin +
                       "' makes",
                   "kind = \"all_to_all\"");
-    const SlotInfo &attention = recipe.ops.attention, &halves = recipe.ops.attention_halves;
+    const SlotInfo &attention = recipe.ops.attention, &halves = recipe.ops.attention_forward_backward;
     std::string other = attention.base().plugin == halves.base().plugin ? "" : attention.base().plugin;
     for (const Edit& wrap : attention.wraps())
       if (wrap.phase < Phase::context) other = wrap.plugin;
     if (!other.empty())
       throw Error("context_parallel: a ring would leave out what '" + other + "' makes of attention",
-                  "kind = \"all_to_all\", or a plugin that gives attention_halves as well");
+                  "kind = \"all_to_all\", or a plugin that gives attention_forward_backward as well");
   }
 
   /// Of those that are left to a rank where matrices are cut, too.
@@ -82,14 +82,14 @@ class ContextParallel final : public Plugin {
   }
 
   static int64_t heads_of(Run& run, const std::string& linear, int64_t head_size) {
-    for (const Site* site : run.sites("linear"))
-      if (site->path.ends_with(linear)) return site->params.at(0)->layout.box_shape().at(0) / head_size;
+    for (const Module* module : run.modules("linear"))
+      if (module->path.ends_with(linear)) return module->params.at(0)->layout.box_shape().at(0) / head_size;
     return 0;
   }
 
   void cut_batches(Recipe& recipe) const {
     recipe.data.wrap(Phase::context,
-                     [this, &mesh = recipe.mesh](auto inner, const Site&) -> decltype(inner) {
+                     [this, &mesh = recipe.mesh](auto inner, const Module&) -> decltype(inner) {
                        return [this, &mesh, inner = std::move(inner)](int64_t step) {
                          std::vector<Batch> batches = inner(step);
                          for (Batch& batch : batches)
@@ -97,17 +97,17 @@ class ContextParallel final : public Plugin {
                          return batches;
                        };
                      },
-                     {.trace = Trace::aten, .foreseeable = true});
+                     {.trace = Trace::aten, .predictable = true});
   }
 
   void exchange_in_attention(Recipe& recipe) {
     recipe.ops.attention.wrap(
         Phase::context,
-        [this, &mesh = recipe.mesh](Ops::Attention::Fn inner, const Site&) -> Ops::Attention::Fn {
+        [this, &mesh = recipe.mesh](Ops::Attention::Fn inner, const Module&) -> Ops::Attention::Fn {
           Group& ranks = mesh.group({kDim});
           return by_ring_ ? ring(ranks) : between_exchanges(ranks, std::move(inner));
         },
-        {.trace = Trace::opaque, .foreseeable = true});
+        {.trace = Trace::opaque, .predictable = true});
   }
 
   /// Its kernel is the halves of the one that it takes the place of; they come with the first call.
@@ -140,10 +140,10 @@ class ContextParallel final : public Plugin {
     if (recipe.activations().policy != ActivationPolicy::Kind::save) return;
     const TrainSpec& train = run.spec().train;
     const LlamaSpec model = llama_of(run.spec());
-    const auto layers = static_cast<double>(run.sites("attention").size());
+    const auto layers = static_cast<double>(run.modules("attention").size());
     if (layers == 0) return;
-    const Param& matrix = *run.sites("linear").front()->params.at(0);
-    const auto type = matrix.operand_type.value_or(matrix.dtype);
+    const Param& matrix = *run.modules("linear").front()->params.at(0);
+    const auto type = matrix.compute_dtype.value_or(matrix.dtype);
     const auto width = static_cast<double>(at::elementSize(type)), wide = type == at::kDouble ? 8.0 : 4.0;
     const double rows = static_cast<double>(train.accumulation * train.micro_batch * train.seq_len / size_) *
                         static_cast<double>(model.head_size());

@@ -35,7 +35,7 @@ Differentiable pair_of(std::string name, Group& ranks, Exchange there, Exchange 
           .backward = [&ranks, back](const Tensors&, const Tensors& gradients) -> Tensors {
             return {back(ranks, gradients[0])};
           },
-          .traits = {.trace = Trace::opaque, .offers = {"double"}, .foreseeable = true},
+          .traits = {.trace = Trace::opaque, .offers = {"double"}, .predictable = true},
           .cast = Cast::lower};
 }
 }  // namespace

@@ -1,6 +1,6 @@
 #pragma once
 #include "optrush/differentiable.h"
-#include "optrush/group.h"
+#include "optrush/mesh.h"
 
 namespace optrush::context_parallel {
 /// Between all heads of a part of the sequence and some heads of the whole of it, by one all-to-all

@@ -45,7 +45,7 @@ Ring::Ring(Group& ranks, const AttentionArgs& args)
             .forward = [this](const Tensors& in) { return forward(in); },
             .backward = [this](const Tensors& saved,
                                const Tensors& gradients) { return backward(saved, gradients[0]); },
-            .traits = {.trace = Trace::opaque, .offers = {"double", "lse"}, .foreseeable = true},
+            .traits = {.trace = Trace::opaque, .offers = {"double", "lse"}, .predictable = true},
             .cast = Cast::lower} {
   args_.halves = nullptr;
   args_.segments = {};
@@ -70,7 +70,7 @@ AttentionArgs Ring::args_of(const Step& step) const {
   return args;
 }
 
-Pending Ring::pass_on(const Tensor& tensor, Tensor& arriving) const {
+WorkHandle Ring::pass_on(const Tensor& tensor, Tensor& arriving) const {
   const int64_t n = ranks_.size(), rank = ranks_.rank();
   arriving = at::empty_like(tensor);
   return ranks_.exchange(arriving, (rank + n - 1) % n, tensor, (rank + 1) % n);
@@ -82,7 +82,7 @@ Differentiable::Result Ring::forward(const Tensors& qkv) const {
   Tensor here = at::stack({k, v}), next;
   std::optional<Merged> merged;
   for (int64_t i = 0; i < steps; ++i) {
-    Pending arrives;
+    WorkHandle arrives;
     if (i + 1 < steps) arrives = pass_on(here, next);
     const Step step = step_of(owner_at(i), length);
     const AttentionOut part = halves_.forward(queries_of(q, step.first_query), here[0].slice(2, 0, step.keys),
@@ -106,9 +106,9 @@ Tensors Ring::backward(const Tensors& saved, const Tensor& gradient) const {
   Tensor here = at::stack({k, v}), next;
   const Tensor of_queries = at::zeros(q.sizes(), q.options().dtype(type));
   Tensor of_own, travelling, coming;  // of keys and values
-  Pending comes;
+  WorkHandle comes;
   for (int64_t i = 0; i < steps; ++i) {
-    Pending arrives;
+    WorkHandle arrives;
     if (i + 1 < steps) arrives = pass_on(here, next);
     const Step step = step_of(owner_at(i), length);
     const auto rows = [&](const Tensor& x) { return queries_of(x, step.first_query); };

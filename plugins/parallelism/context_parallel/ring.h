@@ -1,9 +1,10 @@
 #pragma once
 #include <cstdint>
 
-#include "optrush/attention.h"
 #include "optrush/differentiable.h"
-#include "optrush/group.h"
+#include "optrush/mesh.h"
+#include "optrush/ops.h"
+#include "optrush/step.h"
 
 namespace optrush::context_parallel {
 /// Ring attention (arXiv:2310.01889): queries stay, keys and values go around. At each of N steps a rank
@@ -16,7 +17,7 @@ namespace optrush::context_parallel {
 /// the run.
 class Ring {
  public:
-  /// `args` of the site; its segments and lse are not looked at.
+  /// `args` of the module; its segments and lse are not looked at.
   Ring(Group& ranks, const AttentionArgs& args);
   Ring(const Ring&) = delete;
   Ring& operator=(const Ring&) = delete;
@@ -35,14 +36,14 @@ class Ring {
   int64_t owner_at(int64_t step) const;
   AttentionArgs args_of(const Step&) const;
   /// Sends `tensor` to the next rank, while the one of the rank before arrives in the result.
-  Pending pass_on(const Tensor& tensor, Tensor& arriving) const;
+  WorkHandle pass_on(const Tensor& tensor, Tensor& arriving) const;
 
   Differentiable::Result forward(const Tensors& qkv) const;
   Tensors backward(const Tensors& saved, const Tensor& gradient) const;
 
   Group& ranks_;
   AttentionArgs args_;
-  AttentionHalves halves_;
+  AttentionForwardBackward halves_;
   Differentiable pair_;
 };
 }  // namespace optrush::context_parallel

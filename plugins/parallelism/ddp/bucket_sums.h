@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "optrush/group.h"
+#include "optrush/mesh.h"
 
 namespace optrush::ddp {
 /// How gradients are put into buckets, and what goes over the wire.
@@ -36,7 +36,7 @@ class BucketSums {
   struct Sum {
     Tensor bucket, sent;
     std::vector<size_t> gradients;
-    Pending pending;
+    WorkHandle pending;
   };
   Group& group_;
   std::optional<at::ScalarType> wire_;

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "buckets.h"
-#include "optrush/leaf.h"
+#include "optrush/data_parallel.h"
 
 namespace optrush::ddp {
 namespace {

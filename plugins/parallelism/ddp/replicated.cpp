@@ -8,9 +8,9 @@
 
 #include "../used_anywhere.h"
 #include "buckets.h"
+#include "optrush/data_parallel.h"
 #include "optrush/error.h"
 #include "optrush/forecast.h"
-#include "optrush/leaf.h"
 
 namespace optrush::ddp {
 namespace {
@@ -159,11 +159,11 @@ class Replicated final : public DataParallel {
     if (local_[i].told) return;
     if (local_[i].unused) return;
     shard.grad = buckets_->view(i);
-    if (sums_further(shard)) run_.mesh().group(param(shard).sum_over).all_reduce(shard.grad).wait();
+    if (sums_further(shard)) run_.mesh().group(param(shard).partial_over).all_reduce(shard.grad).wait();
     if (heard()) ready(shard);
   }
 
-  bool sums_further(Shard& shard) const { return run_.mesh().size(param(shard).sum_over) > 1; }
+  bool sums_further(Shard& shard) const { return run_.mesh().size(param(shard).partial_over) > 1; }
   static Param& param(Shard& shard) { return *shard.segments.front().param; }
   static Tensor& leaf(Shard& shard) { return param(shard).leaf; }
 

@@ -14,7 +14,7 @@ int64_t entries(int64_t elements, int64_t elements_per_entry) {
 
 FlatGroup::FlatGroup(FlatPlan plan, Group& ranks, const Mesh::Names& dims, at::Device device,
                      bool piece_on_host)
-    : plan_(std::move(plan)), ranks_(ranks), dims_(dims), split_over_(plan_.first().split_over) {
+    : plan_(std::move(plan)), ranks_(ranks), dims_(dims), split_over_(plan_.first().sharded_over) {
   for (const auto& dim : dims)
     if (std::ranges::find(split_over_, dim) == split_over_.end()) split_over_.push_back(dim);
   const auto add_field = [&](at::ScalarType gathered, at::ScalarType kept, int64_t elements_per_entry) {
@@ -35,7 +35,7 @@ FlatGroup::FlatGroup(FlatPlan plan, Group& ranks, const Mesh::Names& dims, at::D
   }
   for (const Placed& placed : plan_.params) {
     placed.param->layout = plan_.kept(placed, ranks.rank());
-    placed.param->split_over = split_over_;
+    placed.param->sharded_over = split_over_;
   }
 }
 
@@ -88,7 +88,7 @@ void FlatGroup::start_gather() {
 }
 
 void FlatGroup::wait() {
-  for (Pending& pending : pending_) pending.wait();
+  for (WorkHandle& pending : pending_) pending.wait();
   pending_.clear();
 }
 

@@ -20,7 +20,7 @@ class FlatGroup {
   /// Of a parameter of which this rank keeps an element.
   const Segment& segment_of(const Param&) const;
   /// Mesh dimensions whose ranks keep other elements.
-  const std::vector<std::string>& split_over() const { return split_over_; }
+  const std::vector<std::string>& sharded_over() const { return split_over_; }
   /// Of a group without a codec.
   const Tensor& piece() const { return fields_.front().piece; }
   Group& ranks() const { return ranks_; }
@@ -60,7 +60,7 @@ class FlatGroup {
   std::vector<std::string> split_over_;
   std::vector<Segment> segments_;
   std::vector<Field> fields_;
-  std::vector<Pending> pending_;
+  std::vector<WorkHandle> pending_;
   int64_t gathers_ = 0;
 };
 }  // namespace optrush::fsdp

@@ -17,9 +17,9 @@ int64_t rounded_up(int64_t value, int64_t multiple) { return (value + multiple -
 std::set<const Param*> read_as_they_are(const std::vector<const Unit*>& units) {
   std::set<const Param*> found;
   const std::function<void(const Unit&)> look = [&](const Unit& unit) {
-    for (const Site& site : unit.sites)
-      if (site.role == "embedding" || site.role == "norm" || site.role == "add_norm")
-        found.insert(site.params.begin(), site.params.end());
+    for (const Module& module : unit.modules)
+      if (module.role == "embedding" || module.role == "norm" || module.role == "add_norm")
+        found.insert(module.params.begin(), module.params.end());
     for (const auto& child : unit.children) look(*child);
   };
   for (const Unit* unit : units) look(*unit);
@@ -29,7 +29,7 @@ std::set<const Param*> read_as_they_are(const std::vector<const Unit*>& units) {
 at::ScalarType gather_type_of(const Param& param, const Policy& policy, bool matrix_alone) {
   if (param.codec) return at::kByte;  // fields have types of their own
   if (policy.parameter_type == "bf16") return at::kBFloat16;
-  return param.operand_type && matrix_alone ? *param.operand_type : param.dtype;
+  return param.compute_dtype && matrix_alone ? *param.compute_dtype : param.dtype;
 }
 
 /// Whether an optimizer, a norm and a gather treat two parameters alike.
@@ -37,7 +37,7 @@ bool alike(const FlatPlan& plan, const Param& param, at::ScalarType gather_type)
   const Param& first = plan.first();
   return first.trainable == param.trainable && first.decay == param.decay && first.dtype == param.dtype &&
          plan.gather_type == gather_type && first.codec == param.codec && first.counted == param.counted &&
-         first.sum_over == param.sum_over && first.split_over == param.split_over;
+         first.partial_over == param.partial_over && first.sharded_over == param.sharded_over;
 }
 
 int64_t block_of(const Param& param) {

@@ -54,11 +54,11 @@ class Fsdp final : public Plugin {
           sharded_ = made.get();
           return made;
         },
-        {.trace = Trace::opaque, .foreseeable = true});
+        {.trace = Trace::opaque, .predictable = true});
     recipe.unit.wrap(
         Phase::shard,
         [this](UnitFunction inner, const Unit& unit) { return sharded_->wrap(std::move(inner), unit); },
-        {.trace = Trace::opaque, .foreseeable = true});
+        {.trace = Trace::opaque, .predictable = true});
     // Every rank gathers the same.
     recipe.counter({.name = "gathers", .per = Per::step, .over_ranks = OverRanks::max},
                    [this] { return static_cast<double>(sharded_->gathered_groups()); });

@@ -7,6 +7,7 @@
 
 #include "../used_anywhere.h"
 #include "optrush/error.h"
+#include "optrush/shard.h"
 
 namespace optrush::fsdp {
 Reductions::Reductions(const Policy& policy, Run& run, const Mesh::Names& shard_dims,
@@ -113,7 +114,7 @@ void Reductions::arrive(size_t hop) {
 
 void Reductions::advance(Sum sum, size_t hop) {
   if (hop == kHops) return add_to_piece(sum);
-  const auto& dims = hop == replicas ? replica_dims_ : sum.state->group->plan().first().sum_over;
+  const auto& dims = hop == replicas ? replica_dims_ : sum.state->group->plan().first().partial_over;
   if (mesh_.size(dims) == 1) return advance(std::move(sum), hop + 1);
   while (sums_.at(hop).size() >= static_cast<size_t>(policy_.limit)) arrive(hop);
   sum.pending = mesh_.group(dims).all_reduce(sum.piece);

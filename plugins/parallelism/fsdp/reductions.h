@@ -48,7 +48,7 @@ class Reductions {
   };
   struct Sum {
     State* state;
-    Pending pending;
+    WorkHandle pending;
     Tensor whole, piece;  ///< what this rank adds, and what it keeps of the sum
     bool last;
   };

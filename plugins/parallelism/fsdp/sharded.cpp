@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "optrush/evaluation.h"
-#include "optrush/leaf.h"
+#include "optrush/data_parallel.h"
+#include "optrush/scopes.h"
 #include "traffic.h"
 
 namespace optrush::fsdp {
@@ -39,7 +39,7 @@ Sharded::Sharded(Run& run, Policy policy, Mesh::Names dims)
                          .grad = {},
                          .decay = segment.param->decay,
                          .segments = {{segment.param, segment.layout, 0}},
-                         .split_over = group.split_over()});
+                         .sharded_over = group.sharded_over()});
     }
   }
   for (const size_t i : trainable_) {

@@ -88,7 +88,7 @@ void Mail::tell_form(int64_t to, Link& link) {
 void Mail::learn_form(int64_t from, Link& link) {
   if (std::exchange(link.greeted, true)) return;
   Tensor numbers = at::zeros({2 + kMostAxes}, at::TensorOptions(at::kLong).device(device_));
-  Pending arrives = ranks_.receive(numbers, from);
+  WorkHandle arrives = ranks_.receive(numbers, from);
   if (is_forecast(device_)) {
     if (!form_) throw Error("what arrives at a later stage can't be told without running the earlier ones");
     return;
@@ -99,7 +99,7 @@ void Mail::learn_form(int64_t from, Link& link) {
   form_ = Form{{values + 2, values + 2 + values[1]}, static_cast<at::ScalarType>(values[0])};
 }
 
-void Mail::wait(Pending& pending) {
+void Mail::wait(WorkHandle& pending) {
   const auto start = std::chrono::steady_clock::now();
   pending.wait();
   waited_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

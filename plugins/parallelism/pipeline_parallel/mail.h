@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "optrush/group.h"
+#include "optrush/mesh.h"
 #include "timeline.h"
 
 namespace optrush::pipeline_parallel {
@@ -43,12 +43,12 @@ class Mail {
   };
   struct Arriving {
     Tensor tensor;
-    Pending pending;
+    WorkHandle pending;
   };
   struct Leaving {
     int64_t to;
     size_t number;
-    Pending pending;
+    WorkHandle pending;
   };
   using Key = std::pair<int64_t, size_t>;  ///< the other rank, and the number in order
 
@@ -59,7 +59,7 @@ class Mail {
   void ask_ahead();
   void tell_form(int64_t to, Link&);
   void learn_form(int64_t from, Link&);
-  void wait(Pending&);
+  void wait(WorkHandle&);
   /// Waits for what was sent to a rank before a message of its own that is here: it had asked for it by then.
   void end_sends(int64_t to, size_t before);
 

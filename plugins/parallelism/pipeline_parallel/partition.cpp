@@ -12,9 +12,9 @@
 namespace optrush::pipeline_parallel {
 namespace {
 void add_products(const Unit& unit, double tokens, double& flops) {
-  for (const Site& site : unit.sites) {
-    if (site.role != "linear") continue;  // an MLP and a loss have the matrices of linears
-    for (const Param* param : site.params)
+  for (const Module& module : unit.modules) {
+    if (module.role != "linear") continue;  // an MLP and a loss have the matrices of linears
+    for (const Param* param : module.params)
       if (param->shape.size() == 2)
         flops += (param->trainable ? 6.0 : 4.0) * static_cast<double>(param->numel()) * tokens;
   }

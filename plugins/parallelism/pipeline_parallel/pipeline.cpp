@@ -11,7 +11,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 }
 }  // namespace
 
-Pipeline::Pipeline(Run& run, const Shape& shape, LateWeights* late)
+Pipeline::Pipeline(Run& run, const Shape& shape, DeferredWeights* late)
     : run_(run),
       shape_(shape),
       rank_(run.mesh().rank("pp")),

@@ -3,7 +3,7 @@
 #include <optional>
 #include <vector>
 
-#include "late_weights.h"
+#include "deferred_weights.h"
 #include "mail.h"
 #include "optrush/run.h"
 #include "optrush/step.h"
@@ -13,8 +13,8 @@ namespace optrush::pipeline_parallel {
 /// One rank's part of the pipeline: it does what its order says, hands activations on and gradients back.
 class Pipeline {
  public:
-  /// After Event::meshed. `late`: null but for zero-bubble schedules.
-  Pipeline(Run&, const Shape&, LateWeights* late);
+  /// After Event::mesh_initialized. `late`: null but for zero-bubble schedules.
+  Pipeline(Run&, const Shape&, DeferredWeights* late);
 
   void step(Step&);
 
@@ -35,7 +35,7 @@ class Pipeline {
   int64_t rank_;
   std::vector<Action> order_;
   Mail mail_;
-  LateWeights* late_;
+  DeferredWeights* late_;
   using Key = std::pair<int64_t, int64_t>;  ///< chunk and micro-batch
   std::map<Key, Tensor> outputs_;           ///< of forwards whose backward is to come
   std::vector<double> lengths_, busy_;      ///< seconds of each step

@@ -24,6 +24,7 @@
 
 #include "optrush/forecast.h"
 #include "optrush/plugin.h"
+#include "optrush/step.h"
 #include "partition.h"
 #include "pipeline.h"
 #include "tied_ends.h"
@@ -51,10 +52,10 @@ class PipelineParallel final : public Plugin {
               .chunks = options.integer("chunks")};
     blocks_ = options.string("blocks");
     if (shape_.ranks == 1 || recipe.spec().train.world_size == 1) return;
-    const std::string& kind = recipe.spec().model_kind;
-    if (kind != "llama" && kind != "swiglu_stack")
-      throw Error("pipeline_parallel can't cut a model of kind '" + kind + "'",
-                  "take a llama or a swiglu_stack");
+    const RunSpec& spec = recipe.spec();
+    if (spec.model_kind != "llama" && spec.model.value("op", "") != "mlp")
+      throw Error("pipeline_parallel can't cut a model of kind '" + spec.model_kind + "'",
+                  "take a llama, or the operator mlp");
     if (shape_.schedule != Schedule::interleaved) {
       if (shape_.chunks > 2)
         throw Error(
@@ -64,16 +65,16 @@ class PipelineParallel final : public Plugin {
     }
     recipe.mesh.dim({.name = kDim, .size = shape_.ranks, .splits = Splits::layers, .nearness = 10});
     recipe.stages.replace([this](Run& run) { return stages(run); },
-                          {.trace = Trace::opaque, .foreseeable = true});
+                          {.trace = Trace::opaque, .predictable = true});
     recipe.data_parallel.wrap(Phase::pipeline,
-                              [this](auto inner, const Site&) -> decltype(inner) {
+                              [this](auto inner, const Module&) -> decltype(inner) {
                                 return [this, inner = std::move(inner)](Run& run) {
                                   return with_tied_ends(inner(run), tied_, run);
                                 };
                               },
-                              {.trace = Trace::opaque, .foreseeable = true});
+                              {.trace = Trace::opaque, .predictable = true});
     recipe.schedule.replace([this](Step& step) { pipeline_->step(step); },
-                            {.trace = Trace::opaque, .foreseeable = true});
+                            {.trace = Trace::opaque, .predictable = true});
     if (shape_.schedule == Schedule::zero_bubble) split_backward_of_linears(recipe);
     recipe.on(Event::ready, Phase::pipeline,
               [this](Run& run) { pipeline_.emplace(run, shape_, late_.get()); });
@@ -82,10 +83,10 @@ class PipelineParallel final : public Plugin {
 
  private:
   void split_backward_of_linears(Recipe& recipe) {
-    late_ = std::make_unique<LateWeights>();
-    recipe.data_parallel.demand("late_gradients");
-    recipe.ops.linear.replace_each([this](const Site& site) { return late_->linear(site); },
-                                   {.trace = Trace::opaque, .offers = {"double"}, .foreseeable = true});
+    late_ = std::make_unique<DeferredWeights>();
+    recipe.data_parallel.demand("deferred_weight_gradients");
+    recipe.ops.linear.replace_each([this](const Module& module) { return late_->linear(module); },
+                                   {.trace = Trace::opaque, .offers = {"double"}, .predictable = true});
   }
 
   std::vector<std::vector<Unit*>> stages(Run& run) {
@@ -120,7 +121,7 @@ class PipelineParallel final : public Plugin {
 
   /// Ranks have parameters of their own, but for a tied one, which both ends have.
   void place(Param& param, const std::set<int64_t>& stages, int64_t rank) {
-    param.split_over.emplace_back(kDim);
+    param.sharded_over.emplace_back(kDim);
     if (stages.size() < 2) return;
     const int64_t first = *stages.begin() % shape_.ranks, last = *stages.rbegin() % shape_.ranks;
     if (stages.size() > 2)
@@ -143,7 +144,7 @@ class PipelineParallel final : public Plugin {
   Shape shape_;
   std::string blocks_;
   std::vector<TiedParam> tied_;
-  std::unique_ptr<LateWeights> late_;  ///< null but for zero-bubble schedules
+  std::unique_ptr<DeferredWeights> late_;  ///< null but for zero-bubble schedules
   std::optional<Pipeline> pipeline_;
 };
 }  // namespace

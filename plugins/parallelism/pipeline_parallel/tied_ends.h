@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "optrush/data_parallel.h"
-#include "optrush/group.h"
+#include "optrush/mesh.h"
 #include "optrush/run.h"
 
 namespace optrush::pipeline_parallel {

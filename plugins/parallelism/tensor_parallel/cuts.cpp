@@ -23,8 +23,8 @@ void cut(Param& param, const AxisCuts& cuts, const Mesh& mesh) {
     if (found == cuts.end()) continue;
     const auto [begin, end] = range_of(found->second, param.shape[axis], mesh, param.name);
     param.layout = param.layout.cut(static_cast<int64_t>(axis), begin, end);
-    add(param.split_over, found->second.over);
-    add(param.sum_over, found->second.copied);
+    add(param.sharded_over, found->second.over);
+    add(param.partial_over, found->second.copied);
   }
 }
 
@@ -46,15 +46,15 @@ Range range_of(const AxisCut& cut, int64_t elements, const Mesh& mesh, const std
 void cut_parameters(Run& run, const AxisCuts& cuts, const Mesh::Names& ranks, bool by_sequence) {
   for (Param* param : run.params().all()) cut(*param, cuts, run.mesh());
   const auto partial = [&](Param* param) {
-    if (!is_cut(*param, cuts)) add(param->sum_over, ranks);
+    if (!is_cut(*param, cuts)) add(param->partial_over, ranks);
   };
   for (const auto& top : run.units())
     visit(*top, [&](const Unit& unit) {
       if (unit.role == "attention" || unit.role == "mlp") std::ranges::for_each(unit.params(), partial);
-      for (const Site& site : unit.sites) {
-        const bool norm = site.role == "norm" || site.role == "add_norm";
-        if ((unit.role == "head" && site.role == "linear") || (norm && by_sequence))
-          std::ranges::for_each(site.params, partial);
+      for (const Module& module : unit.modules) {
+        const bool norm = module.role == "norm" || module.role == "add_norm";
+        if ((unit.role == "head" && module.role == "linear") || (norm && by_sequence))
+          std::ranges::for_each(module.params, partial);
       }
     });
 }

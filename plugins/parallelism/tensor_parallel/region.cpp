@@ -26,7 +26,7 @@ Tensor scattered(Group& group, const Tensor& whole) {
   return sum;
 }
 
-Differentiable linear_pair(std::string name, Exchange forward, Exchange backward, Trace trace) {
+Differentiable linear_function(std::string name, Exchange forward, Exchange backward, Trace trace) {
   return {.name = std::move(name),
           .forward = [forward = std::move(forward)](const Tensors& in) -> Differentiable::Result {
             return {{forward(in[0])}, {}};
@@ -34,7 +34,7 @@ Differentiable linear_pair(std::string name, Exchange forward, Exchange backward
           .backward = [backward = std::move(backward)](const Tensors&, const Tensors& gradients) -> Tensors {
             return {backward(gradients[0])};
           },
-          .traits = {.trace = trace, .offers = {"double"}, .foreseeable = true}};
+          .traits = {.trace = trace, .offers = {"double"}, .predictable = true}};
 }
 }  // namespace
 
@@ -44,16 +44,16 @@ Region::Region(Group& ranks, bool by_sequence) {
   const Exchange gather = [&ranks](const Tensor& x) { return gathered(ranks, x); };
   const Exchange scatter = [&ranks](const Tensor& x) { return scattered(ranks, x.contiguous()); };
   const Trace trace = by_sequence ? Trace::opaque : Trace::pair;
-  enter_ =
-      linear_pair("enter_tensor_parallel", by_sequence ? gather : same, by_sequence ? scatter : sum, trace);
-  leave_ =
-      linear_pair("leave_tensor_parallel", by_sequence ? scatter : sum, by_sequence ? gather : same, trace);
+  enter_ = linear_function("enter_tensor_parallel", by_sequence ? gather : same, by_sequence ? scatter : sum,
+                           trace);
+  leave_ = linear_function("leave_tensor_parallel", by_sequence ? scatter : sum, by_sequence ? gather : same,
+                           trace);
   const Exchange start = [this, &ranks](const Tensor& part) {
     Tensor sum = part.clone(at::MemoryFormat::Contiguous);
     under_way_.push_back(ranks.all_reduce(sum));
     return sum;
   };
-  start_leaving_ = linear_pair("start_leaving_tensor_parallel", start, same, Trace::opaque);
+  start_leaving_ = linear_function("start_leaving_tensor_parallel", start, same, Trace::opaque);
 }
 
 Tensor Region::leave_in_parts(const Ops::Linear::Fn& linear, const Tensor& x, int64_t parts) const {
@@ -61,7 +61,7 @@ Tensor Region::leave_in_parts(const Ops::Linear::Fn& linear, const Tensor& x, in
   Tensors sums;
   for (const Tensor& rows : x.tensor_split(parts, 1))
     sums.push_back(call(start_leaving_, {linear(rows)}).at(0));
-  for (Pending& sum : std::exchange(under_way_, {})) sum.wait();
+  for (WorkHandle& sum : std::exchange(under_way_, {})) sum.wait();
   return at::cat(sums, 1);
 }
 }  // namespace optrush::tensor_parallel

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "optrush/differentiable.h"
-#include "optrush/group.h"
+#include "optrush/mesh.h"
 #include "optrush/ops.h"
 
 namespace optrush::tensor_parallel {
@@ -27,6 +27,6 @@ class Region {
 
  private:
   Differentiable enter_, leave_, start_leaving_;
-  mutable std::vector<Pending> under_way_;  ///< of the present leave_in_parts
+  mutable std::vector<WorkHandle> under_way_;  ///< of the present leave_in_parts
 };
 }  // namespace optrush::tensor_parallel

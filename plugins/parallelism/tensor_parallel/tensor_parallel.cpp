@@ -47,7 +47,7 @@ class TensorParallel final : public Plugin {
     parts_ = size_;
     if (recipe.spec().model_kind == "llama")
       cut_decoder(llama_of(recipe.spec()));
-    else if (recipe.spec().model_kind == "swiglu_stack" && !by_sequence_)
+    else if (recipe.spec().model.value("op", "") == "mlp" && !by_sequence_)
       cuts_ = {{"ffn", {{kDim}, {}, 1}}};
     else
       throw Error("tensor_parallel can't cut a model of kind '" + recipe.spec().model_kind + "'" +
@@ -79,14 +79,14 @@ class TensorParallel final : public Plugin {
 
   void edit(Recipe& recipe) {
     const Mesh& mesh = recipe.mesh;
-    recipe.on(Event::declared, Phase::tensor, [this](Run& run) {
+    recipe.on(Event::meta_initialized, Phase::tensor, [this](Run& run) {
       refuse_uneven(positions(run));
       cut_parameters(run, cuts_, ranks_, by_sequence_);
       region_.emplace(run.mesh().group(ranks_), by_sequence_);
     });
     // Compiled code can start a sum over ranks, and no other collective.
     const bool sums_alone = !by_sequence_ && overlap_ == 1;
-    const Traits traits{.trace = sums_alone ? Trace::aten : Trace::opaque, .foreseeable = true};
+    const Traits traits{.trace = sums_alone ? Trace::aten : Trace::opaque, .predictable = true};
     recipe.unit.wrap(
         Phase::tensor,
         [this, &recipe](UnitFunction inner, const Unit& unit) -> UnitFunction {
@@ -101,9 +101,9 @@ class TensorParallel final : public Plugin {
     if (overlap_ > 1) sum_in_parts(recipe);
     recipe.ops.embedding.wrap(
         Phase::tensor,
-        [this, &mesh](Ops::Embedding::Fn inner, const Site& site) -> Ops::Embedding::Fn {
+        [this, &mesh](Ops::Embedding::Fn inner, const Module& module) -> Ops::Embedding::Fn {
           return [this, inner = std::move(inner),
-                  part = vocabulary(*site.params.at(0), mesh)](const Tensor& tokens) {
+                  part = vocabulary(*module.params.at(0), mesh)](const Tensor& tokens) {
             const Tensor absent = tokens.lt(part.begin).logical_or(tokens.ge(part.end));
             const Tensor rows = inner(tokens.sub(part.begin).masked_fill(absent, 0));
             return region_->leave(rows.masked_fill(absent.unsqueeze(-1), 0));
@@ -113,8 +113,8 @@ class TensorParallel final : public Plugin {
     recipe.ops.head_loss.demand("vocabulary");
     recipe.ops.head_loss.wrap(
         Phase::tensor,
-        [this, &mesh](Ops::HeadLoss::Fn inner, const Site& site) -> Ops::HeadLoss::Fn {
-          return [this, inner = std::move(inner), part = vocabulary(*site.params.at(0), mesh)](
+        [this, &mesh](Ops::HeadLoss::Fn inner, const Module& module) -> Ops::HeadLoss::Fn {
+          return [this, inner = std::move(inner), part = vocabulary(*module.params.at(0), mesh)](
                      const Tensor& x, const Tensor& labels, const Ops::HeadParts& parts) {
             return inner(region_->enter(x), labels, {parts.logits, part});
           };
@@ -130,8 +130,8 @@ class TensorParallel final : public Plugin {
 
   void sum_in_parts(Recipe& recipe) {
     recipe.ops.linear.wrap(Phase::tensor,
-                           [this, &recipe](Ops::Linear::Fn inner, const Site& site) -> Ops::Linear::Fn {
-                             const std::string& of_input = site.params.at(0)->axes.at(1);
+                           [this, &recipe](Ops::Linear::Fn inner, const Module& module) -> Ops::Linear::Fn {
+                             const std::string& of_input = module.params.at(0)->axes.at(1);
                              const bool last = of_input == "heads" || of_input == "ffn";
                              if (!last || !leaves_in_parts(recipe, of_input == "ffn" ? "mlp" : "attention"))
                                return inner;
@@ -139,7 +139,7 @@ class TensorParallel final : public Plugin {
                                return region_->leave_in_parts(inner, x, overlap_);
                              };
                            },
-                           {.trace = Trace::opaque, .foreseeable = true});
+                           {.trace = Trace::opaque, .predictable = true});
   }
 
   /// Of a sequence that are left to these ranks.
@@ -170,16 +170,16 @@ class TensorParallel final : public Plugin {
   void expect_traffic(Run& run, const Recipe& recipe) const {
     if (recipe.activations().policy != ActivationPolicy::Kind::save) return;
     const TrainSpec& train = run.spec().train;
-    const auto regions = static_cast<double>(run.sites("attention").size() + run.sites("mlp").size());
+    const auto regions = static_cast<double>(run.modules("attention").size() + run.modules("mlp").size());
     // Of a linear, or on a rank that has the embedding alone of that: (.., D) either way.
-    const auto linears = run.sites("linear");
-    const Param& matrix = *(linears.empty() ? run.sites("embedding") : linears).front()->params.at(0);
-    const auto product = static_cast<double>(at::elementSize(matrix.operand_type.value_or(matrix.dtype)));
+    const auto linears = run.modules("linear");
+    const Param& matrix = *(linears.empty() ? run.modules("embedding") : linears).front()->params.at(0);
+    const auto product = static_cast<double>(at::elementSize(matrix.compute_dtype.value_or(matrix.dtype)));
     const auto stream = static_cast<double>(at::elementSize(matrix.dtype));
     const auto rows = static_cast<double>(train.accumulation * train.micro_batch * positions(run));
     const double numbers = rows * static_cast<double>(matrix.shape.at(1));
     const double share = static_cast<double>(size_ - 1) / static_cast<double>(size_);
-    const bool first = !run.sites("embedding").empty(), last = !run.sites("head_loss").empty();
+    const bool first = !run.modules("embedding").empty(), last = !run.modules("head_loss").empty();
     const double leaving = numbers * (regions * product + (first ? stream : 0));
     const double entering = numbers * (regions + (last ? 1 : 0)) * stream;
     if (by_sequence_) {

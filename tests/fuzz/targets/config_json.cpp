@@ -1,7 +1,7 @@
 // config.json of a Hugging Face folder.
-#include "base/spec_json.h"
 #include "checkpoint/hugging_face_model.h"
 #include "checkpoint/written_config.h"
+#include "spec/spec_json.h"
 #include "target.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -1,9 +1,9 @@
 // Messages between the processes of a launcher's job, as either side takes them: lines of JSON over a socket.
-#include "launch/control.h"
+#include "launch/run/control.h"
 
 #include <sys/socket.h>
 
-#include "launch/channel.h"
+#include "launch/run/channel.h"
 #include "results/read_fields.h"
 #include "target.h"
 

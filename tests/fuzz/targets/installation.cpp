@@ -1,5 +1,5 @@
 // installation.json, which a build tree or a prefix has.
-#include "base/installation.h"
+#include "machine/installation.h"
 
 #include "target.h"
 

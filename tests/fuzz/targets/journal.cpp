@@ -11,7 +11,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     Journal journal(files.path());
     if (size % 8 != 0) return;  // writing costs ten times what reading does
     journal.started("run", "spec", "sum", "inputs");
-    journal.finished("run", "spec", "ok", "result");
+    journal.finished("run", "spec", Status::ok, "result");
     const Journal again(files.path());
     fuzz::hold(again.spec_of("run") == "spec" && again.result_of("run") == "result",
                "what is appended is read");

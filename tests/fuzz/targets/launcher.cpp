@@ -1,5 +1,5 @@
 // The environment that torchrun, mpirun or srun gave a process: lines NAME=VALUE.
-#include "launch/launcher.h"
+#include "launch/ranks/launcher.h"
 
 #include <map>
 #include <sstream>

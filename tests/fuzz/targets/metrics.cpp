@@ -1,5 +1,5 @@
 // metrics.jsonl of a run, read while a worker or another program writes it.
-#include "launch/metrics_tail.h"
+#include "launch/run/metrics_tail.h"
 
 #include "target.h"
 

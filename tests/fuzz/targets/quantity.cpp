@@ -1,7 +1,7 @@
 // Words of the command line and of scripts with a unit: "5m", "512 MiB", and values by their look.
-#include "base/text_value.h"
 #include "experiment/until.h"
 #include "script/byte_size.h"
+#include "spec/text_value.h"
 #include "target.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -1,5 +1,5 @@
 // spec.json: what a worker is told to train.
-#include "base/spec_json.h"
+#include "spec/spec_json.h"
 #include "target.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -9,7 +9,7 @@ using namespace optrush;
 class FreezeBlocks final : public Plugin {
  public:
   void apply(Recipe& recipe, const Options& options) override {
-    recipe.on(Event::declared, Phase::adapter, [count = options.integer("blocks")](Run& run) {
+    recipe.on(Event::meta_initialized, Phase::adapter, [count = options.integer("blocks")](Run& run) {
       for (const auto& unit : run.units()) {
         const bool below = unit->role == "embed" || (unit->role == "block" && unit->layer < count);
         if (!below) continue;

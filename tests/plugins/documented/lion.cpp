@@ -5,6 +5,7 @@
 
 #include <unordered_map>
 
+#include "optrush/optimizer.h"
 #include "optrush/plugin.h"
 
 namespace {
@@ -50,7 +51,7 @@ class LionPlugin final : public Plugin {
                             recipe.spec().train.weight_decay};
     recipe.optimizer.replace(
         [settings](Run&, std::span<Shard> shards) { return std::make_unique<Lion>(settings, shards); },
-        {.trace = Trace::opaque, .offers = {"double"}, .foreseeable = true});
+        {.trace = Trace::opaque, .offers = {"double"}, .predictable = true});
   }
 };
 }  // namespace

@@ -1,4 +1,4 @@
-#include "launch/estimate.h"
+#include "launch/schedule/estimate.h"
 
 #include "fixture.h"
 

@@ -2,8 +2,8 @@
 #include <gmock/gmock.h>
 
 #include "fixture.h"
-#include "launch/external_run.h"
-#include "launch/needs.h"
+#include "launch/run/external_run.h"
+#include "launch/schedule/needs.h"
 
 namespace optrush {
 namespace {
@@ -169,7 +169,7 @@ class Needed : public ExternalRung {
   }
   std::string refusal(const std::vector<std::string>& only = {}) const {
     Interrupts interrupts;
-    return testing::error_of([&] { require_what_is_needed(experiment_, only, interrupts); });
+    return testing::error_of([&] { require_what_is_needed(Expanded(experiment_), only, interrupts); });
   }
   /// A file in the script's folder.
   std::string file(const std::string& name, const std::string& text) const {

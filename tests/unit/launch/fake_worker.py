@@ -2,9 +2,9 @@
 """Stands in for optrush-worker. The name of a rung says how its runs end: its first word is a key of ENDS or PLANS.
 
 A round can be given: "crash@2" crashes in the second round only. Each start is a line of $FAKE_WORKER_STARTS.
-Where it is to take turns it does, and notes in $FAKE_WORKER_TURNS when it has the turn and for how many steps. A key of
-TURNS says what goes wrong in its second turn. $FAKE_MEMORY is the free memory of plans that foresee a peak: those of all
-rungs but "unforeseen".
+Where runs are interleaved it follows the protocol, and notes in $FAKE_WORKER_TURNS when it has the turn and for how many steps. A key of
+TURNS says what goes wrong in its second turn. $FAKE_MEMORY is the free memory of plans that predict a peak: those of all
+rungs but "unpredicted".
 """
 import json
 import os
@@ -109,8 +109,8 @@ def note_turn(*words):
         print(*words, file=file)
 
 
-class Turns:
-    """The other end of the conductor's socket."""
+class Interleaving:
+    """The other end of the controller's socket."""
 
     def __init__(self, name, rank=0, ranks=1):
         connection = socket.socket(socket.AF_UNIX)
@@ -149,7 +149,7 @@ TURNS = {
 
 
 def take_turns(turns, steps, word):
-    """How many steps were made: fewer where the conductor ends the run."""
+    """How many steps were made: fewer where the controller ends the run."""
     made = 0
     while made < steps:
         turn = turns.next()
@@ -298,7 +298,7 @@ def rank_talks(rank, bad):
 
 
 def rank_is_ended(rank, bad):
-    """As by a launcher that signals every process of a job: before any conductor is."""
+    """As by a launcher that signals every process of a job: before any controller is."""
     rank.all_are_here()
     if bad:
         os.kill(os.getpid(), signal.SIGTERM)
@@ -336,7 +336,7 @@ def run_rank(spec, options):
     word, _, bad = spec["rung"].split(" ")[0].partition(":")
     rank = Rank(spec, options)
     if "OPTRUSH_TURNS" in os.environ:
-        turns = Turns(f"{spec['rung']}/{rank.rank}", rank.rank, rank.size)
+        turns = Interleaving(f"{spec['rung']}/{rank.rank}", rank.rank, rank.size)
         spec["train"]["steps"] = take_turns(turns, spec["train"]["steps"], word)
     if word in RANK_ENDS and spec["purpose"] == "measure":
         return RANK_ENDS[word](rank, rank.rank == int(bad or 0))
@@ -349,14 +349,17 @@ def plan_while_there(out):
         fail_to_plan(out)
 
 
-def fail_to_plan(out):
-    print("optrush-worker: error: x.lua:3: unknown option 'rnk'\n  hint: did you mean 'rank'?", file=sys.stderr)
+def no_plan(out, status, reason):
+    write(out, {"schema_version": 1, "status": status, "reason": reason})
     sys.exit(1)
+
+
+def fail_to_plan(out):
+    no_plan(out, "failed", "x.lua:3: unknown option 'rnk'\n  hint: did you mean 'rank'?")
 
 
 def skip_plan(out):
-    print("optrush-worker: skipped: plugin 'tf32' in apply: no GPU", file=sys.stderr)
-    sys.exit(1)
+    no_plan(out, "skipped", "plugin 'tf32' in apply: no GPU")
 
 
 PLANS = {
@@ -376,7 +379,7 @@ def plan(spec, out):
     problem = dict(spec["train"])
     problem["global_batch"] = problem["micro_batch"] * problem["accumulation"] * problem["world_size"]
     made = {"schema_version": 1, "problem": problem, "model": spec["model"], "plugins": [], "slots": [], "notes": []}
-    if "FAKE_MEMORY" in os.environ and spec["rung"].split(" ")[0] != "unforeseen":
+    if "FAKE_MEMORY" in os.environ and spec["rung"].split(" ")[0] != "unpredicted":
         made["memory"] = {"peak_bytes": 1e8, "available_bytes": float(os.environ["FAKE_MEMORY"]), "device": "cpu"}
     write(out, made)
 
@@ -386,7 +389,7 @@ def run(spec, out):
     if spec["purpose"] != "measure" or (only_round and int(only_round) != spec["round"] + 1):
         word = ""
     if "OPTRUSH_TURNS" in os.environ and word != "silent":
-        turns = Turns(spec["rung"])
+        turns = Interleaving(spec["rung"])
         turns.spec, turns.out = spec, out
         spec["train"]["steps"] = take_turns(turns, spec["train"]["steps"], word)
     ENDS.get(word, lambda spec, out: write(out + "/result.json", result(spec)))(spec, out)

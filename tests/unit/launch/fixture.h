@@ -12,11 +12,11 @@
 #include "../../support/folders.h"
 #include "../../support/temporary_folder.h"
 #include "base/files.h"
-#include "base/spec_json.h"
 #include "experiment/experiment.h"
-#include "launch/conductor.h"
-#include "launch/result.h"
-#include "report/analysis.h"
+#include "launch/controller.h"
+#include "launch/run/result.h"
+#include "report/analysis/analysis.h"
+#include "spec/spec_json.h"
 
 namespace optrush::testing {
 inline const std::filesystem::path kFakeWorker =
@@ -43,7 +43,7 @@ class Launch : public ::testing::Test {
     Experiment e;
     e.name = "fake";
     e.rounds = rounds;
-    e.turns = InTurns::off;
+    e.interleave = Interleave::off;
     e.base = merged(RunSpec{}, {{"train", {{"steps", 10}, {"warmup", 3}}}}, "fixture");
     Part ladder;
     for (const auto& name : rungs) ladder.rungs.push_back({.name = name, .where = "fake.lua:1"});
@@ -61,7 +61,7 @@ class Launch : public ::testing::Test {
   RunOutcome run(const Experiment& e, const RunRequest& r) {
     std::filesystem::remove(starts_file_);
     Progress progress(silent());
-    return run_experiment(e, r, progress);
+    return run_experiment(Expanded(e), r, progress);
   }
   RunOutcome run(const Experiment& e) { return run(e, request()); }
 

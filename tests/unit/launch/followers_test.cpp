@@ -1,5 +1,5 @@
 // Rank 0 and the other processes of a job, each side against a peer that this test plays.
-#include "launch/followers.h"
+#include "launch/ranks/followers.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,12 +8,12 @@
 #include <csignal>
 #include <thread>
 
-#include "base/host_name.h"
-#include "base/spec_json.h"
 #include "ends.h"
 #include "fixture.h"
-#include "launch/follow.h"
-#include "launch/socket.h"
+#include "launch/run/follow.h"
+#include "launch/run/socket.h"
+#include "machine/host_name.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace {
@@ -182,7 +182,8 @@ TEST_F(OfRank0, AFollowerIsToldWhatToStart) {
   EXPECT_FALSE(rank->poll());
   rank->terminate();
   EXPECT_EQ(next(peer).at("type"), "terminate");
-  RankEnd end{.result = {{"schema_version", 1}, {"status", "failed"}, {"reason", "no"}, {"cause", "peer"}}};
+  RankEnd end{.result = RunResult({Status::failed, "no"})};
+  end.result->cause = Cause::peer;
   end.state.steps = 4;
   end.log = "last words";
   Json message = to_json(end);
@@ -565,7 +566,7 @@ TEST_F(OfAFollower, ASpecThatCannotBeReadIsARanksFailure) {
   channel.send({{"type", "start"}, {"run", 1}, {"spec", {{"modle", 1}}}, {"store", ""}, {"local_size", 3}});
   const RankEnd end = rank_end_from_json(next(channel));
   EXPECT_EQ(end.verdict(), RankEnd::Verdict::own);
-  EXPECT_THAT(end.result.at("reason"), HasSubstr("modle"));
+  EXPECT_THAT(end.result.value().reason, HasSubstr("modle"));
 }
 
 TEST_F(OfAFollower, WithoutRank0ItSaysWhatToCheck) {

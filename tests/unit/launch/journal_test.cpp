@@ -14,7 +14,7 @@ TEST(Journal, KnowsTheSpecThatARunWasStartedWith) {
     Journal journal(folder.path());
     journal.started("a.r1", "first", "", "");
     journal.started("a.r1", "second", "", "files");
-    journal.finished("a.r1", "second", "ok", "");
+    journal.finished("a.r1", "second", Status::ok, "");
     EXPECT_EQ(journal.spec_of("a.r1"), "second");
     EXPECT_EQ(journal.spec_of("a.r2"), "");
   }

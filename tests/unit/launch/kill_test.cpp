@@ -1,4 +1,4 @@
-// A conductor that is killed at any moment, then resumed, makes the same runs as one that is not, each once.
+// A controller that is killed at any moment, then resumed, makes the same runs as one that is not, each once.
 #include <gmock/gmock.h>
 #include <sys/wait.h>
 
@@ -15,7 +15,7 @@ namespace optrush {
 namespace {
 class Kill : public testing::Launch {
  protected:
-  // A conductor that is killed leaves its temporary files; they go with this folder.
+  // A controller that is killed leaves its temporary files; they go with this folder.
   Kill() { setenv("TMPDIR", folder_.path().c_str(), 1); }
   ~Kill() override { unsetenv("TMPDIR"); }
 
@@ -38,7 +38,7 @@ class Kill : public testing::Launch {
     const pid_t child = fork();
     if (child == 0) {
       Progress progress(silent());
-      run_experiment(e, resuming(), progress);
+      run_experiment(Expanded(e), resuming(), progress);
       _exit(0);
     }
     std::this_thread::sleep_for(after);
@@ -69,7 +69,7 @@ TEST_F(Kill, ResumeMakesEveryRunOnce) {
     if (std::filesystem::exists(report() / "variants.json")) load_report(report());
   }
   Progress progress(silent());
-  run_experiment(e, resuming(), progress);
+  run_experiment(Expanded(e), resuming(), progress);
   EXPECT_GT(kills, 0U);
   EXPECT_EQ(done(), expected);
   for (const auto& [run, count] : finished()) EXPECT_EQ(count, 1) << run;
@@ -81,7 +81,7 @@ TEST_F(Kill, ResumeMakesEveryRunOnce) {
 
 TEST_F(Kill, AGroupOfRunsInTurnsIsMadeWhole) {
   auto e = experiment({"a", "b"}, 2);
-  e.turns = InTurns::on;
+  e.interleave = Interleave::on;
   setenv("FAKE_WORKER_TURNS", (folder_ / "turns").c_str(), 1);
   run(e);
   const auto expected = done();
@@ -89,7 +89,7 @@ TEST_F(Kill, AGroupOfRunsInTurnsIsMadeWhole) {
   // Later each time, so that a run of the second round is cut off, too.
   for (int i = 1; i < 6 && !run_killed(e, std::chrono::milliseconds(i * 700)); ++i) continue;
   Progress progress(silent());
-  run_experiment(e, resuming(), progress);
+  run_experiment(Expanded(e), resuming(), progress);
   unsetenv("FAKE_WORKER_TURNS");
   EXPECT_EQ(done(), expected);
   // A kill may come between a result and the name of its group, so one may lack that; two in a round never

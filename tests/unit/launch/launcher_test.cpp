@@ -1,4 +1,4 @@
-#include "launch/launcher.h"
+#include "launch/ranks/launcher.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // What counts as the end of a run where a signal, its own end and its time come in any order.
-#include "launch/live_run.h"
+#include "launch/run/live_run.h"
 
 #include <gmock/gmock.h>
 #include <unistd.h>
@@ -18,8 +18,8 @@ using ::testing::HasSubstr;
 class LiveRunTest : public ::testing::Test {
  protected:
   /// A run of a shell; "$OUT" is its folder, and GOOD writes a good result there.
-  std::optional<Json> run(const std::string& script, std::optional<milliseconds> signal_after = {},
-                          int signal = SIGTERM, bool external = false) {
+  std::optional<RunResult> run(const std::string& script, std::optional<milliseconds> signal_after = {},
+                               int signal = SIGTERM, bool external = false) {
     fs::remove_all(folder_ / "run");
     fs::create_directories(folder_ / "run");
     Job job{.id = "run", .spec = {}};
@@ -46,8 +46,8 @@ class LiveRunTest : public ::testing::Test {
     heard_ = interrupts.signal();
     return result;
   }
-  static std::string status(const std::optional<Json>& result) {
-    return result ? result->at("status").get<std::string>() : "none";
+  static std::string status(const std::optional<RunResult>& result) {
+    return result ? std::string(to_string(result->status)) : "none";
   }
 
   const testing::TemporaryFolder folder_;
@@ -61,8 +61,8 @@ TEST_F(LiveRunTest, WithoutASignalAnEndIsItsEnd) {
   EXPECT_EQ(status(run("exit 3")), "crashed");
   const auto result = run("kill -TERM $$");
   EXPECT_EQ(status(result), "crashed") << "somebody ended it, and not the job";
-  EXPECT_EQ(result->at("cause"), "lost");
-  EXPECT_THAT(result->at("reason").get<std::string>(), HasSubstr("ended by SIGTERM"));
+  EXPECT_EQ(result->cause, Cause::lost);
+  EXPECT_THAT(result->reason, HasSubstr("ended by SIGTERM"));
 }
 
 /// A launcher's signal goes to every process of a job: the worker's end may be seen before it.

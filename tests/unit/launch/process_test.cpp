@@ -11,7 +11,7 @@
 #include "../../support/temporary_folder.h"
 #include "base/files.h"
 #include "ends.h"
-#include "process/strays.h"
+#include "process/orphans.h"
 
 namespace optrush {
 namespace {
@@ -147,8 +147,8 @@ TEST_F(ProcessTest, WhatHidFromItsGroupIsEndedAndNamed) {
                         "; exec sleep 1000' & while ! test -s " + number.string() + "; do sleep 0.01; done"),
                   {}, interrupts_);
   EXPECT_EQ(kill(number_in(number), 0), -1);
-  ASSERT_EQ(end.strays.size(), 1U);
-  EXPECT_THAT(end.strays.front(), HasSubstr("sleep ("));
+  ASSERT_EQ(end.orphans.size(), 1U);
+  EXPECT_THAT(end.orphans.front(), HasSubstr("sleep ("));
 }
 
 TEST_F(ProcessTest, EndsAreToldWhereTheParentIgnoresThem) {

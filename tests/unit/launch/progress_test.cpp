@@ -176,7 +176,9 @@ TEST_F(ProgressTest, OneLineIsRedrawnOnATerminal) {
   append_line(file_, R"({"event":"step","timed":true,"loss":5.4321,"tokens":2000,"seconds":1.0})");
   progress.begin(job(), {2, 4, "round 1/3"}, file_, {});
   EXPECT_EQ(screen.written_until("…"), "\r\x1b[2K[2/4] a, round 1/3: step 1/10, 2,000 tokens/s, loss…");
-  progress.end(job(), {{"status", "ok"}, {"reason", ""}, {"tokens_per_second", 1234.0}});
+  RunResult good;
+  good.tokens_per_second = 1234;
+  progress.end(job(), good);
   EXPECT_THAT(screen.written_until("\n"),
               HasSubstr("[2/4] a, round 1/3: \x1b[32mok\x1b[0m, 1,234 tokens/s, 0.0 s\r\n"));
 }
@@ -202,7 +204,7 @@ TEST_F(ProgressTest, NoColourWhereItIsNotWanted) {
   const Screen screen(80);
   Progress progress(Terminal::of(screen.fd()));
   progress.begin(job(), {1, 1, "drift"}, file_, {});
-  progress.end(job(), {{"status", "failed"}, {"reason", "first\nsecond"}});
+  progress.end(job(), RunResult({Status::failed, "first\nsecond"}));
   const std::string text = screen.written_until("\n");
   EXPECT_THAT(text, HasSubstr("[1/1] a, drift: failed, 0.0 s: first\r\n"));
   EXPECT_THAT(text, Not(HasSubstr("\x1b[3")));
@@ -217,7 +219,7 @@ TEST_F(ProgressTest, PlainLinesWithoutATerminal) {
     progress.begin(job(), {1, 2, "round 1/1"}, file_, {});
     progress.tick();
     progress.note("a note");
-    progress.end(job(), {{"status", "ok"}, {"reason", ""}});
+    progress.end(job(), {});
   }
   close(ends[1]);
   std::array<char, 1000> buffer{};

@@ -4,11 +4,11 @@
 #include <fstream>
 #include <thread>
 
-#include "base/cores.h"
-#include "base/host_name.h"
 #include "ends.h"
 #include "fixture.h"
-#include "launch/rank_run.h"
+#include "launch/ranks/rank_run.h"
+#include "machine/cores.h"
+#include "machine/host_name.h"
 
 namespace optrush {
 namespace {
@@ -82,7 +82,7 @@ TEST_F(RankRun, ThreadsOfTheSpecAreEachRanks) {
 
 TEST_F(RankRun, AKilledRankIsNamedBeforeThoseThatMissedIt) {
   EXPECT_FALSE(run(with_ranks(3, {"killed:2", "good"})).all_ok);
-  EXPECT_EQ(status("01-killed-2-r1"), testing::killed_by_hand().status);
+  EXPECT_EQ(status("01-killed-2-r1"), to_string(testing::killed_by_hand().status));
   EXPECT_EQ(result("01-killed-2-r1").at("rank"), 2);
   EXPECT_EQ(result("01-killed-2-r1").at("cause"), "lost");
   EXPECT_THAT(reason("01-killed-2-r1"), StartsWith("rank 2" + host_ + testing::killed_by_hand().reason));
@@ -215,8 +215,8 @@ TEST_F(RankRun, NoRankOfAnEarlierRunIsLeft) {
 }
 
 TEST_F(RankRun, RanksDieWithTheConductor) {
-  const pid_t conductor = fork();
-  if (conductor == 0) {
+  const pid_t controller = fork();
+  if (controller == 0) {
     run(with_ranks(2, {"slow"}));
     _exit(0);
   }
@@ -227,9 +227,9 @@ TEST_F(RankRun, RanksDieWithTheConductor) {
   for (int i = 0; i < 6000 && !both_have_started(); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   const bool started = both_have_started(), seen = processes_of("01-slow-r1").size() >= 2;
-  kill(conductor, SIGKILL);
+  kill(controller, SIGKILL);
   ASSERT_TRUE(started && seen);
-  EXPECT_TRUE(testing::ends(conductor));
+  EXPECT_TRUE(testing::ends(controller));
   expect_all_ended("01-slow-r1");
 }
 

@@ -1,5 +1,5 @@
 // Which rank explains a run, and that nothing of it is left.
-#include "launch/ranks.h"
+#include "launch/ranks/ranks.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <csignal>
 #include <thread>
 
-#include "launch/conclude_ranks.h"
+#include "launch/ranks/conclude_ranks.h"
 
 #include "../../support/temporary_folder.h"
 #include "base/files.h"
@@ -65,7 +65,7 @@ RankEnd ended(const std::string& status, const std::string& cause = {}) {
   Json result = {
       {"schema_version", 1}, {"status", status}, {"reason", status == "ok" ? "" : "why " + status}};
   if (!cause.empty()) result["cause"] = cause;
-  return {.result = result};
+  return {.result = run_result_from_json(result, "a rank")};
 }
 RankEnd died(int signal) {
   return {.end = {.kind = ProcessEnd::Kind::signalled, .signal = signal},
@@ -107,7 +107,7 @@ class Ranks : public ::testing::Test {
     job.spec.train.world_size = static_cast<int64_t>(end.ends.size());
     job.spec.train.steps = 10;
     job.spec.train.warmup = 3;
-    const Json result = conclude_ranks(folder_.path(), end, job, kLimits);
+    const Json result = to_json(conclude_ranks(folder_.path(), end, job, kLimits));
     EXPECT_EQ(read_json(folder_ / "result.json"), result);
     return result;
   }
@@ -140,10 +140,10 @@ class Ranks : public ::testing::Test {
 
 TEST_F(Ranks, AllWellIsTheResultOfRank0) {
   RankEnd first = ended("ok");
-  first.result["tokens_per_second"] = 7;
+  first.result->tokens_per_second = 7;
   const auto end = watch({{milliseconds(30), first}, {milliseconds(0), ended("ok")}});
   EXPECT_EQ(end.kind, Kind::ok);
-  EXPECT_EQ(concluded(end), first.result);
+  EXPECT_EQ(concluded(end), to_json(*first.result));
 }
 
 TEST_F(Ranks, ABadEndAfterAGoodResultIsANote) {

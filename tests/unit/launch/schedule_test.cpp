@@ -1,11 +1,11 @@
-#include "launch/schedule.h"
+#include "launch/schedule/schedule.h"
 
 #include <gmock/gmock.h>
 
 #include "../../support/error_of.h"
-#include "base/run_identity.h"
-#include "base/spec_json.h"
 #include "launch/journal.h"
+#include "spec/run_identity.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace {

@@ -5,6 +5,13 @@
 
 #include "optrush/sdk_hash.h"  // OPTRUSH_SDK_HASH, made by the build from these headers
 
+/// Version of the interface between host and plugins; 0 changes freely.
+#define OPTRUSH_PLUGIN_API 0
+
+namespace optrush {
+inline constexpr int kPluginApi = OPTRUSH_PLUGIN_API;
+}  // namespace optrush
+
 #define OPTRUSH_STRINGIFY_(x) #x
 #define OPTRUSH_STRINGIFY(x) OPTRUSH_STRINGIFY_(x)
 

@@ -4,11 +4,10 @@
 #include <memory>
 
 #include "optrush/host/abi.h"
-#include "optrush/host/plugin_api.h"
 
 /// Ends a plugin's source: OPTRUSH_PLUGIN(Mine, R"json({"name": "mine", ...})json")
 /// It puts what the plugin says of itself into an ELF note, which the host reads before it loads the file
-/// (docs/plugins.md has the fields), and exports the function that makes the plugin. optrush_add_plugin()
+/// (docs/plugins/abi.md has the fields), and exports the function that makes the plugin. optrush_add_plugin()
 /// defines OPTRUSH_TORCH_CUDA, the version of CUDA that this LibTorch was built for.
 #define OPTRUSH_PLUGIN(Class, description)                                                                 \
   namespace {                                                                                              \

@@ -1,6 +1,7 @@
 #pragma once
 #include "optrush/error.h"
 #include "optrush/slot.h"
+#include "optrush/unit.h"
 
 namespace optrush {
 /// A function that knows its place: what it throws says where it comes from.
@@ -21,10 +22,10 @@ struct Slot<R(A...), SiteType>::Placed {
 
 /// Under a tracer a base that can't be traced gives way to the plain one, and a wrap that can't is an Error.
 template <class R, class... A, class SiteType>
-auto Slot<R(A...), SiteType>::resolve(const SiteType& site, Fn plain) const -> Fn {
+auto Slot<R(A...), SiteType>::resolve(const SiteType& module, Fn plain) const -> Fn {
   Fn fn = plain;
   if (make_) {
-    if (Fn replaced = make_(site)) {
+    if (Fn replaced = make_(module)) {
       fn = base_.traits.trace != Trace::opaque || !plain
                ? replaced
                : Fn([replaced, plain](A... arguments) -> R {
@@ -33,13 +34,14 @@ auto Slot<R(A...), SiteType>::resolve(const SiteType& site, Fn plain) const -> F
                  });
     }
   }
-  if (edited() && fn) fn = Placed{std::move(fn), place(base_.plugin, site.path), false};
+  if (edited() && fn) fn = Placed{std::move(fn), place(base_.plugin, module.path), false};
   for (size_t i = 0; i < makers_.size(); ++i) {
     const Edit& by = wraps()[i];
-    fn = makers_[i](std::move(fn), site);
+    fn = makers_[i](std::move(fn), module);
     if (!fn) throw Error("plugin '" + by.plugin + "' wrapped slot '" + name_ + "' with an empty function");
     const bool unchanged = fn.template target<Placed>() != nullptr;
-    if (!unchanged) fn = Placed{std::move(fn), place(by.plugin, site.path), by.traits.trace == Trace::opaque};
+    if (!unchanged)
+      fn = Placed{std::move(fn), place(by.plugin, module.path), by.traits.trace == Trace::opaque};
   }
   return fn;
 }

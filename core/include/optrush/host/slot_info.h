@@ -1,25 +1,11 @@
 #pragma once
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "optrush/phase.h"
-#include "optrush/traits.h"
+#include "optrush/edit.h"
 
 namespace optrush {
-/// One line of a plan: who edited a slot, and how.
-struct Edit {
-  Phase phase = Phase::base;
-  std::string plugin;
-  Traits traits;
-  /// The order of wraps around a base, of events and of scopes: whatever the order of the edits.
-  bool operator<(const Edit& other) const {
-    return std::pair(phase, std::string_view(plugin)) <
-           std::pair(other.phase, std::string_view(other.plugin));
-  }
-};
-
 /// Whose apply() runs; it belongs to the recipe.
 struct Editor {
   std::string name = "plain";

@@ -128,14 +128,14 @@ void update_block(const Piece& p, const Factors& f, int64_t block) {
 template <class W>
 void update_blocks_into(const Piece& p, Types types, const Factors& f, int64_t begin, int64_t end) {
   for (int64_t block = begin; block < end; ++block)
-    if (types.gradient == NumberType::bf16)
+    if (types.gradient == Type::bf16)
       update_block<lanes::Bf16, W>(p, f, block);
     else
       update_block<float, W>(p, f, block);
 }
 
 void update_blocks_each_type(const Piece& p, Types types, const Factors& f, int64_t begin, int64_t end) {
-  if (types.data == NumberType::bf16)
+  if (types.data == Type::bf16)
     update_blocks_into<lanes::Bf16>(p, types, f, begin, end);
   else
     update_blocks_into<float>(p, types, f, begin, end);

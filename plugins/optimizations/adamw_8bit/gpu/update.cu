@@ -1,7 +1,6 @@
-// AdamW (arXiv:1711.05101) with moments in 8 bits (arXiv:2110.02861) over many shards in one launch. A warp has a block of
-// 256 numbers at a time: it decodes both moments, updates them, finds their largest magnitudes and encodes them again. Step
-// counts, the learning rate and whether to skip are on the device, so a step may be recorded as a graph.
-#include "lanes.cuh"
+// AdamW with moments in 8 bits (arXiv:2110.02861). A warp has a block of 256 numbers at a time: it decodes both moments,
+// updates them, finds their largest magnitudes and encodes them again.
+#include "adamw.cuh"
 
 constexpr int kPieces = 48, kWarps = 8, kRounds = 4, kLanes = 8, kBlock = 32 * kLanes;
 // As code.h has them.
@@ -15,15 +14,7 @@ struct Piece {
   long long count;
   int shard, first_block;
 };
-/// As the host fills it: at most 4 KB, the limit of a kernel's arguments.
-struct Pieces {
-  Piece pieces[kPieces];
-  int count;
-};
-/// Of one shard at one step.
-struct Factors {
-  float keep, step_size, root;
-};
+using Pieces = PiecesOf<Piece, kPieces>;
 struct Bucket {
   float border;
   int low;
@@ -36,17 +27,14 @@ struct Tables {
   Code first, second;
 };
 
-__device__ inline bool skipped(const float* skip) { return skip != nullptr && *skip != 0.0f; }
-
 /// One thread a piece: what all its numbers share.
 __global__ void prepare(Pieces all, const float* steps, Factors* factors, const float* lr, const float* skip, double beta1,
                         double beta2, double weight_decay, unsigned long long decayed) {
   const int i = threadIdx.x;
   if (i >= all.count || skipped(skip)) return;
   const int shard = all.pieces[i].shard;
-  const double rate = *lr, decay = (decayed >> i) & 1 ? weight_decay : 0.0, step = steps[shard];
-  factors[shard] = {static_cast<float>(1.0 - rate * decay), static_cast<float>(rate / (1.0 - pow(beta1, step))),
-                    static_cast<float>(1.0 / sqrt(1.0 - pow(beta2, step)))};
+  const double step = steps[shard];
+  factors[shard] = factors_at(step, *lr, (decayed >> i) & 1 ? weight_decay : 0.0, beta1, beta2);
 }
 
 __device__ inline int rank_of(const Code& code, float magnitude) {
@@ -93,10 +81,7 @@ template <class G, class W, bool packed>
 __global__ void update(Pieces all, const Factors* factors, const float* skip, const Tables* tables, float beta1, float beta2,
                        float eps, const float* steps, unsigned seed) {
   if (skipped(skip)) return;
-  int number = 0;  // the last piece that starts at this block or before
-  for (int step = 32; step > 0; step /= 2)
-    if (number + step < all.count && all.pieces[number + step].first_block <= static_cast<int>(blockIdx.x)) number += step;
-  const Piece& p = all.pieces[number];
+  const Piece& p = piece_at(all, static_cast<int>(blockIdx.x));
   const Factors f = factors[p.shard];
   const G* gradient = static_cast<const G*>(p.gradient);
   W* weights = static_cast<W*>(p.data);

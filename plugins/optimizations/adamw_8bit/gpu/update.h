@@ -2,34 +2,21 @@
 #include <span>
 #include <string>
 
-#include "optrush/gpu_kernel.h"
+#include "kernel_parts/adamw_gpu.h"
 #include "optrush/tensor.h"
 #include "pieces.h"
 
-/// The update of many shards on the current stream of the current GPU, in two launches for each 48 of them.
+/// The update of many shards, in two launches for each 48 of them.
 namespace optrush::adamw_8bit::gpu {
-struct Piece {
-  adamw_8bit::Piece numbers;
-  int32_t shard = 0;  ///< where its step count and factors are
-  bool decays = false;
-};
-/// On the device.
-struct State {
-  const float* steps;  ///< one a shard: how many count, this one among them
-  float* factors;      ///< three a shard: scratch
-  const float* lr;     ///< one number
-  const float* skip;   ///< one number, not 0 where the step does not count; null: never
-  const void* tables;  ///< tables_on()
-};
-struct Rates {
-  double beta1, beta2, eps, weight_decay;
-  uint64_t seed;  ///< of the chances by which data in bf16 is rounded
-};
+using Piece = fused::gpu::ShardPiece<adamw_8bit::Piece>;
+using State = fused::gpu::AdamWState<const float>;  ///< steps are counted, this one among them
 
 /// Both codes as the kernel reads them.
 Tensor tables_on(at::Device);
 /// Pieces whose numbers are of these types.
-void update(std::span<const Piece>, Types, const State&, const Rates&);
+/// `tables`: tables_on() of their device. `seed`: of the chances by which data in bf16 is rounded.
+void update(std::span<const Piece>, Types, const State&, const fused::AdamWRates&, const void* tables,
+            uint64_t seed);
 /// How many launches that takes.
 int64_t launches_for(int64_t pieces);
 

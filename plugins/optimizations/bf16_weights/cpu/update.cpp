@@ -34,8 +34,8 @@ void update_range(const Piece& p, const Factors& f, int64_t begin, int64_t end) 
   });
 }
 
-void update_each_type(const Piece& p, GradientType type, const Factors& f, int64_t begin, int64_t end) {
-  if (type == GradientType::bf16)
+void update_each_type(const Piece& p, Type type, const Factors& f, int64_t begin, int64_t end) {
+  if (type == Type::bf16)
     update_range<lanes::Bf16>(p, f, begin, end);
   else
     update_range<float>(p, f, begin, end);
@@ -47,7 +47,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace optrush::master_adamw {
 HWY_EXPORT(update_each_type);
-void cpu::update(const Piece& p, GradientType type, const Factors& f, int64_t begin, int64_t end) {
+void cpu::update(const Piece& p, Type type, const Factors& f, int64_t begin, int64_t end) {
   HWY_DYNAMIC_DISPATCH(update_each_type)(p, type, f, begin, end);
 }
 }  // namespace optrush::master_adamw

@@ -1,6 +1,3 @@
-#include <algorithm>
-#include <cstdint>
-
 #include "gpu/update.h"
 #include "kernel_parts/gpu_instance.h"
 #include "update_cu.h"
@@ -9,49 +6,11 @@ namespace optrush::master_adamw {
 namespace {
 constexpr int64_t kPieces = 64, kLanes = 8, kRounds = 4, kThreads = 256;
 
-/// As the kernel declares them.
-struct DevicePiece {
-  const void* gradient;
-  float *master, *first, *second;
-  void* weight;
-  int64_t count;
-  int32_t shard, first_block;
-};
-struct Pieces {
-  DevicePiece pieces[kPieces];
-  int32_t count;
-};
-static_assert(sizeof(Pieces) <= 3840, "the arguments of a kernel fit 4 KB");
-
-bool starts_at_pack(const DevicePiece& p) {
-  const auto starts = [](const void* address) { return reinterpret_cast<uintptr_t>(address) % 16 == 0; };
-  return starts(p.gradient) && starts(p.master) && starts(p.first) && starts(p.second) && starts(p.weight);
-}
-
-void update_some(std::span<const gpu::Piece> some, GradientType type, const gpu::State& state,
-                 const gpu::Rates& rates) {
-  Pieces pieces{};
-  uint64_t decayed = 0;
-  int64_t blocks = 0;
-  bool packed = true;
-  for (const auto& [numbers, shard, decays] : some) {
-    auto& piece = pieces.pieces[pieces.count];
-    piece = {numbers.gradient, numbers.master, numbers.first, numbers.second,
-             numbers.weight,   numbers.count,  shard,         static_cast<int32_t>(blocks)};
-    if (decays) decayed |= uint64_t{1} << pieces.count;
-    blocks += (numbers.count + kThreads * kLanes * kRounds - 1) / (kThreads * kLanes * kRounds);
-    packed = packed && starts_at_pack(piece);
-    ++pieces.count;
-  }
-  gpu::program().kernel("prepare").launch({.blocks = {1, 1, 1}, .threads = {kPieces, 1, 1}}, pieces,
-                                          state.steps, state.factors, state.lr, state.skip, rates.beta1,
-                                          rates.beta2, rates.weight_decay, decayed);
-  if (blocks == 0) return;
-  gpu::program()
-      .kernel(gpu::update_name(type, some.front().numbers.weight != nullptr, packed))
-      .launch({.blocks = {blocks, 1, 1}, .threads = {kThreads, 1, 1}}, pieces, state.factors, state.skip,
-              static_cast<float>(rates.beta1), static_cast<float>(rates.beta2),
-              static_cast<float>(rates.eps));
+bool starts_at_pack(const gpu::Piece& piece) {
+  const Piece& p = piece.numbers;
+  return std::ranges::all_of(
+      std::initializer_list<const void*>{p.gradient, p.master, p.first, p.second, p.weight},
+      [](const void* address) { return fused::gpu::starts_at(address, 16); });
 }
 }  // namespace
 
@@ -60,16 +19,23 @@ const GpuProgram& gpu::program() {
   return program;
 }
 
-std::string gpu::update_name(GradientType type, bool writes_weight, bool packed) {
-  const auto truth = [](bool value) { return std::string(value ? "true" : "false"); };
-  return "update<" + std::string(type == GradientType::bf16 ? "__nv_bfloat16" : "float") + ", " +
-         truth(writes_weight) + ", " + truth(packed) + ">";
+std::string gpu::update_name(Type gradient, bool writes_weight, bool packed) {
+  return fused::gpu::instance("update", gradient, writes_weight, packed);
 }
 
-int64_t gpu::launches_for(int64_t pieces) { return 2 * ((pieces + kPieces - 1) / kPieces); }
+int64_t gpu::launches_for(int64_t pieces) { return fused::gpu::launches_by_pieces<kPieces>(pieces); }
 
-void gpu::update(std::span<const Piece> pieces, GradientType type, const State& state, const Rates& rates) {
-  for (size_t begin = 0; begin < pieces.size(); begin += kPieces)
-    update_some(pieces.subspan(begin, std::min<size_t>(kPieces, pieces.size() - begin)), type, state, rates);
+void gpu::update(std::span<const Piece> all, Type gradient, const State& state,
+                 const fused::AdamWRates& rates) {
+  fused::gpu::launch_by_pieces<kPieces>(
+      program(), all, state, rates, kThreads * kLanes * kRounds,
+      [&](const auto& pieces, int64_t blocks, std::span<const Piece> some) {
+        const bool packed = std::ranges::all_of(some, starts_at_pack);
+        program()
+            .kernel(update_name(gradient, some.front().numbers.weight != nullptr, packed))
+            .launch({.blocks = {blocks, 1, 1}, .threads = {kThreads, 1, 1}}, pieces, state.factors,
+                    state.skip, static_cast<float>(rates.beta1), static_cast<float>(rates.beta2),
+                    static_cast<float>(rates.eps));
+      });
 }
 }  // namespace optrush::master_adamw

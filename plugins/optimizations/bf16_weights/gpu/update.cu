@@ -1,7 +1,5 @@
-// AdamW with master weights (arXiv:1711.05101, 1710.03740) over many shards in one launch. What is updated comes as an
-// argument of the kernel, so nothing is copied to the device for it; step counts, the learning rate and whether to skip
-// are on the device, so a step may be recorded as a graph.
-#include "lanes.cuh"
+// AdamW with master weights (arXiv:1710.03740).
+#include "adamw.cuh"
 
 constexpr int kPieces = 64, kLanes = 8, kRounds = 4;
 
@@ -12,17 +10,7 @@ struct Piece {
   long long count;
   int shard, first_block;
 };
-/// As the host fills it: at most 4 KB, the limit of a kernel's arguments.
-struct Pieces {
-  Piece pieces[kPieces];
-  int count;
-};
-/// Of one shard at one step.
-struct Factors {
-  float keep, step_size, root;
-};
-
-__device__ inline bool skipped(const float* skip) { return skip != nullptr && *skip != 0.0f; }
+using Pieces = PiecesOf<Piece, kPieces>;
 
 /// One thread a piece: counts the step, which a skipped one does not, and makes what all its numbers share.
 __global__ void prepare(Pieces all, int* steps, Factors* factors, const float* lr, const float* skip, double beta1,
@@ -30,9 +18,7 @@ __global__ void prepare(Pieces all, int* steps, Factors* factors, const float* l
   const int i = threadIdx.x;
   if (i >= all.count || skipped(skip)) return;
   const int shard = all.pieces[i].shard, step = ++steps[shard];
-  const double rate = *lr, decay = (decayed >> i) & 1 ? weight_decay : 0.0;
-  factors[shard] = {static_cast<float>(1.0 - rate * decay), static_cast<float>(rate / (1.0 - pow(beta1, step))),
-                    static_cast<float>(1.0 / sqrt(1.0 - pow(beta2, step)))};
+  factors[shard] = factors_at(step, *lr, (decayed >> i) & 1 ? weight_decay : 0.0, beta1, beta2);
 }
 
 __device__ inline void update_one(float g, float& master, float& first, float& second, const Factors& f, float beta1,
@@ -46,10 +32,7 @@ __device__ inline void update_one(float g, float& master, float& first, float& s
 template <class G, bool writes_weight, bool packed>
 __global__ void update(Pieces all, const Factors* factors, const float* skip, float beta1, float beta2, float eps) {
   if (skipped(skip)) return;
-  int number = 0;  // the last piece that starts at this block or before
-  for (int step = kPieces / 2; step > 0; step /= 2)
-    if (number + step < all.count && all.pieces[number + step].first_block <= static_cast<int>(blockIdx.x)) number += step;
-  const Piece& p = all.pieces[number];
+  const Piece& p = piece_at(all, static_cast<int>(blockIdx.x));
   const Factors f = factors[p.shard];
   const G* gradient = static_cast<const G*>(p.gradient);
   const long long block = static_cast<long long>(blockIdx.x) - p.first_block;

@@ -1,0 +1,335 @@
+#include "launch/controller.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <set>
+
+#include "base/files.h"
+#include "base/seconds_since.h"
+#include "base/suggest.h"
+#include "checkpoint/check_checkpoint.h"
+#include "launch/execution.h"
+#include "launch/folder.h"
+#include "launch/interleaving/peak_log.h"
+#include "launch/machine/context.h"
+#include "launch/machine/noise_log.h"
+#include "launch/schedule/next_round.h"
+#include "launch/schedule/planner.h"
+#include "launch/schedule/time_limit.h"
+#include "optrush/error.h"
+#include "report/analysis/analysis.h"
+#include "results/context.h"
+#include "results/sums.h"
+#include "spec/run_identity.h"
+
+namespace optrush {
+namespace fs = std::filesystem;
+
+namespace {
+void check_worker(const fs::path& worker) {
+  if (access(worker.c_str(), X_OK) != 0)
+    throw Error("'" + worker.string() + "' is not there or can't be executed",
+                "build it: ./optrush setup, or the target optrush-worker");
+}
+
+class Controller {
+ public:
+  Controller(const Expanded& expanded, const RunRequest& request, Progress& progress)
+      : experiment_(expanded.experiment),
+        request_(request),
+        progress_(progress),
+        runs_(expanded, request.only),
+        folder_(report_folder(request.reports, experiment_)),
+        lock_(folder_),
+        execution_(experiment_, request, runs_, begun_report(folder_, experiment_, request.resume),
+                   interrupts_, progress),
+        came_to_end_(execution_.journal().came_to_end()),
+        noise_(folder_ / "noise.jsonl", request.probe_s),
+        peaks_(folder_, request.worker, experiment_.base, execution_.journal(), interrupts_) {}
+
+  RunOutcome conduct() {
+    if (!request_.only.empty()) progress_.note("--only: " + join(runs_.schedule.only()) + ", and the base");
+    // First of all: a resume on another machine is refused before it changes anything.
+    const bool described = describe();
+    if (!is_there(folder_ / "variants.json")) write_variants();
+    if (described && plan()) measure();
+    if (interrupts_.signal() == 0)
+      execution_.journal().ended();
+    else
+      execution_.journal().interrupted(interrupts_.describe());
+    return {folder_, execution_.all_ok(), interrupts_.signal(), execution_.finished()};
+  }
+
+ private:
+  void write_variants() {
+    execution_.journal().write("experiment.json", to_json(experiment_));
+    execution_.journal().write("variants.json", all_as_json(runs_.variants));
+  }
+
+  static Json all_as_json(const std::vector<Variant>& variants) {
+    Json list = Json::array();
+    for (const auto& variant : variants) list.push_back(to_json(variant));
+    return list;
+  }
+
+  void set_aside() {
+    const auto strangers = set_aside_strangers(folder_, runs_.variants, rounds_of(experiment_));
+    if (strangers.empty()) return;
+    progress_.note(
+        std::to_string(strangers.size()) +
+            " stored runs do not belong to the experiment as it is now and were moved to replaced/: " +
+            join(strangers),
+        Colour::yellow);
+  }
+
+  /// context.json, once for a report: its runs are of one machine.
+  bool describe() {
+    const fs::path file = folder_ / "context.json";
+    // A look that failed is not kept, nor one that a disk or a hand has changed: the next controller looks
+    // again.
+    std::optional<Json> there;
+    if (is_there(file) && Sums(folder_).agree(file)) there = read_json(file);
+    const bool known = there && !there->contains("doctor");
+    progress_.stage("looking at the machine");
+    auto seen = known || request_.machine.is_null()
+                    ? describe_machine(experiment_, request_.worker, known, interrupts_)
+                    : std::optional(request_.machine);
+    if (!seen) return false;
+    if (request_.followers != nullptr) (*seen)["hosts"] = request_.followers->hosts();
+    const Context here = context_from_json(*seen, "the worker's doctor");
+    execution_.machine_has(std::ssize(here.gpus));
+    if (!known) {
+      execution_.journal().write("context.json", *seen);
+      return true;
+    }
+    if (!here.doctor.empty()) {
+      progress_.note("whether this is the same machine is not known: " + here.doctor, Colour::yellow);
+      return true;
+    }
+    const Context before = context_from_json(*there, file.string());
+    if (const auto differ = difference_of_machines(before, here); !differ.empty())
+      throw Error("the runs in '" + folder_.string() + "' were made on another machine: " + differ,
+                  "give another --label, and compare the two reports");
+    if (const auto warning = difference_of_builds(before, here); !warning.empty())
+      note_other_build(*there, warning);
+    for (const char* key : {"script", "script_sha256"}) (*there)[key] = (*seen)[key];
+    execution_.journal().write("context.json", *there);
+    return true;
+  }
+
+  /// Runs of two builds stand in one report: it says so, as that is mostly what was meant.
+  void note_other_build(Json& there, const std::string& warning) {
+    progress_.note(warning, Colour::yellow);
+    if (Json& warnings = there["warnings"]; std::ranges::find(warnings, Json(warning)) == warnings.end())
+      warnings.push_back(warning);
+  }
+
+  /// Plans that are stored for variants that are not wanted now: their rows are read with them.
+  std::map<int64_t, Json> plans_of_others() const {
+    std::map<int64_t, Json> plans;
+    const Sums sums(folder_);
+    const fs::path variants = folder_ / "variants.json", file = folder_ / "plans.json";
+    if (!request_.resume || !is_there(file) || !sums.agree(file) || !sums.agree(variants)) return plans;
+    const Json before = read_json(variants), stored = read_json(file);
+    for (size_t i = 0; i < std::min({before.size(), stored.size(), runs_.variants.size()}); ++i) {
+      const Variant& variant = runs_.variants[i];
+      if (!runs_.schedule.wanted(variant) &&
+          spec_sha256(variant_from_json(before[i], variants.string()).spec) == spec_sha256(variant.spec))
+        plans[variant.index] = stored[i];
+    }
+    return plans;
+  }
+
+  /// Rungs that could not be when the stored variants were written.
+  std::set<std::string> passed_over() const {
+    const fs::path file = folder_ / "variants.json";
+    std::set<std::string> rungs;
+    if (!Sums(folder_).agree(file)) return rungs;
+    for (const Json& variant : read_json(file))
+      for (auto& rung : variant_from_json(variant, file.string()).passed_over) rungs.insert(std::move(rung));
+    return rungs;
+  }
+
+  bool plan() {
+    const auto failures =
+        plan_all(experiment_, runs_.variants, runs_.schedule, runs_.plans,
+                 {.worker = request_.worker,
+                  .limits = {.timeout_s = request_.plan_timeout_s},
+                  .refused_before = passed_over()},
+                 interrupts_, [&](const Variant& variant) {
+                   progress_.stage("planning " + std::to_string(variant.index + 1) + "/" +
+                                   std::to_string(runs_.variants.size()) + ": " + variant.name);
+                 });
+    if (!failures) return false;
+    tell_untrained_positions();
+    const auto others = plans_of_others();
+    // What belongs to the experiment is known only now: a rung above a refused one has another stack.
+    write_variants();
+    set_aside();
+    for (const NoPlan& each : *failures) {
+      const Variant& variant = runs_.variants.at(static_cast<size_t>(each.variant));
+      progress_.note(
+          variant.name + ": " + std::string(to_string(each.failure.status)) + ", " + each.failure.reason,
+          Colour::red);
+      if (variant.has_own_runs()) execution_.cannot_run(variant, each.failure);
+    }
+    Json list = Json::array();
+    for (const auto& variant : runs_.variants) {
+      const Json& plan = runs_.plans.at(static_cast<size_t>(variant.index));
+      const auto other = others.find(variant.index);
+      list.push_back(plan.is_null() && other != others.end() ? other->second : plan);
+    }
+    execution_.journal().write("plans.json", list);
+    return true;
+  }
+
+  void tell_untrained_positions() {
+    std::set<std::string> told;
+    for (const auto& variant : runs_.variants)
+      if (const auto warning = untrained_positions(variant.spec); warning && runs_.schedule.wanted(variant))
+        if (told.insert(*warning).second) progress_.note("warning: " + *warning, Colour::yellow);
+  }
+
+  void measure() {
+    if (request_.resume) tell_done();
+    const auto first = runs_.schedule.round(0, runs_.plans);
+    TimeLimit limit(experiment_, first.size(), progress_,
+                    request_.began.value_or(std::chrono::steady_clock::now()));
+    limit.round_took(run_round(0, first, limit.of_first_round()));
+    check_gate(/*last=*/!runs_.schedule.open() && experiment_.rounds == 1);
+    if (runs_.schedule.open())
+      repeat_until(*experiment_.until, limit);
+    else
+      for (int64_t round = 1; round < experiment_.rounds; ++round) {
+        peaks_.look(round);
+        run_round(round, runs_.schedule.round(round, runs_.plans));
+      }
+    check_gate(/*last=*/true);
+    if (!limit.is_tight() && !was_tight()) execution_.execute(runs_.schedule.drift(runs_.plans));
+  }
+
+  /// A limit of time ended runs of an earlier start before their last step.
+  bool was_tight() {
+    const Analysis stored = analyze(so_far());
+    return std::ranges::any_of(stored.runs,
+                               [](const StoredRun& run) { return run.result.cut == "time limit"; });
+  }
+
+  /// Rounds until every interval is narrow or the time is over. What was stored of rounds counts, and what an
+  /// interrupted one lacks is made up.
+  void repeat_until(const Until& until, TimeLimit& limit) {
+    int64_t round = 1;
+    for (auto begun = begun_in(round); !begun.empty(); begun = begun_in(++round))
+      run_round(round, runs_.schedule.begin_round(round, begun, runs_.plans), limit.of_begun_round());
+    // A race is not run on where nothing of it was missing: what was decided by it stands.
+    if (until.race && came_to_end_ && execution_.started() == 0 && round >= static_cast<int64_t>(kMinRounds))
+      return;
+    while (interrupts_.signal() == 0) {
+      peaks_.look(round);
+      const auto chosen = limit.next(analyze(so_far()), round, [&](int64_t variant) {
+        return execution_.can_be_cut(
+            runs_.schedule.measured(runs_.variants.at(static_cast<size_t>(variant)), round));
+      });
+      if (chosen.empty()) break;
+      limit.round_took(
+          run_round(round, runs_.schedule.begin_round(round, chosen, runs_.plans), limit.of_next_round()));
+      ++round;
+    }
+  }
+
+  /// With a look at the machine's noise before the first and after each, where something is left to run.
+  /// Seconds that it took; none where all of it was done before.
+  std::optional<double> run_round(int64_t round, const std::vector<Job>& jobs, Pacer pacer = {}) {
+    const bool any = std::ranges::any_of(jobs, [&](const Job& job) { return !execution_.is_done(job); });
+    if (any && !noise_.begun()) look_at_noise(round);
+    const auto before = std::chrono::steady_clock::now();
+    execution_.execute_round(jobs, round, std::move(pacer));
+    if (any) look_at_noise(round + 1);
+    return any ? std::optional(seconds_since(before)) : std::nullopt;
+  }
+
+  void look_at_noise(int64_t rounds) {
+    if (noise_.off() || interrupts_.signal() != 0) return;
+    progress_.stage("checking machine noise");
+    noise_.look(rounds);
+  }
+
+  /// Variants of which a run of this round was started, now or before.
+  std::vector<int64_t> begun_in(int64_t round) const {
+    std::vector<int64_t> begun;
+    for (const auto& variant : runs_.variants)
+      if (variant.has_own_runs() &&
+          fs::exists(execution_.run_folder(runs_.schedule.measured(variant, round).id) / "spec.json"))
+        begun.push_back(variant.index);
+    return begun;
+  }
+
+  void tell_done() {
+    auto jobs = runs_.schedule.all(runs_.plans);
+    if (runs_.schedule.open())
+      for (int64_t round = 1; !begun_in(round).empty(); ++round)
+        for (const int64_t variant : begun_in(round))
+          jobs.push_back(runs_.schedule.measured(runs_.variants.at(static_cast<size_t>(variant)), round));
+    const auto done = std::ranges::count_if(jobs, [&](const Job& job) { return execution_.is_done(job); });
+    progress_.note(std::to_string(done) + " of " + std::to_string(jobs.size()) + " runs are done already");
+  }
+
+  /// `last`: no other round will say whether a reference repeats its own bits.
+  void check_gate(bool last) {
+    while (interrupts_.signal() == 0 && execution_.execute(next_of_gate(last))) continue;
+  }
+
+  /// The extra runs that the report, as it would be now, misses for the first of its rows. What they show
+  /// decides whether that row is a reference for the next one, which may then need others.
+  std::vector<Job> next_of_gate(bool last) {
+    const Stored& stored = so_far();
+    std::vector<Json> usable = stored.plans;
+    for (const auto& row : analyze(stored).rows) {
+      Json& plan = usable.at(static_cast<size_t>(row.variant));
+      if ((row.ok() || row.status == Status::broken) && !plan.is_null()) {
+        const Variant& variant = runs_.variants.at(static_cast<size_t>(row.variant));
+        auto jobs = runs_.schedule.gate(usable, variant);
+        if (last && row.verdict.undecided)
+          std::ranges::move(runs_.schedule.repeat(usable, variant), std::back_inserter(jobs));
+        std::erase_if(jobs, [&](const Job& job) { return execution_.is_executed(job); });
+        if (!jobs.empty()) return jobs;
+      }
+      if (!row.ok()) plan = nullptr;
+    }
+    return {};
+  }
+
+  /// What the report's folder holds by now. Of many rounds, only what is new is read.
+  const Stored& so_far() {
+    if (!stored_) {
+      stored_ = load_report(folder_);
+    } else {
+      load_new_runs(*stored_);
+      stored_->context = read_json(folder_ / "context.json");
+    }
+    return *stored_;
+  }
+
+  const Experiment& experiment_;
+  const RunRequest& request_;
+  Progress& progress_;
+  Interrupts interrupts_;
+  Runs runs_;
+  const fs::path folder_;
+  const FolderLock lock_;
+  Execution execution_;
+  const bool came_to_end_;  ///< when this controller began
+  NoiseLog noise_;
+  PeakLog peaks_;
+  std::optional<Stored> stored_;  ///< none before the first look
+};
+}  // namespace
+
+RunOutcome run_experiment(const Expanded& expanded, const RunRequest& request, Progress& progress) {
+  check_worker(request.worker);
+  return Controller(expanded, request, progress).conduct();
+}
+}  // namespace optrush

@@ -1,0 +1,80 @@
+#include "launch/interleaving/interleaving_choice.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "results/planned_memory.h"
+
+namespace optrush {
+namespace {
+/// That a process holds beside what is predicted or measured: LibTorch itself, threads, helpers that compile.
+constexpr double kOverhead = 0.5e9;
+/// Part of the free memory that is given away.
+constexpr double kShareOfMemory = 0.8;
+
+/// The memory that runs share, taken piece by piece.
+class Room {
+ public:
+  /// `free_bytes`: now, where no plan says what was free when it was made.
+  Room(const std::vector<Json>& plans, double free_bytes) {
+    std::optional<double> free;
+    for (const Json& plan : plans) {
+      const auto memory = planned_memory(plan);
+      if (!memory) continue;
+      if (memory->device != "cpu") return;
+      if (memory->available) free = std::min(free.value_or(*memory->available), *memory->available);
+    }
+    left_ = kShareOfMemory * free.value_or(free_bytes);
+  }
+
+  bool takes(std::optional<double> process_bytes, int64_t ranks) {
+    if (!process_bytes) return false;
+    const double need = static_cast<double>(ranks) * (*process_bytes + kOverhead);
+    if (need > left_) return false;
+    left_ -= need;
+    return true;
+  }
+
+ private:
+  double left_ = 0;
+};
+
+/// Bytes of one of its processes. A plan speaks of the host's own step, not of another program's, and a bound
+/// of it is no peak.
+std::optional<double> process_bytes(const Job& job, const Json& plan, const MeasuredPeaks& measured) {
+  const auto memory = planned_memory(plan);
+  if (!job.external && memory && memory->device == "cpu" && memory->bounded_by.empty()) return memory->peak;
+  const auto found = measured.find(job.spec.variant);
+  return found == measured.end() ? std::nullopt : std::optional(found->second);
+}
+}  // namespace
+
+bool knows_interleaving(const Job& job, bool launched) {
+  if (job.external) return job.external->interleave;
+  return job.spec.train.world_size == 1 || !launched;
+}
+
+void note_peak(const Job& job, const RunResult& result, MeasuredPeaks& measured) {
+  if (job.spec.purpose != Purpose::measure || !result.ok()) return;
+  if (!result.memory.process || result.on_gpu) return;
+  double& peak = measured[job.spec.variant];
+  peak = std::max(peak, *result.memory.process);
+}
+
+std::vector<Job> chosen_for_interleaving(const std::vector<Job>& jobs, const std::vector<Json>& plans,
+                                         const MeasuredPeaks& measured, double free_bytes, Interleave setting,
+                                         bool launched) {
+  std::vector<Job> chosen;
+  Room room(plans, free_bytes);
+  for (const auto& job : jobs) {
+    if (setting == Interleave::off || !knows_interleaving(job, launched)) continue;
+    // Who saves states wants to go on from them, which a group interleaved can't.
+    if (setting == Interleave::automatic && job.spec.save.every > 0) continue;
+    const Json& plan = plans.at(static_cast<size_t>(job.spec.variant));
+    if (setting == Interleave::on ||
+        room.takes(process_bytes(job, plan, measured), job.spec.train.world_size))
+      chosen.push_back(job);
+  }
+  return chosen.size() < 2 ? std::vector<Job>() : chosen;
+}
+}  // namespace optrush

@@ -1,0 +1,87 @@
+#include "launch/interleaving/interleaving_socket.h"
+
+#include <algorithm>
+
+#include "launch/run/socket.h"
+#include "optrush/error.h"
+#include "results/read_fields.h"
+
+namespace optrush {
+namespace {
+constexpr size_t kMostBytesOfALine = 4096;
+
+[[noreturn]] void refuse(const Json& message, const std::string& why) {
+  throw Error("it does not follow the protocol of interleaved runs: " + why, "it said " + message.dump());
+}
+}  // namespace
+
+InterleavingSocket::InterleavingSocket(const std::filesystem::path& path) : listener_(listen_at(path)) {}
+
+void InterleavingSocket::poll() {
+  for (Descriptor next = accept_from(listener_); next.get() >= 0; next = accept_from(listener_))
+    connections_.push_back({.channel = Channel(std::move(next), kMostBytesOfALine)});
+  for (auto& connection : connections_)
+    while (connection.channel.is_open()) {
+      const auto message = connection.channel.receive();
+      if (!message) break;
+      take(connection, *message);
+    }
+}
+
+void InterleavingSocket::take(Connection& connection, const Json& message) try {
+  const auto type = required<std::string>(message, "type");
+  if (type == "ready" && connection.rank < 0) {
+    const auto rank = required<int64_t>(message, "rank"), size = required<int64_t>(message, "ranks");
+    if (rank < 0 || rank >= size) refuse(message, "there is no such rank");
+    if (spoke() && size != size_) refuse(message, "another rank is one of " + std::to_string(size_));
+    if (std::ranges::count(connections_, rank, &Connection::rank) != 0)
+      refuse(message, "there is such a rank already");
+    connection.rank = rank;
+    connection.can_end = optional_field<bool>(message, "ends").value_or(false);
+    size_ = size;
+  } else if (type != "done" || connection.rank < 0) {
+    refuse(message, R"("ready" comes first and once, then "done")");
+  }
+  if (connection.waits) refuse(message, "it has not been given a turn");
+  connection.seconds = required<double>(message, "seconds");
+  connection.waits = true;
+} catch (const Error& e) {
+  refuse(message, e.message());
+}
+
+bool InterleavingSocket::waits() const {
+  return spoke() && std::ranges::count(connections_, true, &Connection::waits) == size_;
+}
+
+void InterleavingSocket::tell(const Json& message) {
+  for (auto& connection : connections_) {
+    if (connection.rank < 0) continue;
+    connection.waits = false;
+    connection.channel.send(message);
+  }
+}
+
+void InterleavingSocket::go(int64_t steps, bool alone) {
+  Json message = {{"type", "go"}, {"steps", steps}};
+  if (alone) message["alone"] = true;
+  tell(message);
+}
+
+bool InterleavingSocket::can_end() const {
+  return spoke() && std::ranges::count(connections_, true, &Connection::can_end) == size_;
+}
+
+void InterleavingSocket::end() { tell({{"type", "end"}}); }
+
+double InterleavingSocket::step_seconds() const {
+  double longest = 0;
+  for (const auto& connection : connections_) longest = std::max(longest, connection.seconds);
+  return longest;
+}
+
+std::vector<int> InterleavingSocket::descriptors() const {
+  std::vector<int> all{listener_.get()};
+  for (const auto& connection : connections_) all.push_back(connection.channel.descriptor());
+  return all;
+}
+}  // namespace optrush

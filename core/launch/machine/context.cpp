@@ -1,0 +1,102 @@
+#include "launch/machine/context.h"
+#include "machine/host_name.h"
+
+#include "base/files.h"
+#include "base/first_line.h"
+#include "base/suggest.h"
+#include "base/text.h"
+#include "build_info.h"
+#include "launch/run/result.h"
+#include "machine/installation.h"
+#include "optrush/error.h"
+#include "process/process.h"
+#include "process/temporary_folder.h"
+
+namespace optrush {
+namespace fs = std::filesystem;
+
+namespace {
+constexpr Limits kDoctorLimits{.timeout_s = 300}, kGitLimits{.timeout_s = 10};
+
+/// What this program was built from: as its installation says, or as its source tree is now; "" where neither
+/// tells.
+std::string commit(Interrupts& interrupts) {
+  const Installation here = Installation::of_this_program();
+  if (!here.commit.empty() || here.source.empty()) return here.commit;
+  const TemporaryFolder folder;
+  const fs::path log = folder.path() / "log.txt";
+  try {
+    const Command git{{"git", "-C", here.source, "describe", "--always", "--dirty", "--exclude=*"}, {}, log};
+    const ProcessEnd end = run_process(git, kGitLimits, interrupts);
+    return end.kind == ProcessEnd::Kind::exited && end.code == 0 ? first_line(read_file(log)) : "";
+  } catch (const Error&) {  // there is no git
+    return "";
+  }
+}
+
+/// Names of what computes.
+std::string gpus_of(const Context& context) {
+  std::vector<std::string> names;
+  for (const GpuContext& gpu : context.gpus) names.push_back(gpu.name);
+  return names.empty() ? "none" : join(names);
+}
+/// What the machines of a launcher's job compute with: "2 ranks on Xeon; 2 ranks on Xeon, 2 x H100".
+std::string hosts_of(const Context& context) {
+  std::vector<std::string> hosts;
+  for (const HostContext& host : context.hosts)
+    hosts.push_back(std::to_string(host.ranks.size()) + " ranks on " + host.cpu +
+                    (host.gpus.empty() ? "" : ", " + host.gpus));
+  return join(hosts, "; ");
+}
+}  // namespace
+
+Json ask_doctor(const RunSpec& base, const fs::path& worker, bool quick, Interrupts& interrupts) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "context.json", log = folder.path() / "log.txt";
+  Command command{
+      {worker, "doctor", "--json", out, "--device", base.device, "--threads", std::to_string(base.threads)},
+      {{"OMP_WAIT_POLICY", "passive"}},
+      log};
+  if (quick) command.arguments.emplace_back("--quick");
+  const ProcessEnd end = run_process(command, kDoctorLimits, interrupts);
+  if (end.kind == ProcessEnd::Kind::exited && is_there(out)) return read_json(out);
+  return {{"doctor", describe_bad_end(end, kDoctorLimits).reason + "\n" + log_tail(log)}};
+}
+
+std::optional<Json> describe_machine(const Experiment& experiment, const fs::path& worker, bool quick,
+                                     Interrupts& interrupts) {
+  Json context = {{"date", utc_now()},
+                  {"optrush_version", OPTRUSH_VERSION},
+                  {"commit", commit(interrupts)},
+                  {"host", host_name()}};
+  if (interrupts.signal() != 0) return std::nullopt;
+  context.update(ask_doctor(experiment.base, worker, quick, interrupts));
+  if (interrupts.signal() != 0) return std::nullopt;
+  context["script"] = experiment.script;
+  context["script_sha256"] = experiment.script_sha256;
+  return context;
+}
+
+std::string difference_of_machines(const Context& there, const Context& here) {
+  const auto differ = [](const std::string& what, const std::string& a, const std::string& b) {
+    return what + " '" + a + "' there, '" + b + "' here";
+  };
+  if (there.cpu.name != here.cpu.name) return differ("CPU", there.cpu.name, here.cpu.name);
+  if (gpus_of(there) != gpus_of(here)) return differ("GPUs", gpus_of(there), gpus_of(here));
+  if (!there.hosts.empty() && !here.hosts.empty() && hosts_of(there) != hosts_of(here))
+    return differ("machines", hosts_of(there), hosts_of(here));
+  // Where the spec leaves them open, the same spec is another computation.
+  if (there.threads && here.threads && *there.threads != *here.threads)
+    return differ("CPU threads", std::to_string(*there.threads), std::to_string(*here.threads));
+  return {};
+}
+
+std::string difference_of_builds(const Context& there, const Context& here) {
+  const auto build = [](const Context& context) {
+    return context.optrush_version + (context.commit.empty() ? "" : " (" + context.commit + ")");
+  };
+  if (build(there) == build(here)) return {};
+  return "runs of more than one build of optrush stand beside each other: " + build(there) + ", and " +
+         build(here);
+}
+}  // namespace optrush

@@ -1,0 +1,25 @@
+#pragma once
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "experiment/experiment.h"
+#include "optrush/json.h"
+#include "process/signals.h"
+#include "results/context.h"
+
+namespace optrush {
+/// The machine and what was run on it (docs/internals/controller.md): what the worker's doctor measures,
+/// and what the controller knows. `quick`: only as far as needed to recognize it. Where the doctor fails, the
+/// rest stands alone with the reason under "doctor". None where a signal came first.
+std::optional<Json> describe_machine(const Experiment&, const std::filesystem::path& worker, bool quick,
+                                     Interrupts&);
+
+/// What the worker's doctor writes of the machine that this spec would train on.
+Json ask_doctor(const RunSpec&, const std::filesystem::path& worker, bool quick, Interrupts&);
+
+/// Why runs of both contexts must not stand in one report: "CPU 'A' there, 'B' here"; empty where they may.
+std::string difference_of_machines(const Context& there, const Context& here);
+/// What a report must say where its runs are of both builds; empty where they are of one.
+std::string difference_of_builds(const Context& there, const Context& here);
+}  // namespace optrush

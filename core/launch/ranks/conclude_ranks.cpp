@@ -1,0 +1,68 @@
+#include "launch/ranks/conclude_ranks.h"
+
+#include "base/files.h"
+#include "base/text.h"
+#include "launch/run/result.h"
+
+namespace optrush {
+namespace fs = std::filesystem;
+
+namespace {
+using Kind = RanksEnd::Kind;
+
+/// In the run's folder.
+std::string log_of(size_t rank) { return rank_folder("", static_cast<int64_t>(rank)) / "log.txt"; }
+
+/// Status and reason of a rank that explains a run, without its name.
+BadEnd end_of_rank(const RanksEnd& run, const Job& job, const RankLimits& limits) {
+  const RankEnd& rank = run.ends.at(run.rank);
+  const std::string seen = last_seen(rank.state, job.spec.train);
+  const std::string log = last_lines(log_of(run.rank), rank.log);
+  const auto limit = [](double seconds) { return clock_time(seconds); };
+  if (run.kind == Kind::absent)
+    return {Status::timeout,
+            "did not arrive where the others waited for it (last seen " + seen + ")\n" + run.waiting + log};
+  if (run.kind == Kind::lingered)
+    return {Status::timeout,
+            "did not end within " + limit(limits.linger_s) + " after rank 0, last seen " + seen + log};
+  if (run.kind == Kind::timed_out)
+    return describe_end({.kind = ProcessEnd::Kind::timed_out}, {.timeout_s = limits.timeout_s}, "", seen,
+                        log_of(run.rank), rank.log);
+  if (!rank.lost.empty()) return {Status::crashed, "was lost: " + rank.lost + ", last seen " + seen + log};
+  if (rank.result) return {rank.result->status, rank.result->reason + log};
+  return describe_end(rank.end, {}, "the worker " + rank.problem, seen, log_of(run.rank), rank.log);
+}
+
+RunResult failed_run(const RanksEnd& run, const Job& job, const RankLimits& limits) {
+  BadEnd end = end_of_rank(run, job, limits);
+  end.reason = run.names.at(run.rank) + ": " + end.reason;
+  RunResult result(end);
+  result.rank = static_cast<int64_t>(run.rank);
+  const RankEnd& rank = run.ends.at(run.rank);
+  if (run.kind == Kind::failed && rank.verdict() == RankEnd::Verdict::outside) result.cause = Cause::lost;
+  if (rank.result) result.requested_bytes = rank.result->requested_bytes;
+  return result;
+}
+
+/// Rank 0's, with a note for each rank that came to a bad end after its own.
+RunResult succeeded(const RanksEnd& run) {
+  RunResult result = run.ends.front().result.value();
+  for (size_t i = 0; i < run.ends.size(); ++i) {
+    const ProcessEnd& end = run.ends[i].end;
+    if (end.kind == ProcessEnd::Kind::exited && end.code == 0) continue;
+    result.notes.push_back("after its result was written, " + run.names[i] +
+                           " came to a bad end: " + describe_bad_end(end, {}).reason);
+  }
+  return result;
+}
+}  // namespace
+
+RunResult conclude_ranks(const fs::path& run_folder, const RanksEnd& run, const Job& job,
+                         const RankLimits& limits) {
+  RunResult result = run.kind == Kind::ok ? succeeded(run) : failed_run(run, job, limits);
+  for (const auto& rank : run.ends) note_orphans(result, rank.end);
+  check_disk(run_folder, result);
+  store_result(run_folder, job, result);
+  return result;
+}
+}  // namespace optrush

@@ -1,0 +1,212 @@
+#include "launch/ranks/launcher.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+
+#include "launch/run/socket.h"
+#include "optrush/error.h"
+
+namespace optrush {
+namespace {
+constexpr int64_t kUsualPort = 29500, kLastPort = 65534;
+constexpr int64_t kMostRanks = 1'000'000;
+/// Ports that follow from a job's name: above those of services, below those that the kernel hands out.
+constexpr int64_t kFirstJobPort = 15000, kJobPorts = 10000;
+constexpr size_t kChoices = 8;
+
+/// The same in all processes of a job, and others in most other jobs. Where two jobs meet, rank 0 of one
+/// finds the port taken, the ranks of one are told that it is another job's, and both go on to their next.
+std::vector<uint16_t> ports_of(const std::string& job) {
+  uint64_t hash = 14695981039346656037U;  // FNV-1a
+  const auto mix = [&](unsigned char byte) { hash = (hash ^ byte) * 1099511628211U; };
+  for (const char c : job) mix(static_cast<unsigned char>(c));
+  std::vector<uint16_t> ports;
+  for (unsigned char turn = 0; ports.size() < kChoices; ++turn) {
+    mix(turn);
+    const auto port = static_cast<uint16_t>(kFirstJobPort + static_cast<int64_t>((hash >> 24U) % kJobPorts));
+    if (std::ranges::find(ports, port) == ports.end()) ports.push_back(port);
+  }
+  return ports;
+}
+
+std::optional<int64_t> integer(const std::string& text) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+bool is_count(const std::optional<int64_t>& number) { return number && *number > 0 && *number <= kMostRanks; }
+
+/// Reads the variables of one launcher.
+class Reader {
+ public:
+  Reader(const Lookup& lookup, std::string launcher) : lookup_(lookup) {
+    found_.launcher = std::move(launcher);
+  }
+
+  std::optional<int64_t> number(const std::string& name, int64_t least, int64_t most) const {
+    const auto text = lookup_(name);
+    if (!text) return std::nullopt;
+    const auto value = integer(*text);
+    if (value && *value >= least && *value <= most) return value;
+    throw Error(name + " is '" + *text + "', and must be an integer from " + std::to_string(least) + " to " +
+                    std::to_string(most),
+                "it comes from " + found_.launcher + "; unset it where this process was started alone",
+                "environment");
+  }
+  /// A variable that its launcher always sets.
+  int64_t needed(const std::string& name, int64_t least, int64_t most) const {
+    if (const auto value = number(name, least, most)) return *value;
+    throw Error(name + " is not set, though " + found_.launcher + " started this process",
+                "start it by " + found_.launcher + " alone, or set it by hand", "environment");
+  }
+  std::optional<std::string> text(const std::string& name) const { return lookup_(name); }
+
+  /// Fills in the rest: where rank 0 is. `address` and `port` are the launcher's own, if it has some; `job`
+  /// names the job among all that may be there at once, "" where the launcher does not.
+  Launched at(std::optional<std::string> address, std::optional<int64_t> port, const std::string& job) {
+    if (const auto given = text("MASTER_ADDR")) address = given;
+    if (const auto given = number("MASTER_PORT", 1, kLastPort)) port = given;
+    // Whatever the machine is called, it reaches itself here.
+    if (found_.local_size == found_.size) address = kLoopback;
+    if (!address)
+      throw Error("MASTER_ADDR is not set, and " + found_.launcher + " has started ranks on several machines",
+                  "name rank 0's machine: mpirun -x MASTER_ADDR=HOST ...", "environment");
+    found_.address = *address;
+    found_.job = job;
+    const auto own = number("OPTRUSH_CONTROL_PORT", 1, kLastPort);
+    if (!own && !job.empty()) found_.more_ports = ports_of(job);
+    if (!own && !port && !job.empty()) {
+      found_.port = found_.more_ports.front();
+      found_.more_ports.erase(found_.more_ports.begin());
+    } else {
+      found_.port = static_cast<uint16_t>(own.value_or(port.value_or(kUsualPort) + 1));
+    }
+    return found_;
+  }
+
+  Launched& found() { return found_; }
+
+ private:
+  const Lookup& lookup_;
+  Launched found_;
+};
+
+/// Rank and size by the names that a launcher has for them.
+void read_ranks(Reader& reader, const std::string& rank, const std::string& size) {
+  reader.found().size = reader.needed(size, 1, kMostRanks);
+  reader.found().rank = reader.needed(rank, 0, reader.found().size - 1);
+}
+
+void read_local_ranks(Reader& reader, const std::string& rank, const std::string& size) {
+  reader.found().local_size = reader.needed(size, 1, reader.found().size);
+  reader.found().local_rank = reader.needed(rank, 0, reader.found().local_size - 1);
+}
+
+Launched by_torchrun(const Lookup& lookup) {
+  Reader reader(lookup, "torchrun");
+  read_ranks(reader, "RANK", "WORLD_SIZE");
+  read_local_ranks(reader, "LOCAL_RANK", "LOCAL_WORLD_SIZE");
+  // One name may be that of several jobs of a machine, one port can't. What a restart has left is another
+  // job.
+  std::string job = reader.text("TORCHELASTIC_RUN_ID").value_or("");
+  for (const char* more : {"MASTER_PORT", "TORCHELASTIC_RESTART_COUNT"})
+    if (const auto value = reader.text(more); value && !job.empty()) job += ":" + *value;
+  return reader.at(std::nullopt, std::nullopt, job);
+}
+
+Launched by_mpirun(const Lookup& lookup) {
+  Reader reader(lookup, "mpirun");
+  read_ranks(reader, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE");
+  read_local_ranks(reader, "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE");
+  return reader.at(std::nullopt, std::nullopt, reader.text("PMIX_NAMESPACE").value_or(""));
+}
+
+int64_t slurm_tasks_here(const Reader& reader, int64_t size) {
+  const int64_t node = reader.number("SLURM_NODEID", 0, 1'000'000).value_or(0);
+  for (const char* name : {"SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"})
+    if (const auto list = reader.text(name))
+      if (const auto tasks = tasks_of_node(*list, node); tasks && *tasks <= size) return *tasks;
+  if (const auto tasks = reader.number("SLURM_NTASKS_PER_NODE", 1, size)) return *tasks;
+  return size;
+}
+
+Launched by_srun(const Lookup& lookup) {
+  Reader reader(lookup, "srun");
+  const bool of_step = reader.text("SLURM_STEP_NUM_TASKS").has_value();
+  read_ranks(reader, "SLURM_PROCID", of_step ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS");
+  Launched& found = reader.found();
+  found.local_size = slurm_tasks_here(reader, found.size);
+  found.local_rank = reader.needed("SLURM_LOCALID", 0, found.local_size - 1);
+  const int64_t job = reader.number("SLURM_JOB_ID", 0, UINT32_MAX).value_or(0);
+  const int64_t step = reader.number("SLURM_STEP_ID", 0, UINT32_MAX).value_or(0);
+  auto hosts = reader.text("SLURM_STEP_NODELIST");
+  if (!hosts) hosts = reader.text("SLURM_JOB_NODELIST");
+  std::string name = std::to_string(job) + "." + std::to_string(step);
+  // What a requeued job has left is another one, and so is that of another cluster.
+  for (const char* more : {"SLURM_RESTART_COUNT", "SLURM_CLUSTER_NAME"})
+    if (const auto value = reader.text(more)) name += ":" + *value;
+  return reader.at(hosts ? std::optional(first_host(*hosts)) : std::nullopt, std::nullopt, name);
+}
+
+/// The script of a batch job runs once, with the variables of a first task.
+bool in_batch_script(const Lookup& lookup) {
+  return lookup("ENVIRONMENT") == "BATCH" && !lookup("SLURM_STEP_NUM_TASKS");
+}
+}  // namespace
+
+std::optional<Launched> launched(const Lookup& lookup) {
+  std::optional<Launched> found;
+  if (lookup("RANK") && lookup("WORLD_SIZE"))
+    found = by_torchrun(lookup);
+  else if (lookup("OMPI_COMM_WORLD_RANK"))
+    found = by_mpirun(lookup);
+  else if (lookup("SLURM_PROCID") && !in_batch_script(lookup))
+    found = by_srun(lookup);
+  // One process is no job of several: it may start ranks itself.
+  return found && found->size > 1 ? found : std::nullopt;
+}
+
+std::optional<Launched> launched() {
+  return launched([](const std::string& name) -> std::optional<std::string> {
+    const char* value = std::getenv(name.c_str());
+    return value == nullptr || *value == '\0' ? std::nullopt : std::optional<std::string>(value);
+  });
+}
+
+std::string first_host(const std::string& list) {
+  std::string host;
+  for (size_t at = 0; at < list.size() && list[at] != ',';) {
+    if (list[at] != '[') {
+      host += list[at++];
+      continue;
+    }
+    const size_t begin = at + 1;
+    host += list.substr(begin, list.find_first_of(",-]", begin) - begin);
+    const size_t end = list.find(']', begin);
+    if (end == std::string::npos) break;
+    at = end + 1;
+  }
+  return host;
+}
+
+std::optional<int64_t> tasks_of_node(const std::string& list, int64_t node) {
+  int64_t first = 0;
+  for (size_t start = 0; start < list.size();) {
+    const size_t end = std::min(list.find(',', start), list.size());
+    const std::string part = list.substr(start, end - start);
+    const size_t times = part.find("(x");
+    const auto tasks = integer(part.substr(0, times));
+    std::optional<int64_t> nodes = 1;
+    if (times != std::string::npos)
+      nodes = part.ends_with(')') ? integer(part.substr(times + 2, part.size() - times - 3)) : std::nullopt;
+    if (!is_count(tasks) || !is_count(nodes)) return std::nullopt;
+    first += *nodes;
+    if (node < first) return tasks;
+    start = end + 1;
+  }
+  return std::nullopt;
+}
+}  // namespace optrush

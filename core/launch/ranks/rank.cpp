@@ -1,0 +1,88 @@
+#include "launch/ranks/rank.h"
+#include "machine/host_name.h"
+
+#include "launch/run/result.h"
+#include "launch/schedule/planner.h"
+
+namespace optrush {
+namespace fs = std::filesystem;
+
+namespace {
+Command rank_command(const fs::path& worker, const RankFiles& files, const std::string& store,
+                     const RankPlace& place, const RunSpec& run, const Environment& added) {
+  fs::create_directories(files.folder);
+  auto environment = worker_environment(run, place.cores);
+  environment.insert(environment.end(), added.begin(), added.end());
+  std::vector<std::string> arguments = {worker,         "run",
+                                        "--spec",       files.spec,
+                                        "--out",        files.folder,
+                                        "--state",      files.state,
+                                        "--rank",       std::to_string(place.rank),
+                                        "--local-rank", std::to_string(place.local_rank),
+                                        "--local-size", std::to_string(place.local_size),
+                                        "--store",      store};
+  if (files.from_step) arguments.insert(arguments.end(), {"--continue", std::to_string(*files.from_step)});
+  return {arguments, environment, files.folder / "log.txt"};
+}
+
+/// NCCL tells of a collective that did not come to its end from a thread of its own, which then aborts the
+/// process: that rank waited for another one.
+std::optional<std::string> watchdog_line(const fs::path& log) {
+  constexpr std::string_view kSign = "Watchdog caught collective operation timeout";
+  constexpr int64_t kBytes = 1 << 18;  // its stack traces follow
+  const std::string text = end_of_file(log, kBytes);
+  const size_t found = text.find(kSign);
+  if (found == std::string::npos) return std::nullopt;
+  return text.substr(found, text.find('\n', found) - found);
+}
+}  // namespace
+
+RankEnd::Verdict RankEnd::verdict() const {
+  if (!result) return lost.empty() && !ended_from_outside(end) ? Verdict::own : Verdict::outside;
+  if (result->ok()) return Verdict::ok;
+  return result->cause == Cause::peer      ? Verdict::peer
+         : result->cause == Cause::timeout ? Verdict::absence
+                                           : Verdict::own;
+}
+
+LocalRank::LocalRank(const fs::path& worker, const RankFiles& files, const std::string& store,
+                     const RankPlace& place, const RunSpec& run, const Environment& added)
+    : rank_(place.rank),
+      folder_(files.folder),
+      metrics_(files.folder / "metrics.jsonl"),
+      process_(rank_command(worker, files, store, place, run, added)) {}
+
+std::optional<RankEnd> LocalRank::poll() {
+  const auto process = process_.poll();
+  if (!process) return std::nullopt;
+  RankEnd end{.end = *process};
+  end.result = read_result(folder_, &end.problem);
+  end.state = metrics_.update();
+  const fs::path log = folder_ / "log.txt";
+  end.log = log_tail(log);
+  if (auto line = end.result ? std::nullopt : watchdog_line(log)) {
+    end.result.emplace(BadEnd{Status::failed, std::move(*line)});
+    end.result->cause = Cause::timeout;
+  }
+  return end;
+}
+
+Seen LocalRank::seen() {
+  const RunState& state = metrics_.update();
+  return {state.phase, state.steps, end_of_file(folder_ / "log.txt", kMostLogBytes)};
+}
+
+std::string LocalRank::name() const { return rank_name(rank_, host_name()); }
+
+fs::path state_folder(const fs::path& run_folder) { return run_folder / "state"; }
+
+fs::path best_state_folder(const fs::path& run_folder) { return run_folder / "best"; }
+
+fs::path rank_folder(const fs::path& run_folder, int64_t rank) {
+  return run_folder / "ranks" / std::to_string(rank);
+}
+
+std::string rank_name(int64_t rank, const std::string& host) {
+  return "rank " + std::to_string(rank) + (host.empty() ? "" : " (host " + host + ")");
+}
+}  // namespace optrush

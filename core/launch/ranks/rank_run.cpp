@@ -1,0 +1,142 @@
+#include "launch/ranks/rank_run.h"
+
+#include <algorithm>
+
+#include "launch/ranks/conclude_ranks.h"
+#include "launch/ranks/ranks.h"
+#include "launch/run/socket.h"
+#include "machine/collective_timeout.h"
+#include "machine/cores.h"
+
+namespace optrush {
+namespace fs = std::filesystem;
+
+namespace {
+/// Whether the process that was to serve the store found its port taken: another program was given it between
+/// our choice and its start.
+bool port_was_taken(const RankEnd& server) {
+  const std::string said = server.result ? server.result->reason : server.log;
+  return said.find("EADDRINUSE") != std::string::npos ||
+         said.find("ddress already in use") != std::string::npos;
+}
+/// Where the ranks of a job are started, and how.
+struct Place {
+  fs::path worker;
+  Followers* followers = nullptr;  ///< null: all of them here
+  Environment added;               ///< of those that are started here
+};
+
+std::unique_ptr<RunningRank> start_here(int64_t rank, const Job& job, const fs::path& folder,
+                                        const std::string& store, const Place& where) {
+  const int64_t size = job.spec.train.world_size, own = usable_cores();
+  RankPlace place{rank, rank, size, share_of_cores(size, own, own)};
+  if (where.followers != nullptr) {
+    place.local_rank = where.followers->here().local_rank;
+    place.local_size = where.followers->local_size(rank, size);
+    place.cores = share_of_cores(place.local_size, own, cores_of_parent());
+  }
+  const RankFiles files{folder / "spec.json", rank_folder(folder, rank), state_folder(folder), job.from_step};
+  return std::make_unique<LocalRank>(where.worker, files, store, place, job.spec, where.added);
+}
+
+std::vector<std::unique_ptr<RunningRank>> start_ranks(const Job& job, const fs::path& folder,
+                                                      const Place& where) {
+  const int64_t size = job.spec.train.world_size;
+  const std::string host = where.followers == nullptr ? kLoopback : where.followers->here().address;
+  const std::string store = host + ":" + std::to_string(free_port());
+  std::vector<std::unique_ptr<RunningRank>> ranks;
+  for (int64_t rank = 0; rank < size; ++rank)
+    if (rank == 0 || where.followers == nullptr)
+      ranks.push_back(start_here(rank, job, folder, store, where));
+    else
+      ranks.push_back(where.followers->start(rank, job, store, folder));
+  return ranks;
+}
+
+class RunOfRanks : public LiveRun {
+ public:
+  RunOfRanks(Job job, fs::path folder, Place where, Interrupts& interrupts)
+      : job_(std::move(job)),
+        folder_(std::move(folder)),
+        where_(std::move(where)),
+        interrupts_(interrupts),
+        limits_(limits_of(job_)) {
+    start();
+  }
+
+  std::optional<RunResult> poll() override {
+    if (watch_->goes_on()) return std::nullopt;
+    const RanksEnd end = watch_->end();
+    if (end.kind != RanksEnd::Kind::ok && !again_ && port_was_taken(end.ends.front())) {
+      again_ = true;
+      fs::remove_all(folder_ / "ranks");
+      start();
+      return std::nullopt;
+    }
+    return conclude_ranks(folder_, end, job_, limits_);
+  }
+  RunResult time_out() override {
+    return conclude_ranks(folder_, watch_->end(RanksEnd::Kind::timed_out), job_, limits_);
+  }
+  std::optional<RunResult> interrupt() override {
+    const RanksEnd end = watch_->end(RanksEnd::Kind::interrupted);
+    if (!std::ranges::all_of(end.ends, [](const RankEnd& rank) { return rank.verdict() == kOk; }))
+      return std::nullopt;
+    return conclude_ranks(folder_, {.ends = end.ends, .names = end.names}, job_, limits_);
+  }
+  /// Ranks elsewhere tell their ends by a connection.
+  std::chrono::milliseconds period() const override { return std::chrono::milliseconds(50); }
+
+ private:
+  static constexpr auto kOk = RankEnd::Verdict::ok;
+
+  void start() {
+    ranks_ = start_ranks(job_, folder_, where_);
+    watch_.emplace(ranks_, limits_, interrupts_);
+  }
+
+  Job job_;
+  fs::path folder_;
+  Place where_;
+  Interrupts& interrupts_;
+  RankLimits limits_;
+  std::vector<std::unique_ptr<RunningRank>> ranks_;
+  std::optional<RankWatch> watch_;
+  bool again_ = false;  ///< started a second time, at another port
+};
+}  // namespace
+
+RankLimits limits_of(const Job& job) {
+  RankLimits limits{.timeout_s = job.spec.timeout_s, .stop_grace_s = grace_of(job)};
+  limits.linger_s = std::max(limits.linger_s, static_cast<double>(collective_timeout().count()));
+  return limits;
+}
+
+RankRun::RankRun(fs::path worker, int64_t gpus, Followers* followers)
+    : worker_(std::move(worker)), gpus_(gpus), followers_(followers) {}
+
+std::optional<Obstacle> RankRun::obstacle(const RunSpec& spec) const {
+  const int64_t ranks = spec.train.world_size;
+  const std::string takes = "it takes " + std::to_string(ranks);
+  if (followers_ != nullptr) {
+    const Launched& here = followers_->here();
+    if (ranks > here.size)
+      return Obstacle{{Status::skipped,
+                       takes + " ranks, and " + here.launcher + " started " + std::to_string(here.size)}};
+    if (auto missing = followers_->missing(ranks); !missing.empty())
+      return Obstacle{{Status::failed, std::move(missing)}, Cause::missing};
+    return std::nullopt;
+  }
+  const bool on_gpus = spec.device == "cuda" || (spec.device == "auto" && gpus_ > 0);
+  if (on_gpus && ranks > gpus_)
+    return Obstacle{{Status::skipped, takes + " GPUs, one for each rank, and this machine has " +
+                                          std::to_string(gpus_) +
+                                          "\nrun it with --device cpu, or on several machines"}};
+  return std::nullopt;
+}
+
+std::unique_ptr<LiveRun> RankRun::start(const Job& job, const fs::path& folder, Interrupts& interrupts,
+                                        const Environment& added) const {
+  return std::make_unique<RunOfRanks>(job, folder, Place{worker_, followers_, added}, interrupts);
+}
+}  // namespace optrush

@@ -1,0 +1,128 @@
+#include "launch/ranks/ranks.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/seconds_since.h"
+
+namespace optrush {
+namespace {
+using Verdict = RankEnd::Verdict;
+using Kind = RanksEnd::Kind;
+constexpr double kMostSettles = 5;
+
+}  // namespace
+
+RankWatch::RankWatch(std::vector<std::unique_ptr<RunningRank>>& ranks, const RankLimits& limits,
+                     Interrupts& interrupts)
+    : ranks_(ranks), limits_(limits), interrupts_(interrupts), ends_(ranks.size()) {}
+
+bool RankWatch::goes_on() {
+  const bool any = poll();
+  if (first_own_) return seconds_since(*first_own_) < limits_.own_s;
+  if (first_outside_) return seconds_since(*first_outside_) < limits_.outside_s;
+  if (!any) return false;
+  // Others may still say that they wait, too: who is left then is who did not come.
+  if (first_failure_)
+    return seconds_since(last_end_) < limits_.settle_s &&
+           seconds_since(*first_failure_) < kMostSettles * limits_.settle_s;
+  if (!ends_[0] || seconds_since(last_end_) < limits_.linger_s) return true;
+  outcome_.kind = Kind::lingered;
+  return false;
+}
+
+RanksEnd RankWatch::end(Kind why) {
+  if (why != Kind::ok) outcome_.kind = why;
+  const auto present = running();
+  const bool asked = why == Kind::interrupted || why == Kind::timed_out;
+  if (!present.empty()) end_others(present, asked ? limits_.stop_grace_s : limits_.grace_s);
+  settle(present);
+  for (size_t i = 0; i < ranks_.size(); ++i) {
+    outcome_.names.push_back(ranks_[i]->name());
+    outcome_.ends.push_back(std::move(*ends_[i]));
+  }
+  return std::move(outcome_);
+}
+
+std::vector<size_t> RankWatch::running() const {
+  std::vector<size_t> indices;
+  for (size_t i = 0; i < ends_.size(); ++i)
+    if (!ends_[i]) indices.push_back(i);
+  return indices;
+}
+
+/// Takes the ends that have come. Whether a rank is still running.
+bool RankWatch::poll() {
+  bool any = false;
+  for (size_t i = 0; i < ranks_.size(); ++i) {
+    if (ends_[i]) continue;
+    ends_[i] = ranks_[i]->poll();
+    if (ends_[i]) note_end(i);
+    any = any || !ends_[i];
+  }
+  return any;
+}
+
+void RankWatch::note_end(size_t i) {
+  order_.push_back(i);
+  last_end_ = Clock::now();
+  const Verdict verdict = ends_[i]->verdict();
+  if (!first_failure_ && verdict != Verdict::ok) first_failure_ = last_end_;
+  if (!first_outside_ && verdict == Verdict::outside) first_outside_ = last_end_;
+  if (!first_own_ && verdict == Verdict::own) first_own_ = last_end_;
+}
+
+/// The first of those that have ended, in the order of their ends, with this verdict.
+std::optional<size_t> RankWatch::first(Verdict verdict) const {
+  const auto found = std::ranges::find_if(order_, [&](size_t i) { return ends_[i]->verdict() == verdict; });
+  return found == order_.end() ? std::nullopt : std::optional(*found);
+}
+
+void RankWatch::end_others(const std::vector<size_t>& present, double grace_s) {
+  for (const size_t i : present) ranks_[i]->terminate();
+  wait_for_ends(grace_s, /*patient=*/false);
+  for (const size_t i : running()) ranks_[i]->kill();
+  wait_for_ends(limits_.gone_s, /*patient=*/true);
+  for (const size_t i : running()) {
+    ends_[i] = RankEnd{.lost = "it did not say whether it has ended"};
+    order_.push_back(i);
+  }
+}
+
+/// A further signal cuts the time short, unless `patient`.
+void RankWatch::wait_for_ends(double limit_s, bool patient) {
+  const auto start = Clock::now();
+  while (poll() && seconds_since(start) < limit_s)
+    if (interrupts_.wait(std::chrono::milliseconds(20)) && !patient) return;
+}
+
+/// Which rank explains the run. `present`: those that had not ended when that was decided.
+void RankWatch::settle(const std::vector<size_t>& present) {
+  if (outcome_.kind == Kind::interrupted) return;
+  const auto by_itself = [&](size_t i) { return std::ranges::count(present, i) == 0; };
+  for (const size_t i : order_) {
+    const auto& result = ends_[i]->result;
+    // Whom we ended counts where it still said that it had failed by itself.
+    const bool told = by_itself(i) || (result && result->cause == Cause::own);
+    if (told && ends_[i]->verdict() == Verdict::own) return name(Kind::failed, i);
+  }
+  for (const size_t i : order_)
+    if (by_itself(i) && ends_[i]->verdict() == Verdict::outside) return name(Kind::failed, i);
+  if (outcome_.kind != Kind::ok) return name(outcome_.kind, least_far(present));
+  const auto absence = first(Verdict::absence), peer = first(Verdict::peer);
+  if (absence && !present.empty()) {
+    outcome_.waiting = ranks_[*absence]->name() + ": " + ends_[*absence]->result.value().reason;
+    return name(Kind::absent, least_far(present));
+  }
+  if (absence || peer) name(Kind::failed, absence ? *absence : *peer);
+}
+
+void RankWatch::name(Kind kind, size_t rank) {
+  outcome_.kind = kind;
+  outcome_.rank = rank;
+}
+
+size_t RankWatch::least_far(const std::vector<size_t>& present) const {
+  return *std::ranges::min_element(present, {}, [&](size_t i) { return ends_[i]->state.steps; });
+}
+}  // namespace optrush

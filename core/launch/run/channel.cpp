@@ -1,0 +1,72 @@
+#include "launch/run/channel.h"
+
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+
+#include "base/files.h"
+#include "optrush/error.h"
+
+namespace optrush {
+namespace {
+bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
+}  // namespace
+
+void Channel::send(const Json& message) {
+  pending_ += message.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n";
+  write_pending();
+}
+
+std::optional<Json> Channel::receive() {
+  write_pending();
+  size_t end = arrived_.find('\n');
+  if (end == std::string::npos) {
+    read_arrived();
+    end = arrived_.find('\n');
+  }
+  try {
+    if (std::min(end, arrived_.size()) > most_bytes_)
+      throw Error("a line of more than " + std::to_string(most_bytes_) + " bytes came");
+    if (end == std::string::npos) {
+      if (ended_) close();
+      return std::nullopt;
+    }
+    const std::string line = arrived_.substr(0, end);
+    arrived_.erase(0, end + 1);
+    Json message = parse_json(line, "a message");
+    if (!message.is_object()) throw Error("what came is no JSON object");
+    return message;
+  } catch (const Error&) {
+    close();
+    throw;
+  }
+}
+
+void Channel::write_pending() {
+  while (is_open() && !pending_.empty()) {
+    const ssize_t n = ::send(socket_.get(), pending_.data(), pending_.size(), MSG_NOSIGNAL);
+    if (n < 0) {
+      if (would_block()) return;
+      ended_ = true;  // what it had sent before can still be read
+      pending_.clear();
+      return;
+    }
+    pending_.erase(0, static_cast<size_t>(n));
+  }
+}
+
+void Channel::read_arrived() {
+  std::array<char, 65536> buffer{};
+  // A little more than a line may have, so that the one that is too long shows.
+  while (is_open() && arrived_.size() <= most_bytes_) {
+    const ssize_t n = recv(socket_.get(), buffer.data(), buffer.size(), 0);
+    if (n > 0) {
+      arrived_.append(buffer.data(), static_cast<size_t>(n));
+      continue;
+    }
+    if (n == 0 || !would_block()) ended_ = true;
+    return;
+  }
+}
+}  // namespace optrush

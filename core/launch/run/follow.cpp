@@ -1,0 +1,236 @@
+#include "launch/run/follow.h"
+
+#include <chrono>
+#include <memory>
+
+#include "base/files.h"
+#include "base/seconds_since.h"
+#include "launch/run/channel.h"
+#include "launch/run/control.h"
+#include "launch/run/socket.h"
+#include "machine/cores.h"
+#include "optrush/error.h"
+#include "process/temporary_folder.h"
+#include "process/terminal.h"
+#include "results/read_fields.h"
+#include "spec/spec_json.h"
+
+namespace optrush {
+namespace fs = std::filesystem;
+
+namespace {
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+constexpr size_t kMostBytesOfAFile = 64U << 20;
+constexpr milliseconds kPeriod{20};
+constexpr double kConnectLimit = 5;
+constexpr double kAnswerLimit = 5;     // of who may be another program, where the job has other ports
+constexpr double kBetweenNews = 0.25;  // of a worker
+constexpr double kTimeToBeEnded = 15;  // by rank 0, after a signal and the time to save a state
+
+class Follower {
+ public:
+  Follower(const Launched& here, const std::string& script_sha256, fs::path worker)
+      : here_(here), hello_(hello_of(here, script_sha256)), worker_(std::move(worker)) {
+    ports_ = here.more_ports;
+    ports_.insert(ports_.begin(), here.port);
+    port_ = ports_.size() - 1;
+  }
+
+  int follow() try {
+    while (!farewell_) {
+      if (!joined_ && !channel_.is_open()) connect();
+      while (const auto message = receive()) take(*message);
+      check_rank_0();
+      if (rank_) tell_of_rank();
+      interrupts_.take();
+      if (interrupts_.signal() != 0) stop();
+      // A further signal insists.
+      if (!farewell_ && interrupts_.wait(kPeriod) && told_signal_) leave("it was sent a further signal");
+    }
+    rank_.reset();  // its group ends with it
+    remove_abandoned_folders();
+    if (farewell_->code != 0)
+      Terminal::of(2).write("optrush: " + rank_name(here_.rank, hello_.host) + " ends with exit code " +
+                            std::to_string(farewell_->code) + ": " + farewell_->reason + "\n");
+    return farewell_->code;
+  } catch (const std::exception& e) {
+    channel_.send(to_json(Farewell{1, e.what()}, "leave"));
+    throw;
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& what, const std::string& cure) const {
+    throw Error(rank_name(here_.rank, hello_.host) + ": " + what, cure);
+  }
+  bool is_late() const { return seconds_since(start_) > join_timeout_s(); }
+  Launched at() const {
+    Launched at = here_;
+    at.port = ports_.at(port_);
+    return at;
+  }
+
+  /// To the next port of the job's where somebody listens. None where a signal comes first.
+  void connect() {
+    std::string problem;
+    looking_ = false;
+    while (interrupts_.signal() == 0) {
+      for (size_t tries = 0; tries < ports_.size(); ++tries) {
+        port_ = (port_ + 1) % ports_.size();
+        Descriptor socket = connect_to(here_.address, ports_[port_], kConnectLimit, problem);
+        if (socket.get() < 0) continue;
+        channel_ = Channel(std::move(socket), kMostBytesOfAFile);
+        channel_.send(to_json(hello_));
+        asked_ = Clock::now();
+        return;
+      }
+      if (is_late())
+        fail(
+            "there is no rank 0 at " + control_address(at()) + ": " + (why_not_.empty() ? problem : why_not_),
+            advice_on_joining(here_));
+      interrupts_.wait(milliseconds(100));
+    }
+  }
+
+  /// What listens here is no rank 0 of this job. False where the job has no other port, or no time to look.
+  bool looks_elsewhere(const std::string& why) {
+    if (joined_ || ports_.size() == 1 || is_late()) return false;
+    why_not_ = why;
+    channel_.close();
+    return looking_ = true;
+  }
+
+  std::optional<Json> receive() {
+    try {
+      return channel_.receive();
+    } catch (const Error& e) {
+      if (looks_elsewhere("what answers is no rank 0")) return std::nullopt;
+      fail("what answers at " + control_address(at()) + " is no rank 0: " + e.message(),
+           advice_on_joining(here_));
+    }
+  }
+
+  void take(const Json& message) try {
+    const std::string type = message.at("type");
+    if (type == "refused") refused(message);
+    if (type == "welcome") joined_ = true;
+    if (type == "start") start(message);
+    if (type == "terminate" && rank_) rank_->terminate();
+    if (type == "kill" && rank_) rank_->kill();
+    if (type == "done") farewell_ = farewell_from_json(message);
+  } catch (const Json::exception& e) {
+    fail(std::string("rank 0 sent what is no message: ") + e.what(), "");
+  }
+
+  void refused(const Json& message) {
+    const auto reason = required<std::string>(message, "reason");
+    if (optional_field<bool>(message, "other_job").value_or(false) && looks_elsewhere(reason)) return;
+    fail("rank 0 refused it: " + reason, cure_of_refusal());
+  }
+
+  static std::string cure_of_refusal() {
+    return "give every rank the same script, the same optrush and the same number of ranks";
+  }
+
+  void check_rank_0() {
+    if (farewell_ || looking_) return;
+    if (interrupts_.signal() != 0) {
+      if (!channel_.is_open()) leave("rank 0 did not answer");
+      return;
+    }
+    if (!joined_ && (!channel_.is_open() || seconds_since(asked_) > kAnswerLimit) &&
+        looks_elsewhere("who listens there does not answer"))
+      return;
+    if (!channel_.is_open()) {
+      // The signal that has ended rank 0 may be on its way to this process.
+      if (was_interrupt({.kind = ProcessEnd::Kind::signalled, .signal = SIGKILL}, interrupts_))
+        return leave("rank 0 is gone");
+      fail("the connection to rank 0 at " + control_address(at()) + " was closed",
+           "see what rank 0 said last");
+    }
+    if (!joined_ && is_late())
+      fail("rank 0 at " + control_address(at()) + " did not answer", advice_on_joining(here_));
+  }
+
+  /// Rank 0 hears of the signal at once, and ends the worker as it ends the others.
+  void stop() {
+    if (!joined_) return leave("nothing was begun");
+    if (!told_signal_) channel_.send({{"type", "signal"}, {"number", interrupts_.signal()}});
+    if (!told_signal_) told_signal_ = Clock::now();
+    if (seconds_since(*told_signal_) > save_timeout_s() + kTimeToBeEnded) leave("rank 0 did not end the job");
+  }
+
+  /// By itself, after a signal.
+  void leave(const std::string& why) {
+    if (farewell_) return;
+    farewell_ = {128 + interrupts_.signal(), "interrupted by " + interrupts_.describe() + "; " + why};
+    channel_.send(to_json(*farewell_, "leave"));
+  }
+
+  void start(const Json& message) {
+    rank_.reset();
+    run_ = required<int64_t>(message, "run");
+    seen_ = {};
+    folder_.emplace();
+    try {
+      const RunSpec spec = run_spec_from_json(message.at("spec"), "rank 0");
+      const fs::path file = folder_->path() / "spec.json";
+      write_json(file, to_json(spec));
+      const auto local_size = required<int64_t>(message, "local_size");
+      const int64_t cores = share_of_cores(local_size, usable_cores(), cores_of_parent());
+      const RankPlace place{here_.rank, here_.local_rank, local_size, cores};
+      const RankFiles files{file, folder_->path() / "out", required<std::string>(message, "state"),
+                            optional_field<int64_t>(message, "from_step")};
+      rank_ = std::make_unique<LocalRank>(worker_, files, message.at("store"), place, spec, Environment());
+    } catch (const Error& e) {
+      RankEnd end{.result = RunResult(BadEnd{Status::failed, e.what()})};
+      end.result->cause = Cause::own;
+      send_end(end);
+    }
+  }
+
+  void tell_of_rank() {
+    if (const auto end = rank_->poll()) {
+      send_end(*end);
+      rank_.reset();
+      folder_.reset();
+    } else if (seconds_since(told_) > kBetweenNews) {
+      told_ = Clock::now();
+      Seen seen = rank_->seen();
+      if (seen == seen_) return;
+      seen_ = std::move(seen);
+      Json message = to_json(seen_);
+      message["run"] = run_;
+      channel_.send(message);
+    }
+  }
+
+  void send_end(const RankEnd& end) {
+    Json message = to_json(end);
+    message["run"] = run_;
+    channel_.send(message);
+  }
+
+  const Launched& here_;
+  const Hello hello_;
+  const fs::path worker_;
+  std::vector<uint16_t> ports_;  ///< where rank 0 may be
+  size_t port_ = 0;              ///< the present one of them
+  std::string why_not_;          ///< what is wrong with the last one where somebody answered
+  Interrupts interrupts_;
+  Channel channel_{Descriptor(), kMostBytesOfAFile};
+  Clock::time_point start_ = Clock::now(), asked_, told_;
+  bool joined_ = false, looking_ = false;  ///< looking: for another port than the last
+  std::optional<Clock::time_point> told_signal_;
+  std::optional<Farewell> farewell_;
+  int64_t run_ = 0;
+  Seen seen_;                              ///< that rank 0 was last told
+  std::optional<TemporaryFolder> folder_;  ///< of the present run
+  std::unique_ptr<LocalRank> rank_;
+};
+}  // namespace
+
+int follow(const Launched& here, const std::string& script_sha256, const fs::path& worker) {
+  return Follower(here, script_sha256, worker).follow();
+}
+}  // namespace optrush

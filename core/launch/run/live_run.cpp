@@ -1,0 +1,65 @@
+#include "launch/run/live_run.h"
+
+#include <algorithm>
+
+#include "launch/run/control.h"
+#include "launch/run/result.h"
+
+namespace optrush {
+namespace {
+bool is_good(const ProcessEnd& end, const std::filesystem::path& folder) {
+  if (end.kind != ProcessEnd::Kind::exited || end.code != 0) return false;
+  const auto result = read_result(folder);
+  return result && result->ok();
+}
+}  // namespace
+
+double grace_of(const Job& job) {
+  const RunSpec& spec = job.spec;
+  const bool saves =
+      spec.save.every > 0 && spec.purpose == Purpose::measure && spec.round == 0 && !job.external;
+  return saves ? save_timeout_s() : Limits{}.grace_s;
+}
+
+std::optional<RunResult> finish(LiveRun& run, double timeout_s, Interrupts& interrupts,
+                                const std::function<void()>& tick) {
+  const auto start = std::chrono::steady_clock::now();
+  while (true) {
+    interrupts.take();
+    if (interrupts.signal() != 0) {
+      if (tick) tick();
+      return run.interrupt();
+    }
+    if (auto result = run.poll()) return result;
+    const std::chrono::duration<double> past = std::chrono::steady_clock::now() - start;
+    const double left = timeout_s - past.count();
+    if (left <= 0) return run.time_out();
+    if (tick) tick();
+    interrupts.wait(std::min(run.period(), std::chrono::milliseconds(static_cast<int64_t>(left * 1000) + 1)));
+  }
+}
+
+ProcessRun::ProcessRun(const Command& command, Job job, std::filesystem::path folder, Interrupts& interrupts)
+    : job_(std::move(job)), folder_(std::move(folder)), interrupts_(interrupts), process_(command) {}
+
+std::optional<RunResult> ProcessRun::poll() {
+  if (!end_) end_ = process_.poll();
+  if (!end_ || (!is_good(*end_, folder_) && was_interrupt(*end_, interrupts_, kBadEnd))) return std::nullopt;
+  return conclude(folder_, *end_, job_);
+}
+
+RunResult ProcessRun::time_out() {
+  process_.end(grace_of(job_), interrupts_);
+  return conclude(folder_, {.kind = ProcessEnd::Kind::timed_out}, job_);
+}
+
+std::optional<RunResult> ProcessRun::interrupt() {
+  if (!end_) end_ = process_.poll();
+  // Of a program that was asked to stop and obeys, a result says nothing of a whole run; a worker writes
+  // none.
+  const bool asked = !end_;
+  if (asked) end_ = process_.end(grace_of(job_), interrupts_);
+  if ((asked && job_.external) || !is_good(*end_, folder_)) return std::nullopt;
+  return conclude(folder_, *end_, job_);
+}
+}  // namespace optrush

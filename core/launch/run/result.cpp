@@ -1,0 +1,215 @@
+#include "launch/run/result.h"
+
+#include <algorithm>
+#include <fstream>
+
+#include "base/files.h"
+#include "base/suggest.h"
+#include "base/text.h"
+#include "launch/run/external_run.h"
+#include "launch/run/metrics_tail.h"
+#include "optrush/error.h"
+#include "spec/run_identity.h"
+#include "spec/spec_json.h"
+
+namespace optrush {
+namespace fs = std::filesystem;
+
+namespace {
+constexpr size_t kTailBytes = 2000;
+constexpr size_t kTailLines = 10;
+constexpr uintmax_t kFullDisk = 1 << 20;
+constexpr const char* kNoSpace = "No space left on device";
+
+BadEnd describe_kill(const std::optional<bool>& out_of_memory) {
+  if (!out_of_memory) return {Status::oom, "killed, probably by the host's out-of-memory killer"};
+  if (*out_of_memory) return {Status::oom, "killed by the kernel's out-of-memory killer"};
+  return {
+      Status::crashed,
+      "killed by SIGKILL of another program or user (the kernel counts no process that it ended for want of "
+      "memory)"};
+}
+}  // namespace
+
+std::optional<RunResult> read_result(const fs::path& run_folder, std::string* problem) {
+  const auto reject = [&](const std::string& what) {
+    if (problem != nullptr) *problem = what;
+    return std::nullopt;
+  };
+  const fs::path file = run_folder / "result.json";
+  if (!is_there(file)) return reject("wrote no result");
+  try {
+    return run_result_from_json(read_json(file), file.string());
+  } catch (const Error& e) {
+    return reject("wrote a result that can't be used (" + e.message() + ")");
+  }
+}
+
+BadEnd describe_bad_end(const ProcessEnd& end, const Limits& limits) {
+  using Kind = ProcessEnd::Kind;
+  if (end.kind == Kind::timed_out) return {Status::timeout, "no end within " + clock_time(limits.timeout_s)};
+  if (end.kind == Kind::signalled && end.signal == SIGKILL) return describe_kill(end.out_of_memory);
+  if (end.kind == Kind::signalled) return {Status::crashed, "ended by " + describe_signal(end.signal)};
+  return {Status::crashed, "ended with exit code " + std::to_string(end.code)};
+}
+
+BadEnd describe_end(const ProcessEnd& end, const Limits& limits, const std::string& problem,
+                    const std::string& last_seen, const std::string& log_name, const std::string& log) {
+  BadEnd bad = describe_bad_end(end, limits);
+  if (end.kind == ProcessEnd::Kind::exited && end.code == 0) bad.reason = problem;
+  bad.reason += ", " + last_seen;
+  if (bad.status == Status::timeout)
+    bad.reason +=
+        "\nwhere the run needs more time, raise `timeout` in the script or give --set timeout=SECONDS; then "
+        "--resume --retry makes it again, from its last saved state if it has one";
+  if (bad.status == Status::oom)
+    bad.reason += "\nuse a smaller model, micro_batch or seq_len, or a machine with more memory";
+  bad.reason += last_lines(log_name, log);
+  return bad;
+}
+
+std::string last_seen(const RunState& state, const TrainSpec& train) {
+  if (state.steps > 0)
+    return "after step " + std::to_string(state.steps) + " of " + std::to_string(train.warmup + train.steps);
+  return state.phase.empty() ? "before its first sign of life" : "in phase " + state.phase;
+}
+
+std::string last_lines(const std::string& log_name, const std::string& log) {
+  return log.empty() ? "" : "\nlast lines of " + log_name + ":\n" + log;
+}
+
+void store_job(const fs::path& run_folder, const Job& job) {
+  write_json(run_folder / "spec.json", to_json(job.spec));
+  if (job.external) write_json(run_folder / "external.json", to_json(*job.external));
+}
+
+void store_result(const fs::path& run_folder, const Job& job, const RunResult& result) {
+  if (!is_there(run_folder / "spec.json")) store_job(run_folder, job);
+  const fs::path file = run_folder / "result.json";
+  std::error_code unknown;
+  if (fs::symlink_status(file, unknown).type() != fs::file_type::regular) fs::remove_all(file, unknown);
+  write_json(file, to_json(result));
+}
+
+void check_disk(const fs::path& run_folder, const RunResult& result) {
+  if (result.ok() || result.status == Status::skipped) return;
+  std::error_code unknown;
+  const fs::space_info space = fs::space(run_folder, unknown);
+  const bool full = !unknown && space.available < kFullDisk;
+  if (!full && result.reason.find(kNoSpace) == std::string::npos) return;
+  fs::remove_all(run_folder / "result.json", unknown);
+  throw DiskFull("the disk is full: a run in '" + run_folder.string() + "' could not be finished",
+                 "free some space, then --resume makes this run and those that are missing");
+}
+
+void note_orphans(RunResult& result, const ProcessEnd& end) {
+  if (!end.orphans.empty())
+    result.notes.push_back("left running outside of its process group, and ended: " + join(end.orphans));
+}
+
+namespace {
+RunResult concluded(const fs::path& run_folder, const ProcessEnd& end, const Job& job) {
+  const std::string program = job.external ? "the command" : "the worker";
+  std::string problem;
+  const bool clean = end.kind == ProcessEnd::Kind::exited && end.code == 0;
+  const Limits limits{.timeout_s = job.spec.timeout_s};
+  if (job.external) keep_printed_result(run_folder);
+  auto result = read_result(run_folder, &problem);
+  if (result && job.external && result->ok() && !result->tokens_per_second) {
+    problem = "wrote a result without tokens_per_second (docs/schema/run_result.schema.json)";
+    result.reset();
+  }
+  if (result && clean && end.orphans.empty()) return *result;
+  if (result && !clean)
+    result->notes.push_back("after its result was written, " + program +
+                            " came to a bad end: " + describe_bad_end(end, limits).reason);
+  if (!result) {
+    const RunState state = MetricsTail(run_folder / "metrics.jsonl").update();
+    result.emplace(describe_end(end, limits, program + " " + problem, last_seen(state, job.spec.train),
+                                "log.txt", log_tail(run_folder / "log.txt")));
+    if (ended_from_outside(end)) result->cause = Cause::lost;
+  }
+  note_orphans(*result, end);
+  return *result;
+}
+}  // namespace
+
+RunResult conclude(const fs::path& run_folder, const ProcessEnd& end, const Job& job) {
+  RunResult result;
+  try {
+    result = concluded(run_folder, end, job);
+  } catch (const std::exception& e) {  // whatever a run leaves behind is that run's end, not the experiment's
+    result = RunResult(BadEnd{Status::crashed, std::string("left a folder that can't be read: ") + e.what()});
+  }
+  check_disk(run_folder, result);
+  store_result(run_folder, job, result);
+  return result;
+}
+
+RunResult store_unstarted(const fs::path& run_folder, const Job& job, const BadEnd& end,
+                          std::optional<Cause> cause) {
+  clear_run(run_folder);
+  RunResult result(end);
+  result.cause = cause;
+  store_job(run_folder, job);
+  write_json(run_folder / "result.json", to_json(result));
+  return result;
+}
+
+std::string end_of_file(const fs::path& file, int64_t bytes) {
+  std::error_code unreadable;
+  std::ifstream in;
+  if (fs::is_regular_file(file, unreadable)) in.open(file, std::ios::binary | std::ios::ate);
+  if (!in.is_open()) return {};
+  const auto size = static_cast<int64_t>(in.tellg());
+  in.seekg(std::max<int64_t>(0, size - bytes));
+  return rest_of(in);
+}
+
+std::string log_tail(const fs::path& log) { return last_lines_of(end_of_file(log, kTailBytes)); }
+
+std::string last_lines_of(std::string text) {
+  if (text.size() > kTailBytes) text.erase(0, text.size() - kTailBytes);
+  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
+  size_t start = text.size();
+  for (size_t lines = 0; lines < kTailLines && start != std::string::npos && start > 0; ++lines)
+    start = text.rfind('\n', start - 1);
+  return start == std::string::npos || start == 0 ? text : text.substr(start + 1);
+}
+
+bool same_plugins(const Json& plugins) try {
+  return std::ranges::all_of(plugins, [](const Json& plugin) {
+    const fs::path file = plugin.at("file").get<std::string>();
+    return fs::is_regular_file(file) && sha256_file(file) == plugin.at("sha256");
+  });
+} catch (const Json::exception&) {
+  return false;
+}
+
+std::optional<RunResult> result_if_done(const fs::path& run_folder, const Job& job, const Journal& journal,
+                                        std::string* why_not) {
+  auto stored = read_result(run_folder);
+  const std::string spec = journal.spec_of(job.id);
+  if (!stored || spec.empty()) return std::nullopt;
+  const std::string written = journal.result_of(job.id), inputs = journal.inputs_of(job.id);
+  const std::string changed = spec != identity_of(job) ? "its spec has changed"
+                              : !written.empty() && written != sha256_file(run_folder / "result.json")
+                                  ? "its result was changed after it was written"
+                              : !inputs.empty() && inputs != sum_of_inputs(job.spec)
+                                  ? "a file that it reads has changed"
+                              : !same_plugins(stored->plugins) ? "a plugin file has changed"
+                                                               : "";
+  if (changed.empty()) return stored;
+  if (why_not != nullptr) *why_not = changed;
+  return std::nullopt;
+}
+
+void clear_run(const fs::path& run_folder) {
+  // The result first: whatever a kill leaves behind is then not a finished run.
+  for (const char* name :
+       {"result.json", "spec.json", "external.json", "metrics.jsonl", "log.txt", "trace.json", "ranks"})
+    fs::remove_all(run_folder / name);
+  remove_unfinished(run_folder);
+  if (fs::is_directory(run_folder) && fs::is_empty(run_folder)) fs::remove(run_folder);
+}
+}  // namespace optrush

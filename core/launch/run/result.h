@@ -1,0 +1,70 @@
+#pragma once
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "launch/journal.h"
+#include "launch/run/metrics_tail.h"
+#include "launch/schedule/schedule.h"
+#include "optrush/error.h"
+#include "optrush/json.h"
+#include "process/process.h"
+#include "results/run_result.h"
+
+namespace optrush {
+/// A stored result; none where the file is missing or is no such thing, and `problem`
+/// says which.
+std::optional<RunResult> read_result(const std::filesystem::path& run_folder, std::string* problem = nullptr);
+
+/// The result of a run whose process has ended. What the worker wrote counts, however it went down
+/// afterwards; where it wrote nothing, its end becomes a status with the last lines of its log, and is stored
+/// as its result.json.
+RunResult conclude(const std::filesystem::path& run_folder, const ProcessEnd&, const Job&);
+
+/// Ends an experiment whose disk is full: what it has not room for says nothing about a rung.
+class DiskFull : public Error {
+ public:
+  using Error::Error;
+};
+/// A DiskFull where a run ended badly on a full disk; the run is then an unfinished one.
+void check_disk(const std::filesystem::path& run_folder, const RunResult&);
+/// What the run is: spec.json, and external.json of another program.
+void store_job(const std::filesystem::path& run_folder, const Job&);
+/// As result.json, whatever is there now. The job as well where the run has removed it.
+void store_result(const std::filesystem::path& run_folder, const Job&, const RunResult&);
+void note_orphans(RunResult&, const ProcessEnd&);
+
+/// Stores the result of a run that can't be started.
+RunResult store_unstarted(const std::filesystem::path& run_folder, const Job&, const BadEnd&,
+                          std::optional<Cause> = {});
+
+/// Status and reason of a process that ended badly: crashed, timeout, or oom where the kernel killed it.
+BadEnd describe_bad_end(const ProcessEnd&, const Limits&);
+/// The same of a program that trained and left no result: `problem` is what was wrong with that where it
+/// ended well. The reason says how far it came, what may help and what its log, which `log_name` names, said
+/// last.
+BadEnd describe_end(const ProcessEnd&, const Limits&, const std::string& problem,
+                    const std::string& last_seen, const std::string& log_name, const std::string& log);
+/// "after step 4 of 13", "in phase loading".
+std::string last_seen(const RunState&, const TrainSpec&);
+/// "\nlast lines of log.txt:\n..."; "" where it said nothing.
+std::string last_lines(const std::string& log_name, const std::string& log);
+
+/// The last bytes of a regular file; nothing where it can't be read.
+std::string end_of_file(const std::filesystem::path& file, int64_t bytes);
+/// The last lines of a text, for a reason; "" where it is empty.
+std::string last_lines_of(std::string text);
+/// The last lines of a log, for a reason; "" where it is empty.
+std::string log_tail(const std::filesystem::path& log);
+
+/// Whether the plugin files that a result's or a saved record's "plugins" name are the same today.
+bool same_plugins(const Json& plugins);
+/// The result that makes a job done: it is readable, `journal` says that it belongs to this very spec, and
+/// the plugin files that it was measured with are the same today. Otherwise `why_not` takes what has changed,
+/// if anything has.
+std::optional<RunResult> result_if_done(const std::filesystem::path& run_folder, const Job&, const Journal&,
+                                        std::string* why_not = nullptr);
+
+/// Removes what a run writes from its folder, and the folder where nothing else is in it.
+void clear_run(const std::filesystem::path& run_folder);
+}  // namespace optrush

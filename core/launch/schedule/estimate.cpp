@@ -1,0 +1,62 @@
+#include "launch/schedule/estimate.h"
+
+#include <map>
+
+#include "launch/journal.h"
+#include "launch/schedule/run_seconds.h"
+#include "report/numbers/statistics.h"
+
+namespace optrush {
+namespace {
+/// Of everything that decides how long a start and a step take.
+std::string work_of(RunSpec spec, const std::optional<External>& external) {
+  spec.purpose = Purpose::measure;
+  spec.rung.clear();
+  spec.round = spec.variant = spec.train.warmup = 0;
+  spec.trace = false;
+  spec.train.steps = 1;
+  return identity_of({"", std::move(spec), external});
+}
+
+struct Took {
+  std::vector<const RunResult*> runs;
+  std::vector<double> validation;
+};
+
+/// How often a run validates.
+double validations_of(const RunSpec& spec) {
+  const int64_t steps = spec.train.steps + spec.train.warmup, every = spec.validate.every;
+  if (every == 0 || spec.purpose != Purpose::measure) return 0;
+  const int64_t times = (steps + every - 1) / every;
+  return static_cast<double>(times);
+}
+
+std::optional<External> external_of(const StoredRun& run, const Stored& stored) {
+  const bool own = run.spec.purpose == Purpose::measure || run.spec.purpose == Purpose::probe;
+  return own ? stored.variants.at(static_cast<size_t>(run.spec.variant)).external : std::nullopt;
+}
+}  // namespace
+
+TimeEstimate estimate_time(const std::vector<Job>& jobs, const Stored& stored) {
+  std::map<std::string, Took> took;
+  for (const auto& run : stored.runs) {
+    if (run.result.status != Status::ok || !run.result.step_seconds) continue;
+    Took& same = took[work_of(run.spec, external_of(run, stored))];
+    same.runs.push_back(&run.result);
+    for (const ValidationPoint& point : run.result.validation)
+      same.validation.push_back(point.seconds.value_or(0));
+  }
+  TimeEstimate estimate{.all = jobs.size()};
+  for (const auto& job : jobs) {
+    const auto found = took.find(work_of(job.spec, job.external));
+    if (found == took.end()) continue;
+    std::vector<double> seconds;
+    for (const RunResult* run : found->second.runs)
+      seconds.push_back(seconds_of(*run, job.spec.train.steps + job.spec.train.warmup));
+    estimate.seconds += *median(seconds);
+    estimate.seconds += median(found->second.validation).value_or(0) * validations_of(job.spec);
+    ++estimate.known;
+  }
+  return estimate;
+}
+}  // namespace optrush

@@ -1,0 +1,169 @@
+#include "launch/schedule/needs.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <sstream>
+
+#include "base/files.h"
+#include "base/suggest.h"
+#include "launch/run/result.h"
+#include "launch/schedule/schedule.h"
+#include "machine/executable.h"
+#include "machine/installation.h"
+#include "machine/python.h"
+#include "machine/visible_gpu.h"
+#include "optrush/error.h"
+#include "plugin/description.h"
+#include "plugin/needs.h"
+#include "process/process.h"
+#include "process/temporary_folder.h"
+
+namespace optrush {
+namespace fs = std::filesystem;
+
+namespace {
+constexpr Limits kLoaderLimits{.timeout_s = 10};
+constexpr const char* kPythonWord = "{python}";
+
+/// "./optrush setup NAME" where experiments/NAME of the source tree has this file: the launcher then installs
+/// what that folder's requirements.txt and packages.txt list. Empty for files of others, and where there is
+/// no source tree.
+std::string set_up_command(const fs::path& file) {
+  const fs::path source = Installation::of_this_program().source;
+  std::error_code error;
+  if (source.empty() || !fs::equivalent(file.parent_path().parent_path(), source / "experiments", error))
+    return "";
+  const bool here = fs::equivalent(fs::current_path(error), source, error);
+  return (here ? fs::path("./optrush") : source / "optrush").string() + " setup " +
+         file.parent_path().filename().string();
+}
+
+/// Names in a file of the system's packages, without its comments.
+std::vector<std::string> package_names(const fs::path& file) {
+  std::vector<std::string> words;
+  std::istringstream text(read_file(file));
+  for (std::string line; std::getline(text, line);) {
+    std::istringstream rest(line.substr(0, line.find('#')));
+    for (std::string word; rest >> word;) words.push_back(word);
+  }
+  return words;
+}
+
+/// How to get a library or a program of the system.
+std::string cure_of_system_part(const External& external) {
+  if (external.packages.empty()) return "install it";
+  const fs::path file = fs::path(external.folder) / external.packages;
+  if (const auto command = set_up_command(file); !command.empty()) return command;
+  return "apt-get install " + join(package_names(file), " ") + " (as root, on Debian)";
+}
+
+bool runs_python(const External& external) {
+  return !external.requirements.empty() || std::ranges::any_of(external.command, [](const std::string& word) {
+    return word.find(kPythonWord) != std::string::npos;
+  });
+}
+
+/// What the dynamic loader says of a library that it can't preload; it then goes on without.
+std::string complaint_of_loader(const std::string& library, Interrupts& interrupts) {
+  const TemporaryFolder folder;
+  const fs::path log = folder.path() / "log.txt";
+  run_process({.arguments = {"true"}, .environment = {{"LD_PRELOAD", library}}, .log = log}, kLoaderLimits,
+              interrupts);
+  return log_tail(log);
+}
+
+/// What a plugin runs beside itself; a GPU is no part that a command installs.
+std::vector<MissingPart> missing_for_plugins(const std::set<std::string>& needs) {
+  std::vector<MissingPart> parts;
+  if (needs.contains("python"))
+    if (const auto why = no_python(find_python_tools(), gpu_is_visible()); !why.empty())
+      parts.push_back({"Python: " + why, "./optrush setup, or a Python with that torch in OPTRUSH_PYTHON"});
+  if (needs.contains("compiler"))
+    if (const auto why = no_compiler(); !why.empty())
+      parts.push_back({"a C++ compiler: " + why, "apt-get install g++, or name a compiler by CXX"});
+  return parts;
+}
+}  // namespace
+
+const std::vector<std::string>& Needs::missing_packages_of(const std::string& requirements) {
+  const auto [found, first] = packages_.try_emplace(requirements);
+  if (first) found->second = missing_packages(project_python(), requirements);
+  return found->second;
+}
+
+const std::string& Needs::complaint_about(const std::string& library) {
+  const auto [found, first] = complaints_.try_emplace(library);
+  if (first) found->second = complaint_of_loader(library, interrupts_);
+  return found->second;
+}
+
+std::vector<MissingPart> Needs::missing(const External& external) {
+  std::vector<MissingPart> parts;
+  const fs::path python = runs_python(external) ? project_python() : fs::path();
+  if (runs_python(external) && python.empty())
+    parts.push_back({"there is no Python environment", "./optrush setup, or name one by OPTRUSH_PYTHON"});
+  if (const std::string& program = external.command.front();
+      program != kPythonWord && !can_execute(program, external.folder))
+    parts.push_back({"there is no program '" + program + "'", cure_of_system_part(external)});
+  if (!external.requirements.empty() && !python.empty()) {
+    const fs::path file = fs::path(external.folder) / external.requirements;
+    if (const auto& missing = missing_packages_of(file); !missing.empty()) {
+      const std::string set_up = set_up_command(file);
+      parts.push_back({python.string() + " lacks " + join(missing),
+                       set_up.empty() ? python.string() + " -m pip install -r " + file.string() : set_up});
+    }
+  }
+  for (const auto& library : external.preload)
+    if (const auto& complaint = complaint_about(library); !complaint.empty()) {
+      const bool absent = complaint.find("cannot open shared object file") != std::string::npos;
+      parts.push_back({"the library " + library + " is missing" + (absent ? "" : ": " + complaint),
+                       cure_of_system_part(external)});
+    }
+  return parts;
+}
+
+std::string reason_of(const std::vector<MissingPart>& parts) {
+  std::string reason;
+  for (const auto& [what, cure] : parts) reason += (reason.empty() ? "" : "\n") + what + "\n" + cure;
+  return reason;
+}
+
+void require_what_is_needed(const Expanded& expanded, const std::vector<std::string>& only,
+                            Interrupts& interrupts) {
+  const auto& [experiment, variants] = expanded;
+  const Schedule schedule(variants, rounds_of(experiment), only, experiment.trace);
+  Needs needs(interrupts);
+  const Catalogue catalogue = Catalogue::find(experiment.base.plugin_path);
+  std::map<std::set<std::string>, std::vector<MissingPart>> of_plugins;
+  std::vector<std::pair<MissingPart, std::vector<std::string>>> missing;  // and the rungs that need it
+  for (const Variant& variant : variants) {
+    if (!variant.has_own_runs() || !schedule.wanted(variant)) continue;
+    std::vector<MissingPart> parts;
+    if (variant.external) {
+      parts = needs.missing(*variant.external);
+    } else {
+      std::set<std::string> words;
+      for (const auto& use : variant.spec.plugins)
+        for (const auto& need : catalogue.at(use.name).needs)
+          if (!need.starts_with("sm_") && need != "cuda") words.insert(need);
+      const auto [found, first] = of_plugins.try_emplace(words);
+      if (first) found->second = missing_for_plugins(words);
+      parts = found->second;
+    }
+    for (const auto& part : parts) {
+      auto known = std::ranges::find(missing, part, &decltype(missing)::value_type::first);
+      if (known == missing.end()) known = missing.insert(known, {part, {}});
+      known->second.push_back(variant.name);
+    }
+  }
+  if (missing.empty() || interrupts.signal() != 0) return;
+  std::string what = "this machine lacks what some rungs need; nothing was run";
+  std::vector<std::string> cures;
+  for (const auto& [part, rungs] : missing) {
+    what += "\n  " + part.what + "\n    needed by: " + join(rungs);
+    if (std::ranges::find(cures, part.cure) == cures.end()) cures.push_back(part.cure);
+  }
+  throw UsageError(what, join(cures, "; ") + "; or leave these rungs out by --skip-missing");
+}
+}  // namespace optrush

@@ -1,0 +1,203 @@
+#include "launch/schedule/planner.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <set>
+
+#include "base/files.h"
+#include "base/number_text.h"
+#include "experiment/gate.h"
+#include "launch/run/external_run.h"
+#include "machine/cores.h"
+#include "optrush/error.h"
+#include "process/temporary_folder.h"
+#include "results/planned_memory.h"
+#include "results/worker_answer.h"
+#include "spec/spec_json.h"
+
+namespace optrush {
+namespace fs = std::filesystem;
+
+namespace {
+Planned failed_plan(BadEnd end) { return {.failure = std::move(end)}; }
+
+/// An Error where the gate, and so the report, could not read it.
+void check_plan(const Variant& variant, const Json& plan) {
+  Variant alone = variant;
+  alone.index = 0;
+  alone.previous = -1;
+  plan_gate({alone}, {plan});
+}
+
+/// Leaves plan.json and log.txt in the folder.
+ProcessEnd run_plan(const RunSpec& spec, const fs::path& worker, const fs::path& folder, const Limits& limits,
+                    Interrupts& interrupts, const std::optional<PlannedGpu>& as_gpu) {
+  write_json(folder / "spec.json", to_json(spec));
+  std::vector<std::string> words = {
+      worker, "plan", "--spec", folder / "spec.json", "--out", folder / "plan.json"};
+  if (as_gpu) words.insert(words.end(), {"--sm", as_gpu->sm});
+  return run_process({std::move(words), worker_environment(spec), folder / "log.txt"}, limits, interrupts);
+}
+
+/// Why the variant does not fit into this machine; empty where it may, or nothing was predicted.
+std::string lacking_memory(const Json& plan, int64_t ranks) {
+  const auto memory = planned_memory(plan);
+  if (!memory || !memory->available || memory->least <= *memory->available) return "";
+  return (ranks > 1 ? "a step of one of " + std::to_string(ranks) + " ranks needs " : "a step needs ") +
+         (memory->bounded_by.empty() ? "" : "at least ") + bytes(memory->least) + " (" +
+         grouped(memory->least) + " bytes), and " + (ranks > 1 ? "a rank can have " : "this machine has ") +
+         bytes(*memory->available) + (memory->device == "cuda" ? " on its GPU" : " free");
+}
+
+/// What is made of a worker's answer.
+Planned planned(WorkerAnswer answer, const Variant& variant, const std::optional<PlannedGpu>& as_gpu) {
+  if (answer.failure)
+    return {.failure = *answer.failure, .refused = answer.failure->status == Status::failed};
+  Json& plan = answer.asked;
+  if (as_gpu && plan.contains("memory") && plan["memory"].is_object())
+    plan["memory"]["available_bytes"] = as_gpu->memory_bytes;
+  if (variant.external) plan["plugins"].push_back(as_plugin(*variant.external, variant.name));
+  check_plan(variant, plan);
+  auto reason = lacking_memory(plan, variant.spec.train.world_size);
+  if (variant.external || reason.empty()) return {.plan = std::move(plan)};
+  return {
+      .failure = {Status::skipped, std::move(reason)}, .skipped_plan = std::move(plan), .lacks_memory = true};
+}
+
+bool changes_batch(const Variant& variant) {
+  const auto train = variant.changed.find("train");
+  return train != variant.changed.end() && (train->contains("micro_batch") || train->contains("seq_len"));
+}
+
+/// The largest micro-batch below that of a spec whose step fits, as advice.
+std::string smaller_batch(RunSpec spec, double available, const PlanRequest& request,
+                          Interrupts& interrupts) {
+  const int64_t sequences = spec.train.micro_batch * spec.train.accumulation;
+  int high = 1;  // exponents of two: the first fits, this one need not
+  while ((int64_t{1} << high) < spec.train.micro_batch) ++high;
+  const auto fits = [&](int64_t batch) {
+    spec.train.micro_batch = batch;
+    const auto peak = predicted_peak(spec, request.worker, request.limits, interrupts, request.as_gpu);
+    return peak && static_cast<double>(*peak) <= available;
+  };
+  if (spec.train.micro_batch == 1 || !fits(1))
+    return "not even a micro_batch of 1 fits: take a shorter seq_len, a smaller model or a plugin that saves "
+           "memory";
+  int low = 0;
+  while (high - low > 1) (fits(int64_t{1} << (low + high) / 2) ? low : high) = (low + high) / 2;
+  const int64_t batch = int64_t{1} << low;
+  return "train.micro_batch = " + std::to_string(batch) + " fits" +
+         (sequences % batch == 0 ? ", with accumulation = " + std::to_string(sequences / batch) +
+                                       " for the same sequences a step"
+                                 : "");
+}
+
+/// Rungs of a ladder that are not wanted but lie below one that is: whether they can be decides what it
+/// stands on.
+std::set<int64_t> only_stood_on(const std::vector<Variant>& variants, const Schedule& schedule) {
+  std::set<int64_t> below;
+  for (const Variant& variant : variants) {
+    if (!schedule.wanted(variant)) continue;
+    for (int64_t i = variant.previous; i >= 0; i = variants[static_cast<size_t>(i)].previous) {
+      const Variant& other = variants[static_cast<size_t>(i)];
+      if (other.group == "ladder" && other.has_own_runs() && !schedule.wanted(other)) below.insert(i);
+    }
+  }
+  return below;
+}
+}  // namespace
+
+std::optional<Planned> plan_variant(const Variant& variant, const fs::path& worker, const Limits& limits,
+                                    Interrupts& interrupts, const std::optional<PlannedGpu>& as_gpu) {
+  const TemporaryFolder folder;
+  const fs::path out = folder.path() / "plan.json", log = folder.path() / "log.txt";
+  const ProcessEnd end = run_plan(variant.spec, worker, folder.path(), limits, interrupts, as_gpu);
+  if (end.kind == ProcessEnd::Kind::interrupted) return std::nullopt;
+
+  try {
+    // A plan is written whole, before its worker predicts memory: what becomes of that process then is no
+    // matter.
+    if (is_there(out)) return planned(read_answer(out), variant, as_gpu);
+  } catch (const Error& e) {
+    return failed_plan({Status::failed, "while planning: " + e.message()});
+  }
+  const std::string tail = log_tail(log);
+  const BadEnd bad = describe_bad_end(end, limits);
+  return failed_plan({bad.status, "while planning: " + bad.reason +
+                                      (tail.empty() ? "" : "\nlast lines of its log:\n" + tail)});
+}
+
+std::optional<std::vector<NoPlan>> plan_all(const Experiment& experiment, std::vector<Variant>& variants,
+                                            const Schedule& schedule, std::vector<Json>& plans,
+                                            const PlanRequest& request, Interrupts& interrupts,
+                                            const std::function<void(const Variant&)>& begins) {
+  std::vector<NoPlan> failures;
+  std::set<int64_t> refused;
+  const std::set<int64_t> below = only_stood_on(variants, schedule);
+  std::set<std::string> refused_rungs;
+  for (const Variant& variant : variants)
+    if (!schedule.wanted(variant) && !below.contains(variant.index) &&
+        request.refused_before.contains(variant.name))
+      refused_rungs.insert(variant.name);
+  if (!refused_rungs.empty()) variants = expand(experiment, refused_rungs);
+  for (size_t i = 0; i < variants.size(); ++i) {
+    const Variant variant = variants[i];
+    const bool wanted = schedule.wanted(variant);
+    if (!wanted && !below.contains(variant.index)) continue;
+    Planned planned;
+    if (variant.has_own_runs()) {
+      begins(variant);
+      auto made = plan_variant(variant, request.worker, request.limits, interrupts, request.as_gpu);
+      if (!made) return std::nullopt;
+      planned = std::move(*made);
+    } else {
+      planned.plan = plans.at(static_cast<size_t>(variant.same_as));
+      const auto failed = std::ranges::find(failures, variant.same_as, &NoPlan::variant);
+      if (failed != failures.end()) {
+        planned.failure = failed->failure;
+        planned.skipped_plan = failed->skipped_plan;
+      }
+      planned.refused = refused.contains(variant.same_as);
+    }
+    // Of a rung that keeps the base's batch, something else is too large.
+    if (wanted && planned.lacks_memory && variant.has_own_runs() &&
+        (variant.index == 0 || changes_batch(variant)))
+      planned.failure.reason +=
+          "; " + smaller_batch(variant.spec, planned_memory(planned.skipped_plan)->available.value_or(0),
+                               request, interrupts);
+    if (wanted) plans.at(i) = planned.plan;
+    if (wanted && planned.plan.is_null())
+      failures.push_back({variant.index, planned.failure, planned.skipped_plan});
+    if (!planned.refused) continue;
+    refused.insert(variant.index);
+    if (variant.group != "ladder") continue;
+    refused_rungs.insert(variant.name);
+    variants = expand(experiment, refused_rungs);
+  }
+  return failures;
+}
+
+std::optional<int64_t> predicted_peak(const RunSpec& spec, const fs::path& worker, const Limits& limits,
+                                      Interrupts& interrupts, const std::optional<PlannedGpu>& as_gpu) {
+  const TemporaryFolder folder;
+  run_plan(spec, worker, folder.path(), limits, interrupts, as_gpu);
+  const fs::path out = folder.path() / "plan.json";
+  if (!fs::exists(out)) return std::nullopt;
+  const auto memory = planned_memory(read_answer(out).asked);
+  return memory ? std::optional(static_cast<int64_t>(memory->peak)) : std::nullopt;
+}
+
+Environment worker_environment(const RunSpec& spec, int64_t cores) {
+  Environment environment{{"OMP_WAIT_POLICY", "passive"}};
+  const int64_t asked = asked_threads(), otherwise = asked > 0 ? asked : cores;
+  if (const int64_t threads = spec.threads > 0 ? spec.threads : otherwise; threads > 0)
+    for (const char* name : {"OMP_NUM_THREADS", "MKL_NUM_THREADS"})
+      environment.emplace_back(name, std::to_string(threads));
+  // NCCL's watchdog would write a dump for a minute before it ends a rank that waits in vain.
+  for (const auto& [name, value] :
+       {std::pair("TORCH_NCCL_DUMP_ON_TIMEOUT", "0"), {"TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC", "1000"}})
+    if (std::getenv(name) == nullptr) environment.emplace_back(name, value);
+  environment.insert(environment.end(), spec.environment.begin(), spec.environment.end());
+  return environment;
+}
+}  // namespace optrush

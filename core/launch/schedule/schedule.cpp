@@ -1,0 +1,139 @@
+#include "launch/schedule/schedule.h"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+
+#include "base/files.h"
+#include "base/suggest.h"
+#include "launch/journal.h"
+#include "optrush/error.h"
+#include "spec/run_identity.h"
+#include "spec/spec_json.h"
+
+namespace optrush {
+namespace {
+void append(std::vector<Job>& jobs, const std::vector<Job>& more) {
+  jobs.insert(jobs.end(), more.begin(), more.end());
+}
+/// The rung of this name, else those that the pattern matches.
+std::vector<std::string> chosen_by(const std::string& pattern, const std::vector<std::string>& names) {
+  if (std::ranges::find(names, pattern) != names.end()) return {pattern};
+  std::vector<std::string> chosen;
+  std::ranges::copy_if(names, std::back_inserter(chosen), [&](const std::string& name) {
+    return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
+  });
+  return chosen;
+}
+}  // namespace
+
+std::optional<int64_t> rounds_of(const Experiment& experiment) {
+  return experiment.until ? std::nullopt : std::optional(experiment.rounds);
+}
+
+Schedule::Schedule(const std::vector<Variant>& variants, std::optional<int64_t> rounds,
+                   const std::vector<std::string>& only, bool trace)
+    : variants_(variants), rounds_(rounds), trace_(trace) {
+  std::vector<std::string> names;
+  for (const auto& variant : variants_) names.push_back(variant.name);
+  for (const auto& pattern : only) {
+    const auto chosen = chosen_by(pattern, names);
+    if (chosen.empty())
+      throw UsageError("--only: the experiment has no rung '" + pattern + "'", did_you_mean(pattern, names));
+    for (const auto& name : chosen)
+      if (std::ranges::find(only_, name) == only_.end()) only_.push_back(name);
+  }
+}
+
+bool Schedule::wanted(const Variant& variant) const {
+  return variant.runs_of() == 0 || only_.empty() || std::ranges::any_of(variants_, [&](const Variant& other) {
+           return other.runs_of() == variant.runs_of() && std::ranges::find(only_, other.name) != only_.end();
+         });
+}
+
+std::vector<Job> Schedule::round(int64_t round, const std::vector<Json>& plans) const {
+  std::vector<Job> jobs;
+  for (const auto& variant : variants_)
+    if (variant.has_own_runs() && wanted(variant) && !plans.at(static_cast<size_t>(variant.index)).is_null())
+      jobs.push_back(measured(variant, round));
+  return jobs;
+}
+
+std::vector<Job> Schedule::begin_round(int64_t round, const std::vector<int64_t>& chosen,
+                                       const std::vector<Json>& plans) {
+  std::vector<Job> jobs = this->round(round, plans);
+  std::erase_if(jobs,
+                [&](const Job& job) { return std::ranges::find(chosen, job.spec.variant) == chosen.end(); });
+  append(begun_, jobs);
+  return jobs;
+}
+
+std::vector<Job> Schedule::gate(const std::vector<Json>& plans, const Variant& variant) const {
+  std::vector<Job> jobs;
+  if (!variant.has_own_runs() || !wanted(variant)) return jobs;
+  const GateCheck check = plan_check(variants_, plans, variant.index);
+  for (const auto& extra : {check.reference, check.subject})
+    if (extra) jobs.push_back(job(*extra, extra->purpose, 0));
+  return jobs;
+}
+
+std::vector<Job> Schedule::repeat(const std::vector<Json>& plans, const Variant& variant) const {
+  if (!variant.has_own_runs() || !wanted(variant)) return {};
+  const GateCheck check = plan_check(variants_, plans, variant.index);
+  if (!check.repeat) return {};
+  return {job(*check.repeat, Purpose::repeat, check.repeat->round)};
+}
+
+RunSpec drift_of(RunSpec base) {
+  constexpr int64_t kSteps = 50;  // show a speed
+  base.train.steps = std::min(base.train.steps, kSteps);
+  return base;
+}
+
+std::vector<Job> Schedule::drift(const std::vector<Json>& plans) const {
+  if (plans.front().is_null() || variants_.front().spec.save.every > 0) return {};
+  const bool compared = std::ranges::any_of(variants_, [&](const Variant& variant) {
+    return variant.index > 0 && variant.has_own_runs() && wanted(variant) &&
+           !plans.at(static_cast<size_t>(variant.index)).is_null();
+  });
+  if (!compared) return {};
+  const int64_t begun = begun_.empty() ? 1 : begun_.back().spec.round + 1;
+  return {job(drift_of(variants_.front().spec), Purpose::drift, rounds_.value_or(begun))};
+}
+
+std::vector<Job> Schedule::all(const std::vector<Json>& plans) const {
+  auto jobs = round(0, plans);
+  for (const auto& variant : variants_)
+    if (!plans.at(static_cast<size_t>(variant.index)).is_null()) append(jobs, gate(plans, variant));
+  for (int64_t i = 1; i < rounds_.value_or(1); ++i) append(jobs, round(i, plans));
+  append(jobs, begun_);
+  append(jobs, drift(plans));
+  return jobs;
+}
+
+Job Schedule::measured(const Variant& variant, int64_t round) const {
+  return job(variant.spec, Purpose::measure, round);
+}
+
+std::string Schedule::describe(const RunSpec& spec) const {
+  if (spec.purpose == Purpose::measure)
+    return "round " + std::to_string(spec.round + 1) + (rounds_ ? "/" + std::to_string(*rounds_) : "");
+  const std::string purpose(to_string(spec.purpose));
+  return spec.purpose == Purpose::drift ? purpose : "gate " + purpose;
+}
+
+Job Schedule::job(RunSpec spec, Purpose purpose, int64_t round) const {
+  spec.purpose = purpose;
+  spec.round = round;
+  const auto& variant = variants_.at(static_cast<size_t>(spec.variant));
+  spec.trace = trace_ && purpose == Purpose::measure && round == 0 && !variant.external;
+  // What an external rung is compared with by the gate is made by the worker.
+  const bool own = purpose == Purpose::measure || purpose == Purpose::probe;
+  return {run_id(variant, spec), std::move(spec), own ? variant.external : std::nullopt};
+}
+
+std::string identity_of(const Job& job) {
+  const std::string spec = spec_sha256(job.spec);
+  return job.external ? sha256(spec + to_json(*job.external).dump()) : spec;
+}
+}  // namespace optrush

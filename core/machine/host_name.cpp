@@ -1,0 +1,12 @@
+#include "machine/host_name.h"
+
+#include <unistd.h>
+
+#include <array>
+
+namespace optrush {
+std::string host_name() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+}  // namespace optrush

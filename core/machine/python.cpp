@@ -1,0 +1,159 @@
+#include "machine/python.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#include "base/files.h"
+#include "machine/installation.h"
+#include "machine/torch_folder.h"
+#include "optrush/error.h"
+
+namespace optrush {
+namespace fs = std::filesystem;
+namespace {
+std::string shell_quoted(const std::string& word) {
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+/// Standard output of a Python's script; empty where it fails.
+std::string output_of(const fs::path& program, const std::string& script, const std::string& argument = "") {
+  const std::string command = shell_quoted(program) + " -c " + shell_quoted(script) + " " +
+                              shell_quoted(argument) + " 2>/dev/null </dev/null";
+  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "re"), &pclose);
+  if (!pipe) return "";
+  std::string text;
+  std::array<char, 4096> part{};
+  while (const size_t count = std::fread(part.data(), 1, part.size(), pipe.get()))
+    text.append(part.data(), count);
+  return text;
+}
+
+/// The environment that has a torch as <environment>/lib/python3.x/site-packages/torch; empty for another
+/// layout.
+fs::path environment_of(const fs::path& torch) {
+  const fs::path packages = torch.parent_path(), version = packages.parent_path();
+  const bool fits =
+      packages.filename() == "site-packages" && version.filename().string().starts_with("python3");
+  return fits ? version.parent_path().parent_path() : fs::path();
+}
+/// Starts a program that is told to end when this process does. Its output is appended to `log`.
+pid_t start_with_parent(const fs::path& program, std::vector<char*>& argv, const fs::path& log) {
+  const int in = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  volatile int problem = in < 0 || out < 0 ? errno : 0;
+  // As posix_spawn() does, which knows no PR_SET_PDEATHSIG: a worker's memory is too large to be copied.
+  const pid_t child = problem != 0 ? -1 : vfork();
+  if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    dup2(in, STDIN_FILENO);
+    dup2(out, STDOUT_FILENO);
+    dup2(out, STDERR_FILENO);
+    execve(program.c_str(), argv.data(), environ);
+    problem = errno;
+    _exit(127);
+  }
+  if (child < 0 && problem == 0) problem = errno;
+  if (in >= 0) close(in);
+  if (out >= 0) close(out);
+  if (problem == 0) return child;
+  if (child > 0) waitpid(child, nullptr, 0);
+  throw Error("can't start " + program.string() + ": " + std::strerror(problem));
+}
+}  // namespace
+
+TorchOfPython torch_of_python(const fs::path& python) {
+  // Nothing is imported: that would take seconds.
+  const std::string text = output_of(python, R"py(
+import importlib.util, json, sys
+spec = importlib.util.find_spec("torch")
+print(json.dumps([sys.executable, list(spec.submodule_search_locations or [""])[0] if spec else ""]))
+)py");
+  if (text.empty()) return {};
+  const Json found = parse_json(text, python.string());
+  return {found.at(0).get<std::string>(), found.at(1).get<std::string>()};
+}
+
+fs::path project_python() {
+  if (const char* chosen = std::getenv("OPTRUSH_PYTHON"); chosen != nullptr && *chosen != '\0') return chosen;
+  const fs::path source = Installation::of_this_program().source, torch = torch_folder();
+  for (const fs::path& prefix : {source.empty() ? fs::path() : source / ".venv", environment_of(torch)})
+    if (!prefix.empty() && fs::exists(prefix / "bin/python")) return prefix / "bin/python";
+  const TorchOfPython found = torch_of_python("python3");
+  std::error_code missing;
+  return fs::equivalent(found.torch, torch, missing) ? found.python : fs::path();
+}
+
+int run_python(const std::vector<std::string>& arguments, const fs::path& log) {
+  const fs::path python = project_python();
+  if (python.empty())
+    throw Error("there is no Python environment", "./optrush setup makes one; OPTRUSH_PYTHON names another");
+  std::vector<std::string> words = {python.string()};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> argv;
+  for (auto& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+
+  const pid_t child = start_with_parent(python, argv, log);
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0)
+    if (errno != EINTR) throw Error("lost the process of " + python.string());
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+std::vector<std::string> missing_packages(const fs::path& python, const fs::path& requirements) {
+  const std::string text = output_of(python, R"py(
+import importlib.metadata as m, json, re, sys
+try: from packaging.requirements import Requirement
+except ImportError: Requirement = None
+missing = []
+for line in open(sys.argv[1]):
+    line = re.sub(r"(^|\s)#.*", "", line).strip()
+    if not line or line.startswith("-"): continue
+    wanted = Requirement(line) if Requirement else None
+    if wanted and wanted.marker and not wanted.marker.evaluate(): continue
+    try: version = m.version(re.match(r"[\w.-]+", line)[0])
+    except m.PackageNotFoundError:
+        missing.append(line)
+        continue
+    if wanted and not wanted.specifier.contains(version, prereleases=True):
+        missing.append(f"{line} ({version} is installed)")
+print(json.dumps(missing))
+)py",
+                                     requirements);
+  return text.empty() ? std::vector<std::string>{"a Python that starts"}
+                      : parse_json(text, python.string()).get<std::vector<std::string>>();
+}
+
+PythonTools find_python_tools() {
+  PythonTools tools{.path = project_python()};
+  if (tools.path.empty()) return tools;
+  // The packages' own records: importing torch would take seconds.
+  const std::string text = output_of(tools.path, R"py(
+import importlib.metadata as m, json, os, platform, sysconfig
+def version(name):
+    try: return m.version(name)
+    except m.PackageNotFoundError: return ""
+print(json.dumps([platform.python_version(), version("torch"), version("vl-convert-python"),
+                  os.path.exists(os.path.join(sysconfig.get_paths()["include"], "Python.h"))]))
+)py");
+  if (text.empty()) return tools;
+  const Json facts = parse_json(text, tools.path.string());
+  tools.version = facts.at(0);
+  tools.torch = facts.at(1);
+  tools.vl_convert = facts.at(2);
+  tools.headers = facts.at(3);
+  return tools;
+}
+}  // namespace optrush

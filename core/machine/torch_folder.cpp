@@ -1,0 +1,78 @@
+#include "machine/torch_folder.h"
+
+#include <dlfcn.h>
+#include <link.h>
+
+#include <array>
+#include <cstdlib>
+#include <string>
+
+#include "build_info.h"
+#include "machine/installation.h"
+#include "machine/python.h"
+
+namespace optrush {
+namespace fs = std::filesystem;
+namespace {
+/// The parent of the folder that libtorch_cpu.so was loaded from, if this process has it.
+fs::path loaded_torch() {
+  void* library = dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD);
+  if (library == nullptr) return {};
+  const link_map* map = nullptr;
+  const bool known = dlinfo(library, RTLD_DI_LINKMAP, &map) == 0;
+  const fs::path file = known ? fs::path(map->l_name).lexically_normal() : fs::path();
+  dlclose(library);
+  return file.parent_path().parent_path();
+}
+
+bool is_torch(const fs::path& folder) { return fs::exists(folder / "lib" / "libtorch_cpu.so"); }
+
+std::string text_variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+fs::path find_torch() {
+  if (fs::path loaded = loaded_torch(); !loaded.empty()) return loaded;
+  if (fs::path chosen = text_variable("OPTRUSH_TORCH"); !chosen.empty()) return chosen;
+  const Installation here = Installation::of_this_program();
+  for (const fs::path& folder : {here.torch, here.root.parent_path() / "torch"})
+    if (!folder.empty() && is_torch(folder)) return folder;
+  const std::string python = text_variable("OPTRUSH_PYTHON");
+  const fs::path found = torch_of_python(python.empty() ? "python3" : python).torch;
+  return is_torch(found) ? found : fs::path();
+}
+
+/// Roots with include/ and lib/ or lib64/: of the wheels nvidia/cu13 and, before CUDA 13, one for each part.
+std::vector<fs::path> cuda_roots(const fs::path& torch) {
+  const std::string version = OPTRUSH_CUDA_VERSION;
+  const fs::path wheels = torch.parent_path() / "nvidia";
+  std::vector<fs::path> roots = {wheels / ("cu" + version.substr(0, version.find('.'))),
+                                 wheels / "cuda_runtime", wheels / "cuda_nvrtc", text_variable("CUDA_HOME"),
+                                 "/usr/local/cuda"};
+  std::erase(roots, fs::path());
+  return roots;
+}
+
+std::vector<fs::path> existing(const std::vector<fs::path>& roots, const std::vector<const char*>& names) {
+  std::vector<fs::path> found;
+  for (const fs::path& root : roots)
+    for (const char* name : names)
+      if (fs::is_directory(root / name)) found.push_back(root / name);
+  return found;
+}
+}  // namespace
+
+fs::path torch_folder() {
+  static const fs::path found = find_torch();
+  return found;
+}
+
+std::vector<fs::path> cuda_library_folders(const fs::path& torch) {
+  return existing(cuda_roots(torch), {"lib", "lib64"});
+}
+
+std::vector<fs::path> cuda_include_folders(const fs::path& torch) {
+  return existing(cuda_roots(torch), {"include", "include/cccl"});
+}
+}  // namespace optrush

@@ -1,0 +1,69 @@
+#include "params/init.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Functions.h>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/counter_random.h"
+
+namespace optrush {
+namespace {
+/// FNV-1a, so that the stream of a parameter depends on its name and not on its place.
+uint64_t stream(uint64_t seed, const std::string& name) {
+  uint64_t hash = 0xcbf29ce484222325ULL ^ (seed * 0x9e3779b97f4a7c15ULL);
+  for (const char c : name) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3ULL;
+  return hash;
+}
+
+/// What one thread draws at a time. Another size is another model.
+constexpr int64_t kBlock = int64_t{1} << 20;
+
+/// Draws a tensor in blocks, each from a stream of its own, so that the values do not depend on the number of
+/// threads. The first block has the generator's own stream.
+template <class Draw>
+void draw_in_blocks(Tensor& tensor, const at::Generator& generator, const Draw& draw) {
+  const uint64_t seed = generator.current_seed();
+  const Tensor flat = tensor.view(-1);
+  const int64_t size = flat.numel(), blocks = (size + kBlock - 1) / kBlock;
+  at::parallel_for(0, blocks, 1, [&](int64_t first, int64_t last) {
+    for (int64_t block = first; block < last; ++block) {
+      const auto number = static_cast<uint64_t>(block);
+      const auto own = at::make_generator<at::CPUGeneratorImpl>(number == 0 ? seed : random_at(seed, number));
+      draw(flat.slice(0, block * kBlock, std::min(size, (block + 1) * kBlock)), own);
+    }
+  });
+}
+}  // namespace
+
+Initializer constant(double value) {
+  return [value](Tensor& tensor, at::Generator&) { tensor.fill_(value); };
+}
+
+Initializer normal(double standard_deviation) {
+  return [standard_deviation](Tensor& tensor, at::Generator& generator) {
+    draw_in_blocks(tensor, generator, [&](const Tensor& block, const at::Generator& own) {
+      block.normal_(0, standard_deviation, own);
+    });
+  };
+}
+
+Initializer uniform_by_fan_in() {
+  return [](Tensor& tensor, at::Generator& generator) {
+    const double bound = 1 / std::sqrt(static_cast<double>(tensor.size(-1)));
+    draw_in_blocks(tensor, generator, [&](const Tensor& block, const at::Generator& own) {
+      block.uniform_(-bound, bound, own);
+    });
+  };
+}
+
+Tensor initial_value(const Param& param, uint64_t seed, bool pinned) {
+  const auto draw_type = param.dtype == at::kDouble ? at::kDouble : at::kFloat;
+  Tensor value = at::empty(param.shape, at::TensorOptions(draw_type).pinned_memory(pinned));
+  at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(stream(seed, param.name));
+  param.init(value, generator);
+  return value;
+}
+}  // namespace optrush

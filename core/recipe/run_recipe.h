@@ -1,0 +1,61 @@
+#pragma once
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "distributed/run_mesh.h"
+#include "optrush/json.h"
+#include "optrush/recipe.h"
+#include "optrush/scopes.h"
+
+namespace optrush {
+/// What plugins record beside slots.
+struct Recipe::Record {
+  struct Handler {
+    Event event;
+    Edit edit;
+    std::function<void(Run&)> call;
+  };
+  struct Kept {
+    std::string name;  ///< "my_plugin/scale"
+    std::function<Tensor()> view;
+  };
+  struct Counted {
+    std::string plugin;
+    Counter counter;
+    std::function<double()> read;
+  };
+  RunMesh mesh;
+  ActivationPolicy activations;
+  Scopes scopes;
+  std::vector<Handler> handlers;
+  std::vector<Kept> kept;
+  std::vector<Counted> counters;
+  std::map<std::string, Json> descriptions;  ///< by format
+  std::set<std::string> learned;             ///< kinds of data
+  std::map<const void*, std::string> claims;
+};
+
+/// The recipe of a run as the host has it: it says who edits, seals, checks and reads what was recorded.
+class RunRecipe final : public Recipe {
+ public:
+  using Kept = Record::Kept;
+  using Counted = Record::Counted;
+
+  explicit RunRecipe(RunSpec spec) : Recipe(std::move(spec)) {}
+
+  void edit_as(std::string plugin) { editor_.name = std::move(plugin); }
+  void seal() { editor_.sealed = true; }
+  /// An Error before anything runs, where a plugin demands what no base offers.
+  void check() const;
+  void fire(Event, Run&) const;
+  RunMesh& run_mesh() const { return record_->mesh; }
+  const std::vector<Kept>& kept() const { return record_->kept; }
+  const std::vector<Counted>& counters() const { return record_->counters; }
+  /// Whether a plugin makes a loss of data of this kind.
+  bool learns_from(const std::string& kind) const { return record_->learned.contains(kind); }
+  /// Null where nobody describes its parameters in this format.
+  Json description(const std::string& format) const;
+};
+}  // namespace optrush

@@ -1,0 +1,187 @@
+#include "report/analysis/compare.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "optrush/error.h"
+#include "report/analysis/analysis.h"
+#include "report/analysis/problem.h"
+#include "report/analysis/quantities.h"
+#include "report/analysis/stand_in.h"
+#include "report/numbers/format.h"
+#include "spec/spec_json.h"
+
+namespace optrush {
+namespace fs = std::filesystem;
+namespace {
+struct Side {
+  Stored stored;
+  Analysis analysis;
+
+  explicit Side(const fs::path& folder) : stored(load_report(folder)), analysis(analyze(stored)) {
+    refuse_stand_in(stored.context, folder.string());
+  }
+  const Row* row(const std::string& name) const {
+    const auto it = std::ranges::find(analysis.rows, name, &Row::name);
+    return it == analysis.rows.end() ? nullptr : &*it;
+  }
+};
+
+struct Fact {
+  Json raw;
+  std::string text = std::string(kUnknown);
+};
+using Facts = std::map<std::string, Fact>;
+
+std::string with_unit_of(const std::string& path, double value) {
+  const auto has = [&](const char* part) { return path.find(part) != std::string::npos; };
+  if (has("bytes_per_second")) return byte_rate(value);
+  if (has("bytes")) return bytes(value);
+  return has("flops") || has("mfu_denominator") ? flops_rate(value) : grouped(value);
+}
+
+/// A leaf for people, in few digits: what counts bytes or FLOPs says so in its path.
+std::string leaf_text(const std::string& path, const Json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  const bool counts_bytes = path.ends_with("bytes") && value.is_number();
+  if (value.is_number_float() || counts_bytes) return with_unit_of(path, value.get<double>());
+  return value.dump();
+}
+
+/// By its name where it has one: another one more or less leaves the others where they are.
+std::string name_or_number(const Json& item, size_t number) {
+  const auto name = item.is_object() ? item.find("name") : item.end();
+  return name != item.end() && name->is_string() ? name->get<std::string>() : std::to_string(number);
+}
+
+/// Every leaf by its path: "cpu.name".
+void flatten_facts(const std::string& path, const Json& json, Facts& facts, bool exact = false) {
+  if (json.is_object())
+    for (const auto& [key, value] : json.items())
+      flatten_facts(path.empty() ? key : path + "." + key, value, facts, exact);
+  else if (json.is_array() && !json.empty() && json.front().is_structured())
+    for (size_t i = 0; i < json.size(); ++i)
+      flatten_facts(path + "[" + name_or_number(json[i], i) + "]", json[i], facts, exact);
+  else
+    facts[path] = {json, exact && !json.is_string() ? json.dump() : leaf_text(path, json)};
+}
+
+/// Of the moment, not of the machine: when it was, and how busy. A report warns of that by itself.
+bool of_the_moment(const std::string& key) { return key == "date" || key == "warnings"; }
+
+/// Enough of a hash to see that it is another.
+std::string short_hash(const std::string& sha256) { return sha256.substr(0, 12); }
+
+/// The machine, and the spec that every rung starts from.
+Facts facts_of(const Side& side) {
+  Facts facts;
+  Json context = side.stored.context;
+  for (auto it = context.begin(); it != context.end();)
+    it = of_the_moment(it.key()) ? context.erase(it) : std::next(it);
+  if (const auto cpu = context.find("cpu"); cpu != context.end() && cpu->is_object())
+    for (const char* load : {"busy", "load_average"}) cpu->erase(load);
+  // Those that ran are told of below.
+  if (const auto plugins = context.find("plugins"); plugins != context.end() && plugins->is_array()) {
+    Json names = Json::array();
+    for (size_t i = 0; i < plugins->size(); ++i) names.push_back(name_or_number((*plugins)[i], i));
+    *plugins = std::move(names);
+  }
+  flatten_facts("", context, facts);
+  const Experiment& experiment = side.stored.experiment;
+  Json base = to_json(experiment.base);
+  for (const char* of_the_run : {"experiment", "rung", "purpose", "variant", "round"}) base.erase(of_the_run);
+  flatten_facts("base", base, facts, /*exact=*/true);
+  flatten_facts("argument", experiment.arguments, facts, /*exact=*/true);
+  if (const auto& until = experiment.until)
+    facts["rounds"] = {to_json(*until),
+                       "within " + percent(until->within) + " or " + duration(until->at_most_s)};
+  else
+    facts["rounds"] = {experiment.rounds, std::to_string(experiment.rounds)};
+  if (experiment.target_loss > 0)
+    facts["target_loss"] = {experiment.target_loss, exact_number(experiment.target_loss)};
+  facts["script"] = {experiment.script, experiment.script};
+  facts["script_sha256"] = {experiment.script_sha256, short_hash(experiment.script_sha256)};
+  for (const auto& run : side.stored.runs)
+    for (const auto& plugin : run.result.plugins) {
+      const std::string name = plugin.at("name"), version = plugin.at("version"),
+                        sha256 = plugin.at("sha256");
+      facts["plugin " + name] = {version + ", sha256 " + sha256, version + ", sha256 " + short_hash(sha256)};
+    }
+  return facts;
+}
+
+std::vector<ComparedReports::Fact> differing_facts(const std::vector<Side>& sides) {
+  std::vector<Facts> all;
+  std::set<std::string> keys;
+  for (const auto& side : sides) {
+    all.push_back(facts_of(side));
+    for (const auto& [key, value] : all.back()) keys.insert(key);
+  }
+  std::vector<ComparedReports::Fact> differing;
+  for (const auto& key : keys) {
+    ComparedReports::Fact fact{key, {}, {}};
+    for (const auto& facts : all) {
+      const auto found = facts.find(key);
+      const Fact value = found == facts.end() ? Fact{} : found->second;
+      fact.values.push_back(value.raw);
+      fact.texts.push_back(value.text);
+    }
+    // Measured numbers never repeat: they differ where a reader sees it.
+    if (std::ranges::count(fact.texts, fact.texts.front()) != std::ssize(fact.texts))
+      differing.push_back(std::move(fact));
+  }
+  return differing;
+}
+
+ComparedReports::Cell cell_of(const Side& side, const Row& row, const Side& first, const Row* reference) {
+  ComparedReports::Cell cell{
+      .status = row.status, .trains_on_fewer = row.trains_on_fewer(), .time_to_loss = row.time_to_loss};
+  for (const Quantity& q : quantities())
+    if (*q.compared != '\0') cell.numbers[q.csv] = q.value(side.analysis, row);
+  if (reference == nullptr || &side == &first || !row.ok() || !reference->ok()) return cell;
+  if (!row.samples.empty() && !reference->samples.empty())
+    // The stricter of the two: either may have ended its rounds when its intervals were narrow.
+    cell.speed = unpaired_ratio(row.samples, reference->samples,
+                                std::ranges::min(standard_of(side.stored.experiment),
+                                                 standard_of(first.stored.experiment), {}, &Standard::error));
+  if (reference->memory.allocated.value_or(0) > 0 && row.memory.allocated)
+    cell.memory_ratio = *row.memory.allocated / *reference->memory.allocated;
+  cell.differs = difference_of_problems(side.stored, row.variant, first.stored, reference->variant);
+  return cell;
+}
+
+/// "A" to "Z", then "AA".
+std::string letters(size_t index) {
+  const std::string last(1, static_cast<char>('A' + index % 26));
+  return index < 26 ? last : letters(index / 26 - 1) + last;
+}
+}  // namespace
+
+ComparedReports compare_reports(const std::vector<fs::path>& folders) {
+  if (folders.size() < 2)
+    throw UsageError("a comparison needs two reports or more",
+                     "optrush compare reports/x/before reports/x/after");
+  std::vector<Side> sides;
+  for (const auto& folder : folders) sides.emplace_back(folder);
+  ComparedReports compared;
+  std::vector<std::string> rungs;
+  for (size_t i = 0; i < sides.size(); ++i) {
+    compared.reports.push_back({letters(i), folders[i], finding_text(sides[i].analysis)});
+    for (const auto& row : sides[i].analysis.rows)
+      if (std::ranges::find(rungs, row.name) == rungs.end()) rungs.push_back(row.name);
+  }
+  compared.facts = differing_facts(sides);
+  for (const auto& rung : rungs) {
+    ComparedReports::Line line{rung, {}};
+    const Row* reference = sides.front().row(rung);
+    for (const auto& side : sides) {
+      const Row* row = side.row(rung);
+      line.cells.push_back(row == nullptr ? std::nullopt
+                                          : std::optional(cell_of(side, *row, sides.front(), reference)));
+    }
+    compared.lines.push_back(std::move(line));
+  }
+  return compared;
+}
+}  // namespace optrush

@@ -1,0 +1,47 @@
+#include "report/analysis/disturbed_round.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/suggest.h"
+#include "report/numbers/format.h"
+#include "report/numbers/statistics.h"
+
+namespace optrush {
+std::vector<DisturbedRound> disturbed_rounds(const std::vector<Row>& rows) {
+  constexpr double kFactor = 2;
+  std::vector<DisturbedRound> all;
+  std::map<int64_t, std::vector<double>> of_round;
+  for (const Row& row : rows) {
+    if (row.same_as >= 0 || row.samples.size() < kMinRounds || row.samples.size() != row.rounds.size())
+      continue;
+    const double usual = median(row.samples).value();
+    if (!(usual > 0)) continue;
+    for (size_t i = 0; i < row.samples.size(); ++i) {
+      all.push_back({row.name, row.rounds[i], row.samples[i] / usual});
+      of_round[row.rounds[i]].push_back(all.back().speed);
+    }
+  }
+  for (DisturbedRound& each : all) each.speed /= median(of_round.at(each.round)).value_or(1);
+  std::erase_if(
+      all, [](const DisturbedRound& each) { return each.speed * kFactor >= 1 && each.speed <= kFactor; });
+  return all;
+}
+
+std::string disturbed_warning(const std::vector<DisturbedRound>& rounds) {
+  if (rounds.empty()) return {};
+  constexpr size_t kNamed = 4;
+  std::vector<std::string> names;
+  for (const auto& each : rounds) {
+    if (names.size() == kNamed) {
+      names.push_back(std::to_string(rounds.size() - kNamed) + " more");
+      break;
+    }
+    names.push_back("round " + std::to_string(each.round + 1) + " of " + each.row + " (" +
+                    fixed(each.speed, 2) + " times its speed in the others)");
+  }
+  return "The machine was disturbed in " + join(names) +
+         ": ratios of these rows and their intervals hang on it. A quiet machine, or more rounds (--resume "
+         "--rounds N), would tell.";
+}
+}  // namespace optrush

@@ -1,0 +1,356 @@
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "base/counted.h"
+#include "report/analysis/finding_parts.h"
+#include "report/analysis/more_time.h"
+#include "report/numbers/format.h"
+#include "report/numbers/verdict.h"
+
+namespace optrush {
+std::string speedup(const Comparison& c) {
+  return interval_text(*c.speed) + (c.differs.empty() ? "" : " in tokens/s");
+}
+
+std::string ranks_text(int64_t ranks) { return counted(ranks, "rank"); }
+
+std::string other_ranks(const Row& row, const Row& other) {
+  if (row.devices == other.devices) return "";
+  return " on " + ranks_text(row.devices) + " instead of " + std::to_string(other.devices);
+}
+
+bool is_rival(const Row& row) { return row.base.differs.empty() && !row.base.worse; }
+
+namespace {
+using Lines = std::vector<const AblationLine*>;
+
+/// Fast or not: what a rung does to training. Of grids and ablations against the base.
+void add_quality(const Analysis& a, Sentences& parts) {
+  // Than whom, by which loss, and what that one's is.
+  std::map<std::tuple<std::string, bool, std::string>, Rows> worse;
+  for (const Row& row : a.rows)
+    if (row.ok() && row.previous.worse) {
+      const Worse& found = *row.previous.worse;
+      worse[{row.previous.name, found.validated, fixed(found.other, 3)}].push_back(&row);
+    }
+  for (const auto& [than, rows] : worse) {
+    const auto& [name, validated, other] = than;
+    const auto loss_of = [](const Row& row) { return fixed(row.previous.worse->loss, 3); };
+    const std::string loss = validated ? " validation loss" : " training loss";
+    if (rows.size() == 1)
+      parts.push_back(rows.front()->name + " trains worse than " + name +
+                      ": over the last third of equally many tokens its mean" + loss + " is " +
+                      loss_of(*rows.front()) + " instead of " + other);
+    else
+      parts.push_back(names_text(rows, [&](const Row& row) { return row.name + " (" + loss_of(row) + ")"; }) +
+                      " train worse than " + name + " (" + other + "), by the mean" + loss +
+                      " over the last third of equally many tokens");
+  }
+}
+
+void add_ablation(const Analysis& a, Sentences& parts) {
+  for (const Row* full : select(a, [](const Row& row) { return row.group == "full"; }))
+    if (full->base.speed && full->base.speed->claim())
+      parts.push_back("the full stack trains " + speedup(full->base) + " as fast as the base");
+  Lines known;
+  for (const AblationLine& line : a.ablation)
+    if (line.in_stack && line.in_stack->interval) known.push_back(&line);
+  if (known.empty()) return;
+  const auto claimed = [](const AblationLine* line) { return line->in_stack->claim(); };
+  const auto text = [&](const AblationLine& line) {
+    return interval_text(*line.in_stack) +
+           (line.differs.empty() ? "" : " in tokens/s, not like for like (" + line.differs + ")");
+  };
+  const auto best = std::ranges::find_if(known, claimed);
+  if (best != known.end() && (*best)->in_stack->value > 1) {
+    const bool surely = &a.ablation.front() == *best;
+    parts.push_back("in the full stack " + (*best)->rung +
+                    (surely ? " is worth most: " : " is worth most of what is sure: ") + text(**best));
+  } else if (best != known.end()) {
+    const AblationLine& worst = **std::find_if(known.rbegin(), known.rend(), claimed);
+    parts.push_back("in the full stack no rung is shown to make training faster; " + worst.rung +
+                    " costs most: " + text(worst));
+  } else if (known.size() == a.ablation.size()) {
+    parts.emplace_back("no rung has a measurable effect in the full stack");
+  } else {
+    std::vector<std::string> names;
+    for (const AblationLine* line : known) names.push_back(line->rung);
+    parts.push_back("of " + join(names) + ", none has a measurable effect in the full stack");
+  }
+}
+
+void add_grid(const Analysis& a, Sentences& parts) {
+  const Rows grid = select(
+      a, [](const Row& row) { return row.group == "grid" && row.base.speed && row.base.speed->interval; });
+  if (grid.empty()) return;
+  Rows rivals = grid;
+  std::erase_if(rivals, [](const Row* row) { return !is_rival(*row); });
+  if (rivals.empty()) {
+    parts.emplace_back("no combination solves the base's problem as well, so none is called the fastest");
+    return;
+  }
+  const auto value = [](const Row* row) { return row->base.speed->value; };
+  const auto surely_faster = [](const Row* row) {
+    return row->base.speed->claim() && row->base.speed->value > 1;
+  };
+  Rows faster = rivals;
+  std::erase_if(faster, std::not_fn(surely_faster));
+  const Row& best = **std::ranges::max_element(faster.empty() ? rivals : faster, {}, value);
+  // Who asks for a loss is not told of a speed that is not known.
+  if (a.experiment.target_loss > 0 && !best.base.speed->claim()) return;
+  const std::string which = rivals.size() == grid.size() ? "" : "with the base's problem ";
+  const std::string over =
+      speedup(best.base) + " over the base" + other_ranks(best, *a.row(best.base.variant));
+  // Another one may be faster, only that it is not known.
+  const Rows others = select(a, [&](const Row& row) {
+    return row.group == "grid" && is_rival(row) && row.base.speed && !row.base.speed->claim() &&
+           !row.base.speed->same_run && row.base.speed->value > best.base.speed->value;
+  });
+  if (!faster.empty())
+    return parts.push_back("of the combinations " + which + best.name +
+                           (others.empty() ? " is fastest: " : " is fastest of what is sure: ") + over);
+  const bool none = std::ranges::all_of(
+      select(a, [](const Row& row) { return row.group == "grid" && is_rival(row) && row.base.speed; }),
+      [](const Row* row) {
+        return row->base.speed->same_run || (row->base.speed->claim() && row->base.speed->value < 1);
+      });
+  parts.push_back("no combination " + which + "is " + (none ? "" : "shown to be ") +
+                  "faster than the base; next comes " + best.name + ": " + over +
+                  (best.base.speed->claim() ? "" : ", " + describe(verdict_of(*best.base.speed))));
+}
+
+/// The series of each kind that gains most, and how much of its step waits for other ranks.
+void add_scaling(const Analysis& a, Sentences& parts) {
+  for (const Scaling kind : {Scaling::weak, Scaling::strong}) {
+    std::vector<const ScalingSeries*> claimed;
+    for (const auto& series : a.scaling)
+      if (series.kind == kind && series.largest().speedup->interval) claimed.push_back(&series);
+    if (claimed.empty()) continue;
+    const ScalingSeries& best = **std::ranges::max_element(
+        claimed, {}, [](const ScalingSeries* series) { return series->largest().speedup->value; });
+    const ScalingPoint &from = best.points.front(), &to = best.largest();
+    const Row& row = *a.row(to.variant);
+    std::string text = best.name + ": " + ranks_text(to.ranks) + " train " + interval_text(*to.speedup) +
+                       " as many tokens/s as " + std::to_string(from.ranks) + " (" +
+                       std::string(to_string(kind)) + " scaling, " + percent(to.efficiency, 0) +
+                       " efficient)";
+    if (row.exposed_seconds && row.step_seconds.value_or(0) > 0)
+      text += ", with " + percent(*row.exposed_seconds / *row.step_seconds, 0) +
+              " of a step in exposed communication";
+    parts.push_back(text);
+  }
+}
+
+/// The fastest of the other programs: who beats that one beats them all.
+void add_programs(const Analysis& a, Sentences& parts) {
+  if (a.programs.empty()) return;
+  const OtherProgram& best = a.programs.front();
+  if (!best.comparison.speed || !best.comparison.speed->interval) return;
+  parts.push_back(
+      a.row(best.fastest)->name + " trains " + speedup(best.comparison) + " as fast as " +
+      best.comparison.name + ", the fastest other program" +
+      (a.row(best.variant)->checked ? "" : " (whose losses could not be compared)") +
+      other_ranks(*a.row(best.fastest), *a.row(best.variant)) +
+      (best.comparison.speed->claim() ? "" : ", " + describe(verdict_of(*best.comparison.speed))));
+}
+
+/// What a search measured over a reference.
+struct Seen {
+  std::string stack, result;
+  double speed = 0;
+  int64_t rounds = 0;
+  bool faster = false;
+};
+
+std::vector<Seen> seen_over(const Json& tried, const std::string& reference) {
+  std::vector<Seen> all;
+  for (const Json& stage : tried.at("stages")) {
+    if (stage.at("reference") != reference) continue;
+    for (const Json& stack : stage.at("stacks"))
+      if (!stack.at("speed").is_null())
+        all.push_back({stack.at("stack"), stack.at("result"), stack.at("speed"),
+                       stack.value("rounds", int64_t{0}), stack.value("faster", false)});
+  }
+  return all;
+}
+
+/// "--resume --at-most 5m": enough for so many seconds, which are a guess.
+std::string resume_for(double seconds) {
+  constexpr double kMargin = 1.25;
+  const double needed = kMargin * seconds;
+  const auto up = [&](double unit) { return fixed(std::max(1.0, std::ceil(needed / unit)), 0); };
+  return "--resume --at-most " + (needed <= 90     ? up(1) + "s"
+                                  : needed <= 5400 ? up(60) + "m"
+                                                   : up(3600) + "h");
+}
+
+std::string would_decide(double seconds) {
+  return about_time(seconds) + " more would decide (" + resume_for(seconds) + ")";
+}
+
+/// Of a search: its stages are what it knows, its ladder only shows the answer.
+void add_search(const Analysis& a, Sentences& parts) {
+  if (!a.tried.is_object()) return;
+  const std::string best = a.tried.at("best");
+  const bool finished = a.tried.at("finished").get<bool>();
+  const std::vector<Seen> over_base = seen_over(a.tried, "base");
+  const auto top = std::ranges::max_element(over_base, {}, &Seen::speed);
+  if (!a.tried.value("answered", true)) {
+    std::string text =
+        "the search has no answer yet: its time held fewer than " + std::to_string(kMinRounds) + " rounds";
+    if (top != over_base.end())
+      text += "; best seen: " + top->stack + ", " + ratio_only(top->speed) + " over the base in " +
+              counted(top->rounds, "round");
+    if (const Json decides = a.tried.value("decides_s", Json()); decides.is_number() && decides > 0)
+      text += "; " + would_decide(decides);
+    return parts.push_back(text);
+  }
+  std::string text = "the search found " + best;
+  if (best == "base") {
+    const bool maybe = top != over_base.end() && top->speed > 1;
+    // A part that is faster alone, and that nothing could be built on.
+    const bool lost = std::ranges::any_of(over_base, &Seen::faster);
+    text = lost ? "the search found no stack that it could confirm to be faster than the base"
+                : std::string("the search found nothing that is ") + (maybe ? "shown to be " : "") +
+                      "faster than the base";
+    if (maybe) text += "; best seen: " + top->stack + ", " + top->result;
+  }
+  for (const Json& stage : a.tried.at("stages"))
+    for (const Json& stack : stage.at("stacks"))
+      if (stack.at("stack") == best && !stack.at("speed").is_null())
+        text += " (over " + stage.at("reference").get<std::string>() + ": " +
+                stack.at("result").get<std::string>() + ")";
+  if (!finished)
+    text += "; its time was out before every move was tried, so a longer --at-most may find a faster one";
+  parts.push_back(text);
+}
+
+std::string what_happened(Status status) {
+  switch (status) {
+    case Status::oom:
+      return "ran out of memory";
+    case Status::crashed:
+      return "crashed";
+    case Status::timeout:
+      return "did not end in time";
+    case Status::broken:
+      return "broke the correctness gate";
+    case Status::skipped:
+      return "did not run";
+    default:
+      return "failed";
+  }
+}
+
+void add_failures(const Analysis& a, Sentences& parts) {
+  for (const Status status :
+       {Status::broken, Status::oom, Status::crashed, Status::timeout, Status::failed, Status::skipped}) {
+    std::vector<std::string> names;
+    for (const Row& row : a.rows)
+      if (row.status == status && row.started) names.push_back(row.name);
+    if (!names.empty()) parts.push_back(join(names) + " " + what_happened(status));
+  }
+}
+
+/// Nothing can be claimed: the medians are all that can be said.
+void add_medians(const Analysis& a, Sentences& parts) {
+  const Rows rows = select(a, [](const Row& row) { return row.tokens_per_second.has_value(); });
+  if (rows.empty()) return;
+  const auto speed = [](const Row* row) { return *row->tokens_per_second; };
+  if (a.variants.size() == 1) {  // a training, and no comparison
+    const Row& row = *rows.front();
+    std::string text = row.name + " trains " + grouped(speed(&row)) + " tokens/s";
+    if (row.final_loss) text += " to a loss of " + fixed(*row.final_loss, 4);
+    if (!row.validation.empty()) text += ", of held-out data " + fixed(row.validation.back().loss, 4);
+    parts.push_back(text + ", in " + counted(std::ssize(row.steps), "step"));
+    return;
+  }
+  if (rows.size() == 1) {
+    parts.push_back("only " + rows.front()->name + " ended well, so there is nothing to compare; it trains " +
+                    grouped(speed(rows.front())) + " tokens/s");
+    return;
+  }
+  const Rows rivals =
+      select(a, [](const Row& row) { return is_rival(row) && row.base.speed && !row.base.speed->same_run; });
+  if (rivals.empty()) {
+    parts.push_back(
+        "no two rungs that ended well and solve one problem have rounds in common, so no claim is made");
+    return;
+  }
+  const auto over = [](const Row* row) { return row->base.speed->value; };
+  const Row& best = **std::ranges::max_element(rivals, {}, over);
+  const Ratio& speed_of_best = *best.base.speed;
+  const std::string seen = best.name + ", " + ratio_only(speed_of_best.value) + " over " + best.base.name +
+                           " in " + counted(static_cast<int64_t>(speed_of_best.rounds), "round");
+  // Rows may have their rounds where those that a claim would be about have not.
+  const auto sure = select(a, [](const Row& row) {
+    return is_rival(row) && row.base.speed && row.base.speed->claim() && row.base.speed->value > 1;
+  });
+  if (!sure.empty()) {
+    const Row& most = **std::ranges::max_element(sure, {}, over);
+    parts.push_back(most.name + " trains " + speedup(most.base) + " as fast as " + most.base.name);
+    return;
+  }
+  const bool any =
+      std::ranges::any_of(rivals, [](const Row* row) { return row->base.speed->interval.has_value(); });
+  std::string text = (any ? std::string("no rung is shown to make training faster")
+                          : "no claim yet, as that needs " + std::to_string(kMinRounds) + " rounds") +
+                     "; " +
+                     (speed_of_best.value > 1 ? "best seen: " + seen
+                                              : "nothing was seen to be faster than " + best.base.name +
+                                                    " (nearest: " + seen + ")");
+  if (a.experiment.until)
+    text += "; " + would_decide(seconds_to_claims(a));
+  else
+    text += "; --resume --rounds " + std::to_string(kMinRounds) + " would decide, in " +
+            about_time(seconds_to_claims(a));
+  parts.push_back(text);
+}
+
+/// Beside rows with claims: those that the time left out.
+void add_too_few(const Analysis& a, Sentences& parts) {
+  const Rows few = select(a, [](const Row& row) {
+    return row.same_as < 0 && row.base.variant >= 0 && row.base.speed && !row.base.speed->same_run &&
+           row.base.speed->rounds < kMinRounds;
+  });
+  if (few.empty() || !a.experiment.until) return;
+  parts.push_back("no claim on " +
+                  names_text(few,
+                             [](const Row& row) {
+                               return row.name + " (" + ratio_only(row.base.speed->value) + " over " +
+                                      row.base.name + " in " +
+                                      counted(static_cast<int64_t>(row.base.speed->rounds), "round") + ")";
+                             }) +
+                  ": " + would_decide(seconds_to_claims(a)));
+}
+}  // namespace
+
+std::vector<std::string> findings(const Analysis& a) {
+  std::vector<std::string> parts;
+  add_search(a, parts);
+  add_time_to_loss(a, parts);
+  add_ladder(a, parts);
+  add_ablation(a, parts);
+  add_grid(a, parts);
+  add_scaling(a, parts);
+  add_programs(a, parts);
+  if (parts.empty())
+    add_medians(a, parts);        // no claim can be made
+  else if (!a.tried.is_object())  // whose stages have said it
+    add_too_few(a, parts);
+  add_quality(a, parts);
+  add_failures(a, parts);
+  if (parts.empty()) parts.emplace_back("nothing was measured");
+  if (a.missing_runs > 0)
+    parts.front() = std::to_string(a.missing_runs) + (a.missing_runs == 1 ? " run has" : " runs have") +
+                    " no result yet; so far: " + parts.front();
+  for (std::string& part : parts) part += ".";
+  return parts;
+}
+
+std::string finding_text(const Analysis& a) { return join(a.findings, " "); }
+}  // namespace optrush

@@ -1,0 +1,206 @@
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "report/analysis/finding_parts.h"
+#include "report/numbers/format.h"
+#include "report/numbers/verdict.h"
+
+namespace optrush {
+namespace {
+constexpr double kWorthNaming = 0.05;  ///< a change of memory below this is no trade
+constexpr double kSmall = 0.02;        ///< a change of speed below this is told with a decimal
+
+std::string memory_against(const Row& row, const Row& other) {
+  return bytes(*row.memory.allocated) + " instead of " + bytes(*other.memory.allocated);
+}
+
+/// What a rung does to the speed, with its interval; in words where it trains worse for that.
+std::string effect_text(const Row& row) {
+  std::string text = row.name + " (" + interval_text(*row.previous.speed);
+  if (row.previous.worse) text += ", but it trains worse";
+  return text + ")";
+}
+
+Rows with_outcome(const Rows& rows, Outcome outcome) {
+  Rows chosen = rows;
+  std::erase_if(chosen, [&](const Row* row) { return verdict_of(*row->previous.speed).outcome != outcome; });
+  return chosen;
+}
+
+const char* s_of_verb(const Rows& rows) { return rows.size() == 1 ? "s" : ""; }
+
+/// `all`: rows of the ladder that are ok. `alone`: nothing else is told of any of them.
+void add_gains(const Rows& ladder, const Rows& all, bool alone, Sentences& parts) {
+  Rows gains = with_outcome(ladder, Outcome::faster);
+  // What trains worse is no better for being fast.
+  std::ranges::stable_sort(gains, [](const Row* a, const Row* b) {
+    if (a->previous.worse.has_value() != b->previous.worse.has_value()) return !a->previous.worse;
+    return a->previous.speed->value > b->previous.speed->value;
+  });
+  if (gains.empty() || gains.front()->previous.worse) {
+    if (alone)
+      parts.push_back(std::string("no rung is shown to make training faster") +
+                      (gains.empty() ? "" : " without training worse"));
+  } else {
+    // Another rung may pay more, only that it is not known.
+    const double best = gains.front()->previous.speed->value;
+    const bool surely = std::ranges::none_of(all, [&](const Row* row) {
+      const Comparison& c = row->previous;
+      return c.speed && !c.speed->claim() && c.speed->value > best && !c.worse && c.differs.empty();
+    });
+    parts.push_back(gains.front()->name + (surely ? " pays most: " : " pays, most of what is sure: ") +
+                    speedup(gains.front()->previous) + " over " + gains.front()->previous.name);
+    gains.erase(gains.begin());
+  }
+  if (gains.empty()) return;
+  const bool worse = gains.front()->previous.worse.has_value();
+  parts.push_back(names_text(gains, effect_text) + (worse
+                                                        ? std::string(" train") + s_of_verb(gains) + " faster"
+                                                        : std::string(" pay") + s_of_verb(gains) + ", too"));
+}
+
+void add_no_gains(const Rows& ladder, Sentences& parts) {
+  if (const Rows alike = with_outcome(ladder, Outcome::alike); !alike.empty()) {
+    double bound = 0;
+    for (const Row* row : alike) bound = std::max(bound, verdict_of(*row->previous.speed).bound);
+    parts.push_back(names_text(alike, [](const Row& row) { return row.name; }) + " make" + s_of_verb(alike) +
+                    " " + describe({Outcome::alike, bound}));
+  }
+  // "A (1.02x [0.98, 1.06]): undecided; about 7 more rounds would tell"
+  for (const Row* row : with_outcome(ladder, Outcome::undecided))
+    parts.push_back(row->name + " (" + interval_text(*row->previous.speed) +
+                    "): " + describe(verdict_of(*row->previous.speed)));
+}
+
+/// Of rungs that stand on others without figures: what all of them do.
+void add_joint(const Rows& ladder, Sentences& parts) {
+  for (const Row* row : ladder) {
+    const Comparison& c = row->previous;
+    std::string text = row->name + ", together with " + join(c.between) + ", is " + interval_text(*c.speed) +
+                       " as fast as " + c.name;
+    if (!c.speed->claim()) text += ", " + describe(verdict_of(*c.speed));
+    parts.push_back(text);
+  }
+}
+
+/// Another problem's tokens a second are no gain of speed.
+void add_other_problems(const Rows& ladder, Sentences& parts) {
+  for (const Row* row : ladder) {
+    const Ratio& speed = *row->previous.speed;
+    if (row->previous.differs.empty() || !speed.claim()) continue;
+    parts.push_back(row->name + " trains " + interval_text(speed) + " as many tokens/s as " +
+                    row->previous.name + ", on another problem (" + row->previous.differs + ")");
+  }
+}
+
+/// Rungs that could not be stacked, so that those above stand on the one below.
+std::set<std::string> refused_rungs(const Analysis& a) {
+  std::set<std::string> names;
+  for (const Variant& variant : a.variants)
+    names.insert(variant.passed_over.begin(), variant.passed_over.end());
+  return names;
+}
+
+/// Whether some rung stands on another one than the last rung before it that could be stacked.
+bool has_branches(const Analysis& a) {
+  const std::set<std::string> refused = refused_rungs(a);
+  int64_t before = 0;
+  for (const Variant& variant : a.variants) {
+    if (variant.group != "ladder") continue;
+    if (variant.previous != before) return true;
+    if (!refused.contains(variant.name)) before = variant.index;
+  }
+  return false;
+}
+
+/// Where a ladder ends: at its last rung, or at the fastest where it has branches; none where no rung of
+/// those may be called that.
+const Row* end_of(const Analysis& a, const Rows& ladder) {
+  if (ladder.empty() || !has_branches(a)) return ladder.empty() ? nullptr : ladder.back();
+  Rows rivals = ladder;
+  std::erase_if(rivals, [](const Row* row) { return !is_rival(*row); });
+  if (rivals.empty()) return nullptr;
+  return *std::ranges::max_element(rivals, {}, [](const Row* row) { return row->base.speed->value; });
+}
+
+/// The ladder's last variant, whether it ended well or not.
+int64_t last_variant(const Analysis& a) {
+  int64_t last = 0;
+  for (const Row& row : a.rows)
+    if (row.group == "ladder") last = row.variant;
+  return last;
+}
+
+std::string whole_ladder(const Analysis& a, const Row& last) {
+  const Ratio& speed = *last.base.speed;
+  std::string text = "the whole ladder ";
+  if (has_branches(a) || last.variant != last_variant(a)) text = "the ladder up to " + last.name + " ";
+  const std::string times = interval_text(speed);
+  const Row& base = *a.row(last.base.variant);
+  if (!speed.claim())
+    text += "shows no certain change of the speed (" + times + ", " + describe(verdict_of(speed)) + ")";
+  else if (last.base.differs.empty())
+    text += "makes training " + times + (speed.value > 1 ? " faster" : " as fast");
+  else
+    text += "trains " + times + " as many tokens a second";
+  text += other_ranks(last, base);
+  if (const double memory = last.base.memory.value_or(1); std::abs(memory - 1) >= kWorthNaming)
+    text += std::string(" and takes ") + percent(std::abs(memory - 1), 0) + (memory < 1 ? " less" : " more") +
+            " active memory (" + memory_against(last, base) + ")";
+  if (last.base.worse && !last.previous.worse) text += ", but trains worse than " + last.base.name;
+  if (base.variant != 0) text += ", over " + base.name + ", as the base has no figures";
+  return text;
+}
+
+/// Rungs that cost speed, and the memory that it buys.
+void add_trades(const Analysis& a, const Rows& ladder, Sentences& parts) {
+  for (const Row* row : ladder) {
+    const Comparison& c = row->previous;
+    if (!c.speed->claim() || c.speed->value >= 1) continue;
+    const double cost = 1 - c.speed->value;
+    std::string text = row->name + " costs " + percent(cost, cost < kSmall ? 1 : 0) + " of the speed";
+    if (c.memory.value_or(1) <= 1 - kWorthNaming)
+      text += " for " + percent(1 - *c.memory, 0) + " less active memory (" +
+              memory_against(*row, *a.row(c.variant)) + ")";
+    parts.push_back(text);
+  }
+}
+}  // namespace
+
+void add_ladder(const Analysis& a, Sentences& parts) {
+  const Rows all = select(a, [](const Row& row) { return row.group == "ladder" && row.previous.speed; });
+  Rows ladder = all, to_base = all;
+  std::erase_if(ladder, [](const Row* row) { return !row->previous.speed->interval; });
+  std::erase_if(to_base, [](const Row* row) { return !row->base.speed || !row->base.speed->interval; });
+  if (ladder.empty() && to_base.empty()) return;
+  // What more devices add is another question.
+  Rows devices_alike = ladder;
+  std::erase_if(devices_alike,
+                [&](const Row* row) { return row->devices != a.row(row->previous.variant)->devices; });
+  // So is another problem, and what several rungs do together is nothing to rank one of them by.
+  Rows single = devices_alike, joint = devices_alike;
+  std::erase_if(single, [](const Row* row) {
+    return !row->previous.differs.empty() || !row->previous.between.empty();
+  });
+  std::erase_if(
+      joint, [](const Row* row) { return !row->previous.differs.empty() || row->previous.between.empty(); });
+  // Where the one before it was left out, a rung has rounds with the base alone.
+  Rows skipped = to_base;
+  std::erase_if(skipped, [](const Row* row) { return row->previous.speed->interval.has_value(); });
+  if (!single.empty()) add_gains(single, all, single.size() == ladder.size() && skipped.empty(), parts);
+  if (const Row* last = end_of(a, to_base)) {
+    parts.push_back(whole_ladder(a, *last));
+    if (last->previous.variant == last->base.variant) std::erase(joint, last);  // which says the same
+    std::erase(skipped, last);
+  }
+  for (const Row* row : skipped)
+    parts.push_back(row->name + " and what is below it: " + speedup(row->base) + " over " + row->base.name +
+                    other_ranks(*row, *a.row(row->base.variant)) +
+                    (row->base.speed->claim() ? "" : ", " + describe(verdict_of(*row->base.speed))));
+  add_trades(a, single, parts);
+  add_no_gains(single, parts);
+  add_joint(joint, parts);
+  add_other_problems(devices_alike, parts);
+}
+}  // namespace optrush

@@ -1,0 +1,80 @@
+#include <algorithm>
+
+#include "base/counted.h"
+#include "report/analysis/finding_parts.h"
+#include "report/analysis/problem.h"
+#include "report/numbers/format.h"
+
+namespace optrush {
+namespace {
+std::string needs(const Row& row) {
+  return counted(*row.time_to_loss->steps, "step") + " and " + duration(*row.time_to_loss->seconds);
+}
+
+double seconds(const Row* row) { return *row->time_to_loss->seconds; }
+
+/// Of a row that is not there in every round: what it comes to.
+std::string comes_to(const Row& row) {
+  if (row.time_to_loss->in_some_rounds) return row.name + " is there in some rounds alone";
+  return row.name + " ends at " + fixed(row.time_to_loss->last, 3);
+}
+
+/// "'lr 1e-3' ends at 2.41": of rows that are not there, the one that came nearest.
+const Row& nearest(const Rows& rows) {
+  return **std::ranges::min_element(rows, {}, [](const Row* row) { return row->time_to_loss->last; });
+}
+}  // namespace
+
+void add_time_to_loss(const Analysis& a, Sentences& parts) {
+  const auto first_told =
+      std::ranges::find_if(a.rows, [](const Row& row) { return row.time_to_loss.has_value(); });
+  if (first_told == a.rows.end()) return;
+  Rows rows = select(a, [&](const Row& row) {
+    const auto& there = row.time_to_loss;
+    return there && there->validated == first_told->time_to_loss->validated && row.same_as < 0 &&
+           same_task(a.spec(row), a.variants.front().spec);
+  });
+  const std::string target = "a loss of " + exact_number(a.experiment.target_loss);
+  const bool any = !rows.empty();
+  std::erase_if(rows, [](const Row* row) { return !row->time_to_loss->told; });
+  if (rows.empty()) {
+    if (any)
+      parts.push_back("it is undecided whether a rung reaches " + target + ": a mean of " +
+                      std::to_string(kSmoothedSteps) +
+                      " training losses decides, and the runs have fewer steps");
+    return;
+  }
+  Rows others = rows;
+  std::erase_if(rows, [](const Row* row) { return !row->time_to_loss->seconds; });
+  std::erase_if(others, [](const Row* row) { return row->time_to_loss->seconds.has_value(); });
+  if (rows.empty()) {
+    const bool sometimes =
+        std::ranges::any_of(others, [](const Row* row) { return row->time_to_loss->in_some_rounds; });
+    parts.push_back("no rung reaches " + target + (sometimes ? " in every round: " : ": ") +
+                    comes_to(nearest(others)) +
+                    ", nearest of all; train for more steps, or ask for a target_loss that is reached");
+    return;
+  }
+  const Row& first = **std::ranges::min_element(rows, {}, seconds);
+  const bool alone = rows.size() == 1;
+  const bool equal_steps = std::ranges::all_of(
+      rows, [&](const Row* row) { return row->time_to_loss->steps == first.time_to_loss->steps; });
+  if (equal_steps && others.empty()) return;
+  std::string text = alone && !others.empty() ? "only " + first.name + " reaches " + target
+                                              : first.name + " is at " + target + " soonest";
+  text += ", after " + needs(first);
+  std::erase(rows, &first);
+  if (!equal_steps) {
+    const Row& next = **std::ranges::min_element(rows, {}, seconds);
+    text += ", next " + next.name + ", after " + needs(next);
+    const double apart = std::max(first.time_to_loss->since_before, next.time_to_loss->since_before);
+    if (seconds(&next) - seconds(&first) < apart)
+      text += ", a difference below the " + duration(apart) + " between two of the losses";
+  }
+  if (!others.empty())
+    text += "; " +
+            (others.size() == 1 ? "" : std::to_string(others.size()) + " rungs do not reach it, of which ") +
+            comes_to(nearest(others)) + (others.size() == 1 ? " and does not reach it" : "");
+  parts.push_back(text + " (of the seconds no claim is made)");
+}
+}  // namespace optrush

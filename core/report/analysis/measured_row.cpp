@@ -1,0 +1,287 @@
+#include "report/analysis/measured_row.h"
+
+#include <algorithm>
+
+#include "base/counted.h"
+#include "base/suggest.h"
+#include "report/analysis/hardware_used.h"
+#include "report/analysis/problem.h"
+#include "report/analysis/step_cost.h"
+#include "report/analysis/variant_runs.h"
+#include "report/numbers/format.h"
+#include "results/read_fields.h"
+
+namespace optrush {
+namespace {
+using RunsOfRow = std::vector<const StoredRun*>;
+
+const Json& plan_of(const Stored& stored, const Row& row) {
+  return stored.plans[static_cast<size_t>(row.variant)];
+}
+
+/// Of the runs that know one.
+template <class Get>
+std::optional<double> median_over(const RunsOfRow& runs, Get get) {
+  std::vector<double> values;
+  for (const StoredRun* run : runs)
+    if (const std::optional<double> value = get(run->result)) values.push_back(*value);
+  return median(values);
+}
+
+Row unmeasured(const Stored& stored, const Variant& variant) {
+  const auto name_of = [&](int64_t other) {
+    return "'" + stored.variants[static_cast<size_t>(other)].name + "'";
+  };
+  Row row;
+  row.variant = variant.index;
+  row.name = variant.name;
+  row.group = variant.group;
+  row.same_as = variant.same_as;
+  if (row.same_as >= 0) row.notes.push_back("the same run as " + name_of(row.same_as));
+  row.external = variant.external.has_value();
+  row.published = variant.expect;
+  row.devices = variant.spec.train.world_size;
+  if (!variant.passed_over.empty())
+    row.notes.push_back("stands on " + name_of(variant.previous) + ": " + join(variant.passed_over) +
+                        " failed");
+  return row;
+}
+
+void take_status(Row& row, const Stored& stored) {
+  const VariantRuns all(stored);
+  const RunsOfRow runs = all.of(row.variant, Purpose::measure);
+  // Of an open number one round was promised.
+  const auto planned = static_cast<size_t>(stored.experiment.until ? 1 : stored.experiment.rounds);
+  const bool some_sound = std::ranges::any_of(runs, [&](const StoredRun* run) { return all.sound(*run); });
+  for (const StoredRun* run : runs) {
+    const RunResult& result = run->result;
+    std::string reason = all.why_not(*run);
+    if (result.requested_bytes) reason += " (asked for " + bytes(*result.requested_bytes) + ")";
+    if (some_sound) reason = "round " + std::to_string(run->spec.round + 1) + ": " + reason;
+    if (!all.sound(*run)) row.end_badly(result.status == Status::ok ? Status::failed : result.status, reason);
+  }
+  row.started = !runs.empty();
+  if (!row.started) row.end_badly(Status::skipped, "not run");
+  if (row.started && runs.size() < planned && row.ok())
+    row.notes.push_back(std::to_string(runs.size()) + " of " +
+                        counted(static_cast<int64_t>(planned), "round") + " ran");
+  // What has failed is not run again, and what was never planned was not asked for.
+  const bool awaited = row.same_as < 0 && (row.ok() || (!row.started && !plan_of(stored, row).is_null()));
+  if (awaited) row.missing_rounds = planned - std::min(planned, runs.size());
+}
+
+void take_first(Row& row, const RunResult& first) {
+  row.steps = first.steps;
+  row.validation = first.validation;
+  row.phases = first.phases;
+  row.padding = first.padding();
+  row.memory.parts = first.memory.parts;
+  row.cost = step_cost_from(first.costs);
+  if (!first.steps.empty()) row.final_loss = first.steps.back().loss;
+  row.published_here = row.published && row.published->comparable_with(first.device);
+}
+
+void take_rounds(Row& row, const RunsOfRow& runs) {
+  for (const StoredRun* run : runs) {
+    if (const auto speed = run->result.tokens_per_second) {
+      row.rounds.push_back(run->spec.round);
+      row.samples.push_back(*speed);
+      row.turns.push_back(interleaved(run->result));
+    }
+    for (const auto& note : run->result.notes)
+      if (std::ranges::find(row.notes, note) == row.notes.end()) row.notes.push_back(note);
+    for (const auto& warning : run->result.warnings)
+      if (std::ranges::find(row.warnings, warning) == row.warnings.end()) row.warnings.push_back(warning);
+    if (row.traces.empty()) row.traces = run->traces;
+    if (!run->result.saved.empty()) {
+      row.saved = run->result.saved;
+      row.state = "runs/" + run->id + "/state";
+    }
+    if (!run->result.sample.empty()) row.sample = run->result.sample;
+    if (run->result.best) {
+      row.best = run->result.best;
+      row.best_state = "runs/" + run->id + "/best";
+    }
+  }
+}
+
+void take_counters(Row& row, const RunsOfRow& runs) {
+  row.counters = runs.front()->result.counters;
+  for (CounterResult& counter : row.counters) {
+    std::vector<double> values;
+    for (const StoredRun* run : runs)
+      for (const CounterResult& other : run->result.counters)
+        if (other.same_as(counter)) values.push_back(other.value);
+    counter.value = *median(values);
+  }
+}
+
+void take_times(Row& row, const RunsOfRow& runs) {
+  row.tokens_per_second = median(row.samples);
+  row.trained_tokens_per_second =
+      median_over(runs, [](const RunResult& r) { return r.trained_tokens_per_second; });
+  row.step_seconds = median_over(runs, [](const RunResult& r) { return r.step_seconds; });
+  // The longest: whoever comes later reads what the first round compiled from a cache.
+  for (const StoredRun* run : runs)
+    row.compile_seconds = std::max(row.compile_seconds.value_or(0), run->result.compile_seconds);
+  row.setup_seconds = median_over(runs, [](const RunResult& r) { return std::optional(r.setup_seconds); });
+  for (auto& [name, seconds] : row.phases)
+    seconds = median_over(runs, [&wanted = name](const RunResult& r) -> std::optional<double> {
+      const auto it = std::ranges::find(r.phases, wanted, [](const auto& phase) { return phase.first; });
+      return it == r.phases.end() ? std::nullopt : it->second;
+    });
+  row.joules_per_token = median_over(runs, [](const RunResult& r) -> std::optional<double> {
+    if (!r.energy_joules || r.timed_tokens() == 0) return std::nullopt;
+    return *r.energy_joules / static_cast<double>(r.timed_tokens());
+  });
+}
+
+void keep_highest(std::optional<double>& peak, const std::optional<double>& value) {
+  if (value) peak = std::max(peak.value_or(0), *value);
+}
+
+void take_memory(Row& row, const RunsOfRow& runs) {
+  for (const StoredRun* run : runs) {
+    keep_highest(row.memory.allocated, run->result.memory.allocated);
+    keep_highest(row.memory.reserved, run->result.memory.reserved);
+    keep_highest(row.memory.process, run->result.memory.process);
+  }
+}
+
+void take_rounds_of_rank(RankResult& rank, const RunsOfRow& runs) {
+  std::vector<const RankResult*> rounds;
+  for (const StoredRun* run : runs)
+    for (const RankResult& other : run->result.ranks)
+      if (other.rank == rank.rank) rounds.push_back(&other);
+  const auto values_of = [&](std::optional<double> RankResult::*member) {
+    std::vector<double> values;
+    for (const RankResult* round : rounds)
+      if (const auto& value = round->*member) values.push_back(*value);
+    return values;
+  };
+  for (const auto member :
+       {&RankResult::step_seconds, &RankResult::busy_seconds, &RankResult::exposed_seconds})
+    rank.*member = median(values_of(member));
+  for (const auto member : {&RankResult::peak_allocated, &RankResult::peak_reserved, &RankResult::process})
+    if (const auto peaks = values_of(member); !peaks.empty()) rank.*member = std::ranges::max(peaks);
+}
+
+/// A rank's peaks of memory are its largest, a row's those of its largest ranks.
+void take_ranks(Row& row, const RunsOfRow& runs) {
+  const RunResult& first = runs.front()->result;
+  row.mesh = first.mesh;
+  row.collectives = first.collectives;
+  row.ranks = first.ranks;
+  std::vector<double> exposed;
+  for (RankResult& rank : row.ranks) {
+    take_rounds_of_rank(rank, runs);
+    keep_highest(row.memory.allocated, rank.peak_allocated);
+    keep_highest(row.memory.reserved, rank.peak_reserved);
+    keep_highest(row.memory.process, rank.process);
+    if (rank.sent_bytes) row.sent_bytes = std::max(row.sent_bytes.value_or(0), *rank.sent_bytes);
+    if (rank.exposed_seconds) exposed.push_back(*rank.exposed_seconds);
+  }
+  row.exposed_seconds = median(exposed);
+}
+
+/// What the plan predicts; what a run counted itself stays.
+void take_plan(Row& row, const Stored& stored) {
+  const CostLine planned = planned_cost(row.name, plan_of(stored, row));
+  row.planned_memory = planned.memory;
+  if (planned.memory && planned.memory->bounded_by.empty()) row.predicted_peak = planned.memory->peak;
+  if (!row.cost) row.cost = planned.cost;
+}
+
+void take_time_to_loss(Row& row, const RunsOfRow& runs, double target) {
+  if (target <= 0) return;
+  std::vector<const RunResult*> results;
+  for (const StoredRun* run : runs) results.push_back(&run->result);
+  row.time_to_loss = time_to_loss(results, target);
+}
+
+std::optional<Work> work_of(const Json& plan) {
+  const auto work = plan.find("work");
+  if (work == plan.end() || !work->is_object()) return std::nullopt;
+  const auto part = [&](const char* pass, const char* what) { return work->at(pass).at(what).get<double>(); };
+  return Work{part("forward", "bytes"), part("forward", "flops"), part("backward", "bytes"),
+              part("backward", "flops")};
+}
+
+bool reduces_precision(const Json& plan) {
+  const Json plugins = plan.is_null() ? Json::array() : plan.at("plugins");
+  return std::ranges::any_of(
+      plugins, [](const Json& plugin) { return plugin.at("effect") == to_string(Effect::precision); });
+}
+
+/// FLOP/s of each run by a formula, its own FLOPs a token times its own tokens a second: the median. Where
+/// sequences are full, the formulas depend on the model alone: another program has them of the plan, which
+/// has none of documents.
+std::optional<double> flops_per_second(const Row& row, const RunsOfRow& runs, const Json& plan,
+                                       std::optional<double> RunResult::*of_a_token, const char* planned) {
+  const auto flops = plan.find("flops_per_token");
+  const auto of_plan = row.external && flops != plan.end() ? number(*flops, planned) : std::nullopt;
+  return median_over(runs, [&](const RunResult& run) -> std::optional<double> {
+    const auto& counted = run.*of_a_token ? run.*of_a_token : of_plan;
+    if (!counted || !run.tokens_per_second) return std::nullopt;
+    return *counted * *run.tokens_per_second;
+  });
+}
+
+/// What follows from the measurements of one row alone.
+void take_utilization(Row& row, const Stored& stored, const RunsOfRow& runs) {
+  const Json& plan = plan_of(stored, row);
+  if (row.predicted_peak && row.memory.allocated.value_or(0) > 0)
+    row.prediction_error = *row.predicted_peak / *row.memory.allocated - 1;
+  if (!row.tokens_per_second) return;
+  row.work = work_of(plan);
+  row.devices = devices_of(plan);
+  row.tokens_per_second_per_device = *row.tokens_per_second / static_cast<double>(row.devices);
+  if (const double price = stored.experiment.price_per_hour; price > 0)
+    row.cost_per_million_tokens = price / 3600 / *row.tokens_per_second * 1e6;
+  row.hardware = hardware_used(stored.context, runs.front()->result, row.devices);
+  row.model_flops_per_second = flops_per_second(row, runs, plan, &RunResult::mfu_flops, "mfu");
+  const auto peak = mfu_denominator(stored.context);
+  // What a plugin of reduced precision multiplies in is not the type of the parameters.
+  if (!reduces_precision(plan))
+    row.dtype = stored.variants[static_cast<size_t>(row.variant)].spec.train.dtype;
+  if (const auto own = peak_of_dtype(stored.context, row.dtype);
+      own && own != peak && row.model_flops_per_second)
+    row.mfu_of_dtype = *row.model_flops_per_second / row.hardware / *own;
+  if (!peak) return;
+  const auto utilization = [&](const std::optional<double>& rate) {
+    return rate ? std::optional(*rate / row.hardware / *peak) : std::nullopt;
+  };
+  row.mfu = utilization(row.model_flops_per_second);
+  row.mfu_causal = utilization(flops_per_second(row, runs, plan, &RunResult::mfu_causal_flops, "mfu_causal"));
+  row.hfu = utilization(flops_per_second(row, runs, plan, &RunResult::hfu_flops, "hfu"));
+  // Not `mfu`: its formula counts the half that a causal kernel leaves out.
+  // Types narrower than that of the peak (fp8) multiply at up to twice its rate.
+  const double limit = reduces_precision(plan) ? 2 : 1;
+  for (const auto& [name, value] : {std::pair("MFU (causal)", row.mfu_causal), std::pair("HFU", row.hfu)})
+    if (value.value_or(0) > limit)
+      row.end_badly(Status::failed, std::string("an ") + name + " of " + percent(*value) + " is above " +
+                                        percent(limit, 0) + ": the peak or the count of operations is wrong");
+}
+}  // namespace
+
+Row measured_row(const Stored& stored, const Variant& variant) {
+  Row row = unmeasured(stored, variant);
+  take_status(row, stored);
+  const RunsOfRow runs = VariantRuns(stored).sound(variant.index);
+  if (!runs.empty()) {
+    // Of rounds that were cut another one shows more.
+    const StoredRun& longest =
+        **std::ranges::max_element(runs, {}, [](const StoredRun* run) { return run->result.steps.size(); });
+    take_first(row, longest.result);
+    take_rounds(row, runs);
+    take_counters(row, runs);
+    take_times(row, runs);
+    take_memory(row, runs);
+    take_ranks(row, runs);
+  }
+  take_time_to_loss(row, runs, stored.experiment.target_loss);
+  take_plan(row, stored);
+  take_utilization(row, stored, runs);
+  return row;
+}
+}  // namespace optrush

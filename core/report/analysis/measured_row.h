@@ -1,0 +1,8 @@
+#pragma once
+#include "report/analysis/analysis.h"
+
+namespace optrush {
+/// What the runs of one variant say by themselves: medians over its rounds, and what follows from them. Not
+/// yet checked by the gate, nor compared with other rows.
+Row measured_row(const Stored&, const Variant&);
+}  // namespace optrush

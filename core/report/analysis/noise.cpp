@@ -1,0 +1,107 @@
+#include "report/analysis/noise.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/suggest.h"
+#include "report/numbers/format.h"
+
+namespace optrush {
+namespace {
+std::optional<int64_t> integer(const Json& counters, const char* key) {
+  const auto it = counters.find(key);
+  // Counters of a machine are far below this; sums and differences of them are numbers then.
+  constexpr int64_t kMost = int64_t{1} << 60;
+  if (it == counters.end() || !it->is_number_integer()) return std::nullopt;
+  const auto value = it->get<int64_t>();
+  return value >= 0 && value < kMost ? std::optional(value) : std::nullopt;
+}
+
+std::optional<int64_t> growth(const Json& from, const Json& to, const char* key) {
+  const auto a = integer(from, key), b = integer(to, key);
+  return a && b ? std::optional(*b - *a) : std::nullopt;
+}
+
+/// A part of a sentence with its cure.
+struct Complaint {
+  std::string what, cure;
+};
+
+std::vector<Complaint> complaints(const Noise& noise) {
+  std::vector<Complaint> found;
+  if (noise.spread > kQuietSpread)
+    found.push_back({"identical work varied by " + percent(noise.spread, 0) + " in time",
+                     "stop other programs or take a machine of its own"});
+  if (noise.drift > kQuietDrift)
+    found.push_back({"its speed changed by " + percent(noise.drift, 0) + " between rounds",
+                     "more rounds average over it"});
+  if (noise.stolen.value_or(0) > kQuietStolen)
+    found.push_back({"the hypervisor gave " + percent(*noise.stolen) + " of the CPU time to other machines",
+                     "a dedicated machine has no such neighbours"});
+  if (noise.waiting.value_or(0) > kQuietWaiting)
+    found.push_back({"while only the probe between rounds ran, tasks waited for a CPU " +
+                         percent(*noise.waiting, 0) + " of the time",
+                     "stop other programs or take a machine of its own"});
+  if (noise.throttled.value_or(0) > 0)
+    found.push_back({"cores were slowed down for their heat " + std::to_string(*noise.throttled) + " times",
+                     "cool it, or limit its clock"});
+  if (noise.quota_throttled_us.value_or(0) > 0)
+    found.push_back({"the container's limit of CPU time stopped it for " +
+                         duration(static_cast<double>(*noise.quota_throttled_us) * 1e-6),
+                     "raise the limit, or give --threads as many as it allows"});
+  return found;
+}
+}  // namespace
+
+std::optional<Noise> noise_of(const std::vector<NoiseLine>& lines) {
+  if (lines.empty()) return std::nullopt;
+  Noise noise{.probes = lines.size()};
+  std::vector<double> spreads, medians, waiting;
+  double ticks = 0, stolen = 0;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const NoiseLine& line = lines[i];
+    spreads.push_back(line.spread());
+    medians.push_back(line.median);
+    // Everything from the probe before: the runs of a round are where a neighbour hurts. After a restart of
+    // the machine counters begin anew. What lies between two calls of the program, the second of which begins
+    // with a probe where the first one ended, is not of the experiment.
+    const bool goes_on = i > 0 && line.round > lines[i - 1].round;
+    const Json& from = goes_on ? lines[i - 1].after : line.before;
+    const auto all = growth(from, line.after, "cpu_ticks"), gone = growth(from, line.after, "steal_ticks");
+    if (all && gone && *all > 0 && *gone >= 0) {
+      ticks += static_cast<double>(*all);
+      stolen += static_cast<double>(*gone);
+    }
+    if (const auto running = integer(line.before, "running"))
+      noise.running = std::max(noise.running.value_or(0), static_cast<double>(*running - 1));
+    if (const auto more = growth(from, line.after, "throttled"); more && *more >= 0)
+      noise.throttled = noise.throttled.value_or(0) + *more;
+    if (const auto more = growth(from, line.after, "quota_throttled_us"); more && *more >= 0)
+      noise.quota_throttled_us = noise.quota_throttled_us.value_or(0) + *more;
+    const auto waited = growth(line.before, line.after, "cpu_waiting_us"),
+               took = growth(line.before, line.after, "clock_us");
+    if (waited && took && *took > 0)
+      waiting.push_back(static_cast<double>(*waited) / static_cast<double>(*took));
+  }
+  noise.spread = *median(spreads);
+  noise.drift = std::ranges::max(medians) / std::ranges::min(medians) - 1;
+  if (ticks > 0) noise.stolen = stolen / ticks;
+  noise.waiting = median(waiting);
+  for (const auto& [key, type] : kMachineSettings)
+    if (const auto it = lines.back().after.find(key); it != lines.back().after.end() && !it->is_null())
+      noise.settings[key] = *it;
+  return noise;
+}
+
+std::string noise_warning(const Noise& noise) {
+  const auto found = complaints(noise);
+  if (found.empty()) return "";
+  std::vector<std::string> what, cures;
+  for (const auto& complaint : found) {
+    what.push_back(complaint.what);
+    if (std::ranges::find(cures, complaint.cure) == cures.end()) cures.push_back(complaint.cure);
+  }
+  return "The machine was not quiet: " + join(what, "; ") + ". What would help: " + join(cures, "; ") + ".";
+}
+}  // namespace optrush

@@ -1,0 +1,75 @@
+#include "report/analysis/problem.h"
+
+#include <set>
+#include <vector>
+
+#include "base/counted.h"
+#include "base/suggest.h"
+#include "optrush/edit.h"
+#include "optrush/options.h"
+#include "spec/spec_json.h"
+
+namespace optrush {
+namespace {
+/// Plugins that change what is trained, with their options.
+std::set<std::string> model_plugins(const Json& plan) {
+  std::set<std::string> found;
+  for (const auto& plugin : plan.at("plugins"))
+    if (plugin.at("effect") == to_string(Effect::model))
+      found.insert(plugin.at("name").get<std::string>() + " " + plugin.at("options").dump());
+  return found;
+}
+
+Json uses(const RunSpec& spec) {
+  Json uses = Json::array();
+  for (const auto& use : spec.plugins) uses.push_back({use.name, use.options});
+  return uses;
+}
+}  // namespace
+
+std::string difference_of_problems(const Variant& subject, const Json& a, const Variant& reference,
+                                   const Json& b) {
+  if (a.is_null() || b.is_null()) return "no plan to compare";
+  std::vector<std::string> parts;
+  const auto count = [&](const char* key, const std::string& noun, const std::string& of_each) {
+    const auto now = a.at("problem").at(key).get<int64_t>(), then = b.at("problem").at(key).get<int64_t>();
+    if (now != then)
+      parts.push_back(counted(now, noun) + " a " + of_each + " instead of " + std::to_string(then));
+  };
+  count("global_batch", "sequence", "step");
+  count("seq_len", "token", "sequence");
+  if (a.at("model") != b.at("model")) parts.emplace_back("another model");
+  if (model_plugins(a) != model_plugins(b)) parts.emplace_back("another function or task is trained");
+  if (subject.spec.start != reference.spec.start) parts.emplace_back("another state to start from");
+  if (to_json(subject.spec.data) != to_json(reference.spec.data))
+    parts.emplace_back("other data");
+  else if (held_out(subject.spec) != held_out(reference.spec))
+    parts.emplace_back("another part of the data is held out");
+  return join(parts);
+}
+
+std::string difference_of_problems(const Stored& of_subject, int64_t subject, const Stored& of_reference,
+                                   int64_t reference) {
+  const auto s = static_cast<size_t>(subject), r = static_cast<size_t>(reference);
+  return difference_of_problems(of_subject.variants[s], of_subject.plans[s], of_reference.variants[r],
+                                of_reference.plans[r]);
+}
+
+int64_t devices_of(const Json& plan) {
+  if (plan.is_null()) return 1;
+  const Json& problem = plan.at("problem");
+  if (const auto it = problem.find("world_size"); it != problem.end()) return it->get<int64_t>();
+  const auto one = problem.at("micro_batch").get<int64_t>() * problem.at("accumulation").get<int64_t>();
+  return problem.at("global_batch").get<int64_t>() / one;
+}
+
+bool same_work(const RunSpec& a, const RunSpec& b) {
+  return to_json(a.train) == to_json(b.train) && uses(a) == uses(b) && a.model == b.model &&
+         a.model_kind == b.model_kind && to_json(a.data) == to_json(b.data) && held_out(a) == held_out(b);
+}
+
+bool same_task(const RunSpec& a, const RunSpec& b) {
+  return a.model_kind == b.model_kind && a.model == b.model && to_json(a.data) == to_json(b.data) &&
+         a.train.seq_len == b.train.seq_len;
+}
+}  // namespace optrush

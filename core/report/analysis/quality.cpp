@@ -1,0 +1,120 @@
+#include "report/analysis/quality.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace optrush {
+namespace {
+constexpr size_t kFewestSteps = 3;  ///< in the window, of either run
+constexpr double kClearly = 0.01;   ///< of the loss
+constexpr double kInStandardErrors = 4;
+
+int64_t tokens_of(std::span<const StepResult> steps) {
+  int64_t tokens = 0;
+  for (const auto& step : steps) tokens += step.trained;
+  return tokens;
+}
+
+/// Losses of the steps that end in the last third of the first `tokens`.
+std::vector<double> last_third(std::span<const StepResult> steps, int64_t tokens) {
+  std::vector<double> losses;
+  int64_t seen = 0;
+  for (const auto& step : steps) {
+    seen += step.trained;
+    if (seen > tokens) break;
+    if (3 * seen > 2 * tokens) losses.push_back(step.loss);
+  }
+  return losses;
+}
+
+struct Mean {
+  double value = 0, squared_error = 0;
+};
+
+Mean mean_of(const std::vector<double>& values) {
+  Mean mean;
+  const auto n = static_cast<double>(values.size());
+  for (const double value : values) mean.value += value / n;
+  for (const double value : values)
+    mean.squared_error += (value - mean.value) * (value - mean.value) / (n - 1) / n;  // of one: not a number
+  return mean;
+}
+
+/// A validation loss after so many tokens.
+struct Point {
+  int64_t tokens = 0;
+  double loss = 0;
+};
+
+std::vector<Point> points_of(const Losses& losses) {
+  std::vector<Point> points;
+  int64_t seen = 0;
+  for (const auto& step : losses.steps) {
+    seen += step.trained;
+    for (const auto& point : losses.validation)
+      if (point.step == step.step + 1) points.push_back({seen, point.loss});
+  }
+  return points;
+}
+
+/// Tokens that it had seen then; 0: never.
+int64_t last_validated(const Losses& losses) {
+  const auto points = points_of(losses);
+  return points.empty() ? 0 : points.back().tokens;
+}
+
+/// Along the line between two of them; none before the first and after the last.
+std::optional<double> loss_after(const std::vector<Point>& points, int64_t tokens) {
+  const auto next = std::ranges::lower_bound(points, tokens, {}, &Point::tokens);
+  if (next == points.end()) return std::nullopt;
+  if (next->tokens == tokens) return next->loss;
+  if (next == points.begin()) return std::nullopt;
+  const Point& before = *std::prev(next);
+  const double part =
+      static_cast<double>(tokens - before.tokens) / static_cast<double>(next->tokens - before.tokens);
+  return before.loss + part * (next->loss - before.loss);
+}
+
+/// Validation losses where both have one, in the last third of the first `tokens`: batches of other sizes are
+/// validated after other numbers of tokens, and losses fall meanwhile.
+std::optional<Worse> validated(const Losses& subject, const Losses& reference, int64_t tokens) {
+  const auto mine = points_of(subject), others = points_of(reference);
+  std::vector<double> here, there;
+  for (const auto* points : {&mine, &others})
+    for (const Point& point : *points) {
+      if (3 * point.tokens <= 2 * tokens || point.tokens > tokens) continue;
+      const auto a = loss_after(mine, point.tokens), b = loss_after(others, point.tokens);
+      if (!a || !b) continue;
+      here.push_back(*a);
+      there.push_back(*b);
+    }
+  if (here.empty()) return std::nullopt;
+  return Worse{mean_of(here).value, mean_of(there).value, true};
+}
+
+bool is_above(const Worse& found) { return found.loss - found.other > kClearly * std::abs(found.other); }
+}  // namespace
+
+std::optional<Worse> trains_worse(const Losses& subject, const Losses& reference) {
+  const int64_t tokens = std::min(tokens_of(subject.steps), tokens_of(reference.steps));
+  if (const auto found = validated(subject, reference, tokens))
+    return is_above(*found) ? found : std::nullopt;
+  // Where one was validated later only, its first batches say little: they may be fuller than the other's.
+  if (!subject.validation.empty() && !reference.validation.empty() &&
+      std::max(last_validated(subject), last_validated(reference)) > tokens)
+    return std::nullopt;
+  const auto mine = last_third(subject.steps, tokens), others = last_third(reference.steps, tokens);
+  if (std::min(mine.size(), others.size()) < kFewestSteps) return std::nullopt;
+  const Mean a = mean_of(mine), b = mean_of(others);
+  double squared_error = a.squared_error + b.squared_error;
+  // Step by step the two see the same tokens, so what a batch adds to the loss cancels.
+  if (mine.size() == others.size()) {
+    std::vector<double> differences;
+    for (size_t i = 0; i < mine.size(); ++i) differences.push_back(mine[i] - others[i]);
+    squared_error = std::min(squared_error, mean_of(differences).squared_error);
+  }
+  const Worse found{a.value, b.value};
+  const bool clearly = found.loss - found.other > kInStandardErrors * std::sqrt(squared_error);
+  return is_above(found) && clearly ? std::optional(found) : std::nullopt;
+}
+}  // namespace optrush

@@ -1,0 +1,82 @@
+#include "report/analysis/quantities.h"
+
+#include <algorithm>
+
+#include "report/numbers/format.h"
+
+namespace optrush {
+std::string_view to_string(Unit unit) {
+  switch (unit) {
+    case Unit::number:
+      return "number";
+    case Unit::whole:
+      return "whole";
+    case Unit::seconds:
+      return "seconds";
+    case Unit::bytes:
+      return "bytes";
+    case Unit::flop_rate:
+      return "flop_rate";
+    case Unit::gigabyte_rate:
+      return "gigabyte_rate";
+    case Unit::share:
+      return "share";
+    case Unit::relative_error:
+      return "relative_error";
+    case Unit::loss:
+      return "loss";
+    case Unit::joules:
+      return "joules";
+  }
+  return "";
+}
+
+std::string text_of(Unit unit, double value) {
+  switch (unit) {
+    case Unit::number:
+      return grouped(value);
+    case Unit::whole:
+      return fixed(value, 0);
+    case Unit::seconds:
+      return duration(value);
+    case Unit::bytes:
+      return bytes(value);
+    case Unit::flop_rate:
+      return flops_rate(value);
+    case Unit::gigabyte_rate:
+      return fixed(value / 1e9, 2);
+    case Unit::share:
+      return percent(value);
+    case Unit::relative_error:
+      return change(1 + value);
+    case Unit::loss:
+      return fixed(value, 4);
+    case Unit::joules:
+      return grouped(value * 1e3) + " mJ";
+  }
+  return "";
+}
+
+const Quantity& quantity(std::string_view csv) {
+  return *std::ranges::find(quantities(), csv, &Quantity::csv);
+}
+
+const Quantity* quantity_of_grid(std::string_view name) {
+  const auto found = std::ranges::find(quantities(), name, &Quantity::grid);
+  return found == quantities().end() ? nullptr : &*found;
+}
+
+std::string title_in_grid(const Quantity& q) { return *q.grid_title != '\0' ? q.grid_title : q.title; }
+
+std::vector<std::string> grid_column_names() {
+  std::vector<std::string> names;
+  for (const Quantity& q : quantities())
+    if (*q.grid != '\0') names.emplace_back(q.grid);
+  return names;
+}
+
+std::string cell_of(const Quantity& q, const Analysis& a, const Row& row) {
+  if (q.word != nullptr) return q.word(a, row);
+  return or_unknown(q.value(a, row), [&](double value) { return text_of(q.unit, value); });
+}
+}  // namespace optrush

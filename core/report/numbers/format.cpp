@@ -1,0 +1,139 @@
+#include "report/numbers/format.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+
+#include "base/counted.h"
+#include "report/numbers/verdict.h"
+
+namespace optrush {
+namespace {
+/// Near 1 the third digit decides what is noise.
+int digits_near(double value) { return std::abs(value - 1) < 0.05 ? 3 : 2; }
+
+/// So many that an interval without 1 does not look as if it held 1.
+int digits_of(const Ratio& ratio) {
+  constexpr int kMost = 6;
+  int digits = digits_near(ratio.value);
+  const auto looks_like_one = [&](double bound) { return fixed(bound, digits) == fixed(1, digits); };
+  while (ratio.claim() && digits < kMost &&
+         (looks_like_one(ratio.interval->low) || looks_like_one(ratio.interval->high)))
+    ++digits;
+  return digits;
+}
+}  // namespace
+
+std::string ratio_only(double ratio) { return fixed(ratio, digits_near(ratio)) + "x"; }
+
+std::string interval_text(const Ratio& ratio) {
+  const int digits = digits_of(ratio);
+  return fixed(ratio.value, digits) + "x [" + fixed(ratio.interval->low, digits) + ", " +
+         fixed(ratio.interval->high, digits) + "]";
+}
+
+std::string ratio_text(const Ratio& ratio) {
+  if (ratio.same_run) return std::string(to_string(Outcome::same_run));
+  if (!ratio.interval)
+    return fixed(ratio.value, digits_of(ratio)) + "x (" +
+           counted(static_cast<int64_t>(ratio.rounds), "round") + ", no claim)";
+  const Outcome outcome = verdict_of(ratio).outcome;
+  return interval_text(ratio) + (ratio.claim() ? "" : " " + std::string(to_string(outcome)));
+}
+
+std::string markdown_cell(std::string_view text) {
+  const auto in_word = [&](size_t i) {
+    return i < text.size() && std::isalnum(static_cast<unsigned char>(text[i])) != 0;
+  };
+  // Backslashes only where they are needed: people read the file as it is, too.
+  const auto special = [&](size_t i) {
+    const char next = i + 1 < text.size() ? text[i + 1] : '\0';
+    switch (text[i]) {
+      case '\\':
+      case '|':
+      case '`':
+      case '*':
+      case '~':
+      case '$':
+        return true;
+      case '_':
+        return i == 0 || !in_word(i - 1) || !in_word(i + 1);
+      case '[':
+        return i == 0 || text[i - 1] == '!';
+      case ']':
+        return next == '(' || next == '[' || next == ':';
+      case '#':
+      case '+':
+      case '-':
+        return i == 0 && (next == ' ' || next == '\0');
+      default:
+        return false;
+    }
+  };
+  std::string cell;
+  for (size_t i = 0; i < text.size(); ++i) {
+    switch (text[i]) {
+      case '&':
+        cell += "&amp;";
+        break;
+      case '<':
+        cell += "&lt;";
+        break;
+      case '>':
+        cell += "&gt;";
+        break;
+      case '\n':
+        cell += "<br>";
+        break;
+      case '\r':
+      case '\t':
+        cell += ' ';
+        break;
+      default:
+        if (special(i)) cell += '\\';
+        cell += text[i];
+    }
+  }
+  return cell;
+}
+
+std::string html_text(std::string_view text) {
+  std::string html;
+  for (const char c : text) {
+    switch (c) {
+      case '&':
+        html += "&amp;";
+        break;
+      case '<':
+        html += "&lt;";
+        break;
+      case '>':
+        html += "&gt;";
+        break;
+      case '"':
+        html += "&quot;";
+        break;
+      case '\'':
+        html += "&#39;";
+        break;
+      default:
+        html += c;
+    }
+  }
+  return html;
+}
+
+std::string csv_field(std::string_view text) {
+  if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
+  std::string field = "\"";
+  for (const char c : text) field += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return field + "\"";
+}
+
+size_t characters(std::string_view utf8) {
+  return static_cast<size_t>(std::count_if(
+      utf8.begin(), utf8.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
+}
+}  // namespace optrush

@@ -1,0 +1,90 @@
+#include "report/numbers/statistics.h"
+
+#include <algorithm>
+#include <boost/math/distributions/students_t.hpp>
+#include <cmath>
+
+#include "optrush/error.h"
+
+namespace optrush {
+namespace {
+struct Moments {
+  double mean = 0, variance = 0;  ///< variance of the sample; 0 for one value
+};
+
+Moments moments(const std::vector<double>& values) {
+  Moments m;
+  for (const double v : values) m.mean += v / static_cast<double>(values.size());
+  if (values.size() < 2) return m;
+  for (const double v : values)
+    m.variance += (v - m.mean) * (v - m.mean) / static_cast<double>(values.size() - 1);
+  return m;
+}
+
+std::vector<double> logarithms(const std::vector<double>& values) {
+  std::vector<double> logs;
+  for (const double v : values) {
+    if (!(v > 0) || !std::isfinite(v)) throw Error("a ratio needs positive, finite measurements");
+    logs.push_back(std::log(v));
+  }
+  return logs;
+}
+
+Ratio from_logs(double mean, double standard_error, double degrees_of_freedom, size_t rounds,
+                const Standard& standard) {
+  Ratio ratio{std::exp(mean), std::nullopt, rounds, standard, degrees_of_freedom};
+  if (rounds < kMinRounds) return ratio;
+  const double half =
+      standard_error == 0 ? 0 : t_quantile(degrees_of_freedom, standard.error) * standard_error;
+  ratio.interval = Interval{std::exp(mean - half), std::exp(mean + half)};
+  return ratio;
+}
+}  // namespace
+
+std::optional<double> median(std::vector<double> values) {
+  if (values.empty()) return std::nullopt;
+  std::sort(values.begin(), values.end());
+  const size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+double Ratio::degrees_of_freedom() const { return degrees > 0 ? degrees : static_cast<double>(rounds) - 1; }
+
+double Ratio::standard_error() const {
+  const double half = std::log(interval->high / interval->low) / 2;
+  return half / t_quantile(degrees_of_freedom(), standard.error);
+}
+
+double t_quantile(double degrees_of_freedom, double error) {
+  return boost::math::quantile(boost::math::students_t(degrees_of_freedom), 1 - error / 2);
+}
+
+Ratio paired_ratio(const std::vector<double>& subject, const std::vector<double>& reference,
+                   const Standard& standard) {
+  if (subject.size() != reference.size() || subject.empty())
+    throw Error("a paired ratio needs the same rounds twice");
+  auto differences = logarithms(subject);
+  const auto reference_logs = logarithms(reference);
+  for (size_t i = 0; i < differences.size(); ++i) differences[i] -= reference_logs[i];
+  return ratio_of_logs(differences, standard);
+}
+
+Ratio ratio_of_logs(const std::vector<double>& log_ratios, const Standard& standard) {
+  const auto n = static_cast<double>(log_ratios.size());
+  const auto [mean, variance] = moments(log_ratios);
+  return from_logs(mean, std::sqrt(variance / n), n - 1, log_ratios.size(), standard);
+}
+
+Ratio unpaired_ratio(const std::vector<double>& subject, const std::vector<double>& reference,
+                     const Standard& standard) {
+  if (subject.empty() || reference.empty()) throw Error("a ratio needs a measurement on each side");
+  const auto a = moments(logarithms(subject));
+  const auto b = moments(logarithms(reference));
+  const auto n = static_cast<double>(subject.size()), m = static_cast<double>(reference.size());
+  const double va = a.variance / n, vb = b.variance / m;
+  const double denominator = va * va / std::max(n - 1, 1.0) + vb * vb / std::max(m - 1, 1.0);
+  const double degrees = denominator > 0 ? (va + vb) * (va + vb) / denominator : 1;
+  return from_logs(a.mean - b.mean, std::sqrt(va + vb), degrees, std::min(subject.size(), reference.size()),
+                   standard);
+}
+}  // namespace optrush

@@ -1,0 +1,80 @@
+#include "report/numbers/verdict.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/counted.h"
+#include "base/suggest.h"
+#include "report/numbers/format.h"
+
+namespace optrush {
+namespace {
+constexpr size_t kMostUsefulRounds = 1000;  ///< nobody runs more to tell two rungs apart
+
+/// The largest difference that two one-sided tests do not rule out, as a logarithm.
+double farthest(double mean, double standard_error, double degrees, const Standard& standard) {
+  if (standard_error == 0) return std::abs(mean);
+  return std::abs(mean) + t_quantile(degrees, 2 * standard.error) * standard_error;
+}
+
+/// Rounds after which the same mean and spread would decide.
+std::optional<size_t> more_rounds(const Ratio& ratio) {
+  const double mean = std::log(ratio.value);
+  const double spread = ratio.standard_error() * std::sqrt(static_cast<double>(ratio.rounds));
+  const auto decides = [&](size_t rounds) {
+    const auto n = static_cast<double>(rounds);
+    const double error = spread / std::sqrt(n);
+    return t_quantile(n - 1, ratio.standard.error) * error < std::abs(mean) ||
+           farthest(mean, error, n - 1, ratio.standard) <= std::log1p(ratio.standard.alike);
+  };
+  size_t low = ratio.rounds, high = kMostUsefulRounds;
+  if (low >= high || !decides(high)) return std::nullopt;
+  while (high - low > 1) (decides((low + high) / 2) ? high : low) = (low + high) / 2;
+  return high - ratio.rounds;
+}
+}  // namespace
+
+std::string_view to_string(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::faster:
+      return "faster";
+    case Outcome::slower:
+      return "slower";
+    case Outcome::alike:
+      return "no difference";
+    case Outcome::undecided:
+      return "undecided";
+    case Outcome::too_few:
+      return "too few rounds";
+    case Outcome::same_run:
+      return "the same run";
+  }
+  return "";
+}
+
+Verdict verdict_of(const Ratio& ratio) {
+  if (ratio.same_run) return {Outcome::same_run};
+  if (!ratio.interval) return {Outcome::too_few, 0, kMinRounds - std::min(kMinRounds, ratio.rounds)};
+  if (ratio.claim()) return {ratio.value > 1 ? Outcome::faster : Outcome::slower};
+  const double bound =
+      farthest(std::log(ratio.value), ratio.standard_error(), ratio.degrees_of_freedom(), ratio.standard);
+  if (bound <= std::log1p(ratio.standard.alike)) return {Outcome::alike, std::expm1(bound)};
+  return {Outcome::undecided, 0, more_rounds(ratio)};
+}
+
+std::string describe(const Verdict& verdict) {
+  std::string text(to_string(verdict.outcome));
+  switch (verdict.outcome) {
+    case Outcome::alike:
+      // Rounded up: what is stated has to hold.
+      return text + " above " + fixed(std::max(1.0, std::ceil(verdict.bound * 1000 - 1e-9)) / 10, 1) + " %";
+    case Outcome::undecided:
+      if (!verdict.more) return text + "; not even " + grouped(kMostUsefulRounds) + " rounds would tell";
+      return text + "; about " + counted(static_cast<int64_t>(*verdict.more), "more round") + " would tell";
+    case Outcome::too_few:
+      return text + "; a claim needs " + std::to_string(verdict.more.value_or(0)) + " more";
+    default:
+      return text;
+  }
+}
+}  // namespace optrush

@@ -1,0 +1,127 @@
+#include <algorithm>
+#include <set>
+
+#include "base/suggest.h"
+#include "report/numbers/format.h"
+#include "report/sections/document.h"
+
+namespace optrush {
+namespace {
+std::string label(std::string key) {
+  std::ranges::replace(key, '_', ' ');
+  return key;
+}
+
+/// A value for people: {"name": "EPYC", "memory_bytes": 2048} is "EPYC, memory 2.00 KiB"; "" where there is
+/// nothing.
+std::string text_of(const std::string& key, const Json& value) {
+  if (value.is_null() || (value.is_structured() && value.empty())) return "";
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_number_integer() && !key.ends_with("_bytes")) return value.dump();
+  if (value.is_number())
+    return key.ends_with("_bytes") ? bytes(value.get<double>()) : grouped(value.get<double>());
+  if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
+  std::vector<std::string> parts;
+  for (const auto& [name, item] : value.items()) {
+    std::string text = text_of(name, item);
+    if (text.empty()) continue;
+    const std::string bare = name.ends_with("_bytes") ? name.substr(0, name.size() - 6) : name;
+    parts.push_back(value.is_array() || name == "name" ? text : label(bare) + " " + text);
+  }
+  return join(parts, value.is_array() && !value.front().is_object() ? " " : ", ");
+}
+
+/// " (read 12.0, write 8.1, copy 11.2, triad 11.9)"; "" where they were not measured.
+std::string streams_of(const Json& context) {
+  const auto streams = context.find("streams_bytes_per_second");
+  if (streams == context.end()) return "";
+  std::vector<std::string> parts;
+  for (const auto& [name, rate] : streams->items())
+    parts.push_back(name + " " + grouped(rate.get<double>() / 1e9));
+  return " (" + join(parts) + ")";
+}
+
+void add_peak(const Json& context, Table& table) {
+  const auto peak = context.find("peak");
+  if (peak == context.end()) return;
+  std::vector<std::string> rates;
+  if (const auto dtypes = peak->find("dtype_flops"); dtypes != peak->end())
+    for (const auto& [dtype, flops] : dtypes->items())
+      if (flops.is_number()) rates.push_back(dtype + " " + flops_rate(flops.get<double>()));
+  if (!rates.empty()) table.rows.push_back({"matmul peak, measured", join(rates)});
+  table.rows.push_back({"MFU divides by", mfu_peak_text(context)});
+}
+
+/// The machines of a launcher's job.
+void add_hosts(const Json& context, Table& table) {
+  const auto hosts = context.find("hosts");
+  if (hosts == context.end()) return;
+  for (const auto& host : *hosts) {
+    std::vector<std::string> ranks, parts;
+    for (const auto& rank : host.at("ranks")) ranks.push_back(rank.dump());
+    parts.push_back((ranks.size() == 1 ? "rank " : "ranks ") + join(ranks, " "));
+    for (const char* key : {"cpu", "gpus"})
+      if (const std::string text = host.value(key, ""); !text.empty()) parts.push_back(text);
+    table.rows.push_back({"host " + host.at("name").get<std::string>(), join(parts)});
+  }
+}
+
+void add_plugins(const Analysis& a, Table& table) {
+  std::set<std::string> seen;
+  for (const auto& run : a.runs)
+    for (const auto& plugin : run.result.plugins) {
+      const std::string name = plugin.at("name"), version = plugin.at("version"),
+                        sha256 = plugin.at("sha256");
+      if (seen.insert(name + version + sha256).second)
+        table.rows.push_back(
+            {"plugin " + name, version + ", sha256 " + sha256 + ", " + plugin.at("file").get<std::string>()});
+    }
+}
+}  // namespace
+
+std::string mfu_peak_text(const Json& context) {
+  return or_unknown(mfu_denominator(context), [&](double flops) {
+    const Json& peak = context.at("peak");
+    const auto threads = number(context, "threads");
+    const bool of_threads = threads && context.value("gpus", Json::array()).empty();
+    return flops_rate(flops) +
+           (of_threads ? " of " + exact_number(*threads) + (*threads == 1 ? " CPU thread" : " CPU threads")
+                       : " a device") +
+           ": " + (peak.value("source", "") == "table" ? "the maker's dense " : "the measured ") +
+           peak.value("mfu_dtype", "bf16") + " matmul peak of " + peak.value("device", "the device");
+  });
+}
+
+Section context_section(const Analysis& a) {
+  // Told in a form of their own, or of no use to a reader.
+  static const std::set<std::string> kElsewhere = {"peak",
+                                                   "bandwidth_bytes_per_second",
+                                                   "streams_bytes_per_second",
+                                                   "plugins",
+                                                   "hosts",
+                                                   "python",
+                                                   "warnings",
+                                                   "script",
+                                                   "script_sha256"};
+  Section section{.title = "Context"};
+  Table table{{{"what"}, {"value"}}, {}};
+  for (const auto& [key, value] : a.context.items())
+    if (const std::string text = text_of(key, value); !text.empty() && !kElsewhere.contains(key))
+      table.rows.push_back({label(key), text});
+  if (const auto rate = a.context.find("bandwidth_bytes_per_second");
+      rate != a.context.end() && rate->is_number())
+    table.rows.push_back(
+        {"memory bandwidth, measured", grouped(rate->get<double>() / 1e9) + " GB/s" + streams_of(a.context)});
+  add_peak(a.context, table);
+  add_hosts(a.context, table);
+  for (const auto& [name, value] : a.experiment.arguments.items())
+    table.rows.push_back({"argument " + name, value.is_string() ? value.get<std::string>() : value.dump()});
+  table.rows.push_back({"script", a.experiment.script + ", sha256 " + a.experiment.script_sha256});
+  add_plugins(a, table);
+  table.rows.push_back({"full spec of every run", "runs/*/spec.json"});
+  section.table = std::move(table);
+  if (const auto warnings = a.context.find("warnings"); warnings != a.context.end())
+    for (const auto& warning : *warnings) section.bullets.push_back("Warning: " + warning.get<std::string>());
+  return section;
+}
+}  // namespace optrush

@@ -1,0 +1,82 @@
+#include "report/sections/cost_section.h"
+
+#include <algorithm>
+
+#include "report/numbers/format.h"
+
+namespace optrush {
+namespace {
+std::string count(double value) { return value < 1000 ? fixed(value, 0) : grouped(value); }
+std::string teraflops(double flops) {
+  if (flops == 0) return "0";
+  return flops < 1e11 ? grouped(flops * 1e-9) + " GFLOP" : grouped(flops * 1e-12) + " TFLOP";
+}
+
+/// "13 (2.10 GiB)"
+std::string with_bytes(const std::optional<double>& number, const std::optional<double>& size) {
+  if (!number) return std::string(kUnknown);
+  return count(*number) + (size.value_or(0) > 0 ? " (" + bytes(*size) + ")" : "");
+}
+
+bool is_of_a_gpu(const CostLine& line) { return line.memory && line.memory->reserved; }
+}  // namespace
+
+Table cost_table(const std::vector<CostLine>& lines) {
+  const bool gpu = std::ranges::any_of(lines, is_of_a_gpu);
+  Table table{{{"rung"},
+               {"launches", true},
+               {"host waits", true},
+               {"copies", true},
+               {"casts", true},
+               {"casts of a weight", true},
+               {"elementwise", true},
+               {"matmuls", true},
+               {"attention", true},
+               {"peak", true}},
+              {}};
+  if (gpu) table.columns.push_back({"reserved", true});
+  for (const CostLine& line : lines) {
+    const StepCost cost = line.cost.value_or(StepCost{});
+    table.rows.push_back({line.rung + (line.why_not.empty() ? "" : " (" + line.why_not + ")"),
+                          or_unknown(cost.launches, count), or_unknown(cost.host_waits, count),
+                          with_bytes(cost.copies, cost.copied_bytes), with_bytes(cost.casts, cost.cast_bytes),
+                          or_unknown(cost.casts_of_a_weight, count),
+                          or_unknown(cost.elementwise_bytes, bytes), or_unknown(cost.matmul_flops, teraflops),
+                          or_unknown(cost.attention_flops, teraflops),
+                          line.memory ? planned_peak_text(*line.memory) : std::string(kUnknown)});
+    if (gpu)
+      table.rows.back().push_back(line.memory ? or_unknown(line.memory->reserved, bytes)
+                                              : std::string(kUnknown));
+  }
+  return table;
+}
+
+std::vector<std::string> cost_remarks(const std::vector<CostLine>& lines) {
+  std::vector<std::string> remarks = {
+      "Launches are kernels that a GPU would start for the operators of a step, one for each that computes; "
+      "multi-tensor operators by their chunks.",
+      "Elementwise bytes are read and written by every kernel that is neither matmul nor attention; casts "
+      "are among them. Attention is that of fused kernels: the plain one is matmuls.",
+      "Host waits and copies are not known of a CPU, which copies nothing to itself."};
+  if (std::ranges::any_of(lines, is_of_a_gpu))
+    remarks.emplace_back(
+        "Peak is the predicted memory in use, with the rounding to the allocator's blocks and the workspaces "
+        "of cuBLAS. Reserved is the memory that LibTorch's caching allocator takes from the GPU for it. The "
+        "CUDA context, 0.3 to 0.8 GiB, is in neither.");
+  if (std::ranges::any_of(
+          lines, [](const CostLine& line) { return line.memory && !line.memory->bounded_by.empty(); }))
+    remarks.emplace_back("A peak of two numbers is at least the first and at most the second.");
+  return remarks;
+}
+
+Section cost_section(const Analysis& a) {
+  Section section{.title = "What a step costs a GPU"};
+  std::vector<CostLine> lines;
+  for (const Row& row : a.rows)
+    if (row.cost) lines.push_back({row.name, row.cost, row.planned_memory, ""});
+  if (lines.empty()) return section;
+  section.table = cost_table(lines);
+  section.bullets = cost_remarks(lines);
+  return section;
+}
+}  // namespace optrush

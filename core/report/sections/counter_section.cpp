@@ -1,0 +1,56 @@
+#include <algorithm>
+#include <cmath>
+
+#include "report/numbers/format.h"
+#include "report/sections/document.h"
+
+namespace optrush {
+namespace {
+/// A column: the counter of any row that has it.
+std::vector<const CounterResult*> columns_of(const Analysis& a) {
+  std::vector<const CounterResult*> columns;
+  for (const Row& row : a.rows)
+    for (const CounterResult& counter : row.counters)
+      if (std::ranges::none_of(columns, [&](const auto* column) { return column->same_as(counter); }))
+        columns.push_back(&counter);
+  std::ranges::stable_sort(columns, {}, &CounterResult::plugin);
+  return columns;
+}
+
+std::string counter_title(const CounterResult& counter) {
+  return counter.plugin + ": " + counter.name + (counter.per_step ? " a step" : "");
+}
+
+std::string value_of(const CounterResult& counter) {
+  if (counter.unit == "bytes") return bytes(counter.value);
+  if (counter.unit == "s") return duration(counter.value);
+  const bool few = counter.value == std::trunc(counter.value) && std::abs(counter.value) < 1000;
+  return (few ? exact_number(counter.value) : grouped(counter.value)) +
+         (counter.unit.empty() ? "" : " " + counter.unit);
+}
+}  // namespace
+
+Section counter_section(const Analysis& a) {
+  Section section{.title = "What plugins count"};
+  const auto columns = columns_of(a);
+  if (columns.empty()) return section;
+  section.paragraphs = {
+      "Numbers that plugins tell of their runs, over all ranks; medians over rounds. Of a step: what the "
+      "timed "
+      "steps added, over their number."};
+  Table table{{{"rung"}}, {}};
+  for (const auto* column : columns) table.columns.push_back({counter_title(*column), true});
+  for (const Row& row : a.rows) {
+    if (row.counters.empty()) continue;
+    std::vector<std::string> cells = {row.name};
+    for (const auto* column : columns) {
+      const auto found =
+          std::ranges::find_if(row.counters, [&](const auto& counter) { return counter.same_as(*column); });
+      cells.push_back(found == row.counters.end() ? std::string(kUnknown) : value_of(*found));
+    }
+    table.rows.push_back(std::move(cells));
+  }
+  section.table = std::move(table);
+  return section;
+}
+}  // namespace optrush

@@ -1,0 +1,140 @@
+#include "report/sections/grid.h"
+
+#include <algorithm>
+
+#include "base/suggest.h"
+#include "optrush/error.h"
+#include "report/analysis/problem.h"
+#include "report/analysis/quantities.h"
+#include "report/numbers/format.h"
+#include "spec/spec_json.h"
+
+namespace optrush {
+namespace {
+Json::json_pointer pointer(std::string path) {
+  std::ranges::replace(path, '.', '/');
+  return Json::json_pointer("/" + path);
+}
+
+/// Every combination, the last axis fastest, as expand() makes them.
+void combine(const std::vector<std::vector<Rung>>& axes, std::vector<std::string> choices,
+             std::vector<GridPoint>& points) {
+  if (choices.size() == axes.size()) {
+    points.push_back({std::move(choices), nullptr});
+    return;
+  }
+  for (const auto& rung : axes[choices.size()]) {
+    auto chosen = choices;
+    chosen.push_back(rung.name);
+    combine(axes, std::move(chosen), points);
+  }
+}
+
+bool sets(const std::vector<Rung>& axis, const std::string& path) {
+  return std::ranges::any_of(axis, [&](const Rung& rung) { return rung.settings.contains(pointer(path)); });
+}
+
+/// The same combination with the reference's choice on its axis.
+const GridPoint* reference_of(const Grid& grid, const GridPoint& point) {
+  auto choices = point.choices;
+  for (size_t i = 0; i < choices.size(); ++i)
+    if (std::ranges::find(grid.part->axes[i], grid.part->view.against, &Rung::name) !=
+        grid.part->axes[i].end())
+      choices[i] = grid.part->view.against;
+  if (choices == point.choices) return nullptr;
+  const auto it = std::ranges::find(grid.points, choices, &GridPoint::choices);
+  return it == grid.points.end() ? nullptr : &*it;
+}
+
+std::string grid_cell(const Analysis& a, const Quantity& quantity, const GridPoint& point,
+                      const GridPoint* reference) {
+  const auto value = quantity.value(a, *point.row);
+  if (!value) return std::string(kUnknown);
+  std::string text = text_of(quantity.unit, *value);
+  if (reference == nullptr) return text;
+  const auto other = quantity.value(a, *reference->row);
+  return other.value_or(0) > 0 ? text + " (" + change(*value / *other) + ")" : text;
+}
+
+std::string difference_of(const Analysis& a, const Row& row, const Row& reference) {
+  const auto i = static_cast<size_t>(row.variant), j = static_cast<size_t>(reference.variant);
+  return difference_of_problems(a.variants[i], a.plans[i], a.variants[j], a.plans[j]);
+}
+
+Section grid_section(const Analysis& a, const Grid& grid) {
+  const GridView& view = grid.part->view;
+  Section section{.title = "Grid", .chart = grid.chart};
+  section.caption = "Medians of all rounds, drawn over " + view.x + ".";
+  if (!view.against.empty())
+    section.paragraphs.push_back("In brackets: the change against '" + view.against +
+                                 "' with the other choices the same.");
+  Table table;
+  for (const auto& title : grid.titles) table.columns.push_back({title});
+  for (const auto& column : view.columns)
+    table.columns.push_back({title_in_grid(*quantity_of_grid(column)), true});
+  table.columns.push_back({"status"});
+  std::vector<std::string> others;
+  for (const auto& point : grid.points) {
+    auto cells = point.choices;
+    const GridPoint* reference = reference_of(grid, point);
+    const bool both = reference != nullptr && point.row->ok() && reference->row->ok();
+    if (const std::string differs = both ? difference_of(a, *point.row, *reference->row) : "";
+        !differs.empty())
+      others.push_back(point.row->name + " (" + differs + ")");
+    for (const auto& column : view.columns)
+      cells.push_back(grid_cell(a, *quantity_of_grid(column), point, reference));
+    cells.emplace_back(to_string(point.row->status));
+    table.rows.push_back(std::move(cells));
+  }
+  if (!others.empty())
+    section.bullets.push_back("Not like for like with '" + view.against + "': " + join(others));
+  section.table = std::move(table);
+  return section;
+}
+}  // namespace
+
+std::optional<double> Grid::x(const Analysis& a, const GridPoint& point) const {
+  if (part->view.x.empty()) return std::nullopt;
+  const Json spec = to_json(a.variants[static_cast<size_t>(point.row->variant)].spec);
+  const auto path = pointer(part->view.x);
+  if (!spec.contains(path) || !spec.at(path).is_number()) return std::nullopt;
+  return spec.at(path).get<double>();
+}
+
+std::string Grid::line(const GridPoint& point) const {
+  std::vector<std::string> parts;
+  for (size_t i = 0; i < part->axes.size(); ++i)
+    if (!sets(part->axes[i], part->view.x)) parts.push_back(point.choices[i]);
+  return parts.empty() ? part->view.x : grid_name(parts);
+}
+
+std::vector<Grid> grids_of(const Analysis& a) {
+  std::vector<Grid> grids;
+  for (const Part& part : a.experiment.parts) {
+    if (part.arrangement != Arrangement::grid || (part.view.columns.empty() && part.view.x.empty())) continue;
+    for (const auto* columns : {&part.view.columns, &part.view.curves})
+      for (const auto& column : *columns)
+        if (quantity_of_grid(column) == nullptr)
+          throw Error("a grid's view has no column '" + column + "'",
+                      did_you_mean(column, grid_column_names()), a.experiment.name);
+    Grid grid{.part = &part, .chart = "grid"};
+    if (!grids.empty()) grid.chart += "-" + std::to_string(grids.size() + 1);
+    combine(part.axes, {}, grid.points);
+    for (auto& point : grid.points)
+      for (const Row& row : a.rows)
+        if (row.group == "grid" && row.name == grid_name(point.choices)) point.row = &row;
+    std::erase_if(grid.points, [](const GridPoint& point) { return point.row == nullptr; });
+    for (size_t i = 0; i < part.axes.size(); ++i)
+      grid.titles.push_back(i < part.view.axes.size() ? part.view.axes[i]
+                                                      : "choice " + std::to_string(i + 1));
+    grids.push_back(std::move(grid));
+  }
+  return grids;
+}
+
+std::vector<Section> grid_sections(const Analysis& a) {
+  std::vector<Section> sections;
+  for (const Grid& grid : grids_of(a)) sections.push_back(grid_section(a, grid));
+  return sections;
+}
+}  // namespace optrush

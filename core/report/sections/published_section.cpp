@@ -1,0 +1,55 @@
+#include <algorithm>
+
+#include "base/suggest.h"
+#include "report/numbers/format.h"
+#include "report/sections/document.h"
+
+namespace optrush {
+namespace {
+/// "1.75x", and where it was published if that is another device than this one.
+std::string published_cell(double value, const std::string& shown, const Row& row) {
+  if (value == 0) return std::string(kUnknown);
+  return row.published_here ? shown : "(" + shown + ")";
+}
+}  // namespace
+
+Section published_section(const Analysis& a) {
+  Section section{.title = "Beside published figures"};
+  Table table{{{"rung"},
+               {"speed, measured", true},
+               {"published", true},
+               {"memory, measured", true},
+               {"published", true},
+               {"on"},
+               {"by"}},
+              {}};
+  bool elsewhere = false;
+  std::vector<std::string> others;
+  for (const Row& row : a.rows) {
+    if (!row.published) continue;
+    const Published& published = *row.published;
+    elsewhere = elsewhere || !row.published_here;
+    // With the change of another rung in it, it is not what was published.
+    const Comparison unknown;
+    const Comparison& measured = row.previous.between.empty() ? row.previous : unknown;
+    const bool differs = measured.speed && !measured.differs.empty();
+    if (differs) others.push_back(row.name + " (" + measured.differs + ")");
+    table.rows.push_back({row.name, or_unknown(measured.speed, ratio_text) + (differs ? " †" : ""),
+                          published_cell(published.speedup, grouped(published.speedup) + "x", row),
+                          or_unknown(measured.memory, [](double m) { return change(m); }),
+                          published_cell(published.memory, change(published.memory), row), published.on,
+                          published.source});
+  }
+  if (table.rows.empty()) return section;
+  section.paragraphs = {
+      "Tokens/s and peak active memory of each rung over the rung below it: measured here, and "
+      "published."};
+  if (elsewhere)
+    section.bullets = {
+        "In brackets: published on another device than the one of this report, so to be read and not "
+        "to be reached."};
+  if (!others.empty()) section.bullets.push_back("† Not like for like: " + join(others));
+  section.table = std::move(table);
+  return section;
+}
+}  // namespace optrush

@@ -1,0 +1,70 @@
+// The roofline model (Williams, Waterman, Patterson 2009): a phase that needs few FLOPs for each byte is
+// limited by the memory, the others by arithmetic.
+#include "report/sections/roofline.h"
+
+#include <algorithm>
+
+#include "report/numbers/format.h"
+
+namespace optrush {
+namespace {
+std::string dtype_of(const Analysis& a, const Row& row) { return a.spec(row).train.dtype; }
+
+void add_points(const Analysis& a, const Row& row, std::vector<RooflinePoint>& points) {
+  const std::string dtype = dtype_of(a, row);
+  const auto roof = roof_of(a.context, dtype);
+  if (!row.ok() || !row.work || !roof) return;
+  for (const auto& [name, seconds] : row.phases) {
+    const bool forward = name == "forward";
+    if ((!forward && name != "backward") || seconds.value_or(0) <= 0) continue;
+    const double bytes = forward ? row.work->forward_bytes : row.work->backward_bytes;
+    const double flops = forward ? row.work->forward_flops : row.work->backward_flops;
+    points.push_back({&row, name, dtype, flops / bytes, flops / *seconds, *roof});
+  }
+}
+}  // namespace
+
+double Roof::at(double intensity) const { return std::min(flops, intensity * bandwidth); }
+
+std::optional<Roof> roof_of(const Json& context, const std::string& dtype) {
+  const auto bandwidth = context.find("bandwidth_bytes_per_second");
+  const auto peak = peak_of_dtype(context, dtype);
+  if (bandwidth == context.end() || !bandwidth->is_number() || !peak) return std::nullopt;
+  return Roof{*peak, bandwidth->get<double>()};
+}
+
+std::vector<RooflinePoint> roofline_points(const Analysis& a) {
+  std::vector<RooflinePoint> points;
+  for (const Row& row : a.rows) add_points(a, row, points);
+  return points;
+}
+
+Section roofline_section(const Analysis& a) {
+  Section section{.title = "Roofline", .chart = "roofline"};
+  const auto points = roofline_points(a);
+  if (points.empty()) return section;
+  section.caption = "FLOP/s over FLOPs a byte, both logarithmic; the line is what the machine allows.";
+  const Roof& roof = points.front().roof;
+  section.paragraphs = {
+      "Measured limits: " + grouped(roof.bandwidth / 1e9) + " GB/s and, in " + points.front().dtype + ", " +
+      flops_rate(roof.flops) + ", which meet at " + grouped(roof.ridge()) +
+      " FLOPs a byte. What needs fewer is bound by memory. Bytes and FLOPs are those that any "
+      "implementation needs; a share above 100 % means that a cache served them, or that other programs "
+      "slowed the machine while its limits were measured."};
+  Table table{{{"rung"},
+               {"phase"},
+               {"FLOPs a byte", true},
+               {"bound by"},
+               {"GB/s", true},
+               {"FLOP/s", true},
+               {"of the limit", true}},
+              {}};
+  for (const auto& point : points)
+    table.rows.push_back({point.row->name, point.phase, grouped(point.intensity),
+                          point.memory_bound() ? "memory" : "arithmetic",
+                          fixed(point.flops / point.intensity / 1e9, 2), flops_rate(point.flops),
+                          percent(point.share())});
+  section.table = std::move(table);
+  return section;
+}
+}  // namespace optrush

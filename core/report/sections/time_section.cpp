@@ -1,0 +1,46 @@
+#include <algorithm>
+#include <limits>
+
+#include "report/analysis/time_to_loss.h"
+#include "report/numbers/format.h"
+#include "report/sections/document.h"
+
+namespace optrush {
+std::vector<const Row*> rows_over_time(const Analysis& a, const std::vector<const Row*>& rows) {
+  std::vector<const Row*> found;
+  for (const Row* row : rows)
+    if (row->ok() && row->runs_of() == row->variant &&
+        (a.experiment.target_loss > 0 || !row->validation.empty()) &&
+        !losses_by_time(row->steps, row->validation).empty())
+      found.push_back(row);
+  // Losses of two kinds are not compared.
+  if (std::ranges::any_of(found, [](const Row* row) { return !row->validation.empty(); }))
+    std::erase_if(found, [](const Row* row) { return row->validation.empty(); });
+  // Alone it is the curve of the losses.
+  return found.size() > 1 ? found : std::vector<const Row*>();
+}
+
+Section time_section(const Analysis& a, const Family& family) {
+  const auto rows = rows_over_time(a, family.rows);
+  if (rows.empty()) return {};
+  double shortest = std::numeric_limits<double>::infinity();
+  for (const Row* row : rows)
+    shortest = std::min(shortest, losses_by_time(row->steps, row->validation).back().seconds);
+  Section section{.title = title_for("Loss over time", family),
+                  .chart = "time" + family.suffix,
+                  .caption = "The loss of each rung's first round over the seconds that its steps took."};
+  Table table{{{"rung"}, {"loss after " + duration(shortest), true}, {"last loss", true}, {"after", true}},
+              {}};
+  for (const Row* row : rows) {
+    const auto losses = losses_by_time(row->steps, row->validation);
+    table.rows.push_back({row->name,
+                          or_unknown(loss_at(losses, shortest), [](double x) { return fixed(x, 4); }),
+                          fixed(losses.back().loss, 4), duration(losses.back().seconds)});
+  }
+  section.table = std::move(table);
+  section.bullets = {
+      "The first column compares equally long training: it is of the time when the quickest had made all "
+      "its steps, along the line between two losses."};
+  return section;
+}
+}  // namespace optrush

@@ -1,0 +1,69 @@
+#include "base/suggest.h"
+#include "report/numbers/format.h"
+#include "report/sections/document.h"
+#include "report/sections/spec_text.h"
+#include "spec/spec_json.h"
+
+namespace optrush {
+namespace {
+/// "dim = 256, n_layers = 4": the fields of one part of a spec, but those that say nothing.
+std::string fields_of(const Json& part) {
+  std::vector<std::string> fields = leaves_text(part);
+  std::erase_if(fields, [](const std::string& field) {
+    return field.ends_with(" = ") || field.ends_with(" = []") || field.ends_with(" = {}");
+  });
+  return join(fields);
+}
+
+std::string stack_of(const Json& plugins) {
+  std::vector<std::string> uses;
+  for (const auto& use : plugins) uses.push_back(use_text(use));
+  return uses.empty() ? "none" : join(uses);
+}
+
+std::string parameters_of(const Json& plan) {
+  const auto found = plan.find("parameters");
+  if (found == plan.end() || !found->is_object()) return "";
+  const auto number = [&](const char* name) {  // a stored plan may hold anything
+    const auto value = found->find(name);
+    return value != found->end() && value->is_number() ? grouped(value->get<double>())
+                                                       : std::string(kUnknown);
+  };
+  return number("count") + ", of which " + number("trainable") + " are trained";
+}
+
+Table table_of_base(const Analysis& a) {
+  const Json spec = to_json(a.variants.front().spec);
+  Table table{{{"base"}, {""}}, {}};
+  table.rows.push_back({"model", plain_text(spec.at("model_kind")) + ": " + fields_of(spec.at("model"))});
+  if (!a.plans.empty() && a.plans.front().is_object())
+    if (const std::string parameters = parameters_of(a.plans.front()); !parameters.empty())
+      table.rows.push_back({"parameters", parameters});
+  table.rows.push_back({"data", fields_of(spec.at("data"))});
+  table.rows.push_back({"train", fields_of(spec.at("train"))});
+  for (const char* part : {"validate", "save"})
+    if (const Json& fields = spec.at(part); fields.value("every", 0) > 0)
+      table.rows.push_back({part, fields_of(fields)});
+  if (const std::string start = spec.value("start", ""); !start.empty())
+    table.rows.push_back({"goes on from", plain_text(start)});
+  if (const double target = a.experiment.target_loss; target > 0)
+    table.rows.push_back({"target loss", exact_number(target)});
+  table.rows.push_back({"plugins", stack_of(spec.at("plugins"))});
+  return table;
+}
+}  // namespace
+
+Section training_section(const Analysis& a) {
+  if (a.variants.empty()) return {};
+  Section section{.title = "What was trained"};
+  section.table = table_of_base(a);
+  for (const Variant& variant : a.variants) {
+    if (variant.previous < 0) continue;
+    const std::string changes = variant.external ? "another program" : join(changes_text(to_json(variant)));
+    section.bullets.push_back(variant.name + ", over " +
+                              a.variants[static_cast<size_t>(variant.previous)].name + ": " +
+                              (changes.empty() ? "the same" : changes));
+  }
+  return section;
+}
+}  // namespace optrush

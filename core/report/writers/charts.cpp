@@ -1,0 +1,272 @@
+#include "report/writers/charts.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "report/analysis/quantities.h"
+#include "report/numbers/format.h"
+#include "report/numbers/verdict.h"
+#include "report/sections/grid.h"
+#include "report/sections/roofline.h"
+
+namespace optrush {
+namespace {
+using FamilyRows = std::vector<const Row*>;
+
+std::string speed_label(const Row& row) {
+  if (!row.ok()) {
+    const std::string status =
+        row.status == Status::oom ? "out of memory" : std::string(to_string(row.status));
+    return row.tokens_per_second ? status + " (" + grouped(*row.tokens_per_second) + ")" : status;
+  }
+  std::string label = or_unknown(row.tokens_per_second, grouped);
+  if (row.variant == 0) return label + " · base";
+  if (!row.base.speed) return label;
+  if (row.base.speed->same_run) return label + " · the base's run";
+  label += " · " + fixed(row.base.speed->value, 2) + "x";
+  if (!row.base.speed->interval)
+    label += " (no claim)";
+  else if (!row.base.speed->claim())
+    label += " (" + std::string(to_string(verdict_of(*row.base.speed).outcome)) + ")";
+  return label + (row.base.differs.empty() ? "" : " †");
+}
+
+bool has_speed(const Row& row) { return row.ok() && row.tokens_per_second; }
+
+Json speed_data(const FamilyRows& rows) {
+  Json list = Json::array();
+  for (const Row* row : rows) {
+    Json value = {
+        {"rung", row->name}, {"status", std::string(to_string(row->status))}, {"label", speed_label(*row)}};
+    if (has_speed(*row)) {
+      const auto [low, high] = std::ranges::minmax(row->samples);
+      value.update({{"speed", *row->tokens_per_second},
+                    {"low", low},
+                    {"high", high},
+                    {"same_problem", row->base.differs.empty()},
+                    {"previous", or_unknown(row->previous.speed, ratio_text)},
+                    {"base", or_unknown(row->base.speed, ratio_text)}});
+    }
+    list.push_back(std::move(value));
+  }
+  return {{"rows", std::move(list)}};
+}
+
+Json amount(const std::optional<double>& size) {
+  return size ? Json{{"bytes", *size}, {"text", bytes(*size)}} : Json();
+}
+
+Json memory_data(const FamilyRows& rows) {
+  Json list = Json::array();
+  for (const Row* row : rows) {
+    const std::string predicted =
+        row->prediction_error ? ", predicted " + change(1 + *row->prediction_error, 0) : "";
+    Json parts = Json::object();
+    for (const auto& [name, size] : row->memory.parts) parts[name] = amount(size);
+    list.push_back({{"rung", row->name},
+                    {"label", or_unknown(row->memory.allocated, bytes) + predicted},
+                    {"allocated", amount(row->memory.allocated)},
+                    {"predicted", amount(row->predicted_peak)},
+                    {"parts", std::move(parts)}});
+  }
+  return {{"rows", std::move(list)}};
+}
+
+Json target_of(const Analysis& a) {
+  const double target = a.experiment.target_loss;
+  return target > 0 ? Json{{"loss", target}, {"text", exact_number(target)}} : Json();
+}
+
+/// The curves: a line for all that can't be told apart. A rung that broke the gate shows here how.
+Json curves(const FamilyRows& rows) {
+  Json list = Json::array();
+  for (const LossLine& line : loss_lines(rows)) {
+    const size_t others = line.others.size();
+    Json losses = Json::array(), validation = Json::array();
+    for (const StepResult& step : line.row->steps)
+      if (std::isfinite(step.loss)) losses.push_back({step.step, step.loss});
+    for (const ValidationPoint& point : line.row->validation) validation.push_back({point.step, point.loss});
+    const std::string more =
+        others == 0 ? "" : " and " + std::to_string(others) + (others == 1 ? " other" : " others");
+    list.push_back({{"name", line.row->name + more},
+                    {"losses", std::move(losses)},
+                    {"validation", std::move(validation)}});
+  }
+  return list;
+}
+
+/// How far each rung is from what the gate compares it with; a rung of equal bits is left out.
+Json distances(const FamilyRows& rows) {
+  Json list = Json::array();
+  for (const Row* row : rows) {
+    Json apart = Json::array();
+    for (size_t i = 0; i < row->losses_apart.size(); ++i)
+      if (const double distance = row->losses_apart[i]; distance > 0 && std::isfinite(distance))
+        apart.push_back({i, distance});
+    if (apart.empty()) continue;
+    const double tolerance = row->verdict.loss.tolerance;
+    list.push_back({{"rung", row->name},
+                    {"to", row->loss_against},
+                    {"apart", std::move(apart)},
+                    {"allowed", tolerance > 0 ? Json(tolerance) : Json()},
+                    {"last", std::min(row->losses_apart.size(), kLossSteps) - 1}});
+  }
+  return list;
+}
+
+Json loss_data(const Analysis& a, const FamilyRows& rows) {
+  return {{"lines", curves(rows)}, {"distances", distances(rows)}, {"target", target_of(a)}};
+}
+
+Json time_data(const Analysis& a, const FamilyRows& shown) {
+  Json lines = Json::array();
+  for (const Row* row : shown) {
+    Json losses = Json::array();
+    for (const TimedLoss& loss : losses_by_time(row->steps, row->validation))
+      losses.push_back({{"seconds", loss.seconds}, {"steps", loss.steps}, {"loss", loss.loss}});
+    lines.push_back({{"name", row->name}, {"losses", std::move(losses)}});
+  }
+  const bool validated = !shown.front()->validation.empty();
+  return {{"lines", std::move(lines)},
+          {"validated", validated},
+          {"what", validated ? "on data that training never reads"
+                             : "mean of the last " + std::to_string(kSmoothedSteps) + " steps"},
+          {"target", target_of(a)}};
+}
+
+Json throughput_data(const FamilyRows& rows) {
+  Json list = Json::array();
+  for (const Row* row : rows) {
+    Json steps = Json::array();
+    for (const StepResult& step : row->steps)
+      if (step.timed && step.seconds > 0)
+        steps.push_back({step.step, static_cast<double>(step.tokens) / step.seconds});
+    if (row->ok() && !steps.empty()) list.push_back({{"rung", row->name}, {"steps", std::move(steps)}});
+  }
+  return {{"rungs", std::move(list)}};
+}
+
+Json scaling_data(const Analysis& a) {
+  Json list = Json::array();
+  for (const ScalingSeries& series : a.scaling) {
+    Json points = Json::array();
+    for (const ScalingPoint& point : series.points) {
+      Json value = {{"ranks", point.ranks},
+                    {"growth", point.growth},
+                    {"speedup", point.speedup ? point.speedup->value : 1},
+                    {"rung", a.row(point.variant)->name},
+                    {"text", or_unknown(point.speedup, ratio_text)},
+                    {"efficiency", percent(point.efficiency)}};
+      if (point.speedup && point.speedup->interval)
+        value.update({{"low", point.speedup->interval->low}, {"high", point.speedup->interval->high}});
+      points.push_back(std::move(value));
+    }
+    // In the legend, where labels can't cover each other: "data parallel, weak: 88 % at 4 ranks".
+    const ScalingPoint& largest = series.largest();
+    list.push_back({{"title", series.title() + ": " + percent(largest.efficiency, 0) + " at " +
+                                  std::to_string(largest.ranks) + " ranks"},
+                    {"points", std::move(points)}});
+  }
+  return {{"series", std::move(list)}};
+}
+
+/// Null where fewer than two settings can be drawn.
+Json grid_data(const Analysis& a, const Grid& grid) {
+  Json points = Json::array(), columns = Json::array();
+  std::set<double> measured;
+  for (const auto& column : grid.part->view.curves) {
+    const Quantity& quantity = *quantity_of_grid(column);
+    bool any = false;
+    for (const auto& point : grid.points) {
+      const auto x = grid.x(a, point), y = quantity.value(a, *point.row);
+      if (!x || !y || !point.row->ok()) continue;
+      points.push_back({{"line", grid.line(point)},
+                        {"x", *x},
+                        {"y", *y},
+                        {"column", column},
+                        {"text", text_of(quantity.unit, *y)}});
+      measured.insert(*x);
+      any = true;
+    }
+    if (any)
+      columns.push_back(
+          {{"name", column}, {"title", title_in_grid(quantity)}, {"unit", to_string(quantity.unit)}});
+  }
+  if (measured.size() < 2) return nullptr;
+  return {{"x", grid.part->view.x}, {"columns", std::move(columns)}, {"points", std::move(points)}};
+}
+
+Json roofline_data(const std::vector<RooflinePoint>& points) {
+  Json list = Json::array(), roofs = Json::array();
+  std::set<std::string> dtypes;
+  for (const RooflinePoint& point : points) {
+    list.push_back({{"rung", point.row->name},
+                    {"phase", point.phase},
+                    {"x", point.intensity},
+                    {"y", point.flops},
+                    {"share", percent(point.share())}});
+    if (dtypes.insert(point.dtype).second)
+      roofs.push_back(
+          {{"dtype", point.dtype}, {"flops", point.roof.flops}, {"bandwidth", point.roof.bandwidth}});
+  }
+  return {{"points", std::move(list)}, {"roofs", std::move(roofs)}};
+}
+}  // namespace
+
+std::vector<LossLine> loss_lines(const std::vector<const Row*>& rows) {
+  // What the picture shows from bottom to top.
+  double low = std::numeric_limits<double>::infinity(), high = -low;
+  for (const Row* row : rows)
+    for (const StepResult& step : row->steps)
+      if (std::isfinite(step.loss)) {
+        low = std::min(low, step.loss);
+        high = std::max(high, step.loss);
+      }
+  const auto covers = [&](const Row& one, const Row& other) {
+    constexpr double kApart = 0.004;  // of the height: the width of a line
+    return one.ok() && other.ok() &&
+           std::ranges::equal(one.steps, other.steps, [&](const StepResult& x, const StepResult& y) {
+             return std::abs(x.loss - y.loss) <= kApart * (high - low);
+           });
+  };
+  std::vector<LossLine> lines;
+  for (const Row* row : rows) {
+    if (row->steps.empty()) continue;
+    const auto line =
+        std::ranges::find_if(lines, [&](const LossLine& drawn) { return covers(*drawn.row, *row); });
+    if (line == lines.end())
+      lines.push_back({row, {}});
+    else
+      line->others.push_back(row);
+  }
+  return lines;
+}
+
+std::vector<Chart> charts_of(const Analysis& a) {
+  std::vector<Chart> charts;
+  const auto families = families_of(a);
+  const auto of_families = [&](const std::string& kind, auto&& shows, auto&& data) {
+    for (const Family& family : families)
+      if (std::ranges::any_of(family.rows, [&](const Row* row) { return shows(*row); }))
+        charts.push_back({kind + family.suffix, kind, data(family.rows)});
+  };
+  of_families("speed", has_speed, speed_data);
+  if (!a.scaling.empty()) charts.push_back({"scaling", "scaling", scaling_data(a)});
+  for (const Grid& grid : grids_of(a))
+    if (Json data = grid_data(a, grid); !data.is_null())
+      charts.push_back({grid.chart, "grid", std::move(data)});
+  if (const auto points = roofline_points(a); !points.empty())
+    charts.push_back({"roofline", "roofline", roofline_data(points)});
+  of_families(
+      "memory", [](const Row& row) { return row.memory.allocated.has_value(); }, memory_data);
+  of_families(
+      "loss", [](const Row& row) { return row.final_loss && std::isfinite(*row.final_loss); },
+      [&](const FamilyRows& rows) { return loss_data(a, rows); });
+  for (const Family& family : families)
+    if (const FamilyRows shown = rows_over_time(a, family.rows); !shown.empty())
+      charts.push_back({"time" + family.suffix, "loss_over_time", time_data(a, shown)});
+  of_families("throughput", has_speed, throughput_data);
+  return charts;
+}
+}  // namespace optrush

@@ -1,0 +1,239 @@
+#include "report/analysis/quantities.h"
+#include "report/numbers/verdict.h"
+#include "report/writers/writers.h"
+#include "spec/spec_json.h"
+
+namespace optrush {
+namespace {
+template <class T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json();
+}
+
+Json of(const Comparison& c) {
+  if (c.variant < 0) return nullptr;
+  return {{"variant", c.variant},
+          {"rung", c.name},
+          {"between", c.between},
+          {"differs", c.differs},
+          {"speed", ratio_json(c.speed)},
+          {"memory", or_null(c.memory)},
+          {"worse", c.worse ? Json{{"loss", c.worse->loss},
+                                   {"other", c.worse->other},
+                                   {"by", c.worse->validated ? "validation loss" : "training loss"}}
+                            : Json()}};
+}
+
+template <class Pairs>
+Json object(const Pairs& pairs) {
+  Json json = Json::object();
+  for (const auto& [name, value] : pairs) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(value)>, double>)
+      json[name] = value;
+    else
+      json[name] = or_null(value);
+  }
+  return json;
+}
+
+Json gate_of(const Row& row) {
+  const bool compared = row.verdict.compared;
+  const Deviation& loss = row.verdict.loss;
+  const auto deviation = [](const std::optional<Deviation>& d) {
+    return d ? Json{{"worst", d->worst}, {"at_step", d->at_step}, {"tolerance", d->tolerance}} : Json();
+  };
+  return {{"explanation", row.gate},
+          {"checked", row.checked},
+          {"compared", compared},
+          {"at_step", compared ? Json(loss.at_step) : Json()},
+          {"later", deviation(row.verdict.later)},
+          {"gradient_norm", deviation(row.verdict.norm)},
+          {"message", row.verdict.message}};
+}
+
+/// [at least, at most], where that is all that the plan can say of a step's peak.
+Json bounds_of(const Row& row) {
+  if (!row.planned_memory || row.planned_memory->bounded_by.empty()) return nullptr;
+  return {row.planned_memory->least, row.planned_memory->peak};
+}
+
+Json published_of(const Row& row) {
+  if (!row.published) return nullptr;
+  return {{"on", row.published->on}, {"source", row.published->source}, {"comparable", row.published_here}};
+}
+
+Json mesh_of(const Row& row) {
+  Json mesh = Json::array();
+  for (const auto& dimension : row.mesh) mesh.push_back({{"dim", dimension.name}, {"size", dimension.size}});
+  return mesh;
+}
+
+Json validation_of(const Row& row) {
+  Json points = Json::array();
+  for (const auto& point : row.validation) points.push_back({{"step", point.step}, {"loss", point.loss}});
+  return points;
+}
+
+Json counters_json(const Row& row) {
+  Json counters = Json::array();
+  for (const auto& counter : row.counters)
+    counters.push_back({{"plugin", counter.plugin},
+                        {"name", counter.name},
+                        {"unit", counter.unit},
+                        {"per", counter.per_step ? "step" : "run"},
+                        {"value", counter.value}});
+  return counters;
+}
+
+Json ranks_of(const Row& row) {
+  Json ranks = Json::array();
+  for (const auto& rank : row.ranks)
+    ranks.push_back({{"rank", rank.rank},
+                     {"host", rank.host},
+                     {"device", rank.device},
+                     {"step_seconds", or_null(rank.step_seconds)},
+                     {"busy_seconds", or_null(rank.busy_seconds)},
+                     {"exposed_seconds", or_null(rank.exposed_seconds)},
+                     {"peak_allocated", or_null(rank.peak_allocated)},
+                     {"peak_reserved", or_null(rank.peak_reserved)},
+                     {"process", or_null(rank.process)},
+                     {"parts", or_null(rank.parts)},
+                     {"sent_bytes", or_null(rank.sent_bytes)}});
+  return ranks;
+}
+
+Json collectives_of(const Row& row) {
+  Json collectives = Json::array();
+  for (const auto& c : row.collectives)
+    collectives.push_back({{"name", c.name},
+                           {"group", c.group},
+                           {"ranks", c.ranks},
+                           {"calls", or_null(c.calls)},
+                           {"bytes", or_null(c.bytes)},
+                           {"sent_bytes", or_null(c.sent_bytes)},
+                           {"theory_bytes", or_null(c.theory_bytes)}});
+  return collectives;
+}
+
+Json of(const ScalingSeries& series, const Analysis& a) {
+  Json points = Json::array();
+  for (const auto& point : series.points)
+    points.push_back({{"variant", point.variant},
+                      {"rung", a.row(point.variant)->name},
+                      {"ranks", point.ranks},
+                      {"global_batch", point.global_batch},
+                      {"tokens_per_second", or_null(a.row(point.variant)->tokens_per_second)},
+                      {"speedup", ratio_json(point.speedup)},
+                      {"hardware", point.growth},
+                      {"efficiency", point.efficiency}});
+  return {{"kind", std::string(to_string(series.kind))}, {"name", series.name}, {"points", points}};
+}
+
+Json of(const Noise& noise) {
+  return {{"probes", noise.probes},
+          {"spread", noise.spread},
+          {"drift", noise.drift},
+          {"stolen", or_null(noise.stolen)},
+          {"waiting", or_null(noise.waiting)},
+          {"running", or_null(noise.running)},
+          {"throttled", or_null(noise.throttled)},
+          {"quota_throttled_us", or_null(noise.quota_throttled_us)},
+          {"settings", noise.settings}};
+}
+
+/// Its numbers stand where their names in quantities() say, but in what is null for this row.
+void put_numbers(Json& json, const Analysis& a, const Row& row) {
+  for (const Quantity& q : quantities()) {
+    if (*q.json == '\0') continue;
+    const Json::json_pointer place(std::string("/") + q.json);
+    if (Json& around = json[place.parent_pointer()]; !around.is_null())
+      around[place.back()] = or_null(q.value(a, row));
+  }
+}
+
+Json of(const Analysis& a, const Row& row) {
+  Json json = {{"variant", row.variant},
+               {"rung", row.name},
+               {"group", row.group},
+               {"status", std::string(to_string(row.status))},
+               {"reason", row.reason},
+               {"notes", row.notes},
+               {"devices", row.devices},
+               {"mesh", mesh_of(row)},
+               {"ranks", ranks_of(row)},
+               {"collectives", collectives_of(row)},
+               {"rounds", row.rounds},
+               {"samples", row.samples},
+               {"phases", object(row.phases)},
+               {"vs_previous", of(row.previous)},
+               {"vs_base", of(row.base)},
+               {"published", published_of(row)},
+               {"memory", {{"parts", object(row.memory.parts)}}},
+               {"costs", row.cost ? Json::object() : Json()},
+               {"predicted_bounds", bounds_of(row)},
+               {"loss_change_at", row.loss_change ? Json(row.loss_change_at) : Json()},
+               {"validation", validation_of(row)},
+               {"time_to_loss", json_of(row.time_to_loss)},
+               {"counters", counters_json(row)},
+               {"traces", row.traces},
+               {"gate", gate_of(row)}};
+  put_numbers(json, a, row);
+  return json;
+}
+}  // namespace
+
+Json ratio_json(const std::optional<Ratio>& ratio) {
+  if (!ratio) return nullptr;
+  Json interval;
+  if (ratio->interval) interval = {ratio->interval->low, ratio->interval->high};
+  const Verdict verdict = verdict_of(*ratio);
+  return {{"value", ratio->value},
+          {"interval", interval},
+          {"rounds", ratio->rounds},
+          {"verdict", std::string(to_string(verdict.outcome))},
+          {"bound", verdict.outcome == Outcome::alike ? Json(verdict.bound) : Json()},
+          {"more_rounds", or_null(verdict.more)}};
+}
+
+Json results_json(const Analysis& a) {
+  Json rows = Json::array(), ablation = Json::array(), programs = Json::array(), runs = Json::array(),
+       scaling = Json::array();
+  for (const auto& series : a.scaling) scaling.push_back(of(series, a));
+  for (const Row& row : a.rows) {
+    rows.push_back(of(a, row));
+    if (row.same_as >= 0) rows.back()["same_as"] = row.same_as;
+    if (!row.warnings.empty()) rows.back()["warnings"] = row.warnings;
+    for (const SampledText& sampled : row.sample)
+      rows.back()["sample"].push_back({{"prompt", sampled.prompt}, {"text", sampled.text}});
+    if (row.best) rows.back()["best"] = {{"step", row.best->step}, {"loss", row.best->loss}};
+  }
+  for (const auto& line : a.ablation)
+    ablation.push_back({{"rung", line.rung},
+                        {"in_stack", ratio_json(line.in_stack)},
+                        {"alone", ratio_json(line.alone)},
+                        {"memory_in_stack", or_null(line.memory_in_stack)},
+                        {"memory_alone", or_null(line.memory_alone)},
+                        {"differs", line.differs}});
+  for (const auto& program : a.programs)
+    programs.push_back({{"rung", program.comparison.name},
+                        {"fastest_rung", a.row(program.fastest)->name},
+                        {"speed", ratio_json(program.comparison.speed)}});
+  for (const auto& run : a.runs)
+    runs.push_back({{"id", run.id}, {"spec", to_json(run.spec)}, {"result", run.raw}});
+  Json drift;
+  if (a.drift)
+    drift = {{"first", a.drift->first}, {"last", a.drift->last}, {"ratio", a.drift->last / a.drift->first}};
+  return {{"schema_version", 1},
+          {"finding", finding_text(a)},
+          {"experiment", to_json(a.experiment)},
+          {"missing_runs", a.missing_runs},
+          {"rows", rows},
+          {"drift", drift},
+          {"noise", a.noise ? of(*a.noise) : Json()},
+          {"ablation", ablation},
+          {"programs", programs},
+          {"scaling", scaling},
+          {"context", a.context},
+          {"runs", runs}};
+}
+}  // namespace optrush

@@ -1,0 +1,60 @@
+#include <algorithm>
+
+#include "report/numbers/format.h"
+#include "report/sections/document.h"
+#include "report/writers/writers.h"
+
+namespace optrush {
+namespace {
+std::string row_of(const std::vector<std::string>& cells) {
+  std::string line = "|";
+  for (const auto& cell : cells) line += " " + cell + " |";
+  return line + "\n";
+}
+
+}  // namespace
+
+std::string markdown_table(const Table& table) {
+  std::vector<std::string> titles, rules;
+  for (const auto& column : table.columns) {
+    titles.push_back(markdown_cell(column.title));
+    rules.emplace_back(column.number ? "---:" : ":---");
+  }
+  std::string text = row_of(titles) + row_of(rules);
+  for (const auto& row : table.rows) {
+    std::vector<std::string> cells;
+    for (const auto& cell : row) cells.push_back(markdown_cell(cell));
+    text += row_of(cells);
+  }
+  return text + "\n";
+}
+
+namespace {
+std::string markdown_section(const Section& section, const std::vector<std::string>& charts) {
+  std::string text;
+  if (!section.title.empty()) text += "## " + section.title + "\n\n";
+  for (const auto& paragraph : section.paragraphs) text += markdown_cell(paragraph) + "\n\n";
+  if (std::ranges::find(charts, section.chart) != charts.end())
+    text +=
+        "![" + section.chart + "](" + section.chart + ".svg)\n\n" + markdown_cell(section.caption) + "\n\n";
+  if (section.table) text += markdown_table(*section.table);
+  for (const auto& bullet : section.bullets) text += "- " + markdown_cell(bullet) + "\n";
+  for (const auto& link : section.links)
+    text += "- [" + markdown_cell(link.text) + "](" + markdown_cell(link.file) + ")\n";
+  return section.bullets.empty() && section.links.empty() ? text : text + "\n";
+}
+}  // namespace
+
+std::string markdown(const Document& document, const std::vector<std::string>& charts) {
+  std::string text = "# " + markdown_cell(document.title) + "\n\n";
+  text += "**" + markdown_cell(document.findings.front()) + "**\n\n";
+  for (size_t i = 1; i < document.findings.size(); ++i)
+    text += "- " + markdown_cell(document.findings[i]) + "\n";
+  if (document.findings.size() > 1) text += "\n";
+  for (const auto& warning : document.warnings) text += "> Warning: " + markdown_cell(warning) + "\n\n";
+  if (!document.question.empty()) text += "Question: " + markdown_cell(document.question) + "\n\n";
+  for (const auto& section : document.sections) text += markdown_section(section, charts);
+  while (text.ends_with("\n\n")) text.pop_back();
+  return text;
+}
+}  // namespace optrush

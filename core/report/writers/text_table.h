@@ -1,0 +1,10 @@
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "report/sections/document.h"
+
+namespace optrush {
+/// Aligned columns below their titles, for a terminal.
+std::string text_table(const Table&);
+}  // namespace optrush

@@ -1,0 +1,69 @@
+#include "report/writers/tracking.h"
+
+#include "base/files.h"
+#include "machine/python.h"
+#include "optrush/error.h"
+#include "process/process.h"
+#include "process/temporary_folder.h"
+#include "report/analysis/stand_in.h"
+#include "report/writers/writers.h"
+#include "tracking_script.h"
+
+namespace optrush {
+namespace fs = std::filesystem;
+namespace {
+constexpr double kExportTimeout = 600;
+constexpr int kMissing = 3;  ///< tracking.py's exit code for a package that is not there
+
+/// Runs of two exports in one folder would be shown as one.
+void require_new(const fs::path& folder) {
+  if (fs::exists(folder) && !(fs::is_directory(folder) && fs::is_empty(folder)))
+    throw Error("is there already", "remove it, or name another with --out", folder.string());
+}
+
+std::string last_line(std::string text) {
+  while (text.ends_with('\n')) text.pop_back();
+  return text.substr(text.rfind('\n') + 1);
+}
+
+void run_script(Json job, const std::string& tracker, const fs::path& folder) {
+  const fs::path python = project_python();
+  if (python.empty())
+    throw Error("there is no Python environment, which writing for " + tracker + " needs",
+                "./optrush setup makes one; OPTRUSH_PYTHON names another; --to csv needs none");
+  job.update({{"tracker", tracker}, {"folder", fs::absolute(folder).string()}});
+  const TemporaryFolder scratch;
+  const fs::path file = scratch.path() / "job.json", log = scratch.path() / "log.txt";
+  write_json(file, job);
+  Interrupts interrupts;
+  const ProcessEnd end = run_process({{python.string(), "-c", kTrackingScript, file.string()}, {}, log},
+                                     {kExportTimeout}, interrupts);
+  if (end.kind == ProcessEnd::Kind::exited && end.code == 0) return;
+  const std::string said = last_line(read_file(log));
+  if (end.kind == ProcessEnd::Kind::exited && end.code == kMissing)
+    throw Error(python.string() + " has no package '" + said + "', which writing for " + tracker + " needs",
+                python.string() + " -m pip install " + said);
+  throw Error("writing for " + tracker + " did not end well: " + said, "", folder.string());
+}
+}  // namespace
+
+std::optional<Tracker> tracker_of(std::string_view word) {
+  if (word == "csv") return Tracker::csv;
+  if (word == "tensorboard") return Tracker::tensorboard;
+  if (word == "wandb") return Tracker::wandb;
+  return std::nullopt;
+}
+
+void write_tracked(const Analysis& a, Tracker tracker, const fs::path& folder) {
+  refuse_stand_in(a.context, folder.string());
+  if (tracker == Tracker::csv) {
+    fs::create_directories(folder);
+    write_file(folder / "steps.csv", steps_csv(a));
+    write_file(folder / "runs.csv", runs_csv(a));
+    write_file(folder / "rungs.csv", csv(a));
+    return;
+  }
+  require_new(folder);
+  run_script(tracked_runs(a), tracker == Tracker::tensorboard ? "tensorboard" : "wandb", folder);
+}
+}  // namespace optrush

@@ -1,0 +1,31 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "report/analysis/compare.h"
+#include "report/sections/document.h"
+
+namespace optrush {
+/// report.md; `charts` are the names of those that were drawn.
+std::string markdown(const Document&, const std::vector<std::string>& charts);
+/// One table of it.
+std::string markdown_table(const Table&);
+/// results.csv: one line a row, always the same columns (docs/schema/results_csv.md).
+std::string csv(const Analysis&);
+/// results.json: everything, with the raw samples (docs/schema/results.schema.json).
+Json results_json(const Analysis&);
+/// A ratio as everything that is JSON has it; null where there is none.
+Json ratio_json(const std::optional<Ratio>&);
+
+/// report.html: the document with places for `charts`; what makes them interactive takes the place of
+/// `kChartsMark`. Without charts the page needs nothing else.
+std::string html(const Document&, const std::vector<std::string>& charts);
+inline constexpr const char* kChartsMark = "<!--charts-->";
+
+// What differs in their context, then every rung with its ratio to the first report and interval.
+/// For a terminal.
+std::string comparison_text(const ComparedReports&);
+std::string comparison_markdown(const ComparedReports&);
+/// docs/schema/comparison.schema.json
+Json comparison_json(const ComparedReports&);
+}  // namespace optrush

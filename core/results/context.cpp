@@ -1,0 +1,177 @@
+#include "results/context.h"
+
+namespace optrush {
+const Record<CpuContext>& record_of(const CpuContext*) {
+  static const auto record =
+      Record<CpuContext>("the CPU")
+          .open()
+          .field("name", &CpuContext::name, {.promised = true})
+          .field("cores", &CpuContext::cores,
+                 {.doc = "physical cores that the process may use",
+                  .promised = true,
+                  .schema = {{"minimum", 1}}})
+          .field("threads", &CpuContext::threads,
+                 {.doc = "logical processors that it may use", .promised = true, .schema = {{"minimum", 1}}})
+          .field("quota", &CpuContext::quota,
+                 {.doc = "processors that its control group allows", .nullable = true})
+          .field("isa", &CpuContext::isa,
+                 {.doc = "instruction sets that matter for training", .promised = true})
+          .field("cache_bytes", &CpuContext::cache_bytes,
+                 {.doc = "last-level caches together", .nullable = true})
+          .field("memory_bytes", &CpuContext::memory_bytes, {.promised = true, .schema = {{"minimum", 1}}})
+          .field("governor", &CpuContext::governor, {.nullable = true})
+          .field("huge_pages", &CpuContext::huge_pages, {.doc = "always, madvise or never", .nullable = true})
+          .field("load_average", &CpuContext::load_average, {})
+          .field("busy", &CpuContext::busy,
+                 {.doc = "processors that others kept busy before anything was measured"});
+  return record;
+}
+
+const Record<GpuContext>& record_of(const GpuContext*) {
+  static const auto record =
+      Record<GpuContext>("a GPU")
+          .open()
+          .field("name", &GpuContext::name, {.promised = true})
+          .field("memory_bytes", &GpuContext::memory_bytes, {.promised = true})
+          .field("used_bytes", &GpuContext::used_bytes, {.nullable = true})
+          .field("sm", &GpuContext::sm, {.promised = true, .schema = {{"pattern", "^sm_[0-9]+$"}}})
+          .field("multiprocessors", &GpuContext::multiprocessors, {.nullable = true})
+          .field("driver", &GpuContext::driver, {.promised = true, .nullable = true})
+          .field("ecc", &GpuContext::ecc, {.nullable = true})
+          .field("clock_mhz", &GpuContext::clock_mhz, {.nullable = true})
+          .field("max_clock_mhz", &GpuContext::max_clock_mhz, {.nullable = true})
+          .field("memory_clock_mhz", &GpuContext::memory_clock_mhz, {.nullable = true})
+          .field("power_watts", &GpuContext::power_watts, {.nullable = true})
+          .field("power_limit_watts", &GpuContext::power_limit_watts, {.nullable = true})
+          .field("temperature", &GpuContext::temperature, {.doc = "degrees Celsius", .nullable = true})
+          .field("throttling", &GpuContext::throttling,
+                 {.doc = "why clocks are held down, before or after the measurement"})
+          .field("other_processes", &GpuContext::other_processes, {});
+  return record;
+}
+
+const Record<HostContext>& record_of(const HostContext*) {
+  static const auto record =
+      Record<HostContext>("a host")
+          .open()
+          .field("name", &HostContext::name, {.promised = true})
+          .field("ranks", &HostContext::ranks, {.promised = true})
+          .field("cpu", &HostContext::cpu, {.promised = true})
+          .field("gpus", &HostContext::gpus,
+                 {.doc = "of the machine: \"8 x NVIDIA H100 80GB HBM3\"; empty: none", .promised = true});
+  return record;
+}
+
+const Record<PeakContext>& record_of(const PeakContext*) {
+  static const auto record =
+      Record<PeakContext>("the peak")
+          .open()
+          .field("device", &PeakContext::device, {.promised = true})
+          .field("dtype_flops", &PeakContext::dtype_flops,
+                 {.doc = "measured FLOP/s of the fastest square matmul", .promised = true})
+          .field("source", &PeakContext::source,
+                 {.promised = true, .schema = {{"enum", {"measured", "table"}}}})
+          .field("mfu_dtype", &PeakContext::mfu_dtype, {.promised = true})
+          .field("mfu_denominator", &PeakContext::mfu_denominator,
+                 {.doc = "table: the maker's dense bf16 FLOP/s; measured: the larger of fp32 and bf16",
+                  .promised = true,
+                  .schema = {{"exclusiveMinimum", 0}}});
+  return record;
+}
+
+const Record<PluginContext>& record_of(const PluginContext*) {
+  static const auto record =
+      Record<PluginContext>("a plugin")
+          .open()
+          .field("name", &PluginContext::name, {.promised = true})
+          .field("file", &PluginContext::file, {.promised = true})
+          .field("summary", &PluginContext::summary, {.promised = true})
+          .field("reason", &PluginContext::reason,
+                 {.doc = "why it does not work here; empty: it works", .promised = true});
+  return record;
+}
+
+const Record<PythonContext>& record_of(const PythonContext*) {
+  static const auto record =
+      Record<PythonContext>("Python")
+          .open()
+          .field("path", &PythonContext::path, {.promised = true})
+          .field("version", &PythonContext::version, {.promised = true})
+          .field("torch", &PythonContext::torch, {.promised = true})
+          .field("vl_convert", &PythonContext::vl_convert, {.promised = true})
+          .field("no_compile", &PythonContext::no_compile,
+                 {.doc = "why blocks can't be compiled; empty: they can", .promised = true});
+  return record;
+}
+
+namespace {
+const Record<Context>& context_record() {
+  static const auto record =
+      Record<Context>("the context",
+                      "The machine and the software that a report was made with. `optrush doctor --json` "
+                      "writes it; an experiment adds date, commit and script.")
+          .open()
+          .field("date", &Context::date, {})
+          .field("commit", &Context::commit, {})
+          .field("script", &Context::script, {})
+          .field("script_sha256", &Context::script_sha256, {})
+          .field("optrush_version", &Context::optrush_version, {.promised = true})
+          .field("host", &Context::host, {.promised = true})
+          .field("hosts", &Context::hosts,
+                 {.doc = "the machines of a launcher's job, in the order of their lowest ranks"})
+          .field("os", &Context::os, {.promised = true})
+          .field("kernel", &Context::kernel, {.promised = true})
+          .field("cpu", &Context::cpu, {.promised = true})
+          .field("gpus", &Context::gpus, {.promised = true})
+          .field("no_cuda", &Context::no_cuda, {.doc = "why no GPU can be used", .nullable = true})
+          .field("torch", &Context::torch, {.promised = true})
+          .field("cuda", &Context::cuda, {.doc = "of the LibTorch; none: a CPU build", .promised = true})
+          .field("nccl", &Context::nccl, {.promised = true, .nullable = true})
+          .field("compiler", &Context::compiler, {.promised = true})
+          .field("build_type", &Context::build_type, {})
+          .field("torch_cpu_capability", &Context::torch_cpu_capability, {})
+          .field("mkl", &Context::mkl, {})
+          .field("onednn", &Context::onednn, {})
+          .field("openmp", &Context::openmp, {})
+          .field("malloc", &Context::malloc, {.promised = true})
+          .field("threads", &Context::threads,
+                 {.doc = "CPU threads in one operator while measuring",
+                  .promised = true,
+                  .schema = {{"minimum", 1}}})
+          .field(
+              "probe_s", &Context::probe_s,
+              {.doc = "for how long speeds were measured, in seconds", .schema = {{"exclusiveMinimum", 0}}})
+          .field("peak", &Context::peak, {.promised = true})
+          .field(
+              "bandwidth_bytes_per_second", &Context::bandwidth_bytes_per_second,
+              {.doc = "the faster of copy and triad", .promised = true, .schema = {{"exclusiveMinimum", 0}}})
+          .field("streams_bytes_per_second", &Context::streams_bytes_per_second,
+                 {.doc = "read, write, copy, triad; each byte read or written counts once"})
+          .field("plugins", &Context::plugins, {.promised = true})
+          .field("python", &Context::python, {.promised = true})
+          .field("warnings", &Context::warnings,
+                 {.doc = "reasons not to trust these measurements", .promised = true})
+          .field("doctor", &Context::doctor,
+                 {.doc = "why the look at the machine failed; left out: it did not"});
+  return record;
+}
+}  // namespace
+
+Context context_from_json(const Json& json, const std::string& where) {
+  if (!json.is_object() || !json.contains("date"))
+    throw Error("is no description of a machine", "restore it, or remove it: --resume makes it again", where);
+  try {
+    return context_record().read(json);
+  } catch (const Error& e) {
+    throw e.at(where);
+  }
+}
+
+Json context_schema() {
+  Json schema = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
+                 {"$id", "optrush/context"},
+                 {"title", "Context"}};
+  schema.update(context_record().schema());
+  return schema;
+}
+}  // namespace optrush

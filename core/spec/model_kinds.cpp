@@ -1,0 +1,49 @@
+#include "spec/model_kinds.h"
+
+#include "base/suggest.h"
+#include "optrush/error.h"
+#include "spec/collective_spec.h"
+#include "spec/operator_spec.h"
+#include "spec/spec_fields.h"
+#include "spec/spec_json.h"
+
+namespace optrush {
+const std::vector<ModelKind>& model_kinds() {
+  static const std::vector<ModelKind> kinds = {
+      {"llama",
+       [](const Json& json, const std::string& where) { return to_json(llama_from_json(json, where)); },
+       [] { return llama_fields().schemas(); }},
+      {"operator",
+       [](const Json& json, const std::string& where) { return to_json(operator_from_json(json, where)); },
+       [] { return operator_fields().schemas(); },
+       [](const Json& model, const TrainSpec& train) {
+         return operator_work(operator_from_json(model, "model"), train);
+       }},
+      {"collective",
+       [](const Json& json, const std::string& where) { return to_json(collective_from_json(json, where)); },
+       [] { return collective_fields().schemas(); }},
+  };
+  return kinds;
+}
+
+void rename_old_kind(std::string& kind, Json& model) {
+  if (kind != "swiglu_stack" || !model.is_object() || model.value("init_std", 0.0) != 0) return;
+  const auto field = [&](const char* name, int64_t fallback) {
+    return model.contains(name) ? model.at(name) : Json(fallback);
+  };
+  kind = "operator";
+  model = {{"op", "mlp"},
+           {"dim", field("dim", 256)},
+           {"ffn_dim", field("ffn_dim", 1024)},
+           {"repeat", field("n_layers", 4)}};
+}
+
+Json validate_model(const std::string& kind, const Json& model, const std::string& where) {
+  std::vector<std::string> names;
+  for (const auto& known : model_kinds()) {
+    if (known.name == kind) return known.validate(model, where);
+    names.push_back(known.name);
+  }
+  throw Error("unknown kind of model '" + kind + "'", did_you_mean(kind, names), where);
+}
+}  // namespace optrush

@@ -1,0 +1,52 @@
+#include "spec/operator_spec.h"
+#include "spec/spec_json.h"
+
+namespace optrush {
+int64_t OperatorSpec::operands() const {
+  if (op == "add_norm" || op == "position") return 2;
+  if (op == "attention") return 3;         // q, k, v
+  return op == "swiglu" ? repeat + 1 : 1;  // the gate, and an up of its own for each
+}
+
+const Fields<OperatorSpec>& operator_fields() {
+  using T = OperatorSpec;
+  constexpr int64_t kLargest = int64_t{1} << 31;  // products of two dimensions stay far from overflow
+  static const auto fields =
+      Fields<T>()
+          .required(&T::op, {.name = "op",
+                             .doc = "which",
+                             .choices = {"norm", "add_norm", "position", "attention", "swiglu", "linear",
+                                         "mlp", "head_loss"}})
+          .optional(&T::dim, {.name = "dim", .doc = "width of each input", .min = 1, .max = kLargest})
+          .optional(&T::n_heads, {.name = "n_heads",
+                                  .doc = "of position and attention, which cut dim into them",
+                                  .min = 1,
+                                  .max = kLargest})
+          .optional(&T::ffn_dim, {.name = "ffn_dim", .doc = "inner width of mlp", .min = 1, .max = kLargest})
+          .optional(&T::vocab_size, {.name = "vocab_size", .doc = "of head_loss", .min = 2, .max = kLargest})
+          .optional(&T::repeat, {.name = "repeat",
+                                 .doc = "how often, one after the other, so that what surrounds it weighs "
+                                        "little",
+                                 .min = 1,
+                                 .max = 1000});
+  return fields;
+}
+
+OperatorSpec operator_from_json(const Json& json, const std::string& where) {
+  OperatorSpec spec = operator_fields().read(json, "model", where);
+  const bool headed = spec.op == "position" || spec.op == "attention";
+  if (headed && spec.dim % spec.n_heads != 0)
+    throw Error("model.dim (" + std::to_string(spec.dim) + ") is not a multiple of model.n_heads (" +
+                    std::to_string(spec.n_heads) + ")",
+                "change one of them", where);
+  if (spec.op == "position" && spec.dim / spec.n_heads % 2 != 0)
+    throw Error("heads of " + std::to_string(spec.dim / spec.n_heads) + " can't be rotated in halves",
+                "give them an even width", where);
+  if (spec.op == "head_loss" && spec.repeat != 1)
+    throw Error("model.repeat: a head_loss gives a number, which no other can start from", "leave it out",
+                where);
+  return spec;
+}
+
+Json to_json(const OperatorSpec& spec) { return operator_fields().write(spec); }
+}  // namespace optrush

@@ -1,0 +1,28 @@
+#pragma once
+#include <string>
+
+#include "optrush/spec.h"
+#include "spec/fields.h"
+#include "spec/spec_json.h"
+
+namespace optrush {
+/// One operator of the block alone, or its MLP, on random inputs of (micro_batch, seq_len, dim) each.
+struct OperatorSpec {
+  std::string op;
+  int64_t dim = 1024, n_heads = 16;
+  int64_t ffn_dim = 4096;      ///< of mlp
+  int64_t vocab_size = 32000;  ///< of head_loss
+  int64_t repeat = 1;          ///< one after the other, each on what the one before gives
+
+  /// Tensors of (micro_batch, seq_len, dim) that it starts from.
+  int64_t operands() const;
+};
+const Fields<OperatorSpec>& operator_fields();
+/// An Error where heads do not divide, or a head loss is to be repeated.
+OperatorSpec operator_from_json(const Json&, const std::string& where);
+Json to_json(const OperatorSpec&);
+
+/// {"forward": {"bytes", "flops"}, "backward": {...}} of one step: what any implementation has to do
+/// (docs/guides/operators_and_hardware.md).
+Json operator_work(const OperatorSpec&, const TrainSpec&);
+}  // namespace optrush

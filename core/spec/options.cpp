@@ -1,0 +1,106 @@
+#include "optrush/options.h"
+
+#include "base/suggest.h"
+#include "optrush/error.h"
+#include "spec/value.h"
+
+namespace optrush {
+namespace {
+const std::vector<std::string> kTypes = {"integer", "number", "string", "boolean", "list"};
+const std::vector<std::string> kKeys = {"name", "type", "default", "min", "max", "choices", "effects", "doc"};
+
+std::string text_of(const Json& json, const OptionSchema& schema, const std::string& subject,
+                    const std::string& where) {
+  if (!json.contains(schema.name)) throw Error(subject + " has no '" + schema.name + "'", {}, where);
+  const std::string text = checked(schema, json[schema.name], "'" + schema.name + "' of " + subject, where);
+  if (text.empty()) throw Error("'" + schema.name + "' of " + subject + " is empty", {}, where);
+  return text;
+}
+
+bool numeric(const OptionSchema& schema) { return schema.type == "integer" || schema.type == "number"; }
+
+/// A bound, in the option's own type.
+Json bound(const Json& json, const char* key, const OptionSchema& schema, const std::string& where) {
+  const auto it = json.find(key);
+  if (it == json.end()) return {};
+  const std::string subject = std::string("'") + key + "' of option '" + schema.name + "'";
+  if (!numeric(schema)) throw Error(subject + " is for numbers, not for type " + schema.type, {}, where);
+  return checked({.type = schema.type}, *it, subject, where);
+}
+
+/// "effects" of an option that chooses: by what can be chosen.
+std::map<std::string, Effect> effects_of(const Json& json, const OptionSchema& schema,
+                                         const std::string& where) {
+  const auto it = json.find("effects");
+  if (it == json.end()) return {};
+  const std::string subject = "'effects' of option '" + schema.name + "'";
+  const auto choices = schema.type == "boolean" ? std::vector<std::string>{"true", "false"} : schema.choices;
+  if (choices.empty()) throw Error(subject + " are for booleans, and for options with 'choices'", {}, where);
+  check_keys(*it, choices, "choice", subject, where);
+  std::map<std::string, Effect> effects;
+  for (const auto& [choice, effect] : it->items())
+    effects[choice] = effect_from_string(
+        checked({.type = "string", .choices = effect_names()}, effect, subject + ", '" + choice + "'", where)
+            .get<std::string>(),
+        where);
+  return effects;
+}
+}  // namespace
+
+OptionSchema OptionSchema::parse(const Json& json, const std::string& where) {
+  check_keys(json, kKeys, "key", "an option", where);
+  OptionSchema schema;
+  schema.name = text_of(json, {.name = "name", .type = "string"}, "an option", where);
+  const std::string subject = "option '" + schema.name + "'";
+  if (!is_name(schema.name))
+    throw Error(subject + " must be named by lower-case letters, digits and '_', a letter first", {}, where);
+  schema.type = text_of(json, {.name = "type", .type = "string", .choices = kTypes}, subject, where);
+  schema.doc = text_of(json, {.name = "doc", .type = "string"}, subject, where);
+  schema.min = bound(json, "min", schema, where);
+  schema.max = bound(json, "max", schema, where);
+  if (!schema.min.is_null() && !schema.max.is_null() && schema.min > schema.max)
+    throw Error(subject + " allows nothing: min " + schema.min.dump() + " is above max " + schema.max.dump(),
+                {}, where);
+  if (const auto it = json.find("choices"); it != json.end()) {
+    if (schema.type != "string" && schema.type != "list")
+      throw Error("'choices' of " + subject + " are for strings and lists, not for type " + schema.type, {},
+                  where);
+    schema.choices = checked({.type = "list"}, *it, "'choices' of " + subject, where);
+    if (schema.choices.empty()) throw Error("'choices' of " + subject + " are empty", {}, where);
+  }
+  schema.effects = effects_of(json, schema, where);
+  if (const auto it = json.find("default"); it != json.end() && !it->is_null())
+    schema.fallback = checked(schema, *it, "'default' of " + subject, where);
+  return schema;
+}
+
+Options::Options(const std::vector<OptionSchema>& schemas, const Json& given, const std::string& where) {
+  std::vector<std::string> names;
+  for (const auto& schema : schemas) names.push_back(schema.name);
+  check_keys(given, names, "option", "", where);
+  for (const auto& schema : schemas) {
+    const std::string subject = "option '" + schema.name + "'";
+    if (const auto it = given.find(schema.name); it != given.end())
+      values_[schema.name] = checked(schema, *it, subject, where);
+    else if (schema.fallback.is_null())
+      throw Error(subject + " must be given", "it is " + allowed(schema) + ": " + schema.doc, where);
+    else
+      values_[schema.name] = schema.fallback;
+  }
+}
+
+const Json& Options::at(std::string_view name) const {
+  const auto it = values_.find(name);
+  if (it == values_.end())
+    throw Error("the plugin reads option '" + std::string(name) + "', which its description does not list");
+  return *it;
+}
+
+int64_t Options::integer(std::string_view name) const { return at(name).get<int64_t>(); }
+double Options::number(std::string_view name) const { return at(name).get<double>(); }
+bool Options::boolean(std::string_view name) const { return at(name).get<bool>(); }
+std::string Options::string(std::string_view name) const { return at(name).get<std::string>(); }
+std::vector<std::string> Options::list(std::string_view name) const {
+  return at(name).get<std::vector<std::string>>();
+}
+}  // namespace optrush

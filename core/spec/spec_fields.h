@@ -1,0 +1,16 @@
+#pragma once
+#include "optrush/spec.h"
+#include "spec/fields.h"
+
+namespace optrush {
+/// The fields of each struct of a spec; the one place where ranges and docs stand.
+const Fields<RopeScaling>& rope_scaling_fields();
+const Fields<LlamaSpec>& llama_fields();
+const Fields<DataSpec>& data_fields();
+const Fields<TrainSpec>& train_fields();
+const Fields<ValidateSpec>& validate_fields();
+const Fields<SaveSpec>& save_fields();
+const Fields<SampleSpec>& sample_fields();
+const Fields<PluginUse>& plugin_use_fields();
+const Fields<RunSpec>& run_spec_fields();
+}  // namespace optrush

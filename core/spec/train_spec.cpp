@@ -1,0 +1,203 @@
+#include <algorithm>
+
+#include "optrush/error.h"
+#include "spec/spec_fields.h"
+#include "spec/spec_json.h"
+
+namespace optrush {
+namespace {
+constexpr int64_t kMostRanks = 65536;
+constexpr int64_t kMostSteps = 1'000'000'000;
+constexpr int64_t kMostSampled = 4096;
+constexpr int64_t kMostSequences = 1'000'000;  // of a micro-batch, of an accumulation, of a validation
+
+void check_train(const DataSpec& data, const std::string& where) {
+  const auto ignored = [&](const std::string& field) {
+    return Error("data." + field + " would be ignored: data.kind is '" + data.kind + "'", {}, where);
+  };
+  if (data.kind == "random" && !data.path.empty()) throw ignored("path");
+  if (data.kind != "random" && data.path.empty())
+    throw Error("data.path is missing", "data.kind '" + data.kind + "' reads it from there", where);
+  if (data.kind != "text" && data.kind != "documents" && data.kind != "preferences" &&
+      !data.extensions.empty())
+    throw ignored("extensions");
+  for (const auto& extension : data.extensions)
+    if (extension.size() < 2 || extension[0] != '.')
+      throw Error("data.extensions has '" + extension + "'", "an extension starts with a dot, as in '.h'",
+                  where);
+}
+
+void check_train(const TrainSpec& train, const std::string& where) {
+  if (train.beta1 == 1 || train.beta2 == 1)
+    throw Error("train.beta1 and train.beta2 must be below 1", "AdamW divides by 1 - beta", where);
+  if (train.lr_decay == "none" && (train.lr_steps != 0 || train.lr_min != 0))
+    throw Error(std::string("train.") + (train.lr_steps != 0 ? "lr_steps" : "lr_min") +
+                    " would be ignored: train.lr_decay is 'none'",
+                "set train.lr_decay to linear or cosine, or train.lr_steps and train.lr_min to 0", where);
+  if (train.lr_decay != "none" && train.lr_steps <= train.lr_warmup)
+    throw Error("train.lr_decay is '" + train.lr_decay + "' over the steps from train.lr_warmup (" +
+                    std::to_string(train.lr_warmup) + ") to train.lr_steps (" +
+                    std::to_string(train.lr_steps) + ")",
+                "set train.lr_steps to the steps of the whole training", where);
+  if (const int64_t one = train.micro_batch * train.accumulation; train.global_batch % one != 0)
+    throw Error("train.global_batch (" + std::to_string(train.global_batch) +
+                    ") is not a multiple of micro_batch x accumulation (" + std::to_string(one) + ")",
+                "change one of them, or leave out train.global_batch: it is derived", where);
+}
+}  // namespace
+
+const Fields<DataSpec>& data_fields() {
+  using T = DataSpec;
+  static const auto fields =
+      Fields<T>()
+          .optional(
+              &T::kind,
+              {.name = "kind",
+               .doc = "random: seeded tokens; text: UTF-8, a token a byte; tokens: a token file; documents: "
+                      "prompts and completions, or whole texts; preferences: prompts with a chosen and a "
+                      "rejected answer",
+               .choices = {"random", "text", "tokens", "documents", "preferences"}})
+          .optional(&T::path,
+                    {.name = "path", .doc = "file or folder of text or documents, or the token file"})
+          .optional(&T::extensions,
+                    {.name = "extensions", .doc = "files of a folder, as in '.h'; empty: every file"});
+  return fields;
+}
+
+const Fields<TrainSpec>& train_fields() {
+  using T = TrainSpec;
+  static const auto fields =
+      Fields<T>()
+          .optional(&T::world_size,
+                    {.name = "world_size",
+                     .doc = "processes that train one model together: a GPU each, or a share of the cores",
+                     .min = 1,
+                     .max = kMostRanks})
+          .optional(&T::micro_batch, {.name = "micro_batch",
+                                      .doc = "sequences of one forward on one data rank",
+                                      .min = 1,
+                                      .max = kMostSequences})
+          .optional(&T::accumulation, {.name = "accumulation",
+                                       .doc = "micro-batches of one step on one data rank",
+                                       .min = 1,
+                                       .max = kMostSequences})
+          .optional(&T::global_batch, {.name = "global_batch",
+                                       .doc = "sequences of one step on all ranks; 0: derived, else checked",
+                                       .min = 0})
+          .optional(&T::seq_len,
+                    {.name = "seq_len", .doc = "tokens of a sequence", .min = 1, .max = int64_t{1} << 31})
+          .optional(&T::steps, {.name = "steps", .doc = "timed steps", .min = 1, .max = kMostSteps})
+          .optional(&T::epochs,
+                    {.name = "epochs",
+                     .doc = "passes over the training data after which the run ends, if it has not made its "
+                            "steps by then; 0: the steps alone say",
+                     .min = 0,
+                     .max = kMostSteps})
+          .optional(&T::warmup,
+                    {.name = "warmup", .doc = "steps before the timed ones", .min = 0, .max = kMostSteps})
+          .optional(&T::seed, {.name = "seed", .doc = "of initial weights, data and dropout", .min = 0})
+          .optional(&T::lr, {.name = "lr", .doc = "learning rate of AdamW, the highest of the run", .min = 0})
+          .optional(&T::lr_warmup, {.name = "lr_warmup",
+                                    .doc = "steps, timed or not, over which the learning rate rises to lr",
+                                    .min = 0,
+                                    .max = kMostSteps})
+          .optional(&T::lr_decay, {.name = "lr_decay",
+                                   .doc = "how the learning rate falls from lr_warmup to lr_steps",
+                                   .choices = {"none", "linear", "cosine"}})
+          .optional(&T::lr_steps,
+                    {.name = "lr_steps",
+                     .doc = "steps of the whole training, of which a run may be a part; lr_decay takes it",
+                     .min = 0,
+                     .max = kMostSteps})
+          .optional(&T::lr_min, {.name = "lr_min",
+                                 .doc = "what is left of lr after lr_steps, as a share of it",
+                                 .min = 0,
+                                 .max = 1})
+          .optional(&T::beta1,
+                    {.name = "beta1", .doc = "decay of AdamW's first moment, below 1", .min = 0, .max = 1})
+          .optional(&T::beta2,
+                    {.name = "beta2", .doc = "decay of AdamW's second moment, below 1", .min = 0, .max = 1})
+          .optional(&T::eps, {.name = "eps", .doc = "added to the root of AdamW's second moment", .min = 0})
+          .optional(&T::weight_decay,
+                    {.name = "weight_decay", .doc = "decoupled weight decay of matrices", .min = 0})
+          .optional(&T::dtype,
+                    {.name = "dtype", .doc = "of parameters", .choices = {"fp32", "fp64", "bf16"}});
+  return fields;
+}
+
+const Fields<ValidateSpec>& validate_fields() {
+  using T = ValidateSpec;
+  const OptionSchema data = {
+      .name = "data",
+      .type = "object",
+      .doc =
+          "where they come from; kind held_out: the end of the run's own text or tokens, which training "
+          "then leaves out, and other sequences of random data",
+      .fallback = to_json(T{}.data)};
+  const auto read = [](T& validate, const Json& json, const std::string&, const std::string& where) {
+    if (json == to_json(T{}.data)) return;
+    validate.data = data_from_json(json, where);
+  };
+  static const auto fields =
+      Fields<T>()
+          .optional(&T::every, {.name = "every",
+                                .doc = "steps from one validation to the next, warm-up included; 0: none",
+                                .min = 0,
+                                .max = kMostSteps})
+          .optional(&T::sequences, {.name = "sequences",
+                                    .doc = "of train.seq_len, over all ranks",
+                                    .min = 1,
+                                    .max = kMostSequences})
+          .custom({data, read, [](const T& validate) { return to_json(validate.data); }})
+          .optional(&T::patience, {.name = "patience",
+                                   .doc = "validations in a row without a lower loss after which the run "
+                                          "ends; 0: it makes all its steps",
+                                   .min = 0,
+                                   .max = kMostSteps})
+          .optional(&T::keep_best,
+                    {.name = "keep_best",
+                     .doc = "keep the state of the lowest loss, in the folder best of the run"});
+  return fields;
+}
+
+ValidateSpec validate_from_json(const Json& json, const std::string& where) {
+  return validate_fields().read(json, "validate", where);
+}
+Json to_json(const ValidateSpec& validate) { return validate_fields().write(validate); }
+
+const Fields<SaveSpec>& save_fields() {
+  static const auto fields = Fields<SaveSpec>().optional(
+      &SaveSpec::every, {.name = "every",
+                         .doc = "steps from one saved state to the next, warm-up included; also after the "
+                                "last one; 0: none is saved",
+                         .min = 0,
+                         .max = kMostSteps});
+  return fields;
+}
+
+const Fields<SampleSpec>& sample_fields() {
+  using T = SampleSpec;
+  static const auto fields =
+      Fields<T>()
+          .optional(&T::prompts,
+                    {.name = "prompts",
+                     .doc = "texts that the trained model continues greedily after the last step"})
+          .optional(&T::tokens,
+                    {.name = "tokens", .doc = "that follow a prompt", .min = 1, .max = kMostSampled});
+  return fields;
+}
+
+DataSpec data_from_json(const Json& json, const std::string& where) {
+  DataSpec data = data_fields().read(json, "data", where);
+  check_train(data, where);
+  return data;
+}
+Json to_json(const DataSpec& data) { return data_fields().write(data); }
+
+TrainSpec train_from_json(const Json& json, const std::string& where) {
+  TrainSpec train = train_fields().read(json, "train", where);
+  check_train(train, where);
+  return train;
+}
+Json to_json(const TrainSpec& train) { return train_fields().write(train); }
+}  // namespace optrush

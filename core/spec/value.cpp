@@ -1,0 +1,105 @@
+#include "spec/value.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "base/suggest.h"
+#include "optrush/error.h"
+
+namespace optrush {
+namespace {
+/// The value in the schema's type, or discarded where it is of another one. Ranges and choices come later.
+Json converted(const std::string& type, const Json& value) {
+  const Json wrong(Json::value_t::discarded);
+  if (type == "integer") {
+    if (value.is_number_unsigned() && value.get<uint64_t>() > std::numeric_limits<int64_t>::max())
+      return wrong;
+    if (value.is_number_integer()) return value.get<int64_t>();
+    if (!value.is_number_float()) return wrong;
+    const auto number = value.get<double>();
+    const bool whole = std::trunc(number) == number && std::abs(number) < 0x1p63;
+    return whole ? Json(static_cast<int64_t>(number)) : wrong;
+  }
+  if (type == "number")
+    return value.is_number() && std::isfinite(value.get<double>()) ? Json(value.get<double>()) : wrong;
+  if (type == "string") return value.is_string() ? value : wrong;
+  if (type == "boolean") return value.is_boolean() ? value : wrong;
+  if (type == "list") {
+    if (value.is_object() && value.empty()) return Json::array();
+    const bool strings =
+        value.is_array() && std::ranges::all_of(value, [](const Json& v) { return v.is_string(); });
+    return strings ? value : wrong;
+  }
+  return value.is_object() ? value : wrong;
+}
+
+/// The first string of `value` (a string or a list) that is not among the choices.
+std::optional<std::string> stranger(const std::vector<std::string>& choices, const Json& value) {
+  for (const Json& item : value.is_array() ? value : Json::array({value}))
+    if (const auto word = item.get<std::string>(); !std::ranges::count(choices, word)) return word;
+  return {};
+}
+}  // namespace
+
+std::string shown(const Json& value) {
+  constexpr size_t kLongest = 60;
+  std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
+  if (text.size() > kLongest) text = text.substr(0, kLongest) + "...";
+  return text;
+}
+
+bool is_name(std::string_view name) {
+  const auto letter = [](char c) { return c >= 'a' && c <= 'z'; };
+  const auto allowed = [&](char c) { return letter(c) || (c >= '0' && c <= '9') || c == '_'; };
+  return !name.empty() && letter(name[0]) && std::ranges::all_of(name, allowed);
+}
+
+std::string allowed(const OptionSchema& schema) {
+  const std::string choices = "'" + join(schema.choices, "', '") + "'";
+  if (schema.type == "boolean") return "true or false";
+  if (schema.type == "object") return "a table of named fields";
+  if (schema.type == "list")
+    return schema.choices.empty() ? "a list of strings" : "a list of strings out of " + choices;
+  if (schema.type == "string") return schema.choices.empty() ? "a string" : "one of " + choices;
+  const std::string type = schema.type == "integer" ? "an integer" : "a number";
+  if (!schema.min.is_null() && schema.min == schema.max) return schema.min.dump();
+  if (!schema.min.is_null() && !schema.max.is_null())
+    return type + " between " + schema.min.dump() + " and " + schema.max.dump();
+  if (!schema.min.is_null()) return type + " of at least " + schema.min.dump();
+  if (!schema.max.is_null()) return type + " of at most " + schema.max.dump();
+  return type;
+}
+
+Json checked(const OptionSchema& schema, const Json& value, const std::string& subject,
+             const std::string& where) {
+  const auto refuse = [&](const std::string& cure) -> Error {
+    return Error(subject + " must be " + allowed(schema) + ", but is " + shown(value), cure, where);
+  };
+  Json result = converted(schema.type, value);
+  if (result.is_discarded()) throw refuse({});
+  if (result.is_number()) {
+    if (!schema.min.is_null() && result < schema.min) throw refuse({});
+    if (!schema.max.is_null() && result > schema.max) throw refuse({});
+  }
+  if (schema.choices.empty()) return result;
+  if (const auto word = stranger(schema.choices, result)) {
+    const auto best = nearest(*word, schema.choices);
+    throw refuse(best.empty() ? "" : "did you mean '" + best + "'?");
+  }
+  return result;
+}
+
+void check_keys(const Json& json, const std::vector<std::string>& keys, const std::string& noun,
+                const std::string& owner, const std::string& where) {
+  if (!json.is_object())
+    throw Error(
+        (owner.empty() ? noun + "s" : owner) + " must be a table of named fields, but is " + shown(json), {},
+        where);
+  for (const auto& [key, value] : json.items())
+    if (!std::ranges::count(keys, key))
+      throw Error("unknown " + noun + " '" + key + "'" + (owner.empty() ? "" : " of " + owner),
+                  did_you_mean(key, keys), where);
+}
+}  // namespace optrush

@@ -1,0 +1,91 @@
+#include "train/continuation.h"
+
+#include <ATen/Functions.h>
+#include <ATen/core/grad_mode.h>
+
+#include "base/counted.h"
+#include "optrush/error.h"
+
+namespace optrush {
+namespace {
+/// One number for all parameters, to see that training changes them.
+std::vector<double> fingerprint(DataParallel& parallel) {
+  const at::NoGradGuard no_grad;
+  std::vector<double> sums;
+  for (const Shard& shard : parallel.shards())
+    if (shard.data.numel() > 0)
+      sums.push_back(at::linalg_vector_norm(shard.data, 1, {}, false, at::kDouble).item<double>() +
+                     shard.data.flatten()[0].item<double>());
+  return sums;
+}
+}  // namespace
+
+void RunHistory::begin(RunRecord& record, Measurement& measurement, Batches& batches) {
+  const Json& before = run_.before;
+  if (before.is_null()) {
+    fingerprint_ = fingerprint(session_.data_parallel());
+  } else {
+    record.take_up(before.at("record"));
+    measurement.take_up_joules(before.at("joules"));
+    interruptions_ = before.at("interruptions");
+    fingerprint_ = before.at("fingerprint").get<std::vector<double>>();
+  }
+  if (session_.first_step() > 0) take_up_data(batches);
+  const int64_t made = std::ssize(record.steps());
+  first_step_ = session_.first_step() - made;
+  if (made > 0 && result().is_null()) interruptions_.push_back(session_.first_step());
+  note_interruptions();
+}
+
+Json RunHistory::result() const {
+  const bool ended = !run_.before.is_null() && run_.before.at("result").is_object();
+  return ended ? run_.before.at("result") : Json();
+}
+
+/// Samples of another order have other numbers, so they begin with the first one.
+void RunHistory::take_up_data(Batches& batches) {
+  const int64_t step = session_.first_step();
+  if (const auto& read = run_.read; !read) {
+    if (run_.before.is_null())
+      session_.note(
+          "the state does not say how far data were read (an earlier version saved it): that each "
+          "of its steps read a batch of this run's size is assumed");
+  } else if (read->order == batches.order()) {
+    batches.go_on(step, read->samples);
+  } else {
+    batches.go_on(step, 0);
+    session_.note(
+        "the run that saved the state read other sequences (of other data, another seq_len, seed or "
+        "arrangement), so data begin with their first sequence");
+  }
+}
+
+void RunHistory::note_interruptions() {
+  if (interruptions_.empty()) return;
+  std::string steps;
+  for (const Json& step : interruptions_)
+    steps += (steps.empty() ? "" : ", ") + std::to_string(step.get<int64_t>());
+  session_.note("it was interrupted, and went on from its saved state with step " + steps +
+                "; each time it warmed up again before its steps were timed");
+}
+
+void RunHistory::check_that_something_changed(int64_t steps) const {
+  if (!fingerprint_.empty() && fingerprint(session_.data_parallel()) == fingerprint_)
+    throw Error("no parameter changed in " + counted(steps, "step"),
+                "check the learning rate and what is frozen");
+}
+
+Json RunHistory::beside_state(const RunRecord& record, const Measurement& measurement, const Json& saved,
+                              Json end) const {
+  if (end.is_object())  // the record has these
+    for (const char* field : {"steps", "validation", "saved"}) end.erase(field);
+  Json beside = {{"about", run_.about},
+                 {"record", record.to_json()},
+                 {"fingerprint", fingerprint_},
+                 {"joules", measurement.joules()},
+                 {"interruptions", interruptions_},
+                 {"result", std::move(end)}};
+  beside["record"]["saved"].push_back(saved);
+  return beside;
+}
+}  // namespace optrush

@@ -1,0 +1,34 @@
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace optrush {
+/// What a run says of itself while it goes on: remarks for the report, the phase that it is in, how long it
+/// compiled.
+class RunLog {
+ public:
+  void note(const std::string& text);
+  /// A remark that puts the result in doubt: the report shows it below its findings.
+  void warn(const std::string& text);
+  const std::vector<std::string>& notes() const { return notes_; }
+  const std::vector<std::string>& warnings() const { return warnings_; }
+
+  /// Called as the run goes from one phase to the next: loading, building, warmup, measuring, compiling.
+  using Progress = std::function<void(const std::string& phase)>;
+  void show_progress(Progress progress) { progress_ = std::move(progress); }
+  void enter_phase(const std::string& name);
+  const std::string& phase() const { return phase_; }
+
+  /// While the guard lives, time counts as compiling and what is called counts for no step.
+  std::shared_ptr<void> compiling(const std::string& what);
+  double compile_seconds() const { return compile_seconds_; }
+
+ private:
+  std::vector<std::string> notes_, warnings_;
+  Progress progress_ = [](const std::string&) {};
+  std::string phase_;
+  double compile_seconds_ = 0;
+};
+}  // namespace optrush

@@ -1,0 +1,174 @@
+#include "train/run_setup.h"
+
+#include <ATen/Functions.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+
+#include "base/files.h"
+#include "base/suggest.h"
+#include "build_info.h"
+#include "checkpoint/check_checkpoint.h"
+#include "data/batches.h"
+#include "distributed/rendezvous.h"
+#include "model/binder.h"
+#include "model/hugging_face.h"
+#include "optrush/forecast.h"
+#include "optrush/host/resolve.h"
+#include "params/init.h"
+#include "spec/spec_json.h"
+#include "train/adamw.h"
+#include "train/lost_adapters.h"
+#include "train/single_device.h"
+#include "train/validation.h"
+
+namespace optrush {
+namespace {
+/// Plugins that make several ranks train one model, found by what they replace.
+std::vector<std::string> data_parallel_plugins(const RunSpec& spec) {
+  std::vector<std::string> names;
+  const Catalogue catalogue = Catalogue::find(spec.plugin_path);
+  for (const auto& plugin : catalogue.plugins()) {
+    if (plugin.kind != "parallelism") continue;
+    RunSpec alone = spec;
+    alone.plugins = {{.name = plugin.name}};
+    try {
+      auto loaded = load_plugins(alone);
+      RunRecipe recipe(alone);
+      apply_plugins(loaded, recipe);
+      if (recipe.data_parallel.base().plugin == plugin.name) names.push_back(plugin.name);
+    } catch (const Error&) {  // it asks for what is not here
+    }
+  }
+  return names;
+}
+
+std::unique_ptr<DataParallel> default_data_parallel(Run& run) {
+  const int64_t ranks = run.mesh().size(run.mesh().data());
+  if (ranks > 1) {
+    const auto names = data_parallel_plugins(run.spec());
+    throw Error("train.world_size gives " + std::to_string(ranks) +
+                    " data-parallel ranks, and no plugin makes them train one model",
+                (names.empty() ? "stack a plugin for data parallelism" : "stack " + join(names, " or ")) +
+                    ", or leave train.world_size at 1");
+  }
+  return make_single_device(run);
+}
+
+/// What the ranks of a run have to agree on before they connect.
+std::string identity_of(const RunSpec& spec) {
+  return "OptRush " OPTRUSH_VERSION ", spec " + sha256(to_json(spec).dump()).substr(0, 12);
+}
+
+std::unique_ptr<Optimizer> default_optimizer(Run& run, std::span<Shard> shards) {
+  return make_adamw(run.spec().train, shards);
+}
+}  // namespace
+
+at::ScalarType parse_dtype(const std::string& name) {
+  if (name == "fp32") return at::kFloat;
+  if (name == "fp64") return at::kDouble;
+  if (name == "bf16") return at::kBFloat16;
+  throw Error("unknown dtype '" + name + "'", "one of: bf16, fp32, fp64");
+}
+
+std::unique_ptr<RunSetup> RunSetup::open(const RunSpec& spec, at::Device device, const Ranks& ranks,
+                                         const std::function<void(RunRecipe&)>& edit) {
+  if (spec.train.world_size != ranks.size)
+    throw Error("train.world_size is " + std::to_string(spec.train.world_size) + ", and the run has " +
+                std::to_string(ranks.size) + (ranks.size == 1 ? " process" : " processes"));
+  std::unique_ptr<RunSetup> setup(new RunSetup(load_plugins(spec), spec, device, ranks));
+  RunRecipe& recipe = setup->recipe_;
+  apply_plugins(setup->plugins_, recipe);
+  recipe.edit_as("model");
+  edit_for_model(spec, recipe);
+  recipe.edit_as("host");
+  if (edit) edit(recipe);
+  recipe.seal();
+  recipe.check();
+  if (!recipe.learns_from(spec.data.kind)) refuse_data_without_loss(spec.data);
+  if (spec.validate.every > 0) Validation::check(recipe);
+  recipe.run_mesh().settle(ranks.rank, ranks.size);
+  if (ranks.size == 1 || ranks.alone) recipe.run_mesh().groups().connect(ranks, nullptr, device);
+  return setup;
+}
+
+void RunSetup::connect() {
+  if (!recipe_.run_mesh().groups().connected()) {
+    store_ = rendezvous(ranks_, identity_of(recipe_.spec()));
+    refuse_shared_gpus(*store_, ranks_);
+    recipe_.run_mesh().groups().connect(ranks_, store_, device_);
+  }
+  recipe_.fire(Event::mesh_initialized, *this);
+}
+
+void RunSetup::declare() {
+  model_ = declare_model(spec(), params_, parse_dtype(spec().train.dtype));
+  const LostAdapters adapters(*this);
+  recipe_.fire(Event::meta_initialized, *this);
+  adapters.refuse(recipe_);
+  if (!model_.checkpoint.empty()) {
+    Checkpoint(model_.checkpoint).check_known(params_);
+    const auto stored = read_hugging_face_model(model_.checkpoint);
+    check_sequence_length(spec(), stored, {});
+    if (const auto warning = untrained_positions(spec(), stored)) note(*warning);
+  }
+  choose_units();
+  data_parallel_ = recipe_.data_parallel.resolve({}, default_data_parallel)(*this);
+}
+
+void RunSetup::choose_units() {
+  const auto all_in_one = [](Run& run) {
+    std::vector<Unit*> units;
+    for (const auto& unit : run.units()) units.push_back(unit.get());
+    return std::vector<std::vector<Unit*>>{units};
+  };
+  chunks_ = recipe_.stages.resolve({}, all_in_one)(*this);
+  std::vector<Param*> kept;
+  for (const auto& chunk : chunks_)
+    for (const Unit* unit : chunk) std::ranges::move(unit->params(), std::back_inserter(kept));
+  params_.keep_only(kept);
+}
+
+void RunSetup::place() {
+  std::optional<Checkpoint> checkpoint;
+  if (!model_.checkpoint.empty()) checkpoint.emplace(model_.checkpoint);
+  const auto full_value = [&](const Param& param) {
+    if (is_forecast(device_)) return at::empty(param.shape, at::TensorOptions(param.dtype).device(device_));
+    const bool stored = checkpoint && checkpoint->contains(param.name);
+    return stored ? checkpoint->read(param) : initial_value(param, spec().train.seed, device_.is_cuda());
+  };
+  const at::NoGradGuard no_grad;
+  for (Param* param : params_.all()) {
+    // To a GPU, a parameter is copied while the next one is drawn.
+    const Tensor uncut = param->layout.take(full_value(*param))
+                             .to(at::TensorOptions(device_), /*non_blocking=*/device_.is_cuda());
+    if (param->on_materialize) param->on_materialize(uncut);
+    Tensor local = uncut.to(param->dtype).contiguous();
+    // A piece of a whole that is gone may not keep the whole.
+    if (local.storage().nbytes() > local.nbytes()) local = local.clone();
+    data_parallel_->store(*param, param->codec ? param->codec->encode(local) : Tensors{local});
+  }
+  recipe_.fire(Event::materialized, *this);
+}
+
+void RunSetup::make_ready() {
+  place();
+  const Binder bind(recipe_);
+  const auto number_of = [&](const Unit* unit) {
+    return static_cast<uint64_t>(
+        std::ranges::find_if(model_.units, [&](const auto& each) { return each.get() == unit; }) -
+        model_.units.begin());
+  };
+  for (const auto& chunk : chunks_) {
+    auto& ready = ready_.emplace_back();
+    for (const Unit* unit : chunk) ready.push_back({bind.unit(*unit), number_of(unit), unit->role == "head"});
+  }
+  loss_gradient_ = recipe_.loss_gradient.resolve({}, [](const Tensor& loss) { return at::ones_like(loss); });
+  gradients_ = recipe_.gradients.resolve({}, [](Gradients&, Update&) {});
+  optimizer_ = recipe_.optimizer.resolve({}, default_optimizer)(*this, data_parallel_->shards());
+  recipe_.fire(Event::ready, *this);
+}
+}  // namespace optrush

@@ -1,0 +1,109 @@
+#include "train/step_maker.h"
+
+#include <ATen/Functions.h>
+
+#include <algorithm>
+
+#include "measure/saved_tensors.h"
+#include "measure/step_costs.h"
+#include "measure/step_trace.h"
+#include "measure/wait_for.h"
+#include "optrush/host/resolve.h"
+#include "optrush/scopes.h"
+#include "train/state.h"
+#include "train/train_step.h"
+
+namespace optrush {
+namespace {
+/// A number of a step on its way to the host: there once the step's last event is done, so that reading it
+/// waits for nothing that is queued after it.
+Tensor sent_to_host(const Tensor& number) {
+  if (!number.defined() || number.is_cpu()) return number;
+  Tensor host = at::empty({}, number.options().device(at::kCPU).pinned_memory(true));
+  return host.copy_(number.detach(), /*non_blocking=*/true);
+}
+}  // namespace
+
+StepMaker::StepMaker(Session& session, RunRecord& record)
+    : session_(session),
+      record_(record),
+      batches_(session.spec(), session.model(), session.mesh(), session.device(),
+               session.recipe().rows.resolve({}, one_document_each)),
+      clock_(StepClock::make(session.device())),
+      data_(session.recipe().data.resolve(
+          {}, [this](int64_t step) { return evaluating() ? batches_.validation() : batches_.step(step); })),
+      schedule_(session.recipe().schedule.resolve({}, default_schedule)) {}
+
+void StepMaker::make(int64_t number, bool timed, StepClock& clock) {
+  session_.begin_step(number);
+  clock.enter(Bucket::data);
+  TrainStep step(session_, clock, data_(number));
+  schedule_(step);
+  clock.enter(Bucket::off);
+  const auto& [loss, norm, skipped] = step.outcome();
+  pending_.push_back({number, timed, sent_to_host(loss), sent_to_host(norm), sent_to_host(skipped),
+                      session_.update()->lr, step.tokens(), batches_.content(number), step.computed_pairs()});
+  clock.end_step();
+  session_.recipe().fire(Event::step_end, session_);
+}
+
+void StepMaker::account(int64_t number, bool timed) {
+  Tensors resident;
+  for (Param* param : session_.params().all()) {
+    resident.insert(resident.end(), param->stored.begin(), param->stored.end());
+    if (param->leaf.defined()) resident.push_back(param->leaf);
+  }
+  StepCosts costs(session_.params(), session_.device());
+  CountedClock counted(*clock_, costs);
+  SavedTensorCount saved(resident, [this](const Tensor& tensor) {
+    return std::ranges::any_of(session_.params().all(),
+                               [&](const Param* param) { return param->compute_copy.holds(tensor); });
+  });
+  make(number, timed, counted);
+  saved.stop();
+  costs.stop();
+  // A mistake of the optimizer's is told at once, and not when its state is saved or the run has ended.
+  for (const Shard& shard : session_.data_parallel().shards()) optimizer_state(session_, shard);
+  activations_ = saved.peak_bytes();
+  const double pairs = pending_.back().computed_pairs;
+  flops_of_a_pair_ = pairs > 0 ? costs.document_flops() / pairs : 0;
+  other_flops_ = costs.flops() - flops_of_a_pair_ * pairs;
+  costs_ = costs.to_json();
+}
+
+void StepMaker::trace(int64_t number, const std::filesystem::path& file) {
+  StepTrace profiled(session_.device());
+  TracedClock clock(*clock_);
+  make(number, /*timed=*/false, clock);
+  wait_for(session_.device());
+  profiled.save(file);
+}
+
+void StepMaker::collect(bool wait) {
+  while (!pending_.empty()) {
+    const auto time = clock_->take(wait);
+    if (!time) return;
+    record(pending_.front(), *time);
+    pending_.pop_front();
+  }
+}
+
+void StepMaker::record(const WorkHandle& pending, const StepTime& time) {
+  const auto number = [](const Tensor& tensor) {
+    return tensor.defined() ? Json(tensor.item<double>()) : Json();
+  };
+  const bool skipped = pending.skipped.defined() && pending.skipped.item<double>() != 0;
+  Json step = {{"step", pending.step},
+               {"timed", pending.timed},
+               {"loss", number(pending.loss)},
+               {"grad_norm", skipped ? Json() : number(pending.gradient_norm)},
+               {"learning_rate", pending.learning_rate},
+               {"tokens", pending.trained},
+               {"processed_tokens", pending.content.tokens},
+               {"positions", pending.content.positions},
+               {"attention_pairs", pending.content.pairs},
+               {"seconds", time.total()},
+               {"phases", phases_of(time)}};
+  record_.add_step(std::move(step), other_flops_ + flops_of_a_pair_ * pending.computed_pairs);
+}
+}  // namespace optrush

@@ -1,0 +1,63 @@
+#pragma once
+#include <deque>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "data/batches.h"
+#include "measure/step_clock.h"
+#include "optrush/step.h"
+#include "train/run_record.h"
+#include "train/session.h"
+
+namespace optrush {
+/// Makes the steps of a run, and records each as soon as the device has done it.
+class StepMaker {
+ public:
+  StepMaker(Session& session, RunRecord& record);
+
+  /// Micro-batches by the slot `data`: those of a step, or where `evaluating()` what the run validates on.
+  std::vector<Batch> data(int64_t step) const { return data_(step); }
+  Batches& batches() { return batches_; }
+
+  /// `timed`: it counts for what the run measures.
+  void make(int64_t step, bool timed) { make(step, timed, *clock_); }
+  /// The same, and counts what the recipe keeps for the backward and what its
+  /// operators cost: activations(), costs(). What attention computes inside of documents follows from their
+  /// lengths, all else from shapes, which stay.
+  void account(int64_t step, bool timed);
+  /// The same for a step that is not recorded, into a file.
+  void trace(int64_t step, const std::filesystem::path& file);
+  /// Records the steps that are done; `wait`: all that were made.
+  void collect(bool wait);
+
+  int64_t activations() const { return activations_; }
+  const Json& costs() const { return costs_; }
+
+ private:
+  /// A step that the device may still be working on.
+  struct WorkHandle {
+    int64_t step;
+    bool timed;
+    Tensor loss, gradient_norm, skipped;
+    double learning_rate;
+    int64_t trained;
+    StepContent content;
+    double computed_pairs;
+  };
+  void make(int64_t step, bool timed, StepClock& clock);
+  void record(const WorkHandle&, const StepTime&);
+
+  Session& session_;
+  RunRecord& record_;
+  Batches batches_;
+  std::unique_ptr<StepClock> clock_;
+  std::function<std::vector<Batch>(int64_t)> data_;
+  std::function<void(Step&)> schedule_;
+  std::deque<WorkHandle> pending_;
+  int64_t activations_ = 0;
+  double other_flops_ = 0, flops_of_a_pair_ = 0;  ///< that this rank executes in a step
+  Json costs_;
+};
+}  // namespace optrush

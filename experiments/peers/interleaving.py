@@ -1,0 +1,48 @@
+"""Takes turns with the other runs of a round (docs/guides/running.md).
+
+    turns = Interleaving()                      # first of all: from here on the program has the turn
+    ...                                  # set up and warm up
+    for number in range(steps):
+        timed = turns.step(seconds)      # of the last step; sleeps until it is this program's turn
+        if turns.ended:                  # only for Interleaving(ends=True): write the result of the steps so far
+            break
+        ...                              # a step, to its very end: nothing of it may still run on a device
+
+Without a controller that asks for turns, every step is timed and nothing waits.
+"""
+import json
+import os
+import socket
+
+
+class Interleaving:
+    def __init__(self, rank=0, ranks=1, ends=False):
+        self.place, self.left, self.stream = {"rank": rank, "ranks": ranks, "ends": ends}, 0, None
+        self.alone = self.ended = False
+        if path := os.environ.get("OPTRUSH_TURNS"):
+            connection = socket.socket(socket.AF_UNIX)
+            connection.connect(path)
+            self.stream = connection.makefile("rw")
+
+    def step(self, seconds=0.0):
+        """Before each timed step. Whether it counts: the first one of a turn of several does not, as it fills the caches."""
+        if self.stream is None:
+            return True
+        first = self.left == 0
+        if first:
+            self.left = self.next(seconds)
+        self.left -= 1
+        return not first or self.left == 0 or self.alone
+
+    def next(self, seconds):
+        """Hands the turn on. How many steps the next one has; 0: the run ends with those that it has made."""
+        say = {"type": "ready", **self.place} if self.place else {"type": "done"}
+        self.place = None
+        print(json.dumps({**say, "seconds": seconds}), file=self.stream, flush=True)
+        line = self.stream.readline()
+        if not line:
+            raise SystemExit("the controller is gone")
+        message = json.loads(line)
+        self.ended = message["type"] == "end"
+        self.alone = message.get("alone", False)
+        return message.get("steps", 0)

@@ -1,0 +1,234 @@
+#include "loss_function.h"
+
+#include <ATen/Functions.h>
+#include <ATen/Parallel.h>
+#include <c10/core/DeviceGuard.h>
+
+#include <algorithm>
+#include <optional>
+#include <span>
+
+#include "cross_entropy.h"
+#include "kernel_parts/tensors.h"
+#include "optrush/error.h"
+#include "optrush/forecast.h"
+
+namespace optrush {
+namespace {
+constexpr int64_t kMiB = int64_t{1} << 20;
+constexpr int64_t kBytesOnCpu = 64 * kMiB, kBytesOnGpu = 1024 * kMiB, kMostBytesOnGpu = 2048 * kMiB;
+constexpr int64_t kRowsOnGpu = 4096;
+/// Rows that start there are moved and multiplied in whole vectors by a GPU.
+constexpr int64_t kAlignment = 16;
+
+int64_t ceil_of(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/// `width`: of the vocabulary here.
+int64_t rows_of_chunk(int64_t chunk, const Tensor& weight, int64_t width, int64_t tokens) {
+  if (chunk > 0) return std::min(chunk, tokens);
+  return automatic_chunk(width * weight.element_size(), tokens, form_of(weight));
+}
+
+at::ScalarType wide_of(const Tensor& x) { return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat; }
+
+/// Logits (rows, V), on a GPU with rows that start at whole vectors: an odd vocabulary is no slow one.
+Tensor empty_logits(int64_t rows, const Tensor& weight) {
+  const int64_t width = weight.size(0), together = kAlignment / weight.element_size();
+  const int64_t stride = form_of(weight) == at::kCUDA ? ceil_of(width, together) * together : width;
+  return at::empty({rows, stride}, weight.options()).narrow(1, 0, width);
+}
+
+void check_labels(const Tensor& labels, int64_t vocabulary) {
+  const std::span given(labels.const_data_ptr<int64_t>(), static_cast<size_t>(labels.numel()));
+  for (const int64_t label : given)
+    if (label != fused::kIgnored && (label < 0 || label >= vocabulary))
+      throw Error(
+          "a label is " + std::to_string(label) + ", but the vocabulary has " + std::to_string(vocabulary) +
+              " entries",
+          "labels are 0 to " + std::to_string(vocabulary - 1) + ", or -100 where nothing is to be learned");
+}
+
+/// Losses of the rows; the logits become their gradient where one is wanted.
+void cross_entropy(const Tensor& logits, const Tensor& labels, const Tensor& losses, bool gradient) {
+  const NotedKernel kernel("cross_entropy",
+                           (gradient ? 3 : 1) * bytes_of({logits}) + bytes_of({labels, losses}));
+  if (is_forecast(logits)) return;
+  const fused::CrossEntropy p{.type = fused::type_of(logits, "head_loss"),
+                              .logits = logits.data_ptr(),
+                              .labels = labels.const_data_ptr<int64_t>(),
+                              .losses = losses.data_ptr(),
+                              .rows = logits.size(0),
+                              .width = logits.size(1),
+                              .stride = logits.stride(0),
+                              .gradient = gradient};
+  if (logits.is_cuda()) {
+    const c10::DeviceGuard guard(logits.device());
+    fused::gpu::cross_entropy(p);
+  } else {
+    at::parallel_for(0, p.rows, fused::grain(p.width),
+                     [&](int64_t begin, int64_t end) { fused::cpu::cross_entropy(p, begin, end); });
+  }
+}
+
+/// Cross entropies of rows of logits, and what makes their gradient.
+struct Rows {
+  Tensor losses, gradient;
+};
+
+Rows rows_of(const Tensor& logits, const Tensor& labels, bool gradient) {
+  const Tensor valid = labels.ne(fused::kIgnored), index = labels.clamp_min(0).unsqueeze(1);
+  Tensor log_p = at::log_softmax(logits, 1);
+  const Tensor of_label = log_p.gather(1, index).squeeze(1);
+  Rows rows{of_label.neg().mul(valid), {}};
+  if (!gradient) return rows;
+  Tensor& p = log_p.exp_();
+  p.scatter_add_(1, index, at::full_like(of_label, -1).unsqueeze(1));
+  rows.gradient = p.mul_(valid.unsqueeze(1));
+  return rows;
+}
+
+Rows rows_of_part(const Tensor& logits, const Tensor& labels, bool gradient, const VocabularyPart& part) {
+  const auto [lse, of_label] = over_vocabulary(logits, labels, part);
+  return {(lse - of_label).mul(labels.ne(fused::kIgnored)),
+          gradient ? gradient_of_part(logits, labels, lse, part) : Tensor()};
+}
+
+/// The sum of products aᵀ b, of a and b in the type of the matmul, in `type`.
+class Accumulator {
+ public:
+  Accumulator(const Tensor& weight, at::ScalarType type)
+      : sum_(at::empty(weight.sizes(), weight.options().dtype(type))),
+        widens_(type != weight.scalar_type()),
+        by_parts_(widens_ && form_of(weight) != at::kCUDA) {}
+
+  void add(const Tensor& a, const Tensor& b) {
+    if (by_parts_)
+      add_part(a, b);
+    else if (widens_)  // LibTorch's own product with an fp32 result, on a GPU only: no pass to add it
+      empty_ ? at::mm_out(sum_, a.t(), b, at::kFloat) : at::addmm_out(sum_, sum_, a.t(), b, at::kFloat);
+    else
+      empty_ ? at::mm_out(sum_, a.t(), b) : at::addmm_out(sum_, sum_, a.t(), b);
+    empty_ = false;
+  }
+  const Tensor& sum() { return empty_ ? sum_.zero_() : sum_; }
+
+ private:
+  void add_part(const Tensor& a, const Tensor& b) {
+    // The product of a chunk can overflow fp16, but not bf16.
+    const bool fits = a.scalar_type() != at::kHalf;
+    const Tensor part = fits ? at::mm(a.t(), b) : at::mm(a.t().to(at::kFloat), b.to(at::kFloat));
+    empty_ ? sum_.copy_(part) : sum_.add_(part);
+  }
+
+  Tensor sum_;
+  bool widens_, by_parts_, empty_ = true;
+};
+
+/// The gradient of the weight has the type of the matmul, as that of the plain form, but not fp16, which a
+/// sum over all tokens can overflow.
+at::ScalarType type_of_sum(const Tensor& weight) {
+  return weight.scalar_type() == at::kHalf ? at::kFloat : weight.scalar_type();
+}
+
+Differentiable::Result by_kernel(const Tensor& x, const Tensor& labels, const Tensor& weight, int64_t chunk,
+                                 LossGradients wanted) {
+  const auto wide = wide_of(x);
+  const Tensor rows = x.reshape({-1, x.size(-1)}), flat = labels.reshape({-1}).contiguous();
+  const int64_t tokens = rows.size(0);
+  if (flat.is_cpu()) check_labels(flat, weight.size(0));
+  const int64_t step = rows_of_chunk(chunk, weight, weight.size(0), tokens);
+  const Tensor losses = at::empty({tokens}, x.options().dtype(wide));
+  const Tensor d_rows = wanted.x ? at::empty(rows.sizes(), x.options()) : Tensor();
+  // One product is rounded once, several are summed in fp32.
+  std::optional<Accumulator> d_weight;
+  if (wanted.weight) d_weight.emplace(weight, step < tokens ? wide : type_of_sum(weight));
+  const Tensor buffer = empty_logits(step, weight);
+  for (int64_t begin = 0; begin < tokens; begin += step) {
+    const int64_t count = std::min(step, tokens - begin);
+    const Tensor some = rows.narrow(0, begin, count);
+    Tensor logits = buffer.narrow(0, 0, count);
+    at::mm_out(logits, some, weight.t());
+    cross_entropy(logits, flat.narrow(0, begin, count), losses.narrow(0, begin, count),
+                  wanted.x || wanted.weight);
+    if (wanted.x) {
+      Tensor part = d_rows.narrow(0, begin, count);
+      at::mm_out(part, logits, weight);
+    }
+    if (wanted.weight) d_weight->add(logits, some);
+  }
+  Differentiable::Result result{{losses.sum()}, {}};
+  if (wanted.x) result.saved.push_back(d_rows.view(x.sizes()));
+  if (wanted.weight) result.saved.push_back(d_weight->sum().to(type_of_sum(weight)));
+  return result;
+}
+}  // namespace
+
+int64_t automatic_chunk(int64_t row_bytes, int64_t tokens, at::DeviceType device) {
+  const auto rows_in = [&](int64_t bytes) { return std::max<int64_t>(1, bytes / row_bytes); };
+  const int64_t most = device == at::kCUDA
+                           ? std::max(rows_in(kBytesOnGpu), std::min(kRowsOnGpu, rows_in(kMostBytesOnGpu)))
+                           : rows_in(kBytesOnCpu);
+  return tokens == 0 ? 1 : ceil_of(tokens, ceil_of(tokens, most));
+}
+
+Differentiable::Result linear_cross_entropy_by_operators(const Tensor& x, const Tensor& labels,
+                                                         const Tensor& weight, int64_t chunk,
+                                                         LossGradients wanted,
+                                                         const std::optional<VocabularyPart>& part) {
+  const auto wide = wide_of(x);
+  const Tensor rows = x.reshape({-1, x.size(-1)}), flat = labels.reshape({-1});
+  // Each chunk is a sum over the ranks: all of them have as many.
+  const int64_t tokens = rows.size(0), width = part ? part->widest : weight.size(0),
+                step = rows_of_chunk(chunk, weight, width, tokens);
+  Tensor loss = at::zeros({}, x.options().dtype(wide)), d_weight;
+  Tensors d_rows;
+  for (int64_t begin = 0; begin < tokens; begin += step) {
+    const int64_t count = std::min(step, tokens - begin);
+    const Tensor some = rows.narrow(0, begin, count), given = flat.narrow(0, begin, count);
+    const Tensor logits = at::mm(some, weight.t());
+    const bool gradient = wanted.x || wanted.weight;
+    const auto [losses, of_logits] = part ? rows_of_part(logits.to(wide), given, gradient, *part)
+                                          : rows_of(logits.to(wide), given, gradient);
+    loss = loss + losses.sum();
+    if (!gradient) continue;
+    const Tensor d_logits = of_logits.to(logits.scalar_type());
+    if (wanted.x) d_rows.push_back(at::mm(d_logits, weight));
+    if (!wanted.weight) continue;
+    const Tensor of_chunk = at::mm(d_logits.t(), some).to(wide);
+    d_weight = d_weight.defined() ? d_weight.add_(of_chunk) : of_chunk;
+  }
+  Differentiable::Result result{{loss}, {}};
+  if (wanted.x)
+    result.saved.push_back((d_rows.size() == 1 ? d_rows.front() : at::cat(d_rows)).view(x.sizes()));
+  if (wanted.weight) result.saved.push_back(d_weight.to(type_of_sum(weight)));
+  return result;
+}
+Differentiable::Result linear_cross_entropy(const Tensor& x, const Tensor& labels, const Tensor& weight,
+                                            int64_t chunk, LossGradients wanted) {
+  const bool has_kernel = x.is_cpu() || x.is_cuda() || is_forecast(x);
+  return has_kernel && !tracing() ? by_kernel(x, labels, weight, chunk, wanted)
+                                  : linear_cross_entropy_by_operators(x, labels, weight, chunk, wanted);
+}
+
+Differentiable make_loss_function(int64_t chunk, LossGradients wanted,
+                                  const std::optional<VocabularyPart>& part) {
+  return {.name = "linear_cross_entropy",
+          .forward =
+              [=](const Tensors& in) {
+                return part ? linear_cross_entropy_by_operators(in[0], in[1], in[2], chunk, wanted, part)
+                            : linear_cross_entropy(in[0], in[1], in[2], chunk, wanted);
+              },
+          .backward = [=](const Tensors& saved, const Tensors& gradients) -> Tensors {
+            size_t next = 0;
+            const auto scaled = [&](bool made) -> Tensor {
+              if (!made) return {};
+              const Tensor& gradient = saved[next++];
+              return tracing() ? gradient * gradients[0] : gradient.mul_(gradients[0]);
+            };
+            Tensor d_x = scaled(wanted.x);
+            return {d_x, Tensor(), scaled(wanted.weight)};
+          },
+          .traits = {.trace = Trace::pair, .capturable = true, .offers = {"double"}},
+          .cast = Cast::lower};
+}
+}  // namespace optrush

@@ -1,0 +1,34 @@
+#pragma once
+#include <optional>
+
+#include "optrush/differentiable.h"
+#include "optrush/ops.h"
+
+namespace optrush {
+/// What a forward makes beside the loss.
+struct LossGradients {
+  bool x = true, weight = true;
+};
+
+/// Rows of logits (.., V) that exist at a time where nobody says: on a CPU as many as are 64 MiB. On a GPU as
+/// many as are 1 GiB, but 4,096 where those are at most 2 GiB: fewer leave multiprocessors without work in
+/// the product that is the gradient of x. `tokens` are cut evenly, so that the last chunk is not a small one.
+int64_t automatic_chunk(int64_t row_bytes, int64_t tokens, at::DeviceType);
+
+/// The sum of the cross entropies of x Wᵀ against labels, with the gradients that were asked for: outputs
+/// {the sum}, saved {of x, of the weight}, each where asked for. x (.., D), labels (..) with -100 ignored,
+/// weight (V, D) of x's type; `chunk` rows of logits exist at a time, 0: automatic.
+Differentiable::Result linear_cross_entropy(const Tensor& x, const Tensor& labels, const Tensor& weight,
+                                            int64_t chunk, LossGradients);
+
+/// The same made of ATen calls: what a tracer sees, and what devices without a kernel run. Where ranks split
+/// the vocabulary, `weight` has this one's rows, the sum is that of all, and the gradients are the part's.
+Differentiable::Result linear_cross_entropy_by_operators(const Tensor& x, const Tensor& labels,
+                                                         const Tensor& weight, int64_t chunk, LossGradients,
+                                                         const std::optional<VocabularyPart>& part = {});
+
+/// The same as a pair: inputs x, labels, weight. Its backward only multiplies, in place where it is not
+/// traced: it can be run once. What is not wanted gets no gradient and costs none.
+Differentiable make_loss_function(int64_t chunk, LossGradients wanted,
+                                  const std::optional<VocabularyPart>& part = {});
+}  // namespace optrush

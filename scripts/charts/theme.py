@@ -1,0 +1,41 @@
+"""Colours and type of the charts.
+
+A chart is drawn in the light colours; the style sheet exchanges them where the reader prefers dark, in an SVG file as well
+as in the page. The palette is readable on both, and people who see no red, no green or no blue can tell its colours apart
+(six of Okabe and Ito's, a little lighter or darker).
+"""
+TEXT = "#1f2328"
+MUTED = "#59636e"
+GRID = "#d8dee4"
+BAD = "#c62828"
+PALETTE = ["#2a78c2", "#e08a00", "#00916a", "#cf6fa3", "#58b5ea", "#c94f00"]
+BACKGROUND = "#ffffff"
+DARK_BACKGROUND = "#0d1117"
+DARK = {TEXT: "#e6edf3", MUTED: "#9198a1", GRID: "#30363d", BAD: "#ff7b72"}
+
+_SMALL = {"labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal"}
+
+CONFIG = {
+    "background": None,
+    "font": "system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif",
+    "padding": 12,
+    "view": {"stroke": None},
+    "title": {"color": TEXT, "subtitleColor": MUTED, "anchor": "start", "frame": "bounds", "fontSize": 15,
+              "subtitleFontSize": 12, "subtitlePadding": 4, "offset": 14},
+    "axis": {"labelColor": TEXT, "titleColor": MUTED, "gridColor": GRID, "domainColor": GRID, "tickColor": GRID, **_SMALL},
+    # Above the axis: beside it, labels of a wider font would run into it.
+    "axisY": {"titleAngle": 0, "titleAlign": "left", "titleAnchor": "end", "titleBaseline": "bottom", "titleX": 0,
+              "titleY": -8},
+    "header": {"labelColor": TEXT, "labelFontSize": 12, "labelLimit": 300},
+    "legend": {"labelColor": TEXT, "titleColor": MUTED, **_SMALL},
+    "text": {"fontSize": 12},
+}
+
+
+def _exchange(light, dark):
+    """The rule that shows a colour as another, wherever it fills or strokes."""
+    return f'svg.marks [fill="{light}"]{{fill:{dark}}}svg.marks [stroke="{light}"]{{stroke:{dark}}}'
+
+
+CSS = (f"svg.marks{{background:{BACKGROUND}}}@media (prefers-color-scheme: dark){{svg.marks{{background:{DARK_BACKGROUND}}}"
+       + "".join(_exchange(light, dark) for light, dark in DARK.items()) + "}")

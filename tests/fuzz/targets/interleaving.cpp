@@ -1,0 +1,23 @@
+// What the controller tells a rank about turns, read in the rank.
+#include "train/interleaving.h"
+
+#include <sys/socket.h>
+
+#include "launch/run/socket.h"
+#include "target.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace optrush;
+  static const fuzz::Files files;
+  static const Descriptor listener = listen_at(files / "turns");
+  const std::string text = fuzz::text_of(data, size);
+  fuzz::feed([&] {
+    Interleaving turns(files / "turns", Ranks{});
+    const Descriptor controller = accept_from(listener);
+    static_cast<void>(::send(controller.get(), text.data(), text.size(), MSG_NOSIGNAL));
+    ::shutdown(controller.get(), SHUT_WR);
+    for (int64_t next = 0; next < 3; ++next)
+      fuzz::hold(turns.next(0.5).steps >= 0, "a turn is for some steps, or the run ends");
+  });
+  return 0;
+}

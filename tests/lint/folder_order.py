@@ -1,0 +1,90 @@
+"""The folders of core have an order: a file includes only what is of its own folder or of one below. So there is no circle,
+and what a folder needs is known by its place. Prints each include that points upward."""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+# From the lowest to the highest. `include` is the SDK, whose headers are named optrush/...
+LAYERS = [
+    "include",
+    "base",
+    "spec",
+    "machine",
+    "io",
+    "checkpoint",
+    "params",
+    "model",
+    "measure",
+    "gpu",
+    "distributed",
+    "recipe",
+    "plugin",
+    "experiment",
+    "results",
+    "simulated",
+    "data",
+    "train",
+    "check",
+    "worker",
+    "cuda",
+    "process",
+    "report",
+    "script",
+    "launch",
+    "search",
+    "cli",
+]
+# The same of the rooms of a folder; what lies beside them is above all.
+ROOMS = {"report": ["numbers", "analysis", "sections", "writers"]}
+PLACE = {folder: place for place, folder in enumerate(LAYERS)}
+INCLUDE = re.compile(r'^\s*#\s*include "([^"]+)"')
+
+
+def folder_of(header):
+    first = header.split("/")[0]
+    return "include" if first == "optrush" else first
+
+
+def room_of(parts):
+    """The place of folder/room/file among the folder's rooms."""
+    rooms = ROOMS[parts[0]]
+    return rooms.index(parts[1]) if len(parts) > 2 else len(rooms)
+
+
+def upward(path, text):
+    """Includes of a file that point to a folder or a room above its own, with their lines."""
+    own, *_ = parts = path.split("/")[1:]
+    for number, line in enumerate(text.splitlines(), 1):
+        if (found := INCLUDE.match(line)) and "/" in found[1]:
+            other = folder_of(found[1])
+            above = other in PLACE and PLACE[other] > PLACE[own]
+            if other == own and own in ROOMS:
+                above = room_of(found[1].split("/")) > room_of(parts)
+            if above:
+                yield number, found[1]
+
+
+def main():
+    os.chdir(os.environ["OPTRUSH_SOURCE_DIR"])
+    listed = subprocess.run(["git", "-c", f"safe.directory={os.getcwd()}", "ls-files", "core"], capture_output=True, text=True)
+    if listed.returncode != 0:
+        print("this is not a git checkout")
+        return 77
+    failed = False
+    for path in listed.stdout.split():
+        if not path.endswith((".h", ".cpp", ".cu", ".h.in")) or path.count("/") < 2:
+            continue
+        if path.split("/")[1] not in PLACE:
+            print(f"{path}: its folder has no place in the order of tests/lint/folder_order.py")
+            failed = True
+            continue
+        for number, header in upward(path, pathlib.Path(path).read_text()):
+            print(f"{path}:{number}: includes {header}, above its own place")
+            failed = True
+    return int(failed)
+
+
+sys.exit(main())

@@ -1,0 +1,151 @@
+"""The generated parts of docs/plugins: each shipped plugin's facts and options, and the list of all of them.
+
+Without arguments it compares the pages with the descriptions in the plugins' sources. With --write it writes them, and a
+page to fill in for a plugin that has none.
+"""
+
+import json
+import os
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(os.environ.get("OPTRUSH_SOURCE_DIR", pathlib.Path(__file__).parents[2]))
+PAGES = ROOT / "docs/plugins"
+BEGIN, END = "<!-- made by tests/lint/plugin_pages.py: begin -->\n", "<!-- made by tests/lint/plugin_pages.py: end -->"
+
+NEW_PAGE = """# {name}
+
+What it does, in two to four sentences, with the paper: [arXiv:0000.00000](https://arxiv.org/abs/0000.00000).
+
+## Effect and options
+
+{begin}{end}
+
+## When it pays
+
+When it pays, and when it does not.
+
+## With other plugins
+
+What it needs beside it, replaces and refuses.
+
+[Compatibility](../compatibility.md) has every pair with the strategies for several ranks.
+
+## Measured
+
+One line, with the report that has it. Not measured yet.
+"""
+
+
+def descriptions(kind):
+    """What each plugin of a folder says of itself, by name."""
+    found = {}
+    for source in sorted((ROOT / "plugins" / kind).glob("*/*.cpp")):
+        for text in re.findall(r'OPTRUSH_PLUGIN\(\w+, R"json\((.*?)\)json"\)', source.read_text(), re.DOTALL):
+            description = json.loads(text)
+            found[description["name"]] = description
+    return found
+
+
+def allowed(option):
+    low, high = option.get("min"), option.get("max")
+    if "choices" in option:
+        words = ", ".join(f"`{choice}`" for choice in option["choices"])
+        return f"a list of {words}" if option["type"] == "list" else words
+    if option["type"] == "list":
+        return "a list of strings"
+    if low is None and high is None:
+        return {"boolean": "`true`, `false`", "string": "a string"}.get(option["type"], f"a {option['type']}")
+    return f"{'an integer' if option['type'] == 'integer' else 'a number'} from {number(low)} to {number(high)}"
+
+
+def number(value):
+    return f"{value:,}" if isinstance(value, int) else f"{value:g}"
+
+
+def default(option):
+    if "default" not in option:
+        return "required"
+    value = option["default"]
+    if value == "":
+        return "empty"
+    return f"`{value if isinstance(value, str) else json.dumps(value)}`"
+
+
+def cell(text):
+    return text.replace("|", "\\|").replace("<", "&lt;")
+
+
+def links(names, folder=""):
+    return ", ".join(f"[`{name}`]({folder}{name}.md)" for name in names)
+
+
+def options_table(description):
+    if not description.get("options"):
+        return "No options.\n"
+    table = "| option | allowed | default | meaning |\n|---|---|---|---|\n"
+    for option in description["options"]:
+        meaning = cell(option["doc"])
+        for choice, effect in option.get("effects", {}).items():
+            meaning += f". `{choice}` has the effect `{effect}`"
+        table += f"| `{option['name']}` | {allowed(option)} | {default(option)} | {meaning} |\n"
+    return table
+
+
+def facts(description, everyone):
+    """The effect, and what a stack must or must not have beside the plugin."""
+    lines = [f"- Effect: [`{description['effect']}`](../concepts.md#effects)"]
+    conflicts = set(description.get("conflicts", []))
+    conflicts |= {other["name"] for other in everyone.values() if description["name"] in other.get("conflicts", [])}
+    if description.get("requires"):
+        lines.append(f"- Requires: {links(description['requires'])}")
+    if conflicts:
+        lines.append(f"- Conflicts with: {links(sorted(conflicts))}")
+    if description.get("needs"):
+        lines.append("- Needs of the machine: " + ", ".join(f"`{need}`" for need in description["needs"]))
+    return "\n".join(lines) + "\n"
+
+
+def with_generated(page, text):
+    """The page with `text` between its markers."""
+    if page.count(BEGIN) != 1 or page.count(END) != 1:
+        sys.exit(f"a page needs the lines\n{BEGIN}{END}\nonce each")
+    head, _, rest = page.partition(BEGIN)
+    return f"{head}{BEGIN}\n{text.strip()}\n\n{END}{rest.partition(END)[2]}"
+
+
+def pages():
+    """Each page's path with the generated text that it should have."""
+    kinds = {kind: descriptions(kind) for kind in ("optimizations", "parallelism")}
+    everyone = {**kinds["optimizations"], **kinds["parallelism"]}
+    index = ""
+    for kind, found in kinds.items():
+        index += f"### {'Optimizations' if kind == 'optimizations' else 'Parallelism'}\n\n| plugin | effect | what it does |\n|---|---|---|\n"
+        for name, description in found.items():
+            index += f"| [`{name}`](shipped/{name}.md) | `{description['effect']}` | {cell(description['summary'])} |\n"
+        index += "\n"
+    yield PAGES / "index.md", index
+    for name, description in everyone.items():
+        yield PAGES / f"shipped/{name}.md", facts(description, everyone) + "\n" + options_table(description)
+    for page in PAGES.glob("shipped/*.md"):
+        if page.stem not in everyone:
+            sys.exit(f"{page} describes no plugin")
+
+
+def main():
+    write = "--write" in sys.argv[1:]
+    stale = []
+    for path, text in pages():
+        old = path.read_text() if path.exists() else NEW_PAGE.format(name=path.stem, begin=BEGIN, end=END)
+        new = with_generated(old, text)
+        if path.exists() and old == new:
+            continue
+        stale.append(f"{path.relative_to(ROOT)} is {'out of date' if path.exists() else 'missing'}")
+        if write:
+            path.write_text(new)
+    if stale and not write:
+        sys.exit("\n".join(stale) + "\nwrite them: python tests/lint/plugin_pages.py --write")
+
+
+main()

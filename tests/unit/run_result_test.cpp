@@ -1,0 +1,145 @@
+// What a run stores: read and written by one declaration, from which the JSON schema is made as well.
+#include "results/run_result.h"
+
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "../support/error_of.h"
+#include "../support/temporary_folder.h"
+#include "base/files.h"
+#include "results/context.h"
+#include "results/journal.h"
+#include "results/worker_answer.h"
+
+namespace optrush {
+namespace {
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+const fs::path kReports = OPTRUSH_TESTS_DIR "/fixtures/reports";
+
+TEST(RunResultSchema, TheFileIsMadeFromTheFields) {
+  const fs::path file = OPTRUSH_TESTS_DIR "/../docs/schema/run_result.schema.json";
+  if (std::getenv("OPTRUSH_UPDATE_GOLDENS") != nullptr) write_json(file, run_result_schema());
+  EXPECT_EQ(read_json(file), run_result_schema()) << "run this test once with OPTRUSH_UPDATE_GOLDENS=1";
+}
+
+TEST(ContextSchema, TheFileIsMadeFromTheFields) {
+  const fs::path file = OPTRUSH_TESTS_DIR "/../docs/schema/context.schema.json";
+  if (std::getenv("OPTRUSH_UPDATE_GOLDENS") != nullptr) write_json(file, context_schema());
+  EXPECT_EQ(read_json(file), context_schema()) << "run this test once with OPTRUSH_UPDATE_GOLDENS=1";
+}
+
+/// Fields that hold nothing may be left out or null.
+void expect_alike(const Json& before, const Json& after, const std::string& place) {
+  if (before.is_object() && after.is_object()) {
+    for (const auto& [key, value] : before.items())
+      if (after.contains(key))
+        expect_alike(value, after.at(key), place + "/" + key);
+      else
+        EXPECT_TRUE(record::is_nothing(value)) << place << "/" << key << ": " << value;
+  } else if (before.is_array() && after.is_array()) {
+    ASSERT_EQ(before.size(), after.size()) << place;
+    for (size_t i = 0; i < before.size(); ++i)
+      expect_alike(before[i], after[i], place + "/" + std::to_string(i));
+  } else {
+    EXPECT_EQ(before, after) << place;
+  }
+}
+
+TEST(RunResultJson, NothingOfAStoredResultIsLost) {
+  size_t results = 0;
+  for (const auto& report : fs::directory_iterator(kReports)) {
+    if (!fs::exists(report.path() / "results.json")) continue;
+    const Json whole = read_json(report.path() / "results.json");
+    for (const Json& run : whole.at("runs")) {
+      const Json& stored = run.at("result");
+      expect_alike(stored, to_json(run_result_from_json(stored, "a report")), run.at("id"));
+      ++results;
+    }
+  }
+  EXPECT_GT(results, 10U);
+}
+
+TEST(RunResultJson, WhatIsWrittenIsReadAndWrittenAlike) {
+  for (const auto& report : fs::directory_iterator(kReports)) {
+    if (!fs::exists(report.path() / "results.json")) continue;
+    const Json whole = read_json(report.path() / "results.json");
+    for (const Json& run : whole.at("runs")) {
+      const std::string once = to_json(run_result_from_json(run.at("result"), "a report")).dump();
+      EXPECT_EQ(to_json(run_result_from_json(parse_json(once, "it"), "it")).dump(), once);
+    }
+  }
+}
+
+TEST(RunResultJson, ABadEndSaysNoMoreThanIsKnown) {
+  RunResult lost({Status::crashed, "killed"});
+  lost.cause = Cause::lost;
+  EXPECT_EQ(to_json(lost).dump(),
+            R"({"schema_version":1,"status":"crashed","reason":"killed","cause":"lost"})");
+}
+
+TEST(RunResultJson, WhatIsWrongIsNamed) {
+  const auto error = [](Json changes) {
+    Json result = {{"schema_version", 1}, {"status", "ok"}, {"reason", ""}};
+    result.update(changes);
+    return testing::error_of([&] { run_result_from_json(result, "result.json"); });
+  };
+  EXPECT_EQ(error(Json::object()), "");
+  EXPECT_THAT(error({{"status", "fine"}}), HasSubstr("unknown status 'fine'"));
+  EXPECT_THAT(error({{"cause", "fate"}}), HasSubstr("unknown cause 'fate'"));
+  EXPECT_THAT(error({{"schema_version", 2}}), HasSubstr("schema_version 2 is not known"));
+  EXPECT_THAT(error({{"stesp", Json::array()}}), HasSubstr("unknown field 'stesp' of a run's result"));
+  EXPECT_THAT(error({{"tokens_per_second", 0}}), HasSubstr("a speed is above 0"));
+  EXPECT_THAT(error({{"steps", {{{"step", 0}}}}}), HasSubstr("field 'timed' is missing in a step"));
+  EXPECT_THAT(error({{"mesh", {{{"dim", "dp"}, {"size", 0}}}}}), HasSubstr("of 0 ranks"));
+}
+
+TEST(ContextJson, AnOlderBuildSaysLessAndALaterOneMore) {
+  const Context context = context_from_json({{"date", "2026-01-01T00:00:00Z"},
+                                             {"cpu", {{"name", "EPYC"}, {"sockets", 2}}},
+                                             {"peak", {{"dtype_flops", {{"fp32", 1e11}, {"fp8", nullptr}}}}},
+                                             {"weather", "fair"}},
+                                            "context.json");
+  EXPECT_EQ(context.cpu.name, "EPYC");
+  EXPECT_EQ(context.peak.dtype_flops.size(), 1U);
+  EXPECT_TRUE(context.gpus.empty());
+  EXPECT_FALSE(context.threads);
+  const auto error = [](const Json& json) {
+    return testing::error_of([&] { context_from_json(json, "context.json"); });
+  };
+  EXPECT_THAT(error(Json::array()), HasSubstr("is no description of a machine"));
+  EXPECT_THAT(error({{"date", ""}, {"threads", "two"}}), HasSubstr("field 'threads' must be an integer"));
+}
+
+TEST(WorkerAnswer, IsWhatWasAskedForOrWhyThereIsNone) {
+  const testing::TemporaryFolder folder;
+  write_json(folder / "plan.json", {{"problem", Json::object()}});
+  EXPECT_FALSE(read_answer(folder / "plan.json").failure);
+  EXPECT_TRUE(read_answer(folder / "plan.json").asked.contains("problem"));
+  write_failure(folder / "plan.json", {Status::skipped, "no GPU"});
+  const WorkerAnswer none = read_answer(folder / "plan.json");
+  ASSERT_TRUE(none.failure);
+  EXPECT_EQ(none.failure->status, Status::skipped);
+  EXPECT_EQ(none.failure->reason, "no GPU");
+  EXPECT_TRUE(none.asked.is_null());
+}
+
+TEST(JournalEntries, AreReadAsTheyWereAppended) {
+  const testing::TemporaryFolder folder;
+  using Event = JournalEntry::Event;
+  append_to_journal(folder.path(), {.event = Event::finished, .run = "a", .status = Status::oom});
+  append_line(folder / "journal.jsonl", R"({"event":"of a later build","run":"b"})");
+  append_to_journal(folder.path(), {.event = Event::wrote, .file = "plans.json", .sha256 = "12"});
+  const auto entries = read_journal(folder.path());
+  ASSERT_EQ(entries.size(), 2U);
+  EXPECT_EQ(entries[0].run, "a");
+  EXPECT_EQ(entries[0].status, Status::oom);
+  EXPECT_FALSE(entries[0].time.empty());
+  EXPECT_EQ(entries[1].event, Event::wrote);
+  EXPECT_EQ(entries[1].file, "plans.json");
+}
+}  // namespace
+}  // namespace optrush

@@ -1,0 +1,116 @@
+#include "mesh_plan/config_cost.h"
+
+#include <algorithm>
+
+namespace optrush::mesh_plan {
+namespace {
+/// One micro-batch.
+double attention_seconds(const ParallelConfig& mix, const TrainingProblem& problem, const DecoderWork& work,
+                         const Hardware& hardware) {
+  const double tokens = real(mix.micro_batch * problem.seq_len) / real(mix.cp * mix.tp);
+  return tokens * work.block_attention(real(problem.seq_len)) / hardware.flops;
+}
+
+/// One pass: each part that a ring brings is added to the attention's result, or to the gradient of its
+/// queries, which are read and written in fp32.
+double merging_seconds(const ParallelConfig& mix, const TrainingProblem& problem, const DecoderWork& work,
+                       const Hardware& hardware) {
+  if (mix.cp == 1) return 0;
+  const double tokens = real(mix.micro_batch * problem.seq_len) / real(mix.cp * mix.tp);
+  const double bytes = NumberBytes(problem.precision).activation + 2 * 4;
+  return real(mix.cp - 1) * tokens * work.query_width * bytes / hardware.memory_bandwidth;
+}
+
+struct Exposed {
+  double in_pass = 0;  ///< that every micro-batch waits for, so that the bubble has it as well
+  double beside = 0;   ///< once a step
+};
+
+/// Parameters and gradients of the replicas. Forward gathers hide behind forwards, the rest behind backwards.
+double exposed_replicas(const std::vector<MixTraffic>& traffic, const ParallelConfig& mix,
+                        const PassSeconds& pass) {
+  const double micro_batches = real(mix.accumulation);
+  double forward = 0, backward = 0, edges = 0;
+  for (const MixTraffic& sent : traffic) {
+    if (sent.dimension != "dp" || sent.rounds == 0) continue;
+    const double seconds = sent.seconds();
+    edges += seconds / sent.rounds;
+    if (sent.what != "parameters") {
+      backward += seconds;
+    } else {
+      forward += mix.stage == 3 ? seconds / 2 : seconds;
+      backward += mix.stage == 3 ? seconds / 2 : 0;
+    }
+  }
+  const double forwards = pass.forward * (mix.stage == 3 ? micro_batches : 1);
+  const double backwards = pass.backward * (mix.stage >= 2 ? micro_batches : 1);
+  const double uncovered = std::max(0.0, forward - forwards) + std::max(0.0, backward - backwards);
+  return std::min(forward + backward, uncovered + edges);
+}
+
+Exposed exposed_of(const std::vector<MixTraffic>& traffic, const ParallelConfig& mix,
+                   const TrainingProblem& problem, const DecoderWork& work, const StageShare& stage,
+                   const PassSeconds& pass, const Hardware& hardware) {
+  Exposed exposed;
+  for (const MixTraffic& sent : traffic) {
+    if (sent.dimension == "tp") exposed.in_pass += sent.seconds() / real(mix.accumulation);
+    if (sent.dimension == "cp") {  // a part's attention takes as long in the forward as each hop behind it
+      const double hops = real(mix.cp - 1);
+      const double hop = ring_message(mix, problem) / sent.ring.hop + sent.ring.latency / hops;
+      const double part = attention_seconds(mix, problem, work, hardware) / real(mix.cp);
+      exposed.in_pass += stage.blocks * hops * (3 + share_of(mix.recompute)) * std::max(0.0, hop - part);
+    }
+    if (sent.what == "boundaries")  // while the pipeline fills and empties
+      exposed.beside += 2 * real(mix.pp - 1) * sent.seconds() / sent.rounds;
+    if (sent.what == "tied embedding") exposed.beside += sent.seconds();
+  }
+  exposed.beside += exposed_replicas(traffic, mix, pass);
+  return exposed;
+}
+
+ConfigCost stage_cost(const ParallelConfig& mix, const TrainingProblem& problem, const DecoderWork& work,
+                      const StageShare& stage, const Hardware& hardware) {
+  const PassSeconds pass = pass_seconds(mix, problem, stage, hardware);
+  const double micro_batches = real(mix.accumulation);
+  const double waits = real(mix.pp - 1) / real(mix.chunks);  // micro-batches' worth of them
+  ConfigCost cost;
+  cost.traffic = traffic_of(mix, problem, stage, hardware);
+  const Exposed exposed = exposed_of(cost.traffic, mix, problem, work, stage, pass, hardware);
+  cost.compute = micro_batches * (pass.forward + pass.backward);
+  cost.bubble = waits * (pass.forward + pass.backward + exposed.in_pass);
+  cost.exposed = micro_batches * exposed.in_pass + exposed.beside;
+  const double shards = mix.stage == 0 ? 1 : real(mix.shard_ranks);
+  cost.optimizer = local_parameters(mix, work, stage).total / shards *
+                   NumberBytes(problem.precision).update(mix.accumulation) / hardware.memory_bandwidth;
+  return cost;
+}
+}  // namespace
+
+PassSeconds pass_seconds(const ParallelConfig& mix, const TrainingProblem& problem, const StageShare& stage,
+                         const Hardware& hardware) {
+  const DecoderWork work(problem.model);
+  const double tokens = real(mix.micro_batch * problem.seq_len) / real(mix.cp);
+  const double products = problem.precision == Precision::fp8 ? hardware.fp8_flops : hardware.flops;
+  const double block = tokens * 2 * local_parameters(mix, work, stage).block_matrix / products +
+                       attention_seconds(mix, problem, work, hardware);
+  const double merging = stage.blocks * merging_seconds(mix, problem, work, hardware);
+  const double blocks = stage.blocks * block, again = share_of(mix.recompute);
+  const double head = stage.head ? tokens * work.head_products() / real(mix.tp) / hardware.flops : 0;
+  return {blocks + merging + head, (2 + again) * blocks + (1 + again) * merging + 2 * head};
+}
+
+ConfigCost cost_of(const ParallelConfig& mix, const TrainingProblem& problem, const Hardware& hardware) {
+  const DecoderWork work(problem.model);
+  ConfigCost slowest;
+  for (const StageShare& stage : stages_of(mix, work, real(problem.seq_len))) {
+    ConfigCost cost = stage_cost(mix, problem, work, stage, hardware);
+    if (cost.step() > slowest.step()) slowest = std::move(cost);
+  }
+  const double tokens = real(problem.global_batch * problem.seq_len);
+  slowest.tokens_per_second = tokens / slowest.step();
+  if (hardware.peak_flops > 0)
+    slowest.mfu = slowest.tokens_per_second * work.mfu_flops(real(problem.seq_len)) /
+                  (real(mix.devices()) * hardware.peak_flops);
+  return slowest;
+}
+}  // namespace optrush::mesh_plan

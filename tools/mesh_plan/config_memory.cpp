@@ -1,0 +1,130 @@
+#include "mesh_plan/config_memory.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace optrush::mesh_plan {
+namespace {
+constexpr double kChunk = 4096;  // tokens whose logits the loss has at a time
+
+/// Tokens of a micro-batch on one rank.
+double tokens_of(const ParallelConfig& mix, const TrainingProblem& problem) {
+  return real(mix.micro_batch * problem.seq_len) / real(mix.cp);
+}
+
+/// Ranks that cut keys and values; where there are more, they share heads.
+double key_cuts(const ParallelConfig& mix, const DecoderWork& work) {
+  return std::min(real(mix.tp), work.key_heads);
+}
+
+/// arXiv:2205.05198, section 4.2.3: the first of p stages holds p micro-batches, and with v chunks each a
+/// share (p - 1) / (p v) more.
+double first_in_flight(const ParallelConfig& mix) {
+  const double p = real(mix.pp), chunks = real(mix.chunks);
+  const double held = mix.chunks == 1 ? p : p + (p - 1) / chunks;
+  return std::min(held, real(mix.accumulation));
+}
+
+/// Whole parameters beside the shards: all of them, or the present unit and the next one.
+double gathered(const ParallelConfig& mix, const DecoderWork& work, const StageShare& stage,
+                const LocalParameters& local, double unit, const NumberBytes& bytes) {
+  const double matrices = mix.stage < 3 ? local.matrices : unit + local.block;
+  const bool casts = bytes.weight != bytes.operand;  // what is gathered is the copy itself
+  const double all = matrices * (bytes.operand + (casts ? 0 : bytes.copy));
+  if (!casts || !stage.embedding) return all;
+  // An embedding keeps its bits, and has a copy beside where the head multiplies with it.
+  return all + local.vocabulary * (bytes.weight - (work.tied ? 0 : bytes.operand));
+}
+
+ConfigMemory stage_memory(const ParallelConfig& mix, const TrainingProblem& problem, const DecoderWork& work,
+                          const StageShare& stage) {
+  const NumberBytes bytes(problem.precision);
+  const LocalParameters local = local_parameters(mix, work, stage);
+  const double shards = real(mix.shard_ranks);
+  const double unit = std::max(local.block, stage.embedding || stage.head ? local.vocabulary : 0);
+  ConfigMemory memory;
+  if (mix.stage == 0)
+    memory.parameters = local.total * bytes.weight + local.matrices * bytes.copy;
+  else
+    memory.parameters = local.total * bytes.weight / shards + gathered(mix, work, stage, local, unit, bytes);
+  const double kept = bytes.gradients(mix.accumulation);
+  memory.gradients = local.total * kept / (mix.stage >= 2 ? shards : 1);
+  if (mix.stage >= 2) memory.gradients += unit * kept;  // of one unit, whole
+  memory.together = mix.accumulation > 1 || (mix.stage == 0 && mix.replicas() > 1);
+  memory.optimizer = local.total * bytes.optimizer / (mix.stage >= 1 ? shards : 1);
+
+  const double tokens = tokens_of(mix, problem), tp = real(mix.tp);
+  const double whole = block_activations(mix, problem);
+  const double input = tokens * work.width * bytes.stream / tp;
+  const double again = share_of(mix.recompute);
+  const double block = again * input + (1 - again) * whole;
+  // What the backward of one block has beside: gradients inside its MLP and of its input.
+  const double working = tokens * (3 * work.ffn_width / tp + 2 * work.width) * bytes.activation;
+  memory.activations = stage.in_flight * stage.blocks * block + (again > 0 ? whole : 0) + working;
+  // The loss makes the gradients of its input and matrix in the forward, the latter in fp32.
+  if (stage.head) {
+    const double logits = std::min(tokens, kChunk) * local.vocabulary / work.width * bytes.activation;
+    memory.activations +=
+        tokens * work.width * (bytes.activation + 2 * bytes.stream) + 4 * local.vocabulary + logits;
+  }
+  if (mix.cp > 1)  // keys and values that are coming, and their gradients
+    memory.activations += 4 * tokens * work.key_width / key_cuts(mix, work) * bytes.activation;
+  return memory;
+}
+}  // namespace
+
+std::vector<StageShare> stages_of(const ParallelConfig& mix, const DecoderWork& work, double seq_len) {
+  if (mix.pp == 1) return {{.blocks = work.blocks, .embedding = true, .head = true}};
+  const double head = work.head_products() / (work.block_products() + work.block_attention(seq_len));
+  const double others = real(mix.pp - 1);
+  double last = 0, slowest = INFINITY;
+  for (double blocks = 0; blocks <= work.blocks - others; ++blocks) {
+    const double time = std::max(std::ceil((work.blocks - blocks) / others), blocks + head);
+    if (time > slowest) break;
+    slowest = time;
+    last = blocks;
+  }
+  return {{.blocks = std::ceil((work.blocks - last) / others),
+           .embedding = true,
+           .in_flight = first_in_flight(mix)},
+          {.blocks = last, .head = true}};
+}
+
+LocalParameters local_parameters(const ParallelConfig& mix, const DecoderWork& work,
+                                 const StageShare& stage) {
+  const double tp = real(mix.tp);
+  LocalParameters local;
+  local.block_matrix = work.width * ((2 * work.query_width + 3 * work.ffn_width) / tp +
+                                     2 * work.key_width / key_cuts(mix, work));
+  local.block = local.block_matrix + work.block_vectors;
+  local.vocabulary = work.embedding / tp;
+  const bool twice = stage.embedding && stage.head && !work.tied;
+  const double vocabulary = (stage.embedding || stage.head) ? (twice ? 2 : 1) * local.vocabulary : 0;
+  local.matrices = stage.blocks * local.block_matrix + vocabulary;
+  local.total = stage.blocks * local.block + vocabulary + (stage.head ? work.final_norm : 0);
+  return local;
+}
+
+double block_activations(const ParallelConfig& mix, const TrainingProblem& problem) {
+  const DecoderWork work(problem.model);
+  const NumberBytes bytes(problem.precision);
+  const double tp = real(mix.tp);
+  const double stream = 2 * work.width / tp;  // the inputs of both norms, with a number a row beside
+  // The inputs of attention and of the MLP, which tp gathers; queries and the attention's result; gate, up
+  // and their product; keys and values.
+  const double inside = 2 * work.width + (2 * work.query_width + 3 * work.ffn_width) / tp +
+                        2 * work.key_width / key_cuts(mix, work);
+  const double statistics = 4 * (2 / tp + work.heads / tp);  // of norms, and attention's log-sum-exps; fp32
+  return tokens_of(mix, problem) * (stream * bytes.stream + inside * bytes.activation + statistics);
+}
+
+ConfigMemory memory_of(const ParallelConfig& mix, const TrainingProblem& problem) {
+  const DecoderWork work(problem.model);
+  ConfigMemory fullest;
+  for (const StageShare& stage : stages_of(mix, work, real(problem.seq_len))) {
+    const ConfigMemory memory = stage_memory(mix, problem, work, stage);
+    if (memory.total() > fullest.total()) fullest = memory;
+  }
+  return fullest;
+}
+}  // namespace optrush::mesh_plan

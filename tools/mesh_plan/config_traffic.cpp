@@ -1,0 +1,111 @@
+#include "mesh_plan/config_traffic.h"
+
+#include <algorithm>
+
+namespace optrush::mesh_plan {
+namespace {
+/// What a gather or a scatter of `bytes` sends.
+double round_of(double bytes, int64_t ranks) { return bytes * real(ranks - 1) / real(ranks); }
+
+class Counting {
+ public:
+  Counting(const ParallelConfig& mix, const TrainingProblem& problem, const StageShare& stage,
+           const Hardware& hardware)
+      : mix_(mix),
+        problem_(problem),
+        stage_(stage),
+        hardware_(hardware),
+        work_(problem.model),
+        bytes_(problem.precision),
+        micro_batches_(real(mix.accumulation)),
+        stream_(real(mix.micro_batch * problem.seq_len) / real(mix.cp) * work_.width * bytes_.stream) {}
+
+  std::vector<MixTraffic> all() {
+    if (mix_.replicas() > 1) replicas();
+    if (mix_.tp > 1) cuts();
+    if (mix_.cp > 1) keys();
+    if (mix_.pp > 1) boundaries();
+    return std::move(traffic_);
+  }
+
+ private:
+  void add(const char* dimension, const char* what, double bytes, double rounds, const Ring& ring) {
+    traffic_.push_back({dimension, what, bytes, rounds, ring});
+  }
+
+  void replicas() {
+    const LocalParameters local = local_parameters(mix_, work_, stage_);
+    const double units = stage_.blocks + (stage_.embedding ? 1 : 0) + (stage_.head ? 1 : 0);
+    const double kept = local.total * bytes_.gradients(mix_.accumulation);
+    if (mix_.stage == 0) {
+      const Ring ring = ring_of(hardware_, mix_.tp, mix_.replicas());
+      add("dp", "gradients", 2 * round_of(kept, ring.ranks), 2 * units, ring);
+      return;
+    }
+    const Ring ring = ring_of(hardware_, mix_.tp, mix_.shard_ranks);
+    const double gathers = mix_.stage == 3 ? 2 * micro_batches_ : 1;
+    const double reductions = mix_.stage >= 2 ? micro_batches_ : 1;
+    // An embedding is gathered as it is kept, and once more for the head where that has the same matrix.
+    const bool again = mix_.stage == 3 && work_.tied && stage_.embedding && stage_.head;
+    const double own = stage_.embedding ? local.vocabulary * (bytes_.weight - bytes_.operand) : 0;
+    const double whole = local.total * bytes_.operand + own + (again ? local.vocabulary * bytes_.weight : 0);
+    add("dp", "parameters", gathers * round_of(whole, ring.ranks), gathers * units, ring);
+    add("dp", "gradients", reductions * round_of(kept, ring.ranks), reductions * units, ring);
+    const int64_t copies = mix_.replicas() / mix_.shard_ranks;
+    if (copies > 1)
+      add("dp", "pieces", 2 * round_of(kept / real(mix_.shard_ranks), copies), 2 * units,
+          ring_of(hardware_, mix_.tp * mix_.shard_ranks, copies));
+  }
+
+  void cuts() {
+    const double ends = (stage_.embedding ? 1 : 0) + (stage_.head ? 1 : 0);
+    const double sums = micro_batches_ * ((4 + 2 * share_of(mix_.recompute)) * stage_.blocks + ends);
+    add("tp", "sums", sums * 2 * round_of(stream_, mix_.tp), 2 * sums, ring_of(hardware_, 1, mix_.tp));
+  }
+
+  void keys() {
+    const double hops = micro_batches_ * stage_.blocks * real(mix_.cp - 1) * (3 + share_of(mix_.recompute));
+    const Ring ring = ring_of(hardware_, mix_.tp, mix_.cp);
+    add("cp", "keys", hops * ring_message(mix_, problem_), hops / std::max(1.0, real(mix_.cp - 1)), ring);
+  }
+
+  void boundaries() {
+    // Of two stages each has one neighbour; others, and interleaved ones, send forward and back.
+    const double sides = mix_.pp == 2 && mix_.chunks == 1 ? 1 : 2 * real(mix_.chunks);
+    const Ring ring = ring_of(hardware_, mix_.devices() / mix_.pp, mix_.pp);
+    const double messages = micro_batches_ * sides;
+    add("pp", "boundaries", messages * stream_ / real(mix_.tp), messages, ring);
+    if (work_.tied)
+      add("pp", "tied embedding", work_.embedding / real(mix_.tp) * bytes_.gradients(mix_.accumulation), 1,
+          ring);
+  }
+
+  const ParallelConfig& mix_;
+  const TrainingProblem& problem_;
+  const StageShare& stage_;
+  const Hardware& hardware_;
+  const DecoderWork work_;
+  const NumberBytes bytes_;
+  const double micro_batches_, stream_;
+  std::vector<MixTraffic> traffic_;
+};
+}  // namespace
+
+double MixTraffic::seconds() const {
+  const bool neighbours = dimension == "cp" || dimension == "pp";
+  return bytes / (neighbours ? ring.hop : ring.bandwidth) +
+         rounds * (dimension == "pp" ? ring.latency / real(ring.ranks - 1) : ring.latency);
+}
+
+std::vector<MixTraffic> traffic_of(const ParallelConfig& mix, const TrainingProblem& problem,
+                                   const StageShare& stage, const Hardware& hardware) {
+  return Counting(mix, problem, stage, hardware).all();
+}
+
+double ring_message(const ParallelConfig& mix, const TrainingProblem& problem) {
+  const DecoderWork work(problem.model);
+  const double tokens = real(mix.micro_batch * problem.seq_len) / real(mix.cp);
+  return 2 * tokens * work.key_width / std::min(real(mix.tp), work.key_heads) *
+         NumberBytes(problem.precision).activation;
+}
+}  // namespace optrush::mesh_plan

@@ -1,0 +1,31 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "mesh_plan/config_memory.h"
+#include "mesh_plan/hardware.h"
+
+namespace optrush::mesh_plan {
+/// What a rank sends in a step for one purpose.
+struct MixTraffic {
+  std::string dimension;  ///< "dp", "cp", "tp", "pp"; dp x cp is "dp" too
+  std::string what;       ///< "gradients", "parameters", "pieces", "sums", "keys", "boundaries"
+  double bytes = 0;
+  double rounds = 0;  ///< ways round the ring, or messages
+  Ring ring;
+
+  /// Nothing else under way.
+  double seconds() const;
+};
+
+/// Of a rank of this stage. With Psi the bytes of the type that is sent, N replicas and k micro-batches,
+/// times (N - 1) / N: stage 0 and 1 2 Psi, stage 2 (k + 1) Psi, stage 3 3 k Psi (arXiv:1910.02054). tp: 4
+/// sums of B S D a block and micro-batch (arXiv:1909.08053), 2 more where it runs again, one at either end.
+/// cp: N - 1 hops of keys and values in the forward, of them and their gradients in the backward
+/// (arXiv:2310.01889). pp: B S D over two boundaries a micro-batch and chunk.
+std::vector<MixTraffic> traffic_of(const ParallelConfig&, const TrainingProblem&, const StageShare&,
+                                   const Hardware&);
+
+/// Bytes of keys and values that one rank of cp hands on, of a micro-batch and block.
+double ring_message(const ParallelConfig&, const TrainingProblem&);
+}  // namespace optrush::mesh_plan

@@ -1,0 +1,53 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "mesh_plan/problem.h"
+#include "optrush/spec.h"
+
+namespace optrush::mesh_plan {
+/// Counts as they stand in formulas.
+constexpr double real(int64_t count) { return static_cast<double>(count); }
+
+/// Which blocks keep their input alone and run again in the backward.
+enum class Recompute : uint8_t { none, every_second, full };
+/// Share of the blocks.
+double share_of(Recompute);
+std::string to_string(Recompute);
+
+/// How devices share the training of one model. Dimensions nest in the order in which they stand here: ranks
+/// that differ in `tp` alone are neighbours.
+struct ParallelConfig {
+  int64_t pp = 1;                  ///< layers over ranks, by 1F1B (arXiv:2104.04473)
+  int64_t dp = 1, cp = 1, tp = 1;  ///< sequences, parts of a sequence, cuts of matrices over ranks
+  int64_t stage = 0;               ///< sharded over dp x cp: 1 optimizer, 2 gradients, 3 parameters
+  int64_t shard_ranks = 1;         ///< neighbours that hold one copy together; 1 at stage 0
+  int64_t micro_batch = 1;         ///< sequences
+  int64_t accumulation = 1;        ///< micro-batches of a step
+  int64_t chunks = 1;              ///< of layers a rank of pp has, interleaved
+  Recompute recompute = Recompute::none;
+
+  int64_t devices() const { return pp * dp * cp * tp; }
+  /// Ranks that add up a gradient.
+  int64_t replicas() const { return dp * cp; }
+  bool operator==(const ParallelConfig&) const = default;
+};
+
+/// "pp 2, dp 4, tp 8": what is above 1.
+std::string mesh_text(const ParallelConfig&);
+/// "stage 3", "stage 3 over 8": how its replicas are sharded; "copies" at stage 0.
+std::string sharding_text(const ParallelConfig&);
+
+/// Why the mix can't train the problem, in words that many mixes share; "" where it can.
+std::string refusal(const ParallelConfig&, const TrainingProblem&);
+
+/// Every (pp, dp, cp, tp) with this product, once.
+std::vector<ParallelConfig> meshes_of(int64_t devices);
+/// A mesh with each sharding of its replicas: over all of them, or over those of one node of `per_node`
+/// devices.
+std::vector<ParallelConfig> shardings_of(const ParallelConfig& mesh, int64_t per_node);
+/// Each micro-batch (a power of two), recomputation and number of chunks of two blocks or more; what is
+/// refused is left out.
+std::vector<ParallelConfig> schedules_of(const ParallelConfig& sharded, const TrainingProblem&);
+}  // namespace optrush::mesh_plan

@@ -1,0 +1,65 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "optrush/spec.h"
+
+namespace optrush::mesh_plan {
+/// In what types a model trains. mixed: fp32 weights, matrix products in bf16. bf16: weights, gradients and
+/// residual stream in bf16, fp32 masters. fp8: the same, with the products of blocks in fp8.
+enum class Precision : uint8_t { fp32, mixed, bf16, fp8 };
+
+const std::vector<std::string>& precision_names();
+/// An Error names the nearest.
+Precision precision_from(const std::string& name);
+std::string to_string(Precision);
+
+/// Bytes of a number, by what it is.
+struct NumberBytes {
+  double weight = 4;      ///< as it is kept
+  double copy = 0;        ///< of a matrix, for its products, beside the weight; for a step
+  double operand = 4;     ///< of a matrix, as products read it and shards are gathered
+  double gradient = 4;    ///< of one micro-batch
+  double kept = 4;        ///< gradients that several micro-batches add up
+  double optimizer = 8;   ///< AdamW's moments, and masters where weights are bf16
+  double stream = 4;      ///< the residual stream
+  double activation = 4;  ///< what a block computes inside
+
+  explicit NumberBytes(Precision);
+  /// Gradients at the end of a step of this many micro-batches.
+  double gradients(int64_t micro_batches) const { return micro_batches > 1 ? kept : gradient; }
+  /// That an update of one parameter reads and writes.
+  double update(int64_t micro_batches) const;
+};
+
+/// What is to be trained.
+struct TrainingProblem {
+  LlamaSpec model;
+  Precision precision = Precision::bf16;
+  int64_t seq_len = 8192;
+  int64_t global_batch = 1024;  ///< sequences of a step
+};
+
+/// What the parts of a decoder weigh and compute, from its dimensions alone (core/model/llama.cpp declares
+/// the same). Numbers of parameters; FLOPs are of one token's forward, two for a multiplication and addition.
+struct DecoderWork {
+  double blocks = 0, width = 0, heads = 0, key_heads = 0;
+  double query_width = 0, key_width = 0;  ///< heads, key and value heads, times the size of a head
+  double ffn_width = 0;
+  double block_vectors = 0, final_norm = 0;  ///< of norms
+  double embedding = 0;                      ///< vocabulary times width; the head's matrix has as many
+  bool tied = false;                         ///< the head's matrix is the embedding
+
+  explicit DecoderWork(const LlamaSpec&);
+
+  double block_matrices() const { return width * (2 * query_width + 2 * key_width + 3 * ffn_width); }
+  double parameters() const;
+  double block_products() const { return 2 * block_matrices(); }
+  /// Causal: each position needs half of the sequence, in two products.
+  double block_attention(double seq_len) const { return 2 * query_width * seq_len; }
+  double head_products() const { return 2 * embedding; }
+  /// FLOPs of a token that the project's `mfu` counts: 6 P + 12 L S heads head_dim.
+  double mfu_flops(double seq_len) const;
+};
+}  // namespace optrush::mesh_plan

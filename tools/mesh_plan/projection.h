@@ -1,0 +1,45 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "mesh_plan/hardware.h"
+#include "mesh_plan/mesh_plan.h"
+#include "mesh_plan/parallel_config.h"
+
+namespace optrush::mesh_plan {
+/// A training speed that others published, with the settings that it was reached with.
+struct PublishedRun {
+  std::string source;  ///< repository and file
+  std::string model;   ///< its name there
+  std::string hardware;
+  std::string note;  ///< what its settings have that the projection lacks, or the other way round
+  TrainingProblem problem;
+  int64_t devices = 1;
+  ParallelConfig mix;            ///< of one device where it was not published: the best one is taken
+  double tokens_per_second = 0;  ///< of one device
+
+  bool has_config() const { return mix.devices() == devices; }
+};
+const std::vector<PublishedRun>& published_runs();
+
+/// The best mix of a number of devices; none where nothing fits.
+struct ProjectedSize {
+  std::string model;
+  int64_t devices = 1;
+  MeshPlan plan;
+};
+
+/// What was published, and what this model of a step says of the same settings.
+struct ProjectedRun {
+  const PublishedRun* published = nullptr;
+  ParallelConfig mix;
+  double tokens_per_second = 0;  ///< of one device; 0: no mix fits
+  /// Projected over published, less one.
+  double error() const { return tokens_per_second / published->tokens_per_second - 1; }
+};
+
+/// Llama 3.1 8B and 70B on 8 to 4,096 devices. `problem` gives all but the model.
+std::vector<ProjectedSize> project_sizes(const TrainingProblem& problem, const Hardware&);
+/// Each published run with its own settings.
+std::vector<ProjectedRun> project_published();
+}  // namespace optrush::mesh_plan
