@@ -5,7 +5,8 @@ local rush = require "optrush"
 local exp = rush.experiment {
   name = "ranks",
   device = "cuda",
-  model = rush.llama("tiny", { n_layers = 6, tie_embeddings = false }), -- copies of a tied one have no values to agree on
+  -- Copies of a tied embedding have no values here that could agree.
+  model = rush.llama("tiny", { n_layers = 6, tie_embeddings = false }),
   data = rush.random(),
   plugins = { "bf16_weights", "flash_attention" },
   train = { micro_batch = 4, seq_len = 128, steps = 2, warmup = 2 },
