@@ -72,6 +72,8 @@ void at_end() {
   if (!settings.report.empty())
     if (FILE* file = std::fopen(settings.report.c_str(), "a")) {
       const std::string text = report();
+      std::setvbuf(file, nullptr, _IONBF,
+                   0);  // one write: the lines of processes that end together stay whole
       std::fwrite(text.data(), 1, text.size(), file);
       std::fclose(file);
     }
