@@ -4,18 +4,19 @@
 #include "check/cases.h"
 
 namespace optrush {
-/// Holds the gradients of a stack against differences of its loss, in double: each pair that the stack calls,
-/// input by input, then each trainable parameter along a random direction. A stack that has no double, or
-/// whose effect is fewer bits, is held along its own gradient by wide steps instead. Returns what was
-/// checked; an Error says what is wrong.
+/// Compares the gradients of a stack with differences of its loss, in double: each Differentiable that it
+/// calls, input by input, then each trainable parameter along a random direction. A stack without double, or
+/// with the effect `precision`, is compared along its own gradient with wide steps. Returns a list of what it
+/// compared. Throws an Error with the first difference.
 std::string check_gradients(const CheckCase&, at::Device);
 
-/// Runs every pair that the stack calls in each type that training gives it, against the same pair in double
-/// on the same numbers. Returns what was checked; an Error says what is wrong, a Skip that there is no pair.
+/// Runs each Differentiable that the stack calls in each type that training gives it, and compares it with
+/// double on the same numbers. Returns a list of what it compared. Throws an Error with the first difference,
+/// and a Skip where the stack calls none.
 std::string check_types(const CheckCase&, at::Device);
 
-/// Trains the stack, saves its state in memory, and goes on from it in a run of its own: every step has to be
-/// that of the run that was not interrupted, to the bit where the device repeats its bits. An Error says what
-/// differs; so does one of Optimizer::state() that lists a tensor of the wrong size or two of one name.
+/// Trains the stack, saves its state in memory, and continues from it in a second run. Each step has to equal
+/// that of the uninterrupted run, bit by bit where the device repeats its bits. Throws an Error with the
+/// first difference, or where Optimizer::state() lists a tensor of the wrong size or two of one name.
 std::string check_resume(const CheckCase&, at::Device);
 }  // namespace optrush

@@ -110,7 +110,8 @@ void check_options(const RunOptions& options) {
     throw UsageError("--as-gpu belongs to --dry-run", "--device cuda measures on a GPU");
 }
 
-/// A look at the machine's noise takes no longer than all of what is measured of the machine.
+/// Seconds of one noise probe: at most OPTRUSH_PROBE_SECONDS, which also limits the measurement of the
+/// machine.
 double noise_seconds() {
   const double usual = RunRequest{}.probe_s;
   return std::min(usual, environment_seconds("OPTRUSH_PROBE_SECONDS", usual));

@@ -11,7 +11,7 @@
 #include "spec/spec_json.h"
 
 namespace optrush {
-/// What somebody else published of a rung's change; the report puts it beside what was measured here.
+/// Published figures of a rung's change. The report shows them beside the measured ones.
 struct Published {
   double speedup = 0;  ///< tokens/s over the rung below; 0: not said
   double memory = 0;   ///< peak memory over the rung below's; 0: not said

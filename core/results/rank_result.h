@@ -16,7 +16,7 @@ struct RankResult {
   std::optional<double> busy_seconds;                            ///< without exposed communication
   std::optional<double> exposed_seconds;                         ///< of communication that nothing hides
   std::optional<double> peak_allocated, peak_reserved, process;  ///< bytes, as in Memory
-  std::optional<double> parts;                                   ///< Memory::total_of_parts
+  std::optional<double> parts;                                   ///< the total of Memory::parts
   std::optional<double> sent_bytes;
 };
 

@@ -333,12 +333,6 @@ const Record<R>& run_result_record() {
 }
 }  // namespace
 
-std::optional<double> Memory::total_of_parts() const {
-  for (const auto& [part, bytes] : parts)
-    if (part == "total") return bytes;
-  return std::nullopt;
-}
-
 Curve RunResult::curve() const {
   Curve curve;
   for (const auto& step : steps) {

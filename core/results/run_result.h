@@ -37,8 +37,6 @@ struct StepResult {
 struct Memory {
   std::optional<double> allocated, reserved, process;
   std::vector<std::pair<std::string, double>> parts;
-
-  std::optional<double> total_of_parts() const;
 };
 
 /// What the operators of one step cost a GPU (measure/operator_costs.h); none: the device does not show it.

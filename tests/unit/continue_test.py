@@ -272,7 +272,7 @@ def not_its_own():
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
     state = folder_of("turns", name) / "state"
-    assert list(state.glob("step-*/*.safetensors")) and not list(state.glob("step-*/*.json")), "interleaved nobody goes on"
+    assert list(state.glob("step-*/*.safetensors")) and not list(state.glob("step-*/*.json")), "no run continues from the state of an interleaved one"
 
 
 def another_batch():
