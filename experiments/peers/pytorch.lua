@@ -12,6 +12,7 @@
 --   schedule  pp: "GPipe" or "1F1B"
 --   compile   of one rank: a mode of torch.compile; nil: eager
 --   jemalloc  preloads jemalloc, keeping freed memory
+--   train     settings that differ from those of the rung below, such as micro_batch
 --
 -- It needs what requirements.txt and packages.txt beside it list; ./optrush setup peers installs both.
 local rush = require "optrush"
@@ -46,6 +47,7 @@ return function(options)
     packages = "peers/packages.txt",
     preload = options.jemalloc and { "libjemalloc.so.2" } or nil,
     env = options.jemalloc and { MALLOC_CONF = "dirty_decay_ms:-1,muzzy_decay_ms:-1" } or nil,
+    train = options.train,
     effect = reduced and "precision" or "rounding",
   }
 end

@@ -63,10 +63,11 @@ bool used = false;
 }  // namespace
 
 const Settings& Settings::get() {
-  static const Settings settings = [] {
+  // Never destroyed: what a process counted is written when its other objects are gone.
+  static const Settings& settings = *new Settings([] {
     used = true;
     return read();
-  }();
+  }());
   return settings;
 }
 bool Settings::in_use() { return used; }

@@ -71,6 +71,17 @@ for name in ("attention", "kernels", "hardware", "swiglu_checkpoint"):
 ladder = variants_for("versus_pytorch", "--as-gpu", "141")
 assert "cuda_graphs" in plugins_of(ladder["CUDA graphs"]) and "torch.compile reduce-overhead" in ladder
 
+for memory, larger in (("141", True), ("80", False)):
+    ladder = variants_for("flagship", "--as-gpu", memory)
+    assert list(ladder) == ["base", "attention cudnn", "fused kernels", "fused loss", "bf16 weights", "micro-batch 8"], list(ladder)
+    assert all(rung["spec"]["train"]["seq_len"] == 4096 for rung in ladder.values())
+    assert ladder["bf16 weights"]["spec"]["train"]["micro_batch"] == 4 and ladder["micro-batch 8"]["spec"]["train"]["micro_batch"] == 8
+    ladder = variants_for("flagship", "--as-gpu", memory, "--preset", "full")
+    assert ladder["PyTorch"]["spec"]["train"]["micro_batch"] == 4 and "cuda_graphs" in plugins_of(ladder["compile, CUDA graphs"])
+    assert ladder["float8"]["previous"] == ladder["compile"]["index"] and ("micro-batch 16" in ladder) == larger
+small = planned_for("flagship", "--as-gpu", "40")
+assert small.returncode == 1 and "need a card of 74 GiB" in small.stderr, small.stderr
+
 ladder = variants_for("memory", "--as-gpu", "80")
 assert ladder["base"]["spec"]["model"]["n_layers"] == 16 and ladder["update in the backward"]["expect"]["memory"] == 0.93
 assert ladder["LoRA"]["previous"] == ladder["checkpointing"]["index"]
@@ -167,6 +178,9 @@ with tempfile.TemporaryDirectory() as folder:
         "speedup": 1.75, "memory": 0.7, "on": "A100-80GB, sequence 2048", "comparable": False,
         "source": "the figures that this project set out to reproduce"}
     assert "## Beside published figures" in text and "(1.75x)" in text
+
+    rows, _ = run("flagship", ["fused loss", "bf16 weights", "micro-batch 8"], tiny, folder)
+    assert rows["fused loss"]["gate"]["compared"] and rows["bf16 weights"]["gate"]["compared"], rows
 
     rows, text = run("ranking", ["full", "without whole batch", "whole batch alone"], tiny, folder)
     without, full, alone = (rows[name]["memory"]["peak_allocated"] for name in ("without whole batch", "full", "whole batch alone"))

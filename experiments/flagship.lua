@@ -1,0 +1,86 @@
+-- How fast does Llama 3.2 1B train at 4,096 tokens on one GPU, and what does each change on the way there bring?
+--
+-- Six rungs for any card from 79 GB on. The base is a usual fast step: bf16 autocast, fused AdamW, FlashAttention and
+-- four sequences. Cuts in memory come before the larger batch that they make room for. The full form adds the compiler,
+-- CUDA graphs, float8 and PyTorch's own best. On a CPU a small model goes up the same ladder.
+--
+--   ./optrush run experiments/flagship.lua                    one round of six rungs, about three minutes
+--   ./optrush run experiments/flagship.lua --preset full      three rounds of everything
+--   ./optrush run experiments/flagship.lua --arg checkpoint=FOLDER
+--   ./optrush run experiments/flagship.lua --dry-run --costs --as-gpu h100
+local rush = require "optrush"
+local own = require "own_model"
+local pytorch = require "peers.pytorch"
+
+local full = rush.preset { "eager", "full" } == "full"
+local gpu = rush.gpu()
+local on_gpu = rush.device() == "cuda"
+
+local SMALLEST, LARGE = 79e9, 100e9
+if gpu and gpu.memory_bytes < SMALLEST and not own.given then
+  local needs = "%s has %.0f GiB, and four sequences of 4,096 tokens need a card of %.0f GiB; "
+  local instead = "experiments/single_gpu.lua fits smaller cards, and --device cpu runs the small form"
+  error(needs:format(gpu.name, gpu.memory_bytes / 2 ^ 30, SMALLEST / 2 ^ 30) .. instead, 0)
+end
+local large = on_gpu and (not gpu or gpu.memory_bytes >= LARGE)
+
+-- The fused attention kernels of a GPU; the one that is the faster one there comes second and stays.
+local hopper = not gpu or tonumber(gpu.sm:match "%d+") >= 90
+local kernels = hopper and { "flash", "cudnn" } or { "cudnn", "flash" }
+local attention = on_gpu and { "flash_attention", { kernel = kernels[1] } } or "flash_attention"
+local plugins = { { "mixed_precision", { dtype = "bf16" } }, "fused_adamw", attention }
+
+local model = own.model(on_gpu and rush.llama "llama-3.2-1b" or rush.llama("tiny", { vocab_size = 8192 }))
+local settings = { micro_batch = 4, seq_len = on_gpu and 4096 or 256, warmup = 3, steps = 10, lr = 3e-4 }
+local train = own.train(model, settings, plugins)
+
+local of = on_gpu and "Llama 3.2 1B train on one GPU" or "a small Llama train on this CPU"
+local exp = rush.experiment {
+  name = "flagship",
+  question = ("How fast does %s, and what does each change bring?"):format(own.given and "this checkpoint train" or of),
+  model = model,
+  data = rush.text(rush.corpus "libtorch"),
+  train = train,
+  plugins = plugins,
+  timeout = 900,
+}
+
+local ladder = {}
+local function add(rung)
+  ladder[#ladder + 1] = rung
+end
+
+if on_gpu then
+  local kernel = kernels[2]
+  add(rush.rung("attention " .. kernel, "flash_attention", { kernel = kernel }, { replace = "flash_attention" }))
+end
+add(rush.rung("fused kernels", "fused_kernels"))
+add(rush.rung("fused loss", "fused_linear_cross_entropy"))
+add(rush.rung("bf16 weights", "bf16_weights", {}, { replace = { "mixed_precision", "fused_adamw" } }))
+local batch = 2 * train.micro_batch
+add(rush.rung("micro-batch " .. batch, { train = { micro_batch = batch } }))
+
+if full then
+  add(rush.rung("compile", "compile"))
+  if on_gpu then add(rush.rung("compile, CUDA graphs", "cuda_graphs")) end
+  if large then
+    local size = 4 * train.micro_batch
+    add(rush.rung("micro-batch " .. size, { over = "compile", train = { micro_batch = size } }))
+  end
+  local autotuned = { mode = "max-autotune-no-cudagraphs" }
+  add(rush.rung("compile, max-autotune", "compile", autotuned, { over = "compile", replace = "compile" }))
+  add(rush.rung("float8", "float8", { recipe = "tensorwise" }, { over = "compile" }))
+
+  -- Their logits in fp32 leave no room for more sequences than the base has.
+  for _, mode in ipairs(on_gpu and { false, "default", "reduce-overhead", "max-autotune" } or { false, "default" }) do
+    add(pytorch {
+      name = mode and "torch.compile " .. mode or "PyTorch",
+      with = { "bf16_weights", "sdpa" },
+      compile = mode or nil,
+      train = { micro_batch = train.micro_batch },
+    })
+  end
+end
+
+exp:ladder(ladder)
+exp:run({ rounds = full and 3 or 1 }):report()

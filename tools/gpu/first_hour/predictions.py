@@ -1,0 +1,50 @@
+"""What a card should do with the flagship, by its plans: times of parts over the rates that are expected of the card."""
+import json
+from types import SimpleNamespace
+
+from predicted_parts import parts_of
+
+# Sustained: 650 TFLOP/s of a Llama's bf16 products; 85 % of what a copy moves; forward and backward of fused attention together.
+FLASH, CUDNN = "flash", "cudnn"
+RATES = {
+    "H100": {"matmul": 650e12, "bandwidth": 2.55e12, FLASH: 226e12, CUDNN: 308e12},
+    "H200": {"matmul": 650e12, "bandwidth": 3.66e12, FLASH: 226e12, CUDNN: 308e12},
+}
+LAUNCH = 4.5e-6  # seconds of the host for each kernel
+
+
+def rates_of(card):
+    """Of the name that the driver gives it; None: nothing is expected of its speed."""
+    return next((rates for name, rates in RATES.items() if name in card), None)
+
+
+def attention_kernel(variant):
+    for use in variant["spec"]["plugins"]:
+        if use["name"] == "flash_attention":
+            return use["options"].get("kernel", CUDNN)
+    return CUDNN
+
+
+def predicted_rung(variant, plan, rates):
+    memory, costs = plan.get("memory"), plan.get("costs")
+    found = {"peak_bytes": memory["peak_bytes"]} if memory else {}
+    if not costs:
+        return found
+    found["launches"] = costs["total"]["launches"]
+    if rates:
+        used = SimpleNamespace(matmul=rates["matmul"], bandwidth=rates["bandwidth"], attention=rates.get(attention_kernel(variant), rates[CUDNN]))
+        seconds = max(sum(parts_of(costs, used).values()), found["launches"] * LAUNCH)
+        problem = plan["problem"]
+        found["tokens_per_second"] = problem["global_batch"] * problem["seq_len"] / seconds
+    return found
+
+
+def predicted_rungs(plans_file, card):
+    """By name of the rung; none where the plans are not there."""
+    try:
+        experiments = json.loads(plans_file.read_text())
+    except (OSError, ValueError):
+        return {}
+    rates = rates_of(card)
+    return {variant["name"]: predicted_rung(variant, plan, rates)
+            for experiment in experiments for variant, plan in zip(experiment["variants"], experiment["plans"]) if plan}

@@ -1,0 +1,73 @@
+"""Runs a step's program with a time limit and ends all that it started."""
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+GRACE = 20  # seconds that a program has to keep what it has done
+
+
+def processes_of(session):
+    """Programs may have started others in groups of their own; all have the session of the step."""
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue  # ended meanwhile
+        if int(fields[3]) == session and fields[0] != "Z":
+            yield int(entry.name)
+
+
+def kill_all_of(session):
+    """Returns when none is left; a process that waits for a device may take a while."""
+    until = time.monotonic() + GRACE
+    while (processes := list(processes_of(session))) and time.monotonic() < until:
+        for process in processes:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        time.sleep(0.02)
+
+
+class Runner:
+    """One program at a time. `stop` may be called from a signal handler."""
+
+    def __init__(self):
+        self.stopped_by = 0  # the number of a signal
+
+    def stop(self, number, _frame=None):
+        self.stopped_by = self.stopped_by or number
+
+    def run(self, command, environment, folder, seconds, stdout=""):
+        """What became of it: "ok", "failed", "time limit" or "stopped", its exit code and the seconds that it took."""
+        started = time.monotonic()
+        with open(folder / "log.txt", "ab") as log, open(folder / (stdout or "log.txt"), "wb" if stdout else "ab") as out:
+            log.write(f"$ {' '.join(map(str, command))}\n".encode())
+            log.flush()
+            try:
+                process = subprocess.Popen([str(word) for word in command], env=environment, cwd=folder, stdin=subprocess.DEVNULL,
+                                           stdout=out, stderr=log, start_new_session=True)
+            except OSError as error:
+                log.write(f"{error}\n".encode())
+                return "failed", 127, 0.0
+            ended = self._wait(process, started + seconds)
+            if not ended:
+                process.terminate()
+                self._wait(process, time.monotonic() + GRACE, whatever=True)
+            kill_all_of(process.pid)
+            code = process.wait()
+        spent = time.monotonic() - started
+        if ended:
+            return ("ok" if code == 0 else "failed"), code, spent
+        return ("stopped" if self.stopped_by else "time limit"), code, spent
+
+    def _wait(self, process, until, whatever=False):
+        """Whether it has ended by itself."""
+        while process.poll() is None:
+            if time.monotonic() >= until or (self.stopped_by and not whatever):
+                return False
+            time.sleep(0.05)
+        return True

@@ -1,0 +1,118 @@
+"""The stages of a GPU's first hour: what runs in which call, how long it may take, and what is expected of it.
+
+A stage is a call of `stage N` that ends within its minutes. Each step is a program with a time limit. A step that a limit
+or a signal has ended goes on in the next call where the program can (`optrush run --resume`), else it begins again."""
+from dataclasses import dataclass, field
+from pathlib import Path
+
+LARGE = 100e9  # bytes of a card: as flagship.lua
+
+
+@dataclass(frozen=True)
+class Places:
+    """What a step is run with: where it reads and writes, and on which card."""
+    python: str
+    package: Path       # the installed wheel
+    reports: Path
+    outputs: Path       # of the step alone
+    memory_bytes: int   # of the card
+    best: tuple = ()    # rungs of the flagship: the fastest without a compiler, with ours, with PyTorch's
+
+    def optrush(self, *words):
+        return [self.python, "-m", "optimization_rush", *words]
+
+    def run(self, name, label, *words):
+        """An experiment that ships, continued where an earlier call has ended it."""
+        return self.optrush("run", f"@{name}", "--out", self.reports, "--label", label, "--resume", "--device", "cuda", *words)
+
+    def test_program(self, name):
+        return self.package / "bin" / name
+
+
+@dataclass(frozen=True)
+class Step:
+    name: str
+    title: str
+    minutes: float
+    command: object          # of Places: the words of a command
+    report: str = ""         # the experiment of which it writes the report NAME
+    stdout: str = ""         # a file of its outputs that takes what the program prints
+    needs: str = ""          # a program of the machine without which the step is left out
+    expected: dict = field(default_factory=dict)  # a quantity of findings.py: what was expected before anything ran
+
+
+def flagship(name, title, minutes, rungs, expected=None, rounds=1, preset="full", more=()):
+    """`rungs` of Places; none: all."""
+    def command(at):
+        only = [word for rung in rungs(at) for word in ("--only", rung)]
+        return at.run("flagship", name, "--preset", preset, "--rounds", str(rounds), *only, *more)
+
+    return Step(name, title, minutes, command, report="flagship", expected=expected or {})
+
+
+def test_step(program, minutes):
+    def command(at):
+        return [at.test_program(program), f"--gtest_output=json:{at.outputs / 'tests.json'}"]
+
+    return Step(program, f"{program}: kernels beside their plain form", minutes, command, expected={"tests that failed": "0"})
+
+
+def memcheck_step(program, minutes):
+    def command(at):
+        return ["compute-sanitizer", "--tool", "memcheck", "--error-exitcode", "1", at.test_program(program)]
+
+    return Step(f"memcheck_{program}", f"memcheck over {program}", minutes, command, needs="compute-sanitizer",
+                expected={"exit code": "0"})
+
+
+def larger(at):
+    """On a large card larger batches; else the tuned compilers of both sides."""
+    if at.memory_bytes >= LARGE:
+        return ["micro-batch 8", "compile", "micro-batch 16"]
+    return ["compile", "compile, max-autotune", "torch.compile max-autotune"]
+
+
+STAGES = {
+    1: [
+        Step("doctor", "What this machine offers", 1, lambda at: at.optrush("doctor", "--json", at.outputs / "doctor.json"),
+             expected={"bf16 products, TFLOP/s": "650 or more"}),
+        Step("plans", "What the plans predict of the flagship", 0.8,
+             lambda at: at.optrush("run", "@flagship", "--dry-run", "--json", "--device", "cuda"), stdout="plans.json"),
+        flagship("eager", "The flagship without a compiler", 4, lambda at: [], preset="eager"),
+        test_step("test_gpu_kernel_gpu", 0.5),
+        test_step("test_fused_kernels_gpu", 1),
+        test_step("test_flash_attention_gpu", 0.5),
+        test_step("test_precision_gpu", 0.5),
+        test_step("test_cuda_graphs_gpu", 0.5),
+        flagship("trace", "The kernels of one step against its plan", 1.2, lambda at: ["bf16 weights"], preset="eager",
+                 more=("--trace",)),
+    ],
+    2: [
+        flagship("compiled", "Compilers: ours and PyTorch's", 6,
+                 lambda at: ["compile", "compile, CUDA graphs", "PyTorch", "torch.compile default", "torch.compile reduce-overhead"],
+                 expected={"compile, over micro-batch 8": "1.00x to 1.06x", "compile, CUDA graphs, over compile": "1.00x",
+                           "torch.compile default, tokens/s": "51,000 on an H100"}),
+        flagship("rounds", "Three rounds of the best", 3.2, lambda at: at.best, rounds=3),
+    ],
+    3: [
+        Step("check", "Every plugin, alone and with the others", 6.5,
+             lambda at: at.optrush("check", "--device", "cuda", "--for", "6m", "--resume", "--folder", at.outputs / "state",
+                                   "--json", at.outputs / "check.json"), expected={"cases that failed": "0"}),
+        memcheck_step("test_gpu_kernel_gpu", 1),
+        memcheck_step("test_fused_kernels_gpu", 1.5),
+    ],
+    4: [
+        flagship("float8", "float8 over the compiler", 4, lambda at: ["compile", "float8"],
+                 expected={"float8, over compile": "1.08x to 1.11x"}),
+        Step("counters", "Hardware counters of the fused kernels", 1.5,
+             lambda at: ["ncu", "--clock-control", "none", "--set", "basic", "--launch-count", "60", "--csv", "--log-file",
+                         at.outputs / "kernels.csv", at.test_program("test_fused_kernels_gpu")], needs="ncu"),
+        Step("kernels", "Each fused kernel against the memory's limit", 3, lambda at: at.run("kernels", "kernels", "--rounds", "1"),
+             report="kernels"),
+    ],
+    5: [
+        flagship("larger", "Larger batches on a large card, else the tuned compilers of both sides", 9, larger,
+                 expected={"micro-batch 16, over compile": "1.01x to 1.02x"}),
+    ],
+}
+PROGRAMS = sorted({step.name for steps in STAGES.values() for step in steps if step.name.startswith("test_")})
