@@ -7,9 +7,12 @@
 #include <map>
 #include <set>
 
+#include "base/counted.h"
 #include "base/files.h"
+#include "base/number_text.h"
 #include "base/seconds_since.h"
 #include "base/suggest.h"
+#include "base/text.h"
 #include "checkpoint/check_checkpoint.h"
 #include "launch/execution.h"
 #include "launch/folder.h"
@@ -173,7 +176,7 @@ class Controller {
       const Variant& variant = runs_.variants.at(static_cast<size_t>(each.variant));
       progress_.note(
           variant.name + ": " + std::string(to_string(each.failure.status)) + ", " + each.failure.reason,
-          Colour::red);
+          each.failure.status == Status::skipped ? Colour::yellow : Colour::red);
       if (variant.has_own_runs()) execution_.cannot_run(variant, each.failure);
     }
     Json list = Json::array();
@@ -183,7 +186,23 @@ class Controller {
       list.push_back(plan.is_null() && other != others.end() ? other->second : plan);
     }
     execution_.journal().write("plans.json", list);
+    tell_plan();
     return true;
+  }
+
+  /// What is going to run, and when it ends.
+  void tell_plan() {
+    const auto rungs = std::ranges::count_if(runs_.variants, [&](const Variant& variant) {
+      return variant.index != 0 && variant.has_own_runs() && runs_.schedule.wanted(variant) &&
+             !runs_.plans.at(static_cast<size_t>(variant.index)).is_null();
+    });
+    const TrainSpec& train = experiment_.base.train;
+    const auto& until = experiment_.until;
+    progress_.note(experiment_.name + ": the base and " + counted(rungs, "rung") + ", " +
+                   counted(train.warmup + train.steps, "step") + " a run, " +
+                   (until ? "until each interval is within " + percent(until->within) + " or " +
+                                clock_time(until->at_most_s) + " are over"
+                          : "in " + counted(experiment_.rounds, "round")));
   }
 
   void tell_untrained_positions() {

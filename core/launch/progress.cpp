@@ -94,11 +94,26 @@ void Progress::end(const Job& job, const RunResult& result) {
   if (result.ok() && !one->job.from_step) time_left_.done(job.spec, seconds);
   std::string line =
       one->title(kWholeName) + terminal_.paint(colour_of(result.status), to_string(result.status));
-  if (result.tokens_per_second) line += ", " + grouped(*result.tokens_per_second) + " tokens/s";
+  if (result.tokens_per_second) {
+    line += ", " + grouped(*result.tokens_per_second) + " tokens/s";
+    if (const auto times = over_base(job.spec, *result.tokens_per_second))
+      line += " (" + fixed(*times, 2) + "x base)";
+  }
   line += ", " + clock_time(seconds);
   if (!result.ok()) line += ": " + printable(with_cure(result.reason));
   abandon(job);
   terminal_.write(line + "\n");
+}
+
+std::optional<double> Progress::over_base(const RunSpec& spec, double tokens_per_second) {
+  if (spec.purpose != Purpose::measure) return std::nullopt;
+  if (spec.variant == 0) {
+    base_of_round_[spec.round] = tokens_per_second;
+    return std::nullopt;
+  }
+  const auto base = base_of_round_.find(spec.round);
+  if (base == base_of_round_.end() || base->second <= 0) return std::nullopt;
+  return tokens_per_second / base->second;
 }
 
 void Progress::abandon(const Job& job) {

@@ -2,6 +2,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -56,6 +57,8 @@ class Progress {
     /// `name_columns`.
     std::string title(int name_columns) const;
   };
+  /// The speed of a measured run over the base's in its round; none where that has not ended.
+  std::optional<double> over_base(const RunSpec&, double tokens_per_second);
   /// Null: it has not begun.
   Begun* find(const std::string& id);
   double elapsed(const Begun&) const;
@@ -68,7 +71,8 @@ class Progress {
   TimeLeft time_left_;
   std::vector<Begun> begun_;
   std::vector<Job> later_;
-  std::string present_;  ///< id of the job that has the turn; "": none
+  std::map<int64_t, double> base_of_round_;  ///< tokens/s
+  std::string present_;                      ///< id of the job that has the turn; "": none
   std::chrono::steady_clock::time_point since_;
   bool drawn_ = false;
 };

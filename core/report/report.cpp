@@ -9,6 +9,7 @@
 #include "report/analysis/stand_in.h"
 #include "report/sections/document.h"
 #include "report/writers/render.h"
+#include "report/writers/summary.h"
 #include "report/writers/text_table.h"
 #include "report/writers/writers.h"
 
@@ -27,6 +28,9 @@ std::string write_files(const fs::path& folder, const Analysis& analysis, bool p
   const Document document = make_document(analysis);
   write_file(folder / "results.csv", csv(analysis));
   write_json(folder / "results.json", results_json(analysis));
+  const Summary summary = summary_of(analysis);
+  write_json(folder / "summary.json", to_json(summary));
+  write_file(folder / "summary.txt", summary_line(summary));
   const std::vector<Chart> charts = charts_of(analysis);
   std::vector<std::string> names;
   for (const auto& chart : charts) names.push_back(chart.name);
@@ -48,33 +52,24 @@ WrittenReport write_report(const fs::path& folder, const ReportOptions& options)
   return written;
 }
 
-namespace {
-/// Too wide for a terminal; report.md has them.
-void drop_phases(Table& table) {
-  const auto phases =
-      std::ranges::find(table.columns, "step phases", &Table::Column::title) - table.columns.begin();
-  table.columns.erase(table.columns.begin() + phases);
-  for (auto& row : table.rows) row.erase(row.begin() + phases);
-}
-}  // namespace
-
 std::string ladder_table(const Analysis& analysis) {
-  std::string text;
-  const bool measured = !ran_on_stand_in(analysis.context);
-  for (Section& section : measured ? ladder_sections(analysis) : std::vector<Section>()) {
-    drop_phases(*section.table);
-    if (!section.title.empty()) text += "\n" + section.title + "\n";
-    text += text_table(*section.table);
+  if (ran_on_stand_in(analysis.context)) {
+    std::string text;
+    for (const Row& row : analysis.rows)
+      if (!row.ok())
+        text +=
+            printable(row.name + ": " + std::string(to_string(row.status)) + ". " + with_cure(row.reason)) +
+            "\n";
+    return text + kNothingComputed + "\n";
+  }
+  std::string text = printable(analysis.headline) + "\n";
+  for (const auto& warning : warnings_of(analysis)) text += "Warning: " + printable(warning) + "\n";
+  for (const Section& section : ladder_sections(analysis)) {
+    text += "\n" + (section.title.empty() ? "" : section.title + "\n") + text_table(*section.table);
     for (const auto& bullet : section.bullets) text += printable(bullet) + "\n";
   }
-  for (const Row& row : analysis.rows)
-    if (!row.ok())
-      text += printable(row.name + ": " + std::string(to_string(row.status)) + ". " + with_cure(row.reason)) +
-              "\n";
-  if (!measured) return text + kNothingComputed + "\n";
-  text += "\n" + printable(analysis.findings.front()) + "\n";
-  for (size_t i = 1; i < analysis.findings.size(); ++i) text += "- " + printable(analysis.findings[i]) + "\n";
-  for (const auto& warning : warnings_of(analysis)) text += "Warning: " + printable(warning) + "\n";
+  text += "\n";
+  for (const auto& finding : analysis.findings) text += "- " + printable(finding) + "\n";
   return text;
 }
 }  // namespace optrush

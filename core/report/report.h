@@ -20,6 +20,6 @@ WrittenReport write_report(const std::filesystem::path& folder, const ReportOpti
 
 /// What is stored in `folder`, seen by these options.
 Analysis analyze(const std::filesystem::path& folder, const ReportOptions&);
-/// The findings, the ladder and the failures for a terminal.
+/// The answer, the table of rungs and the findings, for a terminal.
 std::string ladder_table(const Analysis&);
 }  // namespace optrush

@@ -11,6 +11,7 @@
 #include "results/document_checks.h"
 #include "results/sums.h"
 #include "spec/spec_json.h"
+#include "spec/value.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
@@ -91,10 +92,8 @@ void load_runs(const Sums& sums, Stored& stored) {
   if (!fs::is_directory(folder))
     throw Error(what + "there is no such folder", "give reports/<experiment>/<label>");
   if (is_there(folder / "report.md"))
-    throw Error(
-        what + "experiment.json is missing",
-        "it holds only what is read, as those that are committed do: run the experiment here, or take "
-        "the folder that the run wrote");
+    throw Error(what + "experiment.json and results.json are missing",
+                "one of them is needed: run the experiment here, or take the folder that the run wrote");
   std::vector<std::string> labels;
   for (const auto& entry : fs::directory_iterator(folder))
     if (is_there(entry.path() / "experiment.json")) labels.push_back(entry.path().filename().string());
@@ -102,27 +101,79 @@ void load_runs(const Sums& sums, Stored& stored) {
   throw Error(what + "experiment.json is missing",
               labels.empty() ? "give reports/<experiment>/<label>" : "labels in it: " + join(labels));
 }
+void check_order(const std::vector<Variant>& variants, const std::string& where) {
+  for (size_t i = 0; i < variants.size(); ++i) {
+    const Variant& variant = variants[i];
+    const auto index = static_cast<int64_t>(i);
+    if (variant.index != index || variant.previous >= index || (variant.previous < 0) != (i == 0) ||
+        variant.same_as >= index)
+      throw Error("variant '" + variant.name + "' is out of order", {}, where);
+  }
+  if (variants.empty()) throw Error("there is no variant", {}, where);
+}
+
+/// What a report of only results.json stands for: a folder that was kept without its runs' files.
+Stored load_results(const fs::path& file) {
+  const std::string where = file.string();
+  const Json all = read_json(file);
+  const auto part = [&](const char* name) -> const Json& {
+    const auto found = all.find(name);
+    if (!all.is_object() || found == all.end())
+      throw Error(std::string("field '") + name + "' is missing",
+                  "an earlier version wrote it: its report can be read, and not be rendered again", where);
+    return *found;
+  };
+  const auto list = [&](const char* name) -> const Json& {
+    if (!part(name).is_array()) throw Error(std::string("field '") + name + "' must be a list", {}, where);
+    return part(name);
+  };
+  Stored stored;
+  stored.folder = file.parent_path();
+  stored.experiment = experiment_from_json(part("experiment"), where);
+  for (const Json& variant : list("variants")) stored.variants.push_back(variant_from_json(variant, where));
+  check_order(stored.variants, where);
+  stored.plans.assign(list("plans").begin(), list("plans").end());
+  if (stored.plans.size() != stored.variants.size())
+    throw Error("'plans' has not one plan for each variant", {}, where);
+  for (const Json& plan : stored.plans) check_plan(plan, where);
+  stored.context = part("context");
+  if (!stored.context.empty()) context_from_json(stored.context, where);
+  for (const Json& run : list("runs")) {
+    check_keys(run, {"id", "spec", "result"}, "field", "a run", where);
+    if (run.size() != 3 || !run.at("id").is_string())
+      throw Error("a run must have 'id', 'spec' and 'result'", {}, where);
+    const Json& raw = run.at("result");
+    stored.runs.push_back({run.at("id"),
+                           run_spec_from_json(run.at("spec"), where),
+                           run_result_from_json(raw, where),
+                           raw,
+                           fs::last_write_time(file),
+                           {}});
+    if (static_cast<size_t>(stored.runs.back().spec.variant) >= stored.variants.size())
+      throw Error("run '" + stored.runs.back().id + "' is of no variant", {}, where);
+  }
+  for (const Json& probe : list("probes")) stored.noise.push_back(noise_line_from_json(probe, where));
+  stored.tried = part("tried");
+  if (!stored.tried.is_null()) check_tried(stored.tried, where);
+  return stored;
+}
 }  // namespace
 
 void load_new_runs(Stored& stored) { load_runs(Sums(stored.folder), stored); }
 
 Stored load_report(const fs::path& folder) {
   const fs::path experiment = folder / "experiment.json", variants = folder / "variants.json";
-  if (!is_there(experiment)) throw_no_report(folder);
+  if (!is_there(experiment)) {
+    if (const fs::path results = folder / "results.json"; is_there(results)) return load_results(results);
+    throw_no_report(folder);
+  }
   const Sums sums(folder);
   Stored stored;
   stored.folder = folder;
   stored.experiment = experiment_from_json(sums.read(experiment), experiment.string());
   for (const auto& variant : sums.read(variants))
     stored.variants.push_back(variant_from_json(variant, variants.string()));
-  for (size_t i = 0; i < stored.variants.size(); ++i) {
-    const Variant& variant = stored.variants[i];
-    const auto index = static_cast<int64_t>(i);
-    if (variant.index != index || variant.previous >= index || (variant.previous < 0) != (i == 0) ||
-        variant.same_as >= index)
-      throw Error("variant '" + variant.name + "' is out of order", {}, variants.string());
-  }
-  if (stored.variants.empty()) throw Error("there is no variant", {}, variants.string());
+  check_order(stored.variants, variants.string());
   load_plans(folder / "plans.json", sums, stored);
   if (const fs::path context = folder / "context.json"; is_there(context)) {
     stored.context = sums.read(context);

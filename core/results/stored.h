@@ -29,8 +29,9 @@ struct Stored {
   Json tried = {};               ///< what a search considered (tried.json); null: this was none
 };
 
-/// Strict on what is there, an Error with the file's name otherwise; plans, context and runs may be missing,
-/// as an experiment may end at any moment.
+/// Of a folder without experiment.json, results.json has all of it, as it is kept beside a report that others
+/// read. Strict on what is there, an Error with the file's name otherwise; plans, context and runs may be
+/// missing, as an experiment may end at any moment.
 Stored load_report(const std::filesystem::path& folder);
 /// Brings `runs` up to date with the folder, of which it reads the results alone that are new or were
 /// replaced.

@@ -14,6 +14,7 @@ import loss
 import loss_over_time
 import memory
 import page
+import phases
 import roofline
 import scaling
 import speed
@@ -26,7 +27,7 @@ except ImportError:
     sys.exit("vl-convert-python is not installed")
 
 KINDS = {module.__name__: module.chart
-         for module in (speed, memory, loss, loss_over_time, throughput, scaling, grid, roofline)}
+         for module in (speed, memory, loss, loss_over_time, throughput, phases, scaling, grid, roofline)}
 
 
 def write(path, data):

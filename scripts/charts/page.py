@@ -2,12 +2,27 @@
 import json
 
 import theme
+from parts import NAME_WIDTH, WIDTH
+
+# On a narrow screen what is drawn is narrower, and names end earlier: a picture that is scaled has no readable text.
+_FIT = f"""
+const room = Math.min({WIDTH}, Math.max(180, document.body.clientWidth - 200));
+function fit(part) {{
+  if (Array.isArray(part)) part.forEach(fit);
+  else if (part && typeof part === 'object') {{
+    if (part.width === {WIDTH}) part.width = room;
+    if (part.labelLimit === {NAME_WIDTH} && room < {WIDTH}) part.labelLimit = 110;
+    if (part.columns === 5 && room < {WIDTH}) part.columns = 2;
+    for (const [name, inner] of Object.entries(part)) if (name !== 'data') fit(inner);
+  }}
+}}"""
 
 
 def interactive(specs, library):
     """What a page needs beside the places of its charts. No text of a chart ends the script element."""
     charts = json.dumps(specs, separators=(",", ":")).replace("<", "\\u003c")
-    return (f"<style>{theme.CSS}</style>\n<script>{library}</script>\n<script>\nconst charts = {charts};\n"
-            "for (const [name, spec] of Object.entries(charts))\n"
+    return (f"<style>{theme.CSS}</style>\n<script>{library}</script>\n<script>\nconst charts = {charts};{_FIT}\n"
+            "for (const [name, spec] of Object.entries(charts)) {\n"
+            "  fit(spec);\n"
             "  vegaEmbed('#' + name, spec, {renderer: 'svg', actions: {export: true, source: false, compiled: false, "
-            "editor: false}});\n</script>\n")
+            "editor: false}});\n}\n</script>\n")

@@ -1,4 +1,5 @@
-"""The README has at most 100 lines, and the figures of its table are those of the report that it shows."""
+"""The README has at most 100 lines, and the figures of its table are those of the report that it shows.
+With --update the table is made anew from that report."""
 
 import os
 import pathlib
@@ -6,14 +7,15 @@ import re
 import sys
 
 ROOT = pathlib.Path(os.environ.get("OPTRUSH_SOURCE_DIR", pathlib.Path(__file__).parents[2]))
+TABLE = re.compile(r"^\| rung \|.*\n\| :?-.*\n(?:\|.*\n)+", re.MULTILINE)
 NUMBER = re.compile(r"\d[\d,.]*")
 
 
 def rows(text):
     """Rows of the tables of rungs, by the rung."""
     found = {}
-    for table in re.findall(r"^\| rung \|.*\n\| :?-.*\n((?:\|.*\n)+)", text, re.MULTILINE):
-        for line in table.splitlines():
+    for table in TABLE.findall(text):
+        for line in table.splitlines()[2:]:
             cells = [cell.strip() for cell in line.strip("|").split(" | ")]
             found.setdefault(cells[0].strip(), line)
     return found
@@ -21,7 +23,11 @@ def rows(text):
 
 def main():
     text = (ROOT / "README.md").read_text()
-    lines, report = len(text.splitlines()), re.search(r"reports/[\w/-]+/report\.md", text)[0]
+    report = re.search(r"reports/[\w/-]+/report\.md", text)[0]
+    if "--update" in sys.argv[1:]:
+        text = TABLE.sub(lambda _: TABLE.search((ROOT / report).read_text())[0], text, count=1)
+        (ROOT / "README.md").write_text(text)
+    lines = len(text.splitlines())
     found = [f"README.md has {lines} lines, more than 100"] if lines > 100 else []
     shown, measured = rows(text), rows((ROOT / report).read_text())
     if not shown:

@@ -13,6 +13,7 @@ import loss_over_time  # noqa: E402
 import memory  # noqa: E402
 import page  # noqa: E402
 import parts  # noqa: E402
+import phases  # noqa: E402
 import roofline  # noqa: E402
 import scaling  # noqa: E402
 import speed  # noqa: E402
@@ -163,6 +164,19 @@ class Grid(unittest.TestCase):
     def test_powers_of_two_are_whole_and_logarithmic(self):
         x = self.panels([1024, 2048, 8192], ({"name": "mfu", "title": "MFU", "unit": "share"}, [.1, .2, .3]))[0]["encoding"]["x"]
         self.assertEqual((x["axis"]["format"], x["scale"]["base"]), (",d", 2))
+
+
+class Phases(unittest.TestCase):
+    def test_bars_have_the_phases_in_the_order_of_a_step(self):
+        data = {"rungs": [{"rung": "base", "phases": [{"name": "forward", "seconds": 0.2, "text": "200 ms"},
+                                                      {"name": "backward", "seconds": 0.4, "text": "400 ms"}]},
+                          {"rung": "one", "phases": [{"name": "backward", "seconds": 0.3, "text": "300 ms"}]}]}
+        spec = phases.chart(REPORT, data)
+        self.assertEqual([(value["rung"], value["phase"], value["order"], value["time"]) for value in spec["data"]["values"]],
+                         [("base", "forward", 0, 200), ("base", "backward", 1, 400), ("one", "backward", 1, 300)])
+        self.assertEqual(spec["layer"][0]["encoding"]["x"]["title"], "ms of a step")
+        data["rungs"][0]["phases"][0]["seconds"] = 2
+        self.assertEqual(phases.chart(REPORT, data)["layer"][0]["encoding"]["x"]["title"], "s of a step")
 
 
 class Others(unittest.TestCase):

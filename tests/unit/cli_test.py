@@ -68,7 +68,7 @@ def usage():
     (halves / "kept/experiment.json").write_text("{}")
     (halves / "read/report.md").write_text("# Read")
     expect(optrush("report", "halves"), 1, "experiment.json is missing", "labels in it: kept")
-    expect(optrush("report", "halves/read"), 1, "it holds only what is read, as those that are committed do")
+    expect(optrush("report", "halves/read"), 1, "experiment.json and results.json are missing")
     expect(optrush("run", "tiny.lua", "--set", "steps=1"), 2, "did you mean 'train.steps'?")
     expect(optrush("run", "@quikstart", "--dry-run"), 2, "no experiment 'quikstart' ships", "did you mean 'quickstart'?")
     sdk = pathlib.Path(expect(optrush("sdk"), 0).stdout.strip())

@@ -43,6 +43,7 @@ class Reader {
       ASSERT_TRUE(finding.ends_with(".")) << finding;
       read(finding.substr(0, finding.size() - 1));
     }
+    read_headline();
     if (::testing::Test::HasFailure()) ADD_FAILURE() << table();
   }
 
@@ -147,6 +148,204 @@ class Reader {
     ADD_FAILURE() << "the reader does not know this sentence";
   }
 
+  /// "1.96x" of "1.96x [1.88, 2.04]"
+  static std::string without_intervals(const std::string& text) {
+    return std::regex_replace(text, compiled(R"( \[[\d.,]+, [\d.,]+\])"), "");
+  }
+
+  /// The sentence that a report opens with: clauses of its own, and findings without their intervals, which
+  /// are read with those.
+  void read_headline() {
+    SCOPED_TRACE("headline: " + a_.headline);
+    if (a_.headline == without_intervals(a_.findings.front())) return;
+    std::smatch m;
+    ASSERT_TRUE(std::regex_match(
+        a_.headline, m,
+        compiled(
+            R"((?:On this machine|(\d+) runs? ha(?:s|ve) no result yet; so far, on this machine) (.*)\.)")));
+    EXPECT_EQ(m[1].matched ? std::stoul(m[1]) : 0, missing());
+    std::string rest = m[2].str() + "; ";
+    for (const std::string& finding : a_.findings) {
+      const std::string told = without_intervals(finding.substr(0, finding.size() - 1)) + "; ";
+      if (const size_t at = rest.find(told); at != std::string::npos) rest.erase(at, told.size());
+    }
+    size_t clauses = 0;
+    for (size_t end = 0; (end = rest.find("; ")) != std::string::npos; rest.erase(0, end + 2), ++clauses)
+      read_clause(rest.substr(0, end));
+    EXPECT_EQ(rest, "");
+    EXPECT_LE(clauses, 6U) << "nobody can repeat it";
+  }
+
+  void read_clause(const std::string& clause) const {
+    SCOPED_TRACE(clause);
+    for (const auto& [pattern, check] : clauses()) {
+      std::smatch m;
+      if (!std::regex_match(clause, m, compiled(pattern))) continue;
+      Groups groups;
+      for (const auto& group : m) groups.push_back(group);
+      return check(groups);
+    }
+    ADD_FAILURE() << "the reader does not know this clause";
+  }
+
+  /// "the full stack", "the stack up to X" or a rung.
+  const Row& stack(const std::string& name) const {
+    static const std::string kUpTo = "the stack up to ";
+    if (name.starts_with(kUpTo)) return row(name.substr(kUpTo.size()));
+    if (name != "the full stack") return row(name);
+    for (const Row& r : a_.rows)
+      if (r.group == "full") return r;
+    return end_of_ladder({"", "whole ladder"});
+  }
+
+  /// " with 16 % less memory, but trains worse", or nothing.
+  void rest_of_stack(const std::string& text, const Row& r) const {
+    std::smatch m;
+    ASSERT_TRUE(std::regex_match(
+        text, m, compiled(R"((?: with (\d+(?:\.\d)?) % (less|more) memory)?(, but trains worse)?)")))
+        << text;
+    const double change = *r.memory.allocated / *a_.row(r.base.variant)->memory.allocated - 1;
+    EXPECT_EQ(m[1].matched, std::abs(change) >= 0.05);
+    if (m[1].matched) {
+      is(m[1], 100 * std::abs(change), "the memory");
+      EXPECT_EQ(m[2] == "more", change > 0);
+    }
+    EXPECT_EQ(m[3].matched, r.base.worse.has_value());
+  }
+
+  /// "A", "A and B" or "3 rungs", of rows for which this holds.
+  void names(const std::string& text, const std::function<bool(const Row&)>& holds) const {
+    std::vector<std::string> expected;
+    for (const Row& r : a_.rows)
+      if (holds(r)) expected.push_back(r.name);
+    ASSERT_FALSE(expected.empty());
+    EXPECT_EQ(text, expected.size() > 2    ? std::to_string(expected.size()) + " rungs"
+                    : expected.size() == 2 ? expected[0] + " and " + expected[1]
+                                           : expected[0]);
+  }
+
+  bool undecided(const Measured& m) const {
+    if (!m.interval() || m.claim()) return false;
+    const double error = a_.experiment.until ? 0.02 : 0.05, n = static_cast<double>(m.rounds);
+    const double half = std::log(m.high / m.low) / 2;
+    return std::abs(std::log(m.value)) + half * t_quantile(n - 1, 2 * error) / t_quantile(n - 1, error) >
+           std::log1p(0.05);
+  }
+
+  using Check = std::function<void(const Groups&)>;
+  std::vector<std::pair<std::string, Check>> clauses() const {
+    static const std::string kStack = R"((the full stack|the stack up to [A-Za-z]+|[A-Za-z]+))",
+                             kPercent = R"((\d+(?:\.\d)?) %)";
+    return {
+        {kStack + " trains " + kValue + " as fast((?: with|, but).*)?",
+         [this](const Groups& g) {
+           EXPECT_TRUE(to_base(stack(g[1])).faster());
+           EXPECT_EQ(stack(g[1]).base.differs, "");
+           is(g[2], to_base(stack(g[1])).value, "the speed");
+           rest_of_stack(g[3], stack(g[1]));
+         }},
+        {kStack + " is " + kPercent + " slower than " + kName + "((?: with|, but).*)?",
+         [this](const Groups& g) {
+           EXPECT_TRUE(to_base(stack(g[1])).slower());
+           EXPECT_EQ(g[3], stack(g[1]).base.name);
+           is(g[2], 100 * (1 - to_base(stack(g[1])).value), "the cost");
+           rest_of_stack(g[4], stack(g[1]));
+         }},
+        {kStack + " trains " + kValue +
+             R"( as many tokens/s \(not like for like: (.*?)\)((?: with|, but).*)?)",
+         [this](const Groups& g) {
+           EXPECT_TRUE(to_base(stack(g[1])).claim());
+           EXPECT_EQ(g[3], stack(g[1]).base.differs);
+           is(g[2], to_base(stack(g[1])).value, "the speed");
+           rest_of_stack(g[4], stack(g[1]));
+         }},
+        {kStack + " trains as fast as " + kName + R"(( with .*)? \((no difference above \d+\.\d %)\))",
+         [this](const Groups& g) {
+           verdict(g[4], to_base(stack(g[1])));
+           rest_of_stack(g[3], stack(g[1]));
+         }},
+        {"whether " + kStack + " is faster than " + kName +
+             R"( is undecided(?: \(.* would tell\))?(?:, and it trains( with .*))?)",
+         [this](const Groups& g) {
+           EXPECT_TRUE(undecided(to_base(stack(g[1]))));
+           rest_of_stack(g[3], stack(g[1]));
+         }},
+        {kName + R"( (pays, most of what is sure|brings most of it|pays most) \()" + kValue + R"(\))",
+         [this](const Groups& g) {
+           const Measured m = to_previous(row(g[1]));
+           is(g[3], m.value, "the gain");
+           best_gain(row(g[1]), g[2] != "pays, most of what is sure");
+           if (g[2] != "brings most of it") return;
+           double possible = 0;
+           for (const Row* r :
+                ok_rows([](const Row& r) { return r.group == "ladder" && r.previous.variant >= 0; }))
+             if (to_previous(*r).rounds > 0) possible += std::max(0.0, std::log(to_previous(*r).value));
+           EXPECT_GE(std::log(m.value), possible / 2 * (1 - 1e-9));
+         }},
+        {"no rung is shown to make training faster( without training worse)?",
+         [this](const Groups& g) {
+           for (const Row* r : ladder())
+             EXPECT_FALSE(to_previous(*r).faster() && !(g[1].size() > 1 && r->previous.worse)) << r->name;
+         }},
+        {kName + " costs " + kPercent + " of the speed(?: and saves " + kPercent + " of the memory)?",
+         [this](const Groups& g) {
+           const Row& r = row(g[1]);
+           EXPECT_TRUE(to_previous(r).slower());
+           EXPECT_EQ(r.previous.differs, "");
+           is(g[2], 100 * (1 - to_previous(r).value), "the cost");
+           saves(g[3], r);
+         }},
+        {kName + " costs " + kPercent + " of its speed(?: and saves " + kPercent + " of its memory)?",
+         [this](const Groups& g) {
+           EXPECT_TRUE(worth(g[1]).slower());
+           is(g[2], 100 * (1 - worth(g[1]).value), "the cost");
+         }},
+        {R"((\d+) more rungs? cost speed)",
+         [this](const Groups& g) {
+           const auto slower = [this](const Row* r) { return to_previous(*r).slower(); };
+           EXPECT_EQ(std::stol(g[1]) + 2, std::ranges::count_if(ladder(), slower));
+         }},
+        {kName + " saves " + kPercent + " of the memory",
+         [this](const Groups& g) {
+           const Measured m = to_previous(row(g[1]));
+           EXPECT_FALSE(m.slower() || undecided(m)) << "it may cost speed";
+           EXPECT_TRUE(m.interval());
+           saves(g[2], row(g[1]));
+         }},
+        {R"((.*?) (?:is|are) undecided(?: \(.* would tell\))?)",
+         [this](const Groups& g) {
+           const auto rungs = ladder();
+           names(g[1], [&](const Row& r) {
+             return std::ranges::find(rungs, &r) != rungs.end() && undecided(to_previous(r));
+           });
+         }},
+        {kName + R"( is worth most in it( of what is sure)? \()" + kValue + R"((?:, not like for like)?\))",
+         [this](const Groups& g) {
+           const Measured mine = worth(g[1]);
+           EXPECT_TRUE(mine.faster());
+           is(g[3], mine.value, "its worth");
+           for (const std::string& other : ablated()) {
+             const bool more = worth(other).rounds > 0 && worth(other).value > mine.value * (1 + 1e-9);
+             EXPECT_FALSE(more && (g[2].empty() || worth(other).claim())) << other << " is worth more";
+           }
+         }},
+        {"(.*?) trains? worse",
+         [this](const Groups& g) {
+           names(g[1], [](const Row& r) { return r.ok() && r.previous.worse && r.group == "ladder"; });
+         }},
+        {R"((.*?) (ran out of memory|crashed|did not end in time|broke the correctness gate|did not run|failed))",
+         [this](const Groups& g) {
+           names(g[1], [&](const Row& r) { return !r.ok() && r.started && r.status == ended_so(g[2]); });
+         }},
+    };
+  }
+
+  void saves(const std::string& percent, const Row& r) const {
+    const double memory = *r.memory.allocated / *a_.row(r.previous.variant)->memory.allocated;
+    EXPECT_EQ(percent.empty(), memory > 0.95);
+    if (!percent.empty()) is(percent, 100 * (1 - memory), "the memory");
+  }
+
   size_t missing() const {
     size_t missing = 0;
     const auto planned = static_cast<size_t>(a_.experiment.until ? 1 : a_.experiment.rounds);
@@ -156,7 +355,6 @@ class Reader {
     return missing;
   }
 
-  using Check = std::function<void(const Groups&)>;
   std::vector<std::pair<std::string, Check>> sentences() const {
     return {
         {kName + R"( pays(, most of what is sure|) ?(most)?: )" + kRatio + " over " + kName,
@@ -419,13 +617,18 @@ class Reader {
 
   void pays_most(const Groups& g) const {
     const Row& mine = row(g[1]);
-    const Measured m = to_previous(mine);
-    EXPECT_TRUE(m.faster());
     EXPECT_EQ(g[7], a_.row(mine.previous.variant)->name);
-    EXPECT_EQ(mine.previous.differs, "");
-    is(g, 4, m);
+    is(g, 4, to_previous(mine));
     const bool most = g[3] == "most";
     EXPECT_NE(most, !g[2].empty());
+    best_gain(mine, most);
+  }
+
+  /// `most`: it is said that no other rung pays more; else, that none is known to.
+  void best_gain(const Row& mine, bool most) const {
+    const Measured m = to_previous(mine);
+    EXPECT_TRUE(m.faster());
+    EXPECT_EQ(mine.previous.differs, "");
     for (const Row* other : ladder()) {
       if (other->previous.worse || to_previous(*other).value <= m.value * (1 + 1e-9)) continue;
       EXPECT_FALSE(to_previous(*other).faster()) << other->name << " pays more";
@@ -508,14 +711,17 @@ class Reader {
     });
   }
 
-  void ended(const std::vector<std::string>& names, const std::string& how) const {
+  static Status ended_so(const std::string& how) {
     static const std::map<std::string, Status> kEnds = {
         {"ran out of memory", Status::oom},       {"crashed", Status::crashed},
         {"did not end in time", Status::timeout}, {"broke the correctness gate", Status::broken},
         {"did not run", Status::skipped},         {"failed", Status::failed}};
+    return kEnds.at(how);
+  }
+  void ended(const std::vector<std::string>& names, const std::string& how) const {
     std::vector<std::string> expected;
     for (const Row& r : a_.rows)
-      if (r.status == kEnds.at(how) && r.started) expected.push_back(r.name);
+      if (r.status == ended_so(how) && r.started) expected.push_back(r.name);
     EXPECT_THAT(names, ::testing::ElementsAreArray(expected));
   }
 
@@ -583,6 +789,7 @@ class Reader {
                 std::to_string(to_base(r).low) + ", " + std::to_string(to_base(r).high) + "]";
       text += "\n";
     }
+    text += "  " + a_.headline + "\n";
     for (const std::string& finding : a_.findings) text += "  - " + finding + "\n";
     return text;
   }
@@ -702,25 +909,55 @@ TEST(Findings, OfASearchSayWhatItsStagesSay) {
     Dice dice(seed);
     a.tried = random_search(dice);
     a.findings = {findings(a).front()};
+    a.headline = headline(a);
     SCOPED_TRACE(a.tried.dump(1));
     Reader(a).read_all();
   }
 }
 
+/// The reader has to fail.
+void expect_noticed(const Analysis& a, const char* wrong) {
+  ::testing::TestPartResultArray failures;
+  {
+    const ::testing::ScopedFakeTestPartResultReporter reporter(
+        ::testing::ScopedFakeTestPartResultReporter::INTERCEPT_ONLY_CURRENT_THREAD, &failures);
+    Reader(a).read_all();
+  }
+  EXPECT_GT(failures.size(), 0) << wrong;
+}
+
 TEST(Findings, TheReaderNotices) {
-  // What holds of no table: the reader has to fail on each.
+  // What holds of no table.
   Analysis a = test::analysis_of(test::three_rungs());
   for (const char* wrong :
        {"three pays most: 9.99x [9.00, 9.99] over two.", "no rung is shown to make training faster.",
         "one crashed.", "the ladder up to one makes training 1.00x [0.99, 1.01] faster.", "all is well."}) {
     a.findings = {wrong};
-    ::testing::TestPartResultArray failures;
-    {
-      const ::testing::ScopedFakeTestPartResultReporter reporter(
-          ::testing::ScopedFakeTestPartResultReporter::INTERCEPT_ONLY_CURRENT_THREAD, &failures);
-      Reader(a).read_all();
-    }
-    EXPECT_GT(failures.size(), 0) << wrong;
+    a.headline = wrong;
+    expect_noticed(a, wrong);
+  }
+}
+
+TEST(Findings, TheReaderNoticesInAHeadline) {
+  auto report = test::three_rungs();
+  report["one"].tokens_per_second = 1500;
+  report["two"].tokens_per_second = 1500;
+  report["three"].tokens_per_second = 1400;
+  Analysis a = test::analysis_of(report);
+  Reader(a).read_all();
+  ASSERT_FALSE(HasFailure()) << a.headline;
+  for (const char* wrong :
+       {"On this machine the full stack trains 1.50x as fast; one brings most of it (1.50x).",
+        "On this machine the full stack trains 1.40x as fast with 16 % less memory.",
+        "On this machine the stack up to three is 7 % slower than base.",
+        "On this machine two brings most of it (1.00x).", "On this machine two is undecided.",
+        "On this machine three costs 7 % of the speed and saves 50 % of the memory.",
+        "On this machine three saves 50 % of the memory.", "On this machine two ran out of memory.",
+        "On this machine two trains worse.", "On this machine no rung is shown to make training faster.",
+        "2 runs have no result yet; so far, on this machine one brings most of it (1.50x).",
+        "On this machine all is well."}) {
+    a.headline = wrong;
+    expect_noticed(a, wrong);
   }
 }
 }  // namespace

@@ -44,8 +44,9 @@ TEST(Charts, EachFamilyHasItsOwn) {
   const auto charts = charts_of(analysis_of(report));
   std::vector<std::string> names;
   for (const Chart& each : charts) names.push_back(each.name);
-  EXPECT_THAT(names, ElementsAre("speed", "speed-ablation", "memory", "memory-ablation", "loss",
-                                 "loss-ablation", "throughput", "throughput-ablation"));
+  EXPECT_THAT(names,
+              ElementsAre("speed", "speed-ablation", "memory", "memory-ablation", "loss", "loss-ablation",
+                          "phases", "phases-ablation", "throughput", "throughput-ablation"));
   for (const char* what : {"speed", "memory", "throughput"}) {
     const std::string ladder = chart(charts, what).data.dump(),
                       ablation = chart(charts, what + std::string("-ablation")).data.dump();

@@ -128,7 +128,10 @@ TEST(Escaping, CsvFieldsHoldAnyText) {
 
 TEST(Escaping, NoNameEndsAScriptOrATable) {
   std::mt19937 random(4);
-  Document document{"</script><script>alert(1)</script>", "", {nasty_text(random), nasty_text(random)}, {}};
+  Document document{.title = "</script><script>alert(1)</script>",
+                    .headline = nasty_text(random),
+                    .byline = nasty_text(random),
+                    .warnings = {nasty_text(random)}};
   for (int i = 0; i < 50; ++i) {
     Section section{.title = nasty_text(random)};
     section.table = Table{{{nasty_text(random)}}, {{nasty_text(random)}}};

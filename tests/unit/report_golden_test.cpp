@@ -13,8 +13,11 @@
 #include "optrush/error.h"
 #include "report/analysis/compare.h"
 #include "report/analysis/quantities.h"
+#include "report/numbers/format.h"
 #include "report/report.h"
 #include "report/writers/charts.h"
+#include "report/writers/summary.h"
+#include "report/writers/text_table.h"
 #include "report/writers/writers.h"
 #include "report_fixture.h"
 
@@ -70,7 +73,10 @@ void expect_all_golden(const std::string& name, const test::SyntheticReport& rep
   expect_golden(name + "/report.md", markdown(make_document(analysis), charts));
   expect_golden(name + "/results.csv", csv(analysis));
   expect_golden(name + "/terminal.txt", ladder_table(analysis));
+  const Summary summary = summary_of(analysis);
+  expect_golden(name + "/summary.txt", summary_line(summary));
   if (name != "short" && name != "scaling" && name != "validated") return;
+  expect_golden(name + "/summary.json", to_json(summary).dump(1) + "\n");
   Json results = results_json(analysis);
   // One run of several ranks shows their form.
   if (name == "validated") results["runs"] = {results["runs"].back()};
@@ -104,6 +110,25 @@ TEST(ReportGolden, ColumnsOfResultsCsvAreDocumented) {
   for (const Quantity& q : quantities())
     if (const std::string name = q.csv; !name.empty()) text += "| " + name + " | " + q.doc + " |\n";
   expect_text_of(file, text);
+}
+
+TEST(ReportGolden, TheSchemaOfTheSummaryIsMadeFromItsFields) {
+  const fs::path file = fs::path(OPTRUSH_TESTS_DIR).parent_path() / "docs/schema/summary.schema.json";
+  if (std::getenv("OPTRUSH_UPDATE_GOLDENS")) write_json(file, summary_schema());
+  EXPECT_EQ(read_json(file), summary_schema()) << "run this test once with OPTRUSH_UPDATE_GOLDENS=1";
+}
+
+// Wherever Markdown is read as it is: in a terminal, in a diff.
+TEST(ReportGolden, TheTableOfRungsFits120Columns) {
+  for (const auto& report :
+       {test::short_ladder(), test::validated(), test::ablation(), test::grid(), test::scaling()}) {
+    const Analysis analysis = test::analysis_of(report);
+    for (const Section& section : ladder_sections(analysis))
+      for (const std::string& text : {markdown_table(*section.table), text_table(*section.table)}) {
+        std::istringstream lines(text);
+        for (std::string line; std::getline(lines, line);) EXPECT_LE(characters(line), 120U) << line;
+      }
+  }
 }
 
 TEST(ReportGolden, Comparison) {

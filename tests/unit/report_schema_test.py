@@ -11,7 +11,7 @@ import referencing
 
 ROOT = pathlib.Path(os.environ["OPTRUSH_SOURCE_DIR"])
 SCHEMAS = {name: json.loads((ROOT / "docs/schema" / f"{name}.schema.json").read_text())
-           for name in ("results", "run_result", "run_spec", "comparison")}
+           for name in ("results", "run_result", "run_spec", "comparison", "summary")}
 REPORTS = ROOT / "tests/fixtures/reports"
 
 registry = referencing.Registry().with_resources(
@@ -47,6 +47,13 @@ assert refused(lambda r: r["runs"][0]["result"]["counters"]["mixed_precision"][0
 assert refused(lambda r: r["scaling"][0].update(kind="super"), scaling)
 assert refused(lambda r: r["rows"][2]["ranks"][0].pop("rank"), scaling)
 assert refused(lambda r: r["runs"][0]["result"]["collectives"][0].update(unknown=1), scaling)
+
+summaries = jsonschema.Draft202012Validator(SCHEMAS["summary"], registry=registry)
+for name in ("short", "scaling", "validated"):
+    summary = json.loads((REPORTS / name / "summary.json").read_text())
+    summaries.validate(summary)
+    summary["rungs"][1]["vs_base"]["verdict"] = "surely"
+    assert not summaries.is_valid(summary)
 
 comparison = json.loads((REPORTS / "comparison.json").read_text())
 compared = jsonschema.Draft202012Validator(SCHEMAS["comparison"], registry=registry)

@@ -4,15 +4,18 @@
 #include <cstdlib>
 #include <set>
 
+#include "../support/error_of.h"
 #include "../support/temporary_folder.h"
 #include "base/files.h"
 #include "machine/python.h"
 #include "report/report.h"
+#include "report/writers/writers.h"
 #include "report_fixture.h"
 
 namespace optrush {
 namespace {
 namespace fs = std::filesystem;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -24,8 +27,9 @@ std::set<std::string> files_of(const fs::path& folder) {
 }
 
 const std::set<std::string> kStored = {"experiment.json", "variants.json", "plans.json", "context.json"};
-const std::set<std::string> kTables = {"report.md", "report.html", "results.csv", "results.json"};
-const std::set<std::string> kCharts = {"speed.svg", "memory.svg", "loss.svg", "throughput.svg"};
+const std::set<std::string> kTables = {"report.md",    "report.html",  "results.csv",
+                                       "results.json", "summary.json", "summary.txt"};
+const std::set<std::string> kCharts = {"speed.svg", "memory.svg", "loss.svg", "phases.svg", "throughput.svg"};
 
 std::set<std::string> united(std::set<std::string> a, std::set<std::string> b, std::set<std::string> c = {}) {
   a.merge(b);
@@ -47,15 +51,16 @@ TEST_F(ReportFiles, WithoutAPythonThereAreTables) {
   EXPECT_THAT(warning, HasSubstr("tables only"));
   EXPECT_EQ(files_of(folder_.path()), united(kStored, kTables));
   EXPECT_THAT(text("report.md"), Not(HasSubstr(".svg")));
-  EXPECT_THAT(text("report.html"), Not(HasSubstr("<script")));
+  EXPECT_THAT(text("report.html"), Not(HasSubstr("vegaEmbed")));
   EXPECT_THAT(text("report.html"), HasSubstr("2,064"));
 }
 
 TEST_F(ReportFiles, WithChartsInBothThemes) {
   if (find_python_tools().vl_convert.empty()) GTEST_SKIP() << "vl-convert-python is not installed";
   ASSERT_EQ(write_report(folder_.path(), {.png = true}).warning, "");
-  EXPECT_EQ(files_of(folder_.path()), united(united(kStored, kTables, kCharts),
-                                             {"speed.png", "memory.png", "loss.png", "throughput.png"}));
+  EXPECT_EQ(files_of(folder_.path()),
+            united(united(kStored, kTables, kCharts),
+                   {"speed.png", "memory.png", "loss.png", "phases.png", "throughput.png"}));
   for (const auto& chart : kCharts) {
     EXPECT_THAT(text("report.md"), HasSubstr("(" + chart + ")"));
     EXPECT_THAT(text(chart), HasSubstr("prefers-color-scheme: dark"));
@@ -100,6 +105,33 @@ TEST_F(ReportFiles, AreTheSameWhenWrittenAgain) {
   std::string after;
   for (const auto& file : kTables) after += text(file);
   EXPECT_EQ(before, after);
+}
+
+// What is kept beside a report is enough to write it again.
+TEST(ReportOfResults, IsTheSame) {
+  setenv("OPTRUSH_PYTHON", "/bin/false", 1);
+  for (const auto& report : {test::long_ladder(), test::validated(), test::scaling(), test::grid()}) {
+    const testing::TemporaryFolder whole, kept;
+    report.write(whole.path());
+    write_report(whole.path());
+    fs::copy_file(whole.path() / "results.json", kept.path() / "results.json");
+    write_report(kept.path());
+    for (const auto& file : kTables)
+      EXPECT_EQ(read_file(kept.path() / file), read_file(whole.path() / file))
+          << report.experiment.name << " " << file;
+  }
+  unsetenv("OPTRUSH_PYTHON");
+}
+
+TEST(ReportOfResults, OfAnEarlierVersionIsRefused) {
+  const testing::TemporaryFolder folder;
+  test::short_ladder().write(folder.path());
+  Json results = results_json(analyze(load_report(folder.path())));
+  const testing::TemporaryFolder kept;
+  results.erase("variants");
+  write_json(kept.path() / "results.json", results);
+  EXPECT_THAT(testing::error_of([&] { load_report(kept.path()); }),
+              AllOf(HasSubstr("field 'variants' is missing"), HasSubstr("results.json")));
 }
 }  // namespace
 }  // namespace optrush

@@ -22,6 +22,7 @@ class Analyzer {
     out_.runs = stored.runs;
     out_.plans = stored.plans;
     out_.tried = stored.tried;
+    out_.probes = stored.noise;
   }
 
   Analysis analyze() {
@@ -42,6 +43,7 @@ class Analyzer {
     out_.ablation = rank_ablation(stored_.experiment, out_.rows);
     out_.scaling = find_scaling(out_);
     out_.findings = findings(out_);
+    out_.headline = headline(out_);
     return std::move(out_);
   }
 

@@ -134,14 +134,16 @@ struct OtherProgram {
 struct Analysis {
   Experiment experiment;
   Json context;
-  /// Sentences, the one that a report opens with first; at least one.
-  std::vector<std::string> findings;
+  std::string headline;  ///< the answer in one sentence: what a report opens with
+  std::vector<std::string>
+      findings;           ///< sentences with the intervals, the most important first; at least one
   std::vector<Row> rows;  ///< in the order of the variants
   std::vector<Variant> variants;
   std::vector<Json> plans;  ///< by variant; null where there is none
   std::optional<Drift> drift;
   Json tried;                          ///< Stored::tried
-  std::optional<Noise> noise;          ///< of the machine; none: it was not probed
+  std::vector<NoiseLine> probes;       ///< of the machine's noise
+  std::optional<Noise> noise;          ///< what they say; none: it was not probed
   std::vector<AblationLine> ablation;  ///< most valuable first
   std::vector<StoredRun> runs;         ///< raw samples
   std::vector<OtherProgram> programs;  ///< fastest first
@@ -170,8 +172,11 @@ std::optional<double> mfu_denominator(const Json& context);
 /// Peak FLOP/s of one device that was measured in an arithmetic: "fp32", "bf16".
 std::optional<double> peak_of_dtype(const Json& context, const std::string& dtype);
 
-/// What the report opens with: Analysis::findings of all the rest.
+/// Analysis::findings of all the rest.
 std::vector<std::string> findings(const Analysis&);
+/// Analysis::headline of all the rest, findings included. It claims nothing that the table does not show to
+/// be sure, and names no rung as faster or slower that is undecided.
+std::string headline(const Analysis&);
 /// All of them on one line.
 std::string finding_text(const Analysis&);
 }  // namespace optrush

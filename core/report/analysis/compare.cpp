@@ -167,7 +167,7 @@ ComparedReports compare_reports(const std::vector<fs::path>& folders) {
   ComparedReports compared;
   std::vector<std::string> rungs;
   for (size_t i = 0; i < sides.size(); ++i) {
-    compared.reports.push_back({letters(i), folders[i], finding_text(sides[i].analysis)});
+    compared.reports.push_back({letters(i), folders[i], sides[i].analysis.headline});
     for (const auto& row : sides[i].analysis.rows)
       if (std::ranges::find(rungs, row.name) == rungs.end()) rungs.push_back(row.name);
   }

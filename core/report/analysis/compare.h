@@ -16,7 +16,7 @@ struct ComparedReports {
   struct Report {
     std::string name;  ///< "A", "B", ...
     std::filesystem::path folder;
-    std::string finding;
+    std::string headline;  ///< its answer in one sentence
   };
   /// What is not the same in all of them: of the machine, the base, the script, the plugins.
   struct Fact {
@@ -42,6 +42,10 @@ struct ComparedReports {
   std::vector<Fact> facts;
   std::vector<Line> lines;  ///< rungs of the first report, then others
 };
+
+/// How each of the others compares with the first, a sentence each: what is faster and slower for sure, in
+/// rungs that both have and that solve one problem.
+std::string headline(const ComparedReports&);
 
 /// At least two folders of reports. Rungs belong together by their names.
 ComparedReports compare_reports(const std::vector<std::filesystem::path>& folders);

@@ -83,6 +83,8 @@ void add_ablation(const Analysis& a, Sentences& parts) {
   }
 }
 
+}  // namespace
+
 void add_grid(const Analysis& a, Sentences& parts) {
   const Rows grid = select(
       a, [](const Row& row) { return row.group == "grid" && row.base.speed && row.base.speed->interval; });
@@ -123,7 +125,6 @@ void add_grid(const Analysis& a, Sentences& parts) {
                   (best.base.speed->claim() ? "" : ", " + describe(verdict_of(*best.base.speed))));
 }
 
-/// The series of each kind that gains most, and how much of its step waits for other ranks.
 void add_scaling(const Analysis& a, Sentences& parts) {
   for (const Scaling kind : {Scaling::weak, Scaling::strong}) {
     std::vector<const ScalingSeries*> claimed;
@@ -145,7 +146,6 @@ void add_scaling(const Analysis& a, Sentences& parts) {
   }
 }
 
-/// The fastest of the other programs: who beats that one beats them all.
 void add_programs(const Analysis& a, Sentences& parts) {
   if (a.programs.empty()) return;
   const OtherProgram& best = a.programs.front();
@@ -158,6 +158,7 @@ void add_programs(const Analysis& a, Sentences& parts) {
       (best.comparison.speed->claim() ? "" : ", " + describe(verdict_of(*best.comparison.speed))));
 }
 
+namespace {
 /// What a search measured over a reference.
 struct Seen {
   std::string stack, result;
@@ -192,7 +193,9 @@ std::string would_decide(double seconds) {
   return about_time(seconds) + " more would decide (" + resume_for(seconds) + ")";
 }
 
-/// Of a search: its stages are what it knows, its ladder only shows the answer.
+}  // namespace
+
+// Its stages are what it knows, its ladder only shows the answer.
 void add_search(const Analysis& a, Sentences& parts) {
   if (!a.tried.is_object()) return;
   const std::string best = a.tried.at("best");
@@ -246,6 +249,7 @@ std::string what_happened(Status status) {
   }
 }
 
+namespace {
 void add_failures(const Analysis& a, Sentences& parts) {
   for (const Status status :
        {Status::broken, Status::oom, Status::crashed, Status::timeout, Status::failed, Status::skipped}) {

@@ -7,9 +7,14 @@
 #include "report/numbers/verdict.h"
 
 namespace optrush {
+Rows with_outcome(const Rows& rows, Outcome outcome) {
+  Rows chosen = rows;
+  std::erase_if(chosen, [&](const Row* row) { return verdict_of(*row->previous.speed).outcome != outcome; });
+  return chosen;
+}
+
 namespace {
-constexpr double kWorthNaming = 0.05;  ///< a change of memory below this is no trade
-constexpr double kSmall = 0.02;        ///< a change of speed below this is told with a decimal
+constexpr double kSmall = 0.02;  ///< a change of speed below this is told with a decimal
 
 std::string memory_against(const Row& row, const Row& other) {
   return bytes(*row.memory.allocated) + " instead of " + bytes(*other.memory.allocated);
@@ -22,35 +27,20 @@ std::string effect_text(const Row& row) {
   return text + ")";
 }
 
-Rows with_outcome(const Rows& rows, Outcome outcome) {
-  Rows chosen = rows;
-  std::erase_if(chosen, [&](const Row* row) { return verdict_of(*row->previous.speed).outcome != outcome; });
-  return chosen;
-}
-
 const char* s_of_verb(const Rows& rows) { return rows.size() == 1 ? "s" : ""; }
 
-/// `all`: rows of the ladder that are ok. `alone`: nothing else is told of any of them.
-void add_gains(const Rows& ladder, const Rows& all, bool alone, Sentences& parts) {
-  Rows gains = with_outcome(ladder, Outcome::faster);
-  // What trains worse is no better for being fast.
-  std::ranges::stable_sort(gains, [](const Row* a, const Row* b) {
-    if (a->previous.worse.has_value() != b->previous.worse.has_value()) return !a->previous.worse;
-    return a->previous.speed->value > b->previous.speed->value;
-  });
+void add_gains(const Ladder& ladder, Sentences& parts) {
+  Rows gains = gains_of(ladder);
   if (gains.empty() || gains.front()->previous.worse) {
-    if (alone)
+    // Of others nothing else is told.
+    if (ladder.single.size() == ladder.known.size() && ladder.skipped.empty())
       parts.push_back(std::string("no rung is shown to make training faster") +
                       (gains.empty() ? "" : " without training worse"));
   } else {
-    // Another rung may pay more, only that it is not known.
-    const double best = gains.front()->previous.speed->value;
-    const bool surely = std::ranges::none_of(all, [&](const Row* row) {
-      const Comparison& c = row->previous;
-      return c.speed && !c.speed->claim() && c.speed->value > best && !c.worse && c.differs.empty();
-    });
-    parts.push_back(gains.front()->name + (surely ? " pays most: " : " pays, most of what is sure: ") +
-                    speedup(gains.front()->previous) + " over " + gains.front()->previous.name);
+    const Row& best = *gains.front();
+    parts.push_back(best.name +
+                    (surely_most(ladder, best) ? " pays most: " : " pays, most of what is sure: ") +
+                    speedup(best.previous) + " over " + best.previous.name);
     gains.erase(gains.begin());
   }
   if (gains.empty()) return;
@@ -88,7 +78,7 @@ void add_joint(const Rows& ladder, Sentences& parts) {
 void add_other_problems(const Rows& ladder, Sentences& parts) {
   for (const Row* row : ladder) {
     const Ratio& speed = *row->previous.speed;
-    if (row->previous.differs.empty() || !speed.claim()) continue;
+    if (!speed.claim()) continue;
     parts.push_back(row->name + " trains " + interval_text(speed) + " as many tokens/s as " +
                     row->previous.name + ", on another problem (" + row->previous.differs + ")");
   }
@@ -168,28 +158,58 @@ void add_trades(const Analysis& a, const Rows& ladder, Sentences& parts) {
 }
 }  // namespace
 
-void add_ladder(const Analysis& a, Sentences& parts) {
-  const Rows all = select(a, [](const Row& row) { return row.group == "ladder" && row.previous.speed; });
-  Rows ladder = all, to_base = all;
-  std::erase_if(ladder, [](const Row* row) { return !row->previous.speed->interval; });
+Ladder ladder_of(const Analysis& a) {
+  Ladder ladder;
+  ladder.all = select(a, [](const Row& row) { return row.group == "ladder" && row.previous.speed; });
+  Rows known = ladder.all, to_base = ladder.all;
+  std::erase_if(known, [](const Row* row) { return !row->previous.speed->interval; });
   std::erase_if(to_base, [](const Row* row) { return !row->base.speed || !row->base.speed->interval; });
-  if (ladder.empty() && to_base.empty()) return;
-  // What more devices add is another question.
-  Rows devices_alike = ladder;
-  std::erase_if(devices_alike,
-                [&](const Row* row) { return row->devices != a.row(row->previous.variant)->devices; });
-  // So is another problem, and what several rungs do together is nothing to rank one of them by.
-  Rows single = devices_alike, joint = devices_alike;
-  std::erase_if(single, [](const Row* row) {
-    return !row->previous.differs.empty() || !row->previous.between.empty();
-  });
-  std::erase_if(
-      joint, [](const Row* row) { return !row->previous.differs.empty() || row->previous.between.empty(); });
+  // What more devices add is another question. So is another problem, and what several rungs do together is
+  // nothing to rank one of them by.
+  for (const Row* row : known) {
+    const Comparison& c = row->previous;
+    if (row->devices != a.row(c.variant)->devices) continue;
+    if (!c.differs.empty())
+      ladder.other_problems.push_back(row);
+    else
+      (c.between.empty() ? ladder.single : ladder.joint).push_back(row);
+  }
   // Where the one before it was left out, a rung has rounds with the base alone.
-  Rows skipped = to_base;
-  std::erase_if(skipped, [](const Row* row) { return row->previous.speed->interval.has_value(); });
-  if (!single.empty()) add_gains(single, all, single.size() == ladder.size() && skipped.empty(), parts);
-  if (const Row* last = end_of(a, to_base)) {
+  ladder.skipped = to_base;
+  std::erase_if(ladder.skipped, [](const Row* row) { return row->previous.speed->interval.has_value(); });
+  ladder.known = std::move(known);
+  ladder.end = end_of(a, to_base);
+  return ladder;
+}
+
+bool is_end_of_all(const Analysis& a, const Row& row) {
+  return !has_branches(a) && row.variant == last_variant(a);
+}
+
+Rows gains_of(const Ladder& ladder) {
+  Rows gains = with_outcome(ladder.single, Outcome::faster);
+  // What trains worse is no better for being fast.
+  std::ranges::stable_sort(gains, [](const Row* a, const Row* b) {
+    if (a->previous.worse.has_value() != b->previous.worse.has_value()) return !a->previous.worse;
+    return a->previous.speed->value > b->previous.speed->value;
+  });
+  return gains;
+}
+
+bool surely_most(const Ladder& ladder, const Row& best) {
+  return std::ranges::none_of(ladder.all, [&](const Row* row) {
+    const Comparison& c = row->previous;
+    return c.speed && !c.speed->claim() && c.speed->value > best.previous.speed->value && !c.worse &&
+           c.differs.empty();
+  });
+}
+
+void add_ladder(const Analysis& a, Sentences& parts) {
+  const Ladder ladder = ladder_of(a);
+  if (ladder.known.empty() && ladder.end == nullptr && ladder.skipped.empty()) return;
+  Rows joint = ladder.joint, skipped = ladder.skipped;
+  if (!ladder.single.empty()) add_gains(ladder, parts);
+  if (const Row* last = ladder.end) {
     parts.push_back(whole_ladder(a, *last));
     if (last->previous.variant == last->base.variant) std::erase(joint, last);  // which says the same
     std::erase(skipped, last);
@@ -198,9 +218,9 @@ void add_ladder(const Analysis& a, Sentences& parts) {
     parts.push_back(row->name + " and what is below it: " + speedup(row->base) + " over " + row->base.name +
                     other_ranks(*row, *a.row(row->base.variant)) +
                     (row->base.speed->claim() ? "" : ", " + describe(verdict_of(*row->base.speed))));
-  add_trades(a, single, parts);
-  add_no_gains(single, parts);
+  add_trades(a, ladder.single, parts);
+  add_no_gains(ladder.single, parts);
   add_joint(joint, parts);
-  add_other_problems(devices_alike, parts);
+  add_other_problems(ladder.other_problems, parts);
 }
 }  // namespace optrush

@@ -4,6 +4,7 @@
 
 #include "base/suggest.h"
 #include "report/analysis/analysis.h"
+#include "report/numbers/verdict.h"
 
 namespace optrush {
 // What the sentences of a finding are made of.
@@ -31,9 +32,47 @@ std::string speedup(const Comparison&);
 std::string ranks_text(int64_t ranks);
 /// " on 2 ranks instead of 1", or nothing.
 std::string other_ranks(const Row& row, const Row& other);
+/// "ran out of memory"
+std::string what_happened(Status);
 /// May be called the fastest: it solves the base's problem, and as well.
 bool is_rival(const Row&);
 
+constexpr double kWorthNaming = 0.05;  ///< a change of memory below this is no trade
+
+/// The rows of a ladder that ended well, by what can be said of them.
+struct Ladder {
+  Rows all;             ///< with a speed over the row before
+  Rows known;           ///< of these, those with an interval
+  Rows single;          ///< of these, the change of one rung: of one problem and on as many devices
+  Rows joint;           ///< the same of several rungs together
+  Rows other_problems;  ///< on as many devices
+  Rows skipped;         ///< with an interval over the base alone
+  const Row* end =
+      nullptr;  ///< its last row, or the fastest where it has branches; null: none may be called that
+};
+Ladder ladder_of(const Analysis&);
+/// Whether a row has all rungs of the ladder.
+bool is_end_of_all(const Analysis&, const Row&);
+/// Of the single rungs, those that are faster: first those that train no worse, by their speedup.
+Rows gains_of(const Ladder&);
+/// Whether no other rung may be faster yet, only that it is not known.
+bool surely_most(const Ladder&, const Row& best);
+/// Rows whose speed over the row before has this verdict; each has such a speed.
+Rows with_outcome(const Rows&, Outcome);
+
+/// The row whose speed and memory over the base are the answer: the end of the ladder, the full stack, or the
+/// combination that is surely fastest; null: no row may be called that.
+const Row* result_row(const Analysis&);
+/// "16 % less memory"; "" where it is about the same or not known.
+std::string memory_change(const std::optional<double>& ratio);
+
+/// What a search found; nothing where there was none.
+void add_search(const Analysis&, Sentences&);
+void add_grid(const Analysis&, Sentences&);
+/// The series of each kind that gains most, and how much of its step waits for other ranks.
+void add_scaling(const Analysis&, Sentences&);
+/// The fastest of the other programs: who beats that one beats them all.
+void add_programs(const Analysis&, Sentences&);
 /// What pays, what costs, what the whole ladder comes to.
 void add_ladder(const Analysis&, Sentences&);
 /// Who has the loss down to the target soonest, who comes next, and how near the others came: runs of the

@@ -28,10 +28,13 @@ int digits_of(const Ratio& ratio) {
 
 std::string ratio_only(double ratio) { return fixed(ratio, digits_near(ratio)) + "x"; }
 
-std::string interval_text(const Ratio& ratio) {
+std::string range_text(const Ratio& ratio) {
   const int digits = digits_of(ratio);
-  return fixed(ratio.value, digits) + "x [" + fixed(ratio.interval->low, digits) + ", " +
-         fixed(ratio.interval->high, digits) + "]";
+  return "[" + fixed(ratio.interval->low, digits) + ", " + fixed(ratio.interval->high, digits) + "]";
+}
+
+std::string interval_text(const Ratio& ratio) {
+  return fixed(ratio.value, digits_of(ratio)) + "x " + range_text(ratio);
 }
 
 std::string ratio_text(const Ratio& ratio) {
@@ -41,6 +44,17 @@ std::string ratio_text(const Ratio& ratio) {
            counted(static_cast<int64_t>(ratio.rounds), "round") + ", no claim)";
   const Outcome outcome = verdict_of(ratio).outcome;
   return interval_text(ratio) + (ratio.claim() ? "" : " " + std::string(to_string(outcome)));
+}
+
+std::string ratio_cell(const Ratio& ratio) {
+  switch (verdict_of(ratio).outcome) {
+    case Outcome::alike:
+      return "no change " + range_text(ratio);
+    case Outcome::undecided:
+      return "undecided " + range_text(ratio);
+    default:
+      return ratio_text(ratio);
+  }
 }
 
 std::string markdown_cell(std::string_view text) {

@@ -12,11 +12,17 @@ inline constexpr std::string_view kUnknown = "—";
 
 /// "2.07x [1.98, 2.16]", near 1 "1.004x [1.002, 1.006]"; of a ratio with an interval.
 std::string interval_text(const Ratio&);
+/// "[1.98, 2.16]" of that
+std::string range_text(const Ratio&);
 /// "2.07x", "1.020x"
 std::string ratio_only(double);
 /// "2.07x [1.98, 2.16]", "1.00x [0.98, 1.02] no difference", "1.0x [0.8, 1.2] undecided", "2.07x (2 rounds,
 /// no claim)".
 std::string ratio_text(const Ratio&);
+
+/// The same as a table has it, where nothing that is undecided looks like an answer: "undecided
+/// [0.95, 1.07]", "no change [0.99, 1.01]".
+std::string ratio_cell(const Ratio&);
 
 /// format(value), or "—".
 template <class T, class Format>

@@ -103,7 +103,7 @@ Section context_section(const Analysis& a) {
                                                    "warnings",
                                                    "script",
                                                    "script_sha256"};
-  Section section{.title = "Context"};
+  Section section{.title = "Context", .lead = "Machine, software and plugins."};
   Table table{{{"what"}, {"value"}}, {}};
   for (const auto& [key, value] : a.context.items())
     if (const std::string text = text_of(key, value); !text.empty() && !kElsewhere.contains(key))

@@ -70,7 +70,8 @@ std::vector<std::string> cost_remarks(const std::vector<CostLine>& lines) {
 }
 
 Section cost_section(const Analysis& a) {
-  Section section{.title = "What a step costs a GPU"};
+  Section section{.title = "What a step costs a GPU",
+                  .lead = "Kernels, casts and bytes of one step, as a GPU would run it."};
   std::vector<CostLine> lines;
   for (const Row& row : a.rows)
     if (row.cost) lines.push_back({row.name, row.cost, row.planned_memory, ""});

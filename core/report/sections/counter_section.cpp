@@ -31,7 +31,7 @@ std::string value_of(const CounterResult& counter) {
 }  // namespace
 
 Section counter_section(const Analysis& a) {
-  Section section{.title = "What plugins count"};
+  Section section{.title = "What plugins count", .lead = "Numbers that plugins count in each rung."};
   const auto columns = columns_of(a);
   if (columns.empty()) return section;
   section.paragraphs = {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "report/analysis/analysis.h"
+#include "report/sections/bars.h"
 
 namespace optrush {
 /// Plain text by rows and columns; numbers stand to the right.
@@ -15,6 +16,7 @@ struct Table {
   };
   std::vector<Column> columns;
   std::vector<std::vector<std::string>> rows;
+  std::vector<Bars> bars = {};  ///< behind the text of a column each
 };
 
 /// Puts columns, by their names in results.csv, behind those that a table has, and their cells behind those
@@ -25,6 +27,7 @@ void add_cells(std::vector<std::string>&, const std::vector<std::string_view>&, 
 /// A part of the report, before it is markdown or HTML: plain text, escaped by the writer.
 struct Section {
   std::string title;                    ///< empty: no heading
+  std::string lead;                     ///< what it shows, in one sentence
   std::vector<std::string> paragraphs;  ///< above the table
   std::string chart;                    ///< name of a chart ("speed"); empty: none
   std::string caption;                  ///< of the chart
@@ -39,9 +42,11 @@ struct Section {
 /// Everything that report.md and report.html say, in their order. Empty sections are left out.
 struct Document {
   std::string title, question;
-  std::vector<std::string> findings;  ///< the first one is what the report opens with
-  std::vector<std::string> warnings;  ///< what makes the findings doubtful, right below them
-  std::vector<Section> sections;
+  std::string headline;               ///< the answer, in one sentence
+  std::string byline;                 ///< machine, model, date and commit
+  std::vector<std::string> warnings;  ///< what makes the answer doubtful, right below it
+  Section top;                        ///< the picture and the table of the answer
+  std::vector<Section> sections;      ///< the details: folded in report.html
 };
 Document make_document(const Analysis&);
 /// What makes the whole report doubtful: a machine that was not quiet, a base that drifted far.
@@ -64,9 +69,29 @@ struct LossLine {
 };
 std::vector<LossLine> loss_lines(const std::vector<const Row*>&);
 
-/// rung | tokens/s | vs previous | vs base | peak active memory | MFU | step phases | loss | status, of each
-/// family; where a row trains on fewer tokens than it processes, those and the padding beside tokens/s
+/// rung | tokens/s | vs previous | total | peak memory | loss check, of each family. Where each row is
+/// compared with the base alone, one column has both.
 std::vector<Section> ladder_sections(const Analysis&);
+/// "✓", or what is wrong with a row.
+std::string loss_check(const Row&);
+/// The change of the loss against what the gate compares with: "+4.7e-03 to base (4.7386)".
+std::string loss_cell(const Row&);
+/// "2 x NVIDIA H100", or "AMD EPYC, 2 cores"; "" where it is not known.
+std::string machine_text(const Json& context);
+/// A text of the context; "" where it has none.
+std::string context_text(const Json& context, const char* name);
+/// Machine, model, date and commit on one line.
+std::string byline_of(const Analysis&);
+Section memory_section(const Analysis&, const Family&);
+/// Those that ended well and have a time of some phase.
+std::vector<const Row*> rows_with_phases(const std::vector<const Row*>&);
+/// Where the time of a step goes.
+Section phase_section(const Analysis&, const Family&);
+/// How each row was checked, and what was found.
+Section loss_section(const Family&);
+Section throughput_section(const Analysis&, const Family&);
+/// Rounds, intervals and definitions.
+Section method_section(const Analysis&);
 /// What every MFU divides by: "400 GFLOP/s a device: the measured bf16 matmul peak of EPYC"; "—": unknown.
 std::string mfu_peak_text(const Json& context);
 /// What others published of the rungs, beside what was measured.

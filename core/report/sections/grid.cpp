@@ -63,7 +63,8 @@ std::string difference_of(const Analysis& a, const Row& row, const Row& referenc
 
 Section grid_section(const Analysis& a, const Grid& grid) {
   const GridView& view = grid.part->view;
-  Section section{.title = "Grid", .chart = grid.chart};
+  Section section{
+      .title = "Grid", .lead = "Every combination, by the choices of each axis.", .chart = grid.chart};
   section.caption = "Medians of all rounds, drawn over " + view.x + ".";
   if (!view.against.empty())
     section.paragraphs.push_back("In brackets: the change against '" + view.against +

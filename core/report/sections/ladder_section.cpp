@@ -6,65 +6,44 @@
 #include "base/suggest.h"
 #include "report/analysis/quantities.h"
 #include "report/numbers/format.h"
+#include "report/numbers/verdict.h"
 #include "report/sections/document.h"
 
 namespace optrush {
 namespace {
-/// A speed against another row's, which is named where it is not `expected`.
+/// A speed against another row's, which is named where it is not `expected`. What is not decided has no
+/// number that looks like an answer.
 std::string speed_cell(const Comparison& c, int64_t expected) {
   if (!c.speed) return std::string(kUnknown);
-  std::string cell = ratio_text(*c.speed);
+  const std::string cell = ratio_cell(*c.speed);
   if (!c.differs.empty()) return cell + " †";  // a remark below names it
   return c.variant == expected ? cell : cell + ", to " + c.name;
 }
 
-std::string row_memory_cell(const Row& row) {
-  std::string cell = or_unknown(row.memory.allocated, bytes);
-  if (row.previous.memory) cell += " (" + change(*row.previous.memory) + ")";
-  return cell;
-}
-
-std::string mfu_cell(const Row& row) {
-  if (!row.model_flops_per_second) return std::string(kUnknown);
-  const std::string rate = flops_rate(*row.model_flops_per_second);
-  std::vector<std::string> parts;
-  if (row.mfu) parts.push_back(percent(*row.mfu));
-  if (row.mfu_of_dtype) parts.push_back(percent(*row.mfu_of_dtype) + " of " + row.dtype);
-  return parts.empty() ? rate : join(parts) + " (" + rate + ")";
-}
-
-std::string phases_cell(const Row& row) {
-  std::vector<std::string> parts;
-  bool known = false;
-  for (const auto& [name, seconds] : row.phases) {
-    if (seconds && *seconds == 0) continue;  // a single device communicates nothing
-    known = known || seconds;
-    parts.push_back(name + " " + or_unknown(seconds, duration));
+/// The same without its interval.
+std::string total_cell(const Comparison& c) {
+  if (!c.speed) return std::string(kUnknown);
+  const std::string mark = c.differs.empty() ? "" : " †";
+  switch (verdict_of(*c.speed).outcome) {
+    case Outcome::faster:
+    case Outcome::slower:
+      return ratio_only(c.speed->value) + mark;
+    case Outcome::alike:
+      return "no change" + mark;
+    case Outcome::undecided:
+      return "undecided" + mark;
+    case Outcome::too_few:
+      return ratio_only(c.speed->value) + " (no claim)" + mark;
+    case Outcome::same_run:
+      break;
   }
-  return known ? join(parts, ", ") : std::string(kUnknown);
+  return std::string(to_string(Outcome::same_run));
 }
 
-/// The change against what the gate compares with.
-std::string loss_cell(const Row& row) {
-  if (!row.final_loss) return std::string(kUnknown);
-  const std::string final = fixed(*row.final_loss, 4);
-  if (!row.loss_change) return std::string(kUnknown) + " (" + final + ")";
-  const double value = *row.loss_change;
-  const std::string change = value == 0 ? "0" : (value > 0 ? "+" : "") + scientific(value);
-  // Runs of the gate are shorter than the row's own.
-  const bool earlier = row.loss_change_at < std::ssize(row.steps);
-  return change + (earlier ? " at step " + std::to_string(row.loss_change_at) : "") + " to " +
-         row.loss_against + " (" + final + ")";
-}
-
-/// Which tokens each figure counts, where they are not all the same.
-void explain_tokens(const std::vector<const Row*>& rows, Section& section) {
-  if (std::ranges::none_of(rows, [](const Row* row) { return row->trains_on_fewer(); })) return;
-  section.bullets.emplace_back(
-      "Tokens/s are tokens processed: every position of a sequence but padding, prompts among them. "
-      "Speedups, "
-      "MFU and HFU are of these. Trained tokens/s are those that a loss is taken on. Padding is its part of "
-      "all positions");
+std::string memory_cell(const Row& row) {
+  std::string cell = or_unknown(row.memory.allocated, bytes);
+  if (row.previous.memory) cell += " (" + change(*row.previous.memory, 0) + ")";
+  return cell;
 }
 
 /// What the losses of these rows are, where a column tells more than the last one of training.
@@ -88,10 +67,6 @@ void explain_losses(const Analysis& a, const std::vector<const Row*>& rows, Sect
                                             : "validation loss, where there is none the " + smoothed + ",") +
                             " is " + exact_number(a.experiment.target_loss) +
                             " or less; the median of the rounds, where all of them reach it");
-}
-
-std::string status_cell(const Row& row) {
-  return std::string(to_string(row.status)) + (row.ok() && !row.checked ? " (not checked)" : "");
 }
 
 /// One line for each environment that rows set.
@@ -125,19 +100,6 @@ void explain_other_problems(const std::vector<const Row*>& rows, Section& sectio
     section.bullets.push_back("† " + join(names) + ": not like for like with " + against);
 }
 
-/// Which peak each share is one of.
-void explain_mfu(const Analysis& a, const std::vector<const Row*>& rows, Section& section) {
-  if (std::ranges::none_of(rows, [](const Row* row) { return row->mfu.has_value(); })) return;
-  std::string text = "MFU divides by " + mfu_peak_text(a.context);
-  std::map<std::string, std::vector<std::string>> own;
-  for (const Row* row : rows)
-    if (row->mfu_of_dtype) own[row->dtype].push_back(row->name);
-  for (const auto& [dtype, names] : own)
-    text += "; \"of " + dtype + "\" by " + or_unknown(peak_of_dtype(a.context, dtype), flops_rate) +
-            ", measured, of rows that multiply in it";
-  section.bullets.push_back(text);
-}
-
 /// One line for each row that shows another's runs.
 void explain_same_runs(const Analysis& a, const std::vector<const Row*>& rows, Section& section) {
   for (const Row* row : rows)
@@ -162,83 +124,75 @@ void explain_micro_batches(const Analysis& a, const std::vector<const Row*>& row
     section.bullets.push_back("Sequences of a micro-batch, and how many make a step: " + join(splits));
 }
 
-/// Which rows were measured interleaved, where any was.
-void explain_interleaving(const std::vector<const Row*>& rows, Section& section) {
-  std::vector<std::string> interleaved, later, alone;
+Bars bars_of(const std::vector<const Row*>& rows, size_t column) {
+  Bars bars{column, {}};
+  for (const Row* row : rows)
+    bars.intervals.push_back(row->previous.speed ? row->previous.speed->interval : std::nullopt);
+  return bars;
+}
+
+/// Where every row is compared with the base, "vs previous" says it all.
+bool over_base_alone(const std::vector<const Row*>& rows) {
+  return std::ranges::all_of(rows, [](const Row* row) { return row->previous.variant == row->base.variant; });
+}
+
+Table rung_table(const Analysis& a, const std::vector<const Row*>& rows) {
+  const bool one = over_base_alone(rows);
+  const std::string before = one ? "vs base" : "vs previous";
+  Table table{{{"rung"}, {"tokens/s", true}, {before, true}}, {}, {bars_of(rows, 2)}};
+  if (!one) table.columns.push_back({"total", true});
+  table.columns.push_back({"peak memory", true});
+  const bool validated = std::ranges::any_of(rows, [](const Row* row) { return !row->validation.empty(); });
+  const bool timed = a.experiment.target_loss > 0;
+  if (validated) table.columns.push_back({"val. loss", true});
+  if (timed) table.columns.push_back({"time to loss", true});
+  table.columns.push_back({"loss check"});
   for (const Row* row : rows) {
-    if (!row->tokens_per_second) continue;
-    const auto ran_alone = [](const InterleavedSamples& round) { return round.group.empty(); };
-    if (!row->was_interleaved())
-      alone.push_back(row->name);
-    else if (!row->rounds.empty() && row->rounds.front() == 0 && ran_alone(row->turns.front()))
-      later.push_back(row->name);
-    else
-      interleaved.push_back(row->name);
+    std::vector<std::string> cells = {row->name, or_unknown(row->tokens_per_second, grouped),
+                                      speed_cell(row->previous, one ? 0 : row->variant - 1)};
+    if (!one) cells.push_back(total_cell(row->base));
+    cells.push_back(memory_cell(*row));
+    if (validated) cells.push_back(cell_of(quantity("validation_loss"), a, *row));
+    if (timed) cells.push_back(text_of(row->time_to_loss));
+    cells.push_back(loss_check(*row));
+    table.rows.push_back(std::move(cells));
   }
-  if (interleaved.empty() && later.empty()) return;
-  if (later.empty() && alone.empty()) {
-    section.bullets.emplace_back("all rows were interleaved step by step");
-    return;
-  }
-  std::vector<std::string> parts;
-  if (!interleaved.empty()) parts.push_back("interleaved step by step: " + join(interleaved));
-  if (!later.empty())
-    parts.push_back("interleaved from the second round on, when their memory is known: " + join(later));
-  if (!alone.empty()) parts.push_back("alone: " + join(alone));
-  section.bullets.push_back(join(parts, "; "));
+  return table;
+}
+
+/// How the table is read.
+void explain_table(const Analysis& a, const std::vector<const Row*>& rows, Section& section) {
+  const bool bars =
+      std::ranges::any_of(section.table->bars.front().intervals, [](const auto& i) { return i.has_value(); });
+  const std::string against = over_base_alone(rows) ? "the base" : "the row above";
+  std::string text = "Peak memory is what tensors hold, with its change over " + against + ".";
+  if (bars)
+    text = "A bar is the " + percent(1 - standard_of(a.experiment).error, 0) +
+           " interval of the speed over " + against + ", beside the mark at 1.00x. " + text;
+  section.bullets.push_back(text);
+}
+
+/// What is wrong with each row that did not end well.
+void tell_failures(const std::vector<const Row*>& rows, Section& section) {
+  for (const Row* row : rows)
+    if (!row->ok())
+      section.bullets.push_back(row->name + ": " + std::string(to_string(row->status)) + ". " + row->reason);
 }
 
 Section family_section(const Analysis& a, const Family& family) {
   Section section{
       .title = family.title,
       .chart = "speed" + family.suffix,
-      .caption = "Median tokens a second of each rung; whiskers from the slowest to the fastest round."};
-  section.table = Table{{{"rung"},
-                         {"tokens/s", true},
-                         {"vs previous", true},
-                         {"vs base", true},
-                         {"peak active memory (vs previous)", true},
-                         {"MFU", true},
-                         {"step phases"},
-                         {"loss Δ (last step)", true}},
-                        {}};
-  for (const Row* row : family.rows)
-    section.table->rows.push_back({row->name, or_unknown(row->tokens_per_second, grouped),
-                                   speed_cell(row->previous, row->variant - 1), speed_cell(row->base, 0),
-                                   row_memory_cell(*row), mfu_cell(*row), phases_cell(*row),
-                                   loss_cell(*row)});
-  const auto put_column = [&](size_t place, const Table::Column& column, auto cell) {
-    const auto at = [place](auto& cells) { return cells.begin() + static_cast<std::ptrdiff_t>(place); };
-    section.table->columns.insert(at(section.table->columns), column);
-    for (size_t i = 0; i < family.rows.size(); ++i) {
-      auto& cells = section.table->rows[i];
-      cells.insert(at(cells), cell(*family.rows[i]));
-    }
-  };
-  const auto add_column = [&](const Table::Column& column, auto cell) {
-    put_column(section.table->columns.size(), column, cell);
-  };
-  const auto put_quantity = [&](size_t place, std::string_view name) {
-    const Quantity& q = quantity(name);
-    put_column(place, {q.title, true}, [&](const Row& row) { return cell_of(q, a, row); });
-  };
-  if (std::ranges::any_of(family.rows, [](const Row* row) { return row->trains_on_fewer(); })) {
-    put_quantity(2, "trained_tokens_per_second");
-    put_quantity(3, "padding");
-  }
-  if (std::ranges::any_of(family.rows, [](const Row* row) { return !row->validation.empty(); }))
-    put_quantity(section.table->columns.size(), "validation_loss");
-  if (a.experiment.target_loss > 0)
-    add_column({"time to loss", true}, [](const Row& row) { return text_of(row.time_to_loss); });
-  add_column({"status"}, status_cell);
-  explain_tokens(family.rows, section);
+      .caption = "Median tokens/s of each rung; the whiskers reach from the slowest to the fastest round."};
+  if (!family.title.empty()) section.lead = "Speed, memory and losses of these rows, as in the table above.";
+  section.table = rung_table(a, family.rows);
+  explain_table(a, family.rows, section);
+  tell_failures(family.rows, section);
   explain_losses(a, family.rows, section);
   tell_environments(a, family.rows, section);
   explain_other_problems(family.rows, section);
   explain_micro_batches(a, family.rows, section);
   explain_same_runs(a, family.rows, section);
-  explain_interleaving(family.rows, section);
-  explain_mfu(a, family.rows, section);
   return section;
 }
 }  // namespace

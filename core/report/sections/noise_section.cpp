@@ -7,6 +7,7 @@ Section noise_section(const Analysis& a) {
   Section section{.title = "The machine's noise"};
   if (!a.noise) return section;
   const Noise& noise = *a.noise;
+  section.lead = noise_warning(noise).empty() ? "The machine was quiet." : "The machine was not quiet.";
   section.paragraphs = {
       "Between rounds, while nothing else of the experiment ran, equal pieces of work of about 10 ms were "
       "timed "

@@ -14,7 +14,8 @@ std::string published_cell(double value, const std::string& shown, const Row& ro
 }  // namespace
 
 Section published_section(const Analysis& a) {
-  Section section{.title = "Beside published figures"};
+  Section section{.title = "Beside published figures",
+                  .lead = "Speed and memory of each rung as measured here and as published."};
   Table table{{{"rung"},
                {"speed, measured", true},
                {"published", true},

@@ -67,7 +67,7 @@ std::string mesh_text(const Row& row) {
 }  // namespace
 
 Section rank_section(const Analysis& a) {
-  Section section{.title = "Ranks"};
+  Section section{.title = "Ranks", .lead = "Memory, time and communication of each rank."};
   Table table{{{"rung"},
                {"mesh"},
                {"rank", true},
@@ -106,7 +106,8 @@ Section rank_section(const Analysis& a) {
 }
 
 Section collective_section(const Analysis& a) {
-  Section section{.title = "Collectives"};
+  Section section{.title = "Collectives",
+                  .lead = "What the collectives of a step send, beside what theory says."};
   Table table{{{"rung"},
                {"collective"},
                {"over"},

@@ -40,7 +40,9 @@ std::vector<RooflinePoint> roofline_points(const Analysis& a) {
 }
 
 Section roofline_section(const Analysis& a) {
-  Section section{.title = "Roofline", .chart = "roofline"};
+  Section section{.title = "Roofline",
+                  .lead = "How near each phase comes to what memory or arithmetic allows.",
+                  .chart = "roofline"};
   const auto points = roofline_points(a);
   if (points.empty()) return section;
   section.caption = "FLOP/s over FLOPs a byte, both logarithmic; the line is what the machine allows.";

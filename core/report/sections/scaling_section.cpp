@@ -38,6 +38,11 @@ Section scaling_section(const Analysis& a) {
                       "Tokens a second over those of the fewest ranks; dashed: ideal scaling, "
                       "bars: the intervals of the speedups."};
   if (a.scaling.empty()) return section;
+  std::vector<std::string> largest;
+  for (const ScalingSeries& series : a.scaling)
+    largest.push_back(series.title() + ": " + percent(series.largest().efficiency, 0) + " efficient at " +
+                      counted(series.largest().ranks, "rank"));
+  section.lead = join(largest, "; ") + ".";
   section.paragraphs = {
       "Weak: each rank keeps its batch, so that the global one grows. Strong: the global batch stays. The "
       "efficiency is the speedup over the growth of the hardware: of the number of GPUs, or of the threads "

@@ -4,7 +4,7 @@
 
 namespace optrush {
 Section state_section(const Analysis& a) {
-  Section section{.title = "Saved states"};
+  Section section{.title = "Saved states", .lead = "The last saved state of each rung."};
   Table table{.columns = {{"rung"}, {"folder"}, {"next step", true}, {"size", true}, {"saved in", true}}};
   for (const Row& row : a.rows) {
     if (row.saved.empty()) continue;

@@ -27,6 +27,7 @@ Section time_section(const Analysis& a, const Family& family) {
   for (const Row* row : rows)
     shortest = std::min(shortest, losses_by_time(row->steps, row->validation).back().seconds);
   Section section{.title = title_for("Loss over time", family),
+                  .lead = "Which rung has the lowest loss after equally many seconds of training.",
                   .chart = "time" + family.suffix,
                   .caption = "The loss of each rung's first round over the seconds that its steps took."};
   Table table{{{"rung"}, {"loss after " + duration(shortest), true}, {"last loss", true}, {"after", true}},

@@ -12,7 +12,7 @@ std::string rank_of(const std::string& file) {
 }  // namespace
 
 Section trace_section(const Analysis& a) {
-  Section section{.title = "Traces"};
+  Section section{.title = "Traces", .lead = "One step of each rung as a Chrome trace."};
   for (const Row& row : a.rows)
     for (const std::string& file : row.traces) section.links.push_back({row.name + rank_of(file), file});
   if (section.links.empty() && !a.experiment.trace) return section;

@@ -55,7 +55,8 @@ Table table_of_base(const Analysis& a) {
 
 Section training_section(const Analysis& a) {
   if (a.variants.empty()) return {};
-  Section section{.title = "What was trained"};
+  Section section{.title = "What was trained",
+                  .lead = "The base, field by field, and what each rung changes."};
   section.table = table_of_base(a);
   for (const Variant& variant : a.variants) {
     if (variant.previous < 0) continue;

@@ -16,12 +16,12 @@ Section tried_section(const Analysis& a) {
       if (!stack.at("speed").is_null()) ++stacks;
     }
   }
-  section.paragraphs.push_back(
-      "The search ran " + counted(static_cast<int64_t>(stacks), "stack") + " in " +
-      counted(std::ssize(a.tried.at("stages")), "stage") + "; each stage has its own report in tried/. " +
-      (a.tried.at("finished").get<bool>()
-           ? "No further move can be claimed to be faster."
-           : "Time was out before every move from the last stack was tried: a faster one may be left."));
+  section.lead =
+      ("The search ran " + counted(static_cast<int64_t>(stacks), "stack") + " in " +
+       counted(std::ssize(a.tried.at("stages")), "stage") + "; each stage has its own report in tried/. " +
+       (a.tried.at("finished").get<bool>()
+            ? "No further move can be claimed to be faster."
+            : "Time was out before every move from the last stack was tried: a faster one may be left."));
   return section;
 }
 }  // namespace optrush

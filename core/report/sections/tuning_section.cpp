@@ -13,7 +13,7 @@ std::string in_a_line(std::string_view text) {
 }  // namespace
 
 Section best_section(const Analysis& a) {
-  Section section{.title = "Best states"};
+  Section section{.title = "Best states", .lead = "The state of the lowest validation loss of each rung."};
   Table table{.columns = {{"rung"}, {"folder"}, {"after step", true}, {"validation loss", true}}};
   for (const Row& row : a.rows)
     if (row.best)
@@ -28,7 +28,7 @@ Section best_section(const Analysis& a) {
 }
 
 Section sample_section(const Analysis& a) {
-  Section section{.title = "Samples"};
+  Section section{.title = "Samples", .lead = "How each rung's model continues the prompts after training."};
   Table table{.columns = {{"rung"}, {"prompt"}, {"continuation"}}};
   for (const Row& row : a.rows)
     for (const SampledText& sampled : row.sample)

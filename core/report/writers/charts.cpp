@@ -147,6 +147,18 @@ Json throughput_data(const FamilyRows& rows) {
   return {{"rungs", std::move(list)}};
 }
 
+Json phase_data(const FamilyRows& rows) {
+  Json list = Json::array();
+  for (const Row* row : rows_with_phases(rows)) {
+    Json phases = Json::array();
+    for (const auto& [name, seconds] : row->phases)
+      if (seconds.value_or(0) > 0)
+        phases.push_back({{"name", name}, {"seconds", *seconds}, {"text", duration(*seconds)}});
+    list.push_back({{"rung", row->name}, {"phases", std::move(phases)}});
+  }
+  return {{"rungs", std::move(list)}};
+}
+
 Json scaling_data(const Analysis& a) {
   Json list = Json::array();
   for (const ScalingSeries& series : a.scaling) {
@@ -266,6 +278,8 @@ std::vector<Chart> charts_of(const Analysis& a) {
   for (const Family& family : families)
     if (const FamilyRows shown = rows_over_time(a, family.rows); !shown.empty())
       charts.push_back({"time" + family.suffix, "loss_over_time", time_data(a, shown)});
+  of_families(
+      "phases", [](const Row& row) { return !rows_with_phases({&row}).empty(); }, phase_data);
   of_families("throughput", has_speed, throughput_data);
   return charts;
 }

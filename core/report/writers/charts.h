@@ -11,7 +11,7 @@ struct Chart {
   std::string kind;  ///< "speed"
   Json data;
 };
-/// speed, throughput, scaling, grid, roofline, memory, loss, loss over time: those that have something to
-/// show, in the order of the report.
+/// speed, scaling, grid, roofline, memory, loss, loss over time, phases, throughput: those that have
+/// something to show, in the order of the report.
 std::vector<Chart> charts_of(const Analysis&);
 }  // namespace optrush

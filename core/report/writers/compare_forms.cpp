@@ -1,6 +1,6 @@
 #include <algorithm>
-#include <type_traits>
 
+#include "base/printable.h"
 #include "report/analysis/compare.h"
 #include "report/analysis/quantities.h"
 #include "report/numbers/format.h"
@@ -14,28 +14,20 @@ using Cell = ComparedReports::Cell;
 
 std::string status_of(const Cell& cell) { return std::string(to_string(cell.status)); }
 
-/// A value of every report, beside its ratio to the first (nullptr: without); the status instead of a value
-/// where a rung did not end well.
-template <class Value, class Ratio>
-Table comparison_table(const ComparedReports& compared, const std::string& what, Value value, Ratio ratio) {
-  constexpr bool kRatios = !std::is_same_v<Ratio, std::nullptr_t>;
-  const auto& reports = compared.reports;
+/// The status instead of a value where a rung did not end well.
+template <class Value>
+std::string cell_text(const std::optional<Cell>& cell, Value value) {
+  return !cell ? std::string(kUnknown) : cell->status == Status::ok ? value(*cell) : status_of(*cell);
+}
+
+/// A value of every report.
+template <class Value>
+Table comparison_table(const ComparedReports& compared, const std::string& what, Value value) {
   Table table{{{"rung"}}, {}};
-  for (const auto& report : reports) {
-    table.columns.push_back({report.name + " " + what, true});
-    if (kRatios && &report != &reports.front())
-      table.columns.push_back({report.name + " over " + reports.front().name, true});
-  }
+  for (const auto& report : compared.reports) table.columns.push_back({report.name + " " + what, true});
   for (const auto& line : compared.lines) {
-    std::vector<std::string> cells = {line.rung};
-    for (size_t i = 0; i < line.cells.size(); ++i) {
-      const auto& cell = line.cells[i];
-      const bool ok = cell && cell->status == Status::ok;
-      cells.push_back(!cell ? std::string(kUnknown) : ok ? value(*cell) : status_of(*cell));
-      if constexpr (kRatios)
-        if (i > 0) cells.push_back(ok ? ratio(*cell) : std::string(kUnknown));
-    }
-    table.rows.push_back(std::move(cells));
+    table.rows.push_back({line.rung});
+    for (const auto& cell : line.cells) table.rows.back().push_back(cell_text(cell, value));
   }
   return table;
 }
@@ -44,27 +36,53 @@ std::string number_text_of(const Cell& cell, const char* name) {
   return or_unknown(cell.numbers.at(name), [&](double x) { return text_of(quantity(name).unit, x); });
 }
 
-Table speeds(const ComparedReports& compared) {
-  return comparison_table(
-      compared, quantity("tokens_per_second").title,
-      [](const Cell& cell) { return number_text_of(cell, "tokens_per_second"); },
-      [](const Cell& cell) {
-        return or_unknown(cell.speed, ratio_text) + (cell.differs.empty() ? "" : " †");
-      });
+std::string speed_ratio(const Cell& cell) {
+  return or_unknown(cell.speed, ratio_cell) + (cell.differs.empty() ? "" : " †");
 }
 
-Table memories(const ComparedReports& compared) {
-  return comparison_table(
-      compared, "active memory",
-      [](const Cell& cell) { return number_text_of(cell, "peak_allocated_bytes"); },
-      [](const Cell& cell) {
-        return or_unknown(cell.memory_ratio, [](double ratio) { return change(ratio); });
-      });
+/// Its peak memory, and the change against the first report.
+std::string memory_text(const Cell& cell) {
+  const std::string change_text = cell.memory_ratio ? " (" + change(*cell.memory_ratio, 0) + ")" : "";
+  return number_text_of(cell, "peak_allocated_bytes") + change_text;
+}
+
+/// Tokens/s of every report, beside the ratio to the first with its interval, and peak memory: of two reports
+/// in one table.
+std::vector<Table> main_tables(const ComparedReports& compared) {
+  const auto& reports = compared.reports;
+  const size_t n = reports.size();
+  const auto tokens = [](const Cell& cell) { return number_text_of(cell, "tokens_per_second"); };
+  Table speeds{{{"rung"}}, {}};
+  for (size_t i = 0; i < n; ++i) {
+    speeds.columns.push_back({reports[i].name + " tokens/s", true});
+    if (i == 0) continue;
+    speeds.bars.push_back({speeds.columns.size(), {}});
+    speeds.columns.push_back({reports[i].name + " over " + reports[0].name, true});
+  }
+  for (const auto& line : compared.lines) {
+    std::vector<std::string> cells = {line.rung};
+    for (size_t i = 0; i < n; ++i) {
+      cells.push_back(cell_text(line.cells[i], tokens));
+      if (i == 0) continue;
+      const bool ok = line.cells[i] && line.cells[i]->status == Status::ok;
+      cells.push_back(ok ? speed_ratio(*line.cells[i]) : std::string(kUnknown));
+      speeds.bars[i - 1].intervals.push_back(ok && line.cells[i]->speed ? line.cells[i]->speed->interval
+                                                                        : std::nullopt);
+    }
+    speeds.rows.push_back(std::move(cells));
+  }
+  Table memory = comparison_table(compared, "memory", memory_text);
+  if (n > 2) return {std::move(speeds), std::move(memory)};
+  for (size_t i = 1; i < memory.columns.size(); ++i) {
+    speeds.columns.push_back(memory.columns[i]);
+    for (size_t row = 0; row < speeds.rows.size(); ++row) speeds.rows[row].push_back(memory.rows[row][i]);
+  }
+  return {std::move(speeds)};
 }
 
 Table numbers(const ComparedReports& compared, const char* name) {
-  return comparison_table(
-      compared, quantity(name).title, [&](const Cell& cell) { return number_text_of(cell, name); }, nullptr);
+  return comparison_table(compared, quantity(name).title,
+                          [&](const Cell& cell) { return number_text_of(cell, name); });
 }
 
 bool any(const ComparedReports& compared, const auto& has) {
@@ -83,10 +101,9 @@ std::vector<std::pair<std::string, Table>> more_tables(const ComparedReports& co
   if (any(compared, [](const Cell& cell) { return cell.numbers.at("validation_loss").has_value(); }))
     tables.emplace_back("Validation loss", numbers(compared, "validation_loss"));
   if (any(compared, [](const Cell& cell) { return cell.time_to_loss.has_value(); }))
-    tables.emplace_back(
-        "Time to loss",
-        comparison_table(
-            compared, "time to loss", [](const Cell& cell) { return text_of(cell.time_to_loss); }, nullptr));
+    tables.emplace_back("Time to loss", comparison_table(compared, "time to loss", [](const Cell& cell) {
+                          return text_of(cell.time_to_loss);
+                        }));
   return tables;
 }
 
@@ -115,25 +132,24 @@ constexpr const char* kSameContext = "the context is the same";
 }  // namespace
 
 std::string comparison_text(const ComparedReports& compared) {
-  std::string text;
+  std::string text = printable(headline(compared)) + "\n\n";
   for (const auto& report : compared.reports) text += report.name + ": " + report.folder.string() + "\n";
-  text += "\n" + (compared.facts.empty() ? std::string(kSameContext) + "\n" : text_table(context(compared)));
-  text += "\n" + text_table(speeds(compared));
-  for (const auto& remark : remarks(compared)) text += remark + "\n";
-  text += "\n" + text_table(memories(compared));
+  for (const auto& table : main_tables(compared)) text += "\n" + text_table(table);
+  for (const auto& remark : remarks(compared)) text += printable(remark) + "\n";
   for (const auto& [title, table] : more_tables(compared)) text += "\n" + text_table(table);
-  return text;
+  return text + "\n" +
+         (compared.facts.empty() ? std::string(kSameContext) + "\n" : text_table(context(compared)));
 }
 
 std::string comparison_markdown(const ComparedReports& compared) {
-  std::string text = "# Comparison\n\n";
-  for (const auto& report : compared.reports)
-    text += "- " + report.name + ": " + markdown_cell(report.folder.string()) + ": " +
-            markdown_cell(report.finding) + "\n";
-  text += "\n## Speed\n\n" + markdown_table(speeds(compared));
+  std::string text = "# Comparison\n\n**" + markdown_cell(headline(compared)) + "**\n\n";
+  for (const auto& table : main_tables(compared)) text += markdown_table(table);
   for (const auto& remark : remarks(compared)) text += "- " + markdown_cell(remark) + "\n";
   if (!remarks(compared).empty()) text += "\n";
-  text += "## Peak active memory\n\n" + markdown_table(memories(compared));
+  for (const auto& report : compared.reports)
+    text += "- " + report.name + " (" + markdown_cell(report.folder.string()) +
+            "): " + markdown_cell(report.headline) + "\n";
+  text += "\n";
   for (const auto& [title, table] : more_tables(compared))
     text += "## " + title + "\n\n" + markdown_table(table);
   text += "## What differs\n\n";
@@ -159,13 +175,17 @@ Json comparison_json(const ComparedReports& compared) {
   Json reports = Json::array(), facts = Json::array(), rungs = Json::array();
   for (const auto& report : compared.reports)
     reports.push_back(
-        {{"name", report.name}, {"folder", report.folder.string()}, {"finding", report.finding}});
+        {{"name", report.name}, {"folder", report.folder.string()}, {"headline", report.headline}});
   for (const auto& fact : compared.facts) facts.push_back({{"key", fact.key}, {"values", fact.values}});
   for (const auto& line : compared.lines) {
     Json cells = Json::array();
     for (const auto& cell : line.cells) cells.push_back(cell_json(cell));
     rungs.push_back({{"rung", line.rung}, {"reports", cells}});
   }
-  return {{"schema_version", 1}, {"reports", reports}, {"context", facts}, {"rungs", rungs}};
+  return {{"schema_version", 1},
+          {"headline", headline(compared)},
+          {"reports", reports},
+          {"context", facts},
+          {"rungs", rungs}};
 }
 }  // namespace optrush

@@ -223,7 +223,11 @@ Json results_json(const Analysis& a) {
   Json drift;
   if (a.drift)
     drift = {{"first", a.drift->first}, {"last", a.drift->last}, {"ratio", a.drift->last / a.drift->first}};
+  Json variants = Json::array(), probes = Json::array();
+  for (const Variant& variant : a.variants) variants.push_back(to_json(variant));
+  for (const NoiseLine& probe : a.probes) probes.push_back(to_json(probe));
   return {{"schema_version", 1},
+          {"headline", a.headline},
           {"finding", finding_text(a)},
           {"experiment", to_json(a.experiment)},
           {"missing_runs", a.missing_runs},
@@ -234,6 +238,10 @@ Json results_json(const Analysis& a) {
           {"programs", programs},
           {"scaling", scaling},
           {"context", a.context},
+          {"variants", variants},
+          {"plans", a.plans},
+          {"probes", probes},
+          {"tried", a.tried},
           {"runs", runs}};
 }
 }  // namespace optrush

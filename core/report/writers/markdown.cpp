@@ -24,6 +24,9 @@ std::string markdown_table(const Table& table) {
   for (const auto& row : table.rows) {
     std::vector<std::string> cells;
     for (const auto& cell : row) cells.push_back(markdown_cell(cell));
+    const auto number = static_cast<size_t>(&row - &table.rows.front());
+    for (const Bars& bars : table.bars)
+      if (bars.place(number)) cells[bars.column] += " `" + bars.text(number) + "`";  // of one width
     text += row_of(cells);
   }
   return text + "\n";
@@ -33,6 +36,7 @@ namespace {
 std::string markdown_section(const Section& section, const std::vector<std::string>& charts) {
   std::string text;
   if (!section.title.empty()) text += "## " + section.title + "\n\n";
+  if (!section.lead.empty()) text += markdown_cell(section.lead) + "\n\n";
   for (const auto& paragraph : section.paragraphs) text += markdown_cell(paragraph) + "\n\n";
   if (std::ranges::find(charts, section.chart) != charts.end())
     text +=
@@ -47,12 +51,11 @@ std::string markdown_section(const Section& section, const std::vector<std::stri
 
 std::string markdown(const Document& document, const std::vector<std::string>& charts) {
   std::string text = "# " + markdown_cell(document.title) + "\n\n";
-  text += "**" + markdown_cell(document.findings.front()) + "**\n\n";
-  for (size_t i = 1; i < document.findings.size(); ++i)
-    text += "- " + markdown_cell(document.findings[i]) + "\n";
-  if (document.findings.size() > 1) text += "\n";
+  if (!document.question.empty()) text += "*" + markdown_cell(document.question) + "*\n\n";
+  text += "**" + markdown_cell(document.headline) + "**\n\n";
   for (const auto& warning : document.warnings) text += "> Warning: " + markdown_cell(warning) + "\n\n";
-  if (!document.question.empty()) text += "Question: " + markdown_cell(document.question) + "\n\n";
+  text += markdown_section(document.top, charts);
+  if (!document.byline.empty()) text += markdown_cell(document.byline) + "\n\n";
   for (const auto& section : document.sections) text += markdown_section(section, charts);
   while (text.ends_with("\n\n")) text.pop_back();
   return text;

@@ -20,8 +20,12 @@ std::string text_table(const Table& table) {
   std::vector<size_t> widths(n);
   for (size_t i = 0; i < n; ++i) {
     lines[0].push_back(table.columns[i].title);
-    for (size_t row = 0; row < table.rows.size(); ++row)
-      lines[row + 1].push_back(printable(table.rows[row][i]));
+    for (size_t row = 0; row < table.rows.size(); ++row) {
+      std::string cell = printable(table.rows[row][i]);
+      for (const Bars& bars : table.bars)
+        if (bars.column == i) cell += " " + bars.text(row);
+      lines[row + 1].push_back(std::move(cell));
+    }
     for (const auto& line : lines) widths[i] = std::max(widths[i], characters(line[i]));
   }
   std::string text;

@@ -1,0 +1,243 @@
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "base/counted.h"
+#include "report/analysis/finding_parts.h"
+#include "report/numbers/format.h"
+
+namespace optrush {
+namespace {
+constexpr size_t kMostClauses = 5;    ///< of a sentence that somebody can repeat
+constexpr size_t kMostNames = 2;      ///< of one kind; above, their number
+constexpr double kLargeSaving = 0.2;  ///< of the memory, that is told where it costs no speed
+constexpr double kSmall = 0.02;       ///< a change of speed below this is told with a decimal
+
+/// "1.96x" of "1.96x [1.88, 2.04]": the table and the findings have the intervals.
+std::string without_intervals(const std::string& text) {
+  std::string short_text;
+  for (size_t i = 0; i < text.size();) {
+    const size_t end = text.find(']', i);
+    const bool interval = text.compare(i, 2, " [") == 0 && end != std::string::npos &&
+                          text.find_first_not_of("0123456789., ", i + 2) == end;
+    if (interval)
+      i = end + 1;
+    else
+      short_text += text[i++];
+  }
+  return short_text;
+}
+
+std::string times(const Ratio& speed) { return without_intervals(interval_text(speed)); }
+
+std::string less(double ratio) {
+  const double part = std::abs(ratio - 1);
+  return percent(part, part < kSmall ? 1 : 0);
+}
+
+std::string with_memory(const std::optional<double>& ratio) {
+  const std::string change = memory_change(ratio);
+  return change.empty() ? "" : " with " + change;
+}
+
+/// "A and B"; "3 rungs" where there are too many to be repeated.
+std::string some_names(const Rows& rows) {
+  if (rows.size() > kMostNames) return counted(std::ssize(rows), "rung");
+  return rows.front()->name + (rows.size() == 2 ? " and " + rows.back()->name : "");
+}
+
+/// " (about 7 more rounds would tell)"
+std::string would_tell(const Verdict& verdict) {
+  const std::string text = describe(verdict);
+  const size_t hint = text.find("; ");
+  return hint == std::string::npos ? "" : " (" + text.substr(hint + 2) + ")";
+}
+
+/// What a stack of several rungs, or one rung, comes to over the base.
+std::string stack_text(const std::string& name, const Comparison& over, const std::string& ranks) {
+  const Ratio& speed = *over.speed;
+  const std::string memory = with_memory(over.memory);
+  const Verdict verdict = verdict_of(speed);
+  if (verdict.outcome == Outcome::alike)
+    return name + " trains as fast as " + over.name + ranks + memory + " (" + describe(verdict) + ")";
+  if (!speed.claim())
+    return "whether " + name + " is faster than " + over.name + ranks + " is undecided" +
+           would_tell(verdict) + (memory.empty() ? "" : ", and it trains" + memory);
+  std::string text = name;
+  if (!over.differs.empty())
+    text += " trains " + times(speed) + " as many tokens/s" + ranks + " (not like for like: " + over.differs +
+            ")";
+  else if (speed.value > 1)
+    text += " trains " + times(speed) + " as fast" + ranks;
+  else
+    text += " is " + less(speed.value) + " slower than " + over.name + ranks;
+  return text + memory + (over.worse ? ", but trains worse" : "");
+}
+
+/// A clause, and how much it matters.
+struct Clause {
+  int rank = 0;
+  std::string text;
+};
+enum Importance { kWhole, kGain, kWorse, kFailure, kTrade, kSaving, kUndecided };
+using Clauses = std::vector<Clause>;
+
+/// The largest gain of one rung. Most of what the ladder gains: at least half of all that may be gained, in
+/// logarithms.
+void add_gain(const Ladder& ladder, Clauses& clauses) {
+  if (ladder.single.empty()) return;
+  const Rows gains = gains_of(ladder);
+  if (gains.empty() || gains.front()->previous.worse) {
+    if (ladder.single.size() == ladder.known.size() && ladder.skipped.empty())
+      clauses.push_back({kGain, std::string("no rung is shown to make training faster") +
+                                    (gains.empty() ? "" : " without training worse")});
+    return;
+  }
+  const Row& best = *gains.front();
+  const double gain = std::log(best.previous.speed->value);
+  double possible = 0;
+  for (const Row* row : ladder.all) possible += std::max(0.0, std::log(row->previous.speed->value));
+  const Row* end = ladder.end;
+  const bool faster = end != nullptr && end->base.speed->claim() && end->base.speed->value > 1;
+  std::string text = best.name;
+  if (!surely_most(ladder, best))
+    text += " pays, most of what is sure";
+  else
+    text += faster && gain >= possible / 2 ? " brings most of it" : " pays most";
+  clauses.push_back({kGain, text + " (" + times(*best.previous.speed) + ")"});
+}
+
+/// Rungs that cost speed, the dearest first, and the memory that it buys.
+void add_trades(const Ladder& ladder, Clauses& clauses) {
+  Rows costs = with_outcome(ladder.single, Outcome::slower);
+  std::ranges::stable_sort(costs, {}, [](const Row* row) { return row->previous.speed->value; });
+  for (size_t i = 0; i < std::min(costs.size(), kMostNames); ++i) {
+    const Comparison& c = costs[i]->previous;
+    std::string text = costs[i]->name + " costs " + less(c.speed->value) + " of the speed";
+    if (c.memory.value_or(1) <= 1 - kWorthNaming) text += " and saves " + less(*c.memory) + " of the memory";
+    clauses.push_back({kTrade, text});
+  }
+  if (costs.size() > kMostNames)
+    clauses.push_back(
+        {kTrade, counted(std::ssize(costs) - static_cast<int64_t>(kMostNames), "more rung") + " cost speed"});
+}
+
+/// The rung that saves most memory of those that are shown to cost no speed.
+void add_saving(const Ladder& ladder, Clauses& clauses) {
+  Rows savers = ladder.single;
+  std::erase_if(savers, [&](const Row* row) {
+    const Outcome outcome = verdict_of(*row->previous.speed).outcome;
+    return row->previous.memory.value_or(1) > 1 - kLargeSaving ||
+           (outcome != Outcome::faster && outcome != Outcome::alike) || row->previous.worse;
+  });
+  if (savers.empty()) return;
+  const Row& most =
+      **std::ranges::min_element(savers, {}, [](const Row* row) { return *row->previous.memory; });
+  clauses.push_back({kSaving, most.name + " saves " + less(*most.previous.memory) + " of the memory"});
+}
+
+void add_stack(const Analysis& a, Clauses& clauses) {
+  const Ladder ladder = ladder_of(a);
+  if (const Row* end = ladder.end) {
+    const bool alone = ladder.all.size() == 1 || !is_end_of_all(a, *end);
+    std::string name = alone ? end->name : "the full stack";
+    // Where a rung above it failed, its stack ends here; rungs beside each other are no stack.
+    if (alone && ladder.all.size() > 1 &&
+        std::ranges::all_of(ladder.all, [&](const Row* row) { return row->variant <= end->variant; }))
+      name = "the stack up to " + end->name;
+    clauses.push_back({kWhole, stack_text(name, end->base, other_ranks(*end, *a.row(end->base.variant)))});
+  }
+  if (ladder.all.size() == 1 && ladder.end != nullptr) return;  // all is said
+  add_gain(ladder, clauses);
+  add_saving(ladder, clauses);
+  add_trades(ladder, clauses);
+  const Rows undecided = with_outcome(ladder.single, Outcome::undecided);
+  if (undecided.empty()) return;
+  const std::string hint =
+      undecided.size() == 1 ? would_tell(verdict_of(*undecided.front()->previous.speed)) : "";
+  clauses.push_back(
+      {kUndecided, some_names(undecided) + (undecided.size() == 1 ? " is" : " are") + " undecided" + hint});
+}
+
+void add_ablation(const Analysis& a, Clauses& clauses) {
+  for (const Row* full : select(a, [](const Row& row) { return row.group == "full"; }))
+    if (full->base.speed && full->base.speed->interval)
+      clauses.push_back({kWhole, stack_text("the full stack", full->base, "")});
+  const auto claimed = [](const AblationLine& line) { return line.in_stack && line.in_stack->claim(); };
+  const auto best = std::ranges::find_if(a.ablation, claimed);
+  if (best == a.ablation.end()) return;
+  const std::string like = best->differs.empty() ? "" : ", not like for like";
+  if (best->in_stack->value > 1)
+    clauses.push_back({kGain, best->rung + " is worth most in it" +
+                                  (best == a.ablation.begin() ? "" : " of what is sure") + " (" +
+                                  times(*best->in_stack) + like + ")"});
+  for (const AblationLine& line : a.ablation)
+    if (claimed(line) && line.in_stack->value < 1 && line.differs.empty())
+      clauses.push_back({kTrade, line.rung + " costs " + less(line.in_stack->value) + " of its speed" +
+                                     (line.memory_in_stack.value_or(1) <= 1 - kWorthNaming
+                                          ? " and saves " + less(*line.memory_in_stack) + " of its memory"
+                                          : "")});
+}
+
+void add_ends(const Analysis& a, Clauses& clauses) {
+  const Rows worse = select(a, [](const Row& row) { return row.previous.worse && row.group == "ladder"; });
+  if (!worse.empty())
+    clauses.push_back({kWorse, some_names(worse) + (worse.size() == 1 ? " trains" : " train") + " worse"});
+  std::map<Status, Rows> ended;
+  for (const Row& row : a.rows)
+    if (!row.ok() && row.started) ended[row.status].push_back(&row);
+  for (const auto& [status, rows] : ended)
+    clauses.push_back({kFailure, some_names(rows) + " " + what_happened(status)});
+}
+
+void add(const Sentences& sentences, Clauses& clauses) {
+  for (const std::string& sentence : sentences) clauses.push_back({kWhole, without_intervals(sentence)});
+}
+}  // namespace
+
+std::string memory_change(const std::optional<double>& ratio) {
+  if (!ratio || std::abs(*ratio - 1) < kWorthNaming) return "";
+  return less(*ratio) + (*ratio < 1 ? " less" : " more") + " memory";
+}
+
+const Row* result_row(const Analysis& a) {
+  if (const Row* end = ladder_of(a).end) return end;
+  for (const Row* full : select(a, [](const Row& row) { return row.group == "full" && row.base.speed; }))
+    return full;
+  const Rows faster = select(a, [](const Row& row) {
+    return row.group == "grid" && is_rival(row) && row.base.speed && row.base.speed->claim() &&
+           row.base.speed->value > 1;
+  });
+  if (faster.empty()) return nullptr;
+  return *std::ranges::max_element(faster, {}, [](const Row* row) { return row->base.speed->value; });
+}
+
+std::string headline(const Analysis& a) {
+  Clauses clauses;
+  Sentences answer, rest;
+  add_search(a, answer);
+  add_time_to_loss(a, answer);
+  add_programs(a, answer);
+  add(answer, clauses);
+  if (!a.tried.is_object()) {
+    add_stack(a, clauses);
+    add_ablation(a, clauses);
+    add_grid(a, rest);
+    add_scaling(a, rest);
+    add(rest, clauses);
+  }
+  if (clauses.empty()) return without_intervals(a.findings.front());
+  add_ends(a, clauses);
+  while (clauses.size() > kMostClauses) {
+    const auto least = std::ranges::max_element(clauses, {}, &Clause::rank);
+    if (least->rank == kWhole) break;
+    clauses.erase(least);
+  }
+  std::string text = a.missing_runs > 0 ? counted(static_cast<int64_t>(a.missing_runs), "run") +
+                                              (a.missing_runs == 1 ? " has" : " have") +
+                                              " no result yet; so far, on this machine "
+                                        : "On this machine ";
+  for (const Clause& clause : clauses) text += clause.text + (&clause == &clauses.back() ? "." : "; ");
+  return text;
+}
+}  // namespace optrush

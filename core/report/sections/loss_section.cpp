@@ -1,0 +1,106 @@
+#include <algorithm>
+
+#include "base/counted.h"
+#include "base/suggest.h"
+#include "report/analysis/quantities.h"
+#include "report/numbers/format.h"
+#include "report/sections/document.h"
+
+namespace optrush {
+namespace {
+/// How many of the rows that were held against another one follow it.
+std::string loss_lead(const std::vector<const Row*>& rows) {
+  std::vector<std::string> broken;
+  int64_t sound = 0;
+  for (const Row* row : rows) {
+    if (row->status == Status::broken) broken.push_back(row->name);
+    if (row->ok() && row->checked && row->variant != 0) ++sound;
+  }
+  if (broken.empty() && sound == 0) return "The losses of every step.";
+  if (broken.empty())
+    return "The losses of " + counted(sound, "checked rung") + (sound == 1 ? " agree" : " all agree") +
+           " with the reference as closely as the plugins promise.";
+  return "Broken: " + join(broken) + ". The losses of " + counted(sound, "other rung") +
+         " agree with the reference.";
+}
+}  // namespace
+
+std::string loss_check(const Row& row) {
+  switch (row.status) {
+    case Status::ok:
+      if (row.previous.worse) return "✗ trains worse";
+      if (row.variant == 0) return "reference";
+      return row.checked ? "✓" : "not checked";
+    case Status::broken:
+      return "✗ broken";
+    case Status::oom:
+      return "✗ out of memory";
+    case Status::skipped:
+      return "skipped";
+    default:
+      return "✗ " + std::string(to_string(row.status));
+  }
+}
+
+std::string loss_cell(const Row& row) {
+  if (!row.final_loss) return std::string(kUnknown);
+  const std::string final = fixed(*row.final_loss, 4);
+  if (!row.loss_change) return std::string(kUnknown) + " (" + final + ")";
+  const double value = *row.loss_change;
+  const std::string change = value == 0 ? "0" : (value > 0 ? "+" : "") + scientific(value);
+  // Runs of the gate are shorter than the row's own.
+  const bool earlier = row.loss_change_at < std::ssize(row.steps);
+  return change + (earlier ? " at step " + std::to_string(row.loss_change_at) : "") + " to " +
+         row.loss_against + " (" + final + ")";
+}
+
+Section loss_section(const Family& family) {
+  Section section{.title = title_for("Loss and correctness", family),
+                  .chart = "loss" + family.suffix,
+                  .caption =
+                      "Loss of every step, warm-up included, of each rung's first round. Below: how far "
+                      "it is from what the gate compares it with, and how far it may be."};
+  Table table{{{"rung"},
+               {"last loss, and its change", true},
+               {"compared how"},
+               {"found"},
+               {"allowed", true},
+               {"of norms", true}},
+              {}};
+  const auto allowed = [](double tolerance) {
+    return tolerance == 0 ? std::string("equal bits") : exact_number(tolerance);
+  };
+  for (const Row* each : family.rows) {
+    const Row& row = *each;
+    if (!row.final_loss) continue;
+    table.rows.push_back(
+        {row.name, loss_cell(row), row.gate.empty() ? std::string(kUnknown) : row.gate,
+         row.verdict.message.empty() ? std::string(kUnknown) : row.verdict.message,
+         row.verdict.compared ? allowed(row.verdict.loss.tolerance) : std::string(kUnknown),
+         or_unknown(row.verdict.norm, [&](const Deviation& d) { return allowed(d.tolerance); })});
+  }
+  if (table.rows.empty()) return section;
+  section.table = std::move(table);
+  section.lead = loss_lead(family.rows);
+  section.bullets = {
+      "Compared are losses and gradient norms of the first steps, by relative difference, and means of later "
+      "losses: at single steps equally good runs drift apart. Exact plugins must match in every "
+      "step."};
+  for (const LossLine& line : loss_lines(family.rows)) {
+    std::vector<std::string> names;
+    for (const Row* other : line.others) names.push_back(other->name);
+    if (!names.empty())
+      section.bullets.push_back("In the picture the curve of " + line.row->name + " covers that of " +
+                                join(names) + ".");
+  }
+  std::vector<std::string> equal;
+  for (const Row* row : family.rows)
+    if (!row->losses_apart.empty() && std::ranges::all_of(row->losses_apart, [](double d) { return d == 0; }))
+      equal.push_back(row->name);
+  if (!equal.empty())
+    section.bullets.push_back(
+        "Losses bit-equal to what they are compared with, in the steps that both have: " + join(equal) + ".");
+  return section;
+}
+
+}  // namespace optrush

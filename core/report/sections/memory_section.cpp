@@ -1,0 +1,60 @@
+#include <algorithm>
+#include <cmath>
+
+#include "base/counted.h"
+#include "base/suggest.h"
+#include "report/analysis/quantities.h"
+#include "report/numbers/format.h"
+#include "report/sections/document.h"
+
+namespace optrush {
+namespace {
+/// "Peak memory is 129 MiB (checkpointing) to 374 MiB (bf16 autocast); forecasts are within 8.5 %."
+std::string memory_lead(const std::vector<const Row*>& all) {
+  std::vector<const Row*> rows = all;
+  std::erase_if(rows, [](const Row* row) { return !row->memory.allocated; });
+  if (rows.empty()) return "What tensors and processes hold.";
+  const auto peak = [](const Row* row) { return *row->memory.allocated; };
+  const auto [least, most] = std::ranges::minmax(rows, {}, peak);
+  std::string text = "Peak memory is " + bytes(peak(least)) + " (" + least->name + ")";
+  if (peak(least) != peak(most)) text += " to " + bytes(peak(most)) + " (" + most->name + ")";
+  std::optional<double> error;
+  for (const Row* row : rows)
+    if (row->prediction_error) error = std::max(error.value_or(0), std::abs(*row->prediction_error));
+  return text + (error ? "; forecasts are within " + percent(*error) + "." : ".");
+}
+}  // namespace
+
+Section memory_section(const Analysis& a, const Family& family) {
+  Section section{
+      .title = title_for("Memory", family),
+      .chart = "memory" + family.suffix,
+      .caption =
+          "Peak active memory over the timed steps: the bytes that tensors hold. The line across it is the "
+          "forecast. Below it are the tensors of a step by what they are for: not all of them are there at "
+          "once, and temporary ones are not among them. The allocator reserves more, and the process holds "
+          "more than that. Of several ranks each peak is the largest, and the tensors are those of rank 0."};
+  static const std::vector<std::string_view> kMeasured = {"peak_allocated_bytes"},
+                                             kParts = {"prediction_error",  "parameters_bytes",
+                                                       "gradients_bytes",   "optimizer_state_bytes",
+                                                       "activations_bytes", "peak_reserved_bytes",
+                                                       "process_bytes"};
+  Table table{{{"rung"}}, {}};
+  add_columns(table, kMeasured);
+  table.columns.push_back({"predicted", true});
+  add_columns(table, kParts);
+  for (const Row* each : family.rows) {
+    const Row& row = *each;
+    if (!row.memory.allocated && row.memory.parts.empty() && !row.memory.process) continue;
+    std::vector<std::string> cells = {row.name};
+    add_cells(cells, kMeasured, a, row);
+    cells.push_back(row.planned_memory ? planned_peak_text(*row.planned_memory) : std::string(kUnknown));
+    add_cells(cells, kParts, a, row);
+    table.rows.push_back(std::move(cells));
+  }
+  section.lead = memory_lead(family.rows);
+  if (!table.rows.empty()) section.table = std::move(table);
+  return section;
+}
+
+}  // namespace optrush

@@ -1,0 +1,118 @@
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
+
+#include "base/counted.h"
+#include "base/suggest.h"
+#include "report/analysis/quantities.h"
+#include "report/numbers/format.h"
+#include "report/sections/document.h"
+
+namespace optrush {
+namespace {
+/// How many rounds there were, and why.
+std::string rounds_text(const Analysis& a) {
+  const auto& until = a.experiment.until;
+  if (!until)
+    return a.experiment.rounds == 1 ? "Each rung ran once"
+                                    : "Each rung ran " + std::to_string(a.experiment.rounds) + " times";
+  size_t least = std::numeric_limits<size_t>::max(), most = 0;
+  for (const Row& row : a.rows)
+    if (row.ok()) {
+      least = std::min(least, row.rounds.size());
+      most = std::max(most, row.rounds.size());
+    }
+  std::string text = "Rungs ran until the intervals of their speedups were ±" + percent(until->within) +
+                     " or " + duration(until->at_most_s) + " were over";
+  if (most > 0)
+    text += ": " + (least == most ? "" : std::to_string(least) + " to ") +
+            counted(static_cast<int64_t>(most), "round");
+  return text;
+}
+
+/// "1, 2 and 4"
+std::string listed(const std::set<int64_t>& numbers) {
+  std::string text;
+  for (const int64_t number : numbers)
+    text += (text.empty() ? "" : number == *numbers.rbegin() ? " and " : ", ") + std::to_string(number);
+  return text;
+}
+
+/// Which rounds ended before their last step, and with how many steps; empty: none.
+std::vector<std::string> cuts_text(const Analysis& a) {
+  std::map<std::pair<std::string, int64_t>, std::set<int64_t>> rounds;  // by cause and steps
+  for (const StoredRun& run : a.runs)
+    if (!run.result.cut.empty() && run.spec.purpose == Purpose::measure)
+      rounds[{run.result.cut, std::ssize(run.result.steps) - run.spec.train.warmup}].insert(run.spec.round +
+                                                                                            1);
+  std::vector<std::string> lines;
+  for (const auto& [key, numbers] : rounds) {
+    const auto& [cause, steps] = key;
+    const bool limit = cause == "time limit";
+    lines.push_back((limit ? "The time limit did not hold " + std::to_string(kMinRounds) + " rounds of " +
+                                 counted(a.experiment.base.train.steps, "step") + ". "
+                           : std::string("An interrupt ended a round early. ")) +
+                    (numbers.size() == 1 ? "Round " : "Rounds ") + listed(numbers) + " made " +
+                    counted(steps, "step") + " a run" +
+                    (limit ? ", and the base did not run once more at the end" : "") + ".");
+  }
+  std::vector<std::string> left_out;
+  bool claims = false;
+  for (const Row& row : a.rows) {
+    if (!row.ok() || row.variant == 0 || row.same_as >= 0) continue;
+    (row.rounds.size() < kMinRounds ? left_out.push_back(row.name) : void(claims = true));
+  }
+  if (a.experiment.until && claims && !left_out.empty())
+    lines.push_back("The time limit did not hold " + std::to_string(kMinRounds) +
+                    " rounds of all rungs. Left out were those that were worth least by the rounds before: " +
+                    join(left_out) + ".");
+  return lines;
+}
+
+/// Where a run may end before its steps are made, it says so.
+std::string timed_steps_text(const Analysis& a) {
+  const RunSpec& base = a.experiment.base;
+  const bool may_end_early = base.train.epochs > 0 || base.validate.patience > 0;
+  return std::string(may_end_early ? "up to " : "") + counted(base.train.steps, "timed step");
+}
+
+}  // namespace
+
+Section method_section(const Analysis& a) {
+  Section section{.title = "How it was measured",
+                  .lead = "Rounds, intervals and the definitions of the figures."};
+  const TrainSpec& train = a.experiment.base.train;
+  const Standard standard = standard_of(a.experiment);
+  section.bullets = {
+      rounds_text(a) +
+          ", one fresh process a run, rounds interleaved; the run is the sample: the median of " +
+          timed_steps_text(a) + " after " + std::to_string(train.warmup) + " of warm-up." +
+          (std::ranges::any_of(a.rows, &Row::was_interleaved)
+               ? " Of interleaved rows, the first step of a turn of several is not timed."
+               : ""),
+      "A speedup is the geometric mean over rounds of the tokens/s of both in the same round; in brackets "
+      "the paired " +
+          percent(1 - standard.error, 0) + " t interval on the log ratios. Fewer than " +
+          std::to_string(kMinRounds) + " rounds make no claim.",
+      "An interval without 1.00 is a difference. Else \"no difference\" means that two one-sided tests at " +
+          percent(standard.error, 0) +
+          " rule out any larger than the bound that the finding states, at most " +
+          percent(standard.alike, 0) +
+          "; \"undecided\" means that there may be a difference and there may be none.",
+      "Tokens/s are tokens processed. Padding never counts, and prompts do, though no loss is taken on them.",
+      "MFU: FLOPs are 6P for each token and 12·L·heads·head_dim for each pair of positions of one document, "
+      "so "
+      "6P + 12·L·S·heads·head_dim for a token of a full sequence. P are the parameters in matrix products, "
+      "without the input embedding unless it is tied; frozen ones count 4P. The causal MFU counts half of "
+      "the "
+      "pairs. HFU: FLOPs are those that were executed, of padding and recomputation, too. Both are sums of "
+      "the "
+      "timed steps over the time that these take.",
+      "Memory is active (what tensors hold), reserved (what the allocator holds) or of the process, by "
+      "name."};
+  const auto cuts = cuts_text(a);
+  section.bullets.insert(section.bullets.begin() + 1, cuts.begin(), cuts.end());
+  return section;
+}
+}  // namespace optrush

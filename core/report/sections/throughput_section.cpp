@@ -1,0 +1,120 @@
+#include <algorithm>
+#include <map>
+
+#include "base/counted.h"
+#include "base/suggest.h"
+#include "report/analysis/quantities.h"
+#include "report/numbers/format.h"
+#include "report/sections/document.h"
+
+namespace optrush {
+namespace {
+std::string mfu_cell(const Row& row) {
+  if (!row.model_flops_per_second) return std::string(kUnknown);
+  const std::string rate = flops_rate(*row.model_flops_per_second);
+  std::vector<std::string> parts;
+  if (row.mfu) parts.push_back(percent(*row.mfu));
+  if (row.mfu_of_dtype) parts.push_back(percent(*row.mfu_of_dtype) + " of " + row.dtype);
+  return parts.empty() ? rate : join(parts) + " (" + rate + ")";
+}
+
+/// Which tokens each figure counts, where they are not all the same.
+void explain_tokens(const std::vector<const Row*>& rows, Section& section) {
+  if (std::ranges::none_of(rows, [](const Row* row) { return row->trains_on_fewer(); })) return;
+  section.bullets.emplace_back(
+      "Tokens/s are tokens processed: every position of a sequence but padding, prompts among them. "
+      "Speedups, "
+      "MFU and HFU are of these. Trained tokens/s are those that a loss is taken on. Padding is its part of "
+      "all positions");
+}
+
+/// Which peak each share is one of.
+void explain_mfu(const Analysis& a, const std::vector<const Row*>& rows, Section& section) {
+  if (std::ranges::none_of(rows, [](const Row* row) { return row->mfu.has_value(); })) return;
+  std::string text = "MFU divides by " + mfu_peak_text(a.context);
+  std::map<std::string, std::vector<std::string>> own;
+  for (const Row* row : rows)
+    if (row->mfu_of_dtype) own[row->dtype].push_back(row->name);
+  for (const auto& [dtype, names] : own)
+    text += "; \"of " + dtype + "\" by " + or_unknown(peak_of_dtype(a.context, dtype), flops_rate) +
+            ", measured, of rows that multiply in it";
+  section.bullets.push_back(text);
+}
+
+/// Which rows were measured interleaved, where any was.
+void explain_interleaving(const std::vector<const Row*>& rows, Section& section) {
+  std::vector<std::string> interleaved, later, alone;
+  for (const Row* row : rows) {
+    if (!row->tokens_per_second) continue;
+    const auto ran_alone = [](const InterleavedSamples& round) { return round.group.empty(); };
+    if (!row->was_interleaved())
+      alone.push_back(row->name);
+    else if (!row->rounds.empty() && row->rounds.front() == 0 && ran_alone(row->turns.front()))
+      later.push_back(row->name);
+    else
+      interleaved.push_back(row->name);
+  }
+  if (interleaved.empty() && later.empty()) return;
+  if (later.empty() && alone.empty()) {
+    section.bullets.emplace_back("all rows were interleaved step by step");
+    return;
+  }
+  std::vector<std::string> parts;
+  if (!interleaved.empty()) parts.push_back("interleaved step by step: " + join(interleaved));
+  if (!later.empty())
+    parts.push_back("interleaved from the second round on, when their memory is known: " + join(later));
+  if (!alone.empty()) parts.push_back("alone: " + join(alone));
+  section.bullets.push_back(join(parts, "; "));
+}
+
+std::string samples_text(const Row& row) {
+  std::vector<std::string> samples;
+  for (const double sample : row.samples) samples.push_back(grouped(sample));
+  return samples.empty() ? std::string(kUnknown) : join(samples, " · ");
+}
+
+}  // namespace
+
+Section throughput_section(const Analysis& a, const Family& family) {
+  Section section{.title = title_for("Throughput", family),
+                  .lead = "Tokens/s of each round and step, and how much of the hardware they use.",
+                  .chart = "throughput" + family.suffix,
+                  .caption = "Tokens processed a second, in every timed step of each rung's first round."};
+  const bool energy =
+      std::ranges::any_of(a.rows, [](const Row& row) { return row.joules_per_token.has_value(); });
+  const bool cost = a.experiment.price_per_hour > 0;
+  const bool fewer = std::ranges::any_of(family.rows, [](const Row* row) { return row->trains_on_fewer(); });
+  std::vector<std::string_view> shown = {"tokens_per_second_per_device",
+                                         "devices",
+                                         "step_seconds",
+                                         "mfu_causal",
+                                         "hfu",
+                                         "compile_seconds",
+                                         "setup_seconds"};
+  if (fewer) shown.insert(shown.end(), {"trained_tokens_per_second", "padding"});
+  if (energy) shown.emplace_back("joules_per_token");
+  if (cost) shown.emplace_back("cost_per_million_tokens");
+  Table table{{{"rung"}, {"tokens/s of each round"}, {"MFU", true}}, {}};
+  add_columns(table, shown);
+  if (cost) table.columns.back().title = a.experiment.currency + " a million tokens";
+  for (const Row* row : family.rows) {
+    if (row->samples.empty()) continue;
+    table.rows.push_back({row->name, samples_text(*row), mfu_cell(*row)});
+    add_cells(table.rows.back(), shown, a, *row);
+  }
+  if (!table.rows.empty()) section.table = std::move(table);
+  explain_tokens(family.rows, section);
+  explain_mfu(a, family.rows, section);
+  explain_interleaving(family.rows, section);
+  const bool first = family.suffix.empty();  // what is of the whole report stands there
+  if (a.drift && first)
+    section.bullets.push_back("Drift: the base ran again after everything else at " + grouped(a.drift->last) +
+                              " tokens/s, " + change(a.drift->last / a.drift->first) + " of its median of " +
+                              grouped(a.drift->first) + ".");
+  if (cost && first)
+    section.bullets.push_back("Price: " + grouped(a.experiment.price_per_hour) + " " + a.experiment.currency +
+                              " an hour for all devices.");
+  return section;
+}
+
+}  // namespace optrush

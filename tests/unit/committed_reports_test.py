@@ -1,0 +1,50 @@
+"""The reports in reports/: those with their raw results are rendered again as they are, from a clean commit; the others say
+that they can be read only."""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+SOURCE = pathlib.Path(os.environ["OPTRUSH_SOURCE_DIR"])
+OPTRUSH = pathlib.Path(os.environ["OPTRUSH_BUILD_DIR"]) / "bin/optrush"
+READ_ONLY = "Its raw results were not kept"
+
+
+def rendered_again(results):
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copy(results, folder)
+        done = subprocess.run([OPTRUSH, "report", folder], capture_output=True, text=True)
+        assert done.returncode == 0, f"{results}: {done.stderr}"
+        if "tables only" in done.stderr:
+            return None
+        return {name: (pathlib.Path(folder) / name).read_text() for name in ("report.md", "results.csv", "summary.json")}
+
+
+def main():
+    again = 0
+    for report in sorted(SOURCE.glob("reports/*/*/report.md")):
+        if subprocess.run(["git", "check-ignore", "-q", report], cwd=SOURCE).returncode == 0:
+            continue
+        results = report.parent / "results.json"
+        text = report.read_text()
+        if not results.exists():
+            assert READ_ONLY in text.split("\n\n")[1], f"{report} has no results.json and does not say so"
+            continue
+        assert READ_ONLY not in text, report
+        commit = json.loads(results.read_text())["context"]["commit"]
+        assert not commit.endswith("-dirty"), f"{report} is of uncommitted changes"
+        files = rendered_again(results)
+        if files is None:
+            print("vl-convert-python is not installed")
+            sys.exit(77)
+        for name, expected in files.items():
+            assert (report.parent / name).read_text() == expected, f"{report.parent / name}: render it again with optrush report"
+        again += 1
+    assert again > 0, "no report of reports/ can be rendered again"
+
+
+if __name__ == "__main__":
+    main()
