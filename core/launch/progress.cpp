@@ -92,28 +92,36 @@ void Progress::end(const Job& job, const RunResult& result) {
   if (one == nullptr) return;
   const double seconds = elapsed(*one);
   if (result.ok() && !one->job.from_step) time_left_.done(job.spec, seconds);
-  std::string line =
-      one->title(kWholeName) + terminal_.paint(colour_of(result.status), to_string(result.status));
-  if (result.tokens_per_second) {
-    line += ", " + grouped(*result.tokens_per_second) + " tokens/s";
-    if (const auto times = over_base(job.spec, *result.tokens_per_second))
-      line += " (" + fixed(*times, 2) + "x base)";
-  }
-  line += ", " + clock_time(seconds);
-  if (!result.ok()) line += ": " + printable(with_cure(result.reason));
+  Ended ended{one->position.number,     job.spec,
+              one->title(kWholeName),   terminal_.paint(colour_of(result.status), to_string(result.status)),
+              result.tokens_per_second, ", " + clock_time(seconds)};
+  if (!result.ok()) ended.rest += ": " + printable(with_cure(result.reason));
+  ended_.push_back(std::move(ended));
   abandon(job);
-  terminal_.write(line + "\n");
+  if (begun_.empty()) tell_ended();
 }
 
-std::optional<double> Progress::over_base(const RunSpec& spec, double tokens_per_second) {
-  if (spec.purpose != Purpose::measure) return std::nullopt;
-  if (spec.variant == 0) {
-    base_of_round_[spec.round] = tokens_per_second;
-    return std::nullopt;
+void Progress::tell_ended() {
+  clear();
+  std::ranges::sort(ended_, {}, &Ended::number);
+  for (const Ended& run : ended_)
+    if (run.spec.purpose == Purpose::measure && run.spec.variant == 0 && run.tokens_per_second)
+      base_of_round_[run.spec.round] = *run.tokens_per_second;
+  for (const Ended& run : ended_) {
+    std::string line = run.title + run.status;
+    if (run.tokens_per_second) line += ", " + grouped(*run.tokens_per_second) + " tokens/s";
+    if (const auto times = over_base(run)) line += " (" + fixed(*times, 2) + "x base)";
+    terminal_.write(line + run.rest + "\n");
   }
-  const auto base = base_of_round_.find(spec.round);
-  if (base == base_of_round_.end() || base->second <= 0) return std::nullopt;
-  return tokens_per_second / base->second;
+  ended_.clear();
+}
+
+std::optional<double> Progress::over_base(const Ended& run) const {
+  const auto base = base_of_round_.find(run.spec.round);
+  if (run.spec.purpose != Purpose::measure || run.spec.variant == 0 || !run.tokens_per_second ||
+      base == base_of_round_.end() || base->second <= 0)
+    return std::nullopt;
+  return *run.tokens_per_second / base->second;
 }
 
 void Progress::abandon(const Job& job) {

@@ -15,11 +15,12 @@
 
 namespace optrush {
 /// Tells how an experiment gets on: one line for each run that ends and, on a terminal, one that is redrawn
-/// meanwhile. Where several runs are interleaved, that line is about the one whose turn it is.
+/// meanwhile. Where several runs are interleaved, that line is about the one whose turn it is, and the lines
+/// of those that have ended come together, in order, once all of them have.
 class Progress {
  public:
   explicit Progress(Terminal terminal) : terminal_(terminal) {}
-  ~Progress() { clear(); }
+  ~Progress() { tell_ended(); }
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
@@ -57,8 +58,17 @@ class Progress {
     /// `name_columns`.
     std::string title(int name_columns) const;
   };
+  /// A run that has ended, before its line is written.
+  struct Ended {
+    size_t number = 0;
+    RunSpec spec;
+    std::string title, status;
+    std::optional<double> tokens_per_second;
+    std::string rest;  ///< its time, and why it ended badly
+  };
+  void tell_ended();
   /// The speed of a measured run over the base's in its round; none where that has not ended.
-  std::optional<double> over_base(const RunSpec&, double tokens_per_second);
+  std::optional<double> over_base(const Ended&) const;
   /// Null: it has not begun.
   Begun* find(const std::string& id);
   double elapsed(const Begun&) const;
@@ -70,6 +80,7 @@ class Progress {
   Terminal terminal_;
   TimeLeft time_left_;
   std::vector<Begun> begun_;
+  std::vector<Ended> ended_;  ///< whose lines are not written yet
   std::vector<Job> later_;
   std::map<int64_t, double> base_of_round_;  ///< tokens/s
   std::string present_;                      ///< id of the job that has the turn; "": none

@@ -6,13 +6,15 @@ from parts import NAME_WIDTH, WIDTH
 
 # On a narrow screen what is drawn is narrower, and names end earlier: a picture that is scaled has no readable text.
 _FIT = f"""
-const room = Math.min({WIDTH}, Math.max(180, document.body.clientWidth - 200));
+const narrow = document.body.clientWidth < 800;
+const room = narrow ? Math.max(160, document.body.clientWidth - 310) : {WIDTH};
 function fit(part) {{
   if (Array.isArray(part)) part.forEach(fit);
   else if (part && typeof part === 'object') {{
     if (part.width === {WIDTH}) part.width = room;
-    if (part.labelLimit === {NAME_WIDTH} && room < {WIDTH}) part.labelLimit = 110;
-    if (part.columns === 5 && room < {WIDTH}) part.columns = 2;
+    if (narrow && part.labelLimit === {NAME_WIDTH}) part.labelLimit = 110;
+    if (narrow && part.columns === 5) part.columns = 2;
+    if (narrow && part.subtitle) part.subtitle = '';
     for (const [name, inner] of Object.entries(part)) if (name !== 'data') fit(inner);
   }}
 }}"""

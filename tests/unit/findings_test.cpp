@@ -247,7 +247,7 @@ class Reader {
         {kStack + " is " + kPercent + " slower than " + kName + "((?: with|, but).*)?",
          [this](const Groups& g) {
            EXPECT_TRUE(to_base(stack(g[1])).slower());
-           EXPECT_EQ(g[3], stack(g[1]).base.name);
+           EXPECT_EQ(g[3] == "the base" ? "base" : g[3], stack(g[1]).base.name);
            is(g[2], 100 * (1 - to_base(stack(g[1])).value), "the cost");
            rest_of_stack(g[4], stack(g[1]));
          }},

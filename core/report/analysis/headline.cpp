@@ -53,15 +53,17 @@ std::string would_tell(const Verdict& verdict) {
   return hint == std::string::npos ? "" : " (" + text.substr(hint + 2) + ")";
 }
 
+std::string name_of(const Comparison& c) { return c.variant == 0 ? "the base" : c.name; }
+
 /// What a stack of several rungs, or one rung, comes to over the base.
 std::string stack_text(const std::string& name, const Comparison& over, const std::string& ranks) {
   const Ratio& speed = *over.speed;
   const std::string memory = with_memory(over.memory);
   const Verdict verdict = verdict_of(speed);
   if (verdict.outcome == Outcome::alike)
-    return name + " trains as fast as " + over.name + ranks + memory + " (" + describe(verdict) + ")";
+    return name + " trains as fast as " + name_of(over) + ranks + memory + " (" + describe(verdict) + ")";
   if (!speed.claim())
-    return "whether " + name + " is faster than " + over.name + ranks + " is undecided" +
+    return "whether " + name + " is faster than " + name_of(over) + ranks + " is undecided" +
            would_tell(verdict) + (memory.empty() ? "" : ", and it trains" + memory);
   std::string text = name;
   if (!over.differs.empty())
@@ -70,7 +72,7 @@ std::string stack_text(const std::string& name, const Comparison& over, const st
   else if (speed.value > 1)
     text += " trains " + times(speed) + " as fast" + ranks;
   else
-    text += " is " + less(speed.value) + " slower than " + over.name + ranks;
+    text += " is " + less(speed.value) + " slower than " + name_of(over) + ranks;
   return text + memory + (over.worse ? ", but trains worse" : "");
 }
 

@@ -20,11 +20,11 @@ h1{margin:0;font-size:26px}h2{display:inline;margin:0;font-size:17px}
 .headline{margin:16px 0;padding:14px 18px;border-radius:8px;background:var(--lead);font-size:19px;line-height:1.45}
 .warning{padding:10px 18px;border-left:4px solid var(--bad)}
 .wide{overflow-x:auto;margin:12px 0}
-details,.open{border-top:1px solid var(--line);padding:10px 0}
-summary{cursor:pointer}summary .lead{margin-left:8px}
+body>details{border-top:1px solid var(--line);padding:10px 0}
+summary{cursor:pointer}h2+.lead{margin-left:8px}
 table{border-collapse:collapse;font-size:14px;font-variant-numeric:tabular-nums}
 th,td{padding:6px 12px;border-bottom:1px solid var(--line);text-align:left;vertical-align:top;max-width:420px}
-th{background:var(--head);white-space:nowrap}th.number{cursor:pointer}
+th,.wide th:first-child{background:var(--head);white-space:nowrap}th.number{cursor:pointer}
 th[aria-sort=ascending]::after{content:" ▲"}th[aria-sort=descending]::after{content:" ▼"}
 td.long{min-width:17em}td.number,th.number{text-align:right}.whole,.top td{white-space:nowrap}
 .top td:last-child{white-space:normal}
@@ -32,14 +32,16 @@ svg.bar{display:inline-block;vertical-align:-3px;margin-left:8px}
 svg.bar rect{fill:var(--open)}svg.bar .faster{fill:var(--faster)}svg.bar .slower{fill:var(--slower)}
 svg.bar line{stroke:var(--line)}svg.bar .one{stroke:var(--muted)}
 tbody tr:hover{background:var(--head)}
-.wide td:first-child,.wide th:first-child{position:sticky;left:0;background:var(--back);max-width:38vw;white-space:normal}
+.wide td:first-child,.wide th:first-child{position:sticky;left:0;max-width:38vw;white-space:normal}
+.wide td:first-child{background:var(--back)}
 ul{padding-left:22px}li{margin:4px 0;white-space:pre-wrap;overflow-wrap:anywhere}
 .notes{color:var(--muted);font-size:13px}
+.vega-embed{padding-right:38px}
 #vg-tooltip-element.vg-tooltip{background:var(--back);color:var(--text);border-color:var(--line)}
 #vg-tooltip-element.vg-tooltip td.key{color:var(--muted)}
 .vega-embed summary{opacity:.5!important}
 @media (max-width:640px){body{padding:14px}h1{font-size:22px}.headline{font-size:17px;padding:12px}
-  th,td{padding:5px 8px}summary .lead{display:block;margin-left:16px}}
+  th,td{padding:5px 8px}h2+.lead{display:block;margin-left:16px}}
 @media print{details>*{display:block}}
 )css";
 

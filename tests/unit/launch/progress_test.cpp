@@ -228,6 +228,46 @@ TEST_F(ProgressTest, PlainLinesWithoutATerminal) {
   EXPECT_EQ(std::string(buffer.data(), static_cast<size_t>(n)), "a note\n[1/2] a, round 1/1: ok, 0.0 s\n");
 }
 
+// Of an interleaved round the base may end last: lines have the order of the runs, and its speed beside
+// theirs.
+TEST_F(ProgressTest, RunsThatAreInterleavedAreToldInOrder) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe(ends.data()), 0);
+  const auto job_of = [](int64_t variant) {
+    RunSpec spec = spec_of(variant);
+    spec.round = 1;
+    return Job{"run " + std::to_string(variant), spec};
+  };
+  const auto result_of = [](double speed) {
+    RunResult result;
+    result.tokens_per_second = speed;
+    return result;
+  };
+  {
+    Progress progress(Terminal::of(ends[1]));
+    for (const int64_t variant : {1, 2, 0})
+      progress.begin(job_of(variant), {static_cast<size_t>(4 + variant), 6, "round 2/2"}, file_, {});
+    progress.end(job_of(2), RunResult({Status::oom, "too large"}));
+    progress.end(job_of(1), result_of(1500));
+    progress.end(job_of(0), result_of(1000));
+    progress.begin(job_of(3), {7, 7, "round 2/2"}, file_, {});
+    progress.end(job_of(3), result_of(800));
+    progress.begin(job_of(4), {8, 8, "round 2/2"}, file_, {});
+    progress.begin(job_of(5), {9, 9, "round 2/2"}, file_, {});
+    progress.end(job_of(5), result_of(2000));
+  }  // what has ended is told though another has not
+  close(ends[1]);
+  std::array<char, 1000> buffer{};
+  const ssize_t n = read(ends[0], buffer.data(), buffer.size());
+  close(ends[0]);
+  EXPECT_EQ(std::string(buffer.data(), static_cast<size_t>(n)),
+            "[4/6] rung 0, round 2/2: ok, 1,000 tokens/s, 0.0 s\n"
+            "[5/6] rung 1, round 2/2: ok, 1,500 tokens/s (1.50x base), 0.0 s\n"
+            "[6/6] rung 2, round 2/2: oom, 0.0 s: too large\n"
+            "[7/7] rung 3, round 2/2: ok, 800 tokens/s (0.80x base), 0.0 s\n"
+            "[9/9] rung 5, round 2/2: ok, 2,000 tokens/s (2.00x base), 0.0 s\n");
+}
+
 TEST_F(ProgressTest, ADumbTerminalIsNotRedrawn) {
   setenv("TERM", "dumb", 1);
   const Screen screen(80);
