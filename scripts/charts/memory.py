@@ -2,19 +2,12 @@
 {"bytes", "text"}, or null where it is not known."""
 from parts import layered, legend_below, quantity, rung_axis, tooltip
 from theme import PALETTE, TEXT
+from ticks import byte_unit
 
 PARTS = {"parameters": "parameters", "gradients": "gradients", "optimizer_state": "optimizer state",
          "activations": "activations"}
 MEASURED = "measured peak"
 PARTED = "parts"
-
-
-def _unit(largest):
-    """The unit that the largest value of a chart is best read in."""
-    for size, name in ((1 << 30, "GiB"), (1 << 20, "MiB")):
-        if largest >= size:
-            return size, name
-    return 1 << 10, "KiB"
 
 
 def _bars(rows, unit):
@@ -39,7 +32,7 @@ def chart(report, data):
     measured = [row for row in rows if row["allocated"]]
     largest = max([row["allocated"]["bytes"] for row in measured]
                   + [row["parts"]["total"]["bytes"] for row in rows if row["parts"].get("total")])
-    unit, name = _unit(largest)
+    unit, name = byte_unit(largest)
     place = {"y": rung_axis(rows), "yOffset": {"field": "bar", "sort": [MEASURED, PARTED]},
              "x": quantity("size", f"peak active memory in {name}")}
     colour = {"field": "part", "type": "nominal",

@@ -2,16 +2,18 @@
 import json
 
 import theme
-from parts import NAME_WIDTH, WIDTH
+from parts import NAME_WIDTH
 
 # On a narrow screen what is drawn is narrower, and names end earlier: a picture that is scaled has no readable text.
 _FIT = f"""
 const narrow = document.body.clientWidth < 800;
-const room = narrow ? Math.max(160, document.body.clientWidth - 310) : {WIDTH};
+const room = Math.max(160, document.body.clientWidth - 230);
 function fit(part) {{
   if (Array.isArray(part)) part.forEach(fit);
   else if (part && typeof part === 'object') {{
-    if (part.width === {WIDTH}) part.width = room;
+    if (narrow && part.hconcat) {{ part.vconcat = part.hconcat; delete part.hconcat; }}
+    if (narrow && part.width > room) part.width = room;
+    if (narrow && part.labels === false) part.labels = true;
     if (narrow && part.labelLimit === {NAME_WIDTH}) part.labelLimit = 110;
     if (narrow && part.columns === 5) part.columns = 2;
     if (narrow && part.subtitle) part.subtitle = '';

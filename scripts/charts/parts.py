@@ -27,6 +27,10 @@ def stacked(report, title, subtitle, values, panels):
     return {**_frame(report, title, subtitle, values), "vconcat": panels}
 
 
+def side_by_side(report, title, subtitle, values, panels):
+    return {**_frame(report, title, subtitle, values), "hconcat": panels, "spacing": 28}
+
+
 def rung_axis(rows):
     """The rungs from top to bottom."""
     return {"field": "rung", "type": "nominal", "sort": [row["rung"] for row in rows], "title": None,

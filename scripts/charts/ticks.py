@@ -62,3 +62,11 @@ def steps(first, last):
         ticks.append(tick)
         tick += stride
     return ticks
+
+
+def byte_unit(largest):
+    """The unit that the largest size of a chart is best read in: its bytes and its name."""
+    for size, name in ((1 << 30, "GiB"), (1 << 20, "MiB")):
+        if largest >= size:
+            return size, name
+    return 1 << 10, "KiB"

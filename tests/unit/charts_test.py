@@ -78,7 +78,7 @@ class Speed(unittest.TestCase):
            "previous": "—", "base": "—"}
 
     def legend(self, *rows):
-        return speed.chart(REPORT, {"rows": rows})["layer"][0]["encoding"]["color"]["legend"]
+        return speed.chart(REPORT, {"rows": rows})["hconcat"][0]["layer"][0]["encoding"]["color"]["legend"]
 
     def test_a_legend_where_rungs_solve_other_problems(self):
         self.assertIsNone(self.legend(self.ROW))
@@ -87,7 +87,17 @@ class Speed(unittest.TestCase):
 
     def test_what_failed_has_a_label_and_no_bar(self):
         spec = speed.chart(REPORT, {"rows": [{"rung": "one", "status": "oom", "label": "out of memory"}]})
-        self.assertEqual(spec["data"]["values"], [{"rung": "one", "status": "oom", "label": "out of memory", "at": 0}])
+        self.assertEqual(spec["hconcat"][0]["data"]["values"],
+                         [{"rung": "one", "status": "oom", "label": "out of memory", "at": 0}])
+        self.assertEqual(len(spec["hconcat"]), 1, "nothing is known of its memory")
+
+    def test_memory_stands_beside_it(self):
+        held = {**self.ROW, "memory": {"bytes": 3 * MIB, "text": "3.00 MiB"}}
+        spec = speed.chart(REPORT, {"rows": [held, {**self.ROW, "rung": "one"}]})
+        memory_panel = spec["hconcat"][1]
+        self.assertEqual(memory_panel["data"]["values"], [{"rung": "base", "size": 3, "text": "3.00 MiB"}])
+        y = memory_panel["layer"][0]["encoding"]["y"]
+        self.assertEqual(y["scale"]["domain"], ["base", "one"], "its rows are those of the speeds")
 
 
 class Memory(unittest.TestCase):

@@ -31,7 +31,7 @@ std::string against_first(const ComparedReports& compared, size_t report) {
     const auto &first = line.cells.front(), &cell = line.cells[report];
     if (!first || !cell) continue;
     if (first->status == Status::ok && cell->status != Status::ok && cell->status != Status::skipped)
-      ends.push_back(line.rung + " " + what_happened(cell->status));
+      ends.push_back(line.rung + " " + what_happened(cell->status) + " in " + compared.reports[report].name);
     if (!cell->speed || !cell->differs.empty()) continue;
     shared.push_back(&line);
     const Outcome outcome = verdict_of(*cell->speed).outcome;

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 #include "base/counted.h"
 #include "report/analysis/finding_parts.h"
@@ -8,10 +7,10 @@
 
 namespace optrush {
 namespace {
-constexpr size_t kMostClauses = 5;    ///< of a sentence that somebody can repeat
-constexpr size_t kMostNames = 2;      ///< of one kind; above, their number
-constexpr double kLargeSaving = 0.2;  ///< of the memory, that is told where it costs no speed
-constexpr double kSmall = 0.02;       ///< a change of speed below this is told with a decimal
+constexpr size_t kMostClauses = 5;     ///< of a sentence that somebody can repeat
+constexpr size_t kMostNames = 2;       ///< of one kind; above, their number
+constexpr double kLargeSaving = 0.2;   ///< of the memory, that is told where it costs no speed
+constexpr double kSmallChange = 0.02;  ///< a change of speed below this is told with a decimal
 
 /// "1.96x" of "1.96x [1.88, 2.04]": the table and the findings have the intervals.
 std::string without_intervals(const std::string& text) {
@@ -32,7 +31,7 @@ std::string times(const Ratio& speed) { return without_intervals(interval_text(s
 
 std::string less(double ratio) {
   const double part = std::abs(ratio - 1);
-  return percent(part, part < kSmall ? 1 : 0);
+  return percent(part, part < kSmallChange ? 1 : 0);
 }
 
 std::string with_memory(const std::optional<double>& ratio) {
@@ -84,12 +83,28 @@ struct Clause {
 enum Importance { kWhole, kGain, kWorse, kFailure, kTrade, kSaving, kUndecided };
 using Clauses = std::vector<Clause>;
 
+/// The rung that saves most memory of those that are shown to cost no speed; null: there is none.
+const Row* saver_of(const Ladder& ladder) {
+  Rows savers = ladder.single;
+  std::erase_if(savers, [](const Row* row) {
+    const Outcome outcome = verdict_of(*row->previous.speed).outcome;
+    return row->previous.memory.value_or(1) > 1 - kLargeSaving ||
+           (outcome != Outcome::faster && outcome != Outcome::alike) || row->previous.worse;
+  });
+  if (savers.empty()) return nullptr;
+  return *std::ranges::min_element(savers, {}, [](const Row* row) { return *row->previous.memory; });
+}
+
+std::string saves(const Row& row) { return " saves " + less(*row.previous.memory) + " of the memory"; }
+
 /// The largest gain of one rung. Most of what the ladder gains: at least half of all that may be gained, in
 /// logarithms.
-void add_gain(const Ladder& ladder, Clauses& clauses) {
+void add_gain(const Ladder& ladder, bool whole_is_told, Clauses& clauses) {
   if (ladder.single.empty()) return;
   const Rows gains = gains_of(ladder);
+  const Row* saver = saver_of(ladder);
   if (gains.empty() || gains.front()->previous.worse) {
+    if (saver != nullptr) clauses.push_back({kSaving, saver->name + saves(*saver)});
     if (ladder.single.size() == ladder.known.size() && ladder.skipped.empty())
       clauses.push_back({kGain, std::string("no rung is shown to make training faster") +
                                     (gains.empty() ? "" : " without training worse")});
@@ -99,18 +114,20 @@ void add_gain(const Ladder& ladder, Clauses& clauses) {
   const double gain = std::log(best.previous.speed->value);
   double possible = 0;
   for (const Row* row : ladder.all) possible += std::max(0.0, std::log(row->previous.speed->value));
-  const Row* end = ladder.end;
-  const bool faster = end != nullptr && end->base.speed->claim() && end->base.speed->value > 1;
+  const bool faster = whole_is_told && ladder.end->base.speed->claim() && ladder.end->base.speed->value > 1;
   std::string text = best.name;
   if (!surely_most(ladder, best))
     text += " pays, most of what is sure";
   else
     text += faster && gain >= possible / 2 ? " brings most of it" : " pays most";
-  clauses.push_back({kGain, text + " (" + times(*best.previous.speed) + ")"});
+  text += " (" + times(*best.previous.speed) + ")";
+  if (saver == &best) text += " and" + saves(best);
+  clauses.push_back({kGain, text});
+  if (saver != nullptr && saver != &best) clauses.push_back({kSaving, saver->name + saves(*saver)});
 }
 
 /// Rungs that cost speed, the dearest first, and the memory that it buys.
-void add_trades(const Ladder& ladder, Clauses& clauses) {
+void add_costs(const Ladder& ladder, Clauses& clauses) {
   Rows costs = with_outcome(ladder.single, Outcome::slower);
   std::ranges::stable_sort(costs, {}, [](const Row* row) { return row->previous.speed->value; });
   for (size_t i = 0; i < std::min(costs.size(), kMostNames); ++i) {
@@ -124,23 +141,12 @@ void add_trades(const Ladder& ladder, Clauses& clauses) {
         {kTrade, counted(std::ssize(costs) - static_cast<int64_t>(kMostNames), "more rung") + " cost speed"});
 }
 
-/// The rung that saves most memory of those that are shown to cost no speed.
-void add_saving(const Ladder& ladder, Clauses& clauses) {
-  Rows savers = ladder.single;
-  std::erase_if(savers, [&](const Row* row) {
-    const Outcome outcome = verdict_of(*row->previous.speed).outcome;
-    return row->previous.memory.value_or(1) > 1 - kLargeSaving ||
-           (outcome != Outcome::faster && outcome != Outcome::alike) || row->previous.worse;
-  });
-  if (savers.empty()) return;
-  const Row& most =
-      **std::ranges::min_element(savers, {}, [](const Row* row) { return *row->previous.memory; });
-  clauses.push_back({kSaving, most.name + " saves " + less(*most.previous.memory) + " of the memory"});
-}
-
 void add_stack(const Analysis& a, Clauses& clauses) {
   const Ladder ladder = ladder_of(a);
-  if (const Row* end = ladder.end) {
+  // Of more devices the scaling tells.
+  const bool scales =
+      ladder.end != nullptr && !a.scaling.empty() && ladder.end->devices != a.rows.front().devices;
+  if (const Row* end = scales ? nullptr : ladder.end) {
     const bool alone = ladder.all.size() == 1 || !is_end_of_all(a, *end);
     std::string name = alone ? end->name : "the full stack";
     // Where a rung above it failed, its stack ends here; rungs beside each other are no stack.
@@ -150,9 +156,8 @@ void add_stack(const Analysis& a, Clauses& clauses) {
     clauses.push_back({kWhole, stack_text(name, end->base, other_ranks(*end, *a.row(end->base.variant)))});
   }
   if (ladder.all.size() == 1 && ladder.end != nullptr) return;  // all is said
-  add_gain(ladder, clauses);
-  add_saving(ladder, clauses);
-  add_trades(ladder, clauses);
+  add_gain(ladder, ladder.end != nullptr && !scales, clauses);
+  add_costs(ladder, clauses);
   const Rows undecided = with_outcome(ladder.single, Outcome::undecided);
   if (undecided.empty()) return;
   const std::string hint =
@@ -161,7 +166,7 @@ void add_stack(const Analysis& a, Clauses& clauses) {
       {kUndecided, some_names(undecided) + (undecided.size() == 1 ? " is" : " are") + " undecided" + hint});
 }
 
-void add_ablation(const Analysis& a, Clauses& clauses) {
+void add_full_stack(const Analysis& a, Clauses& clauses) {
   for (const Row* full : select(a, [](const Row& row) { return row.group == "full"; }))
     if (full->base.speed && full->base.speed->interval)
       clauses.push_back({kWhole, stack_text("the full stack", full->base, "")});
@@ -185,11 +190,13 @@ void add_ends(const Analysis& a, Clauses& clauses) {
   const Rows worse = select(a, [](const Row& row) { return row.previous.worse && row.group == "ladder"; });
   if (!worse.empty())
     clauses.push_back({kWorse, some_names(worse) + (worse.size() == 1 ? " trains" : " train") + " worse"});
-  std::map<Status, Rows> ended;
-  for (const Row& row : a.rows)
-    if (!row.ok() && row.started) ended[row.status].push_back(&row);
-  for (const auto& [status, rows] : ended)
-    clauses.push_back({kFailure, some_names(rows) + " " + what_happened(status)});
+  for (const Status status :
+       {Status::broken, Status::oom, Status::failed, Status::crashed, Status::timeout, Status::skipped}) {
+    Rows rows;
+    for (const Row& row : a.rows)
+      if (row.status == status && row.started) rows.push_back(&row);
+    if (!rows.empty()) clauses.push_back({kFailure, some_names(rows) + " " + what_happened(status)});
+  }
 }
 
 void add(const Sentences& sentences, Clauses& clauses) {
@@ -223,22 +230,24 @@ std::string headline(const Analysis& a) {
   add(answer, clauses);
   if (!a.tried.is_object()) {
     add_stack(a, clauses);
-    add_ablation(a, clauses);
+    add_full_stack(a, clauses);
     add_grid(a, rest);
     add_scaling(a, rest);
     add(rest, clauses);
   }
   if (clauses.empty()) return without_intervals(a.findings.front());
   add_ends(a, clauses);
+  // The last of those that matter least goes first.
   while (clauses.size() > kMostClauses) {
-    const auto least = std::ranges::max_element(clauses, {}, &Clause::rank);
+    const auto least = std::ranges::max_element(clauses.rbegin(), clauses.rend(), {}, &Clause::rank);
     if (least->rank == kWhole) break;
-    clauses.erase(least);
+    clauses.erase(std::next(least).base());
   }
   std::string text = a.missing_runs > 0 ? counted(static_cast<int64_t>(a.missing_runs), "run") +
                                               (a.missing_runs == 1 ? " has" : " have") +
-                                              " no result yet; so far, on this machine "
-                                        : "On this machine ";
+                                              " no result yet; so far, on this machine"
+                                        : "On this machine";
+  text += clauses.front().text.starts_with("of ") ? ", " : " ";
   for (const Clause& clause : clauses) text += clause.text + (&clause == &clauses.back() ? "." : "; ");
   return text;
 }

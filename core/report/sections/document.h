@@ -30,7 +30,7 @@ struct Section {
   std::string lead;                     ///< what it shows, in one sentence
   std::vector<std::string> paragraphs;  ///< above the table
   std::string chart;                    ///< name of a chart ("speed"); empty: none
-  std::string caption;                  ///< of the chart
+  std::string caption;                  ///< of the chart; empty: it says enough
   std::optional<Table> table;
   std::vector<std::string> bullets;  ///< below the table
   struct Link {
@@ -69,10 +69,10 @@ struct LossLine {
 };
 std::vector<LossLine> loss_lines(const std::vector<const Row*>&);
 
-/// rung | tokens/s | vs previous | total | peak memory | loss check, of each family. Where each row is
+/// rung | tokens/s | vs previous | total | peak memory | check, of each family. Where each row is
 /// compared with the base alone, one column has both.
 std::vector<Section> ladder_sections(const Analysis&);
-/// "✓", or what is wrong with a row.
+/// "✓", or what is wrong with a row; "—" of the base, which the others are held against.
 std::string loss_check(const Row&);
 /// The change of the loss against what the gate compares with: "+4.7e-03 to base (4.7386)".
 std::string loss_cell(const Row&);

@@ -4,6 +4,7 @@
 
 #include "base/counted.h"
 #include "base/suggest.h"
+#include "base/text.h"
 #include "report/analysis/quantities.h"
 #include "report/numbers/format.h"
 #include "report/numbers/verdict.h"
@@ -38,6 +39,11 @@ std::string total_cell(const Comparison& c) {
       break;
   }
   return std::string(to_string(Outcome::same_run));
+}
+
+/// Without the steps, which the findings tell.
+std::string time_cell(const std::optional<TimeToLoss>& time) {
+  return time && time->seconds ? duration(*time->seconds) : text_of(time);
 }
 
 std::string memory_cell(const Row& row) {
@@ -146,14 +152,14 @@ Table rung_table(const Analysis& a, const std::vector<const Row*>& rows) {
   const bool timed = a.experiment.target_loss > 0;
   if (validated) table.columns.push_back({"val. loss", true});
   if (timed) table.columns.push_back({"time to loss", true});
-  table.columns.push_back({"loss check"});
+  table.columns.push_back({"check"});
   for (const Row* row : rows) {
     std::vector<std::string> cells = {row->name, or_unknown(row->tokens_per_second, grouped),
                                       speed_cell(row->previous, one ? 0 : row->variant - 1)};
     if (!one) cells.push_back(total_cell(row->base));
     cells.push_back(memory_cell(*row));
     if (validated) cells.push_back(cell_of(quantity("validation_loss"), a, *row));
-    if (timed) cells.push_back(text_of(row->time_to_loss));
+    if (timed) cells.push_back(time_cell(row->time_to_loss));
     cells.push_back(loss_check(*row));
     table.rows.push_back(std::move(cells));
   }
@@ -176,14 +182,12 @@ void explain_table(const Analysis& a, const std::vector<const Row*>& rows, Secti
 void tell_failures(const std::vector<const Row*>& rows, Section& section) {
   for (const Row* row : rows)
     if (!row->ok())
-      section.bullets.push_back(row->name + ": " + std::string(to_string(row->status)) + ". " + row->reason);
+      section.bullets.push_back(row->name + ": " + std::string(to_string(row->status)) + ". " +
+                                with_cure(row->reason));
 }
 
 Section family_section(const Analysis& a, const Family& family) {
-  Section section{
-      .title = family.title,
-      .chart = "speed" + family.suffix,
-      .caption = "Median tokens/s of each rung; the whiskers reach from the slowest to the fastest round."};
+  Section section{.title = family.title, .chart = "speed" + family.suffix};
   if (!family.title.empty()) section.lead = "Speed, memory and losses of these rows, as in the table above.";
   section.table = rung_table(a, family.rows);
   explain_table(a, family.rows, section);

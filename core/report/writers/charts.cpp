@@ -48,6 +48,10 @@ Json speed_data(const FamilyRows& rows) {
                     {"previous", or_unknown(row->previous.speed, ratio_text)},
                     {"base", or_unknown(row->base.speed, ratio_text)}});
     }
+    if (row->ok() && row->memory.allocated)
+      value["memory"] = {{"bytes", *row->memory.allocated},
+                         {"text", bytes(*row->memory.allocated) +
+                                      (row->base.memory ? " · " + change(*row->base.memory, 0) : "")}};
     list.push_back(std::move(value));
   }
   return {{"rows", std::move(list)}};

@@ -140,8 +140,8 @@ std::string html_body(const Section& section, const std::vector<std::string>& ch
   std::string text;
   for (const auto& paragraph : section.paragraphs) text += "<p>" + html_text(paragraph) + "</p>\n";
   if (std::ranges::find(charts, section.chart) != charts.end())
-    text += R"(<div class="wide" id=")" + section.chart + "\"></div>\n<p class=\"caption\">" +
-            html_text(section.caption) + "</p>\n";
+    text += R"(<div class="wide" id=")" + section.chart + "\"></div>\n" +
+            (section.caption.empty() ? "" : "<p class=\"caption\">" + html_text(section.caption) + "</p>\n");
   if (section.table) text += html_table(*section.table);
   text += html_list(section.bullets, section.table && !section.table->bars.empty() ? " class=\"notes\"" : "");
   if (!section.links.empty()) {

@@ -39,8 +39,8 @@ std::string markdown_section(const Section& section, const std::vector<std::stri
   if (!section.lead.empty()) text += markdown_cell(section.lead) + "\n\n";
   for (const auto& paragraph : section.paragraphs) text += markdown_cell(paragraph) + "\n\n";
   if (std::ranges::find(charts, section.chart) != charts.end())
-    text +=
-        "![" + section.chart + "](" + section.chart + ".svg)\n\n" + markdown_cell(section.caption) + "\n\n";
+    text += "![" + section.chart + "](" + section.chart + ".svg)\n\n" +
+            (section.caption.empty() ? "" : markdown_cell(section.caption) + "\n\n");
   if (section.table) text += markdown_table(*section.table);
   for (const auto& bullet : section.bullets) text += "- " + markdown_cell(bullet) + "\n";
   for (const auto& link : section.links)

@@ -59,7 +59,7 @@ const Record<SummaryRung>& record_of(const SummaryRung*) {
           .field("rung", &SummaryRung::rung, {.required = true})
           .field("status", &SummaryRung::status, {.required = true})
           .field("loss_check", &SummaryRung::loss_check,
-                 {.doc = "as in the report's table", .required = true})
+                 {.doc = "as in the report's table: ✓, or what is wrong", .required = true})
           .field("tokens_per_second", &SummaryRung::tokens_per_second,
                  {.doc = "median over rounds", .promised = true, .nullable = true})
           .field("peak_memory_bytes", &SummaryRung::peak_memory_bytes,
@@ -79,7 +79,7 @@ const Record<Summary>& summary_record() {
           .field("schema_version", &Summary::schema_version, {.required = true, .schema = {{"const", 1}}})
           .field("experiment", &Summary::experiment, {.required = true})
           .field("label", &Summary::label, {.required = true})
-          .field("ok", &Summary::ok, {.doc = "no rung failed or broke its loss check", .required = true})
+          .field("ok", &Summary::ok, {.doc = "no rung failed or is broken", .required = true})
           .field("headline", &Summary::headline, {.doc = "the answer in one sentence", .required = true})
           .field("badge", &Summary::badge, {.doc = "the same in a few words", .required = true})
           .field("machine", &Summary::machine, {.required = true})
