@@ -7,14 +7,15 @@
 #include "optrush/tensor.h"
 
 namespace optrush {
-/// The documents of packed rows: attention stays inside each.
+/// The documents of packed rows. Attention does not cross the border between documents.
 struct Segments {
-  Tensor ids;  ///< (B, S) int32: number of the document, rising along a row; undefined: a row is one
-  /// (documents + 1) int32: where each begins among the B x S positions, and the end. The last documents may
-  /// be of nothing, so that every batch has as many.
+  Tensor ids;  ///< (B, S) int32: number of the document, increasing along a row; undefined: each row is one
+               ///< document
+  /// (documents + 1) int32: start of each document in the B x S positions, and the end. The last documents
+  /// may be empty, so that every batch has the same number.
   Tensor cu_seqlens;
-  int64_t max_seqlen = 0;  ///< no document has more positions; the same in every batch of a run
-  double pairs = 0;        ///< of positions in one document, any order: the squares of the lengths, added up
+  int64_t max_seqlen = 0;  ///< upper bound of the length of a document; the same in every batch of a run
+  double pairs = 0;        ///< sum of the squared document lengths
   bool defined() const { return ids.defined(); }
 };
 
@@ -24,20 +25,21 @@ struct Batch {
   Tensor tokens;     ///< (B, S) int64
   Tensor labels;     ///< (B, S) int64; undefined: the head returns logits (B, S, V)
   Tensor positions;  ///< (B, S) int64
-  /// (B, S, D) fp32 for a model that takes activations: the three above are then undefined.
+  /// (B, S, D) fp32 for a model with activations as input; the three tensors above are then undefined.
   Tensor input;
-  Tensor cos, sin;  ///< (B, 1, S, K) rotary tables of `positions`, made once a micro-batch by Model::prepare
+  Tensor cos, sin;  ///< (B, 1, S, K) rotary tables of `positions`, from Model::prepare, one per micro-batch
   Segments segments;
-  /// What plugins add, by name. Tracers and recomputation see them as they see the others.
+  /// Tensors that plugins add, by name. Tracing and recomputation include them.
   std::map<std::string, Tensor> named;
   int64_t first_sample =
-      0;  ///< number of its first sequence in the run: what its forward draws depends on it
-  int64_t valid_tokens = 0;     ///< labels that count in this micro-batch; without labels B x S
-  int64_t valid_sequences = 0;  ///< of which a label counts
-  /// The same of the whole step: all micro-batches, all ranks. Every loss sum is divided by the tokens.
+      0;  ///< index of its first sequence in the run; the random numbers of its forward depend on it
+  int64_t valid_tokens = 0;     ///< labels with a loss in this micro-batch; B x S without labels
+  int64_t valid_sequences = 0;  ///< sequences with at least one such label
+  /// The same counts for the whole step: all micro-batches, all ranks. Every loss sum is divided by
+  /// token_count.
   double token_count = 1, sequence_count = 1;
 
-  /// Every tensor, defined or not: a trace takes them as inputs.
+  /// All tensors, defined or not, as the inputs of a trace.
   Tensors tensors() const {
     Tensors all = {tokens, labels, positions, input, cos, sin, segments.ids, segments.cu_seqlens};
     for (const auto& [name, tensor] : named) all.push_back(tensor);
@@ -45,6 +47,6 @@ struct Batch {
   }
 };
 
-/// The documents that lie in each sequence, one behind the other, by number.
+/// The indices of the documents in each sequence, in order.
 using Rows = std::vector<std::vector<int64_t>>;
 }  // namespace optrush

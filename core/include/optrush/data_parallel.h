@@ -6,19 +6,20 @@
 #include "optrush/shard.h"
 
 namespace optrush {
-/// Owner of where parameters and gradients live between steps and in them: one device, replicated, sharded.
-/// Gradients are sums over Mesh::data() and Param::partial_over; the loss was divided once, by
-/// Batch::token_count. A sharded one also wraps Recipe::unit at Phase::shard, to gather before a unit and
-/// free after it.
+/// Decides where parameters and gradients are stored, between and during steps: on one device, replicated or
+/// sharded. Gradients are sums over Mesh::data() and Param::partial_over; the loss is divided once, by
+/// Batch::token_count. A sharded implementation also wraps Recipe::unit at Phase::shard, to gather parameters
+/// before a unit and free them after it.
 ///
-/// It is made when parameters are known by name and shape, without values, and gives each the layout of what
-/// this rank keeps (Param::layout, Param::sharded_over). Calls of a step: before_forward and before_backward
-/// for each chunk and micro-batch, finish once, zero_gradients once.
+/// It is created when parameters have names and shapes but no values. It sets the layout of each on this rank
+/// (Param::layout, Param::sharded_over). A step calls before_forward and before_backward for each chunk and
+/// micro-batch, finish once, and zero_gradients once.
 class DataParallel {
  public:
   virtual ~DataParallel() = default;
-  /// Takes the elements of param.layout: one tensor in layout.local_shape(), or with a codec its stored ones.
-  /// Sets leaf or stored. Called one parameter at a time, so the peak is one full parameter.
+  /// Stores the elements of param.layout: one tensor in layout.local_shape(), or the encoded tensors of a
+  /// codec. Sets leaf or stored. The host calls it for one parameter at a time, so the peak is one full
+  /// parameter.
   virtual void store(Param& param, Tensors values) = 0;
   virtual void before_forward() {}
   /// `last`: no backward of this chunk follows in this step.
@@ -28,8 +29,8 @@ class DataParallel {
   virtual void zero_gradients() = 0;
   virtual std::span<Shard> shards() = 0;
 
-  /// Calls `listener` when a shard's gradient is final, once a step for each shard that has one: in the
-  /// backward where that is known then, else in finish().
+  /// Calls `listener` when a shard's gradient is final, once per step and shard: in the backward if possible,
+  /// otherwise in finish().
   void on_ready(std::function<void(Shard&)> listener) { listeners_.push_back(std::move(listener)); }
 
  protected:
@@ -42,11 +43,11 @@ class DataParallel {
   std::vector<std::function<void(Shard&)>> listeners_;
 };
 
-/// Calls `added` each time autograd has added to the gradient of a leaf, which `added` may take away. One
-/// listener a leaf; it belongs to the DataParallel that owns the leaf.
+/// Calls `added` each time autograd has accumulated into the gradient of a leaf. `added` may remove the
+/// gradient. A leaf has one listener, that of the DataParallel that owns the leaf.
 void after_accumulation(const Tensor& leaf, std::function<void(const Tensor& leaf)> added);
 
-/// For a DataParallel that keeps a parameter whole: its values become the leaf, or the stored tensors where
-/// there is a codec, and what is trained becomes one shard more.
+/// For a DataParallel that stores a parameter whole: its values become the leaf, or the encoded tensors of
+/// its codec. A trainable parameter becomes an additional shard.
 void keep_whole(Param& param, Tensors values, std::vector<Shard>& shards);
 }  // namespace optrush

@@ -8,37 +8,37 @@
 #include "optrush/tensor.h"
 
 namespace optrush {
-/// What autocast does to the floating-point inputs: it knows ATen's names only, so an operator of one's own
-/// says.
+/// Treatment of the floating-point inputs under autocast, which knows only the operators of ATen.
 enum class Cast : uint8_t { keep, lower, fp32 };
 
-/// A custom derivative as data: a forward and a backward instead of a torch::autograd::Function. Eager
-/// training, a compiler, recomputation and the tests' gradcheck all read the same two functions.
+/// A custom autograd function as data: a forward and a backward, instead of a torch::autograd::Function.
+/// Eager training, compilation, recomputation and gradient checks use the same two functions.
 struct Differentiable {
   struct Result {
     Tensors outputs;
-    Tensors saved;  ///< what the backward needs: inputs, outputs or others
+    Tensors saved;  ///< tensors for the backward: inputs, outputs or others
   };
   std::string name;
   std::function<Result(const Tensors& inputs)> forward;
-  /// One gradient for each input, undefined where there is none. So may those of outputs be, but not all.
+  /// Returns one gradient for each input; undefined: no gradient. Some of `output_gradients`, but not all,
+  /// may be undefined.
   std::function<Tensors(const Tensors& saved, const Tensors& output_gradients)> backward;
   Traits traits = {.trace = Trace::pair};
   Cast cast = Cast::keep;
 };
 
-/// Calls it under autograd. `op` must outlive the run: keep it in the plugin. Under a tracer it becomes one
-/// node of the graph (TracedFunctions).
+/// Calls the operator with autograd. `op` must outlive the run, for example as a member of the plugin. Under
+/// a tracer it becomes one node of the graph (TracedFunctions).
 Tensors call(const Differentiable& op, Tensors inputs);
 
-/// What a tracer has to know of the pairs that the traced function calls. Lives on one thread around a trace:
-/// each `call` is then a node `optrush::call(str pair, Tensor[] inputs) -> Tensor[]`, where `pair` is the
-/// index of an entry. The halves are traced apart, so that a compiler keeps the backward that was written.
+/// The Differentiable operators that a traced function calls. It exists on one thread during a trace. Each
+/// `call` is then a node `optrush::call(str pair, Tensor[] inputs) -> Tensor[]`, where `pair` is the index of
+/// an entry. Forward and backward are traced separately, so that a compiler keeps the custom backward.
 class TracedFunctions {
  public:
   struct Entry {
     const Differentiable* op = nullptr;
-    Tensors inputs;  ///< of this call
+    Tensors inputs;  ///< inputs of this call
   };
   TracedFunctions();
   ~TracedFunctions();
@@ -52,17 +52,17 @@ class TracedFunctions {
   TracedFunctions* outer_;
 };
 
-/// How gradients are held against central differences.
+/// Settings of a comparison of gradients with central differences.
 struct GradientCheck {
   double step = 1e-5;
-  double tolerance = 1e-6;  ///< of the largest difference quotient of an input, or of 1
-  int64_t elements = 0;     ///< at most so many of each input, spread over it; 0: every one
+  double tolerance = 1e-6;  ///< relative to the largest difference quotient of an input, or to 1
+  int64_t elements = 0;     ///< maximum number of elements to check per input, evenly spread; 0: all
 };
 
-/// Holds the gradients that autograd gives for `function` against central differences of it, for each input
-/// that requires a gradient; the outputs are weighted by random directions. Returns "" where they agree, else
-/// which input is wrong and both values. Inputs must be fp64, where differences mean something: an Error
-/// otherwise. Leaves the inputs as they were, their `grad` empty.
+/// Compares the gradients that autograd computes for `function` with central differences, for each input that
+/// requires a gradient. The outputs are weighted by random directions. Returns "" if they agree, otherwise
+/// the wrong input and both values. Throws an Error if an input is not fp64, because differences are too
+/// inexact in other types. Leaves the inputs unchanged, with empty `grad`.
 std::string wrong_gradient(const std::function<Tensors(const Tensors&)>& function, const Tensors& inputs,
                            const GradientCheck& = {});
 }  // namespace optrush

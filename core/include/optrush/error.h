@@ -3,7 +3,7 @@
 #include <string>
 
 namespace optrush {
-/// An error for the user: what is wrong, where, and the cure. what() joins the parts that are given:
+/// An error for the user: the problem, its place and the remedy. what() joins the given parts:
 /// "experiments/x.lua:12: unknown option 'rnk' of plugin 'adapter'\n  hint: did you mean 'rank'?"
 class Error : public std::runtime_error {
  public:
@@ -12,20 +12,21 @@ class Error : public std::runtime_error {
   const std::string& message() const { return message_; }
   const std::string& cure() const { return cure_; }
   const std::string& where() const { return where_; }
-  /// The same error with a place put in front of it, where it has none yet.
+  /// The same error with a place, if it has none yet.
   Error at(const std::string& where) const;
 
  private:
   std::string message_, cure_, where_;
 };
 
-/// This machine lacks what the rung needs (a GPU, Python's torch): the rung is skipped, with the cure.
+/// This machine lacks a requirement of the rung (a GPU, torch in Python). The rung is skipped, with this
+/// reason and remedy.
 class Skip : public Error {
  public:
   using Error::Error;
 };
 
-/// Bad usage of the command line: exit code 2.
+/// Wrong usage of the command line: exit code 2.
 class UsageError : public Error {
  public:
   using Error::Error;

@@ -7,27 +7,26 @@
 #include "optrush/tensor.h"
 
 namespace optrush {
-/// A plan forecasts a step by running it on tensors that have sizes and no values
-/// (docs/internals/forecasts.md): calls of ATen need no care. A kernel of one's own takes part when it makes
-/// its outputs as ever, notes itself, and then runs only where this is false. Its slot says so by
-/// Traits::predictable.
+/// Whether the present run is a forecast: a plan runs one step on tensors with sizes but without values
+/// (docs/internals/forecasts.md). Calls of ATen need no special treatment. A custom kernel takes part as
+/// follows: it creates its outputs as usual, notes itself (NotedKernel), and launches only if this returns
+/// false. Its slot declares this with Traits::predictable.
 bool is_forecast(at::Device);
 bool is_forecast(const Tensor&);
 
-/// The kind of device whose form of an operator is wanted (which kernel, how large a chunk): a device's own;
-/// in a forecast that of the run that is forecast, kCPU or kCUDA.
+/// The device type that decides the implementation of an operator (kernel, chunk size): the type of the
+/// device, or in a forecast that of the predicted run, kCPU or kCUDA.
 at::DeviceType form_of(at::Device);
 at::DeviceType form_of(const Tensor&);
 
-/// The host sees what a step calls through LibTorch's dispatcher. What goes past it (compiled code, kernels
-/// of one's own) says here what it does, on whatever device it runs, and in a forecast
-/// too: there it runs nothing.
+/// The host counts the calls that pass LibTorch's dispatcher. Other work (compiled code, custom kernels) must
+/// be noted with the functions below, on every device and in a forecast as well, where nothing is launched.
 
-/// FLOPs of matmuls, multiply and add counted as two; `hfu` adds them to what it sees itself.
+/// FLOPs of matmuls, with multiply and add counted as two. `hfu` includes them.
 void note_flops(double flops);
 
-/// `launches` kernels that read and write `bytes` together. What this thread calls of ATen while it lives is
-/// part of these kernels, as on a CPU, where ATen may help a kernel that does all by itself on a GPU.
+/// `launches` kernels that read and write `bytes` in total. ATen calls of this thread during its lifetime
+/// count as part of these kernels: on a CPU, a custom kernel may use ATen for a part of its work.
 class NotedKernel {
  public:
   NotedKernel(const std::string& name, double bytes, int64_t launches = 1);
@@ -37,9 +36,9 @@ class NotedKernel {
 
  private:
   struct Note;
-  std::unique_ptr<Note> note_;  ///< none where nobody counts
+  std::unique_ptr<Note> note_;  ///< null if nothing is counted
 };
 
-/// Bytes of these tensors' elements together; undefined ones have none, an expanded axis counts once.
+/// Total bytes of the elements of these tensors. Undefined tensors have none; an expanded axis counts once.
 double bytes_of(std::initializer_list<Tensor>);
 }  // namespace optrush

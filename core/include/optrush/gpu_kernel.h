@@ -10,12 +10,12 @@
 #include "optrush/tensor.h"
 
 namespace optrush {
-/// CUDA C++ that is compiled at run time, by NVRTC, for the GPU at hand.
+/// CUDA C++ source that NVRTC compiles at run time for the present GPU.
 struct GpuSource {
-  std::string file;  ///< its name in messages: "norm.cu"
+  std::string file;  ///< name in messages: "norm.cu"
   std::string text;
-  std::map<std::string, std::string> headers = {};  ///< what it includes, besides CUDA's own: name to text
-  std::vector<std::string> options = {};            ///< of NVRTC, besides C++17: "-DROWS=4"
+  std::map<std::string, std::string> headers = {};  ///< included headers except CUDA's: name to text
+  std::vector<std::string> options = {};            ///< options of NVRTC in addition to C++17: "-DROWS=4"
 };
 
 /// One kernel in machine code.
@@ -25,18 +25,17 @@ struct GpuCode {
 };
 
 /// Compiles `kernel` ("scale", or an instance of a template: "scale<float, 4>") for an architecture: "sm_90".
-/// Needs NVRTC, but no GPU. What was compiled before comes from the disk ($OPTRUSH_CACHE, else
-/// ~/.cache/optimization-rush, in it `kernels`). An Error holds NVRTC's log and the line of the source.
+/// Needs NVRTC, but no GPU. Compiled kernels are cached in the folder `kernels` of $OPTRUSH_CACHE or
+/// ~/.cache/optimization-rush. Throws an Error with NVRTC's log and the source line.
 GpuCode compile_gpu_kernel(const GpuSource&, const std::string& kernel, const std::string& architecture);
 
-/// Of the current device: "sm_90". An Error where there is no GPU.
+/// The architecture of the current device: "sm_90". Throws an Error without a GPU.
 std::string gpu_architecture();
 
 /// CUDA's name of a tensor's type, for instances of templates: "float", "double", "__half", "__nv_bfloat16".
 std::string cuda_type(at::ScalarType);
 
-/// How many threads run a kernel. `shared`: dynamic shared memory of a block, in
-/// bytes.
+/// Blocks and threads of a launch. `shared`: dynamic shared memory of a block, in bytes.
 struct GpuGrid {
   std::array<int64_t, 3> blocks = {1, 1, 1};
   std::array<int64_t, 3> threads = {1, 1, 1};
@@ -46,8 +45,8 @@ struct GpuGrid {
 /// A kernel on one GPU. Belongs to its GpuProgram.
 class GpuKernel {
  public:
-  /// Puts it on the current stream of the current device, with arguments of exactly the types that the kernel
-  /// takes: pointers, numbers, plain structs. Their number and sizes are compared with the kernel's.
+  /// Launches the kernel on the current stream of the current device. The arguments must have exactly the
+  /// kernel's types: pointers, numbers, plain structs. Their number and sizes are checked.
   template <class... Arguments>
   void launch(const GpuGrid& grid, const Arguments&... arguments) const {
     static_assert((std::is_trivially_copyable_v<Arguments> && ...), "an argument is copied byte by byte");
@@ -55,7 +54,7 @@ class GpuKernel {
     const size_t sizes[] = {sizeof(Arguments)..., 0};
     enqueue(grid, addresses, sizes, sizeof...(Arguments));
   }
-  /// Blocks that the whole GPU runs at the same time.
+  /// Number of blocks that run on the whole GPU at the same time.
   int64_t resident_blocks(int64_t threads, int64_t shared = 0) const;
 
   class Loaded;
@@ -67,13 +66,13 @@ class GpuKernel {
   std::unique_ptr<Loaded> loaded_;
 };
 
-/// The kernels of one source, each compiled and loaded when a GPU first needs it. Nothing of CUDA is opened
+/// The kernels of one source. Each is compiled and loaded at its first use on a GPU; CUDA is not opened
 /// before.
 class GpuProgram {
  public:
   explicit GpuProgram(GpuSource);
   ~GpuProgram();
-  /// For the current device; as compile_gpu_kernel.
+  /// The kernel for the current device; `name` as in compile_gpu_kernel.
   const GpuKernel& kernel(const std::string& name) const;
   const GpuSource& source() const;
 

@@ -2,6 +2,6 @@
 #include <nlohmann/json.hpp>
 
 namespace optrush {
-/// Every spec, plan and result. Keys keep the order in which they were written, so output is deterministic.
+/// The type of every spec, plan and result. Keys keep their order, so output is deterministic.
 using Json = nlohmann::ordered_json;
 }  // namespace optrush

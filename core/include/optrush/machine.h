@@ -7,35 +7,34 @@
 #include <vector>
 
 namespace optrush {
-/// The folder of one kind of artifact that later runs use again, such as compiled code: `kind` in
-/// $OPTRUSH_CACHE, else in $XDG_CACHE_HOME/optimization-rush, else in ~/.cache/optimization-rush. It may not
-/// exist yet.
+/// The cache folder for one kind of artifact, such as compiled code: `kind` in $OPTRUSH_CACHE, otherwise in
+/// $XDG_CACHE_HOME/optimization-rush, otherwise in ~/.cache/optimization-rush. It may not exist yet.
 std::filesystem::path cache_folder(const std::string& kind);
 
-/// The Python that goes with this program: OPTRUSH_PYTHON if it is set, else the .venv of the source tree,
-/// else the one of the environment that its LibTorch lies in, else the python3 that would import that torch.
-/// Empty where there is none.
+/// The Python that belongs to this program: OPTRUSH_PYTHON if set, otherwise the .venv of the source tree,
+/// otherwise the Python of the environment that contains its LibTorch, otherwise the python3 that imports
+/// this torch. Empty if there is none.
 std::filesystem::path project_python();
 
-/// Runs it with `arguments` and waits. Its output goes to `log`. Returns the exit code; 128 + n where signal
-/// n ended it. An Error where there is no Python or it can't be started.
+/// Runs project_python() with `arguments` and waits for its end. Its output goes to `log`. Returns the exit
+/// code, or 128 + n if signal n ended it. Throws an Error if there is no Python or it cannot be started.
 int run_python(const std::vector<std::string>& arguments, const std::filesystem::path& log);
 
-/// Where the bytes of CPU tensors come from. The host counts what tensors ask for above it, so counts are the
-/// same with any source.
+/// The memory source of CPU tensors. The host counts requested bytes above it, so the counts do not depend on
+/// the source.
 class HostMemory {
  public:
   virtual ~HostMemory() = default;
-  /// Aligned to 64 bytes; throws c10::OutOfMemoryError. From any thread.
+  /// Allocates with an alignment of 64 bytes; throws c10::OutOfMemoryError. Called from any thread.
   virtual void* allocate(size_t bytes) = 0;
-  /// `bytes` as they were asked for. From any thread, not only the one that allocated.
+  /// Releases a block; `bytes` is the requested size. Called from any thread, not only the allocating one.
   virtual void release(void* block, size_t bytes) noexcept = 0;
-  /// Largest number of bytes held of the system since the last reset, used or not.
+  /// Peak of the bytes obtained from the system since the last reset, used or not.
   virtual int64_t peak_reserved() const = 0;
   virtual void reset_peak() = 0;
 };
 
-/// CPU tensors that are made from now on take their bytes from it; the ones that exist go back to where
-/// theirs came from. It is kept until the process ends.
+/// Sets the source of new CPU tensors. Existing tensors are released to their original source. The source is
+/// kept until the process ends.
 void use_host_memory(std::shared_ptr<HostMemory>);
 }  // namespace optrush

@@ -13,17 +13,18 @@ class ProcessGroup;
 }
 
 namespace optrush {
-/// A collective under way. The tensors of the call must not be touched before wait(); they live until then.
+/// A collective in progress. The tensors of the call must not be used before wait(); they are kept alive
+/// until then.
 class WorkHandle {
  public:
   WorkHandle() = default;
-  /// The result is there: for the host on a CPU, for the current stream on a GPU. Time that passes here is
-  /// exposed communication. An Error names collective and group where a rank went away or is late. Nothing
-  /// happens the second time.
+  /// Waits until the result is available: to the host on a CPU, to the current stream on a GPU. The waiting
+  /// time is exposed communication. Throws an Error with the collective and group if a rank ended or is late.
+  /// A second call has no effect.
   void wait();
   /// Whether wait() would return at once.
   bool done() const;
-  /// Whether there is something to wait for.
+  /// Whether a collective is in progress.
   bool under_way() const { return state_ != nullptr; }
 
  private:
@@ -32,10 +33,10 @@ class WorkHandle {
   std::shared_ptr<State> state_;
 };
 
-/// The ranks that differ along some dimensions of the mesh, and what they send each other. Every byte that a
-/// run sends goes through here: it is counted, has a limit of time, and an error names the group. A group of
-/// one rank sends nothing. In a forecast nothing is sent, and results have sizes only. Under a compiler's
-/// tracer a call is an Error: use all_reduced().
+/// The ranks that differ along some dimensions of the mesh, and their collectives. All communication of a run
+/// uses groups: it is counted, has a timeout, and its errors name the group. A group of one rank sends
+/// nothing. In a forecast nothing is sent, and results have sizes only. Under a compiler's tracer a call
+/// throws an Error: use all_reduced().
 class Group {
  public:
   ~Group();
@@ -48,28 +49,28 @@ class Group {
 
   /// Sums in place over the ranks; bf16 and fp16 are summed in their own type by the backend.
   WorkHandle all_reduce(const Tensor& tensor);
-  /// The largest, in place.
+  /// Maximum over the ranks, in place.
   WorkHandle all_reduce_max(const Tensor& tensor);
-  /// `out`, of size() x numel of `in`, gets the ranks' `in` one after the other. `in` may be this rank's part
-  /// of `out`.
+  /// `out`, with size() x the elements of `in`, receives the ranks' `in` in order. `in` may be this rank's
+  /// part of `out`.
   WorkHandle all_gather(const Tensor& out, const Tensor& in);
-  /// `out` gets this rank's part of the sum over the ranks of `in`, which has size() x its numel. Where `out`
-  /// is of a wider type, sums are made in that type on a CPU.
+  /// `out` receives this rank's part of the sum of `in` over the ranks; `in` has size() x its elements. If
+  /// `out` has a wider type, a CPU sums in that type.
   WorkHandle reduce_scatter(const Tensor& out, const Tensor& in);
-  /// Part r of `in` goes to rank r; part r of `out` comes from there.
+  /// Part r of `in` is sent to rank r; part r of `out` is received from rank r.
   WorkHandle all_to_all(const Tensor& out, const Tensor& in);
   WorkHandle broadcast(const Tensor& tensor, int64_t from);
   WorkHandle send(const Tensor& tensor, int64_t to);
   WorkHandle receive(const Tensor& tensor, int64_t from);
-  /// Sends `in` to one rank and receives `out` from one, the same or another, in one call: ranks that all
-  /// send before they receive would wait for each other on a GPU. Counts as "send".
+  /// Sends `in` to one rank and receives `out` from the same or another rank, in one call. On a GPU, ranks
+  /// that all send before they receive would deadlock. Counted as "send".
   WorkHandle exchange(const Tensor& out, int64_t from, const Tensor& in, int64_t to);
 
   /// The sum over the ranks as an operator: under a tracer it is a node of the graph
-  /// (_c10d_functional::all_reduce). It has no derivative of its own.
+  /// (_c10d_functional::all_reduce). It has no derivative.
   Tensor all_reduced(const Tensor& tensor);
 
-  /// For libraries that drive a group themselves (c10d's Reducer). What they send through it is not counted.
+  /// For libraries that use a process group directly (c10d's Reducer). Their traffic is not counted.
   c10d::ProcessGroup& process_group();
 
  private:
@@ -79,13 +80,12 @@ class Group {
   std::unique_ptr<State> state_;
 };
 
-/// What differs between the ranks along a mesh dimension: neither data nor layers (they share the parameters
-/// of the same layers), what they train on, or which layers they have.
+/// Difference between the ranks along a mesh dimension: nothing (they shard parameters of the same layers on
+/// the same data), the sequences of the batch, the positions of a sequence, or the layers.
 enum class Splits : uint8_t { nothing, batch, sequence, layers };
 
-/// Named dimensions over the ranks of a run. apply() declares them; the batch dimension "dp" takes the ranks
-/// that are left. Where a dimension is absent its size is 1 and the rank 0, so nobody has to ask "is this
-/// distributed?".
+/// Named dimensions over the ranks of a run. apply() declares them; the batch dimension "dp" has the
+/// remaining ranks. An absent dimension has size 1 and rank 0, so code needs no special case for one device.
 class Mesh {
  public:
   using Names = std::vector<std::string>;
@@ -93,36 +93,37 @@ class Mesh {
     std::string name;
     int64_t size = 1;
     Splits splits = Splits::nothing;
-    /// Ranks that are neighbours along a dimension of greater nearness lie closer together: in one machine
-    /// before across machines. "dp" has 20.
+    /// Neighbours along a dimension of greater nearness are placed closer together: within a machine before
+    /// across machines. "dp" has 20.
     int64_t nearness = 0;
   };
 
   Mesh(const Mesh&) = delete;
   Mesh& operator=(const Mesh&) = delete;
 
-  /// In apply(). An Error where the name is taken by another size.
+  /// Declares a dimension, in apply(). Throws an Error if the name exists with a different size.
   void dim(Dim);
 
   int64_t size(std::string_view dim) const;
   int64_t rank(std::string_view dim) const;
-  /// The ranks along several dimensions taken as one, as their group counts them.
+  /// Size and rank of several dimensions combined, as in their group.
   int64_t size(const Names& dims) const;
   int64_t rank(const Names& dims) const;
   const std::vector<Dim>& dims() const { return dims_; }  ///< outermost first
   Names all() const;
-  /// The dimensions that split the batch: which ranks train on other sequences.
+  /// The dimensions whose ranks train on different sequences.
   Names batch() const;
-  /// The dimensions that split the sequence: which ranks train on other positions of the same sequences.
+  /// The dimensions whose ranks train on different positions of the same sequences.
   Names sequence() const;
   /// The dimensions that split batch or sequence: gradients, losses and token counts sum over them.
   Names data() const;
-  /// The dimensions along which ranks have other layers, so that none has a part of another's parameters.
+  /// The dimensions whose ranks have different layers, and so no parameters in common.
   Names layers() const;
   int64_t world_size() const { return world_size_; }
   int64_t world_rank() const { return world_rank_; }
 
-  /// The ranks that differ along `dims` only. After Event::mesh_initialized; every one of them has to ask.
+  /// The group of ranks that differ along `dims` only. Available from Event::mesh_initialized on; every rank
+  /// of the group must call it.
   Group& group(const Names& dims) const;
 
  protected:

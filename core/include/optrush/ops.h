@@ -17,48 +17,50 @@ struct AttentionForwardBackward;
 struct AttentionArgs {
   bool causal = true;
   double scale = 1;        ///< of the scores, before the softmax
-  bool lse = false;        ///< also give the log-sum-exp of the scores; only from a base that offers "lse"
-  Segments segments = {};  ///< of the batch; only for a base that offers "segments"
-  /// The same kernel in two halves, as resolved at this module. Null where the caller has none.
+  bool lse = false;        ///< also return the log-sum-exp of the scores; needs a base that offers "lse"
+  Segments segments = {};  ///< of the batch; needs a base that offers "segments"
+  /// The same kernel as separate forward and backward, resolved at this module. Null if not available.
   const AttentionForwardBackward* halves = nullptr;
 };
 
 struct AttentionOut {
   Tensor out;  ///< (B, H, S, K)
-  Tensor lse;  ///< (B, H, S) fp32, for fp64 inputs fp64; natural logarithm; where asked for
+  Tensor lse;  ///< (B, H, S) fp32, or fp64 for fp64 inputs; natural logarithm; defined if requested
 };
 
-/// Attention without autograd, in halves that a caller combines: a ring computes one part of the keys after
-/// the other, merges the outputs by their log-sum-exps, and gives the merged ones to the backward of each
-/// part (arXiv:2310.01889).
+/// Attention without autograd, as separate forward and backward. Ring attention computes one part of the keys
+/// after another, merges the outputs by their log-sum-exps, and passes the merged ones to the backward of
+/// each part (arXiv:2310.01889).
 struct AttentionForwardBackward {
-  /// Both members of the result are set. Queries and keys may differ in length where it is not causal.
+  /// Both members of the result are defined. Queries and keys may differ in length if the attention is not
+  /// causal.
   std::function<AttentionOut(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs&)>
       forward;
-  /// {dq, dk, dv} of this part, where `out` and `lse` are those of the whole row of keys.
+  /// {dq, dk, dv} of this part; `out` and `lse` are those of all keys.
   std::function<std::array<Tensor, 3>(const Tensor& gradient, const Tensor& q, const Tensor& k,
                                       const Tensor& v, const Tensor& out, const Tensor& lse,
                                       const AttentionArgs&)>
       backward;
 };
 
-/// The entries of a vocabulary whose logits are made here, where ranks split it.
+/// The part of the vocabulary whose logits this rank computes, if ranks split it.
 struct VocabularyPart {
   int64_t begin = 0, end = 0;
-  int64_t widest = 0;      ///< rows of the largest part: ranks that cut their work by it cut it alike
-  Group* group = nullptr;  ///< the ranks that have the others
+  int64_t widest = 0;      ///< rows of the largest part, so that ranks can chunk their work identically
+  Group* group = nullptr;  ///< the ranks with the other parts
 };
 
-/// Of rows of logits that ranks have in parts (arXiv:1909.08053): what a cross entropy needs of all of them.
+/// Values over the whole vocabulary that a cross entropy needs, for rows of logits that are split over ranks
+/// (arXiv:1909.08053).
 struct VocabularySums {
   Tensor lse;       ///< (rows): log-sum-exp over the whole vocabulary
   Tensor of_label;  ///< (rows): logit of the row's label; 0 where it is ignored
 };
-/// logits (rows, end - begin) in fp32 or fp64, labels (rows) of the whole vocabulary with -100 ignored. One
-/// sum over the ranks, of (ranks + 1) x rows numbers; a tracer sees it as an operator.
+/// logits (rows, end - begin) in fp32 or fp64; labels (rows) of the whole vocabulary, with -100 ignored.
+/// Needs one all-reduce of (ranks + 1) x rows numbers, which a tracer records as an operator.
 VocabularySums over_vocabulary(const Tensor& logits, const Tensor& labels, const VocabularyPart&);
-/// Of the sum over rows of lse - of_label, by the logits of the part: softmax - one-hot, 0 where the label is
-/// ignored.
+/// The gradient of the sum of lse - of_label with respect to the logits of the part: softmax - one-hot, and 0
+/// where the label is ignored.
 Tensor gradient_of_part(const Tensor& logits, const Tensor& labels, const Tensor& lse, const VocabularyPart&);
 
 struct NormArgs {
@@ -81,27 +83,27 @@ struct Ops {
   /// q (B, H, S, K), k and v (B, G, S, K)
   using Attention =
       Slot<AttentionOut(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs&)>;
-  /// Replaced by who replaces `attention`, where its kernel can: the two are one.
+  /// A plugin that replaces `attention` replaces this slot as well, if its kernel supports it.
   using HalvesOfAttention = Slot<AttentionForwardBackward()>;
   using Swiglu = Slot<Tensor(const Tensor& gate, const Tensor& up)>;  ///< (B, S, F)
-  /// The resolved operators of one SwiGLU MLP, adapters and all.
+  /// The resolved operators of one SwiGLU MLP, including adapters.
   struct MlpParts {
     Linear::Fn gate, up, down;
     Swiglu::Fn swiglu;
   };
-  /// down(swiglu(gate(x), up(x))). Its module holds the matrices of gate, up and down, which count as part of
-  /// those linears: a base that is made of the parts keeps whatever was done to them.
+  /// down(swiglu(gate(x), up(x))). Its module has the matrices of gate, up and down, which count as part of
+  /// these linears: a base that calls the parts keeps their edits.
   using Mlp = Slot<Tensor(const Tensor& x, const MlpParts&)>;
-  /// The resolved operators of a head, adapters and all: `logits` is (B, S, D) to (B, S, V), or to the
-  /// entries of the part where there is one.
+  /// The resolved operators of a head, including adapters: `logits` maps (B, S, D) to (B, S, V), or to the
+  /// entries of `part`.
   struct HeadParts {
     Linear::Fn logits;
     std::optional<VocabularyPart> part = {};
   };
   /// x (B, S, D), labels (B, S): the sum, not the mean, of the cross entropies, in fp32 or fp64. Its module
-  /// holds the output matrix (V, D), which counts as part of the linear: see Mlp. A base that
-  /// offers "vocabulary" heeds the part: labels are of the whole vocabulary, the loss is that of all of it
-  /// and the same on every rank of the group, and the gradient of x is the part's.
+  /// has the output matrix (V, D), which counts as part of the linear: see Mlp. A base that offers
+  /// "vocabulary" supports `part`: labels refer to the whole vocabulary, the loss covers all of it and is
+  /// equal on every rank of the group, and the gradient of x is that of the part.
   using HeadLoss = Slot<Tensor(const Tensor& x, const Tensor& labels, const HeadParts&)>;
 
   Embedding embedding;

@@ -8,14 +8,14 @@
 #include "optrush/json.h"
 
 namespace optrush {
-/// How a plugin changes arithmetic, and so how the correctness gate compares its rung
+/// Effect of a plugin on arithmetic. It determines the comparison of its rung by the correctness gate
 /// (docs/internals/verdicts.md).
 enum class Effect : uint8_t {
   exact,      ///< the same bits
   rounding,   ///< the same formula in another order
   precision,  ///< fewer bits
-  batch,      ///< another number of sequences a step
-  model       ///< another function, task or rule of the update, or other trainable parameters
+  batch,      ///< a different number of sequences per step
+  model       ///< a different function, task or update rule, or different trainable parameters
 };
 std::string_view to_string(Effect);
 std::vector<std::string> effect_names();
@@ -24,14 +24,15 @@ Effect effect_from_string(std::string_view, const std::string& where);
 
 /// One option of a plugin, as written in the plugin's description:
 ///   {"name": "rank", "type": "integer", "default": 8, "min": 1, "max": 1024, "doc": "rank r of the update"}
-/// type: integer | number | string | boolean | list (of strings). `choices` limits a string or a list's
-/// items; `effects` names those that do more to arithmetic than the plugin: {"bf16": "precision"}.
+/// type: integer | number | string | boolean | list (of strings). `choices` limits a string or the items of a
+/// list; `effects` lists choices with a stronger effect on arithmetic than the plugin's: {"bf16":
+/// "precision"}.
 struct OptionSchema {
   std::string name, type, doc;
-  Json fallback;  ///< "default"; null: the option must be given
+  Json fallback;  ///< "default"; null: the option is required
   Json min, max;  ///< null: no limit
   std::vector<std::string> choices;
-  std::map<std::string, Effect> effects = {};  ///< of a boolean's "true" or "false", too
+  std::map<std::string, Effect> effects = {};  ///< also for "true" or "false" of a boolean
 
   static OptionSchema parse(const Json&, const std::string& where);
 };
@@ -40,8 +41,8 @@ struct OptionSchema {
 class Options {
  public:
   Options() = default;
-  /// Checks `given` against the schema and fills in defaults; an Error lists the option, the allowed values,
-  /// the nearest name. `where` is the place that the user wrote: "x.lua:12, plugin 'adapter'".
+  /// Checks `given` against the schema and fills in defaults. An Error has the option, the allowed values and
+  /// the nearest name. `where` is the place in the user's script: "x.lua:12, plugin 'adapter'".
   Options(const std::vector<OptionSchema>&, const Json& given, const std::string& where);
 
   int64_t integer(std::string_view name) const;

@@ -11,9 +11,9 @@
 #include "optrush/tensor.h"
 
 namespace optrush {
-/// Which logical elements of a tensor lie in this process, and where. A tensor is first cut by axes (tensor
-/// parallelism), then a range of what is left is taken in row-major order (sharding). Everything that splits,
-/// gathers, saves or loads a parameter or its optimizer state reads it.
+/// The logical elements of a tensor that this process stores, and their places. A tensor is first cut along
+/// axes (tensor parallelism), then a range of the remaining elements is taken in row-major order (sharding).
+/// All code that splits, gathers, saves or loads a parameter or its optimizer state uses it.
 class Layout {
  public:
   /// [begin, end) along each axis.
@@ -22,7 +22,7 @@ class Layout {
     int64_t numel() const;
     bool operator==(const Box&) const = default;
   };
-  /// A box of the logical tensor that lies here without gaps, in row-major order, from element `at` on.
+  /// A box of the logical tensor that is stored contiguously, in row-major order, from element `at` on.
   struct Piece {
     Box box;
     int64_t at = 0;
@@ -32,31 +32,32 @@ class Layout {
   /// All of a tensor of this shape.
   explicit Layout(std::vector<int64_t> shape);
 
-  /// [begin, end) along `axis` of what is here. An Error after a range(): a flat piece has no axes.
+  /// Keeps [begin, end) along `axis` of the local elements. Throws an Error after a range(): a flat part has
+  /// no axes.
   Layout cut(int64_t axis, int64_t begin, int64_t end) const;
-  /// Elements [begin, end) of what is here, counted in row-major order.
+  /// Keeps the local elements [begin, end), in row-major order.
   Layout range(int64_t begin, int64_t end) const;
-  /// The layout of a tensor with one entry for each `block` consecutive logical elements, as scales of a
-  /// codec or of an 8-bit optimizer are. An Error where a cut goes through a block.
+  /// The layout of a tensor with one entry per `block` consecutive logical elements, such as the scales of a
+  /// codec or of an 8-bit optimizer. Throws an Error if a cut is inside a block.
   Layout in_blocks(int64_t block) const;
 
   const std::vector<int64_t>& shape() const { return shape_; }  ///< logical
-  /// Of the tensor here: of the box, or {numel()} where only a range of it is here.
+  /// The shape of the local tensor: that of the box, or {numel()} if only a range of it is local.
   std::vector<int64_t> local_shape() const;
-  /// Of the box that the range was taken from.
+  /// The shape of the box from which the range was taken.
   std::vector<int64_t> box_shape() const;
   int64_t numel() const { return end_ - begin_; }
-  bool whole() const;                             ///< every logical element is here
+  bool whole() const;                             ///< every logical element is local
   bool ranged() const;                            ///< a range() took a part of the box
   int64_t range_begin() const { return begin_; }  ///< in row-major elements of the box
   int64_t range_end() const { return end_; }
-  /// At most 2 x dimensions - 1; none where nothing is here.
+  /// The local pieces: at most 2 x dimensions - 1; none if nothing is local.
   std::vector<Piece> pieces() const;
 
-  /// The elements here of a whole logical tensor, in local_shape(). A view where they are one.
+  /// The local elements of a whole logical tensor, in local_shape(); a view if they are contiguous.
   Tensor take(const Tensor& logical) const;
-  /// Copies what both layouts hold from `theirs` into `mine`, tensors of the local elements of each (of any
-  /// shape, contiguous). Returns how many elements were copied.
+  /// Copies the elements that both layouts have from `theirs` to `mine`, the contiguous local tensors of
+  /// each, of any shape. Returns the number of copied elements.
   int64_t copy(const Layout& from, const Tensor& theirs, const Tensor& mine) const;
 
   bool operator==(const Layout&) const = default;
@@ -67,8 +68,8 @@ class Layout {
   int64_t begin_ = 0, end_ = 0;  ///< of the box's elements
 };
 
-/// Storage form of a parameter, for example NF4. Sharding, gathering and saving see the encoded tensors,
-/// operators the decoded value.
+/// Storage format of a parameter, for example NF4. Sharding, gathering and saving use the encoded tensors;
+/// operators use the decoded value.
 class Codec {
  public:
   virtual ~Codec() = default;
@@ -79,28 +80,29 @@ class Codec {
     int64_t elements_per_entry = 1;
   };
   virtual std::vector<Field> fields() const = 0;
-  /// Of a value of any shape, in order of fields(). The last entry may stand for fewer elements.
+  /// The encoded tensors of a value of any shape, in order of fields(). The last entry may have fewer
+  /// elements.
   virtual Tensors encode(const Tensor& value) const = 0;
   virtual Tensor decode(const Tensors& stored, at::IntArrayRef shape) const = 0;
   /// Elements that a shard must not cut: a multiple of every elements_per_entry.
   virtual int64_t block() const = 0;
 };
 
-/// A leaf in another type. It is cast when it is first asked for; from then on everybody gets the same
-/// tensor: micro-batches, several uses, recomputation. Its gradients go back to the leaf, also where it was
-/// first asked for without gradients. Not for threads that run at the same time; a backward that recomputes
-/// on the engine's thread while its caller waits is fine.
+/// A leaf cast to another type. The first request casts it; later requests of micro-batches, further uses and
+/// recomputation return the same tensor. Its gradients flow back to the leaf, even if the first request was
+/// without gradients. Not thread-safe for concurrent threads; a backward that recomputes on the engine's
+/// thread while its caller waits is allowed.
 class ComputeCopy {
  public:
-  /// Cast again where the leaf is another tensor, or was written to, since.
+  /// The copy; casts again if the leaf is a different tensor or was written to.
   const Tensor& of(const Tensor& leaf, at::ScalarType);
-  /// The host does so once a step, as soon as gradients are final: no step holds the copies of another.
+  /// Frees the copy. The host calls it once per step, as soon as gradients are final.
   void drop() {
     copy_.reset();
     leaf_.reset();
   }
   bool holds(const Tensor& tensor) const { return copy_.defined() && copy_.is_alias_of(tensor); }
-  /// Of the last copy, dropped or not; 0 where nobody asked for one.
+  /// Bytes of the last copy, even if freed; 0 if there was none.
   int64_t bytes() const { return bytes_; }
 
  private:
@@ -108,8 +110,8 @@ class ComputeCopy {
   int64_t version_ = 0, bytes_ = 0;
 };
 
-/// A parameter: an identity that outlives every tensor behind it. Sharding, quantization and adapters swap
-/// tensors; nobody else keeps one across steps.
+/// A parameter: an identity that outlives its tensors. Sharding, quantization and adapters replace tensors;
+/// other code must not keep one across steps.
 struct Param {
   std::string name;               ///< Hugging Face name: key of checkpoints, seeds and reports
   std::vector<int64_t> shape;     ///< logical: before any split
@@ -118,36 +120,35 @@ struct Param {
   /// values.
   std::function<void(Tensor& value, at::Generator&)> init;
   at::ScalarType dtype = at::kFloat;
-  /// Called once with the elements of `layout`, on the device, before they are cut to `dtype`: what an
-  /// optimizer starts from that keeps more bits. Set in Event::meta_initialized.
+  /// Called once with the elements of `layout` on the device, before they are rounded to `dtype`, for
+  /// optimizers that keep more bits. Set it in Event::meta_initialized.
   std::function<void(const Tensor& uncut)> on_materialize = {};
   bool trainable = true;
-  bool decay = true;  ///< takes part in weight decay (matrices do, norms don't)
-  /// Which of its elements this rank keeps between steps: all, until a plugin cuts it by axes in
-  /// Event::meta_initialized, or data parallelism takes a range.
+  bool decay = true;  ///< weight decay applies (true for matrices, false for norms)
+  /// The elements that this rank stores between steps: all, unless a plugin cuts axes in
+  /// Event::meta_initialized or data parallelism takes a range.
   Layout layout = {};
-  /// Mesh dimensions whose ranks keep different elements of it.
+  /// Mesh dimensions whose ranks store different elements of it.
   std::vector<std::string> sharded_over = {};
-  /// Mesh dimensions besides data() over which its gradient is partial.
+  /// Mesh dimensions except data() over which its gradient is partial.
   std::vector<std::string> partial_over = {};
-  /// Of a parameter that ranks hold for a use of their own each, as both ends of a pipeline do a tied
-  /// embedding: norms count it on one of them, and that one saves it.
+  /// False on all but one rank if ranks have separate copies for separate uses, such as a tied embedding at
+  /// both ends of a pipeline. Norms count the parameter on one rank, which also saves it.
   bool counted = true;
-  /// Elements that a shard must not cut, from the first one on: the block of an 8-bit optimizer.
+  /// Block size that a shard must not cut, counted from the first element: the block of an 8-bit optimizer.
   int64_t block = 1;
   std::shared_ptr<const Codec> codec = {};
-  Tensors stored = {};  ///< encoded form where there is a codec
+  Tensors stored = {};  ///< encoded tensors, if there is a codec
   Tensor leaf = {};     ///< autograd leaf otherwise, of layout.box_shape()
-  /// What matrix products compute in where that is not the leaf's type. Set in Event::meta_initialized.
+  /// Type of matrix products, if different from the leaf's type. Set it in Event::meta_initialized.
   std::optional<at::ScalarType> compute_dtype = {};
   mutable ComputeCopy compute_copy = {};  ///< of the leaf, in `compute_dtype`
 
-  /// What operators compute with. Read at each call, never cached. An Error where a plugin that shards
-  /// parameters has them gathered for their unit alone, and this is read outside of it.
+  /// The value for operators. Read it at each call and do not cache it. Throws an Error if it is read outside
+  /// of its unit while a sharding plugin gathers parameters per unit.
   Tensor value() const;
-  /// The same for matrix products, which may compute in fewer bits: in `compute_dtype`, cast once a step. An
-  /// operator that reads value() instead computes with all bits of the leaf, and under autocast has it cast
-  /// at each use.
+  /// The value for matrix products, in `compute_dtype`, cast once per step. An operator that reads value()
+  /// instead computes with all bits of the leaf, and under autocast casts it at each use.
   Tensor compute_value() const;
   int64_t numel() const;
 };
@@ -155,7 +156,7 @@ struct Param {
 /// Every parameter of the model, in order of the forward. Addresses are stable.
 class Params {
  public:
-  /// An Error where the name is taken. Its layout is that of a whole tensor.
+  /// Throws an Error if the name exists. Its layout is that of a whole tensor.
   Param& add(Param);
   Param& at(std::string_view name);
   bool contains(std::string_view name) const;

@@ -6,13 +6,13 @@
 #include "optrush/recipe.h"
 
 namespace optrush {
-/// A technique. One instance for each use in a run; it lives until the process ends (libraries are never
-/// closed), so functions given to slots may capture `this` and members are the plugin's state.
+/// An optimization technique. There is one instance per use in a run. It lives until the process ends
+/// (libraries are never closed), so functions for slots may capture `this`, and members are the plugin's
+/// state.
 class Plugin {
  public:
   virtual ~Plugin() = default;
-  /// Records edits and nothing else: no device, no process group, no tensor. It also runs for `worker
-  /// --plan`.
+  /// Records edits only: it must not use a device, process group or tensor. It also runs for `worker --plan`.
   virtual void apply(Recipe&, const Options&) = 0;
 };
 }  // namespace optrush

@@ -25,13 +25,14 @@ class Step;          // optrush/step.h
 struct Shard;        // optrush/shard.h
 struct Update;       // optrush/optimizer.h
 
-/// What blocks keep between forward and backward, as data: whoever recomputes in eager mode and a compiler
-/// that splits a block into the two read the same policy. Recomputing a block whole is a wrap and no policy.
+/// Activations that blocks keep between forward and backward, as data. Recomputation in eager mode and a
+/// compiler that partitions a block use the same policy. Recomputation of whole blocks is a wrap, not a
+/// policy.
 struct ActivationPolicy {
   enum class Kind : uint8_t {
     save,       ///< all that the backward needs
-    selective,  ///< what the slots in `keep` computed; the rest is computed again
-    budget      ///< what fits in `budget`, chosen by FLOPs per byte
+    selective,  ///< outputs of the slots in `keep`; the rest is recomputed
+    budget      ///< activations that fit in `budget`, chosen by FLOPs per byte
   };
   Kind policy = Kind::save;
   std::vector<std::string> keep = {};  ///< selective: names of operator slots, "attention", "linear", ...
@@ -41,27 +42,26 @@ struct ActivationPolicy {
 };
 std::string_view to_string(ActivationPolicy::Kind);
 
-/// How the values of a run's ranks become the one that the report shows.
+/// How the values of the ranks are combined for the report.
 enum class OverRanks : uint8_t { sum, mean, max };
-/// Of what a counter's number is: `run`, what it reads at the end; `step`, what the timed steps added,
-/// divided by their number.
+/// Meaning of a counter's number: `run`, its value at the end; `step`, its mean increase per timed step.
 enum class Per : uint8_t { run, step };
 
-/// A number that a plugin tells of a run: a column of the report. A plugin has 16 at most.
+/// A number that a plugin reports for a run, as a column of the report. A plugin has at most 16.
 struct Counter {
-  std::string name;  ///< "moved to the host": one line of 1 to 40 bytes, once a plugin
-  std::string unit;  ///< "bytes", "s", "gathers"; up to 16 bytes, empty where the name says it
+  std::string name;  ///< "moved to the host": one line of 1 to 40 bytes, unique in a plugin
+  std::string unit;  ///< "bytes", "s", "gathers"; up to 16 bytes; empty: none
   Per per = Per::run;
   OverRanks over_ranks = OverRanks::sum;
 };
 
-/// All that a training run is made of: a record of edits. apply() only records; the host checks, prints and
-/// resolves. After apply() it is sealed: an edit is an Error, for nobody would see it.
+/// The composition of a training run, as a record of edits. apply() records; the host checks, prints and
+/// resolves. After apply() the recipe is sealed: a later edit would have no effect, so it throws an Error.
 class Recipe {
  protected:
   explicit Recipe(RunSpec);
   ~Recipe();
-  struct Record;  ///< what the host reads of it
+  struct Record;  ///< the record for the host
   RunSpec spec_;
   Editor editor_;
   std::unique_ptr<Record> record_;
@@ -74,58 +74,59 @@ class Recipe {
   Ops ops;
   Slot<UnitSignature, Unit> unit;
   /// All micro-batches of a step on this rank, so that the step's token count is known before the first
-  /// forward. A function of the step alone, which another thread than the training's may ask ahead of time.
+  /// forward. It depends on the step only, and another thread may call it in advance.
   Slot<std::vector<Batch>(int64_t step)> data;
-  /// Which documents lie in which sequence of seq_len positions, where the data is documents; plain: one in
-  /// each. `lengths`, in positions, are at most seq_len. Every document is laid once. A pure function: each
-  /// rank calls it.
+  /// The placement of documents in sequences of seq_len positions, for data of documents; plain: one per
+  /// sequence. `lengths`, in positions, are at most seq_len. Every document must be placed once. It must be a
+  /// pure function, because each rank calls it.
   Slot<Rows(std::span<const int64_t> lengths, int64_t seq_len)> rows;
-  /// Which top units form the chunks of this rank; plain: one chunk of all. Parameters have no values yet.
+  /// The top units in each chunk of this rank; plain: one chunk with all units. Parameters have no values
+  /// yet.
   Slot<std::vector<std::vector<Unit*>>(Run&)> stages;
   Slot<std::unique_ptr<DataParallel>(Run&)> data_parallel;
-  /// The gradient that a backward starts from: ones, or a loss scale.
+  /// The initial gradient of a backward: ones, or a loss scale.
   Slot<Tensor(const Tensor& loss)> loss_gradient;
-  /// From final gradients to what the optimizer sees: unscale, then clip.
+  /// Transforms final gradients for the optimizer: unscale, then clip.
   Slot<void(Gradients&, Update&)> gradients;
-  /// Of these shards: all of the rank's, or those that a wrap leaves to what it wraps.
+  /// Creates the optimizer of these shards: all shards of the rank, or those that a wrap passes on.
   Slot<std::unique_ptr<Optimizer>(Run&, std::span<Shard>)> optimizer;
   Slot<void(Step&)> schedule;
-  /// A held-out micro-batch's part of the loss, without gradients; plain: the model's forward. Whoever wraps
-  /// `schedule` because its loss takes more than that wraps this, too.
+  /// The loss of a held-out micro-batch, without gradients; plain: the model's forward. A plugin that wraps
+  /// `schedule` for a different loss must wrap this slot as well.
   Slot<Tensor(const Batch&)> evaluation;
 
   const RunSpec& spec() const { return spec_; }
-  /// Sets a field of the training spec: set(&TrainSpec::accumulation, 4). Two plugins that disagree are an
-  /// Error.
+  /// Sets a field of the training spec: set(&TrainSpec::accumulation, 4). Throws an Error if two plugins set
+  /// different values.
   template <class T>
   void set(T TrainSpec::*field, T value) {
     claim(&(spec_.train.*field), spec_.train.*field == value);
     spec_.train.*field = std::move(value);
   }
-  /// What blocks keep for their backward; has one owner, as a field of the training spec.
+  /// Sets the activation policy of the blocks. Like a field of the training spec, it has one owner.
   void keep_activations(ActivationPolicy);
   const ActivationPolicy& activations() const;
-  /// State of the thread that runs a forward; what `enter` returns undoes it (Scopes::Guard).
+  /// Adds thread-local state for forwards; the object that `enter` returns undoes it (Scopes::Guard).
   void scope(Phase, std::function<std::shared_ptr<void>()> enter);
-  /// Lives as long as the recipe: wraps that recompute keep a reference.
+  /// Lives as long as the recipe, so wraps that recompute may keep a reference.
   const Scopes& scopes() const;
   /// Handlers of one event run in order of (phase, plugin).
   void on(Event, Phase, std::function<void(Run&)>);
 
-  /// A tensor of the plugin's own that a run which goes on from saved state starts from, the same on every
-  /// rank: a loss scale. `view` is asked when state is saved or loaded, which writes to what it returns.
+  /// Adds a tensor of the plugin to the saved state, equal on every rank, for example a loss scale. `view` is
+  /// called when state is saved or loaded; loading writes to the returned tensor.
   void keep(std::string name, std::function<Tensor()> view);
 
-  /// How other programs read the parameters that this plugin adds to the model's, in a format of theirs: what
-  /// `optrush weights` writes beside them. Each format has one owner.
+  /// Describes the parameters that this plugin adds, in the format of other programs. `optrush weights`
+  /// writes the description beside them. Each format has one owner.
   void describe(std::string format, Json description);
 
-  /// This plugin makes a loss of data of `kind`, of which the model's head makes none.
+  /// Declares that this plugin computes a loss for data of `kind`, for which the model's head has none.
   void learn_from(std::string kind);
 
-  /// A number of the plugin's own for the report (result.json, results.csv). `read` is asked between steps,
-  /// never in one, from Event::ready on: when the timed steps begin and when they are over, and around what
-  /// is run between them. It may wait for the device. What is not finite is an Error with the plugin's name.
+  /// Adds a number to the report (result.json, results.csv). `read` is called between steps, from
+  /// Event::ready on: at the start and end of the timed steps, and around other work between them. It may
+  /// wait for the device. A value that is not finite throws an Error with the plugin's name.
   void counter(Counter, std::function<double()> read);
 
   /// In order of the forward, then those of the run.

@@ -11,24 +11,25 @@
 #include "optrush/tensor.h"
 
 namespace optrush {
-/// What stands in for a tensor that autograd saves. It lives as long as the saved tensor would; what its
-/// functions hold goes with it.
+/// A replacement of a tensor that autograd saves. It has the lifetime of the saved tensor, including captured
+/// state of its function.
 struct PackedTensor {
   Tensor kept;  ///< held until the backward; may be undefined
-  /// Gives the tensor back: the same sizes, strides, type and bits. Called in the backward, on a GPU on
-  /// another thread; more than once where a graph is kept.
+  /// Restores the tensor with the same sizes, strides, type and bits. Called in the backward, on a GPU by
+  /// another thread; more than once if the graph is retained.
   std::function<Tensor(const Tensor& kept)> unpack;
 };
 /// Called without gradients for each tensor that autograd saves.
 using PackTensor = std::function<PackedTensor(const Tensor&)>;
 
-/// While it lives, tensors that autograd saves go through `pack`. Scopes nest: an outer one sees what the
-/// inner one keeps, so offloading shows in what the host counts. Destroyed in reverse order of construction.
+/// During its lifetime, tensors that autograd saves pass through `pack`. Scopes nest: an outer scope sees the
+/// tensors that the inner one keeps, so the host's counts include offloading. Destroy scopes in reverse order
+/// of construction.
 class SavedTensorScope {
  public:
   enum class Reach : uint8_t {
-    thread,  ///< what this thread saves
-    process  ///< what any thread saves, outside of every scope of a thread
+    thread,  ///< tensors that this thread saves
+    process  ///< tensors that any thread saves outside of thread scopes
   };
   explicit SavedTensorScope(PackTensor pack, Reach reach = Reach::thread);
   ~SavedTensorScope();
@@ -39,20 +40,20 @@ class SavedTensorScope {
   Reach reach_;
 };
 
-/// Where a device's default generator stood before a forward, so that a recomputation draws the same numbers
-/// again: dropout then has the mask of the forward.
+/// State of a device's default generator before a forward, so that a recomputation draws the same random
+/// numbers and dropout has the same mask.
 class RandomState {
  public:
   explicit RandomState(at::Device device)
       : generator_(at::globalContext().defaultGenerator(device)), before_(read()) {}
 
-  /// After the forward: nothing is kept where it drew no numbers.
+  /// After the forward: drops the state if no random numbers were drawn.
   void forget_if_unused() {
     if (at::equal(*before_, read())) before_.reset();
   }
 
   bool used() const { return before_.has_value(); }
-  /// Where the generator stands, and to put it there.
+  /// Reads and sets the state of the generator.
   Tensor read() const {
     auto generator = generator_;
     const std::lock_guard lock(generator.mutex());
@@ -64,7 +65,7 @@ class RandomState {
     generator.set_state(state);
   }
 
-  /// While it lives, the generator stands where the forward found it.
+  /// During its lifetime, the generator has the state before the forward.
   class Rewound {
    public:
     explicit Rewound(const RandomState& state) : state_(state) {
@@ -88,8 +89,8 @@ class RandomState {
   std::optional<Tensor> before_;
 };
 
-/// What a forward needs to run once more in the backward as it ran at first: its scopes, and where the
-/// generator stood. Made where the forward is about to begin.
+/// State to run a forward identically again in the backward: its scopes and generator state. Create it
+/// directly before the forward.
 class Recomputation {
  public:
   Recomputation(const Scopes& scopes, at::Device device) : scopes_(scopes), random_(device) {}
@@ -101,8 +102,8 @@ class Recomputation {
     random_.forget_if_unused();
     return out;
   }
-  /// The forward again, with gradients: on the thread of the backward, which has no scope and may have drawn
-  /// numbers since.
+  /// The recomputation, with gradients, on the thread of the backward, which has no scopes and a different
+  /// generator state.
   template <class Forward>
   auto again(Forward&& forward) const {
     const at::AutoGradMode with_gradients(true);

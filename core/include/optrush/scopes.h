@@ -10,8 +10,8 @@
 #include "optrush/edit.h"
 
 namespace optrush {
-/// Thread-local state of a forward (autocast, saved-tensor hooks). A recomputation enters it again: it runs
-/// under the state of the backward, on a GPU even on another thread.
+/// Thread-local state of a forward (autocast, saved-tensor hooks). A recomputation must enter it again,
+/// because it runs in the backward, on a GPU even in another thread.
 class Scopes {
  public:
   using Guard = std::shared_ptr<void>;  ///< its destruction undoes the scope
@@ -39,8 +39,8 @@ class Scopes {
   std::vector<Scope> scopes_;
 };
 
-/// Autocast on one device type, as torch.autocast: the previous state comes back, and casts of weights are
-/// kept until the outermost scope ends.
+/// Autocast on one device type, like torch.autocast: it restores the previous state, and casts of weights are
+/// cached until the outermost scope ends.
 class Autocast {
  public:
   Autocast(at::DeviceType device, at::ScalarType dtype)
@@ -65,14 +65,14 @@ class Autocast {
   at::ScalarType dtype_before_;
 };
 
-/// Whether this thread's forward only tells what a model makes of data: without gradients, and nothing trains
-/// on it. What is noise on purpose (dropout) or learns from activations asks at each call, and rests.
+/// Whether this thread's forward is an evaluation, without gradients and training. Dropout, and code that
+/// adapts to activations, must check it at each call and do nothing.
 bool evaluating();
-/// Whether it is, besides, that of the model as it is without what plugins train beside it: an adapter asks
-/// at each call, and rests.
+/// Whether the evaluation is also that of the reference model, without the parameters that plugins add: an
+/// adapter must check it at each call and do nothing.
 bool of_reference();
 
-/// While it lives, forwards of this thread are of the reference. Preferences are learned against it.
+/// During its lifetime, forwards of this thread evaluate the reference model, as preference training needs.
 class ReferenceScope {
  public:
   ReferenceScope();

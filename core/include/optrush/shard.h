@@ -8,27 +8,27 @@
 namespace optrush {
 class Mesh;
 
-/// The elements of `layout` of a parameter lie at offset `at` of a shard.
+/// The elements of `layout` of a parameter, at offset `at` in a shard.
 struct Segment {
   Param* param = nullptr;
   Layout layout;
   int64_t at = 0;
 };
 
-/// What an optimizer updates: a whole local parameter, or one rank's piece of a flat one. `segments` maps it
-/// to logical elements: that is how state is saved and loaded at another number of ranks.
+/// A unit of optimizer updates: a whole local parameter, or one rank's part of a flat parameter. `segments`
+/// maps it to logical elements, so state can be saved and loaded with a different number of ranks.
 struct Shard {
   Tensor data, grad;
-  /// L2 norms of the gradient's parts, where it was used and freed before the step's end: see
+  /// L2 norms of the gradient's parts, if it was used and freed before the end of the step: see
   /// Gradients::release.
   Tensors released;
-  bool grad_in_buffer = false;  ///< a part of a buffer that stays from step to step
+  bool grad_in_buffer = false;  ///< part of a buffer that is kept across steps
   bool decay = true;
   std::vector<Segment> segments;
-  /// Mesh dimensions whose ranks hold different elements. Along the others they hold copies.
+  /// Mesh dimensions whose ranks have different elements. Along the others they have copies.
   std::vector<std::string> sharded_over;
 
-  /// The same for a shard in every call of a run, for what an optimizer keeps by shard.
+  /// A key that is constant during a run, for optimizer state by shard.
   const void* key() const { return data.unsafeGetTensorImpl(); }
 
   /// A segment's elements of `data`, `grad` or another tensor of this shard, flat.
@@ -37,27 +37,26 @@ struct Shard {
   }
 };
 
-/// Tensors in lists of one device and one type each, as multi-tensor kernels take them: shards may lie in the
-/// host's memory beside a GPU.
+/// Groups tensors by device and type, for multi-tensor kernels. Shards may be in host memory and on a GPU.
 std::vector<Tensors> alike(Tensors);
 
-/// The final gradients of a step on this rank, and what takes every rank to know of them. All ranks make the
-/// same calls, also one that has no gradient.
+/// The final gradients of a step on this rank, with operations over all ranks. All ranks must make the same
+/// calls, even without a gradient.
 class Gradients {
  public:
   Gradients(std::span<Shard> shards, const Mesh& mesh, at::Device device)
       : shards_(shards), mesh_(mesh), device_(device) {}
 
   std::span<Shard> shards() const { return shards_; }
-  /// Those that there are.
+  /// The defined gradients.
   Tensors tensors() const;
-  /// The L2 norm of the whole model's gradient: each logical element once, whether ranks split it, hold
-  /// copies of it, or one parameter is used twice. 0 dimensions, fp64, on the device; no host waits for it.
+  /// The L2 norm of the whole model's gradient. Each logical element counts once, whether it is sharded,
+  /// replicated or shared by two uses. A 0-dim fp64 tensor on the device, without host synchronization.
   Tensor norm() const;
-  /// Frees the final gradient of a shard that needs it no longer; norm() still counts it. What lies in a
-  /// buffer that stays is left there: freeing it would give no memory back.
+  /// Frees the final gradient of a shard; norm() still includes it. A gradient in a permanent buffer is kept,
+  /// because freeing it would release no memory.
   static void release(Shard&);
-  /// The largest over all ranks of a tensor of 0 dimensions, in place: an overflow seen anywhere.
+  /// Maximum of a 0-dim tensor over all ranks, in place, for example of an overflow flag.
   void agree(const Tensor& flag) const;
 
  private:

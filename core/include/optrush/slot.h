@@ -11,9 +11,9 @@
 namespace optrush {
 struct Module;
 
-/// A named place of the recipe: one base with one owner, and any number of wraps around it, nested by phase.
-/// The default comes from the model. Functions are made for each module after Event::materialized, so makers
-/// may capture Params. demand("feature") asks the base for one (Traits::offers).
+/// A named function of the recipe: one base with one owner, and any number of wraps around it, nested by
+/// phase. The model provides the default. Functions are made for each module after Event::materialized, so
+/// makers may capture Params. demand("feature") requires a feature of the base (Traits::offers).
 template <class Sig, class SiteType = Module>
 class Slot;
 
@@ -29,18 +29,18 @@ class Slot<R(A...), SiteType> : public SlotInfo {
   void replace(Fn base, Traits traits = {}) {
     replace_each([base = std::move(base)](const SiteType&) { return base; }, std::move(traits));
   }
-  /// A base made for each module; an empty function keeps the plain one there.
+  /// A separate base for each module; an empty function keeps the plain one.
   void replace_each(Make make, Traits traits = {}) {
     own(std::move(traits));
     make_ = std::move(make);
   }
-  /// Return `inner` itself where the module is not wanted.
+  /// Return `inner` to leave a module unchanged.
   void wrap(Phase phase, Wrap wrap, Traits traits = {}) {
     const size_t place = add_wrap(phase, std::move(traits));
     makers_.insert(makers_.begin() + static_cast<std::ptrdiff_t>(place), std::move(wrap));
   }
 
-  /// By the host (optrush/host/resolve.h): base and wraps for one module.
+  /// Called by the host (optrush/host/resolve.h): base and wraps for one module.
   Fn resolve(const SiteType& module, Fn plain) const;
 
  private:

@@ -28,59 +28,58 @@ struct LlamaSpec {
   RopeScaling rope_scaling;
   bool tie_embeddings = true;
   double init_std = 0.02;
-  std::string checkpoint;  ///< folder with config.json and safetensors; it then gives every field above
+  std::string checkpoint;  ///< folder with config.json and safetensors, which set every field above
 
   int64_t head_size() const { return head_dim != 0 ? head_dim : dim / n_heads; }
 };
 
-/// What a run trains on. `text`: UTF-8 file or folder, one token a byte. `tokens`: a token file
+/// Training data. `text`: UTF-8 file or folder, one token per byte. `tokens`: a token file
 /// (docs/reference/formats.md).
 struct DataSpec {
   std::string kind = "random", path;
   std::vector<std::string> extensions;  ///< text folders: only these (".h"); empty: every file
 };
 
-/// The training step. Sequences of one step over all data ranks: global_batch = micro_batch x accumulation x
+/// The training step. Sequences per step over all data ranks: global_batch = micro_batch x accumulation x
 /// ranks.
 struct TrainSpec {
   int64_t world_size = 1;  ///< processes that train one model together
   int64_t micro_batch = 4, accumulation = 1;
   int64_t global_batch = 0;  ///< 0: derived; another value is checked against the product
   int64_t seq_len = 512, steps = 10, warmup = 3;
-  /// Passes over the training data after which the run ends, if it has not made its steps by then; 0: the
-  /// steps alone say.
+  /// Maximum number of passes over the training data; 0: `steps` alone ends the run.
   int64_t epochs = 0;
   uint64_t seed = 1;
-  double lr = 3e-4;               ///< the highest: see lr_warmup and lr_decay
+  double lr = 3e-4;               ///< peak learning rate: see lr_warmup and lr_decay
   int64_t lr_warmup = 0;          ///< steps before lr is reached
   std::string lr_decay = "none";  ///< linear or cosine: from lr_warmup to lr_steps, then constant
   int64_t lr_steps = 0;
-  double lr_min = 0;  ///< what is left of lr after lr_steps, as a share
+  double lr_min = 0;  ///< learning rate after lr_steps, as a fraction of lr
   double beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0.1;
   std::string dtype = "fp32";  ///< of parameters: fp32, fp64 or bf16
 };
 
-/// The loss on data that training never reads, between steps and outside of their time. The same sequences
-/// whatever the rung and the mesh.
+/// The loss on held-out data, between steps and not part of their time. The sequences do not depend on the
+/// rung and the mesh.
 struct ValidateSpec {
-  int64_t every = 0;       ///< steps, warm-up included; also after the last one; 0: never
+  int64_t every = 0;       ///< steps, including warm-up; also after the last one; 0: never
   int64_t sequences = 32;  ///< of train.seq_len, over all ranks
-  /// Where they come from. `kind` "held_out": the end of the run's own text or token file, which training
-  /// then leaves out; other sequences of random data.
+  /// The validation data. `kind` "held_out": the end of the run's own text or token file, excluded from
+  /// training, or different random sequences.
   DataSpec data{.kind = "held_out", .path = {}, .extensions = {}};
-  int64_t patience = 0;  ///< validations without a lower loss after which the run ends; 0: it makes its steps
-  bool keep_best = false;  ///< the state of the lowest loss is kept beside that of the last step
+  int64_t patience = 0;    ///< end the run after this many validations without a lower loss; 0: never
+  bool keep_best = false;  ///< also keep the state of the lowest loss
 };
 
-/// What the trained model continues, greedily, after the last step.
+/// Prompts that the trained model continues greedily after the last step.
 struct SampleSpec {
   std::vector<std::string> prompts;  ///< none: nothing is sampled
-  int64_t tokens = 48;               ///< that follow a prompt
+  int64_t tokens = 48;               ///< number of tokens to generate per prompt
 };
 
-/// Saving the state of a run, from which another one can go on, between steps and outside of their time.
+/// Saving the state of a run, from which another run can continue. Not part of the step time.
 struct SaveSpec {
-  int64_t every = 0;  ///< steps, warm-up included; also after the last one; 0: never
+  int64_t every = 0;  ///< steps, including warm-up; also after the last one; 0: never
 };
 
 struct PluginUse {
@@ -88,36 +87,35 @@ struct PluginUse {
   Json options = Json::object();
 };
 
-/// Why a run is made: to be measured; for the correctness gate ("probe", "reference" and "repeat": GateCheck
-/// in experiment/gate.h); once more at the end, to see how the machine drifted.
+/// Purpose of a run: measurement; correctness gate ("probe", "reference" and "repeat": GateCheck in
+/// experiment/gate.h); or a repetition at the end to measure the drift of the machine.
 enum class Purpose : uint8_t { measure, probe, reference, repeat, drift };
 std::string_view to_string(Purpose);
 
-/// All that one run is made of (docs/schema/run_spec.schema.json); `optrush worker --spec FILE` repeats it
-/// alone.
+/// Complete specification of one run (docs/schema/run_spec.schema.json). `optrush worker --spec FILE` repeats
+/// it.
 struct RunSpec {
   std::string experiment, rung;
   Purpose purpose = Purpose::measure;
   int64_t variant = 0, round = 0;
   std::string model_kind = "llama";
-  Json model = Json::object();  ///< fields of the kind, as validate_model() gives them
+  Json model = Json::object();  ///< fields of the model kind, as validate_model() returns them
   DataSpec data;
   TrainSpec train;
   ValidateSpec validate;
   SaveSpec save;
   SampleSpec sample;
-  /// Folder of a saved state that the run goes on from; empty: from the model's initial values.
+  /// Folder of a saved state to continue from; empty: start from the initial values.
   std::string start;
   std::vector<PluginUse> plugins;
   std::string device = "auto";                     ///< auto | cpu | cuda
-  int64_t threads = 0;                             ///< CPU threads in one operator; 0: every core
-  std::map<std::string, std::string> environment;  ///< variables of its process, over those it inherits
+  int64_t threads = 0;                             ///< CPU threads per operator; 0: all cores
+  std::map<std::string, std::string> environment;  ///< additional environment variables of its process
   double timeout_s = 3600;
   std::vector<std::string> plugin_path;
-  bool trace = false;  ///< one more step after the timed ones, under LibTorch's profiler
+  bool trace = false;  ///< profile one additional step after the timed ones
 };
 
-/// The decoder that a run trains, read from its checkpoint where it has one. An Error where the model is of
-/// another kind.
+/// The decoder of a run, read from its checkpoint if it has one. Throws an Error for other model kinds.
 LlamaSpec llama_of(const RunSpec&);
 }  // namespace optrush

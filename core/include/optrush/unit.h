@@ -12,32 +12,32 @@ namespace optrush {
 class Binder;
 struct Param;
 
-/// A place in the model where one operator is called: "model.layers.3.self_attn.q_proj". Paths are Hugging
-/// Face's module names, so `q_proj` selects what it selects there. Plugins may append parameters in
-/// Event::meta_initialized.
+/// A place in the model that calls one operator: "model.layers.3.self_attn.q_proj". Paths are the module
+/// names of Hugging Face. Plugins may append parameters in Event::meta_initialized.
 struct Module {
   std::string path;
   std::string role;    ///< linear, norm, add_norm, embedding, position, attention, swiglu, mlp, head_loss
-  int64_t layer = -1;  ///< number of the block that it is in
-  std::vector<Param*> params;  ///< first those of the plain operator (weight, bias), then what plugins added
+  int64_t layer = -1;  ///< index of its block
+  std::vector<Param*>
+      params;  ///< parameters of the plain operator (weight, bias), then those that plugins added
 };
 
-/// embed: tokens are in the batch, x is undefined, returns (B, S, D). block: (B, S, D) to (B, S, D).
-/// head: (B, S, D) to the loss sum, or logits where the batch has no labels.
+/// embed: tokens are in the batch, x is undefined, returns (B, S, D). block: (B, S, D) to (B, S, D). head:
+/// (B, S, D) to the loss sum, or to logits if the batch has no labels.
 using UnitSignature = Tensor(const Tensor& x, const Batch&);
 using UnitFunction = std::function<UnitSignature>;
 
-/// A part of the model that can be wrapped whole: embed, each block with its attention and mlp, head.
+/// A part of the model that can be wrapped as a whole: embed, each block with its attention and mlp, head.
 struct Unit {
   std::string path;  ///< "model.layers.3"
   std::string role;  ///< embed, block, attention, mlp, head
   int64_t layer = -1;
-  std::deque<Module> modules;  ///< operators called in it, not those of its children
+  std::deque<Module> modules;  ///< its operators, without those of its children
   std::vector<std::unique_ptr<Unit>> children;
-  /// Makes the plain function from resolved operators and resolved children.
+  /// Builds the plain function from resolved operators and children.
   std::function<UnitFunction(const Binder&)> build;
 
-  /// Of its modules and its children's, each once, in order of first use.
+  /// The parameters of its modules and children, each once, in order of first use.
   std::vector<Param*> params() const;
 };
 }  // namespace optrush

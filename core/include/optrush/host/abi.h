@@ -1,6 +1,7 @@
 #pragma once
-// What a plugin and its host must have in common, as text: C++ has no stable binary interface, so both sides
-// put it together from the compiler's own macros, and the host compares before it loads a plugin.
+// The identity of a build, as text. C++ has no stable binary interface, so a plugin and its host must be
+// built alike. Both sides form the text from the compiler's macros, and the host compares the texts before it
+// loads a plugin.
 #include <cstddef>  // for _GLIBCXX_USE_CXX11_ABI
 
 #include "optrush/sdk_hash.h"  // OPTRUSH_SDK_HASH, made by the build from these headers
@@ -29,8 +30,8 @@ inline constexpr int kPluginApi = OPTRUSH_PLUGIN_API;
 #define OPTRUSH_ABI_STRINGS "none"
 #endif
 
-/// "gnu 12, cxx11abi 1, c++ 202002L, torch 2.11.0, cuda 13.0, sdk 0123456789abcdef" of the source that has
-/// it; `torch` and `cuda` are text: the version of LibTorch and of the CUDA that it was built for.
+/// "gnu 12, cxx11abi 1, c++ 202002L, torch 2.11.0, cuda 13.0, sdk 0123456789abcdef" for the source that
+/// contains it. `torch` and `cuda` are the versions of LibTorch and of its CUDA, as text.
 #define OPTRUSH_ABI_OF(torch, cuda)                                                            \
   OPTRUSH_ABI_COMPILER ", cxx11abi " OPTRUSH_ABI_STRINGS                                       \
                        ", c++ " OPTRUSH_STRINGIFY(__cplusplus) ", torch " torch ", cuda " cuda \

@@ -6,9 +6,10 @@
 #include "optrush/host/abi.h"
 
 /// Ends a plugin's source: OPTRUSH_PLUGIN(Mine, R"json({"name": "mine", ...})json")
-/// It puts what the plugin says of itself into an ELF note, which the host reads before it loads the file
-/// (docs/plugins/abi.md has the fields), and exports the function that makes the plugin. optrush_add_plugin()
-/// defines OPTRUSH_TORCH_CUDA, the version of CUDA that this LibTorch was built for.
+///
+/// It writes the plugin's description into an ELF note, which the host reads before it loads the file
+/// (docs/plugins/abi.md has the fields), and exports the function that creates the plugin.
+/// optrush_add_plugin() defines OPTRUSH_TORCH_CUDA, the CUDA version of this LibTorch.
 #define OPTRUSH_PLUGIN(Class, description)                                                                 \
   namespace {                                                                                              \
   constexpr char kOptrushDescription[] =                                                                   \

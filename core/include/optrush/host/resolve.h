@@ -4,7 +4,7 @@
 #include "optrush/unit.h"
 
 namespace optrush {
-/// A function that knows its place: what it throws says where it comes from.
+/// A function with its place, which it adds to its exceptions.
 template <class R, class... A, class SiteType>
 struct Slot<R(A...), SiteType>::Placed {
   Fn fn;
@@ -20,7 +20,8 @@ struct Slot<R(A...), SiteType>::Placed {
   }
 };
 
-/// Under a tracer a base that can't be traced gives way to the plain one, and a wrap that can't is an Error.
+/// Under a tracer, the plain function replaces a base that cannot be traced; a wrap that cannot be traced
+/// throws an Error.
 template <class R, class... A, class SiteType>
 auto Slot<R(A...), SiteType>::resolve(const SiteType& module, Fn plain) const -> Fn {
   Fn fn = plain;

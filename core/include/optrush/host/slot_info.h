@@ -6,11 +6,11 @@
 #include "optrush/edit.h"
 
 namespace optrush {
-/// Whose apply() runs; it belongs to the recipe.
+/// The plugin whose apply() runs; part of the recipe.
 struct Editor {
   std::string name = "plain";
   bool sealed = false;
-  /// An Error where the recipe is sealed: `what` was about to be edited.
+  /// Throws an Error if the recipe is sealed; `what` is the subject of the edit.
   void check_open(const std::string& what) const;
 };
 
@@ -25,12 +25,12 @@ class SlotInfo {
   const std::string& name() const { return name_; }
   /// The plugin that replaced the base, or "plain".
   const Edit& base() const { return base_.plugin.empty() ? plain_ : base_; }
-  /// Wraps, innermost first: sorted by (phase, plugin), whatever the order of edits.
+  /// Wraps, innermost first, sorted by (phase, plugin); the order of edits does not matter.
   const std::vector<Edit>& wraps() const { return wraps_; }
-  /// The base has to offer `feature`; checked by Recipe::check().
+  /// Requires `feature` of the base; Recipe::check() checks it.
   void demand(std::string feature);
   void check() const;
-  /// Whether anybody edited it.
+  /// Whether a plugin edited it.
   bool edited() const { return !base_.plugin.empty() || !wraps_.empty(); }
 
  protected:
@@ -39,7 +39,7 @@ class SlotInfo {
   size_t add_wrap(Phase phase, Traits traits);
   /// "plugin 'adapter' in slot 'linear' of model.layers.0.mlp.down_proj"
   std::string place(const std::string& plugin, const std::string& path) const;
-  /// Throws the present exception on, with `place` where it has none yet: the innermost function names it.
+  /// Rethrows the present exception, with `place` if it has none yet, so the innermost function names it.
   [[noreturn]] static void throw_on(const std::string& place);
   [[noreturn]] static void refuse_trace(const std::string& place);
 
