@@ -41,7 +41,8 @@ Json listed(const Installation& here) {
   Json list = Json::array();
   for (const auto& name : shipped_experiments(here)) {
     const auto script = script_named("@" + name, here);
-    // As this machine would run it; nobody looks at the card here, so a script that has to is read for a CPU.
+    // As this machine would run it. The GPU is not inspected here, so a script that needs it is read for a
+    // CPU.
     Json asked = asked_by(script, here, "");
     if (!asked.at("problem").get<std::string>().empty()) asked = asked_by(script, here, "cpu");
     asked.update({{"name", name}, {"file", script.string()}});

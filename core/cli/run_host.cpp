@@ -42,7 +42,7 @@ Expanded RunHost::prepared(const Experiment& described) {
 
 std::filesystem::path RunHost::conclude(const RunOutcome& outcome, Progress& progress) {
   progress.stage("writing the report");
-  // A signal may come before there is anything to tell of: while a search plans its first stage.
+  // A signal may come before there are results: while a search plans its first stage.
   const bool any = outcome.signal == 0 || has_report(outcome.folder);
   if (any) {
     WrittenReport written = write_report(outcome.folder);

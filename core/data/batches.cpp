@@ -32,7 +32,7 @@ void refuse_bytes(const DataSpec& data, const Model& model) {
 
 std::unique_ptr<DocumentRows> document_rows(const DataSpec& data, const RunSpec& spec, const Model& model,
                                             const LayRows& lay, const Share& share) {
-  // One token more than a sequence takes tells that there are more.
+  // One token more than a sequence holds shows that there are more.
   Documents documents(data.path, data.extensions, spec.train.seq_len + 2,
                       data.kind == "preferences" ? Documents::Form::pairs : Documents::Form::single,
                       tokenizer_of(model));
@@ -105,7 +105,7 @@ Batches::Batches(const RunSpec& spec, const Model& model, const Mesh& mesh, at::
   else
     training_.windows = open_training(spec, vocab_size);
   if (spec.validate.every == 0) return;
-  // One document each, whatever training makes of its own.
+  // One document per sequence, whatever the packing in training.
   if (const DataSpec& data = validation_data(spec); made_of_documents(data)) {
     validation_.documents = document_rows(data, spec, model, one_document_each,
                                           {.held_out = spec.validate.sequences, .gives_held_out = true});

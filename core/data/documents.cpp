@@ -78,7 +78,7 @@ std::vector<TokenSpan> trained_of(const Json& line, size_t tokens, const std::st
   return spans;
 }
 
-/// The reader's message tells of line 1: each line is read alone.
+/// The parser's message refers to line 1, because each line is parsed alone.
 Json json_of(const std::string& text, const std::string& where) {
   try {
     return parse_json(text, where);

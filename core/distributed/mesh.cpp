@@ -119,7 +119,7 @@ Group& Mesh::group(const Names& names) const {
   std::vector<bool> along(dims_.size(), false);
   for (const auto& name : names) {
     const size_t i = index_of(name);
-    if (i < dims_.size()) along[i] = true;  // a dimension that nobody declared has one rank
+    if (i < dims_.size()) along[i] = true;  // an undeclared dimension has one rank
   }
   Names here;
   for (size_t i = 0; i < dims_.size(); ++i)

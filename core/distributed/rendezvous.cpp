@@ -21,7 +21,7 @@ c10::intrusive_ptr<c10d::Store> open_store(const Ranks& ranks) {
   options.port = ranks.port;
   options.isServer = ranks.rank == 0;
   options.numWorkers = static_cast<size_t>(ranks.size);
-  options.waitWorkers = false;  // join() waits, and can name who is missing
+  options.waitWorkers = false;  // join() waits, and can name the missing ranks
   options.timeout = ranks.timeout;
   try {
     return c10::make_intrusive<c10d::TCPStore>(ranks.host, options);
@@ -126,7 +126,7 @@ std::vector<std::string> gather_texts(c10d::Store& store, const Ranks& ranks, co
   store.set(key + "/" + std::to_string(ranks.rank), bytes(mine));
   std::vector<std::string> all;
   if (ranks.rank != 0) {
-    // Rank 0 serves the store: nobody ends before it has read.
+    // Rank 0 serves the store, so no rank ends before it has read.
     arrives(store, key + "/read", Clock::now() + ranks.timeout);
     return all;
   }

@@ -15,7 +15,7 @@ namespace optrush {
 struct Published {
   double speedup = 0;  ///< tokens/s over the rung below; 0: not said
   double memory = 0;   ///< peak memory over the rung below's; 0: not said
-  std::string source;  ///< who says so: a paper, a README
+  std::string source;  ///< publication: a paper, a README
   std::string on;      ///< the device, a comma, the problem: "A100-80GB, sequence 2048"
 
   bool operator==(const Published&) const = default;
@@ -51,7 +51,7 @@ struct Rung {
                                    ///< "device": ..}
   std::vector<std::string> replace;  ///< stacked plugins that this rung takes the place of
   std::vector<std::string> without;  ///< stacked plugins that this rung takes off
-  std::string over;                  ///< rung of the same ladder that it stands on; empty: the one before it
+  std::string over;                  ///< rung of the same ladder below it; empty: the one before it
   std::string where;                 ///< "quickstart.lua:12"
   std::optional<External> external;  ///< a program that does the training instead of the worker
   std::optional<Published> expect;   ///< of its change, by others
@@ -104,8 +104,9 @@ struct Variant {
   Json changed = Json::object();  ///< settings that differ from `previous`
   std::string where;
   std::optional<External> external;
-  std::optional<Published> expect;       ///< of a rung of a ladder
-  std::vector<std::string> passed_over;  ///< rungs right below that can't be: it stands on `previous` instead
+  std::optional<Published> expect;  ///< of a rung of a ladder
+  std::vector<std::string>
+      passed_over;  ///< invalid rungs directly below, which are skipped: it is stacked on `previous` instead
   int64_t same_as = -1;  ///< earlier variant with the same stack, whose runs are this one's, too; -1: it has
                          ///< its own
 

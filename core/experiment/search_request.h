@@ -5,7 +5,7 @@
 #include "experiment/experiment.h"
 
 namespace optrush {
-/// How narrow the intervals of each stage get, and how long all of them may take, where nobody says.
+/// Default precision of each stage, and default time limit of the whole search.
 inline constexpr Until kSearchUntil = {.within = 0.02, .at_most_s = 1200};
 
 /// Among which stacks the fastest is looked for: of each axis one rung, or none, on top of the experiment's

@@ -10,8 +10,8 @@ struct Until {
   double at_most_s = 0;  ///< seconds of measuring after which no round begins
   /// Seconds after which no round begins where every pair has enough for a claim; 0: at_most_s.
   double enough_s = 0;
-  /// Only who may still turn out faster than its base runs on: what is surely faster is settled, and so is
-  /// what is surely not faster by more than `within`.
+  /// Only rungs that may still turn out faster than their base continue to run: a decided rung stops, and so
+  /// does what is surely not faster by more than `within`.
   bool race = false;
   bool operator==(const Until&) const = default;
 };

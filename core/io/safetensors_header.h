@@ -31,7 +31,7 @@ struct SafetensorsHeader {
 /// inside the file, with the size of its shape, without overlap and without holes.
 SafetensorsHeader parse_safetensors(std::span<const std::byte> file, const std::string& origin);
 
-/// A safetensors file, mapped. Nothing of its data is read until somebody reads the bytes of a tensor.
+/// A safetensors file, mapped. Data is read only when the bytes of a tensor are read.
 class SafetensorsView {
  public:
   explicit SafetensorsView(const std::filesystem::path&);

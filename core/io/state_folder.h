@@ -41,7 +41,7 @@ class StateFolder {
   std::vector<std::string> keys() const;
   /// None where nothing has this key. Copies, on the CPU.
   std::vector<StatePiece> read(const std::string& key) const;
-  /// All of a logical tensor. An Error where an element of it was saved by nobody.
+  /// A whole logical tensor. Throws an Error if no rank saved one of its elements.
   Tensor whole(const std::string& key) const;
 
  private:

@@ -17,7 +17,7 @@ namespace optrush {
 namespace fs = std::filesystem;
 
 namespace {
-/// What tells how far a run is.
+/// The file that shows the progress of a run.
 fs::path metrics_file(const fs::path& run_folder, const Job& job) {
   const bool several = job.spec.train.world_size > 1 && !job.external;
   return (several ? rank_folder(run_folder, 0) : run_folder) / "metrics.jsonl";
@@ -151,7 +151,7 @@ void Execution::execute_interleaved(std::vector<Job> jobs, int64_t round) {
             " are rerun, because a round's runs must execute together; their old results are in replaced/",
         Colour::yellow);
   if (jobs.size() < 2) return;
-  // Their specs say whose round it is, whoever has started when an interrupt comes.
+  // All specs are stored before the first start, so that an interrupt leaves a complete round.
   for (const auto& job : jobs) {
     clear_run(run_folder(job.id));
     store_job(run_folder(job.id), job);

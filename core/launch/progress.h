@@ -14,9 +14,9 @@
 #include "results/run_result.h"
 
 namespace optrush {
-/// Tells how an experiment gets on: one line for each run that ends and, on a terminal, one that is redrawn
-/// meanwhile. Where several runs are interleaved, that line is about the one whose turn it is, and the lines
-/// of those that have ended come together, in order, once all of them have.
+/// Shows the progress of an experiment: one line for each run that ends and, on a terminal, one that is
+/// redrawn meanwhile. Where several runs are interleaved, that line is about the one whose turn it is, and
+/// the lines of those that have ended come together, in order, once all of them have.
 class Progress {
  public:
   explicit Progress(Terminal terminal) : terminal_(terminal) {}
@@ -52,7 +52,7 @@ class Progress {
     Position position;
     MetricsTail metrics;
     RunState state = {};
-    double seconds = 0;  ///< interleaved that are over
+    double seconds = 0;  ///< of interleaved steps that are complete
 
     /// "[2/9] FlashAttention, round 1/3, 4 ranks: ", with the name cut where it is longer than
     /// `name_columns`.
@@ -72,7 +72,7 @@ class Progress {
   /// Null: it has not begun.
   Begun* find(const std::string& id);
   double elapsed(const Begun&) const;
-  /// Nobody has the turn.
+  /// No run has the turn.
   void pause();
   void draw(const std::string& line);
   void clear();

@@ -9,7 +9,7 @@
 
 namespace optrush {
 namespace {
-/// CPUs in the affinity mask of a process (0: this one); 0 where the kernel does not tell.
+/// CPUs in the affinity mask of a process (0: this one); 0 if the kernel does not report them.
 int64_t cores_of(pid_t process) {
   cpu_set_t mask;
   return sched_getaffinity(process, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask) : 0;

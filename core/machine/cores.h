@@ -12,8 +12,8 @@ int64_t cores_of_parent();
 /// `launcher` CPUs may have bound this process to some of them, which are then for its one rank.
 int64_t share_of_cores(int64_t ranks, int64_t own, int64_t launcher);
 
-/// The threads that OMP_NUM_THREADS asks for; 0 where nobody asks. torchrun sets it to 1 where it is not set:
-/// under torchrun 1 counts as nobody's wish.
+/// The threads that OMP_NUM_THREADS requests; 0 if it is not set. torchrun sets it to 1 if it is not set, so
+/// 1 under torchrun counts as not set.
 int64_t asked_threads();
 
 /// Threads of one of `ranks` on this machine where its spec names no number: those that are asked for, else

@@ -43,7 +43,7 @@ class TrackingAllocator final : public c10::Allocator {
   }
   int64_t current() const { return current_; }
   int64_t peak() const { return peak_; }
-  /// LibTorch's own allocator does not tell.
+  /// LibTorch's own allocator does not report it.
   std::optional<int64_t> peak_reserved() const {
     const HostMemory* source = source_;
     return source != nullptr ? std::optional(source->peak_reserved()) : std::nullopt;

@@ -85,8 +85,8 @@ bool causal(const at::RecordFunction& fn) {
   return index && fn.inputs()[static_cast<size_t>(*index)].toBool();
 }
 
-/// Several sequences one after the other, where sizes do not tell where each ends: who calls it notes its
-/// FLOPs (optrush/forecast.h).
+/// Several sequences one after another, whose ends are not visible from sizes: the caller notes its FLOPs
+/// (optrush/forecast.h).
 bool of_documents(const at::RecordFunction& fn) {
   const auto schema = fn.operator_schema();
   for (const char* name : {"cum_seq_q", "cu_seqlens_q"}) {

@@ -26,9 +26,9 @@ void hold_signals_until_exit() {
 }
 
 Interrupts::Interrupts() {
-  // Some parents ignore it, and the ends of our children would then never be told.
+  // Some parents ignore it, and then the ends of child processes would not be reported.
   std::signal(SIGCHLD, SIG_DFL);
-  // Who reads the progress may end before the measurement does.
+  // The reader of the progress may end before the measurement.
   std::signal(SIGPIPE, SIG_IGN);
   sigemptyset(&stopping_);
   for (const int number : kStopping) {
@@ -79,7 +79,7 @@ bool Interrupts::wait(std::chrono::milliseconds time, const std::vector<int>& de
   for (const int descriptor : descriptors)
     wanted.push_back({.fd = descriptor, .events = POLLIN, .revents = 0});
   poll(wanted.data(), wanted.size(), static_cast<int>(time.count()));
-  // The descriptor only tells that one is there: a signal is taken in one place.
+  // The descriptor only shows that a signal is pending; one place handles it.
   return wanted.front().revents != 0 && wait(std::chrono::milliseconds(0));
 }
 }  // namespace optrush

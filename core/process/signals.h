@@ -29,11 +29,12 @@ class Interrupts {
   /// Takes signals that have come, without waiting. A process asks this before it judges how something else
   /// has ended: one signal to a whole job ends others, and their ends may be seen before the signal is.
   void take();
-  /// Another process of the job was asked to stop: this one is, too. `who` is told with the signal.
+  /// Another process of the job was asked to stop, so this one stops as well. `who` is reported with the
+  /// signal.
   void hear(int signal, const std::string& who);
   /// The first signal that asked to stop; 0: none so far.
   int signal() const { return signal_; }
-  /// "SIGTERM (terminated)", and who heard it where that was another process.
+  /// "SIGTERM (terminated)", and the process that received it if that was another one.
   std::string describe() const;
 
  private:

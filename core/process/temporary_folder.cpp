@@ -44,7 +44,7 @@ TemporaryFolder::TemporaryFolder() {
                   "set TMPDIR to a folder with space");
     path_ = name;
     lock_ = opened(path_);
-    // Where folders can't be locked, nobody takes this one for abandoned.
+    // Where folders cannot be locked, this one is never considered abandoned.
     if ((locks(lock_) || errno != EWOULDBLOCK) && fs::exists(path_)) return;
   }
 }

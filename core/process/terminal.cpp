@@ -54,7 +54,7 @@ std::string Terminal::paint(Colour colour, std::string_view text) const {
 void Terminal::write(std::string_view text) const {
   while (!text.empty()) {
     const ssize_t n = ::write(fd, text.data(), text.size());
-    if (n < 0 && errno != EINTR) return;  // nobody is reading: a measurement goes on all the same
+    if (n < 0 && errno != EINTR) return;  // there is no reader; the measurement continues
     if (n > 0) text.remove_prefix(static_cast<size_t>(n));
   }
 }

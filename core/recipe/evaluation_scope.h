@@ -2,7 +2,7 @@
 #include <ATen/core/grad_mode.h>
 
 namespace optrush {
-/// While it lives, forwards of this thread tell a loss and nothing else (optrush/scopes.h).
+/// During its lifetime, forwards of this thread only compute a loss (optrush/scopes.h).
 class EvaluationScope {
  public:
   EvaluationScope();

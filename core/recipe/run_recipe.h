@@ -37,7 +37,7 @@ struct Recipe::Record {
   std::map<const void*, std::string> claims;
 };
 
-/// The recipe of a run as the host has it: it says who edits, seals, checks and reads what was recorded.
+/// The recipe of a run as the host has it: it sets the present editor, seals, checks and reads the record.
 class RunRecipe final : public Recipe {
  public:
   using Kept = Record::Kept;
@@ -55,7 +55,7 @@ class RunRecipe final : public Recipe {
   const std::vector<Counted>& counters() const { return record_->counters; }
   /// Whether a plugin makes a loss of data of this kind.
   bool learns_from(const std::string& kind) const { return record_->learned.contains(kind); }
-  /// Null where nobody describes its parameters in this format.
+  /// Null if no plugin describes its parameters in this format.
   Json description(const std::string& format) const;
 };
 }  // namespace optrush

@@ -22,7 +22,7 @@ struct StepResult {
   int64_t step = 0;
   bool timed = false;
   double loss = kNaN, grad_norm = kNaN;  ///< NaN where it was not finite
-  double learning_rate = kNaN;           ///< NaN where a program does not tell it
+  double learning_rate = kNaN;           ///< NaN if a program does not report it
   int64_t trained = 0;                   ///< tokens that a loss is taken on
   int64_t tokens = -1;                   ///< tokens that the model processes: every position but padding
   int64_t positions = -1;                ///< padding among them
@@ -52,7 +52,7 @@ struct ValidationPoint {
   std::optional<double> seconds = {};
 };
 
-/// A number that a plugin tells of a run, over its ranks.
+/// A number that a plugin reports for a run, over its ranks.
 struct CounterResult {
   std::string plugin, name, unit;
   bool per_step = false;        ///< else of the whole run
@@ -139,7 +139,7 @@ Json to_json(const RunResult&);
 /// docs/schema/run_result.schema.json, made from the same declaration.
 Json run_result_schema();
 
-/// Who trained: another program need not report gradient norms.
+/// The program that trained: an external one need not report gradient norms.
 enum class Trainer : uint8_t { worker, other_program };
 
 /// Why the training of a run that ended well is no training: a loss that is not finite, a gradient norm that

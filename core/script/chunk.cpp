@@ -73,7 +73,8 @@ int keep_traceback(lua_State* lua) {
   attempt(lua, unused, [&](Object&) {
     auto& [message, frames] = context_of(lua).traceback;
     const std::string now = lua_tolstring(lua, 2, nullptr);
-    if (now == message) return;  // on its way through a module: the first, innermost traceback tells more
+    if (now == message)
+      return;  // on its way through a module: the first, innermost traceback is more informative
     message = now;
     frames = lua_tolstring(lua, 3, nullptr);
   });

@@ -33,13 +33,14 @@ struct ScriptHost {
   /// rush.gpu(): {"name", "memory_bytes", "sm"} of the GPU that runs would train on; null where there is
   /// none.
   virtual Json gpu() { return {}; }
-  /// rush.cpu(): {"name", "free_bytes", "bf16_speedup"}. Who measures nothing takes a CPU without bf16.
+  /// rush.cpu(): {"name", "free_bytes", "bf16_speedup"}. A host that measures nothing reports a CPU without
+  /// bf16.
   virtual Json cpu() { return {{"name", ""}, {"free_bytes", 0}, {"bf16_speedup", 0.0}}; }
   /// rush.ranks(): how many processes can train one model together, on GPUs or on CPUs.
   virtual int64_t ranks([[maybe_unused]] bool on_gpus) { return 1; }
   /// Bytes that a step of this spec takes at its peak, by its plan; none where that can't be predicted.
   virtual std::optional<int64_t> predicted_peak(const RunSpec&) { return std::nullopt; }
-  /// Whether two real steps stay within the memory; none: who only shows what would run can't tell.
+  /// Whether two real steps stay within the memory; none: a dry run cannot know.
   virtual std::optional<bool> holds(const MemoryTrial&) { return std::nullopt; }
 };
 

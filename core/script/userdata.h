@@ -26,7 +26,7 @@ Object* object_at(lua_State*, int index);
 std::string position(lua_State*);
 
 /// Keeps what was thrown: in `failure` as text for the script, with the script's line where it has no place
-/// yet, and in the context as it was, for who runs the script.
+/// yet, and in the context as it was, for the caller of the script.
 void keep_failure(lua_State*, Object& failure) noexcept;
 /// Raises the failure as a Lua error.
 [[noreturn]] void raise(lua_State*, const Object& failure);

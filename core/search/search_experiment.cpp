@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 namespace {
 constexpr const char* kStages = "tried";
 
-/// What can't be meant is said before anything runs.
+/// Invalid combinations are refused before anything runs.
 void check(const Experiment& experiment, const RunRequest& run) {
   if (!run.only.empty())
     throw UsageError("--only names rungs, and a search chooses them itself", "leave --only out");

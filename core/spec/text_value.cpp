@@ -9,7 +9,7 @@ constexpr int64_t kMostBrackets = 1000;
 
 Json text_value(const std::string& text, const std::string& type) {
   if (type == "string") return text;
-  // Deep nesting, which is no value that anybody means, is kept from a parser that copies level by level.
+  // Deeply nested text is refused, because the parser copies level by level.
   if (std::ranges::count_if(text, [](char c) { return c == '[' || c == '{'; }) > kMostBrackets) return text;
   Json value = Json::parse(text, nullptr, false);
   return value.is_discarded() ? Json(text) : value;

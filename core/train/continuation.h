@@ -13,7 +13,7 @@
 namespace optrush {
 /// Of a run that may be interrupted, or was.
 struct Continuation {
-  Json about;   ///< lies beside every saved state: who may go on from it
+  Json about;   ///< stored with every state: the runs that may continue from it
   Json before;  ///< what lay beside the state that the session was loaded with; null: the run begins
   std::optional<DataPosition> read = std::nullopt;  ///< what load_state() returned, where one was loaded
 };
@@ -29,7 +29,7 @@ class RunHistory {
   /// The result of a run that was interrupted after its last save, where all is known; null: there are steps
   /// to make.
   Json result() const;
-  /// Number of the run's first step, whoever has made it.
+  /// Number of the run's first step, also of an earlier process.
   int64_t first_step() const { return first_step_; }
   /// An Error where no parameter is another than before the run began; `steps`: that it has made.
   void check_that_something_changed(int64_t steps) const;

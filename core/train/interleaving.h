@@ -12,14 +12,14 @@ namespace optrush {
 /// turn from its start on, and hands it on between steps.
 class Interleaving {
  public:
-  /// `socket`: a path, where the controller listens. An Error where nobody answers there.
+  /// `socket`: a path, where the controller listens. Throws an Error if no controller answers.
   Interleaving(const std::string& socket, const Ranks&);
   /// With the controller that OPTRUSH_TURNS names; null where it names none.
   static std::unique_ptr<Interleaving> from_environment(const Ranks&);
 
   struct Turn {
     int64_t steps = 0;   ///< 0: there is none, the run ends with the steps that it has made
-    bool alone = false;  ///< nobody else has worked meanwhile
+    bool alone = false;  ///< no other run has worked in the meantime
   };
   /// Hands the turn on and sleeps until the next one. `seconds`: of the last step. An Error where the
   /// controller is gone.

@@ -17,8 +17,8 @@ class MovedElements {
   /// Around an update that is watched.
   void before();
   void after();
-  /// What to tell the user; empty where updates change most elements. Embeddings are left out, as a step
-  /// changes the rows of its own tokens alone.
+  /// The warning; empty if updates change most elements. Embeddings are left out, as a step changes the rows
+  /// of its own tokens alone.
   std::string warning() const;
 
  private:

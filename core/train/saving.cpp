@@ -36,7 +36,7 @@ Json Saving::save(int64_t next_step, const DataPosition& read,
     keep_record(bytes);
     commit_state(folder_, next_step, ranks.size);
   }
-  // Nobody goes on before it counts: a rank that fails later can't take the state before it away.
+  // No rank continues before the state is valid, so a rank that fails later cannot remove the previous state.
   if (ranks.size > 1) gather_texts(*session_.store(), ranks, step + "/counts", "");
   return saved(bytes);
 }

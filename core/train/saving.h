@@ -18,7 +18,7 @@ class Saving {
   /// The state from which the next step is `next_step`, with data read so far. All ranks call it; when one
   /// returns, all parts are there and count. Returns what it took: {"step", "seconds", "bytes"}, the bytes of
   /// all ranks on rank 0. `record` is asked, with that as it is before the state counts, for what the run has
-  /// recorded; null: nobody goes on from this state.
+  /// recorded; null: no run continues from this state.
   Json save(int64_t next_step, const DataPosition& read,
             const std::function<Json(const Json& saved)>& record) const;
 

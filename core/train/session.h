@@ -47,7 +47,7 @@ class Session : public Run {
   const Ranks& ranks() const { return ranks_; }
   /// Where the ranks met; null for one rank and in plans.
   c10d::Store* store() const { return store_.get(); }
-  /// What all groups have in common: what they sent, who waits for them.
+  /// Shared state of all groups: sent bytes and waiting times.
   Groups& groups() const { return recipe_.run_mesh().groups(); }
   /// What theory says of one step, by collective and group.
   using Expected = std::map<std::pair<std::string, std::string>, double>;

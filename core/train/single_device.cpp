@@ -53,10 +53,10 @@ class SingleDevice final : public DataParallel {
   std::span<Shard> shards() override { return shards_; }
 
  private:
-  /// How often autograd adds to a leaf in the last backward of a step. Nobody says so beforehand, as a
-  /// recomputation has a backward of its own: the first step counts. One process expects once until then, so
-  /// that listeners which free gradients have what they need from the first step on; several ranks may run
-  /// parts of a backward later.
+  /// How often autograd adds to a leaf in the last backward of a step. The number is not known in advance,
+  /// because a recomputation has a separate backward, so the first step counts. One process expects once
+  /// until then, so that listeners which free gradients have what they need from the first step on; several
+  /// ranks may run parts of a backward later.
   struct Accumulated {
     int64_t seen = 0, expected = 0;
     bool told = false;
@@ -104,7 +104,7 @@ class SingleDevice final : public DataParallel {
 
   const Mesh& mesh_;
   std::vector<Shard> shards_;
-  std::vector<Accumulated> accumulated_;  ///< of each shard, where somebody listens
+  std::vector<Accumulated> accumulated_;  ///< of each shard, if there is a listener
   bool last_ = false;
 };
 }  // namespace

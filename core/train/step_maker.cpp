@@ -62,7 +62,7 @@ void StepMaker::account(int64_t number, bool timed) {
   make(number, timed, counted);
   saved.stop();
   costs.stop();
-  // A mistake of the optimizer's is told at once, and not when its state is saved or the run has ended.
+  // An error of the optimizer is reported at once, not when its state is saved or the run has ended.
   for (const Shard& shard : session_.data_parallel().shards()) optimizer_state(session_, shard);
   activations_ = saved.peak_bytes();
   const double pairs = pending_.back().computed_pairs;

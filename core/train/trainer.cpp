@@ -97,7 +97,7 @@ class Trainer {
     return result(stretch);
   }
 
-  /// The runs of the gate tell whether a technique is right, and nothing else.
+  /// The runs of the gate only show whether a technique is correct.
   void prepare() {
     const RunSpec& spec = session_.spec();
     if (spec.purpose != Purpose::measure) return;
@@ -107,7 +107,7 @@ class Trainer {
     if (keeps_state && spec.save.every > 0) saving_.emplace(session_, files_.state);
     if (keeps_state && validation_ && spec.validate.keep_best)
       saving_best_.emplace(session_, files_.state.parent_path() / "best");
-    // Nobody goes on from what a run interleaved saves.
+    // No run continues from a state that an interleaved run saved.
     if (saving_ && !interleaved_) stop_.emplace();
   }
 
@@ -156,7 +156,7 @@ class Trainer {
     });
   }
 
-  /// `beside`: what lies beside the state; empty where nobody goes on from it.
+  /// `beside`: data stored with the state; empty if no run continues from it.
   Json save(const Saving& saving, int64_t done, const std::function<Json(const Json& saved)>& beside) {
     const int64_t next_step = history_.first_step() + done;
     const DataPosition read{.samples = steps_.batches().first_sample(next_step),

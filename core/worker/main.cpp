@@ -51,7 +51,7 @@ void own_environment_of(const std::filesystem::path& spec, char** argv) {
   own_environment(run.environment, argv);
 }
 
-/// Whoever asked finds the reason in the file that was to take the answer.
+/// The caller finds the reason in the file of the answer.
 int answering(const std::filesystem::path& out, const std::function<int()>& command) {
   try {
     return command();

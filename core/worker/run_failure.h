@@ -6,8 +6,8 @@
 #include "results/run_result.h"
 
 namespace optrush {
-/// How a run ends that throws: skipped, oom or failed, with the reason, and for oom the bytes requested.
-/// Memory that runs out is `oom` whoever says so: an allocator, the CUDA driver, cuBLAS or cuDNN.
+/// How a run ends that throws: skipped, oom or failed, with the reason, and for oom the bytes requested. Out
+/// of memory is `oom`, whether an allocator, the CUDA driver, cuBLAS or cuDNN reports it.
 RunResult failure_of(const std::exception&);
 
 /// Why a worker has no answer: skipped, or failed.

@@ -47,7 +47,7 @@ RunSpec reduced_to(RunSpec spec, const std::set<Effect>& effects) {
   return spec;
 }
 
-/// What a run that did not come to a good end left is older than who asks for its weights may think.
+/// The state of a failed run may be older than the user expects.
 void check_ended(const fs::path& run, const StateFolder& state) {
   const fs::path file = run / "result.json";
   const auto result =
@@ -106,7 +106,7 @@ std::set<std::string> own_parameters(RunSpec spec) {
   return names;
 }
 
-/// A plugin that trains parameters of its own may change another thing than the function alone.
+/// A plugin that adds parameters may change more than the function.
 void check_all_known(const StateFolder& state, const Params& params, const fs::path& folder) {
   for (const auto& key : state.keys())
     if (key.starts_with(kModelKey) && !params.contains(key.substr(std::string_view(kModelKey).size())))

@@ -54,7 +54,8 @@ InterleavedRound::InterleavedRound(const std::vector<Job>& jobs, std::string id,
 }
 
 std::vector<Job> InterleavedRound::conduct() {
-  // Until it says that it is ready, a run has the turn: nobody else sets up or warms up beside it.
+  // A run has the turn until it reports that it is ready, so that no two runs set up or warm up at the same
+  // time.
   for (auto& member : members_) {
     member.run = interrupts_.signal() == 0 ? host_.start(member.job, member.path) : nullptr;
     if (!member.run || !hold(member)) {

@@ -68,7 +68,7 @@ std::vector<Job> chosen_for_interleaving(const std::vector<Job>& jobs, const std
   Room room(plans, free_bytes);
   for (const auto& job : jobs) {
     if (setting == Interleave::off || !knows_interleaving(job, launched)) continue;
-    // Who saves states wants to go on from them, which a group interleaved can't.
+    // A run that saves states must be able to continue from them, which an interleaved group cannot.
     if (setting == Interleave::automatic && job.spec.save.every > 0) continue;
     const Json& plan = plans.at(static_cast<size_t>(job.spec.variant));
     if (setting == Interleave::on ||

@@ -8,7 +8,7 @@
 #include "results/run_result.h"
 
 namespace optrush {
-/// Whether a run can be told when to make its steps.
+/// Whether the controller can start the steps of a run one by one.
 bool knows_interleaving(const Job&, bool launched);
 
 /// Bytes that a process of a variant's runs held at its peak, on a CPU; of several ranks, the one that held

@@ -21,7 +21,7 @@ class InterleavingSocket {
   bool waits() const;
   /// Whether one has ever done so: the program knows of turns.
   bool spoke() const { return size_ > 0; }
-  /// The turn, for so many steps, to every rank. `alone`: nobody else is interleaved with it.
+  /// The turn, for so many steps, to every rank. `alone`: no other run is interleaved with it.
   void go(int64_t steps, bool alone = false);
   /// Whether every rank knows how to end before its last step.
   bool can_end() const;
@@ -29,7 +29,7 @@ class InterleavingSocket {
   void end();
   /// Of the last step, by the slowest rank; 0: not known.
   double step_seconds() const;
-  /// What can be read when somebody has something to say.
+  /// The descriptor that becomes readable when a rank has sent a message.
   std::vector<int> descriptors() const;
 
  private:

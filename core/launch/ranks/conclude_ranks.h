@@ -5,7 +5,7 @@
 
 namespace optrush {
 /// The result of a run whose ranks have all ended: rank 0's where all is well, else one that names the rank
-/// that failed first. It is stored as the run folder's result.json, which nobody else writes.
+/// that failed first. It is stored as the run folder's result.json, which no other code writes.
 RunResult conclude_ranks(const std::filesystem::path& run_folder, const RanksEnd&, const Job&,
                          const RankLimits&);
 }  // namespace optrush

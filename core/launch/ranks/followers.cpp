@@ -119,7 +119,7 @@ void Followers::dismiss(const Farewell& farewell) {
   // A launcher ends the others where one ends badly: this process ends by its own code all the same.
   hold_signals_until_exit();
   for (auto& [rank, follower] : followers_) follower.channel.send(to_json(farewell, "done"));
-  // Whoever ends before them may have a launcher end them by a signal.
+  // If this process ends first, a launcher may end the others by a signal.
   const auto start = Clock::now();
   while (!followers_.empty() && Clock::now() - start < kTimeForGoodbye) {
     pump();

@@ -43,7 +43,7 @@ class Followers {
   /// The machines of the job, in the order of their lowest ranks: [{"name", "ranks", "cpu", "gpus"}], as far
   /// as processes have joined. gpus is "" where there are none.
   Json hosts() const;
-  /// What the user should know and was not yet told.
+  /// Notes for the user that were not yet shown.
   std::vector<std::string> take_notes() { return std::exchange(notes_, {}); }
 
  private:

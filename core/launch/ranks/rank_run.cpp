@@ -84,7 +84,7 @@ class RunOfRanks : public LiveRun {
       return std::nullopt;
     return conclude_ranks(folder_, {.ends = end.ends, .names = end.names}, job_, limits_);
   }
-  /// Ranks elsewhere tell their ends by a connection.
+  /// Ranks on other machines report their ends over a connection.
   std::chrono::milliseconds period() const override { return std::chrono::milliseconds(50); }
 
  private:

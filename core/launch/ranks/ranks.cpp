@@ -22,7 +22,7 @@ bool RankWatch::goes_on() {
   if (first_own_) return seconds_since(*first_own_) < limits_.own_s;
   if (first_outside_) return seconds_since(*first_outside_) < limits_.outside_s;
   if (!any) return false;
-  // Others may still say that they wait, too: who is left then is who did not come.
+  // Other ranks may still report that they wait; the remaining ranks are the absent ones.
   if (first_failure_)
     return seconds_since(last_end_) < limits_.settle_s &&
            seconds_since(*first_failure_) < kMostSettles * limits_.settle_s;

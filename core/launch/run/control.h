@@ -9,7 +9,7 @@
 
 namespace optrush {
 // The processes of a job talk over one connection between rank 0 and each other one, a JSON object a line:
-//   hello     to rank 0, first: who this is
+// hello     to rank 0, first: identity of this process
 //   welcome   it is one of the job
 //   refused   {reason, other_job}: it is not, and the connection ends; of another job it looks elsewhere
 //   start     {run, spec, store, state, local_size}: start this rank's worker
@@ -20,7 +20,7 @@ namespace optrush {
 //   leave     to rank 0, last: {code, reason} this process ends without having been told to
 //   done      {code, reason}: nothing more will be started; end with this exit code, which is rank 0's
 
-/// Who a process of a job is, and what all of them must have in common.
+/// Identity of a process of a job, and the values that all processes must share.
 struct Hello {
   int64_t rank = 0, size = 1, local_rank = 0, local_size = 1;
   std::string host, job, version, script_sha256;

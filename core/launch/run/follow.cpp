@@ -70,7 +70,7 @@ class Follower {
     return at;
   }
 
-  /// To the next port of the job's where somebody listens. None where a signal comes first.
+  /// Connects to the next port of the job with a listener; returns early after a signal.
   void connect() {
     std::string problem;
     looking_ = false;

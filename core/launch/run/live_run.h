@@ -20,7 +20,7 @@ class LiveRun {
   /// Ends it because of a signal: SIGTERM, some time, SIGKILL. What it was asked for is no end of its own, so
   /// nothing is stored, unless it came to a good end all the same: then its result.
   virtual std::optional<RunResult> interrupt() = 0;
-  /// How often to look whether it has ended, where no signal tells.
+  /// How often to poll for its end, where no signal reports it.
   virtual std::chrono::milliseconds period() const { return std::chrono::milliseconds(250); }
 };
 

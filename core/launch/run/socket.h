@@ -21,6 +21,6 @@ Descriptor accept_from(const Descriptor& listener);
 /// why.
 Descriptor connect_to(const std::string& host, uint16_t port, double timeout_s, std::string& problem);
 
-/// A TCP port that nobody listens at on this machine now.
+/// A TCP port that is free on this machine now.
 uint16_t free_port();
 }  // namespace optrush

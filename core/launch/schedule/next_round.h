@@ -24,8 +24,9 @@ struct Pair {
 struct RoundState {
   Until until;
   double seconds_left = 0;
-  int64_t rounds = 0;                 ///< that were run
-  std::map<int64_t, double> seconds;  ///< that a run of each variant takes; who can't run again is not in it
+  int64_t rounds = 0;  ///< that were run
+  std::map<int64_t, double>
+      seconds;  ///< that a run of each variant takes; without variants that cannot run again
   std::vector<Pair> pairs;
 };
 

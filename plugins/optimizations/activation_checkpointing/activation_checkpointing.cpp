@@ -148,7 +148,7 @@ class ActivationCheckpointing final : public Plugin {
                         "policy = \"full\" or \"selective\", or a width that the ranks divide");
   }
 
-  /// Blocks are alike, so the first one called tells for all.
+  /// Blocks are alike, so the first one represents all.
   BudgetPlan make_plan(double budget, const UnitFunction& inner, const Tensor& x, const Batch& batch,
                        const Unit& unit) {
     Tensors resident;

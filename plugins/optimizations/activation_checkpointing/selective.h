@@ -51,7 +51,7 @@ class SelectiveCall final : public std::enable_shared_from_this<SelectiveCall> {
 
   /// The block's input and the batch.
   bool lives_anyway(const Tensor& tensor) const;
-  /// Held as autograd holds what it saves, and so seen by whoever counts that.
+  /// Held like a tensor that autograd saves, and so included in the counts.
   Saved hold(const Tensor& tensor);
   PackedTensor drop(Dropped&);
   void replay();

@@ -13,7 +13,7 @@ struct Request {
   Json activations;                    ///< {"policy": save|selective|budget, "keep": [...], "budget": x}
   std::vector<std::string> attention;  ///< kernels that fused attention may take, the preferred first
   int64_t threads = 1;
-  Tensors inputs;  ///< examples: sizes, strides, types, who needs a gradient
+  Tensors inputs;  ///< examples: sizes, strides, types, requires_grad
 };
 
 /// The kernels that are enabled in LibTorch's context now, as Request::attention has them.

@@ -34,7 +34,8 @@ bool multiplies_fp8(const UnitGraph& graph) {
   return graph.text().find("aten::_scaled_mm") != std::string::npos;
 }
 
-/// Values like those of `x`, but others; a generator of its own, so that the run's random numbers stay.
+/// Different values of the same distribution as `x`, from a separate generator, so that the run's random
+/// numbers do not change.
 Tensor other_values(const Tensor& x) {
   auto generator = at::globalContext().defaultGenerator(x.device()).clone();
   generator.set_current_seed(20241121);

@@ -13,8 +13,8 @@ namespace optrush::compile {
 /// The order is that of the graph's inputs.
 Tensors unit_inputs(const Unit&, const Tensor& x, const Batch&);
 
-/// What two calls must share to run the same code: sizes, strides, types, who needs a gradient, autocast, and
-/// which tensors a batch has, by place and by name.
+/// What two calls must share to run the same code: sizes, strides, types, requires_grad, autocast, and which
+/// tensors a batch has, by place and by name.
 using Signature = std::vector<int64_t>;
 Signature signature_of(const Tensors& inputs, const Batch& = {});
 

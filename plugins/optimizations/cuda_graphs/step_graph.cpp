@@ -96,7 +96,7 @@ class StepGraph::Implementation {
   void end_failed_capture() noexcept {
     try {
       graph_->capture_end();
-    } catch (const std::exception&) {  // the schedule's error is the one to tell
+    } catch (const std::exception&) {  // the schedule's error is the one to report
     }
     graph_.reset();
   }

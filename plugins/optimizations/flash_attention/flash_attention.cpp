@@ -117,7 +117,7 @@ class FlashAttention final : public Plugin {
                                  const Tensor& out, const Tensor& lse, const AttentionArgs& args) {
       const at::NoGradGuard no_grad;
       if (!fused_) fused_ = found_kernel(q, k, v, args);
-      // Who merges outputs may keep them in more bits than the kernel takes.
+      // A caller that merges outputs may keep them in more bits than the kernel accepts.
       const auto type = q.scalar_type();
       auto gradients = fused_->backward(gradient.to(type), q, as_the_kernel_takes_it(k, q),
                                         as_the_kernel_takes_it(v, q), out.to(type), lse, args);

@@ -158,7 +158,7 @@ Differentiable add_norm(double eps, Low low) {
           .forward = [=](const Tensors& in) -> Differentiable::Result {
             const auto sum_type = at::promote_types(in[0].scalar_type(), in[1].scalar_type());
             const Normed normed = norm_forward("add_norm", in[0].to(sum_type), in[1], in[2], eps, low);
-            // An empty tensor tells the backward delta's type.
+            // An empty tensor passes delta's type to the backward.
             return {
                 {normed.sum, normed.out},
                 {normed.sum, normed.rstd, in[2], at::empty({0}, in[1].options().dtype(normed.delta_type))}};

@@ -10,7 +10,7 @@ struct LossGradients {
   bool x = true, weight = true;
 };
 
-/// Rows of logits (.., V) that exist at a time where nobody says: on a CPU as many as are 64 MiB. On a GPU as
+/// Default number of rows of logits (.., V) that exist at a time: on a CPU as many as fit 64 MiB. On a GPU as
 /// many as are 1 GiB, but 4,096 where those are at most 2 GiB: fewer leave multiprocessors without work in
 /// the product that is the gradient of x. `tokens` are cut evenly, so that the last chunk is not a small one.
 int64_t automatic_chunk(int64_t row_bytes, int64_t tokens, at::DeviceType);

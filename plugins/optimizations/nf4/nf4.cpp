@@ -22,7 +22,7 @@ class Nf4 final : public Plugin {
  public:
   void apply(Recipe& recipe, const Options& options) override {
     codec_ = std::make_shared<const Nf4Codec>(options.boolean("double_quantization"));
-    // Once everybody has said what is trained.
+    // After all plugins have set the trainable parameters.
     recipe.on(Event::meta_initialized, Phase::precision, [this](Run& run) { declare(run); });
     recipe.ops.linear.replace_each([this](const Module& module) { return replacement(module); },
                                    {.trace = Trace::pair, .capturable = true, .predictable = true});

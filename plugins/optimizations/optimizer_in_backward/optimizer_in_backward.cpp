@@ -38,7 +38,7 @@ class InBackward final : public Optimizer {
   std::unique_ptr<Optimizer> inner_;
 };
 
-/// What changes gradients once all are there; whoever wraps at Phase::measure only looks.
+/// Refuses edits that need all gradients; wraps at Phase::measure only read them.
 void refuse_edits_of_gradients(const Recipe& recipe) {
   std::vector<Edit> edits = recipe.gradients.wraps();
   edits.push_back(recipe.gradients.base());

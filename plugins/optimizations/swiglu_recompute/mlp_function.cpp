@@ -9,7 +9,7 @@
 
 namespace optrush {
 namespace {
-/// Rows at a time where nobody says. Each chunk adds to three weight gradients, so few rows cost more than
+/// Default number of rows at a time. Each chunk adds to three weight gradients, so few rows cost more than
 /// they save: on a CPU 1,024 were as fast as all at once; a GPU needs more to fill its units.
 constexpr int64_t kRowsOnCpu = 1024, kRowsOnGpu = 4096;
 

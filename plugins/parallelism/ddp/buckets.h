@@ -35,7 +35,7 @@ class Buckets {
 /// c10d's Reducer over a group of several ranks.
 std::unique_ptr<Buckets> make_reducer_buckets(const std::vector<GradientForm>&, Group&, const BucketOptions&,
                                               BucketSums::Summed);
-/// Buckets of the same sizes for one rank, and for a forecast, in which there is nobody to connect to.
+/// Buckets of the same sizes without communication, for one rank and for a forecast.
 std::unique_ptr<Buckets> make_planned_buckets(const std::vector<GradientForm>&, Group&, const BucketOptions&,
                                               BucketSums::Summed);
 

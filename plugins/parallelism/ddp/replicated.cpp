@@ -55,8 +55,9 @@ class Replicated final : public DataParallel {
  private:
   /// This rank's part of a shard's gradient, in the present step.
   struct Local {
-    /// How often autograd adds to the leaf in the last backward of a step. Nobody says so beforehand, as a
-    /// recomputation has a backward of its own: the first step counts, and sends when it has ended.
+    /// How often autograd adds to the leaf in the last backward of a step. The number is not known in
+    /// advance, because a recomputation has a separate backward, so the first step counts, and sends when it
+    /// has ended.
     int64_t expected = 0;
     int64_t added = 0;
     bool any = false;     ///< in any micro-batch

@@ -4,7 +4,7 @@
 #include "optrush/tensor.h"
 
 namespace optrush::fsdp {
-/// Of a tensor that nobody reads again: a thread of the backend may hold it for a while after it is done.
+/// For a tensor that is not read again: a thread of the backend may hold it for a while after completion.
 void free_memory(const Tensor&);
 
 /// A flat tensor whose memory comes and goes, while views of it stay what they are: autograd leaves and saved

@@ -12,7 +12,7 @@ namespace optrush::fsdp {
 /// shard, so that one which no rank used in a step has no gradient.
 class Reductions {
  public:
-  /// `final` is told of a shard whose gradient is complete.
+  /// `final` is called with a shard whose gradient is complete.
   Reductions(const Policy& policy, Run& run, const Mesh::Names& shard_dims,
              std::function<void(Shard&)> final);
 

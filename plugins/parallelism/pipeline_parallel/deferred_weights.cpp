@@ -24,7 +24,7 @@ Ops::Linear::Fn DeferredWeights::linear(const Module& module) {
       .traits = {.trace = Trace::opaque, .capturable = false, .offers = {"double"}, .predictable = true},
       .cast = Cast::lower});
   return [&pair, weight](const Tensor& x) {
-    // Where no gradient goes further back, nobody waits for the first half.
+    // If no gradient goes further back, no rank waits for the first half.
     if (!x.requires_grad()) return at::linear(x, weight->compute_value());
     return call(pair, {x, weight->compute_value().detach()}).at(0);
   };
@@ -43,7 +43,7 @@ void DeferredWeights::run(int64_t micro) {
     }
     half.x.reset();
     half.gradient.reset();
-    // Through the cast that the step shares, where there is one, to whoever listens to the parameter.
+    // Through the cast that the step shares, if there is one, to the listener of the parameter.
     half.weight->compute_value().backward(of_weight, /*retain_graph=*/true);
   }
 }
