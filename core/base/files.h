@@ -13,8 +13,8 @@ bool is_there(const std::filesystem::path&);
 /// The whole file; an Error names the path where it can't be read, is no regular file, or has more than 1
 /// GiB.
 std::string read_file(const std::filesystem::path&);
-/// What is left of a stream, up to where a read fails, as of a file in /proc whose process ends meanwhile.
-/// Iterators over a stream's buffer throw there.
+/// The rest of a stream, up to a failing read, as in a file of /proc whose process ends. Iterators over a
+/// stream's buffer throw there.
 std::string rest_of(std::istream&);
 /// Writes through `path`.PID.tmp, fsync and rename: readers see the old file or the new one, never a part. A
 /// device or pipe, such as /dev/stdout, is written into.

@@ -8,7 +8,7 @@
 #include "spec/spec_json.h"
 
 namespace optrush {
-/// What a case of `optrush check` shows.
+/// Kind of a case of `optrush check`.
 enum class CheckKind : uint8_t {
   alone,     ///< a plugin trains as its plain form does
   gradient,  ///< the gradients with a plugin are the differences of its loss; so are those of its pairs

@@ -4,7 +4,7 @@
 #include "optrush/spec.h"
 
 namespace optrush {
-/// What a case trains on whose form asks for "documents" or "preferences": some of every length up to a
+/// Training data of a case whose form requests "documents" or "preferences": some of every length up to a
 /// sequence, the same ones everywhere. A list of cases names the file, and who runs them writes both beside
 /// the list.
 DataSpec small_data(const std::string& kind);

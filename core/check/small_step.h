@@ -18,7 +18,7 @@ class SmallStep {
 
   /// Loss of the step by the forward that training runs, with its graph dropped.
   double loss();
-  /// What is trained of a parameter, flat, as the optimizer sees it, and the gradient of the loss by it, a
+  /// The trained elements of a parameter, flat, as for the optimizer, and the gradient of the loss by them, a
   /// loss scale taken off; undefined where there is none.
   struct Trained {
     Param* param;

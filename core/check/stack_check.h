@@ -7,7 +7,7 @@
 #include "optrush/tensor.h"
 
 namespace optrush {
-/// What a few steps of training show.
+/// Curves of a few training steps.
 struct TrainingCurve {
   std::vector<double> losses, norms;  ///< by step; a norm is NaN where the step was skipped
   std::map<std::string, Tensor>

@@ -26,7 +26,7 @@ class CheckpointFiles {
   /// An Error where one of the model's parameters is missing, has another shape or no floating-point type, or
   /// where the head of a tied model has another value than its embedding.
   void check_complete(const std::vector<NamedShape>& model) const;
-  /// What belongs to none of these parameters.
+  /// Stored tensors that belong to none of these parameters.
   std::vector<std::string> strangers(const std::vector<std::string>& parameters) const;
   /// An Error of such a tensor.
   [[noreturn]] void refuse_stranger(const std::string& name,

@@ -46,7 +46,7 @@ class AskingHost : public ScriptHost {
   Json gpus() const;
 
  private:
-  /// What the worker's command `what` writes; null where it writes nothing.
+  /// The output of the worker's command `what`; null if it writes nothing.
   Json ask_worker(const std::string& what) const;
 
   std::filesystem::path worker_;

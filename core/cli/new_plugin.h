@@ -8,7 +8,7 @@ namespace optrush {
 /// rule.
 void check_plugin_name(const std::string& name);
 
-/// What a new plugin is an example of.
+/// The kind of example for a new plugin.
 enum class NewPlugin : uint8_t {
   wrap,       ///< of an operation
   kernel,     ///< a GPU kernel beside a form for CPUs

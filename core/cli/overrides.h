@@ -6,7 +6,7 @@
 #include "experiment/experiment.h"
 
 namespace optrush {
-/// What the command line changes in every experiment of a script.
+/// Changes from the command line to every experiment of a script.
 struct Overrides {
   std::vector<std::string> set;  ///< "train.steps=4", "rounds=3", "PLUGIN.option=16"
   std::optional<int64_t> rounds;

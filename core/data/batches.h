@@ -13,7 +13,7 @@
 #include "optrush/spec.h"
 
 namespace optrush {
-/// What the sequences of a step hold, on all ranks together.
+/// Contents of the sequences of a step, on all ranks together.
 struct StepContent {
   int64_t tokens = 0;     ///< that the model processes: every position but padding
   int64_t positions = 0;  ///< padding among them
@@ -41,11 +41,11 @@ class Batches {
   std::vector<Batch> validation() const;
   /// Sequences of an epoch of training; 0 where there is no end of new ones.
   int64_t sequences_of_epoch() const;
-  /// What became of documents; "" where there are none.
+  /// Description of the use of documents; "" if there are none.
   std::string description() const;
 
  private:
-  /// What sequences are made of: windows of a stream of tokens, or documents.
+  /// The source of sequences: windows of a token stream, or documents.
   struct Source {
     std::unique_ptr<TokenSource> windows;
     std::unique_ptr<DocumentRows> documents;

@@ -17,13 +17,13 @@ Rows one_document_each(std::span<const int64_t> lengths, int64_t seq_len);
 /// A label that no loss is taken on.
 inline constexpr int64_t kIgnoredLabel = -100;
 
-/// What one sequence is filled with, seq_len numbers each.
+/// The content of one sequence, seq_len numbers each.
 struct RowView {
   std::span<int64_t> tokens, labels, positions;
   std::span<int32_t> documents;  ///< numbers from 0 on, rising; padding is one more at the end
 };
 
-/// What a sequence holds.
+/// Counts of a sequence.
 struct RowContent {
   int64_t tokens = 0;  ///< positions that are not padding
   double pairs = 0;    ///< of positions of one document, in any order: the lengths' squares, added up

@@ -14,9 +14,9 @@ struct TokenSpan {
   bool operator==(const TokenSpan&) const = default;
 };
 
-/// What a model is tuned on, document by document: a file with one JSON object a line, or a folder whose
-/// files are documents (docs/guides/fine_tuning.md). They are kept in memory, 4 bytes
-/// a token, up to `most_tokens` of each.
+/// Fine-tuning data, document by document: a file with one JSON object per line, or a folder whose files are
+/// documents (docs/guides/fine_tuning.md). They are kept in memory, 4 bytes a token, up to `most_tokens` of
+/// each.
 class Documents {
  public:
   enum class Form : uint8_t {

@@ -5,7 +5,7 @@
 #include <vector>
 
 namespace optrush {
-/// What turns text into a model's tokens and back.
+/// Converts text to a model's tokens and back.
 class TextTokens {
  public:
   virtual ~TextTokens() = default;

@@ -26,10 +26,10 @@ std::unique_ptr<TokenSource> open_source(const DataSpec&, uint64_t seed, int64_t
                                          int64_t sample_length, const Share& share = {});
 /// An Error where data with tokens below `tokens` does not suit a model of `vocab_size` of them.
 void check_vocabulary(const DataSpec&, int64_t tokens, int64_t vocab_size);
-/// What a run trains on, in samples of seq_len + 1 tokens: all of its data but what it holds out.
+/// The training data of a run, in samples of seq_len + 1 tokens, without the held-out part.
 std::unique_ptr<TokenSource> open_training(const RunSpec&, int64_t vocab_size);
 /// Which data a run validates on: its own, or another.
 const DataSpec& validation_data(const RunSpec&);
-/// What it validates on: samples 0 to validate.sequences - 1.
+/// The validation data: samples 0 to validate.sequences - 1.
 std::unique_ptr<TokenSource> open_validation(const RunSpec&, int64_t vocab_size);
 }  // namespace optrush

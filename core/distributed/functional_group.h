@@ -11,7 +11,7 @@ class ProcessGroup;
 }
 
 namespace optrush {
-/// What is done about each collective that compiled code starts by itself.
+/// The handler of collectives that compiled code starts.
 struct FunctionalCalls {
   /// A sum of this tensor begins.
   std::function<void(const Tensor&)> begun;

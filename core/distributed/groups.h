@@ -13,7 +13,7 @@
 #include "optrush/mesh.h"
 
 namespace optrush {
-/// What this rank sent by one collective of one group.
+/// Traffic of this rank by one collective of one group.
 struct Traffic {
   int64_t ranks = 1, calls = 0;
   double bytes = 0;  ///< of the tensors

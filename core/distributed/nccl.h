@@ -10,7 +10,7 @@ class Store;
 }  // namespace c10d
 
 namespace optrush {
-/// What a backend is for.
+/// Purpose of a backend.
 enum class NcclUse : uint8_t {
   collectives,  ///< one communicator of all ranks, connected at once
   links  ///< send and receive: each pair of ranks connects when it first does, with a stream of its own
@@ -22,7 +22,7 @@ c10::intrusive_ptr<c10d::Backend> make_nccl_backend(c10::intrusive_ptr<c10d::Sto
                                                     int64_t size, at::Device device,
                                                     std::chrono::milliseconds timeout, NcclUse);
 
-/// What liboptrush_cuda.so exports.
+/// The exports of liboptrush_cuda.so.
 struct NcclRequest {
   c10::intrusive_ptr<c10d::Store> store;
   int rank, size;

@@ -74,7 +74,7 @@ struct Part {
 /// where that can be told to fit.
 enum class Interleave : uint8_t { automatic, on, off };
 
-/// What a script describes, before expansion. Plain data; printed by --dry-run.
+/// An experiment as a script describes it, before expansion. Plain data; --dry-run prints it.
 struct Experiment {
   std::string name, question, script;  ///< script: absolute path
   std::string script_sha256;
@@ -115,7 +115,7 @@ struct Variant {
   int64_t runs_of() const { return has_own_runs() ? index : same_as; }
 };
 
-/// What grid() names the variant of these choices.
+/// The name of the variant of these choices in grid().
 std::string grid_name(const std::vector<std::string>& choices);
 
 /// Every variant in report order. Errors carry the rung's place in the script. What a ladder stacks on one of

@@ -25,7 +25,7 @@ struct External {
   bool operator==(const External&) const = default;
 };
 
-/// What may stand in a command for something that only the run knows: "{spec}".
+/// Placeholders in a command for values of a run: "{spec}".
 const std::vector<std::string>& placeholders();
 /// Of a word of a command, the first name in braces that is no placeholder: "{outt}" of "--out={outt}"; empty
 /// where there is none. "${HOME}" and "{\"a\": 1}" are no names in braces.

@@ -52,13 +52,13 @@ std::vector<GateCheck> plan_gate(const std::vector<Variant>&, const std::vector<
 /// The check of one variant that has a plan.
 GateCheck plan_check(const std::vector<Variant>&, const std::vector<Json>& plans, int64_t variant);
 
-/// What a run's training shows, by step. NaN: a loss that is not finite, a gradient norm that is not known
+/// The curves of a run's training, by step. NaN: a loss that is not finite, a gradient norm that is not known
 /// because the step's update was skipped or another program does not report it.
 struct Curve {
   std::vector<double> losses, norms;
 };
 
-/// What a check needs of the runs that were made for it.
+/// The results of runs that a check needs.
 struct GateEvidence {
   std::vector<Curve> own;            ///< the variant's rounds
   std::optional<Curve> subject;      ///< of the probe

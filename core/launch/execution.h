@@ -16,7 +16,7 @@
 #include "launch/schedule/schedule.h"
 
 namespace optrush {
-/// What an experiment runs, and what is known of it while it does.
+/// The variants of an experiment, with the knowledge about them during the run.
 struct Runs {
   std::vector<Variant> variants;  ///< final once they are planned
   Schedule schedule;              ///< of these variants

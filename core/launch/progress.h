@@ -26,7 +26,7 @@ class Progress {
 
   /// A line that stays: something that the user should know.
   void note(const std::string& text, Colour = Colour::plain);
-  /// What is done before the runs; shown on a terminal only.
+  /// The work before the runs; shown on a terminal only.
   void stage(const std::string& text);
 
   struct Position {

@@ -6,7 +6,7 @@
 #include "optrush/machine.h"
 
 namespace optrush {
-/// What that Python offers; a version is empty where the package is missing.
+/// Properties of that Python; a version is empty if the package is missing.
 struct PythonTools {
   std::filesystem::path path;
   std::string version, torch, vl_convert;

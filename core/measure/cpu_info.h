@@ -5,7 +5,7 @@
 #include <vector>
 
 namespace optrush {
-/// What the kernel says of the processors and the memory that this process may use.
+/// The processors and memory available to this process, as the kernel reports them.
 struct CpuInfo {
   std::string name;
   int64_t cores = 0;             ///< physical cores in this process's affinity mask

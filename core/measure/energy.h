@@ -7,8 +7,7 @@
 #include "measure/nvml.h"
 
 namespace optrush {
-/// What the driver counts on the GPU that a run computes on. Everything is empty on a CPU and where NVML is
-/// missing.
+/// Energy counted by the driver for the GPU of a run. Everything is empty on a CPU and where NVML is missing.
 class DeviceMeter {
  public:
   explicit DeviceMeter(at::Device);

@@ -6,8 +6,8 @@
 #include "optrush/tensor.h"
 
 namespace optrush {
-/// What a call of an operator costs a GPU, told from its name and tensors: a prediction that a profiler there
-/// can refute.
+/// GPU cost of a call of an operator, from its name and tensors: a prediction that a profiler there can
+/// refute.
 ///
 /// Launches: one for an operator that computes (none for views and for memory that is only asked for). An
 /// operator that is made of others costs what they cost, unless a GPU has one kernel for it; multi-tensor

@@ -28,7 +28,7 @@ class StepClock {
   /// step.
   virtual void enter(Bucket) = 0;
   virtual void end_step() = 0;
-  /// What the present interval belongs to; none outside of a step.
+  /// Phase of the present interval; none outside of a step.
   virtual std::optional<Bucket> present() const = 0;
   /// The oldest ended step that was not taken yet. Without `wait` only if its time is already known.
   virtual std::optional<StepTime> take(bool wait) = 0;

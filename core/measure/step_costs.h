@@ -13,7 +13,7 @@ namespace optrush {
 /// host waits, copies, casts, bytes and FLOPs as operator_costs.h says. One at a time in a process.
 class StepCosts {
  public:
-  /// What runs on `device` counts. Casts of `params` are also counted for each.
+  /// Counts work on `device`. Casts of `params` are also counted for each.
   StepCosts(const Params& params, at::Device device);
   ~StepCosts();
   StepCosts(const StepCosts&) = delete;
@@ -27,7 +27,7 @@ class StepCosts {
   /// Of the whole step, the host's own bookkeeping apart.
   OperatorCost total() const;
   double flops() const;
-  /// Of these, what attention computes inside of documents.
+  /// The part of attention inside of documents.
   double document_flops() const;
   /// The largest number of times that one parameter was cast, and how many were cast at all.
   int64_t most_casts_of_a_parameter() const;

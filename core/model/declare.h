@@ -7,7 +7,7 @@
 #include "params/init.h"
 
 namespace optrush {
-/// What every kind of model declares with.
+/// Helpers for the declaration of every kind of model.
 std::unique_ptr<Unit> make_unit(std::string path, std::string role, int64_t layer);
 
 /// A matrix (out, in) and the module in `unit` that multiplies with it.

@@ -19,12 +19,12 @@ struct Model {
   int64_t vocab_size = 0;               ///< 0: it takes no tokens
   int64_t input_dim = 0;                ///< of the activations that it takes in place of tokens
   std::string checkpoint;               ///< folder that values come from; empty: from (seed, name)
-  /// Of the attention term 12 L S (heads x head_dim) in FLOPs per token, without S; 0: no attention.
+  /// Factor of the attention term 12 L S (heads x head_dim) in FLOPs per token, without S; 0: no attention.
   double attention_flops_per_token_and_position = 0;
 };
 
 /// Declares the model of `spec.model_kind` into `params`.
 Model declare_model(const RunSpec&, Params&, at::ScalarType dtype);
-/// What this kind of model does beside its forward: a collective alone is called in each.
+/// Work of this kind of model in addition to its forward: a collective alone is called in each.
 void edit_for_model(const RunSpec&, Recipe&);
 }  // namespace optrush

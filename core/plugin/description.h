@@ -17,7 +17,7 @@ struct CheckedForm {
   std::string data = "random";  ///< or "documents", "preferences"
 };
 
-/// What a plugin file says of itself in its ELF note `.note.optrush`, read without loading it.
+/// The description of a plugin in its ELF note `.note.optrush`, read without loading the file.
 struct PluginDescription {
   std::filesystem::path file;
   int64_t api = 0;                                ///< plugin API version that it was built for

@@ -5,7 +5,7 @@
 #include "machine/python.h"
 
 namespace optrush {
-/// What a machine offers to plugins. An empty reason: it is there.
+/// Capabilities of a machine for plugins. An empty reason: available.
 struct MachineOffer {
   std::string no_cuda, no_python, no_compiler;  ///< why not
   int64_t compute_capability = 0;               ///< of the GPU, 90 for sm_90

@@ -5,7 +5,7 @@
 namespace optrush {
 enum class Colour : unsigned char { plain, green, yellow, red, dim };
 
-/// What a stream can show.
+/// Capabilities of an output stream.
 struct Terminal {
   int fd = 2;
   bool live = false;  ///< a line may be redrawn

@@ -10,7 +10,7 @@
 #include "optrush/scopes.h"
 
 namespace optrush {
-/// What plugins record beside slots.
+/// The records of plugins other than slots.
 struct Recipe::Record {
   struct Handler {
     Event event;

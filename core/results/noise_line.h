@@ -10,7 +10,7 @@ namespace optrush {
 inline constexpr std::pair<const char*, const char*> kMachineSettings[] = {
     {"quota_cpus", "number"}, {"governor", "string"}, {"huge_pages", "string"}, {"mhz", "integer"}};
 
-/// What the probe between two rounds found (noise.jsonl): identical pieces of work, and the machine's
+/// The result of the probe between two rounds (noise.jsonl): identical pieces of work, and the machine's
 /// counters.
 struct NoiseLine {
   int64_t round = 0;                     ///< rounds before it

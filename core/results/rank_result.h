@@ -20,7 +20,7 @@ struct RankResult {
   std::optional<double> sent_bytes;
 };
 
-/// What one kind of collective costs rank 0 in a step, on one dimension of the mesh.
+/// Cost of one kind of collective on rank 0 in a step, on one dimension of the mesh.
 struct Collective {
   std::string name, group;
   int64_t ranks = 1;

@@ -9,7 +9,7 @@
 #include "optrush/json.h"
 
 namespace optrush {
-/// What a field of type T is called in a message: "a string".
+/// The name of type T in a message: "a string".
 template <class T>
 constexpr const char* name_of_type() {
   if constexpr (std::is_same_v<T, std::string>)

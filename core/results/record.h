@@ -189,7 +189,7 @@ class Record {
     open_ = true;
     return *this;
   }
-  /// What the fields must be together, and what follows from those that are there for the others.
+  /// A check of the fields together, and defaults of absent fields that depend on other fields.
   Record& then(std::function<void(T&)> check) {
     check_ = std::move(check);
     return *this;

@@ -39,7 +39,7 @@ struct Memory {
   std::vector<std::pair<std::string, double>> parts;
 };
 
-/// What the operators of one step cost a GPU (measure/operator_costs.h); none: the device does not show it.
+/// GPU costs of the operators of one step (measure/operator_costs.h); none: not known for the device.
 struct StepCost {
   std::optional<double> launches, host_waits, copies, copied_bytes, casts, cast_bytes, casts_of_a_weight,
       elementwise_bytes, matmul_flops, attention_flops;
@@ -69,7 +69,7 @@ struct SavedPoint {
   double seconds = 0, bytes = 0;
 };
 
-/// What the trained model made of a prompt.
+/// The trained model's continuation of a prompt.
 struct SampledText {
   std::string prompt, text;
 };
@@ -85,7 +85,7 @@ struct BestState {
   double loss = 0;
 };
 
-/// What one run measured (docs/schema/run_result.schema.json).
+/// The result of one run (docs/schema/run_result.schema.json).
 struct RunResult {
   Status status = Status::ok;
   std::string reason;

@@ -8,7 +8,7 @@
 #include "results/journal.h"
 
 namespace optrush {
-/// What the files of a report were when they were written, by its journal. A disk or a hand may have changed
+/// Checksums of a report's files when they were written, from its journal. A disk or a hand may have changed
 /// a digit since, which no reader would see. Files that the journal does not know are not checked.
 class Sums {
  public:

@@ -6,8 +6,8 @@
 #include "results/status.h"
 
 namespace optrush {
-/// What a worker that was asked for a plan or for the cases of a check leaves in its --out file: that, or why
-/// there is none.
+/// The content of a worker's --out file after a request for a plan or for the cases of a check: the answer,
+/// or why there is none.
 struct WorkerAnswer {
   Json asked = {};
   std::optional<BadEnd> failure = {};

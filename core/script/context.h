@@ -13,7 +13,7 @@
 #include "script/objects.h"
 
 namespace optrush {
-/// What one execution of a script knows and collects; it outlives the Lua state.
+/// State of one execution of a script; it outlives the Lua state.
 class ScriptContext {
  public:
   ScriptContext(const std::filesystem::path& script, ScriptHost& host, ScriptOptions options);
@@ -58,7 +58,7 @@ class ScriptContext {
   struct Traceback {
     std::string message, frames;
   } traceback;
-  /// What the host threw. A script cannot swallow it with pcall.
+  /// The exception of the host. A script cannot catch it with pcall.
   std::exception_ptr host_failure;
   /// Of Lua, executed so far; see limit_instructions().
   int64_t instructions = 0;

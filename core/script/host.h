@@ -16,7 +16,7 @@ struct MemoryTrial {
   std::filesystem::path script;  ///< which asks: the answer is remembered for it
 };
 
-/// What a script can make happen. The command line implements it: `optrush run` measures, `--dry-run` only
+/// The actions of a script. The command line implements them: `optrush run` measures, `--dry-run` only
 /// prints.
 struct ScriptHost {
   virtual ~ScriptHost() = default;

@@ -7,7 +7,7 @@
 #include "experiment/experiment.h"
 
 namespace optrush {
-/// What rush.llama, rush.operator, rush.collective and rush.checkpoint give: the model of a spec.
+/// The result of rush.llama, rush.operator, rush.collective and rush.checkpoint: the model of a spec.
 struct ModelChoice {
   std::string kind;
   Json fields;
@@ -36,7 +36,7 @@ struct Failure {
   std::string text;
 };
 
-/// What a bound function gives back: an object of one of the classes, plain data as Json, a failure, or
+/// The result of a bound function: an object of one of the classes, plain data as Json, a failure, or
 /// nothing. It lives in a Lua userdata. A Draft belongs to the ScriptContext, which outlives the Lua state.
 using Object =
     std::variant<std::monostate, ModelChoice, DataSpec, Corpus, Rung, Draft*, Report, Json, Failure>;

@@ -12,7 +12,7 @@ struct Pick {
 /// Of different axes, in order of stacking.
 using Picks = std::vector<Pick>;
 
-/// What is known of a stack without running it.
+/// Known properties of a stack without a run.
 struct Forecast {
   enum class End : uint8_t {
     fits,
@@ -37,7 +37,7 @@ struct Trial {
   bool reference_failed = false;  ///< the reference does not train as it should, so nothing is known
 };
 
-/// What a search asks.
+/// The interface of a search to planning and measurement.
 class Laboratory {
  public:
   virtual ~Laboratory() = default;

@@ -5,7 +5,7 @@
 #include "search/search.h"
 
 namespace optrush {
-/// What picks stand for: rungs on top of an experiment's base.
+/// The stacks that picks represent: rungs on top of an experiment's base.
 class Stacks {
  public:
   Stacks(const Experiment& experiment, const SearchRequest& request)

@@ -28,9 +28,9 @@ class StageLaboratory final : public Laboratory {
   std::vector<Trial> measure(const Picks& reference, const std::vector<Picks>& stacks) override;
   bool goes_on() override;
   double seconds_left() const;
-  /// What the last stage misses until every stack beside its reference has rounds for a claim.
+  /// The time that the last stage still needs until every stack has enough rounds for a claim.
   double seconds_to_decide() const { return to_decide_s_; }
-  /// What the machine is, as the first stage has found; null before.
+  /// The machine, as described by the first stage; null before.
   const Json& machine() const { return machine_; }
 
  private:

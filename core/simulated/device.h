@@ -16,7 +16,7 @@ enum class Values : uint8_t {
   host   ///< in host memory
 };
 
-/// Whose form operators and memory take: kCPU, or kCUDA and there an architecture as in "sm_90".
+/// The device whose operators and memory are simulated: kCPU, or kCUDA with an architecture such as "sm_90".
 struct Form {
   // NOLINTNEXTLINE(google-explicit-constructor): a kind of device is one
   Form(at::DeviceType of_type = at::kPrivateUse1, std::string of_architecture = "sm_90")
@@ -50,7 +50,7 @@ int64_t peak_pinned();
 /// Starts a new peak at the present use.
 void reset_peak();
 
-/// What reached the device, counted where it is carried out.
+/// Counts of the device's work, at its execution.
 struct Counts {
   int64_t operators = 0;  ///< that computed something
   int64_t copies = 0;     ///< between it and the host

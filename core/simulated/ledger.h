@@ -15,7 +15,7 @@ class Ledger {
  public:
   explicit Ledger(const Form&);
 
-  /// What releases a block: its address in the form of a GPU.
+  /// Allocates a block. Returns its address in the form of a GPU, the key for its release.
   int64_t take(int64_t bytes, int64_t stream);
   void give_back(int64_t bytes, int64_t address);
   /// A product of matrices runs on this thread and stream: cuBLAS's handle of the thread needs a workspace

@@ -11,7 +11,7 @@
 namespace optrush::simulated {
 inline const c10::Device kDevice{c10::kPrivateUse1, 0};
 
-/// What LibTorch's registries point to: one a process, as these are.
+/// The objects in LibTorch's registries: one per process, like the registries.
 struct State {
   std::atomic<Values> values{Values::none};
   Form form;

@@ -12,7 +12,7 @@ struct ModelKind {
   std::string name;
   Json (*validate)(const Json& model, const std::string& where);
   std::vector<OptionSchema> (*fields)();
-  /// What a step has to do whatever does it, by operator_work(); null where the kind does not say.
+  /// The necessary work of a step, by operator_work(); null if the kind does not declare it.
   Json (*work)(const Json& model, const TrainSpec&) = nullptr;
 };
 const std::vector<ModelKind>& model_kinds();

@@ -11,14 +11,14 @@
 #include "train/session.h"
 
 namespace optrush {
-/// Of a run that may be interrupted, or was.
+/// The history of a run that may be interrupted, or was.
 struct Continuation {
   Json about;   ///< stored with every state: the runs that may continue from it
   Json before;  ///< what lay beside the state that the session was loaded with; null: the run begins
   std::optional<DataPosition> read = std::nullopt;  ///< what load_state() returned, where one was loaded
 };
 
-/// What a run has of its part before an interruption, and what lies beside its state for the part after one.
+/// The part of a run before an interruption, and the data stored with its state for the part after one.
 class RunHistory {
  public:
   RunHistory(Session& session, Continuation run) : session_(session), run_(std::move(run)) {}
@@ -33,7 +33,8 @@ class RunHistory {
   int64_t first_step() const { return first_step_; }
   /// An Error where no parameter is another than before the run began; `steps`: that it has made.
   void check_that_something_changed(int64_t steps) const;
-  /// What lies beside a saved state. `end`: the result of a run that has made its last step, else null.
+  /// The data stored with a saved state. `end`: the result of a run that has made its last step, otherwise
+  /// null.
   Json beside_state(const RunRecord&, const Measurement&, const Json& saved, Json end) const;
 
  private:

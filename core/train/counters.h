@@ -5,7 +5,7 @@
 #include "recipe/run_recipe.h"
 
 namespace optrush {
-/// What plugins count (Recipe::counter), over the timed steps of one rank.
+/// The counters of plugins (Recipe::counter), over the timed steps of one rank.
 class Counters {
  public:
   explicit Counters(const RunRecipe& recipe) : recipe_(recipe) {}

@@ -6,8 +6,8 @@
 #include "train/session.h"
 
 namespace optrush {
-/// What is measured over the timed steps together, and over nothing between them: peak memory, energy,
-/// traffic, counters of plugins.
+/// Measurements over the timed steps together, without the time between them: peak memory, energy, traffic,
+/// counters of plugins.
 class Measurement {
  public:
   explicit Measurement(Session&);
@@ -20,7 +20,7 @@ class Measurement {
 
   /// Of all timed steps, or null: of some of them alone it would be divided by the tokens of all.
   Json joules() const { return joules_ ? Json(*joules_) : Json(); }
-  /// What an interrupted run had measured, for the one that goes on from it.
+  /// The measurements of an interrupted run, for the run that continues it.
   void take_up_joules(const Json& before);
 
   const MemoryPeak& peak() const { return peak_; }

@@ -5,8 +5,7 @@
 #include <vector>
 
 namespace optrush {
-/// What a run says of itself while it goes on: remarks for the report, the phase that it is in, how long it
-/// compiled.
+/// The messages of a run during its course: remarks for the report, its phase, how long it compiled.
 class RunLog {
  public:
   void note(const std::string& text);

@@ -13,8 +13,8 @@ using MetricsSink = std::function<void(const Json&)>;
 /// {"data": seconds, ...}; null for a phase that the step did not have.
 Json phases_of(const StepTime&);
 
-/// What a run has made so far: steps, validations and saved states, in the form of a RunResult, each told to
-/// the sink as it comes. It lies beside every saved state, and an interrupted run takes it up.
+/// The record of a run so far: steps, validations and saved states, in the form of a RunResult, each reported
+/// to the sink as it comes. It lies beside every saved state, and an interrupted run takes it up.
 class RunRecord {
  public:
   explicit RunRecord(const MetricsSink& sink) : sink_(sink) {}

@@ -49,7 +49,7 @@ class Session : public Run {
   c10d::Store* store() const { return store_.get(); }
   /// Shared state of all groups: sent bytes and waiting times.
   Groups& groups() const { return recipe_.run_mesh().groups(); }
-  /// What theory says of one step, by collective and group.
+  /// Theoretical traffic of one step, by collective and group.
   using Expected = std::map<std::pair<std::string, std::string>, double>;
   const Expected& expected_traffic() const { return expected_traffic_; }
   RunLog& log() { return log_; }

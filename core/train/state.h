@@ -7,12 +7,11 @@
 #include "train/session.h"
 
 namespace optrush {
-/// What the optimizer keeps for a shard. An Error names the optimizer's plugin where a tensor is not there or
-/// has another number of entries than its block says, where two have one name, or where two are the
-/// parameter.
+/// The optimizer state of a shard. An Error names the optimizer's plugin where a tensor is not there or has
+/// another number of entries than its block says, where two have one name, or where two are the parameter.
 std::vector<OptimizerState> optimizer_state(Session&, const Shard&);
 
-/// What this rank has to save: all ranks together save each logical element once. Trainable parameters,
+/// The part that this rank saves: all ranks together save each logical element once. Trainable parameters,
 /// everything of the optimizer, what plugins keep, the number of the next step, from which random numbers
 /// follow, and how far data were read. Frozen parameters are those that the run started from.
 std::vector<StatePiece> state_to_save(Session&, int64_t next_step,

@@ -9,7 +9,7 @@
 namespace optrush {
 class Interleaving;
 
-/// What a run may write beside its result; empty: it does not.
+/// Optional outputs of a run; empty: none.
 struct TrainFiles {
   std::filesystem::path trace;  ///< a file, where the spec wants a trace
   std::filesystem::path state;  ///< a folder, where it wants the state to be saved

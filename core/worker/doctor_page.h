@@ -4,6 +4,6 @@
 #include "optrush/json.h"
 
 namespace optrush {
-/// What `doctor` prints, from what `doctor --json` writes (docs/schema/context.schema.json).
+/// The output of `doctor`, from the JSON of `doctor --json` (docs/schema/context.schema.json).
 std::string doctor_page(const Json& context);
 }  // namespace optrush

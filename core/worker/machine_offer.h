@@ -4,7 +4,7 @@
 #include "plugin/needs.h"
 
 namespace optrush {
-/// What this machine offers to plugins, with `python` as its Python.
+/// Capabilities of this machine for plugins, with `python` as its Python.
 MachineOffer machine_offer(const PythonTools& python);
 /// A Skip where a plugin of the spec needs what this machine lacks; before any plugin is loaded.
 void check_needs(const RunSpec&);

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <cstdint>
 
-/// What the kernels of AdamW (arXiv:1711.05101) share: plain numbers, so that files of vector code see no
+/// Common code of the AdamW kernels (arXiv:1711.05101): plain numbers, so that files of vector code see no
 /// torch.
 namespace optrush::fused {
 /// The update of one shard as it is at one step.

@@ -5,7 +5,7 @@
 #include "mesh_plan/problem.h"
 
 namespace optrush::mesh_plan {
-/// What one pipeline stage has.
+/// Contents of one pipeline stage.
 struct StageShare {
   double blocks = 0;
   bool embedding = false, head = false;

@@ -6,7 +6,7 @@
 #include "mesh_plan/hardware.h"
 
 namespace optrush::mesh_plan {
-/// What a rank sends in a step for one purpose.
+/// Traffic of a rank in a step for one purpose.
 struct MixTraffic {
   std::string dimension;  ///< "dp", "cp", "tp", "pp"; dp x cp is "dp" too
   std::string what;       ///< "gradients", "parameters", "pieces", "sums", "keys", "boundaries"

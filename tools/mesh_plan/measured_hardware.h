@@ -6,7 +6,7 @@
 namespace optrush::mesh_plan {
 /// Whether a row of the host trained a decoder, given by its dimensions, to the end.
 bool trained_decoder(const Analysis&, const Row&);
-/// What one row trained, as a problem and a mix. An Error where it trained no decoder.
+/// The training of one row, as a problem and a configuration. Throws an Error if it trained no decoder.
 struct MeasuredConfig {
   TrainingProblem problem;
   ParallelConfig mix;

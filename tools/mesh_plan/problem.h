@@ -33,7 +33,7 @@ struct NumberBytes {
   double update(int64_t micro_batches) const;
 };
 
-/// What is to be trained.
+/// The training problem.
 struct TrainingProblem {
   LlamaSpec model;
   Precision precision = Precision::bf16;
@@ -41,7 +41,7 @@ struct TrainingProblem {
   int64_t global_batch = 1024;  ///< sequences of a step
 };
 
-/// What the parts of a decoder weigh and compute, from its dimensions alone (core/model/llama.cpp declares
+/// Parameters and FLOPs of the parts of a decoder, from its dimensions alone (core/model/llama.cpp declares
 /// the same). Numbers of parameters; FLOPs are of one token's forward, two for a multiplication and addition.
 struct DecoderWork {
   double blocks = 0, width = 0, heads = 0, key_heads = 0;

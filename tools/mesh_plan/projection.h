@@ -29,7 +29,7 @@ struct ProjectedSize {
   MeshPlan plan;
 };
 
-/// What was published, and what this model of a step says of the same settings.
+/// Published figures, and the estimates of this model of a step for the same settings.
 struct ProjectedRun {
   const PublishedRun* published = nullptr;
   ParallelConfig mix;

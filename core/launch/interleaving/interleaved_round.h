@@ -17,7 +17,7 @@ namespace optrush {
 /// seconds apart (docs/internals/interleaving.md). Only one of them works at any time.
 class InterleavedRound {
  public:
-  /// What the controller does for the runs.
+  /// The controller's part of a round.
   class Host {
    public:
     virtual ~Host() = default;
@@ -85,7 +85,7 @@ int64_t steps_of_a_turn(const std::vector<double>& seconds, int64_t steps);
 /// before. What a place brings is then no rung's own, in two rounds already.
 std::vector<size_t> start_order(size_t members, int64_t round);
 
-/// Who comes when: of `members`, each cycle begins one later than the last, and ends with those that it left
-/// out.
+/// The order of turns: of `members`, each cycle begins one later than the last, and ends with those that it
+/// left out.
 std::vector<size_t> turn_order(size_t members, size_t cycle);
 }  // namespace optrush

@@ -15,11 +15,11 @@ namespace optrush {
 std::optional<Json> describe_machine(const Experiment&, const std::filesystem::path& worker, bool quick,
                                      Interrupts&);
 
-/// What the worker's doctor writes of the machine that this spec would train on.
+/// The output of the worker's doctor for the machine of this spec.
 Json ask_doctor(const RunSpec&, const std::filesystem::path& worker, bool quick, Interrupts&);
 
 /// Why runs of both contexts must not stand in one report: "CPU 'A' there, 'B' here"; empty where they may.
 std::string difference_of_machines(const Context& there, const Context& here);
-/// What a report must say where its runs are of both builds; empty where they are of one.
+/// The warning of a report with runs of both builds; empty if they are of one build.
 std::string difference_of_builds(const Context& there, const Context& here);
 }  // namespace optrush

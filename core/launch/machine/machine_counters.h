@@ -4,7 +4,7 @@
 #include "optrush/json.h"
 
 namespace optrush {
-/// What Linux tells of what disturbs a measurement, as one object of plain numbers; what is not there is
+/// Counters of Linux for disturbances of a measurement, as one object of plain numbers; an absent one is
 /// null. `root` is "/" but in tests.
 ///
 ///   clock_us                   a steady clock

@@ -20,8 +20,9 @@ struct Launched {
 /// Value of an environment variable; none where it is not set, or empty.
 using Lookup = std::function<std::optional<std::string>(const std::string&)>;
 
-/// What the environment says: RANK and its kin (torchrun), OMPI_COMM_WORLD_* (Open MPI's mpirun) or SLURM_*
-/// (srun). None where this process was started alone. An Error names a variable that makes no sense.
+/// The launch from the environment: RANK and similar variables (torchrun), OMPI_COMM_WORLD_* (Open MPI's
+/// mpirun) or SLURM_* (srun). None where this process was started alone. An Error names a variable that makes
+/// no sense.
 std::optional<Launched> launched(const Lookup&);
 /// Of this process.
 std::optional<Launched> launched();

@@ -56,7 +56,7 @@ double join_timeout_s();
 /// How long a run that was told to stop may save its state: OPTRUSH_SAVE_TIMEOUT, or 25 s, as launchers
 /// mostly wait 30 s between SIGTERM and SIGKILL.
 double save_timeout_s();
-/// What to look at where processes do not find each other.
+/// Advice for the case that processes do not find each other.
 std::string advice_on_joining(const Launched&);
 /// "node1:29501".
 std::string control_address(const Launched&);

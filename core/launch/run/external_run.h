@@ -7,8 +7,8 @@
 #include "process/process.h"
 
 namespace optrush {
-/// What starts a run of an external rung: placeholders filled in, the run's files as environment variables as
-/// well (OPTRUSH_SPEC, OPTRUSH_OUT, OPTRUSH_METRICS, OPTRUSH_WORKER, OPTRUSH_WORLD_SIZE), and what workers
+/// The command of a run of an external rung: placeholders filled in, the run's files as environment variables
+/// as well (OPTRUSH_SPEC, OPTRUSH_OUT, OPTRUSH_METRICS, OPTRUSH_WORKER, OPTRUSH_WORLD_SIZE), and what workers
 /// get of OpenMP. `start` is what {start} stands for; empty where the command does not ask for it.
 Command external_command(const External&, const RunSpec&, const std::filesystem::path& run_folder,
                          const std::filesystem::path& worker, const std::filesystem::path& start);

@@ -5,7 +5,7 @@
 #include "launch/ranks/launcher.h"
 
 namespace optrush {
-/// What a process of a job does that is not rank 0: it joins rank 0 and starts the workers of its rank when
+/// The work of a process of a job that is not rank 0: it joins rank 0 and starts the workers of its rank when
 /// it is told to, until rank 0 ends. Returns the exit code of the program, and says on stderr why where that
 /// is not 0: rank 0's, so that a launcher on this machine learns how the job ended, or 128 and the signal
 /// that ended it. A signal is told to rank 0, which stops the job and says so; a further one, or an answer

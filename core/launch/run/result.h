@@ -28,7 +28,7 @@ class DiskFull : public Error {
 };
 /// A DiskFull where a run ended badly on a full disk; the run is then an unfinished one.
 void check_disk(const std::filesystem::path& run_folder, const RunResult&);
-/// What the run is: spec.json, and external.json of another program.
+/// Writes the description of the run: spec.json, and external.json of another program.
 void store_job(const std::filesystem::path& run_folder, const Job&);
 /// As result.json, whatever is there now. The job as well where the run has removed it.
 void store_result(const std::filesystem::path& run_folder, const Job&, const RunResult&);

@@ -20,7 +20,7 @@ struct Pair {
   bool settled = false;              ///< in a race
 };
 
-/// What is known before a round.
+/// State before a round.
 struct RoundState {
   Until until;
   double seconds_left = 0;

@@ -10,7 +10,7 @@ namespace optrush {
 /// Fewest timed steps of a run that is cut to fit into a time limit, or that counts after an interrupt.
 inline constexpr int64_t kFewestSteps = 4;
 
-/// What a run of one variant takes, in seconds.
+/// Duration of a run of one variant, in seconds.
 struct RunCost {
   double start = 0;  ///< until its first timed step: process, set-up, compilation, warm-up
   double step = 0;
@@ -23,7 +23,7 @@ struct RunCost {
   }
 };
 
-/// What is known before a round of an experiment with a time limit.
+/// State before a round of an experiment with a time limit.
 struct PaceState {
   double seconds_left = 0;
   int64_t rounds = 0;                 ///< that are missing until there are kMinRounds; 1 at least
@@ -50,6 +50,6 @@ Pace pace_of(const PaceState&);
 /// alone go before its other rows, then the stacks that lose least by what they lack; the full stack is last.
 std::vector<int64_t> leaving_order(const Analysis&);
 
-/// What a run of each row that is ok takes, by its latest one. None of them is `whole`.
+/// Duration of a run of each row that is ok, by its latest run. None of them is `whole`.
 std::map<int64_t, RunCost> run_costs(const Analysis&);
 }  // namespace optrush

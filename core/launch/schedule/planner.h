@@ -15,7 +15,7 @@
 #include "process/signals.h"
 
 namespace optrush {
-/// What a worker resolved a variant to, or why it could not.
+/// The plan of a variant, or the reason why it has none.
 struct Planned {
   Json plan;  ///< null: none
   BadEnd failure = {};
@@ -57,8 +57,8 @@ std::optional<std::vector<NoPlan>> plan_all(const Experiment&, std::vector<Varia
 std::optional<int64_t> predicted_peak(const RunSpec&, const std::filesystem::path& worker, const Limits&,
                                       Interrupts&, const std::optional<PlannedGpu>& as_gpu = std::nullopt);
 
-/// What a worker gets beside its spec: OpenMP's threads as the spec says, else as OMP_NUM_THREADS asks, else
-/// `cores` (0: OpenMP's own choice), sleeping while they wait, so that the threads of two OpenMP runtimes do
-/// not spin against each other, and the variables of the spec.
+/// Environment of a worker: OpenMP's threads from the spec, otherwise from OMP_NUM_THREADS, otherwise `cores`
+/// (0: OpenMP's own choice), sleeping while they wait, so that the threads of two OpenMP runtimes do not spin
+/// against each other, and the variables of the spec.
 Environment worker_environment(const RunSpec&, int64_t cores = 0);
 }  // namespace optrush

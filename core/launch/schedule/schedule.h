@@ -12,7 +12,7 @@ struct Job {
   std::string id;                         ///< run_id(): the name of its folder
   RunSpec spec;                           ///< with its round and purpose
   std::optional<External> external = {};  ///< what trains instead of the worker
-  /// Of a run that was interrupted and goes on from its saved state: with this step.
+  /// First step of a run that was interrupted and continues from its saved state.
   std::optional<int64_t> from_step = {};
 };
 /// Of a job's spec, and of the external command where there is one: another one is another run.

@@ -7,7 +7,7 @@
 #include "process/signals.h"
 
 namespace optrush {
-/// What other programs start from: a run's initial values and tokens, as `optrush-worker export` writes them.
+/// The start for other programs: a run's initial values and tokens, as `optrush-worker export` writes them.
 /// Runs that start alike share one folder, so a model of gigabytes is written once for all of them; the
 /// folders are gone with the object.
 class Starts {

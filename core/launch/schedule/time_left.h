@@ -20,7 +20,7 @@ class TimeLeft {
     double elapsed = 0;
     int64_t steps = 0, before = 0;
   };
-  /// Of `later` and what is left of those under way; none where nothing is known of one of these.
+  /// Remaining time of `later` and of the present runs; none if one of them is unknown.
   std::optional<double> remaining(const std::vector<UnderWay>&, const std::vector<Job>& later) const;
 
  private:

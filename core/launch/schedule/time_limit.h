@@ -11,8 +11,8 @@
 #include "launch/schedule/pace.h"
 
 namespace optrush {
-/// What an experiment with a time limit runs next, so that it ends with claims where the limit holds
-/// kMinRounds rounds at all (docs/guides/running.md). Without a limit nothing is cut.
+/// Chooses the next runs of an experiment with a time limit, so that it ends with claims where the limit
+/// holds kMinRounds rounds at all (docs/guides/running.md). Without a limit nothing is cut.
 class TimeLimit {
  public:
   /// `variants`: that run in the first round.

@@ -4,7 +4,7 @@
 #include "operators.h"
 
 namespace optrush::checkpointing {
-/// What one forward of a block costs to keep and to compute again.
+/// Cost of keeping and of recomputing one forward of a block.
 struct BlockCost {
   struct Operator {
     std::string slot;
@@ -22,7 +22,7 @@ struct BlockCost {
 BlockCost cost_of(const UnitFunction& forward, const Tensor& x, const Batch&, const Tensors& resident,
                   Operators::Block&);
 
-/// What one block keeps.
+/// The choice for one block.
 struct BlockChoice {
   bool plain = false;      ///< everything: nothing runs again
   std::set<int64_t> kept;  ///< else: numbers of the operator calls that keep what they computed

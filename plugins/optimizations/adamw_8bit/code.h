@@ -2,7 +2,7 @@
 #include <array>
 #include <cstdint>
 
-/// What 8 bits of a moment stand for. No torch here: the file of vector code reads it, too.
+/// The values of the 8-bit codes of a moment. No torch here: the file of vector code reads it, too.
 namespace optrush::adamw_8bit {
 /// Consecutive numbers of a block that share a scale, the largest magnitude among them (arXiv:2110.02861,
 /// section 2.1).

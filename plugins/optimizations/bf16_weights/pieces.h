@@ -4,7 +4,7 @@
 #include "kernel_parts/adamw.h"
 #include "kernel_parts/type.h"
 
-/// What the kernels of the update are given: plain pointers, so that the file of vector code sees no torch.
+/// Arguments of the update kernels: plain pointers, so that the file of vector code does not include torch.
 namespace optrush::master_adamw {
 using fused::Type;
 using Factors = fused::AdamWFactors;

@@ -7,7 +7,7 @@
 #include "unit_graph.h"
 
 namespace optrush::compile {
-/// What Inductor is asked for, beside the graph.
+/// Options for Inductor in addition to the graph.
 struct Request {
   std::string mode;
   Json activations;                    ///< {"policy": save|selective|budget, "keep": [...], "budget": x}

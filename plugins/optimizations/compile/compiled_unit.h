@@ -21,7 +21,7 @@ class CompiledUnit {
   Tensors backward(Tensors saved, const Tensor& gradient) const;
 
  private:
-  /// What the backward reads: an input as it is, or an output of the forward beside the unit's own.
+  /// A tensor for the backward: an unchanged input, or an additional output of the forward.
   struct Saved {
     bool input = false;
     size_t index = 0;

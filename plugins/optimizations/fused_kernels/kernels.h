@@ -3,8 +3,8 @@
 
 #include "kernel_parts/type.h"
 
-/// What the kernels are given: plain pointers, so that the files of vector code see no torch. A CPU kernel
-/// does a range of rows; a GPU kernel is launched over all.
+/// Arguments of the kernels: plain pointers, so that the files of vector code do not include torch. A CPU
+/// kernel does a range of rows; a GPU kernel is launched over all.
 namespace optrush::fused {
 /// out = s * rstd * weight with s = x + delta, or s = x where there is no delta; rstd = 1 / sqrt(mean(s^2) +
 /// eps). Weight and rstd are in the type of the arithmetic: fp64 where x is, else fp32.

@@ -5,7 +5,7 @@
 #include "optrush/ops.h"
 
 namespace optrush {
-/// What a forward makes beside the loss.
+/// The results of a forward in addition to the loss.
 struct LossGradients {
   bool x = true, weight = true;
 };

@@ -12,7 +12,7 @@ namespace optrush::muon {
 /// tokens.
 bool is_hidden_matrix(const Param&);
 
-/// What this rank has of a matrix: elements of `layout` of its direction and of its values, both flat.
+/// This rank's part of a matrix: elements of `layout` of its direction and of its values, both flat.
 struct Part {
   Layout layout;
   Tensor direction, data;

@@ -3,7 +3,7 @@
 
 #include "kernel_parts/type.h"
 
-/// What the kernels of decoding are given: plain pointers.
+/// Arguments of the decoding kernels: plain pointers.
 namespace optrush::nf4 {
 /// A scale is scales[block], or means[group] + codes[block] * steps[group] where `scales` is null.
 struct Encoded {

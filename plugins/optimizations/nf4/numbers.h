@@ -2,7 +2,7 @@
 #include <array>
 #include <cstdint>
 
-/// What 4 bits of a matrix stand for (arXiv:2305.14314, section 3 and appendix E). No torch here: the
+/// The values of the 4-bit codes of a matrix (arXiv:2305.14314, section 3 and appendix E). No torch here: the
 /// kernels read it, too.
 namespace optrush::nf4 {
 /// Consecutive numbers that share a scale, the largest magnitude among them.

@@ -2,7 +2,7 @@
 #include "optrush/differentiable.h"
 
 namespace optrush {
-/// What the MLP keeps between forward and backward.
+/// The tensors that the MLP keeps between forward and backward.
 enum class Keep : uint8_t {
   everything,  ///< level 0: x, gate, up and hidden
   input        ///< level 1: x

@@ -7,7 +7,7 @@
 #include "optrush/run.h"
 
 namespace optrush::fsdp {
-/// What the user chose.
+/// Options of the user.
 struct Policy {
   int64_t stage = 3;
   bool reshard_after_forward = true;

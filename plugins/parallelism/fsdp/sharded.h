@@ -33,7 +33,7 @@ class Sharded final : public DataParallel {
   /// How often a group was gathered so far, and the bytes of the parameters that were.
   int64_t gathered_groups() const;
   double gathered_bytes() const;
-  /// What theory says that this rank sends in a step.
+  /// Theoretical bytes that this rank sends in a step.
   void expect_traffic(Run&) const;
 
  private:

@@ -17,7 +17,7 @@ struct Sent {
   double bytes = 0;
 };
 
-/// What a rank sends in a step by theory: (N - 1) / N of the bytes of parameters for each gather and each
+/// Theoretical traffic of a rank in a step: (N - 1) / N of the bytes of parameters for each gather and each
 /// reduce-scatter over N ranks, twice as much for each sum over R ranks that hold copies. Padding is not
 /// counted.
 std::vector<Sent> traffic_of_step(const std::vector<UnitUse>& units, const std::deque<FlatGroup>& groups,

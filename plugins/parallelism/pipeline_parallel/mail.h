@@ -15,9 +15,9 @@ struct Form {
   at::ScalarType type = at::kFloat;
 };
 
-/// What one rank of a pipeline sends to its neighbours and gets from them in a step. Between two ranks
-/// everything goes in one order that both know (Timeline::between), so no tags are needed, and ranks that
-/// send to each other at the same time do not wait for each other. One receive is posted ahead of its use.
+/// Messages of one rank of a pipeline to and from its neighbours in a step. Between two ranks everything goes
+/// in one order that both know (Timeline::between), so no tags are needed, and ranks that send to each other
+/// at the same time do not wait for each other. One receive is posted ahead of its use.
 class Mail {
  public:
   Mail(Group& ranks, const Timeline&, at::Device);

@@ -30,6 +30,6 @@ struct Shape {
   int64_t stage_of(int64_t rank, int64_t chunk) const { return chunk * ranks + rank; }
 };
 
-/// What a rank does in a step, in order. Interleaved schedules take a multiple of `ranks` micro-batches.
+/// The actions of a rank in a step, in order. Interleaved schedules take a multiple of `ranks` micro-batches.
 std::vector<Action> order_of(const Shape&, int64_t rank);
 }  // namespace optrush::pipeline_parallel

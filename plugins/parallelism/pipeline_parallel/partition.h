@@ -7,7 +7,7 @@
 #include "optrush/unit.h"
 
 namespace optrush::pipeline_parallel {
-/// What a unit takes in a step on one rank.
+/// Cost of a unit in a step on one rank.
 struct UnitCost {
   double flops = 0;  ///< of matrix products and attention, forward and backward
   double bytes = 0;  ///< that gradients and optimizer read and write

@@ -13,7 +13,7 @@ struct Costs {
 /// weights.
 Costs usual_costs(const Shape&);
 
-/// What a stage hands to the next one, or a gradient to the one before.
+/// The output of a stage for the next one, or a gradient for the previous one.
 struct Message {
   bool gradient = false;
   int64_t stage = 0;  ///< that made it
