@@ -18,8 +18,8 @@ local model = own.model(rush.llama(gpu and "llama-3.2-1b" or "small", {
   tie_embeddings = false,
 }))
 if own.given and own.sizes().tie_embeddings then
-  error("fully_shard of this comparison can't cut a model whose head has the embedding's weight; "
-    .. "experiments/fsdp.lua and versus_pytorch.lua take this checkpoint", 0)
+  error("fully_shard in this comparison does not support a model with tied embeddings; "
+    .. "experiments/fsdp.lua and versus_pytorch.lua support this checkpoint", 0)
 end
 local plugins = precision.plugins { "fused_adamw", "flash_attention", "fsdp" }
 local train = { world_size = 2, micro_batch = gpu and 2 or 1, seq_len = gpu and 2048 or 256, steps = 6, warmup = 2 }

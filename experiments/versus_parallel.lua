@@ -23,8 +23,8 @@ local model = own.model(rush.llama(gpu and "llama-3.2-1b" or "small", { n_layers
 if own.given then
   layers = own.sizes().n_layers
   if own.sizes().tie_embeddings then
-    error("PyTorch's tensor and pipeline parallelism can't cut a model whose head has the embedding's weight; "
-      .. "experiments/parallelism_3d.lua takes this checkpoint", 0)
+    error("PyTorch's tensor and pipeline parallelism do not support a model with tied embeddings here; "
+      .. "experiments/parallelism_3d.lua supports this checkpoint", 0)
   end
 end
 local halves = ("%d,%d"):format(layers // 2, layers - layers // 2)

@@ -127,16 +127,16 @@ class ChatTemplate:
         """`asks`: with what the template puts before an answer."""
         if not self.text and not self.tokenizer.chat_template:
             raise Refused("the tokenizer has no chat template",
-                          "take the folder of the model that was tuned for chats, give a template by --chat-template, "
+                          "use the folder of a model that was tuned for chats, give a template with --chat-template, "
                           "or give prompt and completion as text")
         try:
             return self.tokenizer.apply_chat_template(
                 messages, tools=tools, tokenize=False, add_generation_prompt=asks, **({"chat_template": self.text} if self.text else {}),
                 **{**self.arguments, **(more or {})})
         except ImportError as error:
-            raise Refused(f"the chat template can't be read: {error}", f"{sys.executable} -m pip install jinja2") from None
+            raise Refused(f"the chat template cannot be read: {error}", f"{sys.executable} -m pip install jinja2") from None
         except Exception as error:  # a template may raise what it likes
-            raise Refused(f"the chat template refuses it: {error}", "see what roles and order the model's template takes") from None
+            raise Refused(f"the chat template refuses the conversation: {error}", "check the roles and their order against the model's template") from None
 
     @staticmethod
     def forms(messages):

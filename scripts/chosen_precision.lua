@@ -17,10 +17,10 @@ local function chosen()
   if asked ~= "auto" then return asked, asked end
   if rush.device() == "cuda" then return "bf16", "bf16" end
   local speedup = rush.cpu().bf16_speedup
-  if speedup == 0 then return "fp32", "fp32, as this CPU has no instructions for bf16" end
-  local measured = ("this CPU's matmuls in bf16 are %.1f times as fast as in fp32"):format(speedup)
-  if speedup < LEAST_SPEEDUP then return "fp32", "fp32, as " .. measured end
-  return "bf16", "bf16, as " .. measured
+  if speedup == 0 then return "fp32", "fp32, because this CPU has no bf16 instructions" end
+  local measured = ("this CPU's bf16 matmuls are %.1f times as fast as fp32"):format(speedup)
+  if speedup < LEAST_SPEEDUP then return "fp32", "fp32, because " .. measured end
+  return "bf16", "bf16, because " .. measured
 end
 
 local name, why = chosen()

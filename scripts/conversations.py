@@ -24,7 +24,7 @@ def parts_of(content, number):
             texts.append(part["text"])
         else:
             kind = part.get("type", "no type") if isinstance(part, dict) else type(part).__name__
-            raise Refused(f"message {number} has a part that is no text ({kind})", "only text can be trained on: leave the others out")
+            raise Refused(f"message {number} has a part that is not text ({kind})", "only text is supported: remove the other parts")
     return texts
 
 
@@ -36,7 +36,7 @@ def calls_of(text, number):
         found = None
     calls = found if isinstance(found, list) else [found]
     if not all(isinstance(call, dict) and "name" in call for call in calls):
-        raise Refused(f"message {number} is a function call, and its text is not {{\"name\": ..., \"arguments\": ...}}")
+        raise Refused(f"message {number} is a function call, but its text is not {{\"name\": ..., \"arguments\": ...}}")
     return [{"type": "function", "function": call} for call in calls]
 
 
@@ -46,39 +46,39 @@ def weight_of(message, number):
     if weight is None:
         weight = message.get("train", True)
         if not isinstance(weight, bool):
-            raise Refused(f"message {number} has the train {weight!r}", "train is true or false")
+            raise Refused(f"message {number} has an invalid train: {weight!r}", "it must be true or false")
     if weight not in (0, 1):
-        raise Refused(f"message {number} has the weight {weight!r}", "a weight is 0 (no loss is taken on this answer) or 1")
+        raise Refused(f"message {number} has an invalid weight: {weight!r}", "it must be 0 (no loss on this answer) or 1")
     return bool(weight)
 
 
 def message_of(given, number, notes):
     """{"role", "content"} and what else the message has; "content" is text."""
     if not isinstance(given, dict):
-        raise Refused(f"message {number} is no object", 'a message is {"role": ..., "content": ...}')
+        raise Refused(f"message {number} is not an object", 'write {"role": ..., "content": ...}')
     message = {name: value for name, value in given.items() if name not in ("from", "value", "weight", "train")}
     if "role" not in given and "from" in given:
-        notes("conversations with from and value, read as messages")
+        notes("conversations with 'from' and 'value', read as messages")
         message["role"], message["content"] = given["from"], given.get("value", given.get("content"))
     if message.get("role") == "function_call":
         message |= {"role": "assistant", "content": "", "tool_calls": calls_of(message["content"], number)}
     role = message.get("role")
     message["role"] = role = OTHER_NAMES.get(role, role) if isinstance(role, str) else role
     if role not in ROLES:
-        raise Refused(f"message {number} has the role {role!r}", "roles are " + ", ".join(ROLES))
+        raise Refused(f"message {number} has an unknown role: {role!r}", "use one of " + ", ".join(ROLES))
     content = message.get("content")
     if isinstance(content, list):
         notes("messages whose content is a list of parts")
         message["content"], message["parts"] = "".join(parts_of(content, number)), content
     elif content is None:
         if not message.get("tool_calls") and not any(message.get(name) for name in THOUGHTS):
-            raise Refused(f"message {number} ({role}) has no content", "leave it out, or say what it says")
+            raise Refused(f"message {number} ({role}) has no content", "remove the message, or add its content")
         message["content"] = ""
     elif not isinstance(content, str):
-        raise Refused(f"message {number} has a content that is no text but {json.dumps(content)[:40]}",
-                      'a message is {"role": ..., "content": "..."}')
+        raise Refused(f"message {number} has content that is not text: {json.dumps(content)[:40]}",
+                      'write {"role": ..., "content": "..."}')
     if role == "assistant" and not any(message.get(name) for name in ("tool_calls", *THOUGHTS)) and not message["content"].strip():
-        raise Refused(f"message {number} is an answer without text", "leave out what nothing can be learned from")
+        raise Refused(f"message {number} is an answer without text", "remove the conversation")
     message["learned"] = weight_of(given, number)
     return message
 
@@ -89,11 +89,11 @@ def messages_of(given, notes, before=0):
 
 def alpaca(line, notes):
     """instruction, input and output, with system and history where they are given."""
-    notes("lines with instruction and output, read as a question and its answer")
+    notes("lines with 'instruction' and 'output', read as a question and its answer")
     asked = "\n\n".join(text for text in (line["instruction"], line.get("input")) if text)
     turns = [*(line.get("history") or []), [asked, line["output"]]]
     if not all(isinstance(turn, list) and len(turn) == 2 and all(isinstance(text, str) for text in turn) for turn in turns):
-        raise Refused("'instruction', 'input' and 'output' have to be texts, and 'history' a list of pairs of texts")
+        raise Refused("'instruction', 'input' and 'output' must be texts, and 'history' a list of pairs of texts")
     return [{"role": role, "content": text} for turn in turns for role, text in zip(("user", "assistant"), turn)]
 
 
@@ -102,11 +102,11 @@ def pretokenized(line):
     ids = line["input_ids"]
     labels, mask = line.get("labels", ids), line.get("attention_mask", [1] * len(ids))
     if not all(isinstance(values, list) and len(values) == len(ids) for values in (labels, mask)):
-        raise Refused("'input_ids', 'labels' and 'attention_mask' have to be lists of one length")
+        raise Refused("'input_ids', 'labels' and 'attention_mask' must be lists of equal length")
     kept = [place for place in range(len(ids)) if mask[place]]
     tokens, learned = [ids[place] for place in kept], [labels[place] for place in kept]
     if any(label not in (-100, token) for label, token in zip(learned, tokens)):
-        raise Refused("'labels' has another token than 'input_ids'", "a label is the token of the same place, or -100")
+        raise Refused("'labels' differs from 'input_ids'", "a label must be the token at the same position, or -100")
     trained = []
     for place, label in enumerate(learned):
         if label == -100:
@@ -124,9 +124,9 @@ def tools_of(line):
         try:
             tools = json.loads(tools) if tools.strip() else None
         except ValueError:
-            raise Refused("'tools' is text and no JSON", "a list of functions, as transformers takes them") from None
+            raise Refused("'tools' is text, but not JSON", "write a list of functions, as for transformers") from None
     if tools and not (isinstance(tools, list) and all(isinstance(tool, dict) for tool in tools)):
-        raise Refused("'tools' has to be a list of functions", '{"type": "function", "function": {"name": ..., "parameters": {...}}}')
+        raise Refused("'tools' must be a list of functions", 'write {"type": "function", "function": {"name": ..., "parameters": {...}}}')
     return tools or None
 
 
@@ -140,7 +140,7 @@ def conversation_of(line, notes):
     else:
         given = line[name]
         if not is_conversation(given):
-            raise Refused(f"'{name}' has to be a list of {{\"role\": ..., \"content\": ...}}")
+            raise Refused(f"'{name}' must be a list of {{\"role\": ..., \"content\": ...}}")
     system = line.get("system")
     if isinstance(system, str) and system and given[0].get("role", given[0].get("from")) != "system":
         given = [{"role": "system", "content": system}, *given]
@@ -148,5 +148,5 @@ def conversation_of(line, notes):
 
 
 def unknown_form(line):
-    fields = ", ".join(f"'{name}'" for name in line) or "no field"
-    return Refused(f"there is nothing to learn from: it has {fields}", FORMS)
+    fields = ", ".join(f"'{name}'" for name in line) or "no fields"
+    return Refused(f"the line has no known form; its fields: {fields}", FORMS)

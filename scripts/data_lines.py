@@ -3,18 +3,18 @@
 import json
 import os
 
-FORMS = """a line is {"messages": [...]}, {"prompt": ..., "completion": ...}, {"text": "..."} or
+FORMS = """write lines of {"messages": [...]}, {"prompt": ..., "completion": ...}, {"text": "..."} or
         {"prompt": ..., "chosen": ..., "rejected": ...}, where ... is text or a list of messages"""
 WORDS = {
     "Expecting value": "a value is missing",
     "Expecting property name enclosed in double quotes": "a name in double quotes is missing",
-    "Expecting ':' delimiter": "':' is missing behind a name",
+    "Expecting ':' delimiter":"':' is missing after a name",
     "Expecting ',' delimiter": "',' or a closing bracket is missing",
     "Unterminated string starting at": "this string has no closing quote",
-    "Invalid control character at": "a line break, a tab or another control character stands in a string",
-    "Invalid \\escape": "a backslash stands before a character that JSON does not escape",
+    "Invalid control character at": "a string contains a line break, a tab or another control character",
+    "Invalid \\escape": "a backslash precedes a character that JSON does not escape",
     "Invalid \\uXXXX escape": "\\u needs four hexadecimal digits",
-    "Extra data": "more follows the object",
+    "Extra data": "text follows the object",
     "Illegal trailing comma before end of object": "a comma stands before the closing bracket",
     "Illegal trailing comma before end of array": "a comma stands before the closing bracket",
 }
@@ -32,7 +32,7 @@ def without_repeats(pairs):
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
-        raise Refused(f"the field '{next(name for name in names if names.count(name) > 1)}' is there twice", "keep one of them")
+        raise Refused(f"the field '{next(name for name in names if names.count(name) > 1)}' occurs twice", "keep one of them")
     return found
 
 
@@ -44,12 +44,12 @@ def broken(error, text, begin=0):
     line_begin = text.rfind("\n", 0, error.pos) + 1
     rest = text[error.pos:].split("\n", 1)[0].strip()
     if not text[error.pos:].strip():
-        what = "it ends before the object does"
+        what = "it ends inside of the object"
     else:
         word = next((WORDS[known] for known in WORDS if error.msg.startswith(known)), error.msg)
         what = f"{word}, at {rest[:20]!r}"
     return Refused(f"this is not valid JSON: column {error.pos - max(line_begin, begin) + 1}: {what}",
-                   "write one JSON object a line, as json.dumps does")
+                   "write one JSON object per line, as json.dumps does")
 
 
 def parsed(text, begin=0):
@@ -59,9 +59,9 @@ def parsed(text, begin=0):
     except json.JSONDecodeError as error:
         raise broken(error, text, begin) from None
     except RecursionError:
-        raise Refused("the JSON is nested too deeply", "write flat lines") from None
+        raise Refused("the JSON is nested too deeply", "write lines with less nesting") from None
     except ValueError as error:  # a number of thousands of digits
-        raise Refused(f"the JSON can't be read: {error}", "write numbers that fit into 64 bits") from None
+        raise Refused(f"the JSON cannot be read: {error}", "write numbers that fit into 64 bits") from None
 
 
 def whole_value(line):
@@ -75,7 +75,7 @@ def check_characters(value):
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        raise Refused("it has half of a character: a surrogate without its other one", "cut texts between characters") from None
+        raise Refused("it contains half of a character (a lone surrogate)", "split texts between characters only") from None
 
 
 def at(where, error):

@@ -6,13 +6,13 @@ from data_lines import FORMS, Refused
 
 AGREED = 32  # tokens in a row that two parts of a text have alike where they are joined
 LOST = {
-    ("thought", True): "thoughts of answers to learn",
-    ("content", True): "texts of answers to learn",
-    ("call", True): "calls of tools in answers to learn",
+    ("thought", True): "thoughts of trained answers",
+    ("content", True): "texts of trained answers",
+    ("call", True): "tool calls of trained answers",
     ("thought", False): "thoughts of earlier answers",
     ("content", False): "texts of earlier answers",
-    ("call", False): "calls of tools in earlier answers",
-    ("tools", False): "definitions of tools",
+    ("call", False): "tool calls of earlier answers",
+    ("tools", False): "tool definitions",
 }
 
 
@@ -41,7 +41,7 @@ class Texts:
 
     def seen(self, tokens):
         if self.unknown is not None and self.unknown in tokens:
-            self.notes(f"lines with text that the tokenizer does not know ({self.tokenizer.unk_token})")
+            self.notes(f"lines with text unknown to the tokenizer ({self.tokenizer.unk_token})")
         return tokens
 
     def framed(self, tokens, ends=True):
@@ -49,12 +49,12 @@ class Texts:
         its end gets no second one."""
         begin, close = self.begin, self.close
         if begin and tokens[:2 * len(begin)] == begin * 2:
-            self.notes(f"texts that begin with the tokenizer's own begin ({self.tokenizer.decode(begin)}), which is not put there again")
+            self.notes(f"texts that start with the tokenizer's start token ({self.tokenizer.decode(begin)}), which is not added again")
             tokens = tokens[len(begin):]
         if close and tokens[-len(close):] == close:
             tokens = tokens[:-len(close)]
         if ends and self.end is None:
-            self.notes("texts without an end: the tokenizer has none")
+            self.notes("texts without an end token: the tokenizer has none")
         elif ends and tokens[-1:] != [self.end]:
             tokens = [*tokens, *(token for token in close if token != self.end), self.end]
         return self.seen(tokens)
@@ -126,8 +126,8 @@ class Tokens(Texts):
         """How many tokens of each of these conversations stand before the answer to their first messages."""
         asking = self.chat(before, tools, more, asks=True)
         if not all(self.begins(self.chat(before, tools, more), whole) for whole in wholes):
-            raise Refused(f"the chat template writes the messages before {len(before) + 1} otherwise once that one follows",
-                          "no span of it is the answer alone: use a template that begins alike, or split system text off")
+            raise Refused(f"the chat template changes the messages before message {len(before) + 1} when that message follows",
+                          "the answer has no separate span: use a template that keeps earlier messages unchanged, or move system text into a separate message")
         # What is common may end inside of what the template puts before an answer: tokens merge at its end.
         return min(common(asking, whole) for whole in wholes)
 
@@ -135,19 +135,19 @@ class Tokens(Texts):
         """[begin, end) of a turn of the assistant in the tokens of the whole conversation."""
         until = self.chat(messages[:place + 1], tools, more)
         if not self.begins(until, whole):
-            raise Refused(f"the chat template writes turn {place + 1} otherwise once later ones follow",
-                          "--turns each makes a conversation of each answer and what is before it; --turns last takes the last answer "
-                          "alone" if self.turns == "all"
-                          else "split the conversation, so that each answer to learn from is the last one")
+            raise Refused(f"the chat template changes turn {place + 1} when later turns follow",
+                          "use --turns each (one conversation per answer) or --turns last (only the last answer "
+                          "is trained)" if self.turns == "all"
+                          else "split the conversation, so that each trained answer is the last message")
         begin, end = self.asked(messages[:place], tools, more, [whole]), common(until, whole)
         # Behind the token that ends a turn some templates put white space, which no model is asked for.
         last = max((i for i in range(begin, end) if whole[i] in self.special), default=end)
         if not self.tokenizer.decode(whole[last + 1:end]).strip():
             end = min(last + 1, end)
         if begin >= end:
-            raise Refused(f"turn {place + 1} has nothing to learn from")
+            raise Refused(f"turn {place + 1} has no tokens to train on")
         if whole[end - 1] not in self.special:
-            self.notes("answers that the chat template ends with no special token: nothing teaches the model to stop")
+            self.notes("answers without a special end token in the chat template: the model does not learn to stop")
         return [begin, end]
 
     def fitted(self, messages, tools, more, learned):
@@ -159,9 +159,9 @@ class Tokens(Texts):
             says = LOST[kind, learns] if answers or kind == "tools" else f"messages of the {messages[number - 1]['role']}"
             self.losses(says, text, learns, usual=answers and not learns, last=number - 1 == max(learned))
         if self.template.clock.shows_today():
-            self.notes("conversations into which the chat template writes today's date (--date 2024-07-26 writes another one)")
+            self.notes("conversations in which the chat template writes today's date (--date 2024-07-26 sets another one)")
         if any(self.marks_in(message["content"]) for message in messages):
-            self.notes("conversations whose texts have special tokens of the tokenizer, which are read as such")
+            self.notes("conversations whose texts contain special tokens of the tokenizer, which are tokenized as special tokens")
         return form
 
     def marks_in(self, text):
@@ -174,15 +174,15 @@ class Tokens(Texts):
         it; or a document for each of these answers, which ends with it."""
         answers = [i for i in range(max(first, 1), len(messages)) if messages[i]["role"] == "assistant"]
         if not answers:
-            raise Refused("no answer of the assistant is there to learn from")
+            raise Refused("there is no assistant answer to train on")
         places = [i for i in answers if messages[i]["learned"]]
         if len(places) < len(answers):
-            self.notes("conversations with answers of weight 0, on which no loss is taken")
+            self.notes("conversations with answers of weight 0, which have no loss")
         if not places:
-            self.notes("conversations that are left out: each of their answers has weight 0")
+            self.notes("skipped conversations: all of their answers have weight 0")
             return []
         if answers[-1] < len(messages) - 1:
-            self.notes("conversations that end with what no answer follows")
+            self.notes("conversations that end without an answer")
         if self.turns == "each":
             made = [self.learned(messages[:place + 1], [place], tools, more) for place in places]
         else:
@@ -199,15 +199,15 @@ class Tokens(Texts):
     def completion(self, line, tools, more):
         prompt, completion = line["prompt"], line.get("completion")
         if isinstance(line.get("label"), bool):
-            raise Refused("'label' says whether the completion is wanted, and a loss on one that is not would teach it",
-                          "give pairs of 'chosen' and 'rejected' for rush.preferences, or only the wanted lines, without 'label'")
+            raise Refused("lines with 'label' are not supported: training on unwanted completions would teach them",
+                          "give pairs of 'chosen' and 'rejected' for rush.preferences, or keep only the wanted lines, without 'label'")
         if is_conversation(prompt) and is_conversation(completion):
             prompt = messages_of(prompt, self.notes)
             return self.conversation(prompt + messages_of(completion, self.notes, len(prompt)), tools, more, first=len(prompt))
         if completion is None:
             raise unknown_form(line)
         if not isinstance(prompt, str) or not isinstance(completion, str):
-            raise Refused("'prompt' and 'completion' have to be two texts or two lists of messages")
+            raise Refused("'prompt' and 'completion' must be two texts or two lists of messages")
         if not completion:
             raise Refused("'completion' is empty")
         whole = self.text(prompt + completion)
@@ -225,7 +225,7 @@ class Tokens(Texts):
         if all(isinstance(part, list) and part and isinstance(part[0], int) for part in parts):
             return [{"prompt": prompt, "chosen": chosen, "rejected": rejected}]
         if chosen is not None and chosen == rejected:
-            raise Refused("'chosen' and 'rejected' are the same", "leave out what nothing can be learned from")
+            raise Refused("'chosen' and 'rejected' are equal", "remove the pair")
         if is_conversation(chosen) and is_conversation(rejected):
             chosen, rejected = messages_of(chosen, self.notes), messages_of(rejected, self.notes)
             if isinstance(prompt, str) and all(answer[0]["content"] == prompt for answer in (chosen, rejected)):
@@ -243,13 +243,13 @@ class Tokens(Texts):
             asked = self.quiet_text(prompt)
             given = min(common(asked, answer) for answer in answers)
         else:
-            raise Refused("'prompt', 'chosen' and 'rejected' have to be three texts or three lists of messages")
+            raise Refused("'prompt', 'chosen' and 'rejected' must be three texts or three lists of messages")
         if answers is None:
             return []
         if given == 0 or any(len(answer) == given for answer in answers):
             raise Refused("a pair has a prompt and two answers")
         if answers[0] == answers[1]:
-            raise Refused("'chosen' and 'rejected' have the same tokens", "leave out what nothing can be learned from")
+            raise Refused("'chosen' and 'rejected' have the same tokens", "remove the pair")
         return [{"prompt": answers[0][:given], "chosen": answers[0][given:], "rejected": answers[1][given:]}]
 
     def answers(self, prompt, pair, tools, more):
@@ -259,10 +259,10 @@ class Tokens(Texts):
         whole = []
         for answer in pair:
             if answer[0]["role"] != "assistant" or any(message["role"] not in ("assistant", "tool") for message in answer):
-                raise Refused("an answer has messages that the assistant does not write",
-                              "what the user says belongs to the prompt, which is the same for both answers")
+                raise Refused("an answer contains messages that are not from the assistant",
+                              "move user messages into the prompt, which is the same for both answers")
             if not all(message["learned"] for message in answer):
-                raise Refused("an answer of a pair has weight 0", "the loss of a pair is taken on both answers: leave the pair out")
+                raise Refused("an answer of a pair has weight 0", "the loss needs both answers: remove the pair")
             learned = [len(prompt) + i for i, message in enumerate(answer) if message["role"] == "assistant"]
             whole.append(self.fitted(prompt + answer, tools, more, learned))
         if self.losses.fatal:
@@ -280,7 +280,7 @@ class Tokens(Texts):
             return self.completion(line, tools, more)
         if isinstance(line.get("text"), str):
             if not line["text"]:
-                raise Refused("'text' is empty", "leave the line out")
+                raise Refused("'text' is empty", "remove the line")
             return [{"tokens": self.text(line["text"])}]
         if isinstance(line.get("input_ids"), list):
             return [pretokenized(line)]
@@ -290,10 +290,10 @@ class Tokens(Texts):
         """[{"tokens", ...}] or [{"prompt", "chosen", "rejected"}]; empty: it is left out, which is counted."""
         tools, more = tools_of(line), line.get("chat_template_kwargs")
         if more is not None and not isinstance(more, dict):
-            raise Refused("'chat_template_kwargs' is no object", FORMS)
+            raise Refused("'chat_template_kwargs' is not an object", FORMS)
         if "chosen" in line or "rejected" in line:
             return self.preference(line, tools, more)
         made = self.documents(line, tools, more)
         if any(len(document["tokens"]) < 2 for document in made):
-            raise Refused("it is one token, and one is read where the next one is predicted")
+            raise Refused("the line has only one token; training needs at least two")
         return made

@@ -11,7 +11,7 @@ from data_lines import Refused
 
 def check_apart(source, target):
     if os.path.exists(target) and os.path.samefile(source, target):
-        raise Refused(f"'{target}' is what is read", "give another name for what is written")
+        raise Refused(f"'{target}' is the input file", "give a different output file")
 
 
 def mask():
@@ -40,5 +40,5 @@ def check_vocabulary(made, tokenizer, vocabulary):
     """A model's own tokenizer may know more tokens than the model has rows for."""
     largest = max(max(made[name]) for name in ("tokens", "prompt", "chosen", "rejected") if name in made)
     if vocabulary is not None and largest >= vocabulary:
-        raise Refused(f"token {largest} ({tokenizer.convert_ids_to_tokens(largest)!r}) is beyond the model's vocabulary of {vocabulary}",
-                      "leave it out of the text, or give the model a row for it (resize_token_embeddings of transformers)")
+        raise Refused(f"token {largest} ({tokenizer.convert_ids_to_tokens(largest)!r}) is outside of the model's vocabulary of {vocabulary}",
+                      "remove it from the text, or enlarge the model's vocabulary (resize_token_embeddings of transformers)")

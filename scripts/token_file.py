@@ -23,13 +23,13 @@ def texts_of(source, extensions, notes):
         for path in data_lines.files_of(source, extensions):
             notes.where = path
             if data_lines.is_json(path):
-                notes("files of JSON in a folder, each read as a text")
+                notes("JSON files in a folder, each read as plain text")
             yield path, data_lines.text_of(path)
         return
     for where, line in data_lines.objects(source):
         if not isinstance(line.get("text"), str):
-            raise Refused(f"{where}: a line of a token file's source is {{\"text\": \"...\"}}",
-                          "without --token-file conversations and pairs are read, too")
+            raise Refused(f"{where}: the source of a token file must have lines of {{\"text\": \"...\"}}",
+                          "leave out --token-file for conversations and pairs")
         yield where, line["text"]
 
 
@@ -58,7 +58,7 @@ def write(source, target, tokens, extensions=(), vocabulary=None):
             count += len(made)
             array.array(kind, made).tofile(out)
         if count < 2:
-            raise Refused(f"'{source}' has no text", "a token is read, and the next one predicted")
+            raise Refused(f"'{source}' has no text", "training needs at least two tokens")
         out.seek(0)
         out.write(struct.pack(HEADER, b"ORTOKENS", 1, array.array(kind).itemsize, largest + 1, 0, count))
     return texts, count

@@ -61,12 +61,12 @@ class Losses(Notes):
     def check(self):
         if not self.refused:
             return
-        cure = "a template that writes them: --chat-template FILE, or --template-arg NAME=VALUE where the template has a switch"
-        if not any(what.endswith("to learn") for what in self.refused):
-            cure = "another template by --chat-template FILE, or --allow-lost, which leaves them out as the model's own template does"
+        cure = "use a template that keeps them (--chat-template FILE), or an option of the template (--template-arg NAME=VALUE)"
+        if not any(what.endswith("of trained answers") for what in self.refused):
+            cure = "use another template (--chat-template FILE), or --allow-lost, which drops them like the model's own template"
         elif not self.of_last:
-            cure = f"--turns each or --turns last, which learn an answer where it is the last one, of which nothing is lost; or {cure}"
-        raise Refused("the chat template leaves out or changes what conversations say:\n  " + "\n  ".join(self.lines(self.refused)), cure)
+            cure = f"use --turns each or --turns last, which train an answer only as the last message, where nothing is lost; or {cure}"
+        raise Refused("the chat template drops or changes parts of the conversations:\n  " + "\n  ".join(self.lines(self.refused)), cure)
 
 
 class Counts:
@@ -90,8 +90,8 @@ class Counts:
 
     def __str__(self):
         share = 100 * self.trained / max(self.tokens, 1)
-        return (f"{self.lines:,} {'line' if self.lines == 1 else 'lines'}, {self.tokens:,} tokens, a loss is taken on {self.trained:,} ({share:.0f} %), "
-                f"the longest has {self.longest:,}")
+        return (f"{self.lines:,} {'line' if self.lines == 1 else 'lines'}, {self.tokens:,} tokens, {self.trained:,} of them trained ({share:.0f} %), "
+                f"{self.longest:,} in the longest")
 
 
 def lines_of(source, extensions):
@@ -114,7 +114,7 @@ def write(source, target, tokens, extensions=(), vocabulary=None):
                 for made in tokens.line(line):
                     kinds.add("pairs" if "chosen" in made else "documents")
                     if len(kinds) > 1:
-                        raise Refused("the file has documents and pairs", "put them into two files")
+                        raise Refused("the file has both documents and pairs", "use two files")
                     check_vocabulary(made, tokens.tokenizer, vocabulary)
                     counts.add(made)
                     out.write(json.dumps(made, separators=(",", ":")) + "\n")
@@ -122,7 +122,7 @@ def write(source, target, tokens, extensions=(), vocabulary=None):
                 raise data_lines.at(where, error) from None
         tokens.losses.check()
         if counts.lines == 0:
-            raise Refused(f"'{source}' has no lines" + (" to learn from" if tokens.notes.counts else ""))
+            raise Refused(f"'{source}' has no lines" + (" to train on" if tokens.notes.counts else ""))
     return counts, kinds.pop()
 
 
@@ -143,7 +143,7 @@ def pairs_of_texts(source, target, tokens, extensions, most):
             others = (texts[(place + step) % len(texts)] for step in range(1, len(texts)))
             rejected = next((other for other in (other[len(other) // 2:][:len(chosen)] for other in others) if other != chosen), None)
             if rejected is None:
-                raise Refused(f"'{source}' has no two texts with different ends", "a pair takes the answers of two texts")
+                raise Refused(f"'{source}' needs two texts with different second halves", "add a text")
             made = {"prompt": prompt, "chosen": chosen + end, "rejected": rejected + end}
             counts.add(made)
             out.write(json.dumps(made, separators=(",", ":")) + "\n")
@@ -158,7 +158,7 @@ def load(model):
         from transformers import AutoTokenizer
     except ImportError:
         raise Refused(f"transformers is not installed for {sys.executable}",
-                      f"{sys.executable} -m pip install transformers jinja2, or name another Python by --python") from None
+                      f"{sys.executable} -m pip install transformers jinja2, or name another Python with --python") from None
     try:
         return AutoTokenizer.from_pretrained(model, local_files_only=True)
     except Exception as error:  # of transformers, of huggingface_hub, of files
@@ -195,7 +195,7 @@ def date_of(text):
     try:
         return datetime.datetime.fromisoformat(text)
     except ValueError:
-        raise Refused(f"--date takes a date, not '{text}'", "for example --date 2024-07-26") from None
+        raise Refused(f"--date needs a date, not '{text}'", "for example --date 2024-07-26") from None
 
 
 def refuse(what, cure):
@@ -245,8 +245,8 @@ def main(words=None):
     except Refused as error:
         return refuse(error, error.cure)
     except OSError as error:
-        return refuse(error, "read one file and write another, in a folder that can be written to")
-    for line in [*notes.lines(), *(f"note: the chat template leaves out: {line}" for line in losses.lines())]:
+        return refuse(error, "give a readable input file, and an output file in a writable folder")
+    for line in [*notes.lines(), *(f"note: the chat template drops: {line}" for line in losses.lines())]:
         print(line)
     print(f"{said}\n{reader} {json.dumps(asked.target)} reads them")
     return 0

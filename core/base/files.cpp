@@ -57,11 +57,11 @@ class OpenFile {
       : path_(path), fd_(::open(path.c_str(), flags | O_CLOEXEC | O_NONBLOCK, 0644)) {
     const bool reading = (flags & O_ACCMODE) == O_RDONLY;
     if (fd_.get() < 0) fail(reading ? "read" : "open", path);
-    if (::fstat(fd_.get(), &status_) != 0) fail("look at", path);
+    if (::fstat(fd_.get(), &status_) != 0) fail("inspect", path);
     if (!S_ISREG(status_.st_mode))
       throw Error("cannot " + std::string(reading ? "read" : "write") + " '" + path.string() + "': it is " +
-                      kind_of(status_.st_mode) + " and no file",
-                  "remove it, or put the file in its place");
+                      kind_of(status_.st_mode) + ", not a file",
+                  "replace it by the file, or remove it");
   }
   std::string read() const {
     if (size() > kMostBytes) too_large();
@@ -93,8 +93,8 @@ class OpenFile {
 
  private:
   [[noreturn]] void too_large() const {
-    throw Error("'" + path_.string() + "' has more than 1 GiB, which no such file has",
-                "remove it, or put the file in its place");
+    throw Error("'" + path_.string() + "' has more than 1 GiB, the limit for a file of this kind",
+                "replace it by the file, or remove it");
   }
 
   fs::path path_;
@@ -203,7 +203,7 @@ Json parse_stored(std::string_view text, const std::string& origin) {
   try {
     return parse_json(text, origin);
   } catch (const Error& e) {
-    throw Error(e.message(), "restore the file, or mend it where it was edited", origin);
+    throw Error(e.message(), "restore the file, or correct the edit", origin);
   }
 }
 

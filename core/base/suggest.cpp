@@ -65,7 +65,7 @@ std::string did_you_mean(std::string_view word, const std::vector<std::string>& 
   if (const auto here = name_here(word); std::ranges::count(candidates, here) > 0)
     return "did you mean '" + here + "'?";
   if (const auto best = nearest(word, candidates); !best.empty()) return "did you mean '" + best + "'?";
-  if (candidates.empty()) return "nothing is allowed here";
+  if (candidates.empty()) return "no value is allowed here";
   auto sorted = candidates;
   std::sort(sorted.begin(), sorted.end());
   return "one of: " + join(sorted);

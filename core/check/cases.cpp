@@ -66,7 +66,7 @@ Form made(const PluginDescription& plugin, const CheckedForm& form, bool first) 
   try {
     Options(plugin.options, result.use.options, "");
   } catch (const Error& e) {
-    result.problem = e.message() + R"(; say "check": [{"options": {...}}] in its description)";
+    result.problem = e.message() + R"(; give "check": [{"options": {...}}] in its description)";
   }
   return result;
 }
@@ -145,7 +145,7 @@ class Cases {
     std::vector<std::string> names;
     const auto data = data_of(forms, stack);
     if (!data.empty()) made.spec.data = small_data(*data.begin());
-    if (data.size() > 1) made.skip = "they train on other data: " + join({data.begin(), data.end()});
+    if (data.size() > 1) made.skip = "they train on different data: " + join({data.begin(), data.end()});
     for (const Form* form : forms) {
       names.push_back(name_of(*form));
       made.subjects.push_back(form->plugin->name);
@@ -226,18 +226,18 @@ const std::vector<std::string> kKinds = {"alone", "gradient", "types", "resume",
 const Fields<CheckCase>& case_fields() {
   using T = CheckCase;
   const auto spec =
-      Fields<T>::Field{{.name = "spec", .type = "object", .doc = "what it trains"},
+      Fields<T>::Field{{.name = "spec", .type = "object", .doc = "the run that it trains"},
                        [](T& c, const Json& json, const std::string&, const std::string& where) {
                          c.spec = run_spec_from_json(json, where);
                        },
                        [](const T& c) { return to_json(c.spec); }};
   static const auto fields =
       Fields<T>()
-          .required(&T::id, {.name = "id", .doc = "of the case"})
-          .required(&T::kind, {.name = "kind", .doc = "of the case", .choices = kKinds})
-          .required(&T::subjects, {.name = "subjects", .doc = "plugins in question"})
+          .required(&T::id, {.name = "id", .doc = "identifier of the case"})
+          .required(&T::kind, {.name = "kind", .doc = "kind of the case", .choices = kKinds})
+          .required(&T::subjects, {.name = "subjects", .doc = "plugins that the case checks"})
           .custom(spec)
-          .optional(&T::skip, {.name = "skip", .doc = "why it can't run here"});
+          .optional(&T::skip, {.name = "skip", .doc = "why the case cannot run here"});
   return fields;
 }
 }  // namespace

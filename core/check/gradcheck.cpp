@@ -81,8 +81,8 @@ std::string compare_gradient(const Weighted& weighted, const Tensor& input, cons
     }
   }
   if (worst <= check.tolerance * std::max(1.0, largest)) return {};
-  return "the backward gives " + Json(there).dump() + " where differences of the forward give " +
-         Json(expected).dump() + (gradient.defined() ? "" : " (it gave no gradient)");
+  return "the backward gives " + Json(there).dump() + ", but finite differences of the forward give " +
+         Json(expected).dump() + (gradient.defined() ? "" : " (the backward returned no gradient)");
 }
 }  // namespace
 
@@ -90,7 +90,7 @@ std::string wrong_gradient(const Function& function, const Tensors& inputs, cons
   const auto derived = [](const Tensor& input) { return input.defined() && input.requires_grad(); };
   for (const Tensor& input : inputs) {
     if (derived(input) && input.scalar_type() != at::kDouble)
-      throw Error("differences mean nothing below fp64", "give inputs in fp64");
+      throw Error("finite differences are too inexact below fp64", "give inputs in fp64");
     if (input.defined() && input.is_leaf()) input.mutable_grad().reset();
   }
   const Weighted weighted(function, inputs);

@@ -27,8 +27,8 @@ void move_away_from_the_start(Session& session) {
 }
 
 [[noreturn]] void fail(const std::string& what, double given, double expected) {
-  throw Error("the gradient of " + what + " is wrong: along one direction the backward gives " +
-              Json(given).dump() + ", differences of the forward give " + Json(expected).dump());
+  throw Error("the gradient of " + what + " is wrong: in one direction the backward gives " +
+              Json(given).dump() + ", but finite differences of the forward give " + Json(expected).dump());
 }
 
 /// Each parameter along a direction of its own, in double.
@@ -122,7 +122,7 @@ void check_pair(const ObservedCall& observed) {
   if (!derived) return;
   const std::string wrong = wrong_gradient(function, observed.inputs, {.elements = kElements});
   if (wrong.empty()) return;
-  const std::string text = "the pair '" + observed.op->name + "' has a wrong backward: " + wrong;
+  const std::string text = "operator '" + observed.op->name + "' has a wrong backward: " + wrong;
   // One that does not offer double may round in itself.
   if (std::ranges::count(observed.op->traits.offers, "double") > 0) throw WrongBackward(text);
   throw Error(text);
@@ -136,13 +136,13 @@ std::string in_double(const CheckCase& c, at::Device device) {
   // The pairs first: a wrong one is named, where the whole model shows a parameter below it.
   for (const ObservedCall& each : calls) check_pair(each);
   const size_t parameters = check_parameters(*run);
-  return std::to_string(parameters) + " parameters in double" +
-         (calls.empty() ? "" : "; the pairs " + names_of(calls));
+  return std::to_string(parameters) + " parameters in fp64" +
+         (calls.empty() ? "" : "; the operators " + names_of(calls));
 }
 }  // namespace
 
 std::string check_gradients(const CheckCase& c, at::Device device) {
-  std::string why = "its effect is fewer bits";
+  std::string why = "its effect is 'precision'";
   if (keeps_its_bits(c)) {
     RunSpec wide = c.spec;
     wide.train.dtype = "fp64";
@@ -152,7 +152,7 @@ std::string check_gradients(const CheckCase& c, at::Device device) {
     } catch (const Skip&) {
       throw;
     } catch (const Error& e) {
-      why = "it has no double: " + e.message();
+      why = "it does not run in fp64: " + e.message();
     }
   }
   if (why.empty()) return in_double(c, device);
@@ -167,6 +167,6 @@ std::string check_gradients(const CheckCase& c, at::Device device) {
     const auto run = open_case(c, c.spec, device);
     check_along_the_gradient(*run);
   }
-  return "the whole model by wide steps, as " + why;
+  return "the whole model, by finite differences with large steps, because " + why;
 }
 }  // namespace optrush

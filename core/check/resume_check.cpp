@@ -81,18 +81,19 @@ std::string check_resume(const CheckCase& c, at::Device device) {
                            const std::vector<Json>& expected) {
     for (size_t i = 0; i < expected.size(); ++i)
       if (!(difference_of(got.at(i), expected[i]) <= tolerance))
-        throw Error("a run that goes on from its saved state trains otherwise: " + std::string(what) +
-                        " of the " + (i == 0 ? "first" : std::to_string(i + 1) + ".") + " step after it is " +
-                        got[i].dump() + ", and without the interruption " + expected[i].dump(),
+        throw Error("a run resumed from its saved state trains differently: " + std::string(what) +
+                        " of step " + std::to_string(i + 1) + " after it is " + got[i].dump() +
+                        ", but without the interruption " + expected[i].dump(),
                     "Optimizer::state() has to list every tensor that a step reads, and Recipe::keep() has "
-                    "what else a plugin carries from step to step");
+                    "list every tensor that a step reads in Optimizer::state(); register other state with "
+                    "Recipe::keep()");
   };
   compare("the loss", with.losses, without.losses);
   compare("the gradient norm", with.norms, without.norms);
   if (const auto param = first_different(*rest, *whole, tolerance))
-    throw Error("a run that goes on from its saved state trains otherwise: after " + std::to_string(made) +
-                    " steps '" + *param + "' has other values than without the interruption",
-                "Optimizer::state() has to list every tensor that a step reads");
+    throw Error("a run resumed from its saved state trains differently: after " + std::to_string(made) +
+                    " steps '" + *param + "' differs from the run without the interruption",
+                "list every tensor that a step reads in Optimizer::state()");
   return std::to_string(made) + " steps after a saved state are " +
          (tolerance == 0 ? "bit-equal to" : "equal to") + " those without the interruption";
 }

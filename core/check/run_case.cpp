@@ -72,7 +72,7 @@ std::string checked(const CheckCase& c, at::Device device, StackCheck& stacks) {
   const std::string found = stacks.run(c);
   const OnTwoRanks ranks = on_two_ranks(c);
   if (!ranks.refusal.empty()) throw Refused(Error("on 2 ranks: " + ranks.refusal));
-  return found + (ranks.asked ? "; trained on 1 rank, planned on 2" : "");
+  return found + (ranks.asked ? "; trained on 1 rank, only planned on 2" : "");
 }
 }  // namespace
 

@@ -124,7 +124,7 @@ std::string shown(double value) {
 /// The worst relative difference; an Error where it is not allowed.
 double compare_curve(const std::string& what, const std::vector<double>& got,
                      const std::vector<double>& expected, double first, double later) {
-  if (got.size() != expected.size()) throw Error("the plain form has another number of " + what);
+  if (got.size() != expected.size()) throw Error("the reference has a different number of values of " + what);
   double worst = 0;
   for (size_t i = 0; i < got.size(); ++i) {
     if (std::isnan(got[i]) && std::isnan(expected[i])) continue;
@@ -134,8 +134,8 @@ double compare_curve(const std::string& what, const std::vector<double>& got,
     const double tolerance = i == 0 ? first : later;
     if (difference <= tolerance) continue;
     throw Error(what + " of step " + std::to_string(i) + " is " + Json(got[i]).dump() +
-                ", the plain form's " + Json(expected[i]).dump() + ": " + shown(difference) + " apart, " +
-                shown(tolerance) + " allowed");
+                ", but the reference has " + Json(expected[i]).dump() + ": " + shown(difference) +
+                " difference, " + shown(tolerance) + " allowed");
   }
   return worst;
 }
@@ -155,7 +155,7 @@ double compare_gradients(const std::map<std::string, Tensor>& got,
     if (apart > 0) worst = std::max(worst, apart / scale);
     if (apart == 0 || apart <= tolerance * scale) continue;
     throw Error("the gradient of " + name + " is " + shown(apart / scale) +
-                " of its size away from the plain form's, " + shown(tolerance) + " allowed");
+                " of its norm away from the reference, " + shown(tolerance) + " allowed");
   }
   return worst;
 }
@@ -167,7 +167,7 @@ std::string compare(const TrainingCurve& got, const TrainingCurve& expected, con
   const double norms =
       compare_curve("the gradient norm", got.norms, expected.norms, tolerance.norm, tolerance.later_norm);
   const double gradients = compare_gradients(got.gradients, expected.gradients, tolerance.gradient);
-  return "apart from the plain form: losses " + shown(losses) + ", gradient norms " + shown(norms) +
+  return "differences from the reference: losses " + shown(losses) + ", gradient norms " + shown(norms) +
          ", gradients " + shown(gradients);
 }
 
@@ -260,9 +260,9 @@ std::string StackCheck::run(const CheckCase& c) {
   const Reference& plain = only_models ? in_double(comparison.plain) : reference(comparison.plain);
   const int64_t product = c.spec.train.micro_batch * plain.sequences;
   if (product % sequences != 0)
-    throw Skip("its " + std::to_string(sequences) + " sequences a step can't be cut to the " +
-                   std::to_string(plain.sequences) + " of the plain form",
-               "say \"check\" forms in its description that double or quadruple them");
+    throw Skip("its " + std::to_string(sequences) + " sequences per step cannot be cut to the " +
+                   std::to_string(plain.sequences) + " of the reference",
+               "give \"check\" forms in its description that double or quadruple them");
   comparison.subject.train.micro_batch = product / sequences;
 
   GradientRecorder recorder;
@@ -277,13 +277,14 @@ std::string StackCheck::run(const CheckCase& c) {
   } catch (const Error&) {
     if (const auto alike = in_equal_micro_batches(comparison, accumulation))
       if (!agree(alike->curve, plain.curve, tolerance_for(comparison.effect)))
-        return compared_with(*alike) + "; the plain form accumulated, too, as it draws for each micro-batch";
+        return compared_with(*alike) +
+               "; the reference accumulated as well, because it draws random numbers for each micro-batch";
     // What draws in the type of its input draws other numbers in another type.
     const bool in_another_type = only_models || comparison.effect == Effect::precision;
     if (!in_another_type || !reference(comparison.plain).draws) throw;
   }
   comparison.effect = Effect::rounding;
   return compared_with(reference(only_models ? comparison.plain : comparison.subject)) +
-         "; it draws random numbers in its type, so it was compared with a second run of itself";
+         "; its random numbers depend on its type, so it was compared with a second run of itself";
 }
 }  // namespace optrush

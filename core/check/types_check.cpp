@@ -79,7 +79,7 @@ void compare_tensors(const std::string& what, const Tensors& got, const Tensors&
   for (size_t i = 0; i < got.size(); ++i) {
     if (!got[i].defined() || !expected.at(i).defined()) {
       if (got[i].defined() != expected[i].defined())
-        throw Error(what + " " + std::to_string(i) + " is there in one type and not in the other");
+        throw Error(what + " " + std::to_string(i) + " exists in one type only");
       continue;
     }
     const Tensor difference = got[i] - expected[i];
@@ -88,7 +88,7 @@ void compare_tensors(const std::string& what, const Tensors& got, const Tensors&
     const double scale = (by_norm ? expected[i].norm() : expected[i].abs().max()).item<double>();
     const double tolerance = by_norm ? allowed.norm : allowed.element;
     if (!(apart <= tolerance * scale))
-      throw Error(what + " " + std::to_string(i) + " is off by " + Json(apart / scale).dump() +
+      throw Error(what + " " + std::to_string(i) + " differs by " + Json(apart / scale).dump() +
                   (by_norm ? " of its norm; " : " of its largest value; ") + Json(tolerance).dump() +
                   " is allowed");
   }
@@ -158,16 +158,17 @@ std::string check_types(const CheckCase& c, at::Device device) {
           continue;
         }
       } catch (const std::exception& e) {
-        throw Error("the pair '" + observed.op->name + "' in " + types.name + ": " + e.what());
+        throw Error("operator '" + observed.op->name + "' in " + types.name + ": " + e.what());
       }
       names.insert(observed.op->name);
     }
     checked.push_back(types.name);
   }
-  if (!drawing.empty()) refused.push_back(join({drawing.begin(), drawing.end()}) + " not compared: draws");
+  if (!drawing.empty())
+    refused.push_back(join({drawing.begin(), drawing.end()}) + " not compared: random numbers");
   if (names.empty())
-    throw Skip(drawing.empty() ? "it calls no pair"
-                               : "its pairs draw random numbers, which differ by type: " +
+    throw Skip(drawing.empty() ? "it calls no differentiable operator"
+                               : "its operators draw random numbers, which differ by type: " +
                                      join({drawing.begin(), drawing.end()}));
   return join({names.begin(), names.end()}) + " in " + join(checked) +
          (refused.empty() ? "" : "; " + join(refused, "; "));

@@ -57,21 +57,21 @@ void check_sequence_length(const RunSpec& spec, const HuggingFaceModel& model, c
   const std::string longest = std::to_string(model.longest);
   const std::string why =
       model.longest_by == "sliding_window"
-          ? "attention sees " + longest + " positions only (sliding_window)"
-          : "rotary frequencies change beyond " + longest + " positions (rope_type \"dynamic\")";
-  throw Error("train.seq_len is " + std::to_string(spec.train.seq_len) + ", and in the checkpoint '" +
-                  checkpoint_of(spec).string() + "' " + why + ", which this program does not compute",
-              "train.seq_len = " + longest + " or less", where);
+          ? "attention sees " + longest + " positions only ('sliding_window')"
+          : "rotary frequencies change beyond " + longest + " positions ('rope_type' is \"dynamic\")";
+  throw Error("train.seq_len is " + std::to_string(spec.train.seq_len) + ", but in the checkpoint '" +
+                  checkpoint_of(spec).string() + "' " + why + "; longer sequences are not supported",
+              "set train.seq_len = " + longest + " or less", where);
 }
 
 std::optional<std::string> untrained_positions(const RunSpec& spec, const HuggingFaceModel& model) {
   const int64_t trained = model.max_positions, length = spec.train.seq_len;
   if (length <= trained) return std::nullopt;
   const std::string positions = std::to_string(trained);
-  return "train.seq_len is " + std::to_string(length) + ", and the checkpoint was trained on " + positions +
+  return "train.seq_len is " + std::to_string(length) + ", but the checkpoint was trained on " + positions +
          " positions (max_position_embeddings): tokens after the first " + positions +
-         " of a sequence or document have positions that it does not know. Use train.seq_len = " + positions +
-         ", unless it is meant to learn them";
+         " of a sequence or document have positions that the model has not seen. Use train.seq_len = " +
+         positions + ", unless the training is meant to extend the context";
 }
 
 fs::path checkpoint_of(const RunSpec& spec) {

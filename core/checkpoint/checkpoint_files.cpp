@@ -42,8 +42,8 @@ std::map<std::string, std::string> read_index(const fs::path& path) {
   std::map<std::string, std::string> files;
   for (const auto& [name, file] : map.items()) {
     if (!file.is_string() || file.get<std::string>().find_first_of("/\\") != std::string::npos)
-      throw Error("'" + name + "' is in " + shown(file) + ", which is no file of this folder", {},
-                  path.string());
+      throw Error("'" + name + "' is in " + shown(file) + ", which is not the name of a file in this folder",
+                  {}, path.string());
     files[name] = file.get<std::string>();
   }
   return files;
@@ -82,7 +82,7 @@ CheckpointFiles::CheckpointFiles(const fs::path& folder) : folder_(folder) {
     open(kOneFile);
     if (indexed != 0 && stored_.size() != indexed)
       throw Error("model.safetensors has tensors that the files of model.safetensors.index.json lack",
-                  "remove those which are out of date", folder.string());
+                  "remove the files that are out of date", folder.string());
   }
 }
 
@@ -90,7 +90,7 @@ void CheckpointFiles::open_indexed(const fs::path& index) {
   const auto files = read_index(index);
   for (const auto& [name, file] : files) {
     if (!is_there(folder_ / file))
-      throw Error("'" + name + "' is in " + file + ", which is missing", "is the download complete?",
+      throw Error("'" + name + "' is in " + file + ", which is missing", "complete the download",
                   index.string());
     open(file);
   }
@@ -110,8 +110,9 @@ void CheckpointFiles::add(const SafetensorsView& file) {
     const Stored stored{&file, &file.entry(name)};
     const auto [it, is_new] = stored_.try_emplace(parameter_name(name), stored);
     if (!is_new && !same_value(it->second, stored))
-      throw Error(place_of(it->second) + " and " + place_of(stored) + " are one parameter with two values",
-                  "remove the file or the tensor that is out of date", folder_.string());
+      throw Error(
+          place_of(it->second) + " and " + place_of(stored) + " have different values for the same parameter",
+          "remove the file or the tensor that is out of date", folder_.string());
   }
 }
 
@@ -125,14 +126,14 @@ void CheckpointFiles::check_head(bool tied) const {
   const auto head = stored_.find(kHead), embedding = stored_.find(kEmbedding);
   const bool both = head != stored_.end() && embedding != stored_.end();
   if (tied && both && !same_value(head->second, embedding->second))
-    throw Error("config.json says that the head is the embedding (tie_word_embeddings), and " +
-                    place_of(head->second) +
-                    " has another value: versions of transformers differ in which they take",
-                "to train both, set \"tie_word_embeddings\" to false in config.json; else remove the tensor",
-                folder_.string());
+    throw Error(
+        "config.json ties the head to the embedding (tie_word_embeddings), but " + place_of(head->second) +
+            " has a different value. Versions of transformers differ in the value that they use",
+        "to train both, set \"tie_word_embeddings\": false in config.json; to tie them, remove the tensor",
+        folder_.string());
   if (!tied && !both)
     throw Error(std::string("the checkpoint has no '") + (head == stored_.end() ? kHead : kEmbedding) + "'",
-                "where the head is the embedding, config.json says \"tie_word_embeddings\": true",
+                "if the head is tied to the embedding, set \"tie_word_embeddings\": true in config.json",
                 folder_.string());
 }
 
@@ -154,8 +155,8 @@ void CheckpointFiles::check_complete(const std::vector<NamedShape>& model) const
                   "do the weights belong to this config.json?", folder_.string());
     if (const std::string& type = stored->entry->dtype;
         std::ranges::find(kReadTypes, type) == std::end(kReadTypes))
-      throw Error("'" + name + "' is stored as " + type,
-                  "weights are read as F64, F32, F16 or BF16: save the model without quantization",
+      throw Error("'" + name + "' is stored as " + type + ", which is not supported",
+                  "supported are F64, F32, F16 and BF16: save the model without quantization",
                   folder_.string());
   }
   if (has_embedding) check_head(!has_head);
@@ -178,7 +179,7 @@ void CheckpointFiles::refuse_stranger(const std::string& name,
   throw Error(
       "the checkpoint has '" + name + "', which the model of its config.json does not",
       adapter ? "merge the adapter into the model first: PEFT's merge_and_unload()"
-              : nearest_or(name, parameters, "if the model works without it, remove it from the checkpoint"),
+              : nearest_or(name, parameters, "if the model does not need it, remove it from the checkpoint"),
       folder_.string());
 }
 }  // namespace optrush

@@ -29,11 +29,11 @@ constexpr Architecture kArchitectures[] = {
 constexpr std::pair<const char*, const char*> kDifferences[] = {
     {"Qwen2", "its projections of queries, keys and values have biases"},
     {"Qwen3", "it normalizes queries and keys"},
-    {"Gemma", "it scales its embeddings, and its norms and its activation are others"},
-    {"Gemma2", "it scales its embeddings, and its norms and its activation are others"},
+    {"Gemma", "it scales its embeddings, and its norms and activation differ"},
+    {"Gemma2", "it scales its embeddings, and its norms and activation differ"},
     {"Mixtral", "its MLPs are mixtures of experts"},
     {"Olmo2", "it normalizes queries and keys, and the outputs of attention and MLP"},
-    {"Phi3", "it stores its projections in other matrices"},
+    {"Phi3", "it stores its projections in fused matrices"},
     {"Granite", "it scales embeddings, residuals, attention and logits"},
 };
 
@@ -70,15 +70,15 @@ std::string llama_of_sizes(const ConfigFields& config) {
   for (const auto& known : kArchitectures) {
     names.emplace_back(known.name);
     if (lower(name) == lower(known.name))
-      config.refuse("'architectures' names '" + name + "', which is no class of transformers",
+      config.refuse("'architectures' names '" + name + "', which is not a class of transformers",
                     "did you mean '" + names.back() + "'?");
   }
-  std::string what = "'architectures' names '" + name + "', a model that this program does not have";
+  std::string what = "'architectures' names '" + name + "', a model that is not supported";
   for (const auto& [stem, difference] : kDifferences)
     if (name == std::string(stem) + "ForCausalLM") what += ": " + std::string(difference);
-  std::string cure = "models that load are " + join(names) + "; this one loads under none of these names";
+  std::string cure = "models that load are " + join(names) + "; this model differs from all of them";
   if (const std::string llama = llama_of_sizes(config); !llama.empty())
-    cure += ". A Llama of its sizes with initial weights: " + llama;
+    cure += ". To train a Llama of the same sizes from initial weights: " + llama;
   config.refuse(what, cure);
 }
 
@@ -95,7 +95,7 @@ const Architecture& architecture_of(const ConfigFields& config) {
     if (type.empty())
       config.refuse("neither 'architectures' nor 'model_type' says which model this is",
                     R"(for a Llama: "architectures": ["LlamaForCausalLM"])");
-    config.refuse("'model_type' is '" + type + "', a model that this program does not have",
+    config.refuse("'model_type' is '" + type + "', a model that is not supported",
                   "models that load are " + join(types));
   }
   const Json name =
@@ -104,8 +104,8 @@ const Architecture& architecture_of(const ConfigFields& config) {
     if (name != known.name && name != known.base) continue;
     if (!type.empty() && type != known.model_type)
       config.refuse(
-          "'architectures' names '" + name.get<std::string>() + "', and 'model_type' is '" + type + "'",
-          "transformers goes by model_type: which of them is meant?");
+          "'architectures' names '" + name.get<std::string>() + "', but 'model_type' is '" + type + "'",
+          "transformers uses model_type; correct the wrong field");
     return known;
   }
   refuse_architecture(config, name);
@@ -119,8 +119,8 @@ void check_unsupported(const ConfigFields& config) {
   };
   for (const auto& [key, values] : only)
     if (const Json& given = config[key]; !given.is_null() && std::ranges::find(values, given) == values.end())
-      config.refuse("'" + std::string(key) + "' is " + shown(given) + ", which this model does not have",
-                    "supported is " + (values.empty() ? "null" : values.front().dump()));
+      config.refuse("'" + std::string(key) + "' is " + shown(given) + ", which is not supported",
+                    "supported value: " + (values.empty() ? "null" : values.front().dump()));
 }
 
 /// Attention of MistralForCausalLM sees so many positions; 0: all. Its class has 4096 where the key is
@@ -129,7 +129,8 @@ int64_t window_of(const ConfigFields& config) {
   if (!config.contains("sliding_window")) return 4096;
   const int64_t window = config.value("sliding_window", "integer", 0).get<int64_t>();
   if (window < 0 || (window == 0 && !config["sliding_window"].is_null()))
-    config.refuse("'sliding_window' is " + config["sliding_window"].dump(), "null, or a number of positions");
+    config.refuse("'sliding_window' is " + config["sliding_window"].dump(),
+                  "it must be null or a number of positions");
   return window;
 }
 }  // namespace

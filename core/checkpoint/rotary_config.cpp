@@ -62,17 +62,15 @@ class RotarySettings {
   void take(const std::string& setting, const std::string& place, const Json& value) {
     if (value.is_null()) return;
     if (value.is_object())
-      config_.refuse(
-          "'" + place + "' gives some layers rotary settings of their own, which this model does not have",
-          "supported is one table for all layers");
+      config_.refuse("'" + place + "' has separate rotary settings for some layers, which is not supported",
+                     "give one table for all layers");
     if (std::ranges::find(kSettings, setting) == kSettings.end())
-      config_.refuse("'" + place + "' is no rotary setting that this program knows",
-                     "known are: " + join(kSettings));
+      config_.refuse("'" + place + "' is an unknown rotary setting", "known settings: " + join(kSettings));
     const auto [it, is_new] = found_.try_emplace(setting, Found{value, place});
     if (!is_new && it->second.value != value)
-      config_.refuse("'" + it->second.place + "' is " + shown(it->second.value) + ", and '" + place +
+      config_.refuse("'" + it->second.place + "' is " + shown(it->second.value) + ", but '" + place +
                          "' is " + shown(value) +
-                         ": versions of transformers differ in which of them they take",
+                         ". Versions of transformers differ in the one that they use",
                      "remove the wrong one");
   }
 
@@ -101,9 +99,8 @@ RotaryConfig read_rotary(const ConfigFields& config, int64_t max_positions) {
   const RotarySettings settings(config);
   if (settings.value("partial_rotary_factor", "number", 1.0) != 1.0)
     config.refuse("'" + settings.place("partial_rotary_factor") + "' is " +
-                      settings.value("partial_rotary_factor", "number").dump() +
-                      ", which this model does not have",
-                  "supported is 1.0: the whole head is rotated");
+                      settings.value("partial_rotary_factor", "number").dump() + ", which is not supported",
+                  "supported value: 1.0, which rotates the whole head");
   RotaryConfig rotary{.theta = settings.value("rope_theta", "number", 10000.0).get<double>()};
   const std::string type = settings.value("rope_type", "string", "default");
   const auto number = [&](const char* setting) { return settings.value(setting, "number").get<double>(); };
@@ -121,8 +118,8 @@ RotaryConfig read_rotary(const ConfigFields& config, int64_t max_positions) {
     rotary.longest = max_positions;  // the frequencies depend on the length beyond it
   } else {
     config.refuse(
-        "'" + settings.place("rope_type") + "' is \"" + type + "\", which this model does not have",
-        R"(supported are "default", "linear", "llama3", and "dynamic" up to max_position_embeddings)");
+        "'" + settings.place("rope_type") + "' is \"" + type + "\", which is not supported",
+        R"(supported values: "default", "linear", "llama3", and "dynamic" up to max_position_embeddings)");
   }
   rotary.written = type == "dynamic" ? Json{{"rope_type", type}, {"factor", number("factor")}}
                                      : written_rope_scaling(rotary.scaling);

@@ -22,9 +22,9 @@ void set_rotary(Json& config, double theta, const Json& scaling) {
 Json hugging_face_config(const LlamaSpec& llama, int64_t max_positions) {
   const bool olmo = llama.norm == NormKind::layernorm_without_parameters;
   if (llama.norm == NormKind::layernorm || (olmo && llama.norm_eps != kEpsOfOlmo))
-    throw Error(
-        "no class of transformers has this model's norm",
-        "RMSNorm (LlamaForCausalLM), or layernorm_without_parameters with norm_eps = 1e-5 (OlmoForCausalLM)");
+    throw Error("the model cannot be written for transformers: none of its classes has this model's norm",
+                "use RMSNorm (LlamaForCausalLM), or layernorm_without_parameters with norm_eps = 1e-5 "
+                "(OlmoForCausalLM)");
   Json config = {{"architectures", {olmo ? "OlmoForCausalLM" : "LlamaForCausalLM"}},
                  {"model_type", olmo ? "olmo" : "llama"},
                  {"vocab_size", llama.vocab_size},

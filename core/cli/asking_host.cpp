@@ -66,7 +66,7 @@ bool MemoryTrials::run(const MemoryTrial& trial, int64_t gpus) {
   if (result.status != Status::ok && result.status != Status::oom)
     throw Error("a trial of micro-batch " + std::to_string(job.spec.train.micro_batch) + " ended as '" +
                     std::string(to_string(result.status)) + "': " + result.reason,
-                "leave trial out to use the prediction");
+                "leave out trial to use the prediction");
   const double peak = peak_of(result);
   const bool holds = result.status == Status::ok && peak <= trial.memory_bytes;
   fs::create_directories(file_.parent_path());

@@ -54,7 +54,8 @@ int check_plugins(const CheckOptions& options) {
   if (!options.json.empty()) write_json(options.json, check_json(outcome));
   std::cout << check_table(outcome) << std::flush;
   if (outcome.signal != 0)
-    throw Interrupted(outcome.signal, "optrush check --resume, with the same options, goes on with the rest");
+    throw Interrupted(outcome.signal,
+                      "'optrush check --resume' with the same options runs the remaining cases");
   const bool failed = std::ranges::count(outcome.cases, CaseStatus::failed, &CheckedCase::status) != 0;
   return failed ? kSomethingFailed : kOk;
 }
@@ -62,40 +63,37 @@ int check_plugins(const CheckOptions& options) {
 
 void add_check_command(CLI::App& app, int& code) {
   auto options = std::make_shared<CheckOptions>();
-  auto* command =
-      app.add_subcommand("check", "does every plugin work on this machine, alone and with the others?");
+  auto* command = app.add_subcommand("check", "test every plugin on this machine, alone and with the others");
   const auto repeated = [&](const char* name, std::vector<std::string>& values, const char* description,
                             const char* type) {
     return command->add_option(name, values, description)->take_all()->expected(1)->type_name(type);
   };
   command->add_option("--device", options->device, "auto, cpu or cuda");
-  repeated("--plugin", options->plugins, "only cases with this plugin; may be repeated",
+  repeated("--plugin", options->plugins, "run only cases with this plugin; may be repeated",
            "NAME[:KEY=VALUE,...]");
   repeated("--kind", options->kinds,
-           "only cases of this kind: alone, gradient, types, resume, compiled or pair; may be repeated",
+           "run only cases of this kind: alone, gradient, types, resume, compiled or pair; may be repeated",
            "KIND");
   repeated("--plugin-path", options->plugin_path, "search this folder for plugins first; may be repeated",
            "FOLDER")
       ->check(CLI::ExistingDirectory);
   command
       ->add_option("--for", options->for_time,
-                   "end after this time, as in 8m; the most telling cases come first")
+                   "stop after this time, for example 8m; the most informative cases run first")
       ->type_name("TIME");
-  command->add_option("--limit", options->limit, "of one case; default: 2m, 15m where it compiles")
+  command->add_option("--limit", options->limit, "time limit of one case; default: 2m, or 15m with compile")
       ->type_name("TIME");
-  command->add_flag("--resume", options->resume,
-                    "take results that are there and still hold; run the others");
+  command->add_flag("--resume", options->resume, "reuse valid stored results; run the other cases");
   command
       ->add_option("--folder", options->folder,
-                   "where results are kept for --resume; default: the user's cache")
+                   "folder of the results for --resume; default: the user's cache")
       ->type_name("FOLDER");
   command->add_option("--json", options->json, "also write every case and its result to this file")
       ->type_name("FILE");
   command->footer(
-      "Trains small models for a few steps and compares with their plain form: losses, gradients, gradients "
-      "by\n"
-      "differences in double, every type. Exit code: 0 nothing failed, 1 something failed, 2 bad usage, 130\n"
-      "interrupted.");
+      "Trains small models for a few steps and compares them with a reference: losses, gradients,\n"
+      "finite differences in fp64, every type. Exit code: 0 no case failed, 1 a case failed, 2 wrong usage,\n"
+      "130 interrupted.");
   command->callback([options, &code] { code = check_plugins(*options); });
 }
 }  // namespace optrush

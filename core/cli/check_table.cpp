@@ -109,7 +109,7 @@ std::string check_table(const CheckOutcome& outcome) {
   text += "\n" + std::to_string(outcome.cases.size()) + " cases on " + outcome.machine + ": " +
           shown(counts_of(outcome.cases)) + ", in " + clock_time(outcome.seconds);
   text += "; each trained on 1 rank";
-  if (outcome.resumed > 0) text += "; " + std::to_string(outcome.resumed) + " of them known from before";
+  if (outcome.resumed > 0) text += "; " + std::to_string(outcome.resumed) + " of them reused";
   return text + "\n";
 }
 

@@ -71,7 +71,7 @@ UsageError explain(const CLI::App& app, const CLI::ParseError& error) {
   std::string word = unknown.front();
   if (!word.starts_with('-'))
     return top ? UsageError("there is no command '" + word + "'", did_you_mean(word, command_names(app)))
-               : UsageError("'" + word + "' is one argument too many for " + name, help);
+               : UsageError("'" + word + "' is an unexpected argument of " + name, help);
   word = word.substr(0, word.find('='));
   const std::vector<std::string> options = option_names(command);
   if (const std::string present(present_name(word)); std::ranges::count(options, present) != 0)
@@ -95,10 +95,10 @@ int parse_and_run(CLI::App& app, int argc, char** argv, const int& code) {
 }  // namespace
 
 int run_command_line(int argc, char** argv, std::initializer_list<AddCommand> of_tools) {
-  CLI::App app("Measures what each training optimization really buys.", "optrush");
+  CLI::App app("Measures the speed and memory effect of each training optimization.", "optrush");
   app.set_version_flag("--version", "optrush " OPTRUSH_VERSION);
   app.require_subcommand(0, 1);
-  app.footer("optrush COMMAND --help tells more. A first experiment: optrush run @quickstart");
+  app.footer("Help on a command: optrush COMMAND --help. A first experiment: optrush run @quickstart");
   int code = kOk;
   add_run_command(app, code);
   add_report_command(app, code);
@@ -121,13 +121,14 @@ int run_command_line(int argc, char** argv, std::initializer_list<AddCommand> of
     let_workers_find_torch();
     const int end = parse_and_run(app, argc, argv, code);
     if (!std::cout.flush())
-      throw Error("can't write to the standard output", "is its disk full, or its reader gone?");
+      throw Error("can't write to the standard output",
+                  "check the disk space, and that the reading program still runs");
     return end;
   } catch (const std::filesystem::filesystem_error& e) {
     print_error("'" + e.path1().string() + "': " + e.code().message());
     return kSomethingFailed;
   } catch (const std::bad_alloc&) {
-    print_error("there is not enough memory");
+    print_error("out of memory");
     return kSomethingFailed;
   } catch (const std::exception& e) {
     print_error(e.what());

@@ -14,13 +14,13 @@ void add_compare_command(CLI::App& app, int& code) {
     bool json = false, markdown = false;
   };
   auto options = std::make_shared<Options>();
-  auto* command = app.add_subcommand("compare", "reports side by side: machines, commits");
+  auto* command = app.add_subcommand("compare", "compare reports of different machines or commits");
   command
       ->add_option("reports", options->folders,
-                   "two or more reports/EXPERIMENT/LABEL; ratios are over the first")
+                   "two or more reports/EXPERIMENT/LABEL; ratios are relative to the first")
       ->required();
-  auto* json = command->add_flag("--json", options->json, "as JSON");
-  command->add_flag("--markdown", options->markdown, "as Markdown tables")->excludes(json);
+  auto* json = command->add_flag("--json", options->json, "print JSON");
+  command->add_flag("--markdown", options->markdown, "print Markdown tables")->excludes(json);
   command->callback([options, &code] {
     const ComparedReports compared = compare_reports(options->folders);
     if (options->json)

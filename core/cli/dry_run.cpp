@@ -51,14 +51,14 @@ std::vector<std::string> plan_lines(const Json& plan) {
                     " parameters, " + grouped(p->value("trainable", 0.0)) + " trained, " +
                     bytes(p->value("bytes", 0.0)));
   const auto memory = planned_memory(plan);
-  if (memory) lines.push_back((plan.contains("mesh") ? "of a rank: " : "") + planned_memory_text(*memory));
+  if (memory) lines.push_back((plan.contains("mesh") ? "per rank: " : "") + planned_memory_text(*memory));
   const bool unknown = !memory && plan.contains("no_forecast");
   if (unknown) lines.push_back("no memory forecast (" + plain_text(plan.at("no_forecast")) + ")");
   if (unknown || (memory && !memory->bounded_by.empty()))
-    lines.push_back("interleaved from the second round on, when its memory is measured");
+    lines.push_back("interleaved from round 2 on, because round 1 measures its memory");
   if (const auto cost = step_cost_from(plan.value("costs", Json())))
-    lines.push_back(or_unknown(cost->launches, grouped) + " kernels a step, " +
-                    or_unknown(cost->elementwise_bytes, bytes) + " by elementwise ones");
+    lines.push_back(or_unknown(cost->launches, grouped) + " kernels per step, " +
+                    or_unknown(cost->elementwise_bytes, bytes) + " read and written by elementwise kernels");
   add_slots(plan, lines);
   for (const auto& note : plan.value("notes", Json::array())) lines.push_back("note: " + plain_text(note));
   return lines;
@@ -86,12 +86,11 @@ Json estimate_of(const std::vector<Job>& jobs, const std::filesystem::path& fold
 
 std::string estimate_text(const Json& dry) {
   const Json& estimate = dry.at("estimate");
-  if (estimate.is_null())
-    return "time: unknown; after one run with this label, its results give an estimate\n";
+  if (estimate.is_null()) return "time: unknown; it can be estimated after one run with this label\n";
   const auto known = estimate.at("known_runs").get<size_t>(), all = estimate.at("runs").get<size_t>();
   return "time: about " + duration(estimate.at("seconds")) + " for " +
-         (known == all ? "all runs" : std::to_string(known) + " of the runs, unknown for the others") +
-         ", by results of the same specs in that folder\n";
+         (known == all ? "all runs" : std::to_string(known) + " of the runs (the others are unknown)") +
+         ", from stored results of the same specs\n";
 }
 
 std::vector<std::string> base_lines(const Json& spec) {
@@ -197,8 +196,8 @@ std::string dry_run_text(const Json& dry) {
     text += "\n";
     add(index == 0 ? base_lines(variant.at("spec")) : changes_text(variant));
     if (const auto same = variant.at("same_as").get<int64_t>(); same >= 0)
-      text += "  the same run as " + plain_text(dry.at("variants").at(static_cast<size_t>(same)).at("name")) +
-              "\n";
+      text +=
+          "  identical to " + plain_text(dry.at("variants").at(static_cast<size_t>(same)).at("name")) + "\n";
     else if (const Json& plan = dry.at("plans").at(index); plan.is_object() && plan.contains("problem")) {
       text += "  plan\n";
       add(plan_lines(plan));
@@ -207,7 +206,7 @@ std::string dry_run_text(const Json& dry) {
       if (failure.at("variant") == variant.at("index"))
         text += "  " + plain_text(failure.at("status")) + ": " + plain_text(failure.at("reason")) + "\n";
   }
-  text += "\nruns, in this order\n";
+  text += "\norder of runs\n";
   for (const auto& run : dry.at("runs")) text += "    " + plain_text(run) + "\n";
   return text;
 }
@@ -223,7 +222,7 @@ std::string planned_costs(const Json& dry) {
   }
   std::string text =
       "# " + plain_text(dry.at("experiment").at("name")) +
-      ": what a step costs a GPU\n\nPredicted from the operators of one step on sizes alone: " +
+      ": predicted GPU cost of a step\n\nPredicted from the operators of one step and their tensor sizes: " +
       "nothing was trained or measured.\n\n" + markdown_table(cost_table(lines));
   for (const auto& remark : cost_remarks(lines)) text += "- " + remark + "\n";
   return text;

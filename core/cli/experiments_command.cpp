@@ -60,15 +60,15 @@ std::string page(const Json& list) {
     const std::string problem = experiment.at("problem");
     table.rows.push_back({"@" + experiment.at("name").get<std::string>(), problem.empty() ? text : problem});
   }
-  return text_table(table) + "\noptrush run @NAME measures one; its script is a start for your own: " +
-         "optrush experiments --json tells where it is\n";
+  return text_table(table) + "\noptrush run @NAME runs one. To start your own, copy its script: " +
+         "optrush experiments --json prints its path\n";
 }
 }  // namespace
 
 void add_experiments_command(CLI::App& app, int& code) {
   auto json = std::make_shared<bool>(false);
-  auto* command = app.add_subcommand("experiments", "list the experiments that ship, with their questions");
-  command->add_flag("--json", *json, "as JSON, with the scripts' files");
+  auto* command = app.add_subcommand("experiments", "list the shipped experiments and their questions");
+  command->add_flag("--json", *json, "print JSON, with the paths of the scripts");
   command->callback([json, &code] {
     const Json list = listed(Installation::of_this_program());
     std::cout << (*json ? list.dump(2) + "\n" : page(list)) << std::flush;

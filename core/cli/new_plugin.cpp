@@ -30,15 +30,13 @@ std::string class_name(const std::string& name) {
 
 /// What the README says of the GPU kernel.
 constexpr const char* kOfTheKernel =
-    "`src/@name@.cu` holds its GPU kernels, which are\ncompiled for the GPU at hand when they first run; "
+    "`src/@name@.cu` holds its GPU kernels, which are\ncompiled for the present GPU at their first launch; "
     "`test/kernels.cpp` compiles them for three architectures without a GPU.\n";
 /// And of the optimizer.
 constexpr const char* kOfTheOptimizer =
-    "It takes the place of AdamW, on any number of ranks and beside everything that cuts parameters; its "
-    "state is "
-    "saved with\nthem. The ladder asks which learning rate gets to a loss first: "
-    "`experiments/time_to_loss.lua` "
-    "asks it of AdamW and Muon.\n";
+    "It replaces AdamW, on any number of ranks and with every plugin that shards parameters. Its state is "
+    "saved with\nthem. The ladder measures which learning rate reaches a loss first; "
+    "`experiments/time_to_loss.lua` does the same for AdamW and Muon.\n";
 
 }  // namespace
 
@@ -46,13 +44,14 @@ void check_plugin_name(const std::string& name) {
   const auto allowed = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; };
   const bool begins_with_letter = !name.empty() && name[0] >= 'a' && name[0] <= 'z';
   if (!begins_with_letter || name.size() > kLongestName || !std::ranges::all_of(name, allowed)) {
-    throw UsageError("'" + name + "' can't be the name of a plugin",
-                     "a lower-case letter, then lower-case letters, digits and underscores, at most " +
-                         std::to_string(kLongestName) + " characters, as in wide_swiglu");
+    throw UsageError(
+        "'" + name + "' is not a valid plugin name",
+        "start with a lower-case letter; use lower-case letters, digits and underscores, at most " +
+            std::to_string(kLongestName) + " characters, for example wide_swiglu");
   }
   if (std::ranges::find(kTargetsOfCMake, name) != kTargetsOfCMake.end()) {
-    throw UsageError("'" + name + "' can't be the name of a plugin: CMake has a target of that name",
-                     "add a word to it: my_" + name);
+    throw UsageError("'" + name + "' is not a valid plugin name: CMake has a target of this name",
+                     "choose another name, for example my_" + name);
   }
 }
 

@@ -14,12 +14,11 @@ void add_new_plugin_command(CLI::App& app, int& code) {
     bool kernel = false, optimizer = false;
   };
   auto options = std::make_shared<Options>();
-  auto* command = app.add_subcommand("new-plugin", "write a plugin to start from, with a test");
-  command->add_option("name", options->name, "of the plugin, as in wide_swiglu")->required();
-  command->add_option("--dir", options->folder, "where; default: a folder of that name here")
-      ->type_name("FOLDER");
-  auto* kernel = command->add_flag("--kernel", options->kernel, "with a GPU kernel beside a form for CPUs");
-  command->add_flag("--optimizer", options->optimizer, "an optimizer in the place of AdamW")
+  auto* command = app.add_subcommand("new-plugin", "create a plugin from a template, with a test");
+  command->add_option("name", options->name, "name of the plugin, for example wide_swiglu")->required();
+  command->add_option("--dir", options->folder, "folder to create; default: ./NAME")->type_name("FOLDER");
+  auto* kernel = command->add_flag("--kernel", options->kernel, "add a GPU kernel to the CPU version");
+  command->add_flag("--optimizer", options->optimizer, "create an optimizer that replaces AdamW")
       ->excludes(kernel);
   command->callback([options, &code] {
     const auto folder = options->folder.empty() ? std::filesystem::path(options->name) : options->folder;
@@ -28,7 +27,7 @@ void add_new_plugin_command(CLI::App& app, int& code) {
                      : options->optimizer ? NewPlugin::optimizer
                                           : NewPlugin::wrap);
     std::cout << "written to " << folder.string() << "; " << (folder / "README.md").string()
-              << " says how to build it" << std::endl;
+              << " describes how to build it" << std::endl;
     code = kOk;
   });
 }

@@ -79,8 +79,9 @@ void set_plugin_option(Experiment& experiment, const std::vector<std::string>& k
       use.options = std::move(options);
     }
   if (values.size() > 1)
-    throw Error("rungs that differ in " + plugin.name + "." + option + " would become alike: " + join(before),
-                "change them in the script, or run some of them with --only", where);
+    throw Error(
+        "rungs that differ in " + plugin.name + "." + option + " would become identical: " + join(before),
+        "change them in the script, or run some of them with --only", where);
 }
 
 const std::vector<std::string> kOfExperiment = {"rounds", "target_loss", "price_per_hour", "currency"};
@@ -120,9 +121,9 @@ void leave_rounds_open(const Overrides& overrides, Experiment& experiment) {
   if (!overrides.within && !overrides.at_most) return;
   const auto sets_rounds = [](const std::string& assignment) { return assignment.starts_with("rounds="); };
   if (overrides.rounds || std::ranges::any_of(overrides.set, sets_rounds))
-    throw UsageError("rounds is an exact number, --within and --at-most leave it open", "give one of them");
+    throw UsageError("rounds fixes the number of rounds, --within and --at-most do not", "give one of them");
   if (!experiment.until && !(overrides.within && overrides.at_most))
-    throw UsageError(overrides.within ? "--within goes with --at-most" : "--at-most goes with --within",
+    throw UsageError(overrides.within ? "--within needs --at-most" : "--at-most needs --within",
                      "for example --within 0.03 --at-most 5m");
   Until until = experiment.until.value_or(Until{});
   if (overrides.within) until.within = *overrides.within;
@@ -139,7 +140,7 @@ void place_paths(Json& settings, const std::string& where) {
     const auto path = std::filesystem::absolute(settings.at(pointer).get<std::string>()).lexically_normal();
     if (!std::filesystem::exists(path))
       throw UsageError("no file or folder '" + path.string() + "'",
-                       "a relative path of the command line starts at the working directory", where);
+                       "relative paths on the command line start at the working directory", where);
     settings[pointer] = path.string();
   }
 }

@@ -53,7 +53,7 @@ std::string list(const Catalogue& catalogue) {
   std::string text = table.rows.empty() ? "no plugins were found\n" : text_table(table);
   for (const auto& [file, reason] : catalogue.unusable())
     text += "\ncan't be used: " + file.string() + "\n  " + reason + "\n";
-  return text + "\noptrush plugins NAME tells more about one of them\n";
+  return text + "\nDetails of a plugin: optrush plugins NAME\n";
 }
 
 std::string details(const PluginDescription& plugin) {
@@ -89,9 +89,9 @@ void add_plugins_command(CLI::App& app, int& code) {
     bool json = false;
   };
   auto options = std::make_shared<Options>();
-  auto* command = app.add_subcommand("plugins", "list the plugins, or tell all about one");
-  command->add_option("name", options->name, "of a plugin");
-  command->add_flag("--json", options->json, "as JSON");
+  auto* command = app.add_subcommand("plugins", "list the plugins, or describe one");
+  command->add_option("name", options->name, "name of a plugin");
+  command->add_flag("--json", options->json, "print JSON");
   command
       ->add_option("--plugin-path", options->folders, "search this folder for plugins first; may be repeated")
       ->check(CLI::ExistingDirectory)

@@ -15,19 +15,20 @@ void add_report_command(CLI::App& app, int& code) {
     ReportOptions report;
   };
   auto options = std::make_shared<Options>();
-  auto* command = app.add_subcommand("report", "write a report again from its stored results");
+  auto* command = app.add_subcommand("report", "render a report again from its stored results");
   command->add_option("folder", options->folder, "reports/EXPERIMENT/LABEL")->required();
-  auto* png = command->add_flag("--png", options->report.png, "the charts as PNG, too");
+  auto* png = command->add_flag("--png", options->report.png, "also write the charts as PNG");
   command
       ->add_option("--target-loss", options->report.target_loss,
-                   "how long each rung trains until it is there, instead of the experiment's own")
+                   "validation loss for time to loss; replaces the experiment's target")
       ->type_name("LOSS")
       ->check(CLI::PositiveNumber);
-  auto* to =
-      command->add_option("--to", options->tracker,
-                          "instead of writing the report: its runs as csv, or for tensorboard or wandb");
+  auto* to = command->add_option("--to", options->tracker,
+                                 "export the runs to csv, tensorboard or wandb; the report is not rendered");
   to->type_name("FORMAT")->excludes(png)->check(CLI::IsMember({"csv", "tensorboard", "wandb"}));
-  command->add_option("--out", options->out, "with --to: where they go; else exported/FORMAT in the folder")
+  command
+      ->add_option("--out", options->out,
+                   "with --to: folder of the export; default: exported/FORMAT in the report's folder")
       ->type_name("FOLDER")
       ->needs(to);
   command->callback([options, &code] {

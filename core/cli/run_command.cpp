@@ -39,9 +39,11 @@ void check_script(const fs::path& script) {
     for (const auto& entry : fs::directory_iterator(folder))
       if (entry.path().extension() == ".lua")
         scripts.push_back(script.has_parent_path() ? entry.path() : entry.path().filename());
-  throw UsageError("there is no script '" + script.string() + "'",
-                   scripts.empty() ? "give the path of an experiment, or one that ships, as in @quickstart"
-                                   : did_you_mean(script.string(), scripts));
+  throw UsageError(
+      "there is no script '" + script.string() + "'",
+      scripts.empty()
+          ? "give the path of an experiment, or the name of a shipped one, for example @quickstart"
+          : did_you_mean(script.string(), scripts));
 }
 
 /// reports/ of the project that the script belongs to (the folder above experiments/, or the root of its
@@ -58,7 +60,7 @@ fs::path default_reports(const fs::path& script, const Installation& here) {
 std::string resume_hint(const RunOptions& options) {
   std::string command = "optrush run " + options.script;
   if (options.overrides.label) command += " --label " + *options.overrides.label;
-  return "'" + command + " --resume', with the same options, goes on with the runs that are missing";
+  return "'" + command + " --resume' with the same options runs what is missing";
 }
 
 /// The other processes of a launcher's job come.
@@ -78,10 +80,10 @@ int run_with_followers(const Launched& here, const fs::path& script,
   try {
     join(followers);
     const int code = conduct(followers);
-    followers.dismiss({code, code == kOk ? "" : "not every run ended well; rank 0 has the report"});
+    followers.dismiss({code, code == kOk ? "" : "some runs failed; see the report of rank 0"});
     return code;
   } catch (const std::exception& e) {
-    followers.dismiss({exit_code_of(e), std::string("rank 0 ends: ") + e.what()});
+    followers.dismiss({exit_code_of(e), std::string("rank 0 failed: ") + e.what()});
     throw;
   }
 }
@@ -101,13 +103,14 @@ std::map<std::string, std::string> named(const std::vector<std::string>& argumen
 
 void check_options(const RunOptions& options) {
   if (options.json && !options.dry_run)
-    throw UsageError("--json belongs to --dry-run", "results.json has the results");
+    throw UsageError("--json needs --dry-run", "a measured report has its results in results.json");
   if (options.costs && !options.dry_run)
-    throw UsageError("--costs belongs to --dry-run", "report.md has what was counted");
+    throw UsageError("--costs needs --dry-run", "a measured report has the counted costs in report.md");
   if (options.costs && options.json)
-    throw UsageError("--costs and --json are two forms of --dry-run", "the JSON has the costs in its plans");
+    throw UsageError("--costs and --json exclude each other",
+                     "give --json alone: its plans contain the costs");
   if (options.as_gpu && !options.dry_run)
-    throw UsageError("--as-gpu belongs to --dry-run", "--device cuda measures on a GPU");
+    throw UsageError("--as-gpu needs --dry-run", "to measure on a GPU, give --device cuda");
 }
 
 /// Seconds of one noise probe: at most OPTRUSH_PROBE_SECONDS, which also limits the measurement of the
@@ -165,65 +168,61 @@ int run(const RunOptions& options) {
 void add_run_command(CLI::App& app, int& code) {
   auto options = std::make_shared<RunOptions>();
   auto* command = app.add_subcommand("run", "run an experiment and write its report");
-  command->add_option("script", options->script, "experiment (Lua), or @NAME of one that ships")->required();
-  command->add_flag("--dry-run", options->dry_run, "print the expanded specs and plans; run nothing");
+  command->add_option("script", options->script, "experiment (Lua), or @NAME of a shipped one")->required();
+  command->add_flag("--dry-run", options->dry_run, "print the expanded specs and plans without running");
   command
-      ->add_option(
-          "--as-gpu", options->as_gpu,
-          "with --dry-run: plan for this GPU, which need not be here: h100, a100-40, rtx4090, ..., or "
-          "its memory as in 80 (a card sold as 80 GB), 79.1 (GiB), 80GB")
+      ->add_option("--as-gpu", options->as_gpu,
+                   "with --dry-run: plan for this GPU, present or not: h100, a100-40, rtx4090, ..., or "
+                   "its memory: 80 (a card sold as 80 GB), 79.1 (GiB), 80GB")
       ->type_name("GPU");
-  command->add_option("--preset", options->preset,
-                      "which form of the experiment, where the script has several");
-  command
-      ->add_option("--arg", options->arguments,
-                   "an argument that the script reads with rush.arg; may be repeated")
+  command->add_option("--preset", options->preset, "preset of the experiment, if the script has presets");
+  command->add_option("--arg", options->arguments, "argument for rush.arg in the script; may be repeated")
       ->take_all()
       ->expected(1)
       ->type_name("NAME=VALUE");
-  command->add_flag("--json", options->json, "with --dry-run: as JSON");
-  command->add_flag(
-      "--costs", options->costs,
-      "with --dry-run: a table of launches, host waits, casts, bytes and FLOPs of each rung's step");
+  command->add_flag("--json", options->json, "with --dry-run: print JSON");
+  command->add_flag("--costs", options->costs,
+                    "with --dry-run: print launches, host waits, casts, bytes and FLOPs of each rung's step");
   command
       ->add_option("--set", options->overrides.set,
-                   "override a setting, as in train.steps=20 or PLUGIN.OPTION=4; may be repeated")
+                   "override a setting: train.steps=20 or PLUGIN.OPTION=4; may be repeated")
       ->take_all()
       ->expected(1)
       ->type_name("KEY=VALUE");
   command
       ->add_option(
           "--only", options->only,
-          "run this rung, or those that a pattern matches ('fused*'), and the base only; may be repeated")
+          "run only the base and this rung, or all rungs that match a pattern ('fused*'); may be repeated")
       ->take_all()
       ->expected(1)
       ->type_name("RUNG");
   command->add_flag("--skip-missing", options->skip_missing,
-                    "skip rungs that need a program, library or Python package which is not installed");
-  command->add_option("--rounds", options->overrides.rounds, "how often each rung runs")
+                    "skip rungs that need a missing program, library or Python package");
+  command
+      ->add_option("--rounds", options->overrides.rounds, "number of rounds; each rung runs once per round")
       ->check(CLI::PositiveNumber);
   command->add_option("--within", options->overrides.within,
-                      "as many rounds as it takes until every interval is this narrow: 0.03 is ±3 %");
+                      "run rounds until every interval is this narrow: 0.03 is ±3 %");
   command
       ->add_option("--at-most", options->overrides.at_most,
-                   "with --within: how long to measure, as in 90s, 5m, 1h")
+                   "with --within: time limit, for example 90s, 5m, 1h")
       ->type_name("TIME");
   command
       ->add_option("--interleave", options->overrides.interleave,
-                   "whether the rungs of a round are interleaved step by step: on, off or auto")
+                   "interleave the rungs of a round step by step: on, off or auto")
       ->type_name("WHEN");
   command->add_flag("--trace", options->overrides.trace,
-                    "every rung's first round leaves a Chrome trace of one more step");
+                    "write a Chrome trace of one additional step in each rung's first round");
   command->add_option("--label", options->overrides.label,
-                      "name of the report; default: local, which the next one replaces");
-  auto* resume = command->add_flag("--resume", options->resume, "go on with the runs that are missing");
+                      "name of the report; default: local, which the next run replaces");
+  auto* resume = command->add_flag("--resume", options->resume, "run only the missing runs of the report");
   command
       ->add_flag("--retry", options->retry,
-                 "with --resume: rerun what did not end well, and the runs interleaved with it")
+                 "with --resume: rerun failed runs, and the runs interleaved with them")
       ->needs(resume);
   command
       ->add_option("--out", options->out,
-                   "folder for reports; default: reports/ of the script's project, or here")
+                   "folder for reports; default: reports/ of the script's project, or ./reports")
       ->type_name("FOLDER");
   command
       ->add_option("--plugin-path", options->plugin_path,
@@ -234,11 +233,11 @@ void add_run_command(CLI::App& app, int& code) {
       ->type_name("FOLDER");
   command->add_option("--device", options->overrides.device, "auto, cpu or cuda");
   command->add_option("--threads", options->overrides.threads, "CPU threads; 0: every core");
-  command->add_flag("--verbose", options->verbose, "tell on stderr what is started and why");
+  command->add_flag("--verbose", options->verbose, "log the started processes and their reasons to stderr");
   command->footer(
-      "Exit code: 0 every run ended well (or lacks what this machine does not have), 1 something failed or\n"
-      "nothing was measured, 2 bad usage, 128 + N interrupted by signal N, as 130 by Ctrl-C and 143 by "
-      "SIGTERM.");
+      "Exit code: 0 every run succeeded, or was skipped because this machine lacks a requirement; 1 a run "
+      "failed, or\nnothing was measured; 2 wrong usage; 128 + N interrupted by signal N (130 by Ctrl-C, 143 "
+      "by SIGTERM).");
   command->callback([options, &code] { code = run(*options); });
 }
 }  // namespace optrush

@@ -36,7 +36,7 @@ Expanded RunHost::prepared(const Experiment& described) {
   const Experiment& experiment = expanded.experiment;
   if (!folders_.insert(report_folder(request_.reports, experiment)).second)
     throw Error("the script runs '" + experiment.name + "' with the label '" + experiment.label + "' twice",
-                "give one of the two another name, or another label in exp:run { label = ... }");
+                "change the name of one of them, or its label in exp:run { label = ... }");
   return expanded;
 }
 

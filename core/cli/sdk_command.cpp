@@ -15,16 +15,17 @@ std::filesystem::path sdk_folder() {
 std::filesystem::path torch() {
   auto found = torch_folder();
   if (found.empty())
-    throw Error("no torch was found",
-                "name the folder of a torch package by OPTRUSH_TORCH, or its Python by OPTRUSH_PYTHON");
+    throw Error(
+        "no torch was found",
+        "set OPTRUSH_TORCH to the folder of a torch package, or OPTRUSH_PYTHON to a Python with torch");
   return found;
 }
 }  // namespace
 
 void add_sdk_command(CLI::App& app, int& code) {
   auto of_torch = std::make_shared<bool>(false);
-  auto* command = app.add_subcommand("sdk", "print the folder for CMAKE_PREFIX_PATH, to build plugins with");
-  command->add_flag("--torch", *of_torch, "print the folder of the torch that it goes with instead");
+  auto* command = app.add_subcommand("sdk", "print the CMAKE_PREFIX_PATH for building plugins");
+  command->add_flag("--torch", *of_torch, "print the folder of the torch that plugins must use");
   command->callback([of_torch, &code] {
     std::cout << (*of_torch ? torch() : sdk_folder()).string() << std::endl;
     code = kOk;

@@ -22,9 +22,9 @@ fs::path script_named(const std::string& argument, const Installation& here) {
   const std::string name = argument.substr(1);
   const auto names = shipped_experiments(here);
   if (std::ranges::find(names, name) == names.end())
-    throw UsageError("no experiment '" + name + "' ships with this program",
+    throw UsageError("there is no shipped experiment '" + name + "'",
                      names.empty()
-                         ? "'" + here.experiments.string() + "' holds none; install the program whole"
+                         ? "'" + here.experiments.string() + "' has no experiments; install the program again"
                          : did_you_mean(name, names));
   return here.experiments / (name + ".lua");
 }

@@ -19,8 +19,8 @@ struct Conversion {
 [[noreturn]] void tokenize(const Conversion& asked) {
   const std::string python = asked.python.empty() ? project_python().string() : asked.python;
   if (python.empty())
-    throw Error("there is no Python, which a model's tokenizer takes",
-                "./optrush setup makes an environment; --python names another");
+    throw Error("no Python was found; the tokenizer of a model needs one",
+                "run ./optrush setup, or name a Python with --python");
   const std::string script = Installation::of_this_program().scripts / "tokenize_documents.py";
   std::vector<std::string> words = {python,    "-B",        script,    asked.source, asked.target,
                                     "--model", asked.model, "--turns", asked.turns};
@@ -34,55 +34,58 @@ struct Conversion {
   add("--date", asked.date);
   for (const auto& argument : asked.template_arguments) add("--template-arg", argument);
   for (const auto& extension : asked.extensions) add("--extension", extension);
-  become(words, "name a Python by --python");
+  become(words, "name a Python with --python");
 }
 }  // namespace
 
 void add_tokenize_command(CLI::App& app, int&) {
   auto asked = std::make_shared<Conversion>();
-  auto* command = app.add_subcommand(
-      "tokenize", "texts, conversations or preferences as tokens of a model, to train or tune it on");
+  auto* command =
+      app.add_subcommand("tokenize", "convert texts, conversations or preferences to tokens of a model");
   command
       ->add_option("file", asked->source,
-                   "one JSON object a line: messages, text, or prompt and completion; or a folder of texts")
+                   "file with one JSON object per line (messages, text, or prompt and completion), or a "
+                   "folder of texts")
       ->required()
       ->check(CLI::ExistingPath);
-  command->add_option("out", asked->target, "what rush.documents, rush.preferences or rush.tokens reads")
+  command
+      ->add_option("out", asked->target, "output file, for rush.documents, rush.preferences or rush.tokens")
       ->required();
-  command->add_flag(
-      "--token-file", asked->token_file,
-      "all texts one after the other, for rush.tokens; the source may also be a file of text, or "
-      "a folder of such");
-  command->add_option("--model", asked->model, "Hugging Face folder that has the tokenizer")
+  command->add_flag("--token-file", asked->token_file,
+                    "join all texts into one token file, for rush.tokens; the source may also be a text file "
+                    "or a folder of them");
+  command->add_option("--model", asked->model, "Hugging Face folder with the tokenizer")
       ->required()
       ->check(CLI::ExistingDirectory);
   command
       ->add_option("--turns", asked->turns,
-                   "on which turns of the assistant the loss is taken: all, last, or each in a conversation "
-                   "of its own")
+                   "assistant turns that the loss covers: all, last, or each in a separate conversation")
       ->check(CLI::IsMember({"all", "last", "each"}));
   command
       ->add_option("--template-arg", asked->template_arguments,
-                   "an argument of the chat template, as in enable_thinking=false; may be repeated")
+                   "argument of the chat template, for example enable_thinking=false; may be repeated")
       ->take_all()
       ->expected(1)
       ->type_name("NAME=VALUE");
-  command->add_option("--chat-template", asked->chat_template, "a file with another chat template (Jinja)")
+  command->add_option("--chat-template", asked->chat_template, "file with a different chat template (Jinja)")
       ->check(CLI::ExistingFile);
-  command->add_option("--date", asked->date, "what a template that writes today's date takes for today")
+  command->add_option("--date", asked->date, "date for templates that write today's date")
       ->type_name("YYYY-MM-DD");
   command->add_flag("--allow-lost", asked->allow_lost,
-                    "leave out what the chat template leaves out of messages that are not learned");
-  command->add_option("--extension", asked->extensions, "of a folder only files that end so; may be repeated")
+                    "accept that the chat template drops parts of untrained messages");
+  command
+      ->add_option("--extension", asked->extensions,
+                   "in a folder, read only files with this extension; may be repeated")
       ->take_all()
       ->expected(1)
       ->type_name(".EXT");
   command
       ->add_option("--pairs-of-texts", asked->pairs_of_texts,
-                   "of a folder: pairs for rush.preferences, made of so many tokens of each text")
+                   "from a folder, make pairs for rush.preferences, with this many tokens of each text")
       ->check(CLI::PositiveNumber)
       ->type_name("TOKENS");
-  command->add_option("--python", asked->python, "one that has transformers; else the project's own")
+  command
+      ->add_option("--python", asked->python, "Python with transformers; default: the project's environment")
       ->type_name("PROGRAM");
   command->callback([asked] { tokenize(*asked); });
 }

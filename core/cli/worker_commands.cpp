@@ -84,7 +84,7 @@ int worker(const CLI::App& command, const fs::path& spec, const fs::path& out, b
     become_worker(std::move(rest));
   }
   if (const auto rest = command.remaining(); !rest.empty())
-    throw UsageError("'" + rest.front() + "' does not go with --spec",
+    throw UsageError("'" + rest.front() + "' cannot be combined with --spec",
                      "optrush worker --spec FILE [--plan] [--out PATH]");
   const std::string what = plan ? "plan" : "run";
   const RunSpec run = run_spec_from_json(read_json(spec), spec.string());
@@ -101,11 +101,12 @@ void add_worker_commands(CLI::App& app, int& code) {
     bool plan = false;
   };
   auto options = std::make_shared<Options>();
-  auto* command = app.add_subcommand("worker", "repeat one run alone: optrush worker --spec FILE");
-  command->add_option("--spec", options->spec, "RunSpec, as in reports/EXPERIMENT/LABEL/runs/RUN/spec.json");
-  command->add_flag("--plan", options->plan, "only apply the plugins and tell the resolved recipe");
+  auto* command = app.add_subcommand("worker", "repeat a single run: optrush worker --spec FILE");
+  command->add_option("--spec", options->spec,
+                      "RunSpec file, for example reports/EXPERIMENT/LABEL/runs/RUN/spec.json");
+  command->add_flag("--plan", options->plan, "only apply the plugins and print the resolved recipe");
   command->add_option("--out", options->out,
-                      "folder for the result, or file for the plan; default: it is printed");
+                      "folder for the result, or file for the plan; default: print it");
   command->prefix_command();
   command->callback([=, &code] { code = worker(*command, options->spec, options->out, options->plan); });
 
@@ -119,8 +120,8 @@ void add_worker_commands(CLI::App& app, int& code) {
       become_worker(std::move(arguments));
     });
   };
-  pass_on("forward", "logits, loss and gradients of a Hugging Face folder");
-  pass_on("weights", "write what a run has trained as a Hugging Face or PEFT folder");
-  pass_on("doctor", "what this machine offers, and which plugins work on it");
+  pass_on("forward", "write logits, loss and gradients of a Hugging Face folder");
+  pass_on("weights", "write the trained weights of a run as a Hugging Face or PEFT folder");
+  pass_on("doctor", "describe this machine, and which plugins work on it");
 }
 }  // namespace optrush

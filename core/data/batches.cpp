@@ -25,9 +25,9 @@ std::string tokenizer_of(const Model& model) {
 
 void refuse_bytes(const DataSpec& data, const Model& model) {
   if (data.kind != "text" || tokenizer_of(model).empty()) return;
-  throw Error("text would be trained as bytes, and the model is a checkpoint with other tokens",
+  throw Error("the text would be read as bytes, but the checkpoint has a different tokenizer",
               "optrush tokenize " + data.path + " tokens.bin --token-file --model " + tokenizer_of(model) +
-                  ", for rush.tokens");
+                  ", then use rush.tokens");
 }
 
 std::unique_ptr<DocumentRows> document_rows(const DataSpec& data, const RunSpec& spec, const Model& model,
@@ -70,8 +70,8 @@ bool made_of_documents(const DataSpec& data) {
 
 void refuse_data_without_loss(const DataSpec& data) {
   if (data.kind == "preferences")
-    throw Error("the data is pairs of answers, and no plugin learns from pairs",
-                "stack one that does (optrush plugins), or give other data");
+    throw Error("the data are preference pairs, and no stacked plugin trains on pairs",
+                "stack such a plugin (see optrush plugins), or give other data");
 }
 
 int64_t global_batch(const TrainSpec& train, const Mesh& mesh) {
@@ -125,7 +125,7 @@ std::string Batches::description() const {
   if (validation_sequences_ < asked_for_validation_)
     text += std::string(text.empty() ? "" : "; ") + "validation has " +
             counted(validation_sequences_, "document") + " instead of " +
-            std::to_string(asked_for_validation_) + ": the others have nothing to learn within a sequence";
+            std::to_string(asked_for_validation_) + ": the others have no trained token within a sequence";
   return text;
 }
 

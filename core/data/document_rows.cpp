@@ -15,7 +15,8 @@ std::string percent(int64_t part, int64_t whole) {
 }
 
 [[noreturn]] void refuse_rows(const std::string& what) {
-  throw Error("the plugin of slot 'rows' lays documents wrongly: " + what, "this is a mistake in the plugin");
+  throw Error("the plugin of slot 'rows' placed documents wrongly: " + what,
+              "report this error to the author of the plugin");
 }
 
 /// Every document once, no sequence empty or longer than it may be.
@@ -28,7 +29,7 @@ void check_rows(const Rows& rows, std::span<const int64_t> lengths, int64_t seq_
       if (document < 0 || document >= static_cast<int64_t>(lengths.size()))
         refuse_rows("there is no document " + std::to_string(document));
       const auto i = static_cast<size_t>(document);
-      if (seen[i]) refuse_rows("document " + std::to_string(document) + " is there twice");
+      if (seen[i]) refuse_rows("document " + std::to_string(document) + " occurs twice");
       seen[i] = true;
       filled += lengths[i];
       ++count;
@@ -118,12 +119,11 @@ bool DocumentRows::alike(int64_t chosen) const {
 std::string DocumentRows::left_out() const {
   std::string text;
   if (filled_ > 0)
-    text += "; " + std::to_string(filled_) +
-            " have nothing to learn within a sequence, as their prompts fill it, and are left out";
-  if (alike_ > 0) text += "; pairs of two same answers that are left out: " + std::to_string(alike_);
+    text += "; " + std::to_string(filled_) + " are skipped, because their prompts fill a sequence";
+  if (alike_ > 0) text += "; skipped pairs with identical answers: " + std::to_string(alike_);
   if (alike_cut_ > 0)
-    text += "; pairs whose answers differ only behind the end of a sequence, and are left out: " +
-            std::to_string(alike_cut_);
+    text +=
+        "; skipped pairs whose answers differ only beyond the sequence length: " + std::to_string(alike_cut_);
   return text;
 }
 

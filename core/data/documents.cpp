@@ -17,20 +17,20 @@ constexpr int64_t kBytes = 256;
 constexpr uint64_t kMostTokens = uint64_t{1} << 31;  // of a vocabulary
 
 const char* const kPairs =
-    R"(a line is {"prompt": "...", "chosen": "...", "rejected": "..."}, each a string or a list of tokens)";
+    R"(write lines of {"prompt": "...", "chosen": "...", "rejected": "..."}, each a string or a list of tokens)";
 const char* const kForms =
-    R"(a line is {"prompt": "...", "completion": "..."}, {"text": "..."} or {"tokens": [...]} with "prompt_tokens": 2 or "trained": [[2, 5]])";
+    R"(write lines of {"prompt": "...", "completion": "..."}, {"text": "..."} or {"tokens": [...]} with "prompt_tokens": 2 or "trained": [[2, 5]])";
 
 std::string text_field(const Json& line, const char* name, const std::string& where) {
   if (!line.contains(name)) return "";
-  if (!line[name].is_string()) throw Error("'" + std::string(name) + "' has to be a string", kForms, where);
+  if (!line[name].is_string()) throw Error("'" + std::string(name) + "' must be a string", kForms, where);
   return line[name].get<std::string>();
 }
 
 uint32_t token_of(const Json& value, const std::string& name, const std::string& cure,
                   const std::string& where) {
   if (!value.is_number_unsigned() || value.get<uint64_t>() >= kMostTokens)
-    throw Error("'" + name + "' has " + value.dump().substr(0, 40) + ", which is no number of a token", cure,
+    throw Error("'" + name + "' has " + value.dump().substr(0, 40) + ", which is not a token id", cure,
                 where);
   return static_cast<uint32_t>(value.get<uint64_t>());
 }
@@ -53,23 +53,25 @@ std::vector<TokenSpan> trained_of(const Json& line, size_t tokens, const std::st
   if (!line.contains("trained")) {
     const Json& given = has_prompt ? line["prompt_tokens"] : Json(0U);
     if (!is_up_to(given, tokens))
-      throw Error(
-          "'prompt_tokens' is how many of the document's tokens are given: 0 to " + std::to_string(tokens),
-          kForms, where);
+      throw Error("'prompt_tokens' must be the number of prompt tokens of the document: 0 to " +
+                      std::to_string(tokens),
+                  kForms, where);
     return {{given.get<int64_t>(), INT64_MAX}};
   }
-  if (has_prompt) throw Error("a document has either 'prompt_tokens' or 'trained'", kForms, where);
+  if (has_prompt)
+    throw Error("a document must have either 'prompt_tokens' or 'trained', not both", kForms, where);
   const auto refuse = [&](const std::string& what) {
     throw Error("'trained' " + what,
-                "it is a list of [begin, end], in order and apart: [[2, 5]] is the tokens 2, 3 and 4", where);
+                "give ordered ranges [begin, end) that do not overlap: [[2, 5]] is the tokens 2, 3 and 4",
+                where);
   };
   std::vector<TokenSpan> spans;
-  if (!line["trained"].is_array()) refuse("is no list");
+  if (!line["trained"].is_array()) refuse("must be a list");
   for (const Json& span : line["trained"]) {
     const std::string shown = span.dump().substr(0, 40);
-    if (!span.is_array() || span.size() != 2) refuse("has " + shown + ", which is no pair of numbers");
+    if (!span.is_array() || span.size() != 2) refuse("has " + shown + ", which is not a pair of numbers");
     if (!is_up_to(span[0], tokens) || !is_up_to(span[1], tokens))
-      refuse("has " + shown + " and the document " + counted(static_cast<int64_t>(tokens), "token"));
+      refuse("has " + shown + " but the document has " + counted(static_cast<int64_t>(tokens), "token"));
     const TokenSpan read{span[0].get<int64_t>(), span[1].get<int64_t>()};
     if (read.begin >= read.end || (!spans.empty() && read.begin < spans.back().end))
       refuse("has " + span.dump() + (read.begin >= read.end ? ", which is empty" : " behind a later one"));
@@ -86,7 +88,7 @@ Json json_of(const std::string& text, const std::string& where) {
     std::string message = e.message();
     const std::string line = "parse error at line 1, ";
     if (const size_t at = message.find(line); at != std::string::npos) message.erase(at, line.size());
-    throw Error(message, "write one JSON object a line, as json.dumps does", where);
+    throw Error(message, "write one JSON object per line, as json.dumps does", where);
   }
 }
 
@@ -151,8 +153,7 @@ void Documents::add_pairs(const std::vector<std::string>& texts) {
       const std::string& other = texts[(i + next) % texts.size()];
       rejected = other.substr(other.size() / 2).substr(0, chosen.size());
     }
-    if (rejected == chosen)
-      throw Error("a pair takes the answers of two texts, and no two of these have different ones", kPairs);
+    if (rejected == chosen) throw Error("pairs need two texts with different answers", kPairs);
     add_text(prompt, chosen);
     add_text(prompt, rejected);
   }
@@ -165,7 +166,7 @@ void Documents::add(uint32_t token) {
 void Documents::end_document(const std::vector<TokenSpan>& trained, const std::string& where) {
   const auto end = static_cast<int64_t>(tokens_.size());
   if (end - begins_.back() < 2)
-    throw Error("a document has two tokens at least: one is read and the next one is predicted", kForms,
+    throw Error("a document must have at least two tokens: the model reads one and predicts the next", kForms,
                 where);
   begins_.push_back(end);
   for (const TokenSpan& span : trained)
@@ -175,7 +176,7 @@ void Documents::end_document(const std::vector<TokenSpan>& trained, const std::s
 
 void Documents::refuse_text(const std::string& where) const {
   if (!tokenizer_.empty())
-    throw Error("text would be trained as bytes, and the model is a checkpoint with other tokens",
+    throw Error("the text would be read as bytes, but the checkpoint has a different tokenizer",
                 "optrush tokenize FILE tokens.jsonl --model " + tokenizer_, where);
 }
 
@@ -183,8 +184,8 @@ void Documents::read_lines(const fs::path& path) {
   const std::string text = read_file(path);
   if (const size_t first = text.find_first_not_of("\xef\xbb\xbf \t\r\n");
       first != std::string::npos && text[first] == '[')
-    throw Error("'" + path.string() + "' is one JSON array",
-                "write one object a line, as jq -c '.[]' FILE does; optrush tokenize reads both",
+    throw Error("'" + path.string() + "' is a JSON array",
+                "write one object per line, as jq -c '.[]' FILE does; optrush tokenize reads both forms",
                 path.string() + ":1");
   size_t number = 0;
   for (size_t begin = 0; begin < text.size();) {
@@ -200,14 +201,14 @@ void Documents::read_lines(const fs::path& path) {
 
 void Documents::read_line(const std::string& text, const std::string& where) {
   const Json line = json_of(text, where);
-  if (!line.is_object()) throw Error("a document is a JSON object", kForms, where);
+  if (!line.is_object()) throw Error("a document must be a JSON object", kForms, where);
   if (is_chat(line))
-    throw Error("chats need the tokenizer and the chat template of a model",
-                "apply them first: optrush tokenize FILE OUT --model FOLDER", where);
+    throw Error("conversations need the tokenizer and the chat template of a model",
+                "convert the file first: optrush tokenize FILE OUT --model FOLDER", where);
   if (form_ == Form::pairs) return read_pair(line, where);
   if (line.contains("tokens")) {
     const Json& tokens = line["tokens"];
-    if (!tokens.is_array()) throw Error("'tokens' has to be a list of numbers", kForms, where);
+    if (!tokens.is_array()) throw Error("'tokens' must be a list of token ids", kForms, where);
     for (const Json& token : tokens) {
       const uint32_t number = token_of(token, "tokens", kForms, where);
       add(number);
@@ -217,7 +218,8 @@ void Documents::read_line(const std::string& text, const std::string& where) {
     return;
   }
   const std::string completion = text_field(line, line.contains("text") ? "text" : "completion", where);
-  if (completion.empty()) throw Error("the document has nothing to predict" + fields_of(line), kForms, where);
+  if (completion.empty())
+    throw Error("the document has no token to train on" + fields_of(line), kForms, where);
   refuse_text(where);
   add_text(text_field(line, "prompt", where), completion);
 }
@@ -236,7 +238,7 @@ void Documents::read_pair(const Json& line, const std::string& where) {
       for (const Json& token : given) tokens.push_back(token_of(token, name, kPairs, where));
     } else {
       throw Error(
-          "'" + std::string(name) + "' is " + (given.is_null() ? "missing" : "neither text nor tokens"),
+          "'" + std::string(name) + "' is " + (given.is_null() ? "missing" : "neither text nor token ids"),
           kPairs, where);
     }
     if (tokens.empty()) throw Error("'" + std::string(name) + "' is empty", kPairs, where);

@@ -31,8 +31,8 @@ void read_at(const fs::path& path, int64_t offset, std::span<char> text) {
   if (fd >= 0) ::close(fd);
   if (problem != 0) throw Error("cannot read '" + path.string() + "': " + std::strerror(problem));
   if (done < text.size())
-    throw Error("'" + path.string() + "' became shorter while the run reads it",
-                "keep the corpus as it is during a run");
+    throw Error("'" + path.string() + "' became shorter during the run",
+                "do not change the corpus during a run");
 }
 
 bool wanted(const fs::path& path, const std::vector<std::string>& extensions) {

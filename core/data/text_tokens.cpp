@@ -62,7 +62,8 @@ class Tokenizer final : public TextTokens {
  private:
   Json asked(Json question) const {
     std::string pattern = (fs::temp_directory_path() / "optrush-tokens-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) throw Error("no temporary folder can be made", "set TMPDIR");
+    if (::mkdtemp(pattern.data()) == nullptr)
+      throw Error("cannot create a temporary folder", "set TMPDIR to a writable folder");
     const fs::path work = pattern;
     struct Removed {
       const fs::path& folder;
@@ -78,7 +79,7 @@ class Tokenizer final : public TextTokens {
                                 work / "log.txt");
     if (code != 0)
       throw Error("the tokenizer of '" + folder_.string() + "' can't be used: " + read_file(work / "log.txt"),
-                  "install transformers (./optrush setup, or pip install transformers), or leave sample out");
+                  "install transformers (./optrush setup, or pip install transformers), or leave out sample");
     return read_json(work / "answer.json");
   }
 
@@ -92,9 +93,10 @@ std::unique_ptr<TextTokens> open_text_tokens(const std::string& checkpoint, int6
   if (!checkpoint.empty() && (has("tokenizer.json") || has("tokenizer.model") || has("vocab.json")))
     return std::make_unique<Tokenizer>(checkpoint);
   if (checkpoint.empty() ? vocab_size < kByteTokens : vocab_size != kByteTokens)
-    throw Error("sample: '" + checkpoint + "' has no tokenizer, and the " + std::to_string(vocab_size) +
-                    " tokens of the model are not bytes",
-                "put the model's tokenizer.json and tokenizer_config.json there, or leave sample out");
+    throw Error(
+        "sample: '" + checkpoint + "' has no tokenizer, and the " + std::to_string(vocab_size) +
+            " tokens of the model are not bytes",
+        "put the model's tokenizer.json and tokenizer_config.json into that folder, or leave out sample");
   return std::make_unique<Bytes>();
 }
 }  // namespace optrush

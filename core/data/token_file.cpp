@@ -12,22 +12,22 @@ static_assert(std::endian::native == std::endian::little, "token files are littl
 
 TokenFileHeader header_of(std::span<const std::byte> bytes, const std::string& name) {
   const auto fail = [&](const std::string& what) {
-    throw Error("'" + name + "' " + what, "docs/reference/formats.md shows how to write a token file");
+    throw Error("'" + name + "' " + what, "write it as docs/reference/formats.md describes");
   };
   TokenFileHeader header;
   const TokenFileHeader expected;
-  if (bytes.size() < sizeof header) fail("is no token file: it has no header of 32 bytes");
+  if (bytes.size() < sizeof header) fail("is not a token file: it is shorter than the header of 32 bytes");
   std::memcpy(&header, bytes.data(), sizeof header);
   if (std::memcmp(header.magic, expected.magic, sizeof header.magic) != 0)
-    fail("is no token file: it does not begin with 'ORTOKENS'");
+    fail("is not a token file: it does not begin with 'ORTOKENS'");
   if (header.version != expected.version)
     fail("has version " + std::to_string(header.version) + " of the format; this program reads version 1");
   if (header.token_bytes != 2 && header.token_bytes != 4)
-    fail("has tokens of " + std::to_string(header.token_bytes) + " bytes; allowed are 2 and 4");
-  if (header.vocab_size == 0) fail("has a vocabulary of 0");
+    fail("has tokens of " + std::to_string(header.token_bytes) + " bytes; it must be 2 or 4");
+  if (header.vocab_size == 0) fail("has a vocab_size of 0");
   const uint64_t space = bytes.size() - sizeof header;
   if (header.count != space / header.token_bytes || space % header.token_bytes != 0)
-    fail("announces " + std::to_string(header.count) + " tokens of " + std::to_string(header.token_bytes) +
+    fail("should have " + std::to_string(header.count) + " tokens of " + std::to_string(header.token_bytes) +
          " bytes, but " + std::to_string(space) + " bytes follow the header");
   return header;
 }
@@ -58,7 +58,7 @@ void TokenFileSource::sample(int64_t index, std::span<int64_t> tokens) const {
     if (tokens[i] >= header_.vocab_size)
       throw Error("'" + path_.string() + "' has token " + std::to_string(tokens[i]) + " at position " +
                       std::to_string(begin + static_cast<int64_t>(i)) +
-                      ", but its header says that all are below " + std::to_string(header_.vocab_size),
-                  "write the file again with the tokenizer's vocabulary");
+                      ", but the vocab_size of its header is " + std::to_string(header_.vocab_size),
+                  "write the file again with the vocab_size of the tokenizer");
 }
 }  // namespace optrush

@@ -31,8 +31,7 @@ std::unique_ptr<TokenSource> open_kind(const DataSpec& data, uint64_t seed, int6
                                        int64_t sample_length, const Share& share) {
   if (data.kind == "random") return std::make_unique<RandomSource>(seed, vocab_size);
   if (data.kind == "documents" || data.kind == "preferences")
-    throw Error(data.kind + " are no stream of tokens",
-                "give text or a token file to what reads one: an external program");
+    throw Error(data.kind + " are not a token stream", "an external program needs text or a token file");
   if (data.kind != "text" && data.kind != "tokens")
     throw Error("unknown data.kind '" + data.kind + "'",
                 did_you_mean(data.kind, {"random", "text", "tokens", "documents", "preferences"}));
@@ -68,10 +67,10 @@ std::unique_ptr<TokenSource> open_source(const DataSpec& data, uint64_t seed, in
 
 void check_vocabulary(const DataSpec& data, int64_t tokens, int64_t vocab_size) {
   if (tokens <= vocab_size) return;
-  throw Error(
-      "the data '" + data.path + "' has tokens up to " + std::to_string(tokens - 1) +
-          ", but the model's vocab_size is " + std::to_string(vocab_size),
-      "set the model's vocab_size to at least " + std::to_string(tokens) +
-          (data.kind == "text" ? " (text has one token a byte)" : ", or use data of this model's tokenizer"));
+  throw Error("the data '" + data.path + "' has tokens up to " + std::to_string(tokens - 1) +
+                  ", but the model's vocab_size is " + std::to_string(vocab_size),
+              "set the model's vocab_size to at least " + std::to_string(tokens) +
+                  (data.kind == "text" ? " (text has one token per byte)"
+                                       : ", or use data made with this model's tokenizer"));
 }
 }  // namespace optrush

@@ -42,11 +42,10 @@ c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const std::string& nam
   } catch (const Error&) {
     throw;
   } catch (const std::exception& e) {
-    throw Error(
-        "the group '" + name + "' of " + std::to_string(size) +
-            " ranks can't connect: " + first_line(e.what()),
-        "set GLOO_SOCKET_IFNAME (and NCCL_SOCKET_IFNAME) to the interface by which the machines reach "
-        "each other, and check that no firewall is between them");
+    throw Error("the group '" + name + "' of " + std::to_string(size) +
+                    " ranks can't connect: " + first_line(e.what()),
+                "set GLOO_SOCKET_IFNAME (and NCCL_SOCKET_IFNAME) to the network interface between the "
+                "machines, and check for a firewall");
   }
   group->setGroupName(name);
   return group;

@@ -38,10 +38,11 @@ WorkHandle keep_own(const Tensor& out, const Tensor& in) {
   const std::string text = e.what(), line = first_line(text);
   const bool late = text.find("imed out") != std::string::npos || text.find("imeout") != std::string::npos;
   if (late)
-    throw PeerError(PeerError::Cause::late, what + " was not joined by every rank in time (" + line + ")",
-                    "see what the other ranks do; OPTRUSH_COLLECTIVE_TIMEOUT=SECONDS waits longer");
+    throw PeerError(
+        PeerError::Cause::late, what + " timed out, because some ranks did not join (" + line + ")",
+        "read the logs of the other ranks; set OPTRUSH_COLLECTIVE_TIMEOUT=SECONDS to wait longer");
   throw PeerError(PeerError::Cause::gone, what + " lost a rank (" + line + ")",
-                  "the rank that ended first says why");
+                  "read the log of the rank that failed first");
 }
 
 /// An error names what was waited for.
@@ -128,8 +129,8 @@ struct Group::State {
   WorkHandle start(const char* collective, const Tensor& tensor, double share_sent, Tensors kept,
                    Start&& start, std::function<void()> then = {}) {
     if (tracing())
-      throw Error(std::string(collective) + " of group '" + name + "' can't be compiled",
-                  "leave it outside of compiled blocks, or use all_reduced()");
+      throw Error(std::string(collective) + " of group '" + name + "' cannot be compiled",
+                  "move it out of the compiled blocks, or use all_reduced()");
     if (size == 1) return {};
     count(collective, static_cast<double>(tensor.nbytes()), share_sent);
     WorkHandle pending;
@@ -287,7 +288,8 @@ Tensor Group::all_reduced(const Tensor& tensor) {
 }
 
 c10d::ProcessGroup& Group::process_group() {
-  if (!state_->group) throw Error("group '" + name() + "' of one rank, or of a plan, has no connections");
+  if (!state_->group)
+    throw Error("group '" + name() + "' has no connections: it has one rank, or belongs to a plan");
   return *state_->group;
 }
 

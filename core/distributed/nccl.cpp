@@ -12,15 +12,15 @@
 namespace optrush {
 namespace {
 MakeNccl* open_maker() {
-  if (const CudaSupport& cuda = load_cuda(); !cuda) throw Skip("no NCCL: " + cuda.reason);
+  if (const CudaSupport& cuda = load_cuda(); !cuda) throw Skip("NCCL is not available: " + cuda.reason);
   Dl_info here{};
   dladdr(reinterpret_cast<const void*>(&load_cuda), &here);
   const auto library = std::filesystem::path(here.dli_fname).parent_path() / "liboptrush_cuda.so";
   void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   void* maker = handle != nullptr ? dlsym(handle, kMakeNccl) : nullptr;
   if (maker == nullptr)
-    throw Error("NCCL can't be used: " + std::string(dlerror()),
-                "build against a LibTorch with CUDA and NCCL, whose headers are in nvidia-nccl-cu13");
+    throw Error("NCCL cannot be loaded: " + std::string(dlerror()),
+                "build against a LibTorch with CUDA and NCCL (headers: package nvidia-nccl-cu13)");
   return reinterpret_cast<MakeNccl*>(maker);
 }
 }  // namespace

@@ -19,15 +19,15 @@ int64_t number(const std::string& name, const char* text, int64_t least, int64_t
   const auto [end, failure] = std::from_chars(text, text + std::strlen(text), value);
   if (failure != std::errc() || *end != '\0' || value < least || value > most)
     throw Error(name + " is '" + text + "'",
-                "a whole number from " + std::to_string(least) + " to " + std::to_string(most));
+                "it must be an integer from " + std::to_string(least) + " to " + std::to_string(most));
   return value;
 }
 
 int64_t number(const char* name, int64_t least, int64_t most) {
   const char* text = variable(name);
   if (text == nullptr)
-    throw Error(std::string(name) + " is not set, and the spec asks for several ranks",
-                "let 'optrush run' start the ranks, or torchrun --no-python");
+    throw Error(std::string(name) + " is not set, but the spec needs several ranks",
+                "start the ranks with 'optrush run' or torchrun --no-python");
   return number(name, text, least, most);
 }
 }  // namespace
@@ -38,7 +38,7 @@ Ranks Ranks::from_environment(int64_t size) {
   if (ranks.size != size)
     throw Error(
         "WORLD_SIZE is " + std::to_string(ranks.size) + ", but train.world_size is " + std::to_string(size),
-        "start as many processes as the spec says");
+        "start train.world_size processes");
   ranks.rank = number("RANK", 0, size - 1);
   ranks.local_rank = variable("LOCAL_RANK") != nullptr ? number("LOCAL_RANK", 0, size - 1) : ranks.rank;
   ranks.local_size = variable("LOCAL_WORLD_SIZE") != nullptr ? number("LOCAL_WORLD_SIZE", 1, size) : size;
@@ -51,7 +51,8 @@ Ranks Ranks::from_environment(int64_t size) {
 
 void Ranks::meet_at(const std::string& store) {
   const size_t colon = store.rfind(':');
-  if (colon == std::string::npos || colon == 0) throw Error("'" + store + "' is no address", "HOST:PORT");
+  if (colon == std::string::npos || colon == 0)
+    throw Error("'" + store + "' is not an address", "write HOST:PORT");
   host = store.substr(0, colon);
   port = static_cast<uint16_t>(number("the port of '" + store + "'", store.c_str() + colon + 1, 1, 65535));
 }

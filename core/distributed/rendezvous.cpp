@@ -29,16 +29,16 @@ c10::intrusive_ptr<c10d::Store> open_store(const Ranks& ranks) {
     const std::string text = first_line(e.what());
     if (ranks.rank == 0 && text.find("EADDRINUSE") != std::string::npos)
       // The controller looks for the system's name of it, and tries another port.
-      throw Error("port " + std::to_string(ranks.port) + " is taken on " + host_name() + " (EADDRINUSE)",
-                  "end the program that listens there, or give MASTER_PORT another number");
+      throw Error("port " + std::to_string(ranks.port) + " is in use on " + host_name() + " (EADDRINUSE)",
+                  "stop the program that uses it, or set MASTER_PORT to a free port");
     if (ranks.rank == 0)
-      throw Error("rank 0 can't serve " + address(ranks) + " on " + host_name() + ": " + text,
-                  "MASTER_ADDR has to be an address of the machine of rank 0");
+      throw Error("rank 0 cannot listen at " + address(ranks) + " on " + host_name() + ": " + text,
+                  "set MASTER_ADDR to an address of rank 0's machine");
     throw PeerError(PeerError::Cause::late,
-                    "rank " + std::to_string(ranks.rank) + " on " + host_name() + " can't reach rank 0 at " +
+                    "rank " + std::to_string(ranks.rank) + " on " + host_name() + " cannot reach rank 0 at " +
                         address(ranks) + ": " + text,
-                    "check that MASTER_ADDR is the machine of rank 0, that the port is open between the "
-                    "machines (firewall), and that rank 0 was started");
+                    "check that MASTER_ADDR is rank 0's machine, that the firewall opens the port, and that "
+                    "rank 0 was started");
   }
 }
 
@@ -71,7 +71,7 @@ std::string verdict_on(c10d::Store& store, const Ranks& ranks, const std::string
     return "missing\nrank " + join(missing, ", rank ") + " of " + std::to_string(ranks.size) +
            " did not join within " + std::to_string(ranks.timeout.count() / 1000) + " s at " + address(ranks);
   if (!others.empty())
-    return "other\nrank " + join(others, ", rank ") + " is about to run something else than rank 0 (" +
+    return "other\nrank " + join(others, ", rank ") + " runs a different script or version than rank 0 (" +
            identity + ")";
   return "";
 }
@@ -92,7 +92,7 @@ void join_all(c10d::Store& store, const Ranks& ranks, const std::string& identit
     store.set("join/" + std::to_string(ranks.rank), bytes(identity));
     if (!arrives(store, "joined", Clock::now() + 2 * ranks.timeout))
       throw PeerError(PeerError::Cause::late, "rank 0 did not answer at " + address(ranks),
-                      "see the log of rank 0");
+                      "read the log of rank 0");
     verdict = text(store.get("joined"));
     store.set("read/" + std::to_string(ranks.rank), bytes("read"));
   }
@@ -100,7 +100,7 @@ void join_all(c10d::Store& store, const Ranks& ranks, const std::string& identit
   const std::string what = verdict.substr(verdict.find('\n') + 1);
   if (verdict.starts_with("other")) throw Error(what, "start the same script and version on every rank");
   throw PeerError(PeerError::Cause::late, what,
-                  "see the logs of those ranks; check that they were started and reach this address");
+                  "read the logs of those ranks; check that they were started and can reach this address");
 }
 }  // namespace
 
@@ -117,7 +117,7 @@ void refuse_shared_gpus(c10d::Store& store, const Ranks& ranks) {
   for (size_t rank = 0; rank < gpus.size(); ++rank)
     if (const auto [other, alone] = first.emplace(gpus[rank], rank); !alone)
       throw Skip("rank " + std::to_string(other->second) + " and rank " + std::to_string(rank) +
-                     " have one GPU (" + gpus[rank] + "), and each needs one of its own",
+                     " use the same GPU (" + gpus[rank] + "), but each rank needs a separate GPU",
                  "lower train.world_size, start fewer ranks on a machine, or run with --device cpu");
 }
 
@@ -135,7 +135,7 @@ std::vector<std::string> gather_texts(c10d::Store& store, const Ranks& ranks, co
     const std::string of_rank = key + "/" + std::to_string(rank);
     if (!arrives(store, of_rank, deadline))
       throw PeerError(PeerError::Cause::late,
-                      "rank " + std::to_string(rank) + " did not tell its result (" + key + ")");
+                      "rank " + std::to_string(rank) + " did not report its result (" + key + ")");
     all.push_back(text(store.get(of_rank)));
   }
   store.set(key + "/read", bytes("all"));

@@ -36,8 +36,8 @@ void take_off(Stack& stack, const std::string& plugin, const std::string& key, c
       may_be_missing.contains(plugin))
     return;
   const auto stacked = names_of(stack.spec.plugins);
-  std::string cure = "nothing is stacked here";
-  if (!stacked.empty()) cure = "stacked here: " + join(stacked);
+  std::string cure = "no plugins are stacked at this rung";
+  if (!stacked.empty()) cure = "plugins stacked at this rung: " + join(stacked);
   if (const auto best = nearest(plugin, stacked); !best.empty())
     cure = "did you mean '" + best + "'? " + cure;
   throw Error("rung '" + rung.name + "': " + key + " names '" + plugin + "', which is not stacked", cure,
@@ -49,7 +49,7 @@ void put_on(Stack& stack, const PluginUse& use, const Rung& rung) {
     if (name == use.name)
       throw Error("rung '" + rung.name + "' stacks '" + name + "', which " + stack.origin.at(name) +
                       " stacked already",
-                  "say replace = \"" + name + "\" to give it other options", rung.where);
+                  "to change its options, set replace = \"" + name + "\"", rung.where);
   stack.spec.plugins.push_back(use);
   stack.origin[use.name] = "rung '" + rung.name + "' (" + rung.where + ")";
 }
@@ -62,7 +62,7 @@ Stack on_top(Stack stack, const Rung& rung, const std::set<std::string>& may_be_
   for (const auto& use : rung.plugins) put_on(stack, use, rung);
   stack.spec = merged(stack.spec, rung.settings, rung.where);
   if (rung.external && stack.external)
-    throw Error("rung '" + rung.name + "' and another rung of this combination are both external",
+    throw Error("rung '" + rung.name + "' and another rung of this combination are both external programs",
                 "put external rungs on one axis", rung.where);
   if (rung.external) stack.external = rung.external;
   return stack;
@@ -168,14 +168,14 @@ class Expansion {
     if (found != steps.end()) return *found;
     std::vector<std::string> names;
     for (const auto& step : steps) names.push_back(step.name);
-    throw Error("rung '" + rung.name + "' stands over '" + name + "', which is no rung below it",
+    throw Error("rung '" + rung.name + "' is placed over '" + name + "', which is not a rung below it",
                 did_you_mean(name, names), rung.where);
   }
 
   static void refuse_over(const Rung& rung, const std::string& part) {
     if (!rung.over.empty())
-      throw Error("rung '" + rung.name + "' stands over '" + rung.over + "' in " + part,
-                  "only a ladder has an order", rung.where);
+      throw Error("rung '" + rung.name + "' is placed over '" + rung.over + "' in " + part,
+                  "use over in ladders only", rung.where);
   }
 
   void grid(const std::vector<std::vector<Rung>>& axes, const std::vector<std::string>& choices,
@@ -205,7 +205,7 @@ class Expansion {
       if (other.name == name)
         throw Error(
             "two rungs are named '" + name + "'" + (other.where.empty() ? "" : ": also " + other.where),
-            "give each its own name: reports and --only go by it", where);
+            "give each rung a unique name: reports and --only use it", where);
     Variant variant{.index = static_cast<int64_t>(variants_.size()),
                     .name = name,
                     .group = group,
@@ -275,9 +275,9 @@ std::string slug(const std::string& name) {
 
 std::vector<Variant> expand(const Experiment& experiment, const std::set<std::string>& cannot_be) {
   if (experiment.rounds > kMostGivenRounds)
-    throw Error("the experiment has " + std::to_string(experiment.rounds) + " rounds; at most " +
-                    std::to_string(kMostGivenRounds) + " can be asked for",
-                "within = 0.03 takes as many as are needed");
+    throw Error("the experiment has " + std::to_string(experiment.rounds) + " rounds; the maximum is " +
+                    std::to_string(kMostGivenRounds),
+                "give fewer rounds, or within = 0.03 to run as many as needed");
   Expansion expansion(experiment, cannot_be);
   for (const auto& part : experiment.parts) {
     switch (part.arrangement) {

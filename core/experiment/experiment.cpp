@@ -16,16 +16,17 @@ const Fields<Published>& published_fields() {
   static const auto fields =
       Fields<T>()
           .optional(&T::speedup, {.name = "speedup",
-                                  .doc = "tokens/s over the rung below: 1.75 is 75 % more",
+                                  .doc = "tokens/s relative to the rung below: 1.75 is 75 % more",
                                   .min = 0,
                                   .max = kLargestFactor})
           .optional(&T::memory, {.name = "memory",
-                                 .doc = "peak memory over the rung below's: 0.7 is 30 % less",
+                                 .doc = "peak memory relative to the rung below: 0.7 is 30 % less",
                                  .min = 0,
                                  .max = kLargestFactor})
-          .required(&T::source, {.name = "source", .doc = "who published it"})
+          .required(&T::source, {.name = "source", .doc = "publication"})
           .required(&T::on,
-                    {.name = "on", .doc = "the device, a comma, the problem: \"A100-80GB, sequence 2048\""});
+                    {.name = "on",
+                     .doc = "device and problem, separated by a comma: \"A100-80GB, sequence 2048\""});
   return fields;
 }
 
@@ -47,11 +48,11 @@ const Fields<GridView>& grid_view_fields() {
   using T = GridView;
   static const auto fields =
       Fields<T>()
-          .optional(&T::axes, {.name = "axes", .doc = "their names"})
-          .optional(&T::columns, {.name = "columns", .doc = "of its table"})
-          .optional(&T::against, {.name = "against", .doc = "choice that the others are compared with"})
-          .optional(&T::x, {.name = "x", .doc = "numeric setting that curves are drawn over"})
-          .optional(&T::curves, {.name = "curves", .doc = "drawn over x"});
+          .optional(&T::axes, {.name = "axes", .doc = "names of the axes"})
+          .optional(&T::columns, {.name = "columns", .doc = "columns of the table"})
+          .optional(&T::against, {.name = "against", .doc = "reference choice for the comparison"})
+          .optional(&T::x, {.name = "x", .doc = "numeric setting on the x axis of the curves"})
+          .optional(&T::curves, {.name = "curves", .doc = "quantities to draw over x"});
   return fields;
 }
 
@@ -104,7 +105,7 @@ template <class T>
 typename Fields<T>::Field external() {
   return {{.name = "external",
            .type = "object",
-           .doc = "a program instead of the worker",
+           .doc = "program that runs instead of the worker",
            .fallback = Json::object()},
           [](T& object, const Json& json, const std::string&, const std::string& where) {
             if (!json.empty()) object.external = external_from_json(json, where);
@@ -116,7 +117,7 @@ template <class T>
 typename Fields<T>::Field expect() {
   return {{.name = "expect",
            .type = "object",
-           .doc = "what others published of its change",
+           .doc = "published figures for this change",
            .fallback = Json::object()},
           [](T& object, const Json& json, const std::string&, const std::string& where) {
             if (!json.empty()) object.expect = published_from_json(json, where);
@@ -128,12 +129,13 @@ const Fields<Rung>& rung_fields() {
   using T = Rung;
   static const auto fields =
       Fields<T>()
-          .required(&T::name, {.name = "name", .doc = "of the rung"})
-          .custom(list_of(&T::plugins, plugin_use_from_json, {.name = "plugins", .doc = "that it stacks"}))
-          .custom(table(&T::settings, {.name = "settings", .doc = "that it changes"}))
-          .optional(&T::replace, {.name = "replace", .doc = "plugins that its own take the place of"})
-          .optional(&T::without, {.name = "without", .doc = "plugins that it takes off"})
-          .optional(&T::over, {.name = "over", .doc = "rung of the ladder that it stands on"})
+          .required(&T::name, {.name = "name", .doc = "name of the rung"})
+          .custom(list_of(&T::plugins, plugin_use_from_json,
+                          {.name = "plugins", .doc = "plugins that the rung stacks"}))
+          .custom(table(&T::settings, {.name = "settings", .doc = "settings that the rung changes"}))
+          .optional(&T::replace, {.name = "replace", .doc = "plugins that the rung's plugins replace"})
+          .optional(&T::without, {.name = "without", .doc = "plugins that the rung removes"})
+          .optional(&T::over, {.name = "over", .doc = "rung of the ladder below this one"})
           .optional(&T::where, {.name = "where", .doc = "script:line"})
           .custom(external<T>())
           .custom(expect<T>());
@@ -159,7 +161,7 @@ Json to_json(const std::vector<Rung>& axis) {
 
 Fields<Part>::Field view() {
   return {
-      {.name = "view", .type = "object", .doc = "how the report shows a grid", .fallback = Json::object()},
+      {.name = "view", .type = "object", .doc = "layout of a grid in the report", .fallback = Json::object()},
       [](Part& part, const Json& json, const std::string&, const std::string& where) {
         part.view = grid_view_from_json(json, where);
       },
@@ -170,10 +172,13 @@ const Fields<Part>& part_fields() {
   using T = Part;
   static const auto fields =
       Fields<T>()
-          .required(&T::arrangement,
-                    {.name = "arrangement", .doc = "of the rungs", .choices = {"ladder", "ablation", "grid"}})
-          .custom(list_of(&T::rungs, rung_from_json, {.name = "rungs", .doc = "of a ladder or an ablation"}))
-          .custom(list_of(&T::axes, axis_from_json, {.name = "axes", .doc = "of a grid: lists of rungs"}))
+          .required(&T::arrangement, {.name = "arrangement",
+                                      .doc = "arrangement of the rungs",
+                                      .choices = {"ladder", "ablation", "grid"}})
+          .custom(list_of(&T::rungs, rung_from_json,
+                          {.name = "rungs", .doc = "rungs of a ladder or an ablation"}))
+          .custom(
+              list_of(&T::axes, axis_from_json, {.name = "axes", .doc = "axes of a grid: lists of rungs"}))
           .custom(view());
   return fields;
 }
@@ -181,7 +186,7 @@ const Fields<Part>& part_fields() {
 Fields<Experiment>::Field until() {
   return {{.name = "until",
            .type = "object",
-           .doc = "instead of rounds: as many as it takes",
+           .doc = "precision and time limit that replace a number of rounds",
            .fallback = Json::object()},
           [](Experiment& experiment, const Json& json, const std::string&, const std::string& where) {
             if (!json.empty()) experiment.until = until_from_json(json, where);
@@ -200,25 +205,27 @@ const Fields<Experiment>& experiment_fields() {
   using T = Experiment;
   static const auto fields =
       Fields<T>()
-          .required(&T::name, {.name = "name", .doc = "of the experiment"})
-          .optional(&T::question, {.name = "question", .doc = "that it answers"})
-          .optional(&T::script, {.name = "script", .doc = "path"})
-          .optional(&T::script_sha256, {.name = "script_sha256", .doc = "of the script"})
-          .custom(table(&T::arguments, {.name = "arguments", .doc = "of the script"}))
-          .custom(run_spec(&T::base, {.name = "base", .doc = "rung 0"}))
-          .optional(&T::base_name, {.name = "base_name", .doc = "of rung 0"})
+          .required(&T::name, {.name = "name", .doc = "name of the experiment"})
+          .optional(&T::question, {.name = "question", .doc = "question that the experiment answers"})
+          .optional(&T::script, {.name = "script", .doc = "path of the script"})
+          .optional(&T::script_sha256, {.name = "script_sha256", .doc = "SHA-256 of the script"})
+          .custom(table(&T::arguments, {.name = "arguments", .doc = "arguments of the script"}))
+          .custom(run_spec(&T::base, {.name = "base", .doc = "spec of rung 0"}))
+          .optional(&T::base_name, {.name = "base_name", .doc = "name of rung 0"})
           .custom(list_of(&T::parts, part_from_json, {.name = "parts", .doc = "ladders, ablations, grids"}))
-          .optional(&T::rounds, {.name = "rounds", .doc = "runs of each rung", .min = 1})
+          .optional(&T::rounds, {.name = "rounds", .doc = "number of runs of each rung", .min = 1})
           .custom(until())
           .optional(&T::interleave, {.name = "interleave",
                                      .doc = "whether the runs of a round are interleaved step by step",
                                      .choices = {"auto", "on", "off"}})
           .formerly("turns", "interleave")
-          .optional(&T::target_loss, {.name = "target_loss", .doc = "0: none", .min = 0})
-          .optional(&T::trace, {.name = "trace", .doc = "whether first rounds leave a trace of a step"})
-          .optional(&T::label, {.name = "label", .doc = "of the report"})
-          .optional(&T::price_per_hour, {.name = "price_per_hour", .doc = "0: unknown", .min = 0})
-          .optional(&T::currency, {.name = "currency", .doc = "of the price"});
+          .optional(&T::target_loss,
+                    {.name = "target_loss", .doc = "target of the validation loss; 0: none", .min = 0})
+          .optional(&T::trace, {.name = "trace", .doc = "whether first rounds write a trace of a step"})
+          .optional(&T::label, {.name = "label", .doc = "label of the report"})
+          .optional(&T::price_per_hour,
+                    {.name = "price_per_hour", .doc = "price of the machine per hour; 0: unknown", .min = 0})
+          .optional(&T::currency, {.name = "currency", .doc = "currency of the price"});
   return fields;
 }
 
@@ -227,21 +234,23 @@ const Fields<Variant>& variant_fields() {
   static const auto fields =
       Fields<T>()
           .required(&T::index, {.name = "index", .doc = "line of the report; 0 is the base", .min = 0})
-          .required(&T::name, {.name = "name", .doc = "of the rung"})
+          .required(&T::name, {.name = "name", .doc = "name of the rung"})
           .required(&T::group,
                     {.name = "group",
-                     .doc = "what the rung is part of",
+                     .doc = "group of the rung",
                      .choices = {"base", "ladder", "full", "without", "alone", "grid", "external"}})
-          .optional(&T::previous, {.name = "previous", .doc = "variant to compare with", .min = -1})
-          .custom(run_spec(&T::spec, {.name = "spec", .doc = "of round 0"}))
-          .custom(list_of(&T::added, plugin_use_from_json, {.name = "added", .doc = "plugins over previous"}))
-          .optional(&T::removed, {.name = "removed", .doc = "plugins that previous had"})
+          .optional(&T::previous,
+                    {.name = "previous", .doc = "variant that this one is compared with", .min = -1})
+          .custom(run_spec(&T::spec, {.name = "spec", .doc = "spec of round 0"}))
+          .custom(list_of(&T::added, plugin_use_from_json,
+                          {.name = "added", .doc = "plugins added to those of previous"}))
+          .optional(&T::removed, {.name = "removed", .doc = "plugins of previous that are removed"})
           .custom(table(&T::changed, {.name = "changed", .doc = "settings that differ from previous"}))
           .optional(&T::where, {.name = "where", .doc = "script:line"})
-          .optional(&T::passed_over, {.name = "passed_over", .doc = "rungs right below that can't be"})
-          .optional(
-              &T::same_as,
-              {.name = "same_as", .doc = "earlier variant that has its runs; -1: it has its own", .min = -1})
+          .optional(&T::passed_over,
+                    {.name = "passed_over", .doc = "rungs below that are invalid and skipped"})
+          .optional(&T::same_as,
+                    {.name = "same_as", .doc = "earlier variant with identical runs; -1: none", .min = -1})
           .custom(external<T>())
           .custom(expect<T>());
   return fields;
@@ -260,8 +269,8 @@ Json to_json(const Published& published) { return published_fields().write(publi
 Published published_from_json(const Json& json, const std::string& where) {
   Published published = published_fields().read(json, "expect", where);
   if (published.speedup == 0 && published.memory == 0)
-    throw Error("expect says neither a speedup nor a memory",
-                "expect = { speedup = 1.75, source = ..., on = ... }", where);
+    throw Error("expect has neither speedup nor memory",
+                "for example expect = { speedup = 1.75, source = ..., on = ... }", where);
   for (const auto& [name, text] : {std::pair("source", &published.source), std::pair("on", &published.on)})
     if (text->empty()) throw Error(std::string("expect.") + name + " is empty", {}, where);
   return published;

@@ -27,15 +27,16 @@ const Fields<External>& external_fields() {
   static const auto fields =
       Fields<T>()
           .required(&T::command, {.name = "command", .doc = "the program and its arguments"})
-          .optional(&T::folder, {.name = "folder", .doc = "where the command starts"})
-          .optional(&T::preload, {.name = "preload", .doc = "libraries that the loader takes first"})
-          .optional(&T::requirements,
-                    {.name = "requirements", .doc = "file of the Python packages that it imports"})
-          .optional(&T::packages, {.name = "packages", .doc = "file of the system's packages that it needs"})
-          .custom(texts(&T::files, {.name = "files", .doc = "sha256 by path"}))
-          .optional(&T::effect, {.name = "effect", .doc = "on arithmetic", .choices = effect_names()})
+          .optional(&T::folder, {.name = "folder", .doc = "working directory of the command"})
+          .optional(&T::preload,
+                    {.name = "preload", .doc = "libraries that the dynamic loader loads first (LD_PRELOAD)"})
+          .optional(&T::requirements, {.name = "requirements",
+                                       .doc = "requirements file of the Python packages that it imports"})
+          .optional(&T::packages, {.name = "packages", .doc = "file with the system packages that it needs"})
+          .custom(texts(&T::files, {.name = "files", .doc = "SHA-256 of each file, by path"}))
+          .optional(&T::effect, {.name = "effect", .doc = "effect on arithmetic", .choices = effect_names()})
           .optional(&T::interleave,
-                    {.name = "interleave", .doc = "it follows the protocol of interleaved runs"})
+                    {.name = "interleave", .doc = "whether it implements the protocol of interleaved runs"})
           .formerly("turns", "interleave");
   return fields;
 }

@@ -179,7 +179,7 @@ class Planner {
   bool with_plain_form() {
     if (ancestors_.empty() || !difference(setup_, setup(ancestors_.front())).model) return false;
     if (variant_.external) {  // a worker has no such form
-      only_fall("another program trains another function or task");
+      only_fall("the external program trains a different function or task");
       return true;
     }
     std::set<std::string> kept;
@@ -189,11 +189,11 @@ class Planner {
     Setup plain = setup_;
     std::erase_if(plain.plugins, [&](const Use& use) { return !kept.contains(use.name); });
     if (!difference(setup_, plain).any) {
-      only_fall("another function or task is trained, and no reference exists");
+      only_fall("the rung trains a different function or task, and no reference exists");
       return true;
     }
     if (!take_ranks_of_base(plain)) {
-      only_fall("another function or task is trained, and the base's ranks cannot make its batch");
+      only_fall("the rung trains a different function or task, and the base's ranks cannot make its batch");
       return true;
     }
     RunSpec run = extra(Purpose::reference, variant_.spec);
@@ -207,8 +207,9 @@ class Planner {
     check_.reference = run;
     check_.must_fall = true;
     check_.explanation =
-        "another function or task is trained: every step is compared with its plain form (the base with " +
-        join(names(run)) + on_ranks(run) + "), and the loss has to fall";
+        "the rung trains a different function or task: every step is compared with its reference (the base "
+        "with " +
+        join(names(run)) + on_ranks(run) + "), and the loss must fall";
     return true;
   }
 

@@ -29,7 +29,7 @@ void check_dtype(const Json& settings, const std::function<Catalogue()>& catalog
     for (const auto& option : plugin.options)
       if (option.name == "dtype" && std::ranges::count(option.choices, dtype.get<std::string>()) != 0)
         throw Error("train.dtype must be " + allowed(*schema) + ", but is " + dtype.dump() +
-                        ": it is the type of the parameters",
+                        ": it sets the type of the parameters",
                     "to compute in " + dtype.get<std::string>() + ", stack { \"" + plugin.name +
                         "\", { dtype = " + dtype.dump() + " } }",
                     where);

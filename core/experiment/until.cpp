@@ -11,11 +11,15 @@ const Fields<Until>& until_fields() {
   using T = Until;
   static const auto fields =
       Fields<T>()
-          .required(&T::within, {.name = "within", .doc = "0.03: intervals of ±3 %", .min = 0.0001, .max = 1})
-          .required(&T::at_most_s, {.name = "at_most_s", .doc = "seconds of measuring", .min = 0.001})
-          .optional(&T::enough_s,
-                    {.name = "enough_s", .doc = "seconds after which claims are enough", .min = 0})
-          .optional(&T::race, {.name = "race", .doc = "only what may still turn out faster runs on"});
+          .required(
+              &T::within,
+              {.name = "within", .doc = "half width of the intervals; 0.03 is ±3 %", .min = 0.0001, .max = 1})
+          .required(&T::at_most_s,
+                    {.name = "at_most_s", .doc = "time limit of the measurement in seconds", .min = 0.001})
+          .optional(
+              &T::enough_s,
+              {.name = "enough_s", .doc = "seconds after which a decided comparison is enough", .min = 0})
+          .optional(&T::race, {.name = "race", .doc = "whether rungs that can no longer win stop early"});
   return fields;
 }
 
@@ -37,7 +41,8 @@ double seconds_from(const Json& json, const std::string& where) {
     seconds = problem == std::errc() ? seconds * seconds_in({rest, end}) : 0;
   }
   if (!(seconds > 0) || !std::isfinite(seconds))
-    throw Error(shown(json) + " is no length of time", R"(seconds, or as in "90s", "5m", "1.5h")", where);
+    throw Error(shown(json) + " is not a duration", R"(give seconds, or for example "90s", "5m", "1.5h")",
+                where);
   return seconds;
 }
 

@@ -10,7 +10,7 @@ CudaDriver open_driver() {
   void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (!library)
     throw Error("no NVIDIA driver: libcuda.so.1 was not found",
-                "kernels run on a machine with an NVIDIA GPU");
+                "GPU kernels need a machine with an NVIDIA GPU");
   CudaDriver d;
   const auto find = [&]<class F>(F*& function, const char* symbol) {
     function = reinterpret_cast<F*>(dlsym(library, symbol));

@@ -86,7 +86,7 @@ std::string cuda_type(at::ScalarType type) {
     case at::kBFloat16:
       return "__nv_bfloat16";
     default:
-      throw Error(std::string("no GPU kernel takes tensors of ") + c10::toString(type));
+      throw Error(std::string("GPU kernels do not support tensors of type ") + c10::toString(type));
   }
 }
 
@@ -97,9 +97,9 @@ class GpuKernel::Loaded {
       : driver_(CudaDriver::open()), name_(std::move(name)), gpu_(std::move(gpu)) {
     have_context(driver_);
     void* module = nullptr;
-    driver_.check(driver_.load(&module, code.image.data()), "kernel '" + name_ + "' can't be loaded");
+    driver_.check(driver_.load(&module, code.image.data()), "kernel '" + name_ + "' cannot be loaded");
     driver_.check(driver_.function(&function_, module, code.symbol.c_str()),
-                  "kernel '" + name_ + "' is not in its module");
+                  "kernel '" + name_ + "' is missing in its module");
     if (driver_.argument == nullptr) return;
     for (size_t offset = 0, size = 0; driver_.argument(function_, sizes_.size(), &offset, &size) == 0;)
       sizes_.push_back(size);
@@ -114,7 +114,7 @@ class GpuKernel::Loaded {
     driver_.check(driver_.launch(function_, size(grid.blocks[0]), size(grid.blocks[1]), size(grid.blocks[2]),
                                  size(grid.threads[0]), size(grid.threads[1]), size(grid.threads[2]),
                                  size(grid.shared), current_stream(), const_cast<void**>(arguments), nullptr),
-                  "kernel '" + name_ + "' can't be launched");
+                  "kernel '" + name_ + "' cannot be launched");
   }
 
   int64_t resident_blocks(int64_t threads, int64_t shared) {
@@ -123,7 +123,7 @@ class GpuKernel::Loaded {
     int blocks = 0;
     driver_.check(
         driver_.occupancy(&blocks, function_, static_cast<int>(threads), static_cast<size_t>(shared)),
-        "the occupancy of kernel '" + name_ + "' is unknown");
+        "cannot query the occupancy of kernel '" + name_ + "'");
     return int64_t{blocks} * gpu_.multiprocessors;
   }
 
@@ -137,13 +137,13 @@ class GpuKernel::Loaded {
       if (sizes[i] != sizes_[i])
         throw Error("argument " + std::to_string(i + 1) + " of kernel '" + name_ + "' has " +
                         std::to_string(sizes_[i]) + " bytes, but " + std::to_string(sizes[i]) + " were given",
-                    "give exactly the kernel's types: int is not int64_t");
+                    "pass exactly the types of the kernel: int is not int64_t");
   }
 
   void allow_shared(int64_t bytes) {
     if (bytes <= kSharedWithoutAsking) return;
     driver_.check(driver_.set_attribute(function_, kMaxDynamicShared, static_cast<int>(bytes)),
-                  "kernel '" + name_ + "' can't have " + std::to_string(bytes) + " bytes of shared memory");
+                  "kernel '" + name_ + "' cannot use " + std::to_string(bytes) + " bytes of shared memory");
   }
 
   const CudaDriver& driver_;

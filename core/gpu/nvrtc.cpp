@@ -35,7 +35,7 @@ void* open_library() {
   std::string looked;
   for (const auto& name : candidates()) looked += (looked.empty() ? "" : ", ") + name;
   throw Error("NVRTC, which compiles GPU kernels, was not found: " + looked,
-              "install a CUDA build of torch, which brings it, or the CUDA toolkit");
+              "install a CUDA build of torch, which includes it, or the CUDA toolkit");
 }
 
 /// The line of the source that the first error names as "file(12): error: ...", or nothing.
@@ -76,7 +76,7 @@ struct Nvrtc::Functions {
     Functions f;
     const auto find = [&]<class F>(F*& function, const char* symbol) {
       function = reinterpret_cast<F*>(dlsym(library, symbol));
-      if (!function) throw Error(std::string("this NVRTC lacks ") + symbol, "CUDA 12 or newer has it");
+      if (!function) throw Error(std::string("this NVRTC lacks ") + symbol, "install CUDA 12 or newer");
     };
     find(f.version, "nvrtcVersion");
     find(f.create, "nvrtcCreateProgram");
@@ -99,7 +99,7 @@ struct Nvrtc::Functions {
 
 Nvrtc::Nvrtc() : call_(std::make_unique<const Functions>(Functions::open())) {
   int major = 0, minor = 0;
-  call_->check(call_->version(&major, &minor), "NVRTC does not start");
+  call_->check(call_->version(&major, &minor), "NVRTC failed to start");
   version_ = std::to_string(major) + "." + std::to_string(minor);
 }
 Nvrtc::~Nvrtc() = default;
@@ -119,11 +119,11 @@ GpuCode Nvrtc::compile(const GpuSource& source, const std::string& kernel,
   Program made = nullptr;
   call_->check(call_->create(&made, source.text.c_str(), source.file.c_str(),
                              static_cast<int>(header_names.size()), header_texts.data(), header_names.data()),
-               "NVRTC takes no program " + source.file);
+               "NVRTC rejected the program " + source.file);
   const auto destroy = [this](void* program) { call_->destroy(&program); };
   const std::unique_ptr<void, decltype(destroy)> program(made, destroy);
 
-  call_->check(call_->add_name(program.get(), kernel.c_str()), "NVRTC takes no kernel '" + kernel + "'");
+  call_->check(call_->add_name(program.get(), kernel.c_str()), "NVRTC rejected the kernel '" + kernel + "'");
   std::vector<std::string> options = {"--gpu-architecture=" + architecture, "--std=c++17"};
   for (const auto& folder : cuda_include_folders(torch_folder())) options.push_back("-I" + folder.string());
   options.insert(options.end(), source.options.begin(), source.options.end());
@@ -140,8 +140,9 @@ GpuCode Nvrtc::compile(const GpuSource& source, const std::string& kernel,
     }
     const std::string what = result == kCompilation ? ":\n" + log + line_of_error(source, log)
                                                     : std::string(": ") + call_->message(result);
-    throw Error("NVRTC " + version_ + " can't compile the kernel '" + kernel + "' for " + architecture + what,
-                {}, source.file);
+    throw Error(
+        "NVRTC " + version_ + " cannot compile the kernel '" + kernel + "' for " + architecture + what, {},
+        source.file);
   }
   GpuCode code;
   const char* symbol = nullptr;
@@ -149,9 +150,9 @@ GpuCode Nvrtc::compile(const GpuSource& source, const std::string& kernel,
                source.file + " has no '" + kernel + "'");
   code.symbol = symbol;
   size_t size = 0;
-  call_->check(call_->cubin_size(program.get(), &size), "NVRTC gives no code");
+  call_->check(call_->cubin_size(program.get(), &size), "NVRTC returned no code");
   code.image.resize(size);
-  call_->check(call_->cubin(program.get(), code.image.data()), "NVRTC gives no code");
+  call_->check(call_->cubin(program.get(), code.image.data()), "NVRTC returned no code");
   return code;
 }
 }  // namespace optrush

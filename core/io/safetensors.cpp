@@ -35,8 +35,8 @@ at::ScalarType scalar_type(const SafetensorsEntry& entry, const std::string& ori
     if (entry.dtype == dtype.name) return dtype.type;
     names.emplace_back(dtype.name);
   }
-  throw Error("tensor '" + entry.name + "' has dtype " + entry.dtype + ", which is not read",
-              "one of: " + join(names), origin);
+  throw Error("tensor '" + entry.name + "' has dtype " + entry.dtype + ", which is not supported",
+              "supported: " + join(names), origin);
 }
 
 Tensor read_tensor(const SafetensorsView& file, const SafetensorsEntry& entry) {

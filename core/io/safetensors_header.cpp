@@ -38,19 +38,19 @@ class EntryReader {
       if (info_["dtype"] == name) return {name, bytes};
       names.emplace_back(name);
     }
-    throw Error(subject_ + " has dtype " + shown(info_["dtype"]) + ", which is not read",
-                "one of: " + join(names), origin_);
+    throw Error(subject_ + " has dtype " + shown(info_["dtype"]) + ", which is not supported",
+                "supported: " + join(names), origin_);
   }
   std::vector<int64_t> shape() const {
     std::vector<int64_t> shape;
-    if (!info_["shape"].is_array()) fail("has a shape that is no list: " + shown(info_["shape"]));
+    if (!info_["shape"].is_array()) fail("has a shape that is not a list: " + shown(info_["shape"]));
     for (const auto& size : info_["shape"]) shape.push_back(natural(size, "a size"));
     return shape;
   }
   std::pair<uint64_t, uint64_t> offsets() const {
     const Json& offsets = info_["data_offsets"];
     if (!offsets.is_array() || offsets.size() != 2)
-      fail("has data_offsets that are no pair: " + shown(offsets));
+      fail("has data_offsets that are not a pair: " + shown(offsets));
     return {natural(offsets[0], "an offset"), natural(offsets[1], "an offset")};
   }
   /// Zeros count as ones against overflow: strides of an empty tensor are products as well.
@@ -69,7 +69,7 @@ class EntryReader {
  private:
   int64_t natural(const Json& json, const std::string& what) const {
     if (!json.is_number_unsigned() || json.get<uint64_t>() > std::numeric_limits<int64_t>::max())
-      fail("has " + what + " that is no natural number: " + shown(json));
+      fail("has " + what + " that is not a non-negative integer: " + shown(json));
     return json.get<int64_t>();
   }
 
@@ -80,12 +80,12 @@ class EntryReader {
 
 std::string_view header_of(std::span<const std::byte> file, const std::string& origin) {
   const auto fail = [&](const std::string& what) {
-    throw Error("not a safetensors file: " + what, "is the download complete?", origin);
+    throw Error("not a safetensors file: " + what, "complete the download", origin);
   };
   uint64_t size = 0;
   const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
   if (text.starts_with("version https://git-lfs"))
-    throw Error("the file is a pointer of Git LFS, not the weights", "git lfs pull", origin);
+    throw Error("the file is a Git LFS pointer, not the weights", "run git lfs pull", origin);
   if (file.size() < sizeof size) fail(std::to_string(file.size()) + " bytes are too few for a header");
   std::memcpy(&size, file.data(), sizeof size);
   if (size > kMaxHeader) fail("a header of " + std::to_string(size) + " bytes; at most 100 MB are allowed");

@@ -14,11 +14,13 @@ namespace fs = std::filesystem;
 namespace {
 constexpr const char* kIndex = "optrush_state";  // in a file's metadata
 constexpr int64_t kSchemaVersion = 1, kMostRanks = 1 << 20, kMostSteps = int64_t{1} << 52;
-constexpr const char* kCure = "save the state again, or start from another one";
+constexpr const char* kCure = "save the state again, or start from a different state";
 
 /// A box of a tensor of `shape`, as the layout that has just this box.
 Layout box_from_json(const Json& json, const std::vector<int64_t>& shape, const std::string& where) {
-  const auto fail = [&] { throw Error("the state's index has a box " + shown(json), kCure, where); };
+  const auto fail = [&] {
+    throw Error("the index of the state has an invalid box " + shown(json), kCure, where);
+  };
   if (!json.is_array() || json.size() != shape.size()) fail();
   Layout box(shape);
   for (size_t axis = 0; axis < shape.size(); ++axis) {
@@ -42,7 +44,9 @@ Json to_json(const Layout::Box& box) {
 std::vector<int64_t> shape_from_json(const Json& json, const std::string& where) {
   std::vector<int64_t> shape;
   int64_t elements = 1;
-  const auto fail = [&] { throw Error("the state's index has a shape " + shown(json), kCure, where); };
+  const auto fail = [&] {
+    throw Error("the index of the state has an invalid shape " + shown(json), kCure, where);
+  };
   if (!json.is_array()) fail();
   for (const Json& size : json) {
     if (!size.is_number_unsigned() || size.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX)) fail();
@@ -74,8 +78,8 @@ int64_t bytes_of_state(const fs::path& folder, int64_t step, int64_t ranks) {
   for (int64_t rank = 0; rank < ranks; ++rank) {
     const fs::path file = state_part(folder, step, rank);
     if (!fs::exists(file))
-      throw Error("rank " + std::to_string(rank) + " has saved its part of the state elsewhere",
-                  "give --out a folder that all machines share", file.string());
+      throw Error("rank " + std::to_string(rank) + " saved its part of the state in a different folder",
+                  "give --out a folder on a file system that all machines share", file.string());
     bytes += static_cast<int64_t>(fs::file_size(file));
   }
   return bytes;
@@ -95,7 +99,7 @@ StateFolder::StateFolder(const fs::path& folder) : folder_(folder) {
   const fs::path head = state_head(folder);
   if (!is_there(head))
     throw Error("no state was saved in '" + folder.string() + "'",
-                "name the folder 'state' of a run with save = { every = ... }");
+                "give the folder 'state' of a run with save = { every = ... }");
   const Json json = read_json(head);
   const auto number = [&](const char* name, int64_t least, int64_t most) {
     if (!json.is_object() || !json.contains(name))
@@ -116,11 +120,12 @@ void StateFolder::read_index(const SafetensorsFile& file, const std::string& whe
   const auto found = file.metadata().find(kIndex);
   if (found == file.metadata().end()) throw Error("this file has no index of a state", kCure, where);
   const Json index = parse_json(found->second, where);
-  if (!index.is_object()) throw Error("the state's index is " + shown(index), kCure, where);
+  if (!index.is_object()) throw Error("the index of the state is invalid: " + shown(index), kCure, where);
   for (const auto& [name, entry] : index.items()) {
     if (!entry.is_object() || !entry.contains("key") || !entry["key"].is_string() ||
         !entry.contains("boxes") || !entry["boxes"].is_array() || !entry.contains("shape"))
-      throw Error("the state's index says of '" + name + "': " + shown(entry), kCure, where);
+      throw Error("the index of the state has an invalid entry '" + name + "': " + shown(entry), kCure,
+                  where);
     const auto shape = shape_from_json(entry["shape"], where);
     Part part{.file = &file, .tensor = name};
     int64_t elements = 0;
@@ -128,7 +133,7 @@ void StateFolder::read_index(const SafetensorsFile& file, const std::string& whe
       elements += part.boxes.emplace_back(box_from_json(box, shape, where)).numel();
     const auto& stored = file.entry(name);
     if (stored.shape != std::vector<int64_t>{elements})
-      throw Error("'" + name + "' has a shape " + Json(stored.shape).dump() + ", and its boxes " +
+      throw Error("'" + name + "' has the shape " + Json(stored.shape).dump() + ", but its boxes have " +
                       std::to_string(elements) + " elements",
                   kCure, where);
     parts_[entry["key"]].push_back(std::move(part));

@@ -34,7 +34,7 @@ namespace fs = std::filesystem;
 namespace {
 void check_worker(const fs::path& worker) {
   if (access(worker.c_str(), X_OK) != 0)
-    throw Error("'" + worker.string() + "' is not there or can't be executed",
+    throw Error("'" + worker.string() + "' is missing or not executable",
                 "build it: ./optrush setup, or the target optrush-worker");
 }
 
@@ -83,7 +83,7 @@ class Controller {
     if (strangers.empty()) return;
     progress_.note(
         std::to_string(strangers.size()) +
-            " stored runs do not belong to the experiment as it is now and were moved to replaced/: " +
+            " stored runs do not belong to the present experiment; they were moved to replaced/: " +
             join(strangers),
         Colour::yellow);
   }
@@ -96,7 +96,7 @@ class Controller {
     std::optional<Json> there;
     if (is_there(file) && Sums(folder_).agree(file)) there = read_json(file);
     const bool known = there && !there->contains("doctor");
-    progress_.stage("looking at the machine");
+    progress_.stage("inspecting the machine");
     auto seen = known || request_.machine.is_null()
                     ? describe_machine(experiment_, request_.worker, known, interrupts_)
                     : std::optional(request_.machine);
@@ -109,13 +109,13 @@ class Controller {
       return true;
     }
     if (!here.doctor.empty()) {
-      progress_.note("whether this is the same machine is not known: " + here.doctor, Colour::yellow);
+      progress_.note("cannot check that this is the same machine: " + here.doctor, Colour::yellow);
       return true;
     }
     const Context before = context_from_json(*there, file.string());
     if (const auto differ = difference_of_machines(before, here); !differ.empty())
       throw Error("the runs in '" + folder_.string() + "' were made on another machine: " + differ,
-                  "give another --label, and compare the two reports");
+                  "use a different --label, and compare the two reports");
     if (const auto warning = difference_of_builds(before, here); !warning.empty())
       note_other_build(*there, warning);
     for (const char* key : {"script", "script_sha256"}) (*there)[key] = (*seen)[key];
@@ -293,7 +293,8 @@ class Controller {
         for (const int64_t variant : begun_in(round))
           jobs.push_back(runs_.schedule.measured(runs_.variants.at(static_cast<size_t>(variant)), round));
     const auto done = std::ranges::count_if(jobs, [&](const Job& job) { return execution_.is_done(job); });
-    progress_.note(std::to_string(done) + " of " + std::to_string(jobs.size()) + " runs are done already");
+    progress_.note(std::to_string(done) + " of " + std::to_string(jobs.size()) +
+                   " runs are already complete");
   }
 
   /// `last`: no other round will say whether a reference repeats its own bits.

@@ -147,8 +147,8 @@ void Execution::execute_interleaved(std::vector<Job> jobs, int64_t round) {
   }
   if (remade > 0)
     progress_.note(
-        std::to_string(remade) + " finished runs of round " + std::to_string(round + 1) +
-            " are rerun, because a round's runs must execute together; their old results are in replaced/",
+        std::to_string(remade) + " completed runs of round " + std::to_string(round + 1) +
+            " are rerun, because the runs of a round must be interleaved; their old results are in replaced/",
         Colour::yellow);
   if (jobs.size() < 2) return;
   // All specs are stored before the first start, so that an interrupt leaves a complete round.
@@ -163,7 +163,7 @@ void Execution::execute_interleaved(std::vector<Job> jobs, int64_t round) {
   const auto again = InterleavedRound(started, group_id(round), sockets.path(), *this, interrupts_).conduct();
   interleaved_ = false;
   for (const auto& job : again) {
-    progress_.note(job.spec.rung + " was out of memory beside the others, and is run alone", Colour::yellow);
+    progress_.note(job.spec.rung + " ran out of memory beside the others; it is rerun alone", Colour::yellow);
     alone_.insert(job.spec.variant);
   }
 }
@@ -176,7 +176,7 @@ void Execution::has_turn(const Job& job) { progress_.go_on(job); }
 void Execution::tick() {
   if (request_.followers != nullptr) request_.followers->listen(interrupts_);
   if (interrupts_.signal() == 0) return progress_.tick();
-  progress_.stage("told to stop; a run that saves its state does so first, unless it is told again");
+  progress_.stage("stopping; runs save their state first (interrupt again to stop at once)");
 }
 void Execution::ended(const Job& job, const RunResult& result) {
   store_result(run_folder(job.id), job, result);
@@ -212,7 +212,7 @@ std::optional<RunResult> Execution::stored_result(const Job& job) {
     changed = "it ended as '" + std::string(to_string(result->status)) + "'";
     result.reset();
   }
-  if (!changed.empty()) progress_.note(job.id + " is run again: " + changed, Colour::yellow);
+  if (!changed.empty()) progress_.note(job.id + " is rerun: " + changed, Colour::yellow);
   return result;
 }
 
@@ -224,7 +224,7 @@ void Execution::take(const Job& job, const RunResult& result) {
   if (result.status != Status::skipped) all_ok_ = false;
   if (job.spec.purpose != Purpose::measure || job.spec.round > 0) return;
   if (runs_.schedule.open() || experiment_.rounds > 1)
-    progress_.note(job.spec.rung + " is not run again in the other rounds", Colour::yellow);
+    progress_.note(job.spec.rung + " is left out of the remaining rounds", Colour::yellow);
   drop(runs_.variants.at(static_cast<size_t>(job.spec.variant)),
        "round 1 ended as '" + std::string(to_string(result.status)) + "'");
 }
@@ -248,10 +248,10 @@ std::optional<int64_t> Execution::step_to_go_on_with(const Job& job) {
                                                                                      : "";
   const std::string state = " from its state before step " + std::to_string(step);
   if (!changed.empty()) {
-    progress_.note(job.id + " does not go on" + state + ": " + changed + " has changed", Colour::yellow);
+    progress_.note(job.id + " does not continue" + state + ": " + changed + " has changed", Colour::yellow);
     return std::nullopt;
   }
-  progress_.note(job.id + " goes on" + state);
+  progress_.note(job.id + " continues" + state);
   return step;
 }
 

@@ -29,8 +29,8 @@ void check_name(const std::string& what, const std::string& name) {
            c == '_' || c == '.';
   };
   if (name.empty() || name.front() == '.' || name.size() > 100 || !std::ranges::all_of(name, allowed))
-    throw UsageError(what + " '" + name + "' can't be the name of a folder",
-                     "use letters, digits, '-', '_' and '.', at most 100, not '.' first");
+    throw UsageError(what + " '" + name + "' is not a valid folder name",
+                     "use at most 100 letters, digits, '-', '_' and '.', and do not start with '.'");
 }
 
 /// Whether the run counts as what its folder's name says.
@@ -76,7 +76,7 @@ void check_arguments(const fs::path& folder, const Experiment& experiment) {
   const Json before = experiment_from_json(read_json(file), file.string()).arguments;
   for (const auto& [name, value] : experiment.arguments.items())
     if (const auto old = before.find(name); old != before.end() && *old != value)
-      throw UsageError("the report in '" + folder.string() + "' was begun with " + name + " = " +
+      throw UsageError("the report in '" + folder.string() + "' was started with " + name + " = " +
                            old->dump() + ", not " + value.dump(),
                        "give --arg " + name + "=" +
                            (old->is_string() ? old->get<std::string>() : old->dump()) +
@@ -101,8 +101,8 @@ FolderLock::FolderLock(const fs::path& folder) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   } while (std::chrono::steady_clock::now() - start < std::chrono::seconds(1));
   close(fd_);
-  throw Error("another optrush is at work in '" + folder.string() + "'",
-              "wait for its end, or give another --label");
+  throw Error("another optrush process uses '" + folder.string() + "'",
+              "wait until it ends, or use a different --label");
 }
 
 FolderLock::~FolderLock() { close(fd_); }
@@ -133,16 +133,17 @@ void clear_report(const fs::path& folder) {
 
 void check_replaceable(const fs::path& folder, const Experiment& experiment) {
   if (experiment.label != "local")
-    throw UsageError("there is a report in '" + folder.string() + "' already",
-                     "--resume goes on with the runs that it misses, another --label keeps it");
+    throw UsageError("'" + folder.string() + "' already contains a report",
+                     "run its missing runs with --resume, or use a different --label to keep it");
   // What was trained is more than what was measured: it is not replaced by mistake.
   for (const fs::path& run : folders_in(folder / "runs"))
     for (const fs::path& state : {state_folder(run), best_state_folder(run)})
       if (is_there(state / "state.json"))
         throw UsageError(
-            "the report in '" + folder.string() + "' holds a saved state: " + state.string(),
+            "the report in '" + folder.string() + "' contains a saved state: " + state.string(),
             "--resume goes on with the runs that it misses, another --label keeps it; remove the "
-            "folder to begin anew");
+            "run its missing runs with --resume, use a different --label to keep it, or remove the folder to "
+            "start over");
 }
 
 fs::path begun_report(const fs::path& folder, const Experiment& experiment, bool resume) {

@@ -164,11 +164,11 @@ fs::path cached(const Asked& asked, const fs::path& scripts) {
   const size_t error = said.rfind(begin), cure = said.rfind(hint);
   if (error == std::string::npos || cure == std::string::npos)
     throw Error(
-        "the data can't be tokenized: " + said.substr(said.size() - std::min<size_t>(said.size(), 1000)),
-        "to see it alone: " + command, where);
+        "the data cannot be tokenized: " + said.substr(said.size() - std::min<size_t>(said.size(), 1000)),
+        "to see the whole output, run: " + command, where);
   throw Error(said.substr(error + begin.size(), cure - error - begin.size()),
               said.substr(cure + hint.size(), said.find_last_not_of('\n') + 1 - cure - hint.size()) +
-                  "; or make the tokens with other options: " + command,
+                  "; to tokenize with other options, run: " + command,
               where);
 }
 
@@ -178,10 +178,8 @@ DataSpec made(const Asked& asked, const std::function<void(const std::string&)>&
   const fs::path scripts = Installation::of_this_program().scripts, target = cached(asked, scripts);
   if (!fs::exists(target)) {
     if (project_python().empty())
-      throw Error("'" + data.path +
-                      "' has to become tokens of the checkpoint's tokenizer, and there is no Python for it",
-                  "./optrush setup makes an environment; or make the tokens elsewhere: " + command,
-                  asked.where);
+      throw Error("'" + data.path + "' must be tokenized for the checkpoint, but no Python was found",
+                  "run ./optrush setup, or tokenize on another machine: " + command, asked.where);
     note("tokenizing " + data.path + " with the tokenizer of " + asked.model);
     fs::create_directories(target.parent_path());
     const TemporaryFolder folder;
@@ -208,8 +206,8 @@ DataSpec model_tokens(const Asked& asked, const std::function<void(const std::st
   if (asked.model.empty() && !chats) return data;
   if (asked.model.empty())
     throw Error(
-        "'" + data.path + "' has chats, or is one array, and the model has no tokenizer for it",
-        "rush.checkpoint FOLDER tokenizes it by the folder's tokenizer; or give tokens: optrush tokenize " +
+        "'" + data.path + "' contains conversations or a JSON array, but the model has no tokenizer",
+        "use rush.checkpoint with a folder that has a tokenizer, or tokenize the file: optrush tokenize " +
             as_word(data.path) + " tokens.jsonl --model FOLDER",
         asked.where);
   if (has_tokenizer(model)) return made(asked, note);
@@ -217,8 +215,9 @@ DataSpec model_tokens(const Asked& asked, const std::function<void(const std::st
   if (!chats && config.is_object() && config.value("vocab_size", Json()) == kByteVocabulary)
     return data;  // a model of bytes
   throw Error(
-      "'" + asked.model + "' has no tokenizer, and the text of '" + data.path + "' would be trained as bytes",
-      "put the model's tokenizer.json and tokenizer_config.json there, or give tokens (rush.tokens, or "
+      "'" + asked.model + "' has no tokenizer, so the text of '" + data.path + "' would be read as bytes",
+      "put the model's tokenizer.json and tokenizer_config.json into that folder, or give tokens "
+      "(rush.tokens, or "
       "\"tokens\" in the lines of "
       "rush.documents)",
       asked.where);
@@ -264,10 +263,11 @@ Expanded ModelTokens::of(Experiment described) {
   for (size_t i = 0; i < before.variants.size(); ++i) {
     const Variant& asked = before.variants[i];
     if (to_json(of(asked.spec, asked.where).data) != to_json(after.variants.at(i).spec.data))
-      throw Error("rung '" + asked.name + "' combines a checkpoint with text of a rung for another tokenizer",
-                  "give each checkpoint tokens: " +
-                      command_of({asked.spec.data, checkpoint_of(asked.spec).string(), pair_tokens_, ""}),
-                  asked.where);
+      throw Error(
+          "rung '" + asked.name + "' combines a checkpoint with text that another rung's tokenizer converted",
+          "give each checkpoint tokens: " +
+              command_of({asked.spec.data, checkpoint_of(asked.spec).string(), pair_tokens_, ""}),
+          asked.where);
   }
   return after;
 }

@@ -51,8 +51,9 @@ Installation Installation::of_programs_in(const fs::path& bin) {
   // Test programs lie deeper in a build tree than the programs that they test.
   for (fs::path folder = bin; folder != folder.parent_path(); folder = folder.parent_path())
     if (fs::exists(folder / kFile)) return in_build_tree(folder);
-  throw Error("the parts of Optimization Rush are not beside its program in '" + bin.string() + "'",
-              "install it whole: bin/, lib/ and share/ stay together");
+  throw Error(
+      "the installation of Optimization Rush is incomplete around its program in '" + bin.string() + "'",
+      "install it again: keep bin/, lib/ and share/ together");
 }
 
 Installation Installation::of_this_program() {

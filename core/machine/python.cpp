@@ -98,7 +98,7 @@ fs::path project_python() {
 int run_python(const std::vector<std::string>& arguments, const fs::path& log) {
   const fs::path python = project_python();
   if (python.empty())
-    throw Error("there is no Python environment", "./optrush setup makes one; OPTRUSH_PYTHON names another");
+    throw Error("no Python environment was found", "run ./optrush setup, or set OPTRUSH_PYTHON");
   std::vector<std::string> words = {python.string()};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;

@@ -32,7 +32,7 @@ CudaSupport open_cuda() {
   const cudaError_t status = cudaGetDeviceCount(&devices);
   if (status == cudaErrorInsufficientDriver) return unavailable(too_old_driver());
   if (status != cudaSuccess)
-    return unavailable(std::string("CUDA does not start: ") + cudaGetErrorString(status));
+    return unavailable(std::string("CUDA failed to start: ") + cudaGetErrorString(status));
   if (devices == 0)
     return unavailable("the NVIDIA driver shows no GPU to this process (CUDA_VISIBLE_DEVICES?)");
   const auto library = torch_folder() / "lib" / "libtorch_cuda.so";

@@ -153,23 +153,23 @@ std::vector<std::string> machine_warnings(const CpuInfo& cpu, double busy, const
   std::vector<std::string> warnings;
   if (busy > kBusyShare * static_cast<double>(cpu.threads))
     warnings.push_back("the machine is busy: other programs use " + one_decimal(busy) + " of " +
-                       std::to_string(cpu.threads) + " processors; timings will scatter");
+                       std::to_string(cpu.threads) + " processors; timings will vary");
   // The drivers of Intel and AMD that steer themselves are fast under "powersave".
   if (cpu.governor == "powersave" && cpu.governor_driver != "intel_pstate" &&
       cpu.governor_driver != "amd-pstate-epp")
     warnings.emplace_back(
-        "the CPU's governor is 'powersave': its clock is held low (cpupower frequency-set -g performance)");
+        "the CPU's governor is 'powersave', which lowers its clock; set it with cpupower frequency-set -g "
+        "performance");
   if (cpu.broken_amx)
     warnings.emplace_back(
         "this virtual machine announces AMX but hides its tiles (CPUID leaf 1Dh): oneDNN must not use it,"
         " so bf16 is slower than on the same processor elsewhere");
   if (cpu.quota > 0 && cpu.quota < static_cast<double>(cpu.threads))
     warnings.push_back("a control group limits this process to " + one_decimal(cpu.quota) + " of " +
-                       std::to_string(cpu.threads) + " processors: it is paused when it uses more");
+                       std::to_string(cpu.threads) + " processors; it is paused when it uses more");
   for (size_t i = 0; i < gpus.size(); ++i) {
     const std::string gpu = "GPU " + std::to_string(i) + " (" + gpus[i].name + ")";
-    for (const auto& reason : gpus[i].throttling)
-      warnings.push_back(gpu + " holds its clock down: " + reason);
+    for (const auto& reason : gpus[i].throttling) warnings.push_back(gpu + " lowers its clock: " + reason);
     if (gpus[i].other_processes > 0)
       warnings.push_back(gpu + " is shared with " + std::to_string(gpus[i].other_processes) +
                          " other process" + (gpus[i].other_processes == 1 ? "" : "es"));

@@ -76,7 +76,7 @@ class Exchange {
     if (!at::equal(out_, expected.expand_as(out_).contiguous()))
       throw Error(spec_.op + " of " + std::to_string(spec_.bytes) + " bytes over " + std::to_string(ranks) +
                       " ranks gave wrong values",
-                  "the backend or the link between the ranks is broken: see `optrush doctor`");
+                  "the backend or the link between the ranks is faulty; see `optrush doctor`");
     in_.zero_();
     out_.zero_();
   }
@@ -121,8 +121,8 @@ Model declare_collective(const CollectiveSpec&, Params& params, at::ScalarType d
 void call_collective(const CollectiveSpec& spec, Recipe& recipe) {
   const int64_t ranks = recipe.spec().train.world_size;
   if (ranks == 1)
-    throw Error("a collective alone takes at least two ranks, and train.world_size is 1",
-                "set train.world_size; rush.ranks() says how many can run here");
+    throw Error("rush.collective needs at least two ranks, but train.world_size is 1",
+                "set train.world_size; rush.ranks() returns the possible number");
   recipe.mesh.dim({kDimension, ranks, Splits::nothing, 20});
   const auto exchange = std::make_shared<Exchange>(spec);
   recipe.on(Event::ready, Phase::base, [exchange](Run& run) { exchange->prepare(run); });

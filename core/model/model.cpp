@@ -37,7 +37,8 @@ Model collective_alone(const Json& json, Params& params, at::ScalarType dtype) {
 
 LlamaSpec llama_of(const RunSpec& spec) {
   if (spec.model_kind != "llama")
-    throw Error("a model of kind '" + spec.model_kind + "' is no decoder", "take a llama");
+    throw Error("a model of kind '" + spec.model_kind + "' is not a decoder",
+                "use rush.llama or rush.checkpoint");
   return complete(spec.model);
 }
 

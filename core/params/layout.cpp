@@ -74,7 +74,7 @@ Layout::Layout(std::vector<int64_t> shape)
 
 Layout Layout::cut(int64_t axis, int64_t begin, int64_t end) const {
   const auto sizes = box_shape();
-  if (ranged()) throw Error("a flat piece of a tensor of " + shown(shape_) + " is cut by an axis");
+  if (ranged()) throw Error("a flat part of a tensor of " + shown(shape_) + " cannot be cut along an axis");
   if (axis < 0 || axis >= static_cast<int64_t>(sizes.size()) || begin < 0 || begin > end ||
       end > sizes[static_cast<size_t>(axis)])
     throw Error("[" + std::to_string(begin) + ", " + std::to_string(end) + ") of axis " +
@@ -90,8 +90,8 @@ Layout Layout::cut(int64_t axis, int64_t begin, int64_t end) const {
 
 Layout Layout::range(int64_t begin, int64_t end) const {
   if (begin < 0 || begin > end || end > numel())
-    throw Error("elements [" + std::to_string(begin) + ", " + std::to_string(end) + ") are not among " +
-                std::to_string(numel()));
+    throw Error("elements [" + std::to_string(begin) + ", " + std::to_string(end) +
+                ") are outside of the tensor's " + std::to_string(numel()));
   Layout result = *this;
   result.begin_ = begin_ + begin;
   result.end_ = begin_ + end;
@@ -101,7 +101,7 @@ Layout Layout::range(int64_t begin, int64_t end) const {
 Layout Layout::in_blocks(int64_t block) const {
   const int64_t all = product(shape_);
   const auto fail = [&] {
-    return Error("a part of a tensor of " + shown(shape_) + " is cut through blocks of " +
+    return Error("a part of a tensor of " + shown(shape_) + " is cut inside its blocks of " +
                      std::to_string(block) + " elements",
                  "cut it along its first axis at multiples of the block, or not at all");
   };
@@ -145,7 +145,7 @@ Tensor Layout::take(const Tensor& logical) const {
 
 int64_t Layout::copy(const Layout& from, const Tensor& theirs, const Tensor& mine) const {
   if (from.shape_ != shape_)
-    throw Error("a tensor of " + shown(from.shape_) + " is copied to one of " + shown(shape_));
+    throw Error("a tensor of " + shown(from.shape_) + " cannot be copied to one of " + shown(shape_));
   const at::NoGradGuard no_grad;
   const Tensor to_flat = mine.view(-1), from_flat = theirs.view(-1);
   const auto sources = from.pieces();

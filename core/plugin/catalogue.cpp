@@ -35,7 +35,8 @@ std::vector<Folder> search_order(const std::vector<std::string>& given, std::vec
       folders.push_back({folder});
     else if (!folder.empty())
       unusable.push_back(
-          {folder, "OPTRUSH_PLUGIN_PATH needs absolute paths: the working directory is never searched"});
+          {folder,
+           "OPTRUSH_PLUGIN_PATH must contain absolute paths: the working directory is never searched"});
   }
   folders.push_back({Installation::of_this_program().plugins, true});
   return folders;
@@ -60,11 +61,12 @@ std::vector<fs::path> files_of(const Folder& folder, std::vector<Unusable>& unus
 PluginDescription usable(const fs::path& link) {
   std::error_code broken;
   const fs::path file = fs::canonical(link, broken);
-  if (broken) throw Error("leads nowhere: " + broken.message());
+  if (broken) throw Error("is a broken link: " + broken.message());
   for (const auto& path : {file.parent_path(), file})
     if (anybody_may_write(path))
-      throw Error("anybody may write to '" + path.string() + "', and so run code in the next experiment",
-                  "chmod o-w '" + path.string() + "'");
+      throw Error(
+          "every user may write to '" + path.string() + "', and could run code in the next experiment",
+          "chmod o-w '" + path.string() + "'");
   PluginDescription plugin = read_description(file);
   check_compatible(plugin);
   return plugin;
@@ -110,8 +112,8 @@ const PluginDescription& Catalogue::at(const std::string& name) const {
     if (plugin_name_of(file) == name)
       throw Error("plugin '" + name + "' cannot be used: " + reason, {}, file.string());
   std::string cure = did_you_mean(name, names);
-  cure += nearest(name, names).empty() ? "; those" : " Those";
-  cure += " of your own are found by --plugin-path FOLDER";
+  cure += nearest(name, names).empty() ? "; your" : " Your";
+  cure += " own plugins need --plugin-path FOLDER";
   for (const auto& [file, reason] : unusable_)
     if (file.extension() != ".so") cure += "\n  not searched: " + file.string() + ": " + reason;
   throw Error("no plugin '" + name + "'", cure);
@@ -132,12 +134,12 @@ void Catalogue::check_stack(const std::vector<PluginUse>& stack, const std::vect
       if (std::ranges::count(stacked, other) != 0) {
         const std::string& below = is_added(other) && !is_added(name) ? name : other;
         throw Error("plugins '" + name + "' and '" + other + "' conflict",
-                    "take one off: without = \"" + below + "\" or replace = \"" + below + "\"");
+                    "remove one: without = \"" + below + "\" or replace = \"" + below + "\"");
       }
     for (const auto& other : plugin.requirements)
       if (std::ranges::count(stacked, other) == 0)
         throw Error("plugin '" + name + "' requires '" + other + "', which is not stacked",
-                    "stack '" + other + "' as well; stacked here: " + join(stacked));
+                    "stack '" + other + "' as well; stacked: " + join(stacked));
   }
 }
 }  // namespace optrush

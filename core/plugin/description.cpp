@@ -24,12 +24,9 @@ const Fields<Identity>& identity_fields() {
   using T = Identity;
   static const auto fields =
       Fields<T>()
-          .required(
-              &T::api,
-              {.name = "api", .doc = "version of the interface that the plugin was built for", .min = 0})
+          .required(&T::api, {.name = "api", .doc = "version of the plugin interface of the build", .min = 0})
           .required(&T::abi,
-                    {.name = "abi",
-                     .doc = "compiler, C++ library and standard, torch, CUDA and headers of the SDK"});
+                    {.name = "abi", .doc = "compiler, C++ library and standard, torch, CUDA, SDK headers"});
   return fields;
 }
 
@@ -54,27 +51,30 @@ const Fields<CheckedForm>& checked_form_fields() {
   using T = CheckedForm;
   static const auto fields =
       Fields<T>()
-          .custom({{.name = "options", .type = "object", .doc = "of the plugin", .fallback = Json::object()},
+          .custom({{.name = "options",
+                    .type = "object",
+                    .doc = "options of the plugin",
+                    .fallback = Json::object()},
                    [](T& form, const Json& json, const std::string& subject, const std::string& where) {
                      if (!json.is_object())
                        throw Error(subject + " must be an object, but is " + shown(json), {}, where);
                      form.options = json;
                    },
                    {}})
-          .optional(&T::with, {.name = "with", .doc = "plugins that are stacked with it"})
+          .optional(&T::with, {.name = "with", .doc = "plugins to stack with it"})
           .optional(&T::data, {.name = "data",
-                               .doc = "what it trains on",
+                               .doc = "kind of the training data",
                                .choices = {"random", "documents", "preferences"}});
   return fields;
 }
 
 Fields<PluginDescription>::Field checks() {
   const OptionSchema schema = {
-      .name = "check", .type = "list", .doc = "forms that optrush check runs", .fallback = Json::array()};
+      .name = "check", .type = "list", .doc = "forms that `optrush check` runs", .fallback = Json::array()};
   const auto read = [](PluginDescription& plugin, const Json& json, const std::string& subject,
                        const std::string& where) {
     if (!json.is_array() || json.empty())
-      throw Error(subject + " must be a list of one form or more, but is " + shown(json), {}, where);
+      throw Error(subject + " must be a list of at least one form, but is " + shown(json), {}, where);
     for (const auto& form : json) plugin.checks.push_back(checked_form_fields().read(form, subject, where));
   };
   return {schema, read, {}};
@@ -85,13 +85,13 @@ const Fields<PluginDescription>& description_fields() {
   using T = PluginDescription;
   static const auto fields =
       Fields<T>()
-          .required(&T::name, {.name = "name", .doc = "what a script calls it"})
-          .required(&T::version, {.name = "version", .doc = "of the plugin"})
-          .required(&T::summary, {.name = "summary", .doc = "one line"})
-          .optional(&T::doc, {.name = "doc", .doc = "the rest"})
+          .required(&T::name, {.name = "name", .doc = "name in scripts"})
+          .required(&T::version, {.name = "version", .doc = "version of the plugin"})
+          .required(&T::summary, {.name = "summary", .doc = "summary in one line"})
+          .optional(&T::doc, {.name = "doc", .doc = "further description"})
           .required(&T::kind,
-                    {.name = "kind", .doc = "of technique", .choices = {"optimization", "parallelism"}})
-          .required(&T::effect, {.name = "effect", .doc = "on arithmetic", .choices = effect_names()})
+                    {.name = "kind", .doc = "kind of technique", .choices = {"optimization", "parallelism"}})
+          .required(&T::effect, {.name = "effect", .doc = "effect on arithmetic", .choices = effect_names()})
           .custom(options())
           .custom(checks())
           .optional(&T::conflicts,
@@ -99,7 +99,7 @@ const Fields<PluginDescription>& description_fields() {
           .optional(&T::requirements,
                     {.name = "requires", .doc = "plugins that must be stacked with this one"})
           .optional(&T::needs,
-                    {.name = "needs", .doc = "what the machine must offer", .choices = need_names()});
+                    {.name = "needs", .doc = "requirements on the machine", .choices = need_names()});
   return fields;
 }
 
@@ -107,7 +107,7 @@ PluginDescription of_this_api(const Json& json, const std::string& where) {
   PluginDescription plugin = description_fields().read(json, "the description", where);
   if (!is_name(plugin.name))
     throw Error(
-        "a plugin is named by lower-case letters, digits and '_', a letter first, not '" + plugin.name + "'",
+        "a plugin name must start with a lower-case letter and consist of lower-case letters, digits and '_', not '" + plugin.name + "'",
         {}, where);
   for (const CheckedForm& form : plugin.checks) Options(plugin.options, form.options, where + ", check");
   return plugin;
@@ -218,7 +218,7 @@ PluginDescription read_description(const std::filesystem::path& file) {
 void check_compatible(const PluginDescription& plugin) {
   const auto lines = differences(plugin);
   if (lines.empty()) return;
-  throw Error("plugin '" + plugin.name + "' was built for another host\n  " + join(lines, "\n  "),
+  throw Error("plugin '" + plugin.name + "' was built for a different host\n  " + join(lines, "\n  "),
               "rebuild it with optrush_add_plugin() against this build (docs/plugins/abi.md)",
               plugin.file.string());
 }

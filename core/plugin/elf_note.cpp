@@ -31,7 +31,7 @@ class Bytes {
     if (offset > size_ || count > size_ - offset)
       throw Error("truncated: a part at byte " + std::to_string(offset) + " ends after the file's " +
                       std::to_string(size_) + " bytes",
-                  "copy or build the file again", origin_);
+                  "copy the file again, or rebuild it", origin_);
     std::string bytes(count, '\0');
     in_.seekg(static_cast<std::streamoff>(offset));
     if (!in_.read(bytes.data(), static_cast<std::streamsize>(count)))
@@ -65,7 +65,7 @@ Elf64_Ehdr header(const Bytes& file, const std::string& origin) {
                  ", this one is " + std::to_string(kMachine) + ")");
   if (elf.e_type != ET_DYN) throw refuse("not a shared object");
   if (elf.e_shoff == 0 || elf.e_shentsize != sizeof(Elf64_Shdr) || elf.e_shstrndx >= elf.e_shnum)
-    throw refuse("has no table of sections, so it cannot say what it is");
+    throw refuse("has no section table, so it cannot be identified");
   return elf;
 }
 
@@ -96,7 +96,7 @@ std::string read_elf_note(std::istream& in, const std::string& origin) {
     const auto note = structure<Elf64_Nhdr>(section, at);
     const uint64_t name = at + sizeof(note), text = name + aligned(note.n_namesz), end = text + note.n_descsz;
     if (text > section.size() || end > section.size())
-      throw Error("damaged: its note ends after section " + std::string(kSection), "build the plugin again",
+      throw Error("damaged: its note extends beyond section " + std::string(kSection), "rebuild the plugin",
                   origin);
     const bool ours =
         section.compare(name, note.n_namesz, kOwner, sizeof(kOwner)) == 0 && note.n_type == kType;
@@ -109,8 +109,8 @@ std::string read_elf_note(std::istream& in, const std::string& origin) {
                 "optrush_add_plugin()",
                 origin);
   if (texts.size() > 1)
-    throw Error("describes " + std::to_string(texts.size()) + " plugins", "build one plugin into one file",
-                origin);
+    throw Error("describes " + std::to_string(texts.size()) + " plugins",
+                "build each plugin into a separate file", origin);
   std::string text = texts.front();
   text.erase(text.find_last_not_of('\0') + 1);
   return text;

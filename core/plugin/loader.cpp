@@ -24,8 +24,8 @@ boost::dll::shared_library open_library(const PluginDescription& plugin) {
   if (failure) {
     const char* reason = ::dlerror();
     throw Error("plugin '" + plugin.name + "' (" + plugin.file.string() +
-                    ") can't be loaded: " + (reason != nullptr ? reason : failure.message()),
-                "build it again with optrush_add_plugin() against this host");
+                    ") cannot be loaded: " + (reason != nullptr ? reason : failure.message()),
+                "rebuild it with optrush_add_plugin() against this host");
   }
   return library;
 }

@@ -15,15 +15,15 @@ std::string minor_version(const std::string& version) {
 }  // namespace
 
 std::string no_python(const PythonTools& python, bool for_gpu) {
-  if (python.path.empty()) return "there is no Python environment (./optrush setup makes one)";
+  if (python.path.empty()) return "no Python environment was found (run ./optrush setup)";
   const std::string where = " in " + python.path.string();
   if (python.torch.empty()) return "torch is not installed" + where;
   if (minor_version(python.torch) != minor_version(OPTRUSH_TORCH_VERSION))
     return "torch " + python.torch + where + " is not the " OPTRUSH_TORCH_VERSION " of this build";
   if (for_gpu && !python.headers)
-    return "its headers are missing (Python.h)" + where +
-           ", with which Triton compiles its launcher (Debian: apt-get install python3-dev; or name a Python "
-           "that has them by OPTRUSH_PYTHON)";
+    return "the Python headers (Python.h) are missing" + where +
+           "; Triton needs them (Debian: apt-get install python3-dev; or set OPTRUSH_PYTHON to a Python that "
+           "has them)";
   return "";
 }
 
@@ -50,7 +50,7 @@ std::string unmet_needs(const std::vector<std::string>& needs, const MachineOffe
     if (!offer.no_cuda.empty())
       demand("a GPU of " + need, offer.no_cuda);
     else if (offer.compute_capability < std::stoll(need.substr(3)))
-      demand("a GPU of " + need + " or newer", "this one is sm_" + std::to_string(offer.compute_capability));
+      demand("a GPU of " + need + " or newer", "this GPU is sm_" + std::to_string(offer.compute_capability));
   }
   return join(reasons, "; ");
 }

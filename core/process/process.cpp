@@ -83,7 +83,7 @@ Process::Process(const Command& command) {
       to_log ? open(command.log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644) : -1);
   if (to_log && log.get() < 0) fail("cannot write '" + command.log.string() + "'", errno);
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) fail("cannot make a pipe", errno);
+  if (pipe2(ends, O_CLOEXEC) != 0) fail("cannot create a pipe", errno);
   const Descriptor reading(ends[0]);
   Descriptor writing(ends[1]);
 

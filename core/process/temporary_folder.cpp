@@ -40,8 +40,8 @@ TemporaryFolder::TemporaryFolder() {
   while (true) {
     std::string name = fs::temp_directory_path() / (std::string(kPrefix) + "XXXXXX");
     if (mkdtemp(name.data()) == nullptr)
-      throw Error("cannot make the folder '" + name + "': " + std::strerror(errno),
-                  "set TMPDIR to a folder with space");
+      throw Error("cannot create the folder '" + name + "': " + std::strerror(errno),
+                  "set TMPDIR to a writable folder with free space");
     path_ = name;
     lock_ = opened(path_);
     // Where folders cannot be locked, this one is never considered abandoned.

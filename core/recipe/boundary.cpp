@@ -25,7 +25,7 @@ void call_plugin(const std::string& where, const std::function<void()>& code) {
   } catch (const std::exception& e) {
     throw Error(e.what(), {}, where);
   } catch (...) {
-    throw Error("threw what is no std::exception", {}, where);
+    throw Error("threw an object that is not a std::exception", {}, where);
   }
 }
 }  // namespace optrush

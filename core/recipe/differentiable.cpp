@@ -99,8 +99,10 @@ Tensors call(const Differentiable& op, Tensors inputs) {
     return AutogradFunction::apply(&op, at::TensorList(inputs));
   }
   if (op.traits.trace == Trace::opaque || traced_functions == nullptr)
-    throw Error("operator '" + op.name + "' can't be traced: its halves are not made of ATen calls",
-                "give its slot a base whose traits are opaque: the plain form is traced in its place");
+    throw Error(
+        "operator '" + op.name + "' cannot be traced: its forward and backward do not consist of ATen calls",
+        "declare the slot's base as opaque (Trace::opaque): the reference implementation is then traced "
+        "instead");
   traced_functions->entries_.push_back({&op, inputs});
   return call_node(std::to_string(traced_functions->entries_.size() - 1), inputs);
 }

@@ -134,17 +134,18 @@ void Recipe::counter(Counter counter, std::function<double()> read) {
   };
   const std::string subject = "plugin '" + editor_.name + "': counter '" + counter.name + "'";
   if (counter.name.empty() || !is_text(counter.name, kLongestName))
-    throw Error(subject + " needs a name of one line", "of 1 to 40 bytes: it heads a column of the report");
+    throw Error(subject + " has an invalid name",
+                "give one line of 1 to 40 bytes: it is a column title in the report");
   if (!is_text(counter.unit, kLongestUnit))
-    throw Error(subject + " has the unit '" + counter.unit + "'", "one line of 16 bytes at most");
-  if (!read) throw Error(subject + " has nothing that reads it");
+    throw Error(subject + " has the unit '" + counter.unit + "'", "give one line of at most 16 bytes");
+  if (!read) throw Error(subject + " has no read function");
   auto& counters = record_->counters;
   const auto own = [&](const Record::Counted& counted) { return counted.plugin == editor_.name; };
   if (std::ranges::count_if(counters, own) == kMost)
-    throw Error(subject + " is one too many", "a plugin has 16 counters at most");
+    throw Error(subject + " exceeds the maximum of 16 counters", "declare fewer counters");
   for (const Record::Counted& counted : counters)
     if (own(counted) && counted.counter.name == counter.name)
-      throw Error(subject + " is there twice", "give each a name of its own");
+      throw Error(subject + " is declared twice", "give each counter a unique name");
   counters.push_back({editor_.name, std::move(counter), std::move(read)});
 }
 

@@ -11,7 +11,7 @@ bool tracing() { return torch::jit::tracer::isTracing(); }
 
 void Editor::check_open(const std::string& what) const {
   if (sealed)
-    throw Error(what + " is edited after apply(): the recipe is resolved from what apply() recorded",
+    throw Error(what + " was edited after apply(), but the recipe is already resolved",
                 "edit the recipe in apply(); an event handler may change parameters, not slots");
 }
 
@@ -25,8 +25,7 @@ void SlotInfo::own(Traits traits) {
   if (!base_.plugin.empty() && base_.plugin != editor_->name)
     throw Error(
         "plugins '" + base_.plugin + "' and '" + editor_->name + "' both replace the slot '" + name_ + "'",
-        "stack one of them, or let a rung put one in the place of the other: replace = \"" + base_.plugin +
-            "\"");
+        "stack one of them, or replace the other in a rung: replace = \"" + base_.plugin + "\"");
   base_ = {Phase::base, editor_->name, std::move(traits)};
 }
 
@@ -55,8 +54,8 @@ void SlotInfo::throw_on(const std::string& place) {
 }
 
 void SlotInfo::refuse_trace(const std::string& place) {
-  throw Error(place + " can't be compiled: a tracer would not see what it does",
-              "take it or the compiler off the stack, or give the edit the traits of what it calls");
+  throw Error(place + " cannot be compiled: a tracer cannot see its operations",
+              "remove it or the plugin compile from the stack, or declare the traits of the edit");
 }
 
 void SlotInfo::check() const {
@@ -67,7 +66,7 @@ void SlotInfo::check() const {
     for (const auto& offer : offers) offered += (offered.empty() ? "'" : ", '") + offer + "'";
     throw Error("plugin '" + plugin + "' needs '" + feature + "' of " + name_ + "; '" + base().plugin +
                     "' does not offer it (it offers " + (offered.empty() ? "nothing" : offered) + ")",
-                "take '" + base().plugin + "' off the stack, or use another plugin for " + name_);
+                "remove '" + base().plugin + "' from the stack, or use another plugin for " + name_);
   }
 }
 }  // namespace optrush

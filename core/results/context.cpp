@@ -11,19 +11,20 @@ const Record<CpuContext>& record_of(const CpuContext*) {
                   .promised = true,
                   .schema = {{"minimum", 1}}})
           .field("threads", &CpuContext::threads,
-                 {.doc = "logical processors that it may use", .promised = true, .schema = {{"minimum", 1}}})
+                 {.doc = "logical processors that the process may use",
+                  .promised = true,
+                  .schema = {{"minimum", 1}}})
           .field("quota", &CpuContext::quota,
-                 {.doc = "processors that its control group allows", .nullable = true})
-          .field("isa", &CpuContext::isa,
-                 {.doc = "instruction sets that matter for training", .promised = true})
+                 {.doc = "processors that the control group allows", .nullable = true})
+          .field("isa", &CpuContext::isa, {.doc = "instruction sets relevant for training", .promised = true})
           .field("cache_bytes", &CpuContext::cache_bytes,
-                 {.doc = "last-level caches together", .nullable = true})
+                 {.doc = "bytes of all last-level caches", .nullable = true})
           .field("memory_bytes", &CpuContext::memory_bytes, {.promised = true, .schema = {{"minimum", 1}}})
           .field("governor", &CpuContext::governor, {.nullable = true})
           .field("huge_pages", &CpuContext::huge_pages, {.doc = "always, madvise or never", .nullable = true})
           .field("load_average", &CpuContext::load_average, {})
           .field("busy", &CpuContext::busy,
-                 {.doc = "processors that others kept busy before anything was measured"});
+                 {.doc = "processors that other programs used before the measurement"});
   return record;
 }
 
@@ -45,7 +46,7 @@ const Record<GpuContext>& record_of(const GpuContext*) {
           .field("power_limit_watts", &GpuContext::power_limit_watts, {.nullable = true})
           .field("temperature", &GpuContext::temperature, {.doc = "degrees Celsius", .nullable = true})
           .field("throttling", &GpuContext::throttling,
-                 {.doc = "why clocks are held down, before or after the measurement"})
+                 {.doc = "reasons for lowered clocks, before or after the measurement"})
           .field("other_processes", &GpuContext::other_processes, {});
   return record;
 }
@@ -87,7 +88,7 @@ const Record<PluginContext>& record_of(const PluginContext*) {
           .field("file", &PluginContext::file, {.promised = true})
           .field("summary", &PluginContext::summary, {.promised = true})
           .field("reason", &PluginContext::reason,
-                 {.doc = "why it does not work here; empty: it works", .promised = true});
+                 {.doc = "why the plugin does not work here; empty: it works", .promised = true});
   return record;
 }
 
@@ -100,7 +101,7 @@ const Record<PythonContext>& record_of(const PythonContext*) {
           .field("torch", &PythonContext::torch, {.promised = true})
           .field("vl_convert", &PythonContext::vl_convert, {.promised = true})
           .field("no_compile", &PythonContext::no_compile,
-                 {.doc = "why blocks can't be compiled; empty: they can", .promised = true});
+                 {.doc = "why blocks cannot be compiled; empty: they can", .promised = true});
   return record;
 }
 
@@ -118,14 +119,15 @@ const Record<Context>& context_record() {
           .field("optrush_version", &Context::optrush_version, {.promised = true})
           .field("host", &Context::host, {.promised = true})
           .field("hosts", &Context::hosts,
-                 {.doc = "the machines of a launcher's job, in the order of their lowest ranks"})
+                 {.doc = "machines of a launcher's job, ordered by their lowest rank"})
           .field("os", &Context::os, {.promised = true})
           .field("kernel", &Context::kernel, {.promised = true})
           .field("cpu", &Context::cpu, {.promised = true})
           .field("gpus", &Context::gpus, {.promised = true})
-          .field("no_cuda", &Context::no_cuda, {.doc = "why no GPU can be used", .nullable = true})
+          .field("no_cuda", &Context::no_cuda, {.doc = "why no GPU is usable", .nullable = true})
           .field("torch", &Context::torch, {.promised = true})
-          .field("cuda", &Context::cuda, {.doc = "of the LibTorch; none: a CPU build", .promised = true})
+          .field("cuda", &Context::cuda,
+                 {.doc = "CUDA version of LibTorch; none: a CPU build", .promised = true})
           .field("nccl", &Context::nccl, {.promised = true, .nullable = true})
           .field("compiler", &Context::compiler, {.promised = true})
           .field("build_type", &Context::build_type, {})
@@ -135,31 +137,31 @@ const Record<Context>& context_record() {
           .field("openmp", &Context::openmp, {})
           .field("malloc", &Context::malloc, {.promised = true})
           .field("threads", &Context::threads,
-                 {.doc = "CPU threads in one operator while measuring",
+                 {.doc = "CPU threads per operator during the measurement",
                   .promised = true,
                   .schema = {{"minimum", 1}}})
-          .field(
-              "probe_s", &Context::probe_s,
-              {.doc = "for how long speeds were measured, in seconds", .schema = {{"exclusiveMinimum", 0}}})
+          .field("probe_s", &Context::probe_s,
+                 {.doc = "seconds of the speed measurement", .schema = {{"exclusiveMinimum", 0}}})
           .field("peak", &Context::peak, {.promised = true})
           .field(
               "bandwidth_bytes_per_second", &Context::bandwidth_bytes_per_second,
-              {.doc = "the faster of copy and triad", .promised = true, .schema = {{"exclusiveMinimum", 0}}})
+              {.doc = "the higher of copy and triad", .promised = true, .schema = {{"exclusiveMinimum", 0}}})
           .field("streams_bytes_per_second", &Context::streams_bytes_per_second,
                  {.doc = "read, write, copy, triad; each byte read or written counts once"})
           .field("plugins", &Context::plugins, {.promised = true})
           .field("python", &Context::python, {.promised = true})
           .field("warnings", &Context::warnings,
-                 {.doc = "reasons not to trust these measurements", .promised = true})
+                 {.doc = "reasons to doubt these measurements", .promised = true})
           .field("doctor", &Context::doctor,
-                 {.doc = "why the look at the machine failed; left out: it did not"});
+                 {.doc = "why the inspection of the machine failed; absent: it succeeded"});
   return record;
 }
 }  // namespace
 
 Context context_from_json(const Json& json, const std::string& where) {
   if (!json.is_object() || !json.contains("date"))
-    throw Error("is no description of a machine", "restore it, or remove it: --resume makes it again", where);
+    throw Error("is not a description of a machine", "restore it, or remove it and recreate it with --resume",
+                where);
   try {
     return context_record().read(json);
   } catch (const Error& e) {

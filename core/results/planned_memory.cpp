@@ -52,7 +52,7 @@ std::string planned_memory_text(const PlannedMemory& memory) {
       parts.push_back("cuBLAS workspaces " + bytes(*memory.cublas_workspaces));
     if (memory.block_rounding.value_or(0) > 0)
       parts.push_back("rounding to blocks " + bytes(*memory.block_rounding));
-    if (!parts.empty()) text += " (of it " + join(parts) + ")";
+    if (!parts.empty()) text += " (including " + join(parts) + ")";
     if (memory.reserved)
       text += ", " + std::string(memory.bounded_by.empty() ? "" : "at most ") + bytes(*memory.reserved) +
               " reserved";

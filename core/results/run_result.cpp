@@ -14,33 +14,33 @@ const Record<StepResult>& record_of(const StepResult*) {
   static const auto record =
       Record<S>("a step")
           .field("step", &S::step, {.required = true})
-          .field("timed", &S::timed,
-                 {.doc = "false: warm-up, or the first step of a turn of several", .required = true})
+          .field(
+              "timed", &S::timed,
+              {.doc = "false: warm-up, or the first step of several that ran without a switch to another run",
+               .required = true})
           .field("loss", &S::loss,
-                 {.doc = "mean next-token loss over the global batch", .required = true, .nullable = true})
+                 {.doc = "mean next-token loss of the global batch", .required = true, .nullable = true})
           .field("grad_norm", &S::grad_norm,
-                 {.doc = "L2 norm of the step's whole gradient, before clipping; null: not finite, its "
-                         "update was skipped. A program that never reports it has null in every step",
+                 {.doc = "L2 norm of the whole gradient, before clipping; null: not finite, and the update "
+                         "was skipped. A program that does not report it writes null in every step",
                   .required = true,
                   .nullable = true})
           .field("learning_rate", &S::learning_rate,
-                 {.doc = "that of the step's update; a program may leave it out", .left_out = true})
+                 {.doc = "learning rate of the step's update; optional", .left_out = true})
           .field("tokens", &S::trained,
-                 {.doc = "tokens trained: those that a loss is taken on, all ranks", .required = true})
+                 {.doc = "trained tokens (tokens with a loss) of all ranks", .required = true})
           .field("processed_tokens", &S::tokens,
-                 {.doc = "tokens processed: every position of a sequence but padding, prompts among them, "
-                         "all ranks; left out: as many as are trained"})
+                 {.doc = "processed tokens (all positions except padding, including prompts) of all ranks; "
+                         "absent: equal to tokens"})
           .field("positions", &S::positions,
-                 {.doc = "positions of all sequences, padding among them, all ranks; left out: as many as "
-                         "tokens are processed"})
+                 {.doc = "positions of all sequences, including padding, of all ranks; absent: equal to "
+                         "processed_tokens"})
           .field("attention_pairs", &S::attention_pairs,
-                 {.doc = "pairs of positions of one document, in any order: the squares of the documents' "
-                         "lengths, added up, all ranks",
-                  .left_out = true})
+                 {.doc = "sum of the squared document lengths of all ranks", .left_out = true})
           .field("seconds", &S::seconds, {.required = true})
           .field("phases", &S::phases,
-                 {.doc = "seconds of data, forward, backward, communication, optimizer; null: cannot be "
-                         "told apart",
+                 {.doc = "seconds of data, forward, backward, communication, optimizer; null: not measured "
+                         "separately",
                   .required = true})
           .then([](S& step) {
             // A program that masks nothing need not say more.
@@ -61,21 +61,21 @@ const Record<Memory>& record_of(const Memory*) {
   static const auto record =
       Record<M>("memory")
           .field("peak_allocated", &M::allocated,
-                 {.doc = "active: bytes that tensors hold, at the peak of the timed steps; on a GPU those "
-                         "of blocks in use, the ones that another stream still reads included",
+                 {.doc = "peak of active memory in the timed steps: bytes of live tensors; on a GPU, bytes "
+                         "of blocks in use, including blocks that another stream still reads",
                   .nullable = true,
                   .integer = true})
           .field("peak_reserved", &M::reserved,
-                 {.doc = "bytes that the caching allocator holds of the device, at their peak; null on a CPU",
+                 {.doc = "peak of the bytes that the caching allocator has reserved; null on a CPU",
                   .nullable = true,
                   .integer = true})
           .field("process", &M::process,
-                 {.doc = "process's use of the device by NVML; peak resident set on a CPU",
+                 {.doc = "device memory of the process by NVML; on a CPU, the peak resident set",
                   .nullable = true,
                   .integer = true})
           .field("parts", &M::parts,
-                 {.doc = "bytes of tensors of a step: parameters, gradients, optimizer_state, activations "
-                         "(what the backward keeps), total; they need not all be there at once",
+                 {.doc = "bytes of a step's tensors: parameters, gradients, optimizer_state, activations "
+                         "(saved for the backward), total; they do not necessarily exist at the same time",
                   .left_out = true,
                   .integer = true});
   return record;
@@ -86,11 +86,10 @@ const Record<ValidationPoint>& record_of(const ValidationPoint*) {
   static const auto record =
       Record<V>("a validation")
           .field("step", &V::step,
-                 {.doc = "that the parameters are about to train on: of every step before it they know",
-                  .required = true})
+                 {.doc = "next training step at the time of the validation", .required = true})
           .field("loss", &V::loss,
-                 {.doc = "mean next-token loss over its sequences, all ranks", .required = true})
-          .field("seconds", &V::seconds, {.doc = "that it took", .left_out = true});
+                 {.doc = "mean next-token loss of the validation sequences, all ranks", .required = true})
+          .field("seconds", &V::seconds, {.doc = "duration of the validation", .left_out = true});
   return record;
 }
 
@@ -98,9 +97,10 @@ const Record<SavedPoint>& record_of(const SavedPoint*) {
   using P = SavedPoint;
   static const auto record =
       Record<P>("a saved state")
-          .field("step", &P::step, {.doc = "the next one", .required = true})
-          .field("seconds", &P::seconds, {.doc = "that saving took", .required = true})
-          .field("bytes", &P::bytes, {.doc = "of the files of all ranks", .required = true, .integer = true});
+          .field("step", &P::step, {.doc = "next training step", .required = true})
+          .field("seconds", &P::seconds, {.doc = "duration of saving", .required = true})
+          .field("bytes", &P::bytes,
+                 {.doc = "size of the files of all ranks", .required = true, .integer = true});
   return record;
 }
 
@@ -114,9 +114,10 @@ const Record<SampledText>& record_of(const SampledText*) {
 
 const Record<BestState>& record_of(const BestState*) {
   using B = BestState;
-  static const auto record = Record<B>("the best state")
-                                 .field("step", &B::step, {.doc = "after it", .required = true})
-                                 .field("loss", &B::loss, {.required = true});
+  static const auto record =
+      Record<B>("the best state")
+          .field("step", &B::step, {.doc = "last training step before the state", .required = true})
+          .field("loss", &B::loss, {.required = true});
   return record;
 }
 
@@ -126,7 +127,8 @@ const Record<TokensPerStep>& record_of(const TokensPerStep*) {
       Record<T>("the tokens of a step")
           .field("processed", &T::processed, {.left_out = true})
           .field("trained", &T::trained, {.left_out = true})
-          .field("padding", &T::padding, {.doc = "its part of all positions, 0 to 1", .left_out = true});
+          .field("padding", &T::padding,
+                 {.doc = "fraction of padding in all positions, 0 to 1", .left_out = true});
   return record;
 }
 
@@ -138,12 +140,12 @@ const Record<CounterResult>& record_of_counter() {
           .field("name", &C::name, {.required = true})
           .field("unit", &C::unit, {})
           .custom({"per",
-                   {.doc = "run: at the end of the timed steps; step: what they added, over their number",
+                   {.doc = "run: value at the end of the timed steps; step: mean increase per timed step",
                     .schema = {{"enum", {"run", "step"}}}},
                    [](C& counter, const Json& per) { counter.per_step = per == "step"; },
                    [](const C& counter) -> Json { return counter.per_step ? "step" : "run"; }})
           .field("over_ranks", &C::over_ranks,
-                 {.doc = "what is made of the ranks' values",
+                 {.doc = "how the values of the ranks are combined",
                   .left_out = true,
                   .schema = {{"enum", {"sum", "mean", "max"}}}})
           .field("value", &C::value, {.required = true});
@@ -156,7 +158,7 @@ using R = RunResult;
 Record<R>::Field counters_field() {
   return {
       "counters",
-      {.doc = "numbers that plugins tell of the run, by plugin",
+      {.doc = "numbers that plugins report, by plugin",
        .left_out = true,
        .schema = {{"type", "object"},
                   {"additionalProperties", {{"type", "array"}, {"items", record_of_counter().schema()}}}}},
@@ -218,7 +220,7 @@ Json costs_schema() {
 
 Json cost_schema() {
   return {{"type", "object"},
-          {"description", "null: a CPU copies nothing to itself"},
+          {"description", "null: does not apply to a CPU"},
           {"required",
            {"launches", "host_waits", "copies", "copied_bytes", "casts", "cast_bytes", "elementwise_bytes",
             "matmul_flops", "attention_flops", "noted_flops"}},
@@ -229,102 +231,103 @@ Json cost_schema() {
 const Record<R>& run_result_record() {
   static const auto record =
       Record<R>("a run's result",
-                "What one run measured. Written by a worker (or an external rung) to result.json; bytes and "
-                "seconds are plain numbers.")
+                "Result of one run. A worker or an external rung writes it to result.json. Bytes and seconds "
+                "are plain numbers.")
           .custom({"schema_version",
                    {.required = true, .schema = {{"const", 1}}},
                    [](R&, const Json& version) {
                      if (version != 1)
-                       throw Error("schema_version " + version.dump() + " is not known",
-                                   "this build reads version 1");
+                       throw Error("schema_version " + version.dump() + " is not supported",
+                                   "this build reads schema_version 1");
                    },
                    [](const R&) -> Json { return 1; }})
           .field("status", &R::status, {.required = true})
-          .field("reason", &R::reason,
-                 {.doc = "empty when ok; else the first line says what, the rest the cure", .required = true})
+          .field(
+              "reason", &R::reason,
+              {.doc =
+                   "empty if ok; otherwise the first line is the problem, and the other lines are the remedy",
+               .required = true})
           .part("device", device_part(), {.left_out = true})
           .field("plan", &R::plan,
-                 {.doc = "the resolved recipe, as worker --plan prints it",
+                 {.doc = "resolved recipe, as worker --plan prints it",
                   .left_out = true,
                   .schema = {{"type", "object"}}})
           .custom(plugins_field())
           .field("setup_seconds", &R::setup_seconds, {})
           .field("steps", &R::steps, {.left_out = true})
           .field("tokens_per_second", &R::tokens_per_second,
-                 {.doc = "tokens processed a second, all ranks: the mean of the timed steps over the median "
-                         "of their seconds; where steps do other work each, as kernels that follow the "
-                         "lengths of packed documents, the sum over the sum of their seconds",
+                 {.doc = "processed tokens per second of all ranks: mean tokens of the timed steps divided "
+                         "by the median of their seconds; if the work differs by step (packed documents), "
+                         "total tokens divided by total seconds",
                   .nullable = true})
           .field("trained_tokens_per_second", &R::trained_tokens_per_second,
-                 {.doc = "tokens trained a second, likewise; left out: tokens_per_second", .nullable = true})
+                 {.doc = "trained tokens per second, computed alike; absent: equal to tokens_per_second",
+                  .nullable = true})
           .field("tokens_per_step", &R::tokens_per_step,
                  {.doc = "means of the timed steps, all ranks", .left_out = true})
           .field("step_seconds", &R::step_seconds, {.doc = "median of timed steps", .nullable = true})
           .field("phases", &R::phases, {.doc = "medians over timed steps", .left_out = true})
           .field("validation", &R::validation,
-                 {.doc = "the loss on data that training never reads, outside of the steps' time",
-                  .left_out = true})
+                 {.doc = "losses on held-out data; not part of the step time", .left_out = true})
           .field("saved", &R::saved,
-                 {.doc = "states that another run can go on from, in the folder state beside the result, "
-                         "where the last one is left; saved between steps, outside of their time",
+                 {.doc = "saved states to continue from; the folder state beside the result has the last "
+                         "one; saving is not part of the step time",
                   .left_out = true})
           .field("memory", &R::memory, {.left_out = true})
           .field("costs", &R::costs,
-                 {.doc = "what the operators of one warm-up step cost a GPU, counted by the host "
-                         "(core/measure/operator_costs.h): total, phases, weight_casts (parameters: how "
-                         "many are cast; most: how often one is), operators (calls, launches, bytes of "
-                         "each)",
+                 {.doc = "GPU costs of the operators of one warm-up step, counted on the host "
+                         "(core/measure/operator_costs.h): total, phases, weight_casts (parameters: number "
+                         "of cast parameters; most: largest number of casts of one), operators (calls, "
+                         "launches, bytes of each)",
                   .nullable = true,
                   .schema = costs_schema()})
-          .field("collectives", &R::collectives, {.doc = "of rank 0 in one timed step", .left_out = true})
+          .field("collectives", &R::collectives,
+                 {.doc = "collectives of rank 0 in one timed step", .left_out = true})
           .field("energy_joules", &R::energy_joules,
-                 {.doc = "of the whole device; null of interleaved runs, which share it", .nullable = true})
-          .field("best", &R::best,
-                 {.doc = "where the validation loss was lowest; that state is in the folder best beside the "
-                         "result",
-                  .left_out = true})
+                 {.doc = "energy of the whole device; null for interleaved runs, which share it",
+                  .nullable = true})
+          .field(
+              "best", &R::best,
+              {.doc = "step of the lowest validation loss; the folder best beside the result has its state",
+               .left_out = true})
           .field("sample", &R::sample,
-                 {.doc = "what the trained model continues prompts with, each token the most probable one; "
-                         "by the first round",
+                 {.doc = "greedy continuations of the prompts by the trained model; first round only",
                   .left_out = true})
           .custom(counters_field())
           .part("flops_per_token", flops_part(),
-                {.doc = "mfu, mfu_causal, hfu: FLOPs by each formula, of the timed steps together, over the "
-                        "tokens that they processed",
+                {.doc = "mfu, mfu_causal, hfu: FLOPs of the timed steps by each formula, divided by their "
+                        "processed tokens",
                  .left_out = true})
           .field("compile_seconds", &R::compile_seconds, {})
           .field("notes", &R::notes, {})
-          .field("ranks", &R::ranks,
-                 {.doc = "of rank 0, where several trained together: one each", .left_out = true})
-          .field("mesh", &R::mesh, {.doc = "its dimensions, outermost first", .left_out = true})
+          .field("ranks", &R::ranks, {.doc = "one entry per rank, in the result of rank 0", .left_out = true})
+          .field("mesh", &R::mesh, {.doc = "dimensions of the mesh, outermost first", .left_out = true})
           .field("warnings", &R::warnings,
-                 {.doc = "what puts the result in doubt; absent where nothing does", .left_out = true})
+                 {.doc = "reasons to doubt the result; absent: none", .left_out = true})
           .field("requested_bytes", &R::requested_bytes,
                  {.doc = "oom: size of the allocation that failed",
                   .nullable = true,
                   .left_out = true,
                   .integer = true})
-          .field("rank", &R::rank, {.doc = "of several ranks, the one that failed first", .left_out = true})
+          .field("rank", &R::rank, {.doc = "rank that failed first, of several ranks", .left_out = true})
           .field("cause", &R::cause,
-                 {.doc = "of several ranks, one that failed: own, or a collective that ended because another "
-                         "rank went away, or did not arrive in time. Of a run: lost, something outside ended "
-                         "it or a rank of it, and --resume goes on with it where it has saved a state; "
-                         "missing, a rank was not there when it was to begin, and --resume makes it again",
+                 {.doc = "cause of a failure. Of a rank: own, or a collective that ended because another "
+                         "rank ended or was late. Of a run: lost (the run or one of its ranks was ended from "
+                         "outside; --resume continues from its saved state, if any) or missing (a rank was "
+                         "absent at the start; --resume reruns it)",
                   .left_out = true})
-          .field(
-              "turns", &R::turns,
-              {.doc = "in what the controller stores: runs with the same one were interleaved step by step "
-                      "(docs/guides/running.md), so their steps of one number were made "
-                      "within seconds",
-               .left_out = true})
+          .field("turns", &R::turns,
+                 {.doc = "written by the controller: runs with the same value were interleaved step by step "
+                         "(docs/guides/running.md)",
+                  .left_out = true})
           .field("cut", &R::cut,
-                 {.doc = "in what the controller stores: why the run ended before its last step",
+                 {.doc = "written by the controller: why the run ended before its last step",
                   .left_out = true,
                   .schema = {{"enum", {"time limit", "interrupt"}}}})
           .then([](R& result) {
             if (result.tokens_per_second && !(*result.tokens_per_second > 0))
               throw Error("tokens_per_second is " + shown(Json(*result.tokens_per_second)) +
-                          ", and a speed is above 0");
+                          ", but must be above 0");
             if (!result.trained_tokens_per_second)
               result.trained_tokens_per_second = result.tokens_per_second;
           })
@@ -361,7 +364,7 @@ RunResult run_result_from_json(const Json& json, const std::string& where) {
   } catch (const Error& e) {
     throw e.at(where);
   } catch (const Json::exception& e) {
-    throw Error(std::string("not a run's result: ") + e.what(), {}, where);
+    throw Error(std::string("invalid result of a run: ") + e.what(), {}, where);
   }
 }
 
@@ -388,8 +391,7 @@ std::string unhealthy(const RunResult& result, Trainer trainer) {
     if (!std::isfinite(step.loss)) return "the loss is not finite" + at;
     if (step.grad_norm == 0) return "the gradient norm is zero" + at + ": nothing is trained";
     if (norms && step.timed && !std::isfinite(step.grad_norm))
-      return "the gradient norm is not finite, or its update was skipped," + at +
-             "; more warm-up steps may help";
+      return "the gradient norm is not finite, or its update was skipped," + at + "; increase train.warmup";
   }
   return {};
 }

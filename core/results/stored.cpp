@@ -88,18 +88,18 @@ void load_runs(const Sums& sums, Stored& stored) {
 
 /// Says which of the folders that are taken for one it is.
 [[noreturn]] void throw_no_report(const fs::path& folder) {
-  const std::string what = "'" + folder.string() + "' is no folder of a report: ";
+  const std::string what = "'" + folder.string() + "' is not a report folder: ";
   if (!fs::is_directory(folder))
-    throw Error(what + "there is no such folder", "give reports/<experiment>/<label>");
+    throw Error(what + "the folder does not exist", "give reports/<experiment>/<label>");
   if (is_there(folder / "report.md"))
     throw Error(what + "experiment.json and results.json are missing",
-                "one of them is needed: run the experiment here, or take the folder that the run wrote");
+                "one of them is needed: run the experiment, or give the folder that a run wrote");
   std::vector<std::string> labels;
   for (const auto& entry : fs::directory_iterator(folder))
     if (is_there(entry.path() / "experiment.json")) labels.push_back(entry.path().filename().string());
   std::ranges::sort(labels);
-  throw Error(what + "experiment.json is missing",
-              labels.empty() ? "give reports/<experiment>/<label>" : "labels in it: " + join(labels));
+  throw Error(what + "experiment.json is missing", labels.empty() ? "give reports/<experiment>/<label>"
+                                                                  : "labels in this folder: " + join(labels));
 }
 void check_order(const std::vector<Variant>& variants, const std::string& where) {
   for (size_t i = 0; i < variants.size(); ++i) {

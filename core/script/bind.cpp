@@ -15,7 +15,7 @@ Object* self_of(lua_State* lua, const Function& function) {
   Object* self = object_at(lua, 1);
   if (self != nullptr && class_of(*self) == function.owner) return self;
   const std::string title = function.title();
-  throw Error(title + " needs the " + function.owner + " that it belongs to",
+  throw Error(title + " needs its " + function.owner + " as the receiver",
               "call it with a colon: " + title + (function.parameters.empty() ? "()" : " { ... }"));
 }
 
@@ -112,8 +112,8 @@ int index_object(lua_State* lua) {
     const std::string bare = lua_type(lua, 2) == LUA_TSTRING ? lua_tolstring(lua, 2, nullptr) : "";
     throw Error((owner.empty() ? "optrush" : "this " + owner) + " has no " + key,
                 bare == "swiglu_stack"
-                    ? "take rush.operator(\"mlp\", { dim = …, ffn_dim = …, [\"repeat\"] = … })"
-                : names.empty() ? "it is only handed to other functions"
+                    ? "use rush.operator(\"mlp\", { dim = …, ffn_dim = …, [\"repeat\"] = … })"
+                : names.empty() ? "it has no fields; pass it to other functions"
                                 : did_you_mean(bare, names));
   });
   raise(lua, failure);
@@ -122,7 +122,7 @@ int index_object(lua_State* lua) {
 int refuse_assignment(lua_State* lua) {
   Object& failure = push_object(lua);
   attempt(lua, failure, [&](Object&) {
-    throw Error("the objects of optrush cannot be changed", "keep your own values in a table of your own");
+    throw Error("the objects of optrush cannot be changed", "store your values in a separate table");
   });
   raise(lua, failure);
 }

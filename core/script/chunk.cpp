@@ -30,14 +30,14 @@ std::string hint(const std::string& message) {
     if (name.empty()) continue;
     if (name == "rush") return "start with: local rush = require \"optrush\"";
     if (std::ranges::count(withheld_names(), name) != 0)
-      return "scripts have no '" + name + "': they read no files, start no programs and load no binary code";
+      return "scripts have no '" + name + "': they cannot read files, start programs or load binary code";
     if (const auto best = nearest(name, global_names()); label == std::string("(global") && !best.empty())
       return "did you mean '" + best + "'?";
   }
-  if (message.find("stack overflow") != std::string::npos) return "does a function call itself without end?";
+  if (message.find("stack overflow") != std::string::npos) return "check for endless recursion";
   if (message.find("runs without end") != std::string::npos)
-    return "an experiment only describes runs; does a loop never end?";
-  if (message.find("binary chunk") != std::string::npos) return "only Lua source is run";
+    return "check for an endless loop: a script only describes runs";
+  if (message.find("binary chunk") != std::string::npos) return "give Lua source code";
   return {};
 }
 
@@ -86,10 +86,10 @@ Error script_error(lua_State* lua, int status) {
   const ScriptContext& context = context_of(lua);
   if (status == LUA_ERRMEM)
     return Error("the script needs more than " + std::to_string(kMostScriptMemory >> 20U) + " MiB of memory",
-                 "an experiment only describes runs; does a loop or a string grow without end?",
+                 "check for a table or string that grows in a loop: a script only describes runs",
                  context.script().filename());
   const char* text =
-      lua_type(lua, -1) == LUA_TSTRING ? lua_tolstring(lua, -1, nullptr) : "an error without a text";
+      lua_type(lua, -1) == LUA_TSTRING ? lua_tolstring(lua, -1, nullptr) : "an error without a message";
   const std::string message = text;
   if (context.last_error && message == context.last_error->what()) return *context.last_error;
   const bool traced = context.traceback.message == message;

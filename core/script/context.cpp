@@ -23,8 +23,8 @@ fs::path ScriptContext::resolve(const std::string& path) const {
 }
 
 std::string ScriptContext::start_of(const std::string& path) const {
-  return is_given(path) ? "a relative path of the command line starts at the working directory"
-                        : "a relative path starts at the script's folder";
+  return is_given(path) ? "relative paths on the command line start at the working directory"
+                        : "relative paths start at the script's folder";
 }
 
 const Catalogue& ScriptContext::catalogue() {
@@ -72,8 +72,9 @@ Json ScriptContext::argument(const OptionSchema& schema) {
       }
     });
   if (const auto before = arguments_.find(schema.name); before != arguments_.end() && *before != value)
-    throw Error("the argument " + schema.name + " had another default before: " + before->dump(),
-                "ask once, and keep the value in a local");
+    throw Error(
+        "the argument " + schema.name + " was read before with a different default: " + before->dump(),
+        "read it once, and keep the value in a local variable");
   arguments_[schema.name] = value;
   return value;
 }
@@ -83,9 +84,10 @@ void ScriptContext::refuse_unknown_arguments() const {
   for (const auto& [name, value] : arguments_.items()) names.push_back(name);
   for (const auto& [name, text] : options_.arguments)
     if (!arguments_.contains(name))
-      throw UsageError("the script has no argument '" + name + "'",
-                       names.empty() ? "it reads none; --set changes settings" : did_you_mean(name, names),
-                       "--arg");
+      throw UsageError(
+          "the script has no argument '" + name + "'",
+          names.empty() ? "it has no arguments; use --set to change settings" : did_you_mean(name, names),
+          "--arg");
 }
 
 const Json& ScriptContext::gpu() {
@@ -113,7 +115,8 @@ std::optional<bool> ScriptContext::holds(const RunSpec& spec, double memory_byte
 void ScriptContext::check_options() {
   if (!options_.preset.empty() && !asked_for_preset_)
     through_host([] {
-      throw UsageError("the script has no presets", "leave --preset out; --set changes settings", "--preset");
+      throw UsageError("the script has no presets", "leave out --preset; use --set to change settings",
+                       "--preset");
     });
   through_host([&] { refuse_unknown_arguments(); });
 }

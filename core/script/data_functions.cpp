@@ -47,8 +47,7 @@ Object preferences(ScriptContext& context, const Call& call) {
 Object tokens(ScriptContext& context, const Call& call) {
   const fs::path file = existing(context, call.arguments.at("file").text());
   if (!fs::is_regular_file(file))
-    throw Error("'" + file.string() + "' is not a file",
-                "docs/reference/formats.md has the format of a token file");
+    throw Error("'" + file.string() + "' is not a file", "give a token file (docs/reference/formats.md)");
   return validated({.kind = "tokens", .path = file}, call.where);
 }
 
@@ -57,7 +56,7 @@ Object corpus(ScriptContext&, const Call& call) {
       .name = call.arguments.at("name").text(), .path = torch_folder() / "include", .extensions = {".h"}};
   if (!fs::is_directory(corpus.path))
     throw Error("corpus '" + corpus.name + "': no folder '" + corpus.path + "'",
-                "there is no LibTorch there; set up again, or give rush.text a folder of your own");
+                "LibTorch is missing there; run the set-up again, or give rush.text a different folder");
   return corpus;
 }
 }  // namespace optrush::functions

@@ -34,20 +34,21 @@ void check_view(const Part& part, const RunSpec& base) {
       for (const auto& rung : axis) names.push_back(rung.name);
     const auto times = std::ranges::count(names, view.against);
     if (times == 0)
-      throw Error("exp:grid: against names '" + view.against + "', which is no rung of it",
+      throw Error("exp:grid: against names '" + view.against + "', which is not a rung of the grid",
                   did_you_mean(view.against, names));
     if (times > 1)
-      throw Error("exp:grid: against names '" + view.against + "', which is a rung of several axes",
-                  "give the choices of each axis names of their own");
+      throw Error("exp:grid: against names '" + view.against + "', which is a rung on several axes",
+                  "give the rungs of each axis unique names");
   }
   if (view.x.empty() != view.curves.empty())
-    throw Error("exp:grid: x and curves go together", R"(x = "train.seq_len", curves = { "peak_memory" })");
+    throw Error("exp:grid: x and curves must be given together",
+                R"(x = "train.seq_len", curves = { "peak_memory" })");
   std::string path = "/" + view.x;
   std::ranges::replace(path, '.', '/');
   const Json spec = to_json(base);
   const Json::json_pointer pointer(view.x.empty() ? "" : path);
   if (!view.x.empty() && (!spec.contains(pointer) || !spec.at(pointer).is_number()))
-    throw Error("exp:grid: '" + view.x + "' is no numeric setting", R"(as in x = "train.seq_len")");
+    throw Error("exp:grid: '" + view.x + "' is not a numeric setting", R"(for example x = "train.seq_len")");
 }
 
 /// A number of rounds, or until when.
@@ -55,10 +56,10 @@ void take_rounds(const LuaTable& options, Experiment& experiment) {
   const auto *rounds = options.find("rounds"), *within = options.find("within"),
              *at_most = options.find("at_most");
   if (rounds != nullptr && (within != nullptr || at_most != nullptr))
-    throw Error("exp:run: rounds is an exact number, within and at_most leave it open",
+    throw Error("exp:run: rounds fixes the number of rounds, within and at_most do not",
                 R"(give rounds = 5, or within = 0.03, at_most = "5m")");
   if ((within != nullptr) != (at_most != nullptr))
-    throw Error("exp:run: within and at_most go together", R"(within = 0.03, at_most = "5m")");
+    throw Error("exp:run: within and at_most must be given together", R"(within = 0.03, at_most = "5m")");
   if (rounds != nullptr) experiment.rounds = rounds->json().get<int64_t>();
   if (within != nullptr)
     experiment.until = Until{within->json().get<double>(), seconds_from(at_most->json(), "exp:run: at_most")};
@@ -70,9 +71,9 @@ std::string saved_state(const std::string& given, const ScriptContext& context) 
   for (const auto& candidate : {folder, folder / "state"})
     if (std::filesystem::is_regular_file(candidate / "state.json"))
       return std::filesystem::absolute(candidate).lexically_normal().string();
-  throw Error(
-      "no state was saved in '" + folder.string() + "'",
-      "name the folder of a run with save = { every = ... }, as its report does; " + context.start_of(given));
+  throw Error("no state was saved in '" + folder.string() + "'",
+              "give the folder of a run with save = { every = ... }; its report names it; " +
+                  context.start_of(given));
 }
 
 RunSpec validating(const RunSpec& base, const LuaTable& given, const std::string& where) {
@@ -106,7 +107,8 @@ std::string folder_name(const std::string& text, const std::string& what) {
   bool valid = !text.empty() && text.size() <= 80 && plain(text[0]);
   for (const char c : text) valid = valid && (plain(c) || c == '.' || c == '_' || c == '-');
   if (!valid)
-    throw Error(what + " cannot be '" + text + "'", "it names a folder: letters, digits, '.', '_' and '-'");
+    throw Error(what + " cannot be '" + text + "'",
+                "it becomes a folder name: use letters, digits, '.', '_' and '-'");
   return text;
 }
 
@@ -155,7 +157,7 @@ Object ladder(ScriptContext& context, const Call& call) {
                    .trial = trial != nullptr && trial->json().get<bool>()},
                   context);
     else if (given.has("memory") || (trial != nullptr && trial->json().get<bool>()))
-      throw Error("exp:ladder: memory and trial are of a batch that is looked for", R"(batch = "max")");
+      throw Error("exp:ladder: memory and trial need batch = \"max\"", R"(batch = "max")");
   }
   add_part(draft_of(call), std::move(part));
   return {};
@@ -163,8 +165,7 @@ Object ladder(ScriptContext& context, const Call& call) {
 
 Object ablation(ScriptContext&, const Call& call) {
   auto rungs = rungs_of(call.arguments.at("rungs"), "the ablation");
-  if (rungs.size() == 1)
-    throw Error("an ablation of one rung compares nothing", "give it two rungs or more, or use exp:ladder");
+  if (rungs.size() == 1) throw Error("an ablation needs at least two rungs", "add a rung, or use exp:ladder");
   add_part(draft_of(call), {.arrangement = Arrangement::ablation, .rungs = std::move(rungs)});
   return {};
 }

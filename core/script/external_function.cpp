@@ -33,7 +33,7 @@ std::string named_file(const LuaTable& table, const std::string& field, const Sc
   const fs::path file = context.resolve(value->text());
   if (!fs::is_regular_file(file))
     throw Error("rush.external: no file '" + file.string() + "'",
-                "a relative path starts at the script's folder");
+                "relative paths start at the script's folder");
   return value->text();
 }
 
@@ -49,7 +49,7 @@ std::map<std::string, std::string> hashed_files(const External& external,
     const fs::path file = context.resolve(name);
     if (!fs::is_regular_file(file))
       throw Error("rush.external: no file '" + file.string() + "'",
-                  "a relative path starts at the script's folder");
+                  "relative paths start at the script's folder");
     hashes[name] = sha256_file(file);
   }
   return hashes;

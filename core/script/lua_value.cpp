@@ -28,8 +28,7 @@ class Reader {
   explicit Reader(lua_State* lua) : lua_(lua) {}
 
   LuaValue read(int index, int depth) {
-    if (++count_ > kMostValues)
-      throw Error("a table of more than 100000 values", "nothing here needs that many");
+    if (++count_ > kMostValues) throw Error("a table of more than 100000 values", "use fewer values");
     switch (lua_type(lua_, index)) {
       case LUA_TNONE:
       case LUA_TNIL:
@@ -55,7 +54,7 @@ class Reader {
  private:
   double number(int index) const {
     const double value = lua_tonumberx(lua_, index, nullptr);
-    if (!std::isfinite(value)) throw Error("a number that is not finite", "is there a division by zero?");
+    if (!std::isfinite(value)) throw Error("a number that is not finite", "check for a division by zero");
     return value;
   }
 
@@ -68,7 +67,8 @@ class Reader {
   }
 
   LuaTable table(int index, int depth) {
-    if (depth > kDeepest) throw Error("a table nested deeper than 32 levels", "does it contain itself?");
+    if (depth > kDeepest)
+      throw Error("a table nested deeper than 32 levels", "check for a table that contains itself");
     if (lua_checkstack(lua_, 4) == 0) throw Error("the Lua stack is full");
     if (lua_getmetatable(lua_, index) != 0)
       throw Error("a table with a metatable", "give a plain table: inherited fields would be ignored");
@@ -84,12 +84,12 @@ class Reader {
         items.emplace(lua_tointegerx(lua_, -1, nullptr), std::move(value));
       else
         throw Error(std::string("a table with a key of type ") + lua_typename(lua_, lua_type(lua_, -1)),
-                    "keys are names, or 1, 2, ... of a list");
+                    "use names as keys, or 1, 2, ... in a list");
     }
     for (auto& [position, value] : items) {
       const auto expected = static_cast<lua_Integer>(result.items.size()) + 1;
       if (position != expected)
-        throw Error("a list without item " + std::to_string(expected), "a nil in the middle leaves a hole");
+        throw Error("a list without item " + std::to_string(expected), "remove the nil inside the list");
       result.items.push_back(std::move(value));
     }
     return result;
@@ -124,8 +124,7 @@ Json to_json(const LuaValue& value, const std::string& subject) {
   if (const auto* json = std::get_if<Json>(&value.data)) return *json;
   if (!value.is_table()) throw Error(subject + " must be plain values, but is " + shown(value));
   const auto& [items, fields] = value.table();
-  if (!items.empty() && !fields.empty())
-    throw Error(subject + " is " + shown(value), "one of the two is needed here");
+  if (!items.empty() && !fields.empty()) throw Error(subject + " is " + shown(value), "give one of the two");
   Json result = items.empty() ? Json::object() : Json::array();
   for (const auto& item : items)
     result.push_back(to_json(item, subject + "[" + std::to_string(result.size() + 1) + "]"));

@@ -31,8 +31,8 @@ void refuse_own_batch(const Rung& rung) {
   const auto train = rung.settings.find("train");
   for (const char* key : {"micro_batch", "accumulation", "global_batch"})
     if (train != rung.settings.end() && train->contains(key))
-      throw Error("rung '" + rung.name + "' sets train." + key + ", and batch = \"max\" chooses the batch",
-                  "leave it out, or put this rung in a ladder without that option", rung.where);
+      throw Error("rung '" + rung.name + "' sets train." + key + ", but batch = \"max\" chooses the batch",
+                  "remove the setting, or move this rung to a ladder without batch = \"max\"", rung.where);
 }
 }  // namespace
 
@@ -48,8 +48,8 @@ double memory_limit(const LuaTable& options, ScriptContext& context, const std::
       return kShareOfFree * free / static_cast<double>(ranks);
   const Json& gpu = on_gpu(context) ? context.gpu() : Json();
   if (gpu.is_null())
-    throw Error(who + ": there is no GPU whose memory could be meant",
-                R"(memory = "16GB" says how much there is)");
+    throw Error(who + ": no GPU was found, so its memory is unknown",
+                R"(give the memory, for example memory = "16GB")");
   return kShareOfTensors * gpu.at("memory_bytes").get<double>();
 }
 
@@ -102,12 +102,12 @@ void fill_memory(Part& ladder, const Experiment& experiment, BatchLimits limits,
     const auto batch = largest_micro_batch(stack, limits, context);
     if (!batch && limits.trial) continue;  // a dry run can't know: the batch of the rung below
     if (!batch)
-      throw Error("rung '" + rung.name + "': what its step takes can't be predicted",
-                  "trial = true finds the batch by running it", rung.where);
+      throw Error("rung '" + rung.name + "': the memory of its step cannot be predicted",
+                  "set trial = true to find the batch by test runs", rung.where);
     if (*batch == 0)
       throw Error("rung '" + rung.name + "': not even one sequence fits into " +
                       std::to_string(std::llround(limits.memory_bytes)) + " bytes",
-                  "give more memory, or a shorter sequence or smaller model", rung.where);
+                  "raise memory, or use a shorter sequence or a smaller model", rung.where);
     rung.settings["train"]["micro_batch"] = *batch;
     rung.settings["train"]["accumulation"] = limits.divides / *batch;
   }

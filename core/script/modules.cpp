@@ -26,9 +26,9 @@ fs::path file_of(const std::string& name) {
     path += c == '.' ? '/' : c;
   }
   if (!valid || !in_word)
-    throw Error(
-        "'" + name + "' is not the name of a module",
-        "words joined by dots name a file in the script's folder or in the library: require \"folder.file\"");
+    throw Error("'" + name + "' is not the name of a module",
+                "write words joined by dots: require \"folder.file\" names a file in the script's folder or "
+                "the library");
   return path + ".lua";
 }
 
@@ -48,7 +48,8 @@ fs::path find_module(const std::string& name, const ScriptContext& context) {
     fs::path found = fs::canonical(root / file, error);
     if (error || !fs::is_regular_file(found)) continue;
     if (is_inside(found, root)) return found;
-    throw Error("module '" + name + "' is a link out of " + root.string(), "copy the file there");
+    throw Error("module '" + name + "' is a link to a file outside of " + root.string(),
+                "copy the file into the folder");
   }
   throw Error("no module '" + name + "'", "looked for " + file.string() + " in " + join(folders, " and "));
 }
@@ -63,7 +64,7 @@ std::string name_in_messages(const fs::path& file, const ScriptContext& context)
 /// Canonical path of the module that a script asks for, or "optrush".
 Json resolve(lua_State* lua) {
   if (lua_type(lua, 1) != LUA_TSTRING)
-    throw Error("require takes the name of a module", "as in require \"optrush\"");
+    throw Error("require needs the name of a module", "for example require \"optrush\"");
   size_t size = 0;
   const char* text = lua_tolstring(lua, 1, &size);
   const std::string name(text, size);
@@ -77,8 +78,8 @@ Json begin_loading(const Json& path, ScriptContext& context) {
   if (const auto first = std::ranges::find(loading, name); first != loading.end()) {
     std::vector<std::string> circle(first, loading.end());
     circle.push_back(name);
-    throw Error("modules that require each other: " + join(circle, " -> "),
-                "move what they share into a module of its own");
+    throw Error("modules require each other: " + join(circle, " -> "),
+                "move their common code into a separate module");
   }
   Json chunk = {{"name", "@" + name}, {"source", chunk_source(path.get<std::string>())}};
   loading.push_back(name);

@@ -49,9 +49,9 @@ LlamaSpec olmo_1b() {
 
 const std::vector<Preset>& llama_presets() {
   static const std::vector<Preset> presets = {
-      {"nano", "2 layers of 64: seconds a run; for trying a script out", small(64, 2, 4, 2, 172)},
-      {"tiny", "4 layers of 256: a laptop's CPU", small(256, 4, 8, 4, 688)},
-      {"small", "8 layers of 512: a workstation's CPU, or any GPU", small(512, 8, 8, 4, 1376)},
+      {"nano", "2 layers of 64: a few seconds per run, to try a script", small(64, 2, 4, 2, 172)},
+      {"tiny", "4 layers of 256: for a laptop's CPU", small(256, 4, 8, 4, 688)},
+      {"small", "8 layers of 512: for a workstation's CPU or any GPU", small(512, 8, 8, 4, 1376)},
       {"llama-3.2-1b", "Llama 3.2 1B", llama3(2048, 16, 32, 64, 8192, 32, true)},
       {"llama-3.2-3b", "Llama 3.2 3B", llama3(3072, 28, 24, 128, 8192, 32, true)},
       {"llama-3.1-8b", "Llama 3.1 8B", llama3(4096, 32, 32, 128, 14336, 8, false)},

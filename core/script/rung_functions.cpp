@@ -28,8 +28,8 @@ void apply_settings(Rung& rung, const LuaTable& table, ScriptContext& context) {
   rung.without = rung_words(table, "without");
   if (const auto* over = table.find("over")) rung.over = over->text();
   if (!rung.replace.empty() && rung.plugins.empty())
-    throw Error("rush.rung: replace needs a plugin that takes the place",
-                "to take one off, say without = ...");
+    throw Error("rush.rung: replace needs a plugin of the rung as the replacement",
+                "to remove a plugin, use without = ...");
 }
 }  // namespace
 
@@ -43,12 +43,12 @@ Object rung(ScriptContext& context, const Call& call) {
     if (options != nullptr || settings != nullptr)
       throw Error(
           "rush.rung: too many tables",
-          "rush.rung(name, plugin, options, settings), or rush.rung(name, settings) without a plugin");
+          "write rush.rung(name, plugin, options, settings), or rush.rung(name, settings) without a plugin");
     settings = plugin;
   } else if (plugin != nullptr) {
     rung.plugins = {plugin_use(plugin->text(), options, context, call.where)};
   } else if (options != nullptr) {
-    throw Error("rush.rung: options without a plugin", "rush.rung(name, plugin, options)");
+    throw Error("rush.rung: options without a plugin", "write rush.rung(name, plugin, options)");
   }
   if (settings != nullptr) apply_settings(rung, settings->table(), context);
   return rung;

@@ -12,14 +12,16 @@ std::vector<Rung> axis_of(const LuaValue& item, size_t number) {
   else
     rungs.push_back(item.object<Rung>());
   if (rungs.empty())
-    throw Error("exp:search: part " + std::to_string(number) + " has no rung", "put rush.rung(...) into it");
+    throw Error("exp:search: part " + std::to_string(number) + " has no rung",
+                "put rush.rung(...) into the part");
   for (const Rung& rung : rungs) {
     if (rung.external)
-      throw Error("exp:search: '" + rung.name + "' is another program, which nothing can be stacked on",
-                  "measure it in a ladder, beside what the search found", rung.where);
+      throw Error(
+          "exp:search: '" + rung.name + "' is an external program, on which plugins cannot be stacked",
+          "measure it in a ladder with the stack that the search found", rung.where);
     if (!rung.over.empty())
-      throw Error("exp:search: '" + rung.name + "' stands over '" + rung.over + "'",
-                  "a search finds the order by itself: leave `over` out", rung.where);
+      throw Error("exp:search: '" + rung.name + "' is placed over '" + rung.over + "'",
+                  "leave out `over`: a search determines the order", rung.where);
   }
   return rungs;
 }
@@ -30,7 +32,7 @@ Object search(ScriptContext& context, const Call& call) {
   Experiment experiment = draft.experiment;
   if (!experiment.parts.empty())
     throw Error("exp:search: the experiment has a ladder, an ablation or a grid already",
-                "give the search an experiment of its own");
+                "use a separate experiment for the search");
   SearchRequest request;
   for (const auto& item : call.arguments.at("parts").table().items)
     request.axes.push_back(axis_of(item, request.axes.size() + 1));

@@ -44,10 +44,10 @@ void check_dtype_of(const LuaValue& settings, ScriptContext& context, const std:
 
 std::string one_line(const std::string& text, const std::string& what) {
   if (text.empty() || text.size() > kLongestLine)
-    throw Error(what + " must be one line of 1 to 80 bytes", "it stands in a table of the report");
+    throw Error(what + " must be one line of 1 to 80 bytes", "shorten it: it is a table entry of the report");
   if (has_hidden_character(text))
-    throw Error(what + " has a character that isn't seen, such as a line end: '" + printable(text) + "'",
-                "it stands in a table of the report, and in charts");
+    throw Error(what + " contains an invisible character, such as a line end: '" + printable(text) + "'",
+                "remove the character: tables and charts show the text");
   return text;
 }
 }  // namespace optrush

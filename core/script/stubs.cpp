@@ -97,7 +97,8 @@ std::string lua_stubs(const std::vector<PluginDescription>& plugins) {
   for (const auto& known : api().classes) text += class_stub(known);
   for (const auto& plugin : plugins) text += options_stub(plugin);
   text +=
-      "---Measures what each training optimization really buys: docs/reference/lua.md.\nlocal rush = {}\n\n";
+      "---Measures the speed and memory effect of each training optimization: docs/reference/lua.md.\nlocal "
+      "rush = {}\n\n";
   for (const auto& function : api().functions)
     if (!function.property) text += function_stub(function, plugins);
   return text + "return rush\n";

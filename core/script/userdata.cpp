@@ -79,7 +79,7 @@ void raise(lua_State* lua, const Object& failure) {
   if (const auto* known = std::get_if<Failure>(&failure))
     lua_pushlstring(lua, known->text.data(), known->text.size());
   else
-    lua_pushliteral(lua, "an error without a text");
+    lua_pushliteral(lua, "an error without a message");
   lua_error(lua);
   std::abort();  // lua_error() never returns
 }

@@ -16,10 +16,10 @@ constexpr const char* kStages = "tried";
 /// Invalid combinations are refused before anything runs.
 void check(const Experiment& experiment, const RunRequest& run) {
   if (!run.only.empty())
-    throw UsageError("--only names rungs, and a search chooses them itself", "leave --only out");
+    throw UsageError("--only cannot be combined with a search, which chooses its rungs", "leave out --only");
   if (!experiment.until)
-    throw UsageError("--rounds is an exact number, and a search runs as many as it takes",
-                     "bound it by --within and --at-most");
+    throw UsageError("--rounds cannot be combined with a search, which runs as many rounds as needed",
+                     "limit it with --within and --at-most");
 }
 
 /// Stages of an earlier search are kept where this one goes on with it.

@@ -28,7 +28,7 @@ constexpr double kShortestStage = 1;  // seconds
 
 Trial trial_of(const Row& row) {
   if (!row.ok()) return {.reason = std::string(to_string(row.status)) + ": " + row.reason};
-  if (!row.previous.speed) return {.reason = "it has no round together with the reference"};
+  if (!row.previous.speed) return {.reason = "it has no common round with the reference"};
   const Verdict verdict = verdict_of(*row.previous.speed);
   return {.ok = true,
           .said = ratio_text(*row.previous.speed) +
@@ -96,9 +96,10 @@ Forecast StageLaboratory::planned(const Picks& picks) {
   const auto memory = planned_memory(planned->plan);
   if (!memory) return {Forecast::End::fits, "", 0};
   if (request_.memory_bytes && memory->least > *request_.memory_bytes)
-    return {Forecast::End::too_large,
-            "a step needs " + bytes(memory->least) + ", and memory is " + bytes(*request_.memory_bytes),
-            memory->least};
+    return {
+        Forecast::End::too_large,
+        "a step needs " + bytes(memory->least) + ", but the memory limit is " + bytes(*request_.memory_bytes),
+        memory->least};
   return {Forecast::End::fits, "", memory->bounded_by.empty() ? memory->peak : 0};
 }
 

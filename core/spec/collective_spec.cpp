@@ -9,18 +9,15 @@ const Fields<CollectiveSpec>& collective_fields() {
                     {.name = "op",
                      .doc = "which",
                      .choices = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv"}})
-          .optional(&T::bytes,
-                    {.name = "bytes",
-                     .doc = "of the larger of a rank's input and output, as nccl-tests counts; rounded "
-                            "up to fp32 numbers that the ranks share evenly",
-                     .min = 4,
-                     .max = int64_t{1} << 36})
-          .optional(&T::repeat,
-                    {.name = "repeat",
-                     .doc = "calls in a step, one after the other, so that what surrounds them weighs "
-                            "little",
-                     .min = 1,
-                     .max = 100000});
+          .optional(&T::bytes, {.name = "bytes",
+                                .doc = "bytes of the larger of a rank's input and output, as in nccl-tests; "
+                                       "rounded up to an equal number of fp32 elements per rank",
+                                .min = 4,
+                                .max = int64_t{1} << 36})
+          .optional(&T::repeat, {.name = "repeat",
+                                 .doc = "calls per step, to reduce the share of other work",
+                                 .min = 1,
+                                 .max = 100000});
   return fields;
 }
 

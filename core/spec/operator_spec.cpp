@@ -19,14 +19,17 @@ const Fields<OperatorSpec>& operator_fields() {
                                          "mlp", "head_loss"}})
           .optional(&T::dim, {.name = "dim", .doc = "width of each input", .min = 1, .max = kLargest})
           .optional(&T::n_heads, {.name = "n_heads",
-                                  .doc = "of position and attention, which cut dim into them",
+                                  .doc = "number of heads of position and attention; must divide dim",
                                   .min = 1,
                                   .max = kLargest})
-          .optional(&T::ffn_dim, {.name = "ffn_dim", .doc = "inner width of mlp", .min = 1, .max = kLargest})
-          .optional(&T::vocab_size, {.name = "vocab_size", .doc = "of head_loss", .min = 2, .max = kLargest})
+          .optional(&T::ffn_dim,
+                    {.name = "ffn_dim", .doc = "inner width of the operator mlp", .min = 1, .max = kLargest})
+          .optional(&T::vocab_size, {.name = "vocab_size",
+                                     .doc = "vocabulary of the operator head_loss",
+                                     .min = 2,
+                                     .max = kLargest})
           .optional(&T::repeat, {.name = "repeat",
-                                 .doc = "how often, one after the other, so that what surrounds it weighs "
-                                        "little",
+                                 .doc = "calls per step, to reduce the share of other work",
                                  .min = 1,
                                  .max = 1000});
   return fields;
@@ -40,10 +43,10 @@ OperatorSpec operator_from_json(const Json& json, const std::string& where) {
                     std::to_string(spec.n_heads) + ")",
                 "change one of them", where);
   if (spec.op == "position" && spec.dim / spec.n_heads % 2 != 0)
-    throw Error("heads of " + std::to_string(spec.dim / spec.n_heads) + " can't be rotated in halves",
-                "give them an even width", where);
+    throw Error("heads of " + std::to_string(spec.dim / spec.n_heads) + " cannot be rotated in pairs",
+                "make model.dim / model.n_heads even", where);
   if (spec.op == "head_loss" && spec.repeat != 1)
-    throw Error("model.repeat: a head_loss gives a number, which no other can start from", "leave it out",
+    throw Error("model.repeat does not apply to head_loss, whose output is a single number", "leave it out",
                 where);
   return spec;
 }

@@ -22,16 +22,16 @@ struct Owned {
 const std::vector<Owned>& owned() {
   static const std::vector<Owned> all = {
       {{"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"},
-       "says where a rank is, which the start of a run decides",
-       "say train = { world_size = ... }"},
-      {{"OMP_NUM_THREADS", "MKL_NUM_THREADS"}, "follows from the threads of the run", "say threads = ..."},
-      {{"CUDA_VISIBLE_DEVICES"},
-       "decides what machine all rungs are measured on",
-       "set it for optrush itself"},
+       "is set for each rank at the start of a run",
+       "use train = { world_size = ... }"},
+      {{"OMP_NUM_THREADS", "MKL_NUM_THREADS"},
+       "follows from the number of threads of the run",
+       "use threads = ..."},
+      {{"CUDA_VISIBLE_DEVICES"}, "would change the machine for all rungs", "set it for optrush itself"},
       {{"LD_PRELOAD"},
-       "would be passed over in silence where a library is missing",
-       "set it for optrush itself; rush.external takes preload = { ... }"},
-      {{"LD_LIBRARY_PATH"}, "decides which torch is loaded", "set it for optrush itself"},
+       "would be ignored silently if a library is missing",
+       "set it for optrush itself; in rush.external, use preload = { ... }"},
+      {{"LD_LIBRARY_PATH"}, "would change the torch that is loaded", "set it for optrush itself"},
   };
   return all;
 }
@@ -46,12 +46,12 @@ bool is_variable(const std::string& name) {
 /// the program, a launcher or another setting decides. The Error says what to do instead.
 void check_run_variable(const std::string& name, const std::string& where) {
   if (!is_variable(name))
-    throw Error("env: " + shown(Json(name)) + " is no name of an environment variable",
-                "letters, digits and '_', no digit first", where);
+    throw Error("env: " + shown(Json(name)) + " is not a valid name of an environment variable",
+                "use letters, digits and '_', and do not start with a digit", where);
   const auto refuse = [&](const std::string& why, const std::string& cure) {
     throw Error("env: a run can't set " + name + ": it " + why, cure, where);
   };
-  if (name.starts_with("OPTRUSH_")) refuse("is one of the program's own", "set it for optrush itself");
+  if (name.starts_with("OPTRUSH_")) refuse("belongs to optrush itself", "set it for optrush itself");
   for (const auto& some : owned())
     if (std::ranges::find(some.names, name) != some.names.end()) refuse(some.why, some.cure);
 }
@@ -105,7 +105,7 @@ Fields<RunSpec>::Field part(M RunSpec::*member, M (*from_json)(const Json&, cons
 Fields<RunSpec>::Field schema_version() {
   const OptionSchema schema = {.name = "schema_version",
                                .type = "integer",
-                               .doc = "of this format",
+                               .doc = "version of this format",
                                .fallback = kSchemaVersion,
                                .min = kSchemaVersion,
                                .max = kSchemaVersion};
@@ -118,7 +118,7 @@ Fields<RunSpec>::Field schema_version() {
 
 Fields<RunSpec>::Field model() {
   const OptionSchema schema = {
-      .name = "model", .type = "object", .doc = "fields of the kind", .fallback = Json::object()};
+      .name = "model", .type = "object", .doc = "fields of the model kind", .fallback = Json::object()};
   // Kept as it is: its kind may come later in the object; run_spec_from_json() validates it.
   return {schema, [](RunSpec& spec, const Json& json, const auto&, const auto&) { spec.model = json; },
           [](const RunSpec& spec) { return spec.model; }};
@@ -126,23 +126,22 @@ Fields<RunSpec>::Field model() {
 
 void check_length(const RunSpec& spec, const std::string& where) {
   if (spec.train.epochs > 0 && spec.data.kind == "random")
-    throw Error("train.epochs is " + std::to_string(spec.train.epochs) + ", and random data has no end",
-                "give data of a file, or train.steps alone", where);
+    throw Error("train.epochs is " + std::to_string(spec.train.epochs) + ", but random data has no end",
+                "give data from a file, or train.steps only", where);
   if (!spec.sample.prompts.empty() && spec.model_kind != "llama")
-    throw Error("sample: a model of kind '" + spec.model_kind + "' continues no text",
-                "leave sample out, or train a Llama", where);
+    throw Error("sample: a model of kind '" + spec.model_kind + "' cannot continue text",
+                "leave out sample, or train a Llama", where);
 }
 
 void check_validate(const RunSpec& spec, const std::string& where) {
   check_length(spec, where);
   if (spec.validate.every == 0) return;
   if (spec.model_kind != "llama")
-    throw Error("validate: a model of kind '" + spec.model_kind + "' is not trained on tokens",
+    throw Error("validate: a model of kind '" + spec.model_kind + "' does not train on tokens",
                 "leave validate out, or train a Llama", where);
   if (!validates_on_own_data(spec) && spec.data.kind != "random" &&
       to_json(spec.validate.data) == to_json(spec.data))
-    throw Error("validate.data is what training reads", "leave it out: the end of the data is then held out",
-                where);
+    throw Error("validate.data is the training data", "leave it out to hold out the end of the data", where);
 }
 
 Fields<RunSpec>::Field environment() {
@@ -157,7 +156,8 @@ Fields<RunSpec>::Field environment() {
       check_run_variable(name, where);
       const std::string text = checked({.type = "string"}, value, subject + "." + name, where);
       if (text.find('\0') != std::string::npos)
-        throw Error(subject + "." + name + " has a zero byte", "a variable ends there", where);
+        throw Error(subject + "." + name + " contains a zero byte",
+                    "remove it: an environment variable ends at a zero byte", where);
       spec.environment[name] = text;
     }
   };
@@ -167,7 +167,7 @@ Fields<RunSpec>::Field environment() {
 Fields<RunSpec>::Field plugins() {
   const OptionSchema schema = {.name = "plugins",
                                .type = "list",
-                               .doc = "plugins of the run: {name, options}",
+                               .doc = "plugins of the run, each {name, options}",
                                .fallback = Json::array()};
   const auto read = [](RunSpec& spec, const Json& json, const std::string& subject,
                        const std::string& where) {
@@ -190,11 +190,11 @@ const Fields<PluginUse>& plugin_use_fields() {
   using T = PluginUse;
   const OptionSchema options = {.name = "options",
                                 .type = "object",
-                                .doc = "options of the plugin; its description says which",
+                                .doc = "options of the plugin (optrush plugins NAME)",
                                 .fallback = Json::object()};
   static const auto fields =
       Fields<T>()
-          .required(&T::name, {.name = "name", .doc = "of the plugin"})
+          .required(&T::name, {.name = "name", .doc = "name of the plugin"})
           .custom({options,
                    [=](T& use, const Json& json, const std::string& subject, const std::string& where) {
                      use.options = checked(options, json, subject, where);
@@ -210,41 +210,38 @@ const Fields<RunSpec>& run_spec_fields() {
           .custom(schema_version())
           .optional(&T::experiment, {.name = "experiment", .doc = "name of the experiment"})
           .optional(&T::rung, {.name = "rung", .doc = "name of the rung"})
-          .optional(&T::purpose,
-                    {.name = "purpose",
-                     .doc = "why the run is made: to be measured, for the correctness gate, for drift",
-                     .choices = {kPurposes.begin(), kPurposes.end()}})
+          .optional(&T::purpose, {.name = "purpose",
+                                  .doc = "purpose of the run: measurement, correctness gate, or drift",
+                                  .choices = {kPurposes.begin(), kPurposes.end()}})
           .optional(&T::variant, {.name = "variant", .doc = "line of the report; 0 is the base", .min = 0})
-          .optional(&T::round, {.name = "round", .doc = "repetition, from 0", .min = 0})
+          .optional(&T::round, {.name = "round", .doc = "round, from 0", .min = 0})
           .optional(&T::model_kind, {.name = "model_kind", .doc = "kind of the model"})
           .custom(model())
-          .custom(part(&T::data, data_from_json, {.name = "data", .doc = "what the run trains on"}))
+          .custom(part(&T::data, data_from_json, {.name = "data", .doc = "training data"}))
           .custom(part(&T::train, train_from_json, {.name = "train", .doc = "the training step"}))
-          .custom(part(&T::validate, validate_from_json,
-                       {.name = "validate", .doc = "the loss on data that training never reads"}))
-          .nested(&T::save, save_fields(),
-                  {.name = "save", .doc = "the state that another run can go on from"})
+          .custom(
+              part(&T::validate, validate_from_json, {.name = "validate", .doc = "loss on held-out data"}))
+          .nested(&T::save, save_fields(), {.name = "save", .doc = "saved state, to continue from"})
           .nested(&T::sample, sample_fields(),
-                  {.name = "sample", .doc = "what the trained model continues after the last step"})
-          .optional(&T::start, {.name = "start",
-                                .doc = "folder of a saved state that the run goes on from; empty: from the "
-                                       "model's initial values"})
+                  {.name = "sample", .doc = "prompts that the trained model continues after the last step"})
+          .optional(&T::start,
+                    {.name = "start",
+                     .doc = "folder of a saved state to continue from; empty: start from the initial values"})
           .custom(plugins())
           .optional(&T::device, {.name = "device",
-                                 .doc = "where the run trains; auto: a GPU where there is one",
+                                 .doc = "device of the run; auto: a GPU if available",
                                  .choices = {"auto", "cpu", "cuda"}})
-          .optional(&T::threads, {.name = "threads",
-                                  .doc = "CPU threads in one operator; 0: every core",
-                                  .min = 0,
-                                  .max = 65536})
+          .optional(
+              &T::threads,
+              {.name = "threads", .doc = "CPU threads per operator; 0: all cores", .min = 0, .max = 65536})
           .custom(environment())
           .optional(&T::timeout_s,
-                    {.name = "timeout_s", .doc = "seconds until the run is ended", .min = 0.001})
-          .optional(&T::plugin_path,
-                    {.name = "plugin_path", .doc = "folders that are searched for plugins first"})
-          .optional(&T::trace,
-                    {.name = "trace",
-                     .doc = "one more step after the timed ones, profiled: trace.json beside the result"});
+                    {.name = "timeout_s", .doc = "time limit of the run in seconds", .min = 0.001})
+          .optional(&T::plugin_path, {.name = "plugin_path", .doc = "folders to search for plugins first"})
+          .optional(
+              &T::trace,
+              {.name = "trace",
+               .doc = "profile one additional step after the timed ones into trace.json beside the result"});
   return fields;
 }
 

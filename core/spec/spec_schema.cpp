@@ -46,7 +46,7 @@ Json run_spec_schema() {
       {"$schema", "https://json-schema.org/draft/2020-12/schema"},
       {"$id", "optrush/run_spec"},
       {"title", "RunSpec"},
-      {"description", "All that one run is made of; `optrush worker --spec FILE` repeats it alone."}};
+      {"description", "Complete specification of one run. `optrush worker --spec FILE` repeats it."}};
   schema.update(json_schema(run_spec_fields().schemas()));
   schema["properties"]["data"] = reference("data");
   schema["properties"]["train"] = reference("train");

@@ -61,7 +61,7 @@ std::string allowed(const OptionSchema& schema) {
   if (schema.type == "boolean") return "true or false";
   if (schema.type == "object") return "a table of named fields";
   if (schema.type == "list")
-    return schema.choices.empty() ? "a list of strings" : "a list of strings out of " + choices;
+    return schema.choices.empty() ? "a list of strings" : "a list of strings from " + choices;
   if (schema.type == "string") return schema.choices.empty() ? "a string" : "one of " + choices;
   const std::string type = schema.type == "integer" ? "an integer" : "a number";
   if (!schema.min.is_null() && schema.min == schema.max) return schema.min.dump();

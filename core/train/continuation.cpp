@@ -48,15 +48,15 @@ void RunHistory::take_up_data(Batches& batches) {
   if (const auto& read = run_.read; !read) {
     if (run_.before.is_null())
       session_.note(
-          "the state does not say how far data were read (an earlier version saved it): that each "
-          "of its steps read a batch of this run's size is assumed");
+          "the state has no data position (an earlier version saved it); its steps are assumed to have read "
+          "batches of this run's size");
   } else if (read->order == batches.order()) {
     batches.go_on(step, read->samples);
   } else {
     batches.go_on(step, 0);
     session_.note(
-        "the run that saved the state read other sequences (of other data, another seq_len, seed or "
-        "arrangement), so data begin with their first sequence");
+        "the run that saved the state read different sequences (different data, seq_len, seed or packing), "
+        "so the data start from their first sequence");
   }
 }
 
@@ -65,14 +65,14 @@ void RunHistory::note_interruptions() {
   std::string steps;
   for (const Json& step : interruptions_)
     steps += (steps.empty() ? "" : ", ") + std::to_string(step.get<int64_t>());
-  session_.note("it was interrupted, and went on from its saved state with step " + steps +
-                "; each time it warmed up again before its steps were timed");
+  session_.note("it was interrupted and continued from its saved state at step " + steps +
+                ", after a new warm-up");
 }
 
 void RunHistory::check_that_something_changed(int64_t steps) const {
   if (!fingerprint_.empty() && fingerprint(session_.data_parallel()) == fingerprint_)
     throw Error("no parameter changed in " + counted(steps, "step"),
-                "check the learning rate and what is frozen");
+                "check the learning rate and the frozen parameters");
 }
 
 Json RunHistory::beside_state(const RunRecord& record, const Measurement& measurement, const Json& saved,

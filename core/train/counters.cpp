@@ -30,7 +30,8 @@ std::vector<double> Counters::read() const {
     double value = 0;
     call_plugin(place_of(counted), [&] { value = counted.read(); });
     if (!std::isfinite(value))
-      throw Error("it reads " + std::to_string(value), "a counter is a finite number", place_of(counted));
+      throw Error("its value is " + std::to_string(value), "a counter must be a finite number",
+                  place_of(counted));
     values.push_back(value);
   }
   return values;
@@ -68,7 +69,7 @@ Json over_ranks(const std::vector<Json>& counters) {
       for (const Json& rank : counters) {
         const Json& own = rank.contains(plugin) ? rank.at(plugin) : Json();
         if (own.size() != list.size() || own.at(i).at("name") != list[i]["name"])
-          throw Error("plugin '" + plugin + "' has other counters on other ranks",
+          throw Error("plugin '" + plugin + "' has different counters on different ranks",
                       "record the same counters on every rank, in the same order");
         values.push_back(own.at(i).at("value"));
       }

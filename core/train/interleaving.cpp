@@ -24,7 +24,7 @@ Descriptor connected_to(const std::string& path) {
   if (!address) fail("the path '" + path + "' is too long for a socket");
   Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0)
-    fail("nobody answers at '" + path + "': " + std::strerror(errno));
+    fail("no controller answers at '" + path + "': " + std::strerror(errno));
   return socket;
 }
 }  // namespace
@@ -48,14 +48,15 @@ Interleaving::Turn Interleaving::next(double seconds) {
   const Json type = go.is_object() ? go.value("type", Json()) : Json();
   if (type == "end") return {};
   const Json steps = type == "go" ? go.value("steps", Json()) : Json();
-  if (!steps.is_number_integer() || steps.get<int64_t>() < 1) fail("the controller said '" + line + "'");
+  if (!steps.is_number_integer() || steps.get<int64_t>() < 1)
+    fail("the controller sent an unknown message: '" + line + "'");
   return {steps, go.value("alone", false)};
 }
 
 void Interleaving::send(const std::string& line) const {
   for (size_t sent = 0; sent < line.size();) {
     const ssize_t n = ::send(socket_.get(), line.data() + sent, line.size() - sent, MSG_NOSIGNAL);
-    if (n < 0 && errno != EINTR) fail(std::string("the controller is gone: ") + std::strerror(errno));
+    if (n < 0 && errno != EINTR) fail(std::string("the controller has ended: ") + std::strerror(errno));
     if (n > 0) sent += static_cast<size_t>(n);
   }
 }
@@ -65,8 +66,8 @@ std::string Interleaving::receive() {
   size_t end = std::string::npos;
   while ((end = arrived_.find('\n')) == std::string::npos) {
     const ssize_t n = recv(socket_.get(), buffer.data(), buffer.size(), 0);
-    if (n == 0) fail("the controller is gone");
-    if (n < 0 && errno != EINTR) fail(std::string("the controller is gone: ") + std::strerror(errno));
+    if (n == 0) fail("the controller has ended");
+    if (n < 0 && errno != EINTR) fail(std::string("the controller has ended: ") + std::strerror(errno));
     if (n > 0) arrived_.append(buffer.data(), static_cast<size_t>(n));
   }
   std::string line = arrived_.substr(0, end);

@@ -69,9 +69,7 @@ std::string MovedElements::warning() const {
   if (found.empty()) return {};
   return "an update changes " + found + " in " + type_ + " (mean of " + std::to_string(updates_) +
          (updates_ == 1 ? " update" : " updates") +
-         "): the other changes are smaller than half of the last bit, and are lost. Stack a plugin that "
-         "keeps "
-         "masters of the weights in fp32 (optrush plugins lists it), or train in fp32, or raise the learning "
-         "rate";
+         "); the other changes are lost, because they are smaller than half of the last bit. Stack a plugin "
+         "that keeps fp32 master weights (see optrush plugins), train in fp32, or raise the learning rate";
 }
 }  // namespace optrush

@@ -151,7 +151,7 @@ class Replicas {
     if (!by_sums && apart(group, differs.elements, session_.device()) < kRounding)
       return session_.log().warn(
           "the copies of '" + differs.param->name + "' differ in their last bits (" + who +
-          "): these ranks compute its gradient each for itself, and round differently");
+          "), because these ranks compute its gradient separately and round differently");
     fail(*differs.param, who);
   }
 
@@ -179,9 +179,9 @@ class Replicas {
 
   [[noreturn]] static void fail(const Param& param, const std::string& who) {
     throw Error("the copies of '" + param.name + "' differ: " + who +
-                    " have drifted apart, and no longer train one model",
-                "look for a plugin that draws random numbers in the optimizer or in 'gradients', where the "
-                "generators of ranks differ, or that updates parameters on some ranks alone");
+                    " have diverged and no longer train the same model",
+                "look for a plugin that draws random numbers in the optimizer or in 'gradients' (the "
+                "generators differ by rank), or that updates parameters on some ranks only");
   }
 
   static bool contains(const Mesh::Names& names, const std::string& name) {

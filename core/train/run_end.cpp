@@ -17,8 +17,8 @@ RunEnd::RunEnd(const RunSpec& spec, int64_t sequences, int64_t global_batch)
   const int64_t in_epochs = (epochs_ * sequences + global_batch - 1) / global_batch;
   if (in_epochs <= spec.train.warmup)
     throw Error(std::to_string(epochs_) + (epochs_ == 1 ? " epoch of " : " epochs of ") +
-                    std::to_string(sequences) + " sequences makes " + std::to_string(in_epochs) +
-                    " steps of " + std::to_string(global_batch) + ", and " +
+                    std::to_string(sequences) + " sequences gives " + std::to_string(in_epochs) +
+                    " steps of " + std::to_string(global_batch) + ", but " +
                     std::to_string(spec.train.warmup) + " are warm-up, so no step is timed",
                 "lower train.warmup or the batch, or train more epochs");
   steps_ = std::min(asked_, in_epochs);
@@ -26,7 +26,7 @@ RunEnd::RunEnd(const RunSpec& spec, int64_t sequences, int64_t global_batch)
 
 std::string RunEnd::why_shorter() const {
   if (steps_ == asked_) return {};
-  return std::to_string(epochs_) + (epochs_ == 1 ? " epoch was" : " epochs were") + " over after " +
+  return std::to_string(epochs_) + (epochs_ == 1 ? " epoch was" : " epochs were") + " complete after " +
          std::to_string(steps_) + " steps";
 }
 
@@ -51,7 +51,7 @@ std::string RunEnd::why_over(const Json& validations, int64_t done) const {
   const Json& best = validations.at(*RunEnd::best(validations));
   std::array<char, 32> lowest{};
   std::snprintf(lowest.data(), lowest.size(), "%.4f", best.at("loss").get<double>());
-  return "it ended after " + std::to_string(done) + " of " + std::to_string(steps_) +
+  return "early stopping after " + std::to_string(done) + " of " + std::to_string(steps_) +
          " steps: no validation loss was below that of step " + best.at("step").dump() + " (" +
          lowest.data() + ") in " + std::to_string(patience_) + " validations";
 }

@@ -82,9 +82,9 @@ void RunRecord::add_step(Json step, double executed) {
   if (step["grad_norm"].is_number()) {  // else skipped: a loss scale that was too large
     const double norm = step["grad_norm"];
     if (norm == 0)
-      throw Error("the gradient norm is zero" + at + ": nothing trains",
-                  "lower the learning rate if the loss (" + step["loss"].dump() +
-                      ") has left that of the first steps; else see what is frozen");
+      throw Error("the gradient norm is zero" + at + ": no parameter is trained",
+                  "if the loss (" + step["loss"].dump() +
+                      ") has diverged, lower the learning rate; otherwise check the frozen parameters");
     if (!std::isfinite(norm))
       throw Error("the gradient norm is not finite" + at, "check the precision of this rung");
   }
@@ -113,8 +113,8 @@ void RunRecord::take_up(const Json& before) {
     return next < list.size() && list[next].at("step") == step.at("step").get<int64_t>() + 1;
   };
   if (!before.contains("executed_flops"))
-    throw Error("the run can't go on from its own state: an earlier version of this program saved it",
-                "remove the state, and --resume --retry makes the run anew");
+    throw Error("the run cannot continue from its saved state: an earlier version of optrush saved it",
+                "remove the state, then rerun the run with --resume --retry");
   const Json& executed = before.at("executed_flops");
   for (const Json& step : before.at("steps")) {
     add_step(step, executed.at(executed_.size()).get<double>());

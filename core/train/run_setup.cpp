@@ -50,7 +50,7 @@ std::unique_ptr<DataParallel> default_data_parallel(Run& run) {
   if (ranks > 1) {
     const auto names = data_parallel_plugins(run.spec());
     throw Error("train.world_size gives " + std::to_string(ranks) +
-                    " data-parallel ranks, and no plugin makes them train one model",
+                    " data-parallel ranks, but no stacked plugin synchronizes them",
                 (names.empty() ? "stack a plugin for data parallelism" : "stack " + join(names, " or ")) +
                     ", or leave train.world_size at 1");
   }
@@ -77,7 +77,7 @@ at::ScalarType parse_dtype(const std::string& name) {
 std::unique_ptr<RunSetup> RunSetup::open(const RunSpec& spec, at::Device device, const Ranks& ranks,
                                          const std::function<void(RunRecipe&)>& edit) {
   if (spec.train.world_size != ranks.size)
-    throw Error("train.world_size is " + std::to_string(spec.train.world_size) + ", and the run has " +
+    throw Error("train.world_size is " + std::to_string(spec.train.world_size) + ", but the run has " +
                 std::to_string(ranks.size) + (ranks.size == 1 ? " process" : " processes"));
   std::unique_ptr<RunSetup> setup(new RunSetup(load_plugins(spec), spec, device, ranks));
   RunRecipe& recipe = setup->recipe_;

@@ -58,7 +58,7 @@ void extend(Session& session, TokenLists& rows, const std::vector<char>& ended) 
 Json sample_text(Session& session) {
   const SampleSpec& sample = session.spec().sample;
   if (!has_whole_model(session)) {
-    session.note("nothing was sampled: a rank has a part of the model alone");
+    session.note("no text was sampled, because each rank has only a part of the model");
     return nullptr;
   }
   const auto tokens = open_text_tokens(session.model().checkpoint, session.model().vocab_size);
@@ -67,9 +67,10 @@ Json sample_text(Session& session) {
   std::vector<size_t> prompts;
   for (size_t i = 0; i < rows.size(); ++i) {
     if (rows[i].empty() || static_cast<int64_t>(rows[i].size()) >= longest)
-      throw Error("sample: the prompt '" + printable(sample.prompts[i]) + "' has " +
-                      std::to_string(rows[i].size()) + " tokens",
-                  "a prompt has 1 to " + std::to_string(longest - 1) + " tokens, less than train.seq_len");
+      throw Error(
+          "sample: the prompt '" + printable(sample.prompts[i]) + "' has " + std::to_string(rows[i].size()) +
+              " tokens",
+          "give prompts of 1 to " + std::to_string(longest - 1) + " tokens (less than train.seq_len)");
     prompts.push_back(rows[i].size());
   }
   const at::NoGradGuard no_grad;

@@ -72,9 +72,8 @@ class SingleDevice final : public DataParallel {
     if (here.told)
       throw Error(
           "the gradient of '" + param(shard).name +
-              "' grew after it was final: a backward added to it once "
-              "more than expected",
-          "take off the plugin that uses gradients in the backward, or the one whose backward runs in parts");
+              "' changed after it was final: the backward added to it once more than expected",
+          "remove the plugin that uses gradients in the backward, or the one that splits the backward");
     if (!last_ || ++here.seen != here.expected || !param(shard).partial_over.empty()) return;
     here.told = true;
     shard.grad = leaf(shard).grad();

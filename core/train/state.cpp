@@ -51,7 +51,7 @@ std::string wrong_view(const OptimizerState& state, const Shard& shard, std::set
   if (!known.insert(state.name).second) return "is listed twice";
   if (!state.value.defined()) return "has no tensor";
   if (state.block < 0) return "has a block of " + std::to_string(state.block) + " elements";
-  if (state.is_parameter && state.block != 1) return "is the parameter, and its block is not 1";
+  if (state.is_parameter && state.block != 1) return "is the parameter, but its block is not 1";
   if (state.value.numel() != entries_of(state, shard))
     return "has " + std::to_string(state.value.numel()) + " entries where a block of " +
            std::to_string(state.block) + " makes " + std::to_string(entries_of(state, shard)) + " of " +
@@ -74,15 +74,16 @@ void load(const StatePiece& mine, const SavedState& saved) {
   int64_t found = 0;
   for (const StatePiece& piece : saved(mine.key)) {
     if (piece.layout.shape() != mine.layout.shape())
-      throw Error("the saved '" + mine.key + "' has another shape than this model's",
-                  "load it into the model that it was saved from");
+      throw Error("the saved '" + mine.key + "' has a different shape than in this model",
+                  "load it into the model that saved it");
     found += mine.layout.copy(piece.layout, piece.value.contiguous(), mine.value);
   }
   if (found != mine.layout.numel())
     throw Error("the saved state has " + std::to_string(found) + " of the " +
                     std::to_string(mine.layout.numel()) + " elements of '" + mine.key +
                     "' that this rank needs",
-                found == 0 ? "was it saved by a run with the same plugins?" : "are all ranks' parts there?");
+                found == 0 ? "load a state of a run with the same plugins"
+                           : "check that the parts of all ranks are present");
 }
 }  // namespace
 
@@ -92,11 +93,12 @@ std::vector<OptimizerState> optimizer_state(Session& session, const Shard& shard
   int64_t parameters = 0;
   for (const OptimizerState& state : states) {
     std::string wrong = wrong_view(state, shard, known);
-    if (wrong.empty() && state.is_parameter && ++parameters > 1) wrong = "is the parameter, as another is";
+    if (wrong.empty() && state.is_parameter && ++parameters > 1)
+      wrong = "is the parameter, which is already listed";
     if (!wrong.empty())
       throw Error("the optimizer of '" + session.recipe().optimizer.base().plugin + "' lists '" + state.name +
                       "' of '" + shard.segments.front().param->name + "', which " + wrong,
-                  "see optrush/optimizer.h: state() lists every tensor that is kept for a shard, once");
+                  "list every tensor of a shard once in state() (optrush/optimizer.h)");
   }
   return states;
 }

@@ -13,8 +13,8 @@ TrainStep::TrainStep(Session& session, StepClock& clock, std::vector<Batch> batc
   session.updates(updates == Updates::yes);
   for (Shard& shard : session.data_parallel().shards()) shard.released.clear();
   if (batches_.empty())
-    throw Error("the slot 'data' gave a step without micro-batches",
-                "this is a mistake in the plugin that makes them");
+    throw Error("the slot 'data' returned a step without micro-batches",
+                "report this error to the author of the plugin that makes them");
   const auto counted = session.groups().bookkeeping();
   count_step(session, batches_);
   tokens_ = static_cast<int64_t>(batches_.front().token_count);

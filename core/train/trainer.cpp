@@ -120,13 +120,13 @@ class Trainer {
     if (done == stretch.end) measured_all();
     const auto due = [&](const auto& what) { return what && (what->due(done) || done == stretch.end); };
     if (session_.ranks().size > 1 && (due(validation_) || due(saving_) || done == stretch.end))
-      between_steps("comparing copies", [&] { check_replicas(session_); });
+      between_steps("comparing replicas", [&] { check_replicas(session_); });
     if (due(validation_)) {
       between_steps("validating",
                     [&] { record_.add_validation(validation_->point(done, history_.first_step() + done)); });
       if (saving_best_ && RunEnd::improved(record_.validations()))
         // It is no state that an interrupted run goes on from.
-        between_steps("saving the best", [&] { save(*saving_best_, done, {}); });
+        between_steps("saving the best state", [&] { save(*saving_best_, done, {}); });
       if (done > stretch.measured && done < stretch.end && end_.is_over(record_.validations())) {
         session_.note(end_.why_over(record_.validations(), done));
         stretch.end = done;

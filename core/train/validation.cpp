@@ -59,13 +59,13 @@ double Validation::loss() const {
 void Validation::check(const Recipe& recipe) {
   if (const auto& owner = recipe.data.base().plugin; recipe.data.edited() && owner != "plain")
     throw Error(
-        "validate: plugin '" + owner + "' gives the run its data, and no held-out data is known of it",
-        "take it off, or leave validate out");
+        "validate: plugin '" + owner + "' provides the training data, so held-out data are not available",
+        "remove it, or leave out validate");
   const auto& stages = recipe.stages;
   if (stages.edited())
     throw Error("validate: plugin '" +
                     (stages.wraps().empty() ? stages.base().plugin : stages.wraps().front().plugin) +
-                    "' cuts the model into stages, whose order belongs to its schedule",
-                "take it off, or leave validate out");
+                    "' splits the model into stages, which cannot run a validation",
+                "remove it, or leave out validate");
 }
 }  // namespace optrush

@@ -17,7 +17,7 @@ at::Device open_device(const std::string& name, int64_t local_rank) {
     throw Error("unknown device '" + name + "'", did_you_mean(name, {"auto", "cpu", "cuda"}));
   if (const auto& cuda = load_cuda(); !cuda) {
     if (name == "auto") return at::kCPU;
-    throw Skip("no GPU can be used: " + cuda.reason, "run with --device cpu, or see optrush doctor");
+    throw Skip("no GPU can be used: " + cuda.reason, "use --device cpu; optrush doctor has details");
   }
   int visible = 1;
 #ifdef OPTRUSH_HAS_CUDA

@@ -88,7 +88,7 @@ void software_section(Page& page, const Json& context) {
   std::string torch = "LibTorch " + context.at("torch").get<std::string>();
   if (const std::string cuda = context.at("cuda"); cuda != "none") torch += ", CUDA " + cuda;
   if (!context.at("nccl").is_null()) torch += ", NCCL " + context.at("nccl").get<std::string>();
-  page.line(torch + ", its CPU kernels for " + context.at("torch_cpu_capability").get<std::string>());
+  page.line(torch + ", CPU kernels for " + context.at("torch_cpu_capability").get<std::string>());
   page.line("built by " + context.at("compiler").get<std::string>() + ", malloc of " +
             context.at("malloc").get<std::string>() + ", " + count(context.at("threads"), "CPU thread"));
 }
@@ -132,7 +132,7 @@ void python_section(Page& page, const Json& context) {
   page.line("compile plugin: " + (missing.empty() ? "available" : "not available, " + missing));
   page.line("charts: " +
             (renderer.empty()
-                 ? std::string("no, vl-convert-python is not installed there: reports have tables only")
+                 ? std::string("not available, vl-convert-python is not installed: reports have tables only")
                  : "vl-convert " + renderer));
 }
 }  // namespace

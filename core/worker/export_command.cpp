@@ -19,10 +19,10 @@ namespace fs = std::filesystem;
 namespace {
 Json config_of(const RunSpec& spec) {
   if (!spec.start.empty())
-    throw Error("this run goes on from the state in '" + spec.start + "', which other programs can't read",
-                "write its weights by optrush weights, and start from that checkpoint");
+    throw Error("this run continues from the state in '" + spec.start + "', which other programs cannot read",
+                "convert the state with optrush weights, and use the result as model.checkpoint");
   if (spec.model_kind != "llama")
-    throw Error("a model of kind '" + spec.model_kind + "' has no Hugging Face form");
+    throw Error("a model of kind '" + spec.model_kind + "' cannot be written as a Hugging Face folder");
   const LlamaSpec llama = llama_from_json(spec.model, "the spec's model");
   return with_dtype(llama.checkpoint.empty() ? hugging_face_config(llama, spec.train.seq_len)
                                              : config_of_checkpoint(llama.checkpoint),

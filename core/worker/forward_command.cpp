@@ -27,8 +27,8 @@ void check_range(const Tensor& tokens, int64_t vocab_size, const std::filesystem
   const auto smallest = tokens.min().item<int64_t>(), largest = tokens.max().item<int64_t>();
   if (smallest < 0 || largest >= vocab_size)
     throw Error("'input_ids' has tokens from " + std::to_string(smallest) + " to " + std::to_string(largest) +
-                    ", but the model's are from 0 to " + std::to_string(vocab_size - 1),
-                "use the tokenizer of this model", path.string());
+                    ", but the model's tokens are 0 to " + std::to_string(vocab_size - 1),
+                "use tokens of this model's tokenizer", path.string());
 }
 
 RunSpec spec_of(const ForwardRequest& request, const Tensor& tokens) {
@@ -77,7 +77,7 @@ Named gradients(Session& session, const Tensor& loss) {
   for (const Shard& shard : parallel.shards())
     for (const Segment& segment : shard.segments) {
       if (!shard.grad.defined())
-        throw Error("the backward gave no gradient of '" + segment.param->name + "'");
+        throw Error("the backward returned no gradient of '" + segment.param->name + "'");
       const Tensor flat = Shard::part(shard.grad, segment);
       named.emplace_back("grad." + segment.param->name,
                          (flat / scale.to(flat.scalar_type())).view(segment.param->shape));

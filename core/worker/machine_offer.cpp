@@ -25,7 +25,7 @@ void check_needs(const RunSpec& spec) {
     const auto& needs = catalogue.at(use.name).needs;
     if (needs.empty()) continue;
     if (const std::string unmet = unmet_needs(needs, machine_offer(find_python_tools())); !unmet.empty())
-      throw Skip("plugin '" + use.name + "' " + unmet, "optrush doctor lists what works here");
+      throw Skip("plugin '" + use.name + "' " + unmet, "optrush doctor lists the plugins that work here");
   }
 }
 }  // namespace optrush

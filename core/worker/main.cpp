@@ -37,12 +37,12 @@ void own_environment(const std::map<std::string, std::string>& variables, char**
   if (other.empty()) return;
   if (has(kMark, self))
     throw optrush::Error(
-        "the environment variable " + other + " can't be set: a library changes it while it is loaded",
-        "leave it out of env");
+        "the environment variable " + other + " cannot be set: a library changes it during loading",
+        "remove it from env");
   setenv(kMark, self.c_str(), 1);
   for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
   execv("/proc/self/exe", arguments);
-  throw optrush::Error(std::string("the program can't start anew with its environment: ") +
+  throw optrush::Error(std::string("the program cannot restart with its environment: ") +
                        std::strerror(errno));
 }
 
@@ -63,67 +63,68 @@ int answering(const std::filesystem::path& out, const std::function<int()>& comm
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Runs one RunSpec, or tells what would run", "optrush-worker");
+  CLI::App app("Runs one RunSpec, or plans it", "optrush-worker");
   app.require_subcommand(1);
   std::string spec, out;
 
-  auto* run =
-      app.add_subcommand("run", "train what a spec says; write OUT/result.json and OUT/metrics.jsonl");
+  auto* run = app.add_subcommand("run", "run a spec; write OUT/result.json and OUT/metrics.jsonl");
   optrush::RankRequest training;
   run->add_option("--spec", training.spec, "RunSpec (JSON)")->required();
   run->add_option("--out", training.out, "folder for the result of this rank")->required();
   run->add_option("--state", training.state,
-                  "folder for the state that the spec wants saved, one for all ranks; default: OUT/state");
-  run->add_option("--continue", training.from_step,
-                  "go on with this step from the state that this run saved there before")
+                  "folder for the saved state, shared by all ranks; default: OUT/state");
+  run->add_option("--continue", training.from_step, "continue at this step from the state of --state")
       ->type_name("STEP");
-  run->add_option("--rank", training.rank, "which of train.world_size ranks; default: RANK and the like");
-  run->add_option("--local-rank", training.local_rank, "which of this machine's ranks");
-  run->add_option("--local-size", training.local_size, "ranks on this machine");
-  run->add_option("--store", training.store, "HOST:PORT where the ranks meet; rank 0 serves it");
+  run->add_option("--rank", training.rank, "global rank; default: the launcher's variables (RANK, ...)");
+  run->add_option("--local-rank", training.local_rank, "rank on this machine");
+  run->add_option("--local-size", training.local_size, "number of ranks on this machine");
+  run->add_option("--store", training.store,
+                  "HOST:PORT of the store that connects the ranks; rank 0 listens there");
   auto* plan = app.add_subcommand("plan", "apply the plugins of a spec and write the resolved recipe");
   plan->add_option("--spec", spec, "RunSpec (JSON)")->required();
   plan->add_option("--out", out, "file for the plan")->required();
   std::string architecture;
   plan->add_option("--sm", architecture,
-                   "of the GPU that is planned for, as in sm_90; default: the one here");
-  auto* exporting = app.add_subcommand("export", "write the start of a run for other programs to repeat it");
+                   "architecture of the planned GPU, for example sm_90; default: the present GPU");
+  auto* exporting = app.add_subcommand("export", "write the initial state of a run, for other programs");
   exporting->add_option("--spec", spec, "RunSpec (JSON)")->required();
   exporting->add_option("--out", out, "folder: config.json, model.safetensors, tokens.safetensors, spec.json")
       ->required();
-  auto* gpus = app.add_subcommand("gpus", "write which GPUs a run can train on");
+  auto* gpus = app.add_subcommand("gpus", "write the usable GPUs");
   gpus->add_option("--out", out, "file for a list (JSON)")->required();
-  auto* cpu = app.add_subcommand("cpu", "write what a script may ask about the CPU");
+  auto* cpu = app.add_subcommand("cpu", "write the CPU's properties for scripts");
   cpu->add_option("--out", out, "file for an object (JSON)")->required();
   optrush::DoctorRequest request;
-  auto* doctor = app.add_subcommand("doctor", "what this machine offers, and which plugins work on it");
+  auto* doctor = app.add_subcommand("doctor", "describe this machine, and which plugins work on it");
   doctor->add_option("--json", request.json, "also write it to this file");
-  doctor->add_flag("--quick", request.quick, "measure for about two seconds only");
+  doctor->add_flag("--quick", request.quick, "limit the measurement to about two seconds");
   doctor->add_option("--device", request.device, "auto, cpu or cuda");
   doctor->add_option("--threads", request.threads, "CPU threads; 0: every core");
   doctor->add_option("--plugin-path", request.plugin_path, "folder with plugins; may be repeated")
       ->check(CLI::ExistingDirectory);
   optrush::ForwardRequest inference;
-  auto* forward = app.add_subcommand("forward", "logits, loss and gradients of a Hugging Face folder");
+  auto* forward = app.add_subcommand("forward", "write logits, loss and gradients of a Hugging Face folder");
   forward->add_option("--model", inference.model, "folder with config.json and safetensors")->required();
   forward->add_option("--tokens", inference.tokens, "safetensors with int64 input_ids (B, S)")->required();
   forward->add_option("--out", inference.out, "safetensors to write: logits, loss, grad.NAME")->required();
-  forward->add_flag("--gradients", inference.gradients, "also the gradient of every trainable parameter");
-  forward->add_option("--dtype", inference.dtype, "of the parameters: fp32, fp64 or bf16");
+  forward->add_flag("--gradients", inference.gradients,
+                    "also write the gradient of every trainable parameter");
+  forward->add_option("--dtype", inference.dtype, "type of the parameters: fp32, fp64 or bf16");
   forward->add_option("--device", inference.device, "auto, cpu or cuda");
   forward->add_option("--plugin", inference.plugins, "NAME[:key=value,...]; may be repeated");
   forward->add_option("--plugin-path", inference.plugin_path, "folder with plugins; may be repeated")
       ->check(CLI::ExistingDirectory);
   optrush::WeightsRequest trained;
-  auto* weights = app.add_subcommand("weights", "write what a run has trained for other programs");
+  auto* weights = app.add_subcommand("weights", "write the trained weights of a run for other programs");
   weights->add_option("run", trained.run, "folder of a run with a saved state")->required();
-  weights->add_option("out", trained.out, "new folder, of Hugging Face's form, or of PEFT's for an adapter")
+  weights
+      ->add_option("out", trained.out, "new folder in the format of Hugging Face, or of PEFT for an adapter")
       ->required();
-  weights->add_flag("--merge", trained.merge, "an adapter into the matrices of the model");
-  weights->add_option("--dtype", trained.dtype, "fp32, fp64 or bf16; default: as it was trained")
+  weights->add_flag("--merge", trained.merge, "merge an adapter into the matrices of the model");
+  weights->add_option("--dtype", trained.dtype, "fp32, fp64 or bf16; default: the type in training")
       ->check(CLI::IsMember({"fp32", "fp64", "bf16"}));
   optrush::CheckListRequest cases;
-  auto* listing = app.add_subcommand("check-list", "write the cases that check-run takes");
+  auto* listing = app.add_subcommand("check-list", "write the cases for check-run");
   listing->add_option("--out", cases.out, "file for the cases (JSON)")->required();
   listing->add_option("--device", cases.device, "auto, cpu or cuda");
   listing->add_option("--plugin", cases.plugins, "NAME[:key=value,...]; may be repeated");
@@ -131,9 +132,9 @@ int main(int argc, char** argv) {
   listing->add_option("--plugin-path", cases.plugin_path, "folder with plugins; may be repeated")
       ->check(CLI::ExistingDirectory);
   std::string case_file, journal;
-  auto* checking = app.add_subcommand("check-run", "run cases one after the other");
-  checking->add_option("--cases", case_file, "file of check-list")->required();
-  checking->add_option("--journal", journal, "file to append a JSON line to as a case begins and ends")
+  auto* checking = app.add_subcommand("check-run", "run cases one after another");
+  checking->add_option("--cases", case_file, "file from check-list")->required();
+  checking->add_option("--journal", journal, "file for a JSON line at the start and end of each case")
       ->required();
 
   int code = 0;

@@ -33,7 +33,7 @@ PluginUse parse_plugin_argument(const std::string& argument, const Catalogue& ca
   for (std::string piece; std::getline(pieces, piece, ',');) {
     const auto equals = piece.find('=');
     if (equals == std::string::npos) {
-      if (key.empty() || type_of(key, plugin) != "list") fail("'" + piece + "' is no key=value");
+      if (key.empty() || type_of(key, plugin) != "list") fail("'" + piece + "' is not key=value");
       use.options[key].push_back(piece);
       continue;
     }

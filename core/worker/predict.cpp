@@ -98,14 +98,14 @@ std::unique_ptr<RunSetup> opened(const RunSpec& spec, at::Device device) {
 std::string take_compilers_off(RunSpec& spec, const Recipe& recipe) {
   std::string why;
   for (const Unpredictable& each : unpredictable(recipe)) {
-    if (!each.can_go()) throw Error("what " + each.place() + " does can't be told from sizes");
+    if (!each.can_go()) throw Error("what " + each.place() + " does depends on values, not only on sizes");
     std::erase_if(spec.plugins, [&](const PluginUse& use) { return use.name == each.edit.plugin; });
     why += (why.empty() ? "" : "; ") +
            (each.compiles()
-                ? "what '" + each.edit.plugin +
-                      "' makes of units is taken to need no more than they do without it"
-                : "a step that '" + each.edit.plugin +
-                      "' records is taken to need what it needs otherwise, and its memory is reserved");
+                ? "units compiled by '" + each.edit.plugin +
+                      "' are assumed to need no more memory than uncompiled ones"
+                : "a step recorded by '" + each.edit.plugin +
+                      "' is assumed to need as much memory as without recording, all of it reserved");
   }
   return why;
 }

@@ -72,7 +72,7 @@ RunResult failure_of(const std::exception& error) {
     return failed(error.what(), peer->cause() == PeerError::Cause::late ? Cause::timeout : Cause::peer);
   if (dynamic_cast<const Skip*>(&error) != nullptr) return RunResult({Status::skipped, error.what()});
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr)
-    return out_of_memory("the host has no memory left");
+    return out_of_memory("the host is out of memory");
   const std::string message = message_of(error);
   if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr || tells_of_memory(message))
     return out_of_memory(message);

@@ -55,9 +55,9 @@ void check_ended(const fs::path& run, const StateFolder& state) {
   if (result && result->ok()) return;
   throw Error("the run '" + run.string() + "' " +
                   (result ? "is " + std::string(to_string(result->status)) + ": " + first_line(result->reason)
-                          : "has no result: it was interrupted, or is still running") +
-                  ". Its last saved state is that after " + std::to_string(state.step()) + " steps",
-              "to write that one, name the state: optrush weights " + (run / "state").string() + " OUT");
+                          : "has no result: it was interrupted or is still running") +
+                  ". Its last saved state is from step " + std::to_string(state.step()),
+              "to write that state, give its folder: optrush weights " + (run / "state").string() + " OUT");
 }
 
 /// Frozen parameters as the run computed with them, where plugins kept those in fewer bits.
@@ -69,8 +69,8 @@ class FrozenForms {
       session_ = RunSetup::open(reduced, at::kCPU);
       session_->declare();
     } catch (const Skip& e) {
-      std::cerr << "warning: whether frozen matrices were kept in fewer bits is not known here ("
-                << e.message() << "): they are written as the run read them\n";
+      std::cerr << "warning: cannot check whether frozen matrices were quantized (" << e.message()
+                << "): they are written as the run read them\n";
       session_.reset();
     }
     if (!session_) return;
@@ -110,8 +110,8 @@ std::set<std::string> own_parameters(RunSpec spec) {
 void check_all_known(const StateFolder& state, const Params& params, const fs::path& folder) {
   for (const auto& key : state.keys())
     if (key.starts_with(kModelKey) && !params.contains(key.substr(std::string_view(kModelKey).size())))
-      throw Error("the state has '" + key + "', and the run's model and its plugins no such parameter",
-                  "are the plugins those that it was trained with?", folder.string());
+      throw Error("the state has '" + key + "', but the run's model and plugins have no such parameter",
+                  "use the plugins of the training", folder.string());
 }
 
 /// With what plugins have added to it: what the operator multiplies with is its value at the identity.
@@ -128,8 +128,8 @@ NamedTensors model_weights(Session& session, const std::set<std::string>& own) {
     if (module->params.size() == 1) continue;
     const std::string& name = module->params.front()->name;
     if (name != module->path + ".weight")
-      throw Error("'" + module->path + "' has an adapter, and shares '" + name + "' with another use of it",
-                  "write the adapter alone: leave --merge out");
+      throw Error("'" + module->path + "' has an adapter, but shares '" + name + "' with another module",
+                  "write only the adapter: leave out --merge");
     merged[name] = merged_matrix(bind, *module);
   }
   NamedTensors weights;
@@ -166,7 +166,7 @@ void write_adapter(const Session& session, const std::set<std::string>& own, con
                    const fs::path& out) {
   Json config = session.recipe().description("peft");
   if (config.is_null())
-    throw Error("the plugin that trains parameters of its own does not say how other programs read them",
+    throw Error("the plugin that adds parameters does not describe them for other programs",
                 "write the whole model: --merge");
   config["base_model_name_or_path"] = session.model().checkpoint;
   write_json(out / "adapter_config.json", config);
@@ -178,7 +178,7 @@ void write_adapter(const Session& session, const std::set<std::string>& own, con
 
 void check_empty(const fs::path& out) {
   if (fs::exists(out) && (!fs::is_directory(out) || !fs::is_empty(out)))
-    throw Error("'" + out.string() + "' is there already", "give the name of a new folder");
+    throw Error("'" + out.string() + "' already exists", "give the name of a new folder");
 }
 }  // namespace
 
@@ -191,7 +191,7 @@ int weights_command(const WeightsRequest& request) {
   const RunSpec whole = run_spec_from_json(read_json(run / "spec.json"), run / "spec.json");
   const RunSpec spec = reduced_to(whole, {Effect::model});
   if (spec.model_kind != "llama")
-    throw Error("a model of kind '" + spec.model_kind + "' has no Hugging Face form");
+    throw Error("a model of kind '" + spec.model_kind + "' cannot be written as a Hugging Face folder");
   check_empty(request.out);
   const auto own = own_parameters(spec);
   const auto session = RunSetup::open(spec, at::kCPU);
@@ -214,10 +214,9 @@ int weights_command(const WeightsRequest& request) {
   std::cout << (alone ? "the adapter" : "the model") << " as it was after " << state.step() << " steps, in "
             << request.out.string() << "\n";
   if (frozen.any())
-    std::cout
-        << (alone ? "It was trained beside frozen matrices in fewer bits: load the base in the same "
-                    "form, or write the whole model with --merge\n"
-                  : "Its frozen matrices are written with the rounded values that it was trained beside\n");
+    std::cout << (alone ? "It was trained with quantized frozen matrices: load the base with the same "
+                          "quantization, or write the whole model with --merge\n"
+                        : "Its frozen matrices are written with the quantized values of the training\n");
   return 0;
 }
 }  // namespace optrush

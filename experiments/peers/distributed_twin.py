@@ -32,10 +32,10 @@ def own_arguments(words):
     """Those of this program; transformers_twin reads the rest."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--by", choices=["ddp", "fsdp", "tp", "pp", "cp"], required=True,
-                        help="what connects the ranks")
-    parser.add_argument("--ranks", type=int, required=True, help="as train.world_size")
-    parser.add_argument("--keep", action="store_true", help="fsdp: parameters stay whole from forward to backward")
-    parser.add_argument("--schedule", choices=["GPipe", "1F1B"], default="1F1B", help="pp: of its micro-batches")
+                        help="kind of parallelism")
+    parser.add_argument("--ranks", type=int, required=True, help="number of ranks, as train.world_size")
+    parser.add_argument("--keep", action="store_true", help="fsdp: keep parameters gathered from forward to backward")
+    parser.add_argument("--schedule", choices=["GPipe", "1F1B"], default="1F1B", help="pp: schedule of the micro-batches")
     own, sys.argv[1:] = parser.parse_known_args(words)
     return own
 
@@ -247,7 +247,7 @@ def train(spec, start, techniques, device, journal):
     model = twin.AutoModelForCausalLM.from_pretrained(
         start, dtype=torch.float32, attn_implementation="sdpa" if "sdpa" in techniques else "eager")
     if OWN.by in ("tp", "pp") and model.config.tie_word_embeddings:
-        raise SystemExit(f"--by {OWN.by} can't cut a model whose head has the embedding's weight")
+        raise SystemExit(f"--by {OWN.by} does not support a model with tied embeddings")
     model.to(device).train()
     model.config.use_cache = False
     precision = (lambda: torch.autocast(device, torch.bfloat16)) if "bf16" in techniques else contextlib.nullcontext
@@ -291,9 +291,9 @@ def main():
     start = twin.ARGUMENTS.start
     spec = twin.read_spec()
     if spec["train"]["world_size"] != RANKS:
-        raise SystemExit(f"{RANKS} ranks were started, and the spec says {spec['train']['world_size']}")
+        raise SystemExit(f"{RANKS} ranks were started, but train.world_size is {spec['train']['world_size']}")
     if twin.ARGUMENTS.compile:
-        raise SystemExit("--compile is not for several ranks")
+        raise SystemExit("--compile does not support several ranks")
     threads, device = twin.set_threads(spec), twin.device_of(spec)
     if device == "cuda":
         torch.cuda.set_device(LOCAL_RANK)

@@ -41,7 +41,7 @@ class Interleaving:
         print(json.dumps({**say, "seconds": seconds}), file=self.stream, flush=True)
         line = self.stream.readline()
         if not line:
-            raise SystemExit("the controller is gone")
+            raise SystemExit("the controller has ended")
         message = json.loads(line)
         self.ended = message["type"] == "end"
         self.alone = message.get("alone", False)

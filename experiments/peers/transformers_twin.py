@@ -39,15 +39,15 @@ def write_result(path, result):
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--start", required=True, help="folder that `optrush-worker export` wrote")
-    parser.add_argument("--spec", help="a complete RunSpec; that of --start where left out")
+    parser.add_argument("--start", required=True, help="folder from `optrush-worker export`")
+    parser.add_argument("--spec", help="complete RunSpec; default: that of --start")
     parser.add_argument("--out", required=True, help="file for the RunResult")
-    parser.add_argument("--metrics", help="file for a line of JSON a step")
+    parser.add_argument("--metrics", help="file for one line of JSON per step")
     parser.add_argument("--with", dest="techniques", nargs="*", choices=["bf16", "sdpa", "fused", "muon"],
-                        help="instead of what the spec's plugins say")
+                        help="replaces the choice of the spec's plugins")
     parser.add_argument("--compile", nargs="?", const="default",
                         choices=["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"],
-                        help="torch.compile the model and its loss")
+                        help="compile the model and its loss with torch.compile")
     return parser.parse_args()
 
 
@@ -91,11 +91,11 @@ def techniques_of(spec, beside=frozenset()):
         if plugin["name"] in beside:
             continue
         if plugin["name"] not in COUNTERPARTS:
-            raise SystemExit(f"no counterpart of the plugin '{plugin['name']}'")
+            raise SystemExit(f"no PyTorch equivalent of the plugin '{plugin['name']}'")
         if plugin.get("options", {}).get("dtype", "bf16") != "bf16":
-            raise SystemExit("no counterpart of autocast to anything but bf16")
+            raise SystemExit("no PyTorch equivalent of autocast to types other than bf16")
         if plugin["name"] == "muon" and plugin.get("options"):
-            raise SystemExit("no counterpart of muon with other options than its defaults")
+            raise SystemExit("no PyTorch equivalent of muon with non-default options")
         found.add(COUNTERPARTS[plugin["name"]])
     return found
 

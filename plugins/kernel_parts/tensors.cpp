@@ -15,7 +15,7 @@ constexpr int64_t kElementsPerThread = 32768;
 
 Type type_of(const at::Tensor& tensor, const std::string& op) {
   if (!tensor.is_cpu() && !tensor.is_cuda() && !is_forecast(tensor))
-    throw Error("the fused kernel of " + op + " takes tensors of a CPU or an NVIDIA GPU, not of " +
+    throw Error("the fused kernel of " + op + " supports tensors on CPUs and NVIDIA GPUs, not on " +
                 tensor.device().str());
   switch (tensor.scalar_type()) {
     case at::kFloat:
@@ -29,8 +29,9 @@ Type type_of(const at::Tensor& tensor, const std::string& op) {
     default:
       break;
   }
-  throw Error("the fused kernel of " + op + " does not take " + c10::toString(tensor.scalar_type()),
-              "use fp32, fp64, bf16 or fp16");
+  throw Error(
+      "the fused kernel of " + op + " does not support the type " + c10::toString(tensor.scalar_type()),
+      "use fp32, fp64, bf16 or fp16");
 }
 
 at::ScalarType wide_type(const at::Tensor& x) {

@@ -52,7 +52,7 @@ TEST(CompiledParallel, OtherExchangesInsideOfABlockAreRefused) {
       FAIL() << "trained";
     } catch (const std::runtime_error& e) {
       EXPECT_THAT(e.what(), HasSubstr("'" + stack.front().name + "'"));
-      EXPECT_THAT(e.what(), HasSubstr("can't be compiled"));
+      EXPECT_THAT(e.what(), HasSubstr("cannot be compiled"));
     }
   }
 }

@@ -145,7 +145,7 @@ def killed(folder, plugin=None):
 def stopped(folder, plugin=None):
     result = after(signal.SIGSTOP, folder / "run", plugin)
     assert result["status"] == "timeout" and result["rank"] == 1, result
-    assert "rank 1 (host " in result["reason"] and "did not arrive" in result["reason"], result["reason"]
+    assert "rank 1 (host " in result["reason"] and "did not reach" in result["reason"], result["reason"]
 
 
 def pipeline_killed(folder):

@@ -141,7 +141,7 @@ TEST(MuonOnRanks, PartsAreNotUpdatedOneByOne) {
   const PluginUse in_backward = use("optimizer_in_backward");
   for (const PluginUse& strategy : {use("fsdp"), tensor_parallel(2)})
     EXPECT_THAT(refusal_of(pool(), spec_of(2, {strategy, in_backward})),
-                HasSubstr("'optimizer_in_backward' updates each part by itself"));
+                HasSubstr("'optimizer_in_backward' updates each parameter separately"));
   // Copies are: each rank for itself.
   const RunSpec spec = spec_of(2, {use("ddp"), in_backward});
   expect_equal_training(pool(), spec, one_process_of(spec, 2), 1e-9);

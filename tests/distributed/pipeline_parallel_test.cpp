@@ -166,7 +166,7 @@ TEST(PipelineParallel, StateSavedOnSomeRanksGoesOnOnOthers) {
 TEST(PipelineParallel, WhatCannotBeCutIsRefused) {
   const auto refusal = [](const RunSpec& spec) { return refusal_of(pool(), spec); };
   EXPECT_THAT(refusal(small_spec(8, {pipeline(8)})),
-              HasSubstr("5 units (embedding, blocks, head) can't be cut into 8"));
+              HasSubstr("5 units (embedding, blocks, head) cannot be split into 8"));
   RunSpec odd = small_spec(2, {pipeline(2, "interleaved")});
   odd.train.accumulation = 3;
   EXPECT_THAT(refusal(odd), HasSubstr("2 ranks can't take 3 micro-batches"));
@@ -174,7 +174,7 @@ TEST(PipelineParallel, WhatCannotBeCutIsRefused) {
               HasSubstr("puts 2 blocks on 2 stages; there are 3 blocks"));
   EXPECT_THAT(refusal(small_spec(2, {pipeline(2, "1f1b", {{"blocks", "1,two"}})})), HasSubstr("has 'two'"));
   EXPECT_THAT(refusal(small_spec(2, {pipeline(2, "1f1b", {{"chunks", 3}})})),
-              HasSubstr("3 chunks a rank are for schedule"));
+              HasSubstr("3 chunks per rank need schedule"));
   EXPECT_THAT(refusal(small_spec(4, {pipeline(2, "zero_bubble"), {"fsdp", Json::object()}})),
               HasSubstr("'fsdp' does not offer it"));
   EXPECT_THAT(refusal(small_spec(3, {pipeline(2), {"ddp", Json::object()}})),

@@ -99,7 +99,7 @@ def told_to_stop(jobs):
     assert 20 < saved < end == 801, result["saved"]
     (note,) = [note for note in result["notes"] if "interrupted" in note]
     assert f"with step {saved};" in note, note
-    assert f"{RUN} goes on from its state before step {saved}" in jobs.output(job), jobs.output(job)
+    assert f"{RUN} continues from its state before step {saved}" in jobs.output(job), jobs.output(job)
     events = jobs.events(job)
     (interrupted,) = [event for event in events if event["event"] == "interrupted"]
     assert interrupted["reason"].startswith("SIGTERM"), interrupted
@@ -133,7 +133,7 @@ def killed(jobs):
                              *jobs.options("--arg", "every=10", "--arg", "steps=1000000", "--label", f"job-{job}", "--resume"),
                              "--set", "timeout=3", check=False)
     assert again.returncode == 1, again.stderr
-    assert f"{RUN} goes on from its state before step {step}" in again.stderr, again.stderr
+    assert f"{RUN} continues from its state before step {step}" in again.stderr, again.stderr
 
 
 def main():

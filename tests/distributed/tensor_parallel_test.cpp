@@ -160,20 +160,20 @@ TEST(TensorParallel, StateSavedOnSomeRanksGoesOnOnOthers) {
 
 TEST(TensorParallel, WhatCannotBeCutIsRefused) {
   const auto refusal = [](const RunSpec& spec) { return refusal_of(pool(), spec); };
-  EXPECT_THAT(refusal(small_spec(3, {tensor_parallel(3)})), HasSubstr("4 heads can't be cut into 3"));
+  EXPECT_THAT(refusal(small_spec(3, {tensor_parallel(3)})), HasSubstr("4 heads cannot be split into 3"));
   EXPECT_THAT(refusal(small_spec(4, {tensor_parallel(4)}, {{"dim", 48}, {"n_heads", 12}, {"n_kv_heads", 6}})),
-              HasSubstr("6 key/value heads can neither be cut into 4 nor shared"));
+              HasSubstr("6 key/value heads can neither be split into 4 nor shared"));
   EXPECT_THAT(refusal(small_spec(2, {{"tensor_parallel", {{"sequence", true}, {"overlap", 2}}}})),
-              HasSubstr("not summed in parts"));
+              HasSubstr("overlap and sequence"));
   RunSpec odd = small_spec(2, {tensor_parallel(2, true)});
   odd.train.seq_len = 11;
-  EXPECT_THAT(refusal(odd), HasSubstr("11 positions can't be cut into 2"));
+  EXPECT_THAT(refusal(odd), HasSubstr("11 positions cannot be split into 2"));
   EXPECT_THAT(refusal(small_spec(3, {tensor_parallel(2), {"ddp", Json::object()}})),
               HasSubstr("the mesh (tp 2) has 2 places"));
   EXPECT_THAT(refusal(small_spec(4, {tensor_parallel(2)})), HasSubstr("2 data-parallel ranks"));
   EXPECT_THAT(refusal(small_spec(
                   2, {tensor_parallel(2), {"lora", {{"dropout", 0.1}, {"target_modules", {"o_proj"}}}}})),
-              HasSubstr("dropout of an input"));
+              HasSubstr("dropout is not supported"));
 }
 }  // namespace
 }  // namespace optrush::testing

@@ -52,8 +52,8 @@ clean "$cmake" --install wide_swiglu/build --prefix "$prefix"
 sed -i 's/"[0-9a-f]*"/"0000000000000000"/' "$prefix/include/optrush/sdk_hash.h"
 clean "$cmake" --build wide_swiglu/build
 refusal=$(clean "$prefix/bin/optrush" plugins --plugin-path wide_swiglu/build/plugins 2>&1 || true)
-[[ $refusal == *"plugin 'wide_swiglu' was built for another host"*"headers of the SDK: plugin 0000000000000000"* ]] ||
+[[ $refusal == *"plugin 'wide_swiglu' was built for a different host"*"headers of the SDK: plugin 0000000000000000"* ]] ||
   { echo "not refused: $refusal" && exit 1; }
 
 if clean "$prefix/bin/optrush" new-plugin Wide-Swiglu 2>refused; then echo "a bad name was taken" && exit 1; fi
-grep -q "a lower-case letter, then lower-case letters, digits and underscores" refused
+grep -q "start with a lower-case letter" refused

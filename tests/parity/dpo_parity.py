@@ -115,7 +115,7 @@ def whole_model(work, pairs, held_out):
     report, _ = run(work, "whole", 6, validate, LADDER + OF_WHOLE, data="more", adapter="")
     base, result = steps_of(report / "runs/00-base-r1")
     assert abs(base[0]["loss"] - math.log(2)) < 1e-6 and base[5]["loss"] < 0.6, base
-    assert any("first values are kept" in note for note in result["notes"]), result["notes"]
+    assert any("copy of the initial weights" in note for note in result["notes"]), result["notes"]
     of_three, _ = run(work, "whole_three", 3, validate + "save = { every = 3 },", data="more", adapter="")
     subprocess.run([BUILD / "bin/optrush", "weights", of_three / "runs/00-base-r1", "trained"], check=True, cwd=work)
     first, model = (LlamaForCausalLM.from_pretrained(work / name).eval() for name in ("start", "trained"))
@@ -189,11 +189,11 @@ with tempfile.TemporaryDirectory() as folder:
     # What it can't do is refused by name.
     for more, parts, what in (
             ("", 'exp:ladder { rush.rung("stages", "pipeline_parallel", { size = 2 }, { train = { world_size = 2 } }) }\n',
-             "the model is cut into stages"),
+             "pipeline parallelism"),
             ("", 'exp:ladder { rush.rung("parts", "context_parallel", { size = 2 }, { train = { world_size = 2 } }) }\n',
-             "a part of every sequence"),
+             "sequences that are split over ranks"),
             ("", 'exp:ladder { rush.rung("odd", { train = { micro_batch = 3 } }) }\n', "micro_batch is 3"),
-            ("", 'exp:ladder { rush.rung("alone", { without = "dpo" }) }\n', "no plugin learns from pairs"),
+            ("", 'exp:ladder { rush.rung("alone", { without = "dpo" }) }\n', "stacked plugin trains on pairs"),
             ("validate = { every = 2, data = rush.random() },", "", "validate.data is of kind 'random'")):
         _, said = run(work, "refused", 2, more, parts, code=1)
         assert what in said, (what, said)

@@ -257,7 +257,7 @@ TEST(AdamW8bit, SaysWhatItCannotBeStackedWith) {
   };
   EXPECT_THAT(message({kAdamW8bit, {"fused_adamw", Json::object()}}), HasSubstr("' conflict"));
   EXPECT_THAT(message({kAdamW8bit, {"bf16_weights", Json::object()}}), HasSubstr("' conflict"));
-  EXPECT_THAT(message({kAdamW8bit}, "fp64"), HasSubstr("train.dtype is fp32 or bf16 there"));
+  EXPECT_THAT(message({kAdamW8bit}, "fp64"), HasSubstr("set train.dtype to fp32 or bf16"));
 }
 
 TEST(AdamW8bit, GpuKernelsCompileAndKeepTheirNumbersInRegisters) {

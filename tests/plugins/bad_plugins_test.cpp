@@ -70,7 +70,7 @@ TEST(BadPlugin, OfAnotherApi) {
   const auto file = fixture("other_api").string();
   EXPECT_EQ(refused(file),
             file +
-                ": plugin 'other_api' was built for another host\n"
+                ": plugin 'other_api' was built for a different host\n"
                 "  plugin API: plugin 999, this program 0\n"
                 "  hint: rebuild it with optrush_add_plugin() against this build (docs/plugins/abi.md)");
   EXPECT_EQ(read_description(file).version, "9.0");
@@ -93,7 +93,7 @@ TEST(BadPlugin, OfOtherHeaders) {
   const auto file = fixture("other_headers").string();
   EXPECT_EQ(refused(file),
             file +
-                ": plugin 'other_headers' was built for another host\n"
+                ": plugin 'other_headers' was built for a different host\n"
                 "  headers of the SDK: plugin 0000000000000000, this program " OPTRUSH_SDK_HASH
                 "\n"
                 "  hint: rebuild it with optrush_add_plugin() against this build (docs/plugins/abi.md)");
@@ -120,9 +120,9 @@ TEST(BadPlugin, OfAnotherMachineOrKind) {
   EXPECT_THAT(with_header(&Elf64_Ehdr::e_machine, Elf64_Half{EM_RISCV}),
               HasSubstr("built for another machine (ELF machine 243"));
   EXPECT_THAT(with_header(&Elf64_Ehdr::e_type, Elf64_Half{ET_REL}), HasSubstr("not a shared object"));
-  EXPECT_THAT(with_header(&Elf64_Ehdr::e_shoff, Elf64_Off{0}), HasSubstr("has no table of sections"));
-  EXPECT_THAT(with_header(&Elf64_Ehdr::e_shentsize, Elf64_Half{1}), HasSubstr("has no table of sections"));
-  EXPECT_THAT(with_header(&Elf64_Ehdr::e_shstrndx, Elf64_Half{60000}), HasSubstr("has no table of sections"));
+  EXPECT_THAT(with_header(&Elf64_Ehdr::e_shoff, Elf64_Off{0}), HasSubstr("has no section table"));
+  EXPECT_THAT(with_header(&Elf64_Ehdr::e_shentsize, Elf64_Half{1}), HasSubstr("has no section table"));
+  EXPECT_THAT(with_header(&Elf64_Ehdr::e_shstrndx, Elf64_Half{60000}), HasSubstr("has no section table"));
   EXPECT_THAT(with_header(&Elf64_Ehdr::e_shoff, Elf64_Off{~0ULL - 8}), HasSubstr("truncated"));
   EXPECT_THAT(with_header(&Elf64_Ehdr::e_shnum, Elf64_Half{60000}),
               AnyOf(HasSubstr("truncated"), HasSubstr("damaged")));
@@ -165,7 +165,7 @@ TEST(ParseDescription, RefusesWhatCannotBeMeant) {
   EXPECT_THAT(
       described(
           R"({"name": "A b", "version": "1", "summary": "s", "kind": "optimization", "effect": "exact"})"),
-      HasSubstr("a plugin is named by lower-case letters, digits and '_', a letter first, not 'A b'"));
+      HasSubstr("a plugin name must start with a lower-case letter and consist of lower-case letters, digits and '_', not 'A b'"));
   EXPECT_THAT(
       described(R"({"name": "a", "version": "1", "summary": "s", "kind": "fast", "effect": "exact"})"),
       HasSubstr("must be one of 'optimization', 'parallelism', but is \"fast\""));
@@ -180,7 +180,7 @@ TEST(ParseDescription, ChecksTheFormsThatAreToBeChecked) {
       R"({"name": "a", "version": "1", "summary": "s", "kind": "optimization", "effect": "exact",
           "options": [{"name": "rank", "type": "integer", "min": 1, "doc": "d"}], "check": )";
   EXPECT_EQ(described(start + R"([{"options": {"rank": 2}, "with": ["b"]}, {"options": {"rank": 3}}]})"), "");
-  EXPECT_THAT(described(start + "[]}"), HasSubstr("must be a list of one form or more"));
+  EXPECT_THAT(described(start + "[]}"), HasSubstr("must be a list of at least one form"));
   EXPECT_THAT(described(start + R"([{"option": {"rank": 2}}]})"), HasSubstr("did you mean 'options'?"));
   EXPECT_THAT(described(start + R"([{"options": {"rnk": 2}}]})"),
               HasSubstr("p.so, check: unknown option 'rnk'\n  hint: did you mean 'rank'?"));

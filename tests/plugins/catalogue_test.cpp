@@ -73,8 +73,8 @@ TEST_F(CatalogueTest, FoldersThatAnybodyMayWriteAreRefused) {
   const auto file = copy("described", first_);
   fs::permissions(first_, fs::perms::others_write, fs::perm_options::add);
   const auto catalogue = Catalogue::find({first_.string()});
-  EXPECT_EQ(reason(catalogue, file), "anybody may write to '" + first_.string() +
-                                         "', and so run code in the next experiment\n  hint: chmod o-w '" +
+  EXPECT_EQ(reason(catalogue, file), "every user may write to '" + first_.string() +
+                                         "', and could run code in the next experiment\n  hint: chmod o-w '" +
                                          first_.string() + "'");
 }
 
@@ -82,7 +82,7 @@ TEST_F(CatalogueTest, FilesThatAnybodyMayWriteAreRefused) {
   const auto file = copy("described", first_);
   fs::permissions(file, fs::perms::others_write, fs::perm_options::add);
   EXPECT_THAT(reason(Catalogue::find({first_.string()}), file),
-              HasSubstr("anybody may write to '" + file.string()));
+              HasSubstr("every user may write to '" + file.string()));
 }
 
 TEST_F(CatalogueTest, ALinkIsTrustedAsItsTarget) {
@@ -91,7 +91,7 @@ TEST_F(CatalogueTest, ALinkIsTrustedAsItsTarget) {
   fs::create_symlink(second_ / "described.so", first_ / "link.so");
   fs::create_symlink(second_ / "absent.so", first_ / "nowhere.so");
   const auto catalogue = Catalogue::find({first_.string()});
-  EXPECT_THAT(reason(catalogue, first_ / "link.so"), HasSubstr("anybody may write to '" + second_.string()));
+  EXPECT_THAT(reason(catalogue, first_ / "link.so"), HasSubstr("every user may write to '" + second_.string()));
   EXPECT_THAT(reason(catalogue, first_ / "nowhere.so"), HasSubstr("No such file"));
 }
 

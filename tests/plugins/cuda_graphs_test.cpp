@@ -132,7 +132,7 @@ TEST(StaticBatches, AStepThatTheGraphCannotRunIsAnError) {
   };
   EXPECT_NE(refusal_of({batch_of(1), batch_of(1)}).find("number of micro-batches"), std::string::npos);
   EXPECT_NE(refusal_of({batch_of(1, 4)}).find("shape of its batch"), std::string::npos);
-  EXPECT_NE(refusal_of({batch_of(1, 2, 5)}).find("number of tokens that count"), std::string::npos);
+  EXPECT_NE(refusal_of({batch_of(1, 2, 5)}).find("number of trained tokens"), std::string::npos);
   Batch positions = batch_of(1);
   positions.positions = positions.positions.contiguous();
   EXPECT_NE(refusal_of({positions}).find("shape of its batch"), std::string::npos);

@@ -431,7 +431,7 @@ TEST(Fsdp, OptionsThatWouldDoNothingAreRefused) {
 
 TEST(Fsdp, ShardRanksHaveToDivideTheRanks) {
   const auto message = error_of([] { declared(ranks_spec(6, {{"shard_ranks", 4}}), 0); });
-  EXPECT_THAT(message, HasSubstr("the mesh (fsdp 4) has 4 places and the run 6 ranks"));
+  EXPECT_THAT(message, HasSubstr("the mesh (fsdp 4) has 4 places, but the run has 6 ranks"));
   const auto session = declared(ranks_spec(6, {{"shard_ranks", 3}}), 4);
   EXPECT_EQ(session->mesh().size("fsdp"), 3);
   EXPECT_EQ(session->mesh().size("dp"), 2);

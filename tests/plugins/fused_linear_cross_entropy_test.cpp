@@ -267,7 +267,7 @@ TEST(FusedLinearCrossEntropy, AnAdapterOnTheHeadIsRefusedByName) {
   const auto lora = [](const char* target) { return PluginUse{"lora", {{"target_modules", {target}}}}; };
   EXPECT_NO_THROW(Trained(nano_spec({lora("q_proj"), kFused})).train());
   const auto message = error_of([&] { Trained(nano_spec({lora("lm_head"), kFused})); });
-  EXPECT_NE(message.find("plugin 'fused_linear_cross_entropy' replaces head_loss and would leave out "
+  EXPECT_NE(message.find("plugin 'fused_linear_cross_entropy' replaces head_loss and would ignore "
                          "'lm_head.lora_A.weight', which plugin 'lora' added to lm_head"),
             std::string::npos)
       << message;

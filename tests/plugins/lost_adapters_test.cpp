@@ -26,9 +26,9 @@ TEST(LostAdapters, OfAHeadLossThatReadsTheMatrixAreRefused) {
   EXPECT_THAT(error_of([] {
                 Trained(with_the_fixture({lora({"q_proj", "lm_head"})}));
               }),
-              AllOf(HasSubstr("plugin 'reads_the_head' replaces head_loss and would leave out "
+              AllOf(HasSubstr("plugin 'reads_the_head' replaces head_loss and would ignore "
                               "'lm_head.lora_A.weight', which plugin 'lora' added to lm_head"),
-                    HasSubstr("take 'lm_head' off the adapter's targets")));
+                    HasSubstr("remove 'lm_head' from the adapter's targets")));
 }
 
 TEST(LostAdapters, NothingIsLostOfOtherLinears) {
@@ -52,9 +52,9 @@ std::function<void(Recipe&)> mlp_of_parts(std::vector<std::string> offers) {
 TEST(LostAdapters, ABaseMadeOfThePartsSaysThatItKeepsThem) {
   const RunSpec spec = nano_spec({lora({"up_proj"})});
   EXPECT_EQ(losses(Trained(spec, mlp_of_parts({"adapters"})).train()), losses(Trained(spec).train()));
-  EXPECT_THAT(error_of([&] { Trained(spec, mlp_of_parts({})); }),
-              HasSubstr("plugin 'test' replaces mlp and would leave out "
-                        "'model.layers.0.mlp.up_proj.lora_A.weight'"));
+  EXPECT_THAT(
+      error_of([&] { Trained(spec, mlp_of_parts({})); }),
+      HasSubstr("plugin 'test' replaces mlp and would ignore 'model.layers.0.mlp.up_proj.lora_A.weight'"));
   EXPECT_EQ(error_of([] { Trained(nano_spec({lora({"o_proj"})}), mlp_of_parts({})); }), "");
 }
 /// The plain loss and the mean square of the log of the softmax's denominator, as PaLM adds it

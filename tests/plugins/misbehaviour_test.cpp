@@ -74,7 +74,7 @@ TEST_F(Misbehaviour, SkipsWhatTheMachineLacks) {
 
 TEST_F(Misbehaviour, Segfaults) { expect(run({"segfault"}), "crashed", StartsWith("ended by SIGSEGV")); }
 
-TEST_F(Misbehaviour, Hangs) { expect(run({"hang"}, 5), "timeout", StartsWith("no end within")); }
+TEST_F(Misbehaviour, Hangs) { expect(run({"hang"}, 5), "timeout", StartsWith("did not end within")); }
 
 TEST_F(Misbehaviour, ChattersOnStdout) {
   const Json result = run({"junk"});

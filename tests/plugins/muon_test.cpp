@@ -179,7 +179,7 @@ TEST(Muon, RefusesWhatItCannotUpdate) {
   Param norm{.name = "n", .shape = {4}, .axes = {"model"}};
   std::vector<Shard> flat = {
       {.data = at::zeros({28}), .segments = {{&norm, Layout({4}), 0}, {&matrix, Layout({6, 4}), 4}}}};
-  EXPECT_THAT(error_of([&] { muon::split(flat); }), HasSubstr("'w' is in one shard with 'n'"));
+  EXPECT_THAT(error_of([&] { muon::split(flat); }), HasSubstr("'w' shares a shard with 'n'"));
   EXPECT_THAT(error_of([] {
                 Trained run(nano_spec({use("muon"), use("bf16_weights")}));
               }),

@@ -200,7 +200,7 @@ TEST(Nf4, RecomputationAndAutocastChangeNothingButRounding) {
 
 TEST(Nf4, WithNothingFrozenItIsRefused) {
   EXPECT_THAT(error_of([] { Trained session(nano_spec({kNf4})); }),
-              HasSubstr("nf4 has nothing to encode: every matrix of the blocks is trained"));
+              HasSubstr("nf4 does not apply: every matrix of the blocks is trained"));
   EXPECT_THAT(error_of([] {
                 Trained session(nano_spec({kLora, kNf4, {"float8", Json::object()}}));
               }),

@@ -166,7 +166,7 @@ TEST(OptimizerInBackward, ABackwardInPartsIsAnError) {
     });
   };
   EXPECT_THAT(error_of([&] { Trained(nano_spec({kInBackward}), backward_twice).train(); }),
-              HasSubstr("grew after it was final"));
+              HasSubstr("changed after it was final"));
 }
 }  // namespace
 }  // namespace optrush::testing

@@ -201,7 +201,7 @@ TEST_F(PackingTest, OtherDataIsRefused) {
   RunSpec other = spec({}, true);
   other.data = {};
   EXPECT_THAT(error_of([&] { Trained run(other); }),
-              HasSubstr("the data of kind 'random' fills every sequence already"));
+              HasSubstr("data of kind 'random' fill every sequence already"));
   EXPECT_THAT(error_of([&] {
                 Trained run(spec({{"flash_attention", {{"kernel", "cudnn"}}}}, true));
               }),

@@ -145,7 +145,7 @@
 -- expect:   hint: a checkpoint is a Hugging Face folder: config.json and safetensors files; a relative path starts at the script's folder
 -- expect: == data
 -- expect: bad_arguments.lua:330: rush.random: unknown field 'seed'
--- expect:   hint: nothing is allowed here
+-- expect:   hint: no value is allowed here
 -- expect: bad_arguments.lua:331: rush.random: options must be a table of named fields, but is 1
 -- expect: bad_arguments.lua:332: rush.text: source is missing
 -- expect:   hint: it must be a string or a Corpus from rush.corpus: a relative path starts at the script's folder

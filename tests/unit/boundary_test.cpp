@@ -27,7 +27,7 @@ std::string arrives_as(const std::function<void()>& code) {
 TEST(CallPlugin, PutsThePlaceInFront) {
   EXPECT_EQ(arrives_as<Error>([] { throw std::runtime_error("no"); }), kPlace + ": no");
   EXPECT_EQ(arrives_as<Error>([] { throw Error("no", "try"); }), kPlace + ": no\n  hint: try");
-  EXPECT_EQ(arrives_as<Error>([] { throw 42; }), kPlace + ": threw what is no std::exception");
+  EXPECT_EQ(arrives_as<Error>([] { throw 42; }), kPlace + ": threw an object that is not a std::exception");
 }
 
 TEST(CallPlugin, KeepsAPlaceThatIsThere) {

@@ -127,13 +127,13 @@ def cut_once():
         assert max(before) + 1 == state >= 2 * EVERY, "it saves after the step that is under way"
         only = ("--only", "base") if name == "00-base-r1" else ()
         text = run("cut", "--resume", *only)
-        assert f"{name} goes on from its state before step {state}" in text, text
+        assert f"{name} continues from its state before step {state}" in text, text
         check_equal("cut", name, [state])
         after = {step["step"]: step["seconds"] for step in result_of("cut", name)["steps"]}
         assert all(after[step] == before[step] for step in range(state)), name
     report = (work / "reports/long/cut/report.md").read_text()
-    assert "it was interrupted, and went on from its saved state" in report, report
-    assert "goes on" not in run("cut", "--resume")
+    assert "it was interrupted and continued from its saved state" in report, report
+    assert "continues from" not in run("cut", "--resume")
 
 
 def killed_again_and_again():
@@ -155,7 +155,7 @@ def killed_again_and_again():
             kills += 1
         text, _ = process.communicate(timeout=120)
         for name in RUNS:
-            went_on[name] += f"{name} goes on from its state" in text
+            went_on[name] += f"{name} continues from its state" in text
         if process.returncode == 0:
             break
     assert process.returncode == 0, text
@@ -172,7 +172,7 @@ def after_the_last_save():
     name = "01-shards-r1"
     before = result_of("cut", name)
     (folder_of("cut", name) / "result.json").unlink()
-    assert f"{name} goes on from its state before step {STEPS + WARMUP}" in run("cut", "--resume")
+    assert f"{name} continues from its state before step {STEPS + WARMUP}" in run("cut", "--resume")
     here = result_of("cut", name)
     for key in ("steps", "memory", "collectives", "costs", "tokens_per_second", "validation"):
         assert here[key] == before[key], key
@@ -195,8 +195,8 @@ def bad_end():
     state = state_of("bad", "00-base-r1")
     # How long it may take is no part of what it is.
     text = run("bad", "--only", "base", "--resume", "--set", "timeout=1234")
-    assert f"00-base-r1 is run again: it ended as '{result['status']}'" in text, text
-    assert f"goes on from its state before step {state}" in text, text
+    assert f"00-base-r1 is rerun: it ended as '{result['status']}'" in text, text
+    assert f"continues from its state before step {state}" in text, text
     check_equal("bad", "00-base-r1", [state])
 
 
@@ -208,8 +208,8 @@ def out_of_time():
     state = state_of("late", name)
     assert max(line["step"] for line in lines("late", name) if line["event"] == "step") + 1 == state, state
     more = ("--only", "base", "--set", "train.steps=1000000", "--set", "timeout=3")
-    assert "goes on from" not in run("late", *more, "--resume", code=1)
-    assert f"goes on from its state before step {state}" in run("late", *more, "--resume", "--retry", code=1)
+    assert "continues from" not in run("late", *more, "--resume", code=1)
+    assert f"continues from its state before step {state}" in run("late", *more, "--resume", "--retry", code=1)
 
 
 def told_to_stop():
@@ -242,7 +242,7 @@ def told_to_stop():
     result = result_of("worker", name)
     assert process.returncode == 1 and result["cause"] == "lost" and "ended by SIGTERM" in result["reason"], (text, result)
     state = state_of("worker", name)
-    assert f"goes on from its state before step {state}" in run("worker", "--only", "shards", "--resume")
+    assert f"continues from its state before step {state}" in run("worker", "--only", "shards", "--resume")
     check_equal("worker", name, [state])
 
 
@@ -258,14 +258,14 @@ def not_its_own():
 
     cut("other")
     text = run("other", "--only", "base", "--resume", "--set", "train.lr=2e-3")
-    assert "goes on from" not in text, text
+    assert "continues from" not in text, text
     assert len(result_of("other", name)["steps"]) == STEPS + WARMUP
 
     cut("changed")
     with open(work / "text.txt", "a") as text:
         text.write("one more line\n")
     text = run("changed", "--only", "base", "--resume")
-    assert "does not go on from its state" in text and "a file that it reads has changed" in text, text
+    assert "does not continue from its state" in text and "a file that it reads has changed" in text, text
 
     process = start("turns", "--interleave", "on")
     wait_for(lambda: saved("turns", name), process)
@@ -306,7 +306,7 @@ exp:run {{ rounds = 1 }}
         assert abs(have - want) < 1e-5 * want, (first, second, third, last, alone)
     shorter, _ = trained("shorter", "micro_batch = 1, steps = 2", seq_len=8)
     other, said = trained("other_length", "micro_batch = 1, steps = 2", after("last"), seq_len=8)
-    assert len(said) == 1 and "begin with their first sequence" in said[0], said
+    assert len(said) == 1 and "start from their first sequence" in said[0], said
     assert all(abs(have - want) < 1e-5 * want for have, want in zip(other, shorter)), (other, shorter)
 
 

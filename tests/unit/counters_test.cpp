@@ -80,11 +80,11 @@ TEST(Counters, NamesAreBounded) {
   };
   EXPECT_EQ(error({.name = "good", .unit = "bytes"}), "");
   EXPECT_EQ(error({.name = "good"}, 16), "");
-  EXPECT_NE(error({.name = "good"}, 17).find("a plugin has 16 counters at most"), std::string::npos);
-  EXPECT_NE(error({.name = "good"}, 2).find("is there twice"), std::string::npos);
-  EXPECT_NE(error({.name = ""}).find("needs a name"), std::string::npos);
-  EXPECT_NE(error({.name = "two\nlines"}).find("needs a name"), std::string::npos);
-  EXPECT_NE(error({.name = std::string(41, 'x')}).find("needs a name"), std::string::npos);
+  EXPECT_NE(error({.name = "good"}, 17).find("maximum of 16 counters"), std::string::npos);
+  EXPECT_NE(error({.name = "good"}, 2).find("is declared twice"), std::string::npos);
+  EXPECT_NE(error({.name = ""}).find("invalid name"), std::string::npos);
+  EXPECT_NE(error({.name = "two\nlines"}).find("invalid name"), std::string::npos);
+  EXPECT_NE(error({.name = std::string(41, 'x')}).find("invalid name"), std::string::npos);
   EXPECT_NE(error({.name = "good", .unit = std::string(17, 'x')}).find("has the unit"), std::string::npos);
 }
 
@@ -101,7 +101,7 @@ TEST(Counters, RanksBecomeOneNumberAsThePluginWants) {
   EXPECT_EQ(named(all, "mine", "max").at("value"), 6);
   EXPECT_NE(error_of([&] {
               over_ranks({rank(1), Json::object()});
-            }).find("plugin 'mine' has other counters on other ranks"),
+            }).find("plugin 'mine' has different counters on different ranks"),
             std::string::npos);
 }
 

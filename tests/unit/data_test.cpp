@@ -215,12 +215,12 @@ TEST_F(Data, TokenFileErrorsNameTheFile) {
     return content;
   };
   EXPECT_EQ(open(good), "");
-  EXPECT_THAT(open(""), HasSubstr("no header of 32 bytes"));
-  EXPECT_THAT(open(good.substr(0, 31)), HasSubstr("no header of 32 bytes"));
+  EXPECT_THAT(open(""), HasSubstr("header of 32 bytes"));
+  EXPECT_THAT(open(good.substr(0, 31)), HasSubstr("header of 32 bytes"));
   EXPECT_THAT(open(with(0, 'o')), HasSubstr("does not begin with 'ORTOKENS'"));
   EXPECT_THAT(open(with(8, 2)), HasSubstr("version 2"));
-  EXPECT_THAT(open(with(12, 3)), HasSubstr("allowed are 2 and 4"));
-  EXPECT_THAT(open(with(16, 0)), HasSubstr("vocabulary of 0"));
+  EXPECT_THAT(open(with(12, 3)), HasSubstr("2 or 4"));
+  EXPECT_THAT(open(with(16, 0)), HasSubstr("vocab_size of 0"));
   EXPECT_THAT(open(with(24, 9)), HasSubstr("announces 9 tokens"));
   EXPECT_THAT(open(good + "x"), HasSubstr("17 bytes follow"));
   EXPECT_THAT(open(good, 9, 9), HasSubstr("has 8 tokens, but one sample needs 9"));

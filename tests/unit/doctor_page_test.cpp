@@ -34,7 +34,7 @@ TEST(DoctorPage, OfACpu) {
             "            avx2 avx512f\n"
             "            last-level cache 32.0 MiB, governor performance, huge pages madvise\n"
             "GPU         not usable: no NVIDIA driver\n"
-            "Software    LibTorch 2.11.0, CUDA 13.0, NCCL 2.28.9, its CPU kernels for AVX512\n"
+            "Software    LibTorch 2.11.0, CUDA 13.0, NCCL 2.28.9, CPU kernels for AVX512\n"
             "            built by GNU 12.2.0, malloc of glibc 2.36, 1 CPU thread\n"
             "Matmul      fp32 179 GFLOP/s, bf16 420 GFLOP/s, fp16 1.00 GFLOP/s, fp64 99.5 GFLOP/s, measured "
             "on Test CPU\n"

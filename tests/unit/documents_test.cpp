@@ -79,9 +79,9 @@ TEST_F(DocumentsTest, ALossIsTakenOnTheSpansThatAreNamed) {
     EXPECT_THAT(refusal(R"({"tokens": [1, 2, 3], )" + rest + "}"),
                 ::testing::AllOf(HasSubstr("data.jsonl:1"), HasSubstr(what)));
   };
-  refused(R"("trained": 2)", "is no list");
+  refused(R"("trained": 2)", "must be a list");
   refused(R"("trained": [[1, 4]])", "has [1,4] and the document 3 tokens");
-  refused(R"("trained": [[2]])", "has [2], which is no pair");
+  refused(R"("trained": [[2]])", "has [2], which is not a pair");
   refused(R"("trained": [[-1, 2]])", "has [-1,2]");
   refused(R"("trained": [[2, 2]])", "which is empty");
   refused(R"("trained": [[1, 3], [0, 1]])", "has [0,1] behind a later one");
@@ -104,16 +104,16 @@ TEST_F(DocumentsTest, EachFileOfAFolderIsADocument) {
 
 TEST_F(DocumentsTest, NonsenseIsRefusedWithItsLine) {
   EXPECT_THAT(refusal("{\"text\": \"a\"}\n{\"text\": 3}"), HasSubstr("data.jsonl:2"));
-  EXPECT_THAT(refusal("{\"text\": \"a\"}\n{\"text\": 3}"), HasSubstr("'text' has to be a string"));
-  EXPECT_THAT(refusal("[1]"), HasSubstr("is one JSON array"));
-  EXPECT_THAT(refusal("7"), HasSubstr("a document is a JSON object"));
+  EXPECT_THAT(refusal("{\"text\": \"a\"}\n{\"text\": 3}"), HasSubstr("'text' must be a string"));
+  EXPECT_THAT(refusal("[1]"), HasSubstr("JSON array"));
+  EXPECT_THAT(refusal("7"), HasSubstr("must be a JSON object"));
   EXPECT_THAT(refusal("{\"text\""), HasSubstr("data.jsonl:1"));
-  EXPECT_THAT(refusal("{\"prompt\": \"a\"}"), HasSubstr("nothing to predict"));
-  EXPECT_THAT(refusal("{\"messages\": []}"), HasSubstr("apply them first"));
-  EXPECT_THAT(refusal("{\"tokens\": [1]}"), HasSubstr("two tokens at least"));
+  EXPECT_THAT(refusal("{\"prompt\": \"a\"}"), HasSubstr("no token to train on"));
+  EXPECT_THAT(refusal("{\"messages\": []}"), HasSubstr("optrush tokenize"));
+  EXPECT_THAT(refusal("{\"tokens\": [1]}"), HasSubstr("at least two tokens"));
   EXPECT_THAT(refusal("{\"tokens\": [1, -2]}"), HasSubstr("'tokens' has -2"));
   EXPECT_THAT(refusal("{\"tokens\": [1, 2.5]}"), HasSubstr("'tokens' has 2.5"));
-  EXPECT_THAT(refusal("{\"tokens\": 3}"), HasSubstr("a list of numbers"));
+  EXPECT_THAT(refusal("{\"tokens\": 3}"), HasSubstr("a list of token ids"));
   EXPECT_THAT(refusal("{\"tokens\": [1, 2], \"prompt_tokens\": 3}"), HasSubstr("0 to 2"));
   EXPECT_THAT(refusal("\n  \n"), HasSubstr("has no documents"));
 }
@@ -169,7 +169,7 @@ TEST_F(DocumentsTest, LongOnesAreCutAndPromptsThatFillASequenceLeftOut) {
                           3, 1, one_document_each);
   EXPECT_EQ(rows.description(),
             "2 documents in 2 sequences, 100 % of their positions filled; 2 were cut at 4 tokens; "
-            "2 have nothing to learn within a sequence, as their prompts fill it, and are left out");
+            "2 are skipped, because their prompts fill a sequence");
   for (int64_t i = 0; i < 2; ++i) EXPECT_GT(Filled(rows, i, 3).counted, 0);
 }
 
@@ -208,7 +208,7 @@ TEST_F(DocumentsTest, APairIsTwoAnswersToOnePrompt) {
                 ::testing::AllOf(HasSubstr("data.jsonl:1"), HasSubstr(what)));
   };
   refused(R"({"prompt": "a", "chosen": "b"})", "'rejected' is missing");
-  refused(R"({"prompt": "a", "chosen": 7, "rejected": "c"})", "'chosen' is neither text nor tokens");
+  refused(R"({"prompt": "a", "chosen": 7, "rejected": "c"})", "'chosen' is neither text nor token ids");
   refused(R"({"prompt": "", "chosen": [], "rejected": "c"})", "'prompt' is empty");
   refused(R"({"prompt": [1], "chosen": [-1], "rejected": "c"})", "'chosen' has -1");
   refused(R"({"tokens": [1, 2]})", "'prompt' is missing");
@@ -276,18 +276,18 @@ TEST_F(DocumentsTest, PairsThatAreAlikeWithinASequenceAreLeftOut) {
   const DocumentRows at_four = rows(text, 4), at_five = rows(text, 5);
   EXPECT_EQ(at_four.count(), 4) << "a sequence of 4 positions shows 5 tokens";
   EXPECT_THAT(at_four.description(),
-              ::testing::AllOf(HasSubstr("two same answers that are left out: 1"),
-                               HasSubstr("differ only behind the end of a sequence, and are left out: 1")));
+              ::testing::AllOf(HasSubstr("identical answers: 1"),
+                               HasSubstr("beyond the sequence length: 1")));
   EXPECT_EQ(at_five.count(), 6) << "the sixth token tells them apart";
   EXPECT_THAT(error_of([&] { rows(cut + "\n" + same, 4); }),
-              ::testing::AllOf(HasSubstr("no document is left to train on"), HasSubstr("two same answers"),
-                               HasSubstr("behind the end of a sequence")));
+              ::testing::AllOf(HasSubstr("no document is left to train on"), HasSubstr("identical answers: "),
+                               HasSubstr("beyond the sequence length")));
 }
 
 TEST_F(DocumentsTest, TextBesideATokenizerIsRefused) {
   const auto refused = [&](const std::string& line, Documents::Form form) {
     EXPECT_THAT(error_of([&] { Documents(written(line), {}, 100, form, "llama"); }),
-                ::testing::AllOf(HasSubstr("data.jsonl:1"), HasSubstr("trained as bytes"),
+                ::testing::AllOf(HasSubstr("data.jsonl:1"), HasSubstr("read as bytes"),
                                  HasSubstr("optrush tokenize FILE tokens.jsonl --model llama")));
   };
   refused(R"({"text": "a"})", Documents::Form::single);
@@ -295,7 +295,7 @@ TEST_F(DocumentsTest, TextBesideATokenizerIsRefused) {
   refused(R"({"prompt": "a", "chosen": "b", "rejected": "c"})", Documents::Form::pairs);
   written("abc", "folder/a.txt");
   EXPECT_THAT(error_of([&] { Documents(folder_ / "folder", {}, 100, Documents::Form::single, "llama"); }),
-              HasSubstr("trained as bytes"));
+              HasSubstr("read as bytes"));
   const Documents tokens(written(R"({"tokens": [1, 2], "text": "passed over"})"), {}, 100,
                          Documents::Form::single, "llama");
   EXPECT_EQ(tokens.count(), 1);

@@ -135,7 +135,7 @@ def every_experiment_takes_a_checkpoint(work, corpus):
         texts = () if name in ON_RANDOM_TOKENS else ("--set", f"data.path={corpus}")
         done = planned_for(name, "--arg", f"checkpoint={os.path.relpath(tied)}", "--device", "cpu", *texts)
         if name in WITHOUT_A_MODEL or name in OF_A_HEAD_OF_ITS_OWN:
-            said = WITHOUT_A_MODEL.get(name, "whose head has the embedding's weight")
+            said = WITHOUT_A_MODEL.get(name, "tied embeddings")
             assert done.returncode == 1 and said in done.stderr, (name, done.stderr)
             if name in WITHOUT_A_MODEL:
                 continue

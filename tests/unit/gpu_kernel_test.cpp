@@ -62,7 +62,7 @@ TEST_F(GpuKernels, AnErrorShowsTheCompilersWordsAndTheLine) {
   wrong.text.insert(wrong.text.find("  if (i"), "  const float y = undeclared;\n");
   EXPECT_THAT(
       error_of([&] { compile_gpu_kernel(wrong, "scale<float>", "sm_90"); }),
-      AllOf(HasSubstr("scale.cu: NVRTC"), HasSubstr("can't compile the kernel 'scale<float>' for sm_90"),
+      AllOf(HasSubstr("scale.cu: NVRTC"), HasSubstr("cannot compile the kernel 'scale<float>' for sm_90"),
             HasSubstr("scale.cu(6): error"), HasSubstr("\"undeclared\" is undefined"),
             HasSubstr("line 6 of scale.cu:   const float y = undeclared;")));
   wrong = kScale;

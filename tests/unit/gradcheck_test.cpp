@@ -23,8 +23,7 @@ TEST(Gradcheck, TellsARightGradientFromAWrongOne) {
 TEST(Gradcheck, RefusesTypesInWhichDifferencesMeanNothing) {
   const auto same = [](const Tensors& in) { return Tensors{in[0] * 1}; };
   for (const auto type : {at::kHalf, at::kFloat, at::kBFloat16})
-    EXPECT_THAT(testing::error_of([&] { wrong_gradient(same, {input(type)}); }),
-                HasSubstr("differences mean nothing"))
+    EXPECT_THAT(testing::error_of([&] { wrong_gradient(same, {input(type)}); }), HasSubstr("below fp64"))
         << type;
 }
 

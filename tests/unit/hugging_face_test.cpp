@@ -297,7 +297,7 @@ TEST_F(HuggingFace, ReadsOneFileOrShards) {
   write_safetensors(folder_ / "model.safetensors", {{"bb", at::ones({2, 3})}});
   EXPECT_THAT(error_of([&] { Checkpoint{folder_}; }),
               AllOf(HasSubstr("'bb' of model-2.safetensors"), HasSubstr("'bb' of model.safetensors"),
-                    HasSubstr("one parameter with two values")));
+                    HasSubstr("different values")));
   // An index that was left behind.
   for (const char* shard : {"model-1.safetensors", "model-2.safetensors"}) fs::remove(folder_ / shard);
   EXPECT_TRUE(Checkpoint(folder_).contains("bb"));
@@ -343,9 +343,9 @@ TEST_F(HuggingFace, ChecksTheIndex) {
   index({{"a", "one.safetensors"}, {"b", "one.safetensors"}});
   EXPECT_THAT(open(), HasSubstr("'b' is not in \"one.safetensors\""));
   index({{"a", "../one.safetensors"}});
-  EXPECT_THAT(open(), HasSubstr("no file of this folder"));
+  EXPECT_THAT(open(), HasSubstr("not the name of a file"));
   index({{"a", 1}});
-  EXPECT_THAT(open(), HasSubstr("no file of this folder"));
+  EXPECT_THAT(open(), HasSubstr("not the name of a file"));
   index({{"a", "three.safetensors"}});
   EXPECT_THAT(open(), HasSubstr("'a' is in three.safetensors, which is missing"));
   index(nullptr);
@@ -379,7 +379,7 @@ TEST_F(HuggingFace, FindsParametersBehindWhatWrappersPutIntoNames) {
   EXPECT_TRUE(at::equal(checkpoint.read(*params.all().front()), at::full({2, 3}, 7.0)));
   write_safetensors(folder_ / "model.safetensors",
                     {{"_orig_mod." + layer, at::ones({2, 3})}, {layer, at::zeros({2, 3})}});
-  EXPECT_THAT(error_of([&] { Checkpoint{folder_}; }), HasSubstr("one parameter with two values"));
+  EXPECT_THAT(error_of([&] { Checkpoint{folder_}; }), HasSubstr("different values"));
 }
 
 TEST_F(HuggingFace, ComparesAStoredHeadWithTheEmbeddingByValue) {
@@ -399,10 +399,10 @@ TEST_F(HuggingFace, ComparesAStoredHeadWithTheEmbeddingByValue) {
   EXPECT_EQ(check(untied), "");
   store({{embedding, one}, {head, two}});
   EXPECT_THAT(check(tied), AllOf(HasSubstr("tie_word_embeddings"), HasSubstr("'lm_head.weight'"),
-                                 HasSubstr("set \"tie_word_embeddings\" to false")));
+                                 HasSubstr("\"tie_word_embeddings\": false")));
   EXPECT_EQ(check(untied), "");
   store({{embedding, one}, {head, at::ones({3, 3})}});
-  EXPECT_THAT(check(tied), HasSubstr("another value"));
+  EXPECT_THAT(check(tied), HasSubstr("'lm_head.weight'"));
   // safetensors.torch.save_model keeps one name of a shared tensor.
   store({{head, two}});
   EXPECT_EQ(check(tied), "");

@@ -50,7 +50,7 @@ TEST(Installation, IsTheBuildTreeThatAProgramLiesIn) {
 TEST(Installation, OfAProgramAloneSaysWhatIsMissing) {
   const TemporaryFolder bin;
   EXPECT_THAT(error_of([&] { Installation::of_programs_in(bin.path()); }),
-              ::testing::HasSubstr("bin/, lib/ and share/ stay together"));
+              ::testing::HasSubstr("bin/, lib/ and share/ together"));
 }
 
 TEST(TorchFolder, IsTheOneThatIsNamedInAProcessThatLoadsNone) {

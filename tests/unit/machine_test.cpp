@@ -122,7 +122,7 @@ TEST(MachineWarnings, AGpuThatIsSharedAndThrottled) {
   gpu.throttling = {"sw_power_cap"};
   gpu.other_processes = 1;
   EXPECT_THAT(machine_warnings(quiet_cpu(), 0, {gpu}, "580.65.06"),
-              ElementsAre("GPU 0 (NVIDIA H200) holds its clock down: sw_power_cap",
+              ElementsAre("GPU 0 (NVIDIA H200) lowers its clock: sw_power_cap",
                           "GPU 0 (NVIDIA H200) is shared with 1 other process"));
 }
 

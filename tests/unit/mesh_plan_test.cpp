@@ -295,7 +295,7 @@ TEST(MeshTable, NamesEveryAssumption) {
   const MeshPlan plan = plan_mesh(problem_of("llama-3.2-1b"), hardware_preset("h200"), 2, PlanOrder::tokens);
   const std::string text = plan_text(plan, "1B", 1, TableForm::text);
   for (const char* part : {"1B (1,235,814,400 parameters) on 2 x h200", "not a measurement", "dp 2",
-                           "more mixes fit", "45 % of the data sheet", "sums of tp are waited for"})
+                           "more configurations fit", "45 % of the data sheet", "reductions of tp are not overlapped"})
     EXPECT_THAT(text, HasSubstr(part));
   EXPECT_THAT(plan_text(plan, "1B", 1, TableForm::markdown), HasSubstr("| mesh | sharding |"));
   const Json json = plan_json(plan, "1B", 1);
@@ -329,7 +329,7 @@ mesh        sharding  micro-batches  chunks  recomputed    memory  a device send
 pp 2, dp 2  stage 1   1 x 4               1  none        1.08 MiB  dp 181 KiB node, pp 96.0 KiB network    10 %     48 %  259 µs            494,577    —
 pp 2, dp 2  stage 2   1 x 4               1  none        1.14 MiB  dp 544 KiB node, pp 96.0 KiB network    10 %     48 %  259 µs            494,577    —
 
-- 37 more mixes fit (--top)
+- 37 more configurations fit (--top)
 - 1 mesh can't be: pp has more parts than the 2 blocks
 
 )");

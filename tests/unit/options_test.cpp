@@ -80,7 +80,7 @@ TEST(Options, NamesTheAllowedValues) {
                     HasSubstr("did you mean 'zero'?")));
   EXPECT_THAT(refused(R"({"init": ""})"), HasSubstr("must be one of"));
   EXPECT_THAT(refused(R"({"modules": ["wq", "wz"]})"),
-              HasSubstr("a list of strings out of 'wq', 'wk', 'wv'"));
+              HasSubstr("a list of strings from 'wq', 'wk', 'wv'"));
   EXPECT_THAT(refused(R"({"modules": "wq"})"), HasSubstr("must be a list of strings"));
   EXPECT_THAT(refused(R"({"modules": [1]})"), HasSubstr("must be a list of strings"));
   EXPECT_THAT(refused(R"([])"), HasSubstr("options must be a table of named fields, but is []"));
@@ -95,7 +95,7 @@ TEST(Options, NotFiniteNumbersAreRefused) {
 TEST(Options, SaysWhichOptionMustBeGiven) {
   EXPECT_EQ(refused("{}"),
             kPlace +
-                ": option 'modules' must be given\n  hint: it is a list of strings out of 'wq', 'wk', "
+                ": option 'modules' is required\n  hint: give a list of strings from 'wq', 'wk', "
                 "'wv': targets");
 }
 
@@ -115,7 +115,7 @@ TEST(OptionSchema, RefusesWhatCannotBeMeant) {
               HasSubstr("'doc' of option 'a' is empty"));
   EXPECT_THAT(bad_schema(R"({"name": "Rank", "type": "integer", "doc": "d"})"),
               HasSubstr("lower-case letters"));
-  EXPECT_THAT(bad_schema(R"({"name": "2d", "type": "integer", "doc": "d"})"), HasSubstr("a letter first"));
+  EXPECT_THAT(bad_schema(R"({"name": "2d", "type": "integer", "doc": "d"})"), HasSubstr("starts with a letter"));
   EXPECT_THAT(bad_schema(R"({"name": "a", "type": "integer", "doc": "d", "defualt": 1})"),
               HasSubstr("unknown key 'defualt' of an option\n  hint: did you mean 'default'?"));
   EXPECT_THAT(bad_schema(R"({"name": "a", "type": "integer", "doc": "d", "default": 0, "min": 1})"),
@@ -127,11 +127,11 @@ TEST(OptionSchema, RefusesWhatCannotBeMeant) {
   EXPECT_THAT(bad_schema(R"({"name": "a", "type": "string", "doc": "d", "max": 1})"),
               HasSubstr("'max' of option 'a' is for numbers"));
   EXPECT_THAT(bad_schema(R"({"name": "a", "type": "integer", "doc": "d", "choices": ["x"]})"),
-              HasSubstr("'choices' of option 'a' are for strings and lists"));
+              HasSubstr("'choices' of option 'a' are allowed for strings and lists"));
   EXPECT_THAT(bad_schema(R"({"name": "a", "type": "string", "doc": "d", "choices": []})"),
               HasSubstr("are empty"));
   EXPECT_THAT(bad_schema(R"({"name": "a", "type": "list", "doc": "d", "choices": ["x"], "default": ["y"]})"),
-              HasSubstr("a list of strings out of 'x', but is [\"y\"]"));
+              HasSubstr("a list of strings from 'x', but is [\"y\"]"));
   EXPECT_THAT(bad_schema(R"({"name": "a", "type": "integer", "doc": "d", "effects": {"1": "model"}})"),
               HasSubstr("'effects' of option 'a' are for booleans, and for options with 'choices'"));
   EXPECT_THAT(bad_schema(R"({"name": "a", "type": "string", "doc": "d", "choices": ["bf16"],

@@ -71,7 +71,7 @@ TEST(Stored, ErrorsNameTheFile) {
   };
   EXPECT_EQ(message_after([](const fs::path&) {}), "no error");
   EXPECT_THAT(message_after([](const fs::path& f) { fs::remove(f / "experiment.json"); }),
-              HasSubstr("no folder of a report"));
+              HasSubstr("not a report folder"));
   EXPECT_THAT(message_after([](const fs::path& f) { write_file(f / "variants.json", "[]"); }),
               HasSubstr("variants.json"));
   EXPECT_THAT(message_after([](const fs::path& f) { write_file(f / "plans.json", "[null]"); }),

@@ -92,7 +92,7 @@ TEST(RunResultJson, WhatIsWrongIsNamed) {
   EXPECT_THAT(error({{"cause", "fate"}}), HasSubstr("unknown cause 'fate'"));
   EXPECT_THAT(error({{"schema_version", 2}}), HasSubstr("schema_version 2 is not known"));
   EXPECT_THAT(error({{"stesp", Json::array()}}), HasSubstr("unknown field 'stesp' of a run's result"));
-  EXPECT_THAT(error({{"tokens_per_second", 0}}), HasSubstr("a speed is above 0"));
+  EXPECT_THAT(error({{"tokens_per_second", 0}}), HasSubstr("must be above 0"));
   EXPECT_THAT(error({{"steps", {{{"step", 0}}}}}), HasSubstr("field 'timed' is missing in a step"));
   EXPECT_THAT(error({{"mesh", {{{"dim", "dp"}, {"size", 0}}}}}), HasSubstr("of 0 ranks"));
 }
@@ -110,7 +110,7 @@ TEST(ContextJson, AnOlderBuildSaysLessAndALaterOneMore) {
   const auto error = [](const Json& json) {
     return testing::error_of([&] { context_from_json(json, "context.json"); });
   };
-  EXPECT_THAT(error(Json::array()), HasSubstr("is no description of a machine"));
+  EXPECT_THAT(error(Json::array()), HasSubstr("is not a description of a machine"));
   EXPECT_THAT(error({{"date", ""}, {"threads", "two"}}), HasSubstr("field 'threads' must be an integer"));
 }
 

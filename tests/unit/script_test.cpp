@@ -81,9 +81,9 @@ TEST_F(Script, RoundsAreANumberOrLeftOpen) {
   run(script("within = 0.02, at_most = 90"), host);
   EXPECT_EQ(host.experiments.at(1).until->at_most_s, 90);
   EXPECT_THAT(error(script("rounds = 3, within = 0.02, at_most = '5m'")),
-              HasSubstr("rounds is an exact number"));
-  EXPECT_THAT(error(script("within = 0.02")), HasSubstr("within and at_most go together"));
-  EXPECT_THAT(error(script("within = 0.02, at_most = 'soon'")), HasSubstr("\"soon\" is no length of time"));
+              HasSubstr("exp:run: rounds"));
+  EXPECT_THAT(error(script("within = 0.02")), HasSubstr("within and at_most must be given together"));
+  EXPECT_THAT(error(script("within = 0.02, at_most = 'soon'")), HasSubstr("\"soon\" is not a duration"));
   EXPECT_THAT(error(script("within = 3, at_most = '5m'")), HasSubstr("within"));
 }
 
@@ -92,9 +92,9 @@ TEST_F(Script, NamesDoNothingToATerminal) {
     return error("local rush = require 'optrush'\nrush.rung(\"" + name + "\")\n");
   };
   for (const std::string control : {"\\a", "\\u{9b}31m", "\\u{202e}", "\\u{2066}", "\\u{2028}"})
-    EXPECT_THAT(named("a" + control + "b"), HasSubstr("isn't seen")) << control;
+    EXPECT_THAT(named("a" + control + "b"), HasSubstr("invisible character")) << control;
   for (const std::string letter : {"é", "→", "中", "\\u{a0}", "\\u{2027}", "\\u{202f}"})
-    EXPECT_THAT(named("a" + letter + "b"), Not(HasSubstr("isn't seen"))) << letter;
+    EXPECT_THAT(named("a" + letter + "b"), Not(HasSubstr("invisible character"))) << letter;
 }
 
 TEST_F(Script, TheShippedQuickstartIsAnExperiment) {
@@ -126,7 +126,7 @@ TEST_F(Script, TheExamplesOfTheDocumentationAreValid) {
       const std::string block = text.substr(begin, text.find("```", begin) - begin);
       const std::string said = error("local rush = require 'optrush'\n" + block);
       const bool whole_or_part = said.empty() || said.find("describes no experiment") != std::string::npos ||
-                                 said.find("is never run") != std::string::npos;
+                                 said.find("is not run") != std::string::npos;
       EXPECT_TRUE(whole_or_part) << page << "\n" << block << said;
     }
   }
@@ -204,7 +204,7 @@ rush.experiment { name = "x", model = rush.llama("nano", { n_layers = layers }) 
   EXPECT_THAT(refused("layers", "2.5", reading), HasSubstr("must be an integer"));
   EXPECT_THAT(refused("mode", "c", reading), HasSubstr("one of 'a', 'b'"));
   EXPECT_THAT(refused("layrs", "4", reading), HasSubstr("did you mean 'layers'?"));
-  EXPECT_THAT(refused("layers", "4", kValid), HasSubstr("--set changes settings"));
+  EXPECT_THAT(refused("layers", "4", kValid), HasSubstr("--set"));
   EXPECT_THAT(refused("layers", "many", "pcall(require 'optrush'.arg, 'layers', 1)\n" + kValid),
               HasSubstr("must be an integer"))
       << "pcall does not hide it";
@@ -249,7 +249,7 @@ TEST_F(Script, PathsOfTheCommandLineStartAtTheWorkingDirectory) {
       error_of([&] {
         path_with({{"file", "own.txt"}}, "file");
       }),
-      AllOf(HasSubstr((absolute / "own.txt").string()), HasSubstr("starts at the working directory")));
+      AllOf(HasSubstr((absolute / "own.txt").string()), HasSubstr("start at the working directory")));
 }
 
 struct Interrupted {};
@@ -307,9 +307,9 @@ TEST_F(Script, ByteOrderMarkAndFirstLineOfAProgramAreSkipped) {
 
 TEST_F(Script, BinaryFilesAreRefused) {
   const std::string bytecode("\x1bLua\x54\x00\x19\x93\r\n\x1a\n", 12);
-  EXPECT_THAT(error(bytecode), HasSubstr("only Lua source is run"));
+  EXPECT_THAT(error(bytecode), HasSubstr("Lua source"));
   write("binary.lua", bytecode);
-  EXPECT_THAT(error("require 'binary'"), HasSubstr("only Lua source is run"));
+  EXPECT_THAT(error("require 'binary'"), HasSubstr("Lua source"));
 }
 
 TEST_F(Script, ModulesMayBeLinksOnlyInsideTheFolder) {
@@ -317,8 +317,8 @@ TEST_F(Script, ModulesMayBeLinksOnlyInsideTheFolder) {
   write_file(outside / "secret.lua", "return 1");
   fs::create_symlink(outside / "secret.lua", folder_ / "link.lua");
   fs::create_directory_symlink(outside.path(), folder_ / "folder");
-  EXPECT_THAT(error("require 'link'"), HasSubstr("is a link out of"));
-  EXPECT_THAT(error("require 'folder.secret'"), HasSubstr("is a link out of"));
+  EXPECT_THAT(error("require 'link'"), HasSubstr("is a link to a file outside of"));
+  EXPECT_THAT(error("require 'folder.secret'"), HasSubstr("is a link to a file outside of"));
   write("real.lua", "return 7");
   fs::create_symlink("real.lua", folder_ / "near.lua");
   EXPECT_THAT(error("assert(require 'near' == 7)"), HasSubstr("describes no experiment"));

@@ -200,7 +200,7 @@ TEST(DataSpecJson, RefusesWhatWouldBeIgnoredOrIsMissing) {
   EXPECT_THAT(data_error(R"({"kind": "tokens", "path": "/x", "extensions": [".h"]})"),
               HasSubstr("data.extensions would be ignored"));
   EXPECT_THAT(data_error(R"({"kind": "text", "path": "/x", "extensions": ["h"]})"),
-              HasSubstr("starts with a dot"));
+              HasSubstr("with a dot"));
 }
 
 TEST(TrainSpecJson, ChecksRangesAndProducts) {
@@ -219,7 +219,7 @@ TEST(TrainSpecJson, ChecksRangesAndProducts) {
 
 TEST(TrainSpecJson, ALearningRateFallsOverStepsThatAreSaid) {
   EXPECT_THAT(train_error(R"({"lr_decay": "cosine"})"),
-              HasSubstr("set train.lr_steps to the steps of the whole training"));
+              HasSubstr("set train.lr_steps to"));
   EXPECT_THAT(train_error(R"({"lr_decay": "linear", "lr_warmup": 9, "lr_steps": 9})"),
               HasSubstr("from train.lr_warmup (9)"));
   EXPECT_THAT(train_error(R"({"lr_steps": 10})"), HasSubstr("train.lr_steps would be ignored"));
@@ -274,17 +274,17 @@ TEST(RunSpecJson, TheEnvironmentIsTextByName) {
   EXPECT_EQ(spec.environment.at("NCCL_P2P_DISABLE"), "1");
   EXPECT_EQ(run_spec_from_json(to_json(spec), kPlace).environment, spec.environment);
   EXPECT_THAT(run_error(R"({"env": {"A": 1}})"), HasSubstr("env.A must be a string, but is 1"));
-  EXPECT_THAT(run_error(R"({"env": {"A": "a\u0000b"}})"), HasSubstr("env.A has a zero byte"));
+  EXPECT_THAT(run_error(R"({"env": {"A": "a\u0000b"}})"), HasSubstr("env.A contains a zero byte"));
   for (const std::string name : {"", "1A", "A B", "A=B", "A-B"})
     EXPECT_THAT(run_error(Json{{"env", {{name, "x"}}}}.dump()),
-                HasSubstr("x.lua:5: env: \"" + name + "\" is no name of an environment variable"));
+                HasSubstr("x.lua:5: env: \"" + name + "\" is not a valid name of an environment variable"));
 }
 
 TEST(RunSpecJson, SomeVariablesAreNotARunsToSet) {
   for (const std::string name : {"RANK", "WORLD_SIZE", "MASTER_PORT", "OMP_NUM_THREADS", "LD_PRELOAD",
                                  "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "OPTRUSH_COLLECTIVE_TIMEOUT"})
     EXPECT_THAT(run_error(Json{{"env", {{name, "1"}}}}.dump()), HasSubstr("a run can't set " + name));
-  EXPECT_THAT(run_error(R"({"env": {"MKL_NUM_THREADS": "2"}})"), HasSubstr("say threads = ..."));
+  EXPECT_THAT(run_error(R"({"env": {"MKL_NUM_THREADS": "2"}})"), HasSubstr("use threads = ..."));
   for (const std::string name : {"OMP_WAIT_POLICY", "OMP_PROC_BIND", "PYTORCH_CUDA_ALLOC_CONF", "RANKS"})
     EXPECT_EQ(run_error(Json{{"env", {{name, "1"}}}}.dump()), "");
 }

@@ -310,7 +310,7 @@ TEST(State, DataOfAnotherOrderBeginWithTheirFirstSequence) {
     const Read fresh = read_of(other), then = read_of(other, &first);
     EXPECT_EQ(then.steps, fresh.steps) << change;
     ASSERT_EQ(then.notes.size(), 1U);
-    EXPECT_NE(then.notes[0].find("begin with their first sequence"), std::string::npos) << then.notes[0];
+    EXPECT_NE(then.notes[0].find("start from their first sequence"), std::string::npos) << then.notes[0];
   }
 }
 
@@ -323,7 +323,7 @@ TEST(State, OfAnEarlierVersionSaysWhatIsAssumed) {
   const Read first = read_of(spec, nullptr, /*with_position=*/false), then = read_of(spec, &first);
   EXPECT_EQ(sequences_of({&first, &then}), sequences_of({&all}));
   ASSERT_EQ(then.notes.size(), 1U);
-  EXPECT_NE(then.notes[0].find("is assumed"), std::string::npos) << then.notes[0];
+  EXPECT_NE(then.notes[0].find("are assumed"), std::string::npos) << then.notes[0];
 }
 
 TEST(State, HasTheParametersInAllTheirBits) {

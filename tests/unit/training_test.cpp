@@ -221,7 +221,7 @@ TEST(Training, UpdatesThatFewBitsCannotHoldAreAWarning) {
   ASSERT_EQ(lost.size(), 1U);
   EXPECT_NE(lost.front().find("0 % of the elements of vectors (norms, biases) and "), std::string::npos);
   EXPECT_NE(lost.front().find("of the elements of matrices in bf16 (mean of 8 updates)"), std::string::npos);
-  EXPECT_NE(lost.front().find("masters of the weights in fp32"), std::string::npos);
+  EXPECT_NE(lost.front().find("fp32 master weights"), std::string::npos);
   EXPECT_TRUE(warnings_of_training("bf16", 1e-2).empty());
   EXPECT_TRUE(warnings_of_training("fp32", 1e-6).empty());
   EXPECT_TRUE(warnings_of_training("fp32", 1e-6, {{"bf16_weights", Json::object()}}).empty())
@@ -296,7 +296,7 @@ TEST(RunEnd, EpochsAreWholeStepsAndNoMoreThanTheStepsAskedFor) {
   spec.train.steps = 100;
   spec.train.epochs = 2;
   EXPECT_EQ(RunEnd(spec, 21, 4).steps(), 11) << "42 sequences in steps of 4";
-  EXPECT_EQ(RunEnd(spec, 21, 4).why_shorter(), "2 epochs were over after 11 steps");
+  EXPECT_EQ(RunEnd(spec, 21, 4).why_shorter(), "2 epochs were complete after 11 steps");
   EXPECT_EQ(RunEnd(spec, 2100, 4).steps(), 103);
   EXPECT_EQ(RunEnd(spec, 2100, 4).why_shorter(), "");
   EXPECT_NE(error_of([&] { RunEnd(spec, 5, 4); }).find("2 epochs of 5 sequences makes 3 steps of 4"),
@@ -321,7 +321,7 @@ TEST(Training, EndsWithItsEpochs) {
   spec.train.epochs = 1;
   Trained trained(spec);
   EXPECT_EQ(trained.train()["steps"].size(), 12U);
-  EXPECT_EQ(trained.session().log().notes(), std::vector<std::string>{"1 epoch was over after 12 steps"});
+  EXPECT_EQ(trained.session().log().notes(), std::vector<std::string>{"1 epoch was complete after 12 steps"});
 }
 
 TEST(Training, EndsWhereTheValidationLossFallsNoMoreAndKeepsTheBest) {

@@ -191,11 +191,11 @@ TEST(Validation, WhatItCannotKnowIsRefusedByName) {
   };
   EXPECT_NE(refusal([](Recipe& recipe) {
               recipe.data.replace([](int64_t) { return std::vector<Batch>(); });
-            }).find("plugin 'test' gives the run its data"),
+            }).find("plugin 'test' provides the training data"),
             std::string::npos);
   EXPECT_NE(refusal([](Recipe& recipe) {
               recipe.stages.replace([](optrush::Run&) { return std::vector<std::vector<Unit*>>(); });
-            }).find("plugin 'test' cuts the model into stages"),
+            }).find("plugin 'test' splits the model into stages"),
             std::string::npos);
 }
 

@@ -41,7 +41,7 @@ Json fields_of(const std::vector<std::string>& words) {
     } else if (word.ends_with(".json")) {
       const Json file = read_json(word);
       if (!file.is_object())
-        throw Error("'" + word + "' has no fields of a model", R"({"dim": 4096, "n_layers": 32})");
+        throw Error("'" + word + "' has no model fields", R"({"dim": 4096, "n_layers": 32})");
       fields.update(file);
     } else if (fs::is_directory(word)) {
       fields = to_json(read_hugging_face_model(word).llama);
@@ -56,7 +56,7 @@ LlamaSpec model_of(const std::vector<std::string>& words) {
   try {
     const Json fields = fields_of(words);
     if (fields.contains("checkpoint"))
-      throw Error("the field 'checkpoint' is not read here", "give the folder itself");
+      throw Error("the field 'checkpoint' is not supported here", "give the folder directly");
     return llama_from_json(fields, "");
   } catch (const Error& e) {
     throw UsageError(e.message(), e.cure(), "--model");
@@ -70,7 +70,7 @@ double flops_from(const std::string& text) {
   const std::string_view unit(rest, text.data() + text.size());
   const double factor = unit == "G" ? 1e9 : unit == "T" ? 1e12 : unit == "P" ? 1e15 : unit.empty() ? 1 : 0;
   if (failed != std::errc() || number <= 0 || factor == 0)
-    throw UsageError("--flops is '" + text + "'", R"(FLOP/s that a step reaches, as in "400T")");
+    throw UsageError("--flops is '" + text + "'", R"(give the FLOP/s that a step reaches, for example "400T")");
   return number * factor;
 }
 
@@ -84,13 +84,13 @@ double size_from(const std::string& text, const std::string& option) {
 
 Hardware preset_of(const MeshPlanRequest& options) {
   if (precision_from(options.dtype) == Precision::fp32 && options.flops.empty())
-    throw UsageError("the presets say what devices compute in bf16", "--flops for fp32, or --dtype mixed");
+    throw UsageError("the presets have bf16 speeds only", "give --flops for fp32, or --dtype mixed");
   return hardware_preset(options.hardware.empty() ? "h100" : options.hardware);
 }
 
 Hardware named_or_measured(const MeshPlanRequest& options) {
   if (!options.report.empty() && !options.hardware.empty())
-    throw UsageError("--hardware and --report both say what the devices do", "leave one of them out");
+    throw UsageError("--hardware and --report exclude each other", "give one of them");
   Hardware hardware;
   if (!options.report.empty())
     hardware = measured_hardware(analyze(load_report(options.report)), precision_from(options.dtype));
@@ -130,15 +130,17 @@ Hardware hardware_of(const MeshPlanRequest& options) {
 /// A number that a plan can't do without.
 void check_known(const Hardware& hardware, const TrainingProblem& problem, int64_t devices) {
   const auto need = [](double value, const std::string& what, const std::string& cure) {
-    if (value <= 0) throw UsageError(what + " is not known", cure);
+    if (value <= 0) throw UsageError(what + " is unknown", cure);
   };
-  need(hardware.memory, "the memory of a device", "--memory 80GB");
-  need(hardware.flops, "what a device computes", "--flops 400T");
+  need(hardware.memory, "the memory of a device", "give it, for example --memory 80GB");
+  need(hardware.flops, "the speed of a device", "give it, for example --flops 400T");
   if (problem.precision == Precision::fp8)
-    need(hardware.fp8_flops, "what a device computes in fp8", "--hardware h100 or h200, or another --dtype");
-  if (devices > 1) need(hardware.node.bandwidth, "the link within a node", "--link 450GB, or --links REPORT");
+    need(hardware.fp8_flops, "the fp8 speed of a device", "give --hardware h100 or h200, or another --dtype");
+  if (devices > 1)
+    need(hardware.node.bandwidth, "the bandwidth within a node", "give --link 450GB, or --links REPORT");
   if (devices > hardware.per_node)
-    need(hardware.network.bandwidth, "the network of a device", "--network 50GB, or a larger --per-node");
+    need(hardware.network.bandwidth, "the network bandwidth of a device",
+         "give --network 50GB, or a larger --per-node");
 }
 
 void print(const Json& json) { std::cout << json.dump(2, ' ', true, Json::error_handler_t::replace) << "\n"; }
@@ -154,7 +156,7 @@ void show_estimates(const MeshPlanRequest& options, const Hardware& hardware) {
 void plan(const MeshPlanRequest& options) {
   const Hardware hardware = hardware_of(options);
   if (!options.report.empty() && options.projection)
-    throw UsageError("--report and --projection are answers to two questions", "give one of them");
+    throw UsageError("--report and --projection exclude each other", "give one of them");
   if (!options.report.empty() && options.devices == 0) return show_estimates(options, hardware);
   TrainingProblem problem{.precision = precision_from(options.dtype),
                           .seq_len = options.seq_len,
@@ -170,8 +172,9 @@ void plan(const MeshPlanRequest& options) {
     return;
   }
   if (options.model.empty() || options.devices == 0)
-    throw UsageError("a plan needs --model and --devices", "--model " + llama_preset_names().back() +
-                                                               " --devices 64; or --projection, or --report");
+    throw UsageError("a plan needs --model and --devices",
+                     "for example --model " + llama_preset_names().back() +
+                         " --devices 64; or give --projection, or --report");
   problem.model = model_of(options.model);
   check_known(hardware, problem, options.devices);
   const PlanOrder order = options.by == "memory" ? PlanOrder::memory : PlanOrder::tokens;
@@ -187,35 +190,34 @@ void plan(const MeshPlanRequest& options) {
 void add_command(CLI::App& app, int& code) {
   auto options = std::make_shared<MeshPlanRequest>();
   auto* command = app.add_subcommand(
-      "plan-mesh", "which mixes of parallelism fit by prediction, what each sends, and an estimated step");
+      "plan-mesh", "list the parallel configurations that fit, with their traffic and estimated step time");
   command
-      ->add_option(
-          "--model", options->model,
-          "a preset of rush.llama, a JSON file of its fields or the folder of a checkpoint, then fields: "
-          "llama-3.1-8b n_layers=16")
+      ->add_option("--model", options->model,
+                   "preset of rush.llama, JSON file of its fields or checkpoint folder, then changed fields: "
+                   "llama-3.1-8b n_layers=16")
       ->type_name("MODEL [KEY=VALUE...]");
-  command->add_option("--devices", options->devices, "how many")->check(CLI::Range(1, 65536));
-  command->add_option("--hardware", options->hardware,
-                      join(hardware_names()) + "; h100 where nothing is given");
-  command->add_option("--report", options->report,
-                      "take the machine of this report; without --devices: its rows of several ranks, "
-                      "estimated beside measured");
-  command->add_option("--links", options->links, "take the link that a report of interconnect measured");
-  command->add_option("--flops", options->flops, "FLOP/s that a whole step reaches: 400T");
-  command->add_option("--memory", options->memory, "of a device: 80GB, 141GiB");
-  command->add_option("--link", options->link, "bytes a second between devices of a node, each way: 450GB");
-  command->add_option("--network", options->network, "bytes a second of a device to other nodes: 50GB");
-  command->add_option("--per-node", options->per_node, "devices of a node")->check(CLI::Range(1, 65536));
-  command->add_option("--seq-len", options->seq_len, "tokens of a sequence")->check(CLI::Range(1, 1 << 30));
-  command->add_option("--global-batch", options->global_batch, "sequences of a step")
+  command->add_option("--devices", options->devices, "number of devices")->check(CLI::Range(1, 65536));
+  command->add_option("--hardware", options->hardware, join(hardware_names()) + "; default: h100");
+  command->add_option(
+      "--report", options->report,
+      "use the machine of this report; without --devices: compare its multi-rank rows with estimates");
+  command->add_option("--links", options->links, "use the link measured in a report of interconnect");
+  command->add_option("--flops", options->flops, "FLOP/s of a whole step, for example 400T");
+  command->add_option("--memory", options->memory, "memory of a device: 80GB, 141GiB");
+  command->add_option("--link", options->link, "bytes per second between devices of a node, each way: 450GB");
+  command->add_option("--network", options->network, "bytes per second of a device to other nodes: 50GB");
+  command->add_option("--per-node", options->per_node, "devices per node")->check(CLI::Range(1, 65536));
+  command->add_option("--seq-len", options->seq_len, "tokens per sequence")->check(CLI::Range(1, 1 << 30));
+  command->add_option("--global-batch", options->global_batch, "sequences per step")
       ->check(CLI::Range(1, 1 << 30));
   command->add_option("--dtype", options->dtype, join(precision_names()));
-  command->add_option("--top", options->top, "mixes to show");
-  command->add_option("--by", options->by, "what is best")->check(CLI::IsMember({"tokens/s", "memory"}));
+  command->add_option("--top", options->top, "number of configurations to show");
+  command->add_option("--by", options->by, "order of the table")
+      ->check(CLI::IsMember({"tokens/s", "memory"}));
   command->add_flag("--projection", options->projection,
-                    "Llama 3.1 8B and 70B on 8 to 4,096 devices, beside published figures");
-  auto* json = command->add_flag("--json", options->json, "as JSON");
-  command->add_flag("--markdown", options->markdown, "as Markdown tables")->excludes(json);
+                    "project Llama 3.1 8B and 70B on 8 to 4,096 devices, with published figures");
+  auto* json = command->add_flag("--json", options->json, "print JSON");
+  command->add_flag("--markdown", options->markdown, "print Markdown tables")->excludes(json);
   command->callback([options, &code] {
     plan(*options);
     std::cout << std::flush;

@@ -37,8 +37,8 @@ double Estimate::estimated_sent() const {
 
 std::vector<Estimate> estimates_of(const Analysis& a, const Hardware& hardware) {
   if (hardware.node.bandwidth <= 0)
-    throw UsageError("what the link between the ranks carries is not known",
-                     "--links with a report of experiments/interconnect.lua, or --link 2GB");
+    throw UsageError("the bandwidth between the ranks is unknown",
+                     "give --links with a report of experiments/interconnect.lua, or --link 2GB");
   std::vector<Estimate> estimates;
   for (const Row& row : a.rows) {
     if (row.devices < 2 || !usable(a, row)) continue;

@@ -78,8 +78,8 @@ bool trained_decoder(const Analysis& a, const Row& row) {
 
 MeasuredConfig measured_config(const Analysis& a, const Row& row) {
   if (!trained_decoder(a, row))
-    throw Error("rung '" + row.name + "' did not train a whole decoder on whole sequences to the end",
-                "estimates are for models of rush.llama, without adapters and documents");
+    throw Error("rung '" + row.name + "' did not complete a training of a whole decoder on whole sequences",
+                "use a rung with a model of rush.llama, without adapters and documents");
   const TrainSpec train = train_from_json(plan_of(a, row).at("problem"), row.name);
   MeasuredConfig measured;
   measured.mix = mesh_of(a, row);
@@ -106,16 +106,17 @@ Hardware reached_by(const Analysis& a, const Row& row, Hardware hardware) {
   if (phase(row, "optimizer") > 0)
     hardware.memory_bandwidth = work.parameters() * update / phase(row, "optimizer");
   hardware.sources = {
-      "arithmetic: " + flops_rate(hardware.flops) + ", that the forward and backward of '" + row.name +
-          "' reached on one device",
-      "optimizer: " + grouped(hardware.memory_bandwidth / 1e9) + " GB/s, that its update reached"};
+      "arithmetic: " + flops_rate(hardware.flops) + ", measured in the forward and backward of '" + row.name +
+          "' on one device",
+      "optimizer: " + grouped(hardware.memory_bandwidth / 1e9) + " GB/s, measured in its update"};
   return hardware;
 }
 
 Hardware measured_hardware(const Analysis& a, Precision precision) {
   const Json& context = a.context;
   if (!context.contains("peak") || !context.contains("cpu"))
-    throw Error("the report does not say what its machine can do", "a report whose context.json has a peak");
+    throw Error("the report has no measured speed of its machine",
+                "give a report whose context.json has a peak");
   Hardware hardware;
   hardware.name = context.at("peak").at("device").get<std::string>();
   hardware.peak_flops = mfu_denominator(context).value_or(0);
@@ -127,7 +128,7 @@ Hardware measured_hardware(const Analysis& a, Precision precision) {
   const std::string dtype = precision == Precision::fp32 ? "fp32" : "bf16";
   hardware.flops = peak_of_dtype(context, dtype).value_or(0);
   hardware.sources = {"arithmetic: " + flops_rate(hardware.flops) + ", the measured " + dtype +
-                      " matmul peak, which no whole step reaches"};
+                      " matmul peak, an upper bound for a step"};
   return hardware;
 }
 
@@ -141,7 +142,7 @@ void set_measured_link(const Analysis& a, Hardware& hardware) {
                               (2 * real(row.devices - 1)));
   }
   if (bandwidth == 0)
-    throw Error("the report measured no collective alone", "a report of experiments/interconnect.lua");
+    throw Error("the report has no measured collective", "give a report of experiments/interconnect.lua");
   const Link link{bandwidth, std::isfinite(hop) ? hop : 0};
   const bool several = a.context.contains("hosts") && a.context.at("hosts").size() > 1;
   if (several) {

@@ -21,7 +21,7 @@ std::string refused_cut(const ParallelConfig& mix, const TrainingProblem& proble
   // Causal attention takes equally long where each rank has two parts, one from either end.
   const int64_t parts = mix.cp == 1 ? mix.tp : 2 * mix.cp * mix.tp;
   if (problem.seq_len % parts != 0)
-    return "the " + text(problem.seq_len) + " positions can't be cut into 2 x cp x tp parts";
+    return "the " + text(problem.seq_len) + " positions cannot be split into 2 x cp x tp parts";
   return {};
 }
 }  // namespace
@@ -61,9 +61,9 @@ std::string refusal(const ParallelConfig& mix, const TrainingProblem& problem) {
   if (mix.dp * mix.micro_batch * mix.accumulation != problem.global_batch)
     return "the micro-batches do not add up to the sequences of a step";
   if (mix.chunks > 1 && (mix.pp == 1 || mix.accumulation % mix.pp != 0))
-    return "interleaved chunks need pp, and micro-batches that it divides";
+    return "interleaved chunks need pp, and a number of micro-batches that is a multiple of pp";
   if (mix.replicas() % mix.shard_ranks != 0 || (mix.stage > 0) != (mix.shard_ranks > 1))
-    return "shards are held by a part of the replicas";
+    return "the shards are held by a part of the replicas only";
   return {};
 }
 

@@ -15,7 +15,7 @@ Precision precision_from(const std::string& name) {
   const auto& names = precision_names();
   const auto found = std::ranges::find(names, name);
   if (found == names.end())
-    throw UsageError("there is no precision '" + name + "'", did_you_mean(name, names), "--dtype");
+    throw UsageError("unknown precision '" + name + "'", did_you_mean(name, names), "--dtype");
   return static_cast<Precision>(found - names.begin());
 }
 

@@ -60,11 +60,12 @@ std::vector<PublishedRun> megatron() {
   const TrainingProblem gpt = problem(gpt_175b(), Precision::bf16, 1152, 4096);
   const ParallelConfig sharded{.dp = 8, .stage = 3, .shard_ranks = 8, .accumulation = 16};
   const ParallelConfig piped{.pp = 8, .dp = 2, .tp = 4, .accumulation = 128, .chunks = 5};
-  const std::string derived = "published as MFU, from which the tokens follow; best mix here";
+  const std::string derived = "published as MFU and converted to tokens/s; best configuration here";
   return {
       {bridge, "Llama 3 8B", "h100", "recomputation not published, none here",
        problem(small, Precision::fp8, 128), 8, sharded, 14451},
-      {bridge, "Llama 3 70B", "h100", "it hides sums of tp; recomputation not published, none here",
+      {bridge, "Llama 3 70B", "h100",
+       "it overlaps the reductions of tp; recomputation not published, none here",
        problem(large, Precision::fp8, 256), 64, piped, 1621},
       {readme, "GPT 175B", "h100", derived, gpt, 96, {}, tokens_of_mfu(0.47, gpt)},
       {readme, "GPT 175B", "h100", derived, gpt, 4608, {}, tokens_of_mfu(0.42, gpt)},

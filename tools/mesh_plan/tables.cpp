@@ -49,22 +49,21 @@ std::string sends_text(const ConfigCost& cost) {
 /// What an estimate takes for granted, each with its source.
 std::vector<std::string> assumptions(const TrainingProblem& problem, const Hardware& hardware) {
   std::vector<std::string> lines = hardware.sources;
-  lines.push_back("memory: " + bytes(hardware.memory) + " a device, of which predictions may take " +
-                  percent(kUsableMemory, 0) +
-                  "; attention without scores, a fused SwiGLU and norms, and a loss without whole logits");
+  lines.push_back(
+      "memory: " + bytes(hardware.memory) + " per device; predictions may use " + percent(kUsableMemory, 0) +
+      "; attention without stored scores, fused SwiGLU and norms, and a loss without full logits");
   lines.push_back("types: " + to_string(problem.precision) +
-                  "; AdamW with two fp32 moments, and fp32 masters where weights are bf16");
+                  "; AdamW with two fp32 moments, and fp32 master weights if weights are bf16");
   lines.push_back("nodes of " + std::to_string(hardware.per_node) +
                   " devices; neighbours are ranks of tp, then cp, dp, pp. A ring over nodes uses the network "
                   "links of all its ranks in a node");
   lines.emplace_back(
-      "sums of tp are waited for; hops of cp hide behind attention, and their parts are added up; gradients "
-      "and parameters hide behind the "
-      "passes of their step, at no cost to these, but for one unit at either end");
+      "reductions of tp are not overlapped; transfers of cp overlap with attention, by their total; "
+      "gradients and parameters overlap with the passes of their step without slowing them, except one unit "
+      "at either end");
   lines.emplace_back(
-      "1F1B with balanced stages; causal attention does half of the scores; every matrix is multiplied at "
-      "one "
-      "rate, however small its cut; nothing fails and no device is slower than another");
+      "1F1B with balanced stages; causal attention computes half of the scores; every matrix product has the "
+      "same rate, however small its shard; no failures and no slow devices");
   return lines;
 }
 
@@ -117,11 +116,11 @@ Table plan_table(const MeshPlan& plan, size_t top) {
                {"chunks", true},
                {"recomputed"},
                {"memory", true},
-               {"a device sends in a step"},
+               {"sent per device and step"},
                {"bubble", true},
                {"exposed", true},
                {"step", true},
-               {"tokens/s a device", true},
+               {"tokens/s per device", true},
                {"MFU", true}},
               {}};
   for (size_t i = 0; i < std::min(top, plan.fitting.size()); ++i) {
@@ -139,21 +138,21 @@ std::string summary(const MeshPlan& plan, const std::string& model) {
   const TrainingProblem& p = plan.problem;
   return model + " (" + count(DecoderWork(p.model).parameters()) + " parameters) on " +
          count(real(plan.devices)) + " x " + plan.hardware.name + ": " + count(real(p.global_batch)) +
-         " sequences of " + count(real(p.seq_len)) + " tokens a step, " + to_string(p.precision) +
+         " sequences of " + count(real(p.seq_len)) + " tokens per step, " + to_string(p.precision) +
          ". A prediction, not a measurement.";
 }
 
 std::vector<std::string> left_out(const MeshPlan& plan) {
   std::vector<std::string> lines;
   if (plan.too_large > 0) {
-    std::string line = std::to_string(plan.too_large) + " meshes and shardings fit in no schedule";
+    std::string line = std::to_string(plan.too_large) + " meshes and shardings do not fit with any schedule";
     if (plan.fitting.empty() && plan.smallest)
       line += "; the smallest needs " + bytes(plan.smallest->memory.total()) +
-              " a device: " + mesh_text(plan.smallest->mix) + ", " + sharding_text(plan.smallest->mix);
+              " per device: " + mesh_text(plan.smallest->mix) + ", " + sharding_text(plan.smallest->mix);
     lines.push_back(line);
   }
   for (const auto& [reason, number] : plan.refused)
-    lines.push_back(std::to_string(number) + (number == 1 ? " mesh" : " meshes") + " can't be: " + reason);
+    lines.push_back(std::to_string(number) + (number == 1 ? " mesh" : " meshes") + " impossible: " + reason);
   return lines;
 }
 
@@ -166,7 +165,7 @@ Table size_table(const std::vector<ProjectedSize>& sizes) {
                {"recomputed"},
                {"memory", true},
                {"step", true},
-               {"tokens/s a device", true},
+               {"tokens/s per device", true},
                {"MFU", true}},
               {}};
   for (const auto& [model, devices, plan] : sizes) {
@@ -194,7 +193,7 @@ Table published_table(const std::vector<ProjectedRun>& runs) {
                {"types"},
                {"sequences", true},
                {"mesh"},
-               {"tokens/s a device, published", true},
+               {"tokens/s per device, published", true},
                {"projected", true},
                {"error", true},
                {"remark"}},
@@ -221,7 +220,8 @@ std::string plan_text(const MeshPlan& plan, const std::string& model, size_t top
   if (!plan.fitting.empty()) text += drawn(plan_table(plan, top), form);
   std::vector<std::string> lines = left_out(plan);
   if (plan.fitting.size() > top)
-    lines.insert(lines.begin(), std::to_string(plan.fitting.size() - top) + " more mixes fit (--top)");
+    lines.insert(lines.begin(),
+                 std::to_string(plan.fitting.size() - top) + " more configurations fit (--top)");
   return text + bullets(lines, form) + "\nAssumptions:\n\n" +
          bullets(assumptions(plan.problem, plan.hardware), form);
 }
@@ -251,7 +251,7 @@ std::string estimates_text(const std::vector<Estimate>& estimates, const Hardwar
                {"mesh"},
                {"sharding"},
                {"phases of"},
-               {"a rank sends in a step"},
+               {"sent per rank and step"},
                {"counted", true},
                {"step, estimated", true},
                {"measured", true},
@@ -285,12 +285,13 @@ std::string projection_text(const std::vector<ProjectedSize>& sizes, const std::
                             TableForm form) {
   const MeshPlan& plan = sizes.front().plan;
   const std::string batch = count(real(plan.problem.global_batch)) + " sequences of " +
-                            count(real(plan.problem.seq_len)) + " tokens a step, " +
+                            count(real(plan.problem.seq_len)) + " tokens per step, " +
                             to_string(plan.problem.precision);
-  return heading("Projection, not a measurement: the best mix of " + plan.hardware.name + ", " + batch,
-                 form) +
+  return heading(
+             "Projection, not a measurement: the best configuration of " + plan.hardware.name + ", " + batch,
+             form) +
          drawn(size_table(sizes), form) +
-         heading("What others measured, and the projection of the same settings", form) +
+         heading("Published measurements, and the projection of the same settings", form) +
          drawn(published_table(runs), form) + "Assumptions of the projection:\n\n" +
          bullets(assumptions(plan.problem, plan.hardware), form);
 }

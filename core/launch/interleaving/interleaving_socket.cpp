@@ -11,7 +11,7 @@ namespace {
 constexpr size_t kMostBytesOfALine = 4096;
 
 [[noreturn]] void refuse(const Json& message, const std::string& why) {
-  throw Error("it does not follow the protocol of interleaved runs: " + why, "it said " + message.dump());
+  throw Error("it violates the protocol of interleaved runs: " + why, "its message: " + message.dump());
 }
 }  // namespace
 
@@ -32,17 +32,18 @@ void InterleavingSocket::take(Connection& connection, const Json& message) try {
   const auto type = required<std::string>(message, "type");
   if (type == "ready" && connection.rank < 0) {
     const auto rank = required<int64_t>(message, "rank"), size = required<int64_t>(message, "ranks");
-    if (rank < 0 || rank >= size) refuse(message, "there is no such rank");
-    if (spoke() && size != size_) refuse(message, "another rank is one of " + std::to_string(size_));
+    if (rank < 0 || rank >= size) refuse(message, "the rank does not exist");
+    if (spoke() && size != size_)
+      refuse(message, "another rank reported a world size of " + std::to_string(size_));
     if (std::ranges::count(connections_, rank, &Connection::rank) != 0)
-      refuse(message, "there is such a rank already");
+      refuse(message, "the rank is already connected");
     connection.rank = rank;
     connection.can_end = optional_field<bool>(message, "ends").value_or(false);
     size_ = size;
   } else if (type != "done" || connection.rank < 0) {
-    refuse(message, R"("ready" comes first and once, then "done")");
+    refuse(message, R"("ready" must come first and once, then "done")");
   }
-  if (connection.waits) refuse(message, "it has not been given a turn");
+  if (connection.waits) refuse(message, "it answered without having been asked for a step");
   connection.seconds = required<double>(message, "seconds");
   connection.waits = true;
 } catch (const Error& e) {

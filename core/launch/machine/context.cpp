@@ -96,7 +96,6 @@ std::string difference_of_builds(const Context& there, const Context& here) {
     return context.optrush_version + (context.commit.empty() ? "" : " (" + context.commit + ")");
   };
   if (build(there) == build(here)) return {};
-  return "runs of more than one build of optrush stand beside each other: " + build(there) + ", and " +
-         build(here);
+  return "the report mixes runs of different builds of optrush: " + build(there) + ", and " + build(here);
 }
 }  // namespace optrush

@@ -20,8 +20,8 @@ BadEnd end_of_rank(const RanksEnd& run, const Job& job, const RankLimits& limits
   const std::string log = last_lines(log_of(run.rank), rank.log);
   const auto limit = [](double seconds) { return clock_time(seconds); };
   if (run.kind == Kind::absent)
-    return {Status::timeout,
-            "did not arrive where the others waited for it (last seen " + seen + ")\n" + run.waiting + log};
+    return {Status::timeout, "did not reach the collective where the others waited (last seen " + seen +
+                                 ")\n" + run.waiting + log};
   if (run.kind == Kind::lingered)
     return {Status::timeout,
             "did not end within " + limit(limits.linger_s) + " after rank 0, last seen " + seen + log};
@@ -51,7 +51,7 @@ RunResult succeeded(const RanksEnd& run) {
     const ProcessEnd& end = run.ends[i].end;
     if (end.kind == ProcessEnd::Kind::exited && end.code == 0) continue;
     result.notes.push_back("after its result was written, " + run.names[i] +
-                           " came to a bad end: " + describe_bad_end(end, {}).reason);
+                           " failed: " + describe_bad_end(end, {}).reason);
   }
   return result;
 }

@@ -34,9 +34,9 @@ Descriptor listen_for_job(Launched& here) {
     } catch (const Error& e) {
       problems += (problems.empty() ? "" : "\n") + e.message();
     }
-  throw Error(
-      "rank 0 can't serve the other ranks: " + problems,
-      "another job may be there: give MASTER_PORT or OPTRUSH_CONTROL_PORT another port, in all processes");
+  throw Error("rank 0 cannot listen for the other ranks: " + problems,
+              "another job may use the port: set MASTER_PORT or OPTRUSH_CONTROL_PORT to a free port, in all "
+              "processes");
 }
 }  // namespace
 
@@ -76,7 +76,7 @@ class FollowingRank : public RunningRank {
   /// With what was last heard of it.
   RankEnd lost() const {
     const auto gone = followers_.gone_.find(rank_);
-    if (gone == followers_.gone_.end()) return {.lost = "another process has taken its place"};
+    if (gone == followers_.gone_.end()) return {.lost = "another process has replaced it"};
     RankEnd end{.lost = gone->second.why};
     if (gone->second.run != run_) return end;
     const Seen& seen = gone->second.seen;
@@ -111,7 +111,7 @@ Followers::Followers(const Launched& here, const std::string& script_sha256)
     : here_(here), own_(hello_of(here, script_sha256)), listener_(listen_for_job(here_)) {}
 
 Followers::~Followers() {
-  if (!dismissed_) dismiss({.code = 1, .reason = "it came to no end of its own"});
+  if (!dismissed_) dismiss({.code = 1, .reason = "it ended unexpectedly"});
 }
 
 void Followers::dismiss(const Farewell& farewell) {
@@ -146,10 +146,10 @@ void Followers::join(double limit_s, Interrupts& interrupts) {
     if (Clock::now() - start < std::chrono::duration<double>(limit_s)) continue;
     const auto ranks = absent();
     const std::string who = ranks.size() > 1 ? "ranks " + optrush::join(ranks) : "rank " + ranks.front();
-    notes_.push_back(who + " of " + std::to_string(here_.size) + " did not join rank 0 at " +
-                     control_address(here_) +
-                     (foreign_.empty() ? "" : "\na process that asked there was refused: " + foreign_) +
-                     "\n" + advice_on_joining(here_));
+    notes_.push_back(
+        who + " of " + std::to_string(here_.size) + " did not join rank 0 at " + control_address(here_) +
+        (foreign_.empty() ? "" : "\na connection from another process was refused: " + foreign_) + "\n" +
+        advice_on_joining(here_));
     for (const auto& rank : ranks)
       gone_[std::stoll(rank)] = {"it did not join rank 0 at " + control_address(here_)};
     return;
@@ -238,7 +238,7 @@ void Followers::pump() {
       else if (!follower.channel.is_open())
         lost[rank] = "the connection to it was closed";
     } catch (const std::exception& e) {
-      lost[rank] = std::string("it sent what is no message: ") + e.what();
+      lost[rank] = std::string("it sent an invalid message: ") + e.what();
     }
   for (const auto& [rank, why] : lost) drop(rank, why);
 }
@@ -253,7 +253,7 @@ void Followers::take(Stranger& stranger) {
     }
     if (message->at("type") == "hello") hello = hello_from_json(*message);
   } catch (const std::exception& e) {
-    log::debug(std::string("passed over at the control port: ") + e.what());
+    log::debug(std::string("ignored at the control port: ") + e.what());
   }
   if (!hello) return stranger.channel.close();
   std::string reason = refusal(own_, *hello);
@@ -293,7 +293,7 @@ void Followers::take(int64_t rank, Follower& follower, const Json& message) {
     const Farewell farewell = farewell_from_json(message);
     follower.left = "it left with exit code " + std::to_string(farewell.code) + ": " + farewell.reason;
   } else {
-    throw Error("it is no answer");
+    throw Error("the message has an unknown type");
   }
 }
 

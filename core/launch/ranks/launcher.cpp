@@ -51,16 +51,16 @@ class Reader {
     if (!text) return std::nullopt;
     const auto value = integer(*text);
     if (value && *value >= least && *value <= most) return value;
-    throw Error(name + " is '" + *text + "', and must be an integer from " + std::to_string(least) + " to " +
+    throw Error(name + " is '" + *text + "', but must be an integer from " + std::to_string(least) + " to " +
                     std::to_string(most),
-                "it comes from " + found_.launcher + "; unset it where this process was started alone",
+                "it comes from " + found_.launcher + "; unset it if this process was started alone",
                 "environment");
   }
   /// A variable that its launcher always sets.
   int64_t needed(const std::string& name, int64_t least, int64_t most) const {
     if (const auto value = number(name, least, most)) return *value;
-    throw Error(name + " is not set, though " + found_.launcher + " started this process",
-                "start it by " + found_.launcher + " alone, or set it by hand", "environment");
+    throw Error(name + " is not set, but " + found_.launcher + " started this process",
+                "start all processes with " + found_.launcher + ", or set the variable", "environment");
   }
   std::optional<std::string> text(const std::string& name) const { return lookup_(name); }
 
@@ -72,8 +72,8 @@ class Reader {
     // Whatever the machine is called, it reaches itself here.
     if (found_.local_size == found_.size) address = kLoopback;
     if (!address)
-      throw Error("MASTER_ADDR is not set, and " + found_.launcher + " has started ranks on several machines",
-                  "name rank 0's machine: mpirun -x MASTER_ADDR=HOST ...", "environment");
+      throw Error("MASTER_ADDR is not set, but " + found_.launcher + " started ranks on several machines",
+                  "set it to rank 0's machine: mpirun -x MASTER_ADDR=HOST ...", "environment");
     found_.address = *address;
     found_.job = job;
     const auto own = number("OPTRUSH_CONTROL_PORT", 1, kLastPort);

@@ -117,21 +117,20 @@ RankRun::RankRun(fs::path worker, int64_t gpus, Followers* followers)
 
 std::optional<Obstacle> RankRun::obstacle(const RunSpec& spec) const {
   const int64_t ranks = spec.train.world_size;
-  const std::string takes = "it takes " + std::to_string(ranks);
+  const std::string takes = "it needs " + std::to_string(ranks);
   if (followers_ != nullptr) {
     const Launched& here = followers_->here();
     if (ranks > here.size)
       return Obstacle{{Status::skipped,
-                       takes + " ranks, and " + here.launcher + " started " + std::to_string(here.size)}};
+                       takes + " ranks, but " + here.launcher + " started " + std::to_string(here.size)}};
     if (auto missing = followers_->missing(ranks); !missing.empty())
       return Obstacle{{Status::failed, std::move(missing)}, Cause::missing};
     return std::nullopt;
   }
   const bool on_gpus = spec.device == "cuda" || (spec.device == "auto" && gpus_ > 0);
   if (on_gpus && ranks > gpus_)
-    return Obstacle{{Status::skipped, takes + " GPUs, one for each rank, and this machine has " +
-                                          std::to_string(gpus_) +
-                                          "\nrun it with --device cpu, or on several machines"}};
+    return Obstacle{{Status::skipped, takes + " GPUs, one per rank, but this machine has " +
+                                          std::to_string(gpus_) + "\nuse --device cpu, or several machines"}};
   return std::nullopt;
 }
 

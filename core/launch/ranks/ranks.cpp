@@ -84,7 +84,7 @@ void RankWatch::end_others(const std::vector<size_t>& present, double grace_s) {
   for (const size_t i : running()) ranks_[i]->kill();
   wait_for_ends(limits_.gone_s, /*patient=*/true);
   for (const size_t i : running()) {
-    ends_[i] = RankEnd{.lost = "it did not say whether it has ended"};
+    ends_[i] = RankEnd{.lost = "it did not report its end"};
     order_.push_back(i);
   }
 }

@@ -89,7 +89,7 @@ class Check {
     const bool exited = end.kind == ProcessEnd::Kind::exited, misused = exited && end.code == 2;
     const auto refuse = [&](const std::string& reason) {
       if (misused) throw UsageError(reason);
-      throw Error(reason.empty() ? "the worker ended without a word" : reason);
+      throw Error(reason.empty() ? "the worker ended without a message" : reason);
     };
     if (!is_there(out)) refuse(log_tail(log));
     WorkerAnswer answer = read_answer(out);
@@ -100,8 +100,7 @@ class Check {
     outcome_.machine = list_.at("name");
     outcome_.unusable = list_.at("unusable");
     if (list_.at("cases").empty())
-      throw UsageError("there is no case to run",
-                       "ask for another plugin or kind: optrush plugins lists them");
+      throw UsageError("no case matches", "choose another plugin (see optrush plugins) or kind");
     for (const Json& each : list_.at("cases")) {
       pending_.push_back(outcome_.cases.size());
       outcome_.cases.push_back({.id = each.at("id"),
@@ -224,7 +223,7 @@ class Check {
     }
     if (was_interrupt(*end, interrupts_)) return;
     if (pending_.size() == before)
-      throw Error("no case could be started; the worker said:\n" + log_tail(log));
+      throw Error("no case could be started; output of the worker:\n" + log_tail(log));
   }
 
   const CheckSettings& settings_;

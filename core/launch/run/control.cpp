@@ -59,18 +59,18 @@ Hello hello_from_json(const Json& json) {
 
 std::string refusal(const Hello& rank_0, const Hello& other) {
   const auto differ = [](const std::string& what, const std::string& theirs, const std::string& ours) {
-    return what + ": " + theirs + ", and rank 0 " + ours;
+    return what + ": " + theirs + ", but rank 0 " + ours;
   };
   if (other.job != rank_0.job)
-    return differ("it is of another job", "'" + other.job + "'", "is of '" + rank_0.job + "'");
+    return differ("it belongs to another job", "'" + other.job + "'", "belongs to '" + rank_0.job + "'");
   if (other.size != rank_0.size || other.rank < 1 || other.rank >= rank_0.size)
-    return differ("it was started with another number of ranks",
+    return differ("it was started with a different number of ranks",
                   "rank " + std::to_string(other.rank) + " of " + std::to_string(other.size),
                   "as one of " + std::to_string(rank_0.size));
   if (other.version != rank_0.version)
-    return differ("it is another version of optrush", other.version, "has " + rank_0.version);
+    return differ("it is a different version of optrush", other.version, "has " + rank_0.version);
   if (other.script_sha256 != rank_0.script_sha256)
-    return differ("it has another script", "sha256 " + other.script_sha256.substr(0, 12),
+    return differ("it has a different script", "sha256 " + other.script_sha256.substr(0, 12),
                   "has " + rank_0.script_sha256.substr(0, 12));
   return {};
 }
@@ -115,7 +115,7 @@ Seen seen_from_json(const Json& json) {
 
 int stop_signal_from_json(const Json& json) {
   const int number = small_number(json, "number");
-  if (!asks_to_stop(number)) throw Error("field 'number' must be a signal that asks to stop");
+  if (!asks_to_stop(number)) throw Error("field 'number' must be SIGINT, SIGTERM or another stop signal");
   return number;
 }
 
@@ -133,11 +133,11 @@ double save_timeout_s() { return environment_seconds("OPTRUSH_SAVE_TIMEOUT", 25)
 
 std::string advice_on_joining(const Launched& here) {
   return "check that " + here.launcher + " starts this command for every rank, that " + here.address +
-         " is rank 0's machine (MASTER_ADDR) at an interface that the others reach, and that no firewall "
+         " is an address of rank 0's machine (MASTER_ADDR) that the others can reach, and that no firewall "
          "holds "
          "port " +
          std::to_string(here.port) +
-         "; OPTRUSH_CONTROL_PORT chooses another port, OPTRUSH_JOIN_TIMEOUT waits longer than " +
+         "; set OPTRUSH_CONTROL_PORT for another port, or OPTRUSH_JOIN_TIMEOUT to wait longer than " +
          std::to_string(static_cast<int64_t>(join_timeout_s())) + " s";
 }
 

@@ -46,7 +46,7 @@ class Follower {
       interrupts_.take();
       if (interrupts_.signal() != 0) stop();
       // A further signal insists.
-      if (!farewell_ && interrupts_.wait(kPeriod) && told_signal_) leave("it was sent a further signal");
+      if (!farewell_ && interrupts_.wait(kPeriod) && told_signal_) leave("it received a second signal");
     }
     rank_.reset();  // its group ends with it
     remove_abandoned_folders();
@@ -104,8 +104,8 @@ class Follower {
     try {
       return channel_.receive();
     } catch (const Error& e) {
-      if (looks_elsewhere("what answers is no rank 0")) return std::nullopt;
-      fail("what answers at " + control_address(at()) + " is no rank 0: " + e.message(),
+      if (looks_elsewhere("another program answers there")) return std::nullopt;
+      fail("another program than rank 0 answers at " + control_address(at()) + ": " + e.message(),
            advice_on_joining(here_));
     }
   }
@@ -119,17 +119,17 @@ class Follower {
     if (type == "kill" && rank_) rank_->kill();
     if (type == "done") farewell_ = farewell_from_json(message);
   } catch (const Json::exception& e) {
-    fail(std::string("rank 0 sent what is no message: ") + e.what(), "");
+    fail(std::string("rank 0 sent an invalid message: ") + e.what(), "");
   }
 
   void refused(const Json& message) {
     const auto reason = required<std::string>(message, "reason");
     if (optional_field<bool>(message, "other_job").value_or(false) && looks_elsewhere(reason)) return;
-    fail("rank 0 refused it: " + reason, cure_of_refusal());
+    fail("rank 0 refused this rank: " + reason, cure_of_refusal());
   }
 
   static std::string cure_of_refusal() {
-    return "give every rank the same script, the same optrush and the same number of ranks";
+    return "start every rank with the same script, optrush version and number of ranks";
   }
 
   void check_rank_0() {
@@ -139,14 +139,14 @@ class Follower {
       return;
     }
     if (!joined_ && (!channel_.is_open() || seconds_since(asked_) > kAnswerLimit) &&
-        looks_elsewhere("who listens there does not answer"))
+        looks_elsewhere("the program that listens there does not answer"))
       return;
     if (!channel_.is_open()) {
       // The signal that has ended rank 0 may be on its way to this process.
       if (was_interrupt({.kind = ProcessEnd::Kind::signalled, .signal = SIGKILL}, interrupts_))
-        return leave("rank 0 is gone");
+        return leave("rank 0 has ended");
       fail("the connection to rank 0 at " + control_address(at()) + " was closed",
-           "see what rank 0 said last");
+           "read the output of rank 0");
     }
     if (!joined_ && is_late())
       fail("rank 0 at " + control_address(at()) + " did not answer", advice_on_joining(here_));
@@ -154,7 +154,7 @@ class Follower {
 
   /// Rank 0 hears of the signal at once, and ends the worker as it ends the others.
   void stop() {
-    if (!joined_) return leave("nothing was begun");
+    if (!joined_) return leave("nothing was started");
     if (!told_signal_) channel_.send({{"type", "signal"}, {"number", interrupts_.signal()}});
     if (!told_signal_) told_signal_ = Clock::now();
     if (seconds_since(*told_signal_) > save_timeout_s() + kTimeToBeEnded) leave("rank 0 did not end the job");

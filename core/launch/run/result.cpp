@@ -24,10 +24,8 @@ constexpr const char* kNoSpace = "No space left on device";
 BadEnd describe_kill(const std::optional<bool>& out_of_memory) {
   if (!out_of_memory) return {Status::oom, "killed, probably by the host's out-of-memory killer"};
   if (*out_of_memory) return {Status::oom, "killed by the kernel's out-of-memory killer"};
-  return {
-      Status::crashed,
-      "killed by SIGKILL of another program or user (the kernel counts no process that it ended for want of "
-      "memory)"};
+  return {Status::crashed,
+          "killed by a SIGKILL from another program or user (the kernel reports no out-of-memory kill)"};
 }
 }  // namespace
 
@@ -41,13 +39,14 @@ std::optional<RunResult> read_result(const fs::path& run_folder, std::string* pr
   try {
     return run_result_from_json(read_json(file), file.string());
   } catch (const Error& e) {
-    return reject("wrote a result that can't be used (" + e.message() + ")");
+    return reject("wrote an invalid result (" + e.message() + ")");
   }
 }
 
 BadEnd describe_bad_end(const ProcessEnd& end, const Limits& limits) {
   using Kind = ProcessEnd::Kind;
-  if (end.kind == Kind::timed_out) return {Status::timeout, "no end within " + clock_time(limits.timeout_s)};
+  if (end.kind == Kind::timed_out)
+    return {Status::timeout, "did not end within " + clock_time(limits.timeout_s)};
   if (end.kind == Kind::signalled && end.signal == SIGKILL) return describe_kill(end.out_of_memory);
   if (end.kind == Kind::signalled) return {Status::crashed, "ended by " + describe_signal(end.signal)};
   return {Status::crashed, "ended with exit code " + std::to_string(end.code)};
@@ -60,8 +59,8 @@ BadEnd describe_end(const ProcessEnd& end, const Limits& limits, const std::stri
   bad.reason += ", " + last_seen;
   if (bad.status == Status::timeout)
     bad.reason +=
-        "\nwhere the run needs more time, raise `timeout` in the script or give --set timeout=SECONDS; then "
-        "--resume --retry makes it again, from its last saved state if it has one";
+        "\nto give the run more time, raise `timeout` in the script or give --set timeout=SECONDS; then "
+        "rerun it with --resume --retry, which continues from its last saved state if it has one";
   if (bad.status == Status::oom)
     bad.reason += "\nuse a smaller model, micro_batch or seq_len, or a machine with more memory";
   bad.reason += last_lines(log_name, log);
@@ -71,7 +70,7 @@ BadEnd describe_end(const ProcessEnd& end, const Limits& limits, const std::stri
 std::string last_seen(const RunState& state, const TrainSpec& train) {
   if (state.steps > 0)
     return "after step " + std::to_string(state.steps) + " of " + std::to_string(train.warmup + train.steps);
-  return state.phase.empty() ? "before its first sign of life" : "in phase " + state.phase;
+  return state.phase.empty() ? "before its first message" : "in phase " + state.phase;
 }
 
 std::string last_lines(const std::string& log_name, const std::string& log) {
@@ -99,12 +98,13 @@ void check_disk(const fs::path& run_folder, const RunResult& result) {
   if (!full && result.reason.find(kNoSpace) == std::string::npos) return;
   fs::remove_all(run_folder / "result.json", unknown);
   throw DiskFull("the disk is full: a run in '" + run_folder.string() + "' could not be finished",
-                 "free some space, then --resume makes this run and those that are missing");
+                 "free some space, then run the missing runs with --resume");
 }
 
 void note_orphans(RunResult& result, const ProcessEnd& end) {
   if (!end.orphans.empty())
-    result.notes.push_back("left running outside of its process group, and ended: " + join(end.orphans));
+    result.notes.push_back("processes that the run left outside of its process group were ended: " +
+                           join(end.orphans));
 }
 
 namespace {
@@ -122,7 +122,7 @@ RunResult concluded(const fs::path& run_folder, const ProcessEnd& end, const Job
   if (result && clean && end.orphans.empty()) return *result;
   if (result && !clean)
     result->notes.push_back("after its result was written, " + program +
-                            " came to a bad end: " + describe_bad_end(end, limits).reason);
+                            " failed: " + describe_bad_end(end, limits).reason);
   if (!result) {
     const RunState state = MetricsTail(run_folder / "metrics.jsonl").update();
     result.emplace(describe_end(end, limits, program + " " + problem, last_seen(state, job.spec.train),
@@ -139,7 +139,7 @@ RunResult conclude(const fs::path& run_folder, const ProcessEnd& end, const Job&
   try {
     result = concluded(run_folder, end, job);
   } catch (const std::exception& e) {  // whatever a run leaves behind is that run's end, not the experiment's
-    result = RunResult(BadEnd{Status::crashed, std::string("left a folder that can't be read: ") + e.what()});
+    result = RunResult(BadEnd{Status::crashed, std::string("left an unreadable folder: ") + e.what()});
   }
   check_disk(run_folder, result);
   store_result(run_folder, job, result);

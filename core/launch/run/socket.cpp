@@ -129,7 +129,7 @@ uint16_t free_port() {
   socklen_t length = sizeof address;
   if (bind(socket.get(), general(address), sizeof(sockaddr_in)) != 0 ||
       getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &length) != 0)
-    throw Error(std::string("there is no free TCP port: ") + std::strerror(errno));
+    throw Error(std::string("no TCP port is free: ") + std::strerror(errno));
   return ntohs(reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
 }
 }  // namespace optrush

@@ -78,10 +78,11 @@ std::vector<MissingPart> missing_for_plugins(const std::set<std::string>& needs)
   std::vector<MissingPart> parts;
   if (needs.contains("python"))
     if (const auto why = no_python(find_python_tools(), gpu_is_visible()); !why.empty())
-      parts.push_back({"Python: " + why, "./optrush setup, or a Python with that torch in OPTRUSH_PYTHON"});
+      parts.push_back(
+          {"Python: " + why, "run ./optrush setup, or set OPTRUSH_PYTHON to a Python with that torch"});
   if (needs.contains("compiler"))
     if (const auto why = no_compiler(); !why.empty())
-      parts.push_back({"a C++ compiler: " + why, "apt-get install g++, or name a compiler by CXX"});
+      parts.push_back({"a C++ compiler: " + why, "apt-get install g++, or set CXX to a compiler"});
   return parts;
 }
 }  // namespace
@@ -102,7 +103,7 @@ std::vector<MissingPart> Needs::missing(const External& external) {
   std::vector<MissingPart> parts;
   const fs::path python = runs_python(external) ? project_python() : fs::path();
   if (runs_python(external) && python.empty())
-    parts.push_back({"there is no Python environment", "./optrush setup, or name one by OPTRUSH_PYTHON"});
+    parts.push_back({"no Python environment was found", "run ./optrush setup, or set OPTRUSH_PYTHON"});
   if (const std::string& program = external.command.front();
       program != kPythonWord && !can_execute(program, external.folder))
     parts.push_back({"there is no program '" + program + "'", cure_of_system_part(external)});
@@ -158,12 +159,12 @@ void require_what_is_needed(const Expanded& expanded, const std::vector<std::str
     }
   }
   if (missing.empty() || interrupts.signal() != 0) return;
-  std::string what = "this machine lacks what some rungs need; nothing was run";
+  std::string what = "this machine lacks requirements of some rungs; nothing was run";
   std::vector<std::string> cures;
   for (const auto& [part, rungs] : missing) {
     what += "\n  " + part.what + "\n    needed by: " + join(rungs);
     if (std::ranges::find(cures, part.cure) == cures.end()) cures.push_back(part.cure);
   }
-  throw UsageError(what, join(cures, "; ") + "; or leave these rungs out by --skip-missing");
+  throw UsageError(what, join(cures, "; ") + "; or skip these rungs with --skip-missing");
 }
 }  // namespace optrush

@@ -45,8 +45,9 @@ std::string lacking_memory(const Json& plan, int64_t ranks) {
   if (!memory || !memory->available || memory->least <= *memory->available) return "";
   return (ranks > 1 ? "a step of one of " + std::to_string(ranks) + " ranks needs " : "a step needs ") +
          (memory->bounded_by.empty() ? "" : "at least ") + bytes(memory->least) + " (" +
-         grouped(memory->least) + " bytes), and " + (ranks > 1 ? "a rank can have " : "this machine has ") +
-         bytes(*memory->available) + (memory->device == "cuda" ? " on its GPU" : " free");
+         grouped(memory->least) + " bytes), but " +
+         (ranks > 1 ? "a rank has at most " : "this machine has ") + bytes(*memory->available) +
+         (memory->device == "cuda" ? " on its GPU" : " free");
 }
 
 /// What is made of a worker's answer.
@@ -81,14 +82,14 @@ std::string smaller_batch(RunSpec spec, double available, const PlanRequest& req
     return peak && static_cast<double>(*peak) <= available;
   };
   if (spec.train.micro_batch == 1 || !fits(1))
-    return "not even a micro_batch of 1 fits: take a shorter seq_len, a smaller model or a plugin that saves "
+    return "even micro_batch = 1 does not fit: use a shorter seq_len, a smaller model or a plugin that saves "
            "memory";
   int low = 0;
   while (high - low > 1) (fits(int64_t{1} << (low + high) / 2) ? low : high) = (low + high) / 2;
   const int64_t batch = int64_t{1} << low;
   return "train.micro_batch = " + std::to_string(batch) + " fits" +
          (sequences % batch == 0 ? ", with accumulation = " + std::to_string(sequences / batch) +
-                                       " for the same sequences a step"
+                                       " for the same sequences per step"
                                  : "");
 }
 

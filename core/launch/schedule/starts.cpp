@@ -58,7 +58,7 @@ std::optional<fs::path> Starts::of(const RunSpec& spec, Interrupts& interrupts) 
       interrupts);
   if (end.kind == ProcessEnd::Kind::interrupted) return std::nullopt;
   if (end.kind != ProcessEnd::Kind::exited || end.code != 0)
-    throw Error("its start could not be exported: " + describe_bad_end(end, limits).reason + "\n" +
+    throw Error("the initial state could not be exported: " + describe_bad_end(end, limits).reason + "\n" +
                 log_tail(log));
   fs::rename(unfinished, folder);
   return folder;

@@ -52,8 +52,8 @@ Pacer TimeLimit::of_first_round() {
     tight_ = true;
     steps_ = pace.steps;
     progress_.note("three rounds of " + counted(all, "step") + " would take about " + duration(pace.seconds) +
-                       ", and the limit is " + duration(experiment_.until->at_most_s) +
-                       ": runs of this round make " + counted(pace.steps, "step"),
+                       ", but the limit is " + duration(experiment_.until->at_most_s) +
+                       "; the runs of this round are shortened to " + counted(pace.steps, "step"),
                    Colour::yellow);
     return pace.steps;
   };
@@ -129,17 +129,17 @@ void TimeLimit::tell(const Pace& pace, const PaceState& state, const Analysis& a
   const std::string more = counted(state.rounds, "more round");
   if (!pace.fits)
     return progress_.note(
-        more + " would take about " + duration(pace.seconds) + ", and " + left +
-            " are left: not even two rungs get " + std::to_string(kMinRounds) +
-            " rounds, so no claim will be made; --resume --at-most with a longer time goes on",
+        more + " would take about " + duration(pace.seconds) + ", but only " + left +
+            " are left. Fewer than two rungs can get " + std::to_string(kMinRounds) +
+            " rounds, so no comparison will be decided. Continue with --resume and a longer --at-most",
         Colour::yellow);
   if (!pace.shortens(state)) return;
-  std::string text = more + " would take about " + duration(pace.seconds) + ", and " + left +
-                     " are left: from round " + std::to_string(round + 1) + " on, runs make " +
+  std::string text = more + " would take about " + duration(pace.seconds) + ", but only " + left +
+                     " are left. From round " + std::to_string(round + 1) + " on, runs are shortened to " +
                      counted(pace.steps, "step");
   std::vector<std::string> names;
   for (const int64_t variant : pace.left_out) names.push_back(a.row(variant)->name);
-  if (!names.empty()) text += ", and " + join(names) + " are left out, as they are worth least by round 1";
+  if (!names.empty()) text += ", and the slowest rungs of round 1 are left out: " + join(names);
   progress_.note(text, Colour::yellow);
 }
 }  // namespace optrush

@@ -116,8 +116,8 @@ class ActivationCheckpointing final : public Plugin {
                    [this] { return static_cast<double>(offload_.moved()); });
     recipe.on(Event::step_end, Phase::offload, [this](Run& run) {
       if (std::exchange(told_, true)) return;
-      run.note("offload moves " + std::to_string(offload_.moved()) + " bytes to host memory in a step" +
-               (form_of(run.device()) == at::kCPU ? "; on a CPU that is the same memory" : ""));
+      run.note("offload moves " + std::to_string(offload_.moved()) + " bytes to host memory per step" +
+               (form_of(run.device()) == at::kCPU ? "; on a CPU, this is the same memory" : ""));
     });
     wrap_blocks(
         recipe, Phase::offload, false,
@@ -143,9 +143,9 @@ class ActivationCheckpointing final : public Plugin {
       for (const Param* param : unit->params())
         for (size_t axis = 0; unit->role == "block" && axis < param->shape.size(); ++axis)
           if (param->shape[axis] % param->layout.box_shape().at(axis) != 0)
-            throw Error("activation_checkpointing: ranks have cuts of '" + param->name +
-                            "' that are not equal, and might spend a budget differently",
-                        "policy = \"full\" or \"selective\", or a width that the ranks divide");
+            throw Error("activation_checkpointing: the ranks have shards of '" + param->name +
+                            "' of different sizes, so a budget could select different operators on them",
+                        "use policy = \"full\" or \"selective\", or a width that is a multiple of the ranks");
   }
 
   /// Blocks are alike, so the first one represents all.
@@ -184,18 +184,18 @@ class ActivationCheckpointing final : public Plugin {
 
 OPTRUSH_PLUGIN(ActivationCheckpointing, R"json({
   "name": "activation_checkpointing", "version": "0.2.0", "kind": "optimization", "effect": "exact",
-  "summary": "blocks keep less for their backward and compute or fetch it again",
+  "summary": "blocks save fewer activations for the backward, and recompute or reload them",
   "check": [{}, {"options": {"policy": "every"}}, {"options": {"policy": "selective"}}, {"options": {"policy": "budget"}},
             {"options": {"policy": "offload"}}],
   "options": [
     {"name": "policy", "type": "string", "default": "full",
      "choices": ["full", "every", "selective", "budget", "offload"],
-     "doc": "full: each block runs again; every: each n-th, by 'every'; selective: 'keep' stays; budget: chosen by 'budget'; offload: to host memory"},
+     "doc": "full: recompute every block; every: recompute every n-th block ('every'); selective: save only the outputs of 'keep'; budget: choose by 'budget'; offload: move activations to host memory"},
     {"name": "every", "type": "integer", "default": 2, "min": 2, "max": 1024, "doc": "policy every: block 0, n, 2n, ..."},
     {"name": "keep", "type": "list", "default": ["attention", "linear"],
      "choices": ["attention", "linear", "norm", "add_norm", "position", "swiglu"],
-     "doc": "policy selective: slots whose outputs stay"},
+     "doc": "policy selective: slots whose outputs are saved"},
     {"name": "budget", "type": "number", "default": 0.5, "min": 0, "max": 1e15,
-     "doc": "policy budget: up to 1 a fraction of what the blocks keep without it, above 1 bytes of one micro-batch"}
+     "doc": "policy budget: memory for saved activations; up to 1: fraction of the usage without recomputation; above 1: bytes per micro-batch"}
   ]
 })json");

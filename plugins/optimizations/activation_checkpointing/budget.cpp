@@ -90,7 +90,8 @@ BlockCost cost_of(const UnitFunction& forward, const Tensor& x, const Batch& bat
     const Operators::Watched watched(block, probe);
     const SavedTensorScope scope([&](const Tensor& tensor) -> PackedTensor {
       probe.save(tensor);
-      return {{}, [](const Tensor&) -> Tensor { throw Error("the graph of a probe has no backward"); }};
+      return {{},
+              [](const Tensor&) -> Tensor { throw Error("the autograd graph of a probe has no backward"); }};
     });
     forward(x, batch);
   }
@@ -101,9 +102,9 @@ BudgetPlan spend(double budget, const BlockCost& cost, int64_t blocks) {
   const int64_t least = cost.input * blocks, most = cost.plain * blocks;
   if (budget > 1 && budget < static_cast<double>(least))
     throw Error("a budget of " + std::to_string(static_cast<int64_t>(budget)) + " bytes is less than the " +
-                    std::to_string(least) + " bytes of the blocks' inputs, which are always kept",
-                "give at least that, or a fraction of the " + std::to_string(most) +
-                    " bytes that the blocks keep without recomputation");
+                    std::to_string(least) + " bytes of the blocks' inputs, which are always saved",
+                "give at least this number, or a fraction of the " + std::to_string(most) +
+                    " bytes that the blocks save without recomputation");
   const auto limit = static_cast<int64_t>(budget > 1 ? budget : budget * static_cast<double>(most));
 
   auto operators = cost.operators;

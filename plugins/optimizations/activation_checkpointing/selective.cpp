@@ -81,7 +81,9 @@ class SelectiveCall::Replaying final : public Watcher {
     if (packed_ == call_.dropped_.size() || call_.dropped_[packed_].elements != tensor.numel()) differs();
     Dropped& dropped = call_.dropped_[packed_++];
     if (dropped.wanted) dropped.value.emplace(call_.hold(tensor));
-    return {{}, [](const Tensor&) -> Tensor { throw Error("the graph of a recomputation has no backward"); }};
+    return {{}, [](const Tensor&) -> Tensor {
+              throw Error("the autograd graph of a recomputation has no backward");
+            }};
   }
 
   void finish() const {
@@ -96,8 +98,8 @@ class SelectiveCall::Replaying final : public Watcher {
     return value.requires_grad_(output.requires_grad);
   }
   [[noreturn]] static void differs() {
-    throw Error("a block saved other tensors when its forward ran again than at first",
-                "use policy = \"full\", which runs it as one");
+    throw Error("a block saved different tensors in the recomputation than in the first forward",
+                "use policy = \"full\", which recomputes whole blocks");
   }
 
   SelectiveCall& call_;

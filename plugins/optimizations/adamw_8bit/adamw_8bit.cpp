@@ -48,7 +48,7 @@ class AdamW8bitPlugin final : public Plugin {
 
 OPTRUSH_PLUGIN(AdamW8bitPlugin, R"json({
   "name": "adamw_8bit", "version": "0.1.0", "kind": "optimization", "effect": "precision",
-  "summary": "AdamW with moments in 8 bits, in blocks of 256: 2 bytes a parameter instead of 8",
+  "summary": "AdamW with 8-bit moments, quantized in blocks of 256: 2 bytes per parameter instead of 8",
   "doc": "It stands in the place of another optimizer: replace = {\"fused_adamw\"}. With train.dtype = \"bf16\" matrices have no fp32 copy: updates are rounded by chance.",
   "conflicts": ["fused_adamw", "bf16_weights"],
   "options": []

@@ -93,9 +93,9 @@ class AdamW8bit final : public Optimizer {
         std::ranges::all_of(shard.segments, [](const Segment& s) { return is_narrow(*s.param); });
     const auto type = shard.data.scalar_type();
     if (type != at::kFloat && !(narrow && type == at::kBFloat16))
-      throw Error("8-bit moments are kept beside matrices in fp32 or bf16 and vectors in fp32; '" +
+      throw Error("adamw_8bit supports matrices in fp32 or bf16 and vectors in fp32, but '" +
                       shard.segments.front().param->name + "' is in " + c10::toString(type),
-                  "train.dtype is fp32 or bf16 there");
+                  "set train.dtype to fp32 or bf16");
     Moments moments{.number = static_cast<int32_t>(moments_.size())};
     moments.steps = steps_[moments.number];
     const auto zeros = [&](int64_t count, at::ScalarType type) {

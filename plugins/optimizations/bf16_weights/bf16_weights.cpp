@@ -27,7 +27,7 @@ class Bf16Weights final : public Plugin {
  public:
   void apply(Recipe& recipe, const Options&) override {
     if (recipe.spec().train.dtype == "fp64")
-      throw Error("bf16_weights keeps weights in bf16 and masters in fp32; train.dtype is fp64",
+      throw Error("bf16_weights keeps weights in bf16 and master weights in fp32, but train.dtype is fp64",
                   "leave train.dtype at fp32");
     recipe.set(&TrainSpec::dtype, std::string("bf16"));
     recipe.on(Event::meta_initialized, Phase::precision, [this](Run& run) { declare(run.params()); });
@@ -77,7 +77,7 @@ class Bf16Weights final : public Plugin {
 
 OPTRUSH_PLUGIN(Bf16Weights, R"json({
   "name": "bf16_weights", "version": "0.1.0", "kind": "optimization", "effect": "precision",
-  "summary": "bf16 weights, gradients and residual stream; fp32 masters and moments in a fused AdamW",
+  "summary": "bf16 weights, gradients and residual stream; fp32 master weights and moments in a fused AdamW",
   "doc": "It stands in the place of mixed_precision and of the optimizer: replace = {\"mixed_precision\", \"fused_adamw\"}.",
   "conflicts": ["mixed_precision", "fused_adamw"],
   "options": []

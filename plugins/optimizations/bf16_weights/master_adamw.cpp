@@ -42,7 +42,7 @@ class MasterAdamW final : public Optimizer {
     for (const Shard& shard : shards) {
       const auto type = shard.data.scalar_type();
       if (type != at::kBFloat16 && type != at::kFloat)
-        throw Error("master weights are kept for parameters in bf16, and beside parameters in fp32; '" +
+        throw Error("bf16_weights supports parameters in bf16 and fp32, but '" +
                         shard.segments.front().param->name + "' is in " + c10::toString(type),
                     "leave train.dtype at fp32: the plugin chooses bf16");
       const Tensor master = master_of(shard, masters);

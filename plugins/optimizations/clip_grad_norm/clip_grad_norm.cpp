@@ -37,9 +37,9 @@ class ClipGradNorm final : public Plugin {
 
 OPTRUSH_PLUGIN(ClipGradNorm, R"json({
   "name": "clip_grad_norm", "version": "0.1.0", "kind": "optimization", "effect": "model",
-  "summary": "gradients scaled down to a largest global norm",
+  "summary": "gradients clipped to a maximum global norm",
   "check": [{"options": {"max_norm": 0.5}}],
   "options": [
-    {"name": "max_norm", "type": "number", "default": 1.0, "min": 1e-6, "max": 1e6, "doc": "largest L2 norm of all gradients together"}
+    {"name": "max_norm", "type": "number", "default": 1.0, "min": 1e-6, "max": 1e6, "doc": "maximum L2 norm of all gradients together"}
   ]
 })json");

@@ -29,7 +29,8 @@ std::string dtype_name(at::ScalarType type) {
       {at::kHalf, "float16"},  {at::kLong, "int64"},     {at::kInt, "int32"},
       {at::kByte, "uint8"},    {at::kChar, "int8"},      {at::kBool, "bool"}};
   const auto found = names.find(type);
-  if (found == names.end()) throw Error(std::string("can't compile for tensors of ") + c10::toString(type));
+  if (found == names.end())
+    throw Error(std::string("cannot compile for tensors of type ") + c10::toString(type));
   return found->second;
 }
 
@@ -69,7 +70,8 @@ class FileLock {
   explicit FileLock(const fs::path& file)
       : descriptor_(open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
     if (descriptor_ < 0 || flock(descriptor_, LOCK_EX) != 0)
-      throw Error("can't lock " + file.string(), "is the cache's folder writable? option 'cache' moves it");
+      throw Error("cannot lock " + file.string(),
+                  "make the cache folder writable, or set the option 'cache' to another folder");
   }
   ~FileLock() { close(descriptor_); }
   FileLock(const FileLock&) = delete;
@@ -82,7 +84,9 @@ class FileLock {
 void write(const fs::path& file, const std::string& text) {
   std::ofstream out(file, std::ios::binary);
   out << text;
-  if (!out.flush()) throw Error("can't write " + file.string(), "is the disk full? option 'cache' moves it");
+  if (!out.flush())
+    throw Error("cannot write " + file.string(),
+                "check the disk space, or set the option 'cache' to another folder");
 }
 
 std::string last_lines(const fs::path& log) {
@@ -140,11 +144,11 @@ void Cache::compile(const std::string& key, const UnitGraph& graph, const Reques
   if (const fs::path missing = work / "missing.json"; fs::exists(missing)) {
     std::ifstream in(missing);
     const Json told = Json::parse(in);
-    throw Skip("can't compile here: " + told.at("what").get<std::string>(), told.at("cure"));
+    throw Skip("cannot compile on this machine: " + told.at("what").get<std::string>(), told.at("cure"));
   }
   if (code != 0)
     throw Error("Inductor could not compile (exit code " + std::to_string(code) + "):\n" + last_lines(log),
-                "take the plugin 'compile' off; all that it read and said is in " + work.string());
+                "remove the plugin 'compile' from the stack; its input and output are in " + work.string());
   fs::rename(work, folder_of(key));
 }
 }  // namespace optrush::compile

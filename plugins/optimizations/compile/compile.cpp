@@ -31,11 +31,13 @@ constexpr std::array kSlotsToKeep = {"attention", "linear"};
 Json to_json(const ActivationPolicy& activations) {
   for (const auto& slot : activations.keep)
     if (std::ranges::find(kSlotsToKeep, slot) == kSlotsToKeep.end())
-      throw Error("compiled blocks can't keep the slot '" + slot + "': its operators are fused into others",
-                  "keep \"attention\", \"linear\" or both where 'compile' is stacked, or take 'compile' off");
+      throw Error("compiled blocks cannot save the output of the slot '" + slot +
+                      "', because its operators are fused into others",
+                  "with 'compile', set keep to \"attention\", \"linear\" or both; or remove 'compile' from "
+                  "the stack");
   if (activations.policy == ActivationPolicy::Kind::budget && activations.budget > 1)
-    throw Error("Inductor's partitioner takes a budget of activations as a fraction, not in bytes",
-                "give a budget between 0 and 1 where 'compile' is stacked");
+    throw Error("with 'compile', the activation budget must be a fraction, not bytes",
+                "give a budget from 0 to 1");
   return {
       {"policy", to_string(activations.policy)}, {"keep", activations.keep}, {"budget", activations.budget}};
 }
@@ -78,7 +80,7 @@ class Compile final : public Plugin {
     if (!run.device().is_cuda() || (mode_ != "reduce-overhead" && mode_ != "max-autotune")) return;
     for (const Edit& wrap : recipe.schedule.wraps())
       if (wrap.phase == Phase::capture) return;
-    throw Error("compile with mode = \"" + mode_ + "\" means CUDA graphs, and nothing records any",
+    throw Error("compile: mode = \"" + mode_ + "\" needs CUDA graphs, but no stacked plugin records them",
                 "stack the plugin cuda_graphs, or use mode \"default\" or \"max-autotune-no-cudagraphs\"");
   }
 
@@ -111,7 +113,7 @@ class Compile final : public Plugin {
     const auto guard = run_->compiling(unit.path);
     const auto start = std::chrono::steady_clock::now();
     if (again)
-      run_->note("compile: " + unit.path + " was compiled again at step " + std::to_string(run_->step()) +
+      run_->note("compile: " + unit.path + " was recompiled at step " + std::to_string(run_->step()) +
                  ": the shapes, types or names of its inputs changed");
     const UnitGraph graph = trace_unit(inner, unit, x, batch);
     const Request request{mode_, activations_, enabled_attention_kernels(), at::get_num_threads(), inputs};
@@ -138,13 +140,13 @@ class Compile final : public Plugin {
 
 OPTRUSH_PLUGIN(Compile, R"json({
   "name": "compile", "version": "0.1.0", "kind": "optimization", "effect": "rounding",
-  "summary": "blocks, head and loss compiled by Inductor, forward and backward",
+  "summary": "blocks, head and loss compiled with Inductor, forward and backward",
   "needs": ["python", "compiler"],
   "options": [
     {"name": "mode", "type": "string", "default": "default",
      "choices": ["default", "max-autotune-no-cudagraphs", "max-autotune", "reduce-overhead"],
-     "doc": "as torch.compile's; on a GPU the last two want the plugin cuda_graphs stacked, too"},
+     "doc": "mode of torch.compile; on a GPU, the last two modes need the plugin cuda_graphs"},
     {"name": "cache", "type": "string", "default": "",
-     "doc": "folder of compiled units; default $OPTRUSH_CACHE, $XDG_CACHE_HOME or ~/.cache"}
+     "doc": "folder for compiled code; default: $OPTRUSH_CACHE, $XDG_CACHE_HOME or ~/.cache"}
   ]
 })json");

@@ -40,8 +40,8 @@ struct CompiledBackward final : torch::autograd::Node {
     variable_list results(num_outputs());
     if (!gradients.front().defined()) return results;
     if (saved.empty())
-      throw Error("a compiled unit was asked for its gradients twice: what it saved is gone",
-                  "take the plugin 'compile' off where a graph is kept (retain_graph)");
+      throw Error("the backward of a compiled unit ran twice, but its saved tensors are freed",
+                  "remove the plugin 'compile' from the stack: it does not support retain_graph");
     Tensors unpacked;
     unpacked.reserve(saved.size() + 1);
     const auto self = getptr();

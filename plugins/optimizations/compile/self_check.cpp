@@ -103,16 +103,16 @@ double self_check(const CompiledUnit& compiled, const UnitGraph& graph, const Un
     if (!expected[i].defined() && !computed[i].defined()) continue;
     const std::string what = i == 0 ? "its output" : "the gradient of its input " + std::to_string(i - 1);
     if (expected[i].defined() != computed[i].defined())
-      throw Error("compiled " + unit.path + " is not what it was made of: " + what + " is " +
-                      (expected[i].defined() ? "missing" : "one that eager code does not have"),
-                  "take the plugin 'compile' off");
+      throw Error("compiled " + unit.path + " differs from its eager code: " + what + " is " +
+                      (expected[i].defined() ? "missing" : "not present in the eager code"),
+                  "remove the plugin 'compile' from the stack");
     const double apart = difference(computed[i].to(at::kDouble), expected[i].to(at::kDouble));
     worst = std::max(worst, apart);
     if (!(apart <= allowed))
-      throw Error("compiled " + unit.path + " is not what it was made of: " + what + " differs by " +
-                      std::to_string(apart) + " of its largest value, " + std::to_string(allowed) +
+      throw Error("compiled " + unit.path + " differs from its eager code: " + what + " differs by " +
+                      std::to_string(apart) + " of its largest value; " + std::to_string(allowed) +
                       " is allowed",
-                  "take the plugin 'compile' off, or the plugin whose operator it can't see");
+                  "remove the plugin 'compile' from the stack, or the plugin whose operator it cannot trace");
   }
   return worst;
 }

@@ -84,7 +84,7 @@ UnitGraph::Pair trace_pair(const TracedFunctions::Entry& entry) {
     for (const auto& tensor : all)
       if (!tensor.defined())
         throw Error("the forward of operator '" + op.name + "' returned an undefined tensor",
-                    "a pair that is compiled returns defined tensors only");
+                    "return defined tensors from an operator that is compiled");
     return all;
   });
   pair.outputs = static_cast<int64_t>(result.outputs.size());
@@ -139,9 +139,8 @@ void refuse_random_numbers(torch::jit::Graph& graph) {
   for (const auto* node : graph.nodes()) {
     const std::string name = node->kind().toQualString();
     if (node->isNondeterministic() && name.find("scaled_dot_product") == std::string::npos)
-      throw Error(
-          "it draws random numbers (" + name + "), and compiled code would draw others than the step's",
-          "set the plugin's dropout to 0, or take compile off");
+      throw Error("it draws random numbers (" + name + "), but compiled code would draw different ones",
+                  "set the plugin's dropout to 0, or remove compile from the stack");
   }
 }
 }  // namespace

@@ -17,7 +17,7 @@ class CpuAllocator final : public Plugin {
     recipe.on(Event::mesh_initialized, Phase::base, [huge = options.boolean("huge_pages")](Run& run) {
       if (run.device().is_cuda())
         throw Skip("the tensors of this run are on a GPU, which has a caching allocator already",
-                   "take the rung off, or run it with device = \"cpu\"");
+                   "remove the rung, or run it with device = \"cpu\"");
       if (run.device().is_cpu()) use_host_memory(std::make_shared<cpu_allocator::Pool>(huge));
     });
   }
@@ -26,8 +26,8 @@ class CpuAllocator final : public Plugin {
 
 OPTRUSH_PLUGIN(CpuAllocator, R"json({
   "name": "cpu_allocator", "version": "0.1.0", "kind": "optimization", "effect": "exact",
-  "summary": "memory of CPU tensors is kept by size and handed out again",
+  "summary": "a caching allocator for CPU tensors, which reuses freed memory by size",
   "options": [
-    {"name": "huge_pages", "type": "boolean", "default": true, "doc": "ask the kernel for pages of 2 MiB"}
+    {"name": "huge_pages", "type": "boolean", "default": true, "doc": "request pages of 2 MiB from the kernel"}
   ]
 })json");

@@ -8,7 +8,8 @@ namespace optrush::cpu_allocator {
 void* Pool::allocate(size_t bytes) {
   const SizeClass size = SizeClass::of(bytes);
   TORCH_CHECK_WITH(OutOfMemoryError, size.index < SizeClass::kCount,
-                   "the CPU allocator has no such blocks: you tried to allocate ", bytes, " bytes");
+                   "the CPU allocator does not support blocks of this size: you tried to allocate ", bytes,
+                   " bytes");
   List& list = lists_[size.index];
   {
     const std::lock_guard lock(list.mutex);
@@ -23,7 +24,7 @@ void* Pool::allocate(size_t bytes) {
     block = size.bytes < kLarge ? cut(size.bytes) : map(size.bytes);
   }
   TORCH_CHECK_WITH(OutOfMemoryError, block != nullptr,
-                   "the CPU allocator gets no more memory: you tried to allocate ", bytes, " bytes");
+                   "the CPU allocator is out of memory: you tried to allocate ", bytes, " bytes");
   return block;
 }
 

@@ -36,13 +36,14 @@ void check_capturable(const Recipe& recipe) {
   std::string names;
   for (const auto& name : uncapturable(recipe)) names += (names.empty() ? "" : ", ") + name;
   if (!names.empty())
-    throw Error("a CUDA graph can't hold what may wait for the host or differs from step to step: " + names,
-                "take these off the stack, or stack plugins that are capturable in their place (fused_adamw "
-                "for the plain optimizer)");
+    throw Error(
+        "a CUDA graph cannot record operations that wait for the host or differ from step to step: " + names,
+        "remove these from the stack, or replace them by capturable plugins (fused_adamw for the plain "
+        "optimizer)");
   const int64_t warmup = recipe.spec().train.warmup;
   if (warmup < kWarmup)
-    throw Error("cuda_graphs records the last of " + std::to_string(kWarmup) +
-                    " or more warm-up steps; there are " + std::to_string(warmup),
+    throw Error("cuda_graphs needs at least " + std::to_string(kWarmup) +
+                    " warm-up steps and records the last one, but train.warmup is " + std::to_string(warmup),
                 "set train.warmup = " + std::to_string(kWarmup));
 }
 }  // namespace optrush::cuda_graphs

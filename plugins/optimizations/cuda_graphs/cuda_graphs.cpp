@@ -18,12 +18,13 @@ class CudaGraphs final : public Plugin {
  public:
   void apply(Recipe& recipe, const Options&) override {
     if (recipe.spec().validate.every > 0)
-      throw Error("cuda_graphs records whole steps, and validate runs forwards between them",
-                  "take cuda_graphs off, or leave validate out");
+      throw Error("cuda_graphs does not support validate, which runs forwards between the recorded steps",
+                  "remove cuda_graphs, or leave out validate");
     recipe.on(Event::meta_initialized, Phase::capture, [&recipe](Run&) { check_capturable(recipe); });
     recipe.on(Event::ready, Phase::capture, [this](Run& run) {
       if (!run.device().is_cuda())
-        throw Skip("CUDA graphs exist on NVIDIA GPUs only; this run is on the CPU", "take the rung off here");
+        throw Skip("CUDA graphs exist on NVIDIA GPUs only; this run is on the CPU",
+                   "remove the rung on this machine");
       run_ = &run;
       graph_ = std::make_unique<StepGraph>(run.device());
     });
@@ -48,7 +49,8 @@ class CudaGraphs final : public Plugin {
     } else {
       graph_->record(step, schedule);
       run_->note(
-          "steps are launched as one CUDA graph; its memory shows in peak_reserved, not in peak_allocated");
+          "each step is launched as one CUDA graph; its memory is counted in peak_reserved, not in "
+          "peak_allocated");
     }
   }
 
@@ -60,7 +62,7 @@ class CudaGraphs final : public Plugin {
 
 OPTRUSH_PLUGIN(CudaGraphs, R"json({
   "name": "cuda_graphs", "version": "0.1.0", "kind": "optimization", "effect": "exact", "needs": ["cuda"],
-  "summary": "the whole step recorded once and launched as one CUDA graph",
+  "summary": "the whole step recorded once, then launched as one CUDA graph",
   "check": [{"with": ["fused_adamw"]}],
   "options": []
 })json");

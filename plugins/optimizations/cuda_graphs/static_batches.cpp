@@ -15,7 +15,7 @@ Tensor unexpanded(Tensor tensor) {
 void check_same(bool same, const std::string& what) {
   if (!same)
     throw Error("a step differs from the recorded one in " + what,
-                "cuda_graphs needs steps of one shape: take it off, or use data whose steps are alike");
+                "cuda_graphs needs steps of equal shape: remove it, or use data of equal shape");
 }
 }  // namespace
 
@@ -28,8 +28,8 @@ void StaticBatches::copy_from(const Step& step) const {
   for (size_t micro = 0; micro < batches_.size(); ++micro) {
     const Batch& fresh = step.batch(static_cast<int64_t>(micro));
     const Batch& kept = batches_[micro];
-    check_same(fresh.token_count == kept.token_count, "its number of tokens that count");
-    check_same(fresh.sequence_count == kept.sequence_count, "its number of sequences that count");
+    check_same(fresh.token_count == kept.token_count, "its number of trained tokens");
+    check_same(fresh.sequence_count == kept.sequence_count, "its number of trained sequences");
     check_same(fresh.segments.max_seqlen == kept.segments.max_seqlen, "the length of its longest document");
     const auto from = fresh.tensors(), to = kept.tensors();
     for (size_t i = 0; i < to.size(); ++i) {

@@ -112,7 +112,7 @@ class StepGraph::Implementation {
  public:
   explicit Implementation(at::Device) {
     throw Skip("this program was built against a LibTorch without CUDA",
-               "set OPTRUSH_TORCH to one with CUDA");
+               "build against a LibTorch with CUDA (OPTRUSH_TORCH)");
   }
   void run_eagerly(Step&, const Schedule&) const {}
   void record(Step&, const Schedule&) {}

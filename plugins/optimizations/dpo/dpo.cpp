@@ -29,26 +29,25 @@ class Dpo final : public Plugin {
  public:
   void apply(Recipe& recipe, const Options& options) override {
     if (recipe.spec().data.kind != "preferences")
-      throw Skip(
-          "dpo learns from pairs of answers, and the data is of kind '" + recipe.spec().data.kind + "'",
-          "give the experiment data = rush.preferences(...), or take the rung off");
+      throw Skip("dpo trains on preference pairs, but the data are of kind '" + recipe.spec().data.kind + "'",
+                 "set data = rush.preferences(...) in the experiment, or remove the rung");
     const ValidateSpec& validate = recipe.spec().validate;
     if (validate.every > 0 && validate.data.kind != "held_out" && validate.data.kind != "preferences")
       throw Error(
-          "dpo validates on pairs of answers, and validate.data is of kind '" + validate.data.kind + "'",
-          "leave validate.data out, which holds pairs of the training's own out, or give "
-          "rush.preferences(...)");
+          "dpo validates on preference pairs, but validate.data is of kind '" + validate.data.kind + "'",
+          "leave out validate.data to hold out pairs of the training data, or give rush.preferences(...)");
     beta_ = options.number("beta");
     label_smoothing_ = options.number("label_smoothing");
     recipe.on(Event::meta_initialized, Phase::precision, [this, &recipe](Run& run) {
       if (run.modules("embedding").empty())
-        throw Skip("dpo compares answers made of tokens, and this model reads none",
-                   "take the rung off here");
+        throw Skip("dpo compares answers made of tokens, but this model does not read tokens",
+                   "remove the rung");
       check_whole(recipe);
       if (const int64_t rows = run.spec().train.micro_batch; rows % 2 != 0)
-        throw Error("train.micro_batch is " + std::to_string(rows) +
-                        ", and the two answers of a pair are two sequences of one micro-batch",
-                    "give an even number");
+        throw Error(
+            "train.micro_batch is " + std::to_string(rows) +
+                ", but it must be even: the two answers of a pair are two sequences of one micro-batch",
+            "use an even train.micro_batch");
       trains_model_ = trains_model(run);
     });
     // Before the run goes on from a saved state, if it does.
@@ -94,18 +93,19 @@ class Dpo final : public Plugin {
       values_.push_back({shard.data, shard.data.clone()});
       bytes += static_cast<int64_t>(shard.data.nbytes());
     }
-    run.note("dpo: the model itself is trained, and its first values are kept as the reference: " +
+    run.note("dpo: no adapter is stacked, so a copy of the initial weights is kept as the reference: " +
              std::to_string(bytes) + " bytes");
   }
 
   static void check_whole(const Recipe& recipe) {
     if (recipe.stages.edited())
-      throw Error("dpo: the model is cut into stages, and the reference's forward knows no schedule for them",
-                  "take the plugin off that cuts it");
+      throw Error("dpo does not support pipeline parallelism",
+                  "remove the plugin that splits the model into stages");
     if (recipe.mesh.size(recipe.mesh.sequence()) > 1)
       throw Error(
-          "dpo: each rank has a part of every sequence, and an answer's log-probability is of all of it",
-          "split the batch instead: ddp or fsdp");
+          "dpo does not support sequences that are split over ranks, because it needs the log-probability of "
+          "whole answers",
+          "use data parallelism instead: ddp or fsdp");
   }
 
   std::function<void(Step&)> after_reference(std::function<void(Step&)> inner) {
@@ -206,11 +206,11 @@ class Dpo final : public Plugin {
 
 OPTRUSH_PLUGIN(Dpo, R"json({
   "name": "dpo", "version": "0.1.0", "kind": "optimization", "effect": "model",
-  "summary": "learns from pairs of answers which one is preferred (DPO)",
+  "summary": "Direct Preference Optimization: trains on pairs of a chosen and a rejected answer",
   "doc": "For data of rush.preferences. The reference is the model without its adapter, or a copy of its first values where it is trained itself.",
   "check": [{"with": ["lora"], "data": "preferences"}, {"options": {"label_smoothing": 0.1}, "data": "preferences"}],
   "options": [
-    {"name": "beta", "type": "number", "default": 0.1, "min": 0, "max": 100, "doc": "how much a margin counts, so how close the model stays to the reference"},
-    {"name": "label_smoothing", "type": "number", "default": 0, "min": 0, "max": 0.5, "doc": "probability that a pair is labelled the wrong way"}
+    {"name": "beta", "type": "number", "default": 0.1, "min": 0, "max": 100, "doc": "weight of the reward margin; a larger beta keeps the model closer to the reference"},
+    {"name": "label_smoothing", "type": "number", "default": 0, "min": 0, "max": 0.5, "doc": "assumed probability that a pair is labelled the wrong way"}
   ]
 })json");

@@ -91,7 +91,8 @@ class FlashAttention final : public Plugin {
     if (args.segments.defined() && tracing()) {
       // The documents of another batch are others: a graph may hold where they are, but not their lengths.
       if (args.lse)
-        throw Error("the log-sum-exp of packed documents can't be compiled", "take 'compile' off");
+        throw Error("the log-sum-exp of packed documents cannot be compiled",
+                    "remove 'compile' from the stack");
       return {at::scaled_dot_product_attention(q, k, v, visible(args), /*dropout_p=*/0.0, /*is_causal=*/false,
                                                args.scale, grouped),
               {}};
@@ -169,13 +170,13 @@ class FlashAttention final : public Plugin {
     if (choice < 1 && grouped) {
       choice = choose(for_each_head(k, q.size(1)), for_each_head(v, q.size(1)));
       copies_ = choice >= 1;
-      why += ", which shares no keys: they are copied for each head";
+      why += ", which cannot share keys and values between heads: they are copied for each head";
     }
     if (choice < 1 || choice >= static_cast<int64_t>(kKernels.size()))
       throw Error(
-          "no fused attention kernel takes head width " + std::to_string(q.size(-1)) + " in " +
+          "no fused attention kernel supports head width " + std::to_string(q.size(-1)) + " in " +
               std::string(c10::toString(q.scalar_type())) + " on " + q.device().str(),
-          "use bf16 or fp16 (mixed_precision), a head width that is a multiple of 8, or take the rung off");
+          "use bf16 or fp16 (mixed_precision), a head width that is a multiple of 8, or remove the rung");
     const std::string name = kKernels[static_cast<size_t>(choice)];
     run_->note("attention runs the kernel '" + name + "' (" + why + ")");
     if (args.segments.defined() && name == "cudnn") run_->note("packed documents run the kernel 'flash'");
@@ -198,11 +199,11 @@ class FlashAttention final : public Plugin {
 
 OPTRUSH_PLUGIN(FlashAttention, R"json({
   "name": "flash_attention", "version": "0.1.0", "kind": "optimization", "effect": "rounding",
-  "summary": "attention without the S x S matrix",
+  "summary": "fused attention that never stores the S x S matrix",
   "check": [{}, {"options": {"kernel": "efficient"}}, {"options": {"kernel": "flash"}, "with": ["mixed_precision"]},
             {"options": {"kernel": "cudnn"}, "with": ["mixed_precision"]}],
   "options": [
     {"name": "kernel", "type": "string", "default": "auto", "choices": ["auto", "flash", "efficient", "cudnn"],
-     "doc": "which fused kernel; auto: cuDNN's on Hopper, flash on Ampere, Ada and Blackwell workstations, elsewhere LibTorch's choice; the run notes which one and why"}
+     "doc": "fused kernel; auto: cuDNN on Hopper, flash on Ampere, Ada and Blackwell workstations, otherwise LibTorch's choice; a note of the run names it"}
   ]
 })json");

@@ -23,7 +23,7 @@ bool by_document(const Tensor& q, const AttentionArgs& args) {
 void FusedKernel::check_width(const Tensor& q) const {
   if ((kernel_ == Kernel::flash || kernel_ == Kernel::cudnn) && q.size(-1) % 8 != 0)
     throw Error(
-        "the fused attention kernel gives no log-sum-exp for head width " + std::to_string(q.size(-1)),
+        "the fused attention kernel returns no log-sum-exp for head width " + std::to_string(q.size(-1)),
         "use a head width that is a multiple of 8, or kernel = \"efficient\"");
 }
 

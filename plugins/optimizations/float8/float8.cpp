@@ -29,7 +29,7 @@ class Float8 final : public Plugin {
  public:
   void apply(optrush::Recipe& recipe, const Options& options) override {
     if (recipe.spec().train.dtype == "fp64")
-      throw Error("float8 multiplies fp32 or bf16 in 8 bits; train.dtype is fp64",
+      throw Error("float8 supports fp32 and bf16 parameters, but train.dtype is fp64",
                   "leave train.dtype at fp32");
     scaling_ = options.string("recipe") == "rowwise" ? Scaling::rowwise : Scaling::tensorwise;
     recipe.ops.linear.replace_each([this](const Module& module) { return replacement(module); },
@@ -63,23 +63,22 @@ class Float8 final : public Plugin {
 
   void check(Run& run) const {
     if (pairs_.empty())
-      throw Error("float8 has nothing to multiply: no linear of a block has widths that are multiples of " +
+      throw Error("float8 does not apply: no linear layer of a block has widths that are multiples of " +
                       std::to_string(kMultiple),
-                  "take the rung off, or use such widths");
+                  "remove the rung, or use such widths");
     if (odd_ > 0)
       run.note("float8: " + std::to_string(odd_) +
-               " linears stay as they are: their widths are no multiples of " + std::to_string(kMultiple));
+               " linear layers are unchanged, because their widths are not multiples of " +
+               std::to_string(kMultiple));
     const TrainSpec& train = run.spec().train;
     const int64_t tokens = train.micro_batch * train.seq_len / run.mesh().size(run.mesh().sequence());
     if (trains_ && tokens % kMultiple != 0)
-      throw Error("float8 multiplies over the " + std::to_string(tokens) +
-                      " tokens that a rank has of a micro-batch in the gradient of a matrix: they must be a "
-                      "multiple of " +
-                      std::to_string(kMultiple),
-                  "choose micro_batch and seq_len so");
+      throw Error("float8 needs a multiple of " + std::to_string(kMultiple) +
+                      " tokens per micro-batch on a rank, but there are " + std::to_string(tokens),
+                  "change micro_batch or seq_len");
     if (run.device().is_cuda())
       if (const auto gpu = gpu_architecture(); std::stoi(gpu.substr(gpu.find('_') + 1)) < kOldestGpu)
-        throw Skip("float8 needs a GPU of compute capability 8.9 or newer; this one is " + gpu);
+        throw Skip("float8 needs a GPU of compute capability 8.9 or newer; this GPU is " + gpu);
   }
 
   Scaling scaling_ = Scaling::tensorwise;
@@ -92,11 +91,11 @@ class Float8 final : public Plugin {
 
 OPTRUSH_PLUGIN(Float8, R"json({
   "name": "float8", "version": "0.1.0", "kind": "optimization", "effect": "precision",
-  "summary": "linears of the blocks multiply in 8 bits, forward and backward",
+  "summary": "linear layers of the blocks computed in 8-bit floating point, forward and backward",
   "check": [{}, {"options": {"recipe": "rowwise"}}],
   "doc": "On a GPU it needs compute capability 8.9 (Ada, Hopper or newer); a CPU runs the same numbers, slowly.",
   "options": [
     {"name": "recipe", "type": "string", "default": "tensorwise", "choices": ["tensorwise", "rowwise"],
-     "doc": "one scale a tensor, or one a row: slower and nearer to bf16"}
+     "doc": "tensorwise: one scale per tensor; rowwise: one per row, which is slower and more accurate"}
   ]
 })json");

@@ -43,7 +43,7 @@ class FusedKernels final : public Plugin {
  public:
   void apply(Recipe& recipe, const Options& options) override {
     const auto kernels = options.list("kernels");
-    if (kernels.empty()) throw Error("option 'kernels' is empty", "name a kernel, or take the rung off");
+    if (kernels.empty()) throw Error("option 'kernels' is empty", "name a kernel, or remove the rung");
     lower_ = options.boolean("autocast_output");
     for (const std::string& kernel : kernels) {
       if (kernel == "norm") replace_norm(recipe);
@@ -122,9 +122,10 @@ class FusedKernels final : public Plugin {
   void report(Run& run) const {
     if (fused_sites_ == 0)
       throw Error("fused_kernels has nothing to fuse: the norms of this model are not RMSNorm",
-                  "add \"position\" or \"swiglu\" to its kernels, or take the rung off");
+                  "add \"position\" or \"swiglu\" to its kernels, or remove the rung");
     if (plain_modules_ > 0)
-      run.note("fused_kernels: " + std::to_string(plain_modules_) + " norms are no RMSNorm and stay plain");
+      run.note("fused_kernels: " + std::to_string(plain_modules_) +
+               " norms are not RMSNorm and are not fused");
     const auto form = form_of(run.device());
     if (form != at::kCPU && form != at::kCUDA)
       throw Skip("fused_kernels has kernels for CPUs and NVIDIA GPUs, not for " + run.device().str());
@@ -139,11 +140,11 @@ class FusedKernels final : public Plugin {
 
 OPTRUSH_PLUGIN(FusedKernels, R"json({
   "name": "fused_kernels", "version": "0.1.0", "kind": "optimization", "effect": "rounding",
-  "summary": "norms, rotary embedding and SwiGLU in one pass over memory each",
+  "summary": "fused kernels for norms, rotary embedding and SwiGLU, each in one pass over memory",
   "options": [
     {"name": "kernels", "type": "list", "default": ["norm", "add_norm", "position", "swiglu"],
-     "choices": ["norm", "add_norm", "position", "swiglu"], "doc": "which operators run fused"},
+     "choices": ["norm", "add_norm", "position", "swiglu"], "doc": "operators to fuse"},
     {"name": "autocast_output", "type": "boolean", "default": true,
-     "doc": "under autocast norms write the low type at once, to which each linear after them would cast; false: fp32"}
+     "doc": "under autocast, norms write the low-precision type directly, instead of a cast in each following linear layer; false: norms write fp32"}
   ]
 })json");

@@ -27,8 +27,9 @@ Tensors rotate(const Tensor& q_given, const Tensor& k_given, const Tensor& cos_g
   const Tensor q = dense_rows(q_given), k = dense_rows(k_given);
   const int64_t width = q.size(3);
   if (width % 2 != 0 || k.size(3) != width || k.scalar_type() != q.scalar_type())
-    throw Error("the fused kernel of position takes q and k of one type and one even head width, not " +
-                std::to_string(width) + " and " + std::to_string(k.size(3)));
+    throw Error(
+        "the fused kernel of position needs q and k of the same type and the same even head width, not " +
+        std::to_string(width) + " and " + std::to_string(k.size(3)));
   const std::vector<int64_t> table = {q.size(0), 1, q.size(2), width};
   const Tensor cos = cos_given.to(wide_type(q)).contiguous().expand(table);
   const Tensor sin = sin_given.to(wide_type(q)).contiguous().expand(table);

@@ -24,7 +24,7 @@ void in_blocks(int64_t count, const Kernel& kernel) {
 
 void check_alike(const Tensor& gate, const Tensor& up) {
   if (gate.sizes() != up.sizes() || gate.scalar_type() != up.scalar_type())
-    throw Error("the fused kernel of swiglu takes gate and up of one shape and type");
+    throw Error("the fused kernel of swiglu needs gate and up of the same shape and type");
 }
 
 Tensor swiglu_forward(const Tensor& gate_given, const Tensor& up_given) {

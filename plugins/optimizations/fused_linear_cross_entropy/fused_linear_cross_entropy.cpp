@@ -48,10 +48,10 @@ class FusedLinearCrossEntropy final : public Plugin {
 
 OPTRUSH_PLUGIN(FusedLinearCrossEntropy, R"json({
   "name": "fused_linear_cross_entropy", "version": "0.1.0", "kind": "optimization", "effect": "rounding",
-  "summary": "the logits are never whole: loss and gradient by chunks of tokens",
+  "summary": "loss and gradient computed in chunks of tokens, without the full logits",
   "check": [{"options": {"chunk": 20}}],
   "options": [
     {"name": "chunk", "type": "integer", "default": 0, "min": 0, "max": 1073741824,
-     "doc": "tokens whose logits exist at a time; 0: as many as make 64 MiB on a CPU, 1 GiB on a GPU or 4096 where those make at most 2 GiB"}
+     "doc": "tokens per chunk; 0: chunks of 64 MiB of logits on a CPU, and on a GPU of 1 GiB, or of 4096 tokens if those take at most 2 GiB"}
   ]
 })json");

@@ -45,7 +45,7 @@ void check_labels(const Tensor& labels, int64_t vocabulary) {
       throw Error(
           "a label is " + std::to_string(label) + ", but the vocabulary has " + std::to_string(vocabulary) +
               " entries",
-          "labels are 0 to " + std::to_string(vocabulary - 1) + ", or -100 where nothing is to be learned");
+          "labels must be 0 to " + std::to_string(vocabulary - 1) + ", or -100 for positions without a loss");
 }
 
 /// Losses of the rows; the logits become their gradient where one is wanted.

@@ -14,9 +14,9 @@ class GradientAccumulation final : public optrush::Plugin {
 
 OPTRUSH_PLUGIN(GradientAccumulation, R"json({
   "name": "gradient_accumulation", "version": "0.1.0", "kind": "optimization", "effect": "batch",
-  "summary": "one update for several micro-batches",
+  "summary": "one optimizer update for several micro-batches",
   "check": [{"options": {"steps": 2}}],
   "options": [
-    {"name": "steps", "type": "integer", "min": 2, "max": 65536, "doc": "micro-batches of one update; global_batch grows by this factor"}
+    {"name": "steps", "type": "integer", "min": 2, "max": 65536, "doc": "micro-batches per update; multiplies global_batch"}
   ]
 })json");

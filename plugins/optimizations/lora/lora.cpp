@@ -46,8 +46,8 @@ class Lora final : public Plugin {
 
   void adapt(Run& run) {
     if (targets_.empty())
-      throw Error("target_modules is empty: nothing would be trained",
-                  "name linears, as { \"q_proj\", \"v_proj\" }");
+      throw Error("target_modules is empty, so no parameter would be trained",
+                  "name linear layers, for example { \"q_proj\", \"v_proj\" }");
     for (Param* param : run.params().all()) param->trainable = false;
     std::set<std::string> names;
     for (Module* module : run.modules("linear")) {
@@ -59,7 +59,7 @@ class Lora final : public Plugin {
       if (names.contains(target)) continue;
       std::string known;
       for (const auto& name : names) known += (known.empty() ? "" : ", ") + name;
-      throw Error("target_modules names '" + target + "', which no linear of this model is called",
+      throw Error("target_modules names '" + target + "', but this model has no such linear layer",
                   "one of: " + known);
     }
   }
@@ -91,10 +91,9 @@ class Lora final : public Plugin {
     if (found == pairs_.end()) return inner;
     if (const Param& down = *found->second.down;
         dropout_ > 0 && (down.layout.box_shape().at(1) < down.shape[1] || mesh.size(mesh.sequence()) > 1))
-      throw Error("lora: dropout of an input of which '" + module.path +
-                      "' has a part on each rank, which "
-                      "would draw otherwise than one device does",
-                  "dropout = 0, or leave '" + last_name(module.path) + "' out of target_modules");
+      throw Error(
+          "lora: dropout is not supported for '" + module.path + "', whose input is sharded over ranks",
+          "set dropout = 0, or remove '" + last_name(module.path) + "' from target_modules");
     return [inner = std::move(inner), pair = found->second, scale = scale_,
             dropout = dropout_](const Tensor& x) {
       if (of_reference()) return inner(x);
@@ -118,14 +117,14 @@ class Lora final : public Plugin {
 
 OPTRUSH_PLUGIN(Lora, R"json({
   "name": "lora", "version": "0.1.0", "kind": "optimization", "effect": "model",
-  "summary": "a frozen model with trained low-rank updates",
+  "summary": "trained low-rank updates beside frozen weights",
   "check": [{"options": {"rank": 4}},
             {"options": {"rank": 4, "target_modules": ["o_proj", "gate_proj", "up_proj", "down_proj"]}}],
   "options": [
     {"name": "rank", "type": "integer", "default": 8, "min": 1, "max": 4096, "doc": "rank of the update"},
     {"name": "alpha", "type": "number", "default": 16, "min": 0, "max": 65536, "doc": "the update is scaled by alpha / rank"},
-    {"name": "dropout", "type": "number", "default": 0, "min": 0, "max": 0.99, "doc": "of the update's input"},
+    {"name": "dropout", "type": "number", "default": 0, "min": 0, "max": 0.99, "doc": "dropout probability of the update's input"},
     {"name": "target_modules", "type": "list", "default": ["q_proj", "v_proj"],
-     "doc": "last names of the linears: q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj, lm_head"}
+     "doc": "names of the linear layers: q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj, lm_head"}
   ]
 })json");

@@ -52,7 +52,7 @@ class MixedPrecision final : public Plugin {
  public:
   void apply(Recipe& recipe, const Options& options) override {
     if (recipe.spec().train.dtype != "fp32")
-      throw Error("mixed_precision needs fp32 parameters; train.dtype is " + recipe.spec().train.dtype,
+      throw Error("mixed_precision needs fp32 parameters, but train.dtype is " + recipe.spec().train.dtype,
                   "leave train.dtype at fp32");
     const bool half = options.string("dtype") == "fp16";
     const auto type = half ? at::kHalf : at::kBFloat16;
@@ -104,7 +104,7 @@ OPTRUSH_PLUGIN(MixedPrecision, R"json({
   "check": [{}, {"options": {"dtype": "fp16"}}],
   "options": [
     {"name": "dtype", "type": "string", "default": "bf16", "choices": ["bf16", "fp16"], "doc": "type of the matmuls"},
-    {"name": "initial_scale", "type": "number", "default": 65536, "min": 1, "max": 1e12, "doc": "fp16: first scale of the loss"},
+    {"name": "initial_scale", "type": "number", "default": 65536, "min": 1, "max": 1e12, "doc": "fp16: initial loss scale"},
     {"name": "growth_interval", "type": "integer", "default": 2000, "min": 1, "max": 1000000,
      "doc": "fp16: steps without overflow before the scale doubles"}
   ]

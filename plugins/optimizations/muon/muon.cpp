@@ -34,8 +34,7 @@ class MuonPlugin final : public Plugin {
     recipe.on(Event::meta_initialized, Phase::gradients, [](Run& run) {
       for (const Param* param : run.params().all())
         if (param->trainable && muon::is_hidden_matrix(*param)) return;
-      throw Skip("muon updates matrices inside of the model, and none of them is trained",
-                 "take the rung off here");
+      throw Skip("muon updates the matrices of the blocks, but none of them is trained", "remove the rung");
     });
     // Inside of what only decides when an optimizer is called.
     recipe.optimizer.wrap(Phase::gradients, [this](auto inner, const Module&) -> decltype(inner) {
@@ -65,16 +64,16 @@ class MuonPlugin final : public Plugin {
 
 OPTRUSH_PLUGIN(MuonPlugin, R"json({
   "name": "muon", "version": "0.1.0", "kind": "optimization", "effect": "model",
-  "summary": "matrices updated by their orthogonalized momentum: a loss is reached in fewer steps",
+  "summary": "matrices updated with orthogonalized momentum, which reaches a loss in fewer steps",
   "doc": "Embedding, head and vectors are left to the optimizer below it.",
   "conflicts": ["bf16_weights"],
   "check": [{}, {"options": {"scale": "spectral"}, "with": ["fused_adamw", "mixed_precision"]}],
   "options": [
-    {"name": "momentum", "type": "number", "default": 0.95, "min": 0, "max": 0.9999, "doc": "decay of the mean of gradients"},
+    {"name": "momentum", "type": "number", "default": 0.95, "min": 0, "max": 0.9999, "doc": "decay of the momentum"},
     {"name": "nesterov", "type": "boolean", "default": true, "doc": "Nesterov momentum"},
-    {"name": "steps", "type": "integer", "default": 5, "min": 1, "max": 20, "doc": "iterations of Newton-Schulz for one update"},
-    {"name": "scale", "type": "string", "default": "match_rms", "choices": ["match_rms", "spectral"], "doc": "match_rms: updates whose root mean square is 0.2, as AdamW's have in long trainings; spectral: the published form, whose learning rate is larger"},
-    {"name": "others_lr", "type": "number", "default": 1, "min": 0.0001, "max": 100, "doc": "learning rate of embedding, head and vectors, over that of the matrices (train.lr)"},
-    {"name": "distributed", "type": "boolean", "default": true, "doc": "ranks that have copies of the matrices orthogonalize a share of them each, and send each other the results"}
+    {"name": "steps", "type": "integer", "default": 5, "min": 1, "max": 20, "doc": "Newton-Schulz iterations per update"},
+    {"name": "scale", "type": "string", "default": "match_rms", "choices": ["match_rms", "spectral"], "doc": "match_rms: scale updates to a root mean square of 0.2, like those of AdamW in long trainings; spectral: the published scaling, which needs a larger learning rate"},
+    {"name": "others_lr", "type": "number", "default": 1, "min": 0.0001, "max": 100, "doc": "learning rate of embedding, head and vectors, relative to that of the matrices (train.lr)"},
+    {"name": "distributed", "type": "boolean", "default": true, "doc": "ranks with copies of the matrices orthogonalize a share each and exchange the results"}
   ]
 })json");

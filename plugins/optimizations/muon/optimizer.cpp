@@ -29,7 +29,8 @@ class Muon final : public Optimizer {
   std::string why_not_in_parts() const override {
     for (const Round& round : rounds_)
       if (round.cut)
-        return "muon needs all of '" + round.matrices.front()->name + "' at once, of which ranks have parts";
+        return "muon needs the whole matrix '" + round.matrices.front()->name +
+               "', but it is sharded over ranks";
     return others_->why_not_in_parts();
   }
 
@@ -117,10 +118,10 @@ Split split(std::span<Shard> shards) {
     const auto matrices = std::ranges::count_if(shard.segments, hidden);
     if (matrices != 0 && matrices != std::ssize(shard.segments))
       throw Error("muon: '" + std::ranges::find_if(shard.segments, hidden)->param->name +
-                      "' is in one shard with '" +
+                      "' shares a shard with '" +
                       std::ranges::find_if_not(shard.segments, hidden)->param->name +
-                      "', which is no matrix inside of the model",
-                  "a plugin that shards parameters has to keep them apart");
+                      "', which is not a matrix of the blocks",
+                  "a plugin that shards parameters must keep them in separate shards");
     (matrices != 0 ? split.matrices : split.others).push_back(shard);
   }
   return split;

@@ -38,8 +38,8 @@ class Nf4 final : public Plugin {
       any = true;
     }
     if (!any)
-      throw Error("nf4 has nothing to encode: every matrix of the blocks is trained",
-                  "put a plugin on the stack that freezes them and trains something beside them: lora");
+      throw Error("nf4 does not apply: every matrix of the blocks is trained",
+                  "stack a plugin that freezes the matrices and trains adapters: lora");
   }
 
   Ops::Linear::Fn replacement(const Module& module) {
@@ -62,10 +62,10 @@ class Nf4 final : public Plugin {
 
 OPTRUSH_PLUGIN(Nf4, R"json({
   "name": "nf4", "version": "0.1.0", "kind": "optimization", "effect": "precision",
-  "summary": "frozen matrices of the blocks in 4 bits (NormalFloat); with lora it is QLoRA",
+  "summary": "frozen matrices of the blocks in 4 bits (NormalFloat); with lora: QLoRA",
   "check": [{"with": ["lora"]}, {"with": ["lora"], "options": {"double_quantization": false}}],
   "options": [
     {"name": "double_quantization", "type": "boolean", "default": true,
-     "doc": "the scales of blocks in 8 bits instead of 32: 4.13 bits a parameter instead of 4.5"}
+     "doc": "quantize the block scales to 8 bits: 4.13 bits per parameter instead of 4.5"}
   ]
 })json");

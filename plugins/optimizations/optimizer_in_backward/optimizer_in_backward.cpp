@@ -20,8 +20,8 @@ class InBackward final : public Optimizer {
  public:
   InBackward(Run& run, std::unique_ptr<Optimizer> inner) : inner_(std::move(inner)) {
     if (const std::string why = inner_->why_not_in_parts(); !why.empty())
-      throw Error("'optimizer_in_backward' updates each part by itself, and " + why,
-                  "take one of the two off the stack");
+      throw Error("'optimizer_in_backward' updates each parameter separately, but " + why,
+                  "remove one of the two from the stack");
     run.data_parallel().on_ready([this, &run](Shard& shard) {
       const Update* update = run.update();
       if (update == nullptr) return;
@@ -44,9 +44,10 @@ void refuse_edits_of_gradients(const Recipe& recipe) {
   edits.push_back(recipe.gradients.base());
   for (const Edit& edit : edits)
     if (edit.phase != Phase::measure && edit.plugin != "plain")
-      throw Error("optimizer_in_backward uses each gradient before the others are there, and '" +
-                      edit.plugin + "' edits them when all are",
-                  "take one of the two off the stack (mixed_precision: in bf16, which needs no loss scale)");
+      throw Error(
+          "optimizer_in_backward uses each gradient before the others are computed, but '" + edit.plugin +
+              "' needs all of them",
+          "remove one of the two from the stack (mixed_precision: in bf16, which needs no loss scale)");
 }
 
 class OptimizerInBackward final : public Plugin {
@@ -57,7 +58,7 @@ class OptimizerInBackward final : public Plugin {
       const int64_t micro_batches = run.spec().train.accumulation;
       if (micro_batches > 1)
         run.note("optimizer_in_backward: the gradients of " + std::to_string(micro_batches) +
-                 " micro-batches add up before any is final, so all of them are kept");
+                 " micro-batches are accumulated before any is final, so all of them are kept");
     });
     recipe.optimizer.wrap(Phase::optimizer, [](auto inner, const Module&) -> decltype(inner) {
       return [inner](Run& run, std::span<Shard> shards) {
@@ -70,7 +71,7 @@ class OptimizerInBackward final : public Plugin {
 
 OPTRUSH_PLUGIN(OptimizerInBackward, R"json({
   "name": "optimizer_in_backward", "version": "0.1.0", "kind": "optimization", "effect": "exact",
-  "summary": "each parameter updated as soon as its gradient is final, which is then freed",
+  "summary": "each parameter is updated in the backward as soon as its gradient is final; the gradient is then freed",
   "doc": "Saves the memory of the gradients where one micro-batch makes a step.",
   "conflicts": ["clip_grad_norm", "cuda_graphs"],
   "options": []

@@ -13,9 +13,9 @@ class Packing final : public Plugin {
  public:
   void apply(Recipe& recipe, const Options&) override {
     if (recipe.spec().data.kind != "documents")
-      throw Skip("packing lays documents together; the data of kind '" + recipe.spec().data.kind +
-                     "' fills every sequence already",
-                 "give the experiment data = rush.documents(...), or take the rung off");
+      throw Skip("packing combines documents, but data of kind '" + recipe.spec().data.kind +
+                     "' fill every sequence already",
+                 "set data = rush.documents(...) in the experiment, or remove the rung");
     // Which documents share a sequence differs from step to step, so a recorded step can't be run again.
     recipe.rows.replace(packing::pack, {.trace = Trace::aten, .capturable = false, .offers = {"double"}});
     recipe.ops.attention.demand("segments");
@@ -25,7 +25,7 @@ class Packing final : public Plugin {
 
 OPTRUSH_PLUGIN(Packing, R"json({
   "name": "packing", "version": "0.1.0", "kind": "optimization", "effect": "model",
-  "summary": "several documents in one sequence, attended to and counted each for itself",
+  "summary": "several documents per sequence, with separate attention and separate losses",
   "doc": "For data of rush.documents.",
   "check": [{"data": "documents"}],
   "options": []

@@ -116,7 +116,7 @@ class Prefetch final : public Plugin {
 
 OPTRUSH_PLUGIN(Prefetch, R"json({
   "name": "prefetch", "version": "0.1.0", "kind": "optimization", "effect": "exact",
-  "summary": "the batches of the next step are made while this one runs",
+  "summary": "the batches of the next step are prepared during the present step",
   "conflicts": ["cuda_graphs"],
   "options": []
 })json");

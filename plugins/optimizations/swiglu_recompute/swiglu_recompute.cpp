@@ -76,12 +76,12 @@ class SwigluRecompute final : public Plugin {
 
 OPTRUSH_PLUGIN(SwigluRecompute, R"json({
   "name": "swiglu_recompute", "version": "0.1.0", "kind": "optimization", "effect": "rounding",
-  "summary": "the SwiGLU MLP keeps its input alone, or all that it computed but what is cheap",
+  "summary": "the SwiGLU MLP saves only its input, or everything except the cheap intermediate results",
   "check": [{"options": {"chunk": 20}}, {"options": {"level": 0}}],
   "options": [
     {"name": "level", "type": "integer", "default": 1, "min": 0, "max": 1,
-     "doc": "0: keeps x, gate, up and hidden; 1: keeps x and computes the others again in the backward"},
+     "doc": "0: save x, gate, up and hidden; 1: save only x and recompute the others in the backward"},
     {"name": "chunk", "type": "integer", "default": 0, "min": 0, "max": 1073741824,
-     "doc": "level 1: tokens that are computed at a time; 0: 1024 on a CPU, 4096 on a GPU"}
+     "doc": "level 1: tokens per recomputed chunk; 0: 1024 on a CPU, 4096 on a GPU"}
   ]
 })json");

@@ -26,8 +26,8 @@ class Tf32 final : public Plugin {
 
 OPTRUSH_PLUGIN(Tf32, R"json({
   "name": "tf32", "version": "0.1.0", "kind": "optimization", "effect": "precision", "needs": ["cuda"],
-  "summary": "fp32 matmuls in TF32 on the tensor cores",
+  "summary": "fp32 matmuls in TF32 on tensor cores",
   "options": [
-    {"name": "cudnn", "type": "boolean", "default": true, "doc": "cuDNN may use TF32 as well"}
+    {"name": "cudnn", "type": "boolean", "default": true, "doc": "allow TF32 in cuDNN as well"}
   ]
 })json");

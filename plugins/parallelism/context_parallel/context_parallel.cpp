@@ -36,14 +36,14 @@ class ContextParallel final : public Plugin {
     const TrainSpec& train = recipe.spec().train;
     if (size_ == 1 || train.world_size == 1) return;
     if (recipe.spec().model_kind != "llama")
-      throw Error(
-          "context_parallel can't cut the sequences of a model of kind '" + recipe.spec().model_kind + "'",
-          "take a llama");
+      throw Error("context_parallel does not support a model of kind '" + recipe.spec().model_kind + "'",
+                  "use rush.llama or rush.checkpoint");
     const int64_t parts = by_ring_ ? 2 * size_ : size_;
     if (train.seq_len % parts != 0)
-      throw Error("context_parallel: a sequence of " + text(train.seq_len) + " positions can't be cut into " +
-                      text(parts) + " equal parts" + (by_ring_ ? ", two for each rank of the ring" : ""),
-                  "a train.seq_len that is a multiple of " + text(parts) + ", or fewer ranks");
+      throw Error("context_parallel: a sequence of " + text(train.seq_len) +
+                      " positions cannot be split into " + text(parts) + " equal parts" +
+                      (by_ring_ ? ", two for each rank of the ring" : ""),
+                  "use a train.seq_len that is a multiple of " + text(parts) + ", or fewer ranks");
     recipe.mesh.dim({.name = kDim, .size = size_, .splits = Splits::sequence, .nearness = 30});
     recipe.on(Event::meta_initialized, Phase::context, [this, &recipe](Run& run) {
       by_ring_ ? refuse_other_attention(recipe) : refuse_uneven_heads(run);
@@ -57,16 +57,16 @@ class ContextParallel final : public Plugin {
   /// A ring computes with the halves, so they have to be those of the attention that it takes the place of.
   static void refuse_other_attention(const Recipe& recipe) {
     if (recipe.rows.edited())
-      throw Error("context_parallel: a ring takes no packed documents, which '" + recipe.rows.base().plugin +
-                      "' makes",
-                  "kind = \"all_to_all\"");
+      throw Error("context_parallel: a ring does not support packed documents, which '" +
+                      recipe.rows.base().plugin + "' creates",
+                  "use kind = \"all_to_all\"");
     const SlotInfo &attention = recipe.ops.attention, &halves = recipe.ops.attention_forward_backward;
     std::string other = attention.base().plugin == halves.base().plugin ? "" : attention.base().plugin;
     for (const Edit& wrap : attention.wraps())
       if (wrap.phase < Phase::context) other = wrap.plugin;
     if (!other.empty())
-      throw Error("context_parallel: a ring would leave out what '" + other + "' makes of attention",
-                  "kind = \"all_to_all\", or a plugin that gives attention_forward_backward as well");
+      throw Error("context_parallel: a ring would ignore the changes of '" + other + "' to attention",
+                  "use kind = \"all_to_all\", or a plugin that provides attention_forward_backward as well");
   }
 
   /// Of those that are left to a rank where matrices are cut, too.
@@ -75,9 +75,9 @@ class ContextParallel final : public Plugin {
     for (const char* name : {"q_proj", "k_proj"}) {
       const int64_t heads = heads_of(run, name, model.head_size());
       if (heads % size_ != 0)
-        throw Error("context_parallel: " + text(size_) + " ranks can't divide " + text(heads) +
-                        " heads of '" + name + "' on each",
-                    "kind = \"ring\", which cuts no heads, or a size that divides them");
+        throw Error("context_parallel: " + text(size_) + " ranks cannot divide " + text(heads) +
+                        " heads of '" + name + "' of each rank",
+                    "use kind = \"ring\", which does not split heads, or a size that divides them");
     }
   }
 
@@ -115,10 +115,12 @@ class ContextParallel final : public Plugin {
     return [&ranks, made = std::make_shared<std::optional<Ring>>()](
                const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args) {
       if (args.segments.defined())
-        throw Error("context_parallel: a ring takes no packed documents", "kind = \"all_to_all\"");
+        throw Error("context_parallel: a ring does not support packed documents",
+                    "use kind = \"all_to_all\"");
       if (!*made) {
         if (args.halves == nullptr)
-          throw Error("context_parallel: this model's attention has no halves", "kind = \"all_to_all\"");
+          throw Error("context_parallel: the stacked attention has no separate forward and backward",
+                      "use kind = \"all_to_all\"");
         made->emplace(ranks, args);
       }
       return (**made)(q, k, v);
@@ -129,7 +131,9 @@ class ContextParallel final : public Plugin {
     if (!exchange_) exchange_.emplace(ranks);
     return [this, inner = std::move(inner)](const Tensor& q, const Tensor& k, const Tensor& v,
                                             const AttentionArgs& args) -> AttentionOut {
-      if (args.lse) throw Error("context_parallel: the log-sum-exp is that of some heads", "kind = \"ring\"");
+      if (args.lse)
+        throw Error("context_parallel: each rank has the log-sum-exp of some heads only",
+                    "use kind = \"ring\"");
       const auto whole = [&](const Tensor& x) { return exchange_->whole_sequence(x); };
       return {exchange_->all_heads(inner(whole(q), whole(k), whole(v), args).out), {}};
     };
@@ -164,11 +168,11 @@ class ContextParallel final : public Plugin {
 
 OPTRUSH_PLUGIN(ContextParallel, R"json({
   "name": "context_parallel", "version": "0.1.0", "kind": "parallelism", "effect": "rounding",
-  "summary": "each rank has a part of every sequence; keys and values, or heads, are exchanged in attention",
+  "summary": "each rank has a part of every sequence; attention exchanges keys and values, or heads",
   "doc": "With train.world_size = 1 it changes nothing. Of more ranks, `size` share each sequence. Gradients are summed over them, too, by ddp or fsdp, which has to be stacked with it.",
   "conflicts": ["cuda_graphs"],
   "options": [
     {"name": "size", "type": "integer", "default": 2, "min": 1, "max": 65536, "doc": "ranks that share a sequence"},
-    {"name": "kind", "type": "string", "default": "ring", "choices": ["ring", "all_to_all"], "doc": "what is exchanged: keys and values around a ring, or parts of the sequence for heads and back"}
+    {"name": "kind", "type": "string", "default": "ring", "choices": ["ring", "all_to_all"], "doc": "exchange in attention; ring: keys and values; all_to_all: parts of the sequence for heads and back"}
   ]
 })json");

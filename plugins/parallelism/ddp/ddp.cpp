@@ -40,12 +40,12 @@ class Ddp final : public Plugin {
 
 OPTRUSH_PLUGIN(Ddp, R"json({
   "name": "ddp", "version": "0.1.0", "kind": "parallelism", "effect": "rounding",
-  "summary": "whole parameters on every rank, gradients summed in buckets while the backward goes on",
+  "summary": "whole parameters on every rank; gradients are summed in buckets during the backward",
   "doc": "With train.world_size = 1 it changes nothing. compress = \"bf16\" rounds gradients to 8 bits.",
   "conflicts": ["cuda_graphs"],
   "options": [
-    {"name": "bucket_mb", "type": "number", "default": 25, "min": 0.0001, "max": 65536, "doc": "MiB of gradients that are sent together"},
-    {"name": "first_bucket_mb", "type": "number", "default": 1, "min": 0.0001, "max": 65536, "doc": "the same for the first bucket of a step: a small one begins early"},
-    {"name": "compress", "type": "string", "default": "none", "choices": ["none", "bf16"], "effects": {"bf16": "precision"}, "doc": "type of gradients on the wire: their own, or bf16"}
+    {"name": "bucket_mb", "type": "number", "default": 25, "min": 0.0001, "max": 65536, "doc": "bucket size: MiB of gradients that are sent together"},
+    {"name": "first_bucket_mb", "type": "number", "default": 1, "min": 0.0001, "max": 65536, "doc": "size of the first bucket of a step; a small one is sent early"},
+    {"name": "compress", "type": "string", "default": "none", "choices": ["none", "bf16"], "effects": {"bf16": "precision"}, "doc": "type of the gradients in communication: none keeps their type"}
   ]
 })json");

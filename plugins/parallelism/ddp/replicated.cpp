@@ -112,9 +112,10 @@ class Replicated final : public DataParallel {
     here.any = true;
     if (!last_) return;
     if (here.sent)
-      throw Error("ddp: the gradient of '" + param(shards_[i]).name +
-                      "' grew after it was sent: a backward added to it once more than in the steps before",
-                  "leave out the plugin that changes the graph from step to step, or report it");
+      throw Error(
+          "ddp: the gradient of '" + param(shards_[i]).name +
+              "' changed after it was sent: the backward added to it once more than in the previous steps",
+          "remove the plugin that changes the autograd graph between steps, or report this error");
     if (++here.added == 1) arrived_.push_back(i);
     // With several chunks the last backward of one is not the last that adds.
     if (here.added != here.expected || run_.chunks().size() > 1) return;

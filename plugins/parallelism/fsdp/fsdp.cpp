@@ -67,7 +67,7 @@ class Fsdp final : public Plugin {
     recipe.on(Event::ready, Phase::shard, [this, policy](Run& run) {
       sharded_->expect_traffic(run);
       if (policy.offload && run.device().is_cpu())
-        run.note("offload changes nothing on a CPU: shards are in the host's memory anyway");
+        run.note("offload has no effect on a CPU: shards are in host memory already");
     });
   }
 
@@ -78,25 +78,25 @@ class Fsdp final : public Plugin {
 
 OPTRUSH_PLUGIN(Fsdp, R"json({
   "name": "fsdp", "version": "0.1.0", "kind": "parallelism", "effect": "rounding",
-  "summary": "parameters, gradients and optimizer state in shards over the ranks (ZeRO 1, 2, 3)",
+  "summary": "parameters, gradients and optimizer state sharded over the ranks (ZeRO 1, 2, 3)",
   "conflicts": ["cuda_graphs"],
   "check": [{}, {"options": {"stage": 1}}, {"options": {"stage": 2}}, {"options": {"reshard_after_forward": false, "prefetch": 0}}],
   "options": [
     {"name": "stage", "type": "integer", "default": 3, "min": 1, "max": 3,
-     "doc": "what is kept in shards: 1: optimizer state; 2: gradients, too; 3: parameters, too"},
+     "doc": "1: shard the optimizer state; 2: also the gradients; 3: also the parameters"},
     {"name": "reshard_after_forward", "type": "boolean", "default": true,
-     "doc": "stage 3: a unit's parameters are freed after its forward and gathered again for its backward"},
+     "doc": "stage 3: free a unit's parameters after its forward, and gather them again for its backward"},
     {"name": "prefetch", "type": "integer", "default": 1, "min": 0, "max": 64,
-     "doc": "for how many units ahead parameters are gathered; 0: each unit waits for its own"},
+     "doc": "number of units to gather ahead; 0: each unit waits for its parameters"},
     {"name": "limit", "type": "integer", "default": 2, "min": 1, "max": 64,
-     "doc": "most gathers, and most sums of gradients, under way at once; a unit has one for each flat tensor"},
+     "doc": "maximum number of gathers, and of gradient reductions, in flight; a unit has one per flat tensor"},
     {"name": "parameter_type", "type": "string", "default": "model", "choices": ["model", "bf16"], "effects": {"bf16": "precision"},
-     "doc": "what parameters are gathered in; model: their own type, and matrices in that of their products"},
+     "doc": "type of gathered parameters; model: their own type, and for matrices the compute type"},
     {"name": "reduce_type", "type": "string", "default": "model", "choices": ["model", "fp32", "bf16"], "effects": {"bf16": "precision"},
-     "doc": "what gradients are summed in; model: the type of the parameters that the optimizer updates"},
+     "doc": "type of gradient reductions; model: the type of the parameters that the optimizer updates"},
     {"name": "shard_ranks", "type": "integer", "default": 0, "min": 0, "max": 65536,
-     "doc": "hybrid sharding: over so many neighbouring ranks, the rest hold copies; 0: over all"},
+     "doc": "hybrid sharding: shard over this number of neighbouring ranks, and replicate over the others; 0: shard over all"},
     {"name": "offload", "type": "boolean", "default": false,
-     "doc": "shards and the optimizer stay in the host's memory and on its cores"}
+     "doc": "keep shards in host memory, and run the optimizer on the CPU"}
   ]
 })json");

@@ -55,8 +55,8 @@ void Reductions::take(size_t number, size_t index, const Tensor& gradient) {
   const FlatPlan& plan = state.group->plan();
   if (state.started)
     throw Error("a gradient of '" + plan.params.at(index).param->name +
-                    "' came after those of its unit were summed over the ranks",
-                "a unit that computes gradients later than its input's can't be sharded");
+                    "' was computed after the gradients of its unit were reduced",
+                "a unit whose parameter gradients come later than its input gradient cannot be sharded");
   if (!state.buffer.defined()) {
     const auto type = local_sums_ ? wide_type(*state.group) : sent_type(*state.group);
     state.buffer = at::empty({plan.size}, gradient.options().dtype(type));

@@ -33,8 +33,8 @@ void Mail::send(const Message& message, const Tensor& tensor, int64_t to) {
   if (!form_) form_ = Form{tensor.sizes().vec(), tensor.scalar_type()};
   if (tensor.sizes() != c10::IntArrayRef(form_->sizes) || tensor.scalar_type() != form_->type)
     throw Error("pipeline_parallel: stage " + std::to_string(message.stage) +
-                    " hands on another size or type than the boundaries before it",
-                "a plugin that changes what blocks return has to do so in all of them");
+                    " sends a different size or type than the previous stages",
+                "a plugin that changes the output of blocks must do so in all blocks");
   const size_t number = number_of(link, message);
   ask(to, link, number);
   if (!message.gradient) tell_form(to, link);
@@ -58,7 +58,7 @@ void Mail::ask(int64_t rank, Link& link, size_t end) {
   for (; link.next < end; ++link.next) {
     const Message& message = link.order.at(link.next);
     if (is_mine(message))
-      throw Error("pipeline_parallel: a message was asked for before an earlier one was sent");
+      throw Error("pipeline_parallel: a message was requested before an earlier one was sent");
     if (!message.gradient) learn_form(rank, link);
     Arriving& here = arriving_[{rank, link.next}];
     here.tensor = at::empty(form_->sizes, at::TensorOptions(form_->type).device(device_));
@@ -90,7 +90,7 @@ void Mail::learn_form(int64_t from, Link& link) {
   Tensor numbers = at::zeros({2 + kMostAxes}, at::TensorOptions(at::kLong).device(device_));
   WorkHandle arrives = ranks_.receive(numbers, from);
   if (is_forecast(device_)) {
-    if (!form_) throw Error("what arrives at a later stage can't be told without running the earlier ones");
+    if (!form_) throw Error("the input of a later stage is unknown without running the earlier ones");
     return;
   }
   wait(arrives);

@@ -34,7 +34,7 @@ std::vector<int64_t> numbers_of(const std::string& text) {
     }
     if (number < 0 || item.find_first_not_of(' ', end) != std::string::npos)
       throw Error("pipeline_parallel: blocks = \"" + text + "\" has '" + item + "'",
-                  "numbers of blocks between commas, one for each stage: \"3,5\"");
+                  "give the number of blocks of each stage, separated by commas: \"3,5\"");
     numbers.push_back(number);
   }
   return numbers;
@@ -45,14 +45,14 @@ std::vector<int64_t> with_ends(const std::string& text, int64_t stages, int64_t 
   const int64_t sum = std::accumulate(counts.begin(), counts.end(), int64_t{0});
   if (std::ssize(counts) != stages || sum != blocks)
     throw Error("pipeline_parallel: blocks = \"" + text + "\" puts " + std::to_string(sum) + " blocks on " +
-                    std::to_string(counts.size()) + " stages; there are " + std::to_string(blocks) +
+                    std::to_string(counts.size()) + " stages, but there are " + std::to_string(blocks) +
                     " blocks and " + std::to_string(stages) + " stages",
-                "a number for each stage, " + std::to_string(blocks) + " together, or leave it out");
+                "give one number per stage, in total " + std::to_string(blocks) + ", or leave out blocks");
   ++counts.front();
   ++counts.back();
   if (std::ranges::min(counts) == 0)
-    throw Error("pipeline_parallel: blocks = \"" + text + "\" leaves a stage without a unit",
-                "at least 1 on stages that have neither embedding nor head");
+    throw Error("pipeline_parallel: blocks = \"" + text + "\" gives a stage no unit",
+                "give at least 1 block to stages without embedding and head");
   return counts;
 }
 }  // namespace
@@ -115,9 +115,9 @@ std::vector<int64_t> units_of_stages(const std::vector<std::unique_ptr<Unit>>& u
   const auto count = static_cast<int64_t>(units.size());
   if (count < stages)
     throw Error("pipeline_parallel: a model of " + std::to_string(count) +
-                    " units (embedding, blocks, head) can't be cut into " + std::to_string(stages) +
+                    " units (embedding, blocks, head) cannot be split into " + std::to_string(stages) +
                     " stages",
-                "fewer ranks or chunks, or a deeper model");
+                "use fewer ranks or chunks, or a deeper model");
   if (!blocks.empty()) return with_ends(blocks, stages, count - 2);
   // A core of a CPU has some 100 GFLOP/s and 10 GB/s; an H100 reaches 400 TFLOP/s and 2.5 TB/s.
   const double flops_of_a_byte = gpu ? 160 : 10;

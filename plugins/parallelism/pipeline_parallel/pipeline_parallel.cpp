@@ -54,13 +54,13 @@ class PipelineParallel final : public Plugin {
     if (shape_.ranks == 1 || recipe.spec().train.world_size == 1) return;
     const RunSpec& spec = recipe.spec();
     if (spec.model_kind != "llama" && spec.model.value("op", "") != "mlp")
-      throw Error("pipeline_parallel can't cut a model of kind '" + spec.model_kind + "'",
-                  "take a llama, or the operator mlp");
+      throw Error("pipeline_parallel does not support a model of kind '" + spec.model_kind + "'",
+                  "use rush.llama, rush.checkpoint or the operator mlp");
     if (shape_.schedule != Schedule::interleaved) {
       if (shape_.chunks > 2)
         throw Error(
-            "pipeline_parallel: " + text(shape_.chunks) + " chunks a rank are for schedule = \"interleaved\"",
-            "leave chunks out, or take that schedule");
+            "pipeline_parallel: " + text(shape_.chunks) + " chunks per rank need schedule = \"interleaved\"",
+            "leave out chunks, or set schedule = \"interleaved\"");
       shape_.chunks = 1;
     }
     recipe.mesh.dim({.name = kDim, .size = shape_.ranks, .splits = Splits::layers, .nearness = 10});
@@ -92,10 +92,10 @@ class PipelineParallel final : public Plugin {
   std::vector<std::vector<Unit*>> stages(Run& run) {
     shape_.micros = run.spec().train.accumulation;
     if (shape_.schedule == Schedule::interleaved && shape_.micros % shape_.ranks != 0)
-      throw Error(
-          "pipeline_parallel: an interleaved schedule of " + text(shape_.ranks) + " ranks can't take " +
-              text(shape_.micros) + " micro-batches",
-          "a train.accumulation that is a multiple of " + text(shape_.ranks) + ", or schedule = \"1f1b\"");
+      throw Error("pipeline_parallel: an interleaved schedule of " + text(shape_.ranks) +
+                      " ranks does not support " + text(shape_.micros) + " micro-batches",
+                  "use a train.accumulation that is a multiple of " + text(shape_.ranks) +
+                      ", or schedule = \"1f1b\"");
     const auto& units = run.units();
     const auto counts =
         units_of_stages(units, run.spec(), shape_.stages(), blocks_, form_of(run.device()) == at::kCUDA);
@@ -115,7 +115,7 @@ class PipelineParallel final : public Plugin {
       }
     }
     for (Param* param : run.params().all()) place(*param, users[param], rank);
-    run.note("the pipeline's stages have " + cut + " units (embedding, blocks, head)");
+    run.note("the stages of the pipeline have " + cut + " units (embedding, blocks, head)");
     return chunks;
   }
 
@@ -126,7 +126,7 @@ class PipelineParallel final : public Plugin {
     const int64_t first = *stages.begin() % shape_.ranks, last = *stages.rbegin() % shape_.ranks;
     if (stages.size() > 2)
       throw Error("pipeline_parallel: " + text(std::ssize(stages)) + " stages use '" + param.name + "'",
-                  "a parameter may be shared by two stages at most");
+                  "at most two stages may share a parameter");
     if (first == last) return;
     tied_.push_back({&param, first, last});
     param.counted = rank != last;
@@ -151,13 +151,13 @@ class PipelineParallel final : public Plugin {
 
 OPTRUSH_PLUGIN(PipelineParallel, R"json({
   "name": "pipeline_parallel", "version": "0.1.0", "kind": "parallelism", "effect": "rounding",
-  "summary": "each rank has other layers; micro-batches pass through them, and all ranks work at a time",
+  "summary": "each rank has different layers; micro-batches pass through them, so that all ranks work at the same time",
   "doc": "With train.world_size = 1 it changes nothing. Of more ranks, `size` form a pipeline. Its micro-batches are those of gradient_accumulation.",
   "conflicts": ["cuda_graphs"],
   "options": [
-    {"name": "size", "type": "integer", "default": 2, "min": 1, "max": 65536, "doc": "ranks of a pipeline"},
-    {"name": "schedule", "type": "string", "default": "1f1b", "choices": ["gpipe", "1f1b", "interleaved", "zero_bubble"], "doc": "in which order a rank does forwards and backwards"},
-    {"name": "chunks", "type": "integer", "default": 2, "min": 1, "max": 1024, "doc": "pieces of the model on each rank, for the interleaved schedule"},
-    {"name": "blocks", "type": "string", "default": "", "doc": "blocks on each stage, \"3,5\"; empty: so that stages take as long as each other"}
+    {"name": "size", "type": "integer", "default": 2, "min": 1, "max": 65536, "doc": "number of ranks in a pipeline"},
+    {"name": "schedule", "type": "string", "default": "1f1b", "choices": ["gpipe", "1f1b", "interleaved", "zero_bubble"], "doc": "order of forwards and backwards on a rank"},
+    {"name": "chunks", "type": "integer", "default": 2, "min": 1, "max": 1024, "doc": "parts of the model on each rank, for the interleaved schedule"},
+    {"name": "blocks", "type": "string", "default": "", "doc": "number of blocks of each stage, for example \"3,5\"; empty: balance the time of the stages"}
   ]
 })json");

@@ -75,9 +75,9 @@ void Timeline::run(const Costs& costs) {
   }
   for (size_t rank = 0; rank < orders_.size(); ++rank)
     if (next[rank] < orders_[rank].size())
-      throw Error("pipeline_parallel: rank " + std::to_string(rank) + " waits for ever in its action " +
+      throw Error("pipeline_parallel: rank " + std::to_string(rank) + " waits forever in its action " +
                       std::to_string(next[rank]),
-                  "report this schedule with its numbers of ranks, chunks and micro-batches");
+                  "report this error with the schedule and the numbers of ranks, chunks and micro-batches");
   const auto key = [](const Made& each) {
     return std::tuple(each.time, each.message.micro, each.message.gradient, each.message.stage);
   };

@@ -37,9 +37,9 @@ void visit(const Unit& unit, const std::function<void(const Unit&)>& see) {
 Range range_of(const AxisCut& cut, int64_t elements, const Mesh& mesh, const std::string& what) {
   const int64_t ranks = mesh.size(cut.over), rank = mesh.rank(cut.over), grains = elements / cut.grain;
   if (grains < ranks)
-    throw Error("tensor_parallel can't cut '" + what + "': " + std::to_string(grains) + " parts for " +
+    throw Error("tensor_parallel cannot split '" + what + "': " + std::to_string(grains) + " parts for " +
                     std::to_string(ranks) + " ranks",
-                "at most size = " + std::to_string(grains));
+                "use at most size = " + std::to_string(grains));
   return {grains * rank / ranks * cut.grain, grains * (rank + 1) / ranks * cut.grain};
 }
 

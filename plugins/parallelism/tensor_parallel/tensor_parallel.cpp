@@ -41,8 +41,8 @@ class TensorParallel final : public Plugin {
     by_sequence_ = options.boolean("sequence");
     overlap_ = options.integer("overlap");
     if (by_sequence_ && overlap_ > 1)
-      throw Error("tensor_parallel: a part of the sequence is not summed in parts",
-                  "overlap = 1, or sequence = false");
+      throw Error("tensor_parallel: overlap and sequence exclude each other",
+                  "set overlap = 1, or sequence = false");
     if (size_ == 1 || recipe.spec().train.world_size == 1) return;
     parts_ = size_;
     if (recipe.spec().model_kind == "llama")
@@ -50,9 +50,9 @@ class TensorParallel final : public Plugin {
     else if (recipe.spec().model.value("op", "") == "mlp" && !by_sequence_)
       cuts_ = {{"ffn", {{kDim}, {}, 1}}};
     else
-      throw Error("tensor_parallel can't cut a model of kind '" + recipe.spec().model_kind + "'" +
-                      (by_sequence_ ? " by its sequence" : ""),
-                  "take a llama");
+      throw Error("tensor_parallel cannot split a model of kind '" + recipe.spec().model_kind + "'" +
+                      (by_sequence_ ? " along its sequence" : ""),
+                  "use rush.llama or rush.checkpoint");
     const int64_t shared = size_ / parts_;
     recipe.mesh.dim({.name = kDim, .size = parts_, .nearness = 40});
     if (shared > 1) recipe.mesh.dim({.name = kShared, .size = shared, .nearness = 41});
@@ -62,12 +62,13 @@ class TensorParallel final : public Plugin {
  private:
   void cut_decoder(const LlamaSpec& model) {
     if (model.n_heads % size_ != 0)
-      throw Error("tensor_parallel: " + text(model.n_heads) + " heads can't be cut into " + text(size_),
-                  "a size that divides the number of heads");
+      throw Error("tensor_parallel: " + text(model.n_heads) + " heads cannot be split into " + text(size_),
+                  "use a size that divides the number of heads");
     if (model.n_kv_heads % size_ != 0 && size_ % model.n_kv_heads != 0)
-      throw Error("tensor_parallel: " + text(model.n_kv_heads) + " key/value heads can neither be cut into " +
-                      text(size_) + " nor shared among " + text(size_) + " ranks evenly",
-                  "a size that divides the number of key/value heads, or a multiple of it");
+      throw Error("tensor_parallel: " + text(model.n_kv_heads) +
+                      " key/value heads can neither be split into " + text(size_) + " nor shared among " +
+                      text(size_) + " ranks evenly",
+                  "use a size that divides the number of key/value heads, or a multiple of it");
     parts_ = std::min(size_, model.n_kv_heads);
     ranks_ = parts_ == size_ ? Mesh::Names{kDim} : Mesh::Names{kDim, kShared};
     const Mesh::Names copied = parts_ == size_ ? Mesh::Names{} : Mesh::Names{kShared};
@@ -149,13 +150,13 @@ class TensorParallel final : public Plugin {
 
   void refuse_uneven(int64_t positions) const {
     if (overlap_ > positions)
-      throw Error("tensor_parallel: a sequence of " + text(positions) + " positions has no " +
+      throw Error("tensor_parallel: a sequence of " + text(positions) + " positions cannot be split into " +
                       text(overlap_) + " parts",
-                  "a smaller overlap");
+                  "use a smaller overlap");
     if (by_sequence_ && positions % size_ != 0)
-      throw Error(
-          "tensor_parallel: a sequence of " + text(positions) + " positions can't be cut into " + text(size_),
-          "a train.seq_len that size = " + text(size_) + " divides, or sequence = false");
+      throw Error("tensor_parallel: a sequence of " + text(positions) + " positions cannot be split into " +
+                      text(size_),
+                  "use a train.seq_len that size = " + text(size_) + " divides, or sequence = false");
   }
 
   VocabularyPart vocabulary(const Param& matrix, const Mesh& mesh) const {
@@ -205,14 +206,14 @@ class TensorParallel final : public Plugin {
 
 OPTRUSH_PLUGIN(TensorParallel, R"json({
   "name": "tensor_parallel", "version": "0.1.0", "kind": "parallelism", "effect": "rounding",
-  "summary": "each rank has a cut of every matrix: of heads, feed-forward width and vocabulary",
+  "summary": "each rank has a part of every matrix: of the heads, the feed-forward width and the vocabulary",
   "doc": "With train.world_size = 1 it changes nothing. Of more ranks, `size` train on the same sequences; the others are left to data parallelism.",
   "conflicts": ["cuda_graphs"],
   "options": [
-    {"name": "size", "type": "integer", "default": 2, "min": 1, "max": 65536, "doc": "ranks that cut a matrix"},
+    {"name": "size", "type": "integer", "default": 2, "min": 1, "max": 65536, "doc": "number of ranks that share a matrix"},
     {"name": "sequence", "type": "boolean", "default": false,
-     "doc": "the residual stream and the norms are cut, too: each rank has a part of the sequence"},
+     "doc": "sequence parallelism: each rank has a part of the sequence in the residual stream and norms"},
     {"name": "overlap", "type": "integer", "default": 1, "min": 1, "max": 64,
-     "doc": "parts of the sequence in which the last products of attention and MLP are made: the sum of one is under way while the next is computed"}
+     "doc": "number of parts of the output projections of attention and MLP; the all-reduce of one part overlaps with the computation of the next"}
   ]
 })json");

@@ -473,7 +473,7 @@ TEST_F(Controller, WhatWasTrainedIsNotReplacedByMistake) {
   run(experiment({"a"}));
   write_file(report() / "runs/00-base-r1/state/state.json", "{}");
   EXPECT_THAT(error_of([&] { run(experiment({"a"})); }),
-              AllOf(HasSubstr("holds a saved state"), HasSubstr("00-base-r1/state")));
+              AllOf(HasSubstr("contains a saved state"), HasSubstr("00-base-r1/state")));
   EXPECT_TRUE(run(experiment({"a"}), resuming()).all_ok);
 }
 
@@ -481,13 +481,13 @@ TEST_F(Controller, NamesThatAreNoFoldersAreRefused) {
   for (const char* name : {"", "..", "a/b", ".hidden", "a b"}) {
     auto e = experiment({});
     e.label = name;
-    EXPECT_THAT(error_of([&] { run(e); }), HasSubstr("can't be the name of a folder")) << name;
+    EXPECT_THAT(error_of([&] { run(e); }), HasSubstr("not a valid folder name")) << name;
   }
 }
 
 TEST_F(Controller, AFolderHasOneConductor) {
   const FolderLock held(report());
-  EXPECT_THAT(error_of([&] { run(experiment({})); }), HasSubstr("another optrush is at work"));
+  EXPECT_THAT(error_of([&] { run(experiment({})); }), HasSubstr("another optrush process"));
 }
 
 TEST_F(Controller, AMissingWorkerIsNamed) {
@@ -613,7 +613,7 @@ TEST_F(Controller, RunsOfTwoBuildsAreSaidToBeThat) {
   run(experiment({"a", "b"}), resuming());
   const Json warnings = read_json(file).at("warnings");
   ASSERT_EQ(warnings.size(), 1U);
-  EXPECT_THAT(warnings.at(0).get<std::string>(), HasSubstr("more than one build of optrush"));
+  EXPECT_THAT(warnings.at(0).get<std::string>(), HasSubstr("different builds of optrush"));
   EXPECT_THAT(warnings.at(0).get<std::string>(), HasSubstr("of-yesterday"));
 }
 

@@ -241,11 +241,11 @@ TEST_F(OfRank0, WhoIsNotOfTheJobIsRefused) {
       EXPECT_THAT(notes, IsEmpty()) << "it finds its own rank 0 elsewhere";
     return answer.value("reason", "");
   };
-  EXPECT_THAT(refused([](Hello& h) { h.script_sha256 = "other"; }), HasSubstr("another script"));
-  EXPECT_THAT(followers_.missing(2), HasSubstr("rank 1: it was refused: it has another script"));
-  EXPECT_THAT(refused([](Hello& h) { h.version = "0"; }), HasSubstr("another version"));
+  EXPECT_THAT(refused([](Hello& h) { h.script_sha256 = "other"; }), HasSubstr("different script"));
+  EXPECT_THAT(followers_.missing(2), HasSubstr("rank 1: it was refused: it has a different script"));
+  EXPECT_THAT(refused([](Hello& h) { h.version = "0"; }), HasSubstr("different version"));
   EXPECT_THAT(refused([](Hello& h) { h.size = 4; }), HasSubstr("rank 1 of 4, and rank 0 as one of 3"));
-  EXPECT_THAT(refused([](Hello& h) { h.rank = 7; }), HasSubstr("another number of ranks"));
+  EXPECT_THAT(refused([](Hello& h) { h.rank = 7; }), HasSubstr("different number of ranks"));
   EXPECT_THAT(refused([](Hello& h) { h.job = "k"; }), HasSubstr("another job"));
   Channel first = connected();
   EXPECT_EQ(answer_to(first, to_json(hello(1))).at("type"), "welcome") << "a refused rank may come again";
@@ -306,7 +306,7 @@ TEST_F(OfRank0, AnAnswerThatIsNoneEndsTheFollower) {
     peer.send(message);
     const auto end = end_of(*rank);
     ASSERT_TRUE(end);
-    EXPECT_THAT(end->lost, HasSubstr("no message")) << answer;
+    EXPECT_THAT(end->lost, HasSubstr("invalid message")) << answer;
   }
 }
 
@@ -475,7 +475,7 @@ TEST_F(OfAFollower, AFurtherSignalEndsItWithoutRank0) {
   const Json leave = next(channel);
   EXPECT_EQ(leave.at("type"), "leave");
   EXPECT_EQ(leave.at("code"), 128 + SIGTERM);
-  EXPECT_THAT(leave.at("reason").get<std::string>(), HasSubstr("a further signal"));
+  EXPECT_THAT(leave.at("reason").get<std::string>(), HasSubstr("a second signal"));
   EXPECT_EQ(exit_code(), 128 + SIGTERM);
   EXPECT_TRUE(testing::ends(pid));
 }
@@ -502,7 +502,7 @@ TEST_F(OfAFollower, AnErrorIsToldBeforeItLeaves) {
   const Json leave = next(channel);
   EXPECT_EQ(leave.at("type"), "leave");
   EXPECT_EQ(leave.at("code"), 1);
-  EXPECT_THAT(leave.at("reason").get<std::string>(), HasSubstr("rank 0 sent what is no message"));
+  EXPECT_THAT(leave.at("reason").get<std::string>(), HasSubstr("rank 0 sent an invalid message"));
   EXPECT_EQ(exit_code(), 1);
 }
 
@@ -546,9 +546,9 @@ TEST_F(OfAFollower, ItLooksForRank0AtEveryPortOfItsJob) {
 TEST_F(OfAFollower, ARefusalIsAnError) {
   follow_in_child();
   Channel channel = accepted();
-  channel.send({{"type", "refused"}, {"reason", "it has another script"}});
+  channel.send({{"type", "refused"}, {"reason", "it has a different script"}});
   EXPECT_EQ(exit_code(), 1);
-  EXPECT_THAT(error(), HasSubstr("rank 0 refused it: it has another script"));
+  EXPECT_THAT(error(), HasSubstr("rank 0 refused this rank: it has a different script"));
 }
 
 TEST_F(OfAFollower, AnotherServerIsNoRank0) {
@@ -558,7 +558,7 @@ TEST_F(OfAFollower, AnotherServerIsNoRank0) {
   const std::string text = "HTTP/1.1 400 Bad Request\r\n\r\n";
   send(socket.get(), text.data(), text.size(), MSG_NOSIGNAL);
   EXPECT_EQ(exit_code(), 1);
-  EXPECT_THAT(error(), HasSubstr("is no rank 0"));
+  EXPECT_THAT(error(), HasSubstr("another program than rank 0"));
 }
 
 TEST_F(OfAFollower, ASpecThatCannotBeReadIsARanksFailure) {

@@ -131,9 +131,9 @@ TEST_F(Socket, NonsenseIsRefused) {
   EXPECT_THAT(refusal({"good morning"}), HasSubstr("a message"));
   EXPECT_THAT(refusal({R"({"type":"go"})"}), HasSubstr(R"(it said {"type":"go"})"));
   EXPECT_THAT(refusal({done}), HasSubstr(R"("ready" comes first)"));
-  EXPECT_THAT(refusal({ready, done}), HasSubstr("it has not been given a turn"));
+  EXPECT_THAT(refusal({ready, done}), HasSubstr("without having been asked"));
   EXPECT_THAT(refusal({ready, ready}), HasSubstr(R"("ready" comes first and once)"));
-  EXPECT_THAT(refusal({R"({"type":"ready","rank":2,"ranks":2,"seconds":0.1})"}), HasSubstr("no such rank"));
+  EXPECT_THAT(refusal({R"({"type":"ready","rank":2,"ranks":2,"seconds":0.1})"}), HasSubstr("rank does not exist"));
   EXPECT_THAT(refusal({R"({"type":"ready","rank":0,"ranks":1})"}), HasSubstr("seconds"));
   EXPECT_THAT(refusal({std::string(5000, 'x')}), HasSubstr("a line of more than"));
 }
@@ -143,7 +143,7 @@ TEST_F(Socket, RanksAgree) {
   one.say(R"({"type":"ready","rank":0,"ranks":2,"seconds":0.1})");
   socket_.poll();
   same.say(R"({"type":"ready","rank":0,"ranks":2,"seconds":0.1})");
-  EXPECT_THAT(error_of([&] { socket_.poll(); }), HasSubstr("there is such a rank already"));
+  EXPECT_THAT(error_of([&] { socket_.poll(); }), HasSubstr("already connected"));
 }
 
 class Choice : public ::testing::Test {
@@ -401,7 +401,7 @@ TEST_F(Interleaving, WhoSpeaksNonsenseFails) {
   EXPECT_THAT(reason("01-turnjunk-r1"), HasSubstr("not valid JSON"));
   EXPECT_EQ(status("02-turntwice-r1"), "failed");
   EXPECT_THAT(reason("02-turntwice-r1"),
-              AllOf(HasSubstr("it has not been given a turn"), HasSubstr("it said {")));
+              AllOf(HasSubstr("without having been asked"), HasSubstr("it said {")));
   EXPECT_EQ(status("03-good-r1"), "ok");
 }
 

@@ -64,7 +64,7 @@ TEST(Launcher, TheControlPortCanBeChosen) {
 
 TEST(Launcher, WhatMakesNoSenseIsNamed) {
   const auto error = [](const Variables& changes) { return error_of([&] { of(with(kTorchrun, changes)); }); };
-  EXPECT_THAT(error({{"RANK", "8"}}), HasSubstr("RANK is '8', and must be an integer from 0 to 7"));
+  EXPECT_THAT(error({{"RANK", "8"}}), HasSubstr("RANK is '8', but must be an integer from 0 to 7"));
   EXPECT_THAT(error({{"RANK", "one"}}), HasSubstr("RANK is 'one'"));
   EXPECT_THAT(error({{"LOCAL_RANK", "4"}}), HasSubstr("LOCAL_RANK is '4'"));
   EXPECT_THAT(error({{"LOCAL_WORLD_SIZE", "9"}}), HasSubstr("LOCAL_WORLD_SIZE is '9'"));

@@ -157,7 +157,7 @@ def check_whole_job(job, code, out):
     expect(status in ("crashed", "oom") and reason.startswith("rank 1 (host ") and "killed" in reason, reason)
     expect("the last words" in reason, "the log of another process is told")
     status, reason = results["large"]
-    expect(status == "skipped" and "it takes 4 ranks" in reason and "started 2" in reason, reason)
+    expect(status == "skipped" and "it needs 4 ranks" in reason and "started 2" in reason, reason)
     good = job.report / "runs" / "01-good-r1" / "ranks"
     expect(json.loads((good / "1" / "result.json").read_text())["status"] == "ok", "rank 1's result came")
     expect(out.count("report.md") == 1, f"rank 0 alone reports: {out}")
@@ -222,12 +222,12 @@ def other_script(job):
     other = job.write_script("other.lua", [("good", 2), ("more", 2)])
     processes = [job.by_slurm(0), job.by_slurm(1, script=other)]
     code, out, error = end_of(processes[0])
-    expect(code == 1 and "it has another script" in error, error)
+    expect(code == 1 and "it has a different script" in error, error)
     follower_code, out, error = end_of(processes[1])
-    expect(follower_code == 1 and "it has another script" in error and out == "", error)
+    expect(follower_code == 1 and "it has a different script" in error and out == "", error)
     results = job.results()
     expect(results["base"][0] == "ok", "one rank is enough for it")
-    expect(results["good"][0] == "failed" and "it has another script" in results["good"][1], results["good"])
+    expect(results["good"][0] == "failed" and "it has a different script" in results["good"][1], results["good"])
 
 
 def other_size(job):
@@ -349,7 +349,7 @@ def signal_heard_late(job):
 
 
 def signal_insists(job):
-    """A follower that is not ended ends by a further signal; what it says is the job's end all the same."""
+    """A follower that is not ended ends by a second signal; what it says is the job's end all the same."""
     job.script = job.write_script("job.lua", [("slow", 2)])
     processes = [job.by_slurm(rank) for rank in range(2)]
     wait_for(lambda: job.started.exists() and "/1\n" in job.started.read_text(), "rank 1 starts")
@@ -358,7 +358,7 @@ def signal_insists(job):
     time.sleep(2.5)
     processes[1].send_signal(signal.SIGTERM)
     code, out, error = end_of(processes[1], limit=10)
-    expect(code == 143 and "a further signal" in error, (code, error))
+    expect(code == 143 and "a second signal" in error, (code, error))
     processes[0].send_signal(signal.SIGCONT)
     code, out, error = end_of(processes[0])
     expect(code == 143, (code, error))

@@ -105,7 +105,7 @@ TEST_F(RankRun, AHungRankIsWhoDidNotArrive) {
   run(with_ranks(3, {"hang:1"}));
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
   EXPECT_EQ(status("01-hang-1-r1"), "timeout");
-  EXPECT_THAT(reason("01-hang-1-r1"), StartsWith("rank 1" + host_ + "did not arrive"));
+  EXPECT_THAT(reason("01-hang-1-r1"), StartsWith("rank 1" + host_ + "did not reach"));
   EXPECT_THAT(reason("01-hang-1-r1"), HasSubstr("(last seen after step 4 of 13)"));
   EXPECT_THAT(reason("01-hang-1-r1"), HasSubstr("all_reduce of group dp"));
   expect_all_ended("01-hang-1-r1");
@@ -114,7 +114,7 @@ TEST_F(RankRun, AHungRankIsWhoDidNotArrive) {
 TEST_F(RankRun, WhoIsAbortedByNcclsWatchdogWaitedForAnother) {
   run(with_ranks(3, {"watchdog:1"}));
   EXPECT_EQ(status("01-watchdog-1-r1"), "timeout");
-  EXPECT_THAT(reason("01-watchdog-1-r1"), StartsWith("rank 1" + host_ + "did not arrive"));
+  EXPECT_THAT(reason("01-watchdog-1-r1"), StartsWith("rank 1" + host_ + "did not reach"));
   EXPECT_THAT(reason("01-watchdog-1-r1"), HasSubstr("WorkNCCL(SeqNum=3, OpType=ALLREDUCE)"));
 }
 
@@ -151,7 +151,7 @@ TEST_F(RankRun, MoreRanksThanGpusAreSkipped) {
   e.base.device = "cuda";
   EXPECT_TRUE(run(e).all_ok);
   EXPECT_EQ(status("01-good-r1"), "skipped");
-  EXPECT_THAT(reason("01-good-r1"), HasSubstr("it takes 2 GPUs, one for each rank, and this machine has 0"));
+  EXPECT_THAT(reason("01-good-r1"), HasSubstr("it needs 2 GPUs, one per rank, but this machine has 0"));
 }
 
 TEST_F(RankRun, TheOthersMayWaitForACollectiveAsLongAsItMayTake) {

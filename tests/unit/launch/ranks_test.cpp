@@ -151,7 +151,7 @@ TEST_F(Ranks, ABadEndAfterAGoodResultIsANote) {
   crashed.end = died(SIGSEGV).end;
   const Json result = concluded(watch({{milliseconds(0), ended("ok")}, {milliseconds(0), crashed}}));
   EXPECT_EQ(result.at("status"), "ok");
-  EXPECT_THAT(result.at("notes").at(0), HasSubstr("rank 1 (host h) came to a bad end: ended by SIGSEGV"));
+  EXPECT_THAT(result.at("notes").at(0), HasSubstr("rank 1 (host h) failed: ended by SIGSEGV"));
 }
 
 TEST_F(Ranks, WhoFailedByItselfComesBeforeItsPeers) {
@@ -198,7 +198,7 @@ TEST_F(Ranks, WhoDidNotArriveIsWhoHasNotEnded) {
   EXPECT_EQ(result.at("status"), "timeout");
   EXPECT_THAT(
       result.at("reason").get<std::string>(),
-      StartsWith("rank 1 (host h): did not arrive where the others waited for it (last seen after step 4 of "
+      StartsWith("rank 1 (host h): did not reach the collective where the others waited (last seen after step 4 of "
                  "13)\nrank 0 (host h): why timeout"));
 }
 
@@ -255,7 +255,7 @@ TEST_F(Ranks, ALostRankIsAFailedOne) {
       watch({{std::nullopt, {}}, {milliseconds(0), RankEnd{.lost = "the connection to it was closed"}}});
   EXPECT_EQ(
       concluded(end).at("reason"),
-      "rank 1 (host h): was lost: the connection to it was closed, last seen before its first sign of life");
+      "rank 1 (host h): was lost: the connection to it was closed, last seen before its first message");
   EXPECT_EQ(concluded(end).at("cause"), "lost");
 }
 

@@ -25,7 +25,8 @@ std::string gpu::cross_entropy_name(Type type, int64_t lanes, bool gradient) {
 void gpu::cross_entropy(const CrossEntropy& p) {
   if (p.rows == 0) return;
   if (p.width > std::numeric_limits<int>::max() / 2)
-    throw Error("the fused loss takes a vocabulary of up to 2^30 on a GPU, not " + std::to_string(p.width));
+    throw Error("the fused loss supports a vocabulary of up to 2^30 on a GPU, not " +
+                std::to_string(p.width));
   const int64_t wanted = lanes({p.type}, p.stride, {p.logits});
   const int64_t together = (p.width + wanted - 1) / wanted * wanted <= p.stride ? wanted : 1;
   const int64_t each = together * kTogether;
