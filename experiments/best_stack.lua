@@ -1,11 +1,11 @@
 -- Which of our optimizations make the fastest stack on this machine, and in which order do they pay?
 --
--- exp:search measures each part alone, stacks those that pay, and goes on with every move from there (one part off, one
--- on, one exchanged) until none can be claimed to be faster. What it found is measured once more as a ladder, what pays
--- most first, and the report lists everything that was tried. All parts train the same model in the same precision:
--- bf16 where that is faster here, else fp32. Of the batch, the loss and the blocks' memory one choice at most is
--- stacked. On a CPU the model is small, so that all of it takes minutes on two cores; on a GPU it has blocks of
--- Llama 3.2 1B.
+-- exp:search measures each part alone, stacks those that pay, and then tries every single change (remove, add or
+-- exchange one part) until none is measurably faster. It measures the result once more as a ladder, the most effective
+-- part first. The report lists everything that was tried. All parts train the same model in the same precision: bf16
+-- where that is faster here, else fp32. It stacks at most one choice each for the batch, the loss and the memory of the
+-- blocks. On a CPU the model is small, so that all of it takes minutes on two cores; on a GPU it has blocks of Llama
+-- 3.2 1B.
 --
 --   ./optrush run experiments/best_stack.lua                  ten minutes at most
 --   ./optrush run experiments/best_stack.lua --preset full    forty, a larger model, and the compiler

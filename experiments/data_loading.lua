@@ -1,8 +1,8 @@
 -- What does reading the data cost, and does making it ahead pay?
 --
 -- The same Llama on random tokens, on text that is read from its files at every step, on documents, and on packed ones,
--- each with its batches made when they are needed and made one step ahead by a thread of their own. What the thread can
--- save is the column `data`. A token file of your own is a fifth kind.
+-- each with batches prepared when they are needed, and one step ahead in a separate thread. The thread can save the
+-- time in the column `data`. Your own token file is a fifth kind.
 --
 --   ./optrush run experiments/data_loading.lua
 --   ./optrush run experiments/data_loading.lua --arg tokens=corpus.bin --arg checkpoint=FOLDER

@@ -2,8 +2,8 @@
 --
 -- Gradients are summed over 2, 4 and 8 ranks, as many as this machine has GPUs or cores, or as the launcher started:
 -- weak scaling (each rank keeps its micro-batch, a step has more sequences) and strong scaling (a step keeps its
--- sequences, each rank has fewer). Beneath is the best single-device stack. Beside the largest number stand the same
--- step without overlap (one bucket, sent when the backward has ended) and Python's DistributedDataParallel.
+-- sequences, each rank has fewer). The base is the best single-device stack. The largest number of ranks is also
+-- measured without overlap (one bucket, sent after the backward) and with Python's DistributedDataParallel.
 --
 --   ./optrush run experiments/ddp.lua
 --   ./optrush run experiments/ddp.lua --arg checkpoint=FOLDER --arg precision=bf16

@@ -34,7 +34,8 @@ local exp = rush.experiment {
   timeout = 1800,
 }
 
--- A loss of sums over hundreds of tokens shows every rounding, so bf16 comes after what can be compared in fp32.
+-- The loss sums over hundreds of tokens and shows every rounding, so bf16 comes after the rungs that are compared in
+-- fp32.
 exp:ladder {
   rush.rung("FlashAttention", "flash_attention"),
   rush.rung("fused loss", "fused_linear_cross_entropy"),

@@ -5,8 +5,8 @@
 -- everywhere, so more ranks have less work each. On GPUs it is Llama 3.1 8B with bf16 weights, which no single one of
 -- them trains; on a CPU a small Llama whose ranks share the cores.
 --
--- The report's tables of ranks and collectives tell how much of a step waits for parameters. GPUs that have NVLink or
--- reach each other over PCIe run once more without that, over the host's memory: what the link is worth.
+-- The report's tables of ranks and collectives show how much of a step waits for parameters. GPUs with NVLink or PCIe
+-- peer access run once more through host memory, which shows the value of the link.
 local rush = require "optrush"
 local own = require "own_model"
 

@@ -2,11 +2,11 @@
 --
 -- The same step (so many sequences, whatever the micro-batch) through a pipeline of all ranks under each schedule, cut
 -- into more and more micro-batches. "What plugins count" has the bubble that was measured, the mean over the ranks of
--- the time in which they wait for each other, beside the one of theory: equal stages, backwards of two forwards,
--- messages that take no time. What is above theory is uneven stages, messages, and ranks that share cores with
--- something else. "Grid" has what a bubble costs, and what a schedule keeps in memory: gpipe all micro-batches, the
--- others as many as there are ranks. Smaller micro-batches have a smaller bubble and smaller matrix products. A GPU's
--- host waits for nobody: there the exposed communication is the bubble.
+-- the time in which they wait for each other, beside the theoretical bubble, which assumes equal stages, backwards as
+-- long as two forwards, and messages that take no time. A larger bubble comes from uneven stages, messages, and ranks
+-- that share cores with other programs. "Grid" has what a bubble costs, and what a schedule keeps in memory: gpipe all
+-- micro-batches, the others as many as there are ranks. Smaller micro-batches have a smaller bubble and smaller matrix
+-- products. On a GPU the host does not wait, so the bubble is the exposed communication.
 --
 --   ./optrush run experiments/pipeline.lua
 --   ./optrush run experiments/pipeline.lua --arg checkpoint=FOLDER

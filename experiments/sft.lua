@@ -2,8 +2,8 @@
 --
 -- Documents of very different lengths, one in each sequence and then packed, several in one; then adapters instead of
 -- every matrix (LoRA), and frozen matrices in 4 bits (QLoRA). Tokens a second are those that the model processes, so
--- padding counts as nothing; those that the loss is taken on stand beside them. Without your own file the documents
--- are the C++ headers of LibTorch.
+-- padding does not count; the table also lists trained tokens. Without your own file the documents are the C++ headers
+-- of LibTorch.
 --
 --   ./optrush run experiments/sft.lua
 --   ./optrush run experiments/sft.lua --arg data=chats.jsonl --arg checkpoint=path/to/hf-folder

@@ -6,7 +6,7 @@
 -- On a CPU a small model goes up the same ladder. Tokens are bytes of real text, so only 256 of the 128,256 entries of
 -- the vocabulary occur; the work of a step does not depend on that, the loss does.
 --
---   ./optrush run experiments/single_gpu.lua                   one round of the rungs that tell most
+--   ./optrush run experiments/single_gpu.lua                   one round of the most informative rungs
 --   ./optrush run experiments/single_gpu.lua --preset full     three rounds of every rung
 --   ./optrush run experiments/single_gpu.lua --arg checkpoint=FOLDER --arg precision=bf16
 --   ./optrush run experiments/single_gpu.lua --dry-run --as-gpu 80
@@ -47,7 +47,7 @@ local exp = rush.experiment {
   timeout = 1800,
 }
 
--- What one A100-80GB gave, each over the step before it.
+-- Measured on one A100-80GB, each relative to the step before it.
 local function published(speedup, of_memory)
   return {
     speedup = speedup,
@@ -66,7 +66,7 @@ local bf16 = precision.name == "bf16"
 if bf16 then add(rush.rung("bf16 autocast", "mixed_precision", { dtype = "bf16" }, { expect = published(3.5) })) end
 add(rush.rung("fused AdamW", "fused_adamw", {}, { expect = published(1.1) }))
 
--- The two fused kernels of a GPU; the one that is the faster one there stays.
+-- The two fused kernels of a GPU; the faster one stays.
 local expect_of_flash = published(1.75, 0.7)
 if not on_gpu then
   add(rush.rung("FlashAttention", "flash_attention", {}, { expect = expect_of_flash }))

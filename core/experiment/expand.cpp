@@ -48,7 +48,7 @@ void put_on(Stack& stack, const PluginUse& use, const Rung& rung) {
   for (const auto& name : names_of(stack.spec.plugins))
     if (name == use.name)
       throw Error("rung '" + rung.name + "' stacks '" + name + "', which " + stack.origin.at(name) +
-                      " stacked already",
+                      " already stacks",
                   "to change its options, set replace = \"" + name + "\"", rung.where);
   stack.spec.plugins.push_back(use);
   stack.origin[use.name] = "rung '" + rung.name + "' (" + rung.where + ")";

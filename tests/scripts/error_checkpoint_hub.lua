@@ -1,5 +1,5 @@
 -- A name on the hub is no folder, and nothing is downloaded.
--- expect-error: error_checkpoint_hub.lua:5: there is no folder '<scripts>/meta-llama/Llama-3.2-1B', and names on the Hugging Face hub are not downloaded
+-- expect-error: error_checkpoint_hub.lua:5: there is no folder '<scripts>/meta-llama/Llama-3.2-1B'; names on the Hugging Face hub are not downloaded
 -- expect-error:   hint: hf download meta-llama/Llama-3.2-1B --local-dir Llama-3.2-1B
 local rush = require "optrush"
 rush.checkpoint "meta-llama/Llama-3.2-1B"

@@ -1,5 +1,5 @@
 -- A type that only a plugin computes in: the plugin is named.
--- expect-error: error_dtype_of_plugin.lua:5: train.dtype must be one of 'fp32', 'fp64', 'bf16', but is "fp16": it is the type of the parameters
+-- expect-error: error_dtype_of_plugin.lua:5: train.dtype must be one of 'fp32', 'fp64', 'bf16', but is "fp16": it sets the type of the parameters
 -- expect-error:   hint: to compute in fp16, stack { "mixed_precision", { dtype = "fp16" } }
 local rush = require "optrush"
 rush.experiment { name = "dtype", model = rush.llama "nano", train = { dtype = "fp16" } }

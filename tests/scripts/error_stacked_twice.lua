@@ -1,6 +1,6 @@
 -- Stacking a plugin again needs `replace`.
--- expect-error: error_stacked_twice.lua:8: rung 'rank 16' stacks 'lora', which rung 'rank 8' (error_stacked_twice.lua:7) stacked already
--- expect-error:   hint: say replace = "lora" to give it other options
+-- expect-error: error_stacked_twice.lua:8: rung 'rank 16' stacks 'lora', which rung 'rank 8' (error_stacked_twice.lua:7) already stacks
+-- expect-error:   hint: to change its options, set replace = "lora"
 local rush = require "optrush"
 local exp = rush.experiment { name = "twice", model = rush.llama "nano" }
 exp:ladder {

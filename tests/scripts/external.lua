@@ -6,13 +6,13 @@
 -- expect: ladder 3 'flash' over 1: +flash_attention (external.lua:44)
 -- expect: report of reports/external/local
 -- expect: false	external.lua:48: rush.external: command is missing
--- expect:   hint: it must be a list of strings: the program and its arguments, started in the script's folder; {python}, {spec}, {start}, {out}, {metrics}, {worker}, {world_size} are filled in
+-- expect:   hint: give a list of strings: the program and its arguments, started in the script's folder; {python}, {spec}, {start}, {out}, {metrics}, {worker}, {world_size} are replaced
 -- expect: false	external.lua:49: rush.external: the command is empty
 -- expect:   hint: command = { "{python}", "train.py", ... }
 -- expect: false	external.lua:50: rush.external: unknown placeholder '{pyhton}'
 -- expect:   hint: did you mean '{python}'?
 -- expect: false	external.lua:51: rush.external: no file '<scripts>/nowhere.py'
--- expect:   hint: a relative path starts at the script's folder
+-- expect:   hint: relative paths start at the script's folder
 -- expect: false	external.lua:52: rush.external: env.A must be a string, but is 1
 -- expect: false	external.lua:53: rush.external: effect must be one of 'rounding', 'precision', 'model', but is "batch"
 -- expect: false	external.lua:54: rush.external: unknown field 'plugins'
@@ -20,11 +20,11 @@
 -- expect: false	external.lua:55: rush.external: unknown placeholder '{outt}' in '--out={outt}'
 -- expect:   hint: did you mean '{out}'?
 -- expect: false	external.lua:56: rush.external: no file '<scripts>/nowhere.py'
--- expect:   hint: a relative path starts at the script's folder
--- expect: false	external.lua:57: env: a run can't set RANK: it says where a rank is, which the start of a run decides
--- expect:   hint: say train = { world_size = ... }
+-- expect:   hint: relative paths start at the script's folder
+-- expect: false	external.lua:57: env: a run can't set RANK: it is set for each rank at the start of a run
+-- expect:   hint: use train = { world_size = ... }
 -- expect: false	external.lua:58: rush.external: no file '<scripts>/nowhere.txt'
--- expect:   hint: a relative path starts at the script's folder
+-- expect:   hint: relative paths start at the script's folder
 local rush = require "optrush"
 
 local exp = rush.experiment { name = "external", model = rush.llama "nano" }

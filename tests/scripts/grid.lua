@@ -1,18 +1,18 @@
 -- Every combination; named axes come in the order of their names, listed axes as they are listed.
--- expect: false	grid.lua:38: exp:grid: columns must be a list of strings out of 'tokens_per_second', 'step_time', 'peak_memory', 'activations', 'flops_per_second', 'mfu', 'hfu', 'data_time', 'forward_time', 'backward_time', 'optimizer_time', 'exposed_time', 'loss', 'validation_loss', 'time_to_loss', 'steps_to_loss', 'compile_time', 'forward_bandwidth', 'backward_bandwidth', 'forward_bandwidth_share', 'backward_bandwidth_share', 'forward_flops', 'backward_flops', 'intensity', 'algorithm_bandwidth', 'bus_bandwidth', 'collective_time', but is ["forward_tim"]
+-- expect: false	grid.lua:38: exp:grid: columns must be a list of strings from 'tokens_per_second', 'step_time', 'peak_memory', 'activations', 'flops_per_second', 'mfu', 'hfu', 'data_time', 'forward_time', 'backward_time', 'optimizer_time', 'exposed_time', 'loss', 'validation_loss', 'time_to_loss', 'steps_to_loss', 'compile_time', 'forward_bandwidth', 'backward_bandwidth', 'forward_bandwidth_share', 'backward_bandwidth_share', 'forward_flops', 'backward_flops', 'intensity', 'algorithm_bandwidth', 'bus_bandwidth', 'collective_time', but is ["forward_tim"]
 -- expect:   hint: did you mean 'forward_time'?
--- expect: false	grid.lua:39: exp:grid: against names 'c', which is no rung of it
+-- expect: false	grid.lua:39: exp:grid: against names 'c', which is not a rung of the grid
 -- expect:   hint: did you mean 'a'?
--- expect: false	grid.lua:40: exp:grid: x and curves go together
+-- expect: false	grid.lua:40: exp:grid: x and curves is required together
 -- expect:   hint: x = "train.seq_len", curves = { "peak_memory" }
--- expect: false	grid.lua:41: exp:grid: 'train.dtype' is no numeric setting
--- expect:   hint: as in x = "train.seq_len"
--- expect: false	grid.lua:42: exp:grid: x and curves go together
+-- expect: false	grid.lua:41: exp:grid: 'train.dtype' is not a numeric setting
+-- expect:   hint: for example x = "train.seq_len"
+-- expect: false	grid.lua:42: exp:grid: x and curves is required together
 -- expect:   hint: x = "train.seq_len", curves = { "peak_memory" }
 -- expect: false	grid.lua:43: exp:grid: 1 names for 2 axes
 -- expect:   hint: name each axis, or none
--- expect: false	grid.lua:44: exp:grid: against names 'a', which is a rung of several axes
--- expect:   hint: give the choices of each axis names of their own
+-- expect: false	grid.lua:44: exp:grid: against names 'a', which is a rung on several axes
+-- expect:   hint: give the rungs of each axis unique names
 -- expect: run grid/local, rounds 5
 -- expect: base 0 'base': /model/dim=64 /model/n_layers=2 /model/n_heads=4 /model/n_kv_heads=2 /model/ffn_dim=172
 -- expect: grid 1 'b1 + fp32' over 0: train={"micro_batch":1} (grid.lua:30)

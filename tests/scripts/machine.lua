@@ -2,26 +2,26 @@
 -- expect: cpu	nil
 -- expect: short
 -- expect: 8	0	4	nil
--- expect: false	machine.lua:46: rung 'b' stands over 'flsh', which is no rung below it
+-- expect: false	machine.lua:46: rung 'b' is placed over 'flsh', which is not a rung below it
 -- expect:   hint: one of: base
 -- expect: run machine/local, rounds 5
 -- expect: base 0 'base': /model/dim=64 /model/n_layers=2 /model/n_heads=4 /model/n_kv_heads=2 /model/ffn_dim=172
 -- expect: ladder 1 'flash' over 0: +flash_attention expecting {"speedup":1.75,"memory":0.7,"source":"a paper","on":"A100-80GB, sequence 2048"} (machine.lua:41)
 -- expect: ladder 2 'beside' over 0: +lora {"rank":4,"alpha":16.0,"target_modules":["q_proj"]} (machine.lua:44)
--- expect: false	machine.lua:49: rush.max_batch: there is no GPU whose memory could be meant
--- expect:   hint: memory = "16GB" says how much there is
+-- expect: false	machine.lua:49: rush.max_batch: no GPU was found, so its memory is unknown
+-- expect:   hint: give the memory, for example memory = "16GB
 -- expect: false	machine.lua:50: rush.max_batch: unknown field 'memroy'
 -- expect:   hint: did you mean 'memory'?
 -- expect: false	machine.lua:51: rush.preset: no names
--- expect:   hint: rush.preset { "short", "full" }
--- expect: false	machine.lua:52: expect says neither a speedup nor a memory
--- expect:   hint: expect = { speedup = 1.75, source = ..., on = ... }
+-- expect:   hint: give names, for example rush.preset { "short", "full" }
+-- expect: false	machine.lua:52: expect has neither speedup nor memory
+-- expect:   hint: for example expect = { speedup = 1.75, source = ..., on = ... }
 -- expect: false	machine.lua:53: rush.rung: expect.on is missing
--- expect:   hint: it must be a string: the device, a comma, the problem: "A100-80GB, sequence 2048". Of another device the report says so
+-- expect:   hint: it must be a string: device and problem, separated by a comma: "A100-80GB, sequence 2048". The report marks a different device
 -- expect: 0.0	0
 -- expect: 64	2	4	2	16	172	256	true	0	107328
--- expect: false	machine.lua:58: rush.sizes: a model of kind 'operator' is no decoder
--- expect:   hint: give what rush.llama or rush.checkpoint returns
+-- expect: false	machine.lua:58: rush.sizes: a model of kind 'operator' is not a decoder
+-- expect:   hint: give a model from rush.llama or rush.checkpoint
 local rush = require "optrush"
 
 print(rush.device(), rush.gpu())

@@ -7,9 +7,9 @@
 -- expect:   hint: did you mean 'norm'?
 -- expect: false	operator.lua:26: model.dim (100) is not a multiple of model.n_heads (16)
 -- expect:   hint: change one of them
--- expect: false	operator.lua:27: heads of 3 can't be rotated in halves
--- expect:   hint: give them an even width
--- expect: false	operator.lua:28: model.repeat: a head_loss gives a number, which no other can start from
+-- expect: false	operator.lua:27: heads of 3 cannot be rotated in pairs
+-- expect:   hint: make model.dim / model.n_heads even
+-- expect: false	operator.lua:28: model.repeat does not apply to head_loss, whose output is a single number
 -- expect:   hint: leave it out
 -- expect: false	operator.lua:29: rush.operator: unknown field 'width'
 -- expect:   hint: one of: dim, ffn_dim, n_heads, repeat, vocab_size

@@ -1,36 +1,36 @@
 -- Modules are found beside the script and in the library, run once, and may fail without harm.
 -- expect: loaded once
 -- expect: modules/broken.lua:2: no plugin 'fused_adam'
--- expect:   hint: did you mean 'fused_adamw'? Those of your own are found by --plugin-path FOLDER
+-- expect:   hint: did you mean 'fused_adamw'? Your own plugins need --plugin-path FOLDER
 -- expect: modules/raises.lua:1: attempt to index a nil value (local 'nothing')
 -- expect: modules/raises.lua:1: attempt to index a nil value (local 'nothing')
 -- expect: modules/syntax.lua:1: <name> expected near '='
--- expect: modules/circle_b.lua:1: modules that require each other: modules/circle_a.lua -> modules/circle_b.lua -> modules/circle_a.lua
--- expect:   hint: move what they share into a module of its own
+-- expect: modules/circle_b.lua:1: modules require each other: modules/circle_a.lua -> modules/circle_b.lua -> modules/circle_a.lua
+-- expect:   hint: move their common code into a separate module
 -- expect: require.lua:49: no module 'nowhere'
 -- expect:   hint: looked for nowhere.lua in <scripts> and <library>
 -- expect: require.lua:49: '../scripts/ladder' is not the name of a module
--- expect:   hint: words joined by dots name a file in the script's folder or in the library: require "folder.file"
+-- expect:   hint: write words joined by dots: require "folder.file" names a file in the script's folder or the library"
 -- expect: require.lua:49: '/etc/passwd' is not the name of a module
--- expect:   hint: words joined by dots name a file in the script's folder or in the library: require "folder.file"
+-- expect:   hint: write words joined by dots: require "folder.file" names a file in the script's folder or the library"
 -- expect: require.lua:49: '..' is not the name of a module
--- expect:   hint: words joined by dots name a file in the script's folder or in the library: require "folder.file"
+-- expect:   hint: write words joined by dots: require "folder.file" names a file in the script's folder or the library"
 -- expect: require.lua:49: '.hidden' is not the name of a module
--- expect:   hint: words joined by dots name a file in the script's folder or in the library: require "folder.file"
+-- expect:   hint: write words joined by dots: require "folder.file" names a file in the script's folder or the library"
 -- expect: require.lua:49: 'modules.' is not the name of a module
--- expect:   hint: words joined by dots name a file in the script's folder or in the library: require "folder.file"
+-- expect:   hint: write words joined by dots: require "folder.file" names a file in the script's folder or the library"
 -- expect: require.lua:49: '' is not the name of a module
--- expect:   hint: words joined by dots name a file in the script's folder or in the library: require "folder.file"
+-- expect:   hint: write words joined by dots: require "folder.file" names a file in the script's folder or the library"
 -- expect: require.lua:49: 'modules..shared' is not the name of a module
--- expect:   hint: words joined by dots name a file in the script's folder or in the library: require "folder.file"
+-- expect:   hint: write words joined by dots: require "folder.file" names a file in the script's folder or the library"
 -- expect: require.lua:49: 'modules/shared' is not the name of a module
--- expect:   hint: words joined by dots name a file in the script's folder or in the library: require "folder.file"
+-- expect:   hint: write words joined by dots: require "folder.file" names a file in the script's folder or the library"
 -- expect: require.lua:49: no module 'io'
 -- expect:   hint: looked for io.lua in <scripts> and <library>
--- expect: require.lua:51: require takes the name of a module
--- expect:   hint: as in require "optrush"
--- expect: require.lua:52: require takes the name of a module
--- expect:   hint: as in require "optrush"
+-- expect: require.lua:51: require needs its name of a module
+-- expect:   hint: for example require "optrush"
+-- expect: require.lua:52: require needs its name of a module
+-- expect:   hint: for example require "optrush"
 -- expect: run modules/local, rounds 5
 -- expect: base 0 'base': /model/dim=64 /model/n_layers=2 /model/n_heads=4 /model/n_kv_heads=2 /model/ffn_dim=172
 -- expect: ladder 1 'from a module' over 0: +fused_adamw (modules/shared.lua:3)

@@ -9,31 +9,31 @@
 -- expect: false	bad argument #1 to 'setmetatable' (table expected, got string)
 -- expect: bad argument #1 to 'setmetatable' (table expected, got optrush)
 -- expect: sandbox.lua:75: the objects of optrush cannot be changed
--- expect:   hint: keep your own values in a table of your own
+-- expect:   hint: store your values in a separate table
 -- expect: bad argument #1 to 'setmetatable' (table expected, got Rung)
 -- expect: sandbox.lua:75: the objects of optrush cannot be changed
--- expect:   hint: keep your own values in a table of your own
+-- expect:   hint: store your values in a separate table
 -- expect: bad argument #1 to 'setmetatable' (table expected, got Model)
 -- expect: sandbox.lua:75: the objects of optrush cannot be changed
--- expect:   hint: keep your own values in a table of your own
+-- expect:   hint: store your values in a separate table
 -- expect: bad argument #1 to 'setmetatable' (table expected, got Data)
 -- expect: sandbox.lua:75: the objects of optrush cannot be changed
--- expect:   hint: keep your own values in a table of your own
+-- expect:   hint: store your values in a separate table
 -- expect: bad argument #1 to 'setmetatable' (table expected, got Corpus)
 -- expect: sandbox.lua:75: the objects of optrush cannot be changed
--- expect:   hint: keep your own values in a table of your own
+-- expect:   hint: store your values in a separate table
 -- expect: false	resulting string too large
 -- expect: false	not enough memory
 -- expect: false	sandbox.lua:90: rush.rung: argument 3 holds a table nested deeper than 32 levels
--- expect:   hint: does it contain itself?
+-- expect:   hint: check for a table that contains itself
 -- expect: sandbox.lua:93: rush.llama: argument 1 holds a table nested deeper than 32 levels
--- expect:   hint: does it contain itself?
+-- expect:   hint: check for a table that contains itself
 -- expect: sandbox.lua:96: rush.llama: argument 1 holds a table of more than 100000 values
--- expect:   hint: nothing here needs that many
+-- expect:   hint: use fewer values
 -- expect: nil	C stack overflow
 -- expect: true	
 -- expect: sandbox.lua:101: no plugin 'lorra'
--- expect:   hint: did you mean 'lora'? Those of your own are found by --plugin-path FOLDER
+-- expect:   hint: did you mean 'lora'? Your own plugins need --plugin-path FOLDER
 -- expect: true
 -- expect: sandbox.lua: rush.rung: name must be a string, but is 1
 -- expect: run still-works/local, rounds 5

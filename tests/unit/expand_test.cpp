@@ -289,7 +289,7 @@ TEST(Expand, RefusesWithTheRungsPlace) {
       error_of([&] {
         expand(ladder({rung("on", {"a"}), rung("on again", {"a"})}));
       }),
-      HasSubstr("on again.lua:1: rung 'on again' stacks 'a', which rung 'on' (on.lua:1) stacked already"));
+      HasSubstr("on again.lua:1: rung 'on again' stacks 'a', which rung 'on' (on.lua:1) already stacks"));
   EXPECT_THAT(error_of([&] {
                 expand(ladder({rung("bad", {}, {{"train", {{"stesp", 1}}}})}));
               }),
@@ -312,7 +312,7 @@ TEST(Expand, BasesKeepTheirPlugins) {
   EXPECT_EQ(variants[0].added.size(), 1U);
   EXPECT_THAT(error_of([&] { expand(with({{.rungs = {rung("again", {"a"})}}})); }), IsEmpty());
   experiment.parts[0].rungs[0].plugins = {{"a"}};
-  EXPECT_THAT(error_of([&] { expand(experiment); }), HasSubstr("which the base stacked already"));
+  EXPECT_THAT(error_of([&] { expand(experiment); }), HasSubstr("which the base already stacks"));
 }
 
 TEST(ExperimentJson, RoundTrips) {
