@@ -84,7 +84,6 @@ std::string check_resume(const CheckCase& c, at::Device device) {
         throw Error("a run resumed from its saved state trains differently: " + std::string(what) +
                         " of step " + std::to_string(i + 1) + " after it is " + got[i].dump() +
                         ", but without the interruption " + expected[i].dump(),
-                    "Optimizer::state() has to list every tensor that a step reads, and Recipe::keep() has "
                     "list every tensor that a step reads in Optimizer::state(); register other state with "
                     "Recipe::keep()");
   };

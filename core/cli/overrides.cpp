@@ -121,7 +121,7 @@ void leave_rounds_open(const Overrides& overrides, Experiment& experiment) {
   if (!overrides.within && !overrides.at_most) return;
   const auto sets_rounds = [](const std::string& assignment) { return assignment.starts_with("rounds="); };
   if (overrides.rounds || std::ranges::any_of(overrides.set, sets_rounds))
-    throw UsageError("rounds fixes the number of rounds, --within and --at-most do not", "give one of them");
+    throw UsageError("rounds cannot be combined with --within and --at-most", "give one of them");
   if (!experiment.until && !(overrides.within && overrides.at_most))
     throw UsageError(overrides.within ? "--within needs --at-most" : "--at-most needs --within",
                      "for example --within 0.03 --at-most 5m");

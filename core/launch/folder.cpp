@@ -141,7 +141,6 @@ void check_replaceable(const fs::path& folder, const Experiment& experiment) {
       if (is_there(state / "state.json"))
         throw UsageError(
             "the report in '" + folder.string() + "' contains a saved state: " + state.string(),
-            "--resume goes on with the runs that it misses, another --label keeps it; remove the "
             "run its missing runs with --resume, use a different --label to keep it, or remove the folder to "
             "start over");
 }

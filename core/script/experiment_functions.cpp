@@ -56,7 +56,7 @@ void take_rounds(const LuaTable& options, Experiment& experiment) {
   const auto *rounds = options.find("rounds"), *within = options.find("within"),
              *at_most = options.find("at_most");
   if (rounds != nullptr && (within != nullptr || at_most != nullptr))
-    throw Error("exp:run: rounds fixes the number of rounds, within and at_most do not",
+    throw Error("exp:run: rounds cannot be combined with within and at_most",
                 R"(give rounds = 5, or within = 0.03, at_most = "5m")");
   if ((within != nullptr) != (at_most != nullptr))
     throw Error("exp:run: within and at_most must be given together", R"(within = 0.03, at_most = "5m")");

@@ -139,7 +139,7 @@ void TimeLimit::tell(const Pace& pace, const PaceState& state, const Analysis& a
                      counted(pace.steps, "step");
   std::vector<std::string> names;
   for (const int64_t variant : pace.left_out) names.push_back(a.row(variant)->name);
-  if (!names.empty()) text += ", and the slowest rungs of round 1 are left out: " + join(names);
+  if (!names.empty()) text += ". These rungs are left out: " + join(names);
   progress_.note(text, Colour::yellow);
 }
 }  // namespace optrush
