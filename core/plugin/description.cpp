@@ -107,7 +107,9 @@ PluginDescription of_this_api(const Json& json, const std::string& where) {
   PluginDescription plugin = description_fields().read(json, "the description", where);
   if (!is_name(plugin.name))
     throw Error(
-        "a plugin name must start with a lower-case letter and consist of lower-case letters, digits and '_', not '" + plugin.name + "'",
+        "a plugin name must start with a lower-case letter and consist of lower-case letters, digits and "
+        "'_', not '" +
+            plugin.name + "'",
         {}, where);
   for (const CheckedForm& form : plugin.checks) Options(plugin.options, form.options, where + ", check");
   return plugin;

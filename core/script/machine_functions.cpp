@@ -40,7 +40,8 @@ Object ranks(ScriptContext& context, const Call&) { return Json(context.ranks(on
 
 Object preset(ScriptContext& context, const Call& call) {
   const auto names = call.arguments.at("names").json().get<std::vector<std::string>>();
-  if (names.empty()) throw Error("rush.preset: no names", R"(give names, for example rush.preset { "short", "full" })");
+  if (names.empty())
+    throw Error("rush.preset: no names", R"(give names, for example rush.preset { "short", "full" })");
   for (const auto& name : names) one_line(name, "the name of a preset");
   return Json(context.preset(names));
 }

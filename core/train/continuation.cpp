@@ -55,7 +55,7 @@ void RunHistory::take_up_data(Batches& batches) {
   } else {
     batches.go_on(step, 0);
     session_.note(
-        "the run that saved the state read different sequences (different data, seq_len, seed or packing), "
+        "the run that saved the state read different sequences (different data, seq_len, seed or order), "
         "so the data start from their first sequence");
   }
 }

@@ -165,7 +165,8 @@ TEST(ParseDescription, RefusesWhatCannotBeMeant) {
   EXPECT_THAT(
       described(
           R"({"name": "A b", "version": "1", "summary": "s", "kind": "optimization", "effect": "exact"})"),
-      HasSubstr("a plugin name must start with a lower-case letter and consist of lower-case letters, digits and '_', not 'A b'"));
+      HasSubstr("a plugin name must start with a lower-case letter and consist of lower-case letters, digits "
+                "and '_', not 'A b'"));
   EXPECT_THAT(
       described(R"({"name": "a", "version": "1", "summary": "s", "kind": "fast", "effect": "exact"})"),
       HasSubstr("must be one of 'optimization', 'parallelism', but is \"fast\""));

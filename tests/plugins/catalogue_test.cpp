@@ -91,7 +91,8 @@ TEST_F(CatalogueTest, ALinkIsTrustedAsItsTarget) {
   fs::create_symlink(second_ / "described.so", first_ / "link.so");
   fs::create_symlink(second_ / "absent.so", first_ / "nowhere.so");
   const auto catalogue = Catalogue::find({first_.string()});
-  EXPECT_THAT(reason(catalogue, first_ / "link.so"), HasSubstr("every user may write to '" + second_.string()));
+  EXPECT_THAT(reason(catalogue, first_ / "link.so"),
+              HasSubstr("every user may write to '" + second_.string()));
   EXPECT_THAT(reason(catalogue, first_ / "nowhere.so"), HasSubstr("No such file"));
 }
 

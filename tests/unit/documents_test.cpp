@@ -275,9 +275,8 @@ TEST_F(DocumentsTest, PairsThatAreAlikeWithinASequenceAreLeftOut) {
   const auto text = fine + "\n" + cut + "\n" + same + "\n" + shorter + "\n";
   const DocumentRows at_four = rows(text, 4), at_five = rows(text, 5);
   EXPECT_EQ(at_four.count(), 4) << "a sequence of 4 positions shows 5 tokens";
-  EXPECT_THAT(at_four.description(),
-              ::testing::AllOf(HasSubstr("identical answers: 1"),
-                               HasSubstr("beyond the sequence length: 1")));
+  EXPECT_THAT(at_four.description(), ::testing::AllOf(HasSubstr("identical answers: 1"),
+                                                      HasSubstr("beyond the sequence length: 1")));
   EXPECT_EQ(at_five.count(), 6) << "the sixth token tells them apart";
   EXPECT_THAT(error_of([&] { rows(cut + "\n" + same, 4); }),
               ::testing::AllOf(HasSubstr("no document is left to train on"), HasSubstr("identical answers: "),

@@ -294,8 +294,9 @@ TEST(MeshPlan, SaysWhatTheSmallestNeedsWhereNothingFits) {
 TEST(MeshTable, NamesEveryAssumption) {
   const MeshPlan plan = plan_mesh(problem_of("llama-3.2-1b"), hardware_preset("h200"), 2, PlanOrder::tokens);
   const std::string text = plan_text(plan, "1B", 1, TableForm::text);
-  for (const char* part : {"1B (1,235,814,400 parameters) on 2 x h200", "not a measurement", "dp 2",
-                           "more configurations fit", "45 % of the data sheet", "reductions of tp are not overlapped"})
+  for (const char* part :
+       {"1B (1,235,814,400 parameters) on 2 x h200", "not a measurement", "dp 2", "more configurations fit",
+        "45 % of the data sheet", "reductions of tp are not overlapped"})
     EXPECT_THAT(text, HasSubstr(part));
   EXPECT_THAT(plan_text(plan, "1B", 1, TableForm::markdown), HasSubstr("| mesh | sharding |"));
   const Json json = plan_json(plan, "1B", 1);

@@ -128,9 +128,8 @@ TEST_F(ModelTokensTest, TokensAndModelsOfBytesStayAsTheyAre) {
 
 TEST_F(ModelTokensTest, WhatCanNotBeTokenizedIsRefusedAtTheScriptsLine) {
   const auto chats = file("chats.jsonl", R"({"messages": []})"), text = file("a.txt", "a");
-  EXPECT_THAT(
-      refusal(spec({.kind = "documents", .path = chats}, "")),
-      AllOf(HasSubstr("x.lua:7"), HasSubstr("no tokenizer"), HasSubstr("optrush tokenize " + chats)));
+  EXPECT_THAT(refusal(spec({.kind = "documents", .path = chats}, "")),
+              AllOf(HasSubstr("x.lua:7"), HasSubstr("no tokenizer"), HasSubstr("optrush tokenize " + chats)));
   model("bare", 500);
   EXPECT_THAT(refusal(spec({.kind = "text", .path = text}, "bare")),
               AllOf(HasSubstr("x.lua:7"), HasSubstr("would be read as bytes")));

@@ -23,8 +23,7 @@ TEST(NewPlugin, NamesThatDontFitAreRefusedWithTheRule) {
       check_plugin_name(name);
       ADD_FAILURE() << "'" << name << "' was taken";
     } catch (const UsageError& error) {
-      EXPECT_NE(error.cure().find("start with a lower-case letter"),
-                std::string::npos);
+      EXPECT_NE(error.cure().find("start with a lower-case letter"), std::string::npos);
     }
   }
   EXPECT_THROW(check_plugin_name(std::string(41, 'a')), UsageError);

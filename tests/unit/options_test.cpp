@@ -79,8 +79,7 @@ TEST(Options, NamesTheAllowedValues) {
               AllOf(HasSubstr("must be one of 'zero', 'gaussian', but is \"zeroo\""),
                     HasSubstr("did you mean 'zero'?")));
   EXPECT_THAT(refused(R"({"init": ""})"), HasSubstr("must be one of"));
-  EXPECT_THAT(refused(R"({"modules": ["wq", "wz"]})"),
-              HasSubstr("a list of strings from 'wq', 'wk', 'wv'"));
+  EXPECT_THAT(refused(R"({"modules": ["wq", "wz"]})"), HasSubstr("a list of strings from 'wq', 'wk', 'wv'"));
   EXPECT_THAT(refused(R"({"modules": "wq"})"), HasSubstr("must be a list of strings"));
   EXPECT_THAT(refused(R"({"modules": [1]})"), HasSubstr("must be a list of strings"));
   EXPECT_THAT(refused(R"([])"), HasSubstr("options must be a table of named fields, but is []"));
@@ -115,7 +114,8 @@ TEST(OptionSchema, RefusesWhatCannotBeMeant) {
               HasSubstr("'doc' of option 'a' is empty"));
   EXPECT_THAT(bad_schema(R"({"name": "Rank", "type": "integer", "doc": "d"})"),
               HasSubstr("lower-case letters"));
-  EXPECT_THAT(bad_schema(R"({"name": "2d", "type": "integer", "doc": "d"})"), HasSubstr("starts with a letter"));
+  EXPECT_THAT(bad_schema(R"({"name": "2d", "type": "integer", "doc": "d"})"),
+              HasSubstr("starts with a letter"));
   EXPECT_THAT(bad_schema(R"({"name": "a", "type": "integer", "doc": "d", "defualt": 1})"),
               HasSubstr("unknown key 'defualt' of an option\n  hint: did you mean 'default'?"));
   EXPECT_THAT(bad_schema(R"({"name": "a", "type": "integer", "doc": "d", "default": 0, "min": 1})"),

@@ -44,7 +44,8 @@ TEST_F(OverridesTest, RoundsAreANumberOrLeftOpen) {
     return "";
   };
   EXPECT_THAT(error_of({.rounds = 4, .within = 0.02, .at_most = "1h"}), HasSubstr("--within and --at-most"));
-  EXPECT_THAT(error_of({.set = {"rounds=4"}, .within = 0.02, .at_most = "1h"}), HasSubstr("--within and --at-most"));
+  EXPECT_THAT(error_of({.set = {"rounds=4"}, .within = 0.02, .at_most = "1h"}),
+              HasSubstr("--within and --at-most"));
   EXPECT_THAT(error_of({.within = 0.02}), HasSubstr("--at-most"));
   EXPECT_THAT(error_of({.within = 0.02, .at_most = "5 days"}), HasSubstr("not a duration"));
   EXPECT_THAT(error_of({.within = 0, .at_most = "5m"}), HasSubstr("within"));
@@ -191,7 +192,8 @@ TEST_F(PluginOverrides, MistakesAreNamedWithTheNearestKey) {
 
 TEST_F(PluginOverrides, RungsThatDifferInTheOptionAreNotMadeAlike) {
   experiment_.parts[0].rungs.push_back(adapters("high rank", 64));
-  EXPECT_THAT(error("lora.rank=16"), AllOf(HasSubstr("would become identical"), HasSubstr("'high rank' has 64")));
+  EXPECT_THAT(error("lora.rank=16"),
+              AllOf(HasSubstr("would become identical"), HasSubstr("'high rank' has 64")));
   EXPECT_EQ(error("lora.alpha=2"), "") << "in which they do not differ";
 }
 

@@ -80,8 +80,7 @@ TEST_F(Script, RoundsAreANumberOrLeftOpen) {
   EXPECT_EQ(host.experiments.at(0).until, (Until{.within = 0.02, .at_most_s = 300}));
   run(script("within = 0.02, at_most = 90"), host);
   EXPECT_EQ(host.experiments.at(1).until->at_most_s, 90);
-  EXPECT_THAT(error(script("rounds = 3, within = 0.02, at_most = '5m'")),
-              HasSubstr("exp:run: rounds"));
+  EXPECT_THAT(error(script("rounds = 3, within = 0.02, at_most = '5m'")), HasSubstr("exp:run: rounds"));
   EXPECT_THAT(error(script("within = 0.02")), HasSubstr("within and at_most must be given together"));
   EXPECT_THAT(error(script("within = 0.02, at_most = 'soon'")), HasSubstr("\"soon\" is not a duration"));
   EXPECT_THAT(error(script("within = 3, at_most = '5m'")), HasSubstr("within"));
@@ -245,11 +244,10 @@ TEST_F(Script, PathsOfTheCommandLineStartAtTheWorkingDirectory) {
   EXPECT_EQ(std::filesystem::canonical(path_with({{"file", "deep"}}, "file .. '/more.txt'")),
             absolute / "deep/more.txt");
   EXPECT_EQ(path_with({{"file", (folder_ / "own.txt").string()}}, "file"), folder_ / "own.txt");
-  EXPECT_THAT(
-      error_of([&] {
-        path_with({{"file", "own.txt"}}, "file");
-      }),
-      AllOf(HasSubstr((absolute / "own.txt").string()), HasSubstr("start at the working directory")));
+  EXPECT_THAT(error_of([&] {
+                path_with({{"file", "own.txt"}}, "file");
+              }),
+              AllOf(HasSubstr((absolute / "own.txt").string()), HasSubstr("start at the working directory")));
 }
 
 struct Interrupted {};

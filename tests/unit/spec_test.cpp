@@ -199,8 +199,7 @@ TEST(DataSpecJson, RefusesWhatWouldBeIgnoredOrIsMissing) {
   EXPECT_THAT(data_error(R"({"kind": "text"})"), HasSubstr("data.path is missing"));
   EXPECT_THAT(data_error(R"({"kind": "tokens", "path": "/x", "extensions": [".h"]})"),
               HasSubstr("data.extensions would be ignored"));
-  EXPECT_THAT(data_error(R"({"kind": "text", "path": "/x", "extensions": ["h"]})"),
-              HasSubstr("with a dot"));
+  EXPECT_THAT(data_error(R"({"kind": "text", "path": "/x", "extensions": ["h"]})"), HasSubstr("with a dot"));
 }
 
 TEST(TrainSpecJson, ChecksRangesAndProducts) {
@@ -218,8 +217,7 @@ TEST(TrainSpecJson, ChecksRangesAndProducts) {
 }
 
 TEST(TrainSpecJson, ALearningRateFallsOverStepsThatAreSaid) {
-  EXPECT_THAT(train_error(R"({"lr_decay": "cosine"})"),
-              HasSubstr("set train.lr_steps to"));
+  EXPECT_THAT(train_error(R"({"lr_decay": "cosine"})"), HasSubstr("set train.lr_steps to"));
   EXPECT_THAT(train_error(R"({"lr_decay": "linear", "lr_warmup": 9, "lr_steps": 9})"),
               HasSubstr("from train.lr_warmup (9)"));
   EXPECT_THAT(train_error(R"({"lr_steps": 10})"), HasSubstr("train.lr_steps would be ignored"));

@@ -70,7 +70,8 @@ double flops_from(const std::string& text) {
   const std::string_view unit(rest, text.data() + text.size());
   const double factor = unit == "G" ? 1e9 : unit == "T" ? 1e12 : unit == "P" ? 1e15 : unit.empty() ? 1 : 0;
   if (failed != std::errc() || number <= 0 || factor == 0)
-    throw UsageError("--flops is '" + text + "'", R"(give the FLOP/s that a step reaches, for example "400T")");
+    throw UsageError("--flops is '" + text + "'",
+                     R"(give the FLOP/s that a step reaches, for example "400T")");
   return number * factor;
 }
 

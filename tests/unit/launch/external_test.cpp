@@ -225,8 +225,7 @@ TEST_F(Needed, WhatShipsIsInstalledByTheLauncher) {
   peer.requirements = "peers/requirements.txt";
   peer.packages = "peers/packages.txt";
   peer.preload = {"libno-such-thing.so.7"};
-  EXPECT_THAT(refusal(), HasSubstr("optrush setup peers; or skip these rungs"))
-      << "one command for both";
+  EXPECT_THAT(refusal(), HasSubstr("optrush setup peers; or skip these rungs")) << "one command for both";
 }
 
 TEST_F(Needed, APluginsCompilerCountsToo) {

@@ -133,7 +133,8 @@ TEST_F(Socket, NonsenseIsRefused) {
   EXPECT_THAT(refusal({done}), HasSubstr(R"("ready" comes first)"));
   EXPECT_THAT(refusal({ready, done}), HasSubstr("without having been asked"));
   EXPECT_THAT(refusal({ready, ready}), HasSubstr(R"("ready" comes first and once)"));
-  EXPECT_THAT(refusal({R"({"type":"ready","rank":2,"ranks":2,"seconds":0.1})"}), HasSubstr("rank does not exist"));
+  EXPECT_THAT(refusal({R"({"type":"ready","rank":2,"ranks":2,"seconds":0.1})"}),
+              HasSubstr("rank does not exist"));
   EXPECT_THAT(refusal({R"({"type":"ready","rank":0,"ranks":1})"}), HasSubstr("seconds"));
   EXPECT_THAT(refusal({std::string(5000, 'x')}), HasSubstr("a line of more than"));
 }

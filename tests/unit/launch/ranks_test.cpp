@@ -198,8 +198,9 @@ TEST_F(Ranks, WhoDidNotArriveIsWhoHasNotEnded) {
   EXPECT_EQ(result.at("status"), "timeout");
   EXPECT_THAT(
       result.at("reason").get<std::string>(),
-      StartsWith("rank 1 (host h): did not reach the collective where the others waited (last seen after step 4 of "
-                 "13)\nrank 0 (host h): why timeout"));
+      StartsWith(
+          "rank 1 (host h): did not reach the collective where the others waited (last seen after step 4 of "
+          "13)\nrank 0 (host h): why timeout"));
 }
 
 TEST_F(Ranks, OfSeveralWhoDidNotArriveTheOneThatCameLeastFar) {
@@ -253,9 +254,8 @@ TEST_F(Ranks, WhoDoesNotAnswerIsGivenUp) {
 TEST_F(Ranks, ALostRankIsAFailedOne) {
   const auto end =
       watch({{std::nullopt, {}}, {milliseconds(0), RankEnd{.lost = "the connection to it was closed"}}});
-  EXPECT_EQ(
-      concluded(end).at("reason"),
-      "rank 1 (host h): was lost: the connection to it was closed, last seen before its first message");
+  EXPECT_EQ(concluded(end).at("reason"),
+            "rank 1 (host h): was lost: the connection to it was closed, last seen before its first message");
   EXPECT_EQ(concluded(end).at("cause"), "lost");
 }
 
