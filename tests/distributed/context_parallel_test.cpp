@@ -218,7 +218,7 @@ TEST(ContextParallel, WhatCannotBeCutIsRefused) {
   odd.train.seq_len = 6;
   EXPECT_THAT(refusal(odd), HasSubstr("6 positions cannot be split into 4 equal parts, two for each rank"));
   EXPECT_THAT(refusal(small_spec(4, {context_parallel(4, "all_to_all"), ddp})),
-              HasSubstr("4 ranks can't divide 2 heads of 'k_proj'"));
+              HasSubstr("4 ranks cannot divide 2 heads of 'k_proj'"));
   EXPECT_THAT(refusal(small_spec(2, {context_parallel(2)})), HasSubstr("2 data-parallel ranks"));
   EXPECT_THAT(refusal(small_spec(2, {context_parallel(2), ddp, {"lora", {{"dropout", 0.1}}}})),
               HasSubstr("dropout"));

@@ -192,7 +192,7 @@ TEST(Replicas, ThatDriftApartAreNamed) {
   for (const int64_t every : {0, 5})
     EXPECT_THAT(error({{"ddp", Json::object()}}, every),
                 ::testing::HasSubstr(
-                    "the copies of 'model.norm.weight' differ: ranks 0, 2 and rank 1 have drifted apart"));
+                    "the copies of 'model.norm.weight' differ: ranks 0, 2 and rank 1 have diverged"));
   EXPECT_EQ(error({fsdp()}, 0), "") << "there is one copy";
 }
 

@@ -190,7 +190,7 @@ TEST(Rendezvous, NoTwoRanksHaveOneGpu) {
   EXPECT_EQ(pool().run("with_gpus", 3, {"", "", ""}).front(), "") << "a CPU has room for all";
   EXPECT_THAT(
       pool().run("with_gpus", 3, {"host gpu-0", "host gpu-1", "host gpu-1"}).front().get<std::string>(),
-      HasSubstr("rank 1 and rank 2 have one GPU (host gpu-1)"));
+      HasSubstr("rank 1 and rank 2 use the same GPU (host gpu-1)"));
 }
 
 TEST(Rendezvous, SaysThatAPortIsTaken) {

@@ -169,7 +169,7 @@ TEST(PipelineParallel, WhatCannotBeCutIsRefused) {
               HasSubstr("5 units (embedding, blocks, head) cannot be split into 8"));
   RunSpec odd = small_spec(2, {pipeline(2, "interleaved")});
   odd.train.accumulation = 3;
-  EXPECT_THAT(refusal(odd), HasSubstr("2 ranks can't take 3 micro-batches"));
+  EXPECT_THAT(refusal(odd), HasSubstr("2 ranks does not support 3 micro-batches"));
   EXPECT_THAT(refusal(small_spec(2, {pipeline(2, "1f1b", {{"blocks", "1,1"}})})),
               HasSubstr("puts 2 blocks on 2 stages; there are 3 blocks"));
   EXPECT_THAT(refusal(small_spec(2, {pipeline(2, "1f1b", {{"blocks", "1,two"}})})), HasSubstr("has 'two'"));

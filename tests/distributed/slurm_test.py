@@ -98,7 +98,7 @@ def told_to_stop(jobs):
     (saved, end) = [point["step"] for point in result["saved"]]
     assert 20 < saved < end == 801, result["saved"]
     (note,) = [note for note in result["notes"] if "interrupted" in note]
-    assert f"with step {saved};" in note, note
+    assert f"at step {saved}," in note, note
     assert f"{RUN} continues from its state before step {saved}" in jobs.output(job), jobs.output(job)
     events = jobs.events(job)
     (interrupted,) = [event for event in events if event["event"] == "interrupted"]

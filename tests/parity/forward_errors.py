@@ -82,7 +82,7 @@ CASES = [
     (None, ["--plugin", "lara"], 1, ["did you mean 'lora'"]),
     (None, ["--plugin", "lora:rnk=8"], 1, ["unknown option 'rnk'", "did you mean 'rank'"]),
     (None, ["--plugin", "lora:rank=many"], 1, ["'rank'", "many"]),
-    (None, ["--plugin", "lora:8"], 2, ["'8' is no key=value"]),
+    (None, ["--plugin", "lora:8"], 2, ["'8' is not key=value"]),
     (None, ["--plugin", "lora:rank=8,rank=4"], 2, ["'rank' is given twice"]),
     (None, ["--plugin", "lora", "--plugin", "lora"], 1, ["stacked twice"]),
 ]

@@ -286,7 +286,7 @@ def test_nothing_is_lost(work):
 
     calling = {"role": "assistant", "content": None, "tool_calls": CALL}
     refused("plain", {"messages": [asked, calling]}, "tool calls of trained answers")
-    refused("plain", {"messages": [asked, answer], "tools": TOOLS}, "definitions of tools: 1 line", "'weather'")
+    refused("plain", {"messages": [asked, answer], "tools": TOOLS}, "tool definitions: 1 line", "'weather'")
     lines, _ = made("calls", {"messages": [asked, calling, {"role": "tool", "content": "3"}, answer], "tools": TOOLS})
     call = '[weather {"place": "Köln", "days": 3}]<|eot|>'
     assert decoded(tokenizers["calls"], lines[0]) == [call, "4<|eot|>"], decoded(tokenizers["calls"], lines[0])

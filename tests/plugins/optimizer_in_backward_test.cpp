@@ -116,7 +116,8 @@ TEST(OptimizerInBackward, SumsOverMicroBatchesFirst) {
   Training in_backward(spec);
   expect_the_same(in_backward, plain);
   EXPECT_EQ(in_backward.gradients(), plain.gradients()) << "all are there until the last micro-batch";
-  EXPECT_THAT(in_backward.run.session().log().notes(), ElementsAre(HasSubstr("3 micro-batches add up")));
+  EXPECT_THAT(in_backward.run.session().log().notes(),
+              ElementsAre(HasSubstr("3 micro-batches are accumulated")));
 }
 
 TEST(OptimizerInBackward, RefusesByNameWhatLooksAtAllGradients) {
@@ -125,16 +126,16 @@ TEST(OptimizerInBackward, RefusesByNameWhatLooksAtAllGradients) {
   };
   EXPECT_THAT(opened({use("clip_grad_norm")}), HasSubstr("clip_grad_norm"));
   EXPECT_THAT(opened({use("mixed_precision", {{"dtype", "fp16"}})}),
-              HasSubstr("'mixed_precision' edits them"));
+              HasSubstr("'mixed_precision' needs all of them"));
   const auto edited = [](const std::function<void(Recipe&)>& edit) {
     return error_of([&] { Trained trained(nano_spec({kInBackward}), edit); });
   };
   EXPECT_THAT(edited([](Recipe& recipe) { recipe.gradients.replace([](Gradients&, Update&) {}); }),
-              HasSubstr("'test' edits them"));
+              HasSubstr("'test' needs all of them"));
   EXPECT_THAT(edited([](Recipe& recipe) {
                 recipe.gradients.wrap(Phase::optimizer, [](auto inner, const Module&) { return inner; });
               }),
-              HasSubstr("'test' edits them"));
+              HasSubstr("'test' needs all of them"));
   Trained in_bf16(nano_spec(with({use("mixed_precision")})));
 }
 

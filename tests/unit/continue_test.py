@@ -108,7 +108,7 @@ def check_equal(label, name, interruptions):
         untimed, interruptions)
     notes = [note for note in here["notes"] if "interrupted" in note]
     if interruptions:
-        assert len(notes) == 1 and "with step " + ", ".join(map(str, interruptions)) + ";" in notes[0], (notes, interruptions)
+        assert len(notes) == 1 and "at step " + ", ".join(map(str, interruptions)) + "," in notes[0], (notes, interruptions)
     else:
         assert not notes, notes
 

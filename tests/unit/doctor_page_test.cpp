@@ -78,7 +78,7 @@ TEST(DoctorPage, WhatIsMissingIsNamed) {
   EXPECT_THAT(page, HasSubstr("Plugins     none found\n"));
   EXPECT_THAT(page, HasSubstr("Python      none\n"));
   EXPECT_THAT(page, HasSubstr("compile plugin: not available, there is no Python\n"));
-  EXPECT_THAT(page, HasSubstr("charts: no, vl-convert-python is not installed there"));
+  EXPECT_THAT(page, HasSubstr("charts: not available, vl-convert-python is not installed"));
   EXPECT_THAT(page, HasSubstr("Warnings    the machine is busy\n            the governor\n"));
 }
 }  // namespace

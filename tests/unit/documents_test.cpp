@@ -322,7 +322,7 @@ TEST_F(DocumentsTest, APluginThatLaysThemWronglyIsNamed) {
                    [&](std::span<const int64_t>, int64_t) { return rows; });
     });
   };
-  EXPECT_THAT(refusal({{0}, {0}}), HasSubstr("document 0 is there twice"));
+  EXPECT_THAT(refusal({{0}, {0}}), HasSubstr("document 0 occurs twice"));
   EXPECT_THAT(refusal({{0}, {2}}), HasSubstr("there is no document 2"));
   EXPECT_THAT(refusal({{0, 1}}), HasSubstr("a sequence of 2 positions has documents of 3"));
   EXPECT_THAT(refusal({{0}}), HasSubstr("1 document in no sequence"));

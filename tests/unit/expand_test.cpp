@@ -279,12 +279,11 @@ TEST(Expand, AdditionsAndRemovalsLeadFromThePreviousVariantToThis) {
 TEST(Expand, RefusesWithTheRungsPlace) {
   Rung off = rung("off", {});
   off.without = {"unknown"};
-  EXPECT_THAT(
-      error_of([&] {
-        expand(ladder({rung("on", {"a"}), off}));
-      }),
-      HasSubstr(
-          "off.lua:1: rung 'off': without names 'unknown', which is not stacked\n  hint: stacked here: a"));
+  EXPECT_THAT(error_of([&] {
+                expand(ladder({rung("on", {"a"}), off}));
+              }),
+              HasSubstr("off.lua:1: rung 'off': without names 'unknown', which is not stacked\n  hint: "
+                        "plugins stacked at this rung: a"));
   EXPECT_THAT(
       error_of([&] {
         expand(ladder({rung("on", {"a"}), rung("on again", {"a"})}));

@@ -125,7 +125,7 @@ TEST(OptionSchema, RefusesWhatCannotBeMeant) {
   EXPECT_THAT(bad_schema(R"({"name": "a", "type": "integer", "doc": "d", "min": "x"})"),
               HasSubstr("'min' of option 'a' must be an integer"));
   EXPECT_THAT(bad_schema(R"({"name": "a", "type": "string", "doc": "d", "max": 1})"),
-              HasSubstr("'max' of option 'a' is for numbers"));
+              HasSubstr("'max' of option 'a' is allowed for numbers"));
   EXPECT_THAT(bad_schema(R"({"name": "a", "type": "integer", "doc": "d", "choices": ["x"]})"),
               HasSubstr("'choices' of option 'a' are allowed for strings and lists"));
   EXPECT_THAT(bad_schema(R"({"name": "a", "type": "string", "doc": "d", "choices": []})"),

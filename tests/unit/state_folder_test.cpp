@@ -109,7 +109,7 @@ TEST_F(StateFolderTest, DamageIsNamedWithItsFile) {
   EXPECT_THAT(error_of([&] { StateFolder{folder_}; }), HasSubstr("has no index of a state"));
   const std::pair<const char*, const char*> wrong[] = {
       {"[]", "index of the state is"},
-      {R"({"t": {}})", "says of 't'"},
+      {R"({"t": {}})", "invalid entry 't'"},
       {R"({"t": {"key": "w", "shape": [-1], "boxes": []}})", "has a shape [-1]"},
       {R"({"t": {"key": "w", "shape": [9000000000000000000, 9], "boxes": []}})", "invalid shape"},
       {R"({"t": {"key": "w", "shape": [12], "boxes": [[[0, 13]]]}})", "invalid box"},

@@ -299,7 +299,7 @@ TEST(RunEnd, EpochsAreWholeStepsAndNoMoreThanTheStepsAskedFor) {
   EXPECT_EQ(RunEnd(spec, 21, 4).why_shorter(), "2 epochs were complete after 11 steps");
   EXPECT_EQ(RunEnd(spec, 2100, 4).steps(), 103);
   EXPECT_EQ(RunEnd(spec, 2100, 4).why_shorter(), "");
-  EXPECT_NE(error_of([&] { RunEnd(spec, 5, 4); }).find("2 epochs of 5 sequences makes 3 steps of 4"),
+  EXPECT_NE(error_of([&] { RunEnd(spec, 5, 4); }).find("2 epochs of 5 sequences gives 3 steps of 4"),
             std::string::npos);
 }
 

@@ -633,7 +633,7 @@ TEST_F(Controller, ResumeKeepsTheArguments) {
   run(e, resuming());
   EXPECT_THAT(starts(), IsEmpty()) << "the script reads one more";
   e.arguments["layers"] = 8;
-  EXPECT_THAT(error_of([&] { run(e, resuming()); }), HasSubstr("begun with layers = 4, not 8"));
+  EXPECT_THAT(error_of([&] { run(e, resuming()); }), HasSubstr("started with layers = 4, not 8"));
   EXPECT_EQ(load_report(report()).experiment.arguments.at("layers"), 4);
 }
 

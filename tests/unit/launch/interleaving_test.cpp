@@ -129,10 +129,10 @@ TEST_F(Socket, NonsenseIsRefused) {
   const std::string ready = R"({"type":"ready","rank":0,"ranks":1,"seconds":0.1})",
                     done = R"({"type":"done","seconds":0.1})";
   EXPECT_THAT(refusal({"good morning"}), HasSubstr("a message"));
-  EXPECT_THAT(refusal({R"({"type":"go"})"}), HasSubstr(R"(it said {"type":"go"})"));
-  EXPECT_THAT(refusal({done}), HasSubstr(R"("ready" comes first)"));
+  EXPECT_THAT(refusal({R"({"type":"go"})"}), HasSubstr(R"(its message: {"type":"go"})"));
+  EXPECT_THAT(refusal({done}), HasSubstr(R"("ready" must come first)"));
   EXPECT_THAT(refusal({ready, done}), HasSubstr("without having been asked"));
-  EXPECT_THAT(refusal({ready, ready}), HasSubstr(R"("ready" comes first and once)"));
+  EXPECT_THAT(refusal({ready, ready}), HasSubstr(R"("ready" must come first and once)"));
   EXPECT_THAT(refusal({R"({"type":"ready","rank":2,"ranks":2,"seconds":0.1})"}),
               HasSubstr("rank does not exist"));
   EXPECT_THAT(refusal({R"({"type":"ready","rank":0,"ranks":1})"}), HasSubstr("seconds"));
@@ -402,7 +402,7 @@ TEST_F(Interleaving, WhoSpeaksNonsenseFails) {
   EXPECT_THAT(reason("01-turnjunk-r1"), HasSubstr("not valid JSON"));
   EXPECT_EQ(status("02-turntwice-r1"), "failed");
   EXPECT_THAT(reason("02-turntwice-r1"),
-              AllOf(HasSubstr("without having been asked"), HasSubstr("it said {")));
+              AllOf(HasSubstr("without having been asked"), HasSubstr("its message: {")));
   EXPECT_EQ(status("03-good-r1"), "ok");
 }
 
