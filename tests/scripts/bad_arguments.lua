@@ -96,7 +96,7 @@
 -- expect: bad_arguments.lua:299, plugin 'mixed_precision': option 'dtype' must be one of 'bf16', 'fp16', but is "bf61"
 -- expect:   hint: did you mean 'bf16'?
 -- expect: bad_arguments.lua:300, plugin 'gradient_accumulation': option 'steps' is required
--- expect:   hint: it is an integer of at least 2: micro-batches
+-- expect:   hint: give an integer of at least 2: micro-batches
 -- expect: bad_arguments.lua:301: rush.rung: options must be a table, but is 8
 -- expect: bad_arguments.lua:302: rush.rung: options without a plugin
 -- expect:   hint: write rush.rung(name, plugin, options)

@@ -3,11 +3,11 @@
 -- expect:   hint: did you mean 'forward_time'?
 -- expect: false	grid.lua:39: exp:grid: against names 'c', which is not a rung of the grid
 -- expect:   hint: did you mean 'a'?
--- expect: false	grid.lua:40: exp:grid: x and curves is required together
+-- expect: false	grid.lua:40: exp:grid: x and curves must be given together
 -- expect:   hint: x = "train.seq_len", curves = { "peak_memory" }
 -- expect: false	grid.lua:41: exp:grid: 'train.dtype' is not a numeric setting
 -- expect:   hint: for example x = "train.seq_len"
--- expect: false	grid.lua:42: exp:grid: x and curves is required together
+-- expect: false	grid.lua:42: exp:grid: x and curves must be given together
 -- expect:   hint: x = "train.seq_len", curves = { "peak_memory" }
 -- expect: false	grid.lua:43: exp:grid: 1 names for 2 axes
 -- expect:   hint: name each axis, or none

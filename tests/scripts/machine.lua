@@ -9,7 +9,7 @@
 -- expect: ladder 1 'flash' over 0: +flash_attention expecting {"speedup":1.75,"memory":0.7,"source":"a paper","on":"A100-80GB, sequence 2048"} (machine.lua:41)
 -- expect: ladder 2 'beside' over 0: +lora {"rank":4,"alpha":16.0,"target_modules":["q_proj"]} (machine.lua:44)
 -- expect: false	machine.lua:49: rush.max_batch: no GPU was found, so its memory is unknown
--- expect:   hint: give the memory, for example memory = "16GB
+-- expect:   hint: give the memory, for example memory = "16GB"
 -- expect: false	machine.lua:50: rush.max_batch: unknown field 'memroy'
 -- expect:   hint: did you mean 'memory'?
 -- expect: false	machine.lua:51: rush.preset: no names

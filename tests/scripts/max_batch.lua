@@ -7,14 +7,14 @@
 -- expect: ladder 2 'long' over 1: train={"micro_batch":2,"accumulation":24,"seq_len":2048} (max_batch.lua:35)
 -- expect: ladder 3 'short again' over 2: train={"micro_batch":16,"accumulation":3,"seq_len":256} (max_batch.lua:36)
 -- expect: false	max_batch.lua:40: exp:ladder: no GPU was found, so its memory is unknown
--- expect:   hint: give the memory, for example memory = "16GB
+-- expect:   hint: give the memory, for example memory = "16GB"
 -- expect: false	max_batch.lua:44: rung 'b' sets train.micro_batch, but batch = "max" chooses the batch
--- expect:   hint: remove the setting, or move this rung to a ladder without batch = "max
+-- expect:   hint: remove the setting, or move this rung to a ladder without batch = "max"
 -- expect: false	max_batch.lua:45: rung 'b': the memory of its step cannot be predicted
 -- expect:   hint: set trial = true to find the batch by test runs
 -- expect: false	max_batch.lua:42: rung 'another': not even one sequence fits into 100 bytes
 -- expect:   hint: raise memory, or use a shorter sequence or a smaller model
--- expect: false	max_batch.lua:40: exp:ladder: memory and trial need batch = "max
+-- expect: false	max_batch.lua:40: exp:ladder: memory and trial need batch = "max"
 -- expect:   hint: batch = "max"
 -- expect: false	max_batch.lua:40: exp:ladder: memory is 'much'
 -- expect:   hint: give bytes, or "20GB", "512MB", "16GiB"

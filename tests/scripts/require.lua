@@ -10,26 +10,26 @@
 -- expect: require.lua:49: no module 'nowhere'
 -- expect:   hint: looked for nowhere.lua in <scripts> and <library>
 -- expect: require.lua:49: '../scripts/ladder' is not the name of a module
--- expect:   hint: write words joined by dots: require "folder.file" names a file in the script's folder or the library"
+-- expect:   hint: write words joined by dots: require "folder.file" names a file in the script's folder or the library
 -- expect: require.lua:49: '/etc/passwd' is not the name of a module
--- expect:   hint: write words joined by dots: require "folder.file" names a file in the script's folder or the library"
+-- expect:   hint: write words joined by dots: require "folder.file" names a file in the script's folder or the library
 -- expect: require.lua:49: '..' is not the name of a module
--- expect:   hint: write words joined by dots: require "folder.file" names a file in the script's folder or the library"
+-- expect:   hint: write words joined by dots: require "folder.file" names a file in the script's folder or the library
 -- expect: require.lua:49: '.hidden' is not the name of a module
--- expect:   hint: write words joined by dots: require "folder.file" names a file in the script's folder or the library"
+-- expect:   hint: write words joined by dots: require "folder.file" names a file in the script's folder or the library
 -- expect: require.lua:49: 'modules.' is not the name of a module
--- expect:   hint: write words joined by dots: require "folder.file" names a file in the script's folder or the library"
+-- expect:   hint: write words joined by dots: require "folder.file" names a file in the script's folder or the library
 -- expect: require.lua:49: '' is not the name of a module
--- expect:   hint: write words joined by dots: require "folder.file" names a file in the script's folder or the library"
+-- expect:   hint: write words joined by dots: require "folder.file" names a file in the script's folder or the library
 -- expect: require.lua:49: 'modules..shared' is not the name of a module
--- expect:   hint: write words joined by dots: require "folder.file" names a file in the script's folder or the library"
+-- expect:   hint: write words joined by dots: require "folder.file" names a file in the script's folder or the library
 -- expect: require.lua:49: 'modules/shared' is not the name of a module
--- expect:   hint: write words joined by dots: require "folder.file" names a file in the script's folder or the library"
+-- expect:   hint: write words joined by dots: require "folder.file" names a file in the script's folder or the library
 -- expect: require.lua:49: no module 'io'
 -- expect:   hint: looked for io.lua in <scripts> and <library>
--- expect: require.lua:51: require needs its name of a module
+-- expect: require.lua:51: require needs the name of a module
 -- expect:   hint: for example require "optrush"
--- expect: require.lua:52: require needs its name of a module
+-- expect: require.lua:52: require needs the name of a module
 -- expect:   hint: for example require "optrush"
 -- expect: run modules/local, rounds 5
 -- expect: base 0 'base': /model/dim=64 /model/n_layers=2 /model/n_heads=4 /model/n_kv_heads=2 /model/ffn_dim=172

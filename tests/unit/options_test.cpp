@@ -133,7 +133,7 @@ TEST(OptionSchema, RefusesWhatCannotBeMeant) {
   EXPECT_THAT(bad_schema(R"({"name": "a", "type": "list", "doc": "d", "choices": ["x"], "default": ["y"]})"),
               HasSubstr("a list of strings from 'x', but is [\"y\"]"));
   EXPECT_THAT(bad_schema(R"({"name": "a", "type": "integer", "doc": "d", "effects": {"1": "model"}})"),
-              HasSubstr("'effects' of option 'a' are for booleans, and for options with 'choices'"));
+              HasSubstr("'effects' of option 'a' are allowed for booleans and for options with 'choices'"));
   EXPECT_THAT(bad_schema(R"({"name": "a", "type": "string", "doc": "d", "choices": ["bf16"],
                              "effects": {"bf61": "precision"}})"),
               HasSubstr("did you mean 'bf16'?"));

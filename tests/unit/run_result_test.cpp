@@ -90,7 +90,7 @@ TEST(RunResultJson, WhatIsWrongIsNamed) {
   EXPECT_EQ(error(Json::object()), "");
   EXPECT_THAT(error({{"status", "fine"}}), HasSubstr("unknown status 'fine'"));
   EXPECT_THAT(error({{"cause", "fate"}}), HasSubstr("unknown cause 'fate'"));
-  EXPECT_THAT(error({{"schema_version", 2}}), HasSubstr("schema_version 2 is not known"));
+  EXPECT_THAT(error({{"schema_version", 2}}), HasSubstr("schema_version 2 is not supported"));
   EXPECT_THAT(error({{"stesp", Json::array()}}), HasSubstr("unknown field 'stesp' of a run's result"));
   EXPECT_THAT(error({{"tokens_per_second", 0}}), HasSubstr("must be above 0"));
   EXPECT_THAT(error({{"steps", {{{"step", 0}}}}}), HasSubstr("field 'timed' is missing in a step"));

@@ -183,7 +183,7 @@ TEST(LlamaSpecJson, AnOddHeadIsFineWhereHeadDimIsGiven) {
 TEST(LlamaSpecJson, ACheckpointGivesEverythingElse) {
   EXPECT_EQ(to_json(llama_from_json({{"checkpoint", "/m"}}, kPlace)), Json({{"checkpoint", "/m"}}));
   EXPECT_THAT(llama_error(R"({"checkpoint": "/m", "dim": 64})"),
-              HasSubstr("model.dim would be ignored: the checkpoint '/m' gives it"));
+              HasSubstr("model.dim would be ignored: the checkpoint '/m' sets it"));
 }
 
 TEST(ValidateModel, KnowsItsKinds) {
