@@ -105,7 +105,7 @@ Batches::Batches(const RunSpec& spec, const Model& model, const Mesh& mesh, at::
   else
     training_.windows = open_training(spec, vocab_size);
   if (spec.validate.every == 0) return;
-  // One document per sequence, whatever the packing in training.
+  // One document per sequence, whatever the layout in training.
   if (const DataSpec& data = validation_data(spec); made_of_documents(data)) {
     validation_.documents = document_rows(data, spec, model, one_document_each,
                                           {.held_out = spec.validate.sequences, .gives_held_out = true});

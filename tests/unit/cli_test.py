@@ -67,10 +67,10 @@ def usage():
     (halves / "read").mkdir()
     (halves / "kept/experiment.json").write_text("{}")
     (halves / "read/report.md").write_text("# Read")
-    expect(optrush("report", "halves"), 1, "experiment.json is missing", "labels in it: kept")
+    expect(optrush("report", "halves"), 1, "experiment.json is missing", "labels in this folder: kept")
     expect(optrush("report", "halves/read"), 1, "experiment.json and results.json are missing")
     expect(optrush("run", "tiny.lua", "--set", "steps=1"), 2, "did you mean 'train.steps'?")
-    expect(optrush("run", "@quikstart", "--dry-run"), 2, "no experiment 'quikstart' ships", "did you mean 'quickstart'?")
+    expect(optrush("run", "@quikstart", "--dry-run"), 2, "no shipped experiment 'quikstart'", "did you mean 'quickstart'?")
     sdk = pathlib.Path(expect(optrush("sdk"), 0).stdout.strip())
     assert (sdk / "lib/cmake/OptimizationRush/OptimizationRushConfig.cmake").exists(), "a build tree is a prefix, too"
     assert pathlib.Path(expect(optrush("sdk", "--torch"), 0).stdout.strip(), "lib/libtorch_cpu.so").exists()
