@@ -93,7 +93,7 @@ void load_runs(const Sums& sums, Stored& stored) {
     throw Error(what + "the folder does not exist", "give reports/<experiment>/<label>");
   if (is_there(folder / "report.md"))
     throw Error(what + "experiment.json and results.json are missing",
-                "one of them is needed: run the experiment, or give the folder that a run wrote");
+                "run the experiment, or give a folder with one of these files");
   std::vector<std::string> labels;
   for (const auto& entry : fs::directory_iterator(folder))
     if (is_there(entry.path() / "experiment.json")) labels.push_back(entry.path().filename().string());
@@ -109,10 +109,10 @@ void check_order(const std::vector<Variant>& variants, const std::string& where)
         variant.same_as >= index)
       throw Error("variant '" + variant.name + "' is out of order", {}, where);
   }
-  if (variants.empty()) throw Error("there is no variant", {}, where);
+  if (variants.empty()) throw Error("it has no variants", {}, where);
 }
 
-/// What a report of only results.json stands for: a folder that was kept without its runs' files.
+/// A report from results.json alone: a folder without the files of its runs.
 Stored load_results(const fs::path& file) {
   const std::string where = file.string();
   const Json all = read_json(file);
@@ -120,7 +120,7 @@ Stored load_results(const fs::path& file) {
     const auto found = all.find(name);
     if (!all.is_object() || found == all.end())
       throw Error(std::string("field '") + name + "' is missing",
-                  "an earlier version wrote it: its report can be read, and not be rendered again", where);
+                  "an earlier version wrote it: the report is readable, but cannot be rendered again", where);
     return *found;
   };
   const auto list = [&](const char* name) -> const Json& {
@@ -134,7 +134,7 @@ Stored load_results(const fs::path& file) {
   check_order(stored.variants, where);
   stored.plans.assign(list("plans").begin(), list("plans").end());
   if (stored.plans.size() != stored.variants.size())
-    throw Error("'plans' has not one plan for each variant", {}, where);
+    throw Error("'plans' must have one plan for each variant", {}, where);
   for (const Json& plan : stored.plans) check_plan(plan, where);
   stored.context = part("context");
   if (!stored.context.empty()) context_from_json(stored.context, where);
@@ -150,7 +150,7 @@ Stored load_results(const fs::path& file) {
                            fs::last_write_time(file),
                            {}});
     if (static_cast<size_t>(stored.runs.back().spec.variant) >= stored.variants.size())
-      throw Error("run '" + stored.runs.back().id + "' is of no variant", {}, where);
+      throw Error("run '" + stored.runs.back().id + "' belongs to no variant", {}, where);
   }
   for (const Json& probe : list("probes")) stored.noise.push_back(noise_line_from_json(probe, where));
   stored.tried = part("tried");
