@@ -111,13 +111,13 @@ std::string finding(const Analysis& a) { return join(findings(a), " "); }
 TEST(TimeToLoss, TheFindingNamesWhoIsThereSoonest) {
   EXPECT_EQ(finding(reaching({{20, 100}, {12, 80}, {30, 90}})),
             "rung 1 is at a loss of 2.5 soonest, after 80 steps and 12.0 s, next base, after 100 steps and "
-            "20.0 s (of the seconds no claim is made).");
+            "20.0 s (no claim is made on the seconds).");
   EXPECT_THAT(finding(reaching({{10, 100}, {12, 80}, {9, 100}})),
               HasSubstr("rung 2 is at a loss of 2.5 soonest"));
   Analysis near = reaching({{20, 100}, {12, 80}, {30, 90}});
   near.rows[0].time_to_loss->since_before = 8.5;
   EXPECT_THAT(finding(near), HasSubstr("next base, after 100 steps and 20.0 s, a difference below the "
-                                       "8.50 s between two of the losses (of the"));
+                                       "8.50 s between two of the losses (no claim"));
   // Equally many steps as the first, and sooner there than the third.
   EXPECT_THAT(finding(reaching({{26, 130}, {12, 120}, {14, 120}})),
               HasSubstr("next rung 2, after 120 steps"));
@@ -129,10 +129,10 @@ TEST(TimeToLoss, TheFindingNamesWhoIsNotThere) {
   EXPECT_EQ(
       finding(reaching({{20, 100}, {12, 80}, {0, 0}, {0, 0}})),
       "rung 1 is at a loss of 2.5 soonest, after 80 steps and 12.0 s, next base, after 100 steps and "
-      "20.0 s; 2 rungs do not reach it, of which rung 2 ends at 2.900 (of the seconds no claim is made).");
+      "20.0 s; 2 rungs do not reach it, of which rung 2 ends at 2.900 (no claim is made on the seconds).");
   EXPECT_EQ(finding(reaching({{0, 0}, {12, 80}})),
             "only rung 1 reaches a loss of 2.5, after 80 steps and 12.0 s; base ends at 2.700 and does not "
-            "reach it (of the seconds no claim is made).");
+            "reach it (no claim is made on the seconds).");
   EXPECT_THAT(
       finding(reaching({{20, 100}, {12, 100}, {0, 0}})),
       HasSubstr("rung 1 is at a loss of 2.5 soonest, after 100 steps and 12.0 s; rung 2 ends at 2.900"));

@@ -75,6 +75,6 @@ void add_time_to_loss(const Analysis& a, Sentences& parts) {
     text += "; " +
             (others.size() == 1 ? "" : std::to_string(others.size()) + " rungs do not reach it, of which ") +
             comes_to(nearest(others)) + (others.size() == 1 ? " and does not reach it" : "");
-  parts.push_back(text + " (of the seconds no claim is made)");
+  parts.push_back(text + " (no claim is made on the seconds)");
 }
 }  // namespace optrush

@@ -199,6 +199,17 @@ void add_ends(const Analysis& a, Clauses& clauses) {
   }
 }
 
+/// "with fsdp, 4 ranks train 3.50x as many tokens/s as 1 (weak scaling, 88 % efficient)"
+void add_scaling_of_ranks(const Analysis& a, Clauses& clauses) {
+  Sentences sentences;
+  add_scaling(a, sentences);
+  for (const std::string& sentence : sentences) {
+    const size_t name = sentence.find(": "), communication = sentence.find(", with ");
+    clauses.push_back({kWhole, "with " + sentence.substr(0, name) + ", " +
+                                   without_intervals(sentence.substr(name + 2, communication - name - 2))});
+  }
+}
+
 void add(const Sentences& sentences, Clauses& clauses) {
   for (const std::string& sentence : sentences) clauses.push_back({kWhole, without_intervals(sentence)});
 }
@@ -228,11 +239,11 @@ std::string headline(const Analysis& a) {
   add_time_to_loss(a, answer);
   add_programs(a, answer);
   add(answer, clauses);
+  if (!a.tried.is_object()) add_scaling_of_ranks(a, clauses);
   if (!a.tried.is_object()) {
     add_stack(a, clauses);
     add_full_stack(a, clauses);
     add_grid(a, rest);
-    add_scaling(a, rest);
     add(rest, clauses);
   }
   if (clauses.empty()) return without_intervals(a.findings.front());

@@ -97,7 +97,12 @@ std::string html_cell(const Table::Column& column, const std::string& text, cons
 std::string html_bar(const Bars& bars, size_t row) {
   const auto bar = bars.place(row);
   constexpr double kWidth = 96, kLeast = 3;
-  if (!bar) return R"(<svg class="bar" width="96" height="14"></svg>)";
+  const auto any = [&] {
+    for (size_t i = 0; i < bars.intervals.size(); ++i)
+      if (bars.place(i)) return true;
+    return false;
+  };
+  if (!bar) return any() ? R"(<svg class="bar" width="96" height="14"></svg>)" : "";  // as wide as the others
   const double left = bar->low * kWidth;
   const double wide = std::max(kLeast, (bar->high - bar->low) * kWidth);
   const auto at = [](double x) { return fixed(x, 1); };
