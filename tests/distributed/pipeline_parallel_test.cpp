@@ -171,7 +171,7 @@ TEST(PipelineParallel, WhatCannotBeCutIsRefused) {
   odd.train.accumulation = 3;
   EXPECT_THAT(refusal(odd), HasSubstr("2 ranks does not support 3 micro-batches"));
   EXPECT_THAT(refusal(small_spec(2, {pipeline(2, "1f1b", {{"blocks", "1,1"}})})),
-              HasSubstr("puts 2 blocks on 2 stages; there are 3 blocks"));
+              HasSubstr("puts 2 blocks on 2 stages, but there are 3 blocks"));
   EXPECT_THAT(refusal(small_spec(2, {pipeline(2, "1f1b", {{"blocks", "1,two"}})})), HasSubstr("has 'two'"));
   EXPECT_THAT(refusal(small_spec(2, {pipeline(2, "1f1b", {{"chunks", 3}})})),
               HasSubstr("3 chunks per rank need schedule"));

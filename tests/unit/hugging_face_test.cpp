@@ -130,7 +130,7 @@ TEST_F(HuggingFace, ALimitIsRefusedOnlyWhereItMatters) {
   windowed["sliding_window"] = 128;
   config(windowed);
   EXPECT_EQ(run(128), "");
-  EXPECT_THAT(run(129), AllOf(HasSubstr("x.lua:3"), HasSubstr("128 positions only (sliding_window)"),
+  EXPECT_THAT(run(129), AllOf(HasSubstr("x.lua:3"), HasSubstr("128 positions only"),
                               HasSubstr("train.seq_len = 128 or less")));
   config(mistral);
   EXPECT_EQ(run(4096), "");
