@@ -69,7 +69,8 @@ def run(folder, script, seconds, runner=None):
 
 def sleeps_in_a_group_of_its_own(folder):
     """A program whose child is of another process group, and ignores SIGTERM; the child says that it is there."""
-    child = f"import signal, time, pathlib; signal.signal(15, signal.SIG_IGN); pathlib.Path({str(folder / 'there')!r}).touch(); time.sleep(600)"
+    child = (f"import signal, time, pathlib; signal.signal(15, signal.SIG_IGN); pathlib.Path({str(folder / 'there')!r}).touch(); "
+             "time.sleep(600)")
     return f"import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', {child!r}], process_group=0); time.sleep(600)"
 
 

@@ -136,7 +136,8 @@ def trace_rows(table, report, predicted):
         name, trace = variants.get(int(file.parent.name.split("-")[0])), read(file)
         if trace:
             kernels = sum(event.get("cat") in ("kernel", "gpu_memset") for event in trace["traceEvents"])
-            table.add(f"trace: {name}, kernels of a step", shown("launches", predicted.get(name, {}).get("launches")), f"{kernels:,}")
+            table.add(f"trace: {name}, kernels of a step", shown("launches", predicted.get(name, {}).get("launches")),
+                      f"{kernels:,}" if kernels else None)
 
 
 def bandwidth_rows(table, report):

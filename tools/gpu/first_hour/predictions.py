@@ -32,7 +32,8 @@ def predicted_rung(variant, plan, rates):
         return found
     found["launches"] = costs["total"]["launches"]
     if rates:
-        used = SimpleNamespace(matmul=rates["matmul"], bandwidth=rates["bandwidth"], attention=rates.get(attention_kernel(variant), rates[CUDNN]))
+        attention = rates.get(attention_kernel(variant), rates[CUDNN])
+        used = SimpleNamespace(matmul=rates["matmul"], bandwidth=rates["bandwidth"], attention=attention)
         seconds = max(sum(parts_of(costs, used).values()), found["launches"] * LAUNCH)
         problem = plan["problem"]
         found["tokens_per_second"] = problem["global_batch"] * problem["seq_len"] / seconds

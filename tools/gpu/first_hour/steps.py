@@ -16,6 +16,7 @@ class Places:
     reports: Path
     outputs: Path       # of the step alone
     memory_bytes: int   # of the card
+    stand_in: bool      # it computes nothing: there is nothing to compare
     best: tuple = ()    # rungs of the flagship: the fastest without a compiler, with ours, with PyTorch's
 
     def optrush(self, *words):
@@ -45,7 +46,8 @@ def flagship(name, title, minutes, rungs, expected=None, rounds=1, preset="full"
     """`rungs` of Places; none: all."""
     def command(at):
         only = [word for rung in rungs(at) for word in ("--only", rung)]
-        return at.run("flagship", name, "--preset", preset, "--rounds", str(rounds), *only, *more)
+        unchecked = ["--set", "compile.self_check=false"] if at.stand_in and preset == "full" else []
+        return at.run("flagship", name, "--preset", preset, "--rounds", str(rounds), *only, *more, *unchecked)
 
     return Step(name, title, minutes, command, report="flagship", expected=expected or {})
 
@@ -63,6 +65,13 @@ def memcheck_step(program, minutes):
 
     return Step(f"memcheck_{program}", f"memcheck over {program}", minutes, command, needs="compute-sanitizer",
                 expected={"exit code": "0"})
+
+
+def check(at):
+    """Its cases are kept, so that the next call goes on."""
+    words = ["--without-values"] if at.stand_in else []
+    return at.optrush("check", "--device", "cuda", "--for", "6m", "--resume", "--folder", at.outputs / "state",
+                      "--json", at.outputs / "check.json", *words)
 
 
 def larger(at):
@@ -95,9 +104,7 @@ STAGES = {
         flagship("rounds", "Three rounds of the best", 3.2, lambda at: at.best, rounds=3),
     ],
     3: [
-        Step("check", "Every plugin, alone and with the others", 6.5,
-             lambda at: at.optrush("check", "--device", "cuda", "--for", "6m", "--resume", "--folder", at.outputs / "state",
-                                   "--json", at.outputs / "check.json"), expected={"cases that failed": "0"}),
+        Step("check", "Every plugin, alone and with the others", 6.5, check, expected={"cases that failed": "0"}),
         memcheck_step("test_gpu_kernel_gpu", 1),
         memcheck_step("test_fused_kernels_gpu", 1.5),
     ],

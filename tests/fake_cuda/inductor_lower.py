@@ -1,0 +1,53 @@
+"""inductor_lower.py CACHE OUT: for each unit that the plugin `compile` keeps in CACHE, Inductor's kernels for a GPU and the calls
+between them as Python, beside the graphs that they are made of. On the stand-in: nothing is computed, so nothing is folded either.
+
+OUT/UNIT/HALF.kernels.py, HALF.graph.py and HALF.json (inputs), where HALF is forward or backward: inductor_values.py reads them."""
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import torch._inductor.config as config
+from torch._inductor.compile_fx import compile_fx_inner
+from torch._inductor.graph import GraphLowering
+
+
+def helper_of(folder):
+    """The plugin's own compiler, as this unit was compiled with."""
+    sys.path.insert(0, str(folder))
+    spec = importlib.util.spec_from_file_location("helper", folder / "inductor.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    sys.path.remove(str(folder))
+    return module
+
+
+def lower_unit(folder, out):
+    helper, halves, sources = helper_of(folder), iter(("forward", "backward")), []
+    request = json.loads((folder / "request.json").read_text())
+    GraphLowering.save_output_code = staticmethod(sources.append)
+
+    def lower(module, examples, options):
+        with config.patch({key: value for key, value in options.items() if not key.startswith("aot_inductor")}):
+            compile_fx_inner(module, list(examples))
+        half = next(halves)
+        (out / f"{half}.kernels.py").write_text(sources[-1])
+        (out / f"{half}.graph.py").write_text(module.code)
+        inputs = [[list(tensor.shape), list(tensor.stride()), str(tensor.dtype).removeprefix("torch.")] for tensor in examples]
+        (out / f"{half}.json").write_text(json.dumps(inputs))
+
+    helper.inductor.aot_compile = lower
+    helper.package_aoti = lambda *_: None
+    meta = (folder / "meta.json").read_text()
+    with helper.tools_for(request):
+        helper.compile_unit(folder, request)
+    (folder / "meta.json").write_text(meta)
+
+
+if __name__ == "__main__":
+    config.joint_graph_constant_folding = False
+    config.fx_graph_cache = False
+    cache, out = map(Path, sys.argv[1:])
+    for request in sorted(cache.glob("*/request.json")):
+        (out / request.parent.name).mkdir(parents=True)
+        lower_unit(request.parent, out / request.parent.name)
