@@ -244,7 +244,7 @@ TEST_F(OfRank0, WhoIsNotOfTheJobIsRefused) {
   EXPECT_THAT(refused([](Hello& h) { h.script_sha256 = "other"; }), HasSubstr("different script"));
   EXPECT_THAT(followers_.missing(2), HasSubstr("rank 1: it was refused: it has a different script"));
   EXPECT_THAT(refused([](Hello& h) { h.version = "0"; }), HasSubstr("different version"));
-  EXPECT_THAT(refused([](Hello& h) { h.size = 4; }), HasSubstr("rank 1 of 4, and rank 0 as one of 3"));
+  EXPECT_THAT(refused([](Hello& h) { h.size = 4; }), HasSubstr("rank 1 of 4, but rank 0 as one of 3"));
   EXPECT_THAT(refused([](Hello& h) { h.rank = 7; }), HasSubstr("different number of ranks"));
   EXPECT_THAT(refused([](Hello& h) { h.job = "k"; }), HasSubstr("another job"));
   Channel first = connected();

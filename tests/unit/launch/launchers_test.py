@@ -233,7 +233,7 @@ def other_script(job):
 def other_size(job):
     processes = [job.by_slurm(0), job.by_slurm(1, size=3)]
     code, out, error = end_of(processes[0])
-    expect(code == 1 and "rank 1 of 3, and rank 0 as one of 2" in error, error)
+    expect(code == 1 and "rank 1 of 3, but rank 0 as one of 2" in error, error)
     expect(end_of(processes[1])[0] == 1, "it is refused")
     expect(job.results()["good"][0] == "failed", job.results())
 
