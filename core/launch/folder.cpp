@@ -113,9 +113,9 @@ bool has_report(const fs::path& folder) {
 
 void clear_report(const fs::path& folder) {
   // The journal first: whatever a kill leaves behind then counts as never started.
-  for (const char* name :
-       {"journal.jsonl", "experiment.json", "variants.json", "plans.json", "context.json", "noise.jsonl",
-        "peaks.jsonl", "report.md", "report.html", "results.csv", "results.json", "tried.json"})
+  for (const char* name : {"journal.jsonl", "experiment.json", "variants.json", "plans.json", "context.json",
+                           "noise.jsonl", "peaks.jsonl", "report.md", "report.html", "results.csv",
+                           "results.json", "summary.json", "summary.txt", "tried.json"})
     fs::remove_all(folder / name);
   remove_unfinished(folder);
   std::vector<fs::path> pictures;

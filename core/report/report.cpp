@@ -27,7 +27,7 @@ namespace {
 std::string write_files(const fs::path& folder, const Analysis& analysis, bool png) {
   const Document document = make_document(analysis);
   write_file(folder / "results.csv", csv(analysis));
-  write_json(folder / "results.json", results_json(analysis));
+  write_file(folder / "results.json", results_text(results_json(analysis)));
   const Summary summary = summary_of(analysis);
   write_json(folder / "summary.json", to_json(summary));
   write_file(folder / "summary.txt", summary_line(summary));

@@ -125,6 +125,15 @@ TEST(ReportOfResults, IsTheSame) {
   unsetenv("OPTRUSH_PYTHON");
 }
 
+TEST(ReportOfResults, HaveALineForEachRun) {
+  const Json results = results_json(test::analysis_of(test::short_ladder()));
+  const std::string text = results_text(results);
+  EXPECT_EQ(Json::parse(text), results);
+  size_t lines = 0;
+  for (size_t at = 0; (at = text.find("\n {\"id\":", at)) != std::string::npos; ++at) ++lines;
+  EXPECT_EQ(lines, results.at("runs").size());
+}
+
 TEST(ReportOfResults, OfAnEarlierVersionIsRefused) {
   const testing::TemporaryFolder folder;
   test::short_ladder().write(folder.path());

@@ -195,6 +195,25 @@ Json ratio_json(const std::optional<Ratio>& ratio) {
           {"more_rounds", or_null(verdict.more)}};
 }
 
+std::string results_text(const Json& results) {
+  const auto line = [](const Json& part) { return part.dump(-1, ' ', true, Json::error_handler_t::replace); };
+  std::string text = "{";
+  for (const auto& [name, part] : results.items()) {
+    text += (text.size() == 1 ? "\n" : ",\n") + line(name) + ": ";
+    if (!part.is_array() || part.empty()) {
+      text += line(part);
+      continue;
+    }
+    const char* separator = "[\n ";
+    for (const Json& item : part) {
+      text += separator + line(item);
+      separator = ",\n ";
+    }
+    text += "\n]";
+  }
+  return text + "\n}\n";
+}
+
 Json results_json(const Analysis& a) {
   Json rows = Json::array(), ablation = Json::array(), programs = Json::array(), runs = Json::array(),
        scaling = Json::array();

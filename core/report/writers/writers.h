@@ -14,6 +14,9 @@ std::string markdown_table(const Table&);
 std::string csv(const Analysis&);
 /// results.json: everything, with the raw samples (docs/schema/results.schema.json).
 Json results_json(const Analysis&);
+/// It as the file has it: a line for each part, and for each item of a list. Without the spaces it is a third
+/// as long, and what changed is a line.
+std::string results_text(const Json& results);
 /// A ratio as everything that is JSON has it; null where there is none.
 Json ratio_json(const std::optional<Ratio>&);
 
