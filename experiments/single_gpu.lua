@@ -1,8 +1,10 @@
 -- Which optimizations pay for Llama 3.2 1B on one GPU, in which order?
 --
 -- From a plain fp32 step up, one optimization on top of the other, with PyTorch's own best beside them in the same
--- rounds. On a GPU with 100 GB or more sequences have 4,096 tokens, on a smaller one 2,048; the micro-batch is the
--- largest that the plans say fits. The smallest card has 44 GB: one sequence of the bf16 rung takes 38 GB by its plan.
+-- rounds. On a GPU with 79 GB or more sequences have 4,096 tokens, on a smaller one 2,048; the micro-batch is the
+-- largest that the plans say fits, chosen again once less memory is needed. Below 100 GB the bf16 rung has fused
+-- attention, without which a sequence of 4,096 takes 78 GiB. The smallest card has 44 GB: one sequence of 2,048 takes
+-- 38 GB there by its plan.
 -- On a CPU a small model goes up the same ladder. Tokens are bytes of real text, so only 256 of the 128,256 entries of
 -- the vocabulary occur; the work of a step does not depend on that, the loss does.
 --
@@ -26,7 +28,8 @@ if gpu and memory < SMALLEST and not own.given then
     gpu.name, memory / 2 ^ 30, SMALLEST / 2 ^ 30), 0)
 end
 
-local length = not on_gpu and 256 or memory >= 100e9 and 4096 or 2048
+local LONG, ROOMY = 79e9, 100e9 -- for 4,096 tokens; for them without fused attention
+local length = not on_gpu and 256 or memory >= LONG and 4096 or 2048
 local model = own.model(on_gpu and rush.llama "llama-3.2-1b" or rush.llama("tiny", { vocab_size = 8192 }))
 local train = own.train(model, {
   micro_batch = 1,
@@ -62,21 +65,27 @@ local function add(rung)
   ladder[#ladder + 1] = rung
 end
 
-local bf16 = precision.name == "bf16"
-if bf16 then add(rush.rung("bf16 autocast", "mixed_precision", { dtype = "bf16" }, { expect = published(3.5) })) end
-add(rush.rung("fused AdamW", "fused_adamw", {}, { expect = published(1.1) }))
-
 -- The two fused kernels of a GPU; the faster one stays.
+local hopper = not gpu or tonumber(gpu.sm:match "%d+") >= 90
+local kernels = hopper and { "flash", "cudnn" } or { "cudnn", "flash" }
 local expect_of_flash = published(1.75, 0.7)
+local bf16 = precision.name == "bf16"
+local together = bf16 and on_gpu and length == 4096 and memory < ROOMY
+local autocast = { "mixed_precision", { dtype = "bf16" } }
+if together then
+  local plugins = { autocast, { "flash_attention", { kernel = kernels[1] } } }
+  add(rush.rung("bf16 autocast, attention " .. kernels[1], { plugins = plugins, expect = published(3.5 * 1.75) }))
+elseif bf16 then
+  add(rush.rung("bf16 autocast", { plugins = { autocast }, expect = published(3.5) }))
+end
+add(rush.rung("fused AdamW", "fused_adamw", {}, { expect = published(1.1) }))
 if not on_gpu then
   add(rush.rung("FlashAttention", "flash_attention", {}, { expect = expect_of_flash }))
 else
-  local hopper = not gpu or tonumber(gpu.sm:match "%d+") >= 90
-  local kernels = hopper and { "flash", "cudnn" } or { "cudnn", "flash" }
   local function attention(kernel, settings)
     add(rush.rung("attention " .. kernel, "flash_attention", { kernel = kernel }, settings))
   end
-  attention(kernels[1], { expect = expect_of_flash })
+  if not together then attention(kernels[1], { expect = expect_of_flash }) end
   attention(kernels[2], { replace = "flash_attention" })
 end
 
@@ -103,6 +112,7 @@ add(rush.rung("fused kernels", "fused_kernels"))
 add(rush.rung("fused loss", "fused_linear_cross_entropy"))
 local eager = bf16 and "bf16 weights" or "fused loss"
 if bf16 then add(rush.rung(eager, "bf16_weights", {}, { replace = { "mixed_precision", "fused_adamw" } })) end
+local larger = on_gpu and largest_batch() or batch
 add(rush.rung("compile", "compile", {}, { expect = published(1.2, 0.9) }))
 if full then
   local autotuned = { mode = "max-autotune-no-cudagraphs" }
@@ -115,7 +125,19 @@ add(pytorch { name = "PyTorch", with = with })
 add(pytorch { name = "PyTorch, torch.compile", with = with, compile = "default" })
 if full then add(pytorch { name = "PyTorch, max-autotune", with = with, compile = "max-autotune" }) end
 
-if bf16 then add(rush.rung("float8", "float8", { recipe = "tensorwise" }, { over = "compile" })) end
+-- The optimizer's traffic over more tokens.
+local compiled = "compile"
+if larger > batch then
+  local function with_more(below)
+    local name = ("%s, micro-batch %d"):format(below, larger)
+    add(rush.rung(name, { over = below, train = { micro_batch = larger } }))
+    return name
+  end
+  eager = with_more(eager)
+  compiled = with_more(compiled)
+end
+
+if bf16 then add(rush.rung("float8", "float8", { recipe = "tensorwise" }, { over = compiled })) end
 if bf16 and full then add(rush.rung("float8, row-wise", "float8", { recipe = "rowwise" }, { replace = "float8" })) end
 
 -- Less memory for more time, over the last rung without a compiler, where recomputation gives the same bits.

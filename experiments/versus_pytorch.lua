@@ -1,10 +1,11 @@
 -- Does the top of our ladder beat PyTorch's own on the same machine?
 --
 -- The stack of the host beside transformers + SDPA + fused AdamW + torch.compile, with the default malloc and with
--- jemalloc: the same initial values, tokens and threads, in the same rounds. Both sides run bf16 autocast on a GPU
--- and on a CPU whose matmuls are faster in bf16, else fp32; --arg precision decides. On a CPU the model is a Llama that
+-- jemalloc: the same initial values, tokens and threads, in the same rounds. Both sides run bf16 autocast, and bf16
+-- weights with fp32 masters, on a GPU and on a CPU whose matmuls are faster in bf16, else fp32; --arg precision decides.
+-- Attention is what LibTorch chooses on both sides: cuDNN's kernel on sm_90. On a CPU the model is a Llama that
 -- fills two cores; on a GPU it has the blocks of Llama 3.2 1B, four of them in the short form and all sixteen in the
--- full one.
+-- full one, and the base is in bf16 with fused attention, without which the full form takes 92 GiB.
 --
 --   ./optrush setup peers                                         installs transformers and jemalloc, once
 --   ./optrush run experiments/versus_pytorch.lua                  four rounds
@@ -29,15 +30,20 @@ local exp = rush.experiment {
   model = model,
   data = rush.text(rush.corpus "libtorch"),
   train = own.train(model, train),
+  plugins = gpu and precision.plugins { "flash_attention" } or {},
 }
 
 -- Ours, one on top of the other. The compiler fuses operators by itself, from their plain form.
-local ladder = precision.rungs "bf16 autocast"
+local ladder = gpu and {} or precision.rungs "bf16 autocast"
 ladder[#ladder + 1] = rush.rung("fused AdamW", "fused_adamw")
-ladder[#ladder + 1] = rush.rung("SDPA", "flash_attention")
+if not gpu then ladder[#ladder + 1] = rush.rung("SDPA", "flash_attention") end
 if not gpu then ladder[#ladder + 1] = rush.rung("caching allocator", "cpu_allocator") end
 ladder[#ladder + 1] = rush.rung("fused kernels", "fused_kernels")
 ladder[#ladder + 1] = rush.rung("fused loss", "fused_linear_cross_entropy")
+if precision.name == "bf16" then
+  local replaced = { replace = { "mixed_precision", "fused_adamw" } }
+  ladder[#ladder + 1] = rush.rung("bf16 weights", "bf16_weights", {}, replaced)
+end
 ladder[#ladder + 1] = rush.rung("compile", "compile")
 if gpu then -- torch.compile's reduce-overhead and max-autotune record CUDA graphs
   local autotuned = { mode = "max-autotune-no-cudagraphs" }
@@ -46,18 +52,19 @@ if gpu then -- torch.compile's reduce-overhead and max-autotune record CUDA grap
 end
 
 -- PyTorch's own best: eager, and the modes of torch.compile that differ on this kind of device.
-local with = precision.with { "sdpa", "fused" }
-for _, jemalloc in ipairs(gpu and { false } or { false, true }) do
+local modes = gpu and not full and { "default", "reduce-overhead" } or { "default", "max-autotune" }
+local function peers(of, with, jemalloc)
   local malloc = jemalloc and ", jemalloc" or ""
-  ladder[#ladder + 1] = pytorch { name = "PyTorch " .. precision.name .. malloc, with = with, jemalloc = jemalloc }
-  for _, mode in ipairs(gpu and not full and { "default", "reduce-overhead" } or { "default", "max-autotune" }) do
-    ladder[#ladder + 1] = pytorch {
-      name = "torch.compile " .. mode .. malloc,
-      with = with,
-      compile = mode,
-      jemalloc = jemalloc,
-    }
+  ladder[#ladder + 1] = pytorch { name = "PyTorch " .. of .. malloc, with = with, jemalloc = jemalloc }
+  local on = of == precision.name and "" or ", " .. of
+  for _, mode in ipairs(modes) do
+    local name = "torch.compile " .. mode .. on .. malloc
+    ladder[#ladder + 1] = pytorch { name = name, with = with, compile = mode, jemalloc = jemalloc }
   end
+end
+for _, jemalloc in ipairs(gpu and { false } or { false, true }) do
+  peers(precision.name, precision.with { "sdpa", "fused" }, jemalloc)
+  if precision.name == "bf16" then peers("bf16 weights", { "sdpa", "fused", "bf16_weights" }, jemalloc) end
 end
 
 exp:ladder(ladder)

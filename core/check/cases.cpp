@@ -90,10 +90,16 @@ std::vector<Form> forms_of(const PluginDescription& plugin, const CheckRequest& 
   return forms;
 }
 
-/// The kinds in their order; stacks of two that compile come after every pair.
-int place_in_order(const CheckCase& c) {
-  const bool last = c.kind == CheckKind::compiled && c.subjects.size() > 1;
-  return last ? static_cast<int>(CheckKind::pair) + 1 : static_cast<int>(c.kind);
+/// The kinds in their order. A compiler takes as long for a stack of two as many pairs take, so those come
+/// before the pairs only with what no other case shows: other types in what is compiled, and what needs a GPU.
+int place_in_order(CheckKind kind, const std::vector<const Form*>& forms) {
+  if (kind != CheckKind::compiled || forms.size() < 2) return static_cast<int>(kind);
+  const bool telling = std::ranges::any_of(forms, [](const Form* form) {
+    const PluginDescription& plugin = *form->plugin;
+    return plugin.effect_with(form->use.options) == Effect::precision ||
+           std::ranges::count(plugin.needs, "cuda") != 0;
+  });
+  return telling ? static_cast<int>(kind) : static_cast<int>(CheckKind::pair) + 1;
 }
 
 class Cases {
@@ -109,11 +115,18 @@ class Cases {
     for (const Form& form : forms_) alone(form);
     for (size_t i = 0; i < forms_.size(); ++i)
       for (size_t j = i + 1; j < forms_.size(); ++j) pair(forms_[i], forms_[j]);
-    std::ranges::stable_sort(cases_, {}, place_in_order);
-    return std::move(cases_);
+    std::ranges::stable_sort(cases_, {}, &Placed::place);
+    std::vector<CheckCase> sorted;
+    for (Placed& each : cases_) sorted.push_back(std::move(each.made));
+    return sorted;
   }
 
  private:
+  struct Placed {
+    int place;
+    CheckCase made;
+  };
+
   void alone(const Form& form) {
     const auto stack = stack_of({&form});
     const bool slow = compiles(stack);
@@ -141,7 +154,8 @@ class Cases {
   void add(CheckKind kind, const std::vector<const Form*>& forms, const std::vector<PluginUse>& stack,
            const SmallModel& model, const std::string& on) {
     if (!request_.kinds.empty() && std::ranges::count(request_.kinds, kind) == 0) return;
-    CheckCase made{.kind = kind, .spec = small_spec(model, request_, stack)};
+    CheckCase made{
+        .kind = kind, .spec = small_spec(model, request_, stack), .without_values = request_.without_values};
     std::vector<std::string> names;
     const auto data = data_of(forms, stack);
     if (!data.empty()) made.spec.data = small_data(*data.begin());
@@ -154,7 +168,7 @@ class Cases {
     if (!asked_for(made.subjects)) return;
     made.id = std::string(to_string(kind)) + ": " + join(names, " + ") + on;
     if (made.skip.empty()) made.skip = unmet(stack);
-    cases_.push_back(std::move(made));
+    cases_.push_back({place_in_order(kind, forms), std::move(made)});
   }
 
   /// The kinds that the forms ask for, and what comes along in its first form.
@@ -218,7 +232,7 @@ class Cases {
   const CheckRequest& request_;
   const MachineOffer& offer_;
   std::vector<Form> forms_;
-  std::vector<CheckCase> cases_;
+  std::vector<Placed> cases_;
 };
 
 const std::vector<std::string> kKinds = {"alone", "gradient", "types", "resume", "compiled", "pair"};
@@ -237,7 +251,8 @@ const Fields<CheckCase>& case_fields() {
           .required(&T::kind, {.name = "kind", .doc = "kind of the case", .choices = kKinds})
           .required(&T::subjects, {.name = "subjects", .doc = "plugins that the case checks"})
           .custom(spec)
-          .optional(&T::skip, {.name = "skip", .doc = "why the case cannot run here"});
+          .optional(&T::skip, {.name = "skip", .doc = "why the case cannot run here"})
+          .optional(&T::without_values, {.name = "without_values", .doc = "nothing is compared"});
   return fields;
 }
 }  // namespace

@@ -27,6 +27,7 @@ struct CheckCase {
   std::vector<std::string> subjects;  ///< plugins that it is about; others of the stack only come with them
   RunSpec spec;                       ///< a small model, a few steps, the stack, the device
   std::string skip;                   ///< why it can't run here; empty: it can
+  bool without_values = false;        ///< nothing is compared: the device computes nothing
 };
 Json to_json(const CheckCase&);
 CheckCase check_case_from_json(const Json&, const std::string& where);
@@ -45,9 +46,9 @@ struct CheckRequest {
   std::vector<PluginUse> plugins;  ///< only cases about one of them, in these options if any; empty: all
   std::vector<CheckKind> kinds;    ///< empty: all
   std::vector<std::string> plugin_path;
+  bool without_values = false;  ///< of each case
 };
 
-/// The cases that the catalogue makes, the most telling first; what compiles goes last, and alone before
-/// pairs. Loads no plugin.
+/// The cases that the catalogue makes, the most telling first. Loads no plugin.
 std::vector<CheckCase> check_cases(const CheckRequest&, const Catalogue&, const MachineOffer&);
 }  // namespace optrush

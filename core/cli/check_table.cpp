@@ -8,6 +8,7 @@
 #include "base/suggest.h"
 #include "base/text.h"
 #include "build_info.h"
+#include "machine/stand_in.h"
 #include "optrush/error.h"
 #include "report/writers/text_table.h"
 
@@ -29,12 +30,13 @@ std::string shown(const Counts& counts) {
 }
 
 /// A good one takes a case that trained: a plugin whose cases were all skipped or refused was not checked.
-std::string verdict_of(const std::set<CaseStatus>& statuses) {
+std::string verdict_of(const std::set<CaseStatus>& statuses, bool compared) {
   if (statuses.contains(CaseStatus::failed)) return "FAILED";
-  return statuses.contains(CaseStatus::ok) ? std::string(to_string(CaseStatus::ok)) : "not checked";
+  return compared && statuses.contains(CaseStatus::ok) ? std::string(to_string(CaseStatus::ok))
+                                                       : "not checked";
 }
 
-Table by_plugin(const std::vector<CheckedCase>& cases) {
+Table by_plugin(const std::vector<CheckedCase>& cases, bool compared) {
   std::map<std::string, std::map<std::string, Counts>> counts;
   std::map<std::string, std::set<CaseStatus>> statuses;
   std::set<std::string> kinds;
@@ -49,7 +51,7 @@ Table by_plugin(const std::vector<CheckedCase>& cases) {
   for (const std::string& kind : kKinds)
     if (kinds.contains(kind)) table.columns.push_back({kind});
   for (const auto& [plugin, by_kind] : counts) {
-    std::vector<std::string> row = {plugin, verdict_of(statuses[plugin])};
+    std::vector<std::string> row = {plugin, verdict_of(statuses[plugin], compared)};
     for (const std::string& kind : kKinds) {
       if (!kinds.contains(kind)) continue;
       const auto found = by_kind.find(kind);
@@ -100,7 +102,9 @@ Counts counts_of(const std::vector<CheckedCase>& cases) {
 }  // namespace
 
 std::string check_table(const CheckOutcome& outcome) {
-  std::string text = text_table(by_plugin(outcome.cases));
+  const bool compared = !is_stand_in(outcome.machine);
+  std::string text = compared ? "" : std::string(kNothingComputed) + " Nothing was compared.\n\n";
+  text += text_table(by_plugin(outcome.cases, compared));
   for (const CaseStatus status : {CaseStatus::refused, CaseStatus::skipped, CaseStatus::failed})
     text += reasons_of(outcome.cases, status);
   for (const Json& file : outcome.unusable)

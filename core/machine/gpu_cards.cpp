@@ -17,9 +17,11 @@ struct Card {
   const char* sm;
 };
 // The memory is what LibTorch prints as "total capacity" of such a card (cudaDeviceProp::totalGlobalMem), the
-// smallest of the numbers found in public error reports: drivers and ECC make them differ by up to 0.2 GiB. A
-// data sheet's GB is less exact: an H100 of 80 GB has 80 GiB of HBM, of which the driver keeps some. Where
-// several cards have one size, the first is the one that this size alone means.
+// smallest of the numbers found in public error reports: drivers and ECC make them differ by up to 0.2 GiB.
+// For instance lianqi1008/Control-GIC#6 (A100 80GB), ali-vilab/VGen#104 (RTX 4090), Wan-Video/Wan2.1#465 (RTX
+// 5090), hpcaitech/Open-Sora#697 (T4) on GitHub. A data sheet's GB is less exact: an H100 of 80 GB has 80 GiB
+// of HBM, of which the driver keeps some. Where several cards have one size, the first is the one that this
+// size alone means.
 constexpr Card kCards[] = {
     {"b200", "B200 180GB", 180, 178.35, "sm_100"},
     {"rtx5090", "RTX 5090 32GB", 32, 31.36, "sm_120"},

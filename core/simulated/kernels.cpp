@@ -139,6 +139,14 @@ bool is_product(const c10::OperatorHandle& op) {
   return kProducts.contains(op.operator_name().name);
 }
 
+/// What a GPU's operator takes beside its outputs until it is done, where that is as large as they are.
+int64_t scratch_bytes(const c10::OperatorHandle& op, const Stack& stack) {
+  if (form().type != at::kCUDA || op.operator_name().name != "aten::_softmax_backward_data") return 0;
+  // The product of gradient and output (aten/src/ATen/native/cuda/SoftMax.cu).
+  const Tensor& gradient = stack[stack.size() - op.schema().arguments().size()].toTensor();
+  return static_cast<int64_t>(gradient.nbytes());
+}
+
 void run_on_stand_ins(const c10::OperatorHandle& op, Stack* stack) {
   if (values() == Values::none && run_shape_rule(op, *stack)) return;
   StandIns stand_ins(op);
@@ -153,7 +161,9 @@ void run(const c10::OperatorHandle& op, Stack* stack) {
   const at::DisableRecordFunctionGuard seen_once;  // as this device's operator, not as what stands in for it
   State& state = State::instance();
   ++state.operators;
+  const int64_t scratch = scratch_bytes(op, *stack);
   run_on_stand_ins(op, stack);
+  if (scratch > 0) state.ledger->give_back(scratch, state.ledger->take(scratch, current_stream()));
   if (is_product(op)) state.ledger->multiply(current_stream());
 }
 

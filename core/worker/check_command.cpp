@@ -13,6 +13,7 @@
 #include "check/run_case.h"
 #include "check/small_data.h"
 #include "machine/installation.h"
+#include "machine/stand_in.h"
 #include "measure/memory.h"
 #include "optrush/error.h"
 #include "spec/spec_json.h"
@@ -57,14 +58,26 @@ class Identities {
   std::string machine_;
   std::map<std::string, std::string> files_;
 };
+/// What computes is compared. What computes nothing is not, and nobody takes it for checked.
+void refuse_wrong_comparisons(const std::string& device, bool without_values) {
+  if (is_stand_in(device) && !without_values)
+    throw UsageError(kNothingComputed, "--without-values runs the cases on it and compares nothing");
+  if (!is_stand_in(device) && without_values)
+    throw UsageError(
+        "--without-values compares nothing; it is for tests on a stand-in for a GPU, and the device is " +
+            device,
+        "leave it out");
+}
 }  // namespace
 
 int check_list_command(const CheckListRequest& given) {
   const at::Device device = open_device(given.device);
+  refuse_wrong_comparisons(device_name(device), given.without_values);
   const Catalogue catalogue = Catalogue::find(given.plugin_path);
   CheckRequest request;
   request.device = device.is_cuda() ? "cuda" : "cpu";
   request.plugin_path = given.plugin_path;
+  request.without_values = given.without_values;
   for (const auto& plugin : given.plugins)
     request.plugins.push_back(parse_plugin_argument(plugin, catalogue));
   for (const auto& kind : given.kinds) request.kinds.push_back(kind_named(kind));

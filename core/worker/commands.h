@@ -65,6 +65,7 @@ struct CheckListRequest {
   std::vector<std::string> plugins;  ///< NAME[:key=value,...]; empty: all
   std::vector<std::string> kinds;    ///< empty: all
   std::vector<std::string> plugin_path;
+  bool without_values = false;  ///< on a stand-in for a GPU, and there alone: nothing is compared
   std::filesystem::path out;
 };
 /// Writes the cases of this machine, in their order: {"device", "name", "unusable", "cases"}. Each case

@@ -131,6 +131,7 @@ int main(int argc, char** argv) {
   listing->add_option("--kind", cases.kinds, "alone, gradient, types, compiled or pair; may be repeated");
   listing->add_option("--plugin-path", cases.plugin_path, "folder with plugins; may be repeated")
       ->check(CLI::ExistingDirectory);
+  listing->add_flag("--without-values", cases.without_values, "for a stand-in for a GPU: compare nothing");
   std::string case_file, journal;
   auto* checking = app.add_subcommand("check-run", "run cases one after another");
   checking->add_option("--cases", case_file, "file from check-list")->required();

@@ -4,7 +4,8 @@
 --   pytorch { name = "torch.compile", with = { "bf16", "sdpa", "fused" }, compile = "default", jemalloc = true }
 --   pytorch { name = "FSDP2", by = "fsdp", with = { "sdpa", "fused" } }
 --
---   with      any of "bf16" (autocast), "sdpa", "fused" (AdamW), "muon" (of one rank); none: what the naive base does
+--   with      any of "bf16" (autocast), "sdpa", "fused" (AdamW), and of one rank "muon" and "bf16_weights" (parameters in
+--             bf16, which AdamW updates from masters in fp32); none: what the naive base does
 --   by        of several ranks: "ddp" (DistributedDataParallel), "fsdp" (fully_shard), "tp" (parallelize_module), "pp"
 --             (PipelineStage) or "cp" (context_parallel, on GPUs), over the backend of ours, with the ranks and the
 --             batch of the rung that it stands on; tp and pp want tie_embeddings = false
@@ -36,7 +37,8 @@ return function(options)
   local reduced = false
   for _, technique in ipairs(options.with or {}) do
     add(technique)
-    reduced = reduced or technique == "bf16" or technique == "muon" -- which iterates in bf16
+    -- Muon iterates in bf16.
+    reduced = reduced or technique == "bf16" or technique == "bf16_weights" or technique == "muon"
   end
   return rush.external {
     name = options.name,

@@ -43,7 +43,7 @@ def parse_arguments():
     parser.add_argument("--spec", help="complete RunSpec; default: that of --start")
     parser.add_argument("--out", required=True, help="file for the RunResult")
     parser.add_argument("--metrics", help="file for one line of JSON per step")
-    parser.add_argument("--with", dest="techniques", nargs="*", choices=["bf16", "sdpa", "fused", "muon"],
+    parser.add_argument("--with", dest="techniques", nargs="*", choices=["bf16", "bf16_weights", "sdpa", "fused", "muon"],
                         help="replaces the choice of the spec's plugins")
     parser.add_argument("--compile", nargs="?", const="default",
                         choices=["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"],
@@ -62,7 +62,8 @@ except ImportError as error:
                                  "reason": f"{error}\n{sys.executable} -m pip install transformers safetensors"})
     sys.exit()
 
-COUNTERPARTS = {"mixed_precision": "bf16", "fused_adamw": "fused", "flash_attention": "sdpa", "muon": "muon"}
+COUNTERPARTS = {"mixed_precision": "bf16", "fused_adamw": "fused", "flash_attention": "sdpa", "muon": "muon",
+                "bf16_weights": "bf16_weights"}
 
 
 def read_spec():
@@ -133,10 +134,39 @@ class Both:
             optimizer.zero_grad(set_to_none=set_to_none)
 
 
+class OfMasters:
+    """An optimizer of fp32 copies: it takes the gradients of the model's bf16 parameters, and writes them anew."""
+
+    def __init__(self, model, make):
+        self.parameters = list(model.parameters())
+        self.masters = {name: p.detach().clone() for name, p in model.named_parameters()}
+        for parameter in self.parameters:  # and no buffer: the rotation's frequencies stay fp32
+            parameter.data = parameter.data.bfloat16()
+        self.optimizer = make(self.masters)
+        self.param_groups = self.optimizer.param_groups
+
+    @torch.no_grad()
+    def step(self):
+        for master, parameter in zip(self.masters.values(), self.parameters):
+            master.grad, parameter.grad = parameter.grad.float(), None
+        self.optimizer.step()
+        torch._foreach_copy_(self.parameters, list(self.masters.values()))
+
+    def zero_grad(self, set_to_none):
+        self.optimizer.zero_grad(set_to_none=set_to_none)
+
+
 def make_optimizer(model, train, techniques):
+    """Of the model's parameters, or with "bf16_weights" of their masters."""
+    if "bf16_weights" in techniques:
+        return OfMasters(model, lambda masters: optimizer_of(masters, train, techniques | {"fused"}))
+    return optimizer_of(dict(model.named_parameters()), train, techniques)
+
+
+def optimizer_of(parameters, train, techniques):
     """AdamW, without decay of vectors; with "muon" Muon for what is neither a vector, the embedding nor the head."""
-    matrices = [(name, p) for name, p in model.named_parameters() if p.dim() > 1]
-    vectors = [p for p in model.parameters() if p.dim() <= 1]
+    matrices = [(name, p) for name, p in parameters.items() if p.dim() > 1]
+    vectors = [p for p in parameters.values() if p.dim() <= 1]
     inside = [p for name, p in matrices if "muon" in techniques and not name.startswith(("model.embed_tokens", "lm_head"))]
     others = [p for _, p in matrices if all(p is not each for each in inside)]
     decay = {"weight_decay": train["weight_decay"]}

@@ -3,8 +3,11 @@
 #include <execinfo.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <sstream>
 
@@ -62,6 +65,13 @@ std::string report() {
   return out.str();
 }
 
+std::string command_line() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::string line{std::istreambuf_iterator<char>(file), {}};
+  std::replace(line.begin(), line.end(), '\0', ' ');
+  return line;
+}
+
 /// Each process appends a line of JSON; one with faults ends with code 86, so nothing that ran on a fault
 /// looks well.
 void at_end() {
@@ -115,8 +125,12 @@ cudaError_t fault(cudaError_t error, const std::string& where, const std::string
 }
 
 void trace(const std::string& line) {
-  static FILE* const file =
-      Settings::get().trace.empty() ? nullptr : std::fopen(Settings::get().trace.c_str(), "a");
+  static FILE* const file = [] {
+    const std::string& name = Settings::get().trace;
+    FILE* opened = name.empty() ? nullptr : std::fopen(name.c_str(), "a");
+    if (opened) std::fprintf(opened, "process %s\n", command_line().c_str());
+    return opened;
+  }();
   if (!file) return;
   std::fprintf(file, "%s\n", line.c_str());
   std::fflush(file);

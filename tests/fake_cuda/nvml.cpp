@@ -10,7 +10,7 @@
 using fake_cuda::Settings;
 
 namespace {
-constexpr int kSuccess = 0, kInvalid = 2, kNotFound = 6;
+constexpr int kSuccess = 0, kInvalid = 2, kNotSupported = 3, kNotFound = 6;
 /// Handles are 1 + the device's number.
 void* handle_of(unsigned index) { return reinterpret_cast<void*>(static_cast<uintptr_t>(index) + 1); }
 }  // namespace
@@ -35,6 +35,18 @@ FAKE_NVML int nvmlDeviceGetHandleByPciBusId_v2(const char* bus, void** device) {
   if (std::sscanf(bus, "%x:%x", &domain, &number) != 2 || number == 0) return kNotFound;
   return nvmlDeviceGetHandleByIndex_v2(number - 1, device);
 }
+// LibTorch asks for these where a device is out of memory, and for expandable segments.
+FAKE_NVML int nvmlSystemGetCudaDriverVersion_v2(int* version) {
+  constexpr int kCuda13 = 13000;
+  *version = kCuda13;
+  return kSuccess;
+}
+FAKE_NVML int nvmlDeviceGetComputeRunningProcesses(void*, unsigned* count, void*) {
+  *count = 0;
+  return kSuccess;
+}
+FAKE_NVML int nvmlDeviceGetNvLinkRemoteDeviceType(void*, unsigned, int*) { return kNotSupported; }
+FAKE_NVML int nvmlDeviceGetNvLinkRemotePciInfo_v2(void*, unsigned, void*) { return kNotSupported; }
 FAKE_NVML int nvmlDeviceGetName(void*, char* text, unsigned room) {
   std::snprintf(text, room, "%s", fake_cuda::kDeviceName);
   return kSuccess;

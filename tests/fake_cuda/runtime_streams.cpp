@@ -89,7 +89,9 @@ FAKE_CUDA_API cudaError_t cudaEventDestroy(cudaEvent_t event) {
 FAKE_CUDA_API cudaError_t cudaEventRecordWithFlags(cudaEvent_t handle, cudaStream_t stream, unsigned) {
   FAKE_CUDA_STREAM("cudaEventRecord");
   Event* event = event_of(handle);
-  return event ? record(event, s) : no_event("cudaEventRecord");
+  if (!event) return no_event("cudaEventRecord");
+  if (!(event->flags & cudaEventDisableTiming)) trace("time");
+  return record(event, s);
 }
 FAKE_CUDA_API cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   return cudaEventRecordWithFlags(event, stream, 0);

@@ -186,8 +186,15 @@ cudaError_t wait(Stream* stream, Event* event) {
   return cudaSuccess;
 }
 
-cudaError_t synchronize(Stream* stream, const char* where) {
+namespace {
+void note_wait(const char* where) {
   ++counts().waits;
+  trace(std::string("wait ") + where);
+}
+}  // namespace
+
+cudaError_t synchronize(Stream* stream, const char* where) {
+  note_wait(where);
   if (stream->capture) {
     stream->capture->broken = true;
     return fault(cudaErrorStreamCaptureUnsupported, where, "the host waits for a stream that captures");
@@ -205,7 +212,7 @@ Clock clock_of_device() {
 }
 
 cudaError_t synchronize_device(const char* where) {
-  ++counts().waits;
+  note_wait(where);
   if (!all().captures.empty()) {
     for (const auto& capture : all().captures) capture->broken = true;
     return fault(cudaErrorStreamCaptureUnsupported, where,
@@ -223,7 +230,7 @@ cudaError_t query(Event* event, const char* where) {
   return cudaSuccess;
 }
 cudaError_t synchronize(Event* event, const char* where) {
-  ++counts().waits;
+  note_wait(where);
   return query(event, where);
 }
 

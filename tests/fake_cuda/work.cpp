@@ -174,6 +174,7 @@ cudaError_t fill(void* to, uint32_t value, size_t width, size_t count, cudaStrea
     return cudaSuccess;
   }
   ++counts().memsets;
+  trace("memset " + std::to_string(width * count));
   fill_shadow(reinterpret_cast<uint64_t>(to), value, width, count);
   return cudaSuccess;
 }
@@ -219,6 +220,7 @@ cudaError_t launch(Kernel* kernel, dim3 grid, dim3 block, size_t shared, cudaStr
 
 void replay(const Graph& graph, Stream& stream) {
   ++counts().replays;
+  trace("replay");
   for (const Work& work : graph.work) {
     ++stream.clock[stream.number];
     count(work);
@@ -230,6 +232,7 @@ void* allocate_pinned(size_t bytes) {
   void* p = mmap(nullptr, std::max<size_t>(bytes, 1), PROT_READ | PROT_WRITE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (p == MAP_FAILED) return nullptr;
+  madvise(p, bytes, MADV_HUGEPAGE);  // drawing a large model's values is mostly page faults otherwise
   all().pinned[reinterpret_cast<uint64_t>(p)] = {std::max<size_t>(bytes, 1), false};
   return p;
 }

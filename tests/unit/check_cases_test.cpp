@@ -18,11 +18,11 @@ class CheckCases : public ::testing::Test {
  protected:
   CheckCases() { testing::write_described_plugins(folder_.path()); }
 
+  std::string folder() const { return folder_.path().string(); }
   std::vector<std::string> ids(std::vector<PluginUse> plugins, std::vector<CheckKind> kinds) const {
     const CheckRequest request{.plugins = std::move(plugins), .kinds = std::move(kinds)};
     std::vector<std::string> ids;
-    for (const CheckCase& each :
-         check_cases(request, Catalogue::find({folder_.path().string()}), MachineOffer{}))
+    for (const CheckCase& each : check_cases(request, Catalogue::find({folder()}), MachineOffer{}))
       ids.push_back(each.id);
     return ids;
   }
@@ -50,6 +50,15 @@ TEST_F(CheckCases, APairIsOfAPluginThatWasAskedForAndAnyOther) {
   const auto pairs = ids({{"lora", {{"rank", 4}}}}, {CheckKind::pair});
   EXPECT_THAT(pairs, Contains("pair: activation_checkpointing(policy=every) + lora(rank=4)"));
   for (const auto& id : pairs) EXPECT_THAT(id, HasSubstr("lora(rank=4)"));
+}
+
+TEST_F(CheckCases, WithoutValuesIsPartOfEachCase) {
+  for (const bool without : {false, true})
+    for (const CheckCase& each :
+         check_cases({.plugins = {{"lora"}}, .without_values = without}, Catalogue::find({folder()}), {})) {
+      EXPECT_EQ(each.without_values, without);
+      EXPECT_EQ(check_case_from_json(to_json(each), "test").without_values, without);
+    }
 }
 
 TEST_F(CheckCases, APluginThatIsNotThereIsAnError) {

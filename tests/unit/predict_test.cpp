@@ -157,6 +157,50 @@ TEST(Predict, OffloadedActivationsAreOnTheHost) {
   EXPECT_EQ(forecast(moved, at::kCPU)->pinned_bytes, 0);
 }
 
+/// LibTorch rounds a block of pinned memory up to a power of two: three quarters of one would take all of it.
+TEST(Predict, PinnedMemoryIsWhatIsMoved) {
+  const auto pinned = [](int64_t sequences) {
+    RunSpec spec = nano_spec({{"activation_checkpointing", {{"policy", "offload"}}}});
+    spec.train.micro_batch = sequences;
+    spec.train.seq_len = 1 << 15;
+    const auto found = forecast(spec, at::kCUDA);
+    return found ? static_cast<double>(found->pinned_bytes) : 0;
+  };
+  EXPECT_NEAR(pinned(3) / pinned(4), 0.75, 0.005);
+}
+
+/// Llama 3.2 1B at 4 x 4,096 tokens: large blocks of many sizes.
+TEST(Predict, WhatFragmentsTakeIsSaidWithTheCure) {
+  RunSpec spec = nano_spec({{"mixed_precision", Json::object()},
+                            {"fused_adamw", Json::object()},
+                            {"flash_attention", Json::object()},
+                            {"fused_kernels", Json::object()}});
+  spec.device = "cuda";
+  Json plan = {{"notes", Json::array()}};
+  add_forecast(plan, spec);
+  EXPECT_TRUE(plan["notes"].empty()) << "a small model: " << plan["notes"];
+  spec.model = validate_model("llama",
+                              {{"vocab_size", 128256},
+                               {"dim", 2048},
+                               {"n_layers", 16},
+                               {"n_heads", 32},
+                               {"n_kv_heads", 8},
+                               {"ffn_dim", 8192}},
+                              "test");
+  spec.train.micro_batch = 4;
+  spec.train.seq_len = 4096;
+  add_forecast(plan, spec);
+  ASSERT_EQ(plan["notes"].size(), 1U) << plan["no_forecast"];
+  EXPECT_NE(plan["notes"][0].get<std::string>().find("expandable_segments:True"), std::string::npos);
+  const auto found = forecast(spec, at::kCUDA);
+  ASSERT_TRUE(found);
+  const auto share = [&](int64_t reserved) {
+    return static_cast<double>(reserved) / static_cast<double>(found->peak_bytes);
+  };
+  EXPECT_GT(share(found->reserved_bytes), 1.15);
+  EXPECT_LT(share(found->reserved_expandable_bytes), 1.05);
+}
+
 /// What the CPU's operators are taken to cost a GPU is what those of a device that is none cost.
 TEST(Predict, CostsAreThoseOfTheStepThatRuns) {
   const PluginUse fused = {"fused_adamw", Json::object()}, flash = {"flash_attention", Json::object()};

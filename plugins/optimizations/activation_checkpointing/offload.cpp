@@ -7,6 +7,7 @@
 #include <torch/csrc/autograd/function.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "optrush/forecast.h"
 #include "origin.h"
@@ -17,6 +18,17 @@ namespace {
 Tensor as_bytes(const c10::Storage& storage, at::Device device) {
   return at::empty({0}, at::TensorOptions(at::kByte).device(device))
       .set_(storage, 0, {static_cast<int64_t>(storage.nbytes())}, {1});
+}
+
+/// Sizes whose sum is `bytes`: powers of two, and a rest of at most 1 MiB. LibTorch rounds each block of
+/// pinned memory up to a power of two, so one block of a size just above one would take twice the memory.
+std::vector<int64_t> pinned_blocks(int64_t bytes) {
+  constexpr int64_t kRest = int64_t{1} << 20;
+  std::vector<int64_t> sizes;
+  for (; bytes > kRest; bytes -= sizes.back())
+    sizes.push_back(static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(bytes))));
+  if (bytes > 0 || sizes.empty()) sizes.push_back(bytes);
+  return sizes;
 }
 
 /// Parameters, their casts by autocast, the batch: these live or are made again anyway.
@@ -62,14 +74,20 @@ class Beside {
 };
 }  // namespace
 
-/// One storage on the host.
+/// One storage on the host, in one block or several.
 class HostCopy {
  public:
   HostCopy(const c10::Storage& storage, at::Device device, std::weak_ptr<HostCopy> before)
       : beside_(device), device_(device), before_(std::move(before)) {
     const Tensor source = as_bytes(storage, device);
-    host_ = at::empty(source.sizes(), at::TensorOptions(at::kByte).pinned_memory(!device.is_cpu()));
-    beside_.run([&] { host_.copy_(source, /*non_blocking=*/true); }, out_);
+    const bool pinned = !device.is_cpu();
+    for (const int64_t size : pinned ? pinned_blocks(source.numel()) : std::vector{source.numel()})
+      host_.push_back(at::empty({size}, at::TensorOptions(at::kByte).pinned_memory(pinned)));
+    beside_.run(
+        [&] {
+          for_each_block(source, [](const Tensor& host, const Tensor& part) { host.copy_(part, kAsync); });
+        },
+        out_);
     if (out_) source_ = source;
   }
   /// Memory goes back in the order of the computing stream, so that is what waits, not the host.
@@ -80,7 +98,7 @@ class HostCopy {
   HostCopy(const HostCopy&) = delete;
   HostCopy& operator=(const HostCopy&) = delete;
 
-  const Tensor& host() const { return host_; }
+  const Tensor& first_block() const { return host_.front(); }
   /// The device's memory is free once what is enqueued so far and the copy are done.
   void let_go() {
     if (!source_.defined()) return;
@@ -100,17 +118,34 @@ class HostCopy {
 
  private:
   static constexpr int kAhead = 4;
+  static constexpr bool kAsync = true;
+
+  template <class Copy>
+  void for_each_block(const Tensor& whole, const Copy& copy) const {
+    int64_t begin = 0;
+    for (const Tensor& host : host_) {
+      copy(host, whole.narrow(0, begin, host.numel()));
+      begin += host.numel();
+    }
+  }
   void fetch() {
     if (fetched_.defined()) return;
-    fetched_ = at::empty(host_.sizes(), at::TensorOptions(at::kByte).device(device_));
-    beside_.run([&] { fetched_.copy_(host_, true); }, in_);
+    int64_t bytes = 0;
+    for (const Tensor& host : host_) bytes += host.numel();
+    fetched_ = at::empty({bytes}, at::TensorOptions(at::kByte).device(device_));
+    beside_.run(
+        [&] {
+          for_each_block(fetched_, [](const Tensor& host, const Tensor& part) { part.copy_(host, kAsync); });
+        },
+        in_);
   }
 
   Beside beside_;
   at::Device device_;
   std::weak_ptr<HostCopy> before_;  ///< moved before this one, and so needed after it
   Tensor source_;                   ///< on its way to the host
-  Tensor host_, fetched_;
+  Tensors host_;                    ///< its bytes in order
+  Tensor fetched_;
   std::optional<c10::Event> out_, in_;
 };
 
@@ -139,7 +174,7 @@ void Offload::begin_block() {
 PackedTensor Offload::pack(const Tensor& tensor) {
   if (!tensor.has_storage() || lives_anyway(tensor)) return {tensor, [](const Tensor& kept) { return kept; }};
   auto copy = copy_of(tensor);
-  const Tensor host = copy->host();
+  const Tensor host = copy->first_block();
   return {host,
           [copy = std::move(copy), sizes = tensor.sizes().vec(), strides = tensor.strides().vec(),
            offset = tensor.storage_offset(), options = tensor.options().requires_grad(false)](const Tensor&) {
