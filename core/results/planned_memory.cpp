@@ -56,6 +56,11 @@ std::string planned_memory_text(const PlannedMemory& memory) {
     if (memory.reserved)
       text += ", " + std::string(memory.bounded_by.empty() ? "" : "at most ") + bytes(*memory.reserved) +
               " reserved";
+    if (memory.reserved && memory.available && memory.peak <= *memory.available &&
+        *memory.reserved > *memory.available)
+      text +=
+          ", more than the GPU has: with env = { PYTORCH_ALLOC_CONF = \"expandable_segments:True\" } the "
+          "allocator can use its fragments";
     if (memory.pinned.value_or(0) > 0) text += ", and " + bytes(*memory.pinned) + " of pinned host memory";
   }
   return memory.bounded_by.empty() ? text : text + "; bounds: " + memory.bounded_by;

@@ -45,8 +45,6 @@ Memory allocated();
 Memory peak();
 /// That the allocator has taken from the driver. 0 in the form of a CPU.
 int64_t reserved();
-/// The same with PYTORCH_ALLOC_CONF=expandable_segments:True.
-int64_t reserved_expandable();
 /// Largest sum of pinned host memory, by the powers of two that LibTorch's allocator takes for each block.
 int64_t peak_pinned();
 /// Starts a new peak at the present use.

@@ -29,14 +29,7 @@ int64_t cublas_workspace(const std::string& architecture) {
 Ledger::Ledger(const Form& form) {
   if (form.type != at::kCUDA) return;
   blocks_.emplace();
-  expandable_.emplace(CachingAllocator::Settings{.expandable = true});
   workspace_ = cublas_workspace(form.architecture);
-}
-
-int64_t Ledger::allocate(int64_t bytes, int64_t stream) {
-  const int64_t address = blocks_->allocate(bytes, stream);
-  twins_[address] = expandable_->allocate(bytes, stream);
-  return address;
 }
 
 int64_t Ledger::take(int64_t bytes, int64_t stream) {
@@ -45,7 +38,7 @@ int64_t Ledger::take(int64_t bytes, int64_t stream) {
   now_.tensors += bytes;
   int64_t address = 0;
   if (blocks_) {
-    address = allocate(bytes, stream);
+    address = blocks_->allocate(bytes, stream);
     now_.rounding += blocks_->size_of(address) - bytes;
   }
   changed();
@@ -59,14 +52,13 @@ void Ledger::give_back(int64_t bytes, int64_t address) {
   if (!blocks_) return;
   now_.rounding -= blocks_->size_of(address) - bytes;
   blocks_->release(address);
-  expandable_->release(twins_.at(address));
 }
 
 void Ledger::multiply(int64_t stream) {
   if (workspace_ == 0) return;
   const std::lock_guard lock(mutex_);
   if (!handles_.emplace(std::this_thread::get_id(), stream).second) return;
-  const int64_t address = allocate(workspace_, stream);
+  const int64_t address = blocks_->allocate(workspace_, stream);
   now_.workspaces += blocks_->size_of(address);
   changed();
 }
@@ -105,10 +97,6 @@ Memory Ledger::peak() const {
 int64_t Ledger::reserved() const {
   const std::lock_guard lock(mutex_);
   return blocks_ ? blocks_->reserved() : 0;
-}
-int64_t Ledger::reserved_expandable() const {
-  const std::lock_guard lock(mutex_);
-  return expandable_ ? expandable_->reserved() : 0;
 }
 int64_t Ledger::peak_pinned() const {
   const std::lock_guard lock(mutex_);

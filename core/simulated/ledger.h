@@ -4,7 +4,6 @@
 #include <optional>
 #include <set>
 #include <thread>
-#include <unordered_map>
 #include <utility>
 
 #include "simulated/caching_allocator.h"
@@ -29,18 +28,14 @@ class Ledger {
   Memory now() const;
   Memory peak() const;
   int64_t reserved() const;
-  /// The same with expandable segments, whatever the environment says.
-  int64_t reserved_expandable() const;
   int64_t peak_pinned() const;
   void reset_peak();
 
  private:
   void changed();
-  int64_t allocate(int64_t bytes, int64_t stream);
 
   mutable std::mutex mutex_;
-  std::optional<CachingAllocator> blocks_, expandable_;  ///< in the form of a GPU
-  std::unordered_map<int64_t, int64_t> twins_;           ///< blocks of `expandable_`, by those of `blocks_`
+  std::optional<CachingAllocator> blocks_;  ///< in the form of a GPU
   std::set<std::pair<std::thread::id, int64_t>> handles_;
   int64_t workspace_ = 0;  ///< bytes of one
   int64_t pinned_ = 0, peak_pinned_ = 0;

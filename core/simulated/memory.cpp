@@ -83,7 +83,6 @@ const Form& form() { return State::instance().form; }
 Memory allocated() { return State::instance().ledger->now(); }
 Memory peak() { return State::instance().ledger->peak(); }
 int64_t reserved() { return State::instance().ledger->reserved(); }
-int64_t reserved_expandable() { return State::instance().ledger->reserved_expandable(); }
 int64_t peak_pinned() { return State::instance().ledger->peak_pinned(); }
 void reset_peak() { State::instance().ledger->reset_peak(); }
 

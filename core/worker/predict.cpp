@@ -3,8 +3,6 @@
 #include <ATen/Functions.h>
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 
 #include "base/counted.h"
 #include "base/first_line.h"
@@ -139,7 +137,6 @@ StepForecast forecast_step(const RunSpec& spec, at::Device device) {
           .least_bytes = std::min(peak.total(), states.states()),
           .parts = peak,
           .reserved_bytes = simulated::reserved(),
-          .reserved_expandable_bytes = simulated::reserved_expandable(),
           .pinned_bytes = simulated::peak_pinned(),
           .costs = costs.to_json()};
 }
@@ -178,25 +175,6 @@ std::optional<StepForecast> forecast(const RunSpec& spec, const simulated::Form&
   }
 }
 
-namespace {
-/// "": fragments of the caching allocator are not worth a word.
-std::string fragmentation_advice(const StepForecast& found) {
-  constexpr int64_t kWorthIt = int64_t{1} << 30;
-  constexpr double kShare = 0.05, kGibi = 1 << 30;
-  const int64_t saved = found.reserved_bytes - found.reserved_expandable_bytes;
-  if (saved < kWorthIt || static_cast<double>(saved) < kShare * static_cast<double>(found.reserved_bytes))
-    return {};
-  std::array<char, 256> text{};
-  std::snprintf(text.data(), text.size(),
-                "the caching allocator is predicted to reserve %.1f GiB for %.1f GiB in use; with env = { "
-                "PYTORCH_ALLOC_CONF = \"expandable_segments:True\" } it reserves %.1f GiB",
-                static_cast<double>(found.reserved_bytes) / kGibi,
-                static_cast<double>(found.peak_bytes) / kGibi,
-                static_cast<double>(found.reserved_expandable_bytes) / kGibi);
-  return text.data();
-}
-}  // namespace
-
 void add_forecast(Json& plan, const RunSpec& spec, const std::string& architecture, const Recipe* recipe) {
   const bool gpu = spec.device == "cuda" || (spec.device == "auto" && load_cuda());
   plan["memory"] = plan["costs"] = nullptr;
@@ -226,7 +204,5 @@ void add_forecast(Json& plan, const RunSpec& spec, const std::string& architectu
                     {"available_bytes", available},
                     {"device", gpu ? "cuda" : "cpu"}};
   plan["costs"] = found->costs;
-  if (const std::string advice = fragmentation_advice(*found); gpu && !advice.empty())
-    plan["notes"].push_back(advice);
 }
 }  // namespace optrush

@@ -18,9 +18,8 @@ struct StepForecast {
   std::string bounded_by;      ///< "": nothing is a bound
   simulated::Memory parts;     ///< of `peak_bytes`
   int64_t reserved_bytes = 0;  ///< by the caching allocator; 0 in the form of a CPU
-  int64_t reserved_expandable_bytes = 0;  ///< the same with expandable segments
-  int64_t pinned_bytes = 0;               ///< host memory that a GPU copies from and to
-  Json costs;                             ///< StepCosts::to_json; null where `peak_bytes` is a bound
+  int64_t pinned_bytes = 0;    ///< host memory that a GPU copies from and to
+  Json costs;                  ///< StepCosts::to_json; null where `peak_bytes` is a bound
 };
 
 /// `form`: of the device that operators and memory are forecast for, which need not be here. A plugin that
@@ -35,8 +34,7 @@ std::optional<StepForecast> forecast(const RunSpec&, const simulated::Form& form
 /// "no_forecast". "memory" has "peak_bytes", "least_bytes", "bounded_by" (null: the two are one), "parts" of
 /// the peak ("tensors", "block_rounding", "cublas_workspaces"), "reserved_bytes" and "pinned_bytes" (null on
 /// a CPU), "available_bytes" (null where the device is not here) and "device". `architecture`: of the GPU
-/// that is planned for, as in "sm_90"; "": the one that is here, else sm_90. Where expandable segments would
-/// reserve much less, "notes" says so.
+/// that is planned for, as in "sm_90"; "": the one that is here, else sm_90.
 /// `recipe`: as of forecast().
 void add_forecast(Json& plan, const RunSpec&, const std::string& architecture = "",
                   const Recipe* recipe = nullptr);

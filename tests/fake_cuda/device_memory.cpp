@@ -139,7 +139,12 @@ Allocation allocation_at(uint64_t address) {
   auto it = live.upper_bound(address);
   if (it == live.begin()) return {};
   --it;
-  return address < it->first + it->second ? Allocation{it->first, it->second} : Allocation{};
+  if (address >= it->first + it->second) return {};
+  // Pages that are mapped one after the other are one range: between allocations there is a gap.
+  uint64_t begin = it->first, end = it->first + it->second;
+  for (auto next = std::next(it); next != live.end() && next->first == end; ++next) end += next->second;
+  while (it != live.begin() && std::prev(it)->first + std::prev(it)->second == begin) begin = (--it)->first;
+  return {begin, end - begin};
 }
 
 MemoryInfo memory_info(int device) {

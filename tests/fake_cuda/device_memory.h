@@ -17,7 +17,7 @@ bool release(uint64_t address);
 /// -1: no address of a device.
 int device_of(uint64_t address);
 inline int device_of(const void* p) { return device_of(reinterpret_cast<uint64_t>(p)); }
-/// The live allocation that holds the address, or none.
+/// The live allocation, or the mapped range, that holds the address, or none.
 Allocation allocation_at(uint64_t address);
 
 struct MemoryInfo {

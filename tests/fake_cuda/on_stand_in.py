@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-HERE, BUILD = Path(__file__).parent, Path(os.environ["OPTRUSH_BUILD_DIR"])
+HERE, BUILD = Path(__file__).resolve().parent, Path(os.environ["OPTRUSH_BUILD_DIR"])
 OPTRUSH = BUILD / "bin/optrush"
 
 

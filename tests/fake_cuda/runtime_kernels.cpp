@@ -130,5 +130,5 @@ FAKE_CUDA_API cudaError_t cudaGetDriverEntryPointByVersion(const char* name, voi
                                                            cudaDriverEntryPointQueryResult* result) {
   *function = driver_entry(name);
   if (result) *result = *function ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
-  return *function ? cudaSuccess : fail(cudaErrorSymbolNotFound);
+  return cudaSuccess;  // a name that a driver lacks is no error: the result says so
 }
