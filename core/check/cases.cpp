@@ -91,7 +91,8 @@ std::vector<Form> forms_of(const PluginDescription& plugin, const CheckRequest& 
 }
 
 /// The kinds in their order. A compiler takes as long for a stack of two as many pairs take, so those come
-/// before the pairs only with what no other case shows: other types in what is compiled, and what needs a GPU.
+/// before the pairs only with what no other case shows: other types in what is compiled, and what needs a
+/// GPU.
 int place_in_order(CheckKind kind, const std::vector<const Form*>& forms) {
   if (kind != CheckKind::compiled || forms.size() < 2) return static_cast<int>(kind);
   const bool telling = std::ranges::any_of(forms, [](const Form* form) {
