@@ -85,6 +85,48 @@ TEST_F(CompiledTraining, TechniquesThatRecomputeInABlockLeaveItToTheCompiler) {
   expect_equal_losses(with_compile(stack), nano_spec(stack), 1e-5);
 }
 
+/// Launches of a kernel in a step, as training counts them.
+int64_t launches(const Json& result, const char* kernel) {
+  const Json& operators = result["costs"]["operators"];
+  return operators.contains(kernel) ? operators[kernel]["launches"].get<int64_t>() : 0;
+}
+
+TEST_F(CompiledTraining, ALossWithAKernelOfItsOwnStaysEagerUnlessItIsNamed) {
+  const std::vector<PluginUse> stack = {{"fused_linear_cross_entropy", {{"chunk", 20}}}};
+  const auto expected = losses(Trained(nano_spec(stack)).train());
+  for (const auto& [units, kernels, noted] :
+       {std::tuple(Json::array(), 4, "1 distinct units compiled for 2,"),
+        {Json{"block", "head"}, 0, "2 distinct units compiled for 3,"},
+        {Json{"attention", "mlp"}, 4, "2 distinct units compiled for 4,"}}) {
+    SCOPED_TRACE(units.dump());
+    Trained trained(with_compile(stack, {{"units", units}}));
+    const Json result = trained.train();
+    EXPECT_EQ(launches(result, "optrush::cross_entropy"), kernels);  // 64 tokens, 20 at a time
+    const Json notes = trained.session().log().notes();
+    EXPECT_NE(notes.dump().find(noted), std::string::npos) << notes;
+    const auto got = losses(result);
+    for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-5 * expected[i]);
+  }
+}
+
+/// Outside of a compiled unit the kernels of a plugin run as without a compiler.
+TEST_F(CompiledTraining, NormsBetweenCompiledPartsKeepTheirKernels) {
+  const std::vector<PluginUse> stack = {{"fused_kernels", Json::object()}};
+  const auto norms = [&](const Json& units) {
+    const Json result = Trained(with_compile(stack, {{"units", units}})).train();
+    return launches(result, "optrush::norm") + launches(result, "optrush::add_norm");
+  };
+  EXPECT_EQ(norms({"attention", "mlp"}), 2 * 2 + 1);
+  EXPECT_EQ(norms({"block"}), 1);
+}
+
+TEST(Compile, UnitsThatExcludeEachOtherOrLeaveAPolicyToNobodyAreRefused) {
+  EXPECT_THROW(Trained(with_compile({}, {{"units", {"block", "mlp"}}})), Error);
+  EXPECT_THROW(
+      Trained(with_compile({{"activation_checkpointing", {{"policy", "selective"}}}}, {{"units", {"head"}}})),
+      Error);
+}
+
 TEST_F(CompiledTraining, KeepsTheBackwardThatAPairWasGiven) {
   // y = 2 x whose backward says 5: Inductor would derive 2 again if it saw the forward alone.
   static const Differentiable twice = {

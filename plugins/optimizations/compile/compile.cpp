@@ -1,10 +1,11 @@
 // Compilation by Inductor (PyTorch 2, ASPLOS 2024, doi:10.1145/3620665.3640366), without Python in the
-// training loop. Each block, and the head with its loss, is traced in C++ at its first call, with whatever
-// the plugins below have made of its operators; Inductor compiles forward and backward to native code that
-// reads and writes each tensor once where eager code has an operator for each step (norms, rotations, SwiGLU,
-// residuals, casts), and chooses what to save for the backward. Blocks that are alike share one artifact,
-// kept in a cache on disk. It pays where operators are small or bound by memory; with large matmuls it has
-// little left to win, and in a short run the minutes of compiling are never earned back.
+// training loop. Each block, and the head with its loss where that has no kernel of its own, is traced in C++
+// at its first call, with whatever the plugins below have made of its operators; Inductor compiles forward
+// and backward to native code that reads and writes each tensor once where eager code has an operator for
+// each step (norms, rotations, SwiGLU, residuals, casts), and chooses what to save for the backward. Blocks
+// that are alike share one artifact, kept in a cache on disk. It pays where operators are small or bound by
+// memory; with large matmuls it has little left to win, and in a short run the minutes of compiling are never
+// earned back.
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/util/Exception.h>
@@ -27,6 +28,18 @@ using namespace optrush::compile;
 
 /// Slots whose work is a call that the traced graph still shows; inductor.py knows which.
 constexpr std::array kSlotsToKeep = {"attention", "linear"};
+/// Offered by a base of `head_loss` whose kernel does less than code that is compiled from its operators.
+constexpr const char* kOwnKernel = "kernel";
+
+std::vector<std::string> chosen_units(const Options& options) {
+  auto units = options.list("units");
+  const auto chosen = [&](const char* role) { return std::ranges::find(units, role) != units.end(); };
+  for (const char* part : {"attention", "mlp"})
+    if (chosen("block") && chosen(part))
+      throw Error("compile: units names 'block' and '" + std::string(part) + "', which is a part of it",
+                  "name the block, or its parts alone");
+  return units;
+}
 
 Json to_json(const ActivationPolicy& activations) {
   for (const auto& slot : activations.keep)
@@ -47,10 +60,14 @@ class Compile final : public Plugin {
   void apply(Recipe& recipe, const Options& options) override {
     mode_ = options.string("mode");
     self_check_ = options.boolean("self_check");
+    chosen_ = chosen_units(options);
     cache_ = std::make_unique<Cache>(options.string("cache"));
     recipe.on(Event::ready, Phase::compile, [this, &recipe](Run& run) {
       run_ = &run;
       activations_ = to_json(recipe.activations());
+      if (recipe.activations().policy != ActivationPolicy::Kind::save && !compiles("block", recipe))
+        throw Error("what blocks keep is left to a compiler, and units of 'compile' names no block",
+                    "name \"block\" in units, or let the whole block be computed again (policy = \"full\")");
       check_graphs(recipe, run);
     });
     recipe.counter({.name = "compiling", .unit = "s", .over_ranks = OverRanks::max},
@@ -64,8 +81,8 @@ class Compile final : public Plugin {
           (self_check_ ? ", worst difference from eager " + c10::str(worst_) : ", not compared with eager"));
     });
     recipe.unit.wrap(Phase::compile,
-                     [this](UnitFunction inner, const Unit& unit) -> UnitFunction {
-                       if (unit.role != "block" && unit.role != "head") return inner;
+                     [this, &recipe](UnitFunction inner, const Unit& unit) -> UnitFunction {
+                       if (!compiles(unit.role, recipe)) return inner;
                        ++sites_;
                        return [this, inner = std::move(inner), &unit, known = Known()](
                                   const Tensor& x, const Batch& batch) mutable {
@@ -78,6 +95,14 @@ class Compile final : public Plugin {
   }
 
  private:
+  /// Where nobody chose, each block; and the head, whose code would write logits and their gradient in more
+  /// passes than a kernel of the loss does.
+  bool compiles(const std::string& role, const Recipe& recipe) const {
+    if (!chosen_.empty()) return std::ranges::find(chosen_, role) != chosen_.end();
+    const auto& offers = recipe.ops.head_loss.base().traits.offers;
+    return role == "block" || (role == "head" && std::ranges::find(offers, kOwnKernel) == offers.end());
+  }
+
   /// In torch.compile two of the modes record CUDA graphs; here these are a technique over the whole step.
   void check_graphs(const Recipe& recipe, const Run& run) const {
     if (!run.device().is_cuda() || (mode_ != "reduce-overhead" && mode_ != "max-autotune")) return;
@@ -133,6 +158,7 @@ class Compile final : public Plugin {
 
   std::string mode_;
   bool self_check_ = true;
+  std::vector<std::string> chosen_;
   std::unique_ptr<Cache> cache_;
   Run* run_ = nullptr;
   Json activations_;
@@ -152,6 +178,8 @@ OPTRUSH_PLUGIN(Compile, R"json({
      "doc": "mode of torch.compile; on a GPU, the last two modes need the plugin cuda_graphs"},
     {"name": "self_check", "type": "boolean", "default": true,
      "doc": "compare each unit with eager code before its first use"},
+    {"name": "units", "type": "list", "default": [], "choices": ["block", "attention", "mlp", "head"],
+     "doc": "what is compiled; empty: each block, and the head unless the loss has a kernel of its own"},
     {"name": "cache", "type": "string", "default": "",
      "doc": "folder for compiled code; default: $OPTRUSH_CACHE, $XDG_CACHE_HOME or ~/.cache"}
   ]

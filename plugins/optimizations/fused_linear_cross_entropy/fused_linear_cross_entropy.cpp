@@ -35,7 +35,7 @@ class FusedLinearCrossEntropy final : public Plugin {
                 .at(0);
           };
         },
-        {.trace = Trace::pair, .capturable = true, .offers = {"double", "vocabulary"}});
+        {.trace = Trace::pair, .capturable = true, .offers = {"double", "kernel", "vocabulary"}});
   }
 
  private:
