@@ -72,6 +72,7 @@ std::vector<Row> rows() {
       {"fused_adamw"},
       {"fused_kernels"},
       {"fused_linear_cross_entropy", {{{"chunk", 5}}}},
+      {"fused_projections"},
       {"gradient_accumulation", {{{"steps", 8}}}},
       {"lora", {{{"rank", 3}}}},
       {"mixed_precision", {Json::object()}, "fp32", 2e-2},

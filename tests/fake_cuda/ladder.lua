@@ -16,6 +16,7 @@ exp:ladder {
   rush.rung("flash", "flash_attention"),
   rush.rung("fused kernels", "fused_kernels"),
   rush.rung("fused loss", "fused_linear_cross_entropy"),
+  rush.rung("fused projections", "fused_projections"),
   rush.rung("clipping", "clip_grad_norm"),
   rush.rung("accumulation", "gradient_accumulation", { steps = 2 }),
   rush.rung("checkpointing", "activation_checkpointing"),

@@ -28,7 +28,7 @@ def run(architecture, folder):
 
     plans = json.loads((report / "plans.json").read_text())
     results = sorted(report.glob("runs/*-r1/result.json"))
-    assert len(results) == len(plans) == 10, results
+    assert len(results) == len(plans) == 11, results
     for file, plan in zip(results, plans):
         result = json.loads(file.read_text())
         assert result["status"] == "ok", result

@@ -74,6 +74,7 @@ std::vector<std::vector<PluginUse>> stacks() {
           {{"fused_adamw", none}},
           {{"fused_kernels", none}},
           {{"fused_linear_cross_entropy", none}},
+          {{"fused_projections", none}},
           {{"gradient_accumulation", {{"steps", 3}}}},
           {{"lora", {{"rank", 4}, {"dropout", 0.3}}}},
           {{"lora", {{"rank", 4}, {"dropout", 0.3}}}, {"activation_checkpointing", none}},

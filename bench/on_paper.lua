@@ -1,0 +1,24 @@
+-- What a step of Llama 3.2 1B costs a GPU beside its matrix products and attention, counted by plans: nothing runs.
+--
+--   ./optrush run bench/on_paper.lua --dry-run --json --as-gpu h100 > plans.json
+--   bench/predicted_parts.py plans.json --bandwidth 2.85e12
+local rush = require "optrush"
+
+local exp = rush.experiment {
+  name = "on_paper",
+  device = "cuda",
+  model = rush.llama "llama-3.2-1b",
+  data = rush.random(),
+  plugins = {
+    { "bf16_weights" },
+    { "flash_attention", { kernel = "cudnn" } },
+    { "fused_kernels" },
+    { "fused_linear_cross_entropy" },
+  },
+  train = { micro_batch = tonumber(rush.arg("micro_batch", "4")), seq_len = 4096, steps = 2, warmup = 1 },
+}
+exp:ladder {
+  rush.rung("fused projections", "fused_projections"),
+  rush.rung("float8", "float8", {}, { replace = "fused_projections" }),
+}
+exp:run { rounds = 1 }

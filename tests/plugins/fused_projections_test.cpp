@@ -1,0 +1,226 @@
+// fused_projections: the forward has the bits of separate linears, the backward their gradients with fewer
+// passes; parameters and states stay those of separate matrices.
+#include <ATen/Functions.h>
+#include <gtest/gtest.h>
+
+#include "data/batches.h"
+#include "linear_groups/groups.h"
+#include "projections.h"
+#include "rows_of_one.h"
+#include "spec/spec_json.h"
+#include "support/gradcheck.h"
+#include "support/mlp_spec.h"
+
+namespace optrush::testing {
+namespace {
+using namespace fused_projections;
+
+const PluginUse kFused = {"fused_projections", Json::object()};
+const PluginUse kBf16 = {"mixed_precision", {{"dtype", "bf16"}}};
+const PluginUse kCheckpointing = {"activation_checkpointing", Json::object()};
+
+/// x (2, 5, D) and matrices of so many rows, which are rows of one where `together`.
+Tensors inputs(const std::vector<int64_t>& rows, int64_t columns, at::ScalarType type, bool together) {
+  int64_t all = 0;
+  for (const int64_t count : rows) all += count;
+  const Tensor whole = at::randn({all, columns}, type);
+  Tensors in = {at::randn({2, 5, columns}, type)};
+  int64_t row = 0;
+  for (const int64_t count : rows) {
+    const Tensor part = whole.narrow(0, row, count);
+    in.push_back(together ? part.detach() : part.clone());
+    row += count;
+  }
+  for (Tensor& tensor : in) tensor.requires_grad_();
+  return in;
+}
+
+Wanted all_of(const Tensors& in) { return {.x = true, .matrices = std::vector<bool>(in.size() - 1, true)}; }
+
+Tensors separate(const Tensors& in) {
+  Tensors out;
+  for (size_t i = 1; i < in.size(); ++i) out.push_back(at::linear(in[0], in[i]));
+  return out;
+}
+
+/// Outputs, and the gradients of a weighted sum of them.
+std::pair<Tensors, Tensors> outcome(const std::function<Tensors(const Tensors&)>& function, const Tensors& in,
+                                    const Tensors& weights) {
+  Tensors out = function(in);
+  Tensor sum;
+  for (size_t i = 0; i < out.size(); ++i) {
+    const Tensor part = (out[i] * weights[i]).sum();
+    sum = sum.defined() ? sum + part : part;
+  }
+  sum.backward();
+  Tensors gradients;
+  for (const Tensor& input : in) {
+    gradients.push_back(input.grad().clone());
+    input.mutable_grad().reset();
+  }
+  return {out, gradients};
+}
+
+double relative(const Tensor& got, const Tensor& expected) {
+  return ((got - expected).abs().max() / expected.abs().max().clamp_min(1e-30)).item<double>();
+}
+
+/// Of q, k, v with few key and value heads, which join, and of gate, up, which do not.
+const std::vector<std::vector<int64_t>> kShapes = {{16, 8, 8}, {32, 32}, {16, 16, 16}};
+
+TEST(FusedProjections, TheForwardHasTheBitsOfSeparateLinearsAndTheBackwardTheirGradients) {
+  for (const auto& rows : kShapes)
+    for (const bool together : {false, true}) {
+      SCOPED_TRACE(std::to_string(rows[0]) + (together ? " together" : " apart"));
+      const Tensors in = inputs(rows, 16, at::kFloat, together);
+      Tensors weights;
+      for (const int64_t count : rows) weights.push_back(at::randn({2, 5, count}));
+      const Differentiable op = make_projections(all_of(in));
+      const auto [out, gradients] =
+          outcome([&](const Tensors& given) { return call(op, given); }, in, weights);
+      const auto [expected_out, expected] = outcome(separate, in, weights);
+      const bool joins = joining_pays(rows[0] + rows[1] + (rows.size() > 2 ? rows[2] : 0), 16,
+                                      static_cast<int64_t>(rows.size()));
+      EXPECT_EQ(joins, rows[0] == 16 && rows[1] == 8);
+      for (size_t i = 0; i < out.size(); ++i) EXPECT_TRUE(at::equal(out[i], expected_out[i])) << i;
+      for (size_t i = 0; i < gradients.size(); ++i) {
+        EXPECT_LE(relative(gradients[i], expected[i]), 1e-6) << i;
+        if (i > 0 && !joins) {
+          EXPECT_TRUE(at::equal(gradients[i], expected[i])) << i;
+        }
+      }
+    }
+}
+
+TEST(FusedProjections, PassGradcheck) {
+  for (const auto& rows : kShapes)
+    for (const bool together : {false, true}) {
+      const Tensors in = inputs(rows, 16, at::kDouble, together);
+      const Differentiable op = make_projections(all_of(in));
+      gradcheck([&](const Tensors& given) { return call(op, given); }, in);
+      // An output that nobody used has no gradient.
+      const auto second = [&](const Tensors& given) {
+        Tensors all = in;
+        all[0] = given[0], all[2] = given[1];
+        return Tensors{call(op, all).at(1)};
+      };
+      gradcheck(second, {in[0], in[2]});
+    }
+}
+
+TEST(FusedProjections, WhatIsFrozenGetsNoGradientAndKeepsNoInput) {
+  const Tensors in = inputs({16, 8, 8}, 16, at::kFloat, true);
+  const Differentiable some = make_projections({.x = true, .matrices = {false, true, false}});
+  const Tensors out = call(some, in);
+  (out[0].sum() + out[1].sum() + out[2].sum()).backward();
+  EXPECT_FALSE(in[1].grad().defined());
+  EXPECT_TRUE(in[2].grad().defined());
+  EXPECT_FALSE(in[3].grad().defined());
+  const Differentiable none = make_projections({.x = true, .matrices = {false, false, false}});
+  EXPECT_FALSE(none.forward(in).saved.at(0).defined());
+  EXPECT_TRUE(some.forward(in).saved.at(0).defined());
+}
+
+TEST(FusedProjections, AnInputIsMultipliedOnceForAllThatShareIt) {
+  PartsOfInput parts;
+  int64_t made = 0;
+  const auto make = [&] {
+    ++made;
+    return Tensors{at::zeros({1}), at::ones({1})};
+  };
+  const Tensor x = at::zeros({1}), y = at::zeros({1});
+  parts.take(0, x, make);
+  EXPECT_EQ(parts.take(1, x, make).item<double>(), 1);
+  EXPECT_EQ(made, 1);
+  parts.take(0, x, make);  // a second call of all
+  parts.take(0, x, make);  // of one alone
+  EXPECT_EQ(made, 3);
+  parts.take(1, y, make);  // another tensor
+  EXPECT_EQ(made, 4);
+  parts.drop();
+  parts.take(0, y, make);
+  EXPECT_EQ(made, 5);
+}
+
+/// Loss and every gradient of the first step, by name.
+std::map<std::string, Tensor> first_step(const RunSpec& spec) {
+  Trained trained(spec);
+  Session& session = trained.session();
+  Batch batch = Batches(spec, session.model(), session.mesh(), at::kCPU).step(0).at(0);
+  batch.token_count = static_cast<double>(batch.valid_tokens);
+  session.prepare(batch);
+  const Tensor loss = session.forward(0, batch, {});
+  loss.backward();
+  std::map<std::string, Tensor> found = {{"loss", loss.detach()}};
+  for (const Param* param : session.params().all())
+    if (param->trainable) found[param->name] = param->leaf.grad();
+  return found;
+}
+
+TEST(FusedProjections, EveryGradientIsThatOfSeparateLinearsWhateverIsStacked) {
+  const PluginUse lora = {"lora", {{"rank", 4}, {"target_modules", {"q_proj", "v_proj", "up_proj"}}}};
+  for (const RunSpec& plain : {nano_spec(), mlp_spec()})
+    for (const auto& stack : std::vector<std::vector<PluginUse>>{
+             {},
+             {{"lora", {{"rank", 4}, {"target_modules", {"up_proj"}}}}},
+             {{"fused_kernels", Json::object()}},
+             {{"swiglu_recompute", {{"level", 1}}}},
+             {kCheckpointing},
+             {{"activation_checkpointing", {{"policy", "selective"}, {"keep", {"linear"}}}}},
+             {{"activation_checkpointing", {{"policy", "budget"}, {"budget", 0.6}}}}}) {
+      if (plain.model_kind == "operator" && !stack.empty() && stack[0].name == "fused_kernels") continue;
+      RunSpec spec = plain;
+      spec.plugins = stack;
+      SCOPED_TRACE(spec.model_kind + (stack.empty() ? "" : stack[0].name + stack[0].options.dump()));
+      const auto expected = first_step(spec);
+      spec.plugins.push_back(kFused);
+      const auto got = first_step(spec);
+      EXPECT_TRUE(at::equal(got.at("loss"), expected.at("loss")));
+      ASSERT_EQ(got.size(), expected.size());
+      for (const auto& [name, value] : got) EXPECT_LE(relative(value, expected.at(name)), 2e-6) << name;
+    }
+  RunSpec adapted = nano_spec({lora, kBf16, {"fused_kernels", Json::object()}});
+  const auto expected = first_step(adapted);
+  adapted.plugins.push_back(kFused);
+  const auto got = first_step(adapted);
+  EXPECT_TRUE(at::equal(got.at("loss"), expected.at("loss")));
+  for (const auto& [name, value] : got) EXPECT_LE(relative(value, expected.at(name)), 3e-2) << name;
+}
+
+TEST(FusedProjections, MatricesAreRowsOfOneAndStillParametersOfTheirOwn) {
+  Trained trained(nano_spec({kFused, {"fused_adamw", Json::object()}}));
+  Trained plain(nano_spec({{"fused_adamw", Json::object()}}));
+  auto& params = trained.session().params();
+  const auto matrices = [&] {
+    Tensors of_q_k_v;
+    for (const char* name : {"q", "k", "v"})
+      of_q_k_v.push_back(
+          params.at(std::string("model.layers.1.self_attn.") + name + "_proj.weight").leaf.detach());
+    return of_q_k_v;
+  };
+  EXPECT_TRUE(rows_of_one(matrices()).defined());
+  EXPECT_FALSE(rows_of_one({params.at("model.layers.1.mlp.gate_proj.weight").leaf.detach(),
+                            params.at("model.layers.1.mlp.up_proj.weight").leaf.detach()})
+                   .defined());
+  const auto names = [](Session& session) {
+    std::vector<std::string> found;
+    for (const Param* param : session.params().all()) found.push_back(param->name);
+    return found;
+  };
+  EXPECT_EQ(names(trained.session()), names(plain.session()));
+  for (const Param* param : params.all())
+    EXPECT_TRUE(at::equal(param->leaf, plain.session().params().at(param->name).leaf)) << param->name;
+  // The optimizer writes to what the products read.
+  const auto got = losses(trained.train()), expected = losses(plain.train());
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-6 * expected[i]) << i;
+  EXPECT_TRUE(rows_of_one(matrices()).defined());
+}
+
+TEST(FusedProjections, AModelWithoutSharedInputsIsRefused) {
+  RunSpec spec = nano_spec({kFused});
+  spec.model_kind = "operator";
+  spec.model = validate_model("operator", {{"op", "swiglu"}, {"dim", 24}, {"repeat", 2}}, "test");
+  EXPECT_THROW(Trained{spec}, Error);
+}
+}  // namespace
+}  // namespace optrush::testing
