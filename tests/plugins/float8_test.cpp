@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <deque>
 #include <limits>
 
 #include "float8/linear_function.h"
@@ -48,7 +49,7 @@ TEST(Float8, EveryProductIsThatOfTheRoundedNumbers) {
   for (const auto scaling : {Scaling::tensorwise, Scaling::rowwise}) {
     const auto type = scaling == Scaling::rowwise ? at::kFloat8_e4m3fn : at::kFloat8_e5m2;
     float8::StepWeight step_weight;
-    const auto pair = float8::make_linear_function(scaling, type, /*weight_trained=*/true, step_weight);
+    const auto pair = float8::make_linear_function(scaling, type, {{&step_weight}});
     const Tensor x = at::randn({2, 16, 48}).to(at::kBFloat16).requires_grad_();
     const Tensor w = at::randn({64, 48}).requires_grad_();
     const Tensor out = call(pair, {x, w}).front();
@@ -69,6 +70,46 @@ TEST(Float8, EveryProductIsThatOfTheRoundedNumbers) {
     EXPECT_EQ(w.grad().scalar_type(), at::kFloat);
     EXPECT_EQ(out.scalar_type(), at::kBFloat16);
   }
+}
+
+/// Linears that share an input quantize it once, and have the bits of linears that do so each for itself.
+TEST(Float8, LinearsOfOneInputHaveTheBitsOfSeparateOnes) {
+  at::manual_seed(6);
+  for (const auto scaling : {Scaling::tensorwise, Scaling::rowwise})
+    for (const auto type : {at::kBFloat16, at::kFloat}) {
+      const Tensor x = at::randn({2, 16, 48}).to(type);
+      const Tensors w = {at::randn({64, 48}), at::randn({32, 48}), at::randn({32, 48})};
+      Tensors roots;
+      for (const Tensor& each : w) roots.push_back(at::randn({2, 16, each.size(0)}).to(at::kBFloat16));
+      std::deque<float8::StepWeight> weights(3);
+      const auto gradient_type = at::kFloat8_e5m2;
+      const auto outcome = [&](const std::function<Tensors(const Tensors&)>& linears) {
+        Tensors in = {x.clone().requires_grad_()};
+        for (const Tensor& each : w) in.push_back(each.clone().requires_grad_());
+        Tensors all = linears(in);
+        Tensor sum;
+        for (size_t i = 0; i < 3; ++i) {
+          const Tensor part = (all[i] * roots[i]).sum();
+          sum = i == 0 ? part : sum + part;
+        }
+        sum.backward();
+        for (const Tensor& input : in) all.push_back(input.grad());
+        return all;
+      };
+      std::deque<Differentiable> alone;
+      for (auto& weight : weights)
+        alone.push_back(float8::make_linear_function(scaling, gradient_type, {{&weight}}));
+      const Tensors expected = outcome([&](const Tensors& in) {
+        Tensors out;
+        for (size_t i = 0; i < 3; ++i) out.push_back(call(alone[i], {in[0], in[i + 1]}).front());
+        return out;
+      });
+      const auto together =
+          float8::make_linear_function(scaling, gradient_type, {{&weights[0]}, {&weights[1]}, {&weights[2]}});
+      const Tensors got = outcome([&](const Tensors& in) { return call(together, in); });
+      for (size_t i = 0; i < got.size(); ++i)
+        EXPECT_TRUE(at::equal(got[i].detach(), expected[i].detach())) << i;
+    }
 }
 
 TEST(Float8, AnOutlierCostsItsOwnRow) {

@@ -6,6 +6,7 @@
 
 #include "cross_entropy.h"
 #include "gpu/programs.h"
+#include "gpu/quantize.h"
 #include "optrush/error.h"
 #include "support/cubin.h"
 
@@ -53,6 +54,15 @@ std::vector<Instance> every_kernel() {
     norms(Type::fp32, low, low, 8);
     norms(Type::fp32, Type::fp32, low, 8);
   }
+  for (const Type type : {Type::fp32, Type::bf16, Type::fp16})
+    for (const int64_t lanes : {lanes_of(type), int64_t{1}}) {
+      const auto& program = float8::gpu::program();
+      all.push_back({&program, float8::gpu::largest_parts_name(type, lanes)});
+      for (const int64_t mantissa : {2, 3})
+        for (const bool turns : {false, true})
+          all.push_back({&program, float8::gpu::quantize_name(type, lanes, mantissa, turns)});
+    }
+  all.push_back({&float8::gpu::program(), "transpose"});
   return all;
 }
 

@@ -25,15 +25,18 @@ std::optional<int64_t> predicted_peak(const RunSpec& spec) {
 }
 
 TEST(Predict, ThePeakOfAStepToTheByte) {
-  const PluginUse lora = {"lora", {{"rank", 4}}};
+  const PluginUse lora = {"lora", {{"rank", 4}}}, projections = {"fused_projections", Json::object()};
   RunSpec accumulated = nano_spec();
   accumulated.train.accumulation = 3;
   RunSpec wide = mlp_spec({{"swiglu_recompute", {{"level", 1}}}});
   wide.train.seq_len = 200;
-  for (const RunSpec& spec : {nano_spec(), nano_spec({{"optimizer_in_backward", Json::object()}}),
-                              nano_spec({lora}), nano_spec({lora, {"nf4", Json::object()}}), accumulated,
-                              nano_spec({{"activation_checkpointing", {{"policy", "offload"}}}}), mlp_spec(),
-                              mlp_spec({{"swiglu_recompute", {{"level", 0}}}}), wide}) {
+  for (const RunSpec& spec :
+       {nano_spec(), nano_spec({{"optimizer_in_backward", Json::object()}}), nano_spec({lora}),
+        nano_spec({lora, {"nf4", Json::object()}}), accumulated,
+        nano_spec({{"activation_checkpointing", {{"policy", "offload"}}}}), nano_spec({projections}),
+        nano_spec({projections, {"mixed_precision", Json::object()}}), nano_spec({projections, lora}),
+        nano_spec({projections, {"activation_checkpointing", Json::object()}}), mlp_spec({projections}),
+        mlp_spec(), mlp_spec({{"swiglu_recompute", {{"level", 0}}}}), wide}) {
     SCOPED_TRACE(to_json(spec).dump());
     const auto predicted = predicted_peak(spec);
     ASSERT_TRUE(predicted.has_value());
@@ -248,6 +251,48 @@ TEST(Costs, EachWeightIsCastOnceAStep) {
     EXPECT_EQ(costs["weight_casts"]["most"], 1);
     EXPECT_GE(costs["weight_casts"]["parameters"].get<int64_t>(), 15);  // seven a block, and the head
   }
+}
+
+int64_t number(const Json& costs, const char* op, const char* what) {
+  return costs["operators"].contains(op) ? costs["operators"][op][what].get<int64_t>() : 0;
+}
+
+/// A block adds two gradients of q, k, v and one of gate, up: three passes over (tokens, D), each of which
+/// reads two tensors and writes one.
+TEST(Costs, FusedProjectionsAddNoGradientsOfTheirInput) {
+  RunSpec spec = nano_spec({{"bf16_weights", Json::object()}, {"fused_kernels", Json::object()}});
+  const Json separate = predicted_costs(spec);
+  spec.plugins.push_back({"fused_projections", Json::object()});
+  const Json fused = predicted_costs(spec);
+  const int64_t blocks = 2, tokens = 4 * 16, width = 32, bytes = 2, joined = 32 + 16 + 16;
+  EXPECT_EQ(number(separate, "aten::add", "launches") - number(fused, "aten::add", "launches"), 3 * blocks);
+  EXPECT_EQ(number(separate, "aten::add", "bytes") - number(fused, "aten::add", "bytes"),
+            3 * blocks * 3 * tokens * width * bytes);
+  // Gradients of q, k and v are laid beside each other, and multiplied twice instead of six times.
+  EXPECT_EQ(number(fused, "aten::cat", "bytes") - number(separate, "aten::cat", "bytes"),
+            blocks * 2 * tokens * joined * bytes);
+  const auto products = [](const Json& costs) {
+    return number(costs, "aten::mm", "launches") + number(costs, "aten::addmm", "launches") +
+           number(costs, "aten::addmm_", "launches");
+  };
+  EXPECT_EQ(products(separate) - products(fused), blocks * 4);
+  EXPECT_EQ(fused["total"]["matmul_flops"], separate["total"]["matmul_flops"]);
+  EXPECT_EQ(fused["total"]["host_waits"], 0);
+}
+
+/// Of a block's seven linears: x of q, k, v and of gate, up once each, x of o and of down, and seven
+/// gradients, each by two kernels that read 2 x 2 bytes and write 2 x 1; the weights, and their transposes.
+TEST(Costs, Float8QuantizesWhatLinearsShareOnce) {
+  RunSpec spec = nano_spec({{"bf16_weights", Json::object()}, {"float8", Json::object()}});
+  const Json costs = predicted_costs(spec);
+  const int64_t blocks = 2, tokens = 4 * 16, d = 32, kv = 16, ffn = 48;
+  const int64_t inputs = 3 * d + ffn, gradients = 3 * d + 2 * kv + 2 * ffn;
+  const int64_t weights = d * (2 * d + 2 * kv + 3 * ffn);
+  EXPECT_EQ(number(costs, "optrush::float8_quantize", "launches"), blocks * 2 * (4 + 7 + 7));
+  EXPECT_EQ(number(costs, "optrush::float8_quantize", "bytes"),
+            blocks * (6 * tokens * (inputs + gradients) + 5 * weights));
+  EXPECT_EQ(number(costs, "optrush::float8_transpose", "bytes"), blocks * 2 * weights);
+  EXPECT_EQ(number(costs, "aten::_scaled_mm", "launches"), blocks * 3 * 7);
 }
 }  // namespace
 }  // namespace optrush::testing

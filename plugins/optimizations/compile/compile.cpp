@@ -37,7 +37,7 @@ std::vector<std::string> chosen_units(const Options& options) {
   for (const char* part : {"attention", "mlp"})
     if (chosen("block") && chosen(part))
       throw Error("compile: units names 'block' and '" + std::string(part) + "', which is a part of it",
-                  "name the block, or its parts alone");
+                  "name the block, or only its parts");
   return units;
 }
 
@@ -66,8 +66,10 @@ class Compile final : public Plugin {
       run_ = &run;
       activations_ = to_json(recipe.activations());
       if (recipe.activations().policy != ActivationPolicy::Kind::save && !compiles("block", recipe))
-        throw Error("what blocks keep is left to a compiler, and units of 'compile' names no block",
-                    "name \"block\" in units, or let the whole block be computed again (policy = \"full\")");
+        throw Error(
+            "compiled blocks choose what they keep for the backward, and the option units of 'compile' names "
+            "no block",
+            "add \"block\" to units, or recompute whole blocks (policy = \"full\")");
       check_graphs(recipe, run);
     });
     recipe.counter({.name = "compiling", .unit = "s", .over_ranks = OverRanks::max},

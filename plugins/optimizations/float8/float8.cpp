@@ -12,9 +12,12 @@
 // CPU: no CPU multiplies fp8.
 #include <ATen/autocast_mode.h>
 
+#include <algorithm>
 #include <deque>
+#include <map>
 
 #include "linear_function.h"
+#include "linear_groups/groups.h"
 #include "optrush/gpu_kernel.h"
 #include "optrush/plugin.h"
 
@@ -34,35 +37,84 @@ class Float8 final : public Plugin {
     scaling_ = options.string("recipe") == "rowwise" ? Scaling::rowwise : Scaling::tensorwise;
     recipe.ops.linear.replace_each([this](const Module& module) { return replacement(module); },
                                    {.trace = Trace::pair, .capturable = true});
+    recipe.on(Event::materialized, Phase::base, [this](Run& run) { find_groups(run); });
     recipe.on(Event::ready, Phase::base, [this](Run& run) { check(run); });
     recipe.on(Event::step_end, Phase::base, [this](Run&) {
       for (StepWeight& weight : weights_) weight.drop();
     });
+    drop_after_units(recipe, [this](const Unit& unit) { return parts_of(unit); });
   }
 
  private:
+  /// Linears that share an input, and what one call made for all of them.
+  struct Group {
+    std::vector<const Param*> weights;
+    Differentiable pair;
+    PartsOfInput parts;
+  };
+  struct Place {
+    Group* group = nullptr;
+    size_t linear = 0;
+  };
+
+  static bool fits(const Module& module) {
+    const auto here = module.params.at(0)->layout.box_shape();  // of this rank
+    return module.layer >= 0 && here[0] % kMultiple == 0 && here[1] % kMultiple == 0;
+  }
+
+  void add_group(const LinearGroup& linears) {
+    Group& group = groups_.emplace_back();
+    std::vector<Matrix> matrices;
+    for (size_t i = 0; i < linears.size(); ++i) {
+      const Param* weight = linears[i]->params.at(0);
+      trains_ = trains_ || weight->trainable;
+      group.weights.push_back(weight);
+      matrices.push_back({&weights_.emplace_back(), weight->trainable});
+      places_[linears[i]] = {&group, i};
+    }
+    const auto gradients = scaling_ == Scaling::rowwise ? at::kFloat8_e4m3fn : at::kFloat8_e5m2;
+    group.pair = make_linear_function(scaling_, gradients, std::move(matrices));
+  }
+
+  void find_groups(Run& run) {
+    for (LinearGroup linears : linear_groups(run.units())) {
+      std::erase_if(linears, [](const Module* linear) { return !fits(*linear); });
+      if (!linears.empty()) add_group(linears);
+    }
+  }
+
+  /// Of linears that share an input.
+  PartsOfInput* parts_of(const Unit& unit) {
+    for (const Module& module : unit.modules)
+      if (const auto found = places_.find(&module);
+          found != places_.end() && found->second.group->weights.size() > 1)
+        return &found->second.group->parts;
+    return nullptr;
+  }
+
   Ops::Linear::Fn replacement(const Module& module) {
-    const Param* weight = module.params.at(0);
     if (module.layer < 0) return {};
-    const auto here = weight->layout.box_shape();  // of this rank
-    if (here[0] % kMultiple != 0 || here[1] % kMultiple != 0) {
+    if (!fits(module)) {
       ++odd_;
       return {};
     }
-    trains_ = trains_ || weight->trainable;
-    const auto gradients = scaling_ == Scaling::rowwise ? at::kFloat8_e4m3fn : at::kFloat8_e5m2;
-    const auto& pair = pairs_.emplace_back(
-        make_linear_function(scaling_, gradients, weight->trainable, weights_.emplace_back()));
-    return [&pair, weight](const Tensor& x) {
+    if (!places_.contains(&module)) add_group({&module});
+    return [place = places_.at(&module)](const Tensor& x) {
+      Group& group = *place.group;
       const auto device = x.device().type();
       const bool autocast = at::autocast::is_autocast_enabled(device);
       const auto type = autocast ? at::autocast::get_autocast_dtype(device) : x.scalar_type();
-      return call(pair, {x, weight->value()}).front().to(type);
+      const auto multiply_all = [&] {
+        Tensors inputs = {x};
+        for (const Param* weight : group.weights) inputs.push_back(weight->value());
+        return call(group.pair, std::move(inputs));
+      };
+      return group.parts.take(place.linear, x, multiply_all).to(type);
     };
   }
 
   void check(Run& run) const {
-    if (pairs_.empty())
+    if (groups_.empty())
       throw Error("float8 does not apply: no linear layer of a block has widths that are multiples of " +
                       std::to_string(kMultiple),
                   "remove the rung, or use such widths");
@@ -82,8 +134,9 @@ class Float8 final : public Plugin {
   }
 
   Scaling scaling_ = Scaling::tensorwise;
-  std::deque<StepWeight> weights_;    // one a module: addresses must last
-  std::deque<Differentiable> pairs_;  // one a module
+  std::deque<StepWeight> weights_;  // one a module: addresses must last
+  std::deque<Group> groups_;
+  std::map<const Module*, Place> places_;
   int64_t odd_ = 0;
   bool trains_ = false;
 };

@@ -3,6 +3,9 @@
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
+#include <utility>
+
 namespace optrush::float8 {
 namespace {
 constexpr auto kValues = at::kFloat8_e4m3fn;
@@ -41,29 +44,61 @@ Scaled StepWeight::columns(const Tensor& weight, Scaling scaling) {
   return columns_;
 }
 
-Differentiable make_linear_function(Scaling scaling, at::ScalarType gradient_type, bool weight_trained,
-                                    StepWeight& weight) {
+namespace {
+/// sum + part; a tracer may see no tensor change.
+void add(Tensor& sum, Tensor part) {
+  if (!sum.defined())
+    sum = std::move(part);
+  else
+    tracing() ? sum = sum + part : sum.add_(part);
+}
+
+Differentiable::Result forward(const Tensors& in, const std::vector<Matrix>& matrices, Scaling scaling) {
+  const bool any_trained = std::ranges::any_of(matrices, &Matrix::trained);
+  const Tensor x = matrix_of(in[0]);
+  const BothWays quantized =
+      any_trained ? quantize_both_ways(x, kValues, scaling) : BothWays{quantize(x, kValues, scaling), {}};
+  Differentiable::Result result{{}, {in.begin() + 1, in.end()}};
+  for (size_t i = 0; i < matrices.size(); ++i)
+    result.outputs.push_back(shaped_as(
+        multiply(quantized.rows, matrices[i].weight->rows(in[i + 1], scaling), kOut, /*fast_sums=*/true),
+        in[0]));
+  result.saved.push_back(at::empty({0}, in[0].options()));  // tells the backward the type of x
+  if (any_trained) {
+    result.saved.push_back(quantized.columns.values);
+    result.saved.push_back(quantized.columns.scale);
+  }
+  return result;
+}
+
+Tensors backward(const Tensors& saved, const Tensors& gradients, const std::vector<Matrix>& matrices,
+                 Scaling scaling, at::ScalarType gradient_type) {
+  const size_t count = matrices.size();
+  Tensor d_x;
+  Tensors made(count + 1);
+  for (size_t i = count; i-- > 0;) {
+    if (!gradients[i].defined()) continue;
+    const Tensor d_out = matrix_of(gradients[i]);
+    const BothWays quantized = matrices[i].trained ? quantize_both_ways(d_out, gradient_type, scaling)
+                                                   : BothWays{quantize(d_out, gradient_type, scaling), {}};
+    const Tensor part = multiply(quantized.rows, matrices[i].weight->columns(saved[i], scaling), kOut, false);
+    add(d_x, part.to(saved[count].scalar_type()));
+    made[0] = shaped_as(d_x, gradients[i]);
+    if (matrices[i].trained)
+      made[i + 1] = multiply(quantized.columns, {saved[count + 1], saved[count + 2]}, kOut, false);
+  }
+  return made;
+}
+}  // namespace
+
+Differentiable make_linear_function(Scaling scaling, at::ScalarType gradient_type,
+                                    std::vector<Matrix> matrices) {
   return {.name = "float8_linear",
-          .forward = [=, &weight](const Tensors& in) -> Differentiable::Result {
-            const Tensor x = matrix_of(in[0]);
-            const Scaled rows = quantize(x, kValues, scaling);
-            const Tensor out = multiply(rows, weight.rows(in[1], scaling), kOut, /*fast_sums=*/true);
-            Differentiable::Result result{{shaped_as(out, in[0])}, {in[1]}};
-            if (weight_trained) {
-              const Scaled columns = quantize_transposed(x, rows, scaling);
-              result.saved.push_back(columns.values);
-              result.saved.push_back(columns.scale);
-            }
-            return result;
-          },
-          .backward = [=, &weight](const Tensors& saved, const Tensors& gradients) -> Tensors {
-            const Tensor d_out = matrix_of(gradients[0]);
-            const Scaled rows = quantize(d_out, gradient_type, scaling);
-            const Tensor d_x = multiply(rows, weight.columns(saved[0], scaling), kOut, false);
-            if (!weight_trained) return {shaped_as(d_x, gradients[0]), Tensor()};
-            const Scaled columns = quantize_transposed(d_out, rows, scaling);
-            return {shaped_as(d_x, gradients[0]), multiply(columns, {saved[1], saved[2]}, kOut, false)};
-          },
+          .forward = [=](const Tensors& in) { return forward(in, matrices, scaling); },
+          .backward =
+              [=](const Tensors& saved, const Tensors& gradients) {
+                return backward(saved, gradients, matrices, scaling, gradient_type);
+              },
           .traits = {.trace = Trace::pair, .capturable = true}};
 }
 }  // namespace optrush::float8

@@ -1,4 +1,6 @@
 #pragma once
+#include <vector>
+
 #include "optrush/differentiable.h"
 #include "scaled.h"
 
@@ -19,10 +21,17 @@ class StepWeight {
   Scaled rows_, columns_;
 };
 
-/// x Wᵀ with every product in fp8: inputs x (.., K), W (N, K) in bf16 or fp32; the output (.., N) is in bf16.
-/// x and W are e4m3; the output's gradient is `gradient_type`. What the gradient of W multiplies with is kept
-/// in fp8, one byte a number; without `weight_trained` nothing of x is kept. K, N and, where W is trained,
-/// the number of rows are multiples of 16. `weight` must live as long as the pair.
-Differentiable make_linear_function(Scaling, at::ScalarType gradient_type, bool weight_trained,
-                                    StepWeight& weight);
+/// A matrix of a pair.
+struct Matrix {
+  StepWeight* weight = nullptr;  ///< lives as long as the pair
+  bool trained = true;
+};
+
+/// x W_iᵀ for linears of one input, with every product in fp8: inputs x (.., K) and W_i (N_i, K) in bf16 or
+/// fp32; the outputs (.., N_i) are in bf16. x is quantized once for all. x and W_i are e4m3; the outputs'
+/// gradients are `gradient_type`, each with a scale of its own, and the parts of the gradient of x are added
+/// from the last to the first, as autograd adds those of separate linears. What the gradients of W_i multiply
+/// with is kept in fp8, one byte a number; nothing of x is where no W_i is trained. K, N_i and, where a W_i
+/// is trained, the number of rows are multiples of 16.
+Differentiable make_linear_function(Scaling, at::ScalarType gradient_type, std::vector<Matrix>);
 }  // namespace optrush::float8

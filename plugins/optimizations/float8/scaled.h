@@ -19,6 +19,14 @@ Scaled quantize(const Tensor& matrix, at::ScalarType type, Scaling);
 /// quantize(matrixᵀ) from quantize(matrix): with one scale it is the same numbers.
 Scaled quantize_transposed(const Tensor& matrix, const Scaled& quantized, Scaling);
 
+/// A matrix as products along either of its axes read it.
+struct BothWays {
+  Scaled rows;     ///< of the matrix
+  Scaled columns;  ///< of its transpose
+};
+/// With one scale a GPU reads the matrix twice for all of it, for its largest value and to round it.
+BothWays quantize_both_ways(const Tensor& matrix, at::ScalarType type, Scaling);
+
 /// a bᵀ for a (M, K), b (N, K): (M, N) in `out`; K and N are multiples of 16. `fast_sums` lets a GPU add up
 /// in fewer than 32 bits, which a forward stands and a gradient does not.
 Tensor multiply(const Scaled& a, const Scaled& b, at::ScalarType out, bool fast_sums);

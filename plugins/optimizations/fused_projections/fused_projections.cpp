@@ -64,8 +64,8 @@ class FusedProjections final : public Plugin {
       for (size_t i = 0; i < linears.size(); ++i) places_[linears[i]] = {&group, i};
     }
     if (groups_.empty())
-      throw Error("fused_projections has nothing to fuse: no two linears of this model share an input",
-                  "take the rung off");
+      throw Error("fused_projections does not apply: no two linear layers of this model share an input",
+                  "remove the rung");
   }
 
   PartsOfInput* parts_of(const Unit& unit) {

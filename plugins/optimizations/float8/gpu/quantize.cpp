@@ -1,0 +1,61 @@
+#include "gpu/quantize.h"
+
+#include <algorithm>
+
+#include "kernel_parts/gpu_instance.h"
+#include "quantize_cu.h"
+
+namespace optrush::float8 {
+namespace {
+constexpr int64_t kThreads = 256, kMostParts = 1024;
+constexpr int64_t kTileRows = 64, kTileColumns = 128;
+
+int64_t ceil_of(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/// Rows are multiples of 16 numbers, and what LibTorch allocates starts at 16 bytes; views may not.
+int64_t lanes(const gpu::Quantize& p) { return fused::gpu::lanes({p.type}, p.columns, {p.x, p.values}); }
+
+int64_t tiles(int64_t rows, int64_t columns) {
+  return ceil_of(rows, kTileRows) * ceil_of(columns, kTileColumns);
+}
+}  // namespace
+
+const GpuProgram& gpu::program() {
+  static const GpuProgram program(fused::gpu::source("quantize.cu", kQuantizeCu));
+  return program;
+}
+
+std::string gpu::largest_parts_name(Type type, int64_t lanes) {
+  return fused::gpu::instance("largest_parts", type, lanes);
+}
+
+std::string gpu::quantize_name(Type type, int64_t lanes, int64_t mantissa, bool turns) {
+  return fused::gpu::instance("quantize", type, lanes, mantissa, turns);
+}
+
+int64_t gpu::parts_of(const Quantize& p) {
+  constexpr int64_t kPacksPerThread = 4;
+  return std::clamp<int64_t>(ceil_of(p.rows * p.columns, lanes(p) * kThreads * kPacksPerThread), 1,
+                             kMostParts);
+}
+
+void gpu::quantize(const Quantize& p, float* parts) {
+  if (p.rows * p.columns == 0) return;
+  const int64_t count = parts_of(p), together = lanes(p);
+  program()
+      .kernel(largest_parts_name(p.type, together))
+      .launch({.blocks = {count, 1, 1}, .threads = {kThreads, 1, 1}}, p.x, parts, p.rows * p.columns);
+  program()
+      .kernel(quantize_name(p.type, together, p.mantissa, p.transposed != nullptr))
+      .launch({.blocks = {tiles(p.rows, p.columns), 1, 1}, .threads = {kThreads, 1, 1}}, p.x, parts,
+              static_cast<int>(count), p.values, p.transposed, p.scale, p.rows, p.columns);
+}
+
+void gpu::transpose(const void* values, void* transposed, int64_t rows, int64_t columns) {
+  if (rows * columns == 0) return;
+  program()
+      .kernel("transpose")
+      .launch({.blocks = {tiles(rows, columns), 1, 1}, .threads = {kThreads, 1, 1}}, values, transposed, rows,
+              columns);
+}
+}  // namespace optrush::float8

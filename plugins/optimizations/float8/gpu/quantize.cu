@@ -1,0 +1,123 @@
+// A matrix in 8 bits (arXiv:2209.05433): the largest value, then the numbers over the scale that it gives, row by row and, where
+// they are wanted so, as the transpose, in one pass. A block has a tile, which it turns round in shared memory.
+#include "lanes.cuh"
+
+constexpr int kThreads = 256;
+constexpr int kTileRows = 64, kTileColumns = 128;
+// Four bytes more than a column of the tile, so that neighbouring columns start in other banks.
+constexpr int kStride = kTileRows + 4;
+// Below this a matrix counts as zero, and its scale stays finite.
+constexpr float kSmallest = 1e-12f;
+
+/// The nearest number of 1 + exponent + mantissa bits, ties to even. x is none beyond the largest.
+template <int mantissa>
+__device__ inline unsigned char to_8_bits(float x) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+  unsigned short pair;
+  if constexpr (mantissa == 3)
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.0f), "f"(x));
+  else
+    asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.0f), "f"(x));
+  return static_cast<unsigned char>(pair);
+#else
+  constexpr int kBias = mantissa == 3 ? 7 : 15, kShift = 23 - mantissa;
+  const unsigned int all = static_cast<unsigned int>(__float_as_int(x)), sign = all >> 24 & 0x80u, bits = all & 0x7FFFFFFFu;
+  if (bits > 0x7F800000u) return 0x7Fu;
+  // Smaller than the smallest normal number: beside this one the last bit of a sum is the smallest number there is.
+  constexpr unsigned int kNormal = static_cast<unsigned int>(128 - kBias) << 23;
+  constexpr unsigned int kAligned = static_cast<unsigned int>(128 - kBias + kShift) << 23;
+  if (bits < kNormal) {
+    const float sum = __fadd_rn(__int_as_float(static_cast<int>(bits)), __int_as_float(static_cast<int>(kAligned)));
+    return static_cast<unsigned char>((static_cast<unsigned int>(__float_as_int(sum)) - kAligned) | sign);
+  }
+  const unsigned int odd = bits >> kShift & 1u;
+  const unsigned int moved = bits - (static_cast<unsigned int>(127 - kBias) << 23) + ((1u << (kShift - 1)) - 1u) + odd;
+  return static_cast<unsigned char>(moved >> kShift | sign);
+#endif
+}
+
+/// The columns of a block's tile, which is in shared memory column by column, as rows of the transpose.
+__device__ inline void write_columns(const unsigned int* tile, unsigned char* __restrict__ transposed, long long first_row,
+                                     long long first_column, long long rows, long long columns) {
+  __syncthreads();
+  constexpr int kWords = kTileRows / 4;
+  for (int word = static_cast<int>(threadIdx.x); word < kTileColumns * kWords; word += kThreads) {
+    const int column = word / kWords, row = word % kWords * 4;
+    if (first_row + row >= rows || first_column + column >= columns) continue;
+    *reinterpret_cast<unsigned int*>(transposed + (first_column + column) * rows + first_row + row) =
+        tile[(column * kStride + row) / 4];
+  }
+}
+
+/// Of |x|, by block. `count` is a multiple of N.
+template <class T, int N>
+__global__ void largest_parts(const T* __restrict__ x, float* __restrict__ parts, long long count) {
+  float largest = 0;
+  const long long step = static_cast<long long>(gridDim.x) * kThreads * N;
+  for (long long at = (static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x) * N; at < count; at += step) {
+    float some[N];
+    load(x + at, some);
+#pragma unroll
+    for (int i = 0; i < N; ++i) largest = max(largest, some[i] < 0 ? -some[i] : some[i]);
+  }
+  largest = block_max(largest);
+  if (threadIdx.x == 0) parts[blockIdx.x] = largest;
+}
+
+/// x (rows, columns) to values (rows, columns) and, where `turns`, to transposed (columns, rows). Columns are a multiple of
+/// 16, and rows where `turns`. values and transposed times scale are x.
+template <class T, int N, int mantissa, bool turns>
+__global__ void quantize(const T* __restrict__ x, const float* __restrict__ parts, int part_count,
+                         unsigned char* __restrict__ values, unsigned char* __restrict__ transposed, float* __restrict__ scale,
+                         long long rows, long long columns) {
+  __shared__ unsigned int tile[kTileColumns * kStride / 4];
+  unsigned char* bytes = reinterpret_cast<unsigned char*>(tile);
+  float largest = 0;
+  for (int part = static_cast<int>(threadIdx.x); part < part_count; part += kThreads) largest = max(largest, parts[part]);
+  largest = max(block_max(largest), kSmallest);
+  const float factor = 1.0f / largest * (mantissa == 3 ? 448.0f : 57344.0f);
+  if (blockIdx.x == 0 && threadIdx.x == 0) *scale = 1.0f / factor;
+
+  const long long across = (columns + kTileColumns - 1) / kTileColumns;
+  const long long first_row = blockIdx.x / across * kTileRows, first_column = blockIdx.x % across * kTileColumns;
+  constexpr int kPacks = kTileColumns / N;
+  for (int pack = static_cast<int>(threadIdx.x); pack < kTileRows * kPacks; pack += kThreads) {
+    const int row = pack / kPacks, column = pack % kPacks * N;
+    if (first_row + row >= rows || first_column + column >= columns) continue;
+    const long long at = (first_row + row) * columns + first_column + column;
+    float some[N];
+    load(x + at, some);
+    alignas(8) unsigned char out[N];
+#pragma unroll
+    for (int i = 0; i < N; ++i) out[i] = to_8_bits<mantissa>(__fmul_rn(some[i], factor));
+    if constexpr (N == 1)
+      values[at] = out[0];
+    else
+      *reinterpret_cast<typename MoveOf<N>::type*>(values + at) = *reinterpret_cast<const typename MoveOf<N>::type*>(out);
+    if (!turns) continue;
+#pragma unroll
+    for (int i = 0; i < N; ++i) bytes[(column + i) * kStride + row] = out[i];
+  }
+  if (!turns) return;
+  write_columns(tile, transposed, first_row, first_column, rows, columns);
+}
+
+/// (rows, columns) of single bytes to (columns, rows); both are multiples of 16.
+__global__ void transpose(const unsigned char* __restrict__ values, unsigned char* __restrict__ transposed, long long rows,
+                          long long columns) {
+  __shared__ unsigned int tile[kTileColumns * kStride / 4];
+  unsigned char* bytes = reinterpret_cast<unsigned char*>(tile);
+  const long long across = (columns + kTileColumns - 1) / kTileColumns;
+  const long long first_row = blockIdx.x / across * kTileRows, first_column = blockIdx.x % across * kTileColumns;
+  constexpr int kPacks = kTileColumns / 8;
+  for (int pack = static_cast<int>(threadIdx.x); pack < kTileRows * kPacks; pack += kThreads) {
+    const int row = pack / kPacks, column = pack % kPacks * 8;
+    if (first_row + row >= rows || first_column + column >= columns) continue;
+    alignas(8) unsigned char some[8];
+    *reinterpret_cast<uint2*>(some) =
+        *reinterpret_cast<const uint2*>(values + (first_row + row) * columns + first_column + column);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) bytes[(column + i) * kStride + row] = some[i];
+  }
+  write_columns(tile, transposed, first_row, first_column, rows, columns);
+}

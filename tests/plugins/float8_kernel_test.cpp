@@ -1,0 +1,105 @@
+// The GPU's kernels of float8, run by threads of the host, have the bits of the operators that they replace.
+#include <ATen/Functions.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <limits>
+
+#include "support/cuda_on_threads.h"
+
+namespace {
+namespace gpu {
+#include "float8/gpu/quantize.cu"
+}
+}  // namespace
+
+#include "float8/scaled.h"
+
+namespace {
+using at::Tensor;
+
+template <class T>
+const T* numbers(const Tensor& tensor) {
+  return reinterpret_cast<const T*>(tensor.const_data_ptr());
+}
+
+bool same_bytes(const Tensor& a, const Tensor& b) {
+  return a.nbytes() == b.nbytes() && std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
+}
+
+template <class T, int N, int mantissa>
+void expect_operators_bits(const Tensor& x, at::ScalarType type) {
+  const int64_t rows = x.size(0), columns = x.size(1);
+  const auto expected = optrush::float8::quantize_both_ways(x, type, optrush::float8::Scaling::tensorwise);
+  constexpr unsigned int kParts = 3;
+  const Tensor parts = at::empty({kParts}), scale = at::empty({1, 1});
+  const Tensor values = at::empty_like(expected.rows.values),
+               turned = at::empty_like(expected.columns.values);
+  const Tensor alone = at::empty_like(values), again = at::empty_like(turned);
+  const auto bytes = [](const Tensor& tensor) { return static_cast<unsigned char*>(tensor.data_ptr()); };
+  const auto tiles = static_cast<unsigned int>((rows + 63) / 64 * ((columns + 127) / 128));
+  const Place threads{gpu::kThreads, 1, 1};
+  optrush::testing::launch(kParts, threads, [&] {
+    gpu::largest_parts<T, N>(numbers<T>(x), parts.mutable_data_ptr<float>(), x.numel());
+  });
+  optrush::testing::launch(tiles, threads, [&] {
+    gpu::quantize<T, N, mantissa, true>(numbers<T>(x), parts.const_data_ptr<float>(), kParts, bytes(values),
+                                        bytes(turned), scale.mutable_data_ptr<float>(), rows, columns);
+  });
+  EXPECT_TRUE(same_bytes(values, expected.rows.values));
+  EXPECT_TRUE(same_bytes(turned, expected.columns.values));
+  EXPECT_TRUE(at::equal(scale, expected.rows.scale));
+  optrush::testing::launch(tiles, threads, [&] {
+    gpu::quantize<T, N, mantissa, false>(numbers<T>(x), parts.const_data_ptr<float>(), kParts, bytes(alone),
+                                         nullptr, scale.mutable_data_ptr<float>(), rows, columns);
+  });
+  EXPECT_TRUE(same_bytes(alone, expected.rows.values));
+  optrush::testing::launch(tiles, threads,
+                           [&] { gpu::transpose(bytes(values), bytes(again), rows, columns); });
+  EXPECT_TRUE(same_bytes(again, expected.columns.values));
+}
+
+template <class T, int N>
+void expect_both_formats(const Tensor& x) {
+  SCOPED_TRACE(std::string(c10::toString(x.scalar_type())) + " " + std::to_string(N) + " at a time");
+  expect_operators_bits<T, N, 3>(x, at::kFloat8_e4m3fn);
+  expect_operators_bits<T, N, 2>(x, at::kFloat8_e5m2);
+}
+
+void expect_each_type(const Tensor& x) {
+  expect_both_formats<float, 4>(x);
+  expect_both_formats<float, 1>(x);
+  expect_both_formats<__nv_bfloat16, 8>(x.to(at::kBFloat16));
+  expect_both_formats<__half, 8>(x.to(at::kHalf));
+}
+
+TEST(Float8Kernel, RoundsAsTheOperatorsDoBothWays) {
+  at::manual_seed(1);
+  for (const auto& [rows, columns] : {std::pair(16, 16), {64, 128}, {80, 144}, {144, 272}})
+    expect_each_type(at::randn({rows, columns}));
+}
+
+/// Each finite number of 16 bits, below a largest one of any size: normal, subnormal, ties, zeros of both
+/// signs.
+TEST(Float8Kernel, RoundsEveryNumberOf16Bits) {
+  const Tensor all = at::arange(0, 1 << 16, at::kInt).to(at::kShort).view(at::kBFloat16);
+  const Tensor finite = at::where(all.isfinite(), all, at::zeros_like(all)).view({256, 256});
+  for (const double largest : {1e-3, 1.0, 57344.0, 3e20}) {
+    const Tensor some = at::where(finite.abs() <= largest, finite, at::zeros_like(finite)).contiguous();
+    expect_both_formats<__nv_bfloat16, 8>(some);
+  }
+}
+
+TEST(Float8Kernel, NothingAndWhatIsNoNumber) {
+  expect_each_type(at::zeros({16, 32}));
+  Tensor x = at::randn({16, 32});
+  x[3][5] = std::numeric_limits<double>::quiet_NaN();
+  const Tensor parts = at::ones({1}), scale = at::empty({1}), values = at::empty({16, 32}, at::kByte);
+  optrush::testing::launch(1, {gpu::kThreads, 1, 1}, [&] {
+    gpu::quantize<float, 4, 3, false>(x.const_data_ptr<float>(), parts.const_data_ptr<float>(), 1,
+                                      values.mutable_data_ptr<uint8_t>(), nullptr,
+                                      scale.mutable_data_ptr<float>(), 16, 32);
+  });
+  EXPECT_TRUE(at::isnan(values.view(at::kFloat8_e4m3fn).to(at::kFloat)[3][5]).item<bool>());
+}
+}  // namespace
