@@ -5,8 +5,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
-#include <chrono>
-#include <thread>
+#include <iterator>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -25,8 +24,21 @@ namespace optrush {
 namespace {
 using Works = std::vector<c10::intrusive_ptr<c10d::Work>>;
 
-/// Gloo moves bytes, whatever their type.
-Tensor as_bytes(const Tensor& tensor) { return tensor.is_cpu() ? tensor.view(at::kByte) : tensor; }
+/// Gloo's thread drops its tensors some time after a wait has ended. It gets views of the memory that own
+/// nothing, so that this thread alone decides when memory is freed: peaks are the same in every run. The
+/// state of the call holds the tensors until the call is done.
+Tensor lent(const Tensor& tensor) {
+  if (!tensor.is_cpu()) return tensor;
+  TORCH_INTERNAL_ASSERT(tensor.is_non_overlapping_and_dense());
+  return at::from_blob(tensor.data_ptr(), tensor.sizes(), tensor.options());
+}
+
+/// The same in one dimension. Gloo moves bytes, whatever their type.
+Tensor lent_bytes(const Tensor& tensor) {
+  const Tensor flat = tensor.view(-1);
+  if (!flat.is_cpu()) return flat;
+  return at::from_blob(flat.data_ptr(), {static_cast<int64_t>(flat.nbytes())}, at::kByte);
+}
 
 /// What a rank alone gets is its own.
 WorkHandle keep_own(const Tensor& out, const Tensor& in) {
@@ -53,17 +65,15 @@ void wait_named(const std::string& what, const std::function<void()>& wait) {
     throw_peer_error(what, e);
   }
 }
-
-/// Gloo's thread holds the tensors a moment longer than it works on them. What is freed after a wait is then
-/// freed at once, and a peak of memory does not depend on that thread.
-void let_go(const Works& works) {
-  const auto latest = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
-  for (const auto& work : works)
-    while (work.use_count() > 1 && std::chrono::steady_clock::now() < latest) std::this_thread::yield();
-}
 }  // namespace
 
 struct WorkHandle::State {
+  ~State() {
+    // Without a wait that succeeded the call may still read and write its tensors.
+    if (!std::ranges::all_of(works, [](const auto& work) { return work->isCompleted(); }))
+      std::ranges::move(kept, std::back_inserter(groups->abandoned_));
+  }
+
   /// None in a plan, which holds the tensors for as long all the same.
   Works works;
   std::string what;            ///< "all_reduce of 4 MiB in group 'dp' (2 of 4)"
@@ -80,7 +90,7 @@ void WorkHandle::wait() {
   wait_named(state->what, [&] {
     for (const auto& work : state->works) work->wait();
   });
-  if (!state->groups->device_.is_cuda()) let_go(state->works);
+  state->works.clear();
   if (state->then) state->then();
 }
 
@@ -164,7 +174,7 @@ struct Group::State {
 
   WorkHandle all_reduce(const char* collective, const Tensor& tensor, c10d::ReduceOp op) {
     return start(collective, tensor, 2 * share(), {tensor}, [&] {
-      std::vector<Tensor> tensors = {tensor};
+      std::vector<Tensor> tensors = {lent(tensor)};
       return group->allreduce(tensors, {.reduceOp = op});
     });
   }
@@ -192,7 +202,7 @@ WorkHandle Group::all_reduce_max(const Tensor& tensor) {
 WorkHandle Group::all_gather(const Tensor& out, const Tensor& in) {
   if (size() == 1) return keep_own(out, in);
   return state_->start("all_gather", out, state_->share(), {out, in}, [&] {
-    Tensor to = as_bytes(out), from = as_bytes(in);
+    Tensor to = lent_bytes(out), from = lent_bytes(in);
     return state_->group->_allgather_base(to, from);
   });
 }
@@ -211,7 +221,7 @@ WorkHandle Group::reduce_scatter(const Tensor& out, const Tensor& in) {
   return state_->start(
       "reduce_scatter", in, state_->share(), {out, in, arrived},
       [&] {
-        Tensor to = as_bytes(arrived.view(-1)), from = as_bytes(in.view(-1));
+        Tensor to = lent_bytes(arrived), from = lent_bytes(in);
         std::vector<int64_t> even;
         return state_->group->alltoall_base(to, from, even, even);
       },
@@ -226,7 +236,7 @@ WorkHandle Group::reduce_scatter(const Tensor& out, const Tensor& in) {
 WorkHandle Group::all_to_all(const Tensor& out, const Tensor& in) {
   if (size() == 1) return keep_own(out, in);
   return state_->start("all_to_all", in, state_->share(), {out, in}, [&] {
-    Tensor to = as_bytes(out.view(-1)), from = as_bytes(in.view(-1));
+    Tensor to = lent_bytes(out), from = lent_bytes(in);
     std::vector<int64_t> even;
     return state_->group->alltoall_base(to, from, even, even);
   });
@@ -235,14 +245,14 @@ WorkHandle Group::all_to_all(const Tensor& out, const Tensor& in) {
 WorkHandle Group::broadcast(const Tensor& tensor, int64_t from) {
   // A chain or a tree: every rank but one sends the whole once, on average.
   return state_->start("broadcast", tensor, state_->share(), {tensor}, [&] {
-    std::vector<Tensor> tensors = {as_bytes(tensor)};
+    std::vector<Tensor> tensors = {lent_bytes(tensor)};
     return state_->group->broadcast(tensors, {.rootRank = from});
   });
 }
 
 WorkHandle Group::send(const Tensor& tensor, int64_t to) {
   return state_->start("send", tensor, 1, {tensor}, [&] {
-    std::vector<Tensor> tensors = {as_bytes(tensor)};
+    std::vector<Tensor> tensors = {lent_bytes(tensor)};
     return state_->between_two(
         [&](auto& link) { return link.send(tensors, static_cast<int>(to), /*tag=*/0); });
   });
@@ -250,7 +260,7 @@ WorkHandle Group::send(const Tensor& tensor, int64_t to) {
 
 WorkHandle Group::receive(const Tensor& tensor, int64_t from) {
   return state_->start("receive", tensor, 0, {tensor}, [&] {
-    std::vector<Tensor> tensors = {as_bytes(tensor)};
+    std::vector<Tensor> tensors = {lent_bytes(tensor)};
     return state_->between_two(
         [&](auto& link) { return link.recv(tensors, static_cast<int>(from), /*tag=*/0); });
   });
@@ -259,7 +269,7 @@ WorkHandle Group::receive(const Tensor& tensor, int64_t from) {
 WorkHandle Group::exchange(const Tensor& out, int64_t from, const Tensor& in, int64_t to) {
   if (size() == 1) return keep_own(out, in);
   return state_->start("send", in, 1, {out, in}, [&]() -> Works {
-    std::vector<Tensor> there = {as_bytes(in)}, here = {as_bytes(out)};
+    std::vector<Tensor> there = {lent_bytes(in)}, here = {lent_bytes(out)};
     c10d::ProcessGroup& group = *state_->group;
     const auto send = [&] { return group.send(there, static_cast<int>(to), /*tag=*/0); };
     const auto receive = [&] { return group.recv(here, static_cast<int>(from), /*tag=*/0); };

@@ -53,6 +53,7 @@ class Groups {
   TrafficTable traffic_;
   Exposed exposed_;
   int bookkeeping_ = 0;
+  Tensors abandoned_;  ///< of calls that were not done when their handles went: kept as long as connections
   std::map<std::string, std::unique_ptr<Group>> made_;
 };
 }  // namespace optrush
