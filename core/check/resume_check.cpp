@@ -16,19 +16,8 @@
 
 namespace optrush {
 namespace {
-/// Losses and norms of the steps of one call of train().
-struct Made {
-  std::vector<Json> losses, norms;
-};
-
-Made steps_of(Session& session) {
-  const Json result = train(session, [](const Json&) {});
-  Made made;
-  for (const Json& step : result.at("steps")) {
-    made.losses.push_back(step.at("loss"));
-    made.norms.push_back(step.at("grad_norm"));
-  }
-  return made;
+Curve steps_of(Session& session) {
+  return train(session, [](const Json&) {}).curve();
 }
 
 SavedState in_memory(Session& session, int64_t next_step) {
@@ -44,9 +33,10 @@ SavedState in_memory(Session& session, int64_t next_step) {
   };
 }
 
-double difference_of(const Json& a, const Json& b) {
-  if (!a.is_number() || !b.is_number()) return a == b ? 0 : std::numeric_limits<double>::infinity();
-  return a == b ? 0 : std::abs(a.get<double>() - b.get<double>()) / std::abs(b.get<double>());
+/// Relative; NaN is equal to NaN alone.
+double difference_of(double a, double b) {
+  if (std::isnan(a) != std::isnan(b)) return std::numeric_limits<double>::infinity();
+  return a == b || std::isnan(a) ? 0 : std::abs(a - b) / std::abs(b);
 }
 
 /// The first parameter whose values differ by more.
@@ -69,22 +59,22 @@ std::string check_resume(const CheckCase& c, at::Device device) {
   steps_of(*whole);
   const SavedState saved = in_memory(*whole, made);
   whole->go_on_from(made);
-  const Made without = steps_of(*whole);
+  const Curve without = steps_of(*whole);
 
   const LibraryState as_at_first;
   const auto rest = open_run(c.spec, device);
   load_state(*rest, saved);
-  const Made with = steps_of(*rest);
+  const Curve with = steps_of(*rest);
   if (c.without_values) return {};
   // On a GPU sums by atomic additions come in any order.
   const double tolerance = device.is_cpu() ? 0 : norm_tolerance_of(Effect::rounding, Arithmetic::reduced);
-  const auto compare = [&](const char* what, const std::vector<Json>& got,
-                           const std::vector<Json>& expected) {
+  const auto compare = [&](const char* what, const std::vector<double>& got,
+                           const std::vector<double>& expected) {
     for (size_t i = 0; i < expected.size(); ++i)
       if (!(difference_of(got.at(i), expected[i]) <= tolerance))
         throw Error("a run resumed from its saved state trains differently: " + std::string(what) +
-                        " of step " + std::to_string(i + 1) + " after it is " + got[i].dump() +
-                        ", but without the interruption " + expected[i].dump(),
+                        " of step " + std::to_string(i + 1) + " after it is " + Json(got[i]).dump() +
+                        ", but without the interruption " + Json(expected[i]).dump(),
                     "list every tensor that a step reads in Optimizer::state(); register other state with "
                     "Recipe::keep()");
   };

@@ -77,18 +77,9 @@ void start_as_in_fp32(Recipe& recipe) {
 }
 
 TrainingCurve curve_of(Session& session, GradientRecorder& recorder) {
-  const Json result = train(session, [](const Json&) {});
+  auto [losses, norms] = train(session, [](const Json&) {}).curve();
   session.recipe().fire(Event::finished, session);
-  TrainingCurve curve;
-  const auto number = [](const Json& value) {
-    return value.is_number() ? value.get<double>() : std::numeric_limits<double>::quiet_NaN();
-  };
-  for (const Json& step : result.at("steps")) {
-    curve.losses.push_back(number(step.at("loss")));
-    curve.norms.push_back(number(step.at("grad_norm")));
-  }
-  curve.gradients = recorder.take();
-  return curve;
+  return {.losses = std::move(losses), .norms = std::move(norms), .gradients = recorder.take()};
 }
 
 /// Largest allowed relative differences.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/files.h"
+#include "base/temporary_folder.h"
 #include "cli/interrupted.h"
 #include "launch/ranks/launcher.h"
 #include "launch/run/run_starter.h"
@@ -10,7 +11,6 @@
 #include "machine/cores.h"
 #include "optrush/error.h"
 #include "process/process.h"
-#include "process/temporary_folder.h"
 #include "process/terminal.h"
 #include "results/run_result.h"
 #include "spec/spec_json.h"

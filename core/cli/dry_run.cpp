@@ -15,52 +15,48 @@
 #include "report/sections/cost_section.h"
 #include "report/sections/spec_text.h"
 #include "report/writers/writers.h"
-#include "results/planned_memory.h"
 #include "spec/spec_json.h"
 
 namespace optrush {
 namespace {
-void add_slots(const Json& plan, std::vector<std::string>& lines) {
-  for (const auto& slot : plan.value("slots", Json::array())) {
+void add_slots(const Plan& plan, std::vector<std::string>& lines) {
+  for (const PlannedSlot& slot : plan.slots) {
     std::vector<std::string> wraps;
-    for (const auto& wrap : slot.value("wraps", Json::array()))
-      wraps.push_back(plain_text(wrap.at("plugin")) + " (" + plain_text(wrap.at("phase")) + ")");
-    const std::string base = plain_text(slot.value("base", Json("plain")));
-    if (base == "plain" && wraps.empty()) continue;
-    lines.push_back("slot " + plain_text(slot.at("slot")) + ": " + base +
+    for (const auto& wrap : slot.wraps) wraps.push_back(wrap.plugin + " (" + wrap.phase + ")");
+    if (slot.base == "plain" && wraps.empty()) continue;
+    lines.push_back("slot " + slot.slot + ": " + slot.base +
                     (wraps.empty() ? "" : ", wrapped by " + join(wraps)));
   }
 }
 
-std::vector<std::string> plan_lines(const Json& plan) {
-  std::vector<std::string> lines;
-  const Json& problem = plan.at("problem");
-  std::vector<std::string> batch;
-  for (const char* key : {"global_batch", "micro_batch", "accumulation", "seq_len"})
-    if (problem.contains(key)) batch.push_back(std::string(key) + " " + plain_text(problem[key]));
-  lines.push_back(join(batch));
-  if (const Json mesh = plan.value("mesh", Json::array()); !mesh.empty()) {
+std::vector<std::string> plan_lines(const Plan& plan) {
+  const TrainSpec& problem = plan.problem;
+  std::vector<std::string> lines = {"global_batch " + std::to_string(problem.global_batch) +
+                                    ", micro_batch " + std::to_string(problem.micro_batch) +
+                                    ", accumulation " + std::to_string(problem.accumulation) + ", seq_len " +
+                                    std::to_string(problem.seq_len)};
+  const bool ranks = !plan.mesh.empty();
+  if (ranks) {
     std::vector<std::string> dimensions;
-    for (const auto& one : mesh)
-      dimensions.push_back(plain_text(one.at("dim")) + " " + plain_text(one.at("size")));
-    lines.push_back(counted(problem.value("world_size", int64_t{1}), "rank") + ": " +
-                    join(dimensions, " x "));
+    for (const MeshDimension& one : plan.mesh)
+      dimensions.push_back(one.name + " " + std::to_string(one.size));
+    lines.push_back(counted(problem.world_size, "rank") + ": " + join(dimensions, " x "));
   }
-  if (const auto p = plan.find("parameters"); p != plan.end())
-    lines.push_back((plan.contains("mesh") ? "rank 0 has " : "") + grouped(p->value("count", 0.0)) +
-                    " parameters, " + grouped(p->value("trainable", 0.0)) + " trained, " +
-                    bytes(p->value("bytes", 0.0)));
-  const auto memory = planned_memory(plan);
-  if (memory) lines.push_back((plan.contains("mesh") ? "per rank: " : "") + planned_memory_text(*memory));
-  const bool unknown = !memory && plan.contains("no_forecast");
-  if (unknown) lines.push_back("no memory forecast (" + plain_text(plan.at("no_forecast")) + ")");
+  if (const auto& p = plan.parameters)
+    lines.push_back((ranks ? "rank 0 has " : "") + grouped(static_cast<double>(p->count)) + " parameters, " +
+                    grouped(static_cast<double>(p->trainable)) + " trained, " +
+                    bytes(static_cast<double>(p->bytes)));
+  const auto& memory = plan.memory;
+  if (memory) lines.push_back((ranks ? "per rank: " : "") + planned_memory_text(*memory));
+  const bool unknown = !memory && !plan.no_forecast.empty();
+  if (unknown) lines.push_back("no memory forecast (" + plan.no_forecast + ")");
   if (unknown || (memory && !memory->bounded_by.empty()))
     lines.push_back("interleaved from round 2 on, because round 1 measures its memory");
-  if (const auto cost = step_cost_from(plan.value("costs", Json())))
+  if (const auto cost = step_cost_from(plan.costs))
     lines.push_back(or_unknown(cost->launches, grouped) + " kernels per step, " +
                     or_unknown(cost->elementwise_bytes, bytes) + " read and written by elementwise kernels");
   add_slots(plan, lines);
-  for (const auto& note : plan.value("notes", Json::array())) lines.push_back("note: " + plain_text(note));
+  for (const auto& note : plan.notes) lines.push_back("note: " + note);
   return lines;
 }
 
@@ -105,17 +101,27 @@ std::vector<std::string> base_lines(const Json& spec) {
   return lines;
 }
 
-/// In the place of a plan that is not to be run: "status" and "reason", and what was planned of a variant
-/// that does not fit.
-void show_failures(const std::vector<NoPlan>& without_plan, std::vector<Json>& plans) {
-  for (Json& plan : plans)
-    if (plan.is_object()) plan["status"] = "planned";
+/// Each plan with its "status" and, where it is not to be run, the "reason".
+Json with_ends(const Plans& plans, const std::vector<NoPlan>& without_plan) {
+  Json list = Json::array();
+  for (const auto& plan : plans) {
+    list.push_back(to_json(plan));
+    if (plan) list.back()["status"] = "planned";
+  }
   for (const NoPlan& each : without_plan) {
-    Json& plan = plans.at(static_cast<size_t>(each.variant));
-    plan = each.skipped_plan.is_object() ? each.skipped_plan : Json::object();
+    Json& plan = list.at(static_cast<size_t>(each.variant));
+    plan = each.skipped_plan ? to_json(*each.skipped_plan) : Json::object();
     plan["status"] = to_string(each.failure.status);
     plan["reason"] = each.failure.reason;
   }
+  return list;
+}
+
+/// What was planned of a variant, of `dry`'s JSON; none where nothing was.
+std::optional<Plan> plan_in(const Json& dry, size_t index) {
+  const Json& plan = dry.at("plans").at(index);
+  if (!plan.is_object() || !plan.contains("problem")) return std::nullopt;
+  return plan_from_json(plan, "a plan");
 }
 
 /// "planned for: H100 80GB, 79.1 GiB (sm_90)".
@@ -133,7 +139,7 @@ Json dry_run(const Expanded& expanded, const RunRequest& request) {
   const Schedule schedule(variants, rounds_of(experiment), request.only, experiment.trace);
   Interrupts interrupts;
   Json listed = Json::array(), failures = Json::array(), runs = Json::array();
-  std::vector<Json> plans(variants.size());
+  Plans plans(variants.size());
   const auto without_plan = plan_all(experiment, variants, schedule, plans,
                                      {request.worker, {.timeout_s = request.plan_timeout_s}, request.as_gpu},
                                      interrupts, [](const Variant&) {});
@@ -153,7 +159,6 @@ Json dry_run(const Expanded& expanded, const RunRequest& request) {
                             {"where", variant.where}});
   for (const auto& variant : variants) listed.push_back(to_json(variant));
   const auto jobs = schedule.all(plans);
-  show_failures(*without_plan, plans);
   for (const auto& job : jobs) runs.push_back(job.id);
   const auto folder = report_folder(request.reports, experiment);
   Json gpu;
@@ -166,7 +171,7 @@ Json dry_run(const Expanded& expanded, const RunRequest& request) {
           {"estimate", estimate_of(jobs, folder)},
           {"experiment", to_json(experiment)},
           {"variants", listed},
-          {"plans", plans},
+          {"plans", with_ends(plans, *without_plan)},
           {"failures", failures},
           {"only", schedule.only()},
           {"runs", runs}};
@@ -198,9 +203,9 @@ std::string dry_run_text(const Json& dry) {
     if (const auto same = variant.at("same_as").get<int64_t>(); same >= 0)
       text +=
           "  identical to " + plain_text(dry.at("variants").at(static_cast<size_t>(same)).at("name")) + "\n";
-    else if (const Json& plan = dry.at("plans").at(index); plan.is_object() && plan.contains("problem")) {
+    else if (const auto plan = plan_in(dry, index)) {
       text += "  plan\n";
-      add(plan_lines(plan));
+      add(plan_lines(*plan));
     }
     for (const auto& failure : dry.at("failures"))
       if (failure.at("variant") == variant.at("index"))
@@ -215,7 +220,7 @@ std::string planned_costs(const Json& dry) {
   std::vector<CostLine> lines;
   for (const auto& variant : dry.at("variants")) {
     const auto index = variant.at("index").get<size_t>();
-    CostLine line = planned_cost(plain_text(variant.at("name")), dry.at("plans").at(index));
+    CostLine line = planned_cost(plain_text(variant.at("name")), plan_in(dry, index));
     for (const auto& failure : dry.at("failures"))
       if (failure.at("variant") == variant.at("index")) line.why_not = plain_text(failure.at("status"));
     lines.push_back(std::move(line));

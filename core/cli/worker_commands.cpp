@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/files.h"
+#include "base/temporary_folder.h"
 #include "cli/become.h"
 #include "cli/commands.h"
 #include "cli/interrupted.h"
@@ -12,7 +13,6 @@
 #include "launch/schedule/planner.h"
 #include "machine/installation.h"
 #include "process/process.h"
-#include "process/temporary_folder.h"
 #include "results/worker_answer.h"
 #include "spec/spec_json.h"
 

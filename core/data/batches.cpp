@@ -135,7 +135,8 @@ void Batches::go_on(int64_t step, int64_t sample) {
 }
 
 int64_t Batches::first_sample(int64_t step) const {
-  return origin_sample_ + (step - origin_step_) * global_batch(train_, mesh_);
+  const int64_t batch = train_.overfit > 0 ? 0 : step - origin_step_;
+  return origin_sample_ + batch * global_batch(train_, mesh_);
 }
 
 std::vector<int64_t> Batches::tokens_of_sample(int64_t sample) const {

@@ -22,7 +22,8 @@ struct StepContent {
 
 /// Cuts a source into the micro-batches of this rank: sequence i of step t is sample t * global_batch + i,
 /// whatever the numbers of ranks and micro-batches, so two runs with one global batch see the same data.
-/// After go_on() steps and samples count from there. A model without a vocabulary gets random activations,
+/// After go_on() steps and samples count from there. A run that overfits has the samples of its first step in
+/// every step. A model without a vocabulary gets random activations,
 /// where each sequence is a function of (seed, sample) on one type of device.
 class Batches {
  public:

@@ -186,7 +186,8 @@ class Comparison {
       all_.add(loss);
       if (loss.step < 0) continue;
       first_.add(losses_apart(subject, references.front(), kLossSteps));
-      later_.add(later_losses_apart(subject, references.front()));
+      // Near zero a loss is small beside what two good runs differ by.
+      if (check.overfit == 0) later_.add(later_losses_apart(subject, references.front()));
       norm_.add(norms_apart(subject, references.front()));
     }
   }
@@ -306,6 +307,18 @@ void ask_for_a_fall(const std::vector<double>& losses, const std::optional<Curve
       : verdict.passed ? "the loss does not rise by more than batches differ"
                        : "the loss does not fall");
 }
+void ask_to_overfit(const std::vector<Curve>& runs, double below, GateVerdict& verdict) {
+  const auto last = [](const Curve& run) { return run.losses.back(); };
+  const Curve& worst = *std::ranges::max_element(runs, {}, last);
+  const std::string steps = std::to_string(worst.losses.size()) + " steps";
+  if (!verdict.message.empty()) verdict.message += "; ";
+  verdict.passed = last(worst) < below;
+  verdict.message += verdict.passed
+                         ? "the loss of one batch is " + three_digits(last(worst)) + " after " + steps
+                         : "the loss of one batch is " + three_digits(last(worst)) + " after " + steps +
+                               " on it, and train.overfit asks for less than " + three_digits(below) +
+                               " (more steps or another learning rate may help)";
+}
 }  // namespace
 
 GateVerdict judge(const GateCheck& check, const GateEvidence& evidence) {
@@ -322,7 +335,10 @@ GateVerdict judge(const GateCheck& check, const GateEvidence& evidence) {
     verdict.message =
         std::string("not compared: its ") + (subjects.empty() ? "probe" : "reference") + " did not run";
   const bool unproven = check.compares() && !verdict.compared;
-  if (verdict.passed && (check.must_fall || unproven) && !evidence.own.empty())
+  if (!verdict.passed || evidence.own.empty()) return verdict;
+  if (check.overfit > 0)
+    ask_to_overfit(evidence.own, check.overfit, verdict);
+  else if (check.must_fall || unproven)
     ask_for_a_fall(evidence.own.front().losses, evidence.base, verdict);
   return verdict;
 }

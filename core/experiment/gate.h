@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "experiment/experiment.h"
+#include "experiment/plan.h"
 #include "optrush/edit.h"
 #include "optrush/options.h"
 
@@ -40,17 +41,17 @@ struct GateCheck {
   std::optional<RunSpec> repeat;  ///< the reference once more (purpose "repeat"): says whether it repeats its
                                   ///< own bits; none where equal bits are not asked for
   bool must_fall = false;         ///< also: the loss has to fall, where there are kStepsForAFall steps
+  double overfit = 0;             ///< also: the last loss has to be below this (TrainSpec::overfit); 0: not
   std::string explanation;        ///< one sentence for the report
 
   bool compares() const { return reference || reference_variant >= 0; }
 };
 
-/// `plans[i]` is the plan of variants[i] (`optrush worker --plan`), null where there is none: such a variant
-/// is neither checked nor a reference. The report gives null as well for variants that ended badly or broke
-/// the gate.
-std::vector<GateCheck> plan_gate(const std::vector<Variant>&, const std::vector<Json>& plans);
+/// `plans[i]` is the plan of variants[i]. A variant without a plan is neither checked nor a reference. The
+/// report leaves out the plans of variants that ended badly or broke the gate.
+std::vector<GateCheck> plan_gate(const std::vector<Variant>&, const Plans&);
 /// The check of one variant that has a plan.
-GateCheck plan_check(const std::vector<Variant>&, const std::vector<Json>& plans, int64_t variant);
+GateCheck plan_check(const std::vector<Variant>&, const Plans&, int64_t variant);
 
 /// The curves of a run's training, by step. NaN: a loss that is not finite, a gradient norm that is not known
 /// because the step's update was skipped or another program does not report it.

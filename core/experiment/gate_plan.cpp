@@ -50,25 +50,17 @@ struct Difference {
   }
 };
 
-std::vector<Use> uses_of(const Json& plan) {
+std::vector<Use> uses_of(const Plan& plan) {
   std::vector<Use> uses;
-  for (const auto& plugin : plan.at("plugins"))
-    uses.push_back({plugin.at("name").get<std::string>(), plugin.at("options").dump(),
-                    effect_from_string(plugin.at("effect").get<std::string>(), "a plan")});
+  for (const UsedPlugin& plugin : plan.plugins)
+    uses.push_back({plugin.name, plugin.options.dump(), plugin.effect});
   std::sort(uses.begin(), uses.end(), [](const Use& a, const Use& b) { return a.name < b.name; });
   return uses;
 }
 
-Setup setup_of(const Variant& variant, const Json& plan) {
-  const std::string where = "plan of '" + variant.name + "'";
-  try {
-    return {train_from_json(plan.at("problem"), where), plan.at("model").dump(),
-            to_json(variant.spec.data).dump(),
-            Json({variant.spec.device, variant.spec.threads, variant.spec.environment}).dump(),
-            uses_of(plan)};
-  } catch (const Json::exception& e) {
-    throw Error(std::string("not a plan: ") + e.what(), {}, where);
-  }
+Setup setup_of(const Variant& variant, const Plan& plan) {
+  return {plan.problem, plan.model.dump(), to_json(variant.spec.data).dump(),
+          Json({variant.spec.device, variant.spec.threads, variant.spec.environment}).dump(), uses_of(plan)};
 }
 
 Difference difference(const Setup& a, const Setup& b) {
@@ -81,7 +73,7 @@ Difference difference(const Setup& a, const Setup& b) {
   missing_in(b, a);
   const auto task = [](const TrainSpec& t) {
     return std::tuple(t.seed, t.lr, t.lr_warmup, t.lr_decay, t.lr_steps, t.lr_min, t.beta1, t.beta2, t.eps,
-                      t.weight_decay);
+                      t.weight_decay, t.overfit > 0);
   };
   if (task(a.train) != task(b.train) || a.model != b.model || a.data != b.data) d.add(Effect::model);
   if (a.train.global_batch != b.train.global_batch || a.train.seq_len != b.train.seq_len)
@@ -97,14 +89,15 @@ Difference difference(const Setup& a, const Setup& b) {
 /// Plans a check of one variant; every step tries one way of comparing, the tightest first.
 class Planner {
  public:
-  Planner(const std::vector<Variant>& variants, const std::vector<Json>& plans, int64_t index)
+  Planner(const std::vector<Variant>& variants, const Plans& plans, int64_t index)
       : variants_(variants),
         plans_(plans),
         variant_(variants.at(static_cast<size_t>(index))),
         setup_(setup(index)) {
     check_.variant = index;
+    check_.overfit = variant_.spec.train.overfit;
     for (int64_t i = variant_.previous; i >= 0; i = variants.at(static_cast<size_t>(i)).previous)
-      if (!plans.at(static_cast<size_t>(i)).is_null()) ancestors_.push_back(i);
+      if (plans.at(static_cast<size_t>(i))) ancestors_.push_back(i);
   }
 
   GateCheck plan() {
@@ -120,7 +113,7 @@ class Planner {
  private:
   Setup setup(int64_t index) const {
     const auto i = static_cast<size_t>(index);
-    return setup_of(variants_.at(i), plans_.at(i));
+    return setup_of(variants_.at(i), plans_.at(i).value());
   }
   std::string quoted(int64_t index) const { return "'" + variants_[static_cast<size_t>(index)].name + "'"; }
 
@@ -162,7 +155,7 @@ class Planner {
     if (variant_.group != "grid") return false;
     std::vector<int64_t> same_task;
     for (int64_t i = 0; i < variant_.index; ++i)
-      if (variants_[static_cast<size_t>(i)].group == "grid" && !plans_.at(static_cast<size_t>(i)).is_null() &&
+      if (variants_[static_cast<size_t>(i)].group == "grid" && plans_.at(static_cast<size_t>(i)) &&
           difference(setup_, setup(i)).same_task())
         same_task.push_back(i);
     if (same_task.empty()) return false;
@@ -218,7 +211,7 @@ class Planner {
   bool take_ranks_of_base(Setup& plain) const {
     TrainSpec& train = plain.train;
     const int64_t world = variants_.front().spec.train.world_size;
-    const int64_t ranks = plans_.front().is_null() ? world : setup(0).data_ranks();
+    const int64_t ranks = !plans_.front() ? world : setup(0).data_ranks();
     if (train.world_size == world && plain.data_ranks() == ranks) return true;
     if (train.global_batch % ranks != 0) return false;
     const int64_t on_each = train.global_batch / ranks;
@@ -338,7 +331,7 @@ class Planner {
   }
 
   const std::vector<Variant>& variants_;
-  const std::vector<Json>& plans_;
+  const Plans& plans_;
   const Variant& variant_;
   Setup setup_;
   std::vector<int64_t> ancestors_;  ///< nearest first, with a plan
@@ -346,14 +339,14 @@ class Planner {
 };
 }  // namespace
 
-GateCheck plan_check(const std::vector<Variant>& variants, const std::vector<Json>& plans, int64_t variant) {
+GateCheck plan_check(const std::vector<Variant>& variants, const Plans& plans, int64_t variant) {
   return Planner(variants, plans, variant).plan();
 }
 
-std::vector<GateCheck> plan_gate(const std::vector<Variant>& variants, const std::vector<Json>& plans) {
+std::vector<GateCheck> plan_gate(const std::vector<Variant>& variants, const Plans& plans) {
   std::vector<GateCheck> checks;
   for (size_t i = 0; i < variants.size(); ++i)
-    if (!plans.at(i).is_null()) checks.push_back(plan_check(variants, plans, static_cast<int64_t>(i)));
+    if (plans.at(i)) checks.push_back(plan_check(variants, plans, static_cast<int64_t>(i)));
   return checks;
 }
 }  // namespace optrush

@@ -181,9 +181,9 @@ class Controller {
     }
     Json list = Json::array();
     for (const auto& variant : runs_.variants) {
-      const Json& plan = runs_.plans.at(static_cast<size_t>(variant.index));
+      const auto& plan = runs_.plans.at(static_cast<size_t>(variant.index));
       const auto other = others.find(variant.index);
-      list.push_back(plan.is_null() && other != others.end() ? other->second : plan);
+      list.push_back(!plan && other != others.end() ? other->second : to_json(plan));
     }
     execution_.journal().write("plans.json", list);
     tell_plan();
@@ -194,7 +194,7 @@ class Controller {
   void tell_plan() {
     const auto rungs = std::ranges::count_if(runs_.variants, [&](const Variant& variant) {
       return variant.index != 0 && variant.has_own_runs() && runs_.schedule.wanted(variant) &&
-             !runs_.plans.at(static_cast<size_t>(variant.index)).is_null();
+             runs_.plans.at(static_cast<size_t>(variant.index));
     });
     const TrainSpec& train = experiment_.base.train;
     const auto& until = experiment_.until;
@@ -306,10 +306,10 @@ class Controller {
   /// decides whether that row is a reference for the next one, which may then need others.
   std::vector<Job> next_of_gate(bool last) {
     const Stored& stored = so_far();
-    std::vector<Json> usable = stored.plans;
+    Plans usable = stored.plans;
     for (const auto& row : analyze(stored).rows) {
-      Json& plan = usable.at(static_cast<size_t>(row.variant));
-      if ((row.ok() || row.status == Status::broken) && !plan.is_null()) {
+      auto& plan = usable.at(static_cast<size_t>(row.variant));
+      if ((row.ok() || row.status == Status::broken) && plan) {
         const Variant& variant = runs_.variants.at(static_cast<size_t>(row.variant));
         auto jobs = runs_.schedule.gate(usable, variant);
         if (last && row.verdict.undecided)
@@ -317,7 +317,7 @@ class Controller {
         std::erase_if(jobs, [&](const Job& job) { return execution_.is_executed(job); });
         if (!jobs.empty()) return jobs;
       }
-      if (!row.ok()) plan = nullptr;
+      if (!row.ok()) plan.reset();
     }
     return {};
   }

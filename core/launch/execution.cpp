@@ -6,10 +6,10 @@
 
 #include "base/files.h"
 #include "base/log.h"
+#include "base/temporary_folder.h"
 #include "launch/folder.h"
 #include "launch/run/live_run.h"
 #include "measure/cpu_info.h"
-#include "process/temporary_folder.h"
 #include "spec/run_identity.h"
 #include "spec/state_files.h"
 
@@ -74,14 +74,17 @@ void Execution::cannot_run(const Variant& variant, const BadEnd& end) {
   drop(variant, "its plan failed");
 }
 
+/// Whether it is trained for its result.
+bool Execution::is_wanted_whole(const RunSpec& spec) const {
+  return spec.save.every > 0 || spec.train.overfit > 0 || experiment_.target_loss > 0;
+}
+
 bool Execution::can_be_cut(const Job& job) const {
-  return knows_interleaving(job, request_.followers != nullptr) && job.spec.save.every == 0 &&
-         experiment_.target_loss == 0;
+  return knows_interleaving(job, request_.followers != nullptr) && !is_wanted_whole(job.spec);
 }
 
 void Execution::execute_round(std::vector<Job> jobs, int64_t round, Pacer pacer) {
-  const bool whole = experiment_.target_loss > 0 ||
-                     std::ranges::any_of(jobs, [](const Job& job) { return job.spec.save.every > 0; });
+  const bool whole = std::ranges::any_of(jobs, [&](const Job& job) { return is_wanted_whole(job.spec); });
   pacer_ = whole ? Pacer() : std::move(pacer);
   steps_of_round_ = pacer_ ? steps_of_stored(jobs) : std::nullopt;
   std::vector<Job> fit = jobs;
@@ -124,9 +127,9 @@ int64_t Execution::steps_of_round(const std::map<int64_t, RunCost>& costs) {
 
 /// What is trained for its result, or in too few rounds for a claim, is wanted whole.
 bool Execution::counts_when_cut() const {
-  const auto trains = [](const Variant& variant) { return variant.spec.save.every > 0; };
+  const auto wanted = [&](const Variant& variant) { return is_wanted_whole(variant.spec); };
   return (experiment_.until || experiment_.rounds >= static_cast<int64_t>(kMinRounds)) &&
-         experiment_.target_loss == 0 && std::ranges::none_of(runs_.variants, trains);
+         std::ranges::none_of(runs_.variants, wanted);
 }
 
 void Execution::execute_interleaved(std::vector<Job> jobs, int64_t round) {
@@ -234,6 +237,13 @@ void Execution::finished(const Job& job, const RunResult& result) {
   progress_.end(job, result);
 }
 
+namespace {
+/// Those that a saved record names.
+std::vector<UsedPlugin> plugins_of(const Json& about) {
+  return record::taken<std::vector<UsedPlugin>>(about.value("plugins", Json::array()), "plugins");
+}
+}  // namespace
+
 /// Of a run that was interrupted after it had saved a state. The runs of an interleaved group begin
 /// anew: only steps that were made beside each other are compared.
 std::optional<int64_t> Execution::step_to_go_on_with(const Job& job) {
@@ -242,10 +252,10 @@ std::optional<int64_t> Execution::step_to_go_on_with(const Job& job) {
   if (!record) return std::nullopt;
   const Json& about = record->at("about");
   const auto step = record->at("record").at("saved").back().at("step").get<int64_t>();
-  const std::string changed = about.at("spec") != spec_sha256(job.spec)              ? "its spec"
-                              : about.at("inputs") != sum_of_inputs(job.spec)        ? "a file that it reads"
-                              : !same_plugins(about.value("plugins", Json::array())) ? "a plugin file"
-                                                                                     : "";
+  const std::string changed = about.at("spec") != spec_sha256(job.spec)       ? "its spec"
+                              : about.at("inputs") != sum_of_inputs(job.spec) ? "a file that it reads"
+                              : !same_plugins(plugins_of(about))              ? "a plugin file"
+                                                                              : "";
   const std::string state = " from its state before step " + std::to_string(step);
   if (!changed.empty()) {
     progress_.note(job.id + " does not continue" + state + ": " + changed + " has changed", Colour::yellow);
@@ -297,7 +307,7 @@ void Execution::tell_of_followers() {
 /// No more runs of this variant, nor of those that show its runs.
 void Execution::forget_plans(const Variant& variant) {
   for (const auto& other : runs_.variants)
-    if (other.runs_of() == variant.index) runs_.plans.at(static_cast<size_t>(other.index)) = nullptr;
+    if (other.runs_of() == variant.index) runs_.plans.at(static_cast<size_t>(other.index)).reset();
 }
 
 /// No more runs of this variant; the rounds that it misses say why.

@@ -20,7 +20,7 @@ namespace optrush {
 struct Runs {
   std::vector<Variant> variants;  ///< final once they are planned
   Schedule schedule;              ///< of these variants
-  std::vector<Json> plans;        ///< by variant; null: no plan, or dropped
+  Plans plans;                    ///< none: no plan, or dropped
 
   Runs(const Expanded&, const std::vector<std::string>& only);
   Runs(const Runs&) = delete;
@@ -45,6 +45,7 @@ class Execution : private InterleavedRound::Host {
   /// `pacer` all that can be cut make the steps that it says.
   void execute_round(std::vector<Job>, int64_t round, Pacer pacer = {});
   /// Whether a run may end before its last step: no training that is saved, or timed until a loss is reached.
+  bool is_wanted_whole(const RunSpec&) const;
   bool can_be_cut(const Job&) const;
   /// No run of this variant can be made now: its plan failed. What it measured before is kept.
   void cannot_run(const Variant&, const BadEnd&);

@@ -5,12 +5,12 @@
 #include <fstream>
 
 #include "base/files.h"
+#include "base/temporary_folder.h"
 #include "checkpoint/check_checkpoint.h"
 #include "machine/installation.h"
 #include "machine/python.h"
 #include "optrush/error.h"
 #include "optrush/machine.h"
-#include "process/temporary_folder.h"
 #include "spec/chat_line.h"
 #include "spec/spec_json.h"
 

@@ -71,18 +71,4 @@ void apply_plugins(std::vector<LoadedPlugin>& plugins, RunRecipe& recipe) {
   }
   recipe.edit_as("host");
 }
-
-Json to_json(const std::vector<LoadedPlugin>& plugins) {
-  Json list = Json::array();
-  for (const auto& plugin : plugins) {
-    const auto& d = plugin.description;
-    list.push_back({{"name", d.name},
-                    {"version", d.version},
-                    {"file", d.file.string()},
-                    {"sha256", plugin.sha256},
-                    {"effect", std::string(to_string(d.effect_with(plugin.options.json())))},
-                    {"options", plugin.options.json()}});
-  }
-  return list;
-}
 }  // namespace optrush

@@ -23,6 +23,4 @@ struct LoadedPlugin {
 std::vector<LoadedPlugin> load_plugins(const RunSpec&);
 /// Calls apply() of each; an exception gets the plugin's name.
 void apply_plugins(std::vector<LoadedPlugin>&, RunRecipe&);
-/// For results: [{"name", "version", "file", "sha256", "effect", "options"}].
-Json to_json(const std::vector<LoadedPlugin>&);
 }  // namespace optrush

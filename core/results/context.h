@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "results/record.h"
+#include "spec/record.h"
 
 namespace optrush {
 struct CpuContext {

@@ -53,37 +53,7 @@ class DocumentPart {
   std::string subject_;
   const std::string& where_;
 };
-
-/// Ranks divide the batch of a step by what one of them makes of it.
-void check_batch(const DocumentPart& problem, const TrainSpec& train, const std::string& where) {
-  int64_t of_a_rank = 0;
-  if (__builtin_mul_overflow(train.micro_batch, train.accumulation, &of_a_rank) || of_a_rank < 1 ||
-      train.global_batch < of_a_rank || train.global_batch % of_a_rank != 0)
-    throw Error(problem.named("global_batch") +
-                    " must be a multiple of micro_batch times accumulation, but is " +
-                    std::to_string(train.global_batch),
-                {}, where);
-}
 }  // namespace
-
-void check_plan(const Json& json, const std::string& where) {
-  if (json.is_null()) return;
-  const DocumentPart plan(json, "a plan", where);
-  const DocumentPart problem = plan.part("problem");
-  problem.need("integer", {"micro_batch", "accumulation", "global_batch", "seq_len"});
-  check_batch(problem, train_from_json(plan.at("problem"), where), where);
-  plan.need("object", {"model"});
-  for (const DocumentPart& plugin : plan.tables("plugins")) {
-    plugin.need("string", {"name"});
-    plugin.need_one_of("effect", effect_names());
-    plugin.need("object", {"options"});
-  }
-  plan.allow("object", {"flops_per_token"});
-  plan.allow("string", {"no_forecast"});
-  if (!plan.has("work") || !plan.at("work").is_object()) return;
-  for (const char* pass : {"forward", "backward"})
-    plan.part("work").part(pass).need("number", {"bytes", "flops"});
-}
 
 void check_tried(const Json& json, const std::string& where) {
   if (json.is_null()) return;
@@ -100,10 +70,5 @@ void check_tried(const Json& json, const std::string& where) {
       stack.allow("boolean", {"faster"});
     }
   }
-}
-
-void check_used_plugins(const Json& json, const std::string& where) {
-  for (const DocumentPart& plugin : DocumentPart::tables_of(json, "'plugins'", where))
-    plugin.need("string", {"name", "version", "sha256", "file"});
 }
 }  // namespace optrush

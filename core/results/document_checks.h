@@ -7,10 +7,6 @@ namespace optrush {
 // Documents of a report that stay JSON: what it reads of them is there and of its type, else an Error that
 // names the field and `where`. Other fields may be anything.
 
-/// Of plans.json or of a result; null: there is none.
-void check_plan(const Json&, const std::string& where);
 /// tried.json
 void check_tried(const Json&, const std::string& where);
-/// The plugins that a run was made with.
-void check_used_plugins(const Json&, const std::string& where);
 }  // namespace optrush

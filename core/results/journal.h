@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "results/record.h"
 #include "results/status.h"
+#include "spec/record.h"
 
 namespace optrush {
 /// A line of journal.jsonl: what was done for a report, only ever appended to.

@@ -37,18 +37,4 @@ const Record<Collective>& record_of(const Collective*) {
                  {.doc = "bytes that this rank sends in theory", .nullable = true});
   return record;
 }
-
-const Record<MeshDimension>& record_of(const MeshDimension*) {
-  using D = MeshDimension;
-  static const auto record =
-      Record<D>("a dimension of the mesh")
-          .field("dim", &D::name, {.required = true})
-          .field("size", &D::size, {.required = true, .schema = {{"minimum", 1}}})
-          .then([](D& dimension) {
-            constexpr int64_t kMost = 1'000'000;
-            if (dimension.size < 1 || dimension.size > kMost)
-              throw Error("a dimension of the mesh of " + std::to_string(dimension.size) + " ranks");
-          });
-  return record;
-}
 }  // namespace optrush

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "results/record.h"
+#include "spec/record.h"
 
 namespace optrush {
 /// One rank of a run that several processes trained together. Seconds are medians over the timed steps, bytes
@@ -30,12 +30,6 @@ struct Collective {
   std::optional<double> theory_bytes;  ///< that an optimal algorithm sends
 };
 
-struct MeshDimension {
-  std::string name;
-  int64_t size = 1;
-};
-
 const Record<RankResult>& record_of(const RankResult*);
 const Record<Collective>& record_of(const Collective*);
-const Record<MeshDimension>& record_of(const MeshDimension*);
 }  // namespace optrush

@@ -4,8 +4,7 @@
 #include <cmath>
 
 #include "optrush/error.h"
-#include "results/document_checks.h"
-#include "results/record.h"
+#include "spec/record.h"
 #include "spec/value.h"
 
 namespace optrush {
@@ -177,17 +176,6 @@ Record<R>::Field counters_field() {
       }};
 }
 
-Record<R>::Field plugins_field() {
-  return {"plugins",
-          {.schema = {{"type", "array"},
-                      {"items", {{"type", "object"}, {"required", {"name", "version", "file", "sha256"}}}}}},
-          [](R& result, const Json& plugins) {
-            check_used_plugins(plugins, {});
-            result.plugins = plugins;
-          },
-          [](const R& result) { return result.plugins; }};
-}
-
 Record<R> device_part() {
   return Record<R>("the device")
       .open()
@@ -248,11 +236,8 @@ const Record<R>& run_result_record() {
                    "empty if ok; otherwise the first line is the problem, and the other lines are the remedy",
                .required = true})
           .part("device", device_part(), {.left_out = true})
-          .field("plan", &R::plan,
-                 {.doc = "resolved recipe, as worker --plan prints it",
-                  .left_out = true,
-                  .schema = {{"type", "object"}}})
-          .custom(plugins_field())
+          .field("plan", &R::plan, {.doc = "resolved recipe, as worker --plan prints it", .left_out = true})
+          .field("plugins", &R::plugins, {})
           .field("setup_seconds", &R::setup_seconds, {})
           .field("steps", &R::steps, {.left_out = true})
           .field("tokens_per_second", &R::tokens_per_second,
@@ -383,9 +368,9 @@ Json run_result_schema() {
   return schema;
 }
 
-std::string unhealthy(const RunResult& result, Trainer trainer) {
+std::string unhealthy(const RunResult& result, TrainedBy trainer) {
   const auto has_norm = [](const StepResult& step) { return !std::isnan(step.grad_norm); };
-  const bool norms = trainer == Trainer::worker || std::ranges::any_of(result.steps, has_norm);
+  const bool norms = trainer == TrainedBy::worker || std::ranges::any_of(result.steps, has_norm);
   for (const auto& step : result.steps) {
     const std::string at = " at step " + std::to_string(step.step);
     if (!std::isfinite(step.loss)) return "the loss is not finite" + at;

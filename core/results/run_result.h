@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "experiment/gate.h"
+#include "experiment/plan.h"
 #include "optrush/json.h"
 #include "results/rank_result.h"
 #include "results/status.h"
@@ -93,7 +94,8 @@ struct RunResult {
   std::string device;
   bool on_gpu = false;
   std::optional<double> threads;  ///< of a rank's operators on a CPU
-  Json plan, plugins = Json::array();
+  std::optional<Plan> plan;
+  std::vector<UsedPlugin> plugins;
   std::vector<StepResult> steps;
   std::optional<double> tokens_per_second, trained_tokens_per_second, step_seconds;
   TokensPerStep tokens_per_step;
@@ -133,6 +135,10 @@ struct RunResult {
   std::optional<double> padding() const;
 };
 
+const Record<StepResult>& record_of(const StepResult*);
+const Record<ValidationPoint>& record_of(const ValidationPoint*);
+const Record<SavedPoint>& record_of(const SavedPoint*);
+
 /// Strict: unknown keys, missing ones and wrong types are Errors that name `where`.
 RunResult run_result_from_json(const Json&, const std::string& where);
 Json to_json(const RunResult&);
@@ -140,10 +146,10 @@ Json to_json(const RunResult&);
 Json run_result_schema();
 
 /// The program that trained: an external one need not report gradient norms.
-enum class Trainer : uint8_t { worker, other_program };
+enum class TrainedBy : uint8_t { worker, other_program };
 
 /// Why the training of a run that ended well is no training: a loss that is not finite, a gradient norm that
 /// is zero or not finite. Empty where it is one. A norm may be infinite during warm-up, where a gradient
 /// scaler finds its scale.
-std::string unhealthy(const RunResult&, Trainer);
+std::string unhealthy(const RunResult&, TrainedBy);
 }  // namespace optrush

@@ -32,14 +32,12 @@ std::vector<std::string> traces_of(const fs::path& run) {
 StoredRun load_run(const fs::path& folder, const Sums& sums) {
   const fs::path spec = folder / "spec.json", result = folder / "result.json";
   Json raw = sums.read(result);
-  StoredRun run = {folder.filename().string(),
-                   run_spec_from_json(sums.read(spec), spec.string()),
-                   run_result_from_json(raw, result.string()),
-                   raw,
-                   fs::last_write_time(result),
-                   traces_of(folder)};
-  check_plan(run.result.plan, result.string());
-  return run;
+  return {folder.filename().string(),
+          run_spec_from_json(sums.read(spec), spec.string()),
+          run_result_from_json(raw, result.string()),
+          raw,
+          fs::last_write_time(result),
+          traces_of(folder)};
 }
 
 void load_plans(const fs::path& file, const Sums& sums, Stored& stored) {
@@ -50,10 +48,8 @@ void load_plans(const fs::path& file, const Sums& sums, Stored& stored) {
     throw Error(
         "must be a list with one plan for each of the " + counted(std::ssize(stored.variants), "variant"), {},
         file.string());
-  for (size_t i = 0; i < plans.size(); ++i) {
-    check_plan(plans[i], file.string());
-    stored.plans[i] = plans[i];
-  }
+  for (size_t i = 0; i < plans.size(); ++i)
+    stored.plans[i] = optional_plan_from_json(plans[i], file.string());
 }
 
 void load_noise(const fs::path& file, Stored& stored) {
@@ -81,7 +77,7 @@ void load_runs(const Sums& sums, Stored& stored) {
       throw Error("variant " + std::to_string(run.spec.variant) + " is not in variants.json", {},
                   (folder / run.id / "spec.json").string());
     // A plan that came too late for plans.json is in the result as well.
-    if (stored.plans[variant].is_null() && run.spec.purpose == Purpose::measure)
+    if (!stored.plans[variant] && run.spec.purpose == Purpose::measure)
       stored.plans[variant] = run.result.plan;
   }
 }
@@ -132,10 +128,11 @@ Stored load_results(const fs::path& file) {
   stored.experiment = experiment_from_json(part("experiment"), where);
   for (const Json& variant : list("variants")) stored.variants.push_back(variant_from_json(variant, where));
   check_order(stored.variants, where);
-  stored.plans.assign(list("plans").begin(), list("plans").end());
+  for (const Json& plan : list("plans")) stored.plans.push_back(optional_plan_from_json(plan, where));
   if (stored.plans.size() != stored.variants.size())
-    throw Error("'plans' must have one plan for each variant", {}, where);
-  for (const Json& plan : stored.plans) check_plan(plan, where);
+    throw Error("'plans' has " + std::to_string(stored.plans.size()) + " entries for " +
+                    counted(std::ssize(stored.variants), "variant"),
+                {}, where);
   stored.context = part("context");
   if (!stored.context.empty()) context_from_json(stored.context, where);
   for (const Json& run : list("runs")) {

@@ -22,7 +22,7 @@ struct Stored {
   std::filesystem::path folder;
   Experiment experiment;
   std::vector<Variant> variants;
-  std::vector<Json> plans;  ///< by variant; null where there is none
+  Plans plans;
   Json context = Json::object();
   std::vector<StoredRun> runs;   ///< by id
   std::vector<NoiseLine> noise;  ///< one for each probe of the machine

@@ -15,7 +15,6 @@
 #include "report/numbers/format.h"
 #include "report/numbers/verdict.h"
 #include "report/report.h"
-#include "results/planned_memory.h"
 
 namespace optrush {
 namespace {
@@ -92,8 +91,8 @@ Forecast StageLaboratory::planned(const Picks& picks) {
   const auto planned = plan_variant(variant, run_.worker, {.timeout_s = run_.plan_timeout_s}, interrupts);
   if (!planned) throw StageInterrupted{folder_, interrupts.signal()};
   if (planned->lacks_memory) return {Forecast::End::too_large, planned->failure.reason, 0};
-  if (planned->plan.is_null()) return {Forecast::End::refused, planned->failure.reason, 0};
-  const auto memory = planned_memory(planned->plan);
+  if (!planned->plan) return {Forecast::End::refused, planned->failure.reason, 0};
+  const auto& memory = planned->plan->memory;
   if (!memory) return {Forecast::End::fits, "", 0};
   if (request_.memory_bytes && memory->least > *request_.memory_bytes)
     return {
@@ -111,6 +110,7 @@ Experiment StageLaboratory::stage(const Picks& reference, const std::vector<Pick
   stage.base = stacks_.spec(reference);
   stage.base_name = stacks_.name(reference);
   stage.base.validate.every = stage.base.save.every = 0;  // a stage asks for speed alone
+  stage.base.train.overfit = 0;
   stage.until->race = true;
   // Planning may have taken all of the time: one round is then all that the stage makes. A stage may take
   // more than its share until it has claims, as nothing can be built on one without.

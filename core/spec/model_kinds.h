@@ -5,6 +5,7 @@
 #include "optrush/json.h"
 #include "optrush/options.h"
 #include "optrush/spec.h"
+#include "spec/operator_spec.h"
 
 namespace optrush {
 /// A kind of model without torch: what it is described by.
@@ -13,7 +14,7 @@ struct ModelKind {
   Json (*validate)(const Json& model, const std::string& where);
   std::vector<OptionSchema> (*fields)();
   /// The necessary work of a step, by operator_work(); null if the kind does not declare it.
-  Json (*work)(const Json& model, const TrainSpec&) = nullptr;
+  OperatorWork (*work)(const Json& model, const TrainSpec&) = nullptr;
 };
 const std::vector<ModelKind>& model_kinds();
 

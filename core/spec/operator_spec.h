@@ -22,7 +22,13 @@ const Fields<OperatorSpec>& operator_fields();
 OperatorSpec operator_from_json(const Json&, const std::string& where);
 Json to_json(const OperatorSpec&);
 
-/// {"forward": {"bytes", "flops"}, "backward": {...}} of one step: what any implementation has to do
-/// (docs/guides/operators_and_hardware.md).
-Json operator_work(const OperatorSpec&, const TrainSpec&);
+/// What a step of an operator alone has to do, whatever does it: the bytes that any implementation must move
+/// and the FLOPs of its formulas (docs/guides/operators_and_hardware.md).
+struct OperatorWork {
+  struct Pass {
+    double bytes = 0, flops = 0;
+  };
+  Pass forward, backward;
+};
+OperatorWork operator_work(const OperatorSpec&, const TrainSpec&);
 }  // namespace optrush

@@ -56,7 +56,7 @@ Passes of_frame(const OperatorSpec& spec, double n) {
 }
 }  // namespace
 
-Json operator_work(const OperatorSpec& spec, const TrainSpec& train) {
+OperatorWork operator_work(const OperatorSpec& spec, const TrainSpec& train) {
   const double n = static_cast<double>(train.micro_batch) * static_cast<double>(train.seq_len) *
                    static_cast<double>(spec.dim);
   const double bytes = train.dtype == "fp64" ? 8 : train.dtype == "bf16" ? 2 : 4;
@@ -68,8 +68,8 @@ Json operator_work(const OperatorSpec& spec, const TrainSpec& train) {
   }
   const auto step = static_cast<double>(train.accumulation);
   const auto shown = [&](const Pass& pass) {
-    return Json{{"bytes", step * bytes * pass.elements}, {"flops", step * pass.flops}};
+    return OperatorWork::Pass{.bytes = step * bytes * pass.elements, .flops = step * pass.flops};
   };
-  return {{"forward", shown(all.forward)}, {"backward", shown(all.backward)}};
+  return {.forward = shown(all.forward), .backward = shown(all.backward)};
 }
 }  // namespace optrush

@@ -31,6 +31,10 @@ void check_train(const TrainSpec& train, const std::string& where) {
   if (train.beta1 == 1 || train.beta2 == 1)
     throw Error("train.beta1 and train.beta2 must be below 1",
                 "use values from 0 to below 1: AdamW divides by 1 - beta", where);
+  if (train.overfit > 0 && train.epochs > 0)
+    throw Error("train.epochs is " + std::to_string(train.epochs) +
+                    ", but a run that overfits one batch has no epochs",
+                "set train.epochs or train.overfit to 0", where);
   if (train.lr_decay == "none" && (train.lr_steps != 0 || train.lr_min != 0))
     throw Error(std::string("train.") + (train.lr_steps != 0 ? "lr_steps" : "lr_min") +
                     " would be ignored: train.lr_decay is 'none'",
@@ -93,6 +97,12 @@ const Fields<TrainSpec>& train_fields() {
                .doc = "maximum number of passes over the training data; 0: train.steps alone ends the run",
                .min = 0,
                .max = kMostSteps})
+          .optional(
+              &T::overfit,
+              {.name = "overfit",
+               .doc = "train on the first batch in every step; a rung whose last loss is not below this is "
+                      "broken; 0: off",
+               .min = 0})
           .optional(&T::warmup, {.name = "warmup",
                                  .doc = "number of warm-up steps before the timed ones",
                                  .min = 0,

@@ -26,20 +26,20 @@ void RunHistory::begin(RunRecord& record, Measurement& measurement, Batches& bat
     fingerprint_ = fingerprint(session_.data_parallel());
   } else {
     record.take_up(before.at("record"));
-    measurement.take_up_joules(before.at("joules"));
+    measurement.take_up_joules(record::taken<std::optional<double>>(before.at("joules"), "joules"));
     interruptions_ = before.at("interruptions");
     fingerprint_ = before.at("fingerprint").get<std::vector<double>>();
   }
   if (session_.first_step() > 0) take_up_data(batches);
   const int64_t made = std::ssize(record.steps());
   first_step_ = session_.first_step() - made;
-  if (made > 0 && result().is_null()) interruptions_.push_back(session_.first_step());
+  if (made > 0 && !result()) interruptions_.push_back(session_.first_step());
   note_interruptions();
 }
 
-Json RunHistory::result() const {
-  const bool ended = !run_.before.is_null() && run_.before.at("result").is_object();
-  return ended ? run_.before.at("result") : Json();
+std::optional<RunResult> RunHistory::result() const {
+  if (run_.before.is_null() || !run_.before.at("result").is_object()) return std::nullopt;
+  return run_result_from_json(run_.before.at("result"), "the result beside a saved state");
 }
 
 /// Samples of another order have other numbers, so they begin with the first one.
@@ -75,17 +75,18 @@ void RunHistory::check_that_something_changed(int64_t steps) const {
                 "check the learning rate and the frozen parameters");
 }
 
-Json RunHistory::beside_state(const RunRecord& record, const Measurement& measurement, const Json& saved,
-                              Json end) const {
-  if (end.is_object())  // the record has these
-    for (const char* field : {"steps", "validation", "saved"}) end.erase(field);
-  Json beside = {{"about", run_.about},
-                 {"record", record.to_json()},
-                 {"fingerprint", fingerprint_},
-                 {"joules", measurement.joules()},
-                 {"interruptions", interruptions_},
-                 {"result", std::move(end)}};
-  beside["record"]["saved"].push_back(saved);
-  return beside;
+Json RunHistory::beside_state(const RunRecord& record, const Measurement& measurement,
+                              const SavedPoint& saved, const std::optional<RunResult>& end) const {
+  Json result;
+  if (end) {
+    result = to_json(*end);
+    for (const char* field : {"steps", "validation", "saved"}) result.erase(field);  // the record has these
+  }
+  return {{"about", run_.about},
+          {"record", record.to_json(saved)},
+          {"fingerprint", fingerprint_},
+          {"joules", record::written(measurement.joules(), false)},
+          {"interruptions", interruptions_},
+          {"result", std::move(result)}};
 }
 }  // namespace optrush

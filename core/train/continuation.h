@@ -26,16 +26,16 @@ class RunHistory {
   /// Takes up what the interrupted run had made when it saved its state, and notes that it was interrupted;
   /// data go on behind the last sample that was read. A run that begins keeps what its parameters are.
   void begin(RunRecord&, Measurement&, Batches&);
-  /// The result of a run that was interrupted after its last save, where all is known; null: there are steps
+  /// The result of a run that was interrupted after its last save, where all is known; none: there are steps
   /// to make.
-  Json result() const;
+  std::optional<RunResult> result() const;
   /// Number of the run's first step, also of an earlier process.
   int64_t first_step() const { return first_step_; }
   /// An Error where no parameter is another than before the run began; `steps`: that it has made.
   void check_that_something_changed(int64_t steps) const;
-  /// The data stored with a saved state. `end`: the result of a run that has made its last step, otherwise
-  /// null.
-  Json beside_state(const RunRecord&, const Measurement&, const Json& saved, Json end) const;
+  /// The data stored with a saved state. `end`: the result of a run that has made its last step.
+  Json beside_state(const RunRecord&, const Measurement&, const SavedPoint& saved,
+                    const std::optional<RunResult>& end) const;
 
  private:
   void take_up_data(Batches&);

@@ -10,7 +10,6 @@
 namespace optrush {
 namespace {
 constexpr std::array kOverRanks = {"sum", "mean", "max"};  // in the order of the enum
-constexpr std::array kPer = {"run", "step"};
 
 std::string place_of(const RunRecipe::Counted& counted) {
   return "plugin '" + counted.plugin + "' in its counter '" + counted.counter.name + "'";
@@ -47,34 +46,36 @@ void Counters::stop() {
   for (size_t i = 0; i < last_.size(); ++i) added_[i] += last_[i] - before_[i];
 }
 
-Json Counters::to_json(int64_t steps) const {
-  Json json = Json::object();
+std::vector<CounterResult> Counters::results(int64_t steps) const {
+  std::vector<CounterResult> results;
   for (size_t i = 0; i < last_.size(); ++i) {
     const auto& [plugin, counter, read] = recipe_.counters()[i];
     const bool by_step = counter.per == Per::step;
-    json[plugin].push_back({{"name", counter.name},
-                            {"unit", counter.unit},
-                            {"per", kPer.at(static_cast<size_t>(counter.per))},
-                            {"over_ranks", kOverRanks.at(static_cast<size_t>(counter.over_ranks))},
-                            {"value", by_step ? added_[i] / static_cast<double>(steps) : last_[i]}});
+    results.push_back({.plugin = plugin,
+                       .name = counter.name,
+                       .unit = counter.unit,
+                       .per_step = by_step,
+                       .over_ranks = kOverRanks.at(static_cast<size_t>(counter.over_ranks)),
+                       .value = by_step ? added_[i] / static_cast<double>(steps) : last_[i]});
   }
-  return json;
+  return results;
 }
 
-Json over_ranks(const std::vector<Json>& counters) {
-  Json all = counters.front();
-  for (auto& [plugin, list] : all.items())
-    for (size_t i = 0; i < list.size(); ++i) {
-      std::vector<double> values;
-      for (const Json& rank : counters) {
-        const Json& own = rank.contains(plugin) ? rank.at(plugin) : Json();
-        if (own.size() != list.size() || own.at(i).at("name") != list[i]["name"])
-          throw Error("plugin '" + plugin + "' has different counters on different ranks",
-                      "record the same counters on every rank, in the same order");
-        values.push_back(own.at(i).at("value"));
-      }
-      list[i]["value"] = over_ranks(list[i]["over_ranks"], values);
+std::vector<CounterResult> over_ranks(const std::vector<std::vector<CounterResult>>& ranks) {
+  std::vector<CounterResult> all = ranks.front();
+  for (const auto& own : ranks)
+    if (!std::ranges::equal(own, all, [](const auto& a, const auto& b) { return a.same_as(b); })) {
+      const auto differs =
+          std::ranges::mismatch(own, all, [](const auto& a, const auto& b) { return a.same_as(b); });
+      throw Error("plugin '" + (differs.in2 == all.end() ? *differs.in1 : *differs.in2).plugin +
+                      "' has different counters on different ranks",
+                  "record the same counters on every rank, in the same order");
     }
+  for (size_t i = 0; i < all.size(); ++i) {
+    std::vector<double> values;
+    for (const auto& own : ranks) values.push_back(own[i].value);
+    all[i].value = over_ranks(all[i].over_ranks, values);
+  }
   return all;
 }
 }  // namespace optrush

@@ -1,8 +1,8 @@
 #pragma once
 #include <vector>
 
-#include "optrush/json.h"
 #include "recipe/run_recipe.h"
+#include "results/run_result.h"
 
 namespace optrush {
 /// The counters of plugins (Recipe::counter), over the timed steps of one rank.
@@ -14,8 +14,8 @@ class Counters {
   void start();
   /// They are over, or something else runs between them. Errors name the plugin.
   void stop();
-  /// "counters" of a result: by plugin, a list of {name, unit, per, over_ranks, value}. Empty without any.
-  Json to_json(int64_t steps) const;
+  /// In order of the recipe. Empty without any.
+  std::vector<CounterResult> results(int64_t steps) const;
 
  private:
   std::vector<double> read() const;
@@ -23,6 +23,6 @@ class Counters {
   std::vector<double> before_, last_, added_;
 };
 
-/// One "counters" for all ranks, each number as its plugin wants it: their sum, mean or maximum.
-Json over_ranks(const std::vector<Json>& counters);
+/// The counters of all ranks as one list, each number as its plugin wants it: their sum, mean or maximum.
+std::vector<CounterResult> over_ranks(const std::vector<std::vector<CounterResult>>& ranks);
 }  // namespace optrush

@@ -53,29 +53,24 @@ void Measurement::stop() {
   on_ = false;
 }
 
-void Measurement::take_up_joules(const Json& before) {
-  joules_ = before.is_number() ? std::optional(before.get<double>()) : std::nullopt;
+std::optional<int64_t> Measurement::process_bytes() const {
+  return session_.device().is_cpu() ? peak_resident_bytes() : meter_.process_bytes();
 }
 
-Json Measurement::process_bytes() const {
-  const auto bytes = session_.device().is_cpu() ? peak_resident_bytes() : meter_.process_bytes();
-  return bytes ? Json(*bytes) : Json();
-}
-
-Json Measurement::collectives(int64_t steps) const {
-  Json list = Json::array();
+std::vector<Collective> Measurement::collectives(int64_t steps) const {
+  std::vector<Collective> list;
   for (const auto& [key, sent] : sent_) {
     const auto& [collective, group] = key;
     if (collective == "bookkeeping") continue;
     const auto theory = session_.expected_traffic().find(key);
-    list.push_back(
-        {{"name", collective},
-         {"group", group},
-         {"ranks", sent.ranks},
-         {"calls", per_step(static_cast<double>(sent.calls), steps)},
-         {"bytes", per_step(sent.bytes, steps)},
-         {"sent_bytes", per_step(sent.sent, steps)},
-         {"theory_bytes", theory == session_.expected_traffic().end() ? Json() : Json(theory->second)}});
+    const bool known = theory != session_.expected_traffic().end();
+    list.push_back({.name = collective,
+                    .group = group,
+                    .ranks = sent.ranks,
+                    .calls = per_step(static_cast<double>(sent.calls), steps),
+                    .bytes = per_step(sent.bytes, steps),
+                    .sent_bytes = per_step(sent.sent, steps),
+                    .theory_bytes = known ? std::optional(theory->second) : std::nullopt});
   }
   return list;
 }

@@ -2,6 +2,7 @@
 #include "distributed/groups.h"
 #include "measure/energy.h"
 #include "measure/memory.h"
+#include "results/rank_result.h"
 #include "train/counters.h"
 #include "train/session.h"
 
@@ -18,18 +19,18 @@ class Measurement {
   void stop();
   bool is_on() const { return on_; }
 
-  /// Of all timed steps, or null: of some of them alone it would be divided by the tokens of all.
-  Json joules() const { return joules_ ? Json(*joules_) : Json(); }
+  /// Of all timed steps, or none: of some of them alone it would be divided by the tokens of all.
+  std::optional<double> joules() const { return joules_; }
   /// The measurements of an interrupted run, for the run that continues it.
-  void take_up_joules(const Json& before);
+  void take_up_joules(std::optional<double> before) { joules_ = before; }
 
   const MemoryPeak& peak() const { return peak_; }
-  /// Bytes that the process holds, on the device: "process" of a result's memory.
-  Json process_bytes() const;
-  /// "collectives" of a result: each collective of each group, per step, beside what theory says.
-  Json collectives(int64_t steps) const;
-  /// "counters" of a result; empty where no plugin counts.
-  Json counters(int64_t steps) const { return counters_.to_json(steps); }
+  /// Bytes that the process holds on the device.
+  std::optional<int64_t> process_bytes() const;
+  /// Each collective of each group, per step, beside what theory says.
+  std::vector<Collective> collectives(int64_t steps) const;
+  /// Empty where no plugin counts.
+  std::vector<CounterResult> counters(int64_t steps) const { return counters_.results(steps); }
 
  private:
   Session& session_;

@@ -1,62 +1,71 @@
 #include "train/rank_row.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "distributed/rendezvous.h"
 #include "machine/host_name.h"
 #include "train/counters.h"
 
 namespace optrush {
 namespace {
-Json row_of(const Json& result, const Session& session, const std::string& device) {
-  const Json& exposed = result.at("phases").at("communication");
-  const double seconds = result.at("step_seconds"), waited = exposed.is_number() ? exposed.get<double>() : 0;
-  double sent = 0;
-  for (const auto& collective : result.at("collectives")) sent += collective.at("sent_bytes").get<double>();
-  return {{"rank", session.ranks().rank},
-          {"host", host_name()},
-          {"device", device},
-          {"step_seconds", seconds},
-          {"busy_seconds", seconds - waited},
-          {"exposed_seconds", waited},
-          {"peak_allocated", result.at("memory").at("peak_allocated")},
-          {"peak_reserved", result.at("memory").at("peak_reserved")},
-          {"process", result.at("memory").at("process")},
-          {"parts", result.at("memory").at("parts").at("total")},
-          {"sent_bytes", sent}};
+std::optional<double> named(const std::vector<std::pair<std::string, double>>& values, const char* name) {
+  for (const auto& [key, value] : values)
+    if (key == name) return value;
+  return std::nullopt;
 }
-/// Null where a rank does not know its part.
-Json sum_of(const std::vector<Json>& ranks, const char* field) {
+
+RankResult row_of(const RunResult& result, const Session& session, const std::string& device) {
+  double waited = 0, sent = 0;
+  for (const auto& [phase, seconds] : result.phases)
+    if (phase == "communication") waited = seconds.value_or(0);
+  for (const Collective& collective : result.collectives) sent += collective.sent_bytes.value_or(0);
+  return {.rank = session.ranks().rank,
+          .host = host_name(),
+          .device = device,
+          .step_seconds = result.step_seconds,
+          .busy_seconds = result.step_seconds.value_or(0) - waited,
+          .exposed_seconds = waited,
+          .peak_allocated = result.memory.allocated,
+          .peak_reserved = result.memory.reserved,
+          .process = result.memory.process,
+          .parts = named(result.memory.parts, "total"),
+          .sent_bytes = sent};
+}
+
+/// None where a rank does not know its part.
+std::optional<double> sum_of(const std::vector<RunResult>& ranks, std::optional<double> RunResult::*part) {
   double sum = 0;
-  for (const Json& rank : ranks) {
-    if (!rank.at(field).is_number()) return {};
-    sum += rank.at(field).get<double>();
+  for (const RunResult& rank : ranks) {
+    if (!(rank.*part)) return std::nullopt;
+    sum += *(rank.*part);
   }
   return sum;
 }
 }  // namespace
 
-void add_ranks(Json& result, Session& session, const std::string& device) {
+void add_ranks(RunResult& result, Session& session, const std::string& device) {
   if (session.ranks().size == 1) return;
-  Json& executed = result.at("flops_per_token").at("hfu");
-  Json& joules = result.at("energy_joules");
-  const Json mine = {{"row", row_of(result, session, device)},
-                     {"executed", executed},
-                     {"joules", joules},
-                     {"counters", result.value("counters", Json())},
-                     {"warnings", session.log().warnings()}};
-  const auto texts = gather_texts(*session.store(), session.ranks(), "rank_row", mine.dump());
+  RunResult mine;
+  mine.ranks = {row_of(result, session, device)};
+  mine.hfu_flops = result.hfu_flops;
+  mine.energy_joules = result.energy_joules;
+  mine.counters = result.counters;
+  mine.warnings = session.log().warnings();
+  const auto texts = gather_texts(*session.store(), session.ranks(), "rank_row", to_json(mine).dump());
   if (session.ranks().rank != 0) return;
-  std::vector<Json> told, counters;
-  for (const auto& text : texts) told.push_back(Json::parse(text));
+  std::vector<RunResult> told;
+  for (const auto& text : texts) told.push_back(run_result_from_json(Json::parse(text), "a rank's result"));
   // A rank counts its own operations over the tokens of all, and the energy of its own device.
-  executed = sum_of(told, "executed");
-  joules = sum_of(told, "joules");
-  for (Json& rank : told) {
-    for (const Json& warning : rank["warnings"]) session.log().warn(warning);
-    result["ranks"].push_back(std::move(rank["row"]));
-    if (!rank["counters"].is_null()) counters.push_back(std::move(rank["counters"]));
+  result.hfu_flops = sum_of(told, &RunResult::hfu_flops);
+  result.energy_joules = sum_of(told, &RunResult::energy_joules);
+  std::vector<std::vector<CounterResult>> counters;
+  for (RunResult& rank : told) {
+    for (const std::string& warning : rank.warnings) session.log().warn(warning);
+    std::ranges::move(rank.ranks, std::back_inserter(result.ranks));
+    counters.push_back(std::move(rank.counters));
   }
-  if (!counters.empty()) result["counters"] = over_ranks(counters);
-  for (const auto& dim : session.mesh().dims())
-    result["mesh"].push_back({{"dim", dim.name}, {"size", dim.size}});
+  result.counters = over_ranks(counters);
+  for (const auto& dim : session.mesh().dims()) result.mesh.push_back({dim.name, dim.size});
 }
 }  // namespace optrush

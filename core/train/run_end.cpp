@@ -30,29 +30,29 @@ std::string RunEnd::why_shorter() const {
          std::to_string(steps_) + " steps";
 }
 
-std::optional<size_t> RunEnd::best(const Json& validations) {
+std::optional<size_t> RunEnd::best(const std::vector<ValidationPoint>& validations) {
   std::optional<size_t> best;
   for (size_t i = 0; i < validations.size(); ++i)
-    if (!best || validations[i].at("loss") < validations[*best].at("loss")) best = i;
+    if (!best || validations[i].loss < validations[*best].loss) best = i;
   return best;
 }
 
-bool RunEnd::improved(const Json& validations) {
+bool RunEnd::improved(const std::vector<ValidationPoint>& validations) {
   const auto found = best(validations);
   return found && *found + 1 == validations.size();
 }
 
-bool RunEnd::is_over(const Json& validations) const {
+bool RunEnd::is_over(const std::vector<ValidationPoint>& validations) const {
   const auto found = best(validations);
   return patience_ > 0 && found && static_cast<int64_t>(validations.size() - 1 - *found) >= patience_;
 }
 
-std::string RunEnd::why_over(const Json& validations, int64_t done) const {
-  const Json& best = validations.at(*RunEnd::best(validations));
+std::string RunEnd::why_over(const std::vector<ValidationPoint>& validations, int64_t done) const {
+  const ValidationPoint& best = validations.at(*RunEnd::best(validations));
   std::array<char, 32> lowest{};
-  std::snprintf(lowest.data(), lowest.size(), "%.4f", best.at("loss").get<double>());
+  std::snprintf(lowest.data(), lowest.size(), "%.4f", best.loss);
   return "early stopping after " + std::to_string(done) + " of " + std::to_string(steps_) +
-         " steps: no validation loss was below that of step " + best.at("step").dump() + " (" +
+         " steps: no validation loss was below that of step " + std::to_string(best.step) + " (" +
          lowest.data() + ") in " + std::to_string(patience_) + " validations";
 }
 }  // namespace optrush

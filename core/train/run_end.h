@@ -2,9 +2,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
-#include "optrush/json.h"
 #include "optrush/spec.h"
+#include "results/run_result.h"
 
 namespace optrush {
 /// When a run ends before it has made its steps: its epochs are over, or its validation loss falls no more.
@@ -20,15 +21,14 @@ class RunEnd {
   int64_t steps() const { return steps_; }
   /// Why the run has fewer steps than asked for; empty: it has not.
   std::string why_shorter() const;
-  /// `validations`: {"step", "loss"} each, in order. The lowest, the first of equal ones; none: there is
-  /// none.
-  static std::optional<size_t> best(const Json& validations);
+  /// The lowest of validations in order, the first of equal ones; none: there is none.
+  static std::optional<size_t> best(const std::vector<ValidationPoint>& validations);
   /// The last validation is the best so far.
-  static bool improved(const Json& validations);
+  static bool improved(const std::vector<ValidationPoint>& validations);
   /// As many validations as the spec has patience for came after the best one.
-  bool is_over(const Json& validations) const;
+  bool is_over(const std::vector<ValidationPoint>& validations) const;
   /// A remark for the report of a run that is over after `done` steps.
-  std::string why_over(const Json& validations, int64_t done) const;
+  std::string why_over(const std::vector<ValidationPoint>& validations, int64_t done) const;
 
  private:
   int64_t epochs_, patience_, asked_, steps_;

@@ -21,133 +21,127 @@ double median(std::vector<double> values) {
 struct TimedSums {
   double steps = 0, seconds = 0, trained = 0, tokens = 0, positions = 0, pairs = 0;
 
-  explicit TimedSums(const Json& all) {
-    for (const auto& step : all) {
-      if (!step["timed"].get<bool>()) continue;
+  explicit TimedSums(const std::vector<StepResult>& all) {
+    for (const StepResult& step : all) {
+      if (!step.timed) continue;
       ++steps;
-      seconds += step["seconds"].get<double>();
-      trained += step["tokens"].get<double>();
-      tokens += step["processed_tokens"].get<double>();
-      positions += step["positions"].get<double>();
-      pairs += step["attention_pairs"].get<double>();
+      seconds += step.seconds;
+      trained += static_cast<double>(step.trained);
+      tokens += static_cast<double>(step.tokens);
+      positions += static_cast<double>(step.positions);
+      pairs += step.attention_pairs.value_or(0);
     }
   }
 };
 
 /// Of the timed steps. Where all do the same work, the median step stands for them: it is not moved by a step
 /// that the machine disturbed. Steps of other work each have no such one: all tokens over all seconds count.
-Json summarize(const Json& steps, bool alike) {
+void summarize(const std::vector<StepResult>& steps, bool alike, RunResult& result) {
   std::vector<double> seconds;
   std::map<std::string, std::vector<double>> phases;
-  for (const auto& step : steps) {
-    if (!step["timed"].get<bool>()) continue;
-    seconds.push_back(step["seconds"]);
-    for (const auto& [name, value] : step["phases"].items())
-      if (value.is_number()) phases[name].push_back(value);
+  for (const StepResult& step : steps) {
+    if (!step.timed) continue;
+    seconds.push_back(step.seconds);
+    for (const auto& [name, value] : step.phases)
+      if (value) phases[name].push_back(*value);
   }
   const TimedSums sums(steps);
   const double middle = median(seconds), of_a_step = alike ? middle : sums.seconds / sums.steps;
-  Json summary = {{"tokens_per_second", sums.tokens / sums.steps / of_a_step},
-                  {"trained_tokens_per_second", sums.trained / sums.steps / of_a_step},
-                  {"tokens_per_step",
-                   {{"processed", sums.tokens / sums.steps},
-                    {"trained", sums.trained / sums.steps},
-                    {"padding", 1 - sums.tokens / sums.positions}}},
-                  {"step_seconds", middle}};
+  result.tokens_per_second = sums.tokens / sums.steps / of_a_step;
+  result.trained_tokens_per_second = sums.trained / sums.steps / of_a_step;
+  result.tokens_per_step = {.processed = sums.tokens / sums.steps,
+                            .trained = sums.trained / sums.steps,
+                            .padding = 1 - sums.tokens / sums.positions};
+  result.step_seconds = middle;
   for (size_t i = 0; i < static_cast<size_t>(Bucket::off); ++i) {
     const auto found = phases.find(kBucketNames[i]);
-    summary["phases"][kBucketNames[i]] = found == phases.end() ? Json() : Json(median(found->second));
+    result.phases.emplace_back(kBucketNames[i],
+                               found == phases.end() ? std::nullopt : std::optional(median(found->second)));
   }
-  return summary;
 }
 
-void tell_as(const std::string& event, Json line, const MetricsSink& sink) {
+template <class T>
+void tell_as(const std::string& event, const T& what, const MetricsSink& sink) {
+  Json line = record::written(what, false);
   line["event"] = event;
   sink(line);
 }
 }  // namespace
 
-Json phases_of(const StepTime& time) {
-  Json phases;
+Phases phases_of(const StepTime& time) {
+  Phases phases;
   for (size_t i = 0; i < static_cast<size_t>(Bucket::off); ++i)
-    phases[kBucketNames[i]] = time.seen[i] ? Json(time.seconds[i]) : Json();
+    phases.emplace_back(kBucketNames[i], time.seen[i] ? std::optional(time.seconds[i]) : std::nullopt);
   return phases;
 }
 
-void RunRecord::add_step(Json step, double executed) {
-  const auto at = " at step " + std::to_string(step["step"].get<int64_t>());
-  if (step["loss"].is_number() && !std::isfinite(step["loss"].get<double>()))
-    throw Error("the loss is not finite" + at,
-                "lower the learning rate, or check the precision of this rung");
-  if (step["grad_norm"].is_number()) {  // else skipped: a loss scale that was too large
-    const double norm = step["grad_norm"];
-    if (norm == 0)
-      throw Error("the gradient norm is zero" + at + ": no parameter is trained",
-                  "if the loss (" + step["loss"].dump() +
-                      ") has diverged, lower the learning rate; otherwise check the frozen parameters");
-    if (!std::isfinite(norm))
-      throw Error("the gradient norm is not finite" + at, "check the precision of this rung");
-  }
+void RunRecord::add_step(StepResult step, double executed) {
   tell_as("step", step, sink_);
   steps_.push_back(std::move(step));
   executed_.push_back(executed);
 }
 
-void RunRecord::add_validation(Json point) {
+void RunRecord::add_validation(ValidationPoint point) {
   tell_as("validation", point, sink_);
-  validation_.push_back(std::move(point));
+  validations_.push_back(point);
 }
 
-void RunRecord::add_saved(Json saved) {
+void RunRecord::add_saved(SavedPoint saved) {
   tell_as("saved", saved, sink_);
-  saved_.push_back(std::move(saved));
+  saved_.push_back(saved);
 }
 
-Json RunRecord::to_json() const {
-  return {{"steps", steps_}, {"executed_flops", executed_}, {"validation", validation_}, {"saved", saved_}};
+Json RunRecord::to_json(const SavedPoint& saved) const {
+  auto all = saved_;
+  all.push_back(saved);
+  return {{"steps", record::written(steps_, false)},
+          {"executed_flops", executed_},
+          {"validation", record::written(validations_, false)},
+          {"saved", record::written(all, false)}};
 }
 
 void RunRecord::take_up(const Json& before) {
-  size_t validation = 0, saved = 0;
-  const auto after = [](const Json& list, size_t next, const Json& step) {
-    return next < list.size() && list[next].at("step") == step.at("step").get<int64_t>() + 1;
-  };
   if (!before.contains("executed_flops"))
     throw Error("the run cannot continue from its saved state: an earlier version of optrush saved it",
                 "remove the state, then rerun the run with --resume --retry");
-  const Json& executed = before.at("executed_flops");
-  for (const Json& step : before.at("steps")) {
-    add_step(step, executed.at(executed_.size()).get<double>());
-    if (after(before.at("validation"), validation, step)) add_validation(before["validation"][validation++]);
-    if (after(before.at("saved"), saved, step)) add_saved(before["saved"][saved++]);
+  const auto steps = record::taken<std::vector<StepResult>>(before.at("steps"), "steps");
+  const auto executed = record::taken<std::vector<double>>(before.at("executed_flops"), "executed_flops");
+  const auto validations = record::taken<std::vector<ValidationPoint>>(before.at("validation"), "validation");
+  const auto saved = record::taken<std::vector<SavedPoint>>(before.at("saved"), "saved");
+  auto validation = validations.begin();
+  auto state = saved.begin();
+  for (const StepResult& step : steps) {
+    add_step(step, executed.at(executed_.size()));
+    if (validation != validations.end() && validation->step == step.step + 1) add_validation(*validation++);
+    if (state != saved.end() && state->step == step.step + 1) add_saved(*state++);
   }
   sink_({{"event", "continued"}, {"steps", steps_.size()}});
 }
 
-void RunRecord::add_to(Json& result) const {
-  result["steps"] = steps_;
-  result.update(summarize(steps_, all_alike()));
-  if (!validation_.empty()) result["validation"] = validation_;
-  if (!saved_.empty()) result["saved"] = saved_;
+void RunRecord::add_to(RunResult& result) const {
+  result.steps = steps_;
+  summarize(steps_, all_alike(), result);
+  result.validation = validations_;
+  result.saved = saved_;
 }
 
 bool RunRecord::all_alike() const {
   double first = -1;
   for (size_t i = 0; i < executed_.size(); ++i) {
-    if (!steps_[i]["timed"].get<bool>()) continue;
+    if (!steps_[i].timed) continue;
     if (first < 0) first = executed_[i];
     if (std::abs(executed_[i] - first) > 1e-9 * first) return false;  // of several parts, the last bit may be
   }
   return true;
 }
 
-Json RunRecord::flops_per_token(const ModelFlops& flops) const {
+void RunRecord::add_flops(const ModelFlops& flops, RunResult& result) const {
   double executed = 0;
   for (size_t i = 0; i < executed_.size(); ++i)
-    if (steps_[i]["timed"].get<bool>()) executed += executed_[i];
+    if (steps_[i].timed) executed += executed_[i];
   const TimedSums sums(steps_);
-  return {{"mfu", flops.all(sums.tokens, sums.pairs) / sums.tokens},
-          {"mfu_causal", flops.causal(sums.tokens, sums.pairs) / sums.tokens},
-          {"hfu", executed / sums.tokens}};
+  result.mfu_flops = flops.all(sums.tokens, sums.pairs) / sums.tokens;
+  result.mfu_causal_flops = flops.causal(sums.tokens, sums.pairs) / sums.tokens;
+  result.hfu_flops = executed / sums.tokens;
 }
 }  // namespace optrush

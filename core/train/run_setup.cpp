@@ -18,6 +18,7 @@
 #include "optrush/forecast.h"
 #include "optrush/host/resolve.h"
 #include "params/init.h"
+#include "plugin/loader.h"
 #include "spec/spec_json.h"
 #include "train/adamw.h"
 #include "train/lost_adapters.h"

@@ -55,11 +55,11 @@ void extend(Session& session, TokenLists& rows, const std::vector<char>& ended) 
 }
 }  // namespace
 
-Json sample_text(Session& session) {
+std::vector<SampledText> sample_text(Session& session) {
   const SampleSpec& sample = session.spec().sample;
   if (!has_whole_model(session)) {
     session.note("no text was sampled, because each rank has only a part of the model");
-    return nullptr;
+    return {};
   }
   const auto tokens = open_text_tokens(session.model().checkpoint, session.model().vocab_size);
   TokenLists rows = tokens->tokens(sample.prompts);
@@ -90,9 +90,8 @@ Json sample_text(Session& session) {
   for (size_t i = 0; i < rows.size(); ++i)
     rows[i].erase(rows[i].begin(), rows[i].begin() + static_cast<std::ptrdiff_t>(prompts[i]));
   const auto texts = tokens->texts(rows);
-  Json said = Json::array();
-  for (size_t i = 0; i < texts.size(); ++i)
-    said.push_back({{"prompt", sample.prompts[i]}, {"text", texts[i]}});
+  std::vector<SampledText> said;
+  for (size_t i = 0; i < texts.size(); ++i) said.push_back({.prompt = sample.prompts[i], .text = texts[i]});
   return said;
 }
 }  // namespace optrush

@@ -14,12 +14,13 @@ bool Saving::due(int64_t done) const {
   return done % session_.spec().save.every == 0 || done == train.warmup + train.steps;
 }
 
-Json Saving::save(int64_t next_step, const DataPosition& read,
-                  const std::function<Json(const Json& saved)>& record) const {
+SavedPoint Saving::save(int64_t next_step, const DataPosition& read,
+                        const std::function<Json(const SavedPoint& saved)>& record) const {
   const auto start = std::chrono::steady_clock::now();
   const Ranks& ranks = session_.ranks();
   const auto saved = [&](int64_t bytes) {
-    return Json{{"step", next_step}, {"seconds", seconds_since(start)}, {"bytes", bytes}};
+    return SavedPoint{
+        .step = next_step, .seconds = seconds_since(start), .bytes = static_cast<double>(bytes)};
   };
   const auto keep_record = [&](int64_t bytes) {
     if (const Json kept = record(saved(bytes)); !kept.is_null())

@@ -5,6 +5,7 @@
 
 #include "data/data_position.h"
 #include "optrush/json.h"
+#include "results/run_result.h"
 #include "train/session.h"
 
 namespace optrush {
@@ -16,11 +17,11 @@ class Saving {
   /// Whether to save when `done` steps of the run are.
   bool due(int64_t done) const;
   /// The state from which the next step is `next_step`, with data read so far. All ranks call it; when one
-  /// returns, all parts are there and count. Returns what it took: {"step", "seconds", "bytes"}, the bytes of
-  /// all ranks on rank 0. `record` is asked, with that as it is before the state counts, for what the run has
-  /// recorded; null: no run continues from this state.
-  Json save(int64_t next_step, const DataPosition& read,
-            const std::function<Json(const Json& saved)>& record) const;
+  /// returns, all parts are there and count. Returns what it took, the bytes of all ranks on rank 0. `record`
+  /// is asked, with that as it is before the state counts, for what the run has recorded; null: no run
+  /// continues from this state.
+  SavedPoint save(int64_t next_step, const DataPosition& read,
+                  const std::function<Json(const SavedPoint& saved)>& record) const;
 
  private:
   Session& session_;

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "base/counter_random.h"
+#include "plugin/loader.h"
 #include "recipe/engine.h"
 #include "spec/learning_rate.h"
 

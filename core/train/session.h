@@ -12,11 +12,12 @@
 #include "optrush/data_parallel.h"
 #include "optrush/optimizer.h"
 #include "params/run_params.h"
-#include "plugin/loader.h"
 #include "recipe/run_recipe.h"
 #include "train/run_log.h"
 
 namespace optrush {
+struct LoadedPlugin;
+
 /// A run: what its steps are made of, and what plugins see of it. RunSetup builds one.
 class Session : public Run {
  public:

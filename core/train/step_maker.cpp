@@ -3,11 +3,13 @@
 #include <ATen/Functions.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "measure/saved_tensors.h"
 #include "measure/step_costs.h"
 #include "measure/step_trace.h"
 #include "measure/wait_for.h"
+#include "optrush/error.h"
 #include "optrush/host/resolve.h"
 #include "optrush/scopes.h"
 #include "train/state.h"
@@ -88,22 +90,37 @@ void StepMaker::collect(bool wait) {
   }
 }
 
-void StepMaker::record(const WorkHandle& pending, const StepTime& time) {
-  const auto number = [](const Tensor& tensor) {
-    return tensor.defined() ? Json(tensor.item<double>()) : Json();
-  };
-  const bool skipped = pending.skipped.defined() && pending.skipped.item<double>() != 0;
-  Json step = {{"step", pending.step},
-               {"timed", pending.timed},
-               {"loss", number(pending.loss)},
-               {"grad_norm", skipped ? Json() : number(pending.gradient_norm)},
-               {"learning_rate", pending.learning_rate},
-               {"tokens", pending.trained},
-               {"processed_tokens", pending.content.tokens},
-               {"positions", pending.content.positions},
-               {"attention_pairs", pending.content.pairs},
-               {"seconds", time.total()},
-               {"phases", phases_of(time)}};
-  record_.add_step(std::move(step), other_flops_ + flops_of_a_pair_ * pending.computed_pairs);
+/// An Error where nothing trains. A loss or norm that is missing is no fault: another rank has it, or a loss
+/// scale was too large and the update was skipped.
+void StepMaker::check(const StepResult& step, bool has_loss, bool has_norm) {
+  const std::string at = " at step " + std::to_string(step.step);
+  if (has_loss && !std::isfinite(step.loss))
+    throw Error("the loss is not finite" + at,
+                "lower the learning rate, or check the precision of this rung");
+  if (!has_norm) return;
+  if (step.grad_norm == 0)
+    throw Error("the gradient norm is zero" + at + ": no parameter is trained",
+                "if the loss (" + Json(step.loss).dump() +
+                    ") has diverged, lower the learning rate; otherwise check the frozen parameters");
+  if (!std::isfinite(step.grad_norm))
+    throw Error("the gradient norm is not finite" + at, "check the precision of this rung");
+}
+
+void StepMaker::record(const MadeStep& made, const StepTime& time) {
+  const auto number = [](const Tensor& tensor) { return tensor.defined() ? tensor.item<double>() : kNaN; };
+  const bool skipped = made.skipped.defined() && made.skipped.item<double>() != 0;
+  StepResult step{.step = made.step,
+                  .timed = made.timed,
+                  .loss = number(made.loss),
+                  .grad_norm = skipped ? kNaN : number(made.gradient_norm),
+                  .learning_rate = made.learning_rate,
+                  .trained = made.trained,
+                  .tokens = made.content.tokens,
+                  .positions = made.content.positions,
+                  .attention_pairs = made.content.pairs,
+                  .seconds = time.total(),
+                  .phases = phases_of(time)};
+  check(step, made.loss.defined(), made.gradient_norm.defined() && !skipped);
+  record_.add_step(std::move(step), other_flops_ + flops_of_a_pair_ * made.computed_pairs);
 }
 }  // namespace optrush

@@ -37,7 +37,7 @@ class StepMaker {
 
  private:
   /// A step that the device may still be working on.
-  struct WorkHandle {
+  struct MadeStep {
     int64_t step;
     bool timed;
     Tensor loss, gradient_norm, skipped;
@@ -47,7 +47,8 @@ class StepMaker {
     double computed_pairs;
   };
   void make(int64_t step, bool timed, StepClock& clock);
-  void record(const WorkHandle&, const StepTime&);
+  static void check(const StepResult&, bool has_loss, bool has_norm);
+  void record(const MadeStep&, const StepTime&);
 
   Session& session_;
   RunRecord& record_;
@@ -55,7 +56,7 @@ class StepMaker {
   std::unique_ptr<StepClock> clock_;
   std::function<std::vector<Batch>(int64_t)> data_;
   std::function<void(Step&)> schedule_;
-  std::deque<WorkHandle> pending_;
+  std::deque<MadeStep> pending_;
   int64_t activations_ = 0;
   double other_flops_ = 0, flops_of_a_pair_ = 0;  ///< that this rank executes in a step
   Json costs_;

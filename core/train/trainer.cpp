@@ -49,13 +49,13 @@ class Trainer {
              global_batch(session.spec().train, session.mesh())),
         watch_(session) {}
 
-  Json run() {
+  RunResult run() {
     if (const std::string text = steps_.batches().description(); !text.empty()) session_.note(text);
     history_.begin(record_, measurement_, steps_.batches());
     if (const std::string why = end_.why_shorter(); !why.empty()) session_.note(why);
-    if (Json result = history_.result(); !result.is_null()) {
-      record_.add_to(result);
-      return result;
+    if (auto result = history_.result()) {
+      record_.add_to(*result);
+      return *result;
     }
     return train();
   }
@@ -67,7 +67,7 @@ class Trainer {
   }
 
  private:
-  Json train() {
+  RunResult train() {
     prepare();
     Stretch stretch(session_.spec().train, std::ssize(record_.steps()), end_.steps());
     session_.log().enter_phase("warmup");
@@ -149,27 +149,30 @@ class Trainer {
 
   void save_state(int64_t done, const Stretch& stretch) {
     between_steps("saving", [&] {
-      record_.add_saved(save(*saving_, done, [&](const Json& saved) {
-        Json end = done == stretch.end ? result(stretch) : Json();
-        return history_.beside_state(record_, measurement_, saved, std::move(end));
+      record_.add_saved(save(*saving_, done, [&](const SavedPoint& saved) {
+        std::optional<RunResult> end;
+        if (done == stretch.end) end = result(stretch);
+        return history_.beside_state(record_, measurement_, saved, end);
       }));
     });
   }
 
   /// `beside`: data stored with the state; empty if no run continues from it.
-  Json save(const Saving& saving, int64_t done, const std::function<Json(const Json& saved)>& beside) {
+  SavedPoint save(const Saving& saving, int64_t done,
+                  const std::function<Json(const SavedPoint& saved)>& beside) {
     const int64_t next_step = history_.first_step() + done;
     const DataPosition read{.samples = steps_.batches().first_sample(next_step),
                             .order = steps_.batches().order()};
-    return saving.save(next_step, read,
-                       [&](const Json& saved) { return beside && !interleaved_ ? beside(saved) : Json(); });
+    return saving.save(next_step, read, [&](const SavedPoint& saved) {
+      return beside && !interleaved_ ? beside(saved) : Json();
+    });
   }
 
   double seconds_of_the_last_step() {
     steps_.collect(/*wait=*/true);
     wait_for(session_.device());
-    const Json& made = record_.steps();
-    return made.empty() ? 0 : made.back()["seconds"].get<double>();
+    const auto& made = record_.steps();
+    return made.empty() ? 0 : made.back().seconds;
   }
 
   void measured_all() {
@@ -196,33 +199,38 @@ class Trainer {
     if (interrupts) measurement_.start();
   }
 
-  Json result(const Stretch& stretch) {
-    Json result;
+  RunResult result(const Stretch& stretch) {
+    RunResult result;
     record_.add_to(result);
+    result.memory = memory();
+    result.costs = steps_.costs();
+    if (session_.ranks().size > 1) result.collectives = measurement_.collectives(stretch.timed());
+    // Of the whole device, so of others' turns, too.
+    if (turn_.alone()) result.energy_joules = measurement_.joules();
+    if (saving_best_ && RunEnd::best(record_.validations())) {
+      const ValidationPoint& best = record_.validations().at(*RunEnd::best(record_.validations()));
+      result.best = {.step = best.step, .loss = best.loss};
+    }
+    result.sample = sample_;
+    result.counters = measurement_.counters(stretch.timed());
+    record_.add_flops(model_flops(session_.model()), result);
+    return result;
+  }
+
+  Memory memory() const {
     const auto [parameters, gradients, optimizer] = model_state_bytes(session_);
     const int64_t activations = steps_.activations();
     const MemoryPeak& peak = measurement_.peak();
-    result["memory"] = {{"peak_allocated", peak.allocated},
-                        {"peak_reserved", peak.reserved ? Json(*peak.reserved) : Json()},
-                        {"process", measurement_.process_bytes()},
-                        {"parts",
-                         {{"parameters", parameters},
-                          {"gradients", gradients},
-                          {"optimizer_state", optimizer},
-                          {"activations", activations},
-                          {"total", parameters + gradients + optimizer + activations}}}};
-    result["costs"] = steps_.costs();
-    if (session_.ranks().size > 1) result["collectives"] = measurement_.collectives(stretch.timed());
-    // Of the whole device, so of others' turns, too.
-    result["energy_joules"] = turn_.alone() ? measurement_.joules() : Json();
-    if (saving_best_ && RunEnd::best(record_.validations())) {
-      const Json& best = record_.validations().at(*RunEnd::best(record_.validations()));
-      result["best"] = {{"step", best.at("step")}, {"loss", best.at("loss")}};
-    }
-    if (!sample_.is_null()) result["sample"] = sample_;
-    if (!session_.recipe().counters().empty()) result["counters"] = measurement_.counters(stretch.timed());
-    result["flops_per_token"] = record_.flops_per_token(model_flops(session_.model()));
-    return result;
+    Memory memory{
+        .allocated = peak.allocated, .reserved = peak.reserved, .process = measurement_.process_bytes()};
+    for (const auto& [part, bytes] : std::initializer_list<std::pair<const char*, int64_t>>{
+             {"parameters", parameters},
+             {"gradients", gradients},
+             {"optimizer_state", optimizer},
+             {"activations", activations},
+             {"total", parameters + gradients + optimizer + activations}})
+      memory.parts.emplace_back(part, static_cast<double>(bytes));
+    return memory;
   }
 
   Session& session_;
@@ -238,14 +246,14 @@ class Trainer {
   std::optional<Validation> validation_;
   std::optional<Saving> saving_, saving_best_;
   std::optional<StopRequest> stop_;  ///< of a run that goes on from its state
-  Json sample_;                      ///< null: none was made
+  std::vector<SampledText> sample_;
 };
 }  // namespace
 
-Json train(Session& session, const MetricsSink& sink, Interleaving* turns, const TrainFiles& files,
-           const Continuation& run) {
+RunResult train(Session& session, const MetricsSink& sink, Interleaving* turns, const TrainFiles& files,
+                const Continuation& run) {
   Trainer trainer(session, sink, turns, files, run);
-  Json result = trainer.run();
+  RunResult result = trainer.run();
   if (session.spec().trace && !files.trace.empty()) trainer.trace();
   return result;
 }

@@ -1,7 +1,6 @@
 #pragma once
 #include <filesystem>
 
-#include "optrush/json.h"
 #include "train/continuation.h"
 #include "train/run_record.h"
 #include "train/session.h"
@@ -23,6 +22,6 @@ struct TrainFiles {
 ///
 /// An interrupted run goes on: what it had made counts, and it warms up again before its steps are timed.
 /// Memory, collectives and counters are then those of the steps made here.
-Json train(Session&, const MetricsSink&, Interleaving* turns = nullptr, const TrainFiles& files = {},
-           const Continuation& run = {});
+RunResult train(Session&, const MetricsSink&, Interleaving* turns = nullptr, const TrainFiles& files = {},
+                const Continuation& run = {});
 }  // namespace optrush

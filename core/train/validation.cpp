@@ -27,13 +27,13 @@ bool Validation::due(int64_t done) const {
   return done % session_.spec().validate.every == 0 || done == train.warmup + train.steps;
 }
 
-Json Validation::point(int64_t done, int64_t step) const {
+ValidationPoint Validation::point(int64_t done, int64_t step) const {
   const auto start = std::chrono::steady_clock::now();
   const double mean = loss();
   if (!std::isfinite(mean))
     throw Error("the validation loss is not finite after " + counted(done, "step"),
                 "check validate.data and the precision of this rung");
-  return {{"step", step}, {"loss", mean}, {"seconds", seconds_since(start)}};
+  return {.step = step, .loss = mean, .seconds = seconds_since(start)};
 }
 
 double Validation::loss() const {

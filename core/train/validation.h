@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "optrush/recipe.h"
+#include "results/run_result.h"
 #include "train/session.h"
 
 namespace optrush {
@@ -16,10 +17,10 @@ class Validation {
 
   /// Whether to validate when `done` steps of the run are.
   bool due(int64_t done) const;
-  /// {"step", "loss", "seconds"} of the model that has made `done` steps; `step`: the number of the next one.
+  /// Of the model that has made `done` steps; `step`: the number of the next one.
   /// The loss is the mean over every token of every rank's sequences, the same on all of them. An Error where
   /// it is not finite.
-  Json point(int64_t done, int64_t step) const;
+  ValidationPoint point(int64_t done, int64_t step) const;
 
   /// An Error that names the plugin under which no such forward is known. Before anything runs.
   static void check(const Recipe&);

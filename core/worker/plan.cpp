@@ -2,18 +2,32 @@
 
 #include "data/batches.h"
 #include "measure/flops.h"
+#include "plugin/loader.h"
 #include "spec/model_kinds.h"
 #include "spec/spec_json.h"
 
 namespace optrush {
 namespace {
-Json slots_of(const Recipe& recipe) {
-  Json slots = Json::array();
+std::vector<UsedPlugin> used_plugins(const Session& session) {
+  std::vector<UsedPlugin> used;
+  for (const auto& plugin : session.plugins()) {
+    const auto& d = plugin.description;
+    used.push_back({.name = d.name,
+                    .version = d.version,
+                    .file = d.file.string(),
+                    .sha256 = plugin.sha256,
+                    .effect = d.effect_with(plugin.options.json()),
+                    .options = plugin.options.json()});
+  }
+  return used;
+}
+
+std::vector<PlannedSlot> slots_of(const Recipe& recipe) {
+  std::vector<PlannedSlot> slots;
   for (const SlotInfo* slot : recipe.slots()) {
-    Json wraps = Json::array();
+    slots.push_back({.slot = slot->name(), .base = slot->base().plugin, .wraps = {}});
     for (const Edit& wrap : slot->wraps())
-      wraps.push_back({{"phase", std::string(to_string(wrap.phase))}, {"plugin", wrap.plugin}});
-    slots.push_back({{"slot", slot->name()}, {"base", slot->base().plugin}, {"wraps", wraps}});
+      slots.back().wraps.push_back({std::string(to_string(wrap.phase)), wrap.plugin});
   }
   return slots;
 }
@@ -25,42 +39,38 @@ Json activations_of(const ActivationPolicy& policy) {
   return shown;
 }
 
-Json parameters_of(const Session& session) {
-  int64_t count = 0, trainable = 0, bytes = 0;
+PlannedParameters parameters_of(const Session& session) {
+  PlannedParameters found;
   for (const Param* param : session.params().all()) {
-    count += param->numel();
-    if (param->trainable) trainable += param->numel();
-    bytes += param->numel() * static_cast<int64_t>(at::elementSize(param->dtype));
+    found.count += param->numel();
+    if (param->trainable) found.trainable += param->numel();
+    found.bytes += param->numel() * static_cast<int64_t>(at::elementSize(param->dtype));
   }
-  return {{"count", count}, {"trainable", trainable}, {"bytes", bytes}};
+  return found;
 }
 }  // namespace
 
-Json make_plan(const Session& session) {
+Plan make_plan(const Session& session) {
   const RunSpec& spec = session.spec();
-  Json problem = to_json(spec.train);
-  problem["global_batch"] = global_batch(spec.train, session.mesh());
-  Json plan = {{"schema_version", 1},
-               {"problem", problem},
-               {"model_kind", spec.model_kind},
-               {"model", spec.model},
-               {"data", to_json(spec.data)},
-               {"plugins", to_json(session.plugins())},
-               {"slots", slots_of(session.recipe())},
-               {"activations", activations_of(session.recipe().activations())},
-               {"parameters", parameters_of(session)},
-               {"notes", session.log().notes()}};
+  Plan plan{.problem = spec.train,
+            .model_kind = spec.model_kind,
+            .model = spec.model,
+            .data = to_json(spec.data),
+            .plugins = used_plugins(session),
+            .slots = slots_of(session.recipe()),
+            .activations = activations_of(session.recipe().activations()),
+            .parameters = parameters_of(session),
+            .notes = session.log().notes()};
+  plan.problem.global_batch = global_batch(spec.train, session.mesh());
   // Of documents it follows from their lengths, which a plan does not read.
   if (!made_of_documents(spec.data)) {
     const auto flops = model_flops(session.model());
     const auto length = static_cast<double>(spec.train.seq_len);
-    plan["flops_per_token"] = {{"mfu", flops.all(1, length)}, {"mfu_causal", flops.causal(1, length)}};
+    plan.flops_per_token = {.mfu = flops.all(1, length), .mfu_causal = flops.causal(1, length)};
   }
-  for (const auto& dim : session.mesh().dims())
-    plan["mesh"].push_back({{"dim", dim.name}, {"size", dim.size}});
+  for (const auto& dim : session.mesh().dims()) plan.mesh.push_back({dim.name, dim.size});
   for (const auto& kind : model_kinds())
-    if (kind.name == spec.model_kind && kind.work != nullptr)
-      plan["work"] = kind.work(spec.model, spec.train);
+    if (kind.name == spec.model_kind && kind.work != nullptr) plan.work = kind.work(spec.model, spec.train);
   return plan;
 }
 }  // namespace optrush

@@ -1,9 +1,8 @@
 #pragma once
-#include "optrush/json.h"
+#include "experiment/plan.h"
 #include "train/session.h"
 
 namespace optrush {
-/// The resolved recipe as plain data (docs/internals/forecasts.md): what the spec became after every apply(),
-/// the owner and wraps of each slot, parameters, FLOPs. `session` is declared.
-Json make_plan(const Session& session);
+/// The resolved recipe as plain data, without a forecast. `session` is declared.
+Plan make_plan(const Session& session);
 }  // namespace optrush

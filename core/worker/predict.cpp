@@ -98,7 +98,7 @@ std::unique_ptr<RunSetup> opened(const RunSpec& spec, at::Device device) {
 std::string take_compilers_off(RunSpec& spec, const Recipe& recipe) {
   std::string why;
   for (const Unpredictable& each : unpredictable(recipe)) {
-    if (!each.can_go()) throw Error("what " + each.place() + " does depends on values, not only on sizes");
+    if (!each.can_go()) throw Error(each.place() + " depends on values, not only on sizes");
     std::erase_if(spec.plugins, [&](const PluginUse& use) { return use.name == each.edit.plugin; });
     why += (why.empty() ? "" : "; ") +
            (each.compiles()
@@ -175,34 +175,34 @@ std::optional<StepForecast> forecast(const RunSpec& spec, const simulated::Form&
   }
 }
 
-void add_forecast(Json& plan, const RunSpec& spec, const std::string& architecture, const Recipe* recipe) {
+void add_forecast(Plan& plan, const RunSpec& spec, const std::string& architecture, const Recipe* recipe) {
   const bool gpu = spec.device == "cuda" || (spec.device == "auto" && load_cuda());
-  plan["memory"] = plan["costs"] = nullptr;
+  plan.memory.reset();
+  plan.costs = nullptr;
+  plan.no_forecast.clear();
   simulated::Form form(gpu ? at::kCUDA : at::kCPU);
   if (const auto sm = architecture.empty() && gpu ? architecture_here() : architecture; !sm.empty())
     form.architecture = sm;
-  std::string why_not;
-  const auto found = forecast(spec, form, &why_not, recipe);
-  if (!found) {
-    plan["no_forecast"] = why_not;
-    return;
+  const auto found = forecast(spec, form, &plan.no_forecast, recipe);
+  if (!found) return;
+  const auto bytes = [](int64_t count) { return static_cast<double>(count); };
+  PlannedMemory& memory = plan.memory.emplace();
+  memory = {.peak = bytes(found->peak_bytes),
+            .least = bytes(found->least_bytes),
+            .bounded_by = found->bounded_by,
+            .tensors = bytes(found->parts.tensors),
+            .block_rounding = bytes(found->parts.rounding),
+            .cublas_workspaces = bytes(found->parts.workspaces),
+            .device = gpu ? "cuda" : "cpu"};
+  if (gpu) {
+    memory.reserved = bytes(found->reserved_bytes);
+    memory.pinned = bytes(found->pinned_bytes);
+    if (const auto gpus = load_cuda() ? visible_gpus(nullptr) : decltype(visible_gpus(nullptr)){};
+        !gpus.empty())
+      memory.available = bytes(gpus.front().memory_bytes);
+  } else {
+    memory.available = bytes(read_cpu().available_bytes);
   }
-  Json available = gpu ? Json() : Json(read_cpu().available_bytes);
-  if (gpu && load_cuda()) {
-    const auto gpus = visible_gpus(nullptr);
-    if (!gpus.empty()) available = gpus.front().memory_bytes;
-  }
-  plan["memory"] = {{"peak_bytes", found->peak_bytes},
-                    {"least_bytes", found->least_bytes},
-                    {"bounded_by", found->bounded_by.empty() ? Json() : Json(found->bounded_by)},
-                    {"parts",
-                     {{"tensors", found->parts.tensors},
-                      {"block_rounding", found->parts.rounding},
-                      {"cublas_workspaces", found->parts.workspaces}}},
-                    {"reserved_bytes", gpu ? Json(found->reserved_bytes) : Json()},
-                    {"pinned_bytes", gpu ? Json(found->pinned_bytes) : Json()},
-                    {"available_bytes", available},
-                    {"device", gpu ? "cuda" : "cpu"}};
-  plan["costs"] = found->costs;
+  plan.costs = found->costs;
 }
 }  // namespace optrush

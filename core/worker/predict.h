@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "experiment/plan.h"
 #include "optrush/json.h"
 #include "optrush/recipe.h"
 #include "optrush/spec.h"
@@ -30,12 +31,8 @@ struct StepForecast {
 std::optional<StepForecast> forecast(const RunSpec&, const simulated::Form& form,
                                      std::string* why_not = nullptr, const Recipe* recipe = nullptr);
 
-/// Adds to a plan "memory" and "costs"; both null where nothing is predicted, with the reason in
-/// "no_forecast". "memory" has "peak_bytes", "least_bytes", "bounded_by" (null: the two are one), "parts" of
-/// the peak ("tensors", "block_rounding", "cublas_workspaces"), "reserved_bytes" and "pinned_bytes" (null on
-/// a CPU), "available_bytes" (null where the device is not here) and "device". `architecture`: of the GPU
-/// that is planned for, as in "sm_90"; "": the one that is here, else sm_90.
-/// `recipe`: as of forecast().
-void add_forecast(Json& plan, const RunSpec&, const std::string& architecture = "",
+/// Adds memory and costs to a plan, or the reason why nothing is predicted. `architecture`: of the GPU that
+/// is planned for, as in "sm_90"; "": the one that is here, else sm_90. `recipe`: as of forecast().
+void add_forecast(Plan& plan, const RunSpec&, const std::string& architecture = "",
                   const Recipe* recipe = nullptr);
 }  // namespace optrush

@@ -46,8 +46,8 @@ void go_on(Session& session, const fs::path& folder, int64_t step, Continuation&
               e.where().empty() ? folder.string() : e.where());
 }
 
-Json train_spec(const RunSpec& spec, Ranks ranks, const TrainFiles& files, std::optional<int64_t> from_step,
-                const MetricsSink& sink) {
+RunResult train_spec(const RunSpec& spec, Ranks ranks, const TrainFiles& files,
+                     std::optional<int64_t> from_step, const MetricsSink& sink) {
   const auto start = SteadyClock::now();
   const auto turns = Interleaving::from_environment(ranks);
   install_cpu_memory_tracking();
@@ -66,38 +66,38 @@ Json train_spec(const RunSpec& spec, Ranks ranks, const TrainFiles& files, std::
   session->connect();
   session->log().enter_phase("building");
   session->declare();
-  Json result;
-  result["device"] = {
-      {"type", device.is_cuda() ? "cuda" : "cpu"}, {"name", device_name(device)}, {"threads", threads}};
-  result["plan"] = make_plan(*session);
-  result["plugins"] = result["plan"]["plugins"];
+  const Plan plan = make_plan(*session);
   session->make_ready();
-  Continuation run{
-      .about = {{"spec", spec_sha256(spec)}, {"inputs", sum_of_inputs(spec)}, {"plugins", result["plugins"]}},
-      .before = {}};
+  Continuation run{.about = {{"spec", spec_sha256(spec)},
+                             {"inputs", sum_of_inputs(spec)},
+                             {"plugins", record::written(plan.plugins, false)}},
+                   .before = {}};
   if (from_step)
     go_on(*session, files.state, *from_step, run);
   else if (!spec.start.empty())
     run.read = go_on_from(*session, spec.start);
-  result["setup_seconds"] = std::chrono::duration<double>(SteadyClock::now() - start).count();
-  result.update(train(*session, sink, turns.get(), files, run));
+  const double setup_seconds = std::chrono::duration<double>(SteadyClock::now() - start).count();
+  RunResult result = train(*session, sink, turns.get(), files, run);
   session->recipe().fire(Event::finished, *session);
-  result["compile_seconds"] = session->log().compile_seconds();
-  result["notes"] = session->log().notes();
-  const std::string place = device.is_cuda() ? device.str() + " " + device_name(device) : "cpu";
-  add_ranks(result, *session, place);
-  if (!session->log().warnings().empty()) result["warnings"] = session->log().warnings();
+  result.device = device_name(device);
+  result.on_gpu = device.is_cuda();
+  result.threads = static_cast<double>(threads);
+  result.plan = plan;
+  result.plugins = plan.plugins;
+  result.setup_seconds = setup_seconds;
+  result.compile_seconds = session->log().compile_seconds();
+  result.notes = session->log().notes();
+  add_ranks(result, *session, device.is_cuda() ? device.str() + " " + result.device : "cpu");
+  result.warnings = session->log().warnings();
   return result;
 }
 
-Json outcome_of(const RunSpec& spec, const Ranks& ranks, const TrainFiles& files,
-                std::optional<int64_t> from_step, const MetricsSink& sink) {
+RunResult outcome_of(const RunSpec& spec, const Ranks& ranks, const TrainFiles& files,
+                     std::optional<int64_t> from_step, const MetricsSink& sink) {
   try {
-    Json result = {{"status", to_string(Status::ok)}, {"reason", ""}};
-    result.update(train_spec(spec, ranks, files, from_step, sink));
-    return result;
+    return train_spec(spec, ranks, files, from_step, sink);
   } catch (const std::exception& e) {
-    return to_json(failure_of(e));
+    return failure_of(e);
   }
 }
 }  // namespace
@@ -118,12 +118,12 @@ int run_command(const RankRequest& request) {
   const RunSpec spec = run_spec_from_json(read_json(request.spec), request.spec.string());
   const auto metrics = request.out / "metrics.jsonl";
   fs::remove(metrics);
-  Json result = {{"schema_version", 1}};
   const MetricsSink sink = [&](const Json& line) { append_line(metrics, line.dump()); };
   const TrainFiles files{.trace = request.out / "trace.json",
                          .state = request.state.empty() ? request.out / "state" : request.state};
-  result.update(outcome_of(spec, request.ranks_of(spec.train.world_size), files, request.from_step, sink));
-  write_json(request.out / "result.json", result);
+  const RunResult result =
+      outcome_of(spec, request.ranks_of(spec.train.world_size), files, request.from_step, sink);
+  write_json(request.out / "result.json", to_json(result));
   return 0;
 }
 
@@ -131,11 +131,11 @@ int plan_command(const fs::path& spec_file, const fs::path& out, const std::stri
   const RunSpec spec = run_spec_from_json(read_json(spec_file), spec_file.string());
   const auto session = RunSetup::open(spec, at::kCPU, Ranks::planned(0, spec.train.world_size));
   session->declare();  // nothing is connected: a plan joins no process group
-  Json plan = make_plan(*session);
-  write_json(out, plan);
+  Plan plan = make_plan(*session);
+  write_json(out, to_json(plan));
   // Last: it calls plugins with tensors that they may not expect, and a plan that is written counts.
   add_forecast(plan, spec, architecture, &session->recipe());
-  write_json(out, plan);
+  write_json(out, to_json(plan));
   return 0;
 }
 }  // namespace optrush

@@ -5,11 +5,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/temporary_folder.h"
 #include "context_parallel/ring.h"
 #include "context_parallel/slices.h"
 #include "model/operators.h"
 #include "random_training.h"
-#include "support/temporary_folder.h"
 #include "train/run_setup.h"
 
 namespace optrush::testing {

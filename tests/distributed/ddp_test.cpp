@@ -7,10 +7,10 @@
 #include <map>
 #include <random>
 
+#include "base/temporary_folder.h"
 #include "optrush/data_parallel.h"
 #include "spec/spec_json.h"
 #include "support/error_of.h"
-#include "support/temporary_folder.h"
 #include "support/training.h"
 #include "train/train_step.h"
 #include "trained_ranks.h"
@@ -254,7 +254,7 @@ class Steps {
   }
   Session& session() { return *session_; }
   Json train() {
-    return optrush::train(*session_, [](const Json&) {});
+    return to_json(optrush::train(*session_, [](const Json&) {}));
   }
   /// All-reduces of gradients since the run began.
   int64_t sent() const {

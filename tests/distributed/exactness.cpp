@@ -4,9 +4,9 @@
 
 #include <set>
 
+#include "base/temporary_folder.h"
 #include "spec/spec_json.h"
 #include "support/folders.h"
-#include "support/temporary_folder.h"
 #include "worker/predict.h"
 
 namespace optrush::testing {

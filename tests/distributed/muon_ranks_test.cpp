@@ -3,9 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/temporary_folder.h"
 #include "exactness.h"
 #include "random_training.h"
-#include "support/temporary_folder.h"
 
 namespace optrush::testing {
 namespace {

@@ -8,8 +8,8 @@
 #include <iterator>
 #include <map>
 
+#include "base/temporary_folder.h"
 #include "exactness.h"
-#include "support/temporary_folder.h"
 
 namespace optrush::testing {
 namespace {

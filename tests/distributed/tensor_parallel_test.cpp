@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/temporary_folder.h"
 #include "random_training.h"
-#include "support/temporary_folder.h"
 
 namespace optrush::testing {
 namespace {

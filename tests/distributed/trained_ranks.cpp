@@ -179,13 +179,13 @@ Json train_job(const Ranks& ranks, const Json& arguments) {
   session->declare();
   session->make_ready();
   if (const std::string folder = arguments.at("load"); !folder.empty()) load_state(*session, from(folder));
-  Json result = train(*session, [](const Json&) {});
+  RunResult result = train(*session, [](const Json&) {});
   add_ranks(result, *session, "cpu");
   if (const std::string folder = arguments.at("save"); !folder.empty()) {
     fs::create_directories(folder);
     save(*session, session->step() + 1, fs::path(folder) / (std::to_string(ranks.rank) + ".safetensors"));
   }
-  return result;
+  return to_json(result);
 }
 }  // namespace
 

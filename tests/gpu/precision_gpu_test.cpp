@@ -84,7 +84,7 @@ TEST_F(PrecisionOnGpu, ProductsInFp8AreThoseOfACpu) {
                  g = at::randn({4, 64, 256}).to(at::kBFloat16);
     const auto run = [&](at::Device device) {
       float8::StepWeight step_weight;
-      const auto pair = float8::make_linear_function(scaling, gradients, true, step_weight);
+      const auto pair = float8::make_linear_function(scaling, gradients, {{&step_weight, true}});
       // A tensor that is there already is given back itself: x would become a leaf.
       const Tensor in = x.to(device).detach().requires_grad_(),
                    weight = w.to(device).detach().requires_grad_();

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "data/batches.h"
+#include "optrush/differentiable.h"
 #include "support/attention_ring.h"
 #include "support/error_of.h"
 #include "support/training.h"
@@ -289,7 +290,7 @@ TEST(ActivationCheckpointing, ThePlanShowsThePolicy) {
   const auto shown = [](Json options) {
     const auto session = RunSetup::open(nano_spec({checkpointing(std::move(options))}), at::kCPU);
     session->declare();
-    return make_plan(*session)["activations"];
+    return make_plan(*session).activations;
   };
   EXPECT_EQ(shown({{"policy", "full"}}), Json({{"policy", "save"}}));
   EXPECT_EQ(shown({{"policy", "selective"}}),

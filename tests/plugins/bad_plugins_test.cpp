@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "../support/error_of.h"
-#include "../support/temporary_folder.h"
 #include "base/files.h"
+#include "base/temporary_folder.h"
 #include "optrush/host/abi.h"
 #include "plugin/description.h"
 
@@ -19,7 +19,6 @@ using ::testing::AnyOf;
 using ::testing::ElementsAre;
 using testing::error_of;
 using ::testing::HasSubstr;
-using testing::TemporaryFolder;
 
 const fs::path kFixtures = fs::path(OPTRUSH_BUILD_DIR) / "tests" / "plugins";
 

@@ -3,8 +3,8 @@
 #include <cstdlib>
 
 #include "../support/error_of.h"
-#include "../support/temporary_folder.h"
 #include "base/files.h"
+#include "base/temporary_folder.h"
 #include "plugin/description.h"
 
 namespace optrush {
@@ -13,7 +13,6 @@ namespace fs = std::filesystem;
 using ::testing::AllOf;
 using testing::error_of;
 using ::testing::HasSubstr;
-using testing::TemporaryFolder;
 
 /// Folders with copies of fixtures, and a search path that ends with the test.
 class CatalogueTest : public ::testing::Test {

@@ -5,11 +5,11 @@
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>
 
+#include "base/temporary_folder.h"
 #include "check/run_case.h"
 #include "check/small_data.h"
 #include "optrush/step.h"
 #include "support/error_of.h"
-#include "support/temporary_folder.h"
 #include "support/training.h"
 
 namespace optrush::testing {

@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "base/files.h"
-#include "support/temporary_folder.h"
+#include "base/temporary_folder.h"
 #include "support/training.h"
 
 namespace optrush::testing {

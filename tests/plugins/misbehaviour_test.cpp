@@ -1,8 +1,8 @@
 // Plugins that throw, crash, hang or chatter, stacked in real runs: each becomes a row with its reason.
 #include <gmock/gmock.h>
 
-#include "../support/temporary_folder.h"
 #include "base/files.h"
+#include "base/temporary_folder.h"
 #include "launch/run/result.h"
 #include "optrush/spec.h"
 #include "process/process.h"
@@ -14,7 +14,6 @@ namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-using testing::TemporaryFolder;
 
 /// One run of a tiny model, as the controller makes it.
 class Misbehaviour : public ::testing::Test {

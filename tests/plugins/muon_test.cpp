@@ -6,10 +6,10 @@
 #include <fstream>
 #include <random>
 
+#include "base/temporary_folder.h"
 #include "optimizer.h"
 #include "orthogonalize.h"
 #include "support/error_of.h"
-#include "support/temporary_folder.h"
 #include "support/training.h"
 
 namespace optrush::testing {

@@ -6,10 +6,10 @@
 #include <numeric>
 #include <random>
 
+#include "base/temporary_folder.h"
 #include "pack.h"
 #include "precision.h"
 #include "support/error_of.h"
-#include "support/temporary_folder.h"
 
 namespace optrush::testing {
 namespace {

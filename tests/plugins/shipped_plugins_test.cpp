@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <random>
 
+#include "plugin/loader.h"
 #include "spec/spec_json.h"
 #include "support/training.h"
 
@@ -52,7 +53,8 @@ TEST(ShippedPlugins, ApplyingInAnyOrderRecordsTheSame) {
 
 TEST(ShippedPlugins, SumsInFewerBitsAreOfTheEffectPrecision) {
   const auto effect_of = [](const PluginUse& use) {
-    return to_json(load_plugins(nano_spec({use}))).at(0).at("effect").get<std::string>();
+    const auto plugins = load_plugins(nano_spec({use}));
+    return std::string(to_string(plugins[0].description.effect_with(plugins[0].options.json())));
   };
   EXPECT_EQ(effect_of({"ddp"}), "rounding");
   EXPECT_EQ(effect_of({"ddp", {{"compress", "bf16"}}}), "precision");

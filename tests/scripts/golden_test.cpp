@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <sstream>
 
-#include "../support/temporary_folder.h"
 #include "base/files.h"
 #include "base/suggest.h"
+#include "base/temporary_folder.h"
 #include "described_plugins.h"
 #include "machine/torch_folder.h"
 #include "optrush/error.h"
@@ -52,7 +52,7 @@ class Golden : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(Golden, PrintsWhatItsHeadSays) {
   const fs::path script = kScripts / GetParam();
-  const testing::TemporaryFolder plugins;
+  const TemporaryFolder plugins;
   testing::write_described_plugins(plugins.path());
   testing::PrintingHost host;
   std::string error;

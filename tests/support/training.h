@@ -41,7 +41,7 @@ class Trained {
     session_->make_ready();
   }
   Json train() {
-    return optrush::train(session(), [](const Json&) {});
+    return to_json(optrush::train(session(), [](const Json&) {}));
   }
   Session& session() { return *session_; }
 

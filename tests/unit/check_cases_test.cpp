@@ -5,7 +5,7 @@
 
 #include "../scripts/described_plugins.h"
 #include "../support/error_of.h"
-#include "../support/temporary_folder.h"
+#include "base/temporary_folder.h"
 
 namespace optrush {
 namespace {
@@ -28,7 +28,7 @@ class CheckCases : public ::testing::Test {
   }
 
  private:
-  testing::TemporaryFolder folder_;
+  TemporaryFolder folder_;
 };
 
 TEST_F(CheckCases, APluginIsCheckedInTheFormsOfItsDescription) {

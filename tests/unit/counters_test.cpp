@@ -90,17 +90,18 @@ TEST(Counters, NamesAreBounded) {
 
 TEST(Counters, RanksBecomeOneNumberAsThePluginWants) {
   const auto rank = [](double value) {
-    const auto counter = [&](const char* how) {
-      return Json{{"name", how}, {"unit", ""}, {"per", "run"}, {"over_ranks", how}, {"value", value}};
-    };
-    return Json{{"mine", {counter("sum"), counter("mean"), counter("max")}}};
+    std::vector<CounterResult> counters;
+    for (const char* how : {"sum", "mean", "max"})
+      counters.push_back({.plugin = "mine", .name = how, .over_ranks = how, .value = value});
+    return counters;
   };
-  const Json all = over_ranks({rank(1), rank(2), rank(6)});
-  EXPECT_EQ(named(all, "mine", "sum").at("value"), 9);
-  EXPECT_EQ(named(all, "mine", "mean").at("value"), 3);
-  EXPECT_EQ(named(all, "mine", "max").at("value"), 6);
+  const auto all = over_ranks({rank(1), rank(2), rank(6)});
+  ASSERT_EQ(all.size(), 3U);
+  EXPECT_EQ(all[0].value, 9);
+  EXPECT_EQ(all[1].value, 3);
+  EXPECT_EQ(all[2].value, 6);
   EXPECT_NE(error_of([&] {
-              over_ranks({rank(1), Json::object()});
+              over_ranks({rank(1), {}});
             }).find("plugin 'mine' has different counters on different ranks"),
             std::string::npos);
 }

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "../support/temporary_folder.h"
 #include "base/files.h"
+#include "base/temporary_folder.h"
 
 namespace optrush {
 namespace {
@@ -39,7 +39,7 @@ class CpuInfoTest : public ::testing::Test {
   }
   CpuInfo read() const { return read_cpu(root_.path()); }
 
-  testing::TemporaryFolder root_;
+  TemporaryFolder root_;
 };
 
 TEST_F(CpuInfoTest, CountsCoresAndThreadsAndNamesInstructionSets) {

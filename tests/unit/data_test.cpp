@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "../support/error_of.h"
-#include "../support/temporary_folder.h"
 #include "base/counter_random.h"
 #include "base/files.h"
+#include "base/temporary_folder.h"
 #include "data/text_source.h"
 #include "data/token_file.h"
 #include "data/token_source.h"
@@ -55,7 +55,7 @@ class Data : public ::testing::Test {
   }
   static std::string text(const std::vector<int64_t>& tokens) { return {tokens.begin(), tokens.end()}; }
 
-  const optrush::testing::TemporaryFolder temporary_;
+  const optrush::TemporaryFolder temporary_;
   const fs::path folder_ = temporary_.path();
 };
 

@@ -7,9 +7,9 @@
 #include <fstream>
 #include <map>
 
+#include "base/temporary_folder.h"
 #include "data/batches.h"
 #include "support/error_of.h"
-#include "support/temporary_folder.h"
 #include "support/training.h"
 
 namespace optrush::testing {

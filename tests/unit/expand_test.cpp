@@ -7,7 +7,7 @@
 
 #include "../scripts/described_plugins.h"
 #include "../support/error_of.h"
-#include "../support/temporary_folder.h"
+#include "base/temporary_folder.h"
 #include "experiment/stack.h"
 #include "optrush/error.h"
 #include "spec/spec_json.h"
@@ -366,7 +366,7 @@ TEST(RunId, IsAFolderNameInReportOrder) {
 }
 
 TEST(CheckStack, NamesBothPluginsAndThePlace) {
-  const testing::TemporaryFolder folder;
+  const TemporaryFolder folder;
   testing::write_described_plugins(folder.path());
   const auto catalogue = Catalogue::find({folder.path()});
   const auto check = [&](const std::vector<std::string>& plugins) {

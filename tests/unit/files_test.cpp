@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "../support/error_of.h"
-#include "../support/temporary_folder.h"
+#include "base/temporary_folder.h"
 #include "optrush/error.h"
 
 namespace optrush {
@@ -26,7 +26,7 @@ class Files : public ::testing::Test {
   std::string read_error() const {
     return error_of([&] { read_file(file_); });
   }
-  const testing::TemporaryFolder folder_;
+  const TemporaryFolder folder_;
   const fs::path file_ = folder_ / "file.json";
 };
 

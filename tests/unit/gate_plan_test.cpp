@@ -15,7 +15,7 @@ using testing::HasSubstr;
 struct Ladder {
   test::SyntheticReport report{"gate", 3};
   std::vector<Variant> variants;
-  std::vector<Json> plans;
+  Plans plans;
 
   explicit Ladder(std::vector<Rung> rungs, const RunSpec* base = nullptr) {
     if (base) report.experiment.base = *base;
@@ -208,19 +208,19 @@ TEST(GatePlan, CombinationsOfAGridAreComparedWithTheirLike) {
   EXPECT_FALSE(grid.check(6).subject) << "no run of its own is needed";
   EXPECT_THAT(grid.check(6).explanation, HasSubstr("'s1024 + fp32', of the same problem"));
   EXPECT_LT(grid.check(4).reference_variant, 1) << "the first of its length is probed at the base's";
-  grid.plans[4] = nullptr;
+  grid.plans[4].reset();
   EXPECT_EQ(grid.check(6).reference_variant, 5);
 }
 
 TEST(GatePlan, ARungWithoutAPlanIsNobodysReference) {
   Ladder ladder({rung("broken", "broken_plugin"), rung("fused", "fused_adamw")});
-  ladder.plans[1] = nullptr;
+  ladder.plans[1].reset();
   EXPECT_EQ(ladder.check(2).reference_variant, 0);
   const auto checks = plan_gate(ladder.variants, ladder.plans);
   ASSERT_EQ(checks.size(), 2U);
   EXPECT_EQ(checks[0].variant, 0);
   EXPECT_EQ(checks[1].variant, 2);
-  ladder.plans[0] = nullptr;
+  ladder.plans[0].reset();
   EXPECT_FALSE(ladder.check(2).compares());
   EXPECT_TRUE(ladder.check(2).must_fall);
 }
@@ -242,15 +242,45 @@ TEST(GatePlan, AnAblationComparesWithTheFullStack) {
   EXPECT_EQ(reference("bf16 alone"), "base");
 }
 
-TEST(GatePlan, APlanThatIsNoneIsNamed) {
-  Ladder ladder({bf16()});
-  ladder.plans[1].erase("plugins");
+std::string error_of_plan(const Json& json) {
   try {
-    ladder.check(1);
-    FAIL();
+    plan_from_json(json, "plans.json");
   } catch (const Error& e) {
-    EXPECT_THAT(e.what(), HasSubstr("plan of 'bf16'"));
+    EXPECT_EQ(e.where(), "plans.json");
+    return e.message();
   }
+  return "";
+}
+
+TEST(Plan, ReadsWhatItWritesAndNamesWhatIsWrong) {
+  const Ladder ladder({bf16()});
+  const Json good = to_json(*ladder.plans[1]);
+  EXPECT_EQ(to_json(plan_from_json(good, "plans.json")), good);
+  const auto with = [&](const char* pointer, const Json& value) {
+    Json json = good;
+    json[Json::json_pointer(pointer)] = value;
+    return error_of_plan(json);
+  };
+  for (const char* field : {"problem", "model", "plugins"}) {
+    Json json = good;
+    json.erase(field);
+    EXPECT_THAT(error_of_plan(json), HasSubstr(field));
+  }
+  EXPECT_THAT(with("/plugins/0/effect", "wider"), HasSubstr("wider"));
+  EXPECT_THAT(with("/plugins/0/options", 3), HasSubstr("options"));
+  EXPECT_THAT(with("/problem/global_batch", 7), HasSubstr("global_batch"));
+  EXPECT_THAT(with("/problem/micro_batch", "4"), HasSubstr("micro_batch"));
+  EXPECT_THAT(with("/memory/peak_bytes", "much"), HasSubstr("peak_bytes"));
+  EXPECT_THAT(with("/mesh", {{{"dim", "dp"}, {"size", 0}}}), HasSubstr("mesh"));
+}
+
+TEST(Plan, OfAnEarlierBuildKnowsItsRanksFromTheBatch) {
+  Json json = to_json(*Ladder({bf16()}).plans[1]);
+  json["problem"].erase("world_size");
+  const auto one =
+      json["problem"]["micro_batch"].get<int64_t>() * json["problem"]["accumulation"].get<int64_t>();
+  json["problem"]["global_batch"] = 3 * one;
+  EXPECT_EQ(plan_from_json(json, "plans.json").devices(), 3);
 }
 
 TEST(GatePlan, TheRepeatIsOneMoreRunOfTheReference) {
@@ -331,8 +361,7 @@ TEST(GatePlan, APlainFormMakesTheBatchOfAStackThatLeavesFewerRanksToTheData) {
   base.train.micro_batch = 2;
   base.plugins = {{"spread", Json::object()}};
   Ladder ladder({rung("cut", "tensor_parallel"), rung("lora", "lora", {{"rank", 8}})}, &base);
-  for (const size_t cut : {1, 2})
-    ladder.plans[cut]["problem"]["global_batch"] = 4;  // 2 ranks have other data
+  for (const size_t cut : {1, 2}) ladder.plans[cut]->problem.global_batch = 4;  // 2 ranks have other data
   const GateCheck check = ladder.check(2);
   ASSERT_TRUE(check.reference) << check.explanation;
   EXPECT_EQ(names(*check.reference), (std::vector<std::string>{"spread", "lora"}));

@@ -5,10 +5,10 @@
 #include <cstdlib>
 
 #include "base/files.h"
+#include "base/temporary_folder.h"
 #include "gpu/kernel_cache.h"
 #include "optrush/gpu_kernel.h"
 #include "support/error_of.h"
-#include "support/temporary_folder.h"
 
 namespace optrush::testing {
 namespace {

@@ -7,8 +7,8 @@
 #include <filesystem>
 
 #include "../support/error_of.h"
-#include "../support/temporary_folder.h"
 #include "base/files.h"
+#include "base/temporary_folder.h"
 #include "checkpoint/check_checkpoint.h"
 #include "checkpoint/written_config.h"
 #include "io/safetensors.h"
@@ -60,7 +60,7 @@ class HuggingFace : public ::testing::Test {
     write_json(folder_ / "model.safetensors.index.json", {{"weight_map", weight_map}});
   }
 
-  const optrush::testing::TemporaryFolder temporary_;
+  const optrush::TemporaryFolder temporary_;
   const fs::path folder_ = temporary_.path();
 };
 

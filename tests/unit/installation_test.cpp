@@ -6,8 +6,8 @@
 #include <cstdlib>
 
 #include "../support/error_of.h"
-#include "../support/temporary_folder.h"
 #include "base/files.h"
+#include "base/temporary_folder.h"
 #include "machine/torch_folder.h"
 
 namespace optrush::testing {

@@ -398,9 +398,9 @@ TEST(Estimates, AreOfWholeSequencesAndAllParameters) {
   Analysis a = analysis_of(test::scaling());
   const Row& row = a.rows.at(1);
   EXPECT_TRUE(trained_decoder(a, row));
-  a.plans.at(1)["parameters"] = {{"count", 10}, {"trainable", 4}};
+  a.plans.at(1)->parameters = {.count = 10, .trainable = 4};
   EXPECT_FALSE(trained_decoder(a, row));
-  a.plans.at(1)["parameters"]["trainable"] = 10;
+  a.plans.at(1)->parameters->trainable = 10;
   EXPECT_TRUE(trained_decoder(a, row));
   a.variants.at(1).spec.data.kind = "documents";
   EXPECT_FALSE(trained_decoder(a, row));

@@ -9,8 +9,8 @@
 #include <fstream>
 
 #include "../support/error_of.h"
-#include "../support/temporary_folder.h"
 #include "base/files.h"
+#include "base/temporary_folder.h"
 
 namespace optrush {
 namespace {
@@ -72,7 +72,7 @@ class ModelTokensTest : public ::testing::Test {
     return lines;
   }
 
-  const testing::TemporaryFolder folder_;
+  const TemporaryFolder folder_;
   std::vector<std::string> notes_;
 };
 

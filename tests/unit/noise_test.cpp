@@ -2,8 +2,8 @@
 
 #include <gmock/gmock.h>
 
-#include "../support/temporary_folder.h"
 #include "base/files.h"
+#include "base/temporary_folder.h"
 #include "launch/interleaving/peak_log.h"
 #include "launch/machine/machine_counters.h"
 #include "launch/machine/noise_log.h"
@@ -47,7 +47,7 @@ TEST(Noise, WhatHappensBetweenTwoCallsIsNotTheExperiments) {
 }
 
 TEST(NoiseLog, ATornLineIsClosedAndTheNextOneKept) {
-  const testing::TemporaryFolder folder;
+  const TemporaryFolder folder;
   const auto file = folder / "noise.jsonl";
   write_file(file, R"({"round": 0, "lo)");
   NoiseLog(file, 0.01).look(1);
@@ -118,7 +118,7 @@ TEST(Noise, LinesReadBack) {
 }
 
 TEST(Counters, OfAMachineThatHasThemAll) {
-  const testing::TemporaryFolder root;
+  const TemporaryFolder root;
   const auto put = [&](const std::string& file, const std::string& text) {
     std::filesystem::create_directories((root / file).parent_path());
     write_file(root / file, text);
@@ -148,7 +148,7 @@ TEST(Counters, OfAMachineThatHasThemAll) {
 }
 
 TEST(Counters, WhatIsNotThereIsNull) {
-  const testing::TemporaryFolder root;
+  const TemporaryFolder root;
   const Json counters = read_machine_counters(root.path());
   for (const auto& [name, value] : counters.items())
     EXPECT_TRUE(name == "clock_us" || value.is_null()) << name;

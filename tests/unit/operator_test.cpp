@@ -35,7 +35,7 @@ TEST_P(EveryOperator, Trains) {
 
 TEST_P(EveryOperator, SaysWhatItNeeds) {
   Trained trained(operator_spec(GetParam()));
-  const Json work = make_plan(trained.session()).at("work");
+  const Json work = to_json(make_plan(trained.session())).at("work");
   for (const char* pass : {"forward", "backward"})
     for (const char* what : {"bytes", "flops"}) EXPECT_GT(work.at(pass).at(what).get<double>(), 0) << pass;
 }
@@ -61,33 +61,34 @@ TEST(Operator, IsTheFormulaOfItsInputs) {
 TEST(Operator, WorkIsThatOfItsFormula) {
   const TrainSpec train{.micro_batch = 2, .accumulation = 3, .seq_len = 8};
   const double n = 2 * 8 * 16, steps = 3, bytes = 4;
-  const Json norm = operator_work({.op = "norm", .dim = 16, .repeat = 5}, train);
-  EXPECT_EQ(norm["forward"]["bytes"], steps * bytes * (5 * 2 * n + n)) << "x, its norm; the loss reads once";
-  EXPECT_EQ(norm["backward"]["bytes"], steps * bytes * (5 * 3 * n + 2 * n));
-  const Json linear = operator_work({.op = "linear", .dim = 16}, train);
-  EXPECT_EQ(linear["forward"]["flops"], steps * (2 * n * 16 + 2 * n));
-  EXPECT_EQ(linear["backward"]["flops"], steps * (4 * n * 16 + n));
-  const Json head = operator_work({.op = "head_loss", .dim = 16, .vocab_size = 40}, train);
-  EXPECT_EQ(head["forward"]["bytes"], steps * bytes * (n + 16 * 40)) << "no logits";
-  EXPECT_EQ(head["backward"]["bytes"], steps * bytes * (2 * n + 2 * 16 * 40)) << "nor their gradient";
+  const OperatorWork norm = operator_work({.op = "norm", .dim = 16, .repeat = 5}, train);
+  EXPECT_EQ(norm.forward.bytes, steps * bytes * (5 * 2 * n + n)) << "x, its norm; the loss reads once";
+  EXPECT_EQ(norm.backward.bytes, steps * bytes * (5 * 3 * n + 2 * n));
+  const OperatorWork linear = operator_work({.op = "linear", .dim = 16}, train);
+  EXPECT_EQ(linear.forward.flops, steps * (2 * n * 16 + 2 * n));
+  EXPECT_EQ(linear.backward.flops, steps * (4 * n * 16 + n));
+  const OperatorWork head = operator_work({.op = "head_loss", .dim = 16, .vocab_size = 40}, train);
+  EXPECT_EQ(head.forward.bytes, steps * bytes * (n + 16 * 40)) << "no logits";
+  EXPECT_EQ(head.backward.bytes, steps * bytes * (2 * n + 2 * 16 * 40)) << "nor their gradient";
 }
 
 TEST(Operator, WorkOfOneMoreIsThatOfTheOperatorAlone) {
   const TrainSpec train{.micro_batch = 2, .seq_len = 8};
   const double n = 2 * 8 * 16;
-  const auto more = [&](const char* op, const char* pass, const char* what) {
+  using Pass = OperatorWork::Pass;
+  const auto more = [&](const char* op, Pass OperatorWork::*pass, double Pass::*what) {
     const auto of = [&](int64_t repeat) {
-      return operator_work({.op = op, .dim = 16, .repeat = repeat}, train)[pass][what].get<double>();
+      return operator_work({.op = op, .dim = 16, .repeat = repeat}, train).*pass.*what;
     };
-    return (of(3) - of(2)) / n / (std::string(what) == "bytes" ? 4 : 1);
+    return (of(3) - of(2)) / n / (what == &Pass::bytes ? 4 : 1);
   };
   const std::map<std::string, std::array<double, 4>> expected = {
       {"norm", {2, 4, 3, 8}}, {"add_norm", {4, 5, 4, 9}}, {"position", {4, 6, 4, 6}}};
   for (const auto& [op, figures] : expected) {
-    EXPECT_EQ(more(op.c_str(), "forward", "bytes"), figures[0]) << op;
-    EXPECT_EQ(more(op.c_str(), "forward", "flops"), figures[1]) << op;
-    EXPECT_EQ(more(op.c_str(), "backward", "bytes"), figures[2]) << op;
-    EXPECT_EQ(more(op.c_str(), "backward", "flops"), figures[3]) << op;
+    EXPECT_EQ(more(op.c_str(), &OperatorWork::forward, &Pass::bytes), figures[0]) << op;
+    EXPECT_EQ(more(op.c_str(), &OperatorWork::forward, &Pass::flops), figures[1]) << op;
+    EXPECT_EQ(more(op.c_str(), &OperatorWork::backward, &Pass::bytes), figures[2]) << op;
+    EXPECT_EQ(more(op.c_str(), &OperatorWork::backward, &Pass::flops), figures[3]) << op;
   }
 }
 

@@ -4,8 +4,8 @@
 
 #include "../scripts/described_plugins.h"
 #include "../support/error_of.h"
-#include "../support/temporary_folder.h"
 #include "base/files.h"
+#include "base/temporary_folder.h"
 
 namespace optrush {
 namespace {
@@ -52,7 +52,7 @@ TEST_F(OverridesTest, RoundsAreANumberOrLeftOpen) {
 }
 
 TEST_F(OverridesTest, PathsStartAtTheWorkingDirectory) {
-  const testing::TemporaryFolder folder;
+  const TemporaryFolder folder;
   write_file(folder / "data.bin", "x");
   const auto before = std::filesystem::current_path();
   std::filesystem::current_path(folder.path());
@@ -83,7 +83,7 @@ TEST_F(OverridesTest, SettingsOfTheBase) {
   set("train.steps=4");
   set("train.lr=1e-3");
   set("model.n_layers=2");
-  const testing::TemporaryFolder folder;
+  const TemporaryFolder folder;
   write_file(folder / "with spaces", "x");
   set(R"(data={"kind": "text", "path": "/"})");
   set("data.path=" + (folder / "with spaces").string());
@@ -163,7 +163,7 @@ class PluginOverrides : public OverridesTest {
     return {.name = name,
             .plugins = {{"lora", {{"rank", rank}, {"alpha", 16.0}, {"target_modules", {"q_proj"}}}}}};
   }
-  const testing::TemporaryFolder plugins_;
+  const TemporaryFolder plugins_;
 };
 
 TEST_F(PluginOverrides, AnOptionChangesWhereverThePluginIsStacked) {

@@ -68,16 +68,16 @@ TEST(Predict, SaysNothingOfWhatItCannotRun) {
   RunSpec spec =
       nano_spec({{"first_owner", Json::object()}});  // an opaque base that does not say that it can
   spec.plugin_path.emplace_back(OPTRUSH_BUILD_DIR "/tests/plugins");
-  Json plan;
+  Plan plan;
   add_forecast(plan, spec);
-  EXPECT_TRUE(plan["memory"].is_null());
-  EXPECT_TRUE(plan["costs"].is_null());
-  EXPECT_EQ(plan["no_forecast"], "what 'first_owner' in swiglu does depends on values");
+  EXPECT_FALSE(plan.memory);
+  EXPECT_TRUE(plan.costs.is_null());
+  EXPECT_EQ(plan.no_forecast, "'first_owner' in swiglu depends on values, not only on sizes");
   add_forecast(plan, nano_spec());
-  EXPECT_EQ(plan["memory"]["device"], "cpu");
-  EXPECT_TRUE(plan["memory"]["reserved_bytes"].is_null());
-  EXPECT_EQ(plan["memory"]["parts"]["cublas_workspaces"], 0);
-  EXPECT_GT(plan["memory"]["available_bytes"].get<int64_t>(), plan["memory"]["peak_bytes"].get<int64_t>());
+  EXPECT_EQ(plan.memory->device, "cpu");
+  EXPECT_FALSE(plan.memory->reserved);
+  EXPECT_EQ(plan.memory->cublas_workspaces, 0);
+  EXPECT_GT(*plan.memory->available, plan.memory->peak);
 }
 
 /// A compiler, and what records steps, are left out: the step without them is the upper bound.
@@ -103,11 +103,11 @@ TEST(Predict, BoundsWhatACompilerNeeds) {
     EXPECT_LT(found->least_bytes, found->peak_bytes);
     EXPECT_EQ(plain->least_bytes, plain->peak_bytes);
   }
-  Json plan;
+  Plan plan;
   RunSpec spec = nano_spec({{"compile", Json::object()}});
   add_forecast(plan, spec);
-  EXPECT_LT(plan["memory"]["least_bytes"], plan["memory"]["peak_bytes"]);
-  EXPECT_TRUE(plan["memory"]["bounded_by"].is_string());
+  EXPECT_LT(plan.memory->least, plan.memory->peak);
+  EXPECT_FALSE(plan.memory->bounded_by.empty());
 }
 
 /// Where there is no GPU its forms are predicted all the same; what it has of memory is not known.
@@ -115,12 +115,12 @@ TEST(Predict, AGpuNeedNotBeHere) {
   if (load_cuda()) GTEST_SKIP() << "there is a GPU here";
   RunSpec spec = nano_spec({{"mixed_precision", Json::object()}, {"flash_attention", Json::object()}});
   spec.device = "cuda";
-  Json plan;
+  Plan plan;
   add_forecast(plan, spec);
-  ASSERT_FALSE(plan["memory"].is_null()) << plan["no_forecast"];
-  EXPECT_EQ(plan["memory"]["device"], "cuda");
-  EXPECT_TRUE(plan["memory"]["available_bytes"].is_null());
-  EXPECT_EQ(plan["costs"]["total"]["host_waits"], 0);
+  ASSERT_TRUE(plan.memory) << plan.no_forecast;
+  EXPECT_EQ(plan.memory->device, "cuda");
+  EXPECT_FALSE(plan.memory->available);
+  EXPECT_EQ(plan.costs["total"]["host_waits"], 0);
 }
 
 TEST(Predict, AGpuHasBlocksAndAWorkspaceForEachThreadThatMultiplies) {
@@ -129,18 +129,15 @@ TEST(Predict, AGpuHasBlocksAndAWorkspaceForEachThreadThatMultiplies) {
   constexpr int64_t kMiB = int64_t{1} << 20;
   for (const auto& [architecture, workspace] :
        {std::pair("sm_80", 8 * kMiB + 128 * 1024), {"sm_90", 32 * kMiB}}) {
-    Json plan;
+    Plan plan;
     add_forecast(plan, spec, architecture);
-    const Json& memory = plan["memory"];
-    ASSERT_TRUE(memory.is_object()) << plan["no_forecast"];
-    EXPECT_EQ(memory["parts"]["cublas_workspaces"], 2 * workspace)
-        << architecture << ": forward and backward";
-    int64_t sum = 0;
-    for (const auto& [name, part] : memory["parts"].items()) sum += part.get<int64_t>();
-    EXPECT_EQ(memory["peak_bytes"], sum);
-    EXPECT_EQ(memory["peak_bytes"].get<int64_t>() % 512, 0);
-    EXPECT_GT(memory["reserved_bytes"], memory["peak_bytes"]);
-    EXPECT_EQ(memory["pinned_bytes"], 0);
+    ASSERT_TRUE(plan.memory) << plan.no_forecast;
+    const PlannedMemory& memory = *plan.memory;
+    EXPECT_EQ(memory.cublas_workspaces, 2 * workspace) << architecture << ": forward and backward";
+    EXPECT_EQ(memory.peak, *memory.tensors + *memory.block_rounding + *memory.cublas_workspaces);
+    EXPECT_EQ(static_cast<int64_t>(memory.peak) % 512, 0);
+    EXPECT_GT(memory.reserved, memory.peak);
+    EXPECT_EQ(memory.pinned, 0);
   }
 }
 

@@ -1,4 +1,4 @@
-#include "../support/temporary_folder.h"
+#include "base/temporary_folder.h"
 #include "report/analysis/analysis.h"
 #include "report/sections/document.h"
 
@@ -362,7 +362,7 @@ TEST(Analysis, BothCountsStandSideBySideWhereTheyDiffer) {
 }
 
 TEST(Analysis, EachRoundsFlopsGoWithItsOwnSpeed) {
-  const testing::TemporaryFolder folder;
+  const TemporaryFolder folder;
   three_rungs().write(folder.path());
   Stored stored = load_report(folder.path());
   // Rounds may time other steps: half the tokens a second of twice the FLOPs each are the same work.

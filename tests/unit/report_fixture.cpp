@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "../support/temporary_folder.h"
 #include "base/files.h"
+#include "base/temporary_folder.h"
 #include "experiment/gate.h"
 #include "spec/spec_json.h"
 
@@ -248,16 +248,17 @@ SyntheticReport& SyntheticReport::ladder(std::vector<Rung> rungs) {
   return *this;
 }
 
-std::vector<Json> SyntheticReport::plans(const std::vector<Variant>& variants) const {
-  std::vector<Json> plans;
+Plans SyntheticReport::plans(const std::vector<Variant>& variants) const {
+  Plans plans;
   for (const auto& variant : variants) {
     const auto it = outcomes.find(variant.name);
     const Outcome outcome = it == outcomes.end() ? Outcome{} : it->second;
-    plans.push_back(outcome.has_plan ? plan_of(variant.spec) : Json());
-    if (outcome.has_plan)
-      plans.back()["memory"] = {{"peak_bytes", std::floor(outcome.peak_bytes * 0.9)},
-                                {"available_bytes", 1LL << 34},
-                                {"device", "cpu"}};
+    plans.emplace_back();
+    if (!outcome.has_plan) continue;
+    plans.back() = plan_from_json(plan_of(variant.spec), "a synthetic plan");
+    const double peak = std::floor(outcome.peak_bytes * 0.9);
+    plans.back()->memory =
+        PlannedMemory{.peak = peak, .least = peak, .available = double{1LL << 34}, .device = "cpu"};
   }
   return plans;
 }
@@ -266,7 +267,9 @@ void SyntheticReport::write(const fs::path& folder) const {
   auto variants = expand(experiment, refused);
   if (!equals_run_once)
     for (auto& variant : variants) variant.same_as = -1;
-  const auto plan_list = plans(variants);
+  Plans usable = plans(variants);
+  Json plan_list = Json::array();
+  for (const auto& plan : usable) plan_list.push_back(to_json(plan));
   const auto outcome_of = [&](const std::string& name) {
     const auto it = outcomes.find(name);
     return it == outcomes.end() ? Outcome{} : it->second;
@@ -293,10 +296,9 @@ void SyntheticReport::write(const fs::path& folder) const {
       store(variant.spec, Purpose::measure, round, outcome);
   }
   // As the controller does: what has failed or broke the gate by then is nobody's reference.
-  auto usable = plan_list;
   for (const auto& variant : variants)
     if (const Outcome o = outcome_of(variant.name); o.status != "ok" || o.loss_error > 0.05)
-      usable[static_cast<size_t>(variant.index)] = nullptr;
+      usable[static_cast<size_t>(variant.index)].reset();
   for (const auto& check : plan_gate(variants, usable)) {
     const Outcome outcome = outcome_of(variants[static_cast<size_t>(check.variant)].name);
     if (!outcome.has_extra_runs) continue;
@@ -469,7 +471,7 @@ SyntheticReport three_rungs() {
 }
 
 Analysis analysis_of(const SyntheticReport& report) {
-  const testing::TemporaryFolder folder;
+  const TemporaryFolder folder;
   report.write(folder.path());
   return analyze(load_report(folder.path()));
 }

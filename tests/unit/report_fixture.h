@@ -51,7 +51,7 @@ struct SyntheticReport {
   Outcome& operator[](const std::string& rung) { return outcomes[rung]; }
   void write(const std::filesystem::path& folder) const;
 
-  std::vector<Json> plans(const std::vector<Variant>&) const;
+  Plans plans(const std::vector<Variant>&) const;
 };
 
 /// Eleven rungs with everything that can happen to a rung.

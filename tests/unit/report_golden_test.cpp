@@ -8,8 +8,8 @@
 #include <locale>
 #include <sstream>
 
-#include "../support/temporary_folder.h"
 #include "base/files.h"
+#include "base/temporary_folder.h"
 #include "optrush/error.h"
 #include "report/analysis/compare.h"
 #include "report/analysis/quantities.h"
@@ -65,7 +65,7 @@ void expect_golden(const std::string& name, const std::string& text) {
 }
 
 void expect_all_golden(const std::string& name, const test::SyntheticReport& report) {
-  const testing::TemporaryFolder folder;
+  const TemporaryFolder folder;
   report.write(folder.path());
   const Analysis analysis = analyze(load_report(folder.path()));
   std::vector<std::string> charts;
@@ -132,7 +132,7 @@ TEST(ReportGolden, TheTableOfRungsFits120Columns) {
 }
 
 TEST(ReportGolden, Comparison) {
-  const testing::TemporaryFolder a, b, c;
+  const TemporaryFolder a, b, c;
   test::short_ladder().write(a.path());
   auto other = test::short_ladder();
   other.context["host"] = "another";

@@ -1,4 +1,4 @@
-#include "../support/temporary_folder.h"
+#include "base/temporary_folder.h"
 #include "results/stored.h"
 
 #include <gmock/gmock.h>
@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 TEST(Stored, ReadsWhatIsNewAlone) {
-  const testing::TemporaryFolder folder;
+  const TemporaryFolder folder;
   three_rungs().write(folder.path());
   const fs::path runs = folder.path() / "runs";
   Stored stored = load_report(folder.path());
@@ -53,7 +53,7 @@ TEST(Stored, ReadsWhatIsNewAlone) {
 
 TEST(Stored, ErrorsNameTheFile) {
   const auto message_after = [](auto&& damage) {
-    const testing::TemporaryFolder folder;
+    const TemporaryFolder folder;
     three_rungs().write(folder.path());
     damage(folder.path());
     try {
@@ -104,13 +104,13 @@ TEST(Stored, ErrorsNameTheFile) {
 }
 
 TEST(Stored, WhatIsMissingIsNoError) {
-  const testing::TemporaryFolder folder;
+  const TemporaryFolder folder;
   three_rungs().write(folder.path());
   for (const char* part : {"plans.json", "context.json", "runs/02-two-r1/result.json"})
     fs::remove(folder.path() / part);
   const Stored stored = load_report(folder.path());
   EXPECT_EQ(stored.runs.size(), 11U);
-  EXPECT_FALSE(stored.plans[2].is_null()) << "the runs know it as well";
+  EXPECT_TRUE(stored.plans[2]) << "the runs know it as well";
   fs::remove_all(folder.path() / "runs");
   const Analysis a = analyze(load_report(folder.path()));
   EXPECT_EQ(finding_text(a), "nothing was measured.");

@@ -5,8 +5,8 @@
 #include <set>
 
 #include "../support/error_of.h"
-#include "../support/temporary_folder.h"
 #include "base/files.h"
+#include "base/temporary_folder.h"
 #include "machine/python.h"
 #include "report/report.h"
 #include "report/writers/writers.h"
@@ -41,7 +41,7 @@ class ReportFiles : public ::testing::Test {
  protected:
   void SetUp() override { test::long_ladder().write(folder_.path()); }
   std::string text(const std::string& file) const { return read_file(folder_.path() / file); }
-  testing::TemporaryFolder folder_;
+  TemporaryFolder folder_;
 };
 
 TEST_F(ReportFiles, WithoutAPythonThereAreTables) {
@@ -75,7 +75,7 @@ TEST_F(ReportFiles, WithChartsInBothThemes) {
 
 TEST(GridChart, IsDrawnWhereALineHasTwoPoints) {
   if (find_python_tools().vl_convert.empty()) GTEST_SKIP() << "vl-convert-python is not installed";
-  const testing::TemporaryFolder folder;
+  const TemporaryFolder folder;
   test::grid().write(folder.path());
   ASSERT_EQ(write_report(folder.path(), {.png = true}).warning, "");
   const std::string drawing = read_file(folder.path() / "grid.svg");
@@ -86,7 +86,7 @@ TEST(GridChart, IsDrawnWhereALineHasTwoPoints) {
 
 TEST(ScalingChart, HasALineForEachSeriesAndTheIdeal) {
   if (find_python_tools().vl_convert.empty()) GTEST_SKIP() << "vl-convert-python is not installed";
-  const testing::TemporaryFolder folder;
+  const TemporaryFolder folder;
   test::scaling().write(folder.path());
   ASSERT_EQ(write_report(folder.path(), {.png = true}).warning, "");
   const std::string drawing = read_file(folder.path() / "scaling.svg");
@@ -111,7 +111,7 @@ TEST_F(ReportFiles, AreTheSameWhenWrittenAgain) {
 TEST(ReportOfResults, IsTheSame) {
   setenv("OPTRUSH_PYTHON", "/bin/false", 1);
   for (const auto& report : {test::long_ladder(), test::validated(), test::scaling(), test::grid()}) {
-    const testing::TemporaryFolder whole, kept;
+    const TemporaryFolder whole, kept;
     report.write(whole.path());
     for (const auto& entry : fs::recursive_directory_iterator(whole.path()))
       if (entry.path().filename() == "trace.json") fs::remove(entry.path());  // traces are not kept
@@ -135,10 +135,10 @@ TEST(ReportOfResults, HaveALineForEachRun) {
 }
 
 TEST(ReportOfResults, OfAnEarlierVersionIsRefused) {
-  const testing::TemporaryFolder folder;
+  const TemporaryFolder folder;
   test::short_ladder().write(folder.path());
   Json results = results_json(analyze(load_report(folder.path())));
-  const testing::TemporaryFolder kept;
+  const TemporaryFolder kept;
   results.erase("variants");
   write_json(kept.path() / "results.json", results);
   EXPECT_THAT(testing::error_of([&] { load_report(kept.path()); }),

@@ -17,7 +17,7 @@ Analysis measured(double forward_flops) {
   a.variants.push_back({.name = "norm"});
   Row row{.name = "norm"};
   row.phases = {{"data", 1.0}, {"forward", 0.2}, {"backward", 0.5}, {"optimizer", 0.1}};
-  row.work = Work{1e9, forward_flops, 3e9, 3e9};
+  row.work = OperatorWork{.forward = {1e9, forward_flops}, .backward = {3e9, 3e9}};
   a.rows.push_back(row);
   return a;
 }

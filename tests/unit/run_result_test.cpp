@@ -7,8 +7,8 @@
 #include <filesystem>
 
 #include "../support/error_of.h"
-#include "../support/temporary_folder.h"
 #include "base/files.h"
+#include "base/temporary_folder.h"
 #include "results/context.h"
 #include "results/journal.h"
 #include "results/worker_answer.h"
@@ -115,7 +115,7 @@ TEST(ContextJson, AnOlderBuildSaysLessAndALaterOneMore) {
 }
 
 TEST(WorkerAnswer, IsWhatWasAskedForOrWhyThereIsNone) {
-  const testing::TemporaryFolder folder;
+  const TemporaryFolder folder;
   write_json(folder / "plan.json", {{"problem", Json::object()}});
   EXPECT_FALSE(read_answer(folder / "plan.json").failure);
   EXPECT_TRUE(read_answer(folder / "plan.json").asked.contains("problem"));
@@ -128,7 +128,7 @@ TEST(WorkerAnswer, IsWhatWasAskedForOrWhyThereIsNone) {
 }
 
 TEST(JournalEntries, AreReadAsTheyWereAppended) {
-  const testing::TemporaryFolder folder;
+  const TemporaryFolder folder;
   using Event = JournalEntry::Event;
   append_to_journal(folder.path(), {.event = Event::finished, .run = "a", .status = Status::oom});
   append_line(folder / "journal.jsonl", R"({"event":"of a later build","run":"b"})");

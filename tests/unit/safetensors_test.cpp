@@ -9,8 +9,8 @@
 #include <limits>
 
 #include "../support/error_of.h"
-#include "../support/temporary_folder.h"
 #include "base/files.h"
+#include "base/temporary_folder.h"
 #include "optrush/error.h"
 
 namespace optrush {
@@ -148,7 +148,7 @@ TEST(Safetensors, AcceptsWhatTheFormatAllows) {
 
 class SafetensorsOnDisk : public ::testing::Test {
  protected:
-  const optrush::testing::TemporaryFolder temporary_;
+  const optrush::TemporaryFolder temporary_;
   const fs::path path_ = temporary_.path() / "test.safetensors";
 };
 

@@ -7,8 +7,8 @@
 
 #include "../scripts/described_plugins.h"
 #include "../support/error_of.h"
-#include "../support/temporary_folder.h"
 #include "base/files.h"
+#include "base/temporary_folder.h"
 #include "script/api.h"
 #include "script/host.h"
 #include "script/stubs.h"
@@ -51,7 +51,7 @@ class Script : public ::testing::Test {
     return folder_ / name;
   }
 
-  testing::TemporaryFolder folder_, plugins_;
+  TemporaryFolder folder_, plugins_;
 };
 
 const std::string kValid = R"(local rush = require "optrush"
@@ -219,7 +219,7 @@ struct StandingIn {
 };
 
 TEST_F(Script, PathsOfTheCommandLineStartAtTheWorkingDirectory) {
-  const testing::TemporaryFolder user;
+  const TemporaryFolder user;
   for (const auto& folder : {folder_.path(), user.path()}) {
     write_file(folder / "same.txt", "text");
     std::filesystem::create_directories(folder / "deep");
@@ -311,7 +311,7 @@ TEST_F(Script, BinaryFilesAreRefused) {
 }
 
 TEST_F(Script, ModulesMayBeLinksOnlyInsideTheFolder) {
-  const testing::TemporaryFolder outside;
+  const TemporaryFolder outside;
   write_file(outside / "secret.lua", "return 1");
   fs::create_symlink(outside / "secret.lua", folder_ / "link.lua");
   fs::create_directory_symlink(outside.path(), folder_ / "folder");

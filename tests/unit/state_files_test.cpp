@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "../support/temporary_folder.h"
 #include "base/files.h"
+#include "base/temporary_folder.h"
 #include "spec/run_identity.h"
 
 namespace optrush {
@@ -15,7 +15,7 @@ class Records : public ::testing::Test {
  protected:
   void SetUp() override { fs::create_directories(folder_); }
   void commit(int64_t step) const { write_json(state_head(folder_), {{"step", step}}); }
-  const testing::TemporaryFolder place_;
+  const TemporaryFolder place_;
   const fs::path folder_ = place_ / "state";
   const Json record_ = {{"record", {{"steps", {{{"step", 0}, {"loss", 1.25}}}}}}, {"name", "\u00e9"}};
 };
@@ -76,7 +76,7 @@ TEST(RunIdentity, IsThatOfTheSpecButForItsTime) {
 }
 
 TEST(RunIdentity, InputsAreTheFilesThatAreRead) {
-  const testing::TemporaryFolder folder;
+  const TemporaryFolder folder;
   RunSpec spec;
   const std::string of_nothing = sum_of_inputs(spec);
   spec.data.path = folder / "text";

@@ -7,8 +7,8 @@
 #include <fstream>
 
 #include "../support/error_of.h"
-#include "../support/temporary_folder.h"
 #include "base/files.h"
+#include "base/temporary_folder.h"
 
 namespace optrush {
 namespace {
@@ -38,7 +38,7 @@ class StateFolderTest : public ::testing::Test {
     return error_of([&] { StateFolder{folder_}; });
   }
 
-  const optrush::testing::TemporaryFolder temporary_;
+  const optrush::TemporaryFolder temporary_;
   const fs::path folder_ = temporary_.path() / "state";
 };
 

@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 
 #include "../support/error_of.h"
-#include "../support/temporary_folder.h"
 #include "base/files.h"
+#include "base/temporary_folder.h"
 #include "launch/journal.h"
 
 namespace optrush {
@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 class SumsTest : public ::testing::Test {
  protected:
   Json read(const std::filesystem::path& file) const { return Sums(folder_.path()).read(file); }
-  const testing::TemporaryFolder folder_;
+  const TemporaryFolder folder_;
   Journal journal_{folder_.path()};
   const std::filesystem::path plans_ = folder_ / "plans.json", result_ = folder_ / "runs/a/result.json";
 };

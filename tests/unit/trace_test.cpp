@@ -5,7 +5,7 @@
 #include <map>
 
 #include "base/files.h"
-#include "support/temporary_folder.h"
+#include "base/temporary_folder.h"
 #include "support/training.h"
 
 namespace optrush::testing {
@@ -50,7 +50,7 @@ TEST(Trace, LeavesTheResultAsItIsAndTheTimedStepsWithoutAProfiler) {
       recipe.on(Event::step_end, Phase::measure,
                 [&](optrush::Run&) { profiled.push_back(torch::profiler::impl::profilerEnabled()); });
     });
-    return train(run.session(), [](const Json&) {}, nullptr, {.trace = folder / "trace.json"});
+    return to_json(train(run.session(), [](const Json&) {}, nullptr, {.trace = folder / "trace.json"}));
   };
   std::vector<bool> with, without;
   const Json traced = trained(true, with), plain = trained(false, without);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/files.h"
+#include "base/temporary_folder.h"
 #include "io/state_folder.h"
 #include "measure/flops.h"
 #include "measure/memory.h"
@@ -11,7 +12,6 @@
 #include "model/operators.h"
 #include "params/init.h"
 #include "support/error_of.h"
-#include "support/temporary_folder.h"
 #include "support/training.h"
 #include "train/run_end.h"
 #include "train/state.h"
@@ -269,9 +269,36 @@ TEST(Training, AnOptimizerThatListsItsStateWronglyFails) {
             std::string::npos);
 }
 
-Json validations(const std::vector<double>& losses) {
-  Json list = Json::array();
-  for (size_t i = 0; i < losses.size(); ++i) list.push_back({{"step", 10 * (i + 1)}, {"loss", losses[i]}});
+TEST(Overfit, EveryStepTrainsOnTheFirstBatch) {
+  RunSpec spec = nano_spec();
+  spec.train.steps = 4;
+  const RunSpec usual = spec;
+  spec.train.overfit = 0.1;
+  Trained trained(spec), other(usual);
+  const auto batches = [](Trained& run) {
+    return Batches(run.session().spec(), run.session().model(), run.session().mesh(), at::kCPU);
+  };
+  const Batches same = batches(trained), moving = batches(other);
+  const auto tokens = [](const Batches& all, int64_t step) { return all.step(step).front().tokens; };
+  EXPECT_TRUE(at::equal(tokens(same, 0), tokens(moving, 0)));
+  EXPECT_TRUE(at::equal(tokens(same, 5), tokens(moving, 0)));
+  EXPECT_FALSE(at::equal(tokens(moving, 5), tokens(moving, 0)));
+  const auto alone = losses(trained.train()), varied = losses(other.train());
+  EXPECT_EQ(alone.front(), varied.front());
+  EXPECT_NE(alone.back(), varied.back());
+  for (size_t step = 1; step < alone.size(); ++step) EXPECT_LT(alone[step], alone[step - 1]);
+}
+
+TEST(Overfit, HasNoEpochs) {
+  EXPECT_NE(error_of([] {
+              train_from_json({{"overfit", 0.1}, {"epochs", 2}}, "x.lua:3");
+            }).find("epochs"),
+            std::string::npos);
+}
+
+std::vector<ValidationPoint> validations(const std::vector<double>& losses) {
+  std::vector<ValidationPoint> list;
+  for (const double loss : losses) list.push_back({.step = 10 * (std::ssize(list) + 1), .loss = loss});
   return list;
 }
 
@@ -335,16 +362,18 @@ TEST(Training, EndsWhereTheValidationLossFallsNoMoreAndKeepsTheBest) {
   spec.train.steps = 200;
   spec.train.lr = 3e-2;
   Trained trained(spec);
-  const Json result = optrush::train(trained.session(), [](const Json&) {}, nullptr,
-                                     {.trace = {}, .state = folder / "state"});
-  const Json& made = result["validation"];
+  const RunResult result = optrush::train(trained.session(), [](const Json&) {}, nullptr,
+                                          {.trace = {}, .state = folder / "state"});
+  const auto& made = result.validation;
   const size_t best = *RunEnd::best(made);
-  ASSERT_LT(result["steps"].size(), 200U);
+  ASSERT_LT(result.steps.size(), 200U);
   EXPECT_EQ(made.size(), best + 4) << "three came after the best one";
-  EXPECT_EQ(result["steps"].size(), made.back()["step"].get<size_t>());
-  EXPECT_EQ(result["best"], (Json{{"step", made[best]["step"]}, {"loss", made[best]["loss"]}}));
+  EXPECT_EQ(std::ssize(result.steps), made.back().step);
+  ASSERT_TRUE(result.best);
+  EXPECT_EQ(result.best->step, made[best].step);
+  EXPECT_EQ(result.best->loss, made[best].loss);
   const StateFolder kept(folder / "best");
-  EXPECT_EQ(kept.step(), made[best]["step"].get<int64_t>());
+  EXPECT_EQ(kept.step(), made[best].step);
   EXPECT_NE(trained.session().log().notes().back().find("no validation loss was below that of step"),
             std::string::npos);
   // It is the model of that loss.
@@ -355,8 +384,7 @@ TEST(Training, EndsWhereTheValidationLossFallsNoMoreAndKeepsTheBest) {
   spec.validate.keep_best = false;
   Trained again(spec);
   load_state(again.session(), [&](const std::string& key) { return kept.read(key); });
-  EXPECT_NEAR(again.train()["validation"][0]["loss"].get<double>(), result["best"]["loss"].get<double>(),
-              1e-5);
+  EXPECT_NEAR(again.train()["validation"][0]["loss"].get<double>(), result.best->loss, 1e-5);
 }
 
 TEST(Training, SamplesWhatTheModelHasLearned) {

@@ -7,13 +7,13 @@
 #include <fstream>
 #include <set>
 
+#include "base/temporary_folder.h"
 #include "data/batches.h"
 #include "data/token_source.h"
 #include "measure/memory.h"
 #include "optrush/scopes.h"
 #include "recipe/evaluation_scope.h"
 #include "support/error_of.h"
-#include "support/temporary_folder.h"
 #include "support/training.h"
 
 namespace optrush::testing {

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "../support/temporary_folder.h"
+#include "base/temporary_folder.h"
 
 namespace optrush::testing {
 namespace {

@@ -11,7 +11,9 @@
 
 namespace optrush::mesh_plan {
 namespace {
-const Json& plan_of(const Analysis& a, const Row& row) { return a.plans[static_cast<size_t>(row.variant)]; }
+const std::optional<Plan>& plan_of(const Analysis& a, const Row& row) {
+  return a.plans[static_cast<size_t>(row.variant)];
+}
 
 double phase(const Row& row, const char* name) {
   for (const auto& [phase, seconds] : row.phases)
@@ -20,16 +22,15 @@ double phase(const Row& row, const char* name) {
 }
 
 /// False where it freezes some.
-bool trains_all(const Json& plan) {
-  const Json parameters = plan.value("parameters", Json::object());
-  return parameters.value("count", Json()) == parameters.value("trainable", Json());
+bool trains_all(const Plan& plan) {
+  return !plan.parameters || plan.parameters->count == plan.parameters->trainable;
 }
 
 /// The option of any plugin; 0: none has it.
-int64_t plugin_option(const Json& plan, const char* name) {
-  for (const Json& plugin : plan.at("plugins")) {
-    const auto found = plugin.at("options").find(name);
-    if (found != plugin.at("options").end() && found->is_number_integer()) return found->get<int64_t>();
+int64_t plugin_option(const Plan& plan, const char* name) {
+  for (const UsedPlugin& plugin : plan.plugins) {
+    const auto found = plugin.options.find(name);
+    if (found != plugin.options.end() && found->is_number_integer()) return found->get<int64_t>();
   }
   return 0;
 }
@@ -43,8 +44,8 @@ ParallelConfig mesh_of(const Analysis& a, const Row& row) {
     if (dim.name == "tp" || dim.name == "tp_shared") mix.tp *= dim.size;
   }
   mix.dp = row.devices / (mix.pp * mix.cp * mix.tp);
-  const Json& plan = plan_of(a, row);
   if (mix.replicas() == 1) return mix;
+  const Plan& plan = plan_of(a, row).value();
   mix.stage = plugin_option(plan, "stage");
   const int64_t shards = plugin_option(plan, "shard_ranks");
   mix.shard_ranks = mix.stage == 0 ? 1 : shards > 0 ? shards : mix.replicas();
@@ -68,19 +69,19 @@ const Row* fastest_of_one_device(const Analysis& a) {
 
 bool trained_decoder(const Analysis& a, const Row& row) {
   const RunSpec& spec = a.spec(row);
-  const Json& plan = plan_of(a, row);
+  const auto& plan = plan_of(a, row);
   // The formulas are of whole sequences and of all parameters trained: adapters, packed documents and the
   // reference of preferences are other work.
   const bool whole = spec.data.kind != "documents" && spec.data.kind != "preferences";
   return row.ok() && !row.external && spec.model_kind == "llama" && !spec.model.contains("checkpoint") &&
-         whole && !plan.is_null() && trains_all(plan);
+         whole && plan && trains_all(*plan);
 }
 
 MeasuredConfig measured_config(const Analysis& a, const Row& row) {
   if (!trained_decoder(a, row))
     throw Error("rung '" + row.name + "' did not complete a training of a whole decoder on whole sequences",
                 "use a rung with a model of rush.llama, without adapters and documents");
-  const TrainSpec train = train_from_json(plan_of(a, row).at("problem"), row.name);
+  const TrainSpec& train = plan_of(a, row)->problem;
   MeasuredConfig measured;
   measured.mix = mesh_of(a, row);
   measured.mix.micro_batch = train.micro_batch;

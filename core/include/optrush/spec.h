@@ -49,6 +49,9 @@ struct TrainSpec {
   int64_t seq_len = 512, steps = 10, warmup = 3;
   /// Maximum number of passes over the training data; 0: `steps` alone ends the run.
   int64_t epochs = 0;
+  /// Every step trains on the first batch, and the last loss has to be below this: a stack that can't learn
+  /// one batch by heart is wrong. 0: each step has a batch of its own.
+  double overfit = 0;
   uint64_t seed = 1;
   double lr = 3e-4;               ///< peak learning rate: see lr_warmup and lr_decay
   int64_t lr_warmup = 0;          ///< steps before lr is reached

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "results/planned_memory.h"
-
 namespace optrush {
 namespace {
 /// That a process holds beside what is predicted or measured: LibTorch itself, threads, helpers that compile.
@@ -16,11 +14,11 @@ constexpr double kShareOfMemory = 0.8;
 class Room {
  public:
   /// `free_bytes`: now, where no plan says what was free when it was made.
-  Room(const std::vector<Json>& plans, double free_bytes) {
+  Room(const Plans& plans, double free_bytes) {
     std::optional<double> free;
-    for (const Json& plan : plans) {
-      const auto memory = planned_memory(plan);
-      if (!memory) continue;
+    for (const auto& plan : plans) {
+      if (!plan || !plan->memory) continue;
+      const auto& memory = plan->memory;
       if (memory->device != "cpu") return;
       if (memory->available) free = std::min(free.value_or(*memory->available), *memory->available);
     }
@@ -41,8 +39,9 @@ class Room {
 
 /// Bytes of one of its processes. A plan speaks of the host's own step, not of another program's, and a bound
 /// of it is no peak.
-std::optional<double> process_bytes(const Job& job, const Json& plan, const MeasuredPeaks& measured) {
-  const auto memory = planned_memory(plan);
+std::optional<double> process_bytes(const Job& job, const std::optional<Plan>& plan,
+                                    const MeasuredPeaks& measured) {
+  const auto memory = plan ? plan->memory : std::nullopt;
   if (!job.external && memory && memory->device == "cpu" && memory->bounded_by.empty()) return memory->peak;
   const auto found = measured.find(job.spec.variant);
   return found == measured.end() ? std::nullopt : std::optional(found->second);
@@ -61,7 +60,7 @@ void note_peak(const Job& job, const RunResult& result, MeasuredPeaks& measured)
   peak = std::max(peak, *result.memory.process);
 }
 
-std::vector<Job> chosen_for_interleaving(const std::vector<Job>& jobs, const std::vector<Json>& plans,
+std::vector<Job> chosen_for_interleaving(const std::vector<Job>& jobs, const Plans& plans,
                                          const MeasuredPeaks& measured, double free_bytes, Interleave setting,
                                          bool launched) {
   std::vector<Job> chosen;
@@ -70,7 +69,7 @@ std::vector<Job> chosen_for_interleaving(const std::vector<Job>& jobs, const std
     if (setting == Interleave::off || !knows_interleaving(job, launched)) continue;
     // A run that saves states must be able to continue from them, which an interleaved group cannot.
     if (setting == Interleave::automatic && job.spec.save.every > 0) continue;
-    const Json& plan = plans.at(static_cast<size_t>(job.spec.variant));
+    const auto& plan = plans.at(static_cast<size_t>(job.spec.variant));
     if (setting == Interleave::on ||
         room.takes(process_bytes(job, plan, measured), job.spec.train.world_size))
       chosen.push_back(job);

@@ -22,7 +22,7 @@ void note_peak(const Job&, const RunResult&, MeasuredPeaks&);
 /// Where the experiment leaves it open, a job takes part on a CPU as long as the peaks of all of them fit
 /// into the memory that is free: the peak that its plan predicts, else, and of other programs always, the one
 /// `measured` in the rounds before. `plans` by variant; `free_bytes` is the memory that is free now.
-std::vector<Job> chosen_for_interleaving(const std::vector<Job>&, const std::vector<Json>& plans,
+std::vector<Job> chosen_for_interleaving(const std::vector<Job>&, const Plans& plans,
                                          const MeasuredPeaks& measured, double free_bytes, Interleave,
                                          bool launched);
 }  // namespace optrush

@@ -4,7 +4,7 @@
 
 #include "launch/run/socket.h"
 #include "optrush/error.h"
-#include "results/read_fields.h"
+#include "spec/read_fields.h"
 
 namespace optrush {
 namespace {

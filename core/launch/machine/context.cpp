@@ -4,13 +4,13 @@
 #include "base/files.h"
 #include "base/first_line.h"
 #include "base/suggest.h"
+#include "base/temporary_folder.h"
 #include "base/text.h"
 #include "build_info.h"
 #include "launch/run/result.h"
 #include "machine/installation.h"
 #include "optrush/error.h"
 #include "process/process.h"
-#include "process/temporary_folder.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

@@ -6,10 +6,10 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/suggest.h"
+#include "base/temporary_folder.h"
 #include "launch/run/result.h"
 #include "launch/run/socket.h"
 #include "optrush/error.h"
-#include "process/temporary_folder.h"
 #include "spec/spec_json.h"
 
 namespace optrush {

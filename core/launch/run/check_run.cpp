@@ -10,13 +10,13 @@
 #include "base/files.h"
 #include "base/first_line.h"
 #include "base/seconds_since.h"
+#include "base/temporary_folder.h"
 #include "base/text.h"
 #include "launch/run/result.h"
 #include "optrush/error.h"
 #include "process/process.h"
-#include "process/temporary_folder.h"
-#include "results/record.h"
 #include "results/worker_answer.h"
+#include "spec/record.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

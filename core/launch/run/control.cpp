@@ -4,8 +4,8 @@
 #include "machine/environment_seconds.h"
 #include "machine/host_name.h"
 #include "optrush/error.h"
-#include "results/read_fields.h"
 #include "results/run_result.h"
+#include "spec/read_fields.h"
 #include "spec/spec_json.h"
 
 namespace optrush {

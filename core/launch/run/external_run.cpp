@@ -62,12 +62,12 @@ void keep_printed_result(const fs::path& run_folder) {
   }
 }
 
-Json as_plugin(const External& external, const std::string& rung) {
-  return {{"name", rung},
-          {"version", ""},
-          {"file", external.command.front()},
-          {"sha256", ""},
-          {"effect", std::string(to_string(external.effect))},
-          {"options", {{"command", external.command}, {"preload", external.preload}}}};
+UsedPlugin as_plugin(const External& external, const std::string& rung) {
+  return {.name = rung,
+          .version = "",
+          .file = external.command.front(),
+          .sha256 = "",
+          .effect = external.effect,
+          .options = {{"command", external.command}, {"preload", external.preload}}};
 }
 }  // namespace optrush

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "experiment/external.h"
+#include "experiment/plan.h"
 #include "launch/schedule/schedule.h"
 #include "process/process.h"
 
@@ -18,5 +19,5 @@ Command external_command(const External&, const RunSpec&, const std::filesystem:
 void keep_printed_result(const std::filesystem::path& run_folder);
 
 /// As a plan lists what was stacked: its effect decides how the gate compares, its files are in the report.
-Json as_plugin(const External&, const std::string& rung);
+UsedPlugin as_plugin(const External&, const std::string& rung);
 }  // namespace optrush

@@ -5,14 +5,14 @@
 
 #include "base/files.h"
 #include "base/seconds_since.h"
+#include "base/temporary_folder.h"
 #include "launch/run/channel.h"
 #include "launch/run/control.h"
 #include "launch/run/socket.h"
 #include "machine/cores.h"
 #include "optrush/error.h"
-#include "process/temporary_folder.h"
 #include "process/terminal.h"
-#include "results/read_fields.h"
+#include "spec/read_fields.h"
 #include "spec/spec_json.h"
 
 namespace optrush {

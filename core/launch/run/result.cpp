@@ -177,13 +177,10 @@ std::string last_lines_of(std::string text) {
   return start == std::string::npos || start == 0 ? text : text.substr(start + 1);
 }
 
-bool same_plugins(const Json& plugins) try {
-  return std::ranges::all_of(plugins, [](const Json& plugin) {
-    const fs::path file = plugin.at("file").get<std::string>();
-    return fs::is_regular_file(file) && sha256_file(file) == plugin.at("sha256");
+bool same_plugins(const std::vector<UsedPlugin>& plugins) {
+  return std::ranges::all_of(plugins, [](const UsedPlugin& plugin) {
+    return fs::is_regular_file(plugin.file) && sha256_file(plugin.file) == plugin.sha256;
   });
-} catch (const Json::exception&) {
-  return false;
 }
 
 std::optional<RunResult> result_if_done(const fs::path& run_folder, const Job& job, const Journal& journal,

@@ -58,7 +58,7 @@ std::string last_lines_of(std::string text);
 std::string log_tail(const std::filesystem::path& log);
 
 /// Whether the plugin files that a result's or a saved record's "plugins" name are the same today.
-bool same_plugins(const Json& plugins);
+bool same_plugins(const std::vector<UsedPlugin>& plugins);
 /// The result that makes a job done: it is readable, `journal` says that it belongs to this very spec, and
 /// the plugin files that it was measured with are the same today. Otherwise `why_not` takes what has changed,
 /// if anything has.

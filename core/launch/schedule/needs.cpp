@@ -7,6 +7,7 @@
 
 #include "base/files.h"
 #include "base/suggest.h"
+#include "base/temporary_folder.h"
 #include "launch/run/result.h"
 #include "launch/schedule/schedule.h"
 #include "machine/executable.h"
@@ -17,7 +18,6 @@
 #include "plugin/description.h"
 #include "plugin/needs.h"
 #include "process/process.h"
-#include "process/temporary_folder.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

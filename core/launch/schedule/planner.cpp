@@ -6,12 +6,11 @@
 
 #include "base/files.h"
 #include "base/number_text.h"
+#include "base/temporary_folder.h"
 #include "experiment/gate.h"
 #include "launch/run/external_run.h"
 #include "machine/cores.h"
 #include "optrush/error.h"
-#include "process/temporary_folder.h"
-#include "results/planned_memory.h"
 #include "results/worker_answer.h"
 #include "spec/spec_json.h"
 
@@ -20,14 +19,6 @@ namespace fs = std::filesystem;
 
 namespace {
 Planned failed_plan(BadEnd end) { return {.failure = std::move(end)}; }
-
-/// An Error where the gate, and so the report, could not read it.
-void check_plan(const Variant& variant, const Json& plan) {
-  Variant alone = variant;
-  alone.index = 0;
-  alone.previous = -1;
-  plan_gate({alone}, {plan});
-}
 
 /// Leaves plan.json and log.txt in the folder.
 ProcessEnd run_plan(const RunSpec& spec, const fs::path& worker, const fs::path& folder, const Limits& limits,
@@ -40,8 +31,8 @@ ProcessEnd run_plan(const RunSpec& spec, const fs::path& worker, const fs::path&
 }
 
 /// Why the variant does not fit into this machine; empty where it may, or nothing was predicted.
-std::string lacking_memory(const Json& plan, int64_t ranks) {
-  const auto memory = planned_memory(plan);
+std::string lacking_memory(const Plan& plan, int64_t ranks) {
+  const auto& memory = plan.memory;
   if (!memory || !memory->available || memory->least <= *memory->available) return "";
   return (ranks > 1 ? "a step of one of " + std::to_string(ranks) + " ranks needs " : "a step needs ") +
          (memory->bounded_by.empty() ? "" : "at least ") + bytes(memory->least) + " (" +
@@ -54,11 +45,9 @@ std::string lacking_memory(const Json& plan, int64_t ranks) {
 Planned planned(WorkerAnswer answer, const Variant& variant, const std::optional<PlannedGpu>& as_gpu) {
   if (answer.failure)
     return {.failure = *answer.failure, .refused = answer.failure->status == Status::failed};
-  Json& plan = answer.asked;
-  if (as_gpu && plan.contains("memory") && plan["memory"].is_object())
-    plan["memory"]["available_bytes"] = as_gpu->memory_bytes;
-  if (variant.external) plan["plugins"].push_back(as_plugin(*variant.external, variant.name));
-  check_plan(variant, plan);
+  Plan plan = plan_from_json(answer.asked, "plan of '" + variant.name + "'");
+  if (as_gpu && plan.memory) plan.memory->available = static_cast<double>(as_gpu->memory_bytes);
+  if (variant.external) plan.plugins.push_back(as_plugin(*variant.external, variant.name));
   auto reason = lacking_memory(plan, variant.spec.train.world_size);
   if (variant.external || reason.empty()) return {.plan = std::move(plan)};
   return {
@@ -129,7 +118,7 @@ std::optional<Planned> plan_variant(const Variant& variant, const fs::path& work
 }
 
 std::optional<std::vector<NoPlan>> plan_all(const Experiment& experiment, std::vector<Variant>& variants,
-                                            const Schedule& schedule, std::vector<Json>& plans,
+                                            const Schedule& schedule, Plans& plans,
                                             const PlanRequest& request, Interrupts& interrupts,
                                             const std::function<void(const Variant&)>& begins) {
   std::vector<NoPlan> failures;
@@ -164,11 +153,10 @@ std::optional<std::vector<NoPlan>> plan_all(const Experiment& experiment, std::v
     if (wanted && planned.lacks_memory && variant.has_own_runs() &&
         (variant.index == 0 || changes_batch(variant)))
       planned.failure.reason +=
-          "; " + smaller_batch(variant.spec, planned_memory(planned.skipped_plan)->available.value_or(0),
-                               request, interrupts);
+          "; " + smaller_batch(variant.spec, planned.skipped_plan->memory->available.value_or(0), request,
+                               interrupts);
     if (wanted) plans.at(i) = planned.plan;
-    if (wanted && planned.plan.is_null())
-      failures.push_back({variant.index, planned.failure, planned.skipped_plan});
+    if (wanted && !planned.plan) failures.push_back({variant.index, planned.failure, planned.skipped_plan});
     if (!planned.refused) continue;
     refused.insert(variant.index);
     if (variant.group != "ladder") continue;
@@ -184,7 +172,9 @@ std::optional<int64_t> predicted_peak(const RunSpec& spec, const fs::path& worke
   run_plan(spec, worker, folder.path(), limits, interrupts, as_gpu);
   const fs::path out = folder.path() / "plan.json";
   if (!fs::exists(out)) return std::nullopt;
-  const auto memory = planned_memory(read_answer(out).asked);
+  const WorkerAnswer answer = read_answer(out);
+  if (answer.failure) return std::nullopt;
+  const auto memory = plan_from_json(answer.asked, out.string()).memory;
   return memory ? std::optional(static_cast<int64_t>(memory->peak)) : std::nullopt;
 }
 

@@ -17,9 +17,9 @@
 namespace optrush {
 /// The plan of a variant, or the reason why it has none.
 struct Planned {
-  Json plan;  ///< null: none
+  std::optional<Plan> plan;
   BadEnd failure = {};
-  Json skipped_plan;     ///< of one that lacks memory; else null
+  std::optional<Plan> skipped_plan;  ///< of one that lacks memory
   bool refused = false;  ///< the worker said what is wrong with it: it can't be, whatever is stacked on it
   bool lacks_memory = false;  ///< what it predicts does not fit into this machine
 };
@@ -41,7 +41,7 @@ struct PlanRequest {
 struct NoPlan {
   int64_t variant = 0;
   BadEnd failure;
-  Json skipped_plan;  ///< of one that lacks memory, which is not run; else null
+  std::optional<Plan> skipped_plan;  ///< of one that lacks memory, which is not run
 };
 
 /// Plans of the variants that are wanted, into `plans` by variant. What a ladder stacks on a refused rung is
@@ -49,8 +49,8 @@ struct NoPlan {
 /// schedule is of, change. `begins` is told of each variant
 /// that a worker is started for; one whose runs are another's has its plan. None where a signal came first.
 std::optional<std::vector<NoPlan>> plan_all(const Experiment&, std::vector<Variant>& variants,
-                                            const Schedule&, std::vector<Json>& plans, const PlanRequest&,
-                                            Interrupts&, const std::function<void(const Variant&)>& begins);
+                                            const Schedule&, Plans& plans, const PlanRequest&, Interrupts&,
+                                            const std::function<void(const Variant&)>& begins);
 
 /// The peak of a step in bytes, or what it takes at most, as the plan of this spec predicts it; none where it
 /// does not, or there is no plan.

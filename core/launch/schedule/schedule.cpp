@@ -51,16 +51,16 @@ bool Schedule::wanted(const Variant& variant) const {
          });
 }
 
-std::vector<Job> Schedule::round(int64_t round, const std::vector<Json>& plans) const {
+std::vector<Job> Schedule::round(int64_t round, const Plans& plans) const {
   std::vector<Job> jobs;
   for (const auto& variant : variants_)
-    if (variant.has_own_runs() && wanted(variant) && !plans.at(static_cast<size_t>(variant.index)).is_null())
+    if (variant.has_own_runs() && wanted(variant) && plans.at(static_cast<size_t>(variant.index)))
       jobs.push_back(measured(variant, round));
   return jobs;
 }
 
 std::vector<Job> Schedule::begin_round(int64_t round, const std::vector<int64_t>& chosen,
-                                       const std::vector<Json>& plans) {
+                                       const Plans& plans) {
   std::vector<Job> jobs = this->round(round, plans);
   std::erase_if(jobs,
                 [&](const Job& job) { return std::ranges::find(chosen, job.spec.variant) == chosen.end(); });
@@ -68,7 +68,7 @@ std::vector<Job> Schedule::begin_round(int64_t round, const std::vector<int64_t>
   return jobs;
 }
 
-std::vector<Job> Schedule::gate(const std::vector<Json>& plans, const Variant& variant) const {
+std::vector<Job> Schedule::gate(const Plans& plans, const Variant& variant) const {
   std::vector<Job> jobs;
   if (!variant.has_own_runs() || !wanted(variant)) return jobs;
   const GateCheck check = plan_check(variants_, plans, variant.index);
@@ -77,7 +77,7 @@ std::vector<Job> Schedule::gate(const std::vector<Json>& plans, const Variant& v
   return jobs;
 }
 
-std::vector<Job> Schedule::repeat(const std::vector<Json>& plans, const Variant& variant) const {
+std::vector<Job> Schedule::repeat(const Plans& plans, const Variant& variant) const {
   if (!variant.has_own_runs() || !wanted(variant)) return {};
   const GateCheck check = plan_check(variants_, plans, variant.index);
   if (!check.repeat) return {};
@@ -90,21 +90,21 @@ RunSpec drift_of(RunSpec base) {
   return base;
 }
 
-std::vector<Job> Schedule::drift(const std::vector<Json>& plans) const {
-  if (plans.front().is_null() || variants_.front().spec.save.every > 0) return {};
+std::vector<Job> Schedule::drift(const Plans& plans) const {
+  if (!plans.front() || variants_.front().spec.save.every > 0) return {};
   const bool compared = std::ranges::any_of(variants_, [&](const Variant& variant) {
     return variant.index > 0 && variant.has_own_runs() && wanted(variant) &&
-           !plans.at(static_cast<size_t>(variant.index)).is_null();
+           plans.at(static_cast<size_t>(variant.index));
   });
   if (!compared) return {};
   const int64_t begun = begun_.empty() ? 1 : begun_.back().spec.round + 1;
   return {job(drift_of(variants_.front().spec), Purpose::drift, rounds_.value_or(begun))};
 }
 
-std::vector<Job> Schedule::all(const std::vector<Json>& plans) const {
+std::vector<Job> Schedule::all(const Plans& plans) const {
   auto jobs = round(0, plans);
   for (const auto& variant : variants_)
-    if (!plans.at(static_cast<size_t>(variant.index)).is_null()) append(jobs, gate(plans, variant));
+    if (plans.at(static_cast<size_t>(variant.index))) append(jobs, gate(plans, variant));
   for (int64_t i = 1; i < rounds_.value_or(1); ++i) append(jobs, round(i, plans));
   append(jobs, begun_);
   append(jobs, drift(plans));

@@ -42,20 +42,19 @@ class Schedule {
   /// Names of the rungs that `only` chose; empty: all.
   const std::vector<std::string>& only() const { return only_; }
   /// Every variant once: rounds are interleaved (A B C A B C), so that a machine's drift cancels.
-  std::vector<Job> round(int64_t round, const std::vector<Json>& plans) const;
+  std::vector<Job> round(int64_t round, const Plans& plans) const;
   /// Of an open number: a round of these variants, which is part of all() from now on.
-  std::vector<Job> begin_round(int64_t round, const std::vector<int64_t>& chosen,
-                               const std::vector<Json>& plans);
+  std::vector<Job> begin_round(int64_t round, const std::vector<int64_t>& chosen, const Plans& plans);
   /// The extra runs that the correctness gate needs for one variant, which has a plan; none for one whose
   /// runs are another's, as they are checked there.
-  std::vector<Job> gate(const std::vector<Json>& plans, const Variant&) const;
+  std::vector<Job> gate(const Plans& plans, const Variant&) const;
   /// The reference of a variant once more, where only that can decide whether it is sound.
-  std::vector<Job> repeat(const std::vector<Json>& plans, const Variant&) const;
+  std::vector<Job> repeat(const Plans& plans, const Variant&) const;
   /// The base once more; none where nothing is compared with it, or where it saves its state: that is a
   /// training and no measurement, and would take as long again.
-  std::vector<Job> drift(const std::vector<Json>& plans) const;
+  std::vector<Job> drift(const Plans& plans) const;
   /// First round, gate, the other rounds (of an open number those that were begun), drift.
-  std::vector<Job> all(const std::vector<Json>& plans) const;
+  std::vector<Job> all(const Plans& plans) const;
 
   Job measured(const Variant&, int64_t round) const;
   /// "round 2/3", "round 2", "gate probe", "gate reference", "drift": which of its runs a job is.

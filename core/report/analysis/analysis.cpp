@@ -7,7 +7,7 @@
 #include "report/analysis/measured_row.h"
 #include "report/analysis/problem.h"
 #include "report/analysis/variant_runs.h"
-#include "results/read_fields.h"
+#include "spec/read_fields.h"
 #include "spec/spec_json.h"
 
 namespace optrush {
@@ -33,7 +33,7 @@ class Analyzer {
       if (row.ok()) check(row);
       // A row that ended badly or broke the gate is nobody's reference.
       if (!row.ok())
-        usable_[index(row)] = nullptr;
+        usable_[index(row)].reset();
       else
         compare(row);
     }
@@ -76,7 +76,7 @@ class Analyzer {
       row.notes.emplace_back(why);
     };
     if (row.same_as >= 0) return take_check(row, *out_.row(row.same_as));
-    if (usable_[index(row)].is_null()) return leave("not checked: there is no plan");
+    if (!usable_[index(row)]) return leave("not checked: there is no plan");
     if (row.external && row.steps.empty()) return leave("not checked: its program reports no losses");
     const GateCheck gate = plan_check(stored_.variants, usable_, row.variant);
     GateEvidence evidence{curves(runs_.sound(row.variant)), std::nullopt, {}};
@@ -117,11 +117,11 @@ class Analyzer {
   /// Whether a variant learns from the very batches of the base.
   bool same_batches(int64_t variant) const {
     if (!same_task(variant, 0)) return false;
-    const Json &one = usable_[static_cast<size_t>(variant)], &base = usable_.front();
-    if (one.is_null() || base.is_null()) return false;
+    const auto &one = usable_[static_cast<size_t>(variant)], &base = usable_.front();
+    if (!one || !base) return false;
     return stored_.variants[static_cast<size_t>(variant)].spec.train.seed ==
                stored_.variants.front().spec.train.seed &&
-           one.at("problem").at("global_batch") == base.at("problem").at("global_batch");
+           one->problem.global_batch == base->problem.global_batch;
   }
 
   /// Runs are checked once, at the place where they were made.
@@ -235,7 +235,7 @@ class Analyzer {
 
   const Stored& stored_;
   VariantRuns runs_;
-  std::vector<Json> usable_;  ///< plans; null for what may not be a reference
+  Plans usable_;  ///< none for what may not be a reference
   std::map<int64_t, std::vector<PluginUse>>
       culprits_;  ///< broken variant -> plugins that broke it or a rung below
   Analysis out_;

@@ -4,13 +4,13 @@
 #include <vector>
 
 #include "experiment/gate.h"
+#include "experiment/planned_memory.h"
 #include "report/analysis/noise.h"
 #include "report/analysis/paired_speed.h"
 #include "report/analysis/quality.h"
 #include "report/analysis/scaling.h"
 #include "report/analysis/time_to_loss.h"
 #include "report/numbers/statistics.h"
-#include "results/planned_memory.h"
 #include "results/stored.h"
 
 namespace optrush {
@@ -23,12 +23,6 @@ struct Comparison {
   std::optional<Ratio> speed;    ///< tokens processed a second over the other's, paired by round
   std::optional<double> memory;  ///< peak active memory over the other's
   std::optional<Worse> worse;    ///< the row's loss is clearly above the other's, of the same model and data
-};
-
-/// What a step of an operator alone has to do, whatever does it: the bytes that any implementation must move
-/// and the FLOPs of its formulas (docs/guides/operators_and_hardware.md).
-struct Work {
-  double forward_bytes = 0, forward_flops = 0, backward_bytes = 0, backward_flops = 0;
 };
 
 /// One variant over all its rounds. What was not measured is absent, never zero.
@@ -96,7 +90,7 @@ struct Row {
   std::vector<SavedPoint> saved;            ///< by the first round
   std::string state;                        ///< where the last of them is, in the report's folder
 
-  std::optional<Work> work;  ///< of models that say what it is
+  std::optional<OperatorWork> work;  ///< of models that say what it is
   std::optional<double> compile_seconds, setup_seconds, joules_per_token, cost_per_million_tokens;
 
   bool ok() const { return status == Status::ok; }
@@ -139,7 +133,7 @@ struct Analysis {
       findings;           ///< sentences with the intervals, the most important first; at least one
   std::vector<Row> rows;  ///< in the order of the variants
   std::vector<Variant> variants;
-  std::vector<Json> plans;  ///< by variant; null where there is none
+  Plans plans;
   std::optional<Drift> drift;
   Json tried;                          ///< Stored::tried
   std::vector<NoiseLine> probes;       ///< of the machine's noise

@@ -103,11 +103,9 @@ Facts facts_of(const Side& side) {
   facts["script"] = {experiment.script, experiment.script};
   facts["script_sha256"] = {experiment.script_sha256, short_hash(experiment.script_sha256)};
   for (const auto& run : side.stored.runs)
-    for (const auto& plugin : run.result.plugins) {
-      const std::string name = plugin.at("name"), version = plugin.at("version"),
-                        sha256 = plugin.at("sha256");
-      facts["plugin " + name] = {version + ", sha256 " + sha256, version + ", sha256 " + short_hash(sha256)};
-    }
+    for (const UsedPlugin& plugin : run.result.plugins)
+      facts["plugin " + plugin.name] = {plugin.version + ", sha256 " + plugin.sha256,
+                                        plugin.version + ", sha256 " + short_hash(plugin.sha256)};
   return facts;
 }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "results/read_fields.h"
+#include "spec/read_fields.h"
 
 namespace optrush {
 double hardware_used(const Json& context, const RunResult& result, int64_t ranks) {

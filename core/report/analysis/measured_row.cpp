@@ -9,13 +9,13 @@
 #include "report/analysis/step_cost.h"
 #include "report/analysis/variant_runs.h"
 #include "report/numbers/format.h"
-#include "results/read_fields.h"
+#include "spec/read_fields.h"
 
 namespace optrush {
 namespace {
 using RunsOfRow = std::vector<const StoredRun*>;
 
-const Json& plan_of(const Stored& stored, const Row& row) {
+const std::optional<Plan>& plan_of(const Stored& stored, const Row& row) {
   return stored.plans[static_cast<size_t>(row.variant)];
 }
 
@@ -66,7 +66,7 @@ void take_status(Row& row, const Stored& stored) {
     row.notes.push_back(std::to_string(runs.size()) + " of " +
                         counted(static_cast<int64_t>(planned), "round") + " ran");
   // What has failed is not run again, and what was never planned was not asked for.
-  const bool awaited = row.same_as < 0 && (row.ok() || (!row.started && !plan_of(stored, row).is_null()));
+  const bool awaited = row.same_as < 0 && (row.ok() || (!row.started && plan_of(stored, row)));
   if (awaited) row.missing_rounds = planned - std::min(planned, runs.size());
 }
 
@@ -199,27 +199,15 @@ void take_time_to_loss(Row& row, const RunsOfRow& runs, double target) {
   row.time_to_loss = time_to_loss(results, target);
 }
 
-std::optional<Work> work_of(const Json& plan) {
-  const auto work = plan.find("work");
-  if (work == plan.end() || !work->is_object()) return std::nullopt;
-  const auto part = [&](const char* pass, const char* what) { return work->at(pass).at(what).get<double>(); };
-  return Work{part("forward", "bytes"), part("forward", "flops"), part("backward", "bytes"),
-              part("backward", "flops")};
-}
-
-bool reduces_precision(const Json& plan) {
-  const Json plugins = plan.is_null() ? Json::array() : plan.at("plugins");
-  return std::ranges::any_of(
-      plugins, [](const Json& plugin) { return plugin.at("effect") == to_string(Effect::precision); });
-}
+bool reduces_precision(const std::optional<Plan>& plan) { return plan && plan->uses(Effect::precision); }
 
 /// FLOP/s of each run by a formula, its own FLOPs a token times its own tokens a second: the median. Where
 /// sequences are full, the formulas depend on the model alone: another program has them of the plan, which
 /// has none of documents.
-std::optional<double> flops_per_second(const Row& row, const RunsOfRow& runs, const Json& plan,
-                                       std::optional<double> RunResult::*of_a_token, const char* planned) {
-  const auto flops = plan.find("flops_per_token");
-  const auto of_plan = row.external && flops != plan.end() ? number(*flops, planned) : std::nullopt;
+std::optional<double> flops_per_second(const Row& row, const RunsOfRow& runs,
+                                       std::optional<double> RunResult::*of_a_token,
+                                       std::optional<double> planned) {
+  const auto of_plan = row.external ? planned : std::nullopt;
   return median_over(runs, [&](const RunResult& run) -> std::optional<double> {
     const auto& counted = run.*of_a_token ? run.*of_a_token : of_plan;
     if (!counted || !run.tokens_per_second) return std::nullopt;
@@ -229,17 +217,18 @@ std::optional<double> flops_per_second(const Row& row, const RunsOfRow& runs, co
 
 /// What follows from the measurements of one row alone.
 void take_utilization(Row& row, const Stored& stored, const RunsOfRow& runs) {
-  const Json& plan = plan_of(stored, row);
+  const std::optional<Plan>& plan = plan_of(stored, row);
+  const PlannedFlops flops = plan ? plan->flops_per_token.value_or(PlannedFlops()) : PlannedFlops();
   if (row.predicted_peak && row.memory.allocated.value_or(0) > 0)
     row.prediction_error = *row.predicted_peak / *row.memory.allocated - 1;
   if (!row.tokens_per_second) return;
-  row.work = work_of(plan);
-  row.devices = devices_of(plan);
+  if (plan) row.work = plan->work;
+  row.devices = plan ? plan->devices() : 1;
   row.tokens_per_second_per_device = *row.tokens_per_second / static_cast<double>(row.devices);
   if (const double price = stored.experiment.price_per_hour; price > 0)
     row.cost_per_million_tokens = price / 3600 / *row.tokens_per_second * 1e6;
   row.hardware = hardware_used(stored.context, runs.front()->result, row.devices);
-  row.model_flops_per_second = flops_per_second(row, runs, plan, &RunResult::mfu_flops, "mfu");
+  row.model_flops_per_second = flops_per_second(row, runs, &RunResult::mfu_flops, flops.mfu);
   const auto peak = mfu_denominator(stored.context);
   // What a plugin of reduced precision multiplies in is not the type of the parameters.
   if (!reduces_precision(plan))
@@ -252,8 +241,8 @@ void take_utilization(Row& row, const Stored& stored, const RunsOfRow& runs) {
     return rate ? std::optional(*rate / row.hardware / *peak) : std::nullopt;
   };
   row.mfu = utilization(row.model_flops_per_second);
-  row.mfu_causal = utilization(flops_per_second(row, runs, plan, &RunResult::mfu_causal_flops, "mfu_causal"));
-  row.hfu = utilization(flops_per_second(row, runs, plan, &RunResult::hfu_flops, "hfu"));
+  row.mfu_causal = utilization(flops_per_second(row, runs, &RunResult::mfu_causal_flops, flops.mfu_causal));
+  row.hfu = utilization(flops_per_second(row, runs, &RunResult::hfu_flops, {}));
   // Not `mfu`: its formula counts the half that a causal kernel leaves out.
   // Types narrower than that of the peak (fp8) multiply at up to twice its rate.
   const double limit = reduces_precision(plan) ? 2 : 1;

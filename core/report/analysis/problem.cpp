@@ -12,11 +12,10 @@
 namespace optrush {
 namespace {
 /// Plugins that change what is trained, with their options.
-std::set<std::string> model_plugins(const Json& plan) {
+std::set<std::string> model_plugins(const Plan& plan) {
   std::set<std::string> found;
-  for (const auto& plugin : plan.at("plugins"))
-    if (plugin.at("effect") == to_string(Effect::model))
-      found.insert(plugin.at("name").get<std::string>() + " " + plugin.at("options").dump());
+  for (const UsedPlugin& plugin : plan.plugins)
+    if (plugin.effect == Effect::model) found.insert(plugin.name + " " + plugin.options.dump());
   return found;
 }
 
@@ -27,19 +26,20 @@ Json uses(const RunSpec& spec) {
 }
 }  // namespace
 
-std::string difference_of_problems(const Variant& subject, const Json& a, const Variant& reference,
-                                   const Json& b) {
-  if (a.is_null() || b.is_null()) return "no plan to compare";
+std::string difference_of_problems(const Variant& subject, const std::optional<Plan>& a,
+                                   const Variant& reference, const std::optional<Plan>& b) {
+  if (!a || !b) return "no plan to compare";
   std::vector<std::string> parts;
-  const auto count = [&](const char* key, const std::string& noun, const std::string& of_each) {
-    const auto now = a.at("problem").at(key).get<int64_t>(), then = b.at("problem").at(key).get<int64_t>();
+  const auto count = [&](int64_t TrainSpec::*field, const std::string& noun, const std::string& of_each) {
+    const int64_t now = a->problem.*field, then = b->problem.*field;
     if (now != then)
       parts.push_back(counted(now, noun) + " a " + of_each + " instead of " + std::to_string(then));
   };
-  count("global_batch", "sequence", "step");
-  count("seq_len", "token", "sequence");
-  if (a.at("model") != b.at("model")) parts.emplace_back("another model");
-  if (model_plugins(a) != model_plugins(b)) parts.emplace_back("another function or task is trained");
+  count(&TrainSpec::global_batch, "sequence", "step");
+  count(&TrainSpec::seq_len, "token", "sequence");
+  if ((a->problem.overfit > 0) != (b->problem.overfit > 0)) parts.emplace_back("one batch again and again");
+  if (a->model != b->model) parts.emplace_back("another model");
+  if (model_plugins(*a) != model_plugins(*b)) parts.emplace_back("another function or task is trained");
   if (subject.spec.start != reference.spec.start) parts.emplace_back("another state to start from");
   if (to_json(subject.spec.data) != to_json(reference.spec.data))
     parts.emplace_back("other data");
@@ -53,14 +53,6 @@ std::string difference_of_problems(const Stored& of_subject, int64_t subject, co
   const auto s = static_cast<size_t>(subject), r = static_cast<size_t>(reference);
   return difference_of_problems(of_subject.variants[s], of_subject.plans[s], of_reference.variants[r],
                                 of_reference.plans[r]);
-}
-
-int64_t devices_of(const Json& plan) {
-  if (plan.is_null()) return 1;
-  const Json& problem = plan.at("problem");
-  if (const auto it = problem.find("world_size"); it != problem.end()) return it->get<int64_t>();
-  const auto one = problem.at("micro_batch").get<int64_t>() * problem.at("accumulation").get<int64_t>();
-  return problem.at("global_batch").get<int64_t>() / one;
 }
 
 bool same_work(const RunSpec& a, const RunSpec& b) {

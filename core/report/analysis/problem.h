@@ -1,4 +1,5 @@
 #pragma once
+#include <optional>
 #include <string>
 
 #include "results/stored.h"
@@ -6,12 +7,10 @@
 namespace optrush {
 /// What differs between the problems that two variants solve, of one report or of two: "8 sequences a step
 /// instead of 4"; empty where their speeds can be compared outright.
-std::string difference_of_problems(const Variant& subject, const Json& its_plan, const Variant& reference,
-                                   const Json& plan_of_reference);
+std::string difference_of_problems(const Variant& subject, const std::optional<Plan>& its_plan,
+                                   const Variant& reference, const std::optional<Plan>& plan_of_reference);
 std::string difference_of_problems(const Stored& of_subject, int64_t subject, const Stored& of_reference,
                                    int64_t reference);
-/// Devices that a planned run uses: its ranks, or those of its data alone where an older plan does not say.
-int64_t devices_of(const Json& plan);
 /// Whether two specs train the same thing for the same number of steps.
 bool same_work(const RunSpec&, const RunSpec&);
 /// Losses of another model, of other data or of other lengths say nothing about each other.

@@ -58,24 +58,27 @@ std::string counters_text(R row) {
   return text;
 }
 
-/// Per second of a phase: of what a step has to do in it.
-MaybeNumber phase_rate(R row, double Work::*amount, const char* phase) {
-  const MaybeNumber seconds = value_named(row.phases, phase);
+using Pass = OperatorWork::Pass;
+constexpr auto kForward = &OperatorWork::forward, kBackward = &OperatorWork::backward;
+
+/// Per second of a pass: of what a step has to do in it.
+MaybeNumber pass_rate(R row, Pass OperatorWork::*pass, double Pass::*amount) {
+  const MaybeNumber seconds = value_named(row.phases, pass == kForward ? "forward" : "backward");
   if (!row.work || seconds.value_or(0) <= 0) return std::nullopt;
-  return (*row.work).*amount / *seconds;
+  return (*row.work).*pass.*amount / *seconds;
 }
 
-MaybeNumber bandwidth_share(A a, R row, double Work::*amount, const char* phase) {
+MaybeNumber bandwidth_share(A a, R row, Pass OperatorWork::*pass) {
   const auto limit = a.context.find("bandwidth_bytes_per_second");
-  const MaybeNumber bytes = phase_rate(row, amount, phase);
+  const MaybeNumber bytes = pass_rate(row, pass, &Pass::bytes);
   if (!bytes || limit == a.context.end() || !limit->is_number()) return std::nullopt;
   return *bytes / limit->get<double>();
 }
 
 MaybeNumber intensity(A, R row) {
   if (!row.work) return std::nullopt;
-  const Work& work = *row.work;
-  return (work.forward_flops + work.backward_flops) / (work.forward_bytes + work.backward_bytes);
+  const auto& [forward, backward] = *row.work;
+  return (forward.flops + backward.flops) / (forward.bytes + backward.bytes);
 }
 
 /// Of what a rank sends in a step; a receive is the other end of a send.
@@ -484,27 +487,27 @@ const std::vector<Quantity>& quantities() {
        .doc = "by whom"},
       {.grid = "forward_bandwidth",
        .unit = Unit::gigabyte_rate,
-       .value = [](A, R r) { return phase_rate(r, &Work::forward_bytes, "forward"); },
+       .value = [](A, R r) { return pass_rate(r, kForward, &Pass::bytes); },
        .title = "forward GB/s"},
       {.grid = "backward_bandwidth",
        .unit = Unit::gigabyte_rate,
-       .value = [](A, R r) { return phase_rate(r, &Work::backward_bytes, "backward"); },
+       .value = [](A, R r) { return pass_rate(r, kBackward, &Pass::bytes); },
        .title = "backward GB/s"},
       {.grid = "forward_bandwidth_share",
        .unit = Unit::share,
-       .value = [](A a, R r) { return bandwidth_share(a, r, &Work::forward_bytes, "forward"); },
+       .value = [](A a, R r) { return bandwidth_share(a, r, kForward); },
        .title = "forward, of the bandwidth"},
       {.grid = "backward_bandwidth_share",
        .unit = Unit::share,
-       .value = [](A a, R r) { return bandwidth_share(a, r, &Work::backward_bytes, "backward"); },
+       .value = [](A a, R r) { return bandwidth_share(a, r, kBackward); },
        .title = "backward, of the bandwidth"},
       {.grid = "forward_flops",
        .unit = Unit::flop_rate,
-       .value = [](A, R r) { return phase_rate(r, &Work::forward_flops, "forward"); },
+       .value = [](A, R r) { return pass_rate(r, kForward, &Pass::flops); },
        .title = "forward FLOP/s"},
       {.grid = "backward_flops",
        .unit = Unit::flop_rate,
-       .value = [](A, R r) { return phase_rate(r, &Work::backward_flops, "backward"); },
+       .value = [](A, R r) { return pass_rate(r, kBackward, &Pass::flops); },
        .title = "backward FLOP/s"},
       {.grid = "intensity", .value = intensity, .title = "FLOPs a byte"},
       {.grid = "algorithm_bandwidth",

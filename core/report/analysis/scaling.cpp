@@ -21,33 +21,30 @@ struct RowFamily {
   std::vector<Share> members;        ///< in the order of the report
 };
 
-std::map<std::string, Json> uses_of(const Variant& variant, const Json& plan) {
+std::map<std::string, Json> uses_of(const Variant& variant, const Plan& plan) {
   std::map<std::string, Json> uses;
-  const Json batch = std::string(to_string(Effect::batch));
   for (const auto& use : variant.spec.plugins) {
-    const auto listed = std::ranges::find_if(
-        plan.at("plugins"), [&](const Json& plugin) { return plugin.at("name") == use.name; });
-    if (listed == plan.at("plugins").end() || listed->at("effect") != batch) uses[use.name] = use.options;
+    const auto listed = std::ranges::find(plan.plugins, use.name, &UsedPlugin::name);
+    if (listed == plan.plugins.end() || listed->effect != Effect::batch) uses[use.name] = use.options;
   }
   if (variant.external) uses["command"] = to_json(*variant.external);
   return uses;
 }
 
-Json rest_of(const Variant& variant, const Json& plan) {
-  Json problem = plan.at("problem");
+Json rest_of(const Variant& variant, const Plan& plan) {
+  Json problem = to_json(plan.problem);
   for (const char* key : {"world_size", "micro_batch", "accumulation", "global_batch"}) problem.erase(key);
   return {problem,
-          plan.at("model"),
+          plan.model,
           to_json(variant.spec.data),
           variant.spec.device,
           variant.spec.threads,
           variant.spec.environment};
 }
 
-Share share_of(const Row& row, const Json& plan) {
-  const Json& problem = plan.at("problem");
-  const auto count = [&](const char* key) { return problem.at(key).get<int64_t>(); };
-  return {row.variant, row.devices, count("micro_batch"), count("accumulation"), count("global_batch")};
+Share share_of(const Row& row, const Plan& plan) {
+  const TrainSpec& problem = plan.problem;
+  return {row.variant, row.devices, problem.micro_batch, problem.accumulation, problem.global_batch};
 }
 
 class Finder {
@@ -71,9 +68,9 @@ class Finder {
 
  private:
   bool counts(const Row& row) const {
-    return row.ok() && row.tokens_per_second && !plan(row.variant).is_null();
+    return row.ok() && row.tokens_per_second && a_.plans[static_cast<size_t>(row.variant)];
   }
-  const Json& plan(int64_t variant) const { return a_.plans[static_cast<size_t>(variant)]; }
+  const Plan& plan(int64_t variant) const { return *a_.plans[static_cast<size_t>(variant)]; }
   const Variant& variant(int64_t index) const { return a_.variants[static_cast<size_t>(index)]; }
 
   void add(const Row& row) {

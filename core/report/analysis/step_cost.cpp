@@ -26,9 +26,8 @@ std::optional<StepCost> step_cost_from(const Json& costs) {
                   .attention_flops = number_in(total, "attention_flops")};
 }
 
-CostLine planned_cost(const std::string& rung, const Json& plan) {
-  if (!plan.is_object()) return {rung, {}, {}, "no plan"};
-  return {rung, step_cost_from(plan.value("costs", Json())), planned_memory(plan),
-          first_line(plan.value("no_forecast", ""))};
+CostLine planned_cost(const std::string& rung, const std::optional<Plan>& plan) {
+  if (!plan) return {rung, {}, {}, "no plan"};
+  return {rung, step_cost_from(plan->costs), plan->memory, first_line(plan->no_forecast)};
 }
 }  // namespace optrush

@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "experiment/plan.h"
 #include "optrush/json.h"
-#include "results/planned_memory.h"
 #include "results/run_result.h"
 
 namespace optrush {
@@ -19,5 +19,5 @@ struct CostLine {
   std::string why_not;  ///< nothing is known of its cost
 };
 /// The lines of experiments that were planned, by what a plan predicts.
-CostLine planned_cost(const std::string& rung, const Json& plan);
+CostLine planned_cost(const std::string& rung, const std::optional<Plan>& plan);
 }  // namespace optrush

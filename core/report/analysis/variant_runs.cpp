@@ -24,6 +24,6 @@ std::string VariantRuns::flaw(const StoredRun& run) const {
   // What the gate compares an external rung with is made by the worker.
   const bool by_worker = !stored_.variants[static_cast<size_t>(run.spec.variant)].external ||
                          run.spec.purpose == Purpose::reference || run.spec.purpose == Purpose::repeat;
-  return unhealthy(run.result, by_worker ? Trainer::worker : Trainer::other_program);
+  return unhealthy(run.result, by_worker ? TrainedBy::worker : TrainedBy::other_program);
 }
 }  // namespace optrush

@@ -25,12 +25,8 @@ std::string machine_text(const Json& context) {
 namespace {
 /// "13.2 M parameters"
 std::string model_of(const Analysis& a) {
-  if (a.plans.empty() || !a.plans.front().is_object()) return "";
-  const auto parameters = a.plans.front().find("parameters");
-  if (parameters == a.plans.front().end() || !parameters->is_object()) return "";
-  const auto count = parameters->find("count");
-  if (count == parameters->end() || !count->is_number()) return "";
-  const auto number = count->get<double>();
+  if (a.plans.empty() || !a.plans.front() || !a.plans.front()->parameters) return "";
+  const auto number = static_cast<double>(a.plans.front()->parameters->count);
   return number < 1e6
              ? grouped(number) + " parameters"
              : grouped(number / (number < 1e9 ? 1e6 : 1e9)) + (number < 1e9 ? " M" : " B") + " parameters";

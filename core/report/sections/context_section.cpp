@@ -69,13 +69,10 @@ void add_hosts(const Json& context, Table& table) {
 void add_plugins(const Analysis& a, Table& table) {
   std::set<std::string> seen;
   for (const auto& run : a.runs)
-    for (const auto& plugin : run.result.plugins) {
-      const std::string name = plugin.at("name"), version = plugin.at("version"),
-                        sha256 = plugin.at("sha256");
-      if (seen.insert(name + version + sha256).second)
+    for (const UsedPlugin& plugin : run.result.plugins)
+      if (seen.insert(plugin.name + plugin.version + plugin.sha256).second)
         table.rows.push_back(
-            {"plugin " + name, version + ", sha256 " + sha256 + ", " + plugin.at("file").get<std::string>()});
-    }
+            {"plugin " + plugin.name, plugin.version + ", sha256 " + plugin.sha256 + ", " + plugin.file});
 }
 }  // namespace
 

@@ -17,8 +17,7 @@ void add_points(const Analysis& a, const Row& row, std::vector<RooflinePoint>& p
   for (const auto& [name, seconds] : row.phases) {
     const bool forward = name == "forward";
     if ((!forward && name != "backward") || seconds.value_or(0) <= 0) continue;
-    const double bytes = forward ? row.work->forward_bytes : row.work->backward_bytes;
-    const double flops = forward ? row.work->forward_flops : row.work->backward_flops;
+    const auto [bytes, flops] = forward ? row.work->forward : row.work->backward;
     points.push_back({&row, name, dtype, flops / bytes, flops / *seconds, *roof});
   }
 }

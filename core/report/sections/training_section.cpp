@@ -21,24 +21,16 @@ std::string stack_of(const Json& plugins) {
   return uses.empty() ? "none" : join(uses);
 }
 
-std::string parameters_of(const Json& plan) {
-  const auto found = plan.find("parameters");
-  if (found == plan.end() || !found->is_object()) return "";
-  const auto number = [&](const char* name) {  // a stored plan may hold anything
-    const auto value = found->find(name);
-    return value != found->end() && value->is_number() ? grouped(value->get<double>())
-                                                       : std::string(kUnknown);
-  };
-  return number("count") + ", of which " + number("trainable") + " are trained";
-}
-
 Table table_of_base(const Analysis& a) {
   const Json spec = to_json(a.variants.front().spec);
   Table table{{{"base"}, {""}}, {}};
   table.rows.push_back({"model", plain_text(spec.at("model_kind")) + ": " + fields_of(spec.at("model"))});
-  if (!a.plans.empty() && a.plans.front().is_object())
-    if (const std::string parameters = parameters_of(a.plans.front()); !parameters.empty())
-      table.rows.push_back({"parameters", parameters});
+  if (!a.plans.empty() && a.plans.front() && a.plans.front()->parameters) {
+    const PlannedParameters& parameters = *a.plans.front()->parameters;
+    table.rows.push_back({"parameters", grouped(static_cast<double>(parameters.count)) + ", of which " +
+                                            grouped(static_cast<double>(parameters.trainable)) +
+                                            " are trained"});
+  }
   table.rows.push_back({"data", fields_of(spec.at("data"))});
   table.rows.push_back({"train", fields_of(spec.at("train"))});
   for (const char* part : {"validate", "save"})

@@ -242,8 +242,9 @@ Json results_json(const Analysis& a) {
   Json drift;
   if (a.drift)
     drift = {{"first", a.drift->first}, {"last", a.drift->last}, {"ratio", a.drift->last / a.drift->first}};
-  Json variants = Json::array(), probes = Json::array();
+  Json variants = Json::array(), plans = Json::array(), probes = Json::array();
   for (const Variant& variant : a.variants) variants.push_back(to_json(variant));
+  for (const auto& plan : a.plans) plans.push_back(to_json(plan));
   for (const NoiseLine& probe : a.probes) probes.push_back(to_json(probe));
   return {{"schema_version", 1},
           {"headline", a.headline},
@@ -258,7 +259,7 @@ Json results_json(const Analysis& a) {
           {"scaling", scaling},
           {"context", a.context},
           {"variants", variants},
-          {"plans", a.plans},
+          {"plans", plans},
           {"probes", probes},
           {"tried", a.tried},
           {"runs", runs}};

@@ -7,7 +7,7 @@
 #include "report/numbers/format.h"
 #include "report/numbers/verdict.h"
 #include "report/sections/document.h"
-#include "results/record.h"
+#include "spec/record.h"
 
 namespace optrush {
 namespace {

@@ -1,10 +1,10 @@
 #include "report/writers/tracking.h"
 
 #include "base/files.h"
+#include "base/temporary_folder.h"
 #include "machine/python.h"
 #include "optrush/error.h"
 #include "process/process.h"
-#include "process/temporary_folder.h"
 #include "report/analysis/stand_in.h"
 #include "report/writers/writers.h"
 #include "tracking_script.h"

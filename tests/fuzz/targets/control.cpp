@@ -4,7 +4,7 @@
 #include <sys/socket.h>
 
 #include "launch/run/channel.h"
-#include "results/read_fields.h"
+#include "spec/read_fields.h"
 #include "target.h"
 
 namespace {

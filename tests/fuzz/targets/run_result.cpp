@@ -13,8 +13,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                "the curve has a point for each step");
     fuzz::hold(result.timed_tokens() >= 0, "no step has a negative number of tokens");
     // Without gradient norms another program's run is sound, but not a worker's.
-    if (unhealthy(result, Trainer::worker).empty())
-      fuzz::hold(unhealthy(result, Trainer::other_program).empty(), "a worker's sound run is sound");
+    if (unhealthy(result, TrainedBy::worker).empty())
+      fuzz::hold(unhealthy(result, TrainedBy::other_program).empty(), "a worker's sound run is sound");
     fuzz::hold(!to_string(result.status).empty(), "a status has a name");
   });
   return 0;

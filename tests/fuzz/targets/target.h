@@ -10,8 +10,8 @@
 #include <string>
 #include <string_view>
 
-#include "../../support/temporary_folder.h"
 #include "base/files.h"
+#include "base/temporary_folder.h"
 #include "optrush/error.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
@@ -76,6 +76,6 @@ class Files {
   }
 
  private:
-  testing::TemporaryFolder folder_;
+  TemporaryFolder folder_;
 };
 }  // namespace optrush::fuzz

@@ -321,7 +321,7 @@ TEST_F(Controller, FolderHoldsWhatTheReportReads) {
   const Stored stored = load_report(report());
   EXPECT_EQ(stored.experiment.name, "fake");
   EXPECT_EQ(stored.variants.size(), 2);
-  EXPECT_FALSE(stored.plans.at(1).is_null());
+  EXPECT_TRUE(stored.plans.at(1));
   EXPECT_EQ(stored.context.at("cpu").at("name"), "fake");
   EXPECT_FALSE(stored.context.at("host").get<std::string>().empty());
   EXPECT_EQ(stored.runs.size(), 3);

@@ -10,8 +10,8 @@
 
 #include "../../support/error_of.h"
 #include "../../support/folders.h"
-#include "../../support/temporary_folder.h"
 #include "base/files.h"
+#include "base/temporary_folder.h"
 #include "experiment/experiment.h"
 #include "launch/controller.h"
 #include "launch/run/result.h"

@@ -214,7 +214,7 @@ TEST_F(OfRank0, TheHostsOfAJobAreTold) {
 }
 
 TEST(HardwareNames, IsWhatKernelAndDriverSay) {
-  const testing::TemporaryFolder root;
+  const TemporaryFolder root;
   const auto write = [&](const std::string& file, const std::string& text) {
     fs::create_directories((root / file).parent_path());
     write_file(root / file, text);

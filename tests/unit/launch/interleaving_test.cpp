@@ -90,7 +90,7 @@ class Client {
 
 class Socket : public ::testing::Test {
  protected:
-  const testing::TemporaryFolder folder_;
+  const TemporaryFolder folder_;
   const fs::path path_ = folder_ / "s";
   InterleavingSocket socket_{path_};
 };
@@ -149,10 +149,12 @@ TEST_F(Socket, RanksAgree) {
 
 class Choice : public ::testing::Test {
  protected:
-  static Json plan(double peak, const std::string& device = "cpu") {
-    return {{"memory", {{"peak_bytes", peak}, {"available_bytes", 10e9}, {"device", device}}}};
+  static Plan plan(double peak, const std::string& device = "cpu") {
+    Plan plan;
+    plan.memory = PlannedMemory{.peak = peak, .least = peak, .available = 10e9, .device = device};
+    return plan;
   }
-  std::vector<std::string> chosen(const std::vector<Json>& plans, Interleave setting = Interleave::automatic,
+  std::vector<std::string> chosen(const Plans& plans, Interleave setting = Interleave::automatic,
                                   bool launched = false) const {
     std::vector<Job> jobs;
     for (size_t i = 0; i < plans.size(); ++i) {
@@ -179,15 +181,13 @@ TEST_F(Choice, WhatFitsTogether) {
   EXPECT_THAT(chosen({plan(2e9), plan(6e9), plan(2e9)}), ElementsAre("0", "2"))
       << "each as long as there is room";
   EXPECT_THAT(chosen({plan(7e9), plan(2e9)}), IsEmpty()) << "one alone takes no turns";
-  EXPECT_THAT(chosen({plan(1e9), plan(1e9), {{"memory", nullptr}}}), ElementsAre("0", "1"))
-      << "not predicted";
+  EXPECT_THAT(chosen({plan(1e9), plan(1e9), Plan{}}), ElementsAre("0", "1")) << "not predicted";
   EXPECT_THAT(chosen({plan(1, "cuda"), plan(1, "cuda")}), IsEmpty());
 }
 
 TEST_F(Choice, TheScriptMayAsk) {
   EXPECT_THAT(chosen({plan(1), plan(1)}, Interleave::off), IsEmpty());
-  EXPECT_THAT(chosen({plan(9e9, "cuda"), plan(9e9), {{"memory", nullptr}}}, Interleave::on),
-              ElementsAre("0", "1", "2"));
+  EXPECT_THAT(chosen({plan(9e9, "cuda"), plan(9e9), Plan{}}, Interleave::on), ElementsAre("0", "1", "2"));
 }
 
 TEST_F(Choice, RanksCountEach) {
@@ -217,7 +217,7 @@ TEST_F(Choice, ProgramsThatSaySo) {
 }
 
 TEST_F(Choice, WhatIsNotForeseenIsMeasuredFirst) {
-  const Json unpredicted = {{"memory", nullptr}};
+  const Json unpredicted = Plan{};
   EXPECT_THAT(chosen({plan(1e9), plan(1e9), unpredicted}), ElementsAre("0", "1"));
   measured_ = {{2, 2e9}};
   EXPECT_THAT(chosen({plan(1e9), plan(1e9), unpredicted}), ElementsAre("0", "1", "2"));

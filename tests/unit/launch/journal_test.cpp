@@ -2,11 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include "../../support/temporary_folder.h"
+#include "base/temporary_folder.h"
 
 namespace optrush {
 namespace {
-using testing::TemporaryFolder;
 
 TEST(Journal, KnowsTheSpecThatARunWasStartedWith) {
   const TemporaryFolder folder;

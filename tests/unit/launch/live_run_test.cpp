@@ -50,7 +50,7 @@ class LiveRunTest : public ::testing::Test {
     return result ? std::string(to_string(result->status)) : "none";
   }
 
-  const testing::TemporaryFolder folder_;
+  const TemporaryFolder folder_;
   double timeout_s_ = 20;
   bool saves_ = false;
   int heard_ = 0;

@@ -27,7 +27,7 @@ class OomKillsTest : public ::testing::Test {
     write(file, text);
     return read().rose_since(before);
   }
-  const testing::TemporaryFolder root_;
+  const TemporaryFolder root_;
 };
 
 TEST_F(OomKillsTest, WithoutCountersNothingIsKnown) {
@@ -99,7 +99,7 @@ TEST(OomKills, TheKernelsKillerIsTold) {
   const bool v1 = fs::exists(group / "memory.limit_in_bytes");
   std::ofstream(group / (v1 ? "memory.limit_in_bytes" : "memory.max")) << 64 * 1024 * 1024 << std::flush;
   const auto end_in_group = [&](const std::string& script) {
-    const testing::TemporaryFolder folder;
+    const TemporaryFolder folder;
     const pid_t child = fork();
     if (child == 0) {
       const bool entered = static_cast<bool>(std::ofstream(group / "cgroup.procs") << getpid() << std::flush);

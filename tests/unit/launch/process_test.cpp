@@ -8,8 +8,8 @@
 #include <fstream>
 
 #include "../../support/error_of.h"
-#include "../../support/temporary_folder.h"
 #include "base/files.h"
+#include "base/temporary_folder.h"
 #include "ends.h"
 #include "process/orphans.h"
 
@@ -30,7 +30,7 @@ class ProcessTest : public ::testing::Test {
     for (pid_t number = 0;; usleep(1000))
       if (std::ifstream(file) >> number) return number;
   }
-  const testing::TemporaryFolder folder_;
+  const TemporaryFolder folder_;
   const fs::path log_ = folder_ / "log.txt";
   Interrupts interrupts_;
 };

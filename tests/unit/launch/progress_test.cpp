@@ -9,9 +9,9 @@
 #include <array>
 #include <cstdlib>
 
-#include "../../support/temporary_folder.h"
 #include "base/files.h"
 #include "base/printable.h"
+#include "base/temporary_folder.h"
 #include "base/text.h"
 
 namespace optrush {
@@ -55,7 +55,7 @@ TEST(ClockTime, Units) {
 
 class Metrics : public ::testing::Test {
  protected:
-  const testing::TemporaryFolder folder_;
+  const TemporaryFolder folder_;
   const std::filesystem::path file_ = folder_ / "metrics.jsonl";
 };
 

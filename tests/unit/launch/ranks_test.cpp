@@ -9,8 +9,8 @@
 
 #include "launch/ranks/conclude_ranks.h"
 
-#include "../../support/temporary_folder.h"
 #include "base/files.h"
+#include "base/temporary_folder.h"
 
 namespace optrush {
 namespace {
@@ -135,7 +135,7 @@ class Ranks : public ::testing::Test {
 
   RanksEnd last_;
   Interrupts interrupts_;
-  const testing::TemporaryFolder folder_;
+  const TemporaryFolder folder_;
 };
 
 TEST_F(Ranks, AllWellIsTheResultOfRank0) {

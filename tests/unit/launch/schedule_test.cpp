@@ -24,12 +24,11 @@ class ScheduleTest : public ::testing::Test {
         {.rungs = {{.name = "wider", .settings = {{"train", {{"micro_batch", 8}}}}}, {.name = "same"}}});
     return e;
   }
-  std::vector<Json> plans() const {
-    std::vector<Json> plans;
+  Plans plans() const {
+    Plans plans;
     for (const auto& variant : variants_) {
-      Json problem = to_json(variant.spec.train);
-      problem["global_batch"] = variant.spec.train.micro_batch;
-      plans.push_back({{"problem", problem}, {"model", variant.spec.model}, {"plugins", Json::array()}});
+      plans.push_back(Plan{.problem = variant.spec.train, .model = variant.spec.model});
+      plans.back()->problem.global_batch = variant.spec.train.micro_batch;
     }
     return plans;
   }
@@ -51,7 +50,8 @@ TEST_F(ScheduleTest, FirstRoundGateRoundsDrift) {
 TEST_F(ScheduleTest, TheBaseRunsOnceMoreOnlyWhereItsSpeedIsCompared) {
   EXPECT_THAT(ids(Schedule(variants_, 1, {"base"}).all(plans())), ElementsAre("00-base-r1")) << "alone";
   auto failed = plans();
-  failed[1] = failed[2] = nullptr;
+  failed[1].reset();
+  failed[2].reset();
   EXPECT_THAT(ids(Schedule(variants_, 1, {}).all(failed)), ElementsAre("00-base-r1"));
   auto training = experiment();
   training.base.save.every = 10;
@@ -61,8 +61,8 @@ TEST_F(ScheduleTest, TheBaseRunsOnceMoreOnlyWhereItsSpeedIsCompared) {
 
 TEST_F(ScheduleTest, NothingForAVariantWithoutAPlan) {
   auto plans = this->plans();
-  plans[1] = nullptr;
-  plans[0] = nullptr;
+  plans[1].reset();
+  plans[0].reset();
   EXPECT_THAT(ids(Schedule(variants_, 1, {}).all(plans)), ElementsAre("02-same-r1"));
 }
 

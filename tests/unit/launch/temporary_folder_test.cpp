@@ -1,5 +1,5 @@
 // Nothing is left in the temporary folder, by whatever a program ends.
-#include "process/temporary_folder.h"
+#include "base/temporary_folder.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -8,8 +8,8 @@
 #include <csignal>
 #include <cstdlib>
 
-#include "../../support/temporary_folder.h"
 #include "base/files.h"
+#include "base/temporary_folder.h"
 
 namespace optrush {
 namespace {
@@ -46,7 +46,7 @@ class TemporaryFolders : public ::testing::Test {
   }
 
   std::string before_;
-  const testing::TemporaryFolder all_;
+  const TemporaryFolder all_;
 };
 
 TEST_F(TemporaryFolders, AKilledProgramsFolderIsRemovedByTheNextOne) {

@@ -1,5 +1,6 @@
-// A matrix in 8 bits (arXiv:2209.05433): the largest value, then the numbers over the scale that it gives, row by row and, where
-// they are wanted so, as the transpose, in one pass. A block has a tile, which it turns round in shared memory.
+// A matrix in 8 bits (arXiv:2209.05433): the largest value, then the numbers over the scale that it gives,
+// row by row and, where they are wanted so, as the transpose, in one pass. A block has a tile, which it turns
+// round in shared memory.
 #include "lanes.cuh"
 
 constexpr int kThreads = 256;
@@ -21,24 +22,29 @@ __device__ inline unsigned char to_8_bits(float x) {
   return static_cast<unsigned char>(pair);
 #else
   constexpr int kBias = mantissa == 3 ? 7 : 15, kShift = 23 - mantissa;
-  const unsigned int all = static_cast<unsigned int>(__float_as_int(x)), sign = all >> 24 & 0x80u, bits = all & 0x7FFFFFFFu;
+  const unsigned int all = static_cast<unsigned int>(__float_as_int(x)), sign = all >> 24 & 0x80u,
+                     bits = all & 0x7FFFFFFFu;
   if (bits > 0x7F800000u) return 0x7Fu;
-  // Smaller than the smallest normal number: beside this one the last bit of a sum is the smallest number there is.
+  // Smaller than the smallest normal number: beside this one the last bit of a sum is the smallest number
+  // there is.
   constexpr unsigned int kNormal = static_cast<unsigned int>(128 - kBias) << 23;
   constexpr unsigned int kAligned = static_cast<unsigned int>(128 - kBias + kShift) << 23;
   if (bits < kNormal) {
-    const float sum = __fadd_rn(__int_as_float(static_cast<int>(bits)), __int_as_float(static_cast<int>(kAligned)));
+    const float sum =
+        __fadd_rn(__int_as_float(static_cast<int>(bits)), __int_as_float(static_cast<int>(kAligned)));
     return static_cast<unsigned char>((static_cast<unsigned int>(__float_as_int(sum)) - kAligned) | sign);
   }
   const unsigned int odd = bits >> kShift & 1u;
-  const unsigned int moved = bits - (static_cast<unsigned int>(127 - kBias) << 23) + ((1u << (kShift - 1)) - 1u) + odd;
+  const unsigned int moved =
+      bits - (static_cast<unsigned int>(127 - kBias) << 23) + ((1u << (kShift - 1)) - 1u) + odd;
   return static_cast<unsigned char>(moved >> kShift | sign);
 #endif
 }
 
 /// The columns of a block's tile, which is in shared memory column by column, as rows of the transpose.
-__device__ inline void write_columns(const unsigned int* tile, unsigned char* __restrict__ transposed, long long first_row,
-                                     long long first_column, long long rows, long long columns) {
+__device__ inline void write_columns(const unsigned int* tile, unsigned char* __restrict__ transposed,
+                                     long long first_row, long long first_column, long long rows,
+                                     long long columns) {
   __syncthreads();
   constexpr int kWords = kTileRows / 4;
   for (int word = static_cast<int>(threadIdx.x); word < kTileColumns * kWords; word += kThreads) {
@@ -54,7 +60,8 @@ template <class T, int N>
 __global__ void largest_parts(const T* __restrict__ x, float* __restrict__ parts, long long count) {
   float largest = 0;
   const long long step = static_cast<long long>(gridDim.x) * kThreads * N;
-  for (long long at = (static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x) * N; at < count; at += step) {
+  for (long long at = (static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x) * N; at < count;
+       at += step) {
     float some[N];
     load(x + at, some);
 #pragma unroll
@@ -64,22 +71,24 @@ __global__ void largest_parts(const T* __restrict__ x, float* __restrict__ parts
   if (threadIdx.x == 0) parts[blockIdx.x] = largest;
 }
 
-/// x (rows, columns) to values (rows, columns) and, where `turns`, to transposed (columns, rows). Columns are a multiple of
-/// 16, and rows where `turns`. values and transposed times scale are x.
+/// x (rows, columns) to values (rows, columns) and, where `turns`, to transposed (columns, rows). Columns are
+/// a multiple of 16, and rows where `turns`. values and transposed times scale are x.
 template <class T, int N, int mantissa, bool turns>
 __global__ void quantize(const T* __restrict__ x, const float* __restrict__ parts, int part_count,
-                         unsigned char* __restrict__ values, unsigned char* __restrict__ transposed, float* __restrict__ scale,
-                         long long rows, long long columns) {
+                         unsigned char* __restrict__ values, unsigned char* __restrict__ transposed,
+                         float* __restrict__ scale, long long rows, long long columns) {
   __shared__ unsigned int tile[kTileColumns * kStride / 4];
   unsigned char* bytes = reinterpret_cast<unsigned char*>(tile);
   float largest = 0;
-  for (int part = static_cast<int>(threadIdx.x); part < part_count; part += kThreads) largest = max(largest, parts[part]);
+  for (int part = static_cast<int>(threadIdx.x); part < part_count; part += kThreads)
+    largest = max(largest, parts[part]);
   largest = max(block_max(largest), kSmallest);
   const float factor = 1.0f / largest * (mantissa == 3 ? 448.0f : 57344.0f);
   if (blockIdx.x == 0 && threadIdx.x == 0) *scale = 1.0f / factor;
 
   const long long across = (columns + kTileColumns - 1) / kTileColumns;
-  const long long first_row = blockIdx.x / across * kTileRows, first_column = blockIdx.x % across * kTileColumns;
+  const long long first_row = blockIdx.x / across * kTileRows,
+                  first_column = blockIdx.x % across * kTileColumns;
   constexpr int kPacks = kTileColumns / N;
   for (int pack = static_cast<int>(threadIdx.x); pack < kTileRows * kPacks; pack += kThreads) {
     const int row = pack / kPacks, column = pack % kPacks * N;
@@ -93,7 +102,8 @@ __global__ void quantize(const T* __restrict__ x, const float* __restrict__ part
     if constexpr (N == 1)
       values[at] = out[0];
     else
-      *reinterpret_cast<typename MoveOf<N>::type*>(values + at) = *reinterpret_cast<const typename MoveOf<N>::type*>(out);
+      *reinterpret_cast<typename MoveOf<N>::type*>(values + at) =
+          *reinterpret_cast<const typename MoveOf<N>::type*>(out);
     if (!turns) continue;
 #pragma unroll
     for (int i = 0; i < N; ++i) bytes[(column + i) * kStride + row] = out[i];
@@ -103,12 +113,13 @@ __global__ void quantize(const T* __restrict__ x, const float* __restrict__ part
 }
 
 /// (rows, columns) of single bytes to (columns, rows); both are multiples of 16.
-__global__ void transpose(const unsigned char* __restrict__ values, unsigned char* __restrict__ transposed, long long rows,
-                          long long columns) {
+__global__ void transpose(const unsigned char* __restrict__ values, unsigned char* __restrict__ transposed,
+                          long long rows, long long columns) {
   __shared__ unsigned int tile[kTileColumns * kStride / 4];
   unsigned char* bytes = reinterpret_cast<unsigned char*>(tile);
   const long long across = (columns + kTileColumns - 1) / kTileColumns;
-  const long long first_row = blockIdx.x / across * kTileRows, first_column = blockIdx.x % across * kTileColumns;
+  const long long first_row = blockIdx.x / across * kTileRows,
+                  first_column = blockIdx.x % across * kTileColumns;
   constexpr int kPacks = kTileColumns / 8;
   for (int pack = static_cast<int>(threadIdx.x); pack < kTileRows * kPacks; pack += kThreads) {
     const int row = pack / kPacks, column = pack % kPacks * 8;

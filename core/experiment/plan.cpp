@@ -1,0 +1,170 @@
+#include "experiment/plan.h"
+
+#include <algorithm>
+
+#include "optrush/error.h"
+#include "spec/spec_json.h"
+
+namespace optrush {
+namespace {
+/// Ranks divide the batch of a step by what one of them makes of it.
+TrainSpec problem_from_json(const Json& json) {
+  TrainSpec train = train_from_json(json, {});
+  int64_t of_a_rank = 0;
+  if (__builtin_mul_overflow(train.micro_batch, train.accumulation, &of_a_rank) || of_a_rank < 1 ||
+      train.global_batch < of_a_rank || train.global_batch % of_a_rank != 0)
+    throw Error("'global_batch' of 'problem' must be a multiple of micro_batch times accumulation, but is " +
+                std::to_string(train.global_batch));
+  // Of data ranks at least, where an earlier build did not write it.
+  if (!json.contains("world_size")) train.world_size = train.global_batch / of_a_rank;
+  return train;
+}
+
+/// A field that must be a table, as it is.
+template <class T>
+typename Record<T>::Field table(const char* name, Json T::*member, FieldUse use) {
+  use.schema = {{"type", "object"}};
+  return {name, std::move(use),
+          [=](T& object, const Json& json) {
+            if (!json.is_object()) throw Error("field '" + std::string(name) + "' must be a table");
+            object.*member = json;
+          },
+          [=](const T& object) { return object.*member; }};
+}
+}  // namespace
+
+static const Record<PlannedSlot::Wrap>& record_of(const PlannedSlot::Wrap*) {
+  using W = PlannedSlot::Wrap;
+  static const auto record = Record<W>("a wrap")
+                                 .field("phase", &W::phase, {.required = true})
+                                 .field("plugin", &W::plugin, {.required = true});
+  return record;
+}
+
+static const Record<PlannedSlot>& record_of(const PlannedSlot*) {
+  using S = PlannedSlot;
+  static const auto record = Record<S>("a slot")
+                                 .open()
+                                 .field("slot", &S::slot, {.required = true})
+                                 .field("base", &S::base, {.required = true})
+                                 .field("wraps", &S::wraps, {});
+  return record;
+}
+
+static const Record<PlannedParameters>& record_of(const PlannedParameters*) {
+  using P = PlannedParameters;
+  static const auto record = Record<P>("the parameters")
+                                 .open()
+                                 .field("count", &P::count, {})
+                                 .field("trainable", &P::trainable, {})
+                                 .field("bytes", &P::bytes, {});
+  return record;
+}
+
+static const Record<PlannedFlops>& record_of(const PlannedFlops*) {
+  using F = PlannedFlops;
+  static const auto record = Record<F>("the FLOPs of a token")
+                                 .open()
+                                 .field("mfu", &F::mfu, {.nullable = true})
+                                 .field("mfu_causal", &F::mfu_causal, {.nullable = true});
+  return record;
+}
+
+static const Record<OperatorWork::Pass>& record_of(const OperatorWork::Pass*) {
+  using P = OperatorWork::Pass;
+  static const auto record = Record<P>("the work of a pass")
+                                 .open()
+                                 .field("bytes", &P::bytes, {.required = true})
+                                 .field("flops", &P::flops, {.required = true});
+  return record;
+}
+
+static const Record<OperatorWork>& record_of(const OperatorWork*) {
+  using W = OperatorWork;
+  static const auto record = Record<W>("the work of an operator")
+                                 .open()
+                                 .field("forward", &W::forward, {.required = true})
+                                 .field("backward", &W::backward, {.required = true});
+  return record;
+}
+
+const Record<MeshDimension>& record_of(const MeshDimension*) {
+  using D = MeshDimension;
+  static const auto record =
+      Record<D>("a dimension of the mesh")
+          .field("dim", &D::name, {.required = true})
+          .field("size", &D::size, {.required = true, .schema = {{"minimum", 1}}})
+          .then([](D& dimension) {
+            constexpr int64_t kMost = 1'000'000;
+            if (dimension.size < 1 || dimension.size > kMost)
+              throw Error("a dimension of the mesh of " + std::to_string(dimension.size) + " ranks");
+          });
+  return record;
+}
+
+const Record<UsedPlugin>& record_of(const UsedPlugin*) {
+  using P = UsedPlugin;
+  static const auto record =
+      Record<P>("a plugin")
+          .open()
+          .field("name", &P::name, {.required = true})
+          .field("version", &P::version, {})
+          .field("file", &P::file, {})
+          .field("sha256", &P::sha256, {})
+          .custom({"effect",
+                   {.required = true, .schema = {{"type", "string"}, {"enum", effect_names()}}},
+                   [](P& plugin, const Json& json) {
+                     plugin.effect = effect_from_string(record::taken<std::string>(json, "effect"), {});
+                   },
+                   [](const P& plugin) { return std::string(to_string(plugin.effect)); }})
+          .custom(table("options", &P::options, {.required = true}));
+  return record;
+}
+
+/// In the order in which a worker writes them.
+const Record<Plan>& record_of(const Plan*) {
+  using P = Plan;
+  static const auto record =
+      Record<P>("a plan")
+          .open()
+          .custom({"schema_version", {}, [](P&, const Json&) {}, [](const P&) -> Json { return 1; }})
+          .custom({"problem",
+                   {.doc = "train of the spec, with what plugins made of it", .required = true},
+                   [](P& plan, const Json& json) { plan.problem = problem_from_json(json); },
+                   [](const P& plan) { return to_json(plan.problem); }})
+          .field("model_kind", &P::model_kind, {})
+          .custom(table("model", &P::model, {.required = true}))
+          .field("data", &P::data, {})
+          .field("plugins", &P::plugins, {.required = true})
+          .field("slots", &P::slots, {})
+          .field("activations", &P::activations, {})
+          .field("parameters", &P::parameters, {.left_out = true})
+          .field("notes", &P::notes, {})
+          .field("flops_per_token", &P::flops_per_token, {.left_out = true})
+          .field("mesh", &P::mesh, {.left_out = true})
+          .field("work", &P::work, {.nullable = true, .left_out = true})
+          .field("memory", &P::memory, {.nullable = true})
+          .field("costs", &P::costs, {.nullable = true})
+          .field("no_forecast", &P::no_forecast, {.left_out = true});
+  return record;
+}
+
+bool Plan::uses(Effect effect) const {
+  return std::ranges::any_of(plugins, [&](const UsedPlugin& plugin) { return plugin.effect == effect; });
+}
+
+Plan plan_from_json(const Json& json, const std::string& where) {
+  try {
+    return record_of(static_cast<const Plan*>(nullptr)).read(json);
+  } catch (const Error& e) {
+    throw e.at(where);
+  }
+}
+
+std::optional<Plan> optional_plan_from_json(const Json& json, const std::string& where) {
+  return json.is_null() ? std::nullopt : std::optional(plan_from_json(json, where));
+}
+
+Json to_json(const Plan& plan) { return record_of(&plan).write(plan); }
+Json to_json(const std::optional<Plan>& plan) { return plan ? to_json(*plan) : Json(); }
+}  // namespace optrush
