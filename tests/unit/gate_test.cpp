@@ -291,5 +291,31 @@ TEST(GateVerdict, ATrainingThatDivergesIsNotExcusedByItsOwnScatter) {
   EXPECT_TRUE(judge(falling(), {.own = {noisy}, .base = slope(12, -1e-4)}).passed)
       << "it may scatter by itself, as dropout does";
 }
+/// 30 losses that halve from 4 on, down to `last`.
+Curve memorized(double last) {
+  std::vector<double> values;
+  for (int step = 0; step < 30; ++step) values.push_back(std::max(last, 4 * std::pow(0.5, step)));
+  return losses(values);
+}
+
+TEST(GateVerdict, OneBatchHasToBeLearnedByHeart) {
+  GateCheck check;
+  check.overfit = 0.1;
+  EXPECT_TRUE(judge(check, {{memorized(0.05)}, {}, {}}).passed);
+  const auto verdict = judge(check, {{memorized(0.05), memorized(0.2)}, {}, {}});
+  EXPECT_FALSE(verdict.passed) << "every round counts";
+  EXPECT_THAT(verdict.message, AllOf(HasSubstr("0.2 after 30 steps"), HasSubstr("less than 0.1")));
+  EXPECT_FALSE(judge(check, {{memorized(0.1)}, {}, {}}).passed) << "below it, not at it";
+}
+
+TEST(GateVerdict, LossesNearZeroAreNotHeldAgainstEachOther) {
+  GateCheck check = compared(1e-4);
+  Curve subject = memorized(0.05), reference = memorized(0.05);
+  for (size_t step = kLossSteps; step < 30; ++step) subject.losses[step] += 3;
+  EXPECT_FALSE(judge(check, {{subject}, {}, {reference}}).passed);
+  check.overfit = 0.1;
+  subject.losses.back() = 0.05;
+  EXPECT_TRUE(judge(check, {{subject}, {}, {reference}}).passed);
+}
 }  // namespace
 }  // namespace optrush

@@ -217,7 +217,7 @@ TEST_F(Choice, ProgramsThatSaySo) {
 }
 
 TEST_F(Choice, WhatIsNotForeseenIsMeasuredFirst) {
-  const Json unpredicted = Plan{};
+  const Plan unpredicted;
   EXPECT_THAT(chosen({plan(1e9), plan(1e9), unpredicted}), ElementsAre("0", "1"));
   measured_ = {{2, 2e9}};
   EXPECT_THAT(chosen({plan(1e9), plan(1e9), unpredicted}), ElementsAre("0", "1", "2"));
