@@ -2,7 +2,7 @@
 --
 -- The stack of the host beside transformers + SDPA + fused AdamW + torch.compile, with the default malloc and with
 -- jemalloc: the same initial values, tokens and threads, in the same rounds. Both sides run bf16 autocast, and bf16
--- weights with fp32 masters, on a GPU and on a CPU whose matmuls are faster in bf16, else fp32; --arg precision decides.
+-- weights with fp32 masters, on a GPU and on a CPU with faster matmuls in bf16, else fp32; --arg precision sets it.
 -- Attention is what LibTorch chooses on both sides: cuDNN's kernel on sm_90. On a CPU the model is a Llama that
 -- fills two cores; on a GPU it has the blocks of Llama 3.2 1B, four of them in the short form and all sixteen in the
 -- full one, and the base is in bf16 with fused attention, without which the full form takes 92 GiB.

@@ -22,7 +22,7 @@ TrainSpec problem_from_json(const Json& json) {
 
 /// A field that must be a table, as it is.
 template <class T>
-typename Record<T>::Field table(const char* name, Json T::*member, FieldUse use) {
+typename Record<T>::Field json_object(const char* name, Json T::*member, FieldUse use) {
   use.schema = {{"type", "object"}};
   return {name, std::move(use),
           [=](T& object, const Json& json) {
@@ -108,17 +108,31 @@ const Record<UsedPlugin>& record_of(const UsedPlugin*) {
       Record<P>("a plugin")
           .open()
           .field("name", &P::name, {.required = true})
-          .field("version", &P::version, {})
-          .field("file", &P::file, {})
-          .field("sha256", &P::sha256, {})
+          .field("version", &P::version, {.required = true})
+          .field("file", &P::file, {.required = true})
+          .field("sha256", &P::sha256, {.required = true})
           .custom({"effect",
-                   {.required = true, .schema = {{"type", "string"}, {"enum", effect_names()}}},
+                   {.schema = {{"type", "string"}, {"enum", effect_names()}}},
                    [](P& plugin, const Json& json) {
                      plugin.effect = effect_from_string(record::taken<std::string>(json, "effect"), {});
                    },
                    [](const P& plugin) { return std::string(to_string(plugin.effect)); }})
-          .custom(table("options", &P::options, {.required = true}));
+          .custom(json_object("options", &P::options, {}));
   return record;
+}
+
+/// The gate compares by effects, so each plugin of a plan says its own.
+static Record<Plan>::Field plugins_field() {
+  return {"plugins",
+          {.required = true, .schema = record::described<std::vector<UsedPlugin>>(false)},
+          [](Plan& plan, const Json& json) {
+            plan.plugins = record::taken<std::vector<UsedPlugin>>(json, "plugins");
+            for (const Json& plugin : json)
+              for (const char* field : {"effect", "options"})
+                if (!plugin.contains(field))
+                  throw Error("field '" + std::string(field) + "' is missing in a plugin of a plan");
+          },
+          [](const Plan& plan) { return record::written(plan.plugins, false); }};
 }
 
 /// In the order in which a worker writes them.
@@ -133,9 +147,9 @@ const Record<Plan>& record_of(const Plan*) {
                    [](P& plan, const Json& json) { plan.problem = problem_from_json(json); },
                    [](const P& plan) { return to_json(plan.problem); }})
           .field("model_kind", &P::model_kind, {})
-          .custom(table("model", &P::model, {.required = true}))
+          .custom(json_object("model", &P::model, {.required = true}))
           .field("data", &P::data, {})
-          .field("plugins", &P::plugins, {.required = true})
+          .custom(plugins_field())
           .field("slots", &P::slots, {})
           .field("activations", &P::activations, {})
           .field("parameters", &P::parameters, {.left_out = true})

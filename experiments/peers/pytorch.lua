@@ -4,7 +4,7 @@
 --   pytorch { name = "torch.compile", with = { "bf16", "sdpa", "fused" }, compile = "default", jemalloc = true }
 --   pytorch { name = "FSDP2", by = "fsdp", with = { "sdpa", "fused" } }
 --
---   with      any of "bf16" (autocast), "sdpa", "fused" (AdamW), and of one rank "muon" and "bf16_weights" (parameters in
+--   with      any of "bf16" (autocast), "sdpa", "fused" (AdamW), and on one rank "muon" and "bf16_weights" (weights in
 --             bf16, which AdamW updates from masters in fp32); none: what the naive base does
 --   by        of several ranks: "ddp" (DistributedDataParallel), "fsdp" (fully_shard), "tp" (parallelize_module), "pp"
 --             (PipelineStage) or "cp" (context_parallel, on GPUs), over the backend of ours, with the ranks and the

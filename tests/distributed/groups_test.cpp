@@ -79,6 +79,7 @@ Json lonely(const Ranks& given, const Json& arguments) {
   Ranks ranks = given;
   ranks.timeout = std::chrono::seconds(2);
   Connected connected(ranks);
+  connected.world->all_reduce(at::ones({4})).wait();  // both are connected
   if (ranks.rank == 1) {
     if (arguments == "late") std::this_thread::sleep_for(std::chrono::seconds(5));
     return {};

@@ -212,7 +212,7 @@ TEST(CompileTrace, ARawKernelInAPairIsRefusedByName) {
     Blocks({}, hidden).trace(0);
     FAIL() << "a raw kernel was traced";
   } catch (const Error& e) {
-    EXPECT_NE(std::string(e.what()).find("operator 'raw' can't be traced"), std::string::npos) << e.what();
+    EXPECT_NE(std::string(e.what()).find("operator 'raw' cannot be traced"), std::string::npos) << e.what();
   }
 }
 

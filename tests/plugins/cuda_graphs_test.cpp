@@ -83,7 +83,7 @@ TEST(CudaGraphs, RefusePackedDocumentsAndPairsOfAnswersByName) {
 TEST(CudaGraphs, NeedWarmupStepsBeforeTheRecordedOne) {
   RunSpec spec = spec_with({{"fused_adamw", Json::object()}});
   spec.train.warmup = 2;
-  EXPECT_NE(error_of([&] { Trained{spec}; }).find("there are 2"), std::string::npos);
+  EXPECT_NE(error_of([&] { Trained{spec}; }).find("train.warmup is 2"), std::string::npos);
 }
 
 /// A step of given batches that runs nothing.

@@ -181,7 +181,7 @@ TEST(FusedKernels, AnotherTypeOrDeviceIsRefusedByName) {
   const Tensor nowhere = at::ones({2, 4}, at::kMeta);
   EXPECT_NE(error_of([&] {
               fused::swiglu().forward({nowhere, nowhere});
-            }).find("not of meta"),
+            }).find("not on meta"),
             std::string::npos);
   const Tensor odd = at::ones({1, 1, 2, 5});
   EXPECT_NE(error_of([&] {

@@ -221,7 +221,7 @@ TEST_F(Data, TokenFileErrorsNameTheFile) {
   EXPECT_THAT(open(with(8, 2)), HasSubstr("version 2"));
   EXPECT_THAT(open(with(12, 3)), HasSubstr("2 or 4"));
   EXPECT_THAT(open(with(16, 0)), HasSubstr("vocab_size of 0"));
-  EXPECT_THAT(open(with(24, 9)), HasSubstr("announces 9 tokens"));
+  EXPECT_THAT(open(with(24, 9)), HasSubstr("should have 9 tokens"));
   EXPECT_THAT(open(good + "x"), HasSubstr("17 bytes follow"));
   EXPECT_THAT(open(good, 9, 9), HasSubstr("has 8 tokens, but one sample needs 9"));
   EXPECT_THAT(open(good, 8), AllOf(HasSubstr("tokens up to 8"), HasSubstr("at least 9")));

@@ -26,7 +26,7 @@ TEST(Needs, EveryUnmetOneIsNamedWithItsReason) {
 }
 
 TEST(Needs, AnOlderGpuIsNotEnough) {
-  EXPECT_EQ(unmet_needs({"sm_100"}, kEverything), "needs a GPU of sm_100 or newer: this one is sm_90");
+  EXPECT_EQ(unmet_needs({"sm_100"}, kEverything), "needs a GPU of sm_100 or newer: this GPU is sm_90");
   EXPECT_EQ(unmet_needs({"sm_90"}, {"no NVIDIA driver", "", "", 0}),
             "needs a GPU of sm_90: no NVIDIA driver");
 }

@@ -80,7 +80,7 @@ TEST_F(DocumentsTest, ALossIsTakenOnTheSpansThatAreNamed) {
                 ::testing::AllOf(HasSubstr("data.jsonl:1"), HasSubstr(what)));
   };
   refused(R"("trained": 2)", "must be a list");
-  refused(R"("trained": [[1, 4]])", "has [1,4] and the document 3 tokens");
+  refused(R"("trained": [[1, 4]])", "has [1,4] but the document has 3 tokens");
   refused(R"("trained": [[2]])", "has [2], which is not a pair");
   refused(R"("trained": [[-1, 2]])", "has [-1,2]");
   refused(R"("trained": [[2, 2]])", "which is empty");

@@ -225,9 +225,9 @@ TEST_F(HuggingFace, RefusesRotarySettingsByTheirPlace) {
   nested["original_max_position_embeddings"] = 32;
   const std::vector<std::pair<Json, std::string>> cases = {
       {{{"rope_theta", 1e4}, {"rope_parameters", {{"rope_theta", 5e5}}}},
-       "'rope_parameters.rope_theta' is 500000.0, and 'rope_theta' is 10000.0"},
+       "'rope_parameters.rope_theta' is 500000.0, but 'rope_theta' is 10000.0"},
       {{{"rope_scaling", nested}, {"original_max_position_embeddings", 64}},
-       "'rope_scaling.original_max_position_embeddings' is 32, and 'original_max_position_embeddings' is 64"},
+       "'rope_scaling.original_max_position_embeddings' is 32, but 'original_max_position_embeddings' is 64"},
       {{{"rope_scaling", {{"type", "linear"}, {"rope_type", "llama3"}}}}, "rope_scaling.type"},
       {{{"rope_scaling", {{"rope_type", "yarn"}, {"factor", 4.0}}}}, "'rope_scaling.rope_type' is \"yarn\""},
       {{{"rope_parameters", {{"rope_type", "longrope"}}}}, "'rope_parameters.rope_type' is \"longrope\""},

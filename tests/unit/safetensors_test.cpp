@@ -87,7 +87,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"UnknownDtype", file_of("{\"a\":" + entry("F33", "[1]", "[0,4]") + "}", "1234"),
                 "dtype \"F33\""},
         Refusal{"DtypeNotRead", file_of("{\"a\":" + entry("F4", "[4]", "[0,4]") + "}", "1234"),
-                "one of: F64, F32, F16, BF16, F8_E4M3"},
+                "supported: F64, F32, F16, BF16, F8_E4M3"},
         Refusal{"ShapeNoList", file_of("{\"a\":" + entry("F32", "1", "[0,4]") + "}", "1234"),
                 "shape that is not a list"},
         Refusal{"ShapeNegative", file_of("{\"a\":" + entry("F32", "[-1]", "[0,4]") + "}", "1234"),

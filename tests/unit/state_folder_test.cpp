@@ -110,12 +110,12 @@ TEST_F(StateFolderTest, DamageIsNamedWithItsFile) {
   const std::pair<const char*, const char*> wrong[] = {
       {"[]", "index of the state is"},
       {R"({"t": {}})", "invalid entry 't'"},
-      {R"({"t": {"key": "w", "shape": [-1], "boxes": []}})", "has a shape [-1]"},
+      {R"({"t": {"key": "w", "shape": [-1], "boxes": []}})", "invalid shape [-1]"},
       {R"({"t": {"key": "w", "shape": [9000000000000000000, 9], "boxes": []}})", "invalid shape"},
       {R"({"t": {"key": "w", "shape": [12], "boxes": [[[0, 13]]]}})", "invalid box"},
       {R"({"t": {"key": "w", "shape": [12], "boxes": [[[5, 4]]]}})", "invalid box"},
       {R"({"t": {"key": "w", "shape": [12], "boxes": [[]]}})", "invalid box"},
-      {R"({"t": {"key": "w", "shape": [12], "boxes": [[[0, 11]]]}})", "its boxes 11 elements"},
+      {R"({"t": {"key": "w", "shape": [12], "boxes": [[[0, 11]]]}})", "its boxes have 11 elements"},
       {R"({"u": {"key": "w", "shape": [12], "boxes": [[[0, 12]]]}})", "no tensor is named 'u'"},
   };
   for (const auto& [index, part] : wrong)

@@ -199,7 +199,7 @@ void add_ends(const Analysis& a, Clauses& clauses) {
   }
 }
 
-/// "with fsdp, 4 ranks train 3.50x as many tokens/s as 1 (weak scaling, 88 % efficient)"
+/// "with sharding, 4 ranks train 3.50x as many tokens/s as 1 (weak scaling, 88 % efficient)"
 void add_scaling_of_ranks(const Analysis& a, Clauses& clauses) {
   Sentences sentences;
   add_scaling(a, sentences);

@@ -367,7 +367,7 @@ TEST_F(Controller, TimeLimitIsTheSpecs) {
   e.parts[0].rungs[0].settings = {{"timeout_s", 3}};
   EXPECT_FALSE(run(e).all_ok);
   EXPECT_EQ(status("01-hang-r1"), "timeout");
-  EXPECT_THAT(reason("01-hang-r1"), HasSubstr("no end within 3.0 s"));
+  EXPECT_THAT(reason("01-hang-r1"), HasSubstr("did not end within 3.0 s"));
   EXPECT_EQ(status("02-good-r1"), "ok");
   EXPECT_TRUE(testing::ends(read_json(report() / "runs/01-hang-r1/child.json").get<pid_t>()));
 }

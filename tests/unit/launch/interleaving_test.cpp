@@ -383,7 +383,7 @@ TEST_F(Interleaving, AHangIsATimeout) {
   e.parts[0].rungs[0].settings = {{"timeout_s", 1.5}};
   EXPECT_FALSE(run(e).all_ok);
   EXPECT_EQ(status("01-turnhang-r1"), "timeout");
-  EXPECT_THAT(reason("01-turnhang-r1"), HasSubstr("no end within 1.5 s"));
+  EXPECT_THAT(reason("01-turnhang-r1"), HasSubstr("did not end within 1.5 s"));
   EXPECT_EQ(status("02-b-r1"), "ok");
 }
 

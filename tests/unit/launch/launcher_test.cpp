@@ -73,7 +73,7 @@ TEST(Launcher, WhatMakesNoSenseIsNamed) {
   EXPECT_THAT(error_of([] {
                 of({{"RANK", "0"}, {"WORLD_SIZE", "2"}});
               }),
-              HasSubstr("LOCAL_WORLD_SIZE is not set, though torchrun"));
+              HasSubstr("LOCAL_WORLD_SIZE is not set, but torchrun"));
 }
 
 const Variables kMpirun = {{"OMPI_COMM_WORLD_RANK", "1"},

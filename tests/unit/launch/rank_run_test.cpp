@@ -131,7 +131,7 @@ TEST_F(RankRun, TheTimeLimitIsTheSpecs) {
   e.parts[0].rungs[0].settings["timeout_s"] = 1;
   run(e);
   EXPECT_EQ(status("01-slow-r1"), "timeout");
-  EXPECT_THAT(reason("01-slow-r1"), HasSubstr("no end within 1.0 s"));
+  EXPECT_THAT(reason("01-slow-r1"), HasSubstr("did not end within 1.0 s"));
   expect_all_ended("01-slow-r1");
 }
 

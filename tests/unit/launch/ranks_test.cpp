@@ -223,7 +223,8 @@ TEST_F(Ranks, TheTimeLimitIsThatOfTheWholeRun) {
   const auto end = watch({{std::nullopt, {}, true, true, 3}, {std::nullopt, {}, true, true, 2}}, limits);
   EXPECT_EQ(end.kind, Kind::timed_out);
   EXPECT_EQ(end.rank, 1);
-  EXPECT_THAT(concluded(end).at("reason").get<std::string>(), StartsWith("rank 1 (host h): no end within"));
+  EXPECT_THAT(concluded(end).at("reason").get<std::string>(),
+              StartsWith("rank 1 (host h): did not end within"));
 }
 
 TEST_F(Ranks, NobodyLingersAfterRank0) {
