@@ -199,7 +199,7 @@ TEST(Rendezvous, SaysThatAPortIsTaken) {
   holder.meet_at("127.0.0.1:" + std::to_string(free_port()));
   const auto held = rendezvous(holder, "test");
   const Json got = pool().run("taken_port", 1, holder.port).front();
-  EXPECT_THAT(got.value("error", "none"), HasSubstr("port " + std::to_string(holder.port) + " is taken"));
+  EXPECT_THAT(got.value("error", "none"), HasSubstr("port " + std::to_string(holder.port) + " is in use"));
   EXPECT_THAT(got.value("error", "none"), HasSubstr("EADDRINUSE")) << "by which the controller knows it";
 }
 

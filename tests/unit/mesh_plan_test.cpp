@@ -324,14 +324,14 @@ TEST(MeshTable, IsStable) {
   const std::string text = plan_text(plan, "nano", 2, TableForm::text);
   EXPECT_EQ(
       text.substr(0, text.find("Assumptions")),
-      R"(nano (107,328 parameters) on 4 x boxes: 8 sequences of 64 tokens a step, bf16. A prediction, not a measurement.
+      R"(nano (107,328 parameters) on 4 x boxes: 8 sequences of 64 tokens per step, bf16. A prediction, not a measurement.
 
-mesh        sharding  micro-batches  chunks  recomputed    memory  a device sends in a step              bubble  exposed    step  tokens/s a device  MFU
-pp 2, dp 2  stage 1   1 x 4               1  none        1.08 MiB  dp 181 KiB node, pp 96.0 KiB network    10 %     48 %  259 µs            494,577    —
-pp 2, dp 2  stage 2   1 x 4               1  none        1.14 MiB  dp 544 KiB node, pp 96.0 KiB network    10 %     48 %  259 µs            494,577    —
+mesh        sharding  micro-batches  chunks  recomputed    memory  sent per device and step              bubble  exposed    step  tokens/s per device  MFU
+pp 2, dp 2  stage 1   1 x 4               1  none        1.08 MiB  dp 181 KiB node, pp 96.0 KiB network    10 %     48 %  259 µs              494,577    —
+pp 2, dp 2  stage 2   1 x 4               1  none        1.14 MiB  dp 544 KiB node, pp 96.0 KiB network    10 %     48 %  259 µs              494,577    —
 
 - 37 more configurations fit (--top)
-- 1 mesh can't be: pp has more parts than the 2 blocks
+- 1 mesh impossible: pp has more parts than the 2 blocks
 
 )");
 }
