@@ -94,7 +94,9 @@ class Trainer {
       if (measured) watch_.after(i - stretch.measured, stretch.timed());
       after_step(i + 1, stretch);
     }
-    return result(stretch);
+    if (!ended_) return result(stretch);
+    record_.add_to(*ended_);
+    return *ended_;
   }
 
   /// The runs of the gate only show whether a technique is correct.
@@ -150,9 +152,8 @@ class Trainer {
   void save_state(int64_t done, const Stretch& stretch) {
     between_steps("saving", [&] {
       record_.add_saved(save(*saving_, done, [&](const SavedPoint& saved) {
-        std::optional<RunResult> end;
-        if (done == stretch.end) end = result(stretch);
-        return history_.beside_state(record_, measurement_, saved, end);
+        if (done == stretch.end) ended_ = result(stretch);
+        return history_.beside_state(record_, measurement_, saved, ended_);
       }));
     });
   }
@@ -247,6 +248,7 @@ class Trainer {
   std::optional<Saving> saving_, saving_best_;
   std::optional<StopRequest> stop_;  ///< of a run that goes on from its state
   std::vector<SampledText> sample_;
+  std::optional<RunResult> ended_;  ///< as it lies beside the state that the last step left
 };
 }  // namespace
 

@@ -133,7 +133,7 @@ def cut_once():
         assert all(after[step] == before[step] for step in range(state)), name
     report = (work / "reports/long/cut/report.md").read_text()
     assert "it was interrupted and continued from its saved state" in report, report
-    assert "continues from" not in run("cut", "--resume")
+    assert "continues from its state" not in run("cut", "--resume")
 
 
 def killed_again_and_again():
@@ -208,7 +208,7 @@ def out_of_time():
     state = state_of("late", name)
     assert max(line["step"] for line in lines("late", name) if line["event"] == "step") + 1 == state, state
     more = ("--only", "base", "--set", "train.steps=1000000", "--set", "timeout=3")
-    assert "continues from" not in run("late", *more, "--resume", code=1)
+    assert "continues from its state" not in run("late", *more, "--resume", code=1)
     assert f"continues from its state before step {state}" in run("late", *more, "--resume", "--retry", code=1)
 
 
@@ -258,7 +258,7 @@ def not_its_own():
 
     cut("other")
     text = run("other", "--only", "base", "--resume", "--set", "train.lr=2e-3")
-    assert "continues from" not in text, text
+    assert "continues from its state" not in text, text
     assert len(result_of("other", name)["steps"]) == STEPS + WARMUP
 
     cut("changed")
