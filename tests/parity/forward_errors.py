@@ -65,7 +65,7 @@ def add(weights):
 
 # (what is spoiled, arguments, exit code, words of the message)
 CASES = [
-    (lambda f: f.write_tokens(torch.full((1, 5), 97)), [], 1, ["tokens from 97 to 97", "from 0 to 96"]),
+    (lambda f: f.write_tokens(torch.full((1, 5), 97)), [], 1, ["tokens from 97 to 97", "are 0 to 96"]),
     (lambda f: f.write_tokens(torch.full((1, 5), -1)), [], 1, ["tokens from -1"]),
     (lambda f: f.write_tokens(torch.ones(1, 5)), [], 1, ["must be int64", "in.safetensors"]),
     (lambda f: f.write_tokens(torch.arange(5)), [], 1, ["shape (B, S)"]),
