@@ -42,10 +42,10 @@ FAILURES = {  # plugin: what its failed cases must say, by kind
     "crashes_in_backward": {"alone": "SIGSEGV", "gradient": "SIGSEGV"},
     "forgets_its_momentum": {"resume": "trains differently: the loss of step 2"},
     "hangs_in_slot": {"alone": "timeout: no end within", "gradient": "timeout"},
-    "hides_in_fewer_bits": {"gradient": "the pair 'same' has a wrong backward"},
+    "hides_in_fewer_bits": {"gradient": "operator 'same' has a wrong backward"},
     "not_exact": {"alone": "0.0e+00 allowed"},
     "throws_in_slot": {"alone": "plugin 'throws_in_slot' in slot 'linear'", "gradient": "throws in a linear"},
-    "wrong_backward": {"gradient": "the pair 'qk_norm' has a wrong backward: input 0"},
+    "wrong_backward": {"gradient": "operator 'qk_norm' has a wrong backward: input 0"},
     "wrong_gradient_norm": {"alone": "the gradient norm of step 0", "gradient": "is wrong: in one direction"},
 }
 
