@@ -174,7 +174,7 @@ with tempfile.TemporaryDirectory() as folder:
     result = json.loads((work / "failed/result.json").read_text())
     (work / "failed/result.json").write_text(json.dumps(result | {"status": "failed", "reason": "the loss is nan"}))
     said = optrush(work, "weights", work / "failed", work / "failed-weights", code=1)
-    assert "is failed: the loss is nan" in said and "after 7 steps" in said and "failed/state" in said, said
+    assert "is failed: the loss is nan" in said and "from step 7" in said and "failed/state" in said, said
     assert not (work / "failed-weights").exists()
     optrush(work, "weights", work / "failed/state", work / "failed-weights")
 
