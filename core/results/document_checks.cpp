@@ -2,7 +2,6 @@
 
 #include "optrush/error.h"
 #include "optrush/options.h"
-#include "spec/spec_json.h"
 #include "spec/value.h"
 
 namespace optrush {
@@ -21,7 +20,6 @@ class DocumentPart {
     if (it == json_.end()) throw Error(named(key) + " is missing", {}, where_);
     return *it;
   }
-  DocumentPart part(const char* key) const { return {at(key), named(key), where_}; }
   /// Each has to be there, in this type.
   void need(const char* type, std::initializer_list<const char*> keys) const {
     for (const char* key : keys) checked({.type = type}, at(key), named(key), where_);
@@ -31,24 +29,17 @@ class DocumentPart {
     for (const char* key : keys)
       if (has(key)) need(type, {key});
   }
-  void need_all(const char* type) const {
-    for (const auto& [key, value] : json_.items()) checked({.type = type}, value, named(key.c_str()), where_);
-  }
-  void need_one_of(const char* key, const std::vector<std::string>& choices) const {
-    checked({.type = "string", .choices = choices}, at(key), named(key), where_);
-  }
-  std::vector<DocumentPart> tables(const char* key) const { return tables_of(at(key), named(key), where_); }
-  static std::vector<DocumentPart> tables_of(const Json& list, const std::string& subject,
-                                             const std::string& where) {
-    if (!list.is_array()) throw Error(subject + " must be a list, but is " + shown(list), {}, where);
+  std::vector<DocumentPart> tables(const char* key) const {
+    const Json& list = at(key);
+    if (!list.is_array()) throw Error(named(key) + " must be a list, but is " + shown(list), {}, where_);
     std::vector<DocumentPart> parts;
-    for (const Json& item : list) parts.emplace_back(item, "an entry of " + subject, where);
+    for (const Json& item : list) parts.emplace_back(item, "an entry of " + named(key), where_);
     return parts;
   }
 
+ private:
   std::string named(const char* key) const { return "'" + std::string(key) + "' of " + subject_; }
 
- private:
   const Json& json_;
   std::string subject_;
   const std::string& where_;

@@ -14,7 +14,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-HERE, BUILD = Path(__file__).parent, Path(os.environ["OPTRUSH_BUILD_DIR"])
+from on_stand_in import BUILD, HERE, assert_no_faults, on_stand_in
+
 SELECTED = {"sm_90": ["bf16 weights"], "sm_80": ["fused loss"]}
 SHARED = {"sm_80": 163 << 10, "sm_90": 227 << 10}  # bytes of a block
 MOST_REGISTERS = 255
@@ -31,15 +32,13 @@ def inside(out, by_value, words):
     return ran.returncode
 
 
-def on_stand_in(arch, out, by_value, words):
-    command = [sys.executable, HERE / "on_fake_cuda.py", "--arch", arch, "--report", out / "counts.jsonl", "--trace", out / "trace", "--",
-               sys.executable, __file__, "--inside", out, by_value, *words]
+def train(arch, out, by_value, words):
+    counts = out / "counts.jsonl"
     # The code that calls the kernels is most of what g++ compiles for a small unit.
-    environment = {**os.environ, "AOT_INDUCTOR_COMPILE_WRAPPER_OPT_LEVEL": "O0"}
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, env=environment)
+    done = on_stand_in(counts, sys.executable, __file__, "--inside", out, by_value, *words, arch=arch, trace=out / "trace",
+                       environment={"AOT_INDUCTOR_COMPILE_WRAPPER_OPT_LEVEL": "O0"})
     assert done.returncode == 0, done.stdout + done.stderr
-    faults = [line["faults"] for line in map(json.loads, (out / "counts.jsonl").read_text().splitlines()) if line["faults"]]
-    assert not faults, faults
+    assert_no_faults(counts)
 
 
 def every_stack_trained(out, stacks):
@@ -88,7 +87,7 @@ def compiled(arch, stacks, width="small"):
     only = [word for stack in stacks for word in ("--only", f"{stack} + compile")]
     with tempfile.TemporaryDirectory() as scratch:
         out, by_value = Path(scratch), width == "small"
-        on_stand_in(arch, out, by_value, ["--arg", f"width={width}", *only])
+        train(arch, out, by_value, ["--arg", f"width={width}", *only])
         every_stack_trained(out, stacks)
         kernels_fit(arch, out)
         if by_value:

@@ -1,14 +1,11 @@
 """Every way to share a training through the real path on the stand-in: each rank is a process with a device of its own. All train to
 their end, what ranks call fits together, no order deadlocks, and each way makes the calls that it is known by."""
 import json
-import os
-import subprocess
-import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
 
-HERE, BUILD = Path(__file__).parent, Path(os.environ["OPTRUSH_BUILD_DIR"])
+from on_stand_in import HERE, OPTRUSH, assert_no_faults, on_stand_in
 
 
 def calls_of(log):
@@ -25,12 +22,10 @@ def calls_of(log):
 
 def main(folder):
     counts, log = folder / "counts.jsonl", folder / "nccl"
-    command = [sys.executable, HERE / "on_fake_cuda.py", "--devices", "8", "--report", counts, "--", BUILD / "bin/optrush", "run",
-               HERE / "ranks.lua", "--out", folder]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "FAKE_CUDA_NCCL": str(log)})
+    ended = on_stand_in(counts, OPTRUSH, "run", HERE / "ranks.lua", "--out", folder, devices=8,
+                        environment={"FAKE_CUDA_NCCL": str(log)})
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    faults = [line["faults"] for line in map(json.loads, counts.read_text().splitlines()) if line["faults"]]
-    assert not faults, faults
+    assert_no_faults(counts)
 
     report = folder / "ranks/local"
     results = {file.parent.name: json.loads(file.read_text()) for file in report.glob("runs/*-r1/result.json")}

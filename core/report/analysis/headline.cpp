@@ -47,9 +47,8 @@ std::string some_names(const Rows& rows) {
 
 /// " (about 7 more rounds would tell)"
 std::string would_tell(const Verdict& verdict) {
-  const std::string text = describe(verdict);
-  const size_t hint = text.find("; ");
-  return hint == std::string::npos ? "" : " (" + text.substr(hint + 2) + ")";
+  const std::string text = what_would_tell(verdict);
+  return text.empty() ? "" : " (" + text + ")";
 }
 
 std::string name_of(const Comparison& c) { return c.variant == 0 ? "the base" : c.name; }

@@ -62,19 +62,18 @@ Verdict verdict_of(const Ratio& ratio) {
   return {Outcome::undecided, 0, more_rounds(ratio)};
 }
 
+std::string what_would_tell(const Verdict& verdict) {
+  if (verdict.outcome == Outcome::too_few)
+    return "a claim needs " + std::to_string(verdict.more.value_or(0)) + " more";
+  if (verdict.outcome != Outcome::undecided) return "";
+  if (!verdict.more) return "not even " + grouped(kMostUsefulRounds) + " rounds would tell";
+  return "about " + counted(static_cast<int64_t>(*verdict.more), "more round") + " would tell";
+}
+
 std::string describe(const Verdict& verdict) {
-  std::string text(to_string(verdict.outcome));
-  switch (verdict.outcome) {
-    case Outcome::alike:
-      // Rounded up: what is stated has to hold.
-      return text + " above " + fixed(std::max(1.0, std::ceil(verdict.bound * 1000 - 1e-9)) / 10, 1) + " %";
-    case Outcome::undecided:
-      if (!verdict.more) return text + "; not even " + grouped(kMostUsefulRounds) + " rounds would tell";
-      return text + "; about " + counted(static_cast<int64_t>(*verdict.more), "more round") + " would tell";
-    case Outcome::too_few:
-      return text + "; a claim needs " + std::to_string(verdict.more.value_or(0)) + " more";
-    default:
-      return text;
-  }
+  const std::string text(to_string(verdict.outcome)), missing = what_would_tell(verdict);
+  if (verdict.outcome == Outcome::alike)  // rounded up: what is stated has to hold
+    return text + " above " + fixed(std::max(1.0, std::ceil(verdict.bound * 1000 - 1e-9)) / 10, 1) + " %";
+  return missing.empty() ? text : text + "; " + missing;
 }
 }  // namespace optrush
