@@ -102,6 +102,7 @@ TEST_F(CompiledTraining, ALossWithAKernelOfItsOwnStaysEagerUnlessItIsNamed) {
     Trained trained(with_compile(stack, {{"units", units}}));
     const Json result = trained.train();
     EXPECT_EQ(launches(result, "optrush::cross_entropy"), kernels);  // 64 tokens, 20 at a time
+    trained.session().recipe().fire(Event::finished, trained.session());
     const Json notes = trained.session().log().notes();
     EXPECT_NE(notes.dump().find(noted), std::string::npos) << notes;
     const auto got = losses(result);
