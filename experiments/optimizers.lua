@@ -6,6 +6,10 @@
 -- where a model just fits, so that the peak of a step is in the update. Loss curves are held against those of the rung
 -- below. On a CPU decoding costs more than fewer bytes save; a GPU waits for memory here.
 --
+-- Three other optimizers stand beside the fused AdamW: Lion keeps one moment, Adafactor sums of rows and columns, and
+-- Schedule-Free AdamW averages its weights. They are other update rules, so this compares the cost of their steps and
+-- their memory; what their losses are worth, time_to_loss.lua asks.
+--
 --   ./optrush run experiments/optimizers.lua
 --   ./optrush run experiments/optimizers.lua --arg checkpoint=FOLDER
 local rush = require "optrush"
@@ -31,10 +35,17 @@ local exp = rush.experiment {
   plugins = plugins,
 }
 
+local function beside(name, plugin, settings)
+  return rush.rung(name, plugin, {}, { over = "fused AdamW", replace = "fused_adamw", train = settings })
+end
+
 exp:ladder {
   rush.rung("fused AdamW", "fused_adamw"),
   rush.rung("in the backward", "optimizer_in_backward"),
   rush.rung("8-bit AdamW", "adamw_8bit", {}, { replace = "fused_adamw" }),
+  beside("Lion", "lion", { lr = 1e-4 }),
+  beside("Adafactor", "adafactor", { lr = 1e-2 }),
+  beside("Schedule-Free AdamW", "schedule_free"),
 }
 
 exp:run({ within = 0.03, at_most = "6m" }):report()

@@ -11,6 +11,7 @@
 #include "check/library_state.h"
 #include "check/opening.h"
 #include "experiment/gate.h"
+#include "train/evaluated_parameters.h"
 #include "train/state.h"
 #include "train/trainer.h"
 
@@ -22,6 +23,7 @@ Curve steps_of(Session& session) {
 
 SavedState in_memory(Session& session, int64_t next_step) {
   const at::NoGradGuard no_grad;
+  const EvaluatedParameters evaluated(session);
   std::multimap<std::string, StatePiece> pieces;
   for (const StatePiece& piece : state_to_save(session, next_step))
     pieces.emplace(piece.key, StatePiece{piece.key, piece.layout, piece.value.clone()});

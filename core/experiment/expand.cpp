@@ -137,8 +137,10 @@ class Expansion {
         if (&rung != &left_out) stack = on_top(std::move(stack), rung, optional);
       add("without " + left_out.name, "without", top, stack, left_out.where);
     }
-    for (const auto& rung : rungs)
+    for (const auto& rung : rungs) {
       add(rung.name + " alone", "alone", 0, on_top(base_, rung, optional), rung.where);
+      variants_.back().expect = rung.expect;
+    }
     for (const auto& rung : others) beside(rung, top, full);
   }
 

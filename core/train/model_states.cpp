@@ -46,7 +46,8 @@ ModelStateBytes model_state_bytes(Session& session) {
     else
       largest_released = std::max(largest_released, gradient_bytes(shard));
     for (const auto& state : optimizer_state(session, shard))
-      if (state.block > 0) bytes.optimizer_state += static_cast<int64_t>(state.value.nbytes());
+      if (state.block > 0 || state.value.dim() > 0)
+        bytes.optimizer_state += static_cast<int64_t>(state.value.nbytes());
   }
   bytes.gradients += largest_released;
   return bytes;

@@ -18,6 +18,13 @@ bool keeps_more_bits(Session& session, const Shard& shard) {
   return std::ranges::any_of(session.optimizer().state(shard), &OptimizerState::is_parameter);
 }
 
+/// Changes below the last bit are made by chance, and so not lost.
+bool rounds_by_chance(Session& session) {
+  return std::ranges::any_of(session.recipe().optimizer.wraps(), [](const Edit& edit) {
+    return std::ranges::find(edit.traits.offers, "rounds_by_chance") != edit.traits.offers.end();
+  });
+}
+
 /// Evenly spread elements, as a view.
 Tensor sample_of(const Tensor& data) {
   const Tensor flat = data.detach().view(-1);
@@ -34,6 +41,7 @@ std::string percent_text(double share) {
 void MovedElements::before() {
   const at::NoGradGuard no_grad;
   watched_.clear();
+  if (rounds_by_chance(session_)) return;
   for (const Shard& shard : session_.data_parallel().shards()) {
     const auto type = shard.data.scalar_type();
     if (at::elementSize(type) > 2 || !shard.data.is_contiguous() || shard.data.numel() == 0) continue;

@@ -9,6 +9,7 @@
 #include "optrush/error.h"
 #include "optrush/saved_tensors.h"
 #include "recipe/evaluation_scope.h"
+#include "train/evaluated_parameters.h"
 
 namespace optrush {
 namespace {
@@ -78,6 +79,7 @@ std::vector<SampledText> sample_text(Session& session) {
   const RandomState host(at::kCPU), device(session.device());
   const RandomState::Rewound host_afterwards(host), device_afterwards(device);
   const auto not_of_a_step = session.groups().bookkeeping();
+  const EvaluatedParameters evaluated(session);
   std::vector<char> ended(rows.size(), 0);
   // Each rank makes as many forwards, whatever its rows say: they are the same on all.
   for (int64_t made = 0; made < sample.tokens; ++made) {

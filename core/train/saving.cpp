@@ -6,6 +6,7 @@
 #include "distributed/rendezvous.h"
 #include "io/state_folder.h"
 #include "spec/state_files.h"
+#include "train/evaluated_parameters.h"
 #include "train/state.h"
 
 namespace optrush {
@@ -26,7 +27,10 @@ SavedPoint Saving::save(int64_t next_step, const DataPosition& read,
     if (const Json kept = record(saved(bytes)); !kept.is_null())
       write_record(folder_, next_step, ranks.rank, kept);
   };
-  write_state_part(folder_, next_step, ranks.rank, state_to_save(session_, next_step, read));
+  {
+    const EvaluatedParameters evaluated(session_);
+    write_state_part(folder_, next_step, ranks.rank, state_to_save(session_, next_step, read));
+  }
   if (ranks.rank != 0) keep_record(0);
   // A run may save into two folders after one step.
   const std::string step = "saved/" + folder_.filename().string() + "/" + std::to_string(next_step);

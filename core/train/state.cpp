@@ -7,6 +7,7 @@
 #include <set>
 
 #include "optrush/error.h"
+#include "train/evaluated_parameters.h"
 
 namespace optrush {
 namespace {
@@ -24,7 +25,7 @@ std::string plugin_key(const RunRecipe::Kept& kept) { return "plugin/" + kept.na
 StatePiece entries(const OptimizerState& state, const Segment& segment) {
   const std::string key =
       state.is_parameter ? model_key(*segment.param) : optimizer_key(state, *segment.param);
-  if (state.block == 0) return {key, Layout(std::vector<int64_t>{}), state.value};
+  if (state.block == 0) return {key, Layout(state.value.sizes().vec()), state.value};
   const Layout layout = state.block == 1 ? segment.layout : segment.layout.in_blocks(state.block);
   return {key, layout, state.value.flatten().narrow(0, segment.at / state.block, layout.numel())};
 }
@@ -41,8 +42,16 @@ StatePiece parameter(const Shard& shard, const Segment& segment) {
   return {model_key(*segment.param), segment.layout, Shard::part(shard.data, segment)};
 }
 
+/// Of the parts of a parameter, the one with its first element: of what belongs to the whole parameter, its
+/// rank saves the only copy.
+bool has_first_element(const Segment& segment) {
+  const auto pieces = segment.layout.pieces();
+  return !pieces.empty() &&
+         std::ranges::all_of(pieces.front().box.begin, [](int64_t begin) { return begin == 0; });
+}
+
 int64_t entries_of(const OptimizerState& state, const Shard& shard) {
-  return state.block == 0 ? 1 : (shard.data.numel() + state.block - 1) / state.block;
+  return (shard.data.numel() + state.block - 1) / state.block;
 }
 
 /// Empty: the view is right. `known` has the names before it.
@@ -52,21 +61,29 @@ std::string wrong_view(const OptimizerState& state, const Shard& shard, std::set
   if (!state.value.defined()) return "has no tensor";
   if (state.block < 0) return "has a block of " + std::to_string(state.block) + " elements";
   if (state.is_parameter && state.block != 1) return "is the parameter, but its block is not 1";
-  if (state.value.numel() != entries_of(state, shard))
+  if (state.block == 0 && state.value.dim() > 0 && shard.segments.size() > 1)
+    return "belongs to one parameter, but the shard has parts of several";
+  if (state.block > 0 && state.value.numel() != entries_of(state, shard))
     return "has " + std::to_string(state.value.numel()) + " entries where a block of " +
            std::to_string(state.block) + " makes " + std::to_string(entries_of(state, shard)) + " of " +
            std::to_string(shard.data.numel()) + " elements";
   return {};
 }
 
-/// Every tensor of this rank that is part of the state, shard by shard. A parameter of which the optimizer
-/// keeps more bits is seen once, with those.
-void visit(Session& session, Shard& shard, const std::function<void(const Param&, const StatePiece&)>& see) {
+/// A tensor of this rank that is part of the state.
+struct Seen {
+  const Segment& segment;
+  StatePiece piece;
+  bool whole = false;  ///< of the whole parameter, on each rank that has a part of it
+};
+
+/// Every such tensor of a shard. A parameter of which the optimizer keeps more bits is seen once, with those.
+void visit(Session& session, Shard& shard, const std::function<void(const Seen&)>& see) {
   const auto states = optimizer_state(session, shard);
   for (const Segment& segment : shard.segments) {
     if (std::ranges::none_of(states, &OptimizerState::is_parameter))
-      see(*segment.param, parameter(shard, segment));
-    for (const auto& state : states) see(*segment.param, entries(state, segment));
+      see({segment, parameter(shard, segment)});
+    for (const auto& state : states) see({segment, entries(state, segment), state.block == 0});
   }
 }
 
@@ -109,8 +126,10 @@ std::vector<StatePiece> state_to_save(Session& session, int64_t next_step,
   std::vector<StatePiece> pieces;
   for (Shard& shard : session.data_parallel().shards())
     if (saves(shard, session.mesh()))
-      visit(session, shard, [&](const Param& param, const StatePiece& piece) {
-        if (param.counted && piece.layout.numel() > 0) pieces.push_back(piece);
+      visit(session, shard, [&](const Seen& seen) {
+        if (seen.segment.param->counted && seen.piece.layout.numel() > 0 &&
+            (!seen.whole || has_first_element(seen.segment)))
+          pieces.push_back(seen.piece);
       });
   if (session.mesh().world_rank() != 0) return pieces;
   for (const auto& kept : session.recipe().kept()) {
@@ -130,8 +149,9 @@ std::vector<StatePiece> state_to_save(Session& session, int64_t next_step,
 
 std::optional<DataPosition> load_state(Session& session, const SavedState& saved) {
   const at::NoGradGuard no_grad;
+  const EvaluatedParameters evaluated(session);
   for (Shard& shard : session.data_parallel().shards())
-    visit(session, shard, [&](const Param&, const StatePiece& mine) { load(mine, saved); });
+    visit(session, shard, [&](const Seen& seen) { load(seen.piece, saved); });
   for (Shard& shard : session.data_parallel().shards())
     if (std::ranges::any_of(session.optimizer().state(shard), &OptimizerState::is_parameter))
       for (const Segment& segment : shard.segments) load(parameter(shard, segment), saved);  // rounded

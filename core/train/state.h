@@ -13,7 +13,8 @@ std::vector<OptimizerState> optimizer_state(Session&, const Shard&);
 
 /// The part that this rank saves: all ranks together save each logical element once. Trainable parameters,
 /// everything of the optimizer, what plugins keep, the number of the next step, from which random numbers
-/// follow, and how far data were read. Frozen parameters are those that the run started from.
+/// follow, and how far data were read. Frozen parameters are those that the run started from. Call it, and
+/// read the values, where EvaluatedParameters live.
 std::vector<StatePiece> state_to_save(Session&, int64_t next_step,
                                       const std::optional<DataPosition>& read = std::nullopt);
 

@@ -11,6 +11,7 @@
 #include "optrush/host/resolve.h"
 #include "optrush/saved_tensors.h"
 #include "recipe/evaluation_scope.h"
+#include "train/evaluated_parameters.h"
 #include "train/loss_sums.h"
 
 namespace optrush {
@@ -42,6 +43,7 @@ double Validation::loss() const {
   const RandomState host(at::kCPU), device(session_.device());
   const RandomState::Rewound host_afterwards(host), device_afterwards(device);
   const auto not_of_a_step = session_.groups().bookkeeping();
+  const EvaluatedParameters evaluated(session_);
   auto batches = data_(session_.step());
   count_step(session_, batches);
   Tensor sum;

@@ -61,6 +61,7 @@ struct Row {
 std::vector<Row> rows() {
   return {
       {"activation_checkpointing", {{{"policy", "full"}}, {{"policy", "selective"}}, {{"policy", "budget"}}}},
+      {"adafactor"},
       {"adamw_8bit", {Json::object()}, "fp32", 2e-2},
       {"bf16_weights", {Json::object()}, "fp32", 2e-2},
       {"clip_grad_norm", {{{"max_norm", 0.3}}}},
@@ -74,7 +75,9 @@ std::vector<Row> rows() {
       {"fused_linear_cross_entropy", {{{"chunk", 5}}}},
       {"fused_projections"},
       {"gradient_accumulation", {{{"steps", 8}}}},
+      {"lion"},
       {"lora", {{{"rank", 3}}}},
+      {"low_precision_norm"},
       {"mixed_precision", {Json::object()}, "fp32", 2e-2},
       {"muon", {Json::object(), {{"distributed", false}}}},
       // Ranks that cut a matrix by columns encode other blocks than one process does.
@@ -82,7 +85,10 @@ std::vector<Row> rows() {
       {"optimizer_in_backward"},
       {"packing"},
       {"prefetch"},
-      {"swiglu_recompute"}};
+      {"schedule_free"},
+      {"stochastic_rounding", {Json::object()}, "fp32", 2e-2},
+      {"swiglu_recompute"},
+      {"vocab_padding"}};
 }
 
 RankPool& pool() {

@@ -14,6 +14,7 @@
 #include "base/counter_random.h"
 #include "io/safetensors.h"
 #include "measure/memory.h"
+#include "train/evaluated_parameters.h"
 #include "train/rank_row.h"
 #include "train/run_setup.h"
 #include "train/state.h"
@@ -121,6 +122,7 @@ void drift_apart(Recipe& recipe) {
 
 /// Each tensor whole, with NaN where this rank saves nothing.
 void save(Session& session, int64_t next_step, const fs::path& file) {
+  const EvaluatedParameters evaluated(session);
   std::map<std::string, Tensor> whole;
   for (const StatePiece& piece : state_to_save(session, next_step)) {
     Tensor& tensor = whole[piece.key];

@@ -11,7 +11,7 @@
 namespace optrush::testing {
 namespace {
 TEST(DocumentedPlugin, EachPageShowsTheSourceThatIsBuilt) {
-  const std::map<std::string, std::string> pages = {{"freeze_blocks", "tutorial"}, {"lion", "optimizer"}};
+  const std::map<std::string, std::string> pages = {{"freeze_blocks", "tutorial"}, {"signum", "optimizer"}};
   for (const auto& [name, file] : pages) {
     const auto page = read_file(OPTRUSH_TESTS_DIR "/../docs/plugins/" + file + ".md");
     const auto source = read_file(OPTRUSH_TESTS_DIR "/plugins/documented/" + name + ".cpp");
@@ -25,8 +25,8 @@ std::map<std::string, Tensor> values_of(Trained& trained) {
   return values;
 }
 
-TEST(DocumentedPlugin, LionMovesEachParameterByTheLearningRate) {
-  RunSpec spec = nano_spec({{"lion", Json::object()}});
+TEST(DocumentedPlugin, SignumMovesEachParameterByTheLearningRate) {
+  RunSpec spec = nano_spec({{"signum", Json::object()}});
   spec.plugin_path = {OPTRUSH_BUILD_DIR "/tests/documented"};
   const double lr = spec.train.lr = 0.01;
   spec.train.warmup = 0;
@@ -44,12 +44,12 @@ TEST(DocumentedPlugin, LionMovesEachParameterByTheLearningRate) {
   }
 }
 
-TEST(DocumentedPlugin, LionGoesDownhill) {
+TEST(DocumentedPlugin, SignumGoesDownhill) {
   const TemporaryFolder folder;
   std::ofstream text(folder / "text");
   for (int i = 0; i < 500; ++i) text << "the same words again, ";
   text.close();
-  RunSpec spec = nano_spec({{"lion", Json::object()}});
+  RunSpec spec = nano_spec({{"signum", Json::object()}});
   spec.plugin_path = {OPTRUSH_BUILD_DIR "/tests/documented"};
   spec.data = {.kind = "text", .path = folder / "text", .extensions = {}};
   spec.model["vocab_size"] = 256;

@@ -198,6 +198,16 @@ TEST(Expand, AblationLeavesOutAndIsolates) {
   EXPECT_EQ(variants[6].previous, 0) << "compared with the base";
 }
 
+TEST(Expand, AblationsHavePublishedFiguresBesideTheRungAlone) {
+  Rung published = rung("x", {"a"});
+  published.expect = Published{.speedup = 1.12, .source = "a paper"};
+  const auto variants =
+      expand(with({{.arrangement = Arrangement::ablation, .rungs = {published, rung("y", {"b"})}}}));
+  for (const Variant& variant : variants)
+    EXPECT_EQ(variant.expect.has_value(), variant.name == "x alone") << variant.name;
+  EXPECT_EQ(variants[4].expect->speedup, 1.12);
+}
+
 TEST(Expand, GridTakesEveryCombination) {
   const auto variants = expand(with({{.arrangement = Arrangement::grid,
                                       .axes = {{rung("a1", {"a"}), rung("a2", {})},

@@ -103,6 +103,18 @@ parts = variants_for("ranking", "--as-gpu", "80", "--preset", "compile")
 assert {"full", "without compile", "whole batch alone"} < parts.keys() and parts["base"]["spec"]["model"]["n_layers"] == 16
 assert len({part["spec"]["train"]["micro_batch"] * part["spec"]["train"]["accumulation"] for part in parts.values()}) == 1
 
+for preset, compiled in (("eager", False), ("compile", True)):
+    parts = variants_for("olmo_ranking", "--as-gpu", "80", "--preset", preset)
+    assert ("without compile" in parts) == compiled and "FSDP in bf16, limited gathers alone" not in parts
+    olmo = parts["base"]["spec"]["model"]
+    assert (olmo["vocab_size"], olmo["norm"], olmo["dim"]) == (50257, "layernorm_without_parameters", 2048), olmo
+    assert parts["FlashAttention alone"]["expect"]["speedup"] == 1.12 and "expect" not in parts["without FlashAttention"]
+    assert {"low_precision_norm", "vocab_padding", "flash_attention"} < plugins_of(parts["full"]).keys()
+parts = variants_for("olmo_ranking", "--device", "cpu", "--arg", "ranks=2")
+assert parts["base"]["spec"]["train"]["world_size"] == 2 and plugins_of(parts["base"])["fsdp"]["limit"] == 64
+assert plugins_of(parts["FSDP in bf16, limited gathers alone"])["fsdp"]["reduce_type"] == "bf16"
+assert plugins_of(parts["without FSDP in bf16, limited gathers"])["fsdp"]["limit"] == 64
+
 parts = variants_for("best_stack")
 assert {"fused AdamW", "batch x4", "SwiGLU recompute", "caching allocator"} < parts.keys() and "compile" not in parts
 parts = variants_for("best_stack", "--as-gpu", "141", "--preset", "full")
@@ -238,10 +250,18 @@ with tempfile.TemporaryDirectory() as folder:
     assert "triad" in text
 
     small = {**tiny, "train.seq_len": 64}
-    rows, _ = run("optimizers", ["fused AdamW", "in the backward", "8-bit AdamW"], small, folder)
+    beside = ["Lion", "Adafactor", "Schedule-Free AdamW"]
+    rows, _ = run("optimizers", ["fused AdamW", "in the backward", "8-bit AdamW", *beside], small, folder)
     parts = {rung: row["memory"]["parts"] for rung, row in rows.items()}
     assert parts["in the backward"]["gradients"] < 0.5 * parts["fused AdamW"]["gradients"], parts
     assert parts["8-bit AdamW"]["optimizer_state"] < 0.3 * parts["fused AdamW"]["optimizer_state"], parts
+    of_adamw = [parts[rung]["optimizer_state"] / parts["fused AdamW"]["optimizer_state"] for rung in beside]
+    assert of_adamw[0] == 0.5 and of_adamw[1] < 0.1 and of_adamw[2] == 1, of_adamw
+    assert all(rows[rung]["previous"] == rows["fused AdamW"]["index"] for rung in beside), rows
+
+    rows, text = run("olmo_ranking", ["full", "without FlashAttention", "padded vocabulary alone", "low-precision norm alone"],
+                     {**small, "model.vocab_size": 257}, folder)
+    assert rows["padded vocabulary alone"]["gate"]["compared"] and "the published ranking of OLMo 1.2B" in text
 
     rows, text = run("data_loading", ["text + when needed", "text + one step ahead"], small, folder)
     ahead = rows["text + one step ahead"]

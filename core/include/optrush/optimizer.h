@@ -20,7 +20,8 @@ struct OptimizerState {
   std::string name;
   Tensor value;
   /// Number of shard elements per entry: 1 for a moment, the block size for the scales of an 8-bit optimizer
-  /// (as in Param::block), 0 for one entry for the whole shard, such as a step count.
+  /// (as in Param::block). 0: a tensor of any shape that belongs to the whole parameter, such as a step count
+  /// or statistics of rows; it is the same on every rank that has a part of the parameter.
   int64_t block = 1;
   /// The parameter itself with more bits than the shard (master weights); saved as its value.
   bool is_parameter = false;
@@ -38,5 +39,8 @@ class Optimizer {
   /// All state of a shard. Its bytes are the predicted memory; saving reads these tensors, and loading writes
   /// them.
   virtual std::vector<OptimizerState> state(const Shard&) = 0;
+  /// Exchanges the parameters in training for those to evaluate (true) and back (false), for optimizers that
+  /// average. The host calls it around validation, samples, saving and loading; the steps lie outside.
+  virtual void evaluates(std::span<Shard>, bool) {}
 };
 }  // namespace optrush

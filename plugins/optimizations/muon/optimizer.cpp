@@ -59,6 +59,13 @@ class Muon final : public Optimizer {
     return {{"momentum_buffer", momentum->second}};
   }
 
+  void evaluates(std::span<Shard> shards, bool does) override {
+    std::vector<Shard> others;
+    for (const Shard& shard : shards)
+      if (!momenta_.contains(shard.key())) others.push_back(shard);
+    others_->evaluates(others, does);
+  }
+
  private:
   Update of_others(Update update) const {
     if (settings_.others_lr == 1) return update;

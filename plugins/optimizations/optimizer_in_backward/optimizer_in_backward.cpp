@@ -33,6 +33,7 @@ class InBackward final : public Optimizer {
   /// Every shard that has a gradient was heard of.
   void step(std::span<Shard>, const Update&) override {}
   std::vector<OptimizerState> state(const Shard& shard) override { return inner_->state(shard); }
+  void evaluates(std::span<Shard> shards, bool does) override { inner_->evaluates(shards, does); }
 
  private:
   std::unique_ptr<Optimizer> inner_;

@@ -1,4 +1,4 @@
-// Lion (arXiv:2302.06675): each parameter moves by the learning rate, in the direction of a mean of
+// Signum (arXiv:1802.04434): each parameter moves by the learning rate, in the direction of the mean of its
 // gradients.
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
@@ -12,12 +12,12 @@ namespace {
 using namespace optrush;
 
 struct Settings {
-  double beta1, beta2, weight_decay;
+  double beta, weight_decay;
 };
 
-class Lion final : public Optimizer {
+class Signum final : public Optimizer {
  public:
-  Lion(const Settings& settings, std::span<Shard> shards) : settings_(settings) {
+  Signum(const Settings& settings, std::span<Shard> shards) : settings_(settings) {
     for (const Shard& shard : shards) means_[shard.key()] = at::zeros_like(shard.data);
   }
 
@@ -34,33 +34,30 @@ class Lion final : public Optimizer {
 
  private:
   void update_one(Shard& shard, Tensor& mean, double lr) const {
-    const Tensor gradient = shard.grad.to(mean.scalar_type());
     if (shard.decay) shard.data.mul_(1 - lr * settings_.weight_decay);
-    shard.data.add_(mean.lerp(gradient, 1 - settings_.beta1).sign_(), -lr);
-    mean.lerp_(gradient, 1 - settings_.beta2);
+    mean.lerp_(shard.grad.to(mean.scalar_type()), 1 - settings_.beta);
+    shard.data.add_(mean.sign(), -lr);
   }
 
   Settings settings_;
   std::unordered_map<const void*, Tensor> means_;
 };
 
-class LionPlugin final : public Plugin {
+class SignumPlugin final : public Plugin {
  public:
   void apply(Recipe& recipe, const Options& options) override {
-    const Settings settings{options.number("beta1"), options.number("beta2"),
-                            recipe.spec().train.weight_decay};
+    const Settings settings{options.number("beta"), recipe.spec().train.weight_decay};
     recipe.optimizer.replace(
-        [settings](Run&, std::span<Shard> shards) { return std::make_unique<Lion>(settings, shards); },
+        [settings](Run&, std::span<Shard> shards) { return std::make_unique<Signum>(settings, shards); },
         {.trace = Trace::opaque, .offers = {"double"}, .predictable = true});
   }
 };
 }  // namespace
 
-OPTRUSH_PLUGIN(LionPlugin, R"json({
-  "name": "lion", "version": "0.1.0", "kind": "optimization", "effect": "model",
-  "summary": "Lion: one mean a parameter, and steps of one length",
+OPTRUSH_PLUGIN(SignumPlugin, R"json({
+  "name": "signum", "version": "0.1.0", "kind": "optimization", "effect": "model",
+  "summary": "Signum: one mean a parameter, and steps of one length",
   "options": [
-    {"name": "beta1", "type": "number", "default": 0.9, "min": 0, "max": 0.9999, "doc": "decay of the mean in a step's direction"},
-    {"name": "beta2", "type": "number", "default": 0.99, "min": 0, "max": 0.9999, "doc": "decay of the mean that is kept"}
+    {"name": "beta", "type": "number", "default": 0.9, "min": 0, "max": 0.9999, "doc": "decay of the mean of the gradients"}
   ]
 })json");

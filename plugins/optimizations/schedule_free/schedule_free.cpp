@@ -1,0 +1,36 @@
+// Schedule-Free AdamW (arXiv:2405.15682): averaging takes the place of a decaying learning rate, so the
+// number of steps need not be known before. Three sequences: z takes the steps of AdamW without momentum, x
+// is the average of z, and gradients are taken at y = (1 - beta1) z + beta1 x, which is what the parameters
+// hold in training. Validation, samples and saved weights are of x, which is made of y and z when it is asked
+// for; y is then kept beside it. Two numbers a parameter, as AdamW, and a third one for as long. It pays
+// where one would otherwise tune a schedule: train.lr_decay is to be "none".
+#include "optrush/plugin.h"
+#include "schedule_free_adamw.h"
+
+namespace {
+using namespace optrush;
+
+class ScheduleFreePlugin final : public Plugin {
+ public:
+  void apply(Recipe& recipe, const Options& options) override {
+    if (recipe.spec().train.beta1 == 0)
+      throw Error("schedule_free cannot find its average where train.beta1 is 0",
+                  "set train.beta1 above 0, for example 0.9");
+    recipe.optimizer.replace(
+        [power = options.number("weight_lr_power")](Run& run, std::span<Shard> shards) {
+          return schedule_free::make_optimizer(run.spec().train, power, shards);
+        },
+        {.trace = Trace::opaque, .offers = {"double"}, .predictable = true});
+  }
+};
+}  // namespace
+
+OPTRUSH_PLUGIN(ScheduleFreePlugin, R"json({
+  "name": "schedule_free", "version": "0.1.0", "kind": "optimization", "effect": "model",
+  "summary": "Schedule-Free AdamW: weights are averaged, so no learning-rate schedule is needed",
+  "doc": "It stands in the place of another optimizer: replace = {\"fused_adamw\"}. Validation, samples and saved weights are the averaged ones.",
+  "conflicts": ["adafactor", "adamw_8bit", "bf16_weights", "fused_adamw", "lion"],
+  "options": [
+    {"name": "weight_lr_power", "type": "number", "default": 2, "min": 0, "max": 10, "doc": "a step weighs in the average as this power of the largest learning rate so far"}
+  ]
+})json");

@@ -1,0 +1,114 @@
+// vocab_padding: the head's product is wider, and nothing else changes: loss, gradients, parameters, state.
+#include <ATen/Functions.h>
+#include <ATen/Parallel.h>
+#include <ATen/record_function.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "support/error_of.h"
+#include "support/training.h"
+#include "train/evaluated_parameters.h"
+#include "train/state.h"
+
+namespace optrush::testing {
+namespace {
+using ::testing::HasSubstr;
+using Stack = std::vector<PluginUse>;
+PluginUse padding(int64_t multiple) { return {"vocab_padding", {{"multiple", multiple}}}; }
+
+RunSpec spec_of(Stack stack, bool tied = false) {
+  at::set_num_threads(1);  // many tiny runs, on a machine that may be busy
+  RunSpec spec = nano_spec(std::move(stack));
+  spec.model["vocab_size"] = 61;
+  spec.model["tie_embeddings"] = tied;
+  spec.train.dtype = "fp64";
+  return spec;
+}
+
+/// Everything that a run would save, by key.
+std::map<std::string, Tensor> state_of(Session& session) {
+  const EvaluatedParameters evaluated(session);
+  std::map<std::string, Tensor> state;
+  for (const StatePiece& piece : state_to_save(session, 3))
+    state[piece.key] = piece.value.clone().view(piece.layout.shape());
+  return state;
+}
+
+/// Widths of the matrices that a linear product was given for the logits.
+std::vector<int64_t>& widths() {
+  static std::vector<int64_t> widths;
+  return widths;
+}
+
+TEST(VocabPadding, TrainsTheSameModel) {
+  for (const bool tied : {false, true})
+    for (const int64_t multiple : {2, 16, 64, 100}) {
+      SCOPED_TRACE(std::to_string(multiple) + (tied ? " tied" : ""));
+      Trained plain(spec_of({}, tied)), padded(spec_of({padding(multiple)}, tied));
+      const auto expected = losses(plain.train()), got = losses(padded.train());
+      ASSERT_EQ(got.size(), expected.size());
+      for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-13 * expected[i]);
+      const auto before = state_of(plain.session()), after = state_of(padded.session());
+      ASSERT_EQ(before.size(), after.size());
+      for (const auto& [key, value] : before) {
+        ASSERT_EQ(value.sizes(), after.at(key).sizes()) << key;
+        EXPECT_TRUE(at::allclose(after.at(key), value, 1e-11, 1e-13)) << key;
+      }
+    }
+}
+
+TEST(VocabPadding, TheProductIsWiderAndTheLogitsAreNot) {
+  widths().clear();
+  const auto handle = at::addGlobalCallback(
+      at::RecordFunctionCallback([](const at::RecordFunction& fn) -> std::unique_ptr<at::ObserverContext> {
+        if (std::string_view(fn.name()) == "aten::linear")
+          widths().push_back(fn.inputs()[1].toTensor().size(0));
+        return nullptr;
+      })
+          .needsInputs(true)
+          .scopes({at::RecordScope::FUNCTION}));
+  Trained trained(spec_of({padding(64)}), [](Recipe& recipe) {
+    recipe.ops.head_loss.wrap(
+        Phase::measure, [](Ops::HeadLoss::Fn inner, const Module&) -> Ops::HeadLoss::Fn {
+          return [inner](const Tensor& x, const Tensor& labels, const Ops::HeadParts& parts) {
+            EXPECT_EQ(parts.logits(x).size(-1), 61);
+            return inner(x, labels, parts);
+          };
+        });
+  });
+  trained.train();
+  at::removeCallback(handle);
+  EXPECT_THAT(widths(), ::testing::Contains(64));
+  EXPECT_THAT(widths(), ::testing::Not(::testing::Contains(61)));
+}
+
+TEST(VocabPadding, GoesWithAdaptersOfTheHeadAndWithAutocast) {
+  const auto curve = [](Stack stack, const char* dtype) {
+    RunSpec spec = spec_of(std::move(stack));
+    spec.train.dtype = dtype;
+    return losses(Trained(spec).train());
+  };
+  const PluginUse lora{"lora", {{"rank", 3}, {"target_modules", {"lm_head", "q_proj"}}}};
+  const PluginUse autocast{"mixed_precision", Json::object()};
+  const auto expected = curve({lora}, "fp64"), got = curve({lora, padding(64)}, "fp64");
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-13 * expected[i]);
+  const auto plain = curve({autocast}, "fp32"), low = curve({autocast, padding(64)}, "fp32");
+  for (size_t i = 0; i < low.size(); ++i) EXPECT_NEAR(low[i], plain[i], 1e-3 * plain[i]);
+}
+
+TEST(VocabPadding, SaysWhereThereIsNothingToPad) {
+  EXPECT_THAT(error_of([] { Trained run(nano_spec({padding(32)})); }), HasSubstr("is a multiple of 32"));
+  RunSpec norm = nano_spec({padding(32)});
+  norm.model_kind = "operator";
+  norm.model = validate_model("operator", {{"op", "norm"}, {"dim", 32}}, "test");
+  EXPECT_THAT(error_of([&] { Trained run(norm); }), HasSubstr("this model has none"));
+  EXPECT_THAT(error_of([] {
+                Trained run(spec_of({padding(64), {"fused_linear_cross_entropy", Json::object()}}));
+              }),
+              HasSubstr("fused_linear_cross_entropy"));
+  Trained noted(spec_of({padding(64)}));
+  EXPECT_EQ(noted.session().log().notes().front(),
+            "vocab_padding: the head computes 64 logits for a vocabulary of 61");
+}
+}  // namespace
+}  // namespace optrush::testing
