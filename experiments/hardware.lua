@@ -1,7 +1,7 @@
 -- What can this machine do, and which limit is each operator of the block under?
 --
 -- Square matrix products by size and type, at powers of two and next to one, then every operator of the block with
--- its FLOPs a byte against the ridge where bandwidth and arithmetic meet: in bf16 on a GPU, in fp32 on a CPU. The
+-- its FLOPs per byte against the ridge where bandwidth and arithmetic meet: in bf16 on a GPU, in fp32 on a CPU. The
 -- context of the report has the bandwidth of reading, writing, copying and of a triad.
 --
 --   ./optrush run experiments/hardware.lua

@@ -147,12 +147,13 @@ void CheckpointFiles::check_complete(const std::vector<NamedShape>& model) const
       std::vector<std::string> names;
       for (const auto& [known, entry] : stored_) names.push_back(known);
       throw Error("the checkpoint has no '" + name + "'",
-                  nearest_or(name, names, "do the weights belong to this config.json?"), folder_.string());
+                  nearest_or(name, names, "check that the weights belong to this config.json"),
+                  folder_.string());
     }
     if (stored->entry->shape != shape)
       throw Error("'" + name + "' has shape " + Json(stored->entry->shape).dump() +
                       " in the checkpoint, but " + Json(shape).dump() + " by config.json",
-                  "do the weights belong to this config.json?", folder_.string());
+                  "check that the weights belong to this config.json", folder_.string());
     if (const std::string& type = stored->entry->dtype;
         std::ranges::find(kReadTypes, type) == std::end(kReadTypes))
       throw Error("'" + name + "' is stored as " + type + ", which is not supported",

@@ -7,7 +7,7 @@
 namespace optrush {
 ConfigFields::ConfigFields(const std::filesystem::path& file)
     : where_(file.string()), json_(read_json(file)) {
-  if (!json_.is_object()) refuse("must be a table of named fields, but is " + shown(json_), {});
+  if (!json_.is_object()) refuse("must be an object, but is " + shown(json_), {});
 }
 
 const Json& ConfigFields::operator[](const std::string& key) const {

@@ -53,7 +53,7 @@ class RotarySettings {
   void take_table(const std::string& table) {
     const Json& fields = config_[table];
     if (fields.is_null()) return;
-    if (!fields.is_object()) config_.refuse("'" + table + "' must be a table, but is " + shown(fields), {});
+    if (!fields.is_object()) config_.refuse("'" + table + "' must be an object, but is " + shown(fields), {});
     table_ = table;
     for (const auto& [key, value] : fields.items())
       take(key == "type" ? "rope_type" : key, table + "." + key, value);

@@ -168,8 +168,8 @@ std::string norms_text(const Worst& worst, double tolerance) {
   const std::string at = "the gradient norm of step " + std::to_string(worst.step) + " is ";
   constexpr double kFactor = 0.05;  // from here on a factor says more than a difference
   if (worst.difference < kFactor)
-    return at + number(worst.subject) + ", the reference's " + number(worst.reference) + ": " +
-           scientific(worst.difference) + " apart; " + allowed_text(tolerance);
+    return at + number(worst.subject) + " and that of the reference " + number(worst.reference) +
+           ", a difference of " + scientific(worst.difference) + "; " + allowed_text(tolerance);
   return at + three_digits(worst.subject) + ", " + three_digits(worst.subject / worst.reference) +
          " times the reference's " + three_digits(worst.reference) + "; a difference of " +
          allowed_text(tolerance);
@@ -196,7 +196,7 @@ class Comparison {
     verdict.compared = complete_;
     if (!complete_) {
       verdict.passed = false;
-      verdict.message = "no step to compare";
+      verdict.message = "the runs have no common step to compare";
       return;
     }
     Allowance allowed = check_.allowed;
@@ -235,8 +235,9 @@ class Comparison {
     verdict.undecided = references_.size() == 1 && !within(allowed) && within(irreproducible);
     if (repeats && !verdict.undecided) return {};
     allowed = irreproducible;
-    return repeats ? "; the reference ran once, so whether it repeats its own bits is not known"
-                   : "; the reference's own runs are not bit-equal, so equal bits are not asked for";
+    return repeats ? "; the reference ran only once, so it is unknown whether its results are reproducible "
+                     "bit for bit"
+                   : "; the runs of the reference are not bit-equal, so equal bits are not required";
   }
 
   /// What fails comes first; where losses fail, norms that agree are no news.
@@ -299,12 +300,12 @@ void ask_for_a_fall(const std::vector<double>& losses, const std::optional<Curve
     verdict.message += (verdict.message.empty() ? "" : "; ") + text;
   };
   if (losses.size() < kStepsForAFall)
-    return say(std::to_string(losses.size()) + " steps are too few to ask for a falling loss, which takes " +
-               std::to_string(kStepsForAFall));
+    return say("the check for a falling loss needs " + std::to_string(kStepsForAFall) +
+               " steps, and the run has " + std::to_string(losses.size()));
   const double rise = rise_of(losses).value;
   verdict.passed = rise < allowed_rise(losses, base);
   say(rise < 0         ? "the loss falls"
-      : verdict.passed ? "the loss does not rise by more than batches differ"
+      : verdict.passed ? "the loss does not rise by more than it varies between batches"
                        : "the loss does not fall");
 }
 void ask_to_overfit(const std::vector<Curve>& runs, double below, GateVerdict& verdict) {
@@ -316,7 +317,7 @@ void ask_to_overfit(const std::vector<Curve>& runs, double below, GateVerdict& v
   verdict.message += verdict.passed
                          ? "the loss of one batch is " + three_digits(last(worst)) + " after " + steps
                          : "the loss of one batch is " + three_digits(last(worst)) + " after " + steps +
-                               " on it, and train.overfit asks for less than " + three_digits(below) +
+                               ", but train.overfit requires less than " + three_digits(below) +
                                " (more steps or another learning rate may help)";
 }
 }  // namespace

@@ -102,7 +102,7 @@ class Planner {
 
   GateCheck plan() {
     if (variant_.previous < 0)
-      check_.explanation = "the base: the others are compared with it";
+      check_.explanation = "the base, which the other rungs are compared with";
     else if (!with_ancestor() && !with_plain_form() && !with_neighbour() && !at_equal_batch())
       only_fall("there is no run to compare it with");
     if (check_.compares() && check_.allowed.loss < check_.allowed_if_irreproducible.loss)
@@ -267,10 +267,10 @@ class Planner {
     check_.subject = run;
     check_.reference_variant = previous;
     const bool other_length = now.seq_len != then.seq_len;
-    check_.explanation = std::string(other_length ? "other sequences" : "another batch") +
-                         ": a probe of it at " + counted(then.global_batch, "sequence") + " " +
+    check_.explanation = std::string(other_length ? "other sequences" : "another batch") + ": a probe with " +
+                         counted(then.global_batch, "sequence") + " " +
                          (other_length ? "of " + counted(then.seq_len, "token") + " " : "") +
-                         "a step is compared with " + quoted(previous);
+                         "per step is compared with " + quoted(previous);
     return true;
   }
 

@@ -20,13 +20,13 @@ TrainSpec problem_from_json(const Json& json) {
   return train;
 }
 
-/// A field that must be a table, as it is.
+/// A field that must be an object, as it is.
 template <class T>
 typename Record<T>::Field json_object(const char* name, Json T::*member, FieldUse use) {
   use.schema = {{"type", "object"}};
   return {name, std::move(use),
           [=](T& object, const Json& json) {
-            if (!json.is_object()) throw Error("field '" + std::string(name) + "' must be a table");
+            if (!json.is_object()) throw Error("field '" + std::string(name) + "' must be an object");
             object.*member = json;
           },
           [=](const T& object) { return object.*member; }};

@@ -59,7 +59,7 @@ bool is_name(std::string_view name) {
 std::string allowed(const OptionSchema& schema) {
   const std::string choices = "'" + join(schema.choices, "', '") + "'";
   if (schema.type == "boolean") return "true or false";
-  if (schema.type == "object") return "a table of named fields";
+  if (schema.type == "object") return "an object with named fields";
   if (schema.type == "list")
     return schema.choices.empty() ? "a list of strings" : "a list of strings from " + choices;
   if (schema.type == "string") return schema.choices.empty() ? "a string" : "one of " + choices;
@@ -94,9 +94,8 @@ Json checked(const OptionSchema& schema, const Json& value, const std::string& s
 void check_keys(const Json& json, const std::vector<std::string>& keys, const std::string& noun,
                 const std::string& owner, const std::string& where) {
   if (!json.is_object())
-    throw Error(
-        (owner.empty() ? noun + "s" : owner) + " must be a table of named fields, but is " + shown(json), {},
-        where);
+    throw Error((owner.empty() ? noun + "s" : owner) + " must have named fields, but is " + shown(json), {},
+                where);
   for (const auto& [key, value] : json.items())
     if (!std::ranges::count(keys, key))
       throw Error("unknown " + noun + " '" + key + "'" + (owner.empty() ? "" : " of " + owner),

@@ -29,7 +29,7 @@ void StepWatch::warn() const {
     if (const auto bytes = memory.per_step())
       session_.log().warn(
           "tensors " + std::string(where) + " grow by " + std::to_string(std::llround(*bytes)) +
-          " bytes a step: a plugin keeps tensors of past steps, so a long run will run out of memory");
+          " bytes per step: a plugin keeps tensors of past steps, so a long run will run out of memory");
   if (const std::string text = moved_.warning(); !text.empty()) session_.log().warn(text);
 }
 }  // namespace optrush

@@ -62,4 +62,4 @@ def chart(report, data):
                        "mark": {"type": "line", "strokeWidth": 2, "point": {"size": 36}},
                        "encoding": {"x": x, "y": y, "color": colour_by("line", lines), "strokeDash": dash_by("line", lines),
                                     "tooltip": told}})
-    return stacked(report, f"over {data['x']}", "medians over rounds", points, panels)
+    return stacked(report, f"by {data['x']}", "medians over rounds", points, panels)

@@ -52,7 +52,7 @@ def _distances(rungs, values):
         return {"field": field, "type": "quantitative", "title": None,
                 "scale": {"type": "log", "domain": [ticks[0], ticks[-1]]}, "axis": {"values": ticks, "format": ".0e"}}
 
-    told = tooltip(("rung", "rung"), ("to", "compared with"), ("step", "step"), ("apart", "relative distance", ".2e"))
+    told = tooltip(("rung", "rung"), ("to", "compared with"), ("step", "step"), ("apart", "relative difference", ".2e"))
     layers = [
         {"transform": where("isValid(datum.allowed)"),
          "mark": {"type": "rule", "strokeDash": [4, 3], "strokeWidth": 1.5, "color": BAD},
@@ -60,8 +60,8 @@ def _distances(rungs, values):
         {"transform": where("isValid(datum.apart)"),
          "mark": {"type": "line", "strokeWidth": 1.5, "color": PALETTE[0], "point": {"size": 18}},
          "encoding": {"x": step_axis(values), "y": y("apart"), "tooltip": told}}]
-    title = {"text": "distance from what the gate compares it with, relative to that loss",
-             "subtitle": ["logarithmic; dashed: what is allowed (no line: equal bits only); a step of equal bits has no point"],
+    title = {"text": "relative difference from the loss of the reference",
+             "subtitle": ["logarithmic; dashed: largest difference allowed (no line: equal bits required); steps with equal bits have no point"],
              "fontSize": 12, "fontWeight": "normal"}
     return {**strips("rung", [rung["rung"] for rung in rungs], layers), "transform": where("isValid(datum.rung)"),
             "title": title}
@@ -74,5 +74,5 @@ def chart(report, data):
         panels.append(_distances(data["distances"], values))
     subtitle = "every step of the first round, warm-up included"
     if any(line["validation"] for line in data["lines"]):
-        subtitle += "; diamonds: on data that training never reads, before that step"
+        subtitle += "; diamonds: validation loss before that step"
     return stacked(report, "loss", subtitle, values, panels)

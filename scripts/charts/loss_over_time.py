@@ -16,7 +16,7 @@ def chart(report, data):
                             "tooltip": told}}]
     if data["target"]:
         layers.append(target_line(data["target"]))
-    spec = layered(report, "loss over time", data["what"] + "; first round, warm-up included, validation not", values, layers,
+    spec = layered(report, "loss over time", data["what"] + "; first round; the time includes warm-up and excludes validation", values, layers,
                    None)
     del spec["height"]
     return spec

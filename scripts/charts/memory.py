@@ -34,7 +34,7 @@ def chart(report, data):
                   + [row["parts"]["total"]["bytes"] for row in rows if row["parts"].get("total")])
     unit, name = byte_unit(largest)
     place = {"y": rung_axis(rows), "yOffset": {"field": "bar", "sort": [MEASURED, PARTED]},
-             "x": quantity("size", f"peak active memory in {name}")}
+             "x": quantity("size", f"peak memory in {name}")}
     colour = {"field": "part", "type": "nominal",
               "scale": {"domain": [MEASURED, *PARTS.values()], "range": PALETTE[:len(PARTS) + 1]},
               "legend": legend_below()}
@@ -49,6 +49,6 @@ def chart(report, data):
     if predictions:
         layers.append({"data": {"values": predictions}, "mark": {"type": "tick", "thickness": 2, "color": TEXT, "size": 16},
                        "encoding": {**place, "tooltip": told}})
-    return layered(report, "peak active memory of each rung",
-                   "the bytes that tensors hold at the peak of the timed steps, and across it the prediction; below: what "
-                   "they are for", list(_bars(rows, unit)), layers, {"step": 20})
+    return layered(report, "peak memory of each rung",
+                   "upper bar: the most bytes that tensors hold, with the prediction across it; lower bar: tensors by "
+                   "purpose", list(_bars(rows, unit)), layers, {"step": 20})

@@ -19,4 +19,4 @@ def chart(report, data):
                                    "scale": {"domain": names, "range": [PALETTE[i % len(PALETTE)] for i in range(len(names))]},
                                    "legend": legend_below()},
                          "tooltip": tooltip(("rung", "rung"), ("phase", "phase"), ("text", "time"))}}
-    return layered(report, "phases of a step", "where the time of the median step goes", values, [bars], {"step": 26})
+    return layered(report, "phases of a step", "median time of each phase", values, [bars], {"step": 26})

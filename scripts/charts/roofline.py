@@ -1,4 +1,4 @@
-"""FLOP/s over FLOPs a byte, and what the machine allows: {"points": [{"rung", "phase", "dtype", "x", "y", "share"}],
+"""FLOP/s against FLOPs per byte, and the limit of the machine: {"points": [{"rung", "phase", "dtype", "x", "y", "share"}],
 "roofs": [{"dtype", "flops", "bandwidth"}]}. Colours and shapes tell the rungs apart."""
 import ticks
 from parts import NAME_WIDTH, WIDTH, colour_by, distinct, stacked, tooltip, where
@@ -14,7 +14,7 @@ def _axis(field, title, marks):
 
 
 def _ridge(roof):
-    """FLOPs a byte from which on arithmetic is the limit."""
+    """FLOPs per byte from which on arithmetic is the limit."""
     return roof["flops"] / roof["bandwidth"]
 
 
@@ -31,7 +31,7 @@ def chart(report, data):
     points, roofs = data["points"], data["roofs"]
     xs = [point["x"] for point in points] + [_ridge(roof) for roof in roofs]
     speeds = [point["y"] for point in points]
-    axes = {"x": _axis("x", "FLOPs a byte", ticks.logarithmic(min(xs), max(xs))),
+    axes = {"x": _axis("x", "FLOPs per byte", ticks.logarithmic(min(xs), max(xs))),
             "y": _axis("y", "FLOP/s", ticks.logarithmic(min(speeds), max(speeds + [roof["flops"] for roof in roofs])))}
     names = distinct(point["rung"] for point in points)
     colour = colour_by("rung", names)
@@ -45,4 +45,4 @@ def chart(report, data):
                           "encoding": {**axes, "color": colour, "shape": shape, "tooltip": told}}]}
               for phase in ("forward", "backward") if any(point["phase"] == phase for point in points)]
     values = [{name: point[name] for name in ("rung", "phase", "x", "y", "share")} for point in points]
-    return stacked(report, "roofline", "medians over rounds; the line is what this machine allows", values, panels)
+    return stacked(report, "roofline", "medians over rounds; the line is the limit of this machine", values, panels)

@@ -64,6 +64,6 @@ def chart(report, data):
          "encoding": {"x": x, "y": y("low"), "y2": {"field": "high"}, "color": colour}},
         {"mark": {"type": "line", "strokeWidth": 2, "point": {"size": 44}},
          "encoding": {"x": x, "y": y("speedup"), "color": colour, "tooltip": told}}]
-    return layered(report, "tokens/s over ranks",
-                   "times those of the fewest ranks; dashed: as much faster as there is more hardware; bars: intervals", values,
+    return layered(report, "tokens/s by ranks",
+                   "relative to the fewest ranks; dashed: ideal scaling; bars: intervals", values,
                    layers, 340)

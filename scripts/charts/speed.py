@@ -75,5 +75,5 @@ def chart(report, data):
     if any(row.get("memory") for row in rows):
         panels.append(_memory(rows))
     return side_by_side(report, "speed and memory of each rung",
-                        "tokens/s: median over rounds, whiskers from the slowest to the fastest; x and %: over the base",
+                        "tokens/s: median over rounds, with whiskers from the slowest to the fastest round; x and %: relative to the base",
                         [], panels)

@@ -16,4 +16,4 @@ def chart(report, data):
     panel = {**strips("rung", [rung["rung"] for rung in data["rungs"]], layers),
              "resolve": {"scale": {"y": "independent"}}}  # rungs may be orders of magnitude apart
     return stacked(report, "tokens/s of each step",
-                   "timed steps of the first round, each rung on a scale of its own; dashed: their median", values, [panel])
+                   "timed steps of the first round; each rung has a separate scale; dashed: median", values, [panel])

@@ -152,7 +152,7 @@ TEST(ParseDescription, RefusesWhatCannotBeMeant) {
       R"({"name": "a", "version": "1", "summary": "s", "kind": "optimization", "effect": "exact")";
   EXPECT_EQ(described(start + "}"), "");
   EXPECT_THAT(described(""), HasSubstr("p.so: not valid JSON"));
-  EXPECT_THAT(described("[]"), HasSubstr("the description must be a table of named fields"));
+  EXPECT_THAT(described("[]"), HasSubstr("the description must have named fields"));
   EXPECT_THAT(described("{}"), HasSubstr("the description.name is missing"));
   EXPECT_THAT(described(start + R"(, "option": []})"),
               HasSubstr("unknown field 'option' of the description\n  hint: did you mean 'options'?"));

@@ -92,7 +92,7 @@
 -- expect: bad_arguments.lua:296, plugin 'lora': options.target_modules is a table with both a list and named fields
 -- expect:   hint: give one of the two
 -- expect: bad_arguments.lua:297, plugin 'lora': options.target_modules must be plain values, but is a Data
--- expect: bad_arguments.lua:298, plugin 'lora': options must be a table of named fields, but is [8]
+-- expect: bad_arguments.lua:298, plugin 'lora': options must have named fields, but is [8]
 -- expect: bad_arguments.lua:299, plugin 'mixed_precision': option 'dtype' must be one of 'bf16', 'fp16', but is "bf61"
 -- expect:   hint: did you mean 'bf16'?
 -- expect: bad_arguments.lua:300, plugin 'gradient_accumulation': option 'steps' is required

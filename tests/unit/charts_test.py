@@ -109,7 +109,7 @@ class Memory(unittest.TestCase):
         spec = memory.chart(REPORT, {"rows": [row]})
         self.assertEqual([(value["part"], value["size"]) for value in spec["data"]["values"]],
                          [("measured peak", 4), ("parameters", 3)])
-        self.assertEqual(spec["layer"][0]["encoding"]["x"]["title"], "peak active memory in MiB")
+        self.assertEqual(spec["layer"][0]["encoding"]["x"]["title"], "peak memory in MiB")
         self.assertEqual(len(spec["layer"]), 2, "nothing was predicted")
         row["predicted"] = {"bytes": 5 * MIB, "text": "5 MiB"}
         spec = memory.chart(REPORT, {"rows": [row]})
@@ -154,7 +154,7 @@ class Grid(unittest.TestCase):
                                    "points": points})["vconcat"]
 
     def test_bytes_are_marked_by_powers_of_two(self):
-        column = {"name": "peak_memory", "title": "peak active memory", "unit": "bytes"}
+        column = {"name": "peak_memory", "title": "peak memory", "unit": "bytes"}
         for ys in ([3 * MIB, 5 * MIB], [3 * MIB, 500 * MIB]):
             marks = self.panels([1024, 16384], (column, ys))[0]["encoding"]["y"]["axis"]["values"]
             self.assertTrue(marks[1] and math.log2(marks[1]).is_integer(), marks)

@@ -200,6 +200,16 @@ class Reader {
     return end_of_ladder({"", "whole ladder"});
   }
 
+  /// The stack of the headline's first clause.
+  const Row& end_of_told_stack() const {
+    std::smatch m;
+    const std::string text = a_.headline;
+    EXPECT_TRUE(std::regex_search(
+        text, m, compiled(R"( (the full stack|the stack up to [A-Za-z]+|[A-Za-z]+) trains )")))
+        << text;
+    return stack(m[1]);
+  }
+
   /// " with 16 % less memory, but trains worse", or nothing.
   void rest_of_stack(const std::string& text, const Row& r) const {
     std::smatch m;
@@ -266,20 +276,27 @@ class Reader {
            verdict(g[4], to_base(stack(g[1])));
            rest_of_stack(g[3], stack(g[1]));
          }},
-        {"whether " + kStack + " is faster than " + kName +
-             R"( is undecided(?: \(.* would tell\))?(?:, and it trains( with .*))?)",
+        {kStack + " is not shown to be faster or slower than " + kName +
+             R"((?: \(.* would (?:not )?decide it\))?(?:, and it trains( with .*))?)",
          [this](const Groups& g) {
            EXPECT_TRUE(undecided(to_base(stack(g[1]))));
            rest_of_stack(g[3], stack(g[1]));
          }},
-        {kName + R"( (pays, most of what is sure|brings most of it|pays most) \()" + kValue +
-             R"(\)(?: and saves )" + kPercent + " of the memory)?",
+        {kName +
+             R"( (gives the largest certain gain|brings most of it|brings all of it|gives the largest gain) \()" +
+             kValue + R"(\)(?: and saves )" + kPercent + " of the memory)?",
          [this](const Groups& g) {
            const Measured m = to_previous(row(g[1]));
            is(g[3], m.value, "the gain");
-           best_gain(row(g[1]), g[2] != "pays, most of what is sure");
+           best_gain(row(g[1]), g[2] != "gives the largest certain gain");
            if (!g[4].empty()) saves(g[4], row(g[1]));
-           if (g[2] != "brings most of it") return;
+           if (g[2].starts_with("gives")) return;
+           const double whole = std::log(to_base(end_of_told_stack()).value);
+           if (g[2] == "brings all of it") {
+             EXPECT_NEAR(std::log(m.value), whole, 0.01);
+             return;
+           }
+           EXPECT_LT(std::log(m.value), whole);
            double possible = 0;
            for (const Row* r :
                 ok_rows([](const Row& r) { return r.group == "ladder" && r.previous.variant >= 0; }))
@@ -316,14 +333,15 @@ class Reader {
            EXPECT_TRUE(m.interval());
            saves(g[2], row(g[1]));
          }},
-        {R"((.*?) (?:is|are) undecided(?: \(.* would tell\))?)",
+        {R"((.*?) (?:is|are) undecided(?: \(.* would (?:not )?decide it\))?)",
          [this](const Groups& g) {
            const auto rungs = ladder();
            names(g[1], [&](const Row& r) {
              return std::ranges::find(rungs, &r) != rungs.end() && undecided(to_previous(r));
            });
          }},
-        {kName + R"( is worth most in it( of what is sure)? \()" + kValue + R"((?:, not like for like)?\))",
+        {kName + R"( makes the largest (certain )?contribution to it \()" + kValue +
+             R"((?:, not like for like)?\))",
          [this](const Groups& g) {
            const Measured mine = worth(g[1]);
            EXPECT_TRUE(mine.faster());
@@ -361,38 +379,37 @@ class Reader {
 
   std::vector<std::pair<std::string, Check>> sentences() const {
     return {
-        {kName + R"( pays(, most of what is sure|) ?(most)?: )" + kRatio + " over " + kName,
-         [this](const Groups& g) { pays_most(g); }},
-        {R"((.*) (pays?), too)", [this](const Groups& g) { each_pays(g); }},
-        {R"((.*\[.*\].*) (trains?) faster)", [this](const Groups& g) { each_pays(g); }},
+        {kName + R"( gives the largest (certain )?gain: )" + kRatio + " as fast as " + kName,
+         [this](const Groups& g) { gives_most(g); }},
+        {R"((.*\[.*\].*) (makes?) training faster(?:, too)?)", [this](const Groups& g) { each_gains(g); }},
         {R"(no rung is shown to make training faster( without training worse)?)",
          [this](const Groups& g) {
            for (const Row* r : ladder())
              EXPECT_FALSE(to_previous(*r).faster() && !(g[1].size() > 1 && r->previous.worse)) << r->name;
          }},
-        {"the (whole ladder|ladder up to " + kName + ") makes training " + kRatio + " (faster|as fast)(.*)",
+        {"the (whole ladder|ladder up to " + kName + ") trains " + kRatio + " as fast as ([a-z]+)(.*)",
          [this](const Groups& g) {
            const Row& end = end_of_ladder(g);
-           EXPECT_EQ(g[6] == "faster", to_base(end).faster());
+           EXPECT_EQ(g[6], a_.row(end.base.variant)->name);
            EXPECT_TRUE(to_base(end).claim());
            EXPECT_EQ(end.base.differs, "");
            is(g, 3, to_base(end));
            memory(g[7], end, *a_.row(end.base.variant));
          }},
-        {"the (whole ladder|ladder up to " + kName + R"() shows no certain change of the speed \()" + kRatio +
+        {"the (whole ladder|ladder up to " + kName + R"() shows no certain change of speed \()" + kRatio +
              ", (.*?)\\)(.*)",
          [this](const Groups& g) {
            const Row& end = end_of_ladder(g);
            is(g, 3, to_base(end));
            verdict(g[6], to_base(end));
          }},
-        {"the (whole ladder|ladder up to " + kName + ") trains " + kRatio + " as many tokens a second(.*)",
+        {"the (whole ladder|ladder up to " + kName + ") trains " + kRatio + " as many tokens/s as (.*)",
          [this](const Groups& g) {
            const Row& end = end_of_ladder(g);
            EXPECT_NE(end.base.differs, "");
            is(g, 3, to_base(end));
          }},
-        {kName + R"( costs (\d+(?:\.\d)?) % of the speed(?: for (\d+) % less active memory.*)?)",
+        {kName + R"( costs (\d+(?:\.\d)?) % of the speed(?: and saves (\d+) % of the peak memory.*)?)",
          [this](const Groups& g) {
            const Row& r = row(g[1]);
            EXPECT_TRUE(to_previous(r).slower());
@@ -409,7 +426,7 @@ class Reader {
            is(g, 2, to_previous(row(g[1])));
            verdict(g[5], to_previous(row(g[1])));
          }},
-        {kName + ", together with (.*), is " + kRatio + " as fast as " + kName + "(?:, (.*))?",
+        {kName + ", together with (.*), trains " + kRatio + " as fast as " + kName + "(?:, (.*))?",
          [this](const Groups& g) {
            const Row& r = row(g[1]);
            EXPECT_EQ(split(g[2]), r.previous.between);
@@ -424,20 +441,21 @@ class Reader {
            EXPECT_NE(g[6], "");
            is(g, 2, ratio(row(g[1]), row(g[5])));
          }},
-        {kName + " and what is below it: " + kRatio + "( in tokens/s)? over " + kName +
+        {"the stack up to " + kName + " trains " + kRatio + " as (fast|many tokens/s) as " + kName +
              "(?: on .* ranks? instead of \\d+)?(?:, (.*))?",
          [this](const Groups& g) {
            is(g, 2, ratio(row(g[1]), row(g[6])));
            EXPECT_EQ(g[7].empty(), to_base(row(g[1])).claim());
          }},
-        {"the full stack trains " + kRatio + "( in tokens/s)? as fast as the base",
+        {"the full stack trains " + kRatio + " as (?:fast|many tokens/s) as the base",
          [this](const Groups& g) {
            const auto full = ok_rows([](const Row& r) { return r.group == "full"; });
            ASSERT_EQ(full.size(), 1U);
            EXPECT_TRUE(to_base(*full.front()).claim());
            is(g, 1, to_base(*full.front()));
          }},
-        {"in the full stack " + kName + " is worth most( of what is sure)?: " + kRatio + "( in tokens/s)?",
+        {"in the full stack " + kName + " makes the largest (certain )?contribution: " + kRatio +
+             "( in tokens/s)?",
          [this](const Groups& g) {
            const Measured mine = worth(g[1]);
            EXPECT_TRUE(mine.faster());
@@ -465,7 +483,7 @@ class Reader {
              EXPECT_FALSE(worth(name).claim()) << name;
            }
          }},
-        {"of (.*), none has a measurable effect in the full stack",
+        {"none of these rungs has a measurable effect in the full stack: (.*)",
          [this](const Groups& g) {
            std::vector<std::string> known;
            for (const std::string& name : ablated()) {
@@ -474,10 +492,10 @@ class Reader {
            }
            EXPECT_THAT(split(g[1]), ::testing::UnorderedElementsAreArray(known));
          }},
-        {"of the combinations (with the base's problem )?" + kName +
-             " is fastest( of what is sure)?: " + kRatio + "( in tokens/s)? over the base(.*)",
+        {kName + " is the fastest combination( with the base's problem)?(, as far as is certain)?: " +
+             kRatio + " as fast as the base(.*)",
          [this](const Groups& g) {
-           const Measured mine = to_base(row(g[2]));
+           const Measured mine = to_base(row(g[1]));
            EXPECT_TRUE(mine.faster());
            is(g, 4, mine);
            for (const Row* other : rivals()) {
@@ -488,8 +506,8 @@ class Reader {
              }
            }
          }},
-        {"no combination (with the base's problem )?is (shown to be )?faster than the base; next comes " +
-             kName + ": " + kRatio + "( in tokens/s)? over the base(?:, (.*))?",
+        {"no combination( with the base's problem)? is (shown to be )?faster than the base; the nearest is " +
+             kName + ": " + kRatio + " as fast as the base(?:, (.*))?",
          [this](const Groups& g) {
            is(g, 4, to_base(row(g[3])));
            for (const Row* other : rivals()) {
@@ -503,31 +521,31 @@ class Reader {
              }
            }
          }},
-        {"no combination solves the base's problem as well, so none is called the fastest",
+        {"no combination solves the base's problem and trains as well, so none is called the fastest",
          [this](const Groups&) {
            for (const Row* other : rivals()) EXPECT_FALSE(to_base(*other).interval()) << other->name;
          }},
         {R"((.*) (ran out of memory|crashed|did not end in time|broke the correctness gate|did not run|failed))",
          [this](const Groups& g) { ended(split(g[1]), g[2]); }},
-        {R"(only )" + kName + R"( ended well, so there is nothing to compare; it trains ([\d,.]+) tokens/s)",
+        {R"(only )" + kName + R"( succeeded, so there is nothing to compare; it trains ([\d,.]+) tokens/s)",
          [this](const Groups& g) {
            const auto ok = ok_rows([](const Row& r) { return !r.samples.empty(); });
            ASSERT_EQ(ok.size(), 1U);
            EXPECT_EQ(ok.front()->name, g[1]);
          }},
-        {"no two rungs that ended well and solve one problem have rounds in common, so no claim is made",
+        {"no two successful rungs of one problem have a common round, so no claim is made",
          [this](const Groups&) {
            for (const Row* r : ok_rows([](const Row& row) { return row.base.variant >= 0; }))
              EXPECT_TRUE(to_base(*r).rounds == 0 || !r->base.differs.empty() || r->base.worse) << r->name;
          }},
-        {kName + " trains " + kRatio + "( in tokens/s)? as fast as " + kName,
+        {kName + " trains " + kRatio + " as (fast) as " + kName,
          [this](const Groups& g) {
            EXPECT_TRUE(to_base(row(g[1])).faster());
            EXPECT_EQ(row(g[1]).base.name, g[6]);
            is(g, 2, to_base(row(g[1])));
          }},
-        {"no rung is shown to make training faster; (best seen: |nothing was seen to be faster than " +
-             kName + R"( \(nearest: ))" + kName + ", " + kValue + " over " + kName +
+        {"no rung is shown to make training faster; (best so far: |no rung was faster than " + kName +
+             R"( so far \(nearest: ))" + kName + ", " + kValue + " as fast as " + kName +
              R"( in (\d+) rounds?\)?; (.*))",
          [this](const Groups& g) {
            const Measured mine = ratio(row(g[3]), row(g[5]));
@@ -538,13 +556,14 @@ class Reader {
              }
            decides(g[7]);
          }},
-        {"no claim yet, as that needs 3 rounds; (best seen: |nothing was seen to be faster than " + kName +
-             R"( \(nearest: ))" + kName + ", " + kValue + " over " + kName + R"( in (\d+) rounds?\)?; (.*))",
+        {"no claim yet: a claim needs 3 rounds; (best so far: |no rung was faster than " + kName +
+             R"( so far \(nearest: ))" + kName + ", " + kValue + " as fast as " + kName +
+             R"( in (\d+) rounds?\)?; (.*))",
          [this](const Groups& g) {
            const Measured mine = ratio(row(g[3]), row(g[5]));
            is(g[4], mine.value, "the ratio");
            EXPECT_EQ(std::stoul(g[6]), mine.rounds);
-           EXPECT_EQ(g[1] == "best seen: ", mine.value > 1);
+           EXPECT_EQ(g[1] == "best so far: ", mine.value > 1);
            for (const Row* r : ok_rows([](const Row& one) { return one.base.variant >= 0; })) {
              EXPECT_FALSE(to_base(*r).interval() && to_previous(*r).interval() && r->group != "external")
                  << r->name << " has a claim";
@@ -560,7 +579,8 @@ class Reader {
            for (const auto& part : split(g[1], "), ")) {
              std::smatch m;
              ASSERT_TRUE(std::regex_match(
-                 part, m, compiled(kName + R"( \()" + kValue + " over " + kName + R"( in (\d+) rounds?\)?)")))
+                 part, m,
+                 compiled(kName + R"( \()" + kValue + " as fast as " + kName + R"( in (\d+) rounds?\)?)")))
                  << part;
              const Measured seen = ratio(row(m[1]), row(m[3]));
              is(m[2], seen.value, "the ratio");
@@ -574,11 +594,11 @@ class Reader {
                             }).size());
            decides(g[2]);
          }},
-        {"the search found nothing that is (shown to be )?faster than the base(; best seen: (.*))?(; its "
-         "time was out.*)?",
+        {"the search found nothing that is (shown to be )?faster than the base(; best so far: (.*))?(; its "
+         "time ended.*)?",
          [this](const Groups& g) { search_found_nothing(!g[1].empty()); }},
-        {"the search found no stack that it could confirm to be faster than the base; best seen: (.*?), "
-         "(.*?)(; its time was out.*)?",
+        {"the search found no stack that it could confirm to be faster than the base; best so far: (.*?), "
+         "(.*?)(; its time ended.*)?",
          [this](const Groups& g) {
            bool lost = false;
            for_stacks([&](const Json& stage, const Json& stack) {
@@ -591,12 +611,14 @@ class Reader {
            EXPECT_TRUE(lost);
            EXPECT_EQ(a_.tried.at("best"), "base");
          }},
-        {R"(the search found ([\w +]+?)((?: \(over [\w +]+: [^)]*\))*)(; its time was out.*)?)",
+        {R"(the search found ([\w +]+?)((?: \(against [\w +]+: [^)]*\))*)(; its time ended.*)?)",
          [this](const Groups& g) { search_found(g[1], g[2]); }},
-        {"the search has no answer yet: its time held fewer than 3 rounds; best seen: ([\\w +]+), " + kValue +
-             R"( over the base in (\d+) rounds?(?:; (.*))?)",
+        {"the search has no answer yet: its time was enough for fewer than 3 rounds; best so far: ([\\w "
+         "+]+), " +
+             kValue + R"( as fast as the base in (\d+) rounds?(?:; (.*))?)",
          [this](const Groups& g) { search_has_no_answer(g); }},
-        {"the search has no answer yet: its time held fewer than 3 rounds(; about .* would decide .*)?",
+        {"the search has no answer yet: its time was enough for fewer than 3 rounds(; about .* would decide "
+         ".*)?",
          [this](const Groups&) {
            for_stacks([](const Json& stage, const Json& stack) {
              EXPECT_TRUE(stage.at("reference") != "base" || stack.at("speed").is_null()) << stack;
@@ -619,31 +641,29 @@ class Reader {
     };
   }
 
-  void pays_most(const Groups& g) const {
+  void gives_most(const Groups& g) const {
     const Row& mine = row(g[1]);
-    EXPECT_EQ(g[7], a_.row(mine.previous.variant)->name);
-    is(g, 4, to_previous(mine));
-    const bool most = g[3] == "most";
-    EXPECT_NE(most, !g[2].empty());
-    best_gain(mine, most);
+    EXPECT_EQ(g[6], a_.row(mine.previous.variant)->name);
+    is(g, 3, to_previous(mine));
+    best_gain(mine, g[2].empty());
   }
 
-  /// `most`: it is said that no other rung pays more; else, that none is known to.
+  /// `most`: it is said that no other rung gains more; else, that none is known to.
   void best_gain(const Row& mine, bool most) const {
     const Measured m = to_previous(mine);
     EXPECT_TRUE(m.faster());
     EXPECT_EQ(mine.previous.differs, "");
     for (const Row* other : ladder()) {
       if (other->previous.worse || to_previous(*other).value <= m.value * (1 + 1e-9)) continue;
-      EXPECT_FALSE(to_previous(*other).faster()) << other->name << " pays more";
+      EXPECT_FALSE(to_previous(*other).faster()) << other->name << " gains more";
       if (to_previous(*other).rounds > 0) {
-        EXPECT_FALSE(most) << other->name << " may pay more";
+        EXPECT_FALSE(most) << other->name << " may gain more";
       }
     }
   }
 
   /// "A (1.10x [1.05, 1.15]), B (...)"
-  void each_pays(const Groups& g) const {
+  void each_gains(const Groups& g) const {
     const std::regex& one = compiled(kName + R"( \()" + kRatio + R"((, but it trains worse)?\))");
     size_t named = 0;
     for (std::sregex_iterator it(g[1].begin(), g[1].end(), one), end; it != end; ++it, ++named) {
@@ -672,7 +692,7 @@ class Reader {
 
   void memory(const std::string& text, const Row& r, const Row& other) const {
     std::smatch m;
-    if (!std::regex_search(text, m, compiled(R"( and takes (\d+) % (less|more) active memory)"))) return;
+    if (!std::regex_search(text, m, compiled(R"( and takes (\d+) % (less|more) peak memory)"))) return;
     const double change = *r.memory.allocated / *other.memory.allocated - 1;
     EXPECT_EQ(m[2] == "more", change > 0);
     is(m[1], 100 * std::abs(change), "the memory");
@@ -690,7 +710,7 @@ class Reader {
       EXPECT_GE(std::stod(found[1]) / 100 + 1e-9, std::expm1(farthest));
       EXPECT_LE(std::stod(found[1]), 5.0 + 1e-9);
     } else {
-      EXPECT_TRUE(text.starts_with("undecided; ") && text.ends_with(" would tell")) << text;
+      EXPECT_TRUE(text.starts_with("undecided; ") && text.ends_with(" decide it")) << text;
       EXPECT_GT(farthest, std::log1p(0.05));
     }
   }
@@ -759,7 +779,7 @@ class Reader {
   void search_found(const std::string& name, const std::string& results) const {
     EXPECT_EQ(name, a_.tried.at("best"));
     for_stacks([&](const Json& stage, const Json& stack) {
-      const std::string told = "(over " + stage.at("reference").get<std::string>() + ": " +
+      const std::string told = "(against " + stage.at("reference").get<std::string>() + ": " +
                                stack.at("result").get<std::string>() + ")";
       if (stack.at("stack") == name) {
         EXPECT_THAT(results, ::testing::HasSubstr(told));
@@ -934,8 +954,9 @@ TEST(Findings, TheReaderNotices) {
   // What holds of no table.
   Analysis a = test::analysis_of(test::three_rungs());
   for (const char* wrong :
-       {"three pays most: 9.99x [9.00, 9.99] over two.", "no rung is shown to make training faster.",
-        "one crashed.", "the ladder up to one makes training 1.00x [0.99, 1.01] faster.", "all is well."}) {
+       {"three gives the largest gain: 9.99x [9.00, 9.99] as fast as two.",
+        "no rung is shown to make training faster.", "one crashed.",
+        "the ladder up to one trains 1.00x [0.99, 1.01] as fast as base.", "all is well."}) {
     a.findings = {wrong};
     a.headline = wrong;
     expect_noticed(a, wrong);
@@ -954,7 +975,7 @@ TEST(Findings, TheReaderNoticesInAHeadline) {
        {"On this machine the full stack trains 1.50x as fast; one brings most of it (1.50x).",
         "On this machine the full stack trains 1.40x as fast with 16 % less memory.",
         "On this machine the stack up to three is 7 % slower than base.",
-        "On this machine two brings most of it (1.00x).", "On this machine two is undecided.",
+        "On this machine two brings all of it (1.00x).", "On this machine two is undecided.",
         "On this machine three costs 7 % of the speed and saves 60 % of the memory.",
         "On this machine three saves 50 % of the memory.", "On this machine two ran out of memory.",
         "On this machine two trains worse.", "On this machine no rung is shown to make training faster.",

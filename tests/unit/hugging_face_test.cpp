@@ -258,7 +258,7 @@ TEST_F(HuggingFace, RefusesWhatWouldNeedAnotherModel) {
       {{{"quantization_config", {{"bits", 4}}}}, "'quantization_config' is"},
       {{{"rope_scaling", {{"rope_type", "llama3"}, {"factor", 2.0}}}},
        "'rope_scaling.low_freq_factor' is missing"},
-      {{{"rope_parameters", 3}}, "'rope_parameters' must be a table"},
+      {{{"rope_parameters", 3}}, "'rope_parameters' must be an object"},
       {{{"architectures", {"LlamaForSequenceClassification"}}}, "'LlamaForSequenceClassification'"},
       {{{"architectures", {"MistralForCausalLM"}}, {"num_key_value_heads", 4}, {"sliding_window", 0}},
        "'sliding_window' is 0"},

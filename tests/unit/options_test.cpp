@@ -82,7 +82,7 @@ TEST(Options, NamesTheAllowedValues) {
   EXPECT_THAT(refused(R"({"modules": ["wq", "wz"]})"), HasSubstr("a list of strings from 'wq', 'wk', 'wv'"));
   EXPECT_THAT(refused(R"({"modules": "wq"})"), HasSubstr("must be a list of strings"));
   EXPECT_THAT(refused(R"({"modules": [1]})"), HasSubstr("must be a list of strings"));
-  EXPECT_THAT(refused(R"([])"), HasSubstr("options must be a table of named fields, but is []"));
+  EXPECT_THAT(refused(R"([])"), HasSubstr("options must have named fields, but is []"));
 }
 
 TEST(Options, NotFiniteNumbersAreRefused) {
@@ -139,7 +139,7 @@ TEST(OptionSchema, RefusesWhatCannotBeMeant) {
               HasSubstr("did you mean 'bf16'?"));
   EXPECT_THAT(bad_schema(R"({"name": "a", "type": "boolean", "doc": "d", "effects": {"true": "precise"}})"),
               AllOf(HasSubstr("'effects' of option 'a', 'true' must be one of"), HasSubstr("'precision'")));
-  EXPECT_THAT(bad_schema("3"), HasSubstr("must be a table of named fields"));
+  EXPECT_THAT(bad_schema("3"), HasSubstr("must have named fields"));
 }
 
 TEST(Phase, EveryEnumeratorHasItsName) {

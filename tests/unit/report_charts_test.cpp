@@ -111,7 +111,7 @@ TEST(Charts, CurvesOfAGridSayTheUnitOfEachColumn) {
   std::map<std::string, std::string> units;
   for (const Json& column : data.at("columns")) units[column.at("title")] = column.at("unit");
   EXPECT_EQ(units.size(), 2U);
-  EXPECT_EQ(units.at("peak active memory"), "bytes");
+  EXPECT_EQ(units.at("peak memory"), "bytes");
   for (const Json& point : data.at("points")) EXPECT_FALSE(point.at("text").get<std::string>().empty());
 }
 

@@ -59,16 +59,18 @@ TEST(Collectives, BandwidthsAndTheTimeOfACall) {
 TEST(Scaling, SeriesAreNamedByWhatStaysTheSame) {
   const Analysis a = analysis_of(test::scaling());
   ASSERT_EQ(a.scaling.size(), 3U);
-  EXPECT_THAT(rungs_of(a, series(a, "spread, weak")), ElementsAre("FlashAttention", "2 ranks", "4 ranks"));
-  EXPECT_THAT(rungs_of(a, series(a, "spread, strong")),
+  EXPECT_THAT(rungs_of(a, series(a, "spread, weak scaling")),
+              ElementsAre("FlashAttention", "2 ranks", "4 ranks"));
+  EXPECT_THAT(rungs_of(a, series(a, "spread, strong scaling")),
               ElementsAre("FlashAttention", "2 ranks, strong", "4 ranks, strong"));
-  EXPECT_THAT(rungs_of(a, series(a, "shard, weak")), ElementsAre("FlashAttention", "sharded, 2 ranks"))
+  EXPECT_THAT(rungs_of(a, series(a, "shard, weak scaling")),
+              ElementsAre("FlashAttention", "sharded, 2 ranks"))
       << "what failed is not in it";
 }
 
 TEST(Scaling, EfficiencyIsSpeedupOverRanks) {
   const Analysis a = analysis_of(test::scaling());
-  const ScalingSeries& weak = series(a, "spread, weak");
+  const ScalingSeries& weak = series(a, "spread, weak scaling");
   EXPECT_FALSE(weak.points.front().speedup);
   EXPECT_EQ(weak.points.front().efficiency, 1);
   EXPECT_NEAR(weak.largest().speedup->value, 3.5, 0.03);
@@ -76,7 +78,7 @@ TEST(Scaling, EfficiencyIsSpeedupOverRanks) {
   EXPECT_EQ(weak.largest().speedup->rounds, 3U);
   EXPECT_TRUE(weak.largest().speedup->interval);
   EXPECT_EQ(weak.largest().global_batch, 16);
-  EXPECT_EQ(series(a, "spread, strong").largest().global_batch, 4);
+  EXPECT_EQ(series(a, "spread, strong scaling").largest().global_batch, 4);
 }
 
 /// One rank, and two on the same two cores, both of which the peak was measured on.
@@ -156,8 +158,8 @@ TEST(Scaling, SeriesOfOnePluginAreNamedByTheOptionsThatDiffer) {
   report.ladder(rungs);
   const Analysis a = analysis_of(report);
   ASSERT_EQ(a.scaling.size(), 2U);
-  EXPECT_EQ(a.scaling[0].title(), "shard (stage 2), weak");
-  EXPECT_EQ(a.scaling[1].title(), "shard (stage 3), weak");
+  EXPECT_EQ(a.scaling[0].title(), "shard (stage 2), weak scaling");
+  EXPECT_EQ(a.scaling[1].title(), "shard (stage 3), weak scaling");
 }
 
 TEST(Scaling, OneRankHasNone) {
@@ -171,23 +173,34 @@ TEST(Scaling, OneRankHasNone) {
 TEST(Scaling, TheFindingSaysWhereTheTimeGoes) {
   const Analysis a = analysis_of(test::scaling());
   EXPECT_THAT(finding_text(a), HasSubstr("88 % efficient"));
-  EXPECT_THAT(finding_text(a), HasSubstr("45 % of a step in exposed communication"));
-  EXPECT_THAT(finding_text(a), HasSubstr("FlashAttention pays most")) << "more devices are not what pays";
+  EXPECT_THAT(finding_text(a), HasSubstr("exposed communication takes 45 % of the step"));
+  EXPECT_THAT(finding_text(a), HasSubstr("FlashAttention gives the largest gain"))
+      << "more devices are no gain of a rung";
   EXPECT_THAT(finding_text(a), HasSubstr("on 4 ranks instead of 1"));
+}
+
+TEST(Scaling, TheHeadlineNamesTheRungThatCosts) {
+  const Analysis a = analysis_of(test::scaling());
+  EXPECT_THAT(a.headline, HasSubstr("'sharded, 2 ranks' costs 13 % of the speed of 2 ranks"));
+  EXPECT_THAT(finding_text(a), HasSubstr("on the same number of ranks, 'sharded, 2 ranks' trains 0.87x ["));
+  // A rung of another batch or as fast is not named.
+  auto equal = test::scaling();
+  equal["sharded, 2 ranks"].tokens_per_second = equal["2 ranks"].tokens_per_second;
+  EXPECT_THAT(analysis_of(equal).headline, Not(HasSubstr("costs")));
 }
 
 TEST(Scaling, TwoRoundsMakeNoClaim) {
   auto report = test::scaling();
   report.experiment.rounds = 2;
   const Analysis a = analysis_of(report);
-  EXPECT_FALSE(series(a, "spread, weak").largest().speedup->interval);
+  EXPECT_FALSE(series(a, "spread, weak scaling").largest().speedup->interval);
   EXPECT_THAT(finding_text(a), Not(HasSubstr("efficient")));
 }
 
 TEST(Ranks, AnEqualGlobalBatchIsTheSameProblem) {
   const Analysis a = analysis_of(test::scaling());
   EXPECT_EQ(row(a, "4 ranks, strong").base.differs, "");
-  EXPECT_EQ(row(a, "4 ranks").base.differs, "16 sequences a step instead of 4");
+  EXPECT_EQ(row(a, "4 ranks").base.differs, "16 instead of 4 sequences per step");
   EXPECT_EQ(row(a, "4 ranks").devices, 4);
   EXPECT_NEAR(*row(a, "4 ranks").tokens_per_second_per_device, 1050, 5);
   EXPECT_TRUE(row(a, "4 ranks").verdict.compared);

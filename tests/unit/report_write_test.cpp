@@ -80,7 +80,7 @@ TEST(GridChart, IsDrawnWhereALineHasTwoPoints) {
   ASSERT_EQ(write_report(folder.path(), {.png = true}).warning, "");
   const std::string drawing = read_file(folder.path() / "grid.svg");
   for (const char* text :
-       {"train.seq_len", "peak active memory", "tokens/s", "plain", "flash", "1,024", "GiB", "512 MiB"})
+       {"train.seq_len", "peak memory", "tokens/s", "plain", "flash", "1,024", "GiB", "512 MiB"})
     EXPECT_NE(drawing.find(text), std::string::npos) << text;
 }
 

@@ -98,7 +98,7 @@ TEST(Verdict, OfThreeRoundsItCountsTheDegreesOfFreedom) {
 TEST(Verdict, WhatNobodyWouldRunIsSaid) {
   const Verdict verdict = verdict_of({1.025, Interval{0.1, 10.5}, 3});
   EXPECT_FALSE(verdict.more);
-  EXPECT_EQ(describe(verdict), "undecided; not even 1,000 rounds would tell");
+  EXPECT_EQ(describe(verdict), "undecided; 1,000 rounds would not decide it");
 }
 
 // scipy.stats.ttest_ind(log(a), log(b), equal_var=False).confidence_interval(0.95)

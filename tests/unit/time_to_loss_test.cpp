@@ -6,6 +6,8 @@
 
 #include "base/suggest.h"
 #include "report/analysis/analysis.h"
+#include "report/analysis/finding_parts.h"
+#include "report_fixture.h"
 
 namespace optrush {
 namespace {
@@ -108,53 +110,83 @@ Analysis reaching(const std::vector<std::pair<double, int64_t>>& needs) {
 
 std::string finding(const Analysis& a) { return join(findings(a), " "); }
 
-TEST(TimeToLoss, TheFindingNamesWhoIsThereSoonest) {
-  EXPECT_EQ(finding(reaching({{20, 100}, {12, 80}, {30, 90}})),
-            "rung 1 is at a loss of 2.5 soonest, after 80 steps and 12.0 s, next base, after 100 steps and "
-            "20.0 s (no claim is made on the seconds).");
+TEST(TimeToLoss, TheFindingNamesTheFirstRung) {
+  EXPECT_EQ(
+      finding(reaching({{20, 100}, {12, 80}, {30, 90}})),
+      "rung 1 reaches a loss of 2.5 first, after 80 steps and 12.0 s, and base is next, after 100 steps and "
+      "20.0 s.");
   EXPECT_THAT(finding(reaching({{10, 100}, {12, 80}, {9, 100}})),
-              HasSubstr("rung 2 is at a loss of 2.5 soonest"));
+              HasSubstr("rung 2 reaches a loss of 2.5 first"));
   Analysis near = reaching({{20, 100}, {12, 80}, {30, 90}});
   near.rows[0].time_to_loss->since_before = 8.5;
-  EXPECT_THAT(finding(near), HasSubstr("next base, after 100 steps and 20.0 s, a difference below the "
-                                       "8.50 s between two of the losses (no claim"));
+  EXPECT_THAT(finding(near), HasSubstr("base is next, after 100 steps and 20.0 s (the difference is less "
+                                       "than the 8.50 s between two losses)"));
   // Equally many steps as the first, and sooner there than the third.
   EXPECT_THAT(finding(reaching({{26, 130}, {12, 120}, {14, 120}})),
-              HasSubstr("next rung 2, after 120 steps"));
+              HasSubstr("rung 2 is next, after 120 steps"));
   // What is only faster.
-  EXPECT_THAT(finding(reaching({{20, 100}, {12, 100}})), Not(HasSubstr("soonest")));
+  EXPECT_THAT(finding(reaching({{20, 100}, {12, 100}})), Not(HasSubstr("first")));
 }
 
 TEST(TimeToLoss, TheFindingNamesWhoIsNotThere) {
   EXPECT_EQ(
       finding(reaching({{20, 100}, {12, 80}, {0, 0}, {0, 0}})),
-      "rung 1 is at a loss of 2.5 soonest, after 80 steps and 12.0 s, next base, after 100 steps and "
-      "20.0 s; 2 rungs do not reach it, of which rung 2 ends at 2.900 (no claim is made on the seconds).");
+      "rung 1 reaches a loss of 2.5 first, after 80 steps and 12.0 s, and base is next, after 100 steps and "
+      "20.0 s; 2 rungs do not reach it; of these, rung 2 ends at 2.900.");
   EXPECT_EQ(finding(reaching({{0, 0}, {12, 80}})),
-            "only rung 1 reaches a loss of 2.5, after 80 steps and 12.0 s; base ends at 2.700 and does not "
-            "reach it (no claim is made on the seconds).");
+            "only rung 1 reaches a loss of 2.5, after 80 steps and 12.0 s; base ends at 2.700, and does not "
+            "reach it.");
   EXPECT_THAT(
       finding(reaching({{20, 100}, {12, 100}, {0, 0}})),
-      HasSubstr("rung 1 is at a loss of 2.5 soonest, after 100 steps and 12.0 s; rung 2 ends at 2.900"));
+      HasSubstr("rung 1 reaches a loss of 2.5 first, after 100 steps and 12.0 s; rung 2 ends at 2.900"));
   EXPECT_THAT(finding(reaching({{0, 0}, {0, 0}})),
-              HasSubstr("no rung reaches a loss of 2.5: base ends at 2.700, nearest of all; train for more"));
+              HasSubstr("no rung reaches a loss of 2.5: base ends at 2.700, the nearest; train for more"));
+}
+
+/// `validated()`, whose last rung misses the loss: base, bf16 autocast (twice as fast), fused AdamW.
+std::string headline_of(test::SyntheticReport report) { return test::analysis_of(report).headline; }
+
+TEST(TimeToLoss, TheHeadlineDoesNotPraiseAStackThatMissesTheLoss) {
+  const std::string misses = headline_of(test::validated());
+  EXPECT_THAT(misses, HasSubstr("bf16 autocast reaches a loss of 4.84 first"));
+  EXPECT_THAT(misses, HasSubstr("fused AdamW ends at 4.848, and does not reach it"));
+  EXPECT_THAT(misses, HasSubstr("bf16 autocast trains 2.00x as fast with 20 % less memory"));
+  EXPECT_THAT(misses, Not(HasSubstr("the full stack")));
+  // Where no rung reaches it, the speeds are comparable again.
+  auto none = test::validated();
+  none.experiment.target_loss = 1;
+  EXPECT_THAT(headline_of(none), HasSubstr("no rung reaches a loss of 1"));
+  EXPECT_THAT(headline_of(none), HasSubstr("the full stack trains 2.00x as fast"));
+  auto every = test::validated();
+  every.experiment.target_loss = 4.85;
+  EXPECT_THAT(headline_of(every), HasSubstr("the full stack trains 2.00x as fast"));
+}
+
+TEST(TimeToLoss, AFastRungThatMissesTheLossIsNoGain) {
+  auto report = test::validated();
+  report["fused AdamW"].tokens_per_second = 3000;
+  const Analysis a = test::analysis_of(report);
+  ASSERT_TRUE(misses_loss(a, a.rows[2]));
+  EXPECT_THAT(a.headline, HasSubstr("; the stack up to bf16 autocast trains 2.00x as fast"));
+  EXPECT_THAT(a.headline, Not(HasSubstr("3.00x")));
+  EXPECT_EQ(result_row(a), &a.rows[1]) << "the badge is of the stack that reaches the loss";
 }
 
 TEST(TimeToLoss, TheFindingKnowsWhatItCannotTell) {
   Analysis a = reaching({{0, 0}, {0, 0}});
   for (Row& row : a.rows) row.time_to_loss->told = false;
   EXPECT_EQ(finding(a),
-            "it is undecided whether a rung reaches a loss of 2.5: a mean of 10 training losses decides, "
-            "and the runs have fewer steps.");
+            "the runs are too short to show whether a rung reaches a loss of 2.5: the test is the mean of 10 "
+            "training losses, and they have fewer steps.");
   a = reaching({{0, 0}, {0, 0}});
   a.rows[0].time_to_loss->in_some_rounds = true;
   a.rows[0].time_to_loss->last = 2.4;
   EXPECT_THAT(finding(a),
-              HasSubstr("no rung reaches a loss of 2.5 in every round: base is there in some rounds"));
+              HasSubstr("no rung reaches a loss of 2.5 in every round: base reaches it only in some rounds"));
   a = reaching({{20, 100}, {12, 80}});
   a.rows[0].time_to_loss.reset();
   a.rows[0].status = Status::timeout;
-  EXPECT_THAT(finding(a), Not(HasSubstr("soonest"))) << "one rung is no comparison";
+  EXPECT_THAT(finding(a), Not(HasSubstr("first"))) << "one rung is no comparison";
 }
 
 TEST(TimeToLoss, OfFewStepsItIsNotKnown) {
@@ -171,13 +203,13 @@ TEST(TimeToLoss, TheFindingComparesWhatIsOfOneKind) {
   // Of another kind, of another task, of the same run.
   Analysis a = reaching({{20, 100}, {12, 80}});
   a.rows[1].time_to_loss->validated = false;
-  EXPECT_THAT(finding(a), Not(HasSubstr("soonest")));
+  EXPECT_THAT(finding(a), Not(HasSubstr("first")));
   a = reaching({{20, 100}, {12, 80}});
   a.variants[1].spec.train.seq_len = 7;
-  EXPECT_THAT(finding(a), Not(HasSubstr("soonest")));
+  EXPECT_THAT(finding(a), Not(HasSubstr("first")));
   a = reaching({{20, 100}, {12, 80}});
   a.rows[1].same_as = 0;
-  EXPECT_THAT(finding(a), Not(HasSubstr("soonest")));
+  EXPECT_THAT(finding(a), Not(HasSubstr("first")));
 }
 
 TEST(TimeToLoss, WhatHasNoLossesHasNone) {

@@ -194,7 +194,7 @@ TEST(Training, MemoryThatGrowsFromStepToStepIsAWarning) {
   for (const int64_t steps : {5, 12}) {
     const auto found = warnings_of_leaving(steps, [](int64_t) { return 24; });
     ASSERT_EQ(found.size(), 1U) << steps;
-    EXPECT_NE(found.front().find("in the host's memory grow by 24 bytes a step"), std::string::npos);
+    EXPECT_NE(found.front().find("in the host's memory grow by 24 bytes per step"), std::string::npos);
   }
   const auto third = warnings_of_leaving(12, [](int64_t i) { return i % 3 == 0 ? 30 : 0; });
   ASSERT_EQ(third.size(), 1U) << "every third step leaves something";

@@ -65,7 +65,8 @@ class Analyzer {
     for (const StoredRun* run : runs_.of(variant, spec.purpose)) {
       if (!same_work(run->spec, spec)) continue;
       if (runs_.sound(*run)) return run->result.curve();
-      row.notes.push_back("its " + std::string(to_string(spec.purpose)) + " run: " + runs_.why_not(*run));
+      row.notes.push_back("its " + std::string(to_string(spec.purpose)) +
+                          " run failed: " + runs_.why_not(*run));
     }
     return std::nullopt;
   }
@@ -76,8 +77,8 @@ class Analyzer {
       row.notes.emplace_back(why);
     };
     if (row.same_as >= 0) return take_check(row, *out_.row(row.same_as));
-    if (!usable_[index(row)]) return leave("not checked: there is no plan");
-    if (row.external && row.steps.empty()) return leave("not checked: its program reports no losses");
+    if (!usable_[index(row)]) return leave("not checked: the rung has no plan");
+    if (row.external && row.steps.empty()) return leave("not checked: the program reports no losses");
     const GateCheck gate = plan_check(stored_.variants, usable_, row.variant);
     GateEvidence evidence{curves(runs_.sound(row.variant)), std::nullopt, {}};
     if (gate.subject) evidence.subject = extra_run(row.variant, *gate.subject, row);
@@ -91,7 +92,7 @@ class Analyzer {
       if (auto base = curves(runs_.sound(0)); !base.empty()) evidence.base = std::move(base.front());
     row.gate = gate.explanation;
     row.verdict = judge(gate, evidence);
-    if (row.verdict.undecided) leave("not checked to the bit: its reference ran once");
+    if (row.verdict.undecided) leave("not checked bit for bit: its reference ran only once");
     if (!row.verdict.passed) row.end_badly(Status::broken, row.verdict.message);
     if (!row.verdict.compared) stand_on_broken(row);
     if (row.status == Status::broken) culprits_.try_emplace(row.variant, variant_of(row).added);
@@ -107,7 +108,7 @@ class Analyzer {
       row.loss_against = gate.reference ? "its reference run"
                                         : stored_.variants[static_cast<size_t>(gate.reference_variant)].name;
       if (row.external && !row.verdict.norm)
-        row.gate += "; its program reports no gradient norms, so losses alone count";
+        row.gate += "; the program reports no gradient norms, so only losses are compared";
     } else if (variant_of(row).previous >= 0) {
       row.checked = false;
       if (gate.compares()) row.notes.push_back(row.verdict.message);
@@ -150,7 +151,7 @@ class Analyzer {
       });
     });
     if (gone) return;
-    row.end_badly(Status::broken, "it stands on '" + out_.row(below->first)->name + "', which is broken");
+    row.end_badly(Status::broken, "it builds on '" + out_.row(below->first)->name + "', which is broken");
     culprits_.emplace(row.variant, below->second);
   }
 
@@ -198,8 +199,7 @@ class Analyzer {
     row.previous = against(row, same == below.end() ? below.front() : *same);
     row.previous.between = between(row, row.previous.variant);
     row.base = against(row, below.back());
-    if (below.back() != 0)
-      row.notes.push_back("the base is not ok: '" + row.base.name + "' stands in for it");
+    if (below.back() != 0) row.notes.push_back("the base failed, so '" + row.base.name + "' replaces it");
   }
 
   void meet_programs() {

@@ -19,9 +19,9 @@ struct Comparison {
   int64_t variant = -1;  ///< the other row; -1: there is none
   std::string name;
   std::vector<std::string> between;  ///< rungs from the other to this one, whose changes count here, too
-  std::string differs;  ///< why it is not the same problem: "8 sequences a step instead of 4"; empty: it is
+  std::string differs;  ///< why it is not the same problem: "8 instead of 4 sequences per step"; empty: it is
   std::optional<Ratio> speed;    ///< tokens processed a second over the other's, paired by round
-  std::optional<double> memory;  ///< peak active memory over the other's
+  std::optional<double> memory;  ///< peak memory divided by the other's
   std::optional<Worse> worse;    ///< the row's loss is clearly above the other's, of the same model and data
 };
 

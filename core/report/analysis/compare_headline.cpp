@@ -49,7 +49,8 @@ std::string against_first(const ComparedReports& compared, size_t report) {
   }
   const std::string& name = compared.reports[report].name;
   const std::string& other = compared.reports.front().name;
-  if (shared.empty()) return name + " and " + other + " share no rung that ended well and solves one problem";
+  if (shared.empty())
+    return name + " and " + other + " have no successful rung of the same problem in common";
   std::vector<std::string> parts;
   for (auto& text : {count_text("faster", faster, report, shared.size()),
                      count_text("slower", slower, report, shared.size())})

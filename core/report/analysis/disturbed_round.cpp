@@ -37,11 +37,11 @@ std::string disturbed_warning(const std::vector<DisturbedRound>& rounds) {
       names.push_back(std::to_string(rounds.size() - kNamed) + " more");
       break;
     }
-    names.push_back("round " + std::to_string(each.round + 1) + " of " + each.row + " (" +
-                    fixed(each.speed, 2) + " times its speed in the others)");
+    names.push_back("round " + std::to_string(each.round + 1) + " of " + name_in_text(each.row) + " (" +
+                    fixed(each.speed, 2) + " times its speed in the other rounds)");
   }
   return "The machine was disturbed in " + join(names) +
-         ": ratios of these rows and their intervals hang on it. A quiet machine, or more rounds (--resume "
-         "--rounds N), would tell.";
+         ". The ratios and intervals of these rows depend on it. Run more rounds (--resume --rounds N), or "
+         "measure again on a quiet machine.";
 }
 }  // namespace optrush

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <map>
@@ -8,12 +9,14 @@
 #include "base/counted.h"
 #include "report/analysis/finding_parts.h"
 #include "report/analysis/more_time.h"
+#include "report/analysis/problem.h"
 #include "report/numbers/format.h"
 #include "report/numbers/verdict.h"
 
 namespace optrush {
-std::string speedup(const Comparison& c) {
-  return interval_text(*c.speed) + (c.differs.empty() ? "" : " in tokens/s");
+std::string speedup(const Comparison& c, const std::string& than) {
+  return interval_text(*c.speed) + (c.differs.empty() ? " as fast as " : " as many tokens/s as ") +
+         name_in_text(than);
 }
 
 std::string ranks_text(int64_t ranks) { return counted(ranks, "rank"); }
@@ -23,14 +26,16 @@ std::string other_ranks(const Row& row, const Row& other) {
   return " on " + ranks_text(row.devices) + " instead of " + std::to_string(other.devices);
 }
 
-bool is_rival(const Row& row) { return row.base.differs.empty() && !row.base.worse; }
+bool is_rival(const Analysis& a, const Row& row) {
+  return row.base.differs.empty() && !row.base.worse && !misses_loss(a, row);
+}
 
 namespace {
 using Lines = std::vector<const AblationLine*>;
 
 /// Fast or not: what a rung does to training. Of grids and ablations against the base.
 void add_quality(const Analysis& a, Sentences& parts) {
-  // Than whom, by which loss, and what that one's is.
+  // Key: the reference, the kind of loss, and the loss of the reference.
   std::map<std::tuple<std::string, bool, std::string>, Rows> worse;
   for (const Row& row : a.rows)
     if (row.ok() && row.previous.worse) {
@@ -46,16 +51,19 @@ void add_quality(const Analysis& a, Sentences& parts) {
                       ": over the last third of equally many tokens its mean" + loss + " is " +
                       loss_of(*rows.front()) + " instead of " + other);
     else
-      parts.push_back(names_text(rows, [&](const Row& row) { return row.name + " (" + loss_of(row) + ")"; }) +
-                      " train worse than " + name + " (" + other + "), by the mean" + loss +
-                      " over the last third of equally many tokens");
+      parts.push_back(
+          names_text(rows,
+                     [&](const Row& row) { return name_in_text(row.name) + " (" + loss_of(row) + ")"; }) +
+          " train worse than " + name + " (" + other + "), by the mean" + loss +
+          " over the last third of equally many tokens");
   }
 }
 
 void add_ablation(const Analysis& a, Sentences& parts) {
   for (const Row* full : select(a, [](const Row& row) { return row.group == "full"; }))
     if (full->base.speed && full->base.speed->claim())
-      parts.push_back("the full stack trains " + speedup(full->base) + " as fast as the base");
+      parts.push_back("the full stack trains " + speedup(full->base, "the base") +
+                      (misses_loss(a, *full) ? ", but does not reach the loss" : ""));
   Lines known;
   for (const AblationLine& line : a.ablation)
     if (line.in_stack && line.in_stack->interval) known.push_back(&line);
@@ -68,8 +76,10 @@ void add_ablation(const Analysis& a, Sentences& parts) {
   const auto best = std::ranges::find_if(known, claimed);
   if (best != known.end() && (*best)->in_stack->value > 1) {
     const bool surely = &a.ablation.front() == *best;
-    parts.push_back("in the full stack " + (*best)->rung +
-                    (surely ? " is worth most: " : " is worth most of what is sure: ") + text(**best));
+    parts.push_back(
+        "in the full stack " + (*best)->rung +
+        (surely ? " makes the largest contribution: " : " makes the largest certain contribution: ") +
+        text(**best));
   } else if (best != known.end()) {
     const AblationLine& worst = **std::find_if(known.rbegin(), known.rend(), claimed);
     parts.push_back("in the full stack no rung is shown to make training faster; " + worst.rung +
@@ -79,7 +89,7 @@ void add_ablation(const Analysis& a, Sentences& parts) {
   } else {
     std::vector<std::string> names;
     for (const AblationLine* line : known) names.push_back(line->rung);
-    parts.push_back("of " + join(names) + ", none has a measurable effect in the full stack");
+    parts.push_back("none of these rungs has a measurable effect in the full stack: " + listed_names(names));
   }
 }
 
@@ -90,9 +100,10 @@ void add_grid(const Analysis& a, Sentences& parts) {
       a, [](const Row& row) { return row.group == "grid" && row.base.speed && row.base.speed->interval; });
   if (grid.empty()) return;
   Rows rivals = grid;
-  std::erase_if(rivals, [](const Row* row) { return !is_rival(*row); });
+  std::erase_if(rivals, [&](const Row* row) { return !is_rival(a, *row); });
   if (rivals.empty()) {
-    parts.emplace_back("no combination solves the base's problem as well, so none is called the fastest");
+    parts.emplace_back(
+        "no combination solves the base's problem and trains as well, so none is called the fastest");
     return;
   }
   const auto value = [](const Row* row) { return row->base.speed->value; };
@@ -102,57 +113,92 @@ void add_grid(const Analysis& a, Sentences& parts) {
   Rows faster = rivals;
   std::erase_if(faster, std::not_fn(surely_faster));
   const Row& best = **std::ranges::max_element(faster.empty() ? rivals : faster, {}, value);
-  // Who asks for a loss is not told of a speed that is not known.
+  // Where a loss is asked for, an unknown speed is no answer.
   if (a.experiment.target_loss > 0 && !best.base.speed->claim()) return;
-  const std::string which = rivals.size() == grid.size() ? "" : "with the base's problem ";
-  const std::string over =
-      speedup(best.base) + " over the base" + other_ranks(best, *a.row(best.base.variant));
+  const std::string which = rivals.size() == grid.size() ? "" : " with the base's problem";
+  const std::string over = speedup(best.base, "the base") + other_ranks(best, *a.row(best.base.variant));
   // Another one may be faster, only that it is not known.
   const Rows others = select(a, [&](const Row& row) {
-    return row.group == "grid" && is_rival(row) && row.base.speed && !row.base.speed->claim() &&
+    return row.group == "grid" && is_rival(a, row) && row.base.speed && !row.base.speed->claim() &&
            !row.base.speed->same_run && row.base.speed->value > best.base.speed->value;
   });
   if (!faster.empty())
-    return parts.push_back("of the combinations " + which + best.name +
-                           (others.empty() ? " is fastest: " : " is fastest of what is sure: ") + over);
+    return parts.push_back(best.name + " is the fastest combination" + which +
+                           (others.empty() ? ": " : ", as far as is certain: ") + over);
   const bool none = std::ranges::all_of(
-      select(a, [](const Row& row) { return row.group == "grid" && is_rival(row) && row.base.speed; }),
+      select(a, [&](const Row& row) { return row.group == "grid" && is_rival(a, row) && row.base.speed; }),
       [](const Row* row) {
         return row->base.speed->same_run || (row->base.speed->claim() && row->base.speed->value < 1);
       });
-  parts.push_back("no combination " + which + "is " + (none ? "" : "shown to be ") +
-                  "faster than the base; next comes " + best.name + ": " + over +
+  parts.push_back("no combination" + which + " is " + (none ? "" : "shown to be ") +
+                  "faster than the base; the nearest is " + best.name + ": " + over +
                   (best.base.speed->claim() ? "" : ", " + describe(verdict_of(*best.base.speed))));
 }
 
+namespace {
+/// The series of a kind with the largest speedup; null: no series of the kind has a claim.
+const ScalingSeries* best_series(const Analysis& a, Scaling kind) {
+  std::vector<const ScalingSeries*> claimed;
+  for (const auto& series : a.scaling)
+    if (series.kind == kind && series.largest().speedup->interval) claimed.push_back(&series);
+  if (claimed.empty()) return nullptr;
+  return *std::ranges::max_element(
+      claimed, {}, [](const ScalingSeries* series) { return series->largest().speedup->value; });
+}
+
+constexpr std::array kScalings = {Scaling::weak, Scaling::strong};
+}  // namespace
+
+std::vector<SlowerRung> slower_on_as_many_ranks(const Analysis& a) {
+  std::vector<SlowerRung> slower;
+  for (const Scaling kind : kScalings) {
+    const ScalingSeries* best = best_series(a, kind);
+    if (best == nullptr) continue;
+    for (const ScalingSeries& series : a.scaling) {
+      const ScalingPoint& point = series.largest();
+      const auto same = std::ranges::find(best->points, point.ranks, &ScalingPoint::ranks);
+      if (series.kind != kind || same == best->points.end() || same->variant == point.variant) continue;
+      const auto i = static_cast<size_t>(point.variant), j = static_cast<size_t>(same->variant);
+      if (!difference_of_problems(a.variants[i], a.plans[i], a.variants[j], a.plans[j]).empty()) continue;
+      const Row &row = *a.row(point.variant), &than = *a.row(same->variant);
+      const auto speed = paired_speed(row, than, standard_of(a.experiment));
+      if (speed && verdict_of(*speed).outcome == Outcome::slower) slower.push_back({&row, &than, *speed});
+    }
+  }
+  return slower;
+}
+
 void add_scaling(const Analysis& a, Sentences& parts) {
-  for (const Scaling kind : {Scaling::weak, Scaling::strong}) {
-    std::vector<const ScalingSeries*> claimed;
-    for (const auto& series : a.scaling)
-      if (series.kind == kind && series.largest().speedup->interval) claimed.push_back(&series);
-    if (claimed.empty()) continue;
-    const ScalingSeries& best = **std::ranges::max_element(
-        claimed, {}, [](const ScalingSeries* series) { return series->largest().speedup->value; });
-    const ScalingPoint &from = best.points.front(), &to = best.largest();
+  for (const Scaling kind : kScalings) {
+    const ScalingSeries* best = best_series(a, kind);
+    if (best == nullptr) continue;
+    const ScalingPoint &from = best->points.front(), &to = best->largest();
     const Row& row = *a.row(to.variant);
-    std::string text = best.name + ": " + ranks_text(to.ranks) + " train " + interval_text(*to.speedup) +
-                       " as many tokens/s as " + std::to_string(from.ranks) + " (" +
-                       std::string(to_string(kind)) + " scaling, " + percent(to.efficiency, 0) +
-                       " efficient)";
+    std::string text = ranks_text(to.ranks) + " train " + interval_text(*to.speedup) +
+                       " as many tokens/s as " + ranks_text(from.ranks) + " (" + best->title() + ", " +
+                       percent(to.efficiency, 0) + " efficient)";
     if (row.exposed_seconds && row.step_seconds.value_or(0) > 0)
-      text += ", with " + percent(*row.exposed_seconds / *row.step_seconds, 0) +
-              " of a step in exposed communication";
+      text += "; exposed communication takes " + percent(*row.exposed_seconds / *row.step_seconds, 0) +
+              " of the step";
     parts.push_back(text);
   }
 }
+
+namespace {
+void add_slower_on_as_many_ranks(const Analysis& a, Sentences& parts) {
+  for (const SlowerRung& slower : slower_on_as_many_ranks(a))
+    parts.push_back("on the same number of ranks, " + name_in_text(slower.row->name) + " trains " +
+                    interval_text(slower.speed) + " as fast as " + name_in_text(slower.than->name));
+}
+}  // namespace
 
 void add_programs(const Analysis& a, Sentences& parts) {
   if (a.programs.empty()) return;
   const OtherProgram& best = a.programs.front();
   if (!best.comparison.speed || !best.comparison.speed->interval) return;
   parts.push_back(
-      a.row(best.fastest)->name + " trains " + speedup(best.comparison) + " as fast as " +
-      best.comparison.name + ", the fastest other program" +
+      a.row(best.fastest)->name + " trains " + speedup(best.comparison, best.comparison.name) +
+      ", the fastest other program" +
       (a.row(best.variant)->checked ? "" : " (whose losses could not be compared)") +
       other_ranks(*a.row(best.fastest), *a.row(best.variant)) +
       (best.comparison.speed->claim() ? "" : ", " + describe(verdict_of(*best.comparison.speed))));
@@ -203,10 +249,10 @@ void add_search(const Analysis& a, Sentences& parts) {
   const std::vector<Seen> over_base = seen_over(a.tried, "base");
   const auto top = std::ranges::max_element(over_base, {}, &Seen::speed);
   if (!a.tried.value("answered", true)) {
-    std::string text =
-        "the search has no answer yet: its time held fewer than " + std::to_string(kMinRounds) + " rounds";
+    std::string text = "the search has no answer yet: its time was enough for fewer than " +
+                       std::to_string(kMinRounds) + " rounds";
     if (top != over_base.end())
-      text += "; best seen: " + top->stack + ", " + ratio_only(top->speed) + " over the base in " +
+      text += "; best so far: " + top->stack + ", " + ratio_only(top->speed) + " as fast as the base in " +
               counted(top->rounds, "round");
     if (const Json decides = a.tried.value("decides_s", Json()); decides.is_number() && decides > 0)
       text += "; " + would_decide(decides);
@@ -220,15 +266,15 @@ void add_search(const Analysis& a, Sentences& parts) {
     text = lost ? "the search found no stack that it could confirm to be faster than the base"
                 : std::string("the search found nothing that is ") + (maybe ? "shown to be " : "") +
                       "faster than the base";
-    if (maybe) text += "; best seen: " + top->stack + ", " + top->result;
+    if (maybe) text += "; best so far: " + top->stack + ", " + top->result;
   }
   for (const Json& stage : a.tried.at("stages"))
     for (const Json& stack : stage.at("stacks"))
       if (stack.at("stack") == best && !stack.at("speed").is_null())
-        text += " (over " + stage.at("reference").get<std::string>() + ": " +
+        text += " (against " + stage.at("reference").get<std::string>() + ": " +
                 stack.at("result").get<std::string>() + ")";
   if (!finished)
-    text += "; its time was out before every move was tried, so a longer --at-most may find a faster one";
+    text += "; its time ended before it had tried every move, so a longer --at-most may find a faster stack";
   parts.push_back(text);
 }
 
@@ -256,7 +302,7 @@ void add_failures(const Analysis& a, Sentences& parts) {
     std::vector<std::string> names;
     for (const Row& row : a.rows)
       if (row.status == status && row.started) names.push_back(row.name);
-    if (!names.empty()) parts.push_back(join(names) + " " + what_happened(status));
+    if (!names.empty()) parts.push_back(listed_names(names) + " " + what_happened(status));
   }
 }
 
@@ -269,43 +315,43 @@ void add_medians(const Analysis& a, Sentences& parts) {
     const Row& row = *rows.front();
     std::string text = row.name + " trains " + grouped(speed(&row)) + " tokens/s";
     if (row.final_loss) text += " to a loss of " + fixed(*row.final_loss, 4);
-    if (!row.validation.empty()) text += ", of held-out data " + fixed(row.validation.back().loss, 4);
+    if (!row.validation.empty()) text += " and a validation loss of " + fixed(row.validation.back().loss, 4);
     parts.push_back(text + ", in " + counted(std::ssize(row.steps), "step"));
     return;
   }
   if (rows.size() == 1) {
-    parts.push_back("only " + rows.front()->name + " ended well, so there is nothing to compare; it trains " +
+    parts.push_back("only " + rows.front()->name + " succeeded, so there is nothing to compare; it trains " +
                     grouped(speed(rows.front())) + " tokens/s");
     return;
   }
-  const Rows rivals =
-      select(a, [](const Row& row) { return is_rival(row) && row.base.speed && !row.base.speed->same_run; });
+  const Rows rivals = select(
+      a, [&](const Row& row) { return is_rival(a, row) && row.base.speed && !row.base.speed->same_run; });
   if (rivals.empty()) {
-    parts.push_back(
-        "no two rungs that ended well and solve one problem have rounds in common, so no claim is made");
+    parts.push_back("no two successful rungs of one problem have a common round, so no claim is made");
     return;
   }
   const auto over = [](const Row* row) { return row->base.speed->value; };
   const Row& best = **std::ranges::max_element(rivals, {}, over);
   const Ratio& speed_of_best = *best.base.speed;
-  const std::string seen = best.name + ", " + ratio_only(speed_of_best.value) + " over " + best.base.name +
-                           " in " + counted(static_cast<int64_t>(speed_of_best.rounds), "round");
-  // Rows may have their rounds where those that a claim would be about have not.
-  const auto sure = select(a, [](const Row& row) {
-    return is_rival(row) && row.base.speed && row.base.speed->claim() && row.base.speed->value > 1;
+  const std::string seen = best.name + ", " + ratio_only(speed_of_best.value) + " as fast as " +
+                           best.base.name + " in " +
+                           counted(static_cast<int64_t>(speed_of_best.rounds), "round");
+  // A row may have enough rounds where the best one has too few.
+  const auto sure = select(a, [&](const Row& row) {
+    return is_rival(a, row) && row.base.speed && row.base.speed->claim() && row.base.speed->value > 1;
   });
   if (!sure.empty()) {
     const Row& most = **std::ranges::max_element(sure, {}, over);
-    parts.push_back(most.name + " trains " + speedup(most.base) + " as fast as " + most.base.name);
+    parts.push_back(most.name + " trains " + speedup(most.base, most.base.name));
     return;
   }
   const bool any =
       std::ranges::any_of(rivals, [](const Row* row) { return row->base.speed->interval.has_value(); });
   std::string text = (any ? std::string("no rung is shown to make training faster")
-                          : "no claim yet, as that needs " + std::to_string(kMinRounds) + " rounds") +
+                          : "no claim yet: a claim needs " + std::to_string(kMinRounds) + " rounds") +
                      "; " +
-                     (speed_of_best.value > 1 ? "best seen: " + seen
-                                              : "nothing was seen to be faster than " + best.base.name +
+                     (speed_of_best.value > 1 ? "best so far: " + seen
+                                              : "no rung was faster than " + best.base.name + " so far" +
                                                     " (nearest: " + seen + ")");
   if (a.experiment.until)
     text += "; " + would_decide(seconds_to_claims(a));
@@ -325,7 +371,7 @@ void add_too_few(const Analysis& a, Sentences& parts) {
   parts.push_back("no claim on " +
                   names_text(few,
                              [](const Row& row) {
-                               return row.name + " (" + ratio_only(row.base.speed->value) + " over " +
+                               return row.name + " (" + ratio_only(row.base.speed->value) + " as fast as " +
                                       row.base.name + " in " +
                                       counted(static_cast<int64_t>(row.base.speed->rounds), "round") + ")";
                              }) +
@@ -341,6 +387,7 @@ std::vector<std::string> findings(const Analysis& a) {
   add_ablation(a, parts);
   add_grid(a, parts);
   add_scaling(a, parts);
+  add_slower_on_as_many_ranks(a, parts);
   add_programs(a, parts);
   if (parts.empty())
     add_medians(a, parts);        // no claim can be made

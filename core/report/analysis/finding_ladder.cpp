@@ -22,42 +22,41 @@ std::string memory_against(const Row& row, const Row& other) {
 
 /// What a rung does to the speed, with its interval; in words where it trains worse for that.
 std::string effect_text(const Row& row) {
-  std::string text = row.name + " (" + interval_text(*row.previous.speed);
+  std::string text = name_in_text(row.name) + " (" + interval_text(*row.previous.speed);
   if (row.previous.worse) text += ", but it trains worse";
   return text + ")";
 }
 
 const char* s_of_verb(const Rows& rows) { return rows.size() == 1 ? "s" : ""; }
 
-void add_gains(const Ladder& ladder, Sentences& parts) {
-  Rows gains = gains_of(ladder);
+void add_gains(const Analysis& a, const Ladder& ladder, Sentences& parts) {
+  Rows gains = gains_of(a, ladder);
   if (gains.empty() || gains.front()->previous.worse) {
     // Of others nothing else is told.
     if (ladder.single.size() == ladder.known.size() && ladder.skipped.empty())
-      parts.push_back(std::string("no rung is shown to make training faster") +
-                      (gains.empty() ? "" : " without training worse"));
+      parts.push_back(no_gain_text(a, ladder));
   } else {
     const Row& best = *gains.front();
-    parts.push_back(best.name +
-                    (surely_most(ladder, best) ? " pays most: " : " pays, most of what is sure: ") +
-                    speedup(best.previous) + " over " + best.previous.name);
+    parts.push_back(
+        best.name +
+        (surely_most(ladder, best) ? " gives the largest gain: " : " gives the largest certain gain: ") +
+        speedup(best.previous, best.previous.name));
     gains.erase(gains.begin());
   }
   if (gains.empty()) return;
   const bool worse = gains.front()->previous.worse.has_value();
-  parts.push_back(names_text(gains, effect_text) + (worse
-                                                        ? std::string(" train") + s_of_verb(gains) + " faster"
-                                                        : std::string(" pay") + s_of_verb(gains) + ", too"));
+  parts.push_back(names_text(gains, effect_text) + " make" + s_of_verb(gains) + " training faster" +
+                  (worse ? "" : ", too"));
 }
 
 void add_no_gains(const Rows& ladder, Sentences& parts) {
   if (const Rows alike = with_outcome(ladder, Outcome::alike); !alike.empty()) {
     double bound = 0;
     for (const Row* row : alike) bound = std::max(bound, verdict_of(*row->previous.speed).bound);
-    parts.push_back(names_text(alike, [](const Row& row) { return row.name; }) + " make" + s_of_verb(alike) +
-                    " " + describe({Outcome::alike, bound}));
+    parts.push_back(names_text(alike, [](const Row& row) { return name_in_text(row.name); }) + " make" +
+                    s_of_verb(alike) + " " + describe({Outcome::alike, bound}));
   }
-  // "A (1.02x [0.98, 1.06]): undecided; about 7 more rounds would tell"
+  // "A (1.02x [0.98, 1.06]): undecided; about 7 more rounds would decide it"
   for (const Row* row : with_outcome(ladder, Outcome::undecided))
     parts.push_back(row->name + " (" + interval_text(*row->previous.speed) +
                     "): " + describe(verdict_of(*row->previous.speed)));
@@ -67,8 +66,8 @@ void add_no_gains(const Rows& ladder, Sentences& parts) {
 void add_joint(const Rows& ladder, Sentences& parts) {
   for (const Row* row : ladder) {
     const Comparison& c = row->previous;
-    std::string text = row->name + ", together with " + join(c.between) + ", is " + interval_text(*c.speed) +
-                       " as fast as " + c.name;
+    std::string text = row->name + ", together with " + listed_names(c.between) + ", trains " +
+                       interval_text(*c.speed) + " as fast as " + c.name;
     if (!c.speed->claim()) text += ", " + describe(verdict_of(*c.speed));
     parts.push_back(text);
   }
@@ -84,7 +83,7 @@ void add_other_problems(const Rows& ladder, Sentences& parts) {
   }
 }
 
-/// Rungs that could not be stacked, so that those above stand on the one below.
+/// Rungs that could not be stacked, so that those above build on the one below.
 std::set<std::string> refused_rungs(const Analysis& a) {
   std::set<std::string> names;
   for (const Variant& variant : a.variants)
@@ -92,7 +91,7 @@ std::set<std::string> refused_rungs(const Analysis& a) {
   return names;
 }
 
-/// Whether some rung stands on another one than the last rung before it that could be stacked.
+/// Whether some rung builds on another one than the last rung before it that could be stacked.
 bool has_branches(const Analysis& a) {
   const std::set<std::string> refused = refused_rungs(a);
   int64_t before = 0;
@@ -104,12 +103,13 @@ bool has_branches(const Analysis& a) {
   return false;
 }
 
-/// Where a ladder ends: at its last rung, or at the fastest where it has branches; none where no rung of
-/// those may be called that.
+/// Where a ladder ends: at the last rung that does not miss the loss, or at the fastest where it has
+/// branches; none where no rung of those may be called that.
 const Row* end_of(const Analysis& a, const Rows& ladder) {
-  if (ladder.empty() || !has_branches(a)) return ladder.empty() ? nullptr : ladder.back();
   Rows rivals = ladder;
-  std::erase_if(rivals, [](const Row* row) { return !is_rival(*row); });
+  std::erase_if(rivals, [&](const Row* row) { return misses_loss(a, *row); });
+  if (rivals.empty() || !has_branches(a)) return rivals.empty() ? nullptr : rivals.back();
+  std::erase_if(rivals, [&](const Row* row) { return !is_rival(a, *row); });
   if (rivals.empty()) return nullptr;
   return *std::ranges::max_element(rivals, {}, [](const Row* row) { return row->base.speed->value; });
 }
@@ -126,20 +126,18 @@ std::string whole_ladder(const Analysis& a, const Row& last) {
   const Ratio& speed = *last.base.speed;
   std::string text = "the whole ladder ";
   if (has_branches(a) || last.variant != last_variant(a)) text = "the ladder up to " + last.name + " ";
-  const std::string times = interval_text(speed);
   const Row& base = *a.row(last.base.variant);
   if (!speed.claim())
-    text += "shows no certain change of the speed (" + times + ", " + describe(verdict_of(speed)) + ")";
-  else if (last.base.differs.empty())
-    text += "makes training " + times + (speed.value > 1 ? " faster" : " as fast");
+    text += "shows no certain change of speed (" + interval_text(speed) + ", " + describe(verdict_of(speed)) +
+            ")";
   else
-    text += "trains " + times + " as many tokens a second";
+    text += "trains " + speedup(last.base, base.name);
   text += other_ranks(last, base);
   if (const double memory = last.base.memory.value_or(1); std::abs(memory - 1) >= kWorthNaming)
     text += std::string(" and takes ") + percent(std::abs(memory - 1), 0) + (memory < 1 ? " less" : " more") +
-            " active memory (" + memory_against(last, base) + ")";
+            " peak memory (" + memory_against(last, base) + ")";
   if (last.base.worse && !last.previous.worse) text += ", but trains worse than " + last.base.name;
-  if (base.variant != 0) text += ", over " + base.name + ", as the base has no figures";
+  if (base.variant != 0) text += "; it is compared with " + base.name + ", because the base has no result";
   return text;
 }
 
@@ -151,7 +149,7 @@ void add_trades(const Analysis& a, const Rows& ladder, Sentences& parts) {
     const double cost = 1 - c.speed->value;
     std::string text = row->name + " costs " + percent(cost, cost < kSmall ? 1 : 0) + " of the speed";
     if (c.memory.value_or(1) <= 1 - kWorthNaming)
-      text += " for " + percent(1 - *c.memory, 0) + " less active memory (" +
+      text += " and saves " + percent(1 - *c.memory, 0) + " of the peak memory (" +
               memory_against(*row, *a.row(c.variant)) + ")";
     parts.push_back(text);
   }
@@ -186,14 +184,24 @@ bool is_end_of_all(const Analysis& a, const Row& row) {
   return !has_branches(a) && row.variant == last_variant(a);
 }
 
-Rows gains_of(const Ladder& ladder) {
+Rows gains_of(const Analysis& a, const Ladder& ladder) {
   Rows gains = with_outcome(ladder.single, Outcome::faster);
+  std::erase_if(gains, [&](const Row* row) { return misses_loss(a, *row); });
   // What trains worse is no better for being fast.
   std::ranges::stable_sort(gains, [](const Row* a, const Row* b) {
     if (a->previous.worse.has_value() != b->previous.worse.has_value()) return !a->previous.worse;
     return a->previous.speed->value > b->previous.speed->value;
   });
   return gains;
+}
+
+std::string no_gain_text(const Analysis& a, const Ladder& ladder) {
+  const Rows faster = with_outcome(ladder.single, Outcome::faster);
+  const bool worse =
+      std::ranges::any_of(faster, [](const Row* row) { return row->previous.worse.has_value(); });
+  const bool misses = std::ranges::any_of(faster, [&](const Row* row) { return misses_loss(a, *row); });
+  return std::string("no rung is shown to make training faster") + (worse ? " without training worse" : "") +
+         (misses ? " and to reach the loss" : "");
 }
 
 bool surely_most(const Ladder& ladder, const Row& best) {
@@ -208,14 +216,14 @@ void add_ladder(const Analysis& a, Sentences& parts) {
   const Ladder ladder = ladder_of(a);
   if (ladder.known.empty() && ladder.end == nullptr && ladder.skipped.empty()) return;
   Rows joint = ladder.joint, skipped = ladder.skipped;
-  if (!ladder.single.empty()) add_gains(ladder, parts);
+  if (!ladder.single.empty()) add_gains(a, ladder, parts);
   if (const Row* last = ladder.end) {
     parts.push_back(whole_ladder(a, *last));
     if (last->previous.variant == last->base.variant) std::erase(joint, last);  // which says the same
     std::erase(skipped, last);
   }
   for (const Row* row : skipped)
-    parts.push_back(row->name + " and what is below it: " + speedup(row->base) + " over " + row->base.name +
+    parts.push_back("the stack up to " + row->name + " trains " + speedup(row->base, row->base.name) +
                     other_ranks(*row, *a.row(row->base.variant)) +
                     (row->base.speed->claim() ? "" : ", " + describe(verdict_of(*row->base.speed))));
   add_trades(a, ladder.single, parts);

@@ -26,16 +26,18 @@ std::string names_text(const Rows& rows, auto&& text_of) {
   return join(texts);
 }
 
-/// "2.07x [1.98, 2.16]" with the remark that the batch differs, where it does.
-std::string speedup(const Comparison&);
+/// "2.07x [1.98, 2.16] as fast as base"; "as many tokens/s as" where the problem differs.
+std::string speedup(const Comparison&, const std::string& than);
 /// "1 rank", "2 ranks"
 std::string ranks_text(int64_t ranks);
 /// " on 2 ranks instead of 1", or nothing.
 std::string other_ranks(const Row& row, const Row& other);
 /// "ran out of memory"
 std::string what_happened(Status);
+/// Whether a row does not reach the experiment's target loss while another one does. Its speed is no gain.
+bool misses_loss(const Analysis&, const Row&);
 /// May be called the fastest: it solves the base's problem, and as well.
-bool is_rival(const Row&);
+bool is_rival(const Analysis&, const Row&);
 
 constexpr double kWorthNaming = 0.05;  ///< a change of memory below this is no trade
 
@@ -53,8 +55,11 @@ struct Ladder {
 Ladder ladder_of(const Analysis&);
 /// Whether a row has all rungs of the ladder.
 bool is_end_of_all(const Analysis&, const Row&);
-/// Of the single rungs, those that are faster: first those that train no worse, by their speedup.
-Rows gains_of(const Ladder&);
+/// Of the single rungs, those that are faster and do not miss the loss: first those that train no worse, by
+/// their speedup.
+Rows gains_of(const Analysis&, const Ladder&);
+/// "no rung is shown to make training faster": what is said where there are no such rungs.
+std::string no_gain_text(const Analysis&, const Ladder&);
 /// Whether no other rung may be faster yet, only that it is not known.
 bool surely_most(const Ladder&, const Row& best);
 /// Rows whose speed over the row before has this verdict; each has such a speed.
@@ -71,11 +76,18 @@ void add_search(const Analysis&, Sentences&);
 void add_grid(const Analysis&, Sentences&);
 /// The series of each kind that gains most, and how much of its step waits for other ranks.
 void add_scaling(const Analysis&, Sentences&);
+
+/// A rung that trains the same problem on as many ranks as one of the fastest series, and slower.
+struct SlowerRung {
+  const Row *row = nullptr, *than = nullptr;
+  Ratio speed;
+};
+std::vector<SlowerRung> slower_on_as_many_ranks(const Analysis&);
 /// The fastest of the other programs: who beats that one beats them all.
 void add_programs(const Analysis&, Sentences&);
 /// What pays, what costs, what the whole ladder comes to.
 void add_ladder(const Analysis&, Sentences&);
-/// Who has the loss down to the target soonest, who comes next, and how near the others came: runs of the
+/// Which rung reaches the target loss first, which comes next, and how near the others came: runs of the
 /// base's task whose losses are of one kind. Where all take equally many steps, other sentences tell of
 /// speeds.
 void add_time_to_loss(const Analysis&, Sentences&);

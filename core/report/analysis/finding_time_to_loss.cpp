@@ -13,17 +13,26 @@ std::string needs(const Row& row) {
 
 double seconds(const Row* row) { return *row->time_to_loss->seconds; }
 
-/// Of a row that is not there in every round: what it comes to.
+/// What a row comes to that does not reach the loss in every round.
 std::string comes_to(const Row& row) {
-  if (row.time_to_loss->in_some_rounds) return row.name + " is there in some rounds alone";
-  return row.name + " ends at " + fixed(row.time_to_loss->last, 3);
+  if (row.time_to_loss->in_some_rounds) return name_in_text(row.name) + " reaches it only in some rounds";
+  return name_in_text(row.name) + " ends at " + fixed(row.time_to_loss->last, 3);
 }
 
-/// "'lr 1e-3' ends at 2.41": of rows that are not there, the one that came nearest.
+/// Of rows that do not reach the loss, the one that came nearest.
 const Row& nearest(const Rows& rows) {
   return **std::ranges::min_element(rows, {}, [](const Row* row) { return row->time_to_loss->last; });
 }
 }  // namespace
+
+bool misses_loss(const Analysis& a, const Row& row) {
+  const auto& mine = row.time_to_loss;
+  if (!mine || !mine->told || mine->seconds) return false;
+  return std::ranges::any_of(a.rows, [&](const Row& other) {
+    const auto& there = other.time_to_loss;
+    return other.ok() && there && there->seconds && there->validated == mine->validated;
+  });
+}
 
 void add_time_to_loss(const Analysis& a, Sentences& parts) {
   const auto first_told =
@@ -39,20 +48,20 @@ void add_time_to_loss(const Analysis& a, Sentences& parts) {
   std::erase_if(rows, [](const Row* row) { return !row->time_to_loss->told; });
   if (rows.empty()) {
     if (any)
-      parts.push_back("it is undecided whether a rung reaches " + target + ": a mean of " +
-                      std::to_string(kSmoothedSteps) +
-                      " training losses decides, and the runs have fewer steps");
+      parts.push_back("the runs are too short to show whether a rung reaches " + target +
+                      ": the test is the mean of " + std::to_string(kSmoothedSteps) +
+                      " training losses, and they have fewer steps");
     return;
   }
   Rows others = rows;
   std::erase_if(rows, [](const Row* row) { return !row->time_to_loss->seconds; });
   std::erase_if(others, [](const Row* row) { return row->time_to_loss->seconds.has_value(); });
+  const bool sometimes =
+      std::ranges::any_of(others, [](const Row* row) { return row->time_to_loss->in_some_rounds; });
   if (rows.empty()) {
-    const bool sometimes =
-        std::ranges::any_of(others, [](const Row* row) { return row->time_to_loss->in_some_rounds; });
     parts.push_back("no rung reaches " + target + (sometimes ? " in every round: " : ": ") +
                     comes_to(nearest(others)) +
-                    ", nearest of all; train for more steps, or ask for a target_loss that is reached");
+                    ", the nearest; train for more steps, or set a higher target_loss");
     return;
   }
   const Row& first = **std::ranges::min_element(rows, {}, seconds);
@@ -61,20 +70,20 @@ void add_time_to_loss(const Analysis& a, Sentences& parts) {
       rows, [&](const Row* row) { return row->time_to_loss->steps == first.time_to_loss->steps; });
   if (equal_steps && others.empty()) return;
   std::string text = alone && !others.empty() ? "only " + first.name + " reaches " + target
-                                              : first.name + " is at " + target + " soonest";
+                                              : first.name + " reaches " + target + " first";
   text += ", after " + needs(first);
   std::erase(rows, &first);
   if (!equal_steps) {
     const Row& next = **std::ranges::min_element(rows, {}, seconds);
-    text += ", next " + next.name + ", after " + needs(next);
+    text += ", and " + next.name + " is next, after " + needs(next);
     const double apart = std::max(first.time_to_loss->since_before, next.time_to_loss->since_before);
     if (seconds(&next) - seconds(&first) < apart)
-      text += ", a difference below the " + duration(apart) + " between two of the losses";
+      text += " (the difference is less than the " + duration(apart) + " between two losses)";
   }
   if (!others.empty())
     text += "; " +
-            (others.size() == 1 ? "" : std::to_string(others.size()) + " rungs do not reach it, of which ") +
-            comes_to(nearest(others)) + (others.size() == 1 ? " and does not reach it" : "");
-  parts.push_back(text + " (no claim is made on the seconds)");
+            (others.size() == 1 ? "" : std::to_string(others.size()) + " rungs do not reach it; of these, ") +
+            comes_to(nearest(others)) + (others.size() == 1 && !sometimes ? ", and does not reach it" : "");
+  parts.push_back(text);
 }
 }  // namespace optrush

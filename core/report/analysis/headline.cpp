@@ -42,11 +42,12 @@ std::string with_memory(const std::optional<double>& ratio) {
 /// "A and B"; "3 rungs" where there are too many to be repeated.
 std::string some_names(const Rows& rows) {
   if (rows.size() > kMostNames) return counted(std::ssize(rows), "rung");
-  return rows.front()->name + (rows.size() == 2 ? " and " + rows.back()->name : "");
+  return name_in_text(rows.front()->name) +
+         (rows.size() == 2 ? " and " + name_in_text(rows.back()->name) : "");
 }
 
-/// " (about 7 more rounds would tell)"
-std::string would_tell(const Verdict& verdict) {
+/// " (about 7 more rounds would decide it)"
+std::string rounds_to_decide(const Verdict& verdict) {
   const std::string text = what_would_tell(verdict);
   return text.empty() ? "" : " (" + text + ")";
 }
@@ -61,8 +62,8 @@ std::string stack_text(const std::string& name, const Comparison& over, const st
   if (verdict.outcome == Outcome::alike)
     return name + " trains as fast as " + name_of(over) + ranks + memory + " (" + describe(verdict) + ")";
   if (!speed.claim())
-    return "whether " + name + " is faster than " + name_of(over) + ranks + " is undecided" +
-           would_tell(verdict) + (memory.empty() ? "" : ", and it trains" + memory);
+    return name + " is not shown to be faster or slower than " + name_of(over) + ranks +
+           rounds_to_decide(verdict) + (memory.empty() ? "" : ", and it trains" + memory);
   std::string text = name;
   if (!over.differs.empty())
     text += " trains " + times(speed) + " as many tokens/s" + ranks + " (not like for like: " + over.differs +
@@ -83,12 +84,13 @@ enum Importance { kWhole, kGain, kWorse, kFailure, kTrade, kSaving, kUndecided }
 using Clauses = std::vector<Clause>;
 
 /// The rung that saves most memory of those that are shown to cost no speed; null: there is none.
-const Row* saver_of(const Ladder& ladder) {
+const Row* saver_of(const Analysis& a, const Ladder& ladder) {
   Rows savers = ladder.single;
-  std::erase_if(savers, [](const Row* row) {
+  std::erase_if(savers, [&](const Row* row) {
     const Outcome outcome = verdict_of(*row->previous.speed).outcome;
     return row->previous.memory.value_or(1) > 1 - kLargeSaving ||
-           (outcome != Outcome::faster && outcome != Outcome::alike) || row->previous.worse;
+           (outcome != Outcome::faster && outcome != Outcome::alike) || row->previous.worse ||
+           misses_loss(a, *row);
   });
   if (savers.empty()) return nullptr;
   return *std::ranges::min_element(savers, {}, [](const Row* row) { return *row->previous.memory; });
@@ -98,15 +100,14 @@ std::string saves(const Row& row) { return " saves " + less(*row.previous.memory
 
 /// The largest gain of one rung. Most of what the ladder gains: at least half of all that may be gained, in
 /// logarithms.
-void add_gain(const Ladder& ladder, bool whole_is_told, Clauses& clauses) {
+void add_gain(const Analysis& a, const Ladder& ladder, bool whole_is_told, Clauses& clauses) {
   if (ladder.single.empty()) return;
-  const Rows gains = gains_of(ladder);
-  const Row* saver = saver_of(ladder);
+  const Rows gains = gains_of(a, ladder);
+  const Row* saver = saver_of(a, ladder);
   if (gains.empty() || gains.front()->previous.worse) {
     if (saver != nullptr) clauses.push_back({kSaving, saver->name + saves(*saver)});
     if (ladder.single.size() == ladder.known.size() && ladder.skipped.empty())
-      clauses.push_back({kGain, std::string("no rung is shown to make training faster") +
-                                    (gains.empty() ? "" : " without training worse")});
+      clauses.push_back({kGain, no_gain_text(a, ladder)});
     return;
   }
   const Row& best = *gains.front();
@@ -114,11 +115,20 @@ void add_gain(const Ladder& ladder, bool whole_is_told, Clauses& clauses) {
   double possible = 0;
   for (const Row* row : ladder.all) possible += std::max(0.0, std::log(row->previous.speed->value));
   const bool faster = whole_is_told && ladder.end->base.speed->claim() && ladder.end->base.speed->value > 1;
+  // It is the stack that the first clause is about.
+  if (whole_is_told && &best == ladder.end && best.previous.variant == best.base.variant) return;
+  // A rung that gains more than the whole brings no part of it: others lose the rest.
+  constexpr double kAbout = 0.01;
+  const double whole = faster ? std::log(ladder.end->base.speed->value) : 0;
   std::string text = best.name;
   if (!surely_most(ladder, best))
-    text += " pays, most of what is sure";
+    text += " gives the largest certain gain";
+  else if (faster && std::abs(gain - whole) <= kAbout)
+    text += " brings all of it";
+  else if (faster && gain >= possible / 2 && gain < whole)
+    text += " brings most of it";
   else
-    text += faster && gain >= possible / 2 ? " brings most of it" : " pays most";
+    text += " gives the largest gain";
   text += " (" + times(*best.previous.speed) + ")";
   if (saver == &best) text += " and" + saves(best);
   clauses.push_back({kGain, text});
@@ -142,40 +152,47 @@ void add_costs(const Ladder& ladder, Clauses& clauses) {
 
 void add_stack(const Analysis& a, Clauses& clauses) {
   const Ladder ladder = ladder_of(a);
-  // Of more devices the scaling tells.
+  // The scaling tells what more devices bring.
   const bool scales =
       ladder.end != nullptr && !a.scaling.empty() && ladder.end->devices != a.rows.front().devices;
   if (const Row* end = scales ? nullptr : ladder.end) {
     const bool alone = ladder.all.size() == 1 || !is_end_of_all(a, *end);
     std::string name = alone ? end->name : "the full stack";
-    // Where a rung above it failed, its stack ends here; rungs beside each other are no stack.
-    if (alone && ladder.all.size() > 1 &&
-        std::ranges::all_of(ladder.all, [&](const Row* row) { return row->variant <= end->variant; }))
+    // Where a rung above it failed or misses the loss, its stack ends here; rungs beside each other are no
+    // stack.
+    if (alone && ladder.all.size() > 1 && std::ranges::all_of(ladder.all, [&](const Row* row) {
+          return row->variant <= end->variant || misses_loss(a, *row);
+        }))
       name = "the stack up to " + end->name;
     clauses.push_back({kWhole, stack_text(name, end->base, other_ranks(*end, *a.row(end->base.variant)))});
   }
   if (ladder.all.size() == 1 && ladder.end != nullptr) return;  // all is said
-  add_gain(ladder, ladder.end != nullptr && !scales, clauses);
+  add_gain(a, ladder, ladder.end != nullptr && !scales, clauses);
   add_costs(ladder, clauses);
+  for (const SlowerRung& slower : slower_on_as_many_ranks(a))
+    clauses.push_back({kTrade, name_in_text(slower.row->name) + " costs " + less(slower.speed.value) +
+                                   " of the speed of " + name_in_text(slower.than->name)});
   const Rows undecided = with_outcome(ladder.single, Outcome::undecided);
   if (undecided.empty()) return;
   const std::string hint =
-      undecided.size() == 1 ? would_tell(verdict_of(*undecided.front()->previous.speed)) : "";
+      undecided.size() == 1 ? rounds_to_decide(verdict_of(*undecided.front()->previous.speed)) : "";
   clauses.push_back(
       {kUndecided, some_names(undecided) + (undecided.size() == 1 ? " is" : " are") + " undecided" + hint});
 }
 
 void add_full_stack(const Analysis& a, Clauses& clauses) {
   for (const Row* full : select(a, [](const Row& row) { return row.group == "full"; }))
-    if (full->base.speed && full->base.speed->interval)
+    if (misses_loss(a, *full))
+      clauses.push_back({kWhole, "the full stack does not reach it"});
+    else if (full->base.speed && full->base.speed->interval)
       clauses.push_back({kWhole, stack_text("the full stack", full->base, "")});
   const auto claimed = [](const AblationLine& line) { return line.in_stack && line.in_stack->claim(); };
   const auto best = std::ranges::find_if(a.ablation, claimed);
   if (best == a.ablation.end()) return;
   const std::string like = best->differs.empty() ? "" : ", not like for like";
   if (best->in_stack->value > 1)
-    clauses.push_back({kGain, best->rung + " is worth most in it" +
-                                  (best == a.ablation.begin() ? "" : " of what is sure") + " (" +
+    clauses.push_back({kGain, best->rung + " makes the largest " +
+                                  (best == a.ablation.begin() ? "" : "certain ") + "contribution to it (" +
                                   times(*best->in_stack) + like + ")"});
   for (const AblationLine& line : a.ablation)
     if (claimed(line) && line.in_stack->value < 1 && line.differs.empty())
@@ -198,15 +215,12 @@ void add_ends(const Analysis& a, Clauses& clauses) {
   }
 }
 
-/// "with sharding, 4 ranks train 3.50x as many tokens/s as 1 (weak scaling, 88 % efficient)"
+/// "4 ranks train 3.50x as many tokens/s as 1 rank (shard, weak scaling, 88 % efficient)"
 void add_scaling_of_ranks(const Analysis& a, Clauses& clauses) {
   Sentences sentences;
   add_scaling(a, sentences);
-  for (const std::string& sentence : sentences) {
-    const size_t name = sentence.find(": "), communication = sentence.find(", with ");
-    clauses.push_back({kWhole, "with " + sentence.substr(0, name) + ", " +
-                                   without_intervals(sentence.substr(name + 2, communication - name - 2))});
-  }
+  for (const std::string& sentence : sentences)
+    clauses.push_back({kWhole, without_intervals(sentence.substr(0, sentence.rfind("; ")))});
 }
 
 void add(const Sentences& sentences, Clauses& clauses) {
@@ -221,10 +235,11 @@ std::string memory_change(const std::optional<double>& ratio) {
 
 const Row* result_row(const Analysis& a) {
   if (const Row* end = ladder_of(a).end) return end;
-  for (const Row* full : select(a, [](const Row& row) { return row.group == "full" && row.base.speed; }))
+  for (const Row* full : select(
+           a, [&](const Row& row) { return row.group == "full" && row.base.speed && !misses_loss(a, row); }))
     return full;
-  const Rows faster = select(a, [](const Row& row) {
-    return row.group == "grid" && is_rival(row) && row.base.speed && row.base.speed->claim() &&
+  const Rows faster = select(a, [&](const Row& row) {
+    return row.group == "grid" && is_rival(a, row) && row.base.speed && row.base.speed->claim() &&
            row.base.speed->value > 1;
   });
   if (faster.empty()) return nullptr;
@@ -257,7 +272,7 @@ std::string headline(const Analysis& a) {
                                               (a.missing_runs == 1 ? " has" : " have") +
                                               " no result yet; so far, on this machine"
                                         : "On this machine";
-  text += clauses.front().text.starts_with("of ") ? ", " : " ";
+  text += " ";
   for (const Clause& clause : clauses) text += clause.text + (&clause == &clauses.back() ? "." : "; ");
   return text;
 }

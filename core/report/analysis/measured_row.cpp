@@ -42,8 +42,8 @@ Row unmeasured(const Stored& stored, const Variant& variant) {
   row.published = variant.expect;
   row.devices = variant.spec.train.world_size;
   if (!variant.passed_over.empty())
-    row.notes.push_back("stands on " + name_of(variant.previous) + ": " + join(variant.passed_over) +
-                        " failed");
+    row.notes.push_back("it builds on " + name_of(variant.previous) + ", because " +
+                        listed_names(variant.passed_over) + " could not be stacked");
   return row;
 }
 

@@ -32,24 +32,25 @@ std::vector<Complaint> complaints(const Noise& noise) {
   std::vector<Complaint> found;
   if (noise.spread > kQuietSpread)
     found.push_back({"identical work varied by " + percent(noise.spread, 0) + " in time",
-                     "stop other programs or take a machine of its own"});
+                     "stop other programs, or use a dedicated machine"});
   if (noise.drift > kQuietDrift)
-    found.push_back({"its speed changed by " + percent(noise.drift, 0) + " between rounds",
-                     "more rounds average over it"});
+    found.push_back(
+        {"its speed changed by " + percent(noise.drift, 0) + " between rounds", "run more rounds"});
   if (noise.stolen.value_or(0) > kQuietStolen)
     found.push_back({"the hypervisor gave " + percent(*noise.stolen) + " of the CPU time to other machines",
-                     "a dedicated machine has no such neighbours"});
+                     "use a dedicated machine"});
   if (noise.waiting.value_or(0) > kQuietWaiting)
-    found.push_back({"while only the probe between rounds ran, tasks waited for a CPU " +
-                         percent(*noise.waiting, 0) + " of the time",
-                     "stop other programs or take a machine of its own"});
+    found.push_back({"other tasks waited for a CPU during " + percent(*noise.waiting, 0) +
+                         " of the time in which only the probe ran",
+                     "stop other programs, or use a dedicated machine"});
   if (noise.throttled.value_or(0) > 0)
-    found.push_back({"cores were slowed down for their heat " + std::to_string(*noise.throttled) + " times",
-                     "cool it, or limit its clock"});
+    found.push_back(
+        {"the CPU lowered its clock " + std::to_string(*noise.throttled) + " times because of heat",
+         "use better cooling, or limit the clock"});
   if (noise.quota_throttled_us.value_or(0) > 0)
     found.push_back({"the container's limit of CPU time stopped it for " +
                          duration(static_cast<double>(*noise.quota_throttled_us) * 1e-6),
-                     "raise the limit, or give --threads as many as it allows"});
+                     "raise the limit, or set --threads to the number of CPUs that it allows"});
   return found;
 }
 }  // namespace
@@ -102,6 +103,6 @@ std::string noise_warning(const Noise& noise) {
     what.push_back(complaint.what);
     if (std::ranges::find(cures, complaint.cure) == cures.end()) cures.push_back(complaint.cure);
   }
-  return "The machine was not quiet: " + join(what, "; ") + ". What would help: " + join(cures, "; ") + ".";
+  return "The machine was not quiet: " + join(what, "; ") + ". To improve it: " + join(cures, "; ") + ".";
 }
 }  // namespace optrush

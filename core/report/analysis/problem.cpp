@@ -3,7 +3,6 @@
 #include <set>
 #include <vector>
 
-#include "base/counted.h"
 #include "base/suggest.h"
 #include "optrush/edit.h"
 #include "optrush/options.h"
@@ -30,21 +29,20 @@ std::string difference_of_problems(const Variant& subject, const std::optional<P
                                    const Variant& reference, const std::optional<Plan>& b) {
   if (!a || !b) return "no plan to compare";
   std::vector<std::string> parts;
-  const auto count = [&](int64_t TrainSpec::*field, const std::string& noun, const std::string& of_each) {
+  const auto count = [&](int64_t TrainSpec::*field, const std::string& what) {
     const int64_t now = a->problem.*field, then = b->problem.*field;
-    if (now != then)
-      parts.push_back(counted(now, noun) + " a " + of_each + " instead of " + std::to_string(then));
+    if (now != then) parts.push_back(std::to_string(now) + " instead of " + std::to_string(then) + what);
   };
-  count(&TrainSpec::global_batch, "sequence", "step");
-  count(&TrainSpec::seq_len, "token", "sequence");
-  if ((a->problem.overfit > 0) != (b->problem.overfit > 0)) parts.emplace_back("one batch again and again");
+  count(&TrainSpec::global_batch, " sequences per step");
+  count(&TrainSpec::seq_len, " tokens per sequence");
+  if ((a->problem.overfit > 0) != (b->problem.overfit > 0)) parts.emplace_back("one repeated batch");
   if (a->model != b->model) parts.emplace_back("another model");
-  if (model_plugins(*a) != model_plugins(*b)) parts.emplace_back("another function or task is trained");
-  if (subject.spec.start != reference.spec.start) parts.emplace_back("another state to start from");
+  if (model_plugins(*a) != model_plugins(*b)) parts.emplace_back("another function or task");
+  if (subject.spec.start != reference.spec.start) parts.emplace_back("another start state");
   if (to_json(subject.spec.data) != to_json(reference.spec.data))
     parts.emplace_back("other data");
   else if (held_out(subject.spec) != held_out(reference.spec))
-    parts.emplace_back("another part of the data is held out");
+    parts.emplace_back("another held-out part of the data");
   return join(parts);
 }
 

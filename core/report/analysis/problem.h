@@ -5,8 +5,8 @@
 #include "results/stored.h"
 
 namespace optrush {
-/// What differs between the problems that two variants solve, of one report or of two: "8 sequences a step
-/// instead of 4"; empty where their speeds can be compared outright.
+/// What differs between the problems that two variants solve, of one report or of two: "8 instead of
+/// 4 sequences per step"; empty where their speeds can be compared outright.
 std::string difference_of_problems(const Variant& subject, const std::optional<Plan>& its_plan,
                                    const Variant& reference, const std::optional<Plan>& plan_of_reference);
 std::string difference_of_problems(const Stored& of_subject, int64_t subject, const Stored& of_reference,

@@ -190,7 +190,7 @@ class Finder {
 
 std::string_view to_string(Scaling kind) { return kind == Scaling::weak ? "weak" : "strong"; }
 
-std::string ScalingSeries::title() const { return name + ", " + std::string(to_string(kind)); }
+std::string ScalingSeries::title() const { return name + ", " + std::string(to_string(kind)) + " scaling"; }
 
 std::vector<ScalingSeries> find_scaling(const Analysis& analysis) { return Finder(analysis).find(); }
 }  // namespace optrush

@@ -29,7 +29,7 @@ struct ScalingSeries {
   std::vector<ScalingPoint> points;  ///< two at least, by rising ranks
 
   const ScalingPoint& largest() const { return points.back(); }
-  /// Name and kind: "data parallel, weak".
+  /// Name and kind: "data parallel, weak scaling".
   std::string title() const;
 };
 

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "base/counted.h"
+#include "base/suggest.h"
 #include "report/numbers/verdict.h"
 
 namespace optrush {
@@ -55,6 +56,16 @@ std::string ratio_cell(const Ratio& ratio) {
     default:
       return ratio_text(ratio);
   }
+}
+
+std::string name_in_text(const std::string& name) {
+  return name.find(',') == std::string::npos ? name : "'" + name + "'";
+}
+
+std::string listed_names(const std::vector<std::string>& names) {
+  std::vector<std::string> texts;
+  for (const std::string& name : names) texts.push_back(name_in_text(name));
+  return join(texts);
 }
 
 std::string markdown_cell(std::string_view text) {

@@ -2,6 +2,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/number_text.h"
 #include "report/numbers/statistics.h"
@@ -23,6 +24,11 @@ std::string ratio_text(const Ratio&);
 /// The same as a table has it, where nothing that is undecided looks like an answer: "undecided
 /// [0.95, 1.07]", "no change [0.99, 1.01]".
 std::string ratio_cell(const Ratio&);
+
+/// A name as a sentence has it: in quotes where it holds a comma, "'2 ranks, strong'".
+std::string name_in_text(const std::string& name);
+/// "bf16, '2 ranks, strong', LoRA"
+std::string listed_names(const std::vector<std::string>& names);
 
 /// format(value), or "—".
 template <class T, class Format>

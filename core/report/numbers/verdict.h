@@ -29,8 +29,8 @@ struct Verdict {
 /// differences above `standard.alike` are ruled out.
 Verdict verdict_of(const Ratio&);
 
-/// "about 12 more rounds would tell", "a claim needs 2 more"; "" where nothing is missing.
+/// "about 12 more rounds would decide it", "a claim needs 2 more rounds"; "" where nothing is missing.
 std::string what_would_tell(const Verdict&);
-/// "faster", "no difference above 2.5 %", "undecided; about 12 more rounds would tell".
+/// "faster", "no difference above 2.5 %", "undecided; about 12 more rounds would decide it".
 std::string describe(const Verdict&);
 }  // namespace optrush

@@ -83,7 +83,7 @@ std::string mfu_peak_text(const Json& context) {
     const bool of_threads = threads && context.value("gpus", Json::array()).empty();
     return flops_rate(flops) +
            (of_threads ? " of " + exact_number(*threads) + (*threads == 1 ? " CPU thread" : " CPU threads")
-                       : " a device") +
+                       : " per device") +
            ": " + (peak.value("source", "") == "table" ? "the maker's dense " : "the measured ") +
            peak.value("mfu_dtype", "bf16") + " matmul peak of " + peak.value("device", "the device");
   });
@@ -100,7 +100,7 @@ Section context_section(const Analysis& a) {
                                                    "warnings",
                                                    "script",
                                                    "script_sha256"};
-  Section section{.title = "Context", .lead = "Machine, software and plugins."};
+  Section section{.title = "Context", .lead = "This table lists the machine, the software and the plugins."};
   Table table{{{"what"}, {"value"}}, {}};
   for (const auto& [key, value] : a.context.items())
     if (const std::string text = text_of(key, value); !text.empty() && !kElsewhere.contains(key))

@@ -53,25 +53,27 @@ Table cost_table(const std::vector<CostLine>& lines) {
 
 std::vector<std::string> cost_remarks(const std::vector<CostLine>& lines) {
   std::vector<std::string> remarks = {
-      "Launches are kernels that a GPU would start for the operators of a step, one for each that computes; "
-      "multi-tensor operators by their chunks.",
-      "Elementwise bytes are read and written by every kernel that is neither matmul nor attention; casts "
-      "are among them. Attention is that of fused kernels: the plain one is matmuls.",
-      "Host waits and copies are not known of a CPU, which copies nothing to itself."};
+      "Launches is the number of kernels that a GPU would start in a step: one per operator that computes, "
+      "and "
+      "one per chunk of a multi-tensor operator.",
+      "Elementwise is the number of bytes that kernels other than matmul and attention read and write, casts "
+      "included. Attention counts fused kernels; unfused attention counts as matmuls.",
+      "On a CPU, host waits and copies are unknown, because nothing is copied to a device."};
   if (std::ranges::any_of(lines, is_of_a_gpu))
     remarks.emplace_back(
-        "Peak is the predicted memory in use, with the rounding to the allocator's blocks and the workspaces "
-        "of cuBLAS. Reserved is the memory that LibTorch's caching allocator takes from the GPU for it. The "
-        "CUDA context, 0.3 to 0.8 GiB, is in neither.");
+        "Peak is the predicted peak memory. It includes the rounding to the allocator's blocks and the "
+        "workspaces of cuBLAS. Reserved is the memory that LibTorch's caching allocator takes from the GPU. "
+        "Neither includes the CUDA context of 0.3 to 0.8 GiB.");
   if (std::ranges::any_of(
           lines, [](const CostLine& line) { return line.memory && !line.memory->bounded_by.empty(); }))
-    remarks.emplace_back("A peak of two numbers is at least the first and at most the second.");
+    remarks.emplace_back("Where a peak has two numbers, it is at least the first and at most the second.");
   return remarks;
 }
 
 Section cost_section(const Analysis& a) {
-  Section section{.title = "What a step costs a GPU",
-                  .lead = "Kernels, casts and bytes of one step, as a GPU would run it."};
+  Section section{
+      .title = "What a step costs a GPU",
+      .lead = "This table counts the kernels, casts and bytes of one step, as a GPU would run it."};
   std::vector<CostLine> lines;
   for (const Row& row : a.rows)
     if (row.cost) lines.push_back({row.name, row.cost, row.planned_memory, ""});

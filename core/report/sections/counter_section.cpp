@@ -18,7 +18,7 @@ std::vector<const CounterResult*> columns_of(const Analysis& a) {
 }
 
 std::string counter_title(const CounterResult& counter) {
-  return counter.plugin + ": " + counter.name + (counter.per_step ? " a step" : "");
+  return counter.plugin + ": " + counter.name + (counter.per_step ? " per step" : "");
 }
 
 std::string value_of(const CounterResult& counter) {
@@ -31,13 +31,13 @@ std::string value_of(const CounterResult& counter) {
 }  // namespace
 
 Section counter_section(const Analysis& a) {
-  Section section{.title = "What plugins count", .lead = "Numbers that plugins count in each rung."};
+  Section section{.title = "What plugins count", .lead = "This table shows the counters of plugins."};
   const auto columns = columns_of(a);
   if (columns.empty()) return section;
   section.paragraphs = {
-      "Numbers that plugins tell of their runs, over all ranks; medians over rounds. Of a step: what the "
-      "timed "
-      "steps added, over their number."};
+      "Counters are summed over all ranks, and are medians over rounds. A counter per step is its growth in "
+      "the "
+      "timed steps divided by their number."};
   Table table{{{"rung"}}, {}};
   for (const auto* column : columns) table.columns.push_back({counter_title(*column), true});
   for (const Row& row : a.rows) {

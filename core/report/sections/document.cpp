@@ -34,14 +34,12 @@ namespace {
 Section program_section(const Analysis& a) {
   Section section{
       .title = "Other programs",
-      .lead = "Other programs on the same problem in the same rounds, and the fastest rung over each."};
+      .lead =
+          "This table compares the fastest rung with other programs that solved the same problem in the "
+          "same rounds."};
   if (a.programs.empty()) return section;
-  section.table = Table{{{"program"},
-                         {"tokens/s", true},
-                         {"peak active memory", true},
-                         {"fastest rung"},
-                         {"over the program", true}},
-                        {}};
+  section.table = Table{
+      {{"program"}, {"tokens/s", true}, {"peak memory", true}, {"fastest rung"}, {"vs program", true}}, {}};
   for (const auto& program : a.programs) {
     const Row& row = *a.row(program.variant);
     section.table->rows.push_back({row.name, or_unknown(row.tokens_per_second, grouped),
@@ -54,30 +52,30 @@ Section program_section(const Analysis& a) {
 Section ablation_section(const Analysis& a) {
   Section section{.title = "Ablation",
                   .lead =
-                      "What each rung is worth: the full stack over the stack without it, and the rung "
-                      "alone over the base."};
+                      "This table compares the full stack with the stack without each rung, and each rung "
+                      "alone with the base."};
   if (a.ablation.empty()) return section;
   section.table = Table{{{"rung"},
                          {"speed in the full stack", true},
                          {"speed alone", true},
-                         {"peak active memory in the full stack", true},
-                         {"peak active memory alone", true}},
+                         {"peak memory in the full stack", true},
+                         {"peak memory alone", true}},
                         {}};
   const auto percent_more = [](double ratio) { return change(ratio); };
   std::vector<std::string> others;
   for (const auto& line : a.ablation) {
     const std::string mark = line.differs.empty() ? "" : " †";
-    if (!mark.empty()) others.push_back(line.rung + " (" + line.differs + ")");
+    if (!mark.empty()) others.push_back(name_in_text(line.rung) + " (" + line.differs + ")");
     section.table->rows.push_back(
         {line.rung, or_unknown(line.in_stack, ratio_text) + mark, or_unknown(line.alone, ratio_text) + mark,
          or_unknown(line.memory_in_stack, percent_more), or_unknown(line.memory_alone, percent_more)});
   }
-  if (!others.empty()) section.bullets.push_back("† Not like for like: " + join(others));
+  if (!others.empty()) section.bullets.push_back("† Not like for like: " + join(others) + ".");
   return section;
 }
 
 Section note_section(const Analysis& a) {
-  Section section{.title = "Notes", .lead = "What the program and its plugins remark on the rungs."};
+  Section section{.title = "Notes", .lead = "The program and its plugins made these remarks on the rungs."};
   for (const Row& row : a.rows)
     for (const auto& note : row.notes) section.bullets.push_back(row.name + ": " + note);
   return section;
@@ -101,10 +99,9 @@ std::vector<std::string> warnings_of(const Analysis& a) {
     for (const auto& warning : row.warnings) warnings.push_back(row.name + ": " + warning + ".");
   if (!a.drift || std::abs(a.drift->last / a.drift->first - 1) <= kFar) return warnings;
   warnings.push_back(
-      "The base ran again after everything else, " + change(a.drift->last / a.drift->first) +
-      " against its speed before: the machine was not steady. Pairs of the same round cancel a slow "
-      "drift, and "
-      "sudden ones widen the intervals.");
+      "The speed of the base changed by " + change(a.drift->last / a.drift->first) +
+      " from its rounds to its last run, so the machine was not steady. Ratios within a round cancel a slow "
+      "change; a sudden change widens the intervals.");
   return warnings;
 }
 
@@ -117,7 +114,7 @@ Document make_document(const Analysis& a) {
   std::vector<Section> tables = ladder_sections(a);
   document.top = std::move(tables.front());
   add({.title = "Findings",
-       .lead = "What is sure, and what is not, with the intervals.",
+       .lead = "These sentences state what is certain and what is not, with the intervals.",
        .bullets = a.findings});
   for (size_t i = 1; i < tables.size(); ++i) add(std::move(tables[i]));
   for (auto& section : grid_sections(a)) add(std::move(section));

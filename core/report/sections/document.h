@@ -92,7 +92,7 @@ Section loss_section(const Family&);
 Section throughput_section(const Analysis&, const Family&);
 /// Rounds, intervals and definitions.
 Section method_section(const Analysis&);
-/// What every MFU divides by: "400 GFLOP/s a device: the measured bf16 matmul peak of EPYC"; "—": unknown.
+/// What every MFU divides by: "400 GFLOP/s per device: the measured bf16 matmul peak of EPYC"; "—": unknown.
 std::string mfu_peak_text(const Json& context);
 /// What others published of the rungs, beside what was measured.
 Section published_section(const Analysis&);

@@ -63,12 +63,13 @@ std::string difference_of(const Analysis& a, const Row& row, const Row& referenc
 
 Section grid_section(const Analysis& a, const Grid& grid) {
   const GridView& view = grid.part->view;
-  Section section{
-      .title = "Grid", .lead = "Every combination, by the choices of each axis.", .chart = grid.chart};
-  section.caption = "Medians of all rounds, drawn over " + view.x + ".";
+  Section section{.title = "Grid",
+                  .lead = "This table lists every combination by its choice on each axis.",
+                  .chart = grid.chart};
+  section.caption = "The chart shows medians of all rounds against " + view.x + ".";
   if (!view.against.empty())
-    section.paragraphs.push_back("In brackets: the change against '" + view.against +
-                                 "' with the other choices the same.");
+    section.paragraphs.push_back("In brackets is the change from '" + view.against +
+                                 "' with the same other choices.");
   Table table;
   for (const auto& title : grid.titles) table.columns.push_back({title});
   for (const auto& column : view.columns)
@@ -81,14 +82,14 @@ Section grid_section(const Analysis& a, const Grid& grid) {
     const bool both = reference != nullptr && point.row->ok() && reference->row->ok();
     if (const std::string differs = both ? difference_of(a, *point.row, *reference->row) : "";
         !differs.empty())
-      others.push_back(point.row->name + " (" + differs + ")");
+      others.push_back(name_in_text(point.row->name) + " (" + differs + ")");
     for (const auto& column : view.columns)
       cells.push_back(grid_cell(a, *quantity_of_grid(column), point, reference));
     cells.emplace_back(to_string(point.row->status));
     table.rows.push_back(std::move(cells));
   }
   if (!others.empty())
-    section.bullets.push_back("Not like for like with '" + view.against + "': " + join(others));
+    section.bullets.push_back("Not like for like with '" + view.against + "': " + join(others) + ".");
   section.table = std::move(table);
   return section;
 }

@@ -5,6 +5,7 @@
 #include "base/counted.h"
 #include "base/suggest.h"
 #include "base/text.h"
+#include "report/analysis/finding_parts.h"
 #include "report/analysis/quantities.h"
 #include "report/numbers/format.h"
 #include "report/numbers/verdict.h"
@@ -18,7 +19,7 @@ std::string speed_cell(const Comparison& c, int64_t expected) {
   if (!c.speed) return std::string(kUnknown);
   const std::string cell = ratio_cell(*c.speed);
   if (!c.differs.empty()) return cell + " †";  // a remark below names it
-  return c.variant == expected ? cell : cell + ", to " + c.name;
+  return c.variant == expected ? cell : cell + " vs " + c.name;
 }
 
 /// The same without its interval.
@@ -57,8 +58,8 @@ void explain_losses(const Analysis& a, const std::vector<const Row*>& rows, Sect
   const auto validated = [](const Row* row) { return !row->validation.empty(); };
   if (std::ranges::any_of(rows, validated)) {
     const ValidateSpec& validate = a.experiment.base.validate;
-    section.bullets.push_back("Validation loss: after the last step, of " +
-                              counted(validate.sequences, "sequence") + " that training never reads");
+    section.bullets.push_back("Val. loss is the validation loss after the last step, on " +
+                              counted(validate.sequences, "sequence") + " that training never reads.");
   }
   const auto timed = [&](bool by_validation) {
     return std::ranges::any_of(rows, [&](const Row* row) {
@@ -67,12 +68,13 @@ void explain_losses(const Analysis& a, const std::vector<const Row*>& rows, Sect
   };
   if (!timed(true) && !timed(false)) return;
   const std::string smoothed = "mean training loss of " + std::to_string(kSmoothedSteps) + " steps";
-  section.bullets.push_back("Time to loss: seconds of training steps, warm-up included, until the " +
-                            (!timed(false)  ? "validation loss"
-                             : !timed(true) ? smoothed
-                                            : "validation loss, where there is none the " + smoothed + ",") +
-                            " is " + exact_number(a.experiment.target_loss) +
-                            " or less; the median of the rounds, where all of them reach it");
+  section.bullets.push_back(
+      "Time to loss is the time of the training steps, warm-up included, until the " +
+      (!timed(false)  ? "validation loss"
+       : !timed(true) ? smoothed
+                      : "validation loss (without one, the " + smoothed + ")") +
+      " is " + exact_number(a.experiment.target_loss) +
+      " or less. It is the median of the rounds, without an interval, where every round reaches it.");
 }
 
 /// One line for each environment that rows set.
@@ -85,7 +87,7 @@ void tell_environments(const Analysis& a, const std::vector<const Row*>& rows, S
     if (!variables.empty()) rungs[join(variables, " ")].push_back(row->name);
   }
   for (const auto& [variables, names] : rungs)
-    section.bullets.push_back("Environment " + variables + ": " + join(names));
+    section.bullets.push_back("Environment " + variables + ": " + listed_names(names));
 }
 
 /// One line for all rows that are compared across the same problems.
@@ -94,7 +96,7 @@ void explain_other_problems(const std::vector<const Row*>& rows, Section& sectio
   for (const Row* row : rows) {
     std::vector<std::string> others;
     for (const Comparison* c : {&row->previous, &row->base})
-      if (c->speed && !c->differs.empty()) others.push_back(c->name + " (" + c->differs + ")");
+      if (c->speed && !c->differs.empty()) others.push_back(name_in_text(c->name) + " (" + c->differs + ")");
     others.erase(std::unique(others.begin(), others.end()), others.end());
     if (others.empty()) continue;
     const std::string against = join(others, " and ");
@@ -103,15 +105,15 @@ void explain_other_problems(const std::vector<const Row*>& rows, Section& sectio
     line->second.push_back(row->name);
   }
   for (const auto& [against, names] : explained)
-    section.bullets.push_back("† " + join(names) + ": not like for like with " + against);
+    section.bullets.push_back("† " + listed_names(names) + ": not like for like with " + against + ".");
 }
 
 /// One line for each row that shows another's runs.
 void explain_same_runs(const Analysis& a, const std::vector<const Row*>& rows, Section& section) {
   for (const Row* row : rows)
     if (row->same_as >= 0)
-      section.bullets.push_back(row->name + ": the same stack as " + a.row(row->same_as)->name +
-                                ", and so the same run");
+      section.bullets.push_back(name_in_text(row->name) + " has the same stack as " +
+                                name_in_text(a.row(row->same_as)->name) + ", so it shows the same run.");
 }
 
 /// The micro-batch of each row, where rows of one problem split it differently.
@@ -123,11 +125,12 @@ void explain_micro_batches(const Analysis& a, const std::vector<const Row*>& row
     const TrainSpec& train = a.variants[static_cast<size_t>(row->variant)].spec.train;
     micro_batches.insert(train.micro_batch);
     accumulates = accumulates || train.accumulation > 1;
-    splits.push_back(row->name + " " + std::to_string(train.micro_batch) +
+    splits.push_back(name_in_text(row->name) + " " + std::to_string(train.micro_batch) +
                      (train.accumulation > 1 ? " x " + std::to_string(train.accumulation) : ""));
   }
   if (accumulates && micro_batches.size() > 1)
-    section.bullets.push_back("Sequences of a micro-batch, and how many make a step: " + join(splits));
+    section.bullets.push_back("Sequences per micro-batch, times micro-batches per step: " + join(splits) +
+                              ".");
 }
 
 Bars bars_of(const std::vector<const Row*>& rows, size_t column) {
@@ -171,24 +174,29 @@ void explain_table(const Analysis& a, const std::vector<const Row*>& rows, Secti
   const bool bars =
       std::ranges::any_of(section.table->bars.front().intervals, [](const auto& i) { return i.has_value(); });
   const std::string against = over_base_alone(rows) ? "the base" : "the row above";
-  std::string text = "Peak memory is what tensors hold, with its change over " + against + ".";
   if (bars)
-    text = "A bar is the " + percent(1 - standard_of(a.experiment).error, 0) +
-           " interval of the speed over " + against + ", beside the mark at 1.00x. " + text;
-  section.bullets.push_back(text);
+    section.bullets.push_back("A bar shows the " + percent(1 - standard_of(a.experiment).error, 0) +
+                              " interval of the speed relative to " + against + ". The line marks 1.00x.");
+  section.bullets.push_back(
+      "Peak memory is the most that tensors hold during a step. In brackets: the change from " + against +
+      ".");
+  const auto is_sound = [](const Row* row) { return loss_check(*row) == "✓"; };
+  if (std::ranges::any_of(rows, is_sound))
+    section.bullets.emplace_back("✓ means that losses and gradient norms follow the reference.");
 }
 
-/// What is wrong with each row that did not end well.
+/// What is wrong with each row that did not end well. A reason of no memory says itself what happened.
 void tell_failures(const std::vector<const Row*>& rows, Section& section) {
   for (const Row* row : rows)
     if (!row->ok())
-      section.bullets.push_back(row->name + ": " + std::string(to_string(row->status)) + ". " +
+      section.bullets.push_back(name_in_text(row->name) +
+                                (row->status == Status::oom ? "" : " " + what_happened(row->status)) + ": " +
                                 with_cure(row->reason));
 }
 
 Section family_section(const Analysis& a, const Family& family) {
   Section section{.title = family.title, .chart = "speed" + family.suffix};
-  if (!family.title.empty()) section.lead = "Speed, memory and losses of these rows, as in the table above.";
+  if (!family.title.empty()) section.lead = "Speed, memory and losses of these rows, as in the first table.";
   section.table = rung_table(a, family.rows);
   explain_table(a, family.rows, section);
   tell_failures(family.rows, section);

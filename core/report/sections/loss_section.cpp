@@ -16,11 +16,11 @@ std::string loss_lead(const std::vector<const Row*>& rows) {
     if (row->status == Status::broken) broken.push_back(row->name);
     if (row->ok() && row->checked && row->variant != 0) ++sound;
   }
-  if (broken.empty() && sound == 0) return "The losses of every step.";
+  if (broken.empty() && sound == 0) return "This section shows the loss of every step.";
   if (broken.empty())
     return "The losses of " + counted(sound, "checked rung") + (sound == 1 ? " agree" : " all agree") +
            " with the reference as closely as the plugins promise.";
-  return "Broken: " + join(broken) + ". The losses of " + counted(sound, "other rung") +
+  return "Broken: " + listed_names(broken) + ". The losses of " + counted(sound, "other rung") +
          " agree with the reference.";
 }
 }  // namespace
@@ -50,7 +50,7 @@ std::string loss_cell(const Row& row) {
   const std::string change = value == 0 ? "0" : (value > 0 ? "+" : "") + scientific(value);
   // Runs of the gate are shorter than the row's own.
   const bool earlier = row.loss_change_at < std::ssize(row.steps);
-  return change + (earlier ? " at step " + std::to_string(row.loss_change_at) : "") + " to " +
+  return change + (earlier ? " at step " + std::to_string(row.loss_change_at) : "") + " from " +
          row.loss_against + " (" + final + ")";
 }
 
@@ -58,14 +58,15 @@ Section loss_section(const Family& family) {
   Section section{.title = title_for("Loss and correctness", family),
                   .chart = "loss" + family.suffix,
                   .caption =
-                      "Loss of every step, warm-up included, of each rung's first round. Below: how far "
-                      "it is from what the gate compares it with, and how far it may be."};
+                      "The upper chart shows the loss of every step of each rung's first round, warm-up "
+                      "included. The lower chart shows its relative difference from the reference; the "
+                      "dashed line is the largest difference allowed."};
   Table table{{{"rung"},
                {"last loss, and its change", true},
-               {"compared how"},
-               {"found"},
-               {"allowed", true},
-               {"of norms", true}},
+               {"comparison"},
+               {"result"},
+               {"loss tolerance", true},
+               {"norm tolerance", true}},
               {}};
   const auto allowed = [](double tolerance) {
     return tolerance == 0 ? std::string("equal bits") : exact_number(tolerance);
@@ -83,23 +84,25 @@ Section loss_section(const Family& family) {
   section.table = std::move(table);
   section.lead = loss_lead(family.rows);
   section.bullets = {
-      "Compared are losses and gradient norms of the first steps, by relative difference, and means of later "
-      "losses: at single steps equally good runs drift apart. Exact plugins must match in every "
+      "The check compares the losses and gradient norms of the first steps, and the means of later losses. "
+      "It "
+      "uses means because equally good runs drift apart at single steps. Exact plugins must match in every "
       "step."};
   for (const LossLine& line : loss_lines(family.rows)) {
     std::vector<std::string> names;
     for (const Row* other : line.others) names.push_back(other->name);
     if (!names.empty())
-      section.bullets.push_back("In the picture the curve of " + line.row->name + " covers that of " +
-                                join(names) + ".");
+      section.bullets.push_back("In the chart, the curve of " + name_in_text(line.row->name) +
+                                (names.size() == 1 ? " covers the curve of " : " covers the curves of ") +
+                                listed_names(names) + ".");
   }
   std::vector<std::string> equal;
   for (const Row* row : family.rows)
     if (!row->losses_apart.empty() && std::ranges::all_of(row->losses_apart, [](double d) { return d == 0; }))
       equal.push_back(row->name);
   if (!equal.empty())
-    section.bullets.push_back(
-        "Losses bit-equal to what they are compared with, in the steps that both have: " + join(equal) + ".");
+    section.bullets.push_back("Losses equal to the reference bit for bit, in the steps that both have: " +
+                              listed_names(equal) + ".");
   return section;
 }
 

@@ -9,19 +9,22 @@
 
 namespace optrush {
 namespace {
-/// "Peak memory is 129 MiB (checkpointing) to 374 MiB (bf16 autocast); forecasts are within 8.5 %."
+/// "Peak memory ranges from 129 MiB (checkpointing) to 374 MiB (bf16 autocast); predictions are within 8.5
+/// %."
 std::string memory_lead(const std::vector<const Row*>& all) {
   std::vector<const Row*> rows = all;
   std::erase_if(rows, [](const Row* row) { return !row->memory.allocated; });
-  if (rows.empty()) return "What tensors and processes hold.";
+  if (rows.empty()) return "This section shows the memory that tensors and processes hold.";
   const auto peak = [](const Row* row) { return *row->memory.allocated; };
   const auto [least, most] = std::ranges::minmax(rows, {}, peak);
-  std::string text = "Peak memory is " + bytes(peak(least)) + " (" + least->name + ")";
-  if (peak(least) != peak(most)) text += " to " + bytes(peak(most)) + " (" + most->name + ")";
+  std::string text = "Peak memory is " + bytes(peak(least)) + " in every rung";
+  if (bytes(peak(least)) != bytes(peak(most)))
+    text = "Peak memory ranges from " + bytes(peak(least)) + " (" + least->name + ") to " +
+           bytes(peak(most)) + " (" + most->name + ")";
   std::optional<double> error;
   for (const Row* row : rows)
     if (row->prediction_error) error = std::max(error.value_or(0), std::abs(*row->prediction_error));
-  return text + (error ? "; forecasts are within " + percent(*error) + "." : ".");
+  return text + (error ? "; predictions are within " + percent(*error) + "." : ".");
 }
 }  // namespace
 
@@ -30,10 +33,13 @@ Section memory_section(const Analysis& a, const Family& family) {
       .title = title_for("Memory", family),
       .chart = "memory" + family.suffix,
       .caption =
-          "Peak active memory over the timed steps: the bytes that tensors hold. The line across it is the "
-          "forecast. Below it are the tensors of a step by what they are for: not all of them are there at "
-          "once, and temporary ones are not among them. The allocator reserves more, and the process holds "
-          "more than that. Of several ranks each peak is the largest, and the tensors are those of rank 0."};
+          "The upper bar of a rung is its peak memory: the most bytes that tensors hold in the timed steps. "
+          "The "
+          "line across it marks the prediction. The lower bar shows the tensors of a step by purpose. They "
+          "do "
+          "not all exist at the same time, and temporary tensors are left out. With several ranks, the peak "
+          "is "
+          "that of the largest rank, and the tensors are those of rank 0."};
   static const std::vector<std::string_view> kMeasured = {"peak_allocated_bytes"},
                                              kParts = {"prediction_error",  "parameters_bytes",
                                                        "gradients_bytes",   "optimizer_state_bytes",
@@ -53,7 +59,11 @@ Section memory_section(const Analysis& a, const Family& family) {
     table.rows.push_back(std::move(cells));
   }
   section.lead = memory_lead(family.rows);
-  if (!table.rows.empty()) section.table = std::move(table);
+  if (table.rows.empty()) return section;
+  section.table = std::move(table);
+  section.bullets = {
+      "Peak reserved is the most that the caching allocator holds. Process is the memory of the whole "
+      "process."};
   return section;
 }
 

@@ -23,8 +23,8 @@ std::string rounds_text(const Analysis& a) {
       least = std::min(least, row.rounds.size());
       most = std::max(most, row.rounds.size());
     }
-  std::string text = "Rungs ran until the intervals of their speedups were ±" + percent(until->within) +
-                     " or " + duration(until->at_most_s) + " were over";
+  std::string text = "Rungs ran until the intervals of their speedups were within ±" +
+                     percent(until->within) + ", for at most " + duration(until->at_most_s);
   if (most > 0)
     text += ": " + (least == most ? "" : std::to_string(least) + " to ") +
             counted(static_cast<int64_t>(most), "round");
@@ -50,12 +50,12 @@ std::vector<std::string> cuts_text(const Analysis& a) {
   for (const auto& [key, numbers] : rounds) {
     const auto& [cause, steps] = key;
     const bool limit = cause == "time limit";
-    lines.push_back((limit ? "The time limit did not hold " + std::to_string(kMinRounds) + " rounds of " +
-                                 counted(a.experiment.base.train.steps, "step") + ". "
+    lines.push_back((limit ? "The time limit was too short for " + std::to_string(kMinRounds) +
+                                 " rounds of " + counted(a.experiment.base.train.steps, "step") + ". "
                            : std::string("An interrupt ended a round early. ")) +
                     (numbers.size() == 1 ? "Round " : "Rounds ") + listed(numbers) + " made " +
-                    counted(steps, "step") + " a run" +
-                    (limit ? ", and the base did not run once more at the end" : "") + ".");
+                    counted(steps, "step") + " per run" +
+                    (limit ? ", and the base did not run again at the end" : "") + ".");
   }
   std::vector<std::string> left_out;
   bool claims = false;
@@ -64,9 +64,10 @@ std::vector<std::string> cuts_text(const Analysis& a) {
     (row.rounds.size() < kMinRounds ? left_out.push_back(row.name) : void(claims = true));
   }
   if (a.experiment.until && claims && !left_out.empty())
-    lines.push_back("The time limit did not hold " + std::to_string(kMinRounds) +
-                    " rounds of all rungs. Left out were those that were worth least by the rounds before: " +
-                    join(left_out) + ".");
+    lines.push_back("The time limit was too short for " + std::to_string(kMinRounds) +
+                    " rounds of all rungs. These rungs were left out, because they gained least in the first "
+                    "rounds: " +
+                    listed_names(left_out) + ".");
   return lines;
 }
 
@@ -81,36 +82,31 @@ std::string timed_steps_text(const Analysis& a) {
 
 Section method_section(const Analysis& a) {
   Section section{.title = "How it was measured",
-                  .lead = "Rounds, intervals and the definitions of the figures."};
+                  .lead = "This section explains the rounds, the intervals and the figures."};
   const TrainSpec& train = a.experiment.base.train;
   const Standard standard = standard_of(a.experiment);
   section.bullets = {
-      rounds_text(a) +
-          ", one fresh process a run, rounds interleaved; the run is the sample: the median of " +
-          timed_steps_text(a) + " after " + std::to_string(train.warmup) + " of warm-up." +
+      rounds_text(a) + ". Each run is a new process, and the rounds of the rungs are interleaved.",
+      "One run is one sample: the median of " + timed_steps_text(a) + " after " +
+          counted(train.warmup, "warm-up step") + "." +
           (std::ranges::any_of(a.rows, &Row::was_interleaved)
-               ? " Of interleaved rows, the first step of a turn of several is not timed."
+               ? " The first step after a switch between interleaved rungs is not timed."
                : ""),
-      "A speedup is the geometric mean over rounds of the tokens/s of both in the same round; in brackets "
-      "the paired " +
-          percent(1 - standard.error, 0) + " t interval on the log ratios. Fewer than " +
+      "A speedup is the geometric mean over rounds of the ratio of two rungs' tokens/s in the same round. "
+      "In brackets is the paired " +
+          percent(1 - standard.error, 0) + " t interval of the log ratios. Fewer than " +
           std::to_string(kMinRounds) + " rounds make no claim.",
-      "An interval without 1.00 is a difference. Else \"no difference\" means that two one-sided tests at " +
+      "An interval without 1.00 shows a difference. \"No difference\" means that two one-sided tests at " +
           percent(standard.error, 0) +
-          " rule out any larger than the bound that the finding states, at most " +
-          percent(standard.alike, 0) +
-          "; \"undecided\" means that there may be a difference and there may be none.",
-      "Tokens/s are tokens processed. Padding never counts, and prompts do, though no loss is taken on them.",
-      "MFU: FLOPs are 6P for each token and 12·L·heads·head_dim for each pair of positions of one document, "
-      "so "
-      "6P + 12·L·S·heads·head_dim for a token of a full sequence. P are the parameters in matrix products, "
-      "without the input embedding unless it is tied; frozen ones count 4P. The causal MFU counts half of "
-      "the "
-      "pairs. HFU: FLOPs are those that were executed, of padding and recomputation, too. Both are sums of "
-      "the "
-      "timed steps over the time that these take.",
-      "Memory is active (what tensors hold), reserved (what the allocator holds) or of the process, by "
-      "name."};
+          " rule out any difference above the bound that the finding states, which is at most " +
+          percent(standard.alike, 0) + ". \"Undecided\" means that there may or may not be a difference.",
+      "Tokens/s count processed tokens. Prompts count, although they have no loss. Padding never counts.",
+      "MFU counts 6P FLOPs per token and 12·L·heads·head_dim FLOPs per pair of positions in one document, "
+      "that "
+      "is 6P + 12·L·S·heads·head_dim per token of a full sequence. P is the number of parameters in matrix "
+      "products, without the input embedding unless it is tied. Frozen parameters count 4P. The causal MFU "
+      "counts half of the pairs. HFU counts the FLOPs that were executed, including padding and "
+      "recomputation. Both divide the FLOPs of the timed steps by their time and by the peak."};
   const auto cuts = cuts_text(a);
   section.bullets.insert(section.bullets.begin() + 1, cuts.begin(), cuts.end());
   return section;

@@ -9,10 +9,8 @@ Section noise_section(const Analysis& a) {
   const Noise& noise = *a.noise;
   section.lead = noise_warning(noise).empty() ? "The machine was quiet." : "The machine was not quiet.";
   section.paragraphs = {
-      "Between rounds, while nothing else of the experiment ran, equal pieces of work of about 10 ms were "
-      "timed "
-      "on every core."};
-  Table table{{{"figure"}, {"value", true}, {"a quiet machine has"}}, {}};
+      "Between rounds, the program timed equal pieces of work of about 10 ms on every core."};
+  Table table{{{"figure"}, {"value", true}, {"quiet machine"}}, {}};
   const auto add = [&](const char* what, const std::string& value, const std::string& quiet) {
     table.rows.push_back({what, value, quiet});
   };
@@ -22,10 +20,11 @@ Section noise_section(const Analysis& a) {
   if (noise.stolen)
     add("stolen by the hypervisor", percent(*noise.stolen), "below " + percent(kQuietStolen, 0));
   if (noise.waiting)
-    add("some task waited for a CPU while the probe ran", percent(*noise.waiting),
+    add("other tasks waited for a CPU during the probe", percent(*noise.waiting),
         "below " + percent(kQuietWaiting, 0));
-  if (noise.running) add("other running tasks before a probe, at most", fixed(*noise.running, 0), "0");
-  if (noise.throttled) add("slowed down for heat", std::to_string(*noise.throttled) + " times", "0 times");
+  if (noise.running) add("most other running tasks before a probe", fixed(*noise.running, 0), "0");
+  if (noise.throttled)
+    add("slowed down because of heat", std::to_string(*noise.throttled) + " times", "0 times");
   if (noise.quota_throttled_us)
     add("stopped by the limit of CPU time", duration(static_cast<double>(*noise.quota_throttled_us) * 1e-6),
         "0 s");

@@ -34,7 +34,7 @@ Section phase_section(const Analysis&, const Family& family) {
   Section section{.title = title_for("Phases of a step", family),
                   .lead = phase_lead(*rows.back()),
                   .chart = "phases" + family.suffix,
-                  .caption = "Seconds of a step by what they are spent on, of the median step of each rung."};
+                  .caption = "The chart shows the median time of each phase of a step."};
   Table table{{{"rung"}}, {}};
   std::vector<std::string> names;
   for (const Row* row : rows)

@@ -15,7 +15,7 @@ std::string published_cell(double value, const std::string& shown, const Row& ro
 
 Section published_section(const Analysis& a) {
   Section section{.title = "Beside published figures",
-                  .lead = "Speed and memory of each rung as measured here and as published."};
+                  .lead = "This table compares speed and memory as measured here with published figures."};
   Table table{{{"rung"},
                {"speed, measured", true},
                {"published", true},
@@ -34,7 +34,7 @@ Section published_section(const Analysis& a) {
     const Comparison unknown;
     const Comparison& measured = row.previous.between.empty() ? row.previous : unknown;
     const bool differs = measured.speed && !measured.differs.empty();
-    if (differs) others.push_back(row.name + " (" + measured.differs + ")");
+    if (differs) others.push_back(name_in_text(row.name) + " (" + measured.differs + ")");
     table.rows.push_back({row.name, or_unknown(measured.speed, ratio_text) + (differs ? " †" : ""),
                           published_cell(published.speedup, grouped(published.speedup) + "x", row),
                           or_unknown(measured.memory, [](double m) { return change(m); }),
@@ -43,13 +43,12 @@ Section published_section(const Analysis& a) {
   }
   if (table.rows.empty()) return section;
   section.paragraphs = {
-      "Tokens/s and peak active memory of each rung over the rung below it: measured here, and "
-      "published."};
+      "Speed is tokens/s relative to the rung below. Memory is the change of peak memory from the rung "
+      "below."};
   if (elsewhere)
     section.bullets = {
-        "In brackets: published on another device than the one of this report, so to be read and not "
-        "to be reached."};
-  if (!others.empty()) section.bullets.push_back("† Not like for like: " + join(others));
+        "Figures in brackets were published for another device, so this machine need not reach them."};
+  if (!others.empty()) section.bullets.push_back("† Not like for like: " + join(others) + ".");
   section.table = std::move(table);
   return section;
 }

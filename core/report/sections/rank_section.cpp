@@ -67,18 +67,19 @@ std::string mesh_text(const Row& row) {
 }  // namespace
 
 Section rank_section(const Analysis& a) {
-  Section section{.title = "Ranks", .lead = "Memory, time and communication of each rank."};
+  Section section{.title = "Ranks",
+                  .lead = "This table shows the memory, time and communication of each rank."};
   Table table{{{"rung"},
                {"mesh"},
                {"rank", true},
                {"host"},
                {"device"},
-               {"peak active memory", true},
+               {"peak memory", true},
                {"model states and activations", true},
                {"step", true},
                {"busy", true},
                {"exposed communication", true},
-               {"sent a step", true},
+               {"sent per step", true},
                {"straggler"}},
               {}};
   for (const Row& row : a.rows) {
@@ -98,25 +99,27 @@ Section rank_section(const Analysis& a) {
   }
   if (table.rows.empty()) return section;
   section.paragraphs = {
-      "Medians over timed steps and rounds, the largest peak of active memory. A rank is busy in a step but "
-      "for "
-      "communication that nothing hides; one that is busy over 10 % longer than the median is a straggler."};
+      "Times are medians over timed steps and rounds. Peak memory is the largest of all rounds. Busy is the "
+      "step time without exposed communication. A rank that is busy more than 10 % longer than the median "
+      "rank "
+      "is a straggler."};
   section.table = std::move(table);
   return section;
 }
 
 Section collective_section(const Analysis& a) {
-  Section section{.title = "Collectives",
-                  .lead = "What the collectives of a step send, beside what theory says."};
+  Section section{
+      .title = "Collectives",
+      .lead = "This table compares the bytes that collectives send with the theoretical minimum."};
   Table table{{{"rung"},
                {"collective"},
-               {"over"},
+               {"group"},
                {"ranks", true},
                {"calls", true},
                {"tensors", true},
                {"sent", true},
-               {"in theory", true},
-               {"sent over theory", true}},
+               {"minimum", true},
+               {"sent / minimum", true}},
               {}};
   for (const Row& row : a.rows)
     for (const Collective& c : row.collectives)
@@ -126,8 +129,8 @@ Section collective_section(const Analysis& a) {
                             or_unknown(c.theory_bytes, bytes), over_theory(c)});
   if (table.rows.empty()) return section;
   section.paragraphs = {
-      "Of one timed step of rank 0: the bytes of the tensors, what the rank sends of them, and "
-      "what theory says that it has to."};
+      "All figures are of one timed step of rank 0: the bytes of the tensors, the bytes that the rank sends, "
+      "and the theoretical minimum of these."};
   section.table = std::move(table);
   return section;
 }

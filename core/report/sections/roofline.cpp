@@ -40,21 +40,23 @@ std::vector<RooflinePoint> roofline_points(const Analysis& a) {
 
 Section roofline_section(const Analysis& a) {
   Section section{.title = "Roofline",
-                  .lead = "How near each phase comes to what memory or arithmetic allows.",
+                  .lead = "This section compares each phase with the limits of memory and arithmetic.",
                   .chart = "roofline"};
   const auto points = roofline_points(a);
   if (points.empty()) return section;
-  section.caption = "FLOP/s over FLOPs a byte, both logarithmic; the line is what the machine allows.";
+  section.caption =
+      "The chart shows FLOP/s against FLOPs per byte on logarithmic axes. The line is the limit of the "
+      "machine.";
   const Roof& roof = points.front().roof;
   section.paragraphs = {
       "Measured limits: " + grouped(roof.bandwidth / 1e9) + " GB/s and, in " + points.front().dtype + ", " +
-      flops_rate(roof.flops) + ", which meet at " + grouped(roof.ridge()) +
-      " FLOPs a byte. What needs fewer is bound by memory. Bytes and FLOPs are those that any "
-      "implementation needs; a share above 100 % means that a cache served them, or that other programs "
+      flops_rate(roof.flops) + ". They meet at " + grouped(roof.ridge()) +
+      " FLOPs per byte; a phase with fewer is bound by memory. Bytes and FLOPs are the least that any "
+      "implementation needs. A share above 100 % means that a cache served the bytes, or that other programs "
       "slowed the machine while its limits were measured."};
   Table table{{{"rung"},
                {"phase"},
-               {"FLOPs a byte", true},
+               {"FLOPs per byte", true},
                {"bound by"},
                {"GB/s", true},
                {"FLOP/s", true},

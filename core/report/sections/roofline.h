@@ -9,7 +9,7 @@ namespace optrush {
 /// The machine's two limits, as it measured them: FLOP/s of a matmul in one dtype, and bytes a second.
 struct Roof {
   double flops = 0, bandwidth = 0;
-  /// FLOPs a byte from which on arithmetic is the limit.
+  /// FLOPs per byte from which on arithmetic is the limit.
   double ridge() const { return flops / bandwidth; }
   double at(double intensity) const;
 };
@@ -20,7 +20,7 @@ std::optional<Roof> roof_of(const Json& context, const std::string& dtype);
 struct RooflinePoint {
   const Row* row = nullptr;
   std::string phase, dtype;
-  double intensity = 0, flops = 0;  ///< FLOPs a byte; FLOP/s reached
+  double intensity = 0, flops = 0;  ///< FLOPs per byte; FLOP/s reached
   Roof roof;
 
   bool memory_bound() const { return intensity < roof.ridge(); }

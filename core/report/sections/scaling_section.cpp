@@ -3,6 +3,7 @@
 
 #include "base/counted.h"
 #include "base/suggest.h"
+#include "report/analysis/finding_parts.h"
 #include "report/numbers/format.h"
 #include "report/sections/document.h"
 
@@ -32,11 +33,12 @@ std::vector<std::string> point_line(const Analysis& a, const ScalingSeries& seri
 }  // namespace
 
 Section scaling_section(const Analysis& a) {
-  Section section{.title = "Scaling",
-                  .chart = "scaling",
-                  .caption =
-                      "Tokens a second over those of the fewest ranks; dashed: ideal scaling, "
-                      "bars: the intervals of the speedups."};
+  Section section{
+      .title = "Scaling",
+      .chart = "scaling",
+      .caption =
+          "The chart shows tokens/s relative to the fewest ranks. The dashed line is ideal scaling; "
+          "vertical bars are the intervals of the speedups."};
   if (a.scaling.empty()) return section;
   std::vector<std::string> largest;
   for (const ScalingSeries& series : a.scaling)
@@ -44,15 +46,14 @@ Section scaling_section(const Analysis& a) {
                       counted(series.largest().ranks, "rank"));
   section.lead = join(largest, "; ") + ".";
   section.paragraphs = {
-      "Weak: each rank keeps its batch, so that the global one grows. Strong: the global batch stays. The "
-      "efficiency is the speedup over the growth of the hardware: of the number of GPUs, or of the threads "
-      "of "
-      "ranks on a CPU, as far as there are cores for them."};
+      "In weak scaling, each rank keeps its batch and the global batch grows. In strong scaling, the global "
+      "batch stays the same. Efficiency is the speedup divided by the growth of the hardware: the number of "
+      "GPUs, or the number of CPU threads up to the number of cores."};
   section.table = Table{{{"series"},
                          {"rung"},
                          {"ranks", true},
                          {"hardware", true},
-                         {"sequences a step", true},
+                         {"sequences per step", true},
                          {"tokens/s", true},
                          {"speedup", true},
                          {"efficiency", true},
@@ -63,8 +64,8 @@ Section scaling_section(const Analysis& a) {
       section.table->rows.push_back(point_line(a, series, point));
   for (const Row& row : a.rows)
     if (!row.ok() && row.started && row.devices > 1)
-      section.bullets.push_back("Not in it: " + row.name + " (" + counted(row.devices, "rank") + ", " +
-                                std::string(to_string(row.status)) + ")");
+      section.bullets.push_back(name_in_text(row.name) + " (" + counted(row.devices, "rank") + ") " +
+                                what_happened(row.status) + ", so the table does not have it.");
   return section;
 }
 }  // namespace optrush

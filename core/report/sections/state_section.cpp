@@ -4,7 +4,7 @@
 
 namespace optrush {
 Section state_section(const Analysis& a) {
-  Section section{.title = "Saved states", .lead = "The last saved state of each rung."};
+  Section section{.title = "Saved states", .lead = "This table lists the last saved state of each rung."};
   Table table{.columns = {{"rung"}, {"folder"}, {"next step", true}, {"size", true}, {"saved in", true}}};
   for (const Row& row : a.rows) {
     if (row.saved.empty()) continue;
@@ -16,10 +16,10 @@ Section state_section(const Analysis& a) {
   }
   if (table.rows.empty()) return section;
   section.paragraphs = {
-      "The last state of each rung's first round, saved between steps. Saving is not counted in step time. "
-      "Another experiment goes on from it by start = \"FOLDER\"; optrush weights FOLDER OUT writes its "
-      "weights "
-      "for other programs. The time is the median over all that the run has saved."};
+      "The states are those of each rung's first round. Step times do not include saving. To continue from a "
+      "state, set start = \"FOLDER\" in an experiment. To export its weights, run optrush weights FOLDER "
+      "OUT. "
+      "\"Saved in\" is the median time of all saves of the run."};
   section.table = std::move(table);
   return section;
 }

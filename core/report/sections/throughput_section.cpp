@@ -22,10 +22,9 @@ std::string mfu_cell(const Row& row) {
 void explain_tokens(const std::vector<const Row*>& rows, Section& section) {
   if (std::ranges::none_of(rows, [](const Row* row) { return row->trains_on_fewer(); })) return;
   section.bullets.emplace_back(
-      "Tokens/s are tokens processed: every position of a sequence but padding, prompts among them. "
-      "Speedups, "
-      "MFU and HFU are of these. Trained tokens/s are those that a loss is taken on. Padding is its part of "
-      "all positions");
+      "Tokens/s count processed tokens: every position except padding, prompts included. Speedups, MFU and "
+      "HFU "
+      "use them. Trained tokens/s count tokens with a loss. Padding is the share of padded positions.");
 }
 
 /// Which peak each share is one of.
@@ -36,9 +35,10 @@ void explain_mfu(const Analysis& a, const std::vector<const Row*>& rows, Section
   for (const Row* row : rows)
     if (row->mfu_of_dtype) own[row->dtype].push_back(row->name);
   for (const auto& [dtype, names] : own)
-    text += "; \"of " + dtype + "\" by " + or_unknown(peak_of_dtype(a.context, dtype), flops_rate) +
-            ", measured, of rows that multiply in it";
-  section.bullets.push_back(text);
+    text += ". For rungs that multiply in " + dtype + ", \"of " + dtype +
+            "\" divides by the measured peak of that type, " +
+            or_unknown(peak_of_dtype(a.context, dtype), flops_rate);
+  section.bullets.push_back(text + ".");
 }
 
 /// Which rows were measured interleaved, where any was.
@@ -56,15 +56,16 @@ void explain_interleaving(const std::vector<const Row*>& rows, Section& section)
   }
   if (interleaved.empty() && later.empty()) return;
   if (later.empty() && alone.empty()) {
-    section.bullets.emplace_back("all rows were interleaved step by step");
+    section.bullets.emplace_back("All rungs were interleaved step by step.");
     return;
   }
   std::vector<std::string> parts;
-  if (!interleaved.empty()) parts.push_back("interleaved step by step: " + join(interleaved));
+  if (!interleaved.empty()) parts.push_back("Interleaved step by step: " + listed_names(interleaved) + ".");
   if (!later.empty())
-    parts.push_back("interleaved from the second round on, when their memory is known: " + join(later));
-  if (!alone.empty()) parts.push_back("alone: " + join(alone));
-  section.bullets.push_back(join(parts, "; "));
+    parts.push_back(
+        "Interleaved from the second round on, when their memory is known: " + listed_names(later) + ".");
+  if (!alone.empty()) parts.push_back("Not interleaved: " + listed_names(alone) + ".");
+  section.bullets.push_back(join(parts, " "));
 }
 
 std::string samples_text(const Row& row) {
@@ -76,10 +77,11 @@ std::string samples_text(const Row& row) {
 }  // namespace
 
 Section throughput_section(const Analysis& a, const Family& family) {
-  Section section{.title = title_for("Throughput", family),
-                  .lead = "Tokens/s of each round and step, and how much of the hardware they use.",
-                  .chart = "throughput" + family.suffix,
-                  .caption = "Tokens processed a second, in every timed step of each rung's first round."};
+  Section section{
+      .title = title_for("Throughput", family),
+      .lead = "This section shows the tokens/s of each round and step, and the use of the hardware.",
+      .chart = "throughput" + family.suffix,
+      .caption = "The chart shows the tokens/s of every timed step of each rung's first round."};
   const bool energy =
       std::ranges::any_of(a.rows, [](const Row& row) { return row.joules_per_token.has_value(); });
   const bool cost = a.experiment.price_per_hour > 0;
@@ -96,7 +98,7 @@ Section throughput_section(const Analysis& a, const Family& family) {
   if (cost) shown.emplace_back("cost_per_million_tokens");
   Table table{{{"rung"}, {"tokens/s of each round"}, {"MFU", true}}, {}};
   add_columns(table, shown);
-  if (cost) table.columns.back().title = a.experiment.currency + " a million tokens";
+  if (cost) table.columns.back().title = a.experiment.currency + " per million tokens";
   for (const Row* row : family.rows) {
     if (row->samples.empty()) continue;
     table.rows.push_back({row->name, samples_text(*row), mfu_cell(*row)});
@@ -108,12 +110,12 @@ Section throughput_section(const Analysis& a, const Family& family) {
   explain_interleaving(family.rows, section);
   const bool first = family.suffix.empty();  // what is of the whole report stands there
   if (a.drift && first)
-    section.bullets.push_back("Drift: the base ran again after everything else at " + grouped(a.drift->last) +
-                              " tokens/s, " + change(a.drift->last / a.drift->first) + " of its median of " +
-                              grouped(a.drift->first) + ".");
+    section.bullets.push_back("Drift: the base ran again at the end with " + grouped(a.drift->last) +
+                              " tokens/s, " + change(a.drift->last / a.drift->first) +
+                              " from its median of " + grouped(a.drift->first) + ".");
   if (cost && first)
     section.bullets.push_back("Price: " + grouped(a.experiment.price_per_hour) + " " + a.experiment.currency +
-                              " an hour for all devices.");
+                              " per hour for all devices.");
   return section;
 }
 

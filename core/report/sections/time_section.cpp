@@ -26,10 +26,11 @@ Section time_section(const Analysis& a, const Family& family) {
   double shortest = std::numeric_limits<double>::infinity();
   for (const Row* row : rows)
     shortest = std::min(shortest, losses_by_time(row->steps, row->validation).back().seconds);
-  Section section{.title = title_for("Loss over time", family),
-                  .lead = "Which rung has the lowest loss after equally many seconds of training.",
-                  .chart = "time" + family.suffix,
-                  .caption = "The loss of each rung's first round over the seconds that its steps took."};
+  Section section{
+      .title = title_for("Loss over time", family),
+      .lead = "This section compares losses after the same training time.",
+      .chart = "time" + family.suffix,
+      .caption = "The chart shows the loss of each rung's first round against the time of its steps."};
   Table table{{{"rung"}, {"loss after " + duration(shortest), true}, {"last loss", true}, {"after", true}},
               {}};
   for (const Row* row : rows) {
@@ -40,8 +41,9 @@ Section time_section(const Analysis& a, const Family& family) {
   }
   section.table = std::move(table);
   section.bullets = {
-      "The first column compares equally long training: it is of the time when the quickest had made all "
-      "its steps, along the line between two losses."};
+      "The first column shows the loss at the time at which the fastest rung had finished all its steps. It "
+      "is "
+      "interpolated between two losses."};
   return section;
 }
 }  // namespace optrush

@@ -12,17 +12,17 @@ std::string rank_of(const std::string& file) {
 }  // namespace
 
 Section trace_section(const Analysis& a) {
-  Section section{.title = "Traces", .lead = "One step of each rung as a Chrome trace."};
+  Section section{.title = "Traces", .lead = "These files are Chrome traces of one step of each rung."};
   for (const Row& row : a.rows)
     for (const std::string& file : row.traces) section.links.push_back({row.name + rank_of(file), file});
   if (section.links.empty() && !a.experiment.trace) return section;
   section.paragraphs = {
-      "Of one step after the timed ones of each rung's first round: Chrome traces, for ui.perfetto.dev or "
-      "chrome://tracing. Its phases are ranges over the operators."};
+      "The traced step follows the timed steps of the first round. Open a trace in ui.perfetto.dev or "
+      "chrome://tracing. Phases are ranges above the operators."};
   for (const Row& row : a.rows)
     if (row.ok() && row.traces.empty())
       section.bullets.push_back(row.name + ": no trace" +
-                                (row.external ? ", for another program trains it" : ""));
+                                (row.external ? ", because another program trains it" : ""));
   return section;
 }
 }  // namespace optrush

@@ -37,7 +37,7 @@ Table table_of_base(const Analysis& a) {
     if (const Json& fields = spec.at(part); fields.value("every", 0) > 0)
       table.rows.push_back({part, fields_of(fields)});
   if (const std::string start = spec.value("start", ""); !start.empty())
-    table.rows.push_back({"goes on from", plain_text(start)});
+    table.rows.push_back({"continues from", plain_text(start)});
   if (const double target = a.experiment.target_loss; target > 0)
     table.rows.push_back({"target loss", exact_number(target)});
   table.rows.push_back({"plugins", stack_of(spec.at("plugins"))});
@@ -48,14 +48,14 @@ Table table_of_base(const Analysis& a) {
 Section training_section(const Analysis& a) {
   if (a.variants.empty()) return {};
   Section section{.title = "What was trained",
-                  .lead = "The base, field by field, and what each rung changes."};
+                  .lead = "This section lists the fields of the base and the changes of each rung."};
   section.table = table_of_base(a);
   for (const Variant& variant : a.variants) {
     if (variant.previous < 0) continue;
     const std::string changes = variant.external ? "another program" : join(changes_text(to_json(variant)));
-    section.bullets.push_back(variant.name + ", over " +
-                              a.variants[static_cast<size_t>(variant.previous)].name + ": " +
-                              (changes.empty() ? "the same" : changes));
+    section.bullets.push_back(name_in_text(variant.name) + ", relative to " +
+                              name_in_text(a.variants[static_cast<size_t>(variant.previous)].name) + ": " +
+                              (changes.empty() ? "no change" : changes));
   }
   return section;
 }

@@ -134,8 +134,8 @@ Json time_data(const Analysis& a, const FamilyRows& shown) {
   const bool validated = !shown.front()->validation.empty();
   return {{"lines", std::move(lines)},
           {"validated", validated},
-          {"what", validated ? "on data that training never reads"
-                             : "mean of the last " + std::to_string(kSmoothedSteps) + " steps"},
+          {"what", validated ? "validation loss"
+                             : "mean loss of the last " + std::to_string(kSmoothedSteps) + " steps"},
           {"target", target_of(a)}};
 }
 

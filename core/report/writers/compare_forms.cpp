@@ -57,7 +57,7 @@ std::vector<Table> main_tables(const ComparedReports& compared) {
     speeds.columns.push_back({reports[i].name + " tokens/s", true});
     if (i == 0) continue;
     speeds.bars.push_back({speeds.columns.size(), {}});
-    speeds.columns.push_back({reports[i].name + " over " + reports[0].name, true});
+    speeds.columns.push_back({reports[i].name + " vs " + reports[0].name, true});
   }
   for (const auto& line : compared.lines) {
     std::vector<std::string> cells = {line.rung};
@@ -123,12 +123,12 @@ std::vector<std::string> remarks(const ComparedReports& compared) {
   for (const auto& line : compared.lines)
     for (size_t i = 0; i < line.cells.size(); ++i)
       if (line.cells[i] && !line.cells[i]->differs.empty())
-        remarks.push_back("† " + line.rung + ": not like for like in " + compared.reports[i].name + ": " +
-                          line.cells[i]->differs);
+        remarks.push_back("† " + name_in_text(line.rung) + " is not like for like in " +
+                          compared.reports[i].name + ": " + line.cells[i]->differs + ".");
   return remarks;
 }
 
-constexpr const char* kSameContext = "the context is the same";
+constexpr const char* kSameContext = "The context is the same.";
 }  // namespace
 
 std::string comparison_text(const ComparedReports& compared) {

@@ -39,9 +39,11 @@ std::string badge_of(const Analysis& a) {
 const Record<SummaryRatio>& record_of(const SummaryRatio*) {
   static const auto record =
       Record<SummaryRatio>("a ratio")
-          .field("value", &SummaryRatio::value, {.doc = "tokens/s over the other's", .required = true})
-          .field("low", &SummaryRatio::low,
-                 {.doc = "of its interval; null: too few rounds", .promised = true, .nullable = true})
+          .field("value", &SummaryRatio::value,
+                 {.doc = "tokens/s divided by those of the other row", .required = true})
+          .field(
+              "low", &SummaryRatio::low,
+              {.doc = "lower end of its interval; null: too few rounds", .promised = true, .nullable = true})
           .field("high", &SummaryRatio::high, {.promised = true, .nullable = true})
           .field("verdict", &SummaryRatio::verdict,
                  {.required = true,
@@ -49,7 +51,7 @@ const Record<SummaryRatio>& record_of(const SummaryRatio*) {
                               {"faster", "slower", "no difference", "undecided", "too few rounds",
                                "the same run"}}}})
           .field("like_for_like", &SummaryRatio::like_for_like,
-                 {.doc = "false: the two train something else", .required = true});
+                 {.doc = "false: the two rows train different problems", .required = true});
   return record;
 }
 
@@ -63,12 +65,12 @@ const Record<SummaryRung>& record_of(const SummaryRung*) {
           .field("tokens_per_second", &SummaryRung::tokens_per_second,
                  {.doc = "median over rounds", .promised = true, .nullable = true})
           .field("peak_memory_bytes", &SummaryRung::peak_memory_bytes,
-                 {.doc = "what tensors hold at the peak", .promised = true, .nullable = true})
+                 {.doc = "the most bytes that tensors hold", .promised = true, .nullable = true})
           .field("vs_previous", &SummaryRung::vs_previous,
                  {.doc = "null: nothing to compare with", .promised = true, .nullable = true})
           .field("vs_base", &SummaryRung::vs_base, {.promised = true, .nullable = true})
           .field("memory_vs_base", &SummaryRung::memory_vs_base,
-                 {.doc = "peak memory over the base's", .promised = true, .nullable = true});
+                 {.doc = "peak memory divided by that of the base", .promised = true, .nullable = true});
   return record;
 }
 
@@ -85,7 +87,7 @@ const Record<Summary>& summary_record() {
           .field("machine", &Summary::machine, {.required = true})
           .field("date", &Summary::date, {.required = true})
           .field("commit", &Summary::commit, {.required = true})
-          .field("warnings", &Summary::warnings, {.doc = "what makes the answer doubtful", .required = true})
+          .field("warnings", &Summary::warnings, {.doc = "reasons to doubt the answer", .required = true})
           .field("rungs", &Summary::rungs, {.required = true});
   return record;
 }

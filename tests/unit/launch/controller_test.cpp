@@ -205,19 +205,20 @@ TEST_F(ShortOfTime, WhatIsWorthLeastIsLeftOut) {
   EXPECT_EQ(rounds_of("01-behind"), 1);
   EXPECT_GE(rounds_of("02-ahead"), 3);
   EXPECT_GE(rounds_of("00-base"), 3);
-  EXPECT_THAT(finding(), HasSubstr("ahead pays"));
-  EXPECT_THAT(finding(), HasSubstr("no claim on behind (0.72x over base in 1 round): about "));
+  EXPECT_THAT(finding(), HasSubstr("ahead gives the largest gain"));
+  EXPECT_THAT(finding(), HasSubstr("no claim on behind (0.72x as fast as base in 1 round): about "));
   const std::string text = markdown(make_document(analyze(load_report(report()))), {});
-  EXPECT_THAT(text, HasSubstr("The time limit did not hold 3 rounds of all rungs."));
+  EXPECT_THAT(text, HasSubstr("The time limit was too short for 3 rounds of all rungs."));
   EXPECT_THAT(text, HasSubstr("by the rounds before: behind."));
 }
 
 TEST_F(ShortOfTime, WhereNoClaimCanBeTheBestSeenIsNamed) {
   run(within(20, {"behind", "ahead"}));
   EXPECT_EQ(rounds_of("00-base"), 1);
-  EXPECT_THAT(finding(),
-              HasSubstr("no claim yet, as that needs 3 rounds; best seen: ahead, 1.34x over base in 1 "
-                        "round; about "));
+  EXPECT_THAT(
+      finding(),
+      HasSubstr("no claim yet: a claim needs 3 rounds; best so far: ahead, 1.34x as fast as base in 1 "
+                "round; about "));
   EXPECT_THAT(finding(), HasSubstr("more would decide (--resume --at-most "));
 }
 
@@ -277,7 +278,8 @@ TEST_F(Controller, WhatIsStackedOnARefusedRungStandsOnTheOneBelow) {
   EXPECT_EQ(stored.variants[4].previous, 3);
   const Analysis a = analyze(stored);
   EXPECT_EQ(a.rows[2].status, Status::failed);
-  EXPECT_THAT(a.rows[3].notes, ::testing::Contains("stands on 'a': unplanned failed"));
+  EXPECT_THAT(a.rows[3].notes,
+              ::testing::Contains("it builds on 'a', because unplanned could not be stacked"));
   EXPECT_THAT(a.rows[4].notes, IsEmpty());
   run(e, resuming());
   EXPECT_THAT(starts(), IsEmpty()) << "the runs of the new stacks are no strangers";

@@ -62,7 +62,7 @@ TEST_F(ExternalRung, EveryEndBecomesAStatus) {
   EXPECT_TRUE(a.rows[1].verdict.compared);
   EXPECT_DOUBLE_EQ(a.rows[1].previous.speed->value, 0.5);
   EXPECT_TRUE(a.rows[8].ok() && !a.rows[8].checked);
-  EXPECT_THAT(a.rows[8].notes, ElementsAre("not checked: its program reports no losses"));
+  EXPECT_THAT(a.rows[8].notes, ElementsAre("not checked: the program reports no losses"));
   EXPECT_EQ(a.rows[9].status, Status::broken);
   ASSERT_EQ(a.programs.size(), 4U) << "a broken one is no rival";
   EXPECT_EQ(a.programs[0].fastest, 0);
