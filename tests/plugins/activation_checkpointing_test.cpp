@@ -1,16 +1,19 @@
 // Activation checkpointing: every policy gives the bits of the plain gradients, whatever is stacked with it,
 // and keeps the bytes that it says.
 #include <ATen/Functions.h>
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include <numeric>
 
 #include "data/batches.h"
+#include "measure/memory.h"
 #include "optrush/differentiable.h"
 #include "support/attention_ring.h"
 #include "support/error_of.h"
 #include "support/training.h"
 #include "worker/plan.h"
+#include "worker/predict.h"
 
 namespace optrush::testing {
 namespace {
@@ -264,6 +267,64 @@ TEST(ActivationCheckpointing, OffloadMovesEachStorageOnceAndComesBack) {
   const int64_t moved = std::stoll(note.substr(note.find("moves ") + 6));
   const int64_t plain = activations({}, 4) - activations({}, 3);
   EXPECT_EQ(moved, 2 * plain);
+}
+
+TEST(ActivationCheckpointing, QuantizedActivationsTakeAByteAndAScaleForEachBlock) {
+  at::set_num_threads(1);  // many tiny runs, on a machine that may be busy
+  const auto per_block = [](std::vector<PluginUse> stack) {
+    return activations(stack, 4) - activations(stack, 3);
+  };
+  const std::vector<PluginUse> quantize = {checkpointing({{"policy", "quantize"}})};
+  const std::vector<PluginUse> pair = {{"fused_kernels", Json::object()},
+                                       {"flash_attention", Json::object()}};
+  for (const auto& stack : {std::vector<PluginUse>{}, pair}) {
+    auto both = stack;
+    both.push_back(quantize.front());
+    const int64_t plain = per_block(stack), quantized = per_block(both);
+    // Statistics in fp32 stay: of two norms a number a token, of attention a number a token and head.
+    const int64_t statistics = 4 * kTokens * (2 + (stack.empty() ? 0 : 4));
+    const int64_t numbers = (plain - statistics) / 4;
+    const int64_t blocks = numbers / 256;
+    EXPECT_EQ(quantized, statistics + numbers + 4 * blocks) << "of " << plain;
+  }
+}
+
+TEST(ActivationCheckpointing, QuantizedActivationsGiveNearbyGradients) {
+  at::set_num_threads(1);
+  const std::vector<std::vector<PluginUse>> stacks = {
+      {},
+      {{"flash_attention", Json::object()}, {"fused_kernels", Json::object()}},
+      {{"mixed_precision", {{"dtype", "bf16"}}}, {"flash_attention", Json::object()}},
+      {{"lora", {{"rank", 4}}}, {"swiglu_recompute", {{"level", 1}}}}};
+  for (const auto& stack : stacks) {
+    auto both = stack;
+    both.push_back(checkpointing({{"policy", "quantize"}}));
+    const Tensors expected = gradients(spec_of(stack)), got = gradients(spec_of(both));
+    ASSERT_EQ(got.size(), expected.size());
+    bool differs = false;
+    for (size_t i = 0; i < got.size(); ++i) {
+      EXPECT_LE((got[i] - expected[i]).norm().item<double>(), 0.05 * expected[i].norm().item<double>()) << i;
+      differs = differs || !at::equal(got[i], expected[i]);
+    }
+    EXPECT_TRUE(differs);
+    EXPECT_EQ(gradients(spec_of(both)).front().sum().item<double>(), got.front().sum().item<double>());
+    EXPECT_EQ(losses(Trained(spec_of(both)).train()).front(), losses(Trained(spec_of(stack)).train()).front())
+        << "the forward is that of the plain form";
+  }
+}
+
+TEST(ActivationCheckpointing, ThePeakWithQuantizedActivationsIsForeseen) {
+  install_cpu_memory_tracking();
+  RunSpec spec = spec_of({checkpointing({{"policy", "quantize"}}), {"fused_adamw", Json::object()}});
+  spec.train.seq_len = 64;
+  std::string why_not;
+  const auto predicted = forecast(spec, at::kCPU, &why_not);
+  ASSERT_TRUE(predicted) << why_not;
+  const int64_t before = cpu_allocated();
+  Trained trained(spec);
+  const auto measured = trained.train()["memory"]["peak_allocated"].get<int64_t>() - before;
+  EXPECT_NEAR(static_cast<double>(predicted->peak_bytes), static_cast<double>(measured),
+              0.02 * static_cast<double>(measured));
 }
 
 TEST(ActivationCheckpointing, ACompilerCarriesOutThePolicy) {

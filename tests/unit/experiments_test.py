@@ -108,8 +108,11 @@ for preset, compiled in (("eager", False), ("compile", True)):
     assert ("without compile" in parts) == compiled and "FSDP in bf16, limited gathers alone" not in parts
     olmo = parts["base"]["spec"]["model"]
     assert (olmo["vocab_size"], olmo["norm"], olmo["dim"]) == (50257, "layernorm_without_parameters", 2048), olmo
-    assert parts["FlashAttention alone"]["expect"]["speedup"] == 1.12 and "expect" not in parts["without FlashAttention"]
+    assert parts["FlashAttention alone"]["expect"]["speedup"] == 1.12 and not parts["without FlashAttention"].get("expect")
     assert {"low_precision_norm", "vocab_padding", "flash_attention"} < plugins_of(parts["full"]).keys()
+ladder = variants_for("optimizers", "--as-gpu", "80")
+for name in ("Lion", "Adafactor", "Schedule-Free AdamW"):
+    assert ladder[name]["previous"] == ladder["fused AdamW"]["index"] and "fused_adamw" not in plugins_of(ladder[name])
 parts = variants_for("olmo_ranking", "--device", "cpu", "--arg", "ranks=2")
 assert parts["base"]["spec"]["train"]["world_size"] == 2 and plugins_of(parts["base"])["fsdp"]["limit"] == 64
 assert plugins_of(parts["FSDP in bf16, limited gathers alone"])["fsdp"]["reduce_type"] == "bf16"
@@ -257,7 +260,6 @@ with tempfile.TemporaryDirectory() as folder:
     assert parts["8-bit AdamW"]["optimizer_state"] < 0.3 * parts["fused AdamW"]["optimizer_state"], parts
     of_adamw = [parts[rung]["optimizer_state"] / parts["fused AdamW"]["optimizer_state"] for rung in beside]
     assert of_adamw[0] == 0.5 and of_adamw[1] < 0.1 and of_adamw[2] == 1, of_adamw
-    assert all(rows[rung]["previous"] == rows["fused AdamW"]["index"] for rung in beside), rows
 
     rows, text = run("olmo_ranking", ["full", "without FlashAttention", "padded vocabulary alone", "low-precision norm alone"],
                      {**small, "model.vocab_size": 257}, folder)

@@ -8,7 +8,10 @@
 //   budget        chooses what to keep by itself: most FLOPs per byte first (arXiv:2206.14148 has the idea)
 //   offload       saved tensors wait in host memory. Pays where the bus moves them in the time that a GPU
 //                 computes; on a CPU the host's memory is the same memory, so it only costs time there
-// Every policy gives the bits of the plain gradients.
+//   quantize      saved tensors are kept in 8 bits (arXiv:2104.14129): a quarter of fp32, half of bf16, for
+//   the
+//                 passes that make codes and numbers of them. Gradients are those of rounded activations
+// Every other policy gives the bits of the plain gradients.
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
@@ -20,6 +23,7 @@
 #include "optrush/forecast.h"
 #include "optrush/plugin.h"
 #include "optrush/scopes.h"
+#include "quantize.h"
 #include "recompute.h"
 #include "selective.h"
 
@@ -44,6 +48,7 @@ class ActivationCheckpointing final : public Plugin {
     if (policy == "selective") select(recipe, options.list("keep"));
     if (policy == "budget") choose(recipe, options.number("budget"));
     if (policy == "offload") offload(recipe);
+    if (policy == "quantize") quantize(recipe);
   }
 
  private:
@@ -130,6 +135,16 @@ class ActivationCheckpointing final : public Plugin {
         });
   }
 
+  void quantize(Recipe& recipe) {
+    wrap_blocks(recipe, Phase::offload, false,
+                [this](const auto& inner, const Tensor& x, const Batch& batch, const Unit&) {
+                  const SavedTensorScope scope([this, numbers = x.numel()](const Tensor& tensor) {
+                    return quantize_.pack(tensor, numbers);
+                  });
+                  return (*inner)(x, batch);
+                });
+  }
+
   Tensor select_in(const std::shared_ptr<const UnitFunction>& inner, const Tensor& x, const Batch& batch,
                    const Unit& unit, const Scopes& scopes, const Keep& keep) {
     return std::make_shared<SelectiveCall>(inner, x, batch, scopes, operators_.block(unit.layer))
@@ -179,18 +194,19 @@ class ActivationCheckpointing final : public Plugin {
   std::optional<BudgetPlan> plan_;
   Offload offload_;
   bool told_ = false;  ///< how much it moves
+  Quantize quantize_;
 };
 }  // namespace
 
 OPTRUSH_PLUGIN(ActivationCheckpointing, R"json({
   "name": "activation_checkpointing", "version": "0.2.0", "kind": "optimization", "effect": "exact",
-  "summary": "blocks save fewer activations for the backward, and recompute or reload them",
+  "summary": "blocks save fewer activations for the backward, and recompute or reload them, or save them in 8 bits",
   "check": [{}, {"options": {"policy": "every"}}, {"options": {"policy": "selective"}}, {"options": {"policy": "budget"}},
-            {"options": {"policy": "offload"}}],
+            {"options": {"policy": "offload"}}, {"options": {"policy": "quantize"}}],
   "options": [
     {"name": "policy", "type": "string", "default": "full",
-     "choices": ["full", "every", "selective", "budget", "offload"],
-     "doc": "full: recompute every block; every: recompute every n-th block ('every'); selective: save only the outputs of 'keep'; budget: choose by 'budget'; offload: move activations to host memory"},
+     "choices": ["full", "every", "selective", "budget", "offload", "quantize"], "effects": {"quantize": "precision"},
+     "doc": "full: recompute every block; every: recompute every n-th block ('every'); selective: save only the outputs of 'keep'; budget: choose by 'budget'; offload: move activations to host memory; quantize: keep them in 8 bits"},
     {"name": "every", "type": "integer", "default": 2, "min": 2, "max": 1024, "doc": "policy every: block 0, n, 2n, ..."},
     {"name": "keep", "type": "list", "default": ["attention", "linear"],
      "choices": ["attention", "linear", "norm", "add_norm", "position", "swiglu"],

@@ -4,7 +4,6 @@
 #include <ATen/core/grad_mode.h>
 #include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>
-#include <torch/csrc/autograd/function.h>
 
 #include <algorithm>
 #include <bit>
@@ -29,16 +28,6 @@ std::vector<int64_t> pinned_blocks(int64_t bytes) {
     sizes.push_back(static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(bytes))));
   if (bytes > 0 || sizes.empty()) sizes.push_back(bytes);
   return sizes;
-}
-
-/// Parameters, their casts by autocast, the batch: these live or are made again anyway.
-bool lives_anyway(const Tensor& tensor) {
-  const Tensor root = root_of(tensor);
-  if (root.is_leaf()) return true;
-  const auto& made_by = root.grad_fn();
-  const auto source = made_by->num_outputs() == 1 ? made_by->next_edge(0).function : nullptr;
-  return made_by->name() == "ToCopyBackward0" && source &&
-         source->name() == "torch::autograd::AccumulateGrad";
 }
 
 /// Copies that run beside the computing stream; in order with it where the device has no streams.

@@ -19,6 +19,16 @@ bool is_cast_of(const Tensor& tensor, const Tensor& input) {
 
 Tensor root_of(const Tensor& tensor) { return tensor.is_view() ? Tensor(tensor._base()) : tensor; }
 
+bool lives_anyway(const Tensor& tensor) {
+  const Tensor root = root_of(tensor);
+  // What a custom derivative makes is a leaf, too, but its views are that derivative's outputs.
+  if (root.is_leaf()) return root.requires_grad() || !tensor.grad_fn();
+  const auto& made_by = root.grad_fn();
+  const auto source = made_by->num_outputs() == 1 ? made_by->next_edge(0).function : nullptr;
+  return made_by->name() == "ToCopyBackward0" && source &&
+         source->name() == "torch::autograd::AccumulateGrad";
+}
+
 const void* storage_of(const Tensor& tensor) {
   return tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl() : nullptr;
 }

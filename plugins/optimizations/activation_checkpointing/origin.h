@@ -23,5 +23,7 @@ class Origin {
 
 /// The tensor that `tensor` is a view of, or itself.
 Tensor root_of(const Tensor& tensor);
+/// Parameters, their casts by autocast, the batch: these live or are made again anyway.
+bool lives_anyway(const Tensor& tensor);
 const void* storage_of(const Tensor& tensor);
 }  // namespace optrush::checkpointing
