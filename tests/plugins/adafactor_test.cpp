@@ -31,7 +31,7 @@ Tensor state_named(Optimizer& optimizer, const Shard& shard, const std::string& 
 TEST(Adafactor, IsThatOfTorch) {
   const SafetensorsFile file(OPTRUSH_TESTS_DIR "/fixtures/adafactor_torch.safetensors");
   const std::map<std::string, std::pair<adafactor::Settings, double>> cases = {
-      {"default", {{}, 0.01}},
+      {"default", {{.eps1 = 0x1p-52}, 0.01}},
       {"options", {{.decay = -0.5, .eps1 = 1e-4, .eps2 = 0.02, .threshold = 1.5, .weight_decay = 0.1}, 0.7}}};
   for (const auto& [name, settings] : cases) {
     SCOPED_TRACE(name);

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "optrush/error.h"
 
@@ -18,10 +17,6 @@ bool is_matrix(const Param& param) { return param.shape.size() == 2; }
 /// matrix, then those of its values.
 int64_t sums_of(const Param& param) { return (is_matrix(param) ? param.shape[0] + param.shape[1] : 0) + 1; }
 int64_t one_sum(const Param&) { return 1; }
-
-double epsilon(at::ScalarType wide) {
-  return wide == at::kDouble ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon();
-}
 
 /// Means of squared gradients.
 struct Moments {
@@ -144,7 +139,7 @@ class Adafactor final : public Optimizer {
 
   /// The gradient over the root of its second moments.
   Tensor direction(const Part& part) const {
-    const double eps = settings_.eps1 > 0 ? settings_.eps1 : epsilon(part.gradient.scalar_type());
+    const double eps = settings_.eps1;
     const Moments& moments = *part.moments;
     if (moments.each.defined())
       return moments.each.view(-1).clamp_min(eps * eps).rsqrt_().mul_(part.gradient);

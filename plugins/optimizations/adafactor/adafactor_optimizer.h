@@ -6,10 +6,10 @@
 
 namespace optrush::adafactor {
 struct Settings {
-  double decay = -0.8;   ///< exponent of the step in 1 - beta2
-  double eps1 = 0;       ///< least root of a second moment; 0: the epsilon of fp32, or fp64
-  double eps2 = 1e-3;    ///< least root mean square of a parameter, in the length of a step
-  double threshold = 1;  ///< d: largest root mean square of an update
+  double decay = -0.8;    ///< exponent of the step in 1 - beta2
+  double eps1 = 0x1p-23;  ///< least root of a second moment: the epsilon of fp32
+  double eps2 = 1e-3;     ///< least root mean square of a parameter, in the length of a step
+  double threshold = 1;   ///< d: largest root mean square of an update
   double weight_decay = 0;
 };
 
